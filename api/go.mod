@@ -1,0 +1,3 @@
+module hortus.dev/hortus/api
+
+go 1.26.0

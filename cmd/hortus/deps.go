@@ -1,0 +1,37 @@
+package main
+
+import (
+	_ "github.com/Masterminds/semver/v3"
+	_ "github.com/andybalholm/brotli"
+	_ "github.com/containerd/containerd/v2/client"
+	_ "github.com/coreos/go-systemd/v22/unit"
+	_ "github.com/gardener/machine-controller-manager/pkg/util/provider/app"
+	_ "github.com/google/go-cmp/cmp"
+	_ "github.com/google/go-containerregistry/pkg/v1/layout"
+	_ "github.com/google/nftables"
+	_ "github.com/hashicorp/yamux"
+	_ "github.com/miekg/dns"
+	_ "github.com/pires/go-proxyproto"
+	_ "github.com/robfig/cron/v3"
+	_ "github.com/spf13/cobra"
+	_ "github.com/vishvananda/netlink"
+	_ "github.com/vishvananda/netns"
+	_ "go.etcd.io/bbolt"
+	_ "golang.org/x/sync/errgroup"
+	_ "helm.sh/helm/v3/pkg/chart/loader"
+	_ "helm.sh/helm/v3/pkg/engine"
+	_ "hortus.dev/hortus/api"
+	_ "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	_ "k8s.io/apiserver/pkg/server/options"
+	_ "k8s.io/client-go/kubernetes"
+	_ "k8s.io/component-base/logs"
+	_ "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	_ "k8s.io/kube-proxy/config/v1alpha1"
+	_ "k8s.io/kubelet/config/v1beta1"
+	_ "sigs.k8s.io/controller-runtime"
+	_ "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	_ "sigs.k8s.io/gateway-api/apis/v1"
+	_ "sigs.k8s.io/yaml"
+)
+
+func main() {}
