@@ -1,0 +1,149 @@
+// Package chart renders Helm charts into Kubernetes objects, in the order in which they have to be applied.
+//
+// It holds no release state in the cluster: whoever applies the objects owns them by server-side apply, so that a
+// second run repairs or changes nothing.
+package chart
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	helmchart "helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	"helm.sh/helm/v3/pkg/releaseutil"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+)
+
+// Release is what templates see as .Release.
+type Release struct {
+	Name      string
+	Namespace string
+}
+
+// LoadFS reads the chart in folder dir of fsys.
+func LoadFS(fsys fs.FS, dir string) (*helmchart.Chart, error) {
+	var files []*loader.BufferedFile
+	err := fs.WalkDir(fsys, dir, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := fs.ReadFile(fsys, name)
+		if err != nil {
+			return err
+		}
+		files = append(files, &loader.BufferedFile{Name: strings.TrimPrefix(name, path.Clean(dir)+"/"), Data: data})
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read chart %q: %w", dir, err)
+	}
+	loaded, err := loader.LoadFiles(files)
+	if err != nil {
+		return nil, fmt.Errorf("load chart %q: %w", dir, err)
+	}
+	return loaded, nil
+}
+
+// LoadArchive reads a chart from the gzipped tar that ControllerDeployments carry as rawChart.
+func LoadArchive(archive []byte) (*helmchart.Chart, error) {
+	loaded, err := loader.LoadArchive(bytes.NewReader(archive))
+	if err != nil {
+		return nil, fmt.Errorf("load chart archive: %w", err)
+	}
+	return loaded, nil
+}
+
+// Render returns the objects of the chart for the given values, Namespaces and CustomResourceDefinitions first.
+// Values override those of the chart's values.yaml. The result is the same for the same input.
+func Render(c *helmchart.Chart, release Release, values map[string]any) ([]*unstructured.Unstructured, error) {
+	options := chartutil.ReleaseOptions{Name: release.Name, Namespace: release.Namespace, Revision: 1, IsInstall: true}
+	all, err := chartutil.ToRenderValues(c, values, options, chartutil.DefaultCapabilities)
+	if err != nil {
+		return nil, fmt.Errorf("merge values of chart %q: %w", c.Name(), err)
+	}
+	rendered, err := engine.Render(c, all)
+	if err != nil {
+		return nil, fmt.Errorf("render chart %q: %w", c.Name(), err)
+	}
+	names := make([]string, 0, len(rendered))
+	for name := range rendered {
+		if !strings.HasSuffix(name, "NOTES.txt") {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+
+	var objects []*unstructured.Unstructured
+	for _, crd := range c.CRDObjects() {
+		decoded, err := Decode(crd.File.Data)
+		if err != nil {
+			return nil, fmt.Errorf("decode %q of chart %q: %w", crd.Name, c.Name(), err)
+		}
+		objects = append(objects, decoded...)
+	}
+	for _, name := range names {
+		decoded, err := Decode([]byte(rendered[name]))
+		if err != nil {
+			return nil, fmt.Errorf("decode %q of chart %q: %w", name, c.Name(), err)
+		}
+		objects = append(objects, decoded...)
+	}
+	SortForInstall(objects)
+	return objects, nil
+}
+
+// Decode parses a YAML or JSON stream of any number of documents; empty ones are dropped and Lists are unpacked.
+func Decode(data []byte) ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
+	for {
+		var document runtime.RawExtension
+		if err := decoder.Decode(&document); err == io.EOF {
+			return objects, nil
+		} else if err != nil {
+			return nil, err
+		}
+		if raw := bytes.TrimSpace(document.Raw); len(raw) == 0 || string(raw) == "null" || string(raw) == "{}" {
+			continue
+		}
+		object := &unstructured.Unstructured{}
+		if err := object.UnmarshalJSON(document.Raw); err != nil { // Keeps whole numbers whole, unlike a plain map.
+			return nil, err
+		}
+		if !object.IsList() {
+			objects = append(objects, object)
+			continue
+		}
+		err := object.EachListItem(func(item runtime.Object) error {
+			objects = append(objects, item.(*unstructured.Unstructured))
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// SortForInstall orders objects by kind as Helm installs them, unknown kinds last; within a kind the order stays.
+func SortForInstall(objects []*unstructured.Unstructured) {
+	rank := make(map[string]int, len(releaseutil.InstallOrder))
+	for i, kind := range releaseutil.InstallOrder {
+		rank[kind] = i
+	}
+	of := func(o *unstructured.Unstructured) int {
+		if r, known := rank[o.GetKind()]; known {
+			return r
+		}
+		return len(rank)
+	}
+	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int { return of(a) - of(b) })
+}
