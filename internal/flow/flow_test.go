@@ -1,0 +1,246 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	testclock "k8s.io/utils/clock/testing"
+)
+
+type scope struct {
+	skip map[string]string
+	mu   sync.Mutex
+	ran  []string
+	say  map[string]any // Outcome, error, or "panic"; done when absent.
+}
+
+func (s *scope) run(name string) (Outcome, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ran = append(s.ran, name)
+	switch v := s.say[name].(type) {
+	case Outcome:
+		return v, nil
+	case error:
+		return Outcome{}, v
+	case string:
+		panic(v)
+	}
+	return Done(), nil
+}
+
+func step(name string, after ...*Step[*scope]) *Step[*scope] {
+	return &Step[*scope]{
+		Name:   name,
+		After:  after,
+		SkipIf: func(s *scope) string { return s.skip[name] },
+		Ensure: func(_ context.Context, s *scope) (Outcome, error) { return s.run(name) },
+		Remove: func(_ context.Context, s *scope) (Outcome, error) { return s.run("-" + name) },
+	}
+}
+
+func TestRun(t *testing.T) {
+	a := step("a")
+	b := step("b", a)
+	c := step("c", b)
+	d := step("d", a)
+	boom := errors.New("boom")
+	for name, tc := range map[string]struct {
+		scope    *scope
+		want     Result
+		progress int32
+	}{
+		"all steps are done": {
+			scope:    &scope{},
+			want:     Result{Steps: 4, Done: []string{"a", "b", "c", "d"}},
+			progress: 100,
+		},
+		"a waiting step holds back only those behind it": {
+			scope:    &scope{say: map[string]any{"b": Waiting("b is slow")}},
+			want:     Result{Steps: 4, Done: []string{"a", "d"}, Waiting: []Wait{{"b", "b is slow"}}, Blocked: []string{"c"}},
+			progress: 50,
+		},
+		"independent branches keep running after a failure": {
+			scope:    &scope{say: map[string]any{"b": boom}},
+			want:     Result{Steps: 4, Done: []string{"a", "d"}, Failed: []Failure{{"b", boom}}, Blocked: []string{"c"}},
+			progress: 50,
+		},
+		"skipped steps count for order but not for progress": {
+			scope:    &scope{skip: map[string]string{"b": "no workers"}, say: map[string]any{"d": Waiting("x")}},
+			want:     Result{Steps: 3, Done: []string{"a", "c"}, Waiting: []Wait{{"d", "x"}}, Skipped: []Skip{{"b", "no workers"}}},
+			progress: 66,
+		},
+		"a skipped step passes on what it waits for": {
+			scope:    &scope{skip: map[string]string{"b": "no workers"}, say: map[string]any{"a": Waiting("x")}},
+			want:     Result{Steps: 3, Waiting: []Wait{{"a", "x"}}, Blocked: []string{"c", "d"}, Skipped: []Skip{{"b", "no workers"}}},
+			progress: 0,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := Run(t.Context(), New(a, b, c, d), tc.scope, Options{})
+			if diff := cmp.Diff(tc.want, got, cmp.Comparer(func(x, y error) bool { return errors.Is(x, y) })); diff != "" {
+				t.Errorf("Run() mismatch (-want +got):\n%s", diff)
+			}
+			if got.Progress() != tc.progress {
+				t.Errorf("Progress() = %d, want %d", got.Progress(), tc.progress)
+			}
+		})
+	}
+}
+
+func TestPanicBecomesTheErrorOfItsStep(t *testing.T) {
+	a := step("a")
+	got := Run(t.Context(), New(a, step("b")), &scope{say: map[string]any{"a": "nil map"}}, Options{})
+	if len(got.Failed) != 1 || got.Failed[0].Err.Error() != "panic: nil map" || len(got.Done) != 1 {
+		t.Errorf("Run() = %+v, want a failed by its panic and b done", got)
+	}
+}
+
+func TestCancelledContextStartsNothing(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s := &scope{}
+	if got := Run(ctx, New(step("a")), s, Options{}); len(s.ran) != 0 || len(got.Blocked) != 1 {
+		t.Errorf("Run() = %+v after running %v, want nothing started", got, s.ran)
+	}
+}
+
+func TestWaitingBeyondTheLimitFails(t *testing.T) {
+	a := step("a")
+	a.Limit = time.Minute
+	clock := testclock.NewFakePassiveClock(time.Unix(0, 0))
+	opts := Options{Clock: clock, Timers: &Timers{}}
+	s := &scope{say: map[string]any{"a": Waiting("a is slow")}}
+	run := func(after time.Duration) Result {
+		clock.SetTime(clock.Now().Add(after))
+		return Run(t.Context(), New(a), s, opts)
+	}
+	run(0)
+	if got := run(time.Minute); len(got.Failed) != 0 {
+		t.Errorf("failed at the limit: %v", got.Failed)
+	}
+	got := run(time.Second)
+	if len(got.Failed) != 1 || got.Failed[0].Err.Error() != "still not done after 1m0s: a is slow" {
+		t.Errorf("Run() = %+v beyond the limit, want a failure", got)
+	}
+	s.say = nil
+	run(0)
+	s.say = map[string]any{"a": Waiting("again")}
+	if got := run(time.Hour); len(got.Failed) != 0 {
+		t.Errorf("a step that was done once starts with a full limit, got %v", got.Failed)
+	}
+}
+
+func TestReverse(t *testing.T) {
+	network := step("network")
+	server := step("server", network)
+	machines := step("machines", server, network)
+	addons := step("addons", server)
+	want := `remove-addons
+remove-machines
+remove-server <- remove-addons, remove-machines
+remove-network <- remove-machines, remove-server
+`
+	got := Reverse(nil, network, server, machines, addons).Plan(&scope{})
+	for _, line := range []string{"remove-server <- remove-machines, remove-addons", "remove-network <- remove-server, remove-machines"} {
+		if !strings.Contains(got, line) {
+			t.Errorf("Plan() = %s, want line %q (like %s)", got, line, want)
+		}
+	}
+}
+
+func TestThenPutsGraphsBehindEachOther(t *testing.T) {
+	a := step("a")
+	b := step("b", a)
+	c := step("c")
+	want := "a\nb <- a\nremove-c <- b\nremove-a <- b (skipped: kept)\n"
+	second := Reverse(func(*scope) string { return "" }, a, c).SkipAll(func(*scope) string { return "" })
+	second.nodes[1].skip = func(*scope) string { return "kept" }
+	if diff := cmp.Diff(want, New(b, a).Then(second).Plan(&scope{})); diff != "" {
+		t.Errorf("Plan() mismatch (-want +got):\n%s", diff)
+	}
+}
+
+func TestCodes(t *testing.T) {
+	err := fmt.Errorf("deploy: %w", errors.Join(WithCodes(errors.New("x"), "B", "A"), WithCodes(errors.New("y"), "A"), errors.New("z")))
+	if diff := cmp.Diff([]string{"A", "B"}, Codes(err)); diff != "" {
+		t.Errorf("Codes() mismatch (-want +got):\n%s", diff)
+	}
+	if Codes(errors.New("plain")) != nil || WithCodes(nil, "A") != nil {
+		t.Error("plain errors have no codes and nil stays nil")
+	}
+}
+
+// Whatever the graph and the answers: a step runs at most once and only after all it depends on is done or skipped, and
+// every step is in exactly one list of the result. Passes repeated while steps turn done one by one always complete.
+func TestRunProperties(t *testing.T) {
+	for seed := range uint64(300) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		var steps []*Step[*scope]
+		s := &scope{skip: map[string]string{}, say: map[string]any{}}
+		for i := range 1 + rng.IntN(25) {
+			st := step(fmt.Sprintf("s%02d", i))
+			for _, d := range steps {
+				if rng.IntN(4) == 0 {
+					st.After = append(st.After, d)
+				}
+			}
+			switch rng.IntN(6) {
+			case 0:
+				s.skip[st.Name] = "skipped"
+			case 1:
+				s.say[st.Name] = Waiting("waits")
+			case 2:
+				s.say[st.Name] = errors.New("fails")
+			}
+			steps = append(steps, st)
+		}
+		byName := map[string]*Step[*scope]{}
+		for _, st := range steps {
+			byName[st.Name] = st
+		}
+		rng.Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })
+
+		for pass := 0; ; pass++ {
+			s.ran = nil
+			r := Run(t.Context(), New(steps...), s, Options{})
+			passed := slices.Clone(r.Done)
+			for _, k := range r.Skipped {
+				passed = append(passed, k.Step)
+			}
+			if total := len(passed) + len(r.Waiting) + len(r.Failed) + len(r.Blocked); total != len(steps) {
+				t.Fatalf("seed %d: %d steps in the result, want %d", seed, total, len(steps))
+			}
+			for i, name := range s.ran {
+				if slices.Contains(s.ran[:i], name) {
+					t.Fatalf("seed %d: %s ran twice", seed, name)
+				}
+				for _, d := range byName[name].After {
+					if !slices.Contains(passed, d.Name) {
+						t.Fatalf("seed %d: %s ran before %s was done", seed, name, d.Name)
+					}
+				}
+			}
+			if r.Complete() {
+				break
+			}
+			if len(r.Waiting)+len(r.Failed) == 0 || pass > len(steps) {
+				t.Fatalf("seed %d: stuck after %d passes: %+v", seed, pass, r)
+			}
+			for _, w := range r.Waiting {
+				delete(s.say, w.Step)
+			}
+			for _, f := range r.Failed {
+				delete(s.say, f.Step)
+			}
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package flow
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// node is a step together with what to do with it in one graph. The same step may be in a graph twice, once to ensure
+// and once to remove.
+type node[S any] struct {
+	name  string
+	after []*node[S]
+	skip  func(S) string
+	run   func(context.Context, S) (Outcome, error)
+	limit time.Duration
+}
+
+// Graph is an ordered plan: every node comes after all of its dependencies.
+type Graph[S any] struct {
+	nodes []*node[S]
+}
+
+// New makes the graph that ensures the given steps. Dependencies that are not listed are left out together with the
+// edges to them, so that part of a flow can be run alone. The order of the list is kept where edges allow it. It panics
+// if two steps share a name, since the outcome of one would hide that of the other.
+func New[S any](steps ...*Step[S]) *Graph[S] {
+	return build(steps, func(s *Step[S]) *node[S] {
+		return &node[S]{name: s.Name, skip: s.SkipIf, run: s.Ensure, limit: s.Limit}
+	}, func(s *Step[S]) []*Step[S] { return s.After })
+}
+
+// Reverse makes the graph that removes the given steps, each after all that depend on it. Steps without Remove become
+// barriers, which keeps the order between their neighbours. Skip rules are not those of Ensure: what was made before a
+// rule began to hold has to go too, so skip decides alone (nil removes all).
+func Reverse[S any](skip func(S) string, steps ...*Step[S]) *Graph[S] {
+	dependents := map[*Step[S]][]*Step[S]{}
+	for _, s := range steps {
+		for _, d := range s.After {
+			dependents[d] = append(dependents[d], s)
+		}
+	}
+	backwards := slices.Clone(steps)
+	slices.Reverse(backwards)
+	return build(backwards, func(s *Step[S]) *node[S] {
+		return &node[S]{name: "remove-" + s.Name, skip: skip, run: s.Remove, limit: s.Limit}
+	}, func(s *Step[S]) []*Step[S] { return dependents[s] })
+}
+
+func build[S any](steps []*Step[S], nodeOf func(*Step[S]) *node[S], after func(*Step[S]) []*Step[S]) *Graph[S] {
+	nodes := map[*Step[S]]*node[S]{}
+	names := map[string]bool{}
+	for _, s := range steps {
+		if nodes[s] != nil {
+			continue
+		}
+		n := nodeOf(s)
+		if names[n.name] {
+			panic(fmt.Sprintf("flow: two steps are named %q", n.name))
+		}
+		names[n.name], nodes[s] = true, n
+	}
+	g := &Graph[S]{}
+	seen := map[*Step[S]]bool{}
+	var visit func(*Step[S])
+	visit = func(s *Step[S]) {
+		if seen[s] {
+			return
+		}
+		seen[s] = true
+		n := nodes[s]
+		for _, d := range after(s) {
+			if nodes[d] == nil {
+				continue
+			}
+			visit(d)
+			n.after = append(n.after, nodes[d])
+		}
+		g.nodes = append(g.nodes, n)
+	}
+	for _, s := range steps {
+		visit(s)
+	}
+	return g
+}
+
+// Then puts next behind g: every node of next that depends on nothing there waits for all last nodes of g. It returns a
+// new graph; g and next are used up. It panics if both hold a node of the same name.
+func (g *Graph[S]) Then(next *Graph[S]) *Graph[S] {
+	has := map[string]bool{}
+	isDependency := map[*node[S]]bool{}
+	for _, n := range g.nodes {
+		has[n.name] = true
+		for _, d := range n.after {
+			isDependency[d] = true
+		}
+	}
+	var last []*node[S]
+	for _, n := range g.nodes {
+		if !isDependency[n] {
+			last = append(last, n)
+		}
+	}
+	for _, n := range next.nodes {
+		if has[n.name] {
+			panic(fmt.Sprintf("flow: two nodes are named %q", n.name))
+		}
+		if len(n.after) == 0 {
+			n.after = slices.Clone(last)
+		}
+	}
+	return &Graph[S]{nodes: append(slices.Clone(g.nodes), next.nodes...)}
+}
+
+// SkipAll adds a rule to every node: skipped as well when the rule gives a reason. It returns g.
+func (g *Graph[S]) SkipAll(rule func(S) string) *Graph[S] {
+	for _, n := range g.nodes {
+		own := n.skip
+		n.skip = func(s S) string {
+			if reason := rule(s); reason != "" || own == nil {
+				return reason
+			}
+			return own(s)
+		}
+	}
+	return g
+}
+
+// Plan prints the graph for a scope, one node per line: its name, what it comes after, and why it is skipped.
+func (g *Graph[S]) Plan(scope S) string {
+	var b strings.Builder
+	for _, n := range g.nodes {
+		b.WriteString(n.name)
+		if len(n.after) > 0 {
+			names := make([]string, 0, len(n.after))
+			for _, d := range n.after {
+				names = append(names, d.name)
+			}
+			b.WriteString(" <- " + strings.Join(names, ", "))
+		}
+		if n.skip != nil {
+			if reason := n.skip(scope); reason != "" {
+				b.WriteString(" (skipped: " + reason + ")")
+			}
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,198 @@
+package flow
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// Result is what one pass found, in the order of the graph.
+type Result struct {
+	// Steps is the number of steps that are not skipped.
+	Steps   int
+	Done    []string
+	Waiting []Wait
+	Failed  []Failure
+	// Blocked steps were not reached: something before them waits or failed.
+	Blocked []string
+	Skipped []Skip
+}
+
+// Wait is a step that has not reached its goal yet.
+type Wait struct{ Step, Reason string }
+
+// Skip is a step that does not apply.
+type Skip struct{ Step, Reason string }
+
+// Failure is a step that returned an error, or waited longer than its limit.
+type Failure struct {
+	Step string
+	Err  error
+}
+
+// Complete reports whether every step is done or skipped.
+func (r Result) Complete() bool {
+	return len(r.Waiting) == 0 && len(r.Failed) == 0 && len(r.Blocked) == 0
+}
+
+// Progress is the share of steps that are done, in percent; skipped ones do not count.
+func (r Result) Progress() int32 {
+	if r.Steps == 0 {
+		return 100
+	}
+	return int32(100 * len(r.Done) / r.Steps)
+}
+
+// Description says in one line for users what the flow is waiting for, or what failed.
+func (r Result) Description() string {
+	var parts []string
+	for _, f := range r.Failed {
+		parts = append(parts, f.Step+" failed")
+	}
+	for _, w := range r.Waiting {
+		parts = append(parts, w.Reason)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Timers remembers since when each step of one flow has been waiting, so that limits can be enforced between passes.
+// It is safe for concurrent use. The zero value is ready.
+type Timers struct {
+	mu    sync.Mutex
+	since map[string]time.Time
+}
+
+// waited tells how long the step has been waiting at now, counting from the first call.
+func (t *Timers) waited(step string, now time.Time) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.since == nil {
+		t.since = map[string]time.Time{}
+	}
+	if _, ok := t.since[step]; !ok {
+		t.since[step] = now
+	}
+	return now.Sub(t.since[step])
+}
+
+// reset forgets a step that waits no longer.
+func (t *Timers) reset(step string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.since, step)
+}
+
+// Options are what a pass needs besides the graph and its scope.
+type Options struct {
+	Clock clock.PassiveClock
+	// Timers enforce the steps' limits; nil enforces none.
+	Timers *Timers
+}
+
+// state of a node within a pass.
+type state struct {
+	finished chan struct{} // Closed when the fields below are final.
+	outcome  Outcome
+	err      error
+	skipped  string
+	blocked  bool
+}
+
+// passable reports whether what comes after the node may start. A skipped node passes on what it waits for itself.
+func (s *state) passable() bool {
+	return !s.blocked && (s.skipped != "" || (s.err == nil && s.outcome.done))
+}
+
+// Run makes one pass. Each step starts as soon as all it depends on is done or skipped; a step that waits or fails holds
+// back only those behind it. A panic in a step becomes its error. When ctx ends no further step starts.
+func Run[S any](ctx context.Context, g *Graph[S], scope S, opts Options) Result {
+	states := make(map[*node[S]]*state, len(g.nodes))
+	for _, n := range g.nodes {
+		states[n] = &state{finished: make(chan struct{})}
+	}
+	var wg sync.WaitGroup
+	for _, n := range g.nodes {
+		wg.Go(func() {
+			st := states[n]
+			defer close(st.finished)
+			for _, d := range n.after {
+				<-states[d].finished
+				st.blocked = st.blocked || !states[d].passable()
+			}
+			if n.skip != nil {
+				st.skipped = n.skip(scope)
+			}
+			st.blocked = st.blocked || ctx.Err() != nil
+			if st.skipped == "" && !st.blocked {
+				st.outcome, st.err = call(ctx, n, scope)
+			}
+			st.limit(n.name, n.limit, opts)
+		})
+	}
+	wg.Wait()
+
+	var r Result
+	for _, n := range g.nodes {
+		r.add(n.name, states[n])
+	}
+	return r
+}
+
+// limit turns a wait that has lasted too long into an error.
+func (s *state) limit(name string, limit time.Duration, opts Options) {
+	if opts.Timers == nil {
+		return
+	}
+	if s.blocked || s.err != nil || s.outcome.reason == "" {
+		opts.Timers.reset(name)
+		return
+	}
+	if limit == 0 {
+		limit = DefaultLimit
+	}
+	if waited := opts.Timers.waited(name, opts.Clock.Now()); waited > limit {
+		s.err = fmt.Errorf("still not done after %s: %s", limit, s.outcome.reason)
+	}
+}
+
+func (r *Result) add(name string, s *state) {
+	if s.skipped != "" {
+		r.Skipped = append(r.Skipped, Skip{name, s.skipped})
+		return
+	}
+	r.Steps++
+	switch {
+	case s.blocked:
+		r.Blocked = append(r.Blocked, name)
+	case s.err != nil:
+		r.Failed = append(r.Failed, Failure{name, s.err})
+	case s.outcome.done:
+		r.Done = append(r.Done, name)
+	default:
+		r.Waiting = append(r.Waiting, Wait{name, s.outcome.reason})
+	}
+}
+
+// call runs the step. Steps are many and made by many hands: a panic in one must not take the others' Shoots down.
+func call[S any](ctx context.Context, n *node[S], scope S) (o Outcome, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			log.FromContext(ctx).Error(nil, "Step panicked", "step", n.name, "panic", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	if n.run == nil {
+		return Done(), nil
+	}
+	o, err = n.run(ctx, scope)
+	if err == nil && !o.done && o.reason == "" {
+		panic("step returned neither an outcome nor an error")
+	}
+	return o, err
+}

@@ -1,0 +1,52 @@
+package kube
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// DeploymentReady reports whether the controller has seen the newest spec and every wanted replica of it is available,
+// with no old one left.
+func DeploymentReady(d *appsv1.Deployment) bool {
+	want := int32(1)
+	if d.Spec.Replicas != nil {
+		want = *d.Spec.Replicas
+	}
+	s := d.Status
+	return s.ObservedGeneration >= d.Generation && s.UpdatedReplicas == want && s.AvailableReplicas == want && s.Replicas == want
+}
+
+// StatefulSetReady reports whether the controller has seen the newest spec and every wanted replica of it is ready.
+func StatefulSetReady(s *appsv1.StatefulSet) bool {
+	want := int32(1)
+	if s.Spec.Replicas != nil {
+		want = *s.Spec.Replicas
+	}
+	return s.Status.ObservedGeneration >= s.Generation && s.Status.ReadyReplicas == want && s.Status.UpdatedReplicas >= want && s.Status.Replicas == want
+}
+
+// LoadBalancerAddress is the first address of a Service's load balancer, IP before host name, or "".
+func LoadBalancerAddress(s *corev1.Service) string {
+	for _, in := range s.Status.LoadBalancer.Ingress {
+		if in.IP != "" {
+			return in.IP
+		}
+	}
+	for _, in := range s.Status.LoadBalancer.Ingress {
+		if in.Hostname != "" {
+			return in.Hostname
+		}
+	}
+	return ""
+}
+
+// DeploymentProgress is a short text for people about a Deployment that is not ready.
+func DeploymentProgress(d *appsv1.Deployment) string {
+	want := int32(1)
+	if d.Spec.Replicas != nil {
+		want = *d.Spec.Replicas
+	}
+	return fmt.Sprintf("Deployment %s has %d of %d replicas available", d.Name, d.Status.AvailableReplicas, want)
+}
