@@ -1,0 +1,74 @@
+# Hortus. `make help` lists what there is.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+BUILD  := .build
+HORTUS := $(BUILD)/hortus
+TAGS   := grpcnotrace
+# The same flags everywhere, so that components and parts share one build cache.
+GO_BUILD := CGO_ENABLED=0 go build -trimpath -tags $(TAGS)
+GO_TEST  := CGO_ENABLED=0 go test -tags $(TAGS)
+UNIT_PACKAGES = $(shell go list ./... | grep -v -e /test/e2e)
+
+.PHONY: help
+help: ## Show this list.
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build the hortus binary.
+	@mkdir -p $(BUILD)
+	@$(GO_BUILD) -ldflags "-s -w" -o $(HORTUS) ./cmd/hortus
+
+.PHONY: up
+up: build ## Bring up a whole landscape on this machine (root).
+	@$(HORTUS) up
+
+.PHONY: down
+down: build ## Remove the landscape without a trace (root).
+	@$(HORTUS) down
+
+.PHONY: components
+components: build ## Build every component, the Kubernetes versions that the landscape does not need by default too.
+	@$(HORTUS) components build --all
+
+.PHONY: test
+test: ## Run all tests: unit, stepped on a real API server, and the landscape (root).
+	@if [ "$$(id -u)" != 0 ]; then \
+	  echo "make test needs root: its landscape tests make network namespaces and containers."; \
+	  echo "Run it as root, or run 'make test-unit', which needs none."; exit 1; fi
+	@$(MAKE) --no-print-directory verify test-unit test-stepped test-landscape
+
+.PHONY: test-unit
+test-unit: ## Run the tests that need neither root nor built components.
+	cd api && $(GO_TEST) ./...
+	$(GO_TEST) $(UNIT_PACKAGES)
+
+.PHONY: test-stepped
+test-stepped: build ## Run reconcilers step by step on a real etcd and kube-apiserver.
+	@$(HORTUS) components build etcd kubernetes-1.36
+	$(GO_TEST) -tags $(TAGS),stepped $(UNIT_PACKAGES)
+
+.PHONY: test-landscape
+test-landscape: build ## Bring up a landscape, use it as a person would, and take it down (root).
+	$(GO_TEST) -tags $(TAGS),landscape -count=1 -timeout 60m -v ./test/e2e/...
+
+.PHONY: bench
+bench: build ## Measure the landscape and print a table and JSON (root).
+	@$(HORTUS) bench
+
+.PHONY: generate
+generate: ## Regenerate deepcopy, OpenAPI and CRDs.
+	@tools/generate
+
+.PHONY: lint
+lint: ## Check formatting and run the linters.
+	@unformatted=$$(git ls-files '*.go' | xargs gofmt -l); if [ -n "$$unformatted" ]; then echo "not formatted: $$unformatted"; exit 1; fi
+	@CGO_ENABLED=0 go vet -tags $(TAGS) ./...
+	@cd api && CGO_ENABLED=0 go vet ./...
+
+.PHONY: verify
+verify: lint ## Check what can be checked without running anything.
+
+.PHONY: clean
+clean: ## Remove what was built.
+	rm -rf $(BUILD)
