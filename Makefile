@@ -8,7 +8,7 @@ TAGS   := grpcnotrace
 # The same flags everywhere, so that components and parts share one build cache.
 GO_BUILD := CGO_ENABLED=0 go build -trimpath -tags $(TAGS)
 GO_TEST  := CGO_ENABLED=0 go test -tags $(TAGS)
-UNIT_PACKAGES = $(shell go list ./... | grep -v -e /test/e2e)
+UNIT_PACKAGES = $(shell go list ./... | grep -v /test/e2e)
 
 .PHONY: help
 help: ## Show this list.
@@ -36,21 +36,17 @@ test: ## Run all tests: unit, stepped on a real API server, and the landscape (r
 	@if [ "$$(id -u)" != 0 ]; then \
 	  echo "make test needs root: its landscape tests make network namespaces and containers."; \
 	  echo "Run it as root, or run 'make test-unit', which needs none."; exit 1; fi
-	@$(MAKE) --no-print-directory verify test-unit test-stepped test-landscape
+	@$(MAKE) --no-print-directory verify test-unit test-landscape
 
 .PHONY: test-unit
-test-unit: ## Run the tests that need neither root nor built components.
+test-unit: build ## Run unit tests, and reconcilers step by step on a real etcd and kube-apiserver (no root).
+	@$(HORTUS) components build etcd kubernetes-1.36
 	cd api && $(GO_TEST) ./...
 	$(GO_TEST) $(UNIT_PACKAGES)
 
-.PHONY: test-stepped
-test-stepped: build ## Run reconcilers step by step on a real etcd and kube-apiserver.
-	@$(HORTUS) components build etcd kubernetes-1.36
-	$(GO_TEST) -tags $(TAGS),stepped $(UNIT_PACKAGES)
-
 .PHONY: test-landscape
 test-landscape: build ## Bring up a landscape, use it as a person would, and take it down (root).
-	$(GO_TEST) -tags $(TAGS),landscape -count=1 -timeout 60m -v ./test/e2e/...
+	CGO_ENABLED=0 go test -tags $(TAGS),landscape -count=1 -timeout 60m -v ./test/e2e/...
 
 .PHONY: bench
 bench: build ## Measure the landscape and print a table and JSON (root).
