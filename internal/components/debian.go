@@ -1,0 +1,155 @@
+package components
+
+import (
+	"bytes"
+	"context"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// DebianPackage is something the distribution has to provide. Presence is checked by file and not by asking dpkg, so that a
+// distribution with other packages but the same files will do.
+type DebianPackage struct {
+	Name string
+	// program, if set, has to be on the search path; files is a glob that has to match; the present function decides anything
+	// else.
+	program string
+	files   string
+	present func() bool
+}
+
+var (
+	gcc        = DebianPackage{Name: "gcc", program: "gcc"}
+	libc       = DebianPackage{Name: "libc6-dev", files: "/usr/lib{,/*}/libc.a"}
+	pkgConfig  = DebianPackage{Name: "pkg-config", program: "pkg-config"}
+	libseccomp = DebianPackage{Name: "libseccomp-dev", files: "/usr/lib{,/*}/libseccomp.a"}
+)
+
+// MachinePackages are the distribution's programs that go into machine images.
+var MachinePackages = []DebianPackage{
+	{Name: "busybox-static", present: func() bool { _, err := StaticBusybox(); return err == nil }},
+	{Name: "conntrack", program: "conntrack"},
+	{Name: "iptables", program: "xtables-nft-multi"},
+	{Name: "mount", program: "mount"},
+	{Name: "nftables", program: "nft"},
+}
+
+// sbin is searched too: an unprivileged user's PATH often lacks it.
+var sbin = []string{"/usr/local/sbin", "/usr/sbin", "/sbin"}
+
+// LookProgram finds a program of the distribution and resolves links.
+func LookProgram(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	for _, dir := range sbin {
+		if err == nil {
+			break
+		}
+		path, err = exec.LookPath(filepath.Join(dir, name))
+	}
+	if err != nil {
+		return "", fmt.Errorf("find program %q: %w", name, err)
+	}
+	return filepath.EvalSymlinks(path)
+}
+
+// StaticBusybox finds a busybox that needs no libraries. The package busybox has a dynamic one, under the same name.
+func StaticBusybox() (string, error) {
+	path, err := LookProgram("busybox")
+	if err != nil {
+		return "", err
+	}
+	f, err := elf.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", path, err)
+	}
+	defer f.Close()
+	if f.Section(".interp") != nil {
+		return "", fmt.Errorf("%s is not statically linked", path)
+	}
+	return path, nil
+}
+
+func (p DebianPackage) isPresent() bool {
+	switch {
+	case p.program != "":
+		_, err := LookProgram(p.program)
+		return err == nil
+	case p.files != "":
+		for _, middle := range []string{"", "/*"} {
+			if found, _ := filepath.Glob(strings.Replace(p.files, "{,/*}", middle, 1)); len(found) > 0 {
+				return true
+			}
+		}
+		return false
+	default:
+		return p.present()
+	}
+}
+
+// missingPackages returns the names of the absent packages, sorted.
+func missingPackages(packages []DebianPackage) []string {
+	var missing []string
+	for _, p := range packages {
+		if !p.isPresent() {
+			missing = append(missing, p.Name)
+		}
+	}
+	slices.Sort(missing)
+	return slices.Compact(missing)
+}
+
+// EnsurePackages installs what is missing with apt-get. Where that is not possible the error says what the user has to install.
+func EnsurePackages(ctx context.Context, progress io.Writer, packages ...DebianPackage) error {
+	missing := missingPackages(packages)
+	if len(missing) == 0 {
+		return nil
+	}
+	manual := fmt.Errorf("missing Debian packages, install them with: apt-get install %s", strings.Join(missing, " "))
+	if os.Geteuid() != 0 {
+		return manual
+	}
+	if _, err := exec.LookPath("apt-get"); err != nil {
+		return manual
+	}
+	fmt.Fprintf(progress, "installing Debian packages %s\n", strings.Join(missing, " "))
+	install := append([]string{"install", "-y", "-q", "--no-install-recommends"}, missing...)
+	// Package lists may be absent or too old for the mirror, so they are fetched only after a first failure.
+	first := runQuietly(ctx, "apt-get", install...)
+	if first == nil {
+		return nil
+	}
+	if err := runQuietly(ctx, "apt-get", "update", "-q"); err != nil {
+		return errors.Join(manual, err)
+	}
+	if err := runQuietly(ctx, "apt-get", install...); err != nil {
+		return errors.Join(manual, err)
+	}
+	return nil
+}
+
+// runQuietly keeps the output for the error, where it explains the failure.
+func runQuietly(ctx context.Context, name string, args ...string) error {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("run %s %s: %w\n%s", name, strings.Join(args, " "), err, tail(output.String(), errorLines))
+	}
+	return nil
+}
+
+// errorLines is how much of a failed command's output is shown: compilers and apt-get say what matters last.
+const errorLines = 20
+
+func tail(text string, lines int) string {
+	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
