@@ -1,0 +1,57 @@
+package v1alpha1
+
+// Annotations and labels of the contract. See also core/v1beta1 for those shared with garden objects.
+const (
+	// AnnotationOperation asks the extension to act: one of the Operation values.
+	AnnotationOperation = "gardener.cloud/operation"
+	// AnnotationTimestamp is the RFC 3339 time, with nanoseconds, at which the operation was asked for.
+	AnnotationTimestamp = "gardener.cloud/timestamp"
+	// AnnotationConfirmDeletion must be "true" before an object may be deleted.
+	AnnotationConfirmDeletion = "confirmation.gardener.cloud/deletion"
+	// AnnotationConfirmForceDeletion, "true" on a Shoot, makes extensions forget its objects without touching the outside.
+	AnnotationConfirmForceDeletion = "confirmation.gardener.cloud/force-deletion"
+	// AnnotationGeneratedSecretNamespace names the namespace for the Secret a BackupBucket generates.
+	AnnotationGeneratedSecretNamespace = "backupbucket.extensions.gardener.cloud/generated-secret-namespace"
+	// AnnotationIPStack on a DNSRecord is ipv4, ipv6 or dual-stack.
+	AnnotationIPStack = "dns.gardener.cloud/ip-stack"
+	// AnnotationGenericTokenKubeconfig on a Cluster names the Secret with the kubeconfig for token files.
+	AnnotationGenericTokenKubeconfig = "generic-token-kubeconfig.secret.gardener.cloud/name"
+	// LabelMutatedByControlPlaneWebhook, "true", sends an object through the provider's webhooks.
+	LabelMutatedByControlPlaneWebhook = "provider.extensions.gardener.cloud/mutated-by-controlplane-webhook"
+	// LabelDeletionProtected, "true" on a CustomResourceDefinition, makes its deletion need a confirmation.
+	LabelDeletionProtected = "gardener.cloud/deletion-protected"
+)
+
+// Values of AnnotationOperation.
+const (
+	// OperationReconcile asks to bring the outside in line with the spec.
+	OperationReconcile = "reconcile"
+	// OperationMigrate asks to let go of the outside without touching it.
+	OperationMigrate = "migrate"
+	// OperationRestore asks to take over the outside, with the help of status.state.
+	OperationRestore = "restore"
+	// OperationWaitForState tells the extension to keep its hands off until status.state is there.
+	OperationWaitForState = "wait-for-state"
+)
+
+// HeartbeatLease is the name of the Lease an extension renews in its own namespace.
+const HeartbeatLease = "gardener-extension-heartbeat"
+
+// FinalizerPrefix followed by a kind's suffix is the finalizer of the extension that acts on the object.
+const FinalizerPrefix = "extensions.gardener.cloud/"
+
+// Kinds of the contract.
+const (
+	BackupBucketKind          = "BackupBucket"
+	BackupEntryKind           = "BackupEntry"
+	BastionKind               = "Bastion"
+	ClusterKind               = "Cluster"
+	ContainerRuntimeKind      = "ContainerRuntime"
+	ControlPlaneKind          = "ControlPlane"
+	DNSRecordKind             = "DNSRecord"
+	ExtensionKind             = "Extension"
+	InfrastructureKind        = "Infrastructure"
+	NetworkKind               = "Network"
+	OperatingSystemConfigKind = "OperatingSystemConfig"
+	WorkerKind                = "Worker"
+)

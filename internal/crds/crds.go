@@ -1,0 +1,95 @@
+// Package crds holds the CustomResourceDefinitions a seed needs, and the admission policies that protect the objects.
+//
+// The gardenlet applies [Seed] when it starts. Extension and resource definitions are generated from the types in
+// api/; those of machines and routes are the files published by the projects that own them.
+package crds
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"path"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+//go:generate controller-gen crd:crdVersions=v1,generateEmbeddedObjectMeta=true,maxDescLen=300 paths=../../api/extensions/... output:crd:dir=extensions
+//go:generate controller-gen crd:crdVersions=v1,generateEmbeddedObjectMeta=true,maxDescLen=300 paths=../../api/resources/... output:crd:dir=resources
+
+//go:embed extensions/*.yaml resources/*.yaml machine/*.yaml gateway/*.yaml
+var definitions embed.FS
+
+//go:embed policies/*.yaml
+var policies embed.FS
+
+// Sets of definitions, by the directory that holds them.
+const (
+	Extensions = "extensions" // The contract with extensions, group extensions.gardener.cloud.
+	Resources  = "resources"  // ManagedResource, group resources.gardener.cloud.
+	Machine    = "machine"    // Machines and their sets, group machine.sapcloud.io.
+	Gateway    = "gateway"    // TLSRoute, group gateway.networking.k8s.io.
+)
+
+// labelDeletionProtected makes the deletion of a definition need a confirmation, see [Policies]: with a definition all
+// its objects would vanish, and with them the only trace of what they stand for outside.
+const labelDeletionProtected = "gardener.cloud/deletion-protected"
+
+// Get returns the definitions of the given sets, sorted by file name within each set. The objects are copies.
+// An unknown set is a programming error and panics.
+func Get(sets ...string) []*apiextensionsv1.CustomResourceDefinition {
+	var out []*apiextensionsv1.CustomResourceDefinition
+	for _, set := range sets {
+		each(definitions, set, func(data []byte) error {
+			crd := &apiextensionsv1.CustomResourceDefinition{}
+			if err := yaml.UnmarshalStrict(data, crd); err != nil {
+				return err
+			}
+			if set == Extensions {
+				crd.Labels = map[string]string{labelDeletionProtected: "true"}
+			}
+			out = append(out, crd)
+			return nil
+		})
+	}
+	return out
+}
+
+// Seed returns every definition a seed needs.
+func Seed() []*apiextensionsv1.CustomResourceDefinition {
+	return Get(Extensions, Resources, Machine, Gateway)
+}
+
+// Policies returns the ValidatingAdmissionPolicies and their bindings for a seed: objects of the extension contract
+// are deleted only after a confirmation, and their spec does not change once they are being deleted.
+func Policies() []*unstructured.Unstructured {
+	var out []*unstructured.Unstructured
+	each(policies, "policies", func(data []byte) error {
+		obj := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(data, &obj.Object); err != nil {
+			return err
+		}
+		out = append(out, obj)
+		return nil
+	})
+	return out
+}
+
+// each calls fn for the content of every file in dir. The files are part of the program, so any error is a bug.
+func each(files embed.FS, dir string, fn func([]byte) error) {
+	entries, err := fs.ReadDir(files, dir)
+	if err != nil {
+		panic(fmt.Sprintf("read embedded directory %q: %v", dir, err))
+	}
+	for _, entry := range entries {
+		name := path.Join(dir, entry.Name())
+		data, err := files.ReadFile(name)
+		if err == nil {
+			err = fn(data)
+		}
+		if err != nil {
+			panic(fmt.Sprintf("read embedded file %q: %v", name, err))
+		}
+	}
+}

@@ -1,0 +1,56 @@
+package crds
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+)
+
+func TestSeedHasAllKinds(t *testing.T) {
+	want := []string{
+		"BackupBucket", "BackupEntry", "Bastion", "Cluster", "ContainerRuntime", "ControlPlane", "DNSRecord",
+		"Extension", "Infrastructure", "Network", "OperatingSystemConfig", "Worker",
+		"ManagedResource",
+		"MachineClass", "MachineDeployment", "Machine", "MachineSet",
+		"TLSRoute",
+	}
+	var got []string
+	for _, crd := range Seed() {
+		got = append(got, crd.Spec.Names.Kind)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("kinds of Seed() mismatch (-want +got):\n%s", diff)
+	}
+}
+
+func TestExtensionKindsHaveStatusAndClusterScope(t *testing.T) {
+	clusterScoped := map[string]bool{"BackupBucket": true, "BackupEntry": true, "Cluster": true}
+	for _, crd := range Get(Extensions) {
+		kind := crd.Spec.Names.Kind
+		if got := crd.Spec.Scope == apiextensionsv1.ClusterScoped; got != clusterScoped[kind] {
+			t.Errorf("%s is cluster-scoped: %v, want %v", kind, got, clusterScoped[kind])
+		}
+		sub := crd.Spec.Versions[0].Subresources
+		if hasStatus := sub != nil && sub.Status != nil; hasStatus == (kind == "Cluster") {
+			t.Errorf("%s has a status subresource: %v", kind, hasStatus)
+		}
+		if crd.Labels[labelDeletionProtected] != "true" {
+			t.Errorf("%s is not protected against deletion", kind)
+		}
+	}
+}
+
+func TestPoliciesComeWithBindings(t *testing.T) {
+	bound := map[string]bool{}
+	for _, p := range Policies() {
+		if p.GetKind() == "ValidatingAdmissionPolicyBinding" {
+			bound[p.GetName()] = true
+		}
+	}
+	for _, p := range Policies() {
+		if p.GetKind() == "ValidatingAdmissionPolicy" && !bound[p.GetName()] {
+			t.Errorf("policy %s has no binding", p.GetName())
+		}
+	}
+}
