@@ -1,0 +1,160 @@
+package tunnel
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/hashicorp/yamux"
+)
+
+const (
+	// keepAliveInterval and keepAliveTimeout bound how long a dead peer stays in use: 15 seconds together.
+	keepAliveInterval = 10 * time.Second
+	keepAliveTimeout  = 5 * time.Second
+	// acceptBacklog bounds the streams that were opened but not yet accepted. The client accepts at once, so this is
+	// the size of a burst: a restarted API server opens at most a few streams per node.
+	acceptBacklog = 4096
+	// halfOpenLimit bounds a stream of which one side has finished. Kubernetes clients do not use half closed
+	// connections for long; the bound frees streams whose other end never answers the close.
+	halfOpenLimit = 5 * time.Minute
+	// drainLimit bounds how long an aborted stream is read and discarded so that its peer notices the end.
+	drainLimit = 30 * time.Second
+	// maxTargetLength and maxAnswerLength bound the two messages that begin a stream: a host name has at most 253
+	// characters, an answer carries an error text.
+	maxTargetLength = 512
+	maxAnswerLength = 1024
+)
+
+// sessionConfig is the same at both ends.
+func sessionConfig(log logr.Logger) *yamux.Config {
+	c := yamux.DefaultConfig()
+	c.AcceptBacklog = acceptBacklog
+	c.KeepAliveInterval = keepAliveInterval
+	c.ConnectionWriteTimeout = keepAliveTimeout
+	c.StreamCloseTimeout = halfOpenLimit
+	c.LogOutput = nil
+	c.Logger = sessionLog{log}
+	return c
+}
+
+// sessionLog passes the multiplexer's messages to the verbose log: what matters is reported where sessions end.
+type sessionLog struct{ log logr.Logger }
+
+func (l sessionLog) Print(v ...any)            { l.log.V(2).Info("Session", "message", fmt.Sprint(v...)) }
+func (l sessionLog) Println(v ...any)          { l.Print(v...) }
+func (l sessionLog) Printf(f string, v ...any) { l.Print(fmt.Sprintf(f, v...)) }
+
+// stream is one connection inside a session. Unlike the multiplexer's own type it tells half close and close apart.
+type stream struct{ *yamux.Stream }
+
+// Read reports the end of the session as an error: the multiplexer returns a clean end then, and a truncated answer must
+// not look complete.
+func (s stream) Read(b []byte) (int, error) {
+	n, err := s.Stream.Read(b)
+	if err == io.EOF && s.Session().IsClosed() {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
+// CloseWrite tells the peer that nothing more comes; reading goes on.
+func (s stream) CloseWrite() error { return s.Stream.Close() }
+
+// Close ends both directions. The multiplexer knows no reset, so what the peer still sends is discarded for a while;
+// its end has seen ours by then.
+func (s stream) Close() error {
+	err := s.Stream.Close()
+	if derr := s.SetReadDeadline(time.Now().Add(drainLimit)); derr == nil {
+		go func() { _, _ = io.Copy(io.Discard, s.Stream) }()
+	}
+	return err
+}
+
+// Result codes of a dial, the first byte of the client's answer on a new stream.
+const (
+	dialOK byte = iota
+	dialFailed
+	dialTimeout
+	dialForbidden
+)
+
+// dialError is a dial that failed at the client's end.
+type dialError struct {
+	code    byte
+	message string
+}
+
+func (e *dialError) Error() string { return e.message }
+
+// writeFrame writes a length (two bytes, big endian) and the text, in one packet.
+func writeFrame(w io.Writer, lead []byte, text string, limit int) error {
+	if len(text) > limit {
+		text = text[:limit]
+	}
+	b := append([]byte{}, lead...)
+	b = binary.BigEndian.AppendUint16(b, uint16(len(text)))
+	_, err := w.Write(append(b, text...))
+	return err
+}
+
+func readFrame(r io.Reader, limit int) (string, error) {
+	var head [2]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return "", err
+	}
+	n := int(binary.BigEndian.Uint16(head[:]))
+	if n > limit {
+		return "", fmt.Errorf("message of %d bytes exceeds %d", n, limit)
+	}
+	text := make([]byte, n)
+	_, err := io.ReadFull(r, text)
+	return string(text), err
+}
+
+// requestDial asks the client at the other end of s to dial target, and waits for its answer. The stream carries the
+// connection afterwards.
+func requestDial(s net.Conn, target string, timeout time.Duration) error {
+	if len(target) > maxTargetLength {
+		return &dialError{dialForbidden, "target address is too long"}
+	}
+	if err := s.SetDeadline(time.Now().Add(timeout)); err != nil {
+		return err
+	}
+	if err := writeFrame(s, nil, target, maxTargetLength); err != nil {
+		return fmt.Errorf("send target: %w", err)
+	}
+	var code [1]byte
+	if _, err := io.ReadFull(s, code[:]); err != nil {
+		return fmt.Errorf("read answer: %w", err)
+	}
+	message, err := readFrame(s, maxAnswerLength)
+	if err != nil {
+		return fmt.Errorf("read answer: %w", err)
+	}
+	if code[0] != dialOK {
+		return &dialError{code[0], message}
+	}
+	return s.SetDeadline(time.Time{})
+}
+
+// answerDial reports the outcome of a dial to the server.
+func answerDial(s net.Conn, err error) error {
+	if err == nil {
+		return writeFrame(s, []byte{dialOK}, "", maxAnswerLength)
+	}
+	code := dialFailed
+	var failed *dialError
+	var netErr net.Error
+	switch {
+	case errors.As(err, &failed):
+		code = failed.code
+	case errors.As(err, &netErr) && netErr.Timeout():
+		code = dialTimeout
+	}
+	return writeFrame(s, []byte{code}, err.Error(), maxAnswerLength)
+}

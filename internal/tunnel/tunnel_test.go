@@ -1,0 +1,497 @@
+package tunnel
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/utils/clock"
+
+	"hortus.dev/hortus/internal/tunnel/certs"
+	"hortus.dev/hortus/internal/tunnel/relay"
+)
+
+// authority issues certificates for one test.
+type authority struct {
+	dir  string
+	key  *ecdsa.PrivateKey
+	cert *x509.Certificate
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &authority{dir: t.TempDir(), key: key, cert: &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ca-vpn"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}}
+	der, err := x509.CreateCertificate(rand.Reader, a.cert, a.cert, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writePEM(t, filepath.Join(a.dir, "ca.crt"), "CERTIFICATE", der)
+	return a
+}
+
+// issue writes a certificate for name, usable by client and server.
+func (a *authority) issue(t *testing.T, name string) *certs.Files {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, cert, a.cert, key.Public(), a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &certs.Files{CA: filepath.Join(a.dir, "ca.crt"), Cert: filepath.Join(a.dir, name+".crt"), Key: filepath.Join(a.dir, name+".key")}
+	writePEM(t, f.Cert, "CERTIFICATE", der)
+	writePEM(t, f.Key, "PRIVATE KEY", keyDER)
+	return f
+}
+
+func writePEM(t *testing.T, name, kind string, der []byte) {
+	t.Helper()
+	if err := os.WriteFile(name, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// world is a server, a stand-in for the gateway, and the API server's credentials.
+type world struct {
+	t       *testing.T
+	ca      *authority
+	server  *Server
+	proxy   string // Address for CONNECT requests.
+	gateway *gateway
+	api     *certs.Files
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	noLeaks(t)
+	ca := newAuthority(t)
+	w := &world{t: t, ca: ca, api: ca.issue(t, "kube-apiserver"),
+		server: &Server{Certs: ca.issue(t, ServiceName), Log: logr.Discard(), Registry: prometheus.NewRegistry()}}
+	clients, proxy := listen(t), listen(t)
+	w.proxy = proxy.Addr().String()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- w.server.Serve(ctx, clients, proxy) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Serve() = %v", err)
+		}
+	})
+	w.gateway = newGateway(t, clients.Addr().String())
+	return w
+}
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// noLeaks fails the test when goroutines remain after everything was stopped. It must be registered first.
+func noLeaks(t *testing.T) {
+	t.Helper()
+	before := runtime.NumGoroutine()
+	t.Cleanup(func() {
+		deadline := time.Now().Add(10 * time.Second)
+		for runtime.NumGoroutine() > before {
+			if time.Now().After(deadline) {
+				buf := make([]byte, 1<<20)
+				t.Fatalf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, buf[:runtime.Stack(buf, true)])
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
+}
+
+// client starts a tunnel client and returns a function that stops it.
+func (w *world) client(networks ...netip.Prefix) (stop func()) {
+	w.t.Helper()
+	c := &Client{
+		Gateway: w.gateway.addr, Destinations: []string{Destination("shoot--p--s")}, ServerName: ServiceName,
+		AllowedNetworks: networks, Certs: w.ca.issue(w.t, "vpn-shoot"), Clock: clock.RealClock{},
+		Log: logr.Discard(), Registry: prometheus.NewRegistry(),
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { c.Run(ctx); close(done) }()
+	stop = sync.OnceFunc(func() { cancel(); <-done })
+	w.t.Cleanup(stop)
+	return stop
+}
+
+func (w *world) waitClients(n int) {
+	w.t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); w.server.Connected() != n; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			w.t.Fatalf("%d clients connected, want %d", w.server.Connected(), n)
+		}
+	}
+}
+
+// connect asks the server for target, as the API server does.
+func (w *world) connect(target string) (net.Conn, *http.Response) {
+	w.t.Helper()
+	config, err := w.api.Client(ServiceName)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	conn, err := tls.Dial("tcp", w.proxy, config)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	fmt.Fprintf(conn, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", target, target)
+	r := bufio.NewReader(conn)
+	answer, err := http.ReadResponse(r, &http.Request{Method: http.MethodConnect})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	buffered, _ := r.Peek(r.Buffered())
+	return relay.WithPrefix(conn, buffered), answer
+}
+
+// gateway is a minimal stand-in that leads every CONNECT to one server.
+type gateway struct {
+	addr string
+	mu   sync.Mutex
+	open map[net.Conn]bool
+}
+
+func newGateway(t *testing.T, upstream string) *gateway {
+	l := listen(t)
+	g := &gateway{addr: l.Addr().String(), open: map[net.Conn]bool{}}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			down, err := l.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() { g.serve(down, upstream) })
+		}
+	})
+	t.Cleanup(func() { l.Close(); g.cut(); wg.Wait() })
+	return g
+}
+
+func (g *gateway) serve(down net.Conn, upstream string) {
+	defer down.Close()
+	g.track(down, true)
+	defer g.track(down, false)
+	r := bufio.NewReader(down)
+	req, err := http.ReadRequest(r)
+	if err != nil || req.Method != http.MethodConnect || req.Header.Get(DestinationHeader) != Destination("shoot--p--s") {
+		return
+	}
+	up, err := net.Dial("tcp", upstream)
+	if err != nil {
+		return
+	}
+	fmt.Fprint(down, "HTTP/1.1 200 OK\r\n\r\n")
+	relay.Both(down, up)
+}
+
+func (g *gateway) track(c net.Conn, open bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if open {
+		g.open[c] = true
+	} else {
+		delete(g.open, c)
+	}
+}
+
+// cut breaks every connection through the gateway.
+func (g *gateway) cut() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for c := range g.open {
+		c.Close()
+	}
+}
+
+// target starts a TCP server inside the "Shoot".
+func target(t *testing.T, handle func(*net.TCPConn)) string {
+	l := listen(t)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() { defer c.Close(); handle(c.(*net.TCPConn)) })
+		}
+	})
+	t.Cleanup(func() { l.Close(); wg.Wait() })
+	return l.Addr().String()
+}
+
+func echo(c *net.TCPConn) { _, _ = io.Copy(c, c) }
+
+func TestConnectionThroughTunnel(t *testing.T) {
+	w := newWorld(t)
+	// Answers only after the request has ended, so it needs the half close to come through.
+	addr := target(t, func(c *net.TCPConn) {
+		b, _ := io.ReadAll(c)
+		_, _ = c.Write(bytes.ToUpper(b))
+	})
+	w.client()
+	w.waitClients(1)
+	conn, answer := w.connect(addr)
+	defer conn.Close()
+	if answer.StatusCode != http.StatusOK {
+		t.Fatalf("CONNECT: %s", answer.Status)
+	}
+	question := bytes.Repeat([]byte("abc"), 500_000) // More than the flow control window.
+	if _, err := conn.Write(question); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(conn)
+	if err != nil || !bytes.Equal(got, bytes.ToUpper(question)) {
+		t.Errorf("read %d bytes, error %v; want %d", len(got), err, len(question))
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	w := newWorld(t)
+	closed := listen(t)
+	closed.Close()
+	open := target(t, echo)
+
+	check := func(name, to string, want int) {
+		t.Helper()
+		conn, answer := w.connect(to)
+		conn.Close()
+		if answer.StatusCode != want {
+			t.Errorf("%s: CONNECT %s: %s, want %d", name, to, answer.Status, want)
+		}
+	}
+	check("no client is connected", open, http.StatusServiceUnavailable)
+	stop := w.client(netip.MustParsePrefix("127.0.0.0/8"))
+	w.waitClients(1)
+	check("allowed target", open, http.StatusOK)
+	check("nothing listens", closed.Addr().String(), http.StatusBadGateway)
+	check("target outside the allowed networks", "10.1.2.3:443", http.StatusForbidden)
+	check("host name although networks are limited", "localhost:443", http.StatusForbidden)
+	check("target without port", "127.0.0.1", http.StatusBadRequest)
+	stop()
+	w.waitClients(0)
+	check("the client is gone", open, http.StatusServiceUnavailable)
+}
+
+func TestOnlyCertificatesOfTheCAAreAccepted(t *testing.T) {
+	w := newWorld(t)
+	other := newAuthority(t)
+	stranger := other.issue(t, "kube-apiserver")
+	stranger.CA = filepath.Join(w.ca.dir, "ca.crt") // Trusts the server, is not trusted by it.
+	config, err := stranger.Client(ServiceName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := tls.Dial("tcp", w.proxy, config)
+	if err == nil { // TLS 1.3 tells the client at its first read.
+		fmt.Fprintf(conn, "CONNECT 127.0.0.1:1 HTTP/1.1\r\n\r\n")
+		_, err = conn.Read(make([]byte, 1))
+		conn.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("a certificate of another CA was accepted, error %v", err)
+	}
+}
+
+func TestRequestsAreSpreadAndDeadClientsDropped(t *testing.T) {
+	w := newWorld(t)
+	addr := target(t, echo)
+	stop := w.client()
+	w.client()
+	w.waitClients(2)
+	try := func(n int) {
+		t.Helper()
+		for range n {
+			conn, answer := w.connect(addr)
+			conn.Close()
+			if answer.StatusCode != http.StatusOK {
+				t.Fatalf("CONNECT: %s", answer.Status)
+			}
+		}
+	}
+	try(6)
+	stop()
+	w.waitClients(1)
+	try(6)
+}
+
+func TestClientReconnectsAndOpenConnectionsBreak(t *testing.T) {
+	w := newWorld(t)
+	addr := target(t, echo)
+	w.client()
+	w.waitClients(1)
+	conn, _ := w.connect(addr)
+	defer conn.Close()
+	w.gateway.cut()
+	_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+	if _, err := io.ReadAll(conn); err == nil {
+		t.Error("a connection cut in the middle ended like a complete one")
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		conn, answer := w.connect(addr)
+		conn.Close()
+		if answer.StatusCode == http.StatusOK {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not reconnected: %s", answer.Status)
+		}
+	}
+}
+
+func TestSlowReaderDoesNotBlockOthers(t *testing.T) {
+	w := newWorld(t)
+	flood := target(t, func(c *net.TCPConn) {
+		b := make([]byte, 64<<10)
+		for {
+			if _, err := c.Write(b); err != nil {
+				return
+			}
+		}
+	})
+	addr := target(t, echo)
+	w.client()
+	w.waitClients(1)
+	slow, _ := w.connect(flood)
+	defer slow.Close()
+	time.Sleep(50 * time.Millisecond) // Lets the windows of the unread connection fill.
+	conn, _ := w.connect(addr)
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	fmt.Fprint(conn, "ping")
+	if _, err := io.ReadFull(conn, make([]byte, 4)); err != nil {
+		t.Errorf("echo beside a slow reader: %v", err)
+	}
+}
+
+func TestThousandsOfStreams(t *testing.T) {
+	w := newWorld(t)
+	addr := target(t, echo)
+	w.client()
+	w.client()
+	w.waitClients(2)
+	const streams, parallel = 3000, 64
+	// Streams are opened below the TLS layer of the API server: its handshakes would dominate.
+	var conns [streams]net.Conn
+	var wg sync.WaitGroup
+	limit := make(chan struct{}, parallel)
+	for i := range conns {
+		wg.Go(func() {
+			limit <- struct{}{}
+			defer func() { <-limit }()
+			c, err := w.server.open(addr)
+			if err != nil {
+				t.Errorf("stream %d: %v", i, err)
+				return
+			}
+			conns[i] = c
+		})
+	}
+	wg.Wait()
+	for i, c := range conns { // All are open at the same time.
+		if c == nil {
+			continue
+		}
+		message := fmt.Sprintf("stream %d", i)
+		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+		fmt.Fprint(c, message)
+		got := make([]byte, len(message))
+		if _, err := io.ReadFull(c, got); err != nil || string(got) != message {
+			t.Errorf("stream %d: read %q, error %v", i, got, err)
+		}
+		_ = c.Close()
+	}
+}
+
+func TestBackoffGrowsAndIsBounded(t *testing.T) {
+	for n, want := range map[int]time.Duration{0: 250 * time.Millisecond, 1: 500 * time.Millisecond, 5: 8 * time.Second,
+		6: maxBackoff, 9: maxBackoff, 10: maxBackoff, 1000: maxBackoff} {
+		if got := backoff(n, 0); got != want {
+			t.Errorf("backoff(%d, 0) = %v, want %v", n, got, want)
+		}
+		if got := backoff(n, 0.999); got < want/2 || got > want {
+			t.Errorf("backoff(%d, 0.999) = %v, want between %v and %v", n, got, want/2, want)
+		}
+	}
+}
+
+func TestHealthDoesNotDependOnThePeerButConnectedDoes(t *testing.T) {
+	connected := false
+	h := healthHandler(prometheus.NewRegistry(), func() bool { return connected })
+	code := func(path string) int {
+		r := &recorder{header: http.Header{}, code: http.StatusOK}
+		req, _ := http.NewRequest(http.MethodGet, path, nil)
+		h.ServeHTTP(r, req)
+		return r.code
+	}
+	if code("/readyz") != 200 || code("/healthz") != 200 || code("/connectedz") != 503 {
+		t.Error("without session: want readyz 200, healthz 200, connectedz 503")
+	}
+	connected = true
+	if code("/connectedz") != 200 || code("/metrics") != 200 {
+		t.Error("with session: want connectedz 200, metrics 200")
+	}
+}
+
+type recorder struct {
+	header http.Header
+	code   int
+}
+
+func (r *recorder) Header() http.Header         { return r.header }
+func (r *recorder) Write(b []byte) (int, error) { return len(b), nil }
+func (r *recorder) WriteHeader(code int)        { r.code = code }
