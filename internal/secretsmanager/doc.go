@@ -1,0 +1,11 @@
+// Package secretsmanager makes the credentials of a control plane and keeps them as immutable Secrets in its namespace.
+//
+// The cluster is the only memory. A Secret's name follows from the configuration it was made from, the CA that signed
+// it and the time its rotation was initiated, so the same inputs find the same Secret and anything else makes a new one.
+// A Manager lives for one reconciliation: Generate returns the Secret for a Config, making it if it is missing; Get and
+// Bundle return what was generated before; Cleanup deletes what nobody asked for any more.
+//
+// During a rotation that keeps old material, a CA's bundle holds the current and the old certificate. Client certificates
+// are signed by the current CA and server certificates by the old one while it is there, so that both sides trust each
+// other at every moment.
+package secretsmanager
