@@ -1,0 +1,143 @@
+package maintenance
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"time"
+)
+
+const (
+	day = 24 * time.Hour
+	// tail is cut off the end of every window, so that a maintenance started last still ends inside it.
+	tail = 15 * time.Minute
+	// windowLayout is the format of a window's ends, for example 220000+0100.
+	windowLayout = "150405-0700"
+)
+
+// Bounds of a maintenance window as configured, both allowed.
+const (
+	MinWindow = 30 * time.Minute
+	MaxWindow = 6 * time.Hour
+)
+
+// Window is a daily interval in UTC. Both ends belong to it. An End before Begin lies on the next day.
+type Window struct {
+	Begin, End time.Duration // Since midnight, whole seconds, less than a day.
+}
+
+// Always is the window of a Shoot that has none.
+var Always = Window{End: day - time.Second}
+
+// ParseWindow returns the window as configured. It does not judge its length; see MinWindow and MaxWindow.
+func ParseWindow(begin, end string) (Window, error) {
+	b, err := time.Parse(windowLayout, begin)
+	if err != nil {
+		return Window{}, fmt.Errorf("begin %q is not of the form HHMMSS+ZZZZ", begin)
+	}
+	e, err := time.Parse(windowLayout, end)
+	if err != nil {
+		return Window{}, fmt.Errorf("end %q is not of the form HHMMSS+ZZZZ", end)
+	}
+	return Window{Begin: timeOfDay(b), End: timeOfDay(e)}, nil
+}
+
+func timeOfDay(t time.Time) time.Duration {
+	h, m, s := t.UTC().Clock()
+	return time.Duration(h)*time.Hour + time.Duration(m)*time.Minute + time.Duration(s)*time.Second
+}
+
+func midnight(t time.Time) time.Time {
+	y, m, d := t.UTC().Date()
+	return time.Date(y, m, d, 0, 0, 0, 0, time.UTC)
+}
+
+// Effective returns the part of a configured window in which a maintenance may start.
+func (w Window) Effective() Window {
+	return Window{Begin: w.Begin, End: (w.End - tail + day) % day}
+}
+
+// Duration returns the time from Begin to End.
+func (w Window) Duration() time.Duration {
+	if w.End <= w.Begin {
+		return w.End - w.Begin + day
+	}
+	return w.End - w.Begin
+}
+
+// Contains reports whether t, cut to seconds, lies in the window.
+func (w Window) Contains(t time.Time) bool {
+	at := timeOfDay(t)
+	if w.End < w.Begin {
+		return at <= w.End || at >= w.Begin
+	}
+	return w.Begin <= at && at <= w.End
+}
+
+// Occurrence returns the ends of the window on the day around t: the window that contains t, else the next one.
+func (w Window) Occurrence(t time.Time) (begin, end time.Time) {
+	begin = midnight(t).Add(w.Begin)
+	end = begin.Add(w.Duration())
+	switch {
+	case w.End < w.Begin && w.Contains(t) && timeOfDay(t) <= w.End:
+		begin, end = begin.Add(-day), end.Add(-day)
+	case !w.Contains(t) && end.Before(t):
+		begin, end = begin.Add(day), end.Add(day)
+	}
+	return begin, end
+}
+
+// Jitter places a Shoot's maintenance inside its window: it returns a number in (0, 1) for a Shoot's key and the
+// begin of one occurrence of its window. It must be pure, so that a plan can tell the instant beforehand.
+type Jitter func(key string, begin time.Time) float64
+
+// HashJitter spreads Shoots evenly, differently on every day and for every seed.
+func HashJitter(seed uint64) Jitter {
+	return func(key string, begin time.Time) float64 {
+		h := fnv.New64a()
+		var buf [16]byte
+		binary.LittleEndian.PutUint64(buf[:8], seed)
+		binary.LittleEndian.PutUint64(buf[8:], uint64(begin.Unix()))
+		h.Write(buf[:])
+		h.Write([]byte(key))
+		x := h.Sum64() // FNV alone mixes the last bytes badly; the finalizer of MurmurHash3 spreads them.
+		x ^= x >> 33
+		x *= 0xff51afd7ed558ccd
+		x ^= x >> 33
+		x *= 0xc4ceb9fe1a85ec53
+		x ^= x >> 33
+		return (float64(x>>11) + 0.5) / (1 << 53)
+	}
+}
+
+// UntilNext returns how long to wait at from for a random instant of the next occurrence of the window. With shift,
+// an occurrence that contains from counts, from from on; otherwise the one of the next day is taken.
+func (w Window) UntilNext(from time.Time, key string, shift bool, jitter Jitter) time.Duration {
+	begin := midnight(from).Add(w.Begin)
+	end := midnight(from).Add(w.End)
+	if w.End <= w.Begin {
+		end = end.Add(day)
+	}
+	if shift && w.Contains(from) {
+		if w.End < w.Begin && timeOfDay(from) <= w.End {
+			end = end.Add(-day) // Seen after midnight: the occurrence began yesterday.
+		}
+		begin = from
+		if end.Before(begin) { // Inside the last second.
+			end = begin
+		}
+	} else if begin.Before(from) && (w.Contains(from) || from.After(end)) {
+		begin, end = begin.Add(day), end.Add(day)
+	}
+	return begin.Sub(from) + time.Duration(jitter(key, begin)*float64(end.Sub(begin)))
+}
+
+// FirstRunAfter returns the first instant after t at which UntilNext, followed from occurrence to occurrence, would
+// start the maintenance.
+func (w Window) FirstRunAfter(t time.Time, key string, jitter Jitter) time.Time {
+	for begin := midnight(t).Add(w.Begin - day); ; begin = begin.Add(day) {
+		if run := begin.Add(time.Duration(jitter(key, begin) * float64(w.Duration()))); run.After(t) {
+			return run
+		}
+	}
+}

@@ -1,0 +1,194 @@
+package versionclass
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/Masterminds/semver/v3"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+)
+
+// Profile is the version side of a CloudProfile or NamespacedCloudProfile, prepared for many decisions.
+type Profile struct {
+	Name         string                  // For messages.
+	Kubernetes   []*Version              // Ascending.
+	Images       []*Image                // In the order of the CloudProfile.
+	MachineTypes map[string]*MachineType // By name.
+	Changes      []time.Time             // Ascending, unique; strictly after each, some version's class is another one.
+
+	kubernetes   map[string]*Version
+	capabilities []corev1beta1.CapabilityDefinition
+}
+
+// Image is a machine image with its versions.
+type Image struct {
+	Name     string
+	Strategy corev1beta1.MachineImageUpdateStrategy
+	Versions []*ImageVersion // Ascending.
+
+	capabilities []corev1beta1.CapabilityDefinition
+}
+
+// ImageVersion is a version of a machine image and what it runs on and with.
+type ImageVersion struct {
+	Version
+	Architectures []string
+	CRI           []corev1beta1.CRI
+	// Kubelet bounds the kubelet versions; nil accepts all.
+	Kubelet          *semver.Constraints
+	KubeletText      string
+	InPlace          bool
+	InPlaceMinimum   *semver.Version // Nil if not given.
+	CapabilityFlavor []corev1beta1.Capabilities
+}
+
+// MachineType is a machine size, as far as it matters for the choice of an image.
+type MachineType struct {
+	Name         string
+	Architecture string
+	Capabilities corev1beta1.Capabilities
+}
+
+const (
+	architectureCapability = "architecture"
+	defaultArchitecture    = "amd64"
+)
+
+// Compile parses and sorts a profile, filling in the defaults of fields that are empty. It fails on versions and
+// constraints that cannot be parsed; the API server does not let them in.
+func Compile(name string, spec *corev1beta1.CloudProfileSpec) (*Profile, error) {
+	p := &Profile{
+		Name:         name,
+		MachineTypes: make(map[string]*MachineType, len(spec.MachineTypes)),
+		kubernetes:   make(map[string]*Version, len(spec.Kubernetes.Versions)),
+		capabilities: spec.MachineCapabilities,
+	}
+	for i := range spec.Kubernetes.Versions {
+		v, err := newVersion(&spec.Kubernetes.Versions[i])
+		if err != nil {
+			return nil, fmt.Errorf("profile %q: kubernetes: %w", name, err)
+		}
+		if p.kubernetes[v.Text] == nil {
+			p.kubernetes[v.Text] = v
+			p.Kubernetes = append(p.Kubernetes, v)
+			p.Changes = append(p.Changes, v.Changes()...)
+		}
+	}
+	slices.SortStableFunc(p.Kubernetes, func(a, b *Version) int { return a.Semver.Compare(b.Semver) })
+	for i := range spec.MachineImages {
+		image, err := compileImage(&spec.MachineImages[i], spec.MachineCapabilities)
+		if err != nil {
+			return nil, fmt.Errorf("profile %q: machine image %q: %w", name, spec.MachineImages[i].Name, err)
+		}
+		p.Images = append(p.Images, image)
+		for _, v := range image.Versions {
+			p.Changes = append(p.Changes, v.Changes()...)
+		}
+	}
+	for i := range spec.MachineTypes {
+		mt := &spec.MachineTypes[i]
+		p.MachineTypes[mt.Name] = &MachineType{
+			Name:         mt.Name,
+			Architecture: architectureOf(mt),
+			Capabilities: mt.Capabilities,
+		}
+	}
+	slices.SortFunc(p.Changes, time.Time.Compare)
+	p.Changes = slices.CompactFunc(p.Changes, time.Time.Equal)
+	return p, nil
+}
+
+func compileImage(in *corev1beta1.MachineImage, capabilities []corev1beta1.CapabilityDefinition) (*Image, error) {
+	image := &Image{Name: in.Name, Strategy: corev1beta1.UpdateStrategyMajor, capabilities: capabilities}
+	if in.UpdateStrategy != nil && *in.UpdateStrategy != "" {
+		image.Strategy = *in.UpdateStrategy
+	}
+	seen := make(map[string]bool, len(in.Versions))
+	for i := range in.Versions {
+		v, err := compileImageVersion(&in.Versions[i])
+		if err != nil {
+			return nil, err
+		}
+		if !seen[v.Text] {
+			seen[v.Text] = true
+			image.Versions = append(image.Versions, v)
+		}
+	}
+	slices.SortStableFunc(image.Versions, func(a, b *ImageVersion) int { return a.Semver.Compare(b.Semver) })
+	return image, nil
+}
+
+func compileImageVersion(in *corev1beta1.MachineImageVersion) (*ImageVersion, error) {
+	base, err := newVersion(&in.ExpirableVersion)
+	if err != nil {
+		return nil, err
+	}
+	v := &ImageVersion{
+		Version:          *base,
+		Architectures:    in.Architectures,
+		CRI:              in.CRI,
+		CapabilityFlavor: in.CapabilityFlavors,
+	}
+	if len(v.Architectures) == 0 {
+		for _, flavor := range in.CapabilityFlavors {
+			v.Architectures = append(v.Architectures, flavor[architectureCapability]...)
+		}
+	}
+	if len(v.Architectures) == 0 {
+		v.Architectures = []string{defaultArchitecture}
+	}
+	if len(v.CRI) == 0 {
+		v.CRI = []corev1beta1.CRI{{Name: corev1beta1.CRINameContainerD}}
+	}
+	if c := in.KubeletVersionConstraint; c != nil && *c != "" {
+		if v.Kubelet, err = semver.NewConstraint(*c); err != nil {
+			return nil, fmt.Errorf("version %q: parse kubelet constraint %q: %w", in.Version, *c, err)
+		}
+		v.KubeletText = *c
+	}
+	if in.InPlaceUpdates != nil {
+		v.InPlace = in.InPlaceUpdates.Supported
+		if m := in.InPlaceUpdates.MinVersionForUpdate; m != nil && *m != "" {
+			if v.InPlaceMinimum, err = ParseVersion(*m); err != nil {
+				return nil, fmt.Errorf("version %q: minVersionForUpdate: %w", in.Version, err)
+			}
+		}
+	}
+	return v, nil
+}
+
+func architectureOf(mt *corev1beta1.MachineType) string {
+	if mt.Architecture != nil && *mt.Architecture != "" {
+		return *mt.Architecture
+	}
+	if values := mt.Capabilities[architectureCapability]; len(values) == 1 {
+		return values[0]
+	}
+	return defaultArchitecture
+}
+
+// KubernetesVersion returns the offered Kubernetes version with the given text, or nil.
+func (p *Profile) KubernetesVersion(text string) *Version { return p.kubernetes[text] }
+
+// Image returns the machine image with the given name, in any case, or nil.
+func (p *Profile) Image(name string) *Image {
+	for _, image := range p.Images {
+		if strings.EqualFold(image.Name, name) {
+			return image
+		}
+	}
+	return nil
+}
+
+// Version returns the version with the given text, or nil.
+func (i *Image) Version(text string) *ImageVersion {
+	for _, v := range i.Versions {
+		if v.Text == text {
+			return v
+		}
+	}
+	return nil
+}
