@@ -2101,7 +2101,8 @@ func (in *WorkerPool) DeepCopyInto(out *WorkerPool) {
 	}
 	if in.KubeletConfig != nil {
 		in, out := &in.KubeletConfig, &out.KubeletConfig
-		*out = (*in).DeepCopy()
+		*out = new(v1beta1.KubeletConfig)
+		(*in).DeepCopyInto(*out)
 	}
 	if in.NodeTemplate != nil {
 		in, out := &in.NodeTemplate, &out.NodeTemplate

@@ -1,0 +1,73 @@
+// Package credentials reads the local cloud's credentials where Kubernetes keeps them: in the Secret cloudprovider, or in
+// the directory it is mounted to.
+package credentials
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"hortus.dev/hortus/cloud"
+)
+
+// Keys of the Secret.
+const (
+	KeyEndpoint  = "endpoint"  // Base URL of the cloud's API.
+	KeyAccessKey = "accessKey" // Public part of the credentials.
+	KeySecretKey = "secretKey" // Secret part of the credentials.
+	KeyCA        = "ca.crt"    // PEM encoded certificate authority of the endpoint; may be missing.
+)
+
+// errMissing has the wording by which error classification finds that credentials are at fault.
+var errMissing = errors.New("authentication failed: credentials are incomplete")
+
+// FromData reads credentials from the data of a Secret.
+func FromData(data map[string][]byte) (cloud.Config, error) {
+	cfg := cloud.Config{
+		Endpoint:  string(data[KeyEndpoint]),
+		AccessKey: string(data[KeyAccessKey]),
+		SecretKey: string(data[KeySecretKey]),
+		CA:        string(data[KeyCA]),
+	}
+	for key, value := range map[string]string{KeyEndpoint: cfg.Endpoint, KeyAccessKey: cfg.AccessKey, KeySecretKey: cfg.SecretKey} {
+		if value == "" {
+			return cloud.Config{}, fmt.Errorf("%w: key %q is missing or empty", errMissing, key)
+		}
+	}
+	return cfg, nil
+}
+
+// FromDir reads credentials from a directory with one file per key, such as a mounted Secret.
+func FromDir(dir string) (cloud.Config, error) {
+	data := map[string][]byte{}
+	for _, key := range []string{KeyEndpoint, KeyAccessKey, KeySecretKey, KeyCA} {
+		value, err := os.ReadFile(filepath.Join(dir, key))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return cloud.Config{}, fmt.Errorf("read credentials: %w", err)
+		}
+		data[key] = value
+	}
+	cfg, err := FromData(data)
+	if err != nil {
+		return cfg, fmt.Errorf("directory %s: %w", dir, err)
+	}
+	return cfg, nil
+}
+
+// FromSecret reads the Secret ref names. The Secret itself is returned too, for callers that protect it.
+func FromSecret(ctx context.Context, c client.Reader, ref corev1.SecretReference) (cloud.Config, *corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	if err := c.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, secret); err != nil {
+		return cloud.Config{}, nil, fmt.Errorf("read credentials secret %s/%s: %w", ref.Namespace, ref.Name, err)
+	}
+	cfg, err := FromData(secret.Data)
+	if err != nil {
+		return cfg, secret, fmt.Errorf("secret %s/%s: %w", ref.Namespace, ref.Name, err)
+	}
+	return cfg, secret, nil
+}
