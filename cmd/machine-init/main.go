@@ -1,0 +1,28 @@
+// Command machine-init is process 1 of a machine of the local cloud, installed as /sbin/init. Called as "init ctl ..."
+// it gives orders to the running process 1.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"hortus.dev/hortus/internal/machine"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "init:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	if len(args) > 0 && args[0] == "ctl" {
+		return machine.Control(context.Background(), machine.ControlSocket, args[1:], os.Stdout)
+	}
+	if os.Getpid() != 1 {
+		return fmt.Errorf("this is process %d; only process 1 of a machine can boot it (see init ctl)", os.Getpid())
+	}
+	return machine.Boot(os.Stdout)
+}

@@ -1,0 +1,61 @@
+package machine
+
+import (
+	"fmt"
+	"strings"
+)
+
+// containerdConfig is written unless the machine has one. Compared with containerd's own defaults: images come by
+// way of certs.d, files in conf.d are merged, oom scores below the one of process 1 are not tried (without
+// CAP_SYS_RESOURCE that fails), and the sandbox image is the one the landscape has. Cgroups are managed by cgroupfs,
+// which is runc's default, since there is no systemd.
+const containerdConfig = `version = 3
+imports = ["/etc/containerd/conf.d/*.toml"]
+root = "/var/lib/containerd"
+state = "/run/containerd"
+
+[plugins."io.containerd.cri.v1.images"]
+  snapshotter = "overlayfs"
+[plugins."io.containerd.cri.v1.images".pinned_images]
+  sandbox = "registry.k8s.io/pause:3.10.1"
+[plugins."io.containerd.cri.v1.images".registry]
+  config_path = "/etc/containerd/certs.d"
+
+[plugins."io.containerd.cri.v1.runtime"]
+  restrict_oom_score_adj = true
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
+  runtime_type = "io.containerd.runc.v2"
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
+  SystemdCgroup = false
+[plugins."io.containerd.cri.v1.runtime".cni]
+  bin_dirs = ["/opt/cni/bin"]
+  conf_dir = "/etc/cni/net.d"
+`
+
+const containerdUnit = `[Unit]
+Description=containerd container runtime
+
+[Service]
+Type=notify
+ExecStart=containerd
+KillMode=process
+Restart=always
+RestartSec=1
+TimeoutStartSec=60
+
+[Install]
+WantedBy=multi-user.target
+`
+
+const registryCAPath = "/etc/containerd/certs.d/_default/ca.crt"
+
+// registryHosts sends pulls of any image to the cloud's registry first; containerd then tries the image's own registry,
+// so that a machine with access to the internet can use it.
+func registryHosts(url string, withCA bool) string {
+	var hosts strings.Builder
+	fmt.Fprintf(&hosts, "[host.%q]\n  capabilities = [\"pull\", \"resolve\"]\n", url)
+	if withCA {
+		fmt.Fprintf(&hosts, "  ca = %q\n", registryCAPath)
+	}
+	return hosts.String()
+}
