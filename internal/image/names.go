@@ -27,13 +27,17 @@ func Machine(version string) string { return "hortus.dev/machine:" + strings.Tri
 
 // The images of a Kubernetes version take it as Shoots spell it ("1.36.3"); a leading v is accepted.
 
-func KubeAPIServer(version string) string { return kubernetes("registry.k8s.io/kube-apiserver", version) }
+func KubeAPIServer(version string) string {
+	return kubernetes("registry.k8s.io/kube-apiserver", version)
+}
 
 func KubeControllerManager(version string) string {
 	return kubernetes("registry.k8s.io/kube-controller-manager", version)
 }
 
-func KubeScheduler(version string) string { return kubernetes("registry.k8s.io/kube-scheduler", version) }
+func KubeScheduler(version string) string {
+	return kubernetes("registry.k8s.io/kube-scheduler", version)
+}
 
 func KubeProxy(version string) string { return kubernetes("registry.k8s.io/kube-proxy", version) }
 

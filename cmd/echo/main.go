@@ -1,0 +1,105 @@
+// Command echo is a small workload for examples and tests: a server that says which pod answered, and a client.
+//
+//	echo serve --port 8080    answers every request with host name and request line
+//	echo get URL              prints the response; fails unless the status is 200
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+const usage = "usage: echo serve [--port N] | echo get [--timeout DURATION] URL"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	if len(args) == 0 {
+		return errors.New(usage)
+	}
+	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
+	switch args[0] {
+	case "serve":
+		port := flags.Int("port", 8080, "TCP port to listen on, on all addresses")
+		if err := flags.Parse(args[1:]); err != nil {
+			return err
+		}
+		return serve(ctx, fmt.Sprintf(":%d", *port), out)
+	case "get":
+		timeout := flags.Duration("timeout", 10*time.Second, "limit for the whole request")
+		if err := flags.Parse(args[1:]); err != nil {
+			return err
+		}
+		if flags.NArg() != 1 {
+			return errors.New(usage)
+		}
+		return get(ctx, flags.Arg(0), *timeout, out)
+	default:
+		return errors.New(usage)
+	}
+}
+
+// handler answers with the host name, which in a pod is the pod's name, so that callers see load balancing at work.
+func handler(hostname string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "%s %s %s from %s\n", hostname, r.Method, r.URL.RequestURI(), r.RemoteAddr)
+	})
+}
+
+func serve(ctx context.Context, address string, out io.Writer) error {
+	hostname, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("read host name: %w", err)
+	}
+	server := &http.Server{Addr: address, Handler: handler(hostname), ReadHeaderTimeout: 10 * time.Second}
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		<-ctx.Done()
+		grace, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = server.Shutdown(grace) // What is still open after the grace ends with the process.
+	}()
+	fmt.Fprintf(out, "%s listens on %s\n", hostname, address)
+	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve on %s: %w", address, err)
+	}
+	<-stopped
+	return nil
+}
+
+func get(ctx context.Context, url string, timeout time.Duration, out io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return fmt.Errorf("get %s: %w", url, err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err // Names method and URL already.
+	}
+	defer response.Body.Close()
+	if _, err := io.Copy(out, response.Body); err != nil {
+		return fmt.Errorf("read response of %s: %w", url, err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("get %s: status %s", url, response.Status)
+	}
+	return nil
+}
