@@ -29,9 +29,8 @@ func (i *Image) Eligible(n Needs) []*ImageVersion {
 	}
 	eligible := make([]*ImageVersion, 0, len(i.Versions))
 	for _, v := range i.Versions {
-		if slices.Contains(v.Architectures, n.Architecture) &&
-			v.capable(i.capabilities, n.MachineType) &&
-			v.offersCRI(n.CRI, n.Runtimes) &&
+		if i.runsOn(v, n) &&
+			v.OffersCRI(n.CRI, n.Runtimes) &&
 			v.AcceptsKubelet(n.Kubelet) &&
 			(!n.InPlace || v.reachableInPlace(n.Current, current)) {
 			eligible = append(eligible, v)
@@ -40,12 +39,19 @@ func (i *Image) Eligible(n Needs) []*ImageVersion {
 	return eligible
 }
 
+// runsOn reports whether machines of the architecture and type can run the version.
+func (i *Image) runsOn(v *ImageVersion, n Needs) bool {
+	return slices.Contains(v.Architectures, n.Architecture) && v.capable(i.capabilities, n.MachineType)
+}
+
 // AcceptsKubelet reports whether the kubelet version meets the constraint of the image version. Nil does.
 func (v *ImageVersion) AcceptsKubelet(kubelet *semver.Version) bool {
 	return v.Kubelet == nil || kubelet == nil || v.Kubelet.Check(Core(kubelet))
 }
 
-func (v *ImageVersion) offersCRI(name string, runtimes []string) bool {
+// OffersCRI reports whether the version has the container runtime interface, empty for containerd, with all the
+// additional runtimes.
+func (v *ImageVersion) OffersCRI(name string, runtimes []string) bool {
 	if name == "" {
 		name = string(corev1beta1.CRINameContainerD)
 	}
