@@ -120,7 +120,11 @@ func enterCgroupNamespace() error {
 	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
 		return fmt.Errorf("make cgroup namespace: %w", err)
 	}
-	if err := unix.Exec("/proc/self/exe", os.Args, append(os.Environ(), stageVariable+"=2")); err != nil {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find own program: %w", err)
+	}
+	if err := unix.Exec(self, os.Args, append(os.Environ(), stageVariable+"=2")); err != nil {
 		return fmt.Errorf("start again in the new cgroup namespace: %w", err)
 	}
 	return nil
