@@ -1,0 +1,111 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/config"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+)
+
+type options struct {
+	name, strategy, healthAddress, metricsAddress, leaderElectionNamespace string
+	leaderElect                                                            bool
+	workers                                                                int
+}
+
+// NewCommand returns 'hortus scheduler'.
+func NewCommand() *cobra.Command {
+	var o options
+	command := &cobra.Command{
+		Use:   "scheduler",
+		Short: "Assign Shoots to seeds",
+		Args:  cobra.NoArgs,
+		RunE:  func(command *cobra.Command, _ []string) error { return run(command.Context(), o) },
+	}
+	f := command.Flags()
+	f.StringVar(&o.name, "scheduler-name", defaultSchedulerName, "handle the Shoots whose spec.schedulerName is this")
+	f.StringVar(&o.strategy, "strategy", string(SameRegion), "how near a seed must be: SameRegion or MinimalDistance")
+	f.IntVar(&o.workers, "workers", 8, "Shoots looked at side by side")
+	f.BoolVar(&o.leaderElect, "leader-elect", false, "let only one replica work")
+	f.StringVar(&o.leaderElectionNamespace, "leader-election-namespace", gardenNamespace, "namespace of the leader election lease")
+	f.StringVar(&o.healthAddress, "health-address", ":8081", "address of /healthz and /readyz")
+	f.StringVar(&o.metricsAddress, "metrics-address", "0", "address of /metrics; 0 switches it off")
+	return command
+}
+
+func newScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(corev1beta1.AddToScheme(scheme))
+	return scheme
+}
+
+func parseStrategy(s string) (Strategy, error) {
+	switch strategy := Strategy(s); strategy {
+	case SameRegion, MinimalDistance:
+		return strategy, nil
+	}
+	return "", fmt.Errorf("unknown strategy %q: use %s or %s", s, SameRegion, MinimalDistance)
+}
+
+func run(ctx context.Context, o options) error {
+	strategy, err := parseStrategy(o.strategy)
+	if err != nil {
+		return err
+	}
+	ctrl.SetLogger(klog.Background())
+	restConfig, err := config.GetConfig()
+	if err != nil {
+		return fmt.Errorf("find the garden: %w", err)
+	}
+	restConfig.QPS, restConfig.Burst = -1, 0 // The API server's fairness decides, not this client.
+	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
+		Scheme:                        newScheme(),
+		HealthProbeBindAddress:        o.healthAddress,
+		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
+		LeaderElection:                o.leaderElect,
+		LeaderElectionID:              "hortus-scheduler-" + o.name,
+		LeaderElectionNamespace:       o.leaderElectionNamespace,
+		LeaderElectionReleaseOnCancel: true,
+		GracefulShutdownTimeout:       new(5 * time.Second),
+		Cache: cache.Options{
+			DefaultTransform: cache.TransformStripManagedFields(),
+			ByObject:         map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {Namespaces: map[string]cache.Config{gardenNamespace: {}}}},
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("set up the manager: %w", err)
+	}
+	if err := AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+		return fmt.Errorf("index Shoots: %w", err)
+	}
+	reconciler := &Reconciler{
+		Garden: mgr.GetClient(), Clock: clock.RealClock{}, Recorder: mgr.GetEventRecorder("hortus-scheduler"),
+		Name: o.name, Strategy: strategy, Workers: o.workers,
+	}
+	if err := reconciler.SetupWithManager(ctx, mgr); err != nil {
+		return err
+	}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return err
+	}
+	if err := mgr.AddReadyzCheck("ping", healthz.Ping); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}

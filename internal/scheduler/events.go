@@ -1,0 +1,38 @@
+package scheduler
+
+import (
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+)
+
+// waitingForSeed lets Shoots through that wait for a seed, when they appear and when their spec changes.
+func waitingForSeed(name string) builder.Predicates {
+	return builder.WithPredicates(predicate.And(
+		predicate.NewPredicateFuncs(func(o client.Object) bool { return responsible(o.(*corev1beta1.Shoot), name) }),
+		predicate.GenerationChangedPredicate{},
+	))
+}
+
+// decisiveChanges lets changes of a Seed through that a decision depends on; heartbeats are none.
+func decisiveChanges() builder.Predicates {
+	return builder.WithPredicates(predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			old, now := e.ObjectOld.(*corev1beta1.Seed), e.ObjectNew.(*corev1beta1.Seed)
+			return old.Generation != now.Generation || !equality.Semantic.DeepEqual(decisive(old), decisive(now))
+		},
+		DeleteFunc: func(event.DeleteEvent) bool { return false }, // A seed that is gone helps nobody.
+	})
+}
+
+// decisive is what filters read of a Seed besides its spec.
+func decisive(s *corev1beta1.Seed) any {
+	return []any{
+		s.Labels, s.Annotations[annotationEmergencyStop], s.Status.Allocatable, s.Status.LastOperation != nil,
+		conditionTrue(s, corev1beta1.SeedGardenletReady), conditionTrue(s, corev1beta1.SeedBackupBucketsReady),
+	}
+}
