@@ -1,0 +1,4 @@
+// Package etcd renders the etcd of one control plane: one member with TLS on its client port and its data on a volume.
+//
+// Peers listen on the loopback address only, since there are none.
+package etcd

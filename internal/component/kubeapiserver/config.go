@@ -1,0 +1,141 @@
+package kubeapiserver
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"hortus.dev/hortus/internal/component/vpnseedserver"
+)
+
+// healthPaths may be asked without credentials, because the kubelet of the seed has none for the Shoot.
+var healthPaths = []string{"/livez", "/readyz", "/healthz"}
+
+// configFiles renders the files of the ConfigMap.
+func configFiles(v Values) (map[string]string, error) {
+	authentication, err := authenticationConfiguration(v)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string]string{keyAuthentication: authentication}
+	if plugins := admissionConfiguration(v); plugins != "" {
+		files[keyAdmission] = plugins
+	}
+	if v.Workers {
+		files[keyEgress] = egressSelectorConfiguration(v)
+	}
+	return files, nil
+}
+
+// authenticationConfiguration is the user's with anonymous access to health checks added, unless the user has decided
+// about anonymous access.
+func authenticationConfiguration(v Values) (string, error) {
+	config := map[string]any{}
+	if err := yaml.Unmarshal([]byte(v.Authentication), &config); err != nil {
+		return "", fmt.Errorf("read the Shoot's AuthenticationConfiguration: %w", err)
+	}
+	if len(config) == 0 {
+		config = map[string]any{"apiVersion": "apiserver.config.k8s.io/v1beta1", "kind": "AuthenticationConfiguration"}
+	}
+	if _, ok := config["anonymous"]; !ok {
+		anonymous := map[string]any{"enabled": true}
+		if !isTrue(v.spec().EnableAnonymousAuthentication) {
+			var conditions []any
+			for _, p := range healthPaths {
+				conditions = append(conditions, map[string]any{"path": p})
+			}
+			anonymous["conditions"] = conditions
+		}
+		config["anonymous"] = anonymous
+	}
+	return marshal(config), nil
+}
+
+// admissionConfiguration carries the configuration of the plugins that have one, or is "".
+func admissionConfiguration(v Values) string {
+	var plugins []any
+	for _, p := range v.spec().AdmissionPlugins {
+		if p.Config == nil || isTrue(p.Disabled) {
+			continue
+		}
+		plugins = append(plugins, map[string]any{"name": p.Name, "configuration": object(p.Config)})
+	}
+	if len(plugins) == 0 {
+		return ""
+	}
+	return marshal(map[string]any{"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration", "plugins": plugins})
+}
+
+// egressSelectorConfiguration sends what goes to nodes, pods and services of the Shoot through the tunnel server, and
+// everything else directly.
+func egressSelectorConfiguration(v Values) string {
+	direct := map[string]any{"proxyProtocol": "Direct"}
+	tunnel := map[string]any{"proxyProtocol": "HTTPConnect", "transport": map[string]any{"tcp": map[string]any{
+		"url": fmt.Sprintf("https://%s:%d", vpnseedserver.Name, vpnseedserver.ProxyPort),
+		"tlsConfig": map[string]any{
+			"caBundle":   pathVPNCA + "/bundle.crt",
+			"clientCert": pathVPNClient + "/tls.crt",
+			"clientKey":  pathVPNClient + "/tls.key",
+		},
+	}}}
+	// The group has no "config" in its name, unlike those of its neighbours; the server exits on the other spelling.
+	return marshal(map[string]any{
+		"apiVersion": "apiserver.k8s.io/v1beta1", "kind": "EgressSelectorConfiguration",
+		"egressSelections": []any{
+			map[string]any{"name": "cluster", "connection": tunnel},
+			map[string]any{"name": "controlplane", "connection": direct},
+			map[string]any{"name": "etcd", "connection": direct},
+		},
+	})
+}
+
+// encryptionConfiguration encrypts secrets and what the user asks for, and still reads what was written in the clear.
+func encryptionConfiguration(v Values) ([]byte, error) {
+	if len(v.EncryptionKeys) == 0 {
+		return nil, fmt.Errorf("render the encryption configuration: there is no key")
+	}
+	var keys []any
+	for _, k := range v.EncryptionKeys {
+		keys = append(keys, map[string]any{"name": k.Name, "secret": k.Secret})
+	}
+	provider := v.EncryptionProvider
+	if provider == "" {
+		provider = "aescbc"
+	}
+	resources := slices.Clone(v.EncryptedResources)
+	if !slices.Contains(resources, "secrets") {
+		resources = append(resources, "secrets")
+	}
+	slices.Sort(resources)
+	return []byte(marshal(map[string]any{
+		"apiVersion": "apiserver.config.k8s.io/v1", "kind": "EncryptionConfiguration",
+		"resources": []any{map[string]any{
+			"resources": slices.Compact(resources),
+			"providers": []any{map[string]any{provider: map[string]any{"keys": keys}}, map[string]any{"identity": map[string]any{}}},
+		}},
+	})), nil
+}
+
+// object is raw JSON as a value to be marshalled again.
+func object(raw *runtime.RawExtension) any {
+	var value any
+	if err := yaml.Unmarshal(raw.Raw, &value); err != nil {
+		return nil // The API server of the garden accepts only JSON objects.
+	}
+	return value
+}
+
+func marshal(value any) string {
+	out, err := yaml.Marshal(value)
+	if err != nil {
+		panic(fmt.Sprintf("kubeapiserver: marshal %v: %v", value, err)) // Maps of plain values.
+	}
+	return string(out)
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+func isTrue(b *bool) bool { return b != nil && *b }

@@ -1,0 +1,241 @@
+package kubeapiserver
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/component"
+	"hortus.dev/hortus/internal/component/etcd"
+)
+
+// Name of the Deployment, the Service and the TLSRoute.
+const Name = "kube-apiserver"
+
+// Port of the Service and of the process. They have to be equal, since the Shoot's `kubernetes` Service gets the port of
+// the process together with the address of the Service.
+const Port = 443
+
+// Names of the objects that carry configuration.
+const (
+	ConfigMapName        = "kube-apiserver-config"
+	EncryptionSecretName = "kube-apiserver-etcd-encryption-configuration"
+)
+
+// Keys of the Secret with the encryption configuration and of the ConfigMap.
+const (
+	keyEncryption     = "encryption-configuration.yaml"
+	keyAuthentication = "authentication.yaml"
+	keyAdmission      = "admission.yaml"
+	keyEgress         = "egress-selector.yaml"
+)
+
+const (
+	pathConfig         = "/etc/kubernetes/config"
+	pathEncryption     = "/etc/kubernetes/etcd-encryption"
+	pathServer         = "/srv/kubernetes/apiserver"
+	pathClientCA       = "/srv/kubernetes/ca-client"
+	pathEtcdCA         = "/srv/kubernetes/etcd/ca"
+	pathEtcdClient     = "/srv/kubernetes/etcd/client"
+	pathFrontProxyCA   = "/srv/kubernetes/ca-front-proxy"
+	pathAggregator     = "/srv/kubernetes/aggregator"
+	pathServiceAccount = "/srv/kubernetes/service-account-key"
+	pathKeyBundle      = "/srv/kubernetes/service-account-key-bundle"
+	pathKubeletCA      = "/srv/kubernetes/ca-kubelet"
+	pathKubeletClient  = "/srv/kubernetes/apiserver-kubelet"
+	pathVPNCA          = "/srv/kubernetes/ca-vpn"
+	pathVPNClient      = "/srv/kubernetes/http-proxy"
+)
+
+// Secrets names the Secrets of the secrets manager that the server mounts.
+type Secrets struct {
+	Server, ClientCABundle         string
+	EtcdCABundle, EtcdClient       string
+	FrontProxyCABundle, Aggregator string
+	ServiceAccountKey, KeyBundle   string
+	KubeletCABundle, KubeletClient string // Only with workers.
+	VPNCABundle, VPNClient         string // Only with workers.
+}
+
+// EncryptionKey is one key for objects at rest; the first one of a list writes, all read.
+type EncryptionKey struct{ Name, Secret string }
+
+// Values is what the rendering depends on.
+type Values struct {
+	Namespace string
+	Image     string
+	Replicas  int32
+	// AdvertiseIP is the cluster IP of the Service.
+	AdvertiseIP string
+	// ExternalHost is the name under which users reach the server.
+	ExternalHost string
+	// ServiceCIDR is the range of the Shoot's services.
+	ServiceCIDR string
+	// Issuer of service account tokens, a URL. Tokens of AcceptedIssuers are valid, too.
+	Issuer          string
+	AcceptedIssuers []string
+	// Workers tells whether there are nodes, reached through the tunnel.
+	Workers bool
+	Secrets Secrets
+	// EncryptionKeys must not be empty. EncryptionProvider is aescbc, aesgcm or secretbox.
+	EncryptionKeys     []EncryptionKey
+	EncryptionProvider string
+	// EncryptedResources are encrypted in addition to secrets.
+	EncryptedResources []string
+	// Authentication is the user's AuthenticationConfiguration in YAML; empty if there is none.
+	Authentication string
+	// Config is the Shoot's, defaulted; nil counts as empty.
+	Config *corev1beta1.KubeAPIServerConfig
+}
+
+// Service returns the Service, which exists before anything else of the server since its cluster IP goes into its
+// certificate.
+func Service(namespace string) *corev1.Service {
+	labels := component.Labels(Name)
+	labels[LabelGatewayTarget] = "true"
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: Name, Namespace: namespace, Labels: labels},
+		Spec: corev1.ServiceSpec{
+			Type:     corev1.ServiceTypeClusterIP,
+			Selector: component.Selector(Name),
+			Ports:    []corev1.ServicePort{{Name: Name, Port: Port, TargetPort: intstr.FromInt32(Port), Protocol: corev1.ProtocolTCP}},
+		},
+	}
+}
+
+// LabelGatewayTarget marks the Service as one that the gateway's PROXY protocol port may connect to.
+const LabelGatewayTarget = "hortus.dev/gateway-target"
+
+// DNSNames are the names that the server's certificate has to carry besides those of the outside.
+func DNSNames(namespace string) []string {
+	names := []string{"localhost"}
+	for host, ns := range map[string]string{Name: namespace, "kubernetes": "default"} {
+		names = append(names, host, host+"."+ns, host+"."+ns+".svc", host+"."+ns+".svc.cluster.local")
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Route returns the TLSRoute that makes the seed's gateway pass connections for the hosts on.
+func Route(namespace, gatewayNamespace, gatewayName string, hosts []string) *gatewayv1.TLSRoute {
+	route := &gatewayv1.TLSRoute{
+		ObjectMeta: metav1.ObjectMeta{Name: Name, Namespace: namespace, Labels: component.Labels(Name)},
+		Spec: gatewayv1.TLSRouteSpec{
+			CommonRouteSpec: gatewayv1.CommonRouteSpec{ParentRefs: []gatewayv1.ParentReference{{
+				Group:     ptr.To(gatewayv1.Group(gatewayv1.GroupName)),
+				Kind:      ptr.To(gatewayv1.Kind("Gateway")),
+				Namespace: ptr.To(gatewayv1.Namespace(gatewayNamespace)),
+				Name:      gatewayv1.ObjectName(gatewayName),
+			}}},
+			Rules: []gatewayv1.TLSRouteRule{{BackendRefs: []gatewayv1.BackendRef{{BackendObjectReference: gatewayv1.BackendObjectReference{
+				Group: ptr.To(gatewayv1.Group("")),
+				Kind:  ptr.To(gatewayv1.Kind("Service")),
+				Name:  Name,
+				Port:  ptr.To(gatewayv1.PortNumber(Port)),
+			}, Weight: ptr.To(int32(1))}}}},
+		},
+	}
+	for _, h := range hosts {
+		route.Spec.Hostnames = append(route.Spec.Hostnames, gatewayv1.Hostname(h))
+	}
+	return route
+}
+
+// Objects are what Render makes, in the order in which they have to be applied.
+type Objects struct {
+	ConfigMap        *corev1.ConfigMap
+	EncryptionSecret *corev1.Secret
+	Deployment       *appsv1.Deployment
+}
+
+// Render returns the configuration and the Deployment. It fails on configuration of the user that cannot be read.
+func Render(v Values) (*Objects, error) {
+	files, err := configFiles(v)
+	if err != nil {
+		return nil, err
+	}
+	encryption, err := encryptionConfiguration(v)
+	if err != nil {
+		return nil, err
+	}
+	o := &Objects{
+		ConfigMap: &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: ConfigMapName, Namespace: v.Namespace, Labels: component.Labels(Name)},
+			Data:       files,
+		},
+		EncryptionSecret: &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: EncryptionSecretName, Namespace: v.Namespace, Labels: component.Labels(Name)},
+			Type:       corev1.SecretTypeOpaque,
+			Data:       map[string][]byte{keyEncryption: encryption},
+		},
+	}
+	w := component.Workload{
+		Name:          Name,
+		Namespace:     v.Namespace,
+		Replicas:      v.Replicas,
+		Image:         v.Image,
+		Command:       append([]string{"/usr/local/bin/kube-apiserver"}, flags(v, files)...),
+		Ports:         []corev1.ContainerPort{{Name: "https", ContainerPort: Port, Protocol: corev1.ProtocolTCP}},
+		Mounts:        mounts(v),
+		CPU:           "50m",
+		Memory:        "256Mi",
+		Health:        component.Health{Port: Port, Scheme: corev1.URISchemeHTTPS, Startup: "/readyz", Liveness: "/livez"},
+		PriorityClass: component.PriorityAPI,
+		PodAnnotations: map[string]string{
+			"checksum/configmap-" + ConfigMapName:     sum(files),
+			"checksum/secret-" + EncryptionSecretName: sum(map[string]string{keyEncryption: string(encryption)}),
+		},
+		// A new server is ready before an old one goes, so that updates are not noticed.
+		Strategy: appsv1.DeploymentStrategy{
+			Type:          appsv1.RollingUpdateDeploymentStrategyType,
+			RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: ptr.To(intstr.FromInt32(1)), MaxUnavailable: ptr.To(intstr.FromInt32(0))},
+		},
+	}
+	o.Deployment = w.Deployment()
+	return o, nil
+}
+
+func mounts(v Values) []component.Mount {
+	s := v.Secrets
+	m := []component.Mount{
+		component.ConfigMapMount("config", ConfigMapName, pathConfig),
+		component.SecretMount("etcd-encryption", EncryptionSecretName, pathEncryption),
+		component.SecretMount("server", s.Server, pathServer),
+		component.SecretMount("ca-client", s.ClientCABundle, pathClientCA),
+		component.SecretMount("ca-etcd", s.EtcdCABundle, pathEtcdCA),
+		component.SecretMount("etcd-client", s.EtcdClient, pathEtcdClient),
+		component.SecretMount("ca-front-proxy", s.FrontProxyCABundle, pathFrontProxyCA),
+		component.SecretMount("aggregator", s.Aggregator, pathAggregator),
+		component.SecretMount("service-account-key", s.ServiceAccountKey, pathServiceAccount),
+		component.SecretMount("service-account-key-bundle", s.KeyBundle, pathKeyBundle),
+	}
+	if v.Workers {
+		m = append(m,
+			component.SecretMount("ca-kubelet", s.KubeletCABundle, pathKubeletCA),
+			component.SecretMount("kubelet-client", s.KubeletClient, pathKubeletClient),
+			component.SecretMount("ca-vpn", s.VPNCABundle, pathVPNCA),
+			component.SecretMount("http-proxy", s.VPNClient, pathVPNClient),
+		)
+	}
+	return m
+}
+
+// sum is a checksum over a file set that does not depend on map order.
+func sum(files map[string]string) string {
+	h := sha256.New()
+	for _, name := range sortedKeys(files) {
+		fmt.Fprintf(h, "%s %d %s\n", name, len(files[name]), files[name])
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func etcdURL(v Values) string { return etcd.URL(v.Namespace) }

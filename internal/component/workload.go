@@ -1,0 +1,191 @@
+package component
+
+import (
+	"maps"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+)
+
+// Labels on control plane objects.
+const (
+	LabelApp         = "app"
+	LabelRole        = "gardener.cloud/role"
+	RoleControlPlane = "controlplane"
+	// LabelRestart, "true", lets the maintenance task restartControlPlanePods delete the pods.
+	LabelRestart = "maintenance.gardener.cloud/restart"
+)
+
+// Priority classes of the seed, made by the gardenlet. Higher ones survive node pressure longer.
+const (
+	PriorityAPI         = "gardener-system-500" // What the API of a Shoot needs to answer.
+	PriorityControllers = "gardener-system-300" // What acts on a Shoot's objects.
+)
+
+// probeTimeoutSeconds bounds one probe: a busy host may take a while to schedule the process that answers.
+const probeTimeoutSeconds = 5
+
+// Workload describes a Deployment in the terms in which control plane components differ.
+type Workload struct {
+	Name      string
+	Namespace string
+	Replicas  int32
+	Image     string
+	Command   []string
+	Args      []string
+	Env       []corev1.EnvVar
+	Ports     []corev1.ContainerPort
+	Mounts    []Mount
+	// CPU and Memory are the requests. They are small: on a big seed the vertical autoscaler raises them.
+	CPU, Memory string
+	// Health is where the process answers; a startup probe asks every second, so that nothing waits for a period to pass.
+	Health Health
+	// ServiceAccount is for components that talk to the seed's API; empty means no access, and no token in the pod.
+	ServiceAccount string
+	PriorityClass  string
+	// PodLabels and PodAnnotations are added to the template. A changed checksum annotation replaces the pods.
+	PodLabels      map[string]string
+	PodAnnotations map[string]string
+	Strategy       appsv1.DeploymentStrategy
+	// GracePeriodSeconds is the time to stop; 0 means the default of 30 seconds.
+	GracePeriodSeconds int64
+}
+
+// Mount is a volume and where it is mounted, read-only.
+type Mount struct {
+	Name   string
+	Path   string
+	Source corev1.VolumeSource
+}
+
+// SecretMount mounts all keys of a Secret at path.
+func SecretMount(name, secret, path string) Mount {
+	return Mount{Name: name, Path: path, Source: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: secret, DefaultMode: ptr.To(int32(0o640))}}}
+}
+
+// ConfigMapMount mounts all keys of a ConfigMap at path.
+func ConfigMapMount(name, configMap, path string) Mount {
+	return Mount{Name: name, Path: path, Source: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+		LocalObjectReference: corev1.LocalObjectReference{Name: configMap}, DefaultMode: ptr.To(int32(0o644)),
+	}}}
+}
+
+// Health is an HTTP endpoint of a process.
+type Health struct {
+	Port   int32
+	Scheme corev1.URIScheme
+	// Startup and Readiness are paths; an empty Readiness means that Startup is asked for it as well.
+	Startup, Readiness, Liveness string
+}
+
+// GenericKubeconfigPath is where components find their way into the Shoot's API when they use a token of it.
+const GenericKubeconfigPath = "/var/run/secrets/gardener.cloud/shoot/generic-kubeconfig"
+
+// GenericKubeconfigMount joins the kubeconfig that all components share with the token of one of them.
+func GenericKubeconfigMount(kubeconfigSecret, accessSecret string) Mount {
+	item := func(secret, key string) corev1.VolumeProjection {
+		return corev1.VolumeProjection{Secret: &corev1.SecretProjection{
+			LocalObjectReference: corev1.LocalObjectReference{Name: secret},
+			Items:                []corev1.KeyToPath{{Key: key, Path: key}},
+			Optional:             ptr.To(false),
+		}}
+	}
+	return Mount{Name: "kubeconfig", Path: GenericKubeconfigPath, Source: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		DefaultMode: ptr.To(int32(0o640)),
+		Sources:     []corev1.VolumeProjection{item(kubeconfigSecret, "kubeconfig"), item(accessSecret, "token")},
+	}}}
+}
+
+// Selector is the label set that identifies the pods of a component.
+func Selector(name string) map[string]string { return map[string]string{LabelApp: name} }
+
+// Labels are those of a control plane object of the component.
+func Labels(name string) map[string]string {
+	return map[string]string{LabelApp: name, LabelRole: RoleControlPlane}
+}
+
+// Requests are resource requests without limits: a limit would kill what is merely busy.
+func Requests(cpu, memory string) corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{Requests: corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory),
+	}}
+}
+
+// PodTemplate returns the pods of the workload.
+func (w Workload) PodTemplate() corev1.PodTemplateSpec {
+	labels := Labels(w.Name)
+	maps.Copy(labels, w.PodLabels)
+	var volumes []corev1.Volume
+	var mounts []corev1.VolumeMount
+	for _, m := range w.Mounts {
+		volumes = append(volumes, corev1.Volume{Name: m.Name, VolumeSource: m.Source})
+		mounts = append(mounts, corev1.VolumeMount{Name: m.Name, MountPath: m.Path, ReadOnly: true})
+	}
+	container := corev1.Container{
+		Name:            w.Name,
+		Image:           w.Image,
+		ImagePullPolicy: corev1.PullIfNotPresent,
+		Command:         w.Command,
+		Args:            w.Args,
+		Env:             w.Env,
+		Ports:           w.Ports,
+		VolumeMounts:    mounts,
+		Resources:       Requests(w.CPU, w.Memory),
+		SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr.To(false)},
+	}
+	w.Health.probe(&container)
+	spec := corev1.PodSpec{
+		AutomountServiceAccountToken: ptr.To(w.ServiceAccount != ""),
+		ServiceAccountName:           w.ServiceAccount,
+		EnableServiceLinks:           ptr.To(false),
+		PriorityClassName:            w.PriorityClass,
+		Containers:                   []corev1.Container{container},
+		Volumes:                      volumes,
+	}
+	if w.GracePeriodSeconds > 0 {
+		spec.TerminationGracePeriodSeconds = ptr.To(w.GracePeriodSeconds)
+	}
+	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: w.PodAnnotations}, Spec: spec}
+}
+
+// Deployment returns the workload.
+func (w Workload) Deployment() *appsv1.Deployment {
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: w.Name, Namespace: w.Namespace, Labels: Labels(w.Name)},
+		Spec: appsv1.DeploymentSpec{
+			Replicas:             ptr.To(w.Replicas),
+			RevisionHistoryLimit: ptr.To(int32(1)),
+			Selector:             &metav1.LabelSelector{MatchLabels: Selector(w.Name)},
+			Strategy:             w.Strategy,
+			Template:             w.PodTemplate(),
+		},
+	}
+}
+
+func (h Health) probe(c *corev1.Container) {
+	if h.Port == 0 {
+		return
+	}
+	get := func(path string, periodSeconds, failures int32) *corev1.Probe {
+		return &corev1.Probe{
+			ProbeHandler:     corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromInt32(h.Port), Scheme: h.Scheme}},
+			PeriodSeconds:    periodSeconds,
+			FailureThreshold: failures,
+			TimeoutSeconds:   probeTimeoutSeconds,
+		}
+	}
+	readiness := h.Readiness
+	if readiness == "" {
+		readiness = h.Startup
+	}
+	// Three minutes are enough for an API server that replays a large etcd on a slow disk.
+	c.StartupProbe = get(h.Startup, 1, 180)
+	c.ReadinessProbe = get(readiness, 10, 2)
+	if h.Liveness != "" {
+		c.LivenessProbe = get(h.Liveness, 15, 4)
+	}
+}
