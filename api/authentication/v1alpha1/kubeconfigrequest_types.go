@@ -1,0 +1,67 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// AdminKubeconfigRequest asks for an administrator's kubeconfig of a Shoot.
+//
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+type AdminKubeconfigRequest struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	// spec is the request.
+	Spec AdminKubeconfigRequestSpec `json:"spec"`
+	// status is the answer.
+	// +optional
+	Status AdminKubeconfigRequestStatus `json:"status,omitempty"`
+}
+
+// AdminKubeconfigRequestSpec is a request for a kubeconfig.
+type AdminKubeconfigRequestSpec struct {
+	// expirationSeconds is how long the credentials are to be valid, 600 to 4294967295 seconds; cut to the
+	// server's maximum. Default 3600.
+	// +optional
+	ExpirationSeconds *int64 `json:"expirationSeconds,omitempty"`
+}
+
+// AdminKubeconfigRequestStatus is the answer to a request for a kubeconfig.
+type AdminKubeconfigRequestStatus struct {
+	// kubeconfig is the kubeconfig.
+	Kubeconfig []byte `json:"kubeconfig"`
+	// expirationTimestamp is when the credentials expire.
+	ExpirationTimestamp metav1.Time `json:"expirationTimestamp"`
+}
+
+// ViewerKubeconfigRequest asks for a reader's kubeconfig of a Shoot.
+//
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+type ViewerKubeconfigRequest struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	// spec is the request.
+	Spec ViewerKubeconfigRequestSpec `json:"spec"`
+	// status is the answer.
+	// +optional
+	Status ViewerKubeconfigRequestStatus `json:"status,omitempty"`
+}
+
+// ViewerKubeconfigRequestSpec is a request for a kubeconfig.
+type ViewerKubeconfigRequestSpec struct {
+	// expirationSeconds is how long the credentials are to be valid, 600 to 4294967295 seconds; cut to the
+	// server's maximum. Default 3600.
+	// +optional
+	ExpirationSeconds *int64 `json:"expirationSeconds,omitempty"`
+}
+
+// ViewerKubeconfigRequestStatus is the answer to a request for a kubeconfig.
+type ViewerKubeconfigRequestStatus struct {
+	// kubeconfig is the kubeconfig.
+	Kubeconfig []byte `json:"kubeconfig"`
+	// expirationTimestamp is when the credentials expire.
+	ExpirationTimestamp metav1.Time `json:"expirationTimestamp"`
+}

@@ -1,0 +1,77 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	gardencorev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+)
+
+// Bastion is a machine through which the machines of a Shoot are reached by SSH for a while.
+//
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+type Bastion struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is standard object metadata.
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	// spec names the Shoot and who may connect. Immutable, except ingress.
+	Spec BastionSpec `json:"spec"`
+	// status is how to connect, and until when.
+	// +optional
+	Status BastionStatus `json:"status,omitempty"`
+}
+
+// BastionList is a list of Bastions.
+//
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+type BastionList struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is standard list metadata.
+	metav1.ListMeta `json:"metadata,omitempty"`
+	// items are the Bastions.
+	Items []Bastion `json:"items"`
+}
+
+// BastionSpec names the Shoot and who may connect.
+type BastionSpec struct {
+	// shootRef names the Shoot in the same namespace.
+	ShootRef corev1.LocalObjectReference `json:"shootRef"`
+	// seedName is the Seed of the Shoot. Set by admission.
+	// +optional
+	SeedName *string `json:"seedName,omitempty"`
+	// providerType is that of the Shoot. Set by admission.
+	// +optional
+	ProviderType *string `json:"providerType,omitempty"`
+	// sshPublicKey of the user.
+	SSHPublicKey string `json:"sshPublicKey"`
+	// ingress lists who may connect.
+	Ingress []BastionIngressPolicy `json:"ingress"`
+}
+
+// BastionIngressPolicy is who may connect to a Bastion.
+type BastionIngressPolicy struct {
+	// ipBlock is a range of addresses.
+	IPBlock networkingv1.IPBlock `json:"ipBlock"`
+}
+
+// BastionStatus is how to connect to a Bastion, and until when.
+type BastionStatus struct {
+	// ingress is the address of the machine.
+	// +optional
+	Ingress *corev1.LoadBalancerIngress `json:"ingress,omitempty"`
+	// conditions of the Bastion.
+	// +optional
+	// +patchMergeKey=type
+	// +patchStrategy=merge
+	Conditions []gardencorev1beta1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
+	// lastHeartbeatTimestamp is when the operation keepalive was asked for last.
+	// +optional
+	LastHeartbeatTimestamp *metav1.Time `json:"lastHeartbeatTimestamp,omitempty"`
+	// expirationTimestamp is when the Bastion is deleted.
+	// +optional
+	ExpirationTimestamp *metav1.Time `json:"expirationTimestamp,omitempty"`
+	// observedGeneration is the generation that the gardenlet has seen.
+	// +optional
+	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
+}
