@@ -43,13 +43,9 @@ type Status struct {
 
 // Status returns the state of the given components.
 func (b *Builder) Status(ctx context.Context, selected []Component) ([]Status, error) {
-	with, err := b.compiler(ctx)
-	if err != nil {
-		return nil, err
-	}
 	var all []Status
 	for _, c := range selected {
-		inputs, err := hashInputs(os.DirFS(filepath.Join(b.Source, c.Folder)), c, with)
+		inputs, err := b.inputs(ctx, c)
 		if err != nil {
 			return nil, err
 		}
@@ -116,11 +112,7 @@ func (b *Builder) buildLocked(ctx context.Context, c Component, prefix string) e
 	}
 	defer unlock()
 
-	with, err := b.compiler(ctx)
-	if err != nil {
-		return err
-	}
-	inputs, err := hashInputs(os.DirFS(filepath.Join(b.Source, c.Folder)), c, with)
+	inputs, err := b.inputs(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -237,15 +229,20 @@ func (c Component) goArguments() []string {
 	}
 }
 
-func (b *Builder) compiler(ctx context.Context) (compiler, error) {
-	cmd := exec.CommandContext(ctx, "go", "env", "GOVERSION")
-	// A wrapper's go line may switch to another toolchain, so the question is asked in one.
-	cmd.Dir = filepath.Join(b.Source, All()[0].Folder)
-	version, err := cmd.Output()
-	if err != nil {
-		return compiler{}, fmt.Errorf("ask go for its version in %s: %w", cmd.Dir, err)
+// inputs hashes what decides how the programs of the component come out.
+func (b *Builder) inputs(ctx context.Context, c Component) (string, error) {
+	folder := filepath.Join(b.Source, c.Folder)
+	with := compiler{Arch: runtime.GOARCH}
+	if c.Language != C {
+		cmd := exec.CommandContext(ctx, "go", "env", "GOVERSION")
+		cmd.Dir = folder // The go line of the wrapper module may select another toolchain.
+		version, err := cmd.Output()
+		if err != nil {
+			return "", fmt.Errorf("ask go for its version in %s: %w", folder, err)
+		}
+		with.GoVersion = strings.TrimSpace(string(version))
 	}
-	return compiler{GoVersion: strings.TrimSpace(string(version)), Arch: runtime.GOARCH}, nil
+	return hashInputs(os.DirFS(folder), c, with)
 }
 
 func (b *Builder) startHeartbeat(what string, start time.Time) (stop func()) {

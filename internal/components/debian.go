@@ -18,18 +18,17 @@ import (
 // distribution with other packages but the same files will do.
 type DebianPackage struct {
 	Name string
-	// program, if set, has to be on the search path; files is a glob that has to match; the present function decides anything
-	// else.
+	// One of these says how to tell: a program on the search path, globs of which one has to match, or a function.
 	program string
-	files   string
+	files   []string
 	present func() bool
 }
 
 var (
 	gcc        = DebianPackage{Name: "gcc", program: "gcc"}
-	libc       = DebianPackage{Name: "libc6-dev", files: "/usr/lib{,/*}/libc.a"}
+	libc       = DebianPackage{Name: "libc6-dev", files: []string{"/usr/lib/libc.a", "/usr/lib/*/libc.a"}}
 	pkgConfig  = DebianPackage{Name: "pkg-config", program: "pkg-config"}
-	libseccomp = DebianPackage{Name: "libseccomp-dev", files: "/usr/lib{,/*}/libseccomp.a"}
+	libseccomp = DebianPackage{Name: "libseccomp-dev", files: []string{"/usr/lib/libseccomp.a", "/usr/lib/*/libseccomp.a"}}
 )
 
 // MachinePackages are the distribution's programs that go into machine images.
@@ -81,13 +80,11 @@ func (p DebianPackage) isPresent() bool {
 	case p.program != "":
 		_, err := LookProgram(p.program)
 		return err == nil
-	case p.files != "":
-		for _, middle := range []string{"", "/*"} {
-			if found, _ := filepath.Glob(strings.Replace(p.files, "{,/*}", middle, 1)); len(found) > 0 {
-				return true
-			}
-		}
-		return false
+	case len(p.files) > 0:
+		return slices.ContainsFunc(p.files, func(pattern string) bool {
+			found, _ := filepath.Glob(pattern)
+			return len(found) > 0
+		})
 	default:
 		return p.present()
 	}

@@ -74,6 +74,7 @@ func All() []Component {
 		Component{
 			Name: "etcd", Version: "v" + EtcdVersion, Folder: "etcd",
 			Programs: []Program{{Name: "etcd", Source: "go.etcd.io/etcd/server/v3"}},
+			LDFlags:  []string{"-X go.etcd.io/etcd/api/v3/version.GitSHA=v" + EtcdVersion},
 		},
 		Component{
 			Name: "containerd", Version: "v" + ContainerdVersion, Folder: "containerd",

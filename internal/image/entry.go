@@ -55,22 +55,22 @@ func normalize(entries []Entry) ([]Entry, error) {
 	}
 	sorted := make([]Entry, 0, len(all))
 	for _, e := range all {
-		if e.Hardlink != "" && all[e.Hardlink].Source == "" && all[e.Hardlink].Content == nil {
-			return nil, fmt.Errorf("layer has a hard link %s to %s, which is not a file of it", e.Path, e.Hardlink)
+		if e.Hardlink != "" {
+			target := all[e.Hardlink]
+			if target.Source == "" && target.Content == nil {
+				return nil, fmt.Errorf("layer has a hard link %s to %s, which is not a file of it", e.Path, e.Hardlink)
+			}
+			e.Mode = target.Mode // Unpacking sets it on the file that both names share.
 		}
 		sorted = append(sorted, e)
 	}
 	slices.SortFunc(sorted, func(a, b Entry) int {
-		return cmp.Or(cmp.Compare(btoi(a.Hardlink != ""), btoi(b.Hardlink != "")), cmp.Compare(a.Path, b.Path))
+		if a.Hardlink != "" != (b.Hardlink != "") {
+			return cmp.Compare(len(a.Hardlink), len(b.Hardlink)) // One of them is 0.
+		}
+		return cmp.Compare(a.Path, b.Path)
 	})
 	return sorted, nil
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // epoch is the time of every file and image: what an image contains decides its digest, not when it was made.

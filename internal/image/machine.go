@@ -2,19 +2,6 @@ package image
 
 import "fmt"
 
-// containerdUnit starts the container runtime of a machine. The configuration file is written at boot.
-const containerdUnit = `[Unit]
-Description=containerd container runtime
-
-[Service]
-ExecStart=/usr/local/bin/containerd --config /etc/containerd/config.toml
-Restart=always
-RestartSec=1
-
-[Install]
-WantedBy=multi-user.target
-`
-
 const passwd = `root:x:0:0:root:/root:/bin/sh
 nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin
 `
@@ -24,7 +11,7 @@ nogroup:x:65534:
 `
 
 // machineFiles is what a root file system needs beside programs. Host name, hosts, resolv.conf and machine-id differ from
-// machine to machine, so they are written at boot.
+// machine to machine, so process 1 writes them at boot, together with containerd's configuration and unit.
 func machineFiles() []Entry {
 	entries := []Entry{
 		temporary,
@@ -35,15 +22,10 @@ func machineFiles() []Entry {
 		{Path: "etc/passwd", Content: []byte(passwd)},
 		{Path: "etc/group", Content: []byte(group)},
 		{Path: "etc/nsswitch.conf", Content: []byte("hosts: files dns\n")},
-		{Path: "etc/systemd/system/containerd.service", Content: []byte(containerdUnit)},
-		{
-			Path:    "etc/systemd/system/multi-user.target.wants/containerd.service",
-			Symlink: "/etc/systemd/system/containerd.service",
-		},
 	}
 	for _, dir := range []string{
 		"dev", "proc", "run", "sys", "mnt", "opt/bin", "etc/cni/net.d", "etc/containerd/certs.d", "etc/containerd/conf.d",
-		"etc/kubernetes/manifests", "var/lib/containerd", "var/lib/kubelet", "var/log/pods",
+		"etc/kubernetes/manifests", "etc/systemd/system", "usr/lib/systemd/system", "var/lib/containerd", "var/lib/kubelet", "var/log/pods",
 	} {
 		entries = append(entries, Entry{Path: dir, Dir: true})
 	}

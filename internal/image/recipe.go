@@ -79,7 +79,7 @@ func recipeFor(name string, from sources) (recipe, error) {
 // kubernetesPrograms are in the order of [Kubernetes].
 var kubernetesPrograms = []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet"}
 
-// componentOf names the component an image needs, in the form [components.Select] takes, or "".
+// componentsOf names the components an image needs, in the form [components.Select] takes.
 func componentsOf(name string) []string {
 	switch name {
 	case Pause:

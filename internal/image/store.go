@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"syscall"
@@ -24,6 +25,9 @@ import (
 
 // AnnotationName holds the full image name in the layout's index.
 const AnnotationName = "org.opencontainers.image.ref.name"
+
+// annotationContainerd does the same for "ctr images import", which takes the other one for a mere tag.
+const annotationContainerd = "io.containerd.image.name"
 
 // Store is an OCI image layout with one image per name. It can be read by others at any time: blobs appear complete, and the
 // index is replaced in one step.
@@ -168,8 +172,9 @@ func (s *Store) Put(name string, img v1.Image) (changed bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("describe image %s: %w", name, err)
 	}
+	descriptor.ArtifactType = "" // Meant for what is no container image.
 	descriptor.Platform = config.Platform()
-	descriptor.Annotations = map[string]string{AnnotationName: name}
+	descriptor.Annotations = map[string]string{AnnotationName: name, annotationContainerd: name}
 
 	index, err := s.index()
 	if err != nil {
@@ -179,7 +184,7 @@ func (s *Store) Put(name string, img v1.Image) (changed bool, err error) {
 	switch {
 	case at < 0:
 		index.Manifests = append(index.Manifests, *descriptor)
-	case index.Manifests[at].Digest == descriptor.Digest && s.hasBlob(*descriptor):
+	case reflect.DeepEqual(index.Manifests[at], *descriptor) && s.hasBlob(*descriptor):
 		return false, nil
 	default:
 		index.Manifests[at] = *descriptor
