@@ -1,0 +1,51 @@
+package component
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"hortus.dev/hortus/internal/pki"
+)
+
+// ClientAccess is the way of a control plane component into the Shoot's API with a client certificate.
+type ClientAccess struct {
+	// CASecret is the bundle of the cluster CA; CertSecret has tls.crt and tls.key; both of the secrets manager.
+	CASecret   string
+	CertSecret string
+}
+
+// ClientAccessPath is where Mount puts everything; the kubeconfig is the file of that name in it.
+const ClientAccessPath = "/var/run/secrets/hortus.dev/shoot"
+
+// APIServerURL is where components in the same namespace reach the Shoot's API server.
+const APIServerURL = "https://kube-apiserver"
+
+// Mount joins CA bundle, certificate and a kubeconfig that refers to both, which sits in the ConfigMap or Secret named
+// kubeconfigMap. Rotated certificates have new names, so pods are replaced and nothing has to be reloaded.
+func (a ClientAccess) Mount(kubeconfigMap string) Mount {
+	return Mount{Name: "shoot-access", Path: ClientAccessPath, Source: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		DefaultMode: ptr.To(int32(0o640)),
+		Sources: []corev1.VolumeProjection{
+			{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: a.CASecret}, Items: []corev1.KeyToPath{{Key: "bundle.crt", Path: "ca.crt"}}}},
+			{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: a.CertSecret}, Items: []corev1.KeyToPath{{Key: "tls.crt", Path: "tls.crt"}, {Key: "tls.key", Path: "tls.key"}}}},
+			{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: kubeconfigMap}, Items: []corev1.KeyToPath{{Key: "kubeconfig", Path: "kubeconfig"}}}},
+		},
+	}}}
+}
+
+// ClientKubeconfig is the kubeconfig for ClientAccess.Mount. It has no secrets in it.
+func ClientKubeconfig() string {
+	out, err := pki.Kubeconfig{
+		Name:           "shoot",
+		Server:         APIServerURL,
+		CAFile:         ClientAccessPath + "/ca.crt",
+		ClientCertFile: ClientAccessPath + "/tls.crt",
+		ClientKeyFile:  ClientAccessPath + "/tls.key",
+	}.Render()
+	if err != nil {
+		panic(fmt.Sprintf("component: render kubeconfig: %v", err)) // Of constants.
+	}
+	return string(out)
+}

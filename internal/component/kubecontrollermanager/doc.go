@@ -1,0 +1,2 @@
+// Package kubecontrollermanager renders the kube-controller-manager of one Shoot.
+package kubecontrollermanager

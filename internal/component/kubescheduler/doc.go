@@ -1,0 +1,2 @@
+// Package kubescheduler renders the kube-scheduler of one Shoot.
+package kubescheduler
