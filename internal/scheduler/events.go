@@ -33,6 +33,6 @@ func decisiveChanges() builder.Predicates {
 func decisive(s *corev1beta1.Seed) any {
 	return []any{
 		s.Labels, s.Annotations[annotationEmergencyStop], s.Status.Allocatable, s.Status.LastOperation != nil,
-		conditionTrue(s, corev1beta1.SeedGardenletReady), conditionTrue(s, corev1beta1.SeedBackupBucketsReady),
+		conditionTrue(s, seedGardenletReady), conditionTrue(s, seedBackupBucketsReady),
 	}
 }

@@ -13,6 +13,8 @@ import (
 )
 
 const (
+	seedGardenletReady     corev1beta1.ConditionType = "GardenletReady"
+	seedBackupBucketsReady corev1beta1.ConditionType = "BackupBucketsReady"
 	// resourceShoots is the key of a seed's capacity for Shoots.
 	resourceShoots = "shoots"
 	// annotationEmergencyStop keeps the gardenlet from reconciling Shoots, so that a new one would never come up.
@@ -64,9 +66,9 @@ func checkUsable(_ Input, c Candidate, _ []string) (string, string) {
 		return "it is not visible to the scheduler", ""
 	case seed.Status.LastOperation == nil:
 		return "its gardenlet has not reconciled it yet", ""
-	case !conditionTrue(seed, corev1beta1.SeedGardenletReady):
+	case !conditionTrue(seed, seedGardenletReady):
 		return "its gardenlet is not ready", ""
-	case seed.Spec.Backup != nil && !conditionTrue(seed, corev1beta1.SeedBackupBucketsReady):
+	case seed.Spec.Backup != nil && !conditionTrue(seed, seedBackupBucketsReady):
 		return "its backup buckets are not ready", ""
 	}
 	return "", ""

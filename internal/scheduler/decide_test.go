@@ -1,0 +1,223 @@
+package scheduler
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+)
+
+func seed(name, region string, change ...func(*corev1beta1.Seed)) *corev1beta1.Seed {
+	s := &corev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	s.Spec.Provider = corev1beta1.SeedProvider{Type: "local", Region: region, Zones: []string{"a"}}
+	s.Spec.Networks = corev1beta1.SeedNetworks{Pods: "10.244.0.0/16", Services: "10.0.0.0/24"}
+	s.Status.LastOperation = &corev1beta1.LastOperation{}
+	s.Status.Conditions = []corev1beta1.Condition{{Type: seedGardenletReady, Status: corev1beta1.ConditionTrue}}
+	for _, c := range change {
+		c(s)
+	}
+	return s
+}
+
+func shoot(change ...func(*corev1beta1.Shoot)) *corev1beta1.Shoot {
+	s := &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Name: "demo", Namespace: "garden-dev"}}
+	s.Spec.Region = "eu-west-1"
+	s.Spec.Provider.Type = "local"
+	for _, c := range change {
+		c(s)
+	}
+	return s
+}
+
+func tainted(taints ...corev1beta1.SeedTaint) func(*corev1beta1.Seed) {
+	return func(s *corev1beta1.Seed) { s.Spec.Taints = taints }
+}
+
+func decide(in Input, seeds ...*corev1beta1.Seed) Decision {
+	for _, s := range seeds {
+		in.Candidates = append(in.Candidates, Candidate{Seed: s})
+	}
+	if in.Shoot == nil {
+		in.Shoot = shoot()
+	}
+	return Decide(in)
+}
+
+func TestDecideFilters(t *testing.T) {
+	for name, tc := range map[string]struct {
+		seed   *corev1beta1.Seed
+		shoot  *corev1beta1.Shoot
+		input  Input
+		filter string // Empty: the seed is taken.
+	}{
+		"a fitting seed is taken": {seed: seed("s", "eu-west-1")},
+		"a seed in deletion":      {seed: seed("s", "eu-west-1", func(s *corev1beta1.Seed) { s.DeletionTimestamp = &metav1.Time{} }), filter: "usable"},
+		"an invisible seed": {seed: seed("s", "eu-west-1", func(s *corev1beta1.Seed) {
+			s.Spec.Settings = &corev1beta1.SeedSettings{Scheduling: &corev1beta1.SeedSettingScheduling{Visible: false}}
+		}), filter: "usable"},
+		"a seed that was never reconciled": {seed: seed("s", "eu-west-1", func(s *corev1beta1.Seed) { s.Status.LastOperation = nil }), filter: "usable"},
+		"a seed whose gardenlet is lost":   {seed: seed("s", "eu-west-1", func(s *corev1beta1.Seed) { s.Status.Conditions[0].Status = corev1beta1.ConditionUnknown }), filter: "usable"},
+		"a seed with broken backup":        {seed: seed("s", "eu-west-1", func(s *corev1beta1.Seed) { s.Spec.Backup = &corev1beta1.Backup{} }), filter: "usable"},
+		"labels that the CloudProfile does not select": {seed: seed("s", "eu-west-1"), input: Input{Profile: &corev1beta1.CloudProfileSpec{SeedSelector: &corev1beta1.SeedSelector{
+			LabelSelector: metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}}}}, filter: "cloud-profile-selector"},
+		"labels that the Shoot does not select": {seed: seed("s", "eu-west-1"), shoot: shoot(func(s *corev1beta1.Shoot) {
+			s.Spec.SeedSelector = &corev1beta1.SeedSelector{LabelSelector: metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}}
+		}), filter: "seed-selector"},
+		"another provider": {seed: seed("s", "eu-west-1", func(s *corev1beta1.Seed) { s.Spec.Provider.Type = "other" }), filter: "provider-type"},
+		"another provider that the CloudProfile allows, but far for SameRegion": {seed: seed("s", "eu-west-1", func(s *corev1beta1.Seed) { s.Spec.Provider.Type = "other" }),
+			input: Input{Profile: &corev1beta1.CloudProfileSpec{SeedSelector: &corev1beta1.SeedSelector{ProviderTypes: []string{"*"}}}}, filter: "region"},
+		"another provider that the CloudProfile allows, by distance": {seed: seed("s", "eu-west-1", func(s *corev1beta1.Seed) { s.Spec.Provider.Type = "other" }),
+			input: Input{Strategy: MinimalDistance, Profile: &corev1beta1.CloudProfileSpec{SeedSelector: &corev1beta1.SeedSelector{ProviderTypes: []string{"*"}}}}},
+		"too few zones for zone tolerance": {seed: seed("s", "eu-west-1"), shoot: shoot(func(s *corev1beta1.Shoot) {
+			s.Spec.ControlPlane = &corev1beta1.ControlPlane{HighAvailability: &corev1beta1.HighAvailability{FailureTolerance: corev1beta1.FailureTolerance{Type: corev1beta1.FailureToleranceTypeZone}}}
+		}), filter: "zones"},
+		"an unsupported access restriction": {seed: seed("s", "eu-west-1"), shoot: shoot(func(s *corev1beta1.Shoot) {
+			s.Spec.AccessRestrictions = []corev1beta1.AccessRestrictionWithOptions{{AccessRestriction: corev1beta1.AccessRestriction{Name: "eu-only"}}}
+		}), filter: "access-restrictions"},
+		"an emergency stop": {seed: seed("s", "eu-west-1", func(s *corev1beta1.Seed) { s.Annotations = map[string]string{annotationEmergencyStop: "true"} }), filter: "emergency-stop"},
+		"overlapping pods": {seed: seed("s", "eu-west-1"), shoot: shoot(func(s *corev1beta1.Shoot) {
+			s.Spec.Networking = &corev1beta1.Networking{Pods: new("10.244.128.0/24")}
+		}), filter: "networks"},
+		"overlap through the seed's defaults": {seed: seed("s", "eu-west-1", func(s *corev1beta1.Seed) {
+			s.Spec.Networks.ShootDefaults = &corev1beta1.ShootNetworks{Services: new("10.0.0.0/16")}
+		}), filter: "networks"},
+		"an untolerated taint":      {seed: seed("s", "eu-west-1", tainted(corev1beta1.SeedTaint{Key: "seed.gardener.cloud/protected"})), filter: "taints"},
+		"another region":            {seed: seed("s", "eu-east-1"), filter: "region"},
+		"another region by nearest": {seed: seed("s", "eu-east-1"), input: Input{Strategy: MinimalDistance}},
+		"another region for a test": {seed: seed("s", "eu-east-1"), shoot: shoot(func(s *corev1beta1.Shoot) { s.Spec.Purpose = new(corev1beta1.ShootPurposeTesting) })},
+		"a full seed": {seed: seed("s", "eu-west-1", func(s *corev1beta1.Seed) {
+			s.Status.Allocatable = corev1.ResourceList{"shoots": resource.MustParse("0")}
+		}), filter: "capacity"},
+		"an explicit seed that is tainted": {seed: seed("s", "eu-west-1", tainted(corev1beta1.SeedTaint{Key: "x"})),
+			shoot: shoot(func(s *corev1beta1.Shoot) { s.Spec.SeedName = new("s") }), filter: "taints"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := tc.input
+			in.Shoot = tc.shoot
+			d := decide(in, tc.seed)
+			if d.Verdicts[0].Filter != tc.filter {
+				t.Errorf("filter = %q (%s), want %q", d.Verdicts[0].Filter, d.Verdicts[0].Reason, tc.filter)
+			}
+			if taken := d.Seed == "s"; taken != (tc.filter == "") || taken == (d.Error != "") {
+				t.Errorf("seed = %q, error = %q", d.Seed, d.Error)
+			}
+		})
+	}
+}
+
+func TestTolerated(t *testing.T) {
+	key := func(k string) corev1beta1.SeedTaint { return corev1beta1.SeedTaint{Key: k} }
+	value := func(k, v string) corev1beta1.SeedTaint { return corev1beta1.SeedTaint{Key: k, Value: &v} }
+	for _, tc := range []struct {
+		taints, tolerations []corev1beta1.SeedTaint
+		want                bool
+	}{
+		{[]corev1beta1.SeedTaint{key("protected")}, nil, false},
+		{[]corev1beta1.SeedTaint{key("protected")}, []corev1beta1.SeedTaint{key("protected")}, true},
+		{[]corev1beta1.SeedTaint{value("a", "1"), key("b")}, []corev1beta1.SeedTaint{value("a", "1")}, false},
+		{[]corev1beta1.SeedTaint{value("a", "1"), key("b")}, []corev1beta1.SeedTaint{value("a", "1"), key("b")}, true},
+		{[]corev1beta1.SeedTaint{value("a", "1"), key("b")}, []corev1beta1.SeedTaint{value("a", "2"), key("b")}, false},
+		{[]corev1beta1.SeedTaint{value("a", "1"), key("b")}, []corev1beta1.SeedTaint{key("a"), key("b")}, false},
+		{[]corev1beta1.SeedTaint{key("a")}, []corev1beta1.SeedTaint{value("a", "7")}, true},
+	} {
+		s := shoot()
+		for _, toleration := range tc.tolerations {
+			s.Spec.Tolerations = append(s.Spec.Tolerations, corev1beta1.Toleration{Key: toleration.Key, Value: toleration.Value})
+		}
+		if got := decide(Input{Shoot: s}, seed("s", "eu-west-1", tainted(tc.taints...))).Seed == "s"; got != tc.want {
+			t.Errorf("taints %v, tolerations %v: taken = %v, want %v", tc.taints, tc.tolerations, got, tc.want)
+		}
+	}
+}
+
+func TestDecideChoosesFewestShoots(t *testing.T) {
+	in := Input{Shoot: shoot(), Candidates: []Candidate{
+		{seed("a", "eu-west-1"), 3}, {seed("b", "eu-west-1"), 1}, {seed("c", "eu-west-1"), 1}, {seed("d", "eu-east-1"), 0}}}
+	want := Decision{Seed: "b", TiedSeeds: []string{"b", "c"}, Verdicts: []Verdict{
+		{Seed: "a", Passed: true}, {Seed: "b", Passed: true}, {Seed: "c", Passed: true},
+		{Seed: "d", Filter: "region", Reason: `it is not of provider type "local" in region "eu-west-1"`}}}
+	if diff := cmp.Diff(want, Decide(in), cmpopts.IgnoreUnexported(Verdict{})); diff != "" {
+		t.Errorf("Decide() mismatch (-want +got):\n%s", diff)
+	}
+}
+
+func TestOperatorsDistancesWin(t *testing.T) {
+	in := Input{Strategy: MinimalDistance, Distances: map[string]int{"eu-east-1": 50, "us-west-1": 10}}
+	if got := decide(in, seed("near-by-name", "eu-east-1"), seed("near-by-config", "us-west-1")).Seed; got != "near-by-config" {
+		t.Errorf("seed = %q, want the one that the operator calls nearest", got)
+	}
+	if got := decide(in, seed("own", "eu-west-1"), seed("near-by-config", "us-west-1")).Seed; got != "own" {
+		t.Errorf("seed = %q, want the one in the Shoot's own region, whose distance is 0 unless given", got)
+	}
+	if got := decide(in, seed("unknown", "ap-south-1")); got.Seed != "" {
+		t.Errorf("seed = %q, but the operator gave no distance to its region", got.Seed)
+	}
+}
+
+func TestSmallestChange(t *testing.T) {
+	d := decide(Input{}, seed("far-and-tainted", "eu-west-1", tainted(corev1beta1.SeedTaint{Key: "x"}), func(s *corev1beta1.Seed) { s.Spec.Provider.Type = "other" }),
+		seed("tainted", "eu-west-1", tainted(corev1beta1.SeedTaint{Key: "y"})))
+	if got, want := d.SmallestChange(), "for seed tainted: add to spec.tolerations: y"; got != want {
+		t.Errorf("SmallestChange() = %q, want %q", got, want)
+	}
+	if !strings.Contains(d.Error, "none of the 2 seeds fits") {
+		t.Errorf("error = %q", d.Error)
+	}
+}
+
+func TestDecideIsStableAndSound(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		in := Input{Shoot: shoot(), Strategy: []Strategy{SameRegion, MinimalDistance}[random.IntN(2)]}
+		for i := range random.IntN(6) {
+			s := seed(fmt.Sprintf("s%d", i), []string{"eu-west-1", "eu-east-1", "us-west-2"}[random.IntN(3)])
+			if random.IntN(4) == 0 {
+				s.Spec.Taints = []corev1beta1.SeedTaint{{Key: "x"}}
+			}
+			in.Candidates = append(in.Candidates, Candidate{s, random.IntN(3)})
+		}
+		d := Decide(in)
+		if diff := cmp.Diff(d, Decide(in), cmpopts.IgnoreUnexported(Verdict{})); diff != "" {
+			t.Fatalf("two decisions on the same input differ:\n%s", diff)
+		}
+		if (d.Seed == "") != (d.Error != "") || len(d.Verdicts) != len(in.Candidates) {
+			t.Fatalf("incomplete decision %+v", d)
+		}
+		chosen := slices.IndexFunc(in.Candidates, func(c Candidate) bool { return c.Seed.Name == d.Seed })
+		for i, c := range in.Candidates {
+			if d.Verdicts[i].Passed && c.Shoots < in.Candidates[chosen].Shoots {
+				t.Fatalf("%s passed and has fewer Shoots than the chosen %s", c.Seed.Name, d.Seed)
+			}
+		}
+	}
+}
+
+func TestUsageCountsBothSeedsOfAMove(t *testing.T) {
+	var u Usage
+	s := shoot(func(s *corev1beta1.Shoot) { s.UID = types.UID("1") })
+	u.Set(s)
+	u.Assume(s, "a")
+	if u.Of("a") != 1 {
+		t.Errorf("an assumed Shoot is not counted")
+	}
+	s.Spec.SeedName, s.Status.SeedName = new("b"), new("a")
+	u.Set(s)
+	u.Set(s)
+	if u.Of("a") != 1 || u.Of("b") != 1 {
+		t.Errorf("a Shoot on the move from a to b counts %d and %d, want 1 and 1", u.Of("a"), u.Of("b"))
+	}
+	u.Remove(s)
+	if u.Of("a") != 0 || u.Of("b") != 0 || len(u.shoots) != 0 {
+		t.Errorf("a deleted Shoot is still counted")
+	}
+}
