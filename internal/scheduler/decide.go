@@ -41,8 +41,8 @@ type Verdict struct {
 	Seed   string `json:"seed"`
 	Passed bool   `json:"passed"`
 	// Filter names the first filter that the seed failed, empty if it passed all.
-	Filter string `json:"filter,omitempty"`
-	Reason string `json:"reason,omitempty"`
+	Filter string `json:"filter"`
+	Reason string `json:"reason"`
 
 	// failures lists every filter that the seed fails, to find the smallest change that makes the Shoot fit.
 	failures []failure
@@ -52,17 +52,17 @@ type Verdict struct {
 type Decision struct {
 	// Seed is the chosen one, empty if none fits.
 	Seed string `json:"seed"`
-	// TiedSeeds lists all seeds that are as good as the chosen one, which is among them, if there are several.
-	TiedSeeds []string `json:"tiedSeeds,omitempty"`
+	// TiedSeeds lists all seeds that are as good as the chosen one, which is among them; empty if none fits.
+	TiedSeeds []string `json:"tiedSeeds"`
 	// Error tells a user why there is no seed.
-	Error string `json:"error,omitempty"`
+	Error string `json:"error"`
 	// Verdicts on every candidate, in their order.
 	Verdicts []Verdict `json:"verdicts"`
 }
 
 // Decide chooses the seed for a Shoot. A Shoot that names its seed is only checked against that one.
 func Decide(in Input) Decision {
-	var d Decision
+	d := Decision{TiedSeeds: []string{}, Verdicts: []Verdict{}}
 	var fitting []Candidate
 	domains := defaultDomains(in.Candidates)
 	for _, c := range in.Candidates {
@@ -80,7 +80,7 @@ func Decide(in Input) Decision {
 	}
 	if name := in.Shoot.Spec.SeedName; name != nil {
 		if len(fitting) == 1 {
-			d.Seed = *name
+			d.Seed, d.TiedSeeds = *name, []string{*name}
 			return d
 		}
 		d.Error = noneFits(d.Verdicts, fmt.Sprintf("the Shoot asks for seed %q, which does not exist", *name))
@@ -102,9 +102,6 @@ func Decide(in Input) Decision {
 		if c.Shoots == fewest.Shoots {
 			d.TiedSeeds = append(d.TiedSeeds, c.Seed.Name)
 		}
-	}
-	if len(d.TiedSeeds) == 1 {
-		d.TiedSeeds = nil
 	}
 	return d
 }
