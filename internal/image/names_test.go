@@ -1,0 +1,125 @@
+package image
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-containerregistry/pkg/name"
+
+	"hortus.dev/hortus/internal/components"
+)
+
+func TestNamesAreCompleteReferences(t *testing.T) {
+	seen := map[string]bool{}
+	for _, n := range Names() {
+		if seen[n] {
+			t.Errorf("%s is listed twice", n)
+		}
+		seen[n] = true
+		if _, err := name.NewTag(n, name.StrictValidation); err != nil {
+			t.Errorf("%s: %v", n, err)
+		}
+	}
+	for _, n := range Defaults() {
+		if !seen[n] {
+			t.Errorf("default image %s is not in the table", n)
+		}
+	}
+}
+
+func TestPublicNames(t *testing.T) {
+	got := []string{
+		Pause, Etcd, CoreDNS, Hortus(), Echo, Machine("1.1.0"), KubeAPIServer("1.36.3"), KubeAPIServer("v1.36.3"),
+		KubeProxy("1.34.4"), Kubelet("1.35.4"),
+	}
+	want := []string{
+		"registry.k8s.io/pause:3.10.1", "registry.k8s.io/etcd:3.6.8-0", "registry.k8s.io/coredns/coredns:v1.14.7",
+		"hortus.dev/hortus:dev", "hortus.dev/echo:1.0.0", "hortus.dev/machine:1.1.0",
+		"registry.k8s.io/kube-apiserver:v1.36.3", "registry.k8s.io/kube-apiserver:v1.36.3",
+		"registry.k8s.io/kube-proxy:v1.34.4", "hortus.dev/kubelet:v1.35.4",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("names mismatch (-want +got):\n%s", diff)
+	}
+}
+
+func TestSelect(t *testing.T) {
+	for label, tc := range map[string]struct {
+		names []string
+		want  []string
+		fails bool
+	}{
+		"the full name":              {names: []string{Etcd}, want: []string{Etcd}},
+		"the last part with its tag": {names: []string{"machine:1.0.0"}, want: []string{Machine("1.0.0")}},
+		"the last part without tag":  {names: []string{"machine"}, want: []string{Machine("1.1.0"), Machine("1.0.0")}},
+		"build order":                {names: []string{"echo", "pause"}, want: []string{Pause, Echo}},
+		"an unknown name":            {names: []string{"nginx"}, fails: true},
+		"an unknown tag":             {names: []string{"machine:9"}, fails: true},
+	} {
+		t.Run(label, func(t *testing.T) {
+			got, err := Select(tc.names...)
+			if (err != nil) != tc.fails {
+				t.Fatalf("Select() error = %v, want error: %t", err, tc.fails)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("Select() mismatch (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestEveryImageHasARecipe(t *testing.T) {
+	from := sources{
+		artifacts: "out", hortus: "hortus", machineInit: "init", echo: "echo",
+		distribution: []Entry{{Path: "bin/busybox", Source: "busybox"}},
+	}
+	for _, n := range Names() {
+		r, err := recipeFor(n, from)
+		if err != nil {
+			t.Errorf("recipeFor(%s): %v", n, err)
+			continue
+		}
+		files := map[string]bool{}
+		for _, layer := range r.layers {
+			sorted, err := normalize(layer)
+			if err != nil {
+				t.Errorf("%s: %v", n, err)
+			}
+			for _, e := range sorted {
+				files["/"+e.Path] = true
+			}
+		}
+		if !files[r.entrypoint[0]] {
+			t.Errorf("%s does not contain its entrypoint %s", n, r.entrypoint[0])
+		}
+		if usesDistribution(n) != files["/bin/busybox"] {
+			t.Errorf("%s: usesDistribution() = %t, but the recipe says otherwise", n, usesDistribution(n))
+		}
+		if _, err := components.Select(components.All(), componentsOf(n)...); err != nil {
+			t.Errorf("%s: %v", n, err)
+		}
+	}
+	if _, err := recipeFor("nginx:1", from); err == nil {
+		t.Error("recipeFor() knows an image that nobody defined")
+	}
+}
+
+func TestImagesOfOneKubernetesVersionDifferOnlyInWhatTheyRun(t *testing.T) {
+	var first []Entry
+	for _, n := range Kubernetes("1.36.3") {
+		r, err := recipeFor(n, sources{artifacts: "out"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first == nil {
+			first = r.layers[0]
+		}
+		if diff := cmp.Diff(first, r.layers[0]); diff != "" {
+			t.Errorf("first layer of %s mismatch (-want +got):\n%s", n, diff)
+		}
+	}
+	if len(slices.Compact(kubernetesPrograms)) != len(Kubernetes("1.36.3")) {
+		t.Error("images and programs of a Kubernetes version do not pair up")
+	}
+}
