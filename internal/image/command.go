@@ -76,13 +76,15 @@ func newListCommand(o *Options) *cobra.Command {
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			store, err := OpenStore(LayoutDir(o.Artifacts))
-			if err != nil {
-				return err
-			}
-			stored, err := store.List()
-			if err != nil {
-				return err
+			var stored []Stored
+			if _, err := os.Stat(LayoutDir(o.Artifacts)); err == nil { // Looking should not create it.
+				store, err := OpenStore(LayoutDir(o.Artifacts))
+				if err != nil {
+					return err
+				}
+				if stored, err = store.List(); err != nil {
+					return err
+				}
 			}
 			return printImages(cmd.OutOrStdout(), format, listing(Names(), stored))
 		},
