@@ -20,6 +20,12 @@ const (
 	LabelRestart = "maintenance.gardener.cloud/restart"
 )
 
+// AnnotationExport with ExportAll on a Service offers it to the seed's gateway.
+const (
+	AnnotationExport = "networking.istio.io/exportTo"
+	ExportAll        = "*"
+)
+
 // Priority classes of the seed, made by the gardenlet. Higher ones survive node pressure longer.
 const (
 	PriorityAPI         = "gardener-system-500" // What the API of a Shoot needs to answer.

@@ -100,10 +100,11 @@ type Values struct {
 // Service returns the Service, which exists before anything else of the server since its cluster IP goes into its
 // certificate.
 func Service(namespace string) *corev1.Service {
-	labels := component.Labels(Name)
-	labels[LabelGatewayTarget] = "true"
 	return &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: Name, Namespace: namespace, Labels: labels},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: Name, Namespace: namespace, Labels: component.Labels(Name),
+			Annotations: map[string]string{component.AnnotationExport: component.ExportAll},
+		},
 		Spec: corev1.ServiceSpec{
 			Type:     corev1.ServiceTypeClusterIP,
 			Selector: component.Selector(Name),
@@ -111,9 +112,6 @@ func Service(namespace string) *corev1.Service {
 		},
 	}
 }
-
-// LabelGatewayTarget marks the Service as one that the gateway's PROXY protocol port may connect to.
-const LabelGatewayTarget = "hortus.dev/gateway-target"
 
 // DNSNames are the names that the server's certificate has to carry besides those of the outside.
 func DNSNames(namespace string) []string {

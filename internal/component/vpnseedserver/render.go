@@ -49,7 +49,10 @@ func Render(v Values) (*corev1.Service, *appsv1.Deployment) {
 		return corev1.ServicePort{Name: name, Port: number, TargetPort: intstr.FromInt32(number), Protocol: corev1.ProtocolTCP}
 	}
 	service := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: Name, Namespace: v.Namespace, Labels: component.Labels(Name)},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: Name, Namespace: v.Namespace, Labels: component.Labels(Name),
+			Annotations: map[string]string{component.AnnotationExport: component.ExportAll},
+		},
 		Spec: corev1.ServiceSpec{
 			Selector: component.Selector(Name),
 			Ports:    []corev1.ServicePort{port("tunnel", ClientPort), port("http-proxy", ProxyPort)},

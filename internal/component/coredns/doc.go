@@ -1,0 +1,2 @@
+// Package coredns renders the DNS server of a Shoot.
+package coredns

@@ -1,0 +1,129 @@
+package managedresource
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/yaml"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
+)
+
+// dataKey is the only key of the Secret.
+const dataKey = "objects.yaml"
+
+// LabelNoCleanup on an object in a Shoot keeps the clean-up before deletion away from it: it goes with its
+// ManagedResource.
+const LabelNoCleanup = "shoot.gardener.cloud/no-cleanup"
+
+// ForShoot returns the Secret and the ManagedResource for objects in a Shoot.
+func ForShoot(scheme *runtime.Scheme, namespace, name string, objects ...client.Object) (*corev1.Secret, *resourcesv1alpha1.ManagedResource, error) {
+	secret, mr, err := render(scheme, namespace, name, objects)
+	if err != nil {
+		return nil, nil, err
+	}
+	mr.Labels = map[string]string{resourcesv1alpha1.LabelOrigin: resourcesv1alpha1.OriginGardener}
+	mr.Spec.InjectLabels = map[string]string{LabelNoCleanup: "true"}
+	mr.Spec.KeepObjects = ptr.To(false)
+	return secret, mr, nil
+}
+
+// ForSeed returns the Secret and the ManagedResource for objects in the seed itself.
+func ForSeed(scheme *runtime.Scheme, namespace, name string, objects ...client.Object) (*corev1.Secret, *resourcesv1alpha1.ManagedResource, error) {
+	secret, mr, err := render(scheme, namespace, name, objects)
+	if err != nil {
+		return nil, nil, err
+	}
+	mr.Spec.Class = ptr.To(resourcesv1alpha1.ClassSeed)
+	mr.Spec.KeepObjects = ptr.To(false)
+	return secret, mr, nil
+}
+
+// SecretName is the name of the Secret behind a ManagedResource.
+func SecretName(name string) string { return "managedresource-" + name }
+
+func render(scheme *runtime.Scheme, namespace, name string, objects []client.Object) (*corev1.Secret, *resourcesv1alpha1.ManagedResource, error) {
+	data, err := Encode(scheme, objects)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode objects of ManagedResource %q: %w", name, err)
+	}
+	return &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: SecretName(name), Namespace: namespace},
+			Type:       corev1.SecretTypeOpaque,
+			Data:       map[string][]byte{dataKey: data},
+		}, &resourcesv1alpha1.ManagedResource{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
+			Spec:       resourcesv1alpha1.ManagedResourceSpec{SecretRefs: []corev1.LocalObjectReference{{Name: SecretName(name)}}},
+		}, nil
+}
+
+// Encode writes the objects as a stream of YAML documents, without their status.
+func Encode(scheme *runtime.Scheme, objects []client.Object) ([]byte, error) {
+	var out bytes.Buffer
+	for _, o := range objects {
+		gvk, err := apiutil.GVKForObject(o, scheme)
+		if err != nil {
+			return nil, err
+		}
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+		if err != nil {
+			return nil, err
+		}
+		u := &unstructured.Unstructured{Object: content}
+		u.SetGroupVersionKind(gvk)
+		unstructured.RemoveNestedField(content, "status")
+		unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
+		doc, err := yaml.Marshal(content)
+		if err != nil {
+			return nil, err
+		}
+		out.WriteString("---\n")
+		out.Write(doc)
+	}
+	return out.Bytes(), nil
+}
+
+// Ready reports whether the newest spec has been applied and everything in it is healthy and rolled out; if not, why.
+// applied is when the Secret was changed last: a status from before says nothing about it. Zero skips that check.
+func Ready(mr *resourcesv1alpha1.ManagedResource, applied time.Time) (bool, string) {
+	if mr.Status.ObservedGeneration != mr.Generation {
+		return false, fmt.Sprintf("ManagedResource %s has not been observed yet", mr.Name)
+	}
+	for _, want := range []struct {
+		condition string
+		status    corev1beta1.ConditionStatus
+	}{
+		{resourcesv1alpha1.ResourcesApplied, corev1beta1.ConditionTrue},
+		{resourcesv1alpha1.ResourcesHealthy, corev1beta1.ConditionTrue},
+		{resourcesv1alpha1.ResourcesProgressing, corev1beta1.ConditionFalse},
+	} {
+		c := condition(mr, want.condition)
+		switch {
+		case c == nil:
+			return false, fmt.Sprintf("ManagedResource %s has no condition %s yet", mr.Name, want.condition)
+		case c.Status != want.status:
+			return false, fmt.Sprintf("ManagedResource %s: %s is %s: %s", mr.Name, c.Type, c.Status, c.Message)
+		case want.condition == resourcesv1alpha1.ResourcesApplied && c.LastUpdateTime.Time.Before(applied.Truncate(time.Second)):
+			return false, fmt.Sprintf("ManagedResource %s has not been applied since its last change", mr.Name)
+		}
+	}
+	return true, ""
+}
+
+func condition(mr *resourcesv1alpha1.ManagedResource, name string) *corev1beta1.Condition {
+	for i := range mr.Status.Conditions {
+		if string(mr.Status.Conditions[i].Type) == name {
+			return &mr.Status.Conditions[i]
+		}
+	}
+	return nil
+}
