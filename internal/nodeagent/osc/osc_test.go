@@ -1,0 +1,125 @@
+package osc
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+func localValues() Values {
+	return Values{
+		Type:              "hortus-machine",
+		SecretName:        "gardener-node-agent-pool-0123456789abcdef",
+		KubernetesVersion: "1.36.3",
+		APIServerURL:      "https://api.s.p.internal.local.hortus.dev",
+		CABundle:          []byte("-----BEGIN CERTIFICATE-----\ncluster\n-----END CERTIFICATE-----\n"),
+		KubeletCABundle:   []byte("-----BEGIN CERTIFICATE-----\nclient\n-----END CERTIFICATE-----\n"),
+		HortusImage:       "hortus.dev/hortus:dev",
+		KubeletImage:      "hortus.dev/kubelet:v1.36.3",
+		SandboxImage:      "registry.k8s.io/pause:3.10.1",
+		ClusterDNS:        []string{"100.64.0.10"},
+		Labels: map[string]string{
+			"worker.gardener.cloud/pool": "pool", "node.kubernetes.io/role": "node", "node-role.kubernetes.io/worker": "",
+		},
+		Container: true,
+	}
+}
+
+func cloudValues() Values {
+	v := localValues()
+	v.Container = false
+	v.Type = "suse-chost"
+	v.RootCAs = []byte("-----BEGIN CERTIFICATE-----\nroot\n-----END CERTIFICATE-----\n")
+	v.Taints = []corev1.Taint{{Key: "dedicated", Value: "db", Effect: corev1.TaintEffectNoSchedule}}
+	v.Kubelet = &corev1beta1.KubeletConfig{
+		CPUManagerPolicy: ptr.To("static"),
+		EvictionHard:     &corev1beta1.KubeletConfigEviction{MemoryAvailable: ptr.To("300Mi")},
+		KubeReserved:     &corev1beta1.KubeletConfigReserved{CPU: ptr.To(resource.MustParse("200m")), PID: ptr.To(resource.MustParse("20k"))},
+		MaxPods:          ptr.To[int32](60),
+	}
+	v.InPlaceUpdates = &extensionsv1alpha1.InPlaceUpdates{OperatingSystemVersion: "1.0.0", KubeletVersion: "1.36.3"}
+	return v
+}
+
+func TestGolden(t *testing.T) {
+	for name, content := range map[string]any{
+		"provision":       Provision(localValues()),
+		"reconcile-local": Reconcile(localValues()),
+		"reconcile-cloud": Reconcile(cloudValues()),
+		"access":          Access([]string{"gardener-node-agent-b", "gardener-node-agent-a"}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := yaml.Marshal(content)
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden := filepath.Join("testdata", name+".yaml")
+			if *update {
+				if err := os.WriteFile(golden, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(want, got) {
+				t.Errorf("%s mismatch (-want +got):\n%s", golden, cmp.Diff(string(want), string(got)))
+			}
+		})
+	}
+}
+
+func TestFilePathsNameFiles(t *testing.T) {
+	for name, v := range map[string]Values{"local": localValues(), "cloud": cloudValues()} {
+		t.Run(name, func(t *testing.T) {
+			spec := Reconcile(v)
+			known := map[string]bool{}
+			for _, file := range spec.Files {
+				if known[file.Path] {
+					t.Errorf("file %s occurs twice", file.Path)
+				}
+				known[file.Path] = true
+			}
+			for _, unit := range spec.Units {
+				for _, path := range unit.FilePaths {
+					if !known[path] {
+						t.Errorf("unit %s depends on %s, which is not in the configuration", unit.Name, path)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestLabelFlag(t *testing.T) {
+	for name, tc := range map[string]struct {
+		labels map[string]string
+		want   string
+	}{
+		"labels outside the reserved domains are set":    {map[string]string{"b": "2", "example.com/a": "1"}, "b=2,example.com/a=1"},
+		"node labels a kubelet may set are set":          {map[string]string{"node.kubernetes.io/role": "node"}, "node.kubernetes.io/role=node"},
+		"roles are left out":                             {map[string]string{"node-role.kubernetes.io/worker": ""}, ""},
+		"a domain that only ends alike is not reserved":  {map[string]string{"my-kubernetes.io/x": "1"}, "my-kubernetes.io/x=1"},
+		"architecture and zone of the machine are known": {map[string]string{"kubernetes.io/arch": "amd64", "topology.kubernetes.io/zone": "a"}, "kubernetes.io/arch=amd64,topology.kubernetes.io/zone=a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, labelFlag(tc.labels)); diff != "" {
+				t.Errorf("labelFlag mismatch (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
