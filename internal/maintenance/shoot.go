@@ -50,4 +50,3 @@ func inPlace(strategy *corev1beta1.MachineUpdateStrategy) bool {
 	return strategy != nil &&
 		(*strategy == corev1beta1.AutoInPlaceUpdate || *strategy == corev1beta1.ManualInPlaceUpdate)
 }
-

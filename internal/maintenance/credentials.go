@@ -1,0 +1,140 @@
+package maintenance
+
+import (
+	"time"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+)
+
+// Operations that rotate credentials in one step.
+const (
+	rotateSSHKeypair         = "rotate-ssh-keypair"
+	rotateObservability      = "rotate-observability-credentials"
+	rotateETCDEncryptionKey  = "rotate-etcd-encryption-key"
+	startETCDEncryptionKey   = "rotate-etcd-encryption-key-start"
+	operationMaintain        = "maintain"
+	operationReconcile       = "reconcile"
+	operationRetry           = "retry"
+	rotationInProgressReason = "rotation of the ETCD encryption key is already in progress"
+)
+
+// Rotation is a credential that a maintenance rotates once its period is over.
+type Rotation struct {
+	Operation string
+	Period    time.Duration // More than 0.
+	Last      time.Time     // The last completion, else the creation of the Shoot.
+	// Busy is true while an earlier rotation of the same credential is not completed.
+	Busy bool
+	// Awake is true for rotations that cannot be done while the Shoot hibernates.
+	Awake bool
+}
+
+// Due reports whether the rotation is due at t, which it is strictly after DueAfter.
+func (r *Rotation) Due(t time.Time) bool { return r.DueAfter().Before(t) }
+
+// DueAfter returns the last instant at which the rotation is not due.
+func (r *Rotation) DueAfter() time.Time { return r.Last.Add(r.Period) }
+
+func (r *Rotation) subject() string {
+	switch r.Operation {
+	case rotateSSHKeypair:
+		return "SSH key pair"
+	case rotateObservability:
+		return "observability credentials"
+	}
+	return "ETCD encryption key"
+}
+
+// defaultRotationPeriod holds for rotations that are configured without a period.
+const defaultRotationPeriod = 7 * day
+
+// RotationsOf lists the credentials that the Shoot wants rotated automatically.
+func RotationsOf(shoot *corev1beta1.Shoot) []Rotation {
+	m := shoot.Spec.Maintenance
+	if m == nil || m.AutoRotation == nil || m.AutoRotation.Credentials == nil {
+		return nil
+	}
+	wanted := m.AutoRotation.Credentials
+	status := &corev1beta1.ShootCredentialsRotation{}
+	if c := shoot.Status.Credentials; c != nil && c.Rotation != nil {
+		status = c.Rotation
+	}
+	var rotations []Rotation
+	add := func(config *corev1beta1.MaintenanceRotationConfig, r Rotation) {
+		r.Period = defaultRotationPeriod
+		if config.RotationPeriod != nil {
+			r.Period = config.RotationPeriod.Duration
+		}
+		if r.Last.IsZero() {
+			r.Last = shoot.CreationTimestamp.Time
+		}
+		if r.Period > 0 {
+			rotations = append(rotations, r)
+		}
+	}
+	if wanted.SSHKeypair != nil && sshAccess(shoot) {
+		r := Rotation{Operation: rotateSSHKeypair}
+		if s := status.SSHKeypair; s != nil && s.LastCompletionTime != nil {
+			r.Last = s.LastCompletionTime.Time
+		}
+		add(wanted.SSHKeypair, r)
+	}
+	if wanted.Observability != nil {
+		r := Rotation{Operation: rotateObservability}
+		if s := status.Observability; s != nil && s.LastCompletionTime != nil {
+			r.Last = s.LastCompletionTime.Time
+		}
+		add(wanted.Observability, r)
+	}
+	if wanted.ETCDEncryptionKey != nil {
+		r := Rotation{Operation: rotateETCDEncryptionKey, Awake: true}
+		if s := status.ETCDEncryptionKey; s != nil {
+			if s.LastCompletionTime != nil {
+				r.Last = s.LastCompletionTime.Time
+			}
+			r.Busy = s.Phase != "" && s.Phase != corev1beta1.RotationCompleted
+		}
+		add(wanted.ETCDEncryptionKey, r)
+	}
+	return rotations
+}
+
+func sshAccess(shoot *corev1beta1.Shoot) bool {
+	if len(shoot.Spec.Provider.Workers) == 0 {
+		return false
+	}
+	s := shoot.Spec.Provider.WorkersSettings
+	return s == nil || s.SSHAccess == nil || s.SSHAccess.Enabled
+}
+
+// Credential is one rotation that a maintenance starts, or fails to start.
+type Credential struct {
+	Operation string
+	Reason    string
+	Err       string // Empty if it is started.
+	text      string
+}
+
+// dueRotations decides which rotations to start. operations are those that the maintenance starts anyway.
+func dueRotations(rotations []Rotation, operations []string, hibernated bool, now time.Time) []Credential {
+	var due []Credential
+	for i := range rotations {
+		r := &rotations[i]
+		if !r.Due(now) || r.Awake && hibernated {
+			continue
+		}
+		c := Credential{
+			Operation: r.Operation,
+			Reason:    "Automatic rotation of " + r.subject() + " configured",
+			text:      "Automatic rotation of " + r.subject() + " started",
+		}
+		if r.Busy {
+			c.Err = "Could not start " + r.subject() + " rotation: " + rotationInProgressReason
+		}
+		if contains(operations, r.Operation) || r.Operation == rotateETCDEncryptionKey && contains(operations, startETCDEncryptionKey) {
+			continue
+		}
+		due = append(due, c)
+	}
+	return due
+}

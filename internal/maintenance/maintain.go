@@ -1,0 +1,77 @@
+package maintenance
+
+import (
+	"time"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+)
+
+// Options are the operator's choices.
+type Options struct {
+	RestartControlPlane bool // Restart the control plane's pods that ask for it.
+	RestartCoreAddons   bool // Restart CoreDNS.
+}
+
+// Outcome is what one maintenance does to a Shoot.
+type Outcome struct {
+	Shoot       *corev1beta1.Shoot // The Shoot with the changes in spec and annotations; a copy.
+	Decision    Decision
+	Credentials []Credential
+	Operations  []string // Further changes, in words.
+}
+
+// Maintain decides what a maintenance at the given time does to the Shoot. The Shoot itself is not changed.
+func Maintain(shoot *corev1beta1.Shoot, decider *Decider, now time.Time, options Options) Outcome {
+	cluster := ClusterOf(shoot)
+	o := Outcome{Shoot: shoot.DeepCopy(), Decision: decider.Decide(&cluster, now)}
+	apply(&o.Shoot.Spec, cluster.Apply(&o.Decision))
+	o.Operations = fixUp(&o.Shoot.Spec, shoot.Spec.Kubernetes.Version)
+	if canStartOperations(shoot.Status.LastOperation) {
+		o.Credentials = dueRotations(RotationsOf(shoot), deferredOperations(shoot), hibernating(shoot), now)
+	}
+	if text := startOperations(o.Shoot, o.Credentials); text != "" {
+		o.Operations = append(o.Operations, text)
+	}
+	addTasks(o.Shoot, maintenanceTasks...)
+	if options.RestartControlPlane {
+		addTasks(o.Shoot, taskRestartControlPlanePods)
+	}
+	if options.RestartCoreAddons {
+		addTasks(o.Shoot, taskRestartCoreAddons)
+	}
+	return o
+}
+
+func hibernating(shoot *corev1beta1.Shoot) bool {
+	h := shoot.Spec.Hibernation
+	return h != nil && h.Enabled != nil && *h.Enabled
+}
+
+// apply writes the versions of a cluster that was made from this spec back to it.
+func apply(spec *corev1beta1.ShootSpec, c Cluster) {
+	spec.Kubernetes.Version = c.Kubernetes
+	for i := range c.Pools {
+		pool, w := &c.Pools[i], &spec.Provider.Workers[i]
+		if pool.Kubernetes != "" {
+			w.Kubernetes.Version = &pool.Kubernetes
+		}
+		if pool.ImageVersion != "" && w.Machine.Image != nil {
+			w.Machine.Image.Version = &pool.ImageVersion
+		}
+	}
+}
+
+// Record reports whether the maintenance is worth an entry in the Shoot's status.
+func (o *Outcome) Record() bool {
+	return len(o.Operations) > 0 || len(o.Decision.Items) > 0 || len(o.Credentials) > 0
+}
+
+// Failed reports whether anything that is due cannot be done.
+func (o *Outcome) Failed() bool {
+	for _, c := range o.Credentials {
+		if c.Err != "" {
+			return true
+		}
+	}
+	return o.Decision.Failed()
+}

@@ -1,0 +1,42 @@
+package maintenance
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+
+	"hortus.dev/hortus/internal/versionclass"
+)
+
+// RefusedBy predicts whether the API server refuses the versions of a cluster after a maintenance, and why; "" means
+// it does not. A refused maintenance changes nothing at all, and is tried again in every window. Only rules that
+// depend on versions are weighed: the skew of pools and the kubelets that machine images accept.
+func RefusedBy(before, after *Cluster, p *versionclass.Profile) string {
+	var reasons []string
+	controlPlane, err := semver.NewVersion(after.Kubernetes)
+	if err != nil {
+		return ""
+	}
+	for i := range after.Pools {
+		pool := &after.Pools[i]
+		kubelet, err := semver.NewVersion(pool.effectiveKubernetes(after.Kubernetes))
+		if err != nil {
+			continue
+		}
+		if problem := versionclass.SkewProblem(controlPlane, kubelet); problem != "" {
+			reasons = append(reasons, fmt.Sprintf("worker pool %q: %s", pool.Name, problem))
+		}
+		if i < len(before.Pools) && before.Pools[i].ImageVersion == pool.ImageVersion &&
+			before.Pools[i].effectiveKubernetes(before.Kubernetes) == pool.effectiveKubernetes(after.Kubernetes) {
+			continue
+		}
+		if image := p.Image(pool.Image); image != nil {
+			if v := image.Version(pool.ImageVersion); v != nil && !v.AcceptsKubelet(kubelet) {
+				reasons = append(reasons, fmt.Sprintf("worker pool %q: machine image %s %s accepts only kubelets %s, not %s",
+					pool.Name, image.Name, v.Text, v.KubeletText, kubelet))
+			}
+		}
+	}
+	return strings.Join(reasons, "; ")
+}
