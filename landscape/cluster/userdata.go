@@ -1,0 +1,106 @@
+package cluster
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"maps"
+	"slices"
+	"text/template"
+
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	"hortus.dev/hortus/internal/machine"
+	"hortus.dev/hortus/internal/pki"
+)
+
+//go:embed templates
+var templates embed.FS
+
+const (
+	pkiDir      = "/etc/kubernetes/pki/"
+	manifestDir = "/etc/kubernetes/manifests/"
+	modePrivate = 0o600
+	modeExecute = 0o755
+)
+
+// UserData is the configuration with which the cluster's machine boots.
+func UserData(v Values, p *PKI) ([]byte, error) {
+	files := map[string][]byte{
+		pkiDir + "ca.crt": p.CA.CertPEM, pkiDir + "ca.key": p.CA.KeyPEM,
+		pkiDir + "front-proxy-ca.crt": p.FrontProxyCA.CertPEM,
+		pkiDir + "etcd-ca.crt":        p.EtcdCA.CertPEM,
+		pkiDir + "sa.key":             p.ServiceAccountKey, pkiDir + "sa.pub": p.ServiceAccountPublicKey,
+	}
+	for name, pair := range map[string]pki.KeyPair{
+		"apiserver": p.APIServer, "apiserver-kubelet": p.APIServerKubelet, "apiserver-etcd": p.APIServerEtcd,
+		"front-proxy": p.FrontProxy, "etcd": p.EtcdServer, "kubelet": p.KubeletServing,
+	} {
+		files[pkiDir+name+".crt"], files[pkiDir+name+".key"] = pair.CertPEM, pair.KeyPEM
+	}
+	for name, client := range map[string]pki.KeyPair{
+		"kubelet": p.Kubelet, "controller-manager": p.ControllerManager, "scheduler": p.Scheduler,
+	} {
+		kubeconfig, err := pki.Kubeconfig{Name: v.Name, Server: "https://127.0.0.1:6443", CAPEM: p.CA.CertPEM, Client: &client}.Render()
+		if err != nil {
+			return nil, fmt.Errorf("render kubeconfig of %s: %w", name, err)
+		}
+		files["/etc/kubernetes/"+name+".kubeconfig"] = kubeconfig
+	}
+	for _, t := range []struct{ name, path string }{
+		{"install.sh", "/opt/hortus/install.sh"},
+		{"kubelet.yaml", "/etc/kubernetes/kubelet.yaml"},
+		{"encryption.yaml", "/etc/kubernetes/encryption.yaml"},
+		{"cni.conflist", "/etc/cni/net.d/10-bridge.conflist"},
+		{"etcd.yaml", manifestDir + "etcd.yaml"},
+		{"kube-apiserver.yaml", manifestDir + "kube-apiserver.yaml"},
+		{"kube-controller-manager.yaml", manifestDir + "kube-controller-manager.yaml"},
+		{"kube-scheduler.yaml", manifestDir + "kube-scheduler.yaml"},
+	} {
+		rendered, err := render(t.name, v, p)
+		if err != nil {
+			return nil, err
+		}
+		files[t.path] = rendered
+	}
+
+	data := machine.UserData{}
+	for _, path := range slices.Sorted(maps.Keys(files)) {
+		mode := uint32(modePrivate)
+		if path == "/opt/hortus/install.sh" {
+			mode = modeExecute
+		}
+		data.Files = append(data.Files, machine.File{Path: path, Permissions: ptr.To(mode), Content: machine.FileContent{Inline: machine.Inline{Data: string(files[path])}}})
+	}
+	for _, name := range []string{"cluster-install.service", "kubelet.service"} {
+		rendered, err := render(name, v, p)
+		if err != nil {
+			return nil, err
+		}
+		data.Units = append(data.Units, machine.Unit{Name: name, Command: ptr.To("start"), Enable: ptr.To(true), Content: ptr.To(string(rendered))})
+	}
+	document, err := yaml.Marshal(data)
+	if err != nil {
+		return nil, fmt.Errorf("encode user data: %w", err)
+	}
+	return append([]byte("#hortus-machine-config\n"), document...), nil
+}
+
+// Addons are the objects that make a cluster of the running control plane: kube-proxy and CoreDNS.
+func Addons(v Values) ([]byte, error) { return render("addons.yaml", v, nil) }
+
+func render(name string, v Values, p *PKI) ([]byte, error) {
+	parsed, err := template.New(name).Option("missingkey=error").ParseFS(templates, "templates/"+name)
+	if err != nil {
+		return nil, fmt.Errorf("parse template %s: %w", name, err)
+	}
+	var out bytes.Buffer
+	if err := parsed.Execute(&out, struct {
+		Values
+		PKI *PKI
+	}{v, p}); err != nil {
+		return nil, fmt.Errorf("render %s: %w", name, err)
+	}
+	return out.Bytes(), nil
+}

@@ -1,0 +1,27 @@
+package cluster
+
+// Values describe a cluster.
+type Values struct {
+	// Name of the cluster, its instance and its node.
+	Name string
+	// KubernetesVersion without the leading v.
+	KubernetesVersion string
+	// NodeAddress is the private address of the instance, PublicAddress that of the load balancer before the API server.
+	NodeAddress, PublicAddress string
+	// ProviderID of the node.
+	ProviderID string
+	// Region and Zone become labels of the node.
+	Region, Zone string
+	// APIServerNames are further DNS names of the API server.
+	APIServerNames []string
+	// PodCIDR and ServiceCIDR; APIServiceIP is the first address of the latter, DNSServiceIP that of CoreDNS.
+	PodCIDR, ServiceCIDR, APIServiceIP, DNSServiceIP string
+	// UpstreamDNS answers names outside the cluster.
+	UpstreamDNS string
+	Images      Images
+}
+
+// Images of the cluster's parts.
+type Images struct {
+	Kubelet, Etcd, KubeAPIServer, KubeControllerManager, KubeScheduler, KubeProxy, CoreDNS string
+}
