@@ -224,7 +224,7 @@ type SeedVolumeProvider struct {
 
 // SeedSettings switch features of a seed.
 type SeedSettings struct {
-	// excessCapacityReservation keeps room for new control planes. Default: enabled by the gardenlet.
+	// excessCapacityReservation keeps room for new control planes. Empty: none is kept.
 	// +optional
 	ExcessCapacityReservation *SeedSettingExcessCapacityReservation `json:"excessCapacityReservation,omitempty"`
 	// scheduling says whether new Shoots are placed here. Default visible.
