@@ -5,7 +5,10 @@
 package chart
 
 import (
+	"archive/tar"
 	"bytes"
+	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -146,4 +149,31 @@ func SortForInstall(objects []*unstructured.Unstructured) {
 		return len(rank)
 	}
 	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int { return of(a) - of(b) })
+}
+
+// Archive packs the chart in folder dir of fsys the way 'helm package' does, the same bytes for the same files, so that
+// it can travel in a ControllerDeployment.
+func Archive(fsys fs.FS, dir, name string) ([]byte, error) {
+	var out bytes.Buffer
+	compressed := gzip.NewWriter(&out)
+	archive := tar.NewWriter(compressed)
+	err := fs.WalkDir(fsys, dir, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := fs.ReadFile(fsys, file)
+		if err != nil {
+			return err
+		}
+		header := &tar.Header{Name: path.Join(name, strings.TrimPrefix(file, path.Clean(dir)+"/")), Mode: 0o644, Size: int64(len(data)), Typeflag: tar.TypeReg}
+		if err := archive.WriteHeader(header); err != nil {
+			return err
+		}
+		_, err = archive.Write(data)
+		return err
+	})
+	if err = errors.Join(err, archive.Close(), compressed.Close()); err != nil {
+		return nil, fmt.Errorf("pack chart %q: %w", dir, err)
+	}
+	return out.Bytes(), nil
 }

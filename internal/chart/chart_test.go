@@ -40,3 +40,25 @@ func TestRender(t *testing.T) {
 		t.Errorf("given values do not override the chart's (-want +got):\n%s", diff)
 	}
 }
+
+func TestArchiveLoadsAgain(t *testing.T) {
+	fsys := fstest.MapFS{
+		"c/Chart.yaml":       {Data: []byte("apiVersion: v2\nname: demo\nversion: 0.1.0\n")},
+		"c/templates/a.yaml": {Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Values.name }}}\n")},
+	}
+	archive, err := Archive(fsys, "c", "demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := LoadArchive(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := Render(c, Release{Name: "r", Namespace: "n"}, map[string]any{"name": "x"})
+	if err != nil || len(objects) != 1 || objects[0].GetName() != "x" {
+		t.Errorf("rendered %v, %v from the archive", objects, err)
+	}
+	if again, _ := Archive(fsys, "c", "demo"); string(again) != string(archive) {
+		t.Error("two archives of the same chart differ")
+	}
+}

@@ -1,0 +1,208 @@
+package landscape
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"hortus.dev/hortus/charts"
+	"hortus.dev/hortus/cloud"
+	"hortus.dev/hortus/internal/chart"
+	"hortus.dev/hortus/internal/components"
+	"hortus.dev/hortus/internal/garden"
+	"hortus.dev/hortus/internal/image"
+	"hortus.dev/hortus/internal/kube"
+	"hortus.dev/hortus/landscape/cluster"
+)
+
+const (
+	// fieldOwner of everything that the landscape applies.
+	fieldOwner = "hortus-landscape"
+	// retryPause is the pause between tries against an API server that is starting; it answers in its own time, and
+	// nothing announces it.
+	retryPause = 200 * time.Millisecond
+	// clusterStart bounds how long a cluster may take to answer: about 10 s on two free cores, several times that on
+	// busy ones.
+	clusterStart = 5 * time.Minute
+)
+
+// kubernetesCluster is a cluster of the landscape that runs.
+type kubernetesCluster struct {
+	spec   clusterSpec
+	client client.Client
+	// kubeconfig of the administrator.
+	kubeconfig []byte
+	pki        *cluster.PKI
+}
+
+func clusterValues(spec clusterSpec, about *cloud.About) cluster.Values {
+	version := components.KubernetesDefaultVersion
+	return cluster.Values{
+		Name: spec.name, KubernetesVersion: version, NodeAddress: spec.address, PublicAddress: spec.apiAddress,
+		Region: about.Region, Zone: about.Zones[0],
+		APIServerNames: []string{"api." + spec.name + ".landscape.local"},
+		PodCIDR:        "10.244.0.0/16", ServiceCIDR: "10.0.0.0/24", APIServiceIP: "10.0.0.1", DNSServiceIP: "10.0.0.10",
+		UpstreamDNS: about.DNS,
+		Images: cluster.Images{
+			Kubelet: image.Kubelet(version), Etcd: image.Etcd, KubeAPIServer: image.KubeAPIServer(version),
+			KubeControllerManager: image.KubeControllerManager(version), KubeScheduler: image.KubeScheduler(version),
+			KubeProxy: image.KubeProxy(version), CoreDNS: image.CoreDNS,
+		},
+	}
+}
+
+// ensureCluster makes the machine and the Kubernetes cluster on it, and waits until its API answers.
+func ensureCluster(ctx context.Context, o Options, c *cloud.Client, about *cloud.About, spec clusterSpec) (*kubernetesCluster, error) {
+	values := clusterValues(spec, about)
+	material, err := loadOrMake(filepath.Join(o.StateDir, "landscape", spec.name, "pki.json"), func() (*cluster.PKI, error) {
+		return cluster.NewPKI(values, clock.RealClock{})
+	})
+	if err != nil {
+		return nil, err
+	}
+	kubeconfig, err := material.AdminKubeconfig(spec.name, "https://"+spec.apiAddress)
+	if err != nil {
+		return nil, fmt.Errorf("render kubeconfig: %w", err)
+	}
+	if err := writeSecret(garden.KubeconfigPath(o.StateDir, spec.name), kubeconfig); err != nil {
+		return nil, err
+	}
+	userData, err := cluster.UserData(values, material)
+	if err != nil {
+		return nil, err
+	}
+	instance, err := ensureInstance(ctx, c, spec, string(userData))
+	if err != nil {
+		return nil, err
+	}
+	if err := waitInstance(ctx, c, instance.ID); err != nil {
+		return nil, fmt.Errorf("wait for instance %q: %w", spec.name, err)
+	}
+	k := &kubernetesCluster{spec: spec, kubeconfig: kubeconfig, pki: material}
+	if err := k.connect(ctx); err != nil {
+		return nil, err
+	}
+	addons, err := cluster.Addons(values)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := chart.Decode(addons)
+	if err != nil {
+		return nil, fmt.Errorf("decode addons: %w", err)
+	}
+	return k, k.apply(ctx, objects)
+}
+
+// connect waits until the API server is ready and makes the client.
+func (k *kubernetesCluster) connect(ctx context.Context) error {
+	config, err := clientcmd.RESTConfigFromKubeConfig(k.kubeconfig)
+	if err != nil {
+		return fmt.Errorf("read kubeconfig: %w", err)
+	}
+	config.QPS = -1
+	requests, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return fmt.Errorf("make client: %w", err)
+	}
+	err = retry(ctx, clusterStart, func(ctx context.Context) error {
+		return requests.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
+	})
+	if err != nil {
+		return fmt.Errorf("the API server of %q does not become ready: see 'hortus cloud instances console %s': %w", k.spec.name, k.spec.name, err)
+	}
+	k.client, err = client.New(config, client.Options{Scheme: newScheme()})
+	if err != nil {
+		return fmt.Errorf("make client: %w", err)
+	}
+	return nil
+}
+
+// apply makes the objects so, in their order. Kinds and webhooks that are just being introduced are waited for.
+func (k *kubernetesCluster) apply(ctx context.Context, objects []*unstructured.Unstructured) error {
+	for _, object := range objects {
+		wanted := object
+		err := retry(ctx, time.Minute, func(ctx context.Context) error { return kube.Apply(ctx, k.client, wanted.DeepCopy(), fieldOwner) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// install renders one of the embedded charts and applies it.
+func (k *kubernetesCluster) install(ctx context.Context, name, namespace string, values map[string]any) error {
+	loaded, err := chart.LoadFS(charts.FS, name)
+	if err != nil {
+		return err
+	}
+	objects, err := chart.Render(loaded, chart.Release{Name: name, Namespace: namespace}, values)
+	if err != nil {
+		return err
+	}
+	return k.apply(ctx, objects)
+}
+
+// retry calls run until it succeeds or the time is over, and then returns the last error.
+func retry(ctx context.Context, limit time.Duration, run func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	var last error
+	for {
+		err := run(ctx)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() == nil || last == nil {
+			last = err
+		}
+		select {
+		case <-ctx.Done():
+			return last
+		case <-time.After(retryPause):
+		}
+	}
+}
+
+// loadOrMake reads a value from a JSON file, or makes it and writes the file; later runs find the same value.
+func loadOrMake[T any](path string, create func() (*T, error)) (*T, error) {
+	data, err := os.ReadFile(path)
+	if err == nil {
+		value := new(T)
+		if err := json.Unmarshal(data, value); err != nil {
+			return nil, fmt.Errorf("read %s: %w", path, err)
+		}
+		return value, nil
+	}
+	if !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	value, err := create()
+	if err != nil {
+		return nil, err
+	}
+	if data, err = json.Marshal(value); err != nil {
+		return nil, fmt.Errorf("encode %s: %w", path, err)
+	}
+	return value, writeSecret(path, data)
+}
+
+// writeSecret replaces a file that only root may read, as a whole.
+func writeSecret(path string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("make folder: %w", err)
+	}
+	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return os.Rename(path+".new", path)
+}

@@ -1,0 +1,156 @@
+package landscape
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/clock"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/cloud"
+	"hortus.dev/hortus/internal/components"
+	"hortus.dev/hortus/internal/garden"
+	"hortus.dev/hortus/internal/image"
+	"hortus.dev/hortus/internal/machine/unit"
+)
+
+// Options say where the landscape finds and keeps things.
+type Options struct {
+	// StateDir keeps state across restarts of the machine, RunDir sockets and records of processes.
+	StateDir, RunDir string
+	// Artifacts holds built programs and images; Components and Module are the source folders they are built from.
+	Artifacts, Components, Module string
+	// Out is where progress goes.
+	Out io.Writer
+}
+
+func (o Options) paths() hostPaths { return hostPaths{stateDir: o.StateDir, runDir: o.RunDir} }
+
+func (o *Options) addFlags(command *cobra.Command) {
+	f := command.Flags()
+	f.StringVar(&o.StateDir, "state-dir", garden.DefaultStateDir, "folder with the landscape's state")
+	f.StringVar(&o.RunDir, "run-dir", "/run/hortus", "folder with sockets")
+	f.StringVar(&o.Artifacts, "artifacts", ".build", "folder with built programs and images")
+	f.StringVar(&o.Components, "components", "components", "folder with the sources of components")
+	f.StringVar(&o.Module, "module", ".", "folder of this project's sources")
+}
+
+// absolute makes the folders independent of the working directory, since processes that outlive this one use them.
+func (o *Options) absolute() error {
+	for _, path := range []*string{&o.StateDir, &o.RunDir, &o.Artifacts, &o.Components, &o.Module} {
+		resolved, err := filepath.Abs(*path)
+		if err != nil {
+			return err
+		}
+		*path = resolved
+	}
+	return nil
+}
+
+// NewUpCommand returns 'hortus up'.
+func NewUpCommand() *cobra.Command {
+	var o Options
+	command := &cobra.Command{
+		Use:   "up",
+		Short: "Bring up a garden, two seeds and a local cloud on this machine",
+		Long: `Bring up a whole landscape on this machine: the local cloud, a garden and two seeds.
+
+Every step ensures what it is there for: a second run repairs what is broken and changes nothing else. Programs and
+images that are missing are built first.`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			o.Out = command.OutOrStdout()
+			return Up(command.Context(), o)
+		},
+	}
+	o.addFlags(command)
+	return command
+}
+
+// Up brings up the landscape.
+func Up(ctx context.Context, o Options) error {
+	start := time.Now()
+	if err := o.absolute(); err != nil {
+		return err
+	}
+	_, err := unit.NewClient(o.paths().socket()).List(ctx)
+	if err := Preflight(o.StateDir, err == nil); err != nil {
+		return err
+	}
+	p := &Progress{Out: o.Out, Clock: clock.RealClock{}}
+	if err := buildArtifacts(ctx, o, p); err != nil {
+		return err
+	}
+	var c *cloud.Client
+	var about *cloud.About
+	err = p.Step(ctx, "containerd and the local cloud run", func(ctx context.Context) error {
+		c, about, err = ensureCloud(ctx, o)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	running := make([]*kubernetesCluster, len(clusters))
+	group, groupCtx := errgroup.WithContext(ctx)
+	for i, spec := range clusters {
+		group.Go(func() error {
+			return p.Step(groupCtx, fmt.Sprintf("cluster %q runs on its instance", spec.name), func(ctx context.Context) error {
+				running[i], err = ensureCluster(ctx, o, c, about, spec)
+				return err
+			})
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	l := &installation{options: o, cloud: c, about: about, garden: running[0], seeds: running, progress: p}
+	if err := l.run(ctx); err != nil {
+		return err
+	}
+	fmt.Fprintf(o.Out, nextSteps, time.Since(start).Round(time.Second), garden.KubeconfigPath(o.StateDir, "garden"))
+	return nil
+}
+
+const nextSteps = `
+The landscape is up after %s. Next:
+
+  export KUBECONFIG=%s
+  kubectl apply -f examples/shoot.yaml
+  kubectl get shoots -n garden-dev -w
+  hortus kubeconfig shoot demo -n garden-dev > demo.kubeconfig
+  kubectl --kubeconfig demo.kubeconfig get nodes
+`
+
+func buildArtifacts(ctx context.Context, o Options, p *Progress) error {
+	builder := &components.Builder{Source: o.Components, Artifacts: o.Artifacts, Progress: o.Out}
+	err := p.Step(ctx, "components are built", func(ctx context.Context) error {
+		return builder.Ensure(ctx, "containerd", "runc", "etcd", "kubernetes-1.36")
+	})
+	if err != nil {
+		return err
+	}
+	return p.Step(ctx, "images are built", func(ctx context.Context) error {
+		self, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		return image.Build(ctx, image.Options{Artifacts: o.Artifacts, Components: o.Components, Module: o.Module,
+			HortusBinary: self, Images: image.Defaults(), Progress: o.Out})
+	})
+}
+
+func newScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(corev1beta1.AddToScheme(scheme))
+	return scheme
+}
