@@ -1,0 +1,11 @@
+package gateway
+
+import (
+	"testing"
+
+	"hortus.dev/hortus/internal/component/golden"
+)
+
+func TestRender(t *testing.T) {
+	golden.Objects(t, "gateway", Render(Values{Image: "hortus.dev/hortus:dev", Replicas: 1})...)
+}

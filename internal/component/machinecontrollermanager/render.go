@@ -1,0 +1,88 @@
+package machinecontrollermanager
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"hortus.dev/hortus/internal/component"
+)
+
+// Name of the Deployment, of the ServiceAccounts on both sides and of the roles.
+const Name = "machine-controller-manager"
+
+// AccessSecret has the token for the Shoot's API.
+const AccessSecret = "shoot-access-" + Name
+
+const (
+	healthPort = 10258
+	shootRole  = "gardener.cloud:target:" + Name
+)
+
+// Values is what the rendering depends on.
+type Values struct {
+	Namespace string
+	Image     string
+	Replicas  int32
+	// KubeconfigSecret is the kubeconfig that components with a token of the Shoot share.
+	KubeconfigSecret string
+}
+
+// Render returns the objects for the seed; the Deployment is the last one.
+func Render(v Values) []client.Object {
+	meta := func() metav1.ObjectMeta {
+		return metav1.ObjectMeta{Name: Name, Namespace: v.Namespace, Labels: component.Labels(Name)}
+	}
+	account := &corev1.ServiceAccount{ObjectMeta: meta()}
+	role := &rbacv1.Role{ObjectMeta: meta(), Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{"machine.sapcloud.io"}, Resources: []string{"*"}, Verbs: all},
+		{APIGroups: []string{""}, Resources: []string{"secrets", "configmaps", "endpoints", "events", "pods"}, Verbs: all},
+		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: all},
+		{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch", "update"}},
+	}}
+	binding := component.BindRole(v.Namespace, Name, Name, component.ServiceAccount(v.Namespace, Name))
+	deployment := component.Workload{
+		Name:      Name,
+		Namespace: v.Namespace,
+		Replicas:  v.Replicas,
+		Image:     v.Image,
+		Command: []string{
+			"/usr/local/bin/hortus", "machine-controller-manager",
+			"--namespace=" + v.Namespace,
+			"--target-kubeconfig=" + component.GenericKubeconfigPath + "/kubeconfig",
+		},
+		Ports:          []corev1.ContainerPort{{Name: "metrics", ContainerPort: healthPort, Protocol: corev1.ProtocolTCP}},
+		Mounts:         []component.Mount{component.GenericKubeconfigMount(v.KubeconfigSecret, AccessSecret)},
+		CPU:            "5m",
+		Memory:         "32Mi",
+		Health:         component.Health{Port: healthPort, Startup: "/healthz", Liveness: "/healthz"},
+		ServiceAccount: Name,
+		PriorityClass:  component.PriorityControllers,
+		PodLabels:      map[string]string{component.LabelRestart: "true"},
+	}
+	return []client.Object{account, role, binding, deployment.Deployment()}
+}
+
+var all = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+
+// ShootAccess returns the objects for the Shoot.
+func ShootAccess() []client.Object {
+	return []client.Object{
+		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: shootRole}, Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{"nodes", "nodes/status", "endpoints", "replicationcontrollers", "pods", "persistentvolumes", "persistentvolumeclaims"}, Verbs: all},
+			{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch", "update"}},
+			{APIGroups: []string{""}, Resources: []string{"pods/eviction"}, Verbs: []string{"create"}},
+			{APIGroups: []string{"apps"}, Resources: []string{"replicasets", "statefulsets", "daemonsets", "deployments"}, Verbs: all},
+			{APIGroups: []string{"policy"}, Resources: []string{"poddisruptionbudgets"}, Verbs: []string{"get", "list", "watch"}},
+			{APIGroups: []string{"storage.k8s.io"}, Resources: []string{"volumeattachments"}, Verbs: []string{"delete", "get", "list", "watch"}},
+			{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: all},
+		}},
+		component.BindClusterRole(shootRole, shootRole, component.ServiceAccount(metav1.NamespaceSystem, Name)),
+		// Bootstrap tokens of new machines.
+		&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: shootRole, Namespace: metav1.NamespaceSystem}, Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: all},
+		}},
+		component.BindRole(metav1.NamespaceSystem, shootRole, shootRole, component.ServiceAccount(metav1.NamespaceSystem, Name)),
+	}
+}

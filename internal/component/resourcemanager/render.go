@@ -1,0 +1,82 @@
+package resourcemanager
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"hortus.dev/hortus/internal/component"
+)
+
+// Name of the Deployment, the ServiceAccount and the roles.
+const Name = "gardener-resource-manager"
+
+// configMapName holds the kubeconfig for the Shoot.
+const configMapName = "gardener-resource-manager-kubeconfig"
+
+const (
+	healthPort  = 8081
+	metricsPort = 8080
+)
+
+// Values is what the rendering depends on.
+type Values struct {
+	Namespace string
+	Image     string
+	Replicas  int32
+	// Access is the way into the Shoot; zero for the resource-manager of the seed.
+	Access component.ClientAccess
+	// Class of the ManagedResources; empty for those of a Shoot.
+	Class string
+	// Workers tells whether the Shoot has nodes.
+	Workers bool
+}
+
+// Render returns the objects for the seed; the Deployment is the last one.
+func Render(v Values) []client.Object {
+	meta := metav1.ObjectMeta{Name: Name, Namespace: v.Namespace, Labels: component.Labels(Name)}
+	objects := []client.Object{&corev1.ServiceAccount{ObjectMeta: meta}}
+	command := []string{
+		"/usr/local/bin/hortus", "resource-manager",
+		"--namespace=" + v.Namespace,
+	}
+	var mounts []component.Mount
+	if v.Class != "" {
+		command = append(command, "--class="+v.Class)
+		// What gardenlets install may contain anything, roles included, so nothing less is enough.
+		objects = append(objects, component.BindClusterRole("gardener.cloud:"+Name, "cluster-admin", component.ServiceAccount(v.Namespace, Name)))
+	} else {
+		command = append(command, "--target-kubeconfig="+component.ClientAccessPath+"/kubeconfig")
+		mounts = append(mounts, v.Access.Mount(configMapName))
+		objects = append(objects,
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: configMapName, Namespace: v.Namespace, Labels: component.Labels(Name)},
+				Data: map[string]string{"kubeconfig": component.ClientKubeconfig()}},
+			&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
+				{APIGroups: []string{"resources.gardener.cloud"}, Resources: []string{"managedresources", "managedresources/status"}, Verbs: []string{"get", "list", "patch", "update", "watch"}},
+				{APIGroups: []string{""}, Resources: []string{"secrets", "configmaps"}, Verbs: []string{"create", "delete", "get", "list", "patch", "update", "watch"}},
+				{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch"}},
+				{APIGroups: []string{"apps"}, Resources: []string{"deployments", "statefulsets", "daemonsets", "replicasets"}, Verbs: []string{"get", "list", "watch"}},
+				{APIGroups: []string{"batch"}, Resources: []string{"jobs", "cronjobs"}, Verbs: []string{"get", "list", "watch"}},
+				{APIGroups: []string{"machine.sapcloud.io"}, Resources: []string{"machines"}, Verbs: []string{"get", "list", "watch"}},
+				{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create", "get", "list", "patch", "update", "watch"}},
+				{APIGroups: []string{"", "events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch", "update"}},
+			}},
+			component.BindRole(v.Namespace, Name, Name, component.ServiceAccount(v.Namespace, Name)),
+		)
+	}
+	return append(objects, component.Workload{
+		Name:           Name,
+		Namespace:      v.Namespace,
+		Replicas:       v.Replicas,
+		Image:          v.Image,
+		Command:        command,
+		Ports:          []corev1.ContainerPort{{Name: "metrics", ContainerPort: metricsPort, Protocol: corev1.ProtocolTCP}, {Name: "health", ContainerPort: healthPort, Protocol: corev1.ProtocolTCP}},
+		Mounts:         mounts,
+		CPU:            "5m",
+		Memory:         "32Mi",
+		Health:         component.Health{Port: healthPort, Startup: "/readyz", Liveness: "/healthz"},
+		ServiceAccount: Name,
+		PriorityClass:  component.PriorityControllers,
+	}.Deployment())
+}

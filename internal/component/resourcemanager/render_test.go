@@ -1,0 +1,16 @@
+package resourcemanager
+
+import (
+	"testing"
+
+	"hortus.dev/hortus/internal/component"
+	"hortus.dev/hortus/internal/component/golden"
+)
+
+func TestRender(t *testing.T) {
+	golden.Objects(t, "shoot", Render(Values{
+		Namespace: "shoot--dev--a", Image: "hortus.dev/hortus:dev", Replicas: 1, Workers: true,
+		Access: component.ClientAccess{CASecret: "ca-bundle-1", CertSecret: "gardener-resource-manager-1"},
+	})...)
+	golden.Objects(t, "seed", Render(Values{Namespace: "garden", Image: "hortus.dev/hortus:dev", Replicas: 1, Class: "seed"})...)
+}

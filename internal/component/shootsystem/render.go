@@ -1,0 +1,93 @@
+package shootsystem
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"hortus.dev/hortus/internal/component"
+)
+
+// Names of the ManagedResources.
+const (
+	ResourceName          = "shoot-core-system"
+	NamespaceResourceName = "shoot-core-namespaces"
+)
+
+const namespace = metav1.NamespaceSystem
+
+// Users and groups that exist by certificates.
+const (
+	GroupAdmins         = "gardener.cloud:system:admins"
+	GroupProjectAdmins  = "gardener.cloud:project:admins"
+	GroupViewers        = "gardener.cloud:system:viewers"
+	GroupProjectViewers = "gardener.cloud:project:viewers"
+	// UserKubeletClient is the API server towards kubelets.
+	UserKubeletClient = "system:kube-apiserver:kubelet"
+)
+
+const viewerRole = "gardener.cloud:system:read-only"
+
+// Values is what the rendering depends on.
+type Values struct {
+	// ClusterIdentity is unique among all clusters of all gardens.
+	ClusterIdentity string
+	// Info goes into the ConfigMap shoot-info.
+	Info map[string]string
+	// Workers tells whether there are nodes.
+	Workers bool
+}
+
+// Namespaces returns the Namespace kube-system with the label by which webhooks exclude it.
+func Namespaces() []client.Object {
+	return []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name:   namespace,
+		Labels: map[string]string{"gardener.cloud/purpose": namespace},
+		// Kubernetes owns it: only the label is ours.
+		Annotations: map[string]string{"resources.gardener.cloud/keep-object": "true"},
+	}}}
+}
+
+// Render returns the objects for the Shoot.
+func Render(v Values) []client.Object {
+	objects := []client.Object{
+		&corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: "cluster-identity", Namespace: namespace},
+			Data:       map[string]string{"cluster-identity": v.ClusterIdentity, "origin": "shoot"},
+		},
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "shoot-info", Namespace: namespace}, Data: v.Info},
+		component.BindClusterRole("gardener.cloud:admins", "cluster-admin", component.Group(GroupAdmins), component.Group(GroupProjectAdmins)),
+		&rbacv1.ClusterRole{
+			ObjectMeta: metav1.ObjectMeta{Name: viewerRole},
+			Rules: []rbacv1.PolicyRule{
+				{APIGroups: []string{""}, Resources: coreResourcesWithoutSecrets, Verbs: read},
+				{APIGroups: otherGroups, Resources: []string{"*"}, Verbs: read},
+			},
+		},
+		component.BindClusterRole("gardener.cloud:viewers", viewerRole, component.Group(GroupViewers), component.Group(GroupProjectViewers)),
+	}
+	if !v.Workers {
+		return objects
+	}
+	return append(objects,
+		component.BindClusterRole("system:apiserver:kubelet", "system:kubelet-api-admin", component.User(UserKubeletClient)),
+	)
+}
+
+var read = []string{"get", "list", "watch"}
+
+// coreResourcesWithoutSecrets lists what viewers may read in the core group; a wildcard would show Secrets.
+var coreResourcesWithoutSecrets = []string{
+	"bindings", "componentstatuses", "configmaps", "endpoints", "events", "limitranges", "namespaces", "namespaces/status", "nodes", "nodes/status",
+	"persistentvolumeclaims", "persistentvolumeclaims/status", "persistentvolumes", "persistentvolumes/status", "pods", "pods/log", "pods/status",
+	"podtemplates", "replicationcontrollers", "replicationcontrollers/scale", "replicationcontrollers/status", "resourcequotas",
+	"resourcequotas/status", "serviceaccounts", "services", "services/status",
+}
+
+// otherGroups are Kubernetes' own groups besides the core group.
+var otherGroups = []string{
+	"admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "apps", "autoscaling", "batch", "certificates.k8s.io",
+	"coordination.k8s.io", "discovery.k8s.io", "events.k8s.io", "flowcontrol.apiserver.k8s.io", "metrics.k8s.io", "networking.k8s.io",
+	"node.k8s.io", "policy", "rbac.authorization.k8s.io", "resource.k8s.io", "scheduling.k8s.io", "storage.k8s.io",
+}
