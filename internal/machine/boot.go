@@ -144,6 +144,9 @@ func prepare(instance *Instance, log *slog.Logger) error {
 	if err := writeContainerd("/", instance); err != nil {
 		return err
 	}
+	if err := writeFile(kubeletArgsFile, kubeletArgs(instance.Metadata, runtime.NumCPU()), 0o644); err != nil {
+		return fmt.Errorf("write arguments for the kubelet: %w", err)
+	}
 	if err := unix.Sethostname([]byte(instance.Metadata.Name)); err != nil {
 		log.Error("Host name cannot be set", "error", err)
 	}
@@ -189,6 +192,25 @@ func writeIdentity(m Metadata) error {
 		return fmt.Errorf("open /tmp to everybody: %w", err)
 	}
 	return nil
+}
+
+// kubeletArgsFile is read by kubelet units. What is in there only the machine knows.
+const kubeletArgsFile = "/var/lib/kubelet/extra_args"
+
+// kubeletArgs tells a kubelet who it is and what it may use. All CPUs of the host can be seen in a machine; those
+// beyond the machine type are declared as reserved.
+func kubeletArgs(m Metadata, hostCPUs int) []byte {
+	args := []string{"--hostname-override=" + m.Name}
+	if m.Address != "" {
+		args = append(args, "--node-ip="+m.Address)
+	}
+	if m.ProviderID != "" {
+		args = append(args, "--provider-id="+m.ProviderID)
+	}
+	if m.CPU > 0 && m.CPU < hostCPUs {
+		args = append(args, fmt.Sprintf("--system-reserved=cpu=%d", hostCPUs-m.CPU))
+	}
+	return []byte("KUBELET_EXTRA_ARGS=" + strings.Join(args, " ") + "\n")
 }
 
 // writeContainerd configures containerd where the machine does not have a configuration already.
