@@ -1,12 +1,14 @@
 package cluster
 
 import (
+	"bytes"
 	"crypto/x509"
 	"reflect"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/yaml"
 	testclock "k8s.io/utils/clock/testing"
 
 	"hortus.dev/hortus/internal/component/golden"
@@ -16,14 +18,15 @@ import (
 
 func testValues() Values {
 	return Values{
-		Name: "garden",
+		Name: "garden", KubernetesVersion: "1.36.3", NodeAddress: "10.1.0.10", PublicAddress: "198.18.8.1",
+		Region: "local", Zone: "local-a", APIServerNames: []string{"api.garden.landscape.local"},
+		PodCIDR: "10.244.0.0/16", ServiceCIDR: "10.0.0.0/24", APIServiceIP: "10.0.0.1", DNSServiceIP: "10.0.0.10",
+		UpstreamDNS: "198.18.0.1",
 		Images: Images{
 			Kubelet: "hortus.dev/kubelet:v1.36.3", KubeAPIServer: "registry.k8s.io/kube-apiserver:v1.36.3",
 			KubeControllerManager: "registry.k8s.io/kube-controller-manager:v1.36.3", KubeScheduler: "registry.k8s.io/kube-scheduler:v1.36.3",
 			KubeProxy: "registry.k8s.io/kube-proxy:v1.36.3", Etcd: "registry.k8s.io/etcd:3.6.8-0", CoreDNS: "registry.k8s.io/coredns/coredns:v1.14.7",
 		},
-		PodCIDR: "10.244.0.0/16", ServiceCIDR: "10.0.0.0/24",
-		ExtraSANs: []string{"198.18.8.1", "api.garden.example"},
 	}
 }
 
@@ -33,32 +36,44 @@ func readablePKI() *PKI {
 	fields := reflect.ValueOf(p).Elem()
 	for i := range fields.NumField() {
 		name := fields.Type().Field(i).Name
-		fields.Field(i).Set(reflect.ValueOf(pki.KeyPair{CertPEM: []byte("certificate of " + name + "\n"), KeyPEM: []byte("key of " + name + "\n")}))
+		switch field := fields.Field(i).Addr().Interface().(type) {
+		case *pki.KeyPair:
+			*field = pki.KeyPair{CertPEM: []byte("certificate of " + name + "\n"), KeyPEM: []byte("key of " + name + "\n")}
+		case *[]byte:
+			*field = []byte(name + "\n")
+		case *string:
+			*field = name
+		}
 	}
 	return p
 }
 
 func TestUserData(t *testing.T) {
-	v := testValues()
-	v.PKI = readablePKI()
-	data, err := UserData(v)
+	encoded, err := UserData(testValues(), readablePKI())
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden.Bytes(t, "userdata.yaml", data)
-	if _, err := machine.ParseUserData(data); err != nil {
-		t.Errorf("machines cannot read the user data: %v", err)
+	golden.Bytes(t, "userdata.yaml", encoded)
+	data, err := machine.ParseUserData(encoded)
+	if err != nil {
+		t.Fatalf("machines cannot read the user data: %v", err)
+	}
+	for _, file := range data.Files {
+		if bytes.HasPrefix([]byte(file.Path), []byte(manifestDir)) {
+			var pod map[string]any
+			if err := yaml.Unmarshal([]byte(file.Content.Inline.Data), &pod); err != nil {
+				t.Errorf("kubelets cannot read %s: %v", file.Path, err)
+			}
+		}
 	}
 }
 
 func TestAddons(t *testing.T) {
-	v := testValues()
-	v.PKI = readablePKI()
-	objects, err := Addons(v)
+	addons, err := Addons(testValues())
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden.Objects(t, "addons", objects...)
+	golden.Bytes(t, "addons.yaml", addons)
 }
 
 func TestPKI(t *testing.T) {
@@ -67,27 +82,22 @@ func TestPKI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := pki.ParseCert(p.Server.CertPEM)
+	server, err := pki.ParseCert(p.APIServer.CertPEM)
 	if err != nil {
 		t.Fatal(err)
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(p.CA.CertPEM)
-	for _, name := range []string{"127.0.0.1", "10.0.0.1", "198.18.8.1", "api.garden.example", "kubernetes.default.svc.cluster.local"} {
-		if _, err := server.Verify(x509.VerifyOptions{Roots: roots, DNSName: name, CurrentTime: now.Add(5 * 365 * 24 * time.Hour)}); err != nil {
+	for _, name := range []string{"127.0.0.1", "10.0.0.1", "10.1.0.10", "198.18.8.1", "api.garden.landscape.local", "kubernetes.default.svc"} {
+		if _, err := server.Verify(x509.VerifyOptions{Roots: roots, DNSName: name, CurrentTime: now.Add(4 * 365 * 24 * time.Hour)}); err != nil {
 			t.Errorf("the API server's certificate is not good for %s: %v", name, err)
 		}
 	}
-	kubelet, err := pki.ParseCert(p.KubeletClient.CertPEM)
+	kubelet, err := pki.ParseCert(p.Kubelet.CertPEM)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff("CN=system:node:garden,O=system:nodes", kubelet.Subject.String()); diff != "" {
 		t.Errorf("kubelet's subject mismatch (-want +got):\n%s", diff)
-	}
-	v := testValues()
-	v.ServiceCIDR = "10.0.0.0"
-	if _, err := NewPKI(v, testclock.NewFakePassiveClock(now)); err == nil {
-		t.Error("NewPKI accepts a service network that is none")
 	}
 }

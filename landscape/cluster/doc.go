@@ -1,7 +1,6 @@
-// Package cluster describes the Kubernetes clusters that the landscape itself stands on: each a single instance of the
-// local cloud on which a kubelet runs the control plane as static pods.
+// Package cluster describes the landscape's own clusters: Kubernetes on one machine of the local cloud.
 //
-// [NewPKI] makes a cluster's certificate authorities, once. [UserData] renders what the instance is made with;
-// [AdminKubeconfig] is the way in; [Addons] are the objects to apply once the API server answers: kube-proxy and DNS.
-// Apart from the keys and certificates, which are drawn anew at each call, everything follows from [Values].
+// NewPKI makes the credentials once, UserData the configuration of the machine, and Addons what has to be applied when
+// the API server answers. As with kubeadm, a kubelet runs etcd and the control plane as static pods; everything is a pure
+// function of its values.
 package cluster

@@ -1,92 +1,91 @@
 package cluster
 
 import (
+	"crypto/rand"
+	"encoding/base64"
 	"fmt"
 	"net"
+	"time"
 
 	"k8s.io/utils/clock"
 
 	"hortus.dev/hortus/internal/pki"
 )
 
-// PKI is what a cluster's identity hangs on. It has to be kept as long as the cluster lives.
+// validity of leaf certificates. The landscape is for trying things out and has no rotation of its own credentials.
+const validity = 5 * 365 * 24 * time.Hour
+
+// PKI is every credential of a cluster. It is made once and kept as JSON.
 type PKI struct {
-	CA           pki.KeyPair `json:"ca"`
-	FrontProxyCA pki.KeyPair `json:"frontProxyCA"`
-	EtcdCA       pki.KeyPair `json:"etcdCA"`
-	// ServiceAccount signs tokens: CertPEM is the public key.
-	ServiceAccount pki.KeyPair `json:"serviceAccount"`
-	// Server and the others below are leaves, kept so that user data stays the same from call to call.
-	Server, KubeletClient, KubeletServer, APIToKubelet, FrontProxyClient, EtcdServer, EtcdClient pki.KeyPair
-	ControllerManager, Scheduler, Admin                                                          pki.KeyPair
+	CA, FrontProxyCA, EtcdCA pki.KeyPair
+
+	APIServer, APIServerKubelet, APIServerEtcd pki.KeyPair
+	FrontProxy                                 pki.KeyPair
+	EtcdServer                                 pki.KeyPair
+	Kubelet, KubeletServing                    pki.KeyPair
+	ControllerManager, Scheduler, Admin        pki.KeyPair
+
+	ServiceAccountKey, ServiceAccountPublicKey []byte
+	// EncryptionKey is the base64 text of the 32 bytes that encrypt Secrets in etcd.
+	EncryptionKey string
 }
 
-// NewPKI makes authorities, keys and certificates of a cluster. All last ten years: a landscape for development is
-// made anew long before, and has nobody who would renew them.
+// NewPKI makes all credentials for the given values.
 func NewPKI(v Values, c clock.PassiveClock) (*PKI, error) {
-	serviceIP, err := v.serviceIP(apiServerIPIndex)
-	if err != nil {
-		return nil, err
-	}
 	p := &PKI{}
-	authorities := map[*pki.KeyPair]*pki.CA{}
-	for target, name := range map[*pki.KeyPair]string{&p.CA: "kubernetes", &p.FrontProxyCA: "front-proxy", &p.EtcdCA: "etcd"} {
-		ca, err := pki.NewCA(v.Name+"-"+name, c)
-		if err != nil {
-			return nil, err
-		}
-		*target, authorities[target] = ca.KeyPair, ca
+	ca, err := pki.NewCA(v.Name+"-ca", c)
+	if err != nil {
+		return nil, fmt.Errorf("make certificate authority: %w", err)
 	}
-	if p.ServiceAccount.KeyPEM, p.ServiceAccount.CertPEM, err = pki.NewSigningKey(); err != nil {
-		return nil, err
+	frontProxyCA, err := pki.NewCA(v.Name+"-front-proxy", c)
+	if err != nil {
+		return nil, fmt.Errorf("make front proxy certificate authority: %w", err)
 	}
-	names, ips := v.serverNames(serviceIP)
-	loopback := []net.IP{net.IPv4(127, 0, 0, 1)}
-	client := func(name string, groups ...string) pki.Request {
-		return pki.Request{CommonName: name, Organizations: groups, Usage: pki.Client}
+	etcdCA, err := pki.NewCA(v.Name+"-etcd", c)
+	if err != nil {
+		return nil, fmt.Errorf("make etcd certificate authority: %w", err)
 	}
+	p.CA, p.FrontProxyCA, p.EtcdCA = ca.KeyPair, frontProxyCA.KeyPair, etcdCA.KeyPair
+
+	node := net.ParseIP(v.NodeAddress)
+	loopback := net.ParseIP("127.0.0.1")
 	for _, leaf := range []struct {
-		target, ca *pki.KeyPair
-		request    pki.Request
+		into    *pki.KeyPair
+		by      *pki.CA
+		request pki.Request
 	}{
-		{&p.Server, &p.CA, pki.Request{CommonName: "kube-apiserver", DNSNames: names, IPs: ips, Usage: pki.Server}},
-		{&p.KubeletClient, &p.CA, client("system:node:"+v.Name, "system:nodes")},
-		{&p.KubeletServer, &p.CA, pki.Request{CommonName: "system:node:" + v.Name, DNSNames: []string{v.Name}, Usage: pki.Server}},
-		{&p.APIToKubelet, &p.CA, client("kube-apiserver-kubelet-client", "system:masters")},
-		{&p.FrontProxyClient, &p.FrontProxyCA, client("front-proxy-client")},
-		{&p.EtcdServer, &p.EtcdCA, pki.Request{CommonName: "etcd", DNSNames: []string{"localhost"}, IPs: loopback, Usage: pki.Server | pki.Client}},
-		{&p.EtcdClient, &p.EtcdCA, client("kube-apiserver-etcd-client")},
-		{&p.ControllerManager, &p.CA, client("system:kube-controller-manager")},
-		{&p.Scheduler, &p.CA, client("system:kube-scheduler")},
-		{&p.Admin, &p.CA, client("landscape-admin", "system:masters")},
+		{&p.APIServer, ca, pki.Request{CommonName: "kube-apiserver", Usage: pki.Server,
+			DNSNames: append([]string{"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local", "localhost"}, v.APIServerNames...),
+			IPs:      []net.IP{node, loopback, net.ParseIP(v.PublicAddress), net.ParseIP(v.APIServiceIP)}}},
+		{&p.APIServerKubelet, ca, pki.Request{CommonName: "kube-apiserver-kubelet-client", Organizations: []string{"system:masters"}, Usage: pki.Client}},
+		{&p.APIServerEtcd, etcdCA, pki.Request{CommonName: "kube-apiserver", Usage: pki.Client}},
+		{&p.FrontProxy, frontProxyCA, pki.Request{CommonName: "front-proxy-client", Usage: pki.Client}},
+		{&p.EtcdServer, etcdCA, pki.Request{CommonName: "etcd", Usage: pki.Server | pki.Client, DNSNames: []string{"localhost"}, IPs: []net.IP{loopback, node}}},
+		{&p.Kubelet, ca, pki.Request{CommonName: "system:node:" + v.Name, Organizations: []string{"system:nodes"}, Usage: pki.Client}},
+		{&p.KubeletServing, ca, pki.Request{CommonName: "system:node:" + v.Name, Organizations: []string{"system:nodes"}, Usage: pki.Server, DNSNames: []string{v.Name}, IPs: []net.IP{node}}},
+		{&p.ControllerManager, ca, pki.Request{CommonName: "system:kube-controller-manager", Usage: pki.Client}},
+		{&p.Scheduler, ca, pki.Request{CommonName: "system:kube-scheduler", Usage: pki.Client}},
+		{&p.Admin, ca, pki.Request{CommonName: "landscape-admin", Organizations: []string{"system:masters"}, Usage: pki.Client}},
 	} {
-		pair, err := authorities[leaf.ca].Issue(leaf.request)
+		leaf.request.Validity = validity
+		pair, err := leaf.by.Issue(leaf.request)
 		if err != nil {
-			return nil, fmt.Errorf("cluster %s: %w", v.Name, err)
+			return nil, fmt.Errorf("issue certificate %q: %w", leaf.request.CommonName, err)
 		}
-		*leaf.target = *pair
+		*leaf.into = *pair
 	}
+	if p.ServiceAccountKey, p.ServiceAccountPublicKey, err = pki.NewSigningKey(); err != nil {
+		return nil, fmt.Errorf("make service account key: %w", err)
+	}
+	key := make([]byte, 32)
+	if _, err := rand.Read(key); err != nil {
+		return nil, fmt.Errorf("make encryption key: %w", err)
+	}
+	p.EncryptionKey = base64.StdEncoding.EncodeToString(key)
 	return p, nil
 }
 
-// serverNames returns what the API server's certificate is good for.
-func (v Values) serverNames(serviceIP net.IP) ([]string, []net.IP) {
-	names := []string{
-		"localhost", v.Name, "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc." + ClusterDomain,
-	}
-	ips := []net.IP{net.IPv4(127, 0, 0, 1), serviceIP}
-	for _, san := range v.ExtraSANs {
-		if ip := net.ParseIP(san); ip != nil {
-			ips = append(ips, ip)
-		} else {
-			names = append(names, san)
-		}
-	}
-	return names, ips
-}
-
-// AdminKubeconfig returns a kubeconfig for everything in the cluster. Server is the URL by which the API server is
-// reached; its host has to be among the certificate's names.
-func AdminKubeconfig(v Values, server string) ([]byte, error) {
-	return pki.Kubeconfig{Name: v.Name, Server: server, CAPEM: v.PKI.CA.CertPEM, Client: &v.PKI.Admin}.Render()
+// AdminKubeconfig is the kubeconfig of the cluster's administrator.
+func (p *PKI) AdminKubeconfig(name, server string) ([]byte, error) {
+	return pki.Kubeconfig{Name: name, Server: server, CAPEM: p.CA.CertPEM, Client: &p.Admin}.Render()
 }
