@@ -128,7 +128,8 @@ func kubernetes(version string) Component {
 		OnDemand: version != KubernetesDefaultVersion,
 		LDFlags: []string{
 			stamp + "gitVersion=v" + version, stamp + "gitMajor=" + major, stamp + "gitMinor=" + minor,
-			stamp + "gitTreeState=clean", // Released modules, unchanged.
+			// A released module has no commit to name, but its tag says the same.
+			stamp + "gitCommit=v" + version, stamp + "gitTreeState=clean",
 		},
 	}
 }
