@@ -252,6 +252,21 @@ func (s *Store) List() ([]Stored, error) {
 	return all, nil
 }
 
+// Digest returns the digest of an image in the layout. Together with the name it refers to exactly this content, which a
+// tag that is built again and again does not.
+func Digest(artifacts, name string) (string, error) {
+	index, err := (&Store{path: layout.Path(LayoutDir(artifacts))}).index()
+	if err != nil {
+		return "", err
+	}
+	for _, d := range index.Manifests {
+		if d.Annotations[AnnotationName] == name {
+			return d.Digest.String(), nil
+		}
+	}
+	return "", fmt.Errorf("image %s is not built", name)
+}
+
 // scratchPrefix marks files being written; it is no digest, so nobody asks for them.
 const scratchPrefix = ".writing-"
 

@@ -88,6 +88,14 @@ func TestStoreRoundTrip(t *testing.T) {
 		t.Errorf("names mismatch (-want +got):\n%s", diff)
 	}
 
+	digest, err := Digest(filepath.Dir(dir), "hortus.dev/a:1")
+	if err != nil || digest != manifest.Manifests[0].Digest.String() {
+		t.Errorf("Digest() = %s, %v, want %s", digest, err, manifest.Manifests[0].Digest)
+	}
+	if _, err := Digest(filepath.Dir(dir), "hortus.dev/a:2"); err == nil {
+		t.Error("Digest() finds an image that was not stored")
+	}
+
 	img, err := index.Image(manifest.Manifests[0].Digest)
 	if err != nil {
 		t.Fatal(err)
