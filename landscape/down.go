@@ -1,0 +1,52 @@
+package landscape
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"k8s.io/utils/clock"
+)
+
+// NewDownCommand returns 'hortus down'.
+func NewDownCommand() *cobra.Command {
+	var o Options
+	command := &cobra.Command{
+		Use:   "down",
+		Short: "Remove the landscape of this machine without a trace",
+		Long: `Remove the landscape of this machine: machines, networks, processes and files. What was built stays ('make clean'
+removes that). It works in whatever state the landscape is, and twice.`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			o.Out = command.OutOrStdout()
+			return Down(command.Context(), o)
+		},
+	}
+	o.addFlags(command)
+	return command
+}
+
+// Down removes the landscape. It goes on after an error, so that as little as possible is left, and tells all of them.
+func Down(ctx context.Context, o Options) error {
+	if err := o.absolute(); err != nil {
+		return err
+	}
+	if os.Geteuid() != 0 {
+		return errors.New("not root: removing the landscape needs the rights that made it; run it as root, for instance with sudo")
+	}
+	p := &Progress{Out: o.Out, Clock: clock.RealClock{}}
+	return errors.Join(
+		p.Step(ctx, "machines and networks are gone", func(ctx context.Context) error { return cleanUpCloud(ctx, o) }),
+		p.Step(ctx, "host processes are gone", func(ctx context.Context) error { return stopSupervisor(ctx, o.paths()) }),
+		p.Step(ctx, "files are gone", func(context.Context) error {
+			for _, dir := range []string{o.RunDir, o.StateDir} {
+				if err := os.RemoveAll(dir); err != nil {
+					return fmt.Errorf("remove %s: %w", dir, err)
+				}
+			}
+			return nil
+		}),
+	)
+}

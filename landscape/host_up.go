@@ -1,0 +1,126 @@
+package landscape
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"hortus.dev/hortus/cloud"
+	"hortus.dev/hortus/internal/components"
+	"hortus.dev/hortus/internal/image"
+)
+
+const (
+	// cloudStart bounds how long the cloud may take to answer after its start.
+	cloudStart = 30 * time.Second
+	// accountLandscape owns what the landscape itself is made of, accountDev what the first project makes.
+	accountLandscape = "landscape"
+	accountDev       = "dev"
+)
+
+// ensureCloud starts containerd and the cloud, and returns a client for the landscape's own account.
+func ensureCloud(ctx context.Context, o Options) (*cloud.Client, *cloud.About, error) {
+	paths := o.paths()
+	supervisor, err := ensureSupervisor(ctx, paths)
+	if err != nil {
+		return nil, nil, err
+	}
+	config, err := hostContainerd(o)
+	if err != nil {
+		return nil, nil, err
+	}
+	bin, err := linkHostPrograms(o)
+	if err != nil {
+		return nil, nil, err
+	}
+	containerd := serviceUnit("containerd of the landscape", "", fmt.Sprintf("/usr/bin/env PATH=%s:%s %s/containerd --config %s", bin, os.Getenv("PATH"), bin, config))
+	if err := ensureUnit(ctx, supervisor, paths, containerdUnit, containerd); err != nil {
+		return nil, nil, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, nil, fmt.Errorf("find the hortus binary: %w", err)
+	}
+	serve := fmt.Sprintf("%s cloud serve --state-dir %s --images %s --containerd %s", self, o.StateDir, image.LayoutDir(o.Artifacts), containerdSocket(o))
+	if err := ensureUnit(ctx, supervisor, paths, cloudUnit, serviceUnit("local cloud", containerdUnit, serve)); err != nil {
+		return nil, nil, err
+	}
+	admin, err := waitForCloud(ctx, o)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w; see %s", err, filepath.Join(paths.logs(), cloudUnit+".log"))
+	}
+	own, err := ensureAccount(ctx, o, admin, accountLandscape)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := cloud.New(*own)
+	if err != nil {
+		return nil, nil, err
+	}
+	about, err := c.About(ctx)
+	return c, about, err
+}
+
+func containerdSocket(o Options) string { return filepath.Join(o.RunDir, "containerd.sock") }
+
+// linkHostPrograms makes one folder with the programs that containerd looks up in its PATH.
+func linkHostPrograms(o Options) (string, error) {
+	bin := filepath.Join(o.StateDir, "host", "bin")
+	if err := os.MkdirAll(bin, 0o755); err != nil {
+		return "", fmt.Errorf("make folder: %w", err)
+	}
+	for _, name := range []string{"containerd", "runc"} {
+		selected, err := components.Select(components.All(), name)
+		if err != nil {
+			return "", err
+		}
+		for _, program := range selected[0].Programs {
+			link := filepath.Join(bin, program.Name)
+			if err := os.Remove(link); err != nil && !os.IsNotExist(err) {
+				return "", err
+			}
+			if err := os.Symlink(selected[0].Path(o.Artifacts, program.Name), link); err != nil {
+				return "", fmt.Errorf("link %s: %w", program.Name, err)
+			}
+		}
+	}
+	return bin, nil
+}
+
+// waitForCloud waits until the cloud answers its administrator.
+func waitForCloud(ctx context.Context, o Options) (*cloud.Client, error) {
+	var admin *cloud.Client
+	err := retry(ctx, cloudStart, func(ctx context.Context) error {
+		config, err := cloud.LoadConfig(cloud.AdminFile(o.StateDir))
+		if err != nil {
+			return err
+		}
+		if admin, err = cloud.New(config); err != nil {
+			return err
+		}
+		_, err = admin.About(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("the cloud does not answer: %w", err)
+	}
+	return admin, nil
+}
+
+// ensureAccount returns credentials of an account of the cloud, made at the first call and kept.
+func ensureAccount(ctx context.Context, o Options, admin *cloud.Client, account string) (*cloud.Config, error) {
+	return loadOrMake(filepath.Join(o.StateDir, "landscape", "accounts", account+".json"), func() (*cloud.Config, error) {
+		base, err := cloud.LoadConfig(cloud.AdminFile(o.StateDir))
+		if err != nil {
+			return nil, err
+		}
+		credentials, err := admin.CreateCredentials(ctx, account, false)
+		if err != nil {
+			return nil, fmt.Errorf("create credentials of account %q: %w", account, err)
+		}
+		base.AccessKey, base.SecretKey = credentials.AccessKey, credentials.SecretKey
+		return &base, nil
+	})
+}
