@@ -356,3 +356,23 @@ type About struct {
 	Account string `json:"account"`
 	Admin   bool   `json:"admin"`
 }
+
+// Metadata is what an instance finds about itself in /run/hortus-instance/metadata.json.
+type Metadata struct {
+	ID      string `json:"id"`
+	Name    string `json:"name"`
+	Address string `json:"address"`
+	CIDR    string `json:"cidr"`
+	Gateway string `json:"gateway"`
+	// machineType, cpu (cores) and memoryBytes describe the size.
+	MachineType string `json:"machineType"`
+	CPU         int    `json:"cpu"`
+	MemoryBytes int64  `json:"memoryBytes"`
+	Region      string `json:"region"`
+	Zone        string `json:"zone"`
+	// dns is the address of the cloud's DNS server, registry the base URL of its image registry.
+	DNS          string `json:"dns"`
+	Registry     string `json:"registry"`
+	ImageVersion string `json:"imageVersion"`
+	ProviderID   string `json:"providerID"`
+}

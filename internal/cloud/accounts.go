@@ -1,0 +1,130 @@
+package cloud
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	api "hortus.dev/hortus/cloud"
+)
+
+const (
+	adminAccount = "admin"
+	secretBytes  = 32
+)
+
+// newCredentials makes and stores credentials; the answer is the only place with the secret key.
+func (c *Cloud) newCredentials(account string, admin bool) (*api.Credentials, error) {
+	if !freeName.MatchString(account) {
+		return nil, invalid("account %q must begin with a letter or digit and go on with letters, digits, -, _ and .", account)
+	}
+	secret := make([]byte, secretBytes)
+	if _, err := io.ReadFull(c.cfg.Rand, secret); err != nil {
+		return nil, fmt.Errorf("read random bytes: %w", err)
+	}
+	out := api.Credentials{Account: account, Admin: admin, CreatedAt: c.clock.Now().UTC()}
+	secretKey := base64.RawURLEncoding.EncodeToString(secret)
+	err := c.store.update(func(tx *tx) error {
+		id, err := c.newID("ak-", func(id string) bool { _, ok := c.store.credentials.get(id); return ok })
+		if err != nil {
+			return err
+		}
+		out.AccessKey = id
+		c.store.credentials.put(tx, out.AccessKey, credentials{Credentials: out, SecretHash: secretHash(secretKey)})
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	out.SecretKey = secretKey
+	return &out, nil
+}
+
+func secretHash(secretKey string) string {
+	sum := sha256.Sum256([]byte(secretKey))
+	return hex.EncodeToString(sum[:])
+}
+
+// authenticate finds out who sent a request, from basic authentication or a bearer token <access key>:<secret key>.
+func (c *Cloud) authenticate(r *http.Request) (caller, error) {
+	access, secret, ok := r.BasicAuth()
+	if token, isBearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); !ok && isBearer {
+		access, secret, ok = strings.Cut(token, ":")
+	}
+	if !ok {
+		return caller{}, api.Errorf(api.CodeAuthFailure, "authentication failed: the request has no credentials")
+	}
+	var found credentials
+	c.store.view(func() { found, ok = c.store.credentials.get(access) })
+	if !ok || subtle.ConstantTimeCompare([]byte(found.SecretHash), []byte(secretHash(secret))) != 1 {
+		return caller{}, api.Errorf(api.CodeAuthFailure, "authentication failed: access key %q is unknown or its secret key is wrong", access)
+	}
+	return caller{account: found.Account, admin: found.Admin}, nil
+}
+
+func (c *Cloud) listCredentials() (out api.List[api.Credentials]) {
+	out.Items = []api.Credentials{}
+	c.store.view(func() {
+		for _, r := range c.store.credentials.sorted(nil) {
+			out.Items = append(out.Items, r.Credentials)
+		}
+	})
+	return out
+}
+
+func (c *Cloud) deleteCredentials(accessKey string) error {
+	return c.store.update(func(tx *tx) error {
+		if _, ok := c.store.credentials.get(accessKey); !ok {
+			return api.Errorf(api.CodeNotFound, "credentials %q do not exist", accessKey)
+		}
+		c.store.credentials.remove(tx, accessKey)
+		return nil
+	})
+}
+
+func (c *Cloud) setQuota(account string, limits api.Limits) (*api.Quota, error) {
+	if !freeName.MatchString(account) {
+		return nil, invalid("account %q is not a valid name", account)
+	}
+	var out api.Quota
+	err := c.store.update(func(tx *tx) error {
+		c.store.limits.put(tx, account, accountLimits{Account: account, Limits: limits})
+		out = api.Quota{Account: account, Limits: limits, Used: usage(c.store, account, c.machineTypes)}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
+// listQuotas returns limits and usage of all accounts the caller may see.
+func (c *Cloud) listQuotas(who caller) (out api.List[api.Quota]) {
+	out.Items = []api.Quota{}
+	c.store.view(func() {
+		out.Revision = c.store.revision
+		accounts := map[string]bool{who.account: true}
+		if who.admin {
+			for _, r := range c.store.credentials.rows {
+				accounts[r.Account] = true
+			}
+			for _, l := range c.store.limits.rows {
+				accounts[l.Account] = true
+			}
+		}
+		for _, account := range slices.Sorted(maps.Keys(accounts)) {
+			limits, _ := c.store.limits.get(account)
+			out.Items = append(out.Items, api.Quota{
+				Account: account, Limits: limits.Limits, Used: usage(c.store, account, c.machineTypes),
+			})
+		}
+	})
+	return out
+}

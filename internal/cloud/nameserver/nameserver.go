@@ -1,0 +1,175 @@
+// Package nameserver answers DNS questions from the cloud's records, and no others: it does not ask other servers.
+package nameserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// Record is a record set of one name.
+type Record struct {
+	// Type is A, CNAME or TXT.
+	Type       string
+	Values     []string
+	TTLSeconds int
+}
+
+// Zone is where records come from. Names are in lower case and without the final dot.
+type Zone interface {
+	// Records returns all record sets of exactly this name; a wildcard is asked for as "*.<rest>".
+	Records(name string) []Record
+	// HasBelow reports whether any record lies below the name.
+	HasBelow(name string) bool
+}
+
+const (
+	// negativeTTL is how long resolvers may remember that a name does not exist, in seconds. Names appear all the time and
+	// are waited for, so it is short.
+	negativeTTL = 1
+	// maxChain bounds how many CNAMEs are followed.
+	maxChain = 8
+	// maxUDP is the largest answer by UDP to clients that announce a buffer.
+	maxUDP = 4096
+)
+
+// Server answers questions.
+type Server struct {
+	Zone Zone
+}
+
+// ListenAndServe serves UDP and TCP on address until ctx ends. ready is called once, when questions are accepted.
+func (s *Server) ListenAndServe(ctx context.Context, address string, ready func(addr string)) error {
+	packets, err := net.ListenPacket("udp", address)
+	if err != nil {
+		return fmt.Errorf("open DNS port: %w", err)
+	}
+	streams, err := net.Listen("tcp", packets.LocalAddr().String())
+	if err != nil {
+		return errors.Join(fmt.Errorf("open DNS port: %w", err), packets.Close())
+	}
+	udp := &dns.Server{PacketConn: packets, Handler: s}
+	tcp := &dns.Server{Listener: streams, Handler: s, ReadTimeout: 10 * time.Second}
+	failed := make(chan error, 2)
+	go func() { failed <- udp.ActivateAndServe() }()
+	go func() { failed <- tcp.ActivateAndServe() }()
+	ready(packets.LocalAddr().String())
+	select {
+	case err = <-failed:
+	case <-ctx.Done():
+	}
+	packets.Close()
+	streams.Close()
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// ServeDNS answers one message.
+func (s *Server) ServeDNS(w dns.ResponseWriter, r *dns.Msg) {
+	m := s.Answer(r)
+	size := dns.MinMsgSize
+	if opt := r.IsEdns0(); opt != nil {
+		size = min(max(int(opt.UDPSize()), dns.MinMsgSize), maxUDP)
+		m.SetEdns0(maxUDP, false)
+	}
+	if _, isUDP := w.RemoteAddr().(*net.UDPAddr); isUDP {
+		m.Truncate(size)
+	}
+	_ = w.WriteMsg(m) // The client asks again.
+}
+
+// Answer makes the answer to one message.
+func (s *Server) Answer(r *dns.Msg) *dns.Msg {
+	m := new(dns.Msg)
+	if r.Opcode != dns.OpcodeQuery || len(r.Question) != 1 {
+		return m.SetRcode(r, dns.RcodeNotImplemented)
+	}
+	m.SetReply(r)
+	m.Authoritative = true
+	m.RecursionAvailable = false
+	q := r.Question[0]
+	owner := q.Name // Answers repeat the question's spelling.
+	for range maxChain {
+		name := strings.ToLower(strings.TrimSuffix(owner, "."))
+		records, exists := s.find(name)
+		if !exists {
+			if len(m.Answer) == 0 {
+				m.SetRcode(r, dns.RcodeNameError)
+				m.Authoritative = true
+			}
+			break
+		}
+		matched, alias := resourceRecords(owner, q.Qtype, records)
+		m.Answer = append(m.Answer, matched...)
+		if alias == "" {
+			break
+		}
+		owner = dns.Fqdn(alias)
+	}
+	if len(m.Answer) == 0 {
+		m.Ns = []dns.RR{soa(q.Name)}
+	}
+	return m
+}
+
+// find returns the records of a name, by wildcard if the name itself has none (RFC 4592).
+func (s *Server) find(name string) (records []Record, exists bool) {
+	if records = s.Zone.Records(name); len(records) > 0 {
+		return records, true
+	}
+	if s.Zone.HasBelow(name) {
+		return nil, true
+	}
+	for rest := name; ; {
+		_, parent, ok := strings.Cut(rest, ".")
+		if !ok {
+			return nil, false
+		}
+		if records = s.Zone.Records("*." + parent); len(records) > 0 {
+			return records, true
+		}
+		if len(s.Zone.Records(parent)) > 0 || s.Zone.HasBelow(parent) {
+			return nil, false // The closest encloser exists and has no wildcard.
+		}
+		rest = parent
+	}
+}
+
+// resourceRecords picks the records that answer a question; alias is the name to go on with, if it is a CNAME.
+func resourceRecords(owner string, qtype uint16, records []Record) (out []dns.RR, alias string) {
+	for _, r := range records {
+		header := dns.RR_Header{Name: owner, Rrtype: dns.StringToType[r.Type], Class: dns.ClassINET, Ttl: uint32(r.TTLSeconds)}
+		switch {
+		case header.Rrtype == dns.TypeCNAME:
+			out = append(out, &dns.CNAME{Hdr: header, Target: dns.Fqdn(r.Values[0])})
+			if qtype != dns.TypeCNAME && qtype != dns.TypeANY {
+				alias = r.Values[0]
+			}
+		case qtype != header.Rrtype && qtype != dns.TypeANY:
+		case header.Rrtype == dns.TypeA:
+			for _, v := range r.Values {
+				out = append(out, &dns.A{Hdr: header, A: net.ParseIP(v).To4()})
+			}
+		case header.Rrtype == dns.TypeTXT:
+			for _, v := range r.Values {
+				out = append(out, &dns.TXT{Hdr: header, Txt: []string{v}})
+			}
+		}
+	}
+	return out, alias
+}
+
+// soa makes a start-of-authority record, which tells resolvers how long to remember a negative answer (RFC 2308).
+func soa(name string) dns.RR {
+	return &dns.SOA{
+		Hdr: dns.RR_Header{Name: name, Rrtype: dns.TypeSOA, Class: dns.ClassINET, Ttl: negativeTTL},
+		Ns:  "ns.cloud.invalid.", Mbox: "admin.cloud.invalid.", Serial: 1, Refresh: 60, Retry: 60, Expire: 60, Minttl: negativeTTL,
+	}
+}

@@ -1,0 +1,164 @@
+// Package registry serves an OCI image layout as a read-only image registry (OCI distribution specification, pull only).
+package registry
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// Registry reads an OCI image layout whose index names images by the annotation org.opencontainers.image.ref.name, with
+// full names such as registry.k8s.io/pause:3.10.1. The index is read again when it changes.
+type Registry struct {
+	dir string
+
+	mu       sync.Mutex
+	modified time.Time
+	byName   map[string]ocispec.Descriptor
+}
+
+// New returns a Registry of the layout in dir, which may appear later.
+func New(dir string) *Registry { return &Registry{dir: dir} }
+
+// Images returns the descriptors of all images by their full names.
+func (r *Registry) Images() (map[string]ocispec.Descriptor, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	path := filepath.Join(r.dir, ocispec.ImageIndexFile)
+	info, err := os.Stat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return map[string]ocispec.Descriptor{}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read image layout: %w", err)
+	}
+	if r.byName != nil && info.ModTime().Equal(r.modified) {
+		return r.byName, nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read image layout: %w", err)
+	}
+	var index ocispec.Index
+	if err := json.Unmarshal(data, &index); err != nil {
+		return nil, fmt.Errorf("parse image layout %s: %w", path, err)
+	}
+	byName := map[string]ocispec.Descriptor{}
+	for _, m := range index.Manifests {
+		if name := m.Annotations[ocispec.AnnotationRefName]; name != "" {
+			byName[name] = m
+		}
+	}
+	r.byName, r.modified = byName, info.ModTime()
+	return byName, nil
+}
+
+// BlobPath returns the path of a blob.
+func (r *Registry) BlobPath(digest string) string {
+	algorithm, hex, _ := strings.Cut(digest, ":")
+	return filepath.Join(r.dir, ocispec.ImageBlobsDir, algorithm, hex)
+}
+
+var (
+	route  = regexp.MustCompile(`^/v2/(.+)/(manifests|blobs)/([^/]+)$`)
+	digest = regexp.MustCompile(`^[a-z0-9]+:[a-f0-9]{32,}$`)
+)
+
+// ServeHTTP answers /v2/, manifests and blobs.
+func (r *Registry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	w.Header().Set("Docker-Distribution-API-Version", "registry/2.0")
+	if req.Method != http.MethodGet && req.Method != http.MethodHead {
+		fail(w, http.StatusMethodNotAllowed, "UNSUPPORTED", "the registry is read-only")
+		return
+	}
+	if req.URL.Path == "/v2/" || req.URL.Path == "/v2" {
+		w.WriteHeader(http.StatusOK)
+		return
+	}
+	m := route.FindStringSubmatch(req.URL.Path)
+	if m == nil {
+		fail(w, http.StatusNotFound, "NAME_UNKNOWN", "no such path")
+		return
+	}
+	name, kind, reference := m[1], m[2], m[3]
+	if kind == "blobs" || digest.MatchString(reference) {
+		if !digest.MatchString(reference) {
+			fail(w, http.StatusBadRequest, "DIGEST_INVALID", "invalid digest")
+			return
+		}
+		r.serveBlob(w, req, reference, kind)
+		return
+	}
+	images, err := r.Images()
+	if err != nil {
+		fail(w, http.StatusInternalServerError, "UNKNOWN", err.Error())
+		return
+	}
+	d, ok := find(images, req.URL.Query().Get("ns"), name, reference)
+	if !ok {
+		fail(w, http.StatusNotFound, "MANIFEST_UNKNOWN", fmt.Sprintf("no image %s:%s", name, reference))
+		return
+	}
+	r.serveBlob(w, req, d.Digest.String(), kind)
+}
+
+// find looks an image up. containerd asks a mirror for "<path>:<tag>" and passes the registry host as ns; others put the
+// host into the path or leave it out, and get the image if only one fits.
+func find(images map[string]ocispec.Descriptor, ns, name, tag string) (ocispec.Descriptor, bool) {
+	for _, full := range []string{ns + "/" + name + ":" + tag, name + ":" + tag} {
+		if d, ok := images[full]; ok {
+			return d, true
+		}
+	}
+	var found []ocispec.Descriptor
+	for full, d := range images {
+		if ns == "" && strings.HasSuffix(full, "/"+name+":"+tag) {
+			found = append(found, d)
+		}
+	}
+	if len(found) != 1 {
+		return ocispec.Descriptor{}, false
+	}
+	return found[0], true
+}
+
+func (r *Registry) serveBlob(w http.ResponseWriter, req *http.Request, digest, kind string) {
+	f, err := os.Open(r.BlobPath(digest))
+	if err != nil {
+		fail(w, http.StatusNotFound, "BLOB_UNKNOWN", "no blob "+digest)
+		return
+	}
+	defer f.Close()
+	contentType := "application/octet-stream"
+	if kind == "manifests" {
+		var header struct {
+			MediaType string `json:"mediaType"`
+		}
+		if err := json.NewDecoder(f).Decode(&header); err != nil {
+			fail(w, http.StatusInternalServerError, "MANIFEST_INVALID", "no manifest: "+digest)
+			return
+		}
+		if contentType = header.MediaType; contentType == "" {
+			contentType = ocispec.MediaTypeImageManifest
+		}
+	}
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Docker-Content-Digest", digest)
+	w.Header().Set("Etag", `"`+digest+`"`)
+	http.ServeContent(w, req, "", time.Time{}, f)
+}
+
+func fail(w http.ResponseWriter, status int, code, message string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]any{"errors": []map[string]string{{"code": code, "message": message}}})
+}
