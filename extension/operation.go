@@ -1,0 +1,60 @@
+package extension
+
+import (
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+)
+
+// OperationType returns the operation an object is in: what was asked for by annotation or deletion, else what has not
+// succeeded yet, else Reconcile. It is a pure function of the object.
+func OperationType(obj Object) corev1beta1.LastOperationType {
+	annotation := obj.GetAnnotations()[extensionsv1alpha1.AnnotationOperation]
+	last := obj.GetDefaultStatus().LastOperation
+	unfinished := func(t corev1beta1.LastOperationType) bool {
+		return last.Type == t && last.State != corev1beta1.LastOperationStateSucceeded
+	}
+	switch {
+	case annotation == extensionsv1alpha1.OperationMigrate:
+		return corev1beta1.LastOperationTypeMigrate
+	case !obj.GetDeletionTimestamp().IsZero():
+		return corev1beta1.LastOperationTypeDelete
+	case annotation == extensionsv1alpha1.OperationRestore:
+		return corev1beta1.LastOperationTypeRestore
+	case last == nil || unfinished(corev1beta1.LastOperationTypeCreate):
+		return corev1beta1.LastOperationTypeCreate
+	case unfinished(corev1beta1.LastOperationTypeMigrate):
+		return corev1beta1.LastOperationTypeMigrate
+	case unfinished(corev1beta1.LastOperationTypeRestore):
+		return corev1beta1.LastOperationTypeRestore
+	default:
+		return corev1beta1.LastOperationTypeReconcile
+	}
+}
+
+// requested tells whether there is something to do at all: it was asked for, or it was begun and has not succeeded. Changes
+// of the spec alone ask for nothing, since the gardenlet decides when they take effect.
+func requested(obj Object) bool {
+	last := obj.GetDefaultStatus().LastOperation
+	return operationAnnotation(obj) || !obj.GetDeletionTimestamp().IsZero() ||
+		last == nil || last.State != corev1beta1.LastOperationStateSucceeded
+}
+
+func operationAnnotation(obj Object) bool {
+	switch obj.GetAnnotations()[extensionsv1alpha1.AnnotationOperation] {
+	case extensionsv1alpha1.OperationReconcile, extensionsv1alpha1.OperationMigrate, extensionsv1alpha1.OperationRestore:
+		return true
+	default:
+		return false
+	}
+}
+
+// waitsForState tells whether the extension must keep its hands off until the state has been put in place.
+func waitsForState(obj Object) bool {
+	return obj.GetAnnotations()[extensionsv1alpha1.AnnotationOperation] == extensionsv1alpha1.OperationWaitForState
+}
+
+// migrated tells whether the object has been let go of; it stays frozen until it is deleted or restored.
+func migrated(obj Object) bool {
+	last := obj.GetDefaultStatus().LastOperation
+	return last != nil && last.Type == corev1beta1.LastOperationTypeMigrate && last.State == corev1beta1.LastOperationStateSucceeded
+}

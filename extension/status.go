@@ -1,0 +1,113 @@
+package extension
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/extension/errorcode"
+	"hortus.dev/hortus/internal/kube"
+)
+
+const (
+	progressStarted = 1
+	progressFailed  = 50
+	progressDone    = 100
+
+	// recheckMax bounds how long an unfinished operation sleeps when its actuator names no time: watches should have woken
+	// it long before.
+	recheckMax = time.Minute
+)
+
+// progress writes the status of one object during one operation.
+type progress[T Object] struct {
+	client client.Client
+	clock  clock.PassiveClock
+	kind   string
+	op     corev1beta1.LastOperationType
+	obj    T
+	before T // The object as the server has it.
+}
+
+func (r *Reconciler[T]) begin(obj T, op corev1beta1.LastOperationType) *progress[T] {
+	return &progress[T]{client: r.Client, clock: r.Clock, kind: r.Kind, op: op, obj: obj, before: obj.DeepCopyObject().(T)}
+}
+
+// start says that the operation has begun. An operation that is being retried keeps its error until it succeeds, so that it
+// does not flicker.
+func (p *progress[T]) start(ctx context.Context) error {
+	last := p.obj.GetDefaultStatus().LastOperation
+	if last != nil && last.Type == p.op && !operationAnnotation(p.obj) &&
+		(last.State == corev1beta1.LastOperationStateProcessing || last.State == corev1beta1.LastOperationStateError) {
+		return nil
+	}
+	ctrl.LoggerFrom(ctx).Info("Starting operation", "operation", p.op, "kind", p.kind)
+	p.set(corev1beta1.LastOperationStateProcessing, progressStarted, fmt.Sprintf("%s of %s is in progress", p.op, p.kind))
+	return p.write(ctx)
+}
+
+// finish says what came out of a call of the actuator and returns what the queue needs to know.
+func (p *progress[T]) finish(ctx context.Context, result Result, actErr error) (reconcile.Result, error) {
+	status := p.obj.GetDefaultStatus()
+	// The actuator has no say in these.
+	kept := p.before.GetDefaultStatus()
+	status.LastOperation, status.LastError, status.ObservedGeneration = kept.LastOperation, kept.LastError, kept.ObservedGeneration
+
+	switch {
+	case actErr != nil:
+		text := fmt.Sprintf("%s of %s failed: %v", p.op, p.kind, actErr)
+		now := metav1.NewTime(p.clock.Now())
+		status.ObservedGeneration = p.obj.GetGeneration()
+		status.LastError = &corev1beta1.LastError{Description: text, Codes: errorcode.Of(actErr), LastUpdateTime: &now}
+		p.set(corev1beta1.LastOperationStateError, progressFailed, text)
+		if err := p.write(ctx); err != nil {
+			return reconcile.Result{}, err
+		}
+		return reconcile.Result{}, actErr
+	case !result.IsDone():
+		status.LastError = nil
+		p.set(corev1beta1.LastOperationStateProcessing, progressFailed, result.Reason())
+		after := result.After()
+		if after <= 0 || after > recheckMax {
+			after = recheckMax
+		}
+		return reconcile.Result{RequeueAfter: after}, p.write(ctx)
+	default:
+		ctrl.LoggerFrom(ctx).Info("Operation succeeded", "operation", p.op, "kind", p.kind)
+		status.LastError = nil
+		status.ObservedGeneration = p.obj.GetGeneration()
+		// A success is always written: its time tells the gardenlet which request it answers.
+		status.LastOperation = nil
+		p.set(corev1beta1.LastOperationStateSucceeded, progressDone, fmt.Sprintf("%s of %s succeeded", p.op, p.kind))
+		return reconcile.Result{}, p.write(ctx)
+	}
+}
+
+// set changes lastOperation; its time changes only if something else does.
+func (p *progress[T]) set(state corev1beta1.LastOperationState, percent int32, description string) {
+	status := p.obj.GetDefaultStatus()
+	next := corev1beta1.LastOperation{Type: p.op, State: state, Progress: percent, Description: description}
+	if last := status.LastOperation; last != nil {
+		next.LastUpdateTime = last.LastUpdateTime
+		if *last == next {
+			return
+		}
+	}
+	next.LastUpdateTime = metav1.NewTime(p.clock.Now())
+	status.LastOperation = &next
+}
+
+func (p *progress[T]) write(ctx context.Context) error {
+	if err := kube.PatchStatus(ctx, p.client, p.obj, p.before); err != nil {
+		return err
+	}
+	p.before = p.obj.DeepCopyObject().(T)
+	return nil
+}
