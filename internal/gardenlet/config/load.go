@@ -1,0 +1,159 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+)
+
+// Load reads, completes and checks the file.
+func Load(path string) (*GardenletConfiguration, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read configuration: %w", err)
+	}
+	c, err := Parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("configuration %s: %w", path, err)
+	}
+	return c, nil
+}
+
+// Parse decodes, completes and checks the content of the file. Unknown fields are an error, since a misspelt one would
+// be ignored silently otherwise.
+func Parse(data []byte) (*GardenletConfiguration, error) {
+	c := &GardenletConfiguration{}
+	if err := yaml.UnmarshalStrict(data, c); err != nil {
+		return nil, err
+	}
+	SetDefaults(c)
+	return c, Validate(c)
+}
+
+// SetDefaults fills what is not set.
+func SetDefaults(c *GardenletConfiguration) {
+	setClientConnection(&c.GardenClientConnection)
+	c.SeedClientConnection = orNew(c.SeedClientConnection)
+	setClientConnection(c.SeedClientConnection)
+
+	c.Controllers = orNew(c.Controllers)
+	shoot := orNew(c.Controllers.Shoot)
+	c.Controllers.Shoot = shoot
+	setDefault(&shoot.ConcurrentSyncs, 20)
+	setDefault(&shoot.SyncPeriod, metav1.Duration{Duration: time.Hour})
+	setDefault(&shoot.RespectSyncPeriodOverwrite, false)
+	setDefault(&shoot.ReconcileInMaintenanceOnly, false)
+	setDefault(&shoot.RetryDuration, metav1.Duration{Duration: 12 * time.Hour})
+	setDefault(&shoot.DNSEntryTTLSeconds, 120)
+
+	care := orNew(c.Controllers.ShootCare)
+	c.Controllers.ShootCare = care
+	setDefault(&care.ConcurrentSyncs, 20)
+	setDefault(&care.SyncPeriod, metav1.Duration{Duration: time.Minute})
+	care.StaleExtensionHealthChecks = orNew(care.StaleExtensionHealthChecks)
+	setDefault(&care.StaleExtensionHealthChecks.Enabled, true)
+	setDefault(&care.StaleExtensionHealthChecks.Threshold, metav1.Duration{Duration: 5 * time.Minute})
+	setDefault(&care.WebhookRemediatorEnabled, false)
+
+	c.Controllers.ControllerInstallation = orNew(c.Controllers.ControllerInstallation)
+	setDefault(&c.Controllers.ControllerInstallation.ConcurrentSyncs, 5)
+	seed := orNew(c.Controllers.Seed)
+	c.Controllers.Seed = seed
+	setDefault(&seed.SyncPeriod, metav1.Duration{Duration: time.Hour})
+	setDefault(&seed.LeaseResyncSeconds, 2)
+
+	c.LeaderElection = orNew(c.LeaderElection)
+	setDefault(&c.LeaderElection.LeaderElect, true)
+	if c.LeaderElection.ResourceName == "" {
+		c.LeaderElection.ResourceName = "gardenlet-leader-election"
+	}
+	if c.LeaderElection.ResourceNamespace == "" {
+		c.LeaderElection.ResourceNamespace = "garden"
+	}
+	c.Server = orNew(c.Server)
+	c.Server.HealthProbes = orNew(c.Server.HealthProbes)
+	c.Server.Metrics = orNew(c.Server.Metrics)
+	if c.Server.HealthProbes.Port == 0 {
+		c.Server.HealthProbes.Port = 2728
+	}
+	if c.Server.Metrics.Port == 0 {
+		c.Server.Metrics.Port = 2729
+	}
+	if c.LogLevel == "" {
+		c.LogLevel = "info"
+	}
+}
+
+// Validate returns every problem of a completed configuration.
+func Validate(c *GardenletConfiguration) error {
+	var errs []error
+	if c.APIVersion != GroupVersion || c.Kind != Kind {
+		errs = append(errs, fmt.Errorf("apiVersion and kind must be %s and %s", GroupVersion, Kind))
+	}
+	if c.SeedConfig == nil || c.SeedConfig.Name == "" {
+		errs = append(errs, errors.New("seedConfig.metadata.name is required"))
+	}
+	for name, value := range map[string]*int{
+		"shoot": c.Controllers.Shoot.ConcurrentSyncs, "shootCare": c.Controllers.ShootCare.ConcurrentSyncs,
+		"controllerInstallation": c.Controllers.ControllerInstallation.ConcurrentSyncs,
+	} {
+		if *value < 1 {
+			errs = append(errs, fmt.Errorf("controllers.%s.concurrentSyncs must be at least 1", name))
+		}
+	}
+	if c.Controllers.Shoot.RetryDuration.Duration < time.Minute {
+		errs = append(errs, errors.New("controllers.shoot.retryDuration must be at least 1m"))
+	}
+	if c.Controllers.Shoot.SyncPeriod.Duration < time.Minute {
+		errs = append(errs, errors.New("controllers.shoot.syncPeriod must be at least 1m"))
+	}
+	if *c.Controllers.Seed.LeaseResyncSeconds < 1 {
+		errs = append(errs, errors.New("controllers.seed.leaseResyncSeconds must be at least 1"))
+	}
+	if c.Resources != nil {
+		for name, value := range c.Resources.Capacity {
+			if _, err := resource.ParseQuantity(value); err != nil {
+				errs = append(errs, fmt.Errorf("resources.capacity.%s: %w", name, err))
+			}
+		}
+		for name, value := range c.Resources.Reserved {
+			if _, err := resource.ParseQuantity(value); err != nil {
+				errs = append(errs, fmt.Errorf("resources.reserved.%s: %w", name, err))
+			}
+		}
+	}
+	switch c.LogLevel {
+	case "error", "info", "debug":
+	default:
+		errs = append(errs, fmt.Errorf("logLevel %q is none of error, info, debug", c.LogLevel))
+	}
+	return errors.Join(errs...)
+}
+
+func setClientConnection(c *ClientConnection) {
+	if c.QPS == 0 {
+		c.QPS = 100
+	}
+	if c.Burst == 0 {
+		c.Burst = 130
+	}
+}
+
+func orNew[T any](p *T) *T {
+	if p == nil {
+		return new(T)
+	}
+	return p
+}
+
+func setDefault[T any](field **T, value T) {
+	if *field == nil {
+		*field = ptr.To(value)
+	}
+}

@@ -1,0 +1,147 @@
+package config
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+)
+
+// GroupVersion and Kind of the file.
+const (
+	GroupVersion = "gardenlet.config.gardener.cloud/v1alpha1"
+	Kind         = "GardenletConfiguration"
+)
+
+// GardenletConfiguration is the content of the file.
+type GardenletConfiguration struct {
+	metav1.TypeMeta `json:",inline"`
+	// gardenClientConnection says how to reach the garden. Required.
+	GardenClientConnection ClientConnection `json:"gardenClientConnection"`
+	// seedClientConnection says how to reach the seed. Empty: the cluster that the gardenlet runs in.
+	SeedClientConnection *ClientConnection `json:"seedClientConnection,omitempty"`
+	// controllers has settings of the single controllers.
+	Controllers *Controllers `json:"controllers,omitempty"`
+	// leaderElection lets one of several replicas act. Default on.
+	LeaderElection *LeaderElection `json:"leaderElection,omitempty"`
+	// resources bound what the Seed takes.
+	Resources *Resources `json:"resources,omitempty"`
+	// logLevel is error, info or debug. Default info.
+	LogLevel string `json:"logLevel,omitempty"`
+	// server has the addresses of the health and metrics endpoints.
+	Server *Server `json:"server,omitempty"`
+	// seedConfig is the Seed that this gardenlet registers and keeps. Required.
+	SeedConfig *SeedConfig `json:"seedConfig,omitempty"`
+	// images override where images come from, by name: hortus, etcd, coredns, pause, kube-apiserver, ... The tag is kept.
+	Images map[string]string `json:"images,omitempty"`
+}
+
+// SeedConfig is the template of a Seed.
+type SeedConfig struct {
+	corev1beta1.SeedTemplate `json:",inline"`
+}
+
+// ClientConnection says how to reach an API server.
+type ClientConnection struct {
+	// kubeconfig is the path of the file. Empty: in-cluster.
+	Kubeconfig string `json:"kubeconfig,omitempty"`
+	// qps and burst bound requests per second. Default 100 and 130.
+	QPS   float32 `json:"qps,omitempty"`
+	Burst int     `json:"burst,omitempty"`
+}
+
+// Controllers has settings of the single controllers.
+type Controllers struct {
+	Shoot                  *ShootController                  `json:"shoot,omitempty"`
+	ShootCare              *ShootCareController              `json:"shootCare,omitempty"`
+	ControllerInstallation *ControllerInstallationController `json:"controllerInstallation,omitempty"`
+	Seed                   *SeedController                   `json:"seed,omitempty"`
+}
+
+// ShootController reconciles Shoots.
+type ShootController struct {
+	// concurrentSyncs is how many Shoots are worked on at once. Default 20.
+	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
+	// syncPeriod is how often a Shoot that succeeded is reconciled again. Default 1h.
+	SyncPeriod *metav1.Duration `json:"syncPeriod,omitempty"`
+	// respectSyncPeriodOverwrite honours the annotation shoot.gardener.cloud/sync-period. Default false.
+	RespectSyncPeriodOverwrite *bool `json:"respectSyncPeriodOverwrite,omitempty"`
+	// reconcileInMaintenanceOnly delays the periodic reconciliation to the Shoot's maintenance window. Default false.
+	ReconcileInMaintenanceOnly *bool `json:"reconcileInMaintenanceOnly,omitempty"`
+	// retryDuration is how long a failing operation is retried before it counts as failed. Default 12h.
+	RetryDuration *metav1.Duration `json:"retryDuration,omitempty"`
+	// dnsEntryTTLSeconds is the time to live of DNS records. Default 120.
+	DNSEntryTTLSeconds *int64 `json:"dnsEntryTTLSeconds,omitempty"`
+}
+
+// ShootCareController checks the health of Shoots.
+type ShootCareController struct {
+	// concurrentSyncs is how many Shoots are checked at once. Default 20.
+	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
+	// syncPeriod is how often each Shoot is checked, and the time limit of one check. Default 1m.
+	SyncPeriod *metav1.Duration `json:"syncPeriod,omitempty"`
+	// staleExtensionHealthChecks turns conditions of silent extensions into Unknown.
+	StaleExtensionHealthChecks *StaleExtensionHealthChecks `json:"staleExtensionHealthChecks,omitempty"`
+	// conditionThresholds give failing conditions time to recover.
+	ConditionThresholds []ConditionThreshold `json:"conditionThresholds,omitempty"`
+	// webhookRemediatorEnabled repairs problematic webhooks of users. Default false.
+	WebhookRemediatorEnabled *bool `json:"webhookRemediatorEnabled,omitempty"`
+}
+
+// StaleExtensionHealthChecks is when a report counts as outdated.
+type StaleExtensionHealthChecks struct {
+	// enabled switches the check. Default true.
+	Enabled *bool `json:"enabled,omitempty"`
+	// threshold is the age of the extension's heartbeat. Default 5m.
+	Threshold *metav1.Duration `json:"threshold,omitempty"`
+}
+
+// ConditionThreshold is how long a condition stays Progressing before it turns False.
+type ConditionThreshold struct {
+	Type     string          `json:"type"`
+	Duration metav1.Duration `json:"duration"`
+}
+
+// ControllerInstallationController installs extensions.
+type ControllerInstallationController struct {
+	// concurrentSyncs is how many installations are worked on at once. Default 5.
+	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
+}
+
+// SeedController keeps the Seed and its Lease.
+type SeedController struct {
+	// syncPeriod is how often the Seed is reconciled. Default 1h.
+	SyncPeriod *metav1.Duration `json:"syncPeriod,omitempty"`
+	// leaseResyncSeconds is how often the Lease is renewed. Default 2.
+	LeaseResyncSeconds *int32 `json:"leaseResyncSeconds,omitempty"`
+}
+
+// LeaderElection lets one of several replicas act.
+type LeaderElection struct {
+	// leaderElect switches it. Default true.
+	LeaderElect *bool `json:"leaderElect,omitempty"`
+	// resourceName and resourceNamespace of the Lease. Default gardenlet-leader-election in namespace garden.
+	ResourceName      string `json:"resourceName,omitempty"`
+	ResourceNamespace string `json:"resourceNamespace,omitempty"`
+}
+
+// Resources bound what the Seed takes.
+type Resources struct {
+	// capacity is the total, by resource; only shoots counts.
+	Capacity map[string]string `json:"capacity,omitempty"`
+	// reserved is kept free of it.
+	Reserved map[string]string `json:"reserved,omitempty"`
+}
+
+// Server has the addresses of the endpoints.
+type Server struct {
+	// healthProbes serves /healthz and /readyz. Default port 2728.
+	HealthProbes *Endpoint `json:"healthProbes,omitempty"`
+	// metrics serves /metrics. Default port 2729.
+	Metrics *Endpoint `json:"metrics,omitempty"`
+}
+
+// Endpoint is an address to listen on.
+type Endpoint struct {
+	BindAddress string `json:"bindAddress,omitempty"`
+	Port        int    `json:"port,omitempty"`
+}
