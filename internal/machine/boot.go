@@ -14,6 +14,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -92,10 +93,9 @@ func Boot(console io.Writer) error {
 	}
 	commands.enable(supervisor, log)
 	go func() {
-		if err := supervisor.StartEnabled(ctx); err != nil {
+		if err := commands.start(ctx, supervisor); err != nil {
 			log.Error("Not all units could be started", "error", err)
 		}
-		commands.run(ctx, supervisor, log)
 	}()
 	log.Info("Machine is up", "name", instance.Metadata.Name, "id", instance.Metadata.ID, "image", instance.Metadata.ImageVersion)
 
@@ -266,22 +266,22 @@ func (c unitCommands) enable(supervisor *unit.Supervisor, log *slog.Logger) {
 	}
 }
 
-func (c unitCommands) run(ctx context.Context, supervisor *unit.Supervisor, log *slog.Logger) {
+// start starts the enabled units and those that have to be started just now; in one go, so that their order holds.
+func (c unitCommands) start(ctx context.Context, supervisor *unit.Supervisor) error {
+	names, err := supervisor.Enabled()
+	if err != nil {
+		return err
+	}
 	for _, u := range c {
 		if u.Command == nil {
 			continue
 		}
-		var err error
-		switch *u.Command {
-		case "stop":
-			err = supervisor.Stop(ctx, u.Name)
-		default: // All units were started just now, so a restart is no more than a start.
-			err = supervisor.Start(ctx, u.Name)
-		}
-		if err != nil {
-			log.Error("Unit command failed", "unit", u.Name, "command", *u.Command, "error", err)
+		names = slices.DeleteFunc(names, func(name string) bool { return name == u.Name })
+		if *u.Command != "stop" {
+			names = append(names, u.Name)
 		}
 	}
+	return supervisor.Start(ctx, names...)
 }
 
 // serve offers the supervisor and the machine's own operations on the control socket.

@@ -258,7 +258,7 @@ func (s *Supervisor) StopAll(ctx context.Context) error {
 
 // StartEnabled starts all enabled units.
 func (s *Supervisor) StartEnabled(ctx context.Context) error {
-	names, err := s.enabled()
+	names, err := s.Enabled()
 	if err != nil {
 		return err
 	}
@@ -305,7 +305,8 @@ func (s *Supervisor) Disable(name string) error {
 	return nil
 }
 
-func (s *Supervisor) enabled() ([]string, error) {
+// Enabled returns the names of the units that StartEnabled starts, sorted.
+func (s *Supervisor) Enabled() ([]string, error) {
 	var names []string
 	for _, dir := range s.options.Dirs {
 		links, err := filepath.Glob(filepath.Join(dir, "*.wants", "*.service"))
@@ -379,7 +380,7 @@ func (s *Supervisor) List() ([]Status, error) {
 // Status returns one unit. A unit that neither has a file nor runs is ErrNotFound; one whose file cannot be read has
 // the reason in its message.
 func (s *Supervisor) Status(name string) (Status, error) {
-	enabled, err := s.enabled()
+	enabled, err := s.Enabled()
 	if err != nil {
 		return Status{}, err
 	}
