@@ -1,0 +1,115 @@
+//go:build landscape
+
+package e2e
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/nftables"
+)
+
+// host is what a landscape might leave behind on a machine.
+type host struct {
+	processes, mounts, interfaces, namespaces, tables, cgroups, files []string
+}
+
+func observeHost(t *testing.T) host {
+	t.Helper()
+	var h host
+	commands, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range commands {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			continue // Ended meanwhile.
+		}
+		line := strings.ReplaceAll(string(data), "\x00", " ")
+		if strings.Contains(line, "e2e.test") {
+			continue
+		}
+		for _, mark := range []string{"hortus", "containerd", "kubelet", "kube-", "etcd", "/sbin/init", "coredns"} {
+			if strings.Contains(line, mark) {
+				h.processes = append(h.processes, line)
+				break
+			}
+		}
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(mounts)) {
+		h.mounts = append(h.mounts, strings.Fields(line)[4])
+	}
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range interfaces {
+		h.interfaces = append(h.interfaces, i.Name)
+	}
+	h.namespaces = names("/run/netns", "/var/run/netns")
+	connection, err := nftables.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables, err := connection.ListTables()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range tables {
+		h.tables = append(h.tables, table.Name)
+	}
+	for _, pattern := range []string{"/sys/fs/cgroup/hortus*", "/sys/fs/cgroup/*/hortus*", "/sys/fs/cgroup/kubepods*", "/sys/fs/cgroup/*/kubepods*"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.cgroups = append(h.cgroups, found...)
+	}
+	for _, path := range []string{stateDir, "/run/hortus", "/run/containerd/io.containerd.runtime.v2.task"} {
+		if _, err := os.Stat(path); err == nil {
+			h.files = append(h.files, path)
+		}
+	}
+	return h
+}
+
+func names(folders ...string) []string {
+	var all []string
+	for _, folder := range folders {
+		entries, err := os.ReadDir(folder)
+		if err != nil {
+			continue // No folder, no entries.
+		}
+		for _, entry := range entries {
+			all = append(all, entry.Name())
+		}
+	}
+	return all
+}
+
+// compare reports what is there now and was not before.
+func (h host) compare(t *testing.T, now host) {
+	t.Helper()
+	for _, kind := range []struct {
+		name          string
+		before, after []string
+	}{
+		{"processes", h.processes, now.processes}, {"mounts", h.mounts, now.mounts}, {"interfaces", h.interfaces, now.interfaces},
+		{"network namespaces", h.namespaces, now.namespaces}, {"nft tables", h.tables, now.tables},
+		{"cgroups", h.cgroups, now.cgroups}, {"files", h.files, now.files},
+	} {
+		left := slices.DeleteFunc(slices.Clone(kind.after), func(s string) bool { return slices.Contains(kind.before, s) })
+		if len(left) > 0 {
+			t.Errorf("%s left behind: %q", kind.name, left)
+		}
+	}
+}

@@ -1,0 +1,245 @@
+//go:build landscape
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// TestLandscape is the story of a landscape from its first to its last minute.
+func TestLandscape(t *testing.T) {
+	garden := kubeconfigOf("garden")
+	before := observeHost(t)
+
+	step(t, "up brings a landscape", func(t *testing.T) {
+		out := hortus(t, "up")
+		if !strings.Contains(out, "kubectl apply -f examples/shoot.yaml") {
+			t.Errorf("up does not end with what to do next:\n%s", out)
+		}
+	})
+	step(t, "a second up changes nothing", func(t *testing.T) {
+		first := hortus(t, "cloud", "instances", "list", "-o", "json")
+		hortus(t, "up")
+		if second := hortus(t, "cloud", "instances", "list", "-o", "json"); bootsOf(t, second) != bootsOf(t, first) {
+			t.Errorf("instances before and after the second up:\n%s\n%s", first, second)
+		}
+	})
+	step(t, "the API explains itself", func(t *testing.T) {
+		if out := kubectl(t, garden, "explain", "shoot.spec.kubernetes"); !strings.Contains(out, "version") {
+			t.Errorf("explain says:\n%s", out)
+		}
+		if out := kubectl(t, garden, "get", "seeds"); !strings.Contains(out, "local-1") || !strings.Contains(out, "local-2") {
+			t.Errorf("seeds are:\n%s", out)
+		}
+	})
+	step(t, "a Shoot with an unknown machine type is refused", func(t *testing.T) {
+		manifest := strings.Replace(example(t, "shoot.yaml"), "type: small", "type: gigantic", 1)
+		out, err := applyText(t, garden, manifest)
+		if err == nil || !strings.Contains(out, "gigantic") || !strings.Contains(out, "machine.type") {
+			t.Errorf("the answer is %v:\n%s", err, out)
+		}
+	})
+
+	step(t, "the example becomes a cluster", func(t *testing.T) {
+		kubectl(t, garden, "apply", "-f", "examples/shoot.yaml")
+		shoot := awaitSucceeded(t, "demo")
+		if progress := lastOperation(shoot, "progress"); progress != "100" {
+			t.Errorf("progress is %s", progress)
+		}
+		kubeconfig := shootKubeconfig(t, "demo")
+		kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "nodes", "--all", "--timeout=60s")
+		if out := kubectl(t, kubeconfig, "version"); !strings.Contains(out, "Server Version: v1.36.3") {
+			t.Errorf("kubectl version says:\n%s", out)
+		}
+	})
+	step(t, "a second machine joins and pods of both answer each other by DNS name", func(t *testing.T) {
+		kubectl(t, garden, "-n", projectNS, "patch", "shoot", "demo", "--type=json", "-p",
+			`[{"op":"replace","path":"/spec/provider/workers/0/minimum","value":2}]`)
+		awaitSucceeded(t, "demo")
+		kubeconfig := shootKubeconfig(t, "demo")
+		eventually(t, "two Ready nodes", func() error {
+			out := kubectl(t, kubeconfig, "get", "nodes", "--no-headers")
+			if got := strings.Count(out, " Ready "); got != 2 {
+				return fmt.Errorf("%d nodes are ready:\n%s", got, out)
+			}
+			return nil
+		})
+		kubectl(t, kubeconfig, "apply", "-f", "examples/workload.yaml")
+		kubectl(t, kubeconfig, "rollout", "status", "deployment/echo", "--timeout=120s")
+		pods := strings.Fields(kubectl(t, kubeconfig, "get", "pods", "-l", "app=echo", "-o", "jsonpath={.items[*].metadata.name}"))
+		nodes := strings.Fields(kubectl(t, kubeconfig, "get", "pods", "-l", "app=echo", "-o", "jsonpath={.items[*].spec.nodeName}"))
+		if len(nodes) != 2 || nodes[0] == nodes[1] {
+			t.Fatalf("the pods are on %v, want two nodes", nodes)
+		}
+		for _, pod := range pods { // From each pod both must be heard through the Service.
+			heard := map[string]bool{}
+			eventually(t, "answers of both pods", func() error {
+				out, err := kubectlE(t, kubeconfig, "exec", pod, "--", "/echo", "get", "http://echo.default.svc.cluster.local/")
+				if err != nil {
+					return fmt.Errorf("%w: %s", err, out)
+				}
+				for _, answering := range pods {
+					heard[answering] = heard[answering] || strings.Contains(out, answering)
+				}
+				if !heard[pods[0]] || !heard[pods[1]] {
+					return fmt.Errorf("heard %v", heard)
+				}
+				return nil
+			})
+		}
+	})
+	step(t, "logs and port-forward go through the tunnel", func(t *testing.T) {
+		kubeconfig := shootKubeconfig(t, "demo")
+		if out := kubectl(t, kubeconfig, "logs", "deployment/echo"); out == "" {
+			t.Error("the log is empty")
+		}
+		port := freePort(t)
+		forward := exec.CommandContext(t.Context(), kubectlPath(t), "--kubeconfig", kubeconfig, "port-forward", "service/echo", port+":80")
+		if err := forward.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = forward.Process.Kill(); _ = forward.Wait() }()
+		eventually(t, "an answer through the forwarded port", func() error {
+			response, err := http.Get("http://127.0.0.1:" + port + "/")
+			if err != nil {
+				return err
+			}
+			defer response.Body.Close()
+			if response.StatusCode != http.StatusOK {
+				return fmt.Errorf("status %d", response.StatusCode)
+			}
+			return nil
+		})
+	})
+	step(t, "three more Shoots at once: two pools, no machines, and an older minor", func(t *testing.T) {
+		for _, file := range []string{"shoot-two-pools.yaml", "shoot-workerless.yaml", "shoot-1.35.yaml"} {
+			kubectl(t, garden, "apply", "-f", "examples/"+file)
+		}
+		for _, name := range []string{"two", "api-only", "older"} {
+			awaitSucceeded(t, name)
+		}
+		if out := kubectl(t, shootKubeconfig(t, "two"), "get", "nodes", "--no-headers"); strings.Count(out, " Ready ") != 2 {
+			t.Errorf("the Shoot of two pools has nodes:\n%s", out)
+		}
+		if out := kubectl(t, shootKubeconfig(t, "older"), "version"); !strings.Contains(out, "Server Version: v1.35.4") {
+			t.Errorf("kubectl version of the older one says:\n%s", out)
+		}
+		kubectl(t, shootKubeconfig(t, "api-only"), "get", "namespaces")
+	})
+	step(t, "deleted Shoots leave nothing", func(t *testing.T) {
+		for _, name := range []string{"demo", "two", "api-only", "older"} {
+			kubectl(t, garden, "-n", projectNS, "annotate", "--overwrite", "shoot", name, "confirmation.gardener.cloud/deletion=true")
+			kubectl(t, garden, "-n", projectNS, "delete", "shoot", name, "--wait=false")
+		}
+		for _, name := range []string{"demo", "two", "api-only", "older"} {
+			awaitShoot(t, name, "gone", func(o *unstructured.Unstructured) bool { return o == nil })
+		}
+		nothingLeft(t)
+	})
+	step(t, "down leaves no trace", func(t *testing.T) {
+		hortus(t, "down")
+		before.compare(t, observeHost(t))
+	})
+}
+
+// step runs a part of the story; the parts after a failed one would only repeat its failure.
+func step(t *testing.T, name string, run func(*testing.T)) {
+	t.Helper()
+	start := time.Now()
+	if !t.Run(name, run) {
+		t.FailNow()
+	}
+	t.Logf("%s: %s", name, time.Since(start).Round(100*time.Millisecond))
+}
+
+func example(t *testing.T, file string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(repository, "examples", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func applyText(t *testing.T, kubeconfig, manifest string) (string, error) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "manifest.yaml")
+	if err := os.WriteFile(file, []byte(manifest), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return kubectlE(t, kubeconfig, "apply", "-f", file)
+}
+
+// bootsOf sums up which instances there are and how often each has booted.
+func bootsOf(t *testing.T, listing string) string {
+	t.Helper()
+	var instances []struct {
+		ID    string `json:"id"`
+		Boots int    `json:"boots"`
+	}
+	if err := json.Unmarshal([]byte(listing), &instances); err != nil {
+		t.Fatalf("%v:\n%s", err, listing)
+	}
+	return fmt.Sprint(instances)
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// nothingLeft proves by the listings of cloud, seeds and garden that no Shoot has left anything.
+func nothingLeft(t *testing.T) {
+	t.Helper()
+	for kind, want := range map[string]int{"instances": len(ownClusters), "networks": len(ownClusters)} {
+		var list []map[string]any
+		out := hortus(t, "cloud", kind, "list", "-o", "json")
+		if err := json.Unmarshal([]byte(out), &list); err != nil {
+			t.Fatalf("%v:\n%s", err, out)
+		}
+		if len(list) != want {
+			t.Errorf("the cloud still has %d %s, want the landscape's own %d:\n%s", len(list), kind, want, out)
+		}
+	}
+	if out := hortus(t, "cloud", "dns", "list", "-o", "json"); strings.Contains(out, "api.") {
+		t.Errorf("the cloud still has DNS records:\n%s", out)
+	}
+	for _, cluster := range ownClusters {
+		kubeconfig := kubeconfigOf(cluster)
+		if out := kubectl(t, kubeconfig, "get", "namespaces", "-o", "name"); strings.Contains(out, "shoot--") {
+			t.Errorf("cluster %s still has namespaces:\n%s", cluster, out)
+		}
+		if out := kubectl(t, kubeconfig, "get", "clusters.extensions.gardener.cloud,persistentvolumes", "-A", "-o", "name"); strings.Contains(out, "shoot--") {
+			t.Errorf("cluster %s still has:\n%s", cluster, out)
+		}
+	}
+	out := kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "get", "secrets,configmaps,internalsecrets,shootstates", "-o", "name")
+	for _, name := range []string{"demo.", "two.", "api-only.", "older."} {
+		if strings.Contains(out, "/"+name) {
+			t.Errorf("the garden still has:\n%s", out)
+		}
+	}
+}
+
+// ownClusters are the landscape's own clusters.
+var ownClusters = []string{"garden", "seed-2"}
