@@ -172,3 +172,10 @@ func MayNeedFixUp(spec *corev1beta1.ShootSpec) bool {
 	}
 	return len(fixUp(&probe, "1.0.0")) > 0
 }
+
+// FixUp brings a Shoot's spec, in place, to the versions of the cluster and removes what they no longer know, as a
+// maintenance does. It says what it removed. before is the control plane's version before.
+func FixUp(spec *corev1beta1.ShootSpec, after *Cluster, before string) []string {
+	apply(spec, *after)
+	return fixUp(spec, before)
+}

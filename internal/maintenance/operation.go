@@ -66,8 +66,8 @@ func canStartOperations(last *corev1beta1.LastOperation) bool {
 	return false
 }
 
-// deferredOperations are the operations that a user has asked to start in the maintenance.
-func deferredOperations(shoot *corev1beta1.Shoot) []string {
+// DeferredOperations are the operations that a user has asked to start in the maintenance.
+func DeferredOperations(shoot *corev1beta1.Shoot) []string {
 	return split(shoot.Annotations[annotationMaintenanceOperation], ";")
 }
 
@@ -88,7 +88,7 @@ func startOperations(shoot *corev1beta1.Shoot, rotations []Credential) string {
 		shoot.Annotations[annotationOperation] = operationRetry
 		return reported(operationRetry)
 	}
-	operations := deferredOperations(shoot)
+	operations := DeferredOperations(shoot)
 	if !contains(operations, operationReconcile) {
 		operations = append(operations, operationReconcile)
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"hash/fnv"
 	"time"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
 const (
@@ -140,4 +142,15 @@ func (w Window) FirstRunAfter(t time.Time, key string, jitter Jitter) time.Time 
 			return run
 		}
 	}
+}
+
+// WindowOf returns the part of the Shoot's window in which a maintenance may start. A Shoot without a window, or with
+// one that cannot be parsed, is maintained at any time.
+func WindowOf(shoot *corev1beta1.Shoot) Window {
+	if m := shoot.Spec.Maintenance; m != nil && m.TimeWindow != nil {
+		if w, err := ParseWindow(m.TimeWindow.Begin, m.TimeWindow.End); err == nil {
+			return w.Effective()
+		}
+	}
+	return Always
 }

@@ -109,6 +109,12 @@ func parsePrefix(text string) (p prefix, complete bool, err error) {
 	return p, false, nil
 }
 
+// Complete reports whether a version has all its components, so that nothing is left to be chosen.
+func Complete(text string) bool {
+	_, complete, err := parsePrefix(text)
+	return complete || err != nil
+}
+
 func (p prefix) matches(v *semver.Version) bool {
 	return (len(p) < 1 || p[0] == v.Major()) && (len(p) < 2 || p[1] == v.Minor())
 }

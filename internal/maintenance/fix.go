@@ -1,0 +1,55 @@
+package maintenance
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/Masterminds/semver/v3"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/versionclass"
+)
+
+// Fix says what an operator has to add to the profile, so that a failed update finds a target.
+func (i *Item) Fix(p *versionclass.Profile) string {
+	v, err := semver.NewVersion(i.From)
+	if err != nil {
+		return "correct the version in the Shoot"
+	}
+	if i.Subject != PoolImage {
+		return fmt.Sprintf("offer a %d.%d.x that is not preview, or a %d.%d.x above %s that is neither preview nor expired",
+			v.Major(), v.Minor()+1, v.Major(), v.Minor(), i.From)
+	}
+	suffix := fmt.Sprintf(" of image %q above %s that is neither preview nor expired and suits worker pool %q", i.Image, i.From, i.Pool)
+	image := p.Image(i.Image)
+	if image == nil {
+		return "offer image " + i.Image
+	}
+	switch image.Strategy {
+	case corev1beta1.UpdateStrategyPatch:
+		return fmt.Sprintf("offer a %d.x.x", v.Major()) + suffix
+	case corev1beta1.UpdateStrategyMinor:
+		return "offer a version of this or a higher major" + suffix
+	}
+	return "offer a version" + suffix
+}
+
+// Expiry returns the date whose passing makes the item due, and false if the version is not offered or never
+// expires.
+func (i *Item) Expiry(p *versionclass.Profile) (at time.Time, ok bool) {
+	if i.Cause != CauseExpired {
+		return time.Time{}, false
+	}
+	if i.Subject != PoolImage {
+		if v := p.KubernetesVersion(i.From); v != nil {
+			return v.Expiry()
+		}
+		return time.Time{}, false
+	}
+	if image := p.Image(i.Image); image != nil {
+		if v := image.Version(i.From); v != nil {
+			return v.Expiry()
+		}
+	}
+	return time.Time{}, false
+}

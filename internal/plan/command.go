@@ -1,0 +1,248 @@
+package plan
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/yaml"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/garden"
+	"hortus.dev/hortus/internal/maintenance"
+)
+
+// exitDeadEnd is the exit code when the plan has a dead end.
+const exitDeadEnd = 3
+
+// deadEndError carries the exit code; the output has said everything already.
+type deadEndError struct{}
+
+func (deadEndError) Error() string { return "" }
+
+// Code is the exit code.
+func (deadEndError) Code() int { return exitDeadEnd }
+
+// Source is where commands read objects from: manifests, or a garden.
+type Source struct {
+	Access    garden.Access
+	Files     []string
+	Namespace string
+}
+
+// AddFlags registers the flags of the source.
+func (s *Source) AddFlags(command *cobra.Command) {
+	s.Access.AddFlags(command.Flags())
+	command.Flags().StringSliceVarP(&s.Files, "filename", "f", nil, "read manifests from files, directories or - (standard input) instead of a garden")
+	command.Flags().StringVarP(&s.Namespace, "namespace", "n", "", "only Shoots of this namespace; empty means all")
+}
+
+// Read reads the objects.
+func (s *Source) Read(ctx context.Context, in io.Reader) (*Objects, error) {
+	if len(s.Files) > 0 {
+		o, err := ReadFiles(s.Files, in)
+		if err != nil {
+			return nil, err
+		}
+		if s.Namespace != "" {
+			o.Shoots = slices.DeleteFunc(o.Shoots, func(shoot *corev1beta1.Shoot) bool { return shoot.Namespace != s.Namespace })
+		}
+		return o, nil
+	}
+	config, err := s.Access.RESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	c, err := NewClient(config)
+	if err != nil {
+		return nil, err
+	}
+	return ReadGarden(ctx, c, s.Namespace)
+}
+
+type command struct {
+	clock     clock.PassiveClock
+	source    Source
+	with      []string
+	at, until string
+	output    string
+	summary   bool
+	step      bool
+	seed      uint64
+}
+
+// NewCommand returns 'hortus plan'.
+func NewCommand() *cobra.Command { return newCommand(clock.RealClock{}) }
+
+func newCommand(clock clock.PassiveClock) *cobra.Command {
+	c := &command{clock: clock}
+	cmd := &cobra.Command{
+		Use:   "plan [SHOOT...]",
+		Short: "Show what every maintenance window to come will do",
+		Long: `Show what every maintenance window to come will do to Shoots: which versions change, when, why, and
+whether nodes are replaced; and which versions will have to change and cannot.
+
+The plan assumes that nobody edits Shoots and CloudProfiles meanwhile. It is made by the functions of the
+maintenance controller itself. The exit code is 3 if a Shoot ends in a dead end.`,
+		Example: `  hortus plan --until 2y
+  hortus plan -n garden-dev demo -o wide
+  hortus plan -f manifests/ --at 2026-01-10 --until 2027-01-01 -o json
+  hortus plan --with new-cloudprofile.yaml --summary`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), args)
+		},
+	}
+	c.source.AddFlags(cmd)
+	flags := cmd.Flags()
+	flags.StringSliceVar(&c.with, "with", nil, "compare with the plan under the CloudProfiles of these manifests")
+	flags.StringVar(&c.at, "at", "", "begin of the plan, a date or an RFC 3339 time; empty means now")
+	flags.StringVar(&c.until, "until", "1y", "end of the plan: a span such as 2y, 6mo, 2w, 90d, or a date or time")
+	flags.StringVarP(&c.output, "output", "o", "table", "table, wide, json, yaml or ics")
+	flags.BoolVar(&c.summary, "summary", false, "count instead of listing Shoots")
+	flags.BoolVar(&c.step, "step", false, "take the next decision about every Shoot at exactly --at, whatever its window, and print JSON lines")
+	flags.Uint64Var(&c.seed, "jitter-seed", 0, "the maintenance controller's seed, to tell the instant inside each window")
+	return cmd
+}
+
+func (c *command) run(ctx context.Context, in io.Reader, out io.Writer, names []string) error {
+	if !slices.Contains([]string{"table", "wide", "json", "yaml", "ics"}, c.output) {
+		return fmt.Errorf("unknown output %q: use table, wide, json, yaml or ics", c.output)
+	}
+	at := c.clock.Now().UTC().Truncate(time.Second)
+	if c.at != "" {
+		var err error
+		if at, err = ParseTime(c.at); err != nil {
+			return fmt.Errorf("--at: %w", err)
+		}
+	}
+	until, err := ParseUntil(c.until, at)
+	if err != nil {
+		return fmt.Errorf("--until: %w", err)
+	}
+	objects, err := c.source.Read(ctx, in)
+	if err != nil {
+		return err
+	}
+	if err := selectShoots(objects, names); err != nil {
+		return err
+	}
+	options := Options{At: at, Until: until, Jitter: maintenance.HashJitter(c.seed)}
+	if c.step {
+		return WriteSteps(out, NewFleet(objects, at), at)
+	}
+	if len(c.with) > 0 {
+		return c.compare(in, out, objects, options)
+	}
+	fleet := NewFleet(objects, at)
+	objects = nil // The fleet is much smaller.
+	p := Make(fleet, options)
+	if err := c.write(out, p); err != nil {
+		return err
+	}
+	if p.DeadEnd() {
+		return deadEndError{}
+	}
+	return nil
+}
+
+// selectShoots keeps the Shoots that are named: NAME, or NAMESPACE/NAME.
+func selectShoots(o *Objects, names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	found := map[string]bool{}
+	o.Shoots = slices.DeleteFunc(o.Shoots, func(shoot *corev1beta1.Shoot) bool {
+		for _, name := range names {
+			if name == shoot.Name || name == shoot.Namespace+"/"+shoot.Name {
+				found[name] = true
+				return false
+			}
+		}
+		return true
+	})
+	for _, name := range names {
+		if !found[name] {
+			return fmt.Errorf("there is no Shoot %q", name)
+		}
+	}
+	return nil
+}
+
+func (c *command) compare(in io.Reader, out io.Writer, objects *Objects, options Options) error {
+	others, err := ReadFiles(c.with, in)
+	if err != nil {
+		return err
+	}
+	before := Make(NewFleet(objects, options.At), options)
+	after := Make(NewFleet(objects.Overlay(others), options.At), options)
+	comparison := Compare(before, after)
+	switch {
+	case c.output == "ics":
+		err = WriteCalendar(out, after)
+	case c.summary && (c.output == "table" || c.output == "wide"):
+		err = writeSummaries(out, comparison, before, after)
+	case c.output == "table" || c.output == "wide":
+		err = WriteComparison(out, comparison)
+	default:
+		err = Encode(out, c.output, comparison)
+	}
+	if err != nil {
+		return err
+	}
+	if after.DeadEnd() {
+		return deadEndError{}
+	}
+	return nil
+}
+
+func writeSummaries(out io.Writer, c *Comparison, before, after *Plan) error {
+	c.Affected = nil
+	if err := WriteComparison(out, c); err != nil {
+		return err
+	}
+	fmt.Fprint(out, "\nBefore: ")
+	if err := WriteSummary(out, Summarize(before)); err != nil {
+		return err
+	}
+	fmt.Fprint(out, "\nAfter: ")
+	return WriteSummary(out, Summarize(after))
+}
+
+func (c *command) write(out io.Writer, p *Plan) error {
+	switch c.output {
+	case "ics":
+		return WriteCalendar(out, p)
+	case "json", "yaml":
+		if c.summary {
+			return Encode(out, c.output, Summarize(p))
+		}
+		return Encode(out, c.output, p)
+	}
+	if c.summary {
+		return WriteSummary(out, Summarize(p))
+	}
+	return WriteTable(out, p, c.output == "wide")
+}
+
+// Encode writes a value as json or yaml.
+func Encode(out io.Writer, format string, value any) error {
+	data, err := json.MarshalIndent(value, "", "  ")
+	if err == nil && format == "yaml" {
+		data, err = yaml.JSONToYAML(data)
+	}
+	if err != nil {
+		return fmt.Errorf("encode as %s: %w", format, err)
+	}
+	if format == "json" {
+		data = append(data, '\n')
+	}
+	if _, err := out.Write(data); err != nil {
+		return fmt.Errorf("write %s: %w", format, err)
+	}
+	return nil
+}

@@ -1,0 +1,162 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/maintenance"
+	"hortus.dev/hortus/internal/versionclass"
+)
+
+// Fleet is Shoots and their profiles, prepared for planning. Shoots are kept as small as a plan allows.
+type Fleet struct {
+	Shoots   []*Shoot
+	profiles map[profileKey]compiled
+}
+
+// profileKey names a CloudProfile, or with a namespace a NamespacedCloudProfile.
+type profileKey struct{ namespace, name string }
+
+func (k profileKey) String() string {
+	if k.namespace == "" {
+		return k.name
+	}
+	return k.namespace + "/" + k.name
+}
+
+type compiled struct {
+	profile *versionclass.Profile
+	err     error
+}
+
+// Shoot is the part of a Shoot that a plan needs.
+type Shoot struct {
+	Namespace, Name string
+	profile         profileKey
+	cluster         maintenance.Cluster
+	manual          map[string]bool // Pools with ManualInPlaceUpdate.
+	window          maintenance.Window
+	hibernation     *corev1beta1.Hibernation
+	rotations       []maintenance.Rotation
+	deferred        []string  // Operations to start in the next maintenance.
+	maintained      time.Time // The last maintenance that did something.
+	asked           bool      // A maintenance has been asked for at once.
+	deleting        bool
+	spec            *corev1beta1.ShootSpec // Only if a Kubernetes update may remove fields.
+}
+
+func (s *Shoot) key() string { return s.Namespace + "/" + s.Name }
+
+// NewFleet compiles the profiles and prepares the Shoots, completing versions that are incomplete as of now. Shoots
+// whose profile is missing or broken are kept; planning reports them.
+func NewFleet(o *Objects, now time.Time) *Fleet {
+	f := &Fleet{profiles: map[profileKey]compiled{}}
+	parents := map[string]*corev1beta1.CloudProfile{}
+	for _, p := range o.CloudProfiles {
+		parents[p.Name] = p
+		f.compile(profileKey{name: p.Name}, &p.Spec)
+	}
+	for _, p := range o.NamespacedCloudProfiles {
+		key := profileKey{p.Namespace, p.Name}
+		if parent := parents[p.Spec.Parent.Name]; parent != nil {
+			merged := versionclass.Merge(&parent.Spec, &p.Spec)
+			f.compile(key, &merged)
+		} else {
+			f.compile(key, &p.Status.CloudProfileSpec)
+		}
+	}
+	f.Shoots = make([]*Shoot, 0, len(o.Shoots))
+	for _, shoot := range o.Shoots {
+		f.Shoots = append(f.Shoots, f.prepare(shoot, now))
+	}
+	return f
+}
+
+func (f *Fleet) compile(key profileKey, spec *corev1beta1.CloudProfileSpec) {
+	profile, err := versionclass.Compile(key.String(), spec)
+	f.profiles[key] = compiled{profile, err}
+}
+
+// profileOf returns the profile of a Shoot, or why there is none.
+func (f *Fleet) profileOf(s *Shoot) (*versionclass.Profile, error) {
+	c, ok := f.profiles[s.profile]
+	if !ok {
+		return nil, fmt.Errorf("CloudProfile %q does not exist", s.profile)
+	}
+	return c.profile, c.err
+}
+
+func profileKeyOf(shoot *corev1beta1.Shoot) profileKey {
+	ref := shoot.Spec.CloudProfile
+	switch {
+	case ref != nil && ref.Kind == "NamespacedCloudProfile":
+		return profileKey{shoot.Namespace, ref.Name}
+	case ref != nil:
+		return profileKey{name: ref.Name}
+	case shoot.Spec.CloudProfileName != nil:
+		return profileKey{name: *shoot.Spec.CloudProfileName}
+	}
+	return profileKey{}
+}
+
+func (f *Fleet) prepare(shoot *corev1beta1.Shoot, now time.Time) *Shoot {
+	s := &Shoot{
+		Namespace:  shoot.Namespace,
+		Name:       shoot.Name,
+		profile:    profileKeyOf(shoot),
+		window:     maintenance.WindowOf(shoot),
+		rotations:  maintenance.RotationsOf(shoot),
+		deferred:   maintenance.DeferredOperations(shoot),
+		asked:      maintenance.WantsMaintenance(shoot),
+		deleting:   shoot.DeletionTimestamp != nil,
+		maintained: lastMaintained(shoot),
+	}
+	if c := f.profiles[s.profile]; c.profile != nil && incomplete(shoot) {
+		shoot = shoot.DeepCopy()
+		versionclass.DefaultShoot(shoot, nil, c.profile, now) // What cannot be completed fails in the plan.
+	}
+	s.cluster = maintenance.ClusterOf(shoot)
+	for i := range shoot.Spec.Provider.Workers {
+		w := &shoot.Spec.Provider.Workers[i]
+		if w.UpdateStrategy != nil && *w.UpdateStrategy == corev1beta1.ManualInPlaceUpdate {
+			if s.manual == nil {
+				s.manual = map[string]bool{}
+			}
+			s.manual[w.Name] = true
+		}
+	}
+	if h := shoot.Spec.Hibernation; h != nil && (len(h.Schedules) > 0 || h.Enabled != nil && *h.Enabled) {
+		s.hibernation = h
+	}
+	if len(s.rotations) > 0 {
+		// A Shoot that has never been created has all rotations before it; they count from now on.
+		for i := range s.rotations {
+			if s.rotations[i].Last.IsZero() {
+				s.rotations[i].Last = now
+			}
+		}
+	}
+	if maintenance.MayNeedFixUp(&shoot.Spec) {
+		s.spec = &shoot.Spec
+	}
+	return s
+}
+
+func lastMaintained(shoot *corev1beta1.Shoot) time.Time {
+	if m := shoot.Status.LastMaintenance; m != nil {
+		return m.TriggeredTime.Time
+	}
+	return time.Time{}
+}
+
+// incomplete reports whether the API server would still complete the Shoot.
+func incomplete(shoot *corev1beta1.Shoot) bool {
+	return !versionclass.Complete(shoot.Spec.Kubernetes.Version) ||
+		slices.ContainsFunc(shoot.Spec.Provider.Workers, func(w corev1beta1.Worker) bool {
+			image := w.Machine.Image
+			return image == nil || image.Version == nil || !versionclass.Complete(*image.Version) ||
+				w.Kubernetes != nil && w.Kubernetes.Version != nil && !versionclass.Complete(*w.Kubernetes.Version)
+		})
+}

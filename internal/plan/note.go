@@ -1,0 +1,199 @@
+package plan
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/Masterminds/semver/v3"
+
+	"hortus.dev/hortus/internal/maintenance"
+	"hortus.dev/hortus/internal/versionclass"
+)
+
+// deadEndKey tells dead ends of one Shoot apart.
+type deadEndKey struct {
+	subject       maintenance.Subject
+	pool, version string
+	reason        string // Only for failures that belong to no single version.
+}
+
+// noteFailures opens a dead end for every update that fails now and did not before, and closes those that ended.
+func (s *simulation) noteFailures(d *maintenance.Decision, refusal string, t time.Time) {
+	if len(s.open) == 0 && refusal == "" && d.ImageErr == nil && !d.Failed() {
+		return
+	}
+	failing := map[deadEndKey]bool{}
+	note := func(key deadEndKey, end func() DeadEnd) {
+		failing[key] = true
+		if _, known := s.open[key]; known {
+			return
+		}
+		if s.open == nil {
+			s.open = map[deadEndKey]int{}
+		}
+		s.open[key] = len(s.plan.DeadEnds)
+		s.plan.DeadEnds = append(s.plan.DeadEnds, end())
+	}
+	for i := range d.Items {
+		if item := &d.Items[i]; item.Err != nil {
+			note(deadEndKey{item.Subject, item.Pool, item.From, ""}, func() DeadEnd { return s.deadEnd(item, t) })
+		}
+	}
+	if d.ImageErr != nil {
+		note(deadEndKey{maintenance.PoolImage, "", "", d.ImageErr.Error()}, func() DeadEnd {
+			return DeadEnd{
+				Since:   t,
+				Subject: maintenance.PoolImage,
+				Reason:  d.ImageErr.Error() + ": machine images of this and the following pools are not maintained",
+				Fix:     "offer it again, or change the worker pool",
+			}
+		})
+	}
+	if refusal != "" {
+		note(deadEndKey{reason: refusal}, func() DeadEnd {
+			return DeadEnd{
+				Since:  t,
+				Reason: "The API server will refuse the whole maintenance: " + refusal,
+				Fix:    "update the worker pool by hand, or offer a machine image that suits both versions",
+			}
+		})
+	}
+	for key, at := range s.open {
+		if !failing[key] {
+			until := t
+			s.plan.DeadEnds[at].Until, s.plan.DeadEnds[at].Temporary = &until, true
+			delete(s.open, key)
+		}
+	}
+}
+
+func (s *simulation) deadEnd(item *maintenance.Item, t time.Time) DeadEnd {
+	end := DeadEnd{
+		Since:   t,
+		Subject: item.Subject,
+		Pool:    item.Pool,
+		Image:   item.Image,
+		Version: item.From,
+		Reason:  item.Err.Error(),
+		Fix:     item.Fix(s.profile),
+	}
+	if expiry, ok := item.Expiry(s.profile); ok && !expiry.Before(s.At) {
+		end.Deadline = &expiry
+	}
+	return end
+}
+
+func (s *simulation) noteChanges(d *maintenance.Decision, after *maintenance.Cluster, t time.Time, window Interval, asleep bool) {
+	first := len(s.plan.Changes)
+	defer func() {
+		if s.shoot.spec == nil {
+			return
+		}
+		if s.spec == nil {
+			s.spec = s.shoot.spec.DeepCopy()
+		}
+		s.plan.Changes[first].Notes = maintenance.FixUp(s.spec, after, s.cluster.Kubernetes)
+	}()
+	for _, items := range [][]maintenance.Item{d.Items, d.Unreported} {
+		for i := range items {
+			item := &items[i]
+			if item.Err != nil {
+				continue
+			}
+			c := Change{
+				At: t, Window: window,
+				Subject: item.Subject, Pool: item.Pool, Image: item.Image,
+				From: item.From, To: item.To,
+				Rule: s.rule(item), Reason: item.Reason, Forced: item.Forced,
+				Hibernated: asleep,
+			}
+			from, err := semver.NewVersion(item.From)
+			to, err2 := semver.NewVersion(item.To)
+			c.minor = err != nil || err2 != nil || !versionclass.SameMinor(from, to)
+			c.Effects = s.effects(item, c.minor)
+			s.plan.Changes = append(s.plan.Changes, c)
+		}
+	}
+}
+
+// rule names what asked for an update: its cause, and how far it goes.
+func (s *simulation) rule(item *maintenance.Item) string {
+	switch {
+	case item.Capped:
+		return string(item.Cause) + "/capped"
+	case item.Forced:
+		return string(item.Cause) + "/force"
+	case item.Subject == maintenance.PoolImage:
+		if image := s.profile.Image(item.Image); image != nil {
+			return string(item.Cause) + "/" + string(image.Strategy)
+		}
+	}
+	return string(item.Cause) + "/patch"
+}
+
+// effects tells what an update does to nodes. Pools without a Kubernetes version of their own follow the control
+// plane.
+func (s *simulation) effects(item *maintenance.Item, minor bool) map[string]Effect {
+	effects := map[string]Effect{}
+	for i := range s.cluster.Pools {
+		pool := &s.cluster.Pools[i]
+		if item.Subject == maintenance.ControlPlane && pool.Kubernetes == "" || item.Pool == pool.Name {
+			effects[pool.Name] = s.effect(pool, minor || item.Subject == maintenance.PoolImage)
+		}
+	}
+	if len(effects) == 0 {
+		return nil
+	}
+	return effects
+}
+
+func (s *simulation) effect(pool *maintenance.Pool, replaces bool) Effect {
+	switch {
+	case !replaces:
+		return EffectKubeletRestart
+	case s.shoot.manual[pool.Name]:
+		return EffectManualInPlace
+	case pool.InPlace:
+		return EffectInPlace
+	}
+	return EffectRoll
+}
+
+// Minor reports whether the change is one of the Kubernetes minor of the control plane.
+func (c *Change) Minor() bool { return c.minor && c.Subject == maintenance.ControlPlane }
+
+// Describe says in a few words what the change does to nodes.
+func (c *Change) Describe() string {
+	if len(c.Effects) == 0 {
+		return "no nodes"
+	}
+	counts := map[Effect]int{}
+	for _, e := range c.Effects {
+		counts[e]++
+	}
+	text := ""
+	for _, e := range []struct {
+		effect Effect
+		words  string
+	}{
+		{EffectRoll, "rolls nodes"},
+		{EffectInPlace, "updates nodes in place"},
+		{EffectManualInPlace, "updates selected nodes in place"},
+		{EffectKubeletRestart, "restarts kubelets"},
+	} {
+		if counts[e.effect] == 0 {
+			continue
+		}
+		if text != "" {
+			text += ", "
+		}
+		text += e.words
+		if c.Subject == maintenance.ControlPlane && counts[e.effect] < len(c.Effects) {
+			text += fmt.Sprintf(" of %d pools", counts[e.effect])
+		}
+	}
+	if c.Hibernated {
+		text += " (hibernated)"
+	}
+	return text
+}

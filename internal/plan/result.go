@@ -1,0 +1,115 @@
+package plan
+
+import (
+	"time"
+
+	"hortus.dev/hortus/internal/maintenance"
+)
+
+// Interval is one occurrence of a maintenance window.
+type Interval struct {
+	Begin time.Time `json:"begin"`
+	End   time.Time `json:"end"`
+}
+
+// Effect is what an update does to the nodes of one pool.
+type Effect string
+
+const (
+	EffectRoll           Effect = "roll"            // Nodes are replaced one after the other.
+	EffectInPlace        Effect = "in-place"        // Nodes are updated without being replaced.
+	EffectManualInPlace  Effect = "in-place-manual" // The same, once the owner has selected them.
+	EffectKubeletRestart Effect = "kubelet-restart" // Only kubelets are restarted.
+)
+
+// Change is one version that a maintenance will change.
+type Change struct {
+	At      time.Time           `json:"at"` // The instant inside the window.
+	Window  Interval            `json:"window"`
+	Subject maintenance.Subject `json:"subject"`
+	Pool    string              `json:"pool,omitempty"`
+	Image   string              `json:"image,omitempty"`
+	From    string              `json:"from"`
+	To      string              `json:"to"`
+	Rule    string              `json:"rule"`   // Short name of what asked for it.
+	Reason  string              `json:"reason"` // As the controller will report it.
+	Forced  bool                `json:"forced,omitempty"`
+	// Effects are per pool; none for a control plane without pools.
+	Effects map[string]Effect `json:"effects,omitempty"`
+	// Hibernated is true if no nodes exist at that time, so that they come up with the new version.
+	Hibernated bool     `json:"hibernated,omitempty"`
+	Notes      []string `json:"notes,omitempty"` // Fields that the update removes from the Shoot.
+
+	minor bool // The Kubernetes minor changes.
+}
+
+// DeadEnd is a version that has to be updated and cannot be.
+type DeadEnd struct {
+	Since   time.Time           `json:"since"`           // The first maintenance that fails.
+	Until   *time.Time          `json:"until,omitempty"` // The maintenance that gets out of it, if one does.
+	Subject maintenance.Subject `json:"subject,omitempty"`
+	Pool    string              `json:"pool,omitempty"`
+	Image   string              `json:"image,omitempty"`
+	Version string              `json:"version,omitempty"`
+	Reason  string              `json:"reason"`
+	Fix     string              `json:"fix"`
+	// Deadline is until when the fix prevents the dead end, namely the version's expiration. Empty: it has passed
+	// or never existed.
+	Deadline *time.Time `json:"deadline,omitempty"`
+	// Temporary is true for the failures that a later change of the CloudProfile, already scheduled, ends.
+	Temporary bool `json:"temporary,omitempty"`
+}
+
+// Rotations are the times at which one credential will be rotated.
+type Rotations struct {
+	Operation string      `json:"operation"`
+	Times     []time.Time `json:"times"`
+}
+
+// Operation is an operation that starts with the next maintenance because its owner asked for it.
+type Operation struct {
+	At     time.Time `json:"at"`
+	Window Interval  `json:"window"`
+	Name   string    `json:"name"`
+}
+
+// ShootPlan is what is coming for one Shoot.
+type ShootPlan struct {
+	Namespace    string      `json:"namespace"`
+	Name         string      `json:"name"`
+	CloudProfile string      `json:"cloudProfile"`
+	Kubernetes   string      `json:"kubernetesVersion"` // At the start of the plan.
+	Changes      []Change    `json:"changes,omitempty"`
+	DeadEnds     []DeadEnd   `json:"deadEnds,omitempty"`
+	Rotations    []Rotations `json:"rotations,omitempty"`
+	Operations   []Operation `json:"operations,omitempty"`
+	// EndKubernetes is the version of the control plane at the end of the plan.
+	EndKubernetes string `json:"kubernetesVersionAtEnd"`
+}
+
+// Stuck reports whether the Shoot is in a dead end when the plan ends.
+func (s *ShootPlan) Stuck() bool {
+	for i := range s.DeadEnds {
+		if !s.DeadEnds[i].Temporary {
+			return true
+		}
+	}
+	return false
+}
+
+// Plan is what is coming for a fleet between two times.
+type Plan struct {
+	At     time.Time   `json:"at"`
+	Until  time.Time   `json:"until"`
+	Shoots []ShootPlan `json:"shoots"`
+}
+
+// DeadEnd reports whether any Shoot is in a dead end when the plan ends.
+func (p *Plan) DeadEnd() bool {
+	for i := range p.Shoots {
+		if p.Shoots[i].Stuck() {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,210 @@
+package plan
+
+import (
+	"runtime"
+	"sort"
+	"sync"
+	"time"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/maintenance"
+	"hortus.dev/hortus/internal/versionclass"
+)
+
+// Options are the circumstances of a plan.
+type Options struct {
+	At, Until time.Time
+	Jitter    maintenance.Jitter // The controller's, so that instants are told exactly.
+}
+
+// Make plays all maintenance windows of the fleet, on all processors. Shoots come in the fleet's order.
+func Make(f *Fleet, o Options) *Plan {
+	p := &Plan{At: o.At, Until: o.Until, Shoots: make([]ShootPlan, len(f.Shoots))}
+	hibernation := newTimelines(o.At, o.Until)
+	const batch = 64 // Large enough that taking one is cheap, small enough that no processor is left waiting.
+	var next int
+	var mu sync.Mutex
+	take := func() (from, to int) {
+		mu.Lock()
+		defer mu.Unlock()
+		from, to = next, min(next+batch, len(f.Shoots))
+		next = to
+		return from, to
+	}
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			deciders := map[profileKey]*maintenance.Decider{}
+			for from, to := take(); from < to; from, to = take() {
+				for i := from; i < to; i++ {
+					p.Shoots[i] = simulate(f, f.Shoots[i], deciders, hibernation, o)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return p
+}
+
+// simulation plays the maintenance windows of one Shoot. Between two windows nothing but time passes: operations that
+// are started are taken to have ended well, and nobody edits the Shoot or its profile.
+type simulation struct {
+	Options
+	shoot     *Shoot
+	profile   *versionclass.Profile
+	decider   *maintenance.Decider
+	cluster   maintenance.Cluster
+	rotations []maintenance.Rotation
+	sleep     *timeline              // Nil if the Shoot never hibernates.
+	spec      *corev1beta1.ShootSpec // What is left of the spec; only if updates may remove fields.
+	plan      *ShootPlan
+	open      map[deadEndKey]int // Dead ends that the Shoot is in, by their place in the plan.
+}
+
+func simulate(f *Fleet, s *Shoot, deciders map[profileKey]*maintenance.Decider, hibernation *timelines, o Options) ShootPlan {
+	plan := ShootPlan{
+		Namespace:     s.Namespace,
+		Name:          s.Name,
+		CloudProfile:  s.profile.String(),
+		Kubernetes:    s.cluster.Kubernetes,
+		EndKubernetes: s.cluster.Kubernetes,
+	}
+	if s.deleting {
+		return plan
+	}
+	sim := simulation{
+		Options: o,
+		shoot:   s,
+		cluster: s.cluster,
+		plan:    &plan,
+	}
+	profile, err := f.profileOf(s)
+	if err != nil {
+		plan.DeadEnds = []DeadEnd{{Since: sim.firstRun(), Reason: err.Error(), Fix: "create the CloudProfile, or correct the Shoot's reference to it"}}
+		return plan
+	}
+	if deciders[s.profile] == nil {
+		deciders[s.profile] = maintenance.NewDecider(profile)
+	}
+	sim.profile, sim.decider = profile, deciders[s.profile]
+	if s.hibernation != nil {
+		sim.sleep = hibernation.of(s.hibernation)
+	}
+	sim.rotations = append(sim.rotations, s.rotations...)
+	sim.run()
+	plan.EndKubernetes = sim.cluster.Kubernetes
+	return plan
+}
+
+// firstRun is what the controller would do if it started at the begin of the plan: run at once inside the window or
+// when asked to, unless this window has seen a maintenance already.
+func (s *simulation) firstRun() time.Time {
+	if s.shoot.asked {
+		return s.At
+	}
+	if s.shoot.window.Contains(s.At) {
+		if begin, _ := s.shoot.window.Occurrence(s.At); s.shoot.maintained.Before(begin) {
+			return s.At
+		}
+	}
+	return s.nextRun(s.At)
+}
+
+// nextRun is when the controller runs next after a run at t.
+func (s *simulation) nextRun(t time.Time) time.Time {
+	return t.Add(s.shoot.window.UntilNext(t, s.shoot.key(), false, s.Jitter))
+}
+
+func (s *simulation) run() {
+	for t := s.firstRun(); !t.After(s.Until); {
+		if s.maintain(t) {
+			t = s.nextRun(t)
+			continue
+		}
+		// Nothing changed, so nothing will until a class changes or a rotation becomes due.
+		wake, ok := s.nextCause(t)
+		if !ok {
+			return
+		}
+		if next := s.nextRun(t); wake.Before(next) {
+			t = next
+		} else {
+			t = s.shoot.window.FirstRunAfter(wake, s.shoot.key(), s.Jitter)
+		}
+	}
+}
+
+// nextCause returns the instant strictly after which a maintenance may decide differently from the one at t.
+func (s *simulation) nextCause(t time.Time) (wake time.Time, ok bool) {
+	consider := func(at time.Time) {
+		if !ok || at.Before(wake) {
+			wake, ok = at, true
+		}
+	}
+	changes := s.profile.Changes
+	if i := sort.Search(len(changes), func(i int) bool { return !changes[i].Before(t) }); i < len(changes) {
+		consider(changes[i])
+	}
+	for i := range s.rotations {
+		r := &s.rotations[i]
+		switch {
+		case r.Busy: // Somebody has to complete it first.
+		case !r.Due(t):
+			consider(r.DueAfter())
+		case s.sleep != nil && s.sleep.everAwakeAfter(t):
+			consider(t) // Due but asleep: the next window may find the Shoot awake.
+		}
+	}
+	return wake, ok
+}
+
+// maintain plays one maintenance and reports whether it changed a version or started an operation that was asked for.
+func (s *simulation) maintain(t time.Time) bool {
+	begin, end := s.shoot.window.Occurrence(t)
+	window := Interval{begin, end}
+	asleep := s.sleep != nil && s.sleep.at(t)
+	decision := s.decider.Decide(&s.cluster, t)
+	after := s.cluster.Apply(&decision)
+	changed := decision.Changed()
+	var refusal string
+	if changed {
+		refusal = maintenance.RefusedBy(&s.cluster, &after, s.profile)
+	}
+	s.noteFailures(&decision, refusal, t)
+	if refusal != "" {
+		return false
+	}
+	if changed {
+		s.noteChanges(&decision, &after, t, window, asleep)
+		s.cluster = after
+	}
+	s.rotate(t, asleep)
+	if len(s.plan.Operations) == 0 && len(s.shoot.deferred) > 0 {
+		for _, name := range s.shoot.deferred {
+			s.plan.Operations = append(s.plan.Operations, Operation{At: t, Window: window, Name: name})
+		}
+	}
+	return changed
+}
+
+// rotate starts the rotations that are due and completes them at once.
+func (s *simulation) rotate(t time.Time, asleep bool) {
+	for i := range s.rotations {
+		r := &s.rotations[i]
+		if r.Busy || !r.Due(t) || r.Awake && asleep {
+			continue
+		}
+		r.Last = t
+		at := -1
+		for j := range s.plan.Rotations {
+			if s.plan.Rotations[j].Operation == r.Operation {
+				at = j
+			}
+		}
+		if at < 0 {
+			s.plan.Rotations = append(s.plan.Rotations, Rotations{Operation: r.Operation})
+			at = len(s.plan.Rotations) - 1
+		}
+		s.plan.Rotations[at].Times = append(s.plan.Rotations[at].Times, t)
+	}
+}

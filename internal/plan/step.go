@@ -1,0 +1,83 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"reflect"
+	"time"
+
+	"hortus.dev/hortus/internal/maintenance"
+)
+
+// Step is one maintenance decision about one Shoot, and the versions after it.
+type Step struct {
+	Namespace         string       `json:"namespace"`
+	Name              string       `json:"name"`
+	Changed           bool         `json:"changed"` // Some version is another one.
+	Failed            bool         `json:"failed"`  // Some version has to change and cannot.
+	KubernetesVersion string       `json:"kubernetesVersion"`
+	Workers           []StepWorker `json:"workers"`
+	Reasons           []string     `json:"reasons"`
+}
+
+// StepWorker is the state of a worker pool after a Step.
+type StepWorker struct {
+	Name              string `json:"name"`
+	KubernetesVersion string `json:"kubernetesVersion,omitempty"` // Only if the pool sets its own.
+	Image             string `json:"image"`
+	ImageVersion      string `json:"imageVersion"`
+}
+
+// WriteSteps takes the next maintenance decision of every Shoot at the given time, whatever its window, and writes
+// one line of JSON for each.
+func WriteSteps(out io.Writer, f *Fleet, at time.Time) error {
+	encoder := json.NewEncoder(out)
+	encoder.SetEscapeHTML(false)
+	deciders := map[profileKey]*maintenance.Decider{}
+	for _, s := range f.Shoots {
+		if err := encoder.Encode(takeStep(f, s, deciders, at)); err != nil {
+			return fmt.Errorf("write step of Shoot %s: %w", s.key(), err)
+		}
+	}
+	return nil
+}
+
+func takeStep(f *Fleet, s *Shoot, deciders map[profileKey]*maintenance.Decider, at time.Time) Step {
+	after := s.cluster
+	step := Step{Namespace: s.Namespace, Name: s.Name, Reasons: []string{}}
+	profile, err := f.profileOf(s)
+	switch {
+	case s.deleting:
+	case err != nil:
+		step.Failed, step.Reasons = true, append(step.Reasons, err.Error())
+	default:
+		if deciders[s.profile] == nil {
+			deciders[s.profile] = maintenance.NewDecider(profile)
+		}
+		decision := deciders[s.profile].Decide(&s.cluster, at)
+		after = s.cluster.Apply(&decision)
+		step.Failed = decision.Failed()
+		for i := range decision.Items {
+			item := &decision.Items[i]
+			text := item.Describe()
+			if item.Err != nil {
+				text += ". Error: " + item.Err.Error()
+			}
+			step.Reasons = append(step.Reasons, text)
+		}
+		if decision.ImageErr != nil {
+			step.Reasons = append(step.Reasons, "Machine images are not maintained: "+decision.ImageErr.Error())
+		}
+		if refusal := maintenance.RefusedBy(&s.cluster, &after, profile); decision.Changed() && refusal != "" {
+			step.Reasons = append(step.Reasons, "The API server will refuse the whole maintenance: "+refusal)
+		}
+	}
+	step.Changed = !reflect.DeepEqual(s.cluster, after)
+	step.KubernetesVersion = after.Kubernetes
+	step.Workers = make([]StepWorker, 0, len(after.Pools))
+	for _, pool := range after.Pools {
+		step.Workers = append(step.Workers, StepWorker{pool.Name, pool.Kubernetes, pool.Image, pool.ImageVersion})
+	}
+	return step
+}
