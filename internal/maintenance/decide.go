@@ -1,6 +1,7 @@
 package maintenance
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sort"
@@ -33,6 +34,14 @@ type Item struct {
 	Capped  bool   // The pool's target was above the control plane and was lowered to its version.
 	Reason  string // Why the update is due.
 	Err     error  // Why it failed.
+}
+
+// Obstacle returns the innermost reason of a failure, without what was being tried.
+func (i *Item) Obstacle() string {
+	if inner := errors.Unwrap(i.Err); inner != nil {
+		return inner.Error()
+	}
+	return i.Err.Error()
 }
 
 // Decision is what one maintenance does to the versions of a Cluster.

@@ -68,11 +68,11 @@ func TestMaintain(t *testing.T) {
 			shoot: shoot(), kubernetes: expiring, images: "1.0.0x", version: "1.31.0",
 			annotations: map[string]string{"gardener.cloud/operation": "reconcile", "shoot.gardener.cloud/tasks": tasksText},
 			description: `(1/2) maintenance operations successful. Control Plane: Updated Kubernetes version from "1.30.1" to "1.31.0". Reason: Kubernetes version expired - force update required, Worker pool "p": machine image version maintenance failed. Reason for update: Machine image version expired - force update required (image update strategy: major)`,
-			failure:     `Worker pool "p": could not determine higher suitable version than "1.0.0": cannot perform forceful update of expired version 1.0.0: the image has no higher version that is not expired: it has reached its end of life, or the CloudProfile is wrong. No suitable version found`,
+			failure:     `Worker pool "p": could not determine higher suitable version than "1.0.0": cannot perform forceful update of expired version 1.0.0: no higher version that is not expired in the CloudProfile (end of life, or a mistake). No suitable version found`,
 			state:       corev1beta1.LastOperationStateFailed,
 			events: []Event{
 				{Reason: "KubernetesVersionMaintenance", Message: `Control Plane: Updated Kubernetes version from "1.30.1" to "1.31.0". Reason: Kubernetes version expired - force update required`},
-				{Warning: true, Reason: "MachineImageVersionMaintenance", Message: `Worker pool "p": machine image version maintenance failed. Reason for update: Machine image version expired - force update required (image update strategy: major). Error: could not determine higher suitable version than "1.0.0": cannot perform forceful update of expired version 1.0.0: the image has no higher version that is not expired: it has reached its end of life, or the CloudProfile is wrong. No suitable version found`},
+				{Warning: true, Reason: "MachineImageVersionMaintenance", Message: `Worker pool "p": machine image version maintenance failed. Reason for update: Machine image version expired - force update required (image update strategy: major). Error: could not determine higher suitable version than "1.0.0": cannot perform forceful update of expired version 1.0.0: no higher version that is not expired in the CloudProfile (end of life, or a mistake). No suitable version found`},
 			},
 		},
 		"66: nothing is due": {

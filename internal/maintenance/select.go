@@ -108,7 +108,7 @@ var (
 		corev1beta1.UpdateStrategyMajor: {
 			autos: []func(v, current *semver.Version) bool{versionclass.SameMinor, anyDistance},
 			force: func([]candidate, *semver.Version) (candidate, error) {
-				return candidate{}, errors.New("the image has no higher version that is not expired: it has reached its end of life, or the CloudProfile is wrong")
+				return candidate{}, errors.New("no higher version that is not expired in the CloudProfile (end of life, or a mistake)")
 			},
 		},
 	}
@@ -188,9 +188,9 @@ func forceConsecutiveMinor(candidates []candidate, current *semver.Version) (can
 		}
 	}
 	if offered {
-		return candidate{}, fmt.Errorf("only preview versions of %d.%d.x are offered", current.Major(), current.Minor()+1)
+		return candidate{}, fmt.Errorf("only preview versions of %d.%d.x in the CloudProfile", current.Major(), current.Minor()+1)
 	}
-	return candidate{}, fmt.Errorf("no %d.%d.x is offered", current.Major(), current.Minor()+1)
+	return candidate{}, fmt.Errorf("no %d.%d.x in the CloudProfile", current.Major(), current.Minor()+1)
 }
 
 // forceNextLine returns the highest version of the next line (minor or major). lineOf tells a version's line, and
@@ -204,7 +204,7 @@ func forceNextLine(candidates []candidate, unit string, lineOf func(*semver.Vers
 		}
 	}
 	if !exists {
-		return candidate{}, fmt.Errorf("no higher %s is offered", unit)
+		return candidate{}, fmt.Errorf("no higher %s in the CloudProfile", unit)
 	}
 	if found, ok := highestOfLowestLine(candidates, lineOf, false); ok {
 		if line, _ := lineOf(found.v); line == next {
@@ -214,7 +214,7 @@ func forceNextLine(candidates []candidate, unit string, lineOf func(*semver.Vers
 	if found, ok := highestOfLowestLine(candidates, lineOf, true); ok {
 		return found, nil
 	}
-	return candidate{}, fmt.Errorf("only preview versions of higher %ss are offered", unit)
+	return candidate{}, fmt.Errorf("only preview versions of higher %ss in the CloudProfile", unit)
 }
 
 func highestOfLowestLine(candidates []candidate, lineOf func(*semver.Version) (uint64, bool), allowExpired bool) (candidate, bool) {

@@ -75,6 +75,7 @@ func (s *simulation) deadEnd(item *maintenance.Item, t time.Time) DeadEnd {
 		Image:   item.Image,
 		Version: item.From,
 		Reason:  item.Err.Error(),
+		Because: item.Obstacle(),
 		Fix:     item.Fix(s.profile),
 	}
 	if expiry, ok := item.Expiry(s.profile); ok && !expiry.Before(s.At) {

@@ -135,25 +135,35 @@ func decodeAll(documents []document) (*Objects, error) {
 }
 
 func (o *Objects) decode(data []byte) error {
-	if data[0] != '{' {
-		converted, err := yaml.YAMLToJSON(data)
-		if err != nil {
-			return fmt.Errorf("parse YAML: %w", err)
+	if data[0] == '{' {
+		if values, err := jsonValues(data); err == nil {
+			for _, value := range values {
+				if err := o.decodeJSON(value); err != nil {
+					return err
+				}
+			}
+			return nil
 		}
-		return o.decodeJSON(converted)
 	}
-	// A file of JSON may hold one document after the other.
+	converted, err := yaml.YAMLToJSON(data)
+	if err != nil {
+		return fmt.Errorf("parse YAML: %w", err)
+	}
+	return o.decodeJSON(converted)
+}
+
+// jsonValues splits a file that may hold one value after the other. It fails on flow style YAML, which looks alike.
+func jsonValues(data []byte) ([]json.RawMessage, error) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
+	var values []json.RawMessage
 	for {
 		var raw json.RawMessage
 		if err := decoder.Decode(&raw); errors.Is(err, io.EOF) {
-			return nil
+			return values, nil
 		} else if err != nil {
-			return fmt.Errorf("parse JSON: %w", err)
+			return nil, err
 		}
-		if err := o.decodeJSON(raw); err != nil {
-			return err
-		}
+		values = append(values, raw)
 	}
 }
 

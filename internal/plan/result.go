@@ -51,7 +51,8 @@ type DeadEnd struct {
 	Pool    string              `json:"pool,omitempty"`
 	Image   string              `json:"image,omitempty"`
 	Version string              `json:"version,omitempty"`
-	Reason  string              `json:"reason"`
+	Reason  string              `json:"reason"`            // As the controller will report it.
+	Because string              `json:"because,omitempty"` // The part of it that says what is missing.
 	Fix     string              `json:"fix"`
 	// Deadline is until when the fix prevents the dead end, namely the version's expiration. Empty: it has passed
 	// or never existed.

@@ -134,7 +134,7 @@ func (m *Month) count(c *Change) {
 
 // blockedBy drops what differs from pool to pool, so that the same dead end of many Shoots is counted together.
 func blockedBy(s *ShootPlan, d *DeadEnd) Blocked {
-	b := Blocked{CloudProfile: s.CloudProfile, What: "kubernetes", Version: d.Version, Reason: d.Reason, Fix: d.Fix}
+	b := Blocked{CloudProfile: s.CloudProfile, What: "kubernetes", Version: d.Version, Reason: d.short(), Fix: d.Fix}
 	switch {
 	case d.Image != "":
 		b.What = "image " + d.Image
@@ -187,7 +187,7 @@ func WriteSummary(out io.Writer, s Summary) error {
 		if i == 0 {
 			fmt.Fprintln(out, "\nDead ends:")
 		}
-		fmt.Fprintf(out, "  %d Shoots of %s: %s %s; %s\n    fix: %s", d.Shoots, d.CloudProfile, d.What, d.Version, d.Reason, d.Fix)
+		fmt.Fprintf(out, "  %s of %s: %s %s; %s\n    fix: %s", count(d.Shoots, "Shoot", "Shoots"), d.CloudProfile, d.What, d.Version, d.Reason, d.Fix)
 		if d.Deadline != "" {
 			fmt.Fprintf(out, ", before %s", d.Deadline)
 		}

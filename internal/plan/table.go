@@ -134,7 +134,7 @@ func (d *DeadEnd) text(shoot string) string {
 		}
 		b.WriteString("; ")
 	}
-	fmt.Fprintf(&b, "%s; stuck from %s", d.Reason, d.Since.UTC().Format(time.DateOnly))
+	fmt.Fprintf(&b, "%s: stuck from %s", d.short(), d.Since.UTC().Format(time.DateOnly))
 	if d.Until != nil {
 		fmt.Fprintf(&b, " until %s", d.Until.UTC().Format(time.DateOnly))
 	}
@@ -144,6 +144,14 @@ func (d *DeadEnd) text(shoot string) string {
 	}
 	b.WriteString("\n")
 	return b.String()
+}
+
+// short is the reason for people who see the version beside it.
+func (d *DeadEnd) short() string {
+	if d.Because != "" {
+		return d.Because
+	}
+	return d.Reason
 }
 
 func writeFootnotes(out io.Writer, p *Plan, rows int) error {

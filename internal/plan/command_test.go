@@ -1,0 +1,128 @@
+package plan
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s mismatch (-want +got):\n%s", name, diff)
+	}
+}
+
+func execute(t *testing.T, args ...string) ([]byte, error) {
+	t.Helper()
+	cmd := newCommand(clocktesting.NewFakePassiveClock(time.Date(2026, 1, 10, 12, 0, 0, 0, time.UTC)))
+	var out bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetArgs(args)
+	err := cmd.Execute()
+	return out.Bytes(), err
+}
+
+func TestCommandOutputs(t *testing.T) {
+	fleet := []string{"-f", "testdata/fleet.yaml", "--until", "2y"}
+	for name, args := range map[string][]string{
+		"table.txt":           nil,
+		"wide.txt":            {"-o", "wide"},
+		"plan.json":           {"-o", "json"},
+		"plan.yaml.txt":       {"-o", "yaml", "garden-dev/gap"},
+		"plan.ics":            {"-o", "ics"},
+		"summary.txt":         {"--summary"},
+		"comparison.txt":      {"--with", "testdata/changed-profile.yaml"},
+		"comparison-sums.txt": {"--with", "testdata/changed-profile.yaml", "--summary"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := execute(t, append(append([]string{}, fleet...), args...)...)
+			var code interface{ Code() int }
+			if !errors.As(err, &code) || code.Code() != 3 {
+				t.Errorf("error = %v, want exit code 3 for the dead ends", err)
+			}
+			golden(t, name, out)
+		})
+	}
+}
+
+func TestCommandWithoutDeadEnd(t *testing.T) {
+	out, err := execute(t, "-f", "testdata/fleet.yaml", "-n", "garden-test", "fresh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "fresh.txt", out)
+}
+
+func TestStep(t *testing.T) {
+	out, err := execute(t, "-f", "testdata/fleet.yaml", "--step", "--at", "2026-03-02")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "step.jsonl", out)
+}
+
+func TestCommandErrors(t *testing.T) {
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"an unknown output":        {[]string{"-o", "xml"}, `unknown output "xml"`},
+		"an unknown Shoot":         {[]string{"-f", "testdata/fleet.yaml", "nobody"}, `there is no Shoot "nobody"`},
+		"an end before the begin":  {[]string{"--until", "2020-01-01"}, "is before the begin"},
+		"an end that is no time":   {[]string{"--until", "soon"}, "nor a span"},
+		"a file that is not there": {[]string{"-f", "testdata/none.yaml"}, "read manifests"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := execute(t, tc.args...); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error = %v, want one with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestReadFiles(t *testing.T) {
+	profile := `{"apiVersion":"core.gardener.cloud/v1beta1","kind":"CloudProfile","metadata":{"name":"a"}}`
+	for name, text := range map[string]string{
+		"JSON":                     profile,
+		"JSON, one after another":  profile + "\n" + `{"apiVersion":"v1","kind":"ConfigMap"}`,
+		"a list":                   `{"apiVersion":"v1","kind":"List","items":[` + profile + `]}`,
+		"a document marker first":  "---\napiVersion: core.gardener.cloud/v1beta1\nkind: CloudProfile\nmetadata: {name: a}\n",
+		"comments on markers":      "--- # first\napiVersion: core.gardener.cloud/v1beta1\nkind: CloudProfile\nmetadata: {name: a}\n---\n# nothing\n",
+		"other kinds beside it":    "kind: Pod\napiVersion: v1\n---\n" + profile,
+		"content on a marker line": "--- {apiVersion: core.gardener.cloud/v1beta1, kind: CloudProfile, metadata: {name: a}}\n",
+		"Windows line ends":        "---\r\napiVersion: core.gardener.cloud/v1beta1\r\nkind: CloudProfile\r\nmetadata: {name: a}\r\n---\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, err := ReadFiles([]string{"-"}, strings.NewReader(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(o.CloudProfiles) != 1 || o.CloudProfiles[0].Name != "a" {
+				t.Errorf("read %+v", o.CloudProfiles)
+			}
+		})
+	}
+}
