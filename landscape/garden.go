@@ -68,10 +68,11 @@ func (l *installation) run(ctx context.Context) error {
 }
 
 func (l *installation) prepare(ctx context.Context) error {
-	var err error
-	if l.image, err = withDigest(l.options.Artifacts, image.Hortus()); err != nil {
+	digest, err := image.Digest(l.options.Artifacts, image.Hortus())
+	if err != nil {
 		return err
 	}
+	l.image = image.Hortus() + "@" + digest
 	admin, err := waitForCloud(ctx, l.options)
 	if err != nil {
 		return err
@@ -239,22 +240,4 @@ func (l *installation) manifest(file string, values map[string]any) ([]*unstruct
 		return nil, fmt.Errorf("decode manifest %s: %w", file, err)
 	}
 	return objects, nil
-}
-
-// withDigest pins an image of the layout to what it is now.
-func withDigest(artifacts, name string) (string, error) {
-	store, err := image.OpenStore(image.LayoutDir(artifacts))
-	if err != nil {
-		return "", err
-	}
-	stored, err := store.List()
-	if err != nil {
-		return "", err
-	}
-	for _, s := range stored {
-		if s.Name == name {
-			return name + "@" + s.Digest, nil
-		}
-	}
-	return "", fmt.Errorf("image %s is not in the layout: run 'hortus images build'", name)
 }

@@ -111,6 +111,11 @@ func All() []Component {
 			Programs: []Program{{Name: "coredns", Source: "."}},
 		},
 		Component{
+			Name: "kubectl", Version: "v" + KubernetesDefaultVersion, Folder: "kubectl",
+			Programs: []Program{{Name: "kubectl", Source: "."}},
+			LDFlags:  versionStamp(KubernetesDefaultVersion),
+		},
+		Component{
 			Name: "pause", Version: "v" + PauseVersion, Folder: "pause", Language: C,
 			Programs: []Program{{Name: "pause", Source: "pause.c"}},
 			Needs:    []DebianPackage{gcc, libc},
@@ -119,19 +124,30 @@ func All() []Component {
 }
 
 func kubernetes(version string) Component {
-	major, rest, _ := strings.Cut(version, ".")
-	minor, _, _ := strings.Cut(rest, ".")
-	const stamp = "-X k8s.io/component-base/version."
+	major, minor := majorMinor(version)
 	return Component{
 		Name: "kubernetes", Version: "v" + version, Folder: "kubernetes-" + major + "." + minor,
 		Programs: []Program{{Name: "hyperkube", Source: ".", Links: HyperkubeLinks}},
 		OnDemand: version != KubernetesDefaultVersion,
-		LDFlags: []string{
-			stamp + "gitVersion=v" + version, stamp + "gitMajor=" + major, stamp + "gitMinor=" + minor,
-			// A released module has no commit to name, but its tag says the same.
-			stamp + "gitCommit=v" + version, stamp + "gitTreeState=clean",
-		},
+		LDFlags:  versionStamp(version),
 	}
+}
+
+// versionStamp makes a Kubernetes program report its version.
+func versionStamp(version string) []string {
+	major, minor := majorMinor(version)
+	const stamp = "-X k8s.io/component-base/version."
+	return []string{
+		stamp + "gitVersion=v" + version, stamp + "gitMajor=" + major, stamp + "gitMinor=" + minor,
+		// A released module has no commit to name, but its tag says the same.
+		stamp + "gitCommit=v" + version, stamp + "gitTreeState=clean",
+	}
+}
+
+func majorMinor(version string) (major, minor string) {
+	major, rest, _ := strings.Cut(version, ".")
+	minor, _, _ = strings.Cut(rest, ".")
+	return major, minor
 }
 
 // Select returns the components that names mean, in table order. A name is a folder ("kubernetes-1.35"), a component name
