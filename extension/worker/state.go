@@ -1,0 +1,144 @@
+package worker
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	machinev1alpha1 "github.com/gardener/machine-controller-manager/pkg/apis/machine/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// State is what a seed must know of the machines another seed has made, by name of the MachineDeployment.
+type State map[string]DeploymentState
+
+// DeploymentState is the state of one MachineDeployment.
+type DeploymentState struct {
+	Replicas    int32                        `json:"replicas,omitempty"`
+	MachineSets []machinev1alpha1.MachineSet `json:"machineSets,omitempty"`
+	Machines    []machinev1alpha1.Machine    `json:"machines,omitempty"`
+}
+
+// envelope is the stored form: compressed, because the objects repeat themselves.
+type envelope struct {
+	State []byte `json:"state"`
+}
+
+// maxStateBytes bounds a decompressed state; 64 MiB is some 50,000 machines.
+const maxStateBytes = 64 << 20
+
+// Collect computes the state of all machines in a control plane namespace. Machines without node and provider ID are left
+// out: they can be made again.
+func Collect(deployments []machinev1alpha1.MachineDeployment, sets []machinev1alpha1.MachineSet, machines []machinev1alpha1.Machine) State {
+	out := State{}
+	for i := range deployments {
+		md := &deployments[i]
+		state := DeploymentState{Replicas: md.Spec.Replicas}
+		for j := range sets {
+			if s := &sets[j]; s.Labels[labelName] == md.Name || s.Spec.Template.Labels[labelName] == md.Name {
+				state.MachineSets = append(state.MachineSets, machinev1alpha1.MachineSet{ObjectMeta: slimMeta(s.ObjectMeta), Spec: *s.Spec.DeepCopy()})
+			}
+		}
+		for j := range machines {
+			m := &machines[j]
+			if m.Labels[labelName] == md.Name && (m.Labels[machinev1alpha1.NodeLabelKey] != "" || m.Spec.ProviderID != "") {
+				state.Machines = append(state.Machines, machinev1alpha1.Machine{ObjectMeta: slimMeta(m.ObjectMeta), Spec: *m.Spec.DeepCopy()})
+			}
+		}
+		out[md.Name] = state
+	}
+	return out
+}
+
+func slimMeta(m metav1.ObjectMeta) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name, Labels: m.Labels, Annotations: m.Annotations}
+}
+
+// EncodeState returns the stored form of a state, the same bytes for the same state; nil for an empty one.
+func EncodeState(state State) (*runtime.RawExtension, error) {
+	if len(state) == 0 {
+		return nil, nil
+	}
+	plain, err := json.Marshal(state)
+	if err != nil {
+		return nil, fmt.Errorf("encode machine state: %w", err)
+	}
+	var packed bytes.Buffer
+	zip := gzip.NewWriter(&packed)
+	if _, err := zip.Write(plain); err != nil {
+		return nil, fmt.Errorf("compress machine state: %w", err)
+	}
+	if err := zip.Close(); err != nil {
+		return nil, fmt.Errorf("compress machine state: %w", err)
+	}
+	raw, err := json.Marshal(envelope{State: packed.Bytes()})
+	if err != nil {
+		return nil, fmt.Errorf("encode machine state: %w", err)
+	}
+	return &runtime.RawExtension{Raw: raw}, nil
+}
+
+// DecodeState reads the stored form of a state; nothing gives an empty state.
+func DecodeState(raw *runtime.RawExtension) (State, error) {
+	if raw == nil || len(raw.Raw) == 0 || string(raw.Raw) == "null" {
+		return nil, nil
+	}
+	var packed envelope
+	if err := json.Unmarshal(raw.Raw, &packed); err != nil {
+		return nil, fmt.Errorf("decode machine state: %w", err)
+	}
+	if len(packed.State) == 0 {
+		return nil, nil
+	}
+	zip, err := gzip.NewReader(bytes.NewReader(packed.State))
+	if err != nil {
+		return nil, fmt.Errorf("decompress machine state: %w", err)
+	}
+	plain, err := io.ReadAll(io.LimitReader(zip, maxStateBytes))
+	if err != nil {
+		return nil, fmt.Errorf("decompress machine state: %w", err)
+	}
+	var out State
+	if err := json.Unmarshal(plain, &out); err != nil {
+		return nil, fmt.Errorf("decode machine state: %w", err)
+	}
+	return out, nil
+}
+
+// restoreMachines creates the sets and machines of a state that are not there yet. Machines carry their provider ID and node
+// label, so the machine controller finds their instances instead of making new ones.
+func (a *Actuator) restoreMachines(ctx context.Context, namespace string, want []Wanted, state State) error {
+	for i := range want {
+		s, ok := state[want[i].Name]
+		if !ok || len(s.MachineSets) == 0 {
+			continue
+		}
+		for j := range s.MachineSets {
+			set := &machinev1alpha1.MachineSet{ObjectMeta: slimMeta(s.MachineSets[j].ObjectMeta), Spec: s.MachineSets[j].Spec}
+			if err := a.createIn(ctx, namespace, set); err != nil {
+				return err
+			}
+		}
+		for j := range s.Machines {
+			machine := &machinev1alpha1.Machine{ObjectMeta: slimMeta(s.Machines[j].ObjectMeta), Spec: s.Machines[j].Spec}
+			if err := a.createIn(ctx, namespace, machine); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (a *Actuator) createIn(ctx context.Context, namespace string, obj client.Object) error {
+	obj.SetNamespace(namespace)
+	if err := a.Client.Create(ctx, obj); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("restore %T %q: %w", obj, obj.GetName(), err)
+	}
+	return nil
+}
