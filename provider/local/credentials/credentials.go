@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -70,4 +71,41 @@ func FromSecret(ctx context.Context, c client.Reader, ref corev1.SecretReference
 		return cfg, secret, fmt.Errorf("secret %s/%s: %w", ref.Namespace, ref.Name, err)
 	}
 	return cfg, secret, nil
+}
+
+// Clients makes clients of the cloud and keeps them, since each one has connections of its own. It is safe for concurrent
+// use; the zero value is ready.
+type Clients struct {
+	mu     sync.Mutex
+	byAuth map[cloud.Config]*cloud.Client
+}
+
+// maxClients bounds the memory of a long-lived process in which credentials are rotated; then it starts over.
+const maxClients = 1000
+
+// For returns the client for the credentials in a Secret.
+func (c *Clients) For(ctx context.Context, reader client.Reader, ref corev1.SecretReference) (*cloud.Client, error) {
+	cfg, _, err := FromSecret(ctx, reader, ref)
+	if err != nil {
+		return nil, err
+	}
+	return c.Get(cfg)
+}
+
+// Get returns the client for credentials.
+func (c *Clients) Get(cfg cloud.Config) (*cloud.Client, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if found, ok := c.byAuth[cfg]; ok {
+		return found, nil
+	}
+	made, err := cloud.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if c.byAuth == nil || len(c.byAuth) >= maxClients {
+		c.byAuth = map[cloud.Config]*cloud.Client{}
+	}
+	c.byAuth[cfg] = made
+	return made, nil
 }
