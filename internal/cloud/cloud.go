@@ -78,10 +78,10 @@ const gib = 1 << 30
 // DefaultMachineTypes are the sizes a cloud offers unless told otherwise.
 func DefaultMachineTypes() []api.MachineType {
 	return []api.MachineType{
-		{Name: "local.small", CPU: 1, MemoryBytes: 2 * gib, Architecture: runtime.GOARCH},
-		{Name: "local.medium", CPU: 2, MemoryBytes: 4 * gib, Architecture: runtime.GOARCH},
-		{Name: "local.large", CPU: 4, MemoryBytes: 8 * gib, Architecture: runtime.GOARCH},
-		{Name: "local.xlarge", CPU: 8, MemoryBytes: 16 * gib, Architecture: runtime.GOARCH},
+		{Name: "small", CPU: 2, MemoryBytes: 2 * gib, Architecture: runtime.GOARCH},
+		{Name: "medium", CPU: 2, MemoryBytes: 4 * gib, Architecture: runtime.GOARCH},
+		{Name: "large", CPU: 4, MemoryBytes: 8 * gib, Architecture: runtime.GOARCH},
+		{Name: "xlarge", CPU: 8, MemoryBytes: 16 * gib, Architecture: runtime.GOARCH},
 	}
 }
 

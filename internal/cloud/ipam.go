@@ -14,6 +14,7 @@ const (
 	uplinkFirst     = 1 << 8
 	uplinkLast      = 8<<8 - 1
 	balancerFirst   = 8 << 8
+	balancerAuto    = 9 << 8 // Addresses below are given out only to those who ask for one.
 	balancerLast    = 0xfffe
 	gatewayOffset   = 1
 	firstInstance   = 10 // Addresses below are left for gateways and for clusters that want fixed ones.

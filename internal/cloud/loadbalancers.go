@@ -66,7 +66,7 @@ func (c *Cloud) balancerAddress(wanted string) (string, error) {
 		used[l.Address] = true
 	}
 	if wanted == "" {
-		address, ok := nextAddress(c.cfg.Public, balancerFirst, balancerLast, "", used)
+		address, ok := nextAddress(c.cfg.Public, balancerAuto, balancerLast, "", used)
 		if !ok {
 			return "", api.Errorf(api.CodeDepleted, "all load balancer addresses are in use")
 		}

@@ -1,0 +1,123 @@
+//go:build linux
+
+package command
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/utils/clock"
+
+	daemon "hortus.dev/hortus/internal/cloud"
+	"hortus.dev/hortus/internal/cloud/driver"
+	"hortus.dev/hortus/internal/cloud/driver/container"
+	"hortus.dev/hortus/internal/cloud/driver/simulated"
+	"hortus.dev/hortus/internal/cloud/fabric"
+	"hortus.dev/hortus/internal/cloud/fabric/linux"
+	"hortus.dev/hortus/internal/cloud/registry"
+)
+
+const machineRepository = "hortus.dev/machine"
+
+// serveOptions are the flags of `hortus cloud serve`.
+type serveOptions struct {
+	driver     string
+	listen     []string
+	dnsListen  string
+	region     string
+	zones      []string
+	public     string
+	images     string
+	containerd string
+	runc       string
+	bootDelay  time.Duration
+}
+
+func newServeCommand(stateDir *string) *cobra.Command {
+	o := serveOptions{}
+	command := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the daemon of the local cloud",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(command.Context(), syscall.SIGTERM, syscall.SIGINT)
+			defer stop()
+			cfg, err := o.config(*stateDir)
+			if err != nil {
+				return err
+			}
+			c, err := daemon.New(cfg)
+			if err != nil {
+				return err
+			}
+			return c.Run(ctx, func(endpoint string) { fmt.Fprintln(command.OutOrStdout(), endpoint) })
+		},
+	}
+	f := command.Flags()
+	f.StringVar(&o.driver, "driver", "container", "how instances run: container (real, needs root) or simulated (no process)")
+	f.StringSliceVar(&o.listen, "listen", nil, "addresses of the HTTPS API; default port 7443 of the public network's host and of loopback, or of loopback only for the simulated driver")
+	f.StringVar(&o.dnsListen, "dns-listen", "", "address of the DNS server; default port 53 of the public network's host, or none for the simulated driver")
+	f.StringVar(&o.region, "region", "local", "name of the region")
+	f.StringSliceVar(&o.zones, "zones", []string{"local-a", "local-b"}, "names of the zones; the first is the default")
+	f.StringVar(&o.public, "public-network", "198.18.0.0/16", "IPv4 range of the public network, 16 bits")
+	f.StringVar(&o.images, "images", "", "directory of the OCI image layout with machine images and what machines pull")
+	f.StringVar(&o.containerd, "containerd", filepath.Join(defaultRunDir, "containerd.sock"), "socket of the host's containerd")
+	f.StringVar(&o.runc, "runc", "", "path of runc; default the one in containerd's PATH")
+	f.DurationVar(&o.bootDelay, "boot-delay", 0, "time a simulated instance takes to boot")
+	return command
+}
+
+// config turns the flags into the daemon's configuration.
+func (o serveOptions) config(stateDir string) (daemon.Config, error) {
+	public, err := netip.ParsePrefix(o.public)
+	if err != nil {
+		return daemon.Config{}, fmt.Errorf("--public-network: %w", err)
+	}
+	host := public.Masked().Addr().Next()
+	stateDir, err = filepath.Abs(stateDir)
+	if err != nil {
+		return daemon.Config{}, fmt.Errorf("--state-dir: %w", err)
+	}
+	cfg := daemon.Config{
+		Dir: filepath.Join(stateDir, "cloud"), Region: o.region, Zones: o.zones, Public: public, Layout: o.images,
+		Listen: o.listen, DNSListen: o.dnsListen,
+		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	}
+	switch o.driver {
+	case "container":
+		if o.images == "" {
+			return cfg, fmt.Errorf("--images is required with the container driver")
+		}
+		if len(cfg.Listen) == 0 {
+			cfg.Listen = []string{netip.AddrPortFrom(host, 7443).String(), "127.0.0.1:7443"}
+		}
+		cfg.DNSListen = cmp.Or(cfg.DNSListen, netip.AddrPortFrom(host, 53).String())
+		cfg.RealNetworks = true
+		cfg.Fabric = &linux.Fabric{Public: netip.PrefixFrom(host, public.Bits())}
+		cfg.NewDriver = func([]string) (driver.Driver, error) {
+			return container.New(container.Options{
+				Address: o.containerd, Runc: o.runc, Layout: registry.New(o.images), ImageRepository: machineRepository,
+			})
+		}
+	case "simulated":
+		if len(cfg.Listen) == 0 {
+			cfg.Listen = []string{"127.0.0.1:7443"}
+		}
+		cfg.Fabric = fabric.Plain{}
+		cfg.NoSync = true
+		cfg.NewDriver = func(running []string) (driver.Driver, error) {
+			return simulated.New(simulated.Options{Clock: clock.RealClock{}, BootDelay: o.bootDelay, Running: running}), nil
+		}
+	default:
+		return cfg, fmt.Errorf("--driver %q is neither container nor simulated", o.driver)
+	}
+	return cfg, nil
+}
