@@ -6,9 +6,9 @@ import (
 
 // ValidateCloudProfile checks a new CloudProfile.
 func ValidateCloudProfile(profile *CloudProfile) field.ErrorList {
-	errs := validateMetadata(&profile.ObjectMeta, false, subdomainName)
+	errs := validateMeta(&profile.ObjectMeta, false, nameIsSubdomain)
 	path := field.NewPath("spec")
-	errs = append(errs, required(profile.Spec.Type, path.Child("type"), "must be a provider type")...)
+	errs = append(errs, validateRequired(profile.Spec.Type, path.Child("type"))...)
 	if len(profile.Spec.Kubernetes.Versions) == 0 {
 		errs = append(errs, field.Required(path.Child("kubernetes", "versions"), "must offer a version"))
 	}
@@ -26,16 +26,16 @@ func ValidateCloudProfile(profile *CloudProfile) field.ErrorList {
 
 // ValidateCloudProfileUpdate checks a changed CloudProfile.
 func ValidateCloudProfileUpdate(profile, old *CloudProfile) field.ErrorList {
-	return append(validateMetadataUpdate(&profile.ObjectMeta, &old.ObjectMeta), ValidateCloudProfile(profile)...)
+	return append(validateMetaUpdate(&profile.ObjectMeta, &old.ObjectMeta), ValidateCloudProfile(profile)...)
 }
 
 // ValidateNamespacedCloudProfile checks a new NamespacedCloudProfile.
 func ValidateNamespacedCloudProfile(profile *NamespacedCloudProfile) field.ErrorList {
-	return validateMetadata(&profile.ObjectMeta, true, subdomainName)
+	return validateMeta(&profile.ObjectMeta, true, nameIsSubdomain)
 }
 
 // ValidateNamespacedCloudProfileUpdate checks a changed NamespacedCloudProfile.
 func ValidateNamespacedCloudProfileUpdate(profile, old *NamespacedCloudProfile) field.ErrorList {
-	errs := validateMetadataUpdate(&profile.ObjectMeta, &old.ObjectMeta)
-	return append(errs, unchanged(profile.Spec.Parent, old.Spec.Parent, field.NewPath("spec", "parent"))...)
+	errs := validateMetaUpdate(&profile.ObjectMeta, &old.ObjectMeta)
+	return append(errs, validateImmutable(profile.Spec.Parent, old.Spec.Parent, field.NewPath("spec", "parent"))...)
 }

@@ -7,7 +7,7 @@ import (
 // ValidateShoot checks a complete new Shoot: defaults are set, and admission has filled in versions and images.
 func ValidateShoot(shoot *Shoot) field.ErrorList {
 	var errs field.ErrorList
-	errs = append(errs, validateMetadata(&shoot.ObjectMeta, true, labelName)...)
+	errs = append(errs, validateMeta(&shoot.ObjectMeta, true, nameIsLabel)...)
 	errs = append(errs, noDoubleHyphen(shoot.Name, field.NewPath("metadata", "name"))...)
 	return append(errs, validateShootSpec(shoot, field.NewPath("spec"))...)
 }
@@ -15,10 +15,10 @@ func ValidateShoot(shoot *Shoot) field.ErrorList {
 // ValidateShootUpdate checks a changed Shoot.
 func ValidateShootUpdate(shoot, old *Shoot) field.ErrorList {
 	path := field.NewPath("spec")
-	errs := validateMetadataUpdate(&shoot.ObjectMeta, &old.ObjectMeta)
+	errs := validateMetaUpdate(&shoot.ObjectMeta, &old.ObjectMeta)
 	errs = append(errs, validateShootSpec(shoot, path)...)
-	errs = append(errs, unchanged(shoot.Spec.Region, old.Spec.Region, path.Child("region"))...)
-	errs = append(errs, unchanged(shoot.Spec.Provider.Type, old.Spec.Provider.Type, path.Child("provider", "type"))...)
+	errs = append(errs, validateImmutable(shoot.Spec.Region, old.Spec.Region, path.Child("region"))...)
+	errs = append(errs, validateImmutable(shoot.Spec.Provider.Type, old.Spec.Provider.Type, path.Child("provider", "type"))...)
 	return errs
 }
 
@@ -27,26 +27,26 @@ func ValidateShootStatusUpdate(shoot, old *Shoot) field.ErrorList {
 	path := field.NewPath("status")
 	var errs field.ErrorList
 	if old.Status.UID != "" {
-		errs = append(errs, unchanged(shoot.Status.UID, old.Status.UID, path.Child("uid"))...)
+		errs = append(errs, validateImmutable(shoot.Status.UID, old.Status.UID, path.Child("uid"))...)
 	}
 	if old.Status.TechnicalID != "" {
-		errs = append(errs, unchanged(shoot.Status.TechnicalID, old.Status.TechnicalID, path.Child("technicalID"))...)
+		errs = append(errs, validateImmutable(shoot.Status.TechnicalID, old.Status.TechnicalID, path.Child("technicalID"))...)
 	}
 	if old.Status.ClusterIdentity != nil {
-		errs = append(errs, unchanged(shoot.Status.ClusterIdentity, old.Status.ClusterIdentity, path.Child("clusterIdentity"))...)
+		errs = append(errs, validateImmutable(shoot.Status.ClusterIdentity, old.Status.ClusterIdentity, path.Child("clusterIdentity"))...)
 	}
 	return errs
 }
 
 func validateShootSpec(shoot *Shoot, path *field.Path) field.ErrorList {
 	spec := &shoot.Spec
-	errs := required(spec.Region, path.Child("region"), "must be a region of the cloud profile")
+	errs := validateRequired(spec.Region, path.Child("region"))
 	if spec.CloudProfile == nil || spec.CloudProfile.Name == "" {
 		errs = append(errs, field.Required(path.Child("cloudProfile", "name"), "must name a cloud profile"))
 	} else {
-		errs = append(errs, enum(&spec.CloudProfile.Kind, path.Child("cloudProfile", "kind"), CloudProfileKind, NamespacedCloudProfileKind)...)
+		errs = append(errs, validateEnum(spec.CloudProfile.Kind, path.Child("cloudProfile", "kind"), CloudProfileKind, NamespacedCloudProfileKind)...)
 	}
-	errs = append(errs, required(spec.Provider.Type, path.Child("provider", "type"), "must be the type of the cloud profile")...)
+	errs = append(errs, validateRequired(spec.Provider.Type, path.Child("provider", "type"))...)
 	return errs
 }
 
