@@ -196,7 +196,9 @@ var networkResource = resource[cloud.Network]{
 	list: func(ctx context.Context, c *cloud.Client, f cloud.Filter) ([]cloud.Network, error) {
 		return c.ListNetworks(ctx, f)
 	},
-	get:    func(ctx context.Context, c *cloud.Client, id string) (*cloud.Network, error) { return c.GetNetwork(ctx, id) },
+	get: func(ctx context.Context, c *cloud.Client, id string) (*cloud.Network, error) {
+		return c.GetNetwork(ctx, id)
+	},
 	remove: func(ctx context.Context, c *cloud.Client, id string) error { return c.DeleteNetwork(ctx, id) },
 	id:     func(n cloud.Network) (string, string) { return n.ID, n.Name },
 }
@@ -261,7 +263,9 @@ var volumeResource = resource[cloud.Volume]{
 	list: func(ctx context.Context, c *cloud.Client, f cloud.Filter) ([]cloud.Volume, error) {
 		return c.ListVolumes(ctx, f)
 	},
-	get:    func(ctx context.Context, c *cloud.Client, id string) (*cloud.Volume, error) { return c.GetVolume(ctx, id) },
+	get: func(ctx context.Context, c *cloud.Client, id string) (*cloud.Volume, error) {
+		return c.GetVolume(ctx, id)
+	},
 	remove: func(ctx context.Context, c *cloud.Client, id string) error { return c.DeleteVolume(ctx, id) },
 	id:     func(v cloud.Volume) (string, string) { return v.ID, v.Name },
 }
@@ -277,7 +281,9 @@ var quotaResource = resource[cloud.Quota]{
 		{title: "NETWORKS", value: func(q cloud.Quota) string { return of(q.Used.Networks, q.Limits.Networks) }},
 		{title: "VOLUMES", value: func(q cloud.Quota) string { return ofBytes(q.Used.VolumeBytes, q.Limits.VolumeBytes) }},
 	},
-	list: func(ctx context.Context, c *cloud.Client, _ cloud.Filter) ([]cloud.Quota, error) { return c.ListQuotas(ctx) },
+	list: func(ctx context.Context, c *cloud.Client, _ cloud.Filter) ([]cloud.Quota, error) {
+		return c.ListQuotas(ctx)
+	},
 }
 
 var machineTypeResource = resource[cloud.MachineType]{
