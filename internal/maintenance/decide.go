@@ -32,6 +32,7 @@ type Item struct {
 	Cause   Cause
 	Forced  bool   // The target is beyond the reach of automatic updates.
 	Capped  bool   // The pool's target was above the control plane and was lowered to its version.
+	Rule    string // Cause and reach in short: auto/patch, expired/force, ...
 	Reason  string // Why the update is due.
 	Err     error  // Why it failed.
 }
@@ -67,47 +68,93 @@ func (d *Decision) Changed() bool {
 // the same version at the same time. It is not safe for concurrent use; make one per goroutine.
 type Decider struct {
 	profile *versionclass.Profile
-	memo    map[question]choice
+	memo    map[question]answer
+	kinds   map[poolKind]int
+	parsed  map[string]*semver.Version
 }
 
 // question identifies a choice: the class of every version is constant within an epoch.
 type question struct {
-	epoch        int
-	version      string
-	auto         bool
-	image        string // Empty for Kubernetes; otherwise the following say which versions are eligible.
-	kubelet      string
-	machineType  string
-	architecture string
-	cri          string
-	runtimes     string
-	inPlace      bool
+	epoch   int
+	version string
+	auto    bool
+	kind    int    // What the pool is like, see poolKind; 0 for Kubernetes versions.
+	kubelet string // Machine images only.
+}
+
+// answer is an Item without its pool; not due if there is nothing to do.
+type answer struct {
+	item Item
+	due  bool
+}
+
+// poolKind is everything about a pool that decides which images suit it, besides its kubelet.
+type poolKind struct {
+	image, machineType, architecture, cri, runtimes string
+	inPlace                                         bool
 }
 
 // NewDecider returns a Decider for the profile.
 func NewDecider(profile *versionclass.Profile) *Decider {
-	return &Decider{profile: profile, memo: map[question]choice{}}
+	return &Decider{
+		profile: profile,
+		memo:    map[question]answer{},
+		kinds:   map[poolKind]int{},
+		parsed:  map[string]*semver.Version{},
+	}
 }
 
-func (d *Decider) ask(now time.Time, q question, answer func() choice) choice {
-	q.epoch = sort.Search(len(d.profile.Changes), func(i int) bool { return !d.profile.Changes[i].Before(now) })
-	c, ok := d.memo[q]
+func (d *Decider) ask(q question, find func() answer) (Item, bool) {
+	a, ok := d.memo[q]
 	if !ok {
-		c = answer()
-		d.memo[q] = c
+		a = find()
+		d.memo[q] = a
 	}
-	return c
+	return a.item, a.due
+}
+
+// parse returns the version, nil if it is none.
+func (d *Decider) parse(text string) *semver.Version {
+	v, ok := d.parsed[text]
+	if !ok {
+		v, _ = semver.NewVersion(text) // Nil on error.
+		d.parsed[text] = v
+	}
+	return v
+}
+
+// SameMinor reports whether two versions have the same major and minor.
+func (d *Decider) SameMinor(a, b string) bool {
+	v, w := d.parse(a), d.parse(b)
+	return v != nil && w != nil && versionclass.SameMinor(v, w)
+}
+
+func (d *Decider) kindOf(pool *Pool) int {
+	k := poolKind{pool.Image, pool.MachineType, pool.Architecture, pool.CRI, pool.Runtimes, pool.InPlace}
+	id, ok := d.kinds[k]
+	if !ok {
+		id = len(d.kinds) + 1
+		d.kinds[k] = id
+	}
+	return id
+}
+
+// epoch counts the class changes of the profile that are over at t.
+func (d *Decider) epoch(t time.Time) int {
+	changes := d.profile.Changes
+	return sort.Search(len(changes), func(i int) bool { return !changes[i].Before(t) })
 }
 
 // Decide returns what a maintenance at the given time does to the versions of the cluster.
 func (d *Decider) Decide(c *Cluster, now time.Time) Decision {
 	var decision Decision
-	images, err := d.decideImages(c, now)
+	epoch := d.epoch(now)
+	images, err := d.decideImages(c, epoch, now)
 	if err != nil {
 		decision.ImageErr, decision.Unreported, images = err, slices.DeleteFunc(images, func(i Item) bool { return i.Err != nil }), nil
 	}
 	controlPlane := c.Kubernetes
-	if item, due := d.decideKubernetes(c.Kubernetes, c.AutoKubernetes, now); due {
+	if item, due := d.decideKubernetes(c.Kubernetes, c.AutoKubernetes, epoch, now); due {
 		item.Subject = ControlPlane
 		if item.Err == nil {
 			controlPlane = item.To
@@ -119,54 +166,59 @@ func (d *Decider) Decide(c *Cluster, now time.Time) Decision {
 		if pool.Kubernetes == "" {
 			continue
 		}
-		if item, due := d.decideKubernetes(pool.Kubernetes, c.AutoKubernetes, now); due {
+		if item, due := d.decideKubernetes(pool.Kubernetes, c.AutoKubernetes, epoch, now); due {
 			item.Subject, item.Pool = PoolKubernetes, pool.Name
-			if item.capAt(controlPlane); item.To != item.From {
+			if d.capAt(&item, controlPlane); item.To != item.From {
 				decision.Items = append(decision.Items, item)
 			}
 		}
 	}
-	decision.Items = append(decision.Items, images...)
+	if len(decision.Items) == 0 {
+		decision.Items = images
+	} else {
+		decision.Items = append(decision.Items, images...)
+	}
 	return decision
 }
 
+var cappedRules = map[Cause]string{CauseMissing: "missing/capped", CauseExpired: "expired/capped", CauseAuto: "auto/capped"}
+
 // capAt lowers a pool's target to the version of the control plane, which its kubelets must not pass.
-func (i *Item) capAt(controlPlane string) {
-	if i.Err != nil {
+func (d *Decider) capAt(item *Item, controlPlane string) {
+	if item.Err != nil {
 		return
 	}
-	to, err := versionclass.ParseVersion(i.To)
-	if err != nil {
-		return
-	}
-	if limit, err := versionclass.ParseVersion(controlPlane); err == nil && to.GreaterThan(limit) {
-		i.To, i.Capped = controlPlane, true
+	if to, limit := d.parse(item.To), d.parse(controlPlane); to != nil && limit != nil && to.GreaterThan(limit) {
+		item.To, item.Capped, item.Rule = controlPlane, true, cappedRules[item.Cause]
 	}
 }
 
-func (d *Decider) decideKubernetes(version string, auto bool, now time.Time) (Item, bool) {
-	made := d.ask(now, question{version: version, auto: auto}, func() choice {
-		return choose(kubernetesStrategy, kubernetesCandidates(d.profile, now), version, auto)
+func (d *Decider) decideKubernetes(version string, auto bool, epoch int, now time.Time) (Item, bool) {
+	return d.ask(question{epoch: epoch, version: version, auto: auto}, func() answer {
+		made := choose(kubernetesStrategy, kubernetesCandidates(d.profile, now), version, auto)
+		item := Item{From: version, Rule: string(made.cause) + "/patch"}
+		switch made.cause {
+		case CauseMissing:
+			item.Reason = "Version does not exist in CloudProfile"
+		case CauseExpired:
+			item.Reason = "Kubernetes version expired - force update required"
+		case CauseAuto:
+			item.Reason = "Automatic update of Kubernetes version configured"
+		}
+		return item.complete(made)
 	})
-	item := Item{From: version}
-	switch made.cause {
-	case CauseMissing:
-		item.Reason = "Version does not exist in CloudProfile"
-	case CauseExpired:
-		item.Reason = "Kubernetes version expired - force update required"
-	case CauseAuto:
-		item.Reason = "Automatic update of Kubernetes version configured"
-	}
-	return item.complete(made)
 }
 
-func (i Item) complete(made choice) (Item, bool) {
+func (i Item) complete(made choice) answer {
 	i.To, i.Cause, i.Forced, i.Err = made.target, made.cause, made.forced, made.err
-	return i, made.target != "" || made.err != nil
+	if i.Forced {
+		i.Rule = string(i.Cause) + "/force"
+	}
+	return answer{i, made.target != "" || made.err != nil}
 }
 
 // decideImages decides about pools in order until one of them names something that the profile does not know.
-func (d *Decider) decideImages(c *Cluster, now time.Time) (items []Item, err error) {
+func (d *Decider) decideImages(c *Cluster, epoch int, now time.Time) (items []Item, err error) {
 	for i := range c.Pools {
 		pool := &c.Pools[i]
 		machineType := d.profile.MachineTypes[pool.MachineType]
@@ -177,31 +229,27 @@ func (d *Decider) decideImages(c *Cluster, now time.Time) (items []Item, err err
 		if image == nil {
 			return items, fmt.Errorf("machine image %q of worker pool %q does not exist in CloudProfile", pool.Image, pool.Name)
 		}
-		if item, due := d.decideImage(c, pool, image, machineType, now); due {
+		kubelet := pool.effectiveKubernetes(c.Kubernetes)
+		q := question{epoch: epoch, version: pool.ImageVersion, auto: c.AutoImage, kind: d.kindOf(pool), kubelet: kubelet}
+		item, due := d.ask(q, func() answer {
+			return decideImage(pool, image, image.Eligible(needsOf(pool, machineType, kubelet)), c.AutoImage, now)
+		})
+		if due {
+			item.Pool = pool.Name
 			items = append(items, item)
 		}
 	}
 	return items, nil
 }
 
-func (d *Decider) decideImage(c *Cluster, pool *Pool, image *versionclass.Image, machineType *versionclass.MachineType, now time.Time) (Item, bool) {
-	kubelet := pool.effectiveKubernetes(c.Kubernetes)
-	q := question{
-		version:      pool.ImageVersion,
-		auto:         c.AutoImage,
-		image:        image.Name,
-		kubelet:      kubelet,
-		architecture: pool.Architecture,
-		machineType:  pool.MachineType,
-		cri:          pool.CRI,
-		runtimes:     pool.Runtimes,
-		inPlace:      pool.InPlace,
+func decideImage(pool *Pool, image *versionclass.Image, eligible []*versionclass.ImageVersion, auto bool, now time.Time) answer {
+	made := choose(imageStrategies[image.Strategy], imageCandidates(eligible, now), pool.ImageVersion, auto)
+	item := Item{
+		Subject: PoolImage,
+		Image:   image.Name,
+		From:    pool.ImageVersion,
+		Rule:    string(made.cause) + "/" + string(image.Strategy),
 	}
-	made := d.ask(now, q, func() choice {
-		eligible := image.Eligible(needsOf(pool, machineType, kubelet))
-		return choose(imageStrategies[image.Strategy], imageCandidates(eligible, now), pool.ImageVersion, c.AutoImage)
-	})
-	item := Item{Subject: PoolImage, Pool: pool.Name, Image: image.Name, From: pool.ImageVersion}
 	switch made.cause {
 	case CauseMissing:
 		item.Reason = "Version does not exist in CloudProfile"

@@ -4,24 +4,22 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/Masterminds/semver/v3"
-
 	"hortus.dev/hortus/internal/versionclass"
 )
 
 // RefusedBy predicts whether the API server refuses the versions of a cluster after a maintenance, and why; "" means
 // it does not. A refused maintenance changes nothing at all, and is tried again in every window. Only rules that
 // depend on versions are weighed: the skew of pools and the kubelets that machine images accept.
-func RefusedBy(before, after *Cluster, p *versionclass.Profile) string {
+func (d *Decider) RefusedBy(before, after *Cluster) string {
 	var reasons []string
-	controlPlane, err := semver.NewVersion(after.Kubernetes)
-	if err != nil {
+	controlPlane := d.parse(after.Kubernetes)
+	if controlPlane == nil {
 		return ""
 	}
 	for i := range after.Pools {
 		pool := &after.Pools[i]
-		kubelet, err := semver.NewVersion(pool.effectiveKubernetes(after.Kubernetes))
-		if err != nil {
+		kubelet := d.parse(pool.effectiveKubernetes(after.Kubernetes))
+		if kubelet == nil {
 			continue
 		}
 		if problem := versionclass.SkewProblem(controlPlane, kubelet); problem != "" {
@@ -31,7 +29,7 @@ func RefusedBy(before, after *Cluster, p *versionclass.Profile) string {
 			before.Pools[i].effectiveKubernetes(before.Kubernetes) == pool.effectiveKubernetes(after.Kubernetes) {
 			continue
 		}
-		if image := p.Image(pool.Image); image != nil {
+		if image := d.profile.Image(pool.Image); image != nil {
 			if v := image.Version(pool.ImageVersion); v != nil && !v.AcceptsKubelet(kubelet) {
 				reasons = append(reasons, fmt.Sprintf("worker pool %q: machine image %s %s accepts only kubelets %s, not %s",
 					pool.Name, image.Name, v.Text, v.KubeletText, kubelet))

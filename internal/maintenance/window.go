@@ -1,9 +1,7 @@
 package maintenance
 
 import (
-	"encoding/binary"
 	"fmt"
-	"hash/fnv"
 	"time"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
@@ -96,17 +94,13 @@ type Jitter func(key string, begin time.Time) float64
 // HashJitter spreads Shoots evenly, differently on every day and for every seed.
 func HashJitter(seed uint64) Jitter {
 	return func(key string, begin time.Time) float64 {
-		h := fnv.New64a()
-		var buf [16]byte
-		binary.LittleEndian.PutUint64(buf[:8], seed)
-		binary.LittleEndian.PutUint64(buf[8:], uint64(begin.Unix()))
-		h.Write(buf[:])
-		h.Write([]byte(key))
-		x := h.Sum64() // FNV alone mixes the last bytes badly; the finalizer of MurmurHash3 spreads them.
-		x ^= x >> 33
-		x *= 0xff51afd7ed558ccd
-		x ^= x >> 33
-		x *= 0xc4ceb9fe1a85ec53
+		// FNV-1a over the key, then the finalizer of MurmurHash3, which spreads what FNV leaves alike.
+		x := uint64(0xcbf29ce484222325) ^ seed*0x9e3779b97f4a7c15 ^ uint64(begin.Unix())*0xd6e8feb86659fd93
+		for i := range len(key) {
+			x = (x ^ uint64(key[i])) * 0x100000001b3
+		}
+		x = (x ^ x>>33) * 0xff51afd7ed558ccd
+		x = (x ^ x>>33) * 0xc4ceb9fe1a85ec53
 		x ^= x >> 33
 		return (float64(x>>11) + 0.5) / (1 << 53)
 	}

@@ -78,9 +78,11 @@ func landscape(shoots int) *Objects {
 
 // BenchmarkTwoYears plans two years of 20,000 Shoots. The numbers to hold are 5 s on two processors and 500 MB.
 func BenchmarkTwoYears(b *testing.B) {
-	o := landscape(20000)
 	at := time.Date(2026, 1, 10, 12, 0, 0, 0, time.UTC)
 	for b.Loop() {
+		b.StopTimer()
+		o := landscape(20000)
+		b.StartTimer()
 		p := Make(NewFleet(o, at), Options{At: at, Until: at.AddDate(2, 0, 0), Jitter: maintenance.HashJitter(0)})
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)

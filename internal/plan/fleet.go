@@ -34,6 +34,7 @@ type compiled struct {
 // Shoot is the part of a Shoot that a plan needs.
 type Shoot struct {
 	Namespace, Name string
+	key             string // For the jitter.
 	profile         profileKey
 	cluster         maintenance.Cluster
 	manual          map[string]bool // Pools with ManualInPlaceUpdate.
@@ -46,8 +47,6 @@ type Shoot struct {
 	deleting        bool
 	spec            *corev1beta1.ShootSpec // Only if a Kubernetes update may remove fields.
 }
-
-func (s *Shoot) key() string { return s.Namespace + "/" + s.Name }
 
 // NewFleet compiles the profiles and prepares the Shoots, completing versions that are incomplete as of now. Shoots
 // whose profile is missing or broken are kept; planning reports them.
@@ -105,6 +104,7 @@ func (f *Fleet) prepare(shoot *corev1beta1.Shoot, now time.Time) *Shoot {
 	s := &Shoot{
 		Namespace:  shoot.Namespace,
 		Name:       shoot.Name,
+		key:        shoot.Namespace + "/" + shoot.Name,
 		profile:    profileKeyOf(shoot),
 		window:     maintenance.WindowOf(shoot),
 		rotations:  maintenance.RotationsOf(shoot),

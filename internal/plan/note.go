@@ -4,10 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/Masterminds/semver/v3"
-
 	"hortus.dev/hortus/internal/maintenance"
-	"hortus.dev/hortus/internal/versionclass"
 )
 
 // deadEndKey tells dead ends of one Shoot apart.
@@ -105,47 +102,41 @@ func (s *simulation) noteChanges(d *maintenance.Decision, after *maintenance.Clu
 				At: t, Window: window,
 				Subject: item.Subject, Pool: item.Pool, Image: item.Image,
 				From: item.From, To: item.To,
-				Rule: s.rule(item), Reason: item.Reason, Forced: item.Forced,
+				Rule: item.Rule, Reason: item.Reason, Forced: item.Forced,
 				Hibernated: asleep,
 			}
-			from, err := semver.NewVersion(item.From)
-			to, err2 := semver.NewVersion(item.To)
-			c.minor = err != nil || err2 != nil || !versionclass.SameMinor(from, to)
+			c.minor = !s.decider.SameMinor(item.From, item.To)
 			c.Effects = s.effects(item, c.minor)
 			s.plan.Changes = append(s.plan.Changes, c)
 		}
 	}
 }
 
-// rule names what asked for an update: its cause, and how far it goes.
-func (s *simulation) rule(item *maintenance.Item) string {
-	switch {
-	case item.Capped:
-		return string(item.Cause) + "/capped"
-	case item.Forced:
-		return string(item.Cause) + "/force"
-	case item.Subject == maintenance.PoolImage:
-		if image := s.profile.Image(item.Image); image != nil {
-			return string(item.Cause) + "/" + string(image.Strategy)
+// effects tells what an update does to nodes. Pools without a Kubernetes version of their own follow the control
+// plane. Updates with the same effects share one list.
+func (s *simulation) effects(item *maintenance.Item, minor bool) []PoolEffect {
+	replaces := minor || item.Subject == maintenance.PoolImage
+	for i := range s.shared {
+		if e := &s.shared[i]; e.pool == item.Pool && e.replaces == replaces {
+			return e.effects
 		}
 	}
-	return string(item.Cause) + "/patch"
-}
-
-// effects tells what an update does to nodes. Pools without a Kubernetes version of their own follow the control
-// plane.
-func (s *simulation) effects(item *maintenance.Item, minor bool) map[string]Effect {
-	effects := map[string]Effect{}
+	var effects []PoolEffect
 	for i := range s.cluster.Pools {
 		pool := &s.cluster.Pools[i]
 		if item.Subject == maintenance.ControlPlane && pool.Kubernetes == "" || item.Pool == pool.Name {
-			effects[pool.Name] = s.effect(pool, minor || item.Subject == maintenance.PoolImage)
+			effects = append(effects, PoolEffect{pool.Name, s.effect(pool, replaces)})
 		}
 	}
-	if len(effects) == 0 {
-		return nil
-	}
+	s.shared = append(s.shared, sharedEffects{item.Pool, replaces, effects})
 	return effects
+}
+
+// sharedEffects are the effects of all updates of a pool (empty: of the control plane) that replace nodes or do not.
+type sharedEffects struct {
+	pool     string
+	replaces bool
+	effects  []PoolEffect
 }
 
 func (s *simulation) effect(pool *maintenance.Pool, replaces bool) Effect {
@@ -170,7 +161,7 @@ func (c *Change) Describe() string {
 	}
 	counts := map[Effect]int{}
 	for _, e := range c.Effects {
-		counts[e]++
+		counts[e.Effect]++
 	}
 	text := ""
 	for _, e := range []struct {

@@ -22,6 +22,12 @@ const (
 	EffectKubeletRestart Effect = "kubelet-restart" // Only kubelets are restarted.
 )
 
+// PoolEffect is what an update does to the nodes of a pool.
+type PoolEffect struct {
+	Pool   string `json:"pool"`
+	Effect Effect `json:"effect"`
+}
+
 // Change is one version that a maintenance will change.
 type Change struct {
 	At      time.Time           `json:"at"` // The instant inside the window.
@@ -35,7 +41,7 @@ type Change struct {
 	Reason  string              `json:"reason"` // As the controller will report it.
 	Forced  bool                `json:"forced,omitempty"`
 	// Effects are per pool; none for a control plane without pools.
-	Effects map[string]Effect `json:"effects,omitempty"`
+	Effects []PoolEffect `json:"effects,omitempty"`
 	// Hibernated is true if no nodes exist at that time, so that they come up with the new version.
 	Hibernated bool     `json:"hibernated,omitempty"`
 	Notes      []string `json:"notes,omitempty"` // Fields that the update removes from the Shoot.

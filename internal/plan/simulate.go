@@ -57,7 +57,9 @@ type simulation struct {
 	rotations []maintenance.Rotation
 	sleep     *timeline              // Nil if the Shoot never hibernates.
 	spec      *corev1beta1.ShootSpec // What is left of the spec; only if updates may remove fields.
+	shared    []sharedEffects
 	plan      *ShootPlan
+	awake     time.Time          // The last result of nextAwake.
 	open      map[deadEndKey]int // Dead ends that the Shoot is in, by their place in the plan.
 }
 
@@ -112,7 +114,7 @@ func (s *simulation) firstRun() time.Time {
 
 // nextRun is when the controller runs next after a run at t.
 func (s *simulation) nextRun(t time.Time) time.Time {
-	return t.Add(s.shoot.window.UntilNext(t, s.shoot.key(), false, s.Jitter))
+	return t.Add(s.shoot.window.UntilNext(t, s.shoot.key, false, s.Jitter))
 }
 
 func (s *simulation) run() {
@@ -129,7 +131,7 @@ func (s *simulation) run() {
 		if next := s.nextRun(t); wake.Before(next) {
 			t = next
 		} else {
-			t = s.shoot.window.FirstRunAfter(wake, s.shoot.key(), s.Jitter)
+			t = s.shoot.window.FirstRunAfter(wake, s.shoot.key, s.Jitter)
 		}
 	}
 }
@@ -151,11 +153,31 @@ func (s *simulation) nextCause(t time.Time) (wake time.Time, ok bool) {
 		case r.Busy: // Somebody has to complete it first.
 		case !r.Due(t):
 			consider(r.DueAfter())
-		case s.sleep != nil && s.sleep.everAwakeAfter(t):
-			consider(t) // Due but asleep: the next window may find the Shoot awake.
+		case s.sleep != nil:
+			if run, awake := s.nextAwake(t); awake {
+				consider(run.Add(-1)) // Due but asleep: the first window that finds the Shoot awake.
+			}
 		}
 	}
 	return wake, ok
+}
+
+// nextAwake returns the first run after t that finds the Shoot awake.
+func (s *simulation) nextAwake(t time.Time) (time.Time, bool) {
+	if t.Before(s.awake) {
+		return s.awake, !s.awake.After(s.Until)
+	}
+	// Runs follow each other the same way wherever one starts, so the search need not begin at t again.
+	run := s.nextRun(t)
+	for !run.After(s.Until) && s.sleep.at(run) {
+		if !s.sleep.everAwakeAfter(run) {
+			run = s.Until.Add(1)
+			break
+		}
+		run = s.nextRun(run)
+	}
+	s.awake = run
+	return run, !run.After(s.Until)
 }
 
 // maintain plays one maintenance and reports whether it changed a version or started an operation that was asked for.
@@ -164,11 +186,12 @@ func (s *simulation) maintain(t time.Time) bool {
 	window := Interval{begin, end}
 	asleep := s.sleep != nil && s.sleep.at(t)
 	decision := s.decider.Decide(&s.cluster, t)
-	after := s.cluster.Apply(&decision)
 	changed := decision.Changed()
+	var after maintenance.Cluster
 	var refusal string
 	if changed {
-		refusal = maintenance.RefusedBy(&s.cluster, &after, s.profile)
+		after = s.cluster.Apply(&decision)
+		refusal = s.decider.RefusedBy(&s.cluster, &after)
 	}
 	s.noteFailures(&decision, refusal, t)
 	if refusal != "" {

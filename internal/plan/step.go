@@ -37,7 +37,7 @@ func WriteSteps(out io.Writer, f *Fleet, at time.Time) error {
 	deciders := map[profileKey]*maintenance.Decider{}
 	for _, s := range f.Shoots {
 		if err := encoder.Encode(takeStep(f, s, deciders, at)); err != nil {
-			return fmt.Errorf("write step of Shoot %s: %w", s.key(), err)
+			return fmt.Errorf("write step of Shoot %s: %w", s.key, err)
 		}
 	}
 	return nil
@@ -69,7 +69,7 @@ func takeStep(f *Fleet, s *Shoot, deciders map[profileKey]*maintenance.Decider, 
 		if decision.ImageErr != nil {
 			step.Reasons = append(step.Reasons, "Machine images are not maintained: "+decision.ImageErr.Error())
 		}
-		if refusal := maintenance.RefusedBy(&s.cluster, &after, profile); decision.Changed() && refusal != "" {
+		if refusal := deciders[s.profile].RefusedBy(&s.cluster, &after); decision.Changed() && refusal != "" {
 			step.Reasons = append(step.Reasons, "The API server will refuse the whole maintenance: "+refusal)
 		}
 	}

@@ -82,7 +82,7 @@ func Summarize(p *Plan) Summary {
 				days[c.Window.Begin.UTC().Format(time.DateOnly)]++
 			}
 			for _, effect := range c.Effects {
-				if effect == EffectRoll && !rolling[key] {
+				if effect.Effect == EffectRoll && !rolling[key] {
 					rolling[key] = true
 					months[key].RollShoots++
 				}
