@@ -8,6 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
+
+	cloudhost "hortus.dev/hortus/internal/cloud"
+	"hortus.dev/hortus/internal/cloud/cleanup"
 )
 
 // NewDownCommand returns 'hortus down'.
@@ -38,8 +41,10 @@ func Down(ctx context.Context, o Options) error {
 	}
 	p := &Progress{Out: o.Out, Clock: clock.RealClock{}}
 	return errors.Join(
-		p.Step(ctx, "machines and networks are gone", func(ctx context.Context) error { return cleanUpCloud(ctx, o) }),
 		p.Step(ctx, "host processes are gone", func(ctx context.Context) error { return stopSupervisor(ctx, o.paths()) }),
+		p.Step(ctx, "machines and networks are gone", func(ctx context.Context) error {
+			return cleanup.Run(ctx, cleanup.Options{StateDir: o.StateDir, RunDir: o.RunDir, Containerd: cloudhost.DefaultHostContainerd(o.StateDir, o.RunDir).Socket})
+		}),
 		p.Step(ctx, "files are gone", func(context.Context) error {
 			for _, dir := range []string{o.RunDir, o.StateDir} {
 				if err := os.RemoveAll(dir); err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"hortus.dev/hortus/cloud"
+	cloudhost "hortus.dev/hortus/internal/cloud"
 	"hortus.dev/hortus/internal/components"
 	"hortus.dev/hortus/internal/image"
 )
@@ -27,9 +28,9 @@ func ensureCloud(ctx context.Context, o Options) (*cloud.Client, *cloud.About, e
 	if err != nil {
 		return nil, nil, err
 	}
-	config, err := hostContainerd(o)
-	if err != nil {
-		return nil, nil, err
+	config := filepath.Join(o.StateDir, "host", "containerd.toml")
+	if err := os.WriteFile(config, []byte(cloudhost.DefaultHostContainerd(o.StateDir, o.RunDir).Render()), 0o600); err != nil {
+		return nil, nil, fmt.Errorf("write containerd's configuration: %w", err)
 	}
 	bin, err := linkHostPrograms(o)
 	if err != nil {
@@ -43,7 +44,7 @@ func ensureCloud(ctx context.Context, o Options) (*cloud.Client, *cloud.About, e
 	if err != nil {
 		return nil, nil, fmt.Errorf("find the hortus binary: %w", err)
 	}
-	serve := fmt.Sprintf("%s cloud serve --state-dir %s --images %s --containerd %s", self, o.StateDir, image.LayoutDir(o.Artifacts), containerdSocket(o))
+	serve := fmt.Sprintf("%s cloud serve --state-dir %s --images %s --containerd %s", self, o.StateDir, image.LayoutDir(o.Artifacts), cloudhost.DefaultHostContainerd(o.StateDir, o.RunDir).Socket)
 	if err := ensureUnit(ctx, supervisor, paths, cloudUnit, serviceUnit("local cloud", containerdUnit, serve)); err != nil {
 		return nil, nil, err
 	}
@@ -62,8 +63,6 @@ func ensureCloud(ctx context.Context, o Options) (*cloud.Client, *cloud.About, e
 	about, err := c.About(ctx)
 	return c, about, err
 }
-
-func containerdSocket(o Options) string { return filepath.Join(o.RunDir, "containerd.sock") }
 
 // linkHostPrograms makes one folder with the programs that containerd looks up in its PATH.
 func linkHostPrograms(o Options) (string, error) {

@@ -90,7 +90,7 @@ func (l *installation) seedReady(ctx context.Context, name string) error {
 	if err := l.garden.client.Get(ctx, client.ObjectKey{Name: name}, &seed); err != nil {
 		return fmt.Errorf("read Seed %s: %w", name, err)
 	}
-	if seed.Status.ObservedGeneration == nil || *seed.Status.ObservedGeneration != seed.Generation {
+	if seed.Status.ObservedGeneration != seed.Generation {
 		return fmt.Errorf("Seed %s: the gardenlet has not reconciled it yet", name)
 	}
 	for _, wanted := range []corev1beta1.ConditionType{"GardenletReady", "SeedSystemComponentsHealthy", "ExtensionsReady"} {

@@ -4,10 +4,19 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"hortus.dev/hortus/internal/cli/kubeconfig"
+	cloud "hortus.dev/hortus/internal/cloud/command"
 	"hortus.dev/hortus/internal/components"
+	"hortus.dev/hortus/internal/gateway"
 	"hortus.dev/hortus/internal/image"
+	"hortus.dev/hortus/internal/plan"
+	"hortus.dev/hortus/internal/scheduler"
+	"hortus.dev/hortus/internal/tunnel"
 	"hortus.dev/hortus/internal/version"
 	"hortus.dev/hortus/landscape"
+	"hortus.dev/hortus/provider/local/cloudcontroller"
+	"hortus.dev/hortus/provider/local/networkagent"
+	"hortus.dev/hortus/provider/local/volume"
 )
 
 // ExitCode is an error that asks for an exit code of its own, for pipelines to tell outcomes apart.
@@ -36,8 +45,27 @@ func NewCommand() *cobra.Command {
 			root.AddCommand(command)
 		}
 	}
-	add("people")
-	add("landscape", landscape.NewUpCommand(), landscape.NewDownCommand(), components.NewCommand(), image.NewCommand())
-	add("parts")
+	add("people",
+		kubeconfig.NewCommand(),
+		plan.NewCommand(),
+		scheduler.NewScheduleCommand(),
+	)
+	add("landscape",
+		landscape.NewUpCommand(),
+		landscape.NewDownCommand(),
+		landscape.NewStatusCommand(),
+		landscape.NewHostCommand(),
+		cloud.NewCommand(),
+		components.NewCommand(),
+		image.NewCommand(),
+	)
+	add("parts",
+		scheduler.NewCommand(),
+		gateway.NewCommand(),
+		tunnel.NewCommand(),
+		cloudcontroller.NewCommand(),
+		networkagent.NewCommand(),
+		volume.NewCommand(),
+	)
 	return root
 }
