@@ -14,6 +14,7 @@ import (
 )
 
 const (
+	instanceBucket = "instance"
 	metaBucket     = "meta"
 	userDataBucket = "userdata"
 	revisionKey    = "revision"
@@ -66,7 +67,7 @@ func openStore(path string, noSync bool) (*store, error) {
 	}
 	s := &store{
 		db:            db,
-		instances:     newTable[instance]("instance"),
+		instances:     newTable[instance](instanceBucket),
 		networks:      newTable[network]("network"),
 		loadBalancers: newTable[loadBalancer]("loadbalancer"),
 		dnsRecords:    newTable[dnsRecord]("dnsrecord"),
@@ -239,4 +240,17 @@ func (s *store) userData(id string) (string, error) {
 		return json.Unmarshal(v, &data)
 	})
 	return data, err
+}
+
+// RecordedInstances returns the IDs of all instances in the database of a daemon that does not run.
+func RecordedInstances(db *bbolt.DB) ([]string, error) {
+	var ids []string
+	err := db.View(func(b *bbolt.Tx) error {
+		bucket := b.Bucket([]byte(instanceBucket))
+		if bucket == nil {
+			return nil
+		}
+		return bucket.ForEach(func(k, _ []byte) error { ids = append(ids, string(k)); return nil })
+	})
+	return ids, err
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -48,7 +49,7 @@ const (
 // Run removes everything, going on after an error. The daemon must have ended; containerd may run or not. If it does not, its
 // data is removed too.
 func Run(ctx context.Context, o Options) error {
-	unlock, err := lock(filepath.Join(o.StateDir, "cloud", "cloud.db"))
+	recorded, unlock, err := lock(filepath.Join(o.StateDir, "cloud", "cloud.db"))
 	if err != nil {
 		return err
 	}
@@ -61,7 +62,10 @@ func Run(ctx context.Context, o Options) error {
 		}
 	}
 	alive := answers(o.Containerd)
-	keep("remove instances", container.RemoveCgroup(container.CgroupParent))
+	for _, id := range instances(recorded, o, host) {
+		keep("end instance "+id, container.RemoveCgroup(path.Join(container.CgroupParent, id)))
+	}
+	container.RemoveEmptyCgroup(container.CgroupParent)
 	if alive {
 		keep("remove containers", removeContainers(ctx, o.Containerd))
 	}
@@ -79,19 +83,38 @@ func Run(ctx context.Context, o Options) error {
 	return errors.Join(errs...)
 }
 
-// lock makes sure that no daemon runs, by taking the lock on its database.
-func lock(path string) (unlock func(), err error) {
+// lock makes sure that no daemon runs, by taking the lock on its database, and returns the instances recorded there.
+func lock(path string) (recorded []string, unlock func(), err error) {
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-		return func() {}, nil
+		return nil, func() {}, nil
 	}
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: daemonWait, ReadOnly: false})
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: daemonWait})
 	if errors.Is(err, bbolt.ErrTimeout) {
-		return nil, errors.New("the cloud daemon still runs: stop it first")
+		return nil, nil, errors.New("the cloud daemon still runs: stop it first")
 	}
 	if err != nil { // Broken records are one more thing to remove.
-		return func() {}, nil
+		return nil, func() {}, nil
 	}
-	return func() { db.Close() }, nil
+	recorded, err = cloud.RecordedInstances(db)
+	return recorded, func() { db.Close() }, err
+}
+
+// instances returns the IDs of all instances of this cloud: those recorded, and those that left a directory, a task of
+// containerd or a network namespace. Others below the same cgroup may belong to a cloud with another state directory.
+func instances(recorded []string, o Options, host cloud.HostContainerd) []string {
+	ids := slices.Clone(recorded)
+	for _, pattern := range []string{
+		filepath.Join(o.StateDir, "cloud", "instances", "*"),
+		filepath.Join(host.State, "io.containerd.runtime.v2.task", container.Namespace, "*"),
+		linux.NamespacePath("i-*"),
+	} {
+		found, _ := filepath.Glob(pattern)
+		for _, f := range found {
+			ids = append(ids, strings.TrimPrefix(filepath.Base(f), filepath.Base(linux.NamespacePath(""))))
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
 }
 
 // answers reports whether something listens on a Unix socket.

@@ -50,6 +50,13 @@ func RemoveCgroup(name string) error {
 	return errors.Join(errs...)
 }
 
+// RemoveEmptyCgroup removes a cgroup from every tree in which nothing is below it.
+func RemoveEmptyCgroup(name string) {
+	for _, dir := range cgroupDirs(name) {
+		_ = syscall.Rmdir(dir) // The kernel refuses if anything is in it.
+	}
+}
+
 // cgroupDirs returns the directories of a cgroup in all trees. Trees may share a mount by symbolic link.
 func cgroupDirs(name string) []string {
 	var dirs []string

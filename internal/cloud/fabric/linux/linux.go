@@ -186,7 +186,7 @@ func (f *Fabric) Attach(_ context.Context, p fabric.Port) (string, error) {
 	if err := inNamespace(ns, prepareInstanceNamespace); err != nil {
 		return "", fmt.Errorf("set up namespace of instance %q: %w", p.InstanceID, err)
 	}
-	return namespacePath(p.InstanceID), nil
+	return NamespacePath(p.InstanceID), nil
 }
 
 // Detach removes the namespace of an instance. Its port goes with it: a veth pair ends with either end.
@@ -327,10 +327,11 @@ func isGone(err error) bool {
 	return errors.Is(err, unix.ENODEV) || errors.As(err, &netlink.LinkNotFoundError{})
 }
 
-func namespacePath(id string) string { return filepath.Join(namespaceDir, namespacePrefix+id) }
+// NamespacePath is the path of the network namespace of an instance or a network.
+func NamespacePath(id string) string { return filepath.Join(namespaceDir, namespacePrefix+id) }
 
 func openNamespace(id string) (netns.NsHandle, error) {
-	ns, err := netns.GetFromPath(namespacePath(id))
+	ns, err := netns.GetFromPath(NamespacePath(id))
 	if err != nil {
 		return ns, fmt.Errorf("open network namespace of %q: %w", id, err)
 	}

@@ -37,7 +37,7 @@ func inNamespace(ns netns.NsHandle, fn func() error) error {
 
 // ensureNamespace opens the namespace of an object, making it if necessary.
 func ensureNamespace(id string) (netns.NsHandle, error) {
-	path := namespacePath(id)
+	path := NamespacePath(id)
 	if isNamespace(path) {
 		return openNamespace(id)
 	}
@@ -85,7 +85,7 @@ func makeNamespace(path string) error {
 
 // removeNamespace removes the name of a namespace; the kernel removes it when no process is left in it.
 func removeNamespace(id string) error {
-	path := namespacePath(id)
+	path := NamespacePath(id)
 	for isNamespace(path) { // It may have been mounted over itself.
 		if err := unix.Unmount(path, unix.MNT_DETACH); err != nil {
 			return fmt.Errorf("unmount network namespace of %q: %w", id, err)
