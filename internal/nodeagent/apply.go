@@ -1,0 +1,337 @@
+package nodeagent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/go-logr/logr"
+
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	"hortus.dev/hortus/internal/machine/unit"
+	"hortus.dev/hortus/internal/nodeagent/change"
+	"hortus.dev/hortus/internal/nodeagent/config"
+	"hortus.dev/hortus/internal/nodeagent/units"
+)
+
+// unitDir is where unit files are written.
+const unitDir = "/etc/systemd/system"
+
+// Applier makes a node look like a configuration says.
+type Applier struct {
+	// Root is put in front of every path; empty outside tests.
+	Root     string
+	HostName string
+	Units    units.Manager
+	Images   ImageExtractor
+	// BeforeUnits runs when all files are written and before units are started.
+	BeforeUnits func(context.Context) error
+	// ProbeRegistry returns once a registry that asks for it answers.
+	ProbeRegistry func(context.Context, extensionsv1alpha1.RegistryConfig) error
+}
+
+// ErrRestarting is returned when the node agent has asked for its own restart; the rest is done after it.
+var ErrRestarting = errors.New("the node agent is restarting itself")
+
+// round is the work on one configuration.
+type round struct {
+	*Applier
+	store    store
+	next     *change.Config
+	checksum string
+	changes  *change.Changes
+	first    bool // Nothing was applied to this node before.
+}
+
+// begin reads a configuration and finds out what there is to do.
+func (a *Applier) begin(raw []byte) (*round, error) {
+	next, err := change.Parse(raw, a.HostName)
+	if err != nil {
+		return nil, err
+	}
+	r := &round{Applier: a, store: store{root: a.Root}, next: next, checksum: change.Checksum(raw)}
+	unfinished, err := r.store.loadChanges()
+	if err != nil {
+		return nil, err
+	}
+	old, err := r.store.loadApplied()
+	if err != nil {
+		return nil, err
+	}
+	r.first = old == nil
+	if unfinished != nil && unfinished.Target == r.checksum {
+		r.changes = unfinished
+		return r, nil
+	}
+	var oldConfig *change.Config
+	if old != nil {
+		oldConfig = old.Config
+	}
+	r.changes = change.Compute(oldConfig, next, r.checksum, a.missing(oldConfig), unfinished)
+	return r, r.save()
+}
+
+func (r *round) save() error { return r.store.saveChanges(r.changes) }
+
+// missing finds what was applied but is not there, for example since the machine has got a new root disk.
+func (a *Applier) missing(old *change.Config) change.Touched {
+	var missing change.Touched
+	if old == nil {
+		return missing
+	}
+	for _, file := range old.Files {
+		if !fileExists(a.path(file.Path)) {
+			missing.Files = append(missing.Files, file.Path)
+		}
+	}
+	for _, u := range old.Units {
+		gone := u.Content != nil && !fileExists(a.path(unitDir, u.Name))
+		for _, dropIn := range u.DropIns {
+			gone = gone || !fileExists(a.path(unitDir, u.Name+".d", dropIn.Name))
+		}
+		if gone {
+			missing.Units = append(missing.Units, u.Name)
+		}
+	}
+	if old.CRI != nil && old.CRI.Containerd != nil {
+		for _, registry := range old.CRI.Containerd.Registries {
+			if !fileExists(a.path(hostsFile(registry.Upstream))) {
+				missing.Registries = append(missing.Registries, registry.Upstream)
+			}
+		}
+	}
+	return missing
+}
+
+func (a *Applier) path(parts ...string) string {
+	return filepath.Join(append([]string{a.Root}, parts...)...)
+}
+
+// run works off everything that may be done while pods run. It can be stopped and repeated at any point.
+func (r *round) run(ctx context.Context) error {
+	log := logr.FromContextOrDiscard(ctx)
+	if err := r.configureContainerd(ctx); err != nil {
+		return err
+	}
+	if err := r.writeFiles(ctx); err != nil {
+		return err
+	}
+	if err := r.writeRegistries(ctx, false); err != nil {
+		return err
+	}
+	if err := r.writeUnits(ctx); err != nil {
+		return err
+	}
+	if r.BeforeUnits != nil {
+		if err := r.BeforeUnits(ctx); err != nil {
+			return err
+		}
+	}
+	for _, work := range slices.Clone(r.changes.Units) {
+		if work.Name == config.UnitName {
+			continue // After all others, since it ends this process.
+		}
+		log.Info("Acting on unit", "unit", work.Name, "restart", work.Restart, "delete", work.Delete)
+		if err := r.act(ctx, work); err != nil {
+			return err
+		}
+	}
+	if err := r.writeRegistries(ctx, true); err != nil { // Some wait for what units have started.
+		return err
+	}
+	for _, path := range slices.Clone(r.changes.DeleteFiles) {
+		if err := removeFile(r.path(path)); err != nil {
+			return err
+		}
+		r.changes.DeleteFiles = without(r.changes.DeleteFiles, path)
+		if err := r.save(); err != nil {
+			return err
+		}
+	}
+	return r.restartSelf(ctx)
+}
+
+// writeFiles writes files in their order, and notes which units have to be restarted because of them.
+func (r *round) writeFiles(ctx context.Context) error {
+	for _, path := range slices.Clone(r.changes.WriteFiles) {
+		changed, err := r.writeFile(ctx, r.next.File(path))
+		if err != nil {
+			return fmt.Errorf("apply file %s: %w", path, err)
+		}
+		for i := range r.changes.Units {
+			work := &r.changes.Units[i]
+			if u := r.next.Unit(work.Name); changed && u != nil && slices.Contains(u.FilePaths, path) {
+				work.Restart = true
+			}
+		}
+		r.changes.WriteFiles = without(r.changes.WriteFiles, path)
+		if err := r.save(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *round) writeFile(ctx context.Context, file *extensionsv1alpha1.File) (bool, error) {
+	mode := fs.FileMode(0o644)
+	if file.Permissions != nil {
+		mode = fs.FileMode(*file.Permissions) & fs.ModePerm
+	}
+	switch {
+	case file.Content.Inline != nil:
+		content, err := change.Decode(file.Content.Inline)
+		if err != nil {
+			return false, err
+		}
+		return writeFile(r.path(file.Path), content, mode)
+	case file.Content.ImageRef != nil:
+		ref := file.Content.ImageRef
+		return r.Images.Extract(ctx, ref.Image, ref.FilePathInImage, r.path(file.Path), mode)
+	}
+	return false, errors.New("the content is neither inline nor in an image; references to Secrets are resolved by the gardenlet")
+}
+
+// writeUnits writes unit files and drop-ins, removes obsolete ones, and makes all known.
+func (r *round) writeUnits(ctx context.Context) error {
+	if len(r.changes.Units) == 0 {
+		return nil
+	}
+	for i := range r.changes.Units {
+		work := &r.changes.Units[i]
+		for _, name := range work.DeleteDropIns {
+			if err := removeFile(r.path(unitDir, work.Name+".d", filepath.Base(name))); err != nil {
+				return err
+			}
+			work.Restart = true
+		}
+		u := r.next.Unit(work.Name)
+		if !work.Write || u == nil {
+			continue
+		}
+		if u.Content != nil {
+			changed, err := writeFile(r.path(unitDir, u.Name), []byte(*u.Content), 0o644)
+			if err != nil {
+				return err
+			}
+			work.Restart = work.Restart || changed
+		}
+		for _, dropIn := range u.DropIns {
+			changed, err := writeFile(r.path(unitDir, u.Name+".d", filepath.Base(dropIn.Name)), []byte(dropIn.Content), 0o644)
+			if err != nil {
+				return err
+			}
+			work.Restart = work.Restart || changed
+		}
+	}
+	// What has to be restarted is recorded before anything can get lost.
+	if err := r.save(); err != nil {
+		return err
+	}
+	if err := r.Units.Reload(ctx); err != nil {
+		return fmt.Errorf("reload units: %w", err)
+	}
+	return nil
+}
+
+// act brings one unit into its wanted state.
+func (r *round) act(ctx context.Context, work change.Unit) error {
+	if work.Delete {
+		if err := r.deleteUnit(ctx, work); err != nil {
+			return err
+		}
+		return r.unitDone(work.Name)
+	}
+	u := r.next.Unit(work.Name)
+	if u.Enable == nil || *u.Enable {
+		if err := r.Units.Enable(ctx, u.Name); err != nil {
+			return fmt.Errorf("enable unit %s: %w", u.Name, err)
+		}
+	} else if err := r.Units.Disable(ctx, u.Name); err != nil {
+		return fmt.Errorf("disable unit %s: %w", u.Name, err)
+	}
+	if err := r.command(ctx, u, work.Restart); err != nil {
+		return fmt.Errorf("unit %s: %w", u.Name, err)
+	}
+	return r.unitDone(work.Name)
+}
+
+func (r *round) command(ctx context.Context, u *extensionsv1alpha1.Unit, restart bool) error {
+	switch {
+	case u.Command != nil && *u.Command == extensionsv1alpha1.CommandStop:
+		return r.Units.Stop(ctx, u.Name)
+	case u.Enable != nil && !*u.Enable && u.Command == nil:
+		return r.Units.Stop(ctx, u.Name)
+	case restart:
+		return r.Units.Restart(ctx, u.Name)
+	}
+	return r.Units.Start(ctx, u.Name)
+}
+
+func (r *round) deleteUnit(ctx context.Context, work change.Unit) error {
+	// Without its file the unit was never the configuration's: it goes on with fewer drop-ins.
+	if !work.DeleteFile {
+		if !work.Restart {
+			return nil
+		}
+		if err := r.Units.Restart(ctx, work.Name); err != nil && !errors.Is(err, unit.ErrNotFound) {
+			return fmt.Errorf("restart unit %s: %w", work.Name, err)
+		}
+		return nil
+	}
+	for _, do := range []func(context.Context, string) error{r.Units.Stop, r.Units.Disable} {
+		if err := do(ctx, work.Name); err != nil && !errors.Is(err, unit.ErrNotFound) {
+			return fmt.Errorf("remove unit %s: %w", work.Name, err)
+		}
+	}
+	if err := os.RemoveAll(r.path(unitDir, work.Name+".d")); err != nil {
+		return fmt.Errorf("remove unit %s: %w", work.Name, err)
+	}
+	if err := removeFile(r.path(unitDir, work.Name)); err != nil {
+		return err
+	}
+	return r.Units.Reload(ctx)
+}
+
+func (r *round) unitDone(name string) error {
+	r.changes.Units = slices.DeleteFunc(r.changes.Units, func(u change.Unit) bool { return u.Name == name })
+	return r.save()
+}
+
+// restartSelf ends this process if its own unit, program or configuration has changed. The piece counts as done
+// before, or it would be done for ever.
+func (r *round) restartSelf(ctx context.Context) error {
+	i := slices.IndexFunc(r.changes.Units, func(u change.Unit) bool { return u.Name == config.UnitName })
+	if i < 0 {
+		return nil
+	}
+	work := r.changes.Units[i]
+	if !work.Restart {
+		return r.act(ctx, work)
+	}
+	if err := r.Units.Enable(ctx, config.UnitName); err != nil {
+		return fmt.Errorf("enable unit %s: %w", config.UnitName, err)
+	}
+	if err := r.unitDone(config.UnitName); err != nil {
+		return err
+	}
+	if err := r.Units.Restart(ctx, config.UnitName); err != nil {
+		return fmt.Errorf("restart unit %s: %w", config.UnitName, err)
+	}
+	return ErrRestarting
+}
+
+// finish records that everything is applied.
+func (r *round) finish() error {
+	if err := r.store.saveApplied(&lastApplied{Checksum: r.checksum, Config: r.next}); err != nil {
+		return err
+	}
+	return r.store.deleteChanges()
+}
+
+func without(list []string, item string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(other string) bool { return other == item })
+}

@@ -1,0 +1,114 @@
+package change
+
+import (
+	"reflect"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
+	"sigs.k8s.io/yaml"
+
+	"hortus.dev/hortus/internal/nodeagent/config"
+)
+
+// InPlace says which changes may only be made on a node that has been drained for them.
+type InPlace struct {
+	OperatingSystem  bool `json:"operatingSystem,omitempty"`
+	KubeletMinor     bool `json:"kubeletMinor,omitempty"`
+	KubeletConfig    bool `json:"kubeletConfig,omitempty"`
+	CPUManagerPolicy bool `json:"cpuManagerPolicy,omitempty"`
+	CARotation       bool `json:"caRotation,omitempty"`
+	KeyRotation      bool `json:"keyRotation,omitempty"`
+}
+
+// Any reports whether a drain is needed.
+func (i InPlace) Any() bool { return i != InPlace{} }
+
+// Kubelet reports whether the kubelet is among the changes.
+func (i InPlace) Kubelet() bool { return i.KubeletMinor || i.KubeletConfig || i.CPUManagerPolicy }
+
+// computeInPlace compares what would roll the machines of other pools. It only counts if both configurations belong to
+// an in-place pool: a node's first configuration comes with the node, not as an update.
+func computeInPlace(old, next *Config) InPlace {
+	before, after := old.InPlaceUpdates, next.InPlaceUpdates
+	if before == nil || after == nil {
+		return InPlace{}
+	}
+	result := InPlace{
+		OperatingSystem: before.OperatingSystemVersion != after.OperatingSystemVersion,
+		KubeletMinor:    minor(before.KubeletVersion) != minor(after.KubeletVersion),
+	}
+	var caBefore, caAfter, keyBefore, keyAfter *metav1.Time
+	if r := before.CredentialsRotation; r != nil {
+		if r.CertificateAuthorities != nil {
+			caBefore = r.CertificateAuthorities.LastInitiationTime
+		}
+		if r.ServiceAccountKey != nil {
+			keyBefore = r.ServiceAccountKey.LastInitiationTime
+		}
+	}
+	if r := after.CredentialsRotation; r != nil {
+		if r.CertificateAuthorities != nil {
+			caAfter = r.CertificateAuthorities.LastInitiationTime
+		}
+		if r.ServiceAccountKey != nil {
+			keyAfter = r.ServiceAccountKey.LastInitiationTime
+		}
+	}
+	result.CARotation = !caBefore.Equal(caAfter)
+	result.KeyRotation = !keyBefore.Equal(keyAfter)
+
+	kubeletBefore, kubeletAfter := old.kubelet(), next.kubelet()
+	result.CPUManagerPolicy = policy(kubeletBefore) != policy(kubeletAfter)
+	result.KubeletConfig = !reflect.DeepEqual(reserved(kubeletBefore), reserved(kubeletAfter)) ||
+		!reflect.DeepEqual(thresholds(kubeletBefore), thresholds(kubeletAfter))
+	return result
+}
+
+// minor returns "1.36" of "1.36.3".
+func minor(version string) string {
+	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
+	if len(parts) < 2 {
+		return version
+	}
+	return parts[0] + "." + parts[1]
+}
+
+// kubelet returns the kubelet's configuration; an unreadable one counts as empty, so that it shows as a change.
+func (c *Config) kubelet() *kubeletv1beta1.KubeletConfiguration {
+	out := &kubeletv1beta1.KubeletConfiguration{}
+	file := c.file(config.KubeletConfigFile)
+	if file == nil || file.Content.Inline == nil {
+		return out
+	}
+	content, err := Decode(file.Content.Inline)
+	if err != nil || yaml.Unmarshal(content, out) != nil {
+		return &kubeletv1beta1.KubeletConfiguration{}
+	}
+	return out
+}
+
+func policy(c *kubeletv1beta1.KubeletConfiguration) string {
+	if c.CPUManagerPolicy == "" {
+		return "none" // The kubelet's default.
+	}
+	return c.CPUManagerPolicy
+}
+
+func reserved(c *kubeletv1beta1.KubeletConfiguration) map[string]string {
+	return pick(c.KubeReserved, "cpu", "memory", "ephemeral-storage", "pid")
+}
+
+func thresholds(c *kubeletv1beta1.KubeletConfiguration) map[string]string {
+	return pick(c.EvictionHard, "memory.available", "imagefs.available", "imagefs.inodesFree", "nodefs.available", "nodefs.inodesFree")
+}
+
+func pick(from map[string]string, keys ...string) map[string]string {
+	out := map[string]string{}
+	for _, key := range keys {
+		if value, set := from[key]; set {
+			out[key] = value
+		}
+	}
+	return out
+}

@@ -1,0 +1,349 @@
+package nodeagent
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	"hortus.dev/hortus/internal/nodeagent/config"
+	"hortus.dev/hortus/internal/pki"
+)
+
+const (
+	// conditionInPlaceUpdate on a Node is how the machine controller tells how far an update in place is.
+	conditionInPlaceUpdate = "InPlaceUpdate"
+	reasonReadyForUpdate   = "ReadyForUpdate"
+	// annotationUpdatingOS is the version that was being installed when the machine went down for it.
+	annotationUpdatingOS = "node-agent.gardener.cloud/updating-operating-system-version"
+
+	kubeletHealthURL    = "http://127.0.0.1:10248/healthz"
+	kubeletHealthPeriod = 5 * time.Second
+	kubeletHealthLimit  = 5 * time.Minute
+
+	osUpdatePause = 30 * time.Second
+	osUpdateLimit = 5 * time.Minute
+)
+
+// InPlaceUpdater makes the changes that need a drained node.
+type InPlaceUpdater struct {
+	Root string
+	// Run runs the command of an operating system update and returns its output; an update may end the machine.
+	Run func(ctx context.Context, command string, args ...string) ([]byte, error)
+	// KubeletHealthy returns nil if the kubelet answers.
+	KubeletHealthy func(context.Context) error
+	// RestartSelf ends this process, which is then started again.
+	RestartSelf func(context.Context) error
+	// Pods lists and deletes what runs on the node; it is not cached.
+	Pods kubernetes.Interface
+}
+
+// failure is an update that has failed in a way that somebody has to look at.
+type failure struct{ reason string }
+
+func (f *failure) Error() string { return f.reason }
+
+// RunCommand is the Run of real nodes.
+func RunCommand(ctx context.Context, command string, args ...string) ([]byte, error) {
+	return exec.CommandContext(ctx, command, args...).CombinedOutput()
+}
+
+// KubeletHealthz is the KubeletHealthy of real nodes.
+func KubeletHealthz(ctx context.Context) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, kubeletHealthURL, nil)
+	if err != nil {
+		return err
+	}
+	response, err := (&http.Client{Timeout: kubeletHealthPeriod}).Do(request)
+	if err != nil {
+		return fmt.Errorf("ask the kubelet for its health: %w", err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("the kubelet answers %s", response.Status)
+	}
+	return nil
+}
+
+// readyForUpdate reports whether the node is drained for an update, or an update has failed and is tried again.
+func readyForUpdate(node *corev1.Node) bool {
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == conditionInPlaceUpdate && condition.Reason == reasonReadyForUpdate {
+			return true
+		}
+	}
+	return retryFailed(node)
+}
+
+func retryFailed(node *corev1.Node) bool {
+	return node.Labels[corev1beta1.LabelNodeUpdateResult] == corev1beta1.NodeUpdateResultFailed
+}
+
+// updateInPlace makes all changes and tells the machine controller by a label how it went.
+func (r *Reconciler) updateInPlace(ctx context.Context, round *round, node *corev1.Node) error {
+	err := r.tryInPlace(ctx, round, node)
+	var failed *failure
+	switch {
+	case errors.Is(err, ErrRestarting):
+		return nil
+	case errors.As(err, &failed):
+		return errors.Join(err, r.reportFailed(ctx, node, failed.reason))
+	case err != nil:
+		return err
+	}
+	if err := r.InPlace.deletePods(ctx, node.Name); err != nil {
+		return err
+	}
+	if err := round.finish(); err != nil {
+		return err
+	}
+	setLabel(node, corev1beta1.LabelNodeUpdateResult, corev1beta1.NodeUpdateResultSuccessful)
+	delete(node.Annotations, corev1beta1.AnnotationNodeUpdateFailedReason)
+	delete(node.Annotations, annotationUpdatingOS)
+	if err := r.Client.Update(ctx, node); err != nil {
+		return fmt.Errorf("update node %q: %w", node.Name, err)
+	}
+	return r.reportApplied(ctx, node, round.checksum)
+}
+
+func (r *Reconciler) tryInPlace(ctx context.Context, round *round, node *corev1.Node) error {
+	flags := &round.changes.InPlace
+	if flags.CPUManagerPolicy {
+		// The kubelet refuses to start with the state of another policy.
+		if err := removeFile(round.path(config.KubeletDir, "cpu_manager_state")); err != nil {
+			return err
+		}
+	}
+	if err := round.run(ctx); err != nil {
+		return err
+	}
+	if flags.Kubelet() {
+		if err := r.InPlace.waitKubelet(ctx); err != nil {
+			return err
+		}
+		flags.KubeletMinor, flags.KubeletConfig, flags.CPUManagerPolicy = false, false, false
+		if err := round.save(); err != nil {
+			return err
+		}
+	}
+	if flags.OperatingSystem {
+		if err := r.updateOperatingSystem(ctx, round, node); err != nil {
+			return err
+		}
+	}
+	if flags.CARotation {
+		if err := r.followCARotation(ctx, round); err != nil {
+			return err
+		}
+	}
+	// Tokens are bound to objects and fetched anew by those who use them; nothing on the node holds an old one.
+	flags.KeyRotation = false
+	return round.save()
+}
+
+func (u *InPlaceUpdater) waitKubelet(ctx context.Context) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, kubeletHealthPeriod, kubeletHealthLimit, true, func(ctx context.Context) (bool, error) {
+		last = u.KubeletHealthy(ctx)
+		return last == nil, nil
+	})
+	if err != nil {
+		return &failure{reason: fmt.Sprintf("the kubelet did not become healthy within %s: %v", kubeletHealthLimit, last)}
+	}
+	return nil
+}
+
+var (
+	osReleaseVersion = regexp.MustCompile(`(?m)^PRETTY_NAME="?[^"\n]*?([0-9]+(?:\.[0-9]+)+[^"\s]*)`)
+	// networkProblem in the output of an update means that another try may help (contract of OS extensions).
+	networkProblem = regexp.MustCompile(`(?i)network problems`)
+)
+
+// installedOS returns the version that /etc/os-release shows.
+func installedOS(root string) (string, error) {
+	content, err := os.ReadFile(filepath.Join(root, "/etc/os-release"))
+	if err != nil {
+		return "", fmt.Errorf("read version of the operating system: %w", err)
+	}
+	match := osReleaseVersion.FindSubmatch(content)
+	if match == nil {
+		return "", errors.New("PRETTY_NAME in /etc/os-release has no version")
+	}
+	return string(match[1]), nil
+}
+
+// updateOperatingSystem runs the extension's command. The command usually takes the machine down; what is installed
+// when it is up again shows how it went.
+func (r *Reconciler) updateOperatingSystem(ctx context.Context, round *round, node *corev1.Node) error {
+	wanted := round.next.InPlaceUpdates.OperatingSystemVersion
+	installed, err := installedOS(round.Root)
+	if err != nil {
+		return err
+	}
+	if installed == wanted {
+		round.changes.InPlace.OperatingSystem = false
+		return round.save()
+	}
+	if node.Annotations[annotationUpdatingOS] == wanted {
+		return &failure{reason: fmt.Sprintf("the update of the operating system to %s was rolled back: it runs %s", wanted, installed)}
+	}
+	if round.next.InPlaceStatus == nil || round.next.InPlaceStatus.OSUpdate == nil {
+		return &failure{reason: "the extension of the operating system offers no update in place"}
+	}
+	update := round.next.InPlaceStatus.OSUpdate
+	if err := r.InPlace.runUpdate(ctx, update, func() error {
+		before := node.DeepCopy()
+		if node.Annotations == nil {
+			node.Annotations = map[string]string{}
+		}
+		node.Annotations[annotationUpdatingOS] = wanted
+		if err := r.Client.Patch(ctx, node, client.MergeFrom(before)); err != nil {
+			return fmt.Errorf("patch node %q: %w", node.Name, err)
+		}
+		return nil
+	}); err != nil {
+		before := node.DeepCopy()
+		delete(node.Annotations, annotationUpdatingOS) // Nothing was installed, so another try may come.
+		return errors.Join(err, r.Client.Patch(ctx, node, client.MergeFrom(before)))
+	}
+	if installed, err = installedOS(round.Root); err != nil {
+		return err
+	}
+	if installed == wanted {
+		round.changes.InPlace.OperatingSystem = false
+		return round.save()
+	}
+	log.FromContext(ctx).Info("Waiting for the machine to go down for the update of its operating system")
+	return ErrRestarting
+}
+
+func (u *InPlaceUpdater) runUpdate(ctx context.Context, update *extensionsv1alpha1.OSUpdate, announce func() error) error {
+	if err := announce(); err != nil {
+		return err
+	}
+	var output []byte
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, osUpdatePause, osUpdateLimit, true, func(ctx context.Context) (bool, error) {
+		output, last = u.Run(ctx, update.Command, update.Args...)
+		return last == nil || !networkProblem.Match(output), nil
+	})
+	detail := strings.TrimSpace(string(bytes.TrimSpace(output)))
+	switch {
+	case err != nil: // Only network problems are tried to the end of the time.
+		return fmt.Errorf("update the operating system: %w: %s", err, detail)
+	case last != nil:
+		return &failure{reason: fmt.Sprintf("the update of the operating system failed: %v: %s", last, detail)}
+	}
+	return nil
+}
+
+// followCARotation makes kubelet and node agent trust the new CA and have certificates by it.
+func (r *Reconciler) followCARotation(ctx context.Context, round *round) error {
+	kubelet, err := clientcmd.BuildConfigFromFlags("", round.path(config.KubeletKubeconfig))
+	switch {
+	case err == nil:
+		if err := clientcmdLoad(kubelet.CertFile, &kubelet.CertData, kubelet.KeyFile, &kubelet.KeyData); err != nil {
+			return err
+		}
+		bootstrap, err := pki.Kubeconfig{
+			Name: "kubelet-bootstrap", Server: r.Config.APIServer.Server, CAPEM: r.Config.APIServer.CABundle,
+			Client: &pki.KeyPair{CertPEM: kubelet.CertData, KeyPEM: kubelet.KeyData},
+		}.Render()
+		if err != nil {
+			return err
+		}
+		if _, err := writeFile(round.path(config.KubeletBootstrapKubeconfig), bootstrap, 0o600); err != nil {
+			return err
+		}
+		if err := removeFile(round.path(config.KubeletKubeconfig)); err != nil {
+			return err
+		}
+		if err := os.RemoveAll(round.path(config.KubeletDir, "pki")); err != nil {
+			return fmt.Errorf("remove certificates of the kubelet: %w", err)
+		}
+	case !fileExists(round.path(config.KubeletBootstrapKubeconfig)):
+		return fmt.Errorf("read access of the kubelet: %w", err)
+	}
+	if err := round.Units.Restart(ctx, config.KubeletUnitName); err != nil {
+		return fmt.Errorf("restart kubelet: %w", err)
+	}
+	if err := r.InPlace.waitKubelet(ctx); err != nil {
+		return err
+	}
+	own, err := clientcmd.BuildConfigFromFlags("", round.path(config.KubeconfigFile))
+	if err != nil {
+		return fmt.Errorf("read own access: %w", err)
+	}
+	if _, err := r.Access.Renew(ctx, own); err != nil {
+		return err
+	}
+	round.changes.InPlace.CARotation = false
+	if err := round.save(); err != nil {
+		return err
+	}
+	if err := r.InPlace.RestartSelf(ctx); err != nil {
+		return fmt.Errorf("restart with the new certificate: %w", err)
+	}
+	return ErrRestarting
+}
+
+func clientcmdLoad(certFile string, cert *[]byte, keyFile string, key *[]byte) error {
+	for _, f := range []struct {
+		path string
+		into *[]byte
+	}{{certFile, cert}, {keyFile, key}} {
+		if f.path == "" {
+			continue
+		}
+		content, err := os.ReadFile(f.path)
+		if err != nil {
+			return fmt.Errorf("read access of the kubelet: %w", err)
+		}
+		*f.into = content
+	}
+	return nil
+}
+
+// deletePods removes what still runs on the node (pods of DaemonSets), so that it starts anew on what was updated.
+func (u *InPlaceUpdater) deletePods(ctx context.Context, node string) error {
+	list, err := u.Pods.CoreV1().Pods("").List(ctx, listOnNode(node))
+	if err != nil {
+		return fmt.Errorf("list pods on node %q: %w", node, err)
+	}
+	for _, pod := range list.Items {
+		if err := u.Pods.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, deleteOptions(pod.UID)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		}
+	}
+	return nil
+}
+
+// reportFailed leaves the node to whoever repairs it; the update is tried again as long as the label is there.
+func (r *Reconciler) reportFailed(ctx context.Context, node *corev1.Node, reason string) error {
+	before := node.DeepCopy()
+	setLabel(node, corev1beta1.LabelNodeUpdateResult, corev1beta1.NodeUpdateResultFailed)
+	if node.Annotations == nil {
+		node.Annotations = map[string]string{}
+	}
+	node.Annotations[corev1beta1.AnnotationNodeUpdateFailedReason] = reason
+	if err := r.Client.Patch(ctx, node, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("patch node %q: %w", node.Name, err)
+	}
+	return nil
+}
