@@ -114,6 +114,10 @@ func splitWords(line string) ([]string, error) {
 	inWord, quote := false, byte(0)
 	for i := 0; i < len(line); i++ {
 		c := line[i]
+		if c == '\\' && i+1 < len(line) && line[i+1] == '\n' { // A continued line.
+			i++
+			c = ' '
+		}
 		switch {
 		case c == '\\' && i+1 < len(line):
 			i++
@@ -156,8 +160,6 @@ func unescape(c byte) string {
 		return " "
 	case '\\', '"', '\'', ' ', '$', '%':
 		return string(c)
-	case '\n':
-		return " "
 	}
 	return `\` + string(c)
 }
