@@ -16,7 +16,7 @@ import (
 	"github.com/gardener/machine-controller-manager/pkg/handlers"
 	deploymentoptions "github.com/gardener/machine-controller-manager/pkg/options"
 	"github.com/gardener/machine-controller-manager/pkg/util/provider/drain"
-	"github.com/gardener/machine-controller-manager/pkg/util/provider/machinecontroller"
+	machinecontroller "github.com/gardener/machine-controller-manager/pkg/util/provider/machinecontroller"
 	machineoptions "github.com/gardener/machine-controller-manager/pkg/util/provider/options"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	corev1 "k8s.io/api/core/v1"
