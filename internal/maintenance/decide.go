@@ -261,6 +261,15 @@ func decideImage(pool *Pool, image *versionclass.Image, eligible []*versionclass
 	return item.complete(made)
 }
 
+// NeedsOf is what a pool asks of its machine image, beside a control plane of the given version.
+func NeedsOf(pool *Pool, p *versionclass.Profile, controlPlane string) versionclass.Needs {
+	machineType := p.MachineTypes[pool.MachineType]
+	if machineType == nil {
+		machineType = &versionclass.MachineType{Architecture: p.DefaultArchitecture(pool.MachineType)}
+	}
+	return needsOf(pool, machineType, pool.effectiveKubernetes(controlPlane))
+}
+
 func needsOf(pool *Pool, machineType *versionclass.MachineType, kubelet string) versionclass.Needs {
 	needs := versionclass.Needs{
 		Architecture: pool.Architecture,

@@ -20,7 +20,11 @@ func (i *Item) Fix(p *versionclass.Profile) string {
 		return fmt.Sprintf("offer a %d.%d.x that is not preview, or a %d.%d.x above %s that is neither preview nor expired",
 			v.Major(), v.Minor()+1, v.Major(), v.Minor(), i.From)
 	}
-	suffix := fmt.Sprintf(" of image %q above %s that is neither preview nor expired and suits worker pool %q", i.Image, i.From, i.Pool)
+	pool := "the pools"
+	if i.Pool != "" {
+		pool = fmt.Sprintf("worker pool %q", i.Pool)
+	}
+	suffix := fmt.Sprintf(" of image %q above %s that is neither preview nor expired and suits %s", i.Image, i.From, pool)
 	image := p.Image(i.Image)
 	if image == nil {
 		return "offer image " + i.Image

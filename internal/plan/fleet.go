@@ -87,6 +87,19 @@ func (f *Fleet) profileOf(s *Shoot) (*versionclass.Profile, error) {
 	return c.profile, c.err
 }
 
+// ProfileOf names the profile of a Shoot: NAME of a CloudProfile, or NAMESPACE/NAME of a NamespacedCloudProfile.
+func ProfileOf(shoot *corev1beta1.Shoot) string { return profileKeyOf(shoot).String() }
+
+// Profile returns a profile by such a name, or why there is none.
+func (f *Fleet) Profile(name string) (*versionclass.Profile, error) {
+	for key, c := range f.profiles {
+		if key.String() == name {
+			return c.profile, c.err
+		}
+	}
+	return nil, fmt.Errorf("CloudProfile %q does not exist", name)
+}
+
 func profileKeyOf(shoot *corev1beta1.Shoot) profileKey {
 	ref := shoot.Spec.CloudProfile
 	switch {

@@ -1,0 +1,90 @@
+package lint
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/plan"
+	"hortus.dev/hortus/internal/versionclass"
+)
+
+// CheckAll checks profiles, all or those named, and counts the Shoots that each finding concerns. It also reports the
+// versions that Shoots use and their profile does not offer: removing them is refused, or has gone wrong.
+func CheckAll(o *plan.Objects, names []string, now time.Time) ([]Finding, error) {
+	known := map[string]bool{}
+	var findings []Finding
+	check := func(name string, spec *corev1beta1.CloudProfileSpec, shoots []*corev1beta1.Shoot) {
+		known[name] = true
+		if len(names) > 0 && !slices.Contains(names, name) {
+			return
+		}
+		used := inUse{}
+		used.count(shoots)
+		found := Check(name, spec, now)
+		for i := range found {
+			found[i].Shoots = used[[2]string{found[i].What, found[i].Version}]
+		}
+		findings = append(findings, found...)
+		findings = append(findings, missing(name, spec, used)...)
+	}
+	parents := map[string]*corev1beta1.CloudProfileSpec{}
+	for _, p := range o.CloudProfiles {
+		parents[p.Name] = &p.Spec
+		check(p.Name, &p.Spec, shootsOf(o, p.Name))
+	}
+	for _, p := range o.NamespacedCloudProfiles {
+		spec := p.Status.CloudProfileSpec
+		if parent := parents[p.Spec.Parent.Name]; parent != nil {
+			spec = versionclass.Merge(parent, &p.Spec)
+		}
+		check(p.Namespace+"/"+p.Name, &spec, shootsOf(o, p.Namespace+"/"+p.Name))
+	}
+	for _, name := range names {
+		if !known[name] {
+			return nil, fmt.Errorf("there is no CloudProfile %q", name)
+		}
+	}
+	sortFindings(findings)
+	return findings, nil
+}
+
+func shootsOf(o *plan.Objects, profile string) []*corev1beta1.Shoot {
+	var shoots []*corev1beta1.Shoot
+	for _, s := range o.Shoots {
+		if plan.ProfileOf(s) == profile {
+			shoots = append(shoots, s)
+		}
+	}
+	return shoots
+}
+
+func missing(name string, spec *corev1beta1.CloudProfileSpec, used inUse) []Finding {
+	profile, err := versionclass.Compile(name, spec)
+	if err != nil {
+		return nil
+	}
+	offered := map[[2]string]bool{}
+	for _, v := range profile.Kubernetes {
+		offered[[2]string{kubernetes, v.Text}] = true
+	}
+	for _, image := range profile.Images {
+		for _, v := range image.Versions {
+			offered[[2]string{"image " + image.Name, v.Text}] = true
+		}
+	}
+	var findings []Finding
+	for key, shoots := range used {
+		if offered[key] || !versionclass.Complete(key[1]) {
+			continue
+		}
+		findings = append(findings, Finding{
+			Severity: Error, Rule: RuleInUse, Profile: name, What: key[0], Version: key[1], Shoots: shoots,
+			Message: "in use, but not in the CloudProfile: Shoots are moved off it in their next maintenance",
+			Fix:     "keep it, with an expirationDate in the past if need be, until no Shoot uses it",
+		})
+	}
+	slices.SortFunc(findings, func(a, b Finding) int { return compareText(a, b) })
+	return findings
+}
