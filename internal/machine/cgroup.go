@@ -26,10 +26,32 @@ func setUpCgroups() error {
 	if err := detachBelow(cgroupRoot); err != nil {
 		return err
 	}
+	setUp := setUpCgroup1
 	if version2 {
-		return setUpCgroup2()
+		setUp = setUpCgroup2
 	}
-	return setUpCgroup1()
+	if err := setUp(); err != nil {
+		return err
+	}
+	removeCgroups(cgroupRoot)
+	return nil
+}
+
+// removeCgroups removes the empty cgroups below dir, which containers of the last boot have left: a real machine would
+// not have them, and a kubelet spends seconds on each to find out that there is no container to it. Those with
+// processes stay, since the kernel refuses to remove them.
+func removeCgroups(dir string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return // Gone meanwhile.
+	}
+	for _, entry := range entries {
+		if entry.IsDir() {
+			child := filepath.Join(dir, entry.Name())
+			removeCgroups(child)
+			_ = unix.Rmdir(child)
+		}
+	}
 }
 
 func isCgroup2() (bool, error) {
