@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -24,7 +25,7 @@ const (
 	// renewBefore is how long before its end the server certificate is replaced, checked at every start.
 	renewBefore = 60 * 24 * time.Hour
 	// shutdownWait bounds the wait for requests that are under way; long polls are cut.
-	shutdownWait = 500 * time.Millisecond
+	shutdownWait = 100 * time.Millisecond
 	headerWait   = 10 * time.Second
 )
 
@@ -120,6 +121,7 @@ func (c *Cloud) startAPI(ctx context.Context, group *errgroup.Group) (endpoint s
 		Handler: c.Handler(), ReadHeaderTimeout: headerWait, TLSConfig: &tls.Config{
 			Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
 		},
+		ErrorLog:    slog.NewLogLogger(c.log.Handler(), slog.LevelDebug), // Clients that give up, and port scans.
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
 	for _, l := range listeners {

@@ -90,8 +90,8 @@ func (r *Registry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	name, kind, reference := m[1], m[2], m[3]
-	if kind == "blobs" || digest.MatchString(reference) {
-		if !digest.MatchString(reference) {
+	if kind == "blobs" || digestPattern.MatchString(reference) {
+		if !digestPattern.MatchString(reference) {
 			fail(w, http.StatusBadRequest, "DIGEST_INVALID", "invalid digest")
 			return
 		}

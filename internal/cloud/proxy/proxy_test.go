@@ -1,0 +1,208 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var loopback = netip.MustParseAddr("127.0.0.1")
+
+func dialHost(ctx context.Context, t Target) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, "tcp", t.Address)
+}
+
+// server runs handle for every connection and returns its address as a target.
+func server(t *testing.T, handle func(*net.TCPConn)) Target {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				handle(c.(*net.TCPConn))
+			}()
+		}
+	}()
+	return Target{Address: l.Addr().String()}
+}
+
+func says(text string) func(*net.TCPConn) {
+	return func(c *net.TCPConn) { _, _ = io.WriteString(c, text) }
+}
+
+func echo(c *net.TCPConn) { _, _ = io.Copy(c, c) }
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// start makes a proxy with one port and returns the port.
+func start(t *testing.T, idle time.Duration, targets ...Target) (*Proxy, int) {
+	t.Helper()
+	p := New(dialHost)
+	t.Cleanup(p.Close)
+	port := freePort(t)
+	if err := p.Apply("lb", Config{Address: loopback, Listeners: map[int][]Target{port: targets}, IdleTimeout: idle}); err != nil {
+		t.Fatal(err)
+	}
+	return p, port
+}
+
+func connect(t *testing.T, port int) *net.TCPConn {
+	t.Helper()
+	c, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second)) // Only a broken test waits so long.
+	return c.(*net.TCPConn)
+}
+
+func TestTargetsTakeTurns(t *testing.T) {
+	_, port := start(t, 0, server(t, says("a")), server(t, says("b")), server(t, says("c")))
+	got := map[string]int{}
+	for range 6 {
+		data, _ := io.ReadAll(connect(t, port))
+		got[string(data)]++
+	}
+	if diff := cmp.Diff(map[string]int{"a": 2, "b": 2, "c": 2}, got); diff != "" {
+		t.Errorf("answers mismatch (-want +got):\n%s", diff)
+	}
+}
+
+func TestDeadTargetsAreSkipped(t *testing.T) {
+	dead := Target{Address: net.JoinHostPort("127.0.0.1", strconv.Itoa(freePort(t)))}
+	_, port := start(t, 0, dead, server(t, says("alive")))
+	for range 4 {
+		if data, err := io.ReadAll(connect(t, port)); string(data) != "alive" {
+			t.Errorf("answer = %q, %v, want that of the living target", data, err)
+		}
+	}
+}
+
+func TestWithoutTargetConnectionsAreReset(t *testing.T) {
+	_, port := start(t, 0)
+	c, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err == nil { // The reset may even be faster than the return from connecting.
+		defer c.Close()
+		_, err = c.Read(make([]byte, 1))
+	}
+	if !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("error = %v, want a reset", err)
+	}
+}
+
+func TestHalfCloseIsPassedOn(t *testing.T) {
+	received := make(chan string, 1)
+	_, port := start(t, 0, server(t, func(c *net.TCPConn) {
+		data, _ := io.ReadAll(c) // Ends only if the end of the request arrives.
+		received <- string(data)
+		_, _ = io.WriteString(c, "answer")
+	}))
+	c := connect(t, port)
+	_, _ = io.WriteString(c, "request")
+	if err := c.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(c)
+	if string(answer) != "answer" || err != nil || <-received != "request" {
+		t.Errorf("answer = %q, %v", answer, err)
+	}
+}
+
+func TestConnectionsOfATargetTakenAwayAreClosed(t *testing.T) {
+	gone, stays := server(t, echo), server(t, echo)
+	p, port := start(t, 0, gone)
+	lost := connect(t, port)
+	roundTrip(t, lost)
+	listeners := func(targets ...Target) Config {
+		return Config{Address: loopback, Listeners: map[int][]Target{port: targets}}
+	}
+	if err := p.Apply("lb", listeners(gone, stays)); err != nil {
+		t.Fatal(err)
+	}
+	roundTrip(t, lost) // Adding a target disturbs nobody.
+	if err := p.Apply("lb", listeners(stays)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lost.Read(make([]byte, 1)); err == nil {
+		t.Error("the connection to a target taken away is still open")
+	}
+	roundTrip(t, connect(t, port))
+	p.Remove("lb")
+	if c, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+		c.Close()
+		t.Error("a removed load balancer accepts connections")
+	}
+}
+
+func TestIdleConnectionsAreClosed(t *testing.T) {
+	_, port := start(t, 300*time.Millisecond, server(t, echo))
+	c := connect(t, port)
+	begin := time.Now()
+	for range 5 { // Longer than the limit together, but never idle for so long.
+		roundTrip(t, c)
+		time.Sleep(100 * time.Millisecond)
+	}
+	if _, err := c.Read(make([]byte, 1)); err == nil {
+		t.Error("read from an idle connection has succeeded")
+	}
+	if d := time.Since(begin); d < 700*time.Millisecond || d > 10*time.Second {
+		t.Errorf("closed after %s, want about 0.8s", d)
+	}
+}
+
+func TestBusyPortsAreReported(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	p := New(dialHost)
+	defer p.Close()
+	good := freePort(t)
+	err = p.Apply("lb", Config{Address: loopback, Listeners: map[int][]Target{
+		taken.Addr().(*net.TCPAddr).Port: nil, good: {server(t, says("works"))},
+	}})
+	if err == nil {
+		t.Error("a busy port is not reported")
+	}
+	if data, _ := io.ReadAll(connect(t, good)); string(data) != "works" {
+		t.Errorf("the other port answers %q", data)
+	}
+}
+
+func roundTrip(t *testing.T, c net.Conn) {
+	t.Helper()
+	if _, err := io.WriteString(c, "x"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,116 @@
+package registry
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// layout writes an image layout whose images are named and have nothing but a manifest.
+func layout(t *testing.T, dir string, names ...string) {
+	t.Helper()
+	blobs := filepath.Join(dir, "blobs", "sha256")
+	if err := os.MkdirAll(blobs, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var index ocispec.Index
+	for _, name := range names {
+		manifest := []byte(`{"mediaType":"` + ocispec.MediaTypeImageManifest + `","annotations":{"name":"` + name + `"}}`)
+		d := digest.FromBytes(manifest)
+		if err := os.WriteFile(filepath.Join(blobs, d.Encoded()), manifest, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		index.Manifests = append(index.Manifests, ocispec.Descriptor{
+			MediaType: ocispec.MediaTypeImageManifest, Digest: d, Size: int64(len(manifest)),
+			Annotations: map[string]string{ocispec.AnnotationRefName: name},
+		})
+	}
+	data, err := json.Marshal(index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "index.json"), data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestPull(t *testing.T) {
+	dir := t.TempDir()
+	r := New(dir)
+	if w := get(r, "/v2/pause/manifests/3.10.1"); w.Code != http.StatusNotFound {
+		t.Errorf("before there is a layout: status %d, want 404", w.Code)
+	}
+	layout(t, dir, "registry.k8s.io/pause:3.10.1", "hortus.dev/hortus:dev", "a.test/same:1", "b.test/same:1")
+	for path, want := range map[string]int{
+		"/v2/": http.StatusOK,
+		"/v2/pause/manifests/3.10.1?ns=registry.k8s.io":           http.StatusOK, // As containerd asks.
+		"/v2/registry.k8s.io/pause/manifests/3.10.1":              http.StatusOK,
+		"/v2/pause/manifests/3.10.1":                              http.StatusOK,
+		"/v2/pause/manifests/3.10.1?ns=docker.io":                 http.StatusNotFound,
+		"/v2/pause/manifests/9":                                   http.StatusNotFound,
+		"/v2/same/manifests/1":                                    http.StatusNotFound, // Two images fit.
+		"/v2/same/manifests/1?ns=b.test":                          http.StatusOK,
+		"/v2/pause/blobs/..%2F..%2Findex.json":                    http.StatusNotFound,
+		"/v2/pause/blobs/sha256:../../../etc/passwd":              http.StatusNotFound,
+		"/v2/pause/blobs/sha256:00000000000000000000000000000000": http.StatusNotFound,
+		"/v2/nonsense": http.StatusNotFound,
+	} {
+		if w := get(r, path); w.Code != want {
+			t.Errorf("GET %s = %d %s, want %d", path, w.Code, w.Body, want)
+		}
+	}
+	w := get(r, "/v2/pause/manifests/3.10.1")
+	d := digest.FromBytes(w.Body.Bytes()).String()
+	if got := w.Header().Get("Docker-Content-Digest"); got != d {
+		t.Errorf("digest header = %q, want that of the content %q", got, d)
+	}
+	if got := w.Header().Get("Content-Type"); got != ocispec.MediaTypeImageManifest {
+		t.Errorf("content type = %q", got)
+	}
+	if again := get(r, "/v2/pause/manifests/"+d); again.Body.String() != w.Body.String() {
+		t.Error("the manifest by digest differs from that by tag")
+	}
+	if blob := get(r, "/v2/any/blobs/"+d); blob.Header().Get("Content-Type") != "application/octet-stream" {
+		t.Errorf("content type of a blob = %q", blob.Header().Get("Content-Type"))
+	}
+}
+
+func TestIndexIsReadAgainWhenItChanges(t *testing.T) {
+	dir := t.TempDir()
+	r := New(dir)
+	layout(t, dir, "a.test/one:1")
+	if w := get(r, "/v2/one/manifests/1"); w.Code != http.StatusOK {
+		t.Fatalf("status %d", w.Code)
+	}
+	layout(t, dir, "a.test/two:1")
+	later := time.Now().Add(time.Minute) // File systems with coarse times must not make the test flaky.
+	if err := os.Chtimes(filepath.Join(dir, "index.json"), later, later); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]int{"one": http.StatusNotFound, "two": http.StatusOK} {
+		if w := get(r, "/v2/"+name+"/manifests/1"); w.Code != want {
+			t.Errorf("image %s: status %d, want %d", name, w.Code, want)
+		}
+	}
+}
+
+func TestWritingIsRefused(t *testing.T) {
+	w := httptest.NewRecorder()
+	New(t.TempDir()).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v2/x/blobs/uploads/", nil))
+	if w.Code != http.StatusMethodNotAllowed {
+		t.Errorf("status = %d, want 405", w.Code)
+	}
+}
+
+func get(h http.Handler, path string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	return w
+}
