@@ -69,8 +69,8 @@ func (r *Registry) BlobPath(digest string) string {
 }
 
 var (
-	route  = regexp.MustCompile(`^/v2/(.+)/(manifests|blobs)/([^/]+)$`)
-	digest = regexp.MustCompile(`^[a-z0-9]+:[a-f0-9]{32,}$`)
+	route         = regexp.MustCompile(`^/v2/(.+)/(manifests|blobs)/([^/]+)$`)
+	digestPattern = regexp.MustCompile(`^[a-z0-9]+:[a-f0-9]{32,}$`)
 )
 
 // ServeHTTP answers /v2/, manifests and blobs.
