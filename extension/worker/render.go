@@ -7,6 +7,7 @@ import (
 
 	machinev1alpha1 "github.com/gardener/machine-controller-manager/pkg/apis/machine/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -29,6 +30,8 @@ const (
 	revisionHistoryLimit = 0
 
 	autoscalerPrefix = "autoscaler.gardener.cloud/"
+
+	resourceGPU corev1.ResourceName = "gpu"
 )
 
 // Wanted is one MachineDeployment a Worker asks for, with its class.
@@ -119,11 +122,21 @@ func (w *Wanted) renderClass() *machinev1alpha1.MachineClass {
 	}
 	if t := w.pool.NodeTemplate; t != nil {
 		class.NodeTemplate = &machinev1alpha1.NodeTemplate{
-			Capacity: t.Capacity, VirtualCapacity: t.VirtualCapacity, InstanceType: w.pool.MachineType,
+			Capacity: withGPU(t.Capacity), VirtualCapacity: t.VirtualCapacity, InstanceType: w.pool.MachineType,
 			Region: w.worker.Spec.Region, Zone: w.Zone, Architecture: ptr.To(ptr.Deref(w.pool.Architecture, "amd64")),
 		}
 	}
 	return class
+}
+
+// withGPU adds a count of no GPUs if there is none: the machine controller refuses a template that leaves it open.
+func withGPU(capacity corev1.ResourceList) corev1.ResourceList {
+	if _, ok := capacity[resourceGPU]; ok {
+		return capacity
+	}
+	out := capacity.DeepCopy()
+	out[resourceGPU] = resource.Quantity{Format: resource.DecimalSI}
+	return out
 }
 
 // mutate makes the MachineDeployment what is wanted, and keeps what others have put on it: template annotations, which

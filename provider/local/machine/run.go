@@ -48,9 +48,6 @@ const (
 	// workers per queue: enough for a pool of dozens, and few enough to cost no memory.
 	workers = 10
 
-	clientQPS   = 20
-	clientBurst = 30
-
 	shutdownTimeout = 5 * time.Second
 )
 
@@ -93,7 +90,7 @@ func DefaultOptions() Options {
 // target the one the machines join.
 func Run(ctx context.Context, opts Options, control, target *rest.Config) error {
 	for _, cfg := range []*rest.Config{control, target} {
-		cfg.QPS, cfg.Burst = clientQPS, clientBurst
+		cfg.QPS = -1 // See process.Options: the API server protects itself.
 	}
 	controlClient, err := kubernetes.NewForConfig(control)
 	if err != nil {

@@ -39,6 +39,7 @@ func (o *Options) RESTConfig(userAgent string) (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read kubeconfig: %w", err)
 	}
+	cfg.QPS = -1 // The API server's priority and fairness protects it; throttling here would only add delays.
 	return rest.AddUserAgent(cfg, userAgent), nil
 }
 
