@@ -6,17 +6,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// Operations that rotate credentials in one step.
-const (
-	rotateSSHKeypair         = "rotate-ssh-keypair"
-	rotateObservability      = "rotate-observability-credentials"
-	rotateETCDEncryptionKey  = "rotate-etcd-encryption-key"
-	startETCDEncryptionKey   = "rotate-etcd-encryption-key-start"
-	operationMaintain        = "maintain"
-	operationReconcile       = "reconcile"
-	operationRetry           = "retry"
-	rotationInProgressReason = "rotation of the ETCD encryption key is already in progress"
-)
+const rotationInProgressReason = "rotation of the ETCD encryption key is already in progress"
 
 // Rotation is a credential that a maintenance rotates once its period is over.
 type Rotation struct {
@@ -37,16 +27,13 @@ func (r *Rotation) DueAfter() time.Time { return r.Last.Add(r.Period) }
 
 func (r *Rotation) subject() string {
 	switch r.Operation {
-	case rotateSSHKeypair:
+	case corev1beta1.OperationRotateSSHKeypair:
 		return "SSH key pair"
-	case rotateObservability:
+	case corev1beta1.OperationRotateObservabilityCredentials:
 		return "observability credentials"
 	}
 	return "ETCD encryption key"
 }
-
-// defaultRotationPeriod holds for rotations that are configured without a period.
-const defaultRotationPeriod = 7 * day
 
 // RotationsOf lists the credentials that the Shoot wants rotated automatically.
 func RotationsOf(shoot *corev1beta1.Shoot) []Rotation {
@@ -61,7 +48,7 @@ func RotationsOf(shoot *corev1beta1.Shoot) []Rotation {
 	}
 	var rotations []Rotation
 	add := func(config *corev1beta1.MaintenanceRotationConfig, r Rotation) {
-		r.Period = defaultRotationPeriod
+		r.Period = corev1beta1.DefaultRotationPeriod
 		if config.RotationPeriod != nil {
 			r.Period = config.RotationPeriod.Duration
 		}
@@ -73,21 +60,21 @@ func RotationsOf(shoot *corev1beta1.Shoot) []Rotation {
 		}
 	}
 	if wanted.SSHKeypair != nil && sshAccess(shoot) {
-		r := Rotation{Operation: rotateSSHKeypair}
+		r := Rotation{Operation: corev1beta1.OperationRotateSSHKeypair}
 		if s := status.SSHKeypair; s != nil && s.LastCompletionTime != nil {
 			r.Last = s.LastCompletionTime.Time
 		}
 		add(wanted.SSHKeypair, r)
 	}
 	if wanted.Observability != nil {
-		r := Rotation{Operation: rotateObservability}
+		r := Rotation{Operation: corev1beta1.OperationRotateObservabilityCredentials}
 		if s := status.Observability; s != nil && s.LastCompletionTime != nil {
 			r.Last = s.LastCompletionTime.Time
 		}
 		add(wanted.Observability, r)
 	}
 	if wanted.ETCDEncryptionKey != nil {
-		r := Rotation{Operation: rotateETCDEncryptionKey, Awake: true}
+		r := Rotation{Operation: corev1beta1.OperationRotateETCDEncryptionKey, Awake: true}
 		if s := status.ETCDEncryptionKey; s != nil {
 			if s.LastCompletionTime != nil {
 				r.Last = s.LastCompletionTime.Time
@@ -131,7 +118,7 @@ func dueRotations(rotations []Rotation, operations []string, hibernated bool, no
 		if r.Busy {
 			c.Err = "Could not start " + r.subject() + " rotation: " + rotationInProgressReason
 		}
-		if contains(operations, r.Operation) || r.Operation == rotateETCDEncryptionKey && contains(operations, startETCDEncryptionKey) {
+		if contains(operations, r.Operation) || r.Operation == corev1beta1.OperationRotateETCDEncryptionKey && contains(operations, corev1beta1.OperationRotateETCDEncryptionKeyStart) {
 			continue
 		}
 		due = append(due, c)

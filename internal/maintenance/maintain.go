@@ -34,10 +34,10 @@ func Maintain(shoot *corev1beta1.Shoot, decider *Decider, now time.Time, options
 	}
 	addTasks(o.Shoot, maintenanceTasks...)
 	if options.RestartControlPlane {
-		addTasks(o.Shoot, taskRestartControlPlanePods)
+		addTasks(o.Shoot, corev1beta1.ShootTaskRestartControlPlanePods)
 	}
 	if options.RestartCoreAddons {
-		addTasks(o.Shoot, taskRestartCoreAddons)
+		addTasks(o.Shoot, corev1beta1.ShootTaskRestartCoreAddons)
 	}
 	return o
 }

@@ -8,21 +8,12 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-const (
-	annotationOperation            = "gardener.cloud/operation"
-	annotationMaintenanceOperation = "maintenance.gardener.cloud/operation"
-	annotationNeedsRetry           = "maintenance.shoot.gardener.cloud/needs-retry-operation"
-	annotationTasks                = "shoot.gardener.cloud/tasks"
-)
-
 var maintenanceTasks = []string{
-	"deployInfrastructure", "deployDNSRecordInternal", "deployDNSRecordExternal", "deployDNSRecordIngress",
+	corev1beta1.ShootTaskDeployInfrastructure,
+	corev1beta1.ShootTaskDeployDNSRecordInternal,
+	corev1beta1.ShootTaskDeployDNSRecordExternal,
+	corev1beta1.ShootTaskDeployDNSRecordIngress,
 }
-
-const (
-	taskRestartControlPlanePods = "restartControlPlanePods"
-	taskRestartCoreAddons       = "restartCoreAddons"
-)
 
 func contains(list []string, s string) bool { return slices.Contains(list, s) }
 
@@ -39,14 +30,14 @@ func split(value, separator string) []string {
 
 // WantsMaintenance reports whether the Shoot asks for a maintenance now, outside its window.
 func WantsMaintenance(shoot *corev1beta1.Shoot) bool {
-	return contains(split(shoot.Annotations[annotationOperation], ";"), operationMaintain)
+	return contains(split(shoot.Annotations[corev1beta1.AnnotationOperation], corev1beta1.OperationSeparator), corev1beta1.OperationMaintain)
 }
 
 // ClearRequest removes the request for a maintenance from a Shoot, in place, and reports whether there was one.
 func ClearRequest(shoot *corev1beta1.Shoot) bool {
 	asked := WantsMaintenance(shoot)
 	if asked {
-		delete(shoot.Annotations, annotationOperation)
+		delete(shoot.Annotations, corev1beta1.AnnotationOperation)
 	}
 	return asked
 }
@@ -68,7 +59,7 @@ func canStartOperations(last *corev1beta1.LastOperation) bool {
 
 // DeferredOperations are the operations that a user has asked to start in the maintenance.
 func DeferredOperations(shoot *corev1beta1.Shoot) []string {
-	return split(shoot.Annotations[annotationMaintenanceOperation], ";")
+	return split(shoot.Annotations[corev1beta1.AnnotationMaintenanceOperation], corev1beta1.OperationSeparator)
 }
 
 // startOperations sets the operation annotation, in place, and returns the text to report, if any: deferred
@@ -81,29 +72,29 @@ func startOperations(shoot *corev1beta1.Shoot, rotations []Credential) string {
 		return ""
 	}
 	if last.State == corev1beta1.LastOperationStateFailed {
-		if wanted, err := strconv.ParseBool(shoot.Annotations[annotationNeedsRetry]); err != nil || !wanted {
+		if wanted, err := strconv.ParseBool(shoot.Annotations[corev1beta1.AnnotationNeedsRetryOperation]); err != nil || !wanted {
 			return ""
 		}
-		delete(shoot.Annotations, annotationNeedsRetry)
-		shoot.Annotations[annotationOperation] = operationRetry
-		return reported(operationRetry)
+		delete(shoot.Annotations, corev1beta1.AnnotationNeedsRetryOperation)
+		shoot.Annotations[corev1beta1.AnnotationOperation] = corev1beta1.OperationRetry
+		return reported(corev1beta1.OperationRetry)
 	}
 	operations := DeferredOperations(shoot)
-	if !contains(operations, operationReconcile) {
-		operations = append(operations, operationReconcile)
+	if !contains(operations, corev1beta1.OperationReconcile) {
+		operations = append(operations, corev1beta1.OperationReconcile)
 	}
 	for _, r := range rotations {
 		if r.Err == "" {
 			operations = append(operations, r.Operation)
 		}
 	}
-	delete(shoot.Annotations, annotationMaintenanceOperation)
+	delete(shoot.Annotations, corev1beta1.AnnotationMaintenanceOperation)
 	if shoot.Annotations == nil {
 		shoot.Annotations = map[string]string{}
 	}
-	value := strings.Join(operations, ";")
-	shoot.Annotations[annotationOperation] = value
-	if value == operationReconcile {
+	value := strings.Join(operations, corev1beta1.OperationSeparator)
+	shoot.Annotations[corev1beta1.AnnotationOperation] = value
+	if value == corev1beta1.OperationReconcile {
 		return ""
 	}
 	return reported(value)
@@ -115,7 +106,7 @@ func reported(operation string) string {
 
 // addTasks adds to the tasks of the next reconciliation, in place.
 func addTasks(shoot *corev1beta1.Shoot, tasks ...string) {
-	all := split(shoot.Annotations[annotationTasks], ",")
+	all := split(shoot.Annotations[corev1beta1.AnnotationShootTasks], ",")
 	for _, task := range tasks {
 		if !contains(all, task) {
 			all = append(all, task)
@@ -124,5 +115,5 @@ func addTasks(shoot *corev1beta1.Shoot, tasks ...string) {
 	if shoot.Annotations == nil {
 		shoot.Annotations = map[string]string{}
 	}
-	shoot.Annotations[annotationTasks] = strings.Join(all, ",")
+	shoot.Annotations[corev1beta1.AnnotationShootTasks] = strings.Join(all, ",")
 }

@@ -129,21 +129,14 @@ type Event struct {
 	Message string
 }
 
-// Reasons of the events.
-const (
-	EventKubernetes = "KubernetesVersionMaintenance"
-	EventImage      = "MachineImageVersionMaintenance"
-	EventFailed     = "MaintenanceFailed"
-)
-
 // Events lists what to tell, in the order of the items.
 func (o *Outcome) Events() []Event {
 	var events []Event
 	for i := range o.Decision.Items {
 		item := &o.Decision.Items[i]
-		e := Event{Reason: EventKubernetes, Message: item.Describe(), Warning: item.Err != nil}
+		e := Event{Reason: corev1beta1.EventKubernetesVersionMaintenance, Message: item.Describe(), Warning: item.Err != nil}
 		if item.Subject == PoolImage {
-			e.Reason = EventImage
+			e.Reason = corev1beta1.EventMachineImageVersionMaintenance
 		}
 		if item.Err != nil {
 			e.Message += ". Error: " + item.Err.Error()
@@ -152,7 +145,7 @@ func (o *Outcome) Events() []Event {
 	}
 	for i := range o.Credentials {
 		if c := &o.Credentials[i]; c.Err != "" {
-			events = append(events, Event{Warning: true, Reason: EventFailed, Message: c.describe() + ". Error: " + c.Err})
+			events = append(events, Event{Warning: true, Reason: corev1beta1.EventMaintenanceFailed, Message: c.describe() + ". Error: " + c.Err})
 		}
 	}
 	return events

@@ -1,0 +1,156 @@
+// Package maintenance runs the maintenance of Shoots in their windows. What a maintenance does is decided by package
+// internal/maintenance; this package reads, writes, and waits for the next window.
+package maintenance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	decision "hortus.dev/hortus/internal/maintenance"
+)
+
+// Reconciler maintains every Shoot once per window.
+type Reconciler struct {
+	Garden   client.Client // Cached reads, direct writes.
+	Clock    clock.PassiveClock
+	Jitter   decision.Jitter // Shared with the plan, which tells the instants beforehand.
+	Options  decision.Options
+	Recorder events.EventRecorder
+	Profiles *Profiles
+}
+
+// Reconcile maintains the Shoot if its window is open or it asks for it, and comes back in the next window.
+func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (reconcile.Result, error) {
+	if shoot.DeletionTimestamp != nil {
+		return reconcile.Result{}, nil
+	}
+	now := r.Clock.Now()
+	window := decision.WindowOf(shoot)
+	next := reconcile.Result{RequeueAfter: window.UntilNext(now, shoot.Namespace+"/"+shoot.Name, false, r.Jitter)}
+	if !window.Contains(now) && !decision.WantsMaintenance(shoot) {
+		return next, nil
+	}
+	if err := r.maintain(ctx, shoot, now); err != nil {
+		return reconcile.Result{}, fmt.Errorf("maintain: %w", err)
+	}
+	return next, nil
+}
+
+func (r *Reconciler) maintain(ctx context.Context, shoot *corev1beta1.Shoot, now time.Time) error {
+	profile, err := r.Profiles.Of(ctx, r.Garden, shoot)
+	if err != nil {
+		return err
+	}
+	outcome := decision.Maintain(shoot, decision.NewDecider(profile), now, r.Options)
+	if err := outcome.Decision.ImageErr; err != nil {
+		log.FromContext(ctx).Error(err, "Machine images are not maintained")
+	}
+	current := shoot
+	if outcome.Record() {
+		refusal, err := r.tryOut(ctx, outcome.Shoot)
+		if err != nil {
+			return err
+		}
+		if refusal != nil {
+			return r.recordRefusal(ctx, shoot, refusal, now)
+		}
+		if current, err = r.patch(ctx, shoot, func(s *corev1beta1.Shoot) {
+			s.Status.LastMaintenance = outcome.LastMaintenance(now)
+		}); err != nil {
+			return err
+		}
+	}
+	updated := outcome.Shoot
+	updated.ResourceVersion = current.ResourceVersion // Conflicts with anybody but ourselves are still found.
+	if err := r.Garden.Update(ctx, updated); err != nil {
+		r.warn(shoot, corev1beta1.EventMaintenanceFailed, err.Error())
+		return fmt.Errorf("update Shoot: %w", err)
+	}
+	log.FromContext(ctx).Info("Maintained Shoot", "changed", outcome.Decision.Changed(), "failed", outcome.Failed())
+	if settled := decision.Settle(current.Status.LastMaintenance, outcome.Record()); settled != nil {
+		current.ResourceVersion = updated.ResourceVersion
+		if _, err := r.patch(ctx, current, func(s *corev1beta1.Shoot) { s.Status.LastMaintenance = settled }); err != nil {
+			return err
+		}
+	}
+	for _, e := range outcome.Events() {
+		r.tell(shoot, e)
+	}
+	return nil
+}
+
+// tryOut asks the API server whether it would accept the changes, before anything is recorded. Only a verdict about
+// the changes is a refusal; everything else is an error and tried again.
+func (r *Reconciler) tryOut(ctx context.Context, shoot *corev1beta1.Shoot) (refusal, err error) {
+	err = r.Garden.Update(ctx, shoot.DeepCopy(), client.DryRunAll)
+	if err == nil {
+		return nil, nil
+	}
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return nil, fmt.Errorf("try out changes: %w", err)
+	}
+	switch status.Status().Code {
+	case http.StatusConflict, http.StatusNotFound, http.StatusUnauthorized, http.StatusTooManyRequests,
+		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusRequestTimeout:
+		return nil, fmt.Errorf("try out changes: %w", err)
+	}
+	return err, nil
+}
+
+// recordRefusal ends a maintenance that the API server does not accept. The next window tries again.
+func (r *Reconciler) recordRefusal(ctx context.Context, shoot *corev1beta1.Shoot, refusal error, now time.Time) error {
+	log.FromContext(ctx).Info("Maintenance was refused", "reason", refusal.Error())
+	entry := decision.Refused(now, refusal)
+	if _, err := r.patch(ctx, shoot, func(s *corev1beta1.Shoot) {
+		decision.ClearRequest(s)
+		s.Status.LastMaintenance = entry
+	}); err != nil {
+		return err
+	}
+	r.warn(shoot, corev1beta1.EventMaintenanceFailed, *entry.FailureReason)
+	return nil
+}
+
+// patch changes status and annotations, unless the Shoot has been changed since it was read.
+func (r *Reconciler) patch(ctx context.Context, shoot *corev1beta1.Shoot, change func(*corev1beta1.Shoot)) (*corev1beta1.Shoot, error) {
+	changed := shoot.DeepCopy()
+	change(changed)
+	patch := client.MergeFromWithOptions(shoot, client.MergeFromWithOptimisticLock{})
+	if err := r.Garden.Status().Patch(ctx, changed, patch); err != nil {
+		return nil, fmt.Errorf("patch status of Shoot: %w", err)
+	}
+	return changed, nil
+}
+
+func (r *Reconciler) warn(shoot runtime.Object, reason, message string) {
+	r.tell(shoot, decision.Event{Warning: true, Reason: reason, Message: message})
+}
+
+// maxNote is how long the note of an event may be, in bytes.
+const maxNote = 1024
+
+func (r *Reconciler) tell(shoot runtime.Object, e decision.Event) {
+	kind := corev1.EventTypeNormal
+	if e.Warning {
+		kind = corev1.EventTypeWarning
+	}
+	note := e.Message
+	if len(note) > maxNote {
+		note = note[:maxNote-3] + "..."
+	}
+	r.Recorder.Eventf(shoot, nil, kind, e.Reason, "Reconcile", "%s", note)
+}

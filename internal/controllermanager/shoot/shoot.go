@@ -1,0 +1,90 @@
+// Package shoot lists the controllers of Shoots in the garden: each is a folder, and decides with pure functions.
+package shoot
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"hortus.dev/hortus/internal/controllermanager/shoot/hibernation"
+	"hortus.dev/hortus/internal/controllermanager/shoot/maintenance"
+	"hortus.dev/hortus/internal/controllermanager/shoot/quota"
+	"hortus.dev/hortus/internal/controllermanager/shoot/reference"
+	"hortus.dev/hortus/internal/controllermanager/shoot/retry"
+	"hortus.dev/hortus/internal/controllermanager/shoot/statuslabel"
+	decision "hortus.dev/hortus/internal/maintenance"
+)
+
+// Config are the operator's choices. Zero values stand for the defaults.
+type Config struct {
+	// ConcurrentSyncs bounds the Shoots that each controller works on at the same time. Default 5.
+	ConcurrentSyncs int `json:"concurrentSyncs,omitempty"`
+	// MaintenanceJitterSeed spreads maintenances inside their windows; 'hortus plan' needs the same seed to tell the
+	// instants. Default 0.
+	MaintenanceJitterSeed uint64 `json:"maintenanceJitterSeed,omitempty"`
+	// EnableShootControlPlaneRestarter restarts control plane pods that ask for it in every maintenance. Default true.
+	EnableShootControlPlaneRestarter *bool `json:"enableShootControlPlaneRestarter,omitempty"`
+	// EnableShootCoreAddonRestarter restarts CoreDNS in every maintenance. Default false.
+	EnableShootCoreAddonRestarter *bool `json:"enableShootCoreAddonRestarter,omitempty"`
+	// HibernationTriggerDeadline is after which time a missed schedule is not made up for. Default 2h.
+	HibernationTriggerDeadline time.Duration `json:"hibernationTriggerDeadline,omitempty"`
+	// RetryPeriod and RetryJitter are the wait before a Shoot is retried after a rate limit. Default 10m and 5m.
+	RetryPeriod time.Duration `json:"retryPeriod,omitempty"`
+	RetryJitter time.Duration `json:"retryJitter,omitempty"`
+	// QuotaSyncPeriod is how often quotas are looked up again. Default 1h.
+	QuotaSyncPeriod time.Duration `json:"quotaSyncPeriod,omitempty"`
+}
+
+// defaultConcurrentSyncs gives about 150 maintenances per second against one API server, which is its pace too.
+const defaultConcurrentSyncs = 5
+
+func orDefault[T comparable](value, fallback T) T {
+	var zero T
+	if value == zero {
+		return fallback
+	}
+	return value
+}
+
+// AddToManager adds all controllers of Shoots. The manager's scheme must know core.gardener.cloud and
+// security.gardener.cloud.
+func AddToManager(mgr manager.Manager, c Config, clock clock.PassiveClock) error {
+	garden, syncs := mgr.GetClient(), orDefault(c.ConcurrentSyncs, defaultConcurrentSyncs)
+	jitter := decision.HashJitter(c.MaintenanceJitterSeed)
+	for _, add := range []func(manager.Manager, int) error{
+		(&maintenance.Reconciler{
+			Garden: garden,
+			Clock:  clock,
+			Jitter: jitter,
+			Options: decision.Options{
+				RestartControlPlane: c.EnableShootControlPlaneRestarter == nil || *c.EnableShootControlPlaneRestarter,
+				RestartCoreAddons:   c.EnableShootCoreAddonRestarter != nil && *c.EnableShootCoreAddonRestarter,
+			},
+			Recorder: mgr.GetEventRecorder(maintenance.Name),
+			Profiles: &maintenance.Profiles{},
+		}).AddToManager,
+		(&hibernation.Reconciler{
+			Garden:          garden,
+			Clock:           clock,
+			Recorder:        mgr.GetEventRecorder(hibernation.Name),
+			TriggerDeadline: orDefault(c.HibernationTriggerDeadline, decision.DefaultTriggerDeadline),
+		}).AddToManager,
+		(&retry.Reconciler{
+			Garden:    garden,
+			Clock:     clock,
+			Period:    orDefault(c.RetryPeriod, retry.DefaultPeriod),
+			MaxJitter: orDefault(c.RetryJitter, retry.DefaultJitter),
+			Jitter:    decision.HashJitter(rand.Uint64()), // Nobody needs to foresee a retry.
+		}).AddToManager,
+		(&quota.Reconciler{Garden: garden, Clock: clock, SyncPeriod: orDefault(c.QuotaSyncPeriod, quota.DefaultSyncPeriod)}).AddToManager,
+		(&statuslabel.Reconciler{Garden: garden}).AddToManager,
+		(&reference.Reconciler{Garden: garden, Live: mgr.GetAPIReader()}).AddToManager,
+	} {
+		if err := add(mgr, syncs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
