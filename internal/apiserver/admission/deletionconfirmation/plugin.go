@@ -1,0 +1,120 @@
+// Package deletionconfirmation demands that the deletion of what cannot be brought back is confirmed first, and, where
+// a project asks for it, confirmed by a second person.
+package deletionconfirmation
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apiserver/pkg/admission"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	hortusadmission "hortus.dev/hortus/internal/apiserver/admission"
+)
+
+// Name of the plugin.
+const Name = "DeletionConfirmation"
+
+// New returns the plugin. It has no configuration.
+func New(io.Reader) (admission.Interface, error) {
+	return &plugin{hortusadmission.NewBase(admission.Create, admission.Update, admission.Delete)}, nil
+}
+
+type plugin struct{ hortusadmission.Base }
+
+// Admit records who confirmed a deletion. Nobody can write that record.
+func (p *plugin) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if !concerned(a) || a.GetOperation() == admission.Delete || a.GetSubresource() != "" {
+		return nil
+	}
+	object, ok := a.GetObject().(metav1.Object)
+	if !ok {
+		return nil
+	}
+	var old map[string]string
+	if before, ok := a.GetOldObject().(metav1.Object); ok && a.GetOperation() == admission.Update {
+		old = before.GetAnnotations()
+	}
+	record(object, old, a.GetUserInfo().GetName())
+	return nil
+}
+
+func record(object metav1.Object, old map[string]string, user string) {
+	annotations := object.GetAnnotations()
+	switch {
+	case !confirmed(annotations):
+		delete(annotations, corev1beta1.AnnotationDeletionConfirmedBy)
+	case confirmed(old) && old[corev1beta1.AnnotationDeletionConfirmedBy] != "":
+		annotations[corev1beta1.AnnotationDeletionConfirmedBy] = old[corev1beta1.AnnotationDeletionConfirmedBy]
+	default:
+		annotations[corev1beta1.AnnotationDeletionConfirmedBy] = user
+	}
+	object.SetAnnotations(annotations)
+}
+
+// Validate decides about a deletion. For a collection it is asked once per object.
+func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if !concerned(a) || a.GetOperation() != admission.Delete || a.GetSubresource() != "" {
+		return nil
+	}
+	object, ok := a.GetOldObject().(metav1.Object)
+	if !ok {
+		return nil
+	}
+	if !confirmed(object.GetAnnotations()) {
+		return admission.NewForbidden(a, fmt.Errorf("the deletion of %s %q must be confirmed first: annotate it with %s=true",
+			strings.ToLower(a.GetKind().Kind), object.GetName(), corev1beta1.AnnotationConfirmationDeletion))
+	}
+	if a.GetResource().Resource != "shoots" {
+		return nil
+	}
+	if !p.WaitForReady() {
+		return admission.NewForbidden(a, fmt.Errorf("the caches of admission are not filled yet"))
+	}
+	project, err := p.ProjectOf(ctx, object.GetNamespace())
+	if err != nil || project == nil {
+		return err
+	}
+	if needsSecondPerson(project, object, a.GetUserInfo().GetName()) {
+		return admission.NewForbidden(a, fmt.Errorf("project %q demands that another person deletes what %q has confirmed",
+			project.Name, a.GetUserInfo().GetName()))
+	}
+	return nil
+}
+
+func concerned(a admission.Attributes) bool {
+	if a.GetResource().Group != corev1beta1.GroupName {
+		return false
+	}
+	switch a.GetResource().Resource {
+	case "shoots", "projects", "shootstates":
+		return true
+	}
+	return false
+}
+
+func confirmed(annotations map[string]string) bool {
+	yes, err := strconv.ParseBool(annotations[corev1beta1.AnnotationConfirmationDeletion])
+	return err == nil && yes
+}
+
+func needsSecondPerson(project *corev1beta1.Project, object metav1.Object, user string) bool {
+	if object.GetAnnotations()[corev1beta1.AnnotationDeletionConfirmedBy] != user {
+		return false
+	}
+	for _, rule := range project.Spec.DualApprovalForDeletion {
+		selector, err := metav1.LabelSelectorAsSelector(&rule.Selector)
+		if rule.Resource != "shoots" || err != nil || !selector.Matches(labels.Set(object.GetLabels())) {
+			continue
+		}
+		if rule.IncludeServiceAccounts == nil || *rule.IncludeServiceAccounts || !strings.HasPrefix(user, "system:serviceaccount:") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,104 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/versionclass"
+)
+
+// Get reads an own object from the cache, or from the server when the cache does not have it yet, so that an object
+// can be referred to at once after it was created.
+func (o *Objects) Get(ctx context.Context, namespace, name string, object client.Object) error {
+	key := client.ObjectKey{Namespace: namespace, Name: name}
+	err := o.Cached.Get(ctx, key, object)
+	if apierrors.IsNotFound(err) {
+		err = o.Live.Get(ctx, key, object)
+	}
+	return err
+}
+
+// ProjectOf returns the project that a namespace belongs to, or nil.
+func (o *Objects) ProjectOf(ctx context.Context, namespace string) (*corev1beta1.Project, error) {
+	find := func(reader client.Reader, options ...client.ListOption) (*corev1beta1.Project, error) {
+		projects := &corev1beta1.ProjectList{}
+		if err := reader.List(ctx, projects, options...); err != nil {
+			return nil, fmt.Errorf("list projects: %w", err)
+		}
+		for i := range projects.Items {
+			if ns := projects.Items[i].Spec.Namespace; ns != nil && *ns == namespace {
+				return &projects.Items[i], nil
+			}
+		}
+		return nil, nil
+	}
+	project, err := find(o.Cached, client.UnsafeDisableDeepCopy)
+	if project != nil || err != nil {
+		return project, err
+	}
+	return find(o.Live, client.MatchingFields{"spec.namespace": namespace})
+}
+
+// Profile is what a Shoot may be made from.
+type Profile struct {
+	Spec     *corev1beta1.CloudProfileSpec
+	Versions *versionclass.Profile
+	// Parent is the name of the CloudProfile; for a NamespacedCloudProfile that of the one it changes.
+	Parent string
+}
+
+// compiled keeps profiles that were compiled before. There are few, and they change rarely.
+type compiled struct {
+	sync.Mutex
+	byKey map[string]compiledProfile
+}
+
+type compiledProfile struct {
+	version string
+	profile *Profile
+}
+
+// Profile reads and compiles the profile that a Shoot in the namespace refers to.
+func (o *Objects) Profile(ctx context.Context, namespace string, ref corev1beta1.CloudProfileReference) (*Profile, error) {
+	parent, child := &corev1beta1.CloudProfile{}, (*corev1beta1.NamespacedCloudProfile)(nil)
+	parentName, key := ref.Name, ref.Name
+	if ref.Kind == corev1beta1.NamespacedCloudProfileKind {
+		child = &corev1beta1.NamespacedCloudProfile{}
+		if err := o.Get(ctx, namespace, ref.Name, child); err != nil {
+			return nil, fmt.Errorf("could not find referenced cloud profile: %w", err)
+		}
+		parentName, key = child.Spec.Parent.Name, namespace+"/"+ref.Name
+	}
+	if err := o.Get(ctx, "", parentName, parent); err != nil {
+		return nil, fmt.Errorf("could not find referenced cloud profile: %w", err)
+	}
+	version := string(parent.UID) + parent.ResourceVersion
+	if child != nil {
+		version += string(child.UID) + child.ResourceVersion
+	}
+	o.profiles.Lock()
+	defer o.profiles.Unlock()
+	if known, ok := o.profiles.byKey[key]; ok && known.version == version {
+		return known.profile, nil
+	}
+	spec := &parent.Spec
+	if child != nil {
+		merged := versionclass.Merge(spec, &child.Spec)
+		spec = &merged
+	}
+	versions, err := versionclass.Compile(ref.Name, spec)
+	if err != nil {
+		return nil, fmt.Errorf("read cloud profile %q: %w", ref.Name, err)
+	}
+	profile := &Profile{Spec: spec, Versions: versions, Parent: parentName}
+	if o.profiles.byKey == nil {
+		o.profiles.byKey = map[string]compiledProfile{}
+	}
+	o.profiles.byKey[key] = compiledProfile{version, profile}
+	return profile, nil
+}

@@ -1,0 +1,63 @@
+package admission
+
+import (
+	"errors"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/admission"
+)
+
+// Base is what the plugins share: the operations they handle and the objects they read.
+type Base struct {
+	*admission.Handler
+	*Objects
+}
+
+// NewBase returns the base of a plugin that handles the given operations.
+func NewBase(operations ...admission.Operation) Base {
+	return Base{Handler: admission.NewHandler(operations...)}
+}
+
+// SetObjects implements WantsObjects.
+func (b *Base) SetObjects(objects *Objects) {
+	b.Objects = objects
+	b.SetReadyFunc(objects.Ready)
+}
+
+// ValidateInitialization implements admission.InitializationValidator.
+func (b *Base) ValidateInitialization() error {
+	if b.Objects == nil {
+		return errors.New("the plugin has no objects to read")
+	}
+	return nil
+}
+
+// Concerns says whether a request is on the resource itself or on one of the given subresources, and can be decided
+// now. It waits for the caches.
+func (b *Base) Concerns(a admission.Attributes, resource string, subresources ...string) (bool, error) {
+	if a.GetResource().Resource != resource || a.GetSubresource() != "" && !slices.Contains(subresources, a.GetSubresource()) {
+		return false, nil
+	}
+	if !b.WaitForReady() {
+		return false, admission.NewForbidden(a, errors.New("the caches of admission are not filled yet"))
+	}
+	return true, nil
+}
+
+// Forbid turns field errors into the answer 403, as one message with all of them. No errors make no answer.
+func Forbid(a admission.Attributes, errs field.ErrorList) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	return admission.NewForbidden(a, errs.ToAggregate())
+}
+
+// Refuse turns field errors into the answer 422 with one cause per error.
+func Refuse(a admission.Attributes, errs field.ErrorList) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	return apierrors.NewInvalid(a.GetKind().GroupKind(), a.GetName(), errs)
+}

@@ -1,0 +1,174 @@
+// Package resourcereference checks that what an object refers to exists and may be used by the one who refers to it,
+// and that nothing in use is taken away.
+package resourcereference
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/admission"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	securityv1alpha1 "hortus.dev/hortus/api/security/v1alpha1"
+	hortusadmission "hortus.dev/hortus/internal/apiserver/admission"
+)
+
+// Name of the plugin.
+const Name = "ResourceReferenceManager"
+
+// New returns the plugin. It has no configuration.
+func New(io.Reader) (admission.Interface, error) {
+	return &plugin{hortusadmission.NewBase(admission.Create, admission.Update, admission.Delete)}, nil
+}
+
+type plugin struct{ hortusadmission.Base }
+
+// Validate checks references. Problems are answered with 403 and listed together.
+func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetSubresource() != "" && a.GetSubresource() != "binding" {
+		return nil
+	}
+	check := p.checkOf(a)
+	if check == nil {
+		return nil
+	}
+	if !p.WaitForReady() {
+		return admission.NewForbidden(a, fmt.Errorf("the caches of admission are not filled yet"))
+	}
+	errs, err := check(ctx)
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	return hortusadmission.Forbid(a, errs)
+}
+
+type check func(context.Context) (field.ErrorList, error)
+
+func (p *plugin) checkOf(a admission.Attributes) check {
+	if a.GetOperation() == admission.Delete {
+		return p.deletion(a)
+	}
+	switch object := a.GetObject().(type) {
+	case *corev1beta1.Shoot:
+		old, _ := a.GetOldObject().(*corev1beta1.Shoot)
+		if object.DeletionTimestamp != nil {
+			return nil
+		}
+		return func(ctx context.Context) (field.ErrorList, error) { return p.shoot(ctx, a, object, old) }
+	case *corev1beta1.SecretBinding:
+		if a.GetOperation() == admission.Create {
+			return func(ctx context.Context) (field.ErrorList, error) { return p.secretBinding(ctx, a, object) }
+		}
+	case *securityv1alpha1.CredentialsBinding:
+		if a.GetOperation() == admission.Create {
+			return func(ctx context.Context) (field.ErrorList, error) { return p.credentialsBinding(ctx, a, object) }
+		}
+	case *corev1beta1.Project:
+		return func(ctx context.Context) (field.ErrorList, error) { return p.project(ctx, object) }
+	case *corev1beta1.CloudProfile:
+		old, ok := a.GetOldObject().(*corev1beta1.CloudProfile)
+		if ok && a.GetOperation() == admission.Update && !equality.Semantic.DeepEqual(object.Spec, old.Spec) {
+			return func(ctx context.Context) (field.ErrorList, error) { return p.cloudProfile(ctx, object, old) }
+		}
+	case *corev1beta1.NamespacedCloudProfile:
+		if a.GetOperation() == admission.Create {
+			return func(ctx context.Context) (field.ErrorList, error) {
+				return p.exists(ctx, "", object.Spec.Parent.Name, &corev1beta1.CloudProfile{}, field.NewPath("spec", "parent", "name"))
+			}
+		}
+	case *corev1beta1.BackupBucket:
+		return func(ctx context.Context) (field.ErrorList, error) {
+			return p.optional(ctx, "", object.Spec.SeedName, &corev1beta1.Seed{}, field.NewPath("spec", "seedName"))
+		}
+	case *corev1beta1.BackupEntry:
+		old, _ := a.GetOldObject().(*corev1beta1.BackupEntry)
+		return func(ctx context.Context) (field.ErrorList, error) { return p.backupEntry(ctx, object, old) }
+	}
+	return nil
+}
+
+// exists says whether an own object is there.
+func (p *plugin) exists(ctx context.Context, namespace, name string, object client.Object, path *field.Path) (field.ErrorList, error) {
+	err := p.Get(ctx, namespace, name, object)
+	if apierrors.IsNotFound(err) {
+		return field.ErrorList{field.NotFound(path, name)}, nil
+	}
+	return nil, err
+}
+
+// optional is exists for references that may be empty.
+func (p *plugin) optional(ctx context.Context, namespace string, name *string, object client.Object, path *field.Path) (field.ErrorList, error) {
+	if name == nil || *name == "" {
+		return nil, nil
+	}
+	return p.exists(ctx, namespace, *name, object, path)
+}
+
+func (p *plugin) project(ctx context.Context, project *corev1beta1.Project) (field.ErrorList, error) {
+	if project.Spec.Namespace == nil {
+		return nil, nil
+	}
+	other, err := p.ProjectOf(ctx, *project.Spec.Namespace)
+	if err != nil || other == nil || other.Name == project.Name {
+		return nil, err
+	}
+	return field.ErrorList{field.Forbidden(field.NewPath("spec", "namespace"), fmt.Sprintf("belongs to project %q", other.Name))}, nil
+}
+
+func (p *plugin) backupEntry(ctx context.Context, entry, old *corev1beta1.BackupEntry) (field.ErrorList, error) {
+	path := field.NewPath("spec")
+	var errs field.ErrorList
+	if old == nil || !equality.Semantic.DeepEqual(entry.Spec.SeedName, old.Spec.SeedName) {
+		seed, err := p.optional(ctx, "", entry.Spec.SeedName, &corev1beta1.Seed{}, path.Child("seedName"))
+		if err != nil {
+			return nil, err
+		}
+		errs = append(errs, seed...)
+	}
+	if old != nil && entry.Spec.BucketName == old.Spec.BucketName {
+		return errs, nil
+	}
+	err := p.Live.Get(ctx, client.ObjectKey{Name: entry.Spec.BucketName}, &corev1beta1.BackupBucket{})
+	if apierrors.IsNotFound(err) {
+		return append(errs, field.NotFound(path.Child("bucketName"), entry.Spec.BucketName)), nil
+	}
+	return errs, err
+}
+
+// deletion checks that nothing refers to an object that goes away.
+func (p *plugin) deletion(a admission.Attributes) check {
+	switch object := a.GetOldObject().(type) {
+	case *corev1beta1.BackupBucket:
+		return func(ctx context.Context) (field.ErrorList, error) {
+			entries := &corev1beta1.BackupEntryList{}
+			if err := p.Live.List(ctx, entries, client.MatchingFields{"spec.bucketName": object.Name}, client.Limit(1)); err != nil {
+				return nil, err
+			}
+			if len(entries.Items) == 0 {
+				return nil, nil
+			}
+			return field.ErrorList{field.Forbidden(field.NewPath("metadata", "name"),
+				fmt.Sprintf("BackupEntry %s/%s uses the bucket", entries.Items[0].Namespace, entries.Items[0].Name))}, nil
+		}
+	case *corev1beta1.Seed:
+		return func(ctx context.Context) (field.ErrorList, error) {
+			for _, key := range []string{"spec.seedName", "status.seedName"} {
+				shoots := &corev1beta1.ShootList{}
+				if err := p.Live.List(ctx, shoots, client.MatchingFields{key: object.Name}, client.Limit(1)); err != nil {
+					return nil, err
+				}
+				if len(shoots.Items) > 0 {
+					return field.ErrorList{field.Forbidden(field.NewPath("metadata", "name"),
+						fmt.Sprintf("Shoot %s/%s is on the Seed (%s)", shoots.Items[0].Namespace, shoots.Items[0].Name, key))}, nil
+				}
+			}
+			return nil, nil
+		}
+	}
+	return nil
+}

@@ -1,0 +1,160 @@
+// Package shootmutator completes Shoots: versions and images from the cloud profile, address ranges from the Seed, the
+// domain from the landscape, and the tasks that a change needs.
+package shootmutator
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/warning"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	hortusadmission "hortus.dev/hortus/internal/apiserver/admission"
+	"hortus.dev/hortus/internal/versionclass"
+)
+
+// Name of the plugin.
+const Name = "ShootMutator"
+
+// defaultETCDKeyRotation is how often the etcd encryption key of a new Shoot is rotated.
+const defaultETCDKeyRotation = 672 * time.Hour
+
+// New returns the plugin. It has no configuration.
+func New(io.Reader) (admission.Interface, error) {
+	return &plugin{hortusadmission.NewBase(admission.Create, admission.Update)}, nil
+}
+
+type plugin struct{ hortusadmission.Base }
+
+// Admit completes a Shoot.
+func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if concerns, err := p.Concerns(a, "shoots", "binding"); !concerns {
+		return err
+	}
+	shoot, ok := a.GetObject().(*corev1beta1.Shoot)
+	if !ok {
+		return apierrors.NewBadRequest("the object is no Shoot")
+	}
+	old, _ := a.GetOldObject().(*corev1beta1.Shoot)
+	if a.GetOperation() == admission.Create {
+		old = nil
+		if err := create(shoot, a.GetUserInfo().GetName()); err != nil {
+			return apierrors.NewBadRequest(err.Error())
+		}
+	} else {
+		update(shoot, old)
+	}
+	if a.GetSubresource() == "" {
+		for _, text := range corev1beta1.WarningsShoot(shoot, old) {
+			warning.AddWarning(ctx, "", text)
+		}
+	}
+	if err := p.fromSeed(ctx, shoot); err != nil {
+		return err
+	}
+	return p.fromProfile(ctx, a, shoot, old)
+}
+
+func create(shoot *corev1beta1.Shoot, user string) error {
+	spec := &shoot.Spec
+	if name, ref := spec.CloudProfileName, spec.CloudProfile; name != nil && ref != nil &&
+		(ref.Kind != corev1beta1.CloudProfileKind || ref.Name != *name) {
+		return errors.New("spec.cloudProfileName and spec.cloudProfile name different profiles; give only spec.cloudProfile")
+	}
+	metav1.SetMetaDataAnnotation(&shoot.ObjectMeta, corev1beta1.AnnotationCreatedBy, user)
+	addTasks(shoot, allDeployTasks...)
+	if spec.Maintenance == nil {
+		spec.Maintenance = &corev1beta1.Maintenance{}
+	}
+	if spec.Maintenance.AutoRotation == nil {
+		spec.Maintenance.AutoRotation = &corev1beta1.MaintenanceAutoRotation{}
+	}
+	if spec.Maintenance.AutoRotation.Credentials == nil {
+		spec.Maintenance.AutoRotation.Credentials = &corev1beta1.MaintenanceCredentialsAutoRotation{}
+	}
+	if credentials := spec.Maintenance.AutoRotation.Credentials; credentials.ETCDEncryptionKey == nil {
+		credentials.ETCDEncryptionKey = &corev1beta1.MaintenanceRotationConfig{
+			RotationPeriod: &metav1.Duration{Duration: defaultETCDKeyRotation},
+		}
+	}
+	return nil
+}
+
+// fromSeed gives a scheduled Shoot the address ranges that its Seed has for those that bring none, and a domain.
+func (p *plugin) fromSeed(ctx context.Context, shoot *corev1beta1.Shoot) error {
+	if shoot.Spec.SeedName == nil || *shoot.Spec.SeedName == "" || shoot.DeletionTimestamp != nil {
+		return nil
+	}
+	networking := shoot.Spec.Networking
+	needsDomain := shoot.Spec.DNS == nil || shoot.Spec.DNS.Domain == nil && !unmanaged(shoot.Spec.DNS)
+	if networking != nil && networking.Pods != nil && networking.Services != nil && !needsDomain {
+		return nil
+	}
+	seed := &corev1beta1.Seed{}
+	if err := p.Get(ctx, "", *shoot.Spec.SeedName, seed); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil // Reported by the plugin that checks references.
+		}
+		return apierrors.NewInternalError(err)
+	}
+	networksFromSeed(shoot, seed)
+	if !needsDomain || len(seed.Spec.DNS.Defaults) == 0 {
+		return nil
+	}
+	project, err := p.ProjectOf(ctx, shoot.Namespace)
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	if project != nil && shoot.Name != "" {
+		domain := shoot.Name + "." + project.Name + "." + seed.Spec.DNS.Defaults[0].Domain
+		if shoot.Spec.DNS == nil {
+			shoot.Spec.DNS = &corev1beta1.DNS{}
+		}
+		shoot.Spec.DNS.Domain = &domain
+	}
+	return nil
+}
+
+func networksFromSeed(shoot *corev1beta1.Shoot, seed *corev1beta1.Seed) {
+	defaults := seed.Spec.Networks.ShootDefaults
+	if defaults == nil {
+		return
+	}
+	if shoot.Spec.Networking == nil {
+		shoot.Spec.Networking = &corev1beta1.Networking{}
+	}
+	if shoot.Spec.Networking.Pods == nil && defaults.Pods != nil && shoot.HasWorkers() {
+		pods := *defaults.Pods
+		shoot.Spec.Networking.Pods = &pods
+	}
+	if shoot.Spec.Networking.Services == nil && defaults.Services != nil {
+		services := *defaults.Services
+		shoot.Spec.Networking.Services = &services
+	}
+}
+
+func unmanaged(dns *corev1beta1.DNS) bool {
+	for _, provider := range dns.Providers {
+		if provider.Type != nil && *provider.Type == corev1beta1.DNSUnmanaged {
+			return true
+		}
+	}
+	return false
+}
+
+// fromProfile completes versions and machine images.
+func (p *plugin) fromProfile(ctx context.Context, a admission.Attributes, shoot, old *corev1beta1.Shoot) error {
+	if shoot.Spec.CloudProfile == nil || shoot.Spec.CloudProfile.Name == "" || shoot.DeletionTimestamp != nil {
+		return nil // Validation asks for a profile.
+	}
+	profile, err := p.Profile(ctx, shoot.Namespace, *shoot.Spec.CloudProfile)
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	return hortusadmission.Forbid(a, versionclass.DefaultShoot(shoot, old, profile.Versions, p.Clock.Now()))
+}

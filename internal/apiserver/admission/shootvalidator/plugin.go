@@ -1,0 +1,240 @@
+// Package shootvalidator decides about Shoots by what the cloud profile offers, what the Seed accepts, and how far the
+// Shoot's last operation has come.
+package shootvalidator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	securityv1alpha1 "hortus.dev/hortus/api/security/v1alpha1"
+	hortusadmission "hortus.dev/hortus/internal/apiserver/admission"
+	"hortus.dev/hortus/internal/versionclass"
+)
+
+// Name of the plugin.
+const Name = "ShootValidator"
+
+const (
+	// maxNamesLength bounds project and Shoot name together: both go into names of 63 characters with prefixes.
+	maxNamesLength = 21
+	// generatedSuffixLength is what the server appends to generateName.
+	generatedSuffixLength = 5
+)
+
+// New returns the plugin. It has no configuration.
+func New(io.Reader) (admission.Interface, error) {
+	return &plugin{hortusadmission.NewBase(admission.Create, admission.Update, admission.Delete)}, nil
+}
+
+type plugin struct{ hortusadmission.Base }
+
+// Validate decides about a request on a Shoot.
+func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if concerns, err := p.Concerns(a, "shoots", "binding"); !concerns {
+		return err
+	}
+	old, _ := a.GetOldObject().(*corev1beta1.Shoot)
+	if a.GetOperation() == admission.Delete {
+		if old != nil {
+			return forbid(a, deletionProblem(old))
+		}
+		return nil
+	}
+	shoot, ok := a.GetObject().(*corev1beta1.Shoot)
+	if !ok {
+		return apierrors.NewBadRequest("the object is no Shoot")
+	}
+	if a.GetOperation() == admission.Create {
+		old = nil
+	}
+	if old != nil && equality.Semantic.DeepEqual(shoot.Spec, old.Spec) && equality.Semantic.DeepEqual(shoot.ObjectMeta, old.ObjectMeta) {
+		return nil
+	}
+	r, err := p.read(ctx, a, shoot, old)
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	if errs := r.names(); len(errs) > 0 {
+		return hortusadmission.Refuse(a, errs)
+	}
+	for _, problem := range []func() error{r.projectProblem, r.bindingProblem, r.seedProblem, r.operationProblem, r.hibernationProblem} {
+		if err := forbid(a, problem()); err != nil {
+			return err
+		}
+	}
+	if shoot.DeletionTimestamp != nil {
+		return nil
+	}
+	return hortusadmission.Forbid(a, r.collect())
+}
+
+func forbid(a admission.Attributes, problem error) error {
+	if problem == nil {
+		return nil
+	}
+	return admission.NewForbidden(a, problem)
+}
+
+// request is all that a decision is based on. Its methods are pure.
+type request struct {
+	shoot, old *corev1beta1.Shoot // old is nil on creation.
+	binding    bool               // The request is on the subresource binding.
+	mayBind    bool               // The caller may use that subresource.
+
+	project         *corev1beta1.Project
+	profile         *hortusadmission.Profile // Nil without a reference.
+	oldProfile      *hortusadmission.Profile // Nil unless the reference changes.
+	seed, oldSeed   *corev1beta1.Seed        // Nil without a Seed; oldSeed nil unless it changes.
+	bindingProvider string                   // Provider type of the credentials; empty without.
+	versionErrors   field.ErrorList
+}
+
+func (p *plugin) read(ctx context.Context, a admission.Attributes, shoot, old *corev1beta1.Shoot) (*request, error) {
+	r := &request{shoot: shoot, old: old, binding: a.GetSubresource() == "binding"}
+	var err error
+	if r.project, err = p.ProjectOf(ctx, shoot.Namespace); err != nil {
+		return nil, err
+	}
+	if ref := shoot.Spec.CloudProfile; ref != nil && ref.Name != "" && shoot.DeletionTimestamp == nil {
+		if r.profile, err = p.Profile(ctx, shoot.Namespace, *ref); err != nil {
+			return nil, err
+		}
+		r.versionErrors = versionclass.ValidateShootVersions(shoot, old, r.profile.Versions, p.Clock.Now())
+		if old != nil && old.Spec.CloudProfile != nil && *old.Spec.CloudProfile != *ref {
+			if r.oldProfile, err = p.Profile(ctx, shoot.Namespace, *old.Spec.CloudProfile); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if r.seed, err = p.seed(ctx, shoot.Spec.SeedName); err != nil {
+		return nil, err
+	}
+	if old != nil && value(old.Spec.SeedName) != value(shoot.Spec.SeedName) {
+		if r.oldSeed, err = p.seed(ctx, old.Spec.SeedName); err != nil {
+			return nil, err
+		}
+	}
+	if r.bindingProvider, err = p.providerOfBinding(ctx, shoot); err != nil {
+		return nil, err
+	}
+	if old == nil && shoot.Spec.SeedName != nil {
+		decision, _, err := p.Authorizer.Authorize(ctx, authorizer.AttributesRecord{
+			User: a.GetUserInfo(), Verb: "update", APIGroup: corev1beta1.GroupName,
+			APIVersion: corev1beta1.SchemeGroupVersion.Version, Resource: "shoots", Subresource: "binding",
+			Namespace: shoot.Namespace, Name: shoot.Name, ResourceRequest: true,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("authorize binding of Shoot %q: %w", shoot.Name, err)
+		}
+		r.mayBind = decision == authorizer.DecisionAllow
+	}
+	return r, nil
+}
+
+// seed reads a Seed. One that is missing is reported by the plugin that checks references.
+func (p *plugin) seed(ctx context.Context, name *string) (*corev1beta1.Seed, error) {
+	if value(name) == "" {
+		return nil, nil
+	}
+	seed := &corev1beta1.Seed{}
+	if err := p.Get(ctx, "", *name, seed); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("read Seed %q: %w", *name, err)
+	}
+	return seed, nil
+}
+
+func (p *plugin) providerOfBinding(ctx context.Context, shoot *corev1beta1.Shoot) (string, error) {
+	if name := value(shoot.Spec.CredentialsBindingName); name != "" {
+		binding := &securityv1alpha1.CredentialsBinding{}
+		err := p.Get(ctx, shoot.Namespace, name, binding)
+		if apierrors.IsNotFound(err) {
+			return "", nil
+		}
+		return binding.Provider.Type, err
+	}
+	if name := value(shoot.Spec.SecretBindingName); name != "" {
+		binding := &corev1beta1.SecretBinding{}
+		err := p.Get(ctx, shoot.Namespace, name, binding)
+		if apierrors.IsNotFound(err) || binding.Provider == nil {
+			return "", nil
+		}
+		return binding.Provider.Type, err
+	}
+	return "", nil
+}
+
+func value(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// names checks that the names made from project and Shoot stay short enough.
+func (r *request) names() field.ErrorList {
+	if r.old != nil || r.project == nil {
+		return nil
+	}
+	name, length := r.shoot.Name, len(r.shoot.Name)
+	if name == "" {
+		name, length = r.shoot.GenerateName, len(r.shoot.GenerateName)+generatedSuffixLength
+	}
+	if length += len(r.project.Name); length > maxNamesLength {
+		return field.ErrorList{field.Invalid(field.NewPath("metadata", "name"), name,
+			fmt.Sprintf("name and project name %q have %d characters together, at most %d are allowed", r.project.Name, length, maxNamesLength))}
+	}
+	return nil
+}
+
+func (r *request) projectProblem() error {
+	if r.old == nil && r.project != nil && r.project.DeletionTimestamp != nil {
+		return fmt.Errorf("project %q is being deleted", r.project.Name)
+	}
+	return nil
+}
+
+// hibernationProblem keeps a cluster awake that might not wake up again.
+func (r *request) hibernationProblem() error {
+	if r.old == nil || hibernated(r.old) || !hibernated(r.shoot) {
+		return nil
+	}
+	for _, constraint := range r.old.Status.Constraints {
+		if constraint.Type == corev1beta1.ShootHibernationPossible && constraint.Status != corev1beta1.ConditionTrue {
+			return fmt.Errorf("constraint %s is %s: %s", constraint.Type, constraint.Status, constraint.Message)
+		}
+	}
+	return nil
+}
+
+func hibernated(shoot *corev1beta1.Shoot) bool {
+	return shoot.Spec.Hibernation != nil && shoot.Spec.Hibernation.Enabled != nil && *shoot.Spec.Hibernation.Enabled
+}
+
+// deletionProblem says why a Shoot cannot be deleted now.
+func deletionProblem(shoot *corev1beta1.Shoot) error {
+	if migrating(shoot.Status.LastOperation) {
+		return errors.New("the control plane is being moved to another Seed; delete the Shoot afterwards")
+	}
+	return nil
+}
+
+// migrating says whether the control plane is between two Seeds.
+func migrating(op *corev1beta1.LastOperation) bool {
+	if op == nil {
+		return false
+	}
+	return op.Type == corev1beta1.LastOperationTypeMigrate ||
+		op.Type == corev1beta1.LastOperationTypeRestore && op.State != corev1beta1.LastOperationStateSucceeded
+}

@@ -1,0 +1,102 @@
+package apiserver
+
+import (
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	genericoptions "k8s.io/apiserver/pkg/server/options"
+	"k8s.io/utils/clock"
+
+	corev1 "hortus.dev/hortus/api/core/v1"
+)
+
+// etcdPrefix keeps our objects apart from those of the kube-apiserver, which may use the same etcd.
+const etcdPrefix = "/registry-gardener"
+
+// defaultKubeconfigMaxExpiration bounds the life of credentials that nobody can revoke.
+const defaultKubeconfigMaxExpiration = 24 * time.Hour
+
+// Options are the flags of the API server.
+type Options struct {
+	Recommended *genericoptions.RecommendedOptions
+	// AdminKubeconfigMaxExpiration and ViewerKubeconfigMaxExpiration bound the life of kubeconfigs of Shoots, at least 1h.
+	AdminKubeconfigMaxExpiration  time.Duration
+	ViewerKubeconfigMaxExpiration time.Duration
+
+	// Clock says which versions are expired. Set only by tests.
+	Clock clock.PassiveClock
+
+	scheme     *runtime.Scheme
+	codecs     serializer.CodecFactory
+	serializer runtime.NegotiatedSerializer
+}
+
+// NewOptions returns options with their defaults.
+func NewOptions() *Options {
+	scheme := newServerScheme()
+	codecs, ns := newCodecs(scheme)
+	// Objects are always stored as JSON.
+	recommended := genericoptions.NewRecommendedOptions(etcdPrefix, codecs.LegacyCodec(groupVersions...))
+	recommended.Etcd.StorageConfig.EncodeVersioner = schema.GroupVersions(append([]schema.GroupVersion{}, groupVersions...))
+	recommended.SecureServing.BindPort = 8443
+	return &Options{
+		Recommended:                   recommended,
+		AdminKubeconfigMaxExpiration:  defaultKubeconfigMaxExpiration,
+		ViewerKubeconfigMaxExpiration: defaultKubeconfigMaxExpiration,
+		Clock:                         clock.RealClock{},
+		scheme:                        scheme,
+		codecs:                        codecs,
+		serializer:                    ns,
+	}
+}
+
+// AddFlags adds the options to a flag set.
+func (o *Options) AddFlags(flags *pflag.FlagSet) {
+	o.Recommended.AddFlags(flags)
+	flags.DurationVar(&o.AdminKubeconfigMaxExpiration, "shoot-admin-kubeconfig-max-expiration", o.AdminKubeconfigMaxExpiration,
+		"Longest life of the credentials in administrators' kubeconfigs of Shoots; longer requests are cut to it.")
+	flags.DurationVar(&o.ViewerKubeconfigMaxExpiration, "shoot-viewer-kubeconfig-max-expiration", o.ViewerKubeconfigMaxExpiration,
+		"Longest life of the credentials in readers' kubeconfigs of Shoots; longer requests are cut to it.")
+}
+
+// Validate says what is wrong with the options.
+func (o *Options) Validate() error {
+	errs := o.Recommended.Validate()
+	for name, duration := range map[string]time.Duration{
+		"shoot-admin-kubeconfig-max-expiration":  o.AdminKubeconfigMaxExpiration,
+		"shoot-viewer-kubeconfig-max-expiration": o.ViewerKubeconfigMaxExpiration,
+	} {
+		if duration < time.Hour {
+			errs = append(errs, fmt.Errorf("--%s must be at least 1h, is %s", name, duration))
+		}
+	}
+	return utilerrors.NewAggregate(errs)
+}
+
+// complete makes a serving certificate if none is given, for tests and first steps.
+func (o *Options) complete() error {
+	if err := o.Recommended.SecureServing.MaybeDefaultWithSelfSignedCerts("localhost", nil, []net.IP{net.IPv4(127, 0, 0, 1)}); err != nil {
+		return fmt.Errorf("make serving certificate: %w", err)
+	}
+	return nil
+}
+
+// prioritize makes the scheme name versions in the order in which clients should prefer them.
+func prioritize(scheme *runtime.Scheme) error {
+	for _, gv := range groupVersions {
+		versions := []schema.GroupVersion{gv}
+		if gv.Group == corev1.GroupName {
+			versions = append(versions, corev1.SchemeGroupVersion)
+		}
+		if err := scheme.SetVersionPriority(versions...); err != nil {
+			return fmt.Errorf("set version priority of %s: %w", gv.Group, err)
+		}
+	}
+	return nil
+}

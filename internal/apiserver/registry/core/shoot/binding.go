@@ -1,0 +1,48 @@
+package shoot
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/apiserver/registry"
+)
+
+// NewBinding returns the subresource through which the Seed of a Shoot is chosen and changed.
+func NewBinding(store *genericregistry.Store) rest.Storage {
+	return registry.NewSubresource(store, bindingStrategy{store.UpdateStrategy})
+}
+
+type bindingStrategy struct{ rest.RESTUpdateStrategy }
+
+func (bindingStrategy) PrepareForUpdate(_ context.Context, o, oldObject runtime.Object) {
+	s, old := o.(*corev1beta1.Shoot), oldObject.(*corev1beta1.Shoot)
+	s.Status = old.Status
+	// Left by a scheduler that had found no Seed.
+	if op := s.Status.LastOperation; op != nil && s.Spec.SeedName != nil &&
+		op.Type == corev1beta1.LastOperationTypeCreate && op.State == corev1beta1.LastOperationStatePending {
+		s.Status.LastOperation = nil
+	}
+	syncSpellings(s, old)
+	canonicalize(s)
+	s.Generation = old.Generation
+	if !equality.Semantic.DeepEqual(s.Spec, old.Spec) {
+		s.Generation++
+	}
+}
+
+func (bindingStrategy) ValidateUpdate(_ context.Context, o, old runtime.Object) field.ErrorList {
+	return corev1beta1.ValidateShootUpdate(o.(*corev1beta1.Shoot), old.(*corev1beta1.Shoot))
+}
+
+func (bindingStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return map[fieldpath.APIVersion]*fieldpath.Set{
+		fieldpath.APIVersion(corev1beta1.SchemeGroupVersion.String()): fieldpath.NewSet(fieldpath.MakePathOrDie("status")),
+	}
+}

@@ -1,0 +1,173 @@
+// Package shoot serves Shoots.
+package shoot
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/apiserver/registry"
+)
+
+// Kind describes how Shoots are served.
+func Kind() *registry.Kind[*corev1beta1.Shoot] {
+	return &registry.Kind[*corev1beta1.Shoot]{
+		Resource:   corev1beta1.Resource("shoots"),
+		Version:    corev1beta1.SchemeGroupVersion.Version,
+		Singular:   "shoot",
+		New:        func() *corev1beta1.Shoot { return &corev1beta1.Shoot{} },
+		NewList:    func() runtime.Object { return &corev1beta1.ShootList{} },
+		Namespaced: true,
+		Categories: []string{"all"},
+
+		Spec:                   func(s *corev1beta1.Shoot) any { return &s.Spec },
+		CopyStatus:             func(to, from *corev1beta1.Shoot) { to.Status = from.Status },
+		CopySpec:               func(to, from *corev1beta1.Shoot) { to.Spec = from.Spec },
+		SpecBumps:              specBumps,
+		DeletionBumps:          true,
+		PrepareForCreate:       prepareForCreate,
+		PrepareForUpdate:       prepareForUpdate,
+		PrepareForStatusUpdate: prepareForStatusUpdate,
+
+		Validate:             corev1beta1.ValidateShoot,
+		ValidateUpdate:       corev1beta1.ValidateShootUpdate,
+		ValidateStatusUpdate: corev1beta1.ValidateShootStatusUpdate,
+
+		Fields:  selectable,
+		Indexed: []string{"spec.seedName", "status.seedName", "spec.cloudProfile.Name"},
+		Columns: columns(),
+		Row:     row,
+	}
+}
+
+// selectable fields are written with capital letters where clients have always written them so.
+func selectable(s *corev1beta1.Shoot) fields.Set {
+	set := fields.Set{
+		"spec.seedName":          value(s.Spec.SeedName),
+		"status.seedName":        value(s.Status.SeedName),
+		"spec.cloudProfileName":  value(s.Spec.CloudProfileName),
+		"spec.cloudProfile.Name": "",
+		"spec.cloudProfile.Kind": "",
+	}
+	if ref := s.Spec.CloudProfile; ref != nil {
+		set["spec.cloudProfile.Name"], set["spec.cloudProfile.Kind"] = ref.Name, ref.Kind
+	}
+	return set
+}
+
+func value(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+func prepareForCreate(_ context.Context, s *corev1beta1.Shoot) {
+	syncSpellings(s, nil)
+	canonicalize(s)
+}
+
+func prepareForUpdate(_ context.Context, s, old *corev1beta1.Shoot) bool {
+	deduplicateOperations(s)
+	syncSpellings(s, old)
+	canonicalize(s)
+	if specChangeRolls(s, old) || old.DeletionTimestamp == nil && s.DeletionTimestamp != nil {
+		return true // An operation sent along stays on the object until the next update.
+	}
+	if isTrue(s, corev1beta1.AnnotationConfirmationForceDeletion) && !isTrue(old, corev1beta1.AnnotationConfirmationForceDeletion) {
+		return true
+	}
+	return takeOperations(s)
+}
+
+func prepareForStatusUpdate(_ context.Context, s, old *corev1beta1.Shoot) bool {
+	canonicalizeLabels(s)
+	return migrationEnded(s, old) || rotationCompletes(s, old)
+}
+
+func isTrue(s *corev1beta1.Shoot, annotation string) bool {
+	yes, err := strconv.ParseBool(s.Annotations[annotation])
+	return err == nil && yes
+}
+
+func columns() []metav1.TableColumnDefinition {
+	return []metav1.TableColumnDefinition{
+		registry.Column("CloudProfile", "Profile that the cluster is made from."),
+		registry.Column("Provider", "Type of the infrastructure."),
+		registry.Column("Region", "Region of the infrastructure."),
+		registry.WideColumn("Seed", "Seed that hosts the control plane."),
+		registry.Column("K8S Version", "Kubernetes version of the control plane."),
+		registry.Column("Hibernation", "Whether the cluster is stopped."),
+		registry.Column("Last Operation", "Type, state and progress of the last operation."),
+		registry.Column("Status", "Summary of the cluster's health."),
+		registry.WideColumn("Purpose", "What the cluster is used for."),
+		registry.WideColumn("Gardener Version", "Version of the gardenlet that worked on the cluster last."),
+		registry.WideColumn("APIServer", "Status of the condition APIServerAvailable."),
+		registry.WideColumn("Control", "Status of the condition ControlPlaneHealthy."),
+		registry.WideColumn("Observability", "Status of the condition ObservabilityComponentsHealthy."),
+		registry.WideColumn("Nodes", "Status of the condition EveryNodeReady."),
+		registry.WideColumn("System", "Status of the condition SystemComponentsHealthy."),
+	}
+}
+
+func row(s *corev1beta1.Shoot) []any {
+	status := s.Labels[corev1beta1.LabelShootStatus]
+	var purpose *string
+	if s.Spec.Purpose != nil {
+		p := string(*s.Spec.Purpose)
+		purpose = &p
+	}
+	return []any{
+		profileName(s), s.Spec.Provider.Type, s.Spec.Region, registry.Or(s.Spec.SeedName, registry.None),
+		s.Spec.Kubernetes.Version, hibernation(s), lastOperation(s.Status.LastOperation), registry.Or(&status, registry.Pending),
+		registry.Or(purpose, registry.Unknown), registry.Or(&s.Status.Gardener.Version, registry.Unknown),
+		condition(s, corev1beta1.ShootAPIServerAvailable), condition(s, corev1beta1.ShootControlPlaneHealthy),
+		condition(s, corev1beta1.ShootObservabilityComponentsHealthy), condition(s, corev1beta1.ShootEveryNodeReady),
+		condition(s, corev1beta1.ShootSystemComponentsHealthy),
+	}
+}
+
+func profileName(s *corev1beta1.Shoot) string {
+	switch ref := s.Spec.CloudProfile; {
+	case ref == nil:
+		return registry.Or(s.Spec.CloudProfileName, registry.Unknown)
+	case ref.Kind == corev1beta1.NamespacedCloudProfileKind:
+		return s.Namespace + "/" + ref.Name
+	default:
+		return ref.Name
+	}
+}
+
+func hibernation(s *corev1beta1.Shoot) string {
+	switch wanted, is := hibernationEnabled(s), s.Status.IsHibernated; {
+	case wanted && is:
+		return "Hibernated"
+	case wanted:
+		return "Hibernating"
+	case is:
+		return "Waking Up"
+	default:
+		return "Awake"
+	}
+}
+
+func lastOperation(op *corev1beta1.LastOperation) string {
+	if op == nil {
+		return registry.Pending
+	}
+	return fmt.Sprintf("%s %s (%d%%)", op.Type, op.State, op.Progress)
+}
+
+func condition(s *corev1beta1.Shoot, kind corev1beta1.ConditionType) string {
+	for _, c := range s.Status.Conditions {
+		if c.Type == kind {
+			return string(c.Status)
+		}
+	}
+	return registry.Unknown
+}

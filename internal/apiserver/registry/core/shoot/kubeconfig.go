@@ -1,0 +1,248 @@
+package shoot
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	apirequest "k8s.io/apiserver/pkg/endpoints/request"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/utils/clock"
+
+	authenticationv1alpha1 "hortus.dev/hortus/api/authentication/v1alpha1"
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/pki"
+)
+
+const (
+	minExpirationSeconds = 600
+	maxExpirationSeconds = math.MaxUint32
+)
+
+// KubeconfigIssuer is what the subresources for kubeconfigs need.
+type KubeconfigIssuer struct {
+	// CA reads the keys ca.crt and ca.key of the client certificate authority of a Shoot: its InternalSecret.
+	CA func(ctx context.Context, namespace, name string) (map[string][]byte, error)
+	// Bundle reads the certificates that a Shoot's API server can be trusted by: its ConfigMap or Secret.
+	Bundle func(ctx context.Context, namespace, name string) ([]byte, error)
+	// Authorizer tells what the caller may do in the garden, and thereby in the Shoot.
+	Authorizer authorizer.Authorizer
+	Clock      clock.PassiveClock
+	// MaxAdmin and MaxViewer bound the life of credentials. Longer requests are cut.
+	MaxAdmin, MaxViewer time.Duration
+}
+
+// Subresources returns what a Shoot has besides its status.
+func Subresources(issuer KubeconfigIssuer) func(*genericregistry.Store) map[string]rest.Storage {
+	return func(store *genericregistry.Store) map[string]rest.Storage {
+		return map[string]rest.Storage{
+			"binding":          NewBinding(store),
+			"adminkubeconfig":  &kubeconfigREST[*authenticationv1alpha1.AdminKubeconfigRequest]{store, issuer, admin(issuer)},
+			"viewerkubeconfig": &kubeconfigREST[*authenticationv1alpha1.ViewerKubeconfigRequest]{store, issuer, viewer(issuer)},
+		}
+	}
+}
+
+// audience is a kind of kubeconfig.
+type audience[T runtime.Object] struct {
+	kind       string
+	new        func() T
+	userPrefix string
+	system     string // Group of callers that may do anyResource in the whole garden.
+	project    string // Group of all others.
+	reads      authorizer.AttributesRecord
+	max        time.Duration
+	seconds    func(T) *int64
+	answer     func(T, []byte, metav1.Time)
+}
+
+func admin(issuer KubeconfigIssuer) audience[*authenticationv1alpha1.AdminKubeconfigRequest] {
+	type request = *authenticationv1alpha1.AdminKubeconfigRequest
+	return audience[request]{
+		kind:       "AdminKubeconfigRequest",
+		new:        func() request { return &authenticationv1alpha1.AdminKubeconfigRequest{} },
+		userPrefix: corev1beta1.ShootAdminUserPrefix,
+		system:     corev1beta1.ShootSystemAdminsGroup,
+		project:    corev1beta1.ShootProjectAdminsGroup,
+		reads:      authorizer.AttributesRecord{Verb: "list", APIVersion: "v1", Resource: "secrets", ResourceRequest: true},
+		max:        issuer.MaxAdmin,
+		seconds:    func(r request) *int64 { return r.Spec.ExpirationSeconds },
+		answer: func(r request, kubeconfig []byte, expiration metav1.Time) {
+			r.Status.Kubeconfig, r.Status.ExpirationTimestamp = kubeconfig, expiration
+		},
+	}
+}
+
+func viewer(issuer KubeconfigIssuer) audience[*authenticationv1alpha1.ViewerKubeconfigRequest] {
+	type request = *authenticationv1alpha1.ViewerKubeconfigRequest
+	return audience[request]{
+		kind:       "ViewerKubeconfigRequest",
+		new:        func() request { return &authenticationv1alpha1.ViewerKubeconfigRequest{} },
+		userPrefix: corev1beta1.ShootViewerUserPrefix,
+		system:     corev1beta1.ShootSystemViewersGroup,
+		project:    corev1beta1.ShootProjectViewersGroup,
+		reads: authorizer.AttributesRecord{
+			Verb: "list", APIGroup: corev1beta1.GroupName, APIVersion: corev1beta1.SchemeGroupVersion.Version,
+			Resource: "projects", ResourceRequest: true,
+		},
+		max:     issuer.MaxViewer,
+		seconds: func(r request) *int64 { return r.Spec.ExpirationSeconds },
+		answer: func(r request, kubeconfig []byte, expiration metav1.Time) {
+			r.Status.Kubeconfig, r.Status.ExpirationTimestamp = kubeconfig, expiration
+		},
+	}
+}
+
+// kubeconfigREST answers requests for kubeconfigs. It stores nothing.
+type kubeconfigREST[T runtime.Object] struct {
+	store    *genericregistry.Store
+	issuer   KubeconfigIssuer
+	audience audience[T]
+}
+
+func (r *kubeconfigREST[T]) New() runtime.Object { return r.audience.new() }
+func (r *kubeconfigREST[T]) Destroy()            {} // The store belongs to the resource.
+
+func (r *kubeconfigREST[T]) GroupVersionKind(schema.GroupVersion) schema.GroupVersionKind {
+	return authenticationv1alpha1.SchemeGroupVersion.WithKind(r.audience.kind)
+}
+
+// Create answers a request.
+func (r *kubeconfigREST[T]) Create(ctx context.Context, name string, o runtime.Object, validate rest.ValidateObjectFunc, _ *metav1.CreateOptions) (runtime.Object, error) {
+	if validate != nil { // The handler leaves validating admission to the storage.
+		if err := validate(ctx, o.DeepCopyObject()); err != nil {
+			return nil, err
+		}
+	}
+	request, ok := o.(T)
+	if !ok {
+		return nil, errors.NewBadRequest(fmt.Sprintf("%T is no %s", o, r.audience.kind))
+	}
+	out := request.DeepCopyObject().(T)
+	meta, _ := any(out).(metav1.Object)
+	meta.SetName(name)
+	lifetime, errs := r.lifetime(request)
+	if len(errs) > 0 {
+		return nil, errors.NewInvalid(authenticationv1alpha1.Kind(r.audience.kind), name, errs)
+	}
+
+	stored, err := r.store.Get(ctx, name, &metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	caller, ok := apirequest.UserFrom(ctx)
+	if !ok {
+		return nil, errors.NewForbidden(corev1beta1.Resource("shoots"), name, fmt.Errorf("the request has no user"))
+	}
+	kubeconfig, expiration, err := r.issue(ctx, stored.(*corev1beta1.Shoot), caller, lifetime)
+	if err != nil {
+		return nil, err
+	}
+	r.audience.answer(out, kubeconfig, metav1.NewTime(expiration))
+	meta.SetNamespace(stored.(*corev1beta1.Shoot).Namespace)
+	meta.SetManagedFields(nil) // Nothing is stored; the handler would add them to the answer.
+	return out, nil
+}
+
+func (r *kubeconfigREST[T]) lifetime(request T) (time.Duration, field.ErrorList) {
+	seconds := authenticationv1alpha1.DefaultExpirationSeconds
+	if given := r.audience.seconds(request); given != nil {
+		seconds = *given
+	}
+	if seconds < minExpirationSeconds || seconds > maxExpirationSeconds {
+		return 0, field.ErrorList{field.Invalid(field.NewPath("spec", "expirationSeconds"), seconds,
+			fmt.Sprintf("must be between %d and %d", minExpirationSeconds, int64(maxExpirationSeconds)))}
+	}
+	return min(time.Duration(seconds)*time.Second, r.audience.max), nil
+}
+
+// usableAddresses are the names of addresses under which the API server itself is reachable.
+var usableAddresses = map[string]bool{
+	corev1beta1.AdvertisedAddressExternal:             true,
+	corev1beta1.AdvertisedAddressInternal:             true,
+	corev1beta1.AdvertisedAddressUnmanaged:            true,
+	corev1beta1.AdvertisedAddressWildcardTLSSeedBound: true,
+}
+
+func (r *kubeconfigREST[T]) issue(ctx context.Context, s *corev1beta1.Shoot, caller user.Info, lifetime time.Duration) ([]byte, time.Time, error) {
+	var addresses []corev1beta1.ShootAdvertisedAddress
+	for _, address := range s.Status.AdvertisedAddresses {
+		if usableAddresses[address.Name] {
+			addresses = append(addresses, address)
+		}
+	}
+	if len(addresses) == 0 {
+		return nil, time.Time{}, errors.NewInvalid(corev1beta1.Kind("Shoot"), s.Name, field.ErrorList{field.Invalid(
+			field.NewPath("status", "advertisedAddresses"), s.Status.AdvertisedAddresses, "the API server has no address yet")})
+	}
+	data, err := r.issuer.CA(ctx, s.Namespace, s.Name+"."+corev1beta1.ShootSuffixCAClient)
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("read client CA of Shoot %q: %w", s.Name, err)
+	}
+	ca, err := pki.LoadCA(data[corev1beta1.DataKeyCertificateCA], data[corev1beta1.DataKeyPrivateKeyCA], r.issuer.Clock)
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("read client CA of Shoot %q: %w", s.Name, err)
+	}
+	bundle, err := r.issuer.Bundle(ctx, s.Namespace, s.Name+"."+corev1beta1.ShootSuffixCACluster)
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("read CA of Shoot %q: %w", s.Name, err)
+	}
+	pair, err := ca.Issue(pki.Request{
+		CommonName:    r.audience.userPrefix + caller.GetName(),
+		Organizations: []string{r.group(ctx, caller)},
+		Usage:         pki.Client,
+		Validity:      lifetime,
+	})
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("issue client certificate for Shoot %q: %w", s.Name, err)
+	}
+	expiration := r.issuer.Clock.Now().Add(lifetime)
+	if ca.Cert().NotAfter.Before(expiration) {
+		expiration = ca.Cert().NotAfter
+	}
+	kubeconfig, err := render(s, addresses, pair, bundle)
+	return kubeconfig, expiration, err
+}
+
+// render writes a kubeconfig with one cluster and context per address. The first is the current one.
+func render(s *corev1beta1.Shoot, addresses []corev1beta1.ShootAdvertisedAddress, pair *pki.KeyPair, bundle []byte) ([]byte, error) {
+	prefix := s.Namespace + "--" + s.Name + "-"
+	user := prefix + addresses[0].Name
+	config := clientcmdapi.NewConfig()
+	config.CurrentContext = user
+	config.AuthInfos[user] = &clientcmdapi.AuthInfo{ClientCertificateData: pair.CertPEM, ClientKeyData: pair.KeyPEM}
+	for _, address := range addresses {
+		cluster := &clientcmdapi.Cluster{Server: address.URL, CertificateAuthorityData: bundle}
+		if address.Name == corev1beta1.AdvertisedAddressWildcardTLSSeedBound {
+			cluster.CertificateAuthorityData = nil // Its certificate is one that everybody trusts.
+		}
+		config.Clusters[prefix+address.Name] = cluster
+		config.Contexts[prefix+address.Name] = &clientcmdapi.Context{Cluster: prefix + address.Name, AuthInfo: user}
+	}
+	out, err := clientcmd.Write(*config)
+	if err != nil {
+		return nil, fmt.Errorf("write kubeconfig of Shoot %q: %w", s.Name, err)
+	}
+	return out, nil
+}
+
+// group is what the caller is in the Shoot: as much as in the garden.
+func (r *kubeconfigREST[T]) group(ctx context.Context, caller user.Info) string {
+	attributes := r.audience.reads
+	attributes.User = caller
+	if decision, _, err := r.issuer.Authorizer.Authorize(ctx, attributes); err == nil && decision == authorizer.DecisionAllow {
+		return r.audience.system
+	}
+	return r.audience.project
+}

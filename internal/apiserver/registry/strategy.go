@@ -1,0 +1,137 @@
+package registry
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/storage/names"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// strategy is what the generic store asks about requests on the resource itself.
+type strategy[T Object] struct {
+	runtime.ObjectTyper
+	names.NameGenerator
+	kind *Kind[T]
+}
+
+func (s strategy[T]) NamespaceScoped() bool          { return s.kind.Namespaced }
+func (s strategy[T]) AllowCreateOnUpdate() bool      { return false }
+func (s strategy[T]) AllowUnconditionalUpdate() bool { return s.kind.Unconditional }
+func (s strategy[T]) Canonicalize(runtime.Object)    {}
+func (s strategy[T]) WarningsOnCreate(ctx context.Context, o runtime.Object) []string {
+	var none T
+	return s.warnings(ctx, o.(T), none)
+}
+func (s strategy[T]) WarningsOnUpdate(ctx context.Context, o, old runtime.Object) []string {
+	return s.warnings(ctx, o.(T), old.(T))
+}
+
+func (s strategy[T]) warnings(ctx context.Context, object, old T) []string {
+	if s.kind.Warnings == nil {
+		return nil
+	}
+	return s.kind.Warnings(ctx, object, old)
+}
+
+func (s strategy[T]) PrepareForCreate(ctx context.Context, o runtime.Object) {
+	object := o.(T)
+	if s.kind.CopyStatus != nil {
+		s.kind.CopyStatus(object, s.kind.New())
+	}
+	if s.kind.Spec != nil {
+		object.SetGeneration(1)
+	}
+	if s.kind.Default != nil {
+		s.kind.Default(object)
+	}
+	if s.kind.PrepareForCreate != nil {
+		s.kind.PrepareForCreate(ctx, object)
+	}
+}
+
+func (s strategy[T]) PrepareForUpdate(ctx context.Context, o, oldObject runtime.Object) {
+	object, old := o.(T), oldObject.(T)
+	if s.kind.CopyStatus != nil {
+		s.kind.CopyStatus(object, old)
+	}
+	if s.kind.Default != nil {
+		s.kind.Default(object)
+	}
+	bump := false
+	if s.kind.PrepareForUpdate != nil {
+		bump = s.kind.PrepareForUpdate(ctx, object, old)
+	}
+	s.setGeneration(object, old, bump)
+}
+
+// setGeneration raises the generation if asked to, if the spec has changed, or if the deletion has begun.
+func (s strategy[T]) setGeneration(object, old T, bump bool) {
+	if s.kind.Spec == nil {
+		return
+	}
+	object.SetGeneration(old.GetGeneration())
+	specBumps := s.kind.SpecBumps == nil || s.kind.SpecBumps(object, old)
+	deleting := s.kind.DeletionBumps && old.GetDeletionTimestamp() == nil && object.GetDeletionTimestamp() != nil
+	if bump || deleting || specBumps && s.kind.specChanged(object, old) {
+		object.SetGeneration(old.GetGeneration() + 1)
+	}
+}
+
+func (s strategy[T]) Validate(_ context.Context, o runtime.Object) field.ErrorList {
+	if s.kind.Validate == nil {
+		return nil
+	}
+	return s.kind.Validate(o.(T))
+}
+
+func (s strategy[T]) ValidateUpdate(_ context.Context, o, old runtime.Object) field.ErrorList {
+	if s.kind.ValidateUpdate == nil {
+		return s.Validate(nil, o)
+	}
+	return s.kind.ValidateUpdate(o.(T), old.(T))
+}
+
+// GetResetFields names what a request on the resource cannot change, so that server-side apply gives nobody the
+// ownership of it.
+func (s strategy[T]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	if s.kind.CopyStatus == nil {
+		return nil
+	}
+	return s.reset("status")
+}
+
+func (s strategy[T]) reset(field string) map[fieldpath.APIVersion]*fieldpath.Set {
+	return map[fieldpath.APIVersion]*fieldpath.Set{
+		fieldpath.APIVersion(s.kind.groupVersion().String()): fieldpath.NewSet(fieldpath.MakePathOrDie(field)),
+	}
+}
+
+// statusStrategy is what the generic store asks about requests on the subresource status.
+type statusStrategy[T Object] struct{ strategy[T] }
+
+func (s statusStrategy[T]) PrepareForUpdate(ctx context.Context, o, oldObject runtime.Object) {
+	object, old := o.(T), oldObject.(T)
+	s.kind.CopySpec(object, old)
+	bump := false
+	if s.kind.PrepareForStatusUpdate != nil {
+		bump = s.kind.PrepareForStatusUpdate(ctx, object, old)
+	}
+	s.setGeneration(object, old, bump)
+}
+
+func (s statusStrategy[T]) ValidateUpdate(_ context.Context, o, old runtime.Object) field.ErrorList {
+	if s.kind.ValidateStatusUpdate == nil {
+		return nil
+	}
+	return s.kind.ValidateStatusUpdate(o.(T), old.(T))
+}
+
+func (s statusStrategy[T]) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
+	return nil
+}
+
+func (s statusStrategy[T]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return s.reset("spec")
+}

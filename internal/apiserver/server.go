@@ -1,0 +1,129 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/admission"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/util/compatibility"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	hortusadmission "hortus.dev/hortus/internal/apiserver/admission"
+	"hortus.dev/hortus/internal/apiserver/admission/plugins"
+	"hortus.dev/hortus/internal/apiserver/registry/core/shoot"
+)
+
+const serverName = "hortus-apiserver"
+
+// Run serves until the context ends.
+func Run(ctx context.Context, o *Options) error {
+	server, err := New(o)
+	if err != nil {
+		return err
+	}
+	return server.PrepareRun().RunWithContext(ctx)
+}
+
+// New makes a server that is ready to be run.
+func New(o *Options) (*genericapiserver.GenericAPIServer, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	if err := prioritize(o.scheme); err != nil {
+		return nil, err
+	}
+	config := genericapiserver.NewRecommendedConfig(o.codecs)
+	config.Serializer = o.serializer
+	config.EffectiveVersion = compatibility.DefaultBuildEffectiveVersion()
+	addOpenAPI(config)
+
+	plugins.Register(o.Recommended.Admission)
+	var objects *hortusadmission.Objects
+	o.Recommended.ExtraAdmissionInitializers = func(c *genericapiserver.RecommendedConfig) ([]admission.PluginInitializer, error) {
+		var err error
+		if objects, err = newObjects(c, o); err != nil {
+			return nil, err
+		}
+		return []admission.PluginInitializer{hortusadmission.NewInitializer(objects)}, nil
+	}
+	if err := o.Recommended.ApplyTo(config); err != nil {
+		return nil, fmt.Errorf("apply options: %w", err)
+	}
+
+	kube, err := kubernetes.NewForConfig(jsonConfig(config.ClientConfig))
+	if err != nil {
+		return nil, fmt.Errorf("make client for the garden: %w", err)
+	}
+	server, err := config.Complete().New(serverName, genericapiserver.NewEmptyDelegate())
+	if err != nil {
+		return nil, fmt.Errorf("make server: %w", err)
+	}
+	entries := kinds(shoot.KubeconfigIssuer{
+		CA:         clientCA(objects.Live),
+		Bundle:     clusterCA(kube),
+		Authorizer: config.Authorization.Authorizer,
+		Clock:      o.Clock,
+		MaxAdmin:   o.AdminKubeconfigMaxExpiration,
+		MaxViewer:  o.ViewerKubeconfigMaxExpiration,
+	})
+	groups, err := apiGroups(entries, o.scheme, o.serializer, storedAsV1{config.RESTOptionsGetter, o.codecs})
+	if err != nil {
+		return nil, err
+	}
+	if err := server.InstallAPIGroups(groups...); err != nil {
+		return nil, fmt.Errorf("install API groups: %w", err)
+	}
+	// Without this hook the server says it is ready while lists are still refused.
+	server.AddPostStartHookOrDie("storage-readiness", server.StorageReadinessHook.Hook)
+	server.AddPostStartHookOrDie("admission-caches", func(hook genericapiserver.PostStartHookContext) error {
+		return objects.Start(hook)
+	})
+	return server, nil
+}
+
+// newObjects connects admission to the objects that its decisions are based on: our own through the loopback, and
+// those of Kubernetes in the garden.
+func newObjects(c *genericapiserver.RecommendedConfig, o *Options) (*hortusadmission.Objects, error) {
+	return hortusadmission.NewObjects(jsonConfig(c.LoopbackClientConfig), jsonConfig(c.ClientConfig), AddToClientScheme, c.Authorization.Authorizer, o.Clock)
+}
+
+// jsonConfig returns a client configuration for types that do not speak protobuf.
+func jsonConfig(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
+	return config
+}
+
+// clientCA reads InternalSecrets.
+func clientCA(live client.Reader) func(context.Context, string, string) (map[string][]byte, error) {
+	return func(ctx context.Context, namespace, name string) (map[string][]byte, error) {
+		secret := &corev1beta1.InternalSecret{}
+		err := live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, secret)
+		return secret.Data, err
+	}
+}
+
+// clusterCA reads ConfigMaps, and Secrets where there is no ConfigMap yet.
+func clusterCA(kube kubernetes.Interface) func(context.Context, string, string) ([]byte, error) {
+	return func(ctx context.Context, namespace, name string) ([]byte, error) {
+		configMap, err := kube.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
+		if err == nil && configMap.Data[corev1beta1.DataKeyCertificateCA] != "" {
+			return []byte(configMap.Data[corev1beta1.DataKeyCertificateCA]), nil
+		}
+		if err != nil && !errors.IsNotFound(err) {
+			return nil, err
+		}
+		var secret *corev1.Secret
+		if secret, err = kube.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{}); err != nil {
+			return nil, err
+		}
+		return secret.Data[corev1beta1.DataKeyCertificateCA], nil
+	}
+}
