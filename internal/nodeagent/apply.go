@@ -71,7 +71,13 @@ func (a *Applier) begin(raw []byte) (*round, error) {
 	if old != nil {
 		oldConfig = old.Config
 	}
-	r.changes = change.Compute(oldConfig, next, r.checksum, a.missing(oldConfig), unfinished)
+	observed := change.Observed{Missing: a.missing(oldConfig)}
+	if next.InPlaceUpdates != nil {
+		if observed.OperatingSystemVersion, err = installedOS(a.Root); err != nil {
+			return nil, err
+		}
+	}
+	r.changes = change.Compute(oldConfig, next, r.checksum, observed, unfinished)
 	return r, r.save()
 }
 

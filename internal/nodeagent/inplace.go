@@ -113,13 +113,7 @@ func (r *Reconciler) updateInPlace(ctx context.Context, round *round, node *core
 	if err := round.finish(); err != nil {
 		return err
 	}
-	setLabel(node, corev1beta1.LabelNodeUpdateResult, corev1beta1.NodeUpdateResultSuccessful)
-	delete(node.Annotations, corev1beta1.AnnotationNodeUpdateFailedReason)
-	delete(node.Annotations, annotationUpdatingOS)
-	if err := r.Client.Update(ctx, node); err != nil {
-		return fmt.Errorf("update node %q: %w", node.Name, err)
-	}
-	return r.reportApplied(ctx, node, round.checksum)
+	return r.reportApplied(ctx, node, round.checksum, true)
 }
 
 func (r *Reconciler) tryInPlace(ctx context.Context, round *round, node *corev1.Node) error {
@@ -218,6 +212,9 @@ func (r *Reconciler) updateOperatingSystem(ctx context.Context, round *round, no
 		}
 		return nil
 	}); err != nil {
+		if ctx.Err() != nil {
+			return ErrRestarting // The update takes the machine down; what came of it shows when it is up again.
+		}
 		before := node.DeepCopy()
 		delete(node.Annotations, annotationUpdatingOS) // Nothing was installed, so another try may come.
 		return errors.Join(err, r.Client.Patch(ctx, node, client.MergeFrom(before)))

@@ -83,7 +83,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	if node == nil {
 		return again, nil // Its appearance brings us back.
 	}
-	return again, r.reportApplied(ctx, node, checksum)
+	return again, r.reportApplied(ctx, node, checksum, false)
 }
 
 // waitForRestart turns ErrRestarting into an idle wait: the process is about to be ended.
@@ -122,9 +122,14 @@ func (r *Reconciler) delay(node *corev1.Node, checksum string, first bool) time.
 	return wanted - r.Clock.Now().Sub(r.seen.since)
 }
 
-// reportApplied shows on the Node what it runs, and forgets the bootstrap token.
-func (r *Reconciler) reportApplied(ctx context.Context, node *corev1.Node, checksum string) error {
+// reportApplied shows on the Node what it runs and how an update in place went, and forgets the bootstrap token.
+func (r *Reconciler) reportApplied(ctx context.Context, node *corev1.Node, checksum string, inPlace bool) error {
 	before := node.DeepCopy()
+	if inPlace {
+		setLabel(node, corev1beta1.LabelNodeUpdateResult, corev1beta1.NodeUpdateResultSuccessful)
+		delete(node.Annotations, corev1beta1.AnnotationNodeUpdateFailedReason)
+		delete(node.Annotations, annotationUpdatingOS)
+	}
 	setLabel(node, corev1beta1.LabelWorkerKubernetesVersion, r.Config.Controllers.OperatingSystemConfig.KubernetesVersion)
 	setLabel(node, labelRoleWorker, "")
 	if node.Annotations == nil {

@@ -60,15 +60,23 @@ func (c *Changes) Done() bool {
 		len(c.WriteRegistries) == 0 && len(c.DeleteRegistries) == 0 && !c.Containerd && !c.InPlace.Any()
 }
 
-// Compute returns the changes from old to next. Old is nil at the first time. Missing tells of paths and units of the
-// old configuration that are no longer on the node, for example since the machine got a new root disk; they are written
-// again. Unfinished is what is left of an earlier round, or nil.
-func Compute(old, next *Config, nextChecksum string, missing Touched, unfinished *Changes) *Changes {
+// Observed is what the node itself shows.
+type Observed struct {
+	// Missing tells what of the old configuration is no longer there, for example since the machine got a new root disk;
+	// it is written again.
+	Missing Touched
+	// OperatingSystemVersion is the one installed; empty if it is not known.
+	OperatingSystemVersion string
+}
+
+// Compute returns the changes from old to next. Old is nil at the first time. Unfinished is what is left of an earlier
+// round, or nil.
+func Compute(old, next *Config, nextChecksum string, observed Observed, unfinished *Changes) *Changes {
 	if old == nil {
 		old = &Config{}
 	}
 	changes := &Changes{Target: nextChecksum}
-	unknown := missing
+	unknown := observed.Missing
 	if unfinished != nil {
 		unknown = unknown.union(unfinished.Touched)
 		changes.Touched = unfinished.Touched
@@ -78,7 +86,7 @@ func Compute(old, next *Config, nextChecksum string, missing Touched, unfinished
 	computeRegistries(changes, old, next, unknown.Registries)
 	changes.Containerd = !reflect.DeepEqual(withoutRegistries(old.CRI), withoutRegistries(next.CRI)) ||
 		unfinished != nil && unfinished.Containerd
-	changes.InPlace = computeInPlace(old, next)
+	changes.InPlace = computeInPlace(old, next, observed.OperatingSystemVersion)
 
 	for _, unit := range changes.Units {
 		changes.Touched.Units = append(changes.Touched.Units, unit.Name)

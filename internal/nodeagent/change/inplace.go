@@ -29,13 +29,13 @@ func (i InPlace) Kubelet() bool { return i.KubeletMinor || i.KubeletConfig || i.
 
 // computeInPlace compares what would roll the machines of other pools. It only counts if both configurations belong to
 // an in-place pool: a node's first configuration comes with the node, not as an update.
-func computeInPlace(old, next *Config) InPlace {
+func computeInPlace(old, next *Config, installedOS string) InPlace {
 	before, after := old.InPlaceUpdates, next.InPlaceUpdates
 	if before == nil || after == nil {
 		return InPlace{}
 	}
 	result := InPlace{
-		OperatingSystem: before.OperatingSystemVersion != after.OperatingSystemVersion,
+		OperatingSystem: installedOS != "" && installedOS != after.OperatingSystemVersion,
 		KubeletMinor:    minor(before.KubeletVersion) != minor(after.KubeletVersion),
 	}
 	var caBefore, caAfter, keyBefore, keyAfter *metav1.Time
