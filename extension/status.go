@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -13,7 +14,6 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/extension/errorcode"
-	"hortus.dev/hortus/internal/kube"
 )
 
 const (
@@ -105,9 +105,15 @@ func (p *progress[T]) set(state corev1beta1.LastOperationState, percent int32, d
 }
 
 func (p *progress[T]) write(ctx context.Context) error {
-	if err := kube.PatchStatus(ctx, p.client, p.obj, p.before); err != nil {
-		return err
+	if equality.Semantic.DeepEqual(p.obj, p.before) {
+		return nil
 	}
+	// The answer has the server's spec and annotations, but the operation goes on with those it began with.
+	answer := p.obj.DeepCopyObject().(T)
+	if err := p.client.Status().Patch(ctx, answer, client.MergeFrom(p.before)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("patch status of %s %s: %w", p.kind, client.ObjectKeyFromObject(p.obj), err)
+	}
+	p.obj.SetResourceVersion(answer.GetResourceVersion()) // The finalizer is removed under this version.
 	p.before = p.obj.DeepCopyObject().(T)
 	return nil
 }
