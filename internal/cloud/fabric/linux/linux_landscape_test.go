@@ -18,7 +18,7 @@ import (
 	"hortus.dev/hortus/internal/cloud/fabric/linux"
 )
 
-// The test needs root and uses the names of the real fabric, so it must not run beside a cloud on the same host.
+// The test needs root. It runs in namespaces of its own, beside whatever the host does.
 func TestNetworksAreIsolatedAndReachThePublicNetwork(t *testing.T) {
 	ctx := t.Context()
 	f := &linux.Fabric{Public: netip.MustParsePrefix("198.18.0.1/16")}
