@@ -1,0 +1,184 @@
+package resourcemanager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/signal"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
+)
+
+const (
+	// targetQPS and targetBurst bound the requests to the target. Applying a whole control plane's objects once is about
+	// 150 requests and should not be held up by the client's default of 20 a second.
+	targetQPS   = 100
+	targetBurst = 200
+)
+
+// options are the flags.
+type options struct {
+	sourceKubeconfig, targetKubeconfig string
+	namespace, class, clusterID        string
+	allNamespaces                      bool
+	controllers                        []string
+	syncPeriod                         time.Duration
+	minDelay, maxDelay                 time.Duration
+	leaderElect                        bool
+	healthAddr, metricsAddr            string
+}
+
+// enabled tells whether a controller is selected.
+func (o options) enabled(name string) bool {
+	return slices.Contains(o.controllers, name) || slices.Contains(o.controllers, "*") && !slices.Contains(o.controllers, "-"+name)
+}
+
+// watched are the namespaces of the source cluster whose objects are served; nil is all.
+func (o options) watched() map[string]cache.Config {
+	if o.allNamespaces || o.namespace == "" {
+		return nil
+	}
+	return map[string]cache.Config{o.namespace: {}}
+}
+
+// NewCommand returns `resource-manager`.
+func NewCommand() *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:   "resource-manager",
+		Short: "Keep the objects of ManagedResources in a cluster",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !cmd.Flags().Changed("all-namespaces") {
+				o.allNamespaces = o.class != ""
+			}
+			return run(cmd.Context(), o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.sourceKubeconfig, "source-kubeconfig", "", "kubeconfig of the cluster with the ManagedResources; empty is in-cluster")
+	f.StringVar(&o.targetKubeconfig, "target-kubeconfig", "", "kubeconfig of the cluster to act on; empty is the source cluster")
+	f.StringVar(&o.namespace, "namespace", "", "namespace of the ManagedResources, of the Machines and of the lease")
+	f.BoolVar(&o.allNamespaces, "all-namespaces", false, "serve the ManagedResources of all namespaces; default true if a class is given")
+	f.StringVar(&o.class, "class", "", "class of the ManagedResources to serve; empty is that of Shoots")
+	f.StringVar(&o.clusterID, "cluster-id", "", "name of the source cluster in origin annotations, where several share a target")
+	f.StringSliceVar(&o.controllers, "controllers", []string{"*"}, "controllers to run: *, or some of "+fmt.Sprint(controllerNames()))
+	f.DurationVar(&o.syncPeriod, "sync-period", time.Minute, "longest time between two checks of a ManagedResource")
+	f.DurationVar(&o.minDelay, "node-agent-min-delay", 0, "delay of the first node-agent")
+	f.DurationVar(&o.maxDelay, "node-agent-max-delay", 5*time.Minute, "upper bound of the node-agents' delays")
+	f.BoolVar(&o.leaderElect, "leader-elect", false, "run only while holding the lease; needed with several replicas")
+	f.StringVar(&o.healthAddr, "health-address", ":8081", "address for /healthz and /readyz")
+	f.StringVar(&o.metricsAddr, "metrics-address", ":8080", "address for /metrics; 0 turns it off")
+	return cmd
+}
+
+// NewScheme returns the types the controllers use.
+func NewScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	return scheme, errors.Join(clientgoscheme.AddToScheme(scheme), resourcesv1alpha1.AddToScheme(scheme))
+}
+
+func run(ctx context.Context, o options) error {
+	ctrl.SetLogger(klog.Background().WithName("resource-manager"))
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	mgr, err := newManager(o)
+	if err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+// newManager builds everything but starts nothing.
+func newManager(o options) (ctrl.Manager, error) {
+	scheme, err := NewScheme()
+	if err != nil {
+		return nil, fmt.Errorf("build scheme: %w", err)
+	}
+	source, err := load(o.sourceKubeconfig, "source")
+	if err != nil {
+		return nil, err
+	}
+	target := rest.CopyConfig(source)
+	if o.targetKubeconfig != "" {
+		if target, err = load(o.targetKubeconfig, "target"); err != nil {
+			return nil, err
+		}
+	}
+	target.QPS, target.Burst = targetQPS, targetBurst
+	mgr, err := ctrl.NewManager(source, manager.Options{
+		Scheme: scheme,
+		Cache: cache.Options{
+			DefaultNamespaces: o.watched(),
+			DefaultTransform:  cache.TransformStripManagedFields(),
+		},
+		HealthProbeBindAddress:        o.healthAddr,
+		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddr},
+		LeaderElection:                o.leaderElect,
+		LeaderElectionID:              leaseName(o.class),
+		LeaderElectionNamespace:       o.namespace,
+		LeaderElectionReleaseOnCancel: true,
+		// A control plane's managers renew their leases in the seed all the time; half the usual rate still lets a
+		// standby take over within the minute.
+		LeaseDuration: ptr.To(40 * time.Second),
+		RenewDeadline: ptr.To(30 * time.Second),
+		RetryPeriod:   ptr.To(5 * time.Second),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("create manager: %w", err)
+	}
+	remote, err := cluster.New(target, func(c *cluster.Options) {
+		c.Scheme = scheme
+		c.Cache = targetCache(c.Cache)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("connect to target: %w", err)
+	}
+	if err := mgr.Add(remote); err != nil {
+		return nil, fmt.Errorf("add target: %w", err)
+	}
+	direct, err := client.New(target, client.Options{Scheme: scheme, Mapper: remote.GetRESTMapper()})
+	if err != nil {
+		return nil, fmt.Errorf("create target client: %w", err)
+	}
+	if err := addControllers(clusters{mgr: mgr, source: source, target: remote, direct: direct, options: o}); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping)); err != nil {
+		return nil, fmt.Errorf("add health checks: %w", err)
+	}
+	return mgr, nil
+}
+
+func leaseName(class string) string {
+	if class == "" {
+		return "gardener-resource-manager"
+	}
+	return "gardener-resource-manager-" + class
+}
+
+func load(kubeconfig, which string) (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("load %s kubeconfig: %w", which, err)
+	}
+	return config, nil
+}

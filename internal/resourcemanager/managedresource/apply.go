@@ -1,0 +1,302 @@
+package managedresource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
+	"hortus.dev/hortus/internal/kube"
+)
+
+const (
+	// applyParallel bounds the requests for one ManagedResource at a time, below the limit of the client.
+	applyParallel = 8
+	// applyAttempts bounds the tries for one object when others write it at the same time.
+	applyAttempts = 4
+)
+
+// apply deletes what is no longer wanted and applies the rest. The conditions tell the outcome; an error means that it
+// is worth trying again soon, a result that something has to be waited for.
+func (r *Reconciler) apply(ctx context.Context, mr *resourcesv1alpha1.ManagedResource, rec *record) (reconcile.Result, error) {
+	secrets, err := r.readSecrets(ctx, mr)
+	if err != nil {
+		return r.cannotRead(mr, err)
+	}
+	objects, decodeErr := decode(secrets, r.Target.RESTMapper())
+	if objects == nil && decodeErr != nil {
+		r.set(mr, resourcesv1alpha1.ResourcesApplied, corev1beta1.ConditionFalse, resourcesv1alpha1.ReasonDecodingFailed, decodeErr.Error())
+		return reconcile.Result{}, decodeErr
+	}
+	options := mergeOptions{
+		origin:               origin(r.ClusterID, client.ObjectKeyFromObject(mr)),
+		injectLabels:         mr.Spec.InjectLabels,
+		overwriteLabels:      ptr.Deref(mr.Spec.ForceOverwriteLabels, false),
+		overwriteAnnotations: ptr.Deref(mr.Spec.ForceOverwriteAnnotations, false),
+	}
+	wanted, released := split(objects, options)
+	id := identities(mr.Spec.Equivalences)
+	orphans, last := compare(mr.Status.Resources, wanted, released, id)
+	if decodeErr != nil {
+		orphans = nil // What cannot be read may well be among them.
+	}
+	sum := checksum(secrets)
+	if err := r.announce(ctx, mr, wanted, sum, id); err != nil {
+		return reconcile.Result{}, err
+	}
+
+	if err := r.release(ctx, released, options.origin); err != nil {
+		r.set(mr, resourcesv1alpha1.ResourcesApplied, corev1beta1.ConditionFalse, resourcesv1alpha1.ReasonReleaseOfOrphanedResourcesFailed, err.Error())
+		return reconcile.Result{}, err
+	}
+	pending, err := r.deleteObjects(ctx, mr, orphans)
+	if err != nil {
+		r.set(mr, resourcesv1alpha1.ResourcesApplied, corev1beta1.ConditionFalse, resourcesv1alpha1.ReasonDeletionFailed, err.Error())
+		return reconcile.Result{}, err
+	}
+	if len(pending) > 0 {
+		r.set(mr, resourcesv1alpha1.ResourcesApplied, corev1beta1.ConditionProgressing, resourcesv1alpha1.ReasonDeletionPending, waitingFor(pending))
+		return reconcile.Result{RequeueAfter: pendingInterval}, nil
+	}
+	if err := r.applyAll(ctx, wanted, last, options, rec); err != nil {
+		r.set(mr, resourcesv1alpha1.ResourcesApplied, corev1beta1.ConditionFalse, resourcesv1alpha1.ReasonApplyFailed, err.Error())
+		return reconcile.Result{}, err
+	}
+	if decodeErr != nil {
+		r.set(mr, resourcesv1alpha1.ResourcesApplied, corev1beta1.ConditionFalse, resourcesv1alpha1.ReasonDecodingFailed, decodeErr.Error())
+		return reconcile.Result{RequeueAfter: r.SyncPeriod}, nil
+	}
+	mr.Status.Resources = references(wanted)
+	mr.Status.SecretsDataChecksum = &sum
+	mr.Status.ObservedGeneration = mr.Generation
+	r.set(mr, resourcesv1alpha1.ResourcesApplied, corev1beta1.ConditionTrue, resourcesv1alpha1.ReasonApplySucceeded, "All resources are applied.")
+	return reconcile.Result{}, nil
+}
+
+func (r *Reconciler) readSecrets(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) ([]*corev1.Secret, error) {
+	var out []*corev1.Secret
+	for _, ref := range mr.Spec.SecretRefs {
+		s := &corev1.Secret{}
+		if err := r.Secrets.Get(ctx, types.NamespacedName{Namespace: mr.Namespace, Name: ref.Name}, s); err != nil {
+			return nil, fmt.Errorf("read Secret %q: %w", ref.Name, err)
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// split separates the objects to manage, with what the resource-manager adds, from those to leave alone.
+func split(objects []*object, o mergeOptions) (wanted, released []*object) {
+	for _, obj := range objects {
+		if isIgnored(obj.want) {
+			released = append(released, obj)
+			continue
+		}
+		wanted = append(wanted, &object{ref: obj.ref, want: injected(obj.want, o)})
+	}
+	return wanted, released
+}
+
+func references(objects []*object) []resourcesv1alpha1.ObjectReference {
+	out := make([]resourcesv1alpha1.ObjectReference, 0, len(objects))
+	for _, o := range objects {
+		out = append(out, toStatus(o.ref, o.want.GetLabels(), o.want.GetAnnotations()))
+	}
+	sortReferences(out)
+	return out
+}
+
+// compare returns the references of the last application that are no longer wanted, and by identity those that are.
+func compare(before []resourcesv1alpha1.ObjectReference, wanted, released []*object, id func(reference) identity) (orphans []resourcesv1alpha1.ObjectReference, last map[identity]resourcesv1alpha1.ObjectReference) {
+	now := map[identity]bool{}
+	for _, o := range slices.Concat(wanted, released) {
+		now[id(o.ref)] = true
+	}
+	last = map[identity]resourcesv1alpha1.ObjectReference{}
+	for _, ref := range before {
+		key := id(fromStatus(ref))
+		if now[key] {
+			last[key] = ref
+		} else {
+			orphans = append(orphans, ref)
+		}
+	}
+	return orphans, last
+}
+
+// announce records in the status, before anything is done, which objects may exist from now on and that nothing is
+// known of them. An object created just before a crash is found again that way.
+func (r *Reconciler) announce(ctx context.Context, mr *resourcesv1alpha1.ManagedResource, wanted []*object, sum string, id func(reference) identity) error {
+	known := map[identity]bool{}
+	for _, ref := range mr.Status.Resources {
+		known[id(fromStatus(ref))] = true
+	}
+	all := mr.Status.Resources
+	for _, ref := range references(wanted) {
+		if !known[id(fromStatus(ref))] {
+			all = append(all, ref)
+		}
+	}
+	grown := len(all) > len(mr.Status.Resources)
+	if !grown && ptr.Deref(mr.Status.SecretsDataChecksum, "") == sum && mr.Status.ObservedGeneration == mr.Generation {
+		return nil
+	}
+	before := mr.DeepCopy()
+	all = slices.Clone(all)
+	sortReferences(all)
+	mr.Status.Resources = all
+	const message = "The resources are being applied."
+	r.set(mr, resourcesv1alpha1.ResourcesHealthy, corev1beta1.ConditionUnknown, resourcesv1alpha1.ReasonChecksPending, message)
+	r.set(mr, resourcesv1alpha1.ResourcesProgressing, corev1beta1.ConditionUnknown, resourcesv1alpha1.ReasonChecksPending, message)
+	r.set(mr, resourcesv1alpha1.ResourcesApplied, corev1beta1.ConditionProgressing, resourcesv1alpha1.ReasonApplyProgressing, message)
+	return kube.PatchStatus(ctx, r.Source, mr, before)
+}
+
+// release takes the origin annotation off objects that are to be left alone from now on.
+func (r *Reconciler) release(ctx context.Context, objects []*object, origin string) error {
+	var errs []error
+	for _, o := range objects {
+		m := metadata(o.ref.GroupVersionKind)
+		err := r.Target.Get(ctx, client.ObjectKey{Namespace: o.ref.Namespace, Name: o.ref.Name}, m)
+		if gone(err) || err == nil && m.Annotations[resourcesv1alpha1.AnnotationOrigin] != origin {
+			continue
+		}
+		if err == nil {
+			before := m.DeepCopy()
+			delete(m.Annotations, resourcesv1alpha1.AnnotationOrigin)
+			delete(m.Annotations, resourcesv1alpha1.AnnotationDescription)
+			delete(m.Labels, resourcesv1alpha1.LabelManagedBy)
+			err = client.IgnoreNotFound(r.Target.Patch(ctx, m, client.MergeFrom(before)))
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("release %s: %w", o.ref, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// applyAll applies the objects kind after kind. A failure does not keep others from being applied: what depends on the
+// failed object fails too and is tried again with it.
+func (r *Reconciler) applyAll(ctx context.Context, objects []*object, last map[identity]resourcesv1alpha1.ObjectReference, o mergeOptions, rec *record) error {
+	scaled := scaleTargets(objects)
+	id := identities(nil)
+	var mu sync.Mutex
+	failed := map[reference]error{}
+	stamps := make(map[reference]string, len(objects))
+	for _, group := range inOrder(objects) {
+		var g errgroup.Group
+		g.SetLimit(applyParallel)
+		for _, obj := range group {
+			g.Go(func() error {
+				live, err := r.applyOne(ctx, obj, last[id(obj.ref)], scaled[id(obj.ref)], o)
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					failed[obj.ref] = err
+					return nil
+				}
+				stamps[obj.ref] = stamp(live)
+				return nil
+			})
+		}
+		_ = g.Wait()
+	}
+	rec.stamps = stamps
+	for _, obj := range objects {
+		if err := r.owned.watch(ctx, obj.ref.GroupVersionKind); err != nil {
+			ctrl.LoggerFrom(ctx).V(1).Info("Cannot watch", "kind", obj.ref.Kind, "reason", err.Error())
+		}
+	}
+	var errs []error
+	for _, obj := range objects { // In the order of the Secrets: the same text every time.
+		if err := failed[obj.ref]; err != nil {
+			errs = append(errs, fmt.Errorf("apply %s: %w", obj.ref, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// applyOne creates or updates one object and returns it as the server has it now.
+func (r *Reconciler) applyOne(ctx context.Context, obj *object, last resourcesv1alpha1.ObjectReference, scaled bool, o mergeOptions) (*unstructured.Unstructured, error) {
+	var err error
+	for range applyAttempts {
+		live := &unstructured.Unstructured{}
+		live.SetGroupVersionKind(obj.ref.GroupVersionKind)
+		err = r.Target.Get(ctx, client.ObjectKey{Namespace: obj.ref.Namespace, Name: obj.ref.Name}, live)
+		if apierrors.IsNotFound(err) {
+			created := obj.want.DeepCopy()
+			if err = r.Target.Create(ctx, created); err == nil {
+				ctrl.LoggerFrom(ctx).V(1).Info("Created", "object", obj.ref.String())
+				return created, nil
+			}
+			if apierrors.IsAlreadyExists(err) {
+				continue
+			}
+			return nil, err
+		}
+		if err != nil {
+			return nil, err
+		}
+		if isTrue(obj.want.GetAnnotations(), resourcesv1alpha1.AnnotationIgnore) {
+			return live, nil
+		}
+		next := merge(live, obj.want, last, scaled, o)
+		if equality.Semantic.DeepEqual(live.Object, next.Object) {
+			return live, nil
+		}
+		if err = r.Target.Update(ctx, next); err == nil {
+			return next, nil
+		}
+		if apierrors.IsInvalid(err) && replaceable(live, obj.want) {
+			if err := r.deleteForReplacement(ctx, live, obj.want); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			return nil, err
+		}
+	}
+	return nil, err
+}
+
+// replaceable tells whether an object whose update is invalid may be deleted and made anew.
+func replaceable(live, want *unstructured.Unstructured) bool {
+	if isTrue(want.GetAnnotations(), resourcesv1alpha1.AnnotationDeleteOnInvalidUpdate) {
+		return true
+	}
+	if want.GetAPIVersion() != "v1" || want.GetKind() != "ConfigMap" && want.GetKind() != "Secret" {
+		return false
+	}
+	immutable, _, _ := unstructured.NestedBool(live.Object, "immutable")
+	return immutable
+}
+
+func (r *Reconciler) deleteForReplacement(ctx context.Context, live, want *unstructured.Unstructured) error {
+	var options []client.DeleteOption
+	switch p := want.GetAnnotations()[resourcesv1alpha1.AnnotationDeletionPropagationOnInvalidUpdate]; metav1.DeletionPropagation(p) {
+	case metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan:
+		options = append(options, client.PropagationPolicy(p))
+	}
+	options = append(options, client.Preconditions{UID: ptr.To(live.GetUID())})
+	ctrl.LoggerFrom(ctx).Info("Deleting object whose update is invalid", "kind", live.GetKind(), "name", live.GetName())
+	if err := client.IgnoreNotFound(r.Target.Delete(ctx, live, options...)); err != nil {
+		return fmt.Errorf("delete for replacement: %w", err)
+	}
+	return nil
+}

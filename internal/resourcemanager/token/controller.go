@@ -1,0 +1,262 @@
+// Package token keeps ServiceAccount tokens of the target cluster in Secrets of the source cluster, so that components
+// in a control plane namespace need no credentials that live forever.
+package token
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
+)
+
+const (
+	defaultLifetime = 12 * time.Hour
+	// maxCounted bounds the lifetime that the renewal is computed from: the API server may give longer tokens than
+	// asked for, but keys may be rotated within a day.
+	maxCounted = 24 * time.Hour
+	// renewAt is the part of the lifetime after which a token is renewed; renewJitter spreads the renewals.
+	renewAt     = 0.8
+	renewJitter = 0.05
+
+	// concurrentSyncs is the number of tokens requested at once; a control plane has about ten.
+	concurrentSyncs = 5
+
+	dataToken      = "token"
+	dataKubeconfig = "kubeconfig"
+
+	annotationTargetName      = "token-requestor.resources.gardener.cloud/target-secret-name"
+	annotationTargetNamespace = "token-requestor.resources.gardener.cloud/target-secret-namespace"
+)
+
+// Reconciler serves Secrets that ask for a token.
+type Reconciler struct {
+	Source client.Client // Cached reads of the Secrets with the label, direct writes.
+	Target client.Client // Direct.
+	Clock  clock.PassiveClock
+	Jitter func() float64 // In [0,1); nil is random.
+	Class  string
+}
+
+// AddToManager registers the controller for a cache of the Secrets with the label. They have a cache of their own,
+// because of all other Secrets only the metadata is kept.
+func (r *Reconciler) AddToManager(mgr ctrl.Manager, secrets cache.Cache) error {
+	asked := source.Kind(secrets, &corev1.Secret{}, &handler.TypedEnqueueRequestForObject[*corev1.Secret]{},
+		predicate.NewTypedPredicateFuncs(func(s *corev1.Secret) bool { return responsible(s, r.Class) }))
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("token-requestor").
+		WithOptions(controller.Options{MaxConcurrentReconciles: concurrentSyncs}).
+		WatchesRawSource(asked).
+		Complete(reconcile.AsReconciler(r.Source, r))
+	if err != nil {
+		return fmt.Errorf("create token requestor: %w", err)
+	}
+	return nil
+}
+
+// responsible tells whether a Secret asks the resource-manager of the class for a token.
+func responsible(o client.Object, class string) bool {
+	l := o.GetLabels()
+	wanted := l[resourcesv1alpha1.LabelClass]
+	// The class of Shoots may be spelt out.
+	return l[resourcesv1alpha1.LabelPurpose] == resourcesv1alpha1.PurposeTokenRequestor &&
+		(wanted == class || class == "" && wanted == "shoot")
+}
+
+// Reconcile renews the token of one Secret when it is due. The ServiceAccount is left behind when the Secret goes: a
+// finalizer would tie the Secret's namespace to the life of this process.
+func (r *Reconciler) Reconcile(ctx context.Context, secret *corev1.Secret) (reconcile.Result, error) {
+	if secret.DeletionTimestamp != nil || !responsible(secret, r.Class) {
+		return reconcile.Result{}, nil
+	}
+	now := r.Clock.Now()
+	inTarget, err := r.targetSecret(ctx, secret)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if wait := untilRenewal(secret, inTarget, now); wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
+	account, err := r.ensureAccount(ctx, secret)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	token, expires, err := r.request(ctx, secret, account)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	wait := renewalAfter(expires.Sub(now), r.jitter())
+	if err := r.store(ctx, secret, token, now.Add(wait)); err != nil {
+		return reconcile.Result{}, err
+	}
+	ctrl.LoggerFrom(ctx).Info("Renewed token", "ServiceAccount", client.ObjectKeyFromObject(account), "renewAfter", wait.String())
+	return reconcile.Result{RequeueAfter: wait}, nil
+}
+
+func (r *Reconciler) jitter() float64 {
+	if r.Jitter != nil {
+		return r.Jitter()
+	}
+	return rand.Float64()
+}
+
+// untilRenewal is how long the present token is to be used; zero or less if there is none or it is due. inTarget is the
+// Secret that holds the token in the target cluster, nil if it stays here.
+func untilRenewal(secret, inTarget *corev1.Secret, now time.Time) time.Duration {
+	holder := secret
+	if inTarget != nil {
+		holder = inTarget
+	}
+	if !hasToken(holder) {
+		return 0
+	}
+	at, err := time.Parse(time.RFC3339, secret.Annotations[resourcesv1alpha1.AnnotationTokenRenewTimestamp])
+	if err != nil {
+		return 0
+	}
+	return at.Sub(now)
+}
+
+func hasToken(s *corev1.Secret) bool {
+	if config := s.Data[dataKubeconfig]; config != nil {
+		loaded, err := clientcmd.Load(config)
+		if err != nil {
+			return false
+		}
+		for _, user := range loaded.AuthInfos {
+			if user.Token != "" {
+				return true
+			}
+		}
+		return false
+	}
+	return len(s.Data[dataToken]) > 0
+}
+
+// renewalAfter is the time of use of a token with the given lifetime.
+func renewalAfter(lifetime time.Duration, jitter float64) time.Duration {
+	d := time.Duration(float64(min(lifetime, maxCounted)) * renewAt)
+	return d - time.Duration(jitter*renewJitter*float64(d))
+}
+
+// ensureAccount makes the ServiceAccount that the Secret names.
+func (r *Reconciler) ensureAccount(ctx context.Context, secret *corev1.Secret) (*corev1.ServiceAccount, error) {
+	a := secret.Annotations
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
+		Name: a[resourcesv1alpha1.AnnotationServiceAccountName], Namespace: a[resourcesv1alpha1.AnnotationServiceAccountNamespace]}}
+	if account.Name == "" || account.Namespace == "" {
+		return nil, reconcile.TerminalError(errors.New("the Secret names no ServiceAccount"))
+	}
+	var labels map[string]string
+	if text := a[resourcesv1alpha1.AnnotationServiceAccountLabels]; text != "" {
+		if err := json.Unmarshal([]byte(text), &labels); err != nil {
+			return nil, reconcile.TerminalError(fmt.Errorf("read labels of the ServiceAccount: %w", err))
+		}
+	}
+	_, err := controllerutil.CreateOrPatch(ctx, r.Target, account, func() error {
+		account.AutomountServiceAccountToken = ptr.To(false)
+		for key, value := range labels {
+			metav1.SetMetaDataLabel(&account.ObjectMeta, key, value)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("apply ServiceAccount %s: %w", client.ObjectKeyFromObject(account), err)
+	}
+	return account, nil
+}
+
+func (r *Reconciler) request(ctx context.Context, secret *corev1.Secret, account *corev1.ServiceAccount) (string, time.Time, error) {
+	lifetime := defaultLifetime
+	if text := secret.Annotations[resourcesv1alpha1.AnnotationTokenExpirationDuration]; text != "" {
+		var err error
+		if lifetime, err = time.ParseDuration(text); err != nil {
+			return "", time.Time{}, reconcile.TerminalError(fmt.Errorf("read lifetime: %w", err))
+		}
+	}
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(lifetime / time.Second))}}
+	if err := r.Target.SubResource("token").Create(ctx, account, request); err != nil {
+		return "", time.Time{}, fmt.Errorf("request token for ServiceAccount %s: %w", client.ObjectKeyFromObject(account), err)
+	}
+	return request.Status.Token, request.Status.ExpirationTimestamp.Time, nil
+}
+
+// targetSecret returns the Secret in the target cluster that is to hold the token, nil if none is asked for.
+func (r *Reconciler) targetSecret(ctx context.Context, secret *corev1.Secret) (*corev1.Secret, error) {
+	name, namespace := secret.Annotations[annotationTargetName], secret.Annotations[annotationTargetNamespace]
+	if name == "" || namespace == "" {
+		return nil, nil
+	}
+	out := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}}
+	if err := r.Target.Get(ctx, client.ObjectKeyFromObject(out), out); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("read Secret %s/%s of the target: %w", namespace, name, err)
+	}
+	return out, nil
+}
+
+// store writes the token where it is wanted and then when to renew it, so that a stop in between renews it again.
+func (r *Reconciler) store(ctx context.Context, secret *corev1.Secret, token string, renew time.Time) error {
+	before := secret.DeepCopy()
+	target, err := r.targetSecret(ctx, secret)
+	if err != nil {
+		return err
+	}
+	if target != nil {
+		_, err := controllerutil.CreateOrPatch(ctx, r.Target, target, func() error { return setToken(target, secret.Data[dataKubeconfig], token) })
+		if err != nil {
+			return fmt.Errorf("apply Secret %s of the target: %w", client.ObjectKeyFromObject(target), err)
+		}
+		delete(secret.Data, dataToken)
+	} else if err := setToken(secret, secret.Data[dataKubeconfig], token); err != nil {
+		return reconcile.TerminalError(err)
+	}
+	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, resourcesv1alpha1.AnnotationTokenRenewTimestamp, renew.UTC().Format(time.RFC3339))
+	if err := r.Source.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("patch Secret: %w", err)
+	}
+	return nil
+}
+
+// setToken writes the token into a kubeconfig if the Secret has one, else as such.
+func setToken(secret *corev1.Secret, kubeconfig []byte, token string) error {
+	if secret.Data == nil {
+		secret.Data = map[string][]byte{}
+	}
+	if kubeconfig == nil {
+		secret.Data[dataToken] = []byte(token)
+		return nil
+	}
+	config, err := clientcmd.Load(kubeconfig)
+	if err != nil {
+		return fmt.Errorf("read kubeconfig: %w", err)
+	}
+	if current := config.Contexts[config.CurrentContext]; current != nil {
+		config.AuthInfos = map[string]*clientcmdapi.AuthInfo{current.AuthInfo: {Token: token}}
+	}
+	written, err := clientcmd.Write(*config)
+	if err != nil {
+		return fmt.Errorf("write kubeconfig: %w", err)
+	}
+	secret.Data[dataKubeconfig] = written
+	return nil
+}
