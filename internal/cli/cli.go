@@ -5,16 +5,23 @@ import (
 	"github.com/spf13/cobra"
 
 	"hortus.dev/hortus/internal/cli/kubeconfig"
+	"hortus.dev/hortus/internal/apiserver"
 	cloud "hortus.dev/hortus/internal/cloud/command"
 	"hortus.dev/hortus/internal/components"
+	"hortus.dev/hortus/internal/controllermanager"
 	"hortus.dev/hortus/internal/gateway"
 	"hortus.dev/hortus/internal/image"
+	"hortus.dev/hortus/internal/lint"
+	"hortus.dev/hortus/internal/nodeagent"
 	"hortus.dev/hortus/internal/plan"
 	"hortus.dev/hortus/internal/scheduler"
 	"hortus.dev/hortus/internal/tunnel"
 	"hortus.dev/hortus/internal/version"
+	"hortus.dev/hortus/internal/versions"
 	"hortus.dev/hortus/landscape"
+	"hortus.dev/hortus/provider/local"
 	"hortus.dev/hortus/provider/local/cloudcontroller"
+	"hortus.dev/hortus/provider/local/machine"
 	"hortus.dev/hortus/provider/local/networkagent"
 	"hortus.dev/hortus/provider/local/volume"
 )
@@ -47,8 +54,10 @@ func NewCommand() *cobra.Command {
 	}
 	add("people",
 		kubeconfig.NewCommand(),
+		lint.NewCommand(),
 		plan.NewCommand(),
 		scheduler.NewScheduleCommand(),
+		versions.NewCommand(),
 	)
 	add("landscape",
 		landscape.NewUpCommand(),
@@ -60,9 +69,14 @@ func NewCommand() *cobra.Command {
 		image.NewCommand(),
 	)
 	add("parts",
+		apiserver.NewCommand(),
+		controllermanager.NewCommand(),
 		scheduler.NewCommand(),
 		gateway.NewCommand(),
 		tunnel.NewCommand(),
+		nodeagent.NewCommand(),
+		local.NewCommand(),
+		machine.NewCommand(),
 		cloudcontroller.NewCommand(),
 		networkagent.NewCommand(),
 		volume.NewCommand(),

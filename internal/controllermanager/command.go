@@ -1,0 +1,120 @@
+package controllermanager
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/config"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	securityv1alpha1 "hortus.dev/hortus/api/security/v1alpha1"
+	"hortus.dev/hortus/internal/controllermanager/controllerregistration"
+	"hortus.dev/hortus/internal/controllermanager/project"
+	"hortus.dev/hortus/internal/controllermanager/seed"
+	"hortus.dev/hortus/internal/controllermanager/shoot"
+)
+
+type options struct {
+	healthAddress, metricsAddress, leaderElectionNamespace string
+	leaderElect                                            bool
+	shoot                                                  shoot.Config
+}
+
+// NewCommand returns 'hortus controller-manager'.
+func NewCommand() *cobra.Command {
+	var o options
+	command := &cobra.Command{
+		Use:   "controller-manager",
+		Short: "Look after projects, seeds' life cycle, extensions and the maintenance of Shoots",
+		Args:  cobra.NoArgs,
+		RunE:  func(command *cobra.Command, _ []string) error { return run(command.Context(), o) },
+	}
+	f := command.Flags()
+	f.BoolVar(&o.leaderElect, "leader-elect", false, "let only one replica work")
+	f.StringVar(&o.leaderElectionNamespace, "leader-election-namespace", "garden", "namespace of the leader election lease")
+	f.StringVar(&o.healthAddress, "health-address", ":8081", "address of /healthz and /readyz")
+	f.StringVar(&o.metricsAddress, "metrics-address", "0", "address of /metrics; 0 switches it off")
+	f.IntVar(&o.shoot.ConcurrentSyncs, "shoot-concurrent-syncs", 0, "Shoots that each controller works on side by side; 0 means the default")
+	f.Uint64Var(&o.shoot.MaintenanceJitterSeed, "maintenance-jitter-seed", 0, "spreads maintenances inside their windows; 'hortus plan' needs the same seed to tell the instants")
+	return command
+}
+
+func newScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(corev1beta1.AddToScheme(scheme))
+	utilruntime.Must(securityv1alpha1.AddToScheme(scheme))
+	return scheme
+}
+
+// addControllers is the list of all controllers.
+func addControllers(ctx context.Context, mgr ctrl.Manager, o options, clock clock.PassiveClock) error {
+	if err := controllerregistration.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+		return fmt.Errorf("index objects of seeds: %w", err)
+	}
+	for _, add := range []func(ctrl.Manager) error{
+		(&project.Reconciler{Garden: mgr.GetClient(), Recorder: mgr.GetEventRecorder("hortus-project")}).SetupWithManager,
+		(&seed.Lifecycle{Garden: mgr.GetClient(), Clock: clock}).SetupWithManager,
+		(&controllerregistration.Reconciler{Garden: mgr.GetClient()}).SetupWithManager,
+		func(mgr ctrl.Manager) error { return shoot.AddToManager(mgr, o.shoot, clock) },
+	} {
+		if err := add(mgr); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func run(ctx context.Context, o options) error {
+	ctrl.SetLogger(klog.Background())
+	restConfig, err := config.GetConfig()
+	if err != nil {
+		return fmt.Errorf("find the garden: %w", err)
+	}
+	restConfig.QPS, restConfig.Burst = -1, 0 // The API server's fairness decides, not this client.
+	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
+		Scheme:                        newScheme(),
+		HealthProbeBindAddress:        o.healthAddress,
+		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
+		LeaderElection:                o.leaderElect,
+		LeaderElectionID:              "hortus-controller-manager",
+		LeaderElectionNamespace:       o.leaderElectionNamespace,
+		LeaderElectionReleaseOnCancel: true,
+		GracefulShutdownTimeout:       new(5 * time.Second),
+		// Content of Secrets and ConfigMaps is read when needed; a cache of all of them would hold everybody's credentials.
+		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
+		Cache: cache.Options{
+			DefaultTransform: cache.TransformStripManagedFields(),
+			ByObject: map[client.Object]cache.ByObject{
+				&coordinationv1.Lease{}: {Namespaces: map[string]cache.Config{"gardener-system-seed-lease": {}}},
+			},
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("set up the manager: %w", err)
+	}
+	if err := addControllers(ctx, mgr, o, clock.RealClock{}); err != nil {
+		return err
+	}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return err
+	}
+	if err := mgr.AddReadyzCheck("ping", healthz.Ping); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}

@@ -1,0 +1,210 @@
+package controllerregistration
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/kube"
+)
+
+const (
+	finalizer         = "core.gardener.cloud/controllerregistration"
+	conditionRequired = corev1beta1.ConditionType("Required")
+)
+
+// Reconciler keeps the ControllerInstallations of each seed.
+type Reconciler struct {
+	Garden client.Client // Cached reads, direct writes.
+}
+
+// SetupWithManager registers the controller, one request per Seed.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("controllerregistration").
+		For(&corev1beta1.Seed{}).
+		Watches(&corev1beta1.ControllerRegistration{}, handler.EnqueueRequestsFromMapFunc(r.allSeeds)).
+		Watches(&corev1beta1.ControllerInstallation{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+			ref := o.(*corev1beta1.ControllerInstallation).Spec.SeedRef
+			if ref == nil {
+				return nil
+			}
+			return request(ref.Name)
+		})).
+		Watches(&corev1beta1.Shoot{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+			var requests []reconcile.Request
+			for _, seed := range seedsOf(o.(*corev1beta1.Shoot)) {
+				requests = append(requests, request(seed)...)
+			}
+			return requests
+		})).
+		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
+}
+
+func request(seed string) []reconcile.Request {
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: seed}}}
+}
+
+// seedsOf are the seeds that have, or will have, parts of a Shoot.
+func seedsOf(s *corev1beta1.Shoot) []string {
+	var seeds []string
+	for _, name := range []*string{s.Spec.SeedName, s.Status.SeedName} {
+		if name != nil && !slices.Contains(seeds, *name) {
+			seeds = append(seeds, *name)
+		}
+	}
+	return seeds
+}
+
+func (r *Reconciler) allSeeds(ctx context.Context, _ client.Object) []reconcile.Request {
+	var seeds corev1beta1.SeedList
+	if err := r.Garden.List(ctx, &seeds, client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "Listing Seeds")
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range seeds.Items {
+		requests = append(requests, request(seeds.Items[i].Name)...)
+	}
+	return requests
+}
+
+// Reconcile brings the installations of one seed in line with what it needs.
+func (r *Reconciler) Reconcile(ctx context.Context, seed *corev1beta1.Seed) (reconcile.Result, error) {
+	var registrations corev1beta1.ControllerRegistrationList
+	if err := r.Garden.List(ctx, &registrations, client.UnsafeDisableDeepCopy); err != nil { // Required only reads.
+		return reconcile.Result{}, fmt.Errorf("list ControllerRegistrations: %w", err)
+	}
+	needed, shoots, err := r.needed(ctx, seed)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	var required []string
+	if seed.DeletionTimestamp.IsZero() || shoots {
+		required = Required(registrations.Items, seed, needed, shoots)
+	}
+	if len(required) > 0 {
+		if err := kube.EnsureFinalizer(ctx, r.Garden, seed, finalizer); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	left, err := r.sync(ctx, seed, registrations.Items, required)
+	if err != nil || left > 0 {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{}, kube.RemoveFinalizer(ctx, r.Garden, seed, finalizer)
+}
+
+// needed collects what the seed and its Shoots need. The cache answers, without copies.
+func (r *Reconciler) needed(ctx context.Context, seed *corev1beta1.Seed) (Set, bool, error) {
+	needed := NeededBySeed(seed)
+	found := false
+	for _, index := range []string{IndexSpecSeed, IndexStatusSeed} {
+		var shoots corev1beta1.ShootList
+		if err := r.Garden.List(ctx, &shoots, client.MatchingFields{index: seed.Name}, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, false, fmt.Errorf("list Shoots of Seed %q: %w", seed.Name, err)
+		}
+		for i := range shoots.Items {
+			found = true
+			maps.Copy(needed, NeededByShoot(&shoots.Items[i]))
+		}
+	}
+	return needed, found, nil
+}
+
+// sync creates missing installations and deletes those that nothing needs, and returns how many there are or will be.
+func (r *Reconciler) sync(ctx context.Context, seed *corev1beta1.Seed, registrations []corev1beta1.ControllerRegistration, required []string) (int, error) {
+	var installations corev1beta1.ControllerInstallationList
+	if err := r.Garden.List(ctx, &installations, client.MatchingFields{IndexInstallationSeed: seed.Name}); err != nil {
+		return 0, fmt.Errorf("list ControllerInstallations of Seed %q: %w", seed.Name, err)
+	}
+	left := 0
+	have := map[string]bool{}
+	for i := range installations.Items {
+		installation := &installations.Items[i]
+		name := installation.Spec.RegistrationRef.Name
+		wanted := slices.Contains(required, name) && !have[name]
+		have[name] = have[name] || wanted
+		left++
+		if wanted || inUse(installation) || !installation.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if err := client.IgnoreNotFound(r.Garden.Delete(ctx, installation)); err != nil {
+			return 0, fmt.Errorf("delete ControllerInstallation %q: %w", installation.Name, err)
+		}
+	}
+	for _, name := range required {
+		if have[name] {
+			continue
+		}
+		i := slices.IndexFunc(registrations, func(r corev1beta1.ControllerRegistration) bool { return r.Name == name })
+		if err := r.Garden.Create(ctx, newInstallation(&registrations[i], seed)); client.IgnoreAlreadyExists(err) != nil {
+			return 0, fmt.Errorf("create ControllerInstallation of %q on Seed %q: %w", name, seed.Name, err)
+		}
+		left++
+	}
+	return left, nil
+}
+
+// inUse says that the gardenlet still sees objects of the installation's kinds on the seed.
+func inUse(installation *corev1beta1.ControllerInstallation) bool {
+	return slices.ContainsFunc(installation.Status.Conditions, func(c corev1beta1.Condition) bool {
+		return c.Type == conditionRequired && c.Status == corev1beta1.ConditionTrue
+	})
+}
+
+// newInstallation has a name that follows from registration and seed, so that two tries make one object.
+func newInstallation(registration *corev1beta1.ControllerRegistration, seed *corev1beta1.Seed) *corev1beta1.ControllerInstallation {
+	deployment := registration.Spec.Deployment.DeploymentRefs[0].Name
+	return &corev1beta1.ControllerInstallation{
+		ObjectMeta: metav1.ObjectMeta{Name: registration.Name + "-" + seed.Name},
+		Spec: corev1beta1.ControllerInstallationSpec{
+			RegistrationRef: corev1.ObjectReference{Name: registration.Name},
+			SeedRef:         &corev1.ObjectReference{Name: seed.Name},
+			DeploymentRef:   &corev1.ObjectReference{Name: deployment},
+		},
+	}
+}
+
+// Names of the cache's indexes.
+const (
+	IndexSpecSeed         = "spec.seedName"
+	IndexStatusSeed       = "status.seedName"
+	IndexInstallationSeed = "spec.seedRef.name"
+)
+
+// AddIndexes makes the cache find the Shoots and installations of a seed without a scan.
+func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
+	name := func(s *string) []string {
+		if s == nil {
+			return nil
+		}
+		return []string{*s}
+	}
+	if err := indexer.IndexField(ctx, &corev1beta1.Shoot{}, IndexSpecSeed, func(o client.Object) []string {
+		return name(o.(*corev1beta1.Shoot).Spec.SeedName)
+	}); err != nil {
+		return err
+	}
+	if err := indexer.IndexField(ctx, &corev1beta1.Shoot{}, IndexStatusSeed, func(o client.Object) []string {
+		return name(o.(*corev1beta1.Shoot).Status.SeedName)
+	}); err != nil {
+		return err
+	}
+	return indexer.IndexField(ctx, &corev1beta1.ControllerInstallation{}, IndexInstallationSeed, func(o client.Object) []string {
+		if ref := o.(*corev1beta1.ControllerInstallation).Spec.SeedRef; ref != nil {
+			return []string{ref.Name}
+		}
+		return nil
+	})
+}

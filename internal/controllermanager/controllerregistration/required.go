@@ -1,0 +1,127 @@
+package controllerregistration
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+)
+
+// KindType names what an extension is responsible for, for example Infrastructure and local.
+type KindType struct{ Kind, Type string }
+
+// Set of kinds and types.
+type Set map[KindType]struct{}
+
+func (s Set) add(kind, t string) {
+	if t != "" {
+		s[KindType{kind, t}] = struct{}{}
+	}
+}
+
+// typeUnmanaged is the DNS provider type that means no DNS.
+const typeUnmanaged = "unmanaged"
+
+// NeededByShoot returns the kinds and types of extension objects that a Shoot's control plane has.
+func NeededByShoot(s *corev1beta1.Shoot) Set {
+	needed := Set{}
+	for _, e := range s.Spec.Extensions {
+		if e.Disabled == nil || !*e.Disabled {
+			needed.add("Extension", e.Type)
+		}
+	}
+	if s.Spec.DNS != nil {
+		for _, p := range s.Spec.DNS.Providers {
+			if p.Type != nil && *p.Type != typeUnmanaged {
+				needed.add("DNSRecord", *p.Type)
+			}
+		}
+	}
+	if len(s.Spec.Provider.Workers) == 0 {
+		return needed
+	}
+	for _, kind := range []string{"Infrastructure", "ControlPlane", "Worker"} {
+		needed.add(kind, s.Spec.Provider.Type)
+	}
+	if s.Spec.Networking != nil && s.Spec.Networking.Type != nil {
+		needed.add("Network", *s.Spec.Networking.Type)
+	}
+	for _, w := range s.Spec.Provider.Workers {
+		if w.Machine.Image != nil {
+			needed.add("OperatingSystemConfig", w.Machine.Image.Name)
+		}
+		if w.CRI != nil {
+			for _, r := range w.CRI.ContainerRuntimes {
+				needed.add("ContainerRuntime", r.Type)
+			}
+		}
+	}
+	return needed
+}
+
+// NeededBySeed returns what a seed needs for itself and for the DNS records of all its Shoots.
+func NeededBySeed(s *corev1beta1.Seed) Set {
+	needed := Set{}
+	if p := s.Spec.DNS.Provider; p != nil {
+		needed.add("DNSRecord", p.Type)
+	}
+	if p := s.Spec.DNS.Internal; p != nil {
+		needed.add("DNSRecord", p.Type)
+	}
+	for _, p := range s.Spec.DNS.Defaults {
+		needed.add("DNSRecord", p.Type)
+	}
+	if b := s.Spec.Backup; b != nil {
+		needed.add("BackupBucket", b.Provider)
+		needed.add("BackupEntry", b.Provider)
+	}
+	for _, e := range s.Spec.Extensions {
+		if e.Disabled == nil || !*e.Disabled {
+			needed.add("Extension", e.Type)
+		}
+	}
+	return needed
+}
+
+// Required returns the names of the registrations that have to be installed on a seed, sorted. shoots says whether the
+// seed has any Shoot.
+func Required(registrations []corev1beta1.ControllerRegistration, seed *corev1beta1.Seed, needed Set, shoots bool) []string {
+	var names []string
+	for i := range registrations {
+		if required(&registrations[i], seed, needed, shoots) {
+			names = append(names, registrations[i].Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func required(r *corev1beta1.ControllerRegistration, seed *corev1beta1.Seed, needed Set, shoots bool) bool {
+	if r.DeletionTimestamp != nil || r.Spec.Deployment == nil || len(r.Spec.Deployment.DeploymentRefs) == 0 {
+		return false
+	}
+	if selector := r.Spec.Deployment.SeedSelector; selector != nil {
+		parsed, err := metav1.LabelSelectorAsSelector(selector)
+		if err != nil || !parsed.Matches(labels.Set(seed.Labels)) {
+			return false
+		}
+	}
+	policy := corev1beta1.ControllerDeploymentPolicyOnDemand
+	if r.Spec.Deployment.Policy != nil {
+		policy = *r.Spec.Deployment.Policy
+	}
+	switch {
+	case policy == corev1beta1.ControllerDeploymentPolicyAlways:
+		return true
+	case policy == corev1beta1.ControllerDeploymentPolicyAlwaysExceptNoShoots && shoots:
+		return true
+	}
+	return slices.ContainsFunc(r.Spec.Resources, func(resource corev1beta1.ControllerResource) bool {
+		if _, yes := needed[KindType{resource.Kind, resource.Type}]; yes {
+			return true
+		}
+		return shoots && slices.Contains(resource.AutoEnable, corev1beta1.ClusterTypeShoot) || slices.Contains(resource.AutoEnable, corev1beta1.ClusterTypeSeed)
+	})
+}

@@ -1,0 +1,85 @@
+package controllerregistration
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+)
+
+func list(s Set) []string {
+	var all []string
+	for kt := range maps.Keys(s) {
+		all = append(all, kt.Kind+"/"+kt.Type)
+	}
+	slices.Sort(all)
+	return all
+}
+
+func TestNeeded(t *testing.T) {
+	s := &corev1beta1.Shoot{}
+	s.Spec.Provider.Type = "local"
+	s.Spec.Extensions = []corev1beta1.Extension{{Type: "audit"}, {Type: "off", Disabled: new(true)}}
+	s.Spec.DNS = &corev1beta1.DNS{Providers: []corev1beta1.DNSProvider{{Type: new("aws-route53")}, {Type: new("unmanaged")}}}
+	if diff := cmp.Diff([]string{"DNSRecord/aws-route53", "Extension/audit"}, list(NeededByShoot(s))); diff != "" {
+		t.Errorf("a Shoot without workers needs (-want +got):\n%s", diff)
+	}
+	s.Spec.Networking = &corev1beta1.Networking{Type: new("bridge")}
+	s.Spec.Provider.Workers = []corev1beta1.Worker{{
+		Machine: corev1beta1.Machine{Image: &corev1beta1.ShootMachineImage{Name: "os"}},
+		CRI:     &corev1beta1.CRI{ContainerRuntimes: []corev1beta1.ContainerRuntime{{Type: "gvisor"}}},
+	}}
+	want := []string{"ContainerRuntime/gvisor", "ControlPlane/local", "DNSRecord/aws-route53", "Extension/audit", "Infrastructure/local",
+		"Network/bridge", "OperatingSystemConfig/os", "Worker/local"}
+	if diff := cmp.Diff(want, list(NeededByShoot(s))); diff != "" {
+		t.Errorf("a Shoot with workers needs (-want +got):\n%s", diff)
+	}
+	seed := &corev1beta1.Seed{}
+	seed.Spec.Backup = &corev1beta1.Backup{Provider: "s3"}
+	seed.Spec.DNS.Internal = &corev1beta1.SeedDNSProviderConfig{Type: "dns"}
+	if diff := cmp.Diff([]string{"BackupBucket/s3", "BackupEntry/s3", "DNSRecord/dns"}, list(NeededBySeed(seed))); diff != "" {
+		t.Errorf("a Seed needs (-want +got):\n%s", diff)
+	}
+}
+
+func TestRequired(t *testing.T) {
+	registration := func(name string, change ...func(*corev1beta1.ControllerRegistration)) corev1beta1.ControllerRegistration {
+		r := corev1beta1.ControllerRegistration{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		r.Spec.Resources = []corev1beta1.ControllerResource{{Kind: "Network", Type: name}}
+		r.Spec.Deployment = &corev1beta1.ControllerRegistrationDeployment{DeploymentRefs: []corev1beta1.DeploymentRef{{Name: name}}}
+		for _, c := range change {
+			c(&r)
+		}
+		return r
+	}
+	policy := func(p corev1beta1.ControllerDeploymentPolicy) func(*corev1beta1.ControllerRegistration) {
+		return func(r *corev1beta1.ControllerRegistration) { r.Spec.Deployment.Policy = &p }
+	}
+	registrations := []corev1beta1.ControllerRegistration{
+		registration("used"),
+		registration("unused"),
+		registration("always", policy(corev1beta1.ControllerDeploymentPolicyAlways)),
+		registration("with-shoots", policy(corev1beta1.ControllerDeploymentPolicyAlwaysExceptNoShoots)),
+		registration("elsewhere", policy(corev1beta1.ControllerDeploymentPolicyAlways), func(r *corev1beta1.ControllerRegistration) {
+			r.Spec.Deployment.SeedSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
+		}),
+		registration("leaving", policy(corev1beta1.ControllerDeploymentPolicyAlways), func(r *corev1beta1.ControllerRegistration) {
+			r.DeletionTimestamp = &metav1.Time{}
+		}),
+		registration("for-every-shoot", func(r *corev1beta1.ControllerRegistration) {
+			r.Spec.Resources[0].AutoEnable = []corev1beta1.ClusterType{corev1beta1.ClusterTypeShoot}
+		}),
+		registration("without-deployment", func(r *corev1beta1.ControllerRegistration) { r.Spec.Deployment = nil }),
+	}
+	needed := Set{KindType{"Network", "used"}: {}, KindType{"Network", "without-deployment"}: {}}
+	for shoots, want := range map[bool]string{false: "always used", true: "always for-every-shoot used with-shoots"} {
+		if got := strings.Join(Required(registrations, &corev1beta1.Seed{}, needed, shoots), " "); got != want {
+			t.Errorf("Required() with Shoots %v = %q, want %q", shoots, got, want)
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package seed
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/kube"
+)
+
+const (
+	fieldOwner     = "hortus-controller-manager"
+	leaseNamespace = "gardener-system-seed-lease"
+	// leaseGrace is how long a Lease may stay unrenewed: gardenlets renew every few seconds, so that this covers a restart.
+	leaseGrace = 40 * time.Second
+
+	conditionGardenletReady corev1beta1.ConditionType = "GardenletReady"
+	reasonStatusUnknown                               = "StatusUnknown"
+)
+
+// Lifecycle watches over the heartbeat of every Seed.
+type Lifecycle struct {
+	Garden client.Client // Cached reads, direct writes.
+	Clock  clock.PassiveClock
+}
+
+// SetupWithManager registers the controller.
+func (r *Lifecycle) SetupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("seed-lifecycle").
+		For(&corev1beta1.Seed{}).
+		Watches(&coordinationv1.Lease{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+			if o.GetNamespace() != leaseNamespace {
+				return nil
+			}
+			return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: o.GetName()}}}
+		})).
+		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
+}
+
+// Reconcile judges one Seed's heartbeat, and comes back when it would be overdue.
+func (r *Lifecycle) Reconcile(ctx context.Context, seed *corev1beta1.Seed) (reconcile.Result, error) {
+	if seed.DeletionTimestamp.IsZero() {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+			Name: "seed-" + seed.Name, Labels: map[string]string{"gardener.cloud/role": "seed"},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(seed, corev1beta1.SchemeGroupVersion.WithKind("Seed"))},
+		}}
+		if err := kube.Apply(ctx, r.Garden, ns, fieldOwner); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	lease := &coordinationv1.Lease{}
+	err := r.Garden.Get(ctx, client.ObjectKey{Namespace: leaseNamespace, Name: seed.Name}, lease)
+	if client.IgnoreNotFound(err) != nil {
+		return reconcile.Result{}, fmt.Errorf("read lease of Seed %q: %w", seed.Name, err)
+	}
+	var renewed *time.Time
+	if !apierrors.IsNotFound(err) && lease.Spec.RenewTime != nil {
+		renewed = &lease.Spec.RenewTime.Time
+	}
+	verdict := judge(renewed, seed.CreationTimestamp.Time, r.Clock.Now())
+	if verdict.overdue {
+		before := seed.DeepCopy()
+		seed.Status.Conditions = setUnknown(seed.Status.Conditions, verdict.message, r.Clock.Now())
+		return reconcile.Result{}, kube.PatchStatus(ctx, r.Garden, seed, before)
+	}
+	return reconcile.Result{RequeueAfter: verdict.again}, nil
+}
+
+// verdict on a heartbeat.
+type verdict struct {
+	overdue bool
+	message string
+	again   time.Duration // When to look again, if it is not overdue.
+}
+
+// judge decides from the last renewal, or from the Seed's creation if there was none.
+func judge(renewed *time.Time, created, now time.Time) verdict {
+	since, message := created, "The gardenlet has not sent a heartbeat yet."
+	if renewed != nil {
+		since, message = *renewed, fmt.Sprintf("The gardenlet has stopped to send heartbeats; the last one was at %s.", renewed.UTC().Format(time.RFC3339))
+	}
+	if left := since.Add(leaseGrace).Sub(now); left > 0 {
+		return verdict{again: left}
+	}
+	return verdict{overdue: true, message: message}
+}
+
+// setUnknown returns the conditions with GardenletReady Unknown; one that says so already stays as it is.
+func setUnknown(conditions []corev1beta1.Condition, message string, now time.Time) []corev1beta1.Condition {
+	wanted := corev1beta1.Condition{
+		Type: conditionGardenletReady, Status: corev1beta1.ConditionUnknown, Reason: reasonStatusUnknown, Message: message,
+		LastTransitionTime: metav1.NewTime(now), LastUpdateTime: metav1.NewTime(now),
+	}
+	for i, c := range conditions {
+		if c.Type != conditionGardenletReady {
+			continue
+		}
+		if c.Status == wanted.Status {
+			if c.Message == message {
+				return conditions
+			}
+			wanted.LastTransitionTime = c.LastTransitionTime
+		}
+		changed := append([]corev1beta1.Condition(nil), conditions...)
+		changed[i] = wanted
+		return changed
+	}
+	return append(append([]corev1beta1.Condition(nil), conditions...), wanted)
+}
