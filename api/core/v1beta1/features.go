@@ -1,0 +1,27 @@
+package v1beta1
+
+// Features are the feature gates of the API server that validation depends on.
+type Features struct {
+	// InPlaceNodeUpdates allows new pools whose machines are updated without being replaced.
+	InPlaceNodeUpdates bool
+	// NewWorkerPoolHash keeps pools from being rolled for changes that need no new machines.
+	NewWorkerPoolHash bool
+	// VersionClassificationLifecycle allows lifecycles of versions.
+	VersionClassificationLifecycle bool
+	// CloudProfileCapabilities allows machineCapabilities.
+	CloudProfileCapabilities bool
+	// LiveControlPlaneMigration allows migrations without an outage to be asked for.
+	LiveControlPlaneMigration bool
+	// DisableNginxIngressInShoot forbids the addon nginxIngress.
+	DisableNginxIngressInShoot bool
+}
+
+// DefaultFeatures returns the gates of an API server that was not told otherwise.
+func DefaultFeatures() Features {
+	return Features{
+		InPlaceNodeUpdates:             true,
+		NewWorkerPoolHash:              true,
+		VersionClassificationLifecycle: true,
+		CloudProfileCapabilities:       true,
+	}
+}

@@ -1,0 +1,294 @@
+package v1beta1
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// shootOperations are the values of the operation annotations that take no pool names.
+var shootOperations = []string{
+	OperationMaintain, OperationRetry, OperationForceInPlaceUpdate, OperationReconcile,
+	OperationRotateCredentialsStart, OperationRotateCredentialsStartWithoutWorkersRollout, OperationRotateCredentialsComplete,
+	OperationRotateCAStart, OperationRotateCAStartWithoutWorkersRollout, OperationRotateCAComplete,
+	OperationRotateServiceAccountKeyStart, OperationRotateServiceAccountKeyStartWithoutWorkersRollout, OperationRotateServiceAccountKeyComplete,
+	OperationRotateETCDEncryptionKey, OperationRotateETCDEncryptionKeyStart, OperationRotateETCDEncryptionKeyComplete,
+	OperationRotateObservabilityCredentials, OperationRotateSSHKeypair,
+}
+
+// Operations by what they do. The first of an etcd encryption key's rotation completes it, too.
+var (
+	credentialsStarts = []string{OperationRotateCredentialsStart, OperationRotateCredentialsStartWithoutWorkersRollout}
+	caStarts          = []string{OperationRotateCAStart, OperationRotateCAStartWithoutWorkersRollout}
+	keyStarts         = []string{OperationRotateServiceAccountKeyStart, OperationRotateServiceAccountKeyStartWithoutWorkersRollout}
+	etcdStarts        = []string{OperationRotateETCDEncryptionKey, OperationRotateETCDEncryptionKeyStart}
+
+	// aloneOperations are done before all others could be.
+	aloneOperations = []string{OperationMaintain, OperationRetry, OperationForceInPlaceUpdate}
+)
+
+// incompatibleOperations contradict each other in one list.
+var incompatibleOperations = [][2]string{
+	{OperationRotateCredentialsStart, OperationRotateCredentialsStartWithoutWorkersRollout},
+	{OperationRotateCredentialsStart, OperationRotateCAStartWithoutWorkersRollout},
+	{OperationRotateCredentialsStart, OperationRotateServiceAccountKeyStartWithoutWorkersRollout},
+	{OperationRotateCredentialsStartWithoutWorkersRollout, OperationRotateCAStart},
+	{OperationRotateCredentialsStartWithoutWorkersRollout, OperationRotateServiceAccountKeyStart},
+	{OperationRotateCAStart, OperationRotateCAStartWithoutWorkersRollout},
+	{OperationRotateServiceAccountKeyStart, OperationRotateServiceAccountKeyStartWithoutWorkersRollout},
+	{OperationRotateETCDEncryptionKey, OperationRotateETCDEncryptionKeyStart},
+}
+
+// coveredOperations are started or completed by the broader operation already.
+var coveredOperations = map[string][]string{
+	OperationRotateCredentialsStart:                      slices.Concat(caStarts, keyStarts, etcdStarts),
+	OperationRotateCredentialsStartWithoutWorkersRollout: slices.Concat(caStarts, keyStarts, etcdStarts),
+	OperationRotateCredentialsComplete: {
+		OperationRotateCAComplete, OperationRotateServiceAccountKeyComplete, OperationRotateETCDEncryptionKeyComplete,
+	},
+}
+
+// forbiddenWhileHibernated says whether an operation needs running nodes or a running API server.
+func forbiddenWhileHibernated(operation string) bool {
+	for _, prefix := range []string{
+		"rotate-credentials-", OperationRotateETCDEncryptionKey, "rotate-serviceaccount-key-",
+		OperationRotateRolloutWorkersPrefix, OperationRolloutWorkersPrefix,
+	} {
+		if strings.HasPrefix(operation, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// annotations checks what the annotations of a Shoot ask for. old is nil on creation.
+func (v ShootValidation) annotations(shoot, old *Shoot) field.ErrorList {
+	errs := validateOperations(shoot, old)
+	errs = append(errs, validateForceDeletion(shoot, old)...)
+	if _, asked := shoot.Annotations[AnnotationLiveMigrate]; asked && !v.Features.LiveControlPlaneMigration {
+		errs = append(errs, field.Forbidden(annotationsPath.Key(AnnotationLiveMigrate), "live migration is switched off in this landscape"))
+	}
+	return errs
+}
+
+// validateOperations checks both lists of operations. What depends on the state of the cluster is checked for an
+// operation when it is asked for, because that state changes once the operation has begun.
+func validateOperations(shoot, old *Shoot) field.ErrorList {
+	now := Operations(shoot.Annotations, AnnotationOperation)
+	later := Operations(shoot.Annotations, AnnotationMaintenanceOperation)
+	nowPath, laterPath := annotationsPath.Key(AnnotationOperation), annotationsPath.Key(AnnotationMaintenanceOperation)
+
+	errs := validateOperationList(now, shoot, nowPath)
+	errs = append(errs, validateOperationList(later, shoot, laterPath)...)
+	for _, operation := range later {
+		if slices.Contains(now, operation) {
+			errs = append(errs, field.Forbidden(laterPath, operation+" is asked for by the annotation "+AnnotationOperation+" already"))
+		}
+		errs = append(errs, coveredBy(operation, now, laterPath)...)
+	}
+	for _, operation := range now {
+		errs = append(errs, coveredBy(operation, later, nowPath)...)
+	}
+	added := func(operations []string, key string) []string {
+		if old == nil {
+			return operations
+		}
+		before := Operations(old.Annotations, key)
+		return slices.DeleteFunc(slices.Clone(operations), func(o string) bool { return slices.Contains(before, o) })
+	}
+	for _, operation := range added(now, AnnotationOperation) {
+		errs = append(errs, operationContext(operation, shoot, nowPath)...)
+	}
+	if shoot.DeletionTimestamp == nil {
+		for _, operation := range added(later, AnnotationMaintenanceOperation) {
+			errs = append(errs, operationContext(operation, shoot, laterPath)...)
+		}
+	}
+	return errs
+}
+
+// coveredBy reports an operation that a broader one of the other annotation includes.
+func coveredBy(operation string, others []string, path *field.Path) field.ErrorList {
+	for _, other := range others {
+		if slices.Contains(coveredOperations[other], operation) {
+			return field.ErrorList{field.Forbidden(path, operation+" is part of "+other+", which the other annotation asks for")}
+		}
+	}
+	return nil
+}
+
+func validateOperationList(operations []string, shoot *Shoot, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, operation := range operations {
+		switch {
+		case strings.HasPrefix(operation, OperationRotateRolloutWorkersPrefix):
+			pools := strings.TrimPrefix(operation, OperationRotateRolloutWorkersPrefix)
+			errs = append(errs, validateOperationPools(pools, false, shoot, path)...)
+		case strings.HasPrefix(operation, OperationRolloutWorkersPrefix):
+			pools := strings.TrimPrefix(operation, OperationRolloutWorkersPrefix)
+			errs = append(errs, validateOperationPools(pools, true, shoot, path)...)
+		case !slices.Contains(shootOperations, operation):
+			errs = append(errs, field.NotSupported(path, operation, slices.Concat(shootOperations,
+				[]string{OperationRotateRolloutWorkersPrefix + "<pool>,...", OperationRolloutWorkersPrefix + "<pool>,..."})))
+		case len(operations) > 1 && slices.Contains(aloneOperations, operation):
+			errs = append(errs, field.Forbidden(path, operation+" cannot be combined with other operations"))
+		}
+	}
+	for _, pair := range incompatibleOperations {
+		if slices.Contains(operations, pair[0]) && slices.Contains(operations, pair[1]) {
+			errs = append(errs, field.Forbidden(path, pair[0]+" and "+pair[1]+" contradict each other"))
+		}
+	}
+	return errs
+}
+
+// validateOperationPools checks the pools of an operation that rolls them. If rolling is true all can be meant by "*",
+// and each must be one that can be rolled.
+func validateOperationPools(list string, rolling bool, shoot *Shoot, path *field.Path) field.ErrorList {
+	if list == "" {
+		return field.ErrorList{field.Required(path, "must name the worker pools, separated by commas")}
+	}
+	names := strings.Split(list, ",")
+	if rolling && slices.Contains(names, "*") {
+		if len(names) > 1 {
+			return field.ErrorList{field.Forbidden(path, `"*" means all pools and cannot be combined with names`)}
+		}
+		return nil
+	}
+	var errs field.ErrorList
+	seen := map[string]bool{}
+	for _, name := range names {
+		pool := workerNamed(shoot, name)
+		switch {
+		case pool == nil:
+			errs = append(errs, field.Invalid(path, name, "is no worker pool of the Shoot"))
+		case rolling && pool.UpdatesInPlace():
+			errs = append(errs, field.Invalid(path, name, "is updated in place and cannot be rolled"))
+		}
+		if seen[name] {
+			errs = append(errs, field.Duplicate(path, name))
+		}
+		seen[name] = true
+	}
+	return errs
+}
+
+// operationContext checks whether the state of the cluster permits an operation.
+func operationContext(operation string, shoot *Shoot, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	forbid := func(reason string) { errs = append(errs, field.Forbidden(path, operation+": "+reason)) }
+
+	if forbiddenWhileHibernated(operation) && hibernatedOrWakingUp(shoot) {
+		forbid("the cluster is hibernated or waking up")
+	}
+	ca, key, etcd := caPhase(shoot), serviceAccountKeyPhase(shoot), etcdKeyPhase(shoot)
+	idle := func(what string, phase CredentialsRotationPhase) {
+		if rotating(phase) {
+			forbid("the rotation of the " + what + " is in phase " + string(phase))
+		}
+	}
+	prepared := func(what string, phase CredentialsRotationPhase) {
+		if phase != RotationPrepared {
+			forbid("the rotation of the " + what + " must be in phase Prepared, is " + strconv.Quote(string(phase)))
+		}
+	}
+	const caName, keyName, etcdName = "certificate authorities", "service account key", "etcd encryption key"
+	before134 := minorOf(shoot.Spec.Kubernetes.Version) < 34
+	all := slices.Contains(credentialsStarts, operation)
+	starts := false
+	if all || slices.Contains(caStarts, operation) {
+		starts = true
+		idle(caName, ca)
+	}
+	if all || slices.Contains(keyStarts, operation) {
+		starts = true
+		idle(keyName, key)
+	}
+	if starts && len(pendingInPlaceUpdates(shoot).AutoInPlaceUpdate)+len(pendingInPlaceUpdates(shoot).ManualInPlaceUpdate) > 0 {
+		forbid("worker pools are undergoing an update in place")
+	}
+	if all || slices.Contains(etcdStarts, operation) {
+		starts = true
+		idle(etcdName, etcd)
+		if encryptionRollsOut(shoot) {
+			forbid("a change of spec.kubernetes.kubeAPIServer.encryptionConfig is being rolled out")
+		}
+	}
+	if starts && !mayStartRotation(shoot.Status.LastOperation) {
+		forbid("the cluster must have been created or restored successfully, or be reconciled")
+	}
+	switch {
+	case operation == OperationRotateCredentialsComplete:
+		prepared(caName, ca)
+		prepared(keyName, key)
+		if before134 {
+			prepared(etcdName, etcd)
+		}
+	case operation == OperationRotateCAComplete:
+		prepared(caName, ca)
+	case operation == OperationRotateServiceAccountKeyComplete:
+		prepared(keyName, key)
+	case operation == OperationRotateETCDEncryptionKeyComplete:
+		prepared(etcdName, etcd)
+	case strings.HasPrefix(operation, OperationRotateRolloutWorkersPrefix):
+		if ca != RotationWaitingForWorkersRollout && key != RotationWaitingForWorkersRollout {
+			forbid("no rotation waits for worker pools to be rolled")
+		}
+	}
+	if !before134 && (operation == OperationRotateETCDEncryptionKeyStart || operation == OperationRotateETCDEncryptionKeyComplete) {
+		forbid("not from Kubernetes 1.34 on, where " + OperationRotateETCDEncryptionKey + " does both steps")
+	}
+	return errs
+}
+
+func mayStartRotation(operation *LastOperation) bool {
+	switch {
+	case operation == nil:
+		return false
+	case operation.Type == LastOperationTypeReconcile:
+		return true
+	default:
+		return operation.State == LastOperationStateSucceeded &&
+			(operation.Type == LastOperationTypeCreate || operation.Type == LastOperationTypeRestore)
+	}
+}
+
+// forceDeletionCodes are errors that only somebody outside can solve, so that waiting for the cleanup is in vain.
+var forceDeletionCodes = []ErrorCode{
+	ErrorInfraUnauthenticated, ErrorInfraUnauthorized, ErrorInfraDependencies, ErrorCleanupClusterResources, ErrorConfigurationProblem,
+}
+
+func validateForceDeletion(shoot, old *Shoot) field.ErrorList {
+	path := annotationsPath.Key(AnnotationConfirmationForceDeletion)
+	asked, before := isTrue(shoot.Annotations, AnnotationConfirmationForceDeletion), false
+	if old != nil {
+		before = isTrue(old.Annotations, AnnotationConfirmationForceDeletion)
+	}
+	switch {
+	case before && !asked:
+		return field.ErrorList{field.Forbidden(path, "cannot be taken back")}
+	case before || !asked:
+		return nil
+	case shoot.DeletionTimestamp == nil:
+		return field.ErrorList{field.Forbidden(path, "the Shoot must be deleted first")}
+	}
+	for _, lastError := range shoot.Status.LastErrors {
+		for _, code := range lastError.Codes {
+			if slices.Contains(forceDeletionCodes, code) {
+				return nil
+			}
+		}
+	}
+	var codes []string
+	for _, code := range forceDeletionCodes {
+		codes = append(codes, string(code))
+	}
+	return field.ErrorList{field.Forbidden(path, "the deletion must have failed with one of "+strings.Join(codes, ", "))}
+}
+
+func isTrue(annotations map[string]string, key string) bool {
+	yes, err := strconv.ParseBool(annotations[key])
+	return err == nil && yes
+}
