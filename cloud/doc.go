@@ -6,5 +6,19 @@
 // NoSuchResource when the object is gone, see IgnoreNotFound. Objects belong to the account of the credentials that
 // made them; other accounts do not see them, administrators see all.
 //
+// # What an instance finds at boot
+//
+// An instance boots from a machine image by running its /sbin/init as process 1, with the network set up. It finds
+//
+//	/run/hortus-instance/user-data      what CreateInstance was given, as it was
+//	/run/hortus-instance/metadata.json  a Metadata
+//	/run/hortus-instance/ca.crt         the certificate authority of API and registry, PEM
+//	/var/lib                            a directory of the host's disk, kept over reboots, empty at first
+//
+// and each attached volume at its path. The root file system is kept over reboots too, /run is not. When process 1 exits the
+// instance is started again, at once or, if it keeps exiting, after a growing pause. Deletion does not ask it.
+//
+// # Changes
+//
 // Changes are watched, not polled: Client.Events blocks until something happened after a revision, Client.Watch loops.
 package cloud

@@ -16,13 +16,13 @@ import (
 	"hortus.dev/hortus/internal/cloud/fabric"
 )
 
-// Paths inside an instance, see the boot contract in docs.
+// Paths inside an instance, part of the boot contract (package hortus.dev/hortus/cloud).
 const (
 	bootMount  = "/run/hortus-instance"
 	stateMount = "/var/lib"
 )
 
-// maxConsoleBytes bounds a console log at boot; a bigger one begins anew.
+// maxConsoleBytes bounds a console log; a bigger one begins anew at the next resync.
 const maxConsoleBytes = 8 << 20
 
 // reconcileInstance brings one instance closer to its record and returns when to look again.
@@ -78,6 +78,8 @@ func (c *Cloud) reconcileInstance(ctx context.Context, id string) (time.Time, er
 			return i
 		})
 		c.enqueueBalancersOf(id) // It may have been lost before.
+	case actionNothing:
+		err = c.trimConsole(id)
 	case actionBoot:
 		if n.State != api.StateAvailable {
 			return time.Time{}, nil // The network's reconciler enqueues its instances.
@@ -175,12 +177,19 @@ func (c *Cloud) writeBootFiles(i instance) ([]driver.Mount, error) {
 			return nil, fmt.Errorf("write boot file: %w", err)
 		}
 	}
-	if info, err := os.Stat(c.consolePath(i.ID)); err == nil && info.Size() > maxConsoleBytes {
-		if err := os.Truncate(c.consolePath(i.ID), 0); err != nil {
-			return nil, fmt.Errorf("truncate console log: %w", err)
-		}
-	}
 	return mounts, nil
+}
+
+// trimConsole empties a console log that has become too long. Its writer appends, so it can go on.
+func (c *Cloud) trimConsole(id string) error {
+	info, err := os.Stat(c.consolePath(id))
+	if err != nil || info.Size() <= maxConsoleBytes {
+		return nil // No log yet, or a short one.
+	}
+	if err := os.Truncate(c.consolePath(id), 0); err != nil {
+		return fmt.Errorf("trim console log: %w", err)
+	}
+	return nil
 }
 
 // removeInstance removes an instance from the host and then its record. Load balancers drop it as a target.

@@ -59,7 +59,7 @@ func Start(t testing.TB, opts Options) *Cloud {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	c := &Cloud{dir: t.TempDir(), opts: opts}
+	c := &Cloud{dir: filepath.Join(t.TempDir(), "cloud"), opts: opts} // As below a state directory.
 	c.run(t)
 	t.Cleanup(func() { c.stop() })
 	return c

@@ -5,7 +5,6 @@ package command
 import (
 	"errors"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -29,6 +28,6 @@ when the daemon and containerd are dead, and may be repeated. The daemon must no
 		},
 	}
 	command.Flags().StringVar(&o.RunDir, "run-dir", defaultRunDir, "directory of sockets and mounts")
-	command.Flags().StringVar(&o.Containerd, "containerd", filepath.Join(defaultRunDir, "containerd.sock"), "socket of the host's containerd")
+	command.Flags().StringVar(&o.Containerd, "containerd", defaultContainerd, "socket of the host's containerd")
 	return command
 }

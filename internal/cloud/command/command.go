@@ -16,6 +16,8 @@ import (
 const (
 	defaultStateDir = "/var/lib/hortus"
 	defaultRunDir   = "/run/hortus"
+	// defaultContainerd is where a landscape's containerd listens.
+	defaultContainerd = defaultRunDir + "/containerd.sock"
 	// Environment variables that stand in for flags.
 	envEndpoint  = "HORTUS_CLOUD_ENDPOINT"
 	envAccessKey = "HORTUS_CLOUD_ACCESS_KEY"

@@ -139,7 +139,7 @@ func (r resource[T]) resolve(ctx context.Context, api *cloud.Client, idOrName st
 
 func (c *client) resourceCommands() []*cobra.Command {
 	instances := newCommand(c, instanceResource)
-	instances.AddCommand(c.newConsoleCommand(), c.newRebootCommand())
+	instances.AddCommand(c.newConsoleCommand(), c.newRebootCommand(), c.newExecCommand())
 	return []*cobra.Command{
 		instances,
 		newCommand(c, networkResource),

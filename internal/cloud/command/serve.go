@@ -69,7 +69,7 @@ func newServeCommand(stateDir *string) *cobra.Command {
 	f.StringSliceVar(&o.zones, "zones", []string{"local-a", "local-b"}, "names of the zones; the first is the default")
 	f.StringVar(&o.public, "public-network", "198.18.0.0/16", "IPv4 range of the public network, 16 bits")
 	f.StringVar(&o.images, "images", "", "directory of the OCI image layout with machine images and what machines pull")
-	f.StringVar(&o.containerd, "containerd", filepath.Join(defaultRunDir, "containerd.sock"), "socket of the host's containerd")
+	f.StringVar(&o.containerd, "containerd", defaultContainerd, "socket of the host's containerd")
 	f.StringVar(&o.runc, "runc", "", "path of runc; default the one in containerd's PATH")
 	f.DurationVar(&o.bootDelay, "boot-delay", 0, "time a simulated instance takes to boot")
 	return command

@@ -136,7 +136,7 @@ func (f *Fabric) ensureUplink(uplink end, n fabric.Network) error {
 func (f *Fabric) RemoveNetwork(_ context.Context, id string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return removeNamespace(id)
+	return dissolve(id, uplinkName)
 }
 
 // Attach makes a namespace with eth0 in the bridge of the network.
@@ -196,23 +196,27 @@ func (f *Fabric) Detach(_ context.Context, instanceID string) error {
 	return f.detach(instanceID)
 }
 
-func (f *Fabric) detach(instanceID string) error {
-	ns, err := openNamespace(instanceID)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
+func (f *Fabric) detach(instanceID string) error { return dissolve(instanceID, instanceName) }
+
+// dissolve removes a namespace and, first of all, the link that connects it. A process or a connection that lingers keeps the
+// namespace alive, and its address would answer twice when it is given to somebody else.
+func dissolve(id, link string) error {
+	ns, err := openNamespace(id)
 	if err != nil {
-		return removeNamespace(instanceID) // A name without a namespace, as after a crash between two steps.
+		return removeNamespace(id) // There is none, or only its name, as after a crash between two steps.
 	}
 	defer ns.Close()
-	// A process that lingers would keep the namespace and so the port, and its address would answer twice.
-	if inside, err := netlink.NewHandleAt(ns); err == nil {
-		if link, err := inside.LinkByName(instanceName); err == nil {
-			_ = inside.LinkDel(link)
-		}
-		inside.Close()
+	inside, err := openEnd(ns, link)
+	if err != nil {
+		return err
 	}
-	return removeNamespace(instanceID)
+	defer inside.handle.Close()
+	if l, err := inside.handle.LinkByName(link); err == nil {
+		if err := inside.handle.LinkDel(l); err != nil && !isGone(err) {
+			return fmt.Errorf("disconnect network namespace of %q: %w", id, err)
+		}
+	}
+	return removeNamespace(id)
 }
 
 // EnsureAddress adds an address to the public bridge.
