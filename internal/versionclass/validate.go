@@ -87,7 +87,7 @@ func (c imageCheck) run() field.ErrorList {
 	}
 	var errs field.ErrorList
 	needs := Needs{Architecture: text(c.pool.Machine.Architecture), MachineType: c.profile.MachineTypes[c.pool.Machine.Type]}
-	if needs.Architecture != "" && !image.runsOn(v, needs) {
+	if (c.imageChanged() || c.machineChanged()) && needs.Architecture != "" && !image.runsOn(v, needs) {
 		errs = append(errs, field.Invalid(path, name+":"+version,
 			fmt.Sprintf("does not run on machine type %q with architecture %q", c.pool.Machine.Type, needs.Architecture)))
 	}
@@ -96,30 +96,48 @@ func (c imageCheck) run() field.ErrorList {
 			errs = append(errs, field.Invalid(path, name+":"+version, message))
 		}
 	}
-	if cri := c.pool.CRI; cri != nil {
-		if !v.OffersCRI(string(cri.Name), nil) {
-			errs = append(errs, field.Invalid(c.path.Child("cri", "name"), cri.Name, "not offered by machine image "+name+":"+version))
-		}
-		for i, runtime := range cri.ContainerRuntimes {
-			if !v.OffersCRI(string(cri.Name), []string{runtime.Type}) {
-				errs = append(errs, field.Invalid(c.path.Child("cri", "containerRuntimes").Index(i).Child("type"), runtime.Type,
-					"not offered by machine image "+name+":"+version))
-			}
-		}
+	if c.imageChanged() || c.criChanged() {
+		errs = append(errs, c.checkCRI(v, name+":"+version)...)
 	}
-	if kubelet, err := semver.NewVersion(c.kubelet); err == nil && !v.AcceptsKubelet(kubelet) {
+	if kubelet, err := semver.NewVersion(c.kubelet); err == nil && (c.imageChanged() || c.kubeletChanged()) && !v.AcceptsKubelet(kubelet) {
 		errs = append(errs, field.Invalid(path, name+":"+version,
 			fmt.Sprintf("machine image accepts kubelet versions %s, the pool's is %s", v.KubeletText, c.kubelet)))
 	}
 	return errs
 }
 
+func (c imageCheck) checkCRI(v *ImageVersion, image string) field.ErrorList {
+	cri := c.pool.CRI
+	if cri == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	if !v.OffersCRI(string(cri.Name), nil) {
+		errs = append(errs, field.Invalid(c.path.Child("cri", "name"), cri.Name, "not offered by machine image "+image))
+	}
+	for i, runtime := range cri.ContainerRuntimes {
+		if !v.OffersCRI(string(cri.Name), []string{runtime.Type}) {
+			errs = append(errs, field.Invalid(c.path.Child("cri", "containerRuntimes").Index(i).Child("type"), runtime.Type,
+				"not offered by machine image "+image))
+		}
+	}
+	return errs
+}
+
 // changed reports whether anything is new that has to do with the image.
 func (c imageCheck) changed() bool {
-	return c.imageChanged() || c.kubelet != c.oldKubelet ||
-		c.pool.Machine.Type != c.old.Machine.Type ||
-		text(c.pool.Machine.Architecture) != text(c.old.Machine.Architecture) ||
-		!slices.Equal(runtimesOf(c.pool.CRI), runtimesOf(c.old.CRI))
+	return c.imageChanged() || c.kubeletChanged() || c.machineChanged() || c.criChanged()
+}
+
+func (c imageCheck) kubeletChanged() bool { return c.kubelet != c.oldKubelet }
+
+func (c imageCheck) machineChanged() bool {
+	return c.old == nil || c.pool.Machine.Type != c.old.Machine.Type ||
+		text(c.pool.Machine.Architecture) != text(c.old.Machine.Architecture)
+}
+
+func (c imageCheck) criChanged() bool {
+	return c.old == nil || !slices.Equal(runtimesOf(c.pool.CRI), runtimesOf(c.old.CRI))
 }
 
 func (c imageCheck) imageChanged() bool {
