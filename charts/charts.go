@@ -5,5 +5,5 @@ import "embed"
 
 // FS holds one folder per chart.
 //
-//go:embed all:garden all:provider-local all:seed-support
+//go:embed all:garden all:gardenlet all:provider-local all:seed-support
 var FS embed.FS
