@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -133,7 +132,7 @@ func TestWaitingBeyondTheLimitFails(t *testing.T) {
 	}
 	s.say = nil
 	run(0)
-	s.say = map[string]any{"a": Waiting("again")}
+	s.say = map[string]any{"a": WaitingWithCodes("again", "X")}
 	if got := run(time.Hour); len(got.Failed) != 0 {
 		t.Errorf("a step that was done once starts with a full limit, got %v", got.Failed)
 	}
@@ -142,18 +141,25 @@ func TestWaitingBeyondTheLimitFails(t *testing.T) {
 func TestReverse(t *testing.T) {
 	network := step("network")
 	server := step("server", network)
-	machines := step("machines", server, network)
+	ready := step("ready", server) // Not listed below: the order across it stays.
+	machines := step("machines", ready)
 	addons := step("addons", server)
 	want := `remove-addons
 remove-machines
 remove-server <- remove-addons, remove-machines
-remove-network <- remove-machines, remove-server
+remove-network <- remove-server
 `
-	got := Reverse(nil, network, server, machines, addons).Plan(&scope{})
-	for _, line := range []string{"remove-server <- remove-machines, remove-addons", "remove-network <- remove-server, remove-machines"} {
-		if !strings.Contains(got, line) {
-			t.Errorf("Plan() = %s, want line %q (like %s)", got, line, want)
-		}
+	if diff := cmp.Diff(want, Reverse(nil, network, server, machines, addons).Plan(&scope{})); diff != "" {
+		t.Errorf("Plan() mismatch (-want +got):\n%s", diff)
+	}
+}
+
+func TestNewLooksThroughStepsThatAreNotListed(t *testing.T) {
+	a := step("a")
+	b := step("b", a)
+	c := step("c", b)
+	if diff := cmp.Diff("a\nc <- a\n", New(c, a).Plan(&scope{})); diff != "" {
+		t.Errorf("Plan() mismatch (-want +got):\n%s", diff)
 	}
 }
 

@@ -11,11 +11,12 @@ import (
 // node is a step together with what to do with it in one graph. The same step may be in a graph twice, once to ensure
 // and once to remove.
 type node[S any] struct {
-	name  string
-	after []*node[S]
-	skip  func(S) string
-	run   func(context.Context, S) (Outcome, error)
-	limit time.Duration
+	name    string
+	after   []*node[S]
+	skip    func(S) string
+	run     func(context.Context, S) (Outcome, error)
+	limit   time.Duration
+	recheck time.Duration
 }
 
 // Graph is an ordered plan: every node comes after all of its dependencies.
@@ -23,33 +24,63 @@ type Graph[S any] struct {
 	nodes []*node[S]
 }
 
-// New makes the graph that ensures the given steps. Dependencies that are not listed are left out together with the
-// edges to them, so that part of a flow can be run alone. The order of the list is kept where edges allow it. It panics
+// New makes the graph that ensures the given steps. A dependency that is not listed is replaced by its own dependencies,
+// so that part of a flow can be run alone in the same order. The order of the list is kept where edges allow it. It panics
 // if two steps share a name, since the outcome of one would hide that of the other.
 func New[S any](steps ...*Step[S]) *Graph[S] {
 	return build(steps, func(s *Step[S]) *node[S] {
-		return &node[S]{name: s.Name, skip: s.SkipIf, run: s.Ensure, limit: s.Limit}
-	}, func(s *Step[S]) []*Step[S] { return s.After })
+		return &node[S]{name: s.Name, skip: s.SkipIf, run: s.Ensure, limit: s.Limit, recheck: s.Recheck}
+	}, predecessors(steps))
 }
 
-// Reverse makes the graph that removes the given steps, each after all that depend on it. Steps without Remove become
-// barriers, which keeps the order between their neighbours. Skip rules are not those of Ensure: what was made before a
-// rule began to hold has to go too, so skip decides alone (nil removes all).
+// Reverse makes the graph that removes the given steps, each after all that depend on it, directly or by way of steps
+// that are not listed. Steps without Remove become barriers, which keeps the order between their neighbours. Skip rules
+// are not those of Ensure: what was made before a rule began to hold has to go too, so skip decides alone (nil removes
+// all).
 func Reverse[S any](skip func(S) string, steps ...*Step[S]) *Graph[S] {
+	before := predecessors(steps)
+	backwards := slices.Clone(steps)
+	slices.Reverse(backwards)
 	dependents := map[*Step[S]][]*Step[S]{}
-	for _, s := range steps {
-		for _, d := range s.After {
+	for _, s := range backwards {
+		for _, d := range before[s] {
 			dependents[d] = append(dependents[d], s)
 		}
 	}
-	backwards := slices.Clone(steps)
-	slices.Reverse(backwards)
 	return build(backwards, func(s *Step[S]) *node[S] {
-		return &node[S]{name: "remove-" + s.Name, skip: skip, run: s.Remove, limit: s.Limit}
-	}, func(s *Step[S]) []*Step[S] { return dependents[s] })
+		return &node[S]{name: "remove-" + s.Name, skip: skip, run: s.Remove, limit: s.Limit, recheck: s.Recheck}
+	}, dependents)
 }
 
-func build[S any](steps []*Step[S], nodeOf func(*Step[S]) *node[S], after func(*Step[S]) []*Step[S]) *Graph[S] {
+// predecessors maps each listed step to the listed steps it comes after, each once, looking through those not listed.
+func predecessors[S any](steps []*Step[S]) map[*Step[S]][]*Step[S] {
+	listed := map[*Step[S]]bool{}
+	for _, s := range steps {
+		listed[s] = true
+	}
+	out := map[*Step[S]][]*Step[S]{}
+	for _, s := range steps {
+		seen := map[*Step[S]]bool{}
+		var visit func(*Step[S])
+		visit = func(from *Step[S]) {
+			for _, d := range from.After {
+				if seen[d] {
+					continue
+				}
+				seen[d] = true
+				if listed[d] {
+					out[s] = append(out[s], d)
+				} else {
+					visit(d)
+				}
+			}
+		}
+		visit(s)
+	}
+	return out
+}
+
+func build[S any](steps []*Step[S], nodeOf func(*Step[S]) *node[S], after map[*Step[S]][]*Step[S]) *Graph[S] {
 	nodes := map[*Step[S]]*node[S]{}
 	names := map[string]bool{}
 	for _, s := range steps {
@@ -71,10 +102,7 @@ func build[S any](steps []*Step[S], nodeOf func(*Step[S]) *node[S], after func(*
 		}
 		seen[s] = true
 		n := nodes[s]
-		for _, d := range after(s) {
-			if nodes[d] == nil {
-				continue
-			}
+		for _, d := range after[s] {
 			visit(d)
 			n.after = append(n.after, nodes[d])
 		}
@@ -112,6 +140,18 @@ func (g *Graph[S]) Then(next *Graph[S]) *Graph[S] {
 		}
 	}
 	return &Graph[S]{nodes: append(slices.Clone(g.nodes), next.nodes...)}
+}
+
+// Beside joins two graphs without an edge between them. It panics if both hold a node of the same name.
+func (g *Graph[S]) Beside(other *Graph[S]) *Graph[S] {
+	for _, n := range other.nodes {
+		for _, o := range g.nodes {
+			if n.name == o.name {
+				panic(fmt.Sprintf("flow: two nodes are named %q", n.name))
+			}
+		}
+	}
+	return &Graph[S]{nodes: append(slices.Clone(g.nodes), other.nodes...)}
 }
 
 // SkipAll adds a rule to every node: skipped as well when the rule gives a reason. It returns g.

@@ -22,6 +22,8 @@ type Result struct {
 	// Blocked steps were not reached: something before them waits or failed.
 	Blocked []string
 	Skipped []Skip
+	// Recheck is how soon a waiting step wants another pass; 0 if watches tell about all of them.
+	Recheck time.Duration
 }
 
 // Wait is a step that has not reached its goal yet.
@@ -93,6 +95,8 @@ type Options struct {
 	Clock clock.PassiveClock
 	// Timers enforce the steps' limits; nil enforces none.
 	Timers *Timers
+	// Transient tells which errors are no failure but a reason to look again, such as a conflict; nil means none.
+	Transient func(error) bool
 }
 
 // state of a node within a pass.
@@ -131,6 +135,9 @@ func Run[S any](ctx context.Context, g *Graph[S], scope S, opts Options) Result 
 			st.blocked = st.blocked || ctx.Err() != nil
 			if st.skipped == "" && !st.blocked {
 				st.outcome, st.err = call(ctx, n, scope)
+				if st.err != nil && opts.Transient != nil && opts.Transient(st.err) {
+					st.outcome, st.err = Waiting(st.err.Error()), nil
+				}
 			}
 			st.limit(n.name, n.limit, opts)
 		})
@@ -139,7 +146,7 @@ func Run[S any](ctx context.Context, g *Graph[S], scope S, opts Options) Result 
 
 	var r Result
 	for _, n := range g.nodes {
-		r.add(n.name, states[n])
+		r.add(n.name, n.recheck, states[n])
 	}
 	return r
 }
@@ -157,11 +164,11 @@ func (s *state) limit(name string, limit time.Duration, opts Options) {
 		limit = DefaultLimit
 	}
 	if waited := opts.Timers.waited(name, opts.Clock.Now()); waited > limit {
-		s.err = fmt.Errorf("still not done after %s: %s", limit, s.outcome.reason)
+		s.err = WithCodes(fmt.Errorf("still not done after %s: %s", limit, s.outcome.reason), s.outcome.codes...)
 	}
 }
 
-func (r *Result) add(name string, s *state) {
+func (r *Result) add(name string, recheck time.Duration, s *state) {
 	if s.skipped != "" {
 		r.Skipped = append(r.Skipped, Skip{name, s.skipped})
 		return
@@ -176,6 +183,9 @@ func (r *Result) add(name string, s *state) {
 		r.Done = append(r.Done, name)
 	default:
 		r.Waiting = append(r.Waiting, Wait{name, s.outcome.reason})
+		if recheck > 0 && (r.Recheck == 0 || recheck < r.Recheck) {
+			r.Recheck = recheck
+		}
 	}
 }
 

@@ -22,6 +22,9 @@ type Step[S any] struct {
 	Remove func(context.Context, S) (Outcome, error)
 	// Limit bounds how long the step may wait before that becomes an error; 0 means DefaultLimit.
 	Limit time.Duration
+	// Recheck is how soon the step wants another pass while it waits for something that cannot be watched; 0 means that
+	// a watch tells.
+	Recheck time.Duration
 }
 
 // DefaultLimit is the longest time a step may wait without saying otherwise. The slowest ordinary wait is a machine that
@@ -32,6 +35,7 @@ const DefaultLimit = 10 * time.Minute
 type Outcome struct {
 	done   bool
 	reason string
+	codes  []string
 }
 
 // Done says that the thing is there, complete.
@@ -43,6 +47,13 @@ func Waiting(reason string) Outcome {
 		panic("flow: waiting without a reason")
 	}
 	return Outcome{reason: reason}
+}
+
+// WaitingWithCodes is Waiting with the codes that the error has if the wait lasts too long.
+func WaitingWithCodes(reason string, codes ...string) Outcome {
+	o := Waiting(reason)
+	o.codes = slices.Clone(codes)
+	return o
 }
 
 // IsDone reports whether the step has reached its goal.

@@ -50,3 +50,15 @@ func DeploymentProgress(d *appsv1.Deployment) string {
 	}
 	return fmt.Sprintf("Deployment %s has %d of %d replicas available", d.Name, d.Status.AvailableReplicas, want)
 }
+
+// ReadyNode is the name of a node that is Ready, or "".
+func ReadyNode(nodes []corev1.Node) string {
+	for i := range nodes {
+		for _, c := range nodes[i].Status.Conditions {
+			if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
+				return nodes[i].Name
+			}
+		}
+	}
+	return ""
+}

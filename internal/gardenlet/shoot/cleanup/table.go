@@ -1,0 +1,151 @@
+package cleanup
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+)
+
+// Step is a group of kinds that are deleted together, with the times they are given.
+type Step struct {
+	Name  string
+	Kinds []schema.GroupVersionKind
+	// Grace is the grace period of a deletion; Finalize the time after which finalizers are stripped.
+	Grace, Finalize time.Duration
+}
+
+const (
+	defaultGrace  = 5 * time.Minute
+	finalizeSoon  = 5 * time.Minute
+	finalizeLater = time.Hour
+)
+
+// The steps, in order. VolumeSnapshots goes along with KubernetesResources.
+const (
+	Webhooks            = "webhooks"
+	ExtendedAPIs        = "extended-apis"
+	KubernetesResources = "kubernetes-resources"
+	VolumeSnapshots     = "volume-snapshots"
+)
+
+// entry is a row of the specification's table.
+type entry struct {
+	finalize   time.Duration
+	annotation string  // Overrides finalize with fewer seconds.
+	factor     float64 // Of the override that becomes the grace period.
+	kinds      []schema.GroupVersionKind
+}
+
+func kinds(group, version string, names ...string) []schema.GroupVersionKind {
+	var out []schema.GroupVersionKind
+	for _, n := range names {
+		out = append(out, schema.GroupVersionKind{Group: group, Version: version, Kind: n})
+	}
+	return out
+}
+
+func join(lists ...[]schema.GroupVersionKind) []schema.GroupVersionKind {
+	var out []schema.GroupVersionKind
+	for _, l := range lists {
+		out = append(out, l...)
+	}
+	return out
+}
+
+// costly kinds stand for something outside that would stay behind.
+var costly = kinds("", "v1", "Service", "PersistentVolumeClaim")
+
+var table = map[string]entry{
+	Webhooks: {finalizeSoon, corev1beta1.AnnotationShootCleanupWebhooksFinalizeGracePeriodSeconds, 1,
+		kinds("admissionregistration.k8s.io", "v1", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")},
+	ExtendedAPIs: {finalizeLater, corev1beta1.AnnotationShootCleanupExtendedAPIsFinalizeGracePeriodSeconds, 0.1,
+		join(kinds("apiregistration.k8s.io", "v1", "APIService"), kinds("apiextensions.k8s.io", "v1", "CustomResourceDefinition"))},
+	KubernetesResources: {finalizeSoon, corev1beta1.AnnotationShootCleanupKubernetesResourcesFinalizeGracePeriodSeconds, 1, join(
+		kinds("batch", "v1", "CronJob"), kinds("apps", "v1", "DaemonSet", "Deployment"), kinds("networking.k8s.io", "v1", "Ingress"),
+		kinds("batch", "v1", "Job"), kinds("", "v1", "Pod"), kinds("apps", "v1", "ReplicaSet"), kinds("", "v1", "ReplicationController"),
+		kinds("apps", "v1", "StatefulSet"), costly)},
+	VolumeSnapshots: {finalizeLater, corev1beta1.AnnotationShootCleanupKubernetesResourcesFinalizeGracePeriodSeconds, 0.5,
+		kinds("snapshot.storage.k8s.io", "v1", "VolumeSnapshot", "VolumeSnapshotContent")},
+}
+
+// Plan returns a step with the times that the Shoot's annotations ask for; ok is false if the step is to be left out.
+func Plan(name string, annotations map[string]string) (step Step, ok bool, err error) {
+	e, known := table[name]
+	if !known {
+		panic(fmt.Sprintf("cleanup: there is no step %q", name))
+	}
+	step = Step{Name: name, Kinds: e.kinds, Grace: defaultGrace, Finalize: e.finalize}
+	if value, set := annotations[e.annotation]; set {
+		seconds, err := strconv.Atoi(value)
+		if err != nil || seconds < 0 {
+			return Step{}, false, fmt.Errorf("annotation %s: %q is not a number of seconds", e.annotation, value)
+		}
+		// Only a shorter time is honoured: nobody may keep a deletion waiting forever.
+		if override := time.Duration(seconds) * time.Second; override < e.finalize {
+			step.Finalize = override
+			step.Grace = time.Duration(int64(float64(seconds)*e.factor)) * time.Second
+		}
+	}
+	if skip, err := strconv.ParseBool(annotations[corev1beta1.AnnotationShootSkipCleanup]); err == nil && skip {
+		switch name {
+		case ExtendedAPIs:
+			return Step{}, false, nil
+		case KubernetesResources:
+			step.Kinds = costly
+		}
+	}
+	return step, true, nil
+}
+
+// Labels that keep objects.
+const (
+	labelSystemComponent = corev1beta1.LabelRole
+	labelProvider        = "provider"
+	labelAutomanaged     = "kube-aggregator.kubernetes.io/automanaged"
+)
+
+// Kept tells whether an object of a kind is left alone.
+func Kept(kind string, labels map[string]string) bool {
+	if labels[labelSystemComponent] == corev1beta1.RoleSystemComponent {
+		return true
+	}
+	switch kind {
+	case "APIService":
+		_, automanaged := labels[labelAutomanaged]
+		return automanaged
+	case "Service":
+		if labels[labelProvider] == "kubernetes" {
+			return true
+		}
+	}
+	return labels[corev1beta1.LabelNoCleanup] == "true"
+}
+
+// Action is what one pass does with an object.
+type Action int
+
+const (
+	Keep     Action = iota // Leave it alone; it does not count as left over.
+	Delete                 // Ask for its deletion.
+	Wait                   // It is being deleted and has time left.
+	Finalize               // Its time is over: strip the finalizers.
+)
+
+// Decide says what to do with an object at now.
+func Decide(step Step, kind string, o metav1.Object, now time.Time) Action {
+	if Kept(kind, o.GetLabels()) {
+		return Keep
+	}
+	if o.GetDeletionTimestamp() == nil {
+		return Delete
+	}
+	if o.GetDeletionTimestamp().Add(step.Finalize).Before(now) && len(o.GetFinalizers()) > 0 {
+		return Finalize
+	}
+	return Wait
+}

@@ -1,0 +1,108 @@
+package shoot
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	"hortus.dev/hortus/internal/kube"
+)
+
+// Annotations of the Cluster object that the gardenlet keeps for itself.
+const (
+	// annotationStarted is when the present operation began, RFC 3339 with fractions.
+	annotationStarted = "hortus.dev/operation-started"
+	// annotationChecksum is over what extensions may depend on, so that the object is not written for every progress.
+	annotationChecksum = "hortus.dev/content-checksum"
+)
+
+// fieldOwnerCluster is not that of the steps, which add an annotation of their own.
+const fieldOwnerCluster = "gardenlet-cluster"
+
+// desiredCluster embeds everything that extensions need to know.
+func desiredCluster(name string, shoot *corev1beta1.Shoot, seed *corev1beta1.Seed, profile *corev1beta1.CloudProfile, started time.Time) (*extensionsv1alpha1.Cluster, error) {
+	shootCopy := shoot.DeepCopy()
+	shootCopy.APIVersion, shootCopy.Kind = corev1beta1.SchemeGroupVersion.String(), "Shoot"
+	seedCopy := seed.DeepCopy()
+	seedCopy.APIVersion, seedCopy.Kind = corev1beta1.SchemeGroupVersion.String(), "Seed"
+	for _, o := range []client.Object{shootCopy, seedCopy} {
+		o.SetManagedFields(nil)
+	}
+	if mayHeal(&shootCopy.Status) {
+		// Extensions leave Failed Shoots alone; this one is to be tried again, see the package documentation.
+		shootCopy.Status.LastOperation.State = corev1beta1.LastOperationStateError
+	}
+	cluster := &extensionsv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
+		annotationStarted: started.UTC().Format(time.RFC3339Nano),
+	}}}
+	embed := map[*runtime.RawExtension]any{&cluster.Spec.Shoot: shootCopy, &cluster.Spec.Seed: seedCopy}
+	if profile != nil {
+		profileCopy := profile.DeepCopy()
+		profileCopy.APIVersion, profileCopy.Kind = corev1beta1.SchemeGroupVersion.String(), "CloudProfile"
+		profileCopy.SetManagedFields(nil)
+		embed[&cluster.Spec.CloudProfile] = profileCopy
+	}
+	for field, object := range embed {
+		raw, err := json.Marshal(object)
+		if err != nil {
+			return nil, fmt.Errorf("encode %T for Cluster %q: %w", object, name, err)
+		}
+		field.Raw = raw
+	}
+	cluster.Annotations[annotationChecksum] = clusterChecksum(shootCopy, seedCopy, cluster.Spec.CloudProfile.Raw, started)
+	return cluster, nil
+}
+
+// clusterChecksum leaves out what changes all the time and means nothing to extensions.
+func clusterChecksum(shoot *corev1beta1.Shoot, seed *corev1beta1.Seed, profile []byte, started time.Time) string {
+	shoot, seed = shoot.DeepCopy(), seed.DeepCopy()
+	shoot.ResourceVersion, seed.ResourceVersion = "", ""
+	shoot.Status.Conditions, shoot.Status.Constraints, shoot.Status.LastErrors = nil, nil, nil
+	if op := shoot.Status.LastOperation; op != nil {
+		op.Progress, op.Description, op.LastUpdateTime = 0, "", metav1.Time{}
+	}
+	seed.Status = corev1beta1.SeedStatus{}
+	h := sha256.New()
+	for _, v := range []any{shoot, seed} {
+		// Types of the API can always be encoded.
+		_ = json.NewEncoder(h).Encode(v)
+	}
+	h.Write(profile)
+	h.Write([]byte(started.UTC().Format(time.RFC3339Nano)))
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// writeCluster writes the Cluster object unless it says the same already.
+func writeCluster(ctx context.Context, seed client.Client, desired *extensionsv1alpha1.Cluster) error {
+	current := &extensionsv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: desired.Name}}
+	found, err := kube.Exists(ctx, seed, current)
+	if err != nil {
+		return err
+	}
+	if found && current.Annotations[annotationChecksum] == desired.Annotations[annotationChecksum] {
+		return nil
+	}
+	return kube.Apply(ctx, seed, desired, fieldOwnerCluster)
+}
+
+// operationStarted reads when the present operation began; zero if the Cluster object does not tell.
+func operationStarted(ctx context.Context, seed client.Reader, name string) (time.Time, error) {
+	current := &extensionsv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if _, err := kube.Exists(ctx, seed, current); err != nil {
+		return time.Time{}, err
+	}
+	started, err := time.Parse(time.RFC3339Nano, current.Annotations[annotationStarted])
+	if err != nil {
+		return time.Time{}, nil // Never written, or by hand: the operation begins anew.
+	}
+	return started, nil
+}

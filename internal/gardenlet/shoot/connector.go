@@ -1,0 +1,111 @@
+package shoot
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"hortus.dev/hortus/internal/kube"
+)
+
+const (
+	// requestTimeout bounds one request to a Shoot's API server, which may hang behind its own network.
+	requestTimeout = 15 * time.Second
+	// maxConnections bounds the cache; a seed has a few hundred Shoots at most, and an entry is small.
+	maxConnections = 1000
+)
+
+// Connector makes clients of Shoots' APIs and keeps them, since making one asks the server for its kinds.
+type Connector struct {
+	Scheme *runtime.Scheme
+
+	mu    sync.Mutex
+	cache map[[sha256.Size]byte]connection
+}
+
+type connection struct {
+	client    client.Client
+	clientset kubernetes.Interface
+}
+
+// Connect returns a client for the kubeconfig.
+func (c *Connector) Connect(kubeconfig []byte) (client.Client, error) {
+	conn, err := c.connect(kubeconfig)
+	return conn.client, err
+}
+
+func (c *Connector) connect(kubeconfig []byte) (connection, error) {
+	key := sha256.Sum256(kubeconfig)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if conn, ok := c.cache[key]; ok {
+		return conn, nil
+	}
+	config, err := restConfig(kubeconfig)
+	if err != nil {
+		return connection{}, err
+	}
+	direct, err := client.New(config, client.Options{Scheme: c.Scheme})
+	if err != nil {
+		return connection{}, err
+	}
+	clientset, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return connection{}, err
+	}
+	if c.cache == nil || len(c.cache) >= maxConnections {
+		c.cache = map[[sha256.Size]byte]connection{} // Rotated credentials leave entries behind.
+	}
+	conn := connection{direct, clientset}
+	c.cache[key] = conn
+	return conn, nil
+}
+
+func restConfig(kubeconfig []byte) (*rest.Config, error) {
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig: %w", err)
+	}
+	config.Timeout = requestTimeout
+	config.QPS, config.Burst = 50, 100
+	return config, nil
+}
+
+// Healthy asks the API server for its readiness.
+func (c *Connector) Healthy(ctx context.Context, kubeconfig []byte) error {
+	conn, err := c.connect(kubeconfig)
+	if err != nil {
+		return err
+	}
+	return conn.clientset.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
+}
+
+// TunnelWorks asks the kubelet of a ready node for its health, by way of the API server and the tunnel.
+func (c *Connector) TunnelWorks(ctx context.Context, kubeconfig []byte) error {
+	conn, err := c.connect(kubeconfig)
+	if err != nil {
+		return err
+	}
+	nodes := &corev1.NodeList{}
+	if err := conn.client.List(ctx, nodes); err != nil {
+		return fmt.Errorf("list nodes: %w", err)
+	}
+	node := kube.ReadyNode(nodes.Items)
+	if node == "" {
+		return fmt.Errorf("no node is ready")
+	}
+	err = conn.clientset.CoreV1().RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix("healthz").Do(ctx).Error()
+	if err != nil {
+		return fmt.Errorf("ask kubelet of node %q: %w", node, err)
+	}
+	return nil
+}

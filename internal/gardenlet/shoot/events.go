@@ -1,0 +1,48 @@
+package shoot
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+)
+
+// recordEvent tells users of the changes of an operation that matter: that it began, ended, or met an error.
+func (r *Reconciler) recordEvent(before, after *corev1beta1.Shoot) {
+	reason, warning := eventFor(before.Status.LastOperation, after.Status.LastOperation)
+	if reason == "" {
+		return
+	}
+	kind, action := corev1.EventTypeNormal, "Reconcile"
+	if warning {
+		kind = corev1.EventTypeWarning
+	}
+	if after.Status.LastOperation.Type == corev1beta1.LastOperationTypeDelete {
+		action = "Delete"
+	}
+	r.Events.Eventf(after, nil, kind, reason, action, "%s", after.Status.LastOperation.Description)
+}
+
+func eventFor(before, after *corev1beta1.LastOperation) (reason string, warning bool) {
+	if after == nil || (before != nil && before.State == after.State && before.Type == after.Type) {
+		return "", false
+	}
+	deletion := after.Type == corev1beta1.LastOperationTypeDelete
+	pick := func(reconcile, delete string) string {
+		if deletion {
+			return delete
+		}
+		return reconcile
+	}
+	switch after.State {
+	case corev1beta1.LastOperationStateProcessing:
+		if before != nil && before.State == corev1beta1.LastOperationStateError && before.Type == after.Type {
+			return "", false // A retry.
+		}
+		return pick(corev1beta1.EventReconciling, corev1beta1.EventDeleting), false
+	case corev1beta1.LastOperationStateSucceeded:
+		return pick(corev1beta1.EventReconciled, corev1beta1.EventDeleted), false
+	case corev1beta1.LastOperationStateError, corev1beta1.LastOperationStateFailed:
+		return pick(corev1beta1.EventReconcileError, corev1beta1.EventDeleteError), true
+	}
+	return "", false
+}

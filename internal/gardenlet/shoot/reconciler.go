@@ -1,0 +1,405 @@
+package shoot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	"hortus.dev/hortus/internal/flow"
+	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
+	"hortus.dev/hortus/internal/kube"
+	"hortus.dev/hortus/internal/secretsmanager"
+)
+
+const (
+	// passPeriod is how soon an unfinished operation is looked at without an event: it covers what was missed.
+	passPeriod = 30 * time.Second
+	// seedPeriod is how soon a Shoot is looked at again whose seed was not ready for it.
+	seedPeriod = 15 * time.Second
+)
+
+// Reconciler drives the Shoots of one seed to their specification.
+type Reconciler struct {
+	Garden client.Client // Direct reads and writes.
+	Seed   client.Client // Direct reads and writes.
+	Clock  clock.PassiveClock
+	Events events.EventRecorder
+	Shoots steps.Connector
+
+	SeedName string
+	Identity Identity
+	Images   steps.Images
+	// SyncPeriod, RetryDuration and RespectOverwrite are the settings of the same names.
+	SyncPeriod, RetryDuration time.Duration
+	RespectOverwrite          bool
+	DNSTTL                    int64
+
+	mu     sync.Mutex
+	timers map[types.UID]*flow.Timers // Of unfinished operations.
+}
+
+// scope is what one reconcile has read so far.
+type scope struct {
+	shoot   *corev1beta1.Shoot
+	project *corev1beta1.Project
+	seed    *corev1beta1.Seed
+	profile *corev1beta1.CloudProfile
+}
+
+// Reconcile makes one pass over the Shoot. It may stop after any write and start over.
+func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (reconcile.Result, error) {
+	// Status is decided on, so the newest one counts, not the cache's.
+	if err := r.Garden.Get(ctx, client.ObjectKeyFromObject(shoot), shoot); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	s := &scope{shoot: shoot}
+	in := DecideInput{SeedName: r.SeedName, Now: r.Clock.Now(), SyncPeriod: r.SyncPeriod, RespectOverwrite: r.RespectOverwrite}
+	if mayHeal(&shoot.Status) {
+		healed, err := r.healed(ctx, shoot)
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		in.Healed = healed
+	}
+	d := Decide(shoot, in)
+	log.FromContext(ctx).V(1).Info("Decided what to do", "action", d.Action, "operation", d.Operation, "begin", d.Begin, "reason", d.Reason)
+	switch d.Action {
+	case Refresh:
+		return reconcile.Result{}, r.refresh(ctx, s)
+	case Finalize:
+		return reconcile.Result{}, r.finalize(ctx, s)
+	case Run:
+		return r.run(ctx, s, d)
+	}
+	return reconcile.Result{RequeueAfter: d.RequeueAfter}, nil
+}
+
+// read fills the scope with what belongs to the Shoot in the garden.
+func (r *Reconciler) read(ctx context.Context, s *scope) error {
+	projects := &corev1beta1.ProjectList{}
+	if err := r.Garden.List(ctx, projects, client.MatchingFields{"spec.namespace": s.shoot.Namespace}); err != nil {
+		return fmt.Errorf("find the project of namespace %q: %w", s.shoot.Namespace, err)
+	}
+	if len(projects.Items) == 0 {
+		return fmt.Errorf("namespace %q belongs to no project", s.shoot.Namespace)
+	}
+	s.project = &projects.Items[0]
+	s.seed = &corev1beta1.Seed{}
+	if err := r.Garden.Get(ctx, client.ObjectKey{Name: r.SeedName}, s.seed); err != nil {
+		return fmt.Errorf("read Seed %q: %w", r.SeedName, err)
+	}
+	var err error
+	s.profile, err = r.cloudProfile(ctx, s.shoot)
+	return err
+}
+
+// cloudProfile reads the Shoot's profile; a namespaced one is rendered as the CloudProfile that it results in.
+func (r *Reconciler) cloudProfile(ctx context.Context, shoot *corev1beta1.Shoot) (*corev1beta1.CloudProfile, error) {
+	ref := corev1beta1.CloudProfileReference{Kind: corev1beta1.CloudProfileKind, Name: ptr.Deref(shoot.Spec.CloudProfileName, "")}
+	if shoot.Spec.CloudProfile != nil {
+		ref = *shoot.Spec.CloudProfile
+	}
+	if ref.Kind == corev1beta1.NamespacedCloudProfileKind {
+		n := &corev1beta1.NamespacedCloudProfile{}
+		if err := r.Garden.Get(ctx, client.ObjectKey{Namespace: shoot.Namespace, Name: ref.Name}, n); err != nil {
+			return nil, fmt.Errorf("read NamespacedCloudProfile %q: %w", ref.Name, err)
+		}
+		return &corev1beta1.CloudProfile{ObjectMeta: metav1.ObjectMeta{Name: n.Name}, Spec: n.Status.CloudProfileSpec}, nil
+	}
+	profile := &corev1beta1.CloudProfile{}
+	if err := r.Garden.Get(ctx, client.ObjectKey{Name: ref.Name}, profile); err != nil {
+		return nil, fmt.Errorf("read CloudProfile %q: %w", ref.Name, err)
+	}
+	return profile, nil
+}
+
+// technicalID names the Shoot's namespace in the seed, once and for all.
+func technicalID(shoot *corev1beta1.Shoot, project *corev1beta1.Project) string {
+	if shoot.Status.TechnicalID != "" {
+		return shoot.Status.TechnicalID
+	}
+	return corev1beta1.TechnicalIDPrefix + project.Name + "--" + shoot.Name
+}
+
+// refresh keeps what extensions know about a Shoot that is not being worked on up to date.
+func (r *Reconciler) refresh(ctx context.Context, s *scope) error {
+	if s.shoot.Status.TechnicalID == "" {
+		return nil
+	}
+	started, err := operationStarted(ctx, r.Seed, s.shoot.Status.TechnicalID)
+	if err != nil || started.IsZero() {
+		return err // Without a Cluster object there is nothing to refresh.
+	}
+	if err := r.read(ctx, s); err != nil {
+		return err
+	}
+	cluster, err := desiredCluster(s.shoot.Status.TechnicalID, s.shoot, s.seed, s.profile, started)
+	if err != nil {
+		return err
+	}
+	return writeCluster(ctx, r.Seed, cluster)
+}
+
+// run begins or continues an operation and makes one pass of its flow.
+func (r *Reconciler) run(ctx context.Context, s *scope, d Decision) (res reconcile.Result, err error) {
+	shoot := s.shoot
+	if d.Operation != corev1beta1.LastOperationTypeDelete {
+		if err := kube.EnsureFinalizer(ctx, r.Garden, shoot, corev1beta1.FinalizerName); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	if err := r.read(ctx, s); err != nil {
+		return reconcile.Result{}, r.report(ctx, shoot, d.Operation, err)
+	}
+	if err := seedReady(s.seed, r.Identity.Version); err != nil {
+		return reconcile.Result{RequeueAfter: seedPeriod}, r.report(ctx, shoot, d.Operation, err)
+	}
+	started, err := r.prepare(ctx, s, d)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+
+	before := shoot.DeepCopy()
+	result, err := r.pass(ctx, s, d.Operation, started)
+	if err != nil {
+		return reconcile.Result{}, r.report(ctx, shoot, d.Operation, err)
+	}
+	if d.Operation != corev1beta1.LastOperationTypeDelete && result.Complete() {
+		if err := r.afterSuccess(ctx, s); err != nil {
+			return reconcile.Result{}, r.report(ctx, shoot, d.Operation, err)
+		}
+	}
+	ended := apply(shoot, result, r.RetryDuration, r.Clock.Now())
+	if err := kube.PatchStatus(ctx, r.Garden, shoot, before); err != nil {
+		return reconcile.Result{}, err
+	}
+	r.recordEvent(before, shoot)
+	if ended {
+		r.forget(shoot.UID)
+	}
+	switch state := shoot.Status.LastOperation.State; {
+	case state == corev1beta1.LastOperationStateError:
+		return reconcile.Result{}, errors.New(shoot.Status.LastErrors[0].Description)
+	case state == corev1beta1.LastOperationStateSucceeded && d.Operation == corev1beta1.LastOperationTypeDelete:
+		return reconcile.Result{}, r.finalize(ctx, s)
+	case state == corev1beta1.LastOperationStateSucceeded, state == corev1beta1.LastOperationStateFailed:
+		// Extensions learn of it, and the periodic reconciliation is planned.
+		return reconcile.Result{RequeueAfter: r.SyncPeriod}, r.refresh(ctx, s)
+	case result.Recheck > 0:
+		return reconcile.Result{RequeueAfter: result.Recheck}, nil
+	}
+	return reconcile.Result{RequeueAfter: passPeriod}, nil
+}
+
+// prepare records the start of an operation: on the Cluster object first, so that a stop in between begins it again and
+// none is lost. It returns when the operation began.
+func (r *Reconciler) prepare(ctx context.Context, s *scope, d Decision) (time.Time, error) {
+	shoot, before, now := s.shoot, s.shoot.DeepCopy(), r.Clock.Now()
+	id := technicalID(shoot, s.project)
+	started, err := operationStarted(ctx, r.Seed, id)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if d.Begin || started.IsZero() {
+		started = now
+		begin(shoot, d.Operation, r.Identity, id, now)
+		r.forget(shoot.UID)
+	} else if shoot.Status.LastOperation.State == corev1beta1.LastOperationStateFailed {
+		// What was wrong has healed; the operation goes on with a fresh retry period.
+		shoot.Status.RetryCycleStartTime = &metav1.Time{Time: now}
+		setOperation(&shoot.Status, corev1beta1.LastOperationStateProcessing, shoot.Status.LastOperation.Progress, "The operation is resumed.", now)
+	}
+	cluster, err := desiredCluster(id, shoot, s.seed, s.profile, started)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if err := writeCluster(ctx, r.Seed, cluster); err != nil {
+		return time.Time{}, err
+	}
+	if err := kube.PatchStatus(ctx, r.Garden, shoot, before); err != nil {
+		return time.Time{}, err
+	}
+	r.recordEvent(before, shoot)
+	return started, nil
+}
+
+// pass makes one pass of the flow.
+func (r *Reconciler) pass(ctx context.Context, s *scope, operation corev1beta1.LastOperationType, started time.Time) (flow.Result, error) {
+	stepScope, err := r.stepScope(ctx, s, operation, started)
+	if err != nil {
+		return flow.Result{}, err
+	}
+	graph := steps.Reconcile()
+	if operation == corev1beta1.LastOperationTypeDelete {
+		graph = steps.Delete()
+	}
+	result := flow.Run(ctx, graph, stepScope, flow.Options{Clock: r.Clock, Timers: r.timersOf(s.shoot.UID), Transient: transient})
+	if result.Complete() && operation != corev1beta1.LastOperationTypeDelete {
+		if err := stepScope.Secrets.Cleanup(ctx); err != nil {
+			return flow.Result{}, err
+		}
+	}
+	// Steps have written to the Shoot's status; what is written next must start from there.
+	latest := &corev1beta1.Shoot{}
+	if err := r.Garden.Get(ctx, client.ObjectKeyFromObject(s.shoot), latest); err == nil {
+		observed := s.shoot.Status
+		latest.DeepCopyInto(s.shoot)
+		if s.shoot.Status.LastOperation == nil {
+			s.shoot.Status.LastOperation = observed.LastOperation
+		}
+	}
+	return result, nil
+}
+
+func (r *Reconciler) stepScope(ctx context.Context, s *scope, operation corev1beta1.LastOperationType, started time.Time) (*steps.Scope, error) {
+	namespace := s.shoot.Status.TechnicalID
+	facts, err := steps.Observe(ctx, r.Seed, namespace, s.shoot.Name)
+	if err != nil {
+		return nil, err
+	}
+	secrets, err := secretsmanager.New(ctx, r.Seed, r.Clock, namespace, steps.SecretsIdentity)
+	if err != nil {
+		return nil, err
+	}
+	registrations := &corev1beta1.ControllerRegistrationList{}
+	if err := r.Garden.List(ctx, registrations); err != nil {
+		return nil, fmt.Errorf("list ControllerRegistrations: %w", err)
+	}
+	identity, err := r.gardenIdentity(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &steps.Scope{
+		Garden: r.Garden, Seed: r.Seed, Clock: r.Clock, Shoots: r.Shoots,
+		Shoot: s.shoot.DeepCopy(), SeedObject: s.seed, Project: s.project, CloudProfile: s.profile, GardenIdentity: identity,
+		Namespace: namespace, Operation: operation, Started: started,
+		Images: r.Images, DNSTTL: r.DNSTTL, Facts: facts, Registered: registrations.Items, Secrets: secrets,
+	}, nil
+}
+
+// gardenIdentity is unique among all gardens; an old garden without one is named by its default.
+func (r *Reconciler) gardenIdentity(ctx context.Context) (string, error) {
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "cluster-identity", Namespace: metav1.NamespaceSystem}}
+	if _, err := kube.Exists(ctx, r.Garden, m); err != nil {
+		return "", err
+	}
+	if id := m.Data["cluster-identity"]; id != "" {
+		return id, nil
+	}
+	return corev1beta1.GardenNamespace, nil
+}
+
+// afterSuccess removes the annotations that have done their work.
+func (r *Reconciler) afterSuccess(ctx context.Context, s *scope) error {
+	before := s.shoot.DeepCopy()
+	delete(s.shoot.Annotations, corev1beta1.AnnotationShootSkipReadiness)
+	delete(s.shoot.Annotations, corev1beta1.AnnotationShootTasks)
+	if len(before.Annotations) == len(s.shoot.Annotations) {
+		return nil
+	}
+	target := s.shoot.DeepCopy()
+	if err := r.Garden.Patch(ctx, target, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("remove processed annotations: %w", err)
+	}
+	s.shoot.ResourceVersion = target.ResourceVersion
+	return nil
+}
+
+// report makes an error from outside the flow visible on the Shoot and returns it.
+func (r *Reconciler) report(ctx context.Context, shoot *corev1beta1.Shoot, operation corev1beta1.LastOperationType, cause error) error {
+	before := shoot.DeepCopy()
+	if shoot.Status.LastOperation == nil {
+		shoot.Status.LastOperation = &corev1beta1.LastOperation{Type: operation}
+	}
+	progress := shoot.Status.LastOperation.Progress
+	setOperation(&shoot.Status, corev1beta1.LastOperationStateError, progress, cause.Error()+" Operation will be retried.", r.Clock.Now())
+	return errors.Join(cause, kube.PatchStatus(ctx, r.Garden, shoot, before))
+}
+
+// finalize lets a Shoot go whose control plane is gone.
+func (r *Reconciler) finalize(ctx context.Context, s *scope) error {
+	if id := s.shoot.Status.TechnicalID; id != "" {
+		if _, err := kube.Delete(ctx, r.Seed, &extensionsv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: id}}); err != nil {
+			return err
+		}
+	}
+	r.forget(s.shoot.UID)
+	return kube.RemoveFinalizer(ctx, r.Garden, s.shoot, corev1beta1.FinalizerName)
+}
+
+// healed tells whether no extension object reports one of the self-healing codes any more.
+func (r *Reconciler) healed(ctx context.Context, shoot *corev1beta1.Shoot) (bool, error) {
+	meta := metav1.ObjectMeta{Name: shoot.Name, Namespace: shoot.Status.TechnicalID}
+	for _, o := range []extensionsv1alpha1.Object{
+		&extensionsv1alpha1.Infrastructure{ObjectMeta: meta}, &extensionsv1alpha1.ControlPlane{ObjectMeta: meta}, &extensionsv1alpha1.Worker{ObjectMeta: meta},
+	} {
+		found, err := kube.Exists(ctx, r.Seed, o)
+		if err != nil {
+			return false, err
+		}
+		if e := o.GetDefaultStatus().LastError; found && e != nil &&
+			slices.ContainsFunc(e.Codes, func(c corev1beta1.ErrorCode) bool { return slices.Contains(selfHealing, c) }) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// seedReady tells what keeps a seed from taking on work; a seed that is going away still has to clean up.
+func seedReady(seed *corev1beta1.Seed, version string) error {
+	if seed.DeletionTimestamp != nil {
+		return nil
+	}
+	if seed.Status.Gardener == nil || seed.Status.Gardener.Version != version {
+		return fmt.Errorf("the gardenlet of seed %q has not registered its version yet", seed.Name)
+	}
+	if seed.Status.ObservedGeneration != seed.Generation {
+		return fmt.Errorf("seed %q has not been reconciled since its last change", seed.Name)
+	}
+	for _, want := range []corev1beta1.ConditionType{corev1beta1.SeedGardenletReady, corev1beta1.SeedSystemComponentsHealthy} {
+		c := kube.Condition(seed.Status.Conditions, want)
+		if c == nil || c.Status != corev1beta1.ConditionTrue {
+			return fmt.Errorf("seed %q is not ready: condition %s is not True", seed.Name, want)
+		}
+	}
+	return nil
+}
+
+// transient errors are answered by another pass: somebody else was faster, or the server is busy.
+func transient(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err)
+}
+
+func (r *Reconciler) timersOf(uid types.UID) *flow.Timers {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.timers == nil {
+		r.timers = map[types.UID]*flow.Timers{}
+	}
+	if r.timers[uid] == nil {
+		r.timers[uid] = &flow.Timers{}
+	}
+	return r.timers[uid]
+}
+
+func (r *Reconciler) forget(uid types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.timers, uid)
+}

@@ -1,0 +1,112 @@
+package steps
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
+	"hortus.dev/hortus/internal/flow"
+)
+
+// rollLimit is how long the machines of a Shoot may take. It is generous, because draining alone may take two hours per
+// machine; trouble shows earlier as an error of the extension.
+const rollLimit = 3 * time.Hour
+
+// recheck is how soon to look again at what cannot be watched: pods that end, and objects inside the Shoot.
+const recheck = 2 * time.Second
+
+// ensureShootAccess asks the resource-manager for a token of the Shoot for a component, and waits for it: a pod that
+// mounts it before would be tried again only after a minute.
+func (s *Scope) ensureShootAccess(ctx context.Context, component string) (flow.Outcome, error) {
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "shoot-access-" + component, Namespace: s.Namespace,
+			Labels: map[string]string{resourcesv1alpha1.LabelPurpose: resourcesv1alpha1.PurposeTokenRequestor, resourcesv1alpha1.LabelClass: "shoot"},
+			Annotations: map[string]string{
+				resourcesv1alpha1.AnnotationServiceAccountName:      component,
+				resourcesv1alpha1.AnnotationServiceAccountNamespace: metav1.NamespaceSystem,
+			},
+		},
+		Type: corev1.SecretTypeOpaque,
+	}
+	if err := s.apply(ctx, secret); err != nil {
+		return flow.Outcome{}, err
+	}
+	if len(secret.Data["token"]) == 0 && !s.Asleep() {
+		return flow.Waiting(fmt.Sprintf("Secret %s has no token yet", secret.Name)), nil
+	}
+	return flow.Done(), nil
+}
+
+// shootClient is a client of the Shoot's API.
+func (s *Scope) shootClient() (client.Client, error) {
+	kubeconfig, err := s.gardenerKubeconfig()
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.Shoots.Connect(kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the Shoot's API server: %w", err)
+	}
+	return c, nil
+}
+
+// Connection waits until the gardenlet itself reaches the Shoot's API server.
+var Connection = &flow.Step[*Scope]{
+	Name:    "connection",
+	After:   []*flow.Step[*Scope]{KubeAPIServerReady},
+	SkipIf:  either(asleep, skipReadiness),
+	Ensure:  ensureConnection,
+	Recheck: recheck,
+	Limit:   2 * time.Minute,
+}
+
+func ensureConnection(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	kubeconfig, err := s.gardenerKubeconfig()
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	if err := s.Shoots.Healthy(ctx, kubeconfig); err != nil {
+		return flow.Waiting(fmt.Sprintf("The Shoot's API server does not answer: %v", err)), nil
+	}
+	return flow.Done(), nil
+}
+
+// Tunnel waits until the API server reaches nodes of the Shoot.
+var Tunnel = &flow.Step[*Scope]{
+	Name:    "tunnel",
+	After:   []*flow.Step[*Scope]{SystemComponentsReady, Worker},
+	SkipIf:  either(workerlessOrAsleep, hibernating, withoutNodes, skipReadiness),
+	Ensure:  ensureTunnel,
+	Recheck: recheck,
+	Limit:   15 * time.Minute,
+}
+
+// withoutNodes: all pools may be empty.
+func withoutNodes(s *Scope) string {
+	if s.Workerless() {
+		return ""
+	}
+	for _, w := range s.Shoot.Spec.Provider.Workers {
+		if w.Minimum > 0 {
+			return ""
+		}
+	}
+	return "no pool has a minimum"
+}
+
+func ensureTunnel(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	kubeconfig, err := s.gardenerKubeconfig()
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	if err := s.Shoots.TunnelWorks(ctx, kubeconfig); err != nil {
+		return flow.Waiting(fmt.Sprintf("The tunnel to the Shoot's nodes does not work: %v", err)), nil
+	}
+	return flow.Done(), nil
+}

@@ -1,0 +1,53 @@
+package steps
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/utils/ptr"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/flow"
+)
+
+// AdvertisedAddresses tells users where the API server is.
+var AdvertisedAddresses = &flow.Step[*Scope]{
+	Name:   "advertised-addresses",
+	After:  []*flow.Step[*Scope]{GatewayAddress},
+	Ensure: ensureAdvertisedAddresses,
+}
+
+func ensureAdvertisedAddresses(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	if err := requireDomain(s); err != nil {
+		return flow.Outcome{}, err
+	}
+	want := advertisedAddresses(s)
+	if equality.Semantic.DeepEqual(s.Shoot.Status.AdvertisedAddresses, want) {
+		return flow.Done(), nil
+	}
+	return flow.Done(), s.patchShootStatus(ctx, func(status *corev1beta1.ShootStatus) { status.AdvertisedAddresses = want })
+}
+
+func advertisedAddresses(s *Scope) []corev1beta1.ShootAdvertisedAddress {
+	var list []corev1beta1.ShootAdvertisedAddress
+	add := func(name, url string) {
+		list = append(list, corev1beta1.ShootAdvertisedAddress{Name: name, URL: url, Application: ptr.To("kube-apiserver")})
+	}
+	if d := s.ExternalDomain(); d != "" {
+		add(corev1beta1.AdvertisedAddressExternal, "https://api."+d)
+	}
+	add(corev1beta1.AdvertisedAddressInternal, "https://"+s.InternalHost())
+	if s.externallyUnmanaged() && s.Shoot.Spec.DNS.Domain != nil {
+		add(corev1beta1.AdvertisedAddressUnmanaged, "https://api."+*s.Shoot.Spec.DNS.Domain)
+	}
+	add(corev1beta1.AdvertisedAddressServiceAccountIssuer, issuer(s))
+	return list
+}
+
+// issuer of service account tokens: the user's, or the API server's internal address.
+func issuer(s *Scope) string {
+	if c := s.Shoot.Spec.Kubernetes.KubeAPIServer; c != nil && c.ServiceAccountConfig != nil && c.ServiceAccountConfig.Issuer != nil {
+		return *c.ServiceAccountConfig.Issuer
+	}
+	return "https://" + s.InternalHost()
+}

@@ -1,0 +1,77 @@
+package steps
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/flow"
+	"hortus.dev/hortus/internal/gardenlet/shoot/cleanup"
+)
+
+// The clean-up of a Shoot before its machines go: first what could intervene, then what defines kinds, then workload and
+// what stands for something outside.
+var (
+	CleanWebhooks = &flow.Step[*Scope]{
+		Name:   "clean-webhooks",
+		After:  []*flow.Step[*Scope]{Connection, ResourceManager},
+		Ensure: clean(cleanup.Webhooks),
+		Limit:  cleanLimit, Recheck: recheck,
+	}
+	CleanExtendedAPIs = &flow.Step[*Scope]{
+		Name:   "clean-extended-apis",
+		After:  []*flow.Step[*Scope]{CleanWebhooks, KubeControllerManager},
+		Ensure: clean(cleanup.ExtendedAPIs),
+		Limit:  cleanLimit, Recheck: recheck,
+	}
+	CleanKubernetesResources = &flow.Step[*Scope]{
+		Name:   "clean-kubernetes-resources",
+		After:  []*flow.Step[*Scope]{CleanExtendedAPIs, KubeControllerManager, ControlPlane},
+		Ensure: clean(cleanup.KubernetesResources, cleanup.VolumeSnapshots),
+		Limit:  cleanLimit, Recheck: recheck,
+	}
+)
+
+// cleanLimit is how long a step is waited for before users are told that something is stuck; it goes on all the same.
+const cleanLimit = 10 * time.Minute
+
+// shownObjects bounds the objects named in a message.
+const shownObjects = 10
+
+func clean(names ...string) func(context.Context, *Scope) (flow.Outcome, error) {
+	return func(ctx context.Context, s *Scope) (flow.Outcome, error) {
+		shoot, err := s.shootClient()
+		if err != nil {
+			return flow.Outcome{}, err
+		}
+		var left []string
+		for _, name := range names {
+			step, ok, err := cleanup.Plan(name, s.Shoot.Annotations)
+			if err != nil {
+				return flow.Outcome{}, flow.WithCodes(err, string(corev1beta1.ErrorConfigurationProblem))
+			}
+			if !ok {
+				continue
+			}
+			some, err := cleanup.Run(ctx, shoot, step, s.Clock.Now())
+			if err != nil {
+				return flow.Outcome{}, err
+			}
+			left = append(left, some...)
+		}
+		if len(left) == 0 {
+			return flow.Done(), nil
+		}
+		return flow.WaitingWithCodes(leftMessage(left), string(corev1beta1.ErrorCleanupClusterResources)), nil
+	}
+}
+
+func leftMessage(left []string) string {
+	more := ""
+	if n := len(left) - shownObjects; n > 0 {
+		left, more = left[:shownObjects], fmt.Sprintf(" and %d more", n)
+	}
+	return "Objects of the Shoot are being deleted: " + strings.Join(left, ", ") + more
+}

@@ -1,0 +1,40 @@
+package steps
+
+import (
+	"context"
+
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	"hortus.dev/hortus/internal/flow"
+)
+
+// ControlPlane is what the provider adds to the control plane, such as its cloud-controller-manager.
+var ControlPlane = &flow.Step[*Scope]{
+	Name:   "control-plane",
+	After:  []*flow.Step[*Scope]{Infrastructure, ManagedResources},
+	SkipIf: either(workerless, asleep),
+	Ensure: ensureControlPlane,
+	Remove: removeControlPlane,
+}
+
+func ensureControlPlane(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	infrastructure, err := s.infrastructure(ctx)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	return s.reconcileExtension(ctx, extensionRequest{
+		object: &extensionsv1alpha1.ControlPlane{
+			ObjectMeta: s.extensionMeta(s.Shoot.Name),
+			Spec: extensionsv1alpha1.ControlPlaneSpec{
+				DefaultSpec:                  extensionsv1alpha1.DefaultSpec{Type: s.Shoot.Spec.Provider.Type, ProviderConfig: s.Shoot.Spec.Provider.ControlPlaneConfig},
+				Region:                       s.Shoot.Spec.Region,
+				SecretRef:                    s.cloudSecretRef(),
+				InfrastructureProviderStatus: infrastructure.Status.ProviderStatus,
+			},
+		},
+		trigger: triggerAlways, severe: severeDefault,
+	})
+}
+
+func removeControlPlane(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	return s.deleteExtension(ctx, &extensionsv1alpha1.ControlPlane{ObjectMeta: s.extensionMeta(s.Shoot.Name)}, severeDefault)
+}

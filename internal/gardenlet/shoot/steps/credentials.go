@@ -1,0 +1,239 @@
+package steps
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/component"
+	"hortus.dev/hortus/internal/component/etcd"
+	"hortus.dev/hortus/internal/component/kubecontrollermanager"
+	"hortus.dev/hortus/internal/component/kubescheduler"
+	"hortus.dev/hortus/internal/component/resourcemanager"
+	"hortus.dev/hortus/internal/component/shootsystem"
+	"hortus.dev/hortus/internal/component/vpnseedserver"
+	"hortus.dev/hortus/internal/component/vpnshoot"
+	"hortus.dev/hortus/internal/flow"
+	"hortus.dev/hortus/internal/pki"
+	"hortus.dev/hortus/internal/secretsmanager"
+)
+
+// Names of generated credentials.
+const (
+	nameCA              = "ca"
+	nameCAClient        = "ca-client"
+	nameCAEtcd          = "ca-etcd"
+	nameCAFrontProxy    = "ca-front-proxy"
+	nameCAKubelet       = "ca-kubelet"
+	nameCAMetricsServer = "ca-metrics-server"
+	nameCAVPN           = "ca-vpn"
+
+	nameEtcdServer         = "etcd-server"
+	nameEtcdClient         = "etcd-client"
+	nameKubeAggregator     = "kube-aggregator"
+	nameKubeletClient      = "kube-apiserver-kubelet"
+	nameHTTPProxy          = "kube-apiserver-http-proxy"
+	nameVPNServer          = "vpn-seed-server"
+	nameVPNShoot           = "vpn-shoot-client"
+	nameAPIServer          = "kube-apiserver"
+	nameServiceAccountKey  = "service-account-key"
+	nameEtcdEncryptionKey  = "kube-apiserver-etcd-encryption-key"
+	nameSSHKeypair         = "ssh-keypair"
+	nameGardener           = "gardener"
+	nameGardenerInternal   = "gardener-internal"
+	genericTokenKubeconfig = "generic-token-kubeconfig"
+)
+
+// certificateValidity of everything that is renewed by replacing pods.
+const certificateValidity = 365 * 24 * time.Hour
+
+// Credentials makes the CAs, keys and certificates of the control plane, except the API server's certificate, which needs
+// an address that only exists later.
+var Credentials = &flow.Step[*Scope]{
+	Name:   "credentials",
+	After:  []*flow.Step[*Scope]{Namespace},
+	Ensure: ensureCredentials,
+}
+
+// credential is one config and how its rotation is controlled.
+type credential struct {
+	config secretsmanager.Config
+	opts   secretsmanager.Options
+}
+
+func ensureCredentials(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	for _, c := range desiredCredentials(s) {
+		if _, err := s.Secrets.Generate(ctx, c.config, c.opts); err != nil {
+			return flow.Outcome{}, err
+		}
+	}
+	kubeconfig, err := s.genericKubeconfig()
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	internal, err := s.gardenerKubeconfig()
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	return flow.Done(), s.apply(ctx, kubeconfig, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: nameGardenerInternal, Namespace: s.Namespace, Labels: map[string]string{corev1beta1.LabelRole: corev1beta1.RoleKubeconfig}},
+		Type:       corev1.SecretTypeOpaque,
+		Data:       map[string][]byte{"kubeconfig": internal},
+	})
+}
+
+// desiredCredentials lists what to generate, signers first.
+func desiredCredentials(s *Scope) []credential {
+	rotation := &corev1beta1.ShootCredentialsRotation{}
+	if c := s.Shoot.Status.Credentials; c != nil && c.Rotation != nil {
+		rotation = c.Rotation
+	}
+	ca := caOptions(rotation.CertificateAuthorities)
+	list := []credential{
+		{secretsmanager.CA{Name: nameCA, CommonName: "kubernetes"}, ca},
+		{secretsmanager.CA{Name: nameCAClient, CommonName: "kubernetes-client"}, ca},
+		{secretsmanager.CA{Name: nameCAEtcd, CommonName: "etcd"}, ca},
+		{secretsmanager.CA{Name: nameCAFrontProxy, CommonName: "front-proxy"}, ca},
+		{secretsmanager.RSAKey{Name: nameServiceAccountKey}, serviceAccountKeyOptions(rotation.ServiceAccountKey)},
+		{secretsmanager.EncryptionKey{Name: nameEtcdEncryptionKey}, encryptionKeyOptions(rotation.ETCDEncryptionKey)},
+		// etcd calls itself over its own certificate, hence both usages.
+		certificate(nameEtcdServer, "etcd-server", nameCAEtcd, pki.Server|pki.Client, etcd.DNSNames(s.Namespace)),
+		certificate(nameEtcdClient, "etcd-client", nameCAEtcd, pki.Client, nil),
+		certificate(nameKubeAggregator, "system:kube-aggregator", nameCAFrontProxy, pki.Client, nil),
+		certificate(kubecontrollermanager.Name, kubecontrollermanager.CommonName, nameCAClient, pki.Client, nil),
+		certificate(resourcemanager.Name, "gardener.cloud:system:gardener-resource-manager", nameCAClient, pki.Client, nil, "system:masters"),
+		certificate(nameGardener, "gardener.cloud:system:gardenlet", nameCAClient, pki.Client, nil, "system:masters"),
+	}
+	if s.Workerless() {
+		return list
+	}
+	list = append(list,
+		credential{secretsmanager.CA{Name: nameCAKubelet, CommonName: "kubelet"}, ca},
+		credential{secretsmanager.CA{Name: nameCAMetricsServer, CommonName: "metrics-server"}, ca},
+		credential{secretsmanager.CA{Name: nameCAVPN, CommonName: "vpn"}, ca},
+		certificate(kubescheduler.Name, kubescheduler.CommonName, nameCAClient, pki.Client, nil),
+		certificate(nameKubeletClient, shootsystem.UserKubeletClient, nameCAKubelet, pki.Client, nil),
+		certificate(nameHTTPProxy, "kube-apiserver-http-proxy", nameCAVPN, pki.Client, nil),
+		certificate(nameVPNServer, vpnseedserver.Name, nameCAVPN, pki.Server, vpnseedserver.DNSNames(s.Namespace)),
+		certificate(nameVPNShoot, vpnshoot.CommonName, nameCAVPN, pki.Client, nil),
+	)
+	if s.SSHAccess() {
+		list = append(list, credential{secretsmanager.RSAKey{Name: nameSSHKeypair, SSH: true}, sshOptions(rotation.SSHKeypair)})
+	}
+	return list
+}
+
+// SSHAccess tells whether users may log in to machines; then there is a key pair for them.
+func (s *Scope) SSHAccess() bool {
+	w := s.Shoot.Spec.Provider.WorkersSettings
+	return !s.Workerless() && (w == nil || w.SSHAccess == nil || w.SSHAccess.Enabled)
+}
+
+func certificate(name, commonName, ca string, usage pki.Usage, dnsNames []string, organizations ...string) credential {
+	return credential{config: secretsmanager.Certificate{
+		Name: name, CommonName: commonName, Organizations: organizations, DNSNames: dnsNames, Usage: usage, SignedBy: ca, Validity: certificateValidity,
+	}}
+}
+
+func caOptions(r *corev1beta1.CARotation) secretsmanager.Options {
+	o := secretsmanager.Options{Persist: true, KeepOld: true}
+	if r != nil {
+		o.RotationInitiated = timeOf(r.LastInitiationTime)
+		o.IgnoreOld = oldIsIgnored(r.Phase)
+	}
+	return o
+}
+
+func serviceAccountKeyOptions(r *corev1beta1.ServiceAccountKeyRotation) secretsmanager.Options {
+	o := secretsmanager.Options{Persist: true, KeepOld: true}
+	if r != nil {
+		o.RotationInitiated = timeOf(r.LastInitiationTime)
+		o.IgnoreOld = oldIsIgnored(r.Phase)
+	}
+	return o
+}
+
+func encryptionKeyOptions(r *corev1beta1.ETCDEncryptionKeyRotation) secretsmanager.Options {
+	o := secretsmanager.Options{Persist: true, KeepOld: true}
+	if r != nil {
+		o.RotationInitiated = timeOf(r.LastInitiationTime)
+		o.IgnoreOld = oldIsIgnored(r.Phase)
+	}
+	return o
+}
+
+func sshOptions(r *corev1beta1.ShootSSHKeypairRotation) secretsmanager.Options {
+	o := secretsmanager.Options{Persist: true, KeepOld: true}
+	if r != nil {
+		o.RotationInitiated = timeOf(r.LastInitiationTime)
+	}
+	return o
+}
+
+// oldIsIgnored: once a rotation is being completed, what it replaces no longer counts.
+func oldIsIgnored(phase corev1beta1.CredentialsRotationPhase) bool {
+	return phase == corev1beta1.RotationCompleting || phase == corev1beta1.RotationCompleted
+}
+
+func timeOf(t *metav1.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.Time
+}
+
+// genericKubeconfig is the Secret with the kubeconfig for components that have a token of the Shoot. Its name changes
+// with its content, so that pods that use it are replaced.
+func (s *Scope) genericKubeconfig() (*corev1.Secret, error) {
+	ca, err := s.Secrets.Bundle(nameCA)
+	if err != nil {
+		return nil, err
+	}
+	content, err := pki.Kubeconfig{
+		Name:      "shoot",
+		Server:    component.APIServerURL,
+		CAPEM:     ca.Data[secretsmanager.DataBundle],
+		TokenFile: component.GenericKubeconfigPath + "/token",
+	}.Render()
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(content)
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: genericTokenKubeconfig + "-" + hex.EncodeToString(sum[:])[:8], Namespace: s.Namespace},
+		Type:       corev1.SecretTypeOpaque,
+		Data:       map[string][]byte{"kubeconfig": content},
+	}, nil
+}
+
+// GenericKubeconfigName is the name of that Secret.
+func (s *Scope) GenericKubeconfigName() (string, error) {
+	secret, err := s.genericKubeconfig()
+	if err != nil {
+		return "", err
+	}
+	return secret.Name, nil
+}
+
+// gardenerKubeconfig is the gardenlet's own way into the Shoot, over the Service in the seed.
+func (s *Scope) gardenerKubeconfig() ([]byte, error) {
+	ca, err := s.Secrets.Bundle(nameCA)
+	if err != nil {
+		return nil, err
+	}
+	cert, err := s.Secrets.Get(nameGardener)
+	if err != nil {
+		return nil, err
+	}
+	return pki.Kubeconfig{
+		Name:   s.Namespace,
+		Server: "https://" + nameAPIServer + "." + s.Namespace + ".svc",
+		CAPEM:  ca.Data[secretsmanager.DataBundle],
+		Client: &pki.KeyPair{CertPEM: cert.Data[secretsmanager.DataCert], KeyPEM: cert.Data[secretsmanager.DataKey]},
+	}.Render()
+}

@@ -1,0 +1,86 @@
+package steps
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"hortus.dev/hortus/internal/component"
+	"hortus.dev/hortus/internal/component/etcd"
+	"hortus.dev/hortus/internal/flow"
+	"hortus.dev/hortus/internal/kube"
+)
+
+// etcdStorage is the size of the volume.
+const etcdStorage = "25Gi"
+
+// Etcd holds the state of the Shoot.
+var Etcd = &flow.Step[*Scope]{
+	Name:    "etcd",
+	After:   []*flow.Step[*Scope]{Credentials},
+	Ensure:  ensureEtcd,
+	Remove:  removeEtcd,
+	Recheck: recheck,
+}
+
+// EtcdReady waits for it. It is a step of its own so that the API server's pods can be created meanwhile: they retry.
+var EtcdReady = &flow.Step[*Scope]{
+	Name:   "etcd-ready",
+	After:  []*flow.Step[*Scope]{Etcd},
+	SkipIf: either(asleep, skipReadiness),
+	Ensure: ensureEtcdReady,
+	Limit:  5 * time.Minute,
+}
+
+func ensureEtcd(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	server, err := s.Secrets.Get(nameEtcdServer)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	ca, err := s.Secrets.Bundle(nameCAEtcd)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	service, set := etcd.Render(etcd.Values{
+		Namespace: s.Namespace, Image: s.Images.Etcd, Replicas: s.Replicas(), ServerSecret: server.Name, CASecret: ca.Name, StorageSize: etcdStorage,
+	})
+	return flow.Done(), s.apply(ctx, service, set)
+}
+
+func ensureEtcdReady(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: etcd.Name, Namespace: s.Namespace}}
+	if _, err := kube.Exists(ctx, s.Seed, set); err != nil {
+		return flow.Outcome{}, err
+	}
+	if !kube.StatefulSetReady(set) {
+		return flow.Waiting(fmt.Sprintf("StatefulSet %s is not ready", etcd.Name)), nil
+	}
+	return flow.Done(), nil
+}
+
+// removeEtcd also deletes the volume, which a StatefulSet leaves behind.
+func removeEtcd(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	meta := metav1.ObjectMeta{Name: etcd.Name, Namespace: s.Namespace}
+	gone, err := s.remove(ctx, &appsv1.StatefulSet{ObjectMeta: meta}, &corev1.Service{ObjectMeta: meta})
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	claims := &corev1.PersistentVolumeClaimList{}
+	if err := s.Seed.List(ctx, claims, client.InNamespace(s.Namespace), client.MatchingLabels(component.Selector(etcd.Name))); err != nil {
+		return flow.Outcome{}, fmt.Errorf("list volumes of etcd: %w", err)
+	}
+	for i := range claims.Items {
+		if _, err := s.remove(ctx, &claims.Items[i]); err != nil {
+			return flow.Outcome{}, err
+		}
+	}
+	if !gone || len(claims.Items) > 0 {
+		return flow.Waiting("etcd and its volume are being deleted"), nil
+	}
+	return flow.Done(), nil
+}

@@ -1,0 +1,227 @@
+package steps
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	"hortus.dev/hortus/internal/flow"
+	"hortus.dev/hortus/internal/kube"
+)
+
+// trigger says when an extension object is asked to act in a reconciliation.
+type trigger int
+
+const (
+	// triggerAlways asks once per operation.
+	triggerAlways trigger = iota
+	// triggerIfNeeded asks only if the object differs from what is wanted, has not succeeded, or a task wants it. It is
+	// for objects whose reconciliation is expensive or disturbing.
+	triggerIfNeeded
+)
+
+// extensionRequest is what a step wants of an extension.
+type extensionRequest struct {
+	object  extensionsv1alpha1.Object // Metadata and spec.
+	trigger trigger
+	// task is the name under which a user or another controller asks for the object in particular; may be empty.
+	task string
+	// severe is how long errors with codes are tolerated before they end the wait.
+	severe time.Duration
+}
+
+// reconcileExtension creates or updates the object, asks the extension to act if it is due, and reports how far it is.
+func (s *Scope) reconcileExtension(ctx context.Context, r extensionRequest) (flow.Outcome, error) {
+	kind := reflect.TypeOf(r.object).Elem().Name()
+	current := r.object.DeepCopyObject().(extensionsv1alpha1.Object)
+	found, err := kube.Exists(ctx, s.Seed, current)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	now := s.Clock.Now()
+	if !found {
+		stamp(r.object, extensionsv1alpha1.OperationReconcile, now)
+		if err := s.Seed.Create(ctx, r.object); err != nil && !apierrors.IsAlreadyExists(err) {
+			return flow.Outcome{}, fmt.Errorf("create %s %q: %w", kind, r.object.GetName(), err)
+		}
+		return flow.Waiting(fmt.Sprintf("%s %s is being created", kind, r.object.GetName())), nil
+	}
+	if current.GetDeletionTimestamp() != nil {
+		return flow.Waiting(fmt.Sprintf("%s %s is being deleted before it can be created again", kind, current.GetName())), nil
+	}
+	changed := !sameJSON(specOf(current), specOf(r.object))
+	if changed || triggerDue(current, r.trigger, s.hasTask(r.task), s.Started) {
+		before := current.DeepCopyObject().(extensionsv1alpha1.Object)
+		setSpec(current, r.object)
+		stamp(current, extensionsv1alpha1.OperationReconcile, now)
+		// The resource version makes sure that the decision was made on the newest object.
+		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		if err := s.Seed.Patch(ctx, current, patch); err != nil {
+			return flow.Outcome{}, fmt.Errorf("update %s %q: %w", kind, current.GetName(), err)
+		}
+		return flow.Waiting(fmt.Sprintf("%s %s is being reconciled", kind, current.GetName())), nil
+	}
+	reflect.ValueOf(r.object).Elem().Set(reflect.ValueOf(current).Elem()) // The caller reads the status.
+	return extensionOutcome(kind, current, now, r.severe)
+}
+
+// triggerDue decides whether an existing object with the right spec has to be asked to act.
+func triggerDue(o extensionsv1alpha1.Object, t trigger, task bool, started time.Time) bool {
+	stamped, err := time.Parse(time.RFC3339Nano, o.GetAnnotations()[extensionsv1alpha1.AnnotationTimestamp])
+	if err != nil {
+		return true // Never asked, or by somebody who does not follow the contract.
+	}
+	if !stamped.Before(started) {
+		return false // Asked in this operation already.
+	}
+	op := o.GetDefaultStatus().LastOperation
+	return t == triggerAlways || task || op == nil || op.State != corev1beta1.LastOperationStateSucceeded ||
+		stamped.Truncate(time.Second).After(op.LastUpdateTime.Time)
+}
+
+// extensionOutcome is the ready test of the extension contract. The first rule that does not hold is the reason to wait;
+// an error of the extension is passed on with its codes once it has lasted long enough.
+func extensionOutcome(kind string, o extensionsv1alpha1.Object, now time.Time, severe time.Duration) (flow.Outcome, error) {
+	name, status := o.GetName(), o.GetDefaultStatus()
+	stamped, err := time.Parse(time.RFC3339Nano, o.GetAnnotations()[extensionsv1alpha1.AnnotationTimestamp])
+	if err != nil {
+		return flow.Waiting(fmt.Sprintf("%s %s has no valid timestamp", kind, name)), nil
+	}
+	stamped = stamped.Truncate(time.Second) // Status times have no fractions.
+	if e := status.LastError; e != nil {
+		err := flow.WithCodes(fmt.Errorf("%s %s: %s", kind, name, e.Description), codeStrings(e.Codes)...)
+		if len(e.Codes) > 0 && now.Sub(stamped) >= severe {
+			return flow.Outcome{}, err
+		}
+		return flow.WaitingWithCodes(err.Error(), codeStrings(e.Codes)...), nil
+	}
+	op := status.LastOperation
+	switch {
+	case status.ObservedGeneration != o.GetGeneration():
+		return flow.Waiting(fmt.Sprintf("%s %s has not been observed by its extension yet", kind, name)), nil
+	case o.GetAnnotations()[extensionsv1alpha1.AnnotationOperation] != "":
+		return flow.Waiting(fmt.Sprintf("%s %s waits for its extension", kind, name)), nil
+	case op == nil:
+		return flow.Waiting(fmt.Sprintf("%s %s has not been reconciled yet", kind, name)), nil
+	case op.State != corev1beta1.LastOperationStateSucceeded:
+		return flow.Waiting(fmt.Sprintf("%s %s is %s: %s", kind, name, op.State, op.Description)), nil
+	case stamped.After(op.LastUpdateTime.Time):
+		return flow.Waiting(fmt.Sprintf("%s %s has not been reconciled since it was asked to", kind, name)), nil
+	}
+	return flow.Done(), nil
+}
+
+// deleteExtension asks for the deletion of the object and reports how far it is.
+func (s *Scope) deleteExtension(ctx context.Context, o extensionsv1alpha1.Object, severe time.Duration) (flow.Outcome, error) {
+	kind := reflect.TypeOf(o).Elem().Name()
+	found, err := kube.Exists(ctx, s.Seed, o)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	if !found {
+		return flow.Done(), nil
+	}
+	if o.GetDeletionTimestamp() == nil {
+		before := o.DeepCopyObject().(extensionsv1alpha1.Object)
+		annotations := o.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[extensionsv1alpha1.AnnotationConfirmDeletion] = "true"
+		annotations[extensionsv1alpha1.AnnotationTimestamp] = s.Clock.Now().UTC().Format(time.RFC3339Nano)
+		o.SetAnnotations(annotations)
+		if err := s.Seed.Patch(ctx, o, client.MergeFrom(before)); err != nil {
+			return flow.Outcome{}, fmt.Errorf("confirm deletion of %s %q: %w", kind, o.GetName(), err)
+		}
+		if err := client.IgnoreNotFound(s.Seed.Delete(ctx, o)); err != nil {
+			return flow.Outcome{}, fmt.Errorf("delete %s %q: %w", kind, o.GetName(), err)
+		}
+		return flow.Waiting(fmt.Sprintf("%s %s is being deleted", kind, o.GetName())), nil
+	}
+	if e := o.GetDefaultStatus().LastError; e != nil {
+		err := flow.WithCodes(fmt.Errorf("delete %s %s: %s", kind, o.GetName(), e.Description), codeStrings(e.Codes)...)
+		if len(e.Codes) > 0 && s.Clock.Now().Sub(o.GetDeletionTimestamp().Time) >= severe {
+			return flow.Outcome{}, err
+		}
+		return flow.WaitingWithCodes(err.Error(), codeStrings(e.Codes)...), nil
+	}
+	return flow.Waiting(fmt.Sprintf("%s %s is being deleted", kind, o.GetName())), nil
+}
+
+// deleteAll deletes several extension objects at once.
+func (s *Scope) deleteAll(ctx context.Context, severe time.Duration, objects ...extensionsv1alpha1.Object) (flow.Outcome, error) {
+	outcome := flow.Done()
+	for _, o := range objects {
+		one, err := s.deleteExtension(ctx, o, severe)
+		if err != nil {
+			return flow.Outcome{}, err
+		}
+		if !one.IsDone() {
+			outcome = one
+		}
+	}
+	return outcome, nil
+}
+
+// hasTask reports whether the Shoot's task annotation lists the task.
+func (s *Scope) hasTask(task string) bool {
+	if task == "" {
+		return false
+	}
+	for _, t := range splitTasks(s.Shoot.Annotations[corev1beta1.AnnotationShootTasks]) {
+		if t == task {
+			return true
+		}
+	}
+	return false
+}
+
+// stamp asks for an operation at a time.
+func stamp(o extensionsv1alpha1.Object, operation string, now time.Time) {
+	annotations := map[string]string{}
+	for k, v := range o.GetAnnotations() {
+		annotations[k] = v
+	}
+	annotations[extensionsv1alpha1.AnnotationOperation] = operation
+	annotations[extensionsv1alpha1.AnnotationTimestamp] = now.UTC().Format(time.RFC3339Nano)
+	o.SetAnnotations(annotations)
+}
+
+// specOf is the field Spec behind the pointer o.
+func specOf(o any) any { return reflect.ValueOf(o).Elem().FieldByName("Spec").Interface() }
+
+// setSpec copies the spec of from, which has the same type.
+func setSpec(o, from extensionsv1alpha1.Object) {
+	reflect.ValueOf(o).Elem().FieldByName("Spec").Set(reflect.ValueOf(from).Elem().FieldByName("Spec"))
+}
+
+// sameJSON compares what two values look like on the wire, where raw JSON of other formatting is the same.
+func sameJSON(a, b any) bool {
+	normalize := func(v any) any {
+		data, err := json.Marshal(v)
+		if err != nil {
+			panic(fmt.Sprintf("steps: encode %T: %v", v, err)) // API types can always be encoded.
+		}
+		var out any
+		if err := json.Unmarshal(data, &out); err != nil {
+			panic(fmt.Sprintf("steps: decode %T: %v", v, err))
+		}
+		return out
+	}
+	return reflect.DeepEqual(normalize(a), normalize(b))
+}
+
+func codeStrings(codes []corev1beta1.ErrorCode) []string {
+	out := make([]string, 0, len(codes))
+	for _, c := range codes {
+		out = append(out, string(c))
+	}
+	return out
+}

@@ -1,0 +1,163 @@
+package steps
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	"hortus.dev/hortus/internal/flow"
+)
+
+// The extensions of a Shoot run at three points of a reconciliation and two of a deletion, as their registration says.
+var (
+	ExtensionsBeforeKubeAPIServer = &flow.Step[*Scope]{
+		Name:   "extensions-before-kube-apiserver",
+		After:  []*flow.Step[*Scope]{Credentials, References, Infrastructure},
+		SkipIf: either(asleep, withoutExtensions(corev1beta1.BeforeKubeAPIServer)),
+		Ensure: ensureExtensions(corev1beta1.BeforeKubeAPIServer),
+		// What is deleted after the API server is removed where this step is passed backwards.
+		Remove: removeExtensions(corev1beta1.AfterKubeAPIServer),
+	}
+	ExtensionsAfterKubeAPIServer = &flow.Step[*Scope]{
+		Name:   "extensions-after-kube-apiserver",
+		After:  []*flow.Step[*Scope]{Infrastructure, KubeAPIServerReady, ManagedResources},
+		SkipIf: either(asleep, withoutExtensions(corev1beta1.AfterKubeAPIServer)),
+		Ensure: ensureExtensions(corev1beta1.AfterKubeAPIServer),
+		Remove: removeExtensions(corev1beta1.BeforeKubeAPIServer),
+	}
+	ExtensionsAfterWorker = &flow.Step[*Scope]{
+		Name:   "extensions-after-worker",
+		After:  []*flow.Step[*Scope]{Worker},
+		SkipIf: either(asleep, withoutExtensions(corev1beta1.AfterWorker)),
+		Ensure: ensureExtensions(corev1beta1.AfterWorker),
+	}
+	// StaleExtensions deletes those that are no longer wanted.
+	StaleExtensions = &flow.Step[*Scope]{
+		Name:   "stale-extensions",
+		After:  []*flow.Step[*Scope]{KubeAPIServerReady},
+		SkipIf: asleep,
+		Ensure: ensureStaleExtensions,
+	}
+)
+
+// wantedExtension is an extension of the Shoot with what its registration says about it.
+type wantedExtension struct {
+	spec      corev1beta1.Extension
+	reconcile corev1beta1.ControllerResourceLifecycleStrategy
+}
+
+// wantedExtensions joins what the Shoot asks for with what is enabled for all, sorted by type.
+func wantedExtensions(shoot *corev1beta1.Shoot, registrations []corev1beta1.ControllerRegistration) []wantedExtension {
+	workerless := len(shoot.Spec.Provider.Workers) == 0
+	var out []wantedExtension
+	for _, r := range registrations {
+		for _, resource := range r.Spec.Resources {
+			if resource.Kind != extensionsv1alpha1.ExtensionKind || (workerless && !ptr.Deref(resource.WorkerlessSupported, false)) {
+				continue
+			}
+			spec := corev1beta1.Extension{Type: resource.Type}
+			enabled := slices.Contains(resource.AutoEnable, corev1beta1.ClusterTypeShoot)
+			for _, e := range shoot.Spec.Extensions {
+				if e.Type == resource.Type {
+					spec, enabled = e, !ptr.Deref(e.Disabled, false)
+				}
+			}
+			if !enabled {
+				continue
+			}
+			w := wantedExtension{spec: spec, reconcile: corev1beta1.AfterKubeAPIServer}
+			if l := resource.Lifecycle; l != nil && l.Reconcile != nil {
+				w.reconcile = *l.Reconcile
+			}
+			out = append(out, w)
+		}
+	}
+	slices.SortFunc(out, func(a, b wantedExtension) int {
+		if a.spec.Type < b.spec.Type {
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+func withoutExtensions(point corev1beta1.ControllerResourceLifecycleStrategy) func(*Scope) string {
+	return func(s *Scope) string {
+		for _, w := range wantedExtensions(s.Shoot, s.Registered) {
+			if w.reconcile == point {
+				return ""
+			}
+		}
+		return "no extensions"
+	}
+}
+
+func ensureExtensions(point corev1beta1.ControllerResourceLifecycleStrategy) func(context.Context, *Scope) (flow.Outcome, error) {
+	return func(ctx context.Context, s *Scope) (flow.Outcome, error) {
+		outcome := flow.Done()
+		for _, w := range wantedExtensions(s.Shoot, s.Registered) {
+			if w.reconcile != point {
+				continue
+			}
+			one, err := s.reconcileExtension(ctx, extensionRequest{
+				object: &extensionsv1alpha1.Extension{
+					ObjectMeta: s.extensionMeta(w.spec.Type),
+					Spec:       extensionsv1alpha1.ExtensionSpec{DefaultSpec: extensionsv1alpha1.DefaultSpec{Type: w.spec.Type, ProviderConfig: w.spec.ProviderConfig}},
+				},
+				trigger: triggerAlways, severe: severeDefault,
+			})
+			if err != nil {
+				return flow.Outcome{}, err
+			}
+			if !one.IsDone() {
+				outcome = one
+			}
+		}
+		return outcome, nil
+	}
+}
+
+func ensureStaleExtensions(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	wanted := map[string]bool{}
+	for _, w := range wantedExtensions(s.Shoot, s.Registered) {
+		wanted[w.spec.Type] = true
+	}
+	return s.deleteExtensions(ctx, func(e *extensionsv1alpha1.Extension) bool { return !wanted[e.Spec.Type] })
+}
+
+// removeExtensions deletes the extensions whose turn is at the point of a deletion; the default is before the API server.
+func removeExtensions(point corev1beta1.ControllerResourceLifecycleStrategy) func(context.Context, *Scope) (flow.Outcome, error) {
+	return func(ctx context.Context, s *Scope) (flow.Outcome, error) {
+		after := map[string]bool{}
+		for _, r := range s.Registered {
+			for _, resource := range r.Spec.Resources {
+				if resource.Kind == extensionsv1alpha1.ExtensionKind && resource.Lifecycle != nil {
+					after[resource.Type] = ptr.Deref(resource.Lifecycle.Delete, corev1beta1.BeforeKubeAPIServer) == corev1beta1.AfterKubeAPIServer
+				}
+			}
+		}
+		return s.deleteExtensions(ctx, func(e *extensionsv1alpha1.Extension) bool {
+			// At the last point everything that is left has to go.
+			return point == corev1beta1.AfterKubeAPIServer || !after[e.Spec.Type]
+		})
+	}
+}
+
+func (s *Scope) deleteExtensions(ctx context.Context, match func(*extensionsv1alpha1.Extension) bool) (flow.Outcome, error) {
+	list := &extensionsv1alpha1.ExtensionList{}
+	if err := s.Seed.List(ctx, list, client.InNamespace(s.Namespace)); err != nil {
+		return flow.Outcome{}, fmt.Errorf("list Extensions: %w", err)
+	}
+	var stale []extensionsv1alpha1.Object
+	for i := range list.Items {
+		if match(&list.Items[i]) {
+			stale = append(stale, &list.Items[i])
+		}
+	}
+	return s.deleteAll(ctx, severeDefault, stale...)
+}

@@ -1,0 +1,165 @@
+package steps
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/component/etcd"
+	"hortus.dev/hortus/internal/component/kubeapiserver"
+	"hortus.dev/hortus/internal/component/kubecontrollermanager"
+	"hortus.dev/hortus/internal/component/kubescheduler"
+	"hortus.dev/hortus/internal/component/machinecontrollermanager"
+	"hortus.dev/hortus/internal/component/resourcemanager"
+	"hortus.dev/hortus/internal/component/vpnseedserver"
+	"hortus.dev/hortus/internal/flow"
+	"hortus.dev/hortus/internal/kube"
+)
+
+// Hibernate puts the control plane to sleep once no node is left. Volumes, the provider's network and the namespace stay.
+var Hibernate = &flow.Step[*Scope]{
+	Name: "hibernate",
+	After: []*flow.Step[*Scope]{
+		Worker, ExtensionsAfterKubeAPIServer, ExtensionsAfterWorker, KubeControllerManager, KubeScheduler, ResourceManager, VPNSeedServer,
+		ShootSystem, GardenObjects, Connection, StaleExtensions,
+	},
+	SkipIf:  awake,
+	Ensure:  ensureHibernated,
+	Recheck: recheck,
+	Limit:   10 * time.Minute,
+}
+
+func awake(s *Scope) string {
+	if !s.Hibernated() {
+		return "not hibernated"
+	}
+	return ""
+}
+
+// controlPlaneDeployments sleep in this order: what acts on the API server goes before it.
+var controlPlaneDeployments = []string{
+	machinecontrollermanager.Name, resourcemanager.Name, kubecontrollermanager.Name, kubescheduler.Name, vpnseedserver.Name, kubeapiserver.Name,
+}
+
+func ensureHibernated(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	if !s.Asleep() && !s.Workerless() {
+		if outcome, err := s.nodesGone(ctx); err != nil || !outcome.IsDone() {
+			return outcome, err
+		}
+	}
+	for _, name := range controlPlaneDeployments {
+		if err := s.scaleDeployment(ctx, name, 0); err != nil {
+			return flow.Outcome{}, err
+		}
+	}
+	pods := &corev1.PodList{}
+	if err := s.Seed.List(ctx, pods, client.InNamespace(s.Namespace), client.MatchingLabels{"app": kubeapiserver.Name}, client.Limit(1)); err != nil {
+		return flow.Outcome{}, fmt.Errorf("list pods of the API server: %w", err)
+	}
+	if len(pods.Items) > 0 {
+		return flow.Waiting("The API server is being stopped"), nil
+	}
+	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: etcd.Name, Namespace: s.Namespace}}
+	if found, err := kube.Exists(ctx, s.Seed, set); err != nil {
+		return flow.Outcome{}, err
+	} else if found && ptr.Deref(set.Spec.Replicas, 1) != 0 {
+		before := set.DeepCopy()
+		set.Spec.Replicas = ptr.To(int32(0))
+		if err := s.Seed.Patch(ctx, set, client.MergeFrom(before), client.FieldOwner(FieldOwner)); err != nil {
+			return flow.Outcome{}, fmt.Errorf("scale etcd: %w", err)
+		}
+	}
+	if _, err := removeRoute(ctx, s); err != nil {
+		return flow.Outcome{}, err
+	}
+	for _, suffix := range []string{"external", "internal"} {
+		if outcome, err := s.removeRecord(ctx, suffix); err != nil || !outcome.IsDone() {
+			return outcome, err
+		}
+	}
+	return flow.Done(), nil
+}
+
+// nodesGone reports whether the Shoot has neither nodes nor running pods.
+func (s *Scope) nodesGone(ctx context.Context) (flow.Outcome, error) {
+	shoot, err := s.shootClient()
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	nodes := &corev1.NodeList{}
+	if err := shoot.List(ctx, nodes); err != nil {
+		return flow.Outcome{}, fmt.Errorf("list nodes of the Shoot: %w", err)
+	}
+	if len(nodes.Items) > 0 {
+		return flow.Waiting(fmt.Sprintf("%d nodes are still there", len(nodes.Items))), nil
+	}
+	pods := &corev1.PodList{}
+	if err := shoot.List(ctx, pods); err != nil {
+		return flow.Outcome{}, fmt.Errorf("list pods of the Shoot: %w", err)
+	}
+	var running []string
+	for _, p := range pods.Items {
+		if p.Status.Phase == corev1.PodRunning && p.Spec.NodeName != "" {
+			running = append(running, p.Namespace+"/"+p.Name)
+		}
+	}
+	if len(running) > 0 {
+		// Their nodes are gone, so the garbage collector of Kubernetes removes them soon.
+		return flow.Waiting(fmt.Sprintf("Pods without a node are still listed as running: %s", strings.Join(running[:min(5, len(running))], ", "))), nil
+	}
+	return flow.Done(), nil
+}
+
+// scaleDeployment sets the replicas of a Deployment if it exists.
+func (s *Scope) scaleDeployment(ctx context.Context, name string, replicas int32) error {
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.Namespace}}
+	found, err := kube.Exists(ctx, s.Seed, d)
+	if err != nil || !found || ptr.Deref(d.Spec.Replicas, 1) == replicas {
+		return err
+	}
+	before := d.DeepCopy()
+	d.Spec.Replicas = ptr.To(replicas)
+	if err := s.Seed.Patch(ctx, d, client.MergeFrom(before), client.FieldOwner(FieldOwner)); err != nil {
+		return fmt.Errorf("scale Deployment %q: %w", name, err)
+	}
+	return nil
+}
+
+// RestartControlPlane deletes the pods that maintenance may restart, when that task is asked for.
+var RestartControlPlane = &flow.Step[*Scope]{
+	Name:   "restart-control-plane",
+	After:  []*flow.Step[*Scope]{ControlPlane, KubeControllerManager},
+	SkipIf: either(asleep, withoutRestartTask),
+	Ensure: ensureRestarted,
+}
+
+func withoutRestartTask(s *Scope) string {
+	if !s.hasTask(corev1beta1.ShootTaskRestartControlPlanePods) {
+		return "not asked for"
+	}
+	return ""
+}
+
+// ensureRestarted deletes only pods from before the operation, so that another pass does not restart the new ones.
+func ensureRestarted(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	pods := &corev1.PodList{}
+	if err := s.Seed.List(ctx, pods, client.InNamespace(s.Namespace), client.MatchingLabels{corev1beta1.LabelMaintenanceRestart: "true"}); err != nil {
+		return flow.Outcome{}, fmt.Errorf("list pods to restart: %w", err)
+	}
+	for i := range pods.Items {
+		if pods.Items[i].CreationTimestamp.Time.Before(s.Started) {
+			if _, err := s.remove(ctx, &pods.Items[i]); err != nil {
+				return flow.Outcome{}, err
+			}
+		}
+	}
+	return flow.Done(), nil
+}

@@ -1,0 +1,157 @@
+package steps
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	"hortus.dev/hortus/internal/flow"
+	"hortus.dev/hortus/internal/kube"
+	"hortus.dev/hortus/internal/secretsmanager"
+)
+
+// Severe times of the extension contract, section 1: how long errors with codes are tolerated.
+const (
+	severeInfrastructure = 3 * time.Minute
+	severeDefault        = 30 * time.Second
+	severeDNS            = 15 * time.Second
+)
+
+// Infrastructure is the network and whatever else the provider needs before there can be machines.
+var Infrastructure = &flow.Step[*Scope]{
+	Name:   "infrastructure",
+	After:  []*flow.Step[*Scope]{CloudCredentials, Credentials, References},
+	SkipIf: workerless,
+	Ensure: ensureInfrastructure,
+	Remove: removeInfrastructure,
+}
+
+func ensureInfrastructure(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	key, err := s.sshPublicKey()
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	o := &extensionsv1alpha1.Infrastructure{
+		ObjectMeta: s.extensionMeta(s.Shoot.Name),
+		Spec: extensionsv1alpha1.InfrastructureSpec{
+			DefaultSpec:  extensionsv1alpha1.DefaultSpec{Type: s.Shoot.Spec.Provider.Type, ProviderConfig: s.Shoot.Spec.Provider.InfrastructureConfig},
+			Region:       s.Shoot.Spec.Region,
+			SecretRef:    s.cloudSecretRef(),
+			SSHPublicKey: key,
+		},
+	}
+	outcome, err := s.reconcileExtension(ctx, extensionRequest{object: o, trigger: triggerIfNeeded, task: corev1beta1.ShootTaskDeployInfrastructure, severe: severeInfrastructure})
+	if err != nil || !outcome.IsDone() {
+		return outcome, err
+	}
+	return flow.Done(), s.recordNetworks(ctx, o)
+}
+
+// recordNetworks writes the ranges that the infrastructure has turned out to have into the Shoot.
+func (s *Scope) recordNetworks(ctx context.Context, o *extensionsv1alpha1.Infrastructure) error {
+	want := networkingStatus(s.Shoot, o)
+	if !equality.Semantic.DeepEqual(s.Shoot.Status.Networking, want) {
+		if err := s.patchShootStatus(ctx, func(status *corev1beta1.ShootStatus) { status.Networking = want }); err != nil {
+			return err
+		}
+	}
+	nodes := firstNodesCIDR(o)
+	if nodes == "" || s.Shoot.Spec.Networking == nil || s.Shoot.Spec.Networking.Nodes != nil {
+		return nil
+	}
+	after := s.Shoot.DeepCopy()
+	after.Spec.Networking.Nodes = ptr.To(nodes)
+	if err := s.Garden.Patch(ctx, after, client.MergeFrom(s.Shoot)); err != nil {
+		return fmt.Errorf("record the range of nodes in the Shoot: %w", err)
+	}
+	// The change is our own, and this operation knows it already.
+	return s.patchShootStatus(ctx, func(status *corev1beta1.ShootStatus) {
+		if status.ObservedGeneration == s.Shoot.Generation {
+			status.ObservedGeneration = after.Generation
+		}
+	})
+}
+
+func networkingStatus(shoot *corev1beta1.Shoot, o *extensionsv1alpha1.Infrastructure) *corev1beta1.NetworkingStatus {
+	n := &corev1beta1.NetworkingStatus{EgressCIDRs: o.Status.EgressCIDRs}
+	list := func(s *string) []string {
+		if s == nil || *s == "" {
+			return nil
+		}
+		return []string{*s}
+	}
+	if spec := shoot.Spec.Networking; spec != nil {
+		n.Pods, n.Services, n.Nodes = list(spec.Pods), list(spec.Services), list(spec.Nodes)
+	}
+	if status := o.Status.Networking; status != nil {
+		for _, p := range []struct {
+			to   *[]string
+			from []string
+		}{{&n.Pods, status.Pods}, {&n.Services, status.Services}, {&n.Nodes, status.Nodes}} {
+			if len(p.from) > 0 {
+				*p.to = p.from
+			}
+		}
+	}
+	if cidr := firstNodesCIDR(o); cidr != "" && len(n.Nodes) == 0 {
+		n.Nodes = []string{cidr}
+	}
+	return n
+}
+
+func firstNodesCIDR(o *extensionsv1alpha1.Infrastructure) string {
+	if o.Status.NodesCIDR != nil {
+		return *o.Status.NodesCIDR
+	}
+	if o.Status.Networking != nil && len(o.Status.Networking.Nodes) > 0 {
+		return o.Status.Networking.Nodes[0]
+	}
+	return ""
+}
+
+func removeInfrastructure(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	return s.deleteExtension(ctx, &extensionsv1alpha1.Infrastructure{ObjectMeta: s.extensionMeta(s.Shoot.Name)}, severeInfrastructure)
+}
+
+// infrastructure reads the object for those that build on its status.
+func (s *Scope) infrastructure(ctx context.Context) (*extensionsv1alpha1.Infrastructure, error) {
+	o := &extensionsv1alpha1.Infrastructure{ObjectMeta: s.extensionMeta(s.Shoot.Name)}
+	if _, err := kube.Exists(ctx, s.Seed, o); err != nil {
+		return nil, err
+	}
+	return o, nil
+}
+
+func (s *Scope) extensionMeta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: name, Namespace: s.Namespace}
+}
+
+func (s *Scope) cloudSecretRef() corev1.SecretReference {
+	return corev1.SecretReference{Name: cloudProviderSecret, Namespace: s.Namespace}
+}
+
+// sshPublicKey is the key for users of machines, or nil.
+func (s *Scope) sshPublicKey() ([]byte, error) {
+	if !s.SSHAccess() {
+		return nil, nil
+	}
+	pair, err := s.Secrets.Get(nameSSHKeypair)
+	if err != nil {
+		return nil, err
+	}
+	return pair.Data[secretsmanager.DataPublicRSA], nil
+}
+
+// splitTasks reads the value of the task annotation.
+func splitTasks(value string) []string {
+	return strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })
+}

@@ -1,0 +1,270 @@
+package steps
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/component/gateway"
+	"hortus.dev/hortus/internal/component/kubeapiserver"
+	"hortus.dev/hortus/internal/flow"
+	"hortus.dev/hortus/internal/kube"
+	"hortus.dev/hortus/internal/pki"
+	"hortus.dev/hortus/internal/secretsmanager"
+)
+
+// KubeAPIServerService is the API server's address in the seed; it exists before the server since the certificate
+// carries it.
+var KubeAPIServerService = &flow.Step[*Scope]{
+	Name:  "kube-apiserver-service",
+	After: []*flow.Step[*Scope]{Namespace},
+	Ensure: func(ctx context.Context, s *Scope) (flow.Outcome, error) {
+		return flow.Done(), s.apply(ctx, kubeapiserver.Service(s.Namespace))
+	},
+	Remove: func(ctx context.Context, s *Scope) (flow.Outcome, error) {
+		_, err := s.remove(ctx, kubeapiserver.Service(s.Namespace))
+		return flow.Done(), err
+	},
+}
+
+// Route makes the seed's gateway lead the Shoot's host names to the Service.
+var Route = &flow.Step[*Scope]{
+	Name:   "route",
+	After:  []*flow.Step[*Scope]{KubeAPIServerService},
+	SkipIf: asleep,
+	Ensure: func(ctx context.Context, s *Scope) (flow.Outcome, error) {
+		if err := requireDomain(s); err != nil {
+			return flow.Outcome{}, err
+		}
+		return flow.Done(), s.apply(ctx, kubeapiserver.Route(s.Namespace, gateway.Namespace, gateway.Name, s.APIHosts()))
+	},
+	Remove: removeRoute,
+}
+
+func removeRoute(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	_, err := s.remove(ctx, &gatewayv1.TLSRoute{ObjectMeta: metav1.ObjectMeta{Name: kubeapiserver.Name, Namespace: s.Namespace}})
+	return flow.Done(), err
+}
+
+// KubeAPIServer is the API server of the Shoot.
+var KubeAPIServer = &flow.Step[*Scope]{
+	Name:    "kube-apiserver",
+	After:   []*flow.Step[*Scope]{Credentials, Etcd, KubeAPIServerService, ExtensionsBeforeKubeAPIServer},
+	Ensure:  ensureKubeAPIServer,
+	Remove:  removeKubeAPIServer,
+	Recheck: recheck,
+}
+
+// KubeAPIServerReady waits until the newest version of it serves.
+var KubeAPIServerReady = &flow.Step[*Scope]{
+	Name:   "kube-apiserver-ready",
+	After:  []*flow.Step[*Scope]{KubeAPIServer, EtcdReady},
+	SkipIf: either(asleep, skipReadiness),
+	Ensure: ensureKubeAPIServerReady,
+	Limit:  5 * time.Minute,
+}
+
+func ensureKubeAPIServer(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	service := &corev1.Service{}
+	if err := s.Seed.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: kubeapiserver.Name}, service); err != nil {
+		return flow.Outcome{}, fmt.Errorf("read Service kube-apiserver: %w", err)
+	}
+	server, err := s.generateServerCertificate(ctx, service.Spec.ClusterIP)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	secrets, err := s.apiServerSecrets(server.Name)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	authentication, err := s.userAuthentication(ctx)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	keys, err := s.encryptionKeys()
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	spec := s.Shoot.Spec.Kubernetes.KubeAPIServer
+	v := kubeapiserver.Values{
+		Namespace:      s.Namespace,
+		Image:          s.Images.KubeAPIServer(s.Shoot.Spec.Kubernetes.Version),
+		Replicas:       s.apiServerReplicas(),
+		AdvertiseIP:    service.Spec.ClusterIP,
+		ExternalHost:   s.APIHosts()[len(s.APIHosts())-1],
+		ServiceCIDR:    s.ServiceCIDR(),
+		Issuer:         issuer(s),
+		Workers:        !s.Workerless(),
+		Secrets:        *secrets,
+		EncryptionKeys: keys,
+		Authentication: authentication,
+		Config:         spec,
+	}
+	if spec != nil {
+		if spec.ServiceAccountConfig != nil {
+			v.AcceptedIssuers = spec.ServiceAccountConfig.AcceptedIssuers
+		}
+		if e := spec.EncryptionConfig; e != nil {
+			v.EncryptedResources = e.Resources
+			v.EncryptionProvider = string(ptr.Deref(e.Provider.Type, corev1beta1.EncryptionProviderTypeAESCBC))
+		}
+	}
+	objects, err := kubeapiserver.Render(v)
+	if err != nil {
+		return flow.Outcome{}, flow.WithCodes(err, string(corev1beta1.ErrorConfigurationProblem))
+	}
+	return flow.Done(), s.apply(ctx, objects.ConfigMap, objects.EncryptionSecret, objects.Deployment)
+}
+
+func ensureKubeAPIServerReady(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	return s.deploymentReady(ctx, kubeapiserver.Name)
+}
+
+// deploymentReady reads a Deployment and reports whether its newest version is available.
+func (s *Scope) deploymentReady(ctx context.Context, name string) (flow.Outcome, error) {
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.Namespace}}
+	if _, err := kube.Exists(ctx, s.Seed, d); err != nil {
+		return flow.Outcome{}, err
+	}
+	if !kube.DeploymentReady(d) {
+		return flow.Waiting(kube.DeploymentProgress(d)), nil
+	}
+	return flow.Done(), nil
+}
+
+// apiServerReplicas is more than one when the Shoot has to survive failures.
+func (s *Scope) apiServerReplicas() int32 {
+	n := s.Replicas()
+	if cp := s.Shoot.Spec.ControlPlane; n > 0 && cp != nil && cp.HighAvailability != nil {
+		return 3
+	}
+	return n
+}
+
+func (s *Scope) generateServerCertificate(ctx context.Context, clusterIP string) (*corev1.Secret, error) {
+	serviceIP, err := firstServiceIP(s.ServiceCIDR())
+	if err != nil {
+		return nil, flow.WithCodes(err, string(corev1beta1.ErrorConfigurationProblem))
+	}
+	return s.Secrets.Generate(ctx, secretsmanager.Certificate{
+		Name:       nameAPIServer,
+		CommonName: "kube-apiserver",
+		DNSNames:   append(kubeapiserver.DNSNames(s.Namespace), s.APIHosts()...),
+		IPs:        []net.IP{net.IPv4(127, 0, 0, 1), net.ParseIP(clusterIP), net.ParseIP(serviceIP)},
+		Usage:      pki.Server,
+		SignedBy:   nameCA,
+		Validity:   certificateValidity,
+	}, secretsmanager.Options{})
+}
+
+// firstServiceIP is the address of the Service `kubernetes`.
+func firstServiceIP(cidr string) (string, error) { return serviceIP(cidr, 1) }
+
+// serviceIP is the n-th address of a range.
+func serviceIP(cidr string, n int) (string, error) {
+	prefix, err := netip.ParsePrefix(cidr)
+	if err != nil {
+		return "", fmt.Errorf("range of services %q: %w", cidr, err)
+	}
+	ip := prefix.Masked().Addr()
+	for range n {
+		ip = ip.Next()
+	}
+	if !prefix.Contains(ip) {
+		return "", fmt.Errorf("range of services %q is too small", cidr)
+	}
+	return ip.String(), nil
+}
+
+func (s *Scope) apiServerSecrets(server string) (*kubeapiserver.Secrets, error) {
+	out := &kubeapiserver.Secrets{Server: server}
+	var firstErr error
+	name := func(secret *corev1.Secret, err error) string {
+		if err != nil {
+			if firstErr == nil {
+				firstErr = err
+			}
+			return ""
+		}
+		return secret.Name
+	}
+	out.ClientCABundle = name(s.Secrets.Bundle(nameCAClient))
+	out.EtcdCABundle = name(s.Secrets.Bundle(nameCAEtcd))
+	out.EtcdClient = name(s.Secrets.Get(nameEtcdClient))
+	out.FrontProxyCABundle = name(s.Secrets.Bundle(nameCAFrontProxy))
+	out.Aggregator = name(s.Secrets.Get(nameKubeAggregator))
+	out.ServiceAccountKey = name(s.Secrets.Get(nameServiceAccountKey))
+	out.KeyBundle = name(s.Secrets.Bundle(nameServiceAccountKey))
+	if !s.Workerless() {
+		out.KubeletCABundle = name(s.Secrets.Bundle(nameCAKubelet))
+		out.KubeletClient = name(s.Secrets.Get(nameKubeletClient))
+		out.VPNCABundle = name(s.Secrets.Bundle(nameCAVPN))
+		out.VPNClient = name(s.Secrets.Get(nameHTTPProxy))
+	}
+	return out, firstErr
+}
+
+// userAuthentication is the AuthenticationConfiguration that the user keeps in a ConfigMap of the project, or "".
+func (s *Scope) userAuthentication(ctx context.Context) (string, error) {
+	spec := s.Shoot.Spec.Kubernetes.KubeAPIServer
+	if spec == nil || spec.StructuredAuthentication == nil {
+		return "", nil
+	}
+	key := client.ObjectKey{Namespace: s.Shoot.Namespace, Name: spec.StructuredAuthentication.ConfigMapName}
+	m := &corev1.ConfigMap{}
+	if err := s.Garden.Get(ctx, key, m); err != nil {
+		return "", fmt.Errorf("read ConfigMap %s for structured authentication: %w", key, err)
+	}
+	content, ok := m.Data["config.yaml"]
+	if !ok {
+		return "", flow.WithCodes(fmt.Errorf("the ConfigMap %s for structured authentication has no key config.yaml", key), string(corev1beta1.ErrorConfigurationProblem))
+	}
+	return content, nil
+}
+
+// encryptionKeys are the keys for objects at rest: the current one writes, an older one still reads.
+func (s *Scope) encryptionKeys() ([]kubeapiserver.EncryptionKey, error) {
+	current, err := s.Secrets.Get(nameEtcdEncryptionKey)
+	if err != nil {
+		return nil, err
+	}
+	key := func(secret *corev1.Secret) kubeapiserver.EncryptionKey {
+		return kubeapiserver.EncryptionKey{Name: string(secret.Data[secretsmanager.DataEncKey]), Secret: string(secret.Data[secretsmanager.DataEncSecret])}
+	}
+	keys := []kubeapiserver.EncryptionKey{key(current)}
+	if old := s.Secrets.Old(nameEtcdEncryptionKey); old != nil {
+		keys = append(keys, key(old))
+	}
+	return keys, nil
+}
+
+func removeKubeAPIServer(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: kubeapiserver.Name, Namespace: s.Namespace}}
+	return s.removeDeployment(ctx, d)
+}
+
+// removeDeployment deletes a Deployment and waits for its pods, which the garbage collector removes after it.
+func (s *Scope) removeDeployment(ctx context.Context, d *appsv1.Deployment) (flow.Outcome, error) {
+	gone, err := s.remove(ctx, d)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	pods := &corev1.PodList{}
+	if err := s.Seed.List(ctx, pods, client.InNamespace(s.Namespace), client.MatchingLabels{"app": d.Name}, client.Limit(1)); err != nil {
+		return flow.Outcome{}, fmt.Errorf("list pods of %s: %w", d.Name, err)
+	}
+	if !gone || len(pods.Items) > 0 {
+		return flow.Waiting(fmt.Sprintf("Deployment %s is being deleted", d.Name)), nil
+	}
+	return flow.Done(), nil
+}

@@ -1,0 +1,54 @@
+package steps
+
+import (
+	"context"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"hortus.dev/hortus/internal/component/kubecontrollermanager"
+	"hortus.dev/hortus/internal/flow"
+)
+
+// KubeControllerManager runs the controllers of Kubernetes.
+var KubeControllerManager = &flow.Step[*Scope]{
+	Name:   "kube-controller-manager",
+	After:  []*flow.Step[*Scope]{KubeAPIServerReady},
+	Ensure: ensureKubeControllerManager,
+	Limit:  5 * time.Minute,
+}
+
+func ensureKubeControllerManager(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	access, err := s.Access(kubecontrollermanager.Name)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	clientCA, err := s.Secrets.Get(nameCAClient)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	key, err := s.Secrets.Get(nameServiceAccountKey)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	v := kubecontrollermanager.Values{
+		Namespace:         s.Namespace,
+		Image:             s.Images.KubeControllerManager(s.Shoot.Spec.Kubernetes.Version),
+		Replicas:          s.Replicas(),
+		Access:            access,
+		ClientCASecret:    clientCA.Name,
+		ServiceAccountKey: key.Name,
+		ServiceCIDR:       s.ServiceCIDR(),
+		Workers:           !s.Workerless(),
+		Config:            s.Shoot.Spec.Kubernetes.KubeControllerManager,
+	}
+	if v.Workers {
+		kubeletCA, err := s.Secrets.Get(nameCAKubelet)
+		if err != nil {
+			return flow.Outcome{}, err
+		}
+		v.KubeletCASecret, v.PodCIDR = kubeletCA.Name, s.PodCIDR()
+	}
+	config, deployment := kubecontrollermanager.Render(v)
+	return s.applyWorkload(ctx, []client.Object{config, deployment})
+}

@@ -1,0 +1,101 @@
+package steps
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/flow"
+	"hortus.dev/hortus/internal/kube"
+)
+
+// Namespace holds the control plane in the seed.
+var Namespace = &flow.Step[*Scope]{
+	Name:    "namespace",
+	Ensure:  ensureNamespace,
+	Remove:  removeNamespace,
+	Recheck: recheck,
+	Limit:   15 * 60e9, // Deletion waits for every object in it; the contract allows 15 minutes.
+}
+
+func ensureNamespace(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	ns := desiredNamespace(s.Shoot, s.SeedObject, s.Namespace)
+	if err := s.apply(ctx, ns); err != nil {
+		return flow.Outcome{}, err
+	}
+	if ns.Status.Phase == corev1.NamespaceTerminating {
+		return flow.Waiting(fmt.Sprintf("Namespace %s of an earlier control plane is still being deleted", ns.Name)), nil
+	}
+	return flow.Done(), nil
+}
+
+func removeNamespace(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}
+	found, err := kube.Exists(ctx, s.Seed, ns)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	if !found {
+		return flow.Done(), nil
+	}
+	if ns.DeletionTimestamp.IsZero() {
+		if err := client.IgnoreNotFound(s.Seed.Delete(ctx, ns)); err != nil {
+			return flow.Outcome{}, fmt.Errorf("delete Namespace %q: %w", ns.Name, err)
+		}
+	}
+	return flow.Waiting(fmt.Sprintf("Namespace %s is being deleted%s", ns.Name, remaining(ns))), nil
+}
+
+// remaining says what keeps a Namespace from going, as far as its conditions tell.
+func remaining(ns *corev1.Namespace) string {
+	var messages []string
+	for _, c := range ns.Status.Conditions {
+		if c.Status == corev1.ConditionTrue && (c.Type == corev1.NamespaceContentRemaining || c.Type == corev1.NamespaceFinalizersRemaining) {
+			messages = append(messages, c.Message)
+		}
+	}
+	if len(messages) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(messages, "; ")
+}
+
+// desiredNamespace carries what others need to know about the Shoot: selectors of network policies and webhooks.
+func desiredNamespace(shoot *corev1beta1.Shoot, seed *corev1beta1.Seed, name string) *corev1.Namespace {
+	labels := map[string]string{
+		corev1beta1.LabelRole:                                        corev1beta1.RoleShoot,
+		corev1beta1.LabelSeedProvider:                                seed.Spec.Provider.Type,
+		corev1beta1.LabelShootProvider:                               shoot.Spec.Provider.Type,
+		corev1beta1.LabelBackupProvider:                              seed.Spec.Provider.Type,
+		"pod-security.kubernetes.io/enforce":                         "privileged",
+		"high-availability-config.resources.gardener.cloud/consider": "true",
+	}
+	if n := shoot.Spec.Networking; n != nil && n.Type != nil {
+		labels[corev1beta1.LabelNetworkingProvider] = *n.Type
+	}
+	if seed.Spec.Backup != nil {
+		labels[corev1beta1.LabelBackupProvider] = seed.Spec.Backup.Provider
+	}
+	for _, e := range shoot.Spec.Extensions {
+		if e.Disabled == nil || !*e.Disabled {
+			labels[corev1beta1.LabelPrefixExtensionType+e.Type] = "true"
+		}
+	}
+	tolerance := ""
+	if cp := shoot.Spec.ControlPlane; cp != nil && cp.HighAvailability != nil {
+		tolerance = string(cp.HighAvailability.FailureTolerance.Type)
+	}
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name:   name,
+		Labels: labels,
+		Annotations: map[string]string{
+			corev1beta1.AnnotationShootUID:                                             string(shoot.Status.UID),
+			"high-availability-config.resources.gardener.cloud/failure-tolerance-type": tolerance,
+		},
+	}}
+}

@@ -1,0 +1,39 @@
+package steps
+
+import (
+	"context"
+
+	"k8s.io/utils/ptr"
+
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	"hortus.dev/hortus/internal/flow"
+)
+
+// Network is the plugin that connects the Shoot's pods.
+var Network = &flow.Step[*Scope]{
+	Name:   "network",
+	After:  []*flow.Step[*Scope]{Infrastructure, ManagedResources, ShootNamespaces},
+	SkipIf: either(workerless, asleep),
+	Ensure: ensureNetwork,
+	Remove: removeNetwork,
+}
+
+func ensureNetwork(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	n := s.Shoot.Spec.Networking
+	spec := extensionsv1alpha1.NetworkSpec{
+		DefaultSpec: extensionsv1alpha1.DefaultSpec{Type: ptr.Deref(n.Type, ""), ProviderConfig: n.ProviderConfig},
+		PodCIDR:     s.PodCIDR(),
+		ServiceCIDR: s.ServiceCIDR(),
+	}
+	for _, f := range n.IPFamilies {
+		spec.IPFamilies = append(spec.IPFamilies, extensionsv1alpha1.IPFamily(f))
+	}
+	return s.reconcileExtension(ctx, extensionRequest{
+		object:  &extensionsv1alpha1.Network{ObjectMeta: s.extensionMeta(s.Shoot.Name), Spec: spec},
+		trigger: triggerAlways, severe: severeDefault,
+	})
+}
+
+func removeNetwork(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	return s.deleteExtension(ctx, &extensionsv1alpha1.Network{ObjectMeta: s.extensionMeta(s.Shoot.Name)}, severeDefault)
+}

@@ -1,0 +1,173 @@
+package steps
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	"hortus.dev/hortus/internal/flow"
+	"hortus.dev/hortus/internal/nodeagent/config"
+	"hortus.dev/hortus/internal/nodeagent/osc"
+)
+
+const (
+	nodeAgentResource = "shoot-gardener-node-agent"
+	// annotationConfigChecksum on the Secret in the Shoot is what annotationAppliedChecksum on a Node has to become.
+	annotationConfigChecksum  = "checksum/data-script"
+	annotationAppliedChecksum = "checksum/cloud-config-data"
+	// taintPreferNoSchedule marks nodes that a rolling update is about to replace.
+	taintPreferNoSchedule = "deployment.machine.sapcloud.io/prefer-no-schedule"
+)
+
+// NodeAgent delivers the configuration of each pool to the node agents in the Shoot.
+var NodeAgent = &flow.Step[*Scope]{
+	Name:   "node-agent",
+	After:  []*flow.Step[*Scope]{ShootNamespaces, OperatingSystemConfig},
+	SkipIf: workerlessOrAsleep,
+	Ensure: shootResource(nodeAgentResource, renderNodeAgent),
+}
+
+func renderNodeAgent(ctx context.Context, s *Scope) ([]client.Object, error) {
+	var objects []client.Object
+	var names []string
+	for i := range s.Shoot.Spec.Provider.Workers {
+		w := &s.Shoot.Spec.Provider.Workers[i]
+		secret, err := s.configSecret(ctx, w)
+		if err != nil {
+			return nil, err
+		}
+		objects, names = append(objects, secret), append(names, secret.Name)
+	}
+	// Machines of the version before a roll-out still read theirs.
+	old, err := s.configsInUse(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return append(objects, osc.Access(append(names, old...))...), nil
+}
+
+// configSecret carries the pool's configuration as its extension has completed it.
+func (s *Scope) configSecret(ctx context.Context, w *corev1beta1.Worker) (*corev1.Secret, error) {
+	key, err := poolKey(s.Shoot, w)
+	if err != nil {
+		return nil, err
+	}
+	o := &extensionsv1alpha1.OperatingSystemConfig{}
+	if err := s.Seed.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: key + suffixReconcile}, o); err != nil {
+		return nil, fmt.Errorf("read OperatingSystemConfig of pool %q: %w", w.Name, err)
+	}
+	content, err := encodeConfig(o)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(content)
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: key, Namespace: metav1.NamespaceSystem,
+			Labels:      map[string]string{corev1beta1.LabelRole: corev1beta1.RoleOperatingSystemConfig, corev1beta1.LabelWorkerPool: w.Name},
+			Annotations: map[string]string{annotationConfigChecksum: hex.EncodeToString(sum[:])},
+		},
+		Type: corev1.SecretTypeOpaque,
+		Data: map[string][]byte{config.OSCDataKey: content},
+	}, nil
+}
+
+// encodeConfig writes spec and the parts of the status that machines need. What changes with every reconciliation is left
+// out, since a changed checksum makes every node apply its configuration again.
+func encodeConfig(o *extensionsv1alpha1.OperatingSystemConfig) ([]byte, error) {
+	out := &extensionsv1alpha1.OperatingSystemConfig{
+		TypeMeta:   metav1.TypeMeta{APIVersion: extensionsv1alpha1.SchemeGroupVersion.String(), Kind: extensionsv1alpha1.OperatingSystemConfigKind},
+		ObjectMeta: metav1.ObjectMeta{Name: o.Name},
+		Spec:       o.Spec,
+		Status: extensionsv1alpha1.OperatingSystemConfigStatus{
+			ExtensionUnits: o.Status.ExtensionUnits, ExtensionFiles: o.Status.ExtensionFiles, InPlaceUpdates: o.Status.InPlaceUpdates,
+		},
+	}
+	content, err := yaml.Marshal(out)
+	if err != nil {
+		return nil, fmt.Errorf("encode OperatingSystemConfig %q: %w", o.Name, err)
+	}
+	return content, nil
+}
+
+// configsInUse are the keys of configurations that still exist in the seed.
+func (s *Scope) configsInUse(ctx context.Context) ([]string, error) {
+	list := &extensionsv1alpha1.OperatingSystemConfigList{}
+	if err := s.Seed.List(ctx, list, client.InNamespace(s.Namespace)); err != nil {
+		return nil, fmt.Errorf("list OperatingSystemConfigs: %w", err)
+	}
+	var keys []string
+	for _, o := range list.Items {
+		if key, ok := strings.CutSuffix(o.Name, suffixReconcile); ok {
+			keys = append(keys, key)
+		}
+	}
+	return keys, nil
+}
+
+// NodesUpdated waits until every node has applied the newest configuration of its pool.
+var NodesUpdated = &flow.Step[*Scope]{
+	Name:    "nodes-updated",
+	After:   []*flow.Step[*Scope]{Worker, SystemComponentsReady},
+	SkipIf:  either(workerless, asleep, hibernating, skipReadiness),
+	Ensure:  ensureNodesUpdated,
+	Recheck: recheck,
+	// Nodes spread the work over five minutes by default, and need a while each.
+	Limit: 8 * time.Minute,
+}
+
+func ensureNodesUpdated(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	shoot, err := s.shootClient()
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	wanted := map[string]string{} // Checksum by pool key.
+	for i := range s.Shoot.Spec.Provider.Workers {
+		secret, err := s.configSecret(ctx, &s.Shoot.Spec.Provider.Workers[i])
+		if err != nil {
+			return flow.Outcome{}, err
+		}
+		wanted[secret.Name] = secret.Annotations[annotationConfigChecksum]
+	}
+	nodes := &corev1.NodeList{}
+	if err := shoot.List(ctx, nodes); err != nil {
+		return flow.Outcome{}, fmt.Errorf("list nodes of the Shoot: %w", err)
+	}
+	if outdated := outdatedNodes(nodes.Items, wanted); len(outdated) > 0 {
+		return flow.Waiting(fmt.Sprintf("Nodes have not applied their configuration yet: %s", strings.Join(outdated, ", "))), nil
+	}
+	return flow.Done(), nil
+}
+
+// outdatedNodes names the nodes that have not applied the configuration of their pool. Nodes that are being replaced, or
+// that belong to an older key, need not.
+func outdatedNodes(nodes []corev1.Node, wanted map[string]string) []string {
+	var out []string
+	for _, n := range nodes {
+		checksum, ok := wanted[n.Labels[corev1beta1.LabelWorkerNodeAgentSecretName]]
+		if !ok || beingReplaced(&n) || n.Annotations[annotationAppliedChecksum] == checksum {
+			continue
+		}
+		out = append(out, n.Name)
+	}
+	return out
+}
+
+func beingReplaced(n *corev1.Node) bool {
+	for _, t := range n.Spec.Taints {
+		if t.Key == taintPreferNoSchedule {
+			return true
+		}
+	}
+	return false
+}

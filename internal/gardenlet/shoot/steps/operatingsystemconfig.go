@@ -1,0 +1,230 @@
+package steps
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	"hortus.dev/hortus/extension/poolhash"
+	"hortus.dev/hortus/internal/flow"
+	"hortus.dev/hortus/internal/nodeagent/osc"
+	"hortus.dev/hortus/internal/secretsmanager"
+)
+
+// OperatingSystemConfig says, per pool, what is on the machines: at their first boot and from then on.
+var OperatingSystemConfig = &flow.Step[*Scope]{
+	Name:   "operating-system-config",
+	After:  []*flow.Step[*Scope]{Infrastructure, Credentials, References},
+	SkipIf: either(workerless, asleep),
+	Ensure: ensureOperatingSystemConfig,
+	Remove: removeOperatingSystemConfig,
+}
+
+// containerProvider is the provider whose machines are containers on one host.
+const containerProvider = "local"
+
+// Suffixes of the two objects of a pool.
+const (
+	suffixProvision = "-init"
+	suffixReconcile = "-original"
+)
+
+func ensureOperatingSystemConfig(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	outcome := flow.Done()
+	wanted := map[string]bool{}
+	for i := range s.Shoot.Spec.Provider.Workers {
+		w := &s.Shoot.Spec.Provider.Workers[i]
+		objects, err := s.desiredConfigs(w)
+		if err != nil {
+			return flow.Outcome{}, fmt.Errorf("worker pool %q: %w", w.Name, err)
+		}
+		for _, o := range objects {
+			wanted[o.Name] = true
+			one, err := s.reconcileExtension(ctx, extensionRequest{object: o, trigger: triggerAlways, severe: severeDefault})
+			if err != nil {
+				return flow.Outcome{}, err
+			}
+			if !one.IsDone() {
+				outcome = one
+			}
+		}
+	}
+	if !outcome.IsDone() {
+		return outcome, nil
+	}
+	return outcome, s.deleteStaleConfigs(ctx, wanted)
+}
+
+// desiredConfigs are the two objects of a pool.
+func (s *Scope) desiredConfigs(w *corev1beta1.Worker) ([]*extensionsv1alpha1.OperatingSystemConfig, error) {
+	key, err := poolKey(s.Shoot, w)
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.configValues(w, key)
+	if err != nil {
+		return nil, err
+	}
+	object := func(suffix string, spec extensionsv1alpha1.OperatingSystemConfigSpec) *extensionsv1alpha1.OperatingSystemConfig {
+		o := &extensionsv1alpha1.OperatingSystemConfig{ObjectMeta: s.extensionMeta(key + suffix), Spec: spec}
+		o.Labels = map[string]string{corev1beta1.LabelWorkerPool: w.Name}
+		return o
+	}
+	return []*extensionsv1alpha1.OperatingSystemConfig{object(suffixProvision, osc.Provision(v)), object(suffixReconcile, osc.Reconcile(v))}, nil
+}
+
+// poolKey names the configuration of a pool. For pools that are rolled a changed key means new machines.
+func poolKey(shoot *corev1beta1.Shoot, w *corev1beta1.Worker) (string, error) {
+	p := poolhash.FromShoot(shoot, w)
+	if inPlace(w) {
+		return poolhash.KeyInPlace(p), nil
+	}
+	return poolhash.KeyV2(p)
+}
+
+// inPlace tells whether machines of the pool are updated rather than replaced.
+func inPlace(w *corev1beta1.Worker) bool {
+	s := ptr.Deref(w.UpdateStrategy, corev1beta1.AutoRollingUpdate)
+	return s == corev1beta1.AutoInPlaceUpdate || s == corev1beta1.ManualInPlaceUpdate
+}
+
+func (s *Scope) configValues(w *corev1beta1.Worker, key string) (osc.Values, error) {
+	ca, err := s.Secrets.Bundle(nameCA)
+	if err != nil {
+		return osc.Values{}, err
+	}
+	kubeletCA, err := s.Secrets.Bundle(nameCAKubelet)
+	if err != nil {
+		return osc.Values{}, err
+	}
+	dns, err := serviceIP(s.ServiceCIDR(), clusterDNSIndex)
+	if err != nil {
+		return osc.Values{}, err
+	}
+	if w.Machine.Image == nil || w.Machine.Image.Version == nil {
+		return osc.Values{}, flow.WithCodes(fmt.Errorf("no machine image"), string(corev1beta1.ErrorConfigurationProblem))
+	}
+	version := poolVersion(s.Shoot, *w)
+	v := osc.Values{
+		Type:              w.Machine.Image.Name,
+		ProviderConfig:    w.Machine.Image.ProviderConfig,
+		SecretName:        key,
+		KubernetesVersion: version,
+		APIServerURL:      "https://" + s.InternalHost(),
+		CABundle:          ca.Data[secretsmanager.DataBundle],
+		KubeletCABundle:   kubeletCA.Data[secretsmanager.DataBundle],
+		RootCAs:           []byte(rootCAs(s.CloudProfile, w)),
+		HortusImage:       s.Images.Hortus,
+		KubeletImage:      s.Images.Kubelet(version),
+		SandboxImage:      s.Images.Pause,
+		Kubelet:           effectiveKubelet(s.Shoot, w),
+		ClusterDNS:        []string{dns},
+		Labels:            nodeLabels(s.Shoot, w, key),
+		Taints:            w.Taints,
+		Container:         s.Shoot.Spec.Provider.Type == containerProvider,
+	}
+	if inPlace(w) {
+		v.InPlaceUpdates = &extensionsv1alpha1.InPlaceUpdates{
+			OperatingSystemVersion: *w.Machine.Image.Version, KubeletVersion: version, CredentialsRotation: rotationTimes(s.Shoot),
+		}
+	}
+	return v, nil
+}
+
+// effectiveKubelet is the pool's configuration, which replaces the Shoot's as a whole.
+func effectiveKubelet(shoot *corev1beta1.Shoot, w *corev1beta1.Worker) *corev1beta1.KubeletConfig {
+	if w.Kubernetes != nil && w.Kubernetes.Kubelet != nil {
+		return w.Kubernetes.Kubelet
+	}
+	return shoot.Spec.Kubernetes.Kubelet
+}
+
+// rootCAs are those of the CloudProfile and of the pool.
+func rootCAs(profile *corev1beta1.CloudProfile, w *corev1beta1.Worker) string {
+	bundle := ""
+	if profile != nil {
+		bundle = ptr.Deref(profile.Spec.CABundle, "")
+	}
+	if w.CABundle != nil {
+		if bundle != "" {
+			bundle += "\n"
+		}
+		bundle += *w.CABundle
+	}
+	return bundle
+}
+
+func rotationTimes(shoot *corev1beta1.Shoot) *extensionsv1alpha1.CredentialsRotation {
+	if shoot.Status.Credentials == nil || shoot.Status.Credentials.Rotation == nil {
+		return nil
+	}
+	out := &extensionsv1alpha1.CredentialsRotation{}
+	if r := shoot.Status.Credentials.Rotation.CertificateAuthorities; r != nil {
+		out.CertificateAuthorities = &extensionsv1alpha1.CARotation{LastInitiationTime: r.LastInitiationTime}
+	}
+	if r := shoot.Status.Credentials.Rotation.ServiceAccountKey; r != nil {
+		out.ServiceAccountKey = &extensionsv1alpha1.ServiceAccountKeyRotation{LastInitiationTime: r.LastInitiationTime}
+	}
+	return out
+}
+
+// nodeLabels are the labels of a pool's nodes.
+func nodeLabels(shoot *corev1beta1.Shoot, w *corev1beta1.Worker, key string) map[string]string {
+	localDNS := shoot.Spec.SystemComponents != nil && shoot.Spec.SystemComponents.NodeLocalDNS != nil && shoot.Spec.SystemComponents.NodeLocalDNS.Enabled
+	out := map[string]string{
+		"node.kubernetes.io/role":                  "node",
+		corev1.LabelArchStable:                     ptr.Deref(w.Machine.Architecture, corev1beta1.ArchitectureAMD64),
+		corev1beta1.LabelNodeLocalDNS:              fmt.Sprint(localDNS),
+		corev1beta1.LabelWorkerPool:                w.Name,
+		corev1beta1.LabelWorkerPoolDeprecated:      w.Name,
+		corev1beta1.LabelWorkerNodeAgentSecretName: key,
+	}
+	if w.SystemComponents == nil || w.SystemComponents.Allow {
+		out[corev1beta1.LabelWorkerPoolSystemComponents] = "true"
+	}
+	if w.CRI != nil {
+		out[corev1beta1.LabelWorkerCRIName] = string(w.CRI.Name)
+		for _, r := range w.CRI.ContainerRuntimes {
+			out[corev1beta1.LabelPrefixWorkerContainerRuntime+r.Type] = "true"
+		}
+	}
+	for k, v := range w.Labels {
+		out[k] = v
+	}
+	return out
+}
+
+// deleteStaleConfigs removes the configurations of pools and versions that are gone. Machines of an old version keep
+// running without theirs: what they need is in the Shoot.
+func (s *Scope) deleteStaleConfigs(ctx context.Context, wanted map[string]bool) error {
+	list := &extensionsv1alpha1.OperatingSystemConfigList{}
+	if err := s.Seed.List(ctx, list, client.InNamespace(s.Namespace)); err != nil {
+		return fmt.Errorf("list OperatingSystemConfigs: %w", err)
+	}
+	for i := range list.Items {
+		if wanted[list.Items[i].Name] {
+			continue
+		}
+		if _, err := s.deleteExtension(ctx, &list.Items[i], severeDefault); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func removeOperatingSystemConfig(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	list := &extensionsv1alpha1.OperatingSystemConfigList{}
+	if err := s.Seed.List(ctx, list, client.InNamespace(s.Namespace)); err != nil {
+		return flow.Outcome{}, fmt.Errorf("list OperatingSystemConfigs: %w", err)
+	}
+	objects := make([]extensionsv1alpha1.Object, 0, len(list.Items))
+	for i := range list.Items {
+		objects = append(objects, &list.Items[i])
+	}
+	return s.deleteAll(ctx, severeDefault, objects...)
+}

@@ -1,0 +1,77 @@
+package steps
+
+import (
+	"hortus.dev/hortus/internal/flow"
+)
+
+// Reconcile is the flow that makes, changes, puts to sleep and wakes up a Shoot.
+func Reconcile() *flow.Graph[*Scope] {
+	return flow.New(
+		Namespace, ClusterIdentity, CloudCredentials, Credentials, GardenObjects, References,
+		Infrastructure,
+		KubeAPIServerService, GatewayAddress, AdvertisedAddresses, DNSInternal, DNSExternal, Route,
+		Etcd, EtcdReady, VPNSeedServer,
+		ExtensionsBeforeKubeAPIServer, KubeAPIServer, KubeAPIServerReady, Connection,
+		ResourceManager, ManagedResources, ControlPlane, KubeControllerManager, KubeScheduler,
+		ShootNamespaces, ShootSystem, CoreDNS, KubeProxy, APIServerProxy, VPNShoot,
+		ExtensionsAfterKubeAPIServer, StaleExtensions,
+		OperatingSystemConfig, Network, NodeAgent, ShootResources,
+		MachineController, Worker, ExtensionsAfterWorker,
+		SystemComponentsReady, Tunnel, NodesUpdated,
+		RestartControlPlane, Hibernate,
+	)
+}
+
+// Delete is the flow that removes a Shoot: its control plane is brought up once more, so that what users have left in the
+// cluster can be cleaned up, and then everything goes in the reverse order of its creation.
+func Delete() *flow.Graph[*Scope] {
+	prepare := flow.New(Namespace, CloudCredentials, Credentials, References).SkipAll(notLive)
+	bringUp := flow.New(
+		KubeAPIServerService, GatewayAddress, DNSInternal, Route,
+		Etcd, EtcdReady, KubeAPIServer, KubeAPIServerReady, Connection, ResourceManager, KubeControllerManager,
+	).SkipAll(notClean)
+	providers := flow.New(ControlPlane).SkipAll(either(notClean, controlPlaneNotNeeded)).
+		Beside(flow.New(MachineController).SkipAll(either(notClean, withoutWorkerObject)))
+	cleanUp := flow.New(CleanWebhooks, CleanExtendedAPIs, CleanKubernetesResources).SkipAll(notClean)
+	tearDown := flow.Reverse(nil,
+		CloudCredentials, Infrastructure, ExtensionsBeforeKubeAPIServer, KubeAPIServerService, Route, KubeAPIServer, DNSExternal,
+		ManagedResources, ControlPlane, ExtensionsAfterKubeAPIServer, OperatingSystemConfig, Network, ShootResources, MachineController, Worker,
+	)
+	return prepare.Then(bringUp).Then(providers).Then(cleanUp).Then(tearDown).
+		Then(flow.Reverse(nil, Etcd, DNSInternal)).Then(flow.Reverse(nil, Namespace))
+}
+
+// notLive: there is no control plane namespace that anything could be put into.
+func notLive(s *Scope) string {
+	if !s.Facts.Live {
+		return "no control plane namespace"
+	}
+	return ""
+}
+
+// notClean: the Shoot's API is gone already, or never was, so nothing in it can be cleaned up.
+func notClean(s *Scope) string {
+	switch {
+	case !s.Facts.Live:
+		return "no control plane namespace"
+	case !s.Facts.APIServer:
+		return "no API server"
+	case !s.Facts.Infrastructure && !s.Workerless():
+		return "no infrastructure"
+	}
+	return ""
+}
+
+func controlPlaneNotNeeded(s *Scope) string {
+	if !s.Facts.ControlPlane || !s.Facts.InfrastructureStatus {
+		return "not needed any more"
+	}
+	return ""
+}
+
+func withoutWorkerObject(s *Scope) string {
+	if !s.Facts.Worker {
+		return "no machines left"
+	}
+	return ""
+}

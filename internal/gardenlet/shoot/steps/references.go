@@ -1,0 +1,57 @@
+package steps
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/flow"
+)
+
+// referencePrefix is put before the names of copied objects, so that a user's name cannot hit one of ours.
+const referencePrefix = "ref-"
+
+// References copies the objects that the Shoot lists as resources next to its control plane, for extensions.
+var References = &flow.Step[*Scope]{
+	Name:   "references",
+	After:  []*flow.Step[*Scope]{Namespace},
+	Ensure: ensureReferences,
+}
+
+func ensureReferences(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	for _, r := range s.Shoot.Spec.Resources {
+		o, err := s.referencedCopy(ctx, r)
+		if err != nil {
+			return flow.Outcome{}, err
+		}
+		if err := s.apply(ctx, o); err != nil {
+			return flow.Outcome{}, err
+		}
+	}
+	return flow.Done(), nil
+}
+
+func (s *Scope) referencedCopy(ctx context.Context, r corev1beta1.NamedResourceReference) (client.Object, error) {
+	key := client.ObjectKey{Namespace: s.Shoot.Namespace, Name: r.ResourceRef.Name}
+	meta := metav1.ObjectMeta{Name: referencePrefix + r.ResourceRef.Name, Namespace: s.Namespace, Labels: map[string]string{corev1beta1.LabelRole: corev1beta1.RoleResourceReference}}
+	switch r.ResourceRef.Kind {
+	case "Secret":
+		from := &corev1.Secret{}
+		if err := s.Garden.Get(ctx, key, from); err != nil {
+			return nil, fmt.Errorf("read Secret %s, resource %q of the Shoot: %w", key, r.Name, err)
+		}
+		return &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeOpaque, Data: from.Data}, nil
+	case "ConfigMap":
+		from := &corev1.ConfigMap{}
+		if err := s.Garden.Get(ctx, key, from); err != nil {
+			return nil, fmt.Errorf("read ConfigMap %s, resource %q of the Shoot: %w", key, r.Name, err)
+		}
+		return &corev1.ConfigMap{ObjectMeta: meta, Data: from.Data, BinaryData: from.BinaryData}, nil
+	}
+	return nil, flow.WithCodes(fmt.Errorf("resource %q of the Shoot has kind %s; only Secret and ConfigMap are supported", r.Name, r.ResourceRef.Kind),
+		string(corev1beta1.ErrorConfigurationProblem))
+}

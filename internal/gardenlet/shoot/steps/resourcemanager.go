@@ -1,0 +1,81 @@
+package steps
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"hortus.dev/hortus/internal/component/resourcemanager"
+	"hortus.dev/hortus/internal/flow"
+)
+
+// ResourceManager applies what runs in the Shoot, and hands out tokens of it to components in the seed.
+var ResourceManager = &flow.Step[*Scope]{
+	Name:   "resource-manager",
+	After:  []*flow.Step[*Scope]{KubeAPIServerReady},
+	Ensure: ensureResourceManager,
+	Limit:  5 * time.Minute,
+}
+
+func ensureResourceManager(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	access, err := s.Access(resourcemanager.Name)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	objects := resourcemanager.Render(resourcemanager.Values{
+		Namespace: s.Namespace, Image: s.Images.Hortus, Replicas: s.Replicas(), Access: access, Workers: !s.Workerless(),
+	})
+	return s.applyWorkload(ctx, objects)
+}
+
+// applyWorkload applies objects of which the last one is a Deployment and reports whether it is ready.
+func (s *Scope) applyWorkload(ctx context.Context, objects []client.Object) (flow.Outcome, error) {
+	if err := s.apply(ctx, objects...); err != nil {
+		return flow.Outcome{}, err
+	}
+	if s.SkipReadiness() || s.Asleep() {
+		return flow.Done(), nil
+	}
+	return s.deploymentReady(ctx, objects[len(objects)-1].GetName())
+}
+
+// ManagedResources stands for everything that is kept in the Shoot by ManagedResources. Steps that make such come after
+// it; in a deletion it waits until all of them are gone, which needs the API server.
+var ManagedResources = &flow.Step[*Scope]{
+	Name:   "managed-resources",
+	After:  []*flow.Step[*Scope]{ResourceManager},
+	Remove: removeManagedResources,
+	Limit:  10 * time.Minute,
+}
+
+// removeManagedResources deletes what extensions have left, and lets go of everything if the API server is gone: then
+// the Shoot is, too.
+func removeManagedResources(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	list, err := s.shootResources(ctx)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	var names []string
+	for i := range list {
+		mr := &list[i]
+		names = append(names, mr.Name)
+		if _, err := s.remove(ctx, mr); err != nil {
+			return flow.Outcome{}, err
+		}
+		if s.Facts.APIServer || len(mr.Finalizers) == 0 {
+			continue
+		}
+		before := mr.DeepCopy()
+		mr.Finalizers = nil
+		if err := client.IgnoreNotFound(s.Seed.Patch(ctx, mr, client.MergeFrom(before))); err != nil {
+			return flow.Outcome{}, fmt.Errorf("let go of ManagedResource %q: %w", mr.Name, err)
+		}
+	}
+	if len(names) > 0 {
+		return flow.Waiting("ManagedResources are being deleted: " + strings.Join(names, ", ")), nil
+	}
+	return flow.Done(), nil
+}

@@ -1,0 +1,320 @@
+package steps
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	"hortus.dev/hortus/internal/component"
+	"hortus.dev/hortus/internal/component/kubeapiserver"
+	"hortus.dev/hortus/internal/image"
+	"hortus.dev/hortus/internal/kube"
+	"hortus.dev/hortus/internal/secretsmanager"
+)
+
+// FieldOwner owns the fields that the gardenlet applies.
+const FieldOwner = "gardenlet"
+
+// SecretsIdentity marks the generated Secrets of the gardenlet among those of others.
+const SecretsIdentity = "gardenlet"
+
+// Scope is what steps may use. It is made anew for every pass and not changed during one.
+type Scope struct {
+	// Garden and Seed read and write directly: a step must see what an earlier one has just written.
+	Garden client.Client
+	Seed   client.Client
+	Clock  clock.PassiveClock
+	// Shoots connects to the API of the Shoot.
+	Shoots Connector
+
+	Shoot        *corev1beta1.Shoot
+	SeedObject   *corev1beta1.Seed
+	Project      *corev1beta1.Project
+	CloudProfile *corev1beta1.CloudProfile
+	// GardenIdentity is unique among all gardens.
+	GardenIdentity string
+
+	// Namespace of the control plane in the seed; the technical ID of the Shoot.
+	Namespace string
+	// Operation is what is being done, and Started since when: extension objects are asked to act once per operation.
+	Operation corev1beta1.LastOperationType
+	Started   time.Time
+
+	Images     Images
+	DNSTTL     int64
+	Facts      Facts
+	Registered []corev1beta1.ControllerRegistration
+	// Secrets generates the credentials of the control plane.
+	Secrets *secretsmanager.Manager
+}
+
+// Connector hands out clients of Shoots' APIs.
+type Connector interface {
+	// Connect returns an uncached client, made from a kubeconfig; it does not try the connection.
+	Connect(kubeconfig []byte) (client.Client, error)
+	// Healthy asks the API server for its readiness.
+	Healthy(ctx context.Context, kubeconfig []byte) error
+	// TunnelWorks asks a kubelet of the Shoot, through the API server and so through the tunnel.
+	TunnelWorks(ctx context.Context, kubeconfig []byte) error
+}
+
+// Images says where images come from.
+type Images struct {
+	Hortus, Etcd, CoreDNS, Pause string
+	// Kubernetes returns an image of a Kubernetes version.
+	KubeAPIServer, KubeControllerManager, KubeScheduler, KubeProxy, Kubelet func(version string) string
+}
+
+// DefaultImages are the public ones.
+func DefaultImages() Images {
+	return Images{
+		Hortus: image.Hortus(), Etcd: image.Etcd, CoreDNS: image.CoreDNS, Pause: image.Pause,
+		KubeAPIServer: image.KubeAPIServer, KubeControllerManager: image.KubeControllerManager, KubeScheduler: image.KubeScheduler,
+		KubeProxy: image.KubeProxy, Kubelet: image.Kubelet,
+	}
+}
+
+// Facts are what was there when the pass began. They decide which parts of a flow apply.
+type Facts struct {
+	// Live: the control plane namespace exists and is not going away.
+	Live bool
+	// APIServer: the Deployment of the API server exists. APIServerReplicas is its size.
+	APIServer         bool
+	APIServerReplicas int32
+	// Infrastructure, ControlPlane and Worker: the extension objects exist.
+	Infrastructure, ControlPlane, Worker bool
+	// InfrastructureStatus: the Infrastructure has a provider status that a ControlPlane can use.
+	InfrastructureStatus bool
+}
+
+// Observe reads the facts.
+func Observe(ctx context.Context, seed client.Reader, namespace, shootName string) (Facts, error) {
+	var f Facts
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	found, err := kube.Exists(ctx, seed, ns)
+	if err != nil || !found {
+		return f, err
+	}
+	f.Live = ns.DeletionTimestamp.IsZero()
+	key := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: namespace, Name: name} }
+	deployment := &appsv1.Deployment{ObjectMeta: key(kubeapiserver.Name)}
+	if found, err = kube.Exists(ctx, seed, deployment); err != nil {
+		return f, err
+	}
+	f.APIServer = found && deployment.DeletionTimestamp.IsZero()
+	f.APIServerReplicas = ptr.Deref(deployment.Spec.Replicas, 0)
+
+	infrastructure := &extensionsv1alpha1.Infrastructure{ObjectMeta: key(shootName)}
+	if f.Infrastructure, err = kube.Exists(ctx, seed, infrastructure); err != nil {
+		return f, err
+	}
+	f.InfrastructureStatus = infrastructure.Status.ProviderStatus != nil
+	controlPlane := &extensionsv1alpha1.ControlPlane{ObjectMeta: key(shootName)}
+	if f.ControlPlane, err = kube.Exists(ctx, seed, controlPlane); err != nil {
+		return f, err
+	}
+	f.ControlPlane = f.ControlPlane && controlPlane.DeletionTimestamp.IsZero()
+	worker := &extensionsv1alpha1.Worker{ObjectMeta: key(shootName)}
+	f.Worker, err = kube.Exists(ctx, seed, worker)
+	return f, err
+}
+
+// Workerless Shoots have an API server and no nodes.
+func (s *Scope) Workerless() bool { return len(s.Shoot.Spec.Provider.Workers) == 0 }
+
+// Hibernated reports what the spec asks for.
+func (s *Scope) Hibernated() bool {
+	h := s.Shoot.Spec.Hibernation
+	return h != nil && ptr.Deref(h.Enabled, false)
+}
+
+// Asleep: the Shoot is to be hibernated and its control plane has gone already, so nothing may wake it up.
+func (s *Scope) Asleep() bool {
+	return !s.Deleting() && s.Hibernated() && s.Facts.APIServer && s.Facts.APIServerReplicas == 0
+}
+
+// Deleting reports whether the Shoot is on its way out.
+func (s *Scope) Deleting() bool { return s.Operation == corev1beta1.LastOperationTypeDelete }
+
+// SkipReadiness: a user has asked not to wait for the control plane's health.
+func (s *Scope) SkipReadiness() bool {
+	_, ok := s.Shoot.Annotations[corev1beta1.AnnotationShootSkipReadiness]
+	return ok
+}
+
+// Replicas of control plane components.
+func (s *Scope) Replicas() int32 {
+	if s.Asleep() {
+		return 0
+	}
+	return 1
+}
+
+// InternalDomain is below the seed's internal domain; machines and system components use it. The word "internal" is
+// inserted unless the domain has it already.
+func (s *Scope) InternalDomain() string {
+	if s.SeedObject.Spec.DNS.Internal == nil {
+		return ""
+	}
+	domain := s.SeedObject.Spec.DNS.Internal.Domain
+	if !strings.Contains(domain, "internal") {
+		domain = "internal." + domain
+	}
+	return s.Shoot.Name + "." + s.Project.Name + "." + domain
+}
+
+// ExternalDomain is the one for users, or "" if they have none.
+func (s *Scope) ExternalDomain() string {
+	if s.Shoot.Spec.DNS == nil || s.externallyUnmanaged() {
+		return ""
+	}
+	return ptr.Deref(s.Shoot.Spec.DNS.Domain, "")
+}
+
+// externallyUnmanaged: the user looks after the records of the domain.
+func (s *Scope) externallyUnmanaged() bool {
+	return s.Shoot.Spec.DNS != nil && slices.ContainsFunc(s.Shoot.Spec.DNS.Providers, func(p corev1beta1.DNSProvider) bool {
+		return ptr.Deref(p.Type, "") == corev1beta1.DNSUnmanaged
+	})
+}
+
+// APIHosts are the names that lead to the API server from outside, the internal one first.
+func (s *Scope) APIHosts() []string {
+	var hosts []string
+	if d := s.InternalDomain(); d != "" {
+		hosts = append(hosts, "api."+d)
+	}
+	if d := s.ExternalDomain(); d != "" {
+		hosts = append(hosts, "api."+d)
+	}
+	if s.externallyUnmanaged() && s.Shoot.Spec.DNS.Domain != nil {
+		hosts = append(hosts, "api."+*s.Shoot.Spec.DNS.Domain)
+	}
+	return hosts
+}
+
+// InternalHost is the name by which machines reach the API server.
+func (s *Scope) InternalHost() string { return "api." + s.InternalDomain() }
+
+// PodCIDR and ServiceCIDR are the ranges of the Shoot; workerless ones have only the latter.
+func (s *Scope) PodCIDR() string {
+	if s.Shoot.Spec.Networking == nil {
+		return ""
+	}
+	return ptr.Deref(s.Shoot.Spec.Networking.Pods, "")
+}
+
+// ServiceCIDR is the range of the Shoot's services.
+func (s *Scope) ServiceCIDR() string {
+	if s.Shoot.Spec.Networking == nil || ptr.Deref(s.Shoot.Spec.Networking.Services, "") == "" {
+		return defaultServiceCIDR
+	}
+	return *s.Shoot.Spec.Networking.Services
+}
+
+// defaultServiceCIDR is for Shoots without a range of their own; only an address for `kubernetes` is taken from it.
+const defaultServiceCIDR = "100.64.0.0/16"
+
+// Access is the way of a component into the Shoot's API by client certificate.
+func (s *Scope) Access(certName string) (component.ClientAccess, error) {
+	ca, err := s.Secrets.Bundle(nameCA)
+	if err != nil {
+		return component.ClientAccess{}, err
+	}
+	cert, err := s.Secrets.Get(certName)
+	if err != nil {
+		return component.ClientAccess{}, err
+	}
+	return component.ClientAccess{CASecret: ca.Name, CertSecret: cert.Name}, nil
+}
+
+// apply applies objects in order; each holds the server's answer afterwards.
+func (s *Scope) apply(ctx context.Context, objects ...client.Object) error {
+	for _, o := range objects {
+		if err := kube.Apply(ctx, s.Seed, o, FieldOwner); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove deletes objects and reports whether all are gone.
+func (s *Scope) remove(ctx context.Context, objects ...client.Object) (bool, error) {
+	all := true
+	for _, o := range objects {
+		gone, err := kube.Delete(ctx, s.Seed, o)
+		if err != nil {
+			return false, err
+		}
+		all = all && gone
+	}
+	return all, nil
+}
+
+// patchShootStatus changes the status of the Shoot in the garden. The scope's own copy stays as it is.
+func (s *Scope) patchShootStatus(ctx context.Context, change func(*corev1beta1.ShootStatus)) error {
+	before := s.Shoot.DeepCopy()
+	after := s.Shoot.DeepCopy()
+	change(&after.Status)
+	return kube.PatchStatus(ctx, s.Garden, after, before)
+}
+
+// Skip rules.
+
+func workerless(s *Scope) string {
+	if s.Workerless() {
+		return "workerless"
+	}
+	return ""
+}
+
+func asleep(s *Scope) string {
+	if s.Asleep() {
+		return "hibernated"
+	}
+	return ""
+}
+
+func workerlessOrAsleep(s *Scope) string {
+	if reason := workerless(s); reason != "" {
+		return reason
+	}
+	return asleep(s)
+}
+
+// any of the rules.
+func either(rules ...func(*Scope) string) func(*Scope) string {
+	return func(s *Scope) string {
+		for _, r := range rules {
+			if reason := r(s); reason != "" {
+				return reason
+			}
+		}
+		return ""
+	}
+}
+
+func skipReadiness(s *Scope) string {
+	if s.SkipReadiness() {
+		return "skip-readiness"
+	}
+	return ""
+}
+
+func requireDomain(s *Scope) error {
+	if s.InternalDomain() == "" {
+		return fmt.Errorf("seed %q has no internal domain in spec.dns.internal", s.SeedObject.Name)
+	}
+	return nil
+}

@@ -1,0 +1,56 @@
+package steps
+
+import (
+	"context"
+	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"hortus.dev/hortus/internal/component/machinecontrollermanager"
+	"hortus.dev/hortus/internal/component/shootsystem"
+	"hortus.dev/hortus/internal/flow"
+)
+
+// ShootNamespaces labels kube-system in the Shoot.
+var ShootNamespaces = &flow.Step[*Scope]{
+	Name:   "shoot-namespaces",
+	After:  []*flow.Step[*Scope]{ManagedResources},
+	SkipIf: asleep,
+	Ensure: shootResource(shootsystem.NamespaceResourceName, func(context.Context, *Scope) ([]client.Object, error) {
+		return shootsystem.Namespaces(), nil
+	}),
+}
+
+// ShootSystem brings roles and descriptions of the cluster into the Shoot.
+var ShootSystem = &flow.Step[*Scope]{
+	Name:   "shoot-system",
+	After:  []*flow.Step[*Scope]{ManagedResources, ClusterIdentity},
+	SkipIf: asleep,
+	Ensure: shootResource(shootsystem.ResourceName, renderShootSystem),
+}
+
+func renderShootSystem(_ context.Context, s *Scope) ([]client.Object, error) {
+	info := map[string]string{
+		"clusterIdentity":   clusterIdentity(s),
+		"kubernetesVersion": s.Shoot.Spec.Kubernetes.Version,
+		"projectName":       s.Project.Name,
+		"provider":          s.Shoot.Spec.Provider.Type,
+		"region":            s.Shoot.Spec.Region,
+		"serviceNetwork":    s.ServiceCIDR(),
+		"shootName":         s.Shoot.Name,
+	}
+	if d := s.ExternalDomain(); d != "" {
+		info["domain"] = d
+	}
+	if !s.Workerless() {
+		info["podNetwork"] = s.PodCIDR()
+		if n := s.Shoot.Status.Networking; n != nil && len(n.Nodes) > 0 {
+			info["nodeNetwork"] = strings.Join(n.Nodes, ",")
+		}
+	}
+	objects := shootsystem.Render(shootsystem.Values{ClusterIdentity: clusterIdentity(s), Info: info, Workers: !s.Workerless()})
+	if !s.Workerless() {
+		objects = append(objects, machinecontrollermanager.ShootAccess()...)
+	}
+	return objects, nil
+}

@@ -1,0 +1,181 @@
+package steps
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	"hortus.dev/hortus/internal/component/machinecontrollermanager"
+	"hortus.dev/hortus/internal/flow"
+)
+
+// MachineController makes, drains and deletes machines.
+var MachineController = &flow.Step[*Scope]{
+	Name:   "machine-controller",
+	After:  []*flow.Step[*Scope]{CloudCredentials, ResourceManager, ShootSystem},
+	SkipIf: workerless,
+	Ensure: ensureMachineController,
+	Remove: removeMachineController,
+}
+
+func ensureMachineController(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	kubeconfig, err := s.GenericKubeconfigName()
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	access, err := s.ensureShootAccess(ctx, machinecontrollermanager.Name)
+	if err != nil || !access.IsDone() {
+		return access, err
+	}
+	return s.applyWorkload(ctx, machinecontrollermanager.Render(machinecontrollermanager.Values{
+		Namespace: s.Namespace, Image: s.Images.Hortus, Replicas: s.Replicas(), KubeconfigSecret: kubeconfig,
+	}))
+}
+
+func removeMachineController(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	objects := machinecontrollermanager.Render(machinecontrollermanager.Values{Namespace: s.Namespace})
+	_, err := s.remove(ctx, objects...)
+	return flow.Done(), err
+}
+
+// Worker is the machines of all pools.
+var Worker = &flow.Step[*Scope]{
+	Name:   "worker",
+	After:  []*flow.Step[*Scope]{MachineController, OperatingSystemConfig, ShootResources, Network, ControlPlane, ExtensionsAfterKubeAPIServer, KubeControllerManager, Route, DNSInternal},
+	SkipIf: either(workerless, asleep),
+	Ensure: ensureWorker,
+	Remove: removeWorker,
+	// A rolling update takes as long as its slowest machine times their number; the extension reports errors earlier.
+	Limit: rollLimit,
+}
+
+func ensureWorker(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	infrastructure, err := s.infrastructure(ctx)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	key, err := s.sshPublicKey()
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	o := &extensionsv1alpha1.Worker{
+		ObjectMeta: s.extensionMeta(s.Shoot.Name),
+		Spec: extensionsv1alpha1.WorkerSpec{
+			DefaultSpec:                  extensionsv1alpha1.DefaultSpec{Type: s.Shoot.Spec.Provider.Type},
+			Region:                       s.Shoot.Spec.Region,
+			SecretRef:                    s.cloudSecretRef(),
+			SSHPublicKey:                 key,
+			InfrastructureProviderStatus: infrastructure.Status.ProviderStatus,
+		},
+	}
+	for i := range s.Shoot.Spec.Provider.Workers {
+		w := &s.Shoot.Spec.Provider.Workers[i]
+		pool, err := s.desiredPool(ctx, w)
+		if err != nil {
+			return flow.Outcome{}, fmt.Errorf("worker pool %q: %w", w.Name, err)
+		}
+		o.Spec.Pools = append(o.Spec.Pools, *pool)
+	}
+	return s.reconcileExtension(ctx, extensionRequest{object: o, trigger: triggerAlways, severe: severeDefault})
+}
+
+// desiredPool describes the machines of a pool to the provider.
+func (s *Scope) desiredPool(ctx context.Context, w *corev1beta1.Worker) (*extensionsv1alpha1.WorkerPool, error) {
+	key, err := poolKey(s.Shoot, w)
+	if err != nil {
+		return nil, err
+	}
+	provision := &extensionsv1alpha1.OperatingSystemConfig{}
+	if err := s.Seed.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: key + suffixProvision}, provision); err != nil {
+		return nil, fmt.Errorf("read OperatingSystemConfig: %w", err)
+	}
+	if provision.Status.CloudConfig == nil {
+		return nil, fmt.Errorf("OperatingSystemConfig %q has no user data", provision.Name)
+	}
+	p := renderPool(s.Shoot, s.CloudProfile, w, key)
+	p.UserDataSecretRef = corev1.SecretKeySelector{
+		LocalObjectReference: corev1.LocalObjectReference{Name: provision.Status.CloudConfig.SecretRef.Name},
+		Key:                  extensionsv1alpha1.OperatingSystemConfigSecretDataKey,
+	}
+	return p, nil
+}
+
+// renderPool is the part of a pool that follows from Shoot and CloudProfile.
+func renderPool(shoot *corev1beta1.Shoot, profile *corev1beta1.CloudProfile, w *corev1beta1.Worker, key string) *extensionsv1alpha1.WorkerPool {
+	p := &extensionsv1alpha1.WorkerPool{
+		Name:                  w.Name,
+		MachineType:           w.Machine.Type,
+		MachineImage:          extensionsv1alpha1.MachineImage{Name: w.Machine.Image.Name, Version: ptr.Deref(w.Machine.Image.Version, "")},
+		Minimum:               w.Minimum,
+		Maximum:               w.Maximum,
+		MaxSurge:              ptr.Deref(w.MaxSurge, intstr.FromInt32(0)),
+		MaxUnavailable:        ptr.Deref(w.MaxUnavailable, intstr.FromInt32(0)),
+		Annotations:           w.Annotations,
+		Labels:                nodeLabels(shoot, w, key),
+		Taints:                w.Taints,
+		NodeAgentSecretName:   ptr.To(key),
+		ProviderConfig:        w.ProviderConfig,
+		KubeletDataVolumeName: w.KubeletDataVolumeName,
+		Zones:                 w.Zones,
+		KubernetesVersion:     ptr.To(poolVersion(shoot, *w)),
+		KubeletConfig:         effectiveKubelet(shoot, w),
+		NodeTemplate:          nodeTemplate(profile, w.Machine.Type),
+		Architecture:          w.Machine.Architecture,
+		Priority:              w.Priority,
+		UpdateStrategy:        w.UpdateStrategy,
+	}
+	if v := w.Volume; v != nil {
+		p.Volume = &extensionsv1alpha1.Volume{Name: v.Name, Type: v.Type, Size: v.VolumeSize, Encrypted: v.Encrypted}
+	}
+	for _, v := range w.DataVolumes {
+		p.DataVolumes = append(p.DataVolumes, extensionsv1alpha1.DataVolume{Name: v.Name, Type: v.Type, Size: v.VolumeSize, Encrypted: v.Encrypted})
+	}
+	if m := w.MachineControllerManagerSettings; m != nil {
+		p.MachineControllerManagerSettings = &extensionsv1alpha1.MachineControllerManagerSettings{
+			MachineDrainTimeout: m.MachineDrainTimeout, MachineHealthTimeout: m.MachineHealthTimeout, MachineCreationTimeout: m.MachineCreationTimeout,
+			MachineInPlaceUpdateTimeout: m.MachineInPlaceUpdateTimeout, DisableHealthTimeout: m.DisableHealthTimeout,
+			MaxEvictRetries: m.MaxEvictRetries, NodeConditions: m.NodeConditions,
+		}
+	}
+	if c := w.ClusterAutoscaler; c != nil {
+		number := func(f *float64) *string {
+			if f == nil {
+				return nil
+			}
+			return ptr.To(strconv.FormatFloat(*f, 'f', -1, 64))
+		}
+		p.ClusterAutoscaler = &extensionsv1alpha1.ClusterAutoscalerOptions{
+			ScaleDownUtilizationThreshold: number(c.ScaleDownUtilizationThreshold), ScaleDownGpuUtilizationThreshold: number(c.ScaleDownGpuUtilizationThreshold),
+			ScaleDownUnneededTime: c.ScaleDownUnneededTime, ScaleDownUnreadyTime: c.ScaleDownUnreadyTime, MaxNodeProvisionTime: c.MaxNodeProvisionTime,
+		}
+	}
+	return p
+}
+
+// nodeTemplate is the capacity that the CloudProfile promises for a machine type.
+func nodeTemplate(profile *corev1beta1.CloudProfile, machineType string) *extensionsv1alpha1.NodeTemplate {
+	if profile == nil {
+		return nil
+	}
+	i := slices.IndexFunc(profile.Spec.MachineTypes, func(t corev1beta1.MachineType) bool { return t.Name == machineType })
+	if i < 0 {
+		return nil
+	}
+	t := profile.Spec.MachineTypes[i]
+	capacity := corev1.ResourceList{corev1.ResourceCPU: t.CPU, corev1.ResourceMemory: t.Memory, "gpu": t.GPU}
+	return &extensionsv1alpha1.NodeTemplate{Capacity: maps.Clone(capacity)}
+}
+
+func removeWorker(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	return s.deleteExtension(ctx, &extensionsv1alpha1.Worker{ObjectMeta: metav1.ObjectMeta{Name: s.Shoot.Name, Namespace: s.Namespace}}, severeDefault)
+}
