@@ -67,7 +67,8 @@ func (c *Client) DeleteNetwork(ctx context.Context, id string) error {
 	return c.delete(ctx, "DeleteNetwork", "/v1/networks/"+url.PathEscape(id))
 }
 
-// CreateLoadBalancer makes a load balancer, or returns the one with this name. Its address is known at once.
+// CreateLoadBalancer makes a load balancer, or returns the one with this name, with the listeners it has. Its address is known
+// at once.
 func (c *Client) CreateLoadBalancer(ctx context.Context, in CreateLoadBalancer) (*LoadBalancer, error) {
 	return put[LoadBalancer](ctx, c, "CreateLoadBalancer", http.MethodPost, "/v1/load-balancers", in)
 }

@@ -322,6 +322,8 @@ type Event struct {
 	// type is created, updated or deleted.
 	Type  string `json:"type"`
 	State State  `json:"state,omitempty"`
+	// account owns the object. Only administrators see events of other accounts.
+	Account string `json:"account,omitempty"`
 }
 
 // EventList is the answer of Client.Events.

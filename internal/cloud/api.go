@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -170,14 +171,16 @@ func writeError(w http.ResponseWriter, err error) {
 // maxEventWait bounds a long poll.
 const maxEventWait = time.Minute
 
-// waitForEvents answers when something has happened after since, or when the wait is over.
-func (c *Cloud) waitForEvents(ctx context.Context, since int64, wait time.Duration) api.EventList {
+// waitForEvents answers when something the caller may see has happened after since, or when the wait is over.
+func (c *Cloud) waitForEvents(ctx context.Context, who caller, since int64, wait time.Duration) api.EventList {
 	deadline := c.clock.After(min(wait, maxEventWait))
 	for {
 		list, changed := c.store.eventsSince(since)
+		list.Events = slices.DeleteFunc(list.Events, func(e api.Event) bool { return !who.may(e.Account) })
 		if since == 0 || list.Reset || len(list.Events) > 0 {
 			return list
 		}
+		since = list.Revision
 		select {
 		case <-changed:
 		case <-deadline:

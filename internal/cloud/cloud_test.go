@@ -149,6 +149,21 @@ func TestAccountsAreSeparate(t *testing.T) {
 	expectCode(t, err, cloud.CodeUnauthorized)
 	_, err = bob.SetFault(t.Context(), cloud.Fault{Type: cloud.FaultQuota, Operation: "*"})
 	expectCode(t, err, cloud.CodeUnauthorized)
+	for client, want := range map[*cloud.Client]int{alice: 2, bob: 0} { // A network and a DNS record, made after revision 1.
+		events, err := client.Events(t.Context(), 1, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made := 0
+		for _, e := range events.Events {
+			if e.Type == "created" {
+				made++
+			}
+		}
+		if made != want {
+			t.Errorf("events = %+v, want %d about new objects", events.Events, want)
+		}
+	}
 	if list, err := c.Client.ListNetworks(t.Context(), cloud.Filter{}); err != nil || len(list) != 1 {
 		t.Errorf("the administrator lists %v, %v, want alice's network", list, err)
 	}
@@ -373,7 +388,7 @@ func TestEventsWakeTheWaiting(t *testing.T) {
 	if err := <-failed; err != nil {
 		t.Fatal(err)
 	}
-	want := []cloud.Event{{Revision: start.Revision + 1, Kind: "dnsrecord", ID: "a.test/A", Type: "created"}}
+	want := []cloud.Event{{Revision: start.Revision + 1, Kind: "dnsrecord", ID: "a.test/A", Type: "created", Account: "admin"}}
 	if diff := cmp.Diff(want, events.Events); diff != "" {
 		t.Errorf("events mismatch (-want +got):\n%s", diff)
 	}

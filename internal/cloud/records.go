@@ -21,7 +21,7 @@ type instance struct {
 }
 
 func (r instance) event() api.Event {
-	return api.Event{Kind: "instance", ID: r.ID, Name: r.Name, State: r.State}
+	return api.Event{Kind: "instance", ID: r.ID, Name: r.Name, State: r.State, Account: r.Account}
 }
 func (r instance) uniqueName() string { return nameKey(r.Account, r.Name) }
 
@@ -34,7 +34,7 @@ type network struct {
 }
 
 func (r network) event() api.Event {
-	return api.Event{Kind: "network", ID: r.ID, Name: r.Name, State: r.State}
+	return api.Event{Kind: "network", ID: r.ID, Name: r.Name, State: r.State, Account: r.Account}
 }
 func (r network) uniqueName() string { return nameKey(r.Account, r.Name) }
 
@@ -44,7 +44,7 @@ type loadBalancer struct {
 }
 
 func (r loadBalancer) event() api.Event {
-	return api.Event{Kind: "loadbalancer", ID: r.ID, Name: r.Name, State: r.State}
+	return api.Event{Kind: "loadbalancer", ID: r.ID, Name: r.Name, State: r.State, Account: r.Account}
 }
 func (r loadBalancer) uniqueName() string { return nameKey(r.Account, r.Name) }
 
@@ -54,18 +54,20 @@ type volume struct {
 }
 
 func (r volume) event() api.Event {
-	return api.Event{Kind: "volume", ID: r.ID, Name: r.Name, State: r.State}
+	return api.Event{Kind: "volume", ID: r.ID, Name: r.Name, State: r.State, Account: r.Account}
 }
 func (r volume) uniqueName() string { return nameKey(r.Account, r.Name) }
 
 type dnsRecord struct{ api.DNSRecord }
 
-func (r dnsRecord) event() api.Event   { return api.Event{Kind: "dnsrecord", ID: dnsKey(r.Name, r.Type)} }
+func (r dnsRecord) event() api.Event {
+	return api.Event{Kind: "dnsrecord", ID: dnsKey(r.Name, r.Type), Account: r.Account}
+}
 func (r dnsRecord) uniqueName() string { return "" }
 
 type bucket struct{ api.Bucket }
 
-func (r bucket) event() api.Event   { return api.Event{Kind: "bucket", ID: r.Name} }
+func (r bucket) event() api.Event   { return api.Event{Kind: "bucket", ID: r.Name, Account: r.Account} }
 func (r bucket) uniqueName() string { return "" }
 
 type object struct {
@@ -92,7 +94,9 @@ type accountLimits struct {
 	Limits  api.Limits `json:"limits"`
 }
 
-func (r accountLimits) event() api.Event   { return api.Event{Kind: "quota", ID: r.Account} }
+func (r accountLimits) event() api.Event {
+	return api.Event{Kind: "quota", ID: r.Account, Account: r.Account}
+}
 func (r accountLimits) uniqueName() string { return "" }
 
 type fault struct{ api.Fault }

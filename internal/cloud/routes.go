@@ -35,7 +35,7 @@ var routes = []route{
 		if err != nil || seconds < 0 {
 			return nil, invalid("waitSeconds must be a number that is not negative")
 		}
-		return c.waitForEvents(r.Context(), since, time.Duration(seconds*float64(time.Second))), nil
+		return c.waitForEvents(r.Context(), r.who, since, time.Duration(seconds*float64(time.Second))), nil
 	}},
 
 	{operation: "CreateInstance", pattern: "POST /v1/instances", handle: func(c *Cloud, r *request) (any, error) {
