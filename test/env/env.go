@@ -1,0 +1,216 @@
+package env
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/go-logr/logr"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"hortus.dev/hortus/internal/apiserver"
+	"hortus.dev/hortus/internal/pki"
+)
+
+const (
+	// startTimeout is far above the 3 s that a start takes, because machines that run tests are busy.
+	startTimeout = 2 * time.Minute
+	stopTimeout  = 20 * time.Second
+)
+
+// Environment is a running control plane.
+type Environment struct {
+	// Config is the access of an administrator to everything.
+	Config *rest.Config
+	// Kubeconfig is the same as a file's content.
+	Kubeconfig []byte
+	// Scheme knows the kinds of Kubernetes, of the garden and of CustomResourceDefinitions. AddToScheme adds more.
+	Scheme *runtime.Scheme
+	// Client reads and writes without a cache, with the kinds of Scheme.
+	Client client.Client
+
+	options options
+	plane   *envtest.Environment
+	dir     string
+	stop    context.CancelFunc // Stops our own API server.
+	stopped chan error         // Receives its end. Nil without it.
+}
+
+type options struct {
+	gardenAPI   bool
+	clock       clock.PassiveClock
+	configure   []func(*apiserver.Options)
+	crds        []*apiextensionsv1.CustomResourceDefinition
+	addToScheme []func(*runtime.Scheme) error
+}
+
+// Option changes what is started.
+type Option func(*options)
+
+// WithGardenAPI starts our own API server and registers it with the kube-apiserver.
+func WithGardenAPI(configure ...func(*apiserver.Options)) Option {
+	return func(o *options) { o.gardenAPI, o.configure = true, append(o.configure, configure...) }
+}
+
+// WithClock gives our own API server a clock, which says which versions have expired.
+func WithClock(c clock.PassiveClock) Option {
+	return WithGardenAPI(func(o *apiserver.Options) { o.Clock = c })
+}
+
+// WithCRDs installs CustomResourceDefinitions.
+func WithCRDs(crds ...*apiextensionsv1.CustomResourceDefinition) Option {
+	return func(o *options) { o.crds = append(o.crds, crds...) }
+}
+
+// WithScheme adds kinds to those that the client knows.
+func WithScheme(add ...func(*runtime.Scheme) error) Option {
+	return func(o *options) { o.addToScheme = append(o.addToScheme, add...) }
+}
+
+// start starts everything. The caller stops it, also after an error.
+func start(opts ...Option) (e *Environment, err error) {
+	e = &Environment{Scheme: runtime.NewScheme()}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, e.shutdown())
+		}
+	}()
+	for _, option := range opts {
+		option(&e.options)
+	}
+	logs := os.Getenv("HORTUS_TEST_LOGS") != ""
+	if !logs {
+		klog.SetLogger(logr.Discard())
+		log.SetLogger(logr.Discard())
+	}
+	for _, add := range append([]func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, apiregistrationv1.AddToScheme, apiserver.AddToClientScheme,
+	}, e.options.addToScheme...) {
+		if err := add(e.Scheme); err != nil {
+			return e, err
+		}
+	}
+	if e.dir, err = os.MkdirTemp("", "hortus-env-"); err != nil {
+		return e, fmt.Errorf("make directory for the environment: %w", err)
+	}
+	proxy, err := newProxyCA(e.dir)
+	if err != nil {
+		return e, err
+	}
+	if err := e.startKubernetes(proxy, logs); err != nil {
+		return e, err
+	}
+	if e.Client, err = client.New(e.Config, client.Options{Scheme: e.Scheme}); err != nil {
+		return e, fmt.Errorf("make client: %w", err)
+	}
+	if e.options.gardenAPI {
+		if err := e.startGardenAPI(); err != nil {
+			return e, err
+		}
+	}
+	return e, nil
+}
+
+// startKubernetes starts etcd and kube-apiserver.
+func (e *Environment) startKubernetes(proxy *proxyCA, logs bool) error {
+	etcd, kubeAPIServer, err := binaries()
+	if err != nil {
+		return err
+	}
+	if etcd, err = leash(e.dir, etcd); err != nil {
+		return err
+	}
+	if kubeAPIServer, err = leash(e.dir, kubeAPIServer); err != nil {
+		return err
+	}
+	e.plane = &envtest.Environment{
+		Scheme:                   e.Scheme,
+		CRDs:                     e.options.crds,
+		ControlPlaneStartTimeout: startTimeout,
+		ControlPlaneStopTimeout:  stopTimeout,
+		AttachControlPlaneOutput: logs,
+	}
+	e.plane.ControlPlane.Etcd = &envtest.Etcd{Path: etcd}
+	// What is lost when the machine fails is of no interest.
+	e.plane.ControlPlane.Etcd.Configure().Set("unsafe-no-fsync", "true")
+	e.plane.ControlPlane.APIServer = &envtest.APIServer{Path: kubeAPIServer}
+	proxy.configure(e.plane.ControlPlane.APIServer.Configure())
+	e.plane.ControlPlane.APIServer.Configure().
+		Set("feature-gates", "WatchListClient=true").
+		Set("profiling", "false").
+		// Kinds that no test watches need no cache of events.
+		Set("event-ttl", "10m")
+	if e.Config, err = e.plane.Start(); err != nil {
+		return fmt.Errorf("start etcd and kube-apiserver: %w", err)
+	}
+	e.Kubeconfig = e.plane.KubeConfig
+	// Tests wait for nobody.
+	e.Config.QPS, e.Config.Burst = -1, 0
+	return nil
+}
+
+// shutdown stops what runs and removes what was written.
+func (e *Environment) shutdown() error {
+	var errs []error
+	if e.stop != nil {
+		e.stop()
+		select {
+		case err := <-e.stopped:
+			errs = append(errs, err)
+		case <-time.After(stopTimeout):
+			errs = append(errs, errors.New("our API server does not stop"))
+		}
+	}
+	if e.plane != nil && e.Config != nil {
+		errs = append(errs, e.plane.Stop())
+	}
+	if e.dir != "" {
+		errs = append(errs, os.RemoveAll(e.dir))
+	}
+	return errors.Join(errs...)
+}
+
+// proxyCA is what the kube-apiserver proves itself with when it passes requests on to our API server.
+type proxyCA struct{ ca, cert, key string }
+
+func newProxyCA(dir string) (*proxyCA, error) {
+	ca, err := pki.NewCA("front-proxy", clock.RealClock{})
+	if err != nil {
+		return nil, err
+	}
+	pair, err := ca.Issue(pki.Request{CommonName: "front-proxy", Usage: pki.Client})
+	if err != nil {
+		return nil, err
+	}
+	p := &proxyCA{
+		ca: filepath.Join(dir, "front-proxy-ca.crt"), cert: filepath.Join(dir, "front-proxy.crt"), key: filepath.Join(dir, "front-proxy.key"),
+	}
+	for path, content := range map[string][]byte{p.ca: ca.CertPEM, p.cert: pair.CertPEM, p.key: pair.KeyPEM} {
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			return nil, fmt.Errorf("write certificate: %w", err)
+		}
+	}
+	return p, nil
+}
+
+func (p *proxyCA) configure(args *envtest.Arguments) {
+	args.Set("requestheader-client-ca-file", p.ca).
+		Set("requestheader-allowed-names", "front-proxy").
+		Set("requestheader-username-headers", "X-Remote-User").
+		Set("requestheader-group-headers", "X-Remote-Group").
+		Set("requestheader-extra-headers-prefix", "X-Remote-Extra-").
+		Set("proxy-client-cert-file", p.cert).
+		Set("proxy-client-key-file", p.key)
+}
