@@ -9,7 +9,8 @@ import (
 
 // RefusedBy predicts whether the API server refuses the versions of a cluster after a maintenance, and why; "" means
 // it does not. A refused maintenance changes nothing at all, and is tried again in every window. Only rules that
-// depend on versions are weighed: the skew of pools and the kubelets that machine images accept.
+// depend on versions are weighed: the skew of pools, the kubelets that machine images accept, and that new versions
+// are offered.
 func (d *Decider) RefusedBy(before, after *Cluster) string {
 	var reasons []string
 	controlPlane := d.parse(after.Kubernetes)
@@ -24,6 +25,10 @@ func (d *Decider) RefusedBy(before, after *Cluster) string {
 		}
 		if problem := versionclass.SkewProblem(controlPlane, kubelet); problem != "" {
 			reasons = append(reasons, fmt.Sprintf("worker pool %q: %s", pool.Name, problem))
+		}
+		if i < len(before.Pools) && before.Pools[i].Kubernetes != pool.Kubernetes && d.profile.KubernetesVersion(pool.Kubernetes) == nil {
+			// The limit was a control plane whose own version is gone.
+			reasons = append(reasons, fmt.Sprintf("worker pool %q: Kubernetes version %s does not exist in CloudProfile", pool.Name, pool.Kubernetes))
 		}
 		if i < len(before.Pools) && before.Pools[i].ImageVersion == pool.ImageVersion &&
 			before.Pools[i].effectiveKubernetes(before.Kubernetes) == pool.effectiveKubernetes(after.Kubernetes) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/Masterminds/semver/v3"
+	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/controllermanager/shoot/hibernation"
@@ -180,7 +182,7 @@ func (w *world) live(t *testing.T, jitter decision.Jitter, until time.Time) {
 	recorder.Events = nil // Thousands of events nobody reads.
 	maintainer := &maintenance.Reconciler{Garden: w, Clock: w.clock, Jitter: jitter, Recorder: recorder, Profiles: &maintenance.Profiles{}}
 	sleeper := &hibernation.Reconciler{Garden: w, Clock: w.clock, Recorder: recorder, TriggerDeadline: decision.DefaultTriggerDeadline}
-	ctx := context.Background()
+	ctx := log.IntoContext(context.Background(), logr.Discard())
 	start := w.clock.Now()
 	nextSleep, nextMaintenance := start, start
 	for {

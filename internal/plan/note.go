@@ -51,7 +51,7 @@ func (s *simulation) noteFailures(d *maintenance.Decision, refusal string, t tim
 			return DeadEnd{
 				Since:  t,
 				Reason: "The API server will refuse the whole maintenance: " + refusal,
-				Fix:    "update the worker pool by hand, or offer a machine image that suits both versions",
+				Fix:    "update the worker pool by hand, offer a machine image that suits both versions, or offer the missing version again",
 			}
 		})
 	}
