@@ -181,7 +181,7 @@ func runControllers(ctx context.Context, opts Options, control, target *rest.Con
 	if err != nil {
 		return fmt.Errorf("set up machine controller: %w", err)
 	}
-	if err := wake.watchSteps(); err != nil {
+	if err := wake.watchSteps(machines.MachineClasses()); err != nil {
 		return fmt.Errorf("watch machines: %w", err)
 	}
 	machineFactory.Start(ctx.Done())

@@ -16,6 +16,7 @@ import (
 // wakeups is the machine informer given to the machine controller, which looks at a machine again only after its spec has
 // changed or a fixed time (5 s to 10 min) has passed. It tells the controller's own handlers of a change when
 //   - a machine in deletion has finished a step, so that the next one need not wait 5 s;
+//   - a new machine was written to by somebody else or its class has become usable, which would also wait 5 s;
 //   - something has changed in the cloud that may let a failed creation succeed, such as a quota, which would wait 10 min.
 type wakeups struct {
 	machineinformers.MachineInformer
@@ -46,13 +47,25 @@ func (i *recordingInformer) AddEventHandler(h cache.ResourceEventHandler) (cache
 	return i.SharedIndexInformer.AddEventHandler(h)
 }
 
-// watchSteps wakes machines in deletion after each step.
-func (w *wakeups) watchSteps() error {
-	_, err := w.MachineInformer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+// watchSteps wakes machines that need not wait any longer.
+func (w *wakeups) watchSteps(classes machineinformers.MachineClassInformer) error {
+	_, err := classes.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		UpdateFunc: func(before, after any) {
+			o, ok1 := before.(*machinev1alpha1.MachineClass)
+			n, ok2 := after.(*machinev1alpha1.MachineClass)
+			if ok1 && ok2 && len(o.Finalizers) == 0 && len(n.Finalizers) > 0 {
+				w.wakeWhere(func(m *machinev1alpha1.Machine) bool { return m.Spec.Class.Name == n.Name && isNew(m) })
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = w.MachineInformer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		UpdateFunc: func(before, after any) {
 			o, ok1 := before.(*machinev1alpha1.Machine)
 			n, ok2 := after.(*machinev1alpha1.Machine)
-			if ok1 && ok2 && stepFinished(o, n) {
+			if ok1 && ok2 && o.Generation == n.Generation && (stepFinished(o, n) || (isNew(n) && o.ResourceVersion != n.ResourceVersion)) {
 				w.wake(n)
 			}
 		},
@@ -63,9 +76,14 @@ func (w *wakeups) watchSteps() error {
 // stepFinished tells whether the status of a machine in deletion has moved on without an error.
 func stepFinished(before, after *machinev1alpha1.Machine) bool {
 	a, b := before.Status.LastOperation, after.Status.LastOperation
-	return !after.DeletionTimestamp.IsZero() && before.Generation == after.Generation &&
+	return !after.DeletionTimestamp.IsZero() &&
 		b.Type == machinev1alpha1.MachineOperationDelete && b.State == machinev1alpha1.MachineStateProcessing &&
 		a.Description != b.Description
+}
+
+// isNew tells whether a machine has not been made yet.
+func isNew(m *machinev1alpha1.Machine) bool {
+	return m.DeletionTimestamp.IsZero() && m.Status.CurrentStatus.Phase == ""
 }
 
 // wake tells the handlers that a machine's spec has changed, though it has not. Only the generation of the old object
@@ -116,12 +134,18 @@ func mayHeal(events *cloud.EventList) bool {
 
 // wakeFailed wakes the machines whose creation has failed.
 func (w *wakeups) wakeFailed() {
+	w.wakeWhere(func(m *machinev1alpha1.Machine) bool {
+		return m.DeletionTimestamp.IsZero() && m.Status.CurrentStatus.Phase == machinev1alpha1.MachineCrashLoopBackOff
+	})
+}
+
+func (w *wakeups) wakeWhere(match func(*machinev1alpha1.Machine) bool) {
 	machines, err := w.Lister().List(labels.Everything())
 	if err != nil {
 		return // Reads memory only; there is nothing to wake before the cache is filled.
 	}
 	for _, m := range machines {
-		if m.DeletionTimestamp.IsZero() && m.Status.CurrentStatus.Phase == machinev1alpha1.MachineCrashLoopBackOff {
+		if match(m) {
 			w.wake(m)
 		}
 	}
