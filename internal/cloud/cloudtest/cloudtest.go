@@ -5,6 +5,7 @@ package cloudtest
 import (
 	"context"
 	"log/slog"
+	"math/rand/v2"
 	"net/netip"
 	"path/filepath"
 	"testing"
@@ -45,8 +46,9 @@ type Cloud struct {
 	// DNS is the address of the DNS server.
 	DNS string
 
-	dir  string
-	opts Options
+	dir    string
+	public netip.Prefix
+	opts   Options
 	stop func()
 }
 
@@ -60,6 +62,9 @@ func Start(t testing.TB, opts Options) *Cloud {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
 	c := &Cloud{dir: filepath.Join(t.TempDir(), "cloud"), opts: opts} // As below a state directory.
+	// Linux answers on all of 127.0.0.0/8, so load balancers work without making addresses. Tests that run at the same time get
+	// different ones, most of the time.
+	c.public = netip.PrefixFrom(netip.AddrFrom4([4]byte{127, byte(64 + rand.IntN(128)), 0, 0}), 16)
 	c.run(t)
 	t.Cleanup(func() { c.stop() })
 	return c
@@ -95,8 +100,7 @@ func (c *Cloud) run(t testing.TB) {
 	t.Helper()
 	d, err := daemon.New(daemon.Config{
 		Dir: c.dir, Region: "local", Zones: []string{"local-a", "local-b"},
-		// Linux answers on all of 127.0.0.0/8, so load balancers work without making addresses.
-		Public: netip.MustParsePrefix("127.18.0.0/16"), Listen: []string{"127.0.0.1:0"}, DNSListen: "127.0.0.1:0",
+		Public: c.public, Listen: []string{"127.0.0.1:0"}, DNSListen: "127.0.0.1:0",
 		Layout: c.opts.Layout, Fabric: fabric.Plain{}, NoSync: true, Clock: c.opts.Clock, Log: c.opts.Log,
 		NewDriver: func(running []string) (driver.Driver, error) {
 			c.Driver = simulated.New(simulated.Options{Clock: c.opts.Clock, BootDelay: c.opts.BootDelay, Running: running})

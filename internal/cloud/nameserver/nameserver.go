@@ -3,7 +3,6 @@ package nameserver
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -34,6 +33,8 @@ const (
 	negativeTTL = 1
 	// maxChain bounds how many CNAMEs are followed.
 	maxChain = 8
+	// maxAttempts bounds the search for a port that is free for both protocols; one in a few hundred tries fails.
+	maxAttempts = 10
 	// maxUDP is the largest answer by UDP to clients that announce a buffer.
 	maxUDP = 4096
 )
@@ -45,13 +46,9 @@ type Server struct {
 
 // ListenAndServe serves UDP and TCP on address until ctx ends. ready is called once, when questions are accepted.
 func (s *Server) ListenAndServe(ctx context.Context, address string, ready func(addr string)) error {
-	packets, err := net.ListenPacket("udp", address)
+	packets, streams, err := listen(address)
 	if err != nil {
 		return fmt.Errorf("open DNS port: %w", err)
-	}
-	streams, err := net.Listen("tcp", packets.LocalAddr().String())
-	if err != nil {
-		return errors.Join(fmt.Errorf("open DNS port: %w", err), packets.Close())
 	}
 	udp := &dns.Server{PacketConn: packets, Handler: s}
 	tcp := &dns.Server{Listener: streams, Handler: s, ReadTimeout: 10 * time.Second}
@@ -69,6 +66,28 @@ func (s *Server) ListenAndServe(ctx context.Context, address string, ready func(
 		return nil
 	}
 	return err
+}
+
+// listen opens the same port for UDP and TCP. Where any port will do, one that is free for UDP may be taken for TCP.
+func listen(address string) (net.PacketConn, net.Listener, error) {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, nil, err
+	}
+	for attempt := 1; ; attempt++ {
+		packets, err := net.ListenPacket("udp", address)
+		if err != nil {
+			return nil, nil, err
+		}
+		streams, err := net.Listen("tcp", packets.LocalAddr().String())
+		if err == nil {
+			return packets, streams, nil
+		}
+		packets.Close()
+		if port != "0" || attempt == maxAttempts {
+			return nil, nil, err
+		}
+	}
 }
 
 // ServeDNS answers one message.

@@ -65,11 +65,16 @@ func start(t *testing.T, idle time.Duration, targets ...Target) (*Proxy, int) {
 	t.Helper()
 	p := New(dialHost)
 	t.Cleanup(p.Close)
-	port := freePort(t)
-	if err := p.Apply("lb", Config{Address: loopback, Listeners: map[int][]Target{port: targets}, IdleTimeout: idle}); err != nil {
-		t.Fatal(err)
+	for attempt := 1; ; attempt++ {
+		port := freePort(t) // Somebody else may take it before the proxy does.
+		err := p.Apply("lb", Config{Address: loopback, Listeners: map[int][]Target{port: targets}, IdleTimeout: idle})
+		if err == nil {
+			return p, port
+		}
+		if attempt == 10 {
+			t.Fatal(err)
+		}
 	}
-	return p, port
 }
 
 func connect(t *testing.T, port int) *net.TCPConn {
@@ -96,7 +101,7 @@ func TestTargetsTakeTurns(t *testing.T) {
 }
 
 func TestDeadTargetsAreSkipped(t *testing.T) {
-	dead := Target{Address: net.JoinHostPort("127.0.0.1", strconv.Itoa(freePort(t)))}
+	dead := Target{Address: "127.99.99.99:1"} // Refused at once: nobody listens on ports below 1024 of odd loopback addresses.
 	_, port := start(t, 0, dead, server(t, says("alive")))
 	for range 4 {
 		if data, err := io.ReadAll(connect(t, port)); string(data) != "alive" {
@@ -183,9 +188,7 @@ func TestBusyPortsAreReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	p := New(dialHost)
-	defer p.Close()
-	good := freePort(t)
+	p, good := start(t, 0)
 	err = p.Apply("lb", Config{Address: loopback, Listeners: map[int][]Target{
 		taken.Addr().(*net.TCPAddr).Port: nil, good: {server(t, says("works"))},
 	}})
