@@ -49,7 +49,7 @@ type Cloud struct {
 	dir    string
 	public netip.Prefix
 	opts   Options
-	stop func()
+	stop   func()
 }
 
 // Start runs a cloud until the test ends.
