@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/apiserver/pkg/warning"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	hortusadmission "hortus.dev/hortus/internal/apiserver/admission"
@@ -48,11 +47,6 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 		}
 	} else {
 		update(shoot, old)
-	}
-	if a.GetSubresource() == "" {
-		for _, text := range corev1beta1.WarningsShoot(shoot, old) {
-			warning.AddWarning(ctx, "", text)
-		}
 	}
 	if err := p.fromSeed(ctx, shoot); err != nil {
 		return err
