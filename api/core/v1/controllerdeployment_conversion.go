@@ -17,9 +17,19 @@ type helmProviderConfig struct {
 	OCIRepository *OCIRepository        `json:"ociRepository,omitempty"`
 }
 
+// annotationResources keeps, in v1beta1, the resources for which that version has no field, as JSON text.
+const annotationResources = "hortus.dev/controllerdeployment-resources"
+
 // ConvertTo writes the v1beta1 form of the object. The result shares memory with it.
 func (d *ControllerDeployment) ConvertTo(out *corev1beta1.ControllerDeployment) error {
 	out.ObjectMeta = d.ObjectMeta
+	if len(d.Resources) > 0 {
+		resources, err := json.Marshal(d.Resources)
+		if err != nil {
+			return fmt.Errorf("write resources of ControllerDeployment %q: %w", d.Name, err)
+		}
+		out.Annotations = with(out.Annotations, annotationResources, string(resources))
+	}
 	out.InjectGardenKubeconfig = d.InjectGardenKubeconfig
 	out.Type, out.ProviderConfig = "", runtime.RawExtension{}
 	switch {
@@ -36,12 +46,7 @@ func (d *ControllerDeployment) ConvertTo(out *corev1beta1.ControllerDeployment) 
 		if config := d.Annotations[AnnotationMigrationProviderConfig]; config != "" {
 			out.ProviderConfig = runtime.RawExtension{Raw: []byte(config)}
 		}
-		out.Annotations = maps.Clone(d.Annotations)
-		delete(out.Annotations, AnnotationMigrationType)
-		delete(out.Annotations, AnnotationMigrationProviderConfig)
-		if len(out.Annotations) == 0 {
-			out.Annotations = nil
-		}
+		out.Annotations = without(out.Annotations, AnnotationMigrationType, AnnotationMigrationProviderConfig)
 	}
 	return nil
 }
@@ -50,7 +55,13 @@ func (d *ControllerDeployment) ConvertTo(out *corev1beta1.ControllerDeployment) 
 func (d *ControllerDeployment) ConvertFrom(in *corev1beta1.ControllerDeployment) error {
 	d.ObjectMeta = in.ObjectMeta
 	d.InjectGardenKubeconfig = in.InjectGardenKubeconfig
-	d.Helm = nil
+	d.Helm, d.Resources = nil, nil
+	if text := in.Annotations[annotationResources]; text != "" {
+		if err := json.Unmarshal([]byte(text), &d.Resources); err != nil {
+			return fmt.Errorf("read annotation %s of ControllerDeployment %q: %w", annotationResources, in.Name, err)
+		}
+		d.Annotations = without(d.Annotations, annotationResources)
+	}
 	if in.Type == corev1beta1.ControllerDeploymentTypeHelm {
 		var config helmProviderConfig
 		if len(in.ProviderConfig.Raw) > 0 {
@@ -64,13 +75,31 @@ func (d *ControllerDeployment) ConvertFrom(in *corev1beta1.ControllerDeployment)
 	if in.Type == "" && len(in.ProviderConfig.Raw) == 0 {
 		return nil
 	}
-	d.Annotations = maps.Clone(in.Annotations)
-	if d.Annotations == nil {
-		d.Annotations = map[string]string{}
-	}
-	d.Annotations[AnnotationMigrationType] = in.Type
+	d.Annotations = with(d.Annotations, AnnotationMigrationType, in.Type)
 	if len(in.ProviderConfig.Raw) > 0 {
 		d.Annotations[AnnotationMigrationProviderConfig] = string(in.ProviderConfig.Raw)
 	}
 	return nil
+}
+
+// with returns a copy of annotations with one more.
+func with(annotations map[string]string, key, value string) map[string]string {
+	annotations = maps.Clone(annotations)
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[key] = value
+	return annotations
+}
+
+// without returns a copy of annotations without some, and nothing instead of an empty one.
+func without(annotations map[string]string, keys ...string) map[string]string {
+	annotations = maps.Clone(annotations)
+	for _, key := range keys {
+		delete(annotations, key)
+	}
+	if len(annotations) == 0 {
+		return nil
+	}
+	return annotations
 }
