@@ -1,0 +1,81 @@
+package controllerinstallation
+
+import (
+	"time"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
+	"hortus.dev/hortus/internal/kube"
+)
+
+// Condition types and reasons of a ControllerInstallation.
+const (
+	conditionValid       corev1beta1.ConditionType = "Valid"
+	conditionInstalled   corev1beta1.ConditionType = "Installed"
+	conditionHealthy     corev1beta1.ConditionType = "Healthy"
+	conditionProgressing corev1beta1.ConditionType = "Progressing"
+)
+
+// observed is what one reconcile has found out.
+type observed struct {
+	invalid       error  // Why the chart can't be rendered, nil if it can.
+	invalidReason string // Reason that goes with it.
+	resource      *resourcesv1alpha1.ManagedResource
+}
+
+// conditionsFor turns it into conditions, all at once.
+func conditionsFor(before []corev1beta1.Condition, o observed, now time.Time) []corev1beta1.Condition {
+	conditions := before
+	set := func(kind corev1beta1.ConditionType, status corev1beta1.ConditionStatus, reason, message string) {
+		conditions = kube.SetCondition(conditions, corev1beta1.Condition{Type: kind, Status: status, Reason: reason, Message: message}, now)
+	}
+	if o.invalid != nil {
+		set(conditionValid, corev1beta1.ConditionFalse, o.invalidReason, o.invalid.Error())
+		return conditions
+	}
+	set(conditionValid, corev1beta1.ConditionTrue, "RegistrationValid", "The chart can be rendered.")
+	for _, row := range []struct {
+		kind                   corev1beta1.ConditionType
+		from                   corev1beta1.ConditionType
+		yes, no, pending, text string
+		progressing            bool
+	}{
+		{conditionInstalled, resourcesv1alpha1.ResourcesApplied, "InstallationSuccessful", "InstallationFailed", "InstallationPending", "The extension is installed.", false},
+		{conditionHealthy, resourcesv1alpha1.ResourcesHealthy, "ControllerHealthy", "ControllerNotHealthy", "ControllerNotHealthy", "The extension is healthy.", false},
+		{conditionProgressing, resourcesv1alpha1.ResourcesProgressing, "ControllerNotRolledOut", "ControllerRolledOut", "ControllerNotRolledOut", "The extension is being rolled out.", true},
+	} {
+		source := sourceCondition(o.resource, row.from)
+		switch {
+		case source == nil || source.Status == corev1beta1.ConditionUnknown || source.Status == corev1beta1.ConditionProgressing:
+			pending := corev1beta1.ConditionFalse
+			if row.progressing {
+				pending = corev1beta1.ConditionTrue
+			}
+			message := "The resource-manager has not reported yet."
+			if source != nil {
+				message = source.Message
+			}
+			set(row.kind, pending, row.pending, message)
+		case source.Status == corev1beta1.ConditionTrue:
+			set(row.kind, corev1beta1.ConditionTrue, row.yes, textOr(source.Message, row.text))
+		default:
+			set(row.kind, corev1beta1.ConditionFalse, row.no, source.Message)
+		}
+	}
+	return conditions
+}
+
+// sourceCondition returns a condition of the ManagedResource, nil if it speaks of an older spec.
+func sourceCondition(mr *resourcesv1alpha1.ManagedResource, kind corev1beta1.ConditionType) *corev1beta1.Condition {
+	if mr == nil || mr.Status.ObservedGeneration != mr.Generation {
+		return nil
+	}
+	return kube.Condition(mr.Status.Conditions, kind)
+}
+
+func textOr(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}

@@ -1,0 +1,161 @@
+package controllerinstallation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	corev1v1 "hortus.dev/hortus/api/core/v1"
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
+	"hortus.dev/hortus/internal/component/managedresource"
+	"hortus.dev/hortus/internal/kube"
+)
+
+const (
+	finalizer       = "core.gardener.cloud/controllerinstallation"
+	gardenNamespace = "garden"
+	fieldOwner      = "gardenlet"
+)
+
+// Reconciler installs one extension per ControllerInstallation of its seed.
+type Reconciler struct {
+	Garden client.Client // Cached reads, direct writes.
+	Seed   client.Client
+	Clock  clock.PassiveClock
+	// SeedName is the own seed; GardenIdentity names the garden to extensions.
+	SeedName, GardenIdentity string
+}
+
+// AddToManager registers the controller. The manager's cache is that of the garden.
+func (r *Reconciler) AddToManager(mgr ctrl.Manager, seed cluster.Cluster, concurrency int) error {
+	own := predicate.NewPredicateFuncs(func(o client.Object) bool {
+		ref := o.(*corev1beta1.ControllerInstallation).Spec.SeedRef
+		return ref != nil && ref.Name == r.SeedName
+	})
+	all := handler.EnqueueRequestsFromMapFunc(r.ofSeed)
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("controllerinstallation").
+		For(&corev1beta1.ControllerInstallation{}, builder.WithPredicates(own)).
+		Watches(&corev1v1.ControllerDeployment{}, all).
+		Watches(&corev1beta1.ControllerRegistration{}, all).
+		WatchesRawSource(source.Kind(seed.GetCache(), &resourcesv1alpha1.ManagedResource{},
+			handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, mr *resourcesv1alpha1.ManagedResource) []reconcile.Request {
+				if mr.Namespace != gardenNamespace {
+					return nil
+				}
+				return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: mr.Name}}}
+			}))).
+		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
+		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
+}
+
+// ofSeed lists all installations of the seed, for changes of what they are made from.
+func (r *Reconciler) ofSeed(ctx context.Context, _ client.Object) []reconcile.Request {
+	var list corev1beta1.ControllerInstallationList
+	if err := r.Garden.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Listing ControllerInstallations")
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range list.Items {
+		if ref := list.Items[i].Spec.SeedRef; ref != nil && ref.Name == r.SeedName {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+	}
+	return requests
+}
+
+// Reconcile drives one installation. It may stop after any write and start over.
+func (r *Reconciler) Reconcile(ctx context.Context, installation *corev1beta1.ControllerInstallation) (res reconcile.Result, err error) {
+	if ref := installation.Spec.SeedRef; ref == nil || ref.Name != r.SeedName {
+		return res, nil
+	}
+	if !installation.DeletionTimestamp.IsZero() {
+		return res, r.delete(ctx, installation)
+	}
+	if err := kube.EnsureFinalizer(ctx, r.Garden, installation, finalizer); err != nil {
+		return res, err
+	}
+	before := installation.DeepCopy()
+	var o observed
+	defer func() {
+		if err == nil || o.invalid != nil {
+			installation.Status.Conditions = conditionsFor(installation.Status.Conditions, o, r.Clock.Now())
+			err = errors.Join(err, kube.PatchStatus(ctx, r.Garden, installation, before))
+		}
+	}()
+	objects, err := r.objects(ctx, installation, &o)
+	if err != nil {
+		return res, err
+	}
+	secret, mr, err := managedresource.ForSeed(r.Seed.Scheme(), gardenNamespace, installation.Name, objects...)
+	if err != nil {
+		return res, err
+	}
+	for _, object := range []client.Object{secret, mr} {
+		if err := kube.Apply(ctx, r.Seed, object, fieldOwner); err != nil {
+			return res, err
+		}
+	}
+	o.resource = mr
+	return res, nil
+}
+
+// objects reads what the extension is made from and renders it; what users must mend is put into o.
+func (r *Reconciler) objects(ctx context.Context, installation *corev1beta1.ControllerInstallation, o *observed) ([]client.Object, error) {
+	registration := &corev1beta1.ControllerRegistration{}
+	if err := r.Garden.Get(ctx, client.ObjectKey{Name: installation.Spec.RegistrationRef.Name}, registration); err != nil {
+		err = fmt.Errorf("read ControllerRegistration %q: %w", installation.Spec.RegistrationRef.Name, err)
+		o.invalid, o.invalidReason = err, "RegistrationReadError"
+		return nil, err
+	}
+	seed := &corev1beta1.Seed{}
+	if err := r.Garden.Get(ctx, client.ObjectKey{Name: r.SeedName}, seed); err != nil {
+		err = fmt.Errorf("read Seed %q: %w", r.SeedName, err)
+		o.invalid, o.invalidReason = err, "SeedReadError"
+		return nil, err
+	}
+	if installation.Spec.DeploymentRef == nil {
+		o.invalid, o.invalidReason = errNoChart, "ChartInformationInvalid"
+		return nil, reconcile.TerminalError(errNoChart)
+	}
+	deployment := &corev1v1.ControllerDeployment{}
+	if err := r.Garden.Get(ctx, client.ObjectKey{Name: installation.Spec.DeploymentRef.Name}, deployment); err != nil {
+		err = fmt.Errorf("read ControllerDeployment %q: %w", installation.Spec.DeploymentRef.Name, err)
+		o.invalid, o.invalidReason = err, "ChartInformationInvalid"
+		return nil, err
+	}
+	objects, err := render(installation, registration, deployment, seed, r.GardenIdentity)
+	if err != nil {
+		o.invalid, o.invalidReason = err, "ChartCannotBeRendered"
+		return nil, reconcile.TerminalError(err)
+	}
+	return objects, nil
+}
+
+// delete removes the extension; the finalizer goes with the last of it.
+func (r *Reconciler) delete(ctx context.Context, installation *corev1beta1.ControllerInstallation) error {
+	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: gardenNamespace, Name: installation.Name}}
+	if gone, err := kube.Delete(ctx, r.Seed, mr); err != nil || !gone {
+		return err // Its end brings us back.
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: gardenNamespace, Name: managedresource.SecretName(installation.Name)}}
+	if _, err := kube.Delete(ctx, r.Seed, secret); err != nil {
+		return err
+	}
+	return kube.RemoveFinalizer(ctx, r.Garden, installation, finalizer)
+}

@@ -1,0 +1,120 @@
+package controllerinstallation
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1v1 "hortus.dev/hortus/api/core/v1"
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/chart"
+	"hortus.dev/hortus/internal/version"
+)
+
+const (
+	namespacePrefix       = "extension-"
+	labelRegistration     = "controllerregistration.core.gardener.cloud/name"
+	labelRole             = "gardener.cloud/role"
+	roleExtension         = "extension"
+	labelPodSecurity      = "pod-security.kubernetes.io/enforce"
+	annotationPodSecurity = "security.gardener.cloud/pod-security-enforce"
+	defaultPodSecurity    = "baseline"
+)
+
+// errNoChart says that a deployment can't be installed by this gardenlet.
+var errNoChart = errors.New("the ControllerDeployment has no helm.rawChart")
+
+// namespaceOf is where an extension runs.
+func namespaceOf(installation *corev1beta1.ControllerInstallation) string {
+	return namespacePrefix + installation.Name
+}
+
+// desiredNamespace is the namespace of an extension.
+func desiredNamespace(installation *corev1beta1.ControllerInstallation, registration *corev1beta1.ControllerRegistration) *corev1.Namespace {
+	security := defaultPodSecurity
+	if wanted := registration.Annotations[annotationPodSecurity]; wanted != "" {
+		security = wanted
+	}
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name:   namespaceOf(installation),
+		Labels: map[string]string{labelRole: roleExtension, labelRegistration: registration.Name, labelPodSecurity: security},
+	}}
+}
+
+// render returns the objects of an extension: its namespace and what its chart makes of the deployment's values, to which
+// the key gardener is added with what an extension has to know of its surroundings.
+func render(installation *corev1beta1.ControllerInstallation, registration *corev1beta1.ControllerRegistration, deployment *corev1v1.ControllerDeployment, seed *corev1beta1.Seed, gardenIdentity string) ([]client.Object, error) {
+	if deployment.Helm == nil || len(deployment.Helm.RawChart) == 0 {
+		return nil, errNoChart
+	}
+	loaded, err := chart.LoadArchive(deployment.Helm.RawChart)
+	if err != nil {
+		return nil, err
+	}
+	values := map[string]any{}
+	if deployment.Helm.Values != nil && len(deployment.Helm.Values.Raw) > 0 {
+		if err := json.Unmarshal(deployment.Helm.Values.Raw, &values); err != nil {
+			return nil, fmt.Errorf("read helm.values: %w", err)
+		}
+	}
+	if values["gardener"], err = surroundings(seed, gardenIdentity); err != nil {
+		return nil, err
+	}
+	rendered, err := chart.Render(loaded, chart.Release{Name: installation.Name, Namespace: namespaceOf(installation)}, values)
+	if err != nil {
+		return nil, err
+	}
+	objects := []client.Object{desiredNamespace(installation, registration)}
+	for _, o := range rendered {
+		objects = append(objects, o)
+	}
+	return objects, nil
+}
+
+// surroundings are the values under the key gardener.
+func surroundings(seed *corev1beta1.Seed, gardenIdentity string) (map[string]any, error) {
+	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&seed.Spec)
+	if err != nil {
+		return nil, fmt.Errorf("encode seed: %w", err)
+	}
+	about := map[string]any{
+		"name": seed.Name, "provider": seed.Spec.Provider.Type, "region": seed.Spec.Provider.Region,
+		"annotations": toAny(seed.Annotations), "labels": toAny(seed.Labels), "spec": spec,
+		"visible":   seed.Spec.Settings == nil || seed.Spec.Settings.Scheduling == nil || seed.Spec.Settings.Scheduling.Visible,
+		"protected": hasTaint(seed, "seed.gardener.cloud/protected"),
+	}
+	if seed.Spec.Ingress != nil {
+		about["ingressDomain"] = seed.Spec.Ingress.Domain
+	}
+	if seed.Status.ClusterIdentity != nil {
+		about["clusterIdentity"] = *seed.Status.ClusterIdentity
+	}
+	return map[string]any{
+		"version":   version.Version,
+		"garden":    map[string]any{"clusterIdentity": gardenIdentity},
+		"seed":      about,
+		"gardenlet": map[string]any{"featureGates": map[string]any{}},
+	}, nil
+}
+
+func toAny(m map[string]string) map[string]any {
+	out := make(map[string]any, len(m))
+	for k, v := range m {
+		out[k] = v
+	}
+	return out
+}
+
+func hasTaint(seed *corev1beta1.Seed, key string) bool {
+	for _, t := range seed.Spec.Taints {
+		if t.Key == key {
+			return true
+		}
+	}
+	return false
+}
