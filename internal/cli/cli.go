@@ -4,16 +4,18 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
-	"hortus.dev/hortus/internal/cli/kubeconfig"
 	"hortus.dev/hortus/internal/apiserver"
+	"hortus.dev/hortus/internal/cli/kubeconfig"
 	cloud "hortus.dev/hortus/internal/cloud/command"
 	"hortus.dev/hortus/internal/components"
 	"hortus.dev/hortus/internal/controllermanager"
+	"hortus.dev/hortus/internal/gardenlet"
 	"hortus.dev/hortus/internal/gateway"
 	"hortus.dev/hortus/internal/image"
 	"hortus.dev/hortus/internal/lint"
 	"hortus.dev/hortus/internal/nodeagent"
 	"hortus.dev/hortus/internal/plan"
+	"hortus.dev/hortus/internal/resourcemanager"
 	"hortus.dev/hortus/internal/scheduler"
 	"hortus.dev/hortus/internal/tunnel"
 	"hortus.dev/hortus/internal/version"
@@ -72,6 +74,8 @@ func NewCommand() *cobra.Command {
 		apiserver.NewCommand(),
 		controllermanager.NewCommand(),
 		scheduler.NewCommand(),
+		gardenlet.NewCommand(),
+		resourcemanager.NewCommand(),
 		gateway.NewCommand(),
 		tunnel.NewCommand(),
 		nodeagent.NewCommand(),

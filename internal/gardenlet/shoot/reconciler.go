@@ -42,9 +42,10 @@ type Reconciler struct {
 	Events events.EventRecorder
 	Shoots steps.Connector
 
-	SeedName string
-	Identity Identity
-	Images   steps.Images
+	SeedName       string
+	GardenIdentity string
+	Identity       Identity
+	Images         steps.Images
 	// SyncPeriod, RetryDuration and RespectOverwrite are the settings of the same names.
 	SyncPeriod, RetryDuration time.Duration
 	RespectOverwrite          bool
@@ -281,23 +282,19 @@ func (r *Reconciler) stepScope(ctx context.Context, s *scope, operation corev1be
 	if err := r.Garden.List(ctx, registrations); err != nil {
 		return nil, fmt.Errorf("list ControllerRegistrations: %w", err)
 	}
-	identity, err := r.gardenIdentity(ctx)
-	if err != nil {
-		return nil, err
-	}
 	return &steps.Scope{
 		Garden: r.Garden, Seed: r.Seed, Clock: r.Clock, Shoots: r.Shoots,
-		Shoot: s.shoot.DeepCopy(), SeedObject: s.seed, Project: s.project, CloudProfile: s.profile, GardenIdentity: identity,
+		Shoot: s.shoot.DeepCopy(), SeedObject: s.seed, Project: s.project, CloudProfile: s.profile, GardenIdentity: r.GardenIdentity,
 		Namespace: namespace, Operation: operation, Started: started,
 		Images: r.Images, DNSTTL: r.DNSTTL, Facts: facts, Registered: registrations.Items, Secrets: secrets,
 	}, nil
 }
 
-// gardenIdentity is unique among all gardens; an old garden without one is named by its default.
-func (r *Reconciler) gardenIdentity(ctx context.Context) (string, error) {
+// GardenIdentity reads what is unique among all gardens; an old garden without one goes by its usual name.
+func GardenIdentity(ctx context.Context, garden client.Reader) (string, error) {
 	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "cluster-identity", Namespace: metav1.NamespaceSystem}}
-	if _, err := kube.Exists(ctx, r.Garden, m); err != nil {
-		return "", err
+	if _, err := kube.Exists(ctx, garden, m); err != nil {
+		return "", fmt.Errorf("read the identity of the garden: %w", err)
 	}
 	if id := m.Data["cluster-identity"]; id != "" {
 		return id, nil

@@ -1,0 +1,269 @@
+package gardenlet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	corev1api "hortus.dev/hortus/api/core/v1"
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
+	securityv1alpha1 "hortus.dev/hortus/api/security/v1alpha1"
+	"hortus.dev/hortus/internal/crds"
+	"hortus.dev/hortus/internal/gardenlet/config"
+	"hortus.dev/hortus/internal/gardenlet/controllerinstallation"
+	"hortus.dev/hortus/internal/gardenlet/seed"
+	"hortus.dev/hortus/internal/gardenlet/shoot"
+	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
+	"hortus.dev/hortus/internal/kube"
+	"hortus.dev/hortus/internal/version"
+)
+
+const (
+	fieldOwner = "gardenlet"
+	// definitionsTimeout bounds the wait until the seed serves its new kinds; it takes about a second.
+	definitionsTimeout = time.Minute
+)
+
+// GardenScheme has the types that a gardenlet uses in the garden.
+func GardenScheme() (*runtime.Scheme, error) {
+	s := runtime.NewScheme()
+	return s, errors.Join(clientgoscheme.AddToScheme(s), corev1beta1.AddToScheme(s), corev1api.AddToScheme(s), securityv1alpha1.AddToScheme(s))
+}
+
+// SeedScheme has the types that a gardenlet uses in the seed.
+func SeedScheme() (*runtime.Scheme, error) {
+	s := runtime.NewScheme()
+	return s, errors.Join(clientgoscheme.AddToScheme(s), apiextensionsv1.AddToScheme(s), extensionsv1alpha1.AddToScheme(s),
+		resourcesv1alpha1.AddToScheme(s), gatewayv1.Install(s))
+}
+
+// managers holds what connects the gardenlet with its two clusters. The garden's manager runs everything.
+type managers struct {
+	garden       ctrl.Manager
+	gardenDirect client.Client
+	seed         cluster.Cluster
+	seedDirect   client.Client
+	seedREST     rest.Interface
+	discovery    discovery.DiscoveryInterface
+}
+
+func newManager(ctx context.Context, c *config.GardenletConfiguration) (*managers, error) {
+	gardenScheme, err := GardenScheme()
+	if err != nil {
+		return nil, fmt.Errorf("build scheme of the garden: %w", err)
+	}
+	seedScheme, err := SeedScheme()
+	if err != nil {
+		return nil, fmt.Errorf("build scheme of the seed: %w", err)
+	}
+	gardenConfig, err := restConfig(&c.GardenClientConnection, "garden")
+	if err != nil {
+		return nil, err
+	}
+	seedConfig, err := restConfig(c.SeedClientConnection, "seed")
+	if err != nil {
+		return nil, err
+	}
+	m := &managers{}
+	m.garden, err = ctrl.NewManager(gardenConfig, ctrl.Options{
+		Scheme:                        gardenScheme,
+		Cache:                         gardenCache(c.SeedConfig.Name),
+		LeaderElection:                *c.LeaderElection.LeaderElect,
+		LeaderElectionID:              c.LeaderElection.ResourceName,
+		LeaderElectionNamespace:       c.LeaderElection.ResourceNamespace,
+		LeaderElectionConfig:          seedConfig, // The replicas are neighbours in the seed.
+		LeaderElectionReleaseOnCancel: true,
+		HealthProbeBindAddress:        address(c.Server.HealthProbes),
+		Metrics:                       metricsserver.Options{BindAddress: address(c.Server.Metrics)},
+		BaseContext:                   func() context.Context { return ctx },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("connect to the garden: %w", err)
+	}
+	if m.gardenDirect, err = client.New(gardenConfig, client.Options{Scheme: gardenScheme}); err != nil {
+		return nil, fmt.Errorf("connect to the garden: %w", err)
+	}
+	m.seed, err = cluster.New(seedConfig, func(o *cluster.Options) {
+		o.Scheme = seedScheme
+		o.Cache = seedCache()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("connect to the seed: %w", err)
+	}
+	if m.seedDirect, err = client.New(seedConfig, client.Options{Scheme: seedScheme}); err != nil {
+		return nil, fmt.Errorf("connect to the seed: %w", err)
+	}
+	disco, err := discovery.NewDiscoveryClientForConfig(seedConfig)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the seed: %w", err)
+	}
+	m.discovery, m.seedREST = disco, disco.RESTClient()
+	if err := m.garden.Add(m.seed); err != nil {
+		return nil, fmt.Errorf("add the seed's cache: %w", err)
+	}
+	return m, errors.Join(m.garden.AddHealthzCheck("ping", healthz.Ping), m.garden.AddReadyzCheck("ping", healthz.Ping))
+}
+
+// gardenCache holds only what belongs to the seed: a gardenlet may not see more, and a large garden has much more.
+func gardenCache(seedName string) cache.Options {
+	return cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1beta1.Shoot{}:                  {Label: labels.SelectorFromSet(labels.Set{corev1beta1.LabelPrefixSeedName + seedName: "true"})},
+			&corev1beta1.Seed{}:                   {Field: fields.OneTermEqualSelector("metadata.name", seedName)},
+			&corev1beta1.ControllerInstallation{}: {Field: fields.OneTermEqualSelector("spec.seedRef.name", seedName)},
+		},
+	}
+}
+
+// seedCache holds metadata. Of Secrets, only those matter whose token somebody waits for.
+func seedCache() cache.Options {
+	return cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.Secret{}: {Label: labels.SelectorFromSet(labels.Set{resourcesv1alpha1.LabelPurpose: resourcesv1alpha1.PurposeTokenRequestor})},
+		},
+	}
+}
+
+func restConfig(c *config.ClientConnection, name string) (*rest.Config, error) {
+	out, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("load kubeconfig of the %s: %w", name, err)
+	}
+	out.QPS, out.Burst = c.QPS, c.Burst
+	out.UserAgent = "gardenlet/" + version.Version
+	return out, nil
+}
+
+func address(e *config.Endpoint) string { return net.JoinHostPort(e.BindAddress, strconv.Itoa(e.Port)) }
+
+// prepareSeed makes the seed serve the kinds that the caches watch.
+func (m *managers) prepareSeed(ctx context.Context) error {
+	definitions := crds.Seed()
+	for _, d := range definitions {
+		if err := kube.Apply(ctx, m.seedDirect, d, fieldOwner); err != nil {
+			return err
+		}
+	}
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, definitionsTimeout, true, func(ctx context.Context) (bool, error) {
+		for _, d := range definitions {
+			current := &apiextensionsv1.CustomResourceDefinition{}
+			if err := m.seedDirect.Get(ctx, client.ObjectKeyFromObject(d), current); err != nil {
+				return false, client.IgnoreNotFound(err)
+			}
+			if !established(current) {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait until the seed serves the kinds of the extension contract: %w", err)
+	}
+	return nil
+}
+
+func established(d *apiextensionsv1.CustomResourceDefinition) bool {
+	for _, c := range d.Status.Conditions {
+		if c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue {
+			return true
+		}
+	}
+	return false
+}
+
+// addControllers constructs every controller of the gardenlet.
+func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfiguration, hortusImage string) error {
+	gardenIdentity, err := shoot.GardenIdentity(ctx, m.gardenDirect)
+	if err != nil {
+		return err
+	}
+	real, me := clock.RealClock{}, identity()
+	connector := &shoot.Connector{Scheme: m.seed.GetScheme()}
+	images := steps.DefaultImages()
+	images.Hortus = hortusImage
+	shoots := c.Controllers.Shoot
+
+	if err := m.garden.Add(&registration{garden: m.gardenDirect, seed: c.SeedConfig}); err != nil {
+		return fmt.Errorf("add registration of the Seed: %w", err)
+	}
+	lease := &seed.Lease{
+		Garden: m.gardenDirect, SeedREST: m.seedREST, Clock: real, Name: c.SeedConfig.Name, Holder: me.Name,
+		Period: time.Duration(*c.Controllers.Seed.LeaseResyncSeconds) * time.Second,
+	}
+	if err := m.garden.Add(lease); err != nil {
+		return fmt.Errorf("add Lease of the Seed: %w", err)
+	}
+	return errors.Join(
+		(&seed.Reconciler{
+			Garden: m.gardenDirect, Seed: m.seedDirect, Discovery: m.discovery, Clock: real, Config: c,
+			Gardener: corev1beta1.Gardener{ID: me.ID, Name: me.Name, Version: me.Version}, Image: hortusImage,
+		}).AddToManager(m.garden, m.seed),
+		(&controllerinstallation.Reconciler{
+			Garden: m.gardenDirect, Seed: m.seedDirect, Clock: real, SeedName: c.SeedConfig.Name,
+		}).AddToManager(m.garden, m.seed, *c.Controllers.ControllerInstallation.ConcurrentSyncs),
+		(&shoot.Reconciler{
+			Garden: m.gardenDirect, Seed: m.seedDirect, Clock: real, Events: m.garden.GetEventRecorder("gardenlet"), Shoots: connector,
+			SeedName: c.SeedConfig.Name, Identity: me, Images: images, GardenIdentity: gardenIdentity, SyncPeriod: shoots.SyncPeriod.Duration, RetryDuration: shoots.RetryDuration.Duration,
+			RespectOverwrite: *shoots.RespectSyncPeriodOverwrite, DNSTTL: *shoots.DNSEntryTTLSeconds,
+		}).AddToManager(m.garden, m.seed, *shoots.ConcurrentSyncs),
+	)
+}
+
+// identity of this process. The host name is the pod's.
+func identity() shoot.Identity {
+	name := os.Getenv("POD_NAME")
+	if name == "" {
+		name, _ = os.Hostname()
+	}
+	return shoot.Identity{ID: name, Name: name, Version: version.Version}
+}
+
+// registration makes the Seed exist before anything is reconciled for it.
+type registration struct {
+	garden client.Client
+	seed   *config.SeedConfig
+}
+
+// registrationPeriod is the pause between attempts while the garden does not take the Seed.
+const registrationPeriod = 2 * time.Second
+
+// Start implements the manager's Runnable.
+func (r *registration) Start(ctx context.Context) error {
+	return wait.PollUntilContextCancel(ctx, registrationPeriod, true, func(ctx context.Context) (bool, error) {
+		if err := seed.Register(ctx, r.garden, r.seed); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Failed to register the Seed")
+			return false, nil
+		}
+		return true, nil
+	})
+}
+
+// NeedLeaderElection: replicas of different configurations must not take turns.
+func (r *registration) NeedLeaderElection() bool { return true }

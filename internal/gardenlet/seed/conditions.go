@@ -1,0 +1,83 @@
+package seed
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/kube"
+)
+
+// observed is what the conditions are computed from.
+type observed struct {
+	deployments   []*appsv1.Deployment
+	gateway       *corev1.Service
+	installations []corev1beta1.ControllerInstallation
+	// err of the last reconciliation.
+	err error
+}
+
+// conditions of a Seed whose gardenlet runs.
+func conditions(o observed) []corev1beta1.Condition {
+	return []corev1beta1.Condition{
+		{Type: corev1beta1.SeedGardenletReady, Status: corev1beta1.ConditionTrue, Reason: "GardenletReady", Message: "Gardenlet is posting ready status."},
+		systemComponents(o),
+		extensions(o.installations),
+	}
+}
+
+func systemComponents(o observed) corev1beta1.Condition {
+	c := corev1beta1.Condition{Type: corev1beta1.SeedSystemComponentsHealthy, Status: corev1beta1.ConditionFalse}
+	switch {
+	case o.err != nil:
+		c.Reason, c.Message = "SystemComponentsFailed", o.err.Error()
+		return c
+	case o.gateway == nil || kube.LoadBalancerAddress(o.gateway) == "":
+		c.Reason, c.Message = "GatewayAddressMissing", "The load balancer of the gateway has no address yet."
+		return c
+	}
+	for _, d := range o.deployments {
+		if d.Status.AvailableReplicas == 0 {
+			c.Reason, c.Message = "DeploymentUnhealthy", kube.DeploymentProgress(d)+"."
+			return c
+		}
+	}
+	c.Status, c.Reason, c.Message = corev1beta1.ConditionTrue, "SystemComponentsRunning", "All system components are healthy."
+	return c
+}
+
+// extensions sums up the conditions of the installations on the seed. The first kind of trouble decides.
+func extensions(installations []corev1beta1.ControllerInstallation) corev1beta1.Condition {
+	c := corev1beta1.Condition{Type: corev1beta1.SeedExtensionsReady}
+	for _, check := range []struct {
+		condition corev1beta1.ConditionType
+		want      corev1beta1.ConditionStatus
+		status    corev1beta1.ConditionStatus
+		reason    string
+	}{
+		{corev1beta1.ControllerInstallationValid, corev1beta1.ConditionTrue, corev1beta1.ConditionFalse, "NotAllExtensionsValid"},
+		{corev1beta1.ControllerInstallationInstalled, corev1beta1.ConditionTrue, corev1beta1.ConditionFalse, "NotAllExtensionsInstalled"},
+		{corev1beta1.ControllerInstallationHealthy, corev1beta1.ConditionTrue, corev1beta1.ConditionFalse, "NotAllExtensionsHealthy"},
+		{corev1beta1.ControllerInstallationProgressing, corev1beta1.ConditionFalse, corev1beta1.ConditionProgressing, "SomeExtensionsProgressing"},
+	} {
+		var names []string
+		for _, i := range installations {
+			have := kube.Condition(i.Status.Conditions, check.condition)
+			if have == nil || have.Status != check.want {
+				names = append(names, i.Spec.RegistrationRef.Name)
+			}
+		}
+		if len(names) > 0 {
+			slices.Sort(names)
+			c.Status, c.Reason = check.status, check.reason
+			c.Message = fmt.Sprintf("Condition %s of these extensions is not %s: %s.", check.condition, check.want, strings.Join(names, ", "))
+			return c
+		}
+	}
+	c.Status, c.Reason, c.Message = corev1beta1.ConditionTrue, "AllExtensionsReady", "All extensions are installed and ready."
+	return c
+}

@@ -1,0 +1,70 @@
+package seed
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
+	"hortus.dev/hortus/internal/component/gateway"
+	"hortus.dev/hortus/internal/component/resourcemanager"
+	"hortus.dev/hortus/internal/gardenlet/config"
+)
+
+// priorityClasses rank what runs in a seed. The numbers lie below those that Kubernetes keeps for itself (1,000,000,000).
+var priorityClasses = []struct {
+	name  string
+	value int32
+	text  string
+}{
+	{"gardener-system-critical", 999998950, "What all control planes of the seed depend on."},
+	{"gardener-system-900", 999998900, "Extensions and the resource-manager of the seed."},
+	{"gardener-system-500", 999998500, "What the API of a Shoot needs to answer."},
+	{"gardener-system-300", 999998300, "What acts on a Shoot's objects."},
+	{"gardener-system-100", 999998100, "What observes a Shoot."},
+}
+
+// base are the objects that everything else in the seed builds on.
+func base() []client.Object {
+	objects := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: corev1beta1.GardenNamespace, Labels: map[string]string{corev1beta1.LabelRole: corev1beta1.RoleGarden},
+	}}}
+	for _, p := range priorityClasses {
+		objects = append(objects, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: p.name}, Value: p.value, Description: p.text})
+	}
+	return objects
+}
+
+// components are the workloads of the seed.
+func components(seed *corev1beta1.Seed, image string) []client.Object {
+	var annotations map[string]string
+	if s := seed.Spec.Settings; s != nil && s.LoadBalancerServices != nil {
+		annotations = s.LoadBalancerServices.Annotations
+	}
+	return append(
+		gateway.Render(gateway.Values{Image: image, Replicas: 1, Annotations: annotations}),
+		resourcemanager.Render(resourcemanager.Values{Namespace: corev1beta1.GardenNamespace, Image: image, Replicas: 1, Class: resourcesv1alpha1.ClassSeed})...,
+	)
+}
+
+// capacity turns the configured resources into what the Seed's status says: the total, and the total without the
+// reserved part.
+func capacity(r *config.Resources) (total, allocatable corev1.ResourceList) {
+	if r == nil || len(r.Capacity) == 0 {
+		return nil, nil
+	}
+	total, allocatable = corev1.ResourceList{}, corev1.ResourceList{}
+	for name, value := range r.Capacity {
+		q := resource.MustParse(value) // Checked with the configuration.
+		total[corev1.ResourceName(name)] = q
+		rest := q.DeepCopy()
+		if reserved, ok := r.Reserved[name]; ok {
+			rest.Sub(resource.MustParse(reserved))
+		}
+		allocatable[corev1.ResourceName(name)] = rest
+	}
+	return total, allocatable
+}

@@ -1,0 +1,77 @@
+package seed
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/kube"
+)
+
+// Lease shows the garden that the gardenlet lives and reaches its seed. It stops showing it when the seed's API server
+// does not answer, since then nothing can be done for Shoots.
+type Lease struct {
+	Garden   client.Client
+	SeedREST rest.Interface // Of the seed.
+	Clock    clock.WithTicker
+	Name     string
+	// Holder identifies the process.
+	Holder string
+	Period time.Duration
+}
+
+// Start renews until ctx ends. It implements the manager's Runnable.
+func (l *Lease) Start(ctx context.Context) error {
+	ticker := l.Clock.NewTicker(l.Period)
+	defer ticker.Stop()
+	for {
+		if err := l.renew(ctx); err != nil && ctx.Err() == nil {
+			log.FromContext(ctx).Error(err, "Failed to renew the Lease of the Seed")
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C():
+		}
+	}
+}
+
+// NeedLeaderElection: only the one that works may claim to.
+func (l *Lease) NeedLeaderElection() bool { return true }
+
+func (l *Lease) renew(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, max(l.Period, time.Second))
+	defer cancel()
+	if err := l.SeedREST.Get().AbsPath("/healthz").Do(ctx).Error(); err != nil {
+		return fmt.Errorf("ask the seed's API server for its health: %w", err)
+	}
+	now := metav1.NewMicroTime(l.Clock.Now())
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1beta1.SeedLeaseNamespace, Name: l.Name}}
+	found, err := kube.Exists(ctx, l.Garden, lease)
+	if err != nil {
+		return err
+	}
+	before := lease.DeepCopy()
+	lease.Spec = coordinationv1.LeaseSpec{
+		HolderIdentity: ptr.To(l.Holder), LeaseDurationSeconds: ptr.To(int32(2 * l.Period.Seconds())), RenewTime: &now,
+	}
+	if !found {
+		if err := l.Garden.Create(ctx, lease); err != nil {
+			return fmt.Errorf("create Lease %q: %w", l.Name, err)
+		}
+		return nil
+	}
+	if err := l.Garden.Patch(ctx, lease, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("renew Lease %q: %w", l.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,189 @@
+package seed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/component/gateway"
+	"hortus.dev/hortus/internal/component/resourcemanager"
+	"hortus.dev/hortus/internal/crds"
+	"hortus.dev/hortus/internal/gardenlet/config"
+	"hortus.dev/hortus/internal/kube"
+)
+
+// fieldOwner owns the fields that are applied to the seed.
+const fieldOwner = "gardenlet-seed"
+
+// unreadyPeriod is how soon a Seed is looked at again that is not ready yet: new Shoots wait for it.
+const unreadyPeriod = 2 * time.Second
+
+// Reconciler keeps one Seed.
+type Reconciler struct {
+	Garden    client.Client // Direct reads and writes.
+	Seed      client.Client // Direct reads and writes.
+	Discovery discovery.ServerVersionInterface
+	Clock     clock.PassiveClock
+
+	Config   *config.GardenletConfiguration
+	Gardener corev1beta1.Gardener
+	// Image has every part of Hortus.
+	Image string
+}
+
+// scope is what one reconcile has read so far.
+type scope struct {
+	seed *corev1beta1.Seed
+	observed
+}
+
+// Reconcile prepares the cluster and reports on it. It may stop after any write and start over.
+func (r *Reconciler) Reconcile(ctx context.Context, seed *corev1beta1.Seed) (res reconcile.Result, err error) {
+	if seed.Name != r.Config.SeedConfig.Name {
+		return reconcile.Result{}, nil
+	}
+	if err := r.Garden.Get(ctx, client.ObjectKeyFromObject(seed), seed); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	s, before := &scope{seed: seed}, seed.DeepCopy()
+	if seed.DeletionTimestamp != nil {
+		return r.remove(ctx, s)
+	}
+	if err := kube.EnsureFinalizer(ctx, r.Garden, seed, corev1beta1.FinalizerName); err != nil {
+		return reconcile.Result{}, err
+	}
+	before.ResourceVersion, before.Finalizers = seed.ResourceVersion, seed.Finalizers
+	s.err = r.prepare(ctx, s)
+	if s.err == nil {
+		s.err = r.observe(ctx, s)
+	}
+	if err := r.setStatus(ctx, s); err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := errors.Join(s.err, kube.PatchStatus(ctx, r.Garden, seed, before)); err != nil {
+		return reconcile.Result{}, err
+	}
+	for _, c := range seed.Status.Conditions {
+		if c.Status != corev1beta1.ConditionTrue {
+			return reconcile.Result{RequeueAfter: unreadyPeriod}, nil
+		}
+	}
+	return reconcile.Result{RequeueAfter: min(r.Config.Controllers.Seed.SyncPeriod.Duration, healthPeriod)}, nil
+}
+
+// healthPeriod is how often the health of the seed's components is looked at.
+const healthPeriod = time.Minute
+
+// prepare applies what every control plane in the seed depends on.
+func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
+	var objects []client.Object
+	for _, d := range crds.Seed() {
+		objects = append(objects, d)
+	}
+	objects = append(objects, base()...)
+	for _, p := range crds.Policies() {
+		objects = append(objects, p)
+	}
+	objects = append(objects, components(s.seed, r.Image)...)
+	for _, o := range objects {
+		if err := kube.Apply(ctx, r.Seed, o, fieldOwner); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// observe reads what the conditions depend on.
+func (r *Reconciler) observe(ctx context.Context, s *scope) error {
+	for _, key := range []client.ObjectKey{{Namespace: gateway.Namespace, Name: gateway.Name}, {Namespace: corev1beta1.GardenNamespace, Name: resourcemanager.Name}} {
+		d := &appsv1.Deployment{}
+		if err := r.Seed.Get(ctx, key, d); err != nil {
+			return fmt.Errorf("read Deployment %s: %w", key, err)
+		}
+		s.deployments = append(s.deployments, d)
+	}
+	s.gateway = &corev1.Service{}
+	if err := r.Seed.Get(ctx, client.ObjectKey{Namespace: gateway.Namespace, Name: gateway.Name}, s.gateway); err != nil {
+		return fmt.Errorf("read Service of the gateway: %w", err)
+	}
+	return r.readInstallations(ctx, s)
+}
+
+func (r *Reconciler) readInstallations(ctx context.Context, s *scope) error {
+	list := &corev1beta1.ControllerInstallationList{}
+	if err := r.Garden.List(ctx, list, client.MatchingFields{"spec.seedRef.name": s.seed.Name}); err != nil {
+		return fmt.Errorf("list ControllerInstallations: %w", err)
+	}
+	s.installations = list.Items
+	return nil
+}
+
+// setStatus computes the status from the scope.
+func (r *Reconciler) setStatus(ctx context.Context, s *scope) error {
+	now, status := r.Clock.Now(), &s.seed.Status
+	for _, c := range conditions(s.observed) {
+		status.Conditions = kube.SetCondition(status.Conditions, c, now)
+	}
+	status.Gardener = ptr.To(r.Gardener)
+	status.Capacity, status.Allocatable = capacity(r.Config.Resources)
+	if version, err := r.Discovery.ServerVersion(); err == nil {
+		status.KubernetesVersion = ptr.To(version.GitVersion)
+	}
+	if status.ClusterIdentity == nil {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem}}
+		if _, err := kube.Exists(ctx, r.Seed, ns); err != nil {
+			return err
+		}
+		if ns.UID != "" {
+			status.ClusterIdentity = ptr.To(string(ns.UID))
+		}
+	}
+	op := corev1beta1.LastOperation{Type: corev1beta1.LastOperationTypeReconcile, State: corev1beta1.LastOperationStateSucceeded, Progress: 100, Description: "Seed is reconciled."}
+	if s.err != nil {
+		op.State, op.Progress, op.Description = corev1beta1.LastOperationStateError, 50, s.err.Error()
+	} else {
+		status.ObservedGeneration = s.seed.Generation
+	}
+	if old := status.LastOperation; old != nil {
+		op.LastUpdateTime = old.LastUpdateTime
+	}
+	if status.LastOperation == nil || *status.LastOperation != op {
+		op.LastUpdateTime = metav1.Time{Time: now}
+		status.LastOperation = &op
+	}
+	return nil
+}
+
+// remove lets the Seed go once nothing depends on it.
+func (r *Reconciler) remove(ctx context.Context, s *scope) (reconcile.Result, error) {
+	shoots := &corev1beta1.ShootList{}
+	if err := r.Garden.List(ctx, shoots, client.MatchingLabels{corev1beta1.LabelPrefixSeedName + s.seed.Name: "true"}); err != nil {
+		return reconcile.Result{}, fmt.Errorf("list Shoots of the Seed: %w", err)
+	}
+	if err := r.readInstallations(ctx, s); err != nil {
+		return reconcile.Result{}, err
+	}
+	if len(shoots.Items) > 0 || len(s.installations) > 0 {
+		return reconcile.Result{RequeueAfter: unreadyPeriod}, nil
+	}
+	for _, o := range components(s.seed, r.Image) {
+		if _, namespace := o.(*corev1.Namespace); namespace {
+			continue
+		}
+		if _, err := kube.Delete(ctx, r.Seed, o); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	return reconcile.Result{}, kube.RemoveFinalizer(ctx, r.Garden, s.seed, corev1beta1.FinalizerName)
+}
