@@ -21,7 +21,6 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
-	"hortus.dev/hortus/internal/kube"
 )
 
 const (
@@ -164,7 +163,7 @@ func (r *Reconciler) announce(ctx context.Context, mr *resourcesv1alpha1.Managed
 	r.set(mr, resourcesv1alpha1.ResourcesHealthy, corev1beta1.ConditionUnknown, resourcesv1alpha1.ReasonChecksPending, message)
 	r.set(mr, resourcesv1alpha1.ResourcesProgressing, corev1beta1.ConditionUnknown, resourcesv1alpha1.ReasonChecksPending, message)
 	r.set(mr, resourcesv1alpha1.ResourcesApplied, corev1beta1.ConditionProgressing, resourcesv1alpha1.ReasonApplyProgressing, message)
-	return kube.PatchStatus(ctx, r.Source, mr, before)
+	return r.patchStatus(ctx, mr, before)
 }
 
 // release takes the origin annotation off objects that are to be left alone from now on.

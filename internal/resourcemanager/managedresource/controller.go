@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -152,7 +153,23 @@ func (r *Reconciler) withStatus(ctx context.Context, mr *resourcesv1alpha1.Manag
 	if apierrors.IsConflict(err) { // Stale cache; the newer object is on its way.
 		return reconcile.Result{RequeueAfter: time.Second}, nil
 	}
-	return result, errors.Join(err, kube.PatchStatus(ctx, r.Source, mr, before))
+	return result, errors.Join(err, r.patchStatus(ctx, mr, before))
+}
+
+// patchStatus writes the status and notes the new resource version, which the removal of the finalizer relies on.
+func (r *Reconciler) patchStatus(ctx context.Context, mr, before *resourcesv1alpha1.ManagedResource) error {
+	if equality.Semantic.DeepEqual(mr.Status, before.Status) {
+		return nil
+	}
+	written := mr.DeepCopy()
+	if err := r.Source.Status().Patch(ctx, written, client.MergeFrom(before)); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("patch status: %w", err)
+	}
+	mr.ResourceVersion = written.ResourceVersion
+	return nil
 }
 
 func (r *Reconciler) set(mr *resourcesv1alpha1.ManagedResource, kind corev1beta1.ConditionType, status corev1beta1.ConditionStatus, reason, message string) {

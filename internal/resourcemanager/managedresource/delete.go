@@ -31,7 +31,7 @@ func (r *Reconciler) remove(ctx context.Context, mr *resourcesv1alpha1.ManagedRe
 		const message = "The resources are being deleted."
 		r.set(mr, resourcesv1alpha1.ResourcesHealthy, corev1beta1.ConditionFalse, resourcesv1alpha1.ReasonDeletionPending, message)
 		r.set(mr, resourcesv1alpha1.ResourcesProgressing, corev1beta1.ConditionTrue, resourcesv1alpha1.ReasonDeletionPending, message)
-		if err := kube.PatchStatus(ctx, r.Source, mr, before); err != nil {
+		if err := r.patchStatus(ctx, mr, before); err != nil {
 			return reconcile.Result{}, err
 		}
 		pending, err := r.deleteObjects(ctx, mr, mr.Status.Resources)

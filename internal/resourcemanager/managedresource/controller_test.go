@@ -1,0 +1,433 @@
+package managedresource
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
+)
+
+// fixture is a reconciler for two simulated clusters.
+type fixture struct {
+	t              *testing.T
+	source, target client.Client
+	clock          *clocktesting.FakePassiveClock
+	r              *Reconciler
+	writes         int   // To the target.
+	failWrite      error // Returned by the next write to the target.
+}
+
+var mrKey = types.NamespacedName{Namespace: "ns", Name: "mr"}
+
+func newFixture(t *testing.T, class string, data map[string]string, change ...func(*resourcesv1alpha1.ManagedResource)) *fixture {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), resourcesv1alpha1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	mr := &resourcesv1alpha1.ManagedResource{
+		ObjectMeta: metav1.ObjectMeta{Namespace: mrKey.Namespace, Name: mrKey.Name, Generation: 1, UID: "mr"},
+		Spec:       resourcesv1alpha1.ManagedResourceSpec{SecretRefs: []corev1.LocalObjectReference{{Name: "s"}}},
+	}
+	if class != "" {
+		mr.Spec.Class = &class
+	}
+	for _, c := range change {
+		c(mr)
+	}
+	f := &fixture{t: t, clock: clocktesting.NewFakePassiveClock(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))}
+	f.source = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(mr).WithObjects(mr, secret("s", data)).Build()
+	wrote := func(err *error) error { f.writes++; out := *err; *err = nil; return out }
+	f.target = fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(testMapperApps()).WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			if err := wrote(&f.failWrite); err != nil {
+				return err
+			}
+			return c.Create(ctx, o, opts...)
+		},
+		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+			if err := wrote(&f.failWrite); err != nil {
+				return err
+			}
+			return c.Update(ctx, o, opts...)
+		},
+	}).Build()
+	f.r = &Reconciler{Source: f.source, Secrets: f.source, Target: f.target, Clock: f.clock, Class: class, SyncPeriod: time.Minute}
+	return f
+}
+
+func (f *fixture) reconcile() reconcile.Result {
+	f.t.Helper()
+	result, err := f.r.Reconcile(context.Background(), reconcile.Request{NamespacedName: mrKey})
+	if err != nil {
+		f.t.Fatalf("Reconcile() = %v", err)
+	}
+	return result
+}
+
+func (f *fixture) mr() *resourcesv1alpha1.ManagedResource {
+	f.t.Helper()
+	mr := &resourcesv1alpha1.ManagedResource{}
+	if err := f.source.Get(context.Background(), mrKey, mr); err != nil {
+		f.t.Fatal(err)
+	}
+	return mr
+}
+
+// conditions are the statuses and reasons, for example "True ApplySucceeded".
+func (f *fixture) conditions() map[string]string {
+	out := map[string]string{}
+	for _, c := range f.mr().Status.Conditions {
+		out[string(c.Type)] = string(c.Status) + " " + c.Reason
+	}
+	return out
+}
+
+func (f *fixture) wantConditions(applied, healthy, progressing string) {
+	f.t.Helper()
+	want := map[string]string{"ResourcesApplied": applied, "ResourcesHealthy": healthy, "ResourcesProgressing": progressing}
+	for key, value := range want {
+		if value == "" {
+			delete(want, key)
+		}
+	}
+	if diff := cmp.Diff(want, f.conditions()); diff != "" {
+		f.t.Errorf("conditions mismatch (-want +got):\n%s", diff)
+	}
+}
+
+func (f *fixture) setData(data map[string]string) {
+	f.t.Helper()
+	s := &corev1.Secret{}
+	if err := f.source.Get(context.Background(), types.NamespacedName{Namespace: "ns", Name: "s"}, s); err != nil {
+		f.t.Fatal(err)
+	}
+	s.Data = secret("s", data).Data
+	if err := f.source.Update(context.Background(), s); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fixture) configMap(name string) *corev1.ConfigMap {
+	f.t.Helper()
+	cm := &corev1.ConfigMap{}
+	err := f.target.Get(context.Background(), types.NamespacedName{Namespace: "default", Name: name}, cm)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return cm
+}
+
+func configMap(name, extra string) string {
+	return "{apiVersion: v1, kind: ConfigMap, metadata: {name: " + name + extra + "}, data: {a: b}}\n---\n"
+}
+
+func TestObjectsAreAppliedRepairedAndDeleted(t *testing.T) {
+	f := newFixture(t, "", map[string]string{"a": configMap("one", "") + configMap("two", "")})
+	f.reconcile()
+	f.wantConditions("True ApplySucceeded", "True ResourcesHealthy", "False ResourcesRolledOut")
+	mr := f.mr()
+	if len(mr.Status.Resources) != 2 || mr.Status.ObservedGeneration != 1 || len(ptr.Deref(mr.Status.SecretsDataChecksum, "")) != 64 || len(mr.Finalizers) != 1 {
+		t.Errorf("status = %+v, finalizers %v", mr.Status, mr.Finalizers)
+	}
+	one := f.configMap("one")
+	if one == nil || one.Annotations[resourcesv1alpha1.AnnotationOrigin] != "ns/mr" || one.Labels[resourcesv1alpha1.LabelManagedBy] != "gardener" {
+		t.Fatalf("ConfigMap = %+v", one)
+	}
+
+	writes := f.writes
+	f.reconcile()
+	if f.writes != writes {
+		t.Error("an unchanged ManagedResource was written again")
+	}
+
+	one.Data = map[string]string{"a": "changed"}
+	one.Labels["foreign"] = "x"
+	if err := f.target.Update(context.Background(), one); err != nil {
+		t.Fatal(err)
+	}
+	f.reconcile()
+	if one = f.configMap("one"); one.Data["a"] != "b" || one.Labels["foreign"] != "x" {
+		t.Errorf("after a change by others: %+v", one)
+	}
+
+	f.setData(map[string]string{"a": configMap("two", "")})
+	f.reconcile()
+	if f.configMap("one") != nil || f.configMap("two") == nil || len(f.mr().Status.Resources) != 1 {
+		t.Error("want only two to be left")
+	}
+
+	if err := f.source.Delete(context.Background(), f.mr()); err != nil {
+		t.Fatal(err)
+	}
+	f.reconcile()
+	if f.configMap("two") != nil {
+		t.Error("the object is left after the ManagedResource was deleted")
+	}
+	if err := f.source.Get(context.Background(), mrKey, &resourcesv1alpha1.ManagedResource{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the ManagedResource is still there: %v", err)
+	}
+}
+
+func TestObjectsThatStay(t *testing.T) {
+	for name, tc := range map[string]struct {
+		extra  string // In the metadata of the object.
+		change func(*fixture)
+		want   bool
+	}{
+		"plain":                          {want: false},
+		"keep-object":                    {extra: `, annotations: {resources.gardener.cloud/keep-object: "true"}`, want: true},
+		"keep-object with a false value": {extra: `, annotations: {resources.gardener.cloud/keep-object: "false"}`, want: false},
+		"garbage-collectable":            {extra: `, labels: {resources.gardener.cloud/garbage-collectable-reference: "true"}`, change: func(f *fixture) { f.r.GarbageCollected = true }, want: true},
+		"garbage-collectable while nobody collects": {extra: `, labels: {resources.gardener.cloud/garbage-collectable-reference: "true"}`, want: false},
+		"taken over by another ManagedResource": {change: func(f *fixture) {
+			cm := f.configMap("one")
+			cm.Annotations[resourcesv1alpha1.AnnotationOrigin] = "ns/other"
+			if err := f.target.Update(context.Background(), cm); err != nil {
+				f.t.Fatal(err)
+			}
+		}, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, "", map[string]string{"a": configMap("one", tc.extra)})
+			f.reconcile()
+			if tc.change != nil {
+				tc.change(f)
+			}
+			f.setData(nil)
+			f.reconcile()
+			if got := f.configMap("one") != nil; got != tc.want {
+				t.Errorf("object is there: %v, want %v", got, tc.want)
+			}
+			if n := len(f.mr().Status.Resources); n != 0 {
+				t.Errorf("%d objects in the status, want none", n)
+			}
+		})
+	}
+}
+
+func TestKeepObjectsAndReleasedObjects(t *testing.T) {
+	f := newFixture(t, "", map[string]string{"a": configMap("one", "")}, func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.KeepObjects = ptr.To(true) })
+	f.reconcile()
+	f.setData(map[string]string{"a": configMap("one", ", annotations: {resources.gardener.cloud/mode: Ignore}") + configMap("two", "")})
+	f.reconcile()
+	if one := f.configMap("one"); one == nil || one.Annotations[resourcesv1alpha1.AnnotationOrigin] != "" {
+		t.Errorf("released object = %+v, want it without origin", one)
+	}
+	if err := f.source.Delete(context.Background(), f.mr()); err != nil {
+		t.Fatal(err)
+	}
+	f.reconcile()
+	if f.configMap("two") == nil {
+		t.Error("keepObjects: the object is gone")
+	}
+}
+
+func TestIgnoredManagedResourceAndIgnoredObject(t *testing.T) {
+	f := newFixture(t, "", map[string]string{"a": configMap("one", `, annotations: {resources.gardener.cloud/ignore: "true"}`)})
+	f.reconcile()
+	one := f.configMap("one")
+	one.Data = map[string]string{"a": "user"}
+	if err := f.target.Update(context.Background(), one); err != nil {
+		t.Fatal(err)
+	}
+	f.reconcile()
+	if f.configMap("one").Data["a"] != "user" {
+		t.Error("an object to be created only was updated")
+	}
+	mr := f.mr()
+	mr.Annotations = map[string]string{resourcesv1alpha1.AnnotationIgnore: "true"}
+	if err := f.source.Update(context.Background(), mr); err != nil {
+		t.Fatal(err)
+	}
+	f.setData(nil)
+	f.reconcile()
+	f.wantConditions("True ManagedResourceIgnored", "True ManagedResourceIgnored", "False ManagedResourceIgnored")
+	if f.configMap("one") == nil {
+		t.Error("an ignored ManagedResource deleted its object")
+	}
+}
+
+func TestFailuresShowInConditions(t *testing.T) {
+	f := newFixture(t, "", map[string]string{"a": configMap("one", "") + "{\n---\n"})
+	f.reconcile()
+	f.wantConditions("False DecodingFailed", "Unknown ChecksPending", "Unknown ChecksPending")
+	if f.configMap("one") == nil {
+		t.Error("the good document was not applied")
+	}
+	f.setData(map[string]string{"a": "{\n"}) // What was applied may be in the broken part.
+	f.reconcile()
+	if f.configMap("one") == nil {
+		t.Error("an object was deleted because of a broken document")
+	}
+	f.setData(map[string]string{"a": configMap("one", "") + configMap("two", "")})
+	f.failWrite = apierrors.NewForbidden(corev1.Resource("configmaps"), "two", errors.New("no"))
+	if _, err := f.r.Reconcile(context.Background(), reconcile.Request{NamespacedName: mrKey}); err == nil {
+		t.Error("a failed write gave no error")
+	}
+	if got := f.conditions()["ResourcesApplied"]; got != "False ApplyFailed" {
+		t.Errorf("ResourcesApplied = %q", got)
+	}
+	if n := len(f.mr().Status.Resources); n != 2 {
+		t.Errorf("%d objects in the status, want both: the failed one may exist", n)
+	}
+	f.reconcile()
+	f.wantConditions("True ApplySucceeded", "True ResourcesHealthy", "False ResourcesRolledOut")
+	if err := f.source.Delete(context.Background(), secret("s", nil)); err != nil {
+		t.Fatal(err)
+	}
+	f.reconcile()
+	if got := f.conditions()["ResourcesApplied"]; got != "False CannotReadSecret" {
+		t.Errorf("ResourcesApplied = %q", got)
+	}
+}
+
+func TestClassChange(t *testing.T) {
+	f := newFixture(t, "", map[string]string{"a": configMap("one", "")})
+	f.reconcile()
+	mr := f.mr()
+	mr.Spec.Class = ptr.To("seed")
+	if err := f.source.Update(context.Background(), mr); err != nil {
+		t.Fatal(err)
+	}
+	seed := &Reconciler{Source: f.source, Secrets: f.source, Target: f.target, Clock: f.clock, Class: "seed", SyncPeriod: time.Minute}
+	old := f.r
+	f.r = seed
+	f.reconcile()
+	if got := f.mr().Finalizers; len(got) != 1 || got[0] != resourcesv1alpha1.FinalizerName {
+		t.Errorf("finalizers %v: the new class did not wait", got)
+	}
+	f.r = old
+	f.reconcile()
+	if f.configMap("one") != nil {
+		t.Error("the old class left its object")
+	}
+	f.r = seed
+	f.reconcile()
+	if got := f.mr().Finalizers; f.configMap("one") == nil || len(got) != 1 || got[0] != resourcesv1alpha1.FinalizerName+"-seed" {
+		t.Errorf("the new class did not take over, finalizers %v", got)
+	}
+}
+
+func TestDeletionWaitsForFinalizersAndStripsThemWhenAsked(t *testing.T) {
+	for name, tc := range map[string]struct {
+		extra string
+		after time.Duration
+		gone  bool
+	}{
+		"waits":                    {extra: ", finalizers: [example/x]", after: time.Hour},
+		"not yet":                  {extra: ", finalizers: [example/x], annotations: {resources.gardener.cloud/finalize-deletion-after: 30m}", after: 29 * time.Minute},
+		"finalizes after the time": {extra: ", finalizers: [example/x], annotations: {resources.gardener.cloud/finalize-deletion-after: 30m}", after: 31 * time.Minute, gone: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, "", map[string]string{"a": configMap("one", tc.extra)})
+			f.reconcile()
+			f.setData(nil)
+			if result := f.reconcile(); result.RequeueAfter != pendingInterval {
+				t.Errorf("result = %+v, want to wait", result)
+			}
+			f.wantConditions("Progressing DeletionPending", "Unknown ChecksPending", "Unknown ChecksPending")
+			f.clock.SetTime(f.configMap("one").DeletionTimestamp.Add(tc.after))
+			f.reconcile()
+			f.reconcile()
+			if got := f.configMap("one") == nil; got != tc.gone {
+				t.Errorf("gone: %v, want %v", got, tc.gone)
+			}
+		})
+	}
+}
+
+func TestHealthOfWorkloads(t *testing.T) {
+	f := newFixture(t, "", map[string]string{"a": "{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {replicas: 1, progressDeadlineSeconds: 600, selector: {matchLabels: {app: d}}, template: {metadata: {labels: {app: d}}}}}"})
+	f.reconcile()
+	f.wantConditions("True ApplySucceeded", "False DeploymentUnhealthy", "True DeploymentProgressing")
+	d := &appsv1.Deployment{}
+	if err := f.target.Get(context.Background(), types.NamespacedName{Namespace: "default", Name: "d"}, d); err != nil {
+		t.Fatal(err)
+	}
+	d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: "True"}, {Type: appsv1.DeploymentProgressing, Status: "True", Reason: "NewReplicaSetAvailable"}}
+	if err := f.target.Status().Update(context.Background(), d); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"old", "new"} {
+		if err := f.target.Create(context.Background(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{"app": "d"}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if result := f.reconcile(); result.RequeueAfter != pendingInterval {
+		t.Errorf("result = %+v, want a look at the old pods soon", result)
+	}
+	f.wantConditions("True ApplySucceeded", "True ResourcesHealthy", "True DeploymentProgressing")
+	if err := f.target.Delete(context.Background(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "old"}}); err != nil {
+		t.Fatal(err)
+	}
+	f.reconcile()
+	f.wantConditions("True ApplySucceeded", "True ResourcesHealthy", "False ResourcesRolledOut")
+}
+
+func TestInvalidUpdateReplacesObjects(t *testing.T) {
+	invalid := apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("ConfigMap").GroupKind(), "one", nil)
+	for name, tc := range map[string]struct {
+		extra, field string
+		want         bool
+	}{
+		"plain":             {want: false},
+		"asked for":         {extra: `, annotations: {resources.gardener.cloud/delete-on-invalid-update: "true"}`, want: true},
+		"immutable content": {field: "immutable: true, ", want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, "", map[string]string{"a": "{apiVersion: v1, kind: ConfigMap, " + tc.field + "metadata: {name: one" + tc.extra + "}, data: {a: old}}"})
+			f.reconcile()
+			f.setData(map[string]string{"a": "{apiVersion: v1, kind: ConfigMap, " + tc.field + "metadata: {name: one" + tc.extra + "}, data: {a: new}}"})
+			f.failWrite = invalid
+			_, err := f.r.Reconcile(context.Background(), reconcile.Request{NamespacedName: mrKey})
+			if got := f.configMap("one").Data["a"] == "new"; got != tc.want || (err == nil) != tc.want {
+				t.Errorf("replaced: %v, error %v; want %v", got, err, tc.want)
+			}
+			if err != nil && !strings.Contains(err.Error(), "apply ConfigMap default/one") {
+				t.Errorf("error %q does not name the object", err)
+			}
+		})
+	}
+}
+
+func TestConditionTimes(t *testing.T) {
+	mr := &resourcesv1alpha1.ManagedResource{}
+	start := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	set := func(after time.Duration, status corev1beta1.ConditionStatus, message string) corev1beta1.Condition {
+		setCondition(mr, start.Add(after), "X", status, "R", message)
+		return mr.Status.Conditions[0]
+	}
+	set(0, "True", "a")
+	if c := set(time.Minute, "True", "a"); !c.LastUpdateTime.Time.Equal(start) {
+		t.Error("an equal condition was touched")
+	}
+	if c := set(2*time.Minute, "True", "b"); !c.LastTransitionTime.Time.Equal(start) || !c.LastUpdateTime.Time.Equal(start.Add(2*time.Minute)) {
+		t.Errorf("message changed: %+v", c)
+	}
+	if c := set(3*time.Minute, "False", "b"); !c.LastTransitionTime.Time.Equal(start.Add(3 * time.Minute)) {
+		t.Errorf("status changed: %+v", c)
+	}
+}

@@ -1,0 +1,184 @@
+package token
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
+)
+
+type fixture struct {
+	t              *testing.T
+	source, target client.Client
+	clock          *clocktesting.FakePassiveClock
+	r              *Reconciler
+	requested      []int64 // Lifetimes asked for, in seconds.
+}
+
+func newFixture(t *testing.T, change ...func(*corev1.Secret)) *fixture {
+	t.Helper()
+	f := &fixture{t: t, clock: clocktesting.NewFakePassiveClock(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))}
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "cp", Name: "shoot-access-x",
+		Labels:      map[string]string{resourcesv1alpha1.LabelPurpose: resourcesv1alpha1.PurposeTokenRequestor},
+		Annotations: map[string]string{resourcesv1alpha1.AnnotationServiceAccountName: "x", resourcesv1alpha1.AnnotationServiceAccountNamespace: "kube-system", resourcesv1alpha1.AnnotationServiceAccountLabels: `{"a":"b"}`}}}
+	for _, c := range change {
+		c(s)
+	}
+	f.source = fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(s).Build()
+	f.target = fake.NewClientBuilder().WithScheme(scheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
+		SubResourceCreate: func(_ context.Context, _ client.Client, _ string, _ client.Object, sub client.Object, _ ...client.SubResourceCreateOption) error {
+			request := sub.(*authenticationv1.TokenRequest)
+			f.requested = append(f.requested, *request.Spec.ExpirationSeconds)
+			request.Status = authenticationv1.TokenRequestStatus{Token: "token-" + string(rune('0'+len(f.requested))),
+				ExpirationTimestamp: metav1.NewTime(f.clock.Now().Add(time.Duration(*request.Spec.ExpirationSeconds) * time.Second))}
+			return nil
+		},
+	}).Build()
+	f.r = &Reconciler{Source: f.source, Target: f.target, Clock: f.clock, Jitter: func() float64 { return 0 }}
+	return f
+}
+
+func (f *fixture) secret() *corev1.Secret {
+	f.t.Helper()
+	s := &corev1.Secret{}
+	if err := f.source.Get(context.Background(), types.NamespacedName{Namespace: "cp", Name: "shoot-access-x"}, s); err != nil {
+		f.t.Fatal(err)
+	}
+	return s
+}
+
+func (f *fixture) reconcile() reconcile.Result {
+	f.t.Helper()
+	result, err := f.r.Reconcile(context.Background(), f.secret())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return result
+}
+
+func TestTokenIsRequestedAndRenewed(t *testing.T) {
+	f := newFixture(t)
+	want := 12 * time.Hour * 8 / 10
+	if got := f.reconcile().RequeueAfter; got != want {
+		t.Errorf("renewed after %v, want %v", got, want)
+	}
+	if got := string(f.secret().Data[dataToken]); got != "token-1" {
+		t.Errorf("token %q", got)
+	}
+	account := &corev1.ServiceAccount{}
+	if err := f.target.Get(context.Background(), types.NamespacedName{Namespace: "kube-system", Name: "x"}, account); err != nil || account.Labels["a"] != "b" || *account.AutomountServiceAccountToken {
+		t.Errorf("ServiceAccount %+v, error %v", account, err)
+	}
+	f.clock.SetTime(f.clock.Now().Add(want - time.Minute))
+	if got := f.reconcile().RequeueAfter; got != time.Minute || len(f.requested) != 1 {
+		t.Errorf("a minute early: renewed after %v, %d requests; want 1m, 1", got, len(f.requested))
+	}
+	f.clock.SetTime(f.clock.Now().Add(time.Minute))
+	f.reconcile()
+	if got := string(f.secret().Data[dataToken]); got != "token-2" {
+		t.Errorf("token %q after renewal", got)
+	}
+	s := f.secret()
+	s.Data = nil // Someone has removed it.
+	if err := f.source.Update(context.Background(), s); err != nil {
+		t.Fatal(err)
+	}
+	f.reconcile()
+	if got := string(f.secret().Data[dataToken]); got != "token-3" {
+		t.Errorf("token %q after it was lost", got)
+	}
+}
+
+func TestTokenGoesIntoKubeconfig(t *testing.T) {
+	config, err := clientcmd.Write(clientcmdapi.Config{
+		Clusters: map[string]*clientcmdapi.Cluster{"c": {Server: "https://x"}}, AuthInfos: map[string]*clientcmdapi.AuthInfo{"u": {}},
+		Contexts: map[string]*clientcmdapi.Context{"x": {Cluster: "c", AuthInfo: "u"}}, CurrentContext: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFixture(t, func(s *corev1.Secret) {
+		s.Data = map[string][]byte{dataKubeconfig: config}
+		s.Annotations[resourcesv1alpha1.AnnotationTokenExpirationDuration] = "48h"
+	})
+	if got, want := f.reconcile().RequeueAfter, 24*time.Hour*8/10; got != want || f.requested[0] != 48*3600 {
+		t.Errorf("renewed after %v, %d s asked for; want %v, 172800", got, f.requested[0], want)
+	}
+	loaded, err := clientcmd.Load(f.secret().Data[dataKubeconfig])
+	if err != nil || loaded.AuthInfos["u"].Token != "token-1" || loaded.Clusters["c"].Server != "https://x" || f.secret().Data[dataToken] != nil {
+		t.Errorf("kubeconfig %+v, error %v", loaded, err)
+	}
+	if f.reconcile(); len(f.requested) != 1 {
+		t.Error("the token in the kubeconfig was not recognized")
+	}
+}
+
+func TestTokenGoesIntoTargetSecret(t *testing.T) {
+	f := newFixture(t, func(s *corev1.Secret) {
+		s.Annotations[annotationTargetName], s.Annotations[annotationTargetNamespace] = "out", "kube-system"
+	})
+	f.reconcile()
+	out := &corev1.Secret{}
+	key := types.NamespacedName{Namespace: "kube-system", Name: "out"}
+	if err := f.target.Get(context.Background(), key, out); err != nil || string(out.Data[dataToken]) != "token-1" {
+		t.Errorf("Secret %+v, error %v", out.Data, err)
+	}
+	if f.secret().Data[dataToken] != nil {
+		t.Error("the token is also in the source")
+	}
+	if err := f.target.Delete(context.Background(), out); err != nil {
+		t.Fatal(err)
+	}
+	f.reconcile()
+	if err := f.target.Get(context.Background(), key, out); err != nil || string(out.Data[dataToken]) != "token-2" {
+		t.Errorf("after it was deleted: Secret %+v, error %v", out.Data, err)
+	}
+}
+
+func TestSecretWithoutServiceAccount(t *testing.T) {
+	f := newFixture(t, func(s *corev1.Secret) { s.Annotations = nil })
+	if _, err := f.r.Reconcile(context.Background(), f.secret()); !errors.Is(err, reconcile.TerminalError(nil)) {
+		t.Errorf("error %v, want one that is not tried again", err)
+	}
+}
+
+func TestResponsible(t *testing.T) {
+	for _, tc := range []struct {
+		label, class string
+		want         bool
+	}{{"", "", true}, {"shoot", "", true}, {"seed", "", false}, {"seed", "seed", true}, {"", "seed", false}, {"garden", "", false}} {
+		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{resourcesv1alpha1.LabelPurpose: "token-requestor"}}}
+		if tc.label != "" {
+			s.Labels[resourcesv1alpha1.LabelClass] = tc.label
+		}
+		if got := responsible(s, tc.class); got != tc.want {
+			t.Errorf("responsible(label %q, class %q) = %v, want %v", tc.label, tc.class, got, tc.want)
+		}
+	}
+}
+
+func TestRenewalAfter(t *testing.T) {
+	for _, tc := range []struct {
+		lifetime time.Duration
+		jitter   float64
+		want     time.Duration
+	}{{10 * time.Hour, 0, 8 * time.Hour}, {10 * time.Hour, 1, 8*time.Hour - 24*time.Minute}, {100 * time.Hour, 0, 24 * time.Hour * 8 / 10}} {
+		if got := renewalAfter(tc.lifetime, tc.jitter); got.Round(time.Second) != tc.want {
+			t.Errorf("renewalAfter(%v, %v) = %v, want %v", tc.lifetime, tc.jitter, got, tc.want)
+		}
+	}
+}
