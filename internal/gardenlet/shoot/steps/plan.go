@@ -34,7 +34,7 @@ func Delete() *flow.Graph[*Scope] {
 		Beside(flow.New(MachineController).SkipAll(either(notClean, withoutWorkerObject)))
 	cleanUp := flow.New(CleanWebhooks, CleanExtendedAPIs, CleanKubernetesResources).SkipAll(notClean)
 	tearDown := flow.Reverse(nil,
-		CloudCredentials, Infrastructure, ExtensionsBeforeKubeAPIServer, KubeAPIServerService, Route, KubeAPIServer, DNSExternal,
+		Infrastructure, ExtensionsBeforeKubeAPIServer, KubeAPIServerService, Route, KubeAPIServer, DNSExternal,
 		ManagedResources, ControlPlane, ExtensionsAfterKubeAPIServer, OperatingSystemConfig, Network, ShootResources, MachineController, Worker,
 	)
 	return prepare.Then(bringUp).Then(providers).Then(cleanUp).Then(tearDown).
