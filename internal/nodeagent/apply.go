@@ -164,15 +164,16 @@ func (r *round) run(ctx context.Context) error {
 // writeFiles writes files in their order, and notes which units have to be restarted because of them.
 func (r *round) writeFiles(ctx context.Context) error {
 	for _, path := range slices.Clone(r.changes.WriteFiles) {
+		undo, err := r.expectRestart(func(u *extensionsv1alpha1.Unit, _ change.Unit) bool { return slices.Contains(u.FilePaths, path) })
+		if err != nil {
+			return err
+		}
 		changed, err := r.writeFile(ctx, r.next.File(path))
 		if err != nil {
 			return fmt.Errorf("apply file %s: %w", path, err)
 		}
-		for i := range r.changes.Units {
-			work := &r.changes.Units[i]
-			if u := r.next.Unit(work.Name); changed && u != nil && slices.Contains(u.FilePaths, path) {
-				work.Restart = true
-			}
+		if !changed {
+			undo("")
 		}
 		r.changes.WriteFiles = without(r.changes.WriteFiles, path)
 		if err := r.save(); err != nil {
@@ -180,6 +181,30 @@ func (r *round) writeFiles(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// expectRestart notes that the wanted units for which affected says so have to be restarted, before anything is written
+// that is the reason. Undo takes the note back for one unit, or for all with "", where there was none before.
+func (r *round) expectRestart(affected func(*extensionsv1alpha1.Unit, change.Unit) bool) (undo func(unit string), err error) {
+	var noted []string
+	for i := range r.changes.Units {
+		work := &r.changes.Units[i]
+		if u := r.next.Unit(work.Name); u != nil && !work.Restart && affected(u, *work) {
+			work.Restart = true
+			noted = append(noted, work.Name)
+		}
+	}
+	undo = func(unit string) {
+		for i := range r.changes.Units {
+			if work := &r.changes.Units[i]; slices.Contains(noted, work.Name) && (unit == "" || unit == work.Name) {
+				work.Restart = false
+			}
+		}
+	}
+	if len(noted) == 0 {
+		return undo, nil
+	}
+	return undo, r.save()
 }
 
 func (r *round) writeFile(ctx context.Context, file *extensionsv1alpha1.File) (bool, error) {
@@ -206,34 +231,21 @@ func (r *round) writeUnits(ctx context.Context) error {
 	if len(r.changes.Units) == 0 {
 		return nil
 	}
-	for i := range r.changes.Units {
-		work := &r.changes.Units[i]
-		for _, name := range work.DeleteDropIns {
-			if err := removeFile(r.path(unitDir, work.Name+".d", filepath.Base(name))); err != nil {
-				return err
-			}
-			work.Restart = true
+	undo, err := r.expectRestart(func(_ *extensionsv1alpha1.Unit, work change.Unit) bool {
+		return work.Write || len(work.DeleteDropIns) > 0
+	})
+	if err != nil {
+		return err
+	}
+	for _, work := range slices.Clone(r.changes.Units) {
+		changed, err := r.writeUnit(work)
+		if err != nil {
+			return fmt.Errorf("apply unit %s: %w", work.Name, err)
 		}
-		u := r.next.Unit(work.Name)
-		if !work.Write || u == nil {
-			continue
-		}
-		if u.Content != nil {
-			changed, err := writeFile(r.path(unitDir, u.Name), []byte(*u.Content), 0o644)
-			if err != nil {
-				return err
-			}
-			work.Restart = work.Restart || changed
-		}
-		for _, dropIn := range u.DropIns {
-			changed, err := writeFile(r.path(unitDir, u.Name+".d", filepath.Base(dropIn.Name)), []byte(dropIn.Content), 0o644)
-			if err != nil {
-				return err
-			}
-			work.Restart = work.Restart || changed
+		if !changed {
+			undo(work.Name)
 		}
 	}
-	// What has to be restarted is recorded before anything can get lost.
 	if err := r.save(); err != nil {
 		return err
 	}
@@ -241,6 +253,37 @@ func (r *round) writeUnits(ctx context.Context) error {
 		return fmt.Errorf("reload units: %w", err)
 	}
 	return nil
+}
+
+// writeUnit reports whether any file of the unit was another before.
+func (r *round) writeUnit(work change.Unit) (changed bool, err error) {
+	for _, name := range work.DeleteDropIns {
+		path := r.path(unitDir, work.Name+".d", filepath.Base(name))
+		changed = changed || fileExists(path)
+		if err := removeFile(path); err != nil {
+			return false, err
+		}
+	}
+	u := r.next.Unit(work.Name)
+	if !work.Write || u == nil {
+		return changed, nil
+	}
+	write := func(path, content string) error {
+		written, err := writeFile(path, []byte(content), 0o644)
+		changed = changed || written
+		return err
+	}
+	if u.Content != nil {
+		if err := write(r.path(unitDir, u.Name), *u.Content); err != nil {
+			return false, err
+		}
+	}
+	for _, dropIn := range u.DropIns {
+		if err := write(r.path(unitDir, u.Name+".d", filepath.Base(dropIn.Name)), dropIn.Content); err != nil {
+			return false, err
+		}
+	}
+	return changed, nil
 }
 
 // act brings one unit into its wanted state.
@@ -280,7 +323,7 @@ func (r *round) command(ctx context.Context, u *extensionsv1alpha1.Unit, restart
 func (r *round) deleteUnit(ctx context.Context, work change.Unit) error {
 	// Without its file the unit was never the configuration's: it goes on with fewer drop-ins.
 	if !work.DeleteFile {
-		if !work.Restart {
+		if len(work.DeleteDropIns) == 0 {
 			return nil
 		}
 		if err := r.Units.Restart(ctx, work.Name); err != nil && !errors.Is(err, unit.ErrNotFound) {

@@ -32,7 +32,7 @@ func hostsFile(upstream string) string {
 
 // configureContainerd patches the runtime's own configuration. It comes before files, since images are pulled for them.
 func (r *round) configureContainerd(ctx context.Context) error {
-	if !r.changes.Containerd || r.next.CRI == nil {
+	if !r.changes.Containerd && !r.changes.RestartContainerd || r.next.CRI == nil {
 		r.changes.Containerd = false
 		return nil
 	}
@@ -52,14 +52,20 @@ func (r *round) configureContainerd(ctx context.Context) error {
 		return fmt.Errorf("make directory for configuration of containerd: %w", err)
 	}
 	if changed {
+		r.changes.RestartContainerd = true // Recorded before anything is written that is the reason.
+		if err := r.save(); err != nil {
+			return err
+		}
 		if _, err := writeFile(path, patched, 0o644); err != nil {
 			return err
 		}
+	}
+	if r.changes.RestartContainerd {
 		if err := r.Units.Restart(ctx, config.ContainerdUnitName); err != nil {
 			return fmt.Errorf("restart containerd: %w", err)
 		}
 	}
-	r.changes.Containerd = false
+	r.changes.Containerd, r.changes.RestartContainerd = false, false
 	return r.save()
 }
 

@@ -22,6 +22,8 @@ type Changes struct {
 	DeleteRegistries []string `json:"deleteRegistries,omitempty"`
 	// Containerd is set if the container runtime's own configuration may have changed.
 	Containerd bool `json:"containerd,omitempty"`
+	// RestartContainerd is set once it is known that the container runtime has to be restarted.
+	RestartContainerd bool `json:"restartContainerd,omitempty"`
 	// InPlace says which changes may only be made while nothing runs on the node.
 	InPlace InPlace `json:"inPlace,omitzero"`
 
@@ -38,6 +40,8 @@ type Touched struct {
 	Registries []string `json:"registries,omitempty"`
 	// UnitFiles are those of Units whose file comes from a configuration and not with the machine.
 	UnitFiles []string `json:"unitFiles,omitempty"`
+	// Containerd is set if the container runtime's own configuration is among it.
+	Containerd bool `json:"containerd,omitempty"`
 }
 
 // Unit is the work on a unit.
@@ -50,7 +54,8 @@ type Unit struct {
 	DeleteDropIns []string `json:"deleteDropIns,omitempty"`
 	// DeleteFile is set with Delete if the unit file itself came from the old configuration, not with the machine.
 	DeleteFile bool `json:"deleteFile,omitempty"`
-	// Restart is set once it is known that the unit has to be restarted: a file of it was really changed.
+	// Restart is set from just before a file of the unit is written: unless the file turns out to be the same, the unit
+	// has to be restarted, also if the node agent is stopped in between.
 	Restart bool `json:"restart,omitempty"`
 }
 
@@ -82,10 +87,11 @@ func Compute(old, next *Config, nextChecksum string, observed Observed, unfinish
 		changes.Touched = unfinished.Touched
 	}
 	computeFiles(changes, old, next, unknown.Files)
-	computeUnits(changes, old, next, unknown)
+	computeUnits(changes, old, next, unknown, unfinished)
 	computeRegistries(changes, old, next, unknown.Registries)
-	changes.Containerd = !reflect.DeepEqual(withoutRegistries(old.CRI), withoutRegistries(next.CRI)) ||
-		unfinished != nil && unfinished.Containerd
+	changes.Containerd = !reflect.DeepEqual(withoutRegistries(old.CRI), withoutRegistries(next.CRI)) || unknown.Containerd
+	changes.RestartContainerd = unfinished != nil && unfinished.RestartContainerd
+	changes.Touched.Containerd = changes.Containerd
 	changes.InPlace = computeInPlace(old, next, observed.OperatingSystemVersion)
 
 	for _, unit := range changes.Units {
@@ -106,6 +112,7 @@ func (t Touched) union(other Touched) Touched {
 		Units:      sorted(append(slices.Clone(t.Units), other.Units...)),
 		Registries: sorted(append(slices.Clone(t.Registries), other.Registries...)),
 		UnitFiles:  sorted(append(slices.Clone(t.UnitFiles), other.UnitFiles...)),
+		Containerd: t.Containerd || other.Containerd,
 	}
 }
 
@@ -136,7 +143,7 @@ func computeFiles(changes *Changes, old, next *Config, unknown []string) {
 	changes.WriteFiles, changes.DeleteFiles = sorted(changes.WriteFiles), sorted(changes.DeleteFiles)
 }
 
-func computeUnits(changes *Changes, old, next *Config, unknown Touched) {
+func computeUnits(changes *Changes, old, next *Config, unknown Touched, unfinished *Changes) {
 	for _, unit := range next.Units {
 		before := old.unit(unit.Name)
 		work := Unit{Name: unit.Name}
@@ -149,7 +156,10 @@ func computeUnits(changes *Changes, old, next *Config, unknown Touched) {
 			}
 		}
 		uses := slices.ContainsFunc(unit.FilePaths, func(path string) bool { return slices.Contains(changes.WriteFiles, path) })
-		if work.Write || uses {
+		if pending := unfinished.unit(unit.Name); pending != nil {
+			work.Restart = pending.Restart
+		}
+		if work.Write || uses || work.Restart {
 			changes.Units = append(changes.Units, work)
 		}
 	}
@@ -168,6 +178,17 @@ func computeUnits(changes *Changes, old, next *Config, unknown Touched) {
 		}
 	}
 	slices.SortFunc(changes.Units, func(a, b Unit) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// unit returns the work on a unit, or nil; c may be nil.
+func (c *Changes) unit(name string) *Unit {
+	if c == nil {
+		return nil
+	}
+	if i := slices.IndexFunc(c.Units, func(u Unit) bool { return u.Name == name }); i >= 0 {
+		return &c.Units[i]
+	}
+	return nil
 }
 
 func computeRegistries(changes *Changes, old, next *Config, unknown []string) {
