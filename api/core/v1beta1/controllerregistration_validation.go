@@ -17,7 +17,12 @@ func ValidateControllerRegistration(registration *ControllerRegistration) field.
 	errs := validateMeta(&registration.ObjectMeta, false, nameIsLabel)
 	resources, path := registration.Spec.Resources, specPath.Child("resources")
 	errs = append(errs, validateUnique(resources, path,
-		func(r *ControllerResource) string { return r.Kind + "/" + r.Type }, itself)...)
+		func(r *ControllerResource) string {
+			if r.Kind == "" || r.Type == "" {
+				return ""
+			}
+			return r.Kind + "/" + r.Type
+		}, itself)...)
 	primary := false
 	for i := range resources {
 		errs = append(errs, validateControllerResource(&resources[i], path.Index(i))...)
@@ -54,22 +59,26 @@ func validateControllerResource(resource *ControllerResource, path *field.Path) 
 	}
 	errs = append(errs, validateRequired(resource.Type, path.Child("type"))...)
 	if resource.Kind != extensionKind {
-		for name, given := range map[string]bool{
-			"reconcileTimeout": resource.ReconcileTimeout != nil, "lifecycle": resource.Lifecycle != nil,
-			"autoEnable": len(resource.AutoEnable) > 0, "clusterCompatibility": len(resource.ClusterCompatibility) > 0,
+		for _, f := range []struct {
+			name  string
+			given bool
+		}{
+			{"reconcileTimeout", resource.ReconcileTimeout != nil}, {"lifecycle", resource.Lifecycle != nil},
+			{"autoEnable", len(resource.AutoEnable) > 0}, {"clusterCompatibility", len(resource.ClusterCompatibility) > 0},
 		} {
-			if given {
-				errs = append(errs, field.Forbidden(path.Child(name), "only for kind "+extensionKind))
+			if f.given {
+				errs = append(errs, field.Forbidden(path.Child(f.name), "only for kind "+extensionKind))
 			}
 		}
 		return errs
 	}
-	for name, list := range map[string][]ClusterType{
-		"autoEnable": resource.AutoEnable, "clusterCompatibility": resource.ClusterCompatibility,
-	} {
-		path := path.Child(name)
-		errs = append(errs, validateUniqueStrings(list, path)...)
-		for i, cluster := range list {
+	for _, list := range []struct {
+		name     string
+		clusters []ClusterType
+	}{{"autoEnable", resource.AutoEnable}, {"clusterCompatibility", resource.ClusterCompatibility}} {
+		path := path.Child(list.name)
+		errs = append(errs, validateUniqueStrings(list.clusters, path)...)
+		for i, cluster := range list.clusters {
 			errs = append(errs, validateEnum(cluster, path.Index(i), ClusterTypeShoot, ClusterTypeSeed)...)
 		}
 	}

@@ -12,9 +12,9 @@ import (
 func ValidateInternalSecret(secret *InternalSecret) field.ErrorList {
 	errs := validateMeta(&secret.ObjectMeta, true, nameIsSubdomain)
 	path, total := field.NewPath("data"), 0
-	for key, value := range secret.Data {
+	for _, key := range sortedKeys(secret.Data) {
 		errs = append(errs, invalid(key, path.Key(key), validation.IsConfigMapKey(key))...)
-		total += len(value)
+		total += len(secret.Data[key])
 	}
 	if total > corev1.MaxSecretSize {
 		errs = append(errs, field.TooLong(path, "", corev1.MaxSecretSize))
@@ -31,6 +31,11 @@ func ValidateInternalSecret(secret *InternalSecret) field.ErrorList {
 		demand(corev1.DockerConfigJsonKey)
 		if raw, ok := secret.Data[corev1.DockerConfigJsonKey]; ok && !json.Valid(raw) {
 			errs = append(errs, field.Invalid(path.Key(corev1.DockerConfigJsonKey), "<secret contents redacted>", "must be JSON"))
+		}
+	case corev1.SecretTypeDockercfg:
+		demand(corev1.DockerConfigKey)
+		if raw, ok := secret.Data[corev1.DockerConfigKey]; ok && !json.Valid(raw) {
+			errs = append(errs, field.Invalid(path.Key(corev1.DockerConfigKey), "<secret contents redacted>", "must be JSON"))
 		}
 	case corev1.SecretTypeBasicAuth:
 		_, user := secret.Data[corev1.BasicAuthUsernameKey]

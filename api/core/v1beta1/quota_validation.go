@@ -18,7 +18,8 @@ func ValidateQuota(quota *Quota) field.ErrorList {
 	if days := quota.Spec.ClusterLifetimeDays; days != nil && *days < 1 {
 		errs = append(errs, field.Invalid(specPath.Child("clusterLifetimeDays"), *days, "must be at least 1"))
 	}
-	for name, amount := range quota.Spec.Metrics {
+	for _, name := range sortedKeys(quota.Spec.Metrics) {
+		amount := quota.Spec.Metrics[name]
 		path := specPath.Child("metrics").Key(string(name))
 		switch name {
 		case corev1.ResourceCPU, corev1.ResourceMemory, QuotaMetricGPU, QuotaMetricStorageStandard,

@@ -23,9 +23,11 @@ func ValidateShootState(state *ShootState) field.ErrorList {
 	}
 	for i, resource := range state.Spec.Resources {
 		path := specPath.Child("resources").Index(i)
-		for name, value := range map[string]string{"kind": resource.Kind, "name": resource.Name, "apiVersion": resource.APIVersion} {
-			if value == "" {
-				errs = append(errs, field.Invalid(path.Child(name), value, "must be given"))
+		for _, part := range []struct{ name, value string }{
+			{"kind", resource.Kind}, {"name", resource.Name}, {"apiVersion", resource.APIVersion},
+		} {
+			if part.value == "" {
+				errs = append(errs, field.Invalid(path.Child(part.name), part.value, "must be given"))
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	pathvalidation "k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -29,7 +30,7 @@ type nameRule = apivalidation.ValidateNameFunc
 var (
 	nameIsLabel     nameRule = apivalidation.NameIsDNSLabel
 	nameIsSubdomain nameRule = apivalidation.NameIsDNSSubdomain
-	nameIsAnything  nameRule = func(string, bool) []string { return nil }
+	nameIsAnything  nameRule = pathvalidation.ValidatePathSegmentName
 )
 
 func validateMeta(meta *metav1.ObjectMeta, namespaced bool, rule nameRule) field.ErrorList {
@@ -97,8 +98,12 @@ func invalid(value any, path *field.Path, problems []string) field.ErrorList {
 func validateUnique[T any, K comparable](list []T, path *field.Path, key func(*T) K, at func(*field.Path) *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	seen := sets.New[K]()
+	var none K // What is missing is no duplicate of what else is missing.
 	for i := range list {
 		k := key(&list[i])
+		if k == none {
+			continue
+		}
 		if seen.Has(k) {
 			errs = append(errs, field.Duplicate(at(path.Index(i)), k))
 		}

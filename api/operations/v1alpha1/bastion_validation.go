@@ -1,17 +1,56 @@
 package v1alpha1
 
 import (
+	"net/netip"
+
+	gardencorev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ValidateBastion checks a new Bastion.
-func ValidateBastion(o *Bastion) field.ErrorList {
-	return apivalidation.ValidateObjectMeta(&o.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+// ValidateBastion checks a Bastion.
+func ValidateBastion(bastion *Bastion) field.ErrorList {
+	errs := apivalidation.ValidateObjectMeta(&bastion.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	path := field.NewPath("spec")
+	if bastion.Spec.ShootRef.Name == "" {
+		errs = append(errs, field.Required(path.Child("shootRef", "name"), "must be given"))
+	}
+	if bastion.Spec.SSHPublicKey == "" {
+		errs = append(errs, field.Required(path.Child("sshPublicKey"), "must be given"))
+	}
+	if len(bastion.Spec.Ingress) == 0 {
+		errs = append(errs, field.Required(path.Child("ingress"), "must list who may connect"))
+	}
+	for i, rule := range bastion.Spec.Ingress {
+		if _, err := netip.ParsePrefix(rule.IPBlock.CIDR); err != nil {
+			errs = append(errs, field.Invalid(path.Child("ingress").Index(i).Child("ipBlock", "cidr"), rule.IPBlock.CIDR,
+				"must be an address range such as 10.0.0.0/16"))
+		}
+	}
+	key := gardencorev1beta1.AnnotationOperation
+	if asked, ok := bastion.Annotations[key]; ok && asked != gardencorev1beta1.OperationKeepalive {
+		errs = append(errs, field.NotSupported(field.NewPath("metadata", "annotations").Key(key), asked, []string{gardencorev1beta1.OperationKeepalive}))
+	}
+	return errs
 }
 
-// ValidateBastionUpdate checks a changed Bastion.
-func ValidateBastionUpdate(o, old *Bastion) field.ErrorList {
-	errs := apivalidation.ValidateObjectMetaUpdate(&o.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
-	return append(errs, ValidateBastion(o)...)
+// ValidateBastionUpdate checks a changed Bastion. Only who may connect can change.
+func ValidateBastionUpdate(bastion, old *Bastion) field.ErrorList {
+	errs := apivalidation.ValidateObjectMetaUpdate(&bastion.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	path := field.NewPath("spec")
+	immutable := func(value, before any, name string) {
+		if !equality.Semantic.DeepEqual(value, before) {
+			errs = append(errs, field.Invalid(path.Child(name), value, "field is immutable"))
+		}
+	}
+	immutable(bastion.Spec.ShootRef, old.Spec.ShootRef, "shootRef")
+	immutable(bastion.Spec.SSHPublicKey, old.Spec.SSHPublicKey, "sshPublicKey")
+	if old.Spec.SeedName != nil {
+		immutable(bastion.Spec.SeedName, old.Spec.SeedName, "seedName")
+	}
+	if old.Spec.ProviderType != nil {
+		immutable(bastion.Spec.ProviderType, old.Spec.ProviderType, "providerType")
+	}
+	return append(errs, ValidateBastion(bastion)...)
 }

@@ -1,17 +1,245 @@
 package v1alpha1
 
 import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	gardencorev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// ValidateManagedSeed checks a new ManagedSeed.
-func ValidateManagedSeed(o *ManagedSeed) field.ErrorList {
-	return apivalidation.ValidateObjectMeta(&o.ObjectMeta, true, apivalidation.NameIsDNSLabel, field.NewPath("metadata"))
+// gardenletConfiguration is the part of a gardenlet's configuration that is checked here.
+type gardenletConfiguration struct {
+	metav1.TypeMeta        `json:",inline"`
+	GardenClientConnection *struct {
+		GardenClusterCACert []byte          `json:"gardenClusterCACert,omitempty"`
+		Kubeconfig          string          `json:"kubeconfig,omitempty"`
+		BootstrapKubeconfig json.RawMessage `json:"bootstrapKubeconfig,omitempty"`
+		KubeconfigSecret    json.RawMessage `json:"kubeconfigSecret,omitempty"`
+	} `json:"gardenClientConnection,omitempty"`
+	SeedConfig *gardencorev1beta1.SeedTemplate `json:"seedConfig,omitempty"`
 }
 
-// ValidateManagedSeedUpdate checks a changed ManagedSeed.
-func ValidateManagedSeedUpdate(o, old *ManagedSeed) field.ErrorList {
-	errs := apivalidation.ValidateObjectMetaUpdate(&o.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
-	return append(errs, ValidateManagedSeed(o)...)
+const (
+	gardenletConfigurationKind       = "GardenletConfiguration"
+	gardenletConfigurationAPIVersion = "gardenlet.config.gardener.cloud/v1alpha1"
+)
+
+var (
+	metadataPath  = field.NewPath("metadata")
+	specPath      = field.NewPath("spec")
+	gardenletPath = specPath.Child("gardenlet")
+)
+
+// ManagedSeedValidation is what the validation of ManagedSeeds depends on besides the objects.
+type ManagedSeedValidation struct {
+	// BeforeAdmission is true for a ManagedSeed as written by its author: admission has not yet filled the Seed's
+	// configuration from the Shoot.
+	BeforeAdmission bool
+}
+
+// ValidateManagedSeed checks a ManagedSeed after admission.
+func ValidateManagedSeed(managedSeed *ManagedSeed) field.ErrorList {
+	return ManagedSeedValidation{}.Create(managedSeed)
+}
+
+// ValidateManagedSeedUpdate checks a changed ManagedSeed after admission.
+func ValidateManagedSeedUpdate(managedSeed, old *ManagedSeed) field.ErrorList {
+	return ManagedSeedValidation{}.Update(managedSeed, old)
+}
+
+// Create checks a new ManagedSeed.
+func (v ManagedSeedValidation) Create(managedSeed *ManagedSeed) field.ErrorList {
+	errs := apivalidation.ValidateObjectMeta(&managedSeed.ObjectMeta, true, apivalidation.NameIsDNSLabel, metadataPath)
+	errs = append(errs, validateOperation(managedSeed.Annotations, nil)...)
+	return append(errs, v.spec(&managedSeed.Spec)...)
+}
+
+// Update checks a changed ManagedSeed.
+func (v ManagedSeedValidation) Update(managedSeed, old *ManagedSeed) field.ErrorList {
+	errs := apivalidation.ValidateObjectMetaUpdate(&managedSeed.ObjectMeta, &old.ObjectMeta, metadataPath)
+	errs = append(errs, validateOperation(managedSeed.Annotations, old.Annotations)...)
+	errs = append(errs, v.spec(&managedSeed.Spec)...)
+	spec, before := &managedSeed.Spec, &old.Spec
+	errs = append(errs, immutable(spec.Shoot, before.Shoot, specPath.Child("shoot"))...)
+	if before.Gardenlet.Bootstrap != nil {
+		errs = append(errs, immutable(spec.Gardenlet.Bootstrap, before.Gardenlet.Bootstrap, gardenletPath.Child("bootstrap"))...)
+	}
+	if before.Gardenlet.MergeWithParent != nil {
+		errs = append(errs, immutable(spec.Gardenlet.MergeWithParent, before.Gardenlet.MergeWithParent, gardenletPath.Child("mergeWithParent"))...)
+	}
+	config, _ := parseConfig(spec.Gardenlet.Config)
+	configBefore, _ := parseConfig(before.Gardenlet.Config)
+	if config != nil && configBefore != nil && config.SeedConfig != nil && configBefore.SeedConfig != nil && !v.BeforeAdmission {
+		errs = append(errs, gardencorev1beta1.ValidateSeedTemplateUpdate(config.SeedConfig, configBefore.SeedConfig, gardenletPath.Child("config", "seedConfig"))...)
+	}
+	return errs
+}
+
+func (v ManagedSeedValidation) spec(spec *ManagedSeedSpec) field.ErrorList {
+	var errs field.ErrorList
+	switch {
+	case spec.Shoot == nil:
+		errs = append(errs, field.Required(specPath.Child("shoot"), "must be given"))
+	case spec.Shoot.Name == "":
+		errs = append(errs, field.Required(specPath.Child("shoot", "name"), "must be given"))
+	}
+	gardenlet := &spec.Gardenlet
+	errs = append(errs, validateDeployment(gardenlet.Deployment, gardenletPath.Child("deployment"))...)
+	bootstraps := []Bootstrap{BootstrapServiceAccount, BootstrapToken, BootstrapNone}
+	if gardenlet.Bootstrap != nil && !slices.Contains(bootstraps, *gardenlet.Bootstrap) {
+		errs = append(errs, field.NotSupported(gardenletPath.Child("bootstrap"), *gardenlet.Bootstrap, bootstraps))
+	}
+	return append(errs, v.config(gardenlet, gardenletPath.Child("config"))...)
+}
+
+// parseConfig returns nil if there is no configuration.
+func parseConfig(raw *runtime.RawExtension) (*gardenletConfiguration, error) {
+	if raw == nil || len(raw.Raw) == 0 {
+		return nil, nil
+	}
+	config := &gardenletConfiguration{}
+	if err := json.Unmarshal(raw.Raw, config); err != nil {
+		return nil, fmt.Errorf("parse GardenletConfiguration: %w", err)
+	}
+	if config.SeedConfig != nil {
+		gardencorev1beta1.SetDefaultsSeedTemplate(config.SeedConfig)
+	}
+	return config, nil
+}
+
+func (v ManagedSeedValidation) config(gardenlet *GardenletConfig, path *field.Path) field.ErrorList {
+	config, err := parseConfig(gardenlet.Config)
+	switch {
+	case err != nil:
+		return field.ErrorList{field.Invalid(path, "", "must be a GardenletConfiguration: "+err.Error())}
+	case config == nil:
+		return field.ErrorList{field.Required(path, "must be a GardenletConfiguration")}
+	}
+	var errs field.ErrorList
+	if config.Kind != gardenletConfigurationKind || config.APIVersion != gardenletConfigurationAPIVersion {
+		errs = append(errs, field.Invalid(path, config.APIVersion+"/"+config.Kind,
+			"must be a "+gardenletConfigurationAPIVersion+"/"+gardenletConfigurationKind))
+	}
+	errs = append(errs, validateConnection(gardenlet, config, path.Child("gardenClientConnection"))...)
+	path = path.Child("seedConfig")
+	if config.SeedConfig == nil {
+		return append(errs, field.Required(path, "must describe the Seed"))
+	}
+	for _, e := range gardencorev1beta1.ValidateSeedTemplate(config.SeedConfig, path) {
+		if v.BeforeAdmission && filledByAdmission(e) {
+			continue
+		}
+		errs = append(errs, e)
+	}
+	return errs
+}
+
+// filledByAdmission says whether an error is about a field that admission fills from the Shoot.
+func filledByAdmission(e *field.Error) bool {
+	return e.Type == field.ErrorTypeRequired || e.Type == field.ErrorTypeInvalid && (e.BadValue == "" || e.BadValue == nil)
+}
+
+// validateConnection checks how the gardenlet reaches the garden. Its first credentials are made for it, unless
+// bootstrapping is switched off.
+func validateConnection(gardenlet *GardenletConfig, config *gardenletConfiguration, path *field.Path) field.ErrorList {
+	connection := config.GardenClientConnection
+	bootstraps := gardenlet.Bootstrap != nil && *gardenlet.Bootstrap != BootstrapNone
+	merges := gardenlet.MergeWithParent != nil && *gardenlet.MergeWithParent
+	var errs field.ErrorList
+	if connection == nil {
+		if !bootstraps && !merges {
+			errs = append(errs, field.Required(path, "must be given when there is neither a bootstrap nor a parent's configuration"))
+		}
+		return errs
+	}
+	if bootstraps {
+		if connection.Kubeconfig != "" {
+			errs = append(errs, field.Forbidden(path.Child("kubeconfig"), "is made by the bootstrap"))
+		}
+		return errs
+	}
+	if connection.Kubeconfig == "" && !merges {
+		errs = append(errs, field.Required(path.Child("kubeconfig"), "must be given without a bootstrap"))
+	}
+	for _, part := range []struct {
+		name  string
+		given bool
+	}{{"bootstrapKubeconfig", len(connection.BootstrapKubeconfig) > 0}, {"kubeconfigSecret", len(connection.KubeconfigSecret) > 0}} {
+		if part.given {
+			errs = append(errs, field.Forbidden(path.Child(part.name), "has no meaning without a bootstrap"))
+		}
+	}
+	return errs
+}
+
+func validateDeployment(deployment *GardenletDeployment, path *field.Path) field.ErrorList {
+	if deployment == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	for _, count := range []struct {
+		name  string
+		value *int32
+	}{{"replicaCount", deployment.ReplicaCount}, {"revisionHistoryLimit", deployment.RevisionHistoryLimit}} {
+		if count.value != nil && *count.value < 0 {
+			errs = append(errs, field.Invalid(path.Child(count.name), *count.value, "must not be negative"))
+		}
+	}
+	errs = append(errs, metav1validation.ValidateLabels(deployment.PodLabels, path.Child("podLabels"))...)
+	errs = append(errs, apivalidation.ValidateAnnotations(deployment.PodAnnotations, path.Child("podAnnotations"))...)
+	image := deployment.Image
+	if image == nil {
+		return errs
+	}
+	path = path.Child("image")
+	policies := []corev1.PullPolicy{corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever}
+	if image.PullPolicy != nil && !slices.Contains(policies, *image.PullPolicy) {
+		errs = append(errs, field.NotSupported(path.Child("pullPolicy"), *image.PullPolicy, policies))
+	}
+	if image.Ref == nil {
+		return errs
+	}
+	for _, part := range []struct {
+		name  string
+		value *string
+	}{{"repository", image.Repository}, {"tag", image.Tag}} {
+		if part.value != nil {
+			errs = append(errs, field.Forbidden(path.Child(part.name), "is part of ref, which is given"))
+		}
+	}
+	return errs
+}
+
+// validateOperation checks the operation annotation. One that waits to be picked up is not replaced.
+func validateOperation(annotations, old map[string]string) field.ErrorList {
+	key := gardencorev1beta1.AnnotationOperation
+	path, asked := metadataPath.Child("annotations").Key(key), annotations[key]
+	if asked == "" {
+		return nil
+	}
+	var errs field.ErrorList
+	operations := []string{gardencorev1beta1.OperationReconcile, gardencorev1beta1.OperationRenewKubeconfig}
+	if !slices.Contains(operations, asked) {
+		errs = append(errs, field.NotSupported(path, asked, operations))
+	}
+	if pending := old[key]; pending != "" && pending != asked {
+		errs = append(errs, field.Forbidden(path, "the operation "+pending+" has not been picked up yet"))
+	}
+	return errs
+}
+
+func immutable(value, old any, path *field.Path) field.ErrorList {
+	if equality.Semantic.DeepEqual(value, old) {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, value, "field is immutable")}
 }
