@@ -104,8 +104,8 @@ func (v Values) kubeletConfig() string {
 	if v.Kubelet != nil {
 		mergeUserConfig(c, v.Kubelet)
 	}
-	if v.Container { // Shared with the host, which may swap whatever the user wants.
-		c.FailSwapOn = ptr.To(false)
+	if v.Container {
+		keepToContainer(c)
 	}
 	return string(render(c))
 }
@@ -120,9 +120,36 @@ func adjustToContainer(c *kubeletv1beta1.KubeletConfiguration) {
 	c.EvictionHard = map[string]string{memoryAvailable: "100Mi", imageFSAvailable: "1Gi", nodeFSAvailable: "1Gi", nodeFSInodes: "1%"}
 	c.EvictionSoft = map[string]string{memoryAvailable: "200Mi"}
 	c.EvictionSoftGracePeriod = map[string]string{memoryAvailable: "1m30s"}
-	c.ImageGCHighThresholdPercent, c.ImageGCLowThresholdPercent = ptr.To[int32](100), ptr.To[int32](99)
 	c.KubeReserved = map[string]string{"cpu": "80m", "memory": "256Mi"}
 	c.SerializeImagePulls = ptr.To(false)
+}
+
+// keepToContainer undoes what cannot be configured for machines that share swap and disk with their host: both may be
+// used by others, so a share of them in percent says nothing about this machine. Shoots have such values by default.
+func keepToContainer(c *kubeletv1beta1.KubeletConfiguration) {
+	c.FailSwapOn = ptr.To(false)
+	c.ImageGCHighThresholdPercent, c.ImageGCLowThresholdPercent = ptr.To[int32](100), ptr.To[int32](99)
+	defaults := &kubeletv1beta1.KubeletConfiguration{}
+	adjustToContainer(defaults)
+	for _, signals := range []struct{ set, defaults map[string]string }{
+		{c.EvictionHard, defaults.EvictionHard}, {c.EvictionSoft, defaults.EvictionSoft},
+	} {
+		for signal, value := range signals.set {
+			if signal == memoryAvailable || !strings.HasSuffix(value, "%") {
+				continue
+			}
+			if fallback, found := signals.defaults[signal]; found {
+				signals.set[signal] = fallback
+			} else {
+				delete(signals.set, signal)
+			}
+		}
+	}
+	for signal := range c.EvictionSoftGracePeriod {
+		if c.EvictionSoft[signal] == "" {
+			delete(c.EvictionSoftGracePeriod, signal)
+		}
+	}
 }
 
 // registerTaints are the pool's taints and the one that lets nothing in before the critical components are ready.

@@ -83,6 +83,32 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// A Shoot's defaults fill in percentages of the disk, which is the host's.
+func TestPercentagesDoNotReachContainers(t *testing.T) {
+	v := localValues()
+	v.Kubelet = &corev1beta1.KubeletConfig{
+		FailSwapOn: ptr.To(true), ImageGCHighThresholdPercent: ptr.To[int32](50), ImageGCLowThresholdPercent: ptr.To[int32](40),
+		EvictionHard: &corev1beta1.KubeletConfigEviction{MemoryAvailable: ptr.To("3%"), ImageFSInodesFree: ptr.To("5%"), NodeFSAvailable: ptr.To("5%"), ImageFSAvailable: ptr.To("7Gi")},
+		EvictionSoft: &corev1beta1.KubeletConfigEviction{NodeFSAvailable: ptr.To("10%")},
+	}
+	var got struct {
+		FailSwapOn                                              bool
+		ImageGCHighThresholdPercent, ImageGCLowThresholdPercent int
+		EvictionHard, EvictionSoft, EvictionSoftGracePeriod     map[string]string
+	}
+	if err := yaml.Unmarshal([]byte(v.kubeletConfig()), &got); err != nil {
+		t.Fatal(err)
+	}
+	want := got
+	want.FailSwapOn, want.ImageGCHighThresholdPercent, want.ImageGCLowThresholdPercent = false, 100, 99
+	want.EvictionHard = map[string]string{"memory.available": "3%", "nodefs.available": "1Gi", "imagefs.available": "7Gi", "nodefs.inodesFree": "1%"}
+	want.EvictionSoft = map[string]string{"memory.available": "200Mi"}
+	want.EvictionSoftGracePeriod = map[string]string{"memory.available": "1m30s"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("configuration mismatch (-want +got):\n%s", diff)
+	}
+}
+
 func TestFilePathsNameFiles(t *testing.T) {
 	for name, v := range map[string]Values{"local": localValues(), "cloud": cloudValues()} {
 		t.Run(name, func(t *testing.T) {
