@@ -7,6 +7,7 @@ import (
 
 	machinev1alpha1 "github.com/gardener/machine-controller-manager/pkg/apis/machine/v1alpha1"
 	"github.com/spf13/cobra"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -88,7 +89,7 @@ func NewScheme() *runtime.Scheme {
 func slimCache(opts *ctrl.Options) {
 	opts.Cache = cache.Options{DefaultTransform: cache.TransformStripManagedFields()}
 	opts.Client = client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{
-		&corev1.Secret{}, &corev1.Namespace{}, &extensionsv1alpha1.Cluster{}, &resourcesv1alpha1.ManagedResource{},
+		&corev1.Secret{}, &corev1.Namespace{}, &coordinationv1.Lease{}, &extensionsv1alpha1.Cluster{}, &resourcesv1alpha1.ManagedResource{},
 	}}}
 }
 
