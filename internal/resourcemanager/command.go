@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -100,7 +101,17 @@ func run(ctx context.Context, o options) error {
 	ctrl.SetLogger(klog.Background().WithName("resource-manager"))
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	mgr, err := newManager(o)
+	source, err := load(o.sourceKubeconfig, "source")
+	if err != nil {
+		return err
+	}
+	target := source
+	if o.targetKubeconfig != "" {
+		if target, err = load(o.targetKubeconfig, "target"); err != nil {
+			return err
+		}
+	}
+	mgr, err := newManager(o, source, target)
 	if err != nil {
 		return err
 	}
@@ -108,21 +119,12 @@ func run(ctx context.Context, o options) error {
 }
 
 // newManager builds everything but starts nothing.
-func newManager(o options) (ctrl.Manager, error) {
+func newManager(o options, source, target *rest.Config) (ctrl.Manager, error) {
 	scheme, err := NewScheme()
 	if err != nil {
 		return nil, fmt.Errorf("build scheme: %w", err)
 	}
-	source, err := load(o.sourceKubeconfig, "source")
-	if err != nil {
-		return nil, err
-	}
-	target := rest.CopyConfig(source)
-	if o.targetKubeconfig != "" {
-		if target, err = load(o.targetKubeconfig, "target"); err != nil {
-			return nil, err
-		}
-	}
+	target = rest.CopyConfig(target)
 	target.QPS, target.Burst = targetQPS, targetBurst
 	mgr, err := ctrl.NewManager(source, manager.Options{
 		Scheme: scheme,
@@ -130,6 +132,7 @@ func newManager(o options) (ctrl.Manager, error) {
 			DefaultNamespaces: o.watched(),
 			DefaultTransform:  cache.TransformStripManagedFields(),
 		},
+		Controller:                    config.Controller{SkipNameValidation: ptr.To(true)}, // Several managers in one process are tests.
 		HealthProbeBindAddress:        o.healthAddr,
 		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddr},
 		LeaderElection:                o.leaderElect,
