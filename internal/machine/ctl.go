@@ -16,6 +16,7 @@ const controlUsage = `usage:
   init ctl list
   init ctl status|start|stop|restart|enable|disable UNIT
   init ctl daemon-reload
+  init ctl update VERSION     install another version of the machine image, and reboot
   init ctl reboot`
 
 // Control is the command line "init ctl": it asks process 1 at socket to do what args say.
@@ -32,6 +33,8 @@ func Control(ctx context.Context, socket string, args []string, out io.Writer) e
 		return client.Reload(ctx)
 	case len(args) == 1 && args[0] == "reboot":
 		return Reboot(ctx, socket)
+	case len(args) == 2 && args[0] == "update":
+		return Update(ctx, "/", args[1], func(ctx context.Context) error { return Reboot(ctx, socket) })
 	case len(args) == 2 && args[0] == "status":
 		status, err := client.Status(ctx, args[1])
 		if err != nil {

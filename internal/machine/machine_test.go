@@ -216,6 +216,57 @@ func TestParseSysctls(t *testing.T) {
 	}
 }
 
+func TestCopyTree(t *testing.T) {
+	image, root := t.TempDir(), t.TempDir()
+	write := func(dir, path, content string, mode os.FileMode) {
+		t.Helper()
+		if err := writeFile(filepath.Join(dir, path), []byte(content), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(image, "usr/bin/tool", "new", 0o755)
+	write(image, "etc/os-release", "new", 0o644)
+	write(image, "etc/passwd", "new", 0o644)
+	write(image, "var/lib/x", "new", 0o644)
+	if err := os.Symlink("usr/bin", filepath.Join(image, "bin")); err != nil {
+		t.Fatal(err)
+	}
+	write(root, "usr/bin/tool", "old", 0o644)
+	write(root, "opt/bin/kubelet", "installed", 0o755)
+	write(root, "etc/passwd", "changed", 0o644)
+	for range 2 { // It can be repeated.
+		if err := copyTree(image, root, func(path string) bool { return !updated(path) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := map[string]string{}
+	for _, path := range []string{"usr/bin/tool", "bin/tool", "opt/bin/kubelet", "etc/os-release", "etc/passwd", "var/lib/x"} {
+		content, err := os.ReadFile(filepath.Join(root, path))
+		if err != nil {
+			content = []byte("(missing)")
+		}
+		got[path] = string(content)
+	}
+	want := map[string]string{
+		"usr/bin/tool": "new", "bin/tool": "new", "opt/bin/kubelet": "installed", "etc/os-release": "new", "etc/passwd": "changed", "var/lib/x": "(missing)",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("root mismatch (-want +got):\n%s", diff)
+	}
+	if info, err := os.Stat(filepath.Join(root, "usr/bin/tool")); err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("mode of the program: %v, %v", info.Mode(), err)
+	}
+}
+
+func TestUpdateRefusesWhatIsNoVersion(t *testing.T) {
+	for _, version := range []string{"", "../x", "1.0.0 --help", "-x", "a/b"} {
+		err := Update(t.Context(), t.TempDir(), version, nil)
+		if err == nil || !strings.Contains(err.Error(), "invalid arguments") {
+			t.Errorf("Update(%q): %v", version, err)
+		}
+	}
+}
+
 func TestControlRejectsNonsense(t *testing.T) {
 	for _, args := range [][]string{nil, {"explode"}, {"start"}, {"list", "x"}, {"restart", "a", "b"}} {
 		err := Control(t.Context(), filepath.Join(t.TempDir(), "none"), args, os.Stdout)
