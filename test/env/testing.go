@@ -100,6 +100,12 @@ func (e *Environment) remove(t testing.TB, object client.Object) {
 			return e.Client.Patch(ctx, object, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))
 		},
 	}
+	if shoot, ok := object.(*corev1beta1.Shoot); ok { // The API server lets a Shoot go only when its deletion has succeeded.
+		steps = append([]func() error{func() error {
+			return e.Client.Status().Patch(ctx, shoot, client.RawPatch("application/merge-patch+json", []byte(
+				`{"status":{"lastOperation":{"type":"Delete","state":"Succeeded","progress":100,"description":"","lastUpdateTime":"2000-01-01T00:00:00Z"}}}`)))
+		}}, steps...)
+	}
 	switch object.(type) {
 	case *corev1beta1.Shoot, *corev1beta1.Project, *corev1beta1.ShootState:
 		steps = append([]func() error{func() error {

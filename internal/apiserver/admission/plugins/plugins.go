@@ -9,11 +9,20 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 
+	"hortus.dev/hortus/internal/apiserver/admission/cloudprofileexpiry"
+	"hortus.dev/hortus/internal/apiserver/admission/controllerregistrationresources"
+	"hortus.dev/hortus/internal/apiserver/admission/customverb"
 	"hortus.dev/hortus/internal/apiserver/admission/deletionconfirmation"
+	"hortus.dev/hortus/internal/apiserver/admission/exposureclass"
+	"hortus.dev/hortus/internal/apiserver/admission/extensionlabels"
+	"hortus.dev/hortus/internal/apiserver/admission/finalizerremoval"
 	"hortus.dev/hortus/internal/apiserver/admission/projectmutator"
 	"hortus.dev/hortus/internal/apiserver/admission/resourcereference"
+	"hortus.dev/hortus/internal/apiserver/admission/seedvalidator"
+	"hortus.dev/hortus/internal/apiserver/admission/shootdns"
 	"hortus.dev/hortus/internal/apiserver/admission/shootmutator"
 	"hortus.dev/hortus/internal/apiserver/admission/shootvalidator"
+	"hortus.dev/hortus/internal/apiserver/admission/tolerationrestriction"
 )
 
 // own lists our plugins in the order in which they decide.
@@ -22,10 +31,19 @@ var own = []struct {
 	make func(io.Reader) (admission.Interface, error)
 }{
 	{resourcereference.Name, resourcereference.New},
+	{tolerationrestriction.Name, tolerationrestriction.New},
+	{exposureclass.Name, exposureclass.New},
 	{shootmutator.Name, shootmutator.New},
+	{shootdns.Name, shootdns.New},
 	{shootvalidator.Name, shootvalidator.New},
+	{extensionlabels.Name, extensionlabels.New},
+	{seedvalidator.Name, seedvalidator.New},
+	{cloudprofileexpiry.Name, cloudprofileexpiry.New},
+	{controllerregistrationresources.Name, controllerregistrationresources.New},
 	{projectmutator.Name, projectmutator.New},
 	{deletionconfirmation.Name, deletionconfirmation.New},
+	{finalizerremoval.Name, finalizerremoval.New},
+	{customverb.Name, customverb.New},
 }
 
 // Register adds our plugins to those of the library, behind the check of namespaces and before policies and webhooks.
