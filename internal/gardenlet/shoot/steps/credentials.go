@@ -8,8 +8,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	"hortus.dev/hortus/internal/component"
 	"hortus.dev/hortus/internal/component/etcd"
 	"hortus.dev/hortus/internal/component/kubecontrollermanager"
@@ -80,7 +82,7 @@ func ensureCredentials(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	return flow.Done(), s.apply(ctx, kubeconfig, &corev1.Secret{
+	return flow.Done(), s.apply(ctx, kubeconfig, s.clusterAnnotation(kubeconfig.Name), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: nameGardenerInternal, Namespace: s.Namespace, Labels: map[string]string{corev1beta1.LabelRole: corev1beta1.RoleKubeconfig}},
 		Type:       corev1.SecretTypeOpaque,
 		Data:       map[string][]byte{"kubeconfig": internal},
@@ -209,6 +211,16 @@ func (s *Scope) genericKubeconfig() (*corev1.Secret, error) {
 		Type:       corev1.SecretTypeOpaque,
 		Data:       map[string][]byte{"kubeconfig": content},
 	}, nil
+}
+
+// clusterAnnotation tells extensions the name of that Secret. Only the annotation is applied: the rest of the Cluster
+// object belongs to the reconciler.
+func (s *Scope) clusterAnnotation(secret string) *unstructured.Unstructured {
+	cluster := &unstructured.Unstructured{}
+	cluster.SetGroupVersionKind(extensionsv1alpha1.SchemeGroupVersion.WithKind("Cluster"))
+	cluster.SetName(s.Namespace)
+	cluster.SetAnnotations(map[string]string{extensionsv1alpha1.AnnotationGenericTokenKubeconfig: secret})
+	return cluster
 }
 
 // GenericKubeconfigName is the name of that Secret.
