@@ -1,0 +1,177 @@
+package nodeagent
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/clock"
+	testclock "k8s.io/utils/clock/testing"
+
+	"hortus.dev/hortus/internal/nodeagent/config"
+	"hortus.dev/hortus/internal/nodeagent/osc"
+	"hortus.dev/hortus/internal/pki"
+	"hortus.dev/hortus/test/env"
+)
+
+// TestJoin takes a node agent from its bootstrap token to a certificate on a real API server, with the permissions that
+// the gardenlet gives, and shows what it may do then.
+func TestJoin(t *testing.T) {
+	e := env.Start(t)
+	e.Create(t, osc.Access([]string{"gardener-node-agent-mine"})...)
+	e.Create(t,
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "gardener-node-agent-mine", Namespace: "kube-system"}},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "other", Namespace: "kube-system"}},
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{corev1.LabelHostname: "node"}}},
+	)
+	n := newNode(t)
+	n.write(t, config.MachineNameFile, "machine-1")
+	access := &Access{
+		Root: n.root, HostName: "node", Clock: clock.RealClock{},
+		Config: &config.Configuration{APIServer: config.APIServer{Server: "https://api.example", CABundle: []byte("ca")}},
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	ca, err := pki.NewCA("clients", clock.RealClock{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin := kubernetes.NewForConfigOrDie(e.Config)
+	signed := make(chan error, 1)
+	go func() { signed <- approveAndSign(ctx, admin, ca) }()
+	if _, err := access.Renew(ctx, e.As("system:bootstrap:abcdef", "system:bootstrappers")); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-signed; err != nil {
+		t.Fatal(err)
+	}
+	own, err := clientcmd.BuildConfigFromFlags("", access.path(config.KubeconfigFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := pki.ParseCert(own.CertData)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff("CN="+config.UserPrefix+"machine-1,O="+config.Group, cert.Subject.String()); diff != "" || own.Host != "https://api.example" {
+		t.Errorf("own access is for %s at %s", cert.Subject, own.Host)
+	}
+	checkPermissions(ctx, t, kubernetes.NewForConfigOrDie(e.As(config.UserPrefix+"machine-1", config.Group)))
+}
+
+// approveAndSign does for one request what the resource manager and kube-controller-manager do.
+func approveAndSign(ctx context.Context, admin kubernetes.Interface, ca *pki.CA) error {
+	requests := admin.CertificatesV1().CertificateSigningRequests()
+	watch, err := requests.Watch(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	defer watch.Stop()
+	var request *certificatesv1.CertificateSigningRequest
+	for request == nil {
+		event := <-watch.ResultChan()
+		request, _ = event.Object.(*certificatesv1.CertificateSigningRequest)
+	}
+	block, _ := pem.Decode(request.Spec.Request)
+	parsed, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		return err
+	}
+	request.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{
+		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "Test", LastUpdateTime: metav1.Now(),
+	}}
+	if request, err = requests.UpdateApproval(ctx, request.Name, request, metav1.UpdateOptions{}); err != nil {
+		return err
+	}
+	if request.Status.Certificate, err = ca.Sign(pki.Request{
+		CommonName: parsed.Subject.CommonName, Organizations: parsed.Subject.Organization, Usage: pki.Client,
+	}, parsed.PublicKey); err != nil {
+		return err
+	}
+	_, err = requests.UpdateStatus(ctx, request, metav1.UpdateOptions{})
+	return err
+}
+
+func checkPermissions(ctx context.Context, t *testing.T, own kubernetes.Interface) {
+	t.Helper()
+	secrets := own.CoreV1().Secrets("kube-system")
+	mine := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", "gardener-node-agent-mine").String()}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: leasePrefix + "n", Namespace: "kube-system"}}
+	for what, do := range map[string]func() error{
+		"watch the configuration": func() error { _, err := secrets.Watch(ctx, mine); return err },
+		"list the configuration":  func() error { _, err := secrets.List(ctx, mine); return err },
+		"label the node": func() error {
+			_, err := own.CoreV1().Nodes().Patch(ctx, "n", "application/merge-patch+json", []byte(`{"metadata":{"labels":{"x":"y"}}}`), metav1.PatchOptions{})
+			return err
+		},
+		"keep a lease": func() error {
+			_, err := own.CoordinationV1().Leases("kube-system").Create(ctx, lease, metav1.CreateOptions{})
+			return err
+		},
+	} {
+		if err := do(); err != nil {
+			t.Errorf("the node agent may not %s: %v", what, err)
+		}
+	}
+	for what, do := range map[string]func() error{
+		"read other Secrets": func() error { _, err := secrets.Get(ctx, "other", metav1.GetOptions{}); return err },
+		"list all Secrets":   func() error { _, err := secrets.List(ctx, metav1.ListOptions{}); return err },
+		"delete nodes":       func() error { return own.CoreV1().Nodes().Delete(ctx, "n", metav1.DeleteOptions{}) },
+	} {
+		if err := do(); !apierrors.IsForbidden(err) {
+			t.Errorf("the node agent may %s: %v", what, err)
+		}
+	}
+}
+
+func TestEnsureNeedsAnAccess(t *testing.T) {
+	n := newNode(t)
+	now := testclock.NewFakeClock(time.Unix(1e9, 0))
+	access := &Access{Root: n.root, HostName: "node", Clock: now, Config: &config.Configuration{APIServer: config.APIServer{Server: "https://new", CABundle: []byte("ca")}}}
+	if _, err := access.Ensure(t.Context()); err == nil || !strings.Contains(err.Error(), "bootstrap token") {
+		t.Errorf("Ensure without anything: %v", err)
+	}
+	ca, err := pki.NewCA("clients", now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := ca.Issue(pki.Request{CommonName: "agent", Usage: pki.Client, Validity: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig, err := pki.Kubeconfig{Server: "https://old", CAPEM: []byte("old"), Client: pair}.Render()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.write(t, config.KubeconfigFile, string(kubeconfig))
+	own, err := access.Ensure(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if own.Host != "https://new" || string(own.CAData) != "ca" || !strings.Contains(n.read(t, config.KubeconfigFile), "https://new") {
+		t.Errorf("a changed URL is not taken over: %s", own.Host)
+	}
+	now.Step(2 * time.Hour)
+	if _, err := access.Ensure(t.Context()); err == nil {
+		t.Error("an expired certificate is used")
+	}
+	cert, err := pki.ParseCert(pair.CertPEM)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := renewAt(cert), time.Unix(1e9, 0).Add(48*time.Minute); got.Sub(want).Abs() > time.Minute {
+		t.Errorf("renewed at %s, want about %s", got, want)
+	}
+}
