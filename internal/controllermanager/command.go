@@ -22,8 +22,11 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	securityv1alpha1 "hortus.dev/hortus/api/security/v1alpha1"
+	"hortus.dev/hortus/internal/controllermanager/binding"
 	"hortus.dev/hortus/internal/controllermanager/controllerregistration"
+	"hortus.dev/hortus/internal/controllermanager/namespacedcloudprofile"
 	"hortus.dev/hortus/internal/controllermanager/project"
+	"hortus.dev/hortus/internal/controllermanager/protection"
 	"hortus.dev/hortus/internal/controllermanager/seed"
 	"hortus.dev/hortus/internal/controllermanager/shoot"
 )
@@ -70,6 +73,9 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o options, clock cloc
 		(&project.Reconciler{Garden: mgr.GetClient(), Recorder: mgr.GetEventRecorder("hortus-project")}).SetupWithManager,
 		(&seed.Lifecycle{Garden: mgr.GetClient(), Clock: clock}).SetupWithManager,
 		(&controllerregistration.Reconciler{Garden: mgr.GetClient()}).SetupWithManager,
+		(&namespacedcloudprofile.Reconciler{Garden: mgr.GetClient()}).AddToManager,
+		protection.AddToManager,
+		binding.AddToManager,
 		func(mgr ctrl.Manager) error { return shoot.AddToManager(mgr, o.shoot, clock) },
 	} {
 		if err := add(mgr); err != nil {

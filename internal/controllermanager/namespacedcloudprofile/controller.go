@@ -1,0 +1,80 @@
+// Package namespacedcloudprofile renders the offer of every NamespacedCloudProfile: its parent's, with its own changes.
+//
+// Trigger: NamespacedCloudProfiles and their parents. Writes: status.cloudProfileSpec and observedGeneration.
+package namespacedcloudprofile
+
+import (
+	"context"
+	"fmt"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/kube"
+	"hortus.dev/hortus/internal/versionclass"
+)
+
+// IndexParent finds NamespacedCloudProfiles by their parent.
+const IndexParent = "spec.parent.name"
+
+// Reconciler keeps the merged offer up to date.
+type Reconciler struct {
+	Garden client.Client // Cached reads, direct writes.
+}
+
+// AddToManager registers the controller.
+func (r *Reconciler) AddToManager(mgr ctrl.Manager) error {
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1beta1.NamespacedCloudProfile{}, IndexParent, Parent); err != nil {
+		return fmt.Errorf("index NamespacedCloudProfiles: %w", err)
+	}
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("namespacedcloudprofile").
+		For(&corev1beta1.NamespacedCloudProfile{}).
+		Watches(&corev1beta1.CloudProfile{}, handler.EnqueueRequestsFromMapFunc(r.children), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
+	if err != nil {
+		return fmt.Errorf("create NamespacedCloudProfile controller: %w", err)
+	}
+	return nil
+}
+
+// Parent is the function of the index.
+func Parent(o client.Object) []string {
+	return []string{o.(*corev1beta1.NamespacedCloudProfile).Spec.Parent.Name}
+}
+
+// children returns the profiles that change the given one.
+func (r *Reconciler) children(ctx context.Context, parent client.Object) []reconcile.Request {
+	var list corev1beta1.NamespacedCloudProfileList
+	if err := r.Garden.List(ctx, &list, client.MatchingFields{IndexParent: parent.GetName()}, client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot list NamespacedCloudProfiles", "CloudProfile", parent.GetName())
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range list.Items {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return out
+}
+
+// Reconcile renders one profile.
+func (r *Reconciler) Reconcile(ctx context.Context, profile *corev1beta1.NamespacedCloudProfile) (reconcile.Result, error) {
+	parent := &corev1beta1.CloudProfile{}
+	if err := r.Garden.Get(ctx, client.ObjectKey{Name: profile.Spec.Parent.Name}, parent); err != nil {
+		return reconcile.Result{}, fmt.Errorf("read parent CloudProfile %q: %w", profile.Spec.Parent.Name, err)
+	}
+	before := profile.DeepCopy()
+	// An extension may have merged its part of the configuration already; of ours only the typed fields are known.
+	config := before.Status.CloudProfileSpec.ProviderConfig
+	profile.Status.CloudProfileSpec = versionclass.Merge(&parent.Spec, &profile.Spec)
+	if profile.Spec.ProviderConfig != nil && config != nil && before.Status.ObservedGeneration == profile.Generation {
+		profile.Status.CloudProfileSpec.ProviderConfig = config
+	}
+	profile.Status.ObservedGeneration = profile.Generation
+	return reconcile.Result{}, kube.PatchStatus(ctx, r.Garden, profile, before)
+}

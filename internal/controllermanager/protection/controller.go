@@ -1,0 +1,150 @@
+package protection
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"hortus.dev/hortus/internal/kube"
+)
+
+// shownUsers bounds the users named in an event.
+const shownUsers = 5
+
+// Reconciler protects the objects of one kind.
+type Reconciler struct {
+	Garden   client.Client // Cached reads, direct writes.
+	Recorder events.EventRecorder
+	Kind     Kind
+}
+
+// AddToManager registers one controller per kind.
+func AddToManager(mgr ctrl.Manager) error {
+	for _, kind := range Kinds() {
+		r := &Reconciler{Garden: mgr.GetClient(), Recorder: mgr.GetEventRecorder("hortus-" + kind.Name), Kind: kind}
+		if err := AddIndexes(context.Background(), mgr.GetFieldIndexer(), kind); err != nil {
+			return err
+		}
+		b := ctrl.NewControllerManagedBy(mgr).Named(kind.Name+"-protection").For(kind.New(), builder.WithPredicates(deletionOrCreation))
+		for _, user := range kind.Users {
+			b = b.Watches(user.New(), released(user))
+		}
+		if err := b.Complete(r); err != nil {
+			return fmt.Errorf("create protection of kind %s: %w", kind.Name, err)
+		}
+	}
+	return nil
+}
+
+// deletionOrCreation ignores updates that change neither finalizers nor the wish to delete.
+var deletionOrCreation = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	return e.ObjectNew.GetDeletionTimestamp() != nil || !slices.Equal(e.ObjectOld.GetFinalizers(), e.ObjectNew.GetFinalizers())
+}}
+
+// index is the name of the index of a user by the objects of a kind it refers to.
+func (k Kind) index() string { return "refers.to/" + k.Name }
+
+// AddIndexes makes the cache find the users of an object of a kind.
+func AddIndexes(ctx context.Context, indexer client.FieldIndexer, kind Kind) error {
+	for _, user := range kind.Users {
+		err := indexer.IndexField(ctx, user.New(), kind.index(), IndexValues(user))
+		if err != nil {
+			return fmt.Errorf("index kind %s by %s: %w", user.Kind, kind.Name, err)
+		}
+	}
+	return nil
+}
+
+// IndexValues turns references into values of an index.
+func IndexValues(user User) client.IndexerFunc {
+	return func(o client.Object) []string {
+		var out []string
+		for _, name := range user.Refers(o) {
+			out = append(out, name.String())
+		}
+		return out
+	}
+}
+
+// released wakes the objects that a user has stopped to refer to. New references need no action.
+func released(user User) handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	return handler.Funcs{
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
+			now := user.Refers(e.ObjectNew)
+			for _, name := range user.Refers(e.ObjectOld) {
+				if !slices.Contains(now, name) {
+					q.Add(reconcile.Request{NamespacedName: name})
+				}
+			}
+		},
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) {
+			for _, name := range user.Refers(e.Object) {
+				q.Add(reconcile.Request{NamespacedName: name})
+			}
+		},
+	}
+}
+
+// Reconcile puts the finalizer on an object, or takes it off when the object is to go and nothing refers to it.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	object := r.Kind.New()
+	if err := r.Garden.Get(ctx, req.NamespacedName, object); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if object.GetDeletionTimestamp() == nil {
+		return reconcile.Result{}, kube.EnsureFinalizer(ctx, r.Garden, object, r.Kind.Finalizer)
+	}
+	users, err := r.users(ctx, req.NamespacedName)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if len(users) > 0 {
+		r.Recorder.Eventf(object, nil, corev1.EventTypeWarning, "ResourceReferenced", "Delete", "Cannot be deleted yet, still in use by %s", sentence(users))
+		return reconcile.Result{}, nil // The end of the last use is an event.
+	}
+	return reconcile.Result{}, kube.RemoveFinalizer(ctx, r.Garden, object, r.Kind.Finalizer)
+}
+
+// users returns who refers to an object, sorted.
+func (r *Reconciler) users(ctx context.Context, name types.NamespacedName) ([]string, error) {
+	var out []string
+	for _, user := range r.Kind.Users {
+		list := user.List()
+		if err := r.Garden.List(ctx, list, client.MatchingFields{r.Kind.index(): name.String()}, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("list kind %s: %w", user.Kind, err)
+		}
+		items, err := meta.ExtractList(list)
+		if err != nil {
+			return nil, fmt.Errorf("read list of kind %s: %w", user.Kind, err)
+		}
+		for _, item := range items {
+			if o, ok := item.(client.Object); ok {
+				out = append(out, strings.TrimPrefix(user.Kind+" "+client.ObjectKeyFromObject(o).String(), "/"))
+			}
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+func sentence(users []string) string {
+	if more := len(users) - shownUsers; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(users[:shownUsers], ", "), more)
+	}
+	return strings.Join(users, ", ")
+}
