@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/utils/clock"
 
 	corev1 "hortus.dev/hortus/api/core/v1"
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
@@ -53,8 +54,8 @@ type entry struct {
 }
 
 // kinds is everything that the server serves.
-func kinds(kubeconfigs shoot.KubeconfigIssuer) []entry {
-	shoots := shoot.Kind()
+func kinds(features corev1beta1.Features, clock clock.PassiveClock, kubeconfigs shoot.KubeconfigIssuer) []entry {
+	shoots := shoot.Kind(features)
 	shoots.Subresources = shoot.Subresources(kubeconfigs)
 	core := func(kind string, s served) entry {
 		return entry{corev1beta1.GroupName, kind, []string{corev1beta1.SchemeGroupVersion.Version}, s}
@@ -65,7 +66,7 @@ func kinds(kubeconfigs shoot.KubeconfigIssuer) []entry {
 	return []entry{
 		core("BackupBucket", backupbucket.Kind()),
 		core("BackupEntry", backupentry.Kind()),
-		core("CloudProfile", cloudprofile.Kind()),
+		core("CloudProfile", cloudprofile.Kind(features, clock)),
 		core("ControllerInstallation", controllerinstallation.Kind()),
 		core("ControllerRegistration", controllerregistration.Kind()),
 		core("ExposureClass", exposureclass.Kind()),

@@ -10,7 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
+	"k8s.io/component-base/featuregate"
 	"k8s.io/utils/clock"
 
 	corev1 "hortus.dev/hortus/api/core/v1"
@@ -29,6 +31,9 @@ type Options struct {
 	AdminKubeconfigMaxExpiration  time.Duration
 	ViewerKubeconfigMaxExpiration time.Duration
 
+	// Features switches what is not finished or not wanted everywhere.
+	Features featuregate.MutableFeatureGate
+
 	// Clock says which versions are expired. Set only by tests.
 	Clock clock.PassiveClock
 
@@ -45,7 +50,10 @@ func NewOptions() *Options {
 	recommended := genericoptions.NewRecommendedOptions(etcdPrefix, codecs.LegacyCodec(groupVersions...))
 	recommended.Etcd.StorageConfig.EncodeVersioner = schema.GroupVersions(append([]schema.GroupVersion{}, groupVersions...))
 	recommended.SecureServing.BindPort = 8443
+	features := featuregate.NewFeatureGate()
+	utilruntime.Must(features.Add(gates()))
 	return &Options{
+		Features:                      features,
 		Recommended:                   recommended,
 		AdminKubeconfigMaxExpiration:  defaultKubeconfigMaxExpiration,
 		ViewerKubeconfigMaxExpiration: defaultKubeconfigMaxExpiration,
@@ -59,6 +67,7 @@ func NewOptions() *Options {
 // AddFlags adds the options to a flag set.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	o.Recommended.AddFlags(flags)
+	o.Features.AddFlag(flags)
 	flags.DurationVar(&o.AdminKubeconfigMaxExpiration, "shoot-admin-kubeconfig-max-expiration", o.AdminKubeconfigMaxExpiration,
 		"Longest life of the credentials in administrators' kubeconfigs of Shoots; longer requests are cut to it.")
 	flags.DurationVar(&o.ViewerKubeconfigMaxExpiration, "shoot-viewer-kubeconfig-max-expiration", o.ViewerKubeconfigMaxExpiration,

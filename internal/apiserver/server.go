@@ -65,7 +65,7 @@ func New(o *Options) (*genericapiserver.GenericAPIServer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make server: %w", err)
 	}
-	entries := kinds(shoot.KubeconfigIssuer{
+	entries := kinds(o.features(), o.Clock, shoot.KubeconfigIssuer{
 		CA:         clientCA(objects.Live),
 		Bundle:     clusterCA(kube),
 		Authorizer: config.Authorization.Authorizer,

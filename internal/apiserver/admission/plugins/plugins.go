@@ -9,7 +9,6 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 
-	"hortus.dev/hortus/internal/apiserver/admission/cloudprofileexpiry"
 	"hortus.dev/hortus/internal/apiserver/admission/controllerregistrationresources"
 	"hortus.dev/hortus/internal/apiserver/admission/customverb"
 	"hortus.dev/hortus/internal/apiserver/admission/deletionconfirmation"
@@ -38,7 +37,6 @@ var own = []struct {
 	{shootvalidator.Name, shootvalidator.New},
 	{extensionlabels.Name, extensionlabels.New},
 	{seedvalidator.Name, seedvalidator.New},
-	{cloudprofileexpiry.Name, cloudprofileexpiry.New},
 	{controllerregistrationresources.Name, controllerregistrationresources.New},
 	{projectmutator.Name, projectmutator.New},
 	{deletionconfirmation.Name, deletionconfirmation.New},

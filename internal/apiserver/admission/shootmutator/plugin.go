@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/warning"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	hortusadmission "hortus.dev/hortus/internal/apiserver/admission"
@@ -48,10 +49,25 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	} else {
 		update(shoot, old)
 	}
+	if a.GetSubresource() == "" {
+		for _, text := range warnings(shoot, old, p.Clock.Now()) {
+			warning.AddWarning(ctx, "", text)
+		}
+	}
 	if err := p.fromSeed(ctx, shoot); err != nil {
 		return err
 	}
 	return p.fromProfile(ctx, a, shoot, old)
+}
+
+// warnings names what is deprecated. It adds the one that can be told only here: whether the client has written the
+// older spelling of the cloud profile, which the server keeps equal to the newer one.
+func warnings(shoot, old *corev1beta1.Shoot, now time.Time) []string {
+	texts := corev1beta1.WarningsShoot(shoot, old, now)
+	if name := shoot.Spec.CloudProfileName; name != nil && (old == nil || old.Spec.CloudProfileName == nil || *old.Spec.CloudProfileName != *name) {
+		texts = append(texts, "spec.cloudProfileName is deprecated, use spec.cloudProfile")
+	}
+	return texts
 }
 
 func create(shoot *corev1beta1.Shoot, user string) error {

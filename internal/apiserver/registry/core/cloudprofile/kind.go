@@ -4,13 +4,15 @@ package cloudprofile
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/clock"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/apiserver/registry"
 )
 
 // Kind describes how CloudProfiles are served.
-func Kind() *registry.Kind[*corev1beta1.CloudProfile] {
+func Kind(features corev1beta1.Features, clock clock.PassiveClock) *registry.Kind[*corev1beta1.CloudProfile] {
 	return &registry.Kind[*corev1beta1.CloudProfile]{
 		Resource: corev1beta1.Resource("cloudprofiles"),
 		Version:  corev1beta1.SchemeGroupVersion.Version,
@@ -24,8 +26,12 @@ func Kind() *registry.Kind[*corev1beta1.CloudProfile] {
 		CopyStatus: func(to, from *corev1beta1.CloudProfile) { to.Status = from.Status },
 		CopySpec:   func(to, from *corev1beta1.CloudProfile) { to.Spec = from.Spec },
 
-		Validate:       corev1beta1.ValidateCloudProfile,
-		ValidateUpdate: corev1beta1.ValidateCloudProfileUpdate,
+		Validate: func(p *corev1beta1.CloudProfile) field.ErrorList {
+			return corev1beta1.CloudProfileValidation{Features: features, Now: clock.Now()}.Create(p)
+		},
+		ValidateUpdate: func(p, old *corev1beta1.CloudProfile) field.ErrorList {
+			return corev1beta1.CloudProfileValidation{Features: features, Now: clock.Now()}.Update(p, old)
+		},
 
 		Columns: []metav1.TableColumnDefinition{
 			registry.Column("Provider", "Type of the infrastructure."),

@@ -28,8 +28,8 @@ func Kind() *registry.Kind[*corev1beta1.SecretBinding] {
 
 		Validate:       corev1beta1.ValidateSecretBinding,
 		ValidateUpdate: corev1beta1.ValidateSecretBindingUpdate,
-		Warnings: func(context.Context, *corev1beta1.SecretBinding, *corev1beta1.SecretBinding) []string {
-			return []string{"SecretBinding is deprecated, use CredentialsBinding of security.gardener.cloud/v1alpha1"}
+		Warnings: func(_ context.Context, b, old *corev1beta1.SecretBinding) []string {
+			return corev1beta1.WarningsSecretBinding(b, old)
 		},
 
 		Columns: []metav1.TableColumnDefinition{

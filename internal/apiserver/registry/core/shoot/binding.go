@@ -5,7 +5,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
@@ -35,10 +34,6 @@ func (bindingStrategy) PrepareForUpdate(_ context.Context, o, oldObject runtime.
 	if !equality.Semantic.DeepEqual(s.Spec, old.Spec) {
 		s.Generation++
 	}
-}
-
-func (bindingStrategy) ValidateUpdate(_ context.Context, o, old runtime.Object) field.ErrorList {
-	return corev1beta1.ValidateShootUpdate(o.(*corev1beta1.Shoot), old.(*corev1beta1.Shoot))
 }
 
 func (bindingStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {

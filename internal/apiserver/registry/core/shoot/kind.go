@@ -15,7 +15,8 @@ import (
 )
 
 // Kind describes how Shoots are served.
-func Kind() *registry.Kind[*corev1beta1.Shoot] {
+func Kind(features corev1beta1.Features) *registry.Kind[*corev1beta1.Shoot] {
+	validation := corev1beta1.ShootValidation{Features: features}
 	return &registry.Kind[*corev1beta1.Shoot]{
 		Resource:   corev1beta1.Resource("shoots"),
 		Version:    corev1beta1.SchemeGroupVersion.Version,
@@ -34,8 +35,8 @@ func Kind() *registry.Kind[*corev1beta1.Shoot] {
 		PrepareForUpdate:       prepareForUpdate,
 		PrepareForStatusUpdate: prepareForStatusUpdate,
 
-		Validate:             corev1beta1.ValidateShoot,
-		ValidateUpdate:       corev1beta1.ValidateShootUpdate,
+		Validate:             validation.Create,
+		ValidateUpdate:       validation.Update,
 		ValidateStatusUpdate: corev1beta1.ValidateShootStatusUpdate,
 
 		Fields:  selectable,
