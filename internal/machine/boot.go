@@ -32,8 +32,11 @@ const (
 	// imageUnitDir holds units a machine image brings; files in UnitDir win.
 	imageUnitDir = "/usr/lib/systemd/system"
 
-	// stageVariable marks the second run of process 1, inside its own cgroup namespace.
+	// stageVariable marks the second run of process 1, inside its own cgroup namespace, and says whether the cgroups
+	// there are its own.
 	stageVariable = "HORTUS_MACHINE_STAGE"
+	stageOwn      = "own-cgroups"
+	stageShared   = "shared-cgroups"
 	// shutdownTimeout bounds the stop of all units; the cloud waits a little longer before it kills a machine.
 	shutdownTimeout = 20 * time.Second
 )
@@ -116,6 +119,15 @@ func Boot(console io.Writer) error {
 // enterCgroupNamespace starts the same program again in a new cgroup namespace. Only the calling thread changes its
 // namespace, and exec makes that thread the only one.
 func enterCgroupNamespace() error {
+	// Inside the namespace every cgroup looks like a root, so this is the time to look.
+	cgroups, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return fmt.Errorf("read own cgroups: %w", err)
+	}
+	stage := stageShared
+	if ownsCgroups(cgroups) {
+		stage = stageOwn
+	}
 	runtime.LockOSThread()
 	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
 		return fmt.Errorf("make cgroup namespace: %w", err)
@@ -124,7 +136,7 @@ func enterCgroupNamespace() error {
 	if err != nil {
 		return fmt.Errorf("find own program: %w", err)
 	}
-	if err := unix.Exec(self, os.Args, append(os.Environ(), stageVariable+"=2")); err != nil {
+	if err := unix.Exec(self, os.Args, append(os.Environ(), stageVariable+"="+stage)); err != nil {
 		return fmt.Errorf("start again in the new cgroup namespace: %w", err)
 	}
 	return nil
@@ -132,7 +144,7 @@ func enterCgroupNamespace() error {
 
 // prepare makes the machine ready for containerd and a kubelet. Only what they cannot do without is an error.
 func prepare(instance *Instance, log *slog.Logger) error {
-	if err := setUpCgroups(); err != nil {
+	if err := setUpCgroups(os.Getenv(stageVariable) == stageOwn); err != nil {
 		return err
 	}
 	if err := shareMounts(); err != nil {

@@ -17,8 +17,8 @@ const cgroupRoot = "/sys/fs/cgroup"
 
 // setUpCgroups replaces the cgroup mounts by ones that show the machine's own cgroup as the root. It has to run inside
 // a new cgroup namespace: only then do the mounts and /proc/self/cgroup agree, and only then is a kubelet inside kept
-// out of the host's tree.
-func setUpCgroups() error {
+// out of the host's tree. With clean, cgroups that are left from the last boot are removed.
+func setUpCgroups(clean bool) error {
 	version2, err := isCgroup2()
 	if err != nil {
 		return err
@@ -33,8 +33,32 @@ func setUpCgroups() error {
 	if err := setUp(); err != nil {
 		return err
 	}
-	removeCgroups(cgroupRoot)
+	if clean {
+		removeCgroups(cgroupRoot)
+	}
 	return nil
+}
+
+// ownsCgroups reports whether a process with this /proc/self/cgroup is in cgroups other than the root, so that what is
+// below them is its own. Where there is cgroup v1, the line of v2 (number 0) has no controllers and does not count.
+func ownsCgroups(procCgroup []byte) bool {
+	var version1, version2 []string // Paths.
+	lines := bufio.NewScanner(bytes.NewReader(procCgroup))
+	for lines.Scan() {
+		fields := strings.SplitN(lines.Text(), ":", 3)
+		switch {
+		case len(fields) != 3:
+		case fields[0] == "0":
+			version2 = append(version2, fields[2])
+		default:
+			version1 = append(version1, fields[2])
+		}
+	}
+	paths := version1
+	if len(paths) == 0 {
+		paths = version2
+	}
+	return len(paths) > 0 && !slices.Contains(paths, "/")
 }
 
 // removeCgroups removes the empty cgroups below dir, which containers of the last boot have left: a real machine would

@@ -208,6 +208,25 @@ func TestCgroupParsing(t *testing.T) {
 	}
 }
 
+func TestOwnsCgroups(t *testing.T) {
+	for name, tc := range map[string]struct {
+		cgroups string
+		want    bool
+	}{
+		"version 1":                          {"5:memory:/hortus/i\n1:name=systemd:/hortus/i\n0::/\n", true},
+		"version 1, one hierarchy is shared": {"5:memory:/hortus/i\n4:pids:/\n0::/hortus\n", false},
+		"version 2":                          {"0::/hortus/i\n", true},
+		"version 2, in the root":             {"0::/\n", false},
+		"nothing known":                      {"", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := ownsCgroups([]byte(tc.cgroups)); got != tc.want {
+				t.Errorf("ownsCgroups = %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestParseSysctls(t *testing.T) {
 	got := parseSysctls([]byte("# comment\n; comment\nnet.ipv4.ip_forward = 1\n-vm.x=2\nnonsense\n"))
 	want := []sysctl{{"net.ipv4.ip_forward", "1"}, {"vm.x", "2"}}
