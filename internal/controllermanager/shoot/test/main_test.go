@@ -45,16 +45,8 @@ func newGarden(t *testing.T, profile corev1beta1.CloudProfileSpec) *garden {
 	clock.SetTime(noon)
 	e := env.Shared(t)
 	g := &garden{Environment: e, t: t, ctx: t.Context(), namespace: *e.Project(t).Spec.Namespace}
-	g.profile = &corev1beta1.CloudProfile{ObjectMeta: metav1.ObjectMeta{Name: env.Name("profile-")}, Spec: profile}
-	g.profile.Spec.Type = "local"
-	g.profile.Spec.MachineTypes = []corev1beta1.MachineType{{
-		Name: "small", CPU: resource.MustParse("1"), GPU: resource.MustParse("0"), Memory: resource.MustParse("2Gi"),
-	}}
-	g.profile.Spec.Regions = []corev1beta1.Region{{Name: "local"}}
-	if len(g.profile.Spec.MachineImages) == 0 {
-		g.profile.Spec.MachineImages = images(version("1.0.0", ""))
-	}
-	e.Create(t, g.profile,
+	g.profile = profileFor(t, e, profile)
+	e.Create(t,
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "cloud"}},
 		&securityv1alpha1.CredentialsBinding{
 			ObjectMeta:     metav1.ObjectMeta{Namespace: g.namespace, Name: "cloud"},
@@ -62,6 +54,37 @@ func newGarden(t *testing.T, profile corev1beta1.CloudProfileSpec) *garden {
 			CredentialsRef: corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Name: "cloud", Namespace: g.namespace},
 		})
 	return g
+}
+
+func profileFor(t testing.TB, e *env.Environment, spec corev1beta1.CloudProfileSpec) *corev1beta1.CloudProfile {
+	t.Helper()
+	p := &corev1beta1.CloudProfile{ObjectMeta: metav1.ObjectMeta{Name: env.Name("profile-")}, Spec: spec}
+	p.Spec.Type = "local"
+	p.Spec.MachineTypes = []corev1beta1.MachineType{{
+		Name: "small", CPU: resource.MustParse("1"), GPU: resource.MustParse("0"), Memory: resource.MustParse("2Gi"),
+	}}
+	p.Spec.Regions = []corev1beta1.Region{{Name: "local"}}
+	if len(p.Spec.MachineImages) == 0 {
+		p.Spec.MachineImages = images(version("1.0.0", ""))
+	}
+	e.Create(t, p)
+	return p
+}
+
+// workerless returns a Shoot without nodes, which needs nothing but a profile.
+func workerless(g *garden, name string) *corev1beta1.Shoot {
+	return &corev1beta1.Shoot{
+		ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: name},
+		Spec: corev1beta1.ShootSpec{
+			CloudProfile: &corev1beta1.CloudProfileReference{Kind: "CloudProfile", Name: g.profile.Name},
+			Region:       "local",
+			Kubernetes:   corev1beta1.Kubernetes{Version: "1.36.3"},
+			Maintenance: &corev1beta1.Maintenance{
+				TimeWindow: &corev1beta1.MaintenanceTimeWindow{Begin: "220000+0000", End: "230000+0000"},
+			},
+			Provider: corev1beta1.Provider{Type: "local"},
+		},
+	}
 }
 
 // version reads a class: s, d, p or nothing, and "x" for one that expires a day after noon.
