@@ -5,6 +5,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hortus.dev/hortus/internal/apiserver"
+	"hortus.dev/hortus/internal/apiserverproxy"
 	"hortus.dev/hortus/internal/cli/kubeconfig"
 	cloud "hortus.dev/hortus/internal/cloud/command"
 	"hortus.dev/hortus/internal/components"
@@ -78,6 +79,7 @@ func NewCommand() *cobra.Command {
 		resourcemanager.NewCommand(),
 		gateway.NewCommand(),
 		tunnel.NewCommand(),
+		apiserverproxy.NewCommand(),
 		nodeagent.NewCommand(),
 		local.NewCommand(),
 		machine.NewCommand(),
