@@ -2,6 +2,7 @@ package lint
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -260,9 +261,10 @@ func describe(list []failure) string {
 	return strings.Join(append(parts, "with Kubernetes "+strings.Join(kubelets, ", ")), " ")
 }
 
+// machineType is the first machine type, by name, with the architecture.
 func (c *checker) machineType(n need) *versionclass.MachineType {
-	for _, mt := range c.profile.MachineTypes {
-		if mt.Architecture == n.architecture {
+	for _, name := range slices.Sorted(maps.Keys(c.profile.MachineTypes)) {
+		if mt := c.profile.MachineTypes[name]; mt.Architecture == n.architecture {
 			return mt
 		}
 	}

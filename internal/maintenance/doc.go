@@ -8,6 +8,7 @@
 //     not know, due rotations of credentials, deferred operations, tasks. Outcome describes it for status and events.
 //   - RefusedBy: whether the API server will refuse that.
 //   - Schedules: when hibernation schedules act.
+//   - DecideReconcile, StartDelay, NextReconcile: when a gardenlet reconciles, if rollouts are confined to windows.
 //
 // The controllers in internal/controllermanager/shoot carry out what is decided here; plan, lint and versions show it.
 package maintenance

@@ -1,0 +1,115 @@
+package maintenance
+
+import (
+	"strconv"
+	"time"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+)
+
+// ReconcileOptions are the choices of a gardenlet's operator.
+type ReconcileOptions struct {
+	SyncPeriod                 time.Duration // Between reconciliations of the same Shoot.
+	RespectSyncPeriodOverwrite bool          // Let owners prolong the period, and have Shoots ignored, by annotation.
+	InMaintenanceOnly          bool          // Reconcile only in the maintenance window, unless something changed.
+}
+
+// ReconcileRequest is what a gardenlet knows when it looks at a Shoot.
+type ReconcileRequest struct {
+	Shoot         *corev1beta1.Shoot
+	Operation     corev1beta1.LastOperationType // What the Shoot needs.
+	Version       string                        // Of the gardenlet.
+	EmergencyStop bool                          // Reconciliations of the Seed's Shoots are stopped.
+	Options       ReconcileOptions
+}
+
+// Reconciliation is the answer to a ReconcileRequest.
+type Reconciliation struct {
+	Now    bool
+	Reason string // In one sentence, for explain and logs.
+	// ClusterOnly is true if the Cluster object is to be kept up to date although nothing is reconciled.
+	ClusterOnly bool
+
+	inWindow bool // Now, because the maintenance window is open.
+}
+
+// reconciledRecently bounds how old a reconciliation may be that counts for the present window, which lasts 6h at most.
+const reconciledRecently = MaxWindow
+
+// DecideReconcile tells whether a gardenlet reconciles the Shoot at the given time.
+func DecideReconcile(r ReconcileRequest, now time.Time) Reconciliation {
+	last := r.Shoot.Status.LastOperation
+	window := WindowOf(r.Shoot)
+	switch {
+	case r.EmergencyStop:
+		return Reconciliation{Reason: "Reconciliations of this Seed's Shoots are stopped"}
+	case r.failedForGood():
+		return Reconciliation{Reason: "The Shoot has failed and neither it nor the gardenlet has changed since", ClusterOnly: true}
+	case r.ignored():
+		return Reconciliation{Reason: "The Shoot is to be ignored", ClusterOnly: true}
+	case r.Operation != corev1beta1.LastOperationTypeReconcile:
+		return Reconciliation{Now: true, Reason: "The Shoot needs the operation " + string(r.Operation)}
+	case r.Shoot.Generation != r.Shoot.Status.ObservedGeneration:
+		return Reconciliation{Now: true, Reason: "The Shoot has changed"}
+	case last == nil || last.State != corev1beta1.LastOperationStateSucceeded:
+		return Reconciliation{Now: true, Reason: "The last operation has not succeeded"}
+	case !r.confined():
+		return Reconciliation{Now: true, Reason: "Shoots are reconciled at any time"}
+	case window.Contains(now) && !ReconciledDuringWindow(r.Shoot, now):
+		return Reconciliation{Now: true, Reason: "The maintenance window is open", inWindow: true}
+	}
+	return Reconciliation{Reason: "The Shoot waits for its maintenance window"}
+}
+
+// ReconciledDuringWindow reports whether the last operation fell into the window that is open at the given time.
+func ReconciledDuringWindow(shoot *corev1beta1.Shoot, now time.Time) bool {
+	last := shoot.Status.LastOperation
+	return last != nil && WindowOf(shoot).Contains(last.LastUpdateTime.Time) && now.Sub(last.LastUpdateTime.Time) <= reconciledRecently
+}
+
+// StartDelay returns how long a gardenlet that has just started waits before it looks at the Shoot.
+func StartDelay(r ReconcileRequest, now time.Time, jitter Jitter) time.Duration {
+	window := WindowOf(r.Shoot)
+	key := r.Shoot.Namespace + "/" + r.Shoot.Name
+	switch d := DecideReconcile(r, now); {
+	case d.inWindow:
+		return window.UntilNext(now, key, true, jitter)
+	case d.Now, d.ClusterOnly:
+		return 0
+	}
+	return window.UntilNext(now, key, false, jitter)
+}
+
+// NextReconcile returns when the Shoot is looked at again after a reconciliation that succeeded, and false if only a
+// change of the Shoot brings it back.
+func NextReconcile(r ReconcileRequest, now time.Time, jitter Jitter) (time.Duration, bool) {
+	switch {
+	case r.failedForGood(), r.ignored():
+		return 0, false
+	case r.confined():
+		return WindowOf(r.Shoot).UntilNext(now, r.Shoot.Namespace+"/"+r.Shoot.Name, false, jitter), true
+	}
+	period := r.Options.SyncPeriod
+	if r.Options.RespectSyncPeriodOverwrite {
+		if d, err := time.ParseDuration(r.Shoot.Annotations[corev1beta1.AnnotationShootSyncPeriod]); err == nil {
+			period = max(period, d)
+		}
+	}
+	return period, true
+}
+
+func (r ReconcileRequest) failedForGood() bool {
+	last := r.Shoot.Status.LastOperation
+	return last != nil && last.State == corev1beta1.LastOperationStateFailed &&
+		r.Shoot.Generation == r.Shoot.Status.ObservedGeneration && r.Shoot.Status.Gardener.Version == r.Version
+}
+
+func (r ReconcileRequest) ignored() bool {
+	ignore, err := strconv.ParseBool(r.Shoot.Annotations[corev1beta1.AnnotationShootIgnore])
+	return err == nil && ignore && (r.Options.RespectSyncPeriodOverwrite || r.Shoot.Namespace == corev1beta1.GardenNamespace)
+}
+
+func (r ReconcileRequest) confined() bool {
+	m := r.Shoot.Spec.Maintenance
+	return r.Options.InMaintenanceOnly || m != nil && m.ConfineSpecUpdateRollout != nil && *m.ConfineSpecUpdateRollout
+}
