@@ -17,6 +17,7 @@ import (
 	"hortus.dev/hortus/internal/apiserver/admission/finalizerremoval"
 	"hortus.dev/hortus/internal/apiserver/admission/projectmutator"
 	"hortus.dev/hortus/internal/apiserver/admission/resourcereference"
+	"hortus.dev/hortus/internal/apiserver/admission/seedrestriction"
 	"hortus.dev/hortus/internal/apiserver/admission/seedvalidator"
 	"hortus.dev/hortus/internal/apiserver/admission/shootdns"
 	"hortus.dev/hortus/internal/apiserver/admission/shootmutator"
@@ -29,6 +30,7 @@ var own = []struct {
 	name string
 	make func(io.Reader) (admission.Interface, error)
 }{
+	{seedrestriction.Name, seedrestriction.New},
 	{resourcereference.Name, resourcereference.New},
 	{tolerationrestriction.Name, tolerationrestriction.New},
 	{exposureclass.Name, exposureclass.New},

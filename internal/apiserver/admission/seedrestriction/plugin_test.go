@@ -1,0 +1,93 @@
+package seedrestriction
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	hortusadmission "hortus.dev/hortus/internal/apiserver/admission"
+)
+
+func TestGardenletWritesOnlyItsOwn(t *testing.T) {
+	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "garden-dev", Name: name} }
+	shoot := func(spec, status string) *corev1beta1.Shoot {
+		s := &corev1beta1.Shoot{ObjectMeta: meta("shoot")}
+		if spec != "" {
+			s.Spec.SeedName = &spec
+		}
+		if status != "" {
+			s.Status.SeedName = &status
+		}
+		return s
+	}
+	entry := func(spec, status string) *corev1beta1.BackupEntry {
+		return &corev1beta1.BackupEntry{
+			Spec: corev1beta1.BackupEntrySpec{SeedName: &spec}, Status: corev1beta1.BackupEntryStatus{SeedName: &status},
+		}
+	}
+	installation := func(seed string) *corev1beta1.ControllerInstallation {
+		return &corev1beta1.ControllerInstallation{Spec: corev1beta1.ControllerInstallationSpec{SeedRef: &corev1.ObjectReference{Name: seed}}}
+	}
+	gardenlet := &user.DefaultInfo{Name: "gardener.cloud:system:seed:mine", Groups: []string{"gardener.cloud:system:seeds"}}
+
+	for name, tc := range map[string]struct {
+		caller      user.Info
+		operation   admission.Operation
+		subresource string
+		object, old runtime.Object
+		allowed     bool
+	}{
+		"somebody else is not restricted":             {caller: &user.DefaultInfo{Name: "alice"}, operation: admission.Create, object: &corev1beta1.CloudProfile{}, allowed: true},
+		"the name alone makes no gardenlet":           {caller: &user.DefaultInfo{Name: gardenlet.Name}, operation: admission.Create, object: &corev1beta1.CloudProfile{}, allowed: true},
+		"its own Seed":                                {operation: admission.Create, object: &corev1beta1.Seed{ObjectMeta: meta("mine")}, allowed: true},
+		"another Seed":                                {operation: admission.Update, object: &corev1beta1.Seed{ObjectMeta: meta("other")}, old: &corev1beta1.Seed{ObjectMeta: meta("other")}},
+		"a Shoot placed on it":                        {operation: admission.Update, object: shoot("mine", ""), old: shoot("mine", ""), allowed: true},
+		"a Shoot that leaves it":                      {operation: admission.Update, object: shoot("other", "mine"), old: shoot("other", "mine"), allowed: true},
+		"a Shoot that it takes over":                  {operation: admission.Update, object: shoot("mine", "mine"), old: shoot("mine", "other"), allowed: true},
+		"a Shoot that it pushes to another Seed":      {operation: admission.Update, object: shoot("mine", "other"), old: shoot("mine", "mine")},
+		"a Shoot of another Seed":                     {operation: admission.Update, object: shoot("other", "other"), old: shoot("other", "other")},
+		"a Shoot that it grabs":                       {operation: admission.Update, object: shoot("other", "mine"), old: shoot("other", "other")},
+		"the binding of its Shoot":                    {operation: admission.Update, subresource: "binding", object: shoot("other", "mine"), old: shoot("mine", "mine")},
+		"a new Shoot":                                 {operation: admission.Create, object: shoot("mine", "")},
+		"the deletion of its Shoot":                   {operation: admission.Delete, old: shoot("mine", "mine")},
+		"its bucket":                                  {operation: admission.Create, object: &corev1beta1.BackupBucket{Spec: corev1beta1.BackupBucketSpec{SeedName: ptr.To("mine")}}, allowed: true},
+		"a bucket of another":                         {operation: admission.Delete, old: &corev1beta1.BackupBucket{Spec: corev1beta1.BackupBucketSpec{SeedName: ptr.To("other")}}},
+		"a backup entry that leaves it":               {operation: admission.Update, object: entry("other", "mine"), old: entry("mine", "mine"), allowed: true},
+		"a backup entry of another":                   {operation: admission.Update, object: entry("mine", "mine"), old: entry("other", "other")},
+		"its installation":                            {operation: admission.Update, object: installation("mine"), old: installation("mine"), allowed: true},
+		"an installation of another":                  {operation: admission.Update, object: installation("mine"), old: installation("other")},
+		"the state of its Shoot":                      {operation: admission.Create, object: &corev1beta1.ShootState{ObjectMeta: meta("here")}, allowed: true},
+		"the state of another's Shoot":                {operation: admission.Create, object: &corev1beta1.ShootState{ObjectMeta: meta("there")}},
+		"the client CA of its Shoot":                  {operation: admission.Create, object: &corev1beta1.InternalSecret{ObjectMeta: meta("here.ca-client")}, allowed: true},
+		"the client CA of another's Shoot":            {operation: admission.Create, object: &corev1beta1.InternalSecret{ObjectMeta: meta("there.ca-client")}},
+		"an internal secret that belongs to no Shoot": {operation: admission.Create, object: &corev1beta1.InternalSecret{ObjectMeta: meta("here")}},
+		"a project":                                   {operation: admission.Update, object: &corev1beta1.Project{}, old: &corev1beta1.Project{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scheme := runtime.NewScheme()
+			if err := corev1beta1.AddToScheme(scheme); err != nil {
+				t.Fatal(err)
+			}
+			here, there := shoot("mine", "mine"), shoot("other", "other")
+			here.Name, there.Name = "here", "there"
+			p := &plugin{hortusadmission.NewBase(admission.Create)}
+			p.Objects = &hortusadmission.Objects{Live: fake.NewClientBuilder().WithScheme(scheme).WithObjects(here, there).Build()}
+			if tc.caller == nil {
+				tc.caller = gardenlet
+			}
+			a := admission.NewAttributesRecord(tc.object, tc.old, schema.GroupVersionKind{}, "garden-dev", "x",
+				schema.GroupVersionResource{Resource: "things"}, tc.subresource, tc.operation, nil, false, tc.caller)
+			if err := p.Validate(t.Context(), a, nil); (err == nil) != tc.allowed {
+				t.Errorf("allowed %t, got %v", tc.allowed, err)
+			}
+		})
+	}
+}
