@@ -1,0 +1,56 @@
+package exposureclass
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+)
+
+func selector(types []string, labels map[string]string) *corev1beta1.SeedSelector {
+	return &corev1beta1.SeedSelector{LabelSelector: metav1.LabelSelector{MatchLabels: labels}, ProviderTypes: types}
+}
+
+func TestMerge(t *testing.T) {
+	class := &corev1beta1.ExposureClassScheduling{
+		SeedSelector: selector([]string{"local"}, map[string]string{"net": "private"}),
+		Tolerations:  []corev1beta1.Toleration{{Key: "private"}},
+	}
+	for name, tc := range map[string]struct {
+		spec, want corev1beta1.ShootSpec
+		errs       int
+	}{
+		"a Shoot without rules gets those of the class": {
+			want: corev1beta1.ShootSpec{SeedSelector: class.SeedSelector, Tolerations: class.Tolerations},
+		},
+		"rules are added to each other": {
+			spec: corev1beta1.ShootSpec{
+				SeedSelector: selector([]string{"other", "local"}, map[string]string{"a": "b"}), Tolerations: []corev1beta1.Toleration{{Key: "x"}},
+			},
+			want: corev1beta1.ShootSpec{
+				SeedSelector: selector([]string{"other", "local"}, map[string]string{"a": "b", "net": "private"}),
+				Tolerations:  []corev1beta1.Toleration{{Key: "x"}, {Key: "private"}},
+			},
+		},
+		"rules that contradict the class are refused": {
+			spec: corev1beta1.ShootSpec{
+				SeedSelector: selector([]string{"local"}, map[string]string{"net": "public"}), Tolerations: class.Tolerations,
+			},
+			want: corev1beta1.ShootSpec{
+				SeedSelector: selector([]string{"local"}, map[string]string{"net": "public"}), Tolerations: class.Tolerations,
+			},
+			errs: 2,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if errs := merge(&tc.spec, class); len(errs) != tc.errs {
+				t.Errorf("errors: %v", errs)
+			}
+			if diff := cmp.Diff(tc.want, tc.spec); diff != "" {
+				t.Errorf("merge() mismatch (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
