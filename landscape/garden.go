@@ -163,6 +163,8 @@ func (l *installation) installGarden(ctx context.Context) error {
 		"caCrt": string(p.CA.CertPEM),
 		"apiserver": map[string]any{
 			"tlsCrt": string(p.APIServer.CertPEM), "tlsKey": string(p.APIServer.KeyPEM), "encryptionKey": p.EncryptionKey,
+			// The host's resolver does not know the cloud's names.
+			"args": []any{"--shoot-kubeconfig-resolve"},
 		},
 		"etcd": map[string]any{
 			"image":     image.Etcd,

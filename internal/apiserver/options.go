@@ -37,6 +37,9 @@ type Options struct {
 	// Clock says which versions are expired. Set only by tests.
 	Clock clock.PassiveClock
 
+	// ResolveShootKubeconfigs puts addresses instead of names into kubeconfigs of Shoots.
+	ResolveShootKubeconfigs bool
+
 	scheme     *runtime.Scheme
 	codecs     serializer.CodecFactory
 	serializer runtime.NegotiatedSerializer
@@ -72,6 +75,8 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		"Longest life of the credentials in administrators' kubeconfigs of Shoots; longer requests are cut to it.")
 	flags.DurationVar(&o.ViewerKubeconfigMaxExpiration, "shoot-viewer-kubeconfig-max-expiration", o.ViewerKubeconfigMaxExpiration,
 		"Longest life of the credentials in readers' kubeconfigs of Shoots; longer requests are cut to it.")
+	flags.BoolVar(&o.ResolveShootKubeconfigs, "shoot-kubeconfig-resolve", false,
+		"Put the address of the API server into kubeconfigs of Shoots, and its name for TLS only; for users whose resolvers do not know the name.")
 }
 
 // Validate says what is wrong with the options.

@@ -3,6 +3,7 @@ package apiserver
 import (
 	"context"
 	"fmt"
+	"net"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/errors"
@@ -65,14 +66,18 @@ func New(o *Options) (*genericapiserver.GenericAPIServer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make server: %w", err)
 	}
-	entries := kinds(o.features(), o.Clock, shoot.KubeconfigIssuer{
+	issuer := shoot.KubeconfigIssuer{
 		CA:         clientCA(objects.Live),
 		Bundle:     clusterCA(kube),
 		Authorizer: config.Authorization.Authorizer,
 		Clock:      o.Clock,
 		MaxAdmin:   o.AdminKubeconfigMaxExpiration,
 		MaxViewer:  o.ViewerKubeconfigMaxExpiration,
-	})
+	}
+	if o.ResolveShootKubeconfigs {
+		issuer.Resolve = resolveHost
+	}
+	entries := kinds(o.features(), o.Clock, issuer)
 	groups, err := apiGroups(entries, o.scheme, o.serializer, storedAsV1{config.RESTOptionsGetter, o.codecs})
 	if err != nil {
 		return nil, err
@@ -126,4 +131,13 @@ func clusterCA(kube kubernetes.Interface) func(context.Context, string, string) 
 		}
 		return secret.Data[corev1beta1.DataKeyCertificateCA], nil
 	}
+}
+
+// resolveHost returns the first address of a host name, as this server's own resolver knows it.
+func resolveHost(ctx context.Context, host string) (string, error) {
+	addresses, err := net.DefaultResolver.LookupHost(ctx, host)
+	if err != nil {
+		return "", fmt.Errorf("resolve %q: %w", host, err)
+	}
+	return addresses[0], nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"net"
+	"net/url"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/errors"
@@ -41,6 +43,9 @@ type KubeconfigIssuer struct {
 	Clock      clock.PassiveClock
 	// MaxAdmin and MaxViewer bound the life of credentials. Longer requests are cut.
 	MaxAdmin, MaxViewer time.Duration
+	// Resolve, if set, turns the host name of an API server into an address for the kubeconfig, which then carries the
+	// name for TLS only. It is for landscapes whose names the users' resolvers do not know.
+	Resolve func(ctx context.Context, host string) (address string, err error)
 }
 
 // Subresources returns what a Shoot has besides its status.
@@ -211,24 +216,51 @@ func (r *kubeconfigREST[T]) issue(ctx context.Context, s *corev1beta1.Shoot, cal
 	if ca.Cert().NotAfter.Before(expiration) {
 		expiration = ca.Cert().NotAfter
 	}
-	kubeconfig, err := render(s, addresses, pair, bundle)
+	servers := make([]server, 0, len(addresses))
+	for _, address := range addresses {
+		servers = append(servers, r.issuer.server(ctx, address))
+	}
+	kubeconfig, err := render(s, servers, pair, bundle)
 	return kubeconfig, expiration, err
 }
 
+// server is one way to an API server.
+type server struct{ name, url, tlsName string }
+
+// server keeps the advertised URL unless its host can and shall be resolved.
+func (i KubeconfigIssuer) server(ctx context.Context, address corev1beta1.ShootAdvertisedAddress) server {
+	named := server{name: address.Name, url: address.URL}
+	parsed, err := url.Parse(address.URL)
+	if i.Resolve == nil || err != nil || net.ParseIP(parsed.Hostname()) != nil {
+		return named
+	}
+	ip, err := i.Resolve(ctx, parsed.Hostname())
+	if err != nil { // The name is as good for a user whose resolver knows it.
+		return named
+	}
+	named.tlsName = parsed.Hostname()
+	if port := parsed.Port(); port != "" {
+		ip = net.JoinHostPort(ip, port)
+	}
+	parsed.Host = ip
+	named.url = parsed.String()
+	return named
+}
+
 // render writes a kubeconfig with one cluster and context per address. The first is the current one.
-func render(s *corev1beta1.Shoot, addresses []corev1beta1.ShootAdvertisedAddress, pair *pki.KeyPair, bundle []byte) ([]byte, error) {
+func render(s *corev1beta1.Shoot, servers []server, pair *pki.KeyPair, bundle []byte) ([]byte, error) {
 	prefix := s.Namespace + "--" + s.Name + "-"
-	user := prefix + addresses[0].Name
+	user := prefix + servers[0].name
 	config := clientcmdapi.NewConfig()
 	config.CurrentContext = user
 	config.AuthInfos[user] = &clientcmdapi.AuthInfo{ClientCertificateData: pair.CertPEM, ClientKeyData: pair.KeyPEM}
-	for _, address := range addresses {
-		cluster := &clientcmdapi.Cluster{Server: address.URL, CertificateAuthorityData: bundle}
-		if address.Name == corev1beta1.AdvertisedAddressWildcardTLSSeedBound {
+	for _, one := range servers {
+		cluster := &clientcmdapi.Cluster{Server: one.url, TLSServerName: one.tlsName, CertificateAuthorityData: bundle}
+		if one.name == corev1beta1.AdvertisedAddressWildcardTLSSeedBound {
 			cluster.CertificateAuthorityData = nil // Its certificate is one that everybody trusts.
 		}
-		config.Clusters[prefix+address.Name] = cluster
-		config.Contexts[prefix+address.Name] = &clientcmdapi.Context{Cluster: prefix + address.Name, AuthInfo: user}
+		config.Clusters[prefix+one.name] = cluster
+		config.Contexts[prefix+one.name] = &clientcmdapi.Context{Cluster: prefix + one.name, AuthInfo: user}
 	}
 	out, err := clientcmd.Write(*config)
 	if err != nil {
