@@ -11,12 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -72,6 +74,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o options, clock cloc
 	for _, add := range []func(ctrl.Manager) error{
 		(&project.Reconciler{Garden: mgr.GetClient(), Recorder: mgr.GetEventRecorder("hortus-project")}).SetupWithManager,
 		(&seed.Lifecycle{Garden: mgr.GetClient(), Clock: clock}).SetupWithManager,
+		(&seed.BackupBuckets{Garden: mgr.GetClient(), Clock: clock}).SetupWithManager,
 		(&controllerregistration.Reconciler{Garden: mgr.GetClient()}).SetupWithManager,
 		(&namespacedcloudprofile.Reconciler{Garden: mgr.GetClient()}).AddToManager,
 		protection.AddToManager,
@@ -91,9 +94,20 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return fmt.Errorf("find the garden: %w", err)
 	}
+	mgr, err := newManager(ctx, restConfig, o, clock.RealClock{})
+	if err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+// newManager builds everything but starts nothing.
+func newManager(ctx context.Context, restConfig *rest.Config, o options, clock clock.PassiveClock) (ctrl.Manager, error) {
+	restConfig = rest.CopyConfig(restConfig)
 	restConfig.QPS, restConfig.Burst = -1, 0 // The API server's fairness decides, not this client.
 	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
 		Scheme:                        newScheme(),
+		Controller:                    ctrlconfig.Controller{SkipNameValidation: new(true)}, // Several managers in one process are tests.
 		HealthProbeBindAddress:        o.healthAddress,
 		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
 		LeaderElection:                o.leaderElect,
@@ -111,16 +125,16 @@ func run(ctx context.Context, o options) error {
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("set up the manager: %w", err)
+		return nil, fmt.Errorf("set up the manager: %w", err)
 	}
-	if err := addControllers(ctx, mgr, o, clock.RealClock{}); err != nil {
-		return err
+	if err := addControllers(ctx, mgr, o, clock); err != nil {
+		return nil, err
 	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
-		return err
+		return nil, err
 	}
 	if err := mgr.AddReadyzCheck("ping", healthz.Ping); err != nil {
-		return err
+		return nil, err
 	}
-	return mgr.Start(ctx)
+	return mgr, nil
 }

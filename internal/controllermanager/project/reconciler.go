@@ -11,9 +11,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
@@ -44,7 +47,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			}
 			return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: name}}}
 		})).
-		Watches(&corev1beta1.Shoot{}, handler.EnqueueRequestsFromMapFunc(r.ofLastShoot)).
+		Watches(&corev1beta1.Shoot{}, handler.EnqueueRequestsFromMapFunc(r.ofShoot), builder.WithPredicates(onlyDeletions)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
 }
@@ -192,11 +195,15 @@ func (r *Reconciler) release(ctx context.Context, ns *corev1.Namespace) error {
 	return nil
 }
 
-// ofLastShoot maps a Shoot that is going to its project, which may wait for that.
-func (r *Reconciler) ofLastShoot(ctx context.Context, shoot client.Object) []reconcile.Request {
-	if shoot.GetDeletionTimestamp().IsZero() {
-		return nil
-	}
+// onlyDeletions passes the end of objects. They may end without having been marked for deletion before.
+var onlyDeletions = predicate.Funcs{
+	CreateFunc:  func(event.CreateEvent) bool { return false },
+	UpdateFunc:  func(event.UpdateEvent) bool { return false },
+	GenericFunc: func(event.GenericEvent) bool { return false },
+}
+
+// ofShoot maps a Shoot that has gone to its project, which may wait for that.
+func (r *Reconciler) ofShoot(ctx context.Context, shoot client.Object) []reconcile.Request {
 	ns := &corev1.Namespace{}
 	if err := r.Garden.Get(ctx, client.ObjectKey{Name: shoot.GetNamespace()}, ns); err != nil || ns.Labels[labelProjectName] == "" {
 		return nil

@@ -2,6 +2,7 @@ package seed
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/controllermanager/controllerregistration"
 	"hortus.dev/hortus/internal/kube"
 )
 
@@ -70,12 +72,38 @@ func (r *Lifecycle) Reconcile(ctx context.Context, seed *corev1beta1.Seed) (reco
 		renewed = &lease.Spec.RenewTime.Time
 	}
 	verdict := judge(renewed, seed.CreationTimestamp.Time, r.Clock.Now())
-	if verdict.overdue {
-		before := seed.DeepCopy()
-		seed.Status.Conditions = setUnknown(seed.Status.Conditions, verdict.message, r.Clock.Now())
-		return reconcile.Result{}, kube.PatchStatus(ctx, r.Garden, seed, before)
+	if !verdict.overdue {
+		return reconcile.Result{RequeueAfter: verdict.again}, nil
 	}
-	return reconcile.Result{RequeueAfter: verdict.again}, nil
+	before := seed.DeepCopy()
+	seed.Status.Conditions = setUnknown(seed.Status.Conditions, verdict.message, r.Clock.Now())
+	if err := patchConditions(ctx, r.Garden, seed, before); err != nil {
+		return reconcile.Result{}, err
+	}
+	if left := untilShootsUnknown(seed.Status.Conditions, r.Clock.Now()); left > 0 {
+		return reconcile.Result{RequeueAfter: left}, nil
+	}
+	return reconcile.Result{}, r.forgetShoots(ctx, seed)
+}
+
+// forgetShoots tells that nothing is known of the Shoots of a lost seed: their conditions are what it was last seen to be.
+func (r *Lifecycle) forgetShoots(ctx context.Context, seed *corev1beta1.Seed) error {
+	var shoots corev1beta1.ShootList
+	if err := r.Garden.List(ctx, &shoots, client.MatchingFields{controllerregistration.IndexStatusSeed: seed.Name}, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list Shoots of Seed %q: %w", seed.Name, err)
+	}
+	var errs []error
+	for i := range shoots.Items {
+		known := &shoots.Items[i] // Shared with the cache, so only read.
+		if allUnknown(known.Status.Conditions) && allUnknown(known.Status.Constraints) {
+			continue
+		}
+		shoot := known.DeepCopy()
+		shoot.Status.Conditions = unknownAll(shoot.Status.Conditions, r.Clock.Now())
+		shoot.Status.Constraints = unknownAll(shoot.Status.Constraints, r.Clock.Now())
+		errs = append(errs, patchConditions(ctx, r.Garden, shoot, known))
+	}
+	return errors.Join(errs...)
 }
 
 // verdict on a heartbeat.

@@ -1,0 +1,81 @@
+package seed
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+)
+
+// shootsUnknownAfter is how long a gardenlet may be away before its Shoots' conditions are given up. A node of the seed
+// may be replaced in that time, and every Shoot of the seed is written.
+const shootsUnknownAfter = 5 * time.Minute
+
+// setCondition returns the conditions with one of them set. Times change only when it does.
+func setCondition(conditions []corev1beta1.Condition, kind corev1beta1.ConditionType, status corev1beta1.ConditionStatus, reason, message string, now time.Time) []corev1beta1.Condition {
+	at := metav1.NewTime(now.Truncate(time.Second))
+	wanted := corev1beta1.Condition{Type: kind, Status: status, Reason: reason, Message: message, LastTransitionTime: at, LastUpdateTime: at}
+	out := slices.Clone(conditions)
+	for i, c := range out {
+		if c.Type != kind {
+			continue
+		}
+		if c.Status == status && c.Reason == reason && c.Message == message && len(c.Codes) == 0 {
+			return conditions
+		}
+		if c.Status == status {
+			wanted.LastTransitionTime = c.LastTransitionTime
+		}
+		out[i] = wanted
+		return out
+	}
+	return append(out, wanted)
+}
+
+// untilShootsUnknown is how long the Shoots of a seed without heartbeat keep their conditions.
+func untilShootsUnknown(conditions []corev1beta1.Condition, now time.Time) time.Duration {
+	for _, c := range conditions {
+		if c.Type == conditionGardenletReady && c.Status == corev1beta1.ConditionUnknown {
+			return c.LastTransitionTime.Add(shootsUnknownAfter).Sub(now)
+		}
+	}
+	return shootsUnknownAfter
+}
+
+// allUnknown reports whether nothing is known.
+func allUnknown(conditions []corev1beta1.Condition) bool {
+	return !slices.ContainsFunc(conditions, func(c corev1beta1.Condition) bool { return c.Status != corev1beta1.ConditionUnknown })
+}
+
+// unknownAll returns the conditions with nothing known.
+func unknownAll(conditions []corev1beta1.Condition, now time.Time) []corev1beta1.Condition {
+	for _, c := range conditions {
+		if c.Status != corev1beta1.ConditionUnknown {
+			conditions = setCondition(conditions, c.Type, corev1beta1.ConditionUnknown, reasonStatusUnknown, "The gardenlet has stopped to send heartbeats.", now)
+		}
+	}
+	return conditions
+}
+
+// patchConditions writes the status. The gardenlet writes conditions of the same objects, and a merge patch replaces the
+// whole list, hence the resource version; a conflict means that a newer object is on its way.
+func patchConditions(ctx context.Context, c client.Client, obj, before client.Object) error {
+	if equality.Semantic.DeepEqual(obj, before) {
+		return nil
+	}
+	err := c.Status().Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("patch status of %s: %w", client.ObjectKeyFromObject(obj), err)
+	}
+	return nil
+}
