@@ -106,6 +106,11 @@ func compileImage(in *corev1beta1.MachineImage, capabilities []corev1beta1.Capab
 	if in.UpdateStrategy != nil && *in.UpdateStrategy != "" {
 		image.Strategy = *in.UpdateStrategy
 	}
+	switch image.Strategy {
+	case corev1beta1.UpdateStrategyPatch, corev1beta1.UpdateStrategyMinor, corev1beta1.UpdateStrategyMajor:
+	default:
+		return nil, fmt.Errorf("unknown updateStrategy %q", image.Strategy)
+	}
 	seen := make(map[string]bool, len(in.Versions))
 	for i := range in.Versions {
 		v, err := compileImageVersion(&in.Versions[i])

@@ -3,8 +3,8 @@ package shoot
 
 import (
 	"math/rand/v2"
-	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -29,12 +29,12 @@ type Config struct {
 	// EnableShootCoreAddonRestarter restarts CoreDNS in every maintenance. Default false.
 	EnableShootCoreAddonRestarter *bool `json:"enableShootCoreAddonRestarter,omitempty"`
 	// HibernationTriggerDeadline is after which time a missed schedule is not made up for. Default 2h.
-	HibernationTriggerDeadline time.Duration `json:"hibernationTriggerDeadline,omitempty"`
+	HibernationTriggerDeadline metav1.Duration `json:"hibernationTriggerDeadline,omitempty"`
 	// RetryPeriod and RetryJitter are the wait before a Shoot is retried after a rate limit. Default 10m and 5m.
-	RetryPeriod time.Duration `json:"retryPeriod,omitempty"`
-	RetryJitter time.Duration `json:"retryJitter,omitempty"`
+	RetryPeriod metav1.Duration `json:"retryPeriod,omitempty"`
+	RetryJitter metav1.Duration `json:"retryJitter,omitempty"`
 	// QuotaSyncPeriod is how often quotas are looked up again. Default 1h.
-	QuotaSyncPeriod time.Duration `json:"quotaSyncPeriod,omitempty"`
+	QuotaSyncPeriod metav1.Duration `json:"quotaSyncPeriod,omitempty"`
 }
 
 // defaultConcurrentSyncs gives about 150 maintenances per second against one API server, which is its pace too.
@@ -69,16 +69,16 @@ func AddToManager(mgr manager.Manager, c Config, clock clock.PassiveClock) error
 			Garden:          garden,
 			Clock:           clock,
 			Recorder:        mgr.GetEventRecorder(hibernation.Name),
-			TriggerDeadline: orDefault(c.HibernationTriggerDeadline, decision.DefaultTriggerDeadline),
+			TriggerDeadline: orDefault(c.HibernationTriggerDeadline.Duration, decision.DefaultTriggerDeadline),
 		}).AddToManager,
 		(&retry.Reconciler{
 			Garden:    garden,
 			Clock:     clock,
-			Period:    orDefault(c.RetryPeriod, retry.DefaultPeriod),
-			MaxJitter: orDefault(c.RetryJitter, retry.DefaultJitter),
+			Period:    orDefault(c.RetryPeriod.Duration, retry.DefaultPeriod),
+			MaxJitter: orDefault(c.RetryJitter.Duration, retry.DefaultJitter),
 			Jitter:    decision.HashJitter(rand.Uint64()), // Nobody needs to foresee a retry.
 		}).AddToManager,
-		(&quota.Reconciler{Garden: garden, Clock: clock, SyncPeriod: orDefault(c.QuotaSyncPeriod, quota.DefaultSyncPeriod)}).AddToManager,
+		(&quota.Reconciler{Garden: garden, Clock: clock, SyncPeriod: orDefault(c.QuotaSyncPeriod.Duration, quota.DefaultSyncPeriod)}).AddToManager,
 		(&statuslabel.Reconciler{Garden: garden}).AddToManager,
 		(&reference.Reconciler{Garden: garden, Live: mgr.GetAPIReader()}).AddToManager,
 	} {
