@@ -1,0 +1,387 @@
+// Package test steps the reconciler of Shoots against a real API server that stands for garden and seed. The other
+// parts of the seed - kubelets, extensions, the resource-manager - are played by a few lines that change objects.
+package test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
+	securityv1alpha1 "hortus.dev/hortus/api/security/v1alpha1"
+	"hortus.dev/hortus/internal/crds"
+	"hortus.dev/hortus/internal/gardenlet/shoot"
+	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
+	"hortus.dev/hortus/test/env"
+)
+
+const gardenletVersion = "test"
+
+var clock = clocktesting.NewFakeClock(time.Now().Truncate(time.Second))
+
+func TestMain(m *testing.M) {
+	env.Main(m, env.WithClock(clock), env.WithCRDs(crds.Seed()...),
+		env.WithScheme(extensionsv1alpha1.AddToScheme, resourcesv1alpha1.AddToScheme, gatewayv1.Install))
+}
+
+// world is a project on a seed, with everything that acts in the seed besides the gardenlet.
+type world struct {
+	*env.Environment
+	t         *testing.T
+	ctx       context.Context
+	namespace string // Of the project.
+	seed      *corev1beta1.Seed
+	profile   *corev1beta1.CloudProfile
+	r         *shoot.Reconciler
+	// user is the cluster of the user.
+	user client.Client
+	// fail makes the extension of a kind report an error with a code.
+	fail map[string]corev1beta1.ErrorCode
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	e := env.Shared(t)
+	w := &world{Environment: e, t: t, ctx: t.Context(), namespace: *e.Project(t).Spec.Namespace, fail: map[string]corev1beta1.ErrorCode{}}
+	w.user = fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).Build()
+	w.profile = &corev1beta1.CloudProfile{ObjectMeta: metav1.ObjectMeta{Name: env.Name("profile-")}, Spec: corev1beta1.CloudProfileSpec{
+		Type:          "local",
+		Kubernetes:    corev1beta1.KubernetesSettings{Versions: []corev1beta1.ExpirableVersion{{Version: "1.36.3"}}},
+		MachineImages: []corev1beta1.MachineImage{{Name: "hortus-machine", Versions: []corev1beta1.MachineImageVersion{{ExpirableVersion: corev1beta1.ExpirableVersion{Version: "1.0.0"}}}}},
+		MachineTypes:  []corev1beta1.MachineType{{Name: "small", CPU: resource.MustParse("1"), GPU: resource.MustParse("0"), Memory: resource.MustParse("2Gi")}},
+		Regions:       []corev1beta1.Region{{Name: "local"}},
+	}}
+	ensureNamespace(t, e, "garden")
+	ensureNamespace(t, e, "hortus-gateway")
+	credentials := corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: "garden", Name: env.Name("dns-")}
+	w.seed = &corev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: env.Name("seed-")}, Spec: corev1beta1.SeedSpec{
+		Provider: corev1beta1.SeedProvider{Type: "local", Region: "local"},
+		Networks: corev1beta1.SeedNetworks{Pods: "10.244.0.0/16", Services: "10.0.0.0/24"},
+		Ingress:  &corev1beta1.Ingress{Domain: "ingress.local.hortus.dev", Controller: corev1beta1.IngressController{Kind: "nginx"}},
+		DNS: corev1beta1.SeedDNS{
+			Provider: &corev1beta1.SeedDNSProvider{Type: "local", CredentialsRef: &credentials},
+			Internal: &corev1beta1.SeedDNSProviderConfig{Type: "local", Domain: "internal.local.hortus.dev", CredentialsRef: credentials},
+			Defaults: []corev1beta1.SeedDNSProviderConfig{{Type: "local", Domain: "local.hortus.dev", CredentialsRef: credentials}},
+		},
+	}}
+	e.Create(t, w.profile,
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: credentials.Name}},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "cloud"}, Data: map[string][]byte{"accessKey": []byte("a")}},
+		&securityv1alpha1.CredentialsBinding{
+			ObjectMeta:     metav1.ObjectMeta{Namespace: w.namespace, Name: "cloud"},
+			Provider:       securityv1alpha1.CredentialsBindingProvider{Type: "local"},
+			CredentialsRef: corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Name: "cloud", Namespace: w.namespace},
+		},
+		w.seed)
+	w.seedReady()
+	w.gateway()
+	w.r = &shoot.Reconciler{
+		Garden: e.Client, Seed: e.Client, Clock: clock, Events: events.NewFakeRecorder(1000), Shoots: connector{w},
+		SeedName: w.seed.Name, GardenIdentity: "garden", Identity: shoot.Identity{ID: "i", Name: "gardenlet-0", Version: gardenletVersion},
+		Images: steps.DefaultImages(), SyncPeriod: time.Hour, RetryDuration: 12 * time.Hour, DNSTTL: 120,
+	}
+	return w
+}
+
+// connector stands for the network to the user's cluster.
+type connector struct{ *world }
+
+func (c connector) Connect([]byte) (client.Client, error)     { return c.user, nil }
+func (c connector) Healthy(context.Context, []byte) error     { return nil }
+func (c connector) TunnelWorks(context.Context, []byte) error { return nil }
+
+func ensureNamespace(t *testing.T, e *env.Environment, name string) {
+	t.Helper()
+	err := e.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
+}
+
+// seedReady reports on the seed as its gardenlet would.
+func (w *world) seedReady() {
+	w.t.Helper()
+	now := metav1.NewTime(clock.Now())
+	w.seed.Status.Gardener = &corev1beta1.Gardener{Version: gardenletVersion}
+	w.seed.Status.ObservedGeneration = w.seed.Generation
+	for _, c := range []corev1beta1.ConditionType{corev1beta1.SeedGardenletReady, corev1beta1.SeedSystemComponentsHealthy} {
+		w.seed.Status.Conditions = append(w.seed.Status.Conditions, corev1beta1.Condition{Type: c, Status: corev1beta1.ConditionTrue, Reason: "Test", LastTransitionTime: now, LastUpdateTime: now})
+	}
+	w.must(w.Client.Status().Update(w.ctx, w.seed))
+}
+
+// gateway has an address.
+func (w *world) gateway() {
+	w.t.Helper()
+	s := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "hortus-gateway", Name: "gateway"},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 443}}},
+	}
+	err := w.Client.Create(w.ctx, s)
+	if apierrors.IsAlreadyExists(err) {
+		return
+	}
+	w.must(err)
+	s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "198.18.8.1"}}
+	w.must(w.Client.Status().Update(w.ctx, s))
+}
+
+// newShoot creates a Shoot that is bound to the seed.
+func (w *world) newShoot(pools ...string) *corev1beta1.Shoot {
+	w.t.Helper()
+	s := &corev1beta1.Shoot{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: env.Name("s")},
+		Spec: corev1beta1.ShootSpec{
+			CloudProfile: &corev1beta1.CloudProfileReference{Kind: "CloudProfile", Name: w.profile.Name},
+			Region:       "local",
+			Kubernetes:   corev1beta1.Kubernetes{Version: "1.36.3"},
+			Provider:     corev1beta1.Provider{Type: "local"},
+			SeedName:     ptr.To(w.seed.Name),
+			Networking:   &corev1beta1.Networking{Services: ptr.To("100.64.0.0/16")},
+		},
+	}
+	if len(pools) > 0 {
+		s.Spec.CredentialsBindingName = ptr.To("cloud")
+		s.Spec.Networking = &corev1beta1.Networking{Type: ptr.To("bridge"), Pods: ptr.To("100.96.0.0/16"), Services: ptr.To("100.64.0.0/16")}
+	}
+	for _, name := range pools {
+		s.Spec.Provider.Workers = append(s.Spec.Provider.Workers, corev1beta1.Worker{
+			Name: name, Minimum: 1, Maximum: 2,
+			Machine: corev1beta1.Machine{Type: "small", Image: &corev1beta1.ShootMachineImage{Name: "hortus-machine", Version: ptr.To("1.0.0")}},
+		})
+	}
+	w.Create(w.t, s)
+	return s
+}
+
+// step makes one pass over the Shoot, moves the clock, and returns the Shoot; nil if it is gone.
+func (w *world) step(s *corev1beta1.Shoot) (*corev1beta1.Shoot, error) {
+	w.t.Helper()
+	clock.Step(2 * time.Second)
+	_, err := reconcile.AsReconciler(w.Client, w.r).Reconcile(w.ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(s)})
+	out := &corev1beta1.Shoot{}
+	if getErr := w.Client.Get(w.ctx, client.ObjectKeyFromObject(s), out); apierrors.IsNotFound(getErr) {
+		return nil, err
+	} else if getErr != nil {
+		w.t.Fatal(getErr)
+	}
+	return out, err
+}
+
+// maxPasses is far above what any flow needs.
+const maxPasses = 60
+
+// run steps the Shoot, and lets the seed act in between, until the condition holds.
+func (w *world) run(s *corev1beta1.Shoot, until func(*corev1beta1.Shoot) bool) *corev1beta1.Shoot {
+	w.t.Helper()
+	var err error
+	for range maxPasses {
+		var now *corev1beta1.Shoot
+		if now, err = w.step(s); until(now) {
+			return now
+		}
+		if now == nil {
+			w.t.Fatalf("the Shoot is gone")
+		}
+		s = now
+		w.seedActs(s)
+	}
+	w.t.Fatalf("not reached after %d passes: %+v, errors %+v, %v", maxPasses, s.Status.LastOperation, s.Status.LastErrors, err)
+	return nil
+}
+
+func succeeded(s *corev1beta1.Shoot) bool {
+	return s != nil && s.Status.LastOperation != nil && s.Status.LastOperation.State == corev1beta1.LastOperationStateSucceeded &&
+		s.Status.ObservedGeneration == s.Generation
+}
+
+func gone(s *corev1beta1.Shoot) bool { return s == nil }
+
+// seedActs plays everybody in the seed once.
+func (w *world) seedActs(s *corev1beta1.Shoot) {
+	w.t.Helper()
+	in := client.InNamespace(s.Status.TechnicalID)
+	if w.namespaceGone(s.Status.TechnicalID) {
+		return
+	}
+	w.workloads(in)
+	w.extensions(in)
+	w.resourceManager(in)
+}
+
+func (w *world) workloads(in client.ListOption) {
+	w.t.Helper()
+	deployments := &appsv1.DeploymentList{}
+	w.must(w.Client.List(w.ctx, deployments, in))
+	for i := range deployments.Items {
+		d := &deployments.Items[i]
+		n := *d.Spec.Replicas
+		d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: n, UpdatedReplicas: n, AvailableReplicas: n, ReadyReplicas: n}
+		w.must(w.Client.Status().Update(w.ctx, d))
+	}
+	sets := &appsv1.StatefulSetList{}
+	w.must(w.Client.List(w.ctx, sets, in))
+	for i := range sets.Items {
+		s := &sets.Items[i]
+		n := *s.Spec.Replicas
+		s.Status = appsv1.StatefulSetStatus{ObservedGeneration: s.Generation, Replicas: n, UpdatedReplicas: n, AvailableReplicas: n, ReadyReplicas: n}
+		w.must(w.Client.Status().Update(w.ctx, s))
+	}
+}
+
+// extensions act as the contract says.
+func (w *world) extensions(in client.ListOption) {
+	w.t.Helper()
+	var all []extensionsv1alpha1.Object
+	infrastructures, controlPlanes, networks := &extensionsv1alpha1.InfrastructureList{}, &extensionsv1alpha1.ControlPlaneList{}, &extensionsv1alpha1.NetworkList{}
+	workers, configs, records := &extensionsv1alpha1.WorkerList{}, &extensionsv1alpha1.OperatingSystemConfigList{}, &extensionsv1alpha1.DNSRecordList{}
+	for _, l := range []client.ObjectList{infrastructures, controlPlanes, networks, workers, configs, records} {
+		w.must(w.Client.List(w.ctx, l, in))
+	}
+	for i := range infrastructures.Items {
+		infrastructures.Items[i].Status.NodesCIDR = ptr.To("10.250.0.0/16")
+		all = append(all, &infrastructures.Items[i])
+	}
+	for i := range configs.Items {
+		if c := &configs.Items[i]; c.Spec.Purpose == extensionsv1alpha1.OperatingSystemConfigPurposeProvision {
+			c.Status.CloudConfig = &extensionsv1alpha1.CloudConfig{SecretRef: corev1.SecretReference{Name: "osc-result-" + c.Name, Namespace: c.Namespace}}
+		}
+		all = append(all, &configs.Items[i])
+	}
+	for i := range controlPlanes.Items {
+		all = append(all, &controlPlanes.Items[i])
+	}
+	for i := range networks.Items {
+		all = append(all, &networks.Items[i])
+	}
+	for i := range workers.Items {
+		all = append(all, &workers.Items[i])
+	}
+	for i := range records.Items {
+		all = append(all, &records.Items[i])
+	}
+	for _, o := range all {
+		w.act(o)
+	}
+}
+
+func (w *world) act(o extensionsv1alpha1.Object) {
+	w.t.Helper()
+	kind := kindOf(o)
+	code, failing := w.fail[kind]
+	if o.GetAnnotations()[extensionsv1alpha1.AnnotationOperation] == "" && (o.GetDefaultStatus().LastError == nil || failing) {
+		return
+	}
+	status := o.DeepCopyObject().(extensionsv1alpha1.Object)
+	annotations := o.GetAnnotations()
+	delete(annotations, extensionsv1alpha1.AnnotationOperation)
+	o.SetAnnotations(annotations)
+	w.must(w.Client.Update(w.ctx, o))
+	status.SetResourceVersion(o.GetResourceVersion())
+	now := metav1.NewTime(clock.Now())
+	s := status.GetDefaultStatus()
+	s.ObservedGeneration, s.LastError = o.GetGeneration(), nil
+	s.LastOperation = &corev1beta1.LastOperation{Type: corev1beta1.LastOperationTypeReconcile, State: corev1beta1.LastOperationStateSucceeded, Progress: 100, LastUpdateTime: now}
+	if failing {
+		s.LastOperation.State = corev1beta1.LastOperationStateError
+		s.LastError = &corev1beta1.LastError{Description: "it failed", Codes: []corev1beta1.ErrorCode{code}, LastUpdateTime: &now}
+	}
+	status.SetAnnotations(annotations)
+	w.must(w.Client.Status().Update(w.ctx, status))
+}
+
+func kindOf(o extensionsv1alpha1.Object) string {
+	switch o.(type) {
+	case *extensionsv1alpha1.Infrastructure:
+		return "Infrastructure"
+	case *extensionsv1alpha1.Worker:
+		return "Worker"
+	}
+	return ""
+}
+
+// resourceManager applies what it is given, and hands out tokens.
+func (w *world) resourceManager(in client.ListOption) {
+	w.t.Helper()
+	resources := &resourcesv1alpha1.ManagedResourceList{}
+	w.must(w.Client.List(w.ctx, resources, in))
+	now := metav1.NewTime(time.Now().Add(time.Minute)) // The Secrets' times come from the real clock.
+	for i := range resources.Items {
+		mr := &resources.Items[i]
+		mr.Status.ObservedGeneration = mr.Generation
+		mr.Status.Conditions = nil
+		for name, status := range map[string]corev1beta1.ConditionStatus{
+			resourcesv1alpha1.ResourcesApplied: corev1beta1.ConditionTrue, resourcesv1alpha1.ResourcesHealthy: corev1beta1.ConditionTrue,
+			resourcesv1alpha1.ResourcesProgressing: corev1beta1.ConditionFalse,
+		} {
+			mr.Status.Conditions = append(mr.Status.Conditions, corev1beta1.Condition{
+				Type: corev1beta1.ConditionType(name), Status: status, Reason: "Test", LastTransitionTime: now, LastUpdateTime: now,
+			})
+		}
+		w.must(w.Client.Status().Update(w.ctx, mr))
+	}
+	secrets := &corev1.SecretList{}
+	w.must(w.Client.List(w.ctx, secrets, in, client.MatchingLabels{resourcesv1alpha1.LabelPurpose: resourcesv1alpha1.PurposeTokenRequestor}))
+	for i := range secrets.Items {
+		s := &secrets.Items[i]
+		if s.Data["token"] == nil {
+			s.Data = map[string][]byte{"token": []byte("t")}
+			w.must(w.Client.Update(w.ctx, s))
+		}
+	}
+}
+
+// namespaceGone tells whether there is no such namespace. One that is being deleted goes now.
+func (w *world) namespaceGone(name string) bool {
+	w.t.Helper()
+	ns := &corev1.Namespace{}
+	if err := w.Client.Get(w.ctx, client.ObjectKey{Name: name}, ns); err != nil {
+		return apierrors.IsNotFound(err)
+	}
+	if ns.DeletionTimestamp == nil {
+		return false
+	}
+	ns.Spec.Finalizers = nil
+	set, err := kubernetes.NewForConfig(w.Config)
+	w.must(err)
+	_, err = set.CoreV1().Namespaces().Finalize(w.ctx, ns, metav1.UpdateOptions{})
+	w.must(client.IgnoreNotFound(err)) // It goes with its last finalizer.
+	return true
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil && !errors.Is(err, context.Canceled) {
+		w.t.Fatal(err)
+	}
+}
+
+// delete confirms and asks for the deletion of the Shoot.
+func (w *world) delete(s *corev1beta1.Shoot) {
+	w.t.Helper()
+	before := s.DeepCopy()
+	if s.Annotations == nil {
+		s.Annotations = map[string]string{}
+	}
+	s.Annotations[corev1beta1.AnnotationConfirmationDeletion] = "true"
+	w.must(w.Client.Patch(w.ctx, s, client.MergeFrom(before)))
+	w.must(w.Client.Delete(w.ctx, s))
+}

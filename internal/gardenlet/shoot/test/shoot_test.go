@@ -1,0 +1,205 @@
+package test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+)
+
+func TestWorkerlessShootIsCreatedAndDeleted(t *testing.T) {
+	w := newWorld(t)
+	s := w.newShoot()
+	var progress []int32
+	s = w.run(s, func(s *corev1beta1.Shoot) bool {
+		progress = append(progress, s.Status.LastOperation.Progress)
+		return succeeded(s)
+	})
+	if !slices.IsSorted(progress) {
+		t.Errorf("progress goes back: %v", progress)
+	}
+	if op := s.Status.LastOperation; op.Type != corev1beta1.LastOperationTypeCreate || op.Progress != 100 {
+		t.Errorf("last operation = %+v", op)
+	}
+	names := map[string]string{}
+	for _, a := range s.Status.AdvertisedAddresses {
+		names[a.Name] = a.URL
+	}
+	if !strings.HasPrefix(names["internal"], "https://api."+s.Name+".") || names["service-account-issuer"] == "" {
+		t.Errorf("advertised addresses = %v", names)
+	}
+	w.must(w.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: s.Name + ".ca-cluster"}, &corev1.ConfigMap{}))
+	w.must(w.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: s.Name + ".ca-client"}, &corev1beta1.InternalSecret{}))
+
+	w.delete(s)
+	w.run(s, gone)
+	if err := w.Client.Get(w.ctx, client.ObjectKey{Name: s.Status.TechnicalID}, &corev1.Namespace{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the control plane namespace is still there: %v", err)
+	}
+	if err := w.Client.Get(w.ctx, client.ObjectKey{Name: s.Status.TechnicalID}, &extensionsv1alpha1.Cluster{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the Cluster is still there: %v", err)
+	}
+}
+
+func TestShootWithMachinesIsCreatedAndDeleted(t *testing.T) {
+	w := newWorld(t)
+	s := w.run(w.newShoot("a", "b"), succeeded)
+	worker := &extensionsv1alpha1.Worker{}
+	w.must(w.Client.Get(w.ctx, client.ObjectKey{Namespace: s.Status.TechnicalID, Name: s.Name}, worker))
+	if len(worker.Spec.Pools) != 2 || worker.Spec.Pools[0].UserDataSecretRef.Name == "" || worker.Spec.Pools[0].NodeAgentSecretName == nil {
+		t.Errorf("pools of the Worker = %+v", worker.Spec.Pools)
+	}
+	if n := s.Status.Networking; n == nil || !slices.Equal(n.Nodes, []string{"10.250.0.0/16"}) {
+		t.Errorf("status.networking = %+v", n)
+	}
+	if ptr.Deref(s.Spec.Networking.Nodes, "") != "10.250.0.0/16" {
+		t.Errorf("spec.networking.nodes = %v", s.Spec.Networking.Nodes)
+	}
+
+	// What a user has left in the cluster goes before its machines.
+	w.must(w.user.Create(w.ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}))
+	w.must(w.user.Create(w.ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", Finalizers: []string{"example.com/slow"}}}))
+	w.delete(s)
+	s = w.run(s, func(s *corev1beta1.Shoot) bool {
+		return strings.Contains(s.Status.LastOperation.Description, "Deployment default/web")
+	})
+	if err := w.user.Get(w.ctx, client.ObjectKey{Namespace: "default", Name: "web"}, &corev1.Service{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the Service is still there: %v", err)
+	}
+	w.must(w.Client.Get(w.ctx, client.ObjectKeyFromObject(worker), worker))
+	if worker.DeletionTimestamp != nil {
+		t.Error("machines are deleted before the clean-up is complete")
+	}
+	deployment := &appsv1.Deployment{}
+	w.must(w.user.Get(w.ctx, client.ObjectKey{Namespace: "default", Name: "web"}, deployment))
+	deployment.Finalizers = nil
+	w.must(w.user.Update(w.ctx, deployment))
+	w.run(s, gone)
+}
+
+func TestFinishedShootIsLeftAloneUntilItsTime(t *testing.T) {
+	w := newWorld(t)
+	s := w.run(w.newShoot(), succeeded)
+	again, err := w.step(s)
+	w.must(err)
+	if again.ResourceVersion != s.ResourceVersion {
+		t.Errorf("a finished Shoot was written to: %+v", again.Status.LastOperation)
+	}
+	clock.Step(time.Hour)
+	w.seedActs(s)
+	s = w.run(s, succeeded)
+	if s.Status.LastOperation.Type != corev1beta1.LastOperationTypeReconcile {
+		t.Errorf("operation after the sync period = %s, want Reconcile", s.Status.LastOperation.Type)
+	}
+}
+
+func TestFailuresOfExtensions(t *testing.T) {
+	for name, tc := range map[string]struct {
+		code corev1beta1.ErrorCode
+		want corev1beta1.LastOperationState
+	}{
+		"depleted resources are retried":                  {corev1beta1.ErrorInfraResourcesDepleted, corev1beta1.LastOperationStateError},
+		"bad credentials wait for the user":               {corev1beta1.ErrorInfraUnauthorized, corev1beta1.LastOperationStateFailed},
+		"an exceeded quota is reported as a failure, too": {corev1beta1.ErrorInfraQuotaExceeded, corev1beta1.LastOperationStateFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.fail["Infrastructure"] = tc.code
+			s := w.newShoot("a")
+			s = w.run(s, func(s *corev1beta1.Shoot) bool {
+				clock.Step(time.Minute)
+				return len(s.Status.LastErrors) > 0
+			})
+			e := s.Status.LastErrors[0]
+			if ptr.Deref(e.TaskID, "") != "infrastructure" || !slices.Equal(e.Codes, []corev1beta1.ErrorCode{tc.code}) || s.Status.LastOperation.State != tc.want {
+				t.Errorf("errors = %+v, operation = %+v, want state %s", s.Status.LastErrors, s.Status.LastOperation, tc.want)
+			}
+		})
+	}
+}
+
+func TestShootGoesOnWhenTheQuotaIsRaised(t *testing.T) {
+	w := newWorld(t)
+	w.fail["Infrastructure"] = corev1beta1.ErrorInfraQuotaExceeded
+	s := w.run(w.newShoot("a"), func(s *corev1beta1.Shoot) bool {
+		clock.Step(time.Minute)
+		return s.Status.LastOperation.State == corev1beta1.LastOperationStateFailed
+	})
+	s, err := w.step(s)
+	w.must(err)
+	if s.Status.LastOperation.State != corev1beta1.LastOperationStateFailed {
+		t.Fatalf("operation = %+v, want Failed as long as the quota holds", s.Status.LastOperation)
+	}
+	cluster := &extensionsv1alpha1.Cluster{}
+	w.must(w.Client.Get(w.ctx, client.ObjectKey{Name: s.Status.TechnicalID}, cluster))
+	if strings.Contains(string(cluster.Spec.Shoot.Raw), `"state":"Failed"`) {
+		t.Error("the Cluster tells extensions to give up")
+	}
+	delete(w.fail, "Infrastructure")
+	w.seedActs(s)
+	w.run(s, succeeded)
+}
+
+func TestShootHibernatesAndWakesUp(t *testing.T) {
+	w := newWorld(t)
+	s := w.run(w.newShoot("a"), succeeded)
+	replicas := func() int32 {
+		d := &appsv1.Deployment{}
+		w.must(w.Client.Get(w.ctx, client.ObjectKey{Namespace: s.Status.TechnicalID, Name: "kube-apiserver"}, d))
+		return *d.Spec.Replicas
+	}
+	hibernate := func(enabled bool) {
+		before := s.DeepCopy()
+		s.Spec.Hibernation = &corev1beta1.Hibernation{Enabled: ptr.To(enabled)}
+		w.must(w.Client.Patch(w.ctx, s, client.MergeFrom(before)))
+		s = w.run(s, succeeded)
+	}
+	// Care is not part of this test, and hibernation needs its consent.
+	s.Status.Constraints = []corev1beta1.Condition{{Type: corev1beta1.ShootHibernationPossible, Status: corev1beta1.ConditionTrue, Reason: "Test"}}
+	w.must(w.Client.Status().Update(w.ctx, s))
+	hibernate(true)
+	if replicas() != 0 || !s.Status.IsHibernated {
+		t.Errorf("API server has %d replicas, hibernated is %t", replicas(), s.Status.IsHibernated)
+	}
+	clock.Step(time.Hour)
+	s = w.run(s, succeeded)
+	if replicas() != 0 {
+		t.Error("the periodic reconciliation woke the Shoot up")
+	}
+	hibernate(false)
+	if replicas() != 1 || s.Status.IsHibernated {
+		t.Errorf("API server has %d replicas, hibernated is %t", replicas(), s.Status.IsHibernated)
+	}
+	w.delete(s)
+	w.run(s, gone)
+}
+
+func TestShootThatWasNeverCreatedGoesAtOnce(t *testing.T) {
+	w := newWorld(t)
+	s := w.newShoot()
+	w.delete(s)
+	if now, err := w.step(s); now != nil || err != nil {
+		t.Errorf("Shoot = %v, %v, want it gone", now, err)
+	}
+}
+
+func TestSeedMustBeReady(t *testing.T) {
+	w := newWorld(t)
+	w.seed.Status.Conditions[0].Status = corev1beta1.ConditionUnknown
+	w.must(w.Client.Status().Update(w.ctx, w.seed))
+	s := w.newShoot()
+	s, err := w.step(s)
+	if err == nil || s.Status.LastOperation.State != corev1beta1.LastOperationStateError || !strings.Contains(s.Status.LastOperation.Description, "not ready") {
+		t.Errorf("operation = %+v, %v, want an error about the seed", s.Status.LastOperation, err)
+	}
+}
