@@ -48,7 +48,7 @@ const (
 	pause    = 100 * time.Millisecond
 	// quietSteps and quietTime are how long nothing must happen for "nothing happens".
 	quietSteps = 5
-	quietTime  = 2 * time.Second
+	quietTime  = time.Second
 )
 
 // check is one rule of the contract.

@@ -188,10 +188,11 @@ func runControllers(ctx context.Context, opts Options, control, target *rest.Con
 	controlFactory.Start(ctx.Done())
 	targetFactory.Start(ctx.Done())
 
-	var group wait.Group
-	group.Start(func() { deployments.Run(workers, ctx.Done()) })
-	group.Start(func() { singles.Run(workers, ctx.Done()) })
-	group.Wait()
+	// The library's Run waits for its workers before it closes the queues they wait for, so it never returns: the process
+	// ends without it. Work that is under way then is taken up by the next process.
+	go deployments.Run(workers, ctx.Done())
+	go singles.Run(workers, ctx.Done())
+	<-ctx.Done()
 	return nil
 }
 
