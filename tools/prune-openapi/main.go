@@ -119,6 +119,17 @@ func prune(source []byte, keep []string) ([]byte, error) {
 		cut = append(cut, [2]int{fset.Position(builder.Pos()).Offset, fset.Position(builder.End()).Offset})
 		delete(builders, builderOf[model])
 	}
+	// What is in no table is made from a type that is not exported.
+	listed := map[string]bool{}
+	for _, builder := range builderOf {
+		listed[builder] = true
+	}
+	for name, builder := range builders {
+		if !listed[name] {
+			cut = append(cut, [2]int{fset.Position(builder.Pos()).Offset, fset.Position(builder.End()).Offset})
+			delete(builders, name)
+		}
+	}
 	for _, builder := range builders {
 		ast.Inspect(builder, func(node ast.Node) bool {
 			if selector, ok := node.(*ast.SelectorExpr); ok {

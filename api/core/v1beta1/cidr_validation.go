@@ -27,6 +27,9 @@ func validateCIDR(value string, path *field.Path, families ...IPFamily) field.Er
 }
 
 // NamedCIDR is an address range and the field that holds it.
+//
+// +k8s:deepcopy-gen=false
+// +k8s:openapi-gen=false
 type NamedCIDR struct {
 	Path  *field.Path
 	Value *string

@@ -11,6 +11,9 @@ import (
 )
 
 // CloudProfileValidation is what the validation of CloudProfiles depends on besides the objects.
+//
+// +k8s:deepcopy-gen=false
+// +k8s:openapi-gen=false
 type CloudProfileValidation struct {
 	Features Features
 	// Now decides which versions have expired. Rules that depend on it are left out while it is zero.

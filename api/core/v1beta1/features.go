@@ -1,6 +1,9 @@
 package v1beta1
 
 // Features are the feature gates of the API server that validation depends on.
+//
+// +k8s:deepcopy-gen=false
+// +k8s:openapi-gen=false
 type Features struct {
 	// InPlaceNodeUpdates allows new pools whose machines are updated without being replaced.
 	InPlaceNodeUpdates bool

@@ -9,6 +9,9 @@ import (
 )
 
 // ShootValidation is what the validation of Shoots depends on besides the objects.
+//
+// +k8s:deepcopy-gen=false
+// +k8s:openapi-gen=false
 type ShootValidation struct {
 	Features Features
 	// BeforeAdmission is true for a Shoot as written by its author: admission has not yet completed versions, machine

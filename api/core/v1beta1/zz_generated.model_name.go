@@ -176,6 +176,11 @@ func (in CloudProfileStatus) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in CloudProfileValidation) OpenAPIModelName() string {
+	return "com.github.gardener.gardener.pkg.apis.core.v1beta1.CloudProfileValidation"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ClusterAutoscaler) OpenAPIModelName() string {
 	return "com.github.gardener.gardener.pkg.apis.core.v1beta1.ClusterAutoscaler"
 }
@@ -398,6 +403,11 @@ func (in ExtensionResourceState) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in FailureTolerance) OpenAPIModelName() string {
 	return "com.github.gardener.gardener.pkg.apis.core.v1beta1.FailureTolerance"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Features) OpenAPIModelName() string {
+	return "com.github.gardener.gardener.pkg.apis.core.v1beta1.Features"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -648,6 +658,11 @@ func (in MemorySwapConfiguration) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Monitoring) OpenAPIModelName() string {
 	return "com.github.gardener.gardener.pkg.apis.core.v1beta1.Monitoring"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in NamedCIDR) OpenAPIModelName() string {
+	return "com.github.gardener.gardener.pkg.apis.core.v1beta1.NamedCIDR"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -1008,6 +1023,11 @@ func (in ShootStateSpec) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ShootStatus) OpenAPIModelName() string {
 	return "com.github.gardener.gardener.pkg.apis.core.v1beta1.ShootStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ShootValidation) OpenAPIModelName() string {
+	return "com.github.gardener.gardener.pkg.apis.core.v1beta1.ShootValidation"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

@@ -17,6 +17,9 @@ import (
 )
 
 // gardenletConfiguration is the part of a gardenlet's configuration that is checked here.
+//
+// +k8s:deepcopy-gen=false
+// +k8s:openapi-gen=false
 type gardenletConfiguration struct {
 	metav1.TypeMeta        `json:",inline"`
 	GardenClientConnection *struct {
@@ -40,6 +43,9 @@ var (
 )
 
 // ManagedSeedValidation is what the validation of ManagedSeeds depends on besides the objects.
+//
+// +k8s:deepcopy-gen=false
+// +k8s:openapi-gen=false
 type ManagedSeedValidation struct {
 	// BeforeAdmission is true for a ManagedSeed as written by its author: admission has not yet filled the Seed's
 	// configuration from the Shoot.

@@ -41,6 +41,11 @@ func (in ManagedSeedStatus) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ManagedSeedValidation) OpenAPIModelName() string {
+	return "com.github.gardener.gardener.pkg.apis.seedmanagement.v1alpha1.ManagedSeedValidation"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Shoot) OpenAPIModelName() string {
 	return "com.github.gardener.gardener.pkg.apis.seedmanagement.v1alpha1.Shoot"
 }

@@ -8969,7 +8969,7 @@ func schema_hortus_api_core_v1beta1_SeedSettings(ref common.ReferenceCallback) c
 				Properties: map[string]spec.Schema{
 					"excessCapacityReservation": {
 						SchemaProps: spec.SchemaProps{
-							Description: "excessCapacityReservation keeps room for new control planes. Default: enabled by the gardenlet.",
+							Description: "excessCapacityReservation keeps room for new control planes. Empty: none is kept.",
 							Ref:         ref(v1beta1.SeedSettingExcessCapacityReservation{}.OpenAPIModelName()),
 						},
 					},
@@ -15501,34 +15501,6 @@ func schema_apimachinery_pkg_api_resource_Quantity(ref common.ReferenceCallback)
 			},
 		},
 	})
-}
-
-func schema_apimachinery_pkg_api_resource_int64Amount(ref common.ReferenceCallback) common.OpenAPIDefinition {
-	return common.OpenAPIDefinition{
-		Schema: spec.Schema{
-			SchemaProps: spec.SchemaProps{
-				Description: "int64Amount represents a fixed precision numerator and arbitrary scale exponent. It is faster than operations on inf.Dec for values that can be represented as int64.",
-				Type:        []string{"object"},
-				Properties: map[string]spec.Schema{
-					"value": {
-						SchemaProps: spec.SchemaProps{
-							Default: 0,
-							Type:    []string{"integer"},
-							Format:  "int64",
-						},
-					},
-					"scale": {
-						SchemaProps: spec.SchemaProps{
-							Default: 0,
-							Type:    []string{"integer"},
-							Format:  "int32",
-						},
-					},
-				},
-				Required: []string{"value", "scale"},
-			},
-		},
-	}
 }
 
 func schema_pkg_apis_meta_v1_APIGroup(ref common.ReferenceCallback) common.OpenAPIDefinition {
