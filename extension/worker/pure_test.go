@@ -1,0 +1,251 @@
+package worker
+
+import (
+	"fmt"
+	"testing"
+
+	machinev1alpha1 "github.com/gardener/machine-controller-manager/pkg/apis/machine/v1alpha1"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	"hortus.dev/hortus/extension/errorcode"
+)
+
+func TestSpread(t *testing.T) {
+	for name, tc := range map[string]struct {
+		total int32
+		zones int
+		want  []int32
+	}{
+		"one zone has all":              {5, 1, []int32{5}},
+		"equal shares":                  {4, 2, []int32{2, 2}},
+		"the first zones get the rest":  {5, 3, []int32{2, 2, 1}},
+		"fewer machines than zones":     {1, 3, []int32{1, 0, 0}},
+		"no machines":                   {0, 3, []int32{0, 0, 0}},
+		"a large number is not rounded": {1000, 3, []int32{334, 333, 333}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []int32
+			var sum int32
+			for z := range tc.zones {
+				got = append(got, spread(tc.total, z, tc.zones))
+				sum += got[z]
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("spread() mismatch (-want +got):\n%s", diff)
+			}
+			if sum != tc.total {
+				t.Errorf("shares add up to %d, want %d", sum, tc.total)
+			}
+		})
+	}
+}
+
+func TestSpreadIntOrPercent(t *testing.T) {
+	for name, tc := range map[string]struct {
+		value intstr.IntOrString
+		zones int
+		total int32
+		want  []string
+	}{
+		"a number is spread":                        {intstr.FromInt32(3), 2, 10, []string{"2", "1"}},
+		"a percentage of equal zones stays":         {intstr.FromString("30%"), 2, 10, []string{"30%", "30%"}},
+		"a percentage of one zone stays":            {intstr.FromString("30%"), 1, 7, []string{"30%"}},
+		"a percentage of unequal zones is weighted": {intstr.FromString("30%"), 2, 5, []string{"36%", "24%"}},
+		"a weighted percentage is rounded up":       {intstr.FromString("10%"), 3, 4, []string{"15%", "8%", "8%"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for z := range tc.zones {
+				v, err := spreadIntOrPercent(tc.value, z, tc.zones, tc.total)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, v.String())
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("spreadIntOrPercent() mismatch (-want +got):\n%s", diff)
+			}
+		})
+	}
+	if _, err := spreadIntOrPercent(intstr.FromString("many"), 0, 2, 3); err == nil {
+		t.Error("spreadIntOrPercent() accepts a word")
+	}
+}
+
+func TestReplicas(t *testing.T) {
+	for name, tc := range map[string]struct {
+		scale scale
+		want  int32
+	}{
+		"a hibernated Shoot has none":                      {scale{min: 2, max: 5, hibernated: true, autoscaled: true, current: ptr.To(int32(3))}, 0},
+		"without autoscaler it is the minimum":             {scale{min: 2, max: 2, current: ptr.To(int32(7))}, 2},
+		"a new deployment starts with the minimum":         {scale{min: 2, max: 5, autoscaled: true}, 2},
+		"a restored deployment keeps its size":             {scale{min: 2, max: 5, autoscaled: true, restored: ptr.To(int32(4))}, 4},
+		"a restored one that exists is the autoscaler's":   {scale{min: 2, max: 5, autoscaled: true, restored: ptr.To(int32(4)), current: ptr.To(int32(3))}, 3},
+		"a Shoot that wakes up starts with the minimum":    {scale{min: 2, max: 5, autoscaled: true, waking: true, current: ptr.To(int32(0))}, 2},
+		"below the minimum it is raised":                   {scale{min: 2, max: 5, autoscaled: true, current: ptr.To(int32(1))}, 2},
+		"above the maximum it is lowered":                  {scale{min: 2, max: 5, autoscaled: true, current: ptr.To(int32(9))}, 5},
+		"in between it is the autoscaler's":                {scale{min: 2, max: 5, autoscaled: true, current: ptr.To(int32(4))}, 4},
+		"a pool that may be empty is raised from zero too": {scale{min: 0, max: 5, autoscaled: true, current: ptr.To(int32(0))}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := tc.scale.replicas(); got != tc.want {
+				t.Errorf("replicas() = %d, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
+// scene is a Worker whose single MachineDeployment is as wanted in every respect.
+func scene(strategy corev1beta1.MachineUpdateStrategy) (Wanted, observed) {
+	w := Wanted{Name: "md", ClassName: "md-abcde", pool: &extensionsv1alpha1.WorkerPool{UpdateStrategy: &strategy}}
+	md := machinev1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Name: "md", Generation: 2}}
+	md.Spec.Replicas = 2
+	md.Status = machinev1alpha1.MachineDeploymentStatus{ObservedGeneration: 2, Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 2}
+	set := machinev1alpha1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: "md-1"}}
+	set.Spec.Template.Labels = map[string]string{"name": "md"}
+	set.Spec.Template.Spec.Class.Name = "md-abcde"
+	var machines []machinev1alpha1.Machine
+	for i := range 2 {
+		machines = append(machines, machinev1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{
+			Name: fmt.Sprintf("m%d", i), Labels: map[string]string{"name": "md"}, OwnerReferences: []metav1.OwnerReference{{Name: "md-1"}},
+		}})
+	}
+	return w, observed{deployments: []machinev1alpha1.MachineDeployment{md}, sets: []machinev1alpha1.MachineSet{set}, machines: machines}
+}
+
+func TestProgress(t *testing.T) {
+	inPlaceCondition := func(reason string) []corev1.NodeCondition {
+		return []corev1.NodeCondition{{Type: machinev1alpha1.NodeInPlaceUpdate, Status: corev1.ConditionTrue, Reason: reason}}
+	}
+	for name, tc := range map[string]struct {
+		strategy   corev1beta1.MachineUpdateStrategy
+		change     func(*observed)
+		hibernated bool
+		want       string
+		codes      []corev1beta1.ErrorCode
+	}{
+		"all machines are there": {},
+		"no deployment yet": {
+			change: func(o *observed) { o.deployments = nil }, want: `MachineDeployment "md" does not exist yet`,
+		},
+		"the change was not seen yet": {
+			change: func(o *observed) { o.deployments[0].Generation = 3 }, want: `MachineDeployment "md" has not been observed yet`,
+		},
+		"no set of the class yet": {
+			change: func(o *observed) { o.sets[0].Spec.Template.Spec.Class.Name = "md-old" },
+			want:   `MachineDeployment "md" has no MachineSet of class "md-abcde" yet`,
+		},
+		"one machine is still old": {
+			change: func(o *observed) { o.deployments[0].Status.UpdatedReplicas = 1 },
+			want:   `MachineDeployment "md" has 1 of 2 machines updated, 2 in total`,
+		},
+		"one machine too many": {
+			change: func(o *observed) { o.deployments[0].Status.Replicas = 3 },
+			want:   `MachineDeployment "md" has 2 of 2 machines updated, 3 in total`,
+		},
+		"one machine is not available": {
+			change: func(o *observed) { o.deployments[0].Status.AvailableReplicas = 1 },
+			want:   `MachineDeployment "md" has 1 of 2 machines available`,
+		},
+		"a condition is bad": {
+			change: func(o *observed) {
+				o.deployments[0].Status.Conditions = []machinev1alpha1.MachineDeploymentCondition{{Type: machinev1alpha1.MachineDeploymentFrozen, Status: machinev1alpha1.ConditionTrue, Reason: "OverShooting"}}
+			},
+			want: `MachineDeployment "md": condition Frozen is True: OverShooting`,
+		},
+		"a machine failed": {
+			change: func(o *observed) {
+				o.machines[1].Status.LastOperation = machinev1alpha1.LastOperation{State: machinev1alpha1.MachineStateFailed, Description: "QuotaExceeded: Quota exceeded"}
+			},
+			want: `machine "m1" failed: QuotaExceeded: Quota exceeded`, codes: []corev1beta1.ErrorCode{corev1beta1.ErrorInfraQuotaExceeded},
+		},
+		"a hibernated Shoot waits for machines to go": {hibernated: true, want: "2 machine(s) are still to be deleted"},
+		"a hibernated Shoot without machines":         {hibernated: true, change: func(o *observed) { o.machines = nil }},
+		"machines updated by hand may stay old": {
+			strategy: corev1beta1.ManualInPlaceUpdate,
+			change: func(o *observed) {
+				o.machines[0].OwnerReferences[0].Name = "md-0"
+				o.machines[0].Status.Conditions = inPlaceCondition("CandidateForUpdate")
+				o.deployments[0].Status.UpdatedReplicas = 1
+			},
+		},
+		"a machine selected by hand must be finished": {
+			strategy: corev1beta1.ManualInPlaceUpdate,
+			change: func(o *observed) {
+				o.machines[0].OwnerReferences[0].Name = "md-0"
+				o.machines[0].Status.Conditions = inPlaceCondition("ReadyForUpdate")
+				o.deployments[0].Status.UpdatedReplicas = 1
+			},
+			want: `machine "m0" is being updated (ReadyForUpdate)`,
+		},
+		"machines updated automatically in place must all be new": {
+			strategy: corev1beta1.AutoInPlaceUpdate,
+			change: func(o *observed) {
+				o.machines[0].OwnerReferences[0].Name = "md-0"
+				o.deployments[0].Status.UpdatedReplicas = 1
+			},
+			want: `MachineDeployment "md" has 1 of 2 machines updated, 2 in total`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			strategy := tc.strategy
+			if strategy == "" {
+				strategy = corev1beta1.AutoRollingUpdate
+			}
+			w, have := scene(strategy)
+			if tc.change != nil {
+				tc.change(&have)
+			}
+			got, err := progress([]Wanted{w}, have, tc.hibernated)
+			if err != nil {
+				got = err.Error()
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("progress() mismatch (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.codes, errorcode.Of(err)); diff != "" {
+				t.Errorf("codes mismatch (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestStateRoundTrip(t *testing.T) {
+	_, have := scene(corev1beta1.AutoRollingUpdate)
+	have.machines[0].Spec.ProviderID = "local:///r/i-1"
+	state := Collect(have.deployments, have.sets, have.machines)
+	if n := len(state["md"].Machines); n != 1 {
+		t.Errorf("state has %d machines, want only the one with a provider ID", n)
+	}
+	raw, err := EncodeState(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := EncodeState(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(raw.Raw) != string(again.Raw) {
+		t.Error("the same state is encoded differently")
+	}
+	got, err := DecodeState(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(state, got); diff != "" {
+		t.Errorf("state mismatch (-want +got):\n%s", diff)
+	}
+	if raw, err := EncodeState(nil); err != nil || raw != nil {
+		t.Errorf("EncodeState(nil) = %v, %v, want nothing", raw, err)
+	}
+	if got, err := DecodeState(nil); err != nil || got != nil {
+		t.Errorf("DecodeState(nil) = %v, %v, want nothing", got, err)
+	}
+}
