@@ -175,6 +175,9 @@ func (l *installation) installGarden(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := l.garden.waitRolledOut(ctx, gardenNamespace, "hortus-apiserver", "hortus-controller-manager", "hortus-scheduler"); err != nil {
+		return err
+	}
 	return retry(ctx, clusterStart, l.apiServicesAvailable)
 }
 

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/tools/clientcmd"
@@ -150,6 +151,22 @@ func (k *kubernetesCluster) install(ctx context.Context, name, namespace string,
 		return err
 	}
 	return k.apply(ctx, objects)
+}
+
+// waitRolledOut waits until the newest pods of the Deployments are the only ones, and available.
+func (k *kubernetesCluster) waitRolledOut(ctx context.Context, namespace string, names ...string) error {
+	return retry(ctx, clusterStart, func(ctx context.Context) error {
+		for _, name := range names {
+			deployment := &appsv1.Deployment{}
+			if err := k.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, deployment); err != nil {
+				return fmt.Errorf("read Deployment %s: %w", name, err)
+			}
+			if !kube.DeploymentReady(deployment) {
+				return errors.New(kube.DeploymentProgress(deployment))
+			}
+		}
+		return nil
+	})
 }
 
 // retry calls run until it succeeds or the time is over, and then returns the last error.

@@ -36,6 +36,9 @@ func (l *installation) installSeeds(ctx context.Context) error {
 		return err
 	}
 	return l.inSeeds(ctx, func(ctx context.Context, k *kubernetesCluster) error {
+		if err := k.waitRolledOut(ctx, gardenNamespace, "gardenlet"); err != nil {
+			return err
+		}
 		return retry(ctx, clusterStart, func(ctx context.Context) error { return l.seedReady(ctx, k.spec.seed) })
 	})
 }

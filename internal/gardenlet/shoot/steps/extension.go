@@ -104,6 +104,8 @@ func extensionOutcome(kind string, o extensionsv1alpha1.Object, now time.Time, s
 	}
 	op := status.LastOperation
 	switch {
+	case op != nil && op.State == corev1beta1.LastOperationStateProcessing:
+		return flow.Waiting(fmt.Sprintf("%s %s: %s", kind, name, op.Description)), nil
 	case status.ObservedGeneration != o.GetGeneration():
 		return flow.Waiting(fmt.Sprintf("%s %s has not been observed by its extension yet", kind, name)), nil
 	case o.GetAnnotations()[extensionsv1alpha1.AnnotationOperation] != "":

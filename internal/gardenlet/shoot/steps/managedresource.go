@@ -110,9 +110,26 @@ func removeShootResources(ctx context.Context, s *Scope) (flow.Outcome, error) {
 		}
 	}
 	if len(names) > 0 && s.Facts.APIServer {
+		if err := s.deleteLostPods(ctx); err != nil {
+			return flow.Outcome{}, err
+		}
 		return flow.Waiting("ManagedResources are being deleted: " + strings.Join(names, ", ")), nil
 	}
 	return flow.Done(), nil
+}
+
+// deleteLostPods ends the pods of system components. Their machines are gone, so no kubelet will ever confirm their end,
+// and the garbage collector of pods lets a minute pass before it takes them.
+func (s *Scope) deleteLostPods(ctx context.Context) error {
+	shoot, err := s.shootClient()
+	if err != nil {
+		return err
+	}
+	err = shoot.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(metav1.NamespaceSystem), client.GracePeriodSeconds(0))
+	if err != nil {
+		return fmt.Errorf("delete pods of lost machines: %w", err)
+	}
+	return nil
 }
 
 // SystemComponentsReady waits until everything that the gardenlet has put into the Shoot is healthy.
