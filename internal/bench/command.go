@@ -1,0 +1,124 @@
+package bench
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// NewCommand returns 'hortus bench'.
+func NewCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure the API server, the scheduler, or this machine's landscape",
+		Args:  cobra.NoArgs,
+	}
+	command.AddCommand(newAPICommand())
+	return command
+}
+
+// defaultTimeout bounds a whole bench without its removal; 5,000 Shoots take two minutes on two busy cores.
+const defaultTimeout = 30 * time.Minute
+
+// common flags of the benches that load a server.
+type common struct {
+	targetFlags
+	output  string
+	timeout time.Duration
+}
+
+func (c *common) addFlags(command *cobra.Command) {
+	c.access.AddFlags(command.Flags())
+	f := command.Flags()
+	f.BoolVar(&c.yes, "yes", false, "load the server even if it is neither on this machine nor in its landscape")
+	f.StringVarP(&c.output, "output", "o", "table", "table or json")
+	f.DurationVar(&c.timeout, "timeout", defaultTimeout, "end the bench after this time")
+}
+
+func newAPICommand() *cobra.Command {
+	var (
+		c           common
+		o           APIOptions
+		pid         int
+		metricsPath string
+	)
+	command := &cobra.Command{
+		Use:   "api",
+		Short: "Load a running server of the garden's API and measure how it answers",
+		Long: `Load a running server of the garden's API and measure how it answers.
+
+Shoots are created, read, listed, patched, watched and deleted in a project of the bench's own. They ask for a scheduler
+that does not exist, so no landscape makes clusters of them. Everything is removed in the end.
+
+Requests are plain JSON, so that two servers of this API can be compared.`,
+		Example: `  hortus bench api --shoots 1000,5000 -o json > ours.json
+  hortus bench api --kubeconfig other.yaml --direct https://127.0.0.1:8443 --direct-ca ca.crt --pid 4711`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if err := checkOutput(c.output); err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(command.Context(), c.timeout)
+			defer cancel()
+			target, err := c.target(ctx)
+			if err != nil {
+				return err
+			}
+			if o.Usage, err = usageOf(target, pid, metricsPath); err != nil {
+				return err
+			}
+			o.Suffix, o.Progress = suffix(), progressTo(command.ErrOrStderr())
+			report, err := API(ctx, target, o)
+			if err != nil {
+				return err
+			}
+			return printReport(command.OutOrStdout(), c.output, report, report.table)
+		},
+	}
+	c.addFlags(command)
+	f := command.Flags()
+	f.IntSliceVar(&o.Shoots, "shoots", []int{1000, 5000}, "numbers of Shoots to measure with, one after the other")
+	f.IntVar(&o.Clients, "clients", 16, "clients side by side, each with a connection of its own")
+	f.IntVar(&o.Watchers, "watchers", 10, "watchers of all Shoots")
+	f.StringVar(&c.direct, "direct", "", "URL of the API server itself; empty means through the kube-apiserver in front of it")
+	f.StringVar(&c.directCA, "direct-ca", "", "file with the certificate authority of --direct; empty means that of the kubeconfig")
+	f.IntVar(&pid, "pid", 0, "process of the server on this machine, to read its memory and CPU time")
+	f.StringVar(&metricsPath, "metrics-path", "", "path of the measured server's metrics, to read its memory and CPU time, for example /metrics with --direct")
+	return command
+}
+
+// usageOf chooses where the server's memory and CPU time are read.
+func usageOf(target *Target, pid int, metricsPath string) (usageSource, error) {
+	if pid > 0 {
+		return processUsage("/proc", pid), nil
+	}
+	if metricsPath == "" {
+		return nil, nil
+	}
+	if parsed, err := url.Parse(metricsPath); err != nil || parsed.Host != "" {
+		return nil, fmt.Errorf("metrics path %q is no path", metricsPath)
+	}
+	client, err := newJSONClient(target.Measured)
+	if err != nil {
+		return nil, err
+	}
+	client.accept = "text/plain"
+	return metricsUsage(client, metricsPath), nil
+}
+
+// suffix makes the names of a run unique: 4 hexadecimal digits, since names of projects are short.
+func suffix() string {
+	var b [2]byte
+	_, _ = rand.Read(b[:]) // Never fails.
+	return hex.EncodeToString(b[:])
+}
+
+func progressTo(out io.Writer) func(string, ...any) {
+	return func(format string, args ...any) { fmt.Fprintf(out, "  ... "+format+"\n", args...) }
+}

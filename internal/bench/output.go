@@ -1,0 +1,55 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+)
+
+// printReport writes a report as JSON or, by its own function, as a table.
+func printReport(out io.Writer, format string, report any, table func(*tabwriter.Writer)) error {
+	switch format {
+	case "json":
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(report)
+	case "table":
+		w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+		table(w)
+		return w.Flush()
+	}
+	return fmt.Errorf("unknown output %q: use table or json", format)
+}
+
+func checkOutput(format string) error {
+	if format != "table" && format != "json" {
+		return fmt.Errorf("unknown output %q: use table or json", format)
+	}
+	return nil
+}
+
+func (r *APIReport) table(w *tabwriter.Writer) {
+	fmt.Fprintf(w, "Server %s, %d clients, %d watchers, Shoots of %d bytes\nMachine: %s\n\n", r.Server, r.Clients, r.Watchers, r.ShootBytes, r.Host)
+	fmt.Fprintln(w, "PHASE\tSHOOTS\tCOUNT\tPER SECOND\tP50 ms\tP99 ms\tMAX ms\tBYTES\tSERVER CPU ms")
+	for _, m := range r.Measurements {
+		fmt.Fprintf(w, "%s\t%d\t%d\t%.1f\t%.1f\t%.1f\t%.1f\t%d\t%s\n",
+			m.Phase, m.Shoots, m.Count, m.PerSecond, m.P50, m.P99, m.Max, m.BytesPerOperation, known(m.CPUMilliseconds, "%.2f"))
+	}
+	if len(r.Memory) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\nSERVER MEMORY\tSHOOTS\tRESIDENT MiB\tPEAK MiB")
+	for _, m := range r.Memory {
+		fmt.Fprintf(w, "%s\t%d\t%.0f\t%s\n", m.Moment, m.Shoots, mebibytes(m.ResidentBytes), known(mebibytes(m.PeakBytes), "%.0f"))
+	}
+}
+
+func known(value float64, format string) string {
+	if value == 0 {
+		return "-"
+	}
+	return fmt.Sprintf(format, value)
+}
+
+func mebibytes(bytes int64) float64 { return float64(bytes) / (1 << 20) }

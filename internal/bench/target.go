@@ -1,0 +1,101 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"hortus.dev/hortus/internal/garden"
+)
+
+// landscapeNetwork is where a landscape's API servers are: addresses that are reserved for benches and routed nowhere
+// (RFC 2544).
+var landscapeNetwork = netip.MustParsePrefix("198.18.0.0/15")
+
+// Target is the server under test.
+type Target struct {
+	// Config reaches the garden: namespaces, Secrets, and the API under test unless Direct is set.
+	Config *rest.Config
+	// Measured reaches the API under test. It is Config, or the server itself when it is asked without the
+	// kube-apiserver in front of it.
+	Measured *rest.Config
+}
+
+type targetFlags struct {
+	access   garden.Access
+	direct   string
+	directCA string
+	yes      bool
+}
+
+// target reads the kubeconfig and refuses servers that somebody may depend on.
+func (f *targetFlags) target(ctx context.Context) (*Target, error) {
+	config, err := f.access.RESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	t := &Target{Config: config, Measured: config}
+	if f.direct != "" {
+		t.Measured = rest.CopyConfig(config)
+		t.Measured.Host = f.direct
+		t.Measured.TLSClientConfig.ServerName = ""
+		if f.directCA != "" {
+			t.Measured.TLSClientConfig.CAFile, t.Measured.TLSClientConfig.CAData = f.directCA, nil
+		}
+	}
+	for _, host := range []string{t.Config.Host, t.Measured.Host} {
+		if err := harmless(ctx, host, net.DefaultResolver.LookupNetIP); err != nil && !f.yes {
+			return nil, fmt.Errorf("%w; with --yes it is loaded all the same", err)
+		}
+	}
+	for _, c := range []*rest.Config{t.Config, t.Measured} {
+		c.QPS = -1
+		c.UserAgent = "hortus-bench" // Some agents get indented JSON, which has twice the size.
+		// Lists are measured as the server makes them, not as they are packed.
+		c.DisableCompression = true
+	}
+	return t, nil
+}
+
+// harmless says why a server must not be loaded without asking: it is neither on this machine nor in its landscape.
+func harmless(ctx context.Context, server string, lookup func(context.Context, string, string) ([]netip.Addr, error)) error {
+	parsed, err := url.Parse(server)
+	if err != nil || parsed.Hostname() == "" {
+		return fmt.Errorf("server %q is no URL", server)
+	}
+	addresses := []netip.Addr{}
+	if address, err := netip.ParseAddr(parsed.Hostname()); err == nil {
+		addresses = append(addresses, address)
+	} else if addresses, err = lookup(ctx, "ip", parsed.Hostname()); err != nil {
+		return fmt.Errorf("look up server %q: %w", server, err)
+	}
+	for _, address := range addresses {
+		if address = address.Unmap(); !address.IsLoopback() && !landscapeNetwork.Contains(address) {
+			return fmt.Errorf("server %s (%s) is neither on this machine nor in its landscape", server, address)
+		}
+	}
+	if len(addresses) == 0 {
+		return fmt.Errorf("server %q has no address", server)
+	}
+	return nil
+}
+
+// loadKubeconfig reads a kubeconfig of the landscape.
+func loadKubeconfig(path string) (*rest.Config, error) {
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("no kubeconfig %s: bring up a landscape with 'hortus up'", path)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig %s: %w", path, err)
+	}
+	config.QPS = -1
+	return config, nil
+}
