@@ -30,6 +30,7 @@ down: build ## Remove the landscape without a trace (root).
 .PHONY: components
 components: build ## Build every component, the Kubernetes versions that the landscape does not need by default too.
 	@$(HORTUS) components build --all
+	@$(HORTUS) images build --all
 
 .PHONY: test
 test: ## Run all tests: unit, stepped on a real API server, and the landscape (root).

@@ -23,6 +23,7 @@ func TestLandscape(t *testing.T) {
 	before := observeHost(t)
 
 	step(t, "up brings a landscape", func(t *testing.T) {
+		hortus(t, "components", "build", "kubectl")
 		out := hortus(t, "up")
 		if !strings.Contains(out, "kubectl apply -f examples/shoot.yaml") {
 			t.Errorf("up does not end with what to do next:\n%s", out)
@@ -121,6 +122,9 @@ func TestLandscape(t *testing.T) {
 			}
 			return nil
 		})
+	})
+	step(t, "the images of an older minor are built", func(t *testing.T) {
+		hortus(t, "images", "build", "kube-apiserver:v1.35.4", "kube-controller-manager:v1.35.4", "kube-scheduler:v1.35.4", "kube-proxy:v1.35.4", "kubelet:v1.35.4")
 	})
 	step(t, "three more Shoots at once: two pools, no machines, and an older minor", func(t *testing.T) {
 		for _, file := range []string{"shoot-two-pools.yaml", "shoot-workerless.yaml", "shoot-1.35.yaml"} {

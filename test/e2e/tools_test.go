@@ -30,8 +30,8 @@ const (
 	projectNS  = "garden-dev"
 )
 
-// patience bounds every wait for a state. It is far beyond what two busy cores need and only ends runs that are stuck.
-const patience = 10 * time.Minute
+// patience bounds every wait for a state. It is far beyond what two busy cores need, even to build a Kubernetes version, and only ends runs that are stuck.
+const patience = 20 * time.Minute
 
 // shoots is all that a client has to know of the API: no type of ours is used.
 var shoots = schema.GroupVersionResource{Group: "core.gardener.cloud", Version: "v1beta1", Resource: "shoots"}
