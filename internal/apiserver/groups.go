@@ -71,7 +71,7 @@ func kinds(features corev1beta1.Features, clock clock.PassiveClock, kubeconfigs 
 		core("ControllerRegistration", controllerregistration.Kind()),
 		core("ExposureClass", exposureclass.Kind()),
 		core("InternalSecret", internalsecret.Kind()),
-		core("NamespacedCloudProfile", namespacedcloudprofile.Kind()),
+		core("NamespacedCloudProfile", namespacedcloudprofile.Kind(features, clock)),
 		core("Project", project.Kind()),
 		core("Quota", quota.Kind()),
 		core("SecretBinding", secretbinding.Kind()),

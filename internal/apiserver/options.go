@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/clock"
 
 	corev1 "hortus.dev/hortus/api/core/v1"
+	"hortus.dev/hortus/internal/apiserver/admission/plugins"
 )
 
 // etcdPrefix keeps our objects apart from those of the kube-apiserver, which may use the same etcd.
@@ -53,6 +54,7 @@ func NewOptions() *Options {
 	recommended := genericoptions.NewRecommendedOptions(etcdPrefix, codecs.LegacyCodec(groupVersions...))
 	recommended.Etcd.StorageConfig.EncodeVersioner = schema.GroupVersions(append([]schema.GroupVersion{}, groupVersions...))
 	recommended.SecureServing.BindPort = 8443
+	plugins.Register(recommended.Admission)
 	features := featuregate.NewFeatureGate()
 	utilruntime.Must(features.Add(gates()))
 	return &Options{

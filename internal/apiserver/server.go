@@ -17,7 +17,6 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	hortusadmission "hortus.dev/hortus/internal/apiserver/admission"
-	"hortus.dev/hortus/internal/apiserver/admission/plugins"
 	"hortus.dev/hortus/internal/apiserver/registry/core/shoot"
 )
 
@@ -45,7 +44,6 @@ func New(o *Options) (*genericapiserver.GenericAPIServer, error) {
 	config.EffectiveVersion = compatibility.DefaultBuildEffectiveVersion()
 	addOpenAPI(config)
 
-	plugins.Register(o.Recommended.Admission)
 	var objects *hortusadmission.Objects
 	o.Recommended.ExtraAdmissionInitializers = func(c *genericapiserver.RecommendedConfig) ([]admission.PluginInitializer, error) {
 		var err error

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apiserver/pkg/admission"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
@@ -71,7 +72,8 @@ type labels []string
 
 func (l *labels) add(prefix string, types ...string) {
 	for _, name := range types {
-		if name != "" {
+		// A type that cannot be part of a label is refused by validation, which says so better than a bad label.
+		if len(validation.IsQualifiedName(prefix+name)) == 0 {
 			*l = append(*l, prefix+name)
 		}
 	}

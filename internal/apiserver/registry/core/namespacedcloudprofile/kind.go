@@ -4,13 +4,15 @@ package namespacedcloudprofile
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/clock"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/apiserver/registry"
 )
 
 // Kind describes how NamespacedCloudProfiles are served.
-func Kind() *registry.Kind[*corev1beta1.NamespacedCloudProfile] {
+func Kind(features corev1beta1.Features, clock clock.PassiveClock) *registry.Kind[*corev1beta1.NamespacedCloudProfile] {
 	return &registry.Kind[*corev1beta1.NamespacedCloudProfile]{
 		Resource: corev1beta1.Resource("namespacedcloudprofiles"),
 		Version:  corev1beta1.SchemeGroupVersion.Version,
@@ -27,8 +29,12 @@ func Kind() *registry.Kind[*corev1beta1.NamespacedCloudProfile] {
 		CopySpec:      func(to, from *corev1beta1.NamespacedCloudProfile) { to.Spec = from.Spec },
 		DeletionBumps: true,
 
-		Validate:       corev1beta1.ValidateNamespacedCloudProfile,
-		ValidateUpdate: corev1beta1.ValidateNamespacedCloudProfileUpdate,
+		Validate: func(p *corev1beta1.NamespacedCloudProfile) field.ErrorList {
+			return corev1beta1.CloudProfileValidation{Features: features, Now: clock.Now()}.CreateNamespaced(p)
+		},
+		ValidateUpdate: func(p, old *corev1beta1.NamespacedCloudProfile) field.ErrorList {
+			return corev1beta1.CloudProfileValidation{Features: features, Now: clock.Now()}.UpdateNamespaced(p, old)
+		},
 
 		Columns: []metav1.TableColumnDefinition{
 			registry.Column("Parent Name", "Name of the profile that is changed."),

@@ -74,14 +74,17 @@ func markOwner(p *corev1beta1.Project) {
 	if owner == nil || !slices.ContainsFunc(p.Spec.Members, func(m corev1beta1.ProjectMember) bool { return m.Subject == *owner }) {
 		return
 	}
+	found := false
 	for i := range p.Spec.Members {
 		member := &p.Spec.Members[i]
+		isOwner := !found && member.Subject == *owner
+		found = found || isOwner
 		roles := append([]string{member.Role}, member.Roles...)
 		is := slices.Contains(roles, corev1beta1.ProjectMemberOwner)
 		switch {
-		case member.Subject == *owner && !is:
+		case isOwner && !is:
 			roles = append(roles, corev1beta1.ProjectMemberOwner)
-		case member.Subject != *owner && is:
+		case !isOwner && is:
 			roles = slices.DeleteFunc(roles, func(role string) bool { return role == corev1beta1.ProjectMemberOwner })
 		default:
 			continue

@@ -98,8 +98,8 @@ func setLabels(s *corev1beta1.Seed) {
 
 // takeOperation says whether a new operation was asked for, and removes the one that is done with a new generation.
 func takeOperation(s, old *corev1beta1.Seed) bool {
-	operation := s.Annotations[corev1beta1.AnnotationOperation]
-	if operation == old.Annotations[corev1beta1.AnnotationOperation] {
+	operation, pending := s.Annotations[corev1beta1.AnnotationOperation], old.Annotations[corev1beta1.AnnotationOperation]
+	if operation == pending || pending != "" { // Validation refuses to replace one that is pending.
 		return false
 	}
 	switch operation {

@@ -41,9 +41,6 @@ func canonicalizeLabels(s *corev1beta1.Shoot) {
 // syncSpellings keeps the two spellings of a reference equal, where there are two. Of two that disagree, the one that
 // this request changed is meant; if both changed, the newer spelling. old is nil on creation.
 func syncSpellings(s, old *corev1beta1.Shoot) {
-	if s.DeletionTimestamp != nil {
-		return
-	}
 	syncCloudProfile(s, old)
 	if s.Spec.DNS == nil {
 		return

@@ -33,6 +33,9 @@ func takeOperations(s *corev1beta1.Shoot) bool {
 	if last == nil || len(operations) == 0 {
 		return false
 	}
+	if len(operations) > 1 && slices.ContainsFunc(operations, standsAlone) {
+		return false // Validation refuses the list as it is written.
+	}
 	if last.State == corev1beta1.LastOperationStateFailed {
 		if !slices.Contains(operations, corev1beta1.OperationRetry) {
 			return false
@@ -56,6 +59,15 @@ func takeOperations(s *corev1beta1.Shoot) bool {
 	})
 	setOperations(s, corev1beta1.AnnotationOperation, rest)
 	return bump
+}
+
+// standsAlone says whether an operation cannot be asked for together with others.
+func standsAlone(operation string) bool {
+	switch operation {
+	case corev1beta1.OperationMaintain, corev1beta1.OperationRetry, corev1beta1.OperationForceInPlaceUpdate:
+		return true
+	}
+	return false
 }
 
 func sshAccess(s *corev1beta1.Shoot) bool {

@@ -31,12 +31,15 @@ func Kind() *registry.Kind[*seedmanagementv1alpha1.ManagedSeed] {
 		DeletionBumps: true,
 
 		PrepareForUpdate: func(_ context.Context, m, old *seedmanagementv1alpha1.ManagedSeed) bool {
-			switch operation := m.Annotations[corev1beta1.AnnotationOperation]; operation {
+			if old.Annotations[corev1beta1.AnnotationOperation] != "" {
+				return false // Validation refuses to replace one that is pending.
+			}
+			switch m.Annotations[corev1beta1.AnnotationOperation] {
 			case corev1beta1.OperationReconcile:
 				delete(m.Annotations, corev1beta1.AnnotationOperation)
 				return true
 			case corev1beta1.OperationRenewKubeconfig:
-				return old.Annotations[corev1beta1.AnnotationOperation] != operation
+				return true
 			}
 			return false
 		},
