@@ -1,0 +1,105 @@
+package validate
+
+import (
+	"fmt"
+	"io"
+	_ "time/tzdata" // Time zones of hibernation schedules must be known where the system has none.
+
+	"github.com/spf13/cobra"
+	"k8s.io/utils/clock"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+)
+
+// invalidError asks for the exit code of invalid manifests.
+type invalidError struct{ problems, objects int }
+
+func (e invalidError) Error() string {
+	return fmt.Sprintf("%s in %s", plural(e.problems, "problem"), plural(e.objects, "manifest"))
+}
+
+// Code is the exit code.
+func (invalidError) Code() int { return 1 }
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// command holds the flags.
+type command struct {
+	files, old []string
+	output     string
+	options    Options
+	gates      map[string]bool
+	clock      clock.PassiveClock
+}
+
+// NewCommand returns `hortus validate`.
+func NewCommand() *cobra.Command { return newCommand(clock.RealClock{}) }
+
+func newCommand(clock clock.PassiveClock) *cobra.Command {
+	c := &command{clock: clock}
+	cmd := &cobra.Command{
+		Use:   "validate -f FILE...",
+		Short: "Check manifests without a server",
+		Long: `Checks manifests of Shoots, CloudProfiles, Seeds, Projects and their relatives as the API server
+does, and says everything that is wrong with all of them at once. Unknown and repeated fields are wrong, too.
+
+If a Shoot's CloudProfile is among the manifests, its versions and machine images are checked against it. What needs
+other objects of the garden, such as credentials, Seeds and quotas, only the server can say.
+
+With --old the manifests are changes of stored objects, which are manifests or what kubectl get -o yaml has written.`,
+		Example: `  hortus validate -f shoot.yaml
+  hortus validate -f cloudprofile.yaml -f shoots/ -o json
+  kubectl get shoot apple -o yaml | hortus validate -f new.yaml --old -`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd.InOrStdin(), cmd.OutOrStdout()) },
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVarP(&c.files, "filename", "f", nil, "files, directories or - (standard input) with manifests in YAML or JSON")
+	flags.StringSliceVar(&c.old, "old", nil, "files, directories or - with the stored objects; checks changes")
+	flags.StringVarP(&c.output, "output", "o", "table", "table, json or yaml")
+	flags.StringVarP(&c.options.Namespace, "namespace", "n", "default", "namespace of objects that name none")
+	flags.Var(&gatesValue{&c.gates}, "feature-gates", "gates of the API server that differ from their defaults, such as InPlaceNodeUpdates=false")
+	if err := cmd.MarkFlagRequired("filename"); err != nil {
+		panic(err) // The flag is declared above.
+	}
+	return cmd
+}
+
+func (c *command) run(in io.Reader, out io.Writer) error {
+	write, ok := writers[c.output]
+	if !ok {
+		return fmt.Errorf("output %q is none of table, json and yaml", c.output)
+	}
+	documents, err := readAll(c.files, in)
+	if err != nil {
+		return err
+	}
+	old, err := readAll(c.old, in)
+	if err != nil {
+		return err
+	}
+	c.options.Features, c.options.Now, c.options.Update = corev1beta1.DefaultFeatures(), c.clock.Now(), len(c.old) > 0
+	if err := setGates(&c.options.Features, c.gates); err != nil {
+		return err
+	}
+	results := check(documents, old, c.options)
+	if err := write(out, results); err != nil {
+		return fmt.Errorf("write the results: %w", err)
+	}
+	failed := invalidError{}
+	for _, r := range results {
+		if !r.Valid {
+			failed.objects++
+			failed.problems += len(r.Problems)
+		}
+	}
+	if failed.objects > 0 {
+		return failed
+	}
+	return nil
+}
