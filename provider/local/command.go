@@ -116,6 +116,9 @@ func AddToManager(mgr ctrl.Manager, opts Options) error {
 				Actuator: &controlplane.Actuator{Client: c, Image: opts.Image},
 			}).SetupWithManager(mgr, nil)
 		}},
+		{extensionsv1alpha1.ControlPlaneKind + " (health)", func() error {
+			return (&controlplane.Health{Client: c, Clock: clk}).SetupWithManager(mgr)
+		}},
 		{extensionsv1alpha1.WorkerKind, func() error {
 			return (&extension.Reconciler[*extensionsv1alpha1.Worker]{
 				Client: c, Clock: clk, Prototype: &extensionsv1alpha1.Worker{},
