@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	machinev1alpha1 "github.com/gardener/machine-controller-manager/pkg/apis/machine/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -38,6 +39,7 @@ import (
 	"hortus.dev/hortus/internal/gardenlet/controllerinstallation"
 	"hortus.dev/hortus/internal/gardenlet/seed"
 	"hortus.dev/hortus/internal/gardenlet/shoot"
+	"hortus.dev/hortus/internal/gardenlet/shoot/care"
 	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
 	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/internal/version"
@@ -59,7 +61,7 @@ func GardenScheme() (*runtime.Scheme, error) {
 func SeedScheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
 	return s, errors.Join(clientgoscheme.AddToScheme(s), apiextensionsv1.AddToScheme(s), extensionsv1alpha1.AddToScheme(s),
-		resourcesv1alpha1.AddToScheme(s), gatewayv1.Install(s))
+		resourcesv1alpha1.AddToScheme(s), gatewayv1.Install(s), machinev1alpha1.AddToScheme(s))
 }
 
 // managers holds what connects the gardenlet with its two clusters. The garden's manager runs everything.
@@ -233,7 +235,23 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 			SeedName: c.SeedConfig.Name, Identity: me, Images: images, GardenIdentity: gardenIdentity, SyncPeriod: shoots.SyncPeriod.Duration, RetryDuration: shoots.RetryDuration.Duration,
 			RespectOverwrite: *shoots.RespectSyncPeriodOverwrite, DNSTTL: *shoots.DNSEntryTTLSeconds,
 		}).AddToManager(m.garden, m.seed, *shoots.ConcurrentSyncs),
+		(&care.Reconciler{
+			Garden: m.gardenDirect, Cache: m.garden.GetClient(), Seed: m.seedDirect, Clock: real, Shoots: connector, SeedName: c.SeedConfig.Name,
+			Period: c.Controllers.ShootCare.SyncPeriod.Duration, Settings: careSettings(c.Controllers.ShootCare),
+			RemediateWebhooks: *c.Controllers.ShootCare.WebhookRemediatorEnabled,
+		}).AddToManager(m.garden, *c.Controllers.ShootCare.ConcurrentSyncs),
 	)
+}
+
+func careSettings(c *config.ShootCareController) care.Settings {
+	s := care.Settings{Thresholds: map[corev1beta1.ConditionType]time.Duration{}}
+	for _, t := range c.ConditionThresholds {
+		s.Thresholds[corev1beta1.ConditionType(t.Type)] = t.Duration.Duration
+	}
+	if *c.StaleExtensionHealthChecks.Enabled {
+		s.StaleAfter = c.StaleExtensionHealthChecks.Threshold.Duration
+	}
+	return s
 }
 
 // identity of this process. The host name is the pod's.

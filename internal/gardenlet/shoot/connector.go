@@ -89,6 +89,20 @@ func (c *Connector) Healthy(ctx context.Context, kubeconfig []byte) error {
 	return conn.clientset.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
 }
 
+// Status asks the API server for its health and returns the HTTP status of the answer.
+func (c *Connector) Status(ctx context.Context, kubeconfig []byte) (int, error) {
+	conn, err := c.connect(kubeconfig)
+	if err != nil {
+		return 0, err
+	}
+	result, status := conn.clientset.Discovery().RESTClient().Get().AbsPath("/healthz").Do(ctx), 0
+	result.StatusCode(&status)
+	if status != 0 {
+		return status, nil // An answer that is not good is one as well.
+	}
+	return 0, result.Error()
+}
+
 // TunnelWorks asks the kubelet of a ready node for its health, by way of the API server and the tunnel.
 func (c *Connector) TunnelWorks(ctx context.Context, kubeconfig []byte) error {
 	conn, err := c.connect(kubeconfig)

@@ -11,6 +11,7 @@ import (
 
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	"hortus.dev/hortus/internal/flow"
+	"hortus.dev/hortus/internal/kube"
 )
 
 // rollLimit is how long the machines of a Shoot may take. It is generous, because draining alone may take two hours per
@@ -41,6 +42,15 @@ func (s *Scope) ensureShootAccess(ctx context.Context, component string) (flow.O
 		return flow.Waiting(fmt.Sprintf("Secret %s has no token yet", secret.Name)), nil
 	}
 	return flow.Done(), nil
+}
+
+// ReadKubeconfig returns the gardenlet's own way into a Shoot, or nil if there is none yet.
+func ReadKubeconfig(ctx context.Context, seed client.Reader, namespace string) ([]byte, error) {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: nameGardenerInternal, Namespace: namespace}}
+	if _, err := kube.Exists(ctx, seed, secret); err != nil {
+		return nil, err
+	}
+	return secret.Data["kubeconfig"], nil
 }
 
 // shootClient is a client of the Shoot's API.

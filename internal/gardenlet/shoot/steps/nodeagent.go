@@ -42,7 +42,7 @@ func renderNodeAgent(ctx context.Context, s *Scope) ([]client.Object, error) {
 	var names []string
 	for i := range s.Shoot.Spec.Provider.Workers {
 		w := &s.Shoot.Spec.Provider.Workers[i]
-		secret, err := s.configSecret(ctx, w)
+		secret, err := configSecret(ctx, s.Seed, s.Shoot, s.Namespace, w)
 		if err != nil {
 			return nil, err
 		}
@@ -57,13 +57,13 @@ func renderNodeAgent(ctx context.Context, s *Scope) ([]client.Object, error) {
 }
 
 // configSecret carries the pool's configuration as its extension has completed it.
-func (s *Scope) configSecret(ctx context.Context, w *corev1beta1.Worker) (*corev1.Secret, error) {
-	key, err := poolKey(s.Shoot, w)
+func configSecret(ctx context.Context, seed client.Reader, shoot *corev1beta1.Shoot, namespace string, w *corev1beta1.Worker) (*corev1.Secret, error) {
+	key, err := poolKey(shoot, w)
 	if err != nil {
 		return nil, err
 	}
 	o := &extensionsv1alpha1.OperatingSystemConfig{}
-	if err := s.Seed.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: key + suffixReconcile}, o); err != nil {
+	if err := seed.Get(ctx, client.ObjectKey{Namespace: namespace, Name: key + suffixReconcile}, o); err != nil {
 		return nil, fmt.Errorf("read OperatingSystemConfig of pool %q: %w", w.Name, err)
 	}
 	content, err := encodeConfig(o)
@@ -131,13 +131,9 @@ func ensureNodesUpdated(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	wanted := map[string]string{} // Checksum by pool key.
-	for i := range s.Shoot.Spec.Provider.Workers {
-		secret, err := s.configSecret(ctx, &s.Shoot.Spec.Provider.Workers[i])
-		if err != nil {
-			return flow.Outcome{}, err
-		}
-		wanted[secret.Name] = secret.Annotations[annotationConfigChecksum]
+	wanted, err := ConfigChecksums(ctx, s.Seed, s.Shoot, s.Namespace)
+	if err != nil {
+		return flow.Outcome{}, err
 	}
 	nodes := &corev1.NodeList{}
 	if err := shoot.List(ctx, nodes); err != nil {
@@ -147,6 +143,19 @@ func ensureNodesUpdated(ctx context.Context, s *Scope) (flow.Outcome, error) {
 		return flow.Waiting(fmt.Sprintf("Nodes have not applied their configuration yet: %s", strings.Join(outdated, ", "))), nil
 	}
 	return flow.Done(), nil
+}
+
+// ConfigChecksums are what nodes have to have applied, by the key of their pool's configuration.
+func ConfigChecksums(ctx context.Context, seed client.Reader, shoot *corev1beta1.Shoot, namespace string) (map[string]string, error) {
+	wanted := map[string]string{}
+	for i := range shoot.Spec.Provider.Workers {
+		secret, err := configSecret(ctx, seed, shoot, namespace, &shoot.Spec.Provider.Workers[i])
+		if err != nil {
+			return nil, err
+		}
+		wanted[secret.Name] = secret.Annotations[annotationConfigChecksum]
+	}
+	return wanted, nil
 }
 
 // outdatedNodes names the nodes that have not applied the configuration of their pool. Nodes that are being replaced, or

@@ -1,0 +1,204 @@
+package care
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	machinev1alpha1 "github.com/gardener/machine-controller-manager/pkg/apis/machine/v1alpha1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
+	"hortus.dev/hortus/internal/kube"
+	"hortus.dev/hortus/internal/secretsmanager"
+)
+
+func resource(name string, applied, healthy, progressing corev1beta1.ConditionStatus) resourcesv1alpha1.ManagedResource {
+	mr := resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	for kind, status := range map[string]corev1beta1.ConditionStatus{
+		resourcesv1alpha1.ResourcesApplied: applied, resourcesv1alpha1.ResourcesHealthy: healthy, resourcesv1alpha1.ResourcesProgressing: progressing,
+	} {
+		mr.Status.Conditions = append(mr.Status.Conditions, corev1beta1.Condition{Type: corev1beta1.ConditionType(kind), Status: status, Reason: kind + "Reason"})
+	}
+	return mr
+}
+
+// healthyShoot has one pool with one ready node, and nothing to complain about.
+func healthyShoot() *Observed {
+	o := &Observed{
+		Now: now,
+		Shoot: &corev1beta1.Shoot{
+			Spec: corev1beta1.ShootSpec{
+				Kubernetes: corev1beta1.Kubernetes{Version: "1.36.3"},
+				Provider:   corev1beta1.Provider{Workers: []corev1beta1.Worker{{Name: "pool", Minimum: 1, Maximum: 2}}},
+			},
+			Status: corev1beta1.ShootStatus{LastOperation: &corev1beta1.LastOperation{
+				Type: corev1beta1.LastOperationTypeReconcile, State: corev1beta1.LastOperationStateSucceeded, LastUpdateTime: metav1.Time{Time: now.Add(-time.Hour)},
+			}},
+		},
+		Etcd:               &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Replicas: ptr.To(int32(1))}, Status: appsv1.StatefulSetStatus{ReadyReplicas: 1}},
+		Resources:          []resourcesv1alpha1.ManagedResource{resource("coredns", "True", "True", "False")},
+		HealthStatus:       200,
+		ConfigChecksums:    map[string]string{"key": "sum"},
+		MachineDeployments: []machinev1alpha1.MachineDeployment{{Spec: machinev1alpha1.MachineDeploymentSpec{Replicas: 1}}},
+		Machines:           []machinev1alpha1.Machine{{Status: machinev1alpha1.MachineStatus{CurrentStatus: machinev1alpha1.CurrentStatus{Phase: machinev1alpha1.MachineRunning}}}},
+		TunnelPods:         1,
+		Nodes: []corev1.Node{{
+			ObjectMeta: metav1.ObjectMeta{
+				Name:        "n1",
+				Labels:      map[string]string{corev1beta1.LabelWorkerPool: "pool", corev1beta1.LabelWorkerNodeAgentSecretName: "key"},
+				Annotations: map[string]string{annotationChecksum: "sum"},
+			},
+			Status: corev1.NodeStatus{
+				Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}, {Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse}},
+				NodeInfo:   corev1.NodeSystemInfo{KubeletVersion: "v1.36.3"},
+			},
+		}},
+		NodeLeases:  []coordinationv1.Lease{lease("n1", now)},
+		AgentLeases: []coordinationv1.Lease{lease("gardener-node-agent-n1", now)},
+	}
+	for _, name := range requiredDeployments(o) {
+		o.Deployments = append(o.Deployments, appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: appsv1.DeploymentSpec{Replicas: ptr.To(int32(1))}, Status: appsv1.DeploymentStatus{AvailableReplicas: 1},
+		})
+	}
+	return o
+}
+
+func lease(name string, renewed time.Time) coordinationv1.Lease {
+	return coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordinationv1.LeaseSpec{RenewTime: &metav1.MicroTime{Time: renewed}, LeaseDurationSeconds: ptr.To(int32(40))}}
+}
+
+func TestConditions(t *testing.T) {
+	type want struct {
+		kind   corev1beta1.ConditionType
+		status corev1beta1.ConditionStatus
+		reason string
+	}
+	node := func(o *Observed) *corev1.Node { return &o.Nodes[0] }
+	for name, tc := range map[string]struct {
+		change func(*Observed)
+		want   want
+	}{
+		"everything is fine":              {func(*Observed) {}, want{corev1beta1.ShootEveryNodeReady, "True", "EveryNodeReady"}},
+		"the API server does not answer":  {func(o *Observed) { o.HealthError, o.HealthStatus = errors.New("timeout"), 0 }, want{corev1beta1.ShootAPIServerAvailable, "False", "HealthzRequestFailed"}},
+		"the API server is unwell":        {func(o *Observed) { o.HealthStatus = 500 }, want{corev1beta1.ShootAPIServerAvailable, "False", "HealthzRequestError"}},
+		"the API server is not there":     {func(o *Observed) { o.Deployments[0].Spec.Replicas = ptr.To(int32(0)) }, want{corev1beta1.ShootAPIServerAvailable, "False", "APIServerDown"}},
+		"nodes cannot be seen without it": {func(o *Observed) { o.HealthStatus = 500 }, want{corev1beta1.ShootEveryNodeReady, "Unknown", reasonNotChecked}},
+		"a deployment is missing":         {func(o *Observed) { o.Deployments = o.Deployments[1:] }, want{corev1beta1.ShootControlPlaneHealthy, "False", "DeploymentMissing"}},
+		"a deployment is down":            {func(o *Observed) { o.Deployments[1].Status.AvailableReplicas = 0 }, want{corev1beta1.ShootControlPlaneHealthy, "False", "DeploymentUnhealthy"}},
+		"etcd is missing":                 {func(o *Observed) { o.Etcd = nil }, want{corev1beta1.ShootControlPlaneHealthy, "False", "EtcdMissing"}},
+		"etcd is down":                    {func(o *Observed) { o.Etcd.Status.ReadyReplicas = 0 }, want{corev1beta1.ShootControlPlaneHealthy, "False", "EtcdUnhealthy"}},
+		"an extension complains": {func(o *Observed) {
+			o.Reports = []Report{{Kind: "ControlPlane", Name: "a", Condition: corev1beta1.Condition{Type: corev1beta1.ShootControlPlaneHealthy, Status: "False", Message: "ccm is down"}}}
+		}, want{corev1beta1.ShootControlPlaneHealthy, "False", "ControlPlaneUnhealthyReport"}},
+		"an extension has fallen silent": {func(o *Observed) {
+			o.Reports = []Report{{Kind: "Worker", Heartbeat: now.Add(-6 * time.Minute), Condition: corev1beta1.Condition{Type: corev1beta1.ShootEveryNodeReady, Status: "True"}}}
+		}, want{corev1beta1.ShootEveryNodeReady, "Unknown", "WorkerOutdatedHealthCheckReport"}},
+		"an extension sees progress": {func(o *Observed) {
+			o.Reports = []Report{{Kind: "Worker", Condition: corev1beta1.Condition{Type: corev1beta1.ShootEveryNodeReady, Status: "Progressing", Reason: "Rolling"}}}
+		}, want{corev1beta1.ShootEveryNodeReady, "Progressing", "Rolling"}},
+		"a node is not ready":         {func(o *Observed) { node(o).Status.Conditions[0].Status = "False" }, want{corev1beta1.ShootEveryNodeReady, "False", "NodeUnhealthy"}},
+		"a node has a full disk":      {func(o *Observed) { node(o).Status.Conditions[1].Status = "True" }, want{corev1beta1.ShootEveryNodeReady, "False", "NodeUnhealthy"}},
+		"a kubelet is a patch behind": {func(o *Observed) { node(o).Status.NodeInfo.KubeletVersion = "v1.36.1" }, want{corev1beta1.ShootEveryNodeReady, "False", "KubeletVersionMismatch"}},
+		"a kubelet is a minor behind": {func(o *Observed) { node(o).Status.NodeInfo.KubeletVersion = "v1.35.4" }, want{corev1beta1.ShootEveryNodeReady, "True", "EveryNodeReady"}},
+		"a node is missing":           {func(o *Observed) { o.Nodes = nil }, want{corev1beta1.ShootEveryNodeReady, "False", "MissingNodes"}},
+		"a configuration is pending":  {func(o *Observed) { node(o).Annotations[annotationChecksum] = "old" }, want{corev1beta1.ShootEveryNodeReady, "False", "OperatingSystemConfigOutdated"}},
+		"a node about to be replaced needs no configuration": {func(o *Observed) {
+			node(o).Annotations[annotationChecksum] = "old"
+			node(o).Spec.Taints = []corev1.Taint{{Key: taintPreferNoSchedule}}
+		}, want{corev1beta1.ShootEveryNodeReady, "True", "EveryNodeReady"}},
+		"a machine is on its way": {func(o *Observed) {
+			o.MachineDeployments[0].Spec.Replicas = 2
+			o.Machines = append(o.Machines, machinev1alpha1.Machine{})
+		}, want{corev1beta1.ShootEveryNodeReady, "False", "NodesScalingUp"}},
+		"a node is being drained": {func(o *Observed) {
+			extra := o.Nodes[0].DeepCopy()
+			extra.Name, extra.Spec.Unschedulable = "n2", true
+			o.Nodes = append(o.Nodes, *extra)
+			o.Machines = append(o.Machines, machinev1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: now}, Labels: map[string]string{"node": "n2"}}})
+		}, want{corev1beta1.ShootEveryNodeReady, "False", "NodesScalingDown"}},
+		"a node agent has stopped": {func(o *Observed) {
+			o.AgentLeases = []coordinationv1.Lease{lease("gardener-node-agent-n1", now.Add(-time.Minute))}
+		}, want{corev1beta1.ShootEveryNodeReady, "False", "NodeAgentUnhealthy"}},
+		"node leases have expired": {func(o *Observed) {
+			o.NodeLeases = []coordinationv1.Lease{lease("n1", now.Add(-time.Minute)), lease("n2", now)}
+		}, want{corev1beta1.ShootEveryNodeReady, "False", "TooManyExpiredNodeLeases"}},
+		"a system component is unhealthy": {func(o *Observed) {
+			o.Resources = []resourcesv1alpha1.ManagedResource{resource("coredns", "True", "False", "False")}
+		}, want{corev1beta1.ShootSystemComponentsHealthy, "False", "ResourcesHealthyReason"}},
+		"a system component rolls out": {func(o *Observed) {
+			o.Resources = []resourcesv1alpha1.ManagedResource{resource("coredns", "True", "True", "True")}
+		}, want{corev1beta1.ShootSystemComponentsHealthy, "False", "ResourcesProgressingReason"}},
+		"a resource belongs to another condition by its label": {func(o *Observed) {
+			mr := resource("x", "False", "False", "False")
+			mr.Labels = map[string]string{corev1beta1.LabelCareConditionType: string(corev1beta1.ShootControlPlaneHealthy)}
+			o.Resources = append(o.Resources, mr)
+		}, want{corev1beta1.ShootSystemComponentsHealthy, "True", "SystemComponentsRunning"}},
+		"there is no tunnel":   {func(o *Observed) { o.TunnelPods = 0 }, want{corev1beta1.ShootSystemComponentsHealthy, "False", "NoTunnelDeployed"}},
+		"the tunnel is broken": {func(o *Observed) { o.TunnelError = errors.New("no session") }, want{corev1beta1.ShootSystemComponentsHealthy, "False", "TunnelConnectionBroken"}},
+		"a hibernated Shoot is not checked": {func(o *Observed) {
+			o.Shoot.Spec.Hibernation = &corev1beta1.Hibernation{Enabled: ptr.To(true)}
+			o.Shoot.Status.IsHibernated = true
+			o.Deployments, o.Etcd, o.HealthStatus = nil, nil, 0
+		}, want{corev1beta1.ShootControlPlaneHealthy, "True", reasonNotChecked}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := healthyShoot()
+			tc.change(o)
+			c := kube.Condition(Conditions(o, Settings{StaleAfter: 5 * time.Minute}), tc.want.kind)
+			if c.Status != tc.want.status || c.Reason != tc.want.reason {
+				t.Errorf("%s = %s, %s (%s), want %s, %s", c.Type, c.Status, c.Reason, c.Message, tc.want.status, tc.want.reason)
+			}
+		})
+	}
+}
+
+func TestConstraints(t *testing.T) {
+	ca := func(valid time.Duration) corev1.Secret {
+		return corev1.Secret{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{
+			secretsmanager.LabelName: "ca", secretsmanager.LabelValidUntil: strconv.FormatInt(now.Add(valid).Unix(), 10),
+		}}}
+	}
+	webhook := func(labels, annotations map[string]string) []admissionregistrationv1.ValidatingWebhookConfiguration {
+		return []admissionregistrationv1.ValidatingWebhookConfiguration{{
+			ObjectMeta: metav1.ObjectMeta{Name: "policy", Labels: labels, Annotations: annotations},
+			Webhooks: []admissionregistrationv1.ValidatingWebhook{{Name: "w", Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{"*"}, Rule: admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+			}}}},
+		}}
+	}
+	for name, tc := range map[string]struct {
+		change func(*Observed)
+		want   string // Type=Status/Reason of all, sorted.
+	}{
+		"nothing to complain about": {func(*Observed) {}, "HibernationPossible=True/NoProblematicWebhooks MaintenancePreconditionsSatisfied=True/NoProblematicWebhooks"},
+		"a problematic webhook":     {func(o *Observed) { o.ValidatingWebhook = webhook(nil, nil) }, "HibernationPossible=False/ProblematicWebhooks MaintenancePreconditionsSatisfied=False/ProblematicWebhooks"},
+		"a webhook of the system":   {func(o *Observed) { o.ValidatingWebhook = webhook(map[string]string{"origin": "gardener"}, nil) }, "HibernationPossible=True/NoProblematicWebhooks MaintenancePreconditionsSatisfied=True/NoProblematicWebhooks"},
+		"a CA that ends soon":       {func(o *Observed) { o.CAs = []corev1.Secret{ca(364 * 24 * time.Hour), ca(400 * 24 * time.Hour)} }, "CACertificateValiditiesAcceptable=False/ExpiringCACertificates HibernationPossible=True/NoProblematicWebhooks MaintenancePreconditionsSatisfied=True/NoProblematicWebhooks"},
+		"no API server":             {func(o *Observed) { o.HealthStatus = 0 }, "HibernationPossible=False/ConstraintNotChecked MaintenancePreconditionsSatisfied=False/ConstraintNotChecked"},
+		"a manual update is pending": {func(o *Observed) {
+			o.Shoot.Status.InPlaceUpdates = &corev1beta1.InPlaceUpdatesStatus{PendingWorkerUpdates: &corev1beta1.PendingWorkerUpdates{ManualInPlaceUpdate: []string{"pool"}}}
+		}, "HibernationPossible=True/NoProblematicWebhooks MaintenancePreconditionsSatisfied=True/NoProblematicWebhooks ManualInPlaceWorkersUpdated=False/WorkerPoolsWithManualInPlaceUpdateStrategyPending"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := healthyShoot()
+			tc.change(o)
+			var got []string
+			for _, c := range Constraints(o) {
+				got = append(got, string(c.Type)+"="+string(c.Status)+"/"+c.Reason)
+			}
+			if s := strings.Join(got, " "); s != tc.want {
+				t.Errorf("Constraints() =\n%s, want\n%s", s, tc.want)
+			}
+		})
+	}
+}

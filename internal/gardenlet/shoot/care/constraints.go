@@ -1,0 +1,126 @@
+package care
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/kube"
+	"hortus.dev/hortus/internal/secretsmanager"
+)
+
+// caWarning is how long before a CA expires users are told: replacing it needs them.
+const caWarning = 365 * 24 * time.Hour
+
+// Constraints judges what was observed and returns the constraints that follow the Shoot's present ones. Those that are
+// only shown when something is wrong are left out otherwise.
+func Constraints(o *Observed) []corev1beta1.Condition {
+	var out []corev1beta1.Condition
+	add := func(kind corev1beta1.ConditionType, f Finding, always bool) {
+		if always || f.Status != corev1beta1.ConditionTrue {
+			out = append(out, corev1beta1.Condition{Type: kind, Status: f.Status, Reason: f.Reason, Message: f.Message, Codes: f.Codes})
+		}
+	}
+	webhooks := webhookConstraint(o)
+	add(corev1beta1.ShootHibernationPossible, webhooks, true)
+	add(corev1beta1.ShootMaintenancePreconditionsSatisfied, webhooks, true)
+	add(corev1beta1.ShootCACertificateValiditiesAcceptable, certificates(o), false)
+	if o.answers() {
+		add(corev1beta1.ShootCRDsWithProblematicConversionWebhooks, conversions(o), false)
+	}
+	add(corev1beta1.ShootManualInPlaceWorkersUpdated, manualUpdates(o.Shoot), false)
+	// What others report is not ours to drop.
+	if c := kube.Condition(o.Shoot.Status.Constraints, corev1beta1.ShootReadyForMigration); c != nil {
+		out = append(out, *c)
+	}
+	slices.SortFunc(out, func(a, b corev1beta1.Condition) int { return strings.Compare(string(a.Type), string(b.Type)) })
+	return out
+}
+
+func webhookConstraint(o *Observed) Finding {
+	switch {
+	case o.hibernated():
+		return good("ConstraintNotChecked", "Shoot cluster has been hibernated.")
+	case !o.answers():
+		return bad("ConstraintNotChecked", "Shoot control plane is not running at the moment.")
+	}
+	var names []string
+	for _, w := range WebhooksOf(o) {
+		if Problematic(w) {
+			names = append(names, fmt.Sprintf("%s in %s", w.Name, w.Configuration))
+		}
+	}
+	if len(names) > 0 {
+		slices.Sort(names)
+		return bad("ProblematicWebhooks", fmt.Sprintf("Webhooks may keep system components from working if they do not answer: %s. "+
+			"Exclude kube-system by a namespaceSelector on the label gardener.cloud/purpose, or set failurePolicy Ignore and timeoutSeconds of at most %d.",
+			strings.Join(names, ", "), maxTimeoutSeconds), corev1beta1.ErrorProblematicWebhook)
+	}
+	if remediated := remediatedConfigurations(o); len(remediated) > 0 {
+		return bad("RemediatedWebhooks", fmt.Sprintf("These webhook configurations were changed to protect the cluster; see their annotation gardener.cloud/warning: %s.", strings.Join(remediated, ", ")),
+			corev1beta1.ErrorProblematicWebhook)
+	}
+	return good("NoProblematicWebhooks", "All webhooks are properly configured.")
+}
+
+func remediatedConfigurations(o *Observed) []string {
+	var names []string
+	for _, c := range o.MutatingWebhooks {
+		if c.Annotations[corev1beta1.AnnotationWarning] != "" {
+			names = append(names, c.Name)
+		}
+	}
+	for _, c := range o.ValidatingWebhook {
+		if c.Annotations[corev1beta1.AnnotationWarning] != "" {
+			names = append(names, c.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func certificates(o *Observed) Finding {
+	var expiring []string
+	for i := range o.CAs {
+		seconds, err := strconv.ParseInt(o.CAs[i].Labels[secretsmanager.LabelValidUntil], 10, 64)
+		if err != nil {
+			continue
+		}
+		if end := time.Unix(seconds, 0); end.Before(o.Now.Add(caWarning)) {
+			expiring = append(expiring, fmt.Sprintf("%q (expiring at %s)", o.CAs[i].Labels[secretsmanager.LabelName], end.UTC().Format(time.RFC3339)))
+		}
+	}
+	if len(expiring) == 0 {
+		return good("NoExpiringCACertificates", "All CA certificates are still valid for at least 1y.")
+	}
+	slices.Sort(expiring)
+	return bad("ExpiringCACertificates", "Some CA certificates are expiring in less than one year, you should rotate them: "+strings.Join(expiring, ", ")+".")
+}
+
+// conversions finds definitions that cannot be moved to one version without their webhook.
+func conversions(o *Observed) Finding {
+	var names []string
+	for _, d := range o.Definitions {
+		if d.Spec.Conversion != nil && d.Spec.Conversion.Strategy == apiextensionsv1.WebhookConverter && len(d.Status.StoredVersions) > 1 {
+			names = append(names, d.Name)
+		}
+	}
+	if len(names) == 0 {
+		return good("NoCRDsWithProblematicConversionWebhooks", "No definition depends on a conversion webhook for stored objects.")
+	}
+	slices.Sort(names)
+	return bad("CRDsWithProblematicConversionWebhooks", "Some CRDs in your cluster have multiple stored versions present and have a conversion webhook configured: "+strings.Join(names, ", ")+".")
+}
+
+func manualUpdates(shoot *corev1beta1.Shoot) Finding {
+	if u := shoot.Status.InPlaceUpdates; u != nil && u.PendingWorkerUpdates != nil && len(u.PendingWorkerUpdates.ManualInPlaceUpdate) > 0 {
+		return bad("WorkerPoolsWithManualInPlaceUpdateStrategyPending",
+			fmt.Sprintf("Worker pools wait for their nodes to be selected for an update in place: %s.", strings.Join(u.PendingWorkerUpdates.ManualInPlaceUpdate, ", ")))
+	}
+	return good("NoPendingUpdates", "No worker pool waits for a manual update.")
+}

@@ -1,0 +1,235 @@
+package care
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	machinev1alpha1 "github.com/gardener/machine-controller-manager/pkg/apis/machine/v1alpha1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
+	"hortus.dev/hortus/internal/component/etcd"
+	"hortus.dev/hortus/internal/component/vpnshoot"
+	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
+	"hortus.dev/hortus/internal/kube"
+	"hortus.dev/hortus/internal/secretsmanager"
+)
+
+// observe reads everything that the checks look at. Errors of the Shoot's API server are part of what is observed.
+func (r *Reconciler) observe(ctx context.Context, shoot *corev1beta1.Shoot) (*Observed, client.Client, error) {
+	o := &Observed{Now: r.Clock.Now(), Shoot: shoot}
+	in := client.InNamespace(shoot.Status.TechnicalID)
+	if o.hibernated() {
+		return o, nil, r.readCAs(ctx, o, in) // Certificates age while the Shoot sleeps; nothing else is looked at.
+	}
+	for _, read := range []func(context.Context, *Observed, client.InNamespace) error{
+		r.readControlPlane, r.readCAs, r.readReports, r.readMachines,
+	} {
+		if err := read(ctx, o, in); err != nil {
+			return nil, nil, err
+		}
+	}
+	user, err := r.connect(ctx, o, in)
+	if err != nil || !o.answers() {
+		return o, nil, err
+	}
+	return o, user, r.readShoot(ctx, o, user)
+}
+
+func (r *Reconciler) readControlPlane(ctx context.Context, o *Observed, in client.InNamespace) error {
+	deployments, resources := &appsv1.DeploymentList{}, &resourcesv1alpha1.ManagedResourceList{}
+	if err := r.Seed.List(ctx, deployments, in); err != nil {
+		return fmt.Errorf("list Deployments of the control plane: %w", err)
+	}
+	if err := r.Seed.List(ctx, resources, in); err != nil {
+		return fmt.Errorf("list ManagedResources: %w", err)
+	}
+	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: string(in), Name: etcd.Name}}
+	found, err := kube.Exists(ctx, r.Seed, set)
+	if err != nil {
+		return err
+	}
+	if found {
+		o.Etcd = set
+	}
+	o.Deployments, o.Resources = deployments.Items, resources.Items
+	return nil
+}
+
+func (r *Reconciler) readCAs(ctx context.Context, o *Observed, in client.InNamespace) error {
+	secrets := &corev1.SecretList{}
+	if err := r.Seed.List(ctx, secrets, in, client.MatchingLabels{secretsmanager.LabelManagedBy: secretsmanager.ManagedBy, secretsmanager.LabelPersist: "true"}); err != nil {
+		return fmt.Errorf("list certificate authorities: %w", err)
+	}
+	for _, s := range secrets.Items {
+		if len(s.Data[secretsmanager.DataCACert]) > 0 {
+			s.Data = nil // Only the labels are looked at.
+			o.CAs = append(o.CAs, s)
+		}
+	}
+	return nil
+}
+
+// readReports collects the conditions that extensions have written to their objects.
+func (r *Reconciler) readReports(ctx context.Context, o *Observed, in client.InNamespace) error {
+	for _, list := range []client.ObjectList{
+		&extensionsv1alpha1.InfrastructureList{}, &extensionsv1alpha1.ControlPlaneList{}, &extensionsv1alpha1.WorkerList{}, &extensionsv1alpha1.NetworkList{},
+		&extensionsv1alpha1.ExtensionList{}, &extensionsv1alpha1.ContainerRuntimeList{}, &extensionsv1alpha1.OperatingSystemConfigList{},
+	} {
+		if err := r.Seed.List(ctx, list, in); err != nil {
+			if meta.IsNoMatchError(err) {
+				continue
+			}
+			return fmt.Errorf("list extension objects: %w", err)
+		}
+		items, err := meta.ExtractList(list)
+		if err != nil {
+			return fmt.Errorf("list extension objects: %w", err)
+		}
+		for _, item := range items {
+			e := item.(extensionsv1alpha1.Object)
+			gvk, err := r.Seed.GroupVersionKindFor(e)
+			if err != nil {
+				return fmt.Errorf("list extension objects: %w", err)
+			}
+			for _, c := range e.GetDefaultStatus().Conditions {
+				o.Reports = append(o.Reports, Report{Kind: gvk.Kind, Name: e.GetName(), Type: e.GetDefaultSpec().Type, Condition: c})
+			}
+		}
+	}
+	if len(o.Reports) == 0 {
+		return nil
+	}
+	return r.readHeartbeats(ctx, o)
+}
+
+// readHeartbeats finds out when the extensions behind the reports showed last that they live.
+func (r *Reconciler) readHeartbeats(ctx context.Context, o *Observed) error {
+	registrations, installations := &corev1beta1.ControllerRegistrationList{}, &corev1beta1.ControllerInstallationList{}
+	if err := r.Cache.List(ctx, registrations); err != nil {
+		return fmt.Errorf("list ControllerRegistrations: %w", err)
+	}
+	if err := r.Cache.List(ctx, installations); err != nil {
+		return fmt.Errorf("list ControllerInstallations: %w", err)
+	}
+	namespaces := map[[2]string]string{} // By kind and type.
+	for _, i := range installations.Items {
+		for _, reg := range registrations.Items {
+			if reg.Name != i.Spec.RegistrationRef.Name {
+				continue
+			}
+			for _, resource := range reg.Spec.Resources {
+				namespaces[[2]string{resource.Kind, resource.Type}] = corev1beta1.ExtensionNamespacePrefix + i.Name
+			}
+		}
+	}
+	beats := map[string]time.Time{} // By namespace.
+	for i := range o.Reports {
+		namespace, ok := namespaces[[2]string{o.Reports[i].Kind, o.Reports[i].Type}]
+		if !ok {
+			continue
+		}
+		if _, ok := beats[namespace]; !ok {
+			lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: extensionsv1alpha1.HeartbeatLease}}
+			if _, err := kube.Exists(ctx, r.Seed, lease); err != nil {
+				return err
+			}
+			beats[namespace] = time.Time{}
+			if lease.Spec.RenewTime != nil {
+				beats[namespace] = lease.Spec.RenewTime.Time
+			}
+		}
+		o.Reports[i].Heartbeat = beats[namespace]
+	}
+	return nil
+}
+
+func (r *Reconciler) readMachines(ctx context.Context, o *Observed, in client.InNamespace) error {
+	if o.workerless() {
+		return nil
+	}
+	deployments, machines := &machinev1alpha1.MachineDeploymentList{}, &machinev1alpha1.MachineList{}
+	if err := r.Seed.List(ctx, deployments, in); err != nil {
+		return fmt.Errorf("list machine deployments: %w", err)
+	}
+	if err := r.Seed.List(ctx, machines, in); err != nil {
+		return fmt.Errorf("list machines: %w", err)
+	}
+	o.MachineDeployments, o.Machines = deployments.Items, machines.Items
+	checksums, err := steps.ConfigChecksums(ctx, r.Seed, o.Shoot, string(in))
+	if client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	o.ConfigChecksums = checksums // Nil as long as the configurations do not exist.
+	return nil
+}
+
+// connect asks the Shoot's API server for its health.
+func (r *Reconciler) connect(ctx context.Context, o *Observed, in client.InNamespace) (client.Client, error) {
+	kubeconfig, err := steps.ReadKubeconfig(ctx, r.Seed, string(in))
+	if err != nil {
+		return nil, err
+	}
+	if kubeconfig == nil {
+		o.HealthError = fmt.Errorf("there is no kubeconfig yet")
+		return nil, nil
+	}
+	if o.HealthStatus, o.HealthError = r.Shoots.Status(ctx, kubeconfig); !o.answers() {
+		return nil, nil
+	}
+	user, err := r.Shoots.Connect(kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the Shoot: %w", err)
+	}
+	if !o.workerless() {
+		o.TunnelError = r.Shoots.TunnelWorks(ctx, kubeconfig)
+	}
+	return user, nil
+}
+
+// readShoot reads what is looked at inside the Shoot.
+func (r *Reconciler) readShoot(ctx context.Context, o *Observed, user client.Client) error {
+	mutating, validating := &admissionregistrationv1.MutatingWebhookConfigurationList{}, &admissionregistrationv1.ValidatingWebhookConfigurationList{}
+	definitions := &apiextensionsv1.CustomResourceDefinitionList{}
+	for _, list := range []client.ObjectList{mutating, validating, definitions} {
+		if err := user.List(ctx, list); err != nil {
+			return fmt.Errorf("look into the Shoot: %w", err)
+		}
+	}
+	o.MutatingWebhooks, o.ValidatingWebhook, o.Definitions = mutating.Items, validating.Items, definitions.Items
+	if o.workerless() {
+		return nil
+	}
+	nodes, pods := &corev1.NodeList{}, &corev1.PodList{}
+	leases, agents := &coordinationv1.LeaseList{}, &coordinationv1.LeaseList{}
+	for _, read := range []struct {
+		list client.ObjectList
+		opts []client.ListOption
+	}{
+		{nodes, nil},
+		{pods, []client.ListOption{client.InNamespace(metav1.NamespaceSystem), client.MatchingLabels{"app": vpnshoot.Name}}},
+		{leases, []client.ListOption{client.InNamespace(corev1.NamespaceNodeLease)}},
+		{agents, []client.ListOption{client.InNamespace(metav1.NamespaceSystem)}},
+	} {
+		if err := user.List(ctx, read.list, read.opts...); err != nil {
+			return fmt.Errorf("look into the Shoot: %w", err)
+		}
+	}
+	for _, p := range pods.Items {
+		if p.Status.Phase == corev1.PodRunning {
+			o.TunnelPods++
+		}
+	}
+	o.Nodes, o.NodeLeases, o.AgentLeases = nodes.Items, leases.Items, agents.Items
+	return nil
+}

@@ -1,0 +1,213 @@
+package care
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/kube"
+)
+
+// unassignedPeriod is how soon a Shoot is looked at again that has no control plane yet.
+const unassignedPeriod = 30 * time.Second
+
+// Connector hands out clients of Shoots' APIs.
+type Connector interface {
+	Connect(kubeconfig []byte) (client.Client, error)
+	Status(ctx context.Context, kubeconfig []byte) (int, error)
+	TunnelWorks(ctx context.Context, kubeconfig []byte) error
+}
+
+// Reconciler writes conditions and constraints of the Shoots of one seed.
+type Reconciler struct {
+	Garden client.Client // Direct reads and writes.
+	Cache  client.Reader // Of the garden, for what is the same for all Shoots.
+	Seed   client.Client // Direct reads and writes.
+	Clock  clock.PassiveClock
+	Shoots Connector
+
+	SeedName string
+	// Period is how often each Shoot is checked, and the time limit of one check.
+	Period            time.Duration
+	Settings          Settings
+	RemediateWebhooks bool
+}
+
+// AddToManager registers the controller. The status of a Shoot triggers it only when an operation has ended.
+func (r *Reconciler) AddToManager(mgr ctrl.Manager, concurrency int) error {
+	ended := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		old, ok1 := e.ObjectOld.(*corev1beta1.Shoot)
+		now, ok2 := e.ObjectNew.(*corev1beta1.Shoot)
+		return ok1 && ok2 && (operationEnded(old, now) || ptr.Deref(old.Status.SeedName, "") != ptr.Deref(now.Status.SeedName, ""))
+	}}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("shoot-care").
+		For(&corev1beta1.Shoot{}, builder.WithPredicates(ended)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
+		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
+}
+
+func operationEnded(old, now *corev1beta1.Shoot) bool {
+	a, b := old.Status.LastOperation, now.Status.LastOperation
+	return b != nil && b.State == corev1beta1.LastOperationStateSucceeded && (a == nil || a.State != b.State || a.LastUpdateTime != b.LastUpdateTime)
+}
+
+// Reconcile checks one Shoot.
+func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (reconcile.Result, error) {
+	if ptr.Deref(shoot.Status.SeedName, "") != r.SeedName || shoot.Status.TechnicalID == "" {
+		return reconcile.Result{RequeueAfter: unassignedPeriod}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.Period)
+	defer cancel()
+	if err := r.Garden.Get(ctx, client.ObjectKeyFromObject(shoot), shoot); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	before := shoot.DeepCopy()
+	o, user, err := r.observe(ctx, shoot)
+	if err != nil {
+		setUnknown(shoot, err, r.Clock.Now())
+	} else {
+		set(shoot, Conditions(o, r.Settings), Constraints(o), r.Clock.Now())
+	}
+	if err := errors.Join(err, kube.PatchStatus(ctx, r.Garden, shoot, before)); err != nil {
+		return reconcile.Result{}, err
+	}
+	if user != nil {
+		if err := errors.Join(r.remediate(ctx, o, user), removeStalePods(ctx, user, shoot.DeletionTimestamp != nil)); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	return reconcile.Result{RequeueAfter: r.Period}, nil
+}
+
+// set writes conditions and constraints to the status. Conditions of others stay; constraints that are no longer shown go.
+func set(shoot *corev1beta1.Shoot, conditions, constraints []corev1beta1.Condition, now time.Time) {
+	s := &shoot.Status
+	for _, c := range conditions {
+		s.Conditions = kube.SetCondition(s.Conditions, c, now)
+	}
+	if len(shoot.Spec.Provider.Workers) == 0 {
+		s.Conditions = kube.RemoveCondition(s.Conditions, corev1beta1.ShootEveryNodeReady)
+	}
+	for _, old := range slices.Clone(s.Constraints) {
+		if kube.Condition(constraints, old.Type) == nil {
+			s.Constraints = kube.RemoveCondition(s.Constraints, old.Type)
+		}
+	}
+	for _, c := range constraints {
+		s.Constraints = kube.SetCondition(s.Constraints, c, now)
+	}
+}
+
+// setUnknown says that nothing could be checked.
+func setUnknown(shoot *corev1beta1.Shoot, err error, now time.Time) {
+	s := &shoot.Status
+	for _, kind := range conditionTypes(&Observed{Shoot: shoot}) {
+		s.Conditions = kube.SetCondition(s.Conditions, corev1beta1.Condition{Type: kind, Status: corev1beta1.ConditionUnknown, Reason: "ConditionCheckError", Message: err.Error()}, now)
+	}
+	for _, kind := range []corev1beta1.ConditionType{corev1beta1.ShootHibernationPossible, corev1beta1.ShootMaintenancePreconditionsSatisfied} {
+		s.Constraints = kube.SetCondition(s.Constraints, corev1beta1.Condition{Type: kind, Status: corev1beta1.ConditionUnknown, Reason: "ConditionCheckError", Message: err.Error()}, now)
+	}
+}
+
+// remediate repairs problematic webhooks if the operator wants that, and tells their owners by annotation.
+func (r *Reconciler) remediate(ctx context.Context, o *Observed, user client.Client) error {
+	if !r.RemediateWebhooks {
+		return nil
+	}
+	for i := range o.MutatingWebhooks {
+		c := &o.MutatingWebhooks[i]
+		before := c.DeepCopy()
+		var changes []string
+		for j := range c.Webhooks {
+			w := &c.Webhooks[j]
+			changes = append(changes, repair(Webhook{c.Name, w.Name, w.FailurePolicy, w.TimeoutSeconds, w.Rules, w.ObjectSelector, w.NamespaceSelector}, func(w2 Webhook) {
+				w.FailurePolicy, w.TimeoutSeconds, w.ObjectSelector, w.NamespaceSelector = w2.FailurePolicy, w2.TimeoutSeconds, w2.ObjectSelector, w2.NamespaceSelector
+			})...)
+		}
+		if err := patchWebhooks(ctx, user, c, before, changes); err != nil {
+			return err
+		}
+	}
+	for i := range o.ValidatingWebhook {
+		c := &o.ValidatingWebhook[i]
+		before := c.DeepCopy()
+		var changes []string
+		for j := range c.Webhooks {
+			w := &c.Webhooks[j]
+			changes = append(changes, repair(Webhook{c.Name, w.Name, w.FailurePolicy, w.TimeoutSeconds, w.Rules, w.ObjectSelector, w.NamespaceSelector}, func(w2 Webhook) {
+				w.FailurePolicy, w.TimeoutSeconds, w.ObjectSelector, w.NamespaceSelector = w2.FailurePolicy, w2.TimeoutSeconds, w2.ObjectSelector, w2.NamespaceSelector
+			})...)
+		}
+		if err := patchWebhooks(ctx, user, c, before, changes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// repair hands the repaired webhook to store, if anything is wrong with it, and says what was changed.
+func repair(w Webhook, store func(Webhook)) []string {
+	f := remediate(w)
+	if len(f.changes) > 0 {
+		store(f.applyTo(w))
+	}
+	return f.changes
+}
+
+func patchWebhooks(ctx context.Context, user client.Client, c, before client.Object, changes []string) error {
+	if len(changes) == 0 || excluded(c.GetLabels()) {
+		return nil
+	}
+	annotations := maps.Clone(c.GetAnnotations())
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[corev1beta1.AnnotationWarning] = "This webhook configuration was changed to keep the cluster working: " + strings.Join(changes, "; ") + "."
+	c.SetAnnotations(annotations)
+	// The resource version keeps a change of the owner, made meanwhile, from being undone.
+	if err := user.Patch(ctx, c, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("repair webhook configuration %q: %w", c.GetName(), err)
+	}
+	return nil
+}
+
+// stalePodReasons mark pods that ended with their node and are only listed.
+var stalePodReasons = []string{"Evicted", "OutOfCpu", "OutOfcpu", "OutOfMemory", "OutOfmemory", "OutOfDisk", "NodeAffinity", "NodeLost", "Preempting"}
+
+// removeStalePods deletes the remains of system pods; while the Shoot is being deleted, of all pods.
+func removeStalePods(ctx context.Context, user client.Client, everywhere bool) error {
+	opts := []client.ListOption{client.MatchingFields{"status.phase": string(corev1.PodFailed)}}
+	if !everywhere {
+		opts = append(opts, client.InNamespace(metav1.NamespaceSystem))
+	}
+	pods := &corev1.PodList{}
+	if err := user.List(ctx, pods, opts...); err != nil {
+		return fmt.Errorf("list failed pods of the Shoot: %w", err)
+	}
+	for i := range pods.Items {
+		if slices.Contains(stalePodReasons, pods.Items[i].Status.Reason) {
+			if err := client.IgnoreNotFound(user.Delete(ctx, &pods.Items[i])); err != nil {
+				return fmt.Errorf("delete stale pod %s: %w", client.ObjectKeyFromObject(&pods.Items[i]), err)
+			}
+		}
+	}
+	return nil
+}
