@@ -196,7 +196,7 @@ func (r *Reconciler[T]) restore(ctx context.Context, obj T, cluster *Cluster) (r
 	}
 	result, err := r.Actuator.Restore(ctx, obj, cluster)
 	res, err := status.finish(ctx, result, err)
-	if err != nil || !result.IsDone() {
+	if err != nil || !res.IsZero() {
 		return res, err
 	}
 	return res, r.removeOperation(ctx, obj, extensionsv1alpha1.OperationRestore)
@@ -209,7 +209,7 @@ func (r *Reconciler[T]) migrate(ctx context.Context, obj T, cluster *Cluster) (r
 			return reconcile.Result{}, err
 		}
 		result, err := r.Actuator.Migrate(ctx, obj, cluster)
-		if res, err := status.finish(ctx, result, err); err != nil || !result.IsDone() {
+		if res, err := status.finish(ctx, result, err); err != nil || !res.IsZero() {
 			return res, err
 		}
 	}
@@ -233,7 +233,7 @@ func (r *Reconciler[T]) delete(ctx context.Context, obj T, cluster *Cluster) (re
 	}
 	result, err := act(ctx, obj, cluster)
 	res, err := status.finish(ctx, result, err)
-	if err != nil || !result.IsDone() {
+	if err != nil || !res.IsZero() {
 		return res, err
 	}
 	return reconcile.Result{}, r.release(ctx, obj)

@@ -3,13 +3,17 @@ package extension_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	testingclock "k8s.io/utils/clock/testing"
@@ -295,5 +299,44 @@ func TestWaitingIsShownAndEnds(t *testing.T) {
 	}
 	if op := obj.Status.LastOperation; op.State != corev1beta1.LastOperationStateSucceeded || op.Type != corev1beta1.LastOperationTypeCreate {
 		t.Errorf("lastOperation is %+v, want Create to succeed", op)
+	}
+}
+
+func TestStaleReadsAreNoErrors(t *testing.T) {
+	resource := schema.GroupResource{Resource: "things"}
+	for name, err := range map[string]error{
+		"a conflict":                        apierrors.NewConflict(resource, "a", errors.New("modified")),
+		"an object the cache does not know": fmt.Errorf("create thing: %w", apierrors.NewAlreadyExists(resource, "a")),
+	} {
+		for operation, calls := range map[string][]string{
+			extensionsv1alpha1.OperationReconcile: {"Reconcile", "Reconcile"},
+			extensionsv1alpha1.OperationRestore:   {"Restore", "Restore"},
+		} {
+			t.Run(name+" in "+operation, func(t *testing.T) {
+				c := fake.NewClientBuilder().WithScheme(scheme()).WithStatusSubresource(&extensionsv1alpha1.Infrastructure{}).Build()
+				req := newWorld(t, c, "", operation)
+				a := newActuator()
+				a.Fail(req.NamespacedName, err)
+				r := newReconciler(c, a)
+				res, got := r.Reconcile(t.Context(), req)
+				if got != nil || res.RequeueAfter == 0 {
+					t.Fatalf("Reconcile() = %v, %v, want to be called again", res, got)
+				}
+				obj := &extensionsv1alpha1.Infrastructure{}
+				if err := c.Get(t.Context(), req.NamespacedName, obj); err != nil {
+					t.Fatal(err)
+				}
+				if obj.Status.LastError != nil || obj.Status.LastOperation.State != corev1beta1.LastOperationStateProcessing {
+					t.Errorf("status is %+v, %+v, want no error", obj.Status.LastOperation, obj.Status.LastError)
+				}
+				a.Fail(req.NamespacedName, nil)
+				if _, err := r.Reconcile(t.Context(), req); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(calls, a.Calls(req.NamespacedName)); diff != "" {
+					t.Errorf("calls mismatch (-want +got):\n%s", diff)
+				}
+			})
+		}
 	}
 }

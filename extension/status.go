@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -60,6 +61,10 @@ func (p *progress[T]) finish(ctx context.Context, result Result, actErr error) (
 	kept := p.before.GetDefaultStatus()
 	status.LastOperation, status.LastError, status.ObservedGeneration = kept.LastOperation, kept.LastError, kept.ObservedGeneration
 
+	if apierrors.IsConflict(actErr) || apierrors.IsAlreadyExists(actErr) {
+		// The cache was behind; that is no error a user should see.
+		result, actErr = Waiting(fmt.Sprintf("%s of %s: %v", p.op, p.kind, actErr), retryMin), nil
+	}
 	switch {
 	case actErr != nil:
 		text := fmt.Sprintf("%s of %s failed: %v", p.op, p.kind, actErr)
