@@ -13,12 +13,8 @@ func SetDefaultsProject(project *Project) {
 	for i := range spec.Members {
 		member := &spec.Members[i]
 		setDefaultsSubject(&member.Subject)
-		switch {
-		case member.Role != "":
-		case len(member.Roles) > 0:
-			member.Role, member.Roles = member.Roles[0], member.Roles[1:]
-		default:
-			member.Role = ProjectMemberViewer
+		if member.Role == "" {
+			member.Role = firstRole(member.Roles)
 		}
 		member.Roles = withoutRole(member.Roles, member.Role)
 	}
@@ -38,6 +34,16 @@ func setDefaultsSubject(subject *rbacv1.Subject) {
 	case rbacv1.UserKind, rbacv1.GroupKind:
 		subject.APIGroup = rbacv1.GroupName
 	}
+}
+
+// firstRole returns the first role with a name, or that of members without any.
+func firstRole(roles []string) string {
+	for _, r := range roles {
+		if r != "" {
+			return r
+		}
+	}
+	return ProjectMemberViewer
 }
 
 // withoutRole keeps a role from being listed a second time beside the field role.
