@@ -101,6 +101,17 @@ spec:
   replicas: 1
   selector: {matchLabels: {app: web}}
   template: {metadata: {labels: {app: web}}, spec: {containers: [{name: web, image: web}]}}
+---
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: agent, namespace: %[1]s}
+spec:
+  selector: {matchLabels: {app: agent}}
+  template: {metadata: {labels: {app: agent}}, spec: {containers: [{name: agent, image: agent}]}}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: agent, namespace: %[1]s}
 `
 
 func TestResourceManagerOnARealServer(t *testing.T) {
@@ -133,8 +144,17 @@ func TestResourceManagerOnARealServer(t *testing.T) {
 		})
 	}
 	wait("ResourcesApplied=True(ApplySucceeded)")
-	wait("ResourcesHealthy=False(DeploymentUnhealthy)")
+	wait("ResourcesHealthy=False(DaemonSetUnhealthy)")
 
+	ds := &appsv1.DaemonSet{}
+	if err := e.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "agent"}, ds); err != nil {
+		t.Fatal(err)
+	}
+	ds.Status.ObservedGeneration = ds.Generation
+	if err := e.Client.Status().Update(ctx, ds); err != nil {
+		t.Fatal(err)
+	}
+	wait("ResourcesHealthy=False(DeploymentUnhealthy)")
 	d := &appsv1.Deployment{}
 	key := client.ObjectKey{Namespace: namespace, Name: "web"}
 	if err := e.Client.Get(ctx, key, d); err != nil {
@@ -178,16 +198,16 @@ func TestResourceManagerOnARealServer(t *testing.T) {
 	}
 	env.Eventually(t, "all is deleted", func() (bool, error) {
 		foo := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}}
-		for _, o := range []client.Object{d, mr, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}}, foo} {
+		for _, o := range []client.Object{d, ds, mr, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}}, foo} {
 			k := client.ObjectKeyFromObject(o)
 			if o == client.Object(foo) {
 				k = client.ObjectKey{Name: "foos.example.hortus.dev"}
 			}
 			if err := e.Client.Get(ctx, k, o); !apierrors.IsNotFound(err) {
 				// No garbage collector runs here to end a deletion in the foreground.
-				if err == nil && o == client.Object(d) && d.DeletionTimestamp != nil && len(d.Finalizers) > 0 {
-					d.Finalizers = nil
-					_ = e.Client.Update(ctx, d)
+				if err == nil && len(o.GetFinalizers()) > 0 && (o == client.Object(d) || o == client.Object(ds)) && o.GetDeletionTimestamp() != nil {
+					o.SetFinalizers(nil)
+					_ = e.Client.Update(ctx, o)
 				}
 				return false, fmt.Errorf("%T is there: %v", o, err)
 			}

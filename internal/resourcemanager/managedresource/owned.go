@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -94,6 +95,9 @@ func stamp(m metav1.Object) string {
 	h := fnv.New64a()
 	for _, set := range []map[string]string{m.GetLabels(), m.GetAnnotations()} {
 		for _, key := range slices.Sorted(maps.Keys(set)) {
+			if key == appsv1.DeprecatedTemplateGeneration {
+				continue // The API server makes it up for whole objects, and leaves it out of metadata.
+			}
 			fmt.Fprintf(h, "%q %q\n", key, set[key])
 		}
 	}
