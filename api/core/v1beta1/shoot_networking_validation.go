@@ -174,6 +174,9 @@ func validateDNSProvider(provider *DNSProvider, path *field.Path) field.ErrorLis
 	case ref == nil && !deref(provider.Primary):
 		errs = append(errs, field.Required(path.Child("credentialsRef"), "must be given for a provider that is not the primary one"))
 	}
+	if name := provider.SecretName; name != nil && (ref == nil || ref.APIVersion != "v1" || ref.Kind != "Secret" || ref.Name != *name) {
+		errs = append(errs, field.Invalid(path.Child("secretName"), *name, "must be the Secret that credentialsRef names; leave it out"))
+	}
 	if ref == nil {
 		return errs
 	}
