@@ -188,14 +188,16 @@ func applyText(t *testing.T, kubeconfig, manifest string) (string, error) {
 // bootsOf sums up which instances there are and how often each has booted.
 func bootsOf(t *testing.T, listing string) string {
 	t.Helper()
-	var instances []struct {
-		ID    string `json:"id"`
-		Boots int    `json:"boots"`
+	var instances struct {
+		Items []struct {
+			ID    string `json:"id"`
+			Boots int    `json:"boots"`
+		} `json:"items"`
 	}
 	if err := json.Unmarshal([]byte(listing), &instances); err != nil {
 		t.Fatalf("%v:\n%s", err, listing)
 	}
-	return fmt.Sprint(instances)
+	return fmt.Sprint(instances.Items)
 }
 
 func freePort(t *testing.T) string {
@@ -216,13 +218,15 @@ func freePort(t *testing.T) string {
 func nothingLeft(t *testing.T) {
 	t.Helper()
 	for kind, want := range map[string]int{"instances": len(ownClusters), "networks": len(ownClusters)} {
-		var list []map[string]any
+		var list struct {
+			Items []map[string]any `json:"items"`
+		}
 		out := hortus(t, "cloud", kind, "list", "-o", "json")
 		if err := json.Unmarshal([]byte(out), &list); err != nil {
 			t.Fatalf("%v:\n%s", err, out)
 		}
-		if len(list) != want {
-			t.Errorf("the cloud still has %d %s, want the landscape's own %d:\n%s", len(list), kind, want, out)
+		if len(list.Items) != want {
+			t.Errorf("the cloud has %d %s, want just the landscape's own %d:\n%s", len(list.Items), kind, want, out)
 		}
 	}
 	if out := hortus(t, "cloud", "dns", "list", "-o", "json"); strings.Contains(out, "api.") {
