@@ -6,6 +6,7 @@ import (
 
 	"hortus.dev/hortus/internal/apiserver"
 	"hortus.dev/hortus/internal/apiserverproxy"
+	"hortus.dev/hortus/internal/bench"
 	"hortus.dev/hortus/internal/cli/kubeconfig"
 	cloud "hortus.dev/hortus/internal/cloud/command"
 	"hortus.dev/hortus/internal/components"
@@ -19,6 +20,7 @@ import (
 	"hortus.dev/hortus/internal/resourcemanager"
 	"hortus.dev/hortus/internal/scheduler"
 	"hortus.dev/hortus/internal/tunnel"
+	"hortus.dev/hortus/internal/validate"
 	"hortus.dev/hortus/internal/version"
 	"hortus.dev/hortus/internal/versions"
 	"hortus.dev/hortus/landscape"
@@ -60,6 +62,7 @@ func NewCommand() *cobra.Command {
 		lint.NewCommand(),
 		plan.NewCommand(),
 		scheduler.NewScheduleCommand(),
+		validate.NewCommand(),
 		versions.NewCommand(),
 	)
 	add("landscape",
@@ -68,6 +71,7 @@ func NewCommand() *cobra.Command {
 		landscape.NewStatusCommand(),
 		landscape.NewHostCommand(),
 		cloud.NewCommand(),
+		bench.NewCommand(),
 		components.NewCommand(),
 		image.NewCommand(),
 	)
