@@ -151,6 +151,11 @@ func TestLandscape(t *testing.T) {
 		}
 		nothingLeft(t)
 	})
+	step(t, "a Shoot beyond the quota says so, and heals when the quota is raised", checkQuota)
+	step(t, "every part may be killed while Shoots come and go", func(t *testing.T) {
+		checkKills(t)
+		nothingLeft(t)
+	})
 	step(t, "down leaves no trace", func(t *testing.T) {
 		hortus(t, "down")
 		before.compare(t, observeHost(t))

@@ -23,6 +23,7 @@ import (
 	securityv1alpha1 "hortus.dev/hortus/api/security/v1alpha1"
 	seedmanagementv1alpha1 "hortus.dev/hortus/api/seedmanagement/v1alpha1"
 	"hortus.dev/hortus/internal/apiserver"
+	"hortus.dev/hortus/internal/apiserver/admission/extensionvalidator"
 	"hortus.dev/hortus/internal/pki"
 )
 
@@ -88,6 +89,8 @@ func (e *Environment) configureGardenAPI(ctx context.Context, listener net.Liste
 	// A test that changes a role sees the effect at once.
 	o.Recommended.Authorization.AllowCacheTTL = time.Millisecond
 	o.Recommended.Authorization.DenyCacheTTL = time.Millisecond
+	// Most tests have no use for registrations of extensions.
+	o.Recommended.Admission.DisablePlugins = []string{extensionvalidator.Name}
 	for _, configure := range e.options.configure {
 		configure(o)
 	}

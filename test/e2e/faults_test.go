@@ -1,0 +1,142 @@
+//go:build landscape
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// parts are told by words of their command lines. Killing one must cost nothing but time.
+var parts = []string{
+	"hortus gardenlet", "hortus scheduler", "hortus controller-manager", "hortus provider-local", "hortus resource-manager",
+	"hortus apiserver ", "etcd --name=hortus-etcd", "hortus machine-controller-manager", "hortus gateway", "hortus cloud serve",
+	"kube-controller-manager", "kube-apiserver --advertise-address=10.1.0.10",
+}
+
+// killInTurn kills every process of each part without warning, and goes on when the part has a new process.
+func killInTurn(t *testing.T) {
+	t.Helper()
+	for _, part := range parts {
+		before := processesOf(t, part)
+		if len(before) == 0 {
+			continue // It runs only while a Shoot has it.
+		}
+		for _, pid := range before {
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && err != syscall.ESRCH {
+				t.Errorf("kill %s: %v", part, err)
+			}
+		}
+		t.Logf("killed %s (%d processes)", part, len(before))
+		eventually(t, part+" runs again", func() error {
+			for _, pid := range processesOf(t, part) {
+				if !slices.Contains(before, pid) {
+					return nil
+				}
+			}
+			return fmt.Errorf("no new process")
+		})
+	}
+}
+
+func processesOf(t *testing.T, part string) []int {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pids []int
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			continue // Ended meanwhile.
+		}
+		line := strings.ReplaceAll(string(data), "\x00", " ")
+		program, _, _ := strings.Cut(line, " ")
+		if !strings.Contains(filepath.Base(program)+strings.TrimPrefix(line, program), part) {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
+// codesOf are the codes of a Shoot's last errors.
+func codesOf(o *unstructured.Unstructured) []string {
+	if o == nil {
+		return nil
+	}
+	var codes []string
+	list, _, _ := unstructured.NestedSlice(o.Object, "status", "lastErrors")
+	for _, item := range list {
+		if entry, isMap := item.(map[string]any); isMap {
+			some, _, _ := unstructured.NestedStringSlice(entry, "codes")
+			codes = append(codes, some...)
+		}
+	}
+	return codes
+}
+
+// checkQuota creates a Shoot in an account that may have no machine, sees the reason, and lets it heal.
+func checkQuota(t *testing.T) {
+	hortus(t, "cloud", "quotas", "set", "dev", "--networks", "1", "--instances", "1", "--cpu", "1")
+	defer hortus(t, "cloud", "quotas", "set", "dev", "--networks", "0", "--instances", "0", "--cpu", "0")
+	manifest := strings.Replace(example(t, "shoot.yaml"), "name: demo", "name: poor", 1)
+	if out, err := applyText(t, kubeconfigOf("garden"), manifest); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	awaitShoot(t, "poor", "a last error that tells of the quota", func(o *unstructured.Unstructured) bool {
+		return slices.Contains(codesOf(o), "ERR_INFRA_QUOTA_EXCEEDED")
+	})
+	hortus(t, "cloud", "quotas", "set", "dev", "--networks", "0", "--instances", "0", "--cpu", "0")
+	awaitSucceeded(t, "poor")
+	deleteShoot(t, "poor")
+}
+
+// checkKills creates and deletes three Shoots while every part is killed in turn.
+func checkKills(t *testing.T) {
+	files := map[string]string{"two": "shoot-two-pools.yaml", "api-only": "shoot-workerless.yaml", "demo": "shoot.yaml"}
+	garden := kubeconfigOf("garden")
+	for _, file := range files {
+		eventually(t, "the garden takes "+file, func() error {
+			out, err := kubectlE(t, garden, "apply", "-f", "examples/"+file)
+			if err != nil {
+				return fmt.Errorf("%w: %s", err, out)
+			}
+			return nil
+		})
+	}
+	killInTurn(t)
+	for name := range files {
+		awaitSucceeded(t, name)
+	}
+	for name := range files {
+		eventually(t, "the garden takes the deletion of "+name, func() error {
+			out, err := kubectlE(t, garden, "-n", projectNS, "annotate", "--overwrite", "shoot", name, "confirmation.gardener.cloud/deletion=true")
+			if err != nil {
+				return fmt.Errorf("%w: %s", err, out)
+			}
+			out, err = kubectlE(t, garden, "-n", projectNS, "delete", "shoot", name, "--wait=false")
+			if err != nil {
+				return fmt.Errorf("%w: %s", err, out)
+			}
+			return nil
+		})
+	}
+	killInTurn(t)
+	for name := range files {
+		awaitShoot(t, name, "gone", func(o *unstructured.Unstructured) bool { return o == nil })
+	}
+}
