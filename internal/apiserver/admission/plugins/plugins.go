@@ -14,13 +14,16 @@ import (
 	"hortus.dev/hortus/internal/apiserver/admission/deletionconfirmation"
 	"hortus.dev/hortus/internal/apiserver/admission/exposureclass"
 	"hortus.dev/hortus/internal/apiserver/admission/extensionlabels"
+	"hortus.dev/hortus/internal/apiserver/admission/extensionvalidator"
 	"hortus.dev/hortus/internal/apiserver/admission/finalizerremoval"
+	"hortus.dev/hortus/internal/apiserver/admission/namespacedcloudprofile"
 	"hortus.dev/hortus/internal/apiserver/admission/projectmutator"
 	"hortus.dev/hortus/internal/apiserver/admission/resourcereference"
 	"hortus.dev/hortus/internal/apiserver/admission/seedrestriction"
 	"hortus.dev/hortus/internal/apiserver/admission/seedvalidator"
 	"hortus.dev/hortus/internal/apiserver/admission/shootdns"
 	"hortus.dev/hortus/internal/apiserver/admission/shootmutator"
+	"hortus.dev/hortus/internal/apiserver/admission/shootquota"
 	"hortus.dev/hortus/internal/apiserver/admission/shootvalidator"
 	"hortus.dev/hortus/internal/apiserver/admission/tolerationrestriction"
 )
@@ -32,11 +35,14 @@ var own = []struct {
 }{
 	{seedrestriction.Name, seedrestriction.New},
 	{resourcereference.Name, resourcereference.New},
+	{extensionvalidator.Name, extensionvalidator.New},
 	{tolerationrestriction.Name, tolerationrestriction.New},
 	{exposureclass.Name, exposureclass.New},
 	{shootmutator.Name, shootmutator.New},
 	{shootdns.Name, shootdns.New},
 	{shootvalidator.Name, shootvalidator.New},
+	{shootquota.Name, shootquota.New},
+	{namespacedcloudprofile.Name, namespacedcloudprofile.New},
 	{extensionlabels.Name, extensionlabels.New},
 	{seedvalidator.Name, seedvalidator.New},
 	{controllerregistrationresources.Name, controllerregistrationresources.New},

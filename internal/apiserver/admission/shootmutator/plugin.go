@@ -8,6 +8,7 @@ import (
 	"io"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
@@ -66,6 +67,9 @@ func warnings(shoot, old *corev1beta1.Shoot, now time.Time) []string {
 	texts := corev1beta1.WarningsShoot(shoot, old, now)
 	if name := shoot.Spec.CloudProfileName; name != nil && (old == nil || old.Spec.CloudProfileName == nil || *old.Spec.CloudProfileName != *name) {
 		texts = append(texts, "spec.cloudProfileName is deprecated, use spec.cloudProfile")
+	}
+	if old == nil || !equality.Semantic.DeepEqual(shoot.Spec, old.Spec) {
+		texts = append(texts, noEffect(shoot)...)
 	}
 	return texts
 }

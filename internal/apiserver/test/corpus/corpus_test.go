@@ -35,7 +35,8 @@ func TestMain(m *testing.M) {
 		o.Recommended.Admission.DisablePlugins = []string{
 			"SeedRestriction", "ResourceReferenceManager", "ShootTolerationRestriction", "ShootExposureClass", "ShootMutator",
 			"ShootDNS", "ShootValidator", "SeedValidator", "ControllerRegistrationResources", "DeletionConfirmation",
-			"FinalizerRemoval", "CustomVerbAuthorizer", "ProjectMutator",
+			"FinalizerRemoval", "CustomVerbAuthorizer", "ProjectMutator", "ShootQuotaValidator", "ExtensionValidator",
+			"NamespacedCloudProfileValidator",
 		}
 	}))
 }

@@ -1,0 +1,138 @@
+// Package extensionvalidator demands that somebody serves the types that an object asks for. Without an extension the
+// object would wait for ever.
+package extensionvalidator
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/admission"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	hortusadmission "hortus.dev/hortus/internal/apiserver/admission"
+)
+
+// Name of the plugin.
+const Name = "ExtensionValidator"
+
+// New returns the plugin. It has no configuration.
+func New(io.Reader) (admission.Interface, error) {
+	return &plugin{hortusadmission.NewBase(admission.Create, admission.Update)}, nil
+}
+
+type plugin struct{ hortusadmission.Base }
+
+// Validate compares the types that a Shoot asks for with those of the registrations.
+func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if concerns, err := p.Concerns(a, "shoots"); !concerns {
+		return err
+	}
+	shoot, ok := a.GetObject().(*corev1beta1.Shoot)
+	if !ok || shoot.DeletionTimestamp != nil {
+		return nil
+	}
+	if old, ok := a.GetOldObject().(*corev1beta1.Shoot); ok && a.GetOperation() == admission.Update && equality.Semantic.DeepEqual(shoot.Spec, old.Spec) {
+		return nil
+	}
+	var errs field.ErrorList
+	for _, reader := range []client.Reader{p.Cached, p.Live} { // The cache may not have a new registration yet.
+		registrations := &corev1beta1.ControllerRegistrationList{}
+		if err := reader.List(ctx, registrations); err != nil {
+			return apierrors.NewInternalError(fmt.Errorf("list ControllerRegistrations: %w", err))
+		}
+		if errs = missing(ofShoot(shoot), offersOf(registrations.Items)); len(errs) == 0 {
+			return nil
+		}
+	}
+	return hortusadmission.Forbid(a, errs)
+}
+
+// use is a type that an object asks for.
+type use struct {
+	kind, name string
+	path       *field.Path
+	workerless bool // The object is a Shoot without workers.
+}
+
+// offer is what is registered of a type.
+type offer struct{ workerless bool }
+
+type key struct{ kind, name string }
+
+func offersOf(registrations []corev1beta1.ControllerRegistration) map[key]offer {
+	offers := map[key]offer{}
+	for _, registration := range registrations {
+		if registration.DeletionTimestamp != nil {
+			continue
+		}
+		for _, resource := range registration.Spec.Resources {
+			if resource.Primary == nil || *resource.Primary {
+				offers[key{resource.Kind, resource.Type}] = offer{resource.WorkerlessSupported != nil && *resource.WorkerlessSupported}
+			}
+		}
+	}
+	return offers
+}
+
+func missing(uses []use, registered map[key]offer) field.ErrorList {
+	var errs field.ErrorList
+	for _, use := range uses {
+		offer, ok := registered[key{use.kind, use.name}]
+		switch {
+		case !ok:
+			errs = append(errs, field.Invalid(use.path, use.name, "no extension is registered for "+use.kind+"/"+use.name))
+		case use.workerless && use.kind == "Extension" && !offer.workerless:
+			errs = append(errs, field.Invalid(use.path, use.name, "the extension does not support Shoots without workers"))
+		}
+	}
+	return errs
+}
+
+func ofShoot(shoot *corev1beta1.Shoot) []use {
+	spec, path := &shoot.Spec, field.NewPath("spec")
+	workers := shoot.HasWorkers()
+	var uses []use
+	add := func(kind, name string, path *field.Path) {
+		if name != "" {
+			uses = append(uses, use{kind, name, path, !workers})
+		}
+	}
+	if workers {
+		for _, kind := range []string{"ControlPlane", "Infrastructure", "Worker"} {
+			add(kind, spec.Provider.Type, path.Child("provider", "type"))
+		}
+		if spec.Networking != nil && spec.Networking.Type != nil {
+			add("Network", *spec.Networking.Type, path.Child("networking", "type"))
+		}
+	}
+	for i, worker := range spec.Provider.Workers {
+		path := path.Child("provider", "workers").Index(i)
+		if worker.Machine.Image != nil {
+			add("OperatingSystemConfig", worker.Machine.Image.Name, path.Child("machine", "image", "name"))
+		}
+		if worker.CRI == nil {
+			continue
+		}
+		for j, runtime := range worker.CRI.ContainerRuntimes {
+			add("ContainerRuntime", runtime.Type, path.Child("cri", "containerRuntimes").Index(j).Child("type"))
+		}
+	}
+	for i, extension := range spec.Extensions {
+		if extension.Disabled == nil || !*extension.Disabled {
+			add("Extension", extension.Type, path.Child("extensions").Index(i).Child("type"))
+		}
+	}
+	if spec.DNS != nil {
+		for i, provider := range spec.DNS.Providers {
+			if provider.Type != nil && *provider.Type != corev1beta1.DNSUnmanaged {
+				add("DNSRecord", *provider.Type, path.Child("dns", "providers").Index(i).Child("type"))
+			}
+		}
+	}
+	return uses
+}

@@ -1,0 +1,65 @@
+package extensionvalidator
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+)
+
+func TestMissing(t *testing.T) {
+	resource := func(kind, name string) corev1beta1.ControllerResource {
+		return corev1beta1.ControllerResource{Kind: kind, Type: name}
+	}
+	registrations := []corev1beta1.ControllerRegistration{
+		{Spec: corev1beta1.ControllerRegistrationSpec{Resources: []corev1beta1.ControllerResource{
+			resource("ControlPlane", "local"), resource("Infrastructure", "local"), resource("Worker", "local"), resource("Network", "bridge"),
+			resource("OperatingSystemConfig", "os"), resource("Extension", "dns"),
+			{Kind: "Extension", Type: "small", WorkerlessSupported: ptr.To(true)},
+			{Kind: "Extension", Type: "helper", Primary: ptr.To(false)},
+		}}},
+		{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{}}, Spec: corev1beta1.ControllerRegistrationSpec{
+			Resources: []corev1beta1.ControllerResource{resource("Network", "old")},
+		}},
+	}
+	shoot := func(change func(*corev1beta1.ShootSpec)) *corev1beta1.Shoot {
+		s := &corev1beta1.Shoot{Spec: corev1beta1.ShootSpec{
+			Provider: corev1beta1.Provider{Type: "local", Workers: []corev1beta1.Worker{{
+				Machine: corev1beta1.Machine{Image: &corev1beta1.ShootMachineImage{Name: "os"}},
+			}}},
+			Networking: &corev1beta1.Networking{Type: ptr.To("bridge")},
+			Extensions: []corev1beta1.Extension{{Type: "dns"}, {Type: "small"}, {Type: "none", Disabled: ptr.To(true)}},
+		}}
+		change(&s.Spec)
+		return s
+	}
+	for name, tc := range map[string]struct {
+		change func(*corev1beta1.ShootSpec)
+		want   []string
+	}{
+		"all is registered": {func(*corev1beta1.ShootSpec) {}, nil},
+		"another provider": {func(s *corev1beta1.ShootSpec) { s.Provider.Type = "x" },
+			[]string{"spec.provider.type", "spec.provider.type", "spec.provider.type"}},
+		"a network that goes": {func(s *corev1beta1.ShootSpec) { s.Networking.Type = ptr.To("old") }, []string{"spec.networking.type"}},
+		"an unknown system":   {func(s *corev1beta1.ShootSpec) { s.Provider.Workers[0].Machine.Image.Name = "x" }, []string{"spec.provider.workers[0].machine.image.name"}},
+		"one that only helps": {func(s *corev1beta1.ShootSpec) { s.Extensions[0].Type = "helper" }, []string{"spec.extensions[0].type"}},
+		"not without workers": {func(s *corev1beta1.ShootSpec) { s.Provider.Workers = nil }, []string{"spec.extensions[0].type"}},
+		"unmanaged records": {func(s *corev1beta1.ShootSpec) {
+			s.DNS = &corev1beta1.DNS{Providers: []corev1beta1.DNSProvider{{Type: ptr.To("unmanaged")}}}
+		}, nil},
+		"records that nobody makes": {func(s *corev1beta1.ShootSpec) {
+			s.DNS = &corev1beta1.DNS{Providers: []corev1beta1.DNSProvider{{Type: ptr.To("x")}}}
+		}, []string{"spec.dns.providers[0].type"}},
+	} {
+		var got []string
+		for _, err := range missing(ofShoot(shoot(tc.change)), offersOf(registrations)) {
+			got = append(got, err.Field)
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}

@@ -1,0 +1,205 @@
+// Package namespacedcloudprofile checks that what a project changes in a CloudProfile fits it, and that nothing in use
+// is taken away.
+package namespacedcloudprofile
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/admission"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	hortusadmission "hortus.dev/hortus/internal/apiserver/admission"
+	"hortus.dev/hortus/internal/versionclass"
+)
+
+// Name of the plugin.
+const Name = "NamespacedCloudProfileValidator"
+
+// New returns the plugin. It has no configuration.
+func New(io.Reader) (admission.Interface, error) {
+	return &plugin{hortusadmission.NewBase(admission.Create, admission.Update)}, nil
+}
+
+type plugin struct{ hortusadmission.Base }
+
+var specPath = field.NewPath("spec")
+
+// Validate compares a profile with its parent.
+func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if concerns, err := p.Concerns(a, "namespacedcloudprofiles"); !concerns {
+		return err
+	}
+	profile, ok := a.GetObject().(*corev1beta1.NamespacedCloudProfile)
+	if !ok || profile.DeletionTimestamp != nil {
+		return nil
+	}
+	parent := &corev1beta1.CloudProfile{}
+	if err := p.Get(ctx, "", profile.Spec.Parent.Name, parent); err != nil {
+		if apierrors.IsNotFound(err) {
+			return apierrors.NewBadRequest(fmt.Sprintf("parent CloudProfile %q does not exist", profile.Spec.Parent.Name))
+		}
+		return apierrors.NewInternalError(err)
+	}
+	errs := overrides(&profile.Spec, &parent.Spec)
+	if len(errs) == 0 {
+		errs = p.merged(profile, parent)
+	}
+	if old, ok := a.GetOldObject().(*corev1beta1.NamespacedCloudProfile); ok && a.GetOperation() == admission.Update && len(errs) == 0 {
+		shoots := &corev1beta1.ShootList{}
+		if err := p.Live.List(ctx, shoots, client.InNamespace(profile.Namespace),
+			client.MatchingFields{"spec.cloudProfile.Name": profile.Name, "spec.cloudProfile.Kind": corev1beta1.NamespacedCloudProfileKind}); err != nil {
+			return apierrors.NewInternalError(fmt.Errorf("list Shoots of NamespacedCloudProfile %q: %w", profile.Name, err))
+		}
+		before := versionclass.Merge(&parent.Spec, &old.Spec)
+		after := versionclass.Merge(&parent.Spec, &profile.Spec)
+		errs = lost(&before, &after, shoots.Items)
+	}
+	return hortusadmission.Forbid(a, errs)
+}
+
+// overrides checks that versions of the parent are changed only in what a project may decide: when they expire.
+func overrides(spec *corev1beta1.NamespacedCloudProfileSpec, parent *corev1beta1.CloudProfileSpec) field.ErrorList {
+	var errs field.ErrorList
+	offered := map[string]bool{}
+	for _, version := range parent.Kubernetes.Versions {
+		offered[version.Version] = true
+	}
+	if spec.Kubernetes != nil {
+		for i, version := range spec.Kubernetes.Versions {
+			path := specPath.Child("kubernetes", "versions").Index(i)
+			if !offered[version.Version] {
+				errs = append(errs, field.Invalid(path.Child("version"), version.Version, "the parent does not offer it"))
+			}
+			if version.ExpirationDate == nil {
+				errs = append(errs, field.Invalid(path.Child("expirationDate"), nil, "is all that can be changed, and must be given"))
+			}
+		}
+	}
+	for i, image := range spec.MachineImages {
+		errs = append(errs, imageOverrides(&image, parent, specPath.Child("machineImages").Index(i))...)
+	}
+	names := map[string]bool{}
+	for _, machine := range parent.MachineTypes {
+		names[machine.Name] = true
+	}
+	for i, machine := range spec.MachineTypes {
+		if names[machine.Name] {
+			errs = append(errs, field.Invalid(specPath.Child("machineTypes").Index(i), machine.Name, "the parent offers it already"))
+		}
+	}
+	volumes := map[string]bool{}
+	for _, volume := range parent.VolumeTypes {
+		volumes[volume.Name] = true
+	}
+	for i, volume := range spec.VolumeTypes {
+		if volumes[volume.Name] {
+			errs = append(errs, field.Invalid(specPath.Child("volumeTypes").Index(i), volume.Name, "the parent offers it already"))
+		}
+	}
+	return errs
+}
+
+func imageOverrides(image *corev1beta1.MachineImage, parent *corev1beta1.CloudProfileSpec, path *field.Path) field.ErrorList {
+	offered := map[string]bool{}
+	found := false
+	for _, other := range parent.MachineImages {
+		if other.Name == image.Name {
+			found = true
+			for _, version := range other.Versions {
+				offered[version.Version] = true
+			}
+		}
+	}
+	if !found {
+		return nil // An image of the project's own.
+	}
+	var errs field.ErrorList
+	for j := range image.Versions {
+		version, path := &image.Versions[j], path.Child("versions").Index(j)
+		if !offered[version.Version] {
+			continue // A version of the project's own.
+		}
+		if version.ExpirationDate == nil {
+			errs = append(errs, field.Invalid(path.Child("expirationDate"), nil, "is all that can be changed of the parent's version, and must be given"))
+		}
+		for name, given := range map[string]bool{
+			"classification": version.Classification != nil, "cri": len(version.CRI) > 0, "architectures": len(version.Architectures) > 0,
+			"capabilityFlavors": len(version.CapabilityFlavors) > 0, "kubeletVersionConstraint": version.KubeletVersionConstraint != nil,
+			"inPlaceUpdates": version.InPlaceUpdates != nil,
+		} {
+			if given {
+				errs = append(errs, field.Forbidden(path.Child(name), "belongs to the parent"))
+			}
+		}
+	}
+	return errs
+}
+
+// merged checks that parent and changes together are a valid profile.
+func (p *plugin) merged(profile *corev1beta1.NamespacedCloudProfile, parent *corev1beta1.CloudProfile) field.ErrorList {
+	whole := parent.DeepCopy()
+	whole.Spec = versionclass.Merge(&parent.Spec, &profile.Spec)
+	corev1beta1.SetDefaultsCloudProfile(whole)
+	return corev1beta1.ValidateCloudProfile(whole)
+}
+
+// lost names the Shoots that use what an update takes away.
+func lost(before, after *corev1beta1.CloudProfileSpec, shoots []corev1beta1.Shoot) field.ErrorList {
+	offered := func(spec *corev1beta1.CloudProfileSpec) map[string]bool {
+		set := map[string]bool{}
+		for _, version := range spec.Kubernetes.Versions {
+			set["kubernetes "+version.Version] = true
+		}
+		for _, image := range spec.MachineImages {
+			for _, version := range image.Versions {
+				set["image "+image.Name+" "+version.Version] = true
+			}
+		}
+		for _, machine := range spec.MachineTypes {
+			set["machine type "+machine.Name] = true
+		}
+		return set
+	}
+	was, is := offered(before), offered(after)
+	var errs field.ErrorList
+	for i := range shoots {
+		shoot := &shoots[i]
+		if shoot.DeletionTimestamp != nil {
+			continue
+		}
+		for _, used := range uses(shoot) {
+			if was[used] && !is[used] {
+				errs = append(errs, field.Forbidden(specPath, fmt.Sprintf("%s is used by Shoot %s", used, shoot.Name)))
+			}
+		}
+		if limits := after.Limits; limits != nil && limits.MaxNodesTotal != nil {
+			minimum := int32(0)
+			for _, worker := range shoot.Spec.Provider.Workers {
+				minimum += worker.Minimum
+			}
+			if minimum > *limits.MaxNodesTotal {
+				errs = append(errs, field.Forbidden(specPath.Child("limits", "maxNodesTotal"), fmt.Sprintf("Shoot %s has at least %d nodes", shoot.Name, minimum)))
+			}
+		}
+	}
+	return errs
+}
+
+func uses(shoot *corev1beta1.Shoot) []string {
+	used := []string{"kubernetes " + shoot.Spec.Kubernetes.Version}
+	for _, worker := range shoot.Spec.Provider.Workers {
+		used = append(used, "machine type "+worker.Machine.Type)
+		if worker.Kubernetes != nil && worker.Kubernetes.Version != nil {
+			used = append(used, "kubernetes "+*worker.Kubernetes.Version)
+		}
+		if image := worker.Machine.Image; image != nil && image.Version != nil {
+			used = append(used, "image "+image.Name+" "+*image.Version)
+		}
+	}
+	return used
+}

@@ -1,0 +1,49 @@
+package shootmutator
+
+import (
+	"fmt"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+)
+
+// noEffect names the fields that are kept as they are written but change nothing, because no part of the system acts
+// on them. Silence would let their author believe otherwise.
+func noEffect(shoot *corev1beta1.Shoot) []string {
+	var texts []string
+	warn := func(given bool, path, why string) {
+		if given {
+			texts = append(texts, fmt.Sprintf("%s has no effect: %s", path, why))
+		}
+	}
+	const (
+		noAutoscaler = "pools keep their minimum, there is no cluster autoscaler"
+		noVPA        = "there is no vertical pod autoscaler"
+	)
+	spec := &shoot.Spec
+	kubernetes := &spec.Kubernetes
+	warn(kubernetes.ClusterAutoscaler != nil, "spec.kubernetes.clusterAutoscaler", noAutoscaler)
+	warn(kubernetes.VerticalPodAutoscaler != nil && kubernetes.VerticalPodAutoscaler.Enabled, "spec.kubernetes.verticalPodAutoscaler", noVPA)
+	warn(kubernetes.ETCD != nil, "spec.kubernetes.etcd", noVPA)
+	warn(kubernetes.KubeAPIServer != nil && kubernetes.KubeAPIServer.Autoscaling != nil, "spec.kubernetes.kubeAPIServer.autoscaling", noVPA)
+	warn(kubernetes.KubeAPIServer != nil && kubernetes.KubeAPIServer.AuditConfig != nil, "spec.kubernetes.kubeAPIServer.auditConfig", "audit logs are not kept")
+	if addons := spec.Addons; addons != nil {
+		warn(addons.KubernetesDashboard != nil && addons.KubernetesDashboard.Enabled, "spec.addons.kubernetesDashboard", "addons are not deployed")
+		warn(addons.NginxIngress != nil && addons.NginxIngress.Enabled, "spec.addons.nginxIngress", "addons are not deployed")
+	}
+	warn(spec.Monitoring != nil && spec.Monitoring.Alerting != nil, "spec.monitoring.alerting", "no alerts are sent")
+	warn(spec.ExposureClassName != nil, "spec.exposureClassName", "beyond scheduling; every API server is exposed in the same way")
+	if components := spec.SystemComponents; components != nil {
+		warn(components.CoreDNS != nil && components.CoreDNS.Autoscaling != nil &&
+			components.CoreDNS.Autoscaling.Mode == corev1beta1.CoreDNSAutoscalingModeClusterProportional,
+			"spec.systemComponents.coreDNS.autoscaling.mode", "CoreDNS has a fixed number of replicas")
+	}
+	for i := range spec.Provider.Workers {
+		worker, path := &spec.Provider.Workers[i], fmt.Sprintf("spec.provider.workers[%d]", i)
+		warn(worker.Maximum > worker.Minimum, path+".maximum", noAutoscaler)
+		warn(worker.ClusterAutoscaler != nil, path+".clusterAutoscaler", noAutoscaler)
+		warn(worker.Priority != nil, path+".priority", noAutoscaler)
+		warn(len(worker.Sysctls) > 0, path+".sysctls", "kernel settings of machines are not changed")
+		warn(worker.ControlPlane != nil, path+".controlPlane", "self-hosted Shoots are not supported")
+	}
+	return texts
+}

@@ -1,0 +1,250 @@
+// Package shootquota keeps Shoots within the quotas of their credentials and projects.
+package shootquota
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apiserver/pkg/admission"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	securityv1alpha1 "hortus.dev/hortus/api/security/v1alpha1"
+	hortusadmission "hortus.dev/hortus/internal/apiserver/admission"
+)
+
+// Name of the plugin.
+const Name = "ShootQuotaValidator"
+
+// New returns the plugin. It has no configuration.
+func New(io.Reader) (admission.Interface, error) {
+	return &plugin{hortusadmission.NewBase(admission.Create, admission.Update)}, nil
+}
+
+type plugin struct{ hortusadmission.Base }
+
+// Validate compares what the Shoots of the same quota use together with the quota.
+func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if concerns, err := p.Concerns(a, "shoots"); !concerns {
+		return err
+	}
+	shoot, ok := a.GetObject().(*corev1beta1.Shoot)
+	if !ok || shoot.DeletionTimestamp != nil {
+		return nil
+	}
+	old, _ := a.GetOldObject().(*corev1beta1.Shoot)
+	if a.GetOperation() == admission.Create {
+		old = nil
+	}
+	if old != nil && !concernsQuota(shoot, old) {
+		return nil
+	}
+	refs, err := p.quotasOf(ctx, shoot)
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	for _, ref := range refs {
+		quota := &corev1beta1.Quota{}
+		if err := p.Get(ctx, ref.Namespace, ref.Name, quota); err != nil {
+			return apierrors.NewInternalError(fmt.Errorf("read Quota %s/%s: %w", ref.Namespace, ref.Name, err))
+		}
+		if problem := lifetimeProblem(shoot, quota, p.Clock.Now()); problem != nil {
+			return admission.NewForbidden(a, problem)
+		}
+		if len(quota.Spec.Metrics) == 0 {
+			continue
+		}
+		used, err := p.used(ctx, shoot, quota)
+		if err != nil {
+			return apierrors.NewInternalError(err)
+		}
+		if problem := excess(used, quota); problem != nil {
+			return admission.NewForbidden(a, problem)
+		}
+	}
+	return nil
+}
+
+// concernsQuota says whether an update changes what quotas count.
+func concernsQuota(shoot, old *corev1beta1.Shoot) bool {
+	return !equality.Semantic.DeepEqual(shoot.Spec.Provider.Workers, old.Spec.Provider.Workers) ||
+		!equality.Semantic.DeepEqual(shoot.Spec.Addons, old.Spec.Addons) ||
+		!equality.Semantic.DeepEqual(shoot.Spec.CredentialsBindingName, old.Spec.CredentialsBindingName) ||
+		shoot.Annotations[corev1beta1.AnnotationShootExpirationTimestamp] != old.Annotations[corev1beta1.AnnotationShootExpirationTimestamp]
+}
+
+// bindingOf returns the quotas and the credentials that a binding names.
+func (p *plugin) bindingOf(ctx context.Context, shoot *corev1beta1.Shoot) (quotas []corev1.ObjectReference, credentials corev1.ObjectReference, err error) {
+	switch spec := &shoot.Spec; {
+	case spec.CredentialsBindingName != nil:
+		binding := &securityv1alpha1.CredentialsBinding{}
+		err = p.Get(ctx, shoot.Namespace, *spec.CredentialsBindingName, binding)
+		quotas, credentials = binding.Quotas, binding.CredentialsRef
+	case spec.SecretBindingName != nil:
+		binding := &corev1beta1.SecretBinding{}
+		err = p.Get(ctx, shoot.Namespace, *spec.SecretBindingName, binding)
+		quotas, credentials = binding.Quotas, corev1.ObjectReference{Namespace: binding.SecretRef.Namespace, Name: binding.SecretRef.Name}
+	}
+	return quotas, credentials, client.IgnoreNotFound(err) // Reported by the plugin that checks references.
+}
+
+func (p *plugin) quotasOf(ctx context.Context, shoot *corev1beta1.Shoot) ([]corev1.ObjectReference, error) {
+	quotas, _, err := p.bindingOf(ctx, shoot)
+	return quotas, err
+}
+
+// used sums up the Shoots that count against a quota: all of the project, or all with the same credentials.
+func (p *plugin) used(ctx context.Context, shoot *corev1beta1.Shoot, quota *corev1beta1.Quota) (corev1.ResourceList, error) {
+	total, err := p.needs(ctx, shoot)
+	if err != nil {
+		return nil, err
+	}
+	_, credentials, err := p.bindingOf(ctx, shoot)
+	if err != nil {
+		return nil, err
+	}
+	var options []client.ListOption
+	if quota.Spec.Scope.Kind == "Project" {
+		options = append(options, client.InNamespace(shoot.Namespace))
+	}
+	shoots := &corev1beta1.ShootList{}
+	if err := p.Live.List(ctx, shoots, options...); err != nil {
+		return nil, fmt.Errorf("list Shoots: %w", err)
+	}
+	for i := range shoots.Items {
+		other := &shoots.Items[i]
+		if other.Namespace == shoot.Namespace && other.Name == shoot.Name {
+			continue
+		}
+		if quota.Spec.Scope.Kind != "Project" {
+			_, theirs, err := p.bindingOf(ctx, other)
+			if err != nil {
+				return nil, err
+			}
+			if theirs.Namespace != credentials.Namespace || theirs.Name != credentials.Name {
+				continue
+			}
+		}
+		needs, err := p.needs(ctx, other)
+		if err != nil {
+			return nil, err
+		}
+		add(total, needs)
+	}
+	return total, nil
+}
+
+func (p *plugin) needs(ctx context.Context, shoot *corev1beta1.Shoot) (corev1.ResourceList, error) {
+	if shoot.Spec.CloudProfile == nil {
+		return corev1.ResourceList{}, nil
+	}
+	profile, err := p.Profile(ctx, shoot.Namespace, *shoot.Spec.CloudProfile)
+	if err != nil {
+		return nil, err
+	}
+	return needs(shoot, profile.Spec), nil
+}
+
+// needs is what a Shoot may use at most: all pools at their maximum, one load balancer for the API server and one for
+// the ingress addon.
+func needs(shoot *corev1beta1.Shoot, profile *corev1beta1.CloudProfileSpec) corev1.ResourceList {
+	total := corev1.ResourceList{}
+	balancers := int64(1)
+	if addons := shoot.Spec.Addons; addons != nil && addons.NginxIngress != nil && addons.NginxIngress.Enabled {
+		balancers++
+	}
+	total[corev1beta1.QuotaMetricLoadbalancer] = *resource.NewQuantity(balancers, resource.DecimalSI)
+	for _, worker := range shoot.Spec.Provider.Workers {
+		for _, machine := range profile.MachineTypes {
+			if machine.Name != worker.Machine.Type {
+				continue
+			}
+			times := int64(worker.Maximum)
+			add(total, corev1.ResourceList{
+				corev1.ResourceCPU: multiplied(machine.CPU, times), corev1beta1.QuotaMetricGPU: multiplied(machine.GPU, times),
+				corev1.ResourceMemory: multiplied(machine.Memory, times),
+			})
+			if class, size := rootDisk(&worker, &machine, profile); class != "" {
+				add(total, corev1.ResourceList{corev1.ResourceName("storage." + class): multiplied(size, times)})
+			}
+		}
+	}
+	return total
+}
+
+// rootDisk returns the class and size of the disk of a pool's machines.
+func rootDisk(worker *corev1beta1.Worker, machine *corev1beta1.MachineType, profile *corev1beta1.CloudProfileSpec) (string, resource.Quantity) {
+	class, size := "", resource.Quantity{}
+	if machine.Storage != nil {
+		class = machine.Storage.Class
+		if machine.Storage.StorageSize != nil {
+			size = *machine.Storage.StorageSize
+		}
+	}
+	if worker.Volume == nil {
+		return class, size
+	}
+	if wanted, err := resource.ParseQuantity(worker.Volume.VolumeSize); err == nil {
+		size = wanted
+	}
+	if worker.Volume.Type != nil {
+		for _, volume := range profile.VolumeTypes {
+			if volume.Name == *worker.Volume.Type {
+				class = volume.Class
+			}
+		}
+	}
+	return class, size
+}
+
+func multiplied(quantity resource.Quantity, times int64) resource.Quantity {
+	quantity = quantity.DeepCopy()
+	quantity.Mul(times)
+	return quantity
+}
+
+func add(total, more corev1.ResourceList) {
+	for name, quantity := range more {
+		sum := total[name]
+		sum.Add(quantity)
+		total[name] = sum
+	}
+}
+
+// excess names the first metric that is exceeded.
+func excess(used corev1.ResourceList, quota *corev1beta1.Quota) error {
+	for _, name := range []corev1.ResourceName{
+		corev1.ResourceCPU, corev1beta1.QuotaMetricGPU, corev1.ResourceMemory, corev1beta1.QuotaMetricStorageStandard,
+		corev1beta1.QuotaMetricStoragePremium, corev1beta1.QuotaMetricLoadbalancer,
+	} {
+		limit, limited := quota.Spec.Metrics[name]
+		if amount := used[name]; limited && amount.Cmp(limit) > 0 {
+			return fmt.Errorf("quota limits exceeded: Quota %s/%s allows %s of %s, the Shoots together need %s",
+				quota.Namespace, quota.Name, limit.String(), name, amount.String())
+		}
+	}
+	return nil
+}
+
+// lifetimeProblem says whether a Shoot asks to live longer than the quota allows from now on.
+func lifetimeProblem(shoot *corev1beta1.Shoot, quota *corev1beta1.Quota, now time.Time) error {
+	written := shoot.Annotations[corev1beta1.AnnotationShootExpirationTimestamp]
+	if written == "" || quota.Spec.ClusterLifetimeDays == nil {
+		return nil
+	}
+	expiration, err := time.Parse(time.RFC3339, written)
+	if err != nil {
+		return fmt.Errorf("annotation %s: %w", corev1beta1.AnnotationShootExpirationTimestamp, err)
+	}
+	if latest := now.AddDate(0, 0, int(*quota.Spec.ClusterLifetimeDays)); expiration.After(latest) {
+		return fmt.Errorf("annotation %s: Quota %s/%s allows %d days, until %s", corev1beta1.AnnotationShootExpirationTimestamp,
+			quota.Namespace, quota.Name, *quota.Spec.ClusterLifetimeDays, latest.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
