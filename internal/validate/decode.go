@@ -12,28 +12,27 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// maxMalformed bounds the search for values that a type cannot hold; a manifest with more of them is of another kind.
-const maxMalformed = 25
-
-// decode reads an object strictly into what into makes. Values that the type cannot hold are reported and left out, so
-// that the rest can be checked nevertheless.
+// decode reads an object strictly into what into makes. Values that the type cannot hold are reported and taken out of
+// the object, so that the rest can be checked nevertheless.
 func decode[T any](object map[string]any, into func() T) (T, []Problem) {
-	var problems []Problem
-	for {
-		result := into()
-		strict, err := unmarshal(object, result)
-		if err == nil {
-			return result, append(problems, strictProblems(strict)...)
-		}
-		c := culprit{failure: err.Error(), decodes: func() error {
-			_, err := unmarshal(object, into())
-			return err
-		}}
-		if len(problems) == maxMalformed || !c.find(object, "") {
-			return result, append(problems, Problem{Type: TypeMalformed, Message: reason(err.Error())})
-		}
-		problems = append(problems, Problem{Type: TypeMalformed, Field: c.path, Value: c.value, Message: reason(err.Error())})
+	result := into()
+	strict, err := unmarshal(object, result)
+	if err == nil {
+		return result, strictProblems(strict)
 	}
+	s := search{decode: func(object map[string]any) error {
+		_, err := unmarshal(object, into())
+		return err
+	}}
+	s.below(object, "", func(value any) map[string]any {
+		alone, _ := value.(map[string]any)
+		return alone
+	})
+	result = into()
+	if strict, err = unmarshal(object, result); err != nil {
+		return result, append(s.problems, Problem{Type: TypeMalformed, Message: reason(err.Error())})
+	}
+	return result, append(s.problems, strictProblems(strict)...)
 }
 
 func unmarshal(object map[string]any, into any) (strict []error, err error) {
@@ -44,53 +43,63 @@ func unmarshal(object map[string]any, into any) (strict []error, err error) {
 	return kjson.UnmarshalStrict(raw, into)
 }
 
-// culprit is the innermost value without which a manifest fails no longer, or fails for another reason. The decoder
-// names only the types on the way to it.
-type culprit struct {
-	failure string
-	decodes func() error
-
-	path  string
-	value any
+// search finds the innermost values that a type cannot hold. The decoder stops at the first and names only the types on
+// the way to it, so each value is decoded alone, with nothing around it but its place in the object.
+type search struct {
+	decode   func(object map[string]any) error
+	problems []Problem
 }
 
-// find looks below a value, and leaves the manifest without the culprit.
-func (c *culprit) find(in any, path string) bool {
+// below looks for wrong values in a value and removes them. alone makes an object that has nothing but a value at the
+// place of this one. It reports whether there were any.
+func (s *search) below(in any, path string, alone func(value any) map[string]any) bool {
+	found := false
 	switch in := in.(type) {
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(in)) {
-			value, at := in[key], childPath(path, key)
-			if c.find(value, at) {
-				return true
+			alone := func(value any) map[string]any { return alone(map[string]any{key: value}) }
+			if !s.value(in[key], childPath(path, key), alone) {
+				continue
 			}
-			delete(in, key)
-			if c.is(value, at) {
-				return true
+			if found = true; s.decode(alone(in[key])) != nil { // What is wrong inside is gone; it is wrong itself.
+				delete(in, key)
 			}
-			in[key] = value
 		}
 	case []any:
-		for i, value := range in {
-			at := fmt.Sprintf("%s[%d]", path, i)
-			if c.find(value, at) {
-				return true
+		for i := range in {
+			alone := func(value any) map[string]any { return alone([]any{value}) }
+			if !s.value(in[i], fmt.Sprintf("%s[%d]", path, i), alone) {
+				continue
 			}
-			in[i] = nil
-			if c.is(value, at) {
-				return true
+			if found = true; s.decode(alone(in[i])) != nil {
+				in[i] = nil
 			}
-			in[i] = value
 		}
 	}
-	return false
+	return found
 }
 
-func (c *culprit) is(value any, path string) bool {
-	if err := c.decodes(); err != nil && err.Error() == c.failure {
+// value reports the wrong values in a value, or the value itself if it is wrong as a whole.
+func (s *search) value(value any, path string, alone func(value any) map[string]any) bool {
+	err := s.decode(alone(value))
+	if err == nil {
 		return false
 	}
-	c.path, c.value = path, value
+	if s.decode(alone(empty(value))) != nil || !s.below(value, path, alone) {
+		s.problems = append(s.problems, Problem{Type: TypeMalformed, Field: path, Value: value, Message: reason(err.Error())})
+	}
 	return true
+}
+
+// empty is a container without content, and any other value as it is. Where even that is wrong, the container is.
+func empty(value any) any {
+	switch value.(type) {
+	case map[string]any:
+		return map[string]any{}
+	case []any:
+		return []any{}
+	}
+	return value
 }
 
 var wrongType = regexp.MustCompile(`cannot unmarshal .* of type (\S+)$`)
