@@ -206,9 +206,9 @@ func TestNeedsRenewal(t *testing.T) {
 		validity, age time.Duration
 		want          bool
 	}{
-		"new":                                          {100 * day, 0, false},
-		"at 80 percent":                                {100 * day, 80 * day, false},
-		"past 80 percent":                              {100 * day, 80*day + time.Second, true},
+		"new":             {100 * day, 0, false},
+		"at 80 percent":   {100 * day, 80 * day, false},
+		"past 80 percent": {100 * day, 80*day + time.Second, true},
 		"short-lived: ten days are not its whole life": {8 * day, day, false},
 		"fewer than ten days left":                     {30 * day, 21 * day, true},
 	} {
