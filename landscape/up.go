@@ -116,13 +116,18 @@ func Up(ctx context.Context, o Options) error {
 	if err := l.run(ctx); err != nil {
 		return err
 	}
-	fmt.Fprintf(o.Out, nextSteps, time.Since(start).Round(time.Second), garden.KubeconfigPath(o.StateDir, "garden"))
+	kubectl, err := components.Select(components.All(), "kubectl")
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(o.Out, nextSteps, time.Since(start).Round(time.Second), o.Artifacts, kubectl[0].Dir(o.Artifacts), garden.KubeconfigPath(o.StateDir, "garden"))
 	return nil
 }
 
 const nextSteps = `
 The landscape is up after %s. Next:
 
+  export PATH=%s:%s:$PATH
   export KUBECONFIG=%s
   kubectl apply -f examples/shoot.yaml
   kubectl get shoots -n garden-dev -w
@@ -133,7 +138,7 @@ The landscape is up after %s. Next:
 func buildArtifacts(ctx context.Context, o Options, p *Progress) error {
 	builder := &components.Builder{Source: o.Components, Artifacts: o.Artifacts, Progress: o.Out}
 	err := p.Step(ctx, "components are built", func(ctx context.Context) error {
-		return builder.Ensure(ctx, "containerd", "runc", "etcd", "kubernetes-1.36")
+		return builder.Ensure(ctx, "containerd", "runc", "etcd", "kubernetes-1.36", "kubectl")
 	})
 	if err != nil {
 		return err

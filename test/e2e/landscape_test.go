@@ -23,7 +23,6 @@ func TestLandscape(t *testing.T) {
 	before := observeHost(t)
 
 	step(t, "up brings a landscape", func(t *testing.T) {
-		hortus(t, "components", "build", "kubectl")
 		out := hortus(t, "up")
 		if !strings.Contains(out, "kubectl apply -f examples/shoot.yaml") {
 			t.Errorf("up does not end with what to do next:\n%s", out)
