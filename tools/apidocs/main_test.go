@@ -34,6 +34,7 @@ type PlantList struct {
 // Shape is shown inline.
 type Shape struct {
 	// height in centimetres.
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="is immutable"
 	Height int `+"`json:\"height\"`"+`
 }
 
@@ -63,7 +64,7 @@ type Unused struct{}
 		"# garden.example/v1\n\nPackage v1 has plants.\n",
 		"Kinds: [Plant](#plant).",
 		"- Rule: it has to grow.",
-		"| `height` | `int` | yes | in centimetres. |",
+		"| `height` | `int` | yes | in centimetres. Rule: is immutable. |",
 		"| `leaves` | [`[]Leaf`](#leaf) |  | are the leaves \\| needles. |",
 		"| `colour` | [`Colour`](#colour) | yes | Of the upper side. |",
 		"| `green` | is the usual one. |",

@@ -161,6 +161,9 @@ func (r reader) field(f *ast.Field) (*field, error) {
 		trailing, _ := text(f.Comment)
 		doc = strings.TrimSpace(doc + " " + trailing)
 	}
+	for _, rule := range rules(markers) {
+		doc += " Rule: " + rule + "."
+	}
 	optional := strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero") || slices.Contains(markers, "+optional")
 	return &field{name: name, doc: doc, typ: typ, refs: r.refs(f.Type), required: !optional}, nil
 }
