@@ -18,27 +18,24 @@ type host struct {
 	processes, mounts, interfaces, namespaces, tables, cgroups, files []string
 }
 
+// landscapePrograms are the programs of which a landscape consists, beside those of Kubernetes.
+var landscapePrograms = []string{"hortus", "containerd", "containerd-shim-runc-v2", "runc", "init", "kubelet", "etcd", "coredns", "pause", "echo"}
+
 func observeHost(t *testing.T) host {
 	t.Helper()
 	var h host
-	commands, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	programs, err := filepath.Glob("/proc/[0-9]*/exe")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range commands {
-		data, err := os.ReadFile(file)
+	for _, link := range programs {
+		path, err := os.Readlink(link)
 		if err != nil {
-			continue // Ended meanwhile.
+			continue // Ended meanwhile, or a thread of the kernel.
 		}
-		line := strings.ReplaceAll(string(data), "\x00", " ")
-		if strings.Contains(line, "e2e.test") {
-			continue
-		}
-		for _, mark := range []string{"hortus", "containerd", "kubelet", "kube-", "etcd", "/sbin/init", "coredns"} {
-			if strings.Contains(line, mark) {
-				h.processes = append(h.processes, line)
-				break
-			}
+		name := filepath.Base(strings.TrimSuffix(path, " (deleted)"))
+		if slices.Contains(landscapePrograms, name) || strings.HasPrefix(name, "kube-") {
+			h.processes = append(h.processes, filepath.Base(filepath.Dir(link))+" "+path)
 		}
 	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
