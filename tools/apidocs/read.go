@@ -162,7 +162,9 @@ func (r reader) field(f *ast.Field) (*field, error) {
 		doc = strings.TrimSpace(doc + " " + trailing)
 	}
 	for _, rule := range rules(markers) {
-		doc += " Rule: " + rule + "."
+		if rule != "is immutable" || !strings.Contains(strings.ToLower(doc), "immutable") {
+			doc += " Rule: " + rule + "."
+		}
 	}
 	optional := strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero") || slices.Contains(markers, "+optional")
 	return &field{name: name, doc: doc, typ: typ, refs: r.refs(f.Type), required: !optional}, nil
