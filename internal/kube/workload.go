@@ -2,6 +2,8 @@ package kube
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -49,6 +51,25 @@ func DeploymentProgress(d *appsv1.Deployment) string {
 		want = *d.Spec.Replicas
 	}
 	return fmt.Sprintf("Deployment %s has %d of %d replicas available", d.Name, d.Status.AvailableReplicas, want)
+}
+
+// WaitingContainers tells why containers of the pods do not start, such as an image that can't be pulled, in short text
+// for people; "" if none says why. Plain creation is no reason.
+func WaitingContainers(pods []corev1.Pod) string {
+	var reasons []string
+	for i := range pods {
+		for _, c := range append(slices.Clone(pods[i].Status.InitContainerStatuses), pods[i].Status.ContainerStatuses...) {
+			w := c.State.Waiting
+			if w == nil || w.Message == "" {
+				continue
+			}
+			if reason := fmt.Sprintf("container %s: %s: %s", c.Name, w.Reason, w.Message); !slices.Contains(reasons, reason) {
+				reasons = append(reasons, reason)
+			}
+		}
+	}
+	slices.Sort(reasons)
+	return strings.Join(reasons, "; ")
 }
 
 // ReadyNode is the name of a node that is Ready, or "".
