@@ -1,0 +1,266 @@
+// Package docs_test checks that what the documents say can be done: targets, commands, flags, files, links and tests
+// that they name exist. Nothing is run.
+package docs_test
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/mod/modfile"
+
+	"hortus.dev/hortus/internal/cli"
+)
+
+const repository = ".."
+
+// documents are the README and everything below docs, by path from the root of the repository.
+func documents(t *testing.T) map[string]document {
+	t.Helper()
+	docs := map[string]document{}
+	read := func(path string) {
+		data, err := os.ReadFile(filepath.Join(repository, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		docs[path] = parse(string(data))
+	}
+	read("README.md")
+	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && strings.HasSuffix(path, ".md") {
+			read(filepath.Join("docs", path))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return docs
+}
+
+func TestCommandsOfDocumentsExist(t *testing.T) {
+	targets := makeTargets(t)
+	checked := 0
+	for path, doc := range documents(t) {
+		for _, line := range doc.commands {
+			for _, words := range commandsOf(line) {
+				checked++
+				if err := checkCommand(words, targets); err != nil {
+					t.Errorf("%s: %q: %v", path, line, err)
+				}
+			}
+		}
+	}
+	if checked < 20 {
+		t.Errorf("only %d commands were found; is the parser broken?", checked)
+	}
+}
+
+func TestCheckCommand(t *testing.T) {
+	targets := []string{"up"}
+	for line, good := range map[string]bool{
+		"make up":                                true,
+		"make upp":                               false,
+		"make -j2 up KEY=value":                  true,
+		"hortus plan --until 2y":                 true,
+		"hortus plan --until":                    false,
+		"hortus plan --untill 2y":                false,
+		"hortus plann":                           false,
+		"hortus cloud instances list -o json":    true,
+		"hortus cloud instances lst":             false,
+		"kubectl apply -f examples/shoot.yaml":   true,
+		"kubectl apply -f examples/nothing.yaml": false,
+		"kubectl apply -f -":                     true,
+		"kubectl get seeds":                      true,
+		"go test ./internal/flow":                true,
+		"go test ./internal/flaw":                false,
+		"cd api && go test ./...":                true,
+		"A=b hortus plann":                       false,
+		"export A=$(hortus plann)":               false,
+		"hortus lint | make upp":                 false,
+		"ls # make upp":                          true,
+	} {
+		var err error
+		for _, words := range commandsOf(line) {
+			if e := checkCommand(words, targets); e != nil {
+				err = e
+			}
+		}
+		if (err == nil) != good {
+			t.Errorf("%q gives %v", line, err)
+		}
+	}
+}
+
+// checkCommand returns why a command could not work, as far as it is one of ours or names files of ours.
+func checkCommand(words, targets []string) error {
+	switch words[0] {
+	case "make":
+		for _, word := range words[1:] {
+			if !strings.HasPrefix(word, "-") && !strings.Contains(word, "=") && !slices.Contains(targets, word) {
+				return fmt.Errorf("the Makefile has no target %q", word)
+			}
+		}
+	case "hortus":
+		return checkHortus(words[1:])
+	case "kubectl":
+		for i, word := range words[:len(words)-1] {
+			if word == "-f" && !strings.HasPrefix(words[i], "kubectl logs") {
+				if err := checkFile(words[i+1]); err != nil {
+					return err
+				}
+			}
+		}
+	case "go":
+		for _, word := range words[1:] {
+			folder, _, _ := strings.Cut(word, "...")
+			if strings.HasPrefix(word, "./") {
+				if err := checkFile(folder); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// checkHortus parses a command line without running it.
+func checkHortus(args []string) error {
+	command, rest, err := cli.NewCommand().Find(args)
+	if err != nil {
+		return err
+	}
+	if command.DisableFlagParsing {
+		return nil
+	}
+	command.InitDefaultHelpFlag()
+	if err := command.ParseFlags(rest); err != nil {
+		return err
+	}
+	positional := command.Flags().Args()
+	if command.HasSubCommands() && !command.Runnable() && len(positional) > 0 {
+		return fmt.Errorf("%s has no command %q", command.CommandPath(), positional[0])
+	}
+	if len(args) == 1 { // As `hortus apiserver` in a sentence: the name of a part.
+		return nil
+	}
+	return command.ValidateArgs(positional)
+}
+
+func checkFile(path string) error {
+	if path == "-" || strings.ContainsAny(path, "$<*") || strings.Contains(path, "://") || filepath.IsAbs(path) {
+		return nil
+	}
+	_, err := os.Stat(filepath.Join(repository, path))
+	return err
+}
+
+func makeTargets(t *testing.T) []string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(repository, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var targets []string
+	for _, match := range regexp.MustCompile(`(?m)^([a-z][a-z-]*):([^=]|$)`).FindAllStringSubmatch(string(data), -1) {
+		targets = append(targets, match[1])
+	}
+	return targets
+}
+
+func TestLinksOfDocumentsResolve(t *testing.T) {
+	docs := documents(t)
+	for path, doc := range docs {
+		for _, link := range doc.links {
+			if strings.Contains(link, "://") || strings.HasPrefix(link, "mailto:") {
+				continue
+			}
+			file, heading, _ := strings.Cut(link, "#")
+			target := path
+			if file != "" {
+				target = filepath.Join(filepath.Dir(path), file)
+			}
+			if _, err := os.Stat(filepath.Join(repository, target)); err != nil {
+				t.Errorf("%s: link %q: %v", path, link, err)
+				continue
+			}
+			if other, read := docs[target]; heading != "" && read && !slices.Contains(other.headings, heading) {
+				t.Errorf("%s: link %q: no such heading", path, link)
+			}
+		}
+	}
+}
+
+// TestNamedTestsExist checks every test that a document names with a link to its file, as docs/features.md does.
+func TestNamedTestsExist(t *testing.T) {
+	named := regexp.MustCompile("\\[`?((?:Test|Fuzz|Benchmark)\\w*)`?\\]\\(([^)#]+_test\\.go)\\)")
+	for path, doc := range documents(t) {
+		for _, match := range named.FindAllStringSubmatch(doc.prose, -1) {
+			file := filepath.Join(repository, filepath.Dir(path), match[2])
+			source, err := os.ReadFile(file)
+			if err != nil {
+				t.Errorf("%s: %v", path, err)
+			} else if !strings.Contains(string(source), "func "+match[1]+"(") {
+				t.Errorf("%s: %s has no %s", path, match[2], match[1])
+			}
+		}
+	}
+}
+
+func TestFeaturesHaveTests(t *testing.T) {
+	row := regexp.MustCompile(`^\| ([A-Z]\d\d) \|`)
+	seen := map[string]bool{}
+	for line := range strings.Lines(documents(t)["docs/features.md"].prose) {
+		match := row.FindStringSubmatch(line)
+		if match == nil {
+			continue
+		}
+		if seen[match[1]] {
+			t.Errorf("row %s is there twice", match[1])
+		}
+		seen[match[1]] = true
+		if !strings.Contains(line, "_test.go)") {
+			t.Errorf("row %s names no test", match[1])
+		}
+	}
+	if len(seen) == 0 {
+		t.Error("docs/features.md has no rows")
+	}
+}
+
+func TestAPIReferenceIsUpToDate(t *testing.T) {
+	command := exec.CommandContext(t.Context(), "go", "run", "./apidocs", "-check", "../api", "../docs/api")
+	command.Dir = filepath.Join(repository, "tools")
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Errorf("%v:\n%s", err, out)
+	}
+}
+
+func TestDependenciesAreListed(t *testing.T) {
+	text := documents(t)["docs/dependencies.md"].prose
+	files, err := filepath.Glob(filepath.Join(repository, "components", "*", "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range append(files, filepath.Join(repository, "go.mod"), filepath.Join(repository, "api", "go.mod")) {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mod, err := modfile.ParseLax(file, data, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, require := range mod.Require {
+			if !require.Indirect && !strings.Contains(text, "`"+require.Mod.Path+"`") {
+				t.Errorf("docs/dependencies.md does not say what %s of %s is for", require.Mod.Path, file)
+			}
+		}
+	}
+}
