@@ -42,6 +42,7 @@ import (
 	"hortus.dev/hortus/internal/gardenlet/shoot/care"
 	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
 	"hortus.dev/hortus/internal/kube"
+	"hortus.dev/hortus/internal/maintenance"
 	"hortus.dev/hortus/internal/version"
 )
 
@@ -232,8 +233,11 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 		}).AddToManager(m.garden, m.seed, *c.Controllers.ControllerInstallation.ConcurrentSyncs),
 		(&shoot.Reconciler{
 			Garden: m.gardenDirect, Seed: m.seedDirect, Clock: real, Events: m.garden.GetEventRecorder("gardenlet"), Shoots: connector,
-			SeedName: c.SeedConfig.Name, Identity: me, Images: images, GardenIdentity: gardenIdentity, SyncPeriod: shoots.SyncPeriod.Duration, RetryDuration: shoots.RetryDuration.Duration,
-			RespectOverwrite: *shoots.RespectSyncPeriodOverwrite, DNSTTL: *shoots.DNSEntryTTLSeconds,
+			SeedName: c.SeedConfig.Name, Identity: me, Images: images, GardenIdentity: gardenIdentity, RetryDuration: shoots.RetryDuration.Duration, DNSTTL: *shoots.DNSEntryTTLSeconds,
+			Options: maintenance.ReconcileOptions{
+				SyncPeriod: shoots.SyncPeriod.Duration, RespectSyncPeriodOverwrite: *shoots.RespectSyncPeriodOverwrite, InMaintenanceOnly: *shoots.ReconcileInMaintenanceOnly,
+			},
+			Jitter: maintenance.HashJitter(0), // The same for all gardenlets, so that a change of leaders moves nothing.
 		}).AddToManager(m.garden, m.seed, *shoots.ConcurrentSyncs),
 		(&care.Reconciler{
 			Garden: m.gardenDirect, Cache: m.garden.GetClient(), Seed: m.seedDirect, Clock: real, Shoots: connector, SeedName: c.SeedConfig.Name,

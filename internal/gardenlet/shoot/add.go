@@ -121,5 +121,5 @@ const burst = 100 * time.Millisecond
 // unfinished: events in the seed matter to the Shoot's operation.
 func unfinished(shoot *corev1beta1.Shoot) bool {
 	op := shoot.Status.LastOperation
-	return op == nil || op.State == corev1beta1.LastOperationStateProcessing || op.State == corev1beta1.LastOperationStateError || mayHeal(&shoot.Status)
+	return waitsForManualPools(shoot) || op == nil || op.State == corev1beta1.LastOperationStateProcessing || op.State == corev1beta1.LastOperationStateError || mayHeal(&shoot.Status)
 }

@@ -2,12 +2,12 @@ package shoot
 
 import (
 	"slices"
-	"strconv"
 	"time"
 
 	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/maintenance"
 )
 
 // Action is what a reconciliation does with a Shoot.
@@ -35,55 +35,64 @@ type Decision struct {
 type DecideInput struct {
 	SeedName string
 	Now      time.Time
-	// SyncPeriod between reconciliations of a Shoot that succeeded. RespectOverwrite honours a longer one of the user.
-	SyncPeriod       time.Duration
-	RespectOverwrite bool
+	// Version of this gardenlet: a new one tries again what an older one gave up.
+	Version string
+	// EmergencyStop: nothing is to be done for Shoots of the seed.
+	EmergencyStop bool
+	Options       maintenance.ReconcileOptions
+	// Jitter spreads the reconciliations of Shoots that are confined to their maintenance window.
+	Jitter maintenance.Jitter
 	// Healed: the extension objects that had the errors of a Failed operation have succeeded since.
 	Healed bool
-	// SeedDeleting: the seed is going away; its Shoots are still reconciled.
-	SeedDeleting bool
 }
 
-// Decide says what is to be done with a Shoot. The checks are in order; the first that applies decides.
+// Decide says what is to be done with a Shoot. The checks are in order; the first that applies decides. When a Shoot is
+// reconciled is decided by the package maintenance, which also tells plans.
 func Decide(shoot *corev1beta1.Shoot, in DecideInput) Decision {
-	if responsibleSeed(shoot) != in.SeedName {
+	switch {
+	case responsibleSeed(shoot) != in.SeedName:
 		return Decision{Action: Drop, Reason: "another seed is responsible"}
-	}
-	if shoot.DeletionTimestamp != nil {
+	case shoot.DeletionTimestamp != nil && !in.EmergencyStop:
 		return decideDeletion(shoot, in)
-	}
-	if migrating(shoot) {
+	case migrating(shoot):
 		return Decision{Action: Refresh, Reason: "the control plane is to be moved to another seed"}
 	}
 	operation, last := operationType(shoot), shoot.Status.LastOperation
-	if ignored(shoot) {
-		return Decision{Action: Refresh, Reason: "reconciliation is switched off by annotation"}
+	if in.Healed {
+		return Decision{Action: Run, Operation: operation, Reason: "what had failed has succeeded since"}
 	}
-	begin := Decision{Action: Run, Operation: operation, Begin: true}
-	switch {
-	case last == nil:
-		begin.Reason = "new"
-		return begin
-	case shoot.Generation != shoot.Status.ObservedGeneration:
-		begin.Reason = "the specification has changed"
-		return begin
-	case last.State == corev1beta1.LastOperationStateFailed:
-		if in.Healed {
-			return Decision{Action: Run, Operation: operation, Reason: "what had failed has succeeded since"}
+	request := maintenance.ReconcileRequest{Shoot: shoot, Operation: operation, Version: in.Version, EmergencyStop: in.EmergencyStop, Options: in.Options}
+	now := maintenance.DecideReconcile(request, in.Now)
+	if !now.Now {
+		d := Decision{Action: Drop, Reason: now.Reason}
+		if now.ClusterOnly {
+			d.Action = Refresh
 		}
-		return Decision{Action: Refresh, Reason: "the last operation failed; a change or a retry is needed"}
+		if after, again := maintenance.NextReconcile(request, in.Now, in.Jitter); again && !in.EmergencyStop {
+			d.RequeueAfter = after
+		}
+		return d
+	}
+	begin := Decision{Action: Run, Operation: operation, Begin: true, Reason: now.Reason}
+	switch {
+	case last == nil, shoot.Generation != shoot.Status.ObservedGeneration:
+		return begin
 	case last.State == corev1beta1.LastOperationStateProcessing, last.State == corev1beta1.LastOperationStateError:
 		return Decision{Action: Run, Operation: operation, Reason: "the operation goes on"}
-	case last.State == corev1beta1.LastOperationStatePending, last.State == corev1beta1.LastOperationStateAborted:
-		begin.Reason = "the operation is pending"
+	case last.State != corev1beta1.LastOperationStateSucceeded:
 		return begin
 	}
-	due := last.LastUpdateTime.Add(syncPeriod(shoot, in))
-	if !in.Now.Before(due) {
-		begin.Reason = "periodic reconciliation"
-		return begin
+	after, again := maintenance.NextReconcile(request, in.Now, in.Jitter)
+	if due := last.LastUpdateTime.Add(after); again && in.Now.Before(due) && !confined(shoot, in) {
+		return Decision{Action: Drop, RequeueAfter: due.Sub(in.Now), Reason: "up to date"}
 	}
-	return Decision{Action: Drop, RequeueAfter: due.Sub(in.Now), Reason: "up to date"}
+	return begin
+}
+
+// confined Shoots are reconciled when their window opens, not a period after the last time.
+func confined(shoot *corev1beta1.Shoot, in DecideInput) bool {
+	m := shoot.Spec.Maintenance
+	return in.Options.InMaintenanceOnly || m != nil && ptr.Deref(m.ConfineSpecUpdateRollout, false)
 }
 
 func decideDeletion(shoot *corev1beta1.Shoot, in DecideInput) Decision {
@@ -131,18 +140,4 @@ func operationType(shoot *corev1beta1.Shoot) corev1beta1.LastOperationType {
 		return corev1beta1.LastOperationTypeRestore
 	}
 	return corev1beta1.LastOperationTypeReconcile
-}
-
-// ignored: the operator has switched the reconciliation off. Only Shoots of the operator's own project may do that.
-func ignored(shoot *corev1beta1.Shoot) bool {
-	on, err := strconv.ParseBool(shoot.Annotations[corev1beta1.AnnotationShootIgnore])
-	return err == nil && on && shoot.Namespace == corev1beta1.GardenNamespace
-}
-
-// syncPeriod is the configured one or, where that is allowed, a longer one of the user.
-func syncPeriod(shoot *corev1beta1.Shoot, in DecideInput) time.Duration {
-	if own, err := time.ParseDuration(shoot.Annotations[corev1beta1.AnnotationShootSyncPeriod]); err == nil && in.RespectOverwrite && own > in.SyncPeriod {
-		return own
-	}
-	return in.SyncPeriod
 }

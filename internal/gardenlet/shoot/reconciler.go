@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -24,12 +25,15 @@ import (
 	"hortus.dev/hortus/internal/flow"
 	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
 	"hortus.dev/hortus/internal/kube"
+	"hortus.dev/hortus/internal/maintenance"
 	"hortus.dev/hortus/internal/secretsmanager"
 )
 
 const (
 	// passPeriod is how soon an unfinished operation is looked at without an event: it covers what was missed.
 	passPeriod = 30 * time.Second
+	// planPeriod is how soon a finished Shoot is looked at once more, to plan its next reconciliation.
+	planPeriod = time.Second
 	// seedPeriod is how soon a Shoot is looked at again whose seed was not ready for it.
 	seedPeriod = 15 * time.Second
 )
@@ -46,10 +50,11 @@ type Reconciler struct {
 	GardenIdentity string
 	Identity       Identity
 	Images         steps.Images
-	// SyncPeriod, RetryDuration and RespectOverwrite are the settings of the same names.
-	SyncPeriod, RetryDuration time.Duration
-	RespectOverwrite          bool
-	DNSTTL                    int64
+	// Options say when Shoots are reconciled, Jitter spreads those that wait for their window.
+	Options       maintenance.ReconcileOptions
+	Jitter        maintenance.Jitter
+	RetryDuration time.Duration
+	DNSTTL        int64
 
 	mu     sync.Mutex
 	timers map[types.UID]*flow.Timers // Of unfinished operations.
@@ -70,7 +75,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	s := &scope{shoot: shoot}
-	in := DecideInput{SeedName: r.SeedName, Now: r.Clock.Now(), SyncPeriod: r.SyncPeriod, RespectOverwrite: r.RespectOverwrite}
+	if responsibleSeed(shoot) != r.SeedName {
+		return reconcile.Result{}, nil
+	}
+	s.seed = &corev1beta1.Seed{}
+	if err := r.Garden.Get(ctx, client.ObjectKey{Name: r.SeedName}, s.seed); err != nil {
+		return reconcile.Result{}, fmt.Errorf("read Seed %q: %w", r.SeedName, err)
+	}
+	in := DecideInput{SeedName: r.SeedName, Now: r.Clock.Now(), Version: r.Identity.Version, EmergencyStop: emergencyStop(s.seed), Options: r.Options, Jitter: r.Jitter}
 	if mayHeal(&shoot.Status) {
 		healed, err := r.healed(ctx, shoot)
 		if err != nil {
@@ -82,13 +94,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 	log.FromContext(ctx).V(1).Info("Decided what to do", "action", d.Action, "operation", d.Operation, "begin", d.Begin, "reason", d.Reason)
 	switch d.Action {
 	case Refresh:
-		return reconcile.Result{}, r.refresh(ctx, s)
+		return reconcile.Result{RequeueAfter: d.RequeueAfter}, r.refresh(ctx, s)
 	case Finalize:
 		return reconcile.Result{}, r.finalize(ctx, s)
 	case Run:
 		return r.run(ctx, s, d)
 	}
-	return reconcile.Result{RequeueAfter: d.RequeueAfter}, nil
+	return reconcile.Result{RequeueAfter: d.RequeueAfter}, r.updateManualPools(ctx, shoot)
+}
+
+// emergencyStop: an operator has stopped the reconciliations of all Shoots of the seed.
+func emergencyStop(seed *corev1beta1.Seed) bool {
+	on, err := strconv.ParseBool(seed.Annotations[corev1beta1.AnnotationEmergencyStopShootReconciliations])
+	return err == nil && on
 }
 
 // read fills the scope with what belongs to the Shoot in the garden.
@@ -101,10 +119,6 @@ func (r *Reconciler) read(ctx context.Context, s *scope) error {
 		return fmt.Errorf("namespace %q belongs to no project", s.shoot.Namespace)
 	}
 	s.project = &projects.Items[0]
-	s.seed = &corev1beta1.Seed{}
-	if err := r.Garden.Get(ctx, client.ObjectKey{Name: r.SeedName}, s.seed); err != nil {
-		return fmt.Errorf("read Seed %q: %w", r.SeedName, err)
-	}
 	var err error
 	s.profile, err = r.cloudProfile(ctx, s.shoot)
 	return err
@@ -186,6 +200,11 @@ func (r *Reconciler) run(ctx context.Context, s *scope, d Decision) (res reconci
 			return reconcile.Result{}, r.report(ctx, shoot, d.Operation, err)
 		}
 	}
+	if result.Complete() {
+		if err := r.finishInPlaceUpdates(ctx, shoot); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
 	ended := apply(shoot, result, r.RetryDuration, r.Clock.Now())
 	if err := kube.PatchStatus(ctx, r.Garden, shoot, before); err != nil {
 		return reconcile.Result{}, err
@@ -200,8 +219,8 @@ func (r *Reconciler) run(ctx context.Context, s *scope, d Decision) (res reconci
 	case state == corev1beta1.LastOperationStateSucceeded && d.Operation == corev1beta1.LastOperationTypeDelete:
 		return reconcile.Result{}, r.finalize(ctx, s)
 	case state == corev1beta1.LastOperationStateSucceeded, state == corev1beta1.LastOperationStateFailed:
-		// Extensions learn of it, and the periodic reconciliation is planned.
-		return reconcile.Result{RequeueAfter: r.SyncPeriod}, r.refresh(ctx, s)
+		// Extensions learn of it. The next decision, right away, plans the periodic reconciliation.
+		return reconcile.Result{RequeueAfter: planPeriod}, r.refresh(ctx, s)
 	case result.Recheck > 0:
 		return reconcile.Result{RequeueAfter: result.Recheck}, nil
 	}
@@ -220,6 +239,9 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope, d Decision) (time.Ti
 	if d.Begin || started.IsZero() {
 		started = now
 		begin(shoot, d.Operation, r.Identity, id, now)
+		if err := r.startOperations(ctx, shoot, id, now); err != nil {
+			return time.Time{}, err
+		}
 		r.forget(shoot.UID)
 	} else if shoot.Status.LastOperation.State == corev1beta1.LastOperationStateFailed {
 		// What was wrong has healed; the operation goes on with a fresh retry period.
@@ -237,7 +259,8 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope, d Decision) (time.Ti
 		return time.Time{}, err
 	}
 	r.recordEvent(before, shoot)
-	return started, nil
+	// The annotation goes last: until then another attempt would start the same operations again.
+	return started, r.consumeOperations(ctx, shoot)
 }
 
 // pass makes one pass of the flow.

@@ -29,7 +29,7 @@ var Hibernate = &flow.Step[*Scope]{
 	Name: "hibernate",
 	After: []*flow.Step[*Scope]{
 		Worker, ExtensionsAfterKubeAPIServer, ExtensionsAfterWorker, KubeControllerManager, KubeScheduler, ResourceManager, VPNSeedServer,
-		ShootSystem, GardenObjects, Connection, StaleExtensions,
+		ShootSystem, GardenObjects, Connection, StaleExtensions, RenewAccess, EncryptionKeyRotation,
 	},
 	SkipIf:  awake,
 	Ensure:  ensureHibernated,

@@ -91,7 +91,7 @@ func ensureKubeAPIServer(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	keys, err := s.encryptionKeys()
+	keys, err := s.encryptionKeys(ctx)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
@@ -137,7 +137,15 @@ func (s *Scope) deploymentReady(ctx context.Context, name string) (flow.Outcome,
 		return flow.Outcome{}, err
 	}
 	if !kube.DeploymentReady(d) {
-		return flow.Waiting(kube.DeploymentProgress(d)), nil
+		text := kube.DeploymentProgress(d)
+		pods := &corev1.PodList{}
+		if err := s.Seed.List(ctx, pods, client.InNamespace(s.Namespace), client.MatchingLabels(d.Spec.Selector.MatchLabels)); err != nil {
+			return flow.Outcome{}, fmt.Errorf("list pods of Deployment %q: %w", name, err)
+		}
+		if why := kube.WaitingContainers(pods.Items); why != "" {
+			text += ": " + why
+		}
+		return flow.Waiting(text), nil
 	}
 	return flow.Done(), nil
 }
@@ -230,22 +238,6 @@ func (s *Scope) userAuthentication(ctx context.Context) (string, error) {
 		return "", flow.WithCodes(fmt.Errorf("the ConfigMap %s for structured authentication has no key config.yaml", key), string(corev1beta1.ErrorConfigurationProblem))
 	}
 	return content, nil
-}
-
-// encryptionKeys are the keys for objects at rest: the current one writes, an older one still reads.
-func (s *Scope) encryptionKeys() ([]kubeapiserver.EncryptionKey, error) {
-	current, err := s.Secrets.Get(nameEtcdEncryptionKey)
-	if err != nil {
-		return nil, err
-	}
-	key := func(secret *corev1.Secret) kubeapiserver.EncryptionKey {
-		return kubeapiserver.EncryptionKey{Name: string(secret.Data[secretsmanager.DataEncKey]), Secret: string(secret.Data[secretsmanager.DataEncSecret])}
-	}
-	keys := []kubeapiserver.EncryptionKey{key(current)}
-	if old := s.Secrets.Old(nameEtcdEncryptionKey); old != nil {
-		keys = append(keys, key(old))
-	}
-	return keys, nil
 }
 
 func removeKubeAPIServer(ctx context.Context, s *Scope) (flow.Outcome, error) {

@@ -18,7 +18,7 @@ func Reconcile() *flow.Graph[*Scope] {
 		OperatingSystemConfig, Network, NodeAgent, ShootResources,
 		MachineController, Worker, ExtensionsAfterWorker,
 		SystemComponentsReady, Tunnel, NodesUpdated,
-		RestartControlPlane, Hibernate,
+		RenewAccess, EncryptionKeyRotation, RestartControlPlane, Hibernate,
 	)
 }
 

@@ -30,6 +30,7 @@ import (
 	"hortus.dev/hortus/internal/crds"
 	"hortus.dev/hortus/internal/gardenlet/shoot"
 	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
+	"hortus.dev/hortus/internal/maintenance"
 	"hortus.dev/hortus/test/env"
 )
 
@@ -96,7 +97,7 @@ func newWorld(t *testing.T) *world {
 	w.r = &shoot.Reconciler{
 		Garden: e.Client, Seed: e.Client, Clock: clock, Events: events.NewFakeRecorder(1000), Shoots: connector{w},
 		SeedName: w.seed.Name, GardenIdentity: "garden", Identity: shoot.Identity{ID: "i", Name: "gardenlet-0", Version: gardenletVersion},
-		Images: steps.DefaultImages(), SyncPeriod: time.Hour, RetryDuration: 12 * time.Hour, DNSTTL: 120,
+		Images: steps.DefaultImages(), Options: maintenance.ReconcileOptions{SyncPeriod: time.Hour}, Jitter: maintenance.HashJitter(0), RetryDuration: 12 * time.Hour, DNSTTL: 120,
 	}
 	return w
 }
