@@ -154,9 +154,9 @@ func (b *apiBench) run(ctx context.Context) (err error) {
 	if err := b.weigh(ctx, "before"); err != nil {
 		return err
 	}
-	created := false
+	deleted := false
 	defer func() {
-		if !created {
+		if !deleted {
 			cleanUp(ctx, &err, b.deleteLeftovers)
 		}
 	}()
@@ -192,7 +192,7 @@ func (b *apiBench) run(ctx context.Context) (err error) {
 	if err := b.phase(ctx, "delete", b.shoots, b.clients, b.delete1); err != nil {
 		return err
 	}
-	created = true
+	deleted = true
 	return nil
 }
 
@@ -281,15 +281,8 @@ func (b *apiBench) patchStatus(ctx context.Context, c *jsonClient, i int) (int64
 	return c.send(ctx, http.MethodPatch, b.shoot(shootName(i))+"/status", mergePatch, patch)
 }
 
-// deleteLeftovers deletes the Shoots of a bench that has failed. Those that were never made do not matter.
+// deleteLeftovers deletes the Shoots of a bench that has failed.
 func (b *apiBench) deleteLeftovers(ctx context.Context) error {
 	b.Progress("%d Shoots: removing them", b.shoots)
-	_, err := load(ctx, b.clients, b.shoots, func(ctx context.Context, c *jsonClient, i int) (int64, error) {
-		size, err := b.delete1(ctx, c, i)
-		if hasStatus(err, http.StatusNotFound) {
-			err = nil
-		}
-		return size, err
-	})
-	return err
+	return deleteShoots(ctx, b.clients, b.workspace, b.shoots)
 }

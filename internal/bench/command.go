@@ -19,7 +19,7 @@ func NewCommand() *cobra.Command {
 		Short: "Measure the API server, the scheduler, or this machine's landscape",
 		Args:  cobra.NoArgs,
 	}
-	command.AddCommand(newAPICommand())
+	command.AddCommand(newAPICommand(), newSchedulerCommand())
 	return command
 }
 
@@ -90,6 +90,46 @@ Requests are plain JSON, so that two servers of this API can be compared.`,
 	f.StringVar(&c.directCA, "direct-ca", "", "file with the certificate authority of --direct; empty means that of the kubeconfig")
 	f.IntVar(&pid, "pid", 0, "process of the server on this machine, to read its memory and CPU time")
 	f.StringVar(&metricsPath, "metrics-path", "", "path of the measured server's metrics, to read its memory and CPU time, for example /metrics with --direct")
+	return command
+}
+
+func newSchedulerCommand() *cobra.Command {
+	var (
+		c common
+		o SchedulerOptions
+	)
+	command := &cobra.Command{
+		Use:   "scheduler",
+		Short: "Let the real scheduler place Shoots and measure how fast it is",
+		Long: `Let the real scheduler place Shoots and measure how fast it is.
+
+The scheduler runs inside this command, under a name of its own, and places only what the bench has made: Shoots without
+a Seed, and Seeds without a gardenlet. Everything is removed in the end.`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if err := checkOutput(c.output); err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(command.Context(), c.timeout)
+			defer cancel()
+			target, err := c.target(ctx)
+			if err != nil {
+				return err
+			}
+			o.Suffix, o.Progress = suffix(), progressTo(command.ErrOrStderr())
+			report, err := Scheduler(ctx, target, o)
+			if err != nil {
+				return err
+			}
+			return printReport(command.OutOrStdout(), c.output, report, report.table)
+		},
+	}
+	c.addFlags(command)
+	f := command.Flags()
+	f.IntSliceVar(&o.Shoots, "shoots", []int{1000, 5000}, "numbers of Shoots to place, one after the other")
+	f.IntVar(&o.Seeds, "seeds", 20, "Seeds to spread the Shoots over")
+	f.IntVar(&o.Workers, "workers", 8, "Shoots that the scheduler looks at side by side")
+	f.IntVar(&o.Clients, "clients", 16, "clients that create and delete the Shoots")
 	return command
 }
 

@@ -32,6 +32,20 @@ func TestAPIMeasuresEveryPhaseAndLeavesNothing(t *testing.T) {
 	nothingLeft(t, e)
 }
 
+func TestSchedulerSpreadsEveryShootAndLeavesNothing(t *testing.T) {
+	e := env.Shared(t)
+	report, err := Scheduler(t.Context(), &Target{Config: rest.CopyConfig(e.Config)}, SchedulerOptions{
+		Shoots: []int{12}, Seeds: 3, Workers: 2, Clients: 3, Suffix: "sch", Progress: t.Logf,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := report.Placements[0]; p.Shoots != 12 || p.Fewest != 4 || p.Most != 4 || p.PerSecond <= 0 {
+		t.Errorf("placement is %+v, want 4 of 12 Shoots on each of 3 Seeds", p)
+	}
+	nothingLeft(t, e)
+}
+
 // nothingLeft checks that a bench has removed what it had made.
 func nothingLeft(t *testing.T, e *env.Environment) {
 	t.Helper()
