@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"strings"
@@ -123,7 +124,8 @@ func (w *Wanted) renderClass() *machinev1alpha1.MachineClass {
 	if t := w.pool.NodeTemplate; t != nil {
 		class.NodeTemplate = &machinev1alpha1.NodeTemplate{
 			Capacity: withGPU(t.Capacity), VirtualCapacity: t.VirtualCapacity, InstanceType: w.pool.MachineType,
-			Region: w.worker.Spec.Region, Zone: w.Zone, Architecture: ptr.To(ptr.Deref(w.pool.Architecture, "amd64")),
+			// The machine controller insists on a zone. Without zones the region is the only place there is.
+			Region: w.worker.Spec.Region, Zone: cmp.Or(w.Zone, w.worker.Spec.Region), Architecture: ptr.To(ptr.Deref(w.pool.Architecture, "amd64")),
 		}
 	}
 	return class

@@ -158,6 +158,8 @@ func TestMachines(t *testing.T) {
 		t.Errorf("there are %d instances, want 3", n)
 	}
 
+	l.updateInPlace(t, w)
+
 	l.gone(t, w)
 	if n := len(l.instances(t)); n != 0 {
 		t.Errorf("there are %d instances after deletion, want none", n)
@@ -198,4 +200,76 @@ func (l *landscape) account(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return about.Account
+}
+
+// updateInPlace adds a pool whose machines are updated in place, and updates it.
+func (l *landscape) updateInPlace(t *testing.T, w *extensionsv1alpha1.Worker) {
+	t.Helper()
+	pool := *w.Spec.Pools[0].DeepCopy()
+	pool.Name, pool.UpdateStrategy, pool.NodeAgentSecretName = "inplace", ptr.To(corev1beta1.AutoInPlaceUpdate), ptr.To("gardener-node-agent-inplace")
+	pool.Minimum, pool.Maximum, pool.Zones = 2, 2, nil
+	pool.MaxSurge, pool.MaxUnavailable = intstr.FromInt32(0), intstr.FromInt32(1)
+	pool.MachineControllerManagerSettings = &extensionsv1alpha1.MachineControllerManagerSettings{DisableHealthTimeout: ptr.To(true)}
+	w.Spec.Pools = append(w.Spec.Pools, pool)
+	l.ask(t, w, extensionsv1alpha1.OperationReconcile)
+	l.succeeded(t, w)
+	before := l.providerIDs(t, pool.Name)
+	hash := w.Status.InPlaceUpdates.WorkerPoolToHashMap[pool.Name]
+	if len(before) != 2 || hash == "" {
+		t.Fatalf("instances are %q and the hash %q, want two and one", before, hash)
+	}
+
+	w.Spec.Pools[1].MachineImage.Version = "1.0.0"
+	l.ask(t, w, extensionsv1alpha1.OperationReconcile)
+	eventually(t, func() string {
+		l.actAsNodeAgents(t)
+		if err := l.Client.Get(t.Context(), client.ObjectKeyFromObject(w), w); err != nil {
+			return err.Error()
+		}
+		op := w.Status.LastOperation
+		if _, asked := w.Annotations[extensionsv1alpha1.AnnotationOperation]; asked || op.State != corev1beta1.LastOperationStateSucceeded {
+			return "the update is not done: " + op.Description
+		}
+		return ""
+	})
+	if after := l.providerIDs(t, pool.Name); !slices.Equal(before, after) {
+		t.Errorf("instances are %q, want the same as before, %q", after, before)
+	}
+	if now := w.Status.InPlaceUpdates.WorkerPoolToHashMap[pool.Name]; now == hash {
+		t.Errorf("the hash is still %q", now)
+	}
+}
+
+func (l *landscape) providerIDs(t *testing.T, pool string) []string {
+	t.Helper()
+	var out []string
+	for _, i := range l.instances(t) {
+		if i.Tags["cluster.hortus.dev/pool"] == pool {
+			out = append(out, i.ProviderID)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// actAsNodeAgents reports success for every node that is ready for its update.
+func (l *landscape) actAsNodeAgents(t *testing.T) {
+	t.Helper()
+	nodes := &corev1.NodeList{}
+	if err := l.Client.List(t.Context(), nodes); err != nil {
+		t.Fatal(err)
+	}
+	for i := range nodes.Items {
+		node := &nodes.Items[i]
+		for _, c := range node.Status.Conditions {
+			if c.Type != machinev1alpha1.NodeInPlaceUpdate || c.Reason != machinev1alpha1.ReadyForUpdate || node.Labels[machinev1alpha1.LabelKeyNodeUpdateResult] != "" {
+				continue
+			}
+			before := node.DeepCopy()
+			node.Labels[machinev1alpha1.LabelKeyNodeUpdateResult] = machinev1alpha1.LabelValueNodeUpdateSuccessful
+			if err := l.Client.Patch(t.Context(), node, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 }
