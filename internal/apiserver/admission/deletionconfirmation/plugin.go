@@ -29,7 +29,12 @@ type plugin struct{ hortusadmission.Base }
 
 // Admit records who confirmed a deletion. Nobody can write that record.
 func (p *plugin) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	if !concerned(a) || a.GetOperation() == admission.Delete || a.GetSubresource() != "" {
+	if !concerned(a) || a.GetOperation() == admission.Delete {
+		return nil
+	}
+	switch a.GetSubresource() {
+	case "", "status", "binding": // All of them can write annotations.
+	default:
 		return nil
 	}
 	object, ok := a.GetObject().(metav1.Object)

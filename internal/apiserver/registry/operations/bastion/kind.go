@@ -2,6 +2,8 @@
 package bastion
 
 import (
+	"context"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -26,6 +28,9 @@ func Kind() *registry.Kind[*operationsv1alpha1.Bastion] {
 		CopySpec:      func(to, from *operationsv1alpha1.Bastion) { to.Spec = from.Spec },
 		DeletionBumps: true,
 
+		Warnings: func(context.Context, *operationsv1alpha1.Bastion, *operationsv1alpha1.Bastion) []string {
+			return []string{"a Bastion has no effect: no part of the system makes one"}
+		},
 		Validate:       operationsv1alpha1.ValidateBastion,
 		ValidateUpdate: operationsv1alpha1.ValidateBastionUpdate,
 		Fields: func(b *operationsv1alpha1.Bastion) fields.Set {

@@ -36,6 +36,9 @@ func Kind() *registry.Kind[*securityv1alpha1.WorkloadIdentity] {
 			return false
 		},
 
+		Warnings: func(context.Context, *securityv1alpha1.WorkloadIdentity, *securityv1alpha1.WorkloadIdentity) []string {
+			return []string{"a WorkloadIdentity has no effect: no part of the system issues tokens for it"}
+		},
 		Validate:       securityv1alpha1.ValidateWorkloadIdentity,
 		ValidateUpdate: securityv1alpha1.ValidateWorkloadIdentityUpdate,
 

@@ -44,6 +44,9 @@ func Kind() *registry.Kind[*seedmanagementv1alpha1.ManagedSeed] {
 			return false
 		},
 
+		Warnings: func(context.Context, *seedmanagementv1alpha1.ManagedSeed, *seedmanagementv1alpha1.ManagedSeed) []string {
+			return []string{"a ManagedSeed has no effect: no part of the system deploys gardenlets; use the chart"}
+		},
 		Validate:       seedmanagementv1alpha1.ValidateManagedSeed,
 		ValidateUpdate: seedmanagementv1alpha1.ValidateManagedSeedUpdate,
 		Fields: func(m *seedmanagementv1alpha1.ManagedSeed) fields.Set {

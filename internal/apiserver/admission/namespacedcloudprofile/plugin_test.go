@@ -1,0 +1,80 @@
+package namespacedcloudprofile
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+)
+
+func imageVersion(version string, date *metav1.Time, change ...func(*corev1beta1.MachineImageVersion)) corev1beta1.MachineImageVersion {
+	v := corev1beta1.MachineImageVersion{ExpirableVersion: corev1beta1.ExpirableVersion{Version: version, ExpirationDate: date}}
+	for _, c := range change {
+		c(&v)
+	}
+	return v
+}
+
+func TestOverrides(t *testing.T) {
+	date := ptr.To(metav1.Now())
+	parent := &corev1beta1.CloudProfileSpec{
+		Kubernetes:    corev1beta1.KubernetesSettings{Versions: []corev1beta1.ExpirableVersion{{Version: "1.36.3"}}},
+		MachineImages: []corev1beta1.MachineImage{{Name: "os", Versions: []corev1beta1.MachineImageVersion{imageVersion("1.0.0", nil)}}},
+		MachineTypes:  []corev1beta1.MachineType{{Name: "small"}},
+	}
+	images := func(name string, versions ...corev1beta1.MachineImageVersion) corev1beta1.NamespacedCloudProfileSpec {
+		return corev1beta1.NamespacedCloudProfileSpec{MachineImages: []corev1beta1.MachineImage{{Name: name, Versions: versions}}}
+	}
+	kubernetes := func(version string, date *metav1.Time) corev1beta1.NamespacedCloudProfileSpec {
+		return corev1beta1.NamespacedCloudProfileSpec{Kubernetes: &corev1beta1.KubernetesSettings{
+			Versions: []corev1beta1.ExpirableVersion{{Version: version, ExpirationDate: date}},
+		}}
+	}
+	classified := func(v *corev1beta1.MachineImageVersion) { v.Classification = ptr.To(corev1beta1.ClassificationPreview) }
+	for name, tc := range map[string]struct {
+		spec corev1beta1.NamespacedCloudProfileSpec
+		want []string
+	}{
+		"a later date for a version":         {kubernetes("1.36.3", date), nil},
+		"a version that the parent lacks":    {kubernetes("1.37.0", date), []string{"spec.kubernetes.versions[0].version"}},
+		"no date":                            {kubernetes("1.36.3", nil), []string{"spec.kubernetes.versions[0].expirationDate"}},
+		"a later date for an image":          {images("os", imageVersion("1.0.0", date)), nil},
+		"another class for an image":         {images("os", imageVersion("1.0.0", date, classified)), []string{"spec.machineImages[0].versions[0].classification"}},
+		"a version of one's own":             {images("os", imageVersion("2.0.0", nil, classified)), nil},
+		"an image of one's own":              {images("mine", imageVersion("1.0.0", nil, classified)), nil},
+		"a machine type that the parent has": {corev1beta1.NamespacedCloudProfileSpec{MachineTypes: []corev1beta1.MachineType{{Name: "small"}}}, []string{"spec.machineTypes[0]"}},
+		"a machine type of one's own":        {corev1beta1.NamespacedCloudProfileSpec{MachineTypes: []corev1beta1.MachineType{{Name: "large"}}}, nil},
+	} {
+		var got []string
+		for _, err := range overrides(&tc.spec, parent) {
+			got = append(got, err.Field)
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestLost(t *testing.T) {
+	spec := func(version string, maximum *int32) *corev1beta1.CloudProfileSpec {
+		return &corev1beta1.CloudProfileSpec{
+			Kubernetes: corev1beta1.KubernetesSettings{Versions: []corev1beta1.ExpirableVersion{{Version: version}}},
+			Limits:     &corev1beta1.Limits{MaxNodesTotal: maximum},
+		}
+	}
+	shoots := []corev1beta1.Shoot{{
+		ObjectMeta: metav1.ObjectMeta{Name: "s"},
+		Spec: corev1beta1.ShootSpec{
+			Kubernetes: corev1beta1.Kubernetes{Version: "1.36.3"}, Provider: corev1beta1.Provider{Workers: []corev1beta1.Worker{{Minimum: 3}}},
+		},
+	}}
+	if errs := lost(spec("1.36.3", nil), spec("1.36.3", ptr.To[int32](3)), shoots); len(errs) > 0 {
+		t.Errorf("nothing is lost: %v", errs)
+	}
+	if errs := lost(spec("1.36.3", nil), spec("1.37.0", ptr.To[int32](2)), shoots); len(errs) != 2 {
+		t.Errorf("a version and nodes are lost: %v", errs)
+	}
+}
