@@ -1,0 +1,99 @@
+package test
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+)
+
+func TestAllCredentialsAreRotated(t *testing.T) {
+	w := newWorld(t)
+	s := w.run(w.newShoot("a"), succeeded)
+	w.must(w.user.Create(w.ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "mine"}, Data: map[string][]byte{"a": []byte("b")}}))
+	annotate := func(operation string) {
+		before := s.DeepCopy()
+		if s.Annotations == nil {
+			s.Annotations = map[string]string{}
+		}
+		s.Annotations[corev1beta1.AnnotationOperation] = operation
+		w.must(w.Client.Patch(w.ctx, s, client.MergeFrom(before)))
+		s = w.run(s, succeeded)
+		// Whatever the first pass has caused, such as a rotation that goes on by itself, ends as well.
+		s = w.run(s, succeeded)
+	}
+	bundle := func() int {
+		m := &corev1.ConfigMap{}
+		w.must(w.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: s.Name + ".ca-cluster"}, m))
+		return strings.Count(m.Data["ca.crt"], "BEGIN CERTIFICATE")
+	}
+	keyName := func() string {
+		secret := &corev1.Secret{}
+		w.must(w.user.Get(w.ctx, client.ObjectKey{Namespace: "default", Name: "mine"}, secret))
+		return secret.Labels["credentials.gardener.cloud/key-name"]
+	}
+	if n := bundle(); n != 1 {
+		t.Fatalf("the bundle has %d certificates before the rotation", n)
+	}
+
+	annotate(corev1beta1.OperationRotateCredentialsStart)
+	r := s.Status.Credentials.Rotation
+	if r.CertificateAuthorities.Phase != corev1beta1.RotationPrepared || r.ServiceAccountKey.Phase != corev1beta1.RotationPrepared {
+		t.Errorf("phases = %s, %s, want both Prepared", r.CertificateAuthorities.Phase, r.ServiceAccountKey.Phase)
+	}
+	if r.SSHKeypair.LastCompletionTime == nil {
+		t.Error("the SSH key pair was not rotated")
+	}
+	if n := bundle(); n != 2 {
+		t.Errorf("the bundle has %d certificates while both count", n)
+	}
+	if _, left := s.Annotations[corev1beta1.AnnotationOperation]; left {
+		t.Error("the operation annotation is still there")
+	}
+	w.must(w.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: s.Name + ".ssh-keypair.old"}, &corev1.Secret{}))
+
+	annotate(corev1beta1.OperationRotateCredentialsComplete)
+	r = s.Status.Credentials.Rotation
+	if r.CertificateAuthorities.Phase != corev1beta1.RotationCompleted || r.ServiceAccountKey.Phase != corev1beta1.RotationCompleted {
+		t.Errorf("phases = %s, %s, want both Completed", r.CertificateAuthorities.Phase, r.ServiceAccountKey.Phase)
+	}
+	if n := bundle(); n != 1 {
+		t.Errorf("the bundle has %d certificates after the rotation", n)
+	}
+	// Since Kubernetes 1.34 the encryption key needs no second request.
+	if p := r.ETCDEncryptionKey.Phase; p != corev1beta1.RotationCompleted {
+		t.Errorf("phase of the encryption key = %s, want Completed", p)
+	}
+	if name := keyName(); name != "" {
+		t.Errorf("the label %q is still on the Secret", name)
+	}
+}
+
+func TestPoolsMayWaitForARotation(t *testing.T) {
+	w := newWorld(t)
+	s := w.run(w.newShoot("a", "b"), succeeded)
+	start := func(operation string) {
+		before := s.DeepCopy()
+		s.Annotations[corev1beta1.AnnotationOperation] = operation
+		w.must(w.Client.Patch(w.ctx, s, client.MergeFrom(before)))
+		s = w.run(s, succeeded)
+	}
+	s.Annotations = map[string]string{}
+	start(corev1beta1.OperationRotateCAStartWithoutWorkersRollout)
+	ca := s.Status.Credentials.Rotation.CertificateAuthorities
+	if ca.Phase != corev1beta1.RotationWaitingForWorkersRollout || len(ca.PendingWorkersRollouts) != 2 {
+		t.Fatalf("rotation = %+v, want to wait for both pools", ca)
+	}
+	start(corev1beta1.OperationRotateRolloutWorkersPrefix + "a")
+	if ca = s.Status.Credentials.Rotation.CertificateAuthorities; ca.Phase != corev1beta1.RotationWaitingForWorkersRollout || len(ca.PendingWorkersRollouts) != 1 {
+		t.Errorf("rotation = %+v, want to wait for pool b", ca)
+	}
+	start(corev1beta1.OperationRotateRolloutWorkersPrefix + "b")
+	if ca = s.Status.Credentials.Rotation.CertificateAuthorities; ca.Phase != corev1beta1.RotationPrepared {
+		t.Errorf("rotation = %+v, want Prepared", ca)
+	}
+}
