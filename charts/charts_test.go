@@ -24,7 +24,7 @@ func TestGardenRenders(t *testing.T) {
 	for _, o := range objects {
 		kinds[o.GetKind()]++
 	}
-	for kind, want := range map[string]int{"Deployment": 3, "StatefulSet": 1, "APIService": 4, "Namespace": 4} {
+	for kind, want := range map[string]int{"Deployment": 3, "StatefulSet": 1, "APIService": 5, "Namespace": 4} {
 		if kinds[kind] != want {
 			t.Errorf("the chart has %d of %s, want %d", kinds[kind], kind, want)
 		}
