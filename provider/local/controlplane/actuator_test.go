@@ -1,0 +1,122 @@
+package controlplane
+
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
+	"hortus.dev/hortus/extension"
+)
+
+func newClient() client.Client {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(resourcesv1alpha1.AddToScheme(scheme))
+	return fake.NewClientBuilder().WithScheme(scheme).Build()
+}
+
+func newCluster(hibernated bool) *extension.Cluster {
+	shoot := &corev1beta1.Shoot{}
+	shoot.Spec.Hibernation = &corev1beta1.Hibernation{Enabled: &hibernated}
+	return &extension.Cluster{Shoot: shoot, Object: &extensionsv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{
+		Annotations: map[string]string{extensionsv1alpha1.AnnotationGenericTokenKubeconfig: "generic"},
+	}}}
+}
+
+func newControlPlane() *extensionsv1alpha1.ControlPlane {
+	return &extensionsv1alpha1.ControlPlane{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shoot--dev--a", Name: "a"},
+		Spec:       extensionsv1alpha1.ControlPlaneSpec{SecretRef: corev1.SecretReference{Name: "cloudprovider"}},
+	}
+}
+
+func TestReplicasFollowHibernation(t *testing.T) {
+	c := newClient()
+	a := &Actuator{Client: c, Image: "image"}
+	for _, hibernated := range []bool{false, true, false} {
+		if _, err := a.Reconcile(t.Context(), newControlPlane(), newCluster(hibernated)); err != nil {
+			t.Fatal(err)
+		}
+		d := &appsv1.Deployment{}
+		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "shoot--dev--a", Name: deployment}, d); err != nil {
+			t.Fatal(err)
+		}
+		want := int32(1)
+		if hibernated {
+			want = 0
+		}
+		if got := ptr.Deref(d.Spec.Replicas, -1); got != want {
+			t.Errorf("hibernated %v: replicas are %d, want %d", hibernated, got, want)
+		}
+	}
+}
+
+func TestExposureHasNothingToDo(t *testing.T) {
+	c := newClient()
+	cp := newControlPlane()
+	cp.Spec.Purpose = ptr.To(extensionsv1alpha1.ControlPlanePurposeExposure)
+	if result, err := (&Actuator{Client: c}).Reconcile(t.Context(), cp, newCluster(false)); err != nil || !result.IsDone() {
+		t.Errorf("Reconcile() = %v, %v, want done", result, err)
+	}
+	secrets := &corev1.SecretList{}
+	if err := c.List(t.Context(), secrets); err != nil || len(secrets.Items) != 0 {
+		t.Errorf("there are %d secrets (%v), want none", len(secrets.Items), err)
+	}
+}
+
+func TestStorageCanBeSwitchedOff(t *testing.T) {
+	c := newClient()
+	a, cp := &Actuator{Client: c, Image: "image"}, newControlPlane()
+	key := client.ObjectKey{Namespace: "shoot--dev--a", Name: managedResourceStorage}
+	if _, err := a.Reconcile(t.Context(), cp, newCluster(false)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Get(t.Context(), key, &resourcesv1alpha1.ManagedResource{}); err != nil {
+		t.Fatal(err)
+	}
+	cp.Spec.ProviderConfig = &runtime.RawExtension{Raw: []byte(`{"apiVersion":"local.provider.hortus.dev/v1alpha1","kind":"ControlPlaneConfig","storage":{"disabled":true}}`)}
+	if _, err := a.Reconcile(t.Context(), cp, newCluster(false)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Get(t.Context(), key, &resourcesv1alpha1.ManagedResource{}); client.IgnoreNotFound(err) != nil || err == nil {
+		t.Errorf("the storage is still there (%v)", err)
+	}
+}
+
+// TestMigrateKeepsObjects looks at the order: the objects are kept first, and only then the ManagedResource goes.
+func TestMigrateKeepsObjects(t *testing.T) {
+	c := newClient()
+	a, cp := &Actuator{Client: c, Image: "image"}, newControlPlane()
+	if _, err := a.Reconcile(t.Context(), cp, newCluster(false)); err != nil {
+		t.Fatal(err)
+	}
+	mr := &resourcesv1alpha1.ManagedResource{}
+	key := client.ObjectKey{Namespace: "shoot--dev--a", Name: managedResourceStorage}
+	if err := c.Get(t.Context(), key, mr); err != nil {
+		t.Fatal(err)
+	}
+	mr.Finalizers = []string{"resources.gardener.cloud/gardener-resource-manager"} // Somebody acts on it.
+	if err := c.Update(t.Context(), mr); err != nil {
+		t.Fatal(err)
+	}
+	if result, err := a.Migrate(t.Context(), cp, newCluster(false)); err != nil || result.IsDone() {
+		t.Fatalf("Migrate() = %v, %v, want to wait", result, err)
+	}
+	if err := c.Get(t.Context(), key, mr); err != nil {
+		t.Fatal(err)
+	}
+	if !ptr.Deref(mr.Spec.KeepObjects, false) || mr.DeletionTimestamp.IsZero() {
+		t.Errorf("keepObjects is %v and the deletion %v, want both", mr.Spec.KeepObjects, mr.DeletionTimestamp)
+	}
+}
