@@ -83,6 +83,9 @@ func (r *Reconciler[T]) classes() []extensionsv1alpha1.Class {
 // SetupWithManager registers the reconciler. The function may add watches whose events call the Actuator again while an
 // operation is unfinished; it may be nil.
 func (r *Reconciler[T]) SetupWithManager(mgr ctrl.Manager, watch func(*builder.Builder) *builder.Builder) error {
+	if err := r.check(); err != nil {
+		return err
+	}
 	asked := OperationRequested()
 	if r.IgnoreOperationAnnotation {
 		asked = GenerationChanged()
@@ -338,8 +341,8 @@ func (r *Reconciler[T]) removeOperation(ctx context.Context, obj T, value string
 
 var errNoFinalizer = errors.New("kind Extension needs a finalizer suffix")
 
-// Check reports a Reconciler that was put together wrongly.
-func (r *Reconciler[T]) Check() error {
+// check reports a Reconciler that was put together wrongly.
+func (r *Reconciler[T]) check() error {
 	if r.Kind == extensionsv1alpha1.ExtensionKind && r.FinalizerSuffix == "" {
 		return errNoFinalizer
 	}
