@@ -79,7 +79,7 @@ func Decide(shoot *corev1beta1.Shoot, in DecideInput) Decision {
 		return begin
 	case last.State == corev1beta1.LastOperationStateProcessing, last.State == corev1beta1.LastOperationStateError:
 		return Decision{Action: Run, Operation: operation, Reason: "the operation goes on"}
-	case last.State != corev1beta1.LastOperationStateSucceeded:
+	case last.State != corev1beta1.LastOperationStateSucceeded, operation != corev1beta1.LastOperationTypeReconcile:
 		return begin
 	}
 	after, again := maintenance.NextReconcile(request, in.Now, in.Jitter)

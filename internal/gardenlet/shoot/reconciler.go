@@ -305,11 +305,15 @@ func (r *Reconciler) stepScope(ctx context.Context, s *scope, operation corev1be
 	if err := r.Garden.List(ctx, registrations); err != nil {
 		return nil, fmt.Errorf("list ControllerRegistrations: %w", err)
 	}
+	installations := &corev1beta1.ControllerInstallationList{}
+	if err := r.Garden.List(ctx, installations, client.MatchingFields{"spec.seedRef.name": r.SeedName}); err != nil {
+		return nil, fmt.Errorf("list ControllerInstallations: %w", err)
+	}
 	return &steps.Scope{
 		Garden: r.Garden, Seed: r.Seed, Clock: r.Clock, Shoots: r.Shoots,
 		Shoot: s.shoot.DeepCopy(), SeedObject: s.seed, Project: s.project, CloudProfile: s.profile, GardenIdentity: r.GardenIdentity,
 		Namespace: namespace, Operation: operation, Started: started,
-		Images: r.Images, DNSTTL: r.DNSTTL, Facts: facts, Registered: registrations.Items, Secrets: secrets,
+		Images: r.Images, DNSTTL: r.DNSTTL, Facts: facts, Registered: registrations.Items, Installations: installations.Items, Secrets: secrets,
 	}, nil
 }
 

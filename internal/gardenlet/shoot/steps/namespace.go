@@ -17,6 +17,7 @@ import (
 // Namespace holds the control plane in the seed.
 var Namespace = &flow.Step[*Scope]{
 	Name:    "namespace",
+	After:   []*flow.Step[*Scope]{RequiredExtensions},
 	Ensure:  ensureNamespace,
 	Remove:  removeNamespace,
 	Recheck: recheck,

@@ -7,7 +7,7 @@ import (
 // Reconcile is the flow that makes, changes, puts to sleep and wakes up a Shoot.
 func Reconcile() *flow.Graph[*Scope] {
 	return flow.New(
-		Namespace, ClusterIdentity, CloudCredentials, Credentials, GardenObjects, References,
+		RequiredExtensions, Namespace, ClusterIdentity, CloudCredentials, Credentials, GardenObjects, References,
 		Infrastructure,
 		KubeAPIServerService, GatewayAddress, AdvertisedAddresses, DNSInternal, DNSExternal, Route,
 		Etcd, EtcdReady, VPNSeedServer,

@@ -55,6 +55,8 @@ type Scope struct {
 	DNSTTL     int64
 	Facts      Facts
 	Registered []corev1beta1.ControllerRegistration
+	// Installations are those of the seed.
+	Installations []corev1beta1.ControllerInstallation
 	// Secrets generates the credentials of the control plane.
 	Secrets *secretsmanager.Manager
 }

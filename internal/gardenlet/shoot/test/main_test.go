@@ -93,6 +93,7 @@ func newWorld(t *testing.T) *world {
 		},
 		w.seed)
 	w.seedReady()
+	w.extensionsInstalled()
 	w.gateway()
 	w.r = &shoot.Reconciler{
 		Garden: e.Client, Seed: e.Client, Clock: clock, Events: events.NewFakeRecorder(1000), Shoots: connector{w},
@@ -127,6 +128,34 @@ func (w *world) seedReady() {
 		w.seed.Status.Conditions = append(w.seed.Status.Conditions, corev1beta1.Condition{Type: c, Status: corev1beta1.ConditionTrue, Reason: "Test", LastTransitionTime: now, LastUpdateTime: now})
 	}
 	w.must(w.Client.Status().Update(w.ctx, w.seed))
+}
+
+// extensionsInstalled offers everything that Shoots of the local provider need.
+func (w *world) extensionsInstalled() {
+	w.t.Helper()
+	registration := &corev1beta1.ControllerRegistration{ObjectMeta: metav1.ObjectMeta{Name: "local"}}
+	for kind, t := range map[string]string{
+		"Infrastructure": "local", "ControlPlane": "local", "Worker": "local", "Network": "bridge", "OperatingSystemConfig": "hortus-machine", "DNSRecord": "local",
+	} {
+		registration.Spec.Resources = append(registration.Spec.Resources, corev1beta1.ControllerResource{Kind: kind, Type: t})
+	}
+	if err := w.Client.Create(w.ctx, registration); err != nil && !apierrors.IsAlreadyExists(err) {
+		w.t.Fatal(err)
+	}
+	i := &corev1beta1.ControllerInstallation{
+		ObjectMeta: metav1.ObjectMeta{Name: env.Name("local-")},
+		Spec: corev1beta1.ControllerInstallationSpec{
+			RegistrationRef: corev1.ObjectReference{Name: registration.Name}, SeedRef: &corev1.ObjectReference{Name: w.seed.Name},
+		},
+	}
+	w.Create(w.t, i)
+	now := metav1.NewTime(clock.Now())
+	for kind, status := range map[corev1beta1.ConditionType]corev1beta1.ConditionStatus{
+		corev1beta1.ControllerInstallationInstalled: "True", corev1beta1.ControllerInstallationHealthy: "True", corev1beta1.ControllerInstallationProgressing: "False",
+	} {
+		i.Status.Conditions = append(i.Status.Conditions, corev1beta1.Condition{Type: kind, Status: status, Reason: "Test", LastTransitionTime: now, LastUpdateTime: now})
+	}
+	w.must(w.Client.Status().Update(w.ctx, i))
 }
 
 // gateway has an address.

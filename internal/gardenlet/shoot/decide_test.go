@@ -1,0 +1,77 @@
+package shoot
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/maintenance"
+)
+
+var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func TestDecide(t *testing.T) {
+	op := func(kind corev1beta1.LastOperationType, state corev1beta1.LastOperationState, ago time.Duration) *corev1beta1.LastOperation {
+		return &corev1beta1.LastOperation{Type: kind, State: state, LastUpdateTime: metav1.Time{Time: now.Add(-ago)}}
+	}
+	const create, reconcile, remove = corev1beta1.LastOperationTypeCreate, corev1beta1.LastOperationTypeReconcile, corev1beta1.LastOperationTypeDelete
+	const migrate, restore = corev1beta1.LastOperationTypeMigrate, corev1beta1.LastOperationTypeRestore
+	for name, tc := range map[string]struct {
+		spec, status string // Seeds.
+		last         *corev1beta1.LastOperation
+		change       func(*corev1beta1.Shoot)
+		in           func(*DecideInput)
+		want         Decision // Without Reason.
+	}{
+		"new":                      {spec: "s1", want: Decision{Action: Run, Operation: create, Begin: true}},
+		"creation failed":          {spec: "s1", status: "s1", last: op(create, "Error", 0), want: Decision{Action: Run, Operation: create}},
+		"created an hour ago":      {spec: "s1", status: "s1", last: op(create, "Succeeded", time.Hour), want: Decision{Action: Run, Operation: reconcile, Begin: true}},
+		"created just now":         {spec: "s1", status: "s1", last: op(create, "Succeeded", time.Minute), want: Decision{Action: Drop, RequeueAfter: 59 * time.Minute}},
+		"changed":                  {spec: "s1", status: "s1", last: op(create, "Succeeded", 0), change: func(s *corev1beta1.Shoot) { s.Generation = 2 }, want: Decision{Action: Run, Operation: reconcile, Begin: true}},
+		"changed while it runs":    {spec: "s1", status: "s1", last: op(reconcile, "Processing", 0), change: func(s *corev1beta1.Shoot) { s.Generation = 2 }, want: Decision{Action: Run, Operation: reconcile, Begin: true}},
+		"running":                  {spec: "s1", status: "s1", last: op(reconcile, "Processing", 0), want: Decision{Action: Run, Operation: reconcile}},
+		"pending":                  {spec: "s1", last: op(create, "Pending", 0), want: Decision{Action: Run, Operation: create, Begin: true}},
+		"failed":                   {spec: "s1", status: "s1", last: op(reconcile, "Failed", 0), want: Decision{Action: Refresh}},
+		"failed and healed":        {spec: "s1", status: "s1", last: op(reconcile, "Failed", 0), in: func(in *DecideInput) { in.Healed = true }, want: Decision{Action: Run, Operation: reconcile}},
+		"failed, a new gardenlet":  {spec: "s1", status: "s1", last: op(reconcile, "Failed", 0), in: func(in *DecideInput) { in.Version = "v2" }, want: Decision{Action: Run, Operation: reconcile, Begin: true}},
+		"moving away":              {spec: "s2", status: "s1", last: op(reconcile, "Succeeded", 0), want: Decision{Action: Refresh}},
+		"another seed's":           {spec: "s2", last: op(reconcile, "Succeeded", 0), want: Decision{Action: Drop}},
+		"moved here":               {spec: "s1", status: "s1", last: op(migrate, "Succeeded", 0), want: Decision{Action: Run, Operation: restore, Begin: true}},
+		"restoring":                {spec: "s1", status: "s1", last: op(restore, "Error", 0), want: Decision{Action: Run, Operation: restore}},
+		"restored":                 {spec: "s1", status: "s1", last: op(restore, "Succeeded", time.Hour), want: Decision{Action: Run, Operation: reconcile, Begin: true}},
+		"the seed is stopped":      {spec: "s1", status: "s1", last: op(reconcile, "Succeeded", time.Hour), in: func(in *DecideInput) { in.EmergencyStop = true }, want: Decision{Action: Drop}},
+		"to be deleted":            {spec: "s1", status: "s1", last: op(create, "Succeeded", 0), change: deleted, want: Decision{Action: Run, Operation: remove, Begin: true}},
+		"being deleted":            {spec: "s1", status: "s1", last: op(remove, "Processing", 0), change: deleted, want: Decision{Action: Run, Operation: remove}},
+		"deleted":                  {spec: "s1", status: "s1", last: op(remove, "Succeeded", 0), change: deleted, want: Decision{Action: Finalize, Operation: remove}},
+		"deleted before its birth": {spec: "s1", change: func(s *corev1beta1.Shoot) { deleted(s); s.Status.UID = "" }, want: Decision{Action: Finalize, Operation: remove}},
+		"deletion of no concern":   {spec: "s1", status: "s1", change: func(s *corev1beta1.Shoot) { deleted(s); s.Finalizers = nil }, want: Decision{Action: Drop}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			shoot := &corev1beta1.Shoot{
+				ObjectMeta: metav1.ObjectMeta{Generation: 1, Finalizers: []string{corev1beta1.FinalizerName}},
+				Spec:       corev1beta1.ShootSpec{SeedName: ptr.To(tc.spec)},
+				Status:     corev1beta1.ShootStatus{UID: "u", ObservedGeneration: 1, LastOperation: tc.last, Gardener: corev1beta1.Gardener{Version: "v1"}},
+			}
+			if tc.status != "" {
+				shoot.Status.SeedName = ptr.To(tc.status)
+			}
+			if tc.change != nil {
+				tc.change(shoot)
+			}
+			in := DecideInput{SeedName: "s1", Now: now, Version: "v1", Options: maintenance.ReconcileOptions{SyncPeriod: time.Hour}, Jitter: maintenance.HashJitter(0)}
+			if tc.in != nil {
+				tc.in(&in)
+			}
+			got := Decide(shoot, in)
+			got.Reason = ""
+			if got != tc.want {
+				t.Errorf("Decide() = %+v, want %+v", got, tc.want)
+			}
+		})
+	}
+}
+
+func deleted(s *corev1beta1.Shoot) { s.DeletionTimestamp = &metav1.Time{Time: now} }

@@ -1,0 +1,74 @@
+package steps
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/controllermanager/controllerregistration"
+	"hortus.dev/hortus/internal/flow"
+	"hortus.dev/hortus/internal/kube"
+)
+
+// RequiredExtensions waits until every extension that the Shoot needs is installed in the seed and ready.
+var RequiredExtensions = &flow.Step[*Scope]{
+	Name:    "required-extensions",
+	Ensure:  ensureRequiredExtensions,
+	Limit:   time.Minute,
+	Recheck: recheck,
+}
+
+func ensureRequiredExtensions(_ context.Context, s *Scope) (flow.Outcome, error) {
+	if missing := missingExtensions(s.Shoot, s.SeedObject, s.Registered, s.Installations); len(missing) > 0 {
+		return flow.Waiting("Extensions are not ready in the seed: " + strings.Join(missing, ", ")), nil
+	}
+	return flow.Done(), nil
+}
+
+// missingExtensions names what the Shoot needs and the seed does not offer yet, as kind/type, sorted.
+func missingExtensions(shoot *corev1beta1.Shoot, seed *corev1beta1.Seed, registrations []corev1beta1.ControllerRegistration, installations []corev1beta1.ControllerInstallation) []string {
+	ready := map[controllerregistration.KindType]bool{}
+	for _, i := range installations {
+		if !installationReady(&i) {
+			continue
+		}
+		for _, r := range registrations {
+			if r.Name != i.Spec.RegistrationRef.Name {
+				continue
+			}
+			for _, resource := range r.Spec.Resources {
+				ready[controllerregistration.KindType{Kind: resource.Kind, Type: resource.Type}] = true
+			}
+		}
+	}
+	needed := controllerregistration.NeededByShoot(shoot)
+	for kindType := range controllerregistration.NeededBySeed(seed) {
+		if kindType.Kind == "DNSRecord" {
+			needed[kindType] = struct{}{}
+		}
+	}
+	var missing []string
+	for kindType := range needed {
+		if !ready[kindType] {
+			missing = append(missing, fmt.Sprintf("%s/%s", kindType.Kind, kindType.Type))
+		}
+	}
+	slices.Sort(missing)
+	return missing
+}
+
+// installationReady: installed, healthy and not in the middle of a roll-out.
+func installationReady(i *corev1beta1.ControllerInstallation) bool {
+	for kind, want := range map[corev1beta1.ConditionType]corev1beta1.ConditionStatus{
+		corev1beta1.ControllerInstallationInstalled: corev1beta1.ConditionTrue, corev1beta1.ControllerInstallationHealthy: corev1beta1.ConditionTrue,
+		corev1beta1.ControllerInstallationProgressing: corev1beta1.ConditionFalse,
+	} {
+		if c := kube.Condition(i.Status.Conditions, kind); c == nil || c.Status != want {
+			return false
+		}
+	}
+	return true
+}
