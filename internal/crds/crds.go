@@ -1,7 +1,7 @@
 // Package crds holds the CustomResourceDefinitions a seed needs, and the admission policies that protect the objects.
 //
 // The gardenlet applies [Seed] when it starts. Extension and resource definitions are generated from the types in
-// api/; those of machines and routes are the files published by the projects that own them.
+// api/ by "make generate"; those of machines and routes are the files published by the projects that own them.
 package crds
 
 import (
@@ -14,9 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 )
-
-//go:generate controller-gen crd:crdVersions=v1,generateEmbeddedObjectMeta=true,maxDescLen=300 paths=../../api/extensions/... output:crd:dir=extensions
-//go:generate controller-gen crd:crdVersions=v1,generateEmbeddedObjectMeta=true,maxDescLen=300 paths=../../api/resources/... output:crd:dir=resources
 
 //go:embed extensions/*.yaml resources/*.yaml machine/*.yaml gateway/*.yaml
 var definitions embed.FS
