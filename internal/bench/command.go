@@ -4,12 +4,16 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"hortus.dev/hortus/internal/garden"
 )
 
 // NewCommand returns 'hortus bench'.
@@ -17,9 +21,15 @@ func NewCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure the API server, the scheduler, or this machine's landscape",
-		Args:  cobra.NoArgs,
+		Long: `Measure the API server, the scheduler, or this machine's landscape.
+
+Without a further command it is the landscape.`,
+		Args: cobra.NoArgs,
 	}
-	command.AddCommand(newAPICommand(), newSchedulerCommand())
+	landscape := newLandscapeCommand()
+	command.RunE = landscape.RunE
+	command.Flags().AddFlagSet(landscape.Flags())
+	command.AddCommand(newAPICommand(), newSchedulerCommand(), landscape)
 	return command
 }
 
@@ -130,6 +140,52 @@ a Seed, and Seeds without a gardenlet. Everything is removed in the end.`,
 	f.IntVar(&o.Seeds, "seeds", 20, "Seeds to spread the Shoots over")
 	f.IntVar(&o.Workers, "workers", 8, "Shoots that the scheduler looks at side by side")
 	f.IntVar(&o.Clients, "clients", 16, "clients that create and delete the Shoots")
+	return command
+}
+
+func newLandscapeCommand() *cobra.Command {
+	var (
+		o       LandscapeOptions
+		local   localSite
+		output  string
+		timeout time.Duration
+	)
+	command := &cobra.Command{
+		Use:   "landscape",
+		Short: "Time this machine's landscape and its Shoots, and weigh their processes",
+		Long: `Time this machine's landscape and its Shoots, and weigh their processes (root).
+
+The landscape is brought up, or found up to date; Shoots are created one after the other and deleted in the end. Memory is
+the sum of proportional set sizes; CPU is watched while nothing is asked for. With --fresh the landscape is removed
+first, with everything in it, and its start is timed.`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if err := checkOutput(output); err != nil {
+				return err
+			}
+			if os.Geteuid() != 0 {
+				return errors.New("not root: the memory of all processes can be read only by root, for instance with sudo")
+			}
+			ctx, cancel := context.WithTimeout(command.Context(), timeout)
+			defer cancel()
+			local.upFlags = []string{"--state-dir", local.stateDir, "--run-dir", local.runDir}
+			o.Progress, o.now, o.sleep = progressTo(command.ErrOrStderr()), time.Now, sleep
+			report, err := Landscape(ctx, &local, o)
+			if err != nil {
+				return err
+			}
+			return printReport(command.OutOrStdout(), output, report, report.table)
+		},
+	}
+	f := command.Flags()
+	f.StringVar(&local.stateDir, "state-dir", garden.DefaultStateDir, "folder with the landscape's state")
+	f.StringVar(&local.runDir, "run-dir", "/run/hortus", "folder with the landscape's sockets")
+	f.BoolVar(&o.Fresh, "fresh", false, "remove the landscape first, with everything in it, and time its start")
+	f.IntVar(&o.Shoots, "shoots", 2, "Shoots to create, one after the other")
+	f.DurationVar(&o.Settle, "settle", 30*time.Second, "time before memory is weighed")
+	f.DurationVar(&o.Period, "period", time.Minute, "time for which idle CPU is watched")
+	f.StringVarP(&output, "output", "o", "table", "table or json")
+	f.DurationVar(&timeout, "timeout", time.Hour, "end the bench after this time")
 	return command
 }
 

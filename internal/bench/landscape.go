@@ -1,0 +1,306 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+const (
+	// landscapeNamespace is that of the project that 'hortus up' makes.
+	landscapeNamespace = "garden-dev"
+	maxClusters        = 20
+	// upTimeout, shootTimeout and goneTimeout are many times what the steps take.
+	upTimeout    = 30 * time.Minute
+	shootTimeout = 10 * time.Minute
+	goneTimeout  = 10 * time.Minute
+)
+
+// site is a landscape as the bench sees it.
+type site interface {
+	Up(ctx context.Context, out io.Writer) error
+	Down(ctx context.Context, out io.Writer) error
+	CreateShoot(ctx context.Context, name string) error
+	// AwaitSucceeded waits for the end of the Shoot's last operation, AwaitNode until it has a Node that is ready.
+	AwaitSucceeded(ctx context.Context, name string) error
+	AwaitNode(ctx context.Context, name string) error
+	// DeleteShoot deletes a Shoot, if there is one, and waits until it is gone.
+	DeleteShoot(ctx context.Context, name string) error
+	// Look reads all processes and what is needed to sort them.
+	Look(ctx context.Context) (*ground, []process, error)
+}
+
+// LandscapeOptions say what is measured.
+type LandscapeOptions struct {
+	// Fresh removes the landscape first, so that 'hortus up' has all to do.
+	Fresh bool
+	// Shoots are created one after the other, 1 to 20.
+	Shoots int
+	// Settle is waited before memory is weighed, so that start-up is over.
+	Settle time.Duration
+	// Period is how long CPU time is watched while nothing is asked for.
+	Period   time.Duration
+	Progress func(format string, args ...any)
+
+	now   func() time.Time
+	sleep func(context.Context, time.Duration) error
+}
+
+// Step is one line of the output of 'hortus up'.
+type Step struct {
+	Step    string  `json:"step"`
+	Seconds float64 `json:"seconds"`
+}
+
+// ShootTimes are those of one Shoot, in seconds since it was applied, or since its deletion was asked for.
+type ShootTimes struct {
+	Name             string  `json:"name"`
+	NodeReadySeconds float64 `json:"nodeReadySeconds"`
+	SucceededSeconds float64 `json:"succeededSeconds"`
+	DeletedSeconds   float64 `json:"deletedSeconds"`
+}
+
+// ClassUse is what a class of processes uses.
+type ClassUse struct {
+	Class Class `json:"class"`
+	// WithoutShoots and WithShoots are bytes, PerShoot their difference divided by the number of Shoots.
+	WithoutShoots int64 `json:"withoutShootsBytes"`
+	WithShoots    int64 `json:"withShootsBytes"`
+	PerShoot      int64 `json:"perShootBytes"`
+	// IdleMilliCPU is the CPU used while nothing was asked for, in thousandths of a core, without and with Shoots.
+	IdleMilliCPUWithout float64 `json:"idleMilliCPUWithoutShoots"`
+	IdleMilliCPUWith    float64 `json:"idleMilliCPUWithShoots"`
+	IdleMilliCPUShoot   float64 `json:"idleMilliCPUPerShoot"`
+}
+
+// LandscapeReport is the result of the bench of a landscape.
+type LandscapeReport struct {
+	Host Host `json:"host"`
+	// Fresh says whether the landscape was made anew; otherwise UpSeconds is the time of a run that has nothing to do.
+	Fresh     bool         `json:"fresh"`
+	UpSeconds float64      `json:"upSeconds"`
+	UpSteps   []Step       `json:"upSteps"`
+	Shoots    []ShootTimes `json:"shoots"`
+	Classes   []ClassUse   `json:"classes"`
+	// TotalWithoutShoots is the memory of the whole landscape.
+	TotalWithoutShoots int64   `json:"totalWithoutShootsBytes"`
+	TotalWithShoots    int64   `json:"totalWithShootsBytes"`
+	PeriodSeconds      float64 `json:"idlePeriodSeconds"`
+}
+
+// Landscape measures a landscape from its start to the end of its last Shoot. What an earlier run has left is removed
+// first, what this one makes in the end.
+func Landscape(ctx context.Context, s site, o LandscapeOptions) (report *LandscapeReport, err error) {
+	if o.Shoots < 1 || o.Shoots > maxClusters {
+		return nil, fmt.Errorf("%d Shoots asked for, 1 to %d are possible", o.Shoots, maxClusters)
+	}
+	b := &landscapeBench{LandscapeOptions: o, site: s, report: &LandscapeReport{Host: describeHost(o.now()), Fresh: o.Fresh}}
+	if err := b.up(ctx); err != nil {
+		return nil, err
+	}
+	remove := func(ctx context.Context) error {
+		var errs []error
+		for i := range o.Shoots {
+			errs = append(errs, s.DeleteShoot(ctx, clusterName(i)))
+		}
+		return errors.Join(errs...)
+	}
+	if err := remove(ctx); err != nil {
+		return nil, fmt.Errorf("remove what an earlier bench has left: %w", err)
+	}
+	defer cleanUp(ctx, &err, remove)
+
+	without, err := b.rest(ctx, "without Shoots")
+	if err != nil {
+		return nil, err
+	}
+	for i := range o.Shoots {
+		if err := b.createShoot(ctx, clusterName(i)); err != nil {
+			return nil, err
+		}
+	}
+	with, err := b.rest(ctx, "with Shoots")
+	if err != nil {
+		return nil, err
+	}
+	b.compare(without, with)
+	for i := range o.Shoots {
+		if err := b.deleteShoot(ctx, i); err != nil {
+			return nil, err
+		}
+	}
+	b.report.Host.LoadAfter = load1()
+	return b.report, nil
+}
+
+func clusterName(i int) string { return fmt.Sprintf("bench-%d", i+1) }
+
+type landscapeBench struct {
+	LandscapeOptions
+	site   site
+	report *LandscapeReport
+}
+
+func (b *landscapeBench) up(ctx context.Context) error {
+	if b.Fresh {
+		b.Progress("taking the landscape down")
+		var out bytes.Buffer
+		if err := b.site.Down(ctx, &out); err != nil {
+			return fmt.Errorf("take the landscape down: %w\n%s", err, out.String())
+		}
+	}
+	b.Progress("bringing the landscape up")
+	ctx, cancel := context.WithTimeout(ctx, upTimeout)
+	defer cancel()
+	var out bytes.Buffer
+	start := b.now()
+	if err := b.site.Up(ctx, &out); err != nil {
+		return fmt.Errorf("bring the landscape up: %w\n%s", err, out.String())
+	}
+	b.report.UpSeconds = b.now().Sub(start).Seconds()
+	b.report.UpSteps = parseSteps(out.String())
+	return nil
+}
+
+var stepPattern = regexp.MustCompile(`^  done: (.*) \(([0-9.a-zµ]+)\)$`)
+
+// parseSteps reads the steps out of the output of 'hortus up'.
+func parseSteps(out string) []Step {
+	var steps []Step
+	for line := range strings.Lines(out) {
+		match := stepPattern.FindStringSubmatch(strings.TrimRight(line, "\n"))
+		if match == nil {
+			continue
+		}
+		if took, err := time.ParseDuration(match[2]); err == nil {
+			steps = append(steps, Step{match[1], took.Seconds()})
+		}
+	}
+	return steps
+}
+
+// createShoot measures until the last operation has succeeded and until a Node is ready, which may come before.
+func (b *landscapeBench) createShoot(ctx context.Context, name string) error {
+	b.Progress("creating Shoot %s", name)
+	ctx, cancel := context.WithTimeout(ctx, shootTimeout)
+	defer cancel()
+	start := b.now()
+	if err := b.site.CreateShoot(ctx, name); err != nil {
+		return fmt.Errorf("create Shoot %s: %w", name, err)
+	}
+	times := ShootTimes{Name: name}
+	type end struct {
+		at  time.Time
+		err error
+	}
+	node := make(chan end, 1)
+	go func() {
+		err := b.site.AwaitNode(ctx, name)
+		node <- end{b.now(), err}
+	}()
+	err := b.site.AwaitSucceeded(ctx, name)
+	times.SucceededSeconds = b.now().Sub(start).Seconds()
+	if err != nil {
+		cancel() // Nobody waits for the Node any more.
+	}
+	ready := <-node
+	times.NodeReadySeconds = ready.at.Sub(start).Seconds()
+	if err := errors.Join(err, ready.err); err != nil {
+		return fmt.Errorf("Shoot %s: %w", name, err)
+	}
+	b.report.Shoots = append(b.report.Shoots, times)
+	return nil
+}
+
+func (b *landscapeBench) deleteShoot(ctx context.Context, i int) error {
+	b.Progress("deleting Shoot %s", clusterName(i))
+	ctx, cancel := context.WithTimeout(ctx, goneTimeout)
+	defer cancel()
+	start := b.now()
+	if err := b.site.DeleteShoot(ctx, clusterName(i)); err != nil {
+		return err
+	}
+	b.report.Shoots[i].DeletedSeconds = b.now().Sub(start).Seconds()
+	return nil
+}
+
+// idle is what a landscape uses when nothing is asked of it.
+type idle struct {
+	weights []Weight
+	cpu     map[Class]time.Duration
+	seconds float64
+}
+
+// rest lets the landscape settle, and looks at it twice.
+func (b *landscapeBench) rest(ctx context.Context, when string) (*idle, error) {
+	b.Progress("resting %s for %s", when, b.Settle+b.Period)
+	if err := b.sleep(ctx, b.Settle); err != nil {
+		return nil, err
+	}
+	_, before, err := b.site.Look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	start := b.now()
+	if err := b.sleep(ctx, b.Period); err != nil {
+		return nil, err
+	}
+	g, after, err := b.site.Look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &idle{g.weigh(after), g.cpuUsed(before, after), b.now().Sub(start).Seconds()}, nil
+}
+
+// compare fills in the difference that Shoots make.
+func (b *landscapeBench) compare(without, with *idle) {
+	shoots := float64(b.LandscapeOptions.Shoots)
+	b.report.PeriodSeconds = with.seconds
+	for i, class := range classes {
+		use := ClassUse{
+			Class: class, WithoutShoots: without.weights[i].Bytes, WithShoots: with.weights[i].Bytes,
+			IdleMilliCPUWithout: milliCPU(without.cpu[class], without.seconds), IdleMilliCPUWith: milliCPU(with.cpu[class], with.seconds),
+		}
+		use.PerShoot = (use.WithShoots - use.WithoutShoots) / int64(b.LandscapeOptions.Shoots)
+		use.IdleMilliCPUShoot = (use.IdleMilliCPUWith - use.IdleMilliCPUWithout) / shoots
+		b.report.Classes = append(b.report.Classes, use)
+		b.report.TotalWithoutShoots += use.WithoutShoots
+		b.report.TotalWithShoots += use.WithShoots
+	}
+}
+
+func milliCPU(used time.Duration, seconds float64) float64 {
+	if seconds <= 0 {
+		return 0
+	}
+	return 1000 * used.Seconds() / seconds
+}
+
+func (r *LandscapeReport) table(w *tabwriter.Writer) {
+	kind := "again, with nothing to do"
+	if r.Fresh {
+		kind = "from nothing, binaries built"
+	}
+	fmt.Fprintf(w, "Machine: %s\n\n", r.Host)
+	fmt.Fprintln(w, "LANDSCAPE UP\tSECONDS")
+	for _, step := range r.UpSteps {
+		fmt.Fprintf(w, "%s\t%.1f\n", step.Step, step.Seconds)
+	}
+	fmt.Fprintf(w, "%s\t%.1f\n", kind, r.UpSeconds)
+	fmt.Fprintln(w, "\nSHOOT\tNODE READY s\tSUCCEEDED s\tDELETED s")
+	for _, s := range r.Shoots {
+		fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%.1f\n", s.Name, s.NodeReadySeconds, s.SucceededSeconds, s.DeletedSeconds)
+	}
+	fmt.Fprintf(w, "\nPROPORTIONAL MEMORY, IDLE CPU OVER %.0f s\tWITHOUT MiB\tWITH MiB\tPER SHOOT MiB\tWITHOUT mCPU\tWITH mCPU\tPER SHOOT mCPU\n", r.PeriodSeconds)
+	for _, c := range r.Classes {
+		fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%.1f\t%.1f\t%.1f\t%.1f\n", c.Class, mebibytes(c.WithoutShoots), mebibytes(c.WithShoots), mebibytes(c.PerShoot),
+			c.IdleMilliCPUWithout, c.IdleMilliCPUWith, c.IdleMilliCPUShoot)
+	}
+	fmt.Fprintf(w, "together\t%.0f\t%.0f\n", mebibytes(r.TotalWithoutShoots), mebibytes(r.TotalWithShoots))
+}

@@ -1,0 +1,200 @@
+package bench
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// process is a process of this machine with what it uses.
+type process struct {
+	pid int
+	// instance is the id of the cloud's instance it runs in, pod the UID of its pod; empty outside.
+	instance, pod string
+	command       string
+	// proportional counts shared pages divided by the number of those who share them (PSS), so that sums are true.
+	proportional int64
+	cpu          time.Duration
+}
+
+var (
+	instancePattern = regexp.MustCompile(`/hortus/(i-[0-9a-f]+)(?:/|$)`)
+	podPattern      = regexp.MustCompile(`/pod([0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{32})(?:/|$)`)
+)
+
+// parseCgroups finds instance and pod in /proc/<pid>/cgroup. Where both versions of cgroups are in use only some of the
+// lines name the pod. Pods of a machine's own kubelet come last in the path.
+func parseCgroups(data []byte) (instance, pod string) {
+	for line := range strings.Lines(string(data)) {
+		line = strings.TrimSpace(line)
+		if match := instancePattern.FindStringSubmatch(line); match != nil {
+			instance = match[1]
+		}
+		if matches := podPattern.FindAllStringSubmatch(line, -1); len(matches) > 0 {
+			pod = matches[len(matches)-1][1]
+		}
+	}
+	return instance, pod
+}
+
+// readProcesses reads all processes below a proc file system. Those that end meanwhile, and threads of the kernel,
+// are left out.
+func readProcesses(proc string) ([]process, error) {
+	dirs, err := filepath.Glob(filepath.Join(proc, "[0-9]*"))
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	var processes []process
+	for _, dir := range dirs {
+		p, err := readProcess(dir)
+		if ended(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read process %s: %w", filepath.Base(dir), err)
+		}
+		if p.proportional > 0 {
+			processes = append(processes, p)
+		}
+	}
+	return processes, nil
+}
+
+func readProcess(dir string) (process, error) {
+	p := process{}
+	var err error
+	if p.pid, err = strconv.Atoi(filepath.Base(dir)); err != nil {
+		return p, err
+	}
+	memory, err := os.ReadFile(filepath.Join(dir, "smaps_rollup"))
+	if err != nil {
+		return p, err
+	}
+	cgroups, err := os.ReadFile(filepath.Join(dir, "cgroup"))
+	if err != nil {
+		return p, err
+	}
+	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
+	if err != nil {
+		return p, err
+	}
+	command, err := os.ReadFile(filepath.Join(dir, "cmdline"))
+	if err != nil {
+		return p, err
+	}
+	p.proportional = parseKilobytes(memory)["Pss"]
+	p.instance, p.pod = parseCgroups(cgroups)
+	p.command = string(bytes.TrimSpace(bytes.ReplaceAll(command, []byte{0}, []byte{' '})))
+	p.cpu, err = parseStat(stat)
+	return p, err
+}
+
+// ended says whether a process is gone or has no memory of its own.
+func ended(err error) bool {
+	const noSuchProcess = "no such process" // ESRCH, which reads of a process that ends return.
+	return errors.Is(err, fs.ErrNotExist) || err != nil && strings.Contains(err.Error(), noSuchProcess)
+}
+
+// Class is what a process is for.
+type Class string
+
+// Classes in the order of reports.
+const (
+	ClassControlPlanes Class = "control planes of Shoots"
+	ClassMachines      Class = "machines of Shoots"
+	ClassManagers      Class = "managers"
+	ClassGardenAPI     Class = "garden API"
+	ClassSeeds         Class = "clusters of the landscape"
+	ClassHost          Class = "host"
+)
+
+var classes = []Class{ClassControlPlanes, ClassMachines, ClassManagers, ClassGardenAPI, ClassSeeds, ClassHost}
+
+// podKey is where a pod runs, by namespace and name.
+type podKey struct{ namespace, name string }
+
+// ground is what is known about the landscape when processes are sorted.
+type ground struct {
+	// pods of the landscape's own clusters, by UID.
+	pods map[string]podKey
+	// own are the instances of the landscape's own clusters.
+	own map[string]bool
+	// marks are parts of the command lines of processes on the host that belong to the landscape.
+	marks []string
+}
+
+// classify says what a process is for; not ok for those that do not belong to the landscape.
+func (g *ground) classify(p process) (class Class, ok bool) {
+	switch {
+	case p.instance == "":
+		return ClassHost, slices.ContainsFunc(g.marks, func(mark string) bool { return strings.Contains(p.command, mark) })
+	case !g.own[p.instance]:
+		return ClassMachines, true
+	}
+	pod, known := g.pods[p.pod]
+	switch {
+	case !known:
+		return ClassSeeds, true
+	case strings.HasPrefix(pod.namespace, "shoot--"):
+		return ClassControlPlanes, true
+	case pod.namespace == "garden" && (strings.Contains(pod.name, "etcd") || strings.Contains(pod.name, "apiserver")):
+		return ClassGardenAPI, true
+	case pod.namespace == "garden", strings.HasPrefix(pod.namespace, "extension-"):
+		return ClassManagers, true
+	default:
+		return ClassSeeds, true
+	}
+}
+
+// Weight is what the processes of a class use.
+type Weight struct {
+	Class     Class `json:"class"`
+	Processes int   `json:"processes"`
+	// Bytes is the sum of proportional set sizes.
+	Bytes int64         `json:"bytes"`
+	CPU   time.Duration `json:"-"`
+}
+
+// weigh sums up processes by class, in the order of classes.
+func (g *ground) weigh(processes []process) []Weight {
+	weights := make([]Weight, len(classes))
+	for i, class := range classes {
+		weights[i].Class = class
+	}
+	for _, p := range processes {
+		class, ok := g.classify(p)
+		if !ok {
+			continue
+		}
+		w := &weights[slices.Index(classes, class)]
+		w.Processes++
+		w.Bytes += p.proportional
+		w.CPU += p.cpu
+	}
+	return weights
+}
+
+// cpuUsed is the CPU time per class between two looks. Processes that began or ended in between do not count: their
+// time is not known.
+func (g *ground) cpuUsed(before, after []process) map[Class]time.Duration {
+	was := map[int]process{}
+	for _, p := range before {
+		was[p.pid] = p
+	}
+	used := map[Class]time.Duration{}
+	for _, p := range after {
+		earlier, known := was[p.pid]
+		if class, ok := g.classify(p); ok && known && earlier.command == p.command {
+			used[class] += p.cpu - earlier.cpu
+		}
+	}
+	return used
+}
