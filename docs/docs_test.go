@@ -80,6 +80,9 @@ func TestCheckCommand(t *testing.T) {
 		"kubectl get seeds":                      true,
 		"go test ./internal/flow":                true,
 		"go test ./internal/flaw":                false,
+		"go run -C tools ./apidocs":              true,
+		"tools/generate":                         true,
+		"tools/degenerate":                       false,
 		"cd api && go test ./...":                true,
 		"A=b hortus plann":                       false,
 		"export A=$(hortus plann)":               false,
@@ -118,13 +121,21 @@ func checkCommand(words, targets []string) error {
 			}
 		}
 	case "go":
+		module := "."
+		if i := slices.Index(words, "-C"); i > 0 && i+1 < len(words) {
+			module = words[i+1]
+		}
 		for _, word := range words[1:] {
 			folder, _, _ := strings.Cut(word, "...")
 			if strings.HasPrefix(word, "./") {
-				if err := checkFile(folder); err != nil {
+				if err := checkFile(filepath.Join(module, folder)); err != nil {
 					return err
 				}
 			}
+		}
+	default:
+		if strings.Contains(words[0], "/") { // A script.
+			return checkFile(words[0])
 		}
 	}
 	return nil
@@ -262,5 +273,41 @@ func TestDependenciesAreListed(t *testing.T) {
 				t.Errorf("docs/dependencies.md does not say what %s of %s is for", require.Mod.Path, file)
 			}
 		}
+	}
+}
+
+// TestControllersHavePages finds every controller and admission plugin by the name in its source.
+func TestControllersHavePages(t *testing.T) {
+	var pages strings.Builder
+	for path, doc := range documents(t) {
+		if strings.HasPrefix(path, "docs/controllers/") {
+			pages.WriteString(doc.prose)
+		}
+	}
+	name := regexp.MustCompile(`(?:\bNamed\(|\bName = )"([A-Za-z-]+)"`)
+	found := 0
+	for _, folder := range []string{"internal/apiserver/admission", "internal/controllermanager", "internal/scheduler", "internal/gardenlet", "internal/nodeagent", "internal/resourcemanager", "provider/local"} {
+		err := filepath.WalkDir(filepath.Join(repository, folder), func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			source, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			for _, match := range name.FindAllStringSubmatch(string(source), -1) {
+				found++
+				if !strings.Contains(pages.String(), "`"+match[1]+"`") {
+					t.Errorf("docs/controllers says nothing of %s (%s)", match[1], path)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found < 30 {
+		t.Errorf("only %d names were found; is the pattern broken?", found)
 	}
 }
