@@ -31,6 +31,7 @@ import (
 	"hortus.dev/hortus/internal/controllermanager/protection"
 	"hortus.dev/hortus/internal/controllermanager/seed"
 	"hortus.dev/hortus/internal/controllermanager/shoot"
+	"hortus.dev/hortus/internal/kube"
 )
 
 type options struct {
@@ -93,6 +94,9 @@ func run(ctx context.Context, o options) error {
 	restConfig, err := config.GetConfig()
 	if err != nil {
 		return fmt.Errorf("find the garden: %w", err)
+	}
+	if err := kube.WaitForAPI(ctx, restConfig, "/apis/core.gardener.cloud/v1beta1"); err != nil {
+		return err
 	}
 	mgr, err := newManager(ctx, restConfig, o, clock.RealClock{})
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/kube"
 )
 
 type options struct {
@@ -74,6 +75,9 @@ func run(ctx context.Context, o options) error {
 		return fmt.Errorf("find the garden: %w", err)
 	}
 	restConfig.QPS, restConfig.Burst = -1, 0 // The API server's fairness decides, not this client.
+	if err := kube.WaitForAPI(ctx, restConfig, "/apis/core.gardener.cloud/v1beta1"); err != nil {
+		return err
+	}
 	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
 		Scheme:                        newScheme(),
 		HealthProbeBindAddress:        o.healthAddress,

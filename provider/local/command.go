@@ -53,7 +53,7 @@ func NewCommand() *cobra.Command {
 		Short: "Run Shoots on the local cloud",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			mgr, err := flags.Manager(name, NewScheme(), slimCache)
+			mgr, err := flags.Manager(cmd.Context(), name, NewScheme(), slimCache)
 			if err != nil {
 				return err
 			}

@@ -38,7 +38,7 @@ func NewCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			mgr, err := opts.Manager(name, newScheme(), slimCache)
+			mgr, err := opts.Manager(cmd.Context(), name, newScheme(), slimCache)
 			if err != nil {
 				return err
 			}

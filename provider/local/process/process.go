@@ -2,6 +2,7 @@
 package process
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/go-logr/logr"
@@ -13,6 +14,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"hortus.dev/hortus/internal/kube"
 )
 
 // Options are the flags of a controller process.
@@ -43,12 +46,16 @@ func (o *Options) RESTConfig(userAgent string) (*rest.Config, error) {
 	return rest.AddUserAgent(cfg, userAgent), nil
 }
 
-// Manager returns a manager for a process of the given name with health endpoints; tweak may change its options.
-func (o *Options) Manager(name string, scheme *runtime.Scheme, tweak func(*ctrl.Options)) (ctrl.Manager, error) {
+// Manager waits for the API server and returns a manager for a process of the given name with health endpoints; tweak may
+// change its options.
+func (o *Options) Manager(ctx context.Context, name string, scheme *runtime.Scheme, tweak func(*ctrl.Options)) (ctrl.Manager, error) {
 	log := Logger(name)
 	ctrl.SetLogger(log)
 	cfg, err := o.RESTConfig(name)
 	if err != nil {
+		return nil, err
+	}
+	if err := kube.WaitForAPI(ctx, cfg, "/readyz"); err != nil {
 		return nil, err
 	}
 	opts := ctrl.Options{

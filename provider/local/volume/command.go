@@ -29,7 +29,7 @@ func NewCommand() *cobra.Command {
 		Short: "Provide PersistentVolumes that are directories on this node",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			mgr, err := opts.Manager(name, newScheme(), slimCache)
+			mgr, err := opts.Manager(cmd.Context(), name, newScheme(), slimCache)
 			if err != nil {
 				return err
 			}
