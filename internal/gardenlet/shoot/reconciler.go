@@ -272,6 +272,9 @@ func (r *Reconciler) pass(ctx context.Context, s *scope, operation corev1beta1.L
 	graph := steps.Reconcile()
 	if operation == corev1beta1.LastOperationTypeDelete {
 		graph = steps.Delete()
+		if forced(s.shoot) {
+			graph = steps.ForceDelete()
+		}
 	}
 	result := flow.Run(ctx, graph, stepScope, flow.Options{Clock: r.Clock, Timers: r.timersOf(s.shoot.UID), Transient: transient})
 	if result.Complete() && operation != corev1beta1.LastOperationTypeDelete {
@@ -289,6 +292,12 @@ func (r *Reconciler) pass(ctx context.Context, s *scope, operation corev1beta1.L
 		}
 	}
 	return result, nil
+}
+
+// forced: the owner has given up what the Shoot has at the provider.
+func forced(shoot *corev1beta1.Shoot) bool {
+	on, err := strconv.ParseBool(shoot.Annotations[corev1beta1.AnnotationConfirmationForceDeletion])
+	return err == nil && on
 }
 
 func (r *Reconciler) stepScope(ctx context.Context, s *scope, operation corev1beta1.LastOperationType, started time.Time) (*steps.Scope, error) {

@@ -69,9 +69,14 @@ func clean(names ...string) func(context.Context, *Scope) (flow.Outcome, error) 
 }
 
 func leftMessage(left []string) string {
+	return "Objects of the Shoot are being deleted: " + leftList(left)
+}
+
+// leftList names the first few objects, and how many more there are.
+func leftList(left []string) string {
 	more := ""
 	if n := len(left) - shownObjects; n > 0 {
 		left, more = left[:shownObjects], fmt.Sprintf(" and %d more", n)
 	}
-	return "Objects of the Shoot are being deleted: " + strings.Join(left, ", ") + more
+	return strings.Join(left, ", ") + more
 }

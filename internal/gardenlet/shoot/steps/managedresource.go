@@ -70,14 +70,23 @@ func (s *Scope) secretChanged(ctx context.Context, name string) (time.Time, erro
 	return secret.CreationTimestamp.Time, nil
 }
 
-// shootResources lists the ManagedResources for the Shoot, extensions' ones included.
-func (s *Scope) shootResources(ctx context.Context) ([]resourcesv1alpha1.ManagedResource, error) {
+// managedResources lists all ManagedResources of the control plane.
+func (s *Scope) managedResources(ctx context.Context) ([]resourcesv1alpha1.ManagedResource, error) {
 	list := &resourcesv1alpha1.ManagedResourceList{}
 	if err := s.Seed.List(ctx, list, client.InNamespace(s.Namespace)); err != nil {
 		return nil, fmt.Errorf("list ManagedResources: %w", err)
 	}
+	return list.Items, nil
+}
+
+// shootResources lists the ManagedResources for the Shoot, extensions' ones included.
+func (s *Scope) shootResources(ctx context.Context) ([]resourcesv1alpha1.ManagedResource, error) {
+	list, err := s.managedResources(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var out []resourcesv1alpha1.ManagedResource
-	for _, mr := range list.Items {
+	for _, mr := range list {
 		if mr.Spec.Class == nil || *mr.Spec.Class == "" {
 			out = append(out, mr)
 		}

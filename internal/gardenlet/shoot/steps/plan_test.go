@@ -76,4 +76,5 @@ func TestPlans(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { golden.Bytes(t, "plan/"+name+".txt", []byte(Delete().Plan(s))) })
 	}
+	golden.Bytes(t, "plan/force-delete.txt", []byte(ForceDelete().Plan(with(testScope("pool"), deleting))))
 }

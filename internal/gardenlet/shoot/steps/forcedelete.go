@@ -1,0 +1,164 @@
+package steps
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	"hortus.dev/hortus/internal/component/machinecontrollermanager"
+	"hortus.dev/hortus/internal/flow"
+	"hortus.dev/hortus/internal/kube"
+)
+
+// The forced deletion of a Shoot lets go of everything without touching the user's cluster or the provider: what is left
+// there is the user's to remove.
+var (
+	// ForceMachines lets go of the machines; first the controller goes, so that it does not act on them.
+	ForceMachines = &flow.Step[*Scope]{
+		Name:    "force-machines",
+		Ensure:  forceMachines,
+		Recheck: recheck,
+	}
+	// ForceExtensions deletes all extension objects; their extensions see that the deletion is forced.
+	ForceExtensions = &flow.Step[*Scope]{
+		Name:   "force-extensions",
+		After:  []*flow.Step[*Scope]{ForceMachines},
+		Ensure: forceExtensions,
+	}
+	// ForceManagedResources lets go of what was applied to the Shoot.
+	ForceManagedResources = &flow.Step[*Scope]{
+		Name:    "force-managed-resources",
+		After:   []*flow.Step[*Scope]{ForceExtensions},
+		Ensure:  forceManagedResources,
+		Recheck: recheck,
+	}
+)
+
+// ForceDelete is the flow of a forced deletion.
+func ForceDelete() *flow.Graph[*Scope] {
+	return flow.New(ForceMachines, ForceExtensions, ForceManagedResources).SkipAll(notLive).
+		Then(flow.Reverse(nil, Etcd)).Then(flow.Reverse(nil, Namespace))
+}
+
+// machineKinds in the order in which they may go: what makes others first.
+var machineKinds = []string{"MachineDeployment", "MachineSet", "Machine", "MachineClass"}
+
+func forceMachines(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	controller := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: machinecontrollermanager.Name, Namespace: s.Namespace}}
+	if outcome, err := s.removeDeployment(ctx, controller); err != nil || !outcome.IsDone() {
+		return outcome, err
+	}
+	left := 0
+	for _, kind := range machineKinds {
+		n, err := s.letGo(ctx, schema.GroupVersionKind{Group: "machine.sapcloud.io", Version: "v1alpha1", Kind: kind})
+		if err != nil {
+			return flow.Outcome{}, err
+		}
+		left += n
+	}
+	if left > 0 {
+		return flow.Waiting(fmt.Sprintf("%d machine objects are being dropped", left)), nil
+	}
+	return flow.Done(), nil
+}
+
+// letGo deletes all objects of a kind in the namespace after taking their finalizers away, and counts them.
+func (s *Scope) letGo(ctx context.Context, kind schema.GroupVersionKind) (int, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	if err := s.Seed.List(ctx, list, client.InNamespace(s.Namespace)); err != nil {
+		if meta.IsNoMatchError(err) {
+			return 0, nil
+		}
+		return 0, fmt.Errorf("list %ss: %w", kind.Kind, err)
+	}
+	for i := range list.Items {
+		o := &list.Items[i]
+		o.SetGroupVersionKind(kind)
+		if len(o.Finalizers) > 0 {
+			before := o.DeepCopy()
+			o.Finalizers = nil
+			if err := client.IgnoreNotFound(s.Seed.Patch(ctx, o, client.MergeFrom(before))); err != nil {
+				return 0, fmt.Errorf("let go of %s %q: %w", kind.Kind, o.Name, err)
+			}
+		}
+		if _, err := kube.Delete(ctx, s.Seed, o); err != nil {
+			return 0, err
+		}
+	}
+	return len(list.Items), nil
+}
+
+// shootExtensionKinds are the namespaced kinds of the extension contract.
+var shootExtensionKinds = []string{
+	extensionsv1alpha1.WorkerKind, extensionsv1alpha1.OperatingSystemConfigKind, extensionsv1alpha1.NetworkKind, extensionsv1alpha1.ContainerRuntimeKind,
+	extensionsv1alpha1.ControlPlaneKind, extensionsv1alpha1.ExtensionKind, extensionsv1alpha1.InfrastructureKind, extensionsv1alpha1.DNSRecordKind,
+}
+
+func forceExtensions(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	var left []string
+	for _, kind := range shootExtensionKinds {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(extensionsv1alpha1.SchemeGroupVersion.WithKind(kind + "List"))
+		if err := s.Seed.List(ctx, list, client.InNamespace(s.Namespace)); err != nil {
+			return flow.Outcome{}, fmt.Errorf("list %ss: %w", kind, err)
+		}
+		for i := range list.Items {
+			o := &list.Items[i]
+			left = append(left, kind+" "+o.GetName())
+			if o.GetDeletionTimestamp() != nil {
+				continue
+			}
+			before := o.DeepCopy()
+			annotations := o.GetAnnotations()
+			if annotations == nil {
+				annotations = map[string]string{}
+			}
+			annotations[extensionsv1alpha1.AnnotationConfirmDeletion] = "true"
+			annotations[extensionsv1alpha1.AnnotationConfirmForceDeletion] = "true"
+			annotations[extensionsv1alpha1.AnnotationTimestamp] = s.Clock.Now().UTC().Format(time.RFC3339Nano)
+			o.SetAnnotations(annotations)
+			if err := s.Seed.Patch(ctx, o, client.MergeFrom(before)); err != nil {
+				return flow.Outcome{}, fmt.Errorf("confirm deletion of %s %q: %w", kind, o.GetName(), err)
+			}
+			if _, err := kube.Delete(ctx, s.Seed, o); err != nil {
+				return flow.Outcome{}, err
+			}
+		}
+	}
+	if len(left) > 0 {
+		return flow.Waiting("Extension objects are being dropped: " + leftList(left)), nil
+	}
+	return flow.Done(), nil
+}
+
+func forceManagedResources(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	list, err := s.managedResources(ctx)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	for i := range list {
+		mr := &list[i]
+		before := mr.DeepCopy()
+		mr.Spec.KeepObjects, mr.Finalizers = ptr.To(false), nil
+		if err := client.IgnoreNotFound(s.Seed.Patch(ctx, mr, client.MergeFrom(before))); err != nil {
+			return flow.Outcome{}, fmt.Errorf("let go of ManagedResource %q: %w", mr.Name, err)
+		}
+		if _, err := s.remove(ctx, mr); err != nil {
+			return flow.Outcome{}, err
+		}
+	}
+	if len(list) > 0 {
+		return flow.Waiting(fmt.Sprintf("%d ManagedResources are being dropped", len(list))), nil
+	}
+	return flow.Done(), nil
+}
