@@ -150,7 +150,7 @@ func TestLandscape(t *testing.T) {
 		}
 		nothingLeft(t)
 	})
-	step(t, "a Shoot beyond the quota says so, and heals when the quota is raised", checkQuota)
+	step(t, "a Shoot beyond the quota says so and heals when it is raised", checkQuota)
 	step(t, "every part may be killed while Shoots come and go", func(t *testing.T) {
 		checkKills(t)
 		nothingLeft(t)
@@ -182,7 +182,12 @@ func example(t *testing.T, file string) string {
 
 func applyText(t *testing.T, kubeconfig, manifest string) (string, error) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "manifest.yaml")
+	folder, err := os.MkdirTemp("", "hortus-e2e-") // The name of a test may have commas, at which kubectl splits.
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(folder) })
+	file := filepath.Join(folder, "manifest.yaml")
 	if err := os.WriteFile(file, []byte(manifest), 0o600); err != nil {
 		t.Fatal(err)
 	}
