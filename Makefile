@@ -43,6 +43,7 @@ test: ## Run all tests: unit, stepped on a real API server, and the landscape (r
 test-unit: build ## Run unit tests, and reconcilers step by step on a real etcd and kube-apiserver (no root).
 	@$(HORTUS) components build etcd kubernetes-1.36
 	cd api && $(GO_TEST) ./...
+	cd tools && $(GO_TEST) ./...
 	$(GO_TEST) $(UNIT_PACKAGES)
 
 .PHONY: test-landscape
@@ -64,7 +65,8 @@ lint: ## Check formatting and run the linters.
 	@cd api && CGO_ENABLED=0 go vet ./...
 
 .PHONY: verify
-verify: lint ## Check what can be checked without running anything.
+verify: lint ## Check formatting, linters, and that generated files are up to date.
+	@tools/verify
 
 .PHONY: clean
 clean: ## Remove what was built.
