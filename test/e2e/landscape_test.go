@@ -22,6 +22,7 @@ func TestLandscape(t *testing.T) {
 	garden := kubeconfigOf("garden")
 	before := observeHost(t)
 
+	step(t, "up can be interrupted", checkInterrupt)
 	step(t, "up brings a landscape", func(t *testing.T) {
 		out := hortus(t, "up")
 		if !strings.Contains(out, "kubectl apply -f examples/shoot.yaml") {
@@ -150,6 +151,7 @@ func TestLandscape(t *testing.T) {
 		}
 		nothingLeft(t)
 	})
+	step(t, "a client needs to know no more than JSON", checkClient)
 	step(t, "a Shoot beyond the quota says so and heals when it is raised", checkQuota)
 	step(t, "every part may be killed while Shoots come and go", func(t *testing.T) {
 		checkKills(t)
