@@ -52,7 +52,7 @@ test-landscape: build ## Bring up a landscape, use it as a person would, and tak
 
 .PHONY: bench
 bench: build ## Measure the landscape and print a table and JSON (root).
-	@$(HORTUS) bench
+	@$(HORTUS) bench landscape
 
 .PHONY: generate
 generate: ## Regenerate deepcopy, OpenAPI and CRDs.
