@@ -56,6 +56,8 @@ type Reconciler struct {
 	RetryDuration time.Duration
 	DNSTTL        int64
 
+	gardenApplied, seedApplied kube.ApplyCache
+
 	mu     sync.Mutex
 	timers map[types.UID]*flow.Timers // Of unfinished operations.
 }
@@ -319,7 +321,7 @@ func (r *Reconciler) stepScope(ctx context.Context, s *scope, operation corev1be
 		return nil, fmt.Errorf("list ControllerInstallations: %w", err)
 	}
 	return &steps.Scope{
-		Garden: r.Garden, Seed: r.Seed, Clock: r.Clock, Shoots: r.Shoots,
+		Garden: r.Garden, Seed: r.Seed, GardenApplied: &r.gardenApplied, SeedApplied: &r.seedApplied, Clock: r.Clock, Shoots: r.Shoots,
 		Shoot: s.shoot.DeepCopy(), SeedObject: s.seed, Project: s.project, CloudProfile: s.profile, GardenIdentity: r.GardenIdentity,
 		Namespace: namespace, Operation: operation, Started: started,
 		Images: r.Images, DNSTTL: r.DNSTTL, Facts: facts, Registered: registrations.Items, Installations: installations.Items, Secrets: secrets,
@@ -368,11 +370,16 @@ func (r *Reconciler) report(ctx context.Context, shoot *corev1beta1.Shoot, opera
 // finalize lets a Shoot go whose control plane is gone.
 func (r *Reconciler) finalize(ctx context.Context, s *scope) error {
 	if id := s.shoot.Status.TechnicalID; id != "" {
+		r.seedApplied.Forget(id)
 		if _, err := kube.Delete(ctx, r.Seed, &extensionsv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: id}}); err != nil {
 			return err
 		}
 	}
 	r.forget(s.shoot.UID)
+	// Status has been written since the Shoot was read, and the finalizer is removed from what is known best.
+	if err := r.Garden.Get(ctx, client.ObjectKeyFromObject(s.shoot), s.shoot); err != nil {
+		return client.IgnoreNotFound(err)
+	}
 	return kube.RemoveFinalizer(ctx, r.Garden, s.shoot, corev1beta1.FinalizerName)
 }
 

@@ -9,7 +9,6 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/flow"
-	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/internal/secretsmanager"
 )
 
@@ -26,7 +25,7 @@ func ensureGardenObjects(ctx context.Context, s *Scope) (flow.Outcome, error) {
 		return flow.Outcome{}, err
 	}
 	for _, o := range objects {
-		if err := kube.Apply(ctx, s.Garden, o, FieldOwner); err != nil {
+		if err := s.GardenApplied.Apply(ctx, s.Garden, o, FieldOwner); err != nil {
 			return flow.Outcome{}, err
 		}
 	}

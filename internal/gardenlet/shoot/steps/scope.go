@@ -35,6 +35,8 @@ type Scope struct {
 	Garden client.Client
 	Seed   client.Client
 	Clock  clock.PassiveClock
+	// GardenApplied and SeedApplied know what was applied before.
+	GardenApplied, SeedApplied *kube.ApplyCache
 	// Shoots connects to the API of the Shoot.
 	Shoots Connector
 
@@ -244,7 +246,7 @@ func (s *Scope) Access(certName string) (component.ClientAccess, error) {
 // apply applies objects in order; each holds the server's answer afterwards.
 func (s *Scope) apply(ctx context.Context, objects ...client.Object) error {
 	for _, o := range objects {
-		if err := kube.Apply(ctx, s.Seed, o, FieldOwner); err != nil {
+		if err := s.SeedApplied.Apply(ctx, s.Seed, o, FieldOwner); err != nil {
 			return err
 		}
 	}

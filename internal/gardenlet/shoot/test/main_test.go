@@ -217,7 +217,7 @@ func (w *world) step(s *corev1beta1.Shoot) (*corev1beta1.Shoot, error) {
 }
 
 // maxPasses is far above what any flow needs.
-const maxPasses = 60
+const maxPasses = 150
 
 // run steps the Shoot, and lets the seed act in between, until the condition holds.
 func (w *world) run(s *corev1beta1.Shoot, until func(*corev1beta1.Shoot) bool) *corev1beta1.Shoot {
