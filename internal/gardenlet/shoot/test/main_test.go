@@ -10,9 +10,11 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
@@ -54,6 +56,8 @@ type world struct {
 	r         *shoot.Reconciler
 	// user is the cluster of the user.
 	user client.Client
+	// health is the HTTP status that the Shoot's API server answers with.
+	health int
 	// fail makes the extension of a kind report an error with a code.
 	fail map[string]corev1beta1.ErrorCode
 }
@@ -62,7 +66,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	e := env.Shared(t)
 	w := &world{Environment: e, t: t, ctx: t.Context(), namespace: *e.Project(t).Spec.Namespace, fail: map[string]corev1beta1.ErrorCode{}}
-	w.user = fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).Build()
+	w.health, w.user = 200, userCluster(t)
 	w.profile = &corev1beta1.CloudProfile{ObjectMeta: metav1.ObjectMeta{Name: env.Name("profile-")}, Spec: corev1beta1.CloudProfileSpec{
 		Type:          "local",
 		Kubernetes:    corev1beta1.KubernetesSettings{Versions: []corev1beta1.ExpirableVersion{{Version: "1.36.3"}}},
@@ -101,6 +105,17 @@ func newWorld(t *testing.T) *world {
 		Images: steps.DefaultImages(), Options: maintenance.ReconcileOptions{SyncPeriod: time.Hour}, Jitter: maintenance.HashJitter(0), RetryDuration: 12 * time.Hour, DNSTTL: 120,
 	}
 	return w
+}
+
+// userCluster stands for the Shoot. The clean-up deletes much in it, so it is not the cluster of the test.
+func userCluster(t *testing.T) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	phase := func(o client.Object) []string { return []string{string(o.(*corev1.Pod).Status.Phase)} }
+	return fake.NewClientBuilder().WithScheme(scheme).WithIndex(&corev1.Pod{}, "status.phase", phase).Build()
 }
 
 // connector stands for the network to the user's cluster.

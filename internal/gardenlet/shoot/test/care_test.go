@@ -1,0 +1,112 @@
+package test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/gardenlet/shoot/care"
+	"hortus.dev/hortus/internal/kube"
+)
+
+// Status is the answer to a health check.
+func (c connector) Status(context.Context, []byte) (int, error) { return c.health, nil }
+
+func (w *world) care(s *corev1beta1.Shoot, r *care.Reconciler) *corev1beta1.Shoot {
+	w.t.Helper()
+	clock.Step(time.Minute)
+	_, err := reconcile.AsReconciler(w.Client, r).Reconcile(w.ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(s)})
+	w.must(err)
+	out := &corev1beta1.Shoot{}
+	w.must(w.Client.Get(w.ctx, client.ObjectKeyFromObject(s), out))
+	return out
+}
+
+func (w *world) carer() *care.Reconciler {
+	return &care.Reconciler{
+		Garden: w.Client, Cache: w.Client, Seed: w.Client, Clock: clock, Shoots: connector{w}, SeedName: w.seed.Name, Period: time.Minute,
+		Settings: care.Settings{Thresholds: map[corev1beta1.ConditionType]time.Duration{corev1beta1.ShootAPIServerAvailable: 90 * time.Second}},
+	}
+}
+
+func TestConditionsOfAShoot(t *testing.T) {
+	w := newWorld(t)
+	s := w.run(w.newShoot(), succeeded)
+	clock.Step(time.Hour)
+	r := w.carer()
+	want := func(status corev1beta1.ConditionStatus, reason string) {
+		t.Helper()
+		s = w.care(s, r)
+		if c := kube.Condition(s.Status.Conditions, corev1beta1.ShootAPIServerAvailable); c == nil || c.Status != status || c.Reason != reason {
+			t.Errorf("condition = %+v, want %s, %s", c, status, reason)
+		}
+	}
+	want(corev1beta1.ConditionTrue, "HealthzRequestSucceeded")
+	for _, c := range s.Status.Conditions {
+		if c.Status != corev1beta1.ConditionTrue {
+			t.Errorf("condition of a healthy Shoot = %+v", c)
+		}
+	}
+	if c := kube.Condition(s.Status.Constraints, corev1beta1.ShootHibernationPossible); c == nil || c.Status != corev1beta1.ConditionTrue {
+		t.Errorf("constraint = %+v", c)
+	}
+	w.health = 500
+	want(corev1beta1.ConditionProgressing, "HealthzRequestError")
+	want(corev1beta1.ConditionProgressing, "HealthzRequestError")
+	want(corev1beta1.ConditionFalse, "HealthzRequestError")
+	w.health = 200
+	want(corev1beta1.ConditionTrue, "HealthzRequestSucceeded")
+}
+
+func TestWebhooksAreRemediatedOnlyIfTheOperatorWants(t *testing.T) {
+	w := newWorld(t)
+	s := w.run(w.newShoot(), succeeded)
+	webhook := func(name string, labels map[string]string) *admissionregistrationv1.ValidatingWebhookConfiguration {
+		c := &admissionregistrationv1.ValidatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
+			Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+				Name: "pods.example.com", FailurePolicy: ptr.To(admissionregistrationv1.Fail), TimeoutSeconds: ptr.To(int32(30)),
+				Rules: []admissionregistrationv1.RuleWithOperations{{
+					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+					Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+				}},
+			}},
+		}
+		w.must(w.user.Create(w.ctx, c))
+		return c
+	}
+	policy := webhook("policy", nil)
+	left := webhook("left-alone", map[string]string{corev1beta1.LabelExcludeWebhookFromRemediation: "true"})
+	reason := func() string {
+		return kube.Condition(s.Status.Constraints, corev1beta1.ShootMaintenancePreconditionsSatisfied).Reason
+	}
+	r := w.carer()
+	s = w.care(s, r)
+	w.must(w.user.Get(w.ctx, client.ObjectKeyFromObject(policy), policy))
+	if reason() != "ProblematicWebhooks" || *policy.Webhooks[0].TimeoutSeconds != 30 {
+		t.Errorf("reason = %s, timeout = %d", reason(), *policy.Webhooks[0].TimeoutSeconds)
+	}
+
+	r.RemediateWebhooks = true
+	s = w.care(s, r)
+	w.must(w.user.Get(w.ctx, client.ObjectKeyFromObject(policy), policy))
+	fixed := policy.Webhooks[0]
+	if *fixed.TimeoutSeconds != 15 || fixed.NamespaceSelector == nil || *fixed.FailurePolicy != admissionregistrationv1.Fail || policy.Annotations[corev1beta1.AnnotationWarning] == "" {
+		t.Errorf("remediated webhook = %+v, annotations %v", fixed, policy.Annotations)
+	}
+	w.must(w.user.Get(w.ctx, client.ObjectKeyFromObject(left), left))
+	if left.Webhooks[0].NamespaceSelector != nil {
+		t.Error("a webhook was changed although its owner did not want that")
+	}
+	w.must(w.user.Delete(w.ctx, left))
+	if s = w.care(s, r); reason() != "RemediatedWebhooks" {
+		t.Errorf("reason = %s, want the owner to be told", reason())
+	}
+}
