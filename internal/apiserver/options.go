@@ -50,8 +50,7 @@ type Options struct {
 func NewOptions() *Options {
 	scheme := newServerScheme()
 	codecs, ns := newCodecs(scheme)
-	// Objects are always stored as JSON.
-	recommended := genericoptions.NewRecommendedOptions(etcdPrefix, codecs.LegacyCodec(groupVersions...))
+	recommended := genericoptions.NewRecommendedOptions(etcdPrefix, newStorageCodec(scheme, groupVersions...))
 	recommended.Etcd.StorageConfig.EncodeVersioner = schema.GroupVersions(append([]schema.GroupVersion{}, groupVersions...))
 	recommended.SecureServing.BindPort = 8443
 	plugins.Register(recommended.Admission)

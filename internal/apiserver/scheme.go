@@ -7,7 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/conversion"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
 	authenticationv1alpha1 "hortus.dev/hortus/api/authentication/v1alpha1"
@@ -107,19 +106,4 @@ func addControllerDeploymentConversions(scheme *runtime.Scheme) error {
 		}
 		return nil
 	})
-}
-
-// jsonOnly hides protobuf, which our types do not speak. Clients that prefer it and also accept JSON get JSON.
-type jsonOnly struct{ runtime.NegotiatedSerializer }
-
-func (j jsonOnly) SupportedMediaTypes() []runtime.SerializerInfo {
-	return slices.DeleteFunc(slices.Clone(j.NegotiatedSerializer.SupportedMediaTypes()), func(info runtime.SerializerInfo) bool {
-		return info.MediaType == runtime.ContentTypeProtobuf
-	})
-}
-
-// codecs of a scheme, with the serializer for requests.
-func newCodecs(scheme *runtime.Scheme) (serializer.CodecFactory, runtime.NegotiatedSerializer) {
-	codecs := serializer.NewCodecFactory(scheme, serializer.WithStreamingCollectionEncodingToJSON())
-	return codecs, jsonOnly{codecs}
 }

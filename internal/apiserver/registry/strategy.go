@@ -72,9 +72,8 @@ func (s strategy[T]) setGeneration(object, old T, bump bool) {
 		return
 	}
 	object.SetGeneration(old.GetGeneration())
-	specBumps := s.kind.SpecBumps == nil || s.kind.SpecBumps(object, old)
 	deleting := s.kind.DeletionBumps && old.GetDeletionTimestamp() == nil && object.GetDeletionTimestamp() != nil
-	if bump || deleting || specBumps && s.kind.specChanged(object, old) {
+	if bump || deleting || (s.kind.SpecBumps == nil || s.kind.SpecBumps(object, old)) && s.kind.specChanged(object, old) {
 		object.SetGeneration(old.GetGeneration() + 1)
 	}
 }
