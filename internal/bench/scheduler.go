@@ -106,6 +106,7 @@ func Scheduler(ctx context.Context, target *Target, o SchedulerOptions) (*Schedu
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
+	ctrl.SetLogger(logr.Discard()) // One line per placement would be measured, too.
 	report := &SchedulerReport{Host: describeHost(time.Now()), Server: target.Config.Host, Workers: o.Workers}
 	clients, err := newJSONClients(target.Config, o.Clients)
 	if err != nil {
