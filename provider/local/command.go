@@ -53,7 +53,7 @@ func NewCommand() *cobra.Command {
 		Short: "Run Shoots on the local cloud",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			mgr, err := flags.Manager(cmd.Context(), name, NewScheme(), slimCache)
+			mgr, err := flags.Manager(cmd.Context(), name, NewScheme(), SlimCache)
 			if err != nil {
 				return err
 			}
@@ -85,8 +85,8 @@ func NewScheme() *runtime.Scheme {
 	return scheme
 }
 
-// slimCache reads Secrets and the like directly: caching all of a seed would cost far more than a read per operation.
-func slimCache(opts *ctrl.Options) {
+// SlimCache makes a manager read Secrets and the like directly: caching all of a seed would cost far more than a read per operation.
+func SlimCache(opts *ctrl.Options) {
 	opts.Cache = cache.Options{DefaultTransform: cache.TransformStripManagedFields()}
 	opts.Client = client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{
 		&corev1.Secret{}, &corev1.Namespace{}, &coordinationv1.Lease{}, &extensionsv1alpha1.Cluster{}, &resourcesv1alpha1.ManagedResource{},

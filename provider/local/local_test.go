@@ -47,10 +47,12 @@ func startLandscape(t *testing.T) *landscape {
 	t.Helper()
 	e := env.Shared(t)
 	l := &landscape{Environment: e, cloud: cloudtest.Start(t, cloudtest.Options{})}
-	mgr, err := ctrl.NewManager(e.Config, ctrl.Options{
+	options := ctrl.Options{
 		Scheme: e.Scheme, Metrics: metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: ptr.To(true)}, // Every test runs an extension of its own.
-	})
+	}
+	local.SlimCache(&options) // As in the real process: what an operation is judged by is read afresh.
+	mgr, err := ctrl.NewManager(e.Config, options)
 	if err != nil {
 		t.Fatal(err)
 	}
