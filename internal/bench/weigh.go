@@ -55,7 +55,7 @@ func readProcesses(proc string) ([]process, error) {
 	var processes []process
 	for _, dir := range dirs {
 		p, err := readProcess(dir)
-		if ended(err) {
+		if ended(err) || errors.Is(err, fs.ErrPermission) { // Process 1 of a virtual machine may hide from root too.
 			continue
 		}
 		if err != nil {
