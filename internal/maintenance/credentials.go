@@ -102,8 +102,8 @@ type Credential struct {
 	text      string
 }
 
-// dueRotations decides which rotations to start. operations are those that the maintenance starts anyway.
-func dueRotations(rotations []Rotation, operations []string, hibernated bool, now time.Time) []Credential {
+// DueRotations decides which rotations to start. operations are those that the maintenance starts anyway.
+func DueRotations(rotations []Rotation, operations []string, hibernated bool, now time.Time) []Credential {
 	var due []Credential
 	for i := range rotations {
 		r := &rotations[i]

@@ -246,7 +246,7 @@ func decideImage(pool *Pool, image *versionclass.Image, eligible []*versionclass
 	made := choose(imageStrategies[image.Strategy], imageCandidates(eligible, now), pool.ImageVersion, auto)
 	item := Item{
 		Subject: PoolImage,
-		Image:   image.Name,
+		Image:   pool.Image, // As the Shoot spells it.
 		From:    pool.ImageVersion,
 		Rule:    string(made.cause) + "/" + string(image.Strategy),
 	}

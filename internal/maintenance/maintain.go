@@ -26,8 +26,8 @@ func Maintain(shoot *corev1beta1.Shoot, decider *Decider, now time.Time, options
 	o := Outcome{Shoot: shoot.DeepCopy(), Decision: decider.Decide(&cluster, now)}
 	apply(&o.Shoot.Spec, cluster.Apply(&o.Decision))
 	o.Operations = fixUp(&o.Shoot.Spec, shoot.Spec.Kubernetes.Version)
-	if canStartOperations(shoot.Status.LastOperation) {
-		o.Credentials = dueRotations(RotationsOf(shoot), DeferredOperations(shoot), hibernating(shoot), now)
+	if CanStartOperations(shoot.Status.LastOperation) {
+		o.Credentials = DueRotations(RotationsOf(shoot), DeferredOperations(shoot), hibernating(shoot), now)
 	}
 	if text := startOperations(o.Shoot, o.Credentials); text != "" {
 		o.Operations = append(o.Operations, text)

@@ -42,9 +42,9 @@ func ClearRequest(shoot *corev1beta1.Shoot) bool {
 	return asked
 }
 
-// canStartOperations reports whether the API server accepts new operations: after a successful creation or
+// CanStartOperations reports whether the API server accepts new operations: after a successful creation or
 // restoration, and during any reconciliation that has not failed for good.
-func canStartOperations(last *corev1beta1.LastOperation) bool {
+func CanStartOperations(last *corev1beta1.LastOperation) bool {
 	if last == nil || last.State == corev1beta1.LastOperationStateFailed {
 		return false
 	}

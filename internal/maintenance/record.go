@@ -42,7 +42,8 @@ func (i *Item) failure() string {
 	return i.prefix() + "Kubernetes maintenance failure due to: " + i.Err.Error()
 }
 
-func (c *Credential) describe() string {
+// Describe says in one sentence what the rotation does or would have done.
+func (c *Credential) Describe() string {
 	if c.Err != "" {
 		return fmt.Sprintf("Credentials %q: Automatic rotation failed. Reason for update: %s", c.Operation, c.Reason)
 	}
@@ -72,7 +73,7 @@ func (o *Outcome) LastMaintenance(now time.Time) *corev1beta1.LastMaintenance {
 	}
 	for i := range o.Credentials {
 		c := &o.Credentials[i]
-		texts = append(texts, c.describe())
+		texts = append(texts, c.Describe())
 		if c.Err != "" {
 			count(fmt.Sprintf("Credentials %q: %s", c.Operation, c.Err))
 		} else {
@@ -145,7 +146,7 @@ func (o *Outcome) Events() []Event {
 	}
 	for i := range o.Credentials {
 		if c := &o.Credentials[i]; c.Err != "" {
-			events = append(events, Event{Warning: true, Reason: corev1beta1.EventMaintenanceFailed, Message: c.describe() + ". Error: " + c.Err})
+			events = append(events, Event{Warning: true, Reason: corev1beta1.EventMaintenanceFailed, Message: c.Describe() + ". Error: " + c.Err})
 		}
 	}
 	return events

@@ -41,6 +41,7 @@ type Shoot struct {
 	window          maintenance.Window
 	hibernation     *corev1beta1.Hibernation
 	rotations       []maintenance.Rotation
+	startable       bool      // The API server lets operations start, as things are.
 	deferred        []string  // Operations to start in the next maintenance.
 	maintained      time.Time // The last maintenance that did something.
 	asked           bool      // A maintenance has been asked for at once.
@@ -121,6 +122,7 @@ func (f *Fleet) prepare(shoot *corev1beta1.Shoot, now time.Time) *Shoot {
 		profile:    profileKeyOf(shoot),
 		window:     maintenance.WindowOf(shoot),
 		rotations:  maintenance.RotationsOf(shoot),
+		startable:  maintenance.CanStartOperations(shoot.Status.LastOperation),
 		deferred:   maintenance.DeferredOperations(shoot),
 		asked:      maintenance.WantsMaintenance(shoot),
 		deleting:   shoot.DeletionTimestamp != nil,

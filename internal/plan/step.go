@@ -15,7 +15,7 @@ type Step struct {
 	Namespace         string       `json:"namespace"`
 	Name              string       `json:"name"`
 	Changed           bool         `json:"changed"` // Some version is another one.
-	Failed            bool         `json:"failed"`  // Some version has to change and cannot.
+	Failed            bool         `json:"failed"`  // A change is due and cannot be made, or there is no CloudProfile.
 	KubernetesVersion string       `json:"kubernetesVersion"`
 	Workers           []StepWorker `json:"workers"`
 	Reasons           []string     `json:"reasons"`
@@ -66,6 +66,16 @@ func takeStep(f *Fleet, s *Shoot, deciders map[profileKey]*maintenance.Decider, 
 			}
 			step.Reasons = append(step.Reasons, text)
 		}
+		for _, c := range s.credentials(at) {
+			text := c.Describe()
+			if c.Err != "" {
+				step.Failed, text = true, text+". Error: "+c.Err
+			}
+			step.Reasons = append(step.Reasons, text)
+		}
+		if s.spec != nil {
+			step.Reasons = append(step.Reasons, maintenance.FixUp(s.spec.DeepCopy(), &after, s.cluster.Kubernetes)...)
+		}
 		if decision.ImageErr != nil {
 			step.Reasons = append(step.Reasons, "Machine images are not maintained: "+decision.ImageErr.Error())
 		}
@@ -80,4 +90,13 @@ func takeStep(f *Fleet, s *Shoot, deciders map[profileKey]*maintenance.Decider, 
 		step.Workers = append(step.Workers, StepWorker{pool.Name, pool.Kubernetes, pool.Image, pool.ImageVersion})
 	}
 	return step
+}
+
+// credentials are the rotations that a maintenance at the given time starts, or cannot start.
+func (s *Shoot) credentials(at time.Time) []maintenance.Credential {
+	if !s.startable {
+		return nil
+	}
+	hibernated := s.hibernation != nil && s.hibernation.Enabled != nil && *s.hibernation.Enabled
+	return maintenance.DueRotations(s.rotations, s.deferred, hibernated, at)
 }
