@@ -2,7 +2,6 @@ package maintenance
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -11,32 +10,8 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// removedGates are the feature gates that Kubernetes dropped, with the minor (of major 1) that no longer knows them.
-// Source: gates registered by k8s.io/kubernetes and its staging modules at v1.34.4, v1.35.4 and v1.36.3.
-var removedGates = map[string]uint64{
-	"AllowServiceLBStatusOnNonLB":              35,
-	"ComponentSLIs":                            35,
-	"CronJobsScheduledAnnotation":              35,
-	"LoadBalancerIPMode":                       35,
-	"PodIndexLabel":                            35,
-	"ProbeHostPodSecurityStandards":            35,
-	"SizeMemoryBackedVolumes":                  35,
-	"StatefulSetAutoDeletePVC":                 35,
-	"StrictCostEnforcementForVAP":              35,
-	"StrictCostEnforcementForWebhooks":         35,
-	"UserNamespacesPodSecurityStandards":       35,
-	"CSIMigrationPortworx":                     36,
-	"HonorPVReclaimPolicy":                     36,
-	"InPlacePodVerticalScalingAllocatedStatus": 36,
-	"InTreePluginPortworxUnregister":           36,
-	"MemoryManager":                            36,
-	"ServiceTrafficDistribution":               36,
-	"StructuredAuthorizationConfiguration":     36,
-	"TopologyAwareHints":                       36,
-	"WatchFromStorageWithoutResourceVersion":   36,
-}
-
-// removedPlugins are the admission plugins that Kubernetes dropped, with the minor that no longer knows them.
+// removedPlugins are the admission plugins that Kubernetes dropped before the minors that the API knows in detail, with
+// the minor that no longer has them.
 var removedPlugins = map[string]uint64{
 	"PodSecurityPolicy":     25,
 	"SecurityContextDeny":   30,
@@ -90,8 +65,8 @@ func fixUp(spec *corev1beta1.ShootSpec, before string) []string {
 		}
 	}
 	gates := func(config *corev1beta1.KubernetesConfig, path string, version *semver.Version) {
-		if names := drop(config.FeatureGates, version); len(names) > 0 {
-			done = append(done, fmt.Sprintf("Removed feature gates from %s: %s (unknown to Kubernetes %s)",
+		if names := drop(config.FeatureGates, corev1beta1.UnsupportedFeatureGates(config.FeatureGates, version.Original())); len(names) > 0 {
+			done = append(done, fmt.Sprintf("Removed feature gates from %s: %s (not supported by Kubernetes %s)",
 				path, strings.Join(names, ", "), version.Original()))
 		}
 	}
@@ -123,33 +98,36 @@ func fixUp(spec *corev1beta1.ShootSpec, before string) []string {
 		}
 		gates(&w.Kubernetes.Kubelet.KubernetesConfig, fmt.Sprintf("spec.provider.workers[%d].kubernetes.kubelet", i), version)
 	}
+	if k.KubeAPIServer == nil {
+		return done
+	}
 	if names := dropPlugins(k.KubeAPIServer, target); len(names) > 0 {
-		done = append(done, fmt.Sprintf("Removed admission plugins from spec.kubernetes.kubeAPIServer: %s (unknown to Kubernetes %s)",
+		done = append(done, fmt.Sprintf("Removed admission plugins from spec.kubernetes.kubeAPIServer: %s (not supported by Kubernetes %s)",
+			strings.Join(names, ", "), target.Original()))
+	}
+	config := k.KubeAPIServer.RuntimeConfig
+	if names := drop(config, corev1beta1.UnsupportedAPIVersions(config, target.Original())); len(names) > 0 {
+		done = append(done, fmt.Sprintf("Removed API versions from spec.kubernetes.kubeAPIServer.runtimeConfig: %s (not supported by Kubernetes %s)",
 			strings.Join(names, ", "), target.Original()))
 	}
 	return done
 }
 
-// drop deletes the gates that the version no longer knows and returns their names, sorted.
-func drop(gates map[string]bool, version *semver.Version) []string {
-	var names []string
-	for _, name := range slices.Sorted(maps.Keys(gates)) {
-		if minor, removed := removedGates[name]; removed && version.Minor() >= minor {
-			delete(gates, name)
-			names = append(names, name)
-		}
+// drop deletes the entries and returns their names.
+func drop(entries map[string]bool, names []string) []string {
+	for _, name := range names {
+		delete(entries, name)
 	}
 	return names
 }
 
+// dropPlugins deletes the plugins that the version does not have and returns their names, sorted.
 func dropPlugins(config *corev1beta1.KubeAPIServerConfig, version *semver.Version) []string {
-	if config == nil {
-		return nil
-	}
 	var names []string
 	config.AdmissionPlugins = slices.DeleteFunc(config.AdmissionPlugins, func(p corev1beta1.AdmissionPlugin) bool {
 		minor, removed := removedPlugins[p.Name]
-		if removed = removed && version.Minor() >= minor; removed {
+		removed = removed && version.Minor() >= minor || corev1beta1.UnsupportedAdmissionPlugin(p.Name, version.Original())
+		if removed {
 			names = append(names, p.Name)
 		}
 		return removed
@@ -160,17 +138,30 @@ func dropPlugins(config *corev1beta1.KubeAPIServerConfig, version *semver.Versio
 
 // MayNeedFixUp reports whether fixing up the Shoot could ever remove anything.
 func MayNeedFixUp(spec *corev1beta1.ShootSpec) bool {
-	probe := corev1beta1.ShootSpec{Kubernetes: *spec.Kubernetes.DeepCopy()}
-	for _, w := range spec.Provider.Workers {
-		probe.Provider.Workers = append(probe.Provider.Workers, corev1beta1.Worker{Kubernetes: w.Kubernetes.DeepCopy()})
+	plain := func(k *corev1beta1.WorkerKubernetes) bool { return k == nil || k.Kubelet == nil }
+	if k := &spec.Kubernetes; k.KubeAPIServer == nil && k.KubeControllerManager == nil && k.KubeScheduler == nil && k.KubeProxy == nil &&
+		k.Kubelet == nil && k.ClusterAutoscaler == nil &&
+		!slices.ContainsFunc(spec.Provider.Workers, func(w corev1beta1.Worker) bool { return !plain(w.Kubernetes) }) {
+		return false // Most Shoots: nothing needs to be copied.
 	}
-	probe.Kubernetes.Version = "1.999.0"
-	for i := range probe.Provider.Workers {
-		if k := probe.Provider.Workers[i].Kubernetes; k != nil {
-			k.Version = nil
+	// What was dropped before the known minors is refused by these too.
+	first, last := corev1beta1.KnownKubernetesMinors()
+	for minor := first; minor <= last; minor++ {
+		probe := corev1beta1.ShootSpec{Kubernetes: *spec.Kubernetes.DeepCopy()}
+		for _, w := range spec.Provider.Workers {
+			probe.Provider.Workers = append(probe.Provider.Workers, corev1beta1.Worker{Kubernetes: w.Kubernetes.DeepCopy()})
+		}
+		probe.Kubernetes.Version = fmt.Sprintf("1.%d.0", minor)
+		for i := range probe.Provider.Workers {
+			if k := probe.Provider.Workers[i].Kubernetes; k != nil {
+				k.Version = nil
+			}
+		}
+		if len(fixUp(&probe, "1.0.0")) > 0 {
+			return true
 		}
 	}
-	return len(fixUp(&probe, "1.0.0")) > 0
+	return false
 }
 
 // FixUp brings a Shoot's spec, in place, to the versions of the cluster and removes what they no longer know, as a

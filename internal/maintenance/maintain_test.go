@@ -201,7 +201,9 @@ func TestFixUp(t *testing.T) {
 		return &corev1beta1.ShootSpec{
 			Kubernetes: corev1beta1.Kubernetes{
 				KubeAPIServer: &corev1beta1.KubeAPIServerConfig{
-					KubernetesConfig:              corev1beta1.KubernetesConfig{FeatureGates: map[string]bool{"PodIndexLabel": true, "Kept": true}},
+					KubernetesConfig: corev1beta1.KubernetesConfig{FeatureGates: map[string]bool{
+						"PodIndexLabel": true, "AllowOverwriteTerminationGracePeriodSeconds": true, "APIServerIdentity": true}},
+					RuntimeConfig:                 map[string]bool{"storagemigration.k8s.io/v1alpha1": true, "api/alpha": true, "batch/v1/jobs": true},
 					EnableAnonymousAuthentication: ptr(true),
 					AdmissionPlugins:              []corev1beta1.AdmissionPlugin{{Name: "SecurityContextDeny"}, {Name: "PodNodeSelector"}},
 				},
@@ -223,13 +225,14 @@ func TestFixUp(t *testing.T) {
 	want := []string{
 		"Removed field spec.kubernetes.kubeControllerManager.podEvictionTimeout: not allowed from Kubernetes 1.33 on",
 		"Removed field spec.kubernetes.kubeAPIServer.enableAnonymousAuthentication: not allowed from Kubernetes 1.35 on",
-		"Removed feature gates from spec.kubernetes.kubeAPIServer: PodIndexLabel (unknown to Kubernetes 1.35.1)",
-		"Removed admission plugins from spec.kubernetes.kubeAPIServer: SecurityContextDeny (unknown to Kubernetes 1.35.1)",
+		"Removed feature gates from spec.kubernetes.kubeAPIServer: AllowOverwriteTerminationGracePeriodSeconds, PodIndexLabel (not supported by Kubernetes 1.35.1)",
+		"Removed admission plugins from spec.kubernetes.kubeAPIServer: SecurityContextDeny (not supported by Kubernetes 1.35.1)",
+		"Removed API versions from spec.kubernetes.kubeAPIServer.runtimeConfig: storagemigration.k8s.io/v1alpha1 (not supported by Kubernetes 1.35.1)",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("texts mismatch (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]bool{"Kept": true}, s.Kubernetes.KubeAPIServer.FeatureGates); diff != "" {
+	if diff := cmp.Diff(map[string]bool{"APIServerIdentity": true}, s.Kubernetes.KubeAPIServer.FeatureGates); diff != "" {
 		t.Errorf("gates mismatch (-want +got):\n%s", diff)
 	}
 	if len(s.Provider.Workers[0].Kubernetes.Kubelet.FeatureGates) != 1 {

@@ -100,3 +100,42 @@ func knownAdmissionPlugins(version string) []string {
 	}
 	return known
 }
+
+// unsupportedBy tells whether a Kubernetes version would refuse an entry of a table. Of minors later than the known
+// ones, the last known minor is taken to tell what had been dropped by then.
+func unsupportedBy(table map[string]string, entry, version string, refused func(fact byte) bool) bool {
+	if minorOf(version) > lastKnownMinor {
+		states, listed := table[entry]
+		return listed && refused(states[lastKnownMinor-firstKnownMinor])
+	}
+	fact, known := factOf(table, entry, version)
+	return known && refused(fact)
+}
+
+func missing(fact byte) bool { return fact == '-' }
+
+// UnsupportedFeatureGates returns the gates, sorted, that a Kubernetes version does not have, or has locked to the
+// other value.
+func UnsupportedFeatureGates(gates map[string]bool, version string) []string {
+	return slices.DeleteFunc(sortedKeys(gates), func(gate string) bool {
+		return !unsupportedBy(featureGates, gate, version, func(fact byte) bool {
+			return missing(fact) || fact == 't' && !gates[gate] || fact == 'f' && gates[gate]
+		})
+	})
+}
+
+// UnsupportedAPIVersions returns the keys of a runtimeConfig, sorted, whose API version a Kubernetes version does not
+// have.
+func UnsupportedAPIVersions(config map[string]bool, version string) []string {
+	return slices.DeleteFunc(sortedKeys(config), func(key string) bool {
+		return slices.Contains(apiStages, key) || !unsupportedBy(apiVersions, apiVersionOf(key), version, missing)
+	})
+}
+
+// UnsupportedAdmissionPlugin tells whether a Kubernetes version does not have the admission plugin.
+func UnsupportedAdmissionPlugin(name, version string) bool {
+	return unsupportedBy(admissionPlugins, name, version, missing)
+}
+
+// KnownKubernetesMinors returns the first and the last minor of Kubernetes 1 that something is known about.
+func KnownKubernetesMinors() (first, last int) { return firstKnownMinor, lastKnownMinor }
