@@ -9,15 +9,19 @@ import (
 	"k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authorization/union"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/util/compatibility"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	hortusadmission "hortus.dev/hortus/internal/apiserver/admission"
+	"hortus.dev/hortus/internal/apiserver/admission/seedrestriction"
 	"hortus.dev/hortus/internal/apiserver/registry/core/shoot"
+	"hortus.dev/hortus/internal/apiserver/seedauthorizer"
 )
 
 const serverName = "hortus-apiserver"
@@ -45,12 +49,14 @@ func New(o *Options) (*genericapiserver.GenericAPIServer, error) {
 	addOpenAPI(config)
 
 	var objects *hortusadmission.Objects
+	seeds := seedauthorizer.New(clock.RealClock{})
 	o.Recommended.ExtraAdmissionInitializers = func(c *genericapiserver.RecommendedConfig) ([]admission.PluginInitializer, error) {
+		c.Authorization.Authorizer = union.New(seeds, c.Authorization.Authorizer)
 		var err error
 		if objects, err = newObjects(c, o); err != nil {
 			return nil, err
 		}
-		return []admission.PluginInitializer{hortusadmission.NewInitializer(objects)}, nil
+		return []admission.PluginInitializer{hortusadmission.NewInitializer(objects), seedrestriction.NewInitializer(seeds)}, nil
 	}
 	if err := o.Recommended.ApplyTo(config); err != nil {
 		return nil, fmt.Errorf("apply options: %w", err)
@@ -88,7 +94,24 @@ func New(o *Options) (*genericapiserver.GenericAPIServer, error) {
 	server.AddPostStartHookOrDie("admission-caches", func(hook genericapiserver.PostStartHookContext) error {
 		return objects.Start(hook)
 	})
+	server.Handler.NonGoRestfulMux.Handle(seedauthorizer.Path, seeds.Webhook())
+	server.AddPostStartHookOrDie("seed-authorizer", func(hook genericapiserver.PostStartHookContext) error {
+		return feedSeeds(hook, config, seeds)
+	})
 	return server, nil
+}
+
+// feedSeeds fills the graph that requests of gardenlets are judged by, and keeps it up to date.
+func feedSeeds(ctx context.Context, c *genericapiserver.RecommendedConfig, seeds *seedauthorizer.Authorizer) error {
+	feed, err := seedauthorizer.NewFeed(seeds.Graph, jsonConfig(c.LoopbackClientConfig), jsonConfig(c.ClientConfig), AddToClientScheme)
+	if err != nil {
+		return err
+	}
+	if err := feed.Start(ctx); err != nil {
+		return err
+	}
+	seeds.Sync()
+	return nil
 }
 
 // newObjects connects admission to the objects that its decisions are based on: our own through the loopback, and

@@ -1,24 +1,30 @@
-// Package seedrestriction lets a gardenlet write only what belongs to its own Seed. What the role of gardenlets allows
-// for all of them is thereby narrowed for each; whoever takes over one Seed gains nothing over the others.
+// Package seedrestriction lets a gardenlet write only what belongs to its own Seed, and refer only to what it may read
+// anyway. The seed authorizer goes by names and by what is there already; this plugin looks at what is written. Whoever
+// takes over one Seed gains nothing over the others.
 package seedrestriction
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/apiserver/pkg/authentication/user"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	operationsv1alpha1 "hortus.dev/hortus/api/operations/v1alpha1"
+	securityv1alpha1 "hortus.dev/hortus/api/security/v1alpha1"
 	seedmanagementv1alpha1 "hortus.dev/hortus/api/seedmanagement/v1alpha1"
 	hortusadmission "hortus.dev/hortus/internal/apiserver/admission"
+	"hortus.dev/hortus/internal/apiserver/seedauthorizer"
 )
 
 // Name of the plugin.
@@ -26,16 +32,44 @@ const Name = "SeedRestriction"
 
 // New returns the plugin. It has no configuration.
 func New(io.Reader) (admission.Interface, error) {
-	return &plugin{hortusadmission.NewBase(admission.Create, admission.Update, admission.Delete)}, nil
+	return &plugin{Base: hortusadmission.NewBase(admission.Create, admission.Update, admission.Delete)}, nil
 }
 
-type plugin struct{ hortusadmission.Base }
+type plugin struct {
+	hortusadmission.Base
+	// mayRead says whether the gardenlet of a Seed may read an object.
+	mayRead func(context.Context, string, seedauthorizer.Ref) bool
+}
+
+// NewInitializer hands the plugin what knows the relations of Seeds.
+func NewInitializer(seeds *seedauthorizer.Authorizer) admission.PluginInitializer {
+	return initializer{seeds}
+}
+
+type initializer struct{ seeds *seedauthorizer.Authorizer }
+
+func (i initializer) Initialize(a admission.Interface) {
+	if p, ok := a.(*plugin); ok {
+		p.mayRead = i.seeds.MayRead
+	}
+}
+
+// ValidateInitialization implements admission.InitializationValidator.
+func (p *plugin) ValidateInitialization() error {
+	if p.mayRead == nil {
+		return errors.New("the plugin does not know what gardenlets may read")
+	}
+	return p.Base.ValidateInitialization()
+}
 
 // Validate decides about a write of a gardenlet.
 func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	seed := seedOf(a.GetUserInfo())
-	if seed == "" {
+	seed, extension, confined := seedauthorizer.Identify(a.GetUserInfo())
+	if !confined || extension { // Roles give extensions no writes of their own kinds.
 		return nil
+	}
+	if a.GetResource().Resource == "workloadidentities" && a.GetSubresource() == "token" {
+		return nil // Changes nothing, and its name is all there is to judge by.
 	}
 	object, old := a.GetObject(), a.GetOldObject()
 	if a.GetOperation() == admission.Create {
@@ -48,16 +82,86 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if !allowed {
 		return admission.NewForbidden(a, fmt.Errorf("the gardenlet of Seed %q may not write what belongs to others", seed))
 	}
+	if a.GetOperation() == admission.Delete {
+		return nil
+	}
+	if specs := fixed(object, old); specs != nil && !equality.Semantic.DeepEqual(specs[0], specs[1]) {
+		return admission.NewForbidden(a, fmt.Errorf("gardenlets may not change the spec"))
+	}
+	refused, err := p.newReference(ctx, seed, object, old)
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	if refused != "" {
+		return admission.NewForbidden(a, fmt.Errorf("the gardenlet of Seed %q may not refer to %s", seed, refused))
+	}
 	return nil
 }
 
-// seedOf returns the Seed whose gardenlet the caller is, or nothing.
-func seedOf(caller user.Info) string {
-	seed, ok := strings.CutPrefix(caller.GetName(), corev1beta1.SeedUserPrefix)
-	if !ok || !slices.Contains(caller.GetGroups(), corev1beta1.SeedsGroup) {
-		return ""
+// fixed returns the specs of objects that others specify and the gardenlet only reports on.
+func fixed(object, old runtime.Object) []any {
+	switch before := old.(type) {
+	case *corev1beta1.ControllerInstallation:
+		return []any{object.(*corev1beta1.ControllerInstallation).Spec, before.Spec}
+	case *seedmanagementv1alpha1.ManagedSeed:
+		return []any{object.(*seedmanagementv1alpha1.ManagedSeed).Spec, before.Spec}
+	case *operationsv1alpha1.Bastion:
+		return []any{object.(*operationsv1alpha1.Bastion).Spec, before.Spec}
 	}
-	return seed
+	return nil
+}
+
+// newReference returns an object that the write begins to refer to although the gardenlet may not read it: what is
+// referred to can be read later. What a new Seed refers to nobody could read before, so it has to be offered.
+func (p *plugin) newReference(ctx context.Context, seed string, object, old runtime.Object) (string, error) {
+	_, node, _ := seedauthorizer.Of(object)
+	var before seedauthorizer.Node
+	if old != nil {
+		_, before, _ = seedauthorizer.Of(old)
+	}
+	for _, ref := range node.Needs {
+		if slices.Contains(before.Needs, ref) || p.mayRead(ctx, seed, ref) {
+			continue
+		}
+		name := fmt.Sprintf("%s %s/%s", ref.Kind, ref.Namespace, ref.Name)
+		if _, isSeed := object.(*corev1beta1.Seed); !isSeed {
+			return name, nil
+		}
+		offered, err := p.offered(ctx, seed, ref)
+		if err != nil {
+			return "", err
+		}
+		if !offered {
+			return fmt.Sprintf("%s: it is not there, or lacks the annotation %s with the name of the Seed", name, AnnotationSeeds), nil
+		}
+	}
+	return "", nil
+}
+
+// AnnotationSeeds on credentials lists the Seeds, separated by commas, whose gardenlets may register a Seed that refers to
+// them; * stands for all.
+const AnnotationSeeds = "hortus.dev/seeds"
+
+func (p *plugin) offered(ctx context.Context, seed string, ref seedauthorizer.Ref) (bool, error) {
+	object, reader := &metav1.PartialObjectMetadata{}, p.Live
+	switch ref.Kind {
+	case seedauthorizer.Secret, seedauthorizer.ConfigMap:
+		object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(string(ref.Kind)))
+		reader = p.Garden
+	case seedauthorizer.WorkloadIdentity:
+		object.SetGroupVersionKind(securityv1alpha1.SchemeGroupVersion.WithKind(string(ref.Kind)))
+	default:
+		object.SetGroupVersionKind(corev1beta1.SchemeGroupVersion.WithKind(string(ref.Kind)))
+	}
+	if err := reader.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, object); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	for _, name := range strings.Split(object.Annotations[AnnotationSeeds], ",") {
+		if name = strings.TrimSpace(name); name == seed || name == "*" {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // belongs says whether an object belongs to a Seed before and after the write. Objects that move with a control plane
@@ -77,6 +181,9 @@ func (p *plugin) belongs(ctx context.Context, a admission.Attributes, seed strin
 		after, before := object.(*corev1beta1.Shoot).Status.SeedName, present.Status.SeedName
 		return is(after, seed) || value(after) == value(before), nil
 	case *corev1beta1.BackupBucket:
+		if after, ok := object.(*corev1beta1.BackupBucket); ok && !is(after.Spec.SeedName, seed) {
+			return false, nil
+		}
 		return is(present.Spec.SeedName, seed), nil
 	case *corev1beta1.BackupEntry:
 		return is(present.Spec.SeedName, seed) || is(present.Status.SeedName, seed), nil

@@ -1,8 +1,11 @@
 package seedrestriction
 
 import (
+	"context"
+	"strings"
 	"testing"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -14,6 +17,7 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	hortusadmission "hortus.dev/hortus/internal/apiserver/admission"
+	"hortus.dev/hortus/internal/apiserver/seedauthorizer"
 )
 
 func TestGardenletWritesOnlyItsOwn(t *testing.T) {
@@ -30,11 +34,38 @@ func TestGardenletWritesOnlyItsOwn(t *testing.T) {
 	}
 	entry := func(spec, status string) *corev1beta1.BackupEntry {
 		return &corev1beta1.BackupEntry{
-			Spec: corev1beta1.BackupEntrySpec{SeedName: &spec}, Status: corev1beta1.BackupEntryStatus{SeedName: &status},
+			Spec: corev1beta1.BackupEntrySpec{SeedName: &spec, BucketName: "readable"}, Status: corev1beta1.BackupEntryStatus{SeedName: &status},
 		}
 	}
 	installation := func(seed string) *corev1beta1.ControllerInstallation {
 		return &corev1beta1.ControllerInstallation{Spec: corev1beta1.ControllerInstallationSpec{SeedRef: &corev1.ObjectReference{Name: seed}}}
+	}
+	secret := func(name, seeds string) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: name, Annotations: map[string]string{AnnotationSeeds: seeds}}}
+	}
+	seedWith := func(credentials string) *corev1beta1.Seed {
+		return &corev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "mine"}, Spec: corev1beta1.SeedSpec{Backup: &corev1beta1.Backup{
+			CredentialsRef: &corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: "garden", Name: credentials}}}}
+	}
+	shootWith := func(resource string) *corev1beta1.Shoot {
+		s := shoot("mine", "mine")
+		if resource != "" {
+			s.Spec.Resources = []corev1beta1.NamedResourceReference{{Name: "r", ResourceRef: autoscalingv1.CrossVersionObjectReference{APIVersion: "v1", Kind: "Secret", Name: resource}}}
+		}
+		return s
+	}
+	bucket := func(seed, secret string) *corev1beta1.BackupBucket {
+		return &corev1beta1.BackupBucket{Spec: corev1beta1.BackupBucketSpec{SeedName: &seed, CredentialsRef: &corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: "garden", Name: secret}}}
+	}
+	inBucket := func(name string) *corev1beta1.BackupEntry {
+		e := entry("mine", "mine")
+		e.Spec.BucketName = name
+		return e
+	}
+	deploying := func(deployment string) *corev1beta1.ControllerInstallation {
+		i := installation("mine")
+		i.Spec.DeploymentRef = &corev1.ObjectReference{Name: deployment}
+		return i
 	}
 	gardenlet := &user.DefaultInfo{Name: "gardener.cloud:system:seed:mine", Groups: []string{"gardener.cloud:system:seeds"}}
 
@@ -64,12 +95,28 @@ func TestGardenletWritesOnlyItsOwn(t *testing.T) {
 		"a backup entry of another":                   {operation: admission.Update, object: entry("mine", "mine"), old: entry("other", "other")},
 		"its installation":                            {operation: admission.Update, object: installation("mine"), old: installation("mine"), allowed: true},
 		"an installation of another":                  {operation: admission.Update, object: installation("mine"), old: installation("other")},
+		"a bucket given away":                         {operation: admission.Update, object: bucket("other", "readable"), old: bucket("mine", "readable")},
+		"a new Seed with credentials offered to it":   {operation: admission.Create, object: seedWith("offered"), allowed: true},
+		"a new Seed with credentials offered to all":  {operation: admission.Create, object: seedWith("offered-to-all"), allowed: true},
+		"a new Seed with credentials of another":      {operation: admission.Create, object: seedWith("offered-to-other")},
+		"a new Seed with credentials nobody offers":   {operation: admission.Create, object: seedWith("hidden")},
+		"a new Seed with credentials that are not":    {operation: admission.Create, object: seedWith("missing")},
+		"its Seed with the credentials it has":        {operation: admission.Update, object: seedWith("hidden"), old: seedWith("hidden"), allowed: true},
+		"its Seed with other credentials":             {operation: admission.Update, object: seedWith("hidden"), old: seedWith("offered")},
+		"its Shoot with a Secret more":                {operation: admission.Update, object: shootWith("hidden"), old: shootWith("")},
+		"its Shoot with a Secret less":                {operation: admission.Update, object: shootWith(""), old: shootWith("hidden"), allowed: true},
+		"its Shoot with a Secret it reads already":    {operation: admission.Update, object: shootWith("readable"), old: shootWith(""), allowed: true},
+		"its bucket with credentials it reads":        {operation: admission.Create, object: bucket("mine", "readable"), allowed: true},
+		"its bucket with credentials it does not":     {operation: admission.Create, object: bucket("mine", "offered")},
+		"its entry in a bucket it reads":              {operation: admission.Create, object: inBucket("readable"), allowed: true},
+		"its entry in a bucket it does not":           {operation: admission.Update, object: inBucket("hidden"), old: inBucket("readable")},
+		"its installation of something else":          {operation: admission.Update, object: deploying("readable-2"), old: deploying("readable")},
 		"the state of its Shoot":                      {operation: admission.Create, object: &corev1beta1.ShootState{ObjectMeta: meta("here")}, allowed: true},
 		"the state of another's Shoot":                {operation: admission.Create, object: &corev1beta1.ShootState{ObjectMeta: meta("there")}},
 		"the client CA of its Shoot":                  {operation: admission.Create, object: &corev1beta1.InternalSecret{ObjectMeta: meta("here.ca-client")}, allowed: true},
 		"the client CA of another's Shoot":            {operation: admission.Create, object: &corev1beta1.InternalSecret{ObjectMeta: meta("there.ca-client")}},
 		"an internal secret that belongs to no Shoot": {operation: admission.Create, object: &corev1beta1.InternalSecret{ObjectMeta: meta("here")}},
-		"a project":                                   {operation: admission.Update, object: &corev1beta1.Project{}, old: &corev1beta1.Project{}},
+		"a project": {operation: admission.Update, object: &corev1beta1.Project{}, old: &corev1beta1.Project{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scheme := runtime.NewScheme()
@@ -78,8 +125,13 @@ func TestGardenletWritesOnlyItsOwn(t *testing.T) {
 			}
 			here, there := shoot("mine", "mine"), shoot("other", "other")
 			here.Name, there.Name = "here", "there"
-			p := &plugin{hortusadmission.NewBase(admission.Create)}
-			p.Objects = &hortusadmission.Objects{Live: fake.NewClientBuilder().WithScheme(scheme).WithObjects(here, there).Build()}
+			p := &plugin{Base: hortusadmission.NewBase(admission.Create), mayRead: func(_ context.Context, seed string, ref seedauthorizer.Ref) bool {
+				return seed == "mine" && strings.HasPrefix(ref.Name, "readable") || ref.Kind == seedauthorizer.Namespace || ref.Kind == seedauthorizer.Seed
+			}}
+			p.Objects = &hortusadmission.Objects{
+				Live:   fake.NewClientBuilder().WithScheme(scheme).WithObjects(here, there).Build(),
+				Garden: fake.NewClientBuilder().WithObjects(secret("offered", "other, mine"), secret("offered-to-all", "*"), secret("offered-to-other", "other"), secret("hidden", "")).Build(),
+			}
 			if tc.caller == nil {
 				tc.caller = gardenlet
 			}

@@ -1,0 +1,205 @@
+package seedauthorizer
+
+import (
+	"encoding/json"
+	"strings"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	operationsv1alpha1 "hortus.dev/hortus/api/operations/v1alpha1"
+	securityv1alpha1 "hortus.dev/hortus/api/security/v1alpha1"
+	seedmanagementv1alpha1 "hortus.dev/hortus/api/seedmanagement/v1alpha1"
+)
+
+// Of returns an object's place in the graph. Objects of other kinds have none.
+func Of(object runtime.Object) (Ref, Node, bool) {
+	switch o := object.(type) {
+	case *corev1beta1.Shoot:
+		return Ref{Shoot, o.Namespace, o.Name}, ofShoot(o), true
+	case *corev1beta1.Seed:
+		return Ref{Seed, "", o.Name}, Node{Seeds: []string{o.Name}, UID: string(o.UID), Needs: ofSeedSpec(&o.Spec)}, true
+	case *corev1beta1.SecretBinding:
+		return Ref{SecretBinding, o.Namespace, o.Name}, Node{Needs: secretRef(&o.SecretRef, o.Namespace)}, true
+	case *securityv1alpha1.CredentialsBinding:
+		return Ref{CredentialsBinding, o.Namespace, o.Name}, Node{Needs: objectRef(&o.CredentialsRef, o.Namespace)}, true
+	case *corev1beta1.Project:
+		node := Node{}
+		if o.Spec.Namespace != nil {
+			node.With = []Ref{{Namespace, "", *o.Spec.Namespace}}
+		}
+		return Ref{Project, "", o.Name}, node, true
+	case *corev1beta1.ControllerInstallation:
+		node := Node{}
+		if o.Spec.SeedRef != nil {
+			node.Seeds = names(&o.Spec.SeedRef.Name)
+		}
+		if o.Spec.DeploymentRef != nil {
+			node.Needs = []Ref{{ControllerDeployment, "", o.Spec.DeploymentRef.Name}}
+		}
+		return Ref{ControllerInstallation, "", o.Name}, node, true
+	case *corev1beta1.BackupBucket:
+		needs := append(objectRef(o.Spec.CredentialsRef, ""), secretRef(o.Spec.SecretRef, "")...)
+		return Ref{BackupBucket, "", o.Name}, Node{Seeds: names(o.Spec.SeedName), Needs: append(needs, secretRef(o.Status.GeneratedSecretRef, "")...)}, true
+	case *corev1beta1.BackupEntry:
+		return Ref{BackupEntry, o.Namespace, o.Name}, Node{
+			Seeds: names(o.Spec.SeedName, o.Status.SeedName), Needs: []Ref{{BackupBucket, "", o.Spec.BucketName}},
+		}, true
+	case *operationsv1alpha1.Bastion:
+		return Ref{Bastion, o.Namespace, o.Name}, Node{Seeds: names(o.Spec.SeedName)}, true
+	case *seedmanagementv1alpha1.ManagedSeed:
+		return Ref{ManagedSeed, o.Namespace, o.Name}, ofManagedSeed(o), true
+	case *certificatesv1.CertificateSigningRequest:
+		node := Node{}
+		if seed, ok := strings.CutPrefix(o.Spec.Username, corev1beta1.SeedUserPrefix); ok {
+			node.Seeds = []string{seed}
+		}
+		return Ref{CertificateSigningRequest, "", o.Name}, node, true
+	}
+	return Ref{}, Node{}, false
+}
+
+func ofShoot(s *corev1beta1.Shoot) Node {
+	node := Node{Seeds: names(s.Spec.SeedName, s.Status.SeedName), UID: string(s.UID)}
+	need := func(kind Kind, namespace, name string) {
+		if name != "" {
+			node.Needs = append(node.Needs, Ref{kind, namespace, name})
+		}
+	}
+	need(Namespace, "", s.Namespace)
+	if ref := s.Spec.CloudProfile; ref != nil && ref.Kind == corev1beta1.NamespacedCloudProfileKind {
+		need(NamespacedCloudProfile, s.Namespace, ref.Name)
+	}
+	need(SecretBinding, s.Namespace, value(s.Spec.SecretBindingName))
+	need(CredentialsBinding, s.Namespace, value(s.Spec.CredentialsBindingName))
+	for _, resource := range s.Spec.Resources {
+		node.Needs = append(node.Needs, crossRef(&resource.ResourceRef, s.Namespace)...)
+	}
+	if s.Spec.DNS != nil {
+		for _, provider := range s.Spec.DNS.Providers {
+			need(Secret, s.Namespace, value(provider.SecretName))
+			node.Needs = append(node.Needs, crossRef(provider.CredentialsRef, s.Namespace)...)
+		}
+	}
+	if api := s.Spec.Kubernetes.KubeAPIServer; api != nil {
+		if audit := api.AuditConfig; audit != nil && audit.AuditPolicy != nil && audit.AuditPolicy.ConfigMapRef != nil {
+			need(ConfigMap, s.Namespace, audit.AuditPolicy.ConfigMapRef.Name)
+		}
+		if authentication := api.StructuredAuthentication; authentication != nil {
+			need(ConfigMap, s.Namespace, authentication.ConfigMapName)
+		}
+		if authorization := api.StructuredAuthorization; authorization != nil {
+			need(ConfigMap, s.Namespace, authorization.ConfigMapName)
+			for _, kubeconfig := range authorization.Kubeconfigs {
+				need(Secret, s.Namespace, kubeconfig.SecretName)
+			}
+		}
+	}
+	if len(node.Seeds) > 1 { // On the move: each side looks at the other's Seed.
+		for _, seed := range node.Seeds {
+			need(Seed, "", seed)
+		}
+	}
+	return node
+}
+
+func ofSeedSpec(spec *corev1beta1.SeedSpec) []Ref {
+	var needs []Ref
+	if b := spec.Backup; b != nil {
+		needs = append(append(needs, objectRef(b.CredentialsRef, corev1beta1.GardenNamespace)...), secretRef(b.SecretRef, corev1beta1.GardenNamespace)...)
+	}
+	if p := spec.DNS.Provider; p != nil {
+		needs = append(append(needs, objectRef(p.CredentialsRef, corev1beta1.GardenNamespace)...), secretRef(p.SecretRef, corev1beta1.GardenNamespace)...)
+	}
+	if spec.DNS.Internal != nil {
+		needs = append(needs, objectRef(&spec.DNS.Internal.CredentialsRef, corev1beta1.GardenNamespace)...)
+	}
+	for i := range spec.DNS.Defaults {
+		needs = append(needs, objectRef(&spec.DNS.Defaults[i].CredentialsRef, corev1beta1.GardenNamespace)...)
+	}
+	for i := range spec.Resources {
+		needs = append(needs, crossRef(&spec.Resources[i].ResourceRef, corev1beta1.GardenNamespace)...)
+	}
+	return needs
+}
+
+// ofManagedSeed: the gardenlet that runs the Shoot installs the one that runs in it, with the Seed it is to register.
+func ofManagedSeed(m *seedmanagementv1alpha1.ManagedSeed) Node {
+	node := Node{Needs: []Ref{{Seed, "", m.Name}}}
+	if m.Spec.Shoot != nil {
+		node.With = []Ref{{Shoot, m.Namespace, m.Spec.Shoot.Name}}
+	}
+	if m.Spec.Gardenlet.Config == nil {
+		return node
+	}
+	var config struct {
+		SeedConfig struct {
+			Spec corev1beta1.SeedSpec `json:"spec"`
+		} `json:"seedConfig"`
+	}
+	// Validation has seen to it that the configuration can be read; one that cannot be needs nothing.
+	if err := json.Unmarshal(m.Spec.Gardenlet.Config.Raw, &config); err == nil {
+		node.Needs = append(node.Needs, ofSeedSpec(&config.SeedConfig.Spec)...)
+	}
+	return node
+}
+
+// referable kinds and their API groups.
+var referable = map[Kind]string{
+	Secret: "", ConfigMap: "", InternalSecret: corev1beta1.GroupName, WorkloadIdentity: securityv1alpha1.GroupName,
+}
+
+// objectRef reads a reference; older ones name no version, or not even the kind.
+func objectRef(ref *corev1.ObjectReference, namespace string) []Ref {
+	if ref == nil || ref.Name == "" {
+		return nil
+	}
+	kind := Kind(ref.Kind)
+	if kind == "" {
+		kind = Secret
+	}
+	group, ok := referable[kind]
+	if gv, err := schema.ParseGroupVersion(ref.APIVersion); !ok || err != nil || ref.APIVersion != "" && gv.Group != group {
+		return nil
+	}
+	if ref.Namespace != "" {
+		namespace = ref.Namespace
+	}
+	return []Ref{{kind, namespace, ref.Name}}
+}
+
+func crossRef(ref *autoscalingv1.CrossVersionObjectReference, namespace string) []Ref {
+	if ref == nil {
+		return nil
+	}
+	return objectRef(&corev1.ObjectReference{APIVersion: ref.APIVersion, Kind: ref.Kind, Name: ref.Name}, namespace)
+}
+
+func secretRef(ref *corev1.SecretReference, namespace string) []Ref {
+	if ref == nil {
+		return nil
+	}
+	return objectRef(&corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: ref.Namespace, Name: ref.Name}, namespace)
+}
+
+// names returns the different ones that are set.
+func names(pointers ...*string) []string {
+	var out []string
+	for _, p := range pointers {
+		if p != nil && *p != "" && (len(out) == 0 || out[0] != *p) {
+			out = append(out, *p)
+		}
+	}
+	return out
+}
+
+func value(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

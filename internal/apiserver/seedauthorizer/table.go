@@ -1,0 +1,268 @@
+package seedauthorizer
+
+import (
+	"slices"
+	"strings"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	operationsv1alpha1 "hortus.dev/hortus/api/operations/v1alpha1"
+	securityv1alpha1 "hortus.dev/hortus/api/security/v1alpha1"
+	seedmanagementv1alpha1 "hortus.dev/hortus/api/seedmanagement/v1alpha1"
+)
+
+var (
+	read       = []string{"get"}
+	collection = []string{"list", "watch"}
+	reads      = []string{"get", "list", "watch"}
+	change     = []string{"update", "patch"}
+	create     = []string{"create"}
+	readWrite  = []string{"get", "create", "update", "patch", "delete"}
+	everything = []string{"get", "list", "watch", "create", "update", "patch", "delete"}
+	withStatus = []string{"", "status"}
+	tokens     = []string{"token"}
+)
+
+// relation is between a Seed and the object of a request.
+type relation struct {
+	// text completes "allowed only where the object is ...".
+	text  string
+	holds func(Request, Kind, *Graph) bool
+}
+
+var (
+	anything = relation{"any", func(Request, Kind, *Graph) bool { return true }}
+	// judged: admission sees the object and decides, since a request to create often does not tell its name.
+	judged = relation{"one that admission finds to belong to the seed", func(r Request, _ Kind, _ *Graph) bool { return true }}
+	own    = relation{"on the seed", func(r Request, kind Kind, g *Graph) bool {
+		return g.Belongs(r.ref(kind), r.Seed)
+	}}
+	needed = relation{"needed by something on the seed", func(r Request, kind Kind, g *Graph) bool {
+		return g.Needed(r.ref(kind), r.Seed)
+	}}
+	itself = relation{"the seed itself, by name", func(r Request, _ Kind, _ *Graph) bool { return r.Name == r.Seed }}
+	// marked objects carry the label of the Seeds that they belong to, which only the API server sets.
+	marked = relation{"selected by the label of the seed", func(r Request, _ Kind, _ *Graph) bool {
+		return r.Labels[corev1beta1.LabelPrefixSeedName+r.Seed] == "true"
+	}}
+	inOwnNamespace = relation{"in the seed's namespace", func(r Request, _ Kind, _ *Graph) bool {
+		return r.Namespace == r.ownNamespace()
+	}}
+	ownLease = relation{"the seed's Lease", func(r Request, _ Kind, _ *Graph) bool {
+		return r.Namespace == corev1beta1.SeedLeaseNamespace && r.Name == r.Seed
+	}}
+	ofOwnProject = relation{"selected by a namespace with Shoots on the seed", func(r Request, _ Kind, g *Graph) bool {
+		return g.Needed(Ref{Namespace, "", r.Fields["spec.namespace"]}, r.Seed)
+	}}
+	besideOwn = relation{"in a namespace with Shoots on the seed", func(r Request, _ Kind, g *Graph) bool {
+		return g.Needed(Ref{Namespace, "", r.Namespace}, r.Seed)
+	}}
+	namedAsShoot = relation{"named as a Shoot on the seed", func(r Request, _ Kind, g *Graph) bool {
+		return r.Name != "" && g.Belongs(Ref{Shoot, r.Namespace, r.Name}, r.Seed)
+	}}
+	// uidOfSeed: so are buckets named that do not exist yet.
+	uidOfSeed = relation{"named by the UID of the seed", func(r Request, _ Kind, g *Graph) bool {
+		ref, ok := g.ByUID(r.Name)
+		return ok && ref == Ref{Seed, "", r.Seed}
+	}}
+	// uidOfShoot: so are entries named that do not exist yet.
+	uidOfShoot = relation{"named by the UID of a Shoot on the seed", func(r Request, _ Kind, g *Graph) bool {
+		_, uid := cutLast(r.Name, "--")
+		ref, ok := g.ByUID(uid)
+		return ok && ref.Kind == Shoot && ref.Namespace == r.Namespace && g.Belongs(ref, r.Seed)
+	}}
+	issuerKey = relation{"the issuer key of a Shoot on the seed", func(r Request, _ Kind, g *Graph) bool {
+		project, uid := cutLast(r.Name, "--")
+		ref, ok := g.ByUID(uid)
+		return ok && r.Namespace == corev1beta1.ShootIssuerNamespace && ref.Kind == Shoot && g.Belongs(ref, r.Seed) && g.projectIs(project, ref.Namespace)
+	}}
+)
+
+// fromBucket: the extension of a bucket makes a Secret for access to it, which the gardenlet publishes.
+func fromBucket(bucket relation) relation {
+	return relation{"the generated Secret of a bucket " + bucket.text, func(r Request, _ Kind, g *Graph) bool {
+		name, ok := strings.CutPrefix(r.Name, generatedBucketPrefix)
+		bucketRequest := r
+		bucketRequest.Namespace, bucketRequest.Name = "", name
+		return ok && r.Namespace == corev1beta1.GardenNamespace && bucket.holds(bucketRequest, BackupBucket, g)
+	}}
+}
+
+const generatedBucketPrefix = "generated-bucket-"
+
+// selectedBy a field that names the Seed.
+func selectedBy(fields ...string) relation {
+	return relation{"selected by " + strings.Join(fields, " or ") + " of the seed", func(r Request, _ Kind, _ *Graph) bool {
+		return slices.ContainsFunc(fields, func(field string) bool { return r.Fields[field] == r.Seed })
+	}}
+}
+
+// published are objects named <shoot>.<suffix>, which the gardenlet makes for users. Without suffixes any will do.
+func published(suffixes ...string) relation {
+	text := "<shoot>." + strings.Join(suffixes, ", <shoot>.") + " of a Shoot on the seed"
+	if suffixes == nil {
+		text = "<shoot>.* of a Shoot on the seed"
+	}
+	return relation{text, func(r Request, _ Kind, g *Graph) bool {
+		shoot, suffix, ok := strings.Cut(r.Name, ".")
+		return ok && (suffixes == nil || slices.Contains(suffixes, suffix)) && g.Belongs(Ref{Shoot, r.Namespace, shoot}, r.Seed)
+	}}
+}
+
+// called objects are known by name and concern everybody.
+func called(keys ...string) relation {
+	return relation{strings.Join(keys, " or "), func(r Request, _ Kind, _ *Graph) bool {
+		return slices.Contains(keys, strings.TrimPrefix(r.Namespace+"/"+r.Name, "/"))
+	}}
+}
+
+func inNamespaces(namespaces ...string) relation {
+	return relation{"in namespace " + strings.Join(namespaces, " or "), func(r Request, _ Kind, _ *Graph) bool {
+		return slices.Contains(namespaces, r.Namespace)
+	}}
+}
+
+// table says what gardenlets, and extensions in the seed, may do. A resource that is not here is left to other authorizers;
+// of one that is here, whatever no line allows is refused.
+var table = []rule{
+	{corev1beta1.GroupName, "shoots", Shoot, []grant{
+		{verbs: read, where: own, subresources: withStatus, extensions: true},
+		{verbs: collection, where: selectedBy("spec.seedName", "status.seedName"), extensions: true},
+		{verbs: collection, where: marked, extensions: true},
+		{verbs: change, where: own, subresources: withStatus},
+	}},
+	{corev1beta1.GroupName, "seeds", Seed, []grant{
+		{verbs: []string{"get", "update", "patch"}, where: itself, subresources: withStatus},
+		{verbs: create, where: judged},
+		{verbs: read, where: itself, extensions: true},
+		{verbs: read, where: needed},
+		{verbs: collection, where: selectedBy("metadata.name"), extensions: true},
+		{verbs: collection, where: marked, extensions: true},
+	}},
+	{corev1beta1.GroupName, "shootstates", "ShootState", []grant{
+		{verbs: readWrite, where: namedAsShoot},
+		{verbs: create, where: besideOwn},
+	}},
+	{corev1beta1.GroupName, "internalsecrets", InternalSecret, []grant{
+		{verbs: readWrite, where: published()},
+		{verbs: create, where: besideOwn},
+		{verbs: read, where: needed},
+	}},
+	{corev1beta1.GroupName, "backupbuckets", BackupBucket, []grant{
+		{verbs: read, where: needed, subresources: withStatus, extensions: true},
+		{verbs: read, where: uidOfSeed, subresources: withStatus},
+		{verbs: collection, where: selectedBy("spec.seedName"), extensions: true},
+		{verbs: collection, where: marked, extensions: true},
+		{verbs: create, where: judged},
+		{verbs: []string{"update", "patch", "delete"}, where: own, subresources: withStatus},
+		{verbs: change, where: uidOfSeed, subresources: withStatus},
+	}},
+	{corev1beta1.GroupName, "backupentries", BackupEntry, []grant{
+		{verbs: read, where: own, subresources: withStatus, extensions: true},
+		{verbs: read, where: uidOfShoot, subresources: withStatus},
+		{verbs: collection, where: selectedBy("spec.seedName", "status.seedName"), extensions: true},
+		{verbs: collection, where: marked, extensions: true},
+		{verbs: create, where: besideOwn},
+		{verbs: []string{"update", "patch", "delete"}, where: own, subresources: withStatus},
+		{verbs: change, where: uidOfShoot, subresources: withStatus},
+	}},
+	{corev1beta1.GroupName, "controllerinstallations", ControllerInstallation, []grant{
+		{verbs: []string{"get", "update", "patch"}, where: own, subresources: withStatus},
+		{verbs: read, where: own, extensions: true},
+		{verbs: collection, where: selectedBy("spec.seedRef.name"), extensions: true},
+	}},
+	{corev1beta1.GroupName, "controllerdeployments", ControllerDeployment, []grant{
+		{verbs: read, where: needed, extensions: true},
+		{verbs: collection, where: anything},
+	}},
+	{corev1beta1.GroupName, "controllerregistrations", "ControllerRegistration", []grant{{verbs: reads, where: anything, extensions: true}}},
+	{corev1beta1.GroupName, "cloudprofiles", "CloudProfile", []grant{{verbs: reads, where: anything, extensions: true}}},
+	{corev1beta1.GroupName, "exposureclasses", "ExposureClass", []grant{{verbs: reads, where: anything, extensions: true}}},
+	{corev1beta1.GroupName, "namespacedcloudprofiles", NamespacedCloudProfile, []grant{{verbs: read, where: needed, extensions: true}}},
+	{corev1beta1.GroupName, "projects", Project, []grant{
+		{verbs: read, where: needed, extensions: true},
+		{verbs: collection, where: ofOwnProject, extensions: true},
+	}},
+	{corev1beta1.GroupName, "secretbindings", SecretBinding, []grant{{verbs: read, where: needed, extensions: true}}},
+	{corev1beta1.GroupName, "quotas", "Quota", nil},
+	{securityv1alpha1.GroupName, "credentialsbindings", CredentialsBinding, []grant{{verbs: read, where: needed, extensions: true}}},
+	{securityv1alpha1.GroupName, "workloadidentities", WorkloadIdentity, []grant{
+		{verbs: read, where: needed},
+		{verbs: create, where: needed, subresources: tokens},
+	}},
+	{seedmanagementv1alpha1.GroupName, "managedseeds", ManagedSeed, []grant{
+		{verbs: []string{"get", "update", "patch"}, where: needed, subresources: withStatus},
+		{verbs: collection, where: marked},
+	}},
+	{seedmanagementv1alpha1.GroupName, "managedseedsets", "ManagedSeedSet", nil},
+	{operationsv1alpha1.GroupName, "bastions", Bastion, []grant{
+		{verbs: []string{"get", "update", "patch"}, where: own, subresources: withStatus},
+		{verbs: collection, where: selectedBy("spec.seedName")},
+	}},
+
+	// Kinds of Kubernetes. No admission of ours sees them, so that an object is created by a request that names it (apply).
+	{"", "secrets", Secret, []grant{
+		{verbs: read, where: needed},
+		{verbs: readWrite, where: published(corev1beta1.ShootSuffixSSHKeypair, corev1beta1.ShootSuffixOldSSHKeypair, corev1beta1.ShootSuffixMonitoring, corev1beta1.ShootSuffixCACluster)},
+		{verbs: readWrite, where: issuerKey},
+		{verbs: read, where: fromBucket(needed)},
+		{verbs: readWrite, where: fromBucket(own)},
+		{verbs: everything, where: inOwnNamespace},
+	}},
+	{"", "configmaps", ConfigMap, []grant{
+		{verbs: read, where: needed, extensions: true},
+		{verbs: read, where: called("kube-system/cluster-identity", corev1beta1.PublicNamespace+"/gardener-info"), extensions: true},
+		{verbs: readWrite, where: published(corev1beta1.ShootSuffixCACluster, corev1beta1.ShootSuffixCAKubelet)},
+		{verbs: everything, where: inOwnNamespace},
+	}},
+	{"", "serviceaccounts", "ServiceAccount", []grant{
+		{verbs: everything, where: inOwnNamespace},
+		{verbs: create, where: inOwnNamespace, subresources: tokens},
+	}},
+	{"", "namespaces", Namespace, []grant{
+		{verbs: read, where: needed, extensions: true},
+		{verbs: read, where: called(corev1beta1.GardenNamespace)},
+		{verbs: read, where: relation{"the seed's namespace", func(r Request, _ Kind, _ *Graph) bool { return r.Name == r.ownNamespace() }}, extensions: true},
+	}},
+	{"", "events", "Event", events},
+	{"events.k8s.io", "events", "Event", events},
+	{"coordination.k8s.io", "leases", "Lease", []grant{
+		{verbs: []string{"get", "create", "update", "patch"}, where: ownLease},
+		{verbs: everything, where: inOwnNamespace, extensions: true},
+	}},
+	{"certificates.k8s.io", "certificatesigningrequests", CertificateSigningRequest, []grant{
+		{verbs: create, where: anything}, // Worth nothing until it is approved.
+		{verbs: read, where: own},
+	}},
+}
+
+// events of cluster-scoped objects are in namespace default.
+var events = []grant{
+	{verbs: []string{"create", "patch", "update"}, where: besideOwn},
+	{verbs: []string{"create", "patch", "update"}, where: inNamespaces("default", corev1beta1.GardenNamespace)},
+	{verbs: []string{"create", "patch", "update"}, where: inOwnNamespace, extensions: true},
+}
+
+// ref names the object of a request. Namespaces are requested in themselves.
+func (r Request) ref(kind Kind) Ref {
+	if kind == Namespace {
+		return Ref{kind, "", r.Name}
+	}
+	return Ref{kind, r.Namespace, r.Name}
+}
+
+// projectIs says whether a namespace is a project's.
+func (g *Graph) projectIs(name, namespace string) bool {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	project, ok := g.vertices[Ref{Project, "", name}]
+	return ok && slices.Contains(project.node.With, Ref{Namespace, "", namespace})
+}
+
+// cutLast cuts around the last separator.
+func cutLast(s, separator string) (before, after string) {
+	i := strings.LastIndex(s, separator)
+	if i < 0 {
+		return "", s
+	}
+	return s[:i], s[i+len(separator):]
+}
