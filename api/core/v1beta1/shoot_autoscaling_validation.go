@@ -19,6 +19,14 @@ var reservedTaints = []string{
 	TaintNodeCriticalComponentsNotReady, "ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler",
 }
 
+// noMaxEmptyBulkDelete is the first minor version whose autoscaler has no such flag.
+const noMaxEmptyBulkDelete = 33
+
+// AcceptsMaxEmptyBulkDelete says whether the deprecated field may have its value. It has no effect in any case.
+func (c *ClusterAutoscaler) AcceptsMaxEmptyBulkDelete(version string) bool {
+	return c.MaxEmptyBulkDelete == nil || *c.MaxEmptyBulkDelete >= 0 && minorOf(version) < noMaxEmptyBulkDelete
+}
+
 func validateClusterAutoscaler(config *ClusterAutoscaler, version string, path *field.Path) field.ErrorList {
 	if config == nil {
 		return nil
@@ -52,7 +60,7 @@ func validateClusterAutoscaler(config *ClusterAutoscaler, version string, path *
 	} {
 		errs = append(errs, atLeast(count.value, 0, path.Child(count.name))...)
 	}
-	if config.MaxEmptyBulkDelete != nil && minorOf(version) >= 33 {
+	if config.MaxEmptyBulkDelete != nil && minorOf(version) >= noMaxEmptyBulkDelete {
 		errs = append(errs, field.Forbidden(path.Child("maxEmptyBulkDelete"), "not from Kubernetes 1.33 on; use maxScaleDownParallelism"))
 	}
 	errs = append(errs, validateTaintKeys(config.IgnoreTaints, path.Child("ignoreTaints"))...)

@@ -30,14 +30,12 @@ func (o *Objects) ProjectOf(ctx context.Context, namespace string) (*corev1beta1
 		if err := reader.List(ctx, projects, options...); err != nil {
 			return nil, fmt.Errorf("list projects: %w", err)
 		}
-		for i := range projects.Items {
-			if ns := projects.Items[i].Spec.Namespace; ns != nil && *ns == namespace {
-				return &projects.Items[i], nil
-			}
+		if len(projects.Items) == 0 {
+			return nil, nil
 		}
-		return nil, nil
+		return &projects.Items[0], nil
 	}
-	project, err := find(o.Cached, client.UnsafeDisableDeepCopy)
+	project, err := find(o.Cached, client.MatchingFields{indexNamespace: namespace}, client.UnsafeDisableDeepCopy)
 	if project != nil || err != nil {
 		return project, err
 	}

@@ -17,6 +17,7 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	securityv1alpha1 "hortus.dev/hortus/api/security/v1alpha1"
+	seedmanagementv1alpha1 "hortus.dev/hortus/api/seedmanagement/v1alpha1"
 )
 
 // Objects is what decisions are based on.
@@ -26,21 +27,23 @@ type Objects struct {
 	// Live reads own kinds from the server, through its watch cache.
 	Live client.Reader
 	// Garden reads kinds of Kubernetes in the garden cluster.
-	Garden     client.Reader
-	Authorizer authorizer.Authorizer
-	Clock      clock.PassiveClock
+	Garden client.Reader
+	// DryRun writes to the garden cluster and to the server itself without an effect, for the answer only.
+	DryRun, DryRunOwn client.Client
+	Authorizer        authorizer.Authorizer
+	Clock             clock.PassiveClock
 
 	cache    cache.Cache
 	synced   atomic.Bool
 	profiles compiled
 }
 
-// cachedKinds are read on nearly every write, and few. Shoots are not among them: there may be many.
+// cachedKinds are read on nearly every write, and few, except Shoots, of which little is kept.
 func cachedKinds() []client.Object {
 	return []client.Object{
 		&corev1beta1.CloudProfile{}, &corev1beta1.NamespacedCloudProfile{}, &corev1beta1.Seed{}, &corev1beta1.Project{},
 		&corev1beta1.SecretBinding{}, &securityv1alpha1.CredentialsBinding{}, &corev1beta1.ExposureClass{},
-		&corev1beta1.Quota{}, &corev1beta1.ControllerRegistration{},
+		&corev1beta1.Quota{}, &corev1beta1.ControllerRegistration{}, &corev1beta1.Shoot{}, &seedmanagementv1alpha1.ManagedSeed{},
 	}
 }
 
@@ -61,7 +64,13 @@ func NewObjects(loopback, garden *rest.Config, addToScheme func(*runtime.Scheme)
 			mapper.Add(gvk, meta.RESTScopeNamespace)
 		}
 	}
-	own, err := cache.New(loopback, cache.Options{Scheme: scheme, Mapper: mapper})
+	own, err := cache.New(loopback, cache.Options{
+		Scheme: scheme, Mapper: mapper,
+		// Decisions do not change what they are based on.
+		DefaultUnsafeDisableDeepCopy: new(true),
+		DefaultTransform:             cache.TransformStripManagedFields(),
+		ByObject:                     map[client.Object]cache.ByObject{&corev1beta1.Shoot{}: {Transform: keepOfShoot}},
+	})
 	if err != nil {
 		return nil, fmt.Errorf("make admission caches: %w", err)
 	}
@@ -73,11 +82,19 @@ func NewObjects(loopback, garden *rest.Config, addToScheme func(*runtime.Scheme)
 	if err != nil {
 		return nil, fmt.Errorf("make client for the garden: %w", err)
 	}
-	return &Objects{Cached: own, Live: live, Garden: kube, Authorizer: authorizer, Clock: clock, cache: own}, nil
+	return &Objects{
+		Cached: own, Live: live, Garden: kube, DryRun: client.NewDryRunClient(kube), DryRunOwn: client.NewDryRunClient(live),
+		Authorizer: authorizer, Clock: clock, cache: own,
+	}, nil
 }
 
 // Start fills the caches and keeps them up to date until the context ends. It returns when they are filled.
 func (o *Objects) Start(ctx context.Context) error {
+	for _, index := range indexes() {
+		if err := o.cache.IndexField(ctx, index.object, index.name, index.keys); err != nil {
+			return fmt.Errorf("make index %s of %T: %w", index.name, index.object, err)
+		}
+	}
 	for _, object := range cachedKinds() {
 		if _, err := o.cache.GetInformer(ctx, object, cache.BlockUntilSynced(false)); err != nil {
 			return fmt.Errorf("make cache of %T: %w", object, err)

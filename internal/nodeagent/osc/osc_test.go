@@ -90,9 +90,11 @@ func TestPercentagesDoNotReachContainers(t *testing.T) {
 		FailSwapOn: ptr.To(true), ImageGCHighThresholdPercent: ptr.To[int32](50), ImageGCLowThresholdPercent: ptr.To[int32](40),
 		EvictionHard: &corev1beta1.KubeletConfigEviction{MemoryAvailable: ptr.To("3%"), ImageFSInodesFree: ptr.To("5%"), NodeFSAvailable: ptr.To("5%"), ImageFSAvailable: ptr.To("7Gi")},
 		EvictionSoft: &corev1beta1.KubeletConfigEviction{NodeFSAvailable: ptr.To("10%")},
+		KubeReserved: &corev1beta1.KubeletConfigReserved{CPU: ptr.To(resource.MustParse("80m")), Memory: ptr.To(resource.MustParse("1Gi"))},
 	}
 	var got struct {
 		FailSwapOn                                              bool
+		KubeReserved                                            map[string]string
 		ImageGCHighThresholdPercent, ImageGCLowThresholdPercent int
 		EvictionHard, EvictionSoft, EvictionSoftGracePeriod     map[string]string
 	}
@@ -103,6 +105,7 @@ func TestPercentagesDoNotReachContainers(t *testing.T) {
 	want.FailSwapOn, want.ImageGCHighThresholdPercent, want.ImageGCLowThresholdPercent = false, 100, 99
 	want.EvictionHard = map[string]string{"memory.available": "3%", "nodefs.available": "1Gi", "imagefs.available": "7Gi", "nodefs.inodesFree": "1%"}
 	want.EvictionSoft = map[string]string{"memory.available": "200Mi"}
+	want.KubeReserved = map[string]string{"cpu": "80m", "memory": "256Mi"}
 	want.EvictionSoftGracePeriod = map[string]string{"memory.available": "1m30s"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("configuration mismatch (-want +got):\n%s", diff)

@@ -43,6 +43,14 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 		if object.DeletionTimestamp == nil {
 			verbs = ofProject(object, old, a.GetUserInfo())
 		}
+	case *corev1beta1.Shoot:
+		old, _ := a.GetOldObject().(*corev1beta1.Shoot)
+		if a.GetOperation() == admission.Create || old == nil {
+			old = &corev1beta1.Shoot{}
+		}
+		if object.DeletionTimestamp == nil && !equality.Semantic.DeepEqual(controlPlanePools(object), controlPlanePools(old)) {
+			verbs = []string{corev1beta1.VerbMarkSelfHosted}
+		}
 	case *corev1beta1.NamespacedCloudProfile:
 		old, _ := a.GetOldObject().(*corev1beta1.NamespacedCloudProfile)
 		if a.GetOperation() == admission.Create || old == nil {
@@ -65,6 +73,17 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 		}
 	}
 	return nil
+}
+
+// controlPlanePools returns the pools that are to run the Shoot's own control plane, by name.
+func controlPlanePools(shoot *corev1beta1.Shoot) map[string]*corev1beta1.WorkerControlPlane {
+	pools := map[string]*corev1beta1.WorkerControlPlane{}
+	for i := range shoot.Spec.Provider.Workers {
+		if pool := &shoot.Spec.Provider.Workers[i]; pool.ControlPlane != nil {
+			pools[pool.Name] = pool.ControlPlane
+		}
+	}
+	return pools
 }
 
 func ofProfile(profile, old *corev1beta1.NamespacedCloudProfile) []string {

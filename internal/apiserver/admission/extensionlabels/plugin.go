@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apiserver/pkg/admission"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	securityv1alpha1 "hortus.dev/hortus/api/security/v1alpha1"
@@ -59,6 +60,15 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 		used.add(corev1beta1.LabelPrefixProvider, object.Spec.TargetSystem.Type)
 	case *corev1beta1.BackupBucket:
 		used.add(corev1beta1.LabelPrefixProvider, object.Spec.Provider.Type)
+	case *corev1beta1.BackupEntry:
+		if !p.WaitForReady() {
+			return nil
+		}
+		bucket := &corev1beta1.BackupBucket{}
+		if err := p.Live.Get(ctx, client.ObjectKey{Name: object.Spec.BucketName}, bucket); err != nil {
+			return nil // Reported by the plugin that checks references.
+		}
+		used.add(corev1beta1.LabelPrefixProvider, bucket.Spec.Provider.Type)
 	default:
 		return nil
 	}

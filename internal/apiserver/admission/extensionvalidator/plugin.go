@@ -4,11 +4,14 @@ package extensionvalidator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,17 +30,17 @@ func New(io.Reader) (admission.Interface, error) {
 
 type plugin struct{ hortusadmission.Base }
 
-// Validate compares the types that a Shoot asks for with those of the registrations.
+// Validate compares the types that an object asks for with those of the registrations.
 func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	if concerns, err := p.Concerns(a, "shoots"); !concerns {
-		return err
-	}
-	shoot, ok := a.GetObject().(*corev1beta1.Shoot)
-	if !ok || shoot.DeletionTimestamp != nil {
+	if a.GetSubresource() != "" {
 		return nil
 	}
-	if old, ok := a.GetOldObject().(*corev1beta1.Shoot); ok && a.GetOperation() == admission.Update && equality.Semantic.DeepEqual(shoot.Spec, old.Spec) {
+	uses := asked(a)
+	if len(uses) == 0 {
 		return nil
+	}
+	if !p.WaitForReady() {
+		return admission.NewForbidden(a, errors.New("the caches of admission are not filled yet"))
 	}
 	var errs field.ErrorList
 	for _, reader := range []client.Reader{p.Cached, p.Live} { // The cache may not have a new registration yet.
@@ -45,11 +48,77 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 		if err := reader.List(ctx, registrations); err != nil {
 			return apierrors.NewInternalError(fmt.Errorf("list ControllerRegistrations: %w", err))
 		}
-		if errs = missing(ofShoot(shoot), offersOf(registrations.Items)); len(errs) == 0 {
+		if errs = missing(uses, offersOf(registrations.Items)); len(errs) == 0 {
 			return nil
 		}
 	}
 	return hortusadmission.Forbid(a, errs)
+}
+
+// asked returns the types that an object asks for, nothing if the request does not change what it asks for.
+func asked(a admission.Attributes) []use {
+	object, ok := a.GetObject().(metav1.Object)
+	if !ok || object.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	if a.GetOperation() == admission.Update && equality.Semantic.DeepEqual(specOf(a.GetObject()), specOf(a.GetOldObject())) {
+		return nil
+	}
+	return usesOf(a.GetObject())
+}
+
+func specOf(object runtime.Object) any {
+	switch object := object.(type) {
+	case *corev1beta1.Shoot:
+		return &object.Spec
+	case *corev1beta1.Seed:
+		return &object.Spec
+	case *corev1beta1.BackupBucket:
+		return &object.Spec
+	}
+	return nil
+}
+
+func usesOf(object runtime.Object) []use {
+	path := field.NewPath("spec")
+	switch object := object.(type) {
+	case *corev1beta1.Shoot:
+		return ofShoot(object)
+	case *corev1beta1.Seed:
+		return ofSeed(object)
+	case *corev1beta1.BackupBucket:
+		return []use{{kind: "BackupBucket", name: object.Spec.Provider.Type, path: path.Child("provider", "type")}}
+	}
+	return nil
+}
+
+func ofSeed(seed *corev1beta1.Seed) []use {
+	spec, path := &seed.Spec, field.NewPath("spec")
+	var uses []use
+	add := func(kind, name string, path *field.Path) {
+		if name != "" {
+			uses = append(uses, use{kind: kind, name: name, path: path})
+		}
+	}
+	if spec.Backup != nil {
+		add("BackupBucket", spec.Backup.Provider, path.Child("backup", "provider"))
+		add("BackupEntry", spec.Backup.Provider, path.Child("backup", "provider"))
+	}
+	if spec.DNS.Provider != nil {
+		add("DNSRecord", spec.DNS.Provider.Type, path.Child("dns", "provider", "type"))
+	}
+	if spec.DNS.Internal != nil {
+		add("DNSRecord", spec.DNS.Internal.Type, path.Child("dns", "internal", "type"))
+	}
+	for i, domain := range spec.DNS.Defaults {
+		add("DNSRecord", domain.Type, path.Child("dns", "defaults").Index(i).Child("type"))
+	}
+	for i, extension := range spec.Extensions {
+		if extension.Disabled == nil || !*extension.Disabled {
+			add("Extension", extension.Type, path.Child("extensions").Index(i).Child("type"))
+		}
+	}
+	return uses
 }
 
 // use is a type that an object asks for.

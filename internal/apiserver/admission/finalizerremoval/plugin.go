@@ -45,6 +45,9 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 			return admission.NewForbidden(a, fmt.Errorf("finalizer %q can be removed only when the Shoot is deleted completely", corev1beta1.FinalizerName))
 		}
 	case *corev1beta1.SecretBinding, *securityv1alpha1.CredentialsBinding:
+		if !p.WaitForReady() {
+			return admission.NewForbidden(a, errors.New("the caches of admission are not filled yet"))
+		}
 		user, err := p.userOf(ctx, a.GetObject())
 		if err != nil {
 			return apierrors.NewInternalError(err)
@@ -67,23 +70,33 @@ func cleanedUp(shoot *corev1beta1.Shoot) bool {
 
 // userOf returns the name of a Shoot that uses a binding.
 func (p *plugin) userOf(ctx context.Context, binding any) (string, error) {
-	if p.Objects == nil {
-		return "", errors.New("the plugin has no objects to read")
-	}
 	object := binding.(metav1.Object)
-	shoots := &corev1beta1.ShootList{}
-	if err := p.Live.List(ctx, shoots, client.InNamespace(object.GetNamespace())); err != nil {
+	_, secretBinding := binding.(*corev1beta1.SecretBinding)
+	shoots, err := p.ShootsOfBinding(ctx, object.GetNamespace(), hortusadmission.BindingKey(secretBinding, object.GetName()))
+	if err != nil {
+		return "", err
+	}
+	if len(shoots) > 0 {
+		return shoots[0].Name, nil
+	}
+	// The cache may not have a new Shoot yet, and what the finalizer protects cannot be brought back.
+	live := &corev1beta1.ShootList{}
+	if err := p.Live.List(ctx, live, client.InNamespace(object.GetNamespace())); err != nil {
 		return "", fmt.Errorf("list Shoots of namespace %q: %w", object.GetNamespace(), err)
 	}
-	for i := range shoots.Items {
-		spec := &shoots.Items[i].Spec
-		name := spec.CredentialsBindingName
-		if _, ok := binding.(*corev1beta1.SecretBinding); ok {
-			name = spec.SecretBindingName
+	return userAmong(live.Items, secretBinding, object.GetName()), nil
+}
+
+// userAmong returns the name of the first Shoot that uses a binding.
+func userAmong(shoots []corev1beta1.Shoot, secretBinding bool, binding string) string {
+	for i := range shoots {
+		name := shoots[i].Spec.CredentialsBindingName
+		if secretBinding {
+			name = shoots[i].Spec.SecretBindingName
 		}
-		if name != nil && *name == object.GetName() {
-			return shoots.Items[i].Name, nil
+		if name != nil && *name == binding {
+			return shoots[i].Name
 		}
 	}
-	return "", nil
+	return ""
 }

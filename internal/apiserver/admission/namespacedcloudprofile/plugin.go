@@ -6,7 +6,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
@@ -58,6 +60,8 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 		before := versionclass.Merge(&parent.Spec, &old.Spec)
 		after := versionclass.Merge(&parent.Spec, &profile.Spec)
 		errs = lost(&before, &after, shoots.Items)
+		errs = append(errs, unexpired(&profile.Spec, &old.Spec, &parent.Spec, shoots.Items, p.Clock.Now())...)
+		errs = append(errs, updateStrategies(&profile.Spec, &old.Spec, &parent.Spec)...)
 	}
 	return hortusadmission.Forbid(a, errs)
 }
@@ -127,13 +131,16 @@ func imageOverrides(image *corev1beta1.MachineImage, parent *corev1beta1.CloudPr
 		if version.ExpirationDate == nil {
 			errs = append(errs, field.Invalid(path.Child("expirationDate"), nil, "is all that can be changed of the parent's version, and must be given"))
 		}
-		for name, given := range map[string]bool{
-			"classification": version.Classification != nil, "cri": len(version.CRI) > 0, "architectures": len(version.Architectures) > 0,
-			"capabilityFlavors": len(version.CapabilityFlavors) > 0, "kubeletVersionConstraint": version.KubeletVersionConstraint != nil,
-			"inPlaceUpdates": version.InPlaceUpdates != nil,
+		for _, part := range []struct {
+			name  string
+			given bool
+		}{
+			{"classification", version.Classification != nil}, {"cri", len(version.CRI) > 0}, {"architectures", len(version.Architectures) > 0},
+			{"capabilityFlavors", len(version.CapabilityFlavors) > 0}, {"kubeletVersionConstraint", version.KubeletVersionConstraint != nil},
+			{"inPlaceUpdates", version.InPlaceUpdates != nil},
 		} {
-			if given {
-				errs = append(errs, field.Forbidden(path.Child(name), "belongs to the parent"))
+			if part.given {
+				errs = append(errs, field.Forbidden(path.Child(part.name), "belongs to the parent"))
 			}
 		}
 	}
@@ -186,6 +193,77 @@ func lost(before, after *corev1beta1.CloudProfileSpec, shoots []corev1beta1.Shoo
 				errs = append(errs, field.Forbidden(specPath.Child("limits", "maxNodesTotal"), fmt.Sprintf("Shoot %s has at least %d nodes", shoot.Name, minimum)))
 			}
 		}
+	}
+	return errs
+}
+
+// unexpired names the Shoots that use a version which expires because its later date is taken away.
+func unexpired(spec, old *corev1beta1.NamespacedCloudProfileSpec, parent *corev1beta1.CloudProfileSpec, shoots []corev1beta1.Shoot, now time.Time) field.ErrorList {
+	gone := overridden(old)
+	for used := range overridden(spec) {
+		delete(gone, used)
+	}
+	expired := map[string]bool{}
+	mark := func(key string, version *corev1beta1.ExpirableVersion) {
+		expired[key] = gone[key] && !versionclass.ClassAt(version, now).Active()
+	}
+	for i := range parent.Kubernetes.Versions {
+		mark("kubernetes "+parent.Kubernetes.Versions[i].Version, &parent.Kubernetes.Versions[i])
+	}
+	for i := range parent.MachineImages {
+		image := &parent.MachineImages[i]
+		for j := range image.Versions {
+			mark("image "+image.Name+" "+image.Versions[j].Version, &image.Versions[j].ExpirableVersion)
+		}
+	}
+	var errs field.ErrorList
+	for i := range shoots {
+		if shoots[i].DeletionTimestamp != nil {
+			continue
+		}
+		for _, used := range uses(&shoots[i]) {
+			if expired[used] {
+				errs = append(errs, field.Forbidden(specPath, fmt.Sprintf("%s is used by Shoot %s, and expired in the parent; keep its expirationDate here", used, shoots[i].Name)))
+			}
+		}
+	}
+	return errs
+}
+
+// overridden returns the versions that a child says something about.
+func overridden(spec *corev1beta1.NamespacedCloudProfileSpec) map[string]bool {
+	set := map[string]bool{}
+	if spec.Kubernetes != nil {
+		for _, version := range spec.Kubernetes.Versions {
+			set["kubernetes "+version.Version] = true
+		}
+	}
+	for _, image := range spec.MachineImages {
+		for _, version := range image.Versions {
+			set["image "+image.Name+" "+version.Version] = true
+		}
+	}
+	return set
+}
+
+// updateStrategies keeps the strategy of an image that the parent has, too, by now.
+func updateStrategies(spec, old *corev1beta1.NamespacedCloudProfileSpec, parent *corev1beta1.CloudProfileSpec) field.ErrorList {
+	find := func(images []corev1beta1.MachineImage, name string) *corev1beta1.MachineImage {
+		for i := range images {
+			if images[i].Name == name {
+				return &images[i]
+			}
+		}
+		return nil
+	}
+	var errs field.ErrorList
+	for i := range spec.MachineImages {
+		image := &spec.MachineImages[i]
+		before := find(old.MachineImages, image.Name)
+		if before == nil || find(parent.MachineImages, image.Name) == nil || equality.Semantic.DeepEqual(image.UpdateStrategy, before.UpdateStrategy) {
+			continue
+		}
+		errs = append(errs, field.Forbidden(specPath.Child("machineImages").Index(i).Child("updateStrategy"), "is that of the parent, which has the image, too; it cannot change here"))
 	}
 	return errs
 }

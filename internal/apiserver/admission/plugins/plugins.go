@@ -9,6 +9,8 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 
+	"hortus.dev/hortus/internal/apiserver/admission/backupbucketvalidator"
+	"hortus.dev/hortus/internal/apiserver/admission/bastion"
 	"hortus.dev/hortus/internal/apiserver/admission/controllerregistrationresources"
 	"hortus.dev/hortus/internal/apiserver/admission/customverb"
 	"hortus.dev/hortus/internal/apiserver/admission/deletionconfirmation"
@@ -16,15 +18,23 @@ import (
 	"hortus.dev/hortus/internal/apiserver/admission/extensionlabels"
 	"hortus.dev/hortus/internal/apiserver/admission/extensionvalidator"
 	"hortus.dev/hortus/internal/apiserver/admission/finalizerremoval"
+	"hortus.dev/hortus/internal/apiserver/admission/managedseed"
+	"hortus.dev/hortus/internal/apiserver/admission/managedseedshoot"
 	"hortus.dev/hortus/internal/apiserver/admission/namespacedcloudprofile"
 	"hortus.dev/hortus/internal/apiserver/admission/projectmutator"
 	"hortus.dev/hortus/internal/apiserver/admission/resourcereference"
+	"hortus.dev/hortus/internal/apiserver/admission/resourcereservation"
+	"hortus.dev/hortus/internal/apiserver/admission/seedmutator"
 	"hortus.dev/hortus/internal/apiserver/admission/seedrestriction"
 	"hortus.dev/hortus/internal/apiserver/admission/seedvalidator"
 	"hortus.dev/hortus/internal/apiserver/admission/shootdns"
+	"hortus.dev/hortus/internal/apiserver/admission/shootdnsrewriting"
+	"hortus.dev/hortus/internal/apiserver/admission/shootmanagedseed"
 	"hortus.dev/hortus/internal/apiserver/admission/shootmutator"
+	"hortus.dev/hortus/internal/apiserver/admission/shootnodelocaldns"
 	"hortus.dev/hortus/internal/apiserver/admission/shootquota"
 	"hortus.dev/hortus/internal/apiserver/admission/shootvalidator"
+	"hortus.dev/hortus/internal/apiserver/admission/shootvpa"
 	"hortus.dev/hortus/internal/apiserver/admission/tolerationrestriction"
 )
 
@@ -32,33 +42,54 @@ import (
 var own = []struct {
 	name string
 	make func(io.Reader) (admission.Interface, error)
+	off  bool // Until it is switched on.
 }{
-	{seedrestriction.Name, seedrestriction.New},
-	{resourcereference.Name, resourcereference.New},
-	{extensionvalidator.Name, extensionvalidator.New},
-	{tolerationrestriction.Name, tolerationrestriction.New},
-	{exposureclass.Name, exposureclass.New},
-	{shootmutator.Name, shootmutator.New},
-	{shootdns.Name, shootdns.New},
-	{shootvalidator.Name, shootvalidator.New},
-	{shootquota.Name, shootquota.New},
-	{namespacedcloudprofile.Name, namespacedcloudprofile.New},
-	{extensionlabels.Name, extensionlabels.New},
-	{seedvalidator.Name, seedvalidator.New},
-	{controllerregistrationresources.Name, controllerregistrationresources.New},
-	{projectmutator.Name, projectmutator.New},
-	{deletionconfirmation.Name, deletionconfirmation.New},
-	{finalizerremoval.Name, finalizerremoval.New},
-	{customverb.Name, customverb.New},
+	{name: seedrestriction.Name, make: seedrestriction.New},
+	{name: resourcereference.Name, make: resourcereference.New},
+	{name: extensionvalidator.Name, make: extensionvalidator.New},
+	{name: tolerationrestriction.Name, make: tolerationrestriction.New},
+	{name: exposureclass.Name, make: exposureclass.New},
+	{name: shootdns.Name, make: shootdns.New},
+	{name: shootmanagedseed.Name, make: shootmanagedseed.New},
+	{name: shootnodelocaldns.Name, make: shootnodelocaldns.New, off: true},
+	{name: shootdnsrewriting.Name, make: shootdnsrewriting.New, off: true},
+	{name: shootvpa.Name, make: shootvpa.New, off: true}, // Nothing deploys one yet.
+	{name: resourcereservation.Name, make: resourcereservation.New},
+	{name: shootmutator.Name, make: shootmutator.New},
+	{name: shootvalidator.Name, make: shootvalidator.New},
+	{name: shootquota.Name, make: shootquota.New},
+	{name: namespacedcloudprofile.Name, make: namespacedcloudprofile.New},
+	{name: extensionlabels.Name, make: extensionlabels.New}, // Images are known by now.
+	{name: seedvalidator.Name, make: seedvalidator.New},
+	{name: seedmutator.Name, make: seedmutator.New},
+	{name: controllerregistrationresources.Name, make: controllerregistrationresources.New},
+	{name: projectmutator.Name, make: projectmutator.New},
+	{name: deletionconfirmation.Name, make: deletionconfirmation.New},
+	{name: finalizerremoval.Name, make: finalizerremoval.New},
+	{name: customverb.Name, make: customverb.New},
+	{name: managedseed.Name, make: managedseed.New},
+	{name: managedseedshoot.Name, make: managedseedshoot.New},
+	{name: bastion.Name, make: bastion.New},
+	{name: backupbucketvalidator.Name, make: backupbucketvalidator.New},
+}
+
+// Names returns the names of our plugins in their order.
+func Names() []string {
+	var names []string
+	for _, plugin := range own {
+		names = append(names, plugin.name)
+	}
+	return names
 }
 
 // Register adds our plugins to those of the library, behind the check of namespaces and before policies and webhooks.
 func Register(options *genericoptions.AdmissionOptions) {
-	var names []string
 	for _, plugin := range own {
 		options.Plugins.Register(plugin.name, plugin.make)
-		names = append(names, plugin.name)
+		if plugin.off {
+			options.DefaultOffPlugins.Insert(plugin.name)
+		}
 	}
 	at := slices.Index(options.RecommendedPluginOrder, lifecycle.PluginName) + 1
-	options.RecommendedPluginOrder = slices.Insert(slices.Clone(options.RecommendedPluginOrder), at, names...)
+	options.RecommendedPluginOrder = slices.Insert(slices.Clone(options.RecommendedPluginOrder), at, Names()...)
 }

@@ -3,6 +3,7 @@ package resourcereference
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -38,7 +39,8 @@ func removedFrom(profile, old *corev1beta1.CloudProfileSpec) removed {
 func (p *plugin) cloudProfile(ctx context.Context, profile, old *corev1beta1.CloudProfile) (field.ErrorList, error) {
 	gone := removedFrom(&profile.Spec, &old.Spec)
 	limit := newLimit(profile.Spec.Limits, old.Spec.Limits)
-	if gone.kubernetes.Len() == 0 && gone.images.Len() == 0 && limit == nil {
+	added := addedImages(&profile.Spec, &old.Spec)
+	if gone.kubernetes.Len() == 0 && gone.images.Len() == 0 && limit == nil && len(added) == 0 {
 		return nil, nil
 	}
 	references := []corev1beta1.CloudProfileReference{{Kind: corev1beta1.CloudProfileKind, Name: profile.Name}}
@@ -54,6 +56,7 @@ func (p *plugin) cloudProfile(ctx context.Context, profile, old *corev1beta1.Clo
 		}
 		references = append(references, corev1beta1.CloudProfileReference{Kind: corev1beta1.NamespacedCloudProfileKind, Name: child.Name})
 		errs = append(errs, usedByChild(gone, child)...)
+		errs = append(errs, takenByChild(added, child)...)
 	}
 	for _, ref := range references {
 		shoots := &corev1beta1.ShootList{}
@@ -67,6 +70,28 @@ func (p *plugin) cloudProfile(ctx context.Context, profile, old *corev1beta1.Clo
 		}
 	}
 	return errs, nil
+}
+
+// addedImages returns the names of images that are new, with their paths.
+func addedImages(profile, old *corev1beta1.CloudProfileSpec) map[string]*field.Path {
+	added := map[string]*field.Path{}
+	for i, image := range profile.MachineImages {
+		if !slices.ContainsFunc(old.MachineImages, func(o corev1beta1.MachineImage) bool { return o.Name == image.Name }) {
+			added[image.Name] = machineImagesPath.Index(i).Child("name")
+		}
+	}
+	return added
+}
+
+// takenByChild refuses names of images that a child has given to images of its own.
+func takenByChild(added map[string]*field.Path, child *corev1beta1.NamespacedCloudProfile) field.ErrorList {
+	var errs field.ErrorList
+	for _, image := range child.Spec.MachineImages {
+		if path := added[image.Name]; path != nil {
+			errs = append(errs, field.Forbidden(path, fmt.Sprintf("%q is an image of NamespacedCloudProfile %s/%s", image.Name, child.Namespace, child.Name)))
+		}
+	}
+	return errs
 }
 
 func newLimit(limits, old *corev1beta1.Limits) *int32 {

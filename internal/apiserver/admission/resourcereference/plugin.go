@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	gardencorev1 "hortus.dev/hortus/api/core/v1"
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	securityv1alpha1 "hortus.dev/hortus/api/security/v1alpha1"
 	hortusadmission "hortus.dev/hortus/internal/apiserver/admission"
@@ -62,11 +63,16 @@ func (p *plugin) checkOf(a admission.Attributes) check {
 		return func(ctx context.Context) (field.ErrorList, error) { return p.shoot(ctx, a, object, old) }
 	case *corev1beta1.SecretBinding:
 		if a.GetOperation() == admission.Create {
-			return func(ctx context.Context) (field.ErrorList, error) { return p.secretBinding(ctx, a, object) }
+			return func(ctx context.Context) (field.ErrorList, error) { return p.binding(ctx, a, ofSecretBinding(object)) }
+		}
+		if old, ok := a.GetOldObject().(*corev1beta1.SecretBinding); ok && !equality.Semantic.DeepEqual(object.Provider, old.Provider) {
+			return func(ctx context.Context) (field.ErrorList, error) { return p.users(ctx, ofSecretBinding(object)) }
 		}
 	case *securityv1alpha1.CredentialsBinding:
 		if a.GetOperation() == admission.Create {
-			return func(ctx context.Context) (field.ErrorList, error) { return p.credentialsBinding(ctx, a, object) }
+			return func(ctx context.Context) (field.ErrorList, error) {
+				return p.binding(ctx, a, ofCredentialsBinding(object))
+			}
 		}
 	case *corev1beta1.Project:
 		return func(ctx context.Context) (field.ErrorList, error) { return p.project(ctx, object) }
@@ -81,7 +87,25 @@ func (p *plugin) checkOf(a admission.Attributes) check {
 				return p.exists(ctx, "", object.Spec.Parent.Name, &corev1beta1.CloudProfile{}, field.NewPath("spec", "parent", "name"))
 			}
 		}
+	case *corev1beta1.Seed:
+		old, _ := a.GetOldObject().(*corev1beta1.Seed)
+		if old == nil || a.GetOperation() == admission.Create {
+			old = &corev1beta1.Seed{}
+		}
+		if refs := namedBySeed(object, old); len(refs) > 0 && object.DeletionTimestamp == nil {
+			return func(ctx context.Context) (field.ErrorList, error) { return p.checkAll(ctx, a, refs) }
+		}
+	case *corev1beta1.ControllerRegistration:
+		old, _ := a.GetOldObject().(*corev1beta1.ControllerRegistration)
+		if a.GetOperation() == admission.Create {
+			old = nil
+		}
+		return func(ctx context.Context) (field.ErrorList, error) { return p.deployments(ctx, object, old) }
 	case *corev1beta1.BackupBucket:
+		if old, ok := a.GetOldObject().(*corev1beta1.BackupBucket); ok && a.GetOperation() == admission.Update &&
+			equality.Semantic.DeepEqual(object.Spec.SeedName, old.Spec.SeedName) {
+			return nil
+		}
 		return func(ctx context.Context) (field.ErrorList, error) {
 			return p.optional(ctx, "", object.Spec.SeedName, &corev1beta1.Seed{}, field.NewPath("spec", "seedName"))
 		}
@@ -90,6 +114,36 @@ func (p *plugin) checkOf(a admission.Attributes) check {
 		return func(ctx context.Context) (field.ErrorList, error) { return p.backupEntry(ctx, object, old) }
 	}
 	return nil
+}
+
+func (p *plugin) checkAll(ctx context.Context, a admission.Attributes, refs []reference) (field.ErrorList, error) {
+	var errs field.ErrorList
+	for _, ref := range refs {
+		problems, err := p.check(ctx, a, ref)
+		if err != nil {
+			return nil, err
+		}
+		errs = append(errs, problems...)
+	}
+	return errs, nil
+}
+
+// deployments checks that what a registration deploys is there.
+func (p *plugin) deployments(ctx context.Context, registration, old *corev1beta1.ControllerRegistration) (field.ErrorList, error) {
+	if registration.Spec.Deployment == nil || old != nil && equality.Semantic.DeepEqual(registration.Spec.Deployment, old.Spec.Deployment) {
+		return nil, nil
+	}
+	var errs field.ErrorList
+	for i, ref := range registration.Spec.Deployment.DeploymentRefs {
+		err := p.Live.Get(ctx, client.ObjectKey{Name: ref.Name}, &gardencorev1.ControllerDeployment{})
+		switch {
+		case apierrors.IsNotFound(err):
+			errs = append(errs, field.NotFound(field.NewPath("spec", "deployment", "deploymentRefs").Index(i).Child("name"), ref.Name))
+		case err != nil:
+			return nil, err
+		}
+	}
+	return errs, nil
 }
 
 // exists says whether an own object is there.
@@ -154,20 +208,6 @@ func (p *plugin) deletion(a admission.Attributes) check {
 			}
 			return field.ErrorList{field.Forbidden(field.NewPath("metadata", "name"),
 				fmt.Sprintf("BackupEntry %s/%s uses the bucket", entries.Items[0].Namespace, entries.Items[0].Name))}, nil
-		}
-	case *corev1beta1.Seed:
-		return func(ctx context.Context) (field.ErrorList, error) {
-			for _, key := range []string{"spec.seedName", "status.seedName"} {
-				shoots := &corev1beta1.ShootList{}
-				if err := p.Live.List(ctx, shoots, client.MatchingFields{key: object.Name}, client.Limit(1)); err != nil {
-					return nil, err
-				}
-				if len(shoots.Items) > 0 {
-					return field.ErrorList{field.Forbidden(field.NewPath("metadata", "name"),
-						fmt.Sprintf("Shoot %s/%s is on the Seed (%s)", shoots.Items[0].Namespace, shoots.Items[0].Name, key))}, nil
-				}
-			}
-			return nil, nil
 		}
 	}
 	return nil

@@ -1,21 +1,21 @@
-// Package seedvalidator keeps Seeds from losing what their Shoots use, and marks them with their own name.
+// Package seedvalidator keeps Seeds from losing what their Shoots use, and from going while they have Shoots.
 package seedvalidator
 
 import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	hortusadmission "hortus.dev/hortus/internal/apiserver/admission"
+	"hortus.dev/hortus/internal/apiserver/admission/backupbucketvalidator"
 )
 
 // Name of the plugin.
@@ -23,45 +23,74 @@ const Name = "SeedValidator"
 
 // New returns the plugin. It has no configuration.
 func New(io.Reader) (admission.Interface, error) {
-	return &plugin{hortusadmission.NewBase(admission.Create, admission.Update)}, nil
+	return &plugin{hortusadmission.NewBase(admission.Create, admission.Update, admission.Delete)}, nil
 }
 
 type plugin struct{ hortusadmission.Base }
 
-// Admit marks a Seed with its own name, as everything else is that matters to it.
-func (p *plugin) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	seed, ok := a.GetObject().(*corev1beta1.Seed)
-	if !ok || a.GetSubresource() != "" || seed.Name == "" {
-		return nil
-	}
-	seed.Labels = maps.Clone(seed.Labels)
-	if seed.Labels == nil {
-		seed.Labels = map[string]string{}
-	}
-	seed.Labels[corev1beta1.LabelPrefixSeedName+seed.Name] = "true"
-	return nil
-}
-
-// Validate looks at what an update takes away.
+// Validate looks at what an update takes away, at whether a Seed that goes is empty, and at credentials for backups.
 func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	concerns, err := p.Concerns(a, "seeds")
-	if !concerns || a.GetOperation() != admission.Update {
+	if concerns, err := p.Concerns(a, "seeds"); !concerns {
 		return err
 	}
-	seed, ok := a.GetObject().(*corev1beta1.Seed)
 	old, isOld := a.GetOldObject().(*corev1beta1.Seed)
-	if !ok || !isOld {
+	if a.GetOperation() == admission.Delete {
+		if !isOld {
+			return nil
+		}
+		return p.deletion(ctx, a, old.Name)
+	}
+	seed, ok := a.GetObject().(*corev1beta1.Seed)
+	if !ok {
 		return nil
+	}
+	if a.GetOperation() == admission.Create || !isOld {
+		return p.backup(ctx, a, seed, nil)
+	}
+	if err := p.backup(ctx, a, seed, old); err != nil {
+		return err
 	}
 	lost := lose(&seed.Spec, &old.Spec)
 	if lost.nothing() {
 		return nil
 	}
-	shoots := &corev1beta1.ShootList{}
-	if err := p.Live.List(ctx, shoots, client.MatchingFields{"spec.seedName": seed.Name}); err != nil {
-		return apierrors.NewInternalError(fmt.Errorf("list Shoots of Seed %q: %w", seed.Name, err))
+	shoots, err := p.ShootsOnSeed(ctx, seed.Name)
+	if err != nil {
+		return apierrors.NewInternalError(err)
 	}
-	return hortusadmission.Forbid(a, lost.usedBy(shoots.Items))
+	return hortusadmission.Forbid(a, lost.usedBy(shoots, field.NewPath("spec")))
+}
+
+// deletion is refused while a control plane is on the Seed or is to move there.
+func (p *plugin) deletion(ctx context.Context, a admission.Attributes, seed string) error {
+	user, err := p.UserOfSeed(ctx, seed)
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	if user != "" {
+		return admission.NewForbidden(a, fmt.Errorf("Shoot %s is on the Seed; delete or move it first", user))
+	}
+	return nil
+}
+
+// backup compares a WorkloadIdentity for backups with their provider.
+func (p *plugin) backup(ctx context.Context, a admission.Attributes, seed, old *corev1beta1.Seed) error {
+	backup := seed.Spec.Backup
+	if backup == nil || backup.CredentialsRef == nil || backup.CredentialsRef.Kind != "WorkloadIdentity" || seed.DeletionTimestamp != nil ||
+		old != nil && old.Spec.Backup != nil && equality.Semantic.DeepEqual(backup.CredentialsRef, old.Spec.Backup.CredentialsRef) {
+		return nil
+	}
+	target, err := p.TargetOfIdentity(ctx, backup.CredentialsRef.Namespace, backup.CredentialsRef.Name)
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	return hortusadmission.Forbid(a, backupbucketvalidator.MismatchedIdentity(field.NewPath("spec", "backup", "credentialsRef"),
+		backup.CredentialsRef.Namespace+"/"+backup.CredentialsRef.Name, target, backup.Provider))
+}
+
+// Lost names the Shoots that use what an update takes away. The path is that of the spec.
+func Lost(spec, old *corev1beta1.SeedSpec, shoots []corev1beta1.Shoot, path *field.Path) field.ErrorList {
+	return lose(spec, old).usedBy(shoots, path)
 }
 
 // losses is what an update takes away.
@@ -95,9 +124,8 @@ func lose(spec, old *corev1beta1.SeedSpec) losses {
 
 func (l losses) nothing() bool { return len(l.zones) == 0 && !l.internal && len(l.domains) == 0 }
 
-func (l losses) usedBy(shoots []corev1beta1.Shoot) field.ErrorList {
+func (l losses) usedBy(shoots []corev1beta1.Shoot, spec *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	spec := field.NewPath("spec")
 	for i := range shoots {
 		name := shoots[i].Namespace + "/" + shoots[i].Name
 		if len(l.zones) > 0 {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
@@ -31,7 +32,7 @@ func TestLosses(t *testing.T) {
 		"a domain of nobody": {spec([]string{"a", "b"}, "internal.example.com", "example.com"), nil},
 	} {
 		var got []string
-		for _, err := range lose(tc.now, old).usedBy(shoots) {
+		for _, err := range lose(tc.now, old).usedBy(shoots, field.NewPath("spec")) {
 			got = append(got, err.Field)
 		}
 		if diff := cmp.Diff(tc.want, got); diff != "" {

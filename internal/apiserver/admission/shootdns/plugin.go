@@ -1,13 +1,14 @@
-// Package shootdns decides about the domains of Shoots: those below a default domain belong to one Shoot each by name,
-// all others to whoever takes them first.
+// Package shootdns gives Shoots their names below default domains, each of which belongs to one Shoot.
 package shootdns
 
 import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
@@ -29,33 +30,94 @@ type plugin struct{ hortusadmission.Base }
 
 var domainPath = field.NewPath("spec", "dns", "domain")
 
-// Admit makes the first provider the primary one where no default domain does that job.
+// Admit gives a placed Shoot its name below the Seed's default domain, and makes the first provider the primary one
+// where no default domain does that job.
 func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if concerns, err := p.Concerns(a, "shoots", "binding"); !concerns {
 		return err
 	}
 	shoot, ok := a.GetObject().(*corev1beta1.Shoot)
-	if !ok || shoot.DeletionTimestamp != nil || shoot.Spec.DNS == nil || len(shoot.Spec.DNS.Providers) == 0 || shoot.Spec.DNS.Domain == nil {
+	if !ok || shoot.DeletionTimestamp != nil {
+		return nil
+	}
+	old, _ := a.GetOldObject().(*corev1beta1.Shoot)
+	if a.GetOperation() == admission.Create {
+		old = nil
+	}
+	if err := p.assignDomain(ctx, shoot); err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	if shoot.Spec.DNS == nil || len(shoot.Spec.DNS.Providers) == 0 || shoot.Spec.DNS.Domain == nil {
 		return nil
 	}
 	defaults, err := p.defaultDomains(ctx)
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	if below(*shoot.Spec.DNS.Domain, defaults) == "" {
-		markPrimary(shoot.Spec.DNS)
+	if below(*shoot.Spec.DNS.Domain, defaults) != "" {
+		return nil
 	}
+	if old != nil && old.Spec.DNS != nil {
+		restorePrimary(shoot.Spec.DNS, old.Spec.DNS)
+	}
+	markPrimary(shoot.Spec.DNS)
 	return nil
 }
 
-func markPrimary(dns *corev1beta1.DNS) {
+// assignDomain sets the domain of a Shoot that is placed, has none and does not manage its records itself.
+func (p *plugin) assignDomain(ctx context.Context, shoot *corev1beta1.Shoot) error {
+	dns := shoot.Spec.DNS
+	if shoot.Spec.SeedName == nil || shoot.Name == "" || dns != nil && (dns.Domain != nil || unmanaged(dns)) {
+		return nil
+	}
+	seed := &corev1beta1.Seed{}
+	if err := p.Get(ctx, "", *shoot.Spec.SeedName, seed); err != nil {
+		return client.IgnoreNotFound(err) // Reported by the plugin that checks references.
+	}
+	if len(seed.Spec.DNS.Defaults) == 0 {
+		return nil
+	}
+	project, err := p.ProjectOf(ctx, shoot.Namespace)
+	if err != nil || project == nil {
+		return err
+	}
+	domain := shoot.Name + "." + project.Name + "." + seed.Spec.DNS.Defaults[0].Domain
+	if dns == nil {
+		dns = &corev1beta1.DNS{}
+	}
+	dns.Domain, shoot.Spec.DNS = &domain, dns
+	return nil
+}
+
+func unmanaged(dns *corev1beta1.DNS) bool {
+	return slices.ContainsFunc(dns.Providers, func(p corev1beta1.DNSProvider) bool {
+		return p.Type != nil && *p.Type == corev1beta1.DNSUnmanaged
+	})
+}
+
+func isPrimary(provider corev1beta1.DNSProvider) bool {
+	return provider.Primary != nil && *provider.Primary
+}
+
+// restorePrimary makes the provider primary again that was before, when an update leaves the mark out.
+func restorePrimary(dns, old *corev1beta1.DNS) {
+	before := slices.IndexFunc(old.Providers, isPrimary)
+	if before < 0 || slices.ContainsFunc(dns.Providers, isPrimary) {
+		return
+	}
 	for i := range dns.Providers {
-		if primary := dns.Providers[i].Primary; primary != nil && *primary {
+		provider, was := &dns.Providers[i], &old.Providers[before]
+		if equality.Semantic.DeepEqual(provider.Type, was.Type) && equality.Semantic.DeepEqual(provider.CredentialsRef, was.CredentialsRef) {
+			provider.Primary = new(true)
 			return
 		}
 	}
-	yes := true
-	dns.Providers[0].Primary = &yes
+}
+
+func markPrimary(dns *corev1beta1.DNS) {
+	if !slices.ContainsFunc(dns.Providers, isPrimary) {
+		dns.Providers[0].Primary = new(true)
+	}
 }
 
 // Validate checks the domain when it is new.
@@ -68,26 +130,27 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 		return nil
 	}
 	domain := *shoot.Spec.DNS.Domain
-	if old, ok := a.GetOldObject().(*corev1beta1.Shoot); ok && a.GetOperation() == admission.Update &&
-		old.Spec.DNS != nil && old.Spec.DNS.Domain != nil && *old.Spec.DNS.Domain == domain {
-		return nil
+	if old, ok := a.GetOldObject().(*corev1beta1.Shoot); ok && a.GetOperation() == admission.Update && sameDomain(shoot, old) &&
+		(old.Spec.SeedName != nil || shoot.Spec.SeedName == nil) {
+		return nil // Checked when it was set, and when the Shoot was placed.
 	}
 	defaults, err := p.defaultDomains(ctx)
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	if parent := below(domain, defaults); parent != "" {
-		project, err := p.ProjectOf(ctx, shoot.Namespace)
-		if err != nil {
-			return apierrors.NewInternalError(err)
-		}
-		return hortusadmission.Refuse(a, belowDefault(shoot, domain, parent, project))
+	parent := below(domain, defaults)
+	if parent == "" {
+		return nil
 	}
-	shoots := &corev1beta1.ShootList{}
-	if err := p.Live.List(ctx, shoots); err != nil {
-		return apierrors.NewInternalError(fmt.Errorf("list Shoots: %w", err))
+	project, err := p.ProjectOf(ctx, shoot.Namespace)
+	if err != nil {
+		return apierrors.NewInternalError(err)
 	}
-	return hortusadmission.Forbid(a, taken(shoot, domain, shoots.Items))
+	return hortusadmission.Refuse(a, belowDefault(shoot, domain, parent, project))
+}
+
+func sameDomain(shoot, old *corev1beta1.Shoot) bool {
+	return old.Spec.DNS != nil && equality.Semantic.DeepEqual(shoot.Spec.DNS.Domain, old.Spec.DNS.Domain)
 }
 
 // defaultDomains are those of all Seeds, since a Shoot may move.
@@ -119,7 +182,7 @@ func below(domain string, parents []string) string {
 func belowDefault(shoot *corev1beta1.Shoot, domain, parent string, project *corev1beta1.Project) field.ErrorList {
 	var errs field.ErrorList
 	for i, provider := range shoot.Spec.DNS.Providers {
-		if provider.Primary != nil && *provider.Primary {
+		if isPrimary(provider) {
 			errs = append(errs, field.Invalid(field.NewPath("spec", "dns", "providers").Index(i).Child("primary"), true,
 				fmt.Sprintf("the landscape manages the records below %s", parent)))
 		}
@@ -137,21 +200,4 @@ func belowDefault(shoot *corev1beta1.Shoot, domain, parent string, project *core
 		errs = append(errs, field.Invalid(domainPath, domain, fmt.Sprintf("below %s only %s%s may be used", parent, shoot.Name, suffix)))
 	}
 	return errs
-}
-
-// taken checks that a domain neither equals nor overlaps that of another Shoot.
-func taken(shoot *corev1beta1.Shoot, domain string, others []corev1beta1.Shoot) field.ErrorList {
-	for i := range others {
-		other := &others[i]
-		if other.Namespace == shoot.Namespace && other.Name == shoot.Name || other.Spec.DNS == nil || other.Spec.DNS.Domain == nil {
-			continue
-		}
-		switch used := *other.Spec.DNS.Domain; {
-		case used == domain:
-			return field.ErrorList{field.Duplicate(domainPath, domain)}
-		case strings.HasSuffix(domain, "."+used), strings.HasSuffix(used, "."+domain):
-			return field.ErrorList{field.Forbidden(domainPath, fmt.Sprintf("%s overlaps with the domain of another Shoot", domain))}
-		}
-	}
-	return nil
 }

@@ -3,6 +3,7 @@ package shootdns
 import (
 	"testing"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -40,22 +41,32 @@ func TestBelowDefault(t *testing.T) {
 	}
 }
 
-func TestTaken(t *testing.T) {
-	others := []corev1beta1.Shoot{*shootWith("a", "a.example.com", false), {}}
-	for domain, want := range map[string]field.ErrorType{
-		"a.example.com":   field.ErrorTypeDuplicate,
-		"x.a.example.com": field.ErrorTypeForbidden,
-		"example.com":     field.ErrorTypeForbidden,
-		"b.example.com":   "",
-		"aa.example.com":  "",
-	} {
-		errs := taken(shootWith("b", domain, false), domain, others)
-		if len(errs) == 0 && want == "" || len(errs) == 1 && errs[0].Type == want {
-			continue
-		}
-		t.Errorf("%s: %v", domain, errs)
+func TestAssignedPrimaryProvider(t *testing.T) {
+	provider := func(name string, primary *bool) corev1beta1.DNSProvider {
+		return corev1beta1.DNSProvider{Type: ptr.To("t"), Primary: primary, CredentialsRef: &autoscalingv1.CrossVersionObjectReference{Kind: "Secret", Name: name}}
 	}
-	if errs := taken(shootWith("a", "a.example.com", false), "a.example.com", others); len(errs) > 0 {
-		t.Errorf("a Shoot conflicts with itself: %v", errs)
+	dns := func(providers ...corev1beta1.DNSProvider) *corev1beta1.DNS {
+		return &corev1beta1.DNS{Providers: providers}
+	}
+	for name, tc := range map[string]struct {
+		now, old *corev1beta1.DNS
+		want     string // Name of the primary provider.
+	}{
+		"the first of new ones":             {dns(provider("a", nil), provider("b", nil)), dns(), "a"},
+		"the one that says so":              {dns(provider("a", nil), provider("b", ptr.To(true))), dns(provider("a", ptr.To(true))), "b"},
+		"the one from before":               {dns(provider("a", nil), provider("b", nil)), dns(provider("b", ptr.To(true)), provider("a", nil)), "b"},
+		"another if the one before is gone": {dns(provider("c", nil)), dns(provider("b", ptr.To(true))), "c"},
+	} {
+		restorePrimary(tc.now, tc.old)
+		markPrimary(tc.now)
+		got := ""
+		for _, p := range tc.now.Providers {
+			if isPrimary(p) {
+				got += p.CredentialsRef.Name
+			}
+		}
+		if got != tc.want {
+			t.Errorf("%s: primary %q, want %q", name, got, tc.want)
+		}
 	}
 }

@@ -91,7 +91,7 @@ func create(shoot *corev1beta1.Shoot, user string) error {
 	if spec.Maintenance.AutoRotation.Credentials == nil {
 		spec.Maintenance.AutoRotation.Credentials = &corev1beta1.MaintenanceCredentialsAutoRotation{}
 	}
-	if credentials := spec.Maintenance.AutoRotation.Credentials; credentials.ETCDEncryptionKey == nil {
+	if credentials := spec.Maintenance.AutoRotation.Credentials; credentials.ETCDEncryptionKey == nil || credentials.ETCDEncryptionKey.RotationPeriod == nil {
 		credentials.ETCDEncryptionKey = &corev1beta1.MaintenanceRotationConfig{
 			RotationPeriod: &metav1.Duration{Duration: defaultETCDKeyRotation},
 		}
@@ -105,8 +105,7 @@ func (p *plugin) fromSeed(ctx context.Context, shoot *corev1beta1.Shoot) error {
 		return nil
 	}
 	networking := shoot.Spec.Networking
-	needsDomain := shoot.Spec.DNS == nil || shoot.Spec.DNS.Domain == nil && !unmanaged(shoot.Spec.DNS)
-	if networking != nil && networking.Pods != nil && networking.Services != nil && !needsDomain {
+	if networking != nil && networking.Services != nil && (networking.Pods != nil || !shoot.HasWorkers()) {
 		return nil
 	}
 	seed := &corev1beta1.Seed{}
@@ -117,20 +116,6 @@ func (p *plugin) fromSeed(ctx context.Context, shoot *corev1beta1.Shoot) error {
 		return apierrors.NewInternalError(err)
 	}
 	networksFromSeed(shoot, seed)
-	if !needsDomain || len(seed.Spec.DNS.Defaults) == 0 {
-		return nil
-	}
-	project, err := p.ProjectOf(ctx, shoot.Namespace)
-	if err != nil {
-		return apierrors.NewInternalError(err)
-	}
-	if project != nil && shoot.Name != "" {
-		domain := shoot.Name + "." + project.Name + "." + seed.Spec.DNS.Defaults[0].Domain
-		if shoot.Spec.DNS == nil {
-			shoot.Spec.DNS = &corev1beta1.DNS{}
-		}
-		shoot.Spec.DNS.Domain = &domain
-	}
 	return nil
 }
 
@@ -150,15 +135,6 @@ func networksFromSeed(shoot *corev1beta1.Shoot, seed *corev1beta1.Seed) {
 		services := *defaults.Services
 		shoot.Spec.Networking.Services = &services
 	}
-}
-
-func unmanaged(dns *corev1beta1.DNS) bool {
-	for _, provider := range dns.Providers {
-		if provider.Type != nil && *provider.Type == corev1beta1.DNSUnmanaged {
-			return true
-		}
-	}
-	return false
 }
 
 // fromProfile completes versions and machine images.

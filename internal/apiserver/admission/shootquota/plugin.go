@@ -42,10 +42,23 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if a.GetOperation() == admission.Create {
 		old = nil
 	}
-	if old != nil && !concernsQuota(shoot, old) {
+	if old != nil && !mayCost(shoot, old) {
 		return nil
 	}
-	refs, err := p.quotasOf(ctx, shoot)
+	needed, err := p.needs(ctx, shoot)
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	if old != nil && sameBinding(shoot, old) && !lifetimeChanged(shoot, old) {
+		before, err := p.needs(ctx, old)
+		if err != nil {
+			return apierrors.NewInternalError(err)
+		}
+		if !rises(needed, before) {
+			return nil // Also where a quota is exceeded already: who takes less is not kept from it.
+		}
+	}
+	refs, credentials, err := p.bindingOf(ctx, shoot)
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
@@ -60,7 +73,7 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 		if len(quota.Spec.Metrics) == 0 {
 			continue
 		}
-		used, err := p.used(ctx, shoot, quota)
+		used, err := p.used(ctx, shoot, needed, credentials, quota)
 		if err != nil {
 			return apierrors.NewInternalError(err)
 		}
@@ -71,12 +84,29 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	return nil
 }
 
-// concernsQuota says whether an update changes what quotas count.
-func concernsQuota(shoot, old *corev1beta1.Shoot) bool {
+// mayCost says whether an update touches what quotas are about. Most do not.
+func mayCost(shoot, old *corev1beta1.Shoot) bool {
 	return !equality.Semantic.DeepEqual(shoot.Spec.Provider.Workers, old.Spec.Provider.Workers) ||
-		!equality.Semantic.DeepEqual(shoot.Spec.Addons, old.Spec.Addons) ||
-		!equality.Semantic.DeepEqual(shoot.Spec.CredentialsBindingName, old.Spec.CredentialsBindingName) ||
-		shoot.Annotations[corev1beta1.AnnotationShootExpirationTimestamp] != old.Annotations[corev1beta1.AnnotationShootExpirationTimestamp]
+		!equality.Semantic.DeepEqual(shoot.Spec.Addons, old.Spec.Addons) || !sameBinding(shoot, old) || lifetimeChanged(shoot, old)
+}
+
+func sameBinding(shoot, old *corev1beta1.Shoot) bool {
+	return equality.Semantic.DeepEqual(shoot.Spec.CredentialsBindingName, old.Spec.CredentialsBindingName) &&
+		equality.Semantic.DeepEqual(shoot.Spec.SecretBindingName, old.Spec.SecretBindingName)
+}
+
+func lifetimeChanged(shoot, old *corev1beta1.Shoot) bool {
+	return shoot.Annotations[corev1beta1.AnnotationShootExpirationTimestamp] != old.Annotations[corev1beta1.AnnotationShootExpirationTimestamp]
+}
+
+// rises says whether some amount is larger than before.
+func rises(needed, before corev1.ResourceList) bool {
+	for name, quantity := range needed {
+		if was := before[name]; quantity.Cmp(was) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // bindingOf returns the quotas and the credentials that a binding names.
@@ -89,47 +119,29 @@ func (p *plugin) bindingOf(ctx context.Context, shoot *corev1beta1.Shoot) (quota
 	case spec.SecretBindingName != nil:
 		binding := &corev1beta1.SecretBinding{}
 		err = p.Get(ctx, shoot.Namespace, *spec.SecretBindingName, binding)
-		quotas, credentials = binding.Quotas, corev1.ObjectReference{Namespace: binding.SecretRef.Namespace, Name: binding.SecretRef.Name}
+		quotas, credentials = binding.Quotas, corev1.ObjectReference{Kind: "Secret", Namespace: binding.SecretRef.Namespace, Name: binding.SecretRef.Name}
 	}
 	return quotas, credentials, client.IgnoreNotFound(err) // Reported by the plugin that checks references.
 }
 
-func (p *plugin) quotasOf(ctx context.Context, shoot *corev1beta1.Shoot) ([]corev1.ObjectReference, error) {
-	quotas, _, err := p.bindingOf(ctx, shoot)
-	return quotas, err
-}
-
-// used sums up the Shoots that count against a quota: all of the project, or all with the same credentials.
-func (p *plugin) used(ctx context.Context, shoot *corev1beta1.Shoot, quota *corev1beta1.Quota) (corev1.ResourceList, error) {
-	total, err := p.needs(ctx, shoot)
-	if err != nil {
-		return nil, err
-	}
-	_, credentials, err := p.bindingOf(ctx, shoot)
-	if err != nil {
-		return nil, err
-	}
-	var options []client.ListOption
+// used sums up what a Shoot needs and what the others that count against a quota need: all of the project, or all with
+// the same credentials.
+func (p *plugin) used(ctx context.Context, shoot *corev1beta1.Shoot, needed corev1.ResourceList, credentials corev1.ObjectReference, quota *corev1beta1.Quota) (corev1.ResourceList, error) {
+	total := needed.DeepCopy()
+	var others []corev1beta1.Shoot
+	var err error
 	if quota.Spec.Scope.Kind == "Project" {
-		options = append(options, client.InNamespace(shoot.Namespace))
+		others, err = p.ShootsInNamespace(ctx, shoot.Namespace)
+	} else {
+		others, err = p.ShootsWithCredentials(ctx, credentials)
 	}
-	shoots := &corev1beta1.ShootList{}
-	if err := p.Live.List(ctx, shoots, options...); err != nil {
-		return nil, fmt.Errorf("list Shoots: %w", err)
+	if err != nil {
+		return nil, err
 	}
-	for i := range shoots.Items {
-		other := &shoots.Items[i]
+	for i := range others {
+		other := &others[i]
 		if other.Namespace == shoot.Namespace && other.Name == shoot.Name {
 			continue
-		}
-		if quota.Spec.Scope.Kind != "Project" {
-			_, theirs, err := p.bindingOf(ctx, other)
-			if err != nil {
-				return nil, err
-			}
-			if theirs.Namespace != credentials.Namespace || theirs.Name != credentials.Name {
-				continue
-			}
 		}
 		needs, err := p.needs(ctx, other)
 		if err != nil {

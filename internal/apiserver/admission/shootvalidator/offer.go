@@ -1,12 +1,16 @@
 package shootvalidator
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -25,6 +29,9 @@ func (r *request) collect() field.ErrorList {
 	errs = append(errs, r.provider()...)
 	errs = append(errs, r.region()...)
 	errs = append(errs, r.networks()...)
+	errs = append(errs, r.domain()...)
+	errs = append(errs, r.controlPlaneZones()...)
+	errs = append(errs, r.rawConfigs()...)
 	total := int64(0)
 	for i := range r.shoot.Spec.Provider.Workers {
 		worker := &r.shoot.Spec.Provider.Workers[i]
@@ -50,13 +57,89 @@ func poolOf(shoot *corev1beta1.Shoot, name string) *corev1beta1.Worker {
 	return nil
 }
 
-// profileChange allows a change between a CloudProfile and the NamespacedCloudProfiles below it.
+// profileChange allows a change between a CloudProfile and the NamespacedCloudProfiles below it, if the new one has all
+// that the pools use.
 func (r *request) profileChange() field.ErrorList {
-	if r.oldProfile == nil || r.oldProfile.Parent == r.profile.Parent {
+	if r.oldProfile == nil {
 		return nil
+	}
+	if r.oldProfile.Parent == r.profile.Parent {
+		return r.usedInProfile()
 	}
 	return field.ErrorList{field.Forbidden(specPath.Child("cloudProfile"),
 		fmt.Sprintf("the Shoot is made from CloudProfile %q and can change only to NamespacedCloudProfiles of it", r.oldProfile.Parent))}
+}
+
+// usedInProfile names what the pools have from before and the profile does not offer.
+func (r *request) usedInProfile() field.ErrorList {
+	var errs field.ErrorList
+	for i := range r.shoot.Spec.Provider.Workers {
+		worker, path := &r.shoot.Spec.Provider.Workers[i], specPath.Child("provider", "workers").Index(i)
+		if poolOf(r.old, worker.Name) == nil {
+			continue // Checked as a new pool.
+		}
+		missing := func(path *field.Path, what string) {
+			errs = append(errs, field.Invalid(path, what, fmt.Sprintf("is in use, but %s %q does not offer it", r.shoot.Spec.CloudProfile.Kind, r.shoot.Spec.CloudProfile.Name)))
+		}
+		if r.machineTypeOffer(worker.Machine.Type) == nil {
+			missing(path.Child("machine", "type"), worker.Machine.Type)
+		}
+		if image := worker.Machine.Image; image != nil && image.Version != nil && !r.offersImage(image.Name, *image.Version) {
+			missing(path.Child("machine", "image"), image.Name+":"+*image.Version)
+		}
+		if worker.Volume != nil && worker.Volume.Type != nil &&
+			!slices.ContainsFunc(r.profile.Spec.VolumeTypes, func(v corev1beta1.VolumeType) bool { return v.Name == *worker.Volume.Type }) {
+			missing(path.Child("volume", "type"), *worker.Volume.Type)
+		}
+	}
+	return errs
+}
+
+func (r *request) offersImage(name, version string) bool {
+	for i := range r.profile.Spec.MachineImages {
+		image := &r.profile.Spec.MachineImages[i]
+		if image.Name == name {
+			return slices.ContainsFunc(image.Versions, func(v corev1beta1.MachineImageVersion) bool { return v.Version == version })
+		}
+	}
+	return false
+}
+
+// internalVersion is how the Go type of a server names itself; it has no wire format.
+const internalVersion = "__internal"
+
+// rawConfigs checks that the documents of extensions are of a version with a wire format.
+func (r *request) rawConfigs() field.ErrorList {
+	var errs field.ErrorList
+	check := func(raw *runtime.RawExtension, path *field.Path) {
+		if raw == nil || len(raw.Raw) == 0 {
+			return
+		}
+		var meta metav1.TypeMeta
+		if json.Unmarshal(raw.Raw, &meta) != nil {
+			return // The extension says what is wrong with it.
+		}
+		if _, version, _ := strings.Cut(meta.APIVersion, "/"); version == internalVersion || meta.APIVersion == internalVersion {
+			errs = append(errs, field.Invalid(path.Child("apiVersion"), meta.APIVersion, "must be a version that is served, such as v1alpha1"))
+		}
+	}
+	provider, path := &r.shoot.Spec.Provider, specPath.Child("provider")
+	check(provider.InfrastructureConfig, path.Child("infrastructureConfig"))
+	check(provider.ControlPlaneConfig, path.Child("controlPlaneConfig"))
+	for i := range provider.Workers {
+		worker, path := &provider.Workers[i], path.Child("workers").Index(i)
+		check(worker.ProviderConfig, path.Child("providerConfig"))
+		if worker.Machine.Image != nil {
+			check(worker.Machine.Image.ProviderConfig, path.Child("machine", "image", "providerConfig"))
+		}
+		if worker.CRI == nil {
+			continue
+		}
+		for j := range worker.CRI.ContainerRuntimes {
+			check(worker.CRI.ContainerRuntimes[j].ProviderConfig, path.Child("cri", "containerRuntimes").Index(j).Child("providerConfig"))
+		}
+	}
+	return errs
 }
 
 func (r *request) provider() field.ErrorList {
@@ -81,8 +164,8 @@ func (r *request) regionOffer() *corev1beta1.Region {
 }
 
 func (r *request) region() field.ErrorList {
-	if r.old != nil {
-		return nil // Immutable; the region may have left the profile meanwhile.
+	if r.old != nil && equality.Semantic.DeepEqual(r.shoot.Spec.AccessRestrictions, r.old.Spec.AccessRestrictions) {
+		return nil // The region itself is immutable; it may have left the profile meanwhile.
 	}
 	offer := r.regionOffer()
 	if offer == nil {
@@ -110,7 +193,7 @@ func (r *request) worker(worker, old *corev1beta1.Worker, path *field.Path) fiel
 	if worker.Volume != nil && (old == nil || old.Volume == nil || value(old.Volume.Type) != value(worker.Volume.Type) || old.Volume.VolumeSize != worker.Volume.VolumeSize) {
 		errs = append(errs, r.volume(worker.Volume.Type, worker.Volume.VolumeSize, worker, path.Child("volume"))...)
 	}
-	return errs
+	return append(errs, r.reserved(worker, old, path)...)
 }
 
 func (r *request) zones(worker, old *corev1beta1.Worker, path *field.Path) field.ErrorList {
@@ -252,16 +335,34 @@ func (r *request) networks() field.ErrorList {
 		return errs
 	}
 	seed := r.seed.Spec.Networks
-	for seedName, text := range map[string]string{"nodes": value(seed.Nodes), "pods": seed.Pods, "services": seed.Services} {
-		prefix, err := netip.ParsePrefix(text)
+	for _, other := range [][2]string{{"nodes", value(seed.Nodes)}, {"pods", seed.Pods}, {"services", seed.Services}} {
+		prefix, err := netip.ParsePrefix(other[1])
 		if err != nil {
 			continue
 		}
 		for _, name := range []string{"nodes", "pods", "services"} {
-			if own := ranges[name]; own.IsValid() && own.Overlaps(prefix) {
-				errs = append(errs, field.Invalid(path.Child(name), own.String(), fmt.Sprintf("overlaps with the %s %s of Seed %q", seedName, prefix, r.seed.Name)))
+			for _, own := range append([]netip.Prefix{ranges[name]}, r.networksInUse(name)...) {
+				if own.IsValid() && own.Overlaps(prefix) {
+					errs = append(errs, field.Invalid(path.Child(name), own.String(), fmt.Sprintf("overlaps with the %s %s of Seed %q", other[0], prefix, r.seed.Name)))
+					break
+				}
 			}
 		}
 	}
 	return errs
+}
+
+// networksInUse are those that the status tells of, beyond the one in the spec.
+func (r *request) networksInUse(name string) []netip.Prefix {
+	if r.old == nil || r.old.Status.Networking == nil {
+		return nil
+	}
+	status := r.old.Status.Networking
+	var prefixes []netip.Prefix
+	for _, text := range map[string][]string{"nodes": status.Nodes, "pods": status.Pods, "services": status.Services}[name] {
+		if prefix, err := netip.ParsePrefix(text); err == nil {
+			prefixes = append(prefixes, prefix)
+		}
+	}
+	return prefixes
 }

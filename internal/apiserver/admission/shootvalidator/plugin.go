@@ -66,7 +66,10 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if errs := r.names(); len(errs) > 0 {
 		return hortusadmission.Refuse(a, errs)
 	}
-	for _, problem := range []func() error{r.projectProblem, r.bindingProblem, r.seedProblem, r.operationProblem, r.hibernationProblem} {
+	for _, problem := range []func() error{
+		r.selectorProblem, r.projectProblem, r.bindingProblem, r.seedProblem, r.operationProblem, r.hibernationProblem,
+		r.issuerProblem, r.credentialsProblem,
+	} {
 		if err := forbid(a, problem()); err != nil {
 			return err
 		}
@@ -95,6 +98,10 @@ type request struct {
 	oldProfile      *hortusadmission.Profile // Nil unless the reference changes.
 	seed, oldSeed   *corev1beta1.Seed        // Nil without a Seed; oldSeed nil unless it changes.
 	bindingProvider string                   // Provider type of the credentials; empty without.
+	credentials     *credentialsChange
+	issuers         bool                // The landscape manages issuers.
+	shootsOnSeed    int                 // Others on the Seed, if the Shoot is to be placed there.
+	neighbours      []corev1beta1.Shoot // Those whose domains touch the Shoot's, if that is new.
 	versionErrors   field.ErrorList
 }
 
@@ -123,19 +130,40 @@ func (p *plugin) read(ctx context.Context, a admission.Attributes, shoot, old *c
 			return nil, err
 		}
 	}
+	if r.seed != nil && (old == nil || value(old.Spec.SeedName) != r.seed.Name) {
+		others, err := p.ShootsOnSeed(ctx, r.seed.Name)
+		if err != nil {
+			return nil, err
+		}
+		r.shootsOnSeed = shootsBesides(shoot, others)
+	}
+	if domain := newDomain(shoot, old); domain != "" {
+		if r.neighbours, err = p.ShootsAround(ctx, domain); err != nil {
+			return nil, err
+		}
+	}
 	if r.bindingProvider, err = p.providerOfBinding(ctx, shoot); err != nil {
 		return nil, err
 	}
+	if old != nil {
+		if r.credentials, err = p.readCredentialsChange(ctx, a, shoot, old); err != nil {
+			return nil, err
+		}
+	}
+	if managedIssuer(shoot) && !managedIssuer(old) {
+		if r.issuers, err = p.issuersConfigured(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if old == nil && shoot.Spec.SeedName != nil {
-		decision, _, err := p.Authorizer.Authorize(ctx, authorizer.AttributesRecord{
+		r.mayBind, err = p.May(ctx, authorizer.AttributesRecord{
 			User: a.GetUserInfo(), Verb: "update", APIGroup: corev1beta1.GroupName,
 			APIVersion: corev1beta1.SchemeGroupVersion.Version, Resource: "shoots", Subresource: "binding",
 			Namespace: shoot.Namespace, Name: shoot.Name, ResourceRequest: true,
 		})
 		if err != nil {
-			return nil, fmt.Errorf("authorize binding of Shoot %q: %w", shoot.Name, err)
+			return nil, err
 		}
-		r.mayBind = decision == authorizer.DecisionAllow
 	}
 	return r, nil
 }

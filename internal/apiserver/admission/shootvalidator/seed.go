@@ -62,7 +62,7 @@ func (r *request) migrationProblem() error {
 	if internal(r.seed) != internal(r.oldSeed) {
 		return fmt.Errorf("the Seeds have different internal domains: %q and %q", internal(r.oldSeed), internal(r.seed))
 	}
-	return nil
+	return r.defaultDomainProblem()
 }
 
 // seedProblem says why the Seed does not take the Shoot, or this change of it.
@@ -92,9 +92,12 @@ func (r *request) seedProblem() error {
 		}
 	}
 	if r.profile != nil && r.profile.Spec.SeedSelector != nil {
-		if err := selects(r.profile.Spec.SeedSelector, seed); err != nil {
+		if err := selects(r.profile.Spec.SeedSelector, seed, "cloud profile"); err != nil {
 			return err
 		}
+	}
+	if err := r.capacityProblem(); err != nil {
+		return err
 	}
 	return r.zonesProblem()
 }
@@ -111,8 +114,16 @@ func (r *request) zonesProblem() error {
 	return nil
 }
 
-// untolerated returns the first taint that no toleration matches. A taint without value matches any value.
+// untolerated returns the first taint that no toleration matches. A taint without value matches any value. Fewer
+// tolerations than taints never suffice.
 func untolerated(tolerations []corev1beta1.Toleration, taints []corev1beta1.SeedTaint) string {
+	if len(tolerations) < len(taints) && len(taints) > 0 {
+		for _, taint := range taints {
+			if !slices.ContainsFunc(tolerations, func(t corev1beta1.Toleration) bool { return t.Key == taint.Key && value(t.Value) == value(taint.Value) }) {
+				return taint.Key
+			}
+		}
+	}
 	for _, taint := range taints {
 		if !slices.ContainsFunc(tolerations, func(t corev1beta1.Toleration) bool {
 			return t.Key == taint.Key && (taint.Value == nil || value(t.Value) == *taint.Value)
@@ -124,17 +135,17 @@ func untolerated(tolerations []corev1beta1.Toleration, taints []corev1beta1.Seed
 }
 
 // selects says why a Seed is not among those that a selector chooses.
-func selects(selector *corev1beta1.SeedSelector, seed *corev1beta1.Seed) error {
+func selects(selector *corev1beta1.SeedSelector, seed *corev1beta1.Seed, of string) error {
 	chosen, err := metav1.LabelSelectorAsSelector(&selector.LabelSelector)
 	if err != nil {
 		return fmt.Errorf("read seedSelector: %w", err)
 	}
 	if !chosen.Matches(labels.Set(seed.Labels)) {
-		return fmt.Errorf("the labels of Seed %q do not match the seedSelector of the cloud profile", seed.Name)
+		return fmt.Errorf("the labels of Seed %q do not match the seedSelector of the %s", seed.Name, of)
 	}
 	types := selector.ProviderTypes
 	if len(types) > 0 && !slices.Contains(types, "*") && !slices.Contains(types, seed.Spec.Provider.Type) {
-		return fmt.Errorf("provider type %q of Seed %q is not among those of the cloud profile's seedSelector", seed.Spec.Provider.Type, seed.Name)
+		return fmt.Errorf("provider type %q of Seed %q is not among those of the seedSelector of the %s: %v", seed.Spec.Provider.Type, seed.Name, of, types)
 	}
 	return nil
 }

@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
-	"sigs.k8s.io/yaml"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	hortusadmission "hortus.dev/hortus/internal/apiserver/admission"
@@ -36,18 +35,8 @@ type Configuration struct {
 // New returns the plugin.
 func New(reader io.Reader) (admission.Interface, error) {
 	p := &plugin{Base: hortusadmission.NewBase(admission.Create, admission.Update)}
-	if reader == nil {
-		return p, nil
-	}
-	content, err := io.ReadAll(reader)
-	if err != nil {
-		return nil, fmt.Errorf("read configuration of %s: %w", Name, err)
-	}
-	if err := yaml.UnmarshalStrict(content, &p.config); err != nil {
-		return nil, fmt.Errorf("read configuration of %s: %w", Name, err)
-	}
-	if len(content) > 0 && (p.config.APIVersion != configurationVersion || p.config.Kind != "Configuration") {
-		return nil, fmt.Errorf("configuration of %s is %s %s, not %s Configuration", Name, p.config.APIVersion, p.config.Kind, configurationVersion)
+	if err := hortusadmission.ReadConfiguration(reader, Name, configurationVersion, &p.config); err != nil {
+		return nil, err
 	}
 	return p, nil
 }

@@ -21,6 +21,8 @@ import (
 
 	"hortus.dev/hortus/api/corpus"
 	"hortus.dev/hortus/internal/apiserver"
+	"hortus.dev/hortus/internal/apiserver/admission/extensionlabels"
+	"hortus.dev/hortus/internal/apiserver/admission/plugins"
 	"hortus.dev/hortus/test/env"
 )
 
@@ -32,12 +34,7 @@ var clock = clocktesting.NewFakePassiveClock(beginning)
 func TestMain(m *testing.M) {
 	env.Main(m, env.WithClock(clock), env.WithGardenAPI(func(o *apiserver.Options) {
 		// The cases are about single objects, and most of what they refer to does not exist.
-		o.Recommended.Admission.DisablePlugins = []string{
-			"SeedRestriction", "ResourceReferenceManager", "ShootTolerationRestriction", "ShootExposureClass", "ShootMutator",
-			"ShootDNS", "ShootValidator", "SeedValidator", "ControllerRegistrationResources", "DeletionConfirmation",
-			"FinalizerRemoval", "CustomVerbAuthorizer", "ProjectMutator", "ShootQuotaValidator", "ExtensionValidator",
-			"NamespacedCloudProfileValidator",
-		}
+		o.Recommended.Admission.DisablePlugins = slices.DeleteFunc(plugins.Names(), func(name string) bool { return name == extensionlabels.Name })
 	}))
 }
 

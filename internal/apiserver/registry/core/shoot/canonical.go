@@ -11,7 +11,8 @@ import (
 // canonicalize removes what says nothing and keeps the labels that are derived from the object.
 func canonicalize(s *corev1beta1.Shoot) {
 	kubernetes := &s.Spec.Kubernetes
-	if kubernetes.ClusterAutoscaler != nil {
+	// What validation refuses stays for it to see.
+	if autoscaler := kubernetes.ClusterAutoscaler; autoscaler != nil && autoscaler.AcceptsMaxEmptyBulkDelete(kubernetes.Version) {
 		kubernetes.ClusterAutoscaler.MaxEmptyBulkDelete = nil
 	}
 	if server := kubernetes.KubeAPIServer; server != nil && server.EnableAnonymousAuthentication != nil && !*server.EnableAnonymousAuthentication {

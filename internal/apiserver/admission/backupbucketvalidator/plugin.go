@@ -1,0 +1,58 @@
+// Package backupbucketvalidator demands that a WorkloadIdentity for backups is one for the bucket's provider.
+package backupbucketvalidator
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/admission"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	hortusadmission "hortus.dev/hortus/internal/apiserver/admission"
+)
+
+// Name of the plugin.
+const Name = "BackupBucketValidator"
+
+// New returns the plugin. It has no configuration.
+func New(io.Reader) (admission.Interface, error) {
+	return &plugin{hortusadmission.NewBase(admission.Create, admission.Update)}, nil
+}
+
+type plugin struct{ hortusadmission.Base }
+
+// Validate looks at new credentials.
+func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if concerns, err := p.Concerns(a, "backupbuckets"); !concerns {
+		return err
+	}
+	bucket, ok := a.GetObject().(*corev1beta1.BackupBucket)
+	if !ok || bucket.DeletionTimestamp != nil || bucket.Spec.CredentialsRef == nil || bucket.Spec.CredentialsRef.Kind != "WorkloadIdentity" {
+		return nil
+	}
+	if old, ok := a.GetOldObject().(*corev1beta1.BackupBucket); ok && a.GetOperation() == admission.Update &&
+		equality.Semantic.DeepEqual(bucket.Spec.CredentialsRef, old.Spec.CredentialsRef) {
+		return nil
+	}
+	ref := bucket.Spec.CredentialsRef
+	target, err := p.TargetOfIdentity(ctx, ref.Namespace, ref.Name)
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	return hortusadmission.Forbid(a, MismatchedIdentity(field.NewPath("spec", "credentialsRef"), ref.Namespace+"/"+ref.Name, target, bucket.Spec.Provider.Type))
+}
+
+// MismatchedIdentity compares the target of a WorkloadIdentity, empty if there is none, with a provider.
+func MismatchedIdentity(path *field.Path, identity, target, provider string) field.ErrorList {
+	switch target {
+	case provider:
+		return nil
+	case "":
+		return field.ErrorList{field.NotFound(path, "WorkloadIdentity "+identity)}
+	}
+	return field.ErrorList{field.Invalid(path, identity, fmt.Sprintf("the WorkloadIdentity has spec.targetSystem.type %q, must be %q, the provider of the backups", target, provider))}
+}

@@ -1,0 +1,62 @@
+package bastion
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	operationsv1alpha1 "hortus.dev/hortus/api/operations/v1alpha1"
+)
+
+func TestComplete(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*corev1beta1.Shoot)
+		want   string // Part of the refusal.
+	}{
+		"a Shoot with machines": {func(*corev1beta1.Shoot) {}, ""},
+		"a Shoot that goes":     {func(s *corev1beta1.Shoot) { s.DeletionTimestamp = &metav1.Time{} }, "being deleted"},
+		"a Shoot without Seed":  {func(s *corev1beta1.Shoot) { s.Spec.SeedName = nil }, "no Seed yet"},
+		"a Shoot without pools": {func(s *corev1beta1.Shoot) { s.Spec.Provider.Workers = nil }, "no machines"},
+		"machines that take no SSH": {func(s *corev1beta1.Shoot) {
+			s.Spec.Provider.WorkersSettings = &corev1beta1.WorkersSettings{SSHAccess: &corev1beta1.SSHAccess{}}
+		}, "sshAccess.enabled"},
+	} {
+		shoot := &corev1beta1.Shoot{Spec: corev1beta1.ShootSpec{
+			SeedName: ptr.To("local-1"), Provider: corev1beta1.Provider{Type: "local", Workers: make([]corev1beta1.Worker, 1)},
+		}}
+		tc.change(shoot)
+		bastion := &operationsv1alpha1.Bastion{Spec: operationsv1alpha1.BastionSpec{SeedName: ptr.To("forged"), ProviderType: ptr.To("forged")}}
+		errs := complete(bastion, shoot)
+		if tc.want != "" {
+			if len(errs) != 1 || errs[0].Field != "spec.shootRef.name" || !strings.Contains(errs[0].Detail, tc.want) {
+				t.Errorf("%s: %v", name, errs)
+			}
+			continue
+		}
+		want := operationsv1alpha1.BastionSpec{SeedName: ptr.To("local-1"), ProviderType: ptr.To("local")}
+		if diff := cmp.Diff(want, bastion.Spec); diff != "" || len(errs) > 0 {
+			t.Errorf("%s: %v (-want +got):\n%s", name, errs, diff)
+		}
+	}
+}
+
+func TestCreatorStays(t *testing.T) {
+	annotated := func(user string) *operationsv1alpha1.Bastion {
+		b := &operationsv1alpha1.Bastion{}
+		if user != "" {
+			b.Annotations = map[string]string{corev1beta1.AnnotationCreatedBy: user}
+		}
+		return b
+	}
+	for _, written := range []string{"", "b", "a"} {
+		bastion := annotated(written)
+		keepCreator(bastion, annotated("a"))
+		if got := bastion.Annotations[corev1beta1.AnnotationCreatedBy]; got != "a" {
+			t.Errorf("an update writes %q: creator is %q", written, got)
+		}
+	}
+}

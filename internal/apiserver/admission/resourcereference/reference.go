@@ -1,0 +1,186 @@
+package resourcereference
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/admission"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	securityv1alpha1 "hortus.dev/hortus/api/security/v1alpha1"
+)
+
+// reference is what an object must be able to use.
+type reference struct {
+	corev1.ObjectReference
+	path *field.Path
+	// unread references need no permission of the caller, because nothing of the object gets out.
+	unread bool
+	// key that a Secret must have.
+	key string
+}
+
+func local(namespace, apiVersion, kind, name string) corev1.ObjectReference {
+	return corev1.ObjectReference{APIVersion: apiVersion, Kind: kind, Namespace: namespace, Name: name}
+}
+
+// namedByShoot lists the references of a Shoot by name that are new or changed. old is empty on creation.
+func namedByShoot(shoot, old *corev1beta1.Shoot) []reference {
+	var refs []reference
+	spec, before, path, namespace := &shoot.Spec, &old.Spec, field.NewPath("spec"), shoot.Namespace
+	for i, resource := range spec.Resources {
+		if slices.Contains(before.Resources, resource) {
+			continue
+		}
+		ref := resource.ResourceRef
+		refs = append(refs, reference{
+			ObjectReference: local(namespace, ref.APIVersion, ref.Kind, ref.Name), path: path.Child("resources").Index(i).Child("resourceRef"),
+		})
+	}
+	if dns := spec.DNS; dns != nil && !equality.Semantic.DeepEqual(dns, before.DNS) {
+		for i, provider := range dns.Providers {
+			if ref := provider.CredentialsRef; ref != nil {
+				refs = append(refs, reference{
+					ObjectReference: local(namespace, ref.APIVersion, ref.Kind, ref.Name), path: path.Child("dns", "providers").Index(i).Child("credentialsRef"),
+				})
+			}
+		}
+	}
+	if server := spec.Kubernetes.KubeAPIServer; server != nil && !equality.Semantic.DeepEqual(server, before.Kubernetes.KubeAPIServer) {
+		refs = append(refs, namedByAPIServer(server, before.Kubernetes.KubeAPIServer, spec, namespace, path.Child("kubernetes", "kubeAPIServer"))...)
+	}
+	return refs
+}
+
+func namedByAPIServer(server, old *corev1beta1.KubeAPIServerConfig, spec *corev1beta1.ShootSpec, namespace string, path *field.Path) []reference {
+	if old == nil {
+		old = &corev1beta1.KubeAPIServerConfig{}
+	}
+	var refs []reference
+	configMap := func(name string, path *field.Path) {
+		if name != "" {
+			refs = append(refs, reference{ObjectReference: local(namespace, "v1", "ConfigMap", name), path: path, unread: true})
+		}
+	}
+	if audit := server.AuditConfig; !equality.Semantic.DeepEqual(audit, old.AuditConfig) && audit != nil && audit.AuditPolicy != nil && audit.AuditPolicy.ConfigMapRef != nil {
+		configMap(audit.AuditPolicy.ConfigMapRef.Name, path.Child("auditConfig", "auditPolicy", "configMapRef", "name"))
+	}
+	if authentication := server.StructuredAuthentication; authentication != nil && !equality.Semantic.DeepEqual(authentication, old.StructuredAuthentication) {
+		configMap(authentication.ConfigMapName, path.Child("structuredAuthentication", "configMapName"))
+	}
+	if authorization := server.StructuredAuthorization; authorization != nil && !equality.Semantic.DeepEqual(authorization, old.StructuredAuthorization) {
+		path := path.Child("structuredAuthorization")
+		configMap(authorization.ConfigMapName, path.Child("configMapName"))
+		for i, kubeconfig := range authorization.Kubeconfigs {
+			refs = append(refs, reference{
+				ObjectReference: local(namespace, "v1", "Secret", kubeconfig.SecretName), path: path.Child("kubeconfigs").Index(i).Child("secretName"), key: keyKubeconfig,
+			})
+		}
+	}
+	if equality.Semantic.DeepEqual(server.AdmissionPlugins, old.AdmissionPlugins) {
+		return refs
+	}
+	for i, plugin := range server.AdmissionPlugins {
+		if plugin.KubeconfigSecretName == nil || !listsSecret(spec.Resources, *plugin.KubeconfigSecretName) {
+			continue
+		}
+		refs = append(refs, reference{
+			ObjectReference: local(namespace, "v1", "Secret", *plugin.KubeconfigSecretName),
+			path:            path.Child("admissionPlugins").Index(i).Child("kubeconfigSecretName"), key: keyKubeconfig,
+		})
+	}
+	return refs
+}
+
+const keyKubeconfig = "kubeconfig"
+
+func listsSecret(resources []corev1beta1.NamedResourceReference, name string) bool {
+	return slices.ContainsFunc(resources, func(r corev1beta1.NamedResourceReference) bool {
+		return r.ResourceRef.Kind == "Secret" && r.ResourceRef.Name == name
+	})
+}
+
+// unlistedKubeconfigs are Secrets of admission plugins that spec.resources does not have. Those in it are brought to
+// the Seed.
+func unlistedKubeconfigs(shoot, old *corev1beta1.Shoot) field.ErrorList {
+	server := shoot.Spec.Kubernetes.KubeAPIServer
+	if server == nil {
+		return nil
+	}
+	if before := old.Spec.Kubernetes.KubeAPIServer; before != nil && equality.Semantic.DeepEqual(server.AdmissionPlugins, before.AdmissionPlugins) &&
+		equality.Semantic.DeepEqual(shoot.Spec.Resources, old.Spec.Resources) {
+		return nil
+	}
+	var errs field.ErrorList
+	for i, plugin := range server.AdmissionPlugins {
+		if name := plugin.KubeconfigSecretName; name != nil && !listsSecret(shoot.Spec.Resources, *name) {
+			errs = append(errs, field.Invalid(field.NewPath("spec", "kubernetes", "kubeAPIServer", "admissionPlugins").Index(i).Child("kubeconfigSecretName"),
+				*name, "must be the name of a Secret that spec.resources refers to"))
+		}
+	}
+	return errs
+}
+
+// check says whether the object exists, has the key, and may be read by the caller.
+func (p *plugin) check(ctx context.Context, a admission.Attributes, ref reference) (field.ErrorList, error) {
+	gv, err := schema.ParseGroupVersion(ref.APIVersion)
+	if err != nil {
+		return field.ErrorList{field.Invalid(ref.path.Child("apiVersion"), ref.APIVersion, err.Error())}, nil
+	}
+	if !ref.unread {
+		allowed, err := p.MayGet(ctx, a.GetUserInfo(), ref.ObjectReference)
+		if err != nil {
+			return nil, err
+		}
+		if !allowed {
+			return field.ErrorList{field.Forbidden(ref.path, fmt.Sprintf("user %q may not get %s %s/%s", a.GetUserInfo().GetName(), ref.Kind, ref.Namespace, ref.Name))}, nil
+		}
+	}
+	key := client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
+	if ref.key != "" {
+		secret := &corev1.Secret{}
+		err := p.Garden.Get(ctx, key, secret)
+		if err == nil && len(secret.Data[ref.key]) == 0 {
+			return field.ErrorList{field.Invalid(ref.path, ref.Name, fmt.Sprintf("Secret %s/%s must have the key %q", ref.Namespace, ref.Name, ref.key))}, nil
+		}
+		return missing(ref, err)
+	}
+	reader := p.Garden
+	if gv.Group == corev1beta1.GroupName || gv.Group == securityv1alpha1.GroupName {
+		reader = p.Live
+	}
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(gv.WithKind(ref.Kind))
+	return missing(ref, reader.Get(ctx, key, object))
+}
+
+func missing(ref reference, err error) (field.ErrorList, error) {
+	if apierrors.IsNotFound(err) {
+		return field.ErrorList{field.NotFound(ref.path, ref.Kind+" "+ref.Namespace+"/"+ref.Name)}, nil
+	}
+	return nil, err
+}
+
+// namedBySeed lists the references of a Seed that are new or changed. old is empty on creation.
+func namedBySeed(seed, old *corev1beta1.Seed) []reference {
+	var refs []reference
+	for i, resource := range seed.Spec.Resources {
+		if slices.Contains(old.Spec.Resources, resource) {
+			continue
+		}
+		ref := resource.ResourceRef
+		refs = append(refs, reference{
+			ObjectReference: local(corev1beta1.GardenNamespace, ref.APIVersion, ref.Kind, ref.Name),
+			path:            field.NewPath("spec", "resources").Index(i).Child("resourceRef"), unread: true,
+		})
+	}
+	return refs
+}

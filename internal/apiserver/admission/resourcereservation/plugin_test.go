@@ -1,0 +1,97 @@
+package resourcereservation
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+)
+
+func show(kubelet *corev1beta1.KubeletConfig) string {
+	if kubelet == nil || kubelet.KubeReserved == nil {
+		return ""
+	}
+	r := kubelet.KubeReserved
+	text := fmt.Sprintf("%s %s %s", r.CPU, r.Memory, r.PID)
+	if kubelet.MaxPods != nil {
+		text += fmt.Sprintf(" maxPods=%d", *kubelet.MaxPods)
+	}
+	return text
+}
+
+func TestReserveForAll(t *testing.T) {
+	for name, tc := range map[string]struct {
+		kubelet *corev1beta1.KubeletConfig
+		want    string
+	}{
+		"nothing is given": {nil, "80m 1Gi 20k"},
+		"a part is given": {&corev1beta1.KubeletConfig{KubeReserved: &corev1beta1.KubeletConfigReserved{
+			Memory: ptr.To(resource.MustParse("2Gi")),
+		}}, "80m 2Gi 20k"},
+		"other settings stay": {&corev1beta1.KubeletConfig{MaxPods: ptr.To[int32](50)}, "80m 1Gi 20k maxPods=50"},
+	} {
+		shoot := &corev1beta1.Shoot{}
+		shoot.Spec.Kubernetes.Kubelet = tc.kubelet
+		for range 2 { // A second time changes nothing.
+			reserveForAll(shoot)
+			if got := show(shoot.Spec.Kubernetes.Kubelet); got != tc.want {
+				t.Errorf("%s: %q, want %q", name, got, tc.want)
+			}
+		}
+	}
+}
+
+func TestReserveByMachine(t *testing.T) {
+	types := []corev1beta1.MachineType{
+		{Name: "tiny", CPU: resource.MustParse("500m"), Memory: resource.MustParse("512Mi")},
+		{Name: "large", CPU: resource.MustParse("8"), Memory: resource.MustParse("16Gi")},
+	}
+	shoot := &corev1beta1.Shoot{}
+	shoot.Spec.Kubernetes.Kubelet = &corev1beta1.KubeletConfig{MaxPods: ptr.To[int32](50)}
+	shoot.Spec.Provider.Workers = []corev1beta1.Worker{
+		{Name: "a", Machine: corev1beta1.Machine{Type: "tiny"}}, {Name: "b", Machine: corev1beta1.Machine{Type: "large"}},
+		{Name: "c", Machine: corev1beta1.Machine{Type: "large"}, Kubernetes: &corev1beta1.WorkerKubernetes{Kubelet: &corev1beta1.KubeletConfig{
+			KubeReserved: &corev1beta1.KubeletConfigReserved{CPU: ptr.To(resource.MustParse("1"))},
+		}}},
+		{Name: "d", Machine: corev1beta1.Machine{Type: "gone"}},
+	}
+	reserveByMachine(shoot, types)
+	var got []string
+	for _, worker := range shoot.Spec.Provider.Workers {
+		text := worker.Name
+		if worker.Kubernetes != nil {
+			text += " " + show(worker.Kubernetes.Kubelet)
+		}
+		got = append(got, text)
+	}
+	// 6 % of 0.5 cores; 60m + 10m + 10m + 10m; 1 GiB + 0.8 GiB + 0.8 GiB.
+	want := "a 30m 255Mi 20k maxPods=50, b 90m 2791728742 20k maxPods=50, c 1 <nil> <nil>, d"
+	if joined := strings.Join(got, ", "); joined != want {
+		t.Errorf("got  %s\nwant %s", joined, want)
+	}
+	if shoot.Spec.Kubernetes.Kubelet.KubeReserved != nil {
+		t.Error("reserves for all pools, too")
+	}
+	shoot.Spec.Kubernetes.Kubelet.KubeReserved = &corev1beta1.KubeletConfigReserved{}
+	shoot.Spec.Provider.Workers = []corev1beta1.Worker{{Machine: corev1beta1.Machine{Type: "large"}}}
+	if reserveByMachine(shoot, types); shoot.Spec.Provider.Workers[0].Kubernetes != nil {
+		t.Error("overrides what the Shoot reserves for all pools")
+	}
+}
+
+func TestConfiguration(t *testing.T) {
+	const head = "apiVersion: shootresourcereservation.admission.gardener.cloud/v1alpha1\nkind: Configuration\n"
+	for config, ok := range map[string]bool{
+		"": true, head: true, head + "useGKEFormula: true\n": true, head + "useGKEFormula: true\nselector: {matchLabels: {a: b}}\n": true,
+		head + "useGKE: true\n": false, "apiVersion: v1\nkind: Configuration\n": false,
+		head + "useGKEFormula: true\nselector: {matchExpressions: [{key: a, operator: Some}]}\n": false,
+	} {
+		if _, err := New(strings.NewReader(config)); (err == nil) != ok {
+			t.Errorf("%q: %v", config, err)
+		}
+	}
+}

@@ -1,0 +1,51 @@
+// Package seedmutator marks Seeds with the names of the Seeds that they matter to: their own, and that of the Seed
+// which runs the control plane of a managed one.
+package seedmutator
+
+import (
+	"context"
+	"io"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/admission"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	hortusadmission "hortus.dev/hortus/internal/apiserver/admission"
+)
+
+// Name of the plugin.
+const Name = "SeedMutator"
+
+// New returns the plugin. It has no configuration.
+func New(io.Reader) (admission.Interface, error) {
+	return &plugin{hortusadmission.NewBase(admission.Create, admission.Update)}, nil
+}
+
+type plugin struct{ hortusadmission.Base }
+
+// Admit sets the labels of a Seed.
+func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if concerns, err := p.Concerns(a, "seeds"); !concerns {
+		return err
+	}
+	seed, ok := a.GetObject().(*corev1beta1.Seed)
+	if !ok || seed.Name == "" {
+		return nil
+	}
+	parent, err := p.parentOf(ctx, seed.Name)
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	seed.Labels = hortusadmission.SeedLabels(seed.Labels, &seed.Name, parent)
+	return nil
+}
+
+// parentOf returns the Seed that runs the control plane of a managed Seed. A managed Seed has the name of its
+// ManagedSeed.
+func (p *plugin) parentOf(ctx context.Context, seed string) (*string, error) {
+	shoot, err := p.ShootOfManagedSeed(ctx, seed)
+	if shoot == nil || err != nil {
+		return nil, err
+	}
+	return shoot.Spec.SeedName, nil
+}

@@ -1,0 +1,147 @@
+package shootvalidator
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+)
+
+// selectorProblem keeps the seedSelector of a placed Shoot true.
+func (r *request) selectorProblem() error {
+	if r.old == nil || value(r.old.Spec.SeedName) == "" || equality.Semantic.DeepEqual(r.shoot.Spec.SeedSelector, r.old.Spec.SeedSelector) {
+		return nil
+	}
+	if r.shoot.Spec.SeedSelector == nil {
+		return fmt.Errorf("spec.seedSelector: cannot be removed while the Shoot is on Seed %q", *r.old.Spec.SeedName)
+	}
+	seed := r.seed
+	if r.oldSeed != nil {
+		seed = r.oldSeed
+	}
+	if seed == nil {
+		return nil
+	}
+	if err := selects(r.shoot.Spec.SeedSelector, seed, "Shoot"); err != nil {
+		return fmt.Errorf("spec.seedSelector: must select the Seed that the Shoot is on: %w", err)
+	}
+	return nil
+}
+
+// capacityProblem says whether the Seed takes no more Shoots.
+func (r *request) capacityProblem() error {
+	limit, limited := r.seed.Status.Allocatable[corev1beta1.SeedResourceShoots]
+	if !limited || limit.CmpInt64(int64(r.shootsOnSeed)) > 0 {
+		return nil
+	}
+	return fmt.Errorf("Seed %q has %d Shoots already, and takes at most %s (status.allocatable.shoots)", r.seed.Name, r.shootsOnSeed, limit.String())
+}
+
+// defaultDomainProblem keeps a Shoot that moves reachable by its name.
+func (r *request) defaultDomainProblem() error {
+	if r.shoot.Spec.DNS == nil || r.shoot.Spec.DNS.Domain == nil {
+		return nil
+	}
+	for _, domain := range r.oldSeed.Spec.DNS.Defaults {
+		if !strings.HasSuffix(*r.shoot.Spec.DNS.Domain, "."+domain.Domain) {
+			continue
+		}
+		if !slices.ContainsFunc(r.seed.Spec.DNS.Defaults, func(d corev1beta1.SeedDNSProviderConfig) bool { return d.Domain == domain.Domain }) {
+			return fmt.Errorf("Seed %q does not offer the default domain %q, which the Shoot uses", r.seed.Name, domain.Domain)
+		}
+	}
+	return nil
+}
+
+var domainPath = specPath.Child("dns", "domain")
+
+// domain checks that a new domain neither equals nor overlaps that of another Shoot.
+func (r *request) domain() field.ErrorList {
+	for i := range r.neighbours {
+		other := &r.neighbours[i]
+		if other.Namespace == r.shoot.Namespace && other.Name == r.shoot.Name {
+			continue
+		}
+		domain, used := *r.shoot.Spec.DNS.Domain, *other.Spec.DNS.Domain
+		if used == domain {
+			return field.ErrorList{field.Duplicate(domainPath, domain)}
+		}
+		return field.ErrorList{field.Forbidden(domainPath, fmt.Sprintf("%s overlaps with the domain of another Shoot; choose one that is neither above nor below it", domain))}
+	}
+	return nil
+}
+
+// newDomain returns a domain that the Shoot did not have before, or nothing.
+func newDomain(shoot, old *corev1beta1.Shoot) string {
+	if shoot.Spec.DNS == nil || shoot.DeletionTimestamp != nil {
+		return ""
+	}
+	domain := value(shoot.Spec.DNS.Domain)
+	if old != nil && old.Spec.DNS != nil && value(old.Spec.DNS.Domain) == domain {
+		return ""
+	}
+	return domain
+}
+
+// controlPlaneZones checks zones that the Shoot chooses for its control plane.
+func (r *request) controlPlaneZones() field.ErrorList {
+	if r.shoot.Spec.ControlPlane == nil || len(r.shoot.Spec.ControlPlane.Zones) == 0 {
+		return nil
+	}
+	zones, path := r.shoot.Spec.ControlPlane.Zones, specPath.Child("controlPlane", "zones")
+	var before []string
+	if r.old != nil && r.old.Spec.ControlPlane != nil {
+		before = r.old.Spec.ControlPlane.Zones
+	}
+	var errs field.ErrorList
+	if offer := r.profile.Spec.ControlPlane; !slices.Equal(zones, before) && (offer == nil || offer.AllowZonePinning == nil || !*offer.AllowZonePinning) {
+		errs = append(errs, field.Forbidden(path, "the cloud profile does not allow to choose zones (spec.controlPlane.allowZonePinning)"))
+	}
+	if r.seed == nil || slices.Equal(zones, before) && value(r.old.Spec.SeedName) == r.seed.Name {
+		return errs
+	}
+	for i, zone := range zones {
+		if !slices.Contains(r.seed.Spec.Provider.Zones, zone) {
+			errs = append(errs, field.NotSupported(path.Index(i), zone, r.seed.Spec.Provider.Zones))
+		}
+	}
+	return errs
+}
+
+// reserved checks that a pool leaves something of its machines for pods.
+func (r *request) reserved(worker, old *corev1beta1.Worker, path *field.Path) field.ErrorList {
+	of := func(w *corev1beta1.Worker) *corev1beta1.KubeletConfigReserved {
+		if w == nil || w.Kubernetes == nil || w.Kubernetes.Kubelet == nil {
+			return nil
+		}
+		return w.Kubernetes.Kubelet.KubeReserved
+	}
+	reserved, offer := of(worker), r.machineTypeOffer(worker.Machine.Type)
+	if reserved == nil || offer == nil || old != nil && old.Machine.Type == worker.Machine.Type && equality.Semantic.DeepEqual(reserved, of(old)) {
+		return nil
+	}
+	path = path.Child("kubernetes", "kubelet", "kubeReserved")
+	var errs field.ErrorList
+	if reserved.CPU != nil && reserved.CPU.Cmp(offer.CPU) >= 0 {
+		errs = append(errs, field.Invalid(path.Child("cpu"), reserved.CPU.String(), fmt.Sprintf("must be less than the %s of machine type %s", offer.CPU.String(), offer.Name)))
+	}
+	if reserved.Memory != nil && reserved.Memory.Cmp(offer.Memory) >= 0 {
+		errs = append(errs, field.Invalid(path.Child("memory"), reserved.Memory.String(), fmt.Sprintf("must be less than the %s of machine type %s", offer.Memory.String(), offer.Name)))
+	}
+	return errs
+}
+
+// shootsBesides counts Shoots other than this one.
+func shootsBesides(shoot *corev1beta1.Shoot, others []corev1beta1.Shoot) int {
+	count := 0
+	for i := range others {
+		if others[i].Namespace != shoot.Namespace || others[i].Name != shoot.Name {
+			count++
+		}
+	}
+	return count
+}
