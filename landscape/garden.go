@@ -19,9 +19,11 @@ import (
 
 	"hortus.dev/hortus/charts"
 	"hortus.dev/hortus/cloud"
+	"hortus.dev/hortus/internal/apiserver/seedauthorizer"
 	"hortus.dev/hortus/internal/chart"
 	"hortus.dev/hortus/internal/image"
 	"hortus.dev/hortus/internal/pki"
+	"hortus.dev/hortus/landscape/cluster"
 )
 
 //go:embed manifests
@@ -152,9 +154,28 @@ func serviceNames(service string) []string {
 	return []string{service + "." + gardenNamespace, service + "." + gardenNamespace + ".svc", service + "." + gardenNamespace + ".svc.cluster.local", "localhost"}
 }
 
+// authorizerIP is the address of the garden's API server among the Services of its cluster; fixed, since the kube-apiserver
+// knows it before the Service is there.
+const authorizerIP = "10.0.0.11"
+
+func loadGardenPKI(o Options) (*gardenPKI, error) {
+	return loadOrMake(filepath.Join(o.StateDir, "landscape", "garden-pki.json"), newGardenPKI)
+}
+
+// seedAuthorizer is how the garden's kube-apiserver asks about gardenlets.
+func seedAuthorizer(o Options) (*cluster.SeedAuthorizer, error) {
+	p, err := loadGardenPKI(o)
+	if err != nil {
+		return nil, err
+	}
+	return &cluster.SeedAuthorizer{
+		Server: "https://" + authorizerIP + seedauthorizer.Path, TLSServerName: "hortus-apiserver." + gardenNamespace + ".svc", CA: p.CA.CertPEM,
+	}, nil
+}
+
 // installGarden applies the garden's chart and waits until the aggregated API is available.
 func (l *installation) installGarden(ctx context.Context) error {
-	p, err := loadOrMake(filepath.Join(l.options.StateDir, "landscape", "garden-pki.json"), newGardenPKI)
+	p, err := loadGardenPKI(l.options)
 	if err != nil {
 		return err
 	}
@@ -163,9 +184,11 @@ func (l *installation) installGarden(ctx context.Context) error {
 		"caCrt": string(p.CA.CertPEM),
 		"apiserver": map[string]any{
 			"tlsCrt": string(p.APIServer.CertPEM), "tlsKey": string(p.APIServer.KeyPEM), "encryptionKey": p.EncryptionKey,
+			"clusterIP": authorizerIP,
 			// The host's resolver does not know the cloud's names.
 			"args": []any{"--shoot-kubeconfig-resolve"},
 		},
+		"seedAuthorizer": map[string]any{"caller": cluster.AuthorizationCaller},
 		"etcd": map[string]any{
 			"image":     image.Etcd,
 			"serverCrt": string(p.EtcdServer.CertPEM), "serverKey": string(p.EtcdServer.KeyPEM),

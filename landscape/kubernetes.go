@@ -65,6 +65,13 @@ func clusterValues(spec clusterSpec, about *cloud.About) cluster.Values {
 // ensureCluster makes the machine and the Kubernetes cluster on it, and waits until its API answers.
 func ensureCluster(ctx context.Context, o Options, c *cloud.Client, about *cloud.About, spec clusterSpec) (*kubernetesCluster, error) {
 	values := clusterValues(spec, about)
+	if spec.name == clusters[0].name {
+		authorizer, err := seedAuthorizer(o)
+		if err != nil {
+			return nil, err
+		}
+		values.SeedAuthorizer = authorizer
+	}
 	material, err := loadOrMake(filepath.Join(o.StateDir, "landscape", spec.name, "pki.json"), func() (*cluster.PKI, error) {
 		return cluster.NewPKI(values, clock.RealClock{})
 	})

@@ -21,7 +21,8 @@ func testValues() Values {
 		Name: "garden", KubernetesVersion: "1.36.3", NodeAddress: "10.1.0.10", PublicAddress: "198.18.8.1",
 		Region: "local", Zone: "local-a", APIServerNames: []string{"api.garden.landscape.local"},
 		PodCIDR: "10.244.0.0/16", ServiceCIDR: "10.0.0.0/24", APIServiceIP: "10.0.0.1", DNSServiceIP: "10.0.0.10",
-		UpstreamDNS: "198.18.0.1",
+		UpstreamDNS:    "198.18.0.1",
+		SeedAuthorizer: &SeedAuthorizer{Server: "https://10.0.0.11/authorize/seeds", TLSServerName: "hortus-apiserver.garden.svc", CA: []byte("CA of the garden\n")},
 		Images: Images{
 			Kubelet: "hortus.dev/kubelet:v1.36.3", KubeAPIServer: "registry.k8s.io/kube-apiserver:v1.36.3",
 			KubeControllerManager: "registry.k8s.io/kube-controller-manager:v1.36.3", KubeScheduler: "registry.k8s.io/kube-scheduler:v1.36.3",
@@ -65,6 +66,18 @@ func TestUserData(t *testing.T) {
 				t.Errorf("kubelets cannot read %s: %v", file.Path, err)
 			}
 		}
+	}
+}
+
+func TestClustersWithoutGardenAskNobody(t *testing.T) {
+	v := testValues()
+	v.SeedAuthorizer = nil
+	encoded, err := UserData(v, readablePKI())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(encoded, []byte("--authorization-mode=Node,RBAC")) || bytes.Contains(encoded, []byte("seed-authorizer")) {
+		t.Errorf("the API server is to ask a seed authorizer:\n%s", encoded)
 	}
 }
 

@@ -24,6 +24,7 @@ type PKI struct {
 	EtcdServer                                 pki.KeyPair
 	Kubelet, KubeletServing                    pki.KeyPair
 	ControllerManager, Scheduler, Admin        pki.KeyPair
+	SeedAuthorizer                             pki.KeyPair
 
 	ServiceAccountKey, ServiceAccountPublicKey []byte
 	// EncryptionKey is the base64 text of the 32 bytes that encrypt Secrets in etcd.
@@ -64,6 +65,7 @@ func NewPKI(v Values, c clock.PassiveClock) (*PKI, error) {
 		{&p.Kubelet, ca, pki.Request{CommonName: "system:node:" + v.Name, Organizations: []string{"system:nodes"}, Usage: pki.Client}},
 		{&p.KubeletServing, ca, pki.Request{CommonName: "system:node:" + v.Name, Organizations: []string{"system:nodes"}, Usage: pki.Server, DNSNames: []string{v.Name}, IPs: []net.IP{node}}},
 		{&p.ControllerManager, ca, pki.Request{CommonName: "system:kube-controller-manager", Usage: pki.Client}},
+		{&p.SeedAuthorizer, ca, pki.Request{CommonName: AuthorizationCaller, Usage: pki.Client}},
 		{&p.Scheduler, ca, pki.Request{CommonName: "system:kube-scheduler", Usage: pki.Client}},
 		{&p.Admin, ca, pki.Request{CommonName: "landscape-admin", Organizations: []string{"system:masters"}, Usage: pki.Client}},
 	} {

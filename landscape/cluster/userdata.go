@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
+	"hortus.dev/hortus/charts"
 	"hortus.dev/hortus/internal/machine"
 	"hortus.dev/hortus/internal/pki"
 )
@@ -47,6 +48,19 @@ func UserData(v Values, p *PKI) ([]byte, error) {
 			return nil, fmt.Errorf("render kubeconfig of %s: %w", name, err)
 		}
 		files["/etc/kubernetes/"+name+".kubeconfig"] = kubeconfig
+	}
+	if v.SeedAuthorizer != nil {
+		kubeconfig, err := pki.Kubeconfig{
+			Name: "seed-authorizer", Server: v.SeedAuthorizer.Server, TLSServerName: v.SeedAuthorizer.TLSServerName, CAPEM: v.SeedAuthorizer.CA, Client: &p.SeedAuthorizer,
+		}.Render()
+		if err != nil {
+			return nil, fmt.Errorf("render kubeconfig of the seed authorizer: %w", err)
+		}
+		configuration, err := charts.FS.ReadFile("garden/files/authorization.yaml")
+		if err != nil {
+			return nil, fmt.Errorf("read authorization configuration: %w", err)
+		}
+		files["/etc/kubernetes/seed-authorizer.kubeconfig"], files["/etc/kubernetes/authorization.yaml"] = kubeconfig, configuration
 	}
 	for _, t := range []struct{ name, path string }{
 		{"install.sh", "/opt/hortus/install.sh"},

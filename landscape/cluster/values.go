@@ -18,8 +18,21 @@ type Values struct {
 	PodCIDR, ServiceCIDR, APIServiceIP, DNSServiceIP string
 	// UpstreamDNS answers names outside the cluster.
 	UpstreamDNS string
-	Images      Images
+	// SeedAuthorizer confines gardenlets; nil for clusters without a garden.
+	SeedAuthorizer *SeedAuthorizer
+	Images         Images
 }
+
+// SeedAuthorizer is how the kube-apiserver asks the garden's API server about gardenlets. The address is a Service's, since
+// kube-apiservers do not resolve the names of Services.
+type SeedAuthorizer struct {
+	Server, TLSServerName string
+	// CA of the serving certificate, PEM.
+	CA []byte
+}
+
+// AuthorizationCaller is the user as which the kube-apiserver asks.
+const AuthorizationCaller = "kube-apiserver-seed-authorizer"
 
 // Images of the cluster's parts.
 type Images struct {

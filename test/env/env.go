@@ -46,10 +46,13 @@ type Environment struct {
 	dir     string
 	stop    context.CancelFunc // Stops our own API server.
 	stopped chan error         // Receives its end. Nil without it.
+	// seeds is set when the kube-apiserver asks our API server about gardenlets.
+	seeds *seedAuthorizer
 }
 
 type options struct {
 	gardenAPI   bool
+	authorizer  bool
 	clock       clock.PassiveClock
 	configure   []func(*apiserver.Options)
 	crds        []*apiextensionsv1.CustomResourceDefinition
@@ -62,6 +65,11 @@ type Option func(*options)
 // WithGardenAPI starts our own API server and registers it with the kube-apiserver.
 func WithGardenAPI(configure ...func(*apiserver.Options)) Option {
 	return func(o *options) { o.gardenAPI, o.configure = true, append(o.configure, configure...) }
+}
+
+// WithSeedAuthorizer starts our own API server, too, and makes the kube-apiserver ask it about gardenlets, as in production.
+func WithSeedAuthorizer() Option {
+	return func(o *options) { o.gardenAPI, o.authorizer = true, true }
 }
 
 // WithClock gives our own API server a clock, which says which versions have expired.
@@ -147,6 +155,12 @@ func (e *Environment) startKubernetes(proxy *proxyCA, logs bool) error {
 	e.plane.ControlPlane.Etcd.Configure().Set("unsafe-no-fsync", "true")
 	e.plane.ControlPlane.APIServer = &envtest.APIServer{Path: kubeAPIServer}
 	proxy.configure(e.plane.ControlPlane.APIServer.Configure())
+	if e.options.authorizer {
+		if e.seeds, err = newSeedAuthorizer(e.dir); err != nil {
+			return err
+		}
+		e.plane.ControlPlane.APIServer.Configure().Disable("authorization-mode").Set("authorization-config", e.seeds.configuration)
+	}
 	e.plane.ControlPlane.APIServer.Configure().
 		Set("feature-gates", "WatchListClient=true").
 		Set("profiling", "false").
@@ -172,6 +186,8 @@ func (e *Environment) shutdown() error {
 		case <-time.After(stopTimeout):
 			errs = append(errs, errors.New("our API server does not stop"))
 		}
+	} else if e.seeds != nil {
+		errs = append(errs, e.seeds.listener.Close())
 	}
 	if e.plane != nil && e.Config != nil {
 		errs = append(errs, e.plane.Stop())

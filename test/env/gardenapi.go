@@ -36,8 +36,11 @@ const (
 func (e *Environment) startGardenAPI() error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+	var listener net.Listener
+	var err error
+	if e.seeds != nil {
+		listener = e.seeds.listener
+	} else if listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return fmt.Errorf("listen for our API server: %w", err)
 	}
 	ca, err := e.configureGardenAPI(ctx, listener)
@@ -57,14 +60,7 @@ func (e *Environment) configureGardenAPI(ctx context.Context, listener net.Liste
 	}); err != nil {
 		return nil, fmt.Errorf("wait for extension-apiserver-authentication: %w", err)
 	}
-	ca, err := pki.NewCA("hortus-apiserver", clock.RealClock{})
-	if err != nil {
-		return nil, err
-	}
-	pair, err := ca.Issue(pki.Request{
-		CommonName: "hortus-apiserver", Usage: pki.Server,
-		DNSNames: []string{serviceName + "." + corev1beta1.GardenNamespace + ".svc", "localhost"}, IPs: []net.IP{net.IPv4(127, 0, 0, 1)},
-	})
+	ca, pair, err := e.servingCertificate()
 	if err != nil {
 		return nil, err
 	}
@@ -91,6 +87,9 @@ func (e *Environment) configureGardenAPI(ctx context.Context, listener net.Liste
 	o.Recommended.Authorization.DenyCacheTTL = time.Millisecond
 	// Most tests have no use for registrations of extensions.
 	o.Recommended.Admission.DisablePlugins = []string{extensionvalidator.Name}
+	if e.seeds != nil {
+		o.Recommended.Authentication.ClientCert.ClientCA = e.seeds.clientCA
+	}
 	for _, configure := range e.options.configure {
 		configure(o)
 	}
@@ -102,6 +101,24 @@ func (e *Environment) configureGardenAPI(ctx context.Context, listener net.Liste
 	e.stopped = make(chan error, 1)
 	go func() { e.stopped <- apiserver.Run(running, o) }()
 	return ca.CertPEM, nil
+}
+
+// servingCertificate issues the certificate of our API server, by an authority that the kube-apiserver may know already.
+func (e *Environment) servingCertificate() (*pki.CA, *pki.KeyPair, error) {
+	ca := (*pki.CA)(nil)
+	if e.seeds != nil {
+		ca = e.seeds.ca
+	} else {
+		var err error
+		if ca, err = pki.NewCA("hortus-apiserver", clock.RealClock{}); err != nil {
+			return nil, nil, err
+		}
+	}
+	pair, err := ca.Issue(pki.Request{
+		CommonName: "hortus-apiserver", Usage: pki.Server,
+		DNSNames: []string{serviceName + "." + corev1beta1.GardenNamespace + ".svc", "localhost"}, IPs: []net.IP{net.IPv4(127, 0, 0, 1)},
+	})
+	return ca, pair, err
 }
 
 // register makes the kube-apiserver pass requests on, and waits until it does.

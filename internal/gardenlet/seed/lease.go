@@ -65,10 +65,8 @@ func (l *Lease) renew(ctx context.Context) error {
 		HolderIdentity: ptr.To(l.Holder), LeaseDurationSeconds: ptr.To(int32(2 * l.Period.Seconds())), RenewTime: &now,
 	}
 	if !found {
-		if err := l.Garden.Create(ctx, lease); err != nil {
-			return fmt.Errorf("create Lease %q: %w", l.Name, err)
-		}
-		return nil
+		// Gardenlets may create what they name in the request, which only apply does.
+		return kube.Apply(ctx, l.Garden, lease, fieldOwner)
 	}
 	if err := l.Garden.Patch(ctx, lease, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("renew Lease %q: %w", l.Name, err)
