@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -124,6 +125,9 @@ func (c *command) run(ctx context.Context, in io.Reader, out io.Writer, names []
 	if err != nil {
 		return fmt.Errorf("--until: %w", err)
 	}
+	// A run reads, computes and ends: with the usual 100, garbage of 20,000 manifests takes another 130 MB, at 15 % less
+	// CPU time.
+	defer debug.SetGCPercent(debug.SetGCPercent(50))
 	objects, err := c.source.Read(ctx, in)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -82,10 +83,15 @@ func (f *Fleet) compile(key profileKey, spec *corev1beta1.CloudProfileSpec) {
 // profileOf returns the profile of a Shoot, or why there is none.
 func (f *Fleet) profileOf(s *Shoot) (*versionclass.Profile, error) {
 	c, ok := f.profiles[s.profile]
-	if !ok {
-		return nil, fmt.Errorf("CloudProfile %q does not exist", s.profile)
+	switch {
+	case ok:
+		return c.profile, c.err
+	case s.profile == profileKey{}:
+		return nil, errors.New("the Shoot refers to no CloudProfile")
+	case s.profile.namespace != "":
+		return nil, fmt.Errorf("NamespacedCloudProfile %q does not exist", s.profile)
 	}
-	return c.profile, c.err
+	return nil, fmt.Errorf("CloudProfile %q does not exist", s.profile)
 }
 
 // ProfileOf names the profile of a Shoot: NAME of a CloudProfile, or NAMESPACE/NAME of a NamespacedCloudProfile.

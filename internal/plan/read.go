@@ -1,9 +1,7 @@
 package plan
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -11,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -18,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/blockyaml"
 )
 
 // Objects is what a plan is made from.
@@ -39,12 +39,6 @@ func ReadFiles(paths []string, in io.Reader) (*Objects, error) {
 		documents = append(documents, found...)
 	}
 	return decodeAll(documents)
-}
-
-// document is one manifest and where it is from.
-type document struct {
-	source string
-	data   []byte
 }
 
 func readPath(path string, in io.Reader) ([]document, error) {
@@ -77,35 +71,6 @@ func readPath(path string, in io.Reader) ([]document, error) {
 	return documents, nil
 }
 
-// splitDocuments cuts a stream at lines that begin with "---".
-func splitDocuments(source string, data []byte) []document {
-	var documents []document
-	add := func(data []byte) {
-		if data = bytes.TrimSpace(data); len(data) > 0 {
-			documents = append(documents, document{source, data})
-		}
-	}
-	start := 0
-	for at := 0; at < len(data); {
-		end := bytes.IndexByte(data[at:], '\n')
-		if end < 0 {
-			end = len(data)
-		} else {
-			end += at + 1
-		}
-		if line := data[at:end]; bytes.HasPrefix(line, []byte("---")) {
-			add(data[start:at])
-			start = at + len("---")
-			if rest := bytes.TrimSpace(line[len("---"):]); len(rest) > 0 && rest[0] == '#' {
-				start = end
-			}
-		}
-		at = end
-	}
-	add(data[start:])
-	return documents
-}
-
 // decodeAll decodes on all processors and keeps the order of the documents.
 func decodeAll(documents []document) (*Objects, error) {
 	parts := make([]Objects, len(documents))
@@ -113,8 +78,9 @@ func decodeAll(documents []document) (*Objects, error) {
 	workers := runtime.GOMAXPROCS(0)
 	for w := range workers {
 		g.Go(func() error {
+			var buffer []byte
 			for i := w; i < len(documents); i += workers {
-				if err := parts[i].decode(documents[i].data); err != nil {
+				if err := parts[i].decode(&documents[i], &buffer); err != nil {
 					return fmt.Errorf("%s: %w", documents[i].source, err)
 				}
 				documents[i].data = nil // Thousands of manifests: let go of what is decoded.
@@ -134,77 +100,57 @@ func decodeAll(documents []document) (*Objects, error) {
 	return all, nil
 }
 
-func (o *Objects) decode(data []byte) error {
-	if data[0] == '{' {
-		if values, err := jsonValues(data); err == nil {
-			for _, value := range values {
-				if err := o.decodeJSON(value); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
+// decode takes in what a document holds; buffer is memory to work in.
+func (o *Objects) decode(d *document, buffer *[]byte) error {
+	if d.json {
+		return o.decodeJSON(d.data, d.kind)
 	}
-	converted, err := yaml.YAMLToJSON(data)
+	var ok bool
+	if *buffer, ok = blockyaml.ToJSON(d.data, *buffer); ok {
+		return o.decodeJSON(*buffer, d.kind)
+	}
+	converted, err := yaml.YAMLToJSON(d.data)
 	if err != nil {
 		return fmt.Errorf("parse YAML: %w", err)
 	}
-	return o.decodeJSON(converted)
+	return o.decodeJSON(converted, d.kind)
 }
 
-// jsonValues splits a file that may hold one value after the other. It fails on flow style YAML, which looks alike.
-func jsonValues(data []byte) ([]json.RawMessage, error) {
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	var values []json.RawMessage
-	for {
-		var raw json.RawMessage
-		if err := decoder.Decode(&raw); errors.Is(err, io.EOF) {
-			return values, nil
-		} else if err != nil {
-			return nil, err
-		}
-		values = append(values, raw)
-	}
-}
-
-func (o *Objects) decodeJSON(data []byte) error {
+// decodeJSON decodes one object, or a list of them. kind is that of objects which do not tell theirs: entries of a list
+// may leave it out because the list has it.
+func (o *Objects) decodeJSON(data []byte, kind string) error {
 	var head struct {
 		metav1.TypeMeta `json:",inline"`
-		Metadata        struct {
-			Name string `json:"name"`
-		} `json:"metadata"`
-		Items []json.RawMessage `json:"items"`
+		Items           json.RawMessage `json:"items"`
 	}
 	if err := json.Unmarshal(data, &head); err != nil {
 		return fmt.Errorf("not a manifest: %w", err)
 	}
-	if head.Kind == "List" || strings.HasSuffix(head.Kind, "List") && head.Items != nil {
-		for _, item := range head.Items {
-			if err := o.decodeItem(item, strings.TrimSuffix(head.Kind, "List")); err != nil {
+	if list, ok := listed(head.Kind); ok && (list == "" || head.Items != nil) {
+		var items []json.RawMessage
+		if err := json.Unmarshal(head.Items, &items); head.Items != nil && err != nil {
+			return fmt.Errorf("not a list of manifests: %w", err)
+		}
+		for _, item := range items {
+			if err := o.decodeJSON(item, list); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
+	if head.Kind == "" && kind != "" {
+		return o.decodeKind(kind, data)
+	}
 	if !strings.HasPrefix(head.APIVersion, corev1beta1.GroupName+"/") {
 		return nil
 	}
-	return o.decodeKind(head.Kind, head.Metadata.Name, data)
+	return o.decodeKind(head.Kind, data)
 }
 
-// decodeItem decodes an entry of a list, whose kind may be left out because the list has it.
-func (o *Objects) decodeItem(data []byte, kind string) error {
-	var head metav1.TypeMeta
-	if err := json.Unmarshal(data, &head); err != nil {
-		return fmt.Errorf("not a manifest: %w", err)
-	}
-	if head.Kind != "" {
-		return o.decodeJSON(data)
-	}
-	return o.decodeKind(kind, "", data)
-}
+// listed returns the kind of the entries of a list, empty if they tell it themselves.
+func listed(kind string) (of string, isList bool) { return strings.CutSuffix(kind, "List") }
 
-func (o *Objects) decodeKind(kind, name string, data []byte) error {
+func (o *Objects) decodeKind(kind string, data []byte) error {
 	var into any
 	switch kind {
 	case "CloudProfile":
@@ -220,9 +166,46 @@ func (o *Objects) decodeKind(kind, name string, data []byte) error {
 		return nil
 	}
 	if err := json.Unmarshal(data, into); err != nil {
-		return fmt.Errorf("decode %s %q: %w", kind, name, err)
+		return fmt.Errorf("decode %s %s: %w", kind, nameIn(data), err)
+	}
+	if shoot, ok := into.(*corev1beta1.Shoot); ok {
+		slim(shoot)
 	}
 	return nil
+}
+
+// nameIn returns the name in a manifest that has an error somewhere, quoted.
+func nameIn(data []byte) string {
+	var head struct {
+		Metadata struct {
+			Name string `json:"name"`
+		} `json:"metadata"`
+	}
+	if err := json.Unmarshal(data, &head); err != nil {
+		return "without a name"
+	}
+	return strconv.Quote(head.Metadata.Name)
+}
+
+// slim drops the large parts of a Shoot that say nothing about its versions: fleets have tens of thousands.
+func slim(shoot *corev1beta1.Shoot) {
+	shoot.ManagedFields, shoot.Labels = nil, nil
+	delete(shoot.Annotations, "kubectl.kubernetes.io/last-applied-configuration")
+	shoot.Status = corev1beta1.ShootStatus{
+		Credentials:     shoot.Status.Credentials,
+		LastMaintenance: shoot.Status.LastMaintenance,
+		LastOperation:   shoot.Status.LastOperation,
+		Constraints:     shoot.Status.Constraints,
+	}
+	if last := shoot.Status.LastOperation; last != nil {
+		last.Description = ""
+	}
+	shoot.Spec.DNS, shoot.Spec.Networking, shoot.Spec.Extensions, shoot.Spec.Resources = nil, nil, nil, nil
+	shoot.Spec.Provider.InfrastructureConfig, shoot.Spec.Provider.ControlPlaneConfig = nil, nil
+	for i := range shoot.Spec.Provider.Workers {
+		w := &shoot.Spec.Provider.Workers[i]
+		w.ProviderConfig, w.Labels, w.Annotations, w.Taints, w.Volume, w.Zones, w.DataVolumes = nil, nil, nil, nil, nil, nil, nil
+	}
 }
 
 // Overlay returns the objects with the profiles of others put over them: those of the same name are replaced.
