@@ -31,7 +31,7 @@ func (w *world) care(s *corev1beta1.Shoot, r *care.Reconciler) *corev1beta1.Shoo
 
 func (w *world) carer() *care.Reconciler {
 	return &care.Reconciler{
-		Garden: w.Client, Cache: w.Client, Seed: w.Client, Clock: clock, Shoots: connector{w}, SeedName: w.seed.Name, Period: time.Minute,
+		Garden: w.gardenlet, Cache: w.Client, Seed: w.Client, Clock: clock, Shoots: connector{w}, SeedName: w.seed.Name, Period: time.Minute,
 		Settings: care.Settings{Thresholds: map[corev1beta1.ConditionType]time.Duration{corev1beta1.ShootAPIServerAvailable: 90 * time.Second}},
 	}
 }

@@ -41,7 +41,7 @@ const gardenletVersion = "test"
 var clock = clocktesting.NewFakeClock(time.Now().Truncate(time.Second))
 
 func TestMain(m *testing.M) {
-	env.Main(m, env.WithClock(clock), env.WithCRDs(crds.Seed()...),
+	env.Main(m, env.WithClock(clock), env.WithSeedAuthorizer(), env.WithCRDs(crds.Seed()...),
 		env.WithScheme(extensionsv1alpha1.AddToScheme, resourcesv1alpha1.AddToScheme, gatewayv1.Install))
 }
 
@@ -58,6 +58,8 @@ type world struct {
 	user client.Client
 	// health is the HTTP status that the Shoot's API server answers with.
 	health int
+	// gardenlet is its access to the garden, confined as in production.
+	gardenlet client.Client
 	// fail makes the extension of a kind report an error with a code.
 	fail map[string]corev1beta1.ErrorCode
 }
@@ -99,8 +101,10 @@ func newWorld(t *testing.T) *world {
 	w.seedReady()
 	w.extensionsInstalled()
 	w.gateway()
+	e.GardenRoles(t)
+	w.gardenlet = e.ClientAs(t, corev1beta1.SeedUserPrefix+w.seed.Name, corev1beta1.SeedsGroup)
 	w.r = &shoot.Reconciler{
-		Garden: e.Client, Seed: e.Client, Clock: clock, Events: events.NewFakeRecorder(1000), Shoots: connector{w},
+		Garden: w.gardenlet, Seed: e.Client, Clock: clock, Events: events.NewFakeRecorder(1000), Shoots: connector{w},
 		SeedName: w.seed.Name, GardenIdentity: "garden", Identity: shoot.Identity{ID: "i", Name: "gardenlet-0", Version: gardenletVersion},
 		Images: steps.DefaultImages(), Options: maintenance.ReconcileOptions{SyncPeriod: time.Hour}, Jitter: maintenance.HashJitter(0), RetryDuration: 12 * time.Hour, DNSTTL: 120,
 	}

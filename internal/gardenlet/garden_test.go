@@ -1,0 +1,54 @@
+package gardenlet
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1api "hortus.dev/hortus/api/core/v1"
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/gardenlet/shoot"
+	"hortus.dev/hortus/test/env"
+)
+
+func TestMain(m *testing.M) { env.Main(m, env.WithSeedAuthorizer()) }
+
+// TestConfinedGardenletStarts: what the gardenlet reads and watches at its start is what the seed authorizer allows.
+func TestConfinedGardenletStarts(t *testing.T) {
+	e := env.Shared(t)
+	e.GardenRoles(t)
+	config := e.As(corev1beta1.SeedUserPrefix+"own", corev1beta1.SeedsGroup)
+	scheme, err := GardenScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	direct, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := shoot.GardenIdentity(t.Context(), direct); err != nil {
+		t.Errorf("read the identity of the garden: %v", err)
+	}
+	options := gardenCache("own")
+	options.Scheme = scheme
+	watched, err := cache.New(config, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for _, kind := range []client.Object{
+		&corev1beta1.Shoot{}, &corev1beta1.Seed{}, &corev1beta1.ControllerInstallation{}, &corev1beta1.ControllerRegistration{}, &corev1api.ControllerDeployment{},
+	} {
+		if _, err := watched.GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	go func() { _ = watched.Start(ctx) }() // Its end is the test's.
+	if !watched.WaitForCacheSync(ctx) {
+		t.Error("the caches are not filled: a watch is refused")
+	}
+}
