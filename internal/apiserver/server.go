@@ -47,6 +47,7 @@ func New(o *Options) (*genericapiserver.GenericAPIServer, error) {
 	config.Serializer = o.serializer
 	config.EffectiveVersion = compatibility.DefaultBuildEffectiveVersion()
 	addOpenAPI(config)
+	limitBodies(&config.Config)
 
 	var objects *hortusadmission.Objects
 	seeds := seedauthorizer.New(clock.RealClock{})
@@ -82,7 +83,7 @@ func New(o *Options) (*genericapiserver.GenericAPIServer, error) {
 		issuer.Resolve = resolveHost
 	}
 	entries := kinds(o.features(), o.Clock, issuer)
-	groups, err := apiGroups(entries, o.scheme, o.serializer, storedAsV1{config.RESTOptionsGetter, o.codecs})
+	groups, err := apiGroups(entries, o.scheme, o.serializer, storesLargeObjects{storedAsV1{config.RESTOptionsGetter, o.codecs}})
 	if err != nil {
 		return nil, err
 	}

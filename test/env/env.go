@@ -152,7 +152,9 @@ func (e *Environment) startKubernetes(proxy *proxyCA, logs bool) error {
 	}
 	e.plane.ControlPlane.Etcd = &envtest.Etcd{Path: etcd}
 	// What is lost when the machine fails is of no interest.
-	e.plane.ControlPlane.Etcd.Configure().Set("unsafe-no-fsync", "true")
+	e.plane.ControlPlane.Etcd.Configure().Set("unsafe-no-fsync", "true").
+		// As in the garden's chart: ShootStates may be large.
+		Set("max-request-bytes", "33554432")
 	e.plane.ControlPlane.APIServer = &envtest.APIServer{Path: kubeAPIServer}
 	proxy.configure(e.plane.ControlPlane.APIServer.Configure())
 	if e.options.authorizer {

@@ -1,0 +1,29 @@
+package env
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+const etcdTimeout = 10 * time.Second
+
+// Stored returns what lies in etcd below a prefix, by key: what somebody sees who gets hold of the disk.
+func (e *Environment) Stored(ctx context.Context, prefix string) (map[string][]byte, error) {
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{e.plane.ControlPlane.Etcd.URL.String()}, DialTimeout: etcdTimeout})
+	if err != nil {
+		return nil, fmt.Errorf("connect to etcd: %w", err)
+	}
+	defer client.Close()
+	answer, err := client.Get(ctx, prefix, clientv3.WithPrefix())
+	if err != nil {
+		return nil, fmt.Errorf("read %s from etcd: %w", prefix, err)
+	}
+	stored := map[string][]byte{}
+	for _, kv := range answer.Kvs {
+		stored[string(kv.Key)] = kv.Value
+	}
+	return stored, nil
+}
