@@ -2,6 +2,7 @@ package lint
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -219,25 +220,32 @@ func (c *checker) machineTypes() {
 		byArchitecture[mt.Architecture] = append(byArchitecture[mt.Architecture], name)
 	}
 	for _, architecture := range []string{"amd64", "arm64"} {
-		names := byArchitecture[architecture]
-		slices.Sort(names)
-		if len(names) == 0 {
-			continue
+		// Machine types that lack an image for the same Kubernetes versions are reported together.
+		alike := map[string][]string{}
+		for _, name := range slices.Sorted(slices.Values(byArchitecture[architecture])) {
+			if without := c.withoutImage(c.profile.MachineTypes[name]); len(without) > 0 {
+				alike[strings.Join(without, ", ")] = append(alike[strings.Join(without, ", ")], name)
+			}
 		}
-		c.imageFor(architecture, names)
+		for _, without := range slices.Sorted(maps.Keys(alike)) {
+			c.add(Finding{
+				Severity: Warning, Rule: RuleNoImage, What: "machine types " + strings.Join(alike[without], ", "),
+				Message: fmt.Sprintf("no machine image for architecture %s runs on them with kubelets of Kubernetes %s", architecture, without),
+				Fix:     "offer one, or relax a kubeletVersionConstraint",
+			})
+		}
 	}
 }
 
-// imageFor reports Kubernetes versions for which machines of an architecture have no image.
-func (c *checker) imageFor(architecture string, machineTypes []string) {
-	var without []string
+// withoutImage lists the Kubernetes versions for which machines of a type have no image.
+func (c *checker) withoutImage(machineType *versionclass.MachineType) (without []string) {
 	for _, k := range c.profile.Kubernetes {
 		if !k.ClassAt(c.now).Active() {
 			continue
 		}
 		found := false
 		for _, image := range c.profile.Images {
-			for _, v := range image.Eligible(versionclass.Needs{Architecture: architecture, Kubelet: k.Semver}) {
+			for _, v := range image.Eligible(versionclass.Needs{Architecture: machineType.Architecture, MachineType: machineType, Kubelet: k.Semver}) {
 				found = found || v.ClassAt(c.now).Active()
 			}
 		}
@@ -245,12 +253,5 @@ func (c *checker) imageFor(architecture string, machineTypes []string) {
 			without = append(without, k.Text)
 		}
 	}
-	if len(without) == 0 {
-		return
-	}
-	c.add(Finding{
-		Severity: Warning, Rule: RuleNoImage, What: "machine types " + strings.Join(machineTypes, ", "),
-		Message: fmt.Sprintf("no machine image for architecture %s runs kubelets of Kubernetes %s", architecture, strings.Join(without, ", ")),
-		Fix:     "offer one, or relax a kubeletVersionConstraint",
-	})
+	return without
 }

@@ -15,8 +15,10 @@ import (
 // need is one way in which pools use an image. Pools that need the same versions are all alike.
 type need struct {
 	architecture string
-	runtime      string // Empty for containerd alone.
-	kubelet      string // Stands for all Kubernetes versions that the same image versions accept.
+	machineType  string   // Stands for all machine types of the architecture that the same image versions run on.
+	machineTypes []string // Empty if these are all of the architecture.
+	runtime      string   // Empty for containerd alone.
+	kubelet      string   // Stands for all Kubernetes versions that the same image versions accept.
 	kubelets     []string
 	inPlace      bool
 }
@@ -46,14 +48,22 @@ func (c *checker) unusable(image *versionclass.Image) {
 				Fix:     "relax the constraint, or remove the version",
 			})
 		}
-		runs := false
+		fits, runs := false, false
 		for _, mt := range c.profile.MachineTypes {
-			runs = runs || slices.Contains(v.Architectures, mt.Architecture)
+			fits = fits || slices.Contains(v.Architectures, mt.Architecture)
+			runs = runs || image.RunsOn(v, mt)
 		}
-		if !runs {
+		message := ""
+		switch {
+		case !fits:
+			message = fmt.Sprintf("no machine type has its architecture %s", strings.Join(v.Architectures, ", "))
+		case !runs:
+			message = "no machine type of its architecture has the capabilities of one of its flavors"
+		}
+		if message != "" {
 			c.add(Finding{
 				Severity: Warning, Rule: RuleUnusable, What: "image " + image.Name, Version: v.Text,
-				Message: fmt.Sprintf("no machine type has its architecture %s", strings.Join(v.Architectures, ", ")),
+				Message: message,
 				Fix:     "offer such a machine type, or remove the version",
 			})
 		}
@@ -132,9 +142,17 @@ func (c *checker) needsOf(image *versionclass.Image) []need {
 			continue
 		}
 		for _, architecture := range unique(architectures) {
-			for _, runtime := range append([]string{""}, unique(runtimes)...) {
-				for _, kubelets := range c.kubeletGroups(image) {
-					needs = append(needs, need{architecture, runtime, kubelets[0], kubelets, how})
+			groups := c.machineGroups(image, architecture)
+			for _, machines := range groups {
+				n := need{architecture: architecture, machineType: machines[0], inPlace: how}
+				if len(groups) > 1 {
+					n.machineTypes = machines
+				}
+				for _, n.runtime = range append([]string{""}, unique(runtimes)...) {
+					for _, n.kubelets = range c.kubeletGroups(image) {
+						n.kubelet = n.kubelets[0]
+						needs = append(needs, n)
+					}
 				}
 			}
 		}
@@ -145,6 +163,31 @@ func (c *checker) needsOf(image *versionclass.Image) []need {
 func unique(list []string) []string {
 	slices.Sort(list)
 	return slices.Compact(list)
+}
+
+// machineGroups puts machine types of an architecture together that the same versions of the image run on. Without
+// capabilities these are all.
+func (c *checker) machineGroups(image *versionclass.Image, architecture string) [][]string {
+	var groups [][]string
+	at := map[string]int{}
+	for _, name := range slices.Sorted(maps.Keys(c.profile.MachineTypes)) {
+		mt := c.profile.MachineTypes[name]
+		if mt.Architecture != architecture {
+			continue
+		}
+		var runs strings.Builder
+		for _, v := range image.Versions {
+			fmt.Fprint(&runs, image.RunsOn(v, mt))
+		}
+		i, ok := at[runs.String()]
+		if !ok {
+			i = len(groups)
+			at[runs.String()] = i
+			groups = append(groups, nil)
+		}
+		groups[i] = append(groups[i], name)
+	}
+	return groups
 }
 
 // kubeletGroups puts Kubernetes versions together that the same versions of the image accept.
@@ -246,6 +289,9 @@ func describe(list []failure) string {
 	if a := same(func(n need) string { return n.architecture }); a != "" {
 		parts = append(parts, "on "+a)
 	}
+	if m := same(func(n need) string { return strings.Join(n.machineTypes, ", ") }); m != "" {
+		parts = append(parts, "of machine type "+m)
+	}
 	if r := same(func(n need) string { return n.runtime }); r != "" {
 		parts = append(parts, "with runtime "+r)
 	}
@@ -261,35 +307,23 @@ func describe(list []failure) string {
 	return strings.Join(append(parts, "with Kubernetes "+strings.Join(kubelets, ", ")), " ")
 }
 
-// machineType is the first machine type, by name, with the architecture.
-func (c *checker) machineType(n need) *versionclass.MachineType {
-	for _, name := range slices.Sorted(maps.Keys(c.profile.MachineTypes)) {
-		if mt := c.profile.MachineTypes[name]; mt.Architecture == n.architecture {
-			return mt
-		}
-	}
-	return nil
-}
-
 // cluster is a cluster with one pool that has the need.
 func (c *checker) cluster(image *versionclass.Image, n need, version string, auto bool) *maintenance.Cluster {
 	pool := maintenance.Pool{
 		Name:         "any",
 		Kubernetes:   "", // Follows the control plane, whose own update is of no interest here.
+		MachineType:  n.machineType,
 		Architecture: n.architecture,
 		Runtimes:     n.runtime,
 		Image:        image.Name,
 		ImageVersion: version,
 		InPlace:      n.inPlace,
 	}
-	if mt := c.machineType(n); mt != nil {
-		pool.MachineType = mt.Name
-	}
 	return &maintenance.Cluster{Kubernetes: n.kubelet, AutoImage: auto, Pools: []maintenance.Pool{pool}}
 }
 
 func (c *checker) eligible(image *versionclass.Image, n need, version string) []*versionclass.ImageVersion {
-	needs := versionclass.Needs{Architecture: n.architecture, MachineType: c.machineType(n), InPlace: n.inPlace, Current: version}
+	needs := versionclass.Needs{Architecture: n.architecture, MachineType: c.profile.MachineTypes[n.machineType], InPlace: n.inPlace, Current: version}
 	if n.runtime != "" {
 		needs.Runtimes = []string{n.runtime}
 	}
@@ -300,9 +334,6 @@ func (c *checker) eligible(image *versionclass.Image, n need, version string) []
 }
 
 func (c *checker) exploreImage(image *versionclass.Image, n need) map[string]stuckness {
-	if c.machineType(n) == nil {
-		return nil // Nobody can have such a pool.
-	}
 	usable := func(v string) bool { return len(c.eligible(image, n, v)) > 0 }
 	g := &graph{
 		offered: func(v string, t time.Time) bool { return usable(v) && image.Version(v).ClassAt(t).Active() },

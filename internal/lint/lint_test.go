@@ -208,6 +208,66 @@ func exhaust(p *versionclass.Profile, versions []*versionclass.Version, decide f
 	return ends
 }
 
+// With capabilities, machine types of one architecture can use different versions: a dead end of any of them counts, and
+// names them.
+func TestDeadEndsOfEveryMachineType(t *testing.T) {
+	named := 0
+	for seed := range *seeds {
+		rng := rand.New(rand.NewPCG(uint64(seed), 3))
+		spec := randomProfile(rng)
+		spec.MachineCapabilities = []corev1beta1.CapabilityDefinition{{Name: "architecture", Values: []string{"amd64"}}, {Name: "boot", Values: []string{"bios", "uefi"}}}
+		spec.MachineTypes = []corev1beta1.MachineType{{Name: "any"},
+			{Name: "old", Capabilities: corev1beta1.Capabilities{"boot": {"bios"}}}, {Name: "new", Capabilities: corev1beta1.Capabilities{"boot": {"uefi"}}}}
+		image := &spec.MachineImages[0]
+		for i := range image.Versions {
+			if boot := rng.IntN(3); boot < 2 {
+				image.Versions[i].CapabilityFlavors = []corev1beta1.Capabilities{{"architecture": {"amd64"}, "boot": {[]string{"bios", "uefi"}[boot]}}}
+			}
+		}
+		findings := Check("p", spec, now)
+		profile, err := versionclass.Compile("p", spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(spec.Kubernetes.Versions) == 0 || len(image.Versions) == 0 {
+			continue
+		}
+		want := map[string]bool{}
+		for _, mt := range spec.MachineTypes {
+			var usable []*versionclass.Version
+			for _, v := range profile.Images[0].Versions {
+				if profile.Images[0].RunsOn(v, profile.MachineTypes[mt.Name]) {
+					usable = append(usable, &v.Version)
+				}
+			}
+			ends := exhaust(profile, usable, func(d *maintenance.Decider, v string, auto bool, at time.Time) (string, bool) {
+				decision := d.Decide(&maintenance.Cluster{Kubernetes: "9.9.9", AutoImage: auto,
+					Pools: []maintenance.Pool{{Name: "p", MachineType: mt.Name, Image: "os", ImageVersion: v}}}, at)
+				for _, item := range decision.Items {
+					if item.Subject == maintenance.PoolImage {
+						return item.To, item.Err != nil
+					}
+				}
+				return "", false
+			})
+			for v, forever := range ends {
+				want[v] = want[v] || forever
+			}
+		}
+		if diff := cmp.Diff(want, deadEnds(findings, "image os")); diff != "" {
+			t.Errorf("seed %d: dead ends mismatch (-simulation +lint):\n%s", seed, diff)
+		}
+		for _, f := range findings {
+			if f.Rule == RuleDeadEnd && strings.Contains(f.Message, "of machine type old") {
+				named++
+			}
+		}
+	}
+	if named == 0 {
+		t.Error("no finding names a machine type")
+	}
+}
+
 // Offering one more supported version, and changing nothing else, must not take a way out from anybody.
 func TestAddingSupportedVersionsAddsNoDeadEnd(t *testing.T) {
 	for seed := range *seeds {

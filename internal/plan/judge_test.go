@@ -103,8 +103,11 @@ func (c chance) image(name string, capabilities bool) judgedImage {
 			}
 		}
 		if capabilities {
-			for range 1 + c.IntN(2) {
-				flavor := map[string][]string{"architecture": {oneOf(c, "amd64", "arm64")}}
+			for range c.IntN(3) {
+				flavor := map[string][]string{}
+				if c.of(85) {
+					flavor["architecture"] = oneOf(c, []string{"amd64"}, []string{"arm64"}, []string{"amd64", "arm64"})
+				}
 				if c.of(60) {
 					flavor["boot"] = oneOf(c, []string{"bios"}, []string{"uefi"}, []string{"bios", "uefi"})
 				}

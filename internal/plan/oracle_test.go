@@ -351,7 +351,11 @@ func fits(profile *judgedProfileSpec, v judgedVersion, pool *judgedPool, machine
 		}
 	} else {
 		ofArchitecture, ofMachine := false, false
-		for _, flavor := range v.CapabilityFlavors {
+		flavors := v.CapabilityFlavors
+		if len(flavors) == 0 {
+			flavors = []map[string][]string{{}} // Like one that mentions nothing.
+		}
+		for _, flavor := range flavors {
 			all := true
 			for _, capability := range profile.Capabilities {
 				offered, asked := flavor[capability.Name], machineType.Capabilities[capability.Name]

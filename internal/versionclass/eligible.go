@@ -44,6 +44,11 @@ func (i *Image) runsOn(v *ImageVersion, n Needs) bool {
 	return slices.Contains(v.Architectures, n.Architecture) && v.capable(i.capabilities, n.MachineType)
 }
 
+// RunsOn reports whether machines of the type can run the version.
+func (i *Image) RunsOn(v *ImageVersion, machineType *MachineType) bool {
+	return i.runsOn(v, Needs{Architecture: machineType.Architecture, MachineType: machineType})
+}
+
 // AcceptsKubelet reports whether the kubelet version meets the constraint of the image version. Nil does.
 func (v *ImageVersion) AcceptsKubelet(kubelet *semver.Version) bool {
 	return v.Kubelet == nil || kubelet == nil || v.Kubelet.Check(Core(kubelet))

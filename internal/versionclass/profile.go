@@ -113,7 +113,7 @@ func compileImage(in *corev1beta1.MachineImage, capabilities []corev1beta1.Capab
 	}
 	seen := make(map[string]bool, len(in.Versions))
 	for i := range in.Versions {
-		v, err := compileImageVersion(&in.Versions[i])
+		v, err := compileImageVersion(&in.Versions[i], capabilities)
 		if err != nil {
 			return nil, err
 		}
@@ -126,7 +126,7 @@ func compileImage(in *corev1beta1.MachineImage, capabilities []corev1beta1.Capab
 	return image, nil
 }
 
-func compileImageVersion(in *corev1beta1.MachineImageVersion) (*ImageVersion, error) {
+func compileImageVersion(in *corev1beta1.MachineImageVersion, capabilities []corev1beta1.CapabilityDefinition) (*ImageVersion, error) {
 	base, err := newVersion(&in.ExpirableVersion)
 	if err != nil {
 		return nil, err
@@ -138,9 +138,7 @@ func compileImageVersion(in *corev1beta1.MachineImageVersion) (*ImageVersion, er
 		CapabilityFlavor: in.CapabilityFlavors,
 	}
 	if len(v.Architectures) == 0 {
-		for _, flavor := range in.CapabilityFlavors {
-			v.Architectures = append(v.Architectures, flavor[architectureCapability]...)
-		}
+		v.Architectures = architecturesOf(in.CapabilityFlavors, capabilities)
 	}
 	if len(v.Architectures) == 0 {
 		v.Architectures = []string{defaultArchitecture}
@@ -163,6 +161,22 @@ func compileImageVersion(in *corev1beta1.MachineImageVersion) (*ImageVersion, er
 		}
 	}
 	return v, nil
+}
+
+// architecturesOf are the architectures that flavors run on: one that mentions none, or having no flavors, means all.
+func architecturesOf(flavors []corev1beta1.Capabilities, definitions []corev1beta1.CapabilityDefinition) []string {
+	defined := corev1beta1.CapabilityDefinition{Name: architectureCapability}
+	if i := slices.IndexFunc(definitions, func(d corev1beta1.CapabilityDefinition) bool { return d.Name == architectureCapability }); i >= 0 {
+		defined = definitions[i]
+	}
+	if len(flavors) == 0 {
+		return defined.Values
+	}
+	var architectures []string
+	for _, flavor := range flavors {
+		architectures = append(architectures, valuesOr(flavor, defined)...)
+	}
+	return architectures
 }
 
 func architectureOf(mt *corev1beta1.MachineType) string {

@@ -36,13 +36,13 @@ type Use struct {
 func OutlookOf(shoot *corev1beta1.Shoot, profile *versionclass.Profile, coming plan.ShootPlan, now time.Time) *Outlook {
 	o := &Outlook{Namespace: shoot.Namespace, Name: shoot.Name, Coming: coming}
 	o.Uses = append(o.Uses, use("kubernetes", shoot.Spec.Kubernetes.Version, profile.KubernetesVersion(shoot.Spec.Kubernetes.Version),
-		kubernetesTargets(profile, shoot.Spec.Kubernetes.Version, "", now), now))
+		controlPlaneTargets(profile, shoot, now), now))
 	cluster := maintenance.ClusterOf(shoot)
 	for i := range cluster.Pools {
 		pool := &cluster.Pools[i]
 		if pool.Kubernetes != "" {
 			o.Uses = append(o.Uses, use("kubernetes of pool "+pool.Name, pool.Kubernetes, profile.KubernetesVersion(pool.Kubernetes),
-				kubernetesTargets(profile, pool.Kubernetes, cluster.Kubernetes, now), now))
+				poolTargets(profile, pool, cluster.Kubernetes, now), now))
 		}
 		image := profile.Image(pool.Image)
 		if image == nil {
@@ -69,23 +69,41 @@ func use(what, version string, offered *versionclass.Version, targets []string, 
 	return u
 }
 
-// kubernetesTargets are the versions above the present one, at most one minor up, and for pools at most as high as the
-// control plane.
-func kubernetesTargets(p *versionclass.Profile, version, limit string, now time.Time) []string {
+// controlPlaneTargets are the versions above the present one, at most one minor up, that leave no pool too far behind.
+func controlPlaneTargets(p *versionclass.Profile, shoot *corev1beta1.Shoot, now time.Time) []string {
+	cluster := maintenance.ClusterOf(shoot)
+	return kubernetesTargets(p, cluster.Kubernetes, now, func(v, current *semver.Version) bool {
+		for i := range cluster.Pools {
+			if own, err := semver.NewVersion(cluster.Pools[i].Kubernetes); err == nil && versionclass.SkewProblem(v, own) != "" {
+				return false
+			}
+		}
+		return v.Minor() <= current.Minor()+1
+	})
+}
+
+// poolTargets are the versions above the pool's up to that of the control plane. Machines that stay cannot skip a minor.
+func poolTargets(p *versionclass.Profile, pool *maintenance.Pool, controlPlane string, now time.Time) []string {
+	most, err := semver.NewVersion(controlPlane)
+	if err != nil {
+		return []string{}
+	}
+	return kubernetesTargets(p, pool.Kubernetes, now, func(v, current *semver.Version) bool {
+		return !v.GreaterThan(most) && (!pool.InPlace || v.Minor() <= current.Minor()+1)
+	})
+}
+
+// kubernetesTargets are the versions above the given one that can be used and are accepted, ascending.
+func kubernetesTargets(p *versionclass.Profile, version string, now time.Time, accept func(v, current *semver.Version) bool) []string {
 	targets := []string{}
 	current, err := semver.NewVersion(version)
 	if err != nil {
 		return targets
 	}
-	most, _ := semver.NewVersion(limit) // Nil for the control plane.
 	for _, v := range p.Kubernetes {
-		if !v.Semver.GreaterThan(current) || !v.ClassAt(now).Active() {
-			continue
+		if v.Semver.GreaterThan(current) && v.ClassAt(now).Active() && v.Semver.Major() == current.Major() && accept(v.Semver, current) {
+			targets = append(targets, v.Text)
 		}
-		if most == nil && v.Semver.Minor() > current.Minor()+1 || most != nil && v.Semver.GreaterThan(most) || v.Semver.Major() != current.Major() {
-			continue
-		}
-		targets = append(targets, v.Text)
 	}
 	return targets
 }
