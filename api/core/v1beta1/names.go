@@ -408,6 +408,7 @@ const (
 	ShootManualInPlaceWorkersUpdated           ConditionType = "ManualInPlaceWorkersUpdated"
 	ShootCRDsWithProblematicConversionWebhooks ConditionType = "CRDsWithProblematicConversionWebhooks"
 	ShootReadyForMigration                     ConditionType = "ReadyForMigration"
+	ShootAutomaticCredentialsRotationPossible  ConditionType = "AutomaticCredentialsRotationPossible"
 )
 
 // Conditions of Seeds.

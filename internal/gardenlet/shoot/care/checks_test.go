@@ -188,6 +188,15 @@ func TestConstraints(t *testing.T) {
 		"a manual update is pending": {func(o *Observed) {
 			o.Shoot.Status.InPlaceUpdates = &corev1beta1.InPlaceUpdatesStatus{PendingWorkerUpdates: &corev1beta1.PendingWorkerUpdates{ManualInPlaceUpdate: []string{"pool"}}}
 		}, "HibernationPossible=True/NoProblematicWebhooks MaintenancePreconditionsSatisfied=True/NoProblematicWebhooks ManualInPlaceWorkersUpdated=False/WorkerPoolsWithManualInPlaceUpdateStrategyPending"},
+		"a rotation is due, and every window is while the cluster sleeps": {func(o *Observed) {
+			sleep, wake := "0 20 * * *", "0 6 * * *"
+			o.Shoot.Spec.Hibernation = &corev1beta1.Hibernation{Schedules: []corev1beta1.HibernationSchedule{{Start: &sleep, End: &wake}}}
+			o.Shoot.Spec.Maintenance = &corev1beta1.Maintenance{
+				TimeWindow: &corev1beta1.MaintenanceTimeWindow{Begin: "220000+0000", End: "230000+0000"},
+				AutoRotation: &corev1beta1.MaintenanceAutoRotation{Credentials: &corev1beta1.MaintenanceCredentialsAutoRotation{
+					ETCDEncryptionKey: &corev1beta1.MaintenanceRotationConfig{}}},
+			}
+		}, "AutomaticCredentialsRotationPossible=False/MaintenanceWindowDuringHibernation HibernationPossible=True/NoProblematicWebhooks MaintenancePreconditionsSatisfied=True/NoProblematicWebhooks"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := healthyShoot()

@@ -11,6 +11,7 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/kube"
+	"hortus.dev/hortus/internal/maintenance"
 	"hortus.dev/hortus/internal/secretsmanager"
 )
 
@@ -34,6 +35,7 @@ func Constraints(o *Observed) []corev1beta1.Condition {
 		add(corev1beta1.ShootCRDsWithProblematicConversionWebhooks, conversions(o), false)
 	}
 	add(corev1beta1.ShootManualInPlaceWorkersUpdated, manualUpdates(o.Shoot), false)
+	add(corev1beta1.ShootAutomaticCredentialsRotationPossible, automaticRotation(o), false)
 	// What others report is not ours to drop.
 	if c := kube.Condition(o.Shoot.Status.Constraints, corev1beta1.ShootReadyForMigration); c != nil {
 		out = append(out, *c)
@@ -123,4 +125,13 @@ func manualUpdates(shoot *corev1beta1.Shoot) Finding {
 			fmt.Sprintf("Worker pools wait for their nodes to be selected for an update in place: %s.", strings.Join(u.PendingWorkerUpdates.ManualInPlaceUpdate, ", ")))
 	}
 	return good("NoPendingUpdates", "No worker pool waits for a manual update.")
+}
+
+// automaticRotation finds rotations that wait for a maintenance window in which the Shoot is awake, and would for ever.
+func automaticRotation(o *Observed) Finding {
+	if maintenance.RotationBlocked(o.Shoot, o.Now) {
+		return bad("MaintenanceWindowDuringHibernation", "The ETCD encryption key is due to be rotated, but the cluster is hibernated in every maintenance window to come. "+
+			"Change spec.maintenance.timeWindow or spec.hibernation.schedules, or rotate the key by hand.")
+	}
+	return good("RotationPossible", "Credentials can be rotated in maintenance windows.")
 }

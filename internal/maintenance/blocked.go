@@ -1,0 +1,46 @@
+package maintenance
+
+import (
+	"time"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+)
+
+// blockedHorizon is how far ahead windows are compared with schedules: the longest that common ones repeat in, a month.
+const blockedHorizon = 32 * day
+
+// RotationBlocked reports whether a credential rotation is overdue that needs the Shoot awake, while its hibernation
+// schedules have it asleep in every maintenance window to come. It never is for Shoots without schedules: whoever put
+// those to sleep wakes them up.
+func RotationBlocked(shoot *corev1beta1.Shoot, now time.Time) bool {
+	if shoot.Spec.Hibernation == nil || len(shoot.Spec.Hibernation.Schedules) == 0 {
+		return false
+	}
+	overdue := false
+	for _, r := range RotationsOf(shoot) {
+		overdue = overdue || r.Awake && !r.Busy && r.Due(now)
+	}
+	if !overdue {
+		return false
+	}
+	schedules, err := ParseSchedules(shoot.Spec.Hibernation.Schedules)
+	return err == nil && !awakeInWindow(WindowOf(shoot), schedules, hibernating(shoot), now)
+}
+
+// awakeInWindow reports whether the schedules leave a Shoot awake at any moment of any window to come.
+func awakeInWindow(w Window, schedules Schedules, asleep bool, now time.Time) bool {
+	for at, end := now, now.Add(blockedHorizon); at.Before(end); {
+		fire, ok := schedules.Next(at)
+		if !ok {
+			fire.At = end
+		}
+		if !asleep {
+			// A window that has begun before the Shoot woke up counts as well.
+			if begin, _ := w.Occurrence(at); begin.Before(fire.At) {
+				return true
+			}
+		}
+		at, asleep = fire.At, fire.Hibernate
+	}
+	return false
+}
