@@ -179,6 +179,9 @@ func (p *plugin) belongs(ctx context.Context, a admission.Attributes, seed strin
 			return false, nil
 		}
 		after, before := object.(*corev1beta1.Shoot).Status.SeedName, present.Status.SeedName
+		if value(present.Spec.SeedName) != seed && (value(after) == "" || value(after) == value(present.Spec.SeedName)) {
+			return true, nil // The control plane has left, and is handed over to where it is to go.
+		}
 		return is(after, seed) || value(after) == value(before), nil
 	case *corev1beta1.BackupBucket:
 		if after, ok := object.(*corev1beta1.BackupBucket); ok && !is(after.Spec.SeedName, seed) {
