@@ -64,6 +64,8 @@ func TestLandscape(t *testing.T) {
 			t.Errorf("kubectl version says:\n%s", out)
 		}
 	})
+	step(t, "the plan tells what will happen to it", checkPlan)
+	step(t, "a maintenance can be asked for at once", checkMaintenance)
 	step(t, "a second machine joins and pods of both answer each other by DNS name", func(t *testing.T) {
 		kubectl(t, garden, "-n", projectNS, "patch", "shoot", "demo", "--type=json", "-p",
 			`[{"op":"replace","path":"/spec/provider/workers/0/minimum","value":2}]`)
