@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,6 +21,10 @@ import (
 // patience is how long a refusal is held back for the graph to catch up: a gardenlet may have heard of its new Shoot a
 // moment earlier. Watches deliver in milliseconds, also on busy machines in less than this.
 const patience = 300 * time.Millisecond
+
+// maxWaiting refusals of one Seed are held back at a time, so that a gardenlet gone wild does not use up what the server
+// does at once for all. Working gardenlets are hardly ever refused.
+const maxWaiting = 10
 
 // extensionUser matches the ServiceAccounts of extensions, which are in the namespaces of Seeds.
 var extensionUser = regexp.MustCompile(`^system:serviceaccount:` + corev1beta1.SeedNamespacePrefix + `([^:]+):` + corev1beta1.ExtensionNamespacePrefix + `[^:]+$`)
@@ -53,6 +58,9 @@ type Authorizer struct {
 	Clock clock.Clock
 
 	synced atomic.Bool
+
+	mu      sync.Mutex
+	waiting map[string]int // Refusals held back, by Seed.
 }
 
 // New returns an authorizer that refuses to decide until Sync.
@@ -100,6 +108,10 @@ func (a *Authorizer) decide(ctx context.Context, request Request) (Decision, str
 			return decision, reason
 		}
 		if late == nil {
+			if !a.mayWait(request.Seed) {
+				return decision, reason
+			}
+			defer a.waited(request.Seed)
 			timer := a.Clock.NewTimer(patience)
 			defer timer.Stop()
 			late = timer.C()
@@ -111,6 +123,27 @@ func (a *Authorizer) decide(ctx context.Context, request Request) (Decision, str
 		case <-ctx.Done():
 			return decision, reason
 		}
+	}
+}
+
+func (a *Authorizer) mayWait(seed string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.waiting[seed] >= maxWaiting {
+		return false
+	}
+	if a.waiting == nil {
+		a.waiting = map[string]int{}
+	}
+	a.waiting[seed]++
+	return true
+}
+
+func (a *Authorizer) waited(seed string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.waiting[seed]--; a.waiting[seed] == 0 {
+		delete(a.waiting, seed)
 	}
 }
 

@@ -87,6 +87,32 @@ func TestRefusalWaitsForTheGraph(t *testing.T) {
 	})
 }
 
+func TestFewRefusalsWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := New(clock.RealClock{})
+		a.Sync()
+		began, waited := time.Now(), make(chan time.Duration, 2*maxWaiting)
+		for range 2 * maxWaiting {
+			go func() {
+				_, _, _ = a.Authorize(t.Context(), getShoot("unknown"))
+				waited <- time.Since(began)
+			}()
+		}
+		atOnce := 0
+		for range 2 * maxWaiting {
+			if <-waited == 0 {
+				atOnce++
+			}
+		}
+		if atOnce != maxWaiting {
+			t.Errorf("%d of %d were refused at once, want %d", atOnce, 2*maxWaiting, maxWaiting)
+		}
+		if len(a.waiting) > 0 {
+			t.Errorf("still waiting: %v", a.waiting)
+		}
+	})
+}
+
 func TestNothingIsDecidedBeforeTheGraphIsFilled(t *testing.T) {
 	a := New(clock.RealClock{})
 	if decision, _, err := a.Authorize(t.Context(), getShoot("a-shoot")); decision == authorizer.DecisionAllow || err == nil {

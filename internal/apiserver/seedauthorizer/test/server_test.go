@@ -171,74 +171,77 @@ func TestSeedsAreFenced(t *testing.T) {
 	note := `{"metadata":{"annotations":{"note":"x"}}}`
 
 	// Each is tried as the gardenlet of a: on what is its own, and the same on what is the other's.
-	for name, tc := range map[string]struct {
-		own, other request
-	}{
-		"read Shoot":                  {get(a.shoot), get(b.shoot)},
-		"list Shoots by label":        {list(&corev1beta1.ShootList{}, label(a)), list(&corev1beta1.ShootList{}, label(b))},
-		"list Shoots by field":        {list(&corev1beta1.ShootList{}, client.MatchingFields{"spec.seedName": a.seed.Name}), list(&corev1beta1.ShootList{}, client.MatchingFields{"spec.seedName": b.seed.Name})},
-		"list Shoots of a project":    {nil, list(&corev1beta1.ShootList{}, client.InNamespace(a.namespace))},
-		"list all Shoots":             {nil, list(&corev1beta1.ShootList{})},
-		"change Shoot":                {patch(a.shoot, note), patch(b.shoot, note)},
-		"report on Shoot":             {status(a.shoot, `{"status":{"gardener":{"id":"i","name":"n","version":"v"}}}`), status(b.shoot, `{"status":{"gardener":{"id":"i","name":"n","version":"v"}}}`)},
-		"delete Shoot":                {nil, remove(a.shoot)},
-		"help itself to a Secret":     {nil, patch(a.shoot, `{"spec":{"resources":[{"name":"r","resourceRef":{"apiVersion":"v1","kind":"Secret","name":"unused"}}]}}`)},
-		"read Seed":                   {get(a.seed), get(b.seed)},
-		"list Seeds":                  {list(&corev1beta1.SeedList{}, client.MatchingFields{"metadata.name": a.seed.Name}), list(&corev1beta1.SeedList{})},
-		"change Seed":                 {patch(a.seed, note), patch(b.seed, note)},
-		"change the Seed's Secret":    {nil, patch(a.seed, `{"spec":{"dns":{"provider":{"credentialsRef":{"apiVersion":"v1","kind":"Secret","namespace":"garden","name":"hortus-apiserver"}}}}}`)},
-		"register Seed":               {nil, create(newSeed("stranger", a.credentials.Name))},
-		"read credentials of Seed":    {get(a.credentials), get(b.credentials)},
-		"read the garden's Secrets":   {nil, get(secretIn("garden", "hortus-apiserver"))},
-		"read cloud credentials":      {get(secretIn(a.namespace, "cloud")), get(secretIn(b.namespace, "cloud"))},
-		"read what nothing needs":     {nil, get(secretIn(a.namespace, "unused"))},
-		"list Secrets":                {list(&corev1.SecretList{}, client.InNamespace("seed-"+a.seed.Name)), list(&corev1.SecretList{}, client.InNamespace("seed-"+b.seed.Name))},
-		"list Secrets of a project":   {nil, list(&corev1.SecretList{}, client.InNamespace(a.namespace))},
-		"list all Secrets":            {nil, list(&corev1.SecretList{})},
-		"change cloud credentials":    {nil, patch(secretIn(a.namespace, "cloud"), note)},
-		"read binding":                {get(&securityv1alpha1.CredentialsBinding{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: "cloud"}}), get(&securityv1alpha1.CredentialsBinding{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: "cloud"}})},
-		"publish CA":                  {apply(configMap(a.namespace, a.shoot.Name+".ca-cluster")), apply(configMap(b.namespace, b.shoot.Name+".ca-cluster"))},
-		"publish SSH key":             {apply(secretIn(a.namespace, a.shoot.Name+".ssh-keypair")), apply(secretIn(b.namespace, b.shoot.Name+".ssh-keypair"))},
-		"publish something":           {nil, apply(secretIn(a.namespace, "something"))},
-		"create a Secret by its body": {nil, create(secretIn(a.namespace, a.shoot.Name+".ssh-keypair"))},
-		"publish client CA": {
-			apply(&corev1beta1.InternalSecret{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: a.shoot.Name + ".ca-client"}, Type: corev1.SecretTypeOpaque}),
-			apply(&corev1beta1.InternalSecret{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: b.shoot.Name + ".ca-client"}, Type: corev1.SecretTypeOpaque}),
-		},
-		"read client CA": {get(&corev1beta1.InternalSecret{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: a.shoot.Name + ".ca-client"}}),
-			get(&corev1beta1.InternalSecret{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: b.shoot.Name + ".ca-client"}})},
-		"save state": {create(&corev1beta1.ShootState{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: a.shoot.Name}}),
-			create(&corev1beta1.ShootState{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: b.shoot.Name}})},
-		"renew Lease":                {apply(lease(a.seed.Name)), apply(lease(b.seed.Name))},
-		"create a Lease by its body": {nil, create(lease("stranger"))},
-		"list Leases":                {nil, list(&coordinationv1.LeaseList{}, client.InNamespace("gardener-system-seed-lease"))},
-		"list installations": {list(&corev1beta1.ControllerInstallationList{}, client.MatchingFields{"spec.seedRef.name": a.seed.Name}),
-			list(&corev1beta1.ControllerInstallationList{}, client.MatchingFields{"spec.seedRef.name": b.seed.Name})},
-		"list registrations":   {list(&corev1beta1.ControllerRegistrationList{}), nil},
-		"read profile":         {get(profile), nil},
-		"change profile":       {nil, patch(profile, note)},
-		"find project":         {list(&corev1beta1.ProjectList{}, client.MatchingFields{"spec.namespace": a.namespace}), list(&corev1beta1.ProjectList{}, client.MatchingFields{"spec.namespace": b.namespace})},
-		"list projects":        {nil, list(&corev1beta1.ProjectList{})},
-		"record event":         {create(event(a.namespace)), create(event(b.namespace))},
-		"read namespace":       {get(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.namespace}}), get(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: b.namespace}})},
-		"read garden identity": {get(configMap("kube-system", "cluster-identity")), get(configMap("kube-system", "extension-apiserver-authentication"))},
-		"account for extension": {create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "seed-" + a.seed.Name, Name: "extension-local"}}),
-			create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "seed-" + b.seed.Name, Name: "extension-local"}})},
-		"take over the garden": {nil, create(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "x"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"}})},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if tc.own != nil {
-				if err := tc.own(t.Context(), a.gardenlet); err != nil {
-					t.Errorf("its own: %v", err)
+	t.Run("gardenlets", func(t *testing.T) {
+		for name, tc := range map[string]struct {
+			own, other request
+		}{
+			"read Shoot":                  {get(a.shoot), get(b.shoot)},
+			"list Shoots by label":        {list(&corev1beta1.ShootList{}, label(a)), list(&corev1beta1.ShootList{}, label(b))},
+			"list Shoots by field":        {list(&corev1beta1.ShootList{}, client.MatchingFields{"spec.seedName": a.seed.Name}), list(&corev1beta1.ShootList{}, client.MatchingFields{"spec.seedName": b.seed.Name})},
+			"list Shoots of a project":    {nil, list(&corev1beta1.ShootList{}, client.InNamespace(a.namespace))},
+			"list all Shoots":             {nil, list(&corev1beta1.ShootList{})},
+			"change Shoot":                {patch(a.shoot, note), patch(b.shoot, note)},
+			"report on Shoot":             {status(a.shoot, `{"status":{"gardener":{"id":"i","name":"n","version":"v"}}}`), status(b.shoot, `{"status":{"gardener":{"id":"i","name":"n","version":"v"}}}`)},
+			"delete Shoot":                {nil, remove(a.shoot)},
+			"help itself to a Secret":     {nil, patch(a.shoot, `{"spec":{"resources":[{"name":"r","resourceRef":{"apiVersion":"v1","kind":"Secret","name":"unused"}}]}}`)},
+			"read Seed":                   {get(a.seed), get(b.seed)},
+			"list Seeds":                  {list(&corev1beta1.SeedList{}, client.MatchingFields{"metadata.name": a.seed.Name}), list(&corev1beta1.SeedList{})},
+			"change Seed":                 {patch(a.seed, note), patch(b.seed, note)},
+			"change the Seed's Secret":    {nil, patch(a.seed, `{"spec":{"dns":{"provider":{"credentialsRef":{"apiVersion":"v1","kind":"Secret","namespace":"garden","name":"hortus-apiserver"}}}}}`)},
+			"register Seed":               {nil, create(newSeed("stranger", a.credentials.Name))},
+			"read credentials of Seed":    {get(a.credentials), get(b.credentials)},
+			"read the garden's Secrets":   {nil, get(secretIn("garden", "hortus-apiserver"))},
+			"read cloud credentials":      {get(secretIn(a.namespace, "cloud")), get(secretIn(b.namespace, "cloud"))},
+			"read what nothing needs":     {nil, get(secretIn(a.namespace, "unused"))},
+			"list Secrets":                {list(&corev1.SecretList{}, client.InNamespace("seed-"+a.seed.Name)), list(&corev1.SecretList{}, client.InNamespace("seed-"+b.seed.Name))},
+			"list Secrets of a project":   {nil, list(&corev1.SecretList{}, client.InNamespace(a.namespace))},
+			"list all Secrets":            {nil, list(&corev1.SecretList{})},
+			"change cloud credentials":    {nil, patch(secretIn(a.namespace, "cloud"), note)},
+			"read binding":                {get(&securityv1alpha1.CredentialsBinding{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: "cloud"}}), get(&securityv1alpha1.CredentialsBinding{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: "cloud"}})},
+			"publish CA":                  {apply(configMap(a.namespace, a.shoot.Name+".ca-cluster")), apply(configMap(b.namespace, b.shoot.Name+".ca-cluster"))},
+			"publish SSH key":             {apply(secretIn(a.namespace, a.shoot.Name+".ssh-keypair")), apply(secretIn(b.namespace, b.shoot.Name+".ssh-keypair"))},
+			"publish something":           {nil, apply(secretIn(a.namespace, "something"))},
+			"create a Secret by its body": {nil, create(secretIn(a.namespace, a.shoot.Name+".ssh-keypair"))},
+			"publish client CA": {
+				apply(&corev1beta1.InternalSecret{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: a.shoot.Name + ".ca-client"}, Type: corev1.SecretTypeOpaque}),
+				apply(&corev1beta1.InternalSecret{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: b.shoot.Name + ".ca-client"}, Type: corev1.SecretTypeOpaque}),
+			},
+			"read client CA": {get(&corev1beta1.InternalSecret{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: a.shoot.Name + ".ca-client"}}),
+				get(&corev1beta1.InternalSecret{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: b.shoot.Name + ".ca-client"}})},
+			"save state": {create(&corev1beta1.ShootState{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: a.shoot.Name}}),
+				create(&corev1beta1.ShootState{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: b.shoot.Name}})},
+			"renew Lease":                {apply(lease(a.seed.Name)), apply(lease(b.seed.Name))},
+			"create a Lease by its body": {nil, create(lease("stranger"))},
+			"list Leases":                {nil, list(&coordinationv1.LeaseList{}, client.InNamespace("gardener-system-seed-lease"))},
+			"list installations": {list(&corev1beta1.ControllerInstallationList{}, client.MatchingFields{"spec.seedRef.name": a.seed.Name}),
+				list(&corev1beta1.ControllerInstallationList{}, client.MatchingFields{"spec.seedRef.name": b.seed.Name})},
+			"list registrations":   {list(&corev1beta1.ControllerRegistrationList{}), nil},
+			"read profile":         {get(profile), nil},
+			"change profile":       {nil, patch(profile, note)},
+			"find project":         {list(&corev1beta1.ProjectList{}, client.MatchingFields{"spec.namespace": a.namespace}), list(&corev1beta1.ProjectList{}, client.MatchingFields{"spec.namespace": b.namespace})},
+			"list projects":        {nil, list(&corev1beta1.ProjectList{})},
+			"record event":         {create(event(a.namespace)), create(event(b.namespace))},
+			"read namespace":       {get(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.namespace}}), get(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: b.namespace}})},
+			"read garden identity": {get(configMap("kube-system", "cluster-identity")), get(configMap("kube-system", "extension-apiserver-authentication"))},
+			"account for extension": {create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "seed-" + a.seed.Name, Name: "extension-local"}}),
+				create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "seed-" + b.seed.Name, Name: "extension-local"}})},
+			"take over the garden": {nil, create(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "x"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"}})},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				if tc.own != nil {
+					if err := tc.own(t.Context(), a.gardenlet); err != nil {
+						t.Errorf("its own: %v", err)
+					}
 				}
-			}
-			if tc.other != nil {
-				if err := tc.other(t.Context(), a.gardenlet); !apierrors.IsForbidden(err) {
-					t.Errorf("what is not its own: %v", err)
+				if tc.other != nil {
+					if err := tc.other(t.Context(), a.gardenlet); !apierrors.IsForbidden(err) {
+						t.Errorf("what is not its own: %v", err)
+					}
 				}
-			}
-		})
-	}
+			})
+		}
+	})
 
 	t.Run("extensions", func(t *testing.T) {
 		for name, tc := range map[string]struct{ own, other request }{
