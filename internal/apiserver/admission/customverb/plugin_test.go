@@ -58,3 +58,16 @@ func TestVerbsOfProject(t *testing.T) {
 		}
 	}
 }
+
+func TestPoolsOfAControlPlane(t *testing.T) {
+	shoot := func(pools ...corev1beta1.Worker) *corev1beta1.Shoot {
+		return &corev1beta1.Shoot{Spec: corev1beta1.ShootSpec{Provider: corev1beta1.Provider{Workers: pools}}}
+	}
+	hosting, plain := corev1beta1.Worker{Name: "a", ControlPlane: &corev1beta1.WorkerControlPlane{}}, corev1beta1.Worker{Name: "a"}
+	if cmp.Equal(controlPlanePools(shoot(hosting)), controlPlanePools(shoot(plain))) {
+		t.Error("a pool that begins to run the control plane is no change")
+	}
+	if !cmp.Equal(controlPlanePools(shoot(hosting)), controlPlanePools(shoot(hosting, corev1beta1.Worker{Name: "b", Maximum: 3}))) {
+		t.Error("another pool is a change")
+	}
+}

@@ -63,3 +63,29 @@ func TestMissing(t *testing.T) {
 		}
 	}
 }
+
+func TestTypesOfASeed(t *testing.T) {
+	seed := &corev1beta1.Seed{Spec: corev1beta1.SeedSpec{
+		Backup: &corev1beta1.Backup{Provider: "store"},
+		DNS: corev1beta1.SeedDNS{
+			Provider: &corev1beta1.SeedDNSProvider{Type: "a"}, Internal: &corev1beta1.SeedDNSProviderConfig{Type: "b"},
+			Defaults: []corev1beta1.SeedDNSProviderConfig{{Type: "c"}},
+		},
+		Extensions: []corev1beta1.Extension{{Type: "on"}, {Type: "off", Disabled: ptr.To(true)}},
+	}}
+	var got []string
+	for _, err := range missing(usesOf(seed), nil) {
+		got = append(got, err.Field+" "+err.BadValue.(string))
+	}
+	want := []string{
+		"spec.backup.provider store", "spec.backup.provider store", "spec.dns.provider.type a", "spec.dns.internal.type b",
+		"spec.dns.defaults[0].type c", "spec.extensions[0].type on",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	bucket := &corev1beta1.BackupBucket{Spec: corev1beta1.BackupBucketSpec{Provider: corev1beta1.BackupBucketProvider{Type: "store"}}}
+	if errs := missing(usesOf(bucket), map[key]offer{{"BackupBucket", "store"}: {}}); len(errs) > 0 {
+		t.Errorf("a bucket that somebody serves: %v", errs)
+	}
+}

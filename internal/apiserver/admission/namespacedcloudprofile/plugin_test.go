@@ -2,6 +2,7 @@ package namespacedcloudprofile
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -76,5 +77,64 @@ func TestLost(t *testing.T) {
 	}
 	if errs := lost(spec("1.36.3", nil), spec("1.37.0", ptr.To[int32](2)), shoots); len(errs) != 2 {
 		t.Errorf("a version and nodes are lost: %v", errs)
+	}
+}
+
+func TestALaterDateStaysWhileItIsNeeded(t *testing.T) {
+	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	past, future := &metav1.Time{Time: now.Add(-time.Hour)}, &metav1.Time{Time: now.Add(time.Hour)}
+	parent := func(date *metav1.Time) *corev1beta1.CloudProfileSpec {
+		return &corev1beta1.CloudProfileSpec{
+			Kubernetes:    corev1beta1.KubernetesSettings{Versions: []corev1beta1.ExpirableVersion{{Version: "1.35.4", ExpirationDate: date}}},
+			MachineImages: []corev1beta1.MachineImage{{Name: "os", Versions: []corev1beta1.MachineImageVersion{imageVersion("1.0.0", date)}}},
+		}
+	}
+	child := &corev1beta1.NamespacedCloudProfileSpec{
+		Kubernetes:    &corev1beta1.KubernetesSettings{Versions: []corev1beta1.ExpirableVersion{{Version: "1.35.4", ExpirationDate: future}}},
+		MachineImages: []corev1beta1.MachineImage{{Name: "os", Versions: []corev1beta1.MachineImageVersion{imageVersion("1.0.0", future)}}},
+	}
+	shoot := corev1beta1.Shoot{Spec: corev1beta1.ShootSpec{
+		Kubernetes: corev1beta1.Kubernetes{Version: "1.35.4"},
+		Provider: corev1beta1.Provider{Workers: []corev1beta1.Worker{{
+			Machine: corev1beta1.Machine{Image: &corev1beta1.ShootMachineImage{Name: "os", Version: ptr.To("1.0.0")}},
+		}}},
+	}}
+	leaving := *shoot.DeepCopy()
+	leaving.DeletionTimestamp = past
+	for name, tc := range map[string]struct {
+		parent *metav1.Time
+		now    *corev1beta1.NamespacedCloudProfileSpec
+		shoots []corev1beta1.Shoot
+		want   int
+	}{
+		"both dates go":           {past, &corev1beta1.NamespacedCloudProfileSpec{}, []corev1beta1.Shoot{shoot}, 2},
+		"both stay":               {past, child, []corev1beta1.Shoot{shoot}, 0},
+		"the parent's are later":  {future, &corev1beta1.NamespacedCloudProfileSpec{}, []corev1beta1.Shoot{shoot}, 0},
+		"nobody uses the version": {past, &corev1beta1.NamespacedCloudProfileSpec{}, nil, 0},
+		"the user goes":           {past, &corev1beta1.NamespacedCloudProfileSpec{}, []corev1beta1.Shoot{leaving}, 0},
+	} {
+		if errs := unexpired(tc.now, child, parent(tc.parent), tc.shoots, now); len(errs) != tc.want {
+			t.Errorf("%s: %v", name, errs)
+		}
+	}
+}
+
+func TestUpdateStrategyOfTheParentsImage(t *testing.T) {
+	image := func(name string, strategy corev1beta1.MachineImageUpdateStrategy) []corev1beta1.MachineImage {
+		return []corev1beta1.MachineImage{{Name: name, UpdateStrategy: &strategy}}
+	}
+	for name, tc := range map[string]struct {
+		now, old, parent []corev1beta1.MachineImage
+		refused          bool
+	}{
+		"an image of its own":          {image("own", "patch"), image("own", "major"), image("os", "major"), false},
+		"an image that the parent has": {image("os", "patch"), image("os", "major"), image("os", "major"), true},
+		"the same strategy":            {image("os", "major"), image("os", "major"), image("os", "minor"), false},
+		"an override that is new":      {image("os", "patch"), nil, image("os", "major"), false},
+	} {
+		errs := updateStrategies(&corev1beta1.NamespacedCloudProfileSpec{MachineImages: tc.now}, &corev1beta1.NamespacedCloudProfileSpec{MachineImages: tc.old}, &corev1beta1.CloudProfileSpec{MachineImages: tc.parent})
+		if (len(errs) > 0) != tc.refused {
+			t.Errorf("%s: %v", name, errs)
+		}
 	}
 }

@@ -61,3 +61,23 @@ func TestExcessAndLifetime(t *testing.T) {
 		}
 	}
 }
+
+func TestRises(t *testing.T) {
+	list := func(cpu, memory string) corev1.ResourceList {
+		return corev1.ResourceList{"cpu": resource.MustParse(cpu), "memory": resource.MustParse(memory)}
+	}
+	for name, tc := range map[string]struct {
+		needed, before corev1.ResourceList
+		want           bool
+	}{
+		"the same":              {list("2", "4Gi"), list("2000m", "4096Mi"), false},
+		"less":                  {list("1", "4Gi"), list("2", "8Gi"), false},
+		"less of one, more":     {list("1", "9Gi"), list("2", "8Gi"), true},
+		"what was not there":    {list("1", "1Gi"), nil, true},
+		"nothing is needed now": {nil, list("1", "1Gi"), false},
+	} {
+		if got := rises(tc.needed, tc.before); got != tc.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
