@@ -82,8 +82,8 @@ func (g grant) covers(r Request) bool {
 	if r.Subresource != "" && !slices.Contains(g.subresources, r.Subresource) || r.Subresource == "" && g.subresources != nil && !slices.Contains(g.subresources, "") {
 		return false
 	}
-	// A list or watch of one object, by its name, shows what reading it does.
-	return slices.Contains(g.verbs, r.Verb) || slices.Contains(g.verbs, "get") && r.Name != "" && (r.Verb == "list" || r.Verb == "watch")
+	// A list of one object, by its name, shows what reading it does. A watch would go on showing it after it has left.
+	return slices.Contains(g.verbs, r.Verb) || r.Verb == "list" && r.Name != "" && slices.Contains(g.verbs, "get")
 }
 
 // describe says where the verb is allowed.

@@ -231,7 +231,7 @@ var table = []rule{
 	}},
 	{"certificates.k8s.io", "certificatesigningrequests", CertificateSigningRequest, []grant{
 		{verbs: create, where: anything}, // Worth nothing until it is approved.
-		{verbs: read, where: own},
+		{verbs: []string{"get", "watch"}, where: own},
 	}},
 }
 
