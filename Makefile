@@ -37,7 +37,7 @@ test: ## Run all tests: unit, stepped on a real API server, and the landscape (r
 	@if [ "$$(id -u)" != 0 ]; then \
 	  echo "make test needs root: its landscape tests make network namespaces and containers."; \
 	  echo "Run it as root, or run 'make test-unit', which needs none."; exit 1; fi
-	@$(MAKE) --no-print-directory verify test-unit test-landscape
+	@$(MAKE) --no-print-directory verify test-unit fuzz test-landscape
 
 .PHONY: test-unit
 test-unit: build ## Run unit tests, and reconcilers step by step on a real etcd and kube-apiserver (no root).
@@ -45,6 +45,17 @@ test-unit: build ## Run unit tests, and reconcilers step by step on a real etcd 
 	cd api && $(GO_TEST) ./...
 	cd tools && $(GO_TEST) ./...
 	$(GO_TEST) $(UNIT_PACKAGES)
+
+# Readers of what others write, with a number of tries each that takes a few seconds.
+FUZZ = internal/apiserver/codec:FuzzQuickMeta:100000 internal/gateway:FuzzReadClientHello:50000 \
+  internal/gateway:FuzzReadConnect:50000 internal/gateway:FuzzReadProxyHeader:50000 internal/machine/unit:FuzzSplitWords:50000 \
+  internal/resourcemanager/managedresource:FuzzDecodeValue:20000 internal/validate:FuzzRead:5000
+
+.PHONY: fuzz
+fuzz: ## Try random input on everything that reads what others write; the number of tries is fixed.
+	cd api && $(GO_TEST) ./corpus -run '^$$' -fuzz '^FuzzKinds$$' -fuzztime 5000x
+	@set -e; for each in $(FUZZ); do IFS=: read -r package target tries <<< "$$each"; \
+	  $(GO_TEST) "./$$package" -run '^$$' -fuzz "^$$target\$$" -fuzztime "$${tries}x"; done
 
 .PHONY: test-landscape
 test-landscape: build ## Bring up a landscape, use it as a person would, and take it down (root).

@@ -17,6 +17,7 @@ import (
 
 	corev1 "hortus.dev/hortus/api/core/v1"
 	"hortus.dev/hortus/internal/apiserver/admission/plugins"
+	"hortus.dev/hortus/internal/apiserver/codec"
 )
 
 // etcdPrefix keeps our objects apart from those of the kube-apiserver, which may use the same etcd.
@@ -49,8 +50,8 @@ type Options struct {
 // NewOptions returns options with their defaults.
 func NewOptions() *Options {
 	scheme := newServerScheme()
-	codecs, ns := newCodecs(scheme)
-	recommended := genericoptions.NewRecommendedOptions(etcdPrefix, newStorageCodec(scheme, groupVersions...))
+	codecs, ns := codec.New(scheme)
+	recommended := genericoptions.NewRecommendedOptions(etcdPrefix, codec.NewStorage(scheme, groupVersions...))
 	recommended.Etcd.StorageConfig.EncodeVersioner = schema.GroupVersions(append([]schema.GroupVersion{}, groupVersions...))
 	recommended.SecureServing.BindPort = 8443
 	plugins.Register(recommended.Admission)

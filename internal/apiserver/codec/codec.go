@@ -1,4 +1,6 @@
-package apiserver
+// Package codec reads and writes our kinds: JSON only, without parsing a document twice, and with little memory for what
+// is the same in many objects.
+package codec
 
 import (
 	"bytes"
@@ -21,8 +23,8 @@ type jsonOnly struct {
 
 func (j jsonOnly) SupportedMediaTypes() []runtime.SerializerInfo { return j.types }
 
-// newCodecs returns the codecs of a scheme, and the serializer for requests.
-func newCodecs(scheme *runtime.Scheme) (serializer.CodecFactory, runtime.NegotiatedSerializer) {
+// New returns the codecs of a scheme, and the serializer for requests.
+func New(scheme *runtime.Scheme) (serializer.CodecFactory, runtime.NegotiatedSerializer) {
 	codecs := serializer.NewCodecFactory(scheme, serializer.WithStreamingCollectionEncodingToJSON())
 	types := slices.DeleteFunc(slices.Clone(codecs.SupportedMediaTypes()), func(info runtime.SerializerInfo) bool {
 		return info.MediaType == runtime.ContentTypeProtobuf
@@ -35,8 +37,8 @@ func newCodecs(scheme *runtime.Scheme) (serializer.CodecFactory, runtime.Negotia
 	return codecs, jsonOnly{codecs, types}
 }
 
-// newStorageCodec returns what objects are stored with: always JSON.
-func newStorageCodec(scheme *runtime.Scheme, versions ...schema.GroupVersion) runtime.Codec {
+// NewStorage returns what objects are stored with: always JSON.
+func NewStorage(scheme *runtime.Scheme, versions ...schema.GroupVersion) runtime.Codec {
 	plain := newJSON(scheme, false)
 	return versioning.NewDefaultingCodecForScheme(scheme, plain, &sharing{Decoder: plain}, schema.GroupVersions(versions), runtime.InternalGroupVersioner)
 }
