@@ -21,7 +21,7 @@ func CheckAll(o *plan.Objects, names []string, now time.Time) ([]Finding, error)
 			return
 		}
 		used := inUse{}
-		used.count(shoots)
+		used.count(shoots, spec.MachineImages)
 		found := Check(name, spec, now)
 		for i := range found {
 			found[i].Shoots = used[[2]string{found[i].What, found[i].Version}]

@@ -370,7 +370,7 @@ func (c *checker) imageItem(image *versionclass.Image, n need, version string, t
 // inUse counts the Shoots per version, keyed like findings.
 type inUse map[[2]string]int
 
-func (u inUse) count(shoots []*corev1beta1.Shoot) {
+func (u inUse) count(shoots []*corev1beta1.Shoot, images []corev1beta1.MachineImage) {
 	for _, s := range shoots {
 		if s.DeletionTimestamp != nil {
 			continue
@@ -381,7 +381,7 @@ func (u inUse) count(shoots []*corev1beta1.Shoot) {
 				seen[[2]string{kubernetes, *w.Kubernetes.Version}] = true
 			}
 			if image := w.Machine.Image; image != nil && image.Version != nil {
-				seen[[2]string{"image " + image.Name, *image.Version}] = true
+				seen[[2]string{"image " + versionclass.ImageName(images, image.Name), *image.Version}] = true
 			}
 		}
 		for key := range seen {

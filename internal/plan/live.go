@@ -51,7 +51,7 @@ func ReadGarden(ctx context.Context, c client.Reader, namespace string) (*Object
 		}
 		for i := range page.Items {
 			shoot := &page.Items[i]
-			shoot.ManagedFields = nil
+			slim(shoot)
 			o.Shoots = append(o.Shoots, shoot)
 		}
 		token = page.Continue

@@ -202,6 +202,16 @@ func (p *Profile) Image(name string) *Image {
 	return nil
 }
 
+// ImageName returns the spelling that the profile has for the name of a machine image; a name it lacks stays as it is.
+func ImageName(images []corev1beta1.MachineImage, name string) string {
+	for i := range images {
+		if strings.EqualFold(images[i].Name, name) {
+			return images[i].Name
+		}
+	}
+	return name
+}
+
 // Version returns the version with the given text, or nil.
 func (i *Image) Version(text string) *ImageVersion {
 	for _, v := range i.Versions {

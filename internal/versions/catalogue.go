@@ -36,7 +36,7 @@ func Catalogue(o *plan.Objects, names []string, now time.Time) ([]Entry, error) 
 		if err != nil {
 			return err
 		}
-		used := usage(o.Shoots, name)
+		used := usage(o.Shoots, name, spec.MachineImages)
 		entry := func(image string, v *versionclass.Version) Entry {
 			e := Entry{CloudProfile: name, Image: image, Version: v.Text, Classification: v.Label(now), Shoots: used[[2]string{image, v.Text}]}
 			if expiry, expires := v.Expiry(); expires {
@@ -83,7 +83,7 @@ func Catalogue(o *plan.Objects, names []string, now time.Time) ([]Entry, error) 
 }
 
 // usage counts the Shoots of a profile by image, empty for Kubernetes, and version.
-func usage(shoots []*corev1beta1.Shoot, profile string) map[[2]string]int {
+func usage(shoots []*corev1beta1.Shoot, profile string, images []corev1beta1.MachineImage) map[[2]string]int {
 	used := map[[2]string]int{}
 	for _, s := range shoots {
 		if plan.ProfileOf(s) != profile {
@@ -95,7 +95,7 @@ func usage(shoots []*corev1beta1.Shoot, profile string) map[[2]string]int {
 				seen[[2]string{"", *w.Kubernetes.Version}] = true
 			}
 			if image := w.Machine.Image; image != nil && image.Version != nil {
-				seen[[2]string{image.Name, *image.Version}] = true
+				seen[[2]string{versionclass.ImageName(images, image.Name), *image.Version}] = true
 			}
 		}
 		for key := range seen {

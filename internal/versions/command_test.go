@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,6 +42,29 @@ func TestCommand(t *testing.T) {
 			}
 			if diff := cmp.Diff(string(want), out.String()); diff != "" {
 				t.Errorf("output mismatch (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestCommandErrors(t *testing.T) {
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"an unknown Shoot":   {[]string{"nobody"}, `there is no Shoot "nobody"`},
+		"an unknown profile": {[]string{"--cloudprofile", "nobody"}, "nobody"},
+		"an unknown output":  {[]string{"-o", "xml"}, `unknown output "xml"`},
+		"no span":            {[]string{"rolling", "--until", "soon"}, "--until"},
+		"too many Shoots":    {[]string{"a", "b"}, "at most 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd := newCommand(clocktesting.NewFakePassiveClock(time.Date(2026, 1, 10, 12, 0, 0, 0, time.UTC)))
+			cmd.SetOut(new(bytes.Buffer))
+			cmd.SilenceErrors, cmd.SilenceUsage = true, true
+			cmd.SetArgs(append([]string{"-f", "../plan/testdata/fleet.yaml"}, tc.args...))
+			if err := cmd.Execute(); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error = %v, want one with %q", err, tc.want)
 			}
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -150,7 +151,7 @@ func (r *Reconciler) tell(shoot runtime.Object, e decision.Event) {
 	}
 	note := e.Message
 	if len(note) > maxNote {
-		note = note[:maxNote-3] + "..."
+		note = strings.ToValidUTF8(note[:maxNote-3], "") + "..."
 	}
 	r.Recorder.Eventf(shoot, nil, kind, e.Reason, "Reconcile", "%s", note)
 }

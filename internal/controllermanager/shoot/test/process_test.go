@@ -40,8 +40,9 @@ func BenchmarkControllerManager(b *testing.B) {
 		g.profile = profileFor(b, e, spec)
 		createDue(b, g)
 		measureProcess(b, g, program, "new-")
+		before := g.profile.DeepCopy()
 		g.profile.Spec.Kubernetes = kubernetes(version("1.36.3", "s"), version("1.36.2", "d"))
-		if err := g.Client.Update(g.ctx, g.profile); err != nil {
+		if err := g.Client.Patch(g.ctx, g.profile, client.MergeFrom(before)); err != nil {
 			b.Fatal(err)
 		}
 		measureProcess(b, g, program, "")
