@@ -55,12 +55,12 @@ func namedByShoot(shoot, old *corev1beta1.Shoot) []reference {
 		}
 	}
 	if server := spec.Kubernetes.KubeAPIServer; server != nil && !equality.Semantic.DeepEqual(server, before.Kubernetes.KubeAPIServer) {
-		refs = append(refs, namedByAPIServer(server, before.Kubernetes.KubeAPIServer, spec, namespace, path.Child("kubernetes", "kubeAPIServer"))...)
+		refs = append(refs, namedByAPIServer(server, before.Kubernetes.KubeAPIServer, namespace, path.Child("kubernetes", "kubeAPIServer"))...)
 	}
 	return refs
 }
 
-func namedByAPIServer(server, old *corev1beta1.KubeAPIServerConfig, spec *corev1beta1.ShootSpec, namespace string, path *field.Path) []reference {
+func namedByAPIServer(server, old *corev1beta1.KubeAPIServerConfig, namespace string, path *field.Path) []reference {
 	if old == nil {
 		old = &corev1beta1.KubeAPIServerConfig{}
 	}
@@ -89,8 +89,8 @@ func namedByAPIServer(server, old *corev1beta1.KubeAPIServerConfig, spec *corev1
 		return refs
 	}
 	for i, plugin := range server.AdmissionPlugins {
-		if plugin.KubeconfigSecretName == nil || !listsSecret(spec.Resources, *plugin.KubeconfigSecretName) {
-			continue
+		if plugin.KubeconfigSecretName == nil {
+			continue // Validation demands that spec.resources has those that are given.
 		}
 		refs = append(refs, reference{
 			ObjectReference: local(namespace, "v1", "Secret", *plugin.KubeconfigSecretName),
@@ -101,33 +101,6 @@ func namedByAPIServer(server, old *corev1beta1.KubeAPIServerConfig, spec *corev1
 }
 
 const keyKubeconfig = "kubeconfig"
-
-func listsSecret(resources []corev1beta1.NamedResourceReference, name string) bool {
-	return slices.ContainsFunc(resources, func(r corev1beta1.NamedResourceReference) bool {
-		return r.ResourceRef.Kind == "Secret" && r.ResourceRef.Name == name
-	})
-}
-
-// unlistedKubeconfigs are Secrets of admission plugins that spec.resources does not have. Those in it are brought to
-// the Seed.
-func unlistedKubeconfigs(shoot, old *corev1beta1.Shoot) field.ErrorList {
-	server := shoot.Spec.Kubernetes.KubeAPIServer
-	if server == nil {
-		return nil
-	}
-	if before := old.Spec.Kubernetes.KubeAPIServer; before != nil && equality.Semantic.DeepEqual(server.AdmissionPlugins, before.AdmissionPlugins) &&
-		equality.Semantic.DeepEqual(shoot.Spec.Resources, old.Spec.Resources) {
-		return nil
-	}
-	var errs field.ErrorList
-	for i, plugin := range server.AdmissionPlugins {
-		if name := plugin.KubeconfigSecretName; name != nil && !listsSecret(shoot.Spec.Resources, *name) {
-			errs = append(errs, field.Invalid(field.NewPath("spec", "kubernetes", "kubeAPIServer", "admissionPlugins").Index(i).Child("kubeconfigSecretName"),
-				*name, "must be the name of a Secret that spec.resources refers to"))
-		}
-	}
-	return errs
-}
 
 // check says whether the object exists, has the key, and may be read by the caller.
 func (p *plugin) check(ctx context.Context, a admission.Attributes, ref reference) (field.ErrorList, error) {

@@ -45,7 +45,7 @@ func TestReferencesOfAShoot(t *testing.T) {
 		StructuredAuthorization: &corev1beta1.StructuredAuthorization{ConfigMapName: "authz", Kubeconfigs: []corev1beta1.AuthorizerKubeconfigReference{
 			{AuthorizerName: "w", SecretName: "webhook"},
 		}},
-		AdmissionPlugins: []corev1beta1.AdmissionPlugin{{Name: "A"}, {Name: "B", KubeconfigSecretName: ptr.To("hook")}, {Name: "C", KubeconfigSecretName: ptr.To("unlisted")}},
+		AdmissionPlugins: []corev1beta1.AdmissionPlugin{{Name: "A"}, {Name: "B", KubeconfigSecretName: ptr.To("hook")}, {Name: "C"}},
 	}
 	const server = "spec.kubernetes.kubeAPIServer."
 	want := []string{
@@ -68,19 +68,6 @@ func TestReferencesOfAShoot(t *testing.T) {
 	old.Spec.Kubernetes.KubeAPIServer.StructuredAuthentication = nil
 	if diff := cmp.Diff([]string{want[1], want[4]}, show(namedByShoot(shoot, old))); diff != "" {
 		t.Errorf("of a changed Shoot (-want +got):\n%s", diff)
-	}
-
-	var fields []string
-	for _, err := range unlistedKubeconfigs(shoot, &corev1beta1.Shoot{}) {
-		fields = append(fields, err.Field)
-	}
-	if diff := cmp.Diff([]string{server + "admissionPlugins[2].kubeconfigSecretName"}, fields); diff != "" {
-		t.Errorf("unlisted kubeconfigs (-want +got):\n%s", diff)
-	}
-	without := shoot.DeepCopy()
-	without.Spec.Resources = nil
-	if errs := unlistedKubeconfigs(without, shoot); len(errs) != 2 {
-		t.Errorf("a Secret that is in use is taken out of resources: %v", errs)
 	}
 }
 

@@ -40,7 +40,6 @@ func (p *plugin) shoot(ctx context.Context, a admission.Attributes, shoot, old *
 		}
 		errs = append(errs, missing...)
 	}
-	errs = append(errs, unlistedKubeconfigs(shoot, old)...)
 	named, err := p.checkAll(ctx, a, namedByShoot(shoot, old))
 	return append(errs, named...), err
 }
