@@ -195,12 +195,13 @@ func stopSupervisor(ctx context.Context, paths hostPaths) error {
 		return fmt.Errorf("read pid file %s: %w", paths.pidFile(), err)
 	}
 	lock, err := lockPIDFile(paths.pidFile())
-	if err == nil { // Nobody holds it: the supervisor was killed. Start it once more, so that it adopts and stops its units.
-		lock.Close()
-		if _, err := ensureSupervisor(ctx, paths); err != nil {
-			return err
+	if err == nil { // Nobody holds it: the supervisor was killed, or the machine was. What it has left running is stopped from here.
+		defer lock.Close()
+		supervisor := unit.NewSupervisor(unit.Options{Dirs: []string{paths.units()}, LogDir: paths.logs(), RunDir: paths.records()})
+		if err := supervisor.StopAdopted(ctx); err != nil {
+			return fmt.Errorf("stop what a killed supervisor has left: %w", err)
 		}
-		return stopSupervisor(ctx, paths)
+		return os.Remove(paths.pidFile())
 	}
 	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
 		return fmt.Errorf("stop the supervisor: %w", err)

@@ -28,6 +28,9 @@ import (
 const (
 	// recheck is how often machines are looked at when no watch speaks up.
 	recheck = 30 * time.Second
+	// recheckSecrets is how often to look once only classes and Secrets are left: the machine controller lets go of them
+	// within milliseconds, and Secrets are not watched.
+	recheckSecrets = time.Second
 
 	mcmName             = "machine-controller-manager"
 	labelForceDeletion  = "force-deletion"
@@ -122,18 +125,18 @@ func (a *Actuator) Reconcile(ctx context.Context, w *extensionsv1alpha1.Worker, 
 
 // finish removes what is not wanted any more, and machines' controller when the Shoot sleeps.
 func (a *Actuator) finish(ctx context.Context, w *extensionsv1alpha1.Worker, want []Wanted, have *observed, cluster *extension.Cluster) (extension.Result, error) {
-	left, err := a.removeUnwanted(ctx, w.Namespace, want, have)
+	left, after, err := a.removeUnwanted(ctx, w.Namespace, want, have)
 	if err != nil {
 		return extension.Result{}, err
 	}
 	if !cluster.Hibernated() {
 		if left != "" && a.controllerRuns(ctx, w.Namespace) {
-			return extension.Waiting(left, recheck), nil
+			return extension.Waiting(left, after), nil
 		}
 		return extension.Done(), nil
 	}
 	if left != "" {
-		return extension.Waiting(left, recheck), nil
+		return extension.Waiting(left, after), nil
 	}
 	return extension.Done(), a.stopController(ctx, w.Namespace)
 }
@@ -198,23 +201,21 @@ func (a *Actuator) Delete(ctx context.Context, w *extensionsv1alpha1.Worker, clu
 	if err := a.forceDeletion(ctx, have.machines); err != nil {
 		return extension.Result{}, err
 	}
-	left, err := a.removeUnwanted(ctx, w.Namespace, nil, &have)
+	left, after, err := a.removeUnwanted(ctx, w.Namespace, nil, &have)
 	if err != nil {
 		return extension.Result{}, err
 	}
 	if left == "" {
-		left, err = a.credentialsInUse(ctx, w)
-		if err != nil {
-			return extension.Result{}, err
+		held, err := a.credentialsInUse(ctx, w)
+		if err != nil || held == "" {
+			return extension.Done(), err
 		}
-	}
-	if left == "" {
-		return extension.Done(), nil
+		return extension.Waiting(held, recheckSecrets), nil
 	}
 	if err := deletionFailures(have); err != nil {
 		return extension.Result{}, err
 	}
-	return extension.Waiting(left, recheck), nil
+	return extension.Waiting(left, after), nil
 }
 
 // deletionFailures collects what the provider says about machines it could not delete.
@@ -412,9 +413,9 @@ func (a *Actuator) forceDeletion(ctx context.Context, machines []machinev1alpha1
 	return nil
 }
 
-// removeUnwanted deletes the MachineDeployments, classes and Secrets that are not wanted, and returns what is still left of
-// them, or "".
-func (a *Actuator) removeUnwanted(ctx context.Context, namespace string, want []Wanted, have *observed) (string, error) {
+// removeUnwanted deletes the MachineDeployments, classes and Secrets that are not wanted. It returns what is still left of
+// them, or "", and how soon to look again.
+func (a *Actuator) removeUnwanted(ctx context.Context, namespace string, want []Wanted, have *observed) (left string, after time.Duration, err error) {
 	names, classes := map[string]bool{}, map[string]bool{}
 	for i := range want {
 		names[want[i].Name], classes[want[i].ClassName] = true, true
@@ -443,14 +444,15 @@ func (a *Actuator) removeUnwanted(ctx context.Context, namespace string, want []
 		deployments++
 		if md.DeletionTimestamp.IsZero() {
 			if err := a.Client.Delete(ctx, md); client.IgnoreNotFound(err) != nil {
-				return "", fmt.Errorf("delete machine deployment %q: %w", md.Name, err)
+				return "", 0, fmt.Errorf("delete machine deployment %q: %w", md.Name, err)
 			}
 		}
 	}
 	if machines+sets+deployments > 0 {
-		return fmt.Sprintf("%d machine(s), %d set(s) and %d deployment(s) are still to be deleted", machines, sets, deployments), nil
+		return fmt.Sprintf("%d machine(s), %d set(s) and %d deployment(s) are still to be deleted", machines, sets, deployments), recheck, nil
 	}
-	return a.removeClasses(ctx, namespace, classes, inUse)
+	left, err = a.removeClasses(ctx, namespace, classes, inUse)
+	return left, recheckSecrets, err
 }
 
 func (a *Actuator) removeClasses(ctx context.Context, namespace string, wanted, inUse map[string]bool) (string, error) {

@@ -16,8 +16,8 @@ const (
 	startPause = 200 * time.Millisecond
 )
 
-// WaitForAPI waits until the server answers all the paths, such as /readyz or /apis/core.gardener.cloud/v1beta1. Parts of a
-// cluster start side by side; to end and be started again costs a growing pause each time, waiting costs nothing.
+// WaitForAPI waits until the server answers all the paths, such as /readyz or /api/v1/nodes?limit=1. Parts of a cluster
+// start side by side; to end and be started again costs a growing pause each time, waiting costs nothing.
 func WaitForAPI(ctx context.Context, config *rest.Config, paths ...string) error {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
@@ -27,7 +27,7 @@ func WaitForAPI(ctx context.Context, config *rest.Config, paths ...string) error
 	defer cancel()
 	for _, path := range paths {
 		for {
-			err := client.RESTClient().Get().AbsPath(path).Do(ctx).Error()
+			err := client.RESTClient().Get().RequestURI(path).Do(ctx).Error()
 			if err == nil {
 				break
 			}

@@ -26,6 +26,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
+	"hortus.dev/hortus/internal/kube"
 )
 
 const (
@@ -110,6 +111,10 @@ func run(ctx context.Context, o options) error {
 		if target, err = load(o.targetKubeconfig, "target"); err != nil {
 			return err
 		}
+	}
+	// The target starts at the same time as this process does.
+	if err := kube.WaitForAPI(ctx, target, "/readyz"); err != nil {
+		return err
 	}
 	mgr, err := newManager(o, source, target)
 	if err != nil {

@@ -17,9 +17,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// TestLandscape is the story of a landscape from its first to its last minute.
+// TestLandscape is the story of a landscape from its first to its last minute. A landscape that is there already makes way.
 func TestLandscape(t *testing.T) {
 	garden := kubeconfigOf("garden")
+	hortus(t, "down")
 	before := observeHost(t)
 
 	step(t, "up can be interrupted", checkInterrupt)

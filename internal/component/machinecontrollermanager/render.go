@@ -9,11 +9,14 @@ import (
 	"hortus.dev/hortus/internal/component"
 )
 
-// Name of the Deployment, of the ServiceAccounts on both sides and of the roles.
+// Name of the Deployment, of its ServiceAccount in the seed and of the roles.
 const Name = "machine-controller-manager"
 
-// AccessSecret has the token for the Shoot's API.
-const AccessSecret = "shoot-access-" + Name
+// CommonName of the client certificate for the Shoot's API. A certificate is there before the API is, a token is not.
+const CommonName = "gardener.cloud:system:" + Name
+
+// configMapName holds the kubeconfig.
+const configMapName = "machine-controller-manager-kubeconfig"
 
 const (
 	healthPort = 10258
@@ -25,8 +28,7 @@ type Values struct {
 	Namespace string
 	Image     string
 	Replicas  int32
-	// KubeconfigSecret is the kubeconfig that components with a token of the Shoot share.
-	KubeconfigSecret string
+	Access    component.ClientAccess
 }
 
 // Render returns the objects for the seed; the Deployment is the last one.
@@ -41,6 +43,10 @@ func Render(v Values) []client.Object {
 		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: all},
 		{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch", "update"}},
 	}}
+	kubeconfig := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: configMapName, Namespace: v.Namespace, Labels: component.Labels(Name)},
+		Data:       map[string]string{"kubeconfig": component.ClientKubeconfig()},
+	}
 	binding := component.BindRole(v.Namespace, Name, Name, component.ServiceAccount(v.Namespace, Name))
 	deployment := component.Workload{
 		Name:      Name,
@@ -50,10 +56,10 @@ func Render(v Values) []client.Object {
 		Command: []string{
 			"/usr/local/bin/hortus", "machine-controller-manager",
 			"--namespace=" + v.Namespace,
-			"--target-kubeconfig=" + component.GenericKubeconfigPath + "/kubeconfig",
+			"--target-kubeconfig=" + component.ClientAccessPath + "/kubeconfig",
 		},
 		Ports:          []corev1.ContainerPort{{Name: "metrics", ContainerPort: healthPort, Protocol: corev1.ProtocolTCP}},
-		Mounts:         []component.Mount{component.GenericKubeconfigMount(v.KubeconfigSecret, AccessSecret)},
+		Mounts:         []component.Mount{v.Access.Mount(configMapName)},
 		CPU:            "5m",
 		Memory:         "32Mi",
 		Health:         component.Health{Port: healthPort, Startup: "/healthz", Liveness: "/healthz"},
@@ -61,7 +67,7 @@ func Render(v Values) []client.Object {
 		PriorityClass:  component.PriorityControllers,
 		PodLabels:      map[string]string{component.LabelRestart: "true"},
 	}
-	return []client.Object{account, role, binding, deployment.Deployment()}
+	return []client.Object{account, role, binding, kubeconfig, deployment.Deployment()}
 }
 
 var all = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
@@ -78,11 +84,11 @@ func ShootAccess() []client.Object {
 			{APIGroups: []string{"storage.k8s.io"}, Resources: []string{"volumeattachments"}, Verbs: []string{"delete", "get", "list", "watch"}},
 			{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: all},
 		}},
-		component.BindClusterRole(shootRole, shootRole, component.ServiceAccount(metav1.NamespaceSystem, Name)),
+		component.BindClusterRole(shootRole, shootRole, component.User(CommonName)),
 		// Bootstrap tokens of new machines.
 		&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: shootRole, Namespace: metav1.NamespaceSystem}, Rules: []rbacv1.PolicyRule{
 			{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: all},
 		}},
-		component.BindRole(metav1.NamespaceSystem, shootRole, shootRole, component.ServiceAccount(metav1.NamespaceSystem, Name)),
+		component.BindRole(metav1.NamespaceSystem, shootRole, shootRole, component.User(CommonName)),
 	}
 }

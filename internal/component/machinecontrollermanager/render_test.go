@@ -3,10 +3,11 @@ package machinecontrollermanager
 import (
 	"testing"
 
+	"hortus.dev/hortus/internal/component"
 	"hortus.dev/hortus/internal/component/golden"
 )
 
 func TestRender(t *testing.T) {
-	golden.Objects(t, "seed", Render(Values{Namespace: "shoot--dev--a", Image: "hortus.dev/hortus:dev", Replicas: 1, KubeconfigSecret: "generic-token-kubeconfig-1"})...)
+	golden.Objects(t, "seed", Render(Values{Namespace: "shoot--dev--a", Image: "hortus.dev/hortus:dev", Replicas: 1, Access: component.ClientAccess{CASecret: "ca-bundle-1", CertSecret: "machine-controller-manager-1"}})...)
 	golden.Objects(t, "shoot", ShootAccess()...)
 }

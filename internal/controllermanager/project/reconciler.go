@@ -33,6 +33,8 @@ const (
 type Reconciler struct {
 	Garden   client.Client // Cached reads, direct writes.
 	Recorder events.EventRecorder
+
+	applied kube.ApplyCache
 }
 
 // SetupWithManager registers the controller.
@@ -75,7 +77,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, p *corev1beta1.Project) (res
 		return res, err
 	}
 	for _, object := range desiredAccess(p) {
-		if err := kube.Apply(ctx, r.Garden, object, fieldOwner); err != nil {
+		if err := r.applied.Apply(ctx, r.Garden, object, fieldOwner); err != nil {
 			return res, err
 		}
 	}
@@ -106,7 +108,7 @@ func (r *Reconciler) ensureNamespace(ctx context.Context, p *corev1beta1.Project
 			wanted.Annotations[annotationKeepAfter] = "true"
 		}
 	}
-	if err := kube.Apply(ctx, r.Garden, wanted, fieldOwner); err != nil {
+	if err := r.applied.Apply(ctx, r.Garden, wanted, fieldOwner); err != nil {
 		return err
 	}
 	if p.Spec.Namespace != nil {

@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -52,7 +53,6 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager, seed cluster.Cluster, concur
 			MaxConcurrentReconciles: concurrency,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackoff, maxBackoff),
 		})
-	toShoot := toShootOf(mgr.GetClient())
 	for _, o := range []client.Object{
 		&extensionsv1alpha1.Infrastructure{}, &extensionsv1alpha1.ControlPlane{}, &extensionsv1alpha1.Network{}, &extensionsv1alpha1.Worker{},
 		&extensionsv1alpha1.OperatingSystemConfig{}, &extensionsv1alpha1.DNSRecord{}, &extensionsv1alpha1.Extension{},
@@ -65,7 +65,7 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager, seed cluster.Cluster, concur
 		}
 		metadata := &metav1.PartialObjectMetadata{}
 		metadata.SetGroupVersionKind(gvk)
-		b.WatchesRawSource(source.Kind[client.Object](seed.GetCache(), metadata, toShoot))
+		b.WatchesRawSource(source.Kind[client.Object](seed.GetCache(), metadata, r.toShoot(mgr.GetClient(), gvk)))
 	}
 	return b.Complete(reconcile.AsReconciler(mgr.GetClient(), r))
 }
@@ -84,13 +84,14 @@ func relevantUpdate(old, now *corev1beta1.Shoot) bool {
 		(old.Status.LastOperation != nil && now.Status.LastOperation == nil)
 }
 
-// toShootOf leads events in control plane namespaces to their Shoots. Many come in bursts, and one pass looks at
-// everything, so they are collected for a moment.
-func toShootOf(garden client.Reader) handler.TypedEventHandler[client.Object, reconcile.Request] {
+// toShoot leads events in control plane namespaces to their Shoots. Many come in bursts, and one pass looks at everything,
+// so they are collected for a moment.
+func (r *Reconciler) toShoot(garden client.Reader, kind schema.GroupVersionKind) handler.TypedEventHandler[client.Object, reconcile.Request] {
 	enqueue := func(ctx context.Context, o client.Object, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 		if !strings.HasPrefix(o.GetNamespace(), corev1beta1.TechnicalIDPrefix) {
 			return
 		}
+		r.seen.Observe(kind, o.GetResourceVersion())
 		list := &corev1beta1.ShootList{}
 		if err := garden.List(ctx, list, client.MatchingFields{indexTechnicalID: o.GetNamespace()}); err != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "Failed to find the Shoot of a namespace", "namespace", o.GetNamespace())

@@ -57,6 +57,8 @@ type Reconciler struct {
 	DNSTTL        int64
 
 	gardenApplied, seedApplied kube.ApplyCache
+	// seen is what passes have read, written and been told of in the seed.
+	seen kube.Versions
 
 	mu     sync.Mutex
 	timers map[types.UID]*flow.Timers // Of unfinished operations.
@@ -304,11 +306,12 @@ func forced(shoot *corev1beta1.Shoot) bool {
 
 func (r *Reconciler) stepScope(ctx context.Context, s *scope, operation corev1beta1.LastOperationType, started time.Time) (*steps.Scope, error) {
 	namespace := s.shoot.Status.TechnicalID
-	facts, err := steps.Observe(ctx, r.Seed, namespace, s.shoot.Name)
+	seed := kube.NewNamespaceView(r.Seed, namespace, &r.seen)
+	facts, err := steps.Observe(ctx, seed, namespace, s.shoot.Name)
 	if err != nil {
 		return nil, err
 	}
-	secrets, err := secretsmanager.New(ctx, r.Seed, r.Clock, namespace, steps.SecretsIdentity)
+	secrets, err := secretsmanager.New(ctx, seed, r.Clock, namespace, steps.SecretsIdentity)
 	if err != nil {
 		return nil, err
 	}
@@ -321,7 +324,7 @@ func (r *Reconciler) stepScope(ctx context.Context, s *scope, operation corev1be
 		return nil, fmt.Errorf("list ControllerInstallations: %w", err)
 	}
 	return &steps.Scope{
-		Garden: r.Garden, Seed: r.Seed, GardenApplied: &r.gardenApplied, SeedApplied: &r.seedApplied, Clock: r.Clock, Shoots: r.Shoots,
+		Garden: r.Garden, Seed: seed, GardenApplied: &r.gardenApplied, SeedApplied: &r.seedApplied, Clock: r.Clock, Shoots: r.Shoots,
 		Shoot: s.shoot.DeepCopy(), SeedObject: s.seed, Project: s.project, CloudProfile: s.profile, GardenIdentity: r.GardenIdentity,
 		Namespace: namespace, Operation: operation, Started: started,
 		Images: r.Images, DNSTTL: r.DNSTTL, Facts: facts, Registered: registrations.Items, Installations: installations.Items, Secrets: secrets,

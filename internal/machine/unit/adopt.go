@@ -39,26 +39,38 @@ func (s *service) forget() {
 	}
 }
 
-// adopt returns the main process that an earlier supervisor has left running, or nil.
-func (s *service) adopt() Process {
+// recorded returns the number of the main process that an earlier supervisor has left running, or 0.
+func (s *service) recorded() int {
 	if s.options.RunDir == "" {
-		return nil
+		return 0
 	}
 	record, err := os.ReadFile(s.recordPath())
 	if err != nil {
-		return nil
+		return 0
 	}
 	var pid int
 	var recorded string
 	if _, err := fmt.Sscan(string(record), &pid, &recorded); err != nil {
+		return 0
+	}
+	if started, err := startTime(pid); err != nil || started != recorded {
+		return 0
+	}
+	return pid
+}
+
+// adopt returns the main process that an earlier supervisor has left running, or nil.
+func (s *service) adopt() Process {
+	pid := s.recorded()
+	if pid == 0 {
 		return nil
 	}
-	// The descriptor is taken first: from then on the number cannot change its meaning unnoticed.
+	// Once the descriptor is taken the number cannot change its meaning unnoticed, so the record is compared again.
 	descriptor, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return nil
 	}
-	if started, err := startTime(pid); err != nil || started != recorded {
+	if s.recorded() != pid {
 		_ = unix.Close(descriptor)
 		return nil
 	}

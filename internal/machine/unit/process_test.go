@@ -227,6 +227,36 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
+func TestStopAdopted(t *testing.T) {
+	dir, run := t.TempDir(), t.TempDir()
+	write(t, dir, map[string]string{
+		"running.service": "[Service]\nExecStart=/bin/sleep 1000\n[Install]\nWantedBy=multi-user.target\n",
+		"idle.service":    "[Service]\nExecStart=/bin/touch " + filepath.Join(run, "started") + "\n[Install]\nWantedBy=multi-user.target\n",
+	})
+	options := Options{Dirs: []string{dir}, LogDir: filepath.Join(dir, "log"), RunDir: run, Log: slog.New(slog.DiscardHandler)}
+	first := NewSupervisor(options)
+	for _, name := range []string{"running.service", "idle.service"} {
+		if err := first.Enable(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := first.Start(t.Context(), "running.service"); err != nil {
+		t.Fatal(err)
+	}
+	pid := first.services["running.service"].status(Status{}).PID
+	// The first supervisor is forgotten, as if it had been killed.
+	if err := NewSupervisor(options).StopAdopted(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the process ends", func() bool {
+		_, err := startTime(pid)
+		return err != nil
+	})
+	if exists(filepath.Join(run, "started")) {
+		t.Error("a unit that did not run was started")
+	}
+}
+
 func TestClientAndServer(t *testing.T) {
 	s, dir := newReal(t, map[string]string{
 		"a.service": "[Unit]\nDescription=An example\n[Service]\nExecStart=/bin/sleep 1000\n",

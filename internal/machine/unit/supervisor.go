@@ -265,6 +265,18 @@ func (s *Supervisor) StartEnabled(ctx context.Context) error {
 	return s.Start(ctx, names...)
 }
 
+// StopAdopted stops the enabled units that an earlier supervisor has left running. It starts nothing that does not run.
+func (s *Supervisor) StopAdopted(ctx context.Context) error {
+	names, err := s.Enabled()
+	if err != nil {
+		return err
+	}
+	names = slices.DeleteFunc(names, func(name string) bool {
+		return (&service{Supervisor: s, name: name}).recorded() == 0
+	})
+	return errors.Join(s.Start(ctx, names...), s.StopAll(ctx))
+}
+
 // Enable makes StartEnabled include a unit, by the links systemd makes.
 func (s *Supervisor) Enable(name string) error {
 	spec, err := Load(name, s.options.Dirs)

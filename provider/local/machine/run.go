@@ -21,7 +21,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	kubescheme "k8s.io/client-go/kubernetes/scheme"
@@ -30,10 +29,10 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"hortus.dev/hortus/cloud"
+	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/provider/local/credentials"
 )
 
@@ -155,7 +154,11 @@ func runControllers(ctx context.Context, opts Options, control, target *rest.Con
 	if err != nil {
 		return fmt.Errorf("client of machines: %w", err)
 	}
-	version, err := targetVersion(ctx, targetClient)
+	// The target starts at the same time as this process does, and is told a moment later what this process may do.
+	if err := kube.WaitForAPI(ctx, target, "/readyz", "/api/v1/nodes?limit=1"); err != nil {
+		return err
+	}
+	version, err := targetVersion(targetClient)
 	if err != nil {
 		return err
 	}
@@ -207,18 +210,12 @@ func slim(obj any) (any, error) {
 	return obj, nil
 }
 
-// targetVersion waits until the target cluster answers: it starts at the same time as this process.
-func targetVersion(ctx context.Context, c kubernetes.Interface) (*semver.Version, error) {
-	var version *semver.Version
-	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(context.Context) (bool, error) {
-		info, err := c.Discovery().ServerVersion()
-		if err != nil {
-			klog.InfoS("The target cluster does not answer yet", "err", err)
-			return false, nil
-		}
-		version, err = semver.NewVersion(info.GitVersion)
-		return err == nil, err
-	})
+func targetVersion(c kubernetes.Interface) (*semver.Version, error) {
+	info, err := c.Discovery().ServerVersion()
+	if err != nil {
+		return nil, fmt.Errorf("read version of the target cluster: %w", err)
+	}
+	version, err := semver.NewVersion(info.GitVersion)
 	if err != nil {
 		return nil, fmt.Errorf("read version of the target cluster: %w", err)
 	}

@@ -16,6 +16,7 @@ import (
 	"hortus.dev/hortus/internal/component/etcd"
 	"hortus.dev/hortus/internal/component/kubecontrollermanager"
 	"hortus.dev/hortus/internal/component/kubescheduler"
+	"hortus.dev/hortus/internal/component/machinecontrollermanager"
 	"hortus.dev/hortus/internal/component/resourcemanager"
 	"hortus.dev/hortus/internal/component/shootsystem"
 	"hortus.dev/hortus/internal/component/vpnseedserver"
@@ -119,6 +120,7 @@ func desiredCredentials(s *Scope) []credential {
 		credential{secretsmanager.CA{Name: nameCAMetricsServer, CommonName: "metrics-server"}, ca},
 		credential{secretsmanager.CA{Name: nameCAVPN, CommonName: "vpn"}, ca},
 		certificate(kubescheduler.Name, kubescheduler.CommonName, nameCAClient, pki.Client, nil),
+		certificate(machinecontrollermanager.Name, machinecontrollermanager.CommonName, nameCAClient, pki.Client, nil),
 		certificate(nameKubeletClient, shootsystem.UserKubeletClient, nameCAKubelet, pki.Client, nil),
 		certificate(nameHTTPProxy, "kube-apiserver-http-proxy", nameCAVPN, pki.Client, nil),
 		certificate(nameVPNServer, vpnseedserver.Name, nameCAVPN, pki.Server, vpnseedserver.DNSNames(s.Namespace)),

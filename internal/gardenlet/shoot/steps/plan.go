@@ -31,7 +31,7 @@ func Delete() *flow.Graph[*Scope] {
 		Etcd, EtcdReady, KubeAPIServer, KubeAPIServerReady, Connection, ResourceManager, KubeControllerManager,
 	).SkipAll(notClean)
 	providers := flow.New(ControlPlane).SkipAll(either(notClean, controlPlaneNotNeeded)).
-		Beside(flow.New(MachineController).SkipAll(either(notClean, withoutWorkerObject)))
+		Beside(flow.New(ShootSystem, MachineController).SkipAll(either(notClean, withoutWorkerObject)))
 	cleanUp := flow.New(CleanWebhooks, CleanExtendedAPIs, CleanKubernetesResources).SkipAll(notClean)
 	tearDown := flow.Reverse(nil,
 		Infrastructure, ExtensionsBeforeKubeAPIServer, KubeAPIServerService, Route, KubeAPIServer, DNSExternal,

@@ -31,7 +31,8 @@ const SecretsIdentity = "gardenlet"
 
 // Scope is what steps may use. It is made anew for every pass and not changed during one.
 type Scope struct {
-	// Garden and Seed read and write directly: a step must see what an earlier one has just written.
+	// Garden reads and writes directly, Seed is a view of the control plane's namespace: a step must see what an earlier one
+	// has just written.
 	Garden client.Client
 	Seed   client.Client
 	Clock  clock.PassiveClock

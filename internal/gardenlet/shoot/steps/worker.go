@@ -19,26 +19,22 @@ import (
 	"hortus.dev/hortus/internal/flow"
 )
 
-// MachineController makes, drains and deletes machines.
+// MachineController makes, drains and deletes machines. It starts beside the API server and waits for it.
 var MachineController = &flow.Step[*Scope]{
 	Name:   "machine-controller",
-	After:  []*flow.Step[*Scope]{CloudCredentials, ResourceManager, ShootSystem},
+	After:  []*flow.Step[*Scope]{CloudCredentials, KubeAPIServer},
 	SkipIf: workerless,
 	Ensure: ensureMachineController,
 	Remove: removeMachineController,
 }
 
 func ensureMachineController(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	kubeconfig, err := s.GenericKubeconfigName()
+	access, err := s.Access(machinecontrollermanager.Name)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	access, err := s.ensureShootAccess(ctx, machinecontrollermanager.Name)
-	if err != nil || !access.IsDone() {
-		return access, err
-	}
 	return s.applyWorkload(ctx, machinecontrollermanager.Render(machinecontrollermanager.Values{
-		Namespace: s.Namespace, Image: s.Images.Hortus, Replicas: s.Replicas(), KubeconfigSecret: kubeconfig,
+		Namespace: s.Namespace, Image: s.Images.Hortus, Replicas: s.Replicas(), Access: access,
 	}))
 }
 
@@ -51,7 +47,7 @@ func removeMachineController(ctx context.Context, s *Scope) (flow.Outcome, error
 // Worker is the machines of all pools.
 var Worker = &flow.Step[*Scope]{
 	Name:   "worker",
-	After:  []*flow.Step[*Scope]{MachineController, OperatingSystemConfig, ShootResources, Network, ControlPlane, ExtensionsAfterKubeAPIServer, KubeControllerManager, Route, DNSInternal},
+	After:  []*flow.Step[*Scope]{MachineController, OperatingSystemConfig, ShootSystem, ShootResources, Network, ControlPlane, ExtensionsAfterKubeAPIServer, Route, DNSInternal},
 	SkipIf: either(workerless, asleep),
 	Ensure: ensureWorker,
 	Remove: removeWorker,
