@@ -54,7 +54,7 @@ type entry struct {
 }
 
 // kinds is everything that the server serves.
-func kinds(features corev1beta1.Features, clock clock.PassiveClock, kubeconfigs shoot.KubeconfigIssuer) []entry {
+func kinds(features corev1beta1.Features, clock clock.PassiveClock, kubeconfigs shoot.KubeconfigIssuer, tokens *workloadidentity.TokenIssuer) []entry {
 	shoots := shoot.Kind(features)
 	shoots.Subresources = shoot.Subresources(kubeconfigs)
 	core := func(kind string, s served) entry {
@@ -81,7 +81,7 @@ func kinds(features corev1beta1.Features, clock clock.PassiveClock, kubeconfigs 
 		{corev1.GroupName, "ControllerDeployment",
 			[]string{corev1beta1.SchemeGroupVersion.Version, corev1.SchemeGroupVersion.Version}, controllerdeployment.Kind()},
 		security("CredentialsBinding", credentialsbinding.Kind()),
-		security("WorkloadIdentity", workloadidentity.Kind()),
+		security("WorkloadIdentity", workloadidentity.Kind(tokens)),
 		{seedmanagementv1alpha1.GroupName, "ManagedSeed", []string{seedmanagementv1alpha1.SchemeGroupVersion.Version}, managedseed.Kind()},
 		{operationsv1alpha1.GroupName, "Bastion", []string{operationsv1alpha1.SchemeGroupVersion.Version}, bastion.Kind()},
 	}

@@ -42,6 +42,9 @@ type Options struct {
 	// ResolveShootKubeconfigs puts addresses instead of names into kubeconfigs of Shoots.
 	ResolveShootKubeconfigs bool
 
+	// Tokens are for WorkloadIdentities.
+	Tokens TokenOptions
+
 	scheme     *runtime.Scheme
 	codecs     serializer.CodecFactory
 	serializer runtime.NegotiatedSerializer
@@ -63,6 +66,7 @@ func NewOptions() *Options {
 		AdminKubeconfigMaxExpiration:  defaultKubeconfigMaxExpiration,
 		ViewerKubeconfigMaxExpiration: defaultKubeconfigMaxExpiration,
 		Clock:                         clock.RealClock{},
+		Tokens:                        TokenOptions{MaxExpiration: defaultTokenMaxExpiration},
 		scheme:                        scheme,
 		codecs:                        codecs,
 		serializer:                    ns,
@@ -73,6 +77,7 @@ func NewOptions() *Options {
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	o.Recommended.AddFlags(flags)
 	o.Features.AddFlag(flags)
+	o.Tokens.addFlags(flags)
 	flags.DurationVar(&o.AdminKubeconfigMaxExpiration, "shoot-admin-kubeconfig-max-expiration", o.AdminKubeconfigMaxExpiration,
 		"Longest life of the credentials in administrators' kubeconfigs of Shoots; longer requests are cut to it.")
 	flags.DurationVar(&o.ViewerKubeconfigMaxExpiration, "shoot-viewer-kubeconfig-max-expiration", o.ViewerKubeconfigMaxExpiration,
@@ -83,7 +88,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 
 // Validate says what is wrong with the options.
 func (o *Options) Validate() error {
-	errs := o.Recommended.Validate()
+	errs := append(o.Recommended.Validate(), o.Tokens.validate()...)
 	for name, duration := range map[string]time.Duration{
 		"shoot-admin-kubeconfig-max-expiration":  o.AdminKubeconfigMaxExpiration,
 		"shoot-viewer-kubeconfig-max-expiration": o.ViewerKubeconfigMaxExpiration,

@@ -82,7 +82,11 @@ func New(o *Options) (*genericapiserver.GenericAPIServer, error) {
 	if o.ResolveShootKubeconfigs {
 		issuer.Resolve = resolveHost
 	}
-	entries := kinds(o.features(), o.Clock, issuer)
+	tokens, err := o.Tokens.issuer(objects, o.Clock)
+	if err != nil {
+		return nil, err
+	}
+	entries := kinds(o.features(), o.Clock, issuer, tokens)
 	groups, err := apiGroups(entries, o.scheme, o.serializer, storesLargeObjects{storedAsV1{config.RESTOptionsGetter, o.codecs}})
 	if err != nil {
 		return nil, err

@@ -3,6 +3,12 @@ package test
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -14,10 +20,26 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	securityv1alpha1 "hortus.dev/hortus/api/security/v1alpha1"
+	"hortus.dev/hortus/internal/apiserver"
 	"hortus.dev/hortus/test/env"
 )
 
-func TestMain(m *testing.M) { env.Main(m, env.WithGardenAPI()) }
+func TestMain(m *testing.M) { env.Main(m, env.WithGardenAPI(issueTokens)) }
+
+const tokenIssuer = "https://issuer.example.com"
+
+// issueTokens gives the server a key for tokens of WorkloadIdentities, beside its serving certificate.
+func issueTokens(o *apiserver.Options) {
+	path := filepath.Join(filepath.Dir(o.Recommended.SecureServing.ServerCert.CertKey.CertFile), "tokens.key")
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err == nil {
+		err = os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}), 0o600)
+	}
+	if err != nil {
+		panic(err)
+	}
+	o.Tokens.Issuer, o.Tokens.KeyFile = tokenIssuer, path
+}
 
 // garden is what a Shoot needs around it.
 type garden struct {

@@ -166,7 +166,7 @@ func FuzzSplitWords(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, line string) {
 		words, err := splitWords(line)
-		if err == nil && strings.TrimSpace(line) == "" && len(words) != 0 {
+		if err == nil && strings.Trim(line, " \t\n\r") == "" && len(words) != 0 { // What systemd takes for space.
 			t.Errorf("words %q out of nothing", words)
 		}
 	})

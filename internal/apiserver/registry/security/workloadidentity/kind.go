@@ -3,7 +3,6 @@ package workloadidentity
 
 import (
 	"context"
-
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,9 +12,9 @@ import (
 	"hortus.dev/hortus/internal/apiserver/registry"
 )
 
-// Kind describes how WorkloadIdentities are served.
-func Kind() *registry.Kind[*securityv1alpha1.WorkloadIdentity] {
-	return &registry.Kind[*securityv1alpha1.WorkloadIdentity]{
+// Kind describes how WorkloadIdentities are served, with tokens if there is an issuer.
+func Kind(issuer *TokenIssuer) *registry.Kind[*securityv1alpha1.WorkloadIdentity] {
+	kind := &registry.Kind[*securityv1alpha1.WorkloadIdentity]{
 		Resource: securityv1alpha1.Resource("workloadidentities"),
 		Version:  securityv1alpha1.SchemeGroupVersion.Version,
 		Singular: "workloadidentity",
@@ -36,9 +35,6 @@ func Kind() *registry.Kind[*securityv1alpha1.WorkloadIdentity] {
 			return false
 		},
 
-		Warnings: func(context.Context, *securityv1alpha1.WorkloadIdentity, *securityv1alpha1.WorkloadIdentity) []string {
-			return []string{"a WorkloadIdentity has no effect: no part of the system issues tokens for it"}
-		},
 		Validate:       securityv1alpha1.ValidateWorkloadIdentity,
 		ValidateUpdate: securityv1alpha1.ValidateWorkloadIdentityUpdate,
 
@@ -47,4 +43,12 @@ func Kind() *registry.Kind[*securityv1alpha1.WorkloadIdentity] {
 		},
 		Row: func(w *securityv1alpha1.WorkloadIdentity) []any { return []any{w.Spec.TargetSystem.Type} },
 	}
+	if issuer != nil {
+		kind.Subresources = issuer.Subresources
+		return kind
+	}
+	kind.Warnings = func(context.Context, *securityv1alpha1.WorkloadIdentity, *securityv1alpha1.WorkloadIdentity) []string {
+		return []string{"a WorkloadIdentity has no effect here: the API server has no key to sign tokens with"}
+	}
+	return kind
 }
