@@ -1,5 +1,5 @@
-// Package shootmutator completes Shoots: versions and images from the cloud profile, address ranges from the Seed, the
-// domain from the landscape, and the tasks that a change needs.
+// Package shootmutator completes Shoots: versions and images from the cloud profile, address ranges from the Seed, and
+// the tasks that a change needs.
 package shootmutator
 
 import (
@@ -99,7 +99,7 @@ func create(shoot *corev1beta1.Shoot, user string) error {
 	return nil
 }
 
-// fromSeed gives a scheduled Shoot the address ranges that its Seed has for those that bring none, and a domain.
+// fromSeed gives a scheduled Shoot the address ranges that its Seed has for those that bring none.
 func (p *plugin) fromSeed(ctx context.Context, shoot *corev1beta1.Shoot) error {
 	if shoot.Spec.SeedName == nil || *shoot.Spec.SeedName == "" || shoot.DeletionTimestamp != nil {
 		return nil

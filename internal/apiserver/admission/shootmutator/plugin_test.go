@@ -3,8 +3,10 @@ package shootmutator
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 
@@ -85,5 +87,70 @@ func TestNoEffect(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"spec.kubernetes.clusterAutoscaler", "spec.provider.workers[0].maximum"}, got); diff != "" {
 		t.Errorf("noEffect() mismatch (-want +got):\n%s", diff)
+	}
+}
+
+func TestCreate(t *testing.T) {
+	given := func(period *metav1.Duration) *corev1beta1.Maintenance {
+		return &corev1beta1.Maintenance{AutoRotation: &corev1beta1.MaintenanceAutoRotation{Credentials: &corev1beta1.MaintenanceCredentialsAutoRotation{
+			ETCDEncryptionKey: &corev1beta1.MaintenanceRotationConfig{RotationPeriod: period},
+		}}}
+	}
+	for name, tc := range map[string]struct {
+		maintenance *corev1beta1.Maintenance
+		want        time.Duration
+	}{
+		"nothing is given":      {nil, 672 * time.Hour},
+		"a block without value": {given(nil), 672 * time.Hour},
+		"a period is given":     {given(&metav1.Duration{Duration: time.Hour}), time.Hour},
+		"rotation is off":       {given(&metav1.Duration{}), 0},
+	} {
+		shoot := shootWith(func(s *corev1beta1.Shoot) {
+			s.Spec.Maintenance = tc.maintenance
+			s.Annotations = map[string]string{corev1beta1.AnnotationCreatedBy: "somebody"}
+		})
+		if err := create(shoot, "alice"); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := shoot.Spec.Maintenance.AutoRotation.Credentials.ETCDEncryptionKey.RotationPeriod.Duration; got != tc.want {
+			t.Errorf("%s: the key is rotated every %s", name, got)
+		}
+		if got := shoot.Annotations[corev1beta1.AnnotationCreatedBy]; got != "alice" {
+			t.Errorf("%s: creator is %q", name, got)
+		}
+		if got := strings.Split(shoot.Annotations[corev1beta1.AnnotationShootTasks], ","); len(got) != len(allDeployTasks) {
+			t.Errorf("%s: tasks %v", name, got)
+		}
+	}
+	shoot := shootWith(func(s *corev1beta1.Shoot) {
+		s.Spec.CloudProfileName = ptr.To("a")
+		s.Spec.CloudProfile = &corev1beta1.CloudProfileReference{Kind: "CloudProfile", Name: "b"}
+	})
+	if err := create(shoot, "alice"); err == nil {
+		t.Error("two profiles are accepted")
+	}
+}
+
+func TestRetryOfAFailedShootInTheWindow(t *testing.T) {
+	shoot := func(confine bool, purpose string, state corev1beta1.LastOperationState) *corev1beta1.Shoot {
+		return shootWith(func(s *corev1beta1.Shoot) {
+			s.Spec.Maintenance = &corev1beta1.Maintenance{ConfineSpecUpdateRollout: &confine}
+			s.Spec.Purpose = ptr.To(corev1beta1.ShootPurpose(purpose))
+			s.Status.LastOperation = &corev1beta1.LastOperation{State: state}
+		})
+	}
+	for name, tc := range map[string]struct {
+		now, old *corev1beta1.Shoot
+		want     string
+	}{
+		"a change of a failed one": {shoot(true, "testing", "Failed"), shoot(true, "evaluation", "Failed"), "true"},
+		"no change":                {shoot(true, "testing", "Failed"), shoot(true, "testing", "Failed"), ""},
+		"one that has not failed":  {shoot(true, "testing", "Error"), shoot(true, "evaluation", "Error"), ""},
+		"changes are made at once": {shoot(false, "testing", "Failed"), shoot(false, "evaluation", "Failed"), ""},
+	} {
+		update(tc.now, tc.old)
+		if got := tc.now.Annotations[corev1beta1.AnnotationNeedsRetryOperation]; got != tc.want {
+			t.Errorf("%s: %q", name, got)
+		}
 	}
 }
