@@ -46,6 +46,8 @@ test-unit: build ## Run unit tests, and reconcilers step by step on a real etcd 
 	cd tools && $(GO_TEST) ./...
 	$(GO_TEST) $(UNIT_PACKAGES)
 
+# Tries are counted, those for smaller input too: without that, each new path may be worked on for a minute.
+GO_FUZZ = $(GO_TEST) -run '^$$' -fuzzminimizetime 100x
 # Readers of what others write, with a number of tries each that takes a few seconds.
 FUZZ = internal/apiserver/codec:FuzzQuickMeta:100000 internal/gateway:FuzzReadClientHello:50000 \
   internal/gateway:FuzzReadConnect:50000 internal/gateway:FuzzReadProxyHeader:50000 internal/machine/unit:FuzzSplitWords:50000 \
@@ -53,9 +55,9 @@ FUZZ = internal/apiserver/codec:FuzzQuickMeta:100000 internal/gateway:FuzzReadCl
 
 .PHONY: fuzz
 fuzz: ## Try random input on everything that reads what others write; the number of tries is fixed.
-	cd api && $(GO_TEST) ./corpus -run '^$$' -fuzz '^FuzzKinds$$' -fuzztime 5000x
+	cd api && $(GO_FUZZ) -fuzz '^FuzzKinds$$' -fuzztime 5000x ./corpus
 	@set -e; for each in $(FUZZ); do IFS=: read -r package target tries <<< "$$each"; \
-	  $(GO_TEST) "./$$package" -run '^$$' -fuzz "^$$target\$$" -fuzztime "$${tries}x"; done
+	  $(GO_FUZZ) -fuzz "^$$target\$$" -fuzztime "$${tries}x" "./$$package"; done
 
 .PHONY: test-landscape
 test-landscape: build ## Bring up a landscape, use it as a person would, and take it down (root).
