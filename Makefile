@@ -50,7 +50,7 @@ test-unit: build ## Run unit tests, and reconcilers step by step on a real etcd 
 GO_FUZZ = $(GO_TEST) -run '^$$' -fuzzminimizetime 100x
 # Readers of what others write, with a number of tries each that takes a few seconds.
 FUZZ = internal/apiserver/codec:FuzzQuickMeta:100000 internal/gateway:FuzzReadClientHello:50000 \
-  internal/gateway:FuzzReadConnect:50000 internal/gateway:FuzzReadProxyHeader:50000 internal/machine/unit:FuzzSplitWords:50000 \
+  internal/gateway:FuzzReadConnect:5000 internal/gateway:FuzzReadProxyHeader:10000 internal/machine/unit:FuzzSplitWords:50000 \
   internal/resourcemanager/managedresource:FuzzDecodeValue:20000 internal/validate:FuzzRead:5000
 
 .PHONY: fuzz
