@@ -232,7 +232,7 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 			Garden: m.gardenDirect, Seed: m.seedDirect, Clock: real, SeedName: c.SeedConfig.Name,
 		}).AddToManager(m.garden, m.seed, *c.Controllers.ControllerInstallation.ConcurrentSyncs),
 		(&shoot.Reconciler{
-			Garden: m.gardenDirect, Seed: m.seedDirect, Clock: real, Events: m.garden.GetEventRecorder("gardenlet"), Shoots: connector,
+			Garden: m.gardenDirect, Cache: m.garden.GetClient(), Seed: m.seedDirect, Clock: real, Events: m.garden.GetEventRecorder("gardenlet"), Shoots: connector,
 			SeedName: c.SeedConfig.Name, Identity: me, Images: images, GardenIdentity: gardenIdentity, RetryDuration: shoots.RetryDuration.Duration, DNSTTL: *shoots.DNSEntryTTLSeconds,
 			Options: maintenance.ReconcileOptions{
 				SyncPeriod: shoots.SyncPeriod.Duration, RespectSyncPeriodOverwrite: *shoots.RespectSyncPeriodOverwrite, InMaintenanceOnly: *shoots.ReconcileInMaintenanceOnly,

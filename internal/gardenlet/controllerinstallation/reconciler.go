@@ -66,7 +66,7 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager, seed cluster.Cluster, concur
 // ofSeed lists all installations of the seed, for changes of what they are made from.
 func (r *Reconciler) ofSeed(ctx context.Context, _ client.Object) []reconcile.Request {
 	var list corev1beta1.ControllerInstallationList
-	if err := r.Garden.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Garden.List(ctx, &list, client.MatchingFields{"spec.seedRef.name": r.SeedName}); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Listing ControllerInstallations")
 		return nil
 	}

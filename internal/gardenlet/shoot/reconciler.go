@@ -41,6 +41,8 @@ const (
 // Reconciler drives the Shoots of one seed to their specification.
 type Reconciler struct {
 	Garden client.Client // Direct reads and writes.
+	// Cache has what seldom changes in the garden: the Seed, and what is registered and installed for it.
+	Cache  client.Reader
 	Seed   client.Client // Direct reads and writes.
 	Clock  clock.PassiveClock
 	Events events.EventRecorder
@@ -83,7 +85,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 		return reconcile.Result{}, nil
 	}
 	s.seed = &corev1beta1.Seed{}
-	if err := r.Garden.Get(ctx, client.ObjectKey{Name: r.SeedName}, s.seed); err != nil {
+	if err := r.Cache.Get(ctx, client.ObjectKey{Name: r.SeedName}, s.seed); err != nil {
 		return reconcile.Result{}, fmt.Errorf("read Seed %q: %w", r.SeedName, err)
 	}
 	in := DecideInput{SeedName: r.SeedName, Now: r.Clock.Now(), Version: r.Identity.Version, EmergencyStop: emergencyStop(s.seed), Options: r.Options, Jitter: r.Jitter}
@@ -316,11 +318,11 @@ func (r *Reconciler) stepScope(ctx context.Context, s *scope, operation corev1be
 		return nil, err
 	}
 	registrations := &corev1beta1.ControllerRegistrationList{}
-	if err := r.Garden.List(ctx, registrations); err != nil {
+	if err := r.Cache.List(ctx, registrations); err != nil {
 		return nil, fmt.Errorf("list ControllerRegistrations: %w", err)
 	}
 	installations := &corev1beta1.ControllerInstallationList{}
-	if err := r.Garden.List(ctx, installations, client.MatchingFields{"spec.seedRef.name": r.SeedName}); err != nil {
+	if err := r.Cache.List(ctx, installations); err != nil {
 		return nil, fmt.Errorf("list ControllerInstallations: %w", err)
 	}
 	return &steps.Scope{

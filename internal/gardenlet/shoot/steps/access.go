@@ -21,6 +21,9 @@ const rollLimit = 3 * time.Hour
 // recheck is how soon to look again at what cannot be watched: pods that end, and objects inside the Shoot.
 const recheck = 2 * time.Second
 
+// recheckPods is how soon to look again at pods that are ending: most do within a second.
+const recheckPods = 500 * time.Millisecond
+
 // ensureShootAccess asks the resource-manager for a token of the Shoot for a component, and waits for it: a pod that
 // mounts it before would be tried again only after a minute.
 func (s *Scope) ensureShootAccess(ctx context.Context, component string) (flow.Outcome, error) {

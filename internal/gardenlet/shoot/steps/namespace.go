@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,7 +21,7 @@ var Namespace = &flow.Step[*Scope]{
 	After:   []*flow.Step[*Scope]{RequiredExtensions},
 	Ensure:  ensureNamespace,
 	Remove:  removeNamespace,
-	Recheck: recheck,
+	Recheck: recheckPods,
 	Limit:   15 * 60e9, // Deletion waits for every object in it; the contract allows 15 minutes.
 }
 
@@ -45,11 +46,35 @@ func removeNamespace(ctx context.Context, s *Scope) (flow.Outcome, error) {
 		return flow.Done(), nil
 	}
 	if ns.DeletionTimestamp.IsZero() {
+		left, err := s.removeWorkloads(ctx)
+		if err != nil {
+			return flow.Outcome{}, err
+		}
+		if left > 0 {
+			return flow.Waiting(fmt.Sprintf("%d pods of the control plane are still ending", left)), nil
+		}
 		if err := client.IgnoreNotFound(s.Seed.Delete(ctx, ns)); err != nil {
 			return flow.Outcome{}, fmt.Errorf("delete Namespace %q: %w", ns.Name, err)
 		}
 	}
 	return flow.Waiting(fmt.Sprintf("Namespace %s is being deleted%s", ns.Name, remaining(ns))), nil
+}
+
+// removeWorkloads deletes what runs in the namespace and returns how many pods are left. The namespace controller of
+// Kubernetes would do so as well, but then looks again only after half the longest grace period of a pod.
+func (s *Scope) removeWorkloads(ctx context.Context) (pods int, err error) {
+	deployments, left := &appsv1.DeploymentList{}, &corev1.PodList{}
+	for _, list := range []client.ObjectList{deployments, left} {
+		if err := s.Seed.List(ctx, list, client.InNamespace(s.Namespace)); err != nil {
+			return 0, fmt.Errorf("list workloads of the control plane: %w", err)
+		}
+	}
+	for i := range deployments.Items {
+		if _, err := s.remove(ctx, &deployments.Items[i]); err != nil {
+			return 0, err
+		}
+	}
+	return len(left.Items), nil
 }
 
 // remaining says what keeps a Namespace from going, as far as its conditions tell.
