@@ -98,7 +98,7 @@ func (a *Authorizer) Authorize(ctx context.Context, attributes authorizer.Attrib
 	return authorizer.DecisionNoOpinion, "", nil
 }
 
-// decide allows at once, and refuses when the graph has had time to catch up.
+// decide allows at once, and refuses when the graph has had time to catch up, or at once what no graph would allow.
 func (a *Authorizer) decide(ctx context.Context, request Request) (Decision, string) {
 	var late <-chan time.Time
 	for {
@@ -108,6 +108,9 @@ func (a *Authorizer) decide(ctx context.Context, request Request) (Decision, str
 			return decision, reason
 		}
 		if late == nil {
+			if rule := ruleFor(request.Group, request.Resource); rule == nil || request.Seed == "" || !rule.covers(request) {
+				return decision, reason
+			}
 			if !a.mayWait(request.Seed) {
 				return decision, reason
 			}

@@ -87,6 +87,39 @@ func TestRefusalWaitsForTheGraph(t *testing.T) {
 	})
 }
 
+// TestWhatIsAllowedNowhereIsRefusedAtOnce: nothing that the graph may yet learn would change it.
+func TestWhatIsAllowedNowhereIsRefusedAtOnce(t *testing.T) {
+	gardenlet := getShoot("a-shoot").User
+	extension := &user.DefaultInfo{Name: "system:serviceaccount:seed-a:extension-dns"}
+	for name, tc := range map[string]struct {
+		user                        user.Info
+		verb, resource, subresource string
+		want                        authorizer.Decision
+	}{
+		"deletion of a Shoot":                 {gardenlet, "delete", "shoots", "", authorizer.DecisionDeny},
+		"a Quota":                             {gardenlet, "get", "quotas", "", authorizer.DecisionDeny},
+		"a subresource that no grant names":   {gardenlet, "create", "shoots", "adminkubeconfig", authorizer.DecisionDeny},
+		"a verb that extensions may never do": {extension, "patch", "shoots", "status", authorizer.DecisionNoOpinion},
+		"a member of the group without Seed":  {&user.DefaultInfo{Name: "alice", Groups: gardenlet.GetGroups()}, "get", "shoots", "", authorizer.DecisionDeny},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := New(clock.RealClock{})
+				a.Sync()
+				request := getShoot("a-shoot")
+				request.User, request.Verb, request.Resource, request.Subresource = tc.user, tc.verb, tc.resource, tc.subresource
+				began := time.Now()
+				if decision, reason, err := a.Authorize(t.Context(), request); decision != tc.want || err != nil {
+					t.Errorf("got %v, %s, %v", decision, reason, err)
+				}
+				if waited := time.Since(began); waited != 0 {
+					t.Errorf("waited %s", waited)
+				}
+			})
+		})
+	}
+}
+
 func TestFewRefusalsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := New(clock.RealClock{})

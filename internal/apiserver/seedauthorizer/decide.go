@@ -86,6 +86,11 @@ func (g grant) covers(r Request) bool {
 	return slices.Contains(g.verbs, r.Verb) || r.Verb == "list" && r.Name != "" && slices.Contains(g.verbs, "get")
 }
 
+// covers says whether the verb is allowed anywhere.
+func (r *rule) covers(request Request) bool {
+	return slices.ContainsFunc(r.grants, func(g grant) bool { return g.covers(request) })
+}
+
 // describe says where the verb is allowed.
 func (r *rule) describe(request Request) string {
 	var where []string

@@ -67,6 +67,7 @@ func matrix() map[string][]target {
 		}
 		return out
 	}
+	identities := slices.Concat(namespaced("", "garden-a", "a-identity", "unused"), namespaced("", "garden-shared", "a-identity", "b-identity"))
 	m := map[string][]target{
 		core + "/shoots": slices.Concat(shoots, sub(shoots[:3], "status"), sub(shoots[:1], "binding"), sub(shoots[:1], "adminkubeconfig"), sub(shoots[:1], "viewerkubeconfig"),
 			collections("spec.seedName", "status.seedName")),
@@ -86,7 +87,7 @@ func matrix() map[string][]target {
 		core + "/secretbindings":          slices.Concat(namespaced("", "garden-a", "a-binding", "unused"), namespaced("", "garden-b", "b-binding"), collections()),
 		core + "/quotas":                  slices.Concat(namespaced("", "garden-a", "any"), collections()),
 		security + "/credentialsbindings": slices.Concat(namespaced("", "garden-shared", "binding", "b-binding", "unused"), collections()),
-		security + "/workloadidentities":  slices.Concat(namespaced("", "garden-a", "a-identity", "unused"), sub(namespaced("", "garden-a", "a-identity", "unused"), "token"), collections()),
+		security + "/workloadidentities":  slices.Concat(identities, sub(identities, "token"), collections()),
 		management + "/managedseeds":      slices.Concat(namespaced("", "garden", "b-managed", "c"), sub(namespaced("", "garden", "b-managed", "c"), "status"), collections()),
 		management + "/managedseedsets":   slices.Concat(namespaced("", "garden", "any"), collections()),
 		operations + "/bastions":          slices.Concat(namespaced("", "garden-a", "a-bastion"), namespaced("", "garden-b", "b-bastion"), collections("spec.seedName")),

@@ -68,6 +68,10 @@ func objects() []runtime.Object {
 	binding := func(name, secret string) *securityv1alpha1.CredentialsBinding {
 		return &securityv1alpha1.CredentialsBinding{ObjectMeta: named("garden-shared", name), CredentialsRef: *secretReference("", secret)}
 	}
+	identified := func(name, identity string) *securityv1alpha1.CredentialsBinding {
+		return &securityv1alpha1.CredentialsBinding{ObjectMeta: named("garden-shared", name),
+			CredentialsRef: corev1.ObjectReference{APIVersion: "security.gardener.cloud/v1alpha1", Kind: "WorkloadIdentity", Namespace: "garden-shared", Name: identity}}
+	}
 	bound := func(name string) func(*corev1beta1.ShootSpec) {
 		return func(s *corev1beta1.ShootSpec) { s.CredentialsBindingName = &name }
 	}
@@ -94,6 +98,8 @@ func objects() []runtime.Object {
 		&corev1beta1.SecretBinding{ObjectMeta: named("garden-a", "a-binding"), SecretRef: corev1.SecretReference{Namespace: "garden-a", Name: "a-cloud"}},
 		&corev1beta1.SecretBinding{ObjectMeta: named("garden-b", "b-binding"), SecretRef: corev1.SecretReference{Namespace: "garden-b", Name: "b-cloud"}},
 		binding("binding", "cloud"), binding("b-binding", "b-cloud"), binding("unused", "unused"),
+		identified("a-identified", "a-identity"), identified("b-identified", "b-identity"),
+		shootOn("garden-shared", "a-identified", "a", "a", bound("a-identified")), shootOn("garden-shared", "b-identified", "b", "b", bound("b-identified")),
 		installation("a-installation", "a", "a-deployment"), installation("b-installation", "b", "b-deployment"),
 		bucket("a-bucket", "a", "a-backup"), bucket("b-bucket", "b", "b-backup"), bucket("b-old-bucket", "b", "b-old-cloud"),
 		entry("garden-a", "a-entry", "a-bucket", "a", "a"), entry("garden-b", "b-entry", "b-bucket", "b", "b"),

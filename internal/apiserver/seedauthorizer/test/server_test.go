@@ -3,6 +3,12 @@ package test
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"os"
+	"path/filepath"
 	"testing"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -17,12 +23,28 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	securityv1alpha1 "hortus.dev/hortus/api/security/v1alpha1"
+	"hortus.dev/hortus/internal/apiserver"
 	"hortus.dev/hortus/internal/apiserver/admission/seedrestriction"
 	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/test/env"
 )
 
-func TestMain(m *testing.M) { env.Main(m, env.WithSeedAuthorizer()) }
+func TestMain(m *testing.M) {
+	env.Main(m, env.WithSeedAuthorizer(), env.WithGardenAPI(func(o *apiserver.Options) {
+		o.Tokens.Issuer, o.Tokens.KeyFile = "https://issuer.example.com", filepath.Join(filepath.Dir(o.Recommended.SecureServing.ServerCert.CertKey.CertFile), "tokens.key")
+		if err := writeKey(o.Tokens.KeyFile); err != nil {
+			panic(err)
+		}
+	}))
+}
+
+func writeKey(path string) error {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}), 0o600)
+}
 
 // side is one seed with a project of its own.
 type side struct {
@@ -289,6 +311,38 @@ func TestSeedsAreFenced(t *testing.T) {
 			err := get(secret)(t.Context(), a.gardenlet)
 			return apierrors.IsForbidden(err), err
 		})
+	})
+
+	t.Run("tokens of WorkloadIdentities", func(t *testing.T) {
+		identity := func(name string) *securityv1alpha1.WorkloadIdentity {
+			return &securityv1alpha1.WorkloadIdentity{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: name},
+				Spec: securityv1alpha1.WorkloadIdentitySpec{Audiences: []string{"cloud"}, TargetSystem: securityv1alpha1.TargetSystem{Type: "local"}}}
+		}
+		needed, unused := identity("needed"), identity("unused")
+		shoot := g.newShoot(a.namespace, profile.Name, a.seed.Name)
+		shoot.Spec.CredentialsBindingName = ptr.To("identified")
+		e.Create(t, needed, unused, &securityv1alpha1.CredentialsBinding{
+			ObjectMeta:     metav1.ObjectMeta{Namespace: a.namespace, Name: "identified"},
+			Provider:       securityv1alpha1.CredentialsBindingProvider{Type: "local"},
+			CredentialsRef: corev1.ObjectReference{APIVersion: "security.gardener.cloud/v1alpha1", Kind: "WorkloadIdentity", Name: needed.Name, Namespace: a.namespace},
+		}, shoot)
+		ask := func(c client.Client, of client.Object) (string, error) {
+			request := &securityv1alpha1.TokenRequest{}
+			err := c.SubResource("token").Create(t.Context(), of, request)
+			return request.Status.Token, err
+		}
+		if token, err := ask(a.gardenlet, needed); err != nil || token == "" {
+			t.Errorf("an identity that a Shoot on the seed needs: token of %d bytes, %v", len(token), err)
+		}
+		for what, err := range map[string]error{
+			"an identity that nothing needs": func() error { _, err := ask(a.gardenlet, unused); return err }(),
+			"an identity of another seed":    func() error { _, err := ask(b.gardenlet, needed); return err }(),
+			"an extension":                   func() error { _, err := ask(a.extension, needed); return err }(),
+		} {
+			if !apierrors.IsForbidden(err) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
 	})
 
 	t.Run("others are not asked about", func(t *testing.T) {
