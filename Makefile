@@ -8,6 +8,8 @@ TAGS   := grpcnotrace
 # The same flags everywhere, so that components and parts share one build cache.
 GO_BUILD := CGO_ENABLED=0 go build -trimpath -tags $(TAGS)
 GO_TEST  := CGO_ENABLED=0 go test -tags $(TAGS)
+# Tests of these packages make network namespaces, mounts and containers.
+HOST_PACKAGES = ./internal/cloud/... ./internal/machine/... ./provider/local/networkagent
 UNIT_PACKAGES = $(shell go list ./... | grep -v /test/e2e)
 
 .PHONY: help
@@ -61,6 +63,7 @@ fuzz: ## Try random input on everything that reads what others write; the number
 
 .PHONY: test-landscape
 test-landscape: build ## Bring up a landscape, use it as a person would, and take it down (root).
+	CGO_ENABLED=0 go test -tags $(TAGS),landscape -count=1 -p 1 $(HOST_PACKAGES)
 	CGO_ENABLED=0 go test -tags $(TAGS),landscape -count=1 -timeout 60m -v ./test/e2e/...
 
 .PHONY: bench

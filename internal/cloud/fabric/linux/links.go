@@ -3,6 +3,7 @@
 package linux
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
@@ -42,6 +43,9 @@ func ensureBridge(h *netlink.Handle, name string, address netip.Prefix) (netlink
 	if err != nil {
 		return nil, fmt.Errorf("find bridge %s: %w", name, err)
 	}
+	if err := ensureHardwareAddr(h, link, address.Addr()); err != nil {
+		return nil, err
+	}
 	if err := h.AddrReplace(link, &netlink.Addr{IPNet: ipNet(address)}); err != nil {
 		return nil, fmt.Errorf("set address %s of %s: %w", address, name, err)
 	}
@@ -49,6 +53,26 @@ func ensureBridge(h *netlink.Handle, name string, address netip.Prefix) (netlink
 		return nil, fmt.Errorf("set %s up: %w", name, err)
 	}
 	return link, nil
+}
+
+// ensureHardwareAddr gives an interface an address of its own choice that follows from its network address. Left alone, a
+// bridge takes over the lowest one of its ports whenever ports come and go, and a network address that is given to a new
+// interface comes with a new one: what neighbours have in mind is wrong then, and packets are lost for up to a minute.
+func ensureHardwareAddr(h *netlink.Handle, link netlink.Link, address netip.Addr) error {
+	want := hardwareAddr(address)
+	if bytes.Equal(link.Attrs().HardwareAddr, want) {
+		return nil
+	}
+	if err := h.LinkSetHardwareAddr(link, want); err != nil {
+		return fmt.Errorf("set hardware address of %s: %w", link.Attrs().Name, err)
+	}
+	return nil
+}
+
+// hardwareAddr is in the range of locally administered ones (IEEE 802-2014, 8.4).
+func hardwareAddr(address netip.Addr) net.HardwareAddr {
+	v4 := address.As4()
+	return append(net.HardwareAddr{0x02, 0x00}, v4[:]...)
 }
 
 // end is one end of a veth pair: a name in a namespace.
@@ -66,9 +90,9 @@ func openEnd(ns netns.NsHandle, name string) (end, error) {
 	return end{ns: ns, handle: h, name: name}, nil
 }
 
-// ensureVeth makes a pair of inside and port, where port is made a port of the bridge with index master. A pair that is not
-// complete is made anew.
-func ensureVeth(inside, port end, master int) (netlink.Link, error) {
+// ensureVeth makes a pair of inside, which is going to have the address, and port, which is made a port of the bridge with
+// index master. A pair that is not complete is made anew.
+func ensureVeth(inside, port end, address netip.Addr, master int) (netlink.Link, error) {
 	link, err := inside.handle.LinkByName(inside.name)
 	other, otherErr := port.handle.LinkByName(port.name)
 	if err != nil || otherErr != nil {
@@ -81,6 +105,9 @@ func ensureVeth(inside, port end, master int) (netlink.Link, error) {
 		if link, other, err = makeVeth(inside, port); err != nil {
 			return nil, err
 		}
+	}
+	if err := ensureHardwareAddr(inside.handle, link, address); err != nil {
+		return nil, err
 	}
 	if other.Attrs().MasterIndex != master {
 		if err := port.handle.LinkSetMasterByIndex(other, master); err != nil {

@@ -121,7 +121,7 @@ func (f *Fabric) ensureUplink(uplink end, n fabric.Network) error {
 	if err != nil {
 		return fmt.Errorf("find %s: %w", PublicBridge, err)
 	}
-	link, err := ensureVeth(uplink, port, public.Attrs().Index)
+	link, err := ensureVeth(uplink, port, n.Uplink, public.Attrs().Index)
 	if err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func (f *Fabric) Attach(_ context.Context, p fabric.Port) (string, error) {
 	if err := setUp(inside.handle, "lo"); err != nil {
 		return "", err
 	}
-	link, err := ensureVeth(inside, port, bridge.Attrs().Index)
+	link, err := ensureVeth(inside, port, p.Address.Addr(), bridge.Attrs().Index)
 	if err != nil {
 		return "", fmt.Errorf("connect instance %q: %w", p.InstanceID, err)
 	}

@@ -119,6 +119,60 @@ func masqueraded(t *testing.T, balancer netip.Addr) {
 	}
 }
 
+// What neighbours remember must stay true while networks and instances come and go.
+func TestHardwareAddressesStay(t *testing.T) {
+	ctx := t.Context()
+	f := &linux.Fabric{Public: netip.MustParsePrefix("198.18.0.1/16")}
+	t.Cleanup(func() {
+		if err := linux.Cleanup(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := f.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	public := func() string {
+		link, err := net.InterfaceByName(linux.PublicBridge)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return link.HardwareAddr.String()
+	}
+	before := public()
+	for n := range 16 { // The hardware addresses of the ports are random; one that is lower than all before comes up soon.
+		network := fabric.Network{
+			ID: fmt.Sprintf("net-test%d", n), Gateway: netip.MustParsePrefix("10.1.0.1/24"), Uplink: netip.MustParseAddr(fmt.Sprintf("198.18.1.%d", n)),
+		}
+		if err := f.EnsureNetwork(ctx, network); err != nil {
+			t.Fatal(err)
+		}
+		if now := public(); now != before {
+			t.Fatalf("with %d networks the public bridge has hardware address %s, before it had %s", n+1, now, before)
+		}
+	}
+	instance := func(id string) string {
+		path, err := f.Attach(ctx, fabric.Port{
+			InstanceID: id, NetworkID: "net-test0", Address: netip.MustParsePrefix("10.1.0.10/24"), Gateway: netip.MustParseAddr("10.1.0.1"),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var found string
+		inside(t, path, func() error {
+			link, err := net.InterfaceByName("eth0")
+			found = link.HardwareAddr.String()
+			return err
+		})
+		if err := f.Detach(ctx, id); err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	if first, second := instance("i-test1"), instance("i-test2"); first != second {
+		t.Errorf("two instances with the same network address have hardware addresses %s and %s", first, second)
+	}
+}
+
 func inside(t *testing.T, path string, fn func() error) {
 	t.Helper()
 	runtime.LockOSThread()
