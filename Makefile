@@ -67,8 +67,10 @@ test-landscape: build ## Bring up a landscape, use it as a person would, and tak
 	CGO_ENABLED=0 go test -tags $(TAGS),landscape -count=1 -timeout 60m -v ./test/e2e/...
 
 .PHONY: bench
-bench: build ## Measure the landscape and print a table and JSON (root).
-	@$(HORTUS) bench landscape
+bench: build ## Measure API, scheduler and landscape; print tables and write JSON to .build/bench (root). BENCH_FLAGS=--fresh times the start.
+	@mkdir -p $(BUILD)/bench
+	@$(HORTUS) bench landscape --json-file $(BUILD)/bench/landscape.json $(BENCH_FLAGS)
+	@echo "The figures are in $(BUILD)/bench as JSON, too."
 
 .PHONY: generate
 generate: ## Regenerate deepcopy, OpenAPI and CRDs.

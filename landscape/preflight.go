@@ -1,6 +1,7 @@
 package landscape
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -34,6 +36,7 @@ type Host struct {
 	AvailableMemoryBytes uint64
 	FreeDiskBytes        uint64
 	StateDir             string   // Where the landscape keeps its state, for the messages.
+	CloudRuns            bool     // The landscape is up, at least in part: what it has taken is not asked for again.
 	StateOnOverlay       bool     // The file system of the state folder is overlayfs.
 	Cgroups              []string // Names of usable cgroup controllers, of either cgroup version.
 	Filesystems          []string // From /proc/filesystems, after overlay was asked to load.
@@ -59,11 +62,11 @@ func Problems(h Host) []string {
 	if h.UserID != 0 {
 		add("not root: the landscape makes network namespaces and containers; run it as root, for instance with sudo")
 	}
-	if h.AvailableMemoryBytes < minMemoryBytes {
+	if !h.CloudRuns && h.AvailableMemoryBytes < minMemoryBytes {
 		add("%.1f GiB of memory are available: at least %d GiB are needed; end other programs or use a larger machine",
 			float64(h.AvailableMemoryBytes)/(1<<30), minMemoryBytes>>30)
 	}
-	if h.FreeDiskBytes < minDiskBytes {
+	if !h.CloudRuns && h.FreeDiskBytes < minDiskBytes {
 		add("%.1f GiB are free on the disk of %s: at least %d GiB are needed; free some or choose another folder with --state-dir",
 			float64(h.FreeDiskBytes)/(1<<30), h.StateDir, minDiskBytes>>30)
 	}
@@ -118,6 +121,7 @@ func observeHost(stateDir string, cloudRuns bool) (Host, error) {
 		return h, fmt.Errorf("look at the disk of %s: %w", stateDir, err)
 	}
 	h.FreeDiskBytes = fs.Bavail * uint64(fs.Bsize)
+	h.CloudRuns = cloudRuns
 	h.StateOnOverlay = int64(fs.Type) == superMagicOverlay
 	h.Cgroups = cgroupControllers()
 	if h.UserID == 0 {
@@ -187,19 +191,21 @@ func procFilesystems() []string {
 	return strings.Fields(string(data))
 }
 
+// busyPorts tries the very address that the cloud is going to use, though no interface has it yet: others may have the same
+// ports of other addresses, as resolvers have 53 of a loopback address.
 func busyPorts() []int {
+	freeBind := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
+		var optionErr error
+		err := raw.Control(func(fd uintptr) { optionErr = unix.SetsockoptInt(int(fd), unix.SOL_IP, unix.IP_FREEBIND, 1) })
+		return errors.Join(err, optionErr)
+	}}
 	var busy []int
 	for _, port := range cloudPorts {
-		for _, address := range []string{publicAddress, "0.0.0.0"} {
-			listener, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(port)))
-			if err == nil {
-				listener.Close()
-				continue
-			}
-			if errors.Is(err, unix.EADDRINUSE) {
-				busy = append(busy, port)
-				break
-			}
+		listener, err := freeBind.Listen(context.Background(), "tcp4", net.JoinHostPort(publicAddress, strconv.Itoa(port)))
+		if err == nil {
+			listener.Close()
+		} else if errors.Is(err, unix.EADDRINUSE) {
+			busy = append(busy, port)
 		}
 	}
 	return busy

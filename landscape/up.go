@@ -136,6 +136,10 @@ The landscape is up after %s. Next:
 `
 
 func buildArtifacts(ctx context.Context, o Options, p *Progress) error {
+	// Asked for at once, not after minutes of compiling.
+	if err := components.EnsurePackages(ctx, o.Out, components.MachinePackages...); err != nil {
+		return err
+	}
 	builder := &components.Builder{Source: o.Components, Artifacts: o.Artifacts, Progress: o.Out}
 	err := p.Step(ctx, "components are built", func(ctx context.Context) error {
 		return builder.Ensure(ctx, "containerd", "runc", "etcd", "kubernetes-1.36", "kubectl")

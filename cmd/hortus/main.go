@@ -15,6 +15,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // A second Ctrl-C ends the process at once.
 	err := cli.NewCommand().ExecuteContext(ctx)
 	if err == nil {
 		return

@@ -148,6 +148,7 @@ func newLandscapeCommand() *cobra.Command {
 		o       LandscapeOptions
 		local   localSite
 		output  string
+		file    string
 		timeout time.Duration
 	)
 	command := &cobra.Command{
@@ -174,10 +175,16 @@ first, with everything in it, and its start is timed.`,
 			if err != nil {
 				return err
 			}
+			if file != "" {
+				if err := writeReport(file, report); err != nil {
+					return err
+				}
+			}
 			return printReport(command.OutOrStdout(), output, report, report.table)
 		},
 	}
 	f := command.Flags()
+	f.StringVar(&file, "json-file", "", "file to write the report to as JSON, too")
 	f.StringVar(&local.stateDir, "state-dir", garden.DefaultStateDir, "folder with the landscape's state")
 	f.StringVar(&local.runDir, "run-dir", "/run/hortus", "folder with the landscape's sockets")
 	f.BoolVar(&o.Fresh, "fresh", false, "remove the landscape first, with everything in it, and time its start")

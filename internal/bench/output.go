@@ -2,8 +2,10 @@ package bench
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"text/tabwriter"
 )
 
@@ -20,6 +22,18 @@ func printReport(out io.Writer, format string, report any, table func(*tabwriter
 		return w.Flush()
 	}
 	return fmt.Errorf("unknown output %q: use table or json", format)
+}
+
+// writeReport keeps a report for machines beside what people are shown.
+func writeReport(path string, report any) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("keep the report: %w", err)
+	}
+	if err := errors.Join(printReport(file, "json", report, nil), file.Close()); err != nil {
+		return fmt.Errorf("keep the report: %w", err)
+	}
+	return nil
 }
 
 func checkOutput(format string) error {

@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -125,7 +124,7 @@ func (v *NamespaceView) List(ctx context.Context, list client.ObjectList, opts .
 	if err != nil || o.Namespace != v.namespace || o.FieldSelector != nil || o.Continue != "" || o.Raw != nil || !typed(list) {
 		return v.Client.List(ctx, list, opts...)
 	}
-	kind := listKind.GroupVersion().WithKind(listKind.Kind[:len(listKind.Kind)-len("List")])
+	kind := listKind.GroupVersion().WithKind(strings.TrimSuffix(listKind.Kind, "List"))
 	view := v.kind(kind)
 	view.mu.Lock()
 	defer view.mu.Unlock()
@@ -167,13 +166,13 @@ func (v *NamespaceView) Patch(ctx context.Context, obj client.Object, patch clie
 
 // Delete implements client.Writer.
 func (v *NamespaceView) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
-	defer v.wrote(obj)
+	defer v.removed(obj)
 	return v.Client.Delete(ctx, obj, opts...)
 }
 
 // DeleteAllOf implements client.Writer.
 func (v *NamespaceView) DeleteAllOf(ctx context.Context, obj client.Object, opts ...client.DeleteAllOfOption) error {
-	defer v.drop(obj)
+	defer v.removed(obj)
 	return v.Client.DeleteAllOf(ctx, obj, opts...)
 }
 
@@ -223,7 +222,7 @@ func (v *NamespaceView) viewed(namespace string, obj runtime.Object) (schema.Gro
 
 func typed(obj runtime.Object) bool {
 	switch obj.(type) {
-	case runtime.Unstructured, *metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList, *unstructured.UnstructuredList:
+	case runtime.Unstructured, *metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList:
 		return false
 	}
 	return true
@@ -298,9 +297,10 @@ func (v *NamespaceView) note(kind schema.GroupVersionKind, obj client.Object) {
 	}
 }
 
-// drop makes the kind be listed again.
-func (v *NamespaceView) drop(obj client.Object) {
+// removed makes the kind be listed again, as new as can be: a deletion tells no resource version to compare with.
+func (v *NamespaceView) removed(obj client.Object) {
 	if kind, ok := v.viewed(v.namespace, obj); ok {
+		v.seen.Forget(kind)
 		view := v.kind(kind)
 		view.mu.Lock()
 		defer view.mu.Unlock()

@@ -137,7 +137,7 @@ func (c *command) run(ctx context.Context, in io.Reader, out io.Writer, names []
 	}
 	options := Options{At: at, Until: until, Jitter: maintenance.HashJitter(c.seed)}
 	if c.step {
-		return WriteSteps(out, NewFleet(objects, at), at)
+		return c.writeSteps(in, out, objects, at)
 	}
 	if len(c.with) > 0 {
 		return c.compare(in, out, objects, options)
@@ -152,6 +152,18 @@ func (c *command) run(ctx context.Context, in io.Reader, out io.Writer, names []
 		return deadEndError{}
 	}
 	return nil
+}
+
+// writeSteps takes the next step of every Shoot, with the changed CloudProfiles if there are some.
+func (c *command) writeSteps(in io.Reader, out io.Writer, objects *Objects, at time.Time) error {
+	if len(c.with) > 0 {
+		others, err := ReadFiles(c.with, in)
+		if err != nil {
+			return err
+		}
+		objects = objects.Overlay(others)
+	}
+	return WriteSteps(out, NewFleet(objects, at), at)
 }
 
 // selectShoots keeps the Shoots that are named: NAME, or NAMESPACE/NAME.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +30,7 @@ func TestLandscape(t *testing.T) {
 		if !strings.Contains(out, "kubectl apply -f examples/shoot.yaml") {
 			t.Errorf("up does not end with what to do next:\n%s", out)
 		}
+		landscapeObjects = cloudObjects(t)
 	})
 	step(t, "a second up changes nothing", func(t *testing.T) {
 		first := hortus(t, "cloud", "instances", "list", "-o", "json")
@@ -243,6 +245,9 @@ func nothingLeft(t *testing.T) {
 			t.Errorf("the cloud has %d %s, want just the landscape's own %d:\n%s", len(list.Items), kind, want, out)
 		}
 	}
+	if now := cloudObjects(t); now != landscapeObjects {
+		t.Errorf("the cloud has load balancers, volumes or buckets\n%s\nwith no Shoot it had\n%s", now, landscapeObjects)
+	}
 	if out := hortus(t, "cloud", "dns", "list", "-o", "json"); strings.Contains(out, "api.") {
 		t.Errorf("the cloud still has DNS records:\n%s", out)
 	}
@@ -261,6 +266,31 @@ func nothingLeft(t *testing.T) {
 			t.Errorf("the garden still has:\n%s", out)
 		}
 	}
+}
+
+// landscapeObjects is what cloudObjects says of a landscape without Shoots.
+var landscapeObjects string
+
+// cloudObjects names what a Shoot may leave in the cloud beside instances and networks.
+func cloudObjects(t *testing.T) string {
+	t.Helper()
+	var found []string
+	for _, kind := range []string{"load-balancers", "volumes", "buckets"} {
+		var list struct {
+			Items []struct {
+				ID   string `json:"id"`
+				Name string `json:"name"`
+			} `json:"items"`
+		}
+		if out := hortus(t, "cloud", kind, "list", "-o", "json"); json.Unmarshal([]byte(out), &list) != nil {
+			t.Fatalf("no list of %s:\n%s", kind, out)
+		}
+		for _, item := range list.Items {
+			found = append(found, kind+"/"+item.ID+item.Name)
+		}
+	}
+	slices.Sort(found)
+	return strings.Join(found, "\n")
 }
 
 // ownClusters are the landscape's own clusters.

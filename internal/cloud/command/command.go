@@ -44,10 +44,10 @@ The commands find it by flags, by the environment variables ` + envEndpoint + `,
 	}
 	f := command.PersistentFlags()
 	f.StringVar(&c.stateDir, "state-dir", defaultStateDir, "directory of the landscape's state")
-	f.StringVar(&c.endpoint, "endpoint", os.Getenv(envEndpoint), "base URL of the cloud")
-	f.StringVar(&c.accessKey, "access-key", os.Getenv(envAccessKey), "access key")
-	f.StringVar(&c.secretKey, "secret-key", os.Getenv(envSecretKey), "secret key")
-	f.StringVar(&c.caFile, "ca-file", os.Getenv(envCAFile), "file with the certificate authority of the endpoint")
+	f.StringVar(&c.endpoint, "endpoint", "", "base URL of the cloud")
+	f.StringVar(&c.accessKey, "access-key", "", "access key")
+	f.StringVar(&c.secretKey, "secret-key", "", "secret key")
+	f.StringVar(&c.caFile, "ca-file", "", "file with the certificate authority of the endpoint")
 	command.AddCommand(newServeCommand(&c.stateDir), newCleanupCommand(&c.stateDir))
 	for _, sub := range append(c.resourceCommands(), c.newFaultsCommand(), c.newBucketsCommand(), c.newAboutCommand(), c.newEventsCommand()) {
 		command.AddCommand(sub)
@@ -57,9 +57,13 @@ The commands find it by flags, by the environment variables ` + envEndpoint + `,
 
 // connect makes a client from flags, environment and the administrator's file, in this order.
 func (c *client) connect() (*cloud.Client, error) {
-	cfg := cloud.Config{Endpoint: c.endpoint, AccessKey: c.accessKey, SecretKey: c.secretKey}
-	if c.caFile != "" {
-		data, err := os.ReadFile(c.caFile)
+	cfg := cloud.Config{
+		Endpoint:  cmp.Or(c.endpoint, os.Getenv(envEndpoint)),
+		AccessKey: cmp.Or(c.accessKey, os.Getenv(envAccessKey)),
+		SecretKey: cmp.Or(c.secretKey, os.Getenv(envSecretKey)),
+	}
+	if caFile := cmp.Or(c.caFile, os.Getenv(envCAFile)); caFile != "" {
+		data, err := os.ReadFile(caFile)
 		if err != nil {
 			return nil, fmt.Errorf("read certificate authority: %w", err)
 		}

@@ -87,7 +87,7 @@ func (v Values) kubeletConfig() string {
 		FailSwapOn:                       ptr.To(true),
 		ImageGCHighThresholdPercent:      ptr.To[int32](50),
 		ImageGCLowThresholdPercent:       ptr.To[int32](40),
-		KubeReserved:                     map[string]string{"cpu": "80m", "memory": reservedMemory},
+		KubeReserved:                     map[string]string{"cpu": "80m", "memory": "1Gi"},
 		MaxPods:                          110,
 		ProtectKernelDefaults:            true,
 		RegisterNode:                     ptr.To(true),
@@ -124,20 +124,13 @@ func adjustToContainer(c *kubeletv1beta1.KubeletConfiguration) {
 	c.SerializeImagePulls = ptr.To(false)
 }
 
-// reservedMemory is the default of the API, which reserves it in every Shoot with machines.
-const reservedMemory = "1Gi"
-
 // keepToContainer undoes what cannot be configured for machines that share swap and disk with their host: both may be
-// used by others, so a share of them in percent says nothing about this machine. Machines in containers are small, too.
-// Shoots have such values by default.
+// used by others, so a share of them in percent says nothing about this machine. Shoots have such values by default.
 func keepToContainer(c *kubeletv1beta1.KubeletConfiguration) {
 	c.FailSwapOn = ptr.To(false)
 	c.ImageGCHighThresholdPercent, c.ImageGCLowThresholdPercent = ptr.To[int32](100), ptr.To[int32](99)
 	defaults := &kubeletv1beta1.KubeletConfiguration{}
 	adjustToContainer(defaults)
-	if c.KubeReserved["memory"] == reservedMemory {
-		c.KubeReserved["memory"] = defaults.KubeReserved["memory"]
-	}
 	for _, signals := range []struct{ set, defaults map[string]string }{
 		{c.EvictionHard, defaults.EvictionHard}, {c.EvictionSoft, defaults.EvictionSoft},
 	} {

@@ -105,7 +105,7 @@ func TestPercentagesDoNotReachContainers(t *testing.T) {
 	want.FailSwapOn, want.ImageGCHighThresholdPercent, want.ImageGCLowThresholdPercent = false, 100, 99
 	want.EvictionHard = map[string]string{"memory.available": "3%", "nodefs.available": "1Gi", "imagefs.available": "7Gi", "nodefs.inodesFree": "1%"}
 	want.EvictionSoft = map[string]string{"memory.available": "200Mi"}
-	want.KubeReserved = map[string]string{"cpu": "80m", "memory": "256Mi"}
+	want.KubeReserved = map[string]string{"cpu": "80m", "memory": "1Gi"}
 	want.EvictionSoftGracePeriod = map[string]string{"memory.available": "1m30s"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("configuration mismatch (-want +got):\n%s", diff)

@@ -133,8 +133,12 @@ func ensureKubeAPIServerReady(ctx context.Context, s *Scope) (flow.Outcome, erro
 // deploymentReady reads a Deployment and reports whether its newest version is available.
 func (s *Scope) deploymentReady(ctx context.Context, name string) (flow.Outcome, error) {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.Namespace}}
-	if _, err := kube.Exists(ctx, s.Seed, d); err != nil {
+	found, err := kube.Exists(ctx, s.Seed, d)
+	if err != nil {
 		return flow.Outcome{}, err
+	}
+	if !found {
+		return flow.Waiting(fmt.Sprintf("Deployment %s has been deleted by somebody else", name)), nil
 	}
 	if !kube.DeploymentReady(d) {
 		text := kube.DeploymentProgress(d)

@@ -60,8 +60,9 @@ func removeNamespace(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	return flow.Waiting(fmt.Sprintf("Namespace %s is being deleted%s", ns.Name, remaining(ns))), nil
 }
 
-// removeWorkloads deletes what runs in the namespace and returns how many pods are left. The namespace controller of
-// Kubernetes would do so as well, but then looks again only after half the longest grace period of a pod.
+// removeWorkloads deletes the Deployments of the namespace and returns how many of their pods are left. The namespace
+// controller of Kubernetes would do so as well, but then looks again only after half the longest grace period of a pod.
+// All else is left to it.
 func (s *Scope) removeWorkloads(ctx context.Context) (pods int, err error) {
 	deployments, left := &appsv1.DeploymentList{}, &corev1.PodList{}
 	for _, list := range []client.ObjectList{deployments, left} {
@@ -74,7 +75,12 @@ func (s *Scope) removeWorkloads(ctx context.Context) (pods int, err error) {
 			return 0, err
 		}
 	}
-	return len(left.Items), nil
+	for i := range left.Items {
+		if owner := metav1.GetControllerOf(&left.Items[i]); owner != nil && owner.Kind == "ReplicaSet" {
+			pods++
+		}
+	}
+	return pods, nil
 }
 
 // remaining says what keeps a Namespace from going, as far as its conditions tell.
