@@ -75,13 +75,15 @@ func TestRoomOnTheSeed(t *testing.T) {
 
 func TestFewerTolerationsThanTaintsFail(t *testing.T) {
 	v := ptr.To("v")
-	taints := []corev1beta1.SeedTaint{{Key: "a"}, {Key: "a", Value: v}}
-	if got := untolerated([]corev1beta1.Toleration{{Key: "a", Value: v}}, taints); got != "a" {
-		t.Errorf("one toleration for two taints: %q", got)
+	binding := func(tolerations ...corev1beta1.Toleration) error {
+		r := request{binding: true, old: shootOn(""), seed: seedNamed("x"), shoot: shootOn("x")}
+		r.seed.Spec.Taints = []corev1beta1.SeedTaint{{Key: "a"}, {Key: "a", Value: v}}
+		r.shoot.Spec.Tolerations = tolerations
+		return r.seedProblem()
 	}
-	if got := untolerated([]corev1beta1.Toleration{{Key: "a", Value: v}, {Key: "b"}}, taints); got != "" {
-		t.Errorf("as many tolerations as taints: %q", got)
-	}
+	refused(t, "none", binding(), `taint "a", "a=v" of Seed "x"`)
+	refused(t, "one for two taints", binding(corev1beta1.Toleration{Key: "a", Value: v}), `taint "a" of Seed "x"`)
+	refused(t, "as many as taints", binding(corev1beta1.Toleration{Key: "a", Value: v}, corev1beta1.Toleration{Key: "b"}), "")
 }
 
 func TestDefaultDomainMovesAlong(t *testing.T) {

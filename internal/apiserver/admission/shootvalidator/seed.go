@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -80,11 +82,11 @@ func (r *request) seedProblem() error {
 	if r.old != nil && value(r.old.Spec.SeedName) == seed.Name {
 		return r.zonesProblem()
 	}
-	switch {
-	case seed.DeletionTimestamp != nil:
+	if seed.DeletionTimestamp != nil {
 		return fmt.Errorf("Seed %q is being deleted", seed.Name)
-	case untolerated(r.shoot.Spec.Tolerations, seed.Spec.Taints) != "":
-		return fmt.Errorf("the Shoot does not tolerate taint %q of Seed %q", untolerated(r.shoot.Spec.Tolerations, seed.Spec.Taints), seed.Name)
+	}
+	if err := r.taintsProblem(); err != nil {
+		return err
 	}
 	for _, restriction := range r.shoot.Spec.AccessRestrictions {
 		if !slices.ContainsFunc(seed.Spec.AccessRestrictions, func(a corev1beta1.AccessRestriction) bool { return a.Name == restriction.Name }) {
@@ -114,24 +116,16 @@ func (r *request) zonesProblem() error {
 	return nil
 }
 
-// untolerated returns the first taint that no toleration matches. A taint without value matches any value. Fewer
-// tolerations than taints never suffice.
-func untolerated(tolerations []corev1beta1.Toleration, taints []corev1beta1.SeedTaint) string {
-	if len(tolerations) < len(taints) && len(taints) > 0 {
-		for _, taint := range taints {
-			if !slices.ContainsFunc(tolerations, func(t corev1beta1.Toleration) bool { return t.Key == taint.Key && value(t.Value) == value(taint.Value) }) {
-				return taint.Key
-			}
-		}
+// taintsProblem names the taints that keep the Shoot away; the scheduler judges with the same function.
+func (r *request) taintsProblem() error {
+	var keys []string
+	for _, taint := range corev1beta1.UntoleratedTaints(r.seed.Spec.Taints, r.shoot.Spec.Tolerations) {
+		keys = append(keys, strconv.Quote(taint.String()))
 	}
-	for _, taint := range taints {
-		if !slices.ContainsFunc(tolerations, func(t corev1beta1.Toleration) bool {
-			return t.Key == taint.Key && (taint.Value == nil || value(t.Value) == *taint.Value)
-		}) {
-			return taint.Key
-		}
+	if len(keys) == 0 {
+		return nil
 	}
-	return ""
+	return fmt.Errorf("the Shoot does not tolerate taint %s of Seed %q", strings.Join(keys, ", "), r.seed.Name)
 }
 
 // selects says why a Seed is not among those that a selector chooses.

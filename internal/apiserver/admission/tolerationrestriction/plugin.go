@@ -59,7 +59,7 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	shoot.Spec.Tolerations = withDefaults(shoot.Spec.Tolerations, p.config.Defaults, ofProject(project).Defaults)
+	shoot.Spec.Tolerations = corev1beta1.TolerationsWithDefaults(shoot.Spec.Tolerations, p.config.Defaults, ofProject(project).Defaults)
 	return nil
 }
 
@@ -91,15 +91,6 @@ func ofProject(project *corev1beta1.Project) corev1beta1.ProjectTolerations {
 		return corev1beta1.ProjectTolerations{}
 	}
 	return *project.Spec.Tolerations
-}
-
-func withDefaults(tolerations []corev1beta1.Toleration, defaults ...[]corev1beta1.Toleration) []corev1beta1.Toleration {
-	for _, toleration := range slices.Concat(defaults...) {
-		if !slices.ContainsFunc(tolerations, func(t corev1beta1.Toleration) bool { return t.Key == toleration.Key }) {
-			tolerations = append(tolerations, toleration)
-		}
-	}
-	return tolerations
 }
 
 func id(t corev1beta1.Toleration) string {

@@ -47,13 +47,6 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-func TestWithDefaults(t *testing.T) {
-	got := withDefaults(tolerations("a=1"), tolerations("a", "b"), tolerations("b=2", "c"))
-	if diff := cmp.Diff(tolerations("a=1", "b", "c"), got); diff != "" {
-		t.Errorf("withDefaults() mismatch (-want +got):\n%s", diff)
-	}
-}
-
 func TestConfiguration(t *testing.T) {
 	header := "apiVersion: shoottolerationrestriction.admission.gardener.cloud/v1alpha1\nkind: Configuration\n"
 	for name, tc := range map[string]struct {
