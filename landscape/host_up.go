@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"hortus.dev/hortus/cloud"
@@ -44,7 +46,8 @@ func ensureCloud(ctx context.Context, o Options) (*cloud.Client, *cloud.About, e
 	if err != nil {
 		return nil, nil, fmt.Errorf("find the hortus binary: %w", err)
 	}
-	serve := fmt.Sprintf("%s cloud serve --state-dir %s --images %s --containerd %s", self, o.StateDir, image.LayoutDir(o.Artifacts), cloudhost.DefaultHostContainerd(o.StateDir, o.RunDir).Socket)
+	serve := fmt.Sprintf("/usr/bin/env %s %s cloud serve --state-dir %s --images %s --build-artifacts %s --build-components %s --build-module %s --containerd %s",
+		buildEnvironment(), self, o.StateDir, image.LayoutDir(o.Artifacts), o.Artifacts, o.Components, o.Module, cloudhost.DefaultHostContainerd(o.StateDir, o.RunDir).Socket)
 	if err := ensureUnit(ctx, supervisor, paths, cloudUnit, serviceUnit("local cloud", containerdUnit, serve)); err != nil {
 		return nil, nil, err
 	}
@@ -62,6 +65,17 @@ func ensureCloud(ctx context.Context, o Options) (*cloud.Client, *cloud.About, e
 	}
 	about, err := c.About(ctx)
 	return c, about, err
+}
+
+// buildEnvironment is what the Go tool goes by in this process: the cloud builds Kubernetes versions on first use.
+func buildEnvironment() string {
+	var variables []string
+	for _, name := range []string{"PATH", "HOME", "GOPATH", "GOCACHE", "GOMODCACHE", "GOPROXY", "GONOSUMDB", "GOSUMDB", "GOFLAGS", "GOTOOLCHAIN", "TMPDIR"} {
+		if value, set := os.LookupEnv(name); set {
+			variables = append(variables, strconv.Quote(name+"="+value))
+		}
+	}
+	return strings.Join(variables, " ")
 }
 
 // linkHostPrograms makes one folder with the programs that containerd looks up in its PATH.

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -120,7 +122,7 @@ func Up(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(o.Out, nextSteps, time.Since(start).Round(time.Second), o.Artifacts, kubectl[0].Dir(o.Artifacts), garden.KubeconfigPath(o.StateDir, "garden"))
+	fmt.Fprintf(o.Out, nextSteps, time.Since(start).Round(time.Second), o.Artifacts, kubectl[0].Dir(o.Artifacts), garden.KubeconfigPath(o.StateDir, "garden"), olderVersions())
 	return nil
 }
 
@@ -133,7 +135,15 @@ The landscape is up after %s. Next:
   kubectl get shoots -n garden-dev -w
   hortus kubeconfig shoot demo -n garden-dev > demo.kubeconfig
   kubectl --kubeconfig demo.kubeconfig get nodes
+
+Kubernetes %s are built when a Shoot first uses them, which takes some minutes each, or now by 'make components'.
 `
+
+// olderVersions are the Kubernetes versions that up does not build.
+func olderVersions() string {
+	versions := slices.DeleteFunc(slices.Clone(components.KubernetesVersions), func(v string) bool { return v == components.KubernetesDefaultVersion })
+	return strings.Join(versions, " and ")
+}
 
 func buildArtifacts(ctx context.Context, o Options, p *Progress) error {
 	// Asked for at once, not after minutes of compiling.

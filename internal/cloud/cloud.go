@@ -1,6 +1,7 @@
 package cloud
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
@@ -38,6 +39,8 @@ type Config struct {
 	DNSListen string
 	// Layout is the directory of the OCI image layout that the registry serves; empty means none.
 	Layout string
+	// MakeImage is asked for images that the layout lacks; see [registry.Registry]. Nil makes none.
+	MakeImage func(ctx context.Context, name string) error
 	// MachineTypes are the sizes on offer. Nil means DefaultMachineTypes.
 	MachineTypes []api.MachineType
 	// NewDriver makes the driver; running are the instances that ran when the daemon ended.
@@ -139,6 +142,7 @@ func New(cfg Config) (*Cloud, error) {
 	c.dns = &nameserver.Server{Zone: zone{c.store}}
 	if cfg.Layout != "" {
 		c.images = registry.New(cfg.Layout)
+		c.images.Make = cfg.MakeImage
 	}
 	return c, nil
 }

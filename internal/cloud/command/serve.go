@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"syscall"
@@ -23,6 +24,7 @@ import (
 	"hortus.dev/hortus/internal/cloud/fabric"
 	"hortus.dev/hortus/internal/cloud/fabric/linux"
 	"hortus.dev/hortus/internal/cloud/registry"
+	"hortus.dev/hortus/internal/image"
 )
 
 const machineRepository = "hortus.dev/machine"
@@ -37,8 +39,10 @@ type serveOptions struct {
 	public     string
 	images     string
 	containerd string
-	runc       string
-	bootDelay  time.Duration
+	// Folders of a build of images on first use.
+	artifacts, components, module string
+	runc                          string
+	bootDelay                     time.Duration
 }
 
 func newServeCommand(stateDir *string) *cobra.Command {
@@ -69,10 +73,27 @@ func newServeCommand(stateDir *string) *cobra.Command {
 	f.StringSliceVar(&o.zones, "zones", []string{"local-a", "local-b"}, "names of the zones; the first is the default")
 	f.StringVar(&o.public, "public-network", "198.18.0.0/16", "IPv4 range of the public network, 16 bits")
 	f.StringVar(&o.images, "images", "", "directory of the OCI image layout with machine images and what machines pull")
+	f.StringVar(&o.artifacts, "build-artifacts", "", "folder of built programs and images; with it, images of Kubernetes versions are built when they are first asked for")
+	f.StringVar(&o.components, "build-components", "components", "folder with the components' source modules")
+	f.StringVar(&o.module, "build-module", ".", "folder of this project's Go module")
 	f.StringVar(&o.containerd, "containerd", defaultContainerd, "socket of the host's containerd")
 	f.StringVar(&o.runc, "runc", "", "path of runc; default the one in containerd's PATH")
 	f.DurationVar(&o.bootDelay, "boot-delay", 0, "time a simulated instance takes to boot")
 	return command
+}
+
+// buildImages builds in a process of its own, which takes much memory for a short time.
+func (o serveOptions) buildImages(names []string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find the hortus binary: %w", err)
+	}
+	build := exec.Command(self, append([]string{
+		"images", "build", "--artifacts", o.artifacts, "--components", o.components, "--module", o.module, "--hortus-binary", self,
+	}, names...)...)
+	build.Dir = o.module
+	build.Stdout, build.Stderr = os.Stderr, os.Stderr
+	return build.Run()
 }
 
 // config turns the flags into the daemon's configuration.
@@ -90,6 +111,9 @@ func (o serveOptions) config(stateDir string) (daemon.Config, error) {
 		Dir: filepath.Join(stateDir, "cloud"), Region: o.region, Zones: o.zones, Public: public, Layout: o.images,
 		Listen: o.listen, DNSListen: o.dnsListen,
 		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	}
+	if o.artifacts != "" {
+		cfg.MakeImage = (&image.OnDemand{Build: o.buildImages, Log: cfg.Log}).Make
 	}
 	switch o.driver {
 	case "container":

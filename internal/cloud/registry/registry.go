@@ -2,6 +2,7 @@
 package registry
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,12 +20,19 @@ import (
 // Registry reads an OCI image layout whose index names images by the annotation org.opencontainers.image.ref.name, with
 // full names such as registry.k8s.io/pause:3.10.1. The index is read again when it changes.
 type Registry struct {
+	// Make is asked for images that are not there, by their full name. It returns when the image is there, or why not. Nil
+	// makes none.
+	Make func(ctx context.Context, name string) error
+
 	dir string
 
 	mu       sync.Mutex
 	modified time.Time
 	byName   map[string]ocispec.Descriptor
 }
+
+// ErrUnknown is what Make returns for images that it can't make.
+var ErrUnknown = errors.New("unknown image")
 
 // New returns a Registry of the layout in dir, which may appear later.
 func New(dir string) *Registry { return &Registry{dir: dir} }
@@ -103,7 +111,18 @@ func (r *Registry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		fail(w, http.StatusInternalServerError, "UNKNOWN", err.Error())
 		return
 	}
-	d, ok := find(images, req.URL.Query().Get("ns"), name, reference)
+	ns := req.URL.Query().Get("ns")
+	d, ok := find(images, ns, name, reference)
+	if !ok && r.Make != nil {
+		if err := r.Make(req.Context(), strings.TrimPrefix(ns+"/"+name+":"+reference, "/")); err == nil {
+			if images, err = r.Images(); err == nil {
+				d, ok = find(images, ns, name, reference)
+			}
+		} else if !errors.Is(err, ErrUnknown) {
+			fail(w, http.StatusServiceUnavailable, "UNAVAILABLE", err.Error())
+			return
+		}
+	}
 	if !ok {
 		fail(w, http.StatusNotFound, "MANIFEST_UNKNOWN", fmt.Sprintf("no image %s:%s", name, reference))
 		return

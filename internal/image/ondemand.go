@@ -1,0 +1,88 @@
+package image
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"hortus.dev/hortus/internal/cloud/registry"
+	"hortus.dev/hortus/internal/components"
+)
+
+// patience is how long a pull waits for a build. Container runtimes give up after five minutes without progress; they ask
+// again, and meanwhile people should be told what is going on.
+const patience = 4 * time.Minute
+
+// OnDemand builds the images of a Kubernetes version when one of them is asked for the first time. It builds one version
+// after the other, and goes on when who has asked is gone.
+type OnDemand struct {
+	// Build makes images, all of one version, and ends with the process.
+	Build func(names []string) error
+	Log   *slog.Logger
+
+	mu     sync.Mutex
+	builds map[string]*versionBuild
+	turn   sync.Mutex
+}
+
+type versionBuild struct {
+	done chan struct{}
+	err  error // Valid once done is closed.
+}
+
+// Make waits until the image has been built. It returns [registry.ErrUnknown] for what it does not build.
+func (o *OnDemand) Make(ctx context.Context, name string) error {
+	version := ""
+	for _, v := range components.KubernetesVersions {
+		if slices.Contains(Kubernetes(v), name) {
+			version = v
+		}
+	}
+	if version == "" {
+		return fmt.Errorf("%w %q", registry.ErrUnknown, name)
+	}
+	build := o.start(version)
+	timeout := time.NewTimer(patience)
+	defer timeout.Stop()
+	select {
+	case <-build.done:
+		return build.err
+	case <-timeout.C:
+	case <-ctx.Done():
+	}
+	return fmt.Errorf("Kubernetes %s is being built, since it is used for the first time; that takes some minutes", version)
+}
+
+// start begins the build unless it runs. A build that has failed is tried again when somebody asks again.
+func (o *OnDemand) start(version string) *versionBuild {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if build := o.builds[version]; build != nil {
+		return build
+	}
+	if o.builds == nil {
+		o.builds = map[string]*versionBuild{}
+	}
+	build := &versionBuild{done: make(chan struct{})}
+	o.builds[version] = build
+	go func() {
+		o.turn.Lock()
+		defer o.turn.Unlock()
+		o.Log.Info("Building Kubernetes on first use", "version", version)
+		build.err = o.Build(Kubernetes(version))
+		if build.err != nil {
+			build.err = fmt.Errorf("build Kubernetes %s on first use: %w", version, build.err)
+			o.Log.Error("Build failed", "err", build.err)
+		} else {
+			o.Log.Info("Kubernetes is built", "version", version)
+		}
+		o.mu.Lock()
+		delete(o.builds, version)
+		o.mu.Unlock()
+		close(build.done)
+	}()
+	return build
+}
