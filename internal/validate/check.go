@@ -14,6 +14,7 @@ import (
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	"hortus.dev/hortus/api/validation"
+	"hortus.dev/hortus/internal/offer"
 	"hortus.dev/hortus/internal/versionclass"
 )
 
@@ -75,13 +76,19 @@ var otherScheme = func() *runtime.Scheme {
 // checker checks manifests among each other's CloudProfiles.
 type checker struct {
 	options  Options
-	profiles map[string]*versionclass.Profile // By kind, namespace and name.
+	profiles map[string]profile // CloudProfiles by name.
 	old      map[string]document
+}
+
+// profile is a CloudProfile in the two forms that rules want.
+type profile struct {
+	spec     *corev1beta1.CloudProfileSpec
+	versions *versionclass.Profile
 }
 
 // check checks all documents. old are the stored objects, if the documents are changes.
 func check(documents, old []document, options Options) []Result {
-	c := checker{options: options, profiles: map[string]*versionclass.Profile{}, old: map[string]document{}}
+	c := checker{options: options, profiles: map[string]profile{}, old: map[string]document{}}
 	for _, d := range old {
 		c.old[c.key(d.object)] = d
 	}
@@ -112,13 +119,13 @@ func (c *checker) addProfile(d document) {
 	if !ok || kind.Kind != corev1beta1.CloudProfileKind {
 		return
 	}
-	profile := kind.New().(*corev1beta1.CloudProfile)
-	if _, err := unmarshal(d.object, profile); err != nil {
+	read := kind.New().(*corev1beta1.CloudProfile)
+	if _, err := unmarshal(d.object, read); err != nil {
 		return
 	}
-	corev1beta1.SetDefaultsCloudProfile(profile)
-	if compiled, err := versionclass.Compile(profile.Name, &profile.Spec); err == nil {
-		c.profiles[profile.Name] = compiled
+	corev1beta1.SetDefaultsCloudProfile(read)
+	if versions, err := versionclass.Compile(read.Name, &read.Spec); err == nil {
+		c.profiles[read.Name] = profile{&read.Spec, versions}
 	}
 }
 
@@ -205,31 +212,23 @@ func (c *checker) change(kind validation.Kind, manifest, old map[string]any) (st
 
 // admission does what admission does with a Shoot that needs no more than the Shoot and its CloudProfile.
 func (c *checker) admission(shoot *corev1beta1.Shoot, stored validation.Object, result *Result) field.ErrorList {
-	var errs field.ErrorList
-	if networking := shoot.Spec.Networking; networking != nil {
-		path := field.NewPath("spec", "networking")
-		errs = append(errs, corev1beta1.ValidateDisjointCIDRs(
-			corev1beta1.NamedCIDR{Path: path.Child("nodes"), Value: networking.Nodes},
-			corev1beta1.NamedCIDR{Path: path.Child("pods"), Value: networking.Pods},
-			corev1beta1.NamedCIDR{Path: path.Child("services"), Value: networking.Services},
-		)...)
-	}
+	errs := corev1beta1.ValidateDisjointShootNetworks(shoot.Spec.Networking)
 	ref := shoot.Spec.CloudProfile
 	if ref == nil || shoot.DeletionTimestamp != nil {
 		return errs
 	}
-	profile := c.profiles[ref.Name]
-	if profile == nil || ref.Kind != corev1beta1.CloudProfileKind {
+	profile, found := c.profiles[ref.Name]
+	if !found || ref.Kind != corev1beta1.CloudProfileKind {
 		result.Skipped = fmt.Sprintf("versions, images and machine types were not checked: %s %s is not among the manifests", ref.Kind, ref.Name)
 		return errs
 	}
 	old, _ := stored.(*corev1beta1.Shoot)
-	defaulting := versionclass.DefaultShoot(shoot, old, profile, c.options.Now)
+	defaulting := versionclass.DefaultShoot(shoot, old, profile.versions, c.options.Now)
 	errs = append(errs, defaulting...)
 	if len(defaulting) == 0 {
-		errs = append(errs, versionclass.ValidateShootVersions(shoot, old, profile, c.options.Now)...)
+		errs = append(errs, versionclass.ValidateShootVersions(shoot, old, profile.versions, c.options.Now)...)
 	}
-	return errs
+	return append(errs, offer.Validate(shoot, old, profile.spec)...)
 }
 
 // other checks what is no kind of the garden: kinds of ours that live elsewhere strictly, but without rules.

@@ -53,6 +53,19 @@ func ValidateDisjointCIDRs(ranges ...NamedCIDR) field.ErrorList {
 	return errs
 }
 
+// ValidateDisjointShootNetworks reports address ranges of a Shoot that share addresses.
+func ValidateDisjointShootNetworks(networking *Networking) field.ErrorList {
+	if networking == nil {
+		return nil
+	}
+	path := specPath.Child("networking")
+	return ValidateDisjointCIDRs(
+		NamedCIDR{Path: path.Child("nodes"), Value: networking.Nodes},
+		NamedCIDR{Path: path.Child("pods"), Value: networking.Pods},
+		NamedCIDR{Path: path.Child("services"), Value: networking.Services},
+	)
+}
+
 func parseCIDR(value *string) (netip.Prefix, bool) {
 	if value == nil {
 		return netip.Prefix{}, false

@@ -28,6 +28,11 @@ func (s *Shoot) HasWorkers() bool {
 	return len(s.Spec.Provider.Workers) > 0
 }
 
+// HibernationEnabled says whether a Shoot is to sleep.
+func (s *Shoot) HibernationEnabled() bool {
+	return s.Spec.Hibernation != nil && deref(s.Spec.Hibernation.Enabled)
+}
+
 // SetDefaultsShoot fills the empty fields of a Shoot that have a default. All are constants but the maintenance
 // window, which is random and therefore fixed when the Shoot is stored.
 func SetDefaultsShoot(shoot *Shoot) {

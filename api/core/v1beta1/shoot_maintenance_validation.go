@@ -82,13 +82,9 @@ func validateRotationPeriod(config *MaintenanceRotationConfig, path *field.Path)
 	return field.ErrorList{field.Invalid(path.Child("rotationPeriod"), period.String(), "must be between 30m and 2160h, or 0 for no rotation")}
 }
 
-func hibernationEnabled(shoot *Shoot) bool {
-	return shoot.Spec.Hibernation != nil && deref(shoot.Spec.Hibernation.Enabled)
-}
-
 // hibernatedOrWakingUp is true while parts of the cluster do not run, or not yet again.
 func hibernatedOrWakingUp(shoot *Shoot) bool {
-	return hibernationEnabled(shoot) || shoot.Status.IsHibernated
+	return shoot.HibernationEnabled() || shoot.Status.IsHibernated
 }
 
 func validateHibernation(shoot *Shoot) field.ErrorList {
@@ -101,7 +97,7 @@ func validateHibernation(shoot *Shoot) field.ErrorList {
 		errs = append(errs, field.Forbidden(path, "a cluster that hosts its own control plane cannot be stopped from outside"))
 	}
 	errs = append(errs, validateHibernationSchedules(hibernation.Schedules, path.Child("schedules"))...)
-	if hibernationEnabled(shoot) {
+	if shoot.HibernationEnabled() {
 		for _, operation := range Operations(shoot.Annotations, AnnotationMaintenanceOperation) {
 			if forbiddenWhileHibernated(operation) {
 				errs = append(errs, field.Forbidden(path.Child("enabled"),
@@ -157,7 +153,7 @@ func cronProblem(expression string) string {
 
 // validateHibernationUpdate keeps a cluster running while something is being encrypted or signed anew.
 func validateHibernationUpdate(shoot, old *Shoot) field.ErrorList {
-	if !hibernationEnabled(shoot) || hibernationEnabled(old) {
+	if !shoot.HibernationEnabled() || old.HibernationEnabled() {
 		return nil
 	}
 	path := specPath.Child("hibernation", "enabled")

@@ -255,7 +255,7 @@ func validateControlPlaneUpdate(shoot, old *Shoot) field.ErrorList {
 	var errs field.ErrorList
 	path := specPath.Child("controlPlane")
 	now, before := failureTolerance(shoot.Spec.ControlPlane), failureTolerance(old.Spec.ControlPlane)
-	if now != "" && before == "" && (hibernationEnabled(shoot) || shoot.Status.IsHibernated) {
+	if now != "" && before == "" && (shoot.HibernationEnabled() || shoot.Status.IsHibernated) {
 		errs = append(errs, field.Forbidden(path.Child("highAvailability"), "cannot be switched on while the cluster is hibernated"))
 	}
 	if old.Spec.ControlPlane == nil || len(old.Spec.ControlPlane.Zones) == 0 {

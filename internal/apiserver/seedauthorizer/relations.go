@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	operationsv1alpha1 "hortus.dev/hortus/api/operations/v1alpha1"
@@ -74,14 +75,14 @@ func ofShoot(s *corev1beta1.Shoot) Node {
 	if ref := s.Spec.CloudProfile; ref != nil && ref.Kind == corev1beta1.NamespacedCloudProfileKind {
 		need(NamespacedCloudProfile, s.Namespace, ref.Name)
 	}
-	need(SecretBinding, s.Namespace, value(s.Spec.SecretBindingName))
-	need(CredentialsBinding, s.Namespace, value(s.Spec.CredentialsBindingName))
+	need(SecretBinding, s.Namespace, ptr.Deref(s.Spec.SecretBindingName, ""))
+	need(CredentialsBinding, s.Namespace, ptr.Deref(s.Spec.CredentialsBindingName, ""))
 	for _, resource := range s.Spec.Resources {
 		node.Needs = append(node.Needs, crossRef(&resource.ResourceRef, s.Namespace)...)
 	}
 	if s.Spec.DNS != nil {
 		for _, provider := range s.Spec.DNS.Providers {
-			need(Secret, s.Namespace, value(provider.SecretName))
+			need(Secret, s.Namespace, ptr.Deref(provider.SecretName, ""))
 			node.Needs = append(node.Needs, crossRef(provider.CredentialsRef, s.Namespace)...)
 		}
 	}
@@ -195,11 +196,4 @@ func names(pointers ...*string) []string {
 		}
 	}
 	return out
-}
-
-func value(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }

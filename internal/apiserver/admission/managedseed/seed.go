@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/apiserver/admission/shootmanagedseed"
@@ -65,8 +66,8 @@ func fillSeed(seed *corev1beta1.SeedSpec, shoot *corev1beta1.Shoot, domains []co
 		if seed.Networks.Nodes == nil && networking.Nodes != nil {
 			seed.Networks.Nodes = new(*networking.Nodes)
 		}
-		setEmpty(&seed.Networks.Pods, value(networking.Pods))
-		setEmpty(&seed.Networks.Services, value(networking.Services))
+		setEmpty(&seed.Networks.Pods, ptr.Deref(networking.Pods, ""))
+		setEmpty(&seed.Networks.Services, ptr.Deref(networking.Services, ""))
 	}
 	if seed.Ingress == nil {
 		seed.Ingress = &corev1beta1.Ingress{}
@@ -124,9 +125,9 @@ func contradictions(seed *corev1beta1.SeedSpec, shoot *corev1beta1.Shoot) field.
 		}
 	}
 	if networking := shoot.Spec.Networking; networking != nil {
-		same(path.Child("networks", "nodes"), value(seed.Networks.Nodes), value(networking.Nodes))
-		same(path.Child("networks", "pods"), seed.Networks.Pods, value(networking.Pods))
-		same(path.Child("networks", "services"), seed.Networks.Services, value(networking.Services))
+		same(path.Child("networks", "nodes"), ptr.Deref(seed.Networks.Nodes, ""), ptr.Deref(networking.Nodes, ""))
+		same(path.Child("networks", "pods"), seed.Networks.Pods, ptr.Deref(networking.Pods, ""))
+		same(path.Child("networks", "services"), seed.Networks.Services, ptr.Deref(networking.Services, ""))
 	}
 	same(path.Child("ingress", "domain"), seed.Ingress.Domain, ingressDomain(shoot))
 	if vpa := seed.Settings.VerticalPodAutoscaler; vpa.Enabled {
@@ -139,11 +140,4 @@ func setEmpty(field *string, value string) {
 	if *field == "" {
 		*field = value
 	}
-}
-
-func value(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
@@ -179,10 +180,10 @@ func (p *plugin) belongs(ctx context.Context, a admission.Attributes, seed strin
 			return false, nil
 		}
 		after, before := object.(*corev1beta1.Shoot).Status.SeedName, present.Status.SeedName
-		if value(present.Spec.SeedName) != seed && (value(after) == "" || value(after) == value(present.Spec.SeedName)) {
+		if ptr.Deref(present.Spec.SeedName, "") != seed && (ptr.Deref(after, "") == "" || ptr.Deref(after, "") == ptr.Deref(present.Spec.SeedName, "")) {
 			return true, nil // The control plane has left, and is handed over to where it is to go.
 		}
-		return is(after, seed) || value(after) == value(before), nil
+		return is(after, seed) || ptr.Deref(after, "") == ptr.Deref(before, ""), nil
 	case *corev1beta1.BackupBucket:
 		if after, ok := object.(*corev1beta1.BackupBucket); ok && !is(after.Spec.SeedName, seed) {
 			return false, nil
@@ -226,10 +227,3 @@ func onSeed(shoot *corev1beta1.Shoot, seed string) bool {
 }
 
 func is(name *string, seed string) bool { return name != nil && *name == seed }
-
-func value(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
-}

@@ -20,7 +20,7 @@ var (
 
 // update adds the tasks that a change needs, and asks for a retry where a failed Shoot has a change that waits.
 func update(shoot, old *corev1beta1.Shoot) {
-	if hibernated(old) && !hibernated(shoot) {
+	if old.HibernationEnabled() && !shoot.HibernationEnabled() {
 		addTasks(shoot, allDeployTasks...)
 	}
 	if infrastructureChanged(shoot, old) || rotatesSSHKeypair(shoot) {
@@ -34,10 +34,6 @@ func update(shoot, old *corev1beta1.Shoot) {
 		last != nil && last.State == corev1beta1.LastOperationStateFailed && !equality.Semantic.DeepEqual(shoot.Spec, old.Spec) {
 		metav1.SetMetaDataAnnotation(&shoot.ObjectMeta, corev1beta1.AnnotationNeedsRetryOperation, "true")
 	}
-}
-
-func hibernated(shoot *corev1beta1.Shoot) bool {
-	return shoot.Spec.Hibernation != nil && shoot.Spec.Hibernation.Enabled != nil && *shoot.Spec.Hibernation.Enabled
 }
 
 func infrastructureChanged(shoot, old *corev1beta1.Shoot) bool {

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
@@ -24,11 +25,11 @@ type credentialsChange struct {
 
 // readCredentialsChange returns nil if the binding does not change or one of the two is gone.
 func (p *plugin) readCredentialsChange(ctx context.Context, a admission.Attributes, shoot, old *corev1beta1.Shoot) (*credentialsChange, error) {
-	now, before := value(shoot.Spec.CredentialsBindingName), value(old.Spec.CredentialsBindingName)
+	now, before := ptr.Deref(shoot.Spec.CredentialsBindingName, ""), ptr.Deref(old.Spec.CredentialsBindingName, "")
 	if now == "" || now == before {
 		return nil, nil
 	}
-	change := &credentialsChange{migration: before == "" && value(old.Spec.SecretBindingName) != ""}
+	change := &credentialsChange{migration: before == "" && ptr.Deref(old.Spec.SecretBindingName, "") != ""}
 	var found bool
 	var err error
 	if change.to, found, err = p.credentialsOf(ctx, shoot.Namespace, now); err != nil || !found {

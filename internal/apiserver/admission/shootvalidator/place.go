@@ -7,13 +7,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
 // selectorProblem keeps the seedSelector of a placed Shoot true.
 func (r *request) selectorProblem() error {
-	if r.old == nil || value(r.old.Spec.SeedName) == "" || equality.Semantic.DeepEqual(r.shoot.Spec.SeedSelector, r.old.Spec.SeedSelector) {
+	if r.old == nil || ptr.Deref(r.old.Spec.SeedName, "") == "" || equality.Semantic.DeepEqual(r.shoot.Spec.SeedSelector, r.old.Spec.SeedSelector) {
 		return nil
 	}
 	if r.shoot.Spec.SeedSelector == nil {
@@ -80,14 +81,14 @@ func newDomain(shoot, old *corev1beta1.Shoot) string {
 	if shoot.Spec.DNS == nil || shoot.DeletionTimestamp != nil {
 		return ""
 	}
-	domain := value(shoot.Spec.DNS.Domain)
-	if old != nil && old.Spec.DNS != nil && value(old.Spec.DNS.Domain) == domain {
+	domain := ptr.Deref(shoot.Spec.DNS.Domain, "")
+	if old != nil && old.Spec.DNS != nil && ptr.Deref(old.Spec.DNS.Domain, "") == domain {
 		return ""
 	}
 	return domain
 }
 
-// controlPlaneZones checks zones that the Shoot chooses for its control plane.
+// controlPlaneZones checks that the Seed has the zones that a Shoot chooses for its control plane.
 func (r *request) controlPlaneZones() field.ErrorList {
 	if r.shoot.Spec.ControlPlane == nil || len(r.shoot.Spec.ControlPlane.Zones) == 0 {
 		return nil
@@ -98,39 +99,13 @@ func (r *request) controlPlaneZones() field.ErrorList {
 		before = r.old.Spec.ControlPlane.Zones
 	}
 	var errs field.ErrorList
-	if offer := r.profile.Spec.ControlPlane; !slices.Equal(zones, before) && (offer == nil || offer.AllowZonePinning == nil || !*offer.AllowZonePinning) {
-		errs = append(errs, field.Forbidden(path, "the cloud profile does not allow to choose zones (spec.controlPlane.allowZonePinning)"))
-	}
-	if r.seed == nil || slices.Equal(zones, before) && value(r.old.Spec.SeedName) == r.seed.Name {
-		return errs
+	if r.seed == nil || slices.Equal(zones, before) && ptr.Deref(r.old.Spec.SeedName, "") == r.seed.Name {
+		return nil
 	}
 	for i, zone := range zones {
 		if !slices.Contains(r.seed.Spec.Provider.Zones, zone) {
 			errs = append(errs, field.NotSupported(path.Index(i), zone, r.seed.Spec.Provider.Zones))
 		}
-	}
-	return errs
-}
-
-// reserved checks that a pool leaves something of its machines for pods.
-func (r *request) reserved(worker, old *corev1beta1.Worker, path *field.Path) field.ErrorList {
-	of := func(w *corev1beta1.Worker) *corev1beta1.KubeletConfigReserved {
-		if w == nil || w.Kubernetes == nil || w.Kubernetes.Kubelet == nil {
-			return nil
-		}
-		return w.Kubernetes.Kubelet.KubeReserved
-	}
-	reserved, offer := of(worker), r.machineTypeOffer(worker.Machine.Type)
-	if reserved == nil || offer == nil || old != nil && old.Machine.Type == worker.Machine.Type && equality.Semantic.DeepEqual(reserved, of(old)) {
-		return nil
-	}
-	path = path.Child("kubernetes", "kubelet", "kubeReserved")
-	var errs field.ErrorList
-	if reserved.CPU != nil && reserved.CPU.Cmp(offer.CPU) >= 0 {
-		errs = append(errs, field.Invalid(path.Child("cpu"), reserved.CPU.String(), fmt.Sprintf("must be less than the %s of machine type %s", offer.CPU.String(), offer.Name)))
-	}
-	if reserved.Memory != nil && reserved.Memory.Cmp(offer.Memory) >= 0 {
-		errs = append(errs, field.Invalid(path.Child("memory"), reserved.Memory.String(), fmt.Sprintf("must be less than the %s of machine type %s", offer.Memory.String(), offer.Name)))
 	}
 	return errs
 }

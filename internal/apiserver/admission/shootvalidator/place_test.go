@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
@@ -155,7 +154,6 @@ func TestZonesOfTheControlPlane(t *testing.T) {
 		want    []string
 	}{
 		"allowed":                      {pinning, request{shoot: shootOn("x", zones("a")), seed: seedNamed("x")}, nil},
-		"not allowed":                  {&corev1beta1.CloudProfileSpec{}, request{shoot: shootOn("", zones("a"))}, []string{"spec.controlPlane.zones"}},
 		"chosen when it was allowed":   {&corev1beta1.CloudProfileSpec{}, request{old: shootOn("x", zones("a")), shoot: shootOn("x", zones("a")), seed: seedNamed("x")}, nil},
 		"not one of the Seed's":        {pinning, request{shoot: shootOn("x", zones("d")), seed: seedNamed("x")}, []string{"spec.controlPlane.zones[0]"}},
 		"not one of the Seed's, bound": {pinning, request{old: shootOn("", zones("d")), shoot: shootOn("x", zones("d")), seed: seedNamed("x")}, []string{"spec.controlPlane.zones[0]"}},
@@ -164,50 +162,6 @@ func TestZonesOfTheControlPlane(t *testing.T) {
 		if diff := cmp.Diff(tc.want, fieldsOf(tc.request.controlPlaneZones())); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
-	}
-}
-
-func TestReservedLessThanTheMachineHas(t *testing.T) {
-	r := request{profile: &hortusadmission.Profile{Spec: &corev1beta1.CloudProfileSpec{
-		MachineTypes: []corev1beta1.MachineType{{Name: "small", CPU: resource.MustParse("2"), Memory: resource.MustParse("2Gi")}},
-	}}}
-	pool := func(cpu, memory string) *corev1beta1.Worker {
-		return &corev1beta1.Worker{Machine: corev1beta1.Machine{Type: "small"}, Kubernetes: &corev1beta1.WorkerKubernetes{Kubelet: &corev1beta1.KubeletConfig{
-			KubeReserved: &corev1beta1.KubeletConfigReserved{CPU: ptr.To(resource.MustParse(cpu)), Memory: ptr.To(resource.MustParse(memory))},
-		}}}
-	}
-	for name, tc := range map[string]struct {
-		worker, old *corev1beta1.Worker
-		want        []string
-	}{
-		"less":               {pool("1", "1Gi"), nil, nil},
-		"all":                {pool("2", "2Gi"), nil, []string{"p.kubernetes.kubelet.kubeReserved.cpu", "p.kubernetes.kubelet.kubeReserved.memory"}},
-		"all, as before":     {pool("2", "2Gi"), pool("2", "2Gi"), nil},
-		"nothing":            {&corev1beta1.Worker{Machine: corev1beta1.Machine{Type: "small"}}, nil, nil},
-		"more memory is all": {pool("1", "3Gi"), pool("1", "1Gi"), []string{"p.kubernetes.kubelet.kubeReserved.memory"}},
-	} {
-		if diff := cmp.Diff(tc.want, fieldsOf(r.reserved(tc.worker, tc.old, field.NewPath("p")))); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
-	}
-}
-
-func TestInternalVersionsHaveNoWireFormat(t *testing.T) {
-	raw := func(apiVersion string) *runtime.RawExtension {
-		return &runtime.RawExtension{Raw: []byte(`{"apiVersion":"` + apiVersion + `","kind":"Config"}`)}
-	}
-	shoot := &corev1beta1.Shoot{}
-	shoot.Spec.Provider = corev1beta1.Provider{
-		InfrastructureConfig: raw("local.provider.hortus.dev/v1alpha1"), ControlPlaneConfig: raw("local.provider.hortus.dev/__internal"),
-		Workers: []corev1beta1.Worker{{ProviderConfig: raw("__internal"), Machine: corev1beta1.Machine{Image: &corev1beta1.ShootMachineImage{ProviderConfig: raw("x/__internal")}}}},
-	}
-	want := []string{
-		"spec.provider.controlPlaneConfig.apiVersion", "spec.provider.workers[0].providerConfig.apiVersion",
-		"spec.provider.workers[0].machine.image.providerConfig.apiVersion",
-	}
-	r := request{shoot: shoot}
-	if diff := cmp.Diff(want, fieldsOf(r.rawConfigs())); diff != "" {
-		t.Errorf("rawConfigs() (-want +got):\n%s", diff)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	securityv1alpha1 "hortus.dev/hortus/api/security/v1alpha1"
@@ -125,12 +126,12 @@ func (p *plugin) read(ctx context.Context, a admission.Attributes, shoot, old *c
 	if r.seed, err = p.seed(ctx, shoot.Spec.SeedName); err != nil {
 		return nil, err
 	}
-	if old != nil && value(old.Spec.SeedName) != value(shoot.Spec.SeedName) {
+	if old != nil && ptr.Deref(old.Spec.SeedName, "") != ptr.Deref(shoot.Spec.SeedName, "") {
 		if r.oldSeed, err = p.seed(ctx, old.Spec.SeedName); err != nil {
 			return nil, err
 		}
 	}
-	if r.seed != nil && (old == nil || value(old.Spec.SeedName) != r.seed.Name) {
+	if r.seed != nil && (old == nil || ptr.Deref(old.Spec.SeedName, "") != r.seed.Name) {
 		others, err := p.ShootsOnSeed(ctx, r.seed.Name)
 		if err != nil {
 			return nil, err
@@ -170,7 +171,7 @@ func (p *plugin) read(ctx context.Context, a admission.Attributes, shoot, old *c
 
 // seed reads a Seed. One that is missing is reported by the plugin that checks references.
 func (p *plugin) seed(ctx context.Context, name *string) (*corev1beta1.Seed, error) {
-	if value(name) == "" {
+	if ptr.Deref(name, "") == "" {
 		return nil, nil
 	}
 	seed := &corev1beta1.Seed{}
@@ -183,31 +184,34 @@ func (p *plugin) seed(ctx context.Context, name *string) (*corev1beta1.Seed, err
 	return seed, nil
 }
 
+// providerOfBinding returns the provider types of the Shoot's credentials. A binding that is missing is reported by the
+// plugin that checks references.
 func (p *plugin) providerOfBinding(ctx context.Context, shoot *corev1beta1.Shoot) (string, error) {
-	if name := value(shoot.Spec.CredentialsBindingName); name != "" {
+	if name := ptr.Deref(shoot.Spec.CredentialsBindingName, ""); name != "" {
 		binding := &securityv1alpha1.CredentialsBinding{}
-		err := p.Get(ctx, shoot.Namespace, name, binding)
-		if apierrors.IsNotFound(err) {
-			return "", nil
+		if err := p.Get(ctx, shoot.Namespace, name, binding); err != nil {
+			return "", missingOr(err, "CredentialsBinding", name)
 		}
-		return binding.Provider.Type, err
+		return binding.Provider.Type, nil
 	}
-	if name := value(shoot.Spec.SecretBindingName); name != "" {
+	if name := ptr.Deref(shoot.Spec.SecretBindingName, ""); name != "" {
 		binding := &corev1beta1.SecretBinding{}
-		err := p.Get(ctx, shoot.Namespace, name, binding)
-		if apierrors.IsNotFound(err) || binding.Provider == nil {
-			return "", nil
+		if err := p.Get(ctx, shoot.Namespace, name, binding); err != nil {
+			return "", missingOr(err, "SecretBinding", name)
 		}
-		return binding.Provider.Type, err
+		if binding.Provider != nil {
+			return binding.Provider.Type, nil
+		}
 	}
 	return "", nil
 }
 
-func value(s *string) string {
-	if s == nil {
-		return ""
+// missingOr forgives that an object is missing.
+func missingOr(err error, kind, name string) error {
+	if apierrors.IsNotFound(err) {
+		return nil
 	}
-	return *s
+	return fmt.Errorf("read %s %q: %w", kind, name, err)
 }
 
 // names checks that the names made from project and Shoot stay short enough.
@@ -235,7 +239,7 @@ func (r *request) projectProblem() error {
 
 // hibernationProblem keeps a cluster awake that might not wake up again.
 func (r *request) hibernationProblem() error {
-	if r.old == nil || hibernated(r.old) || !hibernated(r.shoot) {
+	if r.old == nil || r.old.HibernationEnabled() || !r.shoot.HibernationEnabled() {
 		return nil
 	}
 	for _, constraint := range r.old.Status.Constraints {
@@ -244,10 +248,6 @@ func (r *request) hibernationProblem() error {
 		}
 	}
 	return nil
-}
-
-func hibernated(shoot *corev1beta1.Shoot) bool {
-	return shoot.Spec.Hibernation != nil && shoot.Spec.Hibernation.Enabled != nil && *shoot.Spec.Hibernation.Enabled
 }
 
 // deletionProblem says why a Shoot cannot be deleted now.

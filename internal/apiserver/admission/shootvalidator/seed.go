@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
@@ -19,14 +20,14 @@ const minZonesForZoneTolerance = 3
 
 // bindingProblem says why the Seed cannot be chosen in this way.
 func (r *request) bindingProblem() error {
-	now, before := value(r.shoot.Spec.SeedName), ""
+	now, before := ptr.Deref(r.shoot.Spec.SeedName, ""), ""
 	if r.old == nil {
 		if now != "" && !r.mayBind {
 			return errors.New("spec.seedName may be set only by those who may update shoots/binding")
 		}
 		return nil
 	}
-	before = value(r.old.Spec.SeedName)
+	before = ptr.Deref(r.old.Spec.SeedName, "")
 	switch {
 	case r.binding && now == before:
 		return fmt.Errorf("spec.seedName is %q already", before)
@@ -74,12 +75,12 @@ func (r *request) seedProblem() error {
 		return nil
 	}
 	specChanged := r.old == nil || !equality.Semantic.DeepEqual(r.shoot.Spec, r.old.Spec)
-	if seed.DeletionTimestamp != nil && r.old != nil && value(r.old.Spec.SeedName) == seed.Name {
+	if seed.DeletionTimestamp != nil && r.old != nil && ptr.Deref(r.old.Spec.SeedName, "") == seed.Name {
 		if specChanged || otherAnnotationsChanged(r.shoot, r.old) {
 			return fmt.Errorf("Seed %q is being deleted; the Shoot can only be deleted or moved", seed.Name)
 		}
 	}
-	if r.old != nil && value(r.old.Spec.SeedName) == seed.Name {
+	if r.old != nil && ptr.Deref(r.old.Spec.SeedName, "") == seed.Name {
 		return r.zonesProblem()
 	}
 	if seed.DeletionTimestamp != nil {
@@ -153,7 +154,7 @@ func (r *request) operationProblem() error {
 	if migrating(last) {
 		return errors.New("the control plane is being moved to another Seed; change the spec afterwards")
 	}
-	if status := value(r.old.Status.SeedName); status != "" && status != value(r.old.Spec.SeedName) {
+	if status := ptr.Deref(r.old.Status.SeedName, ""); status != "" && status != ptr.Deref(r.old.Spec.SeedName, "") {
 		return errors.New("the Shoot has been rescheduled to a new seed; change the spec when the control plane has moved")
 	}
 	return nil
