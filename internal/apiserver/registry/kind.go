@@ -64,6 +64,8 @@ type Kind[T Object] struct {
 	// Fields are the selectable fields besides name and namespace; those in Indexed have an index.
 	Fields  func(T) fields.Set
 	Indexed []string
+	// FieldSpellings are further spellings of keys in Fields, which selectors may use.
+	FieldSpellings map[string]string
 
 	// Columns and Row make the table. The first column is the name, the last the age; both are added.
 	Columns []metav1.TableColumnDefinition

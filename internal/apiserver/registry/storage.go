@@ -3,6 +3,9 @@ package registry
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -55,19 +58,20 @@ func (k *Kind[T]) Storage(scheme *runtime.Scheme, getter generic.RESTOptionsGett
 
 // AddFieldLabels makes the selectable fields of a kind known to a scheme, in the given versions.
 func (k *Kind[T]) AddFieldLabels(scheme *runtime.Scheme, kind string, versions ...string) error {
-	known := map[string]bool{"metadata.name": true, "metadata.namespace": k.Namespaced}
-	if k.Fields != nil {
-		for key := range k.Fields(k.New()) {
-			known[key] = true
-		}
+	known := map[string]string{}
+	for key := range k.selectable(k.New()) {
+		known[key] = key
 	}
+	maps.Copy(known, k.FieldSpellings)
+	supported := strings.Join(slices.Sorted(maps.Keys(known)), ", ")
 	for _, version := range versions {
 		gvk := schema.GroupVersionKind{Group: k.Resource.Group, Version: version, Kind: kind}
 		if err := scheme.AddFieldLabelConversionFunc(gvk, func(label, value string) (string, string, error) {
-			if !known[label] {
-				return "", "", fmt.Errorf("field label not supported: %s", label)
+			key, ok := known[label]
+			if !ok {
+				return "", "", fmt.Errorf("field label not supported: %s; supported are %s", label, supported)
 			}
-			return label, value, nil
+			return key, value, nil
 		}); err != nil {
 			return err
 		}

@@ -41,8 +41,10 @@ func Kind(features corev1beta1.Features) *registry.Kind[*corev1beta1.Shoot] {
 
 		Fields:  selectable,
 		Indexed: []string{"spec.seedName", "status.seedName", "spec.cloudProfile.Name"},
-		Columns: columns(),
-		Row:     row,
+		// As the field is written in manifests.
+		FieldSpellings: map[string]string{"spec.cloudProfile.name": "spec.cloudProfile.Name", "spec.cloudProfile.kind": "spec.cloudProfile.Kind"},
+		Columns:        columns(),
+		Row:            row,
 	}
 }
 
