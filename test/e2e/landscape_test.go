@@ -70,6 +70,7 @@ func TestLandscape(t *testing.T) {
 			t.Errorf("kubectl version says:\n%s", out)
 		}
 	})
+	step(t, "a gardenlet reads nothing but its own seed's", checkSeedsAreConfined)
 	step(t, "the plan tells what will happen to it", checkPlan)
 	step(t, "a maintenance can be asked for at once", checkMaintenance)
 	step(t, "a second machine joins and pods of both answer each other by DNS name", func(t *testing.T) {
