@@ -3,6 +3,8 @@ package test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -239,6 +241,12 @@ func TestOpenAPIHasFieldDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("OpenAPI v3", v3.Components.Schemas)
+	for _, gv := range []string{"core.gardener.cloud/v1", "security.gardener.cloud/v1alpha1", "seedmanagement.gardener.cloud/v1alpha1", "operations.gardener.cloud/v1alpha1"} {
+		if err := json.Unmarshal(raw(t, e, "application/json", "/openapi/v3/apis/%s", gv), &v3); err != nil { // Adds to the ones before.
+			t.Fatal(err)
+		}
+	}
+	documented(t, "OpenAPI v3", v3.Components.Schemas)
 	env.Eventually(t, "the aggregated OpenAPI v2 document has our kinds", func() (bool, error) {
 		var v2 struct {
 			Definitions map[string]any `json:"definitions"`
@@ -250,6 +258,35 @@ func TestOpenAPIHasFieldDocs(t *testing.T) {
 			return false, nil
 		}
 		check("OpenAPI v2", v2.Definitions)
+		documented(t, "OpenAPI v2", v2.Definitions)
 		return true, nil
 	})
+}
+
+// documented checks that kubectl explain has something to say about each of our types and fields.
+func documented(t *testing.T, document string, schemas map[string]any) {
+	t.Helper()
+	const ours = "com.github.gardener."
+	types, fields := 0, 0
+	for _, name := range slices.Sorted(maps.Keys(schemas)) {
+		if !strings.HasPrefix(name, ours) {
+			continue
+		}
+		types++
+		schema := schemas[name].(map[string]any)
+		if description, _ := schema["description"].(string); description == "" {
+			t.Errorf("%s: %s has no description", document, name)
+		}
+		properties, _ := schema["properties"].(map[string]any)
+		for _, field := range slices.Sorted(maps.Keys(properties)) {
+			fields++
+			if description, _ := properties[field].(map[string]any)["description"].(string); strings.TrimSpace(description) == "" {
+				t.Errorf("%s: %s has no description of %s", document, name, field)
+			}
+		}
+	}
+	// There were 247 and 966 when this was written; fewer would mean that the names have changed and nothing is looked at.
+	if types < 200 || fields < 900 {
+		t.Errorf("%s: looked at %d types with %d fields only", document, types, fields)
+	}
 }
