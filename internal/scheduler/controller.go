@@ -1,12 +1,14 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,12 +16,16 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
@@ -36,41 +42,78 @@ type Reconciler struct {
 	// both take the last place; the writes of their results overlap.
 	Workers int
 
-	usage  Usage
-	decide sync.Mutex
+	usage   Usage
+	counted func() bool // Says whether all Shoots that were there at the start are in usage.
+	decide  sync.Mutex
 }
+
+// conflictRetry is the pause after a conflict. The cache has what it was about within milliseconds.
+const conflictRetry = 100 * time.Millisecond
 
 // SetupWithManager registers the controller and keeps the load per seed up to date.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
-	informer, err := mgr.GetCache().GetInformer(ctx, &corev1beta1.Shoot{})
+	// One place in the channel is enough: what comes while it is taken is seen by the reconciles still to come.
+	freed := make(chan event.GenericEvent, 1)
+	if err := r.count(ctx, mgr.GetCache(), func() {
+		select {
+		case freed <- event.GenericEvent{Object: &corev1beta1.Shoot{}}:
+		default:
+		}
+	}); err != nil {
+		return err
+	}
+	pending := handler.EnqueueRequestsFromMapFunc(r.unscheduled)
+	b := ctrl.NewControllerManagedBy(mgr).
+		Named("shoot-scheduler").
+		For(&corev1beta1.Shoot{}, waitingForSeed(r.Name)).
+		WatchesRawSource(source.Channel(freed, pending)).
+		Watches(&corev1beta1.Seed{}, pending, decisiveChanges()).
+		Watches(&corev1beta1.CloudProfile{}, pending, newSpec()).
+		Watches(&corev1beta1.NamespacedCloudProfile{}, pending, newSpec())
+	if r.Strategy == MinimalDistance {
+		b = b.Watches(&corev1.ConfigMap{}, pending, regionConfigs())
+	}
+	return b.WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers}).
+		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
+}
+
+// count keeps usage up to date, and calls freed after a Shoot has left a seed.
+func (r *Reconciler) count(ctx context.Context, informers ctrlcache.Informers, freed func()) error {
+	informer, err := informers.GetInformer(ctx, &corev1beta1.Shoot{})
 	if err != nil {
 		return fmt.Errorf("watch Shoots: %w", err)
 	}
-	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { r.usage.Set(o.(*corev1beta1.Shoot)) },
-		UpdateFunc: func(_, o any) { r.usage.Set(o.(*corev1beta1.Shoot)) },
+	set := func(o any) {
+		if r.usage.Set(o.(*corev1beta1.Shoot)) {
+			freed()
+		}
+	}
+	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    set,
+		UpdateFunc: func(_, o any) { set(o) },
 		DeleteFunc: func(o any) {
 			if gone, missed := o.(cache.DeletedFinalStateUnknown); missed {
 				o = gone.Obj
 			}
-			r.usage.Remove(o.(*corev1beta1.Shoot))
+			if r.usage.Remove(o.(*corev1beta1.Shoot)) {
+				freed()
+			}
 		},
 	})
 	if err != nil {
 		return fmt.Errorf("count Shoots: %w", err)
 	}
-	return ctrl.NewControllerManagedBy(mgr).
-		Named("shoot-scheduler").
-		For(&corev1beta1.Shoot{}, waitingForSeed(r.Name)).
-		Watches(&corev1beta1.Seed{}, handler.EnqueueRequestsFromMapFunc(r.unscheduled), decisiveChanges()).
-		WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers}).
-		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
+	r.counted = registration.HasSynced
+	return nil
 }
 
 // Reconcile decides for one Shoot and writes the decision.
 func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (reconcile.Result, error) {
 	if !responsible(shoot, r.Name) {
 		return reconcile.Result{}, nil
+	}
+	if !r.counted() { // Right after the start: seeds would look emptier than they are.
+		return reconcile.Result{RequeueAfter: conflictRetry}, nil
 	}
 	decision, err := r.choose(ctx, shoot)
 	if err != nil {
@@ -82,11 +125,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 	bound := shoot.DeepCopy()
 	bound.Spec.SeedName = &decision.Seed
 	log.FromContext(ctx).Info("Assigning Shoot to seed", "seed", decision.Seed, "tiedSeeds", decision.TiedSeeds)
-	if err := r.Garden.SubResource("binding").Update(ctx, bound); err != nil {
-		r.usage.Set(shoot)
-		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-			return reconcile.Result{}, client.IgnoreNotFound(err)
-		}
+	err = r.Garden.SubResource("binding").Update(ctx, bound)
+	if err != nil {
+		r.usage.Revert(shoot, decision.Seed)
+	}
+	switch {
+	case apierrors.IsConflict(err): // Somebody has changed the Shoot; the next look sees what.
+		return reconcile.Result{RequeueAfter: conflictRetry}, nil
+	case apierrors.IsNotFound(err):
+		return reconcile.Result{}, nil
+	case err != nil:
 		return reconcile.Result{}, errors.Join(fmt.Errorf("assign Shoot to seed %q: %w", decision.Seed, err), r.reportFailure(ctx, shoot, err.Error()))
 	}
 	r.Recorder.Eventf(shoot, nil, corev1.EventTypeNormal, "SchedulingSuccessful", "Reconcile", "Scheduled to seed %q", decision.Seed)
@@ -95,13 +143,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 
 // choose reads what a decision depends on, decides, and counts the Shoot on the chosen seed at once.
 func (r *Reconciler) choose(ctx context.Context, shoot *corev1beta1.Shoot) (Decision, error) {
-	profileName, profile, err := profileOf(ctx, r.Garden, shoot)
+	profileName, profile, err := profileOf(gardenProfiles{ctx, r.Garden}, shoot)
+	if missing := (missingProfileError{}); errors.As(err, &missing) {
+		return Decision{Error: err.Error()}, nil
+	}
 	if err != nil {
 		return Decision{}, err
 	}
 	var configMaps corev1.ConfigMapList
 	if r.Strategy == MinimalDistance {
-		if err := r.Garden.List(ctx, &configMaps, client.InNamespace(gardenNamespace), client.MatchingLabels{labelPurpose: purposeRegionConfig}); err != nil {
+		if err := r.Garden.List(ctx, &configMaps, client.InNamespace(corev1beta1.GardenNamespace), client.MatchingLabels{corev1beta1.LabelSchedulingPurpose: corev1beta1.SchedulingPurposeRegionConfig}); err != nil {
 			return Decision{}, fmt.Errorf("list region ConfigMaps: %w", err)
 		}
 	}
@@ -129,7 +180,7 @@ func (r *Reconciler) choose(ctx context.Context, shoot *corev1beta1.Shoot) (Deci
 }
 
 // reportFailure tells the user through the last operation and an event, and returns an error so that it is tried again
-// with growing pauses; a change of a seed triggers a try at once.
+// with growing pauses; a change of what decisions depend on triggers a try at once.
 func (r *Reconciler) reportFailure(ctx context.Context, shoot *corev1beta1.Shoot, reason string) error {
 	text := "Failed to schedule Shoot: " + reason
 	r.Recorder.Eventf(shoot, nil, corev1.EventTypeWarning, "SchedulingFailed", "Reconcile", "%s", text)
@@ -146,38 +197,32 @@ func (r *Reconciler) reportFailure(ctx context.Context, shoot *corev1beta1.Shoot
 	return errors.New(reason)
 }
 
-// profileOf returns the name of the CloudProfile a Shoot goes back to and the effective spec of its profile.
-func profileOf(ctx context.Context, reader client.Reader, shoot *corev1beta1.Shoot) (string, *corev1beta1.CloudProfileSpec, error) {
-	ref := shoot.Spec.CloudProfile
-	if ref == nil {
-		ref = &corev1beta1.CloudProfileReference{Kind: kindCloudProfile, Name: deref(shoot.Spec.CloudProfileName)}
-	}
-	if ref.Kind == kindNamespacedCloudProfile {
-		var profile corev1beta1.NamespacedCloudProfile
-		if err := reader.Get(ctx, client.ObjectKey{Namespace: shoot.Namespace, Name: ref.Name}, &profile); err != nil {
-			return "", nil, fmt.Errorf("read NamespacedCloudProfile %s/%s: %w", shoot.Namespace, ref.Name, err)
-		}
-		return profile.Spec.Parent.Name, &profile.Status.CloudProfileSpec, nil
-	}
-	var profile corev1beta1.CloudProfile
-	if err := reader.Get(ctx, client.ObjectKey{Name: ref.Name}, &profile); err != nil {
-		return "", nil, fmt.Errorf("read CloudProfile %s: %w", ref.Name, err)
-	}
-	return ref.Name, &profile.Spec, nil
+// gardenProfiles reads profiles from the garden.
+type gardenProfiles struct {
+	ctx    context.Context
+	reader client.Reader
 }
 
-const (
-	kindCloudProfile           = "CloudProfile"
-	kindNamespacedCloudProfile = "NamespacedCloudProfile"
-	defaultSchedulerName       = "default-scheduler"
-)
+func (g gardenProfiles) cloudProfile(name string) (*corev1beta1.CloudProfile, error) {
+	return found(g, client.ObjectKey{Name: name}, &corev1beta1.CloudProfile{})
+}
+
+func (g gardenProfiles) namespacedCloudProfile(namespace, name string) (*corev1beta1.NamespacedCloudProfile, error) {
+	return found(g, client.ObjectKey{Namespace: namespace, Name: name}, &corev1beta1.NamespacedCloudProfile{})
+}
+
+// found reads an object, nil if there is none.
+func found[T client.Object](g gardenProfiles, key client.ObjectKey, object T) (T, error) {
+	var none T
+	if err := g.reader.Get(g.ctx, key, object); err != nil {
+		return none, client.IgnoreNotFound(err)
+	}
+	return object, nil
+}
 
 // responsible says whether this scheduler has to find a seed for the Shoot.
 func responsible(shoot *corev1beta1.Shoot, name string) bool {
-	wanted := deref(shoot.Spec.SchedulerName)
-	if wanted == "" {
-		wanted = defaultSchedulerName
-	}
+	wanted := cmp.Or(ptr.Deref(shoot.Spec.SchedulerName, ""), corev1beta1.DefaultSchedulerName)
 	return shoot.Spec.SeedName == nil && shoot.DeletionTimestamp == nil && wanted == name
 }
 
@@ -202,6 +247,6 @@ const indexSeedName = "spec.seedName"
 // AddIndexes makes the cache find Shoots by seed without a scan.
 func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	return indexer.IndexField(ctx, &corev1beta1.Shoot{}, indexSeedName, func(o client.Object) []string {
-		return []string{deref(o.(*corev1beta1.Shoot).Spec.SeedName)}
+		return []string{ptr.Deref(o.(*corev1beta1.Shoot).Spec.SeedName, "")}
 	})
 }

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -43,9 +44,6 @@ type Verdict struct {
 	// Filter names the first filter that the seed failed, empty if it passed all.
 	Filter string `json:"filter"`
 	Reason string `json:"reason"`
-
-	// failures lists every filter that the seed fails, to find the smallest change that makes the Shoot fit.
-	failures []failure
 }
 
 // Decision is where a Shoot goes and why.
@@ -60,42 +58,30 @@ type Decision struct {
 	Verdicts []Verdict `json:"verdicts"`
 }
 
-// Decide chooses the seed for a Shoot. A Shoot that names its seed is only checked against that one.
+// Decide chooses the seed for a Shoot.
 func Decide(in Input) Decision {
 	d := Decision{TiedSeeds: []string{}, Verdicts: []Verdict{}}
 	var fitting []Candidate
 	domains := defaultDomains(in.Candidates)
 	for _, c := range in.Candidates {
-		if name := in.Shoot.Spec.SeedName; name != nil && c.Seed.Name != *name {
-			continue
+		v := Verdict{Seed: c.Seed.Name, Passed: true}
+		for _, f := range filters {
+			if reason := f.check(in, c, domains); reason != "" {
+				v.Passed, v.Filter, v.Reason = false, f.name, reason
+				break
+			}
 		}
-		v := Verdict{Seed: c.Seed.Name, failures: failuresOf(in, c, domains)}
-		if len(v.failures) == 0 {
-			v.Passed = true
+		if v.Passed {
 			fitting = append(fitting, c)
-		} else {
-			v.Filter, v.Reason = v.failures[0].filter, v.failures[0].reason
 		}
 		d.Verdicts = append(d.Verdicts, v)
 	}
-	if name := in.Shoot.Spec.SeedName; name != nil {
-		if len(fitting) == 1 {
-			d.Seed, d.TiedSeeds = *name, []string{*name}
-			return d
-		}
-		d.Error = noneFits(d.Verdicts, fmt.Sprintf("the Shoot asks for seed %q, which does not exist", *name))
+	if len(fitting) == 0 {
+		d.Error = noneFits(d.Verdicts)
 		return d
 	}
 
-	near := fitting
-	if len(fitting) > 0 {
-		near = nearest(in, fitting)
-		d.markFar(in, near)
-	}
-	if len(near) == 0 {
-		d.Error = noneFits(d.Verdicts, "there are no seeds")
-		return d
-	}
+	near := d.keepNearest(in, fitting)
 	fewest := slices.MinFunc(near, func(a, b Candidate) int { return a.Shoots - b.Shoots })
 	d.Seed = fewest.Seed.Name // MinFunc returns the first of equal ones.
 	for _, c := range near {
@@ -106,25 +92,30 @@ func Decide(in Input) Decision {
 	return d
 }
 
-// nearest keeps the candidates that the strategy accepts.
-func nearest(in Input, fitting []Candidate) []Candidate {
-	sameType := func(c Candidate) bool { return c.Seed.Spec.Provider.Type == in.Shoot.Spec.Provider.Type }
-	if isTesting(in.Shoot) { // A test cluster may run anywhere, so that it does not take a place near users.
-		return keep(fitting, sameType)
+// keepNearest returns the fitting candidates at the smallest distance and turns the verdicts of the others. The strategy
+// SameRegion has its say in the filter of regions: all that fit are equally near.
+func (d *Decision) keepNearest(in Input, fitting []Candidate) []Candidate {
+	if in.Strategy != MinimalDistance || isTesting(in.Shoot) {
+		return fitting
 	}
-	if in.Strategy != MinimalDistance {
-		return keep(fitting, func(c Candidate) bool { return sameType(c) && c.Seed.Spec.Provider.Region == in.Shoot.Spec.Region })
-	}
-	best := -1
+	best := math.MaxInt
 	var near []Candidate
+	distances := make(map[string]int, len(fitting))
 	for _, c := range fitting {
-		distance, known := in.distance(c.Seed)
-		switch {
-		case !known || best >= 0 && distance > best:
-		case distance == best:
+		distance, _ := in.distance(c.Seed) // Known, or the filter of regions would have refused it.
+		distances[c.Seed.Name] = distance
+		if distance < best {
+			best, near = distance, nil
+		}
+		if distance == best {
 			near = append(near, c)
-		default:
-			best, near = distance, []Candidate{c}
+		}
+	}
+	for i := range d.Verdicts {
+		v := &d.Verdicts[i]
+		if distance := distances[v.Seed]; v.Passed && distance > best {
+			v.Passed, v.Filter = false, filterRegion
+			v.Reason = fmt.Sprintf("other seeds are nearer to region %q: its distance is %d, theirs %d", in.Shoot.Spec.Region, distance, best)
 		}
 	}
 	return near
@@ -147,39 +138,10 @@ func (in Input) distance(seed *corev1beta1.Seed) (distance int, known bool) {
 	return distance, true
 }
 
-// markFar turns the verdicts of fitting seeds that the strategy left out.
-func (d *Decision) markFar(in Input, near []Candidate) {
-	for i := range d.Verdicts {
-		v := &d.Verdicts[i]
-		if !v.Passed || slices.ContainsFunc(near, func(c Candidate) bool { return c.Seed.Name == v.Seed }) {
-			continue
-		}
-		v.Passed, v.Filter = false, "region"
-		switch {
-		case isTesting(in.Shoot):
-			v.Reason = fmt.Sprintf("its provider type is not %q", in.Shoot.Spec.Provider.Type)
-		case in.Strategy == MinimalDistance:
-			v.Reason = fmt.Sprintf("other seeds are nearer to region %q", in.Shoot.Spec.Region)
-		default:
-			v.Reason = fmt.Sprintf("it is not of provider type %q in region %q", in.Shoot.Spec.Provider.Type, in.Shoot.Spec.Region)
-		}
-		v.failures = []failure{{filter: v.Filter, reason: v.Reason, fix: regionFix(in, v.Seed)}}
-	}
-}
-
-func regionFix(in Input, name string) string {
-	for _, c := range in.Candidates {
-		if c.Seed.Name == name && c.Seed.Spec.Provider.Type == in.Shoot.Spec.Provider.Type {
-			return fmt.Sprintf("create the Shoot in region %q, or let the scheduler use the strategy %s", c.Seed.Spec.Provider.Region, MinimalDistance)
-		}
-	}
-	return ""
-}
-
 // noneFits sums up the verdicts, most frequent filter first.
-func noneFits(verdicts []Verdict, ifEmpty string) string {
+func noneFits(verdicts []Verdict) string {
 	if len(verdicts) == 0 {
-		return ifEmpty
+		return "there are no seeds"
 	}
 	seeds := map[string][]string{}
 	var filters []string
@@ -203,41 +165,6 @@ func noneFits(verdicts []Verdict, ifEmpty string) string {
 	return fmt.Sprintf("none of the %d seeds fits: %s", len(verdicts), strings.Join(parts, ", "))
 }
 
-// SmallestChange names the least that would have to change for the Shoot to fit some seed, or "" if it fits already or
-// no single seed can be made to fit by changes of the Shoot.
-func (d Decision) SmallestChange() string {
-	best, bestSeed := []failure(nil), ""
-	for _, v := range d.Verdicts {
-		if v.Passed {
-			return ""
-		}
-		if slices.ContainsFunc(v.failures, func(f failure) bool { return f.fix == "" }) {
-			continue
-		}
-		if best == nil || len(v.failures) < len(best) {
-			best, bestSeed = v.failures, v.Seed
-		}
-	}
-	if best == nil {
-		return ""
-	}
-	var fixes []string
-	for _, f := range best {
-		fixes = append(fixes, f.fix)
-	}
-	return fmt.Sprintf("for seed %s: %s", bestSeed, strings.Join(fixes, ", and "))
-}
-
 func isTesting(s *corev1beta1.Shoot) bool {
 	return s.Spec.Purpose != nil && *s.Spec.Purpose == corev1beta1.ShootPurposeTesting
-}
-
-func keep(candidates []Candidate, accept func(Candidate) bool) []Candidate {
-	var kept []Candidate
-	for _, c := range candidates {
-		if accept(c) {
-			kept = append(kept, c)
-		}
-	}
-	return kept
 }

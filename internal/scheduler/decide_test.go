@@ -4,11 +4,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,7 +20,7 @@ func seed(name, region string, change ...func(*corev1beta1.Seed)) *corev1beta1.S
 	s.Spec.Provider = corev1beta1.SeedProvider{Type: "local", Region: region, Zones: []string{"a"}}
 	s.Spec.Networks = corev1beta1.SeedNetworks{Pods: "10.244.0.0/16", Services: "10.0.0.0/24"}
 	s.Status.LastOperation = &corev1beta1.LastOperation{}
-	s.Status.Conditions = []corev1beta1.Condition{{Type: seedGardenletReady, Status: corev1beta1.ConditionTrue}}
+	s.Status.Conditions = []corev1beta1.Condition{{Type: corev1beta1.SeedGardenletReady, Status: corev1beta1.ConditionTrue}}
 	for _, c := range change {
 		c(s)
 	}
@@ -84,7 +82,9 @@ func TestDecideFilters(t *testing.T) {
 		"an unsupported access restriction": {seed: seed("s", "eu-west-1"), shoot: shoot(func(s *corev1beta1.Shoot) {
 			s.Spec.AccessRestrictions = []corev1beta1.AccessRestrictionWithOptions{{AccessRestriction: corev1beta1.AccessRestriction{Name: "eu-only"}}}
 		}), filter: "access-restrictions"},
-		"an emergency stop": {seed: seed("s", "eu-west-1", func(s *corev1beta1.Seed) { s.Annotations = map[string]string{annotationEmergencyStop: "true"} }), filter: "emergency-stop"},
+		"an emergency stop": {seed: seed("s", "eu-west-1", func(s *corev1beta1.Seed) {
+			s.Annotations = map[string]string{corev1beta1.AnnotationEmergencyStopShootReconciliations: "true"}
+		}), filter: "emergency-stop"},
 		"overlapping pods": {seed: seed("s", "eu-west-1"), shoot: shoot(func(s *corev1beta1.Shoot) {
 			s.Spec.Networking = &corev1beta1.Networking{Pods: new("10.244.128.0/24")}
 		}), filter: "networks"},
@@ -98,8 +98,6 @@ func TestDecideFilters(t *testing.T) {
 		"a full seed": {seed: seed("s", "eu-west-1", func(s *corev1beta1.Seed) {
 			s.Status.Allocatable = corev1.ResourceList{"shoots": resource.MustParse("0")}
 		}), filter: "capacity"},
-		"an explicit seed that is tainted": {seed: seed("s", "eu-west-1", tainted(corev1beta1.SeedTaint{Key: "x"})),
-			shoot: shoot(func(s *corev1beta1.Shoot) { s.Spec.SeedName = new("s") }), filter: "taints"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := tc.input
@@ -115,38 +113,13 @@ func TestDecideFilters(t *testing.T) {
 	}
 }
 
-func TestTolerated(t *testing.T) {
-	key := func(k string) corev1beta1.SeedTaint { return corev1beta1.SeedTaint{Key: k} }
-	value := func(k, v string) corev1beta1.SeedTaint { return corev1beta1.SeedTaint{Key: k, Value: &v} }
-	for _, tc := range []struct {
-		taints, tolerations []corev1beta1.SeedTaint
-		want                bool
-	}{
-		{[]corev1beta1.SeedTaint{key("protected")}, nil, false},
-		{[]corev1beta1.SeedTaint{key("protected")}, []corev1beta1.SeedTaint{key("protected")}, true},
-		{[]corev1beta1.SeedTaint{value("a", "1"), key("b")}, []corev1beta1.SeedTaint{value("a", "1")}, false},
-		{[]corev1beta1.SeedTaint{value("a", "1"), key("b")}, []corev1beta1.SeedTaint{value("a", "1"), key("b")}, true},
-		{[]corev1beta1.SeedTaint{value("a", "1"), key("b")}, []corev1beta1.SeedTaint{value("a", "2"), key("b")}, false},
-		{[]corev1beta1.SeedTaint{value("a", "1"), key("b")}, []corev1beta1.SeedTaint{key("a"), key("b")}, false},
-		{[]corev1beta1.SeedTaint{key("a")}, []corev1beta1.SeedTaint{value("a", "7")}, true},
-	} {
-		s := shoot()
-		for _, toleration := range tc.tolerations {
-			s.Spec.Tolerations = append(s.Spec.Tolerations, corev1beta1.Toleration{Key: toleration.Key, Value: toleration.Value})
-		}
-		if got := decide(Input{Shoot: s}, seed("s", "eu-west-1", tainted(tc.taints...))).Seed == "s"; got != tc.want {
-			t.Errorf("taints %v, tolerations %v: taken = %v, want %v", tc.taints, tc.tolerations, got, tc.want)
-		}
-	}
-}
-
 func TestDecideChoosesFewestShoots(t *testing.T) {
 	in := Input{Shoot: shoot(), Candidates: []Candidate{
 		{seed("a", "eu-west-1"), 3}, {seed("b", "eu-west-1"), 1}, {seed("c", "eu-west-1"), 1}, {seed("d", "eu-east-1"), 0}}}
 	want := Decision{Seed: "b", TiedSeeds: []string{"b", "c"}, Verdicts: []Verdict{
 		{Seed: "a", Passed: true}, {Seed: "b", Passed: true}, {Seed: "c", Passed: true},
-		{Seed: "d", Filter: "region", Reason: `it is not of provider type "local" in region "eu-west-1"`}}}
-	if diff := cmp.Diff(want, Decide(in), cmpopts.IgnoreUnexported(Verdict{})); diff != "" {
+		{Seed: "d", Filter: "region", Reason: `it is in region "eu-east-1", the Shoot in "eu-west-1"`}}}
+	if diff := cmp.Diff(want, Decide(in)); diff != "" {
 		t.Errorf("Decide() mismatch (-want +got):\n%s", diff)
 	}
 }
@@ -164,17 +137,6 @@ func TestOperatorsDistancesWin(t *testing.T) {
 	}
 }
 
-func TestSmallestChange(t *testing.T) {
-	d := decide(Input{}, seed("far-and-tainted", "eu-west-1", tainted(corev1beta1.SeedTaint{Key: "x"}), func(s *corev1beta1.Seed) { s.Spec.Provider.Type = "other" }),
-		seed("tainted", "eu-west-1", tainted(corev1beta1.SeedTaint{Key: "y"})))
-	if got, want := d.SmallestChange(), "for seed tainted: add to spec.tolerations: y"; got != want {
-		t.Errorf("SmallestChange() = %q, want %q", got, want)
-	}
-	if !strings.Contains(d.Error, "none of the 2 seeds fits") {
-		t.Errorf("error = %q", d.Error)
-	}
-}
-
 func TestDecideIsStableAndSound(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
@@ -187,7 +149,7 @@ func TestDecideIsStableAndSound(t *testing.T) {
 			in.Candidates = append(in.Candidates, Candidate{s, random.IntN(3)})
 		}
 		d := Decide(in)
-		if diff := cmp.Diff(d, Decide(in), cmpopts.IgnoreUnexported(Verdict{})); diff != "" {
+		if diff := cmp.Diff(d, Decide(in)); diff != "" {
 			t.Fatalf("two decisions on the same input differ:\n%s", diff)
 		}
 		if (d.Seed == "") != (d.Error != "") || len(d.Verdicts) != len(in.Candidates) {

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,10 +30,29 @@ func decisiveChanges() builder.Predicates {
 	})
 }
 
+// newSpec lets profiles through that are new or have another spec.
+func newSpec() builder.Predicates {
+	return builder.WithPredicates(predicate.GenerationChangedPredicate{}, predicate.Funcs{
+		DeleteFunc: func(event.DeleteEvent) bool { return false }, // A profile that is gone helps nobody.
+	})
+}
+
+// regionConfigs lets ConfigMaps with distances of regions through, gone ones, too: names of regions decide then.
+func regionConfigs() builder.Predicates {
+	return builder.WithPredicates(predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return isRegionConfig(e.Object.(*corev1.ConfigMap)) },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return isRegionConfig(e.ObjectOld.(*corev1.ConfigMap)) || isRegionConfig(e.ObjectNew.(*corev1.ConfigMap))
+		},
+		DeleteFunc:  func(e event.DeleteEvent) bool { return isRegionConfig(e.Object.(*corev1.ConfigMap)) },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	})
+}
+
 // decisive is what filters read of a Seed besides its spec.
 func decisive(s *corev1beta1.Seed) any {
 	return []any{
-		s.Labels, s.Annotations[annotationEmergencyStop], s.Status.Allocatable, s.Status.LastOperation != nil,
-		conditionTrue(s, seedGardenletReady), conditionTrue(s, seedBackupBucketsReady),
+		s.Labels, s.Annotations[corev1beta1.AnnotationEmergencyStopShootReconciliations], s.Status.Allocatable, s.Status.LastOperation != nil,
+		conditionTrue(s, corev1beta1.SeedGardenletReady), conditionTrue(s, corev1beta1.SeedBackupBucketsReady),
 	}
 }

@@ -1,41 +1,46 @@
 package scheduler
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-const (
-	gardenNamespace         = "garden"
-	labelPurpose            = "scheduling.gardener.cloud/purpose"
-	purposeRegionConfig     = "region-config"
-	annotationCloudProfiles = "scheduling.gardener.cloud/cloudprofiles"
-)
-
-// Distances returns the operator's distances from a region of a CloudProfile to the regions of seeds, from the first of
-// the ConfigMaps that is meant for the profile; nil if there is none or it does not know the region.
+// Distances returns the operator's distances from a region of a CloudProfile to the regions of seeds, from the first by
+// name of the ConfigMaps that are meant for the profile; nil if there is none or it does not know the region.
 func Distances(configMaps []corev1.ConfigMap, cloudProfile, region string) (map[string]int, error) {
-	for _, cm := range configMaps {
-		if cm.Labels[labelPurpose] != purposeRegionConfig {
-			continue
+	var first *corev1.ConfigMap
+	for i := range configMaps {
+		if cm := &configMaps[i]; isRegionConfig(cm) && meantFor(cm, cloudProfile) && (first == nil || cmp.Less(cm.Name, first.Name)) {
+			first = cm
 		}
-		profiles := strings.Split(cm.Annotations[annotationCloudProfiles], ",")
-		if !slices.ContainsFunc(profiles, func(p string) bool { return strings.TrimSpace(p) == cloudProfile }) {
-			continue
-		}
-		data, known := cm.Data[region]
-		if !known {
-			return nil, nil
-		}
-		distances := map[string]int{}
-		if err := yaml.Unmarshal([]byte(data), &distances); err != nil {
-			return nil, fmt.Errorf("read distances of region %q in ConfigMap %s/%s: want a map from region to whole number: %w", region, cm.Namespace, cm.Name, err)
-		}
-		return distances, nil
 	}
-	return nil, nil
+	if first == nil {
+		return nil, nil
+	}
+	data, known := first.Data[region]
+	if !known {
+		return nil, nil
+	}
+	distances := map[string]int{}
+	if err := yaml.Unmarshal([]byte(data), &distances); err != nil {
+		return nil, fmt.Errorf("read distances of region %q in ConfigMap %s/%s: want a map from region to whole number: %w", region, first.Namespace, first.Name, err)
+	}
+	return distances, nil
+}
+
+// isRegionConfig says whether an operator has put distances into the ConfigMap.
+func isRegionConfig(cm *corev1.ConfigMap) bool {
+	return cm.Namespace == corev1beta1.GardenNamespace && cm.Labels[corev1beta1.LabelSchedulingPurpose] == corev1beta1.SchedulingPurposeRegionConfig
+}
+
+func meantFor(cm *corev1.ConfigMap, cloudProfile string) bool {
+	profiles := strings.Split(cm.Annotations[corev1beta1.AnnotationSchedulingCloudProfiles], ",")
+	return slices.ContainsFunc(profiles, func(p string) bool { return strings.TrimSpace(p) == cloudProfile })
 }

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
@@ -20,25 +21,50 @@ type Usage struct {
 type seedsOf struct{ wanted, present string }
 
 func placesOf(s *corev1beta1.Shoot) seedsOf {
-	places := seedsOf{wanted: deref(s.Spec.SeedName), present: deref(s.Status.SeedName)}
+	places := seedsOf{wanted: ptr.Deref(s.Spec.SeedName, ""), present: ptr.Deref(s.Status.SeedName, "")}
 	if places.present == places.wanted {
 		places.present = ""
 	}
 	return places
 }
 
-// Set counts the Shoot as it is now, instead of what it was counted as before.
-func (u *Usage) Set(s *corev1beta1.Shoot) { u.replace(s.UID, placesOf(s)) }
+func (p seedsOf) on(seed string) seedsOf {
+	p.wanted = seed
+	return p
+}
+
+// has says whether a seed is among them, or is none.
+func (p seedsOf) has(seed string) bool { return seed == "" || p.wanted == seed || p.present == seed }
+
+// Set counts the Shoot as it is now, instead of what it was counted as before, and reports whether it has left a seed.
+func (u *Usage) Set(s *corev1beta1.Shoot) (left bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.replace(s.UID, placesOf(s))
+}
 
 // Assume counts the Shoot on a seed before the watch has brought the assignment, so that decisions in between see it.
 func (u *Usage) Assume(s *corev1beta1.Shoot, seed string) {
-	places := placesOf(s)
-	places.wanted = seed
-	u.replace(s.UID, places)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.replace(s.UID, placesOf(s).on(seed))
 }
 
-// Remove forgets a Shoot that is gone.
-func (u *Usage) Remove(s *corev1beta1.Shoot) { u.replace(s.UID, seedsOf{}) }
+// Revert takes an assumption back, unless the watch has brought something else since.
+func (u *Usage) Revert(s *corev1beta1.Shoot, seed string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.shoots[s.UID] == placesOf(s).on(seed) {
+		u.replace(s.UID, placesOf(s))
+	}
+}
+
+// Remove forgets a Shoot that is gone, and reports whether it had a seed.
+func (u *Usage) Remove(s *corev1beta1.Shoot) (left bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.replace(s.UID, seedsOf{})
+}
 
 // Of returns how many Shoots a seed has.
 func (u *Usage) Of(seed string) int {
@@ -47,9 +73,8 @@ func (u *Usage) Of(seed string) int {
 	return u.counts[seed]
 }
 
-func (u *Usage) replace(uid types.UID, now seedsOf) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
+// replace counts a Shoot differently and reports whether that frees a place. The caller holds the lock.
+func (u *Usage) replace(uid types.UID, now seedsOf) (left bool) {
 	if u.counts == nil {
 		u.counts, u.shoots = map[string]int{}, map[types.UID]seedsOf{}
 	}
@@ -58,9 +83,10 @@ func (u *Usage) replace(uid types.UID, now seedsOf) {
 	u.add(now, 1)
 	if now == (seedsOf{}) {
 		delete(u.shoots, uid)
-		return
+	} else {
+		u.shoots[uid] = now
 	}
-	u.shoots[uid] = now
+	return !now.has(before.wanted) || !now.has(before.present)
 }
 
 func (u *Usage) add(places seedsOf, n int) {

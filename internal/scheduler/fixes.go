@@ -1,0 +1,242 @@
+package scheduler
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+)
+
+// fix is one change of a Shoot that removes a reason why a seed can't take it.
+type fix struct {
+	text  string
+	apply func(*corev1beta1.Shoot)
+}
+
+// SmallestChange names the fewest changes of the Shoot that let some seed take it, or "" if it fits as it is, or if no
+// seed can be made to fit by changes of the Shoot. A change is only named after a decision with it has found a seed.
+func SmallestChange(in Input) string {
+	type option struct {
+		seed  string
+		fixes []fix
+	}
+	var options []option
+	domains := defaultDomains(in.Candidates)
+	for _, c := range in.Candidates {
+		if fixes, possible := fixesFor(in, c, domains); possible {
+			options = append(options, option{c.Seed.Name, fixes})
+		}
+	}
+	slices.SortStableFunc(options, func(a, b option) int { return len(a.fixes) - len(b.fixes) })
+	for _, o := range options {
+		if len(o.fixes) == 0 {
+			return ""
+		}
+		if Decide(in.with(o.fixes)).Seed == "" {
+			continue
+		}
+		var texts []string
+		for _, f := range o.fixes {
+			texts = append(texts, f.text)
+		}
+		return fmt.Sprintf("for seed %s: %s", o.seed, strings.Join(texts, ", and "))
+	}
+	return ""
+}
+
+// fixesFor returns what to change so that a seed passes all filters, and whether changes of the Shoot can do that.
+func fixesFor(in Input, c Candidate, domains []string) (all []fix, possible bool) {
+	for _, f := range filters {
+		if f.check(in, c, domains) == "" {
+			continue
+		}
+		if f.fixes == nil {
+			return nil, false
+		}
+		fixes := f.fixes(in, c)
+		if len(fixes) == 0 {
+			return nil, false
+		}
+		all = append(all, fixes...)
+	}
+	return all, true
+}
+
+// with returns the input for the Shoot as it would be.
+func (in Input) with(fixes []fix) Input {
+	region := in.Shoot.Spec.Region
+	in.Shoot = in.Shoot.DeepCopy()
+	for _, f := range fixes {
+		f.apply(in.Shoot)
+	}
+	if in.Shoot.Spec.Region != region {
+		in.Distances = nil // They are those of the other region. A seed in the Shoot's own region is always known.
+	}
+	return in
+}
+
+// fixShootSelector takes out of the Shoot's selector what the seed's labels do not match.
+func fixShootSelector(in Input, c Candidate) []fix {
+	var fixes []fix
+	selector := in.Shoot.Spec.SeedSelector
+	for _, key := range slices.Sorted(maps.Keys(selector.MatchLabels)) {
+		value := selector.MatchLabels[key]
+		if got, has := c.Seed.Labels[key]; has && got == value {
+			continue
+		}
+		fixes = append(fixes, fix{fmt.Sprintf("remove %s=%s from spec.seedSelector.matchLabels", key, value), func(s *corev1beta1.Shoot) {
+			delete(s.Spec.SeedSelector.MatchLabels, key)
+		}})
+	}
+	for _, requirement := range selector.MatchExpressions {
+		only := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{requirement}}
+		if parsed, err := metav1.LabelSelectorAsSelector(only); err == nil && parsed.Matches(labels.Set(c.Seed.Labels)) {
+			continue
+		}
+		text := fmt.Sprintf("remove %s from spec.seedSelector.matchExpressions", metav1.FormatLabelSelector(only))
+		fixes = append(fixes, fix{text, func(s *corev1beta1.Shoot) {
+			s.Spec.SeedSelector.MatchExpressions = slices.DeleteFunc(s.Spec.SeedSelector.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool {
+				return r.Key == requirement.Key && r.Operator == requirement.Operator && slices.Equal(r.Values, requirement.Values)
+			})
+		}})
+	}
+	return fixes
+}
+
+func fixZones(Input, Candidate) []fix {
+	return []fix{{"create the Shoot with spec.controlPlane.highAvailability.failureTolerance.type node", func(s *corev1beta1.Shoot) {
+		s.Spec.ControlPlane.HighAvailability.FailureTolerance.Type = corev1beta1.FailureToleranceTypeNode
+	}}}
+}
+
+func fixAccessRestrictions(in Input, c Candidate) []fix {
+	var fixes []fix
+	for _, name := range unsupported(in.Shoot, c.Seed) {
+		fixes = append(fixes, fix{fmt.Sprintf("remove the access restriction %q", name), func(s *corev1beta1.Shoot) {
+			s.Spec.AccessRestrictions = slices.DeleteFunc(s.Spec.AccessRestrictions, func(r corev1beta1.AccessRestrictionWithOptions) bool { return r.Name == name })
+		}})
+	}
+	return fixes
+}
+
+func fixDomain(Input, Candidate) []fix {
+	return []fix{{"create the Shoot without spec.dns.domain, so that it gets one that its seed can serve", func(s *corev1beta1.Shoot) { s.Spec.DNS.Domain = nil }}}
+}
+
+// fixNetworks finds ranges of the same size that are free.
+func fixNetworks(in Input, c Candidate) []fix {
+	var fixes []fix
+	taken := networksOfSeed(c.Seed)
+	own := networksOf(in.Shoot, c.Seed)
+	for i := range own {
+		n := own[i]
+		if !slices.ContainsFunc(taken, func(t network) bool { return overlap(t.cidr, n.cidr) }) {
+			continue
+		}
+		free := freeRange(n.cidr, append(slices.Delete(slices.Clone(own), i, i+1), taken...))
+		if free == "" {
+			return nil
+		}
+		own[i].cidr = free
+		fixes = append(fixes, fix{fmt.Sprintf("create the Shoot with spec.networking.%s %s instead of %s", n.name, free, n.cidr), func(s *corev1beta1.Shoot) {
+			if s.Spec.Networking == nil {
+				s.Spec.Networking = &corev1beta1.Networking{}
+			}
+			switch n.name {
+			case "nodes":
+				s.Spec.Networking.Nodes = &free
+			case "pods":
+				s.Spec.Networking.Pods = &free
+			case "services":
+				s.Spec.Networking.Services = &free
+			}
+		}})
+	}
+	return fixes
+}
+
+// privatePools are where ranges for clusters come from. Source: RFC 1918, RFC 6598, RFC 4193.
+var privatePools = []netip.Prefix{
+	netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"),
+	netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("fd00::/8"),
+}
+
+// freeRange returns the first private range as large as another that overlaps with none of those taken, or "".
+func freeRange(like string, taken []network) string {
+	size, err := netip.ParsePrefix(like)
+	if err != nil {
+		return ""
+	}
+	var occupied []netip.Prefix
+	for _, t := range taken {
+		if p, err := netip.ParsePrefix(t.cidr); err == nil {
+			occupied = append(occupied, p.Masked())
+		}
+	}
+	for _, pool := range privatePools {
+		if pool.Addr().Is4() != size.Addr().Is4() || size.Bits() < pool.Bits() {
+			continue
+		}
+		for start := pool.Addr(); pool.Contains(start); { // Each turn leaves an occupied range behind, or ends.
+			candidate := netip.PrefixFrom(start, size.Bits()).Masked()
+			i := slices.IndexFunc(occupied, candidate.Overlaps)
+			if i < 0 {
+				return candidate.String()
+			}
+			larger := candidate
+			if occupied[i].Bits() < larger.Bits() {
+				larger = occupied[i]
+			}
+			start = after(larger)
+		}
+	}
+	return ""
+}
+
+// after returns the first address behind a range; the zero address, which no range has, if there is none.
+func after(p netip.Prefix) netip.Addr {
+	bytes := p.Masked().Addr().AsSlice()
+	for bit := p.Bits(); bit < len(bytes)*8; bit++ {
+		bytes[bit/8] |= 1 << (7 - bit%8)
+	}
+	last, _ := netip.AddrFromSlice(bytes)
+	return last.Next()
+}
+
+// fixTaints adds tolerations: those with a value in front, because validation refuses them behind one of the bare key.
+func fixTaints(in Input, c Candidate) []fix {
+	var fixes []fix
+	for _, taint := range corev1beta1.UntoleratedTaints(c.Seed.Spec.Taints, in.Shoot.Spec.Tolerations) {
+		toleration, text := corev1beta1.Toleration{Key: taint.Key}, "add to the end of spec.tolerations: "
+		if taint.Value != nil && *taint.Value != "" {
+			toleration.Value, text = taint.Value, "add to the front of spec.tolerations: "
+		}
+		fixes = append(fixes, fix{text + taint.String(), func(s *corev1beta1.Shoot) {
+			if toleration.Value == nil {
+				s.Spec.Tolerations = append(s.Spec.Tolerations, toleration)
+				return
+			}
+			s.Spec.Tolerations = append([]corev1beta1.Toleration{toleration}, s.Spec.Tolerations...)
+		}})
+	}
+	return fixes
+}
+
+// fixRegion moves the Shoot to the seed, if provider and profile let it.
+func fixRegion(in Input, c Candidate) []fix {
+	region, testing := c.Seed.Spec.Provider.Region, isTesting(in.Shoot)
+	sameType := c.Seed.Spec.Provider.Type == in.Shoot.Spec.Provider.Type
+	if testing || !sameType && in.Strategy != MinimalDistance {
+		return nil
+	}
+	if in.Profile != nil && len(in.Profile.Regions) > 0 && !slices.ContainsFunc(in.Profile.Regions, func(r corev1beta1.Region) bool { return r.Name == region }) {
+		return nil
+	}
+	return []fix{{fmt.Sprintf("create the Shoot in region %q", region), func(s *corev1beta1.Shoot) { s.Spec.Region = region }}}
+}
