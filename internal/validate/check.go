@@ -14,6 +14,7 @@ import (
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	"hortus.dev/hortus/api/validation"
+	"hortus.dev/hortus/internal/maintenance"
 	"hortus.dev/hortus/internal/offer"
 	"hortus.dev/hortus/internal/versionclass"
 )
@@ -164,7 +165,6 @@ func (c *checker) object(d document, result *Result) []Problem {
 		result.Namespace = c.options.Namespace
 	}
 	options := validation.Options{Features: c.options.Features, Now: c.options.Now, BeforeAdmission: true}
-	result.Warnings = kind.Warnings(object, nil, options)
 
 	var stored validation.Object
 	if c.options.Update {
@@ -178,6 +178,7 @@ func (c *checker) object(d document, result *Result) []Problem {
 		}
 	}
 	kind.SetDefaults(object)
+	result.Warnings = kind.Warnings(object, stored, options)
 	var errs field.ErrorList
 	if shoot, ok := object.(*corev1beta1.Shoot); ok {
 		errs = append(errs, c.admission(shoot, stored, result)...)
@@ -226,6 +227,7 @@ func (c *checker) admission(shoot *corev1beta1.Shoot, stored validation.Object, 
 	defaulting := versionclass.DefaultShoot(shoot, old, profile.versions, c.options.Now)
 	errs = append(errs, defaulting...)
 	if len(defaulting) == 0 {
+		result.Warnings = append(result.Warnings, maintenance.Warnings(shoot, old, profile.versions, c.options.Now)...)
 		errs = append(errs, versionclass.ValidateShootVersions(shoot, old, profile.versions, c.options.Now)...)
 	}
 	return append(errs, offer.Validate(shoot, old, profile.spec)...)

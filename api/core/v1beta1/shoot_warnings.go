@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -14,14 +15,17 @@ const (
 	rotationCompletionDue = rotationDue / 3
 )
 
-// WarningsShoot names what is accepted but deprecated, without effect or overdue. old is nil for a new Shoot. Fields
-// with a newer spelling are named only while that is empty, since the API server keeps the two equal.
+// WarningsShoot names what is accepted but deprecated, without effect or overdue. old is nil for a new Shoot.
 func WarningsShoot(shoot, old *Shoot, now time.Time) []string {
 	var warnings []string
 	warn := func(format string, args ...any) { warnings = append(warnings, fmt.Sprintf(format, args...)) }
 	spec, kubernetes := &shoot.Spec, &shoot.Spec.Kubernetes
 
-	if spec.CloudProfileName != nil && spec.CloudProfile == nil {
+	var before ShootSpec
+	if old != nil {
+		before = old.Spec
+	}
+	if newlyGiven(spec.CloudProfileName, before.CloudProfileName) {
 		warn("spec.cloudProfileName is deprecated, use spec.cloudProfile")
 	}
 	if spec.SecretBindingName != nil {
@@ -32,7 +36,7 @@ func WarningsShoot(shoot, old *Shoot, now time.Time) []string {
 	}
 	if spec.DNS != nil {
 		for i, provider := range spec.DNS.Providers {
-			if provider.SecretName != nil && provider.CredentialsRef == nil {
+			if secretNameNewlyGiven(provider.SecretName, before.DNS) {
 				warn("spec.dns.providers[%d].secretName is deprecated, use credentialsRef", i)
 			}
 			if provider.Domains != nil || provider.Zones != nil {
@@ -79,10 +83,18 @@ func WarningsShoot(shoot, old *Shoot, now time.Time) []string {
 			}
 		}
 	}
+	if old == nil || !equality.Semantic.DeepEqual(shoot.Spec, old.Spec) {
+		warnings = append(warnings, withoutEffect(shoot)...)
+	}
 	if old != nil {
 		warnings = append(warnings, overdueRotations(shoot, now)...)
 	}
 	return warnings
+}
+
+// secretNameNewlyGiven compares with all providers from before, because they may have changed their places.
+func secretNameNewlyGiven(name *string, before *DNS) bool {
+	return name != nil && (before == nil || !slices.ContainsFunc(before.Providers, func(p DNSProvider) bool { return !newlyGiven(name, p.SecretName) }))
 }
 
 // overdueRotations names the credentials that should have been rotated, and rotations that should have been completed.

@@ -5,22 +5,39 @@ func WarningsSecretBinding(*SecretBinding, *SecretBinding) []string {
 	return []string{"SecretBinding is deprecated, use security.gardener.cloud/v1alpha1 CredentialsBinding"}
 }
 
-// WarningsSeed names what is accepted but deprecated. Fields with a newer spelling are named only while that is empty,
-// since the API server keeps the two equal.
-func WarningsSeed(seed, _ *Seed) []string {
+// newlyGiven says whether an older spelling is given that was not there before. The API server keeps both spellings
+// equal, so one that was there need not be the client's.
+func newlyGiven[T comparable](now, before *T) bool {
+	return now != nil && (before == nil || *now != *before)
+}
+
+// WarningsSeed names what is accepted but deprecated. old is nil for a new Seed.
+func WarningsSeed(seed, old *Seed) []string {
+	var backup Backup
+	var provider SeedDNSProvider
+	if old != nil && old.Spec.Backup != nil {
+		backup = *old.Spec.Backup
+	}
+	if old != nil && old.Spec.DNS.Provider != nil {
+		provider = *old.Spec.DNS.Provider
+	}
 	var warnings []string
-	if backup := seed.Spec.Backup; backup != nil && backup.SecretRef != nil && backup.CredentialsRef == nil {
+	if seed.Spec.Backup != nil && newlyGiven(seed.Spec.Backup.SecretRef, backup.SecretRef) {
 		warnings = append(warnings, "spec.backup.secretRef is deprecated, use credentialsRef")
 	}
-	if provider := seed.Spec.DNS.Provider; provider != nil && provider.SecretRef != nil && provider.CredentialsRef == nil {
+	if seed.Spec.DNS.Provider != nil && newlyGiven(seed.Spec.DNS.Provider.SecretRef, provider.SecretRef) {
 		warnings = append(warnings, "spec.dns.provider.secretRef is deprecated, use credentialsRef")
 	}
 	return warnings
 }
 
-// WarningsBackupBucket names what is accepted but deprecated, as WarningsSeed does.
-func WarningsBackupBucket(bucket, _ *BackupBucket) []string {
-	if bucket.Spec.SecretRef != nil && bucket.Spec.CredentialsRef == nil {
+// WarningsBackupBucket names what is accepted but deprecated. old is nil for a new BackupBucket.
+func WarningsBackupBucket(bucket, old *BackupBucket) []string {
+	var before BackupBucketSpec
+	if old != nil {
+		before = old.Spec
+	}
+	if newlyGiven(bucket.Spec.SecretRef, before.SecretRef) {
 		return []string{"spec.secretRef is deprecated, use credentialsRef"}
 	}
 	return nil

@@ -1,4 +1,5 @@
-// Package backupbucketvalidator demands that a WorkloadIdentity for backups is one for the bucket's provider.
+// Package backupbucketvalidator demands that a WorkloadIdentity for backups is one for the bucket's provider, and warns of
+// deprecated spellings.
 package backupbucketvalidator
 
 import (
@@ -10,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/warning"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	hortusadmission "hortus.dev/hortus/internal/apiserver/admission"
@@ -24,6 +26,22 @@ func New(io.Reader) (admission.Interface, error) {
 }
 
 type plugin struct{ hortusadmission.Base }
+
+// Admit warns of the older spelling of the credentials. Behind admission both spellings are there.
+func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetResource().Resource != "backupbuckets" || a.GetSubresource() != "" {
+		return nil
+	}
+	bucket, ok := a.GetObject().(*corev1beta1.BackupBucket)
+	if !ok {
+		return nil
+	}
+	old, _ := a.GetOldObject().(*corev1beta1.BackupBucket)
+	for _, text := range corev1beta1.WarningsBackupBucket(bucket, old) {
+		warning.AddWarning(ctx, "", text)
+	}
+	return nil
+}
 
 // Validate looks at new credentials.
 func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {

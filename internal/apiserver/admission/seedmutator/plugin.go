@@ -1,5 +1,5 @@
 // Package seedmutator marks Seeds with the names of the Seeds that they matter to: their own, and that of the Seed
-// which runs the control plane of a managed one.
+// which runs the control plane of a managed one. It warns of deprecated spellings while it can tell who wrote them.
 package seedmutator
 
 import (
@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/warning"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	hortusadmission "hortus.dev/hortus/internal/apiserver/admission"
@@ -23,13 +24,20 @@ func New(io.Reader) (admission.Interface, error) {
 
 type plugin struct{ hortusadmission.Base }
 
-// Admit sets the labels of a Seed.
+// Admit sets the labels of a Seed, and warns.
 func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if concerns, err := p.Concerns(a, "seeds"); !concerns {
 		return err
 	}
 	seed, ok := a.GetObject().(*corev1beta1.Seed)
-	if !ok || seed.Name == "" {
+	if !ok {
+		return nil
+	}
+	old, _ := a.GetOldObject().(*corev1beta1.Seed)
+	for _, text := range corev1beta1.WarningsSeed(seed, old) {
+		warning.AddWarning(ctx, "", text)
+	}
+	if seed.Name == "" {
 		return nil
 	}
 	parent, err := p.parentOf(ctx, seed.Name)

@@ -8,7 +8,6 @@ import (
 	"io"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
@@ -16,6 +15,7 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	hortusadmission "hortus.dev/hortus/internal/apiserver/admission"
+	"hortus.dev/hortus/internal/maintenance"
 	"hortus.dev/hortus/internal/versionclass"
 )
 
@@ -51,7 +51,7 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 		update(shoot, old)
 	}
 	if a.GetSubresource() == "" {
-		for _, text := range warnings(shoot, old, p.Clock.Now()) {
+		for _, text := range corev1beta1.WarningsShoot(shoot, old, p.Clock.Now()) {
 			warning.AddWarning(ctx, "", text)
 		}
 	}
@@ -59,19 +59,6 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 		return err
 	}
 	return p.fromProfile(ctx, a, shoot, old)
-}
-
-// warnings names what is deprecated. It adds the one that can be told only here: whether the client has written the
-// older spelling of the cloud profile, which the server keeps equal to the newer one.
-func warnings(shoot, old *corev1beta1.Shoot, now time.Time) []string {
-	texts := corev1beta1.WarningsShoot(shoot, old, now)
-	if name := shoot.Spec.CloudProfileName; name != nil && (old == nil || old.Spec.CloudProfileName == nil || *old.Spec.CloudProfileName != *name) {
-		texts = append(texts, "spec.cloudProfileName is deprecated, use spec.cloudProfile")
-	}
-	if old == nil || !equality.Semantic.DeepEqual(shoot.Spec, old.Spec) {
-		texts = append(texts, noEffect(shoot)...)
-	}
-	return texts
 }
 
 func create(shoot *corev1beta1.Shoot, user string) error {
@@ -137,7 +124,7 @@ func networksFromSeed(shoot *corev1beta1.Shoot, seed *corev1beta1.Seed) {
 	}
 }
 
-// fromProfile completes versions and machine images.
+// fromProfile completes versions and machine images, and warns of those that will not stay.
 func (p *plugin) fromProfile(ctx context.Context, a admission.Attributes, shoot, old *corev1beta1.Shoot) error {
 	if shoot.Spec.CloudProfile == nil || shoot.Spec.CloudProfile.Name == "" || shoot.DeletionTimestamp != nil {
 		return nil // Validation asks for a profile.
@@ -146,5 +133,14 @@ func (p *plugin) fromProfile(ctx context.Context, a admission.Attributes, shoot,
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	return hortusadmission.Forbid(a, versionclass.DefaultShoot(shoot, old, profile.Versions, p.Clock.Now()))
+	now := p.Clock.Now()
+	if errs := versionclass.DefaultShoot(shoot, old, profile.Versions, now); len(errs) > 0 {
+		return hortusadmission.Forbid(a, errs)
+	}
+	if a.GetSubresource() == "" {
+		for _, text := range maintenance.Warnings(shoot, old, profile.Versions, now) {
+			warning.AddWarning(ctx, "", text)
+		}
+	}
+	return nil
 }

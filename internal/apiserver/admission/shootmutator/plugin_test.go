@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
@@ -71,22 +70,6 @@ func TestNetworksFromSeed(t *testing.T) {
 	networksFromSeed(workerless, seed)
 	if workerless.Spec.Networking.Pods != nil {
 		t.Error("a Shoot without workers gets a range for pods")
-	}
-}
-
-func TestNoEffect(t *testing.T) {
-	shoot := shootWith(func(s *corev1beta1.Shoot) {
-		s.Spec.Kubernetes.VerticalPodAutoscaler = &corev1beta1.VerticalPodAutoscaler{}
-		s.Spec.Kubernetes.ClusterAutoscaler = &corev1beta1.ClusterAutoscaler{}
-		s.Spec.Provider.Workers[0].Maximum = 3
-	})
-	var got []string
-	for _, text := range noEffect(shoot) {
-		path, _, _ := strings.Cut(text, " has no effect: ")
-		got = append(got, path)
-	}
-	if diff := cmp.Diff([]string{"spec.kubernetes.clusterAutoscaler", "spec.provider.workers[0].maximum"}, got); diff != "" {
-		t.Errorf("noEffect() mismatch (-want +got):\n%s", diff)
 	}
 }
 

@@ -1,14 +1,10 @@
-package shootmutator
+package v1beta1
 
-import (
-	"fmt"
+import "fmt"
 
-	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
-)
-
-// noEffect names the fields that are kept as they are written but change nothing, because no part of the system acts
+// withoutEffect names the fields that are kept as they are written but change nothing, because no part of the system acts
 // on them. Silence would let their author believe otherwise.
-func noEffect(shoot *corev1beta1.Shoot) []string {
+func withoutEffect(shoot *Shoot) []string {
 	var texts []string
 	warn := func(given bool, path, why string) {
 		if given {
@@ -34,7 +30,7 @@ func noEffect(shoot *corev1beta1.Shoot) []string {
 	warn(spec.ExposureClassName != nil, "spec.exposureClassName", "beyond scheduling; every API server is exposed in the same way")
 	if components := spec.SystemComponents; components != nil {
 		warn(components.CoreDNS != nil && components.CoreDNS.Autoscaling != nil &&
-			components.CoreDNS.Autoscaling.Mode == corev1beta1.CoreDNSAutoscalingModeClusterProportional,
+			components.CoreDNS.Autoscaling.Mode == CoreDNSAutoscalingModeClusterProportional,
 			"spec.systemComponents.coreDNS.autoscaling.mode", "CoreDNS has a fixed number of replicas")
 	}
 	for i := range spec.Provider.Workers {
