@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"hortus.dev/hortus/api/validation"
@@ -16,20 +18,22 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 // set. What the manifest no longer has is removed only if it was there when the manifest was applied last. The old
 // manifest itself counts as that, unless it was read from a server.
 func apply(manifest, old map[string]any, stored validation.Object, into func() validation.Object) (validation.Object, error) {
-	original, err := json.Marshal(old)
-	if err != nil {
-		return nil, err
-	}
+	original := old
 	annotation, applied := stored.GetAnnotations()[lastApplied]
 	switch {
 	case applied:
-		original = []byte(annotation)
+		original = map[string]any{}
+		if err := json.Unmarshal([]byte(annotation), &original); err != nil {
+			return nil, fmt.Errorf("read annotation %s: %w", lastApplied, err)
+		}
 	case stored.GetUID() != "":
-		original = []byte("{}")
+		original = map[string]any{}
 	}
-	manifest = maps.Clone(manifest)
-	delete(manifest, "status") // The server keeps the stored one.
-	modified, err := json.Marshal(manifest)
+	before, err := withoutStatus(original)
+	if err != nil {
+		return nil, err
+	}
+	modified, err := withoutStatus(manifest)
 	if err != nil {
 		return nil, err
 	}
@@ -37,21 +41,46 @@ func apply(manifest, old map[string]any, stored validation.Object, into func() v
 	if err != nil {
 		return nil, err
 	}
-	schema, err := strategicpatch.NewPatchMetaFromStruct(into())
+	merged, err := merge(before, modified, current, into())
 	if err != nil {
-		return nil, fmt.Errorf("find merge keys: %w", err)
-	}
-	patch, err := strategicpatch.CreateThreeWayMergePatch(original, modified, current, schema, true)
-	if err != nil {
-		return nil, fmt.Errorf("compare the manifests: %w", err)
-	}
-	merged, err := strategicpatch.StrategicMergePatchUsingLookupPatchMeta(current, patch, schema)
-	if err != nil {
-		return nil, fmt.Errorf("merge the manifests: %w", err)
+		return nil, err
 	}
 	result := into()
 	if err := json.Unmarshal(merged, result); err != nil {
 		return nil, fmt.Errorf("read the merged manifest: %w", err)
 	}
 	return result, nil
+}
+
+// merge applies the change between two manifests to the stored object. Inside documents of other groups, which have no
+// merge keys, lists are replaced.
+func merge(before, modified, current []byte, kind any) ([]byte, error) {
+	schema, err := strategicpatch.NewPatchMetaFromStruct(kind)
+	if err != nil {
+		return nil, fmt.Errorf("find merge keys: %w", err)
+	}
+	patch, err := strategicpatch.CreateThreeWayMergePatch(before, modified, current, schema, true)
+	if err == nil {
+		merged, err := strategicpatch.StrategicMergePatchUsingLookupPatchMeta(current, patch, schema)
+		if err != nil {
+			return nil, fmt.Errorf("merge the manifests: %w", err)
+		}
+		return merged, nil
+	}
+	patch, err = jsonmergepatch.CreateThreeWayJSONMergePatch(before, modified, current)
+	if err != nil {
+		return nil, fmt.Errorf("compare the manifests: %w", err)
+	}
+	merged, err := jsonpatch.MergePatch(current, patch)
+	if err != nil {
+		return nil, fmt.Errorf("merge the manifests: %w", err)
+	}
+	return merged, nil
+}
+
+// withoutStatus writes a manifest without its status: the server keeps the stored one.
+func withoutStatus(manifest map[string]any) ([]byte, error) {
+	manifest = maps.Clone(manifest)
+	delete(manifest, "status")
+	return json.Marshal(manifest)
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -50,6 +51,9 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	errs := overrides(&profile.Spec, &parent.Spec)
 	if len(errs) == 0 {
 		errs = p.merged(profile, parent)
+	}
+	if a.GetOperation() == admission.Create {
+		errs = append(errs, bornExpired(profile, &parent.Spec, p.Clock.Now())...)
 	}
 	if old, ok := a.GetOldObject().(*corev1beta1.NamespacedCloudProfile); ok && a.GetOperation() == admission.Update && len(errs) == 0 {
 		shoots := &corev1beta1.ShootList{}
@@ -141,6 +145,31 @@ func imageOverrides(image *corev1beta1.MachineImage, parent *corev1beta1.CloudPr
 		} {
 			if part.given {
 				errs = append(errs, field.Forbidden(path.Child(part.name), "belongs to the parent"))
+			}
+		}
+	}
+	return errs
+}
+
+// bornExpired refuses versions of the project's own that come in expired, as new versions of a CloudProfile are. Those of
+// the parent may be expired for the project at once; later dates in the past are refused by static validation.
+func bornExpired(profile *corev1beta1.NamespacedCloudProfile, parent *corev1beta1.CloudProfileSpec, now time.Time) field.ErrorList {
+	if allowed, _ := strconv.ParseBool(profile.Annotations[corev1beta1.AnnotationAllowExpiredVersions]); allowed {
+		return nil
+	}
+	offered := map[string]bool{}
+	for _, image := range parent.MachineImages {
+		for _, version := range image.Versions {
+			offered[image.Name+" "+version.Version] = true
+		}
+	}
+	var errs field.ErrorList
+	for i := range profile.Spec.MachineImages {
+		image := &profile.Spec.MachineImages[i]
+		for j := range image.Versions {
+			version := &image.Versions[j].ExpirableVersion
+			if !offered[image.Name+" "+version.Version] && versionclass.ClassAt(version, now) == versionclass.Expired {
+				errs = append(errs, field.Invalid(specPath.Child("machineImages").Index(i).Child("versions").Index(j), version.Version, "a new version cannot have expired already"))
 			}
 		}
 	}

@@ -138,3 +138,33 @@ func TestUpdateStrategyOfTheParentsImage(t *testing.T) {
 		}
 	}
 }
+
+func TestOwnVersionsAreNotBornExpired(t *testing.T) {
+	now := time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)
+	image := func(name, version string, expires time.Time) corev1beta1.MachineImage {
+		date := metav1.NewTime(expires)
+		return corev1beta1.MachineImage{Name: name, Versions: []corev1beta1.MachineImageVersion{
+			{ExpirableVersion: corev1beta1.ExpirableVersion{Version: version, ExpirationDate: &date}},
+		}}
+	}
+	past, future := now.Add(-time.Hour), now.Add(time.Hour)
+	parent := &corev1beta1.CloudProfileSpec{MachineImages: []corev1beta1.MachineImage{image("os", "1.0.0", future)}}
+	for name, tc := range map[string]struct {
+		image   corev1beta1.MachineImage
+		allowed string
+		want    int
+	}{
+		"an own version":                 {image("os", "1.1.0", future), "", 0},
+		"an own version that expired":    {image("os", "1.1.0", past), "", 1},
+		"an own image that expired":      {image("own", "1.0.0", past), "", 1},
+		"an own image that is allowed":   {image("own", "1.0.0", past), "true", 0},
+		"a version of the parent's ends": {image("os", "1.0.0", past), "", 0},
+	} {
+		profile := &corev1beta1.NamespacedCloudProfile{}
+		profile.Annotations = map[string]string{corev1beta1.AnnotationAllowExpiredVersions: tc.allowed}
+		profile.Spec.MachineImages = []corev1beta1.MachineImage{tc.image}
+		if errs := bornExpired(profile, parent, now); len(errs) != tc.want {
+			t.Errorf("%s: %v", name, errs)
+		}
+	}
+}
