@@ -51,13 +51,13 @@ test-unit: build ## Run unit tests, and reconcilers step by step on a real etcd 
 # Tries are counted, those for smaller input too: without that, each new path may be worked on for a minute.
 GO_FUZZ = $(GO_TEST) -run '^$$' -fuzzminimizetime 100x
 # Readers of what others write, with a number of tries each that takes a few seconds.
-FUZZ = internal/apiserver/codec:FuzzQuickMeta:100000 internal/gateway:FuzzReadClientHello:50000 \
-  internal/gateway:FuzzReadConnect:5000 internal/gateway:FuzzReadProxyHeader:10000 internal/machine/unit:FuzzSplitWords:50000 \
-  internal/resourcemanager/managedresource:FuzzDecodeValue:20000 internal/validate:FuzzRead:5000
+FUZZ = internal/apiserver/codec:FuzzQuickMeta:50000 internal/gateway:FuzzReadClientHello:20000 \
+  internal/gateway:FuzzReadConnect:2000 internal/gateway:FuzzReadProxyHeader:5000 internal/machine/unit:FuzzSplitWords:20000 \
+  internal/resourcemanager/managedresource:FuzzDecodeValue:10000 internal/validate:FuzzRead:2000
 
 .PHONY: fuzz
 fuzz: ## Try random input on everything that reads what others write; the number of tries is fixed.
-	cd api && $(GO_FUZZ) -fuzz '^FuzzKinds$$' -fuzztime 5000x ./corpus
+	cd api && $(GO_FUZZ) -fuzz '^FuzzKinds$$' -fuzztime 2000x ./corpus
 	@set -e; for each in $(FUZZ); do IFS=: read -r package target tries <<< "$$each"; \
 	  $(GO_FUZZ) -fuzz "^$$target\$$" -fuzztime "$${tries}x" "./$$package"; done
 
