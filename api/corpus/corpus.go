@@ -14,6 +14,7 @@
 //	  errors: [TooLong spec.provider.workers[0].name]        # All of them, in any order; none when left out.
 //	  defaults: {path: value}        # Fields after defaulting; null for absent.
 //	  warnings: [is deprecated]      # Parts of the warnings that must be there; none otherwise.
+//	stored: refused                  # The stored object is from before a rule, so that no server can be given it.
 //	server: why a server answers differently, if it does
 //
 // Paths are written as in errors: spec.provider.workers[0].name, metadata.annotations[gardener.cloud/operation].
@@ -48,9 +49,13 @@ type Case struct {
 	Errors   []Error
 	Defaults map[string]any
 	Warnings []string
+	// StoredRefused is true if a server would not store the old object today.
+	StoredRefused bool
 	// Server says why a server answers differently from the pure functions; empty if it does not.
 	Server string
 }
+
+const storedRefused = "refused"
 
 // Operation is the kind of a request.
 type Operation string
@@ -104,6 +109,7 @@ type file struct {
 		Defaults map[string]any `json:"defaults"`
 		Warnings []string       `json:"warnings"`
 	} `json:"want"`
+	Stored string `json:"stored"`
 	Server string `json:"server"`
 }
 
@@ -145,6 +151,10 @@ func load(fsys fs.FS, name string) (Case, error) {
 	c := Case{
 		File: name, Name: f.Name, Operation: f.Operation, Now: f.Now, Features: f.Features,
 		Defaults: f.Want.Defaults, Warnings: f.Want.Warnings, Server: f.Server,
+		StoredRefused: f.Stored == storedRefused,
+	}
+	if f.Stored != "" && !c.StoredRefused {
+		return Case{}, fmt.Errorf("stored is %q, can only be %q", f.Stored, storedRefused)
 	}
 	for _, text := range f.Want.Errors {
 		e, err := parseError(text)

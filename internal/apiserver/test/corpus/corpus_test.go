@@ -4,6 +4,7 @@ package corpus
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -97,10 +98,13 @@ func send(t *testing.T, e *env.Environment, c corpus.Case, object *unstructured.
 	old := &unstructured.Unstructured{Object: c.Old}
 	stored := old.DeepCopy()
 	if err := store(t, e, stored); err != nil {
-		if apierrors.IsInvalid(err) { // An object from before a rule, which cannot be made under it.
+		if apierrors.IsInvalid(err) && c.StoredRefused { // An object from before a rule, which cannot be made under it.
 			return wanted(c), nil
 		}
-		return nil, err
+		return nil, fmt.Errorf("store the old object: %w", err)
+	}
+	if c.StoredRefused {
+		return nil, errors.New("the old object is stored; remove \"stored: refused\"")
 	}
 	object.SetResourceVersion(stored.GetResourceVersion())
 	object.SetUID(stored.GetUID())
