@@ -8,6 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/apiserver/admission/golden"
 )
 
 func TestWhatIsInUseStays(t *testing.T) {
@@ -33,6 +34,7 @@ func TestWhatIsInUseStays(t *testing.T) {
 		},
 	}
 	old := profile([]string{"1.36.3", "1.35.4", "1.34.4"}, []string{"1.0.0", "1.1.0"})
+	messages := map[string]error{}
 	for name, tc := range map[string]struct {
 		now   *corev1beta1.CloudProfileSpec
 		limit *int32
@@ -46,11 +48,19 @@ func TestWhatIsInUseStays(t *testing.T) {
 		"as many nodes as there are":  {old, ptr.To[int32](2), nil},
 	} {
 		var got []string
-		for _, err := range usedByShoot(removedFrom(tc.now, old), tc.limit, shoot) {
+		errs := usedByShoot(removedFrom(tc.now, old), tc.limit, shoot)
+		messages[name] = errs.ToAggregate()
+		for _, err := range errs {
 			got = append(got, err.Field)
 		}
 		if diff := cmp.Diff(tc.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
+	child := &corev1beta1.NamespacedCloudProfile{ObjectMeta: metav1.ObjectMeta{Namespace: "garden-dev", Name: "mine"}}
+	child.Spec.MachineImages = old.MachineImages
+	messages["images that a child uses"] = usedByChild(removedFrom(profile(nil, nil), old), child).ToAggregate()
+	messages["an image with the name of a child's"] = takenByChild(addedImages(old, &corev1beta1.CloudProfileSpec{}), child).ToAggregate()
+	messages["a binding for another provider"] = otherProviders("aws", []corev1beta1.Shoot{*shoot}).ToAggregate()
+	golden.Messages(t, messages)
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/apiserver/admission/golden"
 )
 
 func TestNeeds(t *testing.T) {
@@ -50,16 +51,20 @@ func TestExcessAndLifetime(t *testing.T) {
 	if err := excess(corev1.ResourceList{"cpu": resource.MustParse("8"), "memory": resource.MustParse("1Ti")}, quota); err != nil {
 		t.Errorf("within the quota: %v", err)
 	}
-	if err := excess(corev1.ResourceList{"cpu": resource.MustParse("8001m")}, quota); err == nil || !strings.Contains(err.Error(), "quota limits exceeded") {
+	messages := map[string]error{"beyond the quota": excess(corev1.ResourceList{"cpu": resource.MustParse("8001m")}, quota)}
+	if err := messages["beyond the quota"]; err == nil || !strings.Contains(err.Error(), "quota limits exceeded") {
 		t.Errorf("beyond the quota: %v", err)
 	}
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	for written, ok := range map[string]bool{"": true, "2030-01-03T00:00:00Z": true, "2030-01-03T00:00:01Z": false, "tomorrow": false} {
 		shoot := &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{corev1beta1.AnnotationShootExpirationTimestamp: written}}}
-		if err := lifetimeProblem(shoot, quota, now); (err == nil) != ok {
+		err := lifetimeProblem(shoot, quota, now)
+		if (err == nil) != ok {
 			t.Errorf("expiration %q: %v", written, err)
 		}
+		messages["expiration "+written] = err
 	}
+	golden.Messages(t, messages)
 }
 
 func TestRises(t *testing.T) {

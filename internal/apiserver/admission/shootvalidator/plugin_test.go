@@ -11,6 +11,7 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	hortusadmission "hortus.dev/hortus/internal/apiserver/admission"
+	"hortus.dev/hortus/internal/apiserver/admission/golden"
 )
 
 func seedNamed(name string, change ...func(*corev1beta1.Seed)) *corev1beta1.Seed {
@@ -46,6 +47,7 @@ func state(kind corev1beta1.LastOperationType, state corev1beta1.LastOperationSt
 func purpose(s *corev1beta1.Shoot) { s.Spec.Purpose = ptr.To(corev1beta1.ShootPurposeTesting) }
 
 func TestSeedChanges(t *testing.T) {
+	messages := map[string]error{}
 	for name, tc := range map[string]struct {
 		request request
 		want    string // Part of the refusal; empty: allowed.
@@ -98,11 +100,14 @@ func TestSeedChanges(t *testing.T) {
 			if (got == nil) != (tc.want == "") || got != nil && !strings.Contains(got.Error(), tc.want) {
 				t.Errorf("got %v, want %q", got, tc.want)
 			}
+			messages[name] = got
 		})
 	}
+	golden.Messages(t, messages)
 }
 
 func TestOffer(t *testing.T) {
+	messages := map[string]error{}
 	profile := &corev1beta1.CloudProfileSpec{
 		Type: "local",
 		Regions: []corev1beta1.Region{{Name: "r", Zones: []corev1beta1.AvailabilityZone{
@@ -165,7 +170,9 @@ func TestOffer(t *testing.T) {
 				r.old.Spec.Provider.Workers[0] = tc.old
 			}
 			var got []string
-			for _, err := range r.collect() {
+			errs := r.collect()
+			messages[name] = errs.ToAggregate()
+			for _, err := range errs {
 				got = append(got, err.Field)
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
@@ -173,6 +180,7 @@ func TestOffer(t *testing.T) {
 			}
 		})
 	}
+	golden.Messages(t, messages)
 }
 
 func TestNetworksOfTheSeed(t *testing.T) {

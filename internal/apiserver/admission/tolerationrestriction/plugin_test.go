@@ -8,6 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/apiserver/admission/golden"
 )
 
 func tolerations(ids ...string) []corev1beta1.Toleration {
@@ -24,6 +25,7 @@ func tolerations(ids ...string) []corev1beta1.Toleration {
 }
 
 func TestRefused(t *testing.T) {
+	messages := map[string]error{}
 	for name, tc := range map[string]struct{ now, before, global, project, refused []string }{
 		"a key on the whitelist of the project":       {now: []string{"a"}, project: []string{"a"}},
 		"a key on the whitelist of the landscape":     {now: []string{"a"}, global: []string{"a"}},
@@ -37,7 +39,9 @@ func TestRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, err := range refused(tolerations(tc.now...), tolerations(tc.before...), tolerations(tc.global...), tolerations(tc.project...)) {
+			errs := refused(tolerations(tc.now...), tolerations(tc.before...), tolerations(tc.global...), tolerations(tc.project...))
+			messages[name] = errs.ToAggregate()
+			for _, err := range errs {
 				got = append(got, err.Field)
 			}
 			if diff := cmp.Diff(tc.refused, got); diff != "" {
@@ -45,6 +49,7 @@ func TestRefused(t *testing.T) {
 			}
 		})
 	}
+	golden.Messages(t, messages)
 }
 
 func TestConfiguration(t *testing.T) {
