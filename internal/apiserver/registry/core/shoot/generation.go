@@ -14,16 +14,12 @@ func specBumps(s, old *corev1beta1.Shoot) bool { return specChangeRolls(s, old) 
 
 // specChangeRolls says whether a change of the spec is rolled out now. With a confined rollout only hibernation is.
 func specChangeRolls(s, old *corev1beta1.Shoot) bool {
-	if hibernationEnabled(s) != hibernationEnabled(old) {
+	if s.HibernationEnabled() != old.HibernationEnabled() {
 		return true
 	}
 	maintenance := s.Spec.Maintenance
 	confined := maintenance != nil && maintenance.ConfineSpecUpdateRollout != nil && *maintenance.ConfineSpecUpdateRollout
 	return !confined && !equality.Semantic.DeepEqual(s.Spec, old.Spec)
-}
-
-func hibernationEnabled(s *corev1beta1.Shoot) bool {
-	return s.Spec.Hibernation != nil && s.Spec.Hibernation.Enabled != nil && *s.Spec.Hibernation.Enabled
 }
 
 // takeOperations says whether the operations asked for raise the generation. It removes those that are done with it.

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/apiserver/registry"
@@ -51,9 +52,9 @@ func Kind(features corev1beta1.Features) *registry.Kind[*corev1beta1.Shoot] {
 // selectable fields are written with capital letters where clients have always written them so.
 func selectable(s *corev1beta1.Shoot) fields.Set {
 	set := fields.Set{
-		"spec.seedName":          value(s.Spec.SeedName),
-		"status.seedName":        value(s.Status.SeedName),
-		"spec.cloudProfileName":  value(s.Spec.CloudProfileName),
+		"spec.seedName":          ptr.Deref(s.Spec.SeedName, ""),
+		"status.seedName":        ptr.Deref(s.Status.SeedName, ""),
+		"spec.cloudProfileName":  ptr.Deref(s.Spec.CloudProfileName, ""),
 		"spec.cloudProfile.Name": "",
 		"spec.cloudProfile.Kind": "",
 	}
@@ -61,13 +62,6 @@ func selectable(s *corev1beta1.Shoot) fields.Set {
 		set["spec.cloudProfile.Name"], set["spec.cloudProfile.Kind"] = ref.Name, ref.Kind
 	}
 	return set
-}
-
-func value(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }
 
 func prepareForCreate(_ context.Context, s *corev1beta1.Shoot) {
@@ -147,7 +141,7 @@ func profileName(s *corev1beta1.Shoot) string {
 }
 
 func hibernation(s *corev1beta1.Shoot) string {
-	switch wanted, is := hibernationEnabled(s), s.Status.IsHibernated; {
+	switch wanted, is := s.HibernationEnabled(), s.Status.IsHibernated; {
 	case wanted && is:
 		return "Hibernated"
 	case wanted:
