@@ -51,7 +51,8 @@ test-unit: build ## Run unit tests, and reconcilers step by step on a real etcd 
 # Tries are counted, those for smaller input too: without that, each new path may be worked on for a minute.
 GO_FUZZ = $(GO_TEST) -run '^$$' -fuzzminimizetime 100x
 # Readers of what others write, with a number of tries each that takes a few seconds.
-FUZZ = internal/apiserver/codec:FuzzQuickMeta:50000 internal/gateway:FuzzReadClientHello:20000 \
+FUZZ = internal/apiserver/codec:FuzzQuickMeta:50000 internal/blockyaml:FuzzToJSON:5000 \
+  internal/gateway:FuzzReadClientHello:20000 \
   internal/gateway:FuzzReadConnect:2000 internal/gateway:FuzzReadProxyHeader:5000 internal/machine/unit:FuzzSplitWords:20000 \
   internal/resourcemanager/managedresource:FuzzDecodeValue:10000 internal/validate:FuzzRead:2000
 
@@ -70,6 +71,8 @@ test-landscape: build ## Bring up a landscape, use it as a person would, and tak
 bench: build ## Measure API, scheduler and landscape; print tables and write JSON to .build/bench (root). BENCH_FLAGS=--fresh times the start.
 	@mkdir -p $(BUILD)/bench
 	@$(HORTUS) bench landscape --json-file $(BUILD)/bench/landscape.json $(BENCH_FLAGS)
+	@$(HORTUS) bench api --json-file $(BUILD)/bench/api.json
+	@$(HORTUS) bench scheduler --json-file $(BUILD)/bench/scheduler.json
 	@echo "The figures are in $(BUILD)/bench as JSON, too."
 
 .PHONY: generate
@@ -79,8 +82,9 @@ generate: ## Regenerate deepcopy, OpenAPI and CRDs.
 .PHONY: lint
 lint: ## Check formatting and run the linters.
 	@unformatted=$$(git ls-files '*.go' | xargs gofmt -l); if [ -n "$$unformatted" ]; then echo "not formatted: $$unformatted"; exit 1; fi
-	@CGO_ENABLED=0 go vet -tags $(TAGS) ./...
+	@CGO_ENABLED=0 go vet -tags $(TAGS),landscape ./...
 	@cd api && CGO_ENABLED=0 go vet ./...
+	@cd tools && CGO_ENABLED=0 go vet ./...
 
 .PHONY: verify
 verify: lint ## Check formatting, linters, and that generated files are up to date.

@@ -40,6 +40,7 @@ const defaultTimeout = 30 * time.Minute
 type common struct {
 	targetFlags
 	output  string
+	file    string
 	timeout time.Duration
 }
 
@@ -48,6 +49,7 @@ func (c *common) addFlags(command *cobra.Command) {
 	f := command.Flags()
 	f.BoolVar(&c.yes, "yes", false, "load the server even if it is neither on this machine nor in its landscape")
 	f.StringVarP(&c.output, "output", "o", "table", "table or json")
+	f.StringVar(&c.file, "json-file", "", "file to write the report to as JSON, too")
 	f.DurationVar(&c.timeout, "timeout", defaultTimeout, "end the bench after this time")
 }
 
@@ -86,6 +88,9 @@ Requests are plain JSON, so that two servers of this API can be compared.`,
 			o.Suffix, o.Progress = suffix(), progressTo(command.ErrOrStderr())
 			report, err := API(ctx, target, o)
 			if err != nil {
+				return err
+			}
+			if err := writeReport(c.file, report); err != nil {
 				return err
 			}
 			return printReport(command.OutOrStdout(), c.output, report, report.table)
@@ -129,6 +134,9 @@ a Seed, and Seeds without a gardenlet. Everything is removed in the end.`,
 			o.Suffix, o.Progress = suffix(), progressTo(command.ErrOrStderr())
 			report, err := Scheduler(ctx, target, o)
 			if err != nil {
+				return err
+			}
+			if err := writeReport(c.file, report); err != nil {
 				return err
 			}
 			return printReport(command.OutOrStdout(), c.output, report, report.table)
@@ -175,10 +183,8 @@ first, with everything in it, and its start is timed.`,
 			if err != nil {
 				return err
 			}
-			if file != "" {
-				if err := writeReport(file, report); err != nil {
-					return err
-				}
+			if err := writeReport(file, report); err != nil {
+				return err
 			}
 			return printReport(command.OutOrStdout(), output, report, report.table)
 		},

@@ -24,8 +24,11 @@ func printReport(out io.Writer, format string, report any, table func(*tabwriter
 	return fmt.Errorf("unknown output %q: use table or json", format)
 }
 
-// writeReport keeps a report for machines beside what people are shown.
+// writeReport keeps a report for machines beside what people are shown. Without a path it does nothing.
 func writeReport(path string, report any) error {
+	if path == "" {
+		return nil
+	}
 	file, err := os.Create(path)
 	if err != nil {
 		return fmt.Errorf("keep the report: %w", err)

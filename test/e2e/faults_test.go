@@ -18,24 +18,36 @@ import (
 // parts are told by words of their command lines. Killing one must cost nothing but time.
 var parts = []string{
 	"hortus gardenlet", "hortus scheduler", "hortus controller-manager", "hortus provider-local", "hortus resource-manager",
-	"hortus apiserver ", "etcd --name=hortus-etcd", "hortus machine-controller-manager", "hortus gateway", "hortus cloud serve",
+	"hortus apiserver ", "etcd --name=hortus-etcd", "hortus gateway", "hortus cloud serve",
 	"kube-controller-manager", "kube-apiserver --advertise-address=10.1.0.10",
+}
+
+// shootParts run only while a Shoot has them; that they come back shows in the Shoot's success.
+var shootParts = []string{
+	"hortus machine-controller-manager", "etcd --name=etcd-main-0", "hortus tunnel server", "hortus tunnel client", "gardener-node-agent node-agent",
 }
 
 // killInTurn kills every process of each part without warning, and goes on when the part has a new process.
 func killInTurn(t *testing.T) {
 	t.Helper()
-	for _, part := range parts {
-		before := processesOf(t, part)
-		if len(before) == 0 {
-			continue // It runs only while a Shoot has it.
-		}
+	for _, part := range slices.Concat(parts, shootParts) {
+		var before []int
+		ofShoot := slices.Contains(shootParts, part)
+		eventually(t, part+" runs", func() error { // It may be about to be started again, after another has been killed.
+			if before = processesOf(t, part); len(before) == 0 && !ofShoot {
+				return fmt.Errorf("no process")
+			}
+			return nil
+		})
 		for _, pid := range before {
 			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && err != syscall.ESRCH {
 				t.Errorf("kill %s: %v", part, err)
 			}
 		}
 		t.Logf("killed %s (%d processes)", part, len(before))
+		if ofShoot {
+			continue
+		}
 		eventually(t, part+" runs again", func() error {
 			for _, pid := range processesOf(t, part) {
 				if !slices.Contains(before, pid) {

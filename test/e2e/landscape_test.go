@@ -132,6 +132,7 @@ func TestLandscape(t *testing.T) {
 			return nil
 		})
 	})
+	step(t, "the tour of the README works", checkTour)
 	step(t, "an older minor is built on first use", func(t *testing.T) {
 		// As a container runtime asks, but with more patience than the Shoot's first operation would have.
 		awaitImage(t, "/v2/kube-apiserver/manifests/v1.35.4?ns=registry.k8s.io")

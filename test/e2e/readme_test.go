@@ -1,0 +1,54 @@
+//go:build landscape
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// checkTour types what the README tells newcomers to type in their first five minutes. The example Shoot is there already,
+// and what watches or deletes it is left out.
+func checkTour(t *testing.T) {
+	readme, err := os.ReadFile(filepath.Join(repository, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, tour, found := strings.Cut(string(readme), "\n## Five minutes\n")
+	if !found {
+		t.Fatal("the README has no section 'Five minutes'")
+	}
+	tour, _, _ = strings.Cut(tour, "\n## ")
+	root, err := filepath.Abs(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.Remove(filepath.Join(root, "demo.kubeconfig")) })
+	typed := 0
+	for i, block := range strings.Split(tour, "\n```\n") {
+		if i%2 == 0 { // Text between the blocks.
+			continue
+		}
+		for command := range strings.Lines(block) {
+			command = strings.TrimSpace(command)
+			if strings.HasSuffix(command, " -w") || strings.Contains(command, "delet") {
+				continue
+			}
+			shell := exec.CommandContext(t.Context(), "sh", "-c", command)
+			shell.Dir = root
+			shell.Env = append(os.Environ(), "KUBECONFIG="+kubeconfigOf("garden"), fmt.Sprintf("PATH=%s:%s:%s",
+				filepath.Join(root, ".build"), filepath.Dir(kubectlPath(t)), os.Getenv("PATH")))
+			if out, err := shell.CombinedOutput(); err != nil {
+				t.Errorf("%s: %v\n%s", command, err, out)
+			}
+			typed++
+		}
+	}
+	if typed < 12 {
+		t.Errorf("only %d commands were found in the README's tour", typed)
+	}
+}
