@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -78,6 +79,15 @@ func run(ctx context.Context, o options) error {
 	if err := kube.WaitForAPI(ctx, restConfig, "/apis/core.gardener.cloud/v1beta1"); err != nil {
 		return err
 	}
+	mgr, err := newManager(ctx, restConfig, o, strategy, backOff())
+	if err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+// newManager makes the manager with the controller in it.
+func newManager(ctx context.Context, restConfig *rest.Config, o options, strategy Strategy, retry RetryLimiter) (ctrl.Manager, error) {
 	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
 		Scheme:                        newScheme(),
 		HealthProbeBindAddress:        o.healthAddress,
@@ -93,23 +103,23 @@ func run(ctx context.Context, o options) error {
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("set up the manager: %w", err)
+		return nil, fmt.Errorf("set up the manager: %w", err)
 	}
 	if err := AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
-		return fmt.Errorf("index Shoots: %w", err)
+		return nil, fmt.Errorf("index Shoots: %w", err)
 	}
 	reconciler := &Reconciler{
 		Garden: mgr.GetClient(), Clock: clock.RealClock{}, Recorder: mgr.GetEventRecorder("hortus-scheduler"),
-		Name: o.name, Strategy: strategy, Workers: o.workers,
+		Name: o.name, Strategy: strategy, Workers: o.workers, Retry: retry,
 	}
 	if err := reconciler.SetupWithManager(ctx, mgr); err != nil {
-		return err
+		return nil, err
 	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
-		return err
+		return nil, err
 	}
 	if err := mgr.AddReadyzCheck("ping", healthz.Ping); err != nil {
-		return err
+		return nil, err
 	}
-	return mgr.Start(ctx)
+	return mgr, nil
 }

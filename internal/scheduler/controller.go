@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -41,6 +42,8 @@ type Reconciler struct {
 	// Workers is how many Shoots are looked at side by side. Decisions are taken one at a time, so that two Shoots can't
 	// both take the last place; the writes of their results overlap.
 	Workers int
+	// Retry says how long a Shoot without a fitting seed waits for its next try. Default: growing pauses.
+	Retry RetryLimiter
 
 	usage   Usage
 	counted func() bool // Says whether all Shoots that were there at the start are in usage.
@@ -49,6 +52,20 @@ type Reconciler struct {
 
 // conflictRetry is the pause after a conflict. The cache has what it was about within milliseconds.
 const conflictRetry = 100 * time.Millisecond
+
+// RetryLimiter gives the pauses between tries.
+type RetryLimiter = workqueue.TypedRateLimiter[reconcile.Request]
+
+const (
+	minPause = 100 * time.Millisecond
+	// maxPause bounds the wait where no trigger helps: the API server has refused a binding because its caches had not yet
+	// seen what the scheduler's had.
+	maxPause = time.Minute
+)
+
+func backOff() RetryLimiter {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minPause, maxPause)
+}
 
 // SetupWithManager registers the controller and keeps the load per seed up to date.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
@@ -68,12 +85,15 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		For(&corev1beta1.Shoot{}, waitingForSeed(r.Name)).
 		WatchesRawSource(source.Channel(freed, pending)).
 		Watches(&corev1beta1.Seed{}, pending, decisiveChanges()).
-		Watches(&corev1beta1.CloudProfile{}, pending, newSpec()).
-		Watches(&corev1beta1.NamespacedCloudProfile{}, pending, newSpec())
+		Watches(&corev1beta1.CloudProfile{}, pending, placingChanges()).
+		Watches(&corev1beta1.NamespacedCloudProfile{}, pending, placingChanges())
 	if r.Strategy == MinimalDistance {
 		b = b.Watches(&corev1.ConfigMap{}, pending, regionConfigs())
 	}
-	return b.WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers}).
+	if r.Retry == nil {
+		r.Retry = backOff()
+	}
+	return b.WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers, RateLimiter: r.Retry}).
 		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
 }
 

@@ -30,9 +30,13 @@ func decisiveChanges() builder.Predicates {
 	})
 }
 
-// newSpec lets profiles through that are new or have another spec.
-func newSpec() builder.Predicates {
-	return builder.WithPredicates(predicate.GenerationChangedPredicate{}, predicate.Funcs{
+// placingChanges lets profiles through that are new or choose seeds differently; CloudProfiles have no generation.
+func placingChanges() builder.Predicates {
+	return builder.WithPredicates(predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			old, isProfile := e.ObjectOld.(*corev1beta1.CloudProfile)
+			return isProfile && !equality.Semantic.DeepEqual(old.Spec.SeedSelector, e.ObjectNew.(*corev1beta1.CloudProfile).Spec.SeedSelector)
+		},
 		DeleteFunc: func(event.DeleteEvent) bool { return false }, // A profile that is gone helps nobody.
 	})
 }
