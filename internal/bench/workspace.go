@@ -27,7 +27,9 @@ const (
 	noScheduler = "hortus-bench-none"
 	// removal bounds the wait for what controllers of the target have to let go.
 	removal = 2 * time.Minute
-	// removalPoll is the time between looks; removal is not measured.
+	// acceptance bounds the wait until admission knows what Shoots refer to.
+	acceptance = 10 * time.Second
+	// removalPoll is the time between looks; what is waited for is not measured.
 	removalPoll = 200 * time.Millisecond
 )
 
@@ -42,7 +44,31 @@ type workspace struct {
 // makeWorkspace creates namespace, project, profile and credentials. The caller removes it, also after an error.
 func makeWorkspace(ctx context.Context, garden *jsonClient, suffix string) (*workspace, error) {
 	w := &workspace{garden: garden, Project: "b" + suffix, Namespace: "garden-b" + suffix}
-	return w, w.create(ctx, "garden.yaml", w)
+	if err := w.create(ctx, "garden.yaml", w); err != nil {
+		return w, err
+	}
+	return w, w.awaitAccepted(ctx)
+}
+
+// awaitAccepted tries a Shoot without keeping it, until the server's admission has seen all that was made for it.
+func (w *workspace) awaitAccepted(ctx context.Context) error {
+	body, err := w.shootBodies(noScheduler)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, acceptance)
+	defer cancel()
+	for {
+		_, err := w.garden.send(ctx, http.MethodPost, w.shoots()+"?dryRun=All", plainJSON, body(0))
+		if err == nil || !hasStatus(err, http.StatusForbidden) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("try a Shoot: %w", err)
+		case <-time.After(removalPoll):
+		}
+	}
 }
 
 // create creates the objects of a manifest.

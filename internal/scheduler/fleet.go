@@ -41,6 +41,15 @@ type Result struct {
 	Change string `json:"change,omitempty"`
 }
 
+// takeOff makes the selected Shoots look as if they had no seed yet.
+func (f *Fleet) takeOff(selected func(*corev1beta1.Shoot) bool) {
+	for i := range f.Shoots {
+		if shoot := &f.Shoots[i]; selected(shoot) {
+			shoot.Spec.SeedName, shoot.Status.SeedName = nil, nil
+		}
+	}
+}
+
 // Schedule decides on the selected ones of the Shoots that a scheduler of that name acts on, in their order; each one
 // counts for the next.
 func (f *Fleet) Schedule(scheduler string, strategy Strategy, selected func(*corev1beta1.Shoot) bool) []Result {

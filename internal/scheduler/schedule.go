@@ -31,7 +31,7 @@ region ConfigMaps (namespace garden); without, from a live garden. Nothing is ch
 
 Decided are the Shoots that the scheduler acts on: those without spec.seedName that are not being deleted and ask for this
 scheduler. They are taken in the order of the input, and each one counts for the next. Shoots that have a seed already only
-count. Offline, Shoots that have no metadata.uid get the default tolerations of their Project first, as on creation. Of two
+count, except those that are named: for them it is shown where they would go if they had none. Offline, Shoots that have no metadata.uid get the default tolerations of their Project first, as on creation. Of two
 manifests of one object the later one counts.
 
 -o json prints one line per Shoot. Its fields seed, tiedSeeds, error and verdicts are always there, empty if need be.`,
@@ -54,9 +54,16 @@ manifests of one object the later one counts.
 			if err != nil {
 				return err
 			}
-			results := fleet.Schedule(scheduler, parsed, func(s *corev1beta1.Shoot) bool {
+			selected := func(s *corev1beta1.Shoot) bool {
 				return (namespace == "" || s.Namespace == namespace) && (len(args) == 0 || slices.Contains(args, s.Name))
-			})
+			}
+			if len(args) > 0 {
+				fleet.takeOff(selected)
+			}
+			results := fleet.Schedule(scheduler, parsed, selected)
+			if len(results) == 0 {
+				fmt.Fprintln(command.ErrOrStderr(), "No Shoot waits for a seed. Name one to see where it would go if it had none.")
+			}
 			return printResults(command.OutOrStdout(), output, results)
 		},
 	}
