@@ -8,7 +8,7 @@ TAGS   := grpcnotrace
 # The same flags everywhere, so that components and parts share one build cache.
 GO_BUILD := CGO_ENABLED=0 go build -trimpath -tags $(TAGS)
 GO_TEST  := CGO_ENABLED=0 go test -tags $(TAGS)
-# Tests of these packages make network namespaces, mounts and containers.
+# Tests of these packages make network namespaces, mounts and containers, out of what the landscape has built.
 HOST_PACKAGES = ./internal/cloud/... ./internal/machine/... ./provider/local/networkagent
 UNIT_PACKAGES = $(shell go list ./... | grep -v /test/e2e)
 
@@ -64,8 +64,8 @@ fuzz: ## Try random input on everything that reads what others write; the number
 
 .PHONY: test-landscape
 test-landscape: build ## Bring up a landscape, use it as a person would, and take it down (root).
-	CGO_ENABLED=0 go test -tags $(TAGS),landscape -count=1 -p 1 $(HOST_PACKAGES)
 	CGO_ENABLED=0 go test -tags $(TAGS),landscape -count=1 -timeout 60m -v ./test/e2e/...
+	CGO_ENABLED=0 go test -tags $(TAGS),landscape -count=1 -p 1 $(HOST_PACKAGES)
 
 .PHONY: bench
 bench: build ## Measure API, scheduler and landscape; print tables and write JSON to .build/bench (root). BENCH_FLAGS=--fresh times the start.
