@@ -31,7 +31,7 @@ import (
 )
 
 var (
-	fleets    = flag.Int("fleets", 1000, "random fleets to compare with the controller")
+	fleets    = flag.Int("fleets", 2000, "random fleets to compare with the controller")
 	firstSeed = flag.Uint64("seed", 1, "seed of the first fleet")
 )
 
