@@ -7,7 +7,7 @@ import (
 
 	"hortus.dev/hortus/charts"
 	"hortus.dev/hortus/internal/chart"
-	"hortus.dev/hortus/internal/component/golden"
+	"hortus.dev/hortus/internal/golden"
 )
 
 // gardenValues are what the landscape's installer passes.

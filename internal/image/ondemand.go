@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/utils/clock"
+
 	"hortus.dev/hortus/internal/cloud/registry"
 	"hortus.dev/hortus/internal/components"
 )
@@ -22,6 +24,7 @@ type OnDemand struct {
 	// Build makes images, all of one version, and ends with the process.
 	Build func(names []string) error
 	Log   *slog.Logger
+	Clock clock.Clock
 
 	mu     sync.Mutex
 	builds map[string]*versionBuild
@@ -45,12 +48,12 @@ func (o *OnDemand) Make(ctx context.Context, name string) error {
 		return fmt.Errorf("%w %q", registry.ErrUnknown, name)
 	}
 	build := o.start(version)
-	timeout := time.NewTimer(patience)
+	timeout := o.Clock.NewTimer(patience)
 	defer timeout.Stop()
 	select {
 	case <-build.done:
 		return build.err
-	case <-timeout.C:
+	case <-timeout.C():
 	case <-ctx.Done():
 	}
 	return fmt.Errorf("Kubernetes %s is being built, since it is used for the first time; that takes some minutes", version)

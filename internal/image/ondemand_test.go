@@ -4,16 +4,20 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"hortus.dev/hortus/internal/cloud/registry"
 )
 
 func TestOnDemand(t *testing.T) {
 	begun, end := make(chan []string, 10), make(chan error)
-	o := &OnDemand{Log: slog.New(slog.DiscardHandler), Build: func(names []string) error {
+	o := &OnDemand{Log: slog.New(slog.DiscardHandler), Clock: clocktesting.NewFakeClock(time.Unix(0, 0)), Build: func(names []string) error {
 		begun <- names
 		return <-end
 	}}
@@ -48,4 +52,19 @@ func TestOnDemand(t *testing.T) {
 	<-begun
 	end <- nil
 	wg.Wait()
+}
+
+func TestOnDemandHasPatience(t *testing.T) {
+	clock, end := clocktesting.NewFakeClock(time.Unix(0, 0)), make(chan error)
+	defer close(end)
+	o := &OnDemand{Log: slog.New(slog.DiscardHandler), Clock: clock, Build: func([]string) error { return <-end }}
+	answer := make(chan error)
+	go func() { answer <- o.Make(t.Context(), KubeProxy("1.35.4")) }()
+	for !clock.HasWaiters() {
+		runtime.Gosched()
+	}
+	clock.Step(patience)
+	if err := <-answer; err == nil || errors.Is(err, registry.ErrUnknown) {
+		t.Errorf("Make after %s = %v, want an explanation", patience, err)
+	}
 }

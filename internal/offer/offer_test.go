@@ -1,10 +1,8 @@
 package offer
 
 import (
-	"flag"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -15,9 +13,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden file of messages")
 
 func profile() *corev1beta1.CloudProfileSpec {
 	return &corev1beta1.CloudProfileSpec{
@@ -129,7 +126,7 @@ func TestValidate(t *testing.T) {
 			fmt.Fprintln(&messages, err)
 		}
 	}
-	compareGolden(t, "testdata/messages.golden", messages.String())
+	golden.Bytes(t, "messages.golden", []byte(messages.String()))
 }
 
 func raw(apiVersion string) *runtime.RawExtension {
@@ -161,22 +158,5 @@ func TestInUse(t *testing.T) {
 		if diff := cmp.Diff(tc.want, got); diff != "" {
 			t.Errorf("%s: InUse() mismatch (-want +got):\n%s", name, diff)
 		}
-	}
-}
-
-func compareGolden(t *testing.T, path, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s mismatch; rewrite with -update (-want +got):\n%s", path, diff)
 	}
 }

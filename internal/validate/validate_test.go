@@ -3,18 +3,16 @@ package validate
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	clocktesting "k8s.io/utils/clock/testing"
-)
 
-var update = flag.Bool("update", false, "rewrite golden files")
+	"hortus.dev/hortus/internal/golden"
+)
 
 // now lies after the expiration date and the creation of the objects in testdata.
 var now = time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)
@@ -59,25 +57,8 @@ func TestCommand(t *testing.T) {
 			if code != tc.want {
 				t.Errorf("exit code = %d, want %d", code, tc.want)
 			}
-			compareGolden(t, filepath.Join("testdata", tc.golden), got)
+			golden.Bytes(t, tc.golden, []byte(got))
 		})
-	}
-}
-
-func compareGolden(t *testing.T, path, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s mismatch; rewrite with -update (-want +got):\n%s", path, diff)
 	}
 }
 

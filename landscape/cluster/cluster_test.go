@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	testclock "k8s.io/utils/clock/testing"
 
-	"hortus.dev/hortus/internal/component/golden"
+	"hortus.dev/hortus/internal/golden"
 	"hortus.dev/hortus/internal/machine"
 	"hortus.dev/hortus/internal/pki"
 )

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
-	"hortus.dev/hortus/internal/component/golden"
+	"hortus.dev/hortus/internal/golden"
 )
 
 // target is an object, or a selection of objects, in the world of two seeds.

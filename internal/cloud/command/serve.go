@@ -113,7 +113,7 @@ func (o serveOptions) config(stateDir string) (daemon.Config, error) {
 		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	}
 	if o.artifacts != "" {
-		cfg.MakeImage = (&image.OnDemand{Build: o.buildImages, Log: cfg.Log}).Make
+		cfg.MakeImage = (&image.OnDemand{Build: o.buildImages, Log: cfg.Log, Clock: clock.RealClock{}}).Make
 	}
 	switch o.driver {
 	case "container":

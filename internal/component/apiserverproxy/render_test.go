@@ -3,7 +3,7 @@ package apiserverproxy
 import (
 	"testing"
 
-	"hortus.dev/hortus/internal/component/golden"
+	"hortus.dev/hortus/internal/golden"
 )
 
 func TestRender(t *testing.T) {

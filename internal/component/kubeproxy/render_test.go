@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
-	"hortus.dev/hortus/internal/component/golden"
+	"hortus.dev/hortus/internal/golden"
 )
 
 func TestRender(t *testing.T) {

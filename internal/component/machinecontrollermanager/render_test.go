@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"hortus.dev/hortus/internal/component"
-	"hortus.dev/hortus/internal/component/golden"
+	"hortus.dev/hortus/internal/golden"
 )
 
 func TestRender(t *testing.T) {

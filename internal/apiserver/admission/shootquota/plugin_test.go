@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
-	"hortus.dev/hortus/internal/apiserver/admission/golden"
+	"hortus.dev/hortus/internal/golden"
 )
 
 func TestNeeds(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	hortusadmission "hortus.dev/hortus/internal/apiserver/admission"
-	"hortus.dev/hortus/internal/apiserver/admission/golden"
+	"hortus.dev/hortus/internal/golden"
 )
 
 func seedNamed(name string, change ...func(*corev1beta1.Seed)) *corev1beta1.Seed {

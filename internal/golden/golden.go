@@ -1,11 +1,14 @@
-// Package golden compares rendered objects with YAML files that are read in review.
+// Package golden compares what tests get with files that are read in review. It is for tests.
 package golden
 
 import (
 	"bytes"
 	"flag"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -37,6 +40,19 @@ func Objects(t *testing.T, name string, objects ...client.Object) {
 		out.Write(doc)
 	}
 	Bytes(t, name+".yaml", out.Bytes())
+}
+
+// Messages compares refusals, by the names of their cases, with testdata/<name of the test>.golden. Cases that are allowed
+// have none.
+func Messages(t *testing.T, messages map[string]error) {
+	t.Helper()
+	var text bytes.Buffer
+	for _, name := range slices.Sorted(maps.Keys(messages)) {
+		if err := messages[name]; err != nil {
+			fmt.Fprintf(&text, "# %s\n%v\n", name, err)
+		}
+	}
+	Bytes(t, t.Name()+".golden", text.Bytes())
 }
 
 // Bytes compares text with testdata/<name>; -update rewrites the file.
