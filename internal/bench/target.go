@@ -19,6 +19,9 @@ import (
 // (RFC 2544).
 var landscapeNetwork = netip.MustParsePrefix("198.18.0.0/15")
 
+// userAgent is not one of those that get indented JSON, which has twice the size.
+const userAgent = "hortus-bench"
+
 // Target is the server under test.
 type Target struct {
 	// Config reaches the garden: namespaces, Secrets, and the API under test unless Direct is set.
@@ -57,7 +60,7 @@ func (f *targetFlags) target(ctx context.Context) (*Target, error) {
 	}
 	for _, c := range []*rest.Config{t.Config, t.Measured} {
 		c.QPS = -1
-		c.UserAgent = "hortus-bench" // Some agents get indented JSON, which has twice the size.
+		c.UserAgent = userAgent
 		// Lists are measured as the server makes them, not as they are packed.
 		c.DisableCompression = true
 	}

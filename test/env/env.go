@@ -40,6 +40,8 @@ type Environment struct {
 	Scheme *runtime.Scheme
 	// Client reads and writes without a cache, with the kinds of Scheme.
 	Client client.Client
+	// GardenAPI is our own API server if it runs as a process of its own.
+	GardenAPI Process
 
 	options options
 	plane   *envtest.Environment
@@ -50,8 +52,17 @@ type Environment struct {
 	seeds *seedAuthorizer
 }
 
+// Process is a program of the environment.
+type Process struct {
+	PID int
+	// URL is where it serves.
+	URL string
+}
+
 type options struct {
 	gardenAPI   bool
+	program     string
+	arguments   []string
 	authorizer  bool
 	clock       clock.PassiveClock
 	configure   []func(*apiserver.Options)
@@ -70,6 +81,12 @@ func WithGardenAPI(configure ...func(*apiserver.Options)) Option {
 // WithSeedAuthorizer starts our own API server, too, and makes the kube-apiserver ask it about gardenlets, as in production.
 func WithSeedAuthorizer() Option {
 	return func(o *options) { o.gardenAPI, o.authorizer = true, true }
+}
+
+// WithGardenAPIProcess runs our own API server as a process of the given program with further arguments, all else being as in
+// production, to measure what it uses.
+func WithGardenAPIProcess(program string, arguments ...string) Option {
+	return func(o *options) { o.gardenAPI, o.program, o.arguments = true, program, arguments }
 }
 
 // WithClock gives our own API server a clock, which says which versions have expired.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -32,7 +33,7 @@ const (
 	pollInterval = 50 * time.Millisecond
 )
 
-// startGardenAPI runs our API server in this process and lets the kube-apiserver pass requests on to it.
+// startGardenAPI runs our API server and lets the kube-apiserver pass requests on to it.
 func (e *Environment) startGardenAPI() error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
@@ -43,15 +44,23 @@ func (e *Environment) startGardenAPI() error {
 	} else if listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return fmt.Errorf("listen for our API server: %w", err)
 	}
-	ca, err := e.configureGardenAPI(ctx, listener)
+	ca, err := e.prepareGardenAPI(ctx)
+	if err != nil {
+		return err
+	}
+	if e.options.program == "" {
+		err = e.serveGardenAPI(listener)
+	} else {
+		err = e.spawnGardenAPI(listener)
+	}
 	if err != nil {
 		return err
 	}
 	return e.register(ctx, listener.Addr().(*net.TCPAddr).Port, ca)
 }
 
-// configureGardenAPI starts the server on a listener and returns the certificate authority of its certificate.
-func (e *Environment) configureGardenAPI(ctx context.Context, listener net.Listener) ([]byte, error) {
+// prepareGardenAPI writes the files that our API server reads, and returns the certificate authority of its certificate.
+func (e *Environment) prepareGardenAPI(ctx context.Context) ([]byte, error) {
 	// The kube-apiserver publishes how it proves itself some time after it has become ready.
 	if err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		published := &corev1.ConfigMap{}
@@ -70,7 +79,11 @@ func (e *Environment) configureGardenAPI(ctx context.Context, listener net.Liste
 			return nil, fmt.Errorf("write %s: %w", name, err)
 		}
 	}
+	return ca.CertPEM, nil
+}
 
+// serveGardenAPI runs our API server in this process.
+func (e *Environment) serveGardenAPI(listener net.Listener) error {
 	o := apiserver.NewOptions()
 	kubeconfig := filepath.Join(e.dir, "kubeconfig")
 	o.Recommended.Etcd.StorageConfig.Transport.ServerList = []string{e.plane.ControlPlane.Etcd.URL.String()}
@@ -94,13 +107,46 @@ func (e *Environment) configureGardenAPI(ctx context.Context, listener net.Liste
 		configure(o)
 	}
 	if err := o.Validate(); err != nil {
-		return nil, fmt.Errorf("options of our API server: %w", err)
+		return fmt.Errorf("options of our API server: %w", err)
 	}
 	var running context.Context
 	running, e.stop = context.WithCancel(context.Background())
 	e.stopped = make(chan error, 1)
 	go func() { e.stopped <- apiserver.Run(running, o) }()
-	return ca.CertPEM, nil
+	return nil
+}
+
+// spawnGardenAPI runs our API server as a process of its own, on the address of a listener, which it closes.
+func (e *Environment) spawnGardenAPI(listener net.Listener) error {
+	port := listener.Addr().(*net.TCPAddr).Port
+	if err := listener.Close(); err != nil {
+		return fmt.Errorf("free the port of our API server: %w", err)
+	}
+	program, err := leash(e.dir, e.options.program)
+	if err != nil {
+		return err
+	}
+	kubeconfig := filepath.Join(e.dir, "kubeconfig")
+	command := exec.Command(program, append([]string{
+		"apiserver", "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port),
+		"--tls-cert-file=" + filepath.Join(e.dir, "apiserver.crt"), "--tls-private-key-file=" + filepath.Join(e.dir, "apiserver.key"),
+		"--etcd-servers=" + e.plane.ControlPlane.Etcd.URL.String(),
+		"--kubeconfig=" + kubeconfig, "--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig,
+	}, e.options.arguments...)...)
+	log, err := os.Create(filepath.Join(e.dir, "apiserver.log"))
+	if err != nil {
+		return fmt.Errorf("log of our API server: %w", err)
+	}
+	defer log.Close()
+	command.Stdout, command.Stderr = log, log
+	if err := command.Start(); err != nil {
+		return fmt.Errorf("start our API server: %w", err)
+	}
+	e.GardenAPI = Process{PID: command.Process.Pid, URL: fmt.Sprintf("https://127.0.0.1:%d", port)}
+	e.stop = func() { _ = command.Process.Signal(os.Interrupt) }
+	e.stopped = make(chan error, 1)
+	go func() { e.stopped <- command.Wait() }()
+	return nil
 }
 
 // servingCertificate issues the certificate of our API server, by an authority that the kube-apiserver may know already.
