@@ -31,7 +31,8 @@ removes that). It works in whatever state the landscape is, and twice.`,
 	return command
 }
 
-// Down removes the landscape. It goes on after an error, so that as little as possible is left, and tells all of them.
+// Down removes the landscape. It goes on after an error, so that as little as possible is left, and tells all of them. It is
+// refused while an Up or another Down works on the same state folder.
 func Down(ctx context.Context, o Options) error {
 	if err := o.absolute(); err != nil {
 		return err
@@ -39,6 +40,11 @@ func Down(ctx context.Context, o Options) error {
 	if os.Geteuid() != 0 {
 		return errors.New("not root: removing the landscape needs the rights that made it; run it as root, for instance with sudo")
 	}
+	unlock, err := lockState(o.StateDir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	p := &Progress{Out: o.Out, Clock: clock.RealClock{}}
 	return errors.Join(
 		p.Step(ctx, "host processes are gone", func(ctx context.Context) error { return stopSupervisor(ctx, o.paths()) }),
@@ -46,12 +52,10 @@ func Down(ctx context.Context, o Options) error {
 			return cleanup.Run(ctx, cleanup.Options{StateDir: o.StateDir, RunDir: o.RunDir, Containerd: cloudhost.DefaultHostContainerd(o.StateDir, o.RunDir).Socket})
 		}),
 		p.Step(ctx, "files are gone", func(context.Context) error {
-			for _, dir := range []string{o.RunDir, o.StateDir} {
-				if err := os.RemoveAll(dir); err != nil {
-					return fmt.Errorf("remove %s: %w", dir, err)
-				}
+			if err := os.RemoveAll(o.RunDir); err != nil {
+				return fmt.Errorf("remove %s: %w", o.RunDir, err)
 			}
-			return nil
+			return removeState(o.StateDir)
 		}),
 	)
 }

@@ -53,9 +53,9 @@ func NewHostCommand() *cobra.Command {
 func superviseHost(ctx context.Context, paths hostPaths) error {
 	supervisor := unit.NewSupervisor(unit.Options{Dirs: []string{paths.units()}, LogDir: paths.logs(), RunDir: paths.records()})
 	_ = os.Remove(paths.socket()) // Of a supervisor that was killed; a living one holds the lock on its pid file.
-	lock, err := lockPIDFile(paths.pidFile())
+	lock, err := lockFile(paths.pidFile())
 	if err != nil {
-		return err
+		return fmt.Errorf("another supervisor runs: %w", err)
 	}
 	defer lock.Close()
 	listener, err := net.Listen("unix", paths.socket())
@@ -78,25 +78,6 @@ func superviseHost(ctx context.Context, paths hostPaths) error {
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), supervisorStop)
 	defer cancel()
 	return errors.Join(supervisor.StopAll(stopping), server.Shutdown(stopping))
-}
-
-// lockPIDFile makes sure that one supervisor runs at a time.
-func lockPIDFile(path string) (*os.File, error) {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open pid file: %w", err)
-	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		file.Close()
-		return nil, fmt.Errorf("another supervisor holds %s: %w", path, err)
-	}
-	if err := file.Truncate(0); err != nil {
-		return nil, fmt.Errorf("write pid file: %w", err)
-	}
-	if _, err := fmt.Fprintf(file, "%d\n", os.Getpid()); err != nil {
-		return nil, fmt.Errorf("write pid file: %w", err)
-	}
-	return file, nil
 }
 
 // ensureSupervisor starts the supervisor unless it runs, and returns its client.
@@ -194,7 +175,7 @@ func stopSupervisor(ctx context.Context, paths hostPaths) error {
 	if _, err := fmt.Sscan(string(data), &pid); err != nil {
 		return fmt.Errorf("read pid file %s: %w", paths.pidFile(), err)
 	}
-	lock, err := lockPIDFile(paths.pidFile())
+	lock, err := lockFile(paths.pidFile())
 	if err == nil { // Nobody holds it: the supervisor was killed, or the machine was. What it has left running is stopped from here.
 		defer lock.Close()
 		supervisor := unit.NewSupervisor(unit.Options{Dirs: []string{paths.units()}, LogDir: paths.logs(), RunDir: paths.records()})

@@ -1,9 +1,12 @@
 package landscape
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -78,13 +81,21 @@ images that are missing are built first.`,
 	return command
 }
 
-// Up brings up the landscape.
+// Up brings up the landscape. It is refused while another Up or Down works on the same state folder.
 func Up(ctx context.Context, o Options) error {
 	start := time.Now()
 	if err := o.absolute(); err != nil {
 		return err
 	}
-	_, err := unit.NewClient(o.paths().socket()).List(ctx)
+	unlock, err := lockState(o.StateDir)
+	if errors.Is(err, fs.ErrPermission) { // Only root may; Preflight says so, and whatever else is wrong.
+		err = cmp.Or(Preflight(o.StateDir, false), err)
+	}
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	_, err = unit.NewClient(o.paths().socket()).List(ctx)
 	if err := Preflight(o.StateDir, err == nil); err != nil {
 		return err
 	}
