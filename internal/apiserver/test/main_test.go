@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,7 +25,9 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-func TestMain(m *testing.M) { env.Main(m, env.WithGardenAPI(issueTokens)) }
+func TestMain(m *testing.M) {
+	env.Main(m, env.WithGardenAPI(issueTokens, func(o *apiserver.Options) { o.Recommended.Admission.DisablePlugins = nil }))
+}
 
 const tokenIssuer = "https://issuer.example.com"
 
@@ -54,6 +57,7 @@ type garden struct {
 // newGarden creates a project, a profile and credentials, each with a name of its own.
 func newGarden(t *testing.T) *garden {
 	e := env.Shared(t)
+	register(e, t)
 	g := &garden{Environment: e, t: t, ctx: t.Context(), namespace: *e.Project(t).Spec.Namespace}
 	g.profile = newProfile()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "cloud"}}
@@ -64,6 +68,25 @@ func newGarden(t *testing.T) *garden {
 	}
 	e.Create(t, g.profile, secret, g.binding)
 	return g
+}
+
+// registered is done when the types that all tests use have an extension.
+var registered sync.Once
+
+// register has an extension for the types of newShoot and newSeed.
+func register(e *env.Environment, t *testing.T) {
+	registered.Do(func() {
+		registration := &corev1beta1.ControllerRegistration{ObjectMeta: metav1.ObjectMeta{Name: "local"}}
+		for _, kind := range []string{"ControlPlane", "Infrastructure", "Worker", "DNSRecord", "BackupBucket", "BackupEntry"} {
+			registration.Spec.Resources = append(registration.Spec.Resources, corev1beta1.ControllerResource{Kind: kind, Type: "local"})
+		}
+		registration.Spec.Resources = append(registration.Spec.Resources,
+			corev1beta1.ControllerResource{Kind: "Network", Type: "bridge"},
+			corev1beta1.ControllerResource{Kind: "OperatingSystemConfig", Type: "hortus-machine"})
+		if err := e.Client.Create(t.Context(), registration); err != nil {
+			t.Fatalf("create ControllerRegistration: %v", err)
+		}
+	})
 }
 
 func newProfile() *corev1beta1.CloudProfile {
