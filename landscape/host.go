@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -153,13 +154,34 @@ func ensureUnit(ctx context.Context, client *unit.Client, paths hostPaths, name,
 	return nil
 }
 
-// serviceUnit writes a unit file for a program that is to run always.
-func serviceUnit(description, after, command string) string {
-	text := "[Unit]\nDescription=" + description + "\n"
-	if after != "" {
-		text += "After=" + after + "\n"
+// service is a program of the host that is to run always.
+type service struct {
+	description string
+	after       string   // Name of a unit that is started before, or empty.
+	environment []string // NAME=value; there is nothing else but a PATH.
+	command     []string
+}
+
+// unitFile is the file by which the supervisor runs the service.
+func (s service) unitFile() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "[Unit]\nDescription=%s\n", s.description)
+	if s.after != "" {
+		fmt.Fprintf(&b, "After=%s\n", s.after)
 	}
-	return text + "\n[Service]\nExecStart=" + command + "\nRestart=always\nRestartSec=1\n\n[Install]\nWantedBy=multi-user.target\n"
+	b.WriteString("\n[Service]\n")
+	for _, variable := range s.environment {
+		fmt.Fprintf(&b, "Environment=%s\n", unit.Quote(variable))
+	}
+	b.WriteString("ExecStart=:") // Nothing in the words is a variable.
+	for i, word := range s.command {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(unit.Quote(word))
+	}
+	b.WriteString("\nRestart=always\nRestartSec=1\n\n[Install]\nWantedBy=multi-user.target\n")
+	return b.String()
 }
 
 // stopSupervisor stops the host's processes and the supervisor, in whatever state they are.

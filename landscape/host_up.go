@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"hortus.dev/hortus/cloud"
@@ -38,17 +36,24 @@ func ensureCloud(ctx context.Context, o Options) (*cloud.Client, *cloud.About, e
 	if err != nil {
 		return nil, nil, err
 	}
-	containerd := serviceUnit("containerd of the landscape", "", fmt.Sprintf("/usr/bin/env PATH=%s:%s %s/containerd --config %s", bin, os.Getenv("PATH"), bin, config))
-	if err := ensureUnit(ctx, supervisor, paths, containerdUnit, containerd); err != nil {
+	containerd := service{
+		description: "containerd of the landscape", environment: []string{"PATH=" + bin + ":" + os.Getenv("PATH")},
+		command: []string{filepath.Join(bin, "containerd"), "--config", config},
+	}
+	if err := ensureUnit(ctx, supervisor, paths, containerdUnit, containerd.unitFile()); err != nil {
 		return nil, nil, err
 	}
 	self, err := os.Executable()
 	if err != nil {
 		return nil, nil, fmt.Errorf("find the hortus binary: %w", err)
 	}
-	serve := fmt.Sprintf("/usr/bin/env %s %s cloud serve --state-dir %s --images %s --build-artifacts %s --build-components %s --build-module %s --containerd %s",
-		buildEnvironment(), self, o.StateDir, image.LayoutDir(o.Artifacts), o.Artifacts, o.Components, o.Module, cloudhost.DefaultHostContainerd(o.StateDir, o.RunDir).Socket)
-	if err := ensureUnit(ctx, supervisor, paths, cloudUnit, serviceUnit("local cloud", containerdUnit, serve)); err != nil {
+	daemon := service{
+		description: "local cloud", after: containerdUnit, environment: buildEnvironment(os.LookupEnv),
+		command: []string{self, "cloud", "serve", "--state-dir", o.StateDir, "--images", image.LayoutDir(o.Artifacts),
+			"--build-artifacts", o.Artifacts, "--build-components", o.Components, "--build-module", o.Module,
+			"--containerd", cloudhost.DefaultHostContainerd(o.StateDir, o.RunDir).Socket},
+	}
+	if err := ensureUnit(ctx, supervisor, paths, cloudUnit, daemon.unitFile()); err != nil {
 		return nil, nil, err
 	}
 	admin, err := waitForCloud(ctx, o)
@@ -68,14 +73,14 @@ func ensureCloud(ctx context.Context, o Options) (*cloud.Client, *cloud.About, e
 }
 
 // buildEnvironment is what the Go tool goes by in this process: the cloud builds Kubernetes versions on first use.
-func buildEnvironment() string {
+func buildEnvironment(lookup func(string) (value string, set bool)) []string {
 	var variables []string
 	for _, name := range []string{"PATH", "HOME", "GOPATH", "GOCACHE", "GOMODCACHE", "GOPROXY", "GONOSUMDB", "GOSUMDB", "GOFLAGS", "GOTOOLCHAIN", "TMPDIR"} {
-		if value, set := os.LookupEnv(name); set {
-			variables = append(variables, strconv.Quote(name+"="+value))
+		if value, set := lookup(name); set {
+			variables = append(variables, name+"="+value)
 		}
 	}
-	return strings.Join(variables, " ")
+	return variables
 }
 
 // linkHostPrograms makes one folder with the programs that containerd looks up in its PATH.

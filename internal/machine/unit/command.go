@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"regexp"
 	"strings"
 )
 
@@ -147,6 +148,17 @@ func splitWords(line string) ([]string, error) {
 		words = append(words, word.String())
 	}
 	return words, nil
+}
+
+// plainWord needs no quotes.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./,=@-]+$`)
+
+// Quote writes a word so that Environment= and commands without expansion (":" in front) read exactly that.
+func Quote(word string) string {
+	if plainWord.MatchString(word) {
+		return word
+	}
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "%", "%%").Replace(word) + `"`
 }
 
 // unescape covers systemd's C-style escapes that have a use in command lines; others keep their backslash.

@@ -349,7 +349,23 @@ func (s *service) environment(spec *Spec) ([]string, error) {
 		}
 		env = append(env, entries...)
 	}
-	return env, nil
+	return lastSettings(env), nil
+}
+
+// lastSettings leaves the last setting of each variable: most programs would take the first.
+func lastSettings(env []string) []string {
+	last := map[string]int{}
+	for i, entry := range env {
+		name, _, _ := strings.Cut(entry, "=")
+		last[name] = i
+	}
+	var out []string
+	for i, entry := range env {
+		if name, _, _ := strings.Cut(entry, "="); last[name] == i {
+			out = append(out, entry)
+		}
+	}
+	return out
 }
 
 func exists(path string) bool {

@@ -142,6 +142,18 @@ func TestArgs(t *testing.T) {
 	}
 }
 
+func TestLaterSettingsOfAVariableWin(t *testing.T) {
+	s, dir := newReal(t, map[string]string{"env": "FILE=from file\nPATH=/file\n"}, Options{Env: []string{"PATH=/supervisor", "HOME=/root"}})
+	spec := &Spec{Environment: []string{"OWN=%n", "PATH=/unit", "FILE=unit"}, EnvironmentFiles: []EnvironmentFile{{Path: filepath.Join(dir, "env")}}}
+	got, err := (&service{Supervisor: s, name: "a.service"}).environment(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"HOME=/root", "OWN=a.service", "FILE=from file", "PATH=/file"}, got); diff != "" {
+		t.Errorf("environment mismatch (-want +got):\n%s", diff)
+	}
+}
+
 func TestReadEnvironmentFile(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{"env": "# comment\n\nA=1\n B = \"x y\" \nC='z'\nnot a variable\nD=a=b\n9=x\n"})
@@ -161,13 +173,20 @@ func TestReadEnvironmentFile(t *testing.T) {
 }
 
 func FuzzSplitWords(f *testing.F) {
-	for _, seed := range []string{"", "a b", `"a b" 'c'`, `a\ b`, "a\\\nb", `\`, `"`} {
+	for _, seed := range []string{"", "a b", `"a b" 'c'`, `a\ b`, "a\\\nb", `\`, `"`, "100%n $HOME", "-a", ":b"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
 		words, err := splitWords(line)
 		if err == nil && strings.Trim(line, " \t\n\r") == "" && len(words) != 0 { // What systemd takes for space.
 			t.Errorf("words %q out of nothing", words)
+		}
+		command, err := ParseCommand(":run " + Quote(line))
+		if err != nil {
+			t.Fatalf("Quote(%q) = %s: %v", line, Quote(line), err)
+		}
+		if diff := cmp.Diff([]string{"run", line}, command.Args(nil, "u.service")); diff != "" {
+			t.Errorf("a quoted word mismatch (-want +got):\n%s", diff)
 		}
 	})
 }
