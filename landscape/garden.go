@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"text/template"
 
 	"golang.org/x/sync/errgroup"
@@ -239,9 +240,9 @@ func (l *installation) publish(ctx context.Context) error {
 		return err
 	}
 	for _, file := range []string{"cloudprofile.yaml", "project.yaml", "extension.yaml", "credentials.yaml"} {
-		objects, err := l.manifest(file, map[string]any{
+		objects, err := manifest(file, map[string]any{
 			"Chart": base64.StdEncoding.EncodeToString(archive), "Image": l.image,
-			"Dev": l.dev, "Landscape": l.landscape, "ProjectNamespace": projectNamespace,
+			"Dev": l.dev, "Landscape": l.landscape, "ProjectNamespace": projectNamespace, "Architecture": runtime.GOARCH,
 		})
 		if err != nil {
 			return err
@@ -253,7 +254,8 @@ func (l *installation) publish(ctx context.Context) error {
 	return nil
 }
 
-func (l *installation) manifest(file string, values map[string]any) ([]*unstructured.Unstructured, error) {
+// manifest renders one of the embedded manifests.
+func manifest(file string, values map[string]any) ([]*unstructured.Unstructured, error) {
 	functions := template.FuncMap{"b64": func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }}
 	parsed, err := template.New(file).Funcs(functions).Option("missingkey=error").ParseFS(manifests, "manifests/"+file)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -50,7 +51,8 @@ func checkPlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	end := time.Now().AddDate(0, 1, 0).UTC().Format(time.RFC3339)
-	changed := strings.Replace(string(profile), "- version: 1.1.0\n", "- version: 1.1.0\n      expirationDate: \""+end+"\"\n", 1)
+	changed := strings.ReplaceAll(string(profile), "{{ .Architecture }}", runtime.GOARCH)
+	changed = strings.Replace(changed, "- version: 1.1.0\n", "- version: 1.1.0\n      expirationDate: \""+end+"\"\n", 1)
 	path := filepath.Join(t.TempDir(), "cloudprofile.yaml")
 	if err := os.WriteFile(path, []byte(changed), 0o600); err != nil {
 		t.Fatal(err)
