@@ -10,7 +10,7 @@
 //
 // An instance boots from a machine image by running its /sbin/init as process 1, with the network set up. It finds
 //
-//	/run/hortus-instance/user-data      what CreateInstance was given, as it was
+//	/run/hortus-instance/user-data      what CreateInstance or UpdateInstance was given, as it was
 //	/run/hortus-instance/metadata.json  a Metadata
 //	/run/hortus-instance/ca.crt         the certificate authority of API and registry, PEM
 //	/var/lib                            a directory of the host's disk, kept over reboots, empty at first

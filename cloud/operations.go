@@ -23,6 +23,12 @@ func (c *Client) ListInstances(ctx context.Context, f Filter) ([]Instance, error
 	return list[Instance](ctx, c, "ListInstances", "/v1/instances", f.query())
 }
 
+// UpdateInstance gives an instance other user data and restarts it with its disk, so that it applies them. in is what CreateInstance
+// would be given; nothing else in it may differ from what the instance has. The instance must be running.
+func (c *Client) UpdateInstance(ctx context.Context, id string, in CreateInstance) (*Instance, error) {
+	return put[Instance](ctx, c, "UpdateInstance", http.MethodPut, "/v1/instances/"+url.PathEscape(id), in)
+}
+
 // DeleteInstance asks for an instance to be removed. It is gone when GetInstance says NoSuchResource.
 func (c *Client) DeleteInstance(ctx context.Context, id string) error {
 	return c.delete(ctx, "DeleteInstance", "/v1/instances/"+url.PathEscape(id))

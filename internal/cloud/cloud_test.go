@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -93,6 +94,62 @@ func TestInstanceLife(t *testing.T) {
 		_, err := c.Client.GetNetwork(t.Context(), network)
 		return cloud.IsNotFound(err)
 	})
+}
+
+func TestUserDataOfInstancesCanBeChanged(t *testing.T) {
+	c := cloudtest.Start(t, cloudtest.Options{})
+	alice, bob := c.As(t, "alice"), c.As(t, "bob")
+	n, err := alice.CreateNetwork(t.Context(), cloud.CreateNetwork{Name: "n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := cloud.CreateInstance{
+		Name: "m", MachineType: "small", Image: "hortus.dev/machine:1.0.0", NetworkID: n.ID, UserData: "old", Tags: map[string]string{"a": "b"},
+	}
+	i := createInstance(t, alice, in)
+	runs := func(boots int) {
+		t.Helper()
+		c.Eventually(t, fmt.Sprintf("it runs after %d boots", boots), func() bool {
+			now, err := alice.GetInstance(t.Context(), i.ID)
+			return err == nil && now.State == cloud.StateRunning && now.Boots == boots
+		})
+	}
+	runs(1)
+
+	for name, change := range map[string]func(*cloud.CreateInstance){
+		"machine type": func(in *cloud.CreateInstance) { in.MachineType = "large" },
+		"image":        func(in *cloud.CreateInstance) { in.Image = "hortus.dev/machine:1.1.0" },
+		"tags":         func(in *cloud.CreateInstance) { in.Tags = nil },
+		"address":      func(in *cloud.CreateInstance) { in.Address = "10.0.0.99" },
+		"zone":         func(in *cloud.CreateInstance) { in.Zone = "local-b" },
+	} {
+		other := in
+		other.UserData = "new"
+		change(&other)
+		if _, err := alice.UpdateInstance(t.Context(), i.ID, other); cloud.CodeOf(err) != cloud.CodeInvalid {
+			t.Errorf("another %s: error = %v, want code %q", name, err, cloud.CodeInvalid)
+		}
+	}
+	if _, err := alice.UpdateInstance(t.Context(), i.ID, in); err != nil { // No change, no boot: see below.
+		t.Error(err)
+	}
+	_, err = bob.UpdateInstance(t.Context(), i.ID, in)
+	expectCode(t, err, cloud.CodeNotFound)
+
+	in.UserData = "new"
+	_, err = alice.CreateInstance(t.Context(), in)
+	expectCode(t, err, cloud.CodeAlreadyExists)
+	if _, err := alice.UpdateInstance(t.Context(), i.ID, in); err != nil {
+		t.Fatal(err)
+	}
+	runs(2)
+	data, err := os.ReadFile(filepath.Join(filepath.Dir(c.AdminFile()), "instances", i.ID, "boot", "user-data"))
+	if err != nil || string(data) != "new" {
+		t.Errorf("it has booted with user data %q, %v", data, err)
+	}
+	if again := createInstance(t, alice, in); again.ID != i.ID {
+		t.Errorf("a create call with the new user data made %s, want %s", again.ID, i.ID)
+	}
 }
 
 func TestListsFilterByTags(t *testing.T) {

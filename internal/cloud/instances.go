@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
 	"os"
 	"slices"
@@ -177,6 +178,49 @@ func (c *Cloud) listInstances(who caller, f api.Filter) (out api.List[api.Instan
 		}
 	})
 	return out
+}
+
+// updateInstance gives an instance other user data and lets it boot with them. The same request again changes nothing.
+func (c *Cloud) updateInstance(who caller, id string, in api.CreateInstance) (*api.Instance, error) {
+	if err := validateInstance(in); err != nil {
+		return nil, err
+	}
+	if in.Zone == "" {
+		in.Zone = c.cfg.Zones[0]
+	}
+	var out api.Instance
+	err := c.store.update(func(tx *tx) error {
+		i, err := c.instanceOf(who, id)
+		if err != nil {
+			return err
+		}
+		out = i.Instance
+		if i.RequestHash == hash(in) {
+			return nil
+		}
+		if !sameButUserData(i.Instance, in) {
+			return invalid("instance %q has other parameters; only its user data can be changed", i.Name)
+		}
+		// One that is booting just now may have read the old user data already.
+		if i.State != api.StateRunning {
+			return api.Errorf(api.CodeDependency, "instance %q is %s, only running instances can be changed", id, i.State)
+		}
+		i.RequestHash, i.Reboot = hash(in), true
+		tx.write(userDataBucket, id, in.UserData)
+		c.store.instances.put(tx, id, i)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.enqueue(kindInstance, id)
+	return &out, nil
+}
+
+// sameButUserData reports whether an instance is what a request asks for, its user data aside.
+func sameButUserData(i api.Instance, in api.CreateInstance) bool {
+	return i.Name == in.Name && i.MachineType == in.MachineType && i.Image == in.Image && i.NetworkID == in.NetworkID && i.Zone == in.Zone &&
+		(in.Address == "" || i.Address == in.Address) && maps.Equal(i.Tags, in.Tags) && slices.Equal(i.Volumes, in.Volumes)
 }
 
 func (c *Cloud) deleteInstance(who caller, id string) error {

@@ -51,6 +51,13 @@ var routes = []route{
 	{operation: "GetInstance", pattern: "GET /v1/instances/{id}", handle: func(c *Cloud, r *request) (any, error) {
 		return answer(c.getInstance(r.who, r.PathValue("id")))
 	}},
+	{operation: "UpdateInstance", pattern: "PUT /v1/instances/{id}", handle: func(c *Cloud, r *request) (any, error) {
+		in, err := decode[api.CreateInstance](r)
+		if err != nil {
+			return nil, err
+		}
+		return answer(c.updateInstance(r.who, r.PathValue("id"), in))
+	}},
 	{operation: "DeleteInstance", pattern: "DELETE /v1/instances/{id}", handle: func(c *Cloud, r *request) (any, error) {
 		return nil, c.deleteInstance(r.who, r.PathValue("id"))
 	}},
