@@ -34,16 +34,21 @@ var clusters = []clusterSpec{
 	{name: "seed-2", cidr: "10.2.0.0/24", address: "10.2.0.10", apiAddress: "198.18.8.2", seed: "local-2"},
 }
 
-// ensureInstance makes the network, the instance and its load balancer; what is there already stays.
+// ensureInstance makes the network, the instance and its load balancer. An instance that is there already stays; if its user data
+// are others by now, it restarts with the new ones.
 func ensureInstance(ctx context.Context, c *cloud.Client, spec clusterSpec, userData string) (*cloud.Instance, error) {
 	network, err := c.CreateNetwork(ctx, cloud.CreateNetwork{Name: spec.name, CIDR: spec.cidr})
 	if err != nil {
 		return nil, fmt.Errorf("create network %q: %w", spec.name, err)
 	}
-	instance, err := c.CreateInstance(ctx, cloud.CreateInstance{
+	wanted := cloud.CreateInstance{
 		Name: spec.name, MachineType: clusterMachineType, Image: clusterImage, NetworkID: network.ID,
 		UserData: userData, Address: spec.address, Tags: map[string]string{"hortus.dev/cluster": spec.name},
-	})
+	}
+	instance, err := c.CreateInstance(ctx, wanted)
+	if cloud.CodeOf(err) == cloud.CodeAlreadyExists {
+		instance, err = updateInstance(ctx, c, wanted)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("create instance %q: %w", spec.name, err)
 	}
@@ -55,6 +60,34 @@ func ensureInstance(ctx context.Context, c *cloud.Client, spec clusterSpec, user
 		return nil, fmt.Errorf("create load balancer %q: %w", spec.name+"-api", err)
 	}
 	return instance, nil
+}
+
+// updateInstance gives the instance of that name new user data, and waits until it has booted with them.
+func updateInstance(ctx context.Context, c *cloud.Client, wanted cloud.CreateInstance) (*cloud.Instance, error) {
+	found, err := c.ListInstances(ctx, cloud.Filter{Name: wanted.Name})
+	if err != nil {
+		return nil, err
+	}
+	if len(found) != 1 {
+		return nil, fmt.Errorf("%d instances have that name", len(found))
+	}
+	if err := waitInstance(ctx, c, found[0].ID); err != nil {
+		return nil, err
+	}
+	before, err := c.GetInstance(ctx, found[0].ID)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.UpdateInstance(ctx, before.ID, wanted); err != nil {
+		return nil, fmt.Errorf("%w; 'hortus down' and 'hortus up' make it anew", err)
+	}
+	return before, cloudUntil(ctx, c, func() (bool, error) {
+		now, err := c.GetInstance(ctx, before.ID)
+		if err != nil {
+			return false, err
+		}
+		return now.Boots > before.Boots && now.State == cloud.StateRunning, nil
+	})
 }
 
 // waitInstance waits until the cloud says that the instance runs.

@@ -71,11 +71,10 @@ func (l *installation) run(ctx context.Context) error {
 }
 
 func (l *installation) prepare(ctx context.Context) error {
-	digest, err := image.Digest(l.options.Artifacts, image.Hortus())
-	if err != nil {
+	var err error
+	if l.image, err = withDigest(l.options.Artifacts, image.Hortus()); err != nil {
 		return err
 	}
-	l.image = image.Hortus() + "@" + digest
 	admin, err := waitForCloud(ctx, l.options)
 	if err != nil {
 		return err

@@ -47,24 +47,54 @@ type kubernetesCluster struct {
 }
 
 func clusterValues(spec clusterSpec, about *cloud.About) cluster.Values {
-	version := components.KubernetesDefaultVersion
 	return cluster.Values{
-		Name: spec.name, KubernetesVersion: version, NodeAddress: spec.address, PublicAddress: spec.apiAddress,
+		Name: spec.name, KubernetesVersion: components.KubernetesDefaultVersion, NodeAddress: spec.address, PublicAddress: spec.apiAddress,
 		Region: about.Region, Zone: about.Zones[0],
 		APIServerNames: []string{"api." + spec.name + ".landscape.local"},
 		PodCIDR:        "10.244.0.0/16", ServiceCIDR: "10.0.0.0/24", APIServiceIP: "10.0.0.1", DNSServiceIP: "10.0.0.10",
 		UpstreamDNS: about.DNS,
-		Images: cluster.Images{
-			Kubelet: image.Kubelet(version), Etcd: image.Etcd, KubeAPIServer: image.KubeAPIServer(version),
-			KubeControllerManager: image.KubeControllerManager(version), KubeScheduler: image.KubeScheduler(version),
-			KubeProxy: image.KubeProxy(version), CoreDNS: image.CoreDNS,
-		},
 	}
+}
+
+// clusterImages are the images of the landscape's own clusters with their digests, so that a new build replaces what runs.
+func clusterImages(artifacts string) (images cluster.Images, err error) {
+	version := components.KubernetesDefaultVersion
+	for _, i := range []struct {
+		into *string
+		name string
+	}{
+		{&images.Kubelet, image.Kubelet(version)},
+		{&images.Etcd, image.Etcd},
+		{&images.KubeAPIServer, image.KubeAPIServer(version)},
+		{&images.KubeControllerManager, image.KubeControllerManager(version)},
+		{&images.KubeScheduler, image.KubeScheduler(version)},
+		{&images.KubeProxy, image.KubeProxy(version)},
+		{&images.CoreDNS, image.CoreDNS},
+	} {
+		if *i.into, err = withDigest(artifacts, i.name); err != nil {
+			return cluster.Images{}, err
+		}
+	}
+	return images, nil
+}
+
+// withDigest is the name of an image that was built, with its digest.
+func withDigest(artifacts, name string) (string, error) {
+	digest, err := image.Digest(artifacts, name)
+	if err != nil {
+		return "", err
+	}
+	return name + "@" + digest, nil
 }
 
 // ensureCluster makes the machine and the Kubernetes cluster on it, and waits until its API answers.
 func ensureCluster(ctx context.Context, o Options, c *cloud.Client, about *cloud.About, spec clusterSpec) (*kubernetesCluster, error) {
 	values := clusterValues(spec, about)
+	images, err := clusterImages(o.Artifacts)
+	if err != nil {
+		return nil, err
+	}
+	values.Images = images
 	if spec.name == clusters[0].name {
 		authorizer, err := seedAuthorizer(o)
 		if err != nil {

@@ -3,7 +3,11 @@ package cluster
 import (
 	"bytes"
 	"crypto/x509"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,7 +28,7 @@ func testValues() Values {
 		UpstreamDNS:    "198.18.0.1",
 		SeedAuthorizer: &SeedAuthorizer{Server: "https://10.0.0.11/authorize/seeds", TLSServerName: "hortus-apiserver.garden.svc", CA: []byte("CA of the garden\n")},
 		Images: Images{
-			Kubelet: "hortus.dev/kubelet:v1.36.3", KubeAPIServer: "registry.k8s.io/kube-apiserver:v1.36.3",
+			Kubelet: "hortus.dev/kubelet:v1.36.3@sha256:0123", KubeAPIServer: "registry.k8s.io/kube-apiserver:v1.36.3",
 			KubeControllerManager: "registry.k8s.io/kube-controller-manager:v1.36.3", KubeScheduler: "registry.k8s.io/kube-scheduler:v1.36.3",
 			KubeProxy: "registry.k8s.io/kube-proxy:v1.36.3", Etcd: "registry.k8s.io/etcd:3.6.8-0", CoreDNS: "registry.k8s.io/coredns/coredns:v1.14.7",
 		},
@@ -65,6 +69,65 @@ func TestUserData(t *testing.T) {
 			if err := yaml.Unmarshal([]byte(file.Content.Inline.Data), &pod); err != nil {
 				t.Errorf("kubelets cannot read %s: %v", file.Path, err)
 			}
+		}
+	}
+}
+
+// fakeCtr mounts images that hold a kubelet with the name of its image, and writes down what it pulls.
+const fakeCtr = `#!/bin/sh
+case "$4" in
+pull) echo "$7" >> "$PULLED" ;;
+mount) mkdir -p "$6/usr/local/bin" && echo "kubelet of $5" > "$6/usr/local/bin/kubelet" ;;
+unmount) rm -r "$6/usr" ;;
+esac
+`
+
+func TestKubeletIsReplacedWhenItsImageDiffers(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "ctr"), []byte(fakeCtr), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, step := range []struct {
+		what, image string
+		remove      string // A file that has got lost before.
+		pulls       bool
+	}{
+		{what: "the first boot", image: "kubelet:v1@sha256:1", pulls: true},
+		{what: "a second boot", image: "kubelet:v1@sha256:1"},
+		{what: "another build of the same version", image: "kubelet:v1@sha256:2", pulls: true},
+		{what: "another version", image: "kubelet:v2@sha256:3", pulls: true},
+		{what: "an installation that was cut off", image: "kubelet:v2@sha256:3", remove: "kubelet.image", pulls: true},
+		{what: "a kubelet that is gone", image: "kubelet:v2@sha256:3", remove: "kubelet", pulls: true},
+		{what: "a last boot", image: "kubelet:v2@sha256:3"},
+	} {
+		if step.pulls {
+			want = append(want, step.image)
+		}
+		if step.remove != "" {
+			if err := os.Remove(filepath.Join(dir, "bin", step.remove)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		script, err := render("install.sh", Values{Images: Images{Kubelet: step.image}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		install := exec.CommandContext(t.Context(), "/bin/sh", "-c", strings.ReplaceAll(string(script), "/opt/bin", dir+"/bin"))
+		install.Env = []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "PULLED=" + dir + "/pulled", "TMPDIR=" + dir}
+		if out, err := install.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", step.what, err, out)
+		}
+		kubelet, err := os.ReadFile(filepath.Join(dir, "bin", "kubelet"))
+		if err != nil || string(kubelet) != "kubelet of "+step.image+"\n" {
+			t.Errorf("%s leaves %q, %v", step.what, kubelet, err)
+		}
+		if info, err := os.Stat(filepath.Join(dir, "bin", "kubelet")); err != nil || info.Mode().Perm() != modeExecute {
+			t.Errorf("%s leaves a kubelet that can't be run: %v, %v", step.what, info, err)
+		}
+		pulled, err := os.ReadFile(filepath.Join(dir, "pulled"))
+		if diff := cmp.Diff(want, strings.Fields(string(pulled))); err != nil || diff != "" {
+			t.Errorf("%s: pulled images mismatch (-want +got): %v\n%s", step.what, err, diff)
 		}
 	}
 }

@@ -87,13 +87,11 @@ func UserData(v Values, p *PKI) ([]byte, error) {
 		}
 		data.Files = append(data.Files, machine.File{Path: path, Permissions: ptr.To(mode), Content: machine.FileContent{Inline: machine.Inline{Data: string(files[path])}}})
 	}
-	for _, name := range []string{"cluster-install.service", "kubelet.service"} {
-		rendered, err := render(name, v, p)
-		if err != nil {
-			return nil, err
-		}
-		data.Units = append(data.Units, machine.Unit{Name: name, Command: ptr.To("start"), Enable: ptr.To(true), Content: ptr.To(string(rendered))})
+	kubelet, err := render("kubelet.service", v, p)
+	if err != nil {
+		return nil, err
 	}
+	data.Units = []machine.Unit{{Name: "kubelet.service", Command: ptr.To("start"), Enable: ptr.To(true), Content: ptr.To(string(kubelet))}}
 	document, err := yaml.Marshal(data)
 	if err != nil {
 		return nil, fmt.Errorf("encode user data: %w", err)
