@@ -1,0 +1,175 @@
+package architecture
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Patterns are paths below the module, where "..." stands for anything, as in the go command; "a/..." is a too.
+// Everything here is about code that is not a test.
+
+// clients are libraries that talk to a Kubernetes API or are one.
+const clients = "k8s.io/client-go/... sigs.k8s.io/controller-runtime/... k8s.io/apiserver/..."
+
+// TestPackagesImportOnly says which packages of this project a package may import. Those below internal/ that are not listed are free.
+func TestPackagesImportOnly(t *testing.T) {
+	for _, boundary := range []struct{ packages, only, since string }{
+		{"api/...", "api/...", "it is a module of its own"},
+		{"cloud", "", "it is a client that anybody may use"},
+		{"extension/...", "api/... extension/... internal/kube", "extensions are written with it outside this project"},
+		{"provider/local/...", "api/... cloud extension/... provider/local/... internal/component internal/image internal/kube", "it shows what an extension needs"},
+		{"charts", "", "it only embeds the charts"},
+
+		{"cmd/hortus", "internal/cli", "a command is a line in internal/cli"},
+		{"cmd/machine-init", "internal/machine", "process 1 of a machine stays small"},
+		{"cmd/echo", "", "it is a workload like any other"},
+		{"internal/machine/...", "internal/machine/...", "process 1 of a machine stays small"},
+
+		{"internal/flow", "", "it knows nothing of Shoots"},
+		{"internal/blockyaml", "", "it knows YAML only"},
+		{"internal/pki", "", "it knows certificates only"},
+		{"internal/kube", "api/...", "parts build on it, not the other way round"},
+		{"internal/secretsmanager", "internal/pki", "parts build on it, not the other way round"},
+		{"internal/component/...", "api/... internal/component/... internal/pki", "a component is values in, objects out"},
+
+		{"internal/versionclass", "api/...", "every decision about versions builds on it"},
+		{"internal/maintenance", "api/... internal/versionclass", "controllers, admission and plans ask it alike"},
+		{"internal/offer", "api/...", "admission and 'hortus validate' ask it alike"},
+		{"internal/plan", "api/... internal/blockyaml internal/garden internal/maintenance internal/versionclass", "it calls the same decisions as the controllers, not the controllers"},
+	} {
+		for _, p := range matching(t, boundary.packages) {
+			for _, imported := range repository(t).imports[p] {
+				if own(imported) && !matches(boundary.only, below(imported)) {
+					t.Errorf("%s imports %s, but may import %q only: %s", below(p), below(imported), boundary.only, boundary.since)
+				}
+			}
+		}
+	}
+}
+
+// TestPackagesNeverReach says what must not get into a package, be it through others.
+func TestPackagesNeverReach(t *testing.T) {
+	for _, boundary := range []struct{ packages, never, since string }{
+		{"api/...", clients, "authors of extensions and clients pull in little"},
+		{"extension/errorcode extension/poolhash", clients, "they are pure"},
+		{"cloud charts cmd/echo internal/blockyaml", "*.*/...", "the standard library is enough for them"},
+		{"cmd/machine-init", "k8s.io/...", "process 1 of a machine stays small"},
+		{"internal/versionclass internal/maintenance internal/offer internal/nodeagent/change", clients, "they decide: objects and a time in, a value out"},
+		{"internal/validate", "sigs.k8s.io/controller-runtime/... k8s.io/client-go/kubernetes/... internal/garden", "it works without a garden"},
+		{"cmd/...", "testing test/... .../test/... .../conformance internal/golden internal/cloud/cloudtest internal/cloud/sandboxtest", "programs contain no tests"},
+		{"api/core/... api/extensions/... extension extension/worker", "testing test/... .../conformance internal/golden", "programs contain no tests"},
+	} {
+		for _, p := range matching(t, boundary.packages) {
+			for reached, by := range repository(t).reach(p) {
+				if matches(boundary.never, below(reached)) {
+					t.Errorf("%s reaches %s (which %s imports): %s", below(p), below(reached), below(by), boundary.since)
+				}
+			}
+		}
+	}
+}
+
+// TestPartsDoNotImportEachOther lets every part be a process of its own. The exceptions are what two of them have to agree on.
+func TestPartsDoNotImportEachOther(t *testing.T) {
+	parts := []string{
+		"internal/apiserver", "internal/controllermanager", "internal/scheduler", "internal/gardenlet", "internal/resourcemanager",
+		"internal/nodeagent", "internal/gateway", "internal/tunnel", "internal/apiserverproxy", "provider/local", "internal/cloud",
+		"internal/plan", "internal/lint", "internal/validate", "landscape", "internal/bench",
+	}
+	agreed := []struct{ part, imports, since string }{
+		{"internal/gardenlet", "internal/controllermanager/controllerregistration", "both decide which extensions a Shoot needs"},
+		{"internal/gardenlet", "internal/nodeagent/osc internal/nodeagent/config", "one writes what the other applies on the machine"},
+		{"internal/gardenlet", "internal/tunnel", "one deploys what the other listens on"},
+		{"internal/gateway", "internal/tunnel/relay", "both pass connections on"},
+		{"internal/apiserverproxy", "internal/tunnel/relay", "both pass connections on"},
+		{"internal/lint", "internal/plan", "both read the same fleets"},
+		{"internal/bench", "internal/scheduler", "it measures the decision alone, too"},
+		{"landscape", "internal/cloud internal/cloud/cleanup", "it starts the cloud and removes what is left of it"},
+		{"landscape", "internal/apiserver/seedauthorizer", "the garden's kube-apiserver asks it at its path"},
+	}
+	for _, part := range parts {
+		for _, p := range matching(t, part+"/...") {
+			for _, imported := range repository(t).imports[p] {
+				for _, other := range parts {
+					allowed := slices.ContainsFunc(agreed, func(a struct{ part, imports, since string }) bool {
+						return a.part == part && matches(a.imports, below(imported))
+					})
+					if other != part && own(imported) && matches(other+"/...", below(imported)) && !allowed {
+						t.Errorf("%s imports %s", below(p), below(imported))
+					}
+				}
+			}
+		}
+	}
+	for _, a := range agreed {
+		used := false
+		for _, p := range matching(t, a.part+"/...") {
+			used = used || slices.ContainsFunc(repository(t).imports[p], func(i string) bool { return matches(a.imports, below(i)) })
+		}
+		if !used {
+			t.Errorf("%s imports nothing of %s any more: the exception can go", a.part, a.imports)
+		}
+	}
+}
+
+// TestDecisionsArePure looks at single files, since most decisions lie beside the controller that carries them out. What they go by
+// is handed in: objects and a time.
+func TestDecisionsArePure(t *testing.T) {
+	for _, decision := range []struct{ files, what string }{
+		{"internal/versionclass/*.go", "which versions may be used"},
+		{"internal/maintenance/*.go", "which updates are due, what a maintenance changes"},
+		{"internal/offer/*.go", "what a CloudProfile allows"},
+		{"internal/scheduler/decide.go internal/scheduler/filters.go internal/scheduler/fixes.go", "which seed runs a Shoot, and why others do not"},
+		{"internal/scheduler/distance.go internal/scheduler/profile.go internal/scheduler/regions.go", "which seed is the nearest"},
+		{"internal/controllermanager/controllerregistration/required.go", "which extensions are needed"},
+		{"internal/gardenlet/shoot/decide.go", "what is to be done with a Shoot"},
+		{"internal/gardenlet/shoot/care/checks.go internal/gardenlet/shoot/care/nodes.go internal/gardenlet/shoot/care/thresholds.go", "its conditions"},
+		{"internal/gardenlet/shoot/care/constraints.go internal/gardenlet/shoot/care/webhooks.go", "its constraints"},
+		{"internal/gardenlet/shoot/cleanup/table.go", "what is deleted in which order"},
+		{"internal/resourcemanager/csr/decide.go", "which certificates nodes get"},
+		{"internal/resourcemanager/health/*.go", "whether objects are healthy"},
+		{"internal/resourcemanager/node/readiness.go", "whether a node is ready"},
+		{"internal/nodeagent/change/*.go", "what changes on a node"},
+		{"internal/gateway/table.go", "where the gateway leads connections"},
+		{"internal/apiserver/seedauthorizer/decide.go", "what a gardenlet may do"},
+		{"internal/cloud/decide.go internal/cloud/ipam.go", "what an instance needs next, which address is free"},
+		{"extension/poolhash/*.go extension/errorcode/*.go", "when a pool rolls, who can help with an error"},
+		{"extension/worker/render.go extension/worker/spread.go extension/worker/replicas.go extension/worker/progress.go", "the machines of a pool, and how far they are"},
+	} {
+		checkPure(t, decision.files, decision.what, outside+clients)
+	}
+	// Of the client library they use the type of objects, but they call nobody.
+	checkPure(t, "internal/component/*.go internal/component/*/*.go", "what a component is made of", outside+"k8s.io/client-go/...")
+}
+
+// outside are packages by which code learns what it was not told.
+const outside = "context io/... net net/http os os/... math/rand/... crypto/rand k8s.io/utils/clock/... "
+
+func checkPure(t *testing.T, files, what, never string) {
+	t.Helper()
+	for _, file := range sources(t, files) {
+		parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, file), nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, imported := range parsed.Imports {
+			if p := strings.Trim(imported.Path.Value, `"`); matches(never, p) {
+				t.Errorf("%s decides %s, but imports %s", file, what, p)
+			}
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			if called, isSelector := n.(*ast.SelectorExpr); isSelector {
+				from, isName := called.X.(*ast.Ident)
+				if isName && from.Name == "time" && slices.Contains([]string{"Now", "Since", "Until"}, called.Sel.Name) {
+					t.Errorf("%s decides %s, but calls time.%s", file, what, called.Sel.Name)
+				}
+			}
+			return true
+		})
+	}
+}

@@ -1,0 +1,192 @@
+package architecture
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"go/parser"
+	"go/token"
+	"io"
+	"io/fs"
+	"maps"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+const (
+	root   = "../.."
+	module = "hortus.dev/hortus/"
+)
+
+// graph says which packages each package imports, those of the project as well as others.
+type graph struct{ imports map[string][]string }
+
+// repository reads the graph once. The project's own files are read here, so that the go command knows when a result that it has
+// kept is out of date; the go command is asked about the packages of others, which go.mod fixes.
+func repository(t *testing.T) *graph {
+	t.Helper()
+	g, err := readGraph()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+var readGraph = sync.OnceValues(func() (*graph, error) {
+	g := &graph{imports: map[string][]string{}}
+	list := exec.Command("go", "list", "-deps", "-json=ImportPath,Imports", "./...")
+	list.Dir = root
+	var problem bytes.Buffer
+	list.Stderr = &problem
+	out, err := list.Output()
+	if err != nil {
+		return nil, errors.New(problem.String())
+	}
+	for packages := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p struct {
+			ImportPath string
+			Imports    []string
+		}
+		if err := packages.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return nil, err
+		}
+		if !own(p.ImportPath) {
+			g.imports[p.ImportPath] = p.Imports
+		}
+	}
+	return g, filepath.WalkDir(root, g.visit)
+})
+
+// visit adds the imports of one file of the project. Build constraints do not count: what any build contains does.
+func (g *graph) visit(file string, entry fs.DirEntry, err error) error {
+	if err != nil {
+		return err
+	}
+	name := entry.Name()
+	if entry.IsDir() {
+		isRoot := file == root
+		otherModule := file == filepath.Join(root, "tools") || file == filepath.Join(root, "components")
+		if !isRoot && (strings.HasPrefix(name, ".") || name == "testdata" || otherModule) {
+			return fs.SkipDir
+		}
+		return nil
+	}
+	if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+		return nil
+	}
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+	if err != nil {
+		return err
+	}
+	dir, err := filepath.Rel(root, filepath.Dir(file))
+	if err != nil {
+		return err
+	}
+	p := module + filepath.ToSlash(dir)
+	imports := g.imports[p]
+	for _, imported := range parsed.Imports {
+		imports = append(imports, strings.Trim(imported.Path.Value, `"`))
+	}
+	slices.Sort(imports)
+	g.imports[p] = slices.Compact(imports)
+	return nil
+}
+
+// reach returns everything that a package imports, be it through others, with one importer each.
+func (g *graph) reach(p string) map[string]string {
+	reached := map[string]string{}
+	for queue := []string{p}; len(queue) > 0; queue = queue[1:] {
+		for _, imported := range g.imports[queue[0]] {
+			if _, seen := reached[imported]; !seen {
+				reached[imported] = queue[0]
+				queue = append(queue, imported)
+			}
+		}
+	}
+	return reached
+}
+
+func own(p string) bool { return strings.HasPrefix(p, module) }
+
+// below is the path of a package below the module; that of another module's package stays.
+func below(p string) string { return strings.TrimPrefix(p, module) }
+
+// matching returns the project's packages that match any of the patterns, at least one for each.
+func matching(t *testing.T, patterns string) []string {
+	t.Helper()
+	var found []string
+	for _, pattern := range strings.Fields(patterns) {
+		before := len(found)
+		for _, p := range slices.Sorted(maps.Keys(repository(t).imports)) {
+			if own(p) && matches(pattern, below(p)) {
+				found = append(found, p)
+			}
+		}
+		if len(found) == before {
+			t.Errorf("no package matches %q", pattern)
+		}
+	}
+	return found
+}
+
+// sources returns the files, from the root, that match any of the patterns, at least one for each. Tests are left out.
+func sources(t *testing.T, patterns string) []string {
+	t.Helper()
+	var files []string
+	for _, pattern := range strings.Fields(patterns) {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(found) == 0 {
+			t.Errorf("no file matches %q", pattern)
+		}
+		for _, file := range found {
+			file, err := filepath.Rel(root, file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.HasSuffix(file, "_test.go") {
+				files = append(files, file)
+			}
+		}
+	}
+	return files
+}
+
+// matches reports whether a path matches any of the patterns. Besides "..." there is "*", for anything within one element.
+func matches(patterns, p string) bool {
+	return slices.ContainsFunc(strings.Fields(patterns), func(pattern string) bool {
+		text := regexp.QuoteMeta(pattern)
+		text = strings.ReplaceAll(text, `\*`, `[^/]*`)
+		if prefix, found := strings.CutSuffix(text, `/\.\.\.`); found {
+			text = prefix + `(/.*)?`
+		}
+		text = strings.ReplaceAll(text, `\.\.\.`, `.*`)
+		return regexp.MustCompile(`^` + text + `$`).MatchString(path.Clean(p))
+	})
+}
+
+func TestMatches(t *testing.T) {
+	for _, tc := range []struct {
+		patterns, path string
+		want           bool
+	}{
+		{"api/...", "api", true}, {"api/...", "api/core/v1", true}, {"api/...", "apis", false}, {"cloud", "cloud/x", false},
+		{"a b/...", "b/c", true}, {"", "a", false}, {".../test/...", "a/b/test", true}, {".../test/...", "a/test/c", true},
+		{".../conformance", "extension/conformance", true}, {"*.*/...", "k8s.io/api", true}, {"*.*/...", "net/http", false},
+		{"test/...", "testing", false},
+	} {
+		if got := matches(tc.patterns, tc.path); got != tc.want {
+			t.Errorf("matches(%q, %q) = %v, want %v", tc.patterns, tc.path, got, tc.want)
+		}
+	}
+}
