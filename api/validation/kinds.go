@@ -95,7 +95,10 @@ var Kinds = []Kind{
 	cloudProfile(),
 	controllerDeployment(),
 	core("ControllerInstallation", false, nil, corev1beta1.ValidateControllerInstallation, corev1beta1.ValidateControllerInstallationUpdate),
-	core("ControllerRegistration", false, corev1beta1.SetDefaultsControllerRegistration, corev1beta1.ValidateControllerRegistration, corev1beta1.ValidateControllerRegistrationUpdate),
+	core("ControllerRegistration", false, corev1beta1.SetDefaultsControllerRegistration, corev1beta1.ValidateControllerRegistration, corev1beta1.ValidateControllerRegistrationUpdate).
+		withWarnings(func(object, old Object, _ Options) []string {
+			return corev1beta1.WarningsControllerRegistration(as[corev1beta1.ControllerRegistration](object), as[corev1beta1.ControllerRegistration](old))
+		}),
 	core("ExposureClass", false, nil, corev1beta1.ValidateExposureClass, corev1beta1.ValidateExposureClassUpdate),
 	core("InternalSecret", true, corev1beta1.SetDefaultsInternalSecret, corev1beta1.ValidateInternalSecret, corev1beta1.ValidateInternalSecretUpdate),
 	namespacedCloudProfile(),
@@ -119,7 +122,10 @@ var Kinds = []Kind{
 	core("ShootState", true, nil, corev1beta1.ValidateShootState, func(object, old *corev1beta1.ShootState) field.ErrorList {
 		return corev1beta1.ValidateShootState(object)
 	}),
-	simple(corev1.SchemeGroupVersion.WithKind("ControllerDeployment"), false, nil, corev1.ValidateControllerDeployment, corev1.ValidateControllerDeploymentUpdate),
+	simple(corev1.SchemeGroupVersion.WithKind("ControllerDeployment"), false, nil, corev1.ValidateControllerDeployment, corev1.ValidateControllerDeploymentUpdate).
+		withWarnings(func(object, old Object, _ Options) []string {
+			return corev1.WarningsControllerDeployment(as[corev1.ControllerDeployment](object), as[corev1.ControllerDeployment](old))
+		}),
 	simple(operationsv1alpha1.SchemeGroupVersion.WithKind("Bastion"), true, nil, operationsv1alpha1.ValidateBastion, operationsv1alpha1.ValidateBastionUpdate),
 	simple(securityv1alpha1.SchemeGroupVersion.WithKind("CredentialsBinding"), true, securityv1alpha1.SetDefaultsCredentialsBinding,
 		securityv1alpha1.ValidateCredentialsBinding, securityv1alpha1.ValidateCredentialsBindingUpdate),
@@ -255,6 +261,17 @@ func controllerDeployment() Kind {
 				return errs
 			}
 			return corev1.ValidateControllerDeploymentUpdate(deployment, before)
+		},
+		warnings: func(object, old Object, _ Options) []string {
+			deployment, errs := stored(object)
+			if errs != nil {
+				return nil
+			}
+			var before *corev1.ControllerDeployment
+			if old != nil {
+				before, _ = stored(old)
+			}
+			return corev1.WarningsControllerDeployment(deployment, before)
 		},
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -16,6 +17,7 @@ import (
 	"hortus.dev/hortus/api/validation"
 	"hortus.dev/hortus/internal/maintenance"
 	"hortus.dev/hortus/internal/offer"
+	"hortus.dev/hortus/internal/serverconfig"
 	"hortus.dev/hortus/internal/versionclass"
 )
 
@@ -78,7 +80,9 @@ var otherScheme = func() *runtime.Scheme {
 type checker struct {
 	options  Options
 	profiles map[string]profile // CloudProfiles by name.
-	old      map[string]document
+	// configMaps are the data of ConfigMaps by key, for those that hold files of API servers.
+	configMaps map[string]map[string]string
+	old        map[string]document
 }
 
 // profile is a CloudProfile in the two forms that rules want.
@@ -89,13 +93,14 @@ type profile struct {
 
 // check checks all documents. old are the stored objects, if the documents are changes.
 func check(documents, old []document, options Options) []Result {
-	c := checker{options: options, profiles: map[string]profile{}, old: map[string]document{}}
+	c := checker{options: options, profiles: map[string]profile{}, configMaps: map[string]map[string]string{}, old: map[string]document{}}
 	for _, d := range old {
 		c.old[c.key(d.object)] = d
 	}
 	for _, list := range [][]document{old, documents} { // New ones win.
 		for _, d := range list {
 			c.addProfile(d)
+			c.addConfigMap(d)
 		}
 	}
 	results := make([]Result, 0, len(documents))
@@ -128,6 +133,31 @@ func (c *checker) addProfile(d document) {
 	if versions, err := versionclass.Compile(read.Name, &read.Spec); err == nil {
 		c.profiles[read.Name] = profile{&read.Spec, versions}
 	}
+}
+
+// addConfigMap remembers what Shoots may refer to.
+func (c *checker) addConfigMap(d document) {
+	if stringAt(d.object, "apiVersion") != "v1" || stringAt(d.object, "kind") != "ConfigMap" {
+		return
+	}
+	configMap := &corev1.ConfigMap{}
+	if _, err := unmarshal(d.object, configMap); err == nil {
+		c.configMaps[c.key(d.object)] = configMap.Data
+	}
+}
+
+// files checks the files of a Shoot's API server whose ConfigMaps are among the manifests.
+func (c *checker) files(shoot, old *corev1beta1.Shoot) field.ErrorList {
+	var errs field.ErrorList
+	for _, file := range serverconfig.Changed(shoot, old) {
+		key := c.key(map[string]any{
+			"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": shoot.Namespace, "name": file.ConfigMap},
+		})
+		if data, found := c.configMaps[key]; found {
+			errs = append(errs, file.Validate(data)...)
+		}
+	}
+	return errs
 }
 
 func kindOf(object map[string]any) (validation.Kind, bool) {
@@ -182,6 +212,8 @@ func (c *checker) object(d document, result *Result) []Problem {
 	var errs field.ErrorList
 	if shoot, ok := object.(*corev1beta1.Shoot); ok {
 		errs = append(errs, c.admission(shoot, stored, result)...)
+		old, _ := stored.(*corev1beta1.Shoot)
+		errs = append(errs, c.files(shoot, old)...)
 	}
 	if stored == nil {
 		errs = append(errs, kind.Create(object, options)...)
@@ -252,6 +284,10 @@ func (c *checker) other(d document, result *Result) []Problem {
 		return []Problem{{Type: TypeUnknownKind, Message: "apiVersion and kind must be given"}}
 	case ours(gvk.Group):
 		return []Problem{{Type: TypeUnknownKind, Field: "kind", Value: result.Kind, Message: "there is no kind " + result.Kind + " in " + result.APIVersion}}
+	}
+	if gvk.Kind == "ConfigMap" && gvk.Group == "" {
+		result.Skipped = "checked only with the Shoots that take a file of their API server from it"
+		return nil
 	}
 	result.Skipped = "not checked: " + result.APIVersion + " is none of our groups"
 	return nil

@@ -49,7 +49,8 @@ func newCommand(clock clock.PassiveClock) *cobra.Command {
 does, and says everything that is wrong with all of them at once. Unknown and repeated fields are wrong, too.
 
 If a Shoot's CloudProfile is among the manifests, it is checked against that: versions, machine images, region, zones,
-machine types, volumes and limits. What needs other objects of the garden, such as credentials, Seeds and quotas, only the server can say.
+machine types, volumes and limits. The same goes for ConfigMaps with its audit policy, structured authentication or
+structured authorization. What needs other objects of the garden, such as credentials, Seeds and quotas, only the server can say.
 
 With --old the manifests are changes of stored objects, which are manifests or what kubectl get -o yaml has written.`,
 		Example: `  hortus validate -f shoot.yaml

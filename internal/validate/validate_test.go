@@ -50,6 +50,7 @@ func TestCommand(t *testing.T) {
 		"a CloudProfile among the manifests is used":      {"profile/table.golden", []string{"-f", "testdata/profile"}, 1},
 		"without a CloudProfile versions are not checked": {"profile/without.golden", []string{"-f", "testdata/profile/shoots.yaml"}, 0},
 		"changes are checked as kubectl apply makes them": {"change/table.golden", []string{"-f", "testdata/change/new.yaml", "--old", "testdata/change/old.yaml"}, 1},
+		"files of API servers are checked in ConfigMaps":  {"files/table.golden", []string{"-f", "testdata/files/input.yaml"}, 1},
 		"the items of a list are checked":                 {"list/table.golden", []string{"-f", "testdata/list/list.json"}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {

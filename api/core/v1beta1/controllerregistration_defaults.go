@@ -9,6 +9,8 @@ import (
 const (
 	extensionKind               = "Extension"
 	selfHostedShootExposureKind = "SelfHostedShootExposure"
+
+	extensionReconcileTimeout = 3 * time.Minute
 )
 
 // SetDefaultsControllerRegistration fills the empty fields of a ControllerRegistration that have a default.
@@ -18,7 +20,7 @@ func SetDefaultsControllerRegistration(registration *ControllerRegistration) {
 		setDefault(&resource.Primary, true)
 		switch resource.Kind {
 		case extensionKind:
-			setDefault(&resource.ReconcileTimeout, metav1.Duration{Duration: 3 * time.Minute})
+			setDefault(&resource.ReconcileTimeout, metav1.Duration{Duration: extensionReconcileTimeout})
 			setDefault(&resource.Lifecycle, ControllerResourceLifecycle{})
 			setDefault(&resource.Lifecycle.Reconcile, AfterKubeAPIServer)
 			setDefault(&resource.Lifecycle.Delete, BeforeKubeAPIServer)

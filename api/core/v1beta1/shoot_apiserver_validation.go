@@ -229,7 +229,7 @@ func validateAdmissionPlugins(plugins []AdmissionPlugin, shoot *Shoot, path *fie
 			errs = append(errs, field.Forbidden(path, plugin.Name+" cannot be disabled"))
 		}
 		if name := plugin.KubeconfigSecretName; name != nil && !slices.ContainsFunc(shoot.Spec.Resources, func(r NamedResourceReference) bool {
-			return r.ResourceRef.Kind == "Secret" && (r.Name == *name || r.ResourceRef.Name == *name)
+			return r.ResourceRef.Kind == "Secret" && r.ResourceRef.Name == *name
 		}) {
 			errs = append(errs, field.Invalid(path.Child("kubeconfigSecretName"), *name, "must be a Secret that spec.resources refers to"))
 		}

@@ -131,7 +131,8 @@ type AdmissionPlugin struct {
 	// disabled switches the plugin off. Default false.
 	// +optional
 	Disabled *bool `json:"disabled,omitempty"`
-	// kubeconfigSecretName names an entry of spec.resources with the key kubeconfig for the plugin.
+	// kubeconfigSecretName names a Secret of the Shoot's namespace with the key kubeconfig, with which the plugin calls
+	// others. spec.resources must refer to it. No effect here: plugins get no kubeconfigs.
 	// +optional
 	KubeconfigSecretName *string `json:"kubeconfigSecretName,omitempty"`
 }

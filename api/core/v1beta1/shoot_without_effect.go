@@ -12,16 +12,24 @@ func withoutEffect(shoot *Shoot) []string {
 		}
 	}
 	const (
-		noAutoscaler = "pools keep their minimum, there is no cluster autoscaler"
-		noVPA        = "there is no vertical pod autoscaler"
+		noAutoscaler   = "pools keep their minimum, there is no cluster autoscaler"
+		noVPA          = "there is no vertical pod autoscaler"
+		noPreservation = "machines that failed are replaced"
 	)
 	spec := &shoot.Spec
 	kubernetes := &spec.Kubernetes
 	warn(kubernetes.ClusterAutoscaler != nil, "spec.kubernetes.clusterAutoscaler", noAutoscaler)
 	warn(kubernetes.VerticalPodAutoscaler != nil && kubernetes.VerticalPodAutoscaler.Enabled, "spec.kubernetes.verticalPodAutoscaler", noVPA)
 	warn(kubernetes.ETCD != nil, "spec.kubernetes.etcd", noVPA)
-	warn(kubernetes.KubeAPIServer != nil && kubernetes.KubeAPIServer.Autoscaling != nil, "spec.kubernetes.kubeAPIServer.autoscaling", noVPA)
-	warn(kubernetes.KubeAPIServer != nil && kubernetes.KubeAPIServer.AuditConfig != nil, "spec.kubernetes.kubeAPIServer.auditConfig", "audit logs are not kept")
+	if server := kubernetes.KubeAPIServer; server != nil {
+		const path = "spec.kubernetes.kubeAPIServer"
+		warn(server.Autoscaling != nil, path+".autoscaling", noVPA)
+		warn(server.AuditConfig != nil, path+".auditConfig", "audit logs are not kept")
+		warn(server.StructuredAuthorization != nil, path+".structuredAuthorization", "requests are authorized by the modes Node and RBAC only")
+		for i, plugin := range server.AdmissionPlugins {
+			warn(plugin.KubeconfigSecretName != nil, fmt.Sprintf("%s.admissionPlugins[%d].kubeconfigSecretName", path, i), "plugins get no kubeconfigs")
+		}
+	}
 	if addons := spec.Addons; addons != nil {
 		warn(addons.KubernetesDashboard != nil && addons.KubernetesDashboard.Enabled, "spec.addons.kubernetesDashboard", "addons are not deployed")
 		warn(addons.NginxIngress != nil && addons.NginxIngress.Enabled, "spec.addons.nginxIngress", "addons are not deployed")
@@ -32,6 +40,8 @@ func withoutEffect(shoot *Shoot) []string {
 		warn(components.CoreDNS != nil && components.CoreDNS.Autoscaling != nil &&
 			components.CoreDNS.Autoscaling.Mode == CoreDNSAutoscalingModeClusterProportional,
 			"spec.systemComponents.coreDNS.autoscaling.mode", "CoreDNS has a fixed number of replicas")
+		warn(components.NodeLocalDNS != nil && components.NodeLocalDNS.Enabled, "spec.systemComponents.nodeLocalDNS",
+			"there is no DNS cache on nodes; a change may replace them all the same")
 	}
 	for i := range spec.Provider.Workers {
 		worker, path := &spec.Provider.Workers[i], fmt.Sprintf("spec.provider.workers[%d]", i)
@@ -40,6 +50,10 @@ func withoutEffect(shoot *Shoot) []string {
 		warn(worker.Priority != nil, path+".priority", noAutoscaler)
 		warn(len(worker.Sysctls) > 0, path+".sysctls", "kernel settings of machines are not changed")
 		warn(worker.ControlPlane != nil, path+".controlPlane", "self-hosted Shoots are not supported")
+		if settings := worker.MachineControllerManagerSettings; settings != nil {
+			warn(settings.MachinePreserveTimeout != nil, path+".machineControllerManager.machinePreserveTimeout", noPreservation)
+			warn(settings.AutoPreserveFailedMachineMax != nil, path+".machineControllerManager.autoPreserveFailedMachineMax", noPreservation)
+		}
 	}
 	return texts
 }

@@ -1,5 +1,7 @@
 package v1beta1
 
+import "k8s.io/apimachinery/pkg/api/equality"
+
 // WarningsSecretBinding names what is accepted but deprecated.
 func WarningsSecretBinding(*SecretBinding, *SecretBinding) []string {
 	return []string{"SecretBinding is deprecated, use security.gardener.cloud/v1alpha1 CredentialsBinding"}
@@ -11,7 +13,7 @@ func newlyGiven[T comparable](now, before *T) bool {
 	return now != nil && (before == nil || *now != *before)
 }
 
-// WarningsSeed names what is accepted but deprecated. old is nil for a new Seed.
+// WarningsSeed names what is accepted but deprecated or without effect. old is nil for a new Seed.
 func WarningsSeed(seed, old *Seed) []string {
 	var backup Backup
 	var provider SeedDNSProvider
@@ -27,6 +29,9 @@ func WarningsSeed(seed, old *Seed) []string {
 	}
 	if seed.Spec.DNS.Provider != nil && newlyGiven(seed.Spec.DNS.Provider.SecretRef, provider.SecretRef) {
 		warnings = append(warnings, "spec.dns.provider.secretRef is deprecated, use credentialsRef")
+	}
+	if old == nil || !equality.Semantic.DeepEqual(seed.Spec, old.Spec) {
+		warnings = append(warnings, seedWithoutEffect(&seed.Spec)...)
 	}
 	return warnings
 }

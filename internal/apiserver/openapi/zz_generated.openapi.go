@@ -1034,7 +1034,7 @@ func schema_hortus_api_core_v1beta1_AdmissionPlugin(ref common.ReferenceCallback
 					},
 					"kubeconfigSecretName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "kubeconfigSecretName names an entry of spec.resources with the key kubeconfig for the plugin.",
+							Description: "kubeconfigSecretName names a Secret of the Shoot's namespace with the key kubeconfig, with which the plugin calls others. spec.resources must refer to it. No effect here: plugins get no kubeconfigs.",
 							Type:        []string{"string"},
 							Format:      "",
 						},

@@ -130,12 +130,22 @@ func TestShootReferences(t *testing.T) {
 		refuse(t, "what is not there", err, apierrors.IsForbidden, text)
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "hook"}}
-	g.Create(t, secret,
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "audit"}},
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "authn"}})
-	refuse(t, "a Secret without the key", g.Client.Create(g.ctx, shoot.DeepCopy()), apierrors.IsForbidden, `must have the key "kubeconfig"`)
+	audit := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "audit"}}
+	authentication := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "authn"}}
+	audit.Data = map[string]string{"policy": "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: All}]"}
+	g.Create(t, secret, audit, authentication)
+	err = g.Client.Create(g.ctx, shoot.DeepCopy())
+	for _, text := range []string{`must have the key "kubeconfig"`, `must have the key "config.yaml"`, `rules[0].level: Unsupported value: "All"`} {
+		refuse(t, "wrong content", err, apierrors.IsForbidden, text)
+	}
 	g.mustPatch(secret, `{"stringData":{"kubeconfig":"x"}}`)
+	g.mustPatch(audit, `{"data":{"policy":"apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]"}}`)
+	g.mustPatch(authentication, `{"data":{"config.yaml":"apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration"}}`)
 	g.Create(t, shoot)
+	g.mustPatch(audit, `{"data":null}`)
+	g.mustPatch(shoot, `{"spec":{"purpose":"testing"}}`) // The reference has not changed.
+	refuse(t, "another API server", g.patch(shoot, `{"spec":{"kubernetes":{"kubeAPIServer":{"auditConfig":{"auditPolicy":{"configMapRef":{"name":"authn"}}}}}}}`),
+		apierrors.IsForbidden, `must have the key "policy"`)
 }
 
 func TestCredentialsBindingsOfAShoot(t *testing.T) {

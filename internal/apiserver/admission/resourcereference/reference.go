@@ -16,6 +16,7 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	securityv1alpha1 "hortus.dev/hortus/api/security/v1alpha1"
+	"hortus.dev/hortus/internal/serverconfig"
 )
 
 // reference is what an object must be able to use.
@@ -26,6 +27,8 @@ type reference struct {
 	unread bool
 	// key that a Secret must have.
 	key string
+	// file of an API server, when the object is a ConfigMap with one. What is wrong with it may quote it.
+	file *serverconfig.File
 }
 
 func local(namespace, apiVersion, kind, name string) corev1.ObjectReference {
@@ -55,33 +58,25 @@ func namedByShoot(shoot, old *corev1beta1.Shoot) []reference {
 		}
 	}
 	if server := spec.Kubernetes.KubeAPIServer; server != nil && !equality.Semantic.DeepEqual(server, before.Kubernetes.KubeAPIServer) {
+		for _, file := range serverconfig.Changed(shoot, old) {
+			refs = append(refs, reference{ObjectReference: local(namespace, "v1", "ConfigMap", file.ConfigMap), path: file.Path, file: &file})
+		}
 		refs = append(refs, namedByAPIServer(server, before.Kubernetes.KubeAPIServer, namespace, path.Child("kubernetes", "kubeAPIServer"))...)
 	}
 	return refs
 }
 
+// namedByAPIServer lists the Secrets for what the API server calls.
 func namedByAPIServer(server, old *corev1beta1.KubeAPIServerConfig, namespace string, path *field.Path) []reference {
 	if old == nil {
 		old = &corev1beta1.KubeAPIServerConfig{}
 	}
 	var refs []reference
-	configMap := func(name string, path *field.Path) {
-		if name != "" {
-			refs = append(refs, reference{ObjectReference: local(namespace, "v1", "ConfigMap", name), path: path, unread: true})
-		}
-	}
-	if audit := server.AuditConfig; !equality.Semantic.DeepEqual(audit, old.AuditConfig) && audit != nil && audit.AuditPolicy != nil && audit.AuditPolicy.ConfigMapRef != nil {
-		configMap(audit.AuditPolicy.ConfigMapRef.Name, path.Child("auditConfig", "auditPolicy", "configMapRef", "name"))
-	}
-	if authentication := server.StructuredAuthentication; authentication != nil && !equality.Semantic.DeepEqual(authentication, old.StructuredAuthentication) {
-		configMap(authentication.ConfigMapName, path.Child("structuredAuthentication", "configMapName"))
-	}
 	if authorization := server.StructuredAuthorization; authorization != nil && !equality.Semantic.DeepEqual(authorization, old.StructuredAuthorization) {
-		path := path.Child("structuredAuthorization")
-		configMap(authorization.ConfigMapName, path.Child("configMapName"))
 		for i, kubeconfig := range authorization.Kubeconfigs {
 			refs = append(refs, reference{
-				ObjectReference: local(namespace, "v1", "Secret", kubeconfig.SecretName), path: path.Child("kubeconfigs").Index(i).Child("secretName"), key: keyKubeconfig,
+				ObjectReference: local(namespace, "v1", "Secret", kubeconfig.SecretName),
+				path:            path.Child("structuredAuthorization", "kubeconfigs").Index(i).Child("secretName"), key: keyKubeconfig,
 			})
 		}
 	}
@@ -125,6 +120,13 @@ func (p *plugin) check(ctx context.Context, a admission.Attributes, ref referenc
 			return field.ErrorList{field.Invalid(ref.path, ref.Name, fmt.Sprintf("Secret %s/%s must have the key %q", ref.Namespace, ref.Name, ref.key))}, nil
 		}
 		return missing(ref, err)
+	}
+	if ref.file != nil {
+		configMap := &corev1.ConfigMap{}
+		if err := p.Garden.Get(ctx, key, configMap); err != nil {
+			return missing(ref, err)
+		}
+		return ref.file.Validate(configMap.Data), nil
 	}
 	reader := p.Garden
 	if gv.Group == corev1beta1.GroupName || gv.Group == securityv1alpha1.GroupName {

@@ -51,9 +51,9 @@ func TestReferencesOfAShoot(t *testing.T) {
 	want := []string{
 		"spec.resources[0].resourceRef Secret dev/hook", "spec.resources[1].resourceRef ConfigMap dev/b",
 		"spec.dns.providers[1].credentialsRef Secret dev/dns",
-		server + "auditConfig.auditPolicy.configMapRef.name ConfigMap dev/audit unread",
-		server + "structuredAuthentication.configMapName ConfigMap dev/authn unread",
-		server + "structuredAuthorization.configMapName ConfigMap dev/authz unread",
+		server + "auditConfig.auditPolicy.configMapRef.name ConfigMap dev/audit",
+		server + "structuredAuthentication.configMapName ConfigMap dev/authn",
+		server + "structuredAuthorization.configMapName ConfigMap dev/authz",
 		server + "structuredAuthorization.kubeconfigs[0].secretName Secret dev/webhook with kubeconfig",
 		server + "admissionPlugins[1].kubeconfigSecretName Secret dev/hook with kubeconfig",
 	}

@@ -2,6 +2,8 @@
 package controllerdeployment
 
 import (
+	"context"
+
 	"k8s.io/apimachinery/pkg/runtime"
 
 	corev1 "hortus.dev/hortus/api/core/v1"
@@ -29,5 +31,8 @@ func Kind() *registry.Kind[*corev1.ControllerDeployment] {
 
 		Validate:       corev1.ValidateControllerDeployment,
 		ValidateUpdate: corev1.ValidateControllerDeploymentUpdate,
+		Warnings: func(_ context.Context, d, old *corev1.ControllerDeployment) []string {
+			return corev1.WarningsControllerDeployment(d, old)
+		},
 	}
 }

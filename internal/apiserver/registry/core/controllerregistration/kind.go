@@ -2,6 +2,7 @@
 package controllerregistration
 
 import (
+	"context"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,6 +29,9 @@ func Kind() *registry.Kind[*corev1beta1.ControllerRegistration] {
 
 		Validate:       corev1beta1.ValidateControllerRegistration,
 		ValidateUpdate: corev1beta1.ValidateControllerRegistrationUpdate,
+		Warnings: func(_ context.Context, r, old *corev1beta1.ControllerRegistration) []string {
+			return corev1beta1.WarningsControllerRegistration(r, old)
+		},
 
 		Columns: []metav1.TableColumnDefinition{
 			registry.Column("Resources", "Kinds and types that the extension serves."),

@@ -1,0 +1,26 @@
+package v1beta1
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+)
+
+// WarningsControllerRegistration names what is accepted but without effect. old is nil for a new ControllerRegistration.
+func WarningsControllerRegistration(registration, old *ControllerRegistration) []string {
+	if old != nil && equality.Semantic.DeepEqual(registration.Spec, old.Spec) {
+		return nil
+	}
+	var warnings []string
+	for i, resource := range registration.Spec.Resources {
+		warn := func(given bool, child, why string) {
+			if given {
+				warnings = append(warnings, fmt.Sprintf("spec.resources[%d].%s has no effect: %s", i, child, why))
+			}
+		}
+		warn(resource.Kind == selfHostedShootExposureKind, "kind", "self-hosted Shoots are not supported")
+		warn(resource.ReconcileTimeout != nil && resource.ReconcileTimeout.Duration != extensionReconcileTimeout, "reconcileTimeout",
+			"operations wait for an extension as long as it takes")
+	}
+	return warnings
+}

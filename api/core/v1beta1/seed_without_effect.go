@@ -1,0 +1,40 @@
+package v1beta1
+
+import "fmt"
+
+// seedWithoutEffect is withoutEffect for Seeds. Settings that ask for what is the case anyway are not named.
+func seedWithoutEffect(spec *SeedSpec) []string {
+	var texts []string
+	warn := func(given bool, path, why string) {
+		if given {
+			texts = append(texts, fmt.Sprintf("%s has no effect: %s", path, why))
+		}
+	}
+	warn(len(spec.Networks.BlockCIDRs) > 0, "spec.networks.blockCIDRs", "control planes may connect to all ranges")
+	warn(spec.Volume != nil, "spec.volume", "volumes have the size that is asked for, and the StorageClass that is the cluster's default")
+	settings := spec.Settings
+	if settings == nil {
+		return texts
+	}
+	const path = "spec.settings."
+	if reservation := settings.ExcessCapacityReservation; reservation != nil {
+		warn(reservation.Enabled == nil || *reservation.Enabled, path+"excessCapacityReservation", "no room is kept for new control planes")
+	}
+	if services := settings.LoadBalancerServices; services != nil {
+		const why = "the Service of the gateway is the same on every Seed"
+		warn(len(services.Annotations) > 0, path+"loadBalancerServices.annotations", why)
+		warn(services.ExternalTrafficPolicy != nil, path+"loadBalancerServices.externalTrafficPolicy", why)
+		warn(len(services.Zones) > 0, path+"loadBalancerServices.zones", why)
+		warn(services.ProxyProtocol != nil, path+"loadBalancerServices.proxyProtocol", why)
+		warn(services.Class != nil, path+"loadBalancerServices.class", why)
+	}
+	if vpa := settings.VerticalPodAutoscaler; vpa != nil {
+		warn(len(vpa.FeatureGates) > 0, path+"verticalPodAutoscaler.featureGates", "Seeds get no vertical pod autoscaler")
+		warn(len(vpa.MaxAllowed) > 0, path+"verticalPodAutoscaler.maxAllowed", "Seeds get no vertical pod autoscaler")
+	}
+	warn(settings.TopologyAwareRouting != nil && settings.TopologyAwareRouting.Enabled, path+"topologyAwareRouting", "traffic may leave its zone")
+	warn(settings.ZoneSelection != nil, path+"zoneSelection", "control planes are spread over zones by the Seed's own scheduler")
+	warn(settings.PersistentVolumeClaimAutoscaler != nil && settings.PersistentVolumeClaimAutoscaler.Enabled,
+		path+"persistentVolumeClaimAutoscaler", "volumes keep their size")
+	return texts
+}

@@ -1,0 +1,91 @@
+package serverconfig
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+)
+
+// Keys of the ConfigMaps.
+const (
+	keyPolicy = "policy"
+	keyConfig = "config.yaml"
+)
+
+// maxSize bounds a file in bytes. Compiling the expressions of one that is full of them takes 13 µs per byte, so the
+// longest check takes less than two seconds.
+const maxSize = 128 << 10
+
+// File is one that a Shoot refers to.
+type File struct {
+	// ConfigMap is the name of the one that holds the file, in the Shoot's namespace.
+	ConfigMap string
+	// Path of the field with that name.
+	Path *field.Path
+
+	key   string
+	check func(content []byte) []error
+}
+
+// Changed lists the files of a Shoot to which the references are new or changed, or whose rules depend on what has
+// changed. old is nil for a new Shoot.
+func Changed(shoot, old *corev1beta1.Shoot) []File {
+	server, before := shoot.Spec.Kubernetes.KubeAPIServer, &corev1beta1.KubeAPIServerConfig{}
+	if old != nil && old.Spec.Kubernetes.KubeAPIServer != nil {
+		before = old.Spec.Kubernetes.KubeAPIServer
+	}
+	if server == nil {
+		return nil
+	}
+	path := field.NewPath("spec", "kubernetes", "kubeAPIServer")
+	var files []File
+	add := func(f File) {
+		if f.ConfigMap != "" { // Validation demands a name.
+			files = append(files, f)
+		}
+	}
+	if audit := server.AuditConfig; !equality.Semantic.DeepEqual(audit, before.AuditConfig) &&
+		audit != nil && audit.AuditPolicy != nil && audit.AuditPolicy.ConfigMapRef != nil {
+		add(File{audit.AuditPolicy.ConfigMapRef.Name, path.Child("auditConfig", "auditPolicy", "configMapRef", "name"), keyPolicy, auditPolicy})
+	}
+	if config := server.StructuredAuthentication; config != nil &&
+		!(equality.Semantic.DeepEqual(config, before.StructuredAuthentication) && equality.Semantic.DeepEqual(issuers(server), issuers(before))) {
+		add(File{config.ConfigMapName, path.Child("structuredAuthentication", "configMapName"), keyConfig, authentication(issuers(server))})
+	}
+	if config := server.StructuredAuthorization; config != nil && !equality.Semantic.DeepEqual(config, before.StructuredAuthorization) {
+		add(File{config.ConfigMapName, path.Child("structuredAuthorization", "configMapName"), keyConfig, authorization(config.Kubeconfigs)})
+	}
+	return files
+}
+
+// issuers are those of the cluster's own tokens, which nobody else may issue.
+func issuers(server *corev1beta1.KubeAPIServerConfig) []string {
+	config := server.ServiceAccountConfig
+	if config == nil {
+		return nil
+	}
+	list := config.AcceptedIssuers
+	if config.Issuer != nil {
+		list = append([]string{*config.Issuer}, list...)
+	}
+	return list
+}
+
+// Validate says what is wrong with a file, given the content of its ConfigMap.
+func (f File) Validate(data map[string]string) field.ErrorList {
+	content, found := data[f.key]
+	if !found {
+		return field.ErrorList{field.Invalid(f.Path, f.ConfigMap, fmt.Sprintf("the ConfigMap must have the key %q", f.key))}
+	}
+	if len(content) > maxSize {
+		return field.ErrorList{field.Invalid(f.Path, f.ConfigMap, fmt.Sprintf("key %q of the ConfigMap has %d bytes, must have at most %d", f.key, len(content), maxSize))}
+	}
+	var errs field.ErrorList
+	for _, problem := range f.check([]byte(content)) {
+		errs = append(errs, field.Invalid(f.Path, f.ConfigMap, fmt.Sprintf("key %q of the ConfigMap: %v", f.key, problem)))
+	}
+	return errs
+}

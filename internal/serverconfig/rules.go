@@ -1,0 +1,157 @@
+package serverconfig
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	api "k8s.io/apiserver/pkg/apis/apiserver"
+	"k8s.io/apiserver/pkg/apis/apiserver/install"
+	"k8s.io/apiserver/pkg/apis/apiserver/validation"
+	"k8s.io/apiserver/pkg/audit/policy"
+	authenticationcel "k8s.io/apiserver/pkg/authentication/cel"
+	authorizationcel "k8s.io/apiserver/pkg/authorization/cel"
+	"sigs.k8s.io/yaml"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+)
+
+// decoder reads the files of the group apiserver.config.k8s.io as strictly as the kube-apiserver does.
+var decoder = func() runtime.Decoder {
+	scheme := runtime.NewScheme()
+	install.Install(scheme)
+	return serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDecoder()
+}()
+
+// Versions of the files, the newest first.
+var (
+	policyVersions = []string{"audit.k8s.io/v1"}
+	configVersions = []string{"apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1beta1", "apiserver.config.k8s.io/v1alpha1"}
+)
+
+// typeProblem says why a file is not of the kind. The decoders' own words for that name no alternative.
+func typeProblem(content []byte, kind string, versions []string) error {
+	var meta metav1.TypeMeta
+	if err := yaml.Unmarshal(content, &meta); err != nil {
+		return fmt.Errorf("cannot be read: %w", err)
+	}
+	if meta.Kind != kind || !slices.Contains(versions, meta.APIVersion) {
+		return fmt.Errorf("is kind %q with apiVersion %q, must be kind %q with apiVersion %s", meta.Kind, meta.APIVersion, kind, strings.Join(versions, " or "))
+	}
+	return nil
+}
+
+// read decodes a file of the group apiserver.config.k8s.io. An error may stand for several.
+func read[T runtime.Object](content []byte, kind string) (T, error) {
+	var none T
+	if err := typeProblem(content, kind, configVersions); err != nil {
+		return none, err
+	}
+	object, err := runtime.Decode(decoder, content)
+	if err != nil {
+		return none, fmt.Errorf("cannot be read: %w", err)
+	}
+	config, ok := object.(T)
+	if !ok {
+		return none, fmt.Errorf("is a %T", object)
+	}
+	return config, nil
+}
+
+func split(err error) []error {
+	var many utilerrors.Aggregate
+	if errors.As(err, &many) {
+		return many.Errors()
+	}
+	return []error{err}
+}
+
+func auditPolicy(content []byte) []error {
+	if err := typeProblem(content, "Policy", policyVersions); err != nil {
+		return []error{err}
+	}
+	if _, err := policy.LoadPolicyFromBytes(content); err != nil {
+		return split(err)
+	}
+	return nil
+}
+
+// probes of the kubelet have no credentials.
+var probes = []string{"/livez", "/readyz"}
+
+func authentication(own []string) func([]byte) []error {
+	return func(content []byte) []error {
+		config, err := read[*api.AuthenticationConfiguration](content, "AuthenticationConfiguration")
+		if err != nil {
+			return []error{err}
+		}
+		errs := validation.ValidateAuthenticationConfiguration(authenticationcel.NewDefaultCompiler(), config, own)
+		if !letsProbesIn(config.Anonymous) {
+			errs = append(errs, field.Forbidden(field.NewPath("anonymous"),
+				"must be left out, or be enabled for "+strings.Join(probes, " and ")+", which the kubelet of the seed asks without credentials"))
+		}
+		return asErrors(errs)
+	}
+}
+
+func letsProbesIn(config *api.AnonymousAuthConfig) bool {
+	if config == nil || config.Enabled && len(config.Conditions) == 0 {
+		return true
+	}
+	return config.Enabled && !slices.ContainsFunc(probes, func(path string) bool {
+		return !slices.ContainsFunc(config.Conditions, func(c api.AnonymousAuthCondition) bool { return c.Path == path })
+	})
+}
+
+// authorization: the file has only the webhooks of the user. The modes Node and RBAC, and the kubeconfigs of the
+// webhooks, are added to it.
+func authorization(kubeconfigs []corev1beta1.AuthorizerKubeconfigReference) func([]byte) []error {
+	return func(content []byte) []error {
+		config, err := read[*api.AuthorizationConfiguration](content, "AuthorizationConfiguration")
+		if err != nil {
+			return []error{err}
+		}
+		webhooks := map[string]bool{}
+		var errs field.ErrorList
+		for i := range config.Authorizers {
+			authorizer, path := &config.Authorizers[i], field.NewPath("authorizers").Index(i)
+			if authorizer.Type != api.TypeWebhook {
+				continue
+			}
+			webhooks[authorizer.Name] = true
+			if !slices.ContainsFunc(kubeconfigs, func(k corev1beta1.AuthorizerKubeconfigReference) bool { return k.AuthorizerName == authorizer.Name }) {
+				errs = append(errs, field.Invalid(path.Child("name"), authorizer.Name, "must be the authorizerName of one of the Shoot's kubeconfigs"))
+			}
+			if authorizer.Webhook == nil {
+				continue
+			}
+			given := &authorizer.Webhook.ConnectionInfo
+			if given.KubeConfigFile != nil || given.Type != "" && given.Type != api.AuthorizationWebhookConnectionInfoTypeKubeConfigFile {
+				errs = append(errs, field.Forbidden(path.Child("webhook", "connectionInfo"), "must be left out; the Shoot names the Secret with the kubeconfig"))
+			}
+			*given = api.WebhookConnectionInfo{Type: api.AuthorizationWebhookConnectionInfoTypeInCluster} // One without a file passes.
+		}
+		for _, kubeconfig := range kubeconfigs {
+			if !webhooks[kubeconfig.AuthorizerName] {
+				errs = append(errs, field.Required(field.NewPath("authorizers"), fmt.Sprintf("the Shoot has a kubeconfig for a Webhook with the name %q", kubeconfig.AuthorizerName)))
+			}
+		}
+		known := sets.New(string(api.TypeWebhook))
+		return asErrors(append(errs, validation.ValidateAuthorizationConfiguration(authorizationcel.NewDefaultCompiler(), nil, config, known, known)...))
+	}
+}
+
+func asErrors(list field.ErrorList) []error {
+	var errs []error
+	for _, err := range list {
+		errs = append(errs, err)
+	}
+	return errs
+}
