@@ -3,6 +3,7 @@ package apiserver
 import (
 	"fmt"
 	"maps"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -37,6 +38,7 @@ import (
 	"hortus.dev/hortus/internal/apiserver/registry/security/credentialsbinding"
 	"hortus.dev/hortus/internal/apiserver/registry/security/workloadidentity"
 	"hortus.dev/hortus/internal/apiserver/registry/seedmanagement/managedseed"
+	"hortus.dev/hortus/internal/apiserver/stored"
 )
 
 // served is a kind with its type parameter hidden.
@@ -87,8 +89,8 @@ func kinds(features corev1beta1.Features, clock clock.PassiveClock, kubeconfigs 
 	}
 }
 
-// apiGroups makes the stores of all kinds and sorts them into groups and versions.
-func apiGroups(entries []entry, scheme *runtime.Scheme, ns runtime.NegotiatedSerializer, getter generic.RESTOptionsGetter) ([]*genericapiserver.APIGroupInfo, error) {
+// apiGroups makes the stores of all kinds, sorts them into groups and versions, and adds them to those that can be followed.
+func apiGroups(entries []entry, scheme *runtime.Scheme, ns runtime.NegotiatedSerializer, getter generic.RESTOptionsGetter, follow *stored.Kinds) ([]*genericapiserver.APIGroupInfo, error) {
 	var groups []*genericapiserver.APIGroupInfo
 	byName := map[string]*genericapiserver.APIGroupInfo{}
 	parameters := runtime.NewParameterCodec(scheme)
@@ -112,6 +114,11 @@ func apiGroups(entries []entry, scheme *runtime.Scheme, ns runtime.NegotiatedSer
 		storages, err := e.served.Storage(scheme, getter)
 		if err != nil {
 			return nil, err
+		}
+		for path, storage := range storages {
+			if !strings.Contains(path, "/") { // Subresources serve objects of the same or of another kind.
+				follow.Add(storage)
+			}
 		}
 		for _, version := range e.versions {
 			if group.VersionedResourcesStorageMap[version] == nil {

@@ -48,15 +48,21 @@ const (
 	etcdKeepAliveTimeout = 10 * time.Second
 )
 
-// limitBodies lets requests carry what their kind may need. The library knows one limit for all kinds.
-func limitBodies(config *genericapiserver.Config) {
+// wrapHandler bounds what requests carry, by their kind, and packs large answers, next to the handlers of the kinds.
+func wrapHandler(config *genericapiserver.Config) error {
 	config.MaxRequestBodyBytes = maxShootStateBytes
 	build := config.BuildHandlerChainFunc
-	config.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
-		return build(limitedBodies(handler, c.Serializer), c)
+	pack, err := compressor()
+	if err != nil {
+		return err
 	}
+	config.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
+		return build(limitedBodies(pack(handler), c.Serializer), c)
+	}
+	return nil
 }
 
+// limitedBodies lets requests carry what their kind may need. The library knows one limit for all kinds.
 func limitedBodies(handler http.Handler, serializer runtime.NegotiatedSerializer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := apirequest.RequestInfoFrom(r.Context())
@@ -72,7 +78,7 @@ func limitedBodies(handler http.Handler, serializer runtime.NegotiatedSerializer
 			responsewriters.ErrorNegotiated(tooLarge(), serializer, gv, w, r)
 			return
 		}
-		limited := r.Clone(r.Context())
+		limited := r.WithContext(r.Context())
 		limited.Body = &limitedBody{ReadCloser: r.Body, left: maxBodyBytes}
 		handler.ServeHTTP(w, limited)
 	})

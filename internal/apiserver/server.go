@@ -22,6 +22,7 @@ import (
 	"hortus.dev/hortus/internal/apiserver/admission/seedrestriction"
 	"hortus.dev/hortus/internal/apiserver/registry/core/shoot"
 	"hortus.dev/hortus/internal/apiserver/seedauthorizer"
+	"hortus.dev/hortus/internal/apiserver/stored"
 )
 
 const serverName = "hortus-apiserver"
@@ -47,14 +48,17 @@ func New(o *Options) (*genericapiserver.GenericAPIServer, error) {
 	config.Serializer = o.serializer
 	config.EffectiveVersion = compatibility.DefaultBuildEffectiveVersion()
 	addOpenAPI(config)
-	limitBodies(&config.Config)
+	if err := wrapHandler(&config.Config); err != nil {
+		return nil, err
+	}
 
 	var objects *hortusadmission.Objects
+	follow := &stored.Kinds{}
 	seeds := seedauthorizer.New(clock.RealClock{})
 	o.Recommended.ExtraAdmissionInitializers = func(c *genericapiserver.RecommendedConfig) ([]admission.PluginInitializer, error) {
 		c.Authorization.Authorizer = union.New(seeds, c.Authorization.Authorizer)
 		var err error
-		if objects, err = newObjects(c, o); err != nil {
+		if objects, err = newObjects(c, o, follow); err != nil {
 			return nil, err
 		}
 		return []admission.PluginInitializer{hortusadmission.NewInitializer(objects), seedrestriction.NewInitializer(seeds)}, nil
@@ -87,7 +91,7 @@ func New(o *Options) (*genericapiserver.GenericAPIServer, error) {
 		return nil, err
 	}
 	entries := kinds(o.features(), o.Clock, issuer, tokens)
-	groups, err := apiGroups(entries, o.scheme, o.serializer, storesLargeObjects{storedAsV1{config.RESTOptionsGetter, o.codecs}})
+	groups, err := apiGroups(entries, o.scheme, o.serializer, storesLargeObjects{storedAsV1{config.RESTOptionsGetter, o.codecs}}, follow)
 	if err != nil {
 		return nil, err
 	}
@@ -101,14 +105,14 @@ func New(o *Options) (*genericapiserver.GenericAPIServer, error) {
 	})
 	server.Handler.NonGoRestfulMux.Handle(seedauthorizer.Path, seeds.Webhook())
 	server.AddPostStartHookOrDie("seed-authorizer", func(hook genericapiserver.PostStartHookContext) error {
-		return feedSeeds(hook, config, seeds)
+		return feedSeeds(hook, config, follow, seeds)
 	})
 	return server, nil
 }
 
 // feedSeeds fills the graph that requests of gardenlets are judged by, and keeps it up to date.
-func feedSeeds(ctx context.Context, c *genericapiserver.RecommendedConfig, seeds *seedauthorizer.Authorizer) error {
-	feed, err := seedauthorizer.NewFeed(seeds.Graph, jsonConfig(c.LoopbackClientConfig), jsonConfig(c.ClientConfig), AddToClientScheme)
+func feedSeeds(ctx context.Context, c *genericapiserver.RecommendedConfig, follow *stored.Kinds, seeds *seedauthorizer.Authorizer) error {
+	feed, err := seedauthorizer.NewFeed(seeds.Graph, follow.ListerWatcher, jsonConfig(c.ClientConfig))
 	if err != nil {
 		return err
 	}
@@ -119,10 +123,12 @@ func feedSeeds(ctx context.Context, c *genericapiserver.RecommendedConfig, seeds
 	return nil
 }
 
-// newObjects connects admission to the objects that its decisions are based on: our own through the loopback, and
-// those of Kubernetes in the garden.
-func newObjects(c *genericapiserver.RecommendedConfig, o *Options) (*hortusadmission.Objects, error) {
-	return hortusadmission.NewObjects(jsonConfig(c.LoopbackClientConfig), jsonConfig(c.ClientConfig), AddToClientScheme, c.Authorization.Authorizer, o.Clock)
+// newObjects connects admission to the objects that its decisions are based on: our own, and those of Kubernetes in the
+// garden.
+func newObjects(c *genericapiserver.RecommendedConfig, o *Options, follow *stored.Kinds) (*hortusadmission.Objects, error) {
+	return hortusadmission.NewObjects(hortusadmission.Sources{
+		Loopback: jsonConfig(c.LoopbackClientConfig), Stored: follow.ListerWatcher, Garden: jsonConfig(c.ClientConfig), AddToScheme: AddToClientScheme,
+	}, c.Authorization.Authorizer, o.Clock)
 }
 
 // jsonConfig returns a client configuration for types that do not speak protobuf.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -47,10 +49,21 @@ func cachedKinds() []client.Object {
 	}
 }
 
+// Sources are where objects come from.
+type Sources struct {
+	// Loopback asks the server itself, which knows the kinds of AddToScheme, as any client would.
+	Loopback    *rest.Config
+	AddToScheme func(*runtime.Scheme) error
+	// Stored follows the objects of a type that the server stores.
+	Stored func(runtime.Object) toolscache.ListerWatcher
+	// Garden is the garden cluster.
+	Garden *rest.Config
+}
+
 // NewObjects connects to the server itself and to the garden cluster. Nothing is read before Start.
-func NewObjects(loopback, garden *rest.Config, addToScheme func(*runtime.Scheme) error, authorizer authorizer.Authorizer, clock clock.PassiveClock) (*Objects, error) {
+func NewObjects(sources Sources, authorizer authorizer.Authorizer, clock clock.PassiveClock) (*Objects, error) {
 	scheme := runtime.NewScheme()
-	if err := addToScheme(scheme); err != nil {
+	if err := sources.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
 	// The server cannot be asked for its kinds before it serves, so they are told.
@@ -64,8 +77,11 @@ func NewObjects(loopback, garden *rest.Config, addToScheme func(*runtime.Scheme)
 			mapper.Add(gvk, meta.RESTScopeNamespace)
 		}
 	}
-	own, err := cache.New(loopback, cache.Options{
+	own, err := cache.New(sources.Loopback, cache.Options{
 		Scheme: scheme, Mapper: mapper,
+		NewInformer: func(_ toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+			return toolscache.NewSharedIndexInformer(sources.Stored(object), object, resync, indexers)
+		},
 		// Decisions do not change what they are based on.
 		DefaultUnsafeDisableDeepCopy: new(true),
 		DefaultTransform:             cache.TransformStripManagedFields(),
@@ -74,11 +90,11 @@ func NewObjects(loopback, garden *rest.Config, addToScheme func(*runtime.Scheme)
 	if err != nil {
 		return nil, fmt.Errorf("make admission caches: %w", err)
 	}
-	live, err := client.New(loopback, client.Options{Scheme: scheme, Mapper: mapper})
+	live, err := client.New(sources.Loopback, client.Options{Scheme: scheme, Mapper: mapper})
 	if err != nil {
 		return nil, fmt.Errorf("make loopback client: %w", err)
 	}
-	kube, err := client.New(garden, client.Options{Scheme: clientgoscheme.Scheme})
+	kube, err := client.New(sources.Garden, client.Options{Scheme: clientgoscheme.Scheme})
 	if err != nil {
 		return nil, fmt.Errorf("make client for the garden: %w", err)
 	}

@@ -3,6 +3,8 @@ package codec
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	libraryjson "k8s.io/apimachinery/pkg/runtime/serializer/json"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/utils/ptr"
 
@@ -149,4 +152,41 @@ func largeShoot() *corev1beta1.Shoot {
 		})
 	}
 	return shoot
+}
+
+// BenchmarkJSON compares our JSON with the library's, on a Shoot as it was stored by 'hortus bench api'.
+func BenchmarkJSON(b *testing.B) {
+	scheme := testScheme()
+	file, err := os.ReadFile("testdata/stored-shoot.json")
+	if err != nil {
+		b.Fatal(err)
+	}
+	shoot, _, err := newJSON(scheme, true).Decode(file, nil, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	data, err := runtime.Encode(newJSON(scheme, false), shoot)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, bc := range []struct {
+		name string
+		make func(strict bool) runtime.Serializer
+	}{
+		{"ours", func(strict bool) runtime.Serializer { return newJSON(scheme, strict) }},
+		{"library", func(strict bool) runtime.Serializer {
+			return libraryjson.NewSerializerWithOptions(quickMeta{}, scheme, scheme, libraryjson.SerializerOptions{Strict: strict, StreamingCollectionsEncoding: true})
+		}},
+	} {
+		loose, strict := bc.make(false), bc.make(true)
+		b.Run("read/"+bc.name, func(b *testing.B) {
+			measure(b, len(data), func() error { _, _, err := loose.Decode(data, nil, nil); return err })
+		})
+		b.Run("read-strictly/"+bc.name, func(b *testing.B) {
+			measure(b, len(data), func() error { _, _, err := strict.Decode(data, nil, nil); return err })
+		})
+		b.Run("write/"+bc.name, func(b *testing.B) {
+			measure(b, len(data), func() error { return loose.Encode(shoot, io.Discard) })
+		})
+	}
 }

@@ -32,6 +32,9 @@ func New(scheme *runtime.Scheme) (serializer.CodecFactory, runtime.NegotiatedSer
 	for i := range types {
 		if types[i].MediaType == runtime.ContentTypeJSON {
 			types[i].Serializer, types[i].StrictSerializer = newJSON(scheme, false), newJSON(scheme, true)
+			stream := *types[i].StreamSerializer
+			stream.Serializer = types[i].Serializer
+			types[i].StreamSerializer = &stream
 		}
 	}
 	return codecs, jsonOnly{codecs, types}
@@ -41,10 +44,6 @@ func New(scheme *runtime.Scheme) (serializer.CodecFactory, runtime.NegotiatedSer
 func NewStorage(scheme *runtime.Scheme, versions ...schema.GroupVersion) runtime.Codec {
 	plain := newJSON(scheme, false)
 	return versioning.NewDefaultingCodecForScheme(scheme, plain, &sharing{Decoder: plain}, schema.GroupVersions(versions), runtime.InternalGroupVersioner)
-}
-
-func newJSON(scheme *runtime.Scheme, strict bool) runtime.Serializer {
-	return json.NewSerializerWithOptions(quickMeta{}, scheme, scheme, json.SerializerOptions{Strict: strict, StreamingCollectionsEncoding: true})
 }
 
 // quickMeta finds apiVersion and kind where all encoders write them, at the beginning, instead of parsing whole

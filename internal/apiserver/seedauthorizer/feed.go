@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -23,58 +22,45 @@ import (
 // Feed keeps a graph up to date. Nothing of the objects is kept but their relations.
 type Feed struct {
 	Graph *Graph
-	// Own serves the kinds of this API server, Garden those of Kubernetes.
-	Own, Garden client.WithWatch
+	// Own follows the kinds of this API server, Garden has those of Kubernetes.
+	Own    func(runtime.Object) cache.ListerWatcher
+	Garden client.WithWatch
 }
 
-// NewFeed connects to the server itself and to the garden cluster. Nothing is read before Start.
-func NewFeed(graph *Graph, loopback, garden *rest.Config, addToScheme func(*runtime.Scheme) error) (*Feed, error) {
-	own, err := listClient(loopback, addToScheme)
-	if err != nil {
-		return nil, fmt.Errorf("make loopback client: %w", err)
+// NewFeed connects to the garden cluster. Nothing is read before Start.
+func NewFeed(graph *Graph, own func(runtime.Object) cache.ListerWatcher, garden *rest.Config) (*Feed, error) {
+	scheme := runtime.NewScheme()
+	if err := certificatesv1.AddToScheme(scheme); err != nil {
+		return nil, err
 	}
-	kube, err := listClient(garden, certificatesv1.AddToScheme)
+	kube, err := client.NewWithWatch(garden, client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, fmt.Errorf("make client for the garden: %w", err)
 	}
 	return &Feed{Graph: graph, Own: own, Garden: kube}, nil
 }
 
-// listClient returns a client that asks no server for its kinds, since the own one does not serve yet when it is made.
-// Lists over all namespaces look the same whatever the scope.
-func listClient(config *rest.Config, addToScheme func(*runtime.Scheme) error) (client.WithWatch, error) {
-	scheme := runtime.NewScheme()
-	if err := addToScheme(scheme); err != nil {
-		return nil, err
-	}
-	mapper := meta.NewDefaultRESTMapper(nil)
-	for gvk := range scheme.AllKnownTypes() {
-		mapper.Add(gvk, meta.RESTScopeRoot)
-	}
-	return client.NewWithWatch(config, client.Options{Scheme: scheme, Mapper: mapper})
-}
-
 // source is one watched kind.
 type source struct {
 	kind   Kind
 	object client.Object
-	list   func() client.ObjectList
-	client client.WithWatch
+	from   cache.ListerWatcher
 }
 
 func (f *Feed) sources() []source {
+	own := func(kind Kind, object client.Object) source { return source{kind, object, f.Own(object)} }
 	return []source{
-		{Shoot, &corev1beta1.Shoot{}, func() client.ObjectList { return &corev1beta1.ShootList{} }, f.Own},
-		{Seed, &corev1beta1.Seed{}, func() client.ObjectList { return &corev1beta1.SeedList{} }, f.Own},
-		{Project, &corev1beta1.Project{}, func() client.ObjectList { return &corev1beta1.ProjectList{} }, f.Own},
-		{SecretBinding, &corev1beta1.SecretBinding{}, func() client.ObjectList { return &corev1beta1.SecretBindingList{} }, f.Own},
-		{CredentialsBinding, &securityv1alpha1.CredentialsBinding{}, func() client.ObjectList { return &securityv1alpha1.CredentialsBindingList{} }, f.Own},
-		{ControllerInstallation, &corev1beta1.ControllerInstallation{}, func() client.ObjectList { return &corev1beta1.ControllerInstallationList{} }, f.Own},
-		{BackupBucket, &corev1beta1.BackupBucket{}, func() client.ObjectList { return &corev1beta1.BackupBucketList{} }, f.Own},
-		{BackupEntry, &corev1beta1.BackupEntry{}, func() client.ObjectList { return &corev1beta1.BackupEntryList{} }, f.Own},
-		{Bastion, &operationsv1alpha1.Bastion{}, func() client.ObjectList { return &operationsv1alpha1.BastionList{} }, f.Own},
-		{ManagedSeed, &seedmanagementv1alpha1.ManagedSeed{}, func() client.ObjectList { return &seedmanagementv1alpha1.ManagedSeedList{} }, f.Own},
-		{CertificateSigningRequest, &certificatesv1.CertificateSigningRequest{}, func() client.ObjectList { return &certificatesv1.CertificateSigningRequestList{} }, f.Garden},
+		own(Shoot, &corev1beta1.Shoot{}),
+		own(Seed, &corev1beta1.Seed{}),
+		own(Project, &corev1beta1.Project{}),
+		own(SecretBinding, &corev1beta1.SecretBinding{}),
+		own(CredentialsBinding, &securityv1alpha1.CredentialsBinding{}),
+		own(ControllerInstallation, &corev1beta1.ControllerInstallation{}),
+		own(BackupBucket, &corev1beta1.BackupBucket{}),
+		own(BackupEntry, &corev1beta1.BackupEntry{}),
+		own(Bastion, &operationsv1alpha1.Bastion{}),
+		own(ManagedSeed, &seedmanagementv1alpha1.ManagedSeed{}),
+		{CertificateSigningRequest, &certificatesv1.CertificateSigningRequest{}, signingRequests(f.Garden)},
 	}
 }
 
@@ -85,7 +71,7 @@ func (f *Feed) Start(ctx context.Context) error {
 	for _, s := range sources {
 		filled.Add(1)
 		sink := &sink{kind: s.kind, graph: f.Graph, filled: sync.OnceFunc(filled.Done)}
-		reflector := cache.NewReflectorWithOptions(s.listWatch(), s.object, sink, cache.ReflectorOptions{Name: "seed-authorizer"})
+		reflector := cache.NewReflectorWithOptions(s.from, s.object, sink, cache.ReflectorOptions{Name: "seed-authorizer"})
 		go reflector.RunWithContext(ctx)
 	}
 	done := make(chan struct{})
@@ -98,14 +84,14 @@ func (f *Feed) Start(ctx context.Context) error {
 	}
 }
 
-func (s source) listWatch() cache.ListerWatcher {
+func signingRequests(garden client.WithWatch) cache.ListerWatcher {
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			list := s.list()
-			return list, s.client.List(ctx, list, &client.ListOptions{Raw: &options})
+			list := &certificatesv1.CertificateSigningRequestList{}
+			return list, garden.List(ctx, list, &client.ListOptions{Raw: &options})
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			return s.client.Watch(ctx, s.list(), &client.ListOptions{Raw: &options})
+			return garden.Watch(ctx, &certificatesv1.CertificateSigningRequestList{}, &client.ListOptions{Raw: &options})
 		},
 	}
 }
