@@ -97,10 +97,15 @@ func (c *check) region() field.ErrorList {
 		}
 		return field.ErrorList{field.NotSupported(specPath.Child("region"), c.shoot.Spec.Region, names)}
 	}
+	var offered []string
+	for _, restriction := range offer.AccessRestrictions {
+		offered = append(offered, restriction.Name)
+	}
 	var errs field.ErrorList
 	for i, restriction := range c.shoot.Spec.AccessRestrictions {
-		if !slices.ContainsFunc(offer.AccessRestrictions, func(a corev1beta1.AccessRestriction) bool { return a.Name == restriction.Name }) {
-			errs = append(errs, field.Forbidden(specPath.Child("accessRestrictions").Index(i), fmt.Sprintf("region %q does not offer it", offer.Name)))
+		if !slices.Contains(offered, restriction.Name) {
+			errs = append(errs, field.Forbidden(specPath.Child("accessRestrictions").Index(i),
+				fmt.Sprintf("region %q does not offer %q, but %q", offer.Name, restriction.Name, offered)))
 		}
 	}
 	return errs

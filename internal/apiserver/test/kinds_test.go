@@ -3,6 +3,7 @@ package test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -44,6 +45,37 @@ func TestVersionsInUseStay(t *testing.T) {
 	if err := g.Client.Update(g.ctx, g.profile); err != nil {
 		t.Errorf("a limit that holds: %v", err)
 	}
+}
+
+func TestNamespacedCloudProfile(t *testing.T) {
+	g := newGarden(t)
+	child := func(parent string) *corev1beta1.NamespacedCloudProfile {
+		return &corev1beta1.NamespacedCloudProfile{
+			ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: env.Name("mine-")},
+			Spec:       corev1beta1.NamespacedCloudProfileSpec{Parent: corev1beta1.CloudProfileReference{Kind: "CloudProfile", Name: parent}},
+		}
+	}
+	refuse(t, "an unknown parent", g.Client.Create(g.ctx, child("none")), apierrors.IsBadRequest, "none")
+	unknown := child(g.profile.Name)
+	later := metav1.NewTime(time.Now().Add(time.Hour).Truncate(time.Second))
+	unknown.Spec.Kubernetes = &corev1beta1.KubernetesSettings{Versions: []corev1beta1.ExpirableVersion{{Version: "1.36.2", ExpirationDate: &later}}}
+	refuse(t, "a version that the parent lacks", g.Client.Create(g.ctx, unknown), apierrors.IsForbidden, "spec.kubernetes.versions[0].version")
+
+	// 1.34.0 has expired in the parent.
+	profile := child(g.profile.Name)
+	profile.Spec.Kubernetes = &corev1beta1.KubernetesSettings{Versions: []corev1beta1.ExpirableVersion{{Version: "1.34.0", ExpirationDate: &later}}}
+	g.Create(t, profile)
+	shoot := g.newShoot()
+	shoot.Spec.Kubernetes.Version = "1.34.0"
+	refuse(t, "a version that has expired in the parent", g.Client.Create(g.ctx, shoot.DeepCopy()), apierrors.IsForbidden, "spec.kubernetes.version")
+	shoot.Spec.CloudProfile = &corev1beta1.CloudProfileReference{Kind: "NamespacedCloudProfile", Name: profile.Name}
+	g.Create(t, shoot)
+	refuse(t, "a later date that a Shoot needs", g.patch(profile, `{"spec":{"kubernetes":null}}`), apierrors.IsForbidden, shoot.Name)
+	g.mustPatch(profile, `{"metadata":{"labels":{"a":"b"}}}`)
+	refuse(t, "another parent", g.patch(profile, `{"spec":{"parent":{"name":"other"}}}`), apierrors.IsInvalid, "spec.parent")
+	g.get(g.profile)
+	g.profile.Spec.Kubernetes.Versions = g.profile.Spec.Kubernetes.Versions[:4]
+	refuse(t, "a version that a child changes", g.Client.Update(g.ctx, g.profile), apierrors.IsForbidden, "NamespacedCloudProfile "+g.namespace+"/"+profile.Name)
 }
 
 func TestProject(t *testing.T) {

@@ -41,6 +41,10 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if !ok || profile.DeletionTimestamp != nil {
 		return nil
 	}
+	if old, ok := a.GetOldObject().(*corev1beta1.NamespacedCloudProfile); ok && a.GetOperation() == admission.Update &&
+		equality.Semantic.DeepEqual(profile.Spec, old.Spec) {
+		return nil
+	}
 	parent := &corev1beta1.CloudProfile{}
 	if err := p.Get(ctx, "", profile.Spec.Parent.Name, parent); err != nil {
 		if apierrors.IsNotFound(err) {

@@ -63,13 +63,34 @@ func (p *plugin) cloudProfile(ctx context.Context, profile, old *corev1beta1.Clo
 		if err := p.Live.List(ctx, shoots, client.MatchingFields{"spec.cloudProfile.Name": ref.Name, "spec.cloudProfile.Kind": ref.Kind}); err != nil {
 			return nil, err
 		}
-		for i := range shoots.Items {
-			if shoots.Items[i].DeletionTimestamp == nil {
-				errs = append(errs, usedByShoot(gone, limit, &shoots.Items[i])...)
-			}
-		}
+		errs = append(errs, usedByShoots(gone, limit, shoots.Items)...)
 	}
 	return errs, nil
+}
+
+// maxUsers bounds how many Shoots an answer names, which may be thousands.
+const maxUsers = 10
+
+// usedByShoots names the Shoots in the way of a change of their profile. Those in deletion are not.
+func usedByShoots(gone removed, limit *int32, shoots []corev1beta1.Shoot) field.ErrorList {
+	var errs field.ErrorList
+	users := 0
+	for i := range shoots {
+		if shoots[i].DeletionTimestamp != nil {
+			continue
+		}
+		problems := usedByShoot(gone, limit, &shoots[i])
+		if len(problems) == 0 {
+			continue
+		}
+		if users++; users <= maxUsers {
+			errs = append(errs, problems...)
+		}
+	}
+	if users > maxUsers {
+		errs = append(errs, field.Forbidden(field.NewPath("spec"), fmt.Sprintf("%d more Shoots are in the way", users-maxUsers)))
+	}
+	return errs
 }
 
 // addedImages returns the names of images that are new, with their paths.

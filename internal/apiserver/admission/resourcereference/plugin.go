@@ -81,12 +81,6 @@ func (p *plugin) checkOf(a admission.Attributes) check {
 		if ok && a.GetOperation() == admission.Update && !equality.Semantic.DeepEqual(object.Spec, old.Spec) {
 			return func(ctx context.Context) (field.ErrorList, error) { return p.cloudProfile(ctx, object, old) }
 		}
-	case *corev1beta1.NamespacedCloudProfile:
-		if a.GetOperation() == admission.Create {
-			return func(ctx context.Context) (field.ErrorList, error) {
-				return p.exists(ctx, "", object.Spec.Parent.Name, &corev1beta1.CloudProfile{}, field.NewPath("spec", "parent", "name"))
-			}
-		}
 	case *corev1beta1.Seed:
 		old, _ := a.GetOldObject().(*corev1beta1.Seed)
 		if old == nil || a.GetOperation() == admission.Create {

@@ -39,7 +39,7 @@ func (r *request) capacityProblem() error {
 	if !limited || limit.CmpInt64(int64(r.shootsOnSeed)) > 0 {
 		return nil
 	}
-	return fmt.Errorf("Seed %q has %d Shoots already, and takes at most %s (status.allocatable.shoots)", r.seed.Name, r.shootsOnSeed, limit.String())
+	return fmt.Errorf("spec.seedName: Seed %q has %d Shoots already, and takes at most %s (status.allocatable.shoots)", r.seed.Name, r.shootsOnSeed, limit.String())
 }
 
 // defaultDomainProblem keeps a Shoot that moves reachable by its name.
@@ -52,7 +52,7 @@ func (r *request) defaultDomainProblem() error {
 			continue
 		}
 		if !slices.ContainsFunc(r.seed.Spec.DNS.Defaults, func(d corev1beta1.SeedDNSProviderConfig) bool { return d.Domain == domain.Domain }) {
-			return fmt.Errorf("Seed %q does not offer the default domain %q, which the Shoot uses", r.seed.Name, domain.Domain)
+			return fmt.Errorf("spec.seedName: Seed %q does not offer the default domain %q, which the Shoot uses", r.seed.Name, domain.Domain)
 		}
 	}
 	return nil

@@ -64,21 +64,33 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
+	invalid, problem := r.decide()
+	if len(invalid) > 0 {
+		return hortusadmission.Refuse(a, invalid)
+	}
+	return forbid(a, problem)
+}
+
+// decide returns what makes a request invalid, or the first reason to forbid it, in the order that docs/controllers has.
+func (r *request) decide() (invalid field.ErrorList, forbidden error) {
 	if errs := r.names(); len(errs) > 0 {
-		return hortusadmission.Refuse(a, errs)
+		return errs, nil
 	}
 	for _, problem := range []func() error{
 		r.selectorProblem, r.projectProblem, r.bindingProblem, r.seedProblem, r.operationProblem, r.hibernationProblem,
 		r.issuerProblem, r.credentialsProblem,
 	} {
-		if err := forbid(a, problem()); err != nil {
-			return err
+		if err := problem(); err != nil {
+			return nil, err
 		}
 	}
-	if shoot.DeletionTimestamp != nil {
-		return nil
+	if r.shoot.DeletionTimestamp != nil {
+		return nil, nil
 	}
-	return hortusadmission.Forbid(a, r.collect())
+	if errs := r.collect(); len(errs) > 0 {
+		return nil, errs.ToAggregate()
+	}
+	return nil, nil
 }
 
 func forbid(a admission.Attributes, problem error) error {
@@ -232,7 +244,7 @@ func (r *request) names() field.ErrorList {
 
 func (r *request) projectProblem() error {
 	if r.old == nil && r.project != nil && r.project.DeletionTimestamp != nil {
-		return fmt.Errorf("project %q is being deleted", r.project.Name)
+		return fmt.Errorf("metadata.namespace: project %q is being deleted", r.project.Name)
 	}
 	return nil
 }
@@ -244,7 +256,7 @@ func (r *request) hibernationProblem() error {
 	}
 	for _, constraint := range r.old.Status.Constraints {
 		if constraint.Type == corev1beta1.ShootHibernationPossible && constraint.Status != corev1beta1.ConditionTrue {
-			return fmt.Errorf("constraint %s is %s: %s", constraint.Type, constraint.Status, constraint.Message)
+			return fmt.Errorf("spec.hibernation.enabled: constraint %s is %s: %s", constraint.Type, constraint.Status, constraint.Message)
 		}
 	}
 	return nil

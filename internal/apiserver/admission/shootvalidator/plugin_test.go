@@ -64,7 +64,7 @@ func TestSeedChanges(t *testing.T) {
 		"a move to a Seed without backups": {request{binding: true, old: shootOn("x"), shoot: shootOn("y"), oldSeed: seedNamed("x"), seed: seedNamed("y", func(s *corev1beta1.Seed) { s.Spec.Backup = nil })}, "spec.backup"},
 		"a move to another inner domain": {request{binding: true, old: shootOn("x"), shoot: shootOn("y"), oldSeed: seedNamed("x"), seed: seedNamed("y", func(s *corev1beta1.Seed) {
 			s.Spec.DNS.Internal = &corev1beta1.SeedDNSProviderConfig{Domain: "internal"}
-		})}, "internal domains"},
+		})}, "internal domain"},
 		"a Seed that goes":             {request{binding: true, old: shootOn(""), shoot: shootOn("x"), seed: seedNamed("x", deleting)}, "being deleted"},
 		"a change on a Seed that goes": {request{old: shootOn("x"), shoot: shootOn("x", purpose), seed: seedNamed("x", deleting)}, "being deleted"},
 		"the confirmation on a Seed that goes": {request{old: shootOn("x"), seed: seedNamed("x", deleting), shoot: shootOn("x", func(s *corev1beta1.Shoot) {

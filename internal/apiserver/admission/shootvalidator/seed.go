@@ -23,20 +23,20 @@ func (r *request) bindingProblem() error {
 	now, before := ptr.Deref(r.shoot.Spec.SeedName, ""), ""
 	if r.old == nil {
 		if now != "" && !r.mayBind {
-			return errors.New("spec.seedName may be set only by those who may update shoots/binding")
+			return errors.New("spec.seedName: may be set only by those who may update shoots/binding; leave it out, and the scheduler chooses a Seed")
 		}
 		return nil
 	}
 	before = ptr.Deref(r.old.Spec.SeedName, "")
 	switch {
 	case r.binding && now == before:
-		return fmt.Errorf("spec.seedName is %q already", before)
+		return fmt.Errorf("spec.seedName: is %q already", before)
 	case now == before:
 		return nil
 	case now == "":
-		return errors.New("spec.seedName cannot be removed")
+		return errors.New("spec.seedName: cannot be removed")
 	case !r.binding:
-		return errors.New("spec.seedName can be changed only through the subresource shoots/binding")
+		return errors.New("spec.seedName: can be changed only through the subresource shoots/binding")
 	case before != "":
 		return r.migrationProblem()
 	}
@@ -48,13 +48,13 @@ func (r *request) migrationProblem() error {
 	other := r.shoot.DeepCopy()
 	other.Spec.SeedName = r.old.Spec.SeedName
 	if !equality.Semantic.DeepEqual(other.Spec, r.old.Spec) {
-		return errors.New("nothing but spec.seedName may change when a control plane moves to another Seed")
+		return errors.New("spec: nothing but spec.seedName may change when a control plane moves to another Seed")
 	}
 	if r.seed == nil || r.oldSeed == nil {
 		return nil
 	}
 	if r.seed.Spec.Backup == nil || r.oldSeed.Spec.Backup == nil {
-		return errors.New("a control plane can move only between Seeds that both have spec.backup")
+		return errors.New("spec.seedName: a control plane can move only between Seeds that both have spec.backup")
 	}
 	internal := func(seed *corev1beta1.Seed) string {
 		if seed.Spec.DNS.Internal == nil {
@@ -63,7 +63,7 @@ func (r *request) migrationProblem() error {
 		return seed.Spec.DNS.Internal.Domain
 	}
 	if internal(r.seed) != internal(r.oldSeed) {
-		return fmt.Errorf("the Seeds have different internal domains: %q and %q", internal(r.oldSeed), internal(r.seed))
+		return fmt.Errorf("spec.seedName: Seed %q has the internal domain %q, Seed %q has %q; they must be the same", r.oldSeed.Name, internal(r.oldSeed), r.seed.Name, internal(r.seed))
 	}
 	return r.defaultDomainProblem()
 }
@@ -77,26 +77,26 @@ func (r *request) seedProblem() error {
 	specChanged := r.old == nil || !equality.Semantic.DeepEqual(r.shoot.Spec, r.old.Spec)
 	if seed.DeletionTimestamp != nil && r.old != nil && ptr.Deref(r.old.Spec.SeedName, "") == seed.Name {
 		if specChanged || otherAnnotationsChanged(r.shoot, r.old) {
-			return fmt.Errorf("Seed %q is being deleted; the Shoot can only be deleted or moved", seed.Name)
+			return fmt.Errorf("spec: Seed %q is being deleted; the Shoot can only be deleted or moved", seed.Name)
 		}
 	}
 	if r.old != nil && ptr.Deref(r.old.Spec.SeedName, "") == seed.Name {
 		return r.zonesProblem()
 	}
 	if seed.DeletionTimestamp != nil {
-		return fmt.Errorf("Seed %q is being deleted", seed.Name)
+		return fmt.Errorf("spec.seedName: Seed %q is being deleted", seed.Name)
 	}
 	if err := r.taintsProblem(); err != nil {
 		return err
 	}
 	for _, restriction := range r.shoot.Spec.AccessRestrictions {
 		if !slices.ContainsFunc(seed.Spec.AccessRestrictions, func(a corev1beta1.AccessRestriction) bool { return a.Name == restriction.Name }) {
-			return fmt.Errorf("Seed %q does not support access restriction %q", seed.Name, restriction.Name)
+			return fmt.Errorf("spec.accessRestrictions: Seed %q does not support %q", seed.Name, restriction.Name)
 		}
 	}
 	if r.profile != nil && r.profile.Spec.SeedSelector != nil {
 		if err := selects(r.profile.Spec.SeedSelector, seed, "cloud profile"); err != nil {
-			return err
+			return fmt.Errorf("spec.seedName: %w", err)
 		}
 	}
 	if err := r.capacityProblem(); err != nil {
@@ -112,7 +112,7 @@ func (r *request) zonesProblem() error {
 		return nil
 	}
 	if zones := len(r.seed.Spec.Provider.Zones); zones < minZonesForZoneTolerance {
-		return fmt.Errorf("tolerance of zone failures needs a Seed with %d zones, %q has %d", minZonesForZoneTolerance, r.seed.Name, zones)
+		return fmt.Errorf("spec.controlPlane.highAvailability.failureTolerance.type: zone needs a Seed with %d zones, Seed %q has %d", minZonesForZoneTolerance, r.seed.Name, zones)
 	}
 	return nil
 }
@@ -126,7 +126,7 @@ func (r *request) taintsProblem() error {
 	if len(keys) == 0 {
 		return nil
 	}
-	return fmt.Errorf("the Shoot does not tolerate taint %s of Seed %q", strings.Join(keys, ", "), r.seed.Name)
+	return fmt.Errorf("spec.tolerations: the Shoot does not tolerate taint %s of Seed %q", strings.Join(keys, ", "), r.seed.Name)
 }
 
 // selects says why a Seed is not among those that a selector chooses.
@@ -136,7 +136,7 @@ func selects(selector *corev1beta1.SeedSelector, seed *corev1beta1.Seed, of stri
 		return fmt.Errorf("read seedSelector: %w", err)
 	}
 	if !chosen.Matches(labels.Set(seed.Labels)) {
-		return fmt.Errorf("the labels of Seed %q do not match the seedSelector of the %s", seed.Name, of)
+		return fmt.Errorf("the labels of Seed %q do not match the seedSelector of the %s: %s", seed.Name, of, chosen)
 	}
 	types := selector.ProviderTypes
 	if len(types) > 0 && !slices.Contains(types, "*") && !slices.Contains(types, seed.Spec.Provider.Type) {
@@ -152,10 +152,10 @@ func (r *request) operationProblem() error {
 	}
 	last := r.old.Status.LastOperation
 	if migrating(last) {
-		return errors.New("the control plane is being moved to another Seed; change the spec afterwards")
+		return errors.New("spec: the control plane is being moved to another Seed; change the spec afterwards")
 	}
 	if status := ptr.Deref(r.old.Status.SeedName, ""); status != "" && status != ptr.Deref(r.old.Spec.SeedName, "") {
-		return errors.New("the Shoot has been rescheduled to a new seed; change the spec when the control plane has moved")
+		return errors.New("spec: the Shoot has been rescheduled to a new seed; change the spec when the control plane has moved")
 	}
 	return nil
 }
