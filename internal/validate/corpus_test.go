@@ -17,7 +17,6 @@ import (
 
 // different are cases that are no manifests as somebody applies them.
 var different = map[string]string{
-	"managedseed/networks-of-a-managed-seed-stay.yaml":         "admission fills the Seed before it is compared",
 	"shoot/a-version-is-required-after-admission.yaml":         "offline an empty version is completed, if the profile is there",
 	"shoot/a-pool-cannot-change-to-rolling-updates.yaml":       "kubectl apply keeps stored defaults, a replacement does not",
 	"shoot/a-pool-may-change-who-starts-updates-in-place.yaml": "kubectl apply keeps stored defaults, a replacement does not",

@@ -84,10 +84,36 @@ func (v ManagedSeedValidation) Update(managedSeed, old *ManagedSeed) field.Error
 	}
 	config, _ := parseConfig(spec.Gardenlet.Config)
 	configBefore, _ := parseConfig(before.Gardenlet.Config)
-	if config != nil && configBefore != nil && config.SeedConfig != nil && configBefore.SeedConfig != nil && !v.BeforeAdmission {
+	if config != nil && configBefore != nil && config.SeedConfig != nil && configBefore.SeedConfig != nil {
+		if v.BeforeAdmission {
+			assumeFilled(&config.SeedConfig.Spec, &configBefore.SeedConfig.Spec)
+		}
 		errs = append(errs, gardencorev1beta1.ValidateSeedTemplateUpdate(config.SeedConfig, configBefore.SeedConfig, gardenletPath.Child("config", "seedConfig"))...)
 	}
 	return errs
+}
+
+// assumeFilled makes fields equal that admission would fill from the Shoot in one of the two, where they are empty: what is
+// not written cannot contradict what was written before.
+func assumeFilled(spec, before *gardencorev1beta1.SeedSpec) {
+	same := func(now, old *string) {
+		if *now == "" {
+			*now = *old
+		} else if *old == "" {
+			*old = *now
+		}
+	}
+	same(&spec.Networks.Pods, &before.Networks.Pods)
+	same(&spec.Networks.Services, &before.Networks.Services)
+	if spec.Networks.Nodes == nil {
+		spec.Networks.Nodes = before.Networks.Nodes
+	}
+	if spec.Ingress != nil && before.Ingress != nil {
+		same(&spec.Ingress.Domain, &before.Ingress.Domain)
+	}
+	if spec.Backup != nil && before.Backup != nil {
+		same(&spec.Backup.Provider, &before.Backup.Provider)
+	}
 }
 
 func (v ManagedSeedValidation) spec(spec *ManagedSeedSpec) field.ErrorList {
@@ -151,7 +177,8 @@ func (v ManagedSeedValidation) config(gardenlet *GardenletConfig, path *field.Pa
 
 // filledByAdmission says whether an error is about a field that admission fills from the Shoot.
 func filledByAdmission(e *field.Error) bool {
-	return e.Type == field.ErrorTypeRequired || e.Type == field.ErrorTypeInvalid && (e.BadValue == "" || e.BadValue == nil)
+	empty := e.BadValue == nil || e.BadValue == ""
+	return e.Type == field.ErrorTypeRequired || empty && (e.Type == field.ErrorTypeInvalid || e.Type == field.ErrorTypeNotSupported)
 }
 
 // validateConnection checks how the gardenlet reaches the garden. Its first credentials are made for it, unless
