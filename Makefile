@@ -68,12 +68,18 @@ test-landscape: build ## Bring up a landscape, use it as a person would, and tak
 	CGO_ENABLED=0 go test -tags $(TAGS),landscape -count=1 -p 1 $(HOST_PACKAGES)
 
 .PHONY: bench
-bench: build ## Measure API, scheduler and landscape; print tables and write JSON to .build/bench (root). BENCH_FLAGS=--fresh times the start.
+bench: build ## Measure landscape, API server and scheduler; print tables and write JSON to .build/bench (root). BENCH_FLAGS=--fresh times the start.
 	@mkdir -p $(BUILD)/bench
 	@$(HORTUS) bench landscape --json-file $(BUILD)/bench/landscape.json $(BENCH_FLAGS)
-	@$(HORTUS) bench api --json-file $(BUILD)/bench/api.json
-	@$(HORTUS) bench scheduler --json-file $(BUILD)/bench/scheduler.json
+	@$(HORTUS) down
+	@$(MAKE) --no-print-directory bench-api
 	@echo "The figures are in $(BUILD)/bench as JSON, too."
+
+.PHONY: bench-api
+bench-api: build ## Measure API server and scheduler, with 1,000 and 5,000 Shoots, beside an etcd and a kube-apiserver of their own.
+	@mkdir -p $(BUILD)/bench
+	@$(HORTUS) components build etcd kubernetes-1.36
+	@$(GO_TEST) -run '^$$' -bench 'BenchmarkAPI|BenchmarkScheduler' -benchtime 1x -timeout 60m -v ./internal/bench -shoots '[1000,5000]' -reports $(abspath $(BUILD)/bench)
 
 .PHONY: generate
 generate: ## Regenerate deepcopy, OpenAPI and CRDs.

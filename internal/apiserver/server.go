@@ -95,8 +95,8 @@ func New(o *Options) (*genericapiserver.GenericAPIServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := server.InstallAPIGroups(groups...); err != nil {
-		return nil, fmt.Errorf("install API groups: %w", err)
+	if err := (installer{server, config}).install(groups); err != nil {
+		return nil, err
 	}
 	// Without this hook the server says it is ready while lists are still refused.
 	server.AddPostStartHookOrDie("storage-readiness", server.StorageReadinessHook.Hook)
