@@ -15,8 +15,6 @@ import (
 const (
 	internalDomain = "internal.local.hortus.dev"
 	defaultDomain  = "local.hortus.dev"
-	// seedCapacity is how many Shoots a seed of the landscape takes.
-	seedCapacity = 100
 )
 
 // installSeeds installs a gardenlet into each cluster, which registers it, and waits until both seeds are ready.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	bbolterrors "go.etcd.io/bbolt/errors"
 
 	api "hortus.dev/hortus/cloud"
 )
@@ -59,7 +60,7 @@ func (s *store) tables() []interface {
 // openStore opens or makes the database. With noSync a crash of the host (not of the daemon) may lose it.
 func openStore(path string, noSync bool) (*store, error) {
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: openTimeout, NoSync: noSync, FreelistType: bbolt.FreelistMapType})
-	if errors.Is(err, bbolt.ErrTimeout) {
+	if errors.Is(err, bbolterrors.ErrTimeout) {
 		return nil, fmt.Errorf("open store %s: another cloud daemon is using it", path)
 	}
 	if err != nil {

@@ -85,7 +85,7 @@ func (w world) seed(name string) *corev1beta1.Seed {
 	}
 	if w.once(3) {
 		for _, t := range w.tolerations() {
-			s.Spec.Taints = append(s.Spec.Taints, corev1beta1.SeedTaint{Key: t.Key, Value: t.Value})
+			s.Spec.Taints = append(s.Spec.Taints, corev1beta1.SeedTaint(t))
 		}
 	}
 	for _, name := range w.some("eu-only", "secret") {

@@ -12,7 +12,7 @@ import (
 // taints and tolerations are written like "a=1 b".
 func taints(text string) (list []SeedTaint) {
 	for _, t := range tolerations(text) {
-		list = append(list, SeedTaint{Key: t.Key, Value: t.Value})
+		list = append(list, SeedTaint(t))
 	}
 	return list
 }

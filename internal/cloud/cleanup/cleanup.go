@@ -22,6 +22,7 @@ import (
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/containerd/errdefs"
 	"go.etcd.io/bbolt"
+	bbolterrors "go.etcd.io/bbolt/errors"
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/hortus/internal/cloud"
@@ -89,7 +90,7 @@ func lock(path string) (recorded []string, unlock func(), err error) {
 		return nil, func() {}, nil
 	}
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: daemonWait})
-	if errors.Is(err, bbolt.ErrTimeout) {
+	if errors.Is(err, bbolterrors.ErrTimeout) {
 		return nil, nil, errors.New("the cloud daemon still runs: stop it first")
 	}
 	if err != nil { // Broken records are one more thing to remove.

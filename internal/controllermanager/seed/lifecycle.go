@@ -27,9 +27,10 @@ const (
 	// leaseGrace is how long a Lease may stay unrenewed: gardenlets renew every few seconds, so that this covers a restart.
 	leaseGrace = 40 * time.Second
 
-	conditionGardenletReady corev1beta1.ConditionType = "GardenletReady"
-	reasonStatusUnknown                               = "StatusUnknown"
+	reasonStatusUnknown = "StatusUnknown"
 )
+
+const conditionGardenletReady corev1beta1.ConditionType = "GardenletReady"
 
 // Lifecycle watches over the heartbeat of every Seed.
 type Lifecycle struct {

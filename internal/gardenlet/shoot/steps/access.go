@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	"hortus.dev/hortus/internal/flow"
 	"hortus.dev/hortus/internal/kube"
 )
@@ -23,29 +22,6 @@ const recheck = 2 * time.Second
 
 // recheckPods is how soon to look again at pods that are ending: most do within a second.
 const recheckPods = 500 * time.Millisecond
-
-// ensureShootAccess asks the resource-manager for a token of the Shoot for a component, and waits for it: a pod that
-// mounts it before would be tried again only after a minute.
-func (s *Scope) ensureShootAccess(ctx context.Context, component string) (flow.Outcome, error) {
-	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: "shoot-access-" + component, Namespace: s.Namespace,
-			Labels: map[string]string{resourcesv1alpha1.LabelPurpose: resourcesv1alpha1.PurposeTokenRequestor, resourcesv1alpha1.LabelClass: "shoot"},
-			Annotations: map[string]string{
-				resourcesv1alpha1.AnnotationServiceAccountName:      component,
-				resourcesv1alpha1.AnnotationServiceAccountNamespace: metav1.NamespaceSystem,
-			},
-		},
-		Type: corev1.SecretTypeOpaque,
-	}
-	if err := s.apply(ctx, secret); err != nil {
-		return flow.Outcome{}, err
-	}
-	if len(secret.Data["token"]) == 0 && !s.Asleep() {
-		return flow.Waiting(fmt.Sprintf("Secret %s has no token yet", secret.Name)), nil
-	}
-	return flow.Done(), nil
-}
 
 // ReadKubeconfig returns the gardenlet's own way into a Shoot, or nil if there is none yet.
 func ReadKubeconfig(ctx context.Context, seed client.Reader, namespace string) ([]byte, error) {
