@@ -56,7 +56,7 @@ func superviseHost(ctx context.Context, paths hostPaths) error {
 	_ = os.Remove(paths.socket()) // Of a supervisor that was killed; a living one holds the lock on its pid file.
 	lock, err := lockFile(paths.pidFile())
 	if err != nil {
-		return fmt.Errorf("another supervisor runs: %w", err)
+		return fmt.Errorf("be the only supervisor: %w", err)
 	}
 	defer lock.Close()
 	listener, err := net.Listen("unix", paths.socket())
@@ -205,6 +205,9 @@ func stopSupervisor(ctx context.Context, paths hostPaths) error {
 			return fmt.Errorf("stop what a killed supervisor has left: %w", err)
 		}
 		return os.Remove(paths.pidFile())
+	}
+	if held := (*heldError)(nil); !errors.As(err, &held) {
+		return err
 	}
 	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
 		return fmt.Errorf("stop the supervisor: %w", err)

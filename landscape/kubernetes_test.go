@@ -2,6 +2,7 @@ package landscape
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -19,7 +20,7 @@ func writeLayout(t *testing.T, artifacts string, names ...string) {
 	index := v1.IndexManifest{SchemaVersion: 2}
 	for i, name := range names {
 		index.Manifests = append(index.Manifests, v1.Descriptor{
-			Digest:      v1.Hash{Algorithm: "sha256", Hex: strings.Repeat(string("0123456789abcdef"[i]), 64)},
+			Digest:      v1.Hash{Algorithm: "sha256", Hex: fmt.Sprintf("%064x", i)},
 			Annotations: map[string]string{image.AnnotationName: name},
 		})
 	}

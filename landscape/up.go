@@ -116,7 +116,7 @@ func Up(ctx context.Context, o Options) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	for i, spec := range clusters {
 		group.Go(func() error {
-			return p.Step(groupCtx, fmt.Sprintf("cluster %q runs on its instance", spec.name), func(ctx context.Context) error {
+			return p.Step(groupCtx, fmt.Sprintf("cluster %q runs on its instance", spec.name), func(ctx context.Context) (err error) {
 				running[i], err = ensureCluster(ctx, o, c, about, spec)
 				return err
 			})
