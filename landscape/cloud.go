@@ -35,7 +35,7 @@ var clusters = []clusterSpec{
 }
 
 // ensureInstance makes the network, the instance and its load balancer. An instance that is there already stays; if its user data
-// are others by now, it restarts with the new ones.
+// have changed, it restarts with the new ones.
 func ensureInstance(ctx context.Context, c *cloud.Client, spec clusterSpec, userData string) (*cloud.Instance, error) {
 	network, err := c.CreateNetwork(ctx, cloud.CreateNetwork{Name: spec.name, CIDR: spec.cidr})
 	if err != nil {
@@ -78,8 +78,12 @@ func updateInstance(ctx context.Context, c *cloud.Client, wanted cloud.CreateIns
 	if err != nil {
 		return nil, err
 	}
-	if _, err := c.UpdateInstance(ctx, before.ID, wanted); err != nil {
+	_, err = c.UpdateInstance(ctx, before.ID, wanted)
+	if cloud.CodeOf(err) == cloud.CodeInvalid {
 		return nil, fmt.Errorf("%w; 'hortus down' and 'hortus up' make it anew", err)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return before, cloudUntil(ctx, c, func() (bool, error) {
 		now, err := c.GetInstance(ctx, before.ID)
