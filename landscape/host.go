@@ -53,12 +53,12 @@ func NewHostCommand() *cobra.Command {
 
 func superviseHost(ctx context.Context, paths hostPaths) error {
 	supervisor := unit.NewSupervisor(unit.Options{Dirs: []string{paths.units()}, LogDir: paths.logs(), RunDir: paths.records()})
-	_ = os.Remove(paths.socket()) // Of a supervisor that was killed; a living one holds the lock on its pid file.
 	lock, err := lockFile(paths.pidFile())
 	if err != nil {
 		return fmt.Errorf("be the only supervisor: %w", err)
 	}
 	defer lock.Close()
+	_ = os.Remove(paths.socket()) // Of a supervisor that was killed.
 	listener, err := net.Listen("unix", paths.socket())
 	if err != nil {
 		return fmt.Errorf("listen for commands: %w", err)

@@ -64,7 +64,6 @@ type options struct {
 	program     string
 	arguments   []string
 	authorizer  bool
-	clock       clock.PassiveClock
 	configure   []func(*apiserver.Options)
 	crds        []*apiextensionsv1.CustomResourceDefinition
 	addToScheme []func(*runtime.Scheme) error

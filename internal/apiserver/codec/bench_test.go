@@ -102,7 +102,7 @@ func fieldsOf(leaves int) string {
 	return string(data)
 }
 
-func meta(apiVersion string) metav1.ObjectMeta {
+func objectMeta(apiVersion string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name: "a-name", Namespace: "garden-project", UID: "6f2c2e0a-3a7e-4a0e-9f0e-3c8a5d5f9c11", ResourceVersion: "123456", Generation: 7,
 		Labels: map[string]string{"app.kubernetes.io/name": "name", "example.com/team": "team"}, Annotations: map[string]string{"example.com/note": strings.Repeat("n", 200)},
@@ -111,7 +111,7 @@ func meta(apiVersion string) metav1.ObjectMeta {
 }
 
 func largePod() *corev1.Pod {
-	pod := &corev1.Pod{ObjectMeta: meta("v1")}
+	pod := &corev1.Pod{ObjectMeta: objectMeta("v1")}
 	for i := range 6 {
 		container := corev1.Container{
 			Name: fmt.Sprintf("container-%d", i), Image: "registry.example.com/project/image:v1.2.3", Command: []string{"/program", "--flag=value", "--other=value"},
@@ -131,7 +131,7 @@ func largePod() *corev1.Pod {
 }
 
 func largeShoot() *corev1beta1.Shoot {
-	shoot := &corev1beta1.Shoot{ObjectMeta: meta("core.gardener.cloud/v1beta1")}
+	shoot := &corev1beta1.Shoot{ObjectMeta: objectMeta("core.gardener.cloud/v1beta1")}
 	shoot.Spec.CloudProfile = &corev1beta1.CloudProfileReference{Kind: "CloudProfile", Name: "profile"}
 	shoot.Spec.Region, shoot.Spec.SeedName, shoot.Spec.Provider.Type = "region", ptr.To("seed"), "local"
 	shoot.Spec.Kubernetes.Version = "1.36.3"

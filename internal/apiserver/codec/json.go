@@ -1,12 +1,15 @@
 package codec
 
 import (
+	"bytes"
 	"io"
 	"reflect"
+	"sync"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	jsonv1 "github.com/go-json-experiment/json/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
@@ -83,11 +86,32 @@ func (q *quick) write(object runtime.Object, w io.Writer) error {
 	if _, ok := object.(runtime.Unstructured); ok {
 		return q.Serializer.Encode(object, w)
 	}
-	if err := jsonv2.MarshalWrite(w, object, writeOptions); err != nil {
+	if meta.IsListType(object) { // Written in pieces: a list may be larger than what should be in memory at once.
+		if err := jsonv2.MarshalWrite(w, object, writeOptions); err != nil {
+			return err
+		}
+		_, err := w.Write(newline)
 		return err
 	}
-	_, err := w.Write(newline) // As encoders of the standard library do.
+	buffer := buffers.Get().(*bytes.Buffer)
+	defer func() {
+		if buffer.Cap() <= maxKeptBytes {
+			buffer.Reset()
+			buffers.Put(buffer)
+		}
+	}()
+	if err := jsonv2.MarshalWrite(buffer, object, writeOptions); err != nil {
+		return err
+	}
+	buffer.Write(newline)
+	_, err := w.Write(buffer.Bytes()) // In one piece, so that a buffer behind the writer grows once.
 	return err
 }
 
+// newline ends documents as encoders of the standard library do.
 var newline = []byte("\n")
+
+// buffers are for objects that are written. Those of unusual size are not kept.
+var buffers = sync.Pool{New: func() any { return &bytes.Buffer{} }}
+
+const maxKeptBytes = 256 << 10

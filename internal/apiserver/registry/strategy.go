@@ -85,9 +85,9 @@ func (s strategy[T]) Validate(_ context.Context, o runtime.Object) field.ErrorLi
 	return s.kind.Validate(o.(T))
 }
 
-func (s strategy[T]) ValidateUpdate(_ context.Context, o, old runtime.Object) field.ErrorList {
+func (s strategy[T]) ValidateUpdate(ctx context.Context, o, old runtime.Object) field.ErrorList {
 	if s.kind.ValidateUpdate == nil {
-		return s.Validate(nil, o)
+		return s.Validate(ctx, o)
 	}
 	return s.kind.ValidateUpdate(o.(T), old.(T))
 }
