@@ -261,6 +261,37 @@ func TestOlderSpellings(t *testing.T) {
 	}
 }
 
+// publishCA gives a Shoot what its gardenlet publishes.
+func (g *garden) publishCA(shoot *corev1beta1.Shoot) *pki.CA {
+	g.t.Helper()
+	ca, err := pki.NewCA("client", clock.RealClock{})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.Create(g.t,
+		&corev1beta1.InternalSecret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: shoot.Name + ".ca-client"},
+			Data:       map[string][]byte{"ca.crt": ca.CertPEM, "ca.key": ca.KeyPEM},
+		},
+		&corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: shoot.Name + ".ca-cluster"},
+			Data:       map[string]string{"ca.crt": string(ca.CertPEM)},
+		})
+	return ca
+}
+
+func (g *garden) adminKubeconfig(as client.Client, shoot *corev1beta1.Shoot) ([]byte, error) {
+	r := &authenticationv1alpha1.AdminKubeconfigRequest{}
+	err := as.SubResource("adminkubeconfig").Create(g.ctx, shoot, r)
+	return r.Status.Kubeconfig, err
+}
+
+func (g *garden) viewerKubeconfig(as client.Client, shoot *corev1beta1.Shoot) ([]byte, error) {
+	r := &authenticationv1alpha1.ViewerKubeconfigRequest{}
+	err := as.SubResource("viewerkubeconfig").Create(g.ctx, shoot, r)
+	return r.Status.Kubeconfig, err
+}
+
 func TestKubeconfigRequests(t *testing.T) {
 	g := newGarden(t)
 	shoot := g.newShoot()
@@ -276,19 +307,7 @@ func TestKubeconfigRequests(t *testing.T) {
 		t.Errorf("too short a life: %v", err)
 	}
 	g.mustPatch(shoot, `{"status":{"advertisedAddresses":[{"name":"external","url":"https://api.example.com"},{"name":"internal","url":"https://api.internal.example.com"},{"name":"service-account-issuer","url":"https://issuer.example.com"}]}}`, "status")
-	ca, err := pki.NewCA("client", clock.RealClock{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	g.Create(t,
-		&corev1beta1.InternalSecret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: shoot.Name + ".ca-client"},
-			Data:       map[string][]byte{"ca.crt": ca.CertPEM, "ca.key": ca.KeyPEM},
-		},
-		&corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: shoot.Name + ".ca-cluster"},
-			Data:       map[string]string{"ca.crt": string(ca.CertPEM)},
-		})
+	g.publishCA(shoot)
 	answer, err := request(g.Client, ptr.To[int64](1<<31))
 	if err != nil {
 		t.Fatal(err)

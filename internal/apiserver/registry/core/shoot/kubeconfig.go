@@ -3,7 +3,6 @@ package shoot
 import (
 	"context"
 	"fmt"
-	"math"
 	"net"
 	"net/url"
 	"time"
@@ -25,11 +24,6 @@ import (
 	authenticationv1alpha1 "hortus.dev/hortus/api/authentication/v1alpha1"
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/pki"
-)
-
-const (
-	minExpirationSeconds = 600
-	maxExpirationSeconds = math.MaxUint32
 )
 
 // KubeconfigIssuer is what the subresources for kubeconfigs need.
@@ -68,6 +62,7 @@ type audience[T runtime.Object] struct {
 	project    string // Group of all others.
 	reads      authorizer.AttributesRecord
 	max        time.Duration
+	validate   func(T) field.ErrorList
 	seconds    func(T) *int64
 	answer     func(T, []byte, metav1.Time)
 }
@@ -82,6 +77,7 @@ func admin(issuer KubeconfigIssuer) audience[*authenticationv1alpha1.AdminKubeco
 		project:    corev1beta1.ShootProjectAdminsGroup,
 		reads:      authorizer.AttributesRecord{Verb: "list", APIVersion: "v1", Resource: "secrets", ResourceRequest: true},
 		max:        issuer.MaxAdmin,
+		validate:   authenticationv1alpha1.ValidateAdminKubeconfigRequest,
 		seconds:    func(r request) *int64 { return r.Spec.ExpirationSeconds },
 		answer: func(r request, kubeconfig []byte, expiration metav1.Time) {
 			r.Status.Kubeconfig, r.Status.ExpirationTimestamp = kubeconfig, expiration
@@ -101,8 +97,9 @@ func viewer(issuer KubeconfigIssuer) audience[*authenticationv1alpha1.ViewerKube
 			Verb: "list", APIGroup: corev1beta1.GroupName, APIVersion: corev1beta1.SchemeGroupVersion.Version,
 			Resource: "projects", ResourceRequest: true,
 		},
-		max:     issuer.MaxViewer,
-		seconds: func(r request) *int64 { return r.Spec.ExpirationSeconds },
+		max:      issuer.MaxViewer,
+		validate: authenticationv1alpha1.ValidateViewerKubeconfigRequest,
+		seconds:  func(r request) *int64 { return r.Spec.ExpirationSeconds },
 		answer: func(r request, kubeconfig []byte, expiration metav1.Time) {
 			r.Status.Kubeconfig, r.Status.ExpirationTimestamp = kubeconfig, expiration
 		},
@@ -137,8 +134,7 @@ func (r *kubeconfigREST[T]) Create(ctx context.Context, name string, o runtime.O
 	out := request.DeepCopyObject().(T)
 	meta, _ := any(out).(metav1.Object)
 	meta.SetName(name)
-	lifetime, errs := r.lifetime(request)
-	if len(errs) > 0 {
+	if errs := r.audience.validate(request); len(errs) > 0 {
 		return nil, errors.NewInvalid(authenticationv1alpha1.Kind(r.audience.kind), name, errs)
 	}
 
@@ -150,7 +146,7 @@ func (r *kubeconfigREST[T]) Create(ctx context.Context, name string, o runtime.O
 	if !ok {
 		return nil, errors.NewForbidden(corev1beta1.Resource("shoots"), name, fmt.Errorf("the request has no user"))
 	}
-	kubeconfig, expiration, err := r.issue(ctx, stored.(*corev1beta1.Shoot), caller, lifetime)
+	kubeconfig, expiration, err := r.issue(ctx, stored.(*corev1beta1.Shoot), caller, r.lifetime(request))
 	if err != nil {
 		return nil, err
 	}
@@ -160,16 +156,13 @@ func (r *kubeconfigREST[T]) Create(ctx context.Context, name string, o runtime.O
 	return out, nil
 }
 
-func (r *kubeconfigREST[T]) lifetime(request T) (time.Duration, field.ErrorList) {
+// lifetime cuts what was asked for to what the server gives.
+func (r *kubeconfigREST[T]) lifetime(request T) time.Duration {
 	seconds := authenticationv1alpha1.DefaultExpirationSeconds
 	if given := r.audience.seconds(request); given != nil {
 		seconds = *given
 	}
-	if seconds < minExpirationSeconds || seconds > maxExpirationSeconds {
-		return 0, field.ErrorList{field.Invalid(field.NewPath("spec", "expirationSeconds"), seconds,
-			fmt.Sprintf("must be between %d and %d", minExpirationSeconds, int64(maxExpirationSeconds)))}
-	}
-	return min(time.Duration(seconds)*time.Second, r.audience.max), nil
+	return min(time.Duration(seconds)*time.Second, r.audience.max)
 }
 
 // usableAddresses are the names of addresses under which the API server itself is reachable.
@@ -193,7 +186,7 @@ func (r *kubeconfigREST[T]) issue(ctx context.Context, s *corev1beta1.Shoot, cal
 	}
 	data, err := r.issuer.CA(ctx, s.Namespace, s.Name+"."+corev1beta1.ShootSuffixCAClient)
 	if err != nil {
-		return nil, time.Time{}, fmt.Errorf("read client CA of Shoot %q: %w", s.Name, err)
+		return nil, time.Time{}, unreadable(err, "client CA", s.Name)
 	}
 	ca, err := pki.LoadCA(data[corev1beta1.DataKeyCertificateCA], data[corev1beta1.DataKeyPrivateKeyCA], r.issuer.Clock)
 	if err != nil {
@@ -201,7 +194,7 @@ func (r *kubeconfigREST[T]) issue(ctx context.Context, s *corev1beta1.Shoot, cal
 	}
 	bundle, err := r.issuer.Bundle(ctx, s.Namespace, s.Name+"."+corev1beta1.ShootSuffixCACluster)
 	if err != nil {
-		return nil, time.Time{}, fmt.Errorf("read CA of Shoot %q: %w", s.Name, err)
+		return nil, time.Time{}, unreadable(err, "CA", s.Name)
 	}
 	pair, err := ca.Issue(pki.Request{
 		CommonName:    r.audience.userPrefix + caller.GetName(),
@@ -222,6 +215,14 @@ func (r *kubeconfigREST[T]) issue(ctx context.Context, s *corev1beta1.Shoot, cal
 	}
 	kubeconfig, err := render(s, servers, pair, bundle)
 	return kubeconfig, expiration, err
+}
+
+// unreadable tells a caller who comes too early to come again.
+func unreadable(err error, what, shoot string) error {
+	if errors.IsNotFound(err) {
+		return errors.NewServiceUnavailable(fmt.Sprintf("the %s of Shoot %q has not been published yet; try again when its control plane has been created", what, shoot))
+	}
+	return fmt.Errorf("read %s of Shoot %q: %w", what, shoot, err)
 }
 
 // server is one way to an API server.
