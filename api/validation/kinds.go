@@ -204,7 +204,9 @@ func cloudProfile() Kind {
 	k.update = func(object, old Object, o Options) field.ErrorList {
 		return withCloudProfile(o).Update(as[corev1beta1.CloudProfile](object), as[corev1beta1.CloudProfile](old))
 	}
-	return k
+	return k.withWarnings(func(object, old Object, _ Options) []string {
+		return corev1beta1.WarningsCloudProfile(as[corev1beta1.CloudProfile](object), as[corev1beta1.CloudProfile](old))
+	})
 }
 
 func namespacedCloudProfile() Kind {
@@ -216,7 +218,9 @@ func namespacedCloudProfile() Kind {
 	k.update = func(object, old Object, o Options) field.ErrorList {
 		return withCloudProfile(o).UpdateNamespaced(as[corev1beta1.NamespacedCloudProfile](object), as[corev1beta1.NamespacedCloudProfile](old))
 	}
-	return k
+	return k.withWarnings(func(object, old Object, _ Options) []string {
+		return corev1beta1.WarningsNamespacedCloudProfile(as[corev1beta1.NamespacedCloudProfile](object), as[corev1beta1.NamespacedCloudProfile](old))
+	})
 }
 
 func managedSeed() Kind {

@@ -12,9 +12,9 @@ type AdminKubeconfigRequest struct {
 	// metadata is standard object metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
-	// spec is the request.
+	// spec says how long the kubeconfig is to be valid.
 	Spec AdminKubeconfigRequestSpec `json:"spec"`
-	// status is the answer.
+	// status holds the kubeconfig.
 	// +optional
 	Status AdminKubeconfigRequestStatus `json:"status,omitempty"`
 }
@@ -29,7 +29,8 @@ type AdminKubeconfigRequestSpec struct {
 
 // AdminKubeconfigRequestStatus is the answer to a request for a kubeconfig.
 type AdminKubeconfigRequestStatus struct {
-	// kubeconfig is the kubeconfig.
+	// kubeconfig has a context for each address of the API server, the first being the current one, and a client
+	// certificate of an administrator.
 	Kubeconfig []byte `json:"kubeconfig"`
 	// expirationTimestamp is when the credentials expire.
 	ExpirationTimestamp metav1.Time `json:"expirationTimestamp"`
@@ -43,9 +44,9 @@ type ViewerKubeconfigRequest struct {
 	// metadata is standard object metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
-	// spec is the request.
+	// spec says how long the kubeconfig is to be valid.
 	Spec ViewerKubeconfigRequestSpec `json:"spec"`
-	// status is the answer.
+	// status holds the kubeconfig.
 	// +optional
 	Status ViewerKubeconfigRequestStatus `json:"status,omitempty"`
 }
@@ -60,7 +61,8 @@ type ViewerKubeconfigRequestSpec struct {
 
 // ViewerKubeconfigRequestStatus is the answer to a request for a kubeconfig.
 type ViewerKubeconfigRequestStatus struct {
-	// kubeconfig is the kubeconfig.
+	// kubeconfig has a context for each address of the API server, the first being the current one, and a client
+	// certificate of a reader.
 	Kubeconfig []byte `json:"kubeconfig"`
 	// expirationTimestamp is when the credentials expire.
 	ExpirationTimestamp metav1.Time `json:"expirationTimestamp"`

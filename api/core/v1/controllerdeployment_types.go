@@ -17,7 +17,8 @@ type ControllerDeployment struct {
 	// helm describes a Helm chart. Empty: a custom deployment, kept in annotations.
 	// +optional
 	Helm *HelmControllerDeployment `json:"helm,omitempty"`
-	// injectGardenKubeconfig gives the extension access to the garden. Empty: false.
+	// injectGardenKubeconfig gives the extension access to the garden. Empty: false. No effect here: extensions get
+	// none.
 	// +optional
 	InjectGardenKubeconfig *bool `json:"injectGardenKubeconfig,omitempty"`
 	// resources are objects of the namespace garden that the chart's values refer to.
@@ -49,23 +50,23 @@ type HelmControllerDeployment struct {
 	// rawChart is the chart as a gzipped tar archive. Excludes ociRepository.
 	// +optional
 	RawChart []byte `json:"rawChart,omitempty"`
-	// values of the chart.
+	// values of the chart, which the gardenlet completes with the key gardener.
 	// +optional
 	Values *runtime.RawExtension `json:"values,omitempty"`
-	// ociRepository holds the chart. Excludes rawChart.
+	// ociRepository holds the chart. Excludes rawChart. No effect here: charts are not pulled.
 	// +optional
 	OCIRepository *OCIRepository `json:"ociRepository,omitempty"`
 }
 
 // OCIRepository is a place in a registry: either ref, or repository with tag or digest.
 type OCIRepository struct {
-	// ref is the full reference.
+	// ref is the full reference, with tag or digest. Excludes the other fields.
 	// +optional
 	Ref *string `json:"ref,omitempty"`
-	// repository without tag and digest.
+	// repository without tag and digest, such as registry.example.org/charts/dns.
 	// +optional
 	Repository *string `json:"repository,omitempty"`
-	// tag in the repository.
+	// tag in the repository. With repository, a tag or a digest is needed.
 	// +optional
 	Tag *string `json:"tag,omitempty"`
 	// digest in the repository, beginning with sha256:. Wins over the tag.
@@ -83,6 +84,7 @@ type OCIRepository struct {
 type NamedResourceReference struct {
 	// name is how the object is referred to. Unique in its list.
 	Name string `json:"name"`
-	// resourceRef is a Secret or ConfigMap.
+	// resourceRef is a v1 Secret, a v1 ConfigMap or a security.gardener.cloud/v1alpha1 WorkloadIdentity in the
+	// namespace of the object.
 	ResourceRef autoscalingv1.CrossVersionObjectReference `json:"resourceRef"`
 }

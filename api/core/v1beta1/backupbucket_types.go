@@ -55,7 +55,7 @@ type BackupBucketSpec struct {
 
 // BackupBucketProvider is an object store.
 type BackupBucketProvider struct {
-	// type of the provider.
+	// type of the object store, one that a ControllerRegistration offers as kind BackupBucket.
 	Type string `json:"type"`
 	// region of the object store.
 	Region string `json:"region"`

@@ -13,7 +13,7 @@ type CloudProfile struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is standard object metadata.
 	metav1.ObjectMeta `json:"metadata,omitempty"`
-	// spec is the offer.
+	// spec is what Shoots can be made from.
 	Spec CloudProfileSpec `json:"spec,omitempty"`
 	// status is what the controllers derived from the spec.
 	// +optional
@@ -66,7 +66,7 @@ type CloudProfileSpec struct {
 	// bastion describes the machines used as bastions.
 	// +optional
 	Bastion *Bastion `json:"bastion,omitempty"`
-	// limits apply to every Shoot of the profile.
+	// limits apply to every Shoot of the profile, each by itself.
 	// +optional
 	Limits *Limits `json:"limits,omitempty"`
 	// machineCapabilities are the dimensions in which machine types and images must match.
@@ -154,9 +154,9 @@ type CapabilityDefinition struct {
 
 // MachineType is a machine size.
 type MachineType struct {
-	// cpu is the number of CPUs.
+	// cpu is the number of CPUs of one machine, such as 4.
 	CPU resource.Quantity `json:"cpu"`
-	// gpu is the number of GPUs.
+	// gpu is the number of GPUs of one machine, such as 0.
 	GPU resource.Quantity `json:"gpu"`
 	// memory is the size of the main memory in bytes.
 	Memory resource.Quantity `json:"memory"`
@@ -174,7 +174,7 @@ type MachineType struct {
 	// capabilities of the machine, out of the profile's machineCapabilities.
 	// +optional
 	Capabilities Capabilities `json:"capabilities,omitempty"`
-	// machineControllerManager holds settings for the machines of this type.
+	// machineControllerManager holds settings for machines of this type. No effect here: pools have their own.
 	// +optional
 	MachineControllerManager *MachineTypeControllerManagerSettings `json:"machineControllerManager,omitempty"`
 }
@@ -318,6 +318,6 @@ type MachineImageStatus struct {
 type ExpirableVersionStatus struct {
 	// version such as 1.36.3.
 	Version string `json:"version"`
-	// classification is the present class.
+	// classification is the class at present: unavailable, preview, supported, deprecated or expired.
 	Classification VersionClassification `json:"classification"`
 }

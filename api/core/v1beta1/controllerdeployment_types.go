@@ -16,7 +16,8 @@ type ControllerDeployment struct {
 	Type string `json:"type"`
 	// providerConfig for helm is {chart, values, ociRepository}.
 	ProviderConfig runtime.RawExtension `json:"providerConfig"`
-	// injectGardenKubeconfig gives the extension access to the garden. Default false for v1beta1.
+	// injectGardenKubeconfig gives the extension access to the garden. Empty: false. No effect here: extensions get
+	// none.
 	// +optional
 	InjectGardenKubeconfig *bool `json:"injectGardenKubeconfig,omitempty"`
 }

@@ -50,9 +50,10 @@ type ControllerResource struct {
 	// kind is BackupBucket, BackupEntry, Bastion, ContainerRuntime, ControlPlane, DNSRecord, Extension, Infrastructure,
 	// Network, OperatingSystemConfig, SelfHostedShootExposure or Worker.
 	Kind string `json:"kind"`
-	// type of the resource.
+	// type of the resource, as objects that want the extension name it, such as local.
 	Type string `json:"type"`
-	// reconcileTimeout is how long one reconciliation may take. Only for Extension, default 3m.
+	// reconcileTimeout is how long a reconciliation may take. Only kind Extension. Default 3m. No effect here:
+	// operations wait as long as it takes.
 	// +optional
 	ReconcileTimeout *metav1.Duration `json:"reconcileTimeout,omitempty"`
 	// primary marks the one extension that owns the resource's reconciliation. Default true. Immutable.

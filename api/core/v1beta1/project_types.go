@@ -75,7 +75,7 @@ type ProjectMember struct {
 	// role is the first role: owner, admin, viewer, uam, serviceaccountmanager or extension:<name>. Default
 	// viewer, when there is no role at all.
 	Role string `json:"role"`
-	// roles are further roles.
+	// roles are further roles of the member, besides role.
 	// +optional
 	Roles []string `json:"roles,omitempty"`
 }
@@ -99,7 +99,7 @@ type ProjectTolerations struct {
 type DualApprovalForDeletion struct {
 	// resource is shoots.
 	Resource string `json:"resource"`
-	// selector limits the rule to some objects.
+	// selector limits the rule to objects with certain labels. Empty: all.
 	Selector metav1.LabelSelector `json:"selector"`
 	// includeServiceAccounts is false when service accounts may delete alone. Empty: true.
 	// +optional

@@ -56,10 +56,11 @@ type SeedSpec struct {
 	// taints keep Shoots away that do not tolerate them.
 	// +optional
 	Taints []SeedTaint `json:"taints,omitempty"`
-	// volume holds what to know about volumes in the seed cluster.
+	// volume holds what to know about volumes in the seed cluster. No effect here: volumes are asked for as they are
+	// needed.
 	// +optional
 	Volume *SeedVolume `json:"volume,omitempty"`
-	// settings switch features of the seed.
+	// settings switch features of the seed. Several have no effect here; their author is warned.
 	// +optional
 	Settings *SeedSettings `json:"settings,omitempty"`
 	// ingress is the seed cluster's ingress. Required.
@@ -161,7 +162,8 @@ type SeedNetworks struct {
 	// shootDefaults are given to Shoots that leave their ranges empty.
 	// +optional
 	ShootDefaults *ShootNetworks `json:"shootDefaults,omitempty"`
-	// blockCIDRs are ranges that workload of Shoots' control planes must not reach.
+	// blockCIDRs are ranges that workload of Shoots' control planes must not reach. No effect here: they may connect
+	// to all ranges.
 	// +optional
 	BlockCIDRs []string `json:"blockCIDRs,omitempty"`
 	// ipFamilies of the seed cluster. Default IPv4. Immutable.
@@ -181,21 +183,21 @@ type ShootNetworks struct {
 
 // SeedProvider is the infrastructure of a seed cluster.
 type SeedProvider struct {
-	// type of the infrastructure. Required.
+	// type of the infrastructure, such as local. Required.
 	Type string `json:"type"`
 	// providerConfig is read by extensions only.
 	// +optional
 	ProviderConfig *runtime.RawExtension `json:"providerConfig,omitempty"`
 	// region of the seed cluster. Required.
 	Region string `json:"region"`
-	// zones of the seed cluster's nodes.
+	// zones of the seed cluster's nodes. Three are needed for control planes that survive the loss of one. Unique.
 	// +optional
 	Zones []string `json:"zones,omitempty"`
 }
 
 // SeedTaint keeps Shoots away that do not tolerate it.
 type SeedTaint struct {
-	// key of the taint. Required.
+	// key of the taint, such as seed.gardener.cloud/protected. Required.
 	Key string `json:"key"`
 	// value of the taint. Empty: any toleration of the key matches.
 	// +optional
@@ -224,28 +226,32 @@ type SeedVolumeProvider struct {
 
 // SeedSettings switch features of a seed.
 type SeedSettings struct {
-	// excessCapacityReservation keeps room for new control planes. Empty: none is kept.
+	// excessCapacityReservation keeps room for new control planes. Empty: none is kept. No effect here: no room is
+	// kept.
 	// +optional
 	ExcessCapacityReservation *SeedSettingExcessCapacityReservation `json:"excessCapacityReservation,omitempty"`
 	// scheduling says whether new Shoots are placed here. Default visible.
 	// +optional
 	Scheduling *SeedSettingScheduling `json:"scheduling,omitempty"`
-	// loadBalancerServices shape the seed's load balancers.
+	// loadBalancerServices shape the seed's load balancers. No effect here: they are the same on every Seed.
 	// +optional
 	LoadBalancerServices *SeedSettingLoadBalancerServices `json:"loadBalancerServices,omitempty"`
-	// verticalPodAutoscaler says whether the seed runs one of ours. Default enabled.
+	// verticalPodAutoscaler says whether the seed gets one of ours. Default enabled. No effect here: no Seed gets one.
 	// +optional
 	VerticalPodAutoscaler *SeedSettingVerticalPodAutoscaler `json:"verticalPodAutoscaler,omitempty"`
-	// dependencyWatchdog restarts or scales control plane components that depend on others. Default enabled.
+	// dependencyWatchdog restarts or scales control plane components that depend on others. Default enabled. No effect
+	// here: there is none.
 	// +optional
 	DependencyWatchdog *SeedSettingDependencyWatchdog `json:"dependencyWatchdog,omitempty"`
-	// topologyAwareRouting keeps traffic inside a zone. Default disabled.
+	// topologyAwareRouting keeps traffic inside a zone. Default disabled. No effect here: traffic may leave its zone.
 	// +optional
 	TopologyAwareRouting *SeedSettingTopologyAwareRouting `json:"topologyAwareRouting,omitempty"`
-	// zoneSelection says how zones of control planes are chosen.
+	// zoneSelection says how zones of control planes are chosen. No effect here: the seed cluster's own scheduler
+	// spreads them.
 	// +optional
 	ZoneSelection *SeedSettingZoneSelection `json:"zoneSelection,omitempty"`
-	// persistentVolumeClaimAutoscaler grows volumes that run full. Default disabled.
+	// persistentVolumeClaimAutoscaler grows volumes that run full. Default disabled. No effect here: volumes keep
+	// their size.
 	// +optional
 	PersistentVolumeClaimAutoscaler *SeedSettingPersistentVolumeClaimAutoscaler `json:"persistentVolumeClaimAutoscaler,omitempty"`
 }

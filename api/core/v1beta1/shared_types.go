@@ -25,7 +25,7 @@ const (
 
 // Condition is one aspect of an object's health.
 type Condition struct {
-	// type says what the condition is about.
+	// type says what the condition is about, such as EveryNodeReady. Unique in its list.
 	Type ConditionType `json:"type"`
 	// status is True, False, Unknown or Progressing (was True and is given time to recover).
 	Status ConditionStatus `json:"status"`
@@ -125,7 +125,7 @@ type SeedSelector struct {
 
 // Extension asks for an extension of the given type.
 type Extension struct {
-	// type names the extension. Required.
+	// type of the extension, one that a ControllerRegistration offers as kind Extension. Required; unique in its list.
 	Type string `json:"type"`
 	// providerConfig is handed to the extension unread.
 	// +optional
@@ -139,13 +139,14 @@ type Extension struct {
 type NamedResourceReference struct {
 	// name is how extensions and other fields refer to the object. Unique in its list.
 	Name string `json:"name"`
-	// resourceRef is the object, in the namespace of the referring object.
+	// resourceRef is a v1 Secret, a v1 ConfigMap or a security.gardener.cloud/v1alpha1 WorkloadIdentity in the
+	// namespace of the object.
 	ResourceRef autoscalingv1.CrossVersionObjectReference `json:"resourceRef"`
 }
 
 // AccessRestriction is a limit on who may reach a cluster's control plane or data.
 type AccessRestriction struct {
-	// name of the restriction. Required.
+	// name of the restriction, such as eu-access-only. Required.
 	Name string `json:"name"`
 }
 
@@ -167,13 +168,13 @@ type CloudProfileReference struct {
 
 // HighAvailability says which failures a control plane survives.
 type HighAvailability struct {
-	// failureTolerance is what may fail.
+	// failureTolerance is what the control plane survives without an outage.
 	FailureTolerance FailureTolerance `json:"failureTolerance"`
 }
 
 // FailureTolerance is what may fail without an outage.
 type FailureTolerance struct {
-	// type is node or zone.
+	// type is what may fail: node, one node of the Seed, or zone, one of its zones, of which it must have three.
 	Type FailureToleranceType `json:"type"`
 }
 
@@ -216,7 +217,7 @@ type CRI struct {
 
 // ContainerRuntime is a low-level runtime such as gvisor.
 type ContainerRuntime struct {
-	// type of the runtime. Unique in its list.
+	// type of the runtime, one that a ControllerRegistration offers as kind ContainerRuntime. Unique in its list.
 	Type string `json:"type"`
 	// providerConfig is handed to the runtime's extension unread.
 	// +optional

@@ -9,19 +9,20 @@ import (
 
 // Kubernetes holds the version and the settings of the Kubernetes components.
 type Kubernetes struct {
-	// clusterAutoscaler holds settings of the cluster autoscaler.
+	// clusterAutoscaler holds settings of the cluster autoscaler, which adds and removes machines. No effect here:
+	// there is none, pools keep their minimum.
 	// +optional
 	ClusterAutoscaler *ClusterAutoscaler `json:"clusterAutoscaler,omitempty"`
 	// kubeAPIServer holds settings of the API server. Default {}.
 	// +optional
 	KubeAPIServer *KubeAPIServerConfig `json:"kubeAPIServer,omitempty"`
-	// kubeControllerManager holds settings of the controller manager.
+	// kubeControllerManager holds settings of the controller manager. Default {} with workers.
 	// +optional
 	KubeControllerManager *KubeControllerManagerConfig `json:"kubeControllerManager,omitempty"`
-	// kubeScheduler holds settings of the scheduler.
+	// kubeScheduler holds settings of the scheduler of pods. Default {} with workers.
 	// +optional
 	KubeScheduler *KubeSchedulerConfig `json:"kubeScheduler,omitempty"`
-	// kubeProxy holds settings of kube-proxy.
+	// kubeProxy holds settings of kube-proxy, which leads connections to Services. Default {} with workers.
 	// +optional
 	KubeProxy *KubeProxyConfig `json:"kubeProxy,omitempty"`
 	// kubelet holds settings of the kubelets of all pools that bring none of their own.
@@ -31,10 +32,11 @@ type Kubernetes struct {
 	// highest supported match. No downgrade, no skipped minor.
 	// +optional
 	Version string `json:"version,omitempty"`
-	// verticalPodAutoscaler holds settings of the vertical pod autoscaler.
+	// verticalPodAutoscaler holds settings of the vertical pod autoscaler, which sizes pods. No effect here: there is
+	// none.
 	// +optional
 	VerticalPodAutoscaler *VerticalPodAutoscaler `json:"verticalPodAutoscaler,omitempty"`
-	// etcd holds settings of the control plane's etcd.
+	// etcd bounds the resources of the control plane's etcd. No effect here: nothing scales it.
 	// +optional
 	ETCD *ETCD `json:"etcd,omitempty"`
 }
@@ -51,14 +53,15 @@ type ETCD struct {
 
 // ETCDConfig holds settings of one etcd.
 type ETCDConfig struct {
-	// autoscaling bounds its vertical scaling.
+	// autoscaling bounds its vertical scaling. No effect here: nothing scales it.
 	// +optional
 	Autoscaling *ControlPlaneAutoscaling `json:"autoscaling,omitempty"`
 }
 
 // KubernetesConfig is what the settings of all components share.
 type KubernetesConfig struct {
-	// featureGates of the component. Only gates that its version knows.
+	// featureGates of the component, by name. Only gates that its version knows; those that are locked cannot be
+	// changed.
 	// +optional
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
 }
@@ -66,7 +69,8 @@ type KubernetesConfig struct {
 // KubeAPIServerConfig holds settings of the API server.
 type KubeAPIServerConfig struct {
 	KubernetesConfig `json:",inline"`
-	// admissionPlugins are switched or configured.
+	// admissionPlugins are switched on or off, or configured, by name. Those that the system needs cannot be switched
+	// off.
 	// +optional
 	// +patchMergeKey=name
 	// +patchStrategy=merge
@@ -74,19 +78,20 @@ type KubeAPIServerConfig struct {
 	// apiAudiences are the audiences of service account tokens. Default kubernetes and gardener.
 	// +optional
 	APIAudiences []string `json:"apiAudiences,omitempty"`
-	// auditConfig holds the audit policy.
+	// auditConfig names the policy that says which requests are logged. No effect here: audit logs are not kept.
 	// +optional
 	AuditConfig *AuditConfig `json:"auditConfig,omitempty"`
-	// runtimeConfig switches API groups and versions.
+	// runtimeConfig switches API versions and resources, such as autoscaling/v1: false. Only those that the version
+	// knows; those that the system needs cannot be switched off.
 	// +optional
 	RuntimeConfig map[string]bool `json:"runtimeConfig,omitempty"`
-	// serviceAccountConfig holds settings of service account tokens.
+	// serviceAccountConfig says who issues tokens of service accounts, and how long they live.
 	// +optional
 	ServiceAccountConfig *ServiceAccountConfig `json:"serviceAccountConfig,omitempty"`
-	// watchCacheSizes are the sizes of the watch caches.
+	// watchCacheSizes are the sizes of the caches from which clients watch. Empty: chosen by the API server.
 	// +optional
 	WatchCacheSizes *WatchCacheSizes `json:"watchCacheSizes,omitempty"`
-	// requests bounds the requests in flight.
+	// requests bounds how many requests are served at the same time. Others wait, or get 429.
 	// +optional
 	Requests *APIServerRequests `json:"requests,omitempty"`
 	// enableAnonymousAuthentication allows requests without credentials. Default false. Deprecated.
@@ -95,7 +100,7 @@ type KubeAPIServerConfig struct {
 	// eventTTL is how long events are kept, 0 to 24h. Default 1h.
 	// +optional
 	EventTTL *metav1.Duration `json:"eventTTL,omitempty"`
-	// logging holds the verbosity.
+	// logging says how much the API server logs.
 	// +optional
 	Logging *APIServerLogging `json:"logging,omitempty"`
 	// defaultNotReadyTolerationSeconds is how long pods stay on a node that is not ready, in seconds. Default 300.
@@ -107,13 +112,15 @@ type KubeAPIServerConfig struct {
 	// encryptionConfig says which resources are encrypted in etcd. Secrets always are.
 	// +optional
 	EncryptionConfig *EncryptionConfig `json:"encryptionConfig,omitempty"`
-	// structuredAuthentication names the AuthenticationConfiguration.
+	// structuredAuthentication names a ConfigMap that says whose tokens are accepted, for example those of a company's
+	// identity provider.
 	// +optional
 	StructuredAuthentication *StructuredAuthentication `json:"structuredAuthentication,omitempty"`
-	// structuredAuthorization names the AuthorizationConfiguration.
+	// structuredAuthorization names a ConfigMap with webhooks that decide about requests. No effect here: requests are
+	// authorized by the modes Node and RBAC only.
 	// +optional
 	StructuredAuthorization *StructuredAuthorization `json:"structuredAuthorization,omitempty"`
-	// autoscaling bounds the vertical scaling.
+	// autoscaling bounds the vertical scaling. No effect here: nothing scales the API server.
 	// +optional
 	Autoscaling *ControlPlaneAutoscaling `json:"autoscaling,omitempty"`
 	// tlsMinVersion is VersionTLS12 or VersionTLS13. Empty: the API server's own default.
@@ -123,9 +130,9 @@ type KubeAPIServerConfig struct {
 
 // AdmissionPlugin is switched or configured.
 type AdmissionPlugin struct {
-	// name of the plugin.
+	// name of the plugin, such as PodNodeSelector. Unique.
 	Name string `json:"name"`
-	// config of the plugin.
+	// config of the plugin: a document of its own apiVersion and kind.
 	// +optional
 	Config *runtime.RawExtension `json:"config,omitempty"`
 	// disabled switches the plugin off. Default false.
@@ -139,14 +146,14 @@ type AdmissionPlugin struct {
 
 // AuditConfig holds the audit policy.
 type AuditConfig struct {
-	// auditPolicy refers to the policy.
+	// auditPolicy names the ConfigMap with the policy.
 	// +optional
 	AuditPolicy *AuditPolicy `json:"auditPolicy,omitempty"`
 }
 
 // AuditPolicy refers to an audit policy.
 type AuditPolicy struct {
-	// configMapRef is a ConfigMap of the Shoot's namespace with the key policy.
+	// configMapRef is a ConfigMap of the Shoot's namespace with an audit.k8s.io/v1 Policy in the key policy.
 	// +optional
 	ConfigMapRef *corev1.ObjectReference `json:"configMapRef,omitempty"`
 }
@@ -182,7 +189,7 @@ type ResourceWatchCacheSize struct {
 	// apiGroup of the resource. Empty: the core group.
 	// +optional
 	APIGroup *string `json:"apiGroup,omitempty"`
-	// resource in plural.
+	// resource in plural and lower case, such as configmaps.
 	Resource string `json:"resource"`
 	// size in objects; 0 switches the cache off.
 	CacheSize int32 `json:"size"`
@@ -200,7 +207,7 @@ type APIServerRequests struct {
 
 // APIServerLogging holds the verbosity of the API server.
 type APIServerLogging struct {
-	// verbosity of the log. Default 2.
+	// verbosity of the log, at least 0; 4 is for debugging. Default 2.
 	// +optional
 	Verbosity *int32 `json:"verbosity,omitempty"`
 	// httpAccessVerbosity is the verbosity of the access log.
@@ -213,7 +220,7 @@ type EncryptionConfig struct {
 	// resources in addition to secrets, such as configmaps or shoots.core.gardener.cloud.
 	// +optional
 	Resources []string `json:"resources,omitempty"`
-	// provider is the cipher.
+	// provider is the cipher. Default aescbc.
 	// +optional
 	Provider EncryptionProvider `json:"provider,omitempty"`
 }
@@ -236,15 +243,17 @@ const (
 
 // StructuredAuthentication names an AuthenticationConfiguration.
 type StructuredAuthentication struct {
-	// configMapName names a ConfigMap of the Shoot's namespace with the key config.yaml.
+	// configMapName names a ConfigMap of the Shoot's namespace with an AuthenticationConfiguration in the key
+	// config.yaml.
 	ConfigMapName string `json:"configMapName"`
 }
 
 // StructuredAuthorization names an AuthorizationConfiguration.
 type StructuredAuthorization struct {
-	// configMapName names a ConfigMap of the Shoot's namespace with the key config.yaml.
+	// configMapName names a ConfigMap of the Shoot's namespace with an AuthorizationConfiguration in the key
+	// config.yaml, in which there are only webhooks.
 	ConfigMapName string `json:"configMapName"`
-	// kubeconfigs of the webhooks that the configuration names.
+	// kubeconfigs of the webhooks that the configuration names, one for each.
 	Kubeconfigs []AuthorizerKubeconfigReference `json:"kubeconfigs"`
 }
 
@@ -303,7 +312,8 @@ type KubeSchedulerConfig struct {
 	// kubeMaxPDVols bounds the volumes of a node. Deprecated.
 	// +optional
 	KubeMaxPDVols *string `json:"kubeMaxPDVols,omitempty"`
-	// profile is balanced or bin-packing. Default balanced.
+	// profile is balanced, which spreads pods over nodes, or bin-packing, which fills nodes before it takes others.
+	// Default balanced.
 	// +optional
 	Profile *SchedulingProfile `json:"profile,omitempty"`
 }
@@ -342,7 +352,8 @@ type KubeletConfig struct {
 	// cpuCFSQuota enforces CPU limits. Empty: the kubelet's default, true.
 	// +optional
 	CPUCFSQuota *bool `json:"cpuCFSQuota,omitempty"`
-	// cpuManagerPolicy is none or static. Empty: none.
+	// cpuManagerPolicy is none, or static, which gives whole CPUs to pods of the class Guaranteed that ask for them.
+	// Empty: none.
 	// +optional
 	CPUManagerPolicy *string `json:"cpuManagerPolicy,omitempty"`
 	// evictionHard are the thresholds below which pods are evicted at once.
@@ -365,7 +376,7 @@ type KubeletConfig struct {
 	// evictionSoftGracePeriod are the grace periods. Empty fields: 90s.
 	// +optional
 	EvictionSoftGracePeriod *KubeletConfigEvictionSoftGracePeriod `json:"evictionSoftGracePeriod,omitempty"`
-	// maxPods bounds the pods of a node. Empty: 110.
+	// maxPods bounds the pods of a node; nodeCIDRMaskSize must leave an address for each. Empty: 110.
 	// +optional
 	MaxPods *int32 `json:"maxPods,omitempty"`
 	// podPidsLimit bounds the processes of a pod, at least 100. Empty: no limit.
@@ -374,7 +385,8 @@ type KubeletConfig struct {
 	// failSwapOn keeps the kubelet from starting while swap is on. Default true.
 	// +optional
 	FailSwapOn *bool `json:"failSwapOn,omitempty"`
-	// kubeReserved is kept for Kubernetes daemons.
+	// kubeReserved is kept from pods for kubelet and container runtime; less than the machine has. Default cpu 80m,
+	// memory 1Gi, pid 20k.
 	// +optional
 	KubeReserved *KubeletConfigReserved `json:"kubeReserved,omitempty"`
 	// imageGCHighThresholdPercent is the disk use in percent from which images are removed. Default 50.
@@ -407,7 +419,7 @@ type KubeletConfig struct {
 	// streamingConnectionIdleTimeout closes idle streams, 30s to 4h. Empty: 5m.
 	// +optional
 	StreamingConnectionIdleTimeout *metav1.Duration `json:"streamingConnectionIdleTimeout,omitempty"`
-	// memorySwap says who may swap.
+	// memorySwap says which pods may swap. Needs the feature gate NodeSwap and failSwapOn false.
 	// +optional
 	MemorySwap *MemorySwapConfiguration `json:"memorySwap,omitempty"`
 	// maxParallelImagePulls bounds pulls at the same time, at least 1. Empty: no bound, if not serialized.
@@ -433,7 +445,7 @@ type KubeletConfig struct {
 
 // KubeletConfigEviction are eviction thresholds, each a quantity or a percentage.
 type KubeletConfigEviction struct {
-	// memoryAvailable is the threshold of free memory.
+	// memoryAvailable is the threshold of free memory, such as 100Mi or 5%.
 	// +optional
 	MemoryAvailable *string `json:"memoryAvailable,omitempty"`
 	// imageFSAvailable is the threshold of free space for images.
@@ -471,19 +483,19 @@ type KubeletConfigEvictionMinimumReclaim struct {
 
 // KubeletConfigEvictionSoftGracePeriod are the grace periods of soft evictions.
 type KubeletConfigEvictionSoftGracePeriod struct {
-	// memoryAvailable is the grace of that threshold.
+	// memoryAvailable is how long free memory may be below its threshold. Empty: 1m30s.
 	// +optional
 	MemoryAvailable *metav1.Duration `json:"memoryAvailable,omitempty"`
-	// imageFSAvailable is the grace of that threshold.
+	// imageFSAvailable is how long free space for images may be below its threshold. Empty: 1m30s.
 	// +optional
 	ImageFSAvailable *metav1.Duration `json:"imageFSAvailable,omitempty"`
-	// imageFSInodesFree is the grace of that threshold.
+	// imageFSInodesFree is how long free inodes for images may be below their threshold. Empty: 1m30s.
 	// +optional
 	ImageFSInodesFree *metav1.Duration `json:"imageFSInodesFree,omitempty"`
-	// nodeFSAvailable is the grace of that threshold.
+	// nodeFSAvailable is how long free space on the node's file system may be below its threshold. Empty: 1m30s.
 	// +optional
 	NodeFSAvailable *metav1.Duration `json:"nodeFSAvailable,omitempty"`
-	// nodeFSInodesFree is the grace of that threshold.
+	// nodeFSInodesFree is how long free inodes on the node's file system may be below their threshold. Empty: 1m30s.
 	// +optional
 	NodeFSInodesFree *metav1.Duration `json:"nodeFSInodesFree,omitempty"`
 }

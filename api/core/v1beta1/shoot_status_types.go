@@ -7,7 +7,7 @@ import (
 
 // ShootStatus is what is known about a cluster.
 type ShootStatus struct {
-	// conditions are the aspects of the cluster's health.
+	// conditions are the aspects of the cluster's health, such as APIServerAvailable.
 	// +optional
 	// +patchMergeKey=type
 	// +patchStrategy=merge
@@ -21,10 +21,10 @@ type ShootStatus struct {
 	Gardener Gardener `json:"gardener"`
 	// hibernated is true while the cluster is stopped.
 	IsHibernated bool `json:"hibernated"`
-	// lastOperation on the Shoot.
+	// lastOperation is what the gardenlet does or did last, and how far it has come.
 	// +optional
 	LastOperation *LastOperation `json:"lastOperation,omitempty"`
-	// lastErrors of the last operation.
+	// lastErrors say why the last operation has not succeeded, with codes that tell who can help.
 	// +optional
 	LastErrors []LastError `json:"lastErrors,omitempty"`
 	// observedGeneration is the generation that the gardenlet has seen.
@@ -60,7 +60,7 @@ type ShootStatus struct {
 	// lastMaintenance is the last maintenance that changed something or failed to.
 	// +optional
 	LastMaintenance *LastMaintenance `json:"lastMaintenance,omitempty"`
-	// networking holds the address ranges in use.
+	// networking holds the address ranges in use, which may be more than those in the spec.
 	// +optional
 	Networking *NetworkingStatus `json:"networking,omitempty"`
 	// inPlaceUpdates lists the pools that still await an update in place.
@@ -121,19 +121,20 @@ type EncryptionProviderStatus struct {
 
 // ShootCredentialsRotation holds the progress of rotations.
 type ShootCredentialsRotation struct {
-	// certificateAuthorities of the cluster.
+	// certificateAuthorities of the cluster; a rotation begins and is completed by operations of its user.
 	// +optional
 	CertificateAuthorities *CARotation `json:"certificateAuthorities,omitempty"`
-	// sshKeypair of the machines.
+	// sshKeypair of the machines, replaced at once.
 	// +optional
 	SSHKeypair *ShootSSHKeypairRotation `json:"sshKeypair,omitempty"`
-	// observability credentials.
+	// observability credentials, replaced at once.
 	// +optional
 	Observability *ObservabilityRotation `json:"observability,omitempty"`
-	// serviceAccountKey signs service account tokens.
+	// serviceAccountKey signs tokens of service accounts; a rotation begins and is completed by operations of its
+	// user.
 	// +optional
 	ServiceAccountKey *ServiceAccountKeyRotation `json:"serviceAccountKey,omitempty"`
-	// etcdEncryptionKey encrypts objects in etcd.
+	// etcdEncryptionKey encrypts Secrets and other objects in etcd.
 	// +optional
 	ETCDEncryptionKey *ETCDEncryptionKeyRotation `json:"etcdEncryptionKey,omitempty"`
 }
@@ -152,7 +153,8 @@ const (
 
 // CARotation is the progress of the rotation of certificate authorities.
 type CARotation struct {
-	// phase of the rotation.
+	// phase of the rotation: Preparing, PreparingWithoutWorkersRollout, WaitingForWorkersRollout, Prepared, Completing
+	// or Completed. Empty: never rotated.
 	Phase CredentialsRotationPhase `json:"phase"`
 	// lastCompletionTime is when a rotation was completed last.
 	// +optional
@@ -173,7 +175,7 @@ type CARotation struct {
 
 // PendingWorkersRollout is a pool that must still be rolled.
 type PendingWorkersRollout struct {
-	// name of the pool.
+	// name of the pool whose machines still have the old credentials.
 	Name string `json:"name"`
 	// lastInitiationTime is the initiation that the pool's machines know.
 	// +optional
@@ -182,7 +184,8 @@ type PendingWorkersRollout struct {
 
 // ServiceAccountKeyRotation is the progress of the rotation of the service account key.
 type ServiceAccountKeyRotation struct {
-	// phase of the rotation.
+	// phase of the rotation: Preparing, PreparingWithoutWorkersRollout, WaitingForWorkersRollout, Prepared, Completing
+	// or Completed. Empty: never rotated.
 	Phase CredentialsRotationPhase `json:"phase"`
 	// lastCompletionTime is when a rotation was completed last.
 	// +optional
@@ -203,7 +206,7 @@ type ServiceAccountKeyRotation struct {
 
 // ETCDEncryptionKeyRotation is the progress of the rotation of the etcd encryption key.
 type ETCDEncryptionKeyRotation struct {
-	// phase of the rotation.
+	// phase of the rotation: Preparing, Prepared, Completing or Completed. Empty: never rotated.
 	Phase CredentialsRotationPhase `json:"phase"`
 	// lastCompletionTime is when a rotation was completed last.
 	// +optional

@@ -45,7 +45,8 @@ const (
 
 // ShootSpec describes a cluster.
 type ShootSpec struct {
-	// addons are optional components of the cluster. Deprecated.
+	// addons are optional components of the cluster, for the purpose evaluation only. Deprecated. No effect here: they
+	// are not deployed.
 	// +optional
 	Addons *Addons `json:"addons,omitempty"`
 	// cloudProfileName is the older spelling of cloudProfile and kept equal to its name when its kind is
@@ -55,7 +56,8 @@ type ShootSpec struct {
 	// dns holds the cluster's domain and the providers that manage its records.
 	// +optional
 	DNS *DNS `json:"dns,omitempty"`
-	// extensions are added to the cluster.
+	// extensions are added to the cluster, each type once; ControllerRegistrations say which types there are. An
+	// extension that every cluster gets is switched off here with disabled.
 	// +optional
 	Extensions []Extension `json:"extensions,omitempty"`
 	// hibernation stops the cluster while it is not needed.
@@ -69,7 +71,7 @@ type ShootSpec struct {
 	// maintenance says when and how the cluster is kept up to date.
 	// +optional
 	Maintenance *Maintenance `json:"maintenance,omitempty"`
-	// monitoring holds who is alerted.
+	// monitoring says who is told of problems. No effect here: no alerts are sent.
 	// +optional
 	Monitoring *Monitoring `json:"monitoring,omitempty"`
 	// provider holds the infrastructure and the worker pools.
@@ -78,7 +80,7 @@ type ShootSpec struct {
 	// Default evaluation.
 	// +optional
 	Purpose *ShootPurpose `json:"purpose,omitempty"`
-	// region of the infrastructure. Immutable.
+	// region of the infrastructure, one of the CloudProfile. Required; immutable.
 	Region string `json:"region"`
 	// secretBindingName names a SecretBinding with the infrastructure's credentials. Excludes
 	// credentialsBindingName, to which it may be changed. Deprecated.
@@ -94,12 +96,14 @@ type ShootSpec struct {
 	// resources are objects of the Shoot's namespace that extensions and other fields refer to by name.
 	// +optional
 	Resources []NamedResourceReference `json:"resources,omitempty"`
-	// tolerations are the taints of Seeds that the Shoot tolerates.
+	// tolerations are the taints of Seeds that the Shoot tolerates. New ones must be allowed to its project. Default
+	// those of the project.
 	// +optional
 	// +patchMergeKey=key
 	// +patchStrategy=merge
 	Tolerations []Toleration `json:"tolerations,omitempty" patchStrategy:"merge" patchMergeKey:"key"`
-	// exposureClassName names an ExposureClass.
+	// exposureClassName names an ExposureClass, which limits the Seeds to choose from. Beyond that it has no effect
+	// here.
 	// +optional
 	ExposureClassName *string `json:"exposureClassName,omitempty"`
 	// systemComponents holds settings of the components in kube-system.
@@ -125,7 +129,8 @@ type ShootSpec struct {
 
 // Networking holds a cluster's address ranges and network extension.
 type Networking struct {
-	// type of the network extension. Required with workers; immutable.
+	// type of the network extension, such as calico; one that a ControllerRegistration offers as kind Network.
+	// Required with workers; immutable.
 	// +optional
 	Type *string `json:"type,omitempty"`
 	// providerConfig is read by the network extension only.
@@ -134,13 +139,13 @@ type Networking struct {
 	// pods is the CIDR of the pods. Default: the Seed's shootDefaults. Immutable once set.
 	// +optional
 	Pods *string `json:"pods,omitempty"`
-	// nodes is the CIDR of the nodes.
+	// nodes is the CIDR of the nodes, such as 10.250.0.0/16; apart from pods and services.
 	// +optional
 	Nodes *string `json:"nodes,omitempty"`
 	// services is the CIDR of the services. Default: the Seed's shootDefaults. Immutable once set.
 	// +optional
 	Services *string `json:"services,omitempty"`
-	// ipFamilies of the cluster. Default IPv4.
+	// ipFamilies of the cluster: IPv4, IPv6 or both. Default IPv4. Can change only between [IPv4] and [IPv4, IPv6].
 	// +optional
 	IPFamilies []IPFamily `json:"ipFamilies,omitempty"`
 }
@@ -150,7 +155,8 @@ type DNS struct {
 	// domain under which the cluster is reachable. Default: made from the Seed's default domain. Immutable once set.
 	// +optional
 	Domain *string `json:"domain,omitempty"`
-	// providers manage the records. Deprecated as a list.
+	// providers manage the records: the primary one those of the cluster itself, others are for extensions. Deprecated
+	// as a list.
 	// +optional
 	Providers []DNSProvider `json:"providers,omitempty"`
 }
@@ -169,7 +175,7 @@ type DNSProvider struct {
 	// secretName is the older spelling of credentialsRef, kept equal to it when that names a Secret. Deprecated.
 	// +optional
 	SecretName *string `json:"secretName,omitempty"`
-	// type of the provider; unmanaged for no records.
+	// type of the provider, one that a ControllerRegistration offers as kind DNSRecord; unmanaged for no records.
 	// +optional
 	Type *string `json:"type,omitempty"`
 	// zones to include or exclude. Deprecated, no effect.
@@ -182,10 +188,10 @@ type DNSProvider struct {
 
 // DNSIncludeExclude lists names to include and to exclude.
 type DNSIncludeExclude struct {
-	// include lists the included names.
+	// include lists the names to include. No effect.
 	// +optional
 	Include []string `json:"include,omitempty"`
-	// exclude lists the excluded names.
+	// exclude lists the names to exclude. No effect.
 	// +optional
 	Exclude []string `json:"exclude,omitempty"`
 }
@@ -218,15 +224,16 @@ type MaintenanceAutoUpdate struct {
 // MaintenanceTimeWindow is a daily window in the form HHMMSS+ZZZZ, for example 220000+0100. It lasts between
 // 30 minutes and 6 hours and may pass midnight.
 type MaintenanceTimeWindow struct {
-	// begin of the window. Default a random full hour, 00 to 22 UTC.
+	// begin of the window, HHMMSS+ZZZZ. Default a random full hour, 00 to 22 UTC.
 	Begin string `json:"begin"`
-	// end of the window. Default one hour after begin.
+	// end of the window, HHMMSS+ZZZZ; one that is not later than begin is on the next day. Default one hour after
+	// begin.
 	End string `json:"end"`
 }
 
 // MaintenanceAutoRotation says which credentials are rotated automatically.
 type MaintenanceAutoRotation struct {
-	// credentials to rotate.
+	// credentials says how often each kind of credentials is rotated.
 	// +optional
 	Credentials *MaintenanceCredentialsAutoRotation `json:"credentials,omitempty"`
 }
@@ -256,7 +263,8 @@ type Hibernation struct {
 	// enabled is true to hibernate and false to wake up. Empty: false.
 	// +optional
 	Enabled *bool `json:"enabled,omitempty"`
-	// schedules switch enabled at set times.
+	// schedules set enabled at certain times, for example in the evening and in the morning. A change by hand holds
+	// until the next of them.
 	// +optional
 	Schedules []HibernationSchedule `json:"schedules,omitempty"`
 }
@@ -286,7 +294,7 @@ type Addons struct {
 
 // Addon can be switched.
 type Addon struct {
-	// enabled switches the addon.
+	// enabled switches the addon. No effect here: addons are not deployed.
 	Enabled bool `json:"enabled"`
 }
 
@@ -304,7 +312,7 @@ type NginxIngress struct {
 	// loadBalancerSourceRanges are the CIDRs that may connect. Empty: all.
 	// +optional
 	LoadBalancerSourceRanges []string `json:"loadBalancerSourceRanges,omitempty"`
-	// config goes into the controller's ConfigMap.
+	// config goes into the ConfigMap of the controller, by its own keys.
 	// +optional
 	Config map[string]string `json:"config,omitempty"`
 	// externalTrafficPolicy is Cluster or Local. Default Cluster.
@@ -322,34 +330,34 @@ const (
 
 // Monitoring holds who is alerted.
 type Monitoring struct {
-	// alerting holds the receivers.
+	// alerting says who gets alerts.
 	// +optional
 	Alerting *Alerting `json:"alerting,omitempty"`
 }
 
 // Alerting holds the receivers of alerts.
 type Alerting struct {
-	// emailReceivers are addresses. Unique.
+	// emailReceivers are plain addresses such as ops@example.org. Unique.
 	// +optional
 	EmailReceivers []string `json:"emailReceivers,omitempty"`
 }
 
 // SystemComponents holds settings of the components in kube-system.
 type SystemComponents struct {
-	// coreDNS holds settings of CoreDNS.
+	// coreDNS holds settings of CoreDNS, which resolves names in the cluster.
 	// +optional
 	CoreDNS *CoreDNS `json:"coreDNS,omitempty"`
-	// nodeLocalDNS holds settings of the DNS cache on nodes.
+	// nodeLocalDNS holds settings of the DNS cache on nodes. No effect here: there is none.
 	// +optional
 	NodeLocalDNS *NodeLocalDNS `json:"nodeLocalDNS,omitempty"`
 }
 
 // CoreDNS holds settings of CoreDNS.
 type CoreDNS struct {
-	// autoscaling says how CoreDNS is scaled.
+	// autoscaling says how the number of CoreDNS pods is chosen. No effect here: it is fixed.
 	// +optional
 	Autoscaling *CoreDNSAutoscaling `json:"autoscaling,omitempty"`
-	// rewriting avoids needless queries.
+	// rewriting answers names outside of the cluster at once that pods would look for under every search domain first.
 	// +optional
 	Rewriting *CoreDNSRewriting `json:"rewriting,omitempty"`
 }
@@ -377,7 +385,7 @@ type CoreDNSRewriting struct {
 
 // NodeLocalDNS holds settings of the DNS cache on nodes.
 type NodeLocalDNS struct {
-	// enabled switches the cache. A change rolls the nodes.
+	// enabled switches the cache. A change replaces the nodes.
 	Enabled bool `json:"enabled"`
 	// forceTCPToClusterDNS says whether the cache asks CoreDNS over TCP. Default true.
 	// +optional

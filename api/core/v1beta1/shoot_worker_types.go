@@ -22,7 +22,7 @@ type Provider struct {
 	// +patchMergeKey=name
 	// +patchStrategy=merge
 	Workers []Worker `json:"workers,omitempty" patchStrategy:"merge" patchMergeKey:"name"`
-	// workersSettings apply to all pools.
+	// workersSettings apply to the machines of all pools.
 	// +optional
 	WorkersSettings *WorkersSettings `json:"workersSettings,omitempty"`
 }
@@ -36,7 +36,7 @@ type WorkersSettings struct {
 
 // SSHAccess says whether machines can be reached by SSH.
 type SSHAccess struct {
-	// enabled switches it.
+	// enabled lets users log in to machines with the SSH key pair of the Shoot.
 	Enabled bool `json:"enabled"`
 }
 
@@ -51,26 +51,27 @@ const (
 
 // Worker is a pool of machines of one kind.
 type Worker struct {
-	// annotations of the pool's nodes.
+	// annotations of the pool's nodes, besides those of the system.
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 	// caBundle holds PEM certificates that the pool's machines trust.
 	// +optional
 	CABundle *string `json:"caBundle,omitempty"`
-	// cri is the container runtime. Default containerd.
+	// cri is the container runtime interface, and runtimes that are added to it. Default containerd.
 	// +optional
 	CRI *CRI `json:"cri,omitempty"`
 	// kubernetes holds a version and kubelet settings of the pool's own.
 	// +optional
 	Kubernetes *WorkerKubernetes `json:"kubernetes,omitempty"`
-	// labels of the pool's nodes.
+	// labels of the pool's nodes, besides those of the system.
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
 	// name of the pool, at most 15 characters. Unique.
 	Name string `json:"name"`
-	// machine is the machine type and image.
+	// machine says what machines the pool has, and which operating system.
 	Machine Machine `json:"machine"`
-	// maximum number of machines in the pool over all zones; at least minimum.
+	// maximum number of machines in the pool over all zones; at least minimum. Pools stay at minimum here, because
+	// there is no cluster autoscaler.
 	Maximum int32 `json:"maximum"`
 	// minimum number of machines in the pool over all zones.
 	Minimum int32 `json:"minimum"`
@@ -85,13 +86,13 @@ type Worker struct {
 	// providerConfig is read by the provider's extension only.
 	// +optional
 	ProviderConfig *runtime.RawExtension `json:"providerConfig,omitempty"`
-	// taints of the pool's nodes.
+	// taints of the pool's nodes. The key node.gardener.cloud/critical-components-not-ready is reserved.
 	// +optional
 	Taints []corev1.Taint `json:"taints,omitempty"`
 	// volume is the root disk. Empty: that of the machine type.
 	// +optional
 	Volume *Volume `json:"volume,omitempty"`
-	// dataVolumes are further disks. Need volume.
+	// dataVolumes are disks besides the root disk, for which volume must be given.
 	// +optional
 	DataVolumes []DataVolume `json:"dataVolumes,omitempty"`
 	// kubeletDataVolumeName names the data volume that holds the kubelet's directory.
@@ -106,19 +107,24 @@ type Worker struct {
 	// machineControllerManager holds settings of the machine controller.
 	// +optional
 	MachineControllerManagerSettings *MachineControllerManagerSettings `json:"machineControllerManager,omitempty"`
-	// sysctls are kernel settings of the pool's machines.
+	// sysctls are kernel settings of the pool's machines by name, such as net.core.somaxconn. No effect here: machines
+	// keep their own.
 	// +optional
 	Sysctls map[string]string `json:"sysctls,omitempty"`
-	// clusterAutoscaler holds settings of the cluster autoscaler for this pool.
+	// clusterAutoscaler holds settings of the cluster autoscaler for this pool. No effect here: there is none.
 	// +optional
 	ClusterAutoscaler *ClusterAutoscalerOptions `json:"clusterAutoscaler,omitempty"`
-	// priority of the pool for the expander priority, at least -1. Higher is preferred. Empty: 0.
+	// priority of the pool for the expander priority, at least -1; higher is preferred. Empty: 0. No effect here:
+	// there is no cluster autoscaler.
 	// +optional
 	Priority *int32 `json:"priority,omitempty"`
-	// updateStrategy is AutoRollingUpdate, AutoInPlaceUpdate or ManualInPlaceUpdate. Default AutoRollingUpdate.
+	// updateStrategy says how machines are updated: AutoRollingUpdate replaces them, AutoInPlaceUpdate updates them
+	// while they stay, ManualInPlaceUpdate does so when somebody asks for it. Default AutoRollingUpdate. Cannot change
+	// between replacing and staying.
 	// +optional
 	UpdateStrategy *MachineUpdateStrategy `json:"updateStrategy,omitempty"`
-	// controlPlane marks the pool that hosts the control plane of a self-hosted Shoot.
+	// controlPlane marks the pool that hosts the control plane of a self-hosted Shoot. No effect here: such Shoots are
+	// not supported.
 	// +optional
 	ControlPlane *WorkerControlPlane `json:"controlPlane,omitempty"`
 }
@@ -168,7 +174,7 @@ type WorkerKubernetes struct {
 
 // Machine is a machine type and image.
 type Machine struct {
-	// type is a machine type of the CloudProfile.
+	// type is a machine type of the CloudProfile. A change replaces the machines. Required.
 	Type string `json:"type"`
 	// image is a machine image of the CloudProfile. Default the newest supported version of the first suitable image.
 	// +optional
@@ -180,7 +186,7 @@ type Machine struct {
 
 // ShootMachineImage is the machine image of a pool.
 type ShootMachineImage struct {
-	// name of an image of the CloudProfile.
+	// name of an image of the CloudProfile. A change replaces the machines.
 	Name string `json:"name"`
 	// providerConfig is read by the operating system's extension only.
 	// +optional
@@ -192,13 +198,14 @@ type ShootMachineImage struct {
 
 // Volume is the root disk of machines.
 type Volume struct {
-	// name of the disk.
+	// name of the disk, for providers that want one.
 	// +optional
 	Name *string `json:"name,omitempty"`
 	// type is a volume type of the CloudProfile. Empty: the provider's default.
 	// +optional
 	Type *string `json:"type,omitempty"`
-	// size in the form 50Gi.
+	// size of the disk in the form 50Gi, at least what the CloudProfile demands of the type. A change replaces the
+	// machines.
 	VolumeSize string `json:"size"`
 	// encrypted asks for encryption. Empty: the provider's default.
 	// +optional
@@ -212,7 +219,8 @@ type DataVolume struct {
 	// type is a volume type of the CloudProfile. Empty: the provider's default.
 	// +optional
 	Type *string `json:"type,omitempty"`
-	// size in the form 50Gi.
+	// size of the disk in the form 50Gi, at least what the CloudProfile demands of the type. A change replaces the
+	// machines.
 	VolumeSize string `json:"size"`
 	// encrypted asks for encryption. Empty: the provider's default.
 	// +optional
@@ -221,7 +229,7 @@ type DataVolume struct {
 
 // WorkerSystemComponents says whether components of kube-system may run on a pool.
 type WorkerSystemComponents struct {
-	// allow is true when they may.
+	// allow is true when components of the system, such as CoreDNS, may run here. At least one pool must allow it.
 	Allow bool `json:"allow"`
 }
 
@@ -248,10 +256,12 @@ type MachineControllerManagerSettings struct {
 	// disableHealthTimeout keeps unhealthy machines. Default true with in-place strategies, which alone allow it.
 	// +optional
 	DisableHealthTimeout *bool `json:"disableHealthTimeout,omitempty"`
-	// machinePreserveTimeout is how long a machine marked for preservation is kept.
+	// machinePreserveTimeout is how long a machine marked for preservation is kept. No effect here: machines that
+	// failed are replaced.
 	// +optional
 	MachinePreserveTimeout *metav1.Duration `json:"machinePreserveTimeout,omitempty"`
-	// autoPreserveFailedMachineMax bounds the failed machines that are preserved without being asked.
+	// autoPreserveFailedMachineMax bounds the failed machines that are preserved without being asked. No effect here:
+	// machines that failed are replaced.
 	// +optional
 	AutoPreserveFailedMachineMax *int32 `json:"autoPreserveFailedMachineMax,omitempty"`
 }

@@ -13,7 +13,7 @@ type ShootState struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is standard object metadata.
 	metav1.ObjectMeta `json:"metadata,omitempty"`
-	// spec is the state.
+	// spec is what another Seed needs to go on with the Shoot.
 	// +optional
 	Spec ShootStateSpec `json:"spec,omitempty"`
 }

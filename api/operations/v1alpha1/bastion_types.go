@@ -43,7 +43,7 @@ type BastionSpec struct {
 	// providerType is that of the Shoot. Set by admission.
 	// +optional
 	ProviderType *string `json:"providerType,omitempty"`
-	// sshPublicKey of the user.
+	// sshPublicKey of the user, as in a file of authorized keys. Immutable.
 	SSHPublicKey string `json:"sshPublicKey"`
 	// ingress lists who may connect.
 	Ingress []BastionIngressPolicy `json:"ingress"`

@@ -13,7 +13,7 @@ type WorkloadIdentity struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is standard object metadata.
 	metav1.ObjectMeta `json:"metadata,omitempty"`
-	// spec says to whom.
+	// spec says which system accepts the identity.
 	Spec WorkloadIdentitySpec `json:"spec"`
 	// status holds the subject.
 	// +optional
@@ -33,7 +33,7 @@ type WorkloadIdentityList struct {
 
 // WorkloadIdentitySpec says to whom a WorkloadIdentity authenticates.
 type WorkloadIdentitySpec struct {
-	// audiences of the tokens.
+	// audiences of the tokens, as the target system expects them. At least one; unique.
 	Audiences []string `json:"audiences"`
 	// targetSystem that the tokens are for.
 	TargetSystem TargetSystem `json:"targetSystem"`
@@ -61,9 +61,9 @@ type TokenRequest struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is standard object metadata.
 	metav1.ObjectMeta `json:"metadata,omitempty"`
-	// spec is the request.
+	// spec says for whom and for how long.
 	Spec TokenRequestSpec `json:"spec"`
-	// status is the answer.
+	// status holds the token.
 	// +optional
 	Status TokenRequestStatus `json:"status,omitempty"`
 }

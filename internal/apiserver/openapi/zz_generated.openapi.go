@@ -431,14 +431,14 @@ func schema_hortus_api_authentication_v1alpha1_AdminKubeconfigRequest(ref common
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is the request.",
+							Description: "spec says how long the kubeconfig is to be valid.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.AdminKubeconfigRequestSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is the answer.",
+							Description: "status holds the kubeconfig.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.AdminKubeconfigRequestStatus{}.OpenAPIModelName()),
 						},
@@ -481,7 +481,7 @@ func schema_hortus_api_authentication_v1alpha1_AdminKubeconfigRequestStatus(ref 
 				Properties: map[string]spec.Schema{
 					"kubeconfig": {
 						SchemaProps: spec.SchemaProps{
-							Description: "kubeconfig is the kubeconfig.",
+							Description: "kubeconfig has a context for each address of the API server, the first being the current one, and a client certificate of an administrator.",
 							Type:        []string{"string"},
 							Format:      "byte",
 						},
@@ -531,14 +531,14 @@ func schema_hortus_api_authentication_v1alpha1_ViewerKubeconfigRequest(ref commo
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is the request.",
+							Description: "spec says how long the kubeconfig is to be valid.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.ViewerKubeconfigRequestSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is the answer.",
+							Description: "status holds the kubeconfig.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.ViewerKubeconfigRequestStatus{}.OpenAPIModelName()),
 						},
@@ -581,7 +581,7 @@ func schema_hortus_api_authentication_v1alpha1_ViewerKubeconfigRequestStatus(ref
 				Properties: map[string]spec.Schema{
 					"kubeconfig": {
 						SchemaProps: spec.SchemaProps{
-							Description: "kubeconfig is the kubeconfig.",
+							Description: "kubeconfig has a context for each address of the API server, the first being the current one, and a client certificate of a reader.",
 							Type:        []string{"string"},
 							Format:      "byte",
 						},
@@ -637,7 +637,7 @@ func schema_hortus_api_core_v1_ControllerDeployment(ref common.ReferenceCallback
 					},
 					"injectGardenKubeconfig": {
 						SchemaProps: spec.SchemaProps{
-							Description: "injectGardenKubeconfig gives the extension access to the garden. Empty: false.",
+							Description: "injectGardenKubeconfig gives the extension access to the garden. Empty: false. No effect here: extensions get none.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -737,13 +737,13 @@ func schema_hortus_api_core_v1_HelmControllerDeployment(ref common.ReferenceCall
 					},
 					"values": {
 						SchemaProps: spec.SchemaProps{
-							Description: "values of the chart.",
+							Description: "values of the chart, which the gardenlet completes with the key gardener.",
 							Ref:         ref(runtime.RawExtension{}.OpenAPIModelName()),
 						},
 					},
 					"ociRepository": {
 						SchemaProps: spec.SchemaProps{
-							Description: "ociRepository holds the chart. Excludes rawChart.",
+							Description: "ociRepository holds the chart. Excludes rawChart. No effect here: charts are not pulled.",
 							Ref:         ref(v1.OCIRepository{}.OpenAPIModelName()),
 						},
 					},
@@ -772,7 +772,7 @@ func schema_hortus_api_core_v1_NamedResourceReference(ref common.ReferenceCallba
 					},
 					"resourceRef": {
 						SchemaProps: spec.SchemaProps{
-							Description: "resourceRef is a Secret or ConfigMap.",
+							Description: "resourceRef is a v1 Secret, a v1 ConfigMap or a security.gardener.cloud/v1alpha1 WorkloadIdentity in the namespace of the object.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(autoscalingv1.CrossVersionObjectReference{}.OpenAPIModelName()),
 						},
@@ -795,21 +795,21 @@ func schema_hortus_api_core_v1_OCIRepository(ref common.ReferenceCallback) commo
 				Properties: map[string]spec.Schema{
 					"ref": {
 						SchemaProps: spec.SchemaProps{
-							Description: "ref is the full reference.",
+							Description: "ref is the full reference, with tag or digest. Excludes the other fields.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"repository": {
 						SchemaProps: spec.SchemaProps{
-							Description: "repository without tag and digest.",
+							Description: "repository without tag and digest, such as registry.example.org/charts/dns.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"tag": {
 						SchemaProps: spec.SchemaProps{
-							Description: "tag in the repository.",
+							Description: "tag in the repository. With repository, a tag or a digest is needed.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -850,7 +850,7 @@ func schema_hortus_api_core_v1beta1_APIServerLogging(ref common.ReferenceCallbac
 				Properties: map[string]spec.Schema{
 					"verbosity": {
 						SchemaProps: spec.SchemaProps{
-							Description: "verbosity of the log. Default 2.",
+							Description: "verbosity of the log, at least 0; 4 is for debugging. Default 2.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -904,7 +904,7 @@ func schema_hortus_api_core_v1beta1_AccessRestriction(ref common.ReferenceCallba
 				Properties: map[string]spec.Schema{
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "name of the restriction. Required.",
+							Description: "name of the restriction, such as eu-access-only. Required.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -926,7 +926,7 @@ func schema_hortus_api_core_v1beta1_AccessRestrictionWithOptions(ref common.Refe
 				Properties: map[string]spec.Schema{
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "name of the restriction. Required.",
+							Description: "name of the restriction, such as eu-access-only. Required.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -964,7 +964,7 @@ func schema_hortus_api_core_v1beta1_Addon(ref common.ReferenceCallback) common.O
 				Properties: map[string]spec.Schema{
 					"enabled": {
 						SchemaProps: spec.SchemaProps{
-							Description: "enabled switches the addon.",
+							Description: "enabled switches the addon. No effect here: addons are not deployed.",
 							Default:     false,
 							Type:        []string{"boolean"},
 							Format:      "",
@@ -1013,7 +1013,7 @@ func schema_hortus_api_core_v1beta1_AdmissionPlugin(ref common.ReferenceCallback
 				Properties: map[string]spec.Schema{
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "name of the plugin.",
+							Description: "name of the plugin, such as PodNodeSelector. Unique.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1021,7 +1021,7 @@ func schema_hortus_api_core_v1beta1_AdmissionPlugin(ref common.ReferenceCallback
 					},
 					"config": {
 						SchemaProps: spec.SchemaProps{
-							Description: "config of the plugin.",
+							Description: "config of the plugin: a document of its own apiVersion and kind.",
 							Ref:         ref(runtime.RawExtension{}.OpenAPIModelName()),
 						},
 					},
@@ -1057,7 +1057,7 @@ func schema_hortus_api_core_v1beta1_Alerting(ref common.ReferenceCallback) commo
 				Properties: map[string]spec.Schema{
 					"emailReceivers": {
 						SchemaProps: spec.SchemaProps{
-							Description: "emailReceivers are addresses. Unique.",
+							Description: "emailReceivers are plain addresses such as ops@example.org. Unique.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1085,7 +1085,7 @@ func schema_hortus_api_core_v1beta1_AuditConfig(ref common.ReferenceCallback) co
 				Properties: map[string]spec.Schema{
 					"auditPolicy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "auditPolicy refers to the policy.",
+							Description: "auditPolicy names the ConfigMap with the policy.",
 							Ref:         ref(v1beta1.AuditPolicy{}.OpenAPIModelName()),
 						},
 					},
@@ -1106,7 +1106,7 @@ func schema_hortus_api_core_v1beta1_AuditPolicy(ref common.ReferenceCallback) co
 				Properties: map[string]spec.Schema{
 					"configMapRef": {
 						SchemaProps: spec.SchemaProps{
-							Description: "configMapRef is a ConfigMap of the Shoot's namespace with the key policy.",
+							Description: "configMapRef is a ConfigMap of the Shoot's namespace with an audit.k8s.io/v1 Policy in the key policy.",
 							Ref:         ref(corev1.ObjectReference{}.OpenAPIModelName()),
 						},
 					},
@@ -1359,7 +1359,7 @@ func schema_hortus_api_core_v1beta1_BackupBucketProvider(ref common.ReferenceCal
 				Properties: map[string]spec.Schema{
 					"type": {
 						SchemaProps: spec.SchemaProps{
-							Description: "type of the provider.",
+							Description: "type of the object store, one that a ControllerRegistration offers as kind BackupBucket.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1752,7 +1752,7 @@ func schema_hortus_api_core_v1beta1_CARotation(ref common.ReferenceCallback) com
 				Properties: map[string]spec.Schema{
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "phase of the rotation.",
+							Description: "phase of the rotation: Preparing, PreparingWithoutWorkersRollout, WaitingForWorkersRollout, Prepared, Completing or Completed. Empty: never rotated.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1910,7 +1910,7 @@ func schema_hortus_api_core_v1beta1_CloudProfile(ref common.ReferenceCallback) c
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is the offer.",
+							Description: "spec is what Shoots can be made from.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1beta1.CloudProfileSpec{}.OpenAPIModelName()),
 						},
@@ -2160,7 +2160,7 @@ func schema_hortus_api_core_v1beta1_CloudProfileSpec(ref common.ReferenceCallbac
 					},
 					"limits": {
 						SchemaProps: spec.SchemaProps{
-							Description: "limits apply to every Shoot of the profile.",
+							Description: "limits apply to every Shoot of the profile, each by itself.",
 							Ref:         ref(v1beta1.Limits{}.OpenAPIModelName()),
 						},
 					},
@@ -2485,7 +2485,7 @@ func schema_hortus_api_core_v1beta1_Condition(ref common.ReferenceCallback) comm
 				Properties: map[string]spec.Schema{
 					"type": {
 						SchemaProps: spec.SchemaProps{
-							Description: "type says what the condition is about.",
+							Description: "type says what the condition is about, such as EveryNodeReady. Unique in its list.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -2560,7 +2560,7 @@ func schema_hortus_api_core_v1beta1_ContainerRuntime(ref common.ReferenceCallbac
 				Properties: map[string]spec.Schema{
 					"type": {
 						SchemaProps: spec.SchemaProps{
-							Description: "type of the runtime. Unique in its list.",
+							Description: "type of the runtime, one that a ControllerRegistration offers as kind ContainerRuntime. Unique in its list.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -2690,7 +2690,7 @@ func schema_hortus_api_core_v1beta1_ControllerDeployment(ref common.ReferenceCal
 					},
 					"injectGardenKubeconfig": {
 						SchemaProps: spec.SchemaProps{
-							Description: "injectGardenKubeconfig gives the extension access to the garden. Default false for v1beta1.",
+							Description: "injectGardenKubeconfig gives the extension access to the garden. Empty: false. No effect here: extensions get none.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -3140,7 +3140,7 @@ func schema_hortus_api_core_v1beta1_ControllerResource(ref common.ReferenceCallb
 					},
 					"type": {
 						SchemaProps: spec.SchemaProps{
-							Description: "type of the resource.",
+							Description: "type of the resource, as objects that want the extension name it, such as local.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -3148,7 +3148,7 @@ func schema_hortus_api_core_v1beta1_ControllerResource(ref common.ReferenceCallb
 					},
 					"reconcileTimeout": {
 						SchemaProps: spec.SchemaProps{
-							Description: "reconcileTimeout is how long one reconciliation may take. Only for Extension, default 3m.",
+							Description: "reconcileTimeout is how long a reconciliation may take. Only kind Extension. Default 3m. No effect here: operations wait as long as it takes.",
 							Ref:         ref(metav1.Duration{}.OpenAPIModelName()),
 						},
 					},
@@ -3261,13 +3261,13 @@ func schema_hortus_api_core_v1beta1_CoreDNS(ref common.ReferenceCallback) common
 				Properties: map[string]spec.Schema{
 					"autoscaling": {
 						SchemaProps: spec.SchemaProps{
-							Description: "autoscaling says how CoreDNS is scaled.",
+							Description: "autoscaling says how the number of CoreDNS pods is chosen. No effect here: it is fixed.",
 							Ref:         ref(v1beta1.CoreDNSAutoscaling{}.OpenAPIModelName()),
 						},
 					},
 					"rewriting": {
 						SchemaProps: spec.SchemaProps{
-							Description: "rewriting avoids needless queries.",
+							Description: "rewriting answers names outside of the cluster at once that pods would look for under every search domain first.",
 							Ref:         ref(v1beta1.CoreDNSRewriting{}.OpenAPIModelName()),
 						},
 					},
@@ -3345,7 +3345,7 @@ func schema_hortus_api_core_v1beta1_DNS(ref common.ReferenceCallback) common.Ope
 					},
 					"providers": {
 						SchemaProps: spec.SchemaProps{
-							Description: "providers manage the records. Deprecated as a list.",
+							Description: "providers manage the records: the primary one those of the cluster itself, others are for extensions. Deprecated as a list.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -3385,7 +3385,7 @@ func schema_hortus_api_core_v1beta1_DNSIncludeExclude(ref common.ReferenceCallba
 				Properties: map[string]spec.Schema{
 					"include": {
 						SchemaProps: spec.SchemaProps{
-							Description: "include lists the included names.",
+							Description: "include lists the names to include. No effect.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -3400,7 +3400,7 @@ func schema_hortus_api_core_v1beta1_DNSIncludeExclude(ref common.ReferenceCallba
 					},
 					"exclude": {
 						SchemaProps: spec.SchemaProps{
-							Description: "exclude lists the excluded names.",
+							Description: "exclude lists the names to exclude. No effect.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -3448,7 +3448,7 @@ func schema_hortus_api_core_v1beta1_DNSProvider(ref common.ReferenceCallback) co
 					},
 					"type": {
 						SchemaProps: spec.SchemaProps{
-							Description: "type of the provider; unmanaged for no records.",
+							Description: "type of the provider, one that a ControllerRegistration offers as kind DNSRecord; unmanaged for no records.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -3497,7 +3497,7 @@ func schema_hortus_api_core_v1beta1_DataVolume(ref common.ReferenceCallback) com
 					},
 					"size": {
 						SchemaProps: spec.SchemaProps{
-							Description: "size in the form 50Gi.",
+							Description: "size of the disk in the form 50Gi, at least what the CloudProfile demands of the type. A change replaces the machines.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -3556,7 +3556,7 @@ func schema_hortus_api_core_v1beta1_DualApprovalForDeletion(ref common.Reference
 					},
 					"selector": {
 						SchemaProps: spec.SchemaProps{
-							Description: "selector limits the rule to some objects.",
+							Description: "selector limits the rule to objects with certain labels. Empty: all.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(metav1.LabelSelector{}.OpenAPIModelName()),
 						},
@@ -3613,7 +3613,7 @@ func schema_hortus_api_core_v1beta1_ETCDConfig(ref common.ReferenceCallback) com
 				Properties: map[string]spec.Schema{
 					"autoscaling": {
 						SchemaProps: spec.SchemaProps{
-							Description: "autoscaling bounds its vertical scaling.",
+							Description: "autoscaling bounds its vertical scaling. No effect here: nothing scales it.",
 							Ref:         ref(v1beta1.ControlPlaneAutoscaling{}.OpenAPIModelName()),
 						},
 					},
@@ -3634,7 +3634,7 @@ func schema_hortus_api_core_v1beta1_ETCDEncryptionKeyRotation(ref common.Referen
 				Properties: map[string]spec.Schema{
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "phase of the rotation.",
+							Description: "phase of the rotation: Preparing, Prepared, Completing or Completed. Empty: never rotated.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -3742,7 +3742,7 @@ func schema_hortus_api_core_v1beta1_EncryptionConfig(ref common.ReferenceCallbac
 					},
 					"provider": {
 						SchemaProps: spec.SchemaProps{
-							Description: "provider is the cipher.",
+							Description: "provider is the cipher. Default aescbc.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1beta1.EncryptionProvider{}.OpenAPIModelName()),
 						},
@@ -3865,7 +3865,7 @@ func schema_hortus_api_core_v1beta1_ExpirableVersionStatus(ref common.ReferenceC
 					},
 					"classification": {
 						SchemaProps: spec.SchemaProps{
-							Description: "classification is the present class.",
+							Description: "classification is the class at present: unavailable, preview, supported, deprecated or expired.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -4057,7 +4057,7 @@ func schema_hortus_api_core_v1beta1_Extension(ref common.ReferenceCallback) comm
 				Properties: map[string]spec.Schema{
 					"type": {
 						SchemaProps: spec.SchemaProps{
-							Description: "type names the extension. Required.",
+							Description: "type of the extension, one that a ControllerRegistration offers as kind Extension. Required; unique in its list.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -4180,7 +4180,7 @@ func schema_hortus_api_core_v1beta1_FailureTolerance(ref common.ReferenceCallbac
 				Properties: map[string]spec.Schema{
 					"type": {
 						SchemaProps: spec.SchemaProps{
-							Description: "type is node or zone.",
+							Description: "type is what may fail: node, one node of the Seed, or zone, one of its zones, of which it must have three.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -4301,7 +4301,7 @@ func schema_hortus_api_core_v1beta1_Hibernation(ref common.ReferenceCallback) co
 					},
 					"schedules": {
 						SchemaProps: spec.SchemaProps{
-							Description: "schedules switch enabled at set times.",
+							Description: "schedules set enabled at certain times, for example in the evening and in the morning. A change by hand holds until the next of them.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -4364,7 +4364,7 @@ func schema_hortus_api_core_v1beta1_HighAvailability(ref common.ReferenceCallbac
 				Properties: map[string]spec.Schema{
 					"failureTolerance": {
 						SchemaProps: spec.SchemaProps{
-							Description: "failureTolerance is what may fail.",
+							Description: "failureTolerance is what the control plane survives without an outage.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1beta1.FailureTolerance{}.OpenAPIModelName()),
 						},
@@ -4676,7 +4676,7 @@ func schema_hortus_api_core_v1beta1_KubeAPIServerConfig(ref common.ReferenceCall
 				Properties: map[string]spec.Schema{
 					"featureGates": {
 						SchemaProps: spec.SchemaProps{
-							Description: "featureGates of the component. Only gates that its version knows.",
+							Description: "featureGates of the component, by name. Only gates that its version knows; those that are locked cannot be changed.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -4698,7 +4698,7 @@ func schema_hortus_api_core_v1beta1_KubeAPIServerConfig(ref common.ReferenceCall
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "admissionPlugins are switched or configured.",
+							Description: "admissionPlugins are switched on or off, or configured, by name. Those that the system needs cannot be switched off.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -4727,13 +4727,13 @@ func schema_hortus_api_core_v1beta1_KubeAPIServerConfig(ref common.ReferenceCall
 					},
 					"auditConfig": {
 						SchemaProps: spec.SchemaProps{
-							Description: "auditConfig holds the audit policy.",
+							Description: "auditConfig names the policy that says which requests are logged. No effect here: audit logs are not kept.",
 							Ref:         ref(v1beta1.AuditConfig{}.OpenAPIModelName()),
 						},
 					},
 					"runtimeConfig": {
 						SchemaProps: spec.SchemaProps{
-							Description: "runtimeConfig switches API groups and versions.",
+							Description: "runtimeConfig switches API versions and resources, such as autoscaling/v1: false. Only those that the version knows; those that the system needs cannot be switched off.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -4749,19 +4749,19 @@ func schema_hortus_api_core_v1beta1_KubeAPIServerConfig(ref common.ReferenceCall
 					},
 					"serviceAccountConfig": {
 						SchemaProps: spec.SchemaProps{
-							Description: "serviceAccountConfig holds settings of service account tokens.",
+							Description: "serviceAccountConfig says who issues tokens of service accounts, and how long they live.",
 							Ref:         ref(v1beta1.ServiceAccountConfig{}.OpenAPIModelName()),
 						},
 					},
 					"watchCacheSizes": {
 						SchemaProps: spec.SchemaProps{
-							Description: "watchCacheSizes are the sizes of the watch caches.",
+							Description: "watchCacheSizes are the sizes of the caches from which clients watch. Empty: chosen by the API server.",
 							Ref:         ref(v1beta1.WatchCacheSizes{}.OpenAPIModelName()),
 						},
 					},
 					"requests": {
 						SchemaProps: spec.SchemaProps{
-							Description: "requests bounds the requests in flight.",
+							Description: "requests bounds how many requests are served at the same time. Others wait, or get 429.",
 							Ref:         ref(v1beta1.APIServerRequests{}.OpenAPIModelName()),
 						},
 					},
@@ -4780,7 +4780,7 @@ func schema_hortus_api_core_v1beta1_KubeAPIServerConfig(ref common.ReferenceCall
 					},
 					"logging": {
 						SchemaProps: spec.SchemaProps{
-							Description: "logging holds the verbosity.",
+							Description: "logging says how much the API server logs.",
 							Ref:         ref(v1beta1.APIServerLogging{}.OpenAPIModelName()),
 						},
 					},
@@ -4806,19 +4806,19 @@ func schema_hortus_api_core_v1beta1_KubeAPIServerConfig(ref common.ReferenceCall
 					},
 					"structuredAuthentication": {
 						SchemaProps: spec.SchemaProps{
-							Description: "structuredAuthentication names the AuthenticationConfiguration.",
+							Description: "structuredAuthentication names a ConfigMap that says whose tokens are accepted, for example those of a company's identity provider.",
 							Ref:         ref(v1beta1.StructuredAuthentication{}.OpenAPIModelName()),
 						},
 					},
 					"structuredAuthorization": {
 						SchemaProps: spec.SchemaProps{
-							Description: "structuredAuthorization names the AuthorizationConfiguration.",
+							Description: "structuredAuthorization names a ConfigMap with webhooks that decide about requests. No effect here: requests are authorized by the modes Node and RBAC only.",
 							Ref:         ref(v1beta1.StructuredAuthorization{}.OpenAPIModelName()),
 						},
 					},
 					"autoscaling": {
 						SchemaProps: spec.SchemaProps{
-							Description: "autoscaling bounds the vertical scaling.",
+							Description: "autoscaling bounds the vertical scaling. No effect here: nothing scales the API server.",
 							Ref:         ref(v1beta1.ControlPlaneAutoscaling{}.OpenAPIModelName()),
 						},
 					},
@@ -4846,7 +4846,7 @@ func schema_hortus_api_core_v1beta1_KubeControllerManagerConfig(ref common.Refer
 				Properties: map[string]spec.Schema{
 					"featureGates": {
 						SchemaProps: spec.SchemaProps{
-							Description: "featureGates of the component. Only gates that its version knows.",
+							Description: "featureGates of the component, by name. Only gates that its version knows; those that are locked cannot be changed.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -4909,7 +4909,7 @@ func schema_hortus_api_core_v1beta1_KubeProxyConfig(ref common.ReferenceCallback
 				Properties: map[string]spec.Schema{
 					"featureGates": {
 						SchemaProps: spec.SchemaProps{
-							Description: "featureGates of the component. Only gates that its version knows.",
+							Description: "featureGates of the component, by name. Only gates that its version knows; those that are locked cannot be changed.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -4952,7 +4952,7 @@ func schema_hortus_api_core_v1beta1_KubeSchedulerConfig(ref common.ReferenceCall
 				Properties: map[string]spec.Schema{
 					"featureGates": {
 						SchemaProps: spec.SchemaProps{
-							Description: "featureGates of the component. Only gates that its version knows.",
+							Description: "featureGates of the component, by name. Only gates that its version knows; those that are locked cannot be changed.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -4975,7 +4975,7 @@ func schema_hortus_api_core_v1beta1_KubeSchedulerConfig(ref common.ReferenceCall
 					},
 					"profile": {
 						SchemaProps: spec.SchemaProps{
-							Description: "profile is balanced or bin-packing. Default balanced.",
+							Description: "profile is balanced, which spreads pods over nodes, or bin-packing, which fills nodes before it takes others. Default balanced.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -4995,7 +4995,7 @@ func schema_hortus_api_core_v1beta1_KubeletConfig(ref common.ReferenceCallback) 
 				Properties: map[string]spec.Schema{
 					"featureGates": {
 						SchemaProps: spec.SchemaProps{
-							Description: "featureGates of the component. Only gates that its version knows.",
+							Description: "featureGates of the component, by name. Only gates that its version knows; those that are locked cannot be changed.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -5018,7 +5018,7 @@ func schema_hortus_api_core_v1beta1_KubeletConfig(ref common.ReferenceCallback) 
 					},
 					"cpuManagerPolicy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cpuManagerPolicy is none or static. Empty: none.",
+							Description: "cpuManagerPolicy is none, or static, which gives whole CPUs to pods of the class Guaranteed that ask for them. Empty: none.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -5062,7 +5062,7 @@ func schema_hortus_api_core_v1beta1_KubeletConfig(ref common.ReferenceCallback) 
 					},
 					"maxPods": {
 						SchemaProps: spec.SchemaProps{
-							Description: "maxPods bounds the pods of a node. Empty: 110.",
+							Description: "maxPods bounds the pods of a node; nodeCIDRMaskSize must leave an address for each. Empty: 110.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -5083,7 +5083,7 @@ func schema_hortus_api_core_v1beta1_KubeletConfig(ref common.ReferenceCallback) 
 					},
 					"kubeReserved": {
 						SchemaProps: spec.SchemaProps{
-							Description: "kubeReserved is kept for Kubernetes daemons.",
+							Description: "kubeReserved is kept from pods for kubelet and container runtime; less than the machine has. Default cpu 80m, memory 1Gi, pid 20k.",
 							Ref:         ref(v1beta1.KubeletConfigReserved{}.OpenAPIModelName()),
 						},
 					},
@@ -5157,7 +5157,7 @@ func schema_hortus_api_core_v1beta1_KubeletConfig(ref common.ReferenceCallback) 
 					},
 					"memorySwap": {
 						SchemaProps: spec.SchemaProps{
-							Description: "memorySwap says who may swap.",
+							Description: "memorySwap says which pods may swap. Needs the feature gate NodeSwap and failSwapOn false.",
 							Ref:         ref(v1beta1.MemorySwapConfiguration{}.OpenAPIModelName()),
 						},
 					},
@@ -5226,7 +5226,7 @@ func schema_hortus_api_core_v1beta1_KubeletConfigEviction(ref common.ReferenceCa
 				Properties: map[string]spec.Schema{
 					"memoryAvailable": {
 						SchemaProps: spec.SchemaProps{
-							Description: "memoryAvailable is the threshold of free memory.",
+							Description: "memoryAvailable is the threshold of free memory, such as 100Mi or 5%.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -5319,31 +5319,31 @@ func schema_hortus_api_core_v1beta1_KubeletConfigEvictionSoftGracePeriod(ref com
 				Properties: map[string]spec.Schema{
 					"memoryAvailable": {
 						SchemaProps: spec.SchemaProps{
-							Description: "memoryAvailable is the grace of that threshold.",
+							Description: "memoryAvailable is how long free memory may be below its threshold. Empty: 1m30s.",
 							Ref:         ref(metav1.Duration{}.OpenAPIModelName()),
 						},
 					},
 					"imageFSAvailable": {
 						SchemaProps: spec.SchemaProps{
-							Description: "imageFSAvailable is the grace of that threshold.",
+							Description: "imageFSAvailable is how long free space for images may be below its threshold. Empty: 1m30s.",
 							Ref:         ref(metav1.Duration{}.OpenAPIModelName()),
 						},
 					},
 					"imageFSInodesFree": {
 						SchemaProps: spec.SchemaProps{
-							Description: "imageFSInodesFree is the grace of that threshold.",
+							Description: "imageFSInodesFree is how long free inodes for images may be below their threshold. Empty: 1m30s.",
 							Ref:         ref(metav1.Duration{}.OpenAPIModelName()),
 						},
 					},
 					"nodeFSAvailable": {
 						SchemaProps: spec.SchemaProps{
-							Description: "nodeFSAvailable is the grace of that threshold.",
+							Description: "nodeFSAvailable is how long free space on the node's file system may be below its threshold. Empty: 1m30s.",
 							Ref:         ref(metav1.Duration{}.OpenAPIModelName()),
 						},
 					},
 					"nodeFSInodesFree": {
 						SchemaProps: spec.SchemaProps{
-							Description: "nodeFSInodesFree is the grace of that threshold.",
+							Description: "nodeFSInodesFree is how long free inodes on the node's file system may be below their threshold. Empty: 1m30s.",
 							Ref:         ref(metav1.Duration{}.OpenAPIModelName()),
 						},
 					},
@@ -5403,7 +5403,7 @@ func schema_hortus_api_core_v1beta1_Kubernetes(ref common.ReferenceCallback) com
 				Properties: map[string]spec.Schema{
 					"clusterAutoscaler": {
 						SchemaProps: spec.SchemaProps{
-							Description: "clusterAutoscaler holds settings of the cluster autoscaler.",
+							Description: "clusterAutoscaler holds settings of the cluster autoscaler, which adds and removes machines. No effect here: there is none, pools keep their minimum.",
 							Ref:         ref(v1beta1.ClusterAutoscaler{}.OpenAPIModelName()),
 						},
 					},
@@ -5415,19 +5415,19 @@ func schema_hortus_api_core_v1beta1_Kubernetes(ref common.ReferenceCallback) com
 					},
 					"kubeControllerManager": {
 						SchemaProps: spec.SchemaProps{
-							Description: "kubeControllerManager holds settings of the controller manager.",
+							Description: "kubeControllerManager holds settings of the controller manager. Default {} with workers.",
 							Ref:         ref(v1beta1.KubeControllerManagerConfig{}.OpenAPIModelName()),
 						},
 					},
 					"kubeScheduler": {
 						SchemaProps: spec.SchemaProps{
-							Description: "kubeScheduler holds settings of the scheduler.",
+							Description: "kubeScheduler holds settings of the scheduler of pods. Default {} with workers.",
 							Ref:         ref(v1beta1.KubeSchedulerConfig{}.OpenAPIModelName()),
 						},
 					},
 					"kubeProxy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "kubeProxy holds settings of kube-proxy.",
+							Description: "kubeProxy holds settings of kube-proxy, which leads connections to Services. Default {} with workers.",
 							Ref:         ref(v1beta1.KubeProxyConfig{}.OpenAPIModelName()),
 						},
 					},
@@ -5446,13 +5446,13 @@ func schema_hortus_api_core_v1beta1_Kubernetes(ref common.ReferenceCallback) com
 					},
 					"verticalPodAutoscaler": {
 						SchemaProps: spec.SchemaProps{
-							Description: "verticalPodAutoscaler holds settings of the vertical pod autoscaler.",
+							Description: "verticalPodAutoscaler holds settings of the vertical pod autoscaler, which sizes pods. No effect here: there is none.",
 							Ref:         ref(v1beta1.VerticalPodAutoscaler{}.OpenAPIModelName()),
 						},
 					},
 					"etcd": {
 						SchemaProps: spec.SchemaProps{
-							Description: "etcd holds settings of the control plane's etcd.",
+							Description: "etcd bounds the resources of the control plane's etcd. No effect here: nothing scales it.",
 							Ref:         ref(v1beta1.ETCD{}.OpenAPIModelName()),
 						},
 					},
@@ -5473,7 +5473,7 @@ func schema_hortus_api_core_v1beta1_KubernetesConfig(ref common.ReferenceCallbac
 				Properties: map[string]spec.Schema{
 					"featureGates": {
 						SchemaProps: spec.SchemaProps{
-							Description: "featureGates of the component. Only gates that its version knows.",
+							Description: "featureGates of the component, by name. Only gates that its version knows; those that are locked cannot be changed.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -5502,7 +5502,7 @@ func schema_hortus_api_core_v1beta1_KubernetesDashboard(ref common.ReferenceCall
 				Properties: map[string]spec.Schema{
 					"enabled": {
 						SchemaProps: spec.SchemaProps{
-							Description: "enabled switches the addon.",
+							Description: "enabled switches the addon. No effect here: addons are not deployed.",
 							Default:     false,
 							Type:        []string{"boolean"},
 							Format:      "",
@@ -5859,7 +5859,7 @@ func schema_hortus_api_core_v1beta1_Machine(ref common.ReferenceCallback) common
 				Properties: map[string]spec.Schema{
 					"type": {
 						SchemaProps: spec.SchemaProps{
-							Description: "type is a machine type of the CloudProfile.",
+							Description: "type is a machine type of the CloudProfile. A change replaces the machines. Required.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -5949,13 +5949,13 @@ func schema_hortus_api_core_v1beta1_MachineControllerManagerSettings(ref common.
 					},
 					"machinePreserveTimeout": {
 						SchemaProps: spec.SchemaProps{
-							Description: "machinePreserveTimeout is how long a machine marked for preservation is kept.",
+							Description: "machinePreserveTimeout is how long a machine marked for preservation is kept. No effect here: machines that failed are replaced.",
 							Ref:         ref(metav1.Duration{}.OpenAPIModelName()),
 						},
 					},
 					"autoPreserveFailedMachineMax": {
 						SchemaProps: spec.SchemaProps{
-							Description: "autoPreserveFailedMachineMax bounds the failed machines that are preserved without being asked.",
+							Description: "autoPreserveFailedMachineMax bounds the failed machines that are preserved without being asked. No effect here: machines that failed are replaced.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -6195,13 +6195,13 @@ func schema_hortus_api_core_v1beta1_MachineType(ref common.ReferenceCallback) co
 				Properties: map[string]spec.Schema{
 					"cpu": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cpu is the number of CPUs.",
+							Description: "cpu is the number of CPUs of one machine, such as 4.",
 							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
 						},
 					},
 					"gpu": {
 						SchemaProps: spec.SchemaProps{
-							Description: "gpu is the number of GPUs.",
+							Description: "gpu is the number of GPUs of one machine, such as 0.",
 							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
 						},
 					},
@@ -6264,7 +6264,7 @@ func schema_hortus_api_core_v1beta1_MachineType(ref common.ReferenceCallback) co
 					},
 					"machineControllerManager": {
 						SchemaProps: spec.SchemaProps{
-							Description: "machineControllerManager holds settings for the machines of this type.",
+							Description: "machineControllerManager holds settings for machines of this type. No effect here: pools have their own.",
 							Ref:         ref(v1beta1.MachineTypeControllerManagerSettings{}.OpenAPIModelName()),
 						},
 					},
@@ -6391,7 +6391,7 @@ func schema_hortus_api_core_v1beta1_MaintenanceAutoRotation(ref common.Reference
 				Properties: map[string]spec.Schema{
 					"credentials": {
 						SchemaProps: spec.SchemaProps{
-							Description: "credentials to rotate.",
+							Description: "credentials says how often each kind of credentials is rotated.",
 							Ref:         ref(v1beta1.MaintenanceCredentialsAutoRotation{}.OpenAPIModelName()),
 						},
 					},
@@ -6495,7 +6495,7 @@ func schema_hortus_api_core_v1beta1_MaintenanceTimeWindow(ref common.ReferenceCa
 				Properties: map[string]spec.Schema{
 					"begin": {
 						SchemaProps: spec.SchemaProps{
-							Description: "begin of the window. Default a random full hour, 00 to 22 UTC.",
+							Description: "begin of the window, HHMMSS+ZZZZ. Default a random full hour, 00 to 22 UTC.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -6503,7 +6503,7 @@ func schema_hortus_api_core_v1beta1_MaintenanceTimeWindow(ref common.ReferenceCa
 					},
 					"end": {
 						SchemaProps: spec.SchemaProps{
-							Description: "end of the window. Default one hour after begin.",
+							Description: "end of the window, HHMMSS+ZZZZ; one that is not later than begin is on the next day. Default one hour after begin.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -6574,7 +6574,7 @@ func schema_hortus_api_core_v1beta1_Monitoring(ref common.ReferenceCallback) com
 				Properties: map[string]spec.Schema{
 					"alerting": {
 						SchemaProps: spec.SchemaProps{
-							Description: "alerting holds the receivers.",
+							Description: "alerting says who gets alerts.",
 							Ref:         ref(v1beta1.Alerting{}.OpenAPIModelName()),
 						},
 					},
@@ -6603,7 +6603,7 @@ func schema_hortus_api_core_v1beta1_NamedResourceReference(ref common.ReferenceC
 					},
 					"resourceRef": {
 						SchemaProps: spec.SchemaProps{
-							Description: "resourceRef is the object, in the namespace of the referring object.",
+							Description: "resourceRef is a v1 Secret, a v1 ConfigMap or a security.gardener.cloud/v1alpha1 WorkloadIdentity in the namespace of the object.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(autoscalingv1.CrossVersionObjectReference{}.OpenAPIModelName()),
 						},
@@ -6864,7 +6864,7 @@ func schema_hortus_api_core_v1beta1_Networking(ref common.ReferenceCallback) com
 				Properties: map[string]spec.Schema{
 					"type": {
 						SchemaProps: spec.SchemaProps{
-							Description: "type of the network extension. Required with workers; immutable.",
+							Description: "type of the network extension, such as calico; one that a ControllerRegistration offers as kind Network. Required with workers; immutable.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -6884,7 +6884,7 @@ func schema_hortus_api_core_v1beta1_Networking(ref common.ReferenceCallback) com
 					},
 					"nodes": {
 						SchemaProps: spec.SchemaProps{
-							Description: "nodes is the CIDR of the nodes.",
+							Description: "nodes is the CIDR of the nodes, such as 10.250.0.0/16; apart from pods and services.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -6898,7 +6898,7 @@ func schema_hortus_api_core_v1beta1_Networking(ref common.ReferenceCallback) com
 					},
 					"ipFamilies": {
 						SchemaProps: spec.SchemaProps{
-							Description: "ipFamilies of the cluster. Default IPv4.",
+							Description: "ipFamilies of the cluster: IPv4, IPv6 or both. Default IPv4. Can change only between [IPv4] and [IPv4, IPv6].",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -7001,7 +7001,7 @@ func schema_hortus_api_core_v1beta1_NginxIngress(ref common.ReferenceCallback) c
 				Properties: map[string]spec.Schema{
 					"enabled": {
 						SchemaProps: spec.SchemaProps{
-							Description: "enabled switches the addon.",
+							Description: "enabled switches the addon. No effect here: addons are not deployed.",
 							Default:     false,
 							Type:        []string{"boolean"},
 							Format:      "",
@@ -7024,7 +7024,7 @@ func schema_hortus_api_core_v1beta1_NginxIngress(ref common.ReferenceCallback) c
 					},
 					"config": {
 						SchemaProps: spec.SchemaProps{
-							Description: "config goes into the controller's ConfigMap.",
+							Description: "config goes into the ConfigMap of the controller, by its own keys.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -7061,7 +7061,7 @@ func schema_hortus_api_core_v1beta1_NodeLocalDNS(ref common.ReferenceCallback) c
 				Properties: map[string]spec.Schema{
 					"enabled": {
 						SchemaProps: spec.SchemaProps{
-							Description: "enabled switches the cache. A change rolls the nodes.",
+							Description: "enabled switches the cache. A change replaces the nodes.",
 							Default:     false,
 							Type:        []string{"boolean"},
 							Format:      "",
@@ -7174,7 +7174,7 @@ func schema_hortus_api_core_v1beta1_PendingWorkersRollout(ref common.ReferenceCa
 				Properties: map[string]spec.Schema{
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "name of the pool.",
+							Description: "name of the pool whose machines still have the old credentials.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -7343,7 +7343,7 @@ func schema_hortus_api_core_v1beta1_ProjectMember(ref common.ReferenceCallback) 
 					},
 					"roles": {
 						SchemaProps: spec.SchemaProps{
-							Description: "roles are further roles.",
+							Description: "roles are further roles of the member, besides role.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -7616,7 +7616,7 @@ func schema_hortus_api_core_v1beta1_Provider(ref common.ReferenceCallback) commo
 					},
 					"workersSettings": {
 						SchemaProps: spec.SchemaProps{
-							Description: "workersSettings apply to all pools.",
+							Description: "workersSettings apply to the machines of all pools.",
 							Ref:         ref(v1beta1.WorkersSettings{}.OpenAPIModelName()),
 						},
 					},
@@ -7659,7 +7659,7 @@ func schema_hortus_api_core_v1beta1_Quota(ref common.ReferenceCallback) common.O
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is the bound.",
+							Description: "spec says how much Shoots may use together, and how long they may live.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1beta1.QuotaSpec{}.OpenAPIModelName()),
 						},
@@ -7902,7 +7902,7 @@ func schema_hortus_api_core_v1beta1_ResourceWatchCacheSize(ref common.ReferenceC
 					},
 					"resource": {
 						SchemaProps: spec.SchemaProps{
-							Description: "resource in plural.",
+							Description: "resource in plural and lower case, such as configmaps.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -7932,7 +7932,7 @@ func schema_hortus_api_core_v1beta1_SSHAccess(ref common.ReferenceCallback) comm
 				Properties: map[string]spec.Schema{
 					"enabled": {
 						SchemaProps: spec.SchemaProps{
-							Description: "enabled switches it.",
+							Description: "enabled lets users log in to machines with the SSH key pair of the Shoot.",
 							Default:     false,
 							Type:        []string{"boolean"},
 							Format:      "",
@@ -8344,7 +8344,7 @@ func schema_hortus_api_core_v1beta1_SeedNetworks(ref common.ReferenceCallback) c
 					},
 					"blockCIDRs": {
 						SchemaProps: spec.SchemaProps{
-							Description: "blockCIDRs are ranges that workload of Shoots' control planes must not reach.",
+							Description: "blockCIDRs are ranges that workload of Shoots' control planes must not reach. No effect here: they may connect to all ranges.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -8390,7 +8390,7 @@ func schema_hortus_api_core_v1beta1_SeedProvider(ref common.ReferenceCallback) c
 				Properties: map[string]spec.Schema{
 					"type": {
 						SchemaProps: spec.SchemaProps{
-							Description: "type of the infrastructure. Required.",
+							Description: "type of the infrastructure, such as local. Required.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -8412,7 +8412,7 @@ func schema_hortus_api_core_v1beta1_SeedProvider(ref common.ReferenceCallback) c
 					},
 					"zones": {
 						SchemaProps: spec.SchemaProps{
-							Description: "zones of the seed cluster's nodes.",
+							Description: "zones of the seed cluster's nodes. Three are needed for control planes that survive the loss of one. Unique.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -8969,7 +8969,7 @@ func schema_hortus_api_core_v1beta1_SeedSettings(ref common.ReferenceCallback) c
 				Properties: map[string]spec.Schema{
 					"excessCapacityReservation": {
 						SchemaProps: spec.SchemaProps{
-							Description: "excessCapacityReservation keeps room for new control planes. Empty: none is kept.",
+							Description: "excessCapacityReservation keeps room for new control planes. Empty: none is kept. No effect here: no room is kept.",
 							Ref:         ref(v1beta1.SeedSettingExcessCapacityReservation{}.OpenAPIModelName()),
 						},
 					},
@@ -8981,37 +8981,37 @@ func schema_hortus_api_core_v1beta1_SeedSettings(ref common.ReferenceCallback) c
 					},
 					"loadBalancerServices": {
 						SchemaProps: spec.SchemaProps{
-							Description: "loadBalancerServices shape the seed's load balancers.",
+							Description: "loadBalancerServices shape the seed's load balancers. No effect here: they are the same on every Seed.",
 							Ref:         ref(v1beta1.SeedSettingLoadBalancerServices{}.OpenAPIModelName()),
 						},
 					},
 					"verticalPodAutoscaler": {
 						SchemaProps: spec.SchemaProps{
-							Description: "verticalPodAutoscaler says whether the seed runs one of ours. Default enabled.",
+							Description: "verticalPodAutoscaler says whether the seed gets one of ours. Default enabled. No effect here: no Seed gets one.",
 							Ref:         ref(v1beta1.SeedSettingVerticalPodAutoscaler{}.OpenAPIModelName()),
 						},
 					},
 					"dependencyWatchdog": {
 						SchemaProps: spec.SchemaProps{
-							Description: "dependencyWatchdog restarts or scales control plane components that depend on others. Default enabled.",
+							Description: "dependencyWatchdog restarts or scales control plane components that depend on others. Default enabled. No effect here: there is none.",
 							Ref:         ref(v1beta1.SeedSettingDependencyWatchdog{}.OpenAPIModelName()),
 						},
 					},
 					"topologyAwareRouting": {
 						SchemaProps: spec.SchemaProps{
-							Description: "topologyAwareRouting keeps traffic inside a zone. Default disabled.",
+							Description: "topologyAwareRouting keeps traffic inside a zone. Default disabled. No effect here: traffic may leave its zone.",
 							Ref:         ref(v1beta1.SeedSettingTopologyAwareRouting{}.OpenAPIModelName()),
 						},
 					},
 					"zoneSelection": {
 						SchemaProps: spec.SchemaProps{
-							Description: "zoneSelection says how zones of control planes are chosen.",
+							Description: "zoneSelection says how zones of control planes are chosen. No effect here: the seed cluster's own scheduler spreads them.",
 							Ref:         ref(v1beta1.SeedSettingZoneSelection{}.OpenAPIModelName()),
 						},
 					},
 					"persistentVolumeClaimAutoscaler": {
 						SchemaProps: spec.SchemaProps{
-							Description: "persistentVolumeClaimAutoscaler grows volumes that run full. Default disabled.",
+							Description: "persistentVolumeClaimAutoscaler grows volumes that run full. Default disabled. No effect here: volumes keep their size.",
 							Ref:         ref(v1beta1.SeedSettingPersistentVolumeClaimAutoscaler{}.OpenAPIModelName()),
 						},
 					},
@@ -9073,13 +9073,13 @@ func schema_hortus_api_core_v1beta1_SeedSpec(ref common.ReferenceCallback) commo
 					},
 					"volume": {
 						SchemaProps: spec.SchemaProps{
-							Description: "volume holds what to know about volumes in the seed cluster.",
+							Description: "volume holds what to know about volumes in the seed cluster. No effect here: volumes are asked for as they are needed.",
 							Ref:         ref(v1beta1.SeedVolume{}.OpenAPIModelName()),
 						},
 					},
 					"settings": {
 						SchemaProps: spec.SchemaProps{
-							Description: "settings switch features of the seed.",
+							Description: "settings switch features of the seed. Several have no effect here; their author is warned.",
 							Ref:         ref(v1beta1.SeedSettings{}.OpenAPIModelName()),
 						},
 					},
@@ -9251,7 +9251,7 @@ func schema_hortus_api_core_v1beta1_SeedTaint(ref common.ReferenceCallback) comm
 				Properties: map[string]spec.Schema{
 					"key": {
 						SchemaProps: spec.SchemaProps{
-							Description: "key of the taint. Required.",
+							Description: "key of the taint, such as seed.gardener.cloud/protected. Required.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -9430,7 +9430,7 @@ func schema_hortus_api_core_v1beta1_ServiceAccountKeyRotation(ref common.Referen
 				Properties: map[string]spec.Schema{
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "phase of the rotation.",
+							Description: "phase of the rotation: Preparing, PreparingWithoutWorkersRollout, WaitingForWorkersRollout, Prepared, Completing or Completed. Empty: never rotated.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -9606,31 +9606,31 @@ func schema_hortus_api_core_v1beta1_ShootCredentialsRotation(ref common.Referenc
 				Properties: map[string]spec.Schema{
 					"certificateAuthorities": {
 						SchemaProps: spec.SchemaProps{
-							Description: "certificateAuthorities of the cluster.",
+							Description: "certificateAuthorities of the cluster; a rotation begins and is completed by operations of its user.",
 							Ref:         ref(v1beta1.CARotation{}.OpenAPIModelName()),
 						},
 					},
 					"sshKeypair": {
 						SchemaProps: spec.SchemaProps{
-							Description: "sshKeypair of the machines.",
+							Description: "sshKeypair of the machines, replaced at once.",
 							Ref:         ref(v1beta1.ShootSSHKeypairRotation{}.OpenAPIModelName()),
 						},
 					},
 					"observability": {
 						SchemaProps: spec.SchemaProps{
-							Description: "observability credentials.",
+							Description: "observability credentials, replaced at once.",
 							Ref:         ref(v1beta1.ObservabilityRotation{}.OpenAPIModelName()),
 						},
 					},
 					"serviceAccountKey": {
 						SchemaProps: spec.SchemaProps{
-							Description: "serviceAccountKey signs service account tokens.",
+							Description: "serviceAccountKey signs tokens of service accounts; a rotation begins and is completed by operations of its user.",
 							Ref:         ref(v1beta1.ServiceAccountKeyRotation{}.OpenAPIModelName()),
 						},
 					},
 					"etcdEncryptionKey": {
 						SchemaProps: spec.SchemaProps{
-							Description: "etcdEncryptionKey encrypts objects in etcd.",
+							Description: "etcdEncryptionKey encrypts Secrets and other objects in etcd.",
 							Ref:         ref(v1beta1.ETCDEncryptionKeyRotation{}.OpenAPIModelName()),
 						},
 					},
@@ -9702,7 +9702,7 @@ func schema_hortus_api_core_v1beta1_ShootMachineImage(ref common.ReferenceCallba
 				Properties: map[string]spec.Schema{
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "name of an image of the CloudProfile.",
+							Description: "name of an image of the CloudProfile. A change replaces the machines.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -9793,7 +9793,7 @@ func schema_hortus_api_core_v1beta1_ShootSpec(ref common.ReferenceCallback) comm
 				Properties: map[string]spec.Schema{
 					"addons": {
 						SchemaProps: spec.SchemaProps{
-							Description: "addons are optional components of the cluster. Deprecated.",
+							Description: "addons are optional components of the cluster, for the purpose evaluation only. Deprecated. No effect here: they are not deployed.",
 							Ref:         ref(v1beta1.Addons{}.OpenAPIModelName()),
 						},
 					},
@@ -9812,7 +9812,7 @@ func schema_hortus_api_core_v1beta1_ShootSpec(ref common.ReferenceCallback) comm
 					},
 					"extensions": {
 						SchemaProps: spec.SchemaProps{
-							Description: "extensions are added to the cluster.",
+							Description: "extensions are added to the cluster, each type once; ControllerRegistrations say which types there are. An extension that every cluster gets is switched off here with disabled.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -9851,7 +9851,7 @@ func schema_hortus_api_core_v1beta1_ShootSpec(ref common.ReferenceCallback) comm
 					},
 					"monitoring": {
 						SchemaProps: spec.SchemaProps{
-							Description: "monitoring holds who is alerted.",
+							Description: "monitoring says who is told of problems. No effect here: no alerts are sent.",
 							Ref:         ref(v1beta1.Monitoring{}.OpenAPIModelName()),
 						},
 					},
@@ -9871,7 +9871,7 @@ func schema_hortus_api_core_v1beta1_ShootSpec(ref common.ReferenceCallback) comm
 					},
 					"region": {
 						SchemaProps: spec.SchemaProps{
-							Description: "region of the infrastructure. Immutable.",
+							Description: "region of the infrastructure, one of the CloudProfile. Required; immutable.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -9919,7 +9919,7 @@ func schema_hortus_api_core_v1beta1_ShootSpec(ref common.ReferenceCallback) comm
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "tolerations are the taints of Seeds that the Shoot tolerates.",
+							Description: "tolerations are the taints of Seeds that the Shoot tolerates. New ones must be allowed to its project. Default those of the project.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -9933,7 +9933,7 @@ func schema_hortus_api_core_v1beta1_ShootSpec(ref common.ReferenceCallback) comm
 					},
 					"exposureClassName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "exposureClassName names an ExposureClass.",
+							Description: "exposureClassName names an ExposureClass, which limits the Seeds to choose from. Beyond that it has no effect here.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -10023,7 +10023,7 @@ func schema_hortus_api_core_v1beta1_ShootState(ref common.ReferenceCallback) com
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is the state.",
+							Description: "spec is what another Seed needs to go on with the Shoot.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1beta1.ShootStateSpec{}.OpenAPIModelName()),
 						},
@@ -10165,7 +10165,7 @@ func schema_hortus_api_core_v1beta1_ShootStatus(ref common.ReferenceCallback) co
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions are the aspects of the cluster's health.",
+							Description: "conditions are the aspects of the cluster's health, such as APIServerAvailable.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -10214,13 +10214,13 @@ func schema_hortus_api_core_v1beta1_ShootStatus(ref common.ReferenceCallback) co
 					},
 					"lastOperation": {
 						SchemaProps: spec.SchemaProps{
-							Description: "lastOperation on the Shoot.",
+							Description: "lastOperation is what the gardenlet does or did last, and how far it has come.",
 							Ref:         ref(v1beta1.LastOperation{}.OpenAPIModelName()),
 						},
 					},
 					"lastErrors": {
 						SchemaProps: spec.SchemaProps{
-							Description: "lastErrors of the last operation.",
+							Description: "lastErrors say why the last operation has not succeeded, with codes that tell who can help.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -10321,7 +10321,7 @@ func schema_hortus_api_core_v1beta1_ShootStatus(ref common.ReferenceCallback) co
 					},
 					"networking": {
 						SchemaProps: spec.SchemaProps{
-							Description: "networking holds the address ranges in use.",
+							Description: "networking holds the address ranges in use, which may be more than those in the spec.",
 							Ref:         ref(v1beta1.NetworkingStatus{}.OpenAPIModelName()),
 						},
 					},
@@ -10361,7 +10361,7 @@ func schema_hortus_api_core_v1beta1_StructuredAuthentication(ref common.Referenc
 				Properties: map[string]spec.Schema{
 					"configMapName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "configMapName names a ConfigMap of the Shoot's namespace with the key config.yaml.",
+							Description: "configMapName names a ConfigMap of the Shoot's namespace with an AuthenticationConfiguration in the key config.yaml.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -10383,7 +10383,7 @@ func schema_hortus_api_core_v1beta1_StructuredAuthorization(ref common.Reference
 				Properties: map[string]spec.Schema{
 					"configMapName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "configMapName names a ConfigMap of the Shoot's namespace with the key config.yaml.",
+							Description: "configMapName names a ConfigMap of the Shoot's namespace with an AuthorizationConfiguration in the key config.yaml, in which there are only webhooks.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -10391,7 +10391,7 @@ func schema_hortus_api_core_v1beta1_StructuredAuthorization(ref common.Reference
 					},
 					"kubeconfigs": {
 						SchemaProps: spec.SchemaProps{
-							Description: "kubeconfigs of the webhooks that the configuration names.",
+							Description: "kubeconfigs of the webhooks that the configuration names, one for each.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -10421,13 +10421,13 @@ func schema_hortus_api_core_v1beta1_SystemComponents(ref common.ReferenceCallbac
 				Properties: map[string]spec.Schema{
 					"coreDNS": {
 						SchemaProps: spec.SchemaProps{
-							Description: "coreDNS holds settings of CoreDNS.",
+							Description: "coreDNS holds settings of CoreDNS, which resolves names in the cluster.",
 							Ref:         ref(v1beta1.CoreDNS{}.OpenAPIModelName()),
 						},
 					},
 					"nodeLocalDNS": {
 						SchemaProps: spec.SchemaProps{
-							Description: "nodeLocalDNS holds settings of the DNS cache on nodes.",
+							Description: "nodeLocalDNS holds settings of the DNS cache on nodes. No effect here: there is none.",
 							Ref:         ref(v1beta1.NodeLocalDNS{}.OpenAPIModelName()),
 						},
 					},
@@ -10651,7 +10651,7 @@ func schema_hortus_api_core_v1beta1_Volume(ref common.ReferenceCallback) common.
 				Properties: map[string]spec.Schema{
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "name of the disk.",
+							Description: "name of the disk, for providers that want one.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -10665,7 +10665,7 @@ func schema_hortus_api_core_v1beta1_Volume(ref common.ReferenceCallback) common.
 					},
 					"size": {
 						SchemaProps: spec.SchemaProps{
-							Description: "size in the form 50Gi.",
+							Description: "size of the disk in the form 50Gi, at least what the CloudProfile demands of the type. A change replaces the machines.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -10775,7 +10775,7 @@ func schema_hortus_api_core_v1beta1_Worker(ref common.ReferenceCallback) common.
 				Properties: map[string]spec.Schema{
 					"annotations": {
 						SchemaProps: spec.SchemaProps{
-							Description: "annotations of the pool's nodes.",
+							Description: "annotations of the pool's nodes, besides those of the system.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -10798,7 +10798,7 @@ func schema_hortus_api_core_v1beta1_Worker(ref common.ReferenceCallback) common.
 					},
 					"cri": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cri is the container runtime. Default containerd.",
+							Description: "cri is the container runtime interface, and runtimes that are added to it. Default containerd.",
 							Ref:         ref(v1beta1.CRI{}.OpenAPIModelName()),
 						},
 					},
@@ -10810,7 +10810,7 @@ func schema_hortus_api_core_v1beta1_Worker(ref common.ReferenceCallback) common.
 					},
 					"labels": {
 						SchemaProps: spec.SchemaProps{
-							Description: "labels of the pool's nodes.",
+							Description: "labels of the pool's nodes, besides those of the system.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -10834,14 +10834,14 @@ func schema_hortus_api_core_v1beta1_Worker(ref common.ReferenceCallback) common.
 					},
 					"machine": {
 						SchemaProps: spec.SchemaProps{
-							Description: "machine is the machine type and image.",
+							Description: "machine says what machines the pool has, and which operating system.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1beta1.Machine{}.OpenAPIModelName()),
 						},
 					},
 					"maximum": {
 						SchemaProps: spec.SchemaProps{
-							Description: "maximum number of machines in the pool over all zones; at least minimum.",
+							Description: "maximum number of machines in the pool over all zones; at least minimum. Pools stay at minimum here, because there is no cluster autoscaler.",
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int32",
@@ -10875,7 +10875,7 @@ func schema_hortus_api_core_v1beta1_Worker(ref common.ReferenceCallback) common.
 					},
 					"taints": {
 						SchemaProps: spec.SchemaProps{
-							Description: "taints of the pool's nodes.",
+							Description: "taints of the pool's nodes. The key node.gardener.cloud/critical-components-not-ready is reserved.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -10895,7 +10895,7 @@ func schema_hortus_api_core_v1beta1_Worker(ref common.ReferenceCallback) common.
 					},
 					"dataVolumes": {
 						SchemaProps: spec.SchemaProps{
-							Description: "dataVolumes are further disks. Need volume.",
+							Description: "dataVolumes are disks besides the root disk, for which volume must be given.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -10943,7 +10943,7 @@ func schema_hortus_api_core_v1beta1_Worker(ref common.ReferenceCallback) common.
 					},
 					"sysctls": {
 						SchemaProps: spec.SchemaProps{
-							Description: "sysctls are kernel settings of the pool's machines.",
+							Description: "sysctls are kernel settings of the pool's machines by name, such as net.core.somaxconn. No effect here: machines keep their own.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -10959,27 +10959,27 @@ func schema_hortus_api_core_v1beta1_Worker(ref common.ReferenceCallback) common.
 					},
 					"clusterAutoscaler": {
 						SchemaProps: spec.SchemaProps{
-							Description: "clusterAutoscaler holds settings of the cluster autoscaler for this pool.",
+							Description: "clusterAutoscaler holds settings of the cluster autoscaler for this pool. No effect here: there is none.",
 							Ref:         ref(v1beta1.ClusterAutoscalerOptions{}.OpenAPIModelName()),
 						},
 					},
 					"priority": {
 						SchemaProps: spec.SchemaProps{
-							Description: "priority of the pool for the expander priority, at least -1. Higher is preferred. Empty: 0.",
+							Description: "priority of the pool for the expander priority, at least -1; higher is preferred. Empty: 0. No effect here: there is no cluster autoscaler.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
 					},
 					"updateStrategy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "updateStrategy is AutoRollingUpdate, AutoInPlaceUpdate or ManualInPlaceUpdate. Default AutoRollingUpdate.",
+							Description: "updateStrategy says how machines are updated: AutoRollingUpdate replaces them, AutoInPlaceUpdate updates them while they stay, ManualInPlaceUpdate does so when somebody asks for it. Default AutoRollingUpdate. Cannot change between replacing and staying.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"controlPlane": {
 						SchemaProps: spec.SchemaProps{
-							Description: "controlPlane marks the pool that hosts the control plane of a self-hosted Shoot.",
+							Description: "controlPlane marks the pool that hosts the control plane of a self-hosted Shoot. No effect here: such Shoots are not supported.",
 							Ref:         ref(v1beta1.WorkerControlPlane{}.OpenAPIModelName()),
 						},
 					},
@@ -11056,7 +11056,7 @@ func schema_hortus_api_core_v1beta1_WorkerSystemComponents(ref common.ReferenceC
 				Properties: map[string]spec.Schema{
 					"allow": {
 						SchemaProps: spec.SchemaProps{
-							Description: "allow is true when they may.",
+							Description: "allow is true when components of the system, such as CoreDNS, may run here. At least one pool must allow it.",
 							Default:     false,
 							Type:        []string{"boolean"},
 							Format:      "",
@@ -11245,7 +11245,7 @@ func schema_hortus_api_operations_v1alpha1_BastionSpec(ref common.ReferenceCallb
 					},
 					"sshPublicKey": {
 						SchemaProps: spec.SchemaProps{
-							Description: "sshPublicKey of the user.",
+							Description: "sshPublicKey of the user, as in a file of authorized keys. Immutable.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -11585,14 +11585,14 @@ func schema_hortus_api_security_v1alpha1_TokenRequest(ref common.ReferenceCallba
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is the request.",
+							Description: "spec says for whom and for how long.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(securityv1alpha1.TokenRequestSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is the answer.",
+							Description: "status holds the token.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(securityv1alpha1.TokenRequestStatus{}.OpenAPIModelName()),
 						},
@@ -11694,7 +11694,7 @@ func schema_hortus_api_security_v1alpha1_WorkloadIdentity(ref common.ReferenceCa
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec says to whom.",
+							Description: "spec says which system accepts the identity.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(securityv1alpha1.WorkloadIdentitySpec{}.OpenAPIModelName()),
 						},
@@ -11775,7 +11775,7 @@ func schema_hortus_api_security_v1alpha1_WorkloadIdentitySpec(ref common.Referen
 				Properties: map[string]spec.Schema{
 					"audiences": {
 						SchemaProps: spec.SchemaProps{
-							Description: "audiences of the tokens.",
+							Description: "audiences of the tokens, as the target system expects them. At least one; unique.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

@@ -2,6 +2,8 @@
 package cloudprofile
 
 import (
+	"context"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -31,6 +33,10 @@ func Kind(features corev1beta1.Features, clock clock.PassiveClock) *registry.Kin
 		},
 		ValidateUpdate: func(p, old *corev1beta1.CloudProfile) field.ErrorList {
 			return corev1beta1.CloudProfileValidation{Features: features, Now: clock.Now()}.Update(p, old)
+		},
+
+		Warnings: func(_ context.Context, p, old *corev1beta1.CloudProfile) []string {
+			return corev1beta1.WarningsCloudProfile(p, old)
 		},
 
 		Columns: []metav1.TableColumnDefinition{

@@ -2,6 +2,8 @@
 package namespacedcloudprofile
 
 import (
+	"context"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -34,6 +36,10 @@ func Kind(features corev1beta1.Features, clock clock.PassiveClock) *registry.Kin
 		},
 		ValidateUpdate: func(p, old *corev1beta1.NamespacedCloudProfile) field.ErrorList {
 			return corev1beta1.CloudProfileValidation{Features: features, Now: clock.Now()}.UpdateNamespaced(p, old)
+		},
+
+		Warnings: func(_ context.Context, p, old *corev1beta1.NamespacedCloudProfile) []string {
+			return corev1beta1.WarningsNamespacedCloudProfile(p, old)
 		},
 
 		Columns: []metav1.TableColumnDefinition{
