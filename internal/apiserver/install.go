@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -27,9 +28,9 @@ type installer struct {
 }
 
 func (i installer) install(groups []*genericapiserver.APIGroupInfo) error {
-	var objects []runtime.Object
-	for _, group := range groups {
-		eachStorage(group, func(_ schema.GroupVersionResource, s rest.Storage) { objects = append(objects, s.New()) })
+	objects, err := samples(groups)
+	if err != nil {
+		return err
 	}
 	converter, err := newTypeConverter(i.config.OpenAPIV3Config, objects)
 	if err != nil {
@@ -59,6 +60,29 @@ func eachStorage(group *genericapiserver.APIGroupInfo, visit func(schema.GroupVe
 			visit(gv.WithResource(path), storage)
 		}
 	}
+}
+
+// samples returns an object of every type that is served. The versions of a kind share their storage, whose own type is that of
+// one of them.
+func samples(groups []*genericapiserver.APIGroupInfo) ([]runtime.Object, error) {
+	var objects []runtime.Object
+	var errs []error
+	for _, group := range groups {
+		eachStorage(group, func(gvr schema.GroupVersionResource, s rest.Storage) {
+			gvk, err := genericapi.GetResourceKind(gvr.GroupVersion(), s, group.Scheme)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("kind of %s: %w", gvr, err))
+				return
+			}
+			object, err := group.Scheme.New(gvk)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("make a %s: %w", gvk.Kind, err))
+				return
+			}
+			objects = append(objects, object)
+		})
+	}
+	return objects, errors.Join(errs...)
 }
 
 func (i installer) installVersion(group *genericapiserver.APIGroupInfo, gv schema.GroupVersion, converter managedfields.TypeConverter) error {

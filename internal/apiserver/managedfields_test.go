@@ -54,7 +54,8 @@ func TestManagedFieldsAreTheLibrarys(t *testing.T) {
 	o, library, plain := converters(t)
 	filler := randfill.NewWithSeed(1).NilChance(0.4).NumElements(0, 3).MaxDepth(25).Funcs(
 		func(r *runtime.RawExtension, c randfill.Continue) {
-			r.Raw = []byte([]string{`{"a":1,"b":["<&>",null,1.5]}`, `{"a":2,"c":{"d":true}}`, `{}`}[c.Intn(3)])
+			raws := []string{`{"a":1,"b":["<&>",null,1.5]}`, `{"a":2,"c":{"d":true}}`, `{}`, `null`, `"a"`, `[1,{}]`, `1e30`, `9007199254740993`, `{"a":12345678901234567890}`}
+			r.Raw = []byte(raws[c.Intn(len(raws))])
 		},
 		func(m *metav1.ObjectMeta, c randfill.Continue) {
 			m.Name, m.Labels = "name", map[string]string{c.String(3): "a", "b": c.String(2)}
