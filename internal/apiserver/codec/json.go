@@ -16,8 +16,9 @@ import (
 )
 
 // quick reads and writes the documents that clients and etcd send and get all the time with a faster JSON than the library's
-// (BenchmarkJSON, ADR 9). What it does not read without doubt (duplicate and unknown fields, invalid text, mistakes) the library
-// reads again, so that answers to clients are the library's. What it writes is the same, byte by byte.
+// (BenchmarkJSON, ADR 9). What it does not read without doubt (duplicate and, if strict, unknown fields, invalid text, mistakes)
+// the library reads again, so that answers to clients are the library's. What it writes is the same, byte by byte, where text is
+// valid UTF-8. An object to decode into must be empty: here it is replaced, while the library would merge.
 type quick struct {
 	*json.Serializer
 	creater runtime.ObjectCreater
