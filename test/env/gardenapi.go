@@ -145,7 +145,14 @@ func (e *Environment) spawnGardenAPI(listener net.Listener) error {
 	e.GardenAPI = Process{PID: command.Process.Pid, URL: fmt.Sprintf("https://127.0.0.1:%d", port)}
 	e.stop = func() { _ = command.Process.Signal(os.Interrupt) }
 	e.stopped = make(chan error, 1)
-	go func() { e.stopped <- command.Wait() }()
+	go func() {
+		err := command.Wait()
+		if err != nil {
+			text, _ := os.ReadFile(log.Name()) // The folder goes with the environment.
+			err = fmt.Errorf("%w: %s", err, text[max(0, len(text)-2000):])
+		}
+		e.stopped <- err
+	}()
 	return nil
 }
 

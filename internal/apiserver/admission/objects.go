@@ -79,6 +79,7 @@ func NewObjects(sources Sources, authorizer authorizer.Authorizer, clock clock.P
 	}
 	own, err := cache.New(sources.Loopback, cache.Options{
 		Scheme: scheme, Mapper: mapper,
+		// Only kinds that the server stores are cached, whole and in all namespaces.
 		NewInformer: func(_ toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 			return toolscache.NewSharedIndexInformer(sources.Stored(object), object, resync, indexers)
 		},
