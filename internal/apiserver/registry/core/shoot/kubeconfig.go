@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/errors"
@@ -242,6 +243,8 @@ func (i KubeconfigIssuer) server(ctx context.Context, address corev1beta1.ShootA
 	named.tlsName = parsed.Hostname()
 	if port := parsed.Port(); port != "" {
 		ip = net.JoinHostPort(ip, port)
+	} else if strings.Contains(ip, ":") {
+		ip = "[" + ip + "]"
 	}
 	parsed.Host = ip
 	named.url = parsed.String()
