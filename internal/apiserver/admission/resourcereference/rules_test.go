@@ -60,8 +60,11 @@ func garden(t *testing.T) *plugin {
 	shoot.Spec.Provider = corev1beta1.Provider{Type: "local", Workers: []corev1beta1.Worker{{
 		Minimum: 2, Machine: corev1beta1.Machine{Image: &corev1beta1.ShootMachineImage{Name: "os", Version: ptr.To("1.0.0")}},
 	}}}
+	older := shoot.DeepCopy()
+	older.Name, older.Spec.CredentialsBindingName, older.Spec.SecretBindingName = "plum", nil, ptr.To("used")
+	older.Spec.CloudProfile = &corev1beta1.CloudProfileReference{Kind: "CloudProfile", Name: "other"}
 	own := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
-		profile, child, shoot, quota("project", "Project"), quota("another", "Project"), quota("secret", "Secret"),
+		profile, child, shoot, older, quota("project", "Project"), quota("another", "Project"), quota("secret", "Secret"),
 		&corev1beta1.Project{ObjectMeta: in("", "dev"), Spec: corev1beta1.ProjectSpec{Namespace: ptr.To(dev)}},
 		&corev1beta1.BackupEntry{ObjectMeta: in(dev, "entry"), Spec: corev1beta1.BackupEntrySpec{BucketName: "bucket"}},
 		&securityv1alpha1.WorkloadIdentity{ObjectMeta: in(dev, "aws"), Spec: securityv1alpha1.WorkloadIdentitySpec{TargetSystem: securityv1alpha1.TargetSystem{Type: "aws"}}},
@@ -74,6 +77,9 @@ func garden(t *testing.T) *plugin {
 		index(&corev1beta1.Project{}, name, func(o client.Object) []string { return []string{*o.(*corev1beta1.Project).Spec.Namespace} })
 	}
 	index(&corev1beta1.Shoot{}, "binding", func(o client.Object) []string {
+		if name := o.(*corev1beta1.Shoot).Spec.SecretBindingName; name != nil {
+			return []string{hortusadmission.BindingKey(true, *name)}
+		}
 		return []string{hortusadmission.BindingKey(false, *o.(*corev1beta1.Shoot).Spec.CredentialsBindingName)}
 	})
 	index(&corev1beta1.Shoot{}, "spec.cloudProfile.Name", func(o client.Object) []string { return []string{o.(*corev1beta1.Shoot).Spec.CloudProfile.Name} })
@@ -138,6 +144,13 @@ func TestRules(t *testing.T) {
 		b.Provider.Type = provider
 		return b
 	}
+	older := func(provider string) *corev1beta1.SecretBinding {
+		b := &corev1beta1.SecretBinding{ObjectMeta: in(dev, "used"), SecretRef: corev1.SecretReference{Namespace: dev, Name: "good"}}
+		if provider != "" {
+			b.Provider = &corev1beta1.SecretBindingProvider{Type: provider}
+		}
+		return b
+	}
 	identity := binding("new", "")
 	identity.CredentialsRef = local(dev, securityv1alpha1.SchemeGroupVersion.String(), "WorkloadIdentity", "aws")
 	profile := func(change func(*corev1beta1.CloudProfileSpec)) *corev1beta1.CloudProfile {
@@ -179,6 +192,9 @@ func TestRules(t *testing.T) {
 		"CredentialsBinding: another provider":          {object: forProvider(binding("used", "good"), "aws")},
 		"CredentialsBinding: another target":            {object: identity},
 		"Project: a namespace of another":               {object: &corev1beta1.Project{ObjectMeta: in("", "other"), Spec: corev1beta1.ProjectSpec{Namespace: ptr.To(dev)}}},
+		"SecretBinding: the provider of its users":      {object: older("local"), old: older(""), allowed: true},
+		"SecretBinding: one of several providers":       {object: older("aws,local"), old: older(""), allowed: true},
+		"SecretBinding: another provider":               {object: older("aws"), old: older("")},
 		"Seed: an unknown resource":                     {object: seed},
 		"Shoot: nothing is there": {object: shoot(func(s *corev1beta1.ShootSpec) {
 			s.SeedName, s.SecretBindingName, s.CredentialsBindingName, s.ExposureClassName = ptr.To("none"), ptr.To("none"), ptr.To("none"), ptr.To("none")
