@@ -53,7 +53,11 @@ func (p *Profile) validateKubernetes(version string, isNew bool, path *field.Pat
 			offered = append(offered, p.Kubernetes[i].Text)
 		}
 	}
-	return field.ErrorList{field.NotSupported(path, version, offered)}
+	err := field.NotSupported(path, version, offered)
+	if v != nil {
+		err.Detail = fmt.Sprintf("is %s; %s", v.ClassAt(now), err.Detail)
+	}
+	return field.ErrorList{err}
 }
 
 // imageCheck checks the machine image of one pool.
