@@ -24,8 +24,10 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	securityv1alpha1 "hortus.dev/hortus/api/security/v1alpha1"
+	seedmanagementv1alpha1 "hortus.dev/hortus/api/seedmanagement/v1alpha1"
 	"hortus.dev/hortus/internal/controllermanager/binding"
 	"hortus.dev/hortus/internal/controllermanager/controllerregistration"
+	"hortus.dev/hortus/internal/controllermanager/managedseed"
 	"hortus.dev/hortus/internal/controllermanager/namespacedcloudprofile"
 	"hortus.dev/hortus/internal/controllermanager/project"
 	"hortus.dev/hortus/internal/controllermanager/protection"
@@ -64,6 +66,7 @@ func newScheme() *runtime.Scheme {
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
 	utilruntime.Must(corev1beta1.AddToScheme(scheme))
 	utilruntime.Must(securityv1alpha1.AddToScheme(scheme))
+	utilruntime.Must(seedmanagementv1alpha1.AddToScheme(scheme))
 	return scheme
 }
 
@@ -78,6 +81,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o options, clock cloc
 		(&seed.BackupBuckets{Garden: mgr.GetClient(), Clock: clock}).SetupWithManager,
 		(&controllerregistration.Reconciler{Garden: mgr.GetClient()}).SetupWithManager,
 		(&namespacedcloudprofile.Reconciler{Garden: mgr.GetClient()}).AddToManager,
+		(&managedseed.Reconciler{Garden: mgr.GetClient()}).AddToManager,
 		protection.AddToManager,
 		binding.AddToManager,
 		func(mgr ctrl.Manager) error { return shoot.AddToManager(mgr, o.shoot, clock) },

@@ -79,6 +79,16 @@ func TestManagedSeeds(t *testing.T) {
 	}
 	refuse(t, "a second one", g.Client.Create(g.ctx, newManagedSeed(shoot.Name, seedConfig)), apierrors.IsInvalid, managed.Name)
 
+	// The Shoot moves; the labels follow with the next write, even one that changes nothing.
+	next := newSeed()
+	g.Create(t, next)
+	g.mustPatch(shoot, bind(next.Name), "binding")
+	g.mustPatch(managed, `{}`)
+	if managed.Labels[corev1beta1.LabelPrefixSeedName+next.Name] != "true" || managed.Labels[corev1beta1.LabelPrefixSeedName+parent.Name] == "true" {
+		t.Errorf("labels do not name the Seed that is to run the Shoot now: %v", managed.Labels)
+	}
+	parent = next
+
 	refuse(t, "no autoscaler any more", g.patch(shoot, `{"spec":{"kubernetes":{"verticalPodAutoscaler":{"enabled":false}}}}`), apierrors.IsInvalid, "verticalPodAutoscaler.enabled")
 	refuse(t, "other nodes", g.patch(shoot, `{"spec":{"networking":{"nodes":"10.181.0.0/16"}}}`), apierrors.IsInvalid, "spec.networking.nodes")
 	g.mustPatch(shoot, `{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":"true"}}}`)

@@ -1,0 +1,143 @@
+// Package managedseed keeps the labels true by which gardenlets list ManagedSeeds and the Seeds that they make.
+//
+// Trigger: ManagedSeeds, and their Shoots when they are placed or moved. Writes: nothing of its own. The API server sets
+// the labels whenever an object is written, so that nobody can forge them; an empty patch makes it do so.
+package managedseed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	seedmanagementv1alpha1 "hortus.dev/hortus/api/seedmanagement/v1alpha1"
+)
+
+// IndexShoot finds ManagedSeeds by the name of their Shoot.
+const IndexShoot = "spec.shoot.name"
+
+// Reconciler has labels written anew that no longer name the Seeds which run the Shoot.
+type Reconciler struct {
+	Garden client.Client // Cached reads, direct writes.
+}
+
+// AddToManager registers the controller.
+func (r *Reconciler) AddToManager(mgr ctrl.Manager) error {
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &seedmanagementv1alpha1.ManagedSeed{}, IndexShoot, ShootOf); err != nil {
+		return fmt.Errorf("index ManagedSeeds: %w", err)
+	}
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("managedseed-labels").
+		For(&seedmanagementv1alpha1.ManagedSeed{}).
+		Watches(&corev1beta1.Shoot{}, handler.EnqueueRequestsFromMapFunc(r.ofShoot), builder.WithPredicates(moved)).
+		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
+	if err != nil {
+		return fmt.Errorf("create ManagedSeed controller: %w", err)
+	}
+	return nil
+}
+
+// ShootOf is the function of the index.
+func ShootOf(o client.Object) []string {
+	if shoot := o.(*seedmanagementv1alpha1.ManagedSeed).Spec.Shoot; shoot != nil {
+		return []string{shoot.Name}
+	}
+	return nil
+}
+
+// moved passes Shoots of the namespace garden that are placed or moved. Others cannot be Seeds.
+var moved = predicate.Funcs{
+	CreateFunc:  func(event.CreateEvent) bool { return false }, // ManagedSeeds are looked at when the controller starts.
+	DeleteFunc:  func(event.DeleteEvent) bool { return false },
+	GenericFunc: func(event.GenericEvent) bool { return false },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		old, was := e.ObjectOld.(*corev1beta1.Shoot)
+		now, is := e.ObjectNew.(*corev1beta1.Shoot)
+		return was && is && now.Namespace == corev1beta1.GardenNamespace &&
+			(text(old.Spec.SeedName) != text(now.Spec.SeedName) || text(old.Status.SeedName) != text(now.Status.SeedName))
+	},
+}
+
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// ofShoot returns the ManagedSeed of a Shoot.
+func (r *Reconciler) ofShoot(ctx context.Context, shoot client.Object) []reconcile.Request {
+	var list seedmanagementv1alpha1.ManagedSeedList
+	if err := r.Garden.List(ctx, &list, client.InNamespace(shoot.GetNamespace()), client.MatchingFields{IndexShoot: shoot.GetName()}, client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot list ManagedSeeds", "Shoot", shoot.GetName())
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range list.Items {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return out
+}
+
+// Reconcile compares the labels of a ManagedSeed and of its Seed with where the Shoot runs.
+func (r *Reconciler) Reconcile(ctx context.Context, managed *seedmanagementv1alpha1.ManagedSeed) (reconcile.Result, error) {
+	if managed.DeletionTimestamp != nil || managed.Spec.Shoot == nil {
+		return reconcile.Result{}, nil
+	}
+	shoot := &corev1beta1.Shoot{}
+	if err := r.Garden.Get(ctx, client.ObjectKey{Namespace: managed.Namespace, Name: managed.Spec.Shoot.Name}, shoot); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	seed := &corev1beta1.Seed{}
+	seedErr := client.IgnoreNotFound(r.Garden.Get(ctx, client.ObjectKey{Name: managed.Name}, seed))
+	errs := []error{seedErr, r.write(ctx, managed, shoot.Spec.SeedName, shoot.Status.SeedName)}
+	if seed.Name != "" && seed.DeletionTimestamp == nil {
+		errs = append(errs, r.write(ctx, seed, &seed.Name, shoot.Spec.SeedName))
+	}
+	return reconcile.Result{}, errors.Join(errs...)
+}
+
+// write lets the API server set the labels, if they name other Seeds than they should. An error has it tried again: the
+// API server, too, may not have seen yet that the Shoot has moved.
+func (r *Reconciler) write(ctx context.Context, object client.Object, seeds ...*string) error {
+	if named(object, seeds) {
+		return nil
+	}
+	if err := r.Garden.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(`{}`))); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if !named(object, seeds) {
+		return fmt.Errorf("the labels of %T %q do not name the Seeds yet that the Shoot is on", object, object.GetName())
+	}
+	return nil
+}
+
+// named says whether the labels name these Seeds and no others.
+func named(object client.Object, seeds []*string) bool {
+	var want []string
+	for _, seed := range seeds {
+		if text(seed) != "" {
+			want = append(want, *seed)
+		}
+	}
+	var have []string
+	for key := range object.GetLabels() {
+		if seed, ok := strings.CutPrefix(key, corev1beta1.LabelPrefixSeedName); ok {
+			have = append(have, seed)
+		}
+	}
+	slices.Sort(want)
+	slices.Sort(have)
+	return slices.Equal(slices.Compact(want), have)
+}
