@@ -11,9 +11,10 @@ import (
 const (
 	// minCompressedBytes is the size from which answers are compressed, as in the library.
 	minCompressedBytes = 128 << 10
-	// compressionLevel is the quickest. A kube-apiserver that passes a request on asks for compressed answers even where its own
-	// client does not, so most are unpacked on the next machine.
-	compressionLevel = 1
+	// compressionLevel is the quickest for objects that resemble each other: 14 MB of Shoots take 10 ms, at level 1 17 ms, and 37 ms
+	// in the library. A kube-apiserver that passes a request on asks for compressed answers even where its own client does not, so most
+	// are unpacked on the next machine.
+	compressionLevel = 3
 )
 
 // compressor returns what packs large answers for clients that take them so. The library would, too, but more slowly: it spent a
