@@ -255,7 +255,9 @@ func TestQuotaEndsLives(t *testing.T) {
 func TestReferencesAreProtected(t *testing.T) {
 	g := newGarden(t, offer())
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "registry"}}
-	policy := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "audit"}}
+	policy := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "audit"}, Data: map[string]string{
+		"policy": "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n",
+	}}
 	g.Create(t, secret, policy)
 	using := func(s *corev1beta1.Shoot) {
 		s.Spec.Resources = []corev1beta1.NamedResourceReference{{Name: "registry"}}
