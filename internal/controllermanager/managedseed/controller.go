@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -65,15 +66,8 @@ var moved = predicate.Funcs{
 		old, was := e.ObjectOld.(*corev1beta1.Shoot)
 		now, is := e.ObjectNew.(*corev1beta1.Shoot)
 		return was && is && now.Namespace == corev1beta1.GardenNamespace &&
-			(text(old.Spec.SeedName) != text(now.Spec.SeedName) || text(old.Status.SeedName) != text(now.Status.SeedName))
+			(!ptr.Equal(old.Spec.SeedName, now.Spec.SeedName) || !ptr.Equal(old.Status.SeedName, now.Status.SeedName))
 	},
-}
-
-func text(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }
 
 // ofShoot returns the ManagedSeed of a Shoot.
@@ -127,7 +121,7 @@ func (r *Reconciler) write(ctx context.Context, object client.Object, seeds ...*
 func named(object client.Object, seeds []*string) bool {
 	var want []string
 	for _, seed := range seeds {
-		if text(seed) != "" {
+		if ptr.Deref(seed, "") != "" {
 			want = append(want, *seed)
 		}
 	}
