@@ -1,6 +1,7 @@
 package test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -182,6 +183,36 @@ func TestShootBinding(t *testing.T) {
 	if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), "field label not supported: spec.region") {
 		t.Errorf("unknown field selector: %v", err)
 	}
+}
+
+func TestOneMoveAtATime(t *testing.T) {
+	g := newGarden(t)
+	shoot, first := g.placed()
+	second, third := newSeed(), newSeed()
+	third.Spec.Backup = nil
+	third.Spec.Taints = []corev1beta1.SeedTaint{{Key: "reserved"}}
+	g.Create(t, second, third)
+	report := func(seed string, kind corev1beta1.LastOperationType, state corev1beta1.LastOperationState) {
+		g.mustPatch(shoot, fmt.Sprintf(`{"status":{"seedName":%q,"lastOperation":{"type":%q,"state":%q,"progress":100,"description":"","lastUpdateTime":"2026-01-01T00:00:00Z"}}}`, seed, kind, state), "status")
+	}
+	report(first.Name, corev1beta1.LastOperationTypeReconcile, corev1beta1.LastOperationStateSucceeded)
+	for _, part := range []string{"metadata.annotations: nothing but", "spec.backup", `taint "reserved"`} { // All reasons at once.
+		err := g.patch(shoot, `{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":"true"}},"spec":{"seedName":"`+third.Name+`"}}`, "binding")
+		refuse(t, "a move for which much is wrong", err, apierrors.IsForbidden, part)
+	}
+	g.mustPatch(shoot, bind(second.Name), "binding")
+	refuse(t, "a change", g.patch(shoot, `{"spec":{"purpose":"testing"}}`), apierrors.IsForbidden, "rescheduled to a new seed")
+	refuse(t, "a third Seed", g.patch(shoot, bind(third.Name), "binding"), apierrors.IsForbidden, "call that off first")
+	g.mustPatch(shoot, bind(first.Name), "binding")
+	g.mustPatch(shoot, bind(second.Name), "binding")
+	report(first.Name, corev1beta1.LastOperationTypeMigrate, corev1beta1.LastOperationStateProcessing)
+	refuse(t, "a way back", g.patch(shoot, bind(first.Name), "binding"), apierrors.IsForbidden, "(Migrate Processing)")
+	g.mustPatch(shoot, `{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":"true"}}}`)
+	refuse(t, "deletion", g.Client.Delete(g.ctx, shoot), apierrors.IsForbidden, "is being moved")
+	report(second.Name, corev1beta1.LastOperationTypeRestore, corev1beta1.LastOperationStateError)
+	refuse(t, "a move before it runs", g.patch(shoot, bind(first.Name), "binding"), apierrors.IsForbidden, "(Restore Error)")
+	report(second.Name, corev1beta1.LastOperationTypeRestore, corev1beta1.LastOperationStateSucceeded)
+	g.mustPatch(shoot, bind(first.Name), "binding")
 }
 
 func TestShootRefusals(t *testing.T) {

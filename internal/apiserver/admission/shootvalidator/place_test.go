@@ -106,7 +106,7 @@ func TestDefaultDomainMovesAlong(t *testing.T) {
 		"a domain of its own":         {"a.example.com", with("y"), ""},
 	} {
 		r := request{binding: true, old: shootOn("x", domain(tc.domain)), shoot: shootOn("y", domain(tc.domain)), oldSeed: with("x", "x.org"), seed: tc.seed}
-		refused(t, name, r.bindingProblem(), tc.want)
+		refused(t, name, r.seedProblem(), tc.want)
 	}
 }
 

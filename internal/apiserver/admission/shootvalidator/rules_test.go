@@ -102,6 +102,9 @@ func TestRules(t *testing.T) {
 	secret := func(name string) corev1.ObjectReference {
 		return corev1.ObjectReference{Kind: "Secret", Namespace: "garden-dev", Name: name}
 	}
+	arrived := func(seed string) func(*corev1beta1.Shoot) {
+		return func(s *corev1beta1.Shoot) { s.Status.SeedName = &seed }
+	}
 	bind := func(seed *corev1beta1.Seed, changes ...func(*corev1beta1.Shoot)) *request {
 		return &request{binding: true, old: asOffered("", changes...), shoot: asOffered(seed.Name, changes...), seed: seed}
 	}
@@ -142,12 +145,35 @@ func TestRules(t *testing.T) {
 		"04 a plain edit":              {&request{old: asOffered(""), shoot: asOffered("x"), seed: seedNamed("x")}, false},
 		"04 the same Seed again":       {&request{binding: true, old: asOffered("x"), shoot: asOffered("x"), seed: seedNamed("x")}, false},
 		"04 removal of the Seed":       {&request{binding: true, old: asOffered("x"), shoot: asOffered("")}, false},
-		"04 a move with more":          {with(move(seedNamed("y")), func(r *request) { purpose(r.shoot) }), false},
-		"04 a move without backups":    {move(seedNamed("y", func(s *corev1beta1.Seed) { s.Spec.Backup = nil })), false},
-		"04 a move to another inner domain": {move(seedNamed("y", func(s *corev1beta1.Seed) {
+		"05 a move":                    {move(seedNamed("y")), true},
+		"05 a move of what waits for maintenance": {with(move(seedNamed("y")), func(r *request) {
+			r.shoot.Annotations = map[string]string{corev1beta1.AnnotationNeedsRetryOperation: "true", corev1beta1.AnnotationShootTasks: "a"}
+			r.shoot.Labels = map[string]string{corev1beta1.LabelPrefixSeedName + "y": "true"}
+		}), true},
+		"05 a move after another":                {move(seedNamed("y"), state("Restore", "Succeeded"), arrived("x")), true},
+		"05 a move that is called off":           {move(seedNamed("y"), state("Reconcile", "Succeeded"), arrived("y")), true},
+		"05 a move before another has begun":     {move(seedNamed("y"), state("Reconcile", "Succeeded"), arrived("z")), false},
+		"05 a move during another":               {move(seedNamed("y"), state("Migrate", "Processing"), arrived("z")), false},
+		"05 a move before another is taken over": {move(seedNamed("y"), state("Migrate", "Succeeded"), arrived("x")), false},
+		"05 a move before a restoration":         {move(seedNamed("y"), state("Restore", "Error"), arrived("x")), false},
+		"05 a move back during another":          {move(seedNamed("y"), state("Migrate", "Error"), arrived("y")), false},
+		"05 a move with an annotation": {with(move(seedNamed("y")), func(r *request) {
+			r.shoot.Annotations = map[string]string{corev1beta1.AnnotationConfirmationDeletion: "true"}
+		}), false},
+		"05 a move with a label":                     {with(move(seedNamed("y")), func(r *request) { r.shoot.Labels = map[string]string{"a": "b"} }), false},
+		"05 a move with a finalizer":                 {with(move(seedNamed("y")), func(r *request) { r.shoot.Finalizers = []string{"a.org/b"} }), false},
+		"05 a move away from a Seed without backups": {with(move(seedNamed("y")), func(r *request) { r.oldSeed.Spec.Backup = nil }), false},
+		"05 a move away from a Seed that is gone":    {with(move(seedNamed("y")), func(r *request) { r.oldSeed = nil }), true},
+		"05 a move for which much is wrong": {with(move(seedNamed("y", deleting, defaults("example.com"), func(s *corev1beta1.Seed) {
+			s.Spec.Backup, s.Spec.Taints = nil, []corev1beta1.SeedTaint{{Key: "a"}}
+			s.Status.Allocatable = corev1.ResourceList{corev1beta1.SeedResourceShoots: resource.MustParse("3")}
+		}), domain), func(r *request) { purpose(r.shoot); r.shootsOnSeed = 3 }), false},
+		"05 a move with more":       {with(move(seedNamed("y")), func(r *request) { purpose(r.shoot) }), false},
+		"05 a move without backups": {move(seedNamed("y", func(s *corev1beta1.Seed) { s.Spec.Backup = nil })), false},
+		"05 a move to another inner domain": {move(seedNamed("y", func(s *corev1beta1.Seed) {
 			s.Spec.DNS.Internal = &corev1beta1.SeedDNSProviderConfig{Domain: "internal.example.org"}
 		})), false},
-		"04 a move away from the domain":  {move(seedNamed("y", defaults("example.com")), domain), false},
+		"05 a move away from the domain":  {move(seedNamed("y", defaults("example.com")), domain), false},
 		"05 a Seed that goes":             {bind(seedNamed("x", deleting)), false},
 		"05 a change on a Seed that goes": {with(change(purpose), func(r *request) { deleting(r.seed) }), false},
 		"05 taints": {bind(seedNamed("x", func(s *corev1beta1.Seed) {

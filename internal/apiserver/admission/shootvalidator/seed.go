@@ -3,6 +3,7 @@ package shootvalidator
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
@@ -37,72 +39,127 @@ func (r *request) bindingProblem() error {
 		return errors.New("spec.seedName: cannot be removed")
 	case !r.binding:
 		return errors.New("spec.seedName: can be changed only through the subresource shoots/binding")
-	case before != "":
-		return r.migrationProblem()
 	}
 	return nil
 }
 
-// migrationProblem says why a control plane cannot move between two Seeds.
-func (r *request) migrationProblem() error {
-	other := r.shoot.DeepCopy()
-	other.Spec.SeedName = r.old.Spec.SeedName
-	if !equality.Semantic.DeepEqual(other.Spec, r.old.Spec) {
-		return errors.New("spec: nothing but spec.seedName may change when a control plane moves to another Seed")
+// migrationProblems say why a control plane cannot move between two Seeds.
+func (r *request) migrationProblems() []error {
+	var problems []error
+	if err := r.movingProblem(); err != nil {
+		problems = append(problems, err)
 	}
-	if r.seed == nil || r.oldSeed == nil {
-		return nil
+	if field := changedBesides(r.shoot, r.old); field != "" {
+		problems = append(problems, fmt.Errorf("%s: nothing but spec.seedName may change when a control plane moves to another Seed", field))
 	}
-	if r.seed.Spec.Backup == nil || r.oldSeed.Spec.Backup == nil {
-		return errors.New("spec.seedName: a control plane can move only between Seeds that both have spec.backup")
-	}
-	internal := func(seed *corev1beta1.Seed) string {
-		if seed.Spec.DNS.Internal == nil {
-			return ""
+	for _, seed := range []*corev1beta1.Seed{r.oldSeed, r.seed} {
+		if seed != nil && seed.Spec.Backup == nil {
+			problems = append(problems, fmt.Errorf("spec.seedName: a control plane can move only between Seeds that both have spec.backup; Seed %q has none", seed.Name))
 		}
-		return seed.Spec.DNS.Internal.Domain
 	}
-	if internal(r.seed) != internal(r.oldSeed) {
-		return fmt.Errorf("spec.seedName: Seed %q has the internal domain %q, Seed %q has %q; they must be the same", r.oldSeed.Name, internal(r.oldSeed), r.seed.Name, internal(r.seed))
+	if r.oldSeed == nil { // It is gone, and with it what the new one would have to match.
+		return problems
 	}
-	return r.defaultDomainProblem()
+	if was, is := internalDomain(r.oldSeed), internalDomain(r.seed); was != is {
+		problems = append(problems, fmt.Errorf("spec.seedName: Seed %q has the internal domain %q, Seed %q has %q; they must be the same", r.oldSeed.Name, was, r.seed.Name, is))
+	}
+	if err := r.defaultDomainProblem(); err != nil {
+		problems = append(problems, err)
+	}
+	return problems
 }
 
-// seedProblem says why the Seed does not take the Shoot, or this change of it.
+// movingProblem says that an earlier move has not ended. One that has not begun can be called off.
+func (r *request) movingProblem() error {
+	if op := r.old.Status.LastOperation; migrating(op) {
+		return fmt.Errorf("spec.seedName: the control plane is being moved to Seed %q already (%s %s); choose another one when it runs there",
+			*r.old.Spec.SeedName, op.Type, op.State)
+	}
+	if from := ptr.Deref(r.old.Status.SeedName, ""); from != "" && from != *r.old.Spec.SeedName && from != *r.shoot.Spec.SeedName {
+		return fmt.Errorf("spec.seedName: the control plane is on Seed %q and is to be moved to %q; call that off first with %q, or wait until it runs there",
+			from, *r.old.Spec.SeedName, from)
+	}
+	return nil
+}
+
+// changedBesides names the part of a Shoot that differs, other than spec.seedName and what the server itself keeps up
+// to date; nothing if there is none.
+func changedBesides(shoot, old *corev1beta1.Shoot) string {
+	other := shoot.DeepCopy()
+	other.Spec.SeedName = old.Spec.SeedName
+	without := func(all map[string]string, own func(string) bool) map[string]string {
+		rest := maps.Clone(all)
+		maps.DeleteFunc(rest, func(key, _ string) bool { return own(key) })
+		return rest
+	}
+	ownAnnotation := func(key string) bool {
+		return key == corev1beta1.AnnotationShootTasks || key == corev1beta1.AnnotationNeedsRetryOperation || key == corev1beta1.AnnotationDeletionConfirmedBy
+	}
+	ownLabel := func(key string) bool {
+		return strings.HasPrefix(key, corev1beta1.LabelPrefixSeedName) || strings.Contains(key, ".extensions.gardener.cloud/")
+	}
+	switch equal := equality.Semantic.DeepEqual; {
+	case !equal(other.Spec, old.Spec):
+		return "spec"
+	case !equal(without(shoot.Annotations, ownAnnotation), without(old.Annotations, ownAnnotation)):
+		return "metadata.annotations"
+	case !equal(without(shoot.Labels, ownLabel), without(old.Labels, ownLabel)):
+		return "metadata.labels"
+	case !equal(shoot.Finalizers, old.Finalizers):
+		return "metadata.finalizers"
+	}
+	return ""
+}
+
+func internalDomain(seed *corev1beta1.Seed) string {
+	if seed.Spec.DNS.Internal == nil {
+		return ""
+	}
+	return seed.Spec.DNS.Internal.Domain
+}
+
+// seedProblem says why the Seed does not take the Shoot, with all reasons, or why it does not take this change of it.
 func (r *request) seedProblem() error {
 	seed := r.seed
 	if seed == nil {
 		return nil
 	}
-	specChanged := r.old == nil || !equality.Semantic.DeepEqual(r.shoot.Spec, r.old.Spec)
-	if seed.DeletionTimestamp != nil && r.old != nil && ptr.Deref(r.old.Spec.SeedName, "") == seed.Name {
-		if specChanged || otherAnnotationsChanged(r.shoot, r.old) {
+	if r.old != nil && ptr.Deref(r.old.Spec.SeedName, "") == seed.Name {
+		specChanged := !equality.Semantic.DeepEqual(r.shoot.Spec, r.old.Spec)
+		if seed.DeletionTimestamp != nil && (specChanged || otherAnnotationsChanged(r.shoot, r.old)) {
 			return fmt.Errorf("spec: Seed %q is being deleted; the Shoot can only be deleted or moved", seed.Name)
 		}
-	}
-	if r.old != nil && ptr.Deref(r.old.Spec.SeedName, "") == seed.Name {
 		return r.zonesProblem()
 	}
-	if seed.DeletionTimestamp != nil {
-		return fmt.Errorf("spec.seedName: Seed %q is being deleted", seed.Name)
+	var problems []error
+	if r.old != nil && ptr.Deref(r.old.Spec.SeedName, "") != "" {
+		problems = r.migrationProblems()
 	}
-	if err := r.taintsProblem(); err != nil {
-		return err
+	if seed.DeletionTimestamp != nil {
+		problems = append(problems, fmt.Errorf("spec.seedName: Seed %q is being deleted", seed.Name))
 	}
 	for _, restriction := range r.shoot.Spec.AccessRestrictions {
 		if !slices.ContainsFunc(seed.Spec.AccessRestrictions, func(a corev1beta1.AccessRestriction) bool { return a.Name == restriction.Name }) {
-			return fmt.Errorf("spec.accessRestrictions: Seed %q does not support %q", seed.Name, restriction.Name)
+			problems = append(problems, fmt.Errorf("spec.accessRestrictions: Seed %q does not support %q", seed.Name, restriction.Name))
 		}
 	}
-	if r.profile != nil && r.profile.Spec.SeedSelector != nil {
-		if err := selects(r.profile.Spec.SeedSelector, seed, "cloud profile"); err != nil {
-			return fmt.Errorf("spec.seedName: %w", err)
+	for _, problem := range []func() error{r.taintsProblem, r.profileSelectorProblem, r.capacityProblem, r.zonesProblem} {
+		if err := problem(); err != nil {
+			problems = append(problems, err)
 		}
 	}
-	if err := r.capacityProblem(); err != nil {
-		return err
+	return utilerrors.NewAggregate(problems)
+}
+
+// profileSelectorProblem says why the profile does not select the Seed.
+func (r *request) profileSelectorProblem() error {
+	if r.profile == nil || r.profile.Spec.SeedSelector == nil {
+		return nil
 	}
-	return r.zonesProblem()
+	if err := selects(r.profile.Spec.SeedSelector, r.seed, "cloud profile"); err != nil {
+		return fmt.Errorf("spec.seedName: %w", err)
+	}
+	return nil
 }
 
 func (r *request) zonesProblem() error {
