@@ -2,9 +2,11 @@ package serverconfig
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/util/version"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
@@ -19,8 +21,18 @@ const (
 // longest check takes less than two seconds.
 const maxSize = 128 << 10
 
+// Use is what a file is for.
+type Use string
+
+const (
+	AuditPolicy    Use = "AuditPolicy"
+	Authentication Use = "Authentication"
+	Authorization  Use = "Authorization"
+)
+
 // File is one that a Shoot refers to.
 type File struct {
+	Use Use
 	// ConfigMap is the name of the one that holds the file, in the Shoot's namespace.
 	ConfigMap string
 	// Path of the field with that name.
@@ -28,6 +40,31 @@ type File struct {
 
 	key   string
 	check func(content []byte) []error
+}
+
+// Of lists the files of a Shoot. No file may let somebody else issue tokens with the issuers, which are the cluster's own.
+func Of(shoot *corev1beta1.Shoot, issuers []string) []File {
+	server := shoot.Spec.Kubernetes.KubeAPIServer
+	if server == nil {
+		return nil
+	}
+	path, minor := field.NewPath("spec", "kubernetes", "kubeAPIServer"), minorOf(shoot.Spec.Kubernetes.Version)
+	var files []File
+	add := func(f File) {
+		if f.ConfigMap != "" { // Validation demands a name.
+			files = append(files, f)
+		}
+	}
+	if audit := server.AuditConfig; audit != nil && audit.AuditPolicy != nil && audit.AuditPolicy.ConfigMapRef != nil {
+		add(File{AuditPolicy, audit.AuditPolicy.ConfigMapRef.Name, path.Child("auditConfig", "auditPolicy", "configMapRef", "name"), keyPolicy, auditPolicy(minor)})
+	}
+	if config := server.StructuredAuthentication; config != nil {
+		add(File{Authentication, config.ConfigMapName, path.Child("structuredAuthentication", "configMapName"), keyConfig, authentication(minor, issuers, shoot.HasWorkers())})
+	}
+	if config := server.StructuredAuthorization; config != nil {
+		add(File{Authorization, config.ConfigMapName, path.Child("structuredAuthorization", "configMapName"), keyConfig, authorization(minor, config.Kubeconfigs)})
+	}
+	return files
 }
 
 // Changed lists the files of a Shoot to which the references are new or changed, or whose rules depend on what has
@@ -40,25 +77,17 @@ func Changed(shoot, old *corev1beta1.Shoot) []File {
 	if server == nil {
 		return nil
 	}
-	path := field.NewPath("spec", "kubernetes", "kubeAPIServer")
-	var files []File
-	add := func(f File) {
-		if f.ConfigMap != "" { // Validation demands a name.
-			files = append(files, f)
+	same := equality.Semantic.DeepEqual
+	return slices.DeleteFunc(Of(shoot, issuers(server)), func(f File) bool {
+		switch f.Use {
+		case AuditPolicy:
+			return same(server.AuditConfig, before.AuditConfig)
+		case Authentication:
+			return same(server.StructuredAuthentication, before.StructuredAuthentication) && same(issuers(server), issuers(before))
+		default:
+			return same(server.StructuredAuthorization, before.StructuredAuthorization)
 		}
-	}
-	if audit := server.AuditConfig; !equality.Semantic.DeepEqual(audit, before.AuditConfig) &&
-		audit != nil && audit.AuditPolicy != nil && audit.AuditPolicy.ConfigMapRef != nil {
-		add(File{audit.AuditPolicy.ConfigMapRef.Name, path.Child("auditConfig", "auditPolicy", "configMapRef", "name"), keyPolicy, auditPolicy})
-	}
-	if config := server.StructuredAuthentication; config != nil &&
-		!(equality.Semantic.DeepEqual(config, before.StructuredAuthentication) && equality.Semantic.DeepEqual(issuers(server), issuers(before))) {
-		add(File{config.ConfigMapName, path.Child("structuredAuthentication", "configMapName"), keyConfig, authentication(issuers(server))})
-	}
-	if config := server.StructuredAuthorization; config != nil && !equality.Semantic.DeepEqual(config, before.StructuredAuthorization) {
-		add(File{config.ConfigMapName, path.Child("structuredAuthorization", "configMapName"), keyConfig, authorization(config.Kubeconfigs)})
-	}
-	return files
+	})
 }
 
 // issuers are those of the cluster's own tokens, which nobody else may issue.
@@ -88,4 +117,21 @@ func (f File) Validate(data map[string]string) field.ErrorList {
 		errs = append(errs, field.Invalid(f.Path, f.ConfigMap, fmt.Sprintf("key %q of the ConfigMap: %v", f.key, problem)))
 	}
 	return errs
+}
+
+// Content returns the file, given the content of its ConfigMap, or what is wrong with it.
+func (f File) Content(data map[string]string) (string, error) {
+	if errs := f.Validate(data); len(errs) > 0 {
+		return "", errs.ToAggregate()
+	}
+	return data[f.key], nil
+}
+
+// minorOf a Kubernetes version, which may be given in part; newest if that leaves it open.
+func minorOf(kubernetes string) uint {
+	v, err := version.ParseGeneric(kubernetes)
+	if err != nil {
+		return newest
+	}
+	return v.Minor()
 }

@@ -108,6 +108,15 @@ const (
 	webhook  = "authorizers:\n- {type: Webhook, name: w, webhook: {" + settings + "}}\n"
 )
 
+// conditions is a webhook with n match conditions.
+func conditions(n int) string {
+	var list strings.Builder
+	for i := range n {
+		fmt.Fprintf(&list, `{expression: "request.user != '%d'"},`, i)
+	}
+	return strings.Replace(webhook, settings, settings+", matchConditionSubjectAccessReviewVersion: v1, matchConditions: ["+list.String()+"]", 1)
+}
+
 func TestContent(t *testing.T) {
 	anonymous := func(text string) *string { return authenticationFile(issuer + "anonymous: " + text + "\n") }
 	messages := map[string]error{}
@@ -116,36 +125,39 @@ func TestContent(t *testing.T) {
 		content *string
 		refused bool
 	}{
-		"audit: no key":                           {audit("a"), nil, true},
-		"audit: empty":                            {audit("a"), ptr.To(""), true},
-		"audit: no YAML":                          {audit("a"), ptr.To("a: b: c"), true},
-		"audit: another kind":                     {audit("a"), document("v1", "ConfigMap", ""), true},
-		"audit: a version that is gone":           {audit("a"), document("audit.k8s.io/v1beta1", "Policy", "rules: [{level: None}]"), true},
-		"audit: no rules":                         {audit("a"), policyFile("rules: []"), true},
-		"audit: a good one":                       {audit("a"), policyFile("omitStages: [RequestReceived]\nrules: [{level: Metadata}]"), false},
-		"audit: two problems":                     {audit("a"), policyFile("omitStages: [Never]\nrules: [{level: Everything}]"), true},
-		"audit: a field of another type":          {audit("a"), policyFile("rules: {level: None}"), true},
-		"audit: too large":                        {audit("a"), policyFile("rules: [{level: None}]\n" + strings.Repeat("#", maxSize)), true},
-		"authentication: no key":                  {authenticated("b"), nil, true},
-		"authentication: a good one":              {authenticated("b"), authenticationFile(issuer), false},
-		"authentication: an older version":        {authenticated("b"), document("apiserver.config.k8s.io/v1beta1", "AuthenticationConfiguration", issuer), false},
-		"authentication: no such version":         {authenticated("b"), document("apiserver.config.k8s.io/v3", "AuthenticationConfiguration", issuer), true},
-		"authentication: another kind":            {authenticated("b"), authorizationFile(webhook), true},
-		"authentication: an unknown field":        {authenticated("b"), authenticationFile(issuer + "  claimMapping: {}\n"), true},
-		"authentication: no audience":             {authenticated("b"), authenticationFile(strings.Replace(issuer, "me", "", 1)), true},
-		"authentication: a wrong expression":      {authenticated("b"), authenticationFile(issuer + "  claimValidationRules: [{expression: claims.a =}]\n"), true},
-		"authentication: the cluster's issuer":    {authenticated("b", "https://idp.example.org"), authenticationFile(issuer), true},
-		"authentication: a former issuer":         {authenticated("b", "https://x.org", "https://idp.example.org"), authenticationFile(issuer), true},
-		"authentication: nobody is anonymous":     {authenticated("b"), anonymous("{enabled: false}"), true},
-		"authentication: anonymous on one path":   {authenticated("b"), anonymous("{enabled: true, conditions: [{path: /livez}]}"), true},
-		"authentication: anonymous on its paths":  {authenticated("b"), anonymous("{enabled: true, conditions: [{path: /livez}, {path: /readyz}]}"), false},
-		"authentication: anonymous on every path": {authenticated("b"), anonymous("{enabled: true}"), false},
-		"authorization: no key":                   {authorized("c", "w"), nil, true},
-		"authorization: a good one":               {authorized("c", "w"), authorizationFile(webhook), false},
-		"authorization: no authorizers":           {authorized("c", "w"), authorizationFile(""), true},
-		"authorization: a mode of ours":           {authorized("c", "w"), authorizationFile(webhook + "- {type: RBAC, name: rbac}\n"), true},
-		"authorization: no kubeconfig":            {authorized("c", "v"), authorizationFile(webhook), true},
-		"authorization: no settings":              {authorized("c", "w"), authorizationFile("authorizers: [{type: Webhook, name: w}]"), true},
+		"audit: no key":                                 {audit("a"), nil, true},
+		"audit: empty":                                  {audit("a"), ptr.To(""), true},
+		"audit: no YAML":                                {audit("a"), ptr.To("a: b: c"), true},
+		"audit: another kind":                           {audit("a"), document("v1", "ConfigMap", ""), true},
+		"audit: a version that is gone":                 {audit("a"), document("audit.k8s.io/v1beta1", "Policy", "rules: [{level: None}]"), true},
+		"audit: no rules":                               {audit("a"), policyFile("rules: []"), true},
+		"audit: a good one":                             {audit("a"), policyFile("omitStages: [RequestReceived]\nrules: [{level: Metadata}]"), false},
+		"audit: two problems":                           {audit("a"), policyFile("omitStages: [Never]\nrules: [{level: Everything}]"), true},
+		"audit: a field of another type":                {audit("a"), policyFile("rules: {level: None}"), true},
+		"audit: too large":                              {audit("a"), policyFile("rules: [{level: None}]\n" + strings.Repeat("#", maxSize)), true},
+		"authentication: no key":                        {authenticated("b"), nil, true},
+		"authentication: a good one":                    {authenticated("b"), authenticationFile(issuer), false},
+		"authentication: an older version":              {authenticated("b"), document("apiserver.config.k8s.io/v1beta1", "AuthenticationConfiguration", issuer), false},
+		"authentication: no such version":               {authenticated("b"), document("apiserver.config.k8s.io/v3", "AuthenticationConfiguration", issuer), true},
+		"authentication: another kind":                  {authenticated("b"), authorizationFile(webhook), true},
+		"authentication: an unknown field":              {authenticated("b"), authenticationFile(issuer + "  claimMapping: {}\n"), true},
+		"authentication: no audience":                   {authenticated("b"), authenticationFile(strings.Replace(issuer, "me", "", 1)), true},
+		"authentication: a wrong expression":            {authenticated("b"), authenticationFile(issuer + "  claimValidationRules: [{expression: claims.a =}]\n"), true},
+		"authentication: the cluster's issuer":          {authenticated("b", "https://idp.example.org"), authenticationFile(issuer), true},
+		"authentication: a former issuer":               {authenticated("b", "https://x.org", "https://idp.example.org"), authenticationFile(issuer), true},
+		"authentication: nobody is anonymous":           {authenticated("b"), anonymous("{enabled: false}"), true},
+		"authentication: anonymous on one path":         {authenticated("b"), anonymous("{enabled: true, conditions: [{path: /livez}]}"), true},
+		"authentication: anonymous on its paths":        {authenticated("b"), anonymous("{enabled: true, conditions: [{path: /livez}, {path: /readyz}]}"), false},
+		"authentication: anonymous on every path":       {authenticated("b"), anonymous("{enabled: true}"), false},
+		"authorization: no key":                         {authorized("c", "w"), nil, true},
+		"authorization: a good one":                     {authorized("c", "w"), authorizationFile(webhook), false},
+		"authorization: no authorizers":                 {authorized("c", "w"), authorizationFile(""), true},
+		"authorization: a name of ours":                 {authorized("c", "rbac"), authorizationFile(strings.Replace(webhook, "name: w", "name: rbac", 1)), true},
+		"authorization: room for one more condition":    {authorized("c", "w"), authorizationFile(conditions(63)), false},
+		"authorization: no room for one more condition": {authorized("c", "w"), authorizationFile(conditions(64)), true},
+		"authorization: a mode of ours":                 {authorized("c", "w"), authorizationFile(webhook + "- {type: RBAC, name: rbac}\n"), true},
+		"authorization: no kubeconfig":                  {authorized("c", "v"), authorizationFile(webhook), true},
+		"authorization: no settings":                    {authorized("c", "w"), authorizationFile("authorizers: [{type: Webhook, name: w}]"), true},
 		"authorization: its own way to the webhook": {authorized("c", "w"), authorizationFile(strings.Replace(webhook, settings,
 			settings+", connectionInfo: {type: KubeConfigFile, kubeConfigFile: /k}", 1)), true},
 		"authorization: the way to the webhook said": {authorized("c", "w"), authorizationFile(strings.Replace(webhook, settings,
@@ -170,6 +182,52 @@ func TestContent(t *testing.T) {
 		})
 	}
 	golden.Messages(t, messages)
+}
+
+func TestContentDependsOnTheShoot(t *testing.T) {
+	egress := authenticationFile(strings.Replace(issuer, "audiences", "egressSelectorType: cluster, audiences", 1))
+	older := document("apiserver.config.k8s.io/v1beta1", "AuthenticationConfiguration", issuer)
+	messages := map[string]error{}
+	for name, tc := range map[string]struct {
+		version string
+		workers int
+		use     Use
+		content *string
+		refused bool
+	}{
+		"a tunnel without workers":     {"1.36.3", 0, Authentication, egress, true},
+		"a tunnel with workers":        {"1.36.3", 1, Authentication, egress, false},
+		"authentication comes later":   {"1.33.1", 0, Authentication, authenticationFile(issuer), true},
+		"authentication is there":      {"1.34", 0, Authentication, authenticationFile(issuer), false},
+		"authentication by default":    {"1", 0, Authentication, authenticationFile(issuer), false},
+		"authentication was there":     {"1.33.1", 0, Authentication, older, false},
+		"authentication is still read": {"1.36.3", 0, Authentication, older, false},
+		"a server that is too old":     {"1.28.1", 0, Authentication, older, true},
+		"authorization comes later":    {"1.31.0", 0, Authorization, authorizationFile(webhook), true},
+		"authorization is there":       {"1.32.0", 0, Authorization, authorizationFile(webhook), false},
+		"a policy is always there":     {"1.28.1", 0, AuditPolicy, policyFile("rules: [{level: Metadata}]"), false},
+	} {
+		shoot := shootWith(func(s *corev1beta1.KubeAPIServerConfig) {
+			audit("a")(s)
+			authenticated("b")(s)
+			authorized("c", "w")(s)
+		})
+		shoot.Spec.Kubernetes.Version, shoot.Spec.Provider.Workers = tc.version, make([]corev1beta1.Worker, tc.workers)
+		for _, file := range Of(shoot, nil) {
+			if file.Use != tc.use {
+				continue
+			}
+			content, err := file.Content(map[string]string{file.key: *tc.content})
+			if tc.refused != (err != nil) || !tc.refused && content != *tc.content {
+				t.Errorf("%s: %q, %v", name, content, err)
+			}
+			messages[name] = err
+		}
+	}
+	golden.Messages(t, messages)
+	if len(messages) != 11 {
+		t.Errorf("%d cases have a file", len(messages))
+	}
 }
 
 // The bound is there because everybody who may write Shoots may have the server compile expressions. It must not keep

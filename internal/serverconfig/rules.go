@@ -3,6 +3,7 @@ package serverconfig
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -30,28 +31,48 @@ var decoder = func() runtime.Decoder {
 	return serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDecoder()
 }()
 
+// apiVersion of a file and the first minor of Kubernetes that reads it.
+type apiVersion struct {
+	name  string
+	since uint
+}
+
+// newest stands for a minor that reads every version.
+const newest = math.MaxUint
+
 // Versions of the files, the newest first.
 var (
-	policyVersions = []string{"audit.k8s.io/v1"}
-	configVersions = []string{"apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1beta1", "apiserver.config.k8s.io/v1alpha1"}
+	policyVersions         = []apiVersion{{"audit.k8s.io/v1", 12}}
+	authenticationVersions = []apiVersion{{"apiserver.config.k8s.io/v1", 34}, {"apiserver.config.k8s.io/v1beta1", 30}, {"apiserver.config.k8s.io/v1alpha1", 29}}
+	authorizationVersions  = []apiVersion{{"apiserver.config.k8s.io/v1", 32}, {"apiserver.config.k8s.io/v1beta1", 30}, {"apiserver.config.k8s.io/v1alpha1", 29}}
 )
 
-// typeProblem says why a file is not of the kind. The decoders' own words for that name no alternative.
-func typeProblem(content []byte, kind string, versions []string) error {
+// typeProblem says why a file is not of the kind, in a version that a minor of Kubernetes reads. The decoders' own words
+// for that name no alternative.
+func typeProblem(content []byte, kind string, versions []apiVersion, minor uint) error {
 	var meta metav1.TypeMeta
 	if err := yaml.Unmarshal(content, &meta); err != nil {
 		return fmt.Errorf("cannot be read: %w", err)
 	}
-	if meta.Kind != kind || !slices.Contains(versions, meta.APIVersion) {
-		return fmt.Errorf("is kind %q with apiVersion %q, must be kind %q with apiVersion %s", meta.Kind, meta.APIVersion, kind, strings.Join(versions, " or "))
+	var read []string
+	for _, v := range versions {
+		if v.since <= minor {
+			read = append(read, v.name)
+		}
 	}
-	return nil
+	switch {
+	case meta.Kind == kind && slices.Contains(read, meta.APIVersion):
+		return nil
+	case len(read) == 0:
+		return fmt.Errorf("is not supported by Kubernetes 1.%d", minor)
+	}
+	return fmt.Errorf("is kind %q with apiVersion %q, must be kind %q with apiVersion %s", meta.Kind, meta.APIVersion, kind, strings.Join(read, " or "))
 }
 
 // read decodes a file of the group apiserver.config.k8s.io. An error may stand for several.
-func read[T runtime.Object](content []byte, kind string) (T, error) {
+func read[T runtime.Object](content []byte, kind string, versions []apiVersion, minor uint) (T, error) {
 	var none T
-	if err := typeProblem(content, kind, configVersions); err != nil {
+	if err := typeProblem(content, kind, versions, minor); err != nil {
 		return none, err
 	}
 	object, err := runtime.Decode(decoder, content)
@@ -73,22 +94,25 @@ func split(err error) []error {
 	return []error{err}
 }
 
-func auditPolicy(content []byte) []error {
-	if err := typeProblem(content, "Policy", policyVersions); err != nil {
-		return []error{err}
+func auditPolicy(minor uint) func([]byte) []error {
+	return func(content []byte) []error {
+		if err := typeProblem(content, "Policy", policyVersions, minor); err != nil {
+			return []error{err}
+		}
+		if _, err := policy.LoadPolicyFromBytes(content); err != nil {
+			return split(err)
+		}
+		return nil
 	}
-	if _, err := policy.LoadPolicyFromBytes(content); err != nil {
-		return split(err)
-	}
-	return nil
 }
 
 // probes of the kubelet have no credentials.
 var probes = []string{"/livez", "/readyz"}
 
-func authentication(own []string) func([]byte) []error {
+// authentication: own are the cluster's issuers. Only with workers the server has something to select an egress from.
+func authentication(minor uint, own []string, workers bool) func([]byte) []error {
 	return func(content []byte) []error {
-		config, err := read[*api.AuthenticationConfiguration](content, "AuthenticationConfiguration")
+		config, err := read[*api.AuthenticationConfiguration](content, "AuthenticationConfiguration", authenticationVersions, minor)
 		if err != nil {
 			return []error{err}
 		}
@@ -96,6 +120,12 @@ func authentication(own []string) func([]byte) []error {
 		if !letsProbesIn(config.Anonymous) {
 			errs = append(errs, field.Forbidden(field.NewPath("anonymous"),
 				"must be left out, or be enabled for "+strings.Join(probes, " and ")+", which the kubelet of the seed asks without credentials"))
+		}
+		for i, jwt := range config.JWT {
+			if jwt.Issuer.EgressSelectorType != "" && !workers {
+				errs = append(errs, field.Forbidden(field.NewPath("jwt").Index(i).Child("issuer", "egressSelectorType"),
+					"must be left out, the Shoot has no workers"))
+			}
 		}
 		return asErrors(errs)
 	}
@@ -110,11 +140,17 @@ func letsProbesIn(config *api.AnonymousAuthConfig) bool {
 	})
 }
 
+// modes are the names of the authorizers that are added to those of the user.
+var modes = []string{"node", "rbac"}
+
+// maxConditions of a webhook. The kube-apiserver takes one more, which is added.
+const maxConditions = 63
+
 // authorization: the file has only the webhooks of the user. The modes Node and RBAC, and the kubeconfigs of the
 // webhooks, are added to it.
-func authorization(kubeconfigs []corev1beta1.AuthorizerKubeconfigReference) func([]byte) []error {
+func authorization(minor uint, kubeconfigs []corev1beta1.AuthorizerKubeconfigReference) func([]byte) []error {
 	return func(content []byte) []error {
-		config, err := read[*api.AuthorizationConfiguration](content, "AuthorizationConfiguration")
+		config, err := read[*api.AuthorizationConfiguration](content, "AuthorizationConfiguration", authorizationVersions, minor)
 		if err != nil {
 			return []error{err}
 		}
@@ -126,11 +162,17 @@ func authorization(kubeconfigs []corev1beta1.AuthorizerKubeconfigReference) func
 				continue
 			}
 			webhooks[authorizer.Name] = true
+			if slices.Contains(modes, authorizer.Name) {
+				errs = append(errs, field.Forbidden(path.Child("name"), fmt.Sprintf("%s is the name of an authorizer that is added", authorizer.Name)))
+			}
 			if !slices.ContainsFunc(kubeconfigs, func(k corev1beta1.AuthorizerKubeconfigReference) bool { return k.AuthorizerName == authorizer.Name }) {
 				errs = append(errs, field.Invalid(path.Child("name"), authorizer.Name, "must be the authorizerName of one of the Shoot's kubeconfigs"))
 			}
 			if authorizer.Webhook == nil {
 				continue
+			}
+			if len(authorizer.Webhook.MatchConditions) > maxConditions {
+				errs = append(errs, field.TooMany(path.Child("webhook", "matchConditions"), len(authorizer.Webhook.MatchConditions), maxConditions))
 			}
 			given := &authorizer.Webhook.ConnectionInfo
 			if given.KubeConfigFile != nil || given.Type != "" && given.Type != api.AuthorizationWebhookConnectionInfoTypeKubeConfigFile {
