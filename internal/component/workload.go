@@ -56,7 +56,9 @@ type Workload struct {
 	// PodLabels and PodAnnotations are added to the template. A changed checksum annotation replaces the pods.
 	PodLabels      map[string]string
 	PodAnnotations map[string]string
-	Strategy       appsv1.DeploymentStrategy
+	// References are annotations of the Deployment and its pods that keep unique objects which they use.
+	References map[string]string
+	Strategy   appsv1.DeploymentStrategy
 	// GracePeriodSeconds is the time to stop; 0 means the default of 30 seconds.
 	GracePeriodSeconds int64
 }
@@ -125,6 +127,11 @@ func Requests(cpu, memory string) corev1.ResourceRequirements {
 func (w Workload) PodTemplate() corev1.PodTemplateSpec {
 	labels := Labels(w.Name)
 	maps.Copy(labels, w.PodLabels)
+	annotations := maps.Clone(w.PodAnnotations)
+	if annotations == nil && len(w.References) > 0 {
+		annotations = map[string]string{}
+	}
+	maps.Copy(annotations, w.References)
 	var volumes []corev1.Volume
 	var mounts []corev1.VolumeMount
 	for _, m := range w.Mounts {
@@ -155,13 +162,13 @@ func (w Workload) PodTemplate() corev1.PodTemplateSpec {
 	if w.GracePeriodSeconds > 0 {
 		spec.TerminationGracePeriodSeconds = ptr.To(w.GracePeriodSeconds)
 	}
-	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: w.PodAnnotations}, Spec: spec}
+	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: annotations}, Spec: spec}
 }
 
 // Deployment returns the workload.
 func (w Workload) Deployment() *appsv1.Deployment {
 	return &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: w.Name, Namespace: w.Namespace, Labels: Labels(w.Name)},
+		ObjectMeta: metav1.ObjectMeta{Name: w.Name, Namespace: w.Namespace, Labels: Labels(w.Name), Annotations: w.References},
 		Spec: appsv1.DeploymentSpec{
 			Replicas:             ptr.To(w.Replicas),
 			RevisionHistoryLimit: ptr.To(int32(1)),

@@ -1,6 +1,7 @@
 package kubeapiserver
 
 import (
+	_ "embed"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,13 +15,28 @@ import (
 // healthPaths may be asked without credentials, because the kubelet of the seed has none for the Shoot.
 var healthPaths = []string{"/livez", "/readyz", "/healthz"}
 
+// defaultAuditPolicy is for Shoots without one.
+//
+//go:embed audit-policy.yaml
+var defaultAuditPolicy string
+
 // configFiles renders the files of the ConfigMap.
 func configFiles(v Values) (map[string]string, error) {
 	authentication, err := authenticationConfiguration(v)
 	if err != nil {
 		return nil, err
 	}
-	files := map[string]string{keyAuthentication: authentication}
+	authorization, err := authorizationConfiguration(v)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string]string{keyAuthentication: authentication, keyAudit: v.AuditPolicy}
+	if v.AuditPolicy == "" {
+		files[keyAudit] = defaultAuditPolicy
+	}
+	if authorization != "" {
+		files[keyAuthorization] = authorization
+	}
 	if plugins := admissionConfiguration(v); plugins != "" {
 		files[keyAdmission] = plugins
 	}

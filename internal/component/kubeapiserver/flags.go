@@ -24,8 +24,11 @@ func flags(v Values, files map[string]string) []string {
 	f := []string{
 		"--advertise-address=" + v.AdvertiseIP,
 		"--allow-privileged=true",
+		// Standard output, apart from the server's own messages: the seed keeps, rotates and collects it like other logs.
+		"--audit-log-path=-",
+		"--audit-policy-file=" + pathConfig + "/" + keyAudit,
 		"--authentication-config=" + pathConfig + "/" + keyAuthentication,
-		"--authorization-mode=Node,RBAC",
+		authorizationFlag(files),
 		"--bind-address=0.0.0.0",
 		"--client-ca-file=" + pathClientCA + "/bundle.crt",
 		"--enable-aggregator-routing=true",
@@ -74,6 +77,14 @@ func flags(v Values, files map[string]string) []string {
 	}
 	f = append(f, pluginFlags(spec, files)...)
 	return append(f, specFlags(spec)...)
+}
+
+// authorizationFlag: a file and modes exclude each other.
+func authorizationFlag(files map[string]string) string {
+	if files[keyAuthorization] != "" {
+		return "--authorization-config=" + pathConfig + "/" + keyAuthorization
+	}
+	return "--authorization-mode=Node,RBAC"
 }
 
 func pluginFlags(spec corev1beta1.KubeAPIServerConfig, files map[string]string) []string {

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
@@ -25,9 +26,9 @@ const Name = "kube-apiserver"
 // the process together with the address of the Service.
 const Port = 443
 
-// Names of the objects that carry configuration.
+// Names of the objects that carry configuration. That of the ConfigMap goes on with a hash of its content.
 const (
-	ConfigMapName        = "kube-apiserver-config"
+	configMapName        = "kube-apiserver-config"
 	EncryptionSecretName = "kube-apiserver-etcd-encryption-configuration"
 )
 
@@ -37,6 +38,8 @@ const (
 	keyAuthentication = "authentication.yaml"
 	keyAdmission      = "admission.yaml"
 	keyEgress         = "egress-selector.yaml"
+	keyAudit          = "audit-policy.yaml"
+	keyAuthorization  = "authorization.yaml"
 )
 
 const (
@@ -93,6 +96,12 @@ type Values struct {
 	EncryptedResources []string
 	// Authentication is the user's AuthenticationConfiguration in YAML; empty if there is none.
 	Authentication string
+	// AuditPolicy is the user's in YAML; empty for the default one.
+	AuditPolicy string
+	// Authorization is the user's AuthorizationConfiguration in YAML, which has webhooks only; empty if there is none.
+	// AuthorizationKubeconfigs are those of the webhooks by their names.
+	Authorization            string
+	AuthorizationKubeconfigs map[string][]byte
 	// Config is the Shoot's, defaulted; nil counts as empty.
 	Config *corev1beta1.KubeAPIServerConfig
 }
@@ -150,9 +159,19 @@ func Route(namespace, gatewayNamespace, gatewayName string, hosts []string) *gat
 
 // Objects are what Render makes, in the order in which they have to be applied.
 type Objects struct {
-	ConfigMap        *corev1.ConfigMap
-	EncryptionSecret *corev1.Secret
-	Deployment       *appsv1.Deployment
+	ConfigMap           *corev1.ConfigMap
+	EncryptionSecret    *corev1.Secret
+	AuthorizationSecret *corev1.Secret // Nil without webhooks.
+	Deployment          *appsv1.Deployment
+}
+
+// All lists the objects.
+func (o *Objects) All() []client.Object {
+	all := []client.Object{o.ConfigMap, o.EncryptionSecret}
+	if o.AuthorizationSecret != nil {
+		all = append(all, o.AuthorizationSecret)
+	}
+	return append(all, o.Deployment)
 }
 
 // Render returns the configuration and the Deployment. It fails on configuration of the user that cannot be read.
@@ -166,15 +185,22 @@ func Render(v Values) (*Objects, error) {
 		return nil, err
 	}
 	o := &Objects{
-		ConfigMap: &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Name: ConfigMapName, Namespace: v.Namespace, Labels: component.Labels(Name)},
+		ConfigMap: component.UniqueConfigMap(&corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: configMapName, Namespace: v.Namespace, Labels: component.Labels(Name)},
 			Data:       files,
-		},
+		}),
 		EncryptionSecret: &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Name: EncryptionSecretName, Namespace: v.Namespace, Labels: component.Labels(Name)},
 			Type:       corev1.SecretTypeOpaque,
 			Data:       map[string][]byte{keyEncryption: encryption},
 		},
+		AuthorizationSecret: authorizationSecret(v),
+	}
+	volumes := mounts(v, o.ConfigMap.Name)
+	unique := []client.Object{o.ConfigMap}
+	if o.AuthorizationSecret != nil {
+		volumes = append(volumes, component.SecretMount("authorization", o.AuthorizationSecret.Name, pathAuthorization))
+		unique = append(unique, o.AuthorizationSecret)
 	}
 	w := component.Workload{
 		Name:          Name,
@@ -183,15 +209,15 @@ func Render(v Values) (*Objects, error) {
 		Image:         v.Image,
 		Command:       append([]string{"/usr/local/bin/kube-apiserver"}, flags(v, files)...),
 		Ports:         []corev1.ContainerPort{{Name: "https", ContainerPort: Port, Protocol: corev1.ProtocolTCP}},
-		Mounts:        mounts(v),
+		Mounts:        volumes,
 		CPU:           "50m",
 		Memory:        "256Mi",
 		Health:        component.Health{Port: Port, Scheme: corev1.URISchemeHTTPS, Startup: "/readyz", Liveness: "/livez"},
 		PriorityClass: component.PriorityAPI,
 		PodAnnotations: map[string]string{
-			"checksum/configmap-" + ConfigMapName:     sum(files),
 			"checksum/secret-" + EncryptionSecretName: sum(map[string]string{keyEncryption: string(encryption)}),
 		},
+		References: component.References(unique...),
 		// A new server is ready before an old one goes, so that updates are not noticed.
 		Strategy: appsv1.DeploymentStrategy{
 			Type:          appsv1.RollingUpdateDeploymentStrategyType,
@@ -202,10 +228,10 @@ func Render(v Values) (*Objects, error) {
 	return o, nil
 }
 
-func mounts(v Values) []component.Mount {
+func mounts(v Values, configMap string) []component.Mount {
 	s := v.Secrets
 	m := []component.Mount{
-		component.ConfigMapMount("config", ConfigMapName, pathConfig),
+		component.ConfigMapMount("config", configMap, pathConfig),
 		component.SecretMount("etcd-encryption", EncryptionSecretName, pathEncryption),
 		component.SecretMount("server", s.Server, pathServer),
 		component.SecretMount("ca-client", s.ClientCABundle, pathClientCA),

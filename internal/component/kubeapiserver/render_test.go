@@ -1,9 +1,11 @@
 package kubeapiserver
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
@@ -37,6 +39,22 @@ func TestRender(t *testing.T) {
 	configured.EncryptedResources, configured.EncryptionProvider = []string{"configmaps"}, "secretbox"
 	configured.EncryptionKeys = []EncryptionKey{{"key2", "bmV3"}, {"key1", "b2xk"}}
 	configured.Authentication = "apiVersion: apiserver.config.k8s.io/v1beta1\nkind: AuthenticationConfiguration\njwt:\n- issuer: {url: https://idp.example, audiences: [me]}\n"
+	configured.AuditPolicy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Request}]\n"
+	configured.Authorization = `apiVersion: apiserver.config.k8s.io/v1
+kind: AuthorizationConfiguration
+authorizers:
+- {type: Webhook, name: plain, webhook: {timeout: 3s, failurePolicy: Deny, subjectAccessReviewVersion: v1}}
+- type: Webhook
+  name: b.example
+  webhook:
+    timeout: 5s
+    failurePolicy: NoOpinion
+    subjectAccessReviewVersion: v1
+    matchConditionSubjectAccessReviewVersion: v1
+    matchConditions: [{expression: "request.user != 'me'"}]
+    connectionInfo: {type: KubeConfigFile}
+`
+	configured.AuthorizationKubeconfigs = map[string][]byte{"plain": []byte("kubeconfig of plain"), "b.example": []byte("kubeconfig of b")}
 	configured.Config = &corev1beta1.KubeAPIServerConfig{
 		KubernetesConfig: corev1beta1.KubernetesConfig{FeatureGates: map[string]bool{"B": false, "A": true}},
 		AdmissionPlugins: []corev1beta1.AdmissionPlugin{
@@ -59,16 +77,78 @@ func TestRender(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden.Objects(t, name, o.ConfigMap, o.EncryptionSecret, o.Deployment)
+			golden.Objects(t, name, o.All()...)
 		})
 	}
 }
 
-func TestRenderRefusesUnreadableAuthentication(t *testing.T) {
+func TestRenderRefuses(t *testing.T) {
+	webhook := "authorizers: [{type: Webhook, name: a, webhook: {timeout: 3s}}]"
+	kubeconfigs := map[string][]byte{"a": []byte("k")}
+	for name, change := range map[string]func(*Values){
+		"authentication that is no YAML":     func(v *Values) { v.Authentication = "jwt: [" },
+		"authorization that is no YAML":      func(v *Values) { v.Authorization = "authorizers: [" },
+		"an authorizer that is no webhook":   func(v *Values) { v.Authorization = "authorizers: [{type: RBAC, name: a}]" },
+		"a webhook without a kubeconfig":     func(v *Values) { v.Authorization = webhook },
+		"a server without encryption keys":   func(v *Values) { v.EncryptionKeys = nil },
+		"authorizers that are not a webhook": func(v *Values) { v.Authorization, v.AuthorizationKubeconfigs = "authorizers: [a]", kubeconfigs },
+	} {
+		v := values()
+		change(&v)
+		if _, err := Render(v); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
 	v := values()
-	v.Authentication = "jwt: ["
-	if _, err := Render(v); err == nil {
-		t.Error("Render() accepted broken YAML")
+	v.Authorization, v.AuthorizationKubeconfigs = webhook, kubeconfigs
+	if _, err := Render(v); err != nil {
+		t.Errorf("a webhook with a kubeconfig: %v", err)
+	}
+}
+
+// A user who has the condition already would otherwise have it twice, which the server refuses.
+func TestConditionIsThereOnce(t *testing.T) {
+	webhook := map[string]any{}
+	addCondition(webhook, "a")
+	addCondition(webhook, "a")
+	addCondition(webhook, "b")
+	want := map[string]any{"matchConditionSubjectAccessReviewVersion": "v1", "matchConditions": []any{map[string]any{"expression": "b"}, map[string]any{"expression": "a"}}}
+	if diff := cmp.Diff(want, webhook); diff != "" {
+		t.Errorf("webhook (-want +got):\n%s", diff)
+	}
+}
+
+// Pods of an older configuration must not see the newer one before their time.
+func TestConfigurationIsNeverChanged(t *testing.T) {
+	name := func(change func(*Values)) (string, string) {
+		v := values()
+		v.Authorization = "authorizers: [{type: Webhook, name: a, webhook: {timeout: 3s}}]"
+		v.AuthorizationKubeconfigs = map[string][]byte{"a": []byte("k")}
+		change(&v)
+		o, err := Render(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o.ConfigMap.Name, o.AuthorizationSecret.Name
+	}
+	configMap, secret := name(func(*Values) {})
+	for text, tc := range map[string]struct {
+		change            func(*Values)
+		configMap, secret bool
+	}{
+		"the same":           {func(*Values) {}, false, false},
+		"more replicas":      {func(v *Values) { v.Replicas = 3 }, false, false},
+		"another policy":     {func(v *Values) { v.AuditPolicy = "rules: []" }, true, false},
+		"another kubeconfig": {func(v *Values) { v.AuthorizationKubeconfigs["a"] = []byte("l") }, false, true},
+		"another webhook":    {func(v *Values) { v.Authorization = strings.Replace(v.Authorization, "3s", "4s", 1) }, true, false},
+		"another name for it": {func(v *Values) {
+			v.Authorization, v.AuthorizationKubeconfigs = strings.Replace(v.Authorization, "name: a", "name: b", 1), map[string][]byte{"b": []byte("k")}
+		}, true, true},
+	} {
+		c, s := name(tc.change)
+		if (c != configMap) != tc.configMap || (s != secret) != tc.secret {
+			t.Errorf("%s: ConfigMap %s after %s, Secret %s after %s", text, c, configMap, s, secret)
+		}
 	}
 }
 

@@ -87,10 +87,6 @@ func ensureKubeAPIServer(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	authentication, err := s.userAuthentication(ctx)
-	if err != nil {
-		return flow.Outcome{}, err
-	}
 	keys, err := s.encryptionKeys(ctx)
 	if err != nil {
 		return flow.Outcome{}, err
@@ -107,7 +103,6 @@ func ensureKubeAPIServer(ctx context.Context, s *Scope) (flow.Outcome, error) {
 		Workers:        !s.Workerless(),
 		Secrets:        *secrets,
 		EncryptionKeys: keys,
-		Authentication: authentication,
 		Config:         spec,
 	}
 	if spec != nil {
@@ -119,11 +114,14 @@ func ensureKubeAPIServer(ctx context.Context, s *Scope) (flow.Outcome, error) {
 			v.EncryptionProvider = string(ptr.Deref(e.Provider.Type, corev1beta1.EncryptionProviderTypeAESCBC))
 		}
 	}
+	if err := s.addServerFiles(ctx, &v); err != nil {
+		return flow.Outcome{}, err
+	}
 	objects, err := kubeapiserver.Render(v)
 	if err != nil {
 		return flow.Outcome{}, flow.WithCodes(err, string(corev1beta1.ErrorConfigurationProblem))
 	}
-	return flow.Done(), s.apply(ctx, objects.ConfigMap, objects.EncryptionSecret, objects.Deployment)
+	return flow.Done(), s.apply(ctx, objects.All()...)
 }
 
 func ensureKubeAPIServerReady(ctx context.Context, s *Scope) (flow.Outcome, error) {
@@ -224,24 +222,6 @@ func (s *Scope) apiServerSecrets(server string) (*kubeapiserver.Secrets, error) 
 		out.VPNClient = name(s.Secrets.Get(nameHTTPProxy))
 	}
 	return out, firstErr
-}
-
-// userAuthentication is the AuthenticationConfiguration that the user keeps in a ConfigMap of the project, or "".
-func (s *Scope) userAuthentication(ctx context.Context) (string, error) {
-	spec := s.Shoot.Spec.Kubernetes.KubeAPIServer
-	if spec == nil || spec.StructuredAuthentication == nil {
-		return "", nil
-	}
-	key := client.ObjectKey{Namespace: s.Shoot.Namespace, Name: spec.StructuredAuthentication.ConfigMapName}
-	m := &corev1.ConfigMap{}
-	if err := s.Garden.Get(ctx, key, m); err != nil {
-		return "", fmt.Errorf("read ConfigMap %s for structured authentication: %w", key, err)
-	}
-	content, ok := m.Data["config.yaml"]
-	if !ok {
-		return "", flow.WithCodes(fmt.Errorf("the ConfigMap %s for structured authentication has no key config.yaml", key), string(corev1beta1.ErrorConfigurationProblem))
-	}
-	return content, nil
 }
 
 func removeKubeAPIServer(ctx context.Context, s *Scope) (flow.Outcome, error) {

@@ -1,0 +1,93 @@
+package kubeapiserver
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"hortus.dev/hortus/internal/component"
+	"hortus.dev/hortus/internal/component/machinecontrollermanager"
+)
+
+// authorizationSecretName is the beginning of the name of the Secret with the kubeconfigs of the user's webhooks.
+const authorizationSecretName = "kube-apiserver-authorization-kubeconfigs"
+
+const pathAuthorization = "/etc/kubernetes/authorization"
+
+// sparedUsers and sparedGroups are those of the system, about whom no webhook of a user is asked: nodes could not join any
+// more, and nothing could be repaired, while a webhook does not answer, which may run in the Shoot itself. Members of
+// system:masters are authorized before any webhook.
+var (
+	sparedUsers  = []string{"system:kube-controller-manager", "system:kube-scheduler", machinecontrollermanager.CommonName}
+	sparedGroups = []string{"system:nodes", "system:bootstrappers", "gardener.cloud:node-agents", "system:serviceaccounts:kube-system"}
+)
+
+// spare is the match condition of a webhook that leaves them out.
+func spare() string {
+	list := func(names []string) string { return "['" + strings.Join(names, "', '") + "']" }
+	return fmt.Sprintf("!(request.user in %s) && !request.groups.exists(g, g in %s)", list(sparedUsers), list(sparedGroups))
+}
+
+// authorizationConfiguration is the user's, or "" if there is none: the webhooks come first, since after RBAC they could not
+// forbid anything; then Node and RBAC, as in a server without webhooks.
+func authorizationConfiguration(v Values) (string, error) {
+	if v.Authorization == "" {
+		return "", nil
+	}
+	config := map[string]any{}
+	if err := yaml.Unmarshal([]byte(v.Authorization), &config); err != nil {
+		return "", fmt.Errorf("read the Shoot's AuthorizationConfiguration: %w", err)
+	}
+	authorizers, _ := config["authorizers"].([]any)
+	for _, a := range authorizers {
+		authorizer, _ := a.(map[string]any)
+		webhook, ok := authorizer["webhook"].(map[string]any)
+		if !ok {
+			return "", fmt.Errorf("read the Shoot's AuthorizationConfiguration: authorizer %v is no webhook", authorizer["name"])
+		}
+		name := fmt.Sprint(authorizer["name"])
+		if _, ok := v.AuthorizationKubeconfigs[name]; !ok {
+			return "", fmt.Errorf("the Shoot has no kubeconfig for authorizer %q", name)
+		}
+		webhook["connectionInfo"] = map[string]any{"type": "KubeConfigFile", "kubeConfigFile": pathAuthorization + "/" + kubeconfigKey(name)}
+		addCondition(webhook, spare())
+	}
+	config["authorizers"] = append(slices.Clone(authorizers), map[string]any{"type": "Node", "name": "node"}, map[string]any{"type": "RBAC", "name": "rbac"})
+	return marshal(config), nil
+}
+
+// addCondition puts a match condition in front of those of a webhook; the same twice would be refused.
+func addCondition(webhook map[string]any, expression string) {
+	conditions, _ := webhook["matchConditions"].([]any)
+	if !slices.ContainsFunc(conditions, func(c any) bool {
+		condition, _ := c.(map[string]any)
+		return condition["expression"] == expression
+	}) {
+		webhook["matchConditions"] = append([]any{map[string]any{"expression": expression}}, conditions...)
+	}
+	if webhook["matchConditionSubjectAccessReviewVersion"] == nil {
+		webhook["matchConditionSubjectAccessReviewVersion"] = "v1"
+	}
+}
+
+func kubeconfigKey(authorizer string) string { return authorizer + ".kubeconfig" }
+
+// authorizationSecret holds the kubeconfigs of the webhooks; nil if there are none.
+func authorizationSecret(v Values) *corev1.Secret {
+	if v.Authorization == "" {
+		return nil
+	}
+	data := map[string][]byte{}
+	for name, kubeconfig := range v.AuthorizationKubeconfigs {
+		data[kubeconfigKey(name)] = kubeconfig
+	}
+	return component.UniqueSecret(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: authorizationSecretName, Namespace: v.Namespace, Labels: component.Labels(Name)},
+		Type:       corev1.SecretTypeOpaque,
+		Data:       data,
+	})
+}

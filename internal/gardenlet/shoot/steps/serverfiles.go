@@ -1,0 +1,95 @@
+package steps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/component/kubeapiserver"
+	"hortus.dev/hortus/internal/flow"
+	"hortus.dev/hortus/internal/serverconfig"
+)
+
+// addServerFiles reads what the user has written for the API server from the project. It was checked when the Shoot began to
+// refer to it and may have changed since. A server does not start with a wrong file, so it never gets one: the error has the
+// code of a problem of the user, and the servers that run go on with what they have.
+func (s *Scope) addServerFiles(ctx context.Context, v *kubeapiserver.Values) error {
+	var errs []error
+	for _, file := range serverconfig.Of(s.Shoot, append([]string{v.Issuer}, v.AcceptedIssuers...)) {
+		configMap := &corev1.ConfigMap{}
+		if err := s.referenced(ctx, file.Path, file.ConfigMap, configMap); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		content, err := file.Content(configMap.Data)
+		if err != nil {
+			errs = append(errs, flow.WithCodes(err, string(corev1beta1.ErrorConfigurationProblem)))
+			continue
+		}
+		switch file.Use {
+		case serverconfig.AuditPolicy:
+			v.AuditPolicy = content
+		case serverconfig.Authentication:
+			v.Authentication = content
+		case serverconfig.Authorization:
+			v.Authorization = content
+		}
+	}
+	if config := s.Shoot.Spec.Kubernetes.KubeAPIServer; config != nil && config.StructuredAuthorization != nil {
+		kubeconfigs, err := s.authorizationKubeconfigs(ctx, config.StructuredAuthorization.Kubeconfigs)
+		errs = append(errs, err)
+		v.AuthorizationKubeconfigs = kubeconfigs
+	}
+	return joined(errs)
+}
+
+// authorizationKubeconfigs reads the kubeconfigs of the user's webhooks, by the names of their authorizers.
+func (s *Scope) authorizationKubeconfigs(ctx context.Context, references []corev1beta1.AuthorizerKubeconfigReference) (map[string][]byte, error) {
+	path := field.NewPath("spec", "kubernetes", "kubeAPIServer", "structuredAuthorization", "kubeconfigs")
+	kubeconfigs := map[string][]byte{}
+	var errs []error
+	for i, r := range references {
+		path := path.Index(i).Child("secretName")
+		secret := &corev1.Secret{}
+		if err := s.referenced(ctx, path, r.SecretName, secret); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if err := serverconfig.Kubeconfig(secret.Data); err != nil {
+			errs = append(errs, flow.WithCodes(fmt.Errorf("%s: %q: %w", path, r.SecretName, err), string(corev1beta1.ErrorConfigurationProblem)))
+			continue
+		}
+		kubeconfigs[r.AuthorizerName] = secret.Data[serverconfig.KeyKubeconfig]
+	}
+	return kubeconfigs, joined(errs)
+}
+
+// joined is one error for all, on one line, as users read it. An error without a code comes from the garden and not from the
+// user; the pass is tried again, so the others can wait.
+func joined(errs []error) error {
+	for _, err := range errs {
+		if err != nil && len(flow.Codes(err)) == 0 {
+			return err
+		}
+	}
+	return flow.WithCodes(utilerrors.NewAggregate(errs), flow.Codes(errors.Join(errs...))...)
+}
+
+// referenced reads an object of the project that a field of the Shoot names.
+func (s *Scope) referenced(ctx context.Context, path *field.Path, name string, object client.Object) error {
+	err := s.Garden.Get(ctx, client.ObjectKey{Namespace: s.Shoot.Namespace, Name: name}, object)
+	if apierrors.IsNotFound(err) {
+		return flow.WithCodes(field.NotFound(path, s.Shoot.Namespace+"/"+name), string(corev1beta1.ErrorConfigurationProblem))
+	}
+	if err != nil {
+		return fmt.Errorf("%s: read %s/%s: %w", path, s.Shoot.Namespace, name, err)
+	}
+	return nil
+}
