@@ -3,9 +3,14 @@ package admission
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
@@ -61,19 +66,20 @@ type compiledProfile struct {
 	profile *Profile
 }
 
-// Profile reads and compiles the profile that a Shoot in the namespace refers to.
+// Profile reads and compiles the profile that a Shoot in the namespace refers to. One that does not exist is an answer
+// of its own, for InternalError.
 func (o *Objects) Profile(ctx context.Context, namespace string, ref corev1beta1.CloudProfileReference) (*Profile, error) {
 	parent, child := &corev1beta1.CloudProfile{}, (*corev1beta1.NamespacedCloudProfile)(nil)
 	parentName, key := ref.Name, ref.Name
 	if ref.Kind == corev1beta1.NamespacedCloudProfileKind {
 		child = &corev1beta1.NamespacedCloudProfile{}
 		if err := o.Get(ctx, namespace, ref.Name, child); err != nil {
-			return nil, fmt.Errorf("could not find referenced cloud profile: %w", err)
+			return nil, o.missingProfile(ctx, namespace, ref, err)
 		}
 		parentName, key = child.Spec.Parent.Name, namespace+"/"+ref.Name
 	}
 	if err := o.Get(ctx, "", parentName, parent); err != nil {
-		return nil, fmt.Errorf("could not find referenced cloud profile: %w", err)
+		return nil, o.missingProfile(ctx, namespace, ref, err)
 	}
 	version := string(parent.UID) + parent.ResourceVersion
 	if child != nil {
@@ -99,4 +105,57 @@ func (o *Objects) Profile(ctx context.Context, namespace string, ref corev1beta1
 	}
 	o.profiles.byKey[key] = compiledProfile{version, profile}
 	return profile, nil
+}
+
+// maxNamesOffered bounds how many profiles an answer names. Gardens have a handful.
+const maxNamesOffered = 10
+
+// missingProfile tells of a profile that could not be read. Where it does not exist, the answer is 500, which clients of
+// this API know, but with the field, the value and what there is, as of any other wrong value.
+func (o *Objects) missingProfile(ctx context.Context, namespace string, ref corev1beta1.CloudProfileReference, err error) error {
+	err = fmt.Errorf("could not find referenced cloud profile: %w", err)
+	if !apierrors.IsNotFound(err) {
+		return err
+	}
+	path := field.NewPath("spec", "cloudProfile", "name")
+	detail := fmt.Sprintf("%v; %s", err, o.OfferedProfiles(ctx, namespace, ref.Kind))
+	problem := field.NotFound(path, ref.Name)
+	status := apierrors.NewInternalError(err)
+	status.ErrStatus.Message = fmt.Sprintf("%v: %s", problem, detail)
+	status.ErrStatus.Details.Causes = []metav1.StatusCause{{
+		Type: metav1.CauseTypeFieldValueNotFound, Field: path.String(), Message: fmt.Sprintf("%s: %s", problem.ErrorBody(), detail),
+	}}
+	return status
+}
+
+// OfferedProfiles names the profiles of a kind that a Shoot of the namespace may refer to.
+func (o *Objects) OfferedProfiles(ctx context.Context, namespace, kind string) string {
+	var names []string
+	if kind == corev1beta1.NamespacedCloudProfileKind {
+		list := &corev1beta1.NamespacedCloudProfileList{}
+		if err := o.Cached.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return "try again"
+		}
+		for i := range list.Items {
+			names = append(names, strconv.Quote(list.Items[i].Name))
+		}
+	} else {
+		kind = corev1beta1.CloudProfileKind
+		list := &corev1beta1.CloudProfileList{}
+		if err := o.Cached.List(ctx, list); err != nil {
+			return "try again"
+		}
+		for i := range list.Items {
+			names = append(names, strconv.Quote(list.Items[i].Name))
+		}
+	}
+	slices.Sort(names)
+	switch more := len(names) - maxNamesOffered; {
+	case len(names) == 0:
+		return fmt.Sprintf("there is no %s", kind)
+	case more > 0:
+		return fmt.Sprintf("there are %ss %s and %d more", kind, strings.Join(names[:maxNamesOffered], ", "), more)
+	default:
+		return fmt.Sprintf("there are %ss %s", kind, strings.Join(names, ", "))
+	}
 }

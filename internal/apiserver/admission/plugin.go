@@ -40,10 +40,18 @@ func (b *Base) Concerns(a admission.Attributes, resource string, subresources ..
 	if a.GetResource().Resource != resource || a.GetSubresource() != "" && !slices.Contains(subresources, a.GetSubresource()) {
 		return false, nil
 	}
-	if !b.WaitForReady() {
-		return false, admission.NewForbidden(a, errors.New("the caches of admission are not filled yet"))
+	if err := b.Await(a); err != nil {
+		return false, err
 	}
 	return true, nil
+}
+
+// Await waits for the caches. The answer is 403 when they take too long, as of any plugin of a Kubernetes API server.
+func (b *Base) Await(a admission.Attributes) error {
+	if !b.WaitForReady() {
+		return admission.NewForbidden(a, errors.New("the server is starting: the caches of admission are not filled yet; try again"))
+	}
+	return nil
 }
 
 // Forbid turns field errors into the answer 403, as one message with all of them. No errors make no answer.
@@ -52,6 +60,15 @@ func Forbid(a admission.Attributes, errs field.ErrorList) error {
 		return nil
 	}
 	return admission.NewForbidden(a, errs.ToAggregate())
+}
+
+// InternalError is the answer 500. An answer that says already that it is one stays as it is.
+func InternalError(err error) error {
+	var status *apierrors.StatusError
+	if errors.As(err, &status) && apierrors.IsInternalError(status) {
+		return status
+	}
+	return apierrors.NewInternalError(err)
 }
 
 // Refuse turns field errors into the answer 422 with one cause per error.

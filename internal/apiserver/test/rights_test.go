@@ -1,6 +1,7 @@
 package test
 
 import (
+	"strconv"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -117,5 +118,16 @@ func TestShootsThatCannotBeCompleted(t *testing.T) {
 	}
 	shoot := g.newShoot()
 	shoot.Spec.CloudProfile.Name = "none"
-	refuse(t, "a profile that is not there", g.Client.Create(g.ctx, shoot), apierrors.IsInternalError, "could not find referenced cloud profile")
+	err := g.Client.Create(g.ctx, shoot)
+	for _, text := range []string{"could not find referenced cloud profile", `spec.cloudProfile.name: Not found: "none"`, strconv.Quote(g.profile.Name)} {
+		refuse(t, "a profile that is not there", err, apierrors.IsInternalError, text)
+	}
+	if cause, ok := apierrors.StatusCause(err, metav1.CauseTypeFieldValueNotFound); !ok || cause.Field != "spec.cloudProfile.name" {
+		t.Errorf("cause of a missing profile is %+v", cause)
+	}
+	orphan := &corev1beta1.NamespacedCloudProfile{
+		ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "orphan"},
+		Spec:       corev1beta1.NamespacedCloudProfileSpec{Parent: corev1beta1.CloudProfileReference{Kind: "CloudProfile", Name: "none"}},
+	}
+	refuse(t, "a parent that is not there", g.Client.Create(g.ctx, orphan), apierrors.IsBadRequest, `spec.parent.name: parent CloudProfile "none" does not exist`)
 }

@@ -78,8 +78,8 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if a.GetResource().Resource != "shoots" {
 		return nil
 	}
-	if !p.WaitForReady() {
-		return admission.NewForbidden(a, fmt.Errorf("the caches of admission are not filled yet"))
+	if err := p.Await(a); err != nil {
+		return err
 	}
 	project, err := p.ProjectOf(ctx, object.GetNamespace())
 	if err != nil || project == nil {

@@ -42,8 +42,8 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	case *corev1beta1.CloudProfile:
 		used.add(corev1beta1.LabelPrefixProvider, object.Spec.Type)
 	case *corev1beta1.NamespacedCloudProfile:
-		if !p.WaitForReady() {
-			return nil
+		if err := p.Await(a); err != nil {
+			return err
 		}
 		parent := &corev1beta1.CloudProfile{}
 		if err := p.Get(ctx, "", object.Spec.Parent.Name, parent); err != nil {
@@ -61,9 +61,6 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	case *corev1beta1.BackupBucket:
 		used.add(corev1beta1.LabelPrefixProvider, object.Spec.Provider.Type)
 	case *corev1beta1.BackupEntry:
-		if !p.WaitForReady() {
-			return nil
-		}
 		bucket := &corev1beta1.BackupBucket{}
 		if err := p.Live.Get(ctx, client.ObjectKey{Name: object.Spec.BucketName}, bucket); err != nil {
 			return nil // Reported by the plugin that checks references.

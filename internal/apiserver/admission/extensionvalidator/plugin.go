@@ -4,7 +4,6 @@ package extensionvalidator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
@@ -39,8 +38,8 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if len(uses) == 0 {
 		return nil
 	}
-	if !p.WaitForReady() {
-		return admission.NewForbidden(a, errors.New("the caches of admission are not filled yet"))
+	if err := p.Await(a); err != nil {
+		return err
 	}
 	var errs field.ErrorList
 	for _, reader := range []client.Reader{p.Cached, p.Live} { // The cache may not have a new registration yet.

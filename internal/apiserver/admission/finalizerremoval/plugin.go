@@ -3,7 +3,6 @@ package finalizerremoval
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -45,8 +44,8 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 			return admission.NewForbidden(a, fmt.Errorf("finalizer %q can be removed only when the Shoot is deleted completely", corev1beta1.FinalizerName))
 		}
 	case *corev1beta1.SecretBinding, *securityv1alpha1.CredentialsBinding:
-		if !p.WaitForReady() {
-			return admission.NewForbidden(a, errors.New("the caches of admission are not filled yet"))
+		if err := p.Await(a); err != nil {
+			return err
 		}
 		user, err := p.userOf(ctx, a.GetObject())
 		if err != nil {

@@ -48,7 +48,7 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	parent := &corev1beta1.CloudProfile{}
 	if err := p.Get(ctx, "", profile.Spec.Parent.Name, parent); err != nil {
 		if apierrors.IsNotFound(err) {
-			return apierrors.NewBadRequest(fmt.Sprintf("parent CloudProfile %q does not exist", profile.Spec.Parent.Name))
+			return apierrors.NewBadRequest(fmt.Sprintf("spec.parent.name: parent CloudProfile %q does not exist; %s", profile.Spec.Parent.Name, p.OfferedProfiles(ctx, "", corev1beta1.CloudProfileKind)))
 		}
 		return apierrors.NewInternalError(err)
 	}

@@ -38,8 +38,8 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if check == nil {
 		return nil
 	}
-	if !p.WaitForReady() {
-		return admission.NewForbidden(a, fmt.Errorf("the caches of admission are not filled yet"))
+	if err := p.Await(a); err != nil {
+		return err
 	}
 	errs, err := check(ctx)
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -75,7 +74,7 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	}
 	profile, err := p.Profile(ctx, shoot.Namespace, *shoot.Spec.CloudProfile)
 	if err != nil {
-		return apierrors.NewInternalError(err)
+		return hortusadmission.InternalError(err)
 	}
 	reserveByMachine(shoot, profile.Spec.MachineTypes)
 	return nil

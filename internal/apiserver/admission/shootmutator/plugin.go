@@ -131,7 +131,7 @@ func (p *plugin) fromProfile(ctx context.Context, a admission.Attributes, shoot,
 	}
 	profile, err := p.Profile(ctx, shoot.Namespace, *shoot.Spec.CloudProfile)
 	if err != nil {
-		return apierrors.NewInternalError(err)
+		return hortusadmission.InternalError(err)
 	}
 	now := p.Clock.Now()
 	if errs := versionclass.DefaultShoot(shoot, old, profile.Versions, now); len(errs) > 0 {

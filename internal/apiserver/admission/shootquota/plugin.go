@@ -47,12 +47,12 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	}
 	needed, err := p.needs(ctx, shoot)
 	if err != nil {
-		return apierrors.NewInternalError(err)
+		return hortusadmission.InternalError(err)
 	}
 	if old != nil && sameBinding(shoot, old) && !lifetimeChanged(shoot, old) {
 		before, err := p.needs(ctx, old)
 		if err != nil {
-			return apierrors.NewInternalError(err)
+			return hortusadmission.InternalError(err)
 		}
 		if !rises(needed, before) {
 			return nil // Also where a quota is exceeded already: who takes less is not kept from it.

@@ -62,7 +62,7 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	}
 	r, err := p.read(ctx, a, shoot, old)
 	if err != nil {
-		return apierrors.NewInternalError(err)
+		return hortusadmission.InternalError(err)
 	}
 	invalid, problem := r.decide()
 	if len(invalid) > 0 {
