@@ -65,6 +65,7 @@ type options struct {
 	arguments   []string
 	authorizer  bool
 	configure   []func(*apiserver.Options)
+	kubernetes  []func(*envtest.APIServer)
 	crds        []*apiextensionsv1.CustomResourceDefinition
 	addToScheme []func(*runtime.Scheme) error
 }
@@ -86,6 +87,11 @@ func WithSeedAuthorizer() Option {
 // production, to measure what it uses.
 func WithGardenAPIProcess(program string, arguments ...string) Option {
 	return func(o *options) { o.gardenAPI, o.program, o.arguments = true, program, arguments }
+}
+
+// WithKubeAPIServer changes the flags of the kube-apiserver, and what becomes of its output.
+func WithKubeAPIServer(configure func(*envtest.APIServer)) Option {
+	return func(o *options) { o.kubernetes = append(o.kubernetes, configure) }
 }
 
 // WithClock gives our own API server a clock, which says which versions have expired.
@@ -184,6 +190,9 @@ func (e *Environment) startKubernetes(proxy *proxyCA, logs bool) error {
 		Set("profiling", "false").
 		// Kinds that no test watches need no cache of events.
 		Set("event-ttl", "10m")
+	for _, configure := range e.options.kubernetes {
+		configure(e.plane.ControlPlane.APIServer)
+	}
 	if e.Config, err = e.plane.Start(); err != nil {
 		return fmt.Errorf("start etcd and kube-apiserver: %w", err)
 	}
