@@ -64,7 +64,7 @@ func validateProject(project, old *Project) field.ErrorList {
 	}
 	errs = append(errs, validateFreeText(spec.Description, old.Spec.Description, specPath.Child("description"))...)
 	errs = append(errs, validateFreeText(spec.Purpose, old.Spec.Purpose, specPath.Child("purpose"))...)
-	errs = append(errs, validateProjectTolerations(spec.Tolerations, specPath.Child("tolerations"))...)
+	errs = append(errs, ValidateProjectTolerations(spec.Tolerations, specPath.Child("tolerations"))...)
 	path := specPath.Child("dualApprovalForDeletion")
 	errs = append(errs, validateUnique(spec.DualApprovalForDeletion, path, func(d *DualApprovalForDeletion) string { return d.Resource }, child("resource"))...)
 	for i := range spec.DualApprovalForDeletion {
@@ -167,7 +167,9 @@ func validateFreeText(text, old *string, path *field.Path) field.ErrorList {
 	return nil
 }
 
-func validateProjectTolerations(tolerations *ProjectTolerations, path *field.Path) field.ErrorList {
+// ValidateProjectTolerations checks keys, values and duplicates, and that all defaults may be used. The path is that of
+// the tolerations. Those that hold for all projects follow the same rules.
+func ValidateProjectTolerations(tolerations *ProjectTolerations, path *field.Path) field.ErrorList {
 	if tolerations == nil {
 		return nil
 	}

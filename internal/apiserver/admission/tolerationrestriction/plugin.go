@@ -38,6 +38,11 @@ func New(reader io.Reader) (admission.Interface, error) {
 	if err := hortusadmission.ReadConfiguration(reader, Name, configurationVersion, &p.config); err != nil {
 		return nil, err
 	}
+	// Defaults that no Shoot may have would keep everybody from creating one.
+	rules := &corev1beta1.ProjectTolerations{Defaults: p.config.Defaults, Whitelist: p.config.Whitelist}
+	if err := corev1beta1.ValidateProjectTolerations(rules, nil).ToAggregate(); err != nil {
+		return nil, fmt.Errorf("configuration of %s: %w", Name, err)
+	}
 	return p, nil
 }
 

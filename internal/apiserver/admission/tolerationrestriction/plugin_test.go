@@ -58,9 +58,14 @@ func TestConfiguration(t *testing.T) {
 		text string
 		ok   bool
 	}{
-		"complete":      {header + "defaults: [{key: a}]\nwhitelist: [{key: a}]\n", true},
-		"unknown field": {header + "whitelists: []\n", false},
-		"other kind":    {"kind: Configuration\n", false},
+		"complete":                      {header + "defaults: [{key: a}]\nwhitelist: [{key: a}]\n", true},
+		"an allowed value":              {header + "defaults: [{key: a, value: b}]\nwhitelist: [{key: a}]\n", true},
+		"a default that is not allowed": {header + "defaults: [{key: a}]\nwhitelist: [{key: a, value: b}]\n", false},
+		"a default without a whitelist": {header + "defaults: [{key: a}]\n", false},
+		"a toleration without a key":    {header + "whitelist: [{value: a}]\n", false},
+		"the same toleration twice":     {header + "whitelist: [{key: a}, {key: a}]\n", false},
+		"unknown field":                 {header + "whitelists: []\n", false},
+		"other kind":                    {"kind: Configuration\n", false},
 	} {
 		if _, err := New(strings.NewReader(tc.text)); (err == nil) != tc.ok {
 			t.Errorf("%s: %v", name, err)

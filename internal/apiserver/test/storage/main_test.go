@@ -1,4 +1,5 @@
-// Package storage checks what the API server keeps in etcd, configured as the garden's chart configures it.
+// Package storage checks what the API server keeps in etcd and how its admission is set, configured as the garden's chart
+// configures it.
 package storage
 
 import (
@@ -20,27 +21,37 @@ import (
 func TestMain(m *testing.M) {
 	env.Main(m, env.WithGardenAPI(func(o *apiserver.Options) {
 		// The directory of the serving certificate ends with the environment.
-		path := filepath.Join(filepath.Dir(o.Recommended.SecureServing.ServerCert.CertKey.CertFile), "encryption.yaml")
-		content, err := encryptionConfiguration()
-		if err == nil {
-			err = os.WriteFile(path, []byte(content), 0o600)
+		dir := filepath.Dir(o.Recommended.SecureServing.ServerCert.CertKey.CertFile)
+		for key, path := range map[string]*string{
+			"encryption.yaml": &o.Recommended.Etcd.EncryptionProviderConfigFilepath,
+			"admission.yaml":  &o.Recommended.Admission.ConfigFile,
+		} {
+			content, err := configuration(key)
+			*path = filepath.Join(dir, key)
+			if err == nil {
+				err = os.WriteFile(*path, []byte(content), 0o600)
+			}
+			if err != nil {
+				panic(err)
+			}
 		}
-		if err != nil {
-			panic(err)
-		}
-		o.Recommended.Etcd.EncryptionProviderConfigFilepath = path
+		o.Recommended.Admission.EnablePlugins = []string{"ShootDNSRewriting"}
+		o.Recommended.Admission.DisablePlugins = append(o.Recommended.Admission.DisablePlugins, "DeletionConfirmation")
 	}))
 }
 
-// encryptionConfiguration is that of the garden's chart.
-func encryptionConfiguration() (string, error) {
+// configuration is a file of the garden's chart.
+func configuration(key string) (string, error) {
 	objects, err := gardenChart()
 	if err != nil {
 		return "", err
 	}
 	for _, object := range objects {
 		if object.GetKind() == "Secret" && object.GetName() == "hortus-apiserver" {
-			content, _, err := unstructured.NestedString(object.Object, "stringData", "encryption.yaml")
+			content, found, err := unstructured.NestedString(object.Object, "stringData", key)
+			if err == nil && !found {
+				err = fmt.Errorf("the chart has no %s", key)
+			}
 			return content, err
 		}
 	}
@@ -56,6 +67,21 @@ func gardenChart() ([]*unstructured.Unstructured, error) {
 		"image": "hortus:test", "caCrt": "-",
 		"apiserver": map[string]any{
 			"tlsCrt": "-", "tlsKey": "-", "encryptionKey": base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))),
+			"admission": map[string]any{
+				"ShootTolerationRestriction": map[string]any{
+					"apiVersion": "shoottolerationrestriction.admission.gardener.cloud/v1alpha1", "kind": "Configuration",
+					"defaults":  []any{map[string]any{"key": "everybody"}},
+					"whitelist": []any{map[string]any{"key": "everybody"}, map[string]any{"key": "whoever", "value": "asks"}},
+				},
+				"ShootResourceReservation": map[string]any{
+					"apiVersion": "shootresourcereservation.admission.gardener.cloud/v1alpha1", "kind": "Configuration",
+					"useGKEFormula": true, "selector": map[string]any{"matchLabels": map[string]any{"reserve": "by-machine"}},
+				},
+				"ShootDNSRewriting": map[string]any{
+					"apiVersion": "shootdnsrewriting.admission.gardener.cloud/v1alpha1", "kind": "Configuration",
+					"commonSuffixes": []any{"a.example.org"},
+				},
+			},
 		},
 		"etcd": map[string]any{"image": "etcd:test", "serverCrt": "-", "serverKey": "-", "clientCrt": "-", "clientKey": "-"},
 	})
