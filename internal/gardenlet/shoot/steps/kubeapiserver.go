@@ -115,6 +115,9 @@ func ensureKubeAPIServer(ctx context.Context, s *Scope) (flow.Outcome, error) {
 		}
 	}
 	if err := s.addServerFiles(ctx, &v); err != nil {
+		if s.Deleting() && s.Facts.APIServerReplicas > 0 && len(flow.Codes(err)) > 0 {
+			return flow.Done(), nil // What a server needs that only has to be there for the clean-up, it has.
+		}
 		return flow.Outcome{}, err
 	}
 	objects, err := kubeapiserver.Render(v)
