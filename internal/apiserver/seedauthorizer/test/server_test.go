@@ -7,6 +7,7 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -18,11 +19,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	operationsv1alpha1 "hortus.dev/hortus/api/operations/v1alpha1"
 	securityv1alpha1 "hortus.dev/hortus/api/security/v1alpha1"
+	seedmanagementv1alpha1 "hortus.dev/hortus/api/seedmanagement/v1alpha1"
 	"hortus.dev/hortus/internal/apiserver"
 	"hortus.dev/hortus/internal/apiserver/admission/seedrestriction"
 	"hortus.dev/hortus/internal/kube"
@@ -55,6 +59,10 @@ type side struct {
 	shoot     *corev1beta1.Shoot
 	// credentials are the Seed's Secret.
 	credentials *corev1.Secret
+	// bastion leads to the Shoot.
+	bastion *operationsv1alpha1.Bastion
+	// managed makes a Seed of another Shoot on the seed.
+	managed *seedmanagementv1alpha1.ManagedSeed
 }
 
 type garden struct {
@@ -113,7 +121,40 @@ func (g *garden) newSide(profile string) *side {
 		Provider:       securityv1alpha1.CredentialsBindingProvider{Type: "local"},
 		CredentialsRef: corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Name: "cloud", Namespace: s.namespace},
 	}, s.shoot)
+	s.bastion = newBastion(s.namespace, s.shoot.Name)
+	g.Create(g.t, s.bastion)
+	s.managed = g.newManagedSeed(profile, name)
 	return s
+}
+
+func newBastion(namespace, shoot string) *operationsv1alpha1.Bastion {
+	bastion := &operationsv1alpha1.Bastion{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: env.Name("bastion-")}, Spec: operationsv1alpha1.BastionSpec{
+		ShootRef: corev1.LocalObjectReference{Name: shoot}, SSHPublicKey: "ssh-ed25519 AAAA", Ingress: make([]operationsv1alpha1.BastionIngressPolicy, 1),
+	}}
+	bastion.Spec.Ingress[0].IPBlock.CIDR = "10.0.0.0/8"
+	return bastion
+}
+
+// newManagedSeed makes a Seed of a new Shoot on a seed.
+func (g *garden) newManagedSeed(profile, seed string) *seedmanagementv1alpha1.ManagedSeed {
+	g.t.Helper()
+	shoot := g.newShoot(corev1beta1.GardenNamespace, profile, seed)
+	shoot.Spec.CredentialsBindingName = &seed
+	shoot.Spec.DNS = &corev1beta1.DNS{Domain: ptr.To(seed + ".example.org")}
+	shoot.Spec.Kubernetes.VerticalPodAutoscaler = &corev1beta1.VerticalPodAutoscaler{Enabled: true}
+	managed := &seedmanagementv1alpha1.ManagedSeed{
+		ObjectMeta: metav1.ObjectMeta{Namespace: corev1beta1.GardenNamespace, Name: "managed-by-" + seed},
+		Spec:       seedmanagementv1alpha1.ManagedSeedSpec{Shoot: &seedmanagementv1alpha1.Shoot{Name: shoot.Name}},
+	}
+	managed.Spec.Gardenlet.Config = &runtime.RawExtension{Raw: []byte(`{"apiVersion": "gardenlet.config.gardener.cloud/v1alpha1", "kind": "GardenletConfiguration", "seedConfig": {"spec": {"dns": {
+		"provider": {"type": "local", "credentialsRef": {"apiVersion": "v1", "kind": "Secret", "namespace": "garden", "name": "dns"}},
+		"internal": {"type": "local", "domain": "internal.example.org", "credentialsRef": {"apiVersion": "v1", "kind": "Secret", "namespace": "garden", "name": "dns"}}}}}}`)}
+	g.Create(g.t, &securityv1alpha1.CredentialsBinding{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: corev1beta1.GardenNamespace, Name: seed},
+		Provider:       securityv1alpha1.CredentialsBindingProvider{Type: "local"},
+		CredentialsRef: corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Name: seed + "-credentials", Namespace: corev1beta1.GardenNamespace},
+	}, shoot, managed)
+	return managed
 }
 
 func (g *garden) newShoot(namespace, profile, seed string) *corev1beta1.Shoot {
@@ -191,6 +232,10 @@ func TestSeedsAreFenced(t *testing.T) {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	}
 	note := `{"metadata":{"annotations":{"note":"x"}}}`
+	env.Eventually(t, "the gardenlet may read what was made last", func() (bool, error) {
+		err := errors.Join(get(a.bastion)(t.Context(), a.gardenlet), get(a.managed)(t.Context(), a.gardenlet))
+		return err == nil, err
+	})
 
 	// Each is tried as the gardenlet of a: on what is its own, and the same on what is the other's.
 	t.Run("gardenlets", func(t *testing.T) {
@@ -247,7 +292,22 @@ func TestSeedsAreFenced(t *testing.T) {
 			"read garden identity": {get(configMap("kube-system", "cluster-identity")), get(configMap("kube-system", "extension-apiserver-authentication"))},
 			"account for extension": {create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "seed-" + a.seed.Name, Name: "extension-local"}}),
 				create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "seed-" + b.seed.Name, Name: "extension-local"}})},
-			"take over the garden": {nil, create(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "x"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"}})},
+			"read Bastion":               {get(a.bastion), get(b.bastion)},
+			"list Bastions":              {list(&operationsv1alpha1.BastionList{}, client.MatchingFields{"spec.seedName": a.seed.Name}), list(&operationsv1alpha1.BastionList{}, client.MatchingFields{"spec.seedName": b.seed.Name})},
+			"list Bastions of a project": {nil, list(&operationsv1alpha1.BastionList{}, client.InNamespace(a.namespace))},
+			"take on Bastion":            {patch(a.bastion, `{"metadata":{"finalizers":["gardener"]}}`), patch(b.bastion, `{"metadata":{"finalizers":["gardener"]}}`)},
+			"report on Bastion":          {status(a.bastion, `{"status":{"observedGeneration":1}}`), status(b.bastion, `{"status":{"observedGeneration":1}}`)},
+			"open Bastion to the world":  {nil, patch(a.bastion, `{"spec":{"ingress":[{"ipBlock":{"cidr":"0.0.0.0/0"}}]}}`)},
+			"create Bastion":             {nil, create(newBastion(a.namespace, a.shoot.Name))},
+			"delete Bastion":             {nil, remove(a.bastion)},
+			"read ManagedSeed":           {get(a.managed), get(b.managed)},
+			"list ManagedSeeds":          {list(&seedmanagementv1alpha1.ManagedSeedList{}, label(a)), list(&seedmanagementv1alpha1.ManagedSeedList{}, label(b))},
+			"list all ManagedSeeds":      {nil, list(&seedmanagementv1alpha1.ManagedSeedList{})},
+			"take on ManagedSeed":        {patch(a.managed, `{"metadata":{"finalizers":["gardener"]}}`), patch(b.managed, `{"metadata":{"finalizers":["gardener"]}}`)},
+			"report on ManagedSeed":      {status(a.managed, `{"status":{"observedGeneration":1}}`), status(b.managed, `{"status":{"observedGeneration":1}}`)},
+			"change ManagedSeed":         {nil, patch(a.managed, `{"spec":{"gardenlet":{"deployment":{"replicaCount":7}}}}`)},
+			"delete ManagedSeed":         {nil, remove(a.managed)},
+			"take over the garden":       {nil, create(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "x"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"}})},
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
