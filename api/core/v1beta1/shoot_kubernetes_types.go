@@ -78,7 +78,8 @@ type KubeAPIServerConfig struct {
 	// apiAudiences are the audiences of service account tokens. Default kubernetes and gardener.
 	// +optional
 	APIAudiences []string `json:"apiAudiences,omitempty"`
-	// auditConfig names the policy that says which requests are logged. No effect here: audit logs are not kept.
+	// auditConfig names the policy that says which requests are logged, on the standard output of the API server. Empty: who
+	// has changed something, got into a pod or read a secret; no contents.
 	// +optional
 	AuditConfig *AuditConfig `json:"auditConfig,omitempty"`
 	// runtimeConfig switches API versions and resources, such as autoscaling/v1: false. Only those that the version
@@ -116,8 +117,8 @@ type KubeAPIServerConfig struct {
 	// identity provider.
 	// +optional
 	StructuredAuthentication *StructuredAuthentication `json:"structuredAuthentication,omitempty"`
-	// structuredAuthorization names a ConfigMap with webhooks that decide about requests. No effect here: requests are
-	// authorized by the modes Node and RBAC only.
+	// structuredAuthorization names a ConfigMap with webhooks that decide about requests before the modes Node and RBAC do.
+	// They are not asked about system:masters, nodes, controllers of the control plane and service accounts of kube-system.
 	// +optional
 	StructuredAuthorization *StructuredAuthorization `json:"structuredAuthorization,omitempty"`
 	// autoscaling bounds the vertical scaling. No effect here: nothing scales the API server.
@@ -261,7 +262,8 @@ type StructuredAuthorization struct {
 type AuthorizerKubeconfigReference struct {
 	// authorizerName is the name of the authorizer in the configuration.
 	AuthorizerName string `json:"authorizerName"`
-	// secretName names a Secret of the Shoot's namespace with the key kubeconfig.
+	// secretName names a Secret of the Shoot's namespace with the key kubeconfig. The kubeconfig holds everything itself: it
+	// names no files and no programs.
 	SecretName string `json:"secretName"`
 }
 

@@ -24,8 +24,6 @@ func withoutEffect(shoot *Shoot) []string {
 	if server := kubernetes.KubeAPIServer; server != nil {
 		const path = "spec.kubernetes.kubeAPIServer"
 		warn(server.Autoscaling != nil, path+".autoscaling", noVPA)
-		warn(server.AuditConfig != nil, path+".auditConfig", "audit logs are not kept")
-		warn(server.StructuredAuthorization != nil, path+".structuredAuthorization", "requests are authorized by the modes Node and RBAC only")
 		for i, plugin := range server.AdmissionPlugins {
 			warn(plugin.KubeconfigSecretName != nil, fmt.Sprintf("%s.admissionPlugins[%d].kubeconfigSecretName", path, i), "plugins get no kubeconfigs")
 		}

@@ -1135,7 +1135,7 @@ func schema_hortus_api_core_v1beta1_AuthorizerKubeconfigReference(ref common.Ref
 					},
 					"secretName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "secretName names a Secret of the Shoot's namespace with the key kubeconfig.",
+							Description: "secretName names a Secret of the Shoot's namespace with the key kubeconfig. The kubeconfig holds everything itself: it names no files and no programs.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -4727,7 +4727,7 @@ func schema_hortus_api_core_v1beta1_KubeAPIServerConfig(ref common.ReferenceCall
 					},
 					"auditConfig": {
 						SchemaProps: spec.SchemaProps{
-							Description: "auditConfig names the policy that says which requests are logged. No effect here: audit logs are not kept.",
+							Description: "auditConfig names the policy that says which requests are logged, on the standard output of the API server. Empty: who has changed something, got into a pod or read a secret; no contents.",
 							Ref:         ref(v1beta1.AuditConfig{}.OpenAPIModelName()),
 						},
 					},
@@ -4812,7 +4812,7 @@ func schema_hortus_api_core_v1beta1_KubeAPIServerConfig(ref common.ReferenceCall
 					},
 					"structuredAuthorization": {
 						SchemaProps: spec.SchemaProps{
-							Description: "structuredAuthorization names a ConfigMap with webhooks that decide about requests. No effect here: requests are authorized by the modes Node and RBAC only.",
+							Description: "structuredAuthorization names a ConfigMap with webhooks that decide about requests before the modes Node and RBAC do. They are not asked about system:masters, nodes, controllers of the control plane and service accounts of kube-system.",
 							Ref:         ref(v1beta1.StructuredAuthorization{}.OpenAPIModelName()),
 						},
 					},
