@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -93,6 +94,18 @@ func TestClientsAreWarned(t *testing.T) {
 	)
 	label(shoot)
 	expect("a Shoot with a new label")
+
+	nobodys := g.newShoot()
+	namespace := g.Namespace(t, nil).Name
+	nobodys.Namespace, nobodys.Spec.CloudProfile.Kind, nobodys.Spec.Provider.Workers[0].Maximum = namespace, "CloudProfile", 1
+	binding := g.binding.DeepCopy()
+	binding.ObjectMeta = metav1.ObjectMeta{Namespace: namespace, Name: g.binding.Name}
+	create(binding)
+	create(nobodys)
+	expect("a Shoot in a namespace of no Project",
+		`metadata.namespace: "`+namespace+`" belongs to no Project; nothing is done for the Shoot until spec.namespace of one names it`)
+	label(nobodys)
+	expect("the same Shoot with a label")
 
 	seed := newSeed()
 	seed.Spec.Backup.CredentialsRef, seed.Spec.Backup.SecretRef = nil, &corev1.SecretReference{Namespace: "garden", Name: "dns"}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
@@ -67,6 +68,9 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	invalid, problem := r.decide()
 	if len(invalid) > 0 {
 		return hortusadmission.Refuse(a, invalid)
+	}
+	if problem == nil && old == nil && r.project == nil { // It may come later, so this is no reason to refuse the Shoot.
+		warning.AddWarning(ctx, "", fmt.Sprintf("metadata.namespace: %q belongs to no Project; nothing is done for the Shoot until spec.namespace of one names it", shoot.Namespace))
 	}
 	return forbid(a, problem)
 }
