@@ -11,6 +11,7 @@ import (
 
 	"hortus.dev/hortus/internal/component"
 	"hortus.dev/hortus/internal/component/machinecontrollermanager"
+	"hortus.dev/hortus/internal/component/shootsystem"
 )
 
 // authorizationSecretName is the beginning of the name of the Secret with the kubeconfigs of the user's webhooks.
@@ -22,14 +23,17 @@ const pathAuthorization = "/etc/kubernetes/authorization"
 // more, and nothing could be repaired, while a webhook does not answer, which may run in the Shoot itself. Members of
 // system:masters are authorized before any webhook.
 var (
-	sparedUsers  = []string{"system:kube-controller-manager", "system:kube-scheduler", machinecontrollermanager.CommonName}
+	// The last one is whom kubelets ask about when somebody wants logs or a shell through the API server.
+	sparedUsers  = []string{"system:kube-controller-manager", "system:kube-scheduler", machinecontrollermanager.CommonName, shootsystem.UserKubeletClient}
 	sparedGroups = []string{"system:nodes", "system:bootstrappers", "gardener.cloud:node-agents", "system:serviceaccounts:kube-system"}
 )
 
-// spare is the match condition of a webhook that leaves them out.
+// spare is the match condition of a webhook that leaves them out. So it does the paths of health checks: otherwise a webhook
+// that does not answer would have the server restarted.
 func spare() string {
 	list := func(names []string) string { return "['" + strings.Join(names, "', '") + "']" }
-	return fmt.Sprintf("!(request.user in %s) && !request.groups.exists(g, g in %s)", list(sparedUsers), list(sparedGroups))
+	return fmt.Sprintf("!(request.user in %s) && !request.groups.exists(g, g in %s) && !(has(request.nonResourceAttributes) && request.nonResourceAttributes.path in %s)",
+		list(sparedUsers), list(sparedGroups), list(healthPaths))
 }
 
 // authorizationConfiguration is the user's, or "" if there is none: the webhooks come first, since after RBAC they could not
