@@ -16,6 +16,9 @@ import (
 // KeyKubeconfig is the key of a Secret that holds a kubeconfig.
 const KeyKubeconfig = "kubeconfig"
 
+// maxKubeconfig bounds a kubeconfig in bytes, as many of them become one Secret.
+const maxKubeconfig = 32 << 10
+
 // Kubeconfig says what is wrong with a kubeconfig that an API server of a Shoot is to use, given the content of its Secret.
 //
 // Its author has no rights in the control plane. So it must hold everything itself: a program that it names would run there,
@@ -24,6 +27,9 @@ func Kubeconfig(data map[string][]byte) error {
 	content := data[KeyKubeconfig]
 	if len(content) == 0 {
 		return fmt.Errorf("the Secret must have the key %q", KeyKubeconfig)
+	}
+	if len(content) > maxKubeconfig {
+		return fmt.Errorf("key %q of the Secret has %d bytes, must have at most %d", KeyKubeconfig, len(content), maxKubeconfig)
 	}
 	config, err := clientcmd.Load(content)
 	if err != nil {

@@ -46,6 +46,8 @@ users: [{name: a, user: {token: secret}}]
 		"the file of a CA":          {strings.Replace(good, "certificate-authority-data: ", "certificate-authority: /a, x: ", 1), true},
 		"a program of another user": {strings.Replace(good, "token: secret}}]", "token: secret}}, {name: b, user: {exec: {command: sh}}}]", 1), true},
 		"a broken CA":               {strings.Replace(good, "certificate-authority-data: ", "certificate-authority-data: AAAA, x: ", 1), true},
+		"too large":                 {good + "#" + strings.Repeat("#", maxKubeconfig-len(good)), true},
+		"as large as may be":        {good + strings.Repeat("#", maxKubeconfig-len(good)), false},
 		"half a key pair":           {user("client-certificate-data: AAAA"), true},
 	} {
 		err := Kubeconfig(map[string][]byte{KeyKubeconfig: []byte(tc.content)})
