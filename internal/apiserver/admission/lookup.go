@@ -3,9 +3,7 @@ package admission
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -107,9 +105,6 @@ func (o *Objects) Profile(ctx context.Context, namespace string, ref corev1beta1
 	return profile, nil
 }
 
-// maxNamesOffered bounds how many profiles an answer names. Gardens have a handful.
-const maxNamesOffered = 10
-
 // missingProfile tells of a profile that could not be read. Where it does not exist, the answer is 500, which clients of
 // this API know, but with the field, the value and what there is, as of any other wrong value.
 func (o *Objects) missingProfile(ctx context.Context, namespace string, ref corev1beta1.CloudProfileReference, err error) error {
@@ -149,13 +144,8 @@ func (o *Objects) OfferedProfiles(ctx context.Context, namespace, kind string) s
 			names = append(names, strconv.Quote(list.Items[i].Name))
 		}
 	}
-	slices.Sort(names)
-	switch more := len(names) - maxNamesOffered; {
-	case len(names) == 0:
+	if len(names) == 0 {
 		return fmt.Sprintf("there is no %s", kind)
-	case more > 0:
-		return fmt.Sprintf("there are %ss %s and %d more", kind, strings.Join(names[:maxNamesOffered], ", "), more)
-	default:
-		return fmt.Sprintf("there are %ss %s", kind, strings.Join(names, ", "))
 	}
+	return fmt.Sprintf("there are %ss %s", kind, Named(names))
 }

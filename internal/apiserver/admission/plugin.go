@@ -2,7 +2,9 @@ package admission
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -69,6 +71,18 @@ func InternalError(err error) error {
 		return status
 	}
 	return apierrors.NewInternalError(err)
+}
+
+// maxNamed bounds how many objects an answer names. A Seed may have thousands of Shoots.
+const maxNamed = 10
+
+// Named lists names for an answer, in order and in moderation.
+func Named(names []string) string {
+	names = slices.Sorted(slices.Values(names))
+	if more := len(names) - maxNamed; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamed], ", "), more)
+	}
+	return strings.Join(names, ", ")
 }
 
 // Refuse turns field errors into the answer 422 with one cause per error.

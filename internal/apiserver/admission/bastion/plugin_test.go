@@ -10,9 +10,11 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	operationsv1alpha1 "hortus.dev/hortus/api/operations/v1alpha1"
+	"hortus.dev/hortus/internal/golden"
 )
 
 func TestComplete(t *testing.T) {
+	messages := map[string]error{}
 	for name, tc := range map[string]struct {
 		change func(*corev1beta1.Shoot)
 		want   string // Part of the refusal.
@@ -25,12 +27,13 @@ func TestComplete(t *testing.T) {
 			s.Spec.Provider.WorkersSettings = &corev1beta1.WorkersSettings{SSHAccess: &corev1beta1.SSHAccess{}}
 		}, "sshAccess.enabled"},
 	} {
-		shoot := &corev1beta1.Shoot{Spec: corev1beta1.ShootSpec{
+		shoot := &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Name: "apple"}, Spec: corev1beta1.ShootSpec{
 			SeedName: ptr.To("local-1"), Provider: corev1beta1.Provider{Type: "local", Workers: make([]corev1beta1.Worker, 1)},
 		}}
 		tc.change(shoot)
 		bastion := &operationsv1alpha1.Bastion{Spec: operationsv1alpha1.BastionSpec{SeedName: ptr.To("forged"), ProviderType: ptr.To("forged")}}
 		errs := complete(bastion, shoot)
+		messages[name] = errs.ToAggregate()
 		if tc.want != "" {
 			if len(errs) != 1 || errs[0].Field != "spec.shootRef.name" || !strings.Contains(errs[0].Detail, tc.want) {
 				t.Errorf("%s: %v", name, errs)
@@ -42,6 +45,7 @@ func TestComplete(t *testing.T) {
 			t.Errorf("%s: %v (-want +got):\n%s", name, errs, diff)
 		}
 	}
+	golden.Messages(t, messages)
 }
 
 func TestCreatorStays(t *testing.T) {

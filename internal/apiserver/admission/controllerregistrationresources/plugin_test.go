@@ -7,9 +7,11 @@ import (
 	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/golden"
 )
 
 func TestConflicts(t *testing.T) {
+	messages := map[string]error{}
 	registration := func(name string, primary *bool) corev1beta1.ControllerRegistration {
 		return corev1beta1.ControllerRegistration{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -28,8 +30,11 @@ func TestConflicts(t *testing.T) {
 		"one that helps":     {registration("second", ptr.To(false)), 0},
 		"silence is a claim": {registration("second", nil), 1},
 	} {
-		if errs := conflicts(&tc.registration, others); len(errs) != tc.want {
+		errs := conflicts(&tc.registration, others)
+		messages[name] = errs.ToAggregate()
+		if len(errs) != tc.want {
 			t.Errorf("%s: %v", name, errs)
 		}
 	}
+	golden.Messages(t, messages)
 }

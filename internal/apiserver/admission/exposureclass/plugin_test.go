@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/golden"
 )
 
 func selector(types []string, labels map[string]string) *corev1beta1.SeedSelector {
@@ -14,6 +15,7 @@ func selector(types []string, labels map[string]string) *corev1beta1.SeedSelecto
 }
 
 func TestMerge(t *testing.T) {
+	messages := map[string]error{}
 	class := &corev1beta1.ExposureClassScheduling{
 		SeedSelector: selector([]string{"local"}, map[string]string{"net": "private"}),
 		Tolerations:  []corev1beta1.Toleration{{Key: "private"}},
@@ -45,7 +47,9 @@ func TestMerge(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if errs := merge(&tc.spec, class); len(errs) != tc.errs {
+			errs := merge(&tc.spec, class)
+			messages[name] = errs.ToAggregate()
+			if len(errs) != tc.errs {
 				t.Errorf("errors: %v", errs)
 			}
 			if diff := cmp.Diff(tc.want, tc.spec); diff != "" {
@@ -53,4 +57,5 @@ func TestMerge(t *testing.T) {
 			}
 		})
 	}
+	golden.Messages(t, messages)
 }

@@ -153,12 +153,26 @@ func missing(uses []use, registered map[key]offer) field.ErrorList {
 		offer, ok := registered[key{use.kind, use.name}]
 		switch {
 		case !ok:
-			errs = append(errs, field.Invalid(use.path, use.name, "no extension is registered for "+use.kind+"/"+use.name))
+			errs = append(errs, field.Invalid(use.path, use.name, fmt.Sprintf("no extension is registered for %s/%s, %s", use.kind, use.name, typesOf(use.kind, registered))))
 		case use.workerless && use.kind == "Extension" && !offer.workerless:
 			errs = append(errs, field.Invalid(use.path, use.name, "the extension does not support Shoots without workers"))
 		}
 	}
 	return errs
+}
+
+// typesOf completes a message with the types of a kind that somebody serves.
+func typesOf(kind string, registered map[key]offer) string {
+	var names []string
+	for offered := range registered {
+		if offered.kind == kind {
+			names = append(names, offered.name)
+		}
+	}
+	if len(names) == 0 {
+		return "nor for any other type"
+	}
+	return "but for " + hortusadmission.Named(names)
 }
 
 func ofShoot(shoot *corev1beta1.Shoot) []use {

@@ -8,9 +8,11 @@ import (
 	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/golden"
 )
 
 func TestMissing(t *testing.T) {
+	messages := map[string]error{}
 	resource := func(kind, name string) corev1beta1.ControllerResource {
 		return corev1beta1.ControllerResource{Kind: kind, Type: name}
 	}
@@ -55,13 +57,16 @@ func TestMissing(t *testing.T) {
 		}, []string{"spec.dns.providers[0].type"}},
 	} {
 		var got []string
-		for _, err := range missing(ofShoot(shoot(tc.change)), offersOf(registrations)) {
+		errs := missing(ofShoot(shoot(tc.change)), offersOf(registrations))
+		messages[name] = errs.ToAggregate()
+		for _, err := range errs {
 			got = append(got, err.Field)
 		}
 		if diff := cmp.Diff(tc.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
+	golden.Messages(t, messages)
 }
 
 func TestTypesOfASeed(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/golden"
 )
 
 func newShoot(change ...func(*corev1beta1.Shoot)) *corev1beta1.Shoot {
@@ -28,6 +29,7 @@ func newShoot(change ...func(*corev1beta1.Shoot)) *corev1beta1.Shoot {
 }
 
 func TestUnfit(t *testing.T) {
+	messages := map[string]error{}
 	for name, tc := range map[string]struct {
 		change func(*corev1beta1.Shoot)
 		fits   bool
@@ -40,10 +42,13 @@ func TestUnfit(t *testing.T) {
 			s.Spec.Addons = &corev1beta1.Addons{NginxIngress: &corev1beta1.NginxIngress{Addon: corev1beta1.Addon{Enabled: true}}}
 		}, false},
 	} {
-		if errs := unfit(newShoot(tc.change)); (len(errs) == 0) != tc.fits {
+		errs := unfit(newShoot(tc.change))
+		messages[name] = errs.ToAggregate()
+		if (len(errs) == 0) != tc.fits {
 			t.Errorf("%s: %v", name, errs)
 		}
 	}
+	golden.Messages(t, messages)
 }
 
 func TestFillSeed(t *testing.T) {
@@ -78,6 +83,7 @@ func TestFillSeed(t *testing.T) {
 }
 
 func TestContradictions(t *testing.T) {
+	messages := map[string]error{}
 	for name, tc := range map[string]struct {
 		change func(*corev1beta1.SeedSpec)
 		want   string
@@ -97,10 +103,12 @@ func TestContradictions(t *testing.T) {
 		tc.change(&seed)
 		fillSeed(&seed, newShoot(), nil)
 		errs := contradictions(&seed, newShoot())
+		messages[name] = errs.ToAggregate()
 		if len(errs) != 1 || errs[0].Field != "spec.gardenlet.config.seedConfig.spec."+tc.want {
 			t.Errorf("%s: %v", name, errs)
 		}
 	}
+	golden.Messages(t, messages)
 }
 
 func TestTheRestOfTheConfigurationStays(t *testing.T) {

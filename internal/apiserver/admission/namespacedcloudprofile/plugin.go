@@ -6,7 +6,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -85,7 +88,7 @@ func overrides(spec *corev1beta1.NamespacedCloudProfileSpec, parent *corev1beta1
 		for i, version := range spec.Kubernetes.Versions {
 			path := specPath.Child("kubernetes", "versions").Index(i)
 			if !offered[version.Version] {
-				errs = append(errs, field.Invalid(path.Child("version"), version.Version, "the parent does not offer it"))
+				errs = append(errs, field.Invalid(path.Child("version"), version.Version, "the parent does not offer it, but "+hortusadmission.Named(slices.Collect(maps.Keys(offered)))))
 			}
 			if version.ExpirationDate == nil {
 				errs = append(errs, field.Invalid(path.Child("expirationDate"), nil, "is all that can be changed, and must be given"))
@@ -206,26 +209,26 @@ func lost(before, after *corev1beta1.CloudProfileSpec, shoots []corev1beta1.Shoo
 		return set
 	}
 	was, is := offered(before), offered(after)
+	users := usersOf(shoots, func(used string) bool { return was[used] && !is[used] })
 	var errs field.ErrorList
+	for _, used := range slices.Sorted(maps.Keys(users)) {
+		errs = append(errs, field.Forbidden(pathOf(used), fmt.Sprintf("%s is used by Shoots: %s", used, hortusadmission.Named(users[used]))))
+	}
+	if after.Limits == nil || after.Limits.MaxNodesTotal == nil {
+		return errs
+	}
+	var larger []string
 	for i := range shoots {
-		shoot := &shoots[i]
-		if shoot.DeletionTimestamp != nil {
-			continue
+		minimum := int32(0)
+		for _, worker := range shoots[i].Spec.Provider.Workers {
+			minimum += worker.Minimum
 		}
-		for _, used := range uses(shoot) {
-			if was[used] && !is[used] {
-				errs = append(errs, field.Forbidden(specPath, fmt.Sprintf("%s is used by Shoot %s", used, shoot.Name)))
-			}
+		if shoots[i].DeletionTimestamp == nil && minimum > *after.Limits.MaxNodesTotal {
+			larger = append(larger, fmt.Sprintf("%s (%d)", shoots[i].Name, minimum))
 		}
-		if limits := after.Limits; limits != nil && limits.MaxNodesTotal != nil {
-			minimum := int32(0)
-			for _, worker := range shoot.Spec.Provider.Workers {
-				minimum += worker.Minimum
-			}
-			if minimum > *limits.MaxNodesTotal {
-				errs = append(errs, field.Forbidden(specPath.Child("limits", "maxNodesTotal"), fmt.Sprintf("Shoot %s has at least %d nodes", shoot.Name, minimum)))
-			}
-		}
+	}
+	if len(larger) > 0 {
+		errs = append(errs, field.Forbidden(specPath.Child("limits", "maxNodesTotal"), "Shoots have more nodes at least: "+hortusadmission.Named(larger)))
 	}
 	return errs
 }
@@ -249,16 +252,10 @@ func unexpired(spec, old *corev1beta1.NamespacedCloudProfileSpec, parent *corev1
 			mark("image "+image.Name+" "+image.Versions[j].Version, &image.Versions[j].ExpirableVersion)
 		}
 	}
+	users := usersOf(shoots, func(used string) bool { return expired[used] })
 	var errs field.ErrorList
-	for i := range shoots {
-		if shoots[i].DeletionTimestamp != nil {
-			continue
-		}
-		for _, used := range uses(&shoots[i]) {
-			if expired[used] {
-				errs = append(errs, field.Forbidden(specPath, fmt.Sprintf("%s is used by Shoot %s, and expired in the parent; keep its expirationDate here", used, shoots[i].Name)))
-			}
-		}
+	for _, used := range slices.Sorted(maps.Keys(users)) {
+		errs = append(errs, field.Forbidden(pathOf(used), fmt.Sprintf("%s has expired in the parent and is used by Shoots: %s; keep its expirationDate here", used, hortusadmission.Named(users[used]))))
 	}
 	return errs
 }
@@ -299,6 +296,34 @@ func updateStrategies(spec, old *corev1beta1.NamespacedCloudProfileSpec, parent 
 		errs = append(errs, field.Forbidden(specPath.Child("machineImages").Index(i).Child("updateStrategy"), "is that of the parent, which has the image, too; it cannot change here"))
 	}
 	return errs
+}
+
+// usersOf returns the names of the Shoots that use something which matters. Shoots that go do not count.
+func usersOf(shoots []corev1beta1.Shoot, matters func(string) bool) map[string][]string {
+	users := map[string][]string{}
+	for i := range shoots {
+		if shoots[i].DeletionTimestamp != nil {
+			continue
+		}
+		for _, used := range uses(&shoots[i]) {
+			if matters(used) && !slices.Contains(users[used], shoots[i].Name) {
+				users[used] = append(users[used], shoots[i].Name)
+			}
+		}
+	}
+	return users
+}
+
+// pathOf returns the list in which something is offered that Shoots use.
+func pathOf(used string) *field.Path {
+	switch {
+	case strings.HasPrefix(used, "kubernetes "):
+		return specPath.Child("kubernetes", "versions")
+	case strings.HasPrefix(used, "image "):
+		return specPath.Child("machineImages")
+	default:
+		return specPath.Child("machineTypes")
+	}
 }
 
 func uses(shoot *corev1beta1.Shoot) []string {

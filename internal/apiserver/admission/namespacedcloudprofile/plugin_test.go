@@ -1,6 +1,7 @@
 package namespacedcloudprofile
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/golden"
 )
 
 func imageVersion(version string, date *metav1.Time, change ...func(*corev1beta1.MachineImageVersion)) corev1beta1.MachineImageVersion {
@@ -20,6 +22,7 @@ func imageVersion(version string, date *metav1.Time, change ...func(*corev1beta1
 }
 
 func TestOverrides(t *testing.T) {
+	messages := map[string]error{}
 	date := ptr.To(metav1.Now())
 	parent := &corev1beta1.CloudProfileSpec{
 		Kubernetes:    corev1beta1.KubernetesSettings{Versions: []corev1beta1.ExpirableVersion{{Version: "1.36.3"}}},
@@ -50,13 +53,16 @@ func TestOverrides(t *testing.T) {
 		"a machine type of one's own":        {corev1beta1.NamespacedCloudProfileSpec{MachineTypes: []corev1beta1.MachineType{{Name: "large"}}}, nil},
 	} {
 		var got []string
-		for _, err := range overrides(&tc.spec, parent) {
+		errs := overrides(&tc.spec, parent)
+		messages[name] = errs.ToAggregate()
+		for _, err := range errs {
 			got = append(got, err.Field)
 		}
 		if diff := cmp.Diff(tc.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
+	golden.Messages(t, messages)
 }
 
 func TestLost(t *testing.T) {
@@ -75,12 +81,19 @@ func TestLost(t *testing.T) {
 	if errs := lost(spec("1.36.3", nil), spec("1.36.3", ptr.To[int32](3)), shoots); len(errs) > 0 {
 		t.Errorf("nothing is lost: %v", errs)
 	}
-	if errs := lost(spec("1.36.3", nil), spec("1.37.0", ptr.To[int32](2)), shoots); len(errs) != 2 {
+	for i := range 12 { // Answers name some of them.
+		shoots = append(shoots, *shoots[0].DeepCopy())
+		shoots[i+1].Name = fmt.Sprintf("s%02d", i)
+	}
+	errs := lost(spec("1.36.3", nil), spec("1.37.0", ptr.To[int32](2)), shoots)
+	if len(errs) != 2 {
 		t.Errorf("a version and nodes are lost: %v", errs)
 	}
+	golden.Messages(t, map[string]error{"a version and nodes": errs.ToAggregate()})
 }
 
 func TestALaterDateStaysWhileItIsNeeded(t *testing.T) {
+	messages := map[string]error{}
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	past, future := &metav1.Time{Time: now.Add(-time.Hour)}, &metav1.Time{Time: now.Add(time.Hour)}
 	parent := func(date *metav1.Time) *corev1beta1.CloudProfileSpec {
@@ -93,7 +106,7 @@ func TestALaterDateStaysWhileItIsNeeded(t *testing.T) {
 		Kubernetes:    &corev1beta1.KubernetesSettings{Versions: []corev1beta1.ExpirableVersion{{Version: "1.35.4", ExpirationDate: future}}},
 		MachineImages: []corev1beta1.MachineImage{{Name: "os", Versions: []corev1beta1.MachineImageVersion{imageVersion("1.0.0", future)}}},
 	}
-	shoot := corev1beta1.Shoot{Spec: corev1beta1.ShootSpec{
+	shoot := corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Name: "apple"}, Spec: corev1beta1.ShootSpec{
 		Kubernetes: corev1beta1.Kubernetes{Version: "1.35.4"},
 		Provider: corev1beta1.Provider{Workers: []corev1beta1.Worker{{
 			Machine: corev1beta1.Machine{Image: &corev1beta1.ShootMachineImage{Name: "os", Version: ptr.To("1.0.0")}},
@@ -113,13 +126,17 @@ func TestALaterDateStaysWhileItIsNeeded(t *testing.T) {
 		"nobody uses the version": {past, &corev1beta1.NamespacedCloudProfileSpec{}, nil, 0},
 		"the user goes":           {past, &corev1beta1.NamespacedCloudProfileSpec{}, []corev1beta1.Shoot{leaving}, 0},
 	} {
-		if errs := unexpired(tc.now, child, parent(tc.parent), tc.shoots, now); len(errs) != tc.want {
+		errs := unexpired(tc.now, child, parent(tc.parent), tc.shoots, now)
+		messages[name] = errs.ToAggregate()
+		if len(errs) != tc.want {
 			t.Errorf("%s: %v", name, errs)
 		}
 	}
+	golden.Messages(t, messages)
 }
 
 func TestUpdateStrategyOfTheParentsImage(t *testing.T) {
+	messages := map[string]error{}
 	image := func(name string, strategy corev1beta1.MachineImageUpdateStrategy) []corev1beta1.MachineImage {
 		return []corev1beta1.MachineImage{{Name: name, UpdateStrategy: &strategy}}
 	}
@@ -133,13 +150,16 @@ func TestUpdateStrategyOfTheParentsImage(t *testing.T) {
 		"an override that is new":      {image("os", "patch"), nil, image("os", "major"), false},
 	} {
 		errs := updateStrategies(&corev1beta1.NamespacedCloudProfileSpec{MachineImages: tc.now}, &corev1beta1.NamespacedCloudProfileSpec{MachineImages: tc.old}, &corev1beta1.CloudProfileSpec{MachineImages: tc.parent})
+		messages[name] = errs.ToAggregate()
 		if (len(errs) > 0) != tc.refused {
 			t.Errorf("%s: %v", name, errs)
 		}
 	}
+	golden.Messages(t, messages)
 }
 
 func TestOwnVersionsAreNotBornExpired(t *testing.T) {
+	messages := map[string]error{}
 	now := time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)
 	image := func(name, version string, expires time.Time) corev1beta1.MachineImage {
 		date := metav1.NewTime(expires)
@@ -163,8 +183,11 @@ func TestOwnVersionsAreNotBornExpired(t *testing.T) {
 		profile := &corev1beta1.NamespacedCloudProfile{}
 		profile.Annotations = map[string]string{corev1beta1.AnnotationAllowExpiredVersions: tc.allowed}
 		profile.Spec.MachineImages = []corev1beta1.MachineImage{tc.image}
-		if errs := bornExpired(profile, parent, now); len(errs) != tc.want {
+		errs := bornExpired(profile, parent, now)
+		messages[name] = errs.ToAggregate()
+		if len(errs) != tc.want {
 			t.Errorf("%s: %v", name, errs)
 		}
 	}
+	golden.Messages(t, messages)
 }

@@ -125,23 +125,30 @@ func lose(spec, old *corev1beta1.SeedSpec) losses {
 func (l losses) nothing() bool { return len(l.zones) == 0 && !l.internal && len(l.domains) == 0 }
 
 func (l losses) usedBy(shoots []corev1beta1.Shoot, spec *field.Path) field.ErrorList {
-	var errs field.ErrorList
+	if len(shoots) == 0 {
+		return nil
+	}
+	var users []string
+	byDomain := map[string][]string{}
 	for i := range shoots {
 		name := shoots[i].Namespace + "/" + shoots[i].Name
-		if len(l.zones) > 0 {
-			errs = append(errs, field.Forbidden(spec.Child("provider", "zones"), fmt.Sprintf("Shoot %s may be in the removed zones %v", name, l.zones)))
-		}
-		if l.internal {
-			errs = append(errs, field.Forbidden(spec.Child("dns", "internal", "domain"), fmt.Sprintf("Shoot %s is reached through it", name)))
-		}
-		dns := shoots[i].Spec.DNS
-		if dns == nil || dns.Domain == nil {
-			continue
-		}
+		users = append(users, name)
 		for _, domain := range l.domains {
-			if strings.HasSuffix(*dns.Domain, "."+domain) {
-				errs = append(errs, field.Forbidden(spec.Child("dns", "defaults"), fmt.Sprintf("Shoot %s uses the removed domain %s", name, domain)))
+			if dns := shoots[i].Spec.DNS; dns != nil && dns.Domain != nil && strings.HasSuffix(*dns.Domain, "."+domain) {
+				byDomain[domain] = append(byDomain[domain], name)
 			}
+		}
+	}
+	var errs field.ErrorList
+	if len(l.zones) > 0 {
+		errs = append(errs, field.Forbidden(spec.Child("provider", "zones"), fmt.Sprintf("Shoots may be in the removed zones %v: %s", l.zones, hortusadmission.Named(users))))
+	}
+	if l.internal {
+		errs = append(errs, field.Forbidden(spec.Child("dns", "internal", "domain"), "Shoots are reached through it: "+hortusadmission.Named(users)))
+	}
+	for _, domain := range l.domains {
+		if len(byDomain[domain]) > 0 {
+			errs = append(errs, field.Forbidden(spec.Child("dns", "defaults"), fmt.Sprintf("Shoots use the removed domain %s: %s", domain, hortusadmission.Named(byDomain[domain]))))
 		}
 	}
 	return errs

@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/golden"
 )
 
 func shootWith(name, domain string, primary bool) *corev1beta1.Shoot {
@@ -21,6 +22,7 @@ func shootWith(name, domain string, primary bool) *corev1beta1.Shoot {
 }
 
 func TestBelowDefault(t *testing.T) {
+	messages := map[string]error{}
 	project := &corev1beta1.Project{ObjectMeta: metav1.ObjectMeta{Name: "dev"}}
 	for name, tc := range map[string]struct {
 		shoot *corev1beta1.Shoot
@@ -34,11 +36,13 @@ func TestBelowDefault(t *testing.T) {
 		"a primary provider":            {shootWith("a", "a.dev.local.hortus.dev", true), field.ErrorTypeInvalid},
 	} {
 		errs := belowDefault(tc.shoot, *tc.shoot.Spec.DNS.Domain, "local.hortus.dev", project)
+		messages[name] = errs.ToAggregate()
 		if len(errs) == 0 && tc.want == "" || len(errs) == 1 && errs[0].Type == tc.want {
 			continue
 		}
 		t.Errorf("%s: %v", name, errs)
 	}
+	golden.Messages(t, messages)
 }
 
 func TestAssignedPrimaryProvider(t *testing.T) {

@@ -7,9 +7,11 @@ import (
 	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/golden"
 )
 
 func TestChanges(t *testing.T) {
+	messages := map[string]error{}
 	shoot := func(change ...func(*corev1beta1.Shoot)) *corev1beta1.Shoot {
 		s := &corev1beta1.Shoot{}
 		s.Spec.Kubernetes.VerticalPodAutoscaler = &corev1beta1.VerticalPodAutoscaler{Enabled: true}
@@ -36,11 +38,14 @@ func TestChanges(t *testing.T) {
 		"another zone less":      {func(s *corev1beta1.Shoot) { s.Spec.Provider.Workers[1].Zones = []string{"b"} }, nil},
 	} {
 		var got []string
-		for _, err := range changes(shoot(tc.change), shoot(), []string{"a", "b", "unknown"}) {
+		errs := changes(shoot(tc.change), shoot(), []string{"a", "b", "unknown"})
+		messages[name] = errs.ToAggregate()
+		for _, err := range errs {
 			got = append(got, err.Field)
 		}
 		if diff := cmp.Diff(tc.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
+	golden.Messages(t, messages)
 }
