@@ -6,7 +6,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -76,6 +78,9 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	if err != nil {
 		return hortusadmission.InternalError(err)
 	}
+	if old, ok := a.GetOldObject().(*corev1beta1.Shoot); ok && a.GetOperation() == admission.Update {
+		followGlobal(shoot, old)
+	}
 	reserveByMachine(shoot, profile.Spec.MachineTypes)
 	return nil
 }
@@ -136,6 +141,31 @@ func reserveByMachine(shoot *corev1beta1.Shoot, types []corev1beta1.MachineType)
 				fill(worker.Kubernetes.Kubelet, cpuShare(types[j].CPU), memoryShare(types[j].Memory))
 			}
 		}
+	}
+}
+
+// followGlobal changes the settings of pools along with those for all pools that they were copied from. Those that differ
+// by more than the reservation, and those that change in the same request, are the user's own.
+func followGlobal(shoot, old *corev1beta1.Shoot) {
+	global, before := shoot.Spec.Kubernetes.Kubelet, old.Spec.Kubernetes.Kubelet
+	if global == nil || before == nil || global.KubeReserved != nil || before.KubeReserved != nil || equality.Semantic.DeepEqual(global, before) {
+		return
+	}
+	for i := range shoot.Spec.Provider.Workers {
+		pool := &shoot.Spec.Provider.Workers[i]
+		at := slices.IndexFunc(old.Spec.Provider.Workers, func(w corev1beta1.Worker) bool { return w.Name == pool.Name })
+		if at < 0 || pool.Kubernetes == nil || pool.Kubernetes.Kubelet == nil || old.Spec.Provider.Workers[at].Kubernetes == nil ||
+			!equality.Semantic.DeepEqual(pool.Kubernetes.Kubelet, old.Spec.Provider.Workers[at].Kubernetes.Kubelet) {
+			continue
+		}
+		reserved := pool.Kubernetes.Kubelet.KubeReserved
+		copied := before.DeepCopy()
+		copied.KubeReserved = reserved
+		if !equality.Semantic.DeepEqual(pool.Kubernetes.Kubelet, copied) {
+			continue
+		}
+		global.DeepCopyInto(pool.Kubernetes.Kubelet)
+		pool.Kubernetes.Kubelet.KubeReserved = reserved
 	}
 }
 

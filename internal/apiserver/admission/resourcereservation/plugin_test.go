@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
@@ -80,6 +81,47 @@ func TestReserveByMachine(t *testing.T) {
 	shoot.Spec.Provider.Workers = []corev1beta1.Worker{{Machine: corev1beta1.Machine{Type: "large"}}}
 	if reserveByMachine(shoot, types); shoot.Spec.Provider.Workers[0].Kubernetes != nil {
 		t.Error("overrides what the Shoot reserves for all pools")
+	}
+}
+
+func TestPoolsFollowWhatHoldsForAll(t *testing.T) {
+	kubelet := func(pods int32, cpu string) *corev1beta1.KubeletConfig {
+		k := &corev1beta1.KubeletConfig{MaxPods: ptr.To(pods)}
+		if cpu != "" {
+			k.KubeReserved = &corev1beta1.KubeletConfigReserved{CPU: ptr.To(resource.MustParse(cpu))}
+		}
+		return k
+	}
+	shoot := func(global *corev1beta1.KubeletConfig, pool *corev1beta1.WorkerKubernetes) *corev1beta1.Shoot {
+		s := &corev1beta1.Shoot{}
+		s.Spec.Kubernetes.Kubelet = global
+		s.Spec.Provider.Workers = []corev1beta1.Worker{{Name: "pool", Kubernetes: pool}}
+		return s
+	}
+	of := func(k *corev1beta1.KubeletConfig) *corev1beta1.WorkerKubernetes {
+		return &corev1beta1.WorkerKubernetes{Kubelet: k}
+	}
+	for name, tc := range map[string]struct {
+		now, old *corev1beta1.Shoot
+		want     *corev1beta1.WorkerKubernetes
+	}{
+		"settings copied for the reservation":  {shoot(kubelet(200, ""), of(kubelet(110, "90m"))), shoot(kubelet(110, ""), of(kubelet(110, "90m"))), of(kubelet(200, "90m"))},
+		"settings of the pool's own":           {shoot(kubelet(200, ""), of(kubelet(50, "90m"))), shoot(kubelet(110, ""), of(kubelet(50, "90m"))), of(kubelet(50, "90m"))},
+		"settings that change, too":            {shoot(kubelet(200, ""), of(kubelet(110, "1"))), shoot(kubelet(110, ""), of(kubelet(110, "90m"))), of(kubelet(110, "1"))},
+		"a change of something else":           {shoot(kubelet(110, ""), of(kubelet(110, "90m"))), shoot(kubelet(110, ""), of(kubelet(110, "90m"))), of(kubelet(110, "90m"))},
+		"a reservation for all that is new":    {shoot(kubelet(200, "1"), of(kubelet(110, "90m"))), shoot(kubelet(110, ""), of(kubelet(110, "90m"))), of(kubelet(110, "90m"))},
+		"a pool without settings":              {shoot(kubelet(200, ""), nil), shoot(kubelet(110, ""), nil), nil},
+		"a pool that had none":                 {shoot(kubelet(200, ""), of(kubelet(110, ""))), shoot(kubelet(110, ""), nil), of(kubelet(110, ""))},
+		"a Shoot that begins to have settings": {shoot(kubelet(200, ""), of(kubelet(110, "90m"))), shoot(nil, of(kubelet(110, "90m"))), of(kubelet(110, "90m"))},
+	} {
+		followGlobal(tc.now, tc.old)
+		if diff := cmp.Diff(tc.want, tc.now.Spec.Provider.Workers[0].Kubernetes); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	unknown := shoot(kubelet(200, ""), of(kubelet(110, "90m")))
+	if followGlobal(unknown, &corev1beta1.Shoot{}); *unknown.Spec.Provider.Workers[0].Kubernetes.Kubelet.MaxPods != 110 {
+		t.Error("a new pool follows what it was not made from")
 	}
 }
 

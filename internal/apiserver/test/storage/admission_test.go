@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	securityv1alpha1 "hortus.dev/hortus/api/security/v1alpha1"
@@ -75,6 +76,15 @@ func TestAdmissionIsConfigured(t *testing.T) {
 	}
 	if failSwapOn := selected.Spec.Provider.Workers[0].Kubernetes.Kubelet.FailSwapOn; failSwapOn == nil || !*failSwapOn {
 		t.Error("what holds for all pools is not kept for the pool")
+	}
+
+	patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"kubernetes":{"kubelet":{"maxPods":200}}}}`))
+	if err := e.Client.Patch(t.Context(), selected, patch, client.DryRunAll); err != nil {
+		t.Fatal(err)
+	}
+	pool = selected.Spec.Provider.Workers[0].Kubernetes
+	if pool.Kubelet.MaxPods == nil || *pool.Kubelet.MaxPods != 200 || pool.Kubelet.KubeReserved.CPU.String() != "90m" {
+		t.Errorf("after a change for all pools, the pool has %+v", pool.Kubelet)
 	}
 
 	if dns := shoot.Spec.SystemComponents.CoreDNS; dns == nil || dns.Rewriting == nil || len(dns.Rewriting.CommonSuffixes) != 1 {
