@@ -38,7 +38,7 @@ func (i installer) install(groups []*genericapiserver.APIGroupInfo) error {
 	}
 	for _, group := range groups {
 		for _, gv := range group.PrioritizedVersions {
-			if err := i.installVersion(group, gv, plainConverter{converter}); err != nil {
+			if err := i.installVersion(group, gv, &quickConverter{TypeConverter: converter}); err != nil {
 				return fmt.Errorf("serve %s: %w", gv, err)
 			}
 		}

@@ -2,7 +2,9 @@ package apiserver
 
 import (
 	"encoding/json"
+	"math/rand/v2"
 	"os"
+	"reflect"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -23,7 +25,7 @@ import (
 )
 
 // converters returns the library's converter and ours.
-func converters(t testing.TB) (o *Options, library, plain managedfields.TypeConverter) {
+func converters(t testing.TB) (o *Options, library, ours managedfields.TypeConverter) {
 	t.Helper()
 	o = NewOptions()
 	config := genericapiserver.NewRecommendedConfig(o.codecs)
@@ -36,7 +38,7 @@ func converters(t testing.TB) (o *Options, library, plain managedfields.TypeConv
 	if err != nil {
 		t.Fatal(err)
 	}
-	return o, library, plainConverter{library}
+	return o, library, &quickConverter{TypeConverter: library}
 }
 
 func fieldManager(t testing.TB, o *Options, converter managedfields.TypeConverter, kind schema.GroupVersionKind) *managedfields.FieldManager {
@@ -51,7 +53,7 @@ func fieldManager(t testing.TB, o *Options, converter managedfields.TypeConverte
 
 // TestManagedFieldsAreTheLibrarys lets two managers change objects of every kind at random, and then one apply fields.
 func TestManagedFieldsAreTheLibrarys(t *testing.T) {
-	o, library, plain := converters(t)
+	o, library, quick := converters(t)
 	filler := randfill.NewWithSeed(1).NilChance(0.4).NumElements(0, 3).MaxDepth(25).Funcs(
 		func(r *runtime.RawExtension, c randfill.Continue) {
 			raws := []string{`{"a":1,"b":["<&>",null,1.5]}`, `{"a":2,"c":{"d":true}}`, `{}`, `null`, `"a"`, `[1,{}]`, `1e30`, `9007199254740993`, `{"a":12345678901234567890}`}
@@ -77,13 +79,19 @@ func TestManagedFieldsAreTheLibrarys(t *testing.T) {
 			return a.Manager+string(a.Operation) < b.Manager+string(b.Operation)
 		}),
 	}
+	random := rand.New(rand.NewPCG(1, 1))
 	for _, kind := range validation.Kinds {
-		theirs, ours := fieldManager(t, o, library, kind.GroupVersionKind), fieldManager(t, o, plain, kind.GroupVersionKind)
+		theirs, ours := fieldManager(t, o, library, kind.GroupVersionKind), fieldManager(t, o, quick, kind.GroupVersionKind)
 		for range 20 {
 			live := [2]runtime.Object{kind.New(), kind.New()}
-			for _, writer := range []string{"first", "second", "first"} {
+			for i, writer := range []string{"first", "second", "first", "second", "third"} {
 				changed := kind.New()
 				filler.Fill(changed)
+				if i > 1 {
+					filled := changed
+					changed = live[0].DeepCopyObject().(validation.Object)
+					mix(random, reflect.ValueOf(changed).Elem(), reflect.ValueOf(filled).Elem())
+				}
 				changed.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 				for i, manager := range []*managedfields.FieldManager{theirs, ours} {
 					object, err := manager.Update(live[i], changed.DeepCopyObject(), writer)
@@ -112,9 +120,25 @@ func TestManagedFieldsAreTheLibrarys(t *testing.T) {
 	}
 }
 
+// mix takes some fields of one value into another, so that the rest stays as it was.
+func mix(random *rand.Rand, into, from reflect.Value) {
+	for i := range into.NumField() {
+		old, other := into.Field(i), from.Field(i)
+		switch field := into.Type().Field(i); {
+		case !field.IsExported() || field.Name == "ManagedFields":
+		case old.Kind() == reflect.Struct && random.IntN(2) == 0:
+			mix(random, old, other)
+		case old.Kind() == reflect.Pointer && !old.IsNil() && !other.IsNil() && old.Elem().Kind() == reflect.Struct && random.IntN(2) == 0:
+			mix(random, old.Elem(), other.Elem())
+		case random.IntN(8) == 0:
+			old.Set(other)
+		}
+	}
+}
+
 // BenchmarkManagedFields works out the managed fields after a change of one field in a stored Shoot.
 func BenchmarkManagedFields(b *testing.B) {
-	o, library, plain := converters(b)
+	o, library, quick := converters(b)
 	data, err := os.ReadFile("codec/testdata/stored-shoot.json")
 	if err != nil {
 		b.Fatal(err)
@@ -124,7 +148,7 @@ func BenchmarkManagedFields(b *testing.B) {
 		b.Fatal(err)
 	}
 	live.TypeMeta = metav1.TypeMeta{}
-	for name, converter := range map[string]managedfields.TypeConverter{"library": library, "ours": plain} {
+	for name, converter := range map[string]managedfields.TypeConverter{"library": library, "ours": quick} {
 		manager := fieldManager(b, o, converter, corev1beta1.SchemeGroupVersion.WithKind("Shoot"))
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
