@@ -5,9 +5,7 @@ package codec
 import (
 	"bytes"
 	"slices"
-	"sync"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -43,7 +41,7 @@ func New(scheme *runtime.Scheme) (serializer.CodecFactory, runtime.NegotiatedSer
 // NewStorage returns what objects are stored with: always JSON.
 func NewStorage(scheme *runtime.Scheme, versions ...schema.GroupVersion) runtime.Codec {
 	plain := newJSON(scheme, false)
-	return versioning.NewDefaultingCodecForScheme(scheme, plain, &sharing{Decoder: plain}, schema.GroupVersions(versions), runtime.InternalGroupVersioner)
+	return versioning.NewDefaultingCodecForScheme(scheme, plain, newSharing(plain), schema.GroupVersions(versions), runtime.InternalGroupVersioner)
 }
 
 // quickMeta finds apiVersion and kind where all encoders write them, at the beginning, instead of parsing whole
@@ -107,45 +105,3 @@ func simpleString(data []byte) (value string, rest []byte, ok bool) {
 }
 
 func trim(data []byte) []byte { return bytes.TrimLeft(data, " \t\r\n") }
-
-// sharedBytes bounds the memory of the table that finds equal field sets. Objects made alike have equal ones, so a
-// landscape needs a small part of it: a Shoot's take 2 to 6 KB.
-const sharedBytes = 4 << 20
-
-// sharing is a decoder that lets equal sets of managed fields share memory. They are 40% of a stored Shoot and the same
-// in most of them. Nobody changes them in place: decoding replaces them, and copying copies them.
-type sharing struct {
-	runtime.Decoder
-
-	mu    sync.Mutex
-	sets  map[string][]byte
-	bytes int // Of the keys in sets.
-}
-
-// Decode implements runtime.Decoder.
-func (s *sharing) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
-	decoded, gvk, err := s.Decoder.Decode(data, defaults, into)
-	if object, ok := decoded.(metav1.Object); ok && err == nil {
-		for _, entry := range object.GetManagedFields() {
-			if entry.FieldsV1 != nil {
-				entry.FieldsV1.Raw = s.share(entry.FieldsV1.Raw) // SetRawBytes would copy.
-			}
-		}
-	}
-	return decoded, gvk, err
-}
-
-// share returns an earlier slice with the same content, or this one.
-func (s *sharing) share(set []byte) []byte {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if known, ok := s.sets[string(set)]; ok { // Does not copy.
-		return known
-	}
-	if s.sets == nil || s.bytes+len(set) > sharedBytes {
-		s.sets, s.bytes = map[string][]byte{}, 0
-	}
-	s.sets[string(set)] = set
-	s.bytes += len(set)
-	return set
-}

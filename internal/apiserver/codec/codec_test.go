@@ -60,13 +60,3 @@ func FuzzQuickMeta(f *testing.F) {
 		}
 	})
 }
-
-func TestSharedSetsAreBounded(t *testing.T) {
-	s := &sharing{}
-	for i := range 100 {
-		s.share([]byte(strings.Repeat("x", sharedBytes/10) + string(rune('a'+i))))
-	}
-	if s.bytes > sharedBytes || len(s.sets) > 10 {
-		t.Errorf("%d sets of %d bytes are kept", len(s.sets), s.bytes)
-	}
-}
