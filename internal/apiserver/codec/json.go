@@ -88,19 +88,10 @@ func (q *quick) write(object runtime.Object, w io.Writer) error {
 		return q.Serializer.Encode(object, w)
 	}
 	if meta.IsListType(object) { // Written in pieces: a list may be larger than what should be in memory at once.
-		if err := jsonv2.MarshalWrite(w, object, writeOptions); err != nil {
-			return err
-		}
-		_, err := w.Write(newline)
-		return err
+		return writeList(object, w)
 	}
 	buffer := buffers.Get().(*bytes.Buffer)
-	defer func() {
-		if buffer.Cap() <= maxKeptBytes {
-			buffer.Reset()
-			buffers.Put(buffer)
-		}
-	}()
+	defer release(buffer)
 	if err := jsonv2.MarshalWrite(buffer, object, writeOptions); err != nil {
 		return err
 	}
@@ -116,3 +107,11 @@ var newline = []byte("\n")
 var buffers = sync.Pool{New: func() any { return &bytes.Buffer{} }}
 
 const maxKeptBytes = 256 << 10
+
+// release gives a buffer back.
+func release(buffer *bytes.Buffer) {
+	if buffer.Cap() <= maxKeptBytes {
+		buffer.Reset()
+		buffers.Put(buffer)
+	}
+}
