@@ -142,8 +142,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 	if decision.Seed == "" {
 		return reconcile.Result{}, r.reportFailure(ctx, shoot, decision.Error)
 	}
-	bound := shoot.DeepCopy()
-	bound.Spec.SeedName = &decision.Seed
+	bound := binding(shoot, decision.Seed)
 	log.FromContext(ctx).Info("Assigning Shoot to seed", "seed", decision.Seed, "tiedSeeds", decision.TiedSeeds)
 	err = r.Garden.SubResource("binding").Update(ctx, bound)
 	if err != nil {
@@ -159,6 +158,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 	}
 	r.Recorder.Eventf(shoot, nil, corev1.EventTypeNormal, "SchedulingSuccessful", "Reconcile", "Scheduled to seed %q", decision.Seed)
 	return reconcile.Result{}, nil
+}
+
+// binding returns what is sent to assign a Shoot: it without the half that the server keeps whatever is sent.
+func binding(shoot *corev1beta1.Shoot, seed string) *corev1beta1.Shoot {
+	bound := &corev1beta1.Shoot{ObjectMeta: shoot.ObjectMeta, Spec: shoot.Spec}
+	bound.ManagedFields = nil
+	bound.Spec.SeedName = &seed
+	return bound
 }
 
 // choose reads what a decision depends on, decides, and counts the Shoot on the chosen seed at once.
