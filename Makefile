@@ -79,7 +79,7 @@ bench: build ## Measure landscape, API server and scheduler; print tables and wr
 bench-api: build ## Measure API server and scheduler, with 1,000 and 5,000 Shoots, beside an etcd and a kube-apiserver of their own.
 	@mkdir -p $(BUILD)/bench
 	@$(HORTUS) components build etcd kubernetes-1.36
-	@$(GO_TEST) -run '^$$' -bench 'BenchmarkAPI|BenchmarkScheduler' -benchtime 1x -timeout 60m -v ./internal/bench -shoots '[1000,5000]' -reports $(abspath $(BUILD)/bench)
+	@$(GO_TEST) -run '^$$' -bench 'BenchmarkAPI|BenchmarkScheduler|BenchmarkCeiling' -benchtime 1x -timeout 60m -v ./internal/bench -shoots '[1000,5000]' -reports $(abspath $(BUILD)/bench)
 
 .PHONY: generate
 generate: ## Regenerate deepcopy, OpenAPI and CRDs.
