@@ -108,12 +108,13 @@ func (v *versions) forget(uid types.UID) {
 	}
 }
 
-// adopt says whether two values of a type are equal, and makes one refer to the memory of the other where they are.
+// adopt says whether two values of a type are equal, and makes one refer to the memory of the other where they are. It writes to
+// no bytes: those of managed fields are shared already.
 func adopt(value, from reflect.Value) (equal bool) {
 	switch kind := value.Kind(); {
 	case kind == reflect.Pointer && !value.IsNil() && !from.IsNil():
 		equal = adopt(value.Elem(), from.Elem())
-	case kind == reflect.Slice && value.Len() == from.Len() && value.IsNil() == from.IsNil():
+	case kind == reflect.Slice && value.Type().Elem().Kind() != reflect.Uint8 && value.Len() == from.Len() && value.IsNil() == from.IsNil():
 		equal = true
 		for i := range value.Len() {
 			equal = adopt(value.Index(i), from.Index(i)) && equal

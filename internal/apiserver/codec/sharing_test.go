@@ -59,6 +59,10 @@ func TestVersionsOfAShootShareWhatIsEqual(t *testing.T) {
 		t.Error("different conditions share memory")
 	}
 
+	if &first.ManagedFields[0].FieldsV1.Raw[0] != &second.ManagedFields[0].FieldsV1.Raw[0] {
+		t.Error("equal sets of managed fields are in memory twice")
+	}
+
 	updated := decode(s, changed, &corev1beta1.Shoot{})
 	if updated.Spec.Kubernetes.KubeAPIServer == second.Spec.Kubernetes.KubeAPIServer {
 		t.Error("an object that is about to be changed shares memory with one in the caches")
