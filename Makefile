@@ -47,6 +47,8 @@ test-unit: build ## Run unit tests, and reconcilers step by step on a real etcd 
 	cd api && $(GO_TEST) ./...
 	cd tools && $(GO_TEST) ./...
 	$(GO_TEST) $(UNIT_PACKAGES)
+	@# Objects that share memory may only be read.
+	CGO_ENABLED=1 go test -tags $(TAGS) -race -run 'Version|Shar|Adopt|List' ./internal/apiserver/codec
 
 # Tries are counted, those for smaller input too: without that, each new path may be worked on for a minute.
 GO_FUZZ = $(GO_TEST) -run '^$$' -fuzzminimizetime 100x

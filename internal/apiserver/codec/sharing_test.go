@@ -1,10 +1,14 @@
 package codec
 
 import (
+	"bytes"
+	"fmt"
+	"io"
 	"os"
 	"reflect"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -68,6 +72,29 @@ func TestVersionsOfAShootShareWhatIsEqual(t *testing.T) {
 		t.Error("an object that is about to be changed shares memory with one in the caches")
 	}
 	runtime.KeepAlive(first)
+}
+
+// TestVersionsAreReadWhileOthersAreDecoded means something with the race detector, which 'make test' runs it with.
+func TestVersionsAreReadWhileOthersAreDecoded(t *testing.T) {
+	data, err := os.ReadFile("testdata/stored-shoot.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := newJSON(testScheme(), false)
+	s := newSharing(plain)
+	var readers sync.WaitGroup
+	for i := range 20 {
+		object, _, err := s.Decode(bytes.Replace(data, []byte("ControlPlaneRunning"), fmt.Appendf(nil, "Reason%d", i), 1), nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		readers.Go(func() {
+			if err := plain.Encode(object.DeepCopyObject(), io.Discard); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	readers.Wait()
 }
 
 func TestVersionsAreForgottenWithTheLastObject(t *testing.T) {

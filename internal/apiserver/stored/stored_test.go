@@ -102,6 +102,7 @@ func TestWatchEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := &seeds{events: watch.NewFakeWithChanSize(2, false)}
+			store.events.Add(&corev1beta1.Seed{})
 			kinds := &Kinds{}
 			kinds.Add(store)
 			ctx, stop := context.WithCancel(t.Context())
@@ -114,7 +115,6 @@ func TestWatchEnds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			store.events.Add(&corev1beta1.Seed{})
 			if end != nil {
 				end(stop, store.events, w)
 			}
