@@ -41,7 +41,7 @@ func New(scheme *runtime.Scheme) (serializer.CodecFactory, runtime.NegotiatedSer
 // NewStorage returns what objects are stored with: always JSON.
 func NewStorage(scheme *runtime.Scheme, versions ...schema.GroupVersion) runtime.Codec {
 	plain := newJSON(scheme, false)
-	return versioning.NewDefaultingCodecForScheme(scheme, plain, newSharing(plain), schema.GroupVersions(versions), runtime.InternalGroupVersioner)
+	return newSharing(versioning.NewDefaultingCodecForScheme(scheme, plain, plain, schema.GroupVersions(versions), runtime.InternalGroupVersioner))
 }
 
 // quickMeta finds apiVersion and kind where all encoders write them, at the beginning, instead of parsing whole

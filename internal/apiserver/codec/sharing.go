@@ -14,7 +14,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// sharing is a decoder that lets stored objects share memory where they are equal: all objects their sets of managed fields,
+// sharing is a codec that lets stored objects share memory where they are equal: all objects their sets of managed fields,
 // which are 40% of a Shoot and the same in most of them, and a Shoot the rest with what it was before its last change. The
 // server keeps what each object was like in the last minute and a quarter, so that clients can go on watching from there;
 // without this a status that is written every minute doubles a Shoot.
@@ -22,18 +22,18 @@ import (
 // Nobody changes shared memory in place: for managed fields decoding replaces them, and copying copies them. A Shoot shares
 // only if it comes from a watch of etcd; such objects live in caches, which are read only.
 type sharing struct {
-	apiruntime.Decoder
+	apiruntime.Codec
 	sets   fieldSets
 	latest versions
 }
 
-func newSharing(decoder apiruntime.Decoder) *sharing {
-	return &sharing{Decoder: decoder, latest: versions{shoots: map[types.UID]weak.Pointer[corev1beta1.Shoot]{}}}
+func newSharing(codec apiruntime.Codec) *sharing {
+	return &sharing{Codec: codec, latest: versions{shoots: map[types.UID]weak.Pointer[corev1beta1.Shoot]{}}}
 }
 
 // Decode implements runtime.Decoder.
 func (s *sharing) Decode(data []byte, defaults *schema.GroupVersionKind, into apiruntime.Object) (apiruntime.Object, *schema.GroupVersionKind, error) {
-	decoded, gvk, err := s.Decoder.Decode(data, defaults, into)
+	decoded, gvk, err := s.Codec.Decode(data, defaults, into)
 	if err != nil {
 		return decoded, gvk, err
 	}
@@ -82,21 +82,30 @@ type versions struct {
 	shoots map[types.UID]weak.Pointer[corev1beta1.Shoot]
 }
 
-// share lets a new version of a Shoot use the memory of the one before it where they are equal.
+// share lets a new version of a Shoot use the memory of the one before it where they are equal. What the storage still has to set
+// is left alone.
 func (v *versions) share(shoot *corev1beta1.Shoot) {
-	if before := v.replace(shoot.UID, shoot); before != nil {
-		adopt(reflect.ValueOf(shoot).Elem(), reflect.ValueOf(before).Elem())
+	if before := v.of(shoot.UID); before != nil {
+		adopt(reflect.ValueOf(&shoot.Spec).Elem(), reflect.ValueOf(&before.Spec).Elem())
+		adopt(reflect.ValueOf(&shoot.Status).Elem(), reflect.ValueOf(&before.Status).Elem())
+		adopt(reflect.ValueOf(&shoot.Labels).Elem(), reflect.ValueOf(&before.Labels).Elem())
+		adopt(reflect.ValueOf(&shoot.Annotations).Elem(), reflect.ValueOf(&before.Annotations).Elem())
+		adopt(reflect.ValueOf(&shoot.ManagedFields).Elem(), reflect.ValueOf(&before.ManagedFields).Elem())
 	}
+	v.note(shoot) // Only now: others may read it at once.
 }
 
-// replace notes the latest version and returns the one before it, or nil.
-func (v *versions) replace(uid types.UID, shoot *corev1beta1.Shoot) *corev1beta1.Shoot {
+func (v *versions) of(uid types.UID) *corev1beta1.Shoot {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	before := v.shoots[uid].Value()
-	v.shoots[uid] = weak.Make(shoot)
-	runtime.AddCleanup(shoot, v.forget, uid)
-	return before
+	return v.shoots[uid].Value()
+}
+
+func (v *versions) note(shoot *corev1beta1.Shoot) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.shoots[shoot.UID] = weak.Make(shoot)
+	runtime.AddCleanup(shoot, v.forget, shoot.UID)
 }
 
 // forget removes a Shoot of which no version is left.

@@ -29,6 +29,9 @@ func TestSharedSetsAreBounded(t *testing.T) {
 	}
 }
 
+// storage returns the codec of a storage of Shoots.
+func storage(plain apiruntime.Serializer) apiruntime.Codec { return apiruntime.NewCodec(plain, plain) }
+
 func TestVersionsOfAShootShareWhatIsEqual(t *testing.T) {
 	data, err := os.ReadFile("testdata/stored-shoot.json")
 	if err != nil {
@@ -48,7 +51,7 @@ func TestVersionsOfAShootShareWhatIsEqual(t *testing.T) {
 		t.Fatal("the second document does not differ from the first")
 	}
 
-	s := newSharing(plain)
+	s := newSharing(storage(plain))
 	first, second := decode(s, data, nil), decode(s, changed, nil)
 	if diff := cmp.Diff(want, second); diff != "" {
 		t.Errorf("decoded differently (-want +got):\n%s", diff)
@@ -81,7 +84,7 @@ func TestVersionsAreReadWhileOthersAreDecoded(t *testing.T) {
 		t.Fatal(err)
 	}
 	plain := newJSON(testScheme(), false)
-	s := newSharing(plain)
+	s := newSharing(storage(plain))
 	var readers sync.WaitGroup
 	for i := range 20 {
 		object, _, err := s.Decode(bytes.Replace(data, []byte("ControlPlaneRunning"), fmt.Appendf(nil, "Reason%d", i), 1), nil, nil)
@@ -98,7 +101,7 @@ func TestVersionsAreReadWhileOthersAreDecoded(t *testing.T) {
 }
 
 func TestVersionsAreForgottenWithTheLastObject(t *testing.T) {
-	s := newSharing(newJSON(testScheme(), false))
+	s := newSharing(storage(newJSON(testScheme(), false)))
 	if _, _, err := s.Decode([]byte(`{"kind":"Shoot","apiVersion":"core.gardener.cloud/v1beta1","metadata":{"uid":"a"}}`), nil, nil); err != nil {
 		t.Fatal(err)
 	}
