@@ -53,6 +53,7 @@ func (s strategy[T]) PrepareForCreate(ctx context.Context, o runtime.Object) {
 
 func (s strategy[T]) PrepareForUpdate(ctx context.Context, o, oldObject runtime.Object) {
 	object, old := o.(T), oldObject.(T)
+	KeepType(object, old)
 	if s.kind.CopyStatus != nil {
 		s.kind.CopyStatus(object, old)
 	}
@@ -64,6 +65,12 @@ func (s strategy[T]) PrepareForUpdate(ctx context.Context, o, oldObject runtime.
 		bump = s.kind.PrepareForUpdate(ctx, object, old)
 	}
 	s.setGeneration(object, old, bump)
+}
+
+// KeepType makes the object of an update name its kind as the stored one does. They differ by how they were read, and the
+// library would take that for a change: a repeated server-side apply would be stored for the sake of its time alone.
+func KeepType(object, old runtime.Object) {
+	object.GetObjectKind().SetGroupVersionKind(old.GetObjectKind().GroupVersionKind())
 }
 
 // setGeneration raises the generation if asked to, if the spec has changed, or if the deletion has begun.
@@ -112,6 +119,7 @@ type statusStrategy[T Object] struct{ strategy[T] }
 
 func (s statusStrategy[T]) PrepareForUpdate(ctx context.Context, o, oldObject runtime.Object) {
 	object, old := o.(T), oldObject.(T)
+	KeepType(object, old)
 	s.kind.CopySpec(object, old)
 	bump := false
 	if s.kind.PrepareForStatusUpdate != nil {

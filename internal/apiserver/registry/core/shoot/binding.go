@@ -22,6 +22,7 @@ type bindingStrategy struct{ rest.RESTUpdateStrategy }
 
 func (bindingStrategy) PrepareForUpdate(_ context.Context, o, oldObject runtime.Object) {
 	s, old := o.(*corev1beta1.Shoot), oldObject.(*corev1beta1.Shoot)
+	registry.KeepType(s, old)
 	s.Status = old.Status
 	// Left by a scheduler that had found no Seed.
 	if op := s.Status.LastOperation; op != nil && s.Spec.SeedName != nil &&
