@@ -25,8 +25,8 @@ type reference struct {
 	path *field.Path
 	// unread references need no permission of the caller, because nothing of the object gets out.
 	unread bool
-	// key that a Secret must have.
-	key string
+	// content says what is wrong with what a Secret holds. It is only told to who may read the Secret.
+	content func(map[string][]byte) error
 	// file of an API server, when the object is a ConfigMap with one. What is wrong with it may quote it.
 	file *serverconfig.File
 }
@@ -76,7 +76,7 @@ func namedByAPIServer(server, old *corev1beta1.KubeAPIServerConfig, namespace st
 		for i, kubeconfig := range authorization.Kubeconfigs {
 			refs = append(refs, reference{
 				ObjectReference: local(namespace, "v1", "Secret", kubeconfig.SecretName),
-				path:            path.Child("structuredAuthorization", "kubeconfigs").Index(i).Child("secretName"), key: keyKubeconfig,
+				path:            path.Child("structuredAuthorization", "kubeconfigs").Index(i).Child("secretName"), content: serverconfig.Kubeconfig,
 			})
 		}
 	}
@@ -89,15 +89,21 @@ func namedByAPIServer(server, old *corev1beta1.KubeAPIServerConfig, namespace st
 		}
 		refs = append(refs, reference{
 			ObjectReference: local(namespace, "v1", "Secret", *plugin.KubeconfigSecretName),
-			path:            path.Child("admissionPlugins").Index(i).Child("kubeconfigSecretName"), key: keyKubeconfig,
+			path:            path.Child("admissionPlugins").Index(i).Child("kubeconfigSecretName"), content: hasKubeconfig,
 		})
 	}
 	return refs
 }
 
-const keyKubeconfig = "kubeconfig"
+// hasKubeconfig is all that is asked of a kubeconfig that no API server gets.
+func hasKubeconfig(data map[string][]byte) error {
+	if len(data[serverconfig.KeyKubeconfig]) == 0 {
+		return fmt.Errorf("the Secret must have the key %q", serverconfig.KeyKubeconfig)
+	}
+	return nil
+}
 
-// check says whether the object exists, has the key, and may be read by the caller.
+// check says whether the object exists, may be read by the caller, and holds what it must.
 func (p *plugin) check(ctx context.Context, a admission.Attributes, ref reference) (field.ErrorList, error) {
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil {
@@ -112,14 +118,21 @@ func (p *plugin) check(ctx context.Context, a admission.Attributes, ref referenc
 			return field.ErrorList{field.Forbidden(ref.path, fmt.Sprintf("user %q may not get %s %s/%s", a.GetUserInfo().GetName(), ref.Kind, ref.Namespace, ref.Name))}, nil
 		}
 	}
+	return p.read(ctx, gv, ref)
+}
+
+// read says whether the object exists and holds what it must.
+func (p *plugin) read(ctx context.Context, gv schema.GroupVersion, ref reference) (field.ErrorList, error) {
 	key := client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
-	if ref.key != "" {
+	if ref.content != nil {
 		secret := &corev1.Secret{}
-		err := p.Garden.Get(ctx, key, secret)
-		if err == nil && len(secret.Data[ref.key]) == 0 {
-			return field.ErrorList{field.Invalid(ref.path, ref.Name, fmt.Sprintf("Secret %s/%s must have the key %q", ref.Namespace, ref.Name, ref.key))}, nil
+		if err := p.Garden.Get(ctx, key, secret); err != nil {
+			return missing(ref, err)
 		}
-		return missing(ref, err)
+		if err := ref.content(secret.Data); err != nil {
+			return field.ErrorList{field.Invalid(ref.path, ref.Name, err.Error())}, nil
+		}
+		return nil, nil
 	}
 	if ref.file != nil {
 		configMap := &corev1.ConfigMap{}

@@ -2,6 +2,7 @@ package resourcereference
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -27,8 +28,8 @@ func show(refs []reference) []string {
 		if ref.unread {
 			text += " unread"
 		}
-		if ref.key != "" {
-			text += " with " + ref.key
+		if ref.content != nil {
+			text += fmt.Sprintf(" empty: %v, x: %v", ref.content(nil), ref.content(map[string][]byte{"kubeconfig": []byte("x")}))
 		}
 		list = append(list, text)
 	}
@@ -47,15 +48,18 @@ func TestReferencesOfAShoot(t *testing.T) {
 		}},
 		AdmissionPlugins: []corev1beta1.AdmissionPlugin{{Name: "A"}, {Name: "B", KubeconfigSecretName: ptr.To("hook")}, {Name: "C"}},
 	}
-	const server = "spec.kubernetes.kubeAPIServer."
+	const (
+		server = "spec.kubernetes.kubeAPIServer."
+		empty  = ` empty: the Secret must have the key "kubeconfig", x: `
+	)
 	want := []string{
 		"spec.resources[0].resourceRef Secret dev/hook", "spec.resources[1].resourceRef ConfigMap dev/b",
 		"spec.dns.providers[1].credentialsRef Secret dev/dns",
 		server + "auditConfig.auditPolicy.configMapRef.name ConfigMap dev/audit",
 		server + "structuredAuthentication.configMapName ConfigMap dev/authn",
 		server + "structuredAuthorization.configMapName ConfigMap dev/authz",
-		server + "structuredAuthorization.kubeconfigs[0].secretName Secret dev/webhook with kubeconfig",
-		server + "admissionPlugins[1].kubeconfigSecretName Secret dev/hook with kubeconfig",
+		server + "structuredAuthorization.kubeconfigs[0].secretName Secret dev/webhook" + empty + `key "kubeconfig" of the Secret cannot be read`,
+		server + "admissionPlugins[1].kubeconfigSecretName Secret dev/hook" + empty + "<nil>",
 	}
 	if diff := cmp.Diff(want, show(namedByShoot(shoot, &corev1beta1.Shoot{}))); diff != "" {
 		t.Errorf("of a new Shoot (-want +got):\n%s", diff)

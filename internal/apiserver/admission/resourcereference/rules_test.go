@@ -35,6 +35,20 @@ func in(namespace, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: name}
 }
 
+const authorization = `apiVersion: apiserver.config.k8s.io/v1
+kind: AuthorizationConfiguration
+authorizers:
+- {type: Webhook, name: w, webhook: {timeout: 3s, failurePolicy: Deny, subjectAccessReviewVersion: v1, authorizedTTL: 1s, unauthorizedTTL: 1s}}
+`
+
+func webhookKubeconfig(scheme, user string) string {
+	return `current-context: a
+contexts: [{name: a, context: {cluster: a, user: a}}]
+clusters: [{name: a, cluster: {server: "` + scheme + `://webhook.example.org"}}]
+users: [{name: a, user: {` + user + `}}]
+`
+}
+
 // garden has one of most things. The user may get all of them but the Secret "hidden".
 func garden(t *testing.T) *plugin {
 	t.Helper()
@@ -89,6 +103,10 @@ func garden(t *testing.T) *plugin {
 	kube := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
 		&corev1.Secret{ObjectMeta: in(dev, "good")}, &corev1.Secret{ObjectMeta: in(dev, "hidden")},
 		&corev1.Secret{ObjectMeta: in(dev, "refused"), Data: map[string][]byte{"token": []byte("short")}},
+		&corev1.Secret{ObjectMeta: in(dev, "webhook"), Data: map[string][]byte{"kubeconfig": []byte(webhookKubeconfig("https", "token: x"))}},
+		&corev1.Secret{ObjectMeta: in(dev, "unencrypted"), Data: map[string][]byte{"kubeconfig": []byte(webhookKubeconfig("http", "token: x"))}},
+		&corev1.Secret{ObjectMeta: in(dev, "files"), Data: map[string][]byte{"kubeconfig": []byte(webhookKubeconfig("https", "tokenFile: /token, exec: {command: sh}"))}},
+		&corev1.ConfigMap{ObjectMeta: in(dev, "authorization"), Data: map[string]string{"config.yaml": authorization}},
 		&corev1.ConfigMap{ObjectMeta: in(dev, "policy"), Data: map[string]string{"policy": "apiVersion: audit.k8s.io/v1\nkind: Policy\n"}},
 	).Build()
 	webhook := interceptor.Funcs{Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
@@ -131,6 +149,15 @@ func TestRules(t *testing.T) {
 		return server(func(s *corev1beta1.KubeAPIServerConfig) {
 			s.AuditConfig = &corev1beta1.AuditConfig{AuditPolicy: &corev1beta1.AuditPolicy{ConfigMapRef: &corev1.ObjectReference{Name: name}}}
 		})
+	}
+	authorized := func(secret string) *corev1beta1.Shoot {
+		return server(func(s *corev1beta1.KubeAPIServerConfig) {
+			s.StructuredAuthorization = &corev1beta1.StructuredAuthorization{ConfigMapName: "authorization", Kubeconfigs: []corev1beta1.AuthorizerKubeconfigReference{{AuthorizerName: "w", SecretName: secret}}}
+		})
+	}
+	labelled := func(s *corev1beta1.Shoot) *corev1beta1.Shoot {
+		s.Labels = map[string]string{"a": "b"}
+		return s
 	}
 	binding := func(name, secret string, quotas ...string) *securityv1alpha1.CredentialsBinding {
 		b := &securityv1alpha1.CredentialsBinding{ObjectMeta: in(dev, name), Provider: securityv1alpha1.CredentialsBindingProvider{Type: "local"}}
@@ -215,6 +242,12 @@ func TestRules(t *testing.T) {
 		"Shoot: an unknown authorization": {object: server(func(s *corev1beta1.KubeAPIServerConfig) {
 			s.StructuredAuthorization = &corev1beta1.StructuredAuthorization{ConfigMapName: "none", Kubeconfigs: []corev1beta1.AuthorizerKubeconfigReference{{AuthorizerName: "w", SecretName: "none"}}}
 		})},
+		"Shoot: authorization with a kubeconfig":                     {object: authorized("webhook"), allowed: true},
+		"Shoot: authorization without a kubeconfig":                  {object: authorized("good")},
+		"Shoot: authorization with a hidden kubeconfig":              {object: authorized("hidden")},
+		"Shoot: authorization with files and programs":               {object: authorized("files")},
+		"Shoot: authorization by an unencrypted webhook":             {object: authorized("unencrypted")},
+		"Shoot: authorization that was there, whatever it holds now": {object: labelled(authorized("files")), old: authorized("files"), allowed: true},
 		"Shoot: an admission plugin without kubeconfig": {object: server(func(s *corev1beta1.KubeAPIServerConfig) {
 			s.AdmissionPlugins = []corev1beta1.AdmissionPlugin{{Name: "ImagePolicyWebhook", KubeconfigSecretName: ptr.To("good")}}
 		})},
