@@ -43,7 +43,13 @@ func (q *quick) Decode(data []byte, defaults *schema.GroupVersionKind, into runt
 	if object, gvk := q.read(data, into); object != nil {
 		return object, gvk, nil
 	}
-	return q.Serializer.Decode(data, defaults, into)
+	object, gvk, err := q.Serializer.Decode(data, defaults, into)
+	if err != nil && gvk != nil && !runtime.IsStrictDecodingError(err) {
+		if object, unknown := q.creater.New(*gvk); unknown == nil {
+			err = located(err, data, object)
+		}
+	}
+	return object, gvk, err
 }
 
 // read returns nil for whatever the library must look at.

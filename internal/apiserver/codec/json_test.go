@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -115,7 +116,7 @@ func compareWithLibrary(t *testing.T, scheme *runtime.Scheme, document []byte) {
 		ours := newJSON(scheme, strict)
 		want, wantKind, wantErr := library.Decode(document, nil, nil)
 		got, gotKind, gotErr := ours.Decode(document, nil, nil)
-		if diff := cmp.Diff([]string{text(wantErr)}, []string{text(gotErr)}); diff != "" {
+		if diff := cmp.Diff([]string{text(wantErr)}, []string{withoutLocation(gotErr)}); diff != "" {
 			t.Fatalf("strict %t, %s: other errors (-want +got):\n%s", strict, document, diff)
 		}
 		if diff := cmp.Diff(wantKind, gotKind); diff != "" {
@@ -135,6 +136,14 @@ func compareWithLibrary(t *testing.T, scheme *runtime.Scheme, document []byte) {
 			t.Fatalf("strict %t, %s: written differently (-want +got):\n%s", strict, document, diff)
 		}
 	}
+}
+
+// withoutLocation is what the library says of a mistake.
+func withoutLocation(err error) string {
+	if located := errors.Unwrap(err); located != nil && err.Error() != located.Error() && !runtime.IsStrictDecodingError(err) {
+		return located.Error()
+	}
+	return text(err)
 }
 
 func text(err error) string {
@@ -190,6 +199,26 @@ func TestDocumentsAreReadQuickly(t *testing.T) {
 		}
 		if object, _ := newJSON(scheme, true).(*quick).read(document, nil); object == nil {
 			t.Errorf("left to the library: %s", document)
+		}
+	}
+}
+
+func TestMistakesAreLocated(t *testing.T) {
+	const prefix = `{"kind":"Shoot","apiVersion":"core.gardener.cloud/v1beta1",`
+	for document, want := range map[string]string{
+		`"spec":{"region":5}}`: `spec.region: Invalid value: 5: json: cannot unmarshal number into Go struct field ShootSpec.spec.region of type string`,
+		`"spec":{"provider":{"workers":[{},{"minimum":"1","machine":{}}]}}}`: `spec.provider.workers[1].minimum: Invalid value: "1": ` +
+			`json: cannot unmarshal string into Go struct field Worker.spec.provider.workers.minimum of type int32`,
+		`"spec":{"kubernetes":{"kubeAPIServer":{"eventTTL":"1x"}}}}`: `spec.kubernetes.kubeAPIServer.eventTTL: Invalid value: "1x": time: unknown unit "x" in duration "1x"`,
+		`"spec":{"provider":{"workers":[{"kubernetes":{"kubelet":{"kubeReserved":{"cpu":"a b"}}}}]}}}`: `spec.provider.workers[0].kubernetes.kubelet.kubeReserved.cpu: ` +
+			`Invalid value: "a b": quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'`,
+		`"metadata":{"annotations":{"example.org/a":true}}}`:               `metadata.annotations[example.org/a]: Invalid value: true: json: cannot unmarshal bool into Go struct field ObjectMeta.metadata.annotations of type string`,
+		`"spec":{"region":["` + strings.Repeat("x", longestValue) + `"]}}`: `spec.region: json: cannot unmarshal array into Go struct field ShootSpec.spec.region of type string`,
+		`"spec":{"region":{"a":1},"unknown":1}}`:                           `spec.region: Invalid value: {"a":1}: json: cannot unmarshal object into Go struct field ShootSpec.spec.region of type string`,
+		`"spec":{"region":"a"`:                                             "unexpected end of JSON input",
+	} {
+		if _, _, err := newJSON(testScheme(), true).Decode([]byte(prefix+document), nil, nil); text(err) != want {
+			t.Errorf("%s\ngot  %v\nwant %s", document, err, want)
 		}
 	}
 }

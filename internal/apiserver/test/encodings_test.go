@@ -114,6 +114,22 @@ func TestEncodingOfRequests(t *testing.T) {
 	}
 }
 
+// TestMistakesInDocumentsAreLocated writes values of the wrong type.
+func TestMistakesInDocumentsAreLocated(t *testing.T) {
+	e := env.Shared(t)
+	class := &corev1beta1.ExposureClass{ObjectMeta: metav1.ObjectMeta{Name: env.Name("class-")}, Handler: "x"}
+	e.Create(t, class)
+	for what, tc := range map[string]struct{ method, path, contentType, body string }{
+		"create": {http.MethodPost, classes, jsonType, `{"apiVersion":"core.gardener.cloud/v1beta1","kind":"ExposureClass","metadata":{"name":"x"},"handler":"x","scheduling":{"tolerations":[{"key":5}]}}`},
+		"patch":  {http.MethodPatch, classes + "/" + class.Name, "application/merge-patch+json", `{"scheduling":{"tolerations":[{"key":5}]}}`},
+	} {
+		got := ask(t, e, tc.method, tc.path, map[string]string{"Content-Type": tc.contentType}, tc.body)
+		if !strings.Contains(string(got.body), "scheduling.tolerations[0].key: Invalid value: 5: json: cannot unmarshal number") {
+			t.Errorf("%s: status %d: %s", what, got.status, got.body)
+		}
+	}
+}
+
 // TestClientsThatPreferProtobuf: client-go falls back where it can. It asks for protobuf or anything else, so that answers are
 // JSON; options of a deletion are the server library's own type, which it reads in protobuf, too. What it cannot encode
 // itself, it does not send.
