@@ -5,10 +5,14 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -33,49 +37,96 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if a.GetSubresource() != "" {
 		return nil
 	}
-	var verbs []string
-	switch object := a.GetObject().(type) {
-	case *corev1beta1.Project:
-		old, _ := a.GetOldObject().(*corev1beta1.Project)
-		if a.GetOperation() == admission.Create || old == nil {
-			old = &corev1beta1.Project{}
-		}
-		if object.DeletionTimestamp == nil {
-			verbs = ofProject(object, old, a.GetUserInfo())
-		}
-	case *corev1beta1.Shoot:
-		old, _ := a.GetOldObject().(*corev1beta1.Shoot)
-		if a.GetOperation() == admission.Create || old == nil {
-			old = &corev1beta1.Shoot{}
-		}
-		if object.DeletionTimestamp == nil && !equality.Semantic.DeepEqual(controlPlanePools(object), controlPlanePools(old)) {
-			verbs = []string{corev1beta1.VerbMarkSelfHosted}
-		}
-	case *corev1beta1.NamespacedCloudProfile:
-		old, _ := a.GetOldObject().(*corev1beta1.NamespacedCloudProfile)
-		if a.GetOperation() == admission.Create || old == nil {
-			old = &corev1beta1.NamespacedCloudProfile{}
-		}
-		if object.DeletionTimestamp == nil {
-			verbs = ofProfile(object, old)
-		}
-	}
-	for _, verb := range verbs {
-		decision, _, err := p.Authorizer.Authorize(ctx, authorizer.AttributesRecord{
-			User: a.GetUserInfo(), Verb: verb, APIGroup: a.GetResource().Group, APIVersion: a.GetResource().Version,
-			Resource: a.GetResource().Resource, Namespace: a.GetNamespace(), Name: a.GetName(), ResourceRequest: true,
+	resource := a.GetResource()
+	var errs field.ErrorList
+	for _, change := range changesOf(a) {
+		allowed, err := p.May(ctx, authorizer.AttributesRecord{
+			User: a.GetUserInfo(), Verb: change.verb, APIGroup: resource.Group, APIVersion: resource.Version,
+			Resource: resource.Resource, Namespace: a.GetNamespace(), Name: a.GetName(), ResourceRequest: true,
 		})
 		if err != nil {
-			return admission.NewForbidden(a, fmt.Errorf("authorize verb %q: %w", verb, err))
+			return apierrors.NewInternalError(err)
 		}
-		if decision != authorizer.DecisionAllow {
-			return admission.NewForbidden(a, fmt.Errorf("user %q needs the verb %q on %s for this change", a.GetUserInfo().GetName(), verb, a.GetResource().Resource))
+		if !allowed {
+			errs = append(errs, change.refusal(a))
+		}
+	}
+	return hortusadmission.Forbid(a, errs)
+}
+
+// change is one that needs a verb.
+type change struct {
+	verb  string
+	path  *field.Path
+	to    string          // What is done, for messages: a verb and its object.
+	owner *rbacv1.Subject // Needs no verb for it.
+}
+
+// refusal says who could make the change.
+func (c change) refusal(a admission.Attributes) *field.Error {
+	on := a.GetResource().GroupResource().String()
+	if a.GetName() != "" {
+		on += "/" + a.GetName()
+	}
+	if a.GetNamespace() != "" {
+		on += " of namespace " + a.GetNamespace()
+	}
+	text := fmt.Sprintf("user %q needs the verb %q on %s to %s", a.GetUserInfo().GetName(), c.verb, on, c.to)
+	if c.owner != nil {
+		text += fmt.Sprintf("; only the owner, %s, needs none", show(*c.owner))
+	}
+	return field.Forbidden(c.path, text)
+}
+
+// changesOf lists the changes of a request that need verbs.
+func changesOf(a admission.Attributes) []change {
+	switch object := a.GetObject().(type) {
+	case *corev1beta1.Project:
+		if old := before(a, &corev1beta1.Project{}); object.DeletionTimestamp == nil {
+			return ofProject(object, old, a.GetUserInfo())
+		}
+	case *corev1beta1.Shoot:
+		if old := before(a, &corev1beta1.Shoot{}); object.DeletionTimestamp == nil {
+			return ofShoot(object, old)
+		}
+	case *corev1beta1.NamespacedCloudProfile:
+		if old := before(a, &corev1beta1.NamespacedCloudProfile{}); object.DeletionTimestamp == nil {
+			return ofProfile(object, old)
 		}
 	}
 	return nil
 }
 
-// controlPlanePools returns the pools that are to run the Shoot's own control plane, by name.
+// before returns what is stored, or an empty object on creation.
+func before[T runtime.Object](a admission.Attributes, empty T) T {
+	if old, ok := a.GetOldObject().(T); ok && a.GetOperation() != admission.Create {
+		return old
+	}
+	return empty
+}
+
+var specPath = field.NewPath("spec")
+
+// ofShoot is about the pools that are to run the Shoot's own control plane.
+func ofShoot(shoot, old *corev1beta1.Shoot) []change {
+	hosting, path := controlPlanePools(old), specPath.Child("provider", "workers")
+	var changes []change
+	add := func(path *field.Path, to, pool string) {
+		changes = append(changes, change{verb: corev1beta1.VerbMarkSelfHosted, path: path, to: fmt.Sprintf("%s pool %q", to, pool)})
+	}
+	for i := range shoot.Spec.Provider.Workers {
+		pool := &shoot.Spec.Provider.Workers[i]
+		if !equality.Semantic.DeepEqual(pool.ControlPlane, hosting[pool.Name]) {
+			add(path.Index(i).Child("controlPlane"), "change it of", pool.Name)
+		}
+		delete(hosting, pool.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(hosting)) {
+		add(path, "remove the control plane's", name)
+	}
+	return changes
+}
+
 func controlPlanePools(shoot *corev1beta1.Shoot) map[string]*corev1beta1.WorkerControlPlane {
 	pools := map[string]*corev1beta1.WorkerControlPlane{}
 	for i := range shoot.Spec.Provider.Workers {
@@ -86,32 +137,86 @@ func controlPlanePools(shoot *corev1beta1.Shoot) map[string]*corev1beta1.WorkerC
 	return pools
 }
 
-func ofProfile(profile, old *corev1beta1.NamespacedCloudProfile) []string {
-	var verbs []string
+func ofProfile(profile, old *corev1beta1.NamespacedCloudProfile) []change {
+	versions := func(p *corev1beta1.NamespacedCloudProfile) []corev1beta1.ExpirableVersion {
+		if p.Spec.Kubernetes == nil {
+			return nil
+		}
+		return p.Spec.Kubernetes.Versions
+	}
+	var changes []change
 	if !equality.Semantic.DeepEqual(profile.Spec.Kubernetes, old.Spec.Kubernetes) {
-		verbs = append(verbs, corev1beta1.VerbModifyKubernetes)
+		to := changing(versions(profile), versions(old), func(v corev1beta1.ExpirableVersion) string { return v.Version })
+		changes = append(changes, change{verb: corev1beta1.VerbModifyKubernetes, path: specPath.Child("kubernetes"), to: to})
 	}
 	if !equality.Semantic.DeepEqual(profile.Spec.MachineImages, old.Spec.MachineImages) {
-		verbs = append(verbs, corev1beta1.VerbModifyMachineImages)
+		to := changing(profile.Spec.MachineImages, old.Spec.MachineImages, func(i corev1beta1.MachineImage) string { return i.Name })
+		changes = append(changes, change{verb: corev1beta1.VerbModifyMachineImages, path: specPath.Child("machineImages"), to: to})
 	}
 	if !equality.Semantic.DeepEqual(profile.Spec.ProviderConfig, old.Spec.ProviderConfig) {
-		verbs = append(verbs, corev1beta1.VerbModifyProviderConfig)
+		changes = append(changes, change{verb: corev1beta1.VerbModifyProviderConfig, path: specPath.Child("providerConfig"), to: "change it"})
 	}
-	return verbs
+	return changes
 }
 
-// ofProject returns the verb for the first kind of change that needs one.
-func ofProject(project, old *corev1beta1.Project, caller user.Info) []string {
-	if !equality.Semantic.DeepEqual(whitelist(project), whitelist(old)) {
-		return []string{corev1beta1.VerbModifyTolerationsWhitelist}
+// changing names the elements that two lists do not have alike, in moderation.
+func changing[T any](now, old []T, name func(T) string) string {
+	before := make(map[string]T, len(old))
+	for _, element := range old {
+		before[name(element)] = element
 	}
-	if membersChanged(project, old) && !isCaller(project.Spec.Owner, caller) {
-		return []string{corev1beta1.VerbManageMembers}
+	var names []string
+	for _, element := range now {
+		was, there := before[name(element)]
+		if !there || !equality.Semantic.DeepEqual(element, was) {
+			names = append(names, name(element))
+		}
+		delete(before, name(element))
+	}
+	names = slices.AppendSeq(names, maps.Keys(before))
+	if len(names) == 0 {
+		return "change it" // In its order only, for instance.
+	}
+	return "change " + hortusadmission.Named(names)
+}
+
+// ofProject returns the first kind of change that needs a verb.
+func ofProject(project, old *corev1beta1.Project, caller user.Info) []change {
+	if now, before := whitelist(project), whitelist(old); !equality.Semantic.DeepEqual(now, before) {
+		return []change{{verb: corev1beta1.VerbModifyTolerationsWhitelist, path: specPath.Child("tolerations", "whitelist"), to: changing(now, before, id)}}
+	}
+	if now, before := people(project), people(old); !equality.Semantic.DeepEqual(now, before) && !isCaller(project.Spec.Owner, caller) {
+		to := changing(slices.Collect(maps.Values(now)), slices.Collect(maps.Values(before)), func(m corev1beta1.ProjectMember) string { return show(m.Subject) })
+		members := change{verb: corev1beta1.VerbManageMembers, path: specPath.Child("members"), to: to}
+		if equality.Semantic.DeepEqual(project.Spec.Owner, old.Spec.Owner) {
+			members.owner = project.Spec.Owner
+		}
+		return []change{members}
 	}
 	if old.Spec.Owner != nil && !equality.Semantic.DeepEqual(project.Spec.Owner, old.Spec.Owner) && !isCaller(old.Spec.Owner, caller) {
-		return []string{corev1beta1.VerbManageMembers}
+		to := "remove it"
+		if project.Spec.Owner != nil {
+			to = "change it to " + show(*project.Spec.Owner)
+		}
+		return []change{{verb: corev1beta1.VerbManageMembers, path: specPath.Child("owner"), to: to, owner: old.Spec.Owner}}
 	}
 	return nil
+}
+
+// show names a subject in messages.
+func show(subject rbacv1.Subject) string {
+	name := subject.Name
+	if subject.Namespace != "" {
+		name = subject.Namespace + "/" + name
+	}
+	return fmt.Sprintf("%s %q", subject.Kind, name)
+}
+
+func id(t corev1beta1.Toleration) string {
+	if t.Value == nil {
+		return t.Key
+	}
+	return t.Key + "=" + *t.Value
 }
 
 // whitelist leaves out what defaulting adds to the project of the namespace garden.
@@ -131,23 +236,20 @@ func whitelist(project *corev1beta1.Project) []corev1beta1.Toleration {
 	return list
 }
 
-// membersChanged compares the members that are people, except the owner, who may always be a member.
-func membersChanged(project, old *corev1beta1.Project) bool {
-	people := func(p *corev1beta1.Project) map[rbacv1.Subject][]string {
-		members := map[rbacv1.Subject][]string{}
-		for _, member := range p.Spec.Members {
-			_, _, notAccount := serviceaccount.SplitUsername(member.Name)
-			if member.Kind == rbacv1.ServiceAccountKind || notAccount == nil ||
-				project.Spec.Owner != nil && member.Subject == *project.Spec.Owner {
-				continue
-			}
-			roles := append([]string{member.Role}, member.Roles...)
-			slices.Sort(roles)
-			members[member.Subject] = roles
+// people returns the members that are people, except the owner, who may always be a member. Their roles are sorted.
+func people(p *corev1beta1.Project) map[rbacv1.Subject]corev1beta1.ProjectMember {
+	members := map[rbacv1.Subject]corev1beta1.ProjectMember{}
+	for _, member := range p.Spec.Members {
+		_, _, notAccount := serviceaccount.SplitUsername(member.Name)
+		if member.Kind == rbacv1.ServiceAccountKind || notAccount == nil ||
+			p.Spec.Owner != nil && member.Subject == *p.Spec.Owner {
+			continue
 		}
-		return members
+		roles := append([]string{member.Role}, member.Roles...)
+		slices.Sort(roles)
+		members[member.Subject] = corev1beta1.ProjectMember{Subject: member.Subject, Roles: roles}
 	}
-	return !equality.Semantic.DeepEqual(people(project), people(old))
+	return members
 }
 
 // isCaller says whether a subject is the one who makes the request.
