@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
@@ -72,8 +73,7 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 		return nil
 	}
 	if !confirmed(object.GetAnnotations()) {
-		return admission.NewForbidden(a, fmt.Errorf("the deletion of %s %q must be confirmed first: annotate it with %s=true",
-			strings.ToLower(a.GetKind().Kind), object.GetName(), corev1beta1.AnnotationConfirmationDeletion))
+		return hortusadmission.Forbid(a, field.ErrorList{unconfirmed(strings.ToLower(a.GetKind().Kind), object)})
 	}
 	if a.GetResource().Resource != "shoots" {
 		return nil
@@ -86,10 +86,31 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 		return err
 	}
 	if needsSecondPerson(project, object, a.GetUserInfo().GetName()) {
-		return admission.NewForbidden(a, fmt.Errorf("project %q demands that another person deletes what %q has confirmed",
-			project.Name, a.GetUserInfo().GetName()))
+		return hortusadmission.Forbid(a, field.ErrorList{samePerson(project.Name, a.GetUserInfo().GetName())})
 	}
 	return nil
+}
+
+var annotationsPath = field.NewPath("metadata", "annotations")
+
+// unconfirmed says how to confirm the deletion of an object.
+func unconfirmed(kind string, object metav1.Object) *field.Error {
+	path, namespace := annotationsPath.Key(corev1beta1.AnnotationConfirmationDeletion), ""
+	if object.GetNamespace() != "" {
+		namespace = "-n " + object.GetNamespace() + " "
+	}
+	how := fmt.Sprintf("must be true before the %s can be deleted: kubectl %sannotate --overwrite %s %s %s=true",
+		kind, namespace, kind, object.GetName(), corev1beta1.AnnotationConfirmationDeletion)
+	if value, set := object.GetAnnotations()[corev1beta1.AnnotationConfirmationDeletion]; set {
+		return field.Invalid(path, value, how)
+	}
+	return field.Required(path, how)
+}
+
+// samePerson says that the one who confirmed a deletion cannot be the one who deletes.
+func samePerson(project, user string) *field.Error {
+	return field.Invalid(annotationsPath.Key(corev1beta1.AnnotationDeletionConfirmedBy), user,
+		fmt.Sprintf("spec.dualApprovalForDeletion of Project %q demands that another person deletes the Shoot than the one who confirmed it", project))
 }
 
 func concerned(a admission.Attributes) bool {

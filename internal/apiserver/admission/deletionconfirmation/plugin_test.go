@@ -1,12 +1,21 @@
 package deletionconfirmation
 
 import (
+	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	hortusadmission "hortus.dev/hortus/internal/apiserver/admission"
+	"hortus.dev/hortus/internal/golden"
 )
 
 const (
@@ -56,4 +65,52 @@ func TestNeedsSecondPerson(t *testing.T) {
 			t.Errorf("%s: %t", name, got)
 		}
 	}
+}
+
+func TestRefusals(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := corev1beta1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	project := &corev1beta1.Project{ObjectMeta: metav1.ObjectMeta{Name: "dev"}, Spec: corev1beta1.ProjectSpec{
+		Namespace:               ptr.To("garden-dev"),
+		DualApprovalForDeletion: []corev1beta1.DualApprovalForDeletion{{Resource: "shoots", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"important": "yes"}}}},
+	}}
+	byNamespace := func(o client.Object) []string { return []string{*o.(*corev1beta1.Project).Spec.Namespace} }
+	reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(project).
+		WithIndex(&corev1beta1.Project{}, "namespace", byNamespace).WithIndex(&corev1beta1.Project{}, "spec.namespace", byNamespace).Build()
+	p := &plugin{hortusadmission.Base{Handler: admission.NewHandler(admission.Delete), Objects: &hortusadmission.Objects{Cached: reader, Live: reader}}}
+
+	meta := func(labels map[string]string, annotations ...string) metav1.ObjectMeta {
+		m := metav1.ObjectMeta{Namespace: "garden-dev", Name: "apple", Labels: labels, Annotations: map[string]string{}}
+		for i := 0; i < len(annotations); i += 2 {
+			m.Annotations[annotations[i]] = annotations[i+1]
+		}
+		return m
+	}
+	important := map[string]string{"important": "yes"}
+	messages := map[string]error{}
+	for name, tc := range map[string]struct {
+		object  client.Object
+		kind    string
+		allowed bool
+	}{
+		"a Shoot, not confirmed":              {&corev1beta1.Shoot{ObjectMeta: meta(nil)}, "Shoot", false},
+		"a Shoot, confirmed with no boolean":  {&corev1beta1.Shoot{ObjectMeta: meta(nil, confirmation, "yes")}, "Shoot", false},
+		"a Shoot, confirmed":                  {&corev1beta1.Shoot{ObjectMeta: meta(nil, confirmation, "true", confirmedBy, "alice")}, "Shoot", true},
+		"a Shoot, confirmed by the same":      {&corev1beta1.Shoot{ObjectMeta: meta(important, confirmation, "true", confirmedBy, "alice")}, "Shoot", false},
+		"a Shoot, confirmed by somebody else": {&corev1beta1.Shoot{ObjectMeta: meta(important, confirmation, "true", confirmedBy, "bob")}, "Shoot", true},
+		"a Project, not confirmed":            {&corev1beta1.Project{ObjectMeta: metav1.ObjectMeta{Name: "dev"}}, "Project", false},
+		"a ShootState, not confirmed":         {&corev1beta1.ShootState{ObjectMeta: meta(nil)}, "ShootState", false},
+		"a Seed":                              {&corev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, "Seed", true},
+	} {
+		a := admission.NewAttributesRecord(nil, tc.object, corev1beta1.SchemeGroupVersion.WithKind(tc.kind), tc.object.GetNamespace(), tc.object.GetName(),
+			corev1beta1.SchemeGroupVersion.WithResource(strings.ToLower(tc.kind)+"s"), "", admission.Delete, nil, false, &user.DefaultInfo{Name: "alice"})
+		err := p.Validate(t.Context(), a, nil)
+		if (err == nil) != tc.allowed || err != nil && !apierrors.IsForbidden(err) {
+			t.Errorf("%s: Validate() = %v", name, err)
+		}
+		messages[name] = err
+	}
+	golden.Messages(t, messages)
 }

@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -41,7 +42,7 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	switch object := a.GetObject().(type) {
 	case *corev1beta1.Shoot:
 		if !cleanedUp(object) {
-			return admission.NewForbidden(a, fmt.Errorf("finalizer %q can be removed only when the Shoot is deleted completely", corev1beta1.FinalizerName))
+			return hortusadmission.Forbid(a, field.ErrorList{tooEarly(object)})
 		}
 	case *corev1beta1.SecretBinding, *securityv1alpha1.CredentialsBinding:
 		if err := p.Await(a); err != nil {
@@ -52,10 +53,28 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 			return apierrors.NewInternalError(err)
 		}
 		if user != "" {
-			return admission.NewForbidden(a, fmt.Errorf("finalizer %q cannot be removed: Shoot %q uses the binding", corev1beta1.FinalizerName, user))
+			return hortusadmission.Forbid(a, field.ErrorList{inUse(user)})
 		}
 	}
 	return nil
+}
+
+var finalizersPath = field.NewPath("metadata", "finalizers")
+
+// tooEarly says what is to happen before the finalizer of a Shoot goes.
+func tooEarly(shoot *corev1beta1.Shoot) *field.Error {
+	what := "wait until then"
+	if shoot.DeletionTimestamp == nil {
+		what = "delete the Shoot, and do not remove it yourself"
+	}
+	last := shoot.Status.LastOperation
+	return field.Forbidden(finalizersPath, fmt.Sprintf("%q can be removed only when the Shoot is deleted completely (status.lastOperation is %s %s, %d %%; must be %s %s, 100 %%); %s",
+		corev1beta1.FinalizerName, last.Type, last.State, last.Progress, corev1beta1.LastOperationTypeDelete, corev1beta1.LastOperationStateSucceeded, what))
+}
+
+// inUse says which Shoot keeps the finalizer of a binding.
+func inUse(shoot string) *field.Error {
+	return field.Forbidden(finalizersPath, fmt.Sprintf("%q cannot be removed while Shoot %q uses the binding; delete the Shoot or change its binding first", corev1beta1.FinalizerName, shoot))
 }
 
 // cleanedUp says whether nothing of the cluster is left, or nothing was ever made.
