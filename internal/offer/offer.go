@@ -40,6 +40,15 @@ func Validate(shoot, old *corev1beta1.Shoot, profile *corev1beta1.CloudProfileSp
 	return errs
 }
 
+// notOffered names a value and what there is instead. none tells where there is nothing at all.
+func notOffered(path *field.Path, value string, offered []string, none string) *field.Error {
+	err := field.NotSupported(path, value, offered)
+	if len(offered) == 0 {
+		err.Detail = none
+	}
+	return err
+}
+
 func (c *check) providerType() field.ErrorList {
 	given := c.shoot.Spec.Provider.Type
 	if given == c.profile.Type {
@@ -95,7 +104,7 @@ func (c *check) region() field.ErrorList {
 		for _, region := range c.profile.Regions {
 			names = append(names, region.Name)
 		}
-		return field.ErrorList{field.NotSupported(specPath.Child("region"), c.shoot.Spec.Region, names)}
+		return field.ErrorList{notOffered(specPath.Child("region"), c.shoot.Spec.Region, names, "the cloud profile offers no regions")}
 	}
 	var offered []string
 	for _, restriction := range offer.AccessRestrictions {
@@ -104,8 +113,8 @@ func (c *check) region() field.ErrorList {
 	var errs field.ErrorList
 	for i, restriction := range c.shoot.Spec.AccessRestrictions {
 		if !slices.Contains(offered, restriction.Name) {
-			errs = append(errs, field.Forbidden(specPath.Child("accessRestrictions").Index(i),
-				fmt.Sprintf("region %q does not offer %q, but %q", offer.Name, restriction.Name, offered)))
+			errs = append(errs, notOffered(specPath.Child("accessRestrictions").Index(i).Child("name"), restriction.Name, offered,
+				fmt.Sprintf("region %q offers no access restrictions", offer.Name)))
 		}
 	}
 	return errs

@@ -88,13 +88,30 @@ func TestValidate(t *testing.T) {
 		})
 	}
 	pinned := func(s *corev1beta1.Shoot) { s.Spec.ControlPlane = &corev1beta1.ControlPlane{Zones: []string{"a"}} }
-	cases := map[string]struct{ shoot, old *corev1beta1.Shoot }{
-		"all is offered": {shoot: shootWith(zones("a", "b"), volume(nil, "1Gi"), reserve("1", "1Gi"), dataVolumes(data("d", "", "1Gi")))},
-		"other provider": {shoot: shootWith(func(s *corev1beta1.Shoot) { s.Spec.Provider.Type = "x" })},
-		"unknown region": {shoot: shootWith(func(s *corev1beta1.Shoot) { s.Spec.Region = "x" })},
-		"access restriction not offered": {shoot: shootWith(func(s *corev1beta1.Shoot) {
-			s.Spec.AccessRestrictions = make([]corev1beta1.AccessRestrictionWithOptions, 1)
-		})},
+	restricted := func(name string) shootChange {
+		return func(s *corev1beta1.Shoot) {
+			s.Spec.AccessRestrictions = []corev1beta1.AccessRestrictionWithOptions{{AccessRestriction: corev1beta1.AccessRestriction{Name: name}}}
+		}
+	}
+	region := func(change func(*corev1beta1.Region)) func(*corev1beta1.CloudProfileSpec) {
+		return func(s *corev1beta1.CloudProfileSpec) { change(&s.Regions[0]) }
+	}
+	cases := map[string]struct {
+		shoot, old *corev1beta1.Shoot
+		profile    func(*corev1beta1.CloudProfileSpec) // What is different there. May be nil.
+	}{
+		"all is offered":                 {shoot: shootWith(zones("a", "b"), volume(nil, "1Gi"), reserve("1", "1Gi"), dataVolumes(data("d", "", "1Gi")))},
+		"other provider":                 {shoot: shootWith(func(s *corev1beta1.Shoot) { s.Spec.Provider.Type = "x" })},
+		"unknown region":                 {shoot: shootWith(func(s *corev1beta1.Shoot) { s.Spec.Region = "x" })},
+		"access restriction not offered": {shoot: shootWith(restricted("us"))},
+		"no access restrictions":         {shoot: shootWith(restricted("eu")), profile: region(func(r *corev1beta1.Region) { r.AccessRestrictions = nil })},
+		"no regions":                     {shoot: shootWith(), profile: func(s *corev1beta1.CloudProfileSpec) { s.Regions = nil }},
+		"no zones":                       {shoot: shootWith(zones("a")), profile: region(func(r *corev1beta1.Region) { r.Zones = nil })},
+		"no machine types":               {shoot: shootWith(), profile: func(s *corev1beta1.CloudProfileSpec) { s.MachineTypes = nil }},
+		"no usable machine types": {shoot: shootWith(machine("old")), profile: func(s *corev1beta1.CloudProfileSpec) {
+			s.MachineTypes = []corev1beta1.MachineType{{Name: "old", Usable: ptr.To(false)}}
+		}},
+		"no volume types":                {shoot: shootWith(volume(ptr.To("fast"), "50Gi")), profile: func(s *corev1beta1.CloudProfileSpec) { s.VolumeTypes = nil }},
 		"region that has gone":           {shoot: shootWith(func(s *corev1beta1.Shoot) { s.Spec.Region = "x" }), old: shootWith(func(s *corev1beta1.Shoot) { s.Spec.Region = "x" })},
 		"zones of the control plane":     {shoot: shootWith(pinned)},
 		"zones that were chosen before":  {shoot: shootWith(pinned), old: shootWith(pinned)},
@@ -122,7 +139,11 @@ func TestValidate(t *testing.T) {
 	var messages strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(cases)) {
 		fmt.Fprintf(&messages, "# %s\n", name)
-		for _, err := range Validate(cases[name].shoot, cases[name].old, profile()) {
+		profile := profile()
+		if change := cases[name].profile; change != nil {
+			change(profile)
+		}
+		for _, err := range Validate(cases[name].shoot, cases[name].old, profile) {
 			fmt.Fprintln(&messages, err)
 		}
 	}

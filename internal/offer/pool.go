@@ -76,13 +76,47 @@ func (c *check) zones(worker, old *corev1beta1.Worker, path *field.Path) field.E
 	for i, zone := range worker.Zones {
 		switch {
 		case !offered.Has(zone):
-			errs = append(errs, field.NotSupported(path.Index(i), zone, sets.List(offered)))
+			errs = append(errs, notOffered(path.Index(i), zone, sets.List(offered), fmt.Sprintf("region %q has no zones; leave it out", offer.Name)))
 		case seen.Has(zone):
 			errs = append(errs, field.Duplicate(path.Index(i), zone))
 		}
 		seen.Insert(zone)
 	}
 	return errs
+}
+
+const (
+	noMachineTypes = "the cloud profile offers no machine types to new pools"
+	noVolumeTypes  = "the cloud profile offers no volume types to new pools; leave it out"
+)
+
+// machineTypes names those that new pools may have.
+func (c *check) machineTypes() []string {
+	var names []string
+	for _, machineType := range c.profile.MachineTypes {
+		if ptr.Deref(machineType.Usable, true) {
+			names = append(names, machineType.Name)
+		}
+	}
+	return names
+}
+
+// volumeTypes names those that new volumes may have.
+func (c *check) volumeTypes() []string {
+	var names []string
+	for _, volumeType := range c.profile.VolumeTypes {
+		if ptr.Deref(volumeType.Usable, true) {
+			names = append(names, volumeType.Name)
+		}
+	}
+	return names
+}
+
+// unusable is notOffered for what pools may keep that have it already.
+func unusable(path *field.Path, value string, offered []string, none string) *field.Error {
+	err := notOffered(path, value, offered, none)
+	err.Detail = "is no longer usable for new pools; " + err.Detail
+	return err
 }
 
 func (c *check) machineTypeOffer(name string) *corev1beta1.MachineType {
@@ -97,24 +131,18 @@ func (c *check) machineTypeOffer(name string) *corev1beta1.MachineType {
 func (c *check) machineType(worker *corev1beta1.Worker, path *field.Path) field.ErrorList {
 	offer := c.machineTypeOffer(worker.Machine.Type)
 	if offer == nil {
-		var names []string
-		for _, machineType := range c.profile.MachineTypes {
-			if machineType.Usable == nil || *machineType.Usable {
-				names = append(names, machineType.Name)
-			}
-		}
-		return field.ErrorList{field.NotSupported(path.Child("type"), worker.Machine.Type, names)}
+		return field.ErrorList{notOffered(path.Child("type"), worker.Machine.Type, c.machineTypes(), noMachineTypes)}
 	}
 	var errs field.ErrorList
-	if offer.Usable != nil && !*offer.Usable {
-		errs = append(errs, field.Invalid(path.Child("type"), offer.Name, "is no longer usable for new pools"))
+	if !ptr.Deref(offer.Usable, true) {
+		errs = append(errs, unusable(path.Child("type"), offer.Name, c.machineTypes(), noMachineTypes))
 	}
 	if wanted, has := ptr.Deref(worker.Machine.Architecture, ""), ptr.Deref(offer.Architecture, ""); wanted != "" && has != "" && wanted != has {
 		errs = append(errs, field.Invalid(path.Child("type"), offer.Name, fmt.Sprintf("has architecture %s, not %s", has, wanted)))
 	}
 	for _, zone := range c.zonesOf(worker) {
 		if slices.Contains(zone.UnavailableMachineTypes, offer.Name) {
-			errs = append(errs, field.Invalid(path.Child("type"), offer.Name, "is not available in zone "+zone.Name))
+			errs = append(errs, field.Invalid(path.Child("type"), offer.Name, fmt.Sprintf("is not available in zone %s; choose another type or leave the zone out", zone.Name)))
 		}
 	}
 	return errs
@@ -144,20 +172,14 @@ func (c *check) volume(typeName *string, size string, minimum *resource.Quantity
 	if typeName != nil {
 		offer := c.volumeTypeOffer(*typeName)
 		if offer == nil {
-			var names []string
-			for _, volumeType := range c.profile.VolumeTypes {
-				if ptr.Deref(volumeType.Usable, true) {
-					names = append(names, volumeType.Name)
-				}
-			}
-			return field.ErrorList{field.NotSupported(path.Child("type"), *typeName, names)}
+			return field.ErrorList{notOffered(path.Child("type"), *typeName, c.volumeTypes(), noVolumeTypes)}
 		}
-		if offer.Usable != nil && !*offer.Usable {
-			errs = append(errs, field.Invalid(path.Child("type"), offer.Name, "is no longer usable for new pools"))
+		if !ptr.Deref(offer.Usable, true) {
+			errs = append(errs, unusable(path.Child("type"), offer.Name, c.volumeTypes(), noVolumeTypes))
 		}
 		for _, zone := range c.zonesOf(worker) {
 			if slices.Contains(zone.UnavailableVolumeTypes, offer.Name) {
-				errs = append(errs, field.Invalid(path.Child("type"), offer.Name, "is not available in zone "+zone.Name))
+				errs = append(errs, field.Invalid(path.Child("type"), offer.Name, fmt.Sprintf("is not available in zone %s; choose another type or leave the zone out", zone.Name)))
 			}
 		}
 		if offer.MinSize != nil && (minimum == nil || offer.MinSize.Cmp(*minimum) > 0) {
