@@ -60,7 +60,7 @@ func conflicts(registration *corev1beta1.ControllerRegistration, others []corev1
 		}
 		if owner, ok := owners[key{resource.Kind, resource.Type}]; ok {
 			errs = append(errs, field.Forbidden(field.NewPath("spec", "resources").Index(i).Child("primary"),
-				fmt.Sprintf("%s/%s belongs to ControllerRegistration %q already", resource.Kind, resource.Type, owner)))
+				fmt.Sprintf("%s/%s belongs to ControllerRegistration %q already; set it to false", resource.Kind, resource.Type, owner)))
 		}
 	}
 	return errs

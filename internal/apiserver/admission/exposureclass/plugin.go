@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -52,8 +53,8 @@ var specPath = field.NewPath("spec")
 func merge(spec *corev1beta1.ShootSpec, scheduling *corev1beta1.ExposureClassScheduling) field.ErrorList {
 	errs := mergeSelector(spec, scheduling.SeedSelector)
 	for _, toleration := range scheduling.Tolerations {
-		if slices.ContainsFunc(spec.Tolerations, func(t corev1beta1.Toleration) bool { return t.Key == toleration.Key }) {
-			errs = append(errs, field.Forbidden(specPath.Child("tolerations"), fmt.Sprintf("key %q is set by the exposure class", toleration.Key)))
+		if i := slices.IndexFunc(spec.Tolerations, func(t corev1beta1.Toleration) bool { return t.Key == toleration.Key }); i >= 0 {
+			errs = append(errs, field.Forbidden(specPath.Child("tolerations").Index(i), fmt.Sprintf("key %q is set by the exposure class; leave it out", toleration.Key)))
 			continue
 		}
 		spec.Tolerations = append(spec.Tolerations, toleration)
@@ -71,9 +72,10 @@ func mergeSelector(spec *corev1beta1.ShootSpec, selector *corev1beta1.SeedSelect
 	}
 	var errs field.ErrorList
 	merged, path := spec.SeedSelector, specPath.Child("seedSelector")
-	for key, value := range selector.MatchLabels {
+	for _, key := range slices.Sorted(maps.Keys(selector.MatchLabels)) {
+		value := selector.MatchLabels[key]
 		if own, ok := merged.MatchLabels[key]; ok && own != value {
-			errs = append(errs, field.Forbidden(path.Child("matchLabels").Key(key), fmt.Sprintf("the exposure class demands %q", value)))
+			errs = append(errs, field.Invalid(path.Child("matchLabels").Key(key), own, fmt.Sprintf("the exposure class demands %q", value)))
 			continue
 		}
 		if merged.MatchLabels == nil {

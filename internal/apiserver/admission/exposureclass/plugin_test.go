@@ -17,7 +17,7 @@ func selector(types []string, labels map[string]string) *corev1beta1.SeedSelecto
 func TestMerge(t *testing.T) {
 	messages := map[string]error{}
 	class := &corev1beta1.ExposureClassScheduling{
-		SeedSelector: selector([]string{"local"}, map[string]string{"net": "private"}),
+		SeedSelector: selector([]string{"local"}, map[string]string{"net": "private", "zone": "inner"}),
 		Tolerations:  []corev1beta1.Toleration{{Key: "private"}},
 	}
 	for name, tc := range map[string]struct {
@@ -32,18 +32,18 @@ func TestMerge(t *testing.T) {
 				SeedSelector: selector([]string{"other", "local"}, map[string]string{"a": "b"}), Tolerations: []corev1beta1.Toleration{{Key: "x"}},
 			},
 			want: corev1beta1.ShootSpec{
-				SeedSelector: selector([]string{"other", "local"}, map[string]string{"a": "b", "net": "private"}),
+				SeedSelector: selector([]string{"other", "local"}, map[string]string{"a": "b", "net": "private", "zone": "inner"}),
 				Tolerations:  []corev1beta1.Toleration{{Key: "x"}, {Key: "private"}},
 			},
 		},
 		"rules that contradict the class are refused": {
 			spec: corev1beta1.ShootSpec{
-				SeedSelector: selector([]string{"local"}, map[string]string{"net": "public"}), Tolerations: class.Tolerations,
+				SeedSelector: selector([]string{"local"}, map[string]string{"net": "public", "zone": "outer"}), Tolerations: class.Tolerations,
 			},
 			want: corev1beta1.ShootSpec{
-				SeedSelector: selector([]string{"local"}, map[string]string{"net": "public"}), Tolerations: class.Tolerations,
+				SeedSelector: selector([]string{"local"}, map[string]string{"net": "public", "zone": "outer"}), Tolerations: class.Tolerations,
 			},
-			errs: 2,
+			errs: 3,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

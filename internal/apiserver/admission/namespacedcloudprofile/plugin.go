@@ -88,7 +88,7 @@ func overrides(spec *corev1beta1.NamespacedCloudProfileSpec, parent *corev1beta1
 		for i, version := range spec.Kubernetes.Versions {
 			path := specPath.Child("kubernetes", "versions").Index(i)
 			if !offered[version.Version] {
-				errs = append(errs, field.Invalid(path.Child("version"), version.Version, "the parent does not offer it, but "+hortusadmission.Named(slices.Collect(maps.Keys(offered)))))
+				errs = append(errs, field.Invalid(path.Child("version"), version.Version, "the parent does not offer it, "+instead(slices.Collect(maps.Keys(offered)))))
 			}
 			if version.ExpirationDate == nil {
 				errs = append(errs, field.Invalid(path.Child("expirationDate"), nil, "is all that can be changed, and must be given"))
@@ -104,7 +104,7 @@ func overrides(spec *corev1beta1.NamespacedCloudProfileSpec, parent *corev1beta1
 	}
 	for i, machine := range spec.MachineTypes {
 		if names[machine.Name] {
-			errs = append(errs, field.Invalid(specPath.Child("machineTypes").Index(i), machine.Name, "the parent offers it already"))
+			errs = append(errs, field.Invalid(specPath.Child("machineTypes").Index(i), machine.Name, "the parent offers it already; leave it out"))
 		}
 	}
 	volumes := map[string]bool{}
@@ -113,10 +113,18 @@ func overrides(spec *corev1beta1.NamespacedCloudProfileSpec, parent *corev1beta1
 	}
 	for i, volume := range spec.VolumeTypes {
 		if volumes[volume.Name] {
-			errs = append(errs, field.Invalid(specPath.Child("volumeTypes").Index(i), volume.Name, "the parent offers it already"))
+			errs = append(errs, field.Invalid(specPath.Child("volumeTypes").Index(i), volume.Name, "the parent offers it already; leave it out"))
 		}
 	}
 	return errs
+}
+
+// instead names what there is.
+func instead(offered []string) string {
+	if len(offered) == 0 {
+		return "nor any other"
+	}
+	return "but " + hortusadmission.Named(offered)
 }
 
 func imageOverrides(image *corev1beta1.MachineImage, parent *corev1beta1.CloudProfileSpec, path *field.Path) field.ErrorList {
@@ -151,7 +159,7 @@ func imageOverrides(image *corev1beta1.MachineImage, parent *corev1beta1.CloudPr
 			{"inPlaceUpdates", version.InPlaceUpdates != nil},
 		} {
 			if part.given {
-				errs = append(errs, field.Forbidden(path.Child(part.name), "belongs to the parent"))
+				errs = append(errs, field.Forbidden(path.Child(part.name), "belongs to the parent; leave it out"))
 			}
 		}
 	}
@@ -176,7 +184,7 @@ func bornExpired(profile *corev1beta1.NamespacedCloudProfile, parent *corev1beta
 		for j := range image.Versions {
 			version := &image.Versions[j].ExpirableVersion
 			if !offered[image.Name+" "+version.Version] && versionclass.ClassAt(version, now) == versionclass.Expired {
-				errs = append(errs, field.Invalid(specPath.Child("machineImages").Index(i).Child("versions").Index(j), version.Version, "a new version cannot have expired already"))
+				errs = append(errs, field.Invalid(specPath.Child("machineImages").Index(i).Child("versions").Index(j), version.Version, "a new version cannot have expired already; give it a later expirationDate, or leave it out"))
 			}
 		}
 	}

@@ -62,6 +62,8 @@ func TestOverrides(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
+	lacking := kubernetes("1.37.0", date)
+	messages["a version of a parent without any"] = overrides(&lacking, &corev1beta1.CloudProfileSpec{}).ToAggregate()
 	golden.Messages(t, messages)
 }
 

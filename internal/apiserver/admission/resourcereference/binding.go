@@ -59,7 +59,7 @@ func (p *plugin) binding(ctx context.Context, a admission.Attributes, b binding)
 			return nil, err
 		}
 	}
-	scopes := map[string]bool{}
+	scopes := map[string]int{} // With the index of their quota.
 	for i, quota := range b.quotas {
 		path := field.NewPath("quotas").Index(i)
 		if quota.Namespace == "" {
@@ -79,10 +79,11 @@ func (p *plugin) binding(ctx context.Context, a admission.Attributes, b binding)
 			return nil, err
 		}
 		scope := scopeOf(object)
-		if scopes[scope] {
-			errs = append(errs, field.Forbidden(path, "only one quota with the scope "+scope))
+		if first, taken := scopes[scope]; taken {
+			errs = append(errs, field.Invalid(path, quota.Namespace+"/"+quota.Name, fmt.Sprintf("has the scope %s, as quotas[%d]; at most one of each scope is allowed", scope, first)))
+			continue
 		}
-		scopes[scope] = true
+		scopes[scope] = i
 	}
 	users, err := p.users(ctx, b)
 	return append(errs, users...), err

@@ -165,7 +165,7 @@ func (p *plugin) project(ctx context.Context, project *corev1beta1.Project) (fie
 	if err != nil || other == nil || other.Name == project.Name {
 		return nil, err
 	}
-	return field.ErrorList{field.Forbidden(field.NewPath("spec", "namespace"), fmt.Sprintf("belongs to project %q", other.Name))}, nil
+	return field.ErrorList{field.Forbidden(field.NewPath("spec", "namespace"), fmt.Sprintf("%q belongs to project %q; name another one", *project.Spec.Namespace, other.Name))}, nil
 }
 
 func (p *plugin) backupEntry(ctx context.Context, entry, old *corev1beta1.BackupEntry) (field.ErrorList, error) {
@@ -201,7 +201,7 @@ func (p *plugin) deletion(a admission.Attributes) check {
 				return nil, nil
 			}
 			return field.ErrorList{field.Forbidden(field.NewPath("metadata", "name"),
-				fmt.Sprintf("BackupEntry %s/%s uses the bucket", entries.Items[0].Namespace, entries.Items[0].Name))}, nil
+				fmt.Sprintf("BackupEntry %s/%s uses the bucket; delete it first", entries.Items[0].Namespace, entries.Items[0].Name))}, nil
 		}
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -237,12 +238,22 @@ func excess(used corev1.ResourceList, quota *corev1beta1.Quota) error {
 	} {
 		limit, limited := quota.Spec.Metrics[name]
 		if amount := used[name]; limited && amount.Cmp(limit) > 0 {
-			return fmt.Errorf("quota limits exceeded: Quota %s/%s allows %s of %s, the Shoots together need %s",
-				quota.Namespace, quota.Name, limit.String(), name, amount.String())
+			return field.Forbidden(costs(name), fmt.Sprintf("quota limits exceeded: Quota %s/%s allows %s of %s, the Shoots together need up to %s",
+				quota.Namespace, quota.Name, limit.String(), name, amount.String()))
 		}
 	}
 	return nil
 }
+
+// costs is the field that decides how much of a metric a Shoot needs.
+func costs(metric corev1.ResourceName) *field.Path {
+	if metric == corev1beta1.QuotaMetricLoadbalancer {
+		return field.NewPath("spec") // One for the API server, and one for the ingress addon.
+	}
+	return field.NewPath("spec", "provider", "workers")
+}
+
+var expirationPath = field.NewPath("metadata", "annotations").Key(corev1beta1.AnnotationShootExpirationTimestamp)
 
 // lifetimeProblem says whether a Shoot asks to live longer than the quota allows from now on.
 func lifetimeProblem(shoot *corev1beta1.Shoot, quota *corev1beta1.Quota, now time.Time) error {
@@ -250,13 +261,14 @@ func lifetimeProblem(shoot *corev1beta1.Shoot, quota *corev1beta1.Quota, now tim
 	if written == "" || quota.Spec.ClusterLifetimeDays == nil {
 		return nil
 	}
+	latest := now.AddDate(0, 0, int(*quota.Spec.ClusterLifetimeDays))
+	allowed := fmt.Sprintf("Quota %s/%s allows %d days, until %s", quota.Namespace, quota.Name, *quota.Spec.ClusterLifetimeDays, latest.UTC().Format(time.RFC3339))
 	expiration, err := time.Parse(time.RFC3339, written)
 	if err != nil {
-		return fmt.Errorf("annotation %s: %w", corev1beta1.AnnotationShootExpirationTimestamp, err)
+		return field.Invalid(expirationPath, written, "must be a time such as "+latest.UTC().Format(time.RFC3339)+", "+allowed)
 	}
-	if latest := now.AddDate(0, 0, int(*quota.Spec.ClusterLifetimeDays)); expiration.After(latest) {
-		return fmt.Errorf("annotation %s: Quota %s/%s allows %d days, until %s", corev1beta1.AnnotationShootExpirationTimestamp,
-			quota.Namespace, quota.Name, *quota.Spec.ClusterLifetimeDays, latest.UTC().Format(time.RFC3339))
+	if expiration.After(latest) {
+		return field.Invalid(expirationPath, written, "is too late: "+allowed)
 	}
 	return nil
 }

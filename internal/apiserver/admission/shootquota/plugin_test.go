@@ -45,13 +45,16 @@ func TestNeeds(t *testing.T) {
 }
 
 func TestExcessAndLifetime(t *testing.T) {
-	quota := &corev1beta1.Quota{Spec: corev1beta1.QuotaSpec{
-		Metrics: corev1.ResourceList{"cpu": resource.MustParse("8")}, ClusterLifetimeDays: ptr.To[int32](2),
+	quota := &corev1beta1.Quota{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "small"}, Spec: corev1beta1.QuotaSpec{
+		Metrics: corev1.ResourceList{"cpu": resource.MustParse("8"), "loadbalancer": resource.MustParse("1")}, ClusterLifetimeDays: ptr.To[int32](2),
 	}}
 	if err := excess(corev1.ResourceList{"cpu": resource.MustParse("8"), "memory": resource.MustParse("1Ti")}, quota); err != nil {
 		t.Errorf("within the quota: %v", err)
 	}
-	messages := map[string]error{"beyond the quota": excess(corev1.ResourceList{"cpu": resource.MustParse("8001m")}, quota)}
+	messages := map[string]error{
+		"beyond the quota":        excess(corev1.ResourceList{"cpu": resource.MustParse("8001m")}, quota),
+		"too many load balancers": excess(corev1.ResourceList{"loadbalancer": resource.MustParse("2")}, quota),
+	}
 	if err := messages["beyond the quota"]; err == nil || !strings.Contains(err.Error(), "quota limits exceeded") {
 		t.Errorf("beyond the quota: %v", err)
 	}

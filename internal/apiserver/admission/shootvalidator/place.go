@@ -104,7 +104,11 @@ func (r *request) controlPlaneZones() field.ErrorList {
 	}
 	for i, zone := range zones {
 		if !slices.Contains(r.seed.Spec.Provider.Zones, zone) {
-			errs = append(errs, field.NotSupported(path.Index(i), zone, r.seed.Spec.Provider.Zones))
+			err := field.NotSupported(path.Index(i), zone, r.seed.Spec.Provider.Zones)
+			if len(r.seed.Spec.Provider.Zones) == 0 {
+				err.Detail = fmt.Sprintf("Seed %q has no zones; leave it out", r.seed.Name)
+			}
+			errs = append(errs, err)
 		}
 	}
 	return errs

@@ -182,6 +182,11 @@ func TestRules(t *testing.T) {
 		"05 an access restriction": {bind(seedNamed("x"), func(s *corev1beta1.Shoot) {
 			s.Spec.AccessRestrictions = []corev1beta1.AccessRestrictionWithOptions{{AccessRestriction: corev1beta1.AccessRestriction{Name: "eu"}}}
 		}), false},
+		"05 another access restriction": {bind(seedNamed("x", func(s *corev1beta1.Seed) {
+			s.Spec.AccessRestrictions = []corev1beta1.AccessRestriction{{Name: "us"}, {Name: "uk"}}
+		}), func(s *corev1beta1.Shoot) {
+			s.Spec.AccessRestrictions = []corev1beta1.AccessRestrictionWithOptions{{AccessRestriction: corev1beta1.AccessRestriction{Name: "eu"}}}
+		}), false},
 		"05 a Seed that the profile leaves out": {with(bind(seedNamed("x")), func(r *request) {
 			r.profile = offering(t)
 			r.profile.Spec.SeedSelector = &corev1beta1.SeedSelector{ProviderTypes: []string{"aws", "gcp"}}
@@ -230,6 +235,10 @@ func TestRules(t *testing.T) {
 		"10 a domain below another":      {with(create(domain), func(r *request) { r.neighbours = []corev1beta1.Shoot{neighbour("pear", "dev.example.org")} }), false},
 		"10 zones that cannot be chosen": {create(inZones("a")), false},
 		"10 a zone that the Seed lacks": {with(bind(seedNamed("x"), inZones("d")), func(r *request) {
+			r.profile = offering(t)
+			r.profile.Spec.ControlPlane = &corev1beta1.CloudProfileControlPlane{AllowZonePinning: ptr.To(true)}
+		}), false},
+		"10 zones of a Seed without any": {with(bind(seedNamed("x", func(s *corev1beta1.Seed) { s.Spec.Provider.Zones = nil }), inZones("d")), func(r *request) {
 			r.profile = offering(t)
 			r.profile.Spec.ControlPlane = &corev1beta1.CloudProfileControlPlane{AllowZonePinning: ptr.To(true)}
 		}), false},

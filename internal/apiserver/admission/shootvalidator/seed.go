@@ -36,7 +36,7 @@ func (r *request) bindingProblem() error {
 	case now == before:
 		return nil
 	case now == "":
-		return errors.New("spec.seedName: cannot be removed")
+		return errors.New("spec.seedName: cannot be removed; to move the control plane, name another Seed")
 	case !r.binding:
 		return errors.New("spec.seedName: can be changed only through the subresource shoots/binding")
 	}
@@ -140,7 +140,7 @@ func (r *request) seedProblem() error {
 	}
 	for _, restriction := range r.shoot.Spec.AccessRestrictions {
 		if !slices.ContainsFunc(seed.Spec.AccessRestrictions, func(a corev1beta1.AccessRestriction) bool { return a.Name == restriction.Name }) {
-			problems = append(problems, fmt.Errorf("spec.accessRestrictions: Seed %q does not support %q", seed.Name, restriction.Name))
+			problems = append(problems, fmt.Errorf("spec.accessRestrictions: Seed %q does not support %q, %s", seed.Name, restriction.Name, supported(seed.Spec.AccessRestrictions)))
 		}
 	}
 	for _, problem := range []func() error{r.taintsProblem, r.profileSelectorProblem, r.capacityProblem, r.zonesProblem} {
@@ -149,6 +149,18 @@ func (r *request) seedProblem() error {
 		}
 	}
 	return utilerrors.NewAggregate(problems)
+}
+
+// supported names what there is instead of an access restriction.
+func supported(restrictions []corev1beta1.AccessRestriction) string {
+	if len(restrictions) == 0 {
+		return "nor any other"
+	}
+	var names []string
+	for _, restriction := range restrictions {
+		names = append(names, strconv.Quote(restriction.Name))
+	}
+	return "only " + strings.Join(names, ", ")
 }
 
 // profileSelectorProblem says why the profile does not select the Seed.

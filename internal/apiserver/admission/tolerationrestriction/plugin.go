@@ -124,11 +124,15 @@ func refused(tolerations, before []corev1beta1.Toleration, whitelists ...[]corev
 	}
 	slices.Sort(allowed)
 	allowed = slices.Compact(allowed)
+	accepted := "only the following tolerations are allowed: [" + strings.Join(allowed, ", ") + "]"
+	if len(allowed) == 0 {
+		accepted = "neither the landscape nor the project allows any tolerations; leave it out"
+	}
 	var errs field.ErrorList
 	for _, i := range added(tolerations, before) {
 		if !slices.Contains(allowed, tolerations[i].Key) && !slices.Contains(allowed, id(tolerations[i])) {
 			errs = append(errs, field.Forbidden(field.NewPath("spec", "tolerations").Index(i),
-				fmt.Sprintf("%s: only the following tolerations are allowed: [%s]", id(tolerations[i]), strings.Join(allowed, ", "))))
+				fmt.Sprintf("%s: %s", id(tolerations[i]), accepted)))
 		}
 	}
 	return errs
