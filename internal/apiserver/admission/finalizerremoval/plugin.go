@@ -65,7 +65,7 @@ var finalizersPath = field.NewPath("metadata", "finalizers")
 func tooEarly(shoot *corev1beta1.Shoot) *field.Error {
 	what := "wait until then"
 	if shoot.DeletionTimestamp == nil {
-		what = "delete the Shoot, and do not remove it yourself"
+		what = "delete the Shoot, and the finalizer goes in the end"
 	}
 	last := shoot.Status.LastOperation
 	return field.Forbidden(finalizersPath, fmt.Sprintf("%q can be removed only when the Shoot is deleted completely (status.lastOperation is %s %s, %d %%; must be %s %s, 100 %%); %s",

@@ -265,7 +265,7 @@ func lifetimeProblem(shoot *corev1beta1.Shoot, quota *corev1beta1.Quota, now tim
 	allowed := fmt.Sprintf("Quota %s/%s allows %d days, until %s", quota.Namespace, quota.Name, *quota.Spec.ClusterLifetimeDays, latest.UTC().Format(time.RFC3339))
 	expiration, err := time.Parse(time.RFC3339, written)
 	if err != nil {
-		return field.Invalid(expirationPath, written, "must be a time such as "+latest.UTC().Format(time.RFC3339)+", "+allowed)
+		return field.Invalid(expirationPath, written, "must be a time such as "+latest.UTC().Format(time.RFC3339)+"; "+allowed)
 	}
 	if expiration.After(latest) {
 		return field.Invalid(expirationPath, written, "is too late: "+allowed)
