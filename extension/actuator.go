@@ -37,6 +37,14 @@ type Validator[T Object] interface {
 	Validate(ctx context.Context, obj T, cluster *Cluster) field.ErrorList
 }
 
+// Follower may be implemented by an Actuator whose objects need it again after they have succeeded, because of what others
+// have done meanwhile.
+type Follower[T Object] interface {
+	// FollowUp tells whether an object that nothing was asked of is to be reconciled. It is called on every event of the
+	// watches, so it must be cheap when there is nothing to do, and false after a Reconcile.
+	FollowUp(ctx context.Context, obj T) (bool, error)
+}
+
 // Result says whether an operation is complete. The zero value means done.
 type Result struct {
 	waiting string

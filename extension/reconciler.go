@@ -110,8 +110,11 @@ func (r *Reconciler[T]) Reconcile(ctx context.Context, req reconcile.Request) (r
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	// Watches on other objects lead here too, so predicates alone do not decide.
-	if !r.concerns(obj) || waitsForState(obj) || !r.due(obj) {
+	if !r.concerns(obj) || waitsForState(obj) {
 		return reconcile.Result{}, nil
+	}
+	if due, err := r.due(ctx, obj); err != nil || !due {
+		return reconcile.Result{}, err
 	}
 	cluster, err := r.cluster(ctx, obj)
 	if err != nil {
@@ -151,11 +154,14 @@ func (r *Reconciler[T]) concerns(obj T) bool {
 	return false
 }
 
-func (r *Reconciler[T]) due(obj T) bool {
-	if r.IgnoreOperationAnnotation && obj.GetDefaultStatus().ObservedGeneration != obj.GetGeneration() {
-		return true
+func (r *Reconciler[T]) due(ctx context.Context, obj T) (bool, error) {
+	if r.IgnoreOperationAnnotation && obj.GetDefaultStatus().ObservedGeneration != obj.GetGeneration() || requested(obj) {
+		return true, nil
 	}
-	return requested(obj)
+	if f, ok := r.Actuator.(Follower[T]); ok && !migrated(obj) {
+		return f.FollowUp(ctx, obj)
+	}
+	return false, nil
 }
 
 // cluster returns the Cluster of an object, or nil if it belongs to no Shoot.

@@ -340,3 +340,40 @@ func TestStaleReadsAreNoErrors(t *testing.T) {
 		}
 	}
 }
+
+// follower needs its objects again when told so.
+type follower struct {
+	*actuator
+	needed bool
+}
+
+func (f *follower) FollowUp(context.Context, infra) (bool, error) {
+	return f.needed, nil
+}
+
+func TestSucceededObjectsAreFollowedUp(t *testing.T) {
+	c := fake.NewClientBuilder().WithScheme(scheme()).WithStatusSubresource(&extensionsv1alpha1.Infrastructure{}).Build()
+	req := newWorld(t, c, "", extensionsv1alpha1.OperationReconcile)
+	f := &follower{actuator: newActuator()}
+	r := newReconciler(c, f.actuator)
+	r.Actuator = f
+	for i, tc := range []struct {
+		needed bool
+		calls  int
+	}{{false, 1}, {false, 1}, {true, 2}, {false, 2}} { // The first time it was asked for.
+		f.needed = tc.needed
+		if _, err := r.Reconcile(t.Context(), req); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(f.calls[req.NamespacedName]); got != tc.calls {
+			t.Errorf("after event %d the actuator was called %d times, want %d", i, got, tc.calls)
+		}
+	}
+	obj := &extensionsv1alpha1.Infrastructure{}
+	if err := c.Get(t.Context(), req.NamespacedName, obj); err != nil {
+		t.Fatal(err)
+	}
+	if op := obj.Status.LastOperation; op.State != corev1beta1.LastOperationStateSucceeded || op.Type != corev1beta1.LastOperationTypeReconcile {
+		t.Errorf("lastOperation is %+v, want Reconcile to succeed", op)
+	}
+}

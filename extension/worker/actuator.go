@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	"hortus.dev/hortus/extension"
 )
@@ -49,6 +50,7 @@ type Actuator struct {
 var (
 	_ extension.Actuator[*extensionsv1alpha1.Worker]  = &Actuator{}
 	_ extension.Validator[*extensionsv1alpha1.Worker] = &Actuator{}
+	_ extension.Follower[*extensionsv1alpha1.Worker]  = &Actuator{}
 )
 
 // Watch adds the watches that call the Actuator while an operation is unfinished: on everything the machines consist of.
@@ -395,6 +397,46 @@ func setInPlaceHashes(w *extensionsv1alpha1.Worker, want []Wanted, have observed
 		return
 	}
 	w.Status.InPlaceUpdates = &extensionsv1alpha1.InPlaceUpdatesWorkerStatus{WorkerPoolToHashMap: pools}
+}
+
+// FollowUp implements [extension.Follower]: users update pools by hand long after their Worker has succeeded, and what their
+// machines have then is still to be recorded.
+func (a *Actuator) FollowUp(ctx context.Context, w *extensionsv1alpha1.Worker) (bool, error) {
+	if !slices.ContainsFunc(w.Spec.Pools, func(p extensionsv1alpha1.WorkerPool) bool { return strategy(&p) == corev1beta1.ManualInPlaceUpdate }) {
+		return false, nil
+	}
+	list := &machinev1alpha1.MachineDeploymentList{}
+	if err := a.Client.List(ctx, list, client.InNamespace(w.Namespace)); err != nil {
+		return false, fmt.Errorf("list machine deployments: %w", err)
+	}
+	return updatedByHand(w, list.Items), nil
+}
+
+// updatedByHand tells whether all machines of a pool have got what its Worker does not record yet.
+func updatedByHand(w *extensionsv1alpha1.Worker, deployments []machinev1alpha1.MachineDeployment) bool {
+	var recorded map[string]string
+	if s := w.Status.InPlaceUpdates; s != nil {
+		recorded = s.WorkerPoolToHashMap
+	}
+	for i := range w.Spec.Pools {
+		pool := &w.Spec.Pools[i]
+		if strategy(pool) != corev1beta1.ManualInPlaceUpdate {
+			continue
+		}
+		unrecorded, old := false, false
+		for j := range deployments {
+			md := &deployments[j]
+			if md.Labels[corev1beta1.LabelWorkerPool] != pool.Name {
+				continue
+			}
+			unrecorded = unrecorded || md.Annotations[annotationInPlace] != "" && md.Annotations[annotationInPlace] != recorded[pool.Name]
+			old = old || md.Status.ObservedGeneration < md.Generation || md.Status.UpdatedReplicas < md.Status.Replicas
+		}
+		if unrecorded && !old {
+			return true
+		}
+	}
+	return false
 }
 
 // forceDeletion lets machines go without a lengthy drain.

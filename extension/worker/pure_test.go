@@ -249,3 +249,37 @@ func TestStateRoundTrip(t *testing.T) {
 		t.Errorf("DecodeState(nil) = %v, %v, want nothing", got, err)
 	}
 }
+
+func TestUpdatedByHand(t *testing.T) {
+	deployment := func(hash string, updated int32) machinev1alpha1.MachineDeployment {
+		md := machinev1alpha1.MachineDeployment{}
+		md.Labels = map[string]string{corev1beta1.LabelWorkerPool: "p"}
+		md.Annotations = map[string]string{annotationInPlace: hash}
+		md.Status.Replicas, md.Status.UpdatedReplicas = 2, updated
+		return md
+	}
+	unobserved := deployment("new", 2)
+	unobserved.Generation = 1
+	for name, tc := range map[string]struct {
+		strategy    corev1beta1.MachineUpdateStrategy
+		deployments []machinev1alpha1.MachineDeployment
+		want        bool
+	}{
+		"all machines are updated":                   {corev1beta1.ManualInPlaceUpdate, []machinev1alpha1.MachineDeployment{deployment("new", 2)}, true},
+		"one machine is old":                         {corev1beta1.ManualInPlaceUpdate, []machinev1alpha1.MachineDeployment{deployment("new", 1)}, false},
+		"another zone has an old machine":            {corev1beta1.ManualInPlaceUpdate, []machinev1alpha1.MachineDeployment{deployment("new", 2), deployment("new", 1)}, false},
+		"the change has not been seen yet":           {corev1beta1.ManualInPlaceUpdate, []machinev1alpha1.MachineDeployment{unobserved}, false},
+		"it is recorded already":                     {corev1beta1.ManualInPlaceUpdate, []machinev1alpha1.MachineDeployment{deployment("old", 2)}, false},
+		"pools updated by themselves are waited for": {corev1beta1.AutoInPlaceUpdate, []machinev1alpha1.MachineDeployment{deployment("new", 2)}, false},
+		"there is nothing yet":                       {corev1beta1.ManualInPlaceUpdate, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := testWorker()
+			w.Spec.Pools[0].UpdateStrategy = &tc.strategy
+			w.Status.InPlaceUpdates = &extensionsv1alpha1.InPlaceUpdatesWorkerStatus{WorkerPoolToHashMap: map[string]string{"p": "old"}}
+			if got := updatedByHand(w, tc.deployments); got != tc.want {
+				t.Errorf("updatedByHand() = %t, want %t", got, tc.want)
+			}
+		})
+	}
+}

@@ -22,7 +22,9 @@ const (
 	labelName       = "name" // Selects the machines of a MachineDeployment.
 	labelWorkerName = "worker.gardener.cloud/name"
 	labelPurpose    = "gardener.cloud/purpose"
-	purposeClass    = "machineclass"
+	// annotationInPlace of a MachineDeployment is the hash of what the update in place brings that was asked for last.
+	annotationInPlace = "worker.hortus.dev/in-place-hash"
+	purposeClass      = "machineclass"
 
 	keyUserData = "userData" // Where the machine-controller-manager looks for it.
 
@@ -153,6 +155,9 @@ func (w *Wanted) mutate(md *machinev1alpha1.MachineDeployment) {
 	}
 	if annotations := w.autoscalerAnnotations(); len(annotations) > 0 {
 		md.Annotations = merge(md.Annotations, annotations)
+	}
+	if w.inPlace != "" {
+		md.Annotations = merge(md.Annotations, map[string]string{annotationInPlace: w.inPlace})
 	}
 	md.Spec.Replicas = w.replicas
 	md.Spec.MinReadySeconds = minReadySeconds
