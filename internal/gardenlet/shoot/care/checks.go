@@ -163,14 +163,13 @@ func resourceReason(mr *resourcesv1alpha1.ManagedResource) string {
 	if mr.Status.ObservedGeneration != mr.Generation {
 		return "OutdatedStatus"
 	}
-	for kind, want := range map[string]corev1beta1.ConditionStatus{
-		resourcesv1alpha1.ResourcesApplied: corev1beta1.ConditionTrue, resourcesv1alpha1.ResourcesHealthy: corev1beta1.ConditionTrue,
-	} {
-		c := kube.Condition(mr.Status.Conditions, corev1beta1.ConditionType(kind))
+	// Always in this order: a reason that changes counts as a new problem, to which its threshold applies again.
+	for _, kind := range []corev1beta1.ConditionType{resourcesv1alpha1.ResourcesApplied, resourcesv1alpha1.ResourcesHealthy} {
+		c := kube.Condition(mr.Status.Conditions, kind)
 		if c == nil {
 			return "MissingManagedResourceCondition"
 		}
-		if c.Status != want && c.Reason != "" {
+		if c.Status != corev1beta1.ConditionTrue && c.Reason != "" {
 			return c.Reason
 		}
 	}

@@ -135,6 +135,11 @@ func TestConditions(t *testing.T) {
 		"a system component is unhealthy": {func(o *Observed) {
 			o.Resources = []resourcesv1alpha1.ManagedResource{resource("coredns", "True", "False", "False")}
 		}, want{corev1beta1.ShootSystemComponentsHealthy, "False", "ResourcesHealthyReason"}},
+		"a system component is not applied and unhealthy": { // The first of them decides, every time.
+			func(o *Observed) {
+				o.Resources = []resourcesv1alpha1.ManagedResource{resource("coredns", "False", "False", "False")}
+			}, want{corev1beta1.ShootSystemComponentsHealthy, "False", "ResourcesAppliedReason"},
+		},
 		"a system component rolls out": {func(o *Observed) {
 			o.Resources = []resourcesv1alpha1.ManagedResource{resource("coredns", "True", "True", "True")}
 		}, want{corev1beta1.ShootSystemComponentsHealthy, "False", "ResourcesProgressingReason"}},
