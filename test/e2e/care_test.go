@@ -1,0 +1,158 @@
+//go:build landscape
+
+package e2e
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+// checkCare lets an operator give failing conditions some time, breaks a Shoot in two ways, sees both in its status, first as
+// Progressing, and lets it heal: a webhook that nobody serves keeps a system component from starting, and somebody has cordoned a node.
+func checkCare(t *testing.T) {
+	giveConditionsTime(t, "two")
+	awaitShoot(t, "two", "conditions and constraints to be True", allWell)
+	kubeconfig := shootKubeconfig(t, "two")
+	node := nodeOfPool(t, kubeconfig, "large").Name
+	applyTestdata(t, kubeconfig, "webhook.yaml", "")
+	kubectl(t, kubeconfig, "cordon", node)
+	if out, err := kubectlE(t, kubeconfig, "run", "refused", "--image=hortus.dev/echo:1.0.0"); err == nil {
+		t.Errorf("a pod gets past the webhook: %s", out)
+	}
+	kubectl(t, kubeconfig, "-n", "kube-system", "delete", "pods", "-l", "k8s-app=kube-dns", "--wait=false")
+
+	conditions := []string{"EveryNodeReady", "SystemComponentsHealthy"}
+	progressing := map[string]bool{}
+	shoot := awaitShoot(t, "two", "the conditions to be False", func(o *unstructured.Unstructured) bool {
+		bad := 0
+		for _, name := range conditions {
+			switch conditionOf(o, "conditions", name)["status"] {
+			case "Progressing":
+				progressing[name] = true
+			case "False":
+				bad++
+			}
+		}
+		return bad == len(conditions) && conditionOf(o, "constraints", "HibernationPossible")["status"] == "False"
+	})
+	for _, name := range conditions {
+		if !progressing[name] {
+			t.Errorf("%s was not Progressing before it became False", name)
+		}
+	}
+	for _, want := range []struct{ list, name, status, text string }{
+		{"conditions", "APIServerAvailable", "True", ""},
+		{"conditions", "ControlPlaneHealthy", "True", ""},
+		{"conditions", "EveryNodeReady", "False", node},
+		{"conditions", "SystemComponentsHealthy", "False", "coredns"},
+		{"constraints", "HibernationPossible", "False", "pods.nobody.example.com"},
+		{"constraints", "MaintenancePreconditionsSatisfied", "False", "pods.nobody.example.com"},
+	} {
+		c := conditionOf(shoot, want.list, want.name)
+		if message, _ := c["message"].(string); c["status"] != want.status || !strings.Contains(message, want.text) {
+			t.Errorf("%s is %v, want %s with a message about %q", want.name, c, want.status, want.text)
+		}
+		for _, field := range []string{"reason", "message", "lastTransitionTime", "lastUpdateTime"} {
+			if text, _ := c[field].(string); text == "" {
+				t.Errorf("%s has no %s: %v", want.name, field, c)
+			}
+		}
+		codes, _ := c["codes"].([]any)
+		if slices.Contains(codes, any("ERR_PROBLEMATIC_WEBHOOK")) != (want.list == "constraints") {
+			t.Errorf("%s has codes %v", want.name, codes)
+		}
+	}
+	out, err := kubectlE(t, kubeconfigOf("garden"), "-n", projectNS, "patch", "shoot", "two", "--type=merge", "-p", `{"spec":{"hibernation":{"enabled":true}}}`)
+	if err == nil || !strings.Contains(out, "HibernationPossible") {
+		t.Errorf("a Shoot that could not wake up may be hibernated: %v\n%s", err, out)
+	}
+
+	kubectl(t, kubeconfig, "delete", "validatingwebhookconfiguration", "nobody")
+	kubectl(t, kubeconfig, "uncordon", node)
+	// ReplicaSets that could not make their pods are tried again later and later, changed ones at once.
+	kubectl(t, kubeconfig, "-n", "kube-system", "annotate", "replicasets", "-l", "k8s-app=kube-dns", "example.com/try=again")
+	awaitShoot(t, "two", "conditions and constraints to be True again", allWell)
+}
+
+// allWell tells whether a Shoot's conditions are True, and the constraints that are always shown.
+func allWell(o *unstructured.Unstructured) bool {
+	for _, name := range []string{"APIServerAvailable", "ControlPlaneHealthy", "EveryNodeReady", "SystemComponentsHealthy"} {
+		if conditionOf(o, "conditions", name)["status"] != "True" {
+			return false
+		}
+	}
+	for _, name := range []string{"HibernationPossible", "MaintenancePreconditionsSatisfied"} {
+		if conditionOf(o, "constraints", name)["status"] != "True" {
+			return false
+		}
+	}
+	return true
+}
+
+// giveConditionsTime changes the configuration of the gardenlet that runs a Shoot as its operator would: Shoots are looked at
+// often, and conditions get some time before they are False.
+func giveConditionsTime(t *testing.T, shoot string) {
+	t.Helper()
+	seed := kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "get", "shoot", shoot, "-o", "jsonpath={.status.seedName}")
+	cluster, known := map[string]string{"local-1": "garden", "local-2": "seed-2"}[seed]
+	if !known {
+		t.Fatalf("the Shoot is on seed %q", seed)
+	}
+	kubeconfig := kubeconfigOf(cluster)
+	var configMap corev1.ConfigMap
+	if err := json.Unmarshal([]byte(kubectl(t, kubeconfig, "-n", "garden", "get", "configmap", "gardenlet-config", "-o", "json")), &configMap); err != nil {
+		t.Fatal(err)
+	}
+	config := map[string]any{}
+	if err := yaml.Unmarshal([]byte(configMap.Data["config.yaml"]), &config); err != nil {
+		t.Fatal(err)
+	}
+	thresholds := []any{
+		map[string]any{"type": "EveryNodeReady", "duration": "10s"}, map[string]any{"type": "SystemComponentsHealthy", "duration": "10s"},
+	}
+	care := map[string]any{"syncPeriod": "10s", "conditionThresholds": thresholds}
+	if err := unstructured.SetNestedMap(config, care, "controllers", "shootCare"); err != nil {
+		t.Fatal(err)
+	}
+	changed, err := yaml.Marshal(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch, err := json.Marshal(map[string]any{"data": map[string]any{"config.yaml": string(changed)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubectl(t, kubeconfig, "-n", "garden", "patch", "configmap", "gardenlet-config", "--type=merge", "-p", string(patch))
+	kubectl(t, kubeconfig, "-n", "garden", "rollout", "restart", "deployment/gardenlet")
+	kubectl(t, kubeconfig, "-n", "garden", "rollout", "status", "deployment/gardenlet", "--timeout=120s")
+}
+
+// conditionOf returns a condition or constraint of an object's status, empty if it has none of this name.
+func conditionOf(o *unstructured.Unstructured, list, name string) map[string]any {
+	if o == nil {
+		return nil
+	}
+	all, _, _ := unstructured.NestedSlice(o.Object, "status", list)
+	for _, item := range all {
+		if c, isMap := item.(map[string]any); isMap && c["type"] == name {
+			return c
+		}
+	}
+	return nil
+}
+
+// nodeReady tells whether a Node is ready.
+func nodeReady(o *unstructured.Unstructured) bool {
+	return conditionOf(o, "conditions", string(corev1.NodeReady))["status"] == "True"
+}
+
+// podReady tells whether a Pod is ready and is to stay.
+func podReady(o *unstructured.Unstructured) bool {
+	return o.GetDeletionTimestamp() == nil && conditionOf(o, "conditions", string(corev1.PodReady))["status"] == "True"
+}

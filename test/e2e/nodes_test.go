@@ -1,0 +1,258 @@
+//go:build landscape
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+)
+
+// checkUserContainerd has users put their own files beside the configuration of containerd: a mirror is used by the next pull,
+// a runtime after a restart, for which they ask by annotation.
+func checkUserContainerd(t *testing.T) {
+	kubeconfig := shootKubeconfig(t, "two")
+	applyTestdata(t, kubeconfig, "mirrored.yaml", "RuntimeClass \"users\" not found") // The first pod is there, the second refused.
+	eventually(t, "the pull to fail without a mirror", func() error {
+		reason := kubectl(t, kubeconfig, "get", "pod", "mirrored", "-o", "jsonpath={.status.containerStatuses[0].state.waiting.reason}")
+		if reason != "ErrImagePull" && reason != "ImagePullBackOff" {
+			return fmt.Errorf("the pod waits for %q", reason)
+		}
+		return nil
+	})
+	applyTestdata(t, kubeconfig, "node-files.yaml", "")
+	kubectl(t, kubeconfig, "rollout", "status", "daemonset/node-files", "--timeout=120s")
+	kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "pod/mirrored", "--timeout=120s")
+
+	applyTestdata(t, kubeconfig, "mirrored.yaml", "")
+	eventually(t, "the runtime to be unknown before a restart", func() error {
+		if out := kubectl(t, kubeconfig, "get", "events", "--field-selector=involvedObject.name=runtime"); !strings.Contains(out, "no runtime for") {
+			return fmt.Errorf("events of the pod:\n%s", out)
+		}
+		return nil
+	})
+	restartContainerd(t, kubeconfig)
+	kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "pod/runtime", "--timeout=120s")
+}
+
+// checkRollingUpdate changes a Shoot once, in a way that replaces the machines of one pool and only reconfigures the other's
+// node: the first is replaced with surge, its workload moves without ever being away, the second stays with all that users
+// have put on it.
+func checkRollingUpdate(t *testing.T) {
+	kubeconfig := shootKubeconfig(t, "two")
+	applyTestdata(t, kubeconfig, "guarded.yaml", "")
+	kubectl(t, kubeconfig, "rollout", "status", "deployment/guarded", "--timeout=120s")
+	rolled, kept := nodeOfPool(t, kubeconfig, "pool"), nodeOfPool(t, kubeconfig, "large")
+	instance := instanceOf(t, kept.Name)
+
+	client := dynamicClient(t, kubeconfig)
+	pods := watchCounts(t, client.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace("default"), "app=guarded", podReady)
+	nodes := watchCounts(t, client.Resource(corev1.SchemeGroupVersion.WithResource("nodes")), "worker.gardener.cloud/pool=pool", nodeReady)
+	kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "patch", "shoot", "two", "--type=json", "-p", `[
+		{"op":"replace","path":"/spec/provider/workers/0/machine/type","value":"medium"},
+		{"op":"replace","path":"/spec/provider/workers/1/maximum","value":2},
+		{"op":"add","path":"/spec/provider/workers/1/labels/example.com~1late","value":"yes"},
+		{"op":"add","path":"/spec/kubernetes/kubelet","value":{"maxPods":77}}]`)
+	awaitSucceeded(t, "two")
+
+	replacement := nodeOfPool(t, kubeconfig, "pool")
+	if replacement.Name == rolled.Name || replacement.Labels[corev1.LabelInstanceTypeStable] != "medium" {
+		t.Errorf("the node %s of the changed pool was followed by %s of type %s", rolled.Name, replacement.Name, replacement.Labels[corev1.LabelInstanceTypeStable])
+	}
+	if ready, most := nodes(); ready < 1 || most != 2 {
+		t.Errorf("while the pool was rolled it had at least %d ready nodes and at most %d in all, want 1 and 2", ready, most)
+	}
+	if ready, _ := pods(); ready < 1 {
+		t.Error("the workload was away for a while")
+	}
+	for node := range strings.FieldsSeq(kubectl(t, kubeconfig, "get", "pods", "-l", "app=guarded", "-o", "jsonpath={.items[*].spec.nodeName}")) {
+		if node != replacement.Name {
+			t.Errorf("a pod is on %s, want the new node %s", node, replacement.Name)
+		}
+	}
+
+	after := nodeOfPool(t, kubeconfig, "large")
+	if after.Name != kept.Name || after.UID != kept.UID || instanceOf(t, after.Name) != instance {
+		t.Errorf("the other pool's node %s (%s, %s) was followed by %s (%s, %s)", kept.Name, kept.UID, instance, after.Name, after.UID, instanceOf(t, after.Name))
+	}
+	if got := after.Status.Capacity.Pods().Value(); got != 77 || after.Labels["example.com/late"] != "yes" {
+		t.Errorf("the node that stays takes %d pods and has labels %v", got, after.Labels)
+	}
+	restartContainerd(t, kubeconfig) // It shall read again what is left of the users' files.
+	kubectl(t, kubeconfig, "delete", "pod", "mirrored", "runtime")
+	applyTestdata(t, kubeconfig, "mirrored.yaml", "")
+	kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "pod/mirrored", "pod/runtime", "--timeout=120s")
+}
+
+// checkUpdateByHand adds a pool whose machines their user updates in place, changes it, and selects its node when the Shoot has
+// long succeeded.
+func checkUpdateByHand(t *testing.T) {
+	garden, kubeconfig := kubeconfigOf("garden"), shootKubeconfig(t, "two")
+	kubectl(t, garden, "patch", "cloudprofile", "local", "--type=json", "-p",
+		`[{"op":"add","path":"/spec/machineImages/0/versions/0/inPlaceUpdates","value":{"supported":true}}]`)
+	kubectl(t, garden, "-n", projectNS, "patch", "shoot", "two", "--type=json", "-p", `[{"op":"add","path":"/spec/provider/workers/-","value":
+		{"name":"byhand","minimum":1,"maximum":1,"updateStrategy":"ManualInPlaceUpdate","machine":{"type":"small","image":{"name":"hortus-machine"}},"zones":["local-a"]}}]`)
+	awaitSucceeded(t, "two")
+	before := nodeOfPool(t, kubeconfig, "byhand")
+	instance := instanceOf(t, before.Name)
+
+	kubectl(t, garden, "-n", projectNS, "patch", "shoot", "two", "--type=json", "-p",
+		`[{"op":"add","path":"/spec/provider/workers/2/kubernetes","value":{"kubelet":{"evictionHard":{"memoryAvailable":"70Mi"}}}}]`)
+	awaitSucceeded(t, "two")
+	awaitShoot(t, "two", "the constraint that names the pool", func(o *unstructured.Unstructured) bool {
+		c := conditionOf(o, "constraints", "ManualInPlaceWorkersUpdated")
+		message, _ := c["message"].(string)
+		return c["status"] == "False" && strings.Contains(message, "byhand")
+	})
+	waiting := nodeOfPool(t, kubeconfig, "byhand")
+	if waiting.Labels["node.machine.sapcloud.io/candidate-for-update"] != "true" {
+		t.Errorf("the node has labels %v, want that of a candidate", waiting.Labels)
+	}
+	if got := evictionThreshold(t, kubeconfig, before.Name); got == "70Mi" {
+		t.Error("the kubelet has the new threshold although nobody has selected its node")
+	}
+
+	kubectl(t, kubeconfig, "label", "node", before.Name, "node.machine.sapcloud.io/selected-for-update=true")
+	awaitShoot(t, "two", "nothing to be pending", func(o *unstructured.Unstructured) bool {
+		_, pending, _ := unstructured.NestedFieldNoCopy(o.Object, "status", "inPlaceUpdates")
+		return !pending && conditionOf(o, "constraints", "ManualInPlaceWorkersUpdated") == nil
+	})
+	after := nodeOfPool(t, kubeconfig, "byhand")
+	if after.UID != before.UID || instanceOf(t, after.Name) != instance {
+		t.Errorf("the node %s (%s) was followed by %s (%s)", before.Name, instance, after.Name, instanceOf(t, after.Name))
+	}
+	if got := evictionThreshold(t, kubeconfig, after.Name); got != "70Mi" {
+		t.Errorf("the kubelet has the threshold %q", got)
+	}
+	eventually(t, "the node to take pods again", func() error {
+		node := nodeOfPool(t, kubeconfig, "byhand")
+		if _, candidate := node.Labels["node.machine.sapcloud.io/candidate-for-update"]; candidate || node.Spec.Unschedulable || len(node.Spec.Taints) > 0 {
+			return fmt.Errorf("labels %v, taints %v", node.Labels, node.Spec.Taints)
+		}
+		return nil
+	})
+}
+
+// evictionThreshold asks a kubelet from which free memory on it evicts pods.
+func evictionThreshold(t *testing.T, kubeconfig, node string) string {
+	t.Helper()
+	var config struct {
+		KubeletConfig struct {
+			EvictionHard map[string]string `json:"evictionHard"`
+		} `json:"kubeletconfig"`
+	}
+	out := kubectl(t, kubeconfig, "get", "--raw", "/api/v1/nodes/"+node+"/proxy/configz")
+	if err := json.Unmarshal([]byte(out), &config); err != nil {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	return config.KubeletConfig.EvictionHard["memory.available"]
+}
+
+// restartContainerd asks the agents of all nodes for it, and waits until they have done it.
+func restartContainerd(t *testing.T, kubeconfig string) {
+	t.Helper()
+	kubectl(t, kubeconfig, "annotate", "nodes", "--all", "worker.gardener.cloud/restart-systemd-services=containerd.service")
+	eventually(t, "containerd to be restarted on all nodes", func() error {
+		if out := kubectl(t, kubeconfig, "get", "nodes", "-o", `jsonpath={.items[*].metadata.annotations.worker\.gardener\.cloud/restart-systemd-services}`); out != "" {
+			return fmt.Errorf("still to be restarted: %s", out)
+		}
+		return nil
+	})
+}
+
+// applyTestdata applies a file of this package. With a problem, the API must refuse a part of it and say so.
+func applyTestdata(t *testing.T, kubeconfig, file, problem string) {
+	t.Helper()
+	out, err := kubectlE(t, kubeconfig, "apply", "-f", filepath.Join("test/e2e/testdata", file))
+	if (err != nil) != (problem != "") || !strings.Contains(out, problem) {
+		t.Fatalf("apply %s: %v, want the problem %q\n%s", file, err, problem, out)
+	}
+}
+
+// nodeOfPool returns the only node of a pool.
+func nodeOfPool(t *testing.T, kubeconfig, pool string) corev1.Node {
+	t.Helper()
+	var list corev1.NodeList
+	out := kubectl(t, kubeconfig, "get", "nodes", "-l", "worker.gardener.cloud/pool="+pool, "-o", "json")
+	if err := json.Unmarshal([]byte(out), &list); err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Items) != 1 {
+		t.Fatalf("pool %s has %d nodes, want 1:\n%s", pool, len(list.Items), out)
+	}
+	return list.Items[0]
+}
+
+// instanceOf tells which instance a node is, and how often it has booted.
+func instanceOf(t *testing.T, node string) string {
+	t.Helper()
+	var instance struct {
+		ID    string `json:"id"`
+		Boots int    `json:"boots"`
+	}
+	out := hortus(t, "cloud", "instances", "get", node, "-o", "json")
+	if err := json.Unmarshal([]byte(out), &instance); err != nil || instance.ID == "" {
+		t.Fatalf("instance %s: %v\n%s", node, err, out)
+	}
+	return fmt.Sprintf("%s, booted %d times", instance.ID, instance.Boots)
+}
+
+// watchCounts follows objects and returns a function that ends this and tells how few of them were ready and how many there
+// were at the most.
+func watchCounts(t *testing.T, resource dynamic.ResourceInterface, selector string, ready func(*unstructured.Unstructured) bool) func() (least, most int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	least, most, done := 1<<30, 0, make(chan struct{})
+	list, err := resource.List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes, err := resource.Watch(ctx, metav1.ListOptions{LabelSelector: selector, ResourceVersion: list.GetResourceVersion()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := map[string]bool{} // Whether the object of this name is ready.
+	for i := range list.Items {
+		there[list.Items[i].GetName()] = ready(&list.Items[i])
+	}
+	go func() {
+		defer close(done)
+		for e := range changes.ResultChan() {
+			o, isObject := e.Object.(*unstructured.Unstructured)
+			switch {
+			case !isObject || e.Type == watch.Error:
+				continue
+			case e.Type == watch.Deleted:
+				delete(there, o.GetName())
+			default:
+				there[o.GetName()] = ready(o)
+			}
+			count := 0
+			for _, isReady := range there {
+				if isReady {
+					count++
+				}
+			}
+			least, most = min(least, count), max(most, len(there))
+		}
+	}()
+	return func() (int, int) {
+		select {
+		case <-done:
+			t.Error("the watch ended by itself")
+		default:
+		}
+		cancel()
+		<-done
+		return least, most
+	}
+}
