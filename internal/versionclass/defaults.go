@@ -1,6 +1,7 @@
 package versionclass
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
@@ -78,8 +79,19 @@ func (p *Profile) DefaultMachineImage(r ImageRequest, now time.Time) (name, vers
 	if v := highest(versions, func(v *Version) bool { return prefix.matches(v.Semver) }, now); v != nil {
 		return image.Name, v.Text, nil
 	}
-	return "", "", fmt.Errorf("machine image %q has no supported or deprecated version that matches %q for architecture %q",
-		image.Name, r.Version, needs.Architecture)
+	return "", "", noVersion(image.Name, r, needs.Architecture)
+}
+
+// noVersion says which version was looked for.
+func noVersion(image string, r ImageRequest, architecture string) error {
+	text := fmt.Sprintf("machine image %q has no supported or deprecated version for architecture %q", image, architecture)
+	if r.Version != "" {
+		text += fmt.Sprintf(" that matches %q", r.Version)
+	}
+	if r.InPlace {
+		text += " that can be updated in place (inPlaceUpdates.supported of the version in the CloudProfile), as the pool's updateStrategy needs"
+	}
+	return errors.New(text)
 }
 
 func (p *Profile) imageFor(name string, needs Needs) (*Image, error) {

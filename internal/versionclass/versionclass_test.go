@@ -123,23 +123,27 @@ func TestDefaultMachineImage(t *testing.T) {
 		request ImageRequest
 		want    string
 	}{
-		"the first image that runs on the machine":        {ImageRequest{MachineType: "small"}, "os 1.9.9"},
-		"another architecture":                            {ImageRequest{MachineType: "arm"}, "arm-only 9.0.0"},
-		"supported comes before higher deprecated":        {ImageRequest{Name: "os", MachineType: "small"}, "os 1.9.9"},
-		"only deprecated ones match":                      {ImageRequest{Name: "os", Version: "2", MachineType: "small"}, "os 2.1.0"},
-		"a prefix of two components":                      {ImageRequest{Name: "os", Version: "2.0", MachineType: "small"}, "os 2.0.2"},
-		"in-place pools need versions that support it":    {ImageRequest{Name: "os", Version: "2", MachineType: "small", InPlace: true}, "os 2.0.0"},
-		"never a preview":                                 {ImageRequest{Name: "os", Version: "3", MachineType: "small"}, "error"},
+		"the first image that runs on the machine":     {ImageRequest{MachineType: "small"}, "os 1.9.9"},
+		"another architecture":                         {ImageRequest{MachineType: "arm"}, "arm-only 9.0.0"},
+		"supported comes before higher deprecated":     {ImageRequest{Name: "os", MachineType: "small"}, "os 1.9.9"},
+		"only deprecated ones match":                   {ImageRequest{Name: "os", Version: "2", MachineType: "small"}, "os 2.1.0"},
+		"a prefix of two components":                   {ImageRequest{Name: "os", Version: "2.0", MachineType: "small"}, "os 2.0.2"},
+		"in-place pools need versions that support it": {ImageRequest{Name: "os", Version: "2", MachineType: "small", InPlace: true}, "os 2.0.0"},
+		"never a preview": {ImageRequest{Name: "os", Version: "3", MachineType: "small"},
+			`machine image "os" has no supported or deprecated version for architecture "amd64" that matches "3"`},
+		"in-place pools of an image that does not support it": {ImageRequest{Name: "arm-only", MachineType: "arm", InPlace: true},
+			`machine image "arm-only" has no supported or deprecated version for architecture "arm64" that can be updated in place ` +
+				`(inPlaceUpdates.supported of the version in the CloudProfile), as the pool's updateStrategy needs`},
 		"never an expired one, though it is the highest":  {ImageRequest{Name: "os", Version: "1.9", MachineType: "small"}, "os 1.9.9"},
 		"complete versions are kept":                      {ImageRequest{Name: "os", Version: "7.7.7", MachineType: "small"}, "os 7.7.7"},
-		"an unknown image":                                {ImageRequest{Name: "OS", MachineType: "small"}, "error"},
+		"an unknown image":                                {ImageRequest{Name: "OS", MachineType: "small"}, `image "OS" is not supported`},
 		"an architecture given by hand wins over machine": {ImageRequest{Architecture: "arm64", MachineType: "small"}, "arm-only 9.0.0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			image, version, err := profile(t).DefaultMachineImage(tc.request, now)
 			got := image + " " + version
 			if err != nil {
-				got = "error"
+				got = err.Error()
 			}
 			if got != tc.want {
 				t.Errorf("DefaultMachineImage() = %s (%v), want %s", got, err, tc.want)
