@@ -160,7 +160,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 	return reconcile.Result{}, nil
 }
 
-// binding returns what is sent to assign a Shoot: it without the half that the server keeps whatever is sent.
+// binding returns what is sent to assign a Shoot: it without the half that the server keeps whatever is sent. It shares memory with the
+// Shoot, which must not be one in a cache: the answer is read into it.
 func binding(shoot *corev1beta1.Shoot, seed string) *corev1beta1.Shoot {
 	bound := &corev1beta1.Shoot{ObjectMeta: shoot.ObjectMeta, Spec: shoot.Spec}
 	bound.ManagedFields = nil

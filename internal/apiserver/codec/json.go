@@ -55,7 +55,7 @@ func (q *quick) Decode(data []byte, defaults *schema.GroupVersionKind, into runt
 // read returns nil for whatever the library must look at.
 func (q *quick) read(data []byte, into runtime.Object) (runtime.Object, *schema.GroupVersionKind) {
 	apiVersion, kind, ok := leadingMeta(data)
-	if !ok {
+	if !ok || apiVersion == "" || kind == "" {
 		return nil, nil
 	}
 	gv, err := schema.ParseGroupVersion(apiVersion)

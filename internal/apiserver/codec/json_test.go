@@ -62,6 +62,8 @@ func FuzzJSON(f *testing.F) {
 		`{"kind":"Shoot","apiVersion":"core.gardener.cloud/v1beta1"}{}`,
 		`{"kind":"ShootList","apiVersion":"core.gardener.cloud/v1beta1","items":[{"metadata":{"name":"a"}},{}]}`,
 		`{"kind":"Status","apiVersion":"v1","details":{"causes":[{"field":"a"}]}}`,
+		`{"kind":"Status","apiVersion":"","metadata":{}}`,
+		`{"kind":"InternalSecret","apiVersion":"core.gardener.cloud/v1beta1","data":{"a":"YQ==\n"},"type":5}`,
 	} {
 		f.Add([]byte(document))
 	}
@@ -206,18 +208,25 @@ func TestDocumentsAreReadQuickly(t *testing.T) {
 func TestMistakesAreLocated(t *testing.T) {
 	const prefix = `{"kind":"Shoot","apiVersion":"core.gardener.cloud/v1beta1",`
 	for document, want := range map[string]string{
-		`"spec":{"region":5}}`: `spec.region: Invalid value: 5: json: cannot unmarshal number into Go struct field ShootSpec.spec.region of type string`,
-		`"spec":{"provider":{"workers":[{},{"minimum":"1","machine":{}}]}}}`: `spec.provider.workers[1].minimum: Invalid value: "1": ` +
+		`"spec":{"region":5}}`: `spec.region: json: cannot unmarshal number into Go struct field ShootSpec.spec.region of type string`,
+		`"spec":{"provider":{"workers":[{},{"minimum":"1","machine":{}}]}}}`: `spec.provider.workers[1].minimum: ` +
 			`json: cannot unmarshal string into Go struct field Worker.spec.provider.workers.minimum of type int32`,
-		`"spec":{"kubernetes":{"kubeAPIServer":{"eventTTL":"1x"}}}}`: `spec.kubernetes.kubeAPIServer.eventTTL: Invalid value: "1x": time: unknown unit "x" in duration "1x"`,
+		`"spec":{"kubernetes":{"kubeAPIServer":{"eventTTL":"1x"}}}}`: `spec.kubernetes.kubeAPIServer.eventTTL: time: unknown unit "x" in duration "1x"`,
 		`"spec":{"provider":{"workers":[{"kubernetes":{"kubelet":{"kubeReserved":{"cpu":"a b"}}}}]}}}`: `spec.provider.workers[0].kubernetes.kubelet.kubeReserved.cpu: ` +
-			`Invalid value: "a b": quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'`,
-		`"metadata":{"annotations":{"example.org/a":true}}}`:               `metadata.annotations[example.org/a]: Invalid value: true: json: cannot unmarshal bool into Go struct field ObjectMeta.metadata.annotations of type string`,
-		`"spec":{"region":["` + strings.Repeat("x", longestValue) + `"]}}`: `spec.region: json: cannot unmarshal array into Go struct field ShootSpec.spec.region of type string`,
-		`"spec":{"region":{"a":1},"unknown":1}}`:                           `spec.region: Invalid value: {"a":1}: json: cannot unmarshal object into Go struct field ShootSpec.spec.region of type string`,
-		`"spec":{"region":"a"`:                                             "unexpected end of JSON input",
+			`quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'`,
+		`"metadata":{"annotations":{"example.org/a":true}}}`: `metadata.annotations[example.org/a]: json: cannot unmarshal bool into Go struct field ObjectMeta.metadata.annotations of type string`,
+		`"spec":{"region":["a"]}}`:                           `spec.region: json: cannot unmarshal array into Go struct field ShootSpec.spec.region of type string`,
+		`"spec":{"region":{"a":1},"unknown":1}}`:             `spec.region: json: cannot unmarshal object into Go struct field ShootSpec.spec.region of type string`,
+		`"data":{"a":"YQ==\n"},"type":5}`:                    `type: json: cannot unmarshal number into Go struct field InternalSecret.type of type v1.SecretType`,
+		`"spec":{"region":5,"region":"a"}}`:                  `spec.region: json: cannot unmarshal number into Go struct field ShootSpec.spec.region of type string`,
+		`"spec":{"region":"a"`:                               "unexpected end of JSON input",
 	} {
-		if _, _, err := newJSON(testScheme(), true).Decode([]byte(prefix+document), nil, nil); text(err) != want {
+		if strings.HasPrefix(document, `"data"`) {
+			document = strings.Replace(prefix, "Shoot", "InternalSecret", 1) + document
+		} else {
+			document = prefix + document
+		}
+		if _, _, err := newJSON(testScheme(), true).Decode([]byte(document), nil, nil); text(err) != want {
 			t.Errorf("%s\ngot  %v\nwant %s", document, err, want)
 		}
 	}

@@ -50,9 +50,13 @@ func (s *sharing) Decode(data []byte, defaults *schema.GroupVersionKind, into ap
 	return decoded, gvk, nil
 }
 
-// sharedBytes bounds the memory of the table that finds equal field sets. Objects made alike have equal ones, so a
-// landscape needs a small part of it: a Shoot's take 2 to 6 KB.
-const sharedBytes = 4 << 20
+// sharedBytes bounds the sets in the table that finds equal ones; it holds each twice, as key and as what is shared. Objects made
+// alike have equal ones, so a landscape needs a small part of it: a Shoot's take 2 to 6 KB. A set larger than longestShared is rare
+// enough to be left alone.
+const (
+	sharedBytes   = 4 << 20
+	longestShared = sharedBytes / 16
+)
 
 // fieldSets finds equal sets of managed fields.
 type fieldSets struct {
@@ -63,6 +67,9 @@ type fieldSets struct {
 
 // share returns an earlier slice with the same content, or this one.
 func (f *fieldSets) share(set []byte) []byte {
+	if len(set) > longestShared {
+		return set
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if known, ok := f.sets[string(set)]; ok { // Does not copy.

@@ -22,9 +22,10 @@ import (
 func TestSharedSetsAreBounded(t *testing.T) {
 	f := &fieldSets{}
 	for i := range 100 {
-		f.share([]byte(strings.Repeat("x", sharedBytes/10) + string(rune('a'+i))))
+		f.share([]byte(strings.Repeat("x", longestShared-10) + string(rune('a'+i))))
 	}
-	if f.bytes > sharedBytes || len(f.sets) > 10 {
+	f.share(make([]byte, 2*sharedBytes))
+	if f.bytes > sharedBytes || len(f.sets) > 16 {
 		t.Errorf("%d sets of %d bytes are kept", len(f.sets), f.bytes)
 	}
 }
