@@ -213,7 +213,7 @@ func TestLinksOfDocumentsResolve(t *testing.T) {
 
 // TestNamedTestsExist checks every test that a document names with a link to its file, as docs/features.md does.
 func TestNamedTestsExist(t *testing.T) {
-	named := regexp.MustCompile("\\[`?((?:Test|Fuzz|Benchmark)\\w*)`?\\]\\(([^)#]+_test\\.go)\\)")
+	named := regexp.MustCompile("\\[`?((?:Test|Fuzz|Benchmark|check)\\w*)`?\\]\\(([^)#]+_test\\.go)\\)")
 	for path, doc := range documents(t) {
 		for _, match := range named.FindAllStringSubmatch(doc.prose, -1) {
 			file := filepath.Join(repository, filepath.Dir(path), match[2])

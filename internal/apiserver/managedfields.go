@@ -27,7 +27,7 @@ type quickConverter struct {
 
 // ObjectToTyped implements managedfields.TypeConverter.
 func (c *quickConverter) ObjectToTyped(object runtime.Object, options ...typed.ValidationOptions) (*typed.TypedValue, error) {
-	if _, plain := object.(runtime.Unstructured); plain {
+	if _, ok := object.(runtime.Unstructured); ok {
 		return c.TypeConverter.ObjectToTyped(object, options...)
 	}
 	known, err := c.typeOf(object.GetObjectKind().GroupVersionKind())
@@ -38,7 +38,7 @@ func (c *quickConverter) ObjectToTyped(object runtime.Object, options ...typed.V
 	if o, ok := source.(metav1.Object); ok {
 		o.SetManagedFields(nil) // The computation drops them from its result.
 	}
-	return typed.AsTypedUnvalidated(objectValue{noFields, &fields{source: source}}, known.Schema(), known.TypeRef()), nil //nolint:staticcheck // See above.
+	return typed.AsTypedUnvalidated(objectValue{noFields, &fields{source: source}}, known.Schema(), known.TypeRef()), nil
 }
 
 // TypedToObject implements managedfields.TypeConverter. The computation asks for it to look at an object in another version.
