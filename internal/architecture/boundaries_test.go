@@ -35,7 +35,8 @@ func TestPackagesImportOnly(t *testing.T) {
 		{"internal/pki", "", "it knows certificates only"},
 		{"internal/kube", "api/...", "parts build on it, not the other way round"},
 		{"internal/secretsmanager", "internal/pki", "parts build on it, not the other way round"},
-		{"internal/component/...", "api/... internal/component/... internal/pki", "a component is values in, objects out"},
+		{"internal/encryption", "", "it decides about one file of API servers"},
+		{"internal/component/...", "api/... internal/component/... internal/encryption internal/pki", "a component is values in, objects out"},
 
 		{"internal/versionclass", "api/...", "every decision about versions builds on it"},
 		{"internal/maintenance", "api/... internal/versionclass", "controllers, admission and plans ask it alike"},

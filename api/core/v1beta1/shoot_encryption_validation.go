@@ -112,13 +112,16 @@ func validateEncryptionUpdate(shoot, old *Shoot) field.ErrorList {
 	if phase := etcdKeyPhase(old); rotating(phase) {
 		errs = append(errs, field.Forbidden(path, "cannot be changed while the rotation of the etcd encryption key is in phase "+string(phase)))
 	}
-	if encryptionRollsOut(old) {
-		errs = append(errs, field.Forbidden(path, "cannot be changed while an earlier change is being rolled out"))
+	// Going back to what is encrypted at present is possible at every moment.
+	goesBack := encryptionRollsOut(old) && !encryptionRollsOut(shoot)
+	if encryptionRollsOut(old) && !goesBack {
+		errs = append(errs, field.Forbidden(path,
+			"cannot be changed while an earlier change is being rolled out, except back to status.credentials.encryptionAtRest"))
 	}
 	if hibernatedOrWakingUp(old) {
 		errs = append(errs, field.Forbidden(path, "cannot be changed while the cluster is hibernated"))
 	}
-	if !providerChanges {
+	if !providerChanges || goesBack {
 		return errs
 	}
 	path = path.Child("provider", "type")

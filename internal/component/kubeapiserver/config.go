@@ -108,33 +108,6 @@ func egressSelectorConfiguration(v Values) string {
 	})
 }
 
-// encryptionConfiguration encrypts secrets and what the user asks for, and still reads what was written in the clear.
-func encryptionConfiguration(v Values) ([]byte, error) {
-	if len(v.EncryptionKeys) == 0 {
-		return nil, fmt.Errorf("render the encryption configuration: there is no key")
-	}
-	var keys []any
-	for _, k := range v.EncryptionKeys {
-		keys = append(keys, map[string]any{"name": k.Name, "secret": k.Secret})
-	}
-	provider := v.EncryptionProvider
-	if provider == "" {
-		provider = "aescbc"
-	}
-	resources := slices.Clone(v.EncryptedResources)
-	if !slices.Contains(resources, "secrets") {
-		resources = append(resources, "secrets")
-	}
-	slices.Sort(resources)
-	return []byte(marshal(map[string]any{
-		"apiVersion": "apiserver.config.k8s.io/v1", "kind": "EncryptionConfiguration",
-		"resources": []any{map[string]any{
-			"resources": slices.Compact(resources),
-			"providers": []any{map[string]any{provider: map[string]any{"keys": keys}}, map[string]any{"identity": map[string]any{}}},
-		}},
-	})), nil
-}
-
 // object is raw JSON as a value to be marshalled again.
 func object(raw *runtime.RawExtension) any {
 	var value any

@@ -8,6 +8,10 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
+// shutdownDelay is how long a server that is shutting down serves new connections: the Service's endpoints reach all proxies
+// of a seed within a second or two, or three if the seed is busy.
+const shutdownDelay = "5s"
+
 // defaultPlugins are switched on besides the server's own defaults. NodeRestriction keeps a kubelet to its own objects.
 var defaultPlugins = []string{"NodeRestriction"}
 
@@ -33,7 +37,7 @@ func flags(v Values, files map[string]string) []string {
 		"--client-ca-file=" + pathClientCA + "/bundle.crt",
 		"--enable-aggregator-routing=true",
 		"--enable-bootstrap-token-auth=true",
-		"--encryption-provider-config=" + pathEncryption + "/" + keyEncryption,
+		"--encryption-provider-config=" + pathEncryption + "/" + KeyEncryption,
 		"--etcd-cafile=" + pathEtcdCA + "/bundle.crt",
 		"--etcd-certfile=" + pathEtcdClient + "/tls.crt",
 		"--etcd-keyfile=" + pathEtcdClient + "/tls.key",
@@ -56,6 +60,8 @@ func flags(v Values, files map[string]string) []string {
 		"--service-account-key-file="+pathKeyBundle+"/bundle.key",
 		"--service-account-signing-key-file="+pathServiceAccount+"/id_rsa",
 		"--service-cluster-ip-range="+v.ServiceCIDR,
+		// New connections keep coming until everybody has noticed that the server is going; then none is refused.
+		"--shutdown-delay-duration="+shutdownDelay,
 		"--shutdown-send-retry-after=true",
 		"--tls-cert-file="+pathServer+"/tls.crt",
 		"--tls-private-key-file="+pathServer+"/tls.key",

@@ -1,8 +1,6 @@
 package kubeapiserver
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
 
@@ -17,6 +15,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/component"
 	"hortus.dev/hortus/internal/component/etcd"
+	"hortus.dev/hortus/internal/encryption"
 )
 
 // Name of the Deployment, the Service and the TLSRoute.
@@ -26,15 +25,18 @@ const Name = "kube-apiserver"
 // the process together with the address of the Service.
 const Port = 443
 
-// Names of the objects that carry configuration. That of the ConfigMap goes on with a hash of its content.
+// Names of the objects that carry configuration. They are followed by a hash of the content.
 const (
 	configMapName        = "kube-apiserver-config"
 	EncryptionSecretName = "kube-apiserver-etcd-encryption-configuration"
 )
 
+// EncryptionVolume is the volume of the pods that has the encryption configuration.
+const EncryptionVolume = "etcd-encryption"
+
 // Keys of the Secret with the encryption configuration and of the ConfigMap.
 const (
-	keyEncryption     = "encryption-configuration.yaml"
+	KeyEncryption     = "encryption-configuration.yaml"
 	keyAuthentication = "authentication.yaml"
 	keyAdmission      = "admission.yaml"
 	keyEgress         = "egress-selector.yaml"
@@ -69,9 +71,6 @@ type Secrets struct {
 	VPNCABundle, VPNClient         string // Only with workers.
 }
 
-// EncryptionKey is one key for objects at rest; the first one of a list writes, all read.
-type EncryptionKey struct{ Name, Secret string }
-
 // Values is what the rendering depends on.
 type Values struct {
 	Namespace string
@@ -89,11 +88,8 @@ type Values struct {
 	// Workers tells whether there are nodes, reached through the tunnel.
 	Workers bool
 	Secrets Secrets
-	// EncryptionKeys must not be empty. EncryptionProvider is aescbc, aesgcm or secretbox.
-	EncryptionKeys     []EncryptionKey
-	EncryptionProvider string
-	// EncryptedResources are encrypted in addition to secrets.
-	EncryptedResources []string
+	// Encryption says how objects are stored. Secrets must be encrypted.
+	Encryption encryption.Config
 	// Authentication is the user's AuthenticationConfiguration in YAML; empty if there is none.
 	Authentication string
 	// AuditPolicy is the user's in YAML; empty for the default one.
@@ -180,24 +176,24 @@ func Render(v Values) (*Objects, error) {
 	if err != nil {
 		return nil, err
 	}
-	encryption, err := encryptionConfiguration(v)
-	if err != nil {
-		return nil, err
+	if len(v.Encryption.Of("secrets")) < 2 {
+		return nil, fmt.Errorf("render the encryption configuration: there is no key for secrets")
 	}
 	o := &Objects{
 		ConfigMap: component.UniqueConfigMap(&corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Name: configMapName, Namespace: v.Namespace, Labels: component.Labels(Name)},
 			Data:       files,
 		}),
-		EncryptionSecret: &corev1.Secret{
+		// Each pod reads exactly the configuration that it was made for: what may be written depends on what all others read.
+		EncryptionSecret: component.UniqueSecret(&corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Name: EncryptionSecretName, Namespace: v.Namespace, Labels: component.Labels(Name)},
 			Type:       corev1.SecretTypeOpaque,
-			Data:       map[string][]byte{keyEncryption: encryption},
-		},
+			Data:       map[string][]byte{KeyEncryption: v.Encryption.Render()},
+		}),
 		AuthorizationSecret: authorizationSecret(v),
 	}
-	volumes := mounts(v, o.ConfigMap.Name)
-	unique := []client.Object{o.ConfigMap}
+	volumes := mounts(v, o.ConfigMap.Name, o.EncryptionSecret.Name)
+	unique := []client.Object{o.ConfigMap, o.EncryptionSecret}
 	if o.AuthorizationSecret != nil {
 		volumes = append(volumes, component.SecretMount("authorization", o.AuthorizationSecret.Name, pathAuthorization))
 		unique = append(unique, o.AuthorizationSecret)
@@ -214,10 +210,7 @@ func Render(v Values) (*Objects, error) {
 		Memory:        "256Mi",
 		Health:        component.Health{Port: Port, Scheme: corev1.URISchemeHTTPS, Startup: "/readyz", Liveness: "/livez"},
 		PriorityClass: component.PriorityAPI,
-		PodAnnotations: map[string]string{
-			"checksum/secret-" + EncryptionSecretName: sum(map[string]string{keyEncryption: string(encryption)}),
-		},
-		References: component.References(unique...),
+		References:    component.References(unique...),
 		// A new server is ready before an old one goes, so that updates are not noticed.
 		Strategy: appsv1.DeploymentStrategy{
 			Type:          appsv1.RollingUpdateDeploymentStrategyType,
@@ -228,11 +221,11 @@ func Render(v Values) (*Objects, error) {
 	return o, nil
 }
 
-func mounts(v Values, configMap string) []component.Mount {
+func mounts(v Values, configMap, encryptionSecret string) []component.Mount {
 	s := v.Secrets
 	m := []component.Mount{
 		component.ConfigMapMount("config", configMap, pathConfig),
-		component.SecretMount("etcd-encryption", EncryptionSecretName, pathEncryption),
+		component.SecretMount(EncryptionVolume, encryptionSecret, pathEncryption),
 		component.SecretMount("server", s.Server, pathServer),
 		component.SecretMount("ca-client", s.ClientCABundle, pathClientCA),
 		component.SecretMount("ca-etcd", s.EtcdCABundle, pathEtcdCA),
@@ -251,15 +244,6 @@ func mounts(v Values, configMap string) []component.Mount {
 		)
 	}
 	return m
-}
-
-// sum is a checksum over a file set that does not depend on map order.
-func sum(files map[string]string) string {
-	h := sha256.New()
-	for _, name := range sortedKeys(files) {
-		fmt.Fprintf(h, "%s %d %s\n", name, len(files[name]), files[name])
-	}
-	return hex.EncodeToString(h.Sum(nil))
 }
 
 func etcdURL(v Values) string { return etcd.URL(v.Namespace) }

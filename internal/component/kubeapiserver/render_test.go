@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/encryption"
 	"hortus.dev/hortus/internal/golden"
 )
 
@@ -25,7 +26,9 @@ func values() Values {
 			KeyBundle: "service-account-key-bundle-1", KubeletCABundle: "ca-kubelet-bundle-1", KubeletClient: "kube-apiserver-kubelet-1",
 			VPNCABundle: "ca-vpn-bundle-1", VPNClient: "kube-apiserver-http-proxy-1",
 		},
-		EncryptionKeys: []EncryptionKey{{Name: "key1", Secret: "c2VjcmV0"}},
+		Encryption: encryption.Target{
+			Resources: []string{"secrets"}, Writer: encryption.Provider{Cipher: encryption.AESCBC, Key: "key1"}, Keys: map[string]string{"key1": "c2VjcmV0"},
+		}.Config(),
 	}
 }
 
@@ -36,8 +39,10 @@ func TestRender(t *testing.T) {
 	configured := values()
 	configured.Replicas = 3
 	configured.AcceptedIssuers = []string{"https://old.example"}
-	configured.EncryptedResources, configured.EncryptionProvider = []string{"configmaps"}, "secretbox"
-	configured.EncryptionKeys = []EncryptionKey{{"key2", "bmV3"}, {"key1", "b2xk"}}
+	configured.Encryption = encryption.Target{
+		Resources: []string{"configmaps", "secrets"}, Writer: encryption.Provider{Cipher: encryption.Secretbox, Key: "key2"},
+		Keep: []encryption.Provider{{Cipher: encryption.Secretbox, Key: "key1"}}, Keys: map[string]string{"key1": "b2xk", "key2": "bmV3"},
+	}.Config()
 	configured.Authentication = "apiVersion: apiserver.config.k8s.io/v1beta1\nkind: AuthenticationConfiguration\njwt:\n- issuer: {url: https://idp.example, audiences: [me]}\n"
 	configured.AuditPolicy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Request}]\n"
 	configured.Authorization = `apiVersion: apiserver.config.k8s.io/v1
@@ -90,7 +95,7 @@ func TestRenderRefuses(t *testing.T) {
 		"authorization that is no YAML":      func(v *Values) { v.Authorization = "authorizers: [" },
 		"an authorizer that is no webhook":   func(v *Values) { v.Authorization = "authorizers: [{type: RBAC, name: a}]" },
 		"a webhook without a kubeconfig":     func(v *Values) { v.Authorization = webhook },
-		"a server without encryption keys":   func(v *Values) { v.EncryptionKeys = nil },
+		"a server without encryption keys":   func(v *Values) { v.Encryption = encryption.Config{} },
 		"authorizers that are not a webhook": func(v *Values) { v.Authorization, v.AuthorizationKubeconfigs = "authorizers: [a]", kubeconfigs },
 	} {
 		v := values()

@@ -2,8 +2,11 @@ package managedresource
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
-	"time"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -92,9 +95,23 @@ func Encode(scheme *runtime.Scheme, objects []client.Object) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
+// Checksum of the data of a ManagedResource's Secrets, in their order: what status.secretsDataChecksum says when exactly
+// this has been applied.
+func Checksum(secrets ...*corev1.Secret) string {
+	h := sha256.New()
+	for _, s := range secrets {
+		for _, key := range slices.Sorted(maps.Keys(s.Data)) {
+			fmt.Fprintf(h, "%s/%s %d\n", s.Name, key, len(s.Data[key]))
+			h.Write(s.Data[key])
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
 // Ready reports whether the newest spec has been applied and everything in it is healthy and rolled out; if not, why.
-// applied is when the Secret was changed last: a status from before says nothing about it. Zero skips that check.
-func Ready(mr *resourcesv1alpha1.ManagedResource, applied time.Time) (bool, string) {
+// checksum is that of the Secrets as they are now: a status from before their last change says nothing about it. "" skips
+// that check.
+func Ready(mr *resourcesv1alpha1.ManagedResource, checksum string) (bool, string) {
 	if mr.Status.ObservedGeneration != mr.Generation {
 		return false, fmt.Sprintf("ManagedResource %s has not been observed yet", mr.Name)
 	}
@@ -112,7 +129,7 @@ func Ready(mr *resourcesv1alpha1.ManagedResource, applied time.Time) (bool, stri
 			return false, fmt.Sprintf("ManagedResource %s has no condition %s yet", mr.Name, want.condition)
 		case c.Status != want.status:
 			return false, fmt.Sprintf("ManagedResource %s: %s is %s: %s", mr.Name, c.Type, c.Status, c.Message)
-		case want.condition == resourcesv1alpha1.ResourcesApplied && c.LastUpdateTime.Time.Before(applied.Truncate(time.Second)):
+		case checksum != "" && ptr.Deref(mr.Status.SecretsDataChecksum, "") != checksum:
 			return false, fmt.Sprintf("ManagedResource %s has not been applied since its last change", mr.Name)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
+	"hortus.dev/hortus/internal/component/managedresource"
 )
 
 const (
@@ -54,7 +55,7 @@ func (r *Reconciler) apply(ctx context.Context, mr *resourcesv1alpha1.ManagedRes
 	if decodeErr != nil {
 		orphans = nil // What cannot be read may well be among them.
 	}
-	sum := checksum(secrets)
+	sum := managedresource.Checksum(secrets...)
 	if err := r.announce(ctx, mr, wanted, sum, id); err != nil {
 		return reconcile.Result{}, err
 	}

@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -34,18 +32,6 @@ const maxDecompressed = 64 << 20
 type object struct {
 	ref  reference
 	want *unstructured.Unstructured
-}
-
-// checksum is the fingerprint of the data of Secrets, independent of the order of their keys.
-func checksum(secrets []*corev1.Secret) string {
-	h := sha256.New()
-	for _, s := range secrets {
-		for _, key := range slices.Sorted(maps.Keys(s.Data)) {
-			fmt.Fprintf(h, "%s/%s %d\n", s.Name, key, len(s.Data[key]))
-			h.Write(s.Data[key])
-		}
-	}
-	return hex.EncodeToString(h.Sum(nil))
 }
 
 // decode returns the objects in the Secrets, in the order of Secrets, keys and documents. A document that cannot be

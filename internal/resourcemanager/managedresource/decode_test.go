@@ -2,7 +2,6 @@ package managedresource
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 	"testing"
 
@@ -109,21 +108,6 @@ func TestDecodeBoundsDecompression(t *testing.T) {
 	bomb := compressed(strings.Repeat("# aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n", maxDecompressed/50))
 	if _, err := decodeValue("x.br", []byte(bomb)); err == nil || !strings.Contains(err.Error(), "when decompressed") {
 		t.Errorf("error %v, want a refusal", err)
-	}
-}
-
-func TestChecksum(t *testing.T) {
-	a := checksum([]*corev1.Secret{secret("s", map[string]string{"x": "1", "y": "2"})})
-	if b := checksum([]*corev1.Secret{secret("s", map[string]string{"y": "2", "x": "1"})}); a != b {
-		t.Error("the order of keys matters")
-	}
-	seen := []string{a}
-	for _, data := range []map[string]string{{"x": "1"}, {"x": "12", "y": ""}, {"x": "1", "y": "3"}, {"x": "1", "z": "2"}} {
-		sum := checksum([]*corev1.Secret{secret("s", data)})
-		if slices.Contains(seen, sum) {
-			t.Errorf("%v has the sum of other data", data)
-		}
-		seen = append(seen, sum)
 	}
 }
 

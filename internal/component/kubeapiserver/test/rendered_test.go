@@ -15,6 +15,7 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/component/kubeapiserver"
+	"hortus.dev/hortus/internal/encryption"
 	"hortus.dev/hortus/internal/pki"
 	"hortus.dev/hortus/internal/serverconfig"
 	"hortus.dev/hortus/test/env"
@@ -25,7 +26,9 @@ func rendered(t *testing.T, idp *issuer, hook *webhook, ca *pki.CA) map[string]s
 	t.Helper()
 	v := kubeapiserver.Values{
 		Namespace: "shoot--dev--a", Replicas: 1, ServiceCIDR: "100.64.0.0/16", Issuer: "https://shoot.example.org",
-		EncryptionKeys: []kubeapiserver.EncryptionKey{{Name: "key1", Secret: "c2VjcmV0"}},
+		Encryption: encryption.Target{
+			Resources: []string{"secrets"}, Writer: encryption.Provider{Cipher: encryption.AESCBC, Key: "key1"}, Keys: map[string]string{"key1": "c2VjcmV0"},
+		}.Config(),
 	}
 	addFiles(t, &v, map[serverconfig.Use]string{
 		serverconfig.AuditPolicy:    policy,

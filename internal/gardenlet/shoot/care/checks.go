@@ -151,7 +151,7 @@ func resources(o *Observed, kind corev1beta1.ConditionType, byClass func(*resour
 		if label, ok := mr.Labels[corev1beta1.LabelCareConditionType]; ok && label != string(kind) || !ok && !byClass(mr) {
 			continue
 		}
-		if ready, why := managedresource.Ready(mr, time.Time{}); !ready {
+		if ready, why := managedresource.Ready(mr, ""); !ready {
 			return bad(resourceReason(mr), why+"."), true
 		}
 	}

@@ -29,7 +29,7 @@ var Hibernate = &flow.Step[*Scope]{
 	Name: "hibernate",
 	After: []*flow.Step[*Scope]{
 		Worker, ExtensionsAfterKubeAPIServer, ExtensionsAfterWorker, KubeControllerManager, KubeScheduler, ResourceManager, VPNSeedServer,
-		ShootSystem, GardenObjects, Connection, StaleExtensions, RenewAccess, EncryptionKeyRotation,
+		ShootSystem, GardenObjects, Connection, StaleExtensions, RenewAccess, EncryptionAtRest,
 	},
 	SkipIf:  awake,
 	Ensure:  ensureHibernated,
@@ -60,12 +60,8 @@ func ensureHibernated(ctx context.Context, s *Scope) (flow.Outcome, error) {
 			return flow.Outcome{}, err
 		}
 	}
-	pods := &corev1.PodList{}
-	if err := s.Seed.List(ctx, pods, client.InNamespace(s.Namespace), client.MatchingLabels{"app": kubeapiserver.Name}, client.Limit(1)); err != nil {
-		return flow.Outcome{}, fmt.Errorf("list pods of the API server: %w", err)
-	}
-	if len(pods.Items) > 0 {
-		return flow.Waiting("The API server is being stopped"), nil
+	if ended, err := s.endPods(ctx, kubeapiserver.Name); err != nil || !ended {
+		return waitingOr("The API server is being stopped", err)
 	}
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: etcd.Name, Namespace: s.Namespace}}
 	if found, err := kube.Exists(ctx, s.Seed, set); err != nil {

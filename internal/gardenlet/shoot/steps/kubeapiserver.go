@@ -15,6 +15,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/component"
 	"hortus.dev/hortus/internal/component/gateway"
 	"hortus.dev/hortus/internal/component/kubeapiserver"
 	"hortus.dev/hortus/internal/flow"
@@ -67,11 +68,12 @@ var KubeAPIServer = &flow.Step[*Scope]{
 
 // KubeAPIServerReady waits until the newest version of it serves.
 var KubeAPIServerReady = &flow.Step[*Scope]{
-	Name:   "kube-apiserver-ready",
-	After:  []*flow.Step[*Scope]{KubeAPIServer, EtcdReady},
-	SkipIf: either(asleep, skipReadiness),
-	Ensure: ensureKubeAPIServerReady,
-	Limit:  5 * time.Minute,
+	Name:    "kube-apiserver-ready",
+	After:   []*flow.Step[*Scope]{KubeAPIServer, EtcdReady},
+	SkipIf:  either(asleep, skipReadiness),
+	Ensure:  ensureKubeAPIServerReady,
+	Limit:   5 * time.Minute,
+	Recheck: recheck,
 }
 
 func ensureKubeAPIServer(ctx context.Context, s *Scope) (flow.Outcome, error) {
@@ -87,31 +89,27 @@ func ensureKubeAPIServer(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	keys, err := s.encryptionKeys(ctx)
+	encryption, err := s.nextEncryption(ctx)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
 	spec := s.Shoot.Spec.Kubernetes.KubeAPIServer
 	v := kubeapiserver.Values{
-		Namespace:      s.Namespace,
-		Image:          s.Images.KubeAPIServer(s.Shoot.Spec.Kubernetes.Version),
-		Replicas:       s.apiServerReplicas(),
-		AdvertiseIP:    service.Spec.ClusterIP,
-		ExternalHost:   s.APIHosts()[len(s.APIHosts())-1],
-		ServiceCIDR:    s.ServiceCIDR(),
-		Issuer:         issuer(s),
-		Workers:        !s.Workerless(),
-		Secrets:        *secrets,
-		EncryptionKeys: keys,
-		Config:         spec,
+		Namespace:    s.Namespace,
+		Image:        s.Images.KubeAPIServer(s.Shoot.Spec.Kubernetes.Version),
+		Replicas:     s.apiServerReplicas(),
+		AdvertiseIP:  service.Spec.ClusterIP,
+		ExternalHost: s.APIHosts()[len(s.APIHosts())-1],
+		ServiceCIDR:  s.ServiceCIDR(),
+		Issuer:       issuer(s),
+		Workers:      !s.Workerless(),
+		Secrets:      *secrets,
+		Encryption:   encryption,
+		Config:       spec,
 	}
 	if spec != nil {
 		if spec.ServiceAccountConfig != nil {
 			v.AcceptedIssuers = spec.ServiceAccountConfig.AcceptedIssuers
-		}
-		if e := spec.EncryptionConfig; e != nil {
-			v.EncryptedResources = e.Resources
-			v.EncryptionProvider = string(ptr.Deref(e.Provider.Type, corev1beta1.EncryptionProviderTypeAESCBC))
 		}
 	}
 	if err := s.addServerFiles(ctx, &v); err != nil {
@@ -128,7 +126,21 @@ func ensureKubeAPIServer(ctx context.Context, s *Scope) (flow.Outcome, error) {
 }
 
 func ensureKubeAPIServerReady(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	return s.deploymentReady(ctx, kubeapiserver.Name)
+	outcome, err := s.deploymentReady(ctx, kubeapiserver.Name)
+	if err != nil || !outcome.IsDone() {
+		return outcome, err
+	}
+	// Requests may still reach a server that is shutting down.
+	pods := &corev1.PodList{}
+	if err := s.Seed.List(ctx, pods, client.InNamespace(s.Namespace), client.MatchingLabels(component.Selector(kubeapiserver.Name))); err != nil {
+		return flow.Outcome{}, fmt.Errorf("list pods of the API server: %w", err)
+	}
+	for i := range pods.Items {
+		if !pods.Items[i].DeletionTimestamp.IsZero() {
+			return flow.Waiting(fmt.Sprintf("Deployment %s is rolling out: the previous server is shutting down", kubeapiserver.Name)), nil
+		}
+	}
+	return flow.Done(), nil
 }
 
 // deploymentReady reads a Deployment and reports whether its newest version is available.
@@ -238,12 +250,31 @@ func (s *Scope) removeDeployment(ctx context.Context, d *appsv1.Deployment) (flo
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	pods := &corev1.PodList{}
-	if err := s.Seed.List(ctx, pods, client.InNamespace(s.Namespace), client.MatchingLabels{"app": d.Name}, client.Limit(1)); err != nil {
-		return flow.Outcome{}, fmt.Errorf("list pods of %s: %w", d.Name, err)
+	ended, err := s.endPods(ctx, d.Name)
+	if err != nil {
+		return flow.Outcome{}, err
 	}
-	if !gone || len(pods.Items) > 0 {
+	if !gone || !ended {
 		return flow.Waiting(fmt.Sprintf("Deployment %s is being deleted", d.Name)), nil
 	}
 	return flow.Done(), nil
+}
+
+// endPods reports whether the pods of a component have ended that nobody uses any more. Those that are shutting down need
+// not wait for their clients.
+func (s *Scope) endPods(ctx context.Context, name string) (bool, error) {
+	pods := &corev1.PodList{}
+	if err := s.Seed.List(ctx, pods, client.InNamespace(s.Namespace), client.MatchingLabels(component.Selector(name))); err != nil {
+		return false, fmt.Errorf("list pods of %s: %w", name, err)
+	}
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		if p.DeletionTimestamp.IsZero() || ptr.Deref(p.DeletionGracePeriodSeconds, 0) <= 1 {
+			continue
+		}
+		if err := client.IgnoreNotFound(s.Seed.Delete(ctx, p, client.GracePeriodSeconds(1))); err != nil {
+			return false, fmt.Errorf("shorten the grace period of Pod %q: %w", p.Name, err)
+		}
+	}
+	return len(pods.Items) == 0, nil
 }

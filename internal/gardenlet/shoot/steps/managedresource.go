@@ -46,28 +46,18 @@ func (s *Scope) resourceOutcome(ctx context.Context, name string) (flow.Outcome,
 	if !found {
 		return flow.Waiting(fmt.Sprintf("ManagedResource %s does not exist yet", name)), nil
 	}
-	changed, err := s.secretChanged(ctx, managedresource.SecretName(name))
-	if err != nil {
-		return flow.Outcome{}, err
+	var secrets []*corev1.Secret
+	for _, ref := range mr.Spec.SecretRefs {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: ref.Name, Namespace: s.Namespace}}
+		if found, err := kube.Exists(ctx, s.Seed, secret); err != nil || !found {
+			return waitingOr(fmt.Sprintf("Secret %s of ManagedResource %s does not exist yet", ref.Name, name), err)
+		}
+		secrets = append(secrets, secret)
 	}
-	if ready, reason := managedresource.Ready(mr, changed); !ready {
+	if ready, reason := managedresource.Ready(mr, managedresource.Checksum(secrets...)); !ready {
 		return flow.Waiting(reason), nil
 	}
 	return flow.Done(), nil
-}
-
-// secretChanged is when the gardenlet changed the Secret last, as its managed fields tell; zero if it does not exist.
-func (s *Scope) secretChanged(ctx context.Context, name string) (time.Time, error) {
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.Namespace}}
-	if _, err := kube.Exists(ctx, s.Seed, secret); err != nil {
-		return time.Time{}, err
-	}
-	for _, f := range secret.ManagedFields {
-		if f.Manager == FieldOwner && f.Time != nil {
-			return f.Time.Time, nil
-		}
-	}
-	return secret.CreationTimestamp.Time, nil
 }
 
 // managedResources lists all ManagedResources of the control plane.

@@ -72,6 +72,8 @@ type Connector interface {
 	Healthy(ctx context.Context, kubeconfig []byte) error
 	// TunnelWorks asks a kubelet of the Shoot, through the API server and so through the tunnel.
 	TunnelWorks(ctx context.Context, kubeconfig []byte) error
+	// Stored visits what etcd holds under a prefix, in the order of the keys, until visit returns false.
+	Stored(ctx context.Context, access EtcdAccess, prefix string, visit func(key string, value []byte) bool) error
 }
 
 // Images says where images come from.

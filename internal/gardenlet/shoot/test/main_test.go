@@ -29,6 +29,8 @@ import (
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	securityv1alpha1 "hortus.dev/hortus/api/security/v1alpha1"
+	"hortus.dev/hortus/internal/component/kubeapiserver"
+	"hortus.dev/hortus/internal/component/managedresource"
 	"hortus.dev/hortus/internal/crds"
 	"hortus.dev/hortus/internal/gardenlet/shoot"
 	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
@@ -62,6 +64,10 @@ type world struct {
 	gardenlet client.Client
 	// fail makes the extension of a kind report an error with a code.
 	fail map[string]corev1beta1.ErrorCode
+	// apiServers plays the Deployment of the Shoot's API server; nil lets it be ready at once.
+	apiServers func(*appsv1.Deployment) appsv1.DeploymentStatus
+	// lazy lets the resource-manager of the Shoot do nothing.
+	lazy bool
 }
 
 func newWorld(t *testing.T) *world {
@@ -128,6 +134,11 @@ type connector struct{ *world }
 func (c connector) Connect([]byte) (client.Client, error)     { return c.user, nil }
 func (c connector) Healthy(context.Context, []byte) error     { return nil }
 func (c connector) TunnelWorks(context.Context, []byte) error { return nil }
+
+// Stored has nothing: the API server of these tests stores no encrypted objects.
+func (c connector) Stored(context.Context, steps.EtcdAccess, string, func(string, []byte) bool) error {
+	return nil
+}
 
 func ensureNamespace(t *testing.T, e *env.Environment, name string) {
 	t.Helper()
@@ -284,6 +295,9 @@ func (w *world) workloads(in client.ListOption) {
 		d := &deployments.Items[i]
 		n := *d.Spec.Replicas
 		d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: n, UpdatedReplicas: n, AvailableReplicas: n, ReadyReplicas: n}
+		if d.Name == kubeapiserver.Name && w.apiServers != nil {
+			d.Status = w.apiServers(d)
+		}
 		w.must(w.Client.Status().Update(w.ctx, d))
 	}
 	sets := &appsv1.StatefulSetList{}
@@ -372,9 +386,15 @@ func (w *world) resourceManager(in client.ListOption) {
 	w.t.Helper()
 	resources := &resourcesv1alpha1.ManagedResourceList{}
 	w.must(w.Client.List(w.ctx, resources, in))
-	now := metav1.NewTime(time.Now().Add(time.Minute)) // The Secrets' times come from the real clock.
+	now := metav1.NewTime(clock.Now())
 	for i := range resources.Items {
 		mr := &resources.Items[i]
+		if w.lazy {
+			break
+		}
+		secret := &corev1.Secret{}
+		w.must(w.Client.Get(w.ctx, client.ObjectKey{Namespace: mr.Namespace, Name: mr.Spec.SecretRefs[0].Name}, secret))
+		mr.Status.SecretsDataChecksum = ptr.To(managedresource.Checksum(secret))
 		mr.Status.ObservedGeneration = mr.Generation
 		mr.Status.Conditions = nil
 		for name, status := range map[string]corev1beta1.ConditionStatus{

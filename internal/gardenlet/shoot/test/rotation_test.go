@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
@@ -14,7 +13,6 @@ import (
 func TestAllCredentialsAreRotated(t *testing.T) {
 	w := newWorld(t)
 	s := w.run(w.newShoot("a"), succeeded)
-	w.must(w.user.Create(w.ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "mine"}, Data: map[string][]byte{"a": []byte("b")}}))
 	annotate := func(operation string) {
 		before := s.DeepCopy()
 		if s.Annotations == nil {
@@ -30,11 +28,6 @@ func TestAllCredentialsAreRotated(t *testing.T) {
 		m := &corev1.ConfigMap{}
 		w.must(w.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: s.Name + ".ca-cluster"}, m))
 		return strings.Count(m.Data["ca.crt"], "BEGIN CERTIFICATE")
-	}
-	keyName := func() string {
-		secret := &corev1.Secret{}
-		w.must(w.user.Get(w.ctx, client.ObjectKey{Namespace: "default", Name: "mine"}, secret))
-		return secret.Labels["credentials.gardener.cloud/key-name"]
 	}
 	if n := bundle(); n != 1 {
 		t.Fatalf("the bundle has %d certificates before the rotation", n)
@@ -67,9 +60,6 @@ func TestAllCredentialsAreRotated(t *testing.T) {
 	// Since Kubernetes 1.34 the encryption key needs no second request.
 	if p := r.ETCDEncryptionKey.Phase; p != corev1beta1.RotationCompleted {
 		t.Errorf("phase of the encryption key = %s, want Completed", p)
-	}
-	if name := keyName(); name != "" {
-		t.Errorf("the label %q is still on the Secret", name)
 	}
 }
 

@@ -203,3 +203,24 @@ func TestSeedMustBeReady(t *testing.T) {
 		t.Errorf("operation = %+v, %v, want an error about the seed", s.Status.LastOperation, err)
 	}
 }
+
+// What the resource-manager reported about the content before does not count for the newest one.
+func TestSucceededMeansThatTheNewestIsApplied(t *testing.T) {
+	w := newWorld(t)
+	s := w.run(w.newShoot("a"), succeeded)
+	w.lazy = true
+	before := s.DeepCopy()
+	s.Spec.SystemComponents = &corev1beta1.SystemComponents{CoreDNS: &corev1beta1.CoreDNS{
+		Rewriting: &corev1beta1.CoreDNSRewriting{CommonSuffixes: []string{"example.org"}},
+	}}
+	w.must(w.Client.Patch(w.ctx, s, client.MergeFrom(before)))
+	const waiting = "ManagedResource shoot-core-coredns has not been applied since its last change"
+	s = w.run(s, func(s *corev1beta1.Shoot) bool {
+		if succeeded(s) {
+			t.Fatal("the Shoot has succeeded before the resource-manager has applied the newest content")
+		}
+		return s.Status.LastOperation.Description == waiting+"."
+	})
+	w.lazy = false
+	w.run(s, succeeded)
+}

@@ -1,0 +1,286 @@
+package steps
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/component"
+	"hortus.dev/hortus/internal/component/kubeapiserver"
+	"hortus.dev/hortus/internal/encryption"
+	"hortus.dev/hortus/internal/flow"
+	"hortus.dev/hortus/internal/kube"
+	"hortus.dev/hortus/internal/secretsmanager"
+)
+
+// annotationRewritten on the Deployment of the API server names the encryption configuration with which every object has
+// been written, and the operation in which that was proven.
+const annotationRewritten = "hortus.dev/objects-rewritten-with"
+
+// alwaysEncrypted is encrypted in every Shoot.
+const alwaysEncrypted = "secrets"
+
+// EncryptionAtRest waits until what is stored in etcd is encrypted as the spec and a rotation of the key ask for. The API
+// servers are led there by the step KubeAPIServer, one change per roll-out; this step writes objects again that are stored
+// otherwise, and proves by reading etcd that none is left. It trusts no other step: the readiness of API servers may be
+// skipped, the safety of data may not.
+var EncryptionAtRest = &flow.Step[*Scope]{
+	Name:    "encryption-at-rest",
+	After:   []*flow.Step[*Scope]{KubeAPIServerReady, Connection},
+	SkipIf:  asleep,
+	Ensure:  ensureEncryptionAtRest,
+	Recheck: recheck,
+}
+
+func ensureEncryptionAtRest(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	target, err := s.encryptionTarget()
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	d, err := s.apiServerDeployment(ctx)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	inUse, found, err := s.encryptionOf(ctx, d)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	if !found {
+		return flow.Waiting("The API server has no encryption configuration yet"), nil
+	}
+	phase := encryption.PhaseOf(inUse, target)
+	if phase == encryption.Learning || phase == encryption.Switching {
+		return flow.Waiting("The API servers are being switched to the new encryption of etcd"), nil
+	}
+	if phase == encryption.Settled && s.encryptionReported(target) && s.encryptionPhase() != corev1beta1.RotationPreparing {
+		return flow.Done(), nil
+	}
+	if outdated, err := s.outdatedAPIServer(ctx, d); err != nil || outdated != "" {
+		return waitingOr(outdated, err)
+	}
+	if d.Annotations[annotationRewritten] != s.proofOf(d) {
+		left, err := s.rewrite(ctx, inUse)
+		if err != nil || left > 0 {
+			return waitingOr(fmt.Sprintf("At least %d objects have to be written to etcd with the new encryption", left), err)
+		}
+		if err := s.annotateAPIServer(ctx, d, annotationRewritten, s.proofOf(d)); err != nil {
+			return flow.Outcome{}, err
+		}
+	}
+	if phase != encryption.Settled {
+		return flow.Waiting("Encryption keys that are no longer used are being removed from the API servers"), nil
+	}
+	return flow.Done(), s.reportEncryption(ctx, target)
+}
+
+func waitingOr(reason string, err error) (flow.Outcome, error) {
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	return flow.Waiting(reason), nil
+}
+
+// encryptionTarget is what the spec and a rotation of the key ask for.
+func (s *Scope) encryptionTarget() (encryption.Target, error) {
+	current, err := s.Secrets.Get(nameEtcdEncryptionKey)
+	if err != nil {
+		return encryption.Target{}, err
+	}
+	resources, cipher := encryptionSpec(s.Shoot)
+	name := string(current.Data[secretsmanager.DataEncKey])
+	t := encryption.Target{
+		Resources: append(resources, alwaysEncrypted),
+		Writer:    encryption.Provider{Cipher: string(cipher), Key: name},
+		Keys:      map[string]string{name: string(current.Data[secretsmanager.DataEncSecret])},
+	}
+	if old := s.Secrets.Old(nameEtcdEncryptionKey); old != nil {
+		name := string(old.Data[secretsmanager.DataEncKey])
+		t.Keep = []encryption.Provider{{Cipher: string(cipher), Key: name}}
+		t.Keys[name] = string(old.Data[secretsmanager.DataEncSecret])
+	}
+	return t, nil
+}
+
+// encryptionSpec is what the user asks for: resources besides secrets, sorted, and the cipher.
+func encryptionSpec(shoot *corev1beta1.Shoot) ([]string, corev1beta1.EncryptionProviderType) {
+	k := shoot.Spec.Kubernetes.KubeAPIServer
+	if k == nil || k.EncryptionConfig == nil {
+		return nil, corev1beta1.EncryptionProviderTypeAESCBC
+	}
+	resources := slices.DeleteFunc(slices.Clone(k.EncryptionConfig.Resources), func(r string) bool { return r == alwaysEncrypted })
+	slices.Sort(resources)
+	return slices.Compact(resources), ptr.Deref(k.EncryptionConfig.Provider.Type, corev1beta1.EncryptionProviderTypeAESCBC)
+}
+
+// encryptionPhase is that of the rotation of the key; "" if there never was one.
+func (s *Scope) encryptionPhase() corev1beta1.CredentialsRotationPhase {
+	if c := s.Shoot.Status.Credentials; c != nil && c.Rotation != nil && c.Rotation.ETCDEncryptionKey != nil {
+		return c.Rotation.ETCDEncryptionKey.Phase
+	}
+	return ""
+}
+
+// encryptionReported tells whether the status of the Shoot says already that the target has been reached.
+func (s *Scope) encryptionReported(t encryption.Target) bool {
+	c := s.Shoot.Status.Credentials
+	if c == nil || c.EncryptionAtRest == nil {
+		return false
+	}
+	resources, _ := encryptionSpec(s.Shoot)
+	return slices.Equal(c.EncryptionAtRest.Resources, resources) && string(c.EncryptionAtRest.Provider.Type) == t.Writer.Cipher
+}
+
+func (s *Scope) reportEncryption(ctx context.Context, t encryption.Target) error {
+	if s.encryptionReported(t) {
+		return nil
+	}
+	resources, cipher := encryptionSpec(s.Shoot)
+	return s.patchShootStatus(ctx, func(status *corev1beta1.ShootStatus) {
+		if status.Credentials == nil {
+			status.Credentials = &corev1beta1.ShootCredentials{}
+		}
+		status.Credentials.EncryptionAtRest = &corev1beta1.EncryptionAtRest{
+			Resources: resources, Provider: corev1beta1.EncryptionProviderStatus{Type: cipher},
+		}
+	})
+}
+
+// nextEncryption is the configuration to render API servers with: the one in use, or the next one on the way to what is
+// asked for.
+func (s *Scope) nextEncryption(ctx context.Context) (encryption.Config, error) {
+	target, err := s.encryptionTarget()
+	if err != nil {
+		return encryption.Config{}, err
+	}
+	d, err := s.apiServerDeployment(ctx)
+	if err != nil {
+		return encryption.Config{}, err
+	}
+	inUse, found, err := s.encryptionOf(ctx, d)
+	switch {
+	case err != nil:
+		return encryption.Config{}, err
+	case !found:
+		return s.recoverEncryption(ctx, target)
+	case encryption.PhaseOf(inUse, target) == encryption.Settled:
+		return inUse, nil
+	}
+	outdated, err := s.outdatedAPIServer(ctx, d)
+	if err != nil {
+		return encryption.Config{}, err
+	}
+	return encryption.Next(inUse, target, encryption.State{
+		RolledOut: outdated == "", Rewritten: d.Annotations[annotationRewritten] == s.proofOf(d),
+	}), nil
+}
+
+// recoverEncryption is where to start without an API server: everything that may be stored must be readable.
+func (s *Scope) recoverEncryption(ctx context.Context, t encryption.Target) (encryption.Config, error) {
+	secrets := &corev1.SecretList{}
+	if err := s.Seed.List(ctx, secrets, client.InNamespace(s.Namespace)); err != nil {
+		return encryption.Config{}, fmt.Errorf("list Secrets of namespace %q: %w", s.Namespace, err)
+	}
+	var known []encryption.Config
+	keys := map[string]string{}
+	for i := range secrets.Items {
+		secret := &secrets.Items[i]
+		switch {
+		case strings.HasPrefix(secret.Name, kubeapiserver.EncryptionSecretName):
+			c, err := encryption.Parse(secret.Data[kubeapiserver.KeyEncryption])
+			if err != nil {
+				return encryption.Config{}, fmt.Errorf("read Secret %q: %w", secret.Name, err)
+			}
+			known = append(known, c)
+		case secret.Labels[secretsmanager.LabelName] == nameEtcdEncryptionKey:
+			keys[string(secret.Data[secretsmanager.DataEncKey])] = string(secret.Data[secretsmanager.DataEncSecret])
+		}
+	}
+	if s.Operation != corev1beta1.LastOperationTypeCreate {
+		resources := slices.Clone(t.Resources)
+		if c := s.Shoot.Status.Credentials; c != nil && c.EncryptionAtRest != nil {
+			resources = append(resources, c.EncryptionAtRest.Resources...)
+		}
+		known = append(known, encryption.AnyCipher(resources, keys))
+	}
+	return t.Recover(known...), nil
+}
+
+// apiServerDeployment reads the Deployment; an empty one if it does not exist.
+func (s *Scope) apiServerDeployment(ctx context.Context) (*appsv1.Deployment, error) {
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: kubeapiserver.Name, Namespace: s.Namespace}}
+	_, err := kube.Exists(ctx, s.Seed, d)
+	return d, err
+}
+
+// encryptionOf reads the configuration that the Deployment's pods mount.
+func (s *Scope) encryptionOf(ctx context.Context, d *appsv1.Deployment) (encryption.Config, bool, error) {
+	name := encryptionSecret(&d.Spec.Template.Spec)
+	if name == "" {
+		return encryption.Config{}, false, nil
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.Namespace}}
+	if found, err := kube.Exists(ctx, s.Seed, secret); err != nil || !found {
+		return encryption.Config{}, false, err
+	}
+	c, err := encryption.Parse(secret.Data[kubeapiserver.KeyEncryption])
+	if err != nil {
+		return encryption.Config{}, false, fmt.Errorf("read Secret %q: %w", name, err)
+	}
+	return c, true, nil
+}
+
+// encryptionSecret is the name of the Secret with the encryption configuration that an API server mounts, or "".
+func encryptionSecret(pod *corev1.PodSpec) string {
+	for _, v := range pod.Volumes {
+		if v.Name == kubeapiserver.EncryptionVolume && v.Secret != nil {
+			return v.Secret.SecretName
+		}
+	}
+	return ""
+}
+
+// outdatedAPIServer says which API server may still use another encryption configuration than the Deployment's newest, or
+// "" if none does. Pods that are being deleted count as long as they are there: they may still write.
+func (s *Scope) outdatedAPIServer(ctx context.Context, d *appsv1.Deployment) (string, error) {
+	if d.UID != "" && !kube.DeploymentReady(d) {
+		return kube.DeploymentProgress(d), nil
+	}
+	pods := &corev1.PodList{}
+	newest := &client.ListOptions{Raw: &metav1.ListOptions{}} // A pod that a cache does not know yet could write.
+	if err := s.Seed.List(ctx, pods, newest, client.InNamespace(s.Namespace), client.MatchingLabels(component.Selector(kubeapiserver.Name))); err != nil {
+		return "", fmt.Errorf("list pods of the API server: %w", err)
+	}
+	want := encryptionSecret(&d.Spec.Template.Spec)
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+		if !ended && encryptionSecret(&p.Spec) != want {
+			return fmt.Sprintf("Pod %s with the previous encryption configuration is still running", p.Name), nil
+		}
+	}
+	return "", nil
+}
+
+// proofOf is the value of the annotation that says that etcd holds nothing but what the Deployment's configuration writes.
+// It counts for one operation: etcd may be restored to an earlier state between two.
+func (s *Scope) proofOf(d *appsv1.Deployment) string {
+	return encryptionSecret(&d.Spec.Template.Spec) + "@" + strconv.FormatInt(s.Started.Unix(), 10)
+}
+
+func (s *Scope) annotateAPIServer(ctx context.Context, d *appsv1.Deployment, key, value string) error {
+	before := d.DeepCopy()
+	metav1.SetMetaDataAnnotation(&d.ObjectMeta, key, value)
+	if err := s.Seed.Patch(ctx, d, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("record the progress of the encryption at rest: %w", err)
+	}
+	return nil
+}

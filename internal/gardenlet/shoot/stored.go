@@ -1,0 +1,70 @@
+package shoot
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
+)
+
+// storedPage bounds the objects that one request to etcd returns: an object has up to 1.5 MiB, few have more than 10 KiB.
+const storedPage = 100
+
+// Stored visits what an etcd holds under a prefix, in the order of the keys, until visit returns false. The connection lasts
+// for the call: reading etcd is rare.
+func (c *Connector) Stored(ctx context.Context, access steps.EtcdAccess, prefix string, visit func(key string, value []byte) bool) error {
+	pair, err := tls.X509KeyPair(access.CertPEM, access.KeyPEM)
+	if err != nil {
+		return fmt.Errorf("load the client certificate for etcd: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(access.CAPEM) {
+		return fmt.Errorf("load the CA of etcd: it has no certificate")
+	}
+	client, err := clientv3.New(clientv3.Config{
+		Context: ctx, Endpoints: []string{access.Endpoint}, DialTimeout: requestTimeout, Logger: zap.NewNop(),
+		TLS: &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: pool},
+	})
+	if err != nil {
+		return fmt.Errorf("connect to etcd at %s: %w", access.Endpoint, err)
+	}
+	defer client.Close()
+	return VisitStored(ctx, client, prefix, visit)
+}
+
+// VisitStored is Stored for a connection: it reads page after page, all at the same revision.
+func VisitStored(ctx context.Context, client clientv3.KV, prefix string, visit func(key string, value []byte) bool) error {
+	options := []clientv3.OpOption{
+		clientv3.WithRange(clientv3.GetPrefixRangeEnd(prefix)), clientv3.WithLimit(storedPage),
+		clientv3.WithSort(clientv3.SortByKey, clientv3.SortAscend),
+	}
+	for key := prefix; ; {
+		page, err := get(ctx, client, key, options)
+		if err != nil {
+			return fmt.Errorf("read keys from %s: %w", key, err)
+		}
+		for _, kv := range page.Kvs {
+			if !visit(string(kv.Key), kv.Value) {
+				return nil
+			}
+			key = string(kv.Key) + "\x00"
+		}
+		if !page.More {
+			return nil
+		}
+		if len(options) == 3 {
+			options = append(options, clientv3.WithRev(page.Header.Revision))
+		}
+	}
+}
+
+func get(ctx context.Context, client clientv3.KV, key string, options []clientv3.OpOption) (*clientv3.GetResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return client.Get(ctx, key, options...)
+}
