@@ -1,0 +1,81 @@
+//go:build landscape
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Stories are tests of their own that share a landscape: each can be run alone by name, and makes and deletes its Shoots
+// itself. The first one brings the landscape up unless there is one; TestMain takes down what was brought up.
+
+// keepLandscape leaves the landscape of the stories there, to run the next one sooner.
+const keepLandscape = "HORTUS_KEEP_LANDSCAPE"
+
+var stories struct {
+	sync.Once
+	started bool
+}
+
+// story says that a test needs a landscape.
+func story(t *testing.T) {
+	t.Helper()
+	stories.Do(func() {
+		if _, err := os.Stat(filepath.Join(stateDir, "landscape")); err == nil {
+			if out, err := run(t, filepath.Join(repository, ".build", "hortus"), "status"); err == nil {
+				return
+			} else {
+				t.Logf("landscape status: %v\n%s", err, out)
+			}
+		}
+		stories.started = true
+		hortus(t, "up")
+	})
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if stories.started && os.Getenv(keepLandscape) == "" {
+		command := exec.Command(filepath.Join(repository, ".build", "hortus"), "down")
+		if out, err := command.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "hortus down: %v\n%s", err, out)
+			code = max(code, 1)
+		}
+	}
+	os.Exit(code)
+}
+
+// newShoot makes a Shoot of an example under another name, waits until it is there, and deletes it at the end of the story.
+func newShoot(t *testing.T, file, name string) {
+	t.Helper()
+	var lines []string
+	renamed := false
+	for line := range strings.Lines(example(t, file)) {
+		if !renamed && strings.HasPrefix(line, "  name: ") {
+			line, renamed = "  name: "+name+"\n", true
+		}
+		lines = append(lines, line)
+	}
+	if out, err := applyText(t, kubeconfigOf("garden"), strings.Join(lines, "")); err != nil {
+		t.Fatalf("make Shoot %s: %v\n%s", name, err, out)
+	}
+	t.Cleanup(func() {
+		if os.Getenv(keepLandscape) == "" || !t.Failed() {
+			deleteShoot(t, name)
+		}
+	})
+	awaitSucceeded(t, name)
+}
+
+// patchShoot changes a Shoot with a JSON merge patch and waits until the change is rolled out.
+func patchShoot(t *testing.T, name, patch string) {
+	t.Helper()
+	kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "patch", "shoot", name, "--type=merge", "-p", patch)
+	awaitSucceeded(t, name)
+}

@@ -1,0 +1,191 @@
+//go:build landscape
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+const (
+	// writePeriod is the pause between two writes of a writer.
+	writePeriod = 50 * time.Millisecond
+	// writeTimeout bounds one of them: a client that waits longer has given up.
+	writeTimeout = 10 * time.Second
+)
+
+// writer is a client of a Shoot that writes all the time, each time over a new connection, and remembers what the API server
+// has acknowledged.
+type writer struct {
+	config func() *rest.Config
+	prefix string
+
+	stop context.CancelFunc
+	done chan struct{}
+
+	mu    sync.Mutex
+	acked []string
+	// last is when the last write was acknowledged, gap the longest time between two, failed the errors by text.
+	last   time.Time
+	gap    time.Duration
+	gapEnd time.Time
+	failed map[string]int
+}
+
+// startWriter makes a writer for the Shoot behind a kubeconfig file. It stops with the test at the latest.
+func startWriter(t *testing.T, kubeconfig string) *writer {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	w := &writer{
+		config: func() *rest.Config { return config }, prefix: fmt.Sprintf("w%d-", time.Now().UnixNano()),
+		stop: cancel, done: make(chan struct{}), failed: map[string]int{}, last: time.Now(),
+	}
+	go w.run(ctx)
+	t.Cleanup(w.end)
+	return w
+}
+
+func (w *writer) run(ctx context.Context) {
+	defer close(w.done)
+	ticker := time.NewTicker(writePeriod)
+	defer ticker.Stop()
+	for n := 0; ; n++ {
+		name := fmt.Sprintf("%s%d", w.prefix, n)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+			err := w.write(ctx, name)
+			if ctx.Err() != nil {
+				return
+			}
+			if w.note(name, err) {
+				break
+			}
+		}
+	}
+}
+
+// write makes one ConfigMap. One that is there already has been written by an earlier try whose answer was lost.
+func (w *writer) write(ctx context.Context, name string) error {
+	config := w.config()
+	tlsConfig, err := rest.TLSConfigFor(config)
+	if err != nil {
+		return err
+	}
+	transport := &http.Transport{TLSClientConfig: tlsConfig, DisableKeepAlives: true}
+	defer transport.CloseIdleConnections()
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"name": name}, "data": map[string]string{"a": name}})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, config.Host+"/api/v1/namespaces/default/configmaps", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	answer, err := (&http.Client{Transport: transport}).Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return err
+	}
+	if answer.StatusCode != http.StatusCreated && answer.StatusCode != http.StatusConflict {
+		return fmt.Errorf("status %d: %.200s", answer.StatusCode, text)
+	}
+	return nil
+}
+
+// note records the outcome of a write and reports whether it was acknowledged.
+func (w *writer) note(name string, err error) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err != nil {
+		w.failed[err.Error()]++
+		return false
+	}
+	now := time.Now()
+	if gap := now.Sub(w.last); gap > w.gap {
+		w.gap, w.gapEnd = gap, now
+	}
+	w.last = now
+	w.acked = append(w.acked, name)
+	return true
+}
+
+// longestGap is the longest time without an acknowledged write since the last call.
+func (w *writer) longestGap() (time.Duration, map[string]int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	gap, failed := max(w.gap, time.Since(w.last)), w.failed
+	w.gap, w.failed = 0, map[string]int{}
+	return gap, failed
+}
+
+func (w *writer) end() {
+	w.stop()
+	<-w.done
+}
+
+// check ends the writer and compares what was acknowledged with what the Shoot has. It returns how much that was.
+func (w *writer) check(t *testing.T, kubeconfig string) int {
+	t.Helper()
+	w.end()
+	var list struct {
+		Items []struct {
+			Metadata struct{ Name string }
+			Data     map[string]string
+		}
+	}
+	if err := json.Unmarshal([]byte(kubectl(t, kubeconfig, "-n", "default", "get", "configmaps", "-o", "json")), &list); err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	for _, item := range list.Items {
+		found[item.Metadata.Name] = item.Data["a"]
+	}
+	lost := 0
+	for _, name := range w.acked {
+		if found[name] != name {
+			lost++
+		}
+	}
+	if lost > 0 {
+		t.Errorf("%d of %d acknowledged writes are lost", lost, len(w.acked))
+	}
+	return len(w.acked)
+}
+
+// during runs a change while the writer writes, prints the longest gap, and fails if it is above the bound.
+func (w *writer) during(t *testing.T, what string, bound time.Duration, change func()) {
+	t.Helper()
+	w.longestGap()
+	start := time.Now()
+	change()
+	gap, failed := w.longestGap()
+	t.Logf("%s: %s, longest gap %s, failed requests %v", what, time.Since(start).Round(100*time.Millisecond), gap.Round(time.Millisecond), failed)
+	if gap > bound {
+		t.Errorf("%s: no write was acknowledged for %s, want less than %s; failed requests: %v", what, gap, bound, failed)
+	}
+}
