@@ -20,6 +20,7 @@ type ReconcileRequest struct {
 	Operation     corev1beta1.LastOperationType // What the Shoot needs.
 	Version       string                        // Of the gardenlet.
 	EmergencyStop bool                          // Reconciliations of the Seed's Shoots are stopped.
+	Healed        bool                          // What a failed operation failed for is over, so it may be tried again.
 	Options       ReconcileOptions
 }
 
@@ -100,7 +101,7 @@ func NextReconcile(r ReconcileRequest, now time.Time, jitter Jitter) (time.Durat
 
 func (r ReconcileRequest) failedForGood() bool {
 	last := r.Shoot.Status.LastOperation
-	return last != nil && last.State == corev1beta1.LastOperationStateFailed &&
+	return !r.Healed && last != nil && last.State == corev1beta1.LastOperationStateFailed &&
 		r.Shoot.Generation == r.Shoot.Status.ObservedGeneration && r.Shoot.Status.Gardener.Version == r.Version
 }
 

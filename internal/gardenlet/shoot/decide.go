@@ -46,28 +46,25 @@ type DecideInput struct {
 	Healed bool
 }
 
-// Decide says what is to be done with a Shoot. The checks are in order; the first that applies decides. When a Shoot is
-// reconciled is decided by the package maintenance, which also tells plans.
+// Decide says what is to be done with a Shoot. The checks are in order; the first that applies decides. Whether a Shoot
+// is reconciled is decided by the package maintenance, which also tells plans; nothing here overrides its answer.
 func Decide(shoot *corev1beta1.Shoot, in DecideInput) Decision {
+	operation, last := operationType(shoot), shoot.Status.LastOperation
+	request := maintenance.ReconcileRequest{
+		Shoot: shoot, Operation: operation, Version: in.Version,
+		EmergencyStop: in.EmergencyStop, Healed: in.Healed, Options: in.Options,
+	}
+	now := maintenance.DecideReconcile(request, in.Now)
 	switch {
 	case responsibleSeed(shoot) != in.SeedName:
 		return Decision{Action: Drop, Reason: "another seed is responsible"}
-	case shoot.DeletionTimestamp != nil && !in.EmergencyStop:
-		return decideDeletion(shoot, in)
+	case shoot.DeletionTimestamp != nil:
+		return decideDeletion(shoot, in, now)
 	case migrating(shoot):
 		return Decision{Action: Refresh, Reason: "the control plane is to be moved to another seed"}
 	}
-	operation, last := operationType(shoot), shoot.Status.LastOperation
-	if in.Healed {
-		return Decision{Action: Run, Operation: operation, Reason: "what had failed has succeeded since"}
-	}
-	request := maintenance.ReconcileRequest{Shoot: shoot, Operation: operation, Version: in.Version, EmergencyStop: in.EmergencyStop, Options: in.Options}
-	now := maintenance.DecideReconcile(request, in.Now)
 	if !now.Now {
-		d := Decision{Action: Drop, Reason: now.Reason}
-		if now.ClusterOnly {
-			d.Action = Refresh
-		}
+		d := notNow(now)
 		if after, again := maintenance.NextReconcile(request, in.Now, in.Jitter); again && !in.EmergencyStop {
 			d.RequeueAfter = after
 		}
@@ -79,6 +76,8 @@ func Decide(shoot *corev1beta1.Shoot, in DecideInput) Decision {
 		return begin
 	case last.State == corev1beta1.LastOperationStateProcessing, last.State == corev1beta1.LastOperationStateError:
 		return Decision{Action: Run, Operation: operation, Reason: "the operation goes on"}
+	case last.State == corev1beta1.LastOperationStateFailed && in.Healed:
+		return Decision{Action: Run, Operation: operation, Reason: "what had failed has succeeded since"}
 	case last.State != corev1beta1.LastOperationStateSucceeded, operation != corev1beta1.LastOperationTypeReconcile:
 		return begin
 	}
@@ -95,12 +94,24 @@ func confined(shoot *corev1beta1.Shoot, in DecideInput) bool {
 	return in.Options.InMaintenanceOnly || m != nil && ptr.Deref(m.ConfineSpecUpdateRollout, false)
 }
 
-func decideDeletion(shoot *corev1beta1.Shoot, in DecideInput) Decision {
+// notNow is the decision for a Shoot that is not to be reconciled.
+func notNow(answer maintenance.Reconciliation) Decision {
+	if answer.ClusterOnly {
+		return Decision{Action: Refresh, Reason: answer.Reason}
+	}
+	return Decision{Action: Drop, Reason: answer.Reason}
+}
+
+// decideDeletion is told whether the package maintenance lets anything happen to the Shoot: a deletion, too, waits
+// during an emergency stop and while the Shoot is ignored, and one that has failed needs a reason to be tried again.
+func decideDeletion(shoot *corev1beta1.Shoot, in DecideInput, now maintenance.Reconciliation) Decision {
 	last := shoot.Status.LastOperation
 	const operation = corev1beta1.LastOperationTypeDelete
 	switch {
 	case !slices.Contains(shoot.Finalizers, corev1beta1.FinalizerName):
 		return Decision{Action: Drop, Reason: "deleted already"}
+	case !now.Now:
+		return notNow(now)
 	case shoot.Status.UID == "":
 		return Decision{Action: Finalize, Operation: operation, Reason: "nothing was ever created"}
 	case last == nil || last.Type != operation || shoot.Generation != shoot.Status.ObservedGeneration:
@@ -108,7 +119,7 @@ func decideDeletion(shoot *corev1beta1.Shoot, in DecideInput) Decision {
 	case last.State == corev1beta1.LastOperationStateSucceeded:
 		return Decision{Action: Finalize, Operation: operation, Reason: "everything is gone"}
 	case last.State == corev1beta1.LastOperationStateFailed && !in.Healed:
-		return Decision{Action: Refresh, Reason: "the deletion failed; a change or a retry is needed"}
+		return Decision{Action: Run, Operation: operation, Begin: true, Reason: "a new gardenlet tries again"}
 	}
 	return Decision{Action: Run, Operation: operation, Reason: "the deletion goes on"}
 }

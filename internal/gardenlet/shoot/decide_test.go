@@ -75,3 +75,87 @@ func TestDecide(t *testing.T) {
 }
 
 func deleted(s *corev1beta1.Shoot) { s.DeletionTimestamp = &metav1.Time{Time: now} }
+
+// What stops a Shoot comes before every reason to work on it, and a failure that has healed is only one of those.
+func TestDecideStopsAndHealing(t *testing.T) {
+	const create, reconcile = corev1beta1.LastOperationTypeCreate, corev1beta1.LastOperationTypeReconcile
+	const remove = corev1beta1.LastOperationTypeDelete
+	const failed, done = corev1beta1.LastOperationStateFailed, corev1beta1.LastOperationStateSucceeded
+	const running = corev1beta1.LastOperationStateProcessing
+	drop, refresh := Decision{Action: Drop}, Decision{Action: Refresh}
+	resume := func(kind corev1beta1.LastOperationType) Decision { return Decision{Action: Run, Operation: kind} }
+	begin := func(kind corev1beta1.LastOperationType) Decision {
+		return Decision{Action: Run, Operation: kind, Begin: true}
+	}
+	for name, tc := range map[string]struct {
+		kind                                 corev1beta1.LastOperationType
+		state                                corev1beta1.LastOperationState
+		deleted, unborn, moving, changed     bool
+		stopped, ignored, healed, newVersion bool
+		want                                 Decision // Without Reason and RequeueAfter.
+	}{
+		"healed":                              {kind: reconcile, state: failed, healed: true, want: resume(reconcile)},
+		"healed, but the seed is stopped":     {kind: reconcile, state: failed, healed: true, stopped: true, want: drop},
+		"healed, but ignored":                 {kind: reconcile, state: failed, healed: true, ignored: true, want: refresh},
+		"healed and changed":                  {kind: reconcile, state: failed, healed: true, changed: true, want: begin(reconcile)},
+		"creation healed":                     {kind: create, state: failed, healed: true, want: resume(create)},
+		"creation healed, but ignored":        {kind: create, state: failed, healed: true, ignored: true, want: refresh},
+		"healed is no reason without failure": {kind: reconcile, state: done, healed: true, want: drop},
+
+		"deletion, but the seed is stopped":         {kind: create, state: done, deleted: true, stopped: true, want: drop},
+		"running deletion, but the seed is stopped": {kind: remove, state: running, deleted: true, stopped: true, want: drop},
+		"deletion healed, but the seed is stopped": {
+			kind: remove, state: failed, deleted: true, healed: true, stopped: true, want: drop,
+		},
+		"deletion before the birth, but the seed is stopped": {deleted: true, unborn: true, stopped: true, want: drop},
+		"deletion while moving, but the seed is stopped": {
+			kind: remove, state: running, deleted: true, moving: true, stopped: true, want: drop,
+		},
+		"deletion, but ignored":            {kind: create, state: done, deleted: true, ignored: true, want: refresh},
+		"deletion healed, but ignored":     {kind: remove, state: failed, deleted: true, healed: true, ignored: true, want: refresh},
+		"deletion failed":                  {kind: remove, state: failed, deleted: true, want: refresh},
+		"deletion healed":                  {kind: remove, state: failed, deleted: true, healed: true, want: resume(remove)},
+		"deletion failed, a new gardenlet": {kind: remove, state: failed, deleted: true, newVersion: true, want: begin(remove)},
+		"deletion healed, a new gardenlet": {
+			kind: remove, state: failed, deleted: true, healed: true, newVersion: true, want: resume(remove),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			shoot := &corev1beta1.Shoot{
+				ObjectMeta: metav1.ObjectMeta{Generation: 1, Finalizers: []string{corev1beta1.FinalizerName}},
+				Spec:       corev1beta1.ShootSpec{SeedName: ptr.To("s1")},
+				Status: corev1beta1.ShootStatus{
+					UID: "u", ObservedGeneration: 1, SeedName: ptr.To("s1"), Gardener: corev1beta1.Gardener{Version: "v1"},
+					LastOperation: &corev1beta1.LastOperation{Type: tc.kind, State: tc.state, LastUpdateTime: metav1.Time{Time: now}},
+				},
+			}
+			if tc.deleted {
+				deleted(shoot)
+			}
+			if tc.unborn {
+				shoot.Status = corev1beta1.ShootStatus{}
+			}
+			if tc.moving {
+				shoot.Spec.SeedName = ptr.To("s2")
+			}
+			if tc.changed {
+				shoot.Generation = 2
+			}
+			if tc.ignored {
+				shoot.Annotations = map[string]string{corev1beta1.AnnotationShootIgnore: "true"}
+			}
+			in := DecideInput{
+				SeedName: "s1", Now: now, Version: "v1", EmergencyStop: tc.stopped, Healed: tc.healed, Jitter: maintenance.HashJitter(0),
+				Options: maintenance.ReconcileOptions{SyncPeriod: time.Hour, RespectSyncPeriodOverwrite: true},
+			}
+			if tc.newVersion {
+				in.Version = "v2"
+			}
+			got := Decide(shoot, in)
+			got.Reason, got.RequeueAfter = "", 0
+			if got != tc.want {
+				t.Errorf("Decide() = %+v, want %+v", got, tc.want)
+			}
+		})
+	}
+}
