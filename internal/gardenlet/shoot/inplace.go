@@ -115,12 +115,17 @@ func (r *Reconciler) updateManualPools(ctx context.Context, shoot *corev1beta1.S
 	if shoot.Status.InPlaceUpdates != nil || !rotationWaits(shoot) {
 		return nil
 	}
-	target := shoot.DeepCopy()
+	latest := &corev1beta1.Shoot{} // Its status has just been written.
+	if err := r.Garden.Get(ctx, client.ObjectKeyFromObject(shoot), latest); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	target := latest.DeepCopy()
 	if target.Annotations == nil {
 		target.Annotations = map[string]string{}
 	}
-	target.Annotations[corev1beta1.AnnotationOperation] = corev1beta1.OperationReconcile
-	if err := r.Garden.Patch(ctx, target, client.MergeFrom(shoot)); err != nil {
+	setOperations(target, append(operationsOf(target), corev1beta1.OperationReconcile))
+	lock := client.MergeFromWithOptimisticLock{}
+	if err := r.Garden.Patch(ctx, target, client.MergeFromWithOptions(latest, lock)); err != nil {
 		return fmt.Errorf("ask for a reconciliation: %w", err)
 	}
 	return nil
@@ -156,7 +161,9 @@ func (r *Reconciler) dropForce(ctx context.Context, shoot *corev1beta1.Shoot) er
 	}
 	target := shoot.DeepCopy()
 	delete(target.Annotations, corev1beta1.AnnotationOperation)
-	if err := r.Garden.Patch(ctx, target, client.MergeFrom(shoot)); err != nil {
+	// Only this operation is removed, not one that somebody asks for meanwhile.
+	lock := client.MergeFromWithOptimisticLock{}
+	if err := r.Garden.Patch(ctx, target, client.MergeFromWithOptions(shoot, lock)); err != nil {
 		return fmt.Errorf("remove operation %q: %w", corev1beta1.OperationForceInPlaceUpdate, err)
 	}
 	delete(shoot.Annotations, corev1beta1.AnnotationOperation)

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/kube"
 )
 
 // operationsOf reads the operation annotation.
@@ -31,39 +32,60 @@ func consumable(op string) bool {
 	return strings.HasPrefix(op, "rotate-") || strings.HasPrefix(op, corev1beta1.OperationRolloutWorkersPrefix)
 }
 
-// consumeOperations removes the operations from the annotation that have been started.
-func (r *Reconciler) consumeOperations(ctx context.Context, shoot *corev1beta1.Shoot) error {
-	all := operationsOf(shoot)
-	rest := slices.DeleteFunc(slices.Clone(all), consumable)
-	if len(rest) == len(all) {
-		return nil
+// startOperations records in the status what the operation annotation asks for, takes that out of the annotation, and
+// records which pools an update in place is about to begin for. Nothing is written yet, see writeStart. A Shoot that is
+// being deleted starts nothing.
+func (r *Reconciler) startOperations(
+	ctx context.Context, shoot *corev1beta1.Shoot, operation corev1beta1.LastOperationType, namespace string, now time.Time,
+) error {
+	if operation != corev1beta1.LastOperationTypeDelete {
+		var rest []string
+		for _, op := range operationsOf(shoot) {
+			startOperation(shoot, op, now)
+			if !consumable(op) {
+				rest = append(rest, op)
+			}
+		}
+		setOperations(shoot, rest)
+		completeByItself(shoot, now)
 	}
-	target := shoot.DeepCopy()
-	if len(rest) == 0 {
-		delete(target.Annotations, corev1beta1.AnnotationOperation)
-	} else {
-		target.Annotations[corev1beta1.AnnotationOperation] = strings.Join(rest, corev1beta1.OperationSeparator)
-	}
-	annotations := target.Annotations
-	if err := r.Garden.Patch(ctx, target, client.MergeFrom(shoot)); err != nil {
-		return fmt.Errorf("remove started operations from the annotation: %w", err)
-	}
-	shoot.Annotations, shoot.ResourceVersion = annotations, target.ResourceVersion
-	return nil
-}
-
-// startOperations records in the status what the operation annotation asks for, and which pools an update in place is
-// about to begin for.
-func (r *Reconciler) startOperations(ctx context.Context, shoot *corev1beta1.Shoot, namespace string, now time.Time) error {
-	for _, op := range operationsOf(shoot) {
-		startOperation(shoot, op, now)
-	}
-	completeByItself(shoot, now)
 	return r.startInPlaceUpdates(ctx, shoot, namespace)
 }
 
-// startOperation starts one operation. Those that cannot start in the present phase are ignored; the API server has
-// refused them unless the phase has changed since.
+// setOperations writes the operation annotation.
+func setOperations(shoot *corev1beta1.Shoot, operations []string) {
+	if len(operations) == 0 {
+		delete(shoot.Annotations, corev1beta1.AnnotationOperation)
+		return
+	}
+	shoot.Annotations[corev1beta1.AnnotationOperation] = strings.Join(operations, corev1beta1.OperationSeparator)
+}
+
+// writeStart writes the start of an operation to the Shoot. What the annotation asked for enters the status and leaves
+// the annotation in one write, so that there is no moment at which it is in both or in neither: a request to the status
+// subresource may change annotations, too. The write is refused if the Shoot has changed since it was read, so that an
+// operation that was added meanwhile is not lost; the next attempt sees it.
+//
+// A stop before the write leaves the request for the next attempt, and nothing has followed from it but times in the
+// Cluster object, which that attempt overwrites. A stop after the write leaves no request. If the answer is lost, the
+// next attempt reads which of the two it is.
+func (r *Reconciler) writeStart(ctx context.Context, shoot, before *corev1beta1.Shoot) error {
+	asked := before.Annotations[corev1beta1.AnnotationOperation]
+	if shoot.Annotations[corev1beta1.AnnotationOperation] == asked {
+		return kube.PatchStatus(ctx, r.Garden, shoot, before)
+	}
+	target := shoot.DeepCopy()
+	err := r.Garden.Status().Patch(ctx, target, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("start operations %q: %w", asked, err)
+	}
+	shoot.ResourceVersion = target.ResourceVersion
+	return nil
+}
+
+// startOperation starts one operation. A rotation begins only if no other of the same credential is under way, and is
+// completed only when it is Prepared. Other requests are ignored: the API server has refused them unless the phase has
+// changed since. To begin again would leave out the credential that is still in use.
 func startOperation(shoot *corev1beta1.Shoot, op string, now time.Time) {
 	switch op {
 	case corev1beta1.OperationRotateCredentialsStart, corev1beta1.OperationRotateCredentialsStartWithoutWorkersRollout:
@@ -130,9 +152,22 @@ func pendingPools(shoot *corev1beta1.Shoot, withoutRollout bool, previous *metav
 	return out
 }
 
+// mayStart tells whether a rotation may begin that is in this phase.
+func mayStart(phase corev1beta1.CredentialsRotationPhase) bool {
+	return phase == "" || phase == corev1beta1.RotationCompleted
+}
+
+// underWay tells whether a rotation without phases has begun and not ended.
+func underWay(initiated, completed *metav1.Time) bool {
+	return initiated != nil && (completed == nil || completed.Before(initiated))
+}
+
 func startCA(shoot *corev1beta1.Shoot, withoutRollout bool, now time.Time) {
 	r := rotation(shoot)
 	old := ptr.Deref(r.CertificateAuthorities, corev1beta1.CARotation{})
+	if !mayStart(old.Phase) {
+		return
+	}
 	r.CertificateAuthorities = &corev1beta1.CARotation{
 		Phase: startPhase(withoutRollout), LastInitiationTime: &metav1.Time{Time: now}, LastCompletionTime: old.LastCompletionTime,
 		PendingWorkersRollouts: pendingPools(shoot, withoutRollout, old.LastInitiationTime),
@@ -142,6 +177,9 @@ func startCA(shoot *corev1beta1.Shoot, withoutRollout bool, now time.Time) {
 func startServiceAccountKey(shoot *corev1beta1.Shoot, withoutRollout bool, now time.Time) {
 	r := rotation(shoot)
 	old := ptr.Deref(r.ServiceAccountKey, corev1beta1.ServiceAccountKeyRotation{})
+	if !mayStart(old.Phase) {
+		return
+	}
 	r.ServiceAccountKey = &corev1beta1.ServiceAccountKeyRotation{
 		Phase: startPhase(withoutRollout), LastInitiationTime: &metav1.Time{Time: now}, LastCompletionTime: old.LastCompletionTime,
 		PendingWorkersRollouts: pendingPools(shoot, withoutRollout, old.LastInitiationTime),
@@ -154,6 +192,9 @@ var singleStepEncryptionKey = semver.MustParse("1.34.0")
 func startEncryptionKey(shoot *corev1beta1.Shoot, now time.Time) {
 	r := rotation(shoot)
 	old := ptr.Deref(r.ETCDEncryptionKey, corev1beta1.ETCDEncryptionKeyRotation{})
+	if !mayStart(old.Phase) {
+		return
+	}
 	r.ETCDEncryptionKey = &corev1beta1.ETCDEncryptionKeyRotation{
 		Phase: corev1beta1.RotationPreparing, LastInitiationTime: &metav1.Time{Time: now}, LastCompletionTime: old.LastCompletionTime,
 	}
@@ -165,12 +206,18 @@ func startEncryptionKey(shoot *corev1beta1.Shoot, now time.Time) {
 func startSSH(shoot *corev1beta1.Shoot, now time.Time) {
 	r := rotation(shoot)
 	old := ptr.Deref(r.SSHKeypair, corev1beta1.ShootSSHKeypairRotation{})
+	if underWay(old.LastInitiationTime, old.LastCompletionTime) {
+		return
+	}
 	r.SSHKeypair = &corev1beta1.ShootSSHKeypairRotation{LastInitiationTime: &metav1.Time{Time: now}, LastCompletionTime: old.LastCompletionTime}
 }
 
 func startObservability(shoot *corev1beta1.Shoot, now time.Time) {
 	r := rotation(shoot)
 	old := ptr.Deref(r.Observability, corev1beta1.ObservabilityRotation{})
+	if underWay(old.LastInitiationTime, old.LastCompletionTime) {
+		return
+	}
 	r.Observability = &corev1beta1.ObservabilityRotation{LastInitiationTime: &metav1.Time{Time: now}, LastCompletionTime: old.LastCompletionTime}
 }
 

@@ -233,8 +233,9 @@ func (r *Reconciler) run(ctx context.Context, s *scope, d Decision) (res reconci
 	return reconcile.Result{RequeueAfter: passPeriod}, nil
 }
 
-// prepare records the start of an operation: on the Cluster object first, so that a stop in between begins it again and
-// none is lost. It returns when the operation began.
+// prepare records the start of an operation in two writes: the Cluster object, then the Shoot (writeStart). After a
+// stop in between the Shoot says that nothing has begun, so the operation begins once more and none is lost. It returns
+// when the operation began.
 func (r *Reconciler) prepare(ctx context.Context, s *scope, d Decision) (time.Time, error) {
 	shoot, before, now := s.shoot, s.shoot.DeepCopy(), r.Clock.Now()
 	id := technicalID(shoot, s.project)
@@ -245,7 +246,7 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope, d Decision) (time.Ti
 	if d.Begin || started.IsZero() {
 		started = now
 		begin(shoot, d.Operation, r.Identity, id, now)
-		if err := r.startOperations(ctx, shoot, id, now); err != nil {
+		if err := r.startOperations(ctx, shoot, d.Operation, id, now); err != nil {
 			return time.Time{}, err
 		}
 		r.forget(shoot.UID)
@@ -261,12 +262,11 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope, d Decision) (time.Ti
 	if err := writeCluster(ctx, r.Seed, cluster); err != nil {
 		return time.Time{}, err
 	}
-	if err := kube.PatchStatus(ctx, r.Garden, shoot, before); err != nil {
+	if err := r.writeStart(ctx, shoot, before); err != nil {
 		return time.Time{}, err
 	}
 	r.recordEvent(before, shoot)
-	// The annotation goes last: until then another attempt would start the same operations again.
-	return started, r.consumeOperations(ctx, shoot)
+	return started, nil
 }
 
 // pass makes one pass of the flow.

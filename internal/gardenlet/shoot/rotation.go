@@ -24,10 +24,10 @@ func finishRotation(s *corev1beta1.ShootStatus, now time.Time) {
 	if enc := r.ETCDEncryptionKey; enc != nil {
 		advance(rotationFields{&enc.Phase, &enc.LastInitiationFinishedTime, &enc.LastCompletionTriggeredTime, &enc.LastCompletionTime}, 0, false, t)
 	}
-	if ssh := r.SSHKeypair; ssh != nil && ssh.LastInitiationTime != nil && (ssh.LastCompletionTime == nil || ssh.LastCompletionTime.Before(ssh.LastInitiationTime)) {
+	if ssh := r.SSHKeypair; ssh != nil && underWay(ssh.LastInitiationTime, ssh.LastCompletionTime) {
 		ssh.LastCompletionTime = t
 	}
-	if o := r.Observability; o != nil && o.LastInitiationTime != nil && (o.LastCompletionTime == nil || o.LastCompletionTime.Before(o.LastInitiationTime)) {
+	if o := r.Observability; o != nil && underWay(o.LastInitiationTime, o.LastCompletionTime) {
 		o.LastCompletionTime = t
 	}
 }

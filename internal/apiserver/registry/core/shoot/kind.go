@@ -82,6 +82,8 @@ func prepareForUpdate(_ context.Context, s, old *corev1beta1.Shoot) bool {
 	return takeOperations(s)
 }
 
+// prepareForStatusUpdate leaves annotations as they are sent: a gardenlet records in the status that it has started an
+// operation, and removes the request for it in the same write.
 func prepareForStatusUpdate(_ context.Context, s, old *corev1beta1.Shoot) bool {
 	canonicalizeLabels(s)
 	return migrationEnded(s, old) || rotationCompletes(s, old)
