@@ -50,7 +50,16 @@ func DeploymentProgress(d *appsv1.Deployment) string {
 	if d.Spec.Replicas != nil {
 		want = *d.Spec.Replicas
 	}
-	return fmt.Sprintf("Deployment %s has %d of %d replicas available", d.Name, d.Status.AvailableReplicas, want)
+	s := d.Status
+	switch {
+	case s.ObservedGeneration < d.Generation:
+		return fmt.Sprintf("Deployment %s is rolling out: its newest version has not been observed yet", d.Name)
+	case s.UpdatedReplicas < want:
+		return fmt.Sprintf("Deployment %s is rolling out: %d of %d pods updated", d.Name, s.UpdatedReplicas, want)
+	case s.AvailableReplicas < want:
+		return fmt.Sprintf("Deployment %s is rolling out: %d of %d updated pods available", d.Name, s.AvailableReplicas, want)
+	}
+	return fmt.Sprintf("Deployment %s is rolling out: %d old pods still running", d.Name, s.Replicas-want)
 }
 
 // WaitingContainers tells why containers of the pods do not start, such as an image that can't be pulled, in short text

@@ -102,9 +102,9 @@ func (s *Scope) encryptionTarget() (encryption.Target, error) {
 		Writer:    encryption.Provider{Cipher: string(cipher), Key: name},
 		Keys:      map[string]string{name: string(current.Data[secretsmanager.DataEncSecret])},
 	}
-	if old := s.Secrets.Old(nameEtcdEncryptionKey); old != nil {
+	for _, old := range s.Secrets.Predecessors(nameEtcdEncryptionKey) {
 		name := string(old.Data[secretsmanager.DataEncKey])
-		t.Keep = []encryption.Provider{{Cipher: string(cipher), Key: name}}
+		t.Keep = append(t.Keep, encryption.Provider{Cipher: string(cipher), Key: name})
 		t.Keys[name] = string(old.Data[secretsmanager.DataEncSecret])
 	}
 	return t, nil
