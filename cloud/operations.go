@@ -143,6 +143,26 @@ func (c *Client) CreateBucket(ctx context.Context, name string) (*Bucket, error)
 	return put[Bucket](ctx, c, "CreateBucket", http.MethodPut, "/v1/buckets/"+url.PathEscape(name), nil)
 }
 
+// GetBucket returns one bucket.
+func (c *Client) GetBucket(ctx context.Context, name string) (*Bucket, error) {
+	return get[Bucket](ctx, c, "GetBucket", "/v1/buckets/"+url.PathEscape(name), nil)
+}
+
+// CreateBucketCredentials returns the credentials that are limited to the objects in a bucket; they are made once. They
+// outlive the bucket, so that who uses them learns that it is gone, and hold again if the account makes it again.
+func (c *Client) CreateBucketCredentials(ctx context.Context, bucket string) (*Credentials, error) {
+	return put[Credentials](ctx, c, "CreateBucketCredentials", http.MethodPost, credentialsPath(bucket), nil)
+}
+
+// DeleteBucketCredentials revokes what CreateBucketCredentials has made, whether the bucket is still there or not.
+func (c *Client) DeleteBucketCredentials(ctx context.Context, bucket string) error {
+	return c.delete(ctx, "DeleteBucketCredentials", credentialsPath(bucket))
+}
+
+func credentialsPath(bucket string) string {
+	return "/v1/buckets/" + url.PathEscape(bucket) + "/credentials"
+}
+
 // ListBuckets returns the buckets of the account, ordered by name.
 func (c *Client) ListBuckets(ctx context.Context) ([]Bucket, error) {
 	return list[Bucket](ctx, c, "ListBuckets", "/v1/buckets", nil)
@@ -178,9 +198,21 @@ func (c *Client) GetObject(ctx context.Context, bucket, key string) (io.ReadClos
 
 // ListObjects returns the objects whose keys begin with prefix, ordered by key.
 func (c *Client) ListObjects(ctx context.Context, bucket, prefix string) ([]Object, error) {
+	return c.ListObjectsAfter(ctx, bucket, prefix, "", 0)
+}
+
+// ListObjectsAfter returns at most limit of the objects whose keys begin with prefix and come after a key, ordered by
+// key; a limit of 0 means all.
+func (c *Client) ListObjectsAfter(ctx context.Context, bucket, prefix, after string, limit int) ([]Object, error) {
 	q := url.Values{}
 	if prefix != "" {
 		q.Set("prefix", prefix)
+	}
+	if after != "" {
+		q.Set("after", after)
+	}
+	if limit > 0 {
+		q.Set("limit", strconv.Itoa(limit))
 	}
 	return list[Object](ctx, c, "ListObjects", "/v1/buckets/"+url.PathEscape(bucket)+"/objects", q)
 }
@@ -188,6 +220,15 @@ func (c *Client) ListObjects(ctx context.Context, bucket, prefix string) ([]Obje
 // DeleteObject removes an object.
 func (c *Client) DeleteObject(ctx context.Context, bucket, key string) error {
 	return c.delete(ctx, "DeleteObject", objectPath(bucket, key))
+}
+
+// MaxDeleteObjects bounds a call of DeleteObjects.
+const MaxDeleteObjects = 1000
+
+// DeleteObjects removes at most MaxDeleteObjects objects at once, all of them or none; missing ones are fine.
+func (c *Client) DeleteObjects(ctx context.Context, bucket string, keys []string) error {
+	path := "/v1/buckets/" + url.PathEscape(bucket) + "/delete-objects"
+	return c.do(ctx, "DeleteObjects", http.MethodPost, path, nil, DeleteObjects{Keys: keys}, nil)
 }
 
 func objectPath(bucket, key string) string {

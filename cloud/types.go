@@ -214,6 +214,11 @@ type Object struct {
 	UpdatedAt time.Time `json:"updatedAt"`
 }
 
+// DeleteObjects are the parameters of Client.DeleteObjects.
+type DeleteObjects struct {
+	Keys []string `json:"keys"`
+}
+
 // MachineType is a size of instances.
 type MachineType struct {
 	Name string `json:"name"`
@@ -258,6 +263,8 @@ type Credentials struct {
 	// secretKey is only given in the answer to the create call.
 	SecretKey string `json:"secretKey,omitempty"`
 	Account   string `json:"account"`
+	// bucket is the only bucket the credentials give access to. Empty means everything of the account.
+	Bucket string `json:"bucket,omitempty"`
 	// admin may see and change the objects of all accounts, and manage credentials, quotas and faults.
 	Admin     bool      `json:"admin,omitempty"`
 	CreatedAt time.Time `json:"createdAt"`
@@ -292,11 +299,13 @@ type Fault struct {
 	// name identifies the fault; setting it again replaces it. Default <type>-<operation>.
 	Name string    `json:"name"`
 	Type FaultType `json:"type"`
-	// operation is the name of a Client method, for example CreateInstance, or "*" for all but those on faults.
+	// operation is the name of a Client method, for example CreateInstance, or of an operation of the S3 API, for example
+	// UploadPart, or "*" for all but those on faults. PutObject, GetObject, ListObjects and so on are both.
 	Operation string `json:"operation"`
 	// account limits the fault to one account. Empty means all.
 	Account string `json:"account,omitempty"`
-	// target limits the fault to an object ID or name, a zone or a machine type named in the request. Empty means all.
+	// target limits the fault to an object ID or name, a zone, a machine type, a bucket or an object key named in the
+	// request. Empty means all.
 	Target string `json:"target,omitempty"`
 	// count is how often it strikes; 0 means any number of times.
 	Count int `json:"count,omitempty"`
@@ -354,6 +363,8 @@ type About struct {
 	// dns is the address of the DNS server, registry the base URL of the image registry.
 	DNS      string `json:"dns"`
 	Registry string `json:"registry"`
+	// s3 is the base URL of the S3 API of the buckets, which takes path-style requests. It is that of this API.
+	S3 string `json:"s3"`
 	// account and admin describe the caller.
 	Account string `json:"account"`
 	Admin   bool   `json:"admin"`

@@ -20,30 +20,31 @@ const (
 	secretBytes  = 32
 )
 
-// newCredentials makes and stores credentials; the answer is the only place with the secret key.
-func (c *Cloud) newCredentials(account string, admin bool) (*api.Credentials, error) {
+// newCredentials makes and stores credentials; the answer is the only one with the secret key.
+func (c *Cloud) newCredentials(account string, admin bool) (out *api.Credentials, err error) {
 	if !freeName.MatchString(account) {
 		return nil, invalid("account %q must begin with a letter or digit and go on with letters, digits, -, _ and .", account)
 	}
+	err = c.store.update(func(tx *tx) error {
+		out, err = c.addCredentials(tx, api.Credentials{Account: account, Admin: admin})
+		return err
+	})
+	return out, err
+}
+
+// addCredentials completes credentials with keys and stores them.
+func (c *Cloud) addCredentials(tx *tx, out api.Credentials) (*api.Credentials, error) {
 	secret := make([]byte, secretBytes)
 	if _, err := io.ReadFull(c.cfg.Rand, secret); err != nil {
 		return nil, fmt.Errorf("read random bytes: %w", err)
 	}
-	out := api.Credentials{Account: account, Admin: admin, CreatedAt: c.clock.Now().UTC()}
-	secretKey := base64.RawURLEncoding.EncodeToString(secret)
-	err := c.store.update(func(tx *tx) error {
-		id, err := c.newID("ak-", func(id string) bool { _, ok := c.store.credentials.get(id); return ok })
-		if err != nil {
-			return err
-		}
-		out.AccessKey = id
-		c.store.credentials.put(tx, out.AccessKey, credentials{Credentials: out, SecretHash: secretHash(secretKey)})
-		return nil
-	})
+	id, err := c.newID("ak-", func(id string) bool { _, ok := c.store.credentials.get(id); return ok })
 	if err != nil {
 		return nil, err
 	}
-	out.SecretKey = secretKey
+	out.AccessKey, out.SecretKey = id, base64.RawURLEncoding.EncodeToString(secret)
+	out.CreatedAt = c.clock.Now().UTC()
+	c.store.credentials.put(tx, id, credentials{Credentials: out, SecretHash: secretHash(out.SecretKey)})
 	return &out, nil
 }
 
@@ -66,13 +67,35 @@ func (c *Cloud) authenticate(r *http.Request) (caller, error) {
 	if !ok || subtle.ConstantTimeCompare([]byte(found.SecretHash), []byte(secretHash(secret))) != 1 {
 		return caller{}, api.Errorf(api.CodeAuthFailure, "authentication failed: access key %q is unknown or its secret key is wrong", access)
 	}
-	return caller{account: found.Account, admin: found.Admin}, nil
+	if found.SecretKey == "" {
+		c.learnSecret(access, secret)
+	}
+	return found.caller(), nil
+}
+
+// learnSecret completes credentials of an older version, which did not keep secret keys.
+func (c *Cloud) learnSecret(accessKey, secretKey string) {
+	err := c.store.update(func(tx *tx) error {
+		if found, ok := c.store.credentials.get(accessKey); ok && found.SecretHash == secretHash(secretKey) {
+			found.SecretKey = secretKey
+			c.store.credentials.put(tx, accessKey, found)
+		}
+		return nil
+	})
+	if err != nil { // The next request tries again.
+		c.log.Error("Keeping a secret key failed", "accessKey", accessKey, "err", err)
+	}
+}
+
+func (r credentials) caller() caller {
+	return caller{account: r.Account, admin: r.Admin, bucket: r.Bucket}
 }
 
 func (c *Cloud) listCredentials() (out api.List[api.Credentials]) {
 	out.Items = []api.Credentials{}
 	c.store.view(func() {
 		for _, r := range c.store.credentials.sorted(nil) {
+			r.SecretKey = ""
 			out.Items = append(out.Items, r.Credentials)
 		}
 	})

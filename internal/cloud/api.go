@@ -12,6 +12,7 @@ import (
 	"time"
 
 	api "hortus.dev/hortus/cloud"
+	"hortus.dev/hortus/internal/cloud/s3"
 )
 
 // maxRequestBytes bounds the body of a request: user data plus its JSON quoting and the rest.
@@ -49,7 +50,8 @@ func (r *request) filter() api.Filter {
 // raw is an answer that is not JSON.
 type raw struct{ io.ReadCloser }
 
-// Handler returns the HTTP handler of the API, the registry and the health check.
+// Handler returns the HTTP handler of the API, the registry, the health check and the S3 API. Requests with a signature
+// are for the latter, whatever their path: so buckets can have any name, and paths stay as they were signed.
 func (c *Cloud) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for _, r := range routes {
@@ -62,14 +64,26 @@ func (c *Cloud) Handler() http.Handler {
 	if c.images != nil {
 		mux.Handle("/v2/", c.images)
 	}
-	return mux
+	buckets := http.HandlerFunc(c.serveS3)
+	mux.Handle("/", buckets) // Refuses it as S3 does.
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if s3.IsRequest(req) {
+			buckets.ServeHTTP(w, req)
+			return
+		}
+		mux.ServeHTTP(w, req)
+	})
 }
 
 // serve answers one request: credentials, body, faults, operation.
 func (c *Cloud) serve(w http.ResponseWriter, req *http.Request, r route) {
 	who, err := c.authenticate(req)
-	if err == nil && r.admin && !who.admin {
+	switch {
+	case err != nil:
+	case r.admin && !who.admin:
 		err = api.Errorf(api.CodeUnauthorized, "Unauthorized: only administrators may call %s", r.operation)
+	case who.bucket != "" && (!r.inBucket || req.PathValue("name") != who.bucket):
+		err = api.Errorf(api.CodeUnauthorized, "Unauthorized: the credentials are limited to bucket %q", who.bucket)
 	}
 	if err != nil {
 		writeError(w, err)
@@ -85,7 +99,8 @@ func (c *Cloud) serve(w http.ResponseWriter, req *http.Request, r route) {
 	}
 	lost := false
 	if !strings.HasSuffix(r.operation, "Fault") && !strings.HasSuffix(r.operation, "Faults") { // Faults can always be ended.
-		if lost, err = c.applyFaults(req.Context(), r.operation, in); err != nil {
+		strikes := call{operation: r.operation, account: who.account, targets: requestTargets(in)}
+		if lost, err = c.applyFaults(req.Context(), strikes); err != nil {
 			writeError(w, err)
 			return
 		}
@@ -106,13 +121,12 @@ func (c *Cloud) serve(w http.ResponseWriter, req *http.Request, r route) {
 }
 
 // applyFaults lets a fault strike the request; lost means that the answer must not be sent.
-func (c *Cloud) applyFaults(ctx context.Context, operation string, r *request) (lost bool, err error) {
-	in := call{operation: operation, account: r.who.account, targets: requestTargets(r)}
+func (c *Cloud) applyFaults(ctx context.Context, in call) (lost bool, err error) {
 	f, hit, err := c.strike(in)
 	if err != nil || !hit {
 		return false, err
 	}
-	c.log.Info("Fault strikes", "fault", f.Name, "operation", operation, "account", r.who.account)
+	c.log.Info("Fault strikes", "fault", f.Name, "operation", in.operation, "account", in.account)
 	if f.Type == api.FaultSlow {
 		select {
 		case <-ctx.Done():
@@ -128,7 +142,9 @@ func requestTargets(r *request) []string {
 	var body struct{ Name, Zone, MachineType, NetworkID string }
 	_ = json.Unmarshal(r.body, &body) // Other bodies are the operation's business.
 	var out []string
-	for _, v := range []string{r.PathValue("id"), r.PathValue("name"), body.Name, body.Zone, body.MachineType, body.NetworkID} {
+	for _, v := range []string{
+		r.PathValue("id"), r.PathValue("name"), r.PathValue("key"), body.Name, body.Zone, body.MachineType, body.NetworkID,
+	} {
 		if v != "" {
 			out = append(out, v)
 		}

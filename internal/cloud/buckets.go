@@ -1,14 +1,8 @@
 package cloud
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"fmt"
-	"io"
 	"os"
-	"path/filepath"
-	"strings"
 
 	api "hortus.dev/hortus/cloud"
 )
@@ -38,10 +32,20 @@ func (c *Cloud) createBucket(who caller, name string) (*api.Bucket, error) {
 
 func (c *Cloud) bucketOf(who caller, name string) (bucket, error) {
 	b, ok := c.store.buckets.get(name)
-	if !ok || !who.may(b.Account) {
+	if !ok || !who.may(b.Account) || (who.bucket != "" && who.bucket != name) {
 		return bucket{}, api.Errorf(api.CodeNotFound, "bucket %q does not exist", name)
 	}
 	return b, nil
+}
+
+func (c *Cloud) getBucket(who caller, name string) (*api.Bucket, error) {
+	var b bucket
+	var err error
+	c.store.view(func() { b, err = c.bucketOf(who, name) })
+	if err != nil {
+		return nil, err
+	}
+	return &b.Bucket, nil
 }
 
 func (c *Cloud) listBuckets(who caller) (out api.List[api.Bucket]) {
@@ -55,16 +59,22 @@ func (c *Cloud) listBuckets(who caller) (out api.List[api.Bucket]) {
 	return out
 }
 
-func (c *Cloud) objectsIn(name, prefix string) []object {
-	return c.store.objects.sorted(func(o object) bool { return o.Bucket == name && strings.HasPrefix(o.Key, prefix) })
-}
-
+// deleteBucket removes a bucket and what is in it. Only files of its objects are removed, not the directory as a
+// whole: the bucket may already be made again.
 func (c *Cloud) deleteBucket(who caller, name string, force bool) error {
+	var objects []object
 	err := c.store.update(func(tx *tx) error {
 		if _, err := c.bucketOf(who, name); err != nil {
 			return err
 		}
-		objects := c.objectsIn(name, "")
+		objects = nil
+		err := c.store.eachObject(name, "", "", func(o object) bool {
+			objects = append(objects, o)
+			return true
+		})
+		if err != nil {
+			return err
+		}
 		if len(objects) > 0 && !force {
 			return api.Errorf(api.CodeDependency, "bucket %q still has %d objects", name, len(objects))
 		}
@@ -77,141 +87,58 @@ func (c *Cloud) deleteBucket(who caller, name string, force bool) error {
 	if err != nil {
 		return err
 	}
-	if err := os.RemoveAll(c.path("buckets", name)); err != nil {
-		return fmt.Errorf("remove content of bucket %q: %w", name, err)
+	for _, o := range objects {
+		c.removeContent(name, o.File)
 	}
+	c.dropUploads(func(u *upload) bool { return u.bucket == name })
+	_ = os.Remove(c.path("buckets", name)) // Fails if it is in use again.
 	return nil
 }
 
-// putObject writes the content to a file of its own and then points the record to it, so that readers see the old or the
-// new content, and never a part. Files without record are removed at the next start.
-func (c *Cloud) putObject(who caller, bucketName, key string, content io.Reader) (*api.Object, error) {
-	if key == "" || len(key) > maxKeyBytes {
-		return nil, invalid("an object key has 1 to %d bytes", maxKeyBytes)
-	}
-	var err error
-	c.store.view(func() { _, err = c.bucketOf(who, bucketName) })
-	if err != nil {
-		return nil, err
-	}
-	file, size, sum, err := c.writeObject(bucketName, content)
-	if err != nil {
-		return nil, err
-	}
-	out := object{
-		Object: api.Object{Key: key, SizeBytes: size, SHA256: sum, UpdatedAt: c.clock.Now().UTC()},
-		Bucket: bucketName, File: file,
-	}
-	var old object
+// createBucketCredentials makes credentials that are limited to the objects in a bucket, or returns those made
+// before.
+func (c *Cloud) createBucketCredentials(who caller, name string) (out *api.Credentials, err error) {
 	err = c.store.update(func(tx *tx) error {
-		if _, err := c.bucketOf(who, bucketName); err != nil { // It may have gone while the content arrived.
+		b, err := c.bucketOf(who, name)
+		if err != nil {
 			return err
 		}
-		old, _ = c.store.objects.get(objectKey(bucketName, key))
-		c.store.objects.put(tx, objectKey(bucketName, key), out)
-		return nil
-	})
-	if err != nil {
-		return nil, errors.Join(err, os.Remove(c.path("buckets", bucketName, file)))
-	}
-	if old.File != "" {
-		_ = os.Remove(c.path("buckets", bucketName, old.File)) // Without record it is removed at the next start at the latest.
-	}
-	return &out.Object, nil
-}
-
-func (c *Cloud) writeObject(bucketName string, content io.Reader) (file string, size int64, sum string, err error) {
-	dir := c.path("buckets", bucketName)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", 0, "", fmt.Errorf("make directory of bucket %q: %w", bucketName, err)
-	}
-	f, err := os.CreateTemp(dir, "object-")
-	if err != nil {
-		return "", 0, "", fmt.Errorf("make object file: %w", err)
-	}
-	digest := sha256.New()
-	size, err = io.Copy(io.MultiWriter(f, digest), content)
-	if err == nil && !c.cfg.NoSync {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return "", 0, "", errors.Join(fmt.Errorf("write object: %w", err), os.Remove(f.Name()))
-	}
-	return filepath.Base(f.Name()), size, hex.EncodeToString(digest.Sum(nil)), nil
-}
-
-func (c *Cloud) objectOf(who caller, bucketName, key string) (object, error) {
-	if _, err := c.bucketOf(who, bucketName); err != nil {
-		return object{}, err
-	}
-	o, ok := c.store.objects.get(objectKey(bucketName, key))
-	if !ok {
-		return object{}, api.Errorf(api.CodeNotFound, "object %q does not exist in bucket %q", key, bucketName)
-	}
-	return o, nil
-}
-
-// getObject opens the content of an object. The file is opened while nothing changes, so a replacement that removes it
-// does not disturb the reader.
-func (c *Cloud) getObject(who caller, bucketName, key string) (content io.ReadCloser, err error) {
-	c.store.view(func() {
-		var o object
-		if o, err = c.objectOf(who, bucketName, key); err == nil {
-			content, err = os.Open(c.path("buckets", bucketName, o.File))
+		for _, known := range c.bucketCredentials(b.Account, name) {
+			out = &known.Credentials
+			return nil
 		}
-	})
-	return content, err
-}
-
-func (c *Cloud) listObjects(who caller, bucketName, prefix string) (out api.List[api.Object], err error) {
-	out.Items = []api.Object{}
-	c.store.view(func() {
-		out.Revision = c.store.revision
-		if _, err = c.bucketOf(who, bucketName); err != nil {
-			return
-		}
-		for _, o := range c.objectsIn(bucketName, prefix) {
-			out.Items = append(out.Items, o.Object)
-		}
+		out, err = c.addCredentials(tx, api.Credentials{Account: b.Account, Bucket: name})
+		return err
 	})
 	return out, err
 }
 
-func (c *Cloud) deleteObject(who caller, bucketName, key string) error {
-	var gone object
-	err := c.store.update(func(tx *tx) error {
-		o, err := c.objectOf(who, bucketName, key)
-		if err != nil {
-			return err
+// deleteBucketCredentials revokes the credentials of a bucket, also after the bucket itself has gone.
+func (c *Cloud) deleteBucketCredentials(who caller, name string) error {
+	return c.store.update(func(tx *tx) error {
+		account := who.account
+		if b, ok := c.store.buckets.get(name); ok && who.may(b.Account) {
+			account = b.Account
 		}
-		gone = o
-		c.store.objects.remove(tx, objectKey(bucketName, key))
+		found := c.bucketCredentials(account, name)
+		if len(found) == 0 {
+			return api.Errorf(api.CodeNotFound, "bucket %q has no credentials of its own", name)
+		}
+		for _, r := range found {
+			c.store.credentials.remove(tx, r.AccessKey)
+		}
 		return nil
 	})
-	if err == nil {
-		_ = os.Remove(c.path("buckets", bucketName, gone.File)) // Without record it is removed at the next start at the latest.
-	}
-	return err
 }
 
-// removeLooseObjects removes the files of objects that have no record: uploads that were cut off, and replaced content.
-func (c *Cloud) removeLooseObjects() error {
-	known := map[string]bool{}
-	c.store.view(func() {
-		for _, o := range c.store.objects.rows {
-			known[filepath.Join(o.Bucket, o.File)] = true
-		}
-	})
-	files, err := filepath.Glob(c.path("buckets", "*", "object-*"))
-	if err != nil {
-		return err
+func (c *Cloud) bucketCredentials(account, bucket string) []credentials {
+	return c.store.credentials.sorted(func(r credentials) bool { return r.Account == account && r.Bucket == bucket })
+}
+
+// removeContent removes a file whose record is gone. What cannot be removed now is found at the next start at the
+// latest.
+func (c *Cloud) removeContent(bucket, file string) {
+	if err := os.Remove(c.path("buckets", bucket, file)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		c.log.Error("Removing the content of an object failed", "bucket", bucket, "file", file, "err", err)
 	}
-	for _, f := range files {
-		if rel, err := filepath.Rel(c.path("buckets"), f); err == nil && !known[rel] {
-			if err := os.Remove(f); err != nil {
-				return fmt.Errorf("remove loose object: %w", err)
-			}
-		}
-	}
-	return nil
 }

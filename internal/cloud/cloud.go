@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/rclone/gofakes3"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 
@@ -68,7 +69,10 @@ type Cloud struct {
 	proxy  *proxy.Proxy
 	dns    *nameserver.Server
 	images *registry.Registry
+	s3     *gofakes3.GoFakeS3
 	queue  workqueue.TypedRateLimitingInterface[key]
+
+	uploads uploads
 
 	machineTypes map[string]api.MachineType
 	ca           []byte // PEM.
@@ -140,6 +144,7 @@ func New(cfg Config) (*Cloud, error) {
 	}
 	c.proxy = proxy.New(c.dialTarget)
 	c.dns = &nameserver.Server{Zone: zone{c.store}}
+	c.s3 = c.newS3()
 	if cfg.Layout != "" {
 		c.images = registry.New(cfg.Layout)
 		c.images.Make = cfg.MakeImage

@@ -9,8 +9,10 @@
 //	store.go, table.go       records, name index, revision and events
 //	ipam.go, quota.go, faults.go, decide.go   pure decisions
 //	reconcile.go, instance_reconcile.go ...   carry records out through a driver (instances) and a fabric (networks)
+//	s3.go, s3_backend.go, s3_uploads.go       the S3 API of the same buckets, on the same port
 //
 // Drivers (package driver and below) run instances: container runs them for real on the host's containerd, simulated
 // only pretends. Fabrics (package fabric and below) make networks: linux from network namespaces and bridges, the plain
-// one does nothing. Package proxy carries load balancer traffic, nameserver answers DNS, registry serves images.
+// one does nothing. Package s3 has what the S3 protocol needs besides its library. Package proxy carries load balancer
+// traffic, nameserver answers DNS, registry serves images.
 package cloud

@@ -18,6 +18,8 @@ import (
 type caller struct {
 	account string
 	admin   bool
+	// bucket is the only bucket the credentials are for, empty if they are not limited.
+	bucket string
 }
 
 func (who caller) may(account string) bool { return who.admin || who.account == account }

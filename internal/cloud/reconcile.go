@@ -245,7 +245,7 @@ func (c *Cloud) removeLeftovers(ctx context.Context) error {
 		c.log.Info("Removing leftover address", "address", a)
 		errs = append(errs, c.fabric.RemoveAddress(ctx, a))
 	}
-	return errors.Join(append(errs, c.removeLooseObjects())...)
+	return errors.Join(errs...)
 }
 
 // imageVersion returns the tag of a full image name.

@@ -75,6 +75,21 @@ type object struct {
 	Bucket string `json:"bucket"`
 	// File is the name of the file with the content below the bucket's directory.
 	File string `json:"file"`
+	// ETag is the entity tag without quotes: the MD5 of the content, or of its parts with their number. Objects of older
+	// versions have none.
+	ETag string `json:"etag,omitempty"`
+	// PartSizes are the sizes of the parts it was uploaded in, empty if it came as a whole.
+	PartSizes []int64 `json:"partSizes,omitempty"`
+	// Headers are what S3 clients want to get back with the content: its type, their own metadata, its checksum.
+	Headers map[string]string `json:"headers,omitempty"`
+}
+
+// etag is the entity tag without quotes.
+func (r object) etag() string {
+	if r.ETag == "" {
+		return r.SHA256
+	}
+	return r.ETag
 }
 
 func (r object) event() api.Event   { return api.Event{} }
@@ -82,7 +97,8 @@ func (r object) uniqueName() string { return "" }
 
 type credentials struct {
 	api.Credentials
-	// SecretHash is the SHA-256 of the secret key; a plain hash will do, since secret keys are 256 random bits.
+	// SecretHash is the SHA-256 of the secret key. The key itself is kept too, since signatures of S3 requests can only be
+	// checked with it; credentials of older versions lack it until they are used once.
 	SecretHash string `json:"secretHash"`
 }
 

@@ -17,13 +17,15 @@ type route struct {
 	admin bool
 	// streams leaves the body to the operation.
 	streams bool
+	// inBucket allows the operation to credentials that are limited to the bucket {name}.
+	inBucket bool
 }
 
 var routes = []route{
 	{operation: "About", pattern: "GET /v1/about", handle: func(c *Cloud, r *request) (any, error) {
 		return api.About{
 			Region: c.cfg.Region, Zones: c.cfg.Zones, Driver: c.driver.Name(), DNS: c.dnsAddress, Registry: c.endpoint,
-			Account: r.who.account, Admin: r.who.admin,
+			S3: c.endpoint, Account: r.who.account, Admin: r.who.admin,
 		}, nil
 	}},
 	{operation: "Events", pattern: "GET /v1/events", handle: func(c *Cloud, r *request) (any, error) {
@@ -152,28 +154,60 @@ var routes = []route{
 	{operation: "ListBuckets", pattern: "GET /v1/buckets", handle: func(c *Cloud, r *request) (any, error) {
 		return c.listBuckets(r.who), nil
 	}},
+	{operation: "GetBucket", pattern: "GET /v1/buckets/{name}", inBucket: true,
+		handle: func(c *Cloud, r *request) (any, error) {
+			return answer(c.getBucket(r.who, r.PathValue("name")))
+		}},
 	{operation: "CreateBucket", pattern: "PUT /v1/buckets/{name}", handle: func(c *Cloud, r *request) (any, error) {
 		return answer(c.createBucket(r.who, r.PathValue("name")))
 	}},
 	{operation: "DeleteBucket", pattern: "DELETE /v1/buckets/{name}", handle: func(c *Cloud, r *request) (any, error) {
 		return nil, c.deleteBucket(r.who, r.PathValue("name"), r.URL.Query().Get("force") == "true")
 	}},
-	{operation: "ListObjects", pattern: "GET /v1/buckets/{name}/objects", handle: func(c *Cloud, r *request) (any, error) {
-		return c.listObjects(r.who, r.PathValue("name"), r.URL.Query().Get("prefix"))
-	}},
-	{operation: "PutObject", pattern: "PUT /v1/buckets/{name}/objects/{key...}", streams: true, handle: func(c *Cloud, r *request) (any, error) {
-		return answer(c.putObject(r.who, r.PathValue("name"), r.PathValue("key"), r.Body))
-	}},
-	{operation: "GetObject", pattern: "GET /v1/buckets/{name}/objects/{key...}", handle: func(c *Cloud, r *request) (any, error) {
-		content, err := c.getObject(r.who, r.PathValue("name"), r.PathValue("key"))
-		if err != nil {
-			return nil, err
-		}
-		return raw{content}, nil
-	}},
-	{operation: "DeleteObject", pattern: "DELETE /v1/buckets/{name}/objects/{key...}", handle: func(c *Cloud, r *request) (any, error) {
-		return nil, c.deleteObject(r.who, r.PathValue("name"), r.PathValue("key"))
-	}},
+	{operation: "CreateBucketCredentials", pattern: "POST /v1/buckets/{name}/credentials",
+		handle: func(c *Cloud, r *request) (any, error) {
+			return answer(c.createBucketCredentials(r.who, r.PathValue("name")))
+		}},
+	{operation: "DeleteBucketCredentials", pattern: "DELETE /v1/buckets/{name}/credentials",
+		handle: func(c *Cloud, r *request) (any, error) {
+			return nil, c.deleteBucketCredentials(r.who, r.PathValue("name"))
+		}},
+	{operation: "ListObjects", pattern: "GET /v1/buckets/{name}/objects", inBucket: true,
+		handle: func(c *Cloud, r *request) (any, error) {
+			q := r.URL.Query()
+			limit, err := strconv.Atoi(orDefault(q.Get("limit"), "0"))
+			if err != nil || limit < 0 {
+				return nil, invalid("limit must be a number that is not negative")
+			}
+			return c.listObjects(r.who, r.PathValue("name"), q.Get("prefix"), q.Get("after"), limit)
+		}},
+	{operation: "PutObject", pattern: "PUT /v1/buckets/{name}/objects/{key...}", streams: true, inBucket: true,
+		handle: func(c *Cloud, r *request) (any, error) {
+			return answer(c.putObject(r.who, r.PathValue("name"), r.PathValue("key"), r.Body))
+		}},
+	{operation: "GetObject", pattern: "GET /v1/buckets/{name}/objects/{key...}", inBucket: true,
+		handle: func(c *Cloud, r *request) (any, error) {
+			_, content, err := c.openObject(r.who, r.PathValue("name"), r.PathValue("key"))
+			if err != nil {
+				return nil, err
+			}
+			return raw{content}, nil
+		}},
+	{operation: "DeleteObject", pattern: "DELETE /v1/buckets/{name}/objects/{key...}", inBucket: true,
+		handle: func(c *Cloud, r *request) (any, error) {
+			return nil, c.deleteObject(r.who, r.PathValue("name"), r.PathValue("key"))
+		}},
+	{operation: "DeleteObjects", pattern: "POST /v1/buckets/{name}/delete-objects", inBucket: true,
+		handle: func(c *Cloud, r *request) (any, error) {
+			in, err := decode[api.DeleteObjects](r)
+			if err != nil {
+				return nil, err
+			}
+			if len(in.Keys) > api.MaxDeleteObjects {
+				return nil, invalid("keys: %d are more than the %d allowed", len(in.Keys), api.MaxDeleteObjects)
+			}
+			return nil, c.deleteObjects(r.who, r.PathValue("name"), in.Keys)
+		}},
 
 	{operation: "ListMachineTypes", pattern: "GET /v1/machine-types", handle: func(c *Cloud, r *request) (any, error) {
 		return api.List[api.MachineType]{Items: c.cfg.MachineTypes}, nil

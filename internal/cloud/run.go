@@ -35,6 +35,10 @@ func (c *Cloud) Run(ctx context.Context, ready func(endpoint string)) error {
 	if err := c.fabric.Start(ctx); err != nil {
 		return fmt.Errorf("prepare the host's network: %w", err)
 	}
+	// Before the API is served: what is being uploaded has no record yet.
+	if err := errors.Join(c.removeLooseObjects(), os.RemoveAll(c.path(uploadsDir))); err != nil {
+		c.log.Error("Removing leftovers of objects failed", "err", err)
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { c.driver.Run(ctx); return nil })
 	if err := c.startDNS(ctx, group); err != nil {

@@ -1,6 +1,7 @@
 package cloud
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -228,6 +229,22 @@ func selectEvents(events []api.Event, revision, since int64) api.EventList {
 	}
 	list.Events = append(list.Events, events[since-(oldest-1):]...)
 	return list
+}
+
+// eachObject visits the objects of a bucket whose keys begin with prefix and are not before start, ordered by key,
+// until visit returns false. The database has the keys in this order, so it costs as much as what is visited; the
+// records come from memory. The caller holds the lock.
+func (s *store) eachObject(bucket, prefix, start string, visit func(object) bool) error {
+	begin, first := []byte(objectKey(bucket, prefix)), []byte(objectKey(bucket, max(prefix, start)))
+	return s.db.View(func(b *bbolt.Tx) error {
+		cursor := b.Bucket([]byte(s.objects.kind)).Cursor()
+		for k, _ := cursor.Seek(first); k != nil && bytes.HasPrefix(k, begin); k, _ = cursor.Next() {
+			if o, ok := s.objects.get(string(k)); ok && !visit(o) {
+				return nil
+			}
+		}
+		return nil
+	})
 }
 
 // userData reads the user data of an instance.

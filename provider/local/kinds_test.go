@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -137,8 +138,12 @@ func TestKindsDoTheirWork(t *testing.T) {
 func TestBackup(t *testing.T) {
 	l := startLandscape(t)
 	bucket := &extensionsv1alpha1.BackupBucket{
-		ObjectMeta: metav1.ObjectMeta{Name: "bucket-" + l.namespace},
-		Spec:       extensionsv1alpha1.BackupBucketSpec{DefaultSpec: extensionsv1alpha1.DefaultSpec{Type: "local"}, Region: "local", SecretRef: l.secretRef},
+		ObjectMeta: metav1.ObjectMeta{Name: "bucket-" + l.namespace, Annotations: map[string]string{
+			extensionsv1alpha1.AnnotationGeneratedSecretNamespace: l.namespace,
+		}},
+		Spec: extensionsv1alpha1.BackupBucketSpec{
+			DefaultSpec: extensionsv1alpha1.DefaultSpec{Type: "local"}, Region: "local", SecretRef: l.secretRef,
+		},
 	}
 	entry := &extensionsv1alpha1.BackupEntry{
 		ObjectMeta: metav1.ObjectMeta{Name: l.namespace + "--1234"},
@@ -151,6 +156,14 @@ func TestBackup(t *testing.T) {
 		l.succeeded(t, obj)
 	}
 	secret := &corev1.Secret{}
+	generated := bucket.Status.GeneratedSecretRef
+	if generated == nil || bucket.Status.ProviderStatus == nil {
+		t.Fatalf("status is %+v, want a generated Secret and when the bucket was made", bucket.Status)
+	}
+	generatedKey := client.ObjectKey{Namespace: generated.Namespace, Name: generated.Name}
+	if err := l.Client.Get(t.Context(), generatedKey, secret); err != nil {
+		t.Error(err)
+	}
 	if err := l.Client.Get(t.Context(), client.ObjectKey{Namespace: l.namespace, Name: "etcd-backup"}, secret); err != nil {
 		t.Fatal(err)
 	}
@@ -166,6 +179,10 @@ func TestBackup(t *testing.T) {
 	}
 	l.gone(t, entry)
 	l.gone(t, bucket)
+	err := l.Client.Get(t.Context(), generatedKey, secret)
+	if !apierrors.IsNotFound(err) {
+		t.Errorf("generated Secret after deletion: %v, want it gone", err)
+	}
 	if buckets, err := l.cloud.Client.ListBuckets(t.Context()); err != nil || len(buckets) != 0 {
 		t.Errorf("buckets after deletion are %v, %v, want none", buckets, err)
 	}

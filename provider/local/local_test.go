@@ -3,6 +3,7 @@ package local_test
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"testing"
 	"time"
 
@@ -112,10 +113,12 @@ func (l *landscape) setCluster(t *testing.T) {
 // ask creates the object with a request, or requests an operation on the one that is there with the object's spec.
 func (l *landscape) ask(t *testing.T, obj extensionsv1alpha1.Object, operation string) {
 	t.Helper()
-	annotations := map[string]string{
-		extensionsv1alpha1.AnnotationOperation: operation,
-		extensionsv1alpha1.AnnotationTimestamp: time.Now().UTC().Format(time.RFC3339Nano),
+	annotations := maps.Clone(obj.GetAnnotations())
+	if annotations == nil {
+		annotations = map[string]string{}
 	}
+	annotations[extensionsv1alpha1.AnnotationOperation] = operation
+	annotations[extensionsv1alpha1.AnnotationTimestamp] = time.Now().UTC().Format(time.RFC3339Nano)
 	if obj.GetResourceVersion() == "" {
 		obj.SetAnnotations(annotations)
 		l.Create(t, obj)

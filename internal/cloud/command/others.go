@@ -77,7 +77,7 @@ target instance (or of all) away while the fault lasts.`,
 	c.addOutputFlag(set)
 	set.Flags().StringVar(&f.Name, "name", "", "name of the fault; default <type>-<operation>")
 	set.Flags().StringVar(&f.Account, "account", "", "only for calls of this account")
-	set.Flags().StringVar(&f.Target, "target", "", "only for this object, zone or machine type")
+	set.Flags().StringVar(&f.Target, "target", "", "only for this object, zone, machine type, bucket or object key")
 	set.Flags().IntVar(&f.Count, "count", 0, "how often it strikes; 0 means any number of times")
 	set.Flags().DurationVar(&duration, "duration", 0, "how long it lasts; 0 means until deleted")
 	set.Flags().DurationVar(&delay, "delay", 0, "delay of slow; default 5s")

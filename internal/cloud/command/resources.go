@@ -318,6 +318,7 @@ var credentialsResource = resource[cloud.Credentials]{
 		{title: "ACCESS KEY", value: func(c cloud.Credentials) string { return c.AccessKey }},
 		{title: "ACCOUNT", value: func(c cloud.Credentials) string { return c.Account }},
 		{title: "ADMIN", value: func(c cloud.Credentials) string { return strconv.FormatBool(c.Admin) }},
+		{title: "BUCKET", value: func(c cloud.Credentials) string { return c.Bucket }},
 		{title: "AGE", value: func(c cloud.Credentials) string { return age(c.CreatedAt) }},
 	},
 	list: func(ctx context.Context, c *cloud.Client, _ cloud.Filter) ([]cloud.Credentials, error) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,6 +16,7 @@ import (
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	"hortus.dev/hortus/cloud"
 	"hortus.dev/hortus/extension"
+	"hortus.dev/hortus/provider/local/credentials"
 )
 
 const (
@@ -24,6 +26,8 @@ const (
 	KeyBucketName = "bucketName"
 	// annotationCreatedBy names the entry that made the Secret: during a migration two entries could claim it.
 	annotationCreatedBy = "backup.gardener.cloud/created-by"
+	// batchesPerCall bounds one call of Delete to a second or two.
+	batchesPerCall = 10
 )
 
 // EntryActuator acts on BackupEntries.
@@ -34,8 +38,8 @@ type EntryActuator struct {
 
 var _ extension.Actuator[*extensionsv1alpha1.BackupEntry] = &EntryActuator{}
 
-// SecretKey returns where the Secret of an entry is. Entries are named <namespace>--<uid>, with the prefix source- for the
-// place a migration copies from.
+// SecretKey returns where the Secret of an entry is. Entries are named <namespace>--<uid>, with the prefix source-
+// for the place a migration copies from.
 func SecretKey(entry string) (client.ObjectKey, error) {
 	name := secretName
 	namespace, isSource := strings.CutPrefix(entry, sourcePrefix)
@@ -63,10 +67,9 @@ func (a *EntryActuator) Reconcile(ctx context.Context, entry *extensionsv1alpha1
 	if err != nil {
 		return extension.Result{}, fmt.Errorf("read namespace %q: %w", key.Namespace, err)
 	}
-	credentials := &corev1.Secret{}
-	ref := entry.Spec.SecretRef
-	if err := a.Client.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, credentials); err != nil {
-		return extension.Result{}, fmt.Errorf("read credentials %s/%s: %w", ref.Namespace, ref.Name, err)
+	data, err := a.secretData(ctx, entry)
+	if err != nil {
+		return extension.Result{}, err
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	_, err = controllerutil.CreateOrPatch(ctx, a.Client, secret, func() error {
@@ -74,17 +77,37 @@ func (a *EntryActuator) Reconcile(ctx context.Context, entry *extensionsv1alpha1
 			secret.Annotations = map[string]string{}
 		}
 		secret.Annotations[annotationCreatedBy] = entry.Name
-		secret.Data = maps.Clone(credentials.Data)
-		if secret.Data == nil {
-			secret.Data = map[string][]byte{}
-		}
-		secret.Data[KeyBucketName] = []byte(entry.Spec.BucketName)
+		secret.Data = data
 		return nil
 	})
 	if err != nil {
 		return extension.Result{}, fmt.Errorf("apply secret %s: %w", key, err)
 	}
 	return extension.Done(), nil
+}
+
+// secretData is what the Secret for etcd holds: the credentials of the bucket if it has some, and otherwise those of
+// the account, with the keys for S3. They are tried first, so that those that do not work replace none that do.
+func (a *EntryActuator) secretData(ctx context.Context, entry *extensionsv1alpha1.BackupEntry) (
+	map[string][]byte, error,
+) {
+	cfg, given, err := credentials.FromSecret(ctx, a.Client, entry.Spec.SecretRef)
+	if err != nil {
+		return nil, err
+	}
+	api, err := a.Cloud(ctx, a.Client, entry.Spec.SecretRef)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := api.GetBucket(ctx, entry.Spec.BucketName); err != nil {
+		return nil, fmt.Errorf("use bucket of backup entry: %w", err)
+	}
+	data := credentials.S3Data(cfg, entry.Spec.Region)
+	if credentials.IsS3(given.Data) {
+		data = maps.Clone(given.Data)
+	}
+	data[KeyBucketName] = []byte(entry.Spec.BucketName)
+	return data, nil
 }
 
 // Restore does what Reconcile does.
@@ -97,8 +120,11 @@ func (a *EntryActuator) Migrate(context.Context, *extensionsv1alpha1.BackupEntry
 	return extension.Done(), nil
 }
 
-// Delete removes the entry's objects from the bucket, and its Secret.
-func (a *EntryActuator) Delete(ctx context.Context, entry *extensionsv1alpha1.BackupEntry, _ *extension.Cluster) (extension.Result, error) {
+// Delete removes the entry's Secret, and its objects from the bucket, many at a time. What is left after a stop, or
+// after a number of objects that would keep others waiting, the next call finds again.
+func (a *EntryActuator) Delete(
+	ctx context.Context, entry *extensionsv1alpha1.BackupEntry, _ *extension.Cluster,
+) (extension.Result, error) {
 	if err := a.deleteSecret(ctx, entry); err != nil {
 		return extension.Result{}, err
 	}
@@ -106,20 +132,25 @@ func (a *EntryActuator) Delete(ctx context.Context, entry *extensionsv1alpha1.Ba
 	if err != nil {
 		return extension.Result{}, err
 	}
-	// The slash keeps entries apart whose name begins with this one.
-	objects, err := api.ListObjects(ctx, entry.Spec.BucketName, entry.Name+"/")
-	if cloud.IsNotFound(err) {
-		return extension.Done(), nil
-	}
-	if err != nil {
-		return extension.Result{}, err
-	}
-	for _, o := range objects {
-		if err := api.DeleteObject(ctx, entry.Spec.BucketName, o.Key); cloud.IgnoreNotFound(err) != nil {
+	for range batchesPerCall {
+		// The slash keeps entries apart whose name begins with this one.
+		objects, err := api.ListObjectsAfter(ctx, entry.Spec.BucketName, entry.Name+"/", "", cloud.MaxDeleteObjects)
+		if cloud.IsNotFound(err) || (err == nil && len(objects) == 0) {
+			return extension.Done(), nil
+		}
+		if err != nil {
+			return extension.Result{}, err
+		}
+		keys := make([]string, 0, len(objects))
+		for _, o := range objects {
+			keys = append(keys, o.Key)
+		}
+		if err := api.DeleteObjects(ctx, entry.Spec.BucketName, keys); cloud.IgnoreNotFound(err) != nil {
 			return extension.Result{}, err
 		}
 	}
-	return extension.Done(), nil
+	return extension.Waiting(fmt.Sprintf("%d objects are deleted, others are left", batchesPerCall*cloud.MaxDeleteObjects),
+		time.Second), nil
 }
 
 // ForceDelete leaves the backups to the operator.

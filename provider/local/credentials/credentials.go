@@ -27,13 +27,17 @@ const (
 // errMissing has the wording by which error classification finds that credentials are at fault.
 var errMissing = errors.New("authentication failed: credentials are incomplete")
 
-// FromData reads credentials from the data of a Secret.
+// FromData reads credentials from the data of a Secret, which may also have the keys that users of S3 expect.
 func FromData(data map[string][]byte) (cloud.Config, error) {
 	cfg := cloud.Config{
 		Endpoint:  string(data[KeyEndpoint]),
 		AccessKey: string(data[KeyAccessKey]),
 		SecretKey: string(data[KeySecretKey]),
 		CA:        string(data[KeyCA]),
+	}
+	if IsS3(data) {
+		cfg.AccessKey, cfg.SecretKey = string(data[KeyS3AccessKey]), string(data[KeyS3SecretKey])
+		cfg.CA = string(data[KeyS3CA])
 	}
 	for key, value := range map[string]string{KeyEndpoint: cfg.Endpoint, KeyAccessKey: cfg.AccessKey, KeySecretKey: cfg.SecretKey} {
 		if value == "" {

@@ -42,6 +42,14 @@ type InfrastructureStatus struct {
 	CIDR string `json:"cidr"`
 }
 
+// BackupBucketStatus is what a BackupBucket has made, in its status.providerStatus.
+type BackupBucketStatus struct {
+	metav1.TypeMeta `json:",inline"`
+	// createdAt is when the cloud made the bucket. A bucket that is known here is never made again: an empty one in place
+	// of backups would look as if there had been none.
+	CreatedAt metav1.Time `json:"createdAt"`
+}
+
 // ControlPlaneConfig is a Shoot's spec.provider.controlPlaneConfig.
 type ControlPlaneConfig struct {
 	metav1.TypeMeta `json:",inline"`
@@ -166,6 +174,11 @@ func Encode(kind string, value interface{ SetType(apiVersion, kind string) }) (*
 
 // SetType names the type in the object.
 func (s *InfrastructureStatus) SetType(apiVersion, kind string) {
+	s.APIVersion, s.Kind = apiVersion, kind
+}
+
+// SetType names the type in the object.
+func (s *BackupBucketStatus) SetType(apiVersion, kind string) {
 	s.APIVersion, s.Kind = apiVersion, kind
 }
 
