@@ -162,6 +162,15 @@ func underWay(initiated, completed *metav1.Time) bool {
 	return initiated != nil && (completed == nil || completed.Before(initiated))
 }
 
+// initiation is the time of a rotation that begins now. It tells its credentials from those of the last one, whatever
+// the clock of the gardenlet that had begun it.
+func initiation(now time.Time, last *metav1.Time) *metav1.Time {
+	if last != nil && now.Before(last.Add(time.Second)) {
+		now = last.Add(time.Second)
+	}
+	return &metav1.Time{Time: now}
+}
+
 func startCA(shoot *corev1beta1.Shoot, withoutRollout bool, now time.Time) {
 	r := rotation(shoot)
 	old := ptr.Deref(r.CertificateAuthorities, corev1beta1.CARotation{})
@@ -169,7 +178,8 @@ func startCA(shoot *corev1beta1.Shoot, withoutRollout bool, now time.Time) {
 		return
 	}
 	r.CertificateAuthorities = &corev1beta1.CARotation{
-		Phase: startPhase(withoutRollout), LastInitiationTime: &metav1.Time{Time: now}, LastCompletionTime: old.LastCompletionTime,
+		Phase: startPhase(withoutRollout), LastInitiationTime: initiation(now, old.LastInitiationTime),
+		LastCompletionTime:     old.LastCompletionTime,
 		PendingWorkersRollouts: pendingPools(shoot, withoutRollout, old.LastInitiationTime),
 	}
 }
@@ -181,7 +191,8 @@ func startServiceAccountKey(shoot *corev1beta1.Shoot, withoutRollout bool, now t
 		return
 	}
 	r.ServiceAccountKey = &corev1beta1.ServiceAccountKeyRotation{
-		Phase: startPhase(withoutRollout), LastInitiationTime: &metav1.Time{Time: now}, LastCompletionTime: old.LastCompletionTime,
+		Phase: startPhase(withoutRollout), LastInitiationTime: initiation(now, old.LastInitiationTime),
+		LastCompletionTime:     old.LastCompletionTime,
 		PendingWorkersRollouts: pendingPools(shoot, withoutRollout, old.LastInitiationTime),
 	}
 }
@@ -196,11 +207,18 @@ func startEncryptionKey(shoot *corev1beta1.Shoot, now time.Time) {
 		return
 	}
 	r.ETCDEncryptionKey = &corev1beta1.ETCDEncryptionKeyRotation{
-		Phase: corev1beta1.RotationPreparing, LastInitiationTime: &metav1.Time{Time: now}, LastCompletionTime: old.LastCompletionTime,
+		Phase: corev1beta1.RotationPreparing, LastInitiationTime: initiation(now, old.LastInitiationTime),
+		LastCompletionTime:        old.LastCompletionTime,
+		AutoCompleteAfterPrepared: completesByItself(shoot),
 	}
+}
+
+// completesByItself tells whether the rotation of the encryption key needs no second request; nil if it does.
+func completesByItself(shoot *corev1beta1.Shoot) *bool {
 	if v, err := semver.NewVersion(shoot.Spec.Kubernetes.Version); err == nil && !v.LessThan(singleStepEncryptionKey) {
-		r.ETCDEncryptionKey.AutoCompleteAfterPrepared = ptr.To(true)
+		return ptr.To(true)
 	}
+	return nil
 }
 
 func startSSH(shoot *corev1beta1.Shoot, now time.Time) {
@@ -209,7 +227,9 @@ func startSSH(shoot *corev1beta1.Shoot, now time.Time) {
 	if underWay(old.LastInitiationTime, old.LastCompletionTime) {
 		return
 	}
-	r.SSHKeypair = &corev1beta1.ShootSSHKeypairRotation{LastInitiationTime: &metav1.Time{Time: now}, LastCompletionTime: old.LastCompletionTime}
+	r.SSHKeypair = &corev1beta1.ShootSSHKeypairRotation{
+		LastInitiationTime: initiation(now, old.LastInitiationTime), LastCompletionTime: old.LastCompletionTime,
+	}
 }
 
 func startObservability(shoot *corev1beta1.Shoot, now time.Time) {
@@ -218,7 +238,9 @@ func startObservability(shoot *corev1beta1.Shoot, now time.Time) {
 	if underWay(old.LastInitiationTime, old.LastCompletionTime) {
 		return
 	}
-	r.Observability = &corev1beta1.ObservabilityRotation{LastInitiationTime: &metav1.Time{Time: now}, LastCompletionTime: old.LastCompletionTime}
+	r.Observability = &corev1beta1.ObservabilityRotation{
+		LastInitiationTime: initiation(now, old.LastInitiationTime), LastCompletionTime: old.LastCompletionTime,
+	}
 }
 
 func completeCA(shoot *corev1beta1.Shoot, now time.Time) {

@@ -72,6 +72,9 @@ type scope struct {
 	project *corev1beta1.Project
 	seed    *corev1beta1.Seed
 	profile *corev1beta1.CloudProfile
+	// namespace is the view of the control plane namespace for this pass, secrets what the gardenlet has generated there.
+	namespace *kube.NamespaceView
+	secrets   *secretsmanager.Manager
 }
 
 // Reconcile makes one pass over the Shoot. It may stop after any write and start over.
@@ -243,6 +246,16 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope, d Decision) (time.Ti
 	if err != nil {
 		return time.Time{}, err
 	}
+	s.namespace = kube.NewNamespaceView(r.Seed, id, &r.seen)
+	if s.secrets, err = secretsmanager.New(ctx, s.namespace, r.Clock, id, steps.SecretsIdentity); err != nil {
+		return time.Time{}, err
+	}
+	if d.Operation != corev1beta1.LastOperationTypeDelete {
+		// Before anything is started: what may start depends on what is under way.
+		if adopted := adoptRotations(shoot, steps.ObserveRotations(s.secrets)); len(adopted) > 0 {
+			log.FromContext(ctx).Info("Adopting rotations that the status does not know", "credentials", adopted)
+		}
+	}
 	if d.Begin || started.IsZero() {
 		started = now
 		begin(shoot, d.Operation, r.Identity, id, now)
@@ -307,13 +320,8 @@ func forced(shoot *corev1beta1.Shoot) bool {
 }
 
 func (r *Reconciler) stepScope(ctx context.Context, s *scope, operation corev1beta1.LastOperationType, started time.Time) (*steps.Scope, error) {
-	namespace := s.shoot.Status.TechnicalID
-	seed := kube.NewNamespaceView(r.Seed, namespace, &r.seen)
+	namespace, seed := s.shoot.Status.TechnicalID, s.namespace
 	facts, err := steps.Observe(ctx, seed, namespace, s.shoot.Name)
-	if err != nil {
-		return nil, err
-	}
-	secrets, err := secretsmanager.New(ctx, seed, r.Clock, namespace, steps.SecretsIdentity)
 	if err != nil {
 		return nil, err
 	}
@@ -329,7 +337,8 @@ func (r *Reconciler) stepScope(ctx context.Context, s *scope, operation corev1be
 		Garden: r.Garden, Seed: seed, GardenApplied: &r.gardenApplied, SeedApplied: &r.seedApplied, Clock: r.Clock, Shoots: r.Shoots,
 		Shoot: s.shoot.DeepCopy(), SeedObject: s.seed, Project: s.project, CloudProfile: s.profile, GardenIdentity: r.GardenIdentity,
 		Namespace: namespace, Operation: operation, Started: started,
-		Images: r.Images, DNSTTL: r.DNSTTL, Facts: facts, Registered: registrations.Items, Installations: installations.Items, Secrets: secrets,
+		Images: r.Images, DNSTTL: r.DNSTTL, Facts: facts, Secrets: s.secrets,
+		Registered: registrations.Items, Installations: installations.Items,
 	}, nil
 }
 

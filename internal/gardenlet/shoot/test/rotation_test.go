@@ -1,6 +1,7 @@
 package test
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -85,5 +86,67 @@ func TestPoolsMayWaitForARotation(t *testing.T) {
 	start(corev1beta1.OperationRotateRolloutWorkersPrefix + "b")
 	if ca = s.Status.Credentials.Rotation.CertificateAuthorities; ca.Phase != corev1beta1.RotationPrepared {
 		t.Errorf("rotation = %+v, want Prepared", ca)
+	}
+}
+
+// The garden is restored from a backup that is older than a rotation: what is in use is adopted, the status repaired.
+func TestRotationsSurviveARestoreOfTheGarden(t *testing.T) {
+	type phases [2]corev1beta1.CredentialsRotationPhase // Of the CAs and the encryption key.
+	for name, tc := range map[string]struct {
+		completed bool
+		// backup is what the status of the credentials is restored to.
+		backup func(never, prepared *corev1beta1.ShootCredentials) *corev1beta1.ShootCredentials
+		want   phases
+	}{
+		"prepared, back to never rotated": {
+			backup: func(never, _ *corev1beta1.ShootCredentials) *corev1beta1.ShootCredentials { return never },
+			want:   phases{corev1beta1.RotationPrepared, corev1beta1.RotationCompleted},
+		},
+		"completed, back to never rotated": {
+			completed: true,
+			backup:    func(never, _ *corev1beta1.ShootCredentials) *corev1beta1.ShootCredentials { return never },
+			want:      phases{corev1beta1.RotationCompleted, corev1beta1.RotationCompleted},
+		},
+		"completed, back to prepared": {
+			completed: true,
+			backup:    func(_, prepared *corev1beta1.ShootCredentials) *corev1beta1.ShootCredentials { return prepared },
+			want:      phases{corev1beta1.RotationPrepared, corev1beta1.RotationCompleted},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			s := w.settled(w.newShoot())
+			never := s.Status.Credentials.DeepCopy()
+			s = w.settled(w.request(s, corev1beta1.OperationRotateCredentialsStart))
+			prepared := s.Status.Credentials.DeepCopy()
+			if tc.completed {
+				s = w.settled(w.request(s, corev1beta1.OperationRotateCredentialsComplete))
+			}
+			all := func() map[string]map[string]bool {
+				out := map[string]map[string]bool{}
+				for _, name := range []string{"ca", "ca-client", "service-account-key", "kube-apiserver-etcd-encryption-key"} {
+					out[name] = w.generated(s, name)
+				}
+				return out
+			}
+			initiated, inUse := s.Status.Credentials.Rotation.CertificateAuthorities.LastInitiationTime, all()
+
+			s.Status.Credentials = tc.backup(never, prepared)
+			w.must(w.Client.Status().Update(w.ctx, s))
+			if !tc.completed { // The request for the rotation was in the backup as well.
+				s = w.request(s, corev1beta1.OperationRotateCAStart)
+			}
+			s = w.settled(w.changeSpec(s))
+			if got := all(); !reflect.DeepEqual(got, inUse) {
+				t.Errorf("Secrets = %v, want %v", got, inUse)
+			}
+			r := s.Status.Credentials.Rotation
+			if got := (phases{r.CertificateAuthorities.Phase, r.ETCDEncryptionKey.Phase}); got != tc.want {
+				t.Errorf("phases = %v, want %v", got, tc.want)
+			}
+			if got := r.CertificateAuthorities.LastInitiationTime; !got.Equal(initiated) {
+				t.Errorf("initiation = %s, want %s", got, initiated)
+			}
+		})
 	}
 }
