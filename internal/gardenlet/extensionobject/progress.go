@@ -1,0 +1,117 @@
+package extensionobject
+
+import (
+	"fmt"
+	"time"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+)
+
+// State of a request.
+type State string
+
+// States of a request. Failed ones are requested again by the next Ensure, Migrate or Delete after RetryAt.
+const (
+	Waiting State = "Waiting"
+	Failed  State = "Failed"
+	Done    State = "Done"
+)
+
+// Progress is how far an extension is with what was requested of it.
+type Progress struct {
+	State State
+	// Reason to wait, or what failed. Empty when done.
+	Reason string
+	// Codes of a failure.
+	Codes []corev1beta1.ErrorCode
+	// RetryAt is when a failed request is made again.
+	RetryAt time.Time
+}
+
+func waiting(format string, args ...any) Progress {
+	return Progress{State: Waiting, Reason: fmt.Sprintf(format, args...)}
+}
+
+const (
+	// minRetry is the first pause between requests of something that fails; the extension itself retries sooner.
+	minRetry = 30 * time.Second
+	// maxRetry bounds the pauses, which double until then.
+	maxRetry = 10 * time.Minute
+)
+
+// retryAt is when something is requested again that was requested at one time and has been failing since another. The
+// pauses grow with the time it has been failing: 30 s, 30 s, 1 min, 2 min and so on.
+func retryAt(requested, failingSince time.Time) time.Time {
+	pause := minRetry
+	if !failingSince.IsZero() {
+		pause = min(max(requested.Sub(failingSince), minRetry), maxRetry)
+	}
+	return requested.Add(pause)
+}
+
+// requestedAt is the time of the last request; ok is false if the object was never asked for anything.
+func requestedAt(o extensionsv1alpha1.Object) (at time.Time, ok bool) {
+	at, err := time.Parse(time.RFC3339Nano, o.GetAnnotations()[extensionsv1alpha1.AnnotationTimestamp])
+	return at, err == nil
+}
+
+// requested is the operation that the extension has not taken up, or not ended, yet; "" if there is none.
+func requested(o extensionsv1alpha1.Object) string {
+	return o.GetAnnotations()[extensionsv1alpha1.AnnotationOperation]
+}
+
+func pending(o extensionsv1alpha1.Object) bool { return requested(o) != "" }
+
+// failure returns what the extension reports as failed, nil if nothing is.
+func failure(kind string, o extensionsv1alpha1.Object, failingSince time.Time) *Progress {
+	status := o.GetDefaultStatus()
+	op := status.LastOperation
+	broken := op != nil && (op.State == corev1beta1.LastOperationStateError ||
+		op.State == corev1beta1.LastOperationStateFailed ||
+		op.State == corev1beta1.LastOperationStateAborted)
+	if status.LastError == nil && !broken {
+		return nil
+	}
+	p := &Progress{State: Failed}
+	if status.LastError != nil {
+		p.Reason, p.Codes = status.LastError.Description, status.LastError.Codes
+	} else {
+		p.Reason = fmt.Sprintf("%s %s is %s: %s", kind, o.GetName(), op.State, op.Description)
+	}
+	if at, ok := requestedAt(o); ok {
+		p.RetryAt = retryAt(at, failingSince)
+	}
+	return p
+}
+
+// observe is the ready test of the contract. The first rule that does not hold is the reason to wait.
+func observe(kind string, o extensionsv1alpha1.Object, failingSince time.Time) Progress {
+	name, status := o.GetName(), o.GetDefaultStatus()
+	at, ok := requestedAt(o)
+	if !ok {
+		return waiting("%s %s has no valid timestamp", kind, name)
+	}
+	if pending(o) && requested(o) != extensionsv1alpha1.OperationRestore {
+		return waiting("%s %s waits for its extension", kind, name) // What it reports is about an earlier request.
+	}
+	if failed := failure(kind, o, failingSince); failed != nil {
+		return *failed
+	}
+	op := status.LastOperation
+	switch {
+	case pending(o):
+		return waiting("%s %s waits for its extension", kind, name)
+	case op != nil && op.State == corev1beta1.LastOperationStateProcessing:
+		return waiting("%s %s: %s", kind, name, op.Description)
+	case status.ObservedGeneration != o.GetGeneration():
+		return waiting("%s %s has not been observed by its extension yet", kind, name)
+	case op == nil:
+		return waiting("%s %s has not been reconciled yet", kind, name)
+	case op.State != corev1beta1.LastOperationStateSucceeded:
+		return waiting("%s %s is %s: %s", kind, name, op.State, op.Description)
+	case at.Truncate(time.Second).After(op.LastUpdateTime.Time): // Status times have no fractions.
+		return waiting("%s %s has not been reconciled since it was requested", kind, name)
+	}
+	return Progress{State: Done}
+}

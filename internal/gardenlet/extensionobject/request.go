@@ -1,0 +1,230 @@
+package extensionobject
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	"hortus.dev/hortus/internal/kube"
+)
+
+// AnnotationChecksum is over what the extension reads besides the spec, such as credentials. Since it is written
+// together with the request, a stop between the change of a Secret and the request loses nothing.
+const AnnotationChecksum = "hortus.dev/input-checksum"
+
+// Wanted is what the gardenlet wants of an extension object.
+type Wanted struct {
+	// Object has the metadata and the spec. Ensure puts the server's object into it.
+	Object extensionsv1alpha1.Object
+	// Restore asks to take over what another seed has made, instead of an ordinary reconciliation.
+	Restore bool
+	// Checksum of what the extension reads besides the spec.
+	Checksum string
+	// Force requests the operation although nothing has changed.
+	Force bool
+	// FailingSince is when the present error was first seen; zero without one.
+	FailingSince time.Time
+}
+
+func (w *Wanted) operation() string {
+	if w.Restore {
+		return extensionsv1alpha1.OperationRestore
+	}
+	return extensionsv1alpha1.OperationReconcile
+}
+
+// Ensure creates the object or updates its spec, requests the operation if that is due, and tells how far it is. A
+// conflict with another writer is returned as it is.
+func Ensure(ctx context.Context, c client.Client, w Wanted, now time.Time) (Progress, error) {
+	kind := kindOf(w.Object)
+	current := w.Object.DeepCopyObject().(extensionsv1alpha1.Object)
+	found, err := kube.Exists(ctx, c, current)
+	if err != nil {
+		return Progress{}, err
+	}
+	if !found {
+		request(w.Object, w.operation(), w.Checksum, now)
+		if err := c.Create(ctx, w.Object); err != nil && !apierrors.IsAlreadyExists(err) {
+			return Progress{}, fmt.Errorf("create %s %q: %w", kind, w.Object.GetName(), err)
+		}
+		return waiting("%s %s is being created", kind, w.Object.GetName()), nil
+	}
+	if current.GetDeletionTimestamp() != nil {
+		return waiting("%s %s is being deleted before it can be created again", kind, current.GetName()), nil
+	}
+	if due(current, w, now) {
+		before := current.DeepCopyObject().(extensionsv1alpha1.Object)
+		setSpec(current, w.Object)
+		for key, value := range w.Object.GetAnnotations() {
+			annotate(current, key, value)
+		}
+		request(current, w.operation(), w.Checksum, now)
+		// The resource version makes sure that the decision was made on the newest object.
+		if err := c.Patch(ctx, current, locked(before)); err != nil {
+			return Progress{}, fmt.Errorf("update %s %q: %w", kind, current.GetName(), err)
+		}
+		failed := failure(kind, current, w.FailingSince)
+		if failed != nil && !w.Force && sameJSON(specOf(before), specOf(current)) {
+			return *failed, nil // A retry shows nothing new until it has ended.
+		}
+		return waiting("%s %s is being reconciled", kind, current.GetName()), nil
+	}
+	reflect.ValueOf(w.Object).Elem().Set(reflect.ValueOf(current).Elem())
+	return observe(kind, current, w.FailingSince), nil
+}
+
+// due decides whether the extension has to be asked.
+func due(current extensionsv1alpha1.Object, w Wanted, now time.Time) bool {
+	at, ok := requestedAt(current)
+	last := current.GetDefaultStatus().LastOperation
+	switch {
+	case !ok, w.Force, current.GetAnnotations()[AnnotationChecksum] != w.Checksum:
+		return true
+	case !sameJSON(specOf(current), specOf(w.Object)):
+		return true
+	case pending(current) && requested(current) != extensionsv1alpha1.OperationRestore:
+		return false // It has not been taken up yet. A request to restore stays until it has succeeded.
+	case last != nil && last.Type == corev1beta1.LastOperationTypeMigrate:
+		return w.Restore // What has been migrated stays frozen otherwise.
+	}
+	failed := failure("", current, w.FailingSince)
+	return failed != nil && !now.Before(retryAt(at, w.FailingSince))
+}
+
+// Migrate asks the extension to let go of the object, deletes it then, and tells how far that is: done when it is
+// gone.
+func Migrate(
+	ctx context.Context, c client.Client, o extensionsv1alpha1.Object, failingSince, now time.Time,
+) (Progress, error) {
+	kind := kindOf(o)
+	found, err := kube.Exists(ctx, c, o)
+	if err != nil {
+		return Progress{}, err
+	}
+	if !found {
+		return Progress{State: Done}, nil
+	}
+	last := o.GetDefaultStatus().LastOperation
+	migrating := last != nil && last.Type == corev1beta1.LastOperationTypeMigrate
+	migrated := migrating && last.State == corev1beta1.LastOperationStateSucceeded && !pending(o)
+	switch {
+	case o.GetDeletionTimestamp() != nil || migrated:
+		return Delete(ctx, c, o, failingSince, now)
+	case migrating || requested(o) == extensionsv1alpha1.OperationMigrate:
+		if failed := failure(kind, o, failingSince); migrating && failed != nil {
+			return *failed, again(ctx, c, o, extensionsv1alpha1.OperationMigrate, failed.RetryAt, now)
+		}
+		return waiting("%s %s is being migrated", kind, o.GetName()), nil
+	}
+	before := o.DeepCopyObject().(extensionsv1alpha1.Object)
+	request(o, extensionsv1alpha1.OperationMigrate, o.GetAnnotations()[AnnotationChecksum], now)
+	if err := c.Patch(ctx, o, locked(before)); err != nil {
+		return Progress{}, fmt.Errorf("migrate %s %q: %w", kind, o.GetName(), err)
+	}
+	return waiting("%s %s is being migrated", kind, o.GetName()), nil
+}
+
+// Delete confirms and requests the deletion, and tells how far it is: done when the object is gone.
+func Delete(
+	ctx context.Context, c client.Client, o extensionsv1alpha1.Object, failingSince, now time.Time,
+) (Progress, error) {
+	kind := kindOf(o)
+	found, err := kube.Exists(ctx, c, o)
+	if err != nil {
+		return Progress{}, err
+	}
+	if !found {
+		return Progress{State: Done}, nil
+	}
+	if o.GetDeletionTimestamp() != nil {
+		last := o.GetDefaultStatus().LastOperation
+		deleting := last != nil && last.Type == corev1beta1.LastOperationTypeDelete
+		if failed := failure(kind, o, failingSince); deleting && failed != nil {
+			return *failed, again(ctx, c, o, "", failed.RetryAt, now)
+		}
+		return waiting("%s %s is being deleted", kind, o.GetName()), nil
+	}
+	before := o.DeepCopyObject().(extensionsv1alpha1.Object)
+	annotate(o, extensionsv1alpha1.AnnotationConfirmDeletion, "true")
+	annotate(o, extensionsv1alpha1.AnnotationTimestamp, now.UTC().Format(time.RFC3339Nano))
+	if err := c.Patch(ctx, o, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		return Progress{}, fmt.Errorf("confirm deletion of %s %q: %w", kind, o.GetName(), err)
+	}
+	if err := client.IgnoreNotFound(c.Delete(ctx, o)); err != nil {
+		return Progress{}, fmt.Errorf("delete %s %q: %w", kind, o.GetName(), err)
+	}
+	return waiting("%s %s is being deleted", kind, o.GetName()), nil
+}
+
+// again requests something that fails once more when its pause is over. A deletion is no operation of its own: any
+// change of the object makes extensions look at it.
+func again(
+	ctx context.Context, c client.Client, o extensionsv1alpha1.Object, operation string, due, now time.Time,
+) error {
+	if now.Before(due) {
+		return nil
+	}
+	before := o.DeepCopyObject().(extensionsv1alpha1.Object)
+	annotate(o, extensionsv1alpha1.AnnotationTimestamp, now.UTC().Format(time.RFC3339Nano))
+	if operation != "" {
+		annotate(o, extensionsv1alpha1.AnnotationOperation, operation)
+	}
+	if err := c.Patch(ctx, o, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("request %s %q again: %w", kindOf(o), o.GetName(), err)
+	}
+	return nil
+}
+
+// locked makes a patch fail if the object is not the one it was decided on.
+func locked(before client.Object) client.Patch {
+	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+}
+
+func request(o extensionsv1alpha1.Object, operation, checksum string, now time.Time) {
+	annotate(o, extensionsv1alpha1.AnnotationOperation, operation)
+	annotate(o, extensionsv1alpha1.AnnotationTimestamp, now.UTC().Format(time.RFC3339Nano))
+	annotate(o, AnnotationChecksum, checksum)
+}
+
+func annotate(o extensionsv1alpha1.Object, key, value string) {
+	annotations := maps.Clone(o.GetAnnotations())
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[key] = value
+	o.SetAnnotations(annotations)
+}
+
+func kindOf(o extensionsv1alpha1.Object) string { return reflect.TypeOf(o).Elem().Name() }
+
+// specOf is the field Spec behind the pointer o.
+func specOf(o any) any { return reflect.ValueOf(o).Elem().FieldByName("Spec").Interface() }
+
+// setSpec copies the spec of from, which has the same type.
+func setSpec(o, from extensionsv1alpha1.Object) {
+	reflect.ValueOf(o).Elem().FieldByName("Spec").Set(reflect.ValueOf(from).Elem().FieldByName("Spec"))
+}
+
+// sameJSON compares what two values look like on the wire, where raw JSON of other formatting is the same.
+func sameJSON(a, b any) bool {
+	normalize := func(v any) any {
+		data, err := json.Marshal(v)
+		if err != nil {
+			panic(fmt.Sprintf("extensionobject: encode %T: %v", v, err)) // API types can always be encoded.
+		}
+		var out any
+		if err := json.Unmarshal(data, &out); err != nil {
+			panic(fmt.Sprintf("extensionobject: decode %T: %v", v, err))
+		}
+		return out
+	}
+	return reflect.DeepEqual(normalize(a), normalize(b))
+}
