@@ -49,6 +49,7 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager, seed cluster.Cluster, concur
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("shoot").
 		For(&corev1beta1.Shoot{}, builder.WithPredicates(relevantUpdates)).
+		Watches(&corev1beta1.BackupEntry{}, handler.EnqueueRequestsFromMapFunc(ofBackupEntry), builder.WithPredicates(entryUpdates)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: concurrency,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackoff, maxBackoff),

@@ -46,7 +46,7 @@ var (
 // ForceDelete is the flow of a forced deletion.
 func ForceDelete() *flow.Graph[*Scope] {
 	return flow.New(ForceMachines, ForceExtensions, ForceManagedResources).SkipAll(notLive).
-		Then(flow.Reverse(nil, Etcd)).Then(flow.Reverse(nil, Namespace))
+		Then(flow.Reverse(nil, Etcd)).Then(flow.Reverse(nil, Namespace)).Then(flow.Reverse(nil, BackupEntry))
 }
 
 // machineKinds in the order in which they may go: what makes others first.

@@ -7,7 +7,7 @@ import (
 // Reconcile is the flow that makes, changes, puts to sleep and wakes up a Shoot.
 func Reconcile() *flow.Graph[*Scope] {
 	return flow.New(
-		RequiredExtensions, Namespace, ClusterIdentity, CloudCredentials, Credentials, GardenObjects, References,
+		RequiredExtensions, Namespace, BackupEntry, ClusterIdentity, CloudCredentials, Credentials, GardenObjects, References,
 		Infrastructure,
 		KubeAPIServerService, GatewayAddress, AdvertisedAddresses, DNSInternal, DNSExternal, Route,
 		Etcd, EtcdReady, VPNSeedServer,
@@ -38,7 +38,7 @@ func Delete() *flow.Graph[*Scope] {
 		ManagedResources, ControlPlane, ExtensionsAfterKubeAPIServer, OperatingSystemConfig, Network, ShootResources, MachineController, Worker,
 	)
 	return prepare.Then(bringUp).Then(providers).Then(cleanUp).Then(tearDown).
-		Then(flow.Reverse(nil, Etcd, DNSInternal)).Then(flow.Reverse(nil, Namespace))
+		Then(flow.Reverse(nil, Etcd, DNSInternal)).Then(flow.Reverse(nil, Namespace)).Then(flow.Reverse(nil, BackupEntry))
 }
 
 // notLive: there is no control plane namespace that anything could be put into.

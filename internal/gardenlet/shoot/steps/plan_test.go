@@ -56,6 +56,7 @@ func TestPlans(t *testing.T) {
 		"two-pools":      testScope("a", "b"),
 		"workerless":     testScope(),
 		"falling-asleep": with(testScope("pool"), hibernate),
+		"backups":        with(testScope("pool"), func(s *Scope) { s.SeedObject.Spec.Backup = &corev1beta1.Backup{Provider: "local"} }),
 		"asleep":         with(with(testScope("pool"), hibernate), func(s *Scope) { s.Facts.APIServerReplicas = 0 }),
 		"extensions": with(testScope("pool"), func(s *Scope) {
 			s.Registered = []corev1beta1.ControllerRegistration{{Spec: corev1beta1.ControllerRegistrationSpec{Resources: []corev1beta1.ControllerResource{

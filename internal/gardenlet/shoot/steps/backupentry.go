@@ -1,0 +1,170 @@
+package steps
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/flow"
+	"hortus.dev/hortus/internal/gardenlet/backupentry"
+	"hortus.dev/hortus/internal/kube"
+)
+
+// backupSecret is where etcd finds its place in the bucket: the provider's credentials and the key bucketName. The
+// extension makes it for the BackupEntry.
+const backupSecret = "etcd-backup"
+
+// BackupEntry is the Shoot's place in the bucket of its seed. It is in the garden and outlives the Shoot by the grace
+// period.
+var BackupEntry = &flow.Step[*Scope]{
+	Name:   "backup-entry",
+	After:  []*flow.Step[*Scope]{Namespace},
+	SkipIf: withoutBackup,
+	Ensure: ensureBackupEntry,
+	Remove: removeBackupEntry,
+}
+
+func withoutBackup(s *Scope) string {
+	if s.SeedObject.Spec.Backup == nil {
+		return "no backups on the seed"
+	}
+	return ""
+}
+
+// BackupEntryName is the name of the Shoot's BackupEntry, and what the keys of its backups in the bucket begin with.
+func (s *Scope) BackupEntryName() string { return s.Namespace + "--" + string(s.Shoot.Status.UID) }
+
+// BackupSecret is the name of the Secret with access to the bucket, for steps behind BackupEntry; ok is false if the
+// Shoot has no backups. While the Shoot is being deleted it has some only if the Secret is there: nothing makes it
+// any more.
+func (s *Scope) BackupSecret(ctx context.Context) (name string, ok bool, err error) {
+	if withoutBackup(s) != "" {
+		return "", false, nil
+	}
+	if s.Deleting() {
+		if ok, err = s.backupSecretExists(ctx); err != nil || !ok {
+			return "", false, err
+		}
+	}
+	return backupSecret, true, nil
+}
+
+func (s *Scope) backupSecretExists(ctx context.Context) (bool, error) {
+	return kube.Exists(ctx, s.Seed,
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: backupSecret, Namespace: s.Namespace}})
+}
+
+func (s *Scope) backupEntry() *corev1beta1.BackupEntry {
+	return &corev1beta1.BackupEntry{ObjectMeta: metav1.ObjectMeta{Name: s.BackupEntryName(),
+		Namespace: s.Shoot.Namespace}}
+}
+
+func ensureBackupEntry(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	entry := s.backupEntry()
+	found, err := kube.Exists(ctx, s.Garden, entry)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	before := entry.DeepCopy()
+	desireBackupEntry(entry, s)
+	switch {
+	case !found:
+		err = s.Garden.Create(ctx, entry)
+	case !sameJSON(before.ObjectMeta, entry.ObjectMeta):
+		err = s.Garden.Patch(ctx, entry, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	}
+	if err != nil {
+		return flow.Outcome{}, fmt.Errorf("write BackupEntry %q: %w", entry.Name, err)
+	}
+	if s.SkipReadiness() {
+		return flow.Done(), nil
+	}
+	if reason := backupEntryWaits(entry, s.SeedObject.Name); reason != "" {
+		return flow.Waiting(reason), nil
+	}
+	if found, err := s.backupSecretExists(ctx); err != nil || found {
+		return flow.Done(), err
+	}
+	return s.requestBackupSecret(ctx, entry)
+}
+
+// desireBackupEntry says whose the entry is. The bucket and the seed of one that exists change only when control
+// planes move.
+func desireBackupEntry(entry *corev1beta1.BackupEntry, s *Scope) {
+	if entry.Spec.BucketName == "" {
+		entry.Spec = corev1beta1.BackupEntrySpec{BucketName: string(s.SeedObject.UID), SeedName: ptr.To(s.SeedObject.Name)}
+	}
+	entry.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: corev1beta1.SchemeGroupVersion.String(), Kind: "Shoot", Name: s.Shoot.Name, UID: s.Shoot.UID,
+		BlockOwnerDeletion: ptr.To(false),
+	}}
+	metav1.SetMetaDataAnnotation(&entry.ObjectMeta, backupentry.AnnotationShootPurpose,
+		string(ptr.Deref(s.Shoot.Spec.Purpose, corev1beta1.ShootPurposeEvaluation)))
+}
+
+// backupEntryWaits says what a control plane on the seed waits for, "" if the entry is ready. Codes of its errors are
+// left out: the credentials are those of the seed, and a Shoot that has Failed would not notice that they work again.
+func backupEntryWaits(entry *corev1beta1.BackupEntry, seed string) string {
+	status, last := &entry.Status, entry.Status.LastOperation
+	switch {
+	case entry.DeletionTimestamp != nil:
+		return fmt.Sprintf("BackupEntry %s is being deleted before it can be created again", entry.Name)
+	case ptr.Deref(entry.Spec.SeedName, "") != seed:
+		return fmt.Sprintf("BackupEntry %s is still on Seed %s", entry.Name, ptr.Deref(entry.Spec.SeedName, ""))
+	case ptr.Deref(status.SeedName, seed) != seed:
+		return fmt.Sprintf("BackupEntry %s is being moved from Seed %s", entry.Name, *status.SeedName)
+	case status.LastError != nil:
+		return fmt.Sprintf("BackupEntry %s: %s", entry.Name, status.LastError.Description)
+	case last != nil && last.State != corev1beta1.LastOperationStateSucceeded:
+		return fmt.Sprintf("BackupEntry %s: %s", entry.Name, last.Description)
+	case last == nil || status.SeedName == nil || status.ObservedGeneration != entry.Generation:
+		return fmt.Sprintf("BackupEntry %s has not been reconciled yet", entry.Name)
+	}
+	return ""
+}
+
+// requestBackupSecret lets an entry be reconciled that succeeded when there was no namespace for its Secret, once.
+func (s *Scope) requestBackupSecret(ctx context.Context, entry *corev1beta1.BackupEntry) (flow.Outcome, error) {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}
+	if _, err := kube.Exists(ctx, s.Seed, namespace); err != nil {
+		return flow.Outcome{}, err
+	}
+	missing := fmt.Sprintf("BackupEntry %s has no Secret %s in namespace %s", entry.Name, backupSecret, s.Namespace)
+	if !backupSecretDue(entry.Status.LastOperation.LastUpdateTime.Time, namespace.CreationTimestamp.Time, s.Started) {
+		return flow.Waiting(missing + " although it succeeded"), nil
+	}
+	before := entry.DeepCopy()
+	metav1.SetMetaDataAnnotation(&entry.ObjectMeta, corev1beta1.AnnotationOperation, corev1beta1.OperationReconcile)
+	if err := s.Garden.Patch(ctx, entry,
+		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return flow.Outcome{}, fmt.Errorf("reconcile BackupEntry %q: %w", entry.Name, err)
+	}
+	return flow.Waiting(missing + " yet"), nil
+}
+
+// backupSecretDue: the entry succeeded before there was a place for its Secret, or before this operation began. An
+// entry that has been reconciled since then makes no Secret, however often it is asked.
+func backupSecretDue(succeeded, namespaceCreated, started time.Time) bool {
+	// Times of the API are in seconds.
+	return !succeeded.After(namespaceCreated) || succeeded.Before(started.Truncate(time.Second))
+}
+
+// removeBackupEntry requests the deletion. It does not wait: the backups are kept for the grace period. An entry that
+// this seed has not got (any more) is not its to delete.
+func removeBackupEntry(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	entry := s.backupEntry()
+	found, err := kube.Exists(ctx, s.Garden, entry)
+	if err != nil || !found || entry.DeletionTimestamp != nil {
+		return flow.Done(), err
+	}
+	if _, err := kube.Delete(ctx, s.Garden, entry); err != nil {
+		return flow.Outcome{}, err
+	}
+	return flow.Done(), nil
+}
