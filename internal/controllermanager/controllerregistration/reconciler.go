@@ -9,9 +9,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
@@ -41,14 +43,22 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			}
 			return request(ref.Name)
 		})).
+		Watches(&corev1beta1.BackupBucket{}, handler.EnqueueRequestsFromMapFunc(ofBucket), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1beta1.Shoot{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 			var requests []reconcile.Request
-			for _, seed := range seedsOf(o.(*corev1beta1.Shoot)) {
-				requests = append(requests, request(seed)...)
+			for _, name := range seedsOf(o.(*corev1beta1.Shoot)) {
+				requests = append(requests, request(name)...)
 			}
 			return requests
 		})).
 		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
+}
+
+func ofBucket(_ context.Context, o client.Object) []reconcile.Request {
+	if name := o.(*corev1beta1.BackupBucket).Spec.SeedName; name != nil {
+		return request(*name)
+	}
+	return nil
 }
 
 func request(seed string) []reconcile.Request {
@@ -89,9 +99,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, seed *corev1beta1.Seed) (rec
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	buckets, err := r.neededByBuckets(ctx, seed)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
 	var required []string
-	if seed.DeletionTimestamp.IsZero() || shoots {
+	switch {
+	case seed.DeletionTimestamp.IsZero() || shoots:
+		maps.Copy(needed, buckets)
 		required = Required(registrations.Items, seed, needed, shoots)
+	case len(buckets) > 0: // The seed goes, but its backups have to be deleted before.
+		required = Required(registrations.Items, seed, buckets, false)
 	}
 	if len(required) > 0 {
 		if err := kube.EnsureFinalizer(ctx, r.Garden, seed, finalizer); err != nil {
@@ -120,6 +138,21 @@ func (r *Reconciler) needed(ctx context.Context, seed *corev1beta1.Seed) (Set, b
 		}
 	}
 	return needed, found, nil
+}
+
+// neededByBuckets is what the buckets of a seed, and the entries in them, are made with.
+func (r *Reconciler) neededByBuckets(ctx context.Context, s *corev1beta1.Seed) (Set, error) {
+	var buckets corev1beta1.BackupBucketList
+	err := r.Garden.List(ctx, &buckets, client.MatchingFields{IndexSpecSeed: s.Name}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("list BackupBuckets of Seed %q: %w", s.Name, err)
+	}
+	needed := Set{}
+	for i := range buckets.Items {
+		needed.add("BackupBucket", buckets.Items[i].Spec.Provider.Type)
+		needed.add("BackupEntry", buckets.Items[i].Spec.Provider.Type)
+	}
+	return needed, nil
 }
 
 // sync creates missing installations and deletes those that nothing needs, and returns how many there are or will be.
@@ -198,6 +231,11 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	}
 	if err := indexer.IndexField(ctx, &corev1beta1.Shoot{}, IndexStatusSeed, func(o client.Object) []string {
 		return name(o.(*corev1beta1.Shoot).Status.SeedName)
+	}); err != nil {
+		return err
+	}
+	if err := indexer.IndexField(ctx, &corev1beta1.BackupBucket{}, IndexSpecSeed, func(o client.Object) []string {
+		return name(o.(*corev1beta1.BackupBucket).Spec.SeedName)
 	}); err != nil {
 		return err
 	}

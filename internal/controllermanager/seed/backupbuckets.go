@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -17,10 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/controllermanager/controllerregistration"
+	"hortus.dev/hortus/internal/kube"
 )
-
-// IndexBucketSeed finds BackupBuckets by the Seed that uses them.
-const IndexBucketSeed = "spec.seedName"
 
 // Reasons of the condition BackupBucketsReady.
 const (
@@ -38,43 +38,41 @@ type BackupBuckets struct {
 
 // SetupWithManager registers the controller.
 func (r *BackupBuckets) SetupWithManager(mgr ctrl.Manager) error {
-	err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1beta1.BackupBucket{}, IndexBucketSeed, SeedOfBucket)
-	if err != nil {
-		return fmt.Errorf("index BackupBuckets: %w", err)
-	}
 	toSeed := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) (out []reconcile.Request) {
-		for _, name := range SeedOfBucket(o) {
-			out = append(out, reconcile.Request{NamespacedName: client.ObjectKey{Name: name}})
+		if name := o.(*corev1beta1.BackupBucket).Spec.SeedName; name != nil {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKey{Name: *name}})
 		}
 		return out
 	})
+	relevantSeeds := predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, conditionTouched)
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("seed-backupbuckets").
-		For(&corev1beta1.Seed{}, builder.WithPredicates(predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, conditionLost))).
+		For(&corev1beta1.Seed{}, builder.WithPredicates(relevantSeeds)).
 		Watches(&corev1beta1.BackupBucket{}, toSeed).
 		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
 }
 
-// conditionLost passes updates by which another writer of conditions has dropped ours.
-var conditionLost = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-	seed, ok := e.ObjectNew.(*corev1beta1.Seed)
-	return ok && seed.Spec.Backup != nil && !slices.ContainsFunc(seed.Status.Conditions, func(c corev1beta1.Condition) bool {
-		return c.Type == corev1beta1.SeedBackupBucketsReady
-	})
+// conditionTouched passes updates by which another writer of conditions has changed or dropped ours: the gardenlet writes
+// the whole list, and may have read it before we wrote.
+var conditionTouched = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	old, ok1 := e.ObjectOld.(*corev1beta1.Seed)
+	now, ok2 := e.ObjectNew.(*corev1beta1.Seed)
+	if !ok1 || !ok2 {
+		return false
+	}
+	before, after := bucketsReady(old), bucketsReady(now)
+	return now.Spec.Backup != nil && after == nil || !equality.Semantic.DeepEqual(before, after)
 }}
 
-// SeedOfBucket is the function of the index.
-func SeedOfBucket(o client.Object) []string {
-	if name := o.(*corev1beta1.BackupBucket).Spec.SeedName; name != nil {
-		return []string{*name}
-	}
-	return nil
+func bucketsReady(seed *corev1beta1.Seed) *corev1beta1.Condition {
+	return kube.Condition(seed.Status.Conditions, corev1beta1.SeedBackupBucketsReady)
 }
 
 // Reconcile writes the condition of one Seed.
 func (r *BackupBuckets) Reconcile(ctx context.Context, seed *corev1beta1.Seed) (reconcile.Result, error) {
 	var buckets corev1beta1.BackupBucketList
-	if err := r.Garden.List(ctx, &buckets, client.MatchingFields{IndexBucketSeed: seed.Name}, client.UnsafeDisableDeepCopy); err != nil {
+	ofSeed := client.MatchingFields{controllerregistration.IndexSpecSeed: seed.Name}
+	if err := r.Garden.List(ctx, &buckets, ofSeed, client.UnsafeDisableDeepCopy); err != nil {
 		return reconcile.Result{}, fmt.Errorf("list BackupBuckets of Seed %q: %w", seed.Name, err)
 	}
 	before := seed.DeepCopy()
