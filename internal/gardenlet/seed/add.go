@@ -29,15 +29,18 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager, seed cluster.Cluster) error 
 		}
 		return nil
 	})
+	all := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: r.Config.SeedConfig.Name}}}
+	})
 	deployments := &metav1.PartialObjectMetadata{}
 	deployments.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("Deployment"))
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("seed").
 		// The status is written here; what others write there changes nothing.
 		For(&corev1beta1.Seed{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&corev1beta1.ControllerInstallation{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-			return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: r.Config.SeedConfig.Name}}}
-		})).
+		Watches(&corev1beta1.ControllerInstallation{}, all).
+		// A bucket that is gone is made again, or lets the Seed go.
+		Watches(&corev1beta1.BackupBucket{}, all, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Kind[client.Object](seed.GetCache(), deployments, own)).
 		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
 }

@@ -46,6 +46,8 @@ type Reconciler struct {
 type scope struct {
 	seed *corev1beta1.Seed
 	observed
+	// bucketErr says why the BackupBucket could not be made. Control planes that are there do not suffer from it.
+	bucketErr error
 }
 
 // Reconcile prepares the cluster and reports on it. It may stop after any write and start over.
@@ -68,10 +70,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, seed *corev1beta1.Seed) (res
 	if s.err == nil {
 		s.err = r.observe(ctx, s)
 	}
+	s.bucketErr = r.ensureBackupBucket(ctx, seed)
 	if err := r.setStatus(ctx, s); err != nil {
 		return reconcile.Result{}, err
 	}
-	if err := errors.Join(s.err, kube.PatchStatus(ctx, r.Garden, seed, before)); err != nil {
+	if err := errors.Join(s.err, s.bucketErr, kube.PatchStatus(ctx, r.Garden, seed, before)); err != nil {
 		return reconcile.Result{}, err
 	}
 	for _, c := range seed.Status.Conditions {
@@ -150,11 +153,18 @@ func (r *Reconciler) setStatus(ctx context.Context, s *scope) error {
 		}
 	}
 	op := corev1beta1.LastOperation{Type: corev1beta1.LastOperationTypeReconcile, State: corev1beta1.LastOperationStateSucceeded, Progress: 100, Description: "Seed is reconciled."}
-	if s.err != nil {
-		op.State, op.Progress, op.Description = corev1beta1.LastOperationStateError, 50, s.err.Error()
-	} else {
+	if err := errors.Join(s.err, s.bucketErr); err != nil {
+		op.State, op.Progress, op.Description = corev1beta1.LastOperationStateError, 50, err.Error()
+	}
+	if s.err == nil {
 		status.ObservedGeneration = s.seed.Generation
 	}
+	setLastOperation(status, op, now)
+	return nil
+}
+
+// setLastOperation changes the time of the operation only with the rest of it.
+func setLastOperation(status *corev1beta1.SeedStatus, op corev1beta1.LastOperation, now time.Time) {
 	if old := status.LastOperation; old != nil {
 		op.LastUpdateTime = old.LastUpdateTime
 	}
@@ -162,28 +172,4 @@ func (r *Reconciler) setStatus(ctx context.Context, s *scope) error {
 		op.LastUpdateTime = metav1.Time{Time: now}
 		status.LastOperation = &op
 	}
-	return nil
-}
-
-// remove lets the Seed go once nothing depends on it.
-func (r *Reconciler) remove(ctx context.Context, s *scope) (reconcile.Result, error) {
-	shoots := &corev1beta1.ShootList{}
-	if err := r.Garden.List(ctx, shoots, client.MatchingLabels{corev1beta1.LabelPrefixSeedName + s.seed.Name: "true"}); err != nil {
-		return reconcile.Result{}, fmt.Errorf("list Shoots of the Seed: %w", err)
-	}
-	if err := r.readInstallations(ctx, s); err != nil {
-		return reconcile.Result{}, err
-	}
-	if len(shoots.Items) > 0 || len(s.installations) > 0 {
-		return reconcile.Result{RequeueAfter: unreadyPeriod}, nil
-	}
-	for _, o := range components(s.seed, r.Image) {
-		if _, namespace := o.(*corev1.Namespace); namespace {
-			continue
-		}
-		if _, err := kube.Delete(ctx, r.Seed, o); err != nil {
-			return reconcile.Result{}, err
-		}
-	}
-	return reconcile.Result{}, kube.RemoveFinalizer(ctx, r.Garden, s.seed, corev1beta1.FinalizerName)
 }
