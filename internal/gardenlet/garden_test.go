@@ -42,6 +42,7 @@ func TestConfinedGardenletStarts(t *testing.T) {
 	defer cancel()
 	for _, kind := range []client.Object{
 		&corev1beta1.Shoot{}, &corev1beta1.Seed{}, &corev1beta1.ControllerInstallation{}, &corev1beta1.ControllerRegistration{}, &corev1api.ControllerDeployment{},
+		&corev1beta1.BackupBucket{}, &corev1beta1.BackupEntry{},
 	} {
 		if _, err := watched.GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {
 			t.Fatal(err)

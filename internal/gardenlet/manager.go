@@ -35,6 +35,8 @@ import (
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	securityv1alpha1 "hortus.dev/hortus/api/security/v1alpha1"
 	"hortus.dev/hortus/internal/crds"
+	"hortus.dev/hortus/internal/gardenlet/backupbucket"
+	"hortus.dev/hortus/internal/gardenlet/backupentry"
 	"hortus.dev/hortus/internal/gardenlet/config"
 	"hortus.dev/hortus/internal/gardenlet/controllerinstallation"
 	"hortus.dev/hortus/internal/gardenlet/seed"
@@ -134,10 +136,14 @@ func newManager(ctx context.Context, c *config.GardenletConfiguration) (*manager
 
 // gardenCache holds only what belongs to the seed: a gardenlet may not see more, and a large garden has much more.
 func gardenCache(seedName string) cache.Options {
+	label := labels.Set{corev1beta1.LabelPrefixSeedName + seedName: "true"}
+	marked := cache.ByObject{Label: labels.SelectorFromSet(label)}
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1beta1.Shoot{}:                  {Label: labels.SelectorFromSet(labels.Set{corev1beta1.LabelPrefixSeedName + seedName: "true"})},
+			&corev1beta1.Shoot{}:                  marked,
+			&corev1beta1.BackupBucket{}:           marked,
+			&corev1beta1.BackupEntry{}:            marked,
 			&corev1beta1.Seed{}:                   {Field: fields.OneTermEqualSelector("metadata.name", seedName)},
 			&corev1beta1.ControllerInstallation{}: {Field: fields.OneTermEqualSelector("spec.seedRef.name", seedName)},
 		},
@@ -231,6 +237,14 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 		(&controllerinstallation.Reconciler{
 			Garden: m.gardenDirect, Seed: m.seedDirect, Clock: real, SeedName: c.SeedConfig.Name,
 		}).AddToManager(m.garden, m.seed, *c.Controllers.ControllerInstallation.ConcurrentSyncs),
+		(&backupbucket.Reconciler{
+			Garden: m.gardenDirect, Seed: m.seedDirect, Clock: real, Events: m.garden.GetEventRecorder("gardenlet"),
+			SeedName: c.SeedConfig.Name, SyncPeriod: c.Controllers.BackupBucket.SyncPeriod.Duration,
+		}).AddToManager(m.garden, m.seed, *c.Controllers.BackupBucket.ConcurrentSyncs),
+		(&backupentry.Reconciler{
+			Garden: m.gardenDirect, Seed: m.seedDirect, Clock: real, Events: m.garden.GetEventRecorder("gardenlet"),
+			SeedName: c.SeedConfig.Name, Grace: backupGrace(c.Controllers.BackupEntry),
+		}).AddToManager(m.garden, m.seed, *c.Controllers.BackupEntry.ConcurrentSyncs),
 		(&shoot.Reconciler{
 			Garden: m.gardenDirect, Cache: m.garden.GetClient(), Seed: m.seedDirect, Clock: real, Events: m.garden.GetEventRecorder("gardenlet"), Shoots: connector,
 			SeedName: c.SeedConfig.Name, Identity: me, Images: images, GardenIdentity: gardenIdentity, RetryDuration: shoots.RetryDuration.Duration, DNSTTL: *shoots.DNSEntryTTLSeconds,
@@ -245,6 +259,12 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 			RemediateWebhooks: *c.Controllers.ShootCare.WebhookRemediatorEnabled,
 		}).AddToManager(m.garden, *c.Controllers.ShootCare.ConcurrentSyncs),
 	)
+}
+
+func backupGrace(c *config.BackupEntryController) backupentry.Grace {
+	return backupentry.Grace{
+		Period: time.Duration(*c.DeletionGracePeriodHours) * time.Hour, Purposes: c.DeletionGracePeriodShootPurposes,
+	}
 }
 
 func careSettings(c *config.ShootCareController) care.Settings {
