@@ -91,7 +91,10 @@ var Kinds = []Kind{
 		withWarnings(func(object, old Object, _ Options) []string {
 			return corev1beta1.WarningsBackupBucket(as[corev1beta1.BackupBucket](object), as[corev1beta1.BackupBucket](old))
 		}),
-	core("BackupEntry", true, nil, corev1beta1.ValidateBackupEntry, corev1beta1.ValidateBackupEntryUpdate),
+	core("BackupEntry", true, nil, corev1beta1.ValidateBackupEntry, corev1beta1.ValidateBackupEntryUpdate).
+		withWarnings(func(object, old Object, _ Options) []string {
+			return corev1beta1.WarningsBackupEntry(as[corev1beta1.BackupEntry](object), as[corev1beta1.BackupEntry](old))
+		}),
 	cloudProfile(),
 	controllerDeployment(),
 	core("ControllerInstallation", false, nil, corev1beta1.ValidateControllerInstallation, corev1beta1.ValidateControllerInstallationUpdate),

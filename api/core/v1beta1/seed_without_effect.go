@@ -12,6 +12,10 @@ func seedWithoutEffect(spec *SeedSpec) []string {
 	}
 	warn(len(spec.Networks.BlockCIDRs) > 0, "spec.networks.blockCIDRs", "control planes may connect to all ranges")
 	warn(spec.Volume != nil, "spec.volume", "volumes have the size that is asked for, and the StorageClass that is the cluster's default")
+	if spec.Backup != nil && spec.Backup.CredentialsRef != nil {
+		warn(spec.Backup.CredentialsRef.Kind == "WorkloadIdentity", "spec.backup.credentialsRef",
+			"backups need a Secret; without one there is no bucket, and no Shoot is placed on the Seed")
+	}
 	settings := spec.Settings
 	if settings == nil {
 		return texts

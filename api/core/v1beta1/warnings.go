@@ -36,14 +36,32 @@ func WarningsSeed(seed, old *Seed) []string {
 	return warnings
 }
 
-// WarningsBackupBucket names what is accepted but deprecated. old is nil for a new BackupBucket.
+// WarningsBackupBucket names what is accepted but deprecated or without effect. old is nil for a new BackupBucket.
 func WarningsBackupBucket(bucket, old *BackupBucket) []string {
 	var before BackupBucketSpec
 	if old != nil {
 		before = old.Spec
 	}
+	var warnings []string
 	if newlyGiven(bucket.Spec.SecretRef, before.SecretRef) {
-		return []string{"spec.secretRef is deprecated, use credentialsRef"}
+		warnings = append(warnings, "spec.secretRef is deprecated, use credentialsRef")
+	}
+	if old != nil && equality.Semantic.DeepEqual(bucket.Spec, before) {
+		return warnings
+	}
+	if ref := bucket.Spec.CredentialsRef; ref != nil && ref.Kind == "WorkloadIdentity" {
+		warnings = append(warnings, "spec.credentialsRef has no effect: backups need a Secret")
+	}
+	if bucket.Spec.ShootRef != nil {
+		warnings = append(warnings, "spec.shootRef has no effect: self-hosted Shoots are not supported")
+	}
+	return warnings
+}
+
+// WarningsBackupEntry names what is accepted but without effect. old is nil for a new BackupEntry.
+func WarningsBackupEntry(entry, old *BackupEntry) []string {
+	if entry.Spec.ShootRef != nil && (old == nil || !equality.Semantic.DeepEqual(entry.Spec, old.Spec)) {
+		return []string{"spec.shootRef has no effect: self-hosted Shoots are not supported"}
 	}
 	return nil
 }

@@ -1,5 +1,5 @@
 // Package backupbucketvalidator demands that a WorkloadIdentity for backups is one for the bucket's provider, and warns of
-// deprecated spellings.
+// deprecated spellings and of what has no effect.
 package backupbucketvalidator
 
 import (
@@ -27,17 +27,22 @@ func New(io.Reader) (admission.Interface, error) {
 
 type plugin struct{ hortusadmission.Base }
 
-// Admit warns of the older spelling of the credentials. Behind admission both spellings are there.
+// Admit warns of the older spelling of the credentials, and of what has no effect, also in BackupEntries. Behind
+// admission both spellings are there.
 func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	if a.GetResource().Resource != "backupbuckets" || a.GetSubresource() != "" {
+	if a.GetSubresource() != "" {
 		return nil
 	}
-	bucket, ok := a.GetObject().(*corev1beta1.BackupBucket)
-	if !ok {
-		return nil
+	var texts []string
+	switch object := a.GetObject().(type) {
+	case *corev1beta1.BackupBucket:
+		old, _ := a.GetOldObject().(*corev1beta1.BackupBucket)
+		texts = corev1beta1.WarningsBackupBucket(object, old)
+	case *corev1beta1.BackupEntry:
+		old, _ := a.GetOldObject().(*corev1beta1.BackupEntry)
+		texts = corev1beta1.WarningsBackupEntry(object, old)
 	}
-	old, _ := a.GetOldObject().(*corev1beta1.BackupBucket)
-	for _, text := range corev1beta1.WarningsBackupBucket(bucket, old) {
+	for _, text := range texts {
 		warning.AddWarning(ctx, "", text)
 	}
 	return nil
