@@ -68,6 +68,8 @@ func SetDefaults(c *GardenletConfiguration) {
 	setDefault(&seed.SyncPeriod, metav1.Duration{Duration: time.Hour})
 	setDefault(&seed.LeaseResyncSeconds, 2)
 
+	setBackupDefaults(c.Controllers)
+
 	c.LeaderElection = orNew(c.LeaderElection)
 	setDefault(&c.LeaderElection.LeaderElect, true)
 	if c.LeaderElection.ResourceName == "" {
@@ -102,6 +104,7 @@ func Validate(c *GardenletConfiguration) error {
 	for name, value := range map[string]*int{
 		"shoot": c.Controllers.Shoot.ConcurrentSyncs, "shootCare": c.Controllers.ShootCare.ConcurrentSyncs,
 		"controllerInstallation": c.Controllers.ControllerInstallation.ConcurrentSyncs,
+		"backupBucket":           c.Controllers.BackupBucket.ConcurrentSyncs, "backupEntry": c.Controllers.BackupEntry.ConcurrentSyncs,
 	} {
 		if *value < 1 {
 			errs = append(errs, fmt.Errorf("controllers.%s.concurrentSyncs must be at least 1", name))
@@ -116,6 +119,7 @@ func Validate(c *GardenletConfiguration) error {
 	if *c.Controllers.Seed.LeaseResyncSeconds < 1 {
 		errs = append(errs, errors.New("controllers.seed.leaseResyncSeconds must be at least 1"))
 	}
+	errs = append(errs, validateBackup(c.Controllers)...)
 	if c.Resources != nil {
 		for name, value := range c.Resources.Capacity {
 			if _, err := resource.ParseQuantity(value); err != nil {

@@ -27,6 +27,10 @@ func TestParseCompletes(t *testing.T) {
 	if c.SeedConfig.Name != "local-1" || c.SeedConfig.Spec.Provider.Type != "local" {
 		t.Errorf("seedConfig = %+v", c.SeedConfig)
 	}
+	b, e := c.Controllers.BackupBucket, c.Controllers.BackupEntry
+	if *b.ConcurrentSyncs != 20 || b.SyncPeriod.Duration != time.Minute || *e.ConcurrentSyncs != 20 || *e.DeletionGracePeriodHours != 0 {
+		t.Errorf("backup controllers = %+v and %+v, want the documented defaults", b, e)
+	}
 	if !*c.LeaderElection.LeaderElect || c.Controllers.ShootCare.SyncPeriod.Duration != time.Minute {
 		t.Errorf("leader election %t, care period %s", *c.LeaderElection.LeaderElect, c.Controllers.ShootCare.SyncPeriod.Duration)
 	}
@@ -39,7 +43,26 @@ func TestParseRefuses(t *testing.T) {
 		"a seed without a name": {"metadata: {name: local-1}", "metadata: {}", "seedConfig.metadata.name"},
 		"no concurrency":        {"seedConfig:", "controllers: {shoot: {concurrentSyncs: 0}}\nseedConfig:", "concurrentSyncs"},
 		"a bad quantity":        {"seedConfig:", "resources: {capacity: {shoots: many}}\nseedConfig:", "resources.capacity.shoots"},
-		"an unknown log level":  {"seedConfig:", "logLevel: loud\nseedConfig:", "logLevel"},
+		"buckets without concurrency": {
+			"seedConfig:", "controllers: {backupBucket: {concurrentSyncs: 0}}\nseedConfig:", "controllers.backupBucket.concurrentSyncs",
+		},
+		"entries without concurrency": {
+			"seedConfig:", "controllers: {backupEntry: {concurrentSyncs: 0}}\nseedConfig:", "controllers.backupEntry.concurrentSyncs",
+		},
+		"credentials read all the time": {
+			"seedConfig:", "controllers: {backupBucket: {syncPeriod: 1s}}\nseedConfig:", "controllers.backupBucket.syncPeriod",
+		},
+		"a negative grace period": {
+			"seedConfig:", "controllers: {backupEntry: {deletionGracePeriodHours: -1}}\nseedConfig:", "deletionGracePeriodHours",
+		},
+		"a grace period that overflows": {
+			"seedConfig:", "controllers: {backupEntry: {deletionGracePeriodHours: 99999999}}\nseedConfig:", "deletionGracePeriodHours",
+		},
+		"an unknown purpose": {
+			"seedConfig:", "controllers: {backupEntry: {deletionGracePeriodShootPurposes: [production, fun]}}\nseedConfig:",
+			`deletionGracePeriodShootPurposes[1]: unknown purpose: "fun"`,
+		},
+		"an unknown log level": {"seedConfig:", "logLevel: loud\nseedConfig:", "logLevel"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := Parse([]byte(strings.Replace(minimal, tc.replace, tc.by, 1))); err == nil || !strings.Contains(err.Error(), tc.want) {

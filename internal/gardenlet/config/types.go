@@ -55,6 +55,8 @@ type Controllers struct {
 	ShootCare              *ShootCareController              `json:"shootCare,omitempty"`
 	ControllerInstallation *ControllerInstallationController `json:"controllerInstallation,omitempty"`
 	Seed                   *SeedController                   `json:"seed,omitempty"`
+	BackupBucket           *BackupBucketController           `json:"backupBucket,omitempty"`
+	BackupEntry            *BackupEntryController            `json:"backupEntry,omitempty"`
 }
 
 // ShootController reconciles Shoots.
@@ -113,6 +115,27 @@ type SeedController struct {
 	SyncPeriod *metav1.Duration `json:"syncPeriod,omitempty"`
 	// leaseResyncSeconds is how often the Lease is renewed. Default 2.
 	LeaseResyncSeconds *int32 `json:"leaseResyncSeconds,omitempty"`
+}
+
+// BackupBucketController makes the bucket of the seed.
+type BackupBucketController struct {
+	// concurrentSyncs is how many buckets are worked on at once. Default 20.
+	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
+	// syncPeriod is how often the credentials in the garden are compared with those in use: gardenlets may not watch Secrets
+	// of the garden. At least 10s. Default 1m.
+	SyncPeriod *metav1.Duration `json:"syncPeriod,omitempty"`
+}
+
+// BackupEntryController keeps the places of Shoots in buckets.
+type BackupEntryController struct {
+	// concurrentSyncs is how many entries are worked on at once. Default 20.
+	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
+	// deletionGracePeriodHours is how long the backups are kept after the deletion of the Shoot. 0 to 87600 (ten years).
+	// Default 0: they are deleted with it.
+	DeletionGracePeriodHours *int `json:"deletionGracePeriodHours,omitempty"`
+	// deletionGracePeriodShootPurposes limits the grace period to the backups of Shoots with one of the purposes evaluation,
+	// testing, development, production and infrastructure. Empty: it holds for all.
+	DeletionGracePeriodShootPurposes []corev1beta1.ShootPurpose `json:"deletionGracePeriodShootPurposes,omitempty"`
 }
 
 // LeaderElection lets one of several replicas act.
