@@ -10,11 +10,15 @@ import (
 
 	corev1api "hortus.dev/hortus/api/core/v1"
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	"hortus.dev/hortus/internal/crds"
 	"hortus.dev/hortus/internal/gardenlet/shoot"
 	"hortus.dev/hortus/test/env"
 )
 
-func TestMain(m *testing.M) { env.Main(m, env.WithSeedAuthorizer()) }
+func TestMain(m *testing.M) {
+	env.Main(m, env.WithSeedAuthorizer(), env.WithCRDs(crds.Seed()...), env.WithScheme(extensionsv1alpha1.AddToScheme))
+}
 
 // TestConfinedGardenletStarts: what the gardenlet reads and watches at its start is what the seed authorizer allows.
 func TestConfinedGardenletStarts(t *testing.T) {
