@@ -133,13 +133,25 @@ func deepCheck(dataDir, file string) (err error) {
 
 // checkDatabase reads all pages of a database file.
 func checkDatabase(file string) error {
+	return readDatabase(file, checkPages)
+}
+
+// ReadDatabase checks all pages of a database file, then hands it to read.
+func ReadDatabase(file string, read func(*bolt.Tx) error) error {
 	return readDatabase(file, func(tx *bolt.Tx) error {
-		var first error
-		for err := range tx.Check() { // To its end, since it holds a goroutine.
-			if first == nil {
-				first = fmt.Errorf("database file is corrupt: %w", err)
-			}
+		if err := checkPages(tx); err != nil {
+			return err
 		}
-		return first
+		return read(tx)
 	})
+}
+
+func checkPages(tx *bolt.Tx) error {
+	var first error
+	for err := range tx.Check() { // To its end, since it holds a goroutine.
+		if first == nil {
+			first = fmt.Errorf("database file is corrupt: %w", err)
+		}
+	}
+	return first
 }

@@ -54,8 +54,9 @@ type Options struct {
 	Clock    clock.PassiveClock
 	Progress Progress
 
-	// measure is replaced by tests.
-	measure func(context.Context, Options) (int64, error)
+	// Measure returns the revision of the data directory with its log applied. An error that wraps ErrBroken means
+	// that etcd cannot start with it. Default MeasureHere.
+	Measure func(context.Context, Options) (int64, error)
 	// stop is called before every step that changes something on disk; tests crash there.
 	stop func(step string) error
 }
@@ -99,8 +100,8 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if err := o.Validate(); err != nil {
 		return Result{}, err
 	}
-	if o.measure == nil {
-		o.measure = measure
+	if o.Measure == nil {
+		o.Measure = MeasureHere
 	}
 	if o.stop == nil {
 		o.stop = func(string) error { return nil }
@@ -116,9 +117,11 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	d := Decide(facts)
 	if d.Action == Measure {
 		o.Progress.Printf("%s; starting etcd to read its log", d.Reason)
-		if facts.DataRevision, err = o.measure(ctx, o); err != nil {
-			o.Progress.Printf("Etcd does not start with the data directory: %v", err)
+		switch facts.DataRevision, err = o.Measure(ctx, o); {
+		case errors.Is(err, ErrBroken):
 			facts.Data, facts.DataProblem = DataBroken, err.Error()
+		case err != nil:
+			return Result{}, err
 		}
 		facts.DataExact = true
 		d = Decide(facts)

@@ -67,6 +67,8 @@ type Taker struct {
 	Options Options
 	// Stored is called after every object that was stored, and after every listing with nil.
 	Stored func(o *chain.Object, l *store.Listing)
+	// Failed is called for every failed operation; may be nil.
+	Failed func(operation string)
 
 	requests chan request
 	once     sync.Once
@@ -178,6 +180,9 @@ func (t *Taker) update(change func(*etcdbackup.Status)) {
 func (t *Taker) failed(operation string, err error) {
 	if err != nil {
 		t.Log.Info("Failed, trying again", "operation", operation, "error", err.Error())
+		if t.Failed != nil {
+			t.Failed(operation)
+		}
 	}
 	t.update(func(s *etcdbackup.Status) {
 		switch {
