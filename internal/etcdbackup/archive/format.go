@@ -105,6 +105,14 @@ func AppendEvent(buf []byte, deleted bool, kv *mvccpb.KeyValue, sub int64) ([]by
 	return buf, nil
 }
 
+// AppendEntry appends the record of an entry of etcd's key bucket, as Reader returns it.
+func AppendEntry(buf, revision, value []byte) []byte {
+	buf = append(buf, typeEvent)
+	buf = binary.AppendUvarint(buf, uint64(1+len(revision)+len(value)))
+	buf = append(append(buf, byte(len(revision))), revision...)
+	return append(buf, value...)
+}
+
 // AppendLease appends the record of a lease that events of the delta refer to.
 func AppendLease(buf []byte, id, ttlSeconds int64) []byte {
 	buf = append(buf, typeLease, 16)

@@ -3,7 +3,6 @@ package command
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -93,6 +92,12 @@ func measure(ctx context.Context, o restore.Options) (int64, error) {
 		return 0, fmt.Errorf("start etcd on the data directory: %w", ctx.Err())
 	case child.ProcessState == nil || !child.ProcessState.Exited() && err != nil:
 		return 0, fmt.Errorf("%w: %w", errNoChild, err) // Not started, or ended by a signal such as of a memory limit.
+	case err != nil && out.Len() == 0 && !strings.Contains(errors.String(), restore.ErrBroken.Error()) && !strings.Contains(errors.String(), "panic"):
+		// Etcd ends the process without a word when it finds its data damaged; other failures have a message.
+		if message := lastLine(errors.String()); message != "" {
+			return 0, fmt.Errorf("%w: %s", errNoChild, message)
+		}
+		return 0, fmt.Errorf("%w: it has ended without a message", restore.ErrBroken)
 	case err != nil:
 		return 0, fmt.Errorf("%w: %s", restore.ErrBroken, lastLine(errors.String()))
 	}
@@ -119,7 +124,7 @@ func newMeasureCommand() *cobra.Command {
 	addDataFlags(cmd, &o)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		revision, err := restore.MeasureHere(cmd.Context(), o)
-		if errors.Is(err, restore.ErrBroken) || err == nil {
+		if err == nil {
 			fmt.Fprintln(cmd.OutOrStdout(), revision)
 		}
 		return err

@@ -35,8 +35,12 @@ func MeasureHere(ctx context.Context, o Options) (revision int64, err error) {
 	// Sockets in a folder of our own: nobody can connect by accident.
 	config.ListenPeerUrls = []url.URL{{Scheme: "unix", Path: filepath.Join(dir, "peer")}}
 	config.ListenClientUrls = []url.URL{{Scheme: "unix", Path: filepath.Join(dir, "client")}}
-	config.AdvertiseClientUrls = config.ListenClientUrls
+	config.AdvertiseClientUrls = []url.URL{{Scheme: "http", Host: "localhost:1"}} // Told to nobody.
 	config.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
+	// Wrong settings say nothing about the data.
+	if err := config.Validate(); err != nil {
+		return 0, fmt.Errorf("start etcd: %w", err)
+	}
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("%w: %v", ErrBroken, r)

@@ -264,7 +264,8 @@ func (s *session) watch(ctx context.Context) error {
 			if err = s.add(r.Events); errors.Is(err, errGap) {
 				return s.gap(ctx, err.Error())
 			}
-			if err == nil && len(s.pending.records) >= s.Options.DeltaBytes {
+			// Requests may come before the events that they wait for.
+			if err == nil && (len(s.pending.records) >= s.Options.DeltaBytes || len(s.waitingDelta) > 0) {
 				s.flush(ctx)
 			}
 		case <-period.C():

@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -124,6 +127,9 @@ func (s *Store) List(ctx context.Context) (Listing, error) {
 	if err != nil {
 		return Listing{}, err
 	}
+	if err := s.readable(); err != nil {
+		return Listing{}, explain(err, "list objects", true)
+	}
 	var found Listing
 	var claims []int64
 	objects := b.List(&blob.ListOptions{Prefix: s.prefix})
@@ -150,6 +156,26 @@ func (s *Store) List(ctx context.Context) (Listing, error) {
 		found.Claims = append(found.Claims, c)
 	}
 	return found, nil
+}
+
+// readable makes sure that a folder can be listed. fileblob skips what it cannot read, so that a folder that is gone or
+// unreadable would look empty, as if there were no backups.
+func (s *Store) readable() error {
+	if !s.isFolder() {
+		return nil
+	}
+	s.mu.Lock()
+	root := s.creds.folder()
+	s.mu.Unlock()
+	if _, err := os.ReadDir(root); err != nil {
+		return err
+	}
+	return filepath.WalkDir(filepath.Join(root, filepath.FromSlash(s.prefix)), func(path string, _ fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // Nothing was written yet, or it was deleted just now.
+		}
+		return err
+	})
 }
 
 // next bounds the time of every page.
