@@ -11,6 +11,7 @@ import (
 	cloud "hortus.dev/hortus/internal/cloud/command"
 	"hortus.dev/hortus/internal/components"
 	"hortus.dev/hortus/internal/controllermanager"
+	etcdbackup "hortus.dev/hortus/internal/etcdbackup/command"
 	"hortus.dev/hortus/internal/gardenlet"
 	"hortus.dev/hortus/internal/gateway"
 	"hortus.dev/hortus/internal/image"
@@ -84,6 +85,7 @@ func NewCommand() *cobra.Command {
 		gateway.NewCommand(),
 		tunnel.NewCommand(),
 		apiserverproxy.NewCommand(),
+		etcdbackup.NewCommand(),
 		nodeagent.NewCommand(),
 		local.NewCommand(),
 		machine.NewCommand(),

@@ -1,0 +1,13 @@
+// Package etcdbackup is the client of `hortus etcd-backup`, which runs beside etcd, keeps backups of it in an object
+// store, and restores them before etcd starts.
+//
+//	chain     what backups are worth, from their names (pure)
+//	archive   the format of an object
+//	store     object stores and their credentials
+//	snapshot  takes full snapshots and deltas
+//	restore   makes a data directory ready before etcd starts
+//	verify    restores backups as a test
+//	maintain  keeps the database file small, resolves NOSPACE alarms
+//	service   the HTTPS endpoint that this package is the client of
+//	command   the commands
+package etcdbackup

@@ -1,0 +1,2 @@
+// Package etcdtest runs the real etcd for tests and records what it acknowledges.
+package etcdtest

@@ -1,0 +1,57 @@
+package maintain
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr"
+
+	"hortus.dev/hortus/internal/etcdbackup/etcdtest"
+)
+
+// TestNoSpaceIsResolved fills a small quota with old revisions until etcd refuses writes.
+func TestNoSpaceIsResolved(t *testing.T) {
+	server := etcdtest.New(t, fmt.Sprintf("--quota-backend-bytes=%d", 4<<20))
+	client := server.Start()
+	ctx := context.Background()
+	value := strings.Repeat("x", 100<<10)
+	var err error
+	for range 1000 {
+		if _, err = client.Put(ctx, "key", value); err != nil {
+			break
+		}
+	}
+	if err == nil || !strings.Contains(err.Error(), "database space exceeded") {
+		t.Fatalf("etcd does not run out of space: %v", err)
+	}
+	limits := DefaultLimits()
+	limits.KeepRevisions = 2
+	d, err := Once(ctx, client, limits, false, logr.Discard())
+	if err != nil || !d.Disarm {
+		t.Fatalf("Once = %+v, %v", d, err)
+	}
+	if _, err := client.Put(ctx, "key", value); err != nil {
+		t.Errorf("etcd still refuses writes: %v", err)
+	}
+	if d, err := Once(ctx, client, limits, true, logr.Discard()); err != nil || d.Defragment {
+		t.Errorf("a second pass = %+v, %v", d, err)
+	}
+}
+
+// TestFullDatabaseIsReported fills the quota with what is in use: nothing can be gained.
+func TestFullDatabaseIsReported(t *testing.T) {
+	server := etcdtest.New(t, fmt.Sprintf("--quota-backend-bytes=%d", 4<<20))
+	client := server.Start()
+	ctx := context.Background()
+	for i := range 1000 {
+		if _, err := client.Put(ctx, fmt.Sprint(i), strings.Repeat("x", 20<<10)); err != nil {
+			break
+		}
+	}
+	_, err := Once(ctx, client, DefaultLimits(), false, logr.Discard())
+	if err == nil || !strings.Contains(err.Error(), "in use after compaction") {
+		t.Errorf("Once: %v", err)
+	}
+}

@@ -1,0 +1,157 @@
+package restore
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
+	"go.etcd.io/etcd/server/v3/storage/datadir"
+	"go.etcd.io/etcd/server/v3/storage/schema"
+	"go.etcd.io/etcd/server/v3/verify"
+	"go.uber.org/zap"
+)
+
+// lockTimeout is how long a database file may be locked by an etcd that is just ending.
+const lockTimeout = 5 * time.Second
+
+// errInUse means that an etcd runs with the data directory.
+var errInUse = errors.New("the data directory is in use by a running etcd")
+
+// inspect looks at a data directory without changing it. Unless deep it reads a few pages only.
+func inspect(dataDir string, deep bool) (state DataState, problem string, revision int64, err error) {
+	entries, err := os.ReadDir(filepath.Join(dataDir, "member"))
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0:
+		return DataMissing, "", 0, nil
+	case err != nil:
+		return "", "", 0, fmt.Errorf("read data directory: %w", err)
+	}
+	if logs, _ := filepath.Glob(filepath.Join(datadir.ToWALDir(dataDir), "*.wal")); len(logs) == 0 {
+		return DataBroken, "it has no write-ahead log", 0, nil
+	}
+	file := datadir.ToBackendFileName(dataDir)
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+		return DataBroken, "it has no database file", 0, nil
+	}
+	revision, err = fileRevision(file)
+	if errors.Is(err, berrors.ErrTimeout) {
+		return "", "", 0, errInUse
+	}
+	if err == nil && deep {
+		err = deepCheck(dataDir, file)
+	}
+	if err != nil {
+		return DataBroken, err.Error(), 0, nil
+	}
+	return DataFine, "", revision, nil
+}
+
+// fileRevision reads the last revision in a database file.
+func fileRevision(file string) (revision int64, err error) {
+	err = readDatabase(file, func(tx *bolt.Tx) error {
+		revision, err = lastRevision(tx)
+		return err
+	})
+	return revision, err
+}
+
+// readDatabase opens a database file for reading. Damage that shows as a panic or a fault of the mapped memory, as in
+// a file that is too short, becomes an error.
+func readDatabase(file string, read func(*bolt.Tx) error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("database file is corrupt: %v", r)
+		}
+	}()
+	db, err := bolt.Open(file, 0o600, &bolt.Options{ReadOnly: true, Timeout: lockTimeout})
+	if err != nil {
+		return fmt.Errorf("open database file: %w", err)
+	}
+	defer db.Close()
+	return db.View(func(tx *bolt.Tx) error {
+		info, err := os.Stat(file)
+		if err != nil {
+			return fmt.Errorf("open database file: %w", err)
+		}
+		if tx.Size() > info.Size() {
+			return fmt.Errorf("database file is truncated: %d of %d bytes", info.Size(), tx.Size())
+		}
+		return read(tx)
+	})
+}
+
+// lastRevision is what etcd would begin with: the last entry, or a compaction that left nothing up to there.
+func lastRevision(tx *bolt.Tx) (int64, error) {
+	keys, meta := tx.Bucket(schema.Key.Name()), tx.Bucket(schema.Meta.Name())
+	if keys == nil || meta == nil {
+		return 0, errors.New("database file has no buckets of etcd")
+	}
+	revision := int64(1) // That of an empty etcd.
+	if last, _ := keys.Cursor().Last(); last != nil {
+		if len(last) < 8 {
+			return 0, fmt.Errorf("database file has an invalid key: %q", last)
+		}
+		revision = max(revision, int64(binary.BigEndian.Uint64(last)))
+	}
+	return max(revision, compacted(meta)), nil
+}
+
+// compacted is the revision of the last compaction, be it finished or only planned; 0 for none.
+func compacted(meta *bolt.Bucket) int64 {
+	revision := int64(0)
+	for _, name := range [][]byte{schema.ScheduledCompactKeyName, schema.FinishedCompactKeyName} {
+		if value := meta.Get(name); len(value) >= 8 {
+			revision = max(revision, int64(binary.BigEndian.Uint64(value)))
+		}
+	}
+	return revision
+}
+
+// deepCheck reads everything: all pages of the database file and the whole log.
+func deepCheck(dataDir, file string) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("data directory is inconsistent: %v", r)
+		}
+	}()
+	if err := checkDatabase(file); err != nil {
+		return err
+	}
+	if err := verify.Verify(verify.Config{Logger: zap.NewNop(), DataDir: dataDir}); err != nil {
+		return fmt.Errorf("data directory is inconsistent: %w", err)
+	}
+	return nil
+}
+
+// checkDatabase reads all pages of a database file.
+func checkDatabase(file string) error {
+	return readDatabase(file, checkPages)
+}
+
+// ReadDatabase checks all pages of a database file, then hands it to read.
+func ReadDatabase(file string, read func(*bolt.Tx) error) error {
+	return readDatabase(file, func(tx *bolt.Tx) error {
+		if err := checkPages(tx); err != nil {
+			return err
+		}
+		return read(tx)
+	})
+}
+
+func checkPages(tx *bolt.Tx) error {
+	var first error
+	for err := range tx.Check() { // To its end, since it holds a goroutine.
+		if first == nil {
+			first = fmt.Errorf("database file is corrupt: %w", err)
+		}
+	}
+	return first
+}

@@ -1,0 +1,310 @@
+package restore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.etcd.io/etcd/client/pkg/v3/types"
+	"go.etcd.io/etcd/etcdutl/v3/snapshot"
+	"go.uber.org/zap"
+	"k8s.io/utils/clock"
+
+	"hortus.dev/hortus/internal/etcdbackup/chain"
+	"hortus.dev/hortus/internal/etcdbackup/store"
+)
+
+const (
+	// storeTimeout bounds how long a start waits for a store that does not answer.
+	storeTimeout = 15 * time.Second
+	// deepAfter is the number of starts without a healthy etcd after which the whole data directory is read.
+	deepAfter = 2
+)
+
+// Store is what a restore needs of the object store.
+type Store interface {
+	Source
+	List(context.Context) (store.Listing, error)
+	Claim(context.Context, chain.Claim) (chain.Claim, error)
+	Location() string
+}
+
+// Options of a restore.
+type Options struct {
+	DataDir string
+	// Name, InitialCluster, InitialClusterToken and InitialAdvertisePeerURLs are etcd's flags.
+	Name, InitialCluster, InitialClusterToken string
+	InitialAdvertisePeerURLs                  []string
+	// Epoch and Holder of the owner; Identity that objects must have.
+	Epoch            int64
+	Holder, Identity string
+	// Target to restore; the zero value is the newest point, and only if the data directory is not good enough.
+	Target chain.Target
+	// WholeCluster says that no other member has data.
+	WholeCluster bool
+	// RevisionBump is added to the highest revision that clients may have seen.
+	RevisionBump int64
+	// Nonce tells this process's claim from others.
+	Nonce string
+
+	Store    Store
+	Clock    clock.PassiveClock
+	Progress Progress
+
+	// Measure returns the revision of the data directory with its log applied. An error that wraps ErrBroken means
+	// that etcd cannot start with it. Default MeasureHere.
+	Measure func(context.Context, Options) (int64, error)
+	// stop is called before every step that changes something on disk; tests crash there.
+	stop func(step string) error
+}
+
+// Result is what Run has decided and done.
+type Result struct {
+	Decision Decision
+	// Built is what was restored, nil if nothing was.
+	Built *Built
+}
+
+// Validate reports the first option that cannot be.
+func (o Options) Validate() error {
+	urls, err := types.NewURLsMap(o.InitialCluster)
+	if err != nil {
+		return fmt.Errorf("--initial-cluster: invalid value: %q: %w", o.InitialCluster, err)
+	}
+	if _, ok := urls[o.Name]; !ok {
+		return fmt.Errorf("--name: not in --initial-cluster: %q", o.Name)
+	}
+	if _, err := types.NewURLs(o.InitialAdvertisePeerURLs); err != nil {
+		return fmt.Errorf("--initial-advertise-peer-urls: invalid value: %w", err)
+	}
+	switch {
+	case o.DataDir == "":
+		return errors.New("--data-dir: required value")
+	case o.Epoch < 1:
+		return fmt.Errorf("--epoch: must be at least 1: %d", o.Epoch)
+	case o.RevisionBump < 1:
+		return fmt.Errorf("--revision-bump: must be at least 1: %d", o.RevisionBump)
+	case o.Target.Revision < 0:
+		return fmt.Errorf("--until-revision: must not be negative: %d", o.Target.Revision)
+	case o.Target.Revision > 0 && !o.Target.Time.IsZero():
+		return errors.New("--until-revision and --until-time exclude each other")
+	}
+	return nil
+}
+
+// Run makes the data directory ready for etcd, or fails. It may be stopped at any point and run again.
+func Run(ctx context.Context, o Options) (Result, error) {
+	if err := o.Validate(); err != nil {
+		return Result{}, err
+	}
+	if o.Measure == nil {
+		o.Measure = MeasureHere
+	}
+	if o.stop == nil {
+		o.stop = func(string) error { return nil }
+	}
+	m, err := readMarker(o.DataDir)
+	if err != nil {
+		return Result{}, err
+	}
+	facts, listing, err := gather(ctx, o, m)
+	if err != nil {
+		return Result{}, err
+	}
+	d := Decide(facts)
+	if d.Action == Measure {
+		o.Progress.Printf("%s; starting etcd to read its log", d.Reason)
+		switch facts.DataRevision, err = o.Measure(ctx, o); {
+		case errors.Is(err, ErrBroken):
+			facts.Data, facts.DataProblem = DataBroken, err.Error()
+		case err != nil:
+			return Result{}, err
+		}
+		facts.DataExact = true
+		d = Decide(facts)
+	}
+	o.Progress.Printf("%s: %s", d.Action, d.Reason)
+	result := Result{Decision: d}
+	if d.Action == Fail {
+		return result, errors.New(d.Reason)
+	}
+	if err := claim(ctx, o, facts, listing); err != nil {
+		return result, err
+	}
+	if d.Action == Restore {
+		result.Built, err = restore(ctx, o, listing)
+		return result, err
+	}
+	if err := o.stop("mark"); err != nil {
+		return result, err
+	}
+	return result, writeMarker(o.DataDir, marker{Epoch: o.Epoch, Target: m.Target, Starts: m.Starts + 1})
+}
+
+// gather looks at the data directory and the store.
+func gather(ctx context.Context, o Options, m marker) (Facts, store.Listing, error) {
+	cluster, _ := types.NewURLsMap(o.InitialCluster)
+	f := Facts{Epoch: o.Epoch, Holder: o.Holder, DataEpoch: m.Epoch, Members: len(cluster), WholeCluster: o.WholeCluster}
+	target := describeTarget(o.Target)
+	f.Forced = target != "" && target != m.Target
+	var err error
+	f.Data, f.DataProblem, f.DataRevision, err = inspect(o.DataDir, m.Starts >= deepAfter)
+	if err != nil {
+		return f, store.Listing{}, err
+	}
+	listCtx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	listing, err := o.Store.List(listCtx)
+	if err != nil {
+		f.Store, f.StoreProblem = StoreUnreachable, err.Error()
+		return f, listing, ctx.Err()
+	}
+	if c, ok := chain.Newest(listing.Claims); ok {
+		f.NewestClaim = &c
+	}
+	f.Store = StoreEmpty
+	owned, _ := chain.Owned(listing.Objects, listing.Claims)
+	if c, ok := chain.Select(chain.Build(owned), o.Target); ok {
+		f.Store, f.BackupRevision, f.BackupEpoch = StoreHasChains, c.Last(), c.Full.Epoch
+	} else if len(listing.Objects) > 0 {
+		// Deltas alone, or nothing that reaches the target: there were backups, so empty is not an option.
+		f.Store, f.StoreProblem = StoreUnreachable, "it has backups, but none that can be restored"
+	}
+	return f, listing, nil
+}
+
+func describeTarget(t chain.Target) string {
+	switch {
+	case t.Revision > 0:
+		return fmt.Sprintf("revision %d", t.Revision)
+	case !t.Time.IsZero():
+		return t.Time.UTC().Format(time.RFC3339Nano)
+	}
+	return ""
+}
+
+// claim takes the epoch, unless the store cannot be reached and the data is fine.
+func claim(ctx context.Context, o Options, f Facts, l store.Listing) error {
+	if f.Store == StoreUnreachable || f.NewestClaim != nil && f.NewestClaim.Epoch == o.Epoch {
+		return nil
+	}
+	c := chain.Claim{Epoch: o.Epoch, Holder: o.Holder, Time: o.Clock.Now().UTC(), Nonce: o.Nonce, Revision: ContinuesFrom(l)}
+	stored, err := o.Store.Claim(ctx, c)
+	switch {
+	case err != nil && f.Data == DataFine:
+		o.Progress.Printf("Epoch %d is not claimed yet: %v", o.Epoch, err)
+		return nil
+	case err != nil:
+		return err
+	case stored.Holder != o.Holder:
+		return fmt.Errorf("epoch %d belongs to %q, not to %q", o.Epoch, stored.Holder, o.Holder)
+	}
+	return nil
+}
+
+// ContinuesFrom is the revision that a new owner continues from: what the best chain reaches now. What older owners
+// write later is ignored.
+func ContinuesFrom(l store.Listing) *int64 {
+	owned, _ := chain.Owned(l.Objects, l.Claims)
+	revision := int64(0)
+	if c, ok := chain.Select(chain.Build(owned), chain.Target{}); ok {
+		revision = c.Last()
+	}
+	return &revision
+}
+
+// restore builds a data directory beside the old one and swaps them.
+func restore(ctx context.Context, o Options, l store.Listing) (*Built, error) {
+	started := o.Clock.Now()
+	work := workPath(o.DataDir)
+	if err := o.stop("clean"); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(os.RemoveAll(work), os.MkdirAll(work, 0o700)); err != nil {
+		return nil, fmt.Errorf("prepare folder for the restore: %w", err)
+	}
+	if err := o.stop("build"); err != nil {
+		return nil, err
+	}
+	owned, _ := chain.Owned(l.Objects, l.Claims)
+	file, fresh := filepath.Join(work, "snapshot.db"), filepath.Join(work, "data")
+	built, err := Build(ctx, o.Store, owned, o.Target, o.Identity, file, o.Progress)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(work))
+	}
+	if err := o.stop("data directory"); err != nil {
+		return nil, err
+	}
+	bump := o.RevisionBump
+	for _, object := range l.Objects { // Revisions that clients may have seen, even if they are not restored.
+		bump = max(bump, object.Last-built.Revision+o.RevisionBump)
+	}
+	o.Progress.Printf("Making the data directory at revision %d, moved ahead by %d", built.Revision, bump)
+	err = snapshot.NewV3(zap.NewNop()).Restore(snapshot.RestoreConfig{
+		SnapshotPath:        file,
+		Name:                o.Name,
+		OutputDataDir:       fresh,
+		PeerURLs:            o.InitialAdvertisePeerURLs,
+		InitialCluster:      o.InitialCluster,
+		InitialClusterToken: o.InitialClusterToken,
+		SkipHashCheck:       true, // The deltas have changed it; the objects' own hashes were checked.
+		RevisionBump:        uint64(bump),
+		MarkCompacted:       true,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make data directory: %w", err)
+	}
+	if err := os.Remove(file); err != nil {
+		return nil, fmt.Errorf("remove snapshot file: %w", err)
+	}
+	if err := syncTree(fresh); err != nil {
+		return nil, fmt.Errorf("sync data directory: %w", err)
+	}
+	if err := swap(o, fresh); err != nil {
+		return nil, err
+	}
+	o.Progress.Printf("Restored revision %d from %s and %d deltas (%d events) in %s",
+		built.Revision, built.Chain.Full, len(built.Chain.Deltas), built.Events, o.Clock.Since(started).Round(time.Millisecond))
+	return built, os.RemoveAll(work)
+}
+
+// swap puts the fresh directory in place. A crash in between leaves the data directory missing, never incomplete.
+func swap(o Options, fresh string) error {
+	previous, parent := previousPath(o.DataDir), filepath.Dir(o.DataDir)
+	if _, err := os.Stat(o.DataDir); err == nil {
+		if err := o.stop("move aside"); err != nil {
+			return err
+		}
+		// One is kept: a volume has room for two or three, and people may want to look at the last one.
+		if err := errors.Join(os.RemoveAll(previous), os.Rename(o.DataDir, previous), syncDir(parent)); err != nil {
+			return fmt.Errorf("move the old data directory aside: %w", err)
+		}
+		o.Progress.Printf("The old data directory is kept at %s", previous)
+	}
+	if err := o.stop("mark"); err != nil {
+		return err
+	}
+	if err := writeMarker(o.DataDir, marker{Epoch: o.Epoch, Target: describeTarget(o.Target), Starts: 1}); err != nil {
+		return err
+	}
+	if err := o.stop("rename"); err != nil {
+		return err
+	}
+	if err := errors.Join(os.Rename(fresh, o.DataDir), syncDir(parent)); err != nil {
+		return fmt.Errorf("put the data directory in place: %w", err)
+	}
+	return nil
+}
+
+// syncTree makes every file and folder durable.
+func syncTree(root string) error {
+	return filepath.WalkDir(root, func(path string, _ os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return syncDir(path) // Opening for reading and syncing works for files as well.
+	})
+}

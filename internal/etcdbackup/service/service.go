@@ -1,0 +1,90 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"hortus.dev/hortus/internal/etcdbackup"
+	"hortus.dev/hortus/internal/etcdbackup/chain"
+	"hortus.dev/hortus/internal/tunnel/certs"
+)
+
+const (
+	headerTimeout = 10 * time.Second
+	idleTimeout   = time.Minute
+	// stopTimeout lets requests end that wait for a snapshot.
+	stopTimeout = 10 * time.Second
+)
+
+// Taker is what the service asks.
+type Taker interface {
+	Status() etcdbackup.Status
+	Snapshot(context.Context, chain.Kind) (etcdbackup.Snapshot, error)
+}
+
+// Handler returns the routes of the service.
+func Handler(t Taker, g prometheus.Gatherer) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) { answer(w, t.Status()) })
+	mux.HandleFunc("POST /v1/snapshot", func(w http.ResponseWriter, r *http.Request) {
+		kind := chain.Kind(r.URL.Query().Get("kind"))
+		if kind != chain.Full && kind != chain.Delta {
+			http.Error(w, fmt.Sprintf("kind: invalid value: %q (full, delta)", kind), http.StatusBadRequest)
+			return
+		}
+		s, err := t.Snapshot(r.Context(), kind)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		answer(w, s)
+	})
+	mux.Handle("GET /metrics", promhttp.HandlerFor(g, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /healthz", healthz)
+	return mux
+}
+
+func healthz(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }
+
+func answer(w http.ResponseWriter, value any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(value)
+}
+
+// Serve serves the routes on tls with the certificates, and only /healthz, in plain text, on health, until ctx ends.
+func Serve(ctx context.Context, address, health string, files *certs.Files, routes http.Handler) error {
+	secure, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("--listen-address: %w", err)
+	}
+	plain, err := net.Listen("tcp", health)
+	if err != nil {
+		return errors.Join(fmt.Errorf("--health-address: %w", err), secure.Close())
+	}
+	quiet := log.New(io.Discard, "", 0) // Port scans and probes without a certificate are not news.
+	web := &http.Server{Handler: routes, TLSConfig: files.Server(), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, ErrorLog: quiet}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", healthz)
+	probes := &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, ErrorLog: quiet}
+	ended := make(chan error, 2)
+	go func() { ended <- web.ServeTLS(secure, "", "") }()
+	go func() { ended <- probes.Serve(plain) }()
+	select {
+	case err := <-ended:
+		return errors.Join(fmt.Errorf("serve: %w", err), web.Close(), probes.Close())
+	case <-ctx.Done():
+	}
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	return errors.Join(web.Shutdown(stop), probes.Close())
+}

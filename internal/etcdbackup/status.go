@@ -1,0 +1,82 @@
+package etcdbackup
+
+import (
+	"time"
+
+	"hortus.dev/hortus/internal/etcdbackup/chain"
+)
+
+// Port is where the service listens by default.
+const Port = 2382
+
+// Phase says what the process is doing.
+type Phase string
+
+// The phases.
+const (
+	// PhaseStarting means that etcd or the store has not been reached yet.
+	PhaseStarting Phase = "Starting"
+	// PhaseActive means that backups are being taken.
+	PhaseActive Phase = "Active"
+	// PhaseStandby means that another member leads the etcd cluster and takes the backups.
+	PhaseStandby Phase = "Standby"
+	// PhaseSuperseded means that a newer epoch has been claimed: this owner must not write any more.
+	PhaseSuperseded Phase = "Superseded"
+	// PhaseFailing means that etcd or the store fails; it is tried again.
+	PhaseFailing Phase = "Failing"
+)
+
+// Status is what GET /v1/status answers.
+type Status struct {
+	Phase Phase `json:"phase"`
+	Epoch int64 `json:"epoch"`
+	// Holder of the epoch.
+	Holder string `json:"holder,omitempty"`
+	// Location of the store, and the prefix in it.
+	Location string `json:"location"`
+	Prefix   string `json:"prefix"`
+	// EtcdRevision is the newest revision that is known.
+	EtcdRevision int64 `json:"etcdRevision"`
+	// SavedRevision is the last revision that can be restored.
+	SavedRevision int64 `json:"savedRevision"`
+	// SecondsBehind is the age of the oldest change that is not in the store; 0 when everything is.
+	SecondsBehind float64 `json:"secondsBehind"`
+	// LastFull and LastDelta are the newest objects.
+	LastFull  *chain.Object `json:"lastFull,omitempty"`
+	LastDelta *chain.Object `json:"lastDelta,omitempty"`
+	// Chains, Objects and SizeBytes of the store, as of the last listing.
+	Chains    int   `json:"chains"`
+	Objects   int   `json:"objects"`
+	SizeBytes int64 `json:"sizeBytes"`
+	// LastVerification is the newest one.
+	LastVerification *Verification `json:"lastVerification,omitempty"`
+	// LastError is the newest failure, until the same thing has succeeded.
+	LastError *Failure `json:"lastError,omitempty"`
+}
+
+// Verification is the outcome of restoring a chain as a test.
+type Verification struct {
+	Time     time.Time `json:"time"`
+	Revision int64     `json:"revision"`
+	// Keys that exist at that revision.
+	Keys int64 `json:"keys"`
+	// HashCompared says that the keys' checksum was compared with the one that etcd had computed.
+	HashCompared bool `json:"hashCompared"`
+	// Error says why the chain cannot be restored; empty if it can.
+	Error string `json:"error,omitempty"`
+}
+
+// Failure is an error and when it happened.
+type Failure struct {
+	Time    time.Time `json:"time"`
+	Message string    `json:"message"`
+	// Operation that failed: full, delta, retention, verification, maintenance.
+	Operation string `json:"operation"`
+}
+
+// Snapshot is what POST /v1/snapshot answers: everything up to Revision is in the store.
+type Snapshot struct {
+	// Object is the name of the newest object below the prefix; empty if nothing had to be written.
+	Object   string `json:"object,omitempty"`
+	Revision int64  `json:"revision"`
+}
