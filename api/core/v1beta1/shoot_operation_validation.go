@@ -237,6 +237,9 @@ func operationContext(operation string, shoot *Shoot, path *field.Path) field.Er
 			forbid("no rotation waits for worker pools to be rolled")
 		}
 	}
+	if strings.HasPrefix(operation, OperationRolloutWorkersPrefix) {
+		forbid("rolling worker pools on request is not available yet")
+	}
 	if !before134 && (operation == OperationRotateETCDEncryptionKeyStart || operation == OperationRotateETCDEncryptionKeyComplete) {
 		forbid("not from Kubernetes 1.34 on, where " + OperationRotateETCDEncryptionKey + " does both steps")
 	}

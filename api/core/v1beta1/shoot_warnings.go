@@ -3,6 +3,7 @@ package v1beta1
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -83,6 +84,9 @@ func WarningsShoot(shoot, old *Shoot, now time.Time) []string {
 			}
 		}
 	}
+	if task := ShootTaskRestartCoreAddons; hasTask(shoot, task) && (old == nil || !hasTask(old, task)) {
+		warn("metadata.annotations[%s]: %s has no effect yet", AnnotationShootTasks, task)
+	}
 	if old == nil || !equality.Semantic.DeepEqual(shoot.Spec, old.Spec) {
 		warnings = append(warnings, withoutEffect(shoot)...)
 	}
@@ -90,6 +94,13 @@ func WarningsShoot(shoot, old *Shoot, now time.Time) []string {
 		warnings = append(warnings, overdueRotations(shoot, now)...)
 	}
 	return warnings
+}
+
+// hasTask tells whether a task is to be done with the next reconciliation.
+func hasTask(shoot *Shoot, task string) bool {
+	return slices.ContainsFunc(strings.Split(shoot.Annotations[AnnotationShootTasks], ","), func(entry string) bool {
+		return strings.TrimSpace(entry) == task
+	})
 }
 
 // secretNameNewlyGiven compares with all providers from before, because they may have changed their places.
