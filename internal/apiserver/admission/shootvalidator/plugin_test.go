@@ -46,6 +46,10 @@ func state(kind corev1beta1.LastOperationType, state corev1beta1.LastOperationSt
 
 func purpose(s *corev1beta1.Shoot) { s.Spec.Purpose = ptr.To(corev1beta1.ShootPurposeTesting) }
 
+func runsOn(seed string) func(*corev1beta1.Shoot) {
+	return func(s *corev1beta1.Shoot) { s.Status.SeedName = ptr.To(seed) }
+}
+
 func TestSeedChanges(t *testing.T) {
 	messages := map[string]error{}
 	for name, tc := range map[string]struct {
@@ -65,8 +69,14 @@ func TestSeedChanges(t *testing.T) {
 		"a move to another inner domain": {request{binding: true, old: shootOn("x"), shoot: shootOn("y"), oldSeed: seedNamed("x"), seed: seedNamed("y", func(s *corev1beta1.Seed) {
 			s.Spec.DNS.Internal = &corev1beta1.SeedDNSProviderConfig{Domain: "internal"}
 		})}, "internal domain"},
-		"a Seed that goes":             {request{binding: true, old: shootOn(""), shoot: shootOn("x"), seed: seedNamed("x", deleting)}, "being deleted"},
-		"a change on a Seed that goes": {request{old: shootOn("x"), shoot: shootOn("x", purpose), seed: seedNamed("x", deleting)}, "being deleted"},
+		"a move of a control plane": {request{binding: true, old: shootOn("x", runsOn("x")), shoot: shootOn("y", runsOn("x")), seed: seedNamed("y"), oldSeed: seedNamed("x")}, "not available yet"},
+		"a move called off": {request{binding: true, old: shootOn("y", runsOn("x")), shoot: shootOn("x", runsOn("x")), seed: seedNamed("x", deleting, func(s *corev1beta1.Seed) {
+			s.Spec.Backup = nil
+		}), oldSeed: seedNamed("y")}, ""},
+		"a move called off with another change": {request{binding: true, old: shootOn("y", runsOn("x")), shoot: shootOn("x", runsOn("x"), purpose), seed: seedNamed("x"), oldSeed: seedNamed("y")}, "nothing but"},
+		"a move called off too late":            {request{binding: true, old: shootOn("y", runsOn("x"), state("Migrate", "Processing")), shoot: shootOn("x"), seed: seedNamed("x"), oldSeed: seedNamed("y")}, "being moved"},
+		"a Seed that goes":                      {request{binding: true, old: shootOn(""), shoot: shootOn("x"), seed: seedNamed("x", deleting)}, "being deleted"},
+		"a change on a Seed that goes":          {request{old: shootOn("x"), shoot: shootOn("x", purpose), seed: seedNamed("x", deleting)}, "being deleted"},
 		"the confirmation on a Seed that goes": {request{old: shootOn("x"), seed: seedNamed("x", deleting), shoot: shootOn("x", func(s *corev1beta1.Shoot) {
 			s.Annotations = map[string]string{corev1beta1.AnnotationConfirmationDeletion: "true"}
 		})}, ""},

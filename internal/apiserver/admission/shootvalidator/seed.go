@@ -43,14 +43,38 @@ func (r *request) bindingProblem() error {
 	return nil
 }
 
+// controlPlanesMove says whether control planes can move between Seeds. As long as they cannot, a Shoot that names
+// another Seed than the one it is on would stay there, and nothing could be done with it.
+const controlPlanesMove = false
+
+// moveUnavailable says that the control plane has to stay where it is. Before a gardenlet has begun there is none yet.
+func (r *request) moveUnavailable() error {
+	on := ptr.Deref(r.old.Status.SeedName, "")
+	if controlPlanesMove || on == "" || on == *r.shoot.Spec.SeedName {
+		return nil
+	}
+	return fmt.Errorf("spec.seedName: moving a control plane to another seed is not available yet; it is on Seed %q", on)
+}
+
+// callsOff says whether the request names the Seed that the control plane is on, so that a move that was asked for does
+// not take place. Nothing of that Seed stands against it.
+func (r *request) callsOff() bool {
+	return ptr.Deref(r.old.Status.SeedName, "") == *r.shoot.Spec.SeedName
+}
+
 // migrationProblems say why a control plane cannot move between two Seeds.
 func (r *request) migrationProblems() []error {
 	var problems []error
-	if err := r.movingProblem(); err != nil {
-		problems = append(problems, err)
+	for _, problem := range []func() error{r.moveUnavailable, r.movingProblem} {
+		if err := problem(); err != nil {
+			problems = append(problems, err)
+		}
 	}
 	if field := changedBesides(r.shoot, r.old); field != "" {
 		problems = append(problems, fmt.Errorf("%s: nothing but spec.seedName may change when a control plane moves to another Seed", field))
+	}
+	if r.callsOff() {
+		return problems
 	}
 	for _, seed := range []*corev1beta1.Seed{r.oldSeed, r.seed} {
 		if seed != nil && seed.Spec.Backup == nil {
@@ -134,6 +158,9 @@ func (r *request) seedProblem() error {
 	var problems []error
 	if r.old != nil && ptr.Deref(r.old.Spec.SeedName, "") != "" {
 		problems = r.migrationProblems()
+		if r.callsOff() {
+			return utilerrors.NewAggregate(problems)
+		}
 	}
 	if seed.DeletionTimestamp != nil {
 		problems = append(problems, fmt.Errorf("spec.seedName: Seed %q is being deleted", seed.Name))
