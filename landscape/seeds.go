@@ -81,6 +81,7 @@ func (l *installation) seedTemplate(k *kubernetesCluster) map[string]any {
 				"internal": map[string]any{"type": "local", "domain": internalDomain, "credentialsRef": credentials},
 				"defaults": []any{map[string]any{"type": "local", "domain": defaultDomain, "credentialsRef": credentials}},
 			},
+			"backup":  map[string]any{"provider": "local", "credentialsRef": credentials},
 			"ingress": map[string]any{"domain": "ingress." + k.spec.seed + "." + defaultDomain, "controller": map[string]any{"kind": "nginx"}},
 		},
 	}
@@ -94,7 +95,7 @@ func (l *installation) seedReady(ctx context.Context, name string) error {
 	if seed.Status.ObservedGeneration != seed.Generation {
 		return fmt.Errorf("Seed %s: the gardenlet has not reconciled it yet", name)
 	}
-	for _, wanted := range []corev1beta1.ConditionType{"GardenletReady", "SeedSystemComponentsHealthy", "ExtensionsReady"} {
+	for _, wanted := range []corev1beta1.ConditionType{"GardenletReady", "SeedSystemComponentsHealthy", "ExtensionsReady", "BackupBucketsReady"} {
 		found := false
 		for _, c := range seed.Status.Conditions {
 			if c.Type != wanted {

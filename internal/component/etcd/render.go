@@ -26,6 +26,7 @@ const (
 	pathServer   = "/var/etcd/ssl/server"
 	pathClientCA = "/var/etcd/ssl/client-ca"
 	pathData     = "/var/etcd/data"
+	dataDir      = pathData + "/new.etcd"
 	volumeData   = "main-etcd"
 	// quotaBytes is etcd's advised maximum for its database; beyond it start-up and defragmentation get slow.
 	quotaBytes = 8 << 30
@@ -42,6 +43,8 @@ type Values struct {
 	CASecret     string
 	// StorageSize of the volume, such as 25Gi.
 	StorageSize string
+	// Backup is nil without backups.
+	Backup *Backup
 }
 
 // DNSNames are the names that the server's certificate has to carry.
@@ -65,7 +68,14 @@ func Render(v Values) (*corev1.Service, *appsv1.StatefulSet) {
 		Spec: corev1.ServiceSpec{
 			Selector: component.Selector(Name),
 			Ports:    []corev1.ServicePort{{Name: "client", Port: ClientPort, TargetPort: intstr.FromInt32(ClientPort), Protocol: corev1.ProtocolTCP}},
+			// Etcd is of use as soon as it answers, whatever the state of the container that takes backups.
+			PublishNotReadyAddresses: v.Backup != nil,
 		},
+	}
+	if v.Backup != nil {
+		service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{
+			Name: "backup", Port: BackupPort, TargetPort: intstr.FromInt32(BackupPort), Protocol: corev1.ProtocolTCP,
+		})
 	}
 	w := component.Workload{
 		Name:      Name,
@@ -74,7 +84,7 @@ func Render(v Values) (*corev1.Service, *appsv1.StatefulSet) {
 		Command: []string{
 			"/usr/local/bin/etcd",
 			"--name=" + Name + "-0",
-			"--data-dir=" + pathData + "/new.etcd",
+			"--data-dir=" + dataDir,
 			fmt.Sprintf("--listen-client-urls=https://0.0.0.0:%d", ClientPort),
 			"--advertise-client-urls=" + URL(v.Namespace),
 			"--listen-peer-urls=http://127.0.0.1:2380",
@@ -99,6 +109,9 @@ func Render(v Values) (*corev1.Service, *appsv1.StatefulSet) {
 	}
 	template := w.PodTemplate()
 	template.Spec.Containers[0].VolumeMounts = append(template.Spec.Containers[0].VolumeMounts, corev1.VolumeMount{Name: volumeData, MountPath: pathData})
+	if v.Backup != nil {
+		v.Backup.addBackup(&template.Spec, w.Command[1:])
+	}
 	return service, &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Name: Name, Namespace: v.Namespace, Labels: component.Labels(Name)},
 		Spec: appsv1.StatefulSetSpec{

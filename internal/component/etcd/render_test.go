@@ -7,9 +7,17 @@ import (
 )
 
 func TestRender(t *testing.T) {
-	service, set := Render(Values{
+	v := Values{
 		Namespace: "shoot--dev--a", Image: "registry.k8s.io/etcd:3.6.8-0", Replicas: 1,
 		ServerSecret: "etcd-server-12345678", CASecret: "ca-etcd-bundle-12345678", StorageSize: "25Gi",
-	})
+	}
+	service, set := Render(v)
 	golden.Objects(t, "etcd", service, set)
+
+	v.Backup = &Backup{
+		Image: "hortus.dev/hortus:dev", StoreSecret: "etcd-backup", ClientSecret: "etcd-client-12345678",
+		Prefix: "shoot--dev--a--1234/etcd-main", Holder: "local-1", Epoch: 1, FullSchedule: "30 22 * * *",
+	}
+	service, set = Render(v)
+	golden.Objects(t, "with-backup", service, set)
 }

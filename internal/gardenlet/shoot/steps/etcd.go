@@ -22,7 +22,7 @@ const etcdStorage = "25Gi"
 // Etcd holds the state of the Shoot.
 var Etcd = &flow.Step[*Scope]{
 	Name:    "etcd",
-	After:   []*flow.Step[*Scope]{Credentials},
+	After:   []*flow.Step[*Scope]{Credentials, BackupEntry},
 	Ensure:  ensureEtcd,
 	Remove:  removeEtcd,
 	Recheck: recheck,
@@ -46,10 +46,34 @@ func ensureEtcd(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	if err != nil {
 		return flow.Outcome{}, err
 	}
+	backup, err := s.etcdBackup(ctx)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
 	service, set := etcd.Render(etcd.Values{
 		Namespace: s.Namespace, Image: s.Images.Etcd, Replicas: s.Replicas(), ServerSecret: server.Name, CASecret: ca.Name, StorageSize: etcdStorage,
+		Backup: backup,
 	})
 	return flow.Done(), s.apply(ctx, service, set)
+}
+
+// firstEpoch is that of an owner of the control plane who has taken it over from nobody.
+const firstEpoch = 1
+
+// etcdBackup says where the backups of etcd go, nil if the seed has none.
+func (s *Scope) etcdBackup(ctx context.Context) (*etcd.Backup, error) {
+	secret, ok, err := s.BackupSecret(ctx)
+	if err != nil || !ok {
+		return nil, err
+	}
+	client, err := s.Secrets.Get(nameEtcdClient)
+	if err != nil {
+		return nil, err
+	}
+	return &etcd.Backup{
+		Image: s.Images.Hortus, StoreSecret: secret, ClientSecret: client.Name, Prefix: s.BackupEntryName() + "/" + etcd.Name,
+		Holder: s.SeedObject.Name, Epoch: firstEpoch,
+	}, nil
 }
 
 func ensureEtcdReady(ctx context.Context, s *Scope) (flow.Outcome, error) {
@@ -58,7 +82,15 @@ func ensureEtcdReady(ctx context.Context, s *Scope) (flow.Outcome, error) {
 		return flow.Outcome{}, err
 	}
 	if !kube.StatefulSetReady(set) {
-		return flow.Waiting(fmt.Sprintf("StatefulSet %s is not ready", etcd.Name)), nil
+		pods := &corev1.PodList{}
+		if err := s.Seed.List(ctx, pods, client.InNamespace(s.Namespace), client.MatchingLabels(component.Selector(etcd.Name))); err != nil {
+			return flow.Outcome{}, fmt.Errorf("list pods of etcd: %w", err)
+		}
+		reason := fmt.Sprintf("StatefulSet %s is not ready", etcd.Name)
+		if why := kube.WaitingContainers(pods.Items); why != "" {
+			reason += ": " + why
+		}
+		return flow.Waiting(reason), nil
 	}
 	return flow.Done(), nil
 }

@@ -1,0 +1,103 @@
+package etcd
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"hortus.dev/hortus/internal/component"
+)
+
+// BackupPort serves status, snapshots and metrics of the backups, to clients with a certificate of etcd's CA.
+const BackupPort = 2382
+
+// backupHealthPort serves the liveness of the container that takes backups, in plain text.
+const backupHealthPort = 2383
+
+const (
+	pathBackupStore = "/var/etcd/backup-store"
+	pathClient      = "/var/etcd/ssl/client"
+)
+
+// Backup says where backups go. Without it there are none, and a lost volume is lost data.
+type Backup struct {
+	// Image has `hortus etcd-backup`.
+	Image string
+	// StoreSecret has the credentials of the object store, ClientSecret the client certificate for etcd.
+	StoreSecret  string
+	ClientSecret string
+	// Prefix of all objects of this etcd.
+	Prefix string
+	// Holder and Epoch prove the ownership of the control plane.
+	Holder string
+	Epoch  int64
+	// FullSchedule of full snapshots, as cron in UTC; empty means daily at a time that depends on the prefix.
+	FullSchedule string
+}
+
+// storeFlags are what both containers are told about the store.
+func (b *Backup) storeFlags() []string {
+	return []string{
+		"--store-credentials=" + pathBackupStore, "--prefix=" + b.Prefix, fmt.Sprintf("--epoch=%d", b.Epoch), "--holder=" + b.Holder,
+	}
+}
+
+// addBackup makes the pod restore the data directory if it has to before etcd starts, and take backups while it runs.
+func (b *Backup) addBackup(spec *corev1.PodSpec, member []string) {
+	store := component.SecretMount("backup-store", b.StoreSecret, pathBackupStore)
+	client := component.SecretMount("client", b.ClientSecret, pathClient)
+	for _, m := range []component.Mount{store, client} {
+		spec.Volumes = append(spec.Volumes, corev1.Volume{Name: m.Name, VolumeSource: m.Source})
+	}
+	data := corev1.VolumeMount{Name: volumeData, MountPath: pathData}
+	storeMount := corev1.VolumeMount{Name: store.Name, MountPath: store.Path, ReadOnly: true}
+	container := func(name, command string, flags []string, memory string, mounts ...corev1.VolumeMount) corev1.Container {
+		return corev1.Container{
+			Name: name, Image: b.Image, ImagePullPolicy: corev1.PullIfNotPresent,
+			Command:         append([]string{"/usr/local/bin/hortus", "etcd-backup", command}, flags...),
+			VolumeMounts:    append([]corev1.VolumeMount{data, storeMount}, mounts...),
+			Resources:       component.Requests("5m", memory),
+			SecurityContext: spec.Containers[0].SecurityContext.DeepCopy(),
+			// Why a restore failed is shown in the status of the pod.
+			TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+		}
+	}
+	restore := append([]string{"--data-dir=" + dataDir}, b.storeFlags()...)
+	for _, flag := range member {
+		if name, _, _ := strings.Cut(flag, "="); name == "--name" || name == "--initial-cluster" || name == "--initial-advertise-peer-urls" {
+			restore = append(restore, flag)
+		}
+	}
+	spec.InitContainers = append(spec.InitContainers, container("restore", "restore", restore, "32Mi"))
+
+	run := append([]string{
+		"--data-dir=" + dataDir,
+		"--temp-dir=" + pathData,
+		fmt.Sprintf("--etcd-endpoint=https://localhost:%d", ClientPort),
+		"--etcd-ca-file=" + pathClientCA + "/bundle.crt",
+		"--etcd-cert-file=" + pathClient + "/tls.crt",
+		"--etcd-key-file=" + pathClient + "/tls.key",
+		fmt.Sprintf("--listen-address=:%d", BackupPort),
+		fmt.Sprintf("--health-address=:%d", backupHealthPort),
+		"--cert-file=" + pathServer + "/tls.crt",
+		"--key-file=" + pathServer + "/tls.key",
+		"--client-ca-file=" + pathClientCA + "/bundle.crt",
+	}, b.storeFlags()...)
+	if b.FullSchedule != "" {
+		run = append(run, "--full-schedule="+b.FullSchedule)
+	}
+	read := func(volume, path string) corev1.VolumeMount {
+		return corev1.VolumeMount{Name: volume, MountPath: path, ReadOnly: true}
+	}
+	backup := container("backup", "run", run, "32Mi", read("server", pathServer), read("client-ca", pathClientCA), read(client.Name, client.Path))
+	backup.Ports = []corev1.ContainerPort{{Name: "backup", ContainerPort: BackupPort, Protocol: corev1.ProtocolTCP}}
+	backup.LivenessProbe = &corev1.Probe{
+		ProbeHandler:     corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromInt32(backupHealthPort)}},
+		PeriodSeconds:    30,
+		FailureThreshold: 4,
+		TimeoutSeconds:   5,
+	}
+	spec.Containers = append(spec.Containers, backup)
+}
