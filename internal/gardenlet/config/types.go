@@ -121,8 +121,8 @@ type SeedController struct {
 type BackupBucketController struct {
 	// concurrentSyncs is how many buckets are worked on at once. Default 20.
 	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
-	// syncPeriod is how often the credentials in the garden are compared with those in use: gardenlets may not watch Secrets
-	// of the garden. At least 10s. Default 1m.
+	// syncPeriod is how often the credentials in the garden are compared with those in use: gardenlets may not watch
+	// Secrets of the garden. At least 10s. Default 1m.
 	SyncPeriod *metav1.Duration `json:"syncPeriod,omitempty"`
 }
 
@@ -130,11 +130,11 @@ type BackupBucketController struct {
 type BackupEntryController struct {
 	// concurrentSyncs is how many entries are worked on at once. Default 20.
 	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
-	// deletionGracePeriodHours is how long the backups are kept after the deletion of the Shoot. 0 to 87600 (ten years).
-	// Default 0: they are deleted with it.
+	// deletionGracePeriodHours is how long the backups are kept after the deletion of the Shoot, in hours. Range 0-87600
+	// (ten years). Default 0: they are deleted with it.
 	DeletionGracePeriodHours *int `json:"deletionGracePeriodHours,omitempty"`
-	// deletionGracePeriodShootPurposes limits the grace period to the backups of Shoots with one of the purposes evaluation,
-	// testing, development, production and infrastructure. Empty: it holds for all.
+	// deletionGracePeriodShootPurposes limits the grace period to the backups of Shoots with one of the purposes
+	// evaluation, testing, development, production and infrastructure. Empty: it holds for all.
 	DeletionGracePeriodShootPurposes []corev1beta1.ShootPurpose `json:"deletionGracePeriodShootPurposes,omitempty"`
 }
 
