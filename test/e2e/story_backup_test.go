@@ -98,7 +98,7 @@ func backupsOf(t *testing.T, namespace string) []string {
 	}
 	for _, bucket := range buckets.Items {
 		var objects struct{ Items []struct{ Key string } }
-		if err := json.Unmarshal([]byte(hortus(t, "cloud", "objects", "list", bucket.Name, "-o", "json")), &objects); err != nil {
+		if err := json.Unmarshal([]byte(hortus(t, "cloud", "buckets", "list", bucket.Name, "-o", "json")), &objects); err != nil {
 			t.Fatal(err)
 		}
 		for _, object := range objects.Items {

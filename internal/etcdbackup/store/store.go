@@ -53,15 +53,14 @@ type Store struct {
 	provider Provider
 }
 
-// Open returns the entry below a prefix. It reads the credentials, but does not contact the store.
+// Open returns the entry below a prefix. Credentials are read by the first call of a method, and again as long as they
+// cannot be used: etcd may have to start without its store.
 func Open(dir, prefix string, clock clock.WithTickerAndDelayedExecution) (*Store, error) {
 	prefix = strings.Trim(prefix, "/")
 	if prefix == "" || prefix != path.Clean(prefix) || strings.HasPrefix(prefix, "..") {
 		return nil, fmt.Errorf("--prefix: invalid value: %q (such as shoot--dev--a--uid/etcd-main)", prefix)
 	}
-	s := &Store{dir: dir, prefix: prefix + "/", clock: clock, open: openBucket}
-	_, _, err := s.bucket(context.Background())
-	return s, err
+	return &Store{dir: dir, prefix: prefix + "/", clock: clock, open: openBucket}, nil
 }
 
 // Location names the store for people.
@@ -127,7 +126,7 @@ func (s *Store) List(ctx context.Context) (Listing, error) {
 	if err != nil {
 		return Listing{}, err
 	}
-	if err := s.readable(); err != nil {
+	if err = s.readable(); err != nil {
 		return Listing{}, explain(err, "list objects", true)
 	}
 	var found Listing
