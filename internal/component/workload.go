@@ -88,6 +88,8 @@ type Health struct {
 	Scheme corev1.URIScheme
 	// Startup and Readiness are paths; an empty Readiness means that Startup is asked for it as well.
 	Startup, Readiness, Liveness string
+	// ReadinessPeriodSeconds is how often readiness is checked; 0 means 10.
+	ReadinessPeriodSeconds int32
 }
 
 // GenericKubeconfigPath is where components find their way into the Shoot's API when they use a token of it.
@@ -197,7 +199,11 @@ func (h Health) probe(c *corev1.Container) {
 	}
 	// Three minutes are enough for an API server that replays a large etcd on a slow disk.
 	c.StartupProbe = get(h.Startup, 1, 180)
-	c.ReadinessProbe = get(readiness, 10, 2)
+	period := h.ReadinessPeriodSeconds
+	if period == 0 {
+		period = 10
+	}
+	c.ReadinessProbe = get(readiness, period, 2)
 	if h.Liveness != "" {
 		c.LivenessProbe = get(h.Liveness, 15, 4)
 	}

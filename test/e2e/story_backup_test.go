@@ -51,7 +51,16 @@ func TestLostEtcdVolumeIsRestored(t *testing.T) {
 		}
 		return nil
 	})
-	t.Logf("the API serves %s after the volume was deleted", time.Since(start).Round(100*time.Millisecond))
+	t.Logf("the API answers %s after the volume was deleted", time.Since(start).Round(100*time.Millisecond))
+	more := w.acknowledged() + 100
+	eventually(t, "100 more writes", func() error {
+		if n := w.acknowledged(); n < more {
+			return fmt.Errorf("%d of %d", n, more)
+		}
+		return nil
+	})
+	gap, failed := w.longestGap()
+	t.Logf("longest time without an acknowledged write: %s, failed requests %v", gap.Round(time.Millisecond), failed)
 	if now := resourceVersion(t, kubeconfig); now <= version {
 		t.Errorf("resource versions have gone back from %d to %d", version, now)
 	}

@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,6 +38,9 @@ type Backup struct {
 	FullSchedule string
 }
 
+// memberFlags of etcd are those that a restored data directory depends on.
+var memberFlags = []string{"--name", "--initial-cluster", "--initial-cluster-token", "--initial-advertise-peer-urls"}
+
 // storeFlags are what both containers are told about the store.
 func (b *Backup) storeFlags() []string {
 	return []string{
@@ -66,7 +70,7 @@ func (b *Backup) addBackup(spec *corev1.PodSpec, member []string) {
 	}
 	restore := append([]string{"--data-dir=" + dataDir}, b.storeFlags()...)
 	for _, flag := range member {
-		if name, _, _ := strings.Cut(flag, "="); name == "--name" || name == "--initial-cluster" || name == "--initial-advertise-peer-urls" {
+		if name, _, _ := strings.Cut(flag, "="); slices.Contains(memberFlags, name) {
 			restore = append(restore, flag)
 		}
 	}

@@ -90,6 +90,7 @@ func Render(v Values) (*corev1.Service, *appsv1.StatefulSet) {
 			"--listen-peer-urls=http://127.0.0.1:2380",
 			"--initial-advertise-peer-urls=http://127.0.0.1:2380",
 			"--initial-cluster=" + Name + "-0=http://127.0.0.1:2380",
+			"--initial-cluster-token=" + v.Namespace, // The ID of the cluster follows from it: a member never joins another's.
 			"--cert-file=" + pathServer + "/tls.crt",
 			"--key-file=" + pathServer + "/tls.key",
 			"--trusted-ca-file=" + pathClientCA + "/bundle.crt",

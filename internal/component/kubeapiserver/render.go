@@ -199,16 +199,19 @@ func Render(v Values) (*Objects, error) {
 		unique = append(unique, o.AuthorizationSecret)
 	}
 	w := component.Workload{
-		Name:          Name,
-		Namespace:     v.Namespace,
-		Replicas:      v.Replicas,
-		Image:         v.Image,
-		Command:       append([]string{"/usr/local/bin/kube-apiserver"}, flags(v, files)...),
-		Ports:         []corev1.ContainerPort{{Name: "https", ContainerPort: Port, Protocol: corev1.ProtocolTCP}},
-		Mounts:        volumes,
-		CPU:           "50m",
-		Memory:        "256Mi",
-		Health:        component.Health{Port: Port, Scheme: corev1.URISchemeHTTPS, Startup: "/readyz", Liveness: "/livez"},
+		Name:      Name,
+		Namespace: v.Namespace,
+		Replicas:  v.Replicas,
+		Image:     v.Image,
+		Command:   append([]string{"/usr/local/bin/kube-apiserver"}, flags(v, files)...),
+		Ports:     []corev1.ContainerPort{{Name: "https", ContainerPort: Port, Protocol: corev1.ProtocolTCP}},
+		Mounts:    volumes,
+		CPU:       "50m",
+		Memory:    "256Mi",
+		// Behind its etcd the server gets unready; how soon it is reached again depends on how often that is checked.
+		Health: component.Health{
+			Port: Port, Scheme: corev1.URISchemeHTTPS, Startup: "/readyz", Liveness: "/livez", ReadinessPeriodSeconds: 3,
+		},
 		PriorityClass: component.PriorityAPI,
 		References:    component.References(unique...),
 		// A new server is ready before an old one goes, so that updates are not noticed.
