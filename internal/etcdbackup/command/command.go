@@ -75,7 +75,7 @@ func require(cmd *cobra.Command, names ...string) {
 // nonce tells this process's claims from those of others.
 func nonce() string { return rand.Text() }
 
-// notRunnable is for environments in which a child process cannot be started.
+// errNoChild is for environments in which a child process cannot be started.
 var errNoChild = errors.New("cannot start a process for etcd")
 
 // executable is this program.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -75,7 +76,7 @@ func (k *keeper) count(l store.Listing) {
 		size += o.Size
 	}
 	k.taker.Report("listing", nil, func(s *etcdbackup.Status) {
-		s.Chains, s.Objects, s.SizeBytes = len(chain.Build(owned)), len(l.Objects), size
+		s.Chains, s.Objects, s.SizeBytes, s.Location = len(chain.Build(owned)), len(l.Objects), size, k.store.Location()
 	})
 }
 
@@ -97,6 +98,7 @@ func (k *keeper) run(ctx context.Context) {
 			k.report(ctx, "retention", k.retain(ctx))
 			retained = k.clock.Now()
 		case <-tick.C():
+			debug.FreeOSMemory() // A few milliseconds a minute; without it the memory of an upload stays for many minutes.
 			_, err := maintain.Once(ctx, k.etcd, k.flags.limits, defragmentAt.passed(k.clock.Now()), k.log)
 			k.report(ctx, "maintenance", err)
 			if k.taker.Status().Phase != etcdbackup.PhaseActive {
