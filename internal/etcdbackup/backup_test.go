@@ -57,11 +57,13 @@ func (never) Next(t time.Time) time.Time { return t.AddDate(100, 0, 0) }
 var _ cron.Schedule = never{}
 
 func options() snapshot.Options {
-	return snapshot.Options{Epoch: 1, Holder: "a", Identity: prefix, Nonce: "n", Schedule: never{}, DeltaPeriod: time.Hour, DeltaBytes: 10 << 20}
+	return snapshot.Options{Epoch: 1, Holder: "a", Identity: prefix, Nonce: "n", Schedule: never{},
+		DeltaPeriod: time.Hour, DeltaBytes: 10 << 20}
 }
 
 // run takes backups in the background until the test ends or stop is called.
-func run(t testing.TB, client *clientv3.Client, s snapshot.Store, o snapshot.Options) (taker *snapshot.Taker, stop func()) {
+func run(t testing.TB, client *clientv3.Client, s snapshot.Store, o snapshot.Options) (taker *snapshot.Taker,
+	stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	taker = &snapshot.Taker{Etcd: client, Store: s, Clock: clock.RealClock{}, Log: logger(t), Options: o,
@@ -93,8 +95,10 @@ func take(t testing.TB, taker *snapshot.Taker, kind chain.Kind) etcdbackup.Snaps
 
 func restoreOptions(t testing.TB, server *etcdtest.Server, s restore.Store) restore.Options {
 	return restore.Options{
-		DataDir: server.DataDir, Name: server.Name, InitialCluster: server.InitialCluster(), InitialClusterToken: "etcd-cluster",
-		InitialAdvertisePeerURLs: []string{server.PeerURL}, Epoch: 1, Holder: "a", Identity: prefix, RevisionBump: 1000, Nonce: "r",
+		DataDir: server.DataDir, Name: server.Name, InitialCluster: server.InitialCluster(),
+		InitialClusterToken:      "etcd-cluster",
+		InitialAdvertisePeerURLs: []string{server.PeerURL}, Epoch: 1, Holder: "a", Identity: prefix, RevisionBump: 1000,
+		Nonce: "r",
 		Store: s, Clock: clock.RealClock{}, Progress: restore.Progress{Out: output{t}, Clock: clock.RealClock{}},
 	}
 }

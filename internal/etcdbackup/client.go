@@ -27,7 +27,8 @@ type Client struct {
 // carry a client certificate and the authority of the server's certificate.
 func NewClient(url string, config *tls.Config) *Client {
 	return &Client{url: strings.TrimSuffix(url, "/"), http: &http.Client{Transport: &http.Transport{
-		TLSClientConfig: config, MaxIdleConnsPerHost: 1, IdleConnTimeout: 30 * time.Second, TLSHandshakeTimeout: 10 * time.Second,
+		TLSClientConfig: config, MaxIdleConnsPerHost: 1, IdleConnTimeout: 30 * time.Second,
+		TLSHandshakeTimeout: 10 * time.Second,
 	}}}
 }
 

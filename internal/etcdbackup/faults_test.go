@@ -27,7 +27,8 @@ import (
 )
 
 // series takes a full snapshot and n deltas, and returns the last revision of each.
-func series(t testing.TB, server *etcdtest.Server, client *clientv3.Client, s *store.Store, n int) (*etcdtest.History, []int64) {
+func series(t testing.TB, server *etcdtest.Server, client *clientv3.Client, s *store.Store, n int) (*etcdtest.History,
+	[]int64) {
 	t.Helper()
 	history := etcdtest.NewHistory(t, client, 3)
 	history.Write(20)
@@ -81,18 +82,25 @@ func TestDamagedAndForeignDeltasEndTheChain(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, edit := range map[string]func([]byte) []byte{
-		"corrupt":             func(b []byte) []byte { b = bytes.Clone(b); b[len(b)/2] ^= 1; return b },
-		"truncated":           func(b []byte) []byte { return b[:len(b)-10] },
-		"empty":               func([]byte) []byte { return nil },
-		"of another identity": func(b []byte) []byte { return rewrite(t, b, func(h *archive.Header) { h.Identity = "other" }) },
-		"of another cluster":  func(b []byte) []byte { return rewrite(t, b, func(h *archive.Header) { h.ClusterID = "other" }) },
-		"of another name":     func(b []byte) []byte { return rewrite(t, b, func(h *archive.Header) { h.Last++ }) },
+		"corrupt":   func(b []byte) []byte { b = bytes.Clone(b); b[len(b)/2] ^= 1; return b },
+		"truncated": func(b []byte) []byte { return b[:len(b)-10] },
+		"empty":     func([]byte) []byte { return nil },
+		"of another identity": func(b []byte) []byte {
+			return rewrite(t, b,
+				func(h *archive.Header) { h.Identity = "other" })
+		},
+		"of another cluster": func(b []byte) []byte {
+			return rewrite(t, b,
+				func(h *archive.Header) { h.ClusterID = "other" })
+		},
+		"of another name": func(b []byte) []byte { return rewrite(t, b, func(h *archive.Header) { h.Last++ }) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := os.WriteFile(third, edit(good), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := verify.Chain(context.Background(), newest(t, s), verify.Options{Store: s, Identity: prefix, Clock: clock.RealClock{}}); err == nil {
+			if _, err := verify.Chain(context.Background(), newest(t, s), verify.Options{Store: s, Identity: prefix,
+				Clock: clock.RealClock{}}); err == nil {
 				t.Error("the verification finds nothing")
 			}
 			server.Wipe()
@@ -177,7 +185,8 @@ func TestDamagedFullSnapshotFallsBackToTheOneBefore(t *testing.T) {
 	stop()
 	server.Kill()
 
-	v, err := verify.Chain(context.Background(), newest(t, s), verify.Options{Store: s, Identity: prefix, Clock: clock.RealClock{},
+	v, err := verify.Chain(context.Background(), newest(t, s), verify.Options{Store: s, Identity: prefix,
+		Clock:    clock.RealClock{},
 		Expected: &archive.Hash{Revision: last, CompactRevision: expected.CompactRevision, Hash: expected.Hash}})
 	if err != nil || !v.HashCompared || v.Revision != last || v.Keys != int64(len(history.States[last])) {
 		t.Fatalf("verification: %+v, %v", v, err)
@@ -272,7 +281,8 @@ func TestStoreThatFailsIsCaughtUpWith(t *testing.T) {
 			}
 			history.Write(20)
 			if compact {
-				if _, err := client.Compact(context.Background(), server.Revision()-3, clientv3.WithCompactPhysical()); err != nil {
+				if _, err := client.Compact(context.Background(), server.Revision()-3,
+					clientv3.WithCompactPhysical()); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -366,7 +376,8 @@ func TestOldOwnerStopsAndItsLateWritesAreIgnored(t *testing.T) {
 	}
 	// The old owner's restart is refused, even with its data directory.
 	server.Kill()
-	if _, err := restore.Run(ctx, restoreOptions(t, server, s)); err == nil || !strings.Contains(err.Error(), "superseded") {
+	if _, err := restore.Run(ctx, restoreOptions(t, server, s)); err == nil || !strings.Contains(err.Error(),
+		"superseded") {
 		t.Errorf("the old owner's restart: %v", err)
 	}
 	// The new owner restores what it took over, takes its own backups, and survives the loss of its volume.
@@ -393,7 +404,8 @@ func TestTwoHoldersOfAnEpoch(t *testing.T) {
 		wg.Go(func() {
 			s, err := store.Open(credentials, prefix, clock.RealClock{})
 			if err == nil {
-				results[i], err = s.Claim(context.Background(), chain.Claim{Epoch: 3, Holder: string(rune('a' + i)), Nonce: string(rune('a' + i))})
+				results[i], err = s.Claim(context.Background(), chain.Claim{Epoch: 3, Holder: string(rune('a' + i)),
+					Nonce: string(rune('a' + i))})
 			}
 			if err != nil {
 				t.Error(err)

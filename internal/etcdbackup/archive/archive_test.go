@@ -23,7 +23,8 @@ func write(t testing.TB, events int) []byte {
 	}
 	records := AppendLease(nil, 77, 60)
 	for i := range events {
-		kv := &mvccpb.KeyValue{Key: []byte("k"), Value: bytes.Repeat([]byte{byte(i)}, i), ModRevision: 5, Version: int64(i + 1), Lease: 77}
+		kv := &mvccpb.KeyValue{Key: []byte("k"), Value: bytes.Repeat([]byte{byte(i)}, i), ModRevision: 5, Version: int64(i +
+			1), Lease: 77}
 		if records, err = AppendEvent(records, i%3 == 2, kv, int64(i)); err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +88,8 @@ func TestDeltaRoundTrip(t *testing.T) {
 		if err := kv.Unmarshal(record.Value); err != nil {
 			t.Fatal(err)
 		}
-		if deleted := i%3 == 2; record.Main() != 5 || (len(record.Revision) == tombstoneLength) != deleted || deleted != (kv.Version == 0) {
+		if deleted := i%3 == 2; record.Main() != 5 || (len(record.Revision) == tombstoneLength) != deleted ||
+			deleted != (kv.Version == 0) {
 			t.Errorf("event %d: revision %q, %v", i, record.Revision, kv)
 		}
 	}

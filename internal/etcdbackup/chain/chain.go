@@ -130,7 +130,10 @@ func extend(last int64, deltas []Object) []Object {
 	var taken []Object
 	for {
 		// Those that begin at most one past what is there; the one that reaches farthest leaves the fewest steps.
-		fitting, _ := slices.BinarySearchFunc(deltas, last+2, func(o Object, first int64) int { return cmp.Compare(o.First, first) })
+		fitting, _ := slices.BinarySearchFunc(deltas, last+2, func(o Object, first int64) int {
+			return cmp.Compare(o.First,
+				first)
+		})
 		var best *Object
 		for i := range deltas[:fitting] {
 			if d := &deltas[i]; d.Last > last && (best == nil || d.Last > best.Last) {

@@ -103,17 +103,20 @@ func TestBuild(t *testing.T) {
 		objects []Object
 		want    []Chain
 	}{
-		"nothing":              {},
-		"only deltas":          {objects: []Object{delta(2, 3)}},
-		"a full snapshot":      {objects: []Object{full(5)}, want: []Chain{{Full: full(5)}}},
-		"deltas without a gap": {objects: []Object{delta(8, 9), full(5), delta(6, 7)}, want: []Chain{{Full: full(5), Deltas: []Object{delta(6, 7), delta(8, 9)}}}},
-		"a gap ends the chain": {objects: []Object{full(5), delta(6, 7), delta(9, 9)}, want: []Chain{{Full: full(5), Deltas: []Object{delta(6, 7)}}}},
+		"nothing":         {},
+		"only deltas":     {objects: []Object{delta(2, 3)}},
+		"a full snapshot": {objects: []Object{full(5)}, want: []Chain{{Full: full(5)}}},
+		"deltas without a gap": {objects: []Object{delta(8, 9), full(5), delta(6, 7)}, want: []Chain{{Full: full(5),
+			Deltas: []Object{delta(6, 7), delta(8, 9)}}}},
+		"a gap ends the chain": {objects: []Object{full(5), delta(6, 7), delta(9, 9)}, want: []Chain{{Full: full(5),
+			Deltas: []Object{delta(6, 7)}}}},
 		"a delta spans the full snapshot": {objects: []Object{full(5), delta(4, 7)},
 			want: []Chain{{Full: full(5), Deltas: []Object{delta(4, 7)}}}},
 		"the longest of repeated uploads": {objects: []Object{full(5), delta(6, 7), delta(6, 9), delta(8, 9)},
 			want: []Chain{{Full: full(5), Deltas: []Object{delta(6, 9)}}}},
 		"two full snapshots share deltas": {objects: []Object{full(5), delta(6, 7), full(7, 1), delta(8, 9)},
-			want: []Chain{{Full: full(7, 1), Deltas: []Object{delta(8, 9)}}, {Full: full(5), Deltas: []Object{delta(6, 7), delta(8, 9)}}}},
+			want: []Chain{{Full: full(7, 1), Deltas: []Object{delta(8, 9)}}, {Full: full(5), Deltas: []Object{delta(6, 7),
+				delta(8, 9)}}}},
 		"epochs do not mix": {objects: []Object{full(5), delta(6, 7), inEpoch(2, delta(8, 9))},
 			want: []Chain{{Full: full(5), Deltas: []Object{delta(6, 7)}}}},
 		"the newer epoch first": {objects: []Object{full(50), inEpoch(2, full(5))},
@@ -176,14 +179,16 @@ func TestOwned(t *testing.T) {
 }
 
 func TestSelect(t *testing.T) {
-	objects := []Object{full(5), delta(6, 7, 1), full(7, 2), delta(8, 9, 3), inEpoch(2, full(8, 5)), inEpoch(2, delta(9, 12, 6))}
+	objects := []Object{full(5), delta(6, 7, 1), full(7, 2), delta(8, 9, 3), inEpoch(2, full(8, 5)), inEpoch(2, delta(9,
+		12, 6))}
 	chains := Build(objects)
 	for name, tc := range map[string]struct {
 		target Target
 		want   []Object
 	}{
-		"the newest":                         {want: []Object{inEpoch(2, full(8, 5)), inEpoch(2, delta(9, 12, 6))}},
-		"a revision within a delta":          {Target{Revision: 10}, []Object{inEpoch(2, full(8, 5)), inEpoch(2, delta(9, 12, 6))}},
+		"the newest": {want: []Object{inEpoch(2, full(8, 5)), inEpoch(2, delta(9, 12, 6))}},
+		"a revision within a delta": {Target{Revision: 10}, []Object{inEpoch(2, full(8, 5)), inEpoch(2, delta(9,
+			12, 6))}},
 		"a revision of the older epoch only": {Target{Revision: 7}, []Object{full(7, 2)}},
 		"a revision before a full snapshot":  {Target{Revision: 6}, []Object{full(5), delta(6, 7, 1)}},
 		"a revision that is not there":       {Target{Revision: 13}, nil},

@@ -15,7 +15,8 @@ type Retention struct {
 	// Deltas are kept for this long, for as long as the full snapshot that they extend is: so far back every revision
 	// can be restored. Default 24 h.
 	Deltas time.Duration
-	// Chains is the number of newest chains that are kept with their deltas whatever their age, since a clock may be wrong. Default 2.
+	// Chains is the number of newest chains that are kept with their deltas whatever their age, since a clock may be
+	// wrong. Default 2.
 	Chains int
 }
 

@@ -55,7 +55,8 @@ func TestRetainKeepsTheVerifiedChain(t *testing.T) {
 	objects := history(100)
 	old := objects[25*3]
 	for _, d := range Retain(objects, nil, &old, DefaultRetention(), start.AddDate(1, 0, 0)) {
-		if d.Object.Name() == old.Name() || d.Object.First > old.Last && d.Object.Last <= old.Last+240 && d.Object.Kind == Delta {
+		if d.Object.Name() == old.Name() || d.Object.First > old.Last && d.Object.Last <= old.Last+240 &&
+			d.Object.Kind == Delta {
 			t.Errorf("%v is deleted", d.Object)
 		}
 	}
@@ -105,7 +106,10 @@ func TestRetainIsSafe(t *testing.T) {
 		}
 		after := Build(kept)
 		newest := segments(before)[0]
-		reached := slices.ContainsFunc(after, func(c Chain) bool { return c.Full == newest.Full && c.Last() == newest.Last() })
+		reached := slices.ContainsFunc(after, func(c Chain) bool {
+			return c.Full == newest.Full &&
+				c.Last() == newest.Last()
+		})
 		if !reached || !slices.Contains(kept, verified) {
 			t.Fatalf("of %v at %v only %v is kept", objects, now, kept)
 		}

@@ -19,7 +19,8 @@ func NewCommand() *cobra.Command {
 		Use:   "etcd-backup",
 		Short: "Back up etcd to an object store, and restore it before it starts",
 	}
-	cmd.AddCommand(newRunCommand(), newRestoreCommand(), newListCommand(), newVerifyCommand(), newStatusCommand(), newMeasureCommand())
+	cmd.AddCommand(newRunCommand(), newRestoreCommand(), newListCommand(), newVerifyCommand(), newStatusCommand(),
+		newMeasureCommand())
 	return cmd
 }
 
@@ -31,7 +32,8 @@ type storeFlags struct {
 
 func addStoreFlags(cmd *cobra.Command) *storeFlags {
 	f := &storeFlags{}
-	cmd.Flags().StringVar(&f.dir, "store-credentials", "/etc/etcd-backup/store", "folder with the files of the provider's Secret")
+	cmd.Flags().StringVar(&f.dir, "store-credentials", "/etc/etcd-backup/store",
+		"folder with the files of the provider's Secret")
 	cmd.Flags().StringVar(&f.prefix, "prefix", "", "prefix of all objects, for example shoot--dev--a--uid/etcd-main")
 	cmd.Flags().StringVar(&f.identity, "identity", "", "identity that objects must have; default the prefix")
 	require(cmd, "prefix")
@@ -39,7 +41,8 @@ func addStoreFlags(cmd *cobra.Command) *storeFlags {
 }
 
 func (f *storeFlags) addOwner(cmd *cobra.Command) {
-	cmd.Flags().Int64Var(&f.epoch, "epoch", 1, "ownership epoch; of two owners the one with the lower epoch stops writing")
+	cmd.Flags().Int64Var(&f.epoch, "epoch", 1,
+		"ownership epoch; of two owners the one with the lower epoch stops writing")
 	cmd.Flags().StringVar(&f.holder, "holder", "", "name of the owner, the same for all members, for example the seed; "+
 		"of two owners with the same epoch only the first may write")
 }
@@ -58,7 +61,8 @@ type etcdFlags struct {
 }
 
 func (f *etcdFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.endpoint, "etcd-endpoint", "https://localhost:2379", "client URL of the etcd member beside this process")
+	cmd.Flags().StringVar(&f.endpoint, "etcd-endpoint", "https://localhost:2379",
+		"client URL of the etcd member beside this process")
 	cmd.Flags().StringVar(&f.files.CA, "etcd-ca-file", "/etc/etcd-backup/etcd/ca.crt", "PEM bundle of etcd's CA")
 	cmd.Flags().StringVar(&f.files.Cert, "etcd-cert-file", "/etc/etcd-backup/etcd/tls.crt", "PEM certificate for etcd")
 	cmd.Flags().StringVar(&f.files.Key, "etcd-key-file", "/etc/etcd-backup/etcd/tls.key", "PEM key for etcd")

@@ -30,9 +30,10 @@ func (f *etcdFlags) connect() (*clientv3.Client, error) {
 		return nil, fmt.Errorf("--etcd-endpoint: invalid value: %q (such as https://localhost:2379)", f.endpoint)
 	}
 	config := clientv3.Config{
-		Endpoints: []string{f.endpoint}, DialTimeout: dialTimeout, DialKeepAliveTime: keepAlive, DialKeepAliveTimeout: dialTimeout,
-		Logger:      zap.NewNop(),
-		DialOptions: []grpc.DialOption{grpc.WithReadBufferSize(grpcBuffer), grpc.WithWriteBufferSize(grpcBuffer)},
+		Endpoints: []string{f.endpoint}, DialTimeout: dialTimeout, DialKeepAliveTime: keepAlive,
+		DialKeepAliveTimeout: dialTimeout,
+		Logger:               zap.NewNop(),
+		DialOptions:          []grpc.DialOption{grpc.WithReadBufferSize(grpcBuffer), grpc.WithWriteBufferSize(grpcBuffer)},
 	}
 	if u.Scheme == "https" {
 		if err := f.files.Load(); err != nil {
@@ -72,7 +73,8 @@ func following(files *certs.Files, serverName string) *tls.Config {
 			for _, c := range state.PeerCertificates[1:] {
 				between.AddCert(c)
 			}
-			_, err = state.PeerCertificates[0].Verify(x509.VerifyOptions{DNSName: serverName, Roots: now.RootCAs, Intermediates: between})
+			_, err = state.PeerCertificates[0].Verify(x509.VerifyOptions{DNSName: serverName, Roots: now.RootCAs,
+				Intermediates: between})
 			return err
 		},
 	}

@@ -81,8 +81,9 @@ func list(ctx context.Context, flags *storeFlags) (*listing, error) {
 		for _, o := range objects {
 			used[o.Name()] = true
 		}
-		l.Chains = append(l.Chains, listedChain{Chain: c, LastRevision: c.Last(), Newest: objects[len(objects)-1].Created, SizeBytes: c.Size(),
-			Verified: verified != nil && verified.Full.Name() == c.Full.Name()})
+		l.Chains = append(l.Chains, listedChain{Chain: c, LastRevision: c.Last(), Newest: objects[len(objects)-1].Created,
+			SizeBytes: c.Size(),
+			Verified:  verified != nil && verified.Full.Name() == c.Full.Name()})
 	}
 	for _, o := range owned {
 		if !used[o.Name()] {
@@ -95,7 +96,8 @@ func list(ctx context.Context, flags *storeFlags) (*listing, error) {
 func table(w io.Writer, l *listing) {
 	fmt.Fprintln(w, "EPOCH\tFULL SNAPSHOT\tREVISION\tDELTAS\tUP TO REVISION\tNEWEST\tSIZE\tVERIFIED")
 	for _, c := range l.Chains {
-		fmt.Fprintf(w, "%d\t%s\t%d\t%d\t%d\t%s\t%.1f MiB\t%t\n", c.Full.Epoch, stamp(c.Full.Created), c.Full.Last, len(c.Deltas),
+		fmt.Fprintf(w, "%d\t%s\t%d\t%d\t%d\t%s\t%.1f MiB\t%t\n", c.Full.Epoch, stamp(c.Full.Created), c.Full.Last,
+			len(c.Deltas),
 			c.LastRevision, stamp(c.Newest), float64(c.SizeBytes)/(1<<20), c.Verified)
 	}
 }
@@ -126,7 +128,8 @@ func newVerifyCommand() *cobra.Command {
 		if !ok {
 			return fmt.Errorf("no backup in %s below %s", s.Location(), flags.prefix)
 		}
-		v, err := verify.Chain(cmd.Context(), c, verify.Options{Store: s, Identity: flags.identity, TempDir: tempDir, Clock: clock.RealClock{},
+		v, err := verify.Chain(cmd.Context(), c, verify.Options{Store: s, Identity: flags.identity, TempDir: tempDir,
+			Clock:    clock.RealClock{},
 			Progress: cmd.ErrOrStderr()})
 		if err != nil {
 			return err
@@ -173,7 +176,8 @@ func newStatusCommand() *cobra.Command {
 			if s.LastError != nil {
 				message = s.LastError.Message
 			}
-			fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%.0f s\t%d\t%.1f MiB\t%s\n", s.Phase, s.Epoch, s.EtcdRevision, s.SavedRevision, s.SecondsBehind,
+			fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%.0f s\t%d\t%.1f MiB\t%s\n", s.Phase, s.Epoch, s.EtcdRevision, s.SavedRevision,
+				s.SecondsBehind,
 				s.Chains, float64(s.SizeBytes)/(1<<20), message)
 		})
 	}

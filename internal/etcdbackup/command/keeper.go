@@ -64,7 +64,10 @@ func (k *keeper) changed(o *chain.Object, l *store.Listing) {
 		default:
 		}
 	default:
-		k.taker.Report("listing", nil, func(s *etcdbackup.Status) { s.Objects, s.SizeBytes = s.Objects+1, s.SizeBytes+o.Size })
+		k.taker.Report("listing", nil, func(s *etcdbackup.Status) {
+			s.Objects, s.SizeBytes = s.Objects+1, s.SizeBytes+
+				o.Size
+		})
 	}
 }
 
@@ -176,7 +179,8 @@ func (k *keeper) retain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if newest, ok := chain.Newest(l.Claims); !ok || newest.Epoch != k.flags.store.epoch || newest.Holder != k.flags.store.holder {
+	if newest, ok := chain.Newest(l.Claims); !ok || newest.Epoch != k.flags.store.epoch ||
+		newest.Holder != k.flags.store.holder {
 		return nil // Not the owner: what is kept is not for this process to say.
 	}
 	v, err := k.store.Verified(ctx)
@@ -188,7 +192,8 @@ func (k *keeper) retain(ctx context.Context) error {
 		verified = &v.Full
 		k.taker.Report("retention", nil, func(s *etcdbackup.Status) {
 			if s.LastVerification == nil {
-				s.LastVerification = &etcdbackup.Verification{Time: v.Time, Revision: v.Revision, Keys: v.Keys, HashCompared: v.HashCompared}
+				s.LastVerification = &etcdbackup.Verification{Time: v.Time, Revision: v.Revision, Keys: v.Keys,
+					HashCompared: v.HashCompared}
 			}
 		})
 	}

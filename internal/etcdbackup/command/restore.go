@@ -26,9 +26,12 @@ const restoreGC = 50
 func addDataFlags(cmd *cobra.Command, o *restore.Options) {
 	cmd.Flags().StringVar(&o.DataDir, "data-dir", "", "etcd's data directory")
 	cmd.Flags().StringVar(&o.Name, "name", "default", "name of the member, as of etcd")
-	cmd.Flags().StringVar(&o.InitialCluster, "initial-cluster", "default=http://localhost:2380", "members of the cluster, as of etcd")
-	cmd.Flags().StringVar(&o.InitialClusterToken, "initial-cluster-token", "etcd-cluster", "token of the cluster, as of etcd")
-	cmd.Flags().StringSliceVar(&o.InitialAdvertisePeerURLs, "initial-advertise-peer-urls", []string{"http://localhost:2380"}, "peer URLs of the member, as of etcd")
+	cmd.Flags().StringVar(&o.InitialCluster, "initial-cluster", "default=http://localhost:2380",
+		"members of the cluster, as of etcd")
+	cmd.Flags().StringVar(&o.InitialClusterToken, "initial-cluster-token", "etcd-cluster",
+		"token of the cluster, as of etcd")
+	cmd.Flags().StringSliceVar(&o.InitialAdvertisePeerURLs, "initial-advertise-peer-urls",
+		[]string{"http://localhost:2380"}, "peer URLs of the member, as of etcd")
 	require(cmd, "data-dir")
 }
 
@@ -48,10 +51,14 @@ fails rather than letting etcd start with less than what is known to exist.`,
 	addDataFlags(cmd, &o)
 	flags := addStoreFlags(cmd)
 	flags.addOwner(cmd)
-	cmd.Flags().Int64Var(&o.Target.Revision, "until-revision", 0, "restore this revision, once, even if the data directory is fine")
-	cmd.Flags().StringVar(&until, "until-time", "", "restore the newest backup of this time (RFC 3339), once, even if the data directory is fine")
-	cmd.Flags().BoolVar(&o.WholeCluster, "whole-cluster", false, "no other member has data: restore each member from the same backup")
-	cmd.Flags().Int64Var(&o.RevisionBump, "revision-bump", 1_000_000, "how far revisions are moved ahead, so that clients never see them go back")
+	cmd.Flags().Int64Var(&o.Target.Revision, "until-revision", 0,
+		"restore this revision, once, even if the data directory is fine")
+	cmd.Flags().StringVar(&until, "until-time", "",
+		"restore the newest backup of this time (RFC 3339), once, even if the data directory is fine")
+	cmd.Flags().BoolVar(&o.WholeCluster, "whole-cluster", false,
+		"no other member has data: restore each member from the same backup")
+	cmd.Flags().Int64Var(&o.RevisionBump, "revision-bump", 1_000_000,
+		"how far revisions are moved ahead, so that clients never see them go back")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		debug.SetGCPercent(restoreGC)
 		if until != "" {
@@ -92,7 +99,8 @@ func measure(ctx context.Context, o restore.Options) (int64, error) {
 		return 0, fmt.Errorf("start etcd on the data directory: %w", ctx.Err())
 	case child.ProcessState == nil || !child.ProcessState.Exited() && err != nil:
 		return 0, fmt.Errorf("%w: %w", errNoChild, err) // Not started, or ended by a signal such as of a memory limit.
-	case err != nil && out.Len() == 0 && !strings.Contains(errors.String(), restore.ErrBroken.Error()) && !strings.Contains(errors.String(), "panic"):
+	case err != nil && out.Len() == 0 && !strings.Contains(errors.String(), restore.ErrBroken.Error()) &&
+		!strings.Contains(errors.String(), "panic"):
 		// Etcd ends the process without a word when it finds its data damaged; other failures have a message.
 		if message := lastLine(errors.String()); message != "" {
 			return 0, fmt.Errorf("%w: %s", errNoChild, message)

@@ -50,24 +50,34 @@ func newRunCommand() *cobra.Command {
 	f.store.addOwner(cmd)
 	f.etcd.add(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.full, "full-schedule", "", "cron schedule of full snapshots, in UTC; default daily at a time that depends on the prefix")
+	flags.StringVar(&f.full, "full-schedule", "",
+		"cron schedule of full snapshots, in UTC; default daily at a time that depends on the prefix")
 	flags.DurationVar(&f.deltaPeriod, "delta-period", time.Minute, "longest time that a change waits for its delta")
 	flags.IntVar(&f.deltaBytes, "delta-bytes", 10<<20, "size of changes after which a delta is written at once")
 	flags.DurationVar(&f.retention.Full, "keep-full", f.retention.Full, "how long full snapshots are kept")
 	flags.DurationVar(&f.retention.Weekly, "keep-weekly", f.retention.Weekly, "how long one full snapshot a week is kept")
-	flags.DurationVar(&f.retention.Deltas, "keep-deltas", f.retention.Deltas, "how long deltas are kept: how far back any revision can be restored")
-	flags.IntVar(&f.retention.Chains, "keep-chains", f.retention.Chains, "number of newest chains that are kept whatever their age")
-	flags.StringVar(&f.verify, "verify-schedule", "", "cron schedule of verifications, in UTC; default weekly at a time that depends on the prefix")
+	flags.DurationVar(&f.retention.Deltas, "keep-deltas", f.retention.Deltas,
+		"how long deltas are kept: how far back any revision can be restored")
+	flags.IntVar(&f.retention.Chains, "keep-chains", f.retention.Chains,
+		"number of newest chains that are kept whatever their age")
+	flags.StringVar(&f.verify, "verify-schedule", "",
+		"cron schedule of verifications, in UTC; default weekly at a time that depends on the prefix")
 	flags.StringVar(&f.tempDir, "temp-dir", "", "folder for the database file of a verification; default the system's")
-	flags.StringVar(&f.defragment, "defragment-schedule", "", "cron schedule of times for a defragmentation if it is needed, in UTC; default daily at a time that depends on the prefix")
-	flags.Float64Var(&f.limits.UnusedRatio, "defragment-unused-ratio", f.limits.UnusedRatio, "unused part of the database file that is worth a defragmentation (0 to 1)")
-	flags.Int64Var(&f.limits.MinBytes, "defragment-min-bytes", f.limits.MinBytes, "size of the database file below which it is not defragmented")
-	flags.StringVar(&f.dataDir, "data-dir", "", "etcd's data directory, if mounted: a healthy etcd is noted beside it, which spares the next restore a deep check")
-	flags.StringVar(&f.listen, "listen-address", fmt.Sprintf(":%d", etcdbackup.Port), "address for status, snapshots and metrics, with client certificates")
+	flags.StringVar(&f.defragment, "defragment-schedule", "",
+		"cron schedule of times for a defragmentation if it is needed, in UTC; default daily at a time that depends on the prefix")
+	flags.Float64Var(&f.limits.UnusedRatio, "defragment-unused-ratio", f.limits.UnusedRatio,
+		"unused part of the database file that is worth a defragmentation (0 to 1)")
+	flags.Int64Var(&f.limits.MinBytes, "defragment-min-bytes", f.limits.MinBytes,
+		"size of the database file below which it is not defragmented")
+	flags.StringVar(&f.dataDir, "data-dir", "",
+		"etcd's data directory, if mounted: a healthy etcd is noted beside it, which spares the next restore a deep check")
+	flags.StringVar(&f.listen, "listen-address", fmt.Sprintf(":%d", etcdbackup.Port),
+		"address for status, snapshots and metrics, with client certificates")
 	flags.StringVar(&f.health, "health-address", ":8080", "address for /healthz in plain text")
 	flags.StringVar(&f.files.Cert, "cert-file", "/etc/etcd-backup/server/tls.crt", "PEM certificate of the service")
 	flags.StringVar(&f.files.Key, "key-file", "/etc/etcd-backup/server/tls.key", "PEM key of the service")
-	flags.StringVar(&f.files.CA, "client-ca-file", "/etc/etcd-backup/server/ca.crt", "PEM bundle that clients' certificates are checked with")
+	flags.StringVar(&f.files.CA, "client-ca-file", "/etc/etcd-backup/server/ca.crt",
+		"PEM bundle that clients' certificates are checked with")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context()) }
 	return cmd
 }
@@ -110,7 +120,8 @@ func (f *runFlags) run(ctx context.Context) error {
 
 	log := klog.Background().WithName("etcd-backup")
 	registry := prometheus.NewRegistry()
-	k := &keeper{etcd: etcd, store: s, clock: clock.RealClock{}, log: log, flags: f, schedules: schedules, stored: make(chan struct{}, 1)}
+	k := &keeper{etcd: etcd, store: s, clock: clock.RealClock{}, log: log, flags: f, schedules: schedules,
+		stored: make(chan struct{}, 1)}
 	k.taker = &snapshot.Taker{
 		Etcd: etcd, Store: s, Clock: clock.RealClock{}, Log: log,
 		Options: snapshot.Options{

@@ -51,7 +51,8 @@ func (h *History) Write(n int) {
 			_, err = h.client.Delete(ctx, "/key/0", clientv3.WithPrefix())
 		case 2, 3:
 			_, err = h.client.Txn(ctx).Then(clientv3.OpPut("/txn/a", value()), clientv3.OpPut("/txn/b", value()),
-				clientv3.OpDelete(key()), clientv3.OpDelete("/txn/c", clientv3.WithPrefix()), clientv3.OpPut("/txn/d", value())).Commit()
+				clientv3.OpDelete(key()), clientv3.OpDelete("/txn/c", clientv3.WithPrefix()), clientv3.OpPut("/txn/d",
+					value())).Commit()
 		case 4:
 			if len(h.leases) < 3 {
 				lease, grantErr := h.client.Grant(ctx, 3600+int64(len(h.leases)))
@@ -62,7 +63,8 @@ func (h *History) Write(n int) {
 			}
 			_, err = h.client.Put(ctx, key(), value(), clientv3.WithLease(h.leases[h.random.IntN(len(h.leases))]))
 		case 5: // Changes nothing, and makes no revision.
-			_, err = h.client.Txn(ctx).If(clientv3.Compare(clientv3.Version("never"), ">", 0)).Then(clientv3.OpPut("never", "")).Commit()
+			_, err = h.client.Txn(ctx).If(clientv3.Compare(clientv3.Version("never"), ">", 0)).Then(clientv3.OpPut("never",
+				"")).Commit()
 		default:
 			_, err = h.client.Put(ctx, key(), value())
 		}
@@ -83,7 +85,8 @@ func Read(t testing.TB, client *clientv3.Client) (int64, State) {
 	}
 	state := State{}
 	for _, kv := range got.Kvs {
-		state[string(kv.Key)] = Entry{Value: string(kv.Value), Create: kv.CreateRevision, Mod: kv.ModRevision, Version: kv.Version, Lease: kv.Lease}
+		state[string(kv.Key)] = Entry{Value: string(kv.Value), Create: kv.CreateRevision, Mod: kv.ModRevision,
+			Version: kv.Version, Lease: kv.Lease}
 	}
 	return got.Header.Revision, state
 }

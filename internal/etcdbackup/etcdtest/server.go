@@ -85,8 +85,10 @@ func (s *Server) InitialCluster() string {
 func (s *Server) Start() *clientv3.Client {
 	s.t.Helper()
 	s.command = exec.Command(binary(s.t), append([]string{
-		"--name=" + s.Name, "--data-dir=" + s.DataDir, "--listen-client-urls=" + s.ClientURL, "--advertise-client-urls=" + s.ClientURL,
-		"--listen-peer-urls=" + s.PeerURL, "--initial-advertise-peer-urls=" + s.PeerURL, "--initial-cluster=" + s.InitialCluster(),
+		"--name=" + s.Name, "--data-dir=" + s.DataDir, "--listen-client-urls=" + s.ClientURL, "--advertise-client-urls=" +
+			s.ClientURL,
+		"--listen-peer-urls=" + s.PeerURL, "--initial-advertise-peer-urls=" + s.PeerURL, "--initial-cluster=" +
+			s.InitialCluster(),
 		"--log-level=error", "--unsafe-no-fsync=true",
 	}, s.Args...)...)
 	s.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -94,7 +96,8 @@ func (s *Server) Start() *clientv3.Client {
 	if err := s.command.Start(); err != nil {
 		s.t.Fatalf("start etcd: %v", err)
 	}
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{s.ClientURL}, DialTimeout: timeout, Logger: zap.NewNop(),
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{s.ClientURL}, DialTimeout: timeout,
+		Logger:             zap.NewNop(),
 		MaxCallSendMsgSize: 16 << 20})
 	if err != nil {
 		s.t.Fatal(err)

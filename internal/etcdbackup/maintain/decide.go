@@ -52,11 +52,13 @@ func Decide(f Facts, l Limits) Decision {
 	case f.FileBytes < l.MinBytes:
 		return Decision{Reason: "the database file is small"}
 	case f.QuotaBytes > 0 && float64(f.FileBytes) >= l.UrgentRatio*float64(f.QuotaBytes) && unused*10 >= f.FileBytes:
-		return Decision{Defragment: true, Reason: fmt.Sprintf("the database file has %d of %d bytes, %d of them unused", f.FileBytes, f.QuotaBytes, unused)}
+		return Decision{Defragment: true, Reason: fmt.Sprintf("the database file has %d of %d bytes, %d of them unused",
+			f.FileBytes, f.QuotaBytes, unused)}
 	case float64(unused) < l.UnusedRatio*float64(f.FileBytes):
 		return Decision{Reason: "most of the database file is in use"}
 	case !f.InWindow:
 		return Decision{Reason: "much of the database file is unused, but this is not the time"}
 	}
-	return Decision{Defragment: true, Reason: fmt.Sprintf("%d of %d bytes of the database file are unused", unused, f.FileBytes)}
+	return Decision{Defragment: true, Reason: fmt.Sprintf("%d of %d bytes of the database file are unused", unused,
+		f.FileBytes)}
 }

@@ -10,12 +10,13 @@ func TestDecide(t *testing.T) {
 		compactTo                       int64
 		wantDefragmentation, wantDisarm bool
 	}{
-		"much is unused, in the window":      {func(*Facts) {}, 0, true, false},
-		"much is unused, at another time":    {func(f *Facts) { f.InWindow = false }, 0, false, false},
-		"most is in use":                     {func(f *Facts) { f.UsedBytes = 150 * mib }, 0, false, false},
-		"a small file":                       {func(f *Facts) { f.FileBytes, f.UsedBytes = 60*mib, mib }, 0, false, false},
-		"near the quota, at another time":    {func(f *Facts) { f.QuotaBytes, f.InWindow = 220*mib, false }, 0, true, false},
-		"near the quota, nothing to gain":    {func(f *Facts) { f.QuotaBytes, f.UsedBytes = 220*mib, 199*mib }, 0, false, false},
+		"much is unused, in the window":   {func(*Facts) {}, 0, true, false},
+		"much is unused, at another time": {func(f *Facts) { f.InWindow = false }, 0, false, false},
+		"most is in use":                  {func(f *Facts) { f.UsedBytes = 150 * mib }, 0, false, false},
+		"a small file":                    {func(f *Facts) { f.FileBytes, f.UsedBytes = 60*mib, mib }, 0, false, false},
+		"near the quota, at another time": {func(f *Facts) { f.QuotaBytes, f.InWindow = 220*mib, false }, 0, true, false},
+		"near the quota, nothing to gain": {func(f *Facts) { f.QuotaBytes, f.UsedBytes = 220*mib, 199*mib }, 0, false,
+			false},
 		"an alarm":                           {func(f *Facts) { f.NoSpace, f.InWindow = true, false }, 4000, true, true},
 		"an alarm, at few revisions":         {func(f *Facts) { f.NoSpace, f.Revision = true, 500 }, 0, true, true},
 		"an alarm of a file that is not big": {func(f *Facts) { f.NoSpace, f.FileBytes = true, mib }, 4000, true, true},
@@ -24,7 +25,8 @@ func TestDecide(t *testing.T) {
 			f := base
 			tc.change(&f)
 			d := Decide(f, DefaultLimits())
-			if d.CompactTo != tc.compactTo || d.Defragment != tc.wantDefragmentation || d.Disarm != tc.wantDisarm || d.Reason == "" {
+			if d.CompactTo != tc.compactTo || d.Defragment != tc.wantDefragmentation || d.Disarm != tc.wantDisarm ||
+				d.Reason == "" {
 				t.Errorf("Decide = %+v", d)
 			}
 		})

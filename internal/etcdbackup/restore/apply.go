@@ -36,7 +36,8 @@ func openDatabase(file string) (*database, error) {
 	if err != nil {
 		return nil, err
 	}
-	db, err := bolt.Open(file, 0o600, &bolt.Options{NoSync: true, NoGrowSync: true, Timeout: lockTimeout, FreelistType: bolt.FreelistMapType})
+	db, err := bolt.Open(file, 0o600, &bolt.Options{NoSync: true, NoGrowSync: true, Timeout: lockTimeout,
+		FreelistType: bolt.FreelistMapType})
 	if err != nil {
 		return nil, fmt.Errorf("open database file: %w", err)
 	}

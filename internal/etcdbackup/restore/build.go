@@ -32,7 +32,8 @@ type Built struct {
 
 // Build writes the database file of the best chain among objects for a target. Objects that are damaged or foreign are
 // left out, and another way is taken: first another delta that closes the gap, then another chain.
-func Build(ctx context.Context, from Source, objects []chain.Object, target chain.Target, identity, file string, progress Progress) (*Built, error) {
+func Build(ctx context.Context, from Source, objects []chain.Object, target chain.Target, identity, file string,
+	progress Progress) (*Built, error) {
 	b := &builder{from: from, identity: identity, file: file, progress: progress}
 	defer b.discard()
 	for {
@@ -56,7 +57,8 @@ func Build(ctx context.Context, from Source, objects []chain.Object, target chai
 
 // excusable errors are about one object; others, such as a store that cannot be reached, end the restore.
 func excusable(err error) bool {
-	return errors.Is(err, archive.ErrDamaged) || errors.Is(err, archive.ErrForeign) || store.ReasonOf(err) == store.ObjectMissing
+	return errors.Is(err, archive.ErrDamaged) || errors.Is(err, archive.ErrForeign) ||
+		store.ReasonOf(err) == store.ObjectMissing
 }
 
 func describe(t chain.Target, objects, skipped []chain.Object) string {

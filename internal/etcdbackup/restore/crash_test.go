@@ -42,8 +42,10 @@ func backedUp(t *testing.T) (*etcdtest.Server, *clientv3.Client, *etcdtest.Histo
 	history := etcdtest.NewHistory(t, client, 21)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	taker := &snapshot.Taker{Etcd: client, Store: s, Clock: clock.RealClock{}, Log: logr.Discard(), Stored: func(*chain.Object, *store.Listing) {},
-		Options: snapshot.Options{Epoch: 1, Holder: "a", Identity: prefix, Nonce: "n", Schedule: never{}, DeltaPeriod: time.Hour, DeltaBytes: 1 << 20}}
+	taker := &snapshot.Taker{Etcd: client, Store: s, Clock: clock.RealClock{}, Log: logr.Discard(),
+		Stored: func(*chain.Object, *store.Listing) {},
+		Options: snapshot.Options{Epoch: 1, Holder: "a", Identity: prefix, Nonce: "n", Schedule: never{},
+			DeltaPeriod: time.Hour, DeltaBytes: 1 << 20}}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -60,8 +62,10 @@ func backedUp(t *testing.T) (*etcdtest.Server, *clientv3.Client, *etcdtest.Histo
 	var out bytes.Buffer
 	t.Cleanup(func() { t.Log(out.String()) })
 	return server, client, history, restore.Options{
-		DataDir: server.DataDir, Name: server.Name, InitialCluster: server.InitialCluster(), InitialClusterToken: "etcd-cluster",
-		InitialAdvertisePeerURLs: []string{server.PeerURL}, Epoch: 1, Holder: "a", Identity: prefix, RevisionBump: 1000, Nonce: "r",
+		DataDir: server.DataDir, Name: server.Name, InitialCluster: server.InitialCluster(),
+		InitialClusterToken:      "etcd-cluster",
+		InitialAdvertisePeerURLs: []string{server.PeerURL}, Epoch: 1, Holder: "a", Identity: prefix, RevisionBump: 1000,
+		Nonce: "r",
 		Store: s, Clock: clock.RealClock{}, Progress: restore.Progress{Out: &out, Clock: clock.RealClock{}},
 	}
 }
@@ -145,7 +149,8 @@ func TestOlderDataIsReplaced(t *testing.T) {
 	_, client, history, o := backedUp(t)
 	_ = client
 	other := o
-	other.DataDir, other.Name, other.InitialCluster, other.InitialAdvertisePeerURLs = old, server.Name, server.InitialCluster(), []string{server.PeerURL}
+	other.DataDir, other.Name, other.InitialCluster, other.InitialAdvertisePeerURLs = old, server.Name,
+		server.InitialCluster(), []string{server.PeerURL}
 	r, err := restore.Run(context.Background(), other)
 	if err != nil || r.Decision.Action != restore.Restore {
 		t.Fatalf("%+v, %v", r, err)
@@ -175,7 +180,8 @@ func TestDamagedLogIsFound(t *testing.T) {
 	for i := range 3 {
 		o.Measure = func(context.Context, restore.Options) (int64, error) { return history.Last(), nil }
 		r, err := restore.Run(context.Background(), o)
-		if want := map[bool]restore.Action{true: restore.Start, false: restore.Restore}[i < 2]; err != nil || r.Decision.Action != want {
+		if want := map[bool]restore.Action{true: restore.Start, false: restore.Restore}[i < 2]; err != nil ||
+			r.Decision.Action != want {
 			t.Fatalf("start %d: %+v, %v, want %s", i, r, err, want)
 		}
 	}

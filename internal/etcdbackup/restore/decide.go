@@ -96,7 +96,8 @@ func notOwner(f Facts) Decision {
 	c := f.NewestClaim
 	switch {
 	case c != nil && c.Epoch > f.Epoch:
-		return Decision{Fail, fmt.Sprintf("epoch %d is superseded: %q claimed epoch %d at %s", f.Epoch, c.Holder, c.Epoch, c.Time.Format("2006-01-02 15:04:05 MST"))}
+		return Decision{Fail, fmt.Sprintf("epoch %d is superseded: %q claimed epoch %d at %s", f.Epoch, c.Holder, c.Epoch,
+			c.Time.Format("2006-01-02 15:04:05 MST"))}
 	case c != nil && c.Epoch == f.Epoch && c.Holder != f.Holder:
 		return Decision{Fail, fmt.Sprintf("epoch %d belongs to %q, not to %q", f.Epoch, c.Holder, f.Holder)}
 	}
@@ -108,7 +109,8 @@ func forced(f Facts) Decision {
 	case !f.Forced:
 		return Decision{}
 	case f.Store != StoreHasChains:
-		return Decision{Fail, fmt.Sprintf("a restore to a point in time was requested, but the store is %s%s", f.Store, because(f.StoreProblem))}
+		return Decision{Fail, fmt.Sprintf("a restore to a point in time was requested, but the store is %s%s", f.Store,
+			because(f.StoreProblem))}
 	case f.Members > 1 && !f.WholeCluster:
 		return severalMembers(f)
 	}
@@ -121,10 +123,12 @@ func unreachable(f Facts) Decision {
 	}
 	switch {
 	case f.Data != DataFine:
-		return Decision{Fail, fmt.Sprintf("the data directory is %s%s, and the store is unreachable, so backups cannot be ruled out: %s",
-			f.Data, because(f.DataProblem), f.StoreProblem)}
+		return Decision{Fail,
+			fmt.Sprintf("the data directory is %s%s, and the store is unreachable, so backups cannot be ruled out: %s",
+				f.Data, because(f.DataProblem), f.StoreProblem)}
 	case f.DataEpoch != 0 && f.DataEpoch != f.Epoch:
-		return Decision{Fail, fmt.Sprintf("the data directory is of epoch %d, not %d, and the store is unreachable: %s", f.DataEpoch, f.Epoch, f.StoreProblem)}
+		return Decision{Fail, fmt.Sprintf("the data directory is of epoch %d, not %d, and the store is unreachable: %s",
+			f.DataEpoch, f.Epoch, f.StoreProblem)}
 	}
 	return Decision{Start, "the data directory is fine; the store is unreachable: " + f.StoreProblem}
 }
@@ -157,8 +161,9 @@ func oneOfSeveral(f Facts) Decision {
 }
 
 func severalMembers(f Facts) Decision {
-	return Decision{Fail, fmt.Sprintf("the data directory is %s%s, and the cluster has %d members. Remove this member from the cluster and add it anew, "+
-		"or use --whole-cluster when no member has data", f.Data, because(f.DataProblem), f.Members)}
+	return Decision{Fail,
+		fmt.Sprintf("the data directory is %s%s, and the cluster has %d members. Remove this member from the cluster and add it anew, "+
+			"or use --whole-cluster when no member has data", f.Data, because(f.DataProblem), f.Members)}
 }
 
 func absent(f Facts) Decision {
@@ -174,7 +179,8 @@ func absent(f Facts) Decision {
 // otherEpoch catches data that was left behind when the control plane moved away.
 func otherEpoch(f Facts) Decision {
 	if f.DataEpoch != 0 && f.DataEpoch < f.Epoch && f.BackupEpoch > f.DataEpoch {
-		return Decision{Restore, fmt.Sprintf("the data directory is of epoch %d, the backups of epoch %d", f.DataEpoch, f.BackupEpoch)}
+		return Decision{Restore, fmt.Sprintf("the data directory is of epoch %d, the backups of epoch %d", f.DataEpoch,
+			f.BackupEpoch)}
 	}
 	return Decision{}
 }
@@ -182,11 +188,14 @@ func otherEpoch(f Facts) Decision {
 func byRevision(f Facts) Decision {
 	switch {
 	case f.DataRevision >= f.BackupRevision:
-		return Decision{Start, fmt.Sprintf("the data directory is at revision %d, the backups at %d", f.DataRevision, f.BackupRevision)}
+		return Decision{Start, fmt.Sprintf("the data directory is at revision %d, the backups at %d", f.DataRevision,
+			f.BackupRevision)}
 	case !f.DataExact:
-		return Decision{Measure, fmt.Sprintf("the database file is at revision %d, the backups at %d", f.DataRevision, f.BackupRevision)}
+		return Decision{Measure, fmt.Sprintf("the database file is at revision %d, the backups at %d", f.DataRevision,
+			f.BackupRevision)}
 	}
-	return Decision{Restore, fmt.Sprintf("the data directory is older than the backups: revision %d, not %d", f.DataRevision, f.BackupRevision)}
+	return Decision{Restore, fmt.Sprintf("the data directory is older than the backups: revision %d, not %d",
+		f.DataRevision, f.BackupRevision)}
 }
 
 func because(problem string) string {

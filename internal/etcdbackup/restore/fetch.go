@@ -58,7 +58,8 @@ func openObject(r io.Reader, o chain.Object, identity, clusterID string) (*archi
 }
 
 // writeFull writes the database file of a full snapshot, and returns header and trailer.
-func writeFull(ctx context.Context, from Source, o chain.Object, identity, file string, wrote func(bytes int64)) (h archive.Header, t archive.Trailer, err error) {
+func writeFull(ctx context.Context, from Source, o chain.Object, identity, file string,
+	wrote func(bytes int64)) (h archive.Header, t archive.Trailer, err error) {
 	in, err := from.Open(ctx, o.Name())
 	if err != nil {
 		return h, t, err

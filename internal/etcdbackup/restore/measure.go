@@ -30,7 +30,8 @@ func MeasureHere(ctx context.Context, o Options) (revision int64, err error) {
 	}
 	config := embed.NewConfig()
 	config.Name, config.Dir = o.Name, o.DataDir
-	config.InitialCluster, config.InitialClusterToken, config.ClusterState = o.InitialCluster, o.InitialClusterToken, embed.ClusterStateFlagExisting
+	config.InitialCluster, config.InitialClusterToken, config.ClusterState = o.InitialCluster, o.InitialClusterToken,
+		embed.ClusterStateFlagExisting
 	config.AdvertisePeerUrls = peers
 	// Sockets in a folder of our own: nobody can connect by accident.
 	config.ListenPeerUrls = []url.URL{{Scheme: "unix", Path: filepath.Join(dir, "peer")}}

@@ -191,7 +191,8 @@ func claim(ctx context.Context, o Options, f Facts, l store.Listing) error {
 	if f.Store == StoreUnreachable || f.NewestClaim != nil && f.NewestClaim.Epoch == o.Epoch {
 		return nil
 	}
-	c := chain.Claim{Epoch: o.Epoch, Holder: o.Holder, Time: o.Clock.Now().UTC(), Nonce: o.Nonce, Revision: ContinuesFrom(l)}
+	c := chain.Claim{Epoch: o.Epoch, Holder: o.Holder, Time: o.Clock.Now().UTC(), Nonce: o.Nonce,
+		Revision: ContinuesFrom(l)}
 	stored, err := o.Store.Claim(ctx, c)
 	switch {
 	case err != nil && f.Data == DataFine:
@@ -267,7 +268,8 @@ func restore(ctx context.Context, o Options, l store.Listing) (*Built, error) {
 		return nil, err
 	}
 	o.Progress.Printf("Restored revision %d from %s and %d deltas (%d events) in %s",
-		built.Revision, built.Chain.Full, len(built.Chain.Deltas), built.Events, o.Clock.Since(started).Round(time.Millisecond))
+		built.Revision, built.Chain.Full, len(built.Chain.Deltas), built.Events,
+		o.Clock.Since(started).Round(time.Millisecond))
 	return built, os.RemoveAll(work)
 }
 

@@ -72,7 +72,8 @@ func Serve(ctx context.Context, address, health string, files *certs.Files, rout
 		return errors.Join(fmt.Errorf("--health-address: %w", err), secure.Close())
 	}
 	quiet := log.New(io.Discard, "", 0) // Port scans and probes without a certificate are not news.
-	web := &http.Server{Handler: routes, TLSConfig: files.Server(), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, ErrorLog: quiet}
+	web := &http.Server{Handler: routes, TLSConfig: files.Server(), ReadHeaderTimeout: headerTimeout,
+		IdleTimeout: idleTimeout, ErrorLog: quiet}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", healthz)
 	probes := &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, ErrorLog: quiet}

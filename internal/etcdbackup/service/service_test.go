@@ -32,8 +32,9 @@ func identity(t *testing.T) *certs.Files {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "a"}, IsCA: true, BasicConstraintsValid: true,
-		NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "a"}, IsCA: true,
+		BasicConstraintsValid: true,
+		NotAfter:              time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)
@@ -43,9 +44,11 @@ func identity(t *testing.T) *certs.Files {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	f := &certs.Files{CA: filepath.Join(dir, "ca.crt"), Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key")}
-	for path, block := range map[string]*pem.Block{f.CA: {Type: "CERTIFICATE", Bytes: cert}, f.Cert: {Type: "CERTIFICATE", Bytes: cert},
-		f.Key: {Type: "PRIVATE KEY", Bytes: raw}} {
+	f := &certs.Files{CA: filepath.Join(dir, "ca.crt"), Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir,
+		"tls.key")}
+	for path, block := range map[string]*pem.Block{f.CA: {Type: "CERTIFICATE", Bytes: cert},
+		f.Cert: {Type: "CERTIFICATE", Bytes: cert},
+		f.Key:  {Type: "PRIVATE KEY", Bytes: raw}} {
 		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +111,8 @@ func TestClientAndService(t *testing.T) {
 		t.Errorf("snapshot of an unknown kind: %v", err)
 	}
 	asked.err = errors.New("no space in the store")
-	if _, err := client.Snapshot(ctx, chain.Delta); err == nil || !strings.Contains(err.Error(), "no space in the store") {
+	if _, err := client.Snapshot(ctx, chain.Delta); err == nil || !strings.Contains(err.Error(),
+		"no space in the store") {
 		t.Errorf("snapshot that fails: %v", err)
 	}
 	anonymous := config.Clone()

@@ -169,7 +169,8 @@ func (s *session) landed(ctx context.Context, err error) error {
 	s.mu.Unlock()
 	s.update(func(st *etcdbackup.Status) { st.SavedRevision = s.saved })
 	s.answerDeltas()
-	if len(s.pending.records) >= s.Options.DeltaBytes || s.pending.events > 0 && s.Clock.Since(s.pending.since) >= s.Options.DeltaPeriod ||
+	if len(s.pending.records) >= s.Options.DeltaBytes || s.pending.events > 0 &&
+		s.Clock.Since(s.pending.since) >= s.Options.DeltaPeriod ||
 		len(s.waitingDelta) > 0 {
 		s.flush(ctx)
 	}

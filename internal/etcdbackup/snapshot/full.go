@@ -209,6 +209,7 @@ func (s *session) now() time.Time {
 }
 
 func (s *session) header(o chain.Object) archive.Header {
-	return archive.Header{Kind: o.Kind, Epoch: o.Epoch, Identity: s.Options.Identity, ClusterID: hex(s.clusterID), MemberID: hex(s.memberID),
-		First: o.First, Last: o.Last, EtcdVersion: s.version, Created: o.Created}
+	return archive.Header{Kind: o.Kind, Epoch: o.Epoch, Identity: s.Options.Identity, ClusterID: hex(s.clusterID),
+		MemberID: hex(s.memberID),
+		First:    o.First, Last: o.Last, EtcdVersion: s.version, Created: o.Created}
 }

@@ -145,7 +145,8 @@ func (s *session) resume(ctx context.Context) (reason string, err error) {
 	s.Stored(nil, &l)
 	newest, claimed := chain.Newest(l.Claims)
 	if claimed && newest.Epoch > s.Options.Epoch {
-		return "", fmt.Errorf("%w: epoch %d by %q, this is epoch %d", errSuperseded, newest.Epoch, newest.Holder, s.Options.Epoch)
+		return "", fmt.Errorf("%w: epoch %d by %q, this is epoch %d", errSuperseded, newest.Epoch, newest.Holder,
+			s.Options.Epoch)
 	}
 	if !claimed || newest.Epoch < s.Options.Epoch {
 		c := chain.Claim{Epoch: s.Options.Epoch, Holder: s.Options.Holder, Nonce: s.Options.Nonce, Time: s.Clock.Now().UTC(),
@@ -155,7 +156,8 @@ func (s *session) resume(ctx context.Context) (reason string, err error) {
 		}
 	}
 	if newest.Holder != s.Options.Holder {
-		return "", fmt.Errorf("%w: epoch %d belongs to %q, not to %q", errSuperseded, newest.Epoch, newest.Holder, s.Options.Holder)
+		return "", fmt.Errorf("%w: epoch %d belongs to %q, not to %q", errSuperseded, newest.Epoch, newest.Holder,
+			s.Options.Holder)
 	}
 	now, err := s.revision(ctx)
 	if err != nil {
@@ -172,7 +174,8 @@ func (s *session) resume(ctx context.Context) (reason string, err error) {
 		return "the epoch has no backup yet", nil
 	}
 	if best.Last() > now {
-		return "", fmt.Errorf("etcd is at revision %d, but the backups reach %d: data has been lost. Restart it so that it is restored", now, best.Last())
+		return "",
+			fmt.Errorf("etcd is at revision %d, but the backups reach %d: data has been lost. Restart it so that it is restored", now, best.Last())
 	}
 	same, err := s.sameCluster(ctx, best.Full)
 	if err != nil {

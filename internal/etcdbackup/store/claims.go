@@ -29,7 +29,8 @@ func (s *Store) Claim(ctx context.Context, c chain.Claim) (chain.Claim, error) {
 		// Read it in any case: servers that ignore the condition let both writers believe that they have won.
 		stored, err := s.ReadClaim(ctx, epoch)
 		if err == nil && won && stored.Nonce != c.Nonce {
-			err = &Error{Reason: Unsupported, Op: "claim epoch", Location: s.Location(), detail: "a conditional write was not honoured"}
+			err = &Error{Reason: Unsupported, Op: "claim epoch", Location: s.Location(),
+				detail: "a conditional write was not honoured"}
 		}
 		return stored, err
 	}

@@ -119,14 +119,16 @@ func (c credentials) provider() (Provider, error) {
 		}
 		for _, k := range n.keys {
 			if c.values[k] == "" {
-				return "", fmt.Errorf("%s: required value: %s needs %s", filepath.Join(c.dir, k), n.provider, strings.Join(n.keys, " and "))
+				return "", fmt.Errorf("%s: required value: %s needs %s", filepath.Join(c.dir, k), n.provider, strings.Join(n.keys,
+					" and "))
 			}
 		}
 		found, is = append(found, n.keys[0]), n.provider
 	}
 	switch {
 	case len(found) == 0:
-		return "", fmt.Errorf("%s: no credentials found (one of %s, %s, %s, %s)", c.dir, keyAccessKeyID, keyServiceAccount, keyStorageAccount, keyPath)
+		return "", fmt.Errorf("%s: no credentials found (one of %s, %s, %s, %s)", c.dir, keyAccessKeyID, keyServiceAccount,
+			keyStorageAccount, keyPath)
 	case len(found) > 1:
 		return "", fmt.Errorf("%s: credentials of several providers: %s (one of them)", c.dir, strings.Join(found, ", "))
 	case is != File && c.values[keyBucket] == "":

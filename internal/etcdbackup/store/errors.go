@@ -137,7 +137,8 @@ func explain(err error, op, location string, c credentials, list bool) *Error {
 		e.Reason, e.detail = Exists, "the object exists"
 	case status == http.StatusNotImplemented:
 		e.Reason, e.detail = Unsupported, "the server does not implement the request"
-	case status == http.StatusMovedPermanently, status == http.StatusTemporaryRedirect, status == http.StatusPermanentRedirect:
+	case status == http.StatusMovedPermanently, status == http.StatusTemporaryRedirect,
+		status == http.StatusPermanentRedirect:
 		e.Reason, e.detail = BucketMissing, "it is in another region"
 	case status == http.StatusTooManyRequests, status >= http.StatusInternalServerError:
 		e.Reason, e.detail = Unreachable, fmt.Sprintf("the server is overloaded or failing: HTTP %d", status)
@@ -163,7 +164,8 @@ func transportFailure(err error) (Reason, string) {
 	var record tls.RecordHeaderError
 	switch {
 	case errors.As(err, &unknown):
-		return Unreachable, "the server's certificate is signed by an unknown authority; add the authority as " + keyTrustedCA
+		return Unreachable, "the server's certificate is signed by an unknown authority; add the authority as " +
+			keyTrustedCA
 	case errors.As(err, &host):
 		return Unreachable, "the server's certificate is for another name"
 	case errors.As(err, &record):

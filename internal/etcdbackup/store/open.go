@@ -127,7 +127,8 @@ func openAzure(ctx context.Context, c credentials) (*blob.Bucket, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := container.NewClientWithSharedKeyCredential(strings.TrimSuffix(service, "/")+"/"+c.values[keyBucket], key,
+	client, err := container.NewClientWithSharedKeyCredential(strings.TrimSuffix(service, "/")+"/"+c.values[keyBucket],
+		key,
 		&container.ClientOptions{ClientOptions: azcore.ClientOptions{
 			Transport: web,
 			Telemetry: policy.TelemetryOptions{ApplicationID: userAgent},

@@ -157,7 +157,8 @@ func (s *Store) List(ctx context.Context) (Listing, error) {
 	return found, nil
 }
 
-// readable makes sure that a folder can be listed. fileblob skips what it cannot read, so that a folder that is gone or
+// readable makes sure that a folder can be listed. fileblob skips what it cannot read, so that a folder that is gone
+// or
 // unreadable would look empty, as if there were no backups.
 func (s *Store) readable() error {
 	if !s.isFolder() {
@@ -169,7 +170,8 @@ func (s *Store) readable() error {
 	if _, err := os.ReadDir(root); err != nil {
 		return err
 	}
-	return filepath.WalkDir(filepath.Join(root, filepath.FromSlash(s.prefix)), func(path string, _ fs.DirEntry, err error) error {
+	return filepath.WalkDir(filepath.Join(root, filepath.FromSlash(s.prefix)), func(path string, _ fs.DirEntry,
+		err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // Nothing was written yet, or it was deleted just now.
 		}

@@ -45,7 +45,8 @@ func secretDir(t testing.TB, dir string, values map[string]string) {
 }
 
 func s3Values(endpoint string) map[string]string {
-	return map[string]string{"accessKeyID": "ABCDEFGH", "secretAccessKey": secret, "bucketName": "b", "endpoint": endpoint, "s3ForcePathStyle": "true"}
+	return map[string]string{"accessKeyID": "ABCDEFGH", "secretAccessKey": secret, "bucketName": "b",
+		"endpoint": endpoint, "s3ForcePathStyle": "true"}
 }
 
 func TestProviderIsDetected(t *testing.T) {
@@ -53,13 +54,15 @@ func TestProviderIsDetected(t *testing.T) {
 		values map[string]string
 		want   string
 	}{
-		"S3":               {map[string]string{"accessKeyID": "a", "secretAccessKey": "b", "bucketName": "c"}, "S3"},
-		"GCS":              {map[string]string{"serviceaccount.json": "{}", "bucketName": "c"}, "Google Cloud Storage"},
-		"Azure":            {map[string]string{"storageAccount": "a", "storageKey": "b", "bucketName": "c"}, "Azure Blob Storage"},
-		"a folder":         {map[string]string{"path": "/a"}, "folder"},
-		"nothing":          {nil, "no credentials found"},
-		"half of S3":       {map[string]string{"accessKeyID": "a", "bucketName": "c"}, "secretAccessKey: required value"},
-		"several":          {map[string]string{"accessKeyID": "a", "secretAccessKey": "b", "path": "/a"}, "credentials of several providers: accessKeyID, path"},
+		"S3":  {map[string]string{"accessKeyID": "a", "secretAccessKey": "b", "bucketName": "c"}, "S3"},
+		"GCS": {map[string]string{"serviceaccount.json": "{}", "bucketName": "c"}, "Google Cloud Storage"},
+		"Azure": {map[string]string{"storageAccount": "a", "storageKey": "b", "bucketName": "c"},
+			"Azure Blob Storage"},
+		"a folder":   {map[string]string{"path": "/a"}, "folder"},
+		"nothing":    {nil, "no credentials found"},
+		"half of S3": {map[string]string{"accessKeyID": "a", "bucketName": "c"}, "secretAccessKey: required value"},
+		"several": {map[string]string{"accessKeyID": "a", "secretAccessKey": "b", "path": "/a"},
+			"credentials of several providers: accessKeyID, path"},
 		"no name for a S3": {map[string]string{"accessKeyID": "a", "secretAccessKey": "b"}, "bucketName: required value"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -119,7 +122,8 @@ func checkError(t *testing.T, endpoint string, want Reason) error {
 	if ReasonOf(err) != want {
 		t.Errorf("List: %v (%s), want %s", err, ReasonOf(err), want)
 	}
-	if err == nil || strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "ABCDEFGH") || !strings.Contains(err.Error(), endpoint) {
+	if err == nil || strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "ABCDEFGH") ||
+		!strings.Contains(err.Error(), endpoint) {
 		t.Errorf("the message is not fit for people: %v", err)
 	}
 	return err
@@ -149,7 +153,8 @@ func (s *s3Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		slices.Sort(names)
 		fmt.Fprint(w, "<ListBucketResult>")
 		for _, name := range names {
-			fmt.Fprintf(w, "<Contents><Key>%s</Key><Size>%d</Size><LastModified>2026-01-01T00:00:00Z</LastModified><ETag>x</ETag></Contents>", name, len(s.objects[name]))
+			fmt.Fprintf(w,
+				"<Contents><Key>%s</Key><Size>%d</Size><LastModified>2026-01-01T00:00:00Z</LastModified><ETag>x</ETag></Contents>", name, len(s.objects[name]))
 		}
 		fmt.Fprint(w, "</ListBucketResult>")
 	case r.Method == http.MethodPut:
@@ -196,7 +201,8 @@ func TestStores(t *testing.T) {
 			}
 			ctx := context.Background()
 			small := chain.Object{Epoch: 1, Kind: chain.Delta, First: 2, Last: 3, Created: time.UnixMilli(1e12).UTC(), Size: 5}
-			full := chain.Object{Epoch: 1, Kind: chain.Full, First: 1, Last: 1, Created: time.UnixMilli(1e12).UTC(), Size: 100 << 10}
+			full := chain.Object{Epoch: 1, Kind: chain.Full, First: 1, Last: 1, Created: time.UnixMilli(1e12).UTC(),
+				Size: 100 << 10}
 			if err := s.Upload(ctx, small.Name(), []byte("small")); err != nil {
 				t.Fatal(err)
 			}

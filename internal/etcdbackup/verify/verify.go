@@ -43,7 +43,8 @@ func Chain(ctx context.Context, c chain.Chain, o Options) (*store.Verification, 
 	if out == nil {
 		out = io.Discard
 	}
-	built, err := restore.Build(ctx, o.Store, c.Objects(), chain.Target{}, o.Identity, file, restore.Progress{Out: out, Clock: o.Clock})
+	built, err := restore.Build(ctx, o.Store, c.Objects(), chain.Target{}, o.Identity, file, restore.Progress{Out: out,
+		Clock: o.Clock})
 	switch {
 	case err != nil:
 		return nil, err
