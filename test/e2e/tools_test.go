@@ -74,7 +74,7 @@ func run(t *testing.T, program string, args ...string) (string, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 	defer cancel()
 	command := exec.CommandContext(ctx, absolute, args...)
 	command.Dir = repository
@@ -107,7 +107,7 @@ func dynamicClient(t *testing.T, kubeconfig string) dynamic.Interface {
 func awaitShoot(t *testing.T, name, what string, holds func(*unstructured.Unstructured) bool) *unstructured.Unstructured {
 	t.Helper()
 	resource := dynamicClient(t, kubeconfigOf("garden")).Resource(shoots).Namespace(projectNS)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 	defer cancel()
 	var last *unstructured.Unstructured
 	for {
@@ -167,7 +167,7 @@ func pause(ctx context.Context) {
 // eventually tries until the check succeeds.
 func eventually(t *testing.T, what string, check func() error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 	defer cancel()
 	for {
 		err := check()

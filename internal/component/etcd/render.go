@@ -107,6 +107,9 @@ func Render(v Values) (*corev1.Service, *appsv1.StatefulSet) {
 		Memory:        "48Mi",
 		Health:        component.Health{Port: metricsPort, Startup: "/readyz", Liveness: "/livez"},
 		PriorityClass: component.PriorityAPI,
+		// On an orderly end etcd refuses requests and waits up to seven seconds for watches that never end. It may be killed
+		// at any time: what it has acknowledged is in its log.
+		GracePeriodSeconds: 1,
 	}
 	template := w.PodTemplate()
 	template.Spec.Containers[0].VolumeMounts = append(template.Spec.Containers[0].VolumeMounts, corev1.VolumeMount{Name: volumeData, MountPath: pathData})
