@@ -203,28 +203,20 @@ func TestDamagedFullSnapshotFallsBackToTheOneBefore(t *testing.T) {
 // faulty fails or delays writes to a store.
 type faulty struct {
 	*store.Store
-	mu       sync.Mutex
-	err      error
-	attempts int
+	mu  sync.Mutex
+	err error
 }
 
 func (f *faulty) set(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.err, f.attempts = err, 0
+	f.err = err
 }
 
 func (f *faulty) fault() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.attempts++
 	return f.err
-}
-
-func (f *faulty) tried() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.attempts
 }
 
 func (f *faulty) Upload(ctx context.Context, name string, data []byte) error {

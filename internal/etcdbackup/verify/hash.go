@@ -65,13 +65,11 @@ func hashKV(tx *bolt.Tx, compacted, revision int64) (sum uint32, keys int64, err
 	var after [17]byte
 	binary.BigEndian.PutUint64(after[:], uint64(revision)+1)
 	after[8] = '_'
-	k, v := cursor.Seek(after[:])
-	if k == nil {
-		k, v = cursor.Last()
-	} else {
-		k, v = cursor.Prev()
+	previous := cursor.Prev
+	if k, _ := cursor.Seek(after[:]); k == nil {
+		previous = cursor.Last
 	}
-	for ; k != nil; k, v = cursor.Prev() {
+	for k, v := previous(); k != nil; k, v = cursor.Prev() {
 		e, tombstone, err := parse(k)
 		if err != nil {
 			return 0, 0, err
