@@ -32,6 +32,9 @@ func NewClient(url string, config *tls.Config) *Client {
 	}}}
 }
 
+// Close ends connections that are idle. The client can be used again.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
 // Status of the backups.
 func (c *Client) Status(ctx context.Context) (Status, error) {
 	var s Status

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -20,6 +21,15 @@ const backupHealthPort = 2383
 const (
 	pathBackupStore = "/var/etcd/backup-store"
 	pathClient      = "/var/etcd/ssl/client"
+)
+
+// backupContainer takes the backups.
+const backupContainer = "backup"
+
+// Names of volumes with certificates.
+const (
+	volumeClient   = "client"
+	volumeClientCA = "client-ca"
 )
 
 // Backup says where backups go. Without it there are none, and a lost volume is lost data.
@@ -41,6 +51,30 @@ type Backup struct {
 // memberFlags of etcd are those that a restored data directory depends on.
 var memberFlags = []string{"--name", "--initial-cluster", "--initial-cluster-token", "--initial-advertise-peer-urls"}
 
+// BackupURL is where status, snapshots and metrics of the backups are served.
+func BackupURL(namespace string) string {
+	return fmt.Sprintf("https://%s.%s.svc:%d", Name, namespace, BackupPort)
+}
+
+// BackupSecrets returns the names of the Secrets that a client of the backups' service needs: with its certificate,
+// and with the bundle that verifies both sides. It reports false if the etcd has no backups.
+func BackupSecrets(set *appsv1.StatefulSet) (client, bundle string, ok bool) {
+	spec := &set.Spec.Template.Spec
+	if !slices.ContainsFunc(spec.Containers, func(c corev1.Container) bool { return c.Name == backupContainer }) {
+		return "", "", false
+	}
+	for _, v := range spec.Volumes {
+		switch {
+		case v.Secret == nil:
+		case v.Name == volumeClient:
+			client = v.Secret.SecretName
+		case v.Name == volumeClientCA:
+			bundle = v.Secret.SecretName
+		}
+	}
+	return client, bundle, client != "" && bundle != ""
+}
+
 // storeFlags are what both containers are told about the store.
 func (b *Backup) storeFlags() []string {
 	return []string{
@@ -51,7 +85,7 @@ func (b *Backup) storeFlags() []string {
 // addBackup makes the pod restore the data directory if it has to before etcd starts, and take backups while it runs.
 func (b *Backup) addBackup(spec *corev1.PodSpec, member []string) {
 	store := component.SecretMount("backup-store", b.StoreSecret, pathBackupStore)
-	client := component.SecretMount("client", b.ClientSecret, pathClient)
+	client := component.SecretMount(volumeClient, b.ClientSecret, pathClient)
 	for _, m := range []component.Mount{store, client} {
 		spec.Volumes = append(spec.Volumes, corev1.Volume{Name: m.Name, VolumeSource: m.Source})
 	}
@@ -95,7 +129,8 @@ func (b *Backup) addBackup(spec *corev1.PodSpec, member []string) {
 	read := func(volume, path string) corev1.VolumeMount {
 		return corev1.VolumeMount{Name: volume, MountPath: path, ReadOnly: true}
 	}
-	backup := container("backup", "run", run, "32Mi", read("server", pathServer), read("client-ca", pathClientCA), read(client.Name, client.Path))
+	backup := container(backupContainer, "run", run, "32Mi",
+		read("server", pathServer), read(volumeClientCA, pathClientCA), read(client.Name, client.Path))
 	backup.Ports = []corev1.ContainerPort{{Name: "backup", ContainerPort: BackupPort, Protocol: corev1.ProtocolTCP}}
 	backup.LivenessProbe = &corev1.Probe{
 		ProbeHandler:     corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromInt32(backupHealthPort)}},

@@ -101,8 +101,11 @@ func Render(v Values) (*corev1.Service, *appsv1.StatefulSet) {
 			fmt.Sprintf("--quota-backend-bytes=%d", quotaBytes),
 			"--log-level=warn",
 		},
-		Ports:         []corev1.ContainerPort{{Name: "client", ContainerPort: ClientPort, Protocol: corev1.ProtocolTCP}, {Name: "metrics", ContainerPort: metricsPort, Protocol: corev1.ProtocolTCP}},
-		Mounts:        []component.Mount{component.SecretMount("server", v.ServerSecret, pathServer), component.SecretMount("client-ca", v.CASecret, pathClientCA)},
+		Ports: []corev1.ContainerPort{{Name: "client", ContainerPort: ClientPort, Protocol: corev1.ProtocolTCP}, {Name: "metrics", ContainerPort: metricsPort, Protocol: corev1.ProtocolTCP}},
+		Mounts: []component.Mount{
+			component.SecretMount("server", v.ServerSecret, pathServer),
+			component.SecretMount(volumeClientCA, v.CASecret, pathClientCA),
+		},
 		CPU:           "10m",
 		Memory:        "48Mi",
 		Health:        component.Health{Port: metricsPort, Startup: "/readyz", Liveness: "/livez"},

@@ -12,6 +12,9 @@ func TestRender(t *testing.T) {
 		ServerSecret: "etcd-server-12345678", CASecret: "ca-etcd-bundle-12345678", StorageSize: "25Gi",
 	}
 	service, set := Render(v)
+	if _, _, ok := BackupSecrets(set); ok {
+		t.Error("an etcd without backups has a service for them")
+	}
 	golden.Objects(t, "etcd", service, set)
 
 	v.Backup = &Backup{
@@ -20,4 +23,8 @@ func TestRender(t *testing.T) {
 	}
 	service, set = Render(v)
 	golden.Objects(t, "with-backup", service, set)
+	client, bundle, ok := BackupSecrets(set)
+	if !ok || client != v.Backup.ClientSecret || bundle != v.CASecret {
+		t.Errorf("BackupSecrets() = %q, %q, %t", client, bundle, ok)
+	}
 }

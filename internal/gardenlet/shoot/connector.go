@@ -27,6 +27,8 @@ const (
 // Connector makes clients of Shoots' APIs and keeps them, since making one asks the server for its kinds.
 type Connector struct {
 	Scheme *runtime.Scheme
+	// Now is when the certificates of etcd have to be valid; nil is the present.
+	Now func() time.Time
 
 	mu    sync.Mutex
 	cache map[[sha256.Size]byte]connection

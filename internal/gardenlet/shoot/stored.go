@@ -5,10 +5,12 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"hortus.dev/hortus/internal/etcdbackup"
 	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
 )
 
@@ -18,23 +20,49 @@ const storedPage = 100
 // Stored visits what an etcd holds under a prefix, in the order of the keys, until visit returns false. The connection lasts
 // for the call: reading etcd is rare.
 func (c *Connector) Stored(ctx context.Context, access steps.EtcdAccess, prefix string, visit func(key string, value []byte) bool) error {
-	pair, err := tls.X509KeyPair(access.CertPEM, access.KeyPEM)
+	config, err := c.etcdTLS(access)
 	if err != nil {
-		return fmt.Errorf("load the client certificate for etcd: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(access.CAPEM) {
-		return fmt.Errorf("load the CA of etcd: it has no certificate")
+		return err
 	}
 	client, err := clientv3.New(clientv3.Config{
-		Context: ctx, Endpoints: []string{access.Endpoint}, DialTimeout: requestTimeout, Logger: zap.NewNop(),
-		TLS: &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: pool},
+		Context: ctx, Endpoints: []string{access.Endpoint}, DialTimeout: requestTimeout, Logger: zap.NewNop(), TLS: config,
 	})
 	if err != nil {
 		return fmt.Errorf("connect to etcd at %s: %w", access.Endpoint, err)
 	}
 	defer client.Close()
 	return VisitStored(ctx, client, prefix, visit)
+}
+
+// etcdTLS authenticates the gardenlet to an etcd, and the etcd to the gardenlet.
+func (c *Connector) etcdTLS(access steps.EtcdAccess) (*tls.Config, error) {
+	pair, err := tls.X509KeyPair(access.CertPEM, access.KeyPEM)
+	if err != nil {
+		return nil, fmt.Errorf("load the client certificate for etcd: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(access.CAPEM) {
+		return nil, fmt.Errorf("load the CA of etcd: it has no certificate")
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, RootCAs: pool, Time: c.Now,
+	}, nil
+}
+
+// backupStatusTimeout bounds a request for the status of backups, which is answered from memory.
+const backupStatusTimeout = 5 * time.Second
+
+// BackupStatus asks the process that takes the backups of an etcd for its status. The connection lasts for the call.
+func (c *Connector) BackupStatus(ctx context.Context, access steps.EtcdAccess) (etcdbackup.Status, error) {
+	config, err := c.etcdTLS(access)
+	if err != nil {
+		return etcdbackup.Status{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, backupStatusTimeout)
+	defer cancel()
+	client := etcdbackup.NewClient(access.Endpoint, config)
+	defer client.Close()
+	return client.Status(ctx)
 }
 
 // VisitStored is Stored for a connection: it reads page after page, all at the same revision.

@@ -14,6 +14,7 @@ import (
 	"hortus.dev/hortus/internal/component/etcd"
 	"hortus.dev/hortus/internal/flow"
 	"hortus.dev/hortus/internal/kube"
+	"hortus.dev/hortus/internal/secretsmanager"
 )
 
 // etcdStorage is the size of the volume.
@@ -74,6 +75,26 @@ func (s *Scope) etcdBackup(ctx context.Context) (*etcd.Backup, error) {
 		Image: s.Images.Hortus, StoreSecret: secret, ClientSecret: client.Name, Prefix: s.BackupEntryName() + "/" + etcd.Name,
 		Holder: s.SeedObject.Name, Epoch: firstEpoch,
 	}, nil
+}
+
+// BackupAccess is how to reach the service of an etcd's backups, with the certificates that the etcd itself uses.
+// It reports false if the etcd has no backups.
+func BackupAccess(ctx context.Context, seed client.Reader, set *appsv1.StatefulSet) (EtcdAccess, bool, error) {
+	certName, bundleName, ok := etcd.BackupSecrets(set)
+	if !ok {
+		return EtcdAccess{}, false, nil
+	}
+	cert := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: certName, Namespace: set.Namespace}}
+	bundle := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: bundleName, Namespace: set.Namespace}}
+	for _, s := range []*corev1.Secret{cert, bundle} {
+		if _, err := kube.Exists(ctx, seed, s); err != nil {
+			return EtcdAccess{}, true, err
+		}
+	}
+	return EtcdAccess{
+		Endpoint: etcd.BackupURL(set.Namespace), CAPEM: bundle.Data[secretsmanager.DataBundle],
+		CertPEM: cert.Data[secretsmanager.DataCert], KeyPEM: cert.Data[secretsmanager.DataKey],
+	}, true, nil
 }
 
 func ensureEtcdReady(ctx context.Context, s *Scope) (flow.Outcome, error) {
