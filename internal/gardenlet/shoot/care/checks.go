@@ -99,11 +99,18 @@ func controlPlane(o *Observed, s Settings) Finding {
 	if want := ptr.Deref(o.Etcd.Spec.Replicas, 1); o.Etcd.Status.ReadyReplicas < want || want == 0 {
 		return bad("EtcdUnhealthy", fmt.Sprintf("etcd-main has %d of %d members ready.", o.Etcd.Status.ReadyReplicas, max(want, 1)))
 	}
+	lacking, unclear := backups(o)
+	if lacking != nil {
+		return *lacking
+	}
 	if f, ok := reports(o, s, corev1beta1.ShootControlPlaneHealthy); ok {
 		return f
 	}
 	if f, ok := resources(o, corev1beta1.ShootControlPlaneHealthy, func(mr *resourcesv1alpha1.ManagedResource) bool { return ptr.Deref(mr.Spec.Class, "") != "" }); ok {
 		return f
+	}
+	if unclear != nil {
+		return *unclear
 	}
 	return good("ControlPlaneRunning", "All control plane components are healthy.")
 }

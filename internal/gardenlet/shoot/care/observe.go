@@ -13,6 +13,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
@@ -33,7 +34,7 @@ func (r *Reconciler) observe(ctx context.Context, shoot *corev1beta1.Shoot) (*Ob
 		return o, nil, r.readCAs(ctx, o, in) // Certificates age while the Shoot sleeps; nothing else is looked at.
 	}
 	for _, read := range []func(context.Context, *Observed, client.InNamespace) error{
-		r.readControlPlane, r.readCAs, r.readReports, r.readMachines,
+		r.readControlPlane, r.readBackups, r.readCAs, r.readReports, r.readMachines,
 	} {
 		if err := read(ctx, o, in); err != nil {
 			return nil, nil, err
@@ -63,6 +64,22 @@ func (r *Reconciler) readControlPlane(ctx context.Context, o *Observed, in clien
 		o.Etcd = set
 	}
 	o.Deployments, o.Resources = deployments.Items, resources.Items
+	return nil
+}
+
+// readBackups asks for the status of etcd's backups. An etcd that is scaled down has nobody to ask.
+func (r *Reconciler) readBackups(ctx context.Context, o *Observed, _ client.InNamespace) error {
+	if o.Etcd == nil || ptr.Deref(o.Etcd.Spec.Replicas, 1) == 0 {
+		return nil
+	}
+	access, ok, err := steps.BackupAccess(ctx, r.Seed, o.Etcd)
+	if err != nil {
+		return fmt.Errorf("read credentials for the backups of etcd: %w", err)
+	}
+	if ok {
+		o.Backups = &Backups{}
+		o.Backups.Status, o.Backups.Error = r.Shoots.BackupStatus(ctx, access)
+	}
 	return nil
 }
 

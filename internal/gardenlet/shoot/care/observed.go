@@ -12,6 +12,7 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
+	"hortus.dev/hortus/internal/etcdbackup"
 )
 
 // Observed is everything that the checks look at.
@@ -22,6 +23,7 @@ type Observed struct {
 	// Control plane namespace.
 	Deployments []appsv1.Deployment
 	Etcd        *appsv1.StatefulSet // Nil if missing.
+	Backups     *Backups            // Nil if etcd has none, or is scaled down.
 	Resources   []resourcesv1alpha1.ManagedResource
 	Reports     []Report
 	CAs         []corev1.Secret // Persisted certificate authorities.
@@ -44,6 +46,13 @@ type Observed struct {
 	MutatingWebhooks  []admissionregistrationv1.MutatingWebhookConfiguration
 	ValidatingWebhook []admissionregistrationv1.ValidatingWebhookConfiguration
 	Definitions       []apiextensionsv1.CustomResourceDefinition
+}
+
+// Backups is what the process said that takes backups of etcd.
+type Backups struct {
+	Status etcdbackup.Status
+	// Error is why Status could not be read.
+	Error error
 }
 
 // Report is a condition of an extension object.

@@ -22,6 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/etcdbackup"
+	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
 	"hortus.dev/hortus/internal/kube"
 )
 
@@ -33,6 +35,8 @@ type Connector interface {
 	Connect(kubeconfig []byte) (client.Client, error)
 	Status(ctx context.Context, kubeconfig []byte) (int, error)
 	TunnelWorks(ctx context.Context, kubeconfig []byte) error
+	// BackupStatus asks the process that takes the backups of an etcd. It gives up after seconds.
+	BackupStatus(ctx context.Context, access steps.EtcdAccess) (etcdbackup.Status, error)
 }
 
 // Reconciler writes conditions and constraints of the Shoots of one seed.

@@ -14,6 +14,8 @@ type Finding struct {
 	Reason  string
 	Message string
 	Codes   []corev1beta1.ErrorCode
+	// Patience is the minimum threshold of the condition for this finding.
+	Patience time.Duration
 }
 
 func good(reason, message string) Finding {
@@ -42,6 +44,9 @@ func next(kind corev1beta1.ConditionType, old *corev1beta1.Condition, f Finding,
 		LastTransitionTime: metav1.Time{Time: now}, LastUpdateTime: metav1.Time{Time: now},
 	}
 	if f.Status == corev1beta1.ConditionFalse {
+		if f.Patience > 0 && (threshold == nil || *threshold < f.Patience) {
+			threshold = &f.Patience
+		}
 		c.Status = failing(old, f, threshold, op, now)
 		if c.Status == corev1beta1.ConditionFalse && pardoned(op) {
 			c.Status = corev1beta1.ConditionProgressing
@@ -52,6 +57,9 @@ func next(kind corev1beta1.ConditionType, old *corev1beta1.Condition, f Finding,
 
 // failing is the status for a check that fails.
 func failing(old *corev1beta1.Condition, f Finding, threshold *time.Duration, op Operation, now time.Time) corev1beta1.ConditionStatus {
+	if f.Patience > 0 && (old == nil || old.Status == corev1beta1.ConditionUnknown) {
+		return corev1beta1.ConditionProgressing
+	}
 	if threshold == nil || old == nil {
 		return corev1beta1.ConditionFalse
 	}

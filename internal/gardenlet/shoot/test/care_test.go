@@ -12,12 +12,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/etcdbackup"
+	"hortus.dev/hortus/internal/gardenlet/shoot"
 	"hortus.dev/hortus/internal/gardenlet/shoot/care"
+	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
 	"hortus.dev/hortus/internal/kube"
 )
 
 // Status is the answer to a health check.
 func (c connector) Status(context.Context, []byte) (int, error) { return c.health, nil }
+
+// BackupStatus reaches the service of the test instead of that in the seed, with the same certificates.
+func (c connector) BackupStatus(ctx context.Context, access steps.EtcdAccess) (etcdbackup.Status, error) {
+	access.Endpoint = c.backupService
+	return (&shoot.Connector{Now: clock.Now}).BackupStatus(ctx, access)
+}
 
 func (w *world) care(s *corev1beta1.Shoot, r *care.Reconciler) *corev1beta1.Shoot {
 	w.t.Helper()

@@ -60,6 +60,8 @@ type world struct {
 	user client.Client
 	// health is the HTTP status that the Shoot's API server answers with.
 	health int
+	// backupService is where the service of etcd's backups is.
+	backupService string
 	// gardenlet is its access to the garden, confined as in production.
 	gardenlet client.Client
 	// fail makes the extension of a kind report an error with a code.

@@ -1,0 +1,127 @@
+package test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"log"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/etcdbackup"
+	"hortus.dev/hortus/internal/etcdbackup/chain"
+	"hortus.dev/hortus/internal/etcdbackup/service"
+	"hortus.dev/hortus/internal/kube"
+)
+
+// taker has a status.
+type taker struct {
+	status atomic.Pointer[etcdbackup.Status]
+}
+
+func (t *taker) Status() etcdbackup.Status { return *t.status.Load() }
+
+func (t *taker) Snapshot(context.Context, chain.Kind) (etcdbackup.Snapshot, error) {
+	return etcdbackup.Snapshot{}, nil
+}
+
+// serveBackups runs the service of the backups with the certificates that the StatefulSet of etcd mounts.
+func (b *backups) serveBackups(namespace string, t *taker) *httptest.Server {
+	b.t.Helper()
+	set := &appsv1.StatefulSet{}
+	b.must(b.Client.Get(b.ctx, client.ObjectKey{Namespace: namespace, Name: "etcd-main"}, set))
+	data := func(volume string) map[string][]byte {
+		for _, v := range set.Spec.Template.Spec.Volumes {
+			if v.Name == volume {
+				s := &corev1.Secret{}
+				b.must(b.Client.Get(b.ctx, client.ObjectKey{Namespace: namespace, Name: v.Secret.SecretName}, s))
+				return s.Data
+			}
+		}
+		b.t.Fatalf("etcd-main has no volume %s", volume)
+		return nil
+	}
+	pair, err := tls.X509KeyPair(data("server")["tls.crt"], data("server")["tls.key"])
+	b.must(err)
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(data("client-ca")["bundle.crt"]) {
+		b.t.Fatal("the bundle has no certificate")
+	}
+	server := httptest.NewUnstartedServer(service.Handler(t, prometheus.NewRegistry()))
+	server.TLS = &tls.Config{
+		Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert, Time: clock.Now,
+	}
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	b.t.Cleanup(server.Close)
+	// The certificate has the name localhost, not the address.
+	b.backupService = strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
+	return server
+}
+
+func TestShootReportsBackupsThatFallBehind(t *testing.T) {
+	b := newBackups(t)
+	s := b.until(b.newShoot(), succeeded)
+	fine := etcdbackup.Status{Phase: etcdbackup.PhaseActive, EtcdRevision: 7, SavedRevision: 7, Chains: 1,
+		Location: `S3 bucket "backups"`, LastFull: &chain.Object{}}
+	tk := &taker{}
+	tk.status.Store(&fine)
+	server := b.serveBackups(s.Status.TechnicalID, tk)
+	clock.Step(time.Hour)
+	r := b.carer()
+	want := func(status corev1beta1.ConditionStatus, reason string) {
+		t.Helper()
+		s = b.care(s, r)
+		c := kube.Condition(s.Status.Conditions, corev1beta1.ShootControlPlaneHealthy)
+		if c == nil || c.Status != status || c.Reason != reason {
+			t.Errorf("condition = %+v, want %s, %s", c, status, reason)
+		}
+	}
+	want(corev1beta1.ConditionTrue, "ControlPlaneRunning")
+
+	behind := fine
+	behind.SecondsBehind = 400
+	tk.status.Store(&behind)
+	want(corev1beta1.ConditionFalse, "BackupsBehind")
+	tk.status.Store(&fine)
+	want(corev1beta1.ConditionTrue, "ControlPlaneRunning")
+
+	// Silence is a problem only when it lasts.
+	server.Close()
+	for range 6 {
+		want(corev1beta1.ConditionProgressing, "BackupStatusUnavailable")
+	}
+	want(corev1beta1.ConditionFalse, "BackupStatusUnavailable")
+
+	// Whoever has no certificate of this control plane gets no answer.
+	b.serveBackups(s.Status.TechnicalID, tk)
+	if _, err := server.Client().Get(b.backupService + "/v1/status"); err == nil {
+		t.Error("a client without a certificate gets an answer")
+	}
+	want(corev1beta1.ConditionTrue, "ControlPlaneRunning")
+
+	// An etcd that is scaled down is not asked.
+	b.backupService = "https://localhost:1"
+	set := &appsv1.StatefulSet{}
+	b.must(b.Client.Get(b.ctx, client.ObjectKey{Namespace: s.Status.TechnicalID, Name: "etcd-main"}, set))
+	set.Spec.Replicas = ptr.To(int32(0))
+	b.must(b.Client.Update(b.ctx, set))
+	want(corev1beta1.ConditionFalse, "EtcdUnhealthy")
+
+	b.delete(s)
+	b.until(s, gone)
+	for range 3 {
+		b.entriesAct()
+	}
+}
