@@ -291,6 +291,7 @@ func (s *session) watch(ctx context.Context) error {
 			if leads, err = s.leads(ctx); err == nil && !leads {
 				err = errors.New("another member leads the etcd cluster now")
 			}
+			full.Reset(s.untilFull()) // The schedule may have changed.
 		}
 		if err != nil {
 			return err
@@ -311,10 +312,10 @@ func (s *session) gap(ctx context.Context, reason string) error {
 	return fmt.Errorf("events were missed (%s); continuing from the full snapshot at revision %d", reason, s.saved)
 }
 
-// untilFull is the time until the next full snapshot is due.
+// untilFull is the time until the next full snapshot is due. One that is running, or is retried, has not been missed.
 func (s *session) untilFull() time.Duration {
 	now := s.Clock.Now()
-	if last := s.Status().LastFull; last != nil {
+	if last := s.Status().LastFull; last != nil && !s.fullRunning && s.fullRetry == nil {
 		if due := s.Options.Schedule.Next(last.Created); due.Before(now) {
 			return 0 // One was missed.
 		}

@@ -1,0 +1,45 @@
+package snapshot
+
+import (
+	"testing"
+	"time"
+
+	"github.com/robfig/cron/v3"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"hortus.dev/hortus/internal/etcdbackup/chain"
+)
+
+func TestUntilFull(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	daily, err := cron.ParseStandard("CRON_TZ=UTC 0 11 * * *")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		last   time.Duration // Before now; 0 for none.
+		change func(*session)
+		want   time.Duration
+	}{
+		"none yet":       {want: 23 * time.Hour},
+		"taken in time":  {last: 59 * time.Minute, want: 23 * time.Hour},
+		"one was missed": {last: 2 * time.Hour, want: 0},
+		"it is running":  {last: 2 * time.Hour, change: func(s *session) { s.fullRunning = true }, want: 23 * time.Hour},
+		"it waits to retry": {last: 2 * time.Hour, change: func(s *session) {
+			s.fullRetry = make(chan time.Time)
+		}, want: 23 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &session{Taker: &Taker{Clock: clocktesting.NewFakeClock(now), Options: Options{Schedule: daily}}}
+			if tc.last > 0 {
+				s.status.LastFull = &chain.Object{Created: now.Add(-tc.last)}
+			}
+			if tc.change != nil {
+				tc.change(s)
+			}
+			if got := s.untilFull(); got != tc.want {
+				t.Errorf("untilFull() = %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
