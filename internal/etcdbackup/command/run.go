@@ -31,6 +31,7 @@ type runFlags struct {
 	store                            *storeFlags
 	etcd                             etcdFlags
 	full, verify, defragment         string
+	scheduleFile                     string
 	deltaPeriod                      time.Duration
 	deltaBytes                       int
 	retention                        chain.Retention
@@ -52,6 +53,8 @@ func newRunCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.full, "full-schedule", "",
 		"cron schedule of full snapshots, in UTC; default daily at a time that depends on the prefix")
+	flags.StringVar(&f.scheduleFile, "schedule-file", "",
+		"file with the schedule of full snapshots, read again when it changes; without a valid one --full-schedule applies")
 	flags.DurationVar(&f.deltaPeriod, "delta-period", time.Minute, "longest time that a change waits for its delta")
 	flags.IntVar(&f.deltaBytes, "delta-bytes", 10<<20, "size of changes after which a delta is written at once")
 	flags.DurationVar(&f.retention.Full, "keep-full", f.retention.Full, "how long full snapshots are kept")
@@ -119,6 +122,9 @@ func (f *runFlags) run(ctx context.Context) error {
 	defer etcd.Close()
 
 	log := klog.Background().WithName("etcd-backup")
+	if f.scheduleFile != "" {
+		schedules.full = &fileSchedule{path: f.scheduleFile, otherwise: schedules.full, clock: clock.RealClock{}, log: log}
+	}
 	registry := prometheus.NewRegistry()
 	k := &keeper{etcd: etcd, store: s, clock: clock.RealClock{}, log: log, flags: f, schedules: schedules,
 		stored: make(chan struct{}, 1)}
@@ -171,7 +177,7 @@ func (f *runFlags) schedules() (s schedules, err error) {
 		if each.value == "" {
 			each.value = each.otherwise
 		}
-		parsed, err := cron.ParseStandard("CRON_TZ=UTC " + each.value)
+		parsed, err := parseSchedule(each.value)
 		if err != nil {
 			return s, fmt.Errorf("%s: invalid value: %q: %w", each.flag, each.value, err)
 		}
