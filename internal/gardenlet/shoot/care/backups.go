@@ -97,8 +97,8 @@ func lackingBackups(o *Observed) *Finding {
 	return nil
 }
 
-// fullSnapshotMissing reports whether the process has listed the store and found no snapshot. The revision of etcd shows
-// that it has listed: it is read afterwards. A member that does not lead lists nothing.
+// fullSnapshotMissing reports whether the process has listed the store and found no snapshot. The revision of etcd
+// shows that it has listed: it is read afterwards. A member that does not lead lists nothing.
 func fullSnapshotMissing(s *etcdbackup.Status) bool {
 	return s.LastFull == nil && s.Chains == 0 && s.EtcdRevision > 0 && s.Phase != etcdbackup.PhaseStandby
 }
