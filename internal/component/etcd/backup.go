@@ -7,7 +7,9 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
 	"hortus.dev/hortus/internal/component"
 )
@@ -21,6 +23,8 @@ const backupHealthPort = 2383
 const (
 	pathBackupStore = "/var/etcd/backup-store"
 	pathClient      = "/var/etcd/ssl/client"
+	// pathBackupConfig is a whole volume: changes do not reach single files that are mounted.
+	pathBackupConfig = "/var/etcd/backup-config"
 )
 
 // backupContainer takes the backups.
@@ -31,6 +35,21 @@ const (
 	volumeClient   = "client"
 	volumeClientCA = "client-ca"
 )
+
+// backupConfigName is not unique: a change must reach the running pod.
+const (
+	backupConfigName = Name + "-backup"
+	keyFullSchedule  = "full-schedule"
+)
+
+// BackupConfig returns what the container that takes backups reads again when it changes, without a restart of etcd:
+// the schedule of full snapshots, as cron in UTC.
+func BackupConfig(namespace, fullSchedule string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: backupConfigName, Namespace: namespace, Labels: component.Labels(Name)},
+		Data:       map[string]string{keyFullSchedule: fullSchedule},
+	}
+}
 
 // Backup says where backups go. Without it there are none, and a lost volume is lost data.
 type Backup struct {
@@ -44,8 +63,6 @@ type Backup struct {
 	// Holder and Epoch prove the ownership of the control plane.
 	Holder string
 	Epoch  int64
-	// FullSchedule of full snapshots, as cron in UTC; empty means daily at a time that depends on the prefix.
-	FullSchedule string
 }
 
 // memberFlags of etcd are those that a restored data directory depends on.
@@ -86,7 +103,9 @@ func (b *Backup) storeFlags() []string {
 func (b *Backup) addBackup(spec *corev1.PodSpec, member []string) {
 	store := component.SecretMount("backup-store", b.StoreSecret, pathBackupStore)
 	client := component.SecretMount(volumeClient, b.ClientSecret, pathClient)
-	for _, m := range []component.Mount{store, client} {
+	config := component.ConfigMapMount("backup-config", backupConfigName, pathBackupConfig)
+	config.Source.ConfigMap.Optional = ptr.To(true) // Etcd starts without it.
+	for _, m := range []component.Mount{store, client, config} {
 		spec.Volumes = append(spec.Volumes, corev1.Volume{Name: m.Name, VolumeSource: m.Source})
 	}
 	data := corev1.VolumeMount{Name: volumeData, MountPath: pathData}
@@ -123,14 +142,13 @@ func (b *Backup) addBackup(spec *corev1.PodSpec, member []string) {
 		"--key-file=" + pathServer + "/tls.key",
 		"--client-ca-file=" + pathClientCA + "/bundle.crt",
 	}, b.storeFlags()...)
-	if b.FullSchedule != "" {
-		run = append(run, "--full-schedule="+b.FullSchedule)
-	}
+	run = append(run, "--schedule-file="+pathBackupConfig+"/"+keyFullSchedule)
 	read := func(volume, path string) corev1.VolumeMount {
 		return corev1.VolumeMount{Name: volume, MountPath: path, ReadOnly: true}
 	}
 	backup := container(backupContainer, "run", run, "32Mi",
-		read("server", pathServer), read(volumeClientCA, pathClientCA), read(client.Name, client.Path))
+		read("server", pathServer), read(volumeClientCA, pathClientCA), read(client.Name, client.Path),
+		read(config.Name, config.Path))
 	backup.Ports = []corev1.ContainerPort{{Name: "backup", ContainerPort: BackupPort, Protocol: corev1.ProtocolTCP}}
 	backup.LivenessProbe = &corev1.Probe{
 		ProbeHandler:     corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromInt32(backupHealthPort)}},

@@ -101,7 +101,10 @@ func Render(v Values) (*corev1.Service, *appsv1.StatefulSet) {
 			fmt.Sprintf("--quota-backend-bytes=%d", quotaBytes),
 			"--log-level=warn",
 		},
-		Ports: []corev1.ContainerPort{{Name: "client", ContainerPort: ClientPort, Protocol: corev1.ProtocolTCP}, {Name: "metrics", ContainerPort: metricsPort, Protocol: corev1.ProtocolTCP}},
+		Ports: []corev1.ContainerPort{
+			{Name: "client", ContainerPort: ClientPort, Protocol: corev1.ProtocolTCP},
+			{Name: "metrics", ContainerPort: metricsPort, Protocol: corev1.ProtocolTCP},
+		},
 		Mounts: []component.Mount{
 			component.SecretMount("server", v.ServerSecret, pathServer),
 			component.SecretMount(volumeClientCA, v.CASecret, pathClientCA),

@@ -19,10 +19,10 @@ func TestRender(t *testing.T) {
 
 	v.Backup = &Backup{
 		Image: "hortus.dev/hortus:dev", StoreSecret: "etcd-backup", ClientSecret: "etcd-client-12345678",
-		Prefix: "shoot--dev--a--1234/etcd-main", Holder: "local-1", Epoch: 1, FullSchedule: "30 22 * * *",
+		Prefix: "shoot--dev--a--1234/etcd-main", Holder: "local-1", Epoch: 1,
 	}
 	service, set = Render(v)
-	golden.Objects(t, "with-backup", service, set)
+	golden.Objects(t, "with-backup", service, set, BackupConfig(v.Namespace, "30 22 * * *"))
 	client, bundle, ok := BackupSecrets(set)
 	if !ok || client != v.Backup.ClientSecret || bundle != v.CASecret {
 		t.Errorf("BackupSecrets() = %q, %q, %t", client, bundle, ok)

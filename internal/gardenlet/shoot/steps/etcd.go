@@ -3,6 +3,7 @@ package steps
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -14,6 +15,7 @@ import (
 	"hortus.dev/hortus/internal/component/etcd"
 	"hortus.dev/hortus/internal/flow"
 	"hortus.dev/hortus/internal/kube"
+	"hortus.dev/hortus/internal/maintenance"
 	"hortus.dev/hortus/internal/secretsmanager"
 )
 
@@ -55,7 +57,25 @@ func ensureEtcd(ctx context.Context, s *Scope) (flow.Outcome, error) {
 		Namespace: s.Namespace, Image: s.Images.Etcd, Replicas: s.Replicas(), ServerSecret: server.Name, CASecret: ca.Name, StorageSize: etcdStorage,
 		Backup: backup,
 	})
+	if backup != nil { // Before the pod that mounts it.
+		schedule := fullSchedule(maintenance.WindowOf(s.Shoot), s.Namespace)
+		if err := s.apply(ctx, etcd.BackupConfig(s.Namespace, schedule)); err != nil {
+			return flow.Outcome{}, err
+		}
+	}
 	return flow.Done(), s.apply(ctx, service, set)
+}
+
+// fullSchedule returns a daily time in a maintenance window for full snapshots, as cron in UTC. It depends on the
+// namespace, so that the etcds of a seed do not all read their databases at once.
+func fullSchedule(w maintenance.Window, namespace string) string {
+	first := int64((w.Begin + time.Minute - 1) / time.Minute)
+	last := int64((w.Begin + w.Duration()) / time.Minute)
+	h := fnv.New32a()
+	h.Write([]byte(namespace))
+	// A window without a full minute in it has the one in which it begins, or the next one.
+	at := (first + int64(h.Sum32())%max(last-first+1, 1)) % (24 * 60)
+	return fmt.Sprintf("%d %d * * *", at%60, at/60)
 }
 
 // firstEpoch is that of an owner of the control plane who has taken it over from nobody.
@@ -119,7 +139,8 @@ func ensureEtcdReady(ctx context.Context, s *Scope) (flow.Outcome, error) {
 // removeEtcd also deletes the volume, which a StatefulSet leaves behind.
 func removeEtcd(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	meta := metav1.ObjectMeta{Name: etcd.Name, Namespace: s.Namespace}
-	gone, err := s.remove(ctx, &appsv1.StatefulSet{ObjectMeta: meta}, &corev1.Service{ObjectMeta: meta})
+	gone, err := s.remove(ctx, &appsv1.StatefulSet{ObjectMeta: meta}, &corev1.Service{ObjectMeta: meta},
+		etcd.BackupConfig(s.Namespace, ""))
 	if err != nil {
 		return flow.Outcome{}, err
 	}

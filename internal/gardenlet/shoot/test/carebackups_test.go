@@ -125,3 +125,35 @@ func TestShootReportsBackupsThatFallBehind(t *testing.T) {
 		b.entriesAct()
 	}
 }
+
+func TestFullSnapshotsFollowTheMaintenanceWindowWithoutARestart(t *testing.T) {
+	b := newBackups(t)
+	s := b.until(b.newShoot(), succeeded)
+	schedule := func() string {
+		t.Helper()
+		config := &corev1.ConfigMap{}
+		b.must(b.Client.Get(b.ctx, client.ObjectKey{Namespace: s.Status.TechnicalID, Name: "etcd-main-backup"}, config))
+		return config.Data["full-schedule"]
+	}
+	generation := func() int64 {
+		t.Helper()
+		set := &appsv1.StatefulSet{}
+		b.must(b.Client.Get(b.ctx, client.ObjectKey{Namespace: s.Status.TechnicalID, Name: "etcd-main"}, set))
+		return set.Generation
+	}
+	before, pods := schedule(), generation()
+	s.Spec.Maintenance.TimeWindow = &corev1beta1.MaintenanceTimeWindow{Begin: "030000+0000", End: "033000+0000"}
+	b.must(b.Client.Update(b.ctx, s))
+	s = b.until(s, succeeded)
+	if after := schedule(); after == before || !strings.HasSuffix(after, " 3 * * *") {
+		t.Errorf("schedule = %q, then %q with a window from 03:00 to 03:30", before, after)
+	}
+	if now := generation(); now != pods {
+		t.Errorf("the StatefulSet has changed with the window: generation %d, then %d", pods, now)
+	}
+	b.delete(s)
+	b.until(s, gone)
+	for range 3 {
+		b.entriesAct()
+	}
+}
