@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"hortus.dev/hortus/internal/etcdbackup"
+	"hortus.dev/hortus/internal/etcdbackup/chain"
 	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
 )
 
@@ -51,6 +52,23 @@ func (c *Connector) etcdTLS(access steps.EtcdAccess) (*tls.Config, error) {
 
 // backupStatusTimeout bounds a request for the status of backups, which is answered from memory.
 const backupStatusTimeout = 5 * time.Second
+
+// saveTimeout bounds the wait for a delta, which has 10 MiB at most.
+const saveTimeout = 20 * time.Second
+
+// SaveBackup waits until everything that etcd holds is in the backups. The endpoint is that of the backups' service.
+func (c *Connector) SaveBackup(ctx context.Context, access steps.EtcdAccess) error {
+	ctx, cancel := context.WithTimeout(ctx, saveTimeout)
+	defer cancel()
+	config, err := c.etcdTLS(access)
+	if err != nil {
+		return err
+	}
+	client := etcdbackup.NewClient(access.Endpoint, config)
+	defer client.Close()
+	_, err = client.Snapshot(ctx, chain.Delta)
+	return err
+}
 
 // BackupStatus asks the process that takes the backups of an etcd for its status. The connection lasts for the call.
 func (c *Connector) BackupStatus(ctx context.Context, access steps.EtcdAccess) (etcdbackup.Status, error) {

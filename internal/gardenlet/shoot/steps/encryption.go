@@ -15,6 +15,7 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/component"
+	"hortus.dev/hortus/internal/component/etcd"
 	"hortus.dev/hortus/internal/component/kubeapiserver"
 	"hortus.dev/hortus/internal/encryption"
 	"hortus.dev/hortus/internal/flow"
@@ -72,6 +73,11 @@ func ensureEncryptionAtRest(ctx context.Context, s *Scope) (flow.Outcome, error)
 		if err != nil || left > 0 {
 			return waitingOr(fmt.Sprintf("At least %d objects have to be written to etcd with the new encryption", left), err)
 		}
+		if phase != encryption.Settled {
+			if outcome, err := s.saveRewritten(ctx); err != nil || !outcome.IsDone() {
+				return outcome, err
+			}
+		}
 		if err := s.annotateAPIServer(ctx, d, annotationRewritten, s.proofOf(d)); err != nil {
 			return flow.Outcome{}, err
 		}
@@ -80,6 +86,23 @@ func ensureEncryptionAtRest(ctx context.Context, s *Scope) (flow.Outcome, error)
 		return flow.Waiting("Encryption keys that are no longer used are being removed from the API servers"), nil
 	}
 	return flow.Done(), s.reportEncryption(ctx, target)
+}
+
+// saveRewritten puts what was written again into the backups. Without that, a restore of the newest backup could bring back
+// objects whose key has been removed.
+func (s *Scope) saveRewritten(ctx context.Context) (flow.Outcome, error) {
+	if _, ok, err := s.BackupSecret(ctx); err != nil || !ok {
+		return flow.Done(), err
+	}
+	access, err := s.etcdAccess()
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	access.Endpoint = etcd.BackupURL(s.Namespace)
+	if err := s.Shoots.SaveBackup(ctx, access); err != nil {
+		return flow.Waiting(fmt.Sprintf("Objects with the new encryption have to be in a backup: %v", err)), nil
+	}
+	return flow.Done(), nil
 }
 
 func waitingOr(reason string, err error) (flow.Outcome, error) {

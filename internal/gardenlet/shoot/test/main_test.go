@@ -206,6 +206,9 @@ func (w *world) gateway() {
 	w.must(w.Client.Status().Update(w.ctx, s))
 }
 
+// SaveBackup has nothing to save.
+func (c connector) SaveBackup(context.Context, steps.EtcdAccess) error { return nil }
+
 // newShoot creates a Shoot that is bound to the seed.
 func (w *world) newShoot(pools ...string) *corev1beta1.Shoot {
 	w.t.Helper()
