@@ -230,7 +230,11 @@ func TestNamedTestsExist(t *testing.T) {
 func TestFeaturesHaveTests(t *testing.T) {
 	row := regexp.MustCompile(`^\| ([A-Z]\d\d) \|`)
 	seen := map[string]bool{}
-	for line := range strings.Lines(documents(t)["docs/features.md"].prose) {
+	there, _, found := strings.Cut(documents(t)["docs/features.md"].prose, "## Not there yet")
+	if !found {
+		t.Error("docs/features.md does not say what is not there yet")
+	}
+	for line := range strings.Lines(there) {
 		match := row.FindStringSubmatch(line)
 		if match == nil {
 			continue
