@@ -27,14 +27,14 @@ const (
 // writer is a client of a Shoot that writes all the time, each time over a new connection, and remembers what the API server
 // has acknowledged.
 type writer struct {
-	config func() *rest.Config
 	prefix string
 
 	stop context.CancelFunc
 	done chan struct{}
 
-	mu    sync.Mutex
-	acked []string
+	mu     sync.Mutex
+	config *rest.Config
+	acked  []string
 	// last is when the last write was acknowledged, gap the longest time between two, failed the errors by text.
 	last   time.Time
 	gap    time.Duration
@@ -45,18 +45,27 @@ type writer struct {
 // startWriter makes a writer for the Shoot behind a kubeconfig file. It stops with the test at the latest.
 func startWriter(t *testing.T, kubeconfig string) *writer {
 	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	w := &writer{
+		prefix: fmt.Sprintf("w%d-", time.Now().UnixNano()),
+		stop: cancel, done: make(chan struct{}), failed: map[string]int{}, last: time.Now(),
+	}
+	w.use(t, kubeconfig)
+	go w.run(ctx)
+	t.Cleanup(w.end)
+	return w
+}
+
+// use makes the writer go on with another kubeconfig.
+func (w *writer) use(t *testing.T, kubeconfig string) {
+	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	w := &writer{
-		config: func() *rest.Config { return config }, prefix: fmt.Sprintf("w%d-", time.Now().UnixNano()),
-		stop: cancel, done: make(chan struct{}), failed: map[string]int{}, last: time.Now(),
-	}
-	go w.run(ctx)
-	t.Cleanup(w.end)
-	return w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.config = config
 }
 
 func (w *writer) run(ctx context.Context) {
@@ -84,7 +93,9 @@ func (w *writer) run(ctx context.Context) {
 
 // write makes one ConfigMap. One that is there already has been written by an earlier try whose answer was lost.
 func (w *writer) write(ctx context.Context, name string) error {
-	config := w.config()
+	w.mu.Lock()
+	config := w.config
+	w.mu.Unlock()
 	tlsConfig, err := rest.TLSConfigFor(config)
 	if err != nil {
 		return err

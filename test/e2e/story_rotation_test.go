@@ -1,0 +1,44 @@
+//go:build landscape
+
+package e2e
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// rotationGap bounds the time in which no write is acknowledged while etcd is restarted with its new certificate. The goal is
+// a second; today it is about seven on a quiet machine.
+const rotationGap = time.Minute
+
+// TestCredentialsAreRotatedWhileAClientWrites rotates everything at once: CAs, the key of service accounts and that of etcd.
+func TestCredentialsAreRotatedWhileAClientWrites(t *testing.T) {
+	story(t)
+	const name = "turn"
+	newShoot(t, "shoot-workerless.yaml", name)
+	kubeconfig := shootKubeconfig(t, name)
+	w := startWriter(t, kubeconfig)
+	rotate := func(operation, phase string) {
+		t.Helper()
+		w.during(t, operation, rotationGap, func() {
+			kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "annotate", "--overwrite", "shoot", name, "gardener.cloud/operation="+operation)
+			awaitShoot(t, name, "phase "+phase, func(o *unstructured.Unstructured) bool {
+				for _, credential := range []string{"certificateAuthorities", "serviceAccountKey"} {
+					got, _, _ := unstructured.NestedString(o.Object, "status", "credentials", "rotation", credential, "phase")
+					if got != phase {
+						return false
+					}
+				}
+				etcd, _, _ := unstructured.NestedString(o.Object, "status", "credentials", "rotation", "etcdEncryptionKey", "phase")
+				return etcd == "Completed" && succeeded(o)
+			})
+		})
+	}
+	rotate("rotate-credentials-start", "Prepared")
+	kubeconfig = shootKubeconfig(t, name) // Old and new ones work now; the old one ends with the completion.
+	w.use(t, kubeconfig)
+	rotate("rotate-credentials-complete", "Completed")
+	t.Logf("%d acknowledged writes", w.check(t, kubeconfig))
+}
