@@ -48,7 +48,7 @@ func startWriter(t *testing.T, kubeconfig string) *writer {
 	ctx, cancel := context.WithCancel(t.Context())
 	w := &writer{
 		prefix: fmt.Sprintf("w%d-", time.Now().UnixNano()),
-		stop: cancel, done: make(chan struct{}), failed: map[string]int{}, last: time.Now(),
+		stop:   cancel, done: make(chan struct{}), failed: map[string]int{}, last: time.Now(),
 	}
 	w.use(t, kubeconfig)
 	go w.run(ctx)
