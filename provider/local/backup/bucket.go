@@ -36,8 +36,9 @@ type CloudFunc func(ctx context.Context, c client.Reader, ref corev1.SecretRefer
 
 const (
 	finalizer = extensionsv1alpha1.FinalizerPrefix + "backupbucket"
-	// generatedPrefix begins the names of Secrets with the credentials of a bucket.
-	generatedPrefix = "generated-bucket-"
+	// generatedPrefix begins the names of Secrets with the credentials of a bucket. The gardenlet publishes them as
+	// generated-bucket-<name> in the garden, which may be the same cluster.
+	generatedPrefix = "local-bucket-"
 	statusKind      = "BackupBucketStatus"
 	fieldOwner      = "provider-local"
 )

@@ -58,7 +58,7 @@ func put(t *testing.T, data map[string][]byte, bucket string) error {
 func TestBucketHasCredentialsOfItsOwn(t *testing.T) {
 	l := start(t, namespace("generated"), namespace("shoot--dev--a"))
 	b := bucket("backups")
-	key := client.ObjectKey{Namespace: "generated", Name: "generated-bucket-backups"}
+	key := client.ObjectKey{Namespace: "generated", Name: "local-bucket-backups"}
 	for range 2 { // Repeated, it finds what is there.
 		if _, err := l.bucket.Reconcile(t.Context(), b, nil); err != nil {
 			t.Fatal(err)

@@ -121,7 +121,7 @@ func (w *world) newSeed(cluster client.Client) *seed {
 	s.bucketExtension = &extension.Reconciler[*extensionsv1alpha1.BackupBucket]{
 		Client: cluster, Clock: clock, Prototype: &extensionsv1alpha1.BackupBucket{}, Kind: extensionsv1alpha1.BackupBucketKind, Type: "local",
 		SecretRef: func(o *extensionsv1alpha1.BackupBucket) *corev1.SecretReference { return &o.Spec.SecretRef },
-		Actuator:  &backup.BucketActuator{Client: cluster, Cloud: access},
+		Actuator:  withoutGenerated{&backup.BucketActuator{Client: cluster, Cloud: access}},
 	}
 	s.entryExtension = &extension.Reconciler[*extensionsv1alpha1.BackupEntry]{
 		Client: cluster, Clock: clock, Prototype: &extensionsv1alpha1.BackupEntry{}, Kind: extensionsv1alpha1.BackupEntryKind, Type: "local",
@@ -129,6 +129,26 @@ func (w *world) newSeed(cluster client.Client) *seed {
 		Actuator:  &backup.EntryActuator{Client: cluster, Cloud: access},
 	}
 	return s
+}
+
+// withoutGenerated is an extension that makes no credentials for the bucket alone, as most do.
+type withoutGenerated struct{ *backup.BucketActuator }
+
+func (a withoutGenerated) Reconcile(
+	ctx context.Context, bucket *extensionsv1alpha1.BackupBucket, cluster *extension.Cluster,
+) (extension.Result, error) {
+	result, err := a.BucketActuator.Reconcile(ctx, bucket, cluster)
+	ref := bucket.Status.GeneratedSecretRef
+	if err != nil || ref == nil {
+		return result, err
+	}
+	bucket.Status.GeneratedSecretRef = nil
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name}}
+	patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
+	if err := a.Client.Patch(ctx, secret, patch); err != nil {
+		return result, err
+	}
+	return result, a.Client.Delete(ctx, secret)
 }
 
 func (w *world) ensureNamespace(cluster client.Client, name string) {
