@@ -53,7 +53,7 @@ func hasPrefix(value []byte, prefix string) bool {
 	return len(value) >= len(prefix) && string(value[:len(prefix)]) == prefix
 }
 
-// Config is what API servers are told.
+// Config is the encryption configuration of API servers.
 type Config struct {
 	// Providers of each resource, such as secrets or deployments.apps. The first one writes, all read. Resources without
 	// an entry are stored in plain text. A list ends with Plain unless Plain writes.
@@ -70,7 +70,7 @@ func (c Config) Of(resource string) []Provider {
 	return []Provider{Plain}
 }
 
-// Equal reports whether the servers would be told the same.
+// Equal reports whether both configure the servers in the same way.
 func (c Config) Equal(other Config) bool {
 	return maps.EqualFunc(c.Providers, other.Providers, slices.Equal[[]Provider]) && maps.Equal(c.Keys, other.Keys)
 }

@@ -1,6 +1,6 @@
 // Package encryption decides how the API servers of a Shoot encrypt what they store in etcd.
 //
-// A Config is what the API servers are told: per resource a list of providers, of which the first writes and all read.
+// A Config configures the API servers: per resource a list of providers, of which the first writes and all read.
 // Next leads from the Config that is in use to the one that a Target asks for, one safe change at a time:
 //
 //  1. learn: all servers can read what the new provider will write;

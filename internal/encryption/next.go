@@ -26,7 +26,7 @@ type State struct {
 	Rewritten bool
 }
 
-// Config returns the end of the way: what the servers are told when nothing is left to be done.
+// Config returns the configuration that the walk ends with.
 func (t Target) Config() Config {
 	c := Config{Providers: map[string][]Provider{}, Keys: maps.Clone(t.Keys)}
 	for _, resource := range t.Resources {

@@ -92,7 +92,7 @@ func BackupSecrets(set *appsv1.StatefulSet) (client, bundle string, ok bool) {
 	return client, bundle, client != "" && bundle != ""
 }
 
-// storeFlags are what both containers are told about the store.
+// storeFlags give both containers access to the store.
 func (b *Backup) storeFlags() []string {
 	return []string{
 		"--store-credentials=" + pathBackupStore, "--prefix=" + b.Prefix, fmt.Sprintf("--epoch=%d", b.Epoch), "--holder=" + b.Holder,

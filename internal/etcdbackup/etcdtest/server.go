@@ -49,7 +49,7 @@ func binary(t testing.TB) string {
 	}
 	found, err := filepath.Glob(filepath.Join(dir, ".build", "bin", "etcd", "v*", "etcd"))
 	if err != nil || len(found) == 0 {
-		t.Skip("no etcd below .build/bin; build it with: hortus components build etcd")
+		t.Fatal("no etcd below .build/bin; build it with: hortus components build etcd")
 	}
 	return slices.MaxFunc(found, func(a, b string) int {
 		return semver.Compare(filepath.Base(filepath.Dir(a)), filepath.Base(filepath.Dir(b)))
