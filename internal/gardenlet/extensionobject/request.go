@@ -62,7 +62,7 @@ func Ensure(ctx context.Context, c client.Client, w Wanted, now time.Time) (Prog
 	}
 	if due(current, w, now) {
 		before := current.DeepCopyObject().(extensionsv1alpha1.Object)
-		setSpec(current, w.Object)
+		SetSpec(current, w.Object)
 		for key, value := range w.Object.GetAnnotations() {
 			annotate(current, key, value)
 		}
@@ -72,7 +72,7 @@ func Ensure(ctx context.Context, c client.Client, w Wanted, now time.Time) (Prog
 			return Progress{}, fmt.Errorf("update %s %q: %w", kind, current.GetName(), err)
 		}
 		failed := failure(kind, current, w.FailingSince)
-		if failed != nil && !w.Force && sameJSON(specOf(before), specOf(current)) {
+		if failed != nil && !w.Force && SameJSON(SpecOf(before), SpecOf(current)) {
 			return *failed, nil // A retry shows nothing new until it has ended.
 		}
 		return waiting("%s %s is being reconciled", kind, current.GetName()), nil
@@ -88,7 +88,7 @@ func due(current extensionsv1alpha1.Object, w Wanted, now time.Time) bool {
 	switch {
 	case !ok, w.Force, current.GetAnnotations()[AnnotationChecksum] != w.Checksum:
 		return true
-	case !sameJSON(specOf(current), specOf(w.Object)):
+	case !SameJSON(SpecOf(current), SpecOf(w.Object)):
 		return true
 	case pending(current) && requested(current) != extensionsv1alpha1.OperationRestore:
 		return false // It has not been taken up yet. A request to restore stays until it has succeeded.
@@ -205,16 +205,16 @@ func annotate(o extensionsv1alpha1.Object, key, value string) {
 
 func kindOf(o extensionsv1alpha1.Object) string { return reflect.TypeOf(o).Elem().Name() }
 
-// specOf is the field Spec behind the pointer o.
-func specOf(o any) any { return reflect.ValueOf(o).Elem().FieldByName("Spec").Interface() }
+// SpecOf is the field Spec behind the pointer o.
+func SpecOf(o any) any { return reflect.ValueOf(o).Elem().FieldByName("Spec").Interface() }
 
-// setSpec copies the spec of from, which has the same type.
-func setSpec(o, from extensionsv1alpha1.Object) {
+// SetSpec copies the spec of from, which has the same type.
+func SetSpec(o, from extensionsv1alpha1.Object) {
 	reflect.ValueOf(o).Elem().FieldByName("Spec").Set(reflect.ValueOf(from).Elem().FieldByName("Spec"))
 }
 
-// sameJSON compares what two values look like on the wire, where raw JSON of other formatting is the same.
-func sameJSON(a, b any) bool {
+// SameJSON compares what two values look like on the wire, where raw JSON of other formatting is the same.
+func SameJSON(a, b any) bool {
 	normalize := func(v any) any {
 		data, err := json.Marshal(v)
 		if err != nil {

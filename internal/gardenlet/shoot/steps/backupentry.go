@@ -13,6 +13,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/flow"
 	"hortus.dev/hortus/internal/gardenlet/backupentry"
+	"hortus.dev/hortus/internal/gardenlet/extensionobject"
 	"hortus.dev/hortus/internal/kube"
 )
 
@@ -76,7 +77,7 @@ func ensureBackupEntry(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	switch {
 	case !found:
 		err = s.Garden.Create(ctx, entry)
-	case !sameJSON(before.ObjectMeta, entry.ObjectMeta):
+	case !extensionobject.SameJSON(before.ObjectMeta, entry.ObjectMeta):
 		err = s.Garden.Patch(ctx, entry, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	}
 	if err != nil {

@@ -2,7 +2,6 @@ package steps
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"reflect"
 	"time"
@@ -13,6 +12,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	"hortus.dev/hortus/internal/flow"
+	"hortus.dev/hortus/internal/gardenlet/extensionobject"
 	"hortus.dev/hortus/internal/kube"
 )
 
@@ -56,10 +56,10 @@ func (s *Scope) reconcileExtension(ctx context.Context, r extensionRequest) (flo
 	if current.GetDeletionTimestamp() != nil {
 		return flow.Waiting(fmt.Sprintf("%s %s is being deleted before it can be created again", kind, current.GetName())), nil
 	}
-	changed := !sameJSON(specOf(current), specOf(r.object))
+	changed := !extensionobject.SameJSON(extensionobject.SpecOf(current), extensionobject.SpecOf(r.object))
 	if changed || triggerDue(current, r.trigger, s.hasTask(r.task), s.Started) {
 		before := current.DeepCopyObject().(extensionsv1alpha1.Object)
-		setSpec(current, r.object)
+		extensionobject.SetSpec(current, r.object)
 		stamp(current, extensionsv1alpha1.OperationReconcile, now)
 		// The resource version makes sure that the decision was made on the newest object.
 		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
@@ -194,30 +194,6 @@ func stamp(o extensionsv1alpha1.Object, operation string, now time.Time) {
 	annotations[extensionsv1alpha1.AnnotationOperation] = operation
 	annotations[extensionsv1alpha1.AnnotationTimestamp] = now.UTC().Format(time.RFC3339Nano)
 	o.SetAnnotations(annotations)
-}
-
-// specOf is the field Spec behind the pointer o.
-func specOf(o any) any { return reflect.ValueOf(o).Elem().FieldByName("Spec").Interface() }
-
-// setSpec copies the spec of from, which has the same type.
-func setSpec(o, from extensionsv1alpha1.Object) {
-	reflect.ValueOf(o).Elem().FieldByName("Spec").Set(reflect.ValueOf(from).Elem().FieldByName("Spec"))
-}
-
-// sameJSON compares what two values look like on the wire, where raw JSON of other formatting is the same.
-func sameJSON(a, b any) bool {
-	normalize := func(v any) any {
-		data, err := json.Marshal(v)
-		if err != nil {
-			panic(fmt.Sprintf("steps: encode %T: %v", v, err)) // API types can always be encoded.
-		}
-		var out any
-		if err := json.Unmarshal(data, &out); err != nil {
-			panic(fmt.Sprintf("steps: decode %T: %v", v, err))
-		}
-		return out
-	}
-	return reflect.DeepEqual(normalize(a), normalize(b))
 }
 
 func codeStrings(codes []corev1beta1.ErrorCode) []string {
