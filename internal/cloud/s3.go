@@ -100,7 +100,7 @@ func (c *Cloud) authenticateS3(r *http.Request) (caller, error) {
 func (c *Cloud) permitS3(who caller, op s3.Operation) error {
 	limited := who.bucket != "" && (op.Bucket != who.bucket || op.Name == s3.CreateBucket || op.Name == s3.DeleteBucket)
 	buckets := []string{op.Bucket, op.SourceBucket}
-	if op.Name == s3.CreateBucket { // It is told that the name is taken.
+	if op.Name == s3.CreateBucket { // The answer is that the name is taken.
 		buckets = nil
 	}
 	c.store.view(func() {

@@ -179,7 +179,7 @@ func TestCredentialsOfABucketReachNothingElse(t *testing.T) {
 	expectCode(t, err, cloud.CodeUnauthorized)
 	expectCode(t, limited.DeleteBucket(t.Context(), "backups", true), cloud.CodeUnauthorized)
 
-	// The bucket vanishes: that is what its users are told, and not that they may not ask.
+	// The bucket vanishes: its users get NoSuchBucket, not AccessDenied.
 	if err := alice.DeleteBucket(t.Context(), "backups", true); err != nil {
 		t.Fatal(err)
 	}

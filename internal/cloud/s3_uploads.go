@@ -22,7 +22,7 @@ import (
 
 const (
 	// uploadsDir has a directory for each upload, with a file for each part. Uploads end with the daemon: the library's
-	// list of them is in memory, so clients are told NoSuchUpload and begin again.
+	// list of them is in memory, so clients get NoSuchUpload and begin again.
 	uploadsDir = "uploads"
 	// uploadLife is how long an upload may take; then it counts as abandoned. It is what users of S3 usually configure.
 	uploadLife = 7 * 24 * time.Hour
