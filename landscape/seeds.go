@@ -95,7 +95,9 @@ func (l *installation) seedReady(ctx context.Context, name string) error {
 	if seed.Status.ObservedGeneration != seed.Generation {
 		return fmt.Errorf("Seed %s: the gardenlet has not reconciled it yet", name)
 	}
-	for _, wanted := range []corev1beta1.ConditionType{"GardenletReady", "SeedSystemComponentsHealthy", "ExtensionsReady", "BackupBucketsReady"} {
+	for _, wanted := range []corev1beta1.ConditionType{
+		"GardenletReady", "SeedSystemComponentsHealthy", "ExtensionsReady", "BackupBucketsReady",
+	} {
 		found := false
 		for _, c := range seed.Status.Conditions {
 			if c.Type != wanted {

@@ -20,7 +20,9 @@ const storedPage = 100
 
 // Stored visits what an etcd holds under a prefix, in the order of the keys, until visit returns false. The connection lasts
 // for the call: reading etcd is rare.
-func (c *Connector) Stored(ctx context.Context, access steps.EtcdAccess, prefix string, visit func(key string, value []byte) bool) error {
+func (c *Connector) Stored(
+	ctx context.Context, access steps.EtcdAccess, prefix string, visit func(key string, value []byte) bool,
+) error {
 	config, err := c.etcdTLS(access)
 	if err != nil {
 		return err

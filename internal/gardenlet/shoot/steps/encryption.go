@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
-	"hortus.dev/hortus/internal/component"
 	"hortus.dev/hortus/internal/component/etcd"
 	"hortus.dev/hortus/internal/component/kubeapiserver"
 	"hortus.dev/hortus/internal/encryption"
@@ -277,14 +276,14 @@ func (s *Scope) outdatedAPIServer(ctx context.Context, d *appsv1.Deployment) (st
 	if d.UID != "" && !kube.DeploymentReady(d) {
 		return kube.DeploymentProgress(d), nil
 	}
-	pods := &corev1.PodList{}
-	newest := &client.ListOptions{Raw: &metav1.ListOptions{}} // A pod that a cache does not know yet could write.
-	if err := s.Seed.List(ctx, pods, newest, client.InNamespace(s.Namespace), client.MatchingLabels(component.Selector(kubeapiserver.Name))); err != nil {
-		return "", fmt.Errorf("list pods of the API server: %w", err)
+	// A pod that a cache does not know yet could write.
+	pods, err := s.podsOf(ctx, kubeapiserver.Name, &client.ListOptions{Raw: &metav1.ListOptions{}})
+	if err != nil {
+		return "", err
 	}
 	want := encryptionSecret(&d.Spec.Template.Spec)
-	for i := range pods.Items {
-		p := &pods.Items[i]
+	for i := range pods {
+		p := &pods[i]
 		ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 		if !ended && encryptionSecret(&p.Spec) != want {
 			return fmt.Sprintf("Pod %s with the previous encryption configuration is still running", p.Name), nil

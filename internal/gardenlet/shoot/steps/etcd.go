@@ -123,12 +123,12 @@ func ensureEtcdReady(ctx context.Context, s *Scope) (flow.Outcome, error) {
 		return flow.Outcome{}, err
 	}
 	if !kube.StatefulSetReady(set) {
-		pods := &corev1.PodList{}
-		if err := s.Seed.List(ctx, pods, client.InNamespace(s.Namespace), client.MatchingLabels(component.Selector(etcd.Name))); err != nil {
-			return flow.Outcome{}, fmt.Errorf("list pods of etcd: %w", err)
+		pods, err := s.podsOf(ctx, etcd.Name)
+		if err != nil {
+			return flow.Outcome{}, err
 		}
 		reason := fmt.Sprintf("StatefulSet %s is not ready", etcd.Name)
-		if why := kube.WaitingContainers(pods.Items); why != "" {
+		if why := kube.WaitingContainers(pods); why != "" {
 			reason += ": " + why
 		}
 		return flow.Waiting(reason), nil

@@ -131,12 +131,12 @@ func ensureKubeAPIServerReady(ctx context.Context, s *Scope) (flow.Outcome, erro
 		return outcome, err
 	}
 	// Requests may still reach a server that is shutting down.
-	pods := &corev1.PodList{}
-	if err := s.Seed.List(ctx, pods, client.InNamespace(s.Namespace), client.MatchingLabels(component.Selector(kubeapiserver.Name))); err != nil {
-		return flow.Outcome{}, fmt.Errorf("list pods of the API server: %w", err)
+	pods, err := s.podsOf(ctx, kubeapiserver.Name)
+	if err != nil {
+		return flow.Outcome{}, err
 	}
-	for i := range pods.Items {
-		if !pods.Items[i].DeletionTimestamp.IsZero() {
+	for i := range pods {
+		if !pods[i].DeletionTimestamp.IsZero() {
 			return flow.Waiting(fmt.Sprintf("Deployment %s is rolling out: the previous server is shutting down", kubeapiserver.Name)), nil
 		}
 	}
@@ -260,15 +260,25 @@ func (s *Scope) removeDeployment(ctx context.Context, d *appsv1.Deployment) (flo
 	return flow.Done(), nil
 }
 
+// podsOf lists the pods of a component.
+func (s *Scope) podsOf(ctx context.Context, name string, opts ...client.ListOption) ([]corev1.Pod, error) {
+	pods := &corev1.PodList{}
+	opts = append(opts, client.InNamespace(s.Namespace), client.MatchingLabels(component.Selector(name)))
+	if err := s.Seed.List(ctx, pods, opts...); err != nil {
+		return nil, fmt.Errorf("list pods of %s: %w", name, err)
+	}
+	return pods.Items, nil
+}
+
 // endPods reports whether the pods of a component have ended that nobody uses any more. Those that are shutting down need
 // not wait for their clients.
 func (s *Scope) endPods(ctx context.Context, name string) (bool, error) {
-	pods := &corev1.PodList{}
-	if err := s.Seed.List(ctx, pods, client.InNamespace(s.Namespace), client.MatchingLabels(component.Selector(name))); err != nil {
-		return false, fmt.Errorf("list pods of %s: %w", name, err)
+	pods, err := s.podsOf(ctx, name)
+	if err != nil {
+		return false, err
 	}
-	for i := range pods.Items {
-		p := &pods.Items[i]
+	for i := range pods {
+		p := &pods[i]
 		if p.DeletionTimestamp.IsZero() || ptr.Deref(p.DeletionGracePeriodSeconds, 0) <= 1 {
 			continue
 		}
@@ -276,5 +286,5 @@ func (s *Scope) endPods(ctx context.Context, name string) (bool, error) {
 			return false, fmt.Errorf("shorten the grace period of Pod %q: %w", p.Name, err)
 		}
 	}
-	return len(pods.Items) == 0, nil
+	return len(pods) == 0, nil
 }
