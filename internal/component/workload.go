@@ -26,6 +26,10 @@ const (
 	ExportAll        = "*"
 )
 
+// AnnotationProxyAddress on the Service of an API server is the IP that it advertises to its cluster. Connections that
+// reach the gateway with the PROXY protocol and name it as their destination are for this Service.
+const AnnotationProxyAddress = "hortus.dev/proxy-address"
+
 // Priority classes of the seed, made by the gardenlet. Higher ones survive node pressure longer.
 const (
 	PriorityAPI         = "gardener-system-500" // What the API of a Shoot needs to answer.

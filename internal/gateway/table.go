@@ -17,6 +17,10 @@ import (
 // AnnotationExport on a Service, with the value "*", offers it to gateways for CONNECT and PROXY connections.
 const AnnotationExport = "networking.istio.io/exportTo"
 
+// AnnotationProxyAddress on the Service of an API server is the IP that PROXY connections name as their destination if
+// they are for it, besides its cluster IPs.
+const AnnotationProxyAddress = "hortus.dev/proxy-address"
+
 const (
 	apiServerService = "kube-apiserver"
 	apiServerPort    = 443
@@ -43,7 +47,7 @@ type Table struct {
 	exact        map[string][]Backend    // By server name.
 	wildcard     map[string][]Backend    // By what follows the asterisk, for example ".example.com".
 	destinations map[Destination]Backend // Exported tunnel and API servers.
-	apiServers   map[netip.Addr]Backend  // Exported API servers by cluster IP.
+	apiServers   map[netip.Addr]Backend  // Exported API servers by cluster IP and by proxy address.
 }
 
 // Observed is what a table is built from.
@@ -108,6 +112,9 @@ func (t *Table) export(s *corev1.Service) {
 				}
 			}
 			t.apiServers[b.Address.Addr()] = b
+			if addr, err := netip.ParseAddr(s.Annotations[AnnotationProxyAddress]); err == nil {
+				t.apiServers[addr] = b
+			}
 		}
 	case tunnelService.MatchString(s.Name):
 		if b, ok := backend(s, tunnelPort); ok {

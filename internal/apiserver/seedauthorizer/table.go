@@ -8,6 +8,7 @@ import (
 	operationsv1alpha1 "hortus.dev/hortus/api/operations/v1alpha1"
 	securityv1alpha1 "hortus.dev/hortus/api/security/v1alpha1"
 	seedmanagementv1alpha1 "hortus.dev/hortus/api/seedmanagement/v1alpha1"
+	"hortus.dev/hortus/internal/ownership"
 )
 
 var (
@@ -69,6 +70,16 @@ var (
 		_, uid := cutLast(r.Name, "--")
 		ref, ok := g.ByUID(uid)
 		return ok && ref.Kind == Shoot && ref.Namespace == r.Namespace && g.Belongs(ref, r.Seed)
+	}}
+	// controlPlaneLease: it exists as soon as a gardenlet has begun with the Shoot.
+	controlPlaneLease = relation{"control-plane-<UID> of a Shoot on the seed", func(r Request, _ Kind, g *Graph) bool {
+		uid, ok := strings.CutPrefix(r.Name, ownership.NamePrefix)
+		ref, known := g.ByUID(uid)
+		return ok && known && ref.Kind == Shoot && ref.Namespace == r.Namespace && g.Belongs(ref, r.Seed)
+	}}
+	// anyControlPlaneLease: a seed that another one has taken a control plane over from learns of it there.
+	anyControlPlaneLease = relation{"control-plane-<UID>", func(r Request, _ Kind, _ *Graph) bool {
+		return strings.HasPrefix(r.Name, ownership.NamePrefix)
 	}}
 	issuerKey = relation{"the issuer key of a Shoot on the seed", func(r Request, _ Kind, g *Graph) bool {
 		project, uid := cutLast(r.Name, "--")
@@ -227,6 +238,8 @@ var table = []rule{
 	{"events.k8s.io", "events", "Event", events},
 	{"coordination.k8s.io", "leases", "Lease", []grant{
 		{verbs: []string{"get", "create", "update", "patch"}, where: ownLease},
+		{verbs: []string{"create", "update", "patch"}, where: controlPlaneLease},
+		{verbs: read, where: anyControlPlaneLease},
 		{verbs: everything, where: inOwnNamespace, extensions: true},
 	}},
 	{"certificates.k8s.io", "certificatesigningrequests", CertificateSigningRequest, []grant{

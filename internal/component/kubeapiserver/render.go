@@ -102,13 +102,14 @@ type Values struct {
 	Config *corev1beta1.KubeAPIServerConfig
 }
 
-// Service returns the Service, which exists before anything else of the server since its cluster IP goes into its
-// certificate.
-func Service(namespace string) *corev1.Service {
+// Service returns the Service. The server advertises the proxy address to its cluster.
+func Service(namespace, proxyAddress string) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: Name, Namespace: namespace, Labels: component.Labels(Name),
-			Annotations: map[string]string{component.AnnotationExport: component.ExportAll},
+			Annotations: map[string]string{
+				component.AnnotationExport: component.ExportAll, component.AnnotationProxyAddress: proxyAddress,
+			},
 		},
 		Spec: corev1.ServiceSpec{
 			Type:     corev1.ServiceTypeClusterIP,

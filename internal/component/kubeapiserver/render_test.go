@@ -158,7 +158,7 @@ func TestConfigurationIsNeverChanged(t *testing.T) {
 }
 
 func TestServiceAndRoute(t *testing.T) {
-	golden.Objects(t, "service", Service("shoot--dev--a"))
+	golden.Objects(t, "service", Service("shoot--dev--a", "240.1.2.3"))
 	route := Route("shoot--dev--a", "hortus-gateway", "gateway", []string{"api.a.dev.local.hortus.dev", "api.a.dev.internal.local.hortus.dev"})
 	route.APIVersion, route.Kind = "gateway.networking.k8s.io/v1", "TLSRoute"
 	golden.Objects(t, "route", route)

@@ -10,6 +10,7 @@ import (
 
 	"hortus.dev/hortus/internal/controllermanager/shoot/hibernation"
 	"hortus.dev/hortus/internal/controllermanager/shoot/maintenance"
+	"hortus.dev/hortus/internal/controllermanager/shoot/migration"
 	"hortus.dev/hortus/internal/controllermanager/shoot/quota"
 	"hortus.dev/hortus/internal/controllermanager/shoot/reference"
 	"hortus.dev/hortus/internal/controllermanager/shoot/retry"
@@ -79,6 +80,7 @@ func AddToManager(mgr manager.Manager, c Config, clock clock.PassiveClock) error
 			Jitter:    decision.HashJitter(rand.Uint64()), // Nobody needs to foresee a retry.
 		}).AddToManager,
 		(&quota.Reconciler{Garden: garden, Clock: clock, SyncPeriod: orDefault(c.QuotaSyncPeriod.Duration, quota.DefaultSyncPeriod)}).AddToManager,
+		(&migration.Reconciler{Garden: garden, Clock: clock}).AddToManager,
 		(&statuslabel.Reconciler{Garden: garden}).AddToManager,
 		(&reference.Reconciler{Garden: garden, Live: mgr.GetAPIReader()}).AddToManager,
 	} {

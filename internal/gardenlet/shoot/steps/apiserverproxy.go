@@ -4,12 +4,10 @@ import (
 	"context"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"hortus.dev/hortus/internal/component/apiserverproxy"
 	"hortus.dev/hortus/internal/component/gateway"
-	"hortus.dev/hortus/internal/component/kubeapiserver"
 	"hortus.dev/hortus/internal/flow"
 )
 
@@ -22,11 +20,11 @@ var APIServerProxy = &flow.Step[*Scope]{
 }
 
 func renderAPIServerProxy(ctx context.Context, s *Scope) ([]client.Object, error) {
-	service := &corev1.Service{}
-	if err := s.Seed.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: kubeapiserver.Name}, service); err != nil {
-		return nil, fmt.Errorf("read Service kube-apiserver: %w", err)
+	address, err := s.proxyAddress(ctx)
+	if err != nil {
+		return nil, err
 	}
 	return apiserverproxy.Render(apiserverproxy.Values{
-		Image: s.Images.Hortus, Address: service.Spec.ClusterIP, Gateway: fmt.Sprintf("%s:%d", s.InternalHost(), gateway.PortProxy),
+		Image: s.Images.Hortus, Address: address, Gateway: fmt.Sprintf("%s:%d", s.InternalHost(), gateway.PortProxy),
 	}), nil
 }

@@ -24,16 +24,19 @@ import (
 	"hortus.dev/hortus/internal/secretsmanager"
 )
 
-// KubeAPIServerService is the API server's address in the seed; it exists before the server since the certificate
-// carries it.
+// KubeAPIServerService is the API server's address in the seed, and holds the one that the server advertises.
 var KubeAPIServerService = &flow.Step[*Scope]{
 	Name:  "kube-apiserver-service",
 	After: []*flow.Step[*Scope]{Namespace},
 	Ensure: func(ctx context.Context, s *Scope) (flow.Outcome, error) {
-		return flow.Done(), s.apply(ctx, kubeapiserver.Service(s.Namespace))
+		address, err := s.proxyAddress(ctx)
+		if err != nil {
+			return flow.Outcome{}, err
+		}
+		return flow.Done(), s.apply(ctx, kubeapiserver.Service(s.Namespace, address))
 	},
 	Remove: func(ctx context.Context, s *Scope) (flow.Outcome, error) {
-		_, err := s.remove(ctx, kubeapiserver.Service(s.Namespace))
+		_, err := s.remove(ctx, kubeapiserver.Service(s.Namespace, ""))
 		return flow.Done(), err
 	},
 }
@@ -77,11 +80,11 @@ var KubeAPIServerReady = &flow.Step[*Scope]{
 }
 
 func ensureKubeAPIServer(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	service := &corev1.Service{}
-	if err := s.Seed.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: kubeapiserver.Name}, service); err != nil {
-		return flow.Outcome{}, fmt.Errorf("read Service kube-apiserver: %w", err)
+	address, err := s.proxyAddress(ctx)
+	if err != nil {
+		return flow.Outcome{}, err
 	}
-	server, err := s.generateServerCertificate(ctx, service.Spec.ClusterIP)
+	server, err := s.generateServerCertificate(ctx, address)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
@@ -98,7 +101,7 @@ func ensureKubeAPIServer(ctx context.Context, s *Scope) (flow.Outcome, error) {
 		Namespace:    s.Namespace,
 		Image:        s.Images.KubeAPIServer(s.Shoot.Spec.Kubernetes.Version),
 		Replicas:     s.apiServerReplicas(),
-		AdvertiseIP:  service.Spec.ClusterIP,
+		AdvertiseIP:  address,
 		ExternalHost: s.APIHosts()[len(s.APIHosts())-1],
 		ServiceCIDR:  s.ServiceCIDR(),
 		Issuer:       issuer(s),
@@ -176,7 +179,7 @@ func (s *Scope) apiServerReplicas() int32 {
 	return n
 }
 
-func (s *Scope) generateServerCertificate(ctx context.Context, clusterIP string) (*corev1.Secret, error) {
+func (s *Scope) generateServerCertificate(ctx context.Context, address string) (*corev1.Secret, error) {
 	serviceIP, err := firstServiceIP(s.ServiceCIDR())
 	if err != nil {
 		return nil, flow.WithCodes(err, string(corev1beta1.ErrorConfigurationProblem))
@@ -185,7 +188,7 @@ func (s *Scope) generateServerCertificate(ctx context.Context, clusterIP string)
 		Name:       nameAPIServer,
 		CommonName: "kube-apiserver",
 		DNSNames:   append(kubeapiserver.DNSNames(s.Namespace), s.APIHosts()...),
-		IPs:        []net.IP{net.IPv4(127, 0, 0, 1), net.ParseIP(clusterIP), net.ParseIP(serviceIP)},
+		IPs:        []net.IP{net.IPv4(127, 0, 0, 1), net.ParseIP(address), net.ParseIP(serviceIP)},
 		Usage:      pki.Server,
 		SignedBy:   nameCA,
 		Validity:   certificateValidity,
