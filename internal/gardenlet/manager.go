@@ -253,6 +253,9 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 			},
 			Jitter: maintenance.HashJitter(0), // The same for all gardenlets, so that a change of leaders moves nothing.
 		}).AddToManager(m.garden, m.seed, *shoots.ConcurrentSyncs),
+		(&shoot.Leftovers{
+			Garden: m.gardenDirect, Shoots: m.garden.GetClient(), Seed: m.seedDirect, Clock: real, SeedName: c.SeedConfig.Name,
+		}).AddToManager(m.garden, m.seed),
 		(&care.Reconciler{
 			Garden: m.gardenDirect, Cache: m.garden.GetClient(), Seed: m.seedDirect, Clock: real, Shoots: connector, SeedName: c.SeedConfig.Name,
 			Period: c.Controllers.ShootCare.SyncPeriod.Duration, Settings: careSettings(c.Controllers.ShootCare),

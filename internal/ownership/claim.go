@@ -19,11 +19,12 @@ import (
 // NamePrefix of the Leases; the UID of the Shoot follows. They are in the namespace of the Shoot.
 const NamePrefix = "control-plane-"
 
-// Annotations of the Lease while a control plane moves: the seed that the source calls to prepare, and the seed that has
-// prepared.
+// Annotations of the Lease while a control plane moves: the seed that the source calls to prepare, the seed that has
+// prepared, and what it waits for until then.
 const (
 	annotationCalled   = "hortus.dev/called"
 	annotationPrepared = "hortus.dev/prepared"
+	annotationProgress = "hortus.dev/preparing"
 )
 
 const fieldOwner = "gardenlet"
@@ -38,6 +39,10 @@ type Claim struct {
 	Settled bool
 	// Called is the seed that is to prepare, Prepared the one that has done so; "" if there is none.
 	Called, Prepared string
+	// Progress is what the called seed waits for, in words for a user.
+	Progress string
+	// ChangedAt is when the Lease was written last.
+	ChangedAt time.Time
 }
 
 // Take makes seed the holder. One that holds the Lease already keeps its epoch.
@@ -50,14 +55,14 @@ func (c Claim) Take(seed string) Claim {
 
 // CalledOff is the claim without a word of the other seed: the control plane stays where it is.
 func (c Claim) CalledOff() Claim {
-	c.Called, c.Prepared = "", ""
+	c.Called, c.Prepared, c.Progress = "", "", ""
 	return c
 }
 
 // Call asks a seed to prepare, unless it was asked already.
 func (c Claim) Call(seed string) Claim {
 	if c.Called != seed {
-		c.Called, c.Prepared = seed, ""
+		c.Called, c.Prepared, c.Progress = seed, "", ""
 	}
 	return c
 }
@@ -65,7 +70,15 @@ func (c Claim) Call(seed string) Claim {
 // Answer records that seed has prepared. An answer to a call that was taken back changes nothing.
 func (c Claim) Answer(seed string) Claim {
 	if c.Called == seed {
-		c.Prepared = seed
+		c.Prepared, c.Progress = seed, ""
+	}
+	return c
+}
+
+// Report records what the called seed waits for.
+func (c Claim) Report(seed, progress string) Claim {
+	if c.Called == seed && c.Prepared != seed {
+		c.Progress = progress
 	}
 	return c
 }
@@ -99,11 +112,16 @@ func Read(ctx context.Context, garden client.Reader, namespace string, shoot typ
 }
 
 func claimOf(l *coordinationv1.Lease) Claim {
-	return Claim{
+	c := Claim{
 		Holder: ptr.Deref(l.Spec.HolderIdentity, ""), Epoch: int64(ptr.Deref(l.Spec.LeaseTransitions, 0)),
 		Settled: l.Spec.AcquireTime != nil,
 		Called:  l.Annotations[annotationCalled], Prepared: l.Annotations[annotationPrepared],
+		Progress: l.Annotations[annotationProgress],
 	}
+	if l.Spec.RenewTime != nil {
+		c.ChangedAt = l.Spec.RenewTime.Time
+	}
+	return c
 }
 
 // Change applies change to the claim of a Shoot and returns the result. It fails with a conflict if somebody else has
@@ -131,6 +149,7 @@ func Change(ctx context.Context, garden client.Client, shoot *corev1beta1.Shoot,
 	if err != nil {
 		return Claim{}, fmt.Errorf("write the ownership of the control plane, Lease %s/%s: %w", l.Namespace, l.Name, err)
 	}
+	after.ChangedAt = now
 	return after, nil
 }
 
@@ -148,7 +167,7 @@ func (c Claim) writeTo(l *coordinationv1.Lease, now time.Time) {
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	for key, value := range map[string]string{annotationCalled: c.Called, annotationPrepared: c.Prepared} {
+	for key, value := range map[string]string{annotationCalled: c.Called, annotationPrepared: c.Prepared, annotationProgress: c.Progress} {
 		if value == "" {
 			delete(annotations, key)
 		} else {

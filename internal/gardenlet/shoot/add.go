@@ -9,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
@@ -27,6 +28,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
+	"hortus.dev/hortus/internal/kube"
 )
 
 const (
@@ -82,7 +84,16 @@ var relevantUpdates = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool
 func relevantUpdate(old, now *corev1beta1.Shoot) bool {
 	return old.Generation != now.Generation || (old.DeletionTimestamp == nil) != (now.DeletionTimestamp == nil) ||
 		!maps.Equal(old.Annotations, now.Annotations) || responsibleSeed(old) != responsibleSeed(now) ||
-		(old.Status.LastOperation != nil && now.Status.LastOperation == nil)
+		(old.Status.LastOperation != nil && now.Status.LastOperation == nil) || movesOn(old, now)
+}
+
+// movesOn: both seeds of a move follow what the other one does, and whether the destination is ready.
+func movesOn(old, now *corev1beta1.Shoot) bool {
+	ready := func(s *corev1beta1.Shoot) bool {
+		c := kube.Condition(s.Status.Constraints, corev1beta1.ShootReadyForMigration)
+		return c != nil && c.Status == corev1beta1.ConditionTrue
+	}
+	return migrating(now) && (ready(old) != ready(now) || !equality.Semantic.DeepEqual(old.Status.LastOperation, now.Status.LastOperation))
 }
 
 // toShoot leads events in control plane namespaces to their Shoots. Many come in bursts, and one pass looks at everything,

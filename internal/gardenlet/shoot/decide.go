@@ -7,6 +7,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/internal/maintenance"
 )
 
@@ -61,7 +62,7 @@ func Decide(shoot *corev1beta1.Shoot, in DecideInput) Decision {
 	case shoot.DeletionTimestamp != nil:
 		return decideDeletion(shoot, in, now)
 	case migrating(shoot):
-		return Decision{Action: Refresh, Reason: "the control plane is to be moved to another seed"}
+		return decideMigration(shoot, now)
 	}
 	if !now.Now {
 		d := notNow(now)
@@ -124,6 +125,25 @@ func decideDeletion(shoot *corev1beta1.Shoot, in DecideInput, now maintenance.Re
 	return Decision{Action: Run, Operation: operation, Reason: "the deletion goes on"}
 }
 
+// decideMigration lets a move begin when its destination is ready. One that has begun goes on whatever the destination
+// says: it waits for it by itself as long as the API server runs, and must not stop after that.
+func decideMigration(shoot *corev1beta1.Shoot, now maintenance.Reconciliation) Decision {
+	last := shoot.Status.LastOperation
+	const operation = corev1beta1.LastOperationTypeMigrate
+	if !now.Now {
+		return notNow(now)
+	}
+	begun := last != nil && last.Type == operation && shoot.Generation == shoot.Status.ObservedGeneration
+	if begun && last.State != corev1beta1.LastOperationStateFailed {
+		return Decision{Action: Run, Operation: operation, Reason: "the move goes on"}
+	}
+	ready := kube.Condition(shoot.Status.Constraints, corev1beta1.ShootReadyForMigration)
+	if ready == nil || ready.Status != corev1beta1.ConditionTrue {
+		return Decision{Action: Refresh, RequeueAfter: seedPeriod, Reason: "the destination of the move is not ready"}
+	}
+	return Decision{Action: Run, Operation: operation, Begin: true, Reason: "the control plane is to move to another seed"}
+}
+
 // responsibleSeed is the one whose gardenlet acts: while a migration is being prepared, the old one.
 func responsibleSeed(shoot *corev1beta1.Shoot) string {
 	if name := ptr.Deref(shoot.Status.SeedName, ""); name != "" {
@@ -144,9 +164,11 @@ func operationType(shoot *corev1beta1.Shoot) corev1beta1.LastOperationType {
 	switch {
 	case shoot.DeletionTimestamp != nil:
 		return corev1beta1.LastOperationTypeDelete
+	case migrating(shoot):
+		return corev1beta1.LastOperationTypeMigrate
 	case last == nil, last.Type == corev1beta1.LastOperationTypeCreate && last.State != corev1beta1.LastOperationStateSucceeded:
 		return corev1beta1.LastOperationTypeCreate
-	case last.Type == corev1beta1.LastOperationTypeMigrate && (last.State == corev1beta1.LastOperationStateSucceeded || last.State == corev1beta1.LastOperationStateAborted),
+	case last.Type == corev1beta1.LastOperationTypeMigrate, // To this seed, or called off: extensions have let go of what they have.
 		last.Type == corev1beta1.LastOperationTypeRestore && last.State != corev1beta1.LastOperationStateSucceeded:
 		return corev1beta1.LastOperationTypeRestore
 	}

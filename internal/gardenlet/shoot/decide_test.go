@@ -37,7 +37,14 @@ func TestDecide(t *testing.T) {
 		"failed":                   {spec: "s1", status: "s1", last: op(reconcile, "Failed", 0), want: Decision{Action: Refresh}},
 		"failed and healed":        {spec: "s1", status: "s1", last: op(reconcile, "Failed", 0), in: func(in *DecideInput) { in.Healed = true }, want: Decision{Action: Run, Operation: reconcile}},
 		"failed, a new gardenlet":  {spec: "s1", status: "s1", last: op(reconcile, "Failed", 0), in: func(in *DecideInput) { in.Version = "v2" }, want: Decision{Action: Run, Operation: reconcile, Begin: true}},
-		"moving away":              {spec: "s2", status: "s1", last: op(reconcile, "Succeeded", 0), want: Decision{Action: Refresh}},
+		"to move, not ready":       {spec: "s2", status: "s1", last: op(reconcile, "Succeeded", 0), want: Decision{Action: Refresh, RequeueAfter: seedPeriod}},
+		"to move":                  {spec: "s2", status: "s1", last: op(reconcile, "Succeeded", 0), change: readyToMove, want: Decision{Action: Run, Operation: migrate, Begin: true}},
+		"to move, failed before":   {spec: "s2", status: "s1", last: op(reconcile, "Error", 0), change: readyToMove, want: Decision{Action: Run, Operation: migrate, Begin: true}},
+		"moving":                   {spec: "s2", status: "s1", last: op(migrate, "Processing", 0), want: Decision{Action: Run, Operation: migrate}},
+		"moving, error":            {spec: "s2", status: "s1", last: op(migrate, "Error", 0), want: Decision{Action: Run, Operation: migrate}},
+		"moving, failed":           {spec: "s2", status: "s1", last: op(migrate, "Failed", 0), want: Decision{Action: Refresh}},
+		"called off":               {spec: "s1", status: "s1", last: op(migrate, "Processing", 0), want: Decision{Action: Run, Operation: restore, Begin: true}},
+		"called off, going on":     {spec: "s1", status: "s1", last: op(restore, "Processing", 0), want: Decision{Action: Run, Operation: restore}},
 		"another seed's":           {spec: "s2", last: op(reconcile, "Succeeded", 0), want: Decision{Action: Drop}},
 		"moved here":               {spec: "s1", status: "s1", last: op(migrate, "Succeeded", 0), want: Decision{Action: Run, Operation: restore, Begin: true}},
 		"restoring":                {spec: "s1", status: "s1", last: op(restore, "Error", 0), want: Decision{Action: Run, Operation: restore}},
@@ -72,6 +79,10 @@ func TestDecide(t *testing.T) {
 			}
 		})
 	}
+}
+
+func readyToMove(s *corev1beta1.Shoot) {
+	s.Status.Constraints = []corev1beta1.Condition{{Type: corev1beta1.ShootReadyForMigration, Status: corev1beta1.ConditionTrue}}
 }
 
 func deleted(s *corev1beta1.Shoot) { s.DeletionTimestamp = &metav1.Time{Time: now} }

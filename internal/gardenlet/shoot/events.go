@@ -16,8 +16,11 @@ func (r *Reconciler) recordEvent(before, after *corev1beta1.Shoot) {
 	if warning {
 		kind = corev1.EventTypeWarning
 	}
-	if after.Status.LastOperation.Type == corev1beta1.LastOperationTypeDelete {
+	switch after.Status.LastOperation.Type {
+	case corev1beta1.LastOperationTypeDelete:
 		action = "Delete"
+	case corev1beta1.LastOperationTypeMigrate:
+		action = "Migrate"
 	}
 	r.Events.Eventf(after, nil, kind, reason, action, "%s", after.Status.LastOperation.Description)
 }
@@ -26,10 +29,12 @@ func eventFor(before, after *corev1beta1.LastOperation) (reason string, warning 
 	if after == nil || (before != nil && before.State == after.State && before.Type == after.Type) {
 		return "", false
 	}
-	deletion := after.Type == corev1beta1.LastOperationTypeDelete
-	pick := func(reconcile, delete string) string {
-		if deletion {
+	pick := func(reconcile, delete, migrate string) string {
+		switch after.Type {
+		case corev1beta1.LastOperationTypeDelete:
 			return delete
+		case corev1beta1.LastOperationTypeMigrate:
+			return migrate
 		}
 		return reconcile
 	}
@@ -38,11 +43,11 @@ func eventFor(before, after *corev1beta1.LastOperation) (reason string, warning 
 		if before != nil && before.State == corev1beta1.LastOperationStateError && before.Type == after.Type {
 			return "", false // A retry.
 		}
-		return pick(corev1beta1.EventReconciling, corev1beta1.EventDeleting), false
+		return pick(corev1beta1.EventReconciling, corev1beta1.EventDeleting, corev1beta1.EventPrepareMigration), false
 	case corev1beta1.LastOperationStateSucceeded:
-		return pick(corev1beta1.EventReconciled, corev1beta1.EventDeleted), false
+		return pick(corev1beta1.EventReconciled, corev1beta1.EventDeleted, corev1beta1.EventMigrationPrepared), false
 	case corev1beta1.LastOperationStateError, corev1beta1.LastOperationStateFailed:
-		return pick(corev1beta1.EventReconcileError, corev1beta1.EventDeleteError), true
+		return pick(corev1beta1.EventReconcileError, corev1beta1.EventDeleteError, corev1beta1.EventMigrationPreparationFailed), true
 	}
 	return "", false
 }

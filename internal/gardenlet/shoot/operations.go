@@ -38,7 +38,11 @@ func consumable(op string) bool {
 func (r *Reconciler) startOperations(
 	ctx context.Context, shoot *corev1beta1.Shoot, operation corev1beta1.LastOperationType, namespace string, now time.Time,
 ) error {
-	if operation != corev1beta1.LastOperationTypeDelete {
+	switch operation {
+	case corev1beta1.LastOperationTypeMigrate:
+		return nil // The other seed begins with them.
+	case corev1beta1.LastOperationTypeDelete:
+	default:
 		var rest []string
 		for _, op := range operationsOf(shoot) {
 			startOperation(shoot, op, now)

@@ -26,6 +26,7 @@ import (
 	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
 	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/internal/maintenance"
+	"hortus.dev/hortus/internal/ownership"
 	"hortus.dev/hortus/internal/secretsmanager"
 )
 
@@ -47,6 +48,7 @@ type Reconciler struct {
 	Clock  clock.PassiveClock
 	Events events.EventRecorder
 	Shoots steps.Connector
+	States States
 
 	SeedName       string
 	GardenIdentity string
@@ -75,6 +77,9 @@ type scope struct {
 	// namespace is the view of the control plane namespace for this pass, secrets what the gardenlet has generated there.
 	namespace *kube.NamespaceView
 	secrets   *secretsmanager.Manager
+	// claim says who runs the control plane, state is what the garden has kept of it; nil unless it is being restored.
+	claim ownership.Claim
+	state SavedState
 }
 
 // Reconcile makes one pass over the Shoot. It may stop after any write and start over.
@@ -85,6 +90,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 	}
 	s := &scope{shoot: shoot}
 	if responsibleSeed(shoot) != r.SeedName {
+		if comesHere(shoot, r.SeedName) {
+			return r.prepareMove(ctx, shoot)
+		}
 		return reconcile.Result{}, nil
 	}
 	s.seed = &corev1beta1.Seed{}
@@ -204,8 +212,8 @@ func (r *Reconciler) run(ctx context.Context, s *scope, d Decision) (res reconci
 	if err != nil {
 		return reconcile.Result{}, r.report(ctx, shoot, d.Operation, err)
 	}
-	if d.Operation != corev1beta1.LastOperationTypeDelete && result.Complete() {
-		if err := r.afterSuccess(ctx, s); err != nil {
+	if result.Complete() && d.Operation != corev1beta1.LastOperationTypeDelete {
+		if err := r.afterSuccess(ctx, s, d.Operation); err != nil {
 			return reconcile.Result{}, r.report(ctx, shoot, d.Operation, err)
 		}
 	}
@@ -246,8 +254,16 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope, d Decision) (time.Ti
 	if err != nil {
 		return time.Time{}, err
 	}
-	s.namespace = kube.NewNamespaceView(r.Seed, id, &r.seen)
-	if s.secrets, err = secretsmanager.New(ctx, s.namespace, r.Clock, id, steps.SecretsIdentity); err != nil {
+	if s.claim, err = r.claimFor(ctx, shoot, d.Operation); err != nil {
+		return time.Time{}, err
+	}
+	if d.Operation == corev1beta1.LastOperationTypeRestore {
+		err = r.openState(ctx, s, id)
+	} else {
+		s.namespace = kube.NewNamespaceView(r.Seed, id, &r.seen)
+		s.secrets, err = secretsmanager.New(ctx, s.namespace, r.Clock, id, steps.SecretsIdentity)
+	}
+	if err != nil {
 		return time.Time{}, err
 	}
 	if d.Operation != corev1beta1.LastOperationTypeDelete {
@@ -257,7 +273,9 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope, d Decision) (time.Ti
 		}
 	}
 	if d.Begin || started.IsZero() {
-		started = now
+		if !keepsStart(d.Operation, shoot.Status.LastOperation, started) {
+			started = now
+		}
 		begin(shoot, d.Operation, r.Identity, id, now)
 		if err := r.startOperations(ctx, shoot, d.Operation, id, now); err != nil {
 			return time.Time{}, err
@@ -288,15 +306,9 @@ func (r *Reconciler) pass(ctx context.Context, s *scope, operation corev1beta1.L
 	if err != nil {
 		return flow.Result{}, err
 	}
-	graph := steps.Reconcile()
-	if operation == corev1beta1.LastOperationTypeDelete {
-		graph = steps.Delete()
-		if forced(s.shoot) {
-			graph = steps.ForceDelete()
-		}
-	}
-	result := flow.Run(ctx, graph, stepScope, flow.Options{Clock: r.Clock, Timers: r.timersOf(s.shoot.UID), Transient: transient})
-	if result.Complete() && operation != corev1beta1.LastOperationTypeDelete {
+	result := flow.Run(ctx, graphFor(operation, s.shoot), stepScope, flow.Options{Clock: r.Clock, Timers: r.timersOf(s.shoot.UID), Transient: transient})
+	generates := operation != corev1beta1.LastOperationTypeDelete && operation != corev1beta1.LastOperationTypeMigrate
+	if result.Complete() && generates {
 		if err := stepScope.Secrets.Cleanup(ctx); err != nil {
 			return flow.Result{}, err
 		}
@@ -311,6 +323,19 @@ func (r *Reconciler) pass(ctx context.Context, s *scope, operation corev1beta1.L
 		}
 	}
 	return result, nil
+}
+
+// graphFor is the flow of an operation.
+func graphFor(operation corev1beta1.LastOperationType, shoot *corev1beta1.Shoot) *flow.Graph[*steps.Scope] {
+	switch {
+	case operation == corev1beta1.LastOperationTypeMigrate:
+		return steps.Migrate()
+	case operation != corev1beta1.LastOperationTypeDelete:
+		return steps.Reconcile()
+	case forced(shoot):
+		return steps.ForceDelete()
+	}
+	return steps.Delete()
 }
 
 // forced: the owner has given up what the Shoot has at the provider.
@@ -333,13 +358,18 @@ func (r *Reconciler) stepScope(ctx context.Context, s *scope, operation corev1be
 	if err := r.Cache.List(ctx, installations); err != nil {
 		return nil, fmt.Errorf("list ControllerInstallations: %w", err)
 	}
-	return &steps.Scope{
+	scope := &steps.Scope{
 		Garden: r.Garden, Seed: seed, GardenApplied: &r.gardenApplied, SeedApplied: &r.seedApplied, Clock: r.Clock, Shoots: r.Shoots,
 		Shoot: s.shoot.DeepCopy(), SeedObject: s.seed, Project: s.project, CloudProfile: s.profile, GardenIdentity: r.GardenIdentity,
-		Namespace: namespace, Operation: operation, Started: started,
-		Images: r.Images, DNSTTL: r.DNSTTL, Facts: facts, Secrets: s.secrets,
+		Namespace: namespace, Operation: operation, Started: started, Claim: s.claim,
+		SaveState: func(ctx context.Context) error { return r.States.Save(ctx, s.shoot) },
+		Images:    r.Images, DNSTTL: r.DNSTTL, Facts: facts, Secrets: s.secrets,
 		Registered: registrations.Items, Installations: installations.Items,
-	}, nil
+	}
+	if s.state != nil { // A nil SavedState must not become a State that is not nil.
+		scope.State = s.state
+	}
+	return scope, nil
 }
 
 // GardenIdentity reads what is unique among all gardens; an old garden without one goes by its usual name.
@@ -355,7 +385,12 @@ func GardenIdentity(ctx context.Context, garden client.Reader) (string, error) {
 }
 
 // afterSuccess removes the annotations that have done their work.
-func (r *Reconciler) afterSuccess(ctx context.Context, s *scope) error {
+func (r *Reconciler) afterSuccess(ctx context.Context, s *scope, operation corev1beta1.LastOperationType) error {
+	if operation != corev1beta1.LastOperationTypeMigrate {
+		if err := r.settle(ctx, s); err != nil {
+			return err
+		}
+	}
 	before := s.shoot.DeepCopy()
 	delete(s.shoot.Annotations, corev1beta1.AnnotationShootSkipReadiness)
 	delete(s.shoot.Annotations, corev1beta1.AnnotationShootTasks)

@@ -74,6 +74,10 @@ func startDescription(operation corev1beta1.LastOperationType) string {
 		return "Creation of Shoot cluster initialized."
 	case corev1beta1.LastOperationTypeDelete:
 		return "Deletion of Shoot cluster in progress."
+	case corev1beta1.LastOperationTypeMigrate:
+		return "Preparation of Shoot cluster for migration initialized."
+	case corev1beta1.LastOperationTypeRestore:
+		return "Restoration of Shoot cluster initialized."
 	}
 	return "Reconciliation of Shoot cluster initialized."
 }
@@ -118,6 +122,8 @@ func succeed(shoot *corev1beta1.Shoot, operation corev1beta1.LastOperationType, 
 		description = "Shoot cluster has been successfully restored."
 	case corev1beta1.LastOperationTypeDelete:
 		description = "Shoot cluster has been successfully deleted."
+	case corev1beta1.LastOperationTypeMigrate:
+		description = "Shoot cluster has been successfully prepared for migration."
 	}
 	setOperation(s, corev1beta1.LastOperationStateSucceeded, 100, description, now)
 	s.LastErrors, s.RetryCycleStartTime = nil, nil
@@ -125,6 +131,9 @@ func succeed(shoot *corev1beta1.Shoot, operation corev1beta1.LastOperationType, 
 		return
 	}
 	s.SeedName = shoot.Spec.SeedName
+	if operation == corev1beta1.LastOperationTypeMigrate {
+		return // From here on the other seed acts.
+	}
 	s.IsHibernated = shoot.Spec.Hibernation != nil && ptr.Deref(shoot.Spec.Hibernation.Enabled, false)
 	// What care has found before may be over; it looks again soon.
 	progressing(s.Conditions, now)

@@ -69,12 +69,15 @@ func TestSeedChanges(t *testing.T) {
 		"a move to another inner domain": {request{binding: true, old: shootOn("x"), shoot: shootOn("y"), oldSeed: seedNamed("x"), seed: seedNamed("y", func(s *corev1beta1.Seed) {
 			s.Spec.DNS.Internal = &corev1beta1.SeedDNSProviderConfig{Domain: "internal"}
 		})}, "internal domain"},
-		"a move of a control plane": {request{binding: true, old: shootOn("x", runsOn("x")), shoot: shootOn("y", runsOn("x")), seed: seedNamed("y"), oldSeed: seedNamed("x")}, "not available yet"},
+		"a move of a control plane": {request{binding: true, old: shootOn("x", runsOn("x")), shoot: shootOn("y", runsOn("x")), seed: seedNamed("y"), oldSeed: seedNamed("x")}, ""},
+		"a move of what is being created": {request{binding: true, old: shootOn("x", runsOn("x"), state("Create", "Error")), shoot: shootOn("y", runsOn("x"), state("Create", "Error")), seed: seedNamed("y"), oldSeed: seedNamed("x")}, "still being created"},
+		"a way out of a destination that fails": {request{binding: true, old: shootOn("x", runsOn("x"), state("Restore", "Error")), shoot: shootOn("y", runsOn("x"), state("Restore", "Error")), seed: seedNamed("y"), oldSeed: seedNamed("x")}, ""},
+		"a way out while it goes on": {request{binding: true, old: shootOn("x", runsOn("x"), state("Restore", "Processing")), shoot: shootOn("y", runsOn("x"), state("Restore", "Processing")), seed: seedNamed("y"), oldSeed: seedNamed("x")}, "being moved"},
 		"a move called off": {request{binding: true, old: shootOn("y", runsOn("x")), shoot: shootOn("x", runsOn("x")), seed: seedNamed("x", deleting, func(s *corev1beta1.Seed) {
 			s.Spec.Backup = nil
 		}), oldSeed: seedNamed("y")}, ""},
 		"a move called off with another change": {request{binding: true, old: shootOn("y", runsOn("x")), shoot: shootOn("x", runsOn("x"), purpose), seed: seedNamed("x"), oldSeed: seedNamed("y")}, "nothing but"},
-		"a move called off too late":            {request{binding: true, old: shootOn("y", runsOn("x"), state("Migrate", "Processing")), shoot: shootOn("x"), seed: seedNamed("x"), oldSeed: seedNamed("y")}, "being moved"},
+		"a move called off that has begun":      {request{binding: true, old: shootOn("y", runsOn("x"), state("Migrate", "Processing")), shoot: shootOn("x", runsOn("x"), state("Migrate", "Processing")), seed: seedNamed("x"), oldSeed: seedNamed("y")}, ""},
 		"a Seed that goes":                      {request{binding: true, old: shootOn(""), shoot: shootOn("x"), seed: seedNamed("x", deleting)}, "being deleted"},
 		"a change on a Seed that goes":          {request{old: shootOn("x"), shoot: shootOn("x", purpose), seed: seedNamed("x", deleting)}, "being deleted"},
 		"the confirmation on a Seed that goes": {request{old: shootOn("x"), seed: seedNamed("x", deleting), shoot: shootOn("x", func(s *corev1beta1.Shoot) {

@@ -43,19 +43,6 @@ func (r *request) bindingProblem() error {
 	return nil
 }
 
-// controlPlanesMove says whether control planes can move between Seeds. As long as they cannot, a Shoot that names
-// another Seed than the one it is on would stay there, and nothing could be done with it.
-const controlPlanesMove = false
-
-// moveUnavailable says that the control plane has to stay where it is. Before a gardenlet has begun there is none yet.
-func (r *request) moveUnavailable() error {
-	on := ptr.Deref(r.old.Status.SeedName, "")
-	if controlPlanesMove || on == "" || on == *r.shoot.Spec.SeedName {
-		return nil
-	}
-	return fmt.Errorf("spec.seedName: moving a control plane to another seed is not available yet; it is on Seed %q", on)
-}
-
 // callsOff says whether the request names the Seed that the control plane is on, so that a move that was asked for does
 // not take place. Nothing of that Seed stands against it.
 func (r *request) callsOff() bool {
@@ -65,10 +52,8 @@ func (r *request) callsOff() bool {
 // migrationProblems say why a control plane cannot move between two Seeds.
 func (r *request) migrationProblems() []error {
 	var problems []error
-	for _, problem := range []func() error{r.moveUnavailable, r.movingProblem} {
-		if err := problem(); err != nil {
-			problems = append(problems, err)
-		}
+	if err := r.movingProblem(); err != nil {
+		problems = append(problems, err)
 	}
 	if field := changedBesides(r.shoot, r.old); field != "" {
 		problems = append(problems, fmt.Errorf("%s: nothing but spec.seedName may change when a control plane moves to another Seed", field))
@@ -93,9 +78,16 @@ func (r *request) migrationProblems() []error {
 	return problems
 }
 
-// movingProblem says that an earlier move has not ended. One that has not begun can be called off.
+// movingProblem says that the control plane is not in a state in which it could move. A move can be called off as long
+// as the source has the control plane, and a destination that does not get it to run can be left again.
 func (r *request) movingProblem() error {
-	if op := r.old.Status.LastOperation; migrating(op) {
+	op := r.old.Status.LastOperation
+	switch on := ptr.Deref(r.old.Status.SeedName, ""); {
+	case r.callsOff(), on == "":
+		return nil
+	case op != nil && op.Type == corev1beta1.LastOperationTypeCreate && op.State != corev1beta1.LastOperationStateSucceeded:
+		return fmt.Errorf("spec.seedName: the control plane is still being created on Seed %q (%s); it can move when it runs there", on, op.State)
+	case migrating(op) && !stranded(op):
 		return fmt.Errorf("spec.seedName: the control plane is being moved to Seed %q already (%s %s); choose another one when it runs there",
 			*r.old.Spec.SeedName, op.Type, op.State)
 	}
@@ -104,6 +96,12 @@ func (r *request) movingProblem() error {
 			from, *r.old.Spec.SeedName, from)
 	}
 	return nil
+}
+
+// stranded says whether a destination has met an error in taking over the control plane.
+func stranded(op *corev1beta1.LastOperation) bool {
+	return op.Type == corev1beta1.LastOperationTypeRestore &&
+		(op.State == corev1beta1.LastOperationStateError || op.State == corev1beta1.LastOperationStateFailed)
 }
 
 // changedBesides names the part of a Shoot that differs, other than spec.seedName and what the server itself keeps up

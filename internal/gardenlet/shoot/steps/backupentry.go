@@ -77,7 +77,7 @@ func ensureBackupEntry(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	switch {
 	case !found:
 		err = s.Garden.Create(ctx, entry)
-	case !extensionobject.SameJSON(before.ObjectMeta, entry.ObjectMeta):
+	case !extensionobject.SameJSON(before.ObjectMeta, entry.ObjectMeta), !extensionobject.SameJSON(before.Spec, entry.Spec):
 		err = s.Garden.Patch(ctx, entry, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	}
 	if err != nil {
@@ -85,6 +85,11 @@ func ensureBackupEntry(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	}
 	if s.SkipReadiness() {
 		return flow.Done(), nil
+	}
+	if s.Restoring() { // Access has been prepared, and etcd need not wait until the source has let go of the entry.
+		if found, err := s.backupSecretExists(ctx); err != nil || found {
+			return flow.Done(), err
+		}
 	}
 	if reason := backupEntryWaits(entry, s.SeedObject.Name); reason != "" {
 		return flow.Waiting(reason), nil
@@ -95,11 +100,13 @@ func ensureBackupEntry(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	return s.requestBackupSecret(ctx, entry)
 }
 
-// desireBackupEntry says whose the entry is. The bucket and the seed of one that exists change only when control
-// planes move.
+// desireBackupEntry says whose the entry is. When a control plane moves, its backups stay in their bucket.
 func desireBackupEntry(entry *corev1beta1.BackupEntry, s *Scope) {
-	if entry.Spec.BucketName == "" {
+	switch {
+	case entry.Spec.BucketName == "":
 		entry.Spec = corev1beta1.BackupEntrySpec{BucketName: string(s.SeedObject.UID), SeedName: ptr.To(s.SeedObject.Name)}
+	case s.Restoring():
+		entry.Spec.SeedName = ptr.To(s.SeedObject.Name)
 	}
 	entry.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: corev1beta1.SchemeGroupVersion.String(), Kind: "Shoot", Name: s.Shoot.Name, UID: s.Shoot.UID,

@@ -78,9 +78,6 @@ func fullSchedule(w maintenance.Window, namespace string) string {
 	return fmt.Sprintf("%d %d * * *", at%60, at/60)
 }
 
-// firstEpoch is that of an owner of the control plane who has taken it over from nobody.
-const firstEpoch = 1
-
 // etcdBackup says where the backups of etcd go, nil if the seed has none.
 func (s *Scope) etcdBackup(ctx context.Context) (*etcd.Backup, error) {
 	secret, ok, err := s.BackupSecret(ctx)
@@ -93,7 +90,7 @@ func (s *Scope) etcdBackup(ctx context.Context) (*etcd.Backup, error) {
 	}
 	return &etcd.Backup{
 		Image: s.Images.Hortus, StoreSecret: secret, ClientSecret: client.Name, Prefix: s.BackupEntryName() + "/" + etcd.Name,
-		Holder: s.SeedObject.Name, Epoch: firstEpoch,
+		Holder: s.SeedObject.Name, Epoch: s.Claim.Epoch,
 	}, nil
 }
 

@@ -46,6 +46,9 @@ func (s *Scope) reconcileExtension(ctx context.Context, r extensionRequest) (flo
 		return flow.Outcome{}, err
 	}
 	now := s.Clock.Now()
+	if s.Restoring() && (!found || toRestore(current)) {
+		return s.restoreExtension(ctx, r.object, current, found)
+	}
 	if !found {
 		stamp(r.object, extensionsv1alpha1.OperationReconcile, now)
 		if err := s.Seed.Create(ctx, r.object); err != nil && !apierrors.IsAlreadyExists(err) {

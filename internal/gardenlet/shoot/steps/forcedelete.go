@@ -49,6 +49,8 @@ func ForceDelete() *flow.Graph[*Scope] {
 		Then(flow.Reverse(nil, Etcd)).Then(flow.Reverse(nil, Namespace)).Then(flow.Reverse(nil, BackupEntry))
 }
 
+var machineGroupVersion = schema.GroupVersion{Group: "machine.sapcloud.io", Version: "v1alpha1"}
+
 // machineKinds in the order in which they may go: what makes others first.
 var machineKinds = []string{"MachineDeployment", "MachineSet", "Machine", "MachineClass"}
 
@@ -59,7 +61,7 @@ func forceMachines(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	}
 	left := 0
 	for _, kind := range machineKinds {
-		n, err := s.letGo(ctx, schema.GroupVersionKind{Group: "machine.sapcloud.io", Version: "v1alpha1", Kind: kind})
+		n, err := s.letGo(ctx, machineGroupVersion.WithKind(kind))
 		if err != nil {
 			return flow.Outcome{}, err
 		}
@@ -84,9 +86,10 @@ func (s *Scope) letGo(ctx context.Context, kind schema.GroupVersionKind) (int, e
 	for i := range list.Items {
 		o := &list.Items[i]
 		o.SetGroupVersionKind(kind)
-		if len(o.Finalizers) > 0 {
+		if len(o.Finalizers) > 0 || o.Annotations[extensionsv1alpha1.AnnotationConfirmDeletion] == "" {
 			before := o.DeepCopy()
 			o.Finalizers = nil
+			metav1.SetMetaDataAnnotation(&o.ObjectMeta, extensionsv1alpha1.AnnotationConfirmDeletion, "true")
 			if err := client.IgnoreNotFound(s.Seed.Patch(ctx, o, client.MergeFrom(before))); err != nil {
 				return 0, fmt.Errorf("let go of %s %q: %w", kind.Kind, o.Name, err)
 			}

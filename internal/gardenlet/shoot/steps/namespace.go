@@ -26,7 +26,7 @@ var Namespace = &flow.Step[*Scope]{
 }
 
 func ensureNamespace(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	ns := desiredNamespace(s.Shoot, s.SeedObject, s.Namespace)
+	ns := NamespaceFor(s.Shoot, s.SeedObject, s.Namespace)
 	if err := s.apply(ctx, ns); err != nil {
 		return flow.Outcome{}, err
 	}
@@ -97,8 +97,8 @@ func remaining(ns *corev1.Namespace) string {
 	return ": " + strings.Join(messages, "; ")
 }
 
-// desiredNamespace carries what others need to know about the Shoot: selectors of network policies and webhooks.
-func desiredNamespace(shoot *corev1beta1.Shoot, seed *corev1beta1.Seed, name string) *corev1.Namespace {
+// NamespaceFor returns the namespace of a control plane. It carries what others need to know about the Shoot: selectors of network policies and webhooks.
+func NamespaceFor(shoot *corev1beta1.Shoot, seed *corev1beta1.Seed, name string) *corev1.Namespace {
 	labels := map[string]string{
 		corev1beta1.LabelRole:                                        corev1beta1.RoleShoot,
 		corev1beta1.LabelSeedProvider:                                seed.Spec.Provider.Type,

@@ -77,5 +77,13 @@ func TestPlans(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { golden.Bytes(t, "plan/"+name+".txt", []byte(Delete().Plan(s))) })
 	}
+	backup := func(s *Scope) { s.SeedObject.Spec.Backup = &corev1beta1.Backup{Provider: "local"} }
+	golden.Bytes(t, "plan/restore.txt", []byte(Reconcile().Plan(with(with(testScope("pool"), backup), func(s *Scope) {
+		s.Operation = corev1beta1.LastOperationTypeRestore
+	}))))
+	golden.Bytes(t, "plan/prepare.txt", []byte(Prepare().Plan(with(testScope("pool"), backup))))
+	golden.Bytes(t, "plan/migrate.txt", []byte(Migrate().Plan(with(testScope("pool"), backup))))
+	golden.Bytes(t, "plan/stop-leftover.txt", []byte(StopLeftover().Plan(testScope("pool"))))
+	golden.Bytes(t, "plan/remove-leftover.txt", []byte(RemoveLeftover().Plan(testScope("pool"))))
 	golden.Bytes(t, "plan/force-delete.txt", []byte(ForceDelete().Plan(with(testScope("pool"), deleting))))
 }

@@ -1,0 +1,193 @@
+package shoot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/flow"
+	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
+	"hortus.dev/hortus/internal/kube"
+	"hortus.dev/hortus/internal/ownership"
+	"hortus.dev/hortus/internal/secretsmanager"
+)
+
+// States keeps in the garden what another seed needs to take a control plane over.
+type States interface {
+	// Save brings the garden up to date.
+	Save(ctx context.Context, shoot *corev1beta1.Shoot) error
+	// Load reads what was saved.
+	Load(ctx context.Context, shoot *corev1beta1.Shoot) (SavedState, error)
+}
+
+// SavedState is what the garden has kept of a control plane.
+type SavedState interface {
+	steps.State
+	// Secrets are those that cannot be made anew, for a namespace.
+	Secrets(namespace string) []*corev1.Secret
+}
+
+// comesHere reports whether another seed is handing the control plane over to this one.
+func comesHere(shoot *corev1beta1.Shoot, seed string) bool {
+	last := shoot.Status.LastOperation
+	return migrating(shoot) && ptr.Deref(shoot.Spec.SeedName, "") == seed && shoot.DeletionTimestamp == nil &&
+		last != nil && last.Type == corev1beta1.LastOperationTypeMigrate
+}
+
+// prepareMove makes one pass of the flow by which this seed prepares for a control plane that another one still runs. The
+// status of the Shoot belongs to that one, which shows users what this one waits for.
+func (r *Reconciler) prepareMove(ctx context.Context, shoot *corev1beta1.Shoot) (reconcile.Result, error) {
+	claim, err := ownership.Read(ctx, r.Garden, shoot.Namespace, shoot.UID)
+	if err != nil || claim.Called != r.SeedName || claim.Prepared == r.SeedName {
+		return reconcile.Result{}, err
+	}
+	s := &scope{shoot: shoot, seed: &corev1beta1.Seed{}}
+	if err := r.Cache.Get(ctx, client.ObjectKey{Name: r.SeedName}, s.seed); err != nil {
+		return reconcile.Result{}, fmt.Errorf("read Seed %q: %w", r.SeedName, err)
+	}
+	result, err := r.preparePass(ctx, s, claim)
+	if err == nil && result.Complete() {
+		log.FromContext(ctx).Info("Prepared for the control plane of another seed", "source", *shoot.Status.SeedName)
+		r.forget(shoot.UID)
+		_, err := ownership.Change(ctx, r.Garden, shoot, r.Clock.Now(), func(c ownership.Claim) ownership.Claim { return c.Answer(r.SeedName) })
+		return reconcile.Result{}, ignoreConflict(err)
+	}
+	progress := describe(result)
+	if err != nil {
+		progress = err.Error()
+	} else if len(result.Failed) > 0 {
+		err = errors.New(progress)
+	}
+	_, writeErr := ownership.Change(ctx, r.Garden, shoot, r.Clock.Now(), func(c ownership.Claim) ownership.Claim {
+		return c.Report(r.SeedName, progress)
+	})
+	if err := errors.Join(err, ignoreConflict(writeErr)); err != nil {
+		return reconcile.Result{}, err
+	}
+	if result.Recheck > 0 {
+		return reconcile.Result{RequeueAfter: result.Recheck}, nil
+	}
+	return reconcile.Result{RequeueAfter: passPeriod}, nil
+}
+
+// ignoreConflict: the other seed has written, and the next pass reads what.
+func ignoreConflict(err error) error {
+	if apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+func (r *Reconciler) preparePass(ctx context.Context, s *scope, claim ownership.Claim) (flow.Result, error) {
+	const operation = corev1beta1.LastOperationTypeRestore
+	if emergencyStop(s.seed) {
+		return flow.Result{}, fmt.Errorf("reconciliations are stopped on seed %q", s.seed.Name)
+	}
+	if err := r.read(ctx, s); err != nil {
+		return flow.Result{}, err
+	}
+	if err := seedReady(s.seed, r.Identity.Version); err != nil {
+		return flow.Result{}, err
+	}
+	id := s.shoot.Status.TechnicalID
+	started, err := operationStarted(ctx, r.Seed, id)
+	if err != nil {
+		return flow.Result{}, err
+	}
+	if started.Before(claim.ChangedAt) && claim.Progress == "" { // From an earlier time on this seed.
+		started = r.Clock.Now()
+	}
+	if err := r.openState(ctx, s, id); err != nil {
+		return flow.Result{}, err
+	}
+	cluster, err := desiredCluster(id, s.shoot, s.seed, s.profile, started)
+	if err != nil {
+		return flow.Result{}, err
+	}
+	if err := writeCluster(ctx, r.Seed, cluster); err != nil {
+		return flow.Result{}, err
+	}
+	stepScope, err := r.stepScope(ctx, s, operation, started)
+	if err != nil {
+		return flow.Result{}, err
+	}
+	return flow.Run(ctx, steps.Prepare(), stepScope, flow.Options{Clock: r.Clock, Timers: r.timersOf(s.shoot.UID), Transient: transient}), nil
+}
+
+// openState reads what the garden has kept of a control plane, and puts its credentials into the namespace before any
+// could be made anew.
+func (r *Reconciler) openState(ctx context.Context, s *scope, id string) error {
+	state, err := r.States.Load(ctx, s.shoot)
+	if err != nil {
+		return fmt.Errorf("read the ShootState: %w", err)
+	}
+	s.state = state
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: id}}
+	found, err := kube.Exists(ctx, r.Seed, namespace)
+	if err != nil {
+		return err
+	}
+	if found && namespace.Status.Phase == corev1.NamespaceTerminating {
+		return fmt.Errorf("namespace %q of an earlier control plane is still being deleted", id)
+	}
+	if !found {
+		if err := kube.Apply(ctx, r.Seed, steps.NamespaceFor(s.shoot, s.seed, id), steps.FieldOwner); err != nil {
+			return err
+		}
+	}
+	s.namespace = kube.NewNamespaceView(r.Seed, id, &r.seen)
+	for _, secret := range state.Secrets(id) {
+		existing := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: secret.Name, Namespace: id}}
+		found, err := kube.Exists(ctx, s.namespace, existing)
+		if err != nil {
+			return err
+		}
+		if found {
+			continue
+		}
+		if err := s.namespace.Create(ctx, secret); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("restore Secret %q: %w", secret.Name, err)
+		}
+	}
+	s.secrets, err = secretsmanager.New(ctx, s.namespace, r.Clock, id, steps.SecretsIdentity)
+	return err
+}
+
+// claimFor takes the ownership of a control plane that this seed is to run, before anything could write, and only reads
+// it while the control plane is being handed over.
+func (r *Reconciler) claimFor(ctx context.Context, shoot *corev1beta1.Shoot, operation corev1beta1.LastOperationType) (ownership.Claim, error) {
+	if operation == corev1beta1.LastOperationTypeMigrate {
+		return ownership.Read(ctx, r.Garden, shoot.Namespace, shoot.UID)
+	}
+	return ownership.Change(ctx, r.Garden, shoot, r.Clock.Now(), func(c ownership.Claim) ownership.Claim {
+		return c.Take(r.SeedName).CalledOff()
+	})
+}
+
+// settle tells the seeds that have had the control plane that they can give up what is left of it.
+func (r *Reconciler) settle(ctx context.Context, s *scope) error {
+	if s.claim.Settled {
+		return nil
+	}
+	_, err := ownership.Change(ctx, r.Garden, s.shoot, r.Clock.Now(), func(c ownership.Claim) ownership.Claim {
+		return c.Settle(r.SeedName)
+	})
+	return err
+}
+
+// keepsStart reports whether an operation goes on with the start time of the one before it: extensions were asked to act
+// in the preparation of a move, and need not be asked again.
+func keepsStart(operation corev1beta1.LastOperationType, last *corev1beta1.LastOperation, started time.Time) bool {
+	return operation == corev1beta1.LastOperationTypeRestore && !started.IsZero() &&
+		last != nil && last.Type == corev1beta1.LastOperationTypeMigrate
+}

@@ -1,0 +1,123 @@
+package steps
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	"hortus.dev/hortus/internal/flow"
+	"hortus.dev/hortus/internal/kube"
+)
+
+// StopLeftover ends everything that is left here of a control plane that another seed has taken over. The volume of etcd
+// stays: the other seed may not have all it needs yet.
+func StopLeftover() *flow.Graph[*Scope] { return flow.New(LeftoverStopped) }
+
+// RemoveLeftover removes it all, touching neither the cluster nor the provider: they belong to the other seed now. So no
+// extension is asked; finalizers go first.
+func RemoveLeftover() *flow.Graph[*Scope] {
+	return flow.New(LeftoverStopped, LeftoverObjectsDropped).Then(flow.Reverse(nil, Etcd)).Then(flow.Reverse(nil, Namespace))
+}
+
+var (
+	// LeftoverStopped scales every workload to nothing, and waits for its pods.
+	LeftoverStopped = &flow.Step[*Scope]{
+		Name:    "leftover-stopped",
+		Ensure:  ensureLeftoverStopped,
+		Recheck: recheckPods,
+	}
+	// LeftoverObjectsDropped drops the objects that stand for something outside.
+	LeftoverObjectsDropped = &flow.Step[*Scope]{
+		Name:    "leftover-objects-dropped",
+		After:   []*flow.Step[*Scope]{LeftoverStopped},
+		Ensure:  ensureLeftoverObjectsDropped,
+		Recheck: recheckPods,
+	}
+)
+
+func ensureLeftoverStopped(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	deployments, sets, pods := &appsv1.DeploymentList{}, &appsv1.StatefulSetList{}, &corev1.PodList{}
+	for _, list := range []client.ObjectList{sets, deployments, pods} {
+		if err := s.Seed.List(ctx, list, client.InNamespace(s.Namespace)); err != nil {
+			return flow.Outcome{}, fmt.Errorf("list what is left of the control plane: %w", err)
+		}
+	}
+	for i := range sets.Items {
+		set := &sets.Items[i]
+		if ptr.Deref(set.Spec.Replicas, 1) == 0 {
+			continue
+		}
+		before := set.DeepCopy()
+		set.Spec.Replicas = ptr.To(int32(0))
+		if err := s.Seed.Patch(ctx, set, client.MergeFrom(before), client.FieldOwner(FieldOwner)); err != nil {
+			return flow.Outcome{}, fmt.Errorf("scale StatefulSet %q: %w", set.Name, err)
+		}
+	}
+	for i := range deployments.Items {
+		if err := s.scaleDeployment(ctx, deployments.Items[i].Name, 0); err != nil {
+			return flow.Outcome{}, err
+		}
+	}
+	if len(pods.Items) == 0 {
+		return flow.Done(), nil
+	}
+	for i := range pods.Items { // Also those that nobody scales.
+		p := &pods.Items[i]
+		if !p.DeletionTimestamp.IsZero() && ptr.Deref(p.DeletionGracePeriodSeconds, 0) <= 1 {
+			continue
+		}
+		if err := client.IgnoreNotFound(s.Seed.Delete(ctx, p, client.GracePeriodSeconds(1))); err != nil {
+			return flow.Outcome{}, fmt.Errorf("end Pod %q: %w", p.Name, err)
+		}
+	}
+	return flow.Waiting(fmt.Sprintf("%d pods are ending", len(pods.Items))), nil
+}
+
+func ensureLeftoverObjectsDropped(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	left := 0
+	for _, kind := range machineKinds {
+		n, err := s.letGo(ctx, machineGroupVersion.WithKind(kind))
+		if err != nil {
+			return flow.Outcome{}, err
+		}
+		left += n
+	}
+	for _, kind := range shootExtensionKinds {
+		n, err := s.letGo(ctx, extensionsv1alpha1.SchemeGroupVersion.WithKind(kind))
+		if err != nil {
+			return flow.Outcome{}, err
+		}
+		left += n
+	}
+	resources, err := s.managedResources(ctx)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	for i := range resources {
+		mr := &resources[i]
+		before := mr.DeepCopy()
+		mr.Spec.KeepObjects, mr.Finalizers = ptr.To(true), nil
+		if err := client.IgnoreNotFound(s.Seed.Patch(ctx, mr, client.MergeFrom(before))); err != nil {
+			return flow.Outcome{}, fmt.Errorf("let go of ManagedResource %q: %w", mr.Name, err)
+		}
+		if _, err := s.remove(ctx, mr); err != nil {
+			return flow.Outcome{}, err
+		}
+	}
+	if left += len(resources); left > 0 {
+		return flow.Waiting(fmt.Sprintf("%d objects are being dropped", left)), nil
+	}
+	return flow.Done(), nil
+}
+
+// RemoveCluster deletes the Cluster object, after everything in the namespace.
+func RemoveCluster(ctx context.Context, seed client.Client, namespace string) error {
+	_, err := kube.Delete(ctx, seed, &extensionsv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+	return err
+}

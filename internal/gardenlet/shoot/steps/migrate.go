@@ -1,0 +1,319 @@
+package steps
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	"hortus.dev/hortus/internal/component/etcd"
+	"hortus.dev/hortus/internal/component/kubeapiserver"
+	"hortus.dev/hortus/internal/component/kubecontrollermanager"
+	"hortus.dev/hortus/internal/component/kubescheduler"
+	"hortus.dev/hortus/internal/component/machinecontrollermanager"
+	"hortus.dev/hortus/internal/component/resourcemanager"
+	"hortus.dev/hortus/internal/component/vpnseedserver"
+	"hortus.dev/hortus/internal/flow"
+	"hortus.dev/hortus/internal/kube"
+	"hortus.dev/hortus/internal/ownership"
+)
+
+// Migrate is the flow by which the source hands a control plane over. All that takes long happens while the API server
+// still serves: extensions let go of the outside, and the destination prepares. What is left for the time without an API
+// is the end of the server and the last delta of etcd. After it nothing here writes any more, and the status of the Shoot
+// names the destination.
+func Migrate() *flow.Graph[*Scope] {
+	return flow.New(
+		EtcdSaved, MachineControllerStopped, WorkerMigrated, OthersMigrated, InfrastructureMigrated, StateSaved,
+		DestinationPrepared, KubeAPIServerStopped, EarlyExtensionsMigrated, LastStateSaved, LastDeltaSaved,
+	)
+}
+
+var (
+	// EtcdSaved makes the last delta small, and finds out whether backups work before anything is stopped.
+	EtcdSaved = &flow.Step[*Scope]{
+		Name:    "etcd-saved",
+		SkipIf:  destinationCalled,
+		Ensure:  ensureEtcdSaved,
+		Recheck: recheckPods,
+	}
+	// MachineControllerStopped: from here on no machine comes or goes until the destination has its own controller.
+	MachineControllerStopped = &flow.Step[*Scope]{
+		Name:    "machine-controller-stopped",
+		After:   []*flow.Step[*Scope]{EtcdSaved},
+		Ensure:  ensureMachineControllerStopped,
+		Recheck: recheckPods,
+	}
+	// WorkerMigrated lets go of the machines.
+	WorkerMigrated = &flow.Step[*Scope]{
+		Name:   "worker-migrated",
+		After:  []*flow.Step[*Scope]{MachineControllerStopped},
+		Ensure: migrate(extensionsv1alpha1.WorkerKind),
+	}
+	// OthersMigrated lets go of everything that the API server does without.
+	OthersMigrated = &flow.Step[*Scope]{
+		Name:  "extensions-migrated",
+		After: []*flow.Step[*Scope]{WorkerMigrated},
+		Ensure: migrate(
+			extensionsv1alpha1.OperatingSystemConfigKind, extensionsv1alpha1.NetworkKind, extensionsv1alpha1.ContainerRuntimeKind,
+			extensionsv1alpha1.ControlPlaneKind, extensionsv1alpha1.DNSRecordKind, extensionsv1alpha1.ExtensionKind,
+		),
+	}
+	// InfrastructureMigrated comes after all that is built on the infrastructure.
+	InfrastructureMigrated = &flow.Step[*Scope]{
+		Name:   "infrastructure-migrated",
+		After:  []*flow.Step[*Scope]{OthersMigrated},
+		Ensure: migrate(extensionsv1alpha1.InfrastructureKind),
+	}
+	// StateSaved brings to the garden what the destination prepares with.
+	StateSaved = &flow.Step[*Scope]{
+		Name:    "state-saved",
+		After:   []*flow.Step[*Scope]{InfrastructureMigrated},
+		SkipIf:  destinationCalled,
+		Ensure:  ensureStateSaved,
+		Recheck: recheckPods,
+	}
+	// DestinationPrepared calls the destination and waits for its answer.
+	DestinationPrepared = &flow.Step[*Scope]{
+		Name:    "destination-prepared",
+		After:   []*flow.Step[*Scope]{StateSaved},
+		Ensure:  ensureDestinationPrepared,
+		Recheck: 200 * time.Millisecond, // The answer is in the garden, and cannot be watched.
+		Limit:   15 * time.Minute,       // The destination may have to make a network.
+	}
+	// KubeAPIServerStopped ends all that writes to etcd.
+	KubeAPIServerStopped = &flow.Step[*Scope]{
+		Name:    "kube-apiserver-stopped",
+		After:   []*flow.Step[*Scope]{DestinationPrepared},
+		Ensure:  ensureKubeAPIServerStopped,
+		Recheck: 100 * time.Millisecond,
+	}
+	// EarlyExtensionsMigrated are those that the API server needs.
+	EarlyExtensionsMigrated = &flow.Step[*Scope]{
+		Name:   "early-extensions-migrated",
+		After:  []*flow.Step[*Scope]{KubeAPIServerStopped},
+		SkipIf: withoutExtensions(corev1beta1.BeforeKubeAPIServer),
+		Ensure: migrateEarly,
+	}
+	// LastStateSaved is needed if extensions have changed their state since.
+	LastStateSaved = &flow.Step[*Scope]{
+		Name:    "last-state-saved",
+		After:   []*flow.Step[*Scope]{EarlyExtensionsMigrated},
+		SkipIf:  withoutExtensions(corev1beta1.BeforeKubeAPIServer),
+		Ensure:  ensureStateSaved,
+		Recheck: recheckPods,
+	}
+	// LastDeltaSaved puts everything that was ever acknowledged into the backups.
+	LastDeltaSaved = &flow.Step[*Scope]{
+		Name:    "last-delta-saved",
+		After:   []*flow.Step[*Scope]{KubeAPIServerStopped},
+		Ensure:  ensureEtcdSaved,
+		Recheck: 100 * time.Millisecond,
+	}
+)
+
+// destinationCalled: what the destination prepares with has been saved.
+func destinationCalled(s *Scope) string {
+	if s.Claim.Called != "" && s.Claim.Called == ptr.Deref(s.Shoot.Spec.SeedName, "") {
+		return "the destination has been called"
+	}
+	return ""
+}
+
+// ensureEtcdSaved is done as well where etcd does not run: what it held was saved when it was stopped.
+func ensureEtcdSaved(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: etcd.Name, Namespace: s.Namespace}}
+	found, err := kube.Exists(ctx, s.Seed, set)
+	if err != nil || !found || ptr.Deref(set.Spec.Replicas, 1) == 0 {
+		return flow.Done(), err
+	}
+	access, ok, err := BackupAccess(ctx, s.Seed, set)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	if !ok {
+		return flow.Outcome{}, fmt.Errorf("etcd of namespace %q has no backups, from which another seed could restore it", s.Namespace)
+	}
+	if err := s.Shoots.SaveBackup(ctx, access); err != nil {
+		return flow.Waiting(fmt.Sprintf("All that etcd holds has to be in its backups: %v", err)), nil
+	}
+	return flow.Done(), nil
+}
+
+func ensureMachineControllerStopped(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	if err := s.scaleDeployment(ctx, machinecontrollermanager.Name, 0); err != nil {
+		return flow.Outcome{}, err
+	}
+	if ended, err := s.endPods(ctx, machinecontrollermanager.Name); err != nil || !ended {
+		return waitingOr("The machine controller is being stopped", err)
+	}
+	return flow.Done(), nil
+}
+
+// stoppedWithAPIServer are of no use without it. The tunnel's server ends so that the nodes look for the new one.
+var stoppedWithAPIServer = []string{
+	kubeapiserver.Name, vpnseedserver.Name, kubecontrollermanager.Name, kubescheduler.Name, resourcemanager.Name,
+}
+
+// ensureKubeAPIServerStopped does not let the server drain: its clients have to connect anew in any case, and what it
+// has acknowledged is in etcd.
+func ensureKubeAPIServerStopped(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	for _, name := range stoppedWithAPIServer {
+		if err := s.scaleDeployment(ctx, name, 0); err != nil {
+			return flow.Outcome{}, err
+		}
+	}
+	const stopping = "The API server is being stopped"
+	if ended, err := s.endPods(ctx, kubeapiserver.Name); err != nil || !ended {
+		return waitingOr(stopping, err)
+	}
+	d, err := s.apiServerDeployment(ctx)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	if d.UID != "" && (d.Status.ObservedGeneration < d.Generation || d.Status.Replicas > 0) {
+		return flow.Waiting(stopping), nil
+	}
+	// A cache may not know a pod yet that could write.
+	pods, err := s.podsOf(ctx, kubeapiserver.Name, &client.ListOptions{Raw: &metav1.ListOptions{}})
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	if len(pods) > 0 {
+		return flow.Waiting(stopping), nil
+	}
+	return flow.Done(), nil
+}
+
+func ensureStateSaved(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	if err := s.SaveState(ctx); err != nil {
+		return flow.Outcome{}, fmt.Errorf("save the state of the control plane in the garden: %w", err)
+	}
+	return flow.Done(), nil
+}
+
+func ensureDestinationPrepared(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	destination := ptr.Deref(s.Shoot.Spec.SeedName, "")
+	claim, err := ownership.Change(ctx, s.Garden, s.Shoot, s.Clock.Now(), func(c ownership.Claim) ownership.Claim {
+		return c.Call(destination)
+	})
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	switch {
+	case claim.Prepared == destination:
+		return flow.Done(), nil
+	case claim.Progress != "":
+		return flow.Waiting(fmt.Sprintf("Seed %s is preparing: %s", destination, claim.Progress)), nil
+	}
+	return flow.Waiting(fmt.Sprintf("Seed %s is preparing", destination)), nil
+}
+
+// extensionLists make lists of the kinds that belong to a Shoot.
+var extensionLists = map[string]func() client.ObjectList{
+	extensionsv1alpha1.ContainerRuntimeKind:      func() client.ObjectList { return &extensionsv1alpha1.ContainerRuntimeList{} },
+	extensionsv1alpha1.ControlPlaneKind:          func() client.ObjectList { return &extensionsv1alpha1.ControlPlaneList{} },
+	extensionsv1alpha1.DNSRecordKind:             func() client.ObjectList { return &extensionsv1alpha1.DNSRecordList{} },
+	extensionsv1alpha1.ExtensionKind:             func() client.ObjectList { return &extensionsv1alpha1.ExtensionList{} },
+	extensionsv1alpha1.InfrastructureKind:        func() client.ObjectList { return &extensionsv1alpha1.InfrastructureList{} },
+	extensionsv1alpha1.NetworkKind:               func() client.ObjectList { return &extensionsv1alpha1.NetworkList{} },
+	extensionsv1alpha1.OperatingSystemConfigKind: func() client.ObjectList { return &extensionsv1alpha1.OperatingSystemConfigList{} },
+	extensionsv1alpha1.WorkerKind:                func() client.ObjectList { return &extensionsv1alpha1.WorkerList{} },
+}
+
+// extensionObjects lists the objects of the kinds.
+func (s *Scope) extensionObjects(ctx context.Context, kinds ...string) ([]extensionsv1alpha1.Object, error) {
+	var out []extensionsv1alpha1.Object
+	for _, kind := range kinds {
+		list := extensionLists[kind]()
+		if err := s.Seed.List(ctx, list, client.InNamespace(s.Namespace)); err != nil {
+			return nil, fmt.Errorf("list %ss: %w", kind, err)
+		}
+		items := reflect.ValueOf(list).Elem().FieldByName("Items")
+		for i := range items.Len() {
+			out = append(out, items.Index(i).Addr().Interface().(extensionsv1alpha1.Object))
+		}
+	}
+	return out, nil
+}
+
+// migrate asks the extensions of all objects of the kinds to let go of the outside, except those that the API server
+// needs.
+func migrate(kinds ...string) func(context.Context, *Scope) (flow.Outcome, error) {
+	return func(ctx context.Context, s *Scope) (flow.Outcome, error) {
+		objects, err := s.extensionObjects(ctx, kinds...)
+		if err != nil {
+			return flow.Outcome{}, err
+		}
+		return s.migrateAll(ctx, slices.DeleteFunc(objects, s.early))
+	}
+}
+
+func migrateEarly(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	objects, err := s.extensionObjects(ctx, extensionsv1alpha1.ExtensionKind)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	return s.migrateAll(ctx, slices.DeleteFunc(objects, func(o extensionsv1alpha1.Object) bool { return !s.early(o) }))
+}
+
+// early reports whether an object is an extension that comes before the API server.
+func (s *Scope) early(o extensionsv1alpha1.Object) bool {
+	e, ok := o.(*extensionsv1alpha1.Extension)
+	return ok && slices.ContainsFunc(wantedExtensions(s.Shoot, s.Registered), func(w wantedExtension) bool {
+		return w.spec.Type == e.Spec.Type && w.reconcile == corev1beta1.BeforeKubeAPIServer
+	})
+}
+
+func (s *Scope) migrateAll(ctx context.Context, objects []extensionsv1alpha1.Object) (flow.Outcome, error) {
+	outcome := flow.Done()
+	for _, o := range objects {
+		one, err := s.migrateExtension(ctx, o)
+		if err != nil {
+			return flow.Outcome{}, err
+		}
+		if !one.IsDone() {
+			outcome = one
+		}
+	}
+	return outcome, nil
+}
+
+// migrateExtension asks an extension to let go of the outside, and reports how far it is. The object itself stays: what
+// it says is needed if the control plane stays here after all.
+func (s *Scope) migrateExtension(ctx context.Context, o extensionsv1alpha1.Object) (flow.Outcome, error) {
+	kind := reflect.TypeOf(o).Elem().Name()
+	if o.GetDeletionTimestamp() != nil {
+		return flow.Waiting(fmt.Sprintf("%s %s is being deleted", kind, o.GetName())), nil
+	}
+	asked := o.GetAnnotations()[extensionsv1alpha1.AnnotationOperation] == extensionsv1alpha1.OperationMigrate
+	op := o.GetDefaultStatus().LastOperation
+	migrating := op != nil && op.Type == corev1beta1.LastOperationTypeMigrate
+	if migrating && op.State == corev1beta1.LastOperationStateSucceeded && !asked {
+		return flow.Done(), nil
+	}
+	if !asked && (!migrating || op.State == corev1beta1.LastOperationStateError) {
+		before := o.DeepCopyObject().(extensionsv1alpha1.Object)
+		stamp(o, extensionsv1alpha1.OperationMigrate, s.Clock.Now())
+		if err := s.Seed.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			return flow.Outcome{}, fmt.Errorf("migrate %s %q: %w", kind, o.GetName(), err)
+		}
+		return flow.Waiting(fmt.Sprintf("%s %s is being migrated", kind, o.GetName())), nil
+	}
+	if e := o.GetDefaultStatus().LastError; migrating && e != nil {
+		err := flow.WithCodes(fmt.Errorf("migrate %s %s: %s", kind, o.GetName(), e.Description), codeStrings(e.Codes)...)
+		if len(e.Codes) > 0 {
+			return flow.Outcome{}, err
+		}
+		return flow.WaitingWithCodes(err.Error(), codeStrings(e.Codes)...), nil
+	}
+	return flow.Waiting(fmt.Sprintf("%s %s is being migrated", kind, o.GetName())), nil
+}

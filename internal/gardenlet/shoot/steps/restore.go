@@ -1,0 +1,86 @@
+package steps
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	"hortus.dev/hortus/internal/flow"
+	"hortus.dev/hortus/internal/gardenlet/extensionobject"
+	"hortus.dev/hortus/internal/kube"
+)
+
+// toRestore reports whether an object has not been taken over by its extension yet: it waits for its state, or the
+// extension has let go of it.
+func toRestore(o extensionsv1alpha1.Object) bool {
+	switch o.GetAnnotations()[extensionsv1alpha1.AnnotationOperation] {
+	case extensionsv1alpha1.OperationWaitForState, extensionsv1alpha1.OperationMigrate:
+		return true
+	case extensionsv1alpha1.OperationRestore:
+		return false // Asked already.
+	}
+	op := o.GetDefaultStatus().LastOperation
+	return op == nil || op.Type == corev1beta1.LastOperationTypeMigrate ||
+		op.Type == corev1beta1.LastOperationTypeRestore && op.State == corev1beta1.LastOperationStateError
+}
+
+// restoreExtension makes an object, with the state that it had elsewhere, and asks its extension to take over the
+// outside. After a stop in between it goes on where it was: until the state is there, the extension keeps its hands off.
+func (s *Scope) restoreExtension(ctx context.Context, wanted, current extensionsv1alpha1.Object, found bool) (flow.Outcome, error) {
+	kind := reflect.TypeOf(wanted).Elem().Name()
+	if found && current.GetDeletionTimestamp() != nil {
+		return flow.Waiting(fmt.Sprintf("%s %s is being deleted before it can be created again", kind, current.GetName())), nil
+	}
+	if !found {
+		current = wanted.DeepCopyObject().(extensionsv1alpha1.Object)
+		stamp(current, extensionsv1alpha1.OperationWaitForState, s.Clock.Now())
+		if err := s.Seed.Create(ctx, current); apierrors.IsAlreadyExists(err) {
+			return flow.Waiting(fmt.Sprintf("%s %s is being created", kind, current.GetName())), nil
+		} else if err != nil {
+			return flow.Outcome{}, fmt.Errorf("create %s %q: %w", kind, current.GetName(), err)
+		}
+	}
+	if err := s.giveState(ctx, kind, current); err != nil {
+		return flow.Outcome{}, err
+	}
+	before := current.DeepCopyObject().(extensionsv1alpha1.Object)
+	extensionobject.SetSpec(current, wanted)
+	stamp(current, extensionsv1alpha1.OperationRestore, s.Clock.Now())
+	if err := s.Seed.Patch(ctx, current, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return flow.Outcome{}, fmt.Errorf("restore %s %q: %w", kind, current.GetName(), err)
+	}
+	return flow.Waiting(fmt.Sprintf("%s %s is being restored", kind, current.GetName())), nil
+}
+
+// giveState puts what the garden has kept into an object's status, unless it has a state of its own, after making what
+// that refers to.
+func (s *Scope) giveState(ctx context.Context, kind string, o extensionsv1alpha1.Object) error {
+	status := o.GetDefaultStatus()
+	if s.State == nil || status.State != nil || len(status.Resources) > 0 {
+		return nil
+	}
+	state, resources := s.State.Extension(o)
+	if state == nil && len(resources) == 0 {
+		return nil
+	}
+	for _, reference := range resources {
+		resource := s.State.Resource(reference, s.Namespace)
+		if resource == nil {
+			return fmt.Errorf("%s %q needs %s %s, which the ShootState does not have", kind, o.GetName(), reference.ResourceRef.Kind, reference.ResourceRef.Name)
+		}
+		if err := kube.Apply(ctx, s.Seed, resource, FieldOwner); err != nil {
+			return err
+		}
+	}
+	before := o.DeepCopyObject().(extensionsv1alpha1.Object)
+	status.State, status.Resources = state, resources
+	if err := s.Seed.Status().Patch(ctx, o, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("restore the state of %s %q: %w", kind, o.GetName(), err)
+	}
+	return nil
+}
