@@ -43,6 +43,7 @@ import (
 	"hortus.dev/hortus/internal/gardenlet/shoot"
 	"hortus.dev/hortus/internal/gardenlet/shoot/care"
 	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
+	"hortus.dev/hortus/internal/gardenlet/shootstate"
 	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/internal/maintenance"
 	"hortus.dev/hortus/internal/version"
@@ -74,6 +75,8 @@ type managers struct {
 	seed         cluster.Cluster
 	seedDirect   client.Client
 	seedREST     rest.Interface
+	// states has checksums of what ShootStates are made of.
+	states cache.Cache
 	discovery    discovery.DiscoveryInterface
 }
 
@@ -123,6 +126,9 @@ func newManager(ctx context.Context, c *config.GardenletConfiguration) (*manager
 	if m.seedDirect, err = client.New(seedConfig, client.Options{Scheme: seedScheme}); err != nil {
 		return nil, fmt.Errorf("connect to the seed: %w", err)
 	}
+	if m.states, err = cache.New(seedConfig, shootstate.CacheOptions(seedScheme)); err != nil {
+		return nil, fmt.Errorf("connect to the seed: %w", err)
+	}
 	disco, err := discovery.NewDiscoveryClientForConfig(seedConfig)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the seed: %w", err)
@@ -130,6 +136,9 @@ func newManager(ctx context.Context, c *config.GardenletConfiguration) (*manager
 	m.discovery, m.seedREST = disco, disco.RESTClient()
 	if err := m.garden.Add(m.seed); err != nil {
 		return nil, fmt.Errorf("add the seed's cache: %w", err)
+	}
+	if err := m.garden.Add(m.states); err != nil {
+		return nil, fmt.Errorf("add the cache of checksums: %w", err)
 	}
 	return m, errors.Join(m.garden.AddHealthzCheck("ping", healthz.Ping), m.garden.AddReadyzCheck("ping", healthz.Ping))
 }
@@ -218,6 +227,7 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 	images := steps.DefaultImages()
 	images.Hortus = hortusImage
 	shoots := c.Controllers.Shoot
+	states := &shootstate.States{Garden: m.gardenDirect, Seed: m.seedDirect, Clock: real, SeedName: c.SeedConfig.Name}
 
 	if err := m.garden.Add(&registration{garden: m.gardenDirect, seed: c.SeedConfig}); err != nil {
 		return fmt.Errorf("add registration of the Seed: %w", err)
@@ -261,6 +271,10 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 			Period: c.Controllers.ShootCare.SyncPeriod.Duration, Settings: careSettings(c.Controllers.ShootCare),
 			RemediateWebhooks: *c.Controllers.ShootCare.WebhookRemediatorEnabled,
 		}).AddToManager(m.garden, *c.Controllers.ShootCare.ConcurrentSyncs),
+		(&shootstate.Reconciler{
+			Garden: m.gardenDirect, Clock: real, Events: m.garden.GetEventRecorder("gardenlet"), States: states,
+			SyncPeriod: c.Controllers.ShootState.SyncPeriod.Duration, Jitter: maintenance.HashJitter(0),
+		}).AddToManager(m.garden, m.states, *c.Controllers.ShootState.ConcurrentSyncs),
 	)
 }
 

@@ -69,6 +69,9 @@ func SetDefaults(c *GardenletConfiguration) {
 	setDefault(&seed.LeaseResyncSeconds, 2)
 
 	setBackupDefaults(c.Controllers)
+	c.Controllers.ShootState = orNew(c.Controllers.ShootState)
+	setDefault(&c.Controllers.ShootState.ConcurrentSyncs, 5)
+	setDefault(&c.Controllers.ShootState.SyncPeriod, metav1.Duration{Duration: 6 * time.Hour})
 
 	c.LeaderElection = orNew(c.LeaderElection)
 	setDefault(&c.LeaderElection.LeaderElect, true)
@@ -105,6 +108,7 @@ func Validate(c *GardenletConfiguration) error {
 		"shoot": c.Controllers.Shoot.ConcurrentSyncs, "shootCare": c.Controllers.ShootCare.ConcurrentSyncs,
 		"controllerInstallation": c.Controllers.ControllerInstallation.ConcurrentSyncs,
 		"backupBucket":           c.Controllers.BackupBucket.ConcurrentSyncs, "backupEntry": c.Controllers.BackupEntry.ConcurrentSyncs,
+		"shootState": c.Controllers.ShootState.ConcurrentSyncs,
 	} {
 		if *value < 1 {
 			errs = append(errs, fmt.Errorf("controllers.%s.concurrentSyncs must be at least 1", name))
@@ -115,6 +119,9 @@ func Validate(c *GardenletConfiguration) error {
 	}
 	if c.Controllers.Shoot.SyncPeriod.Duration < time.Minute {
 		errs = append(errs, errors.New("controllers.shoot.syncPeriod must be at least 1m"))
+	}
+	if c.Controllers.ShootState.SyncPeriod.Duration < time.Minute {
+		errs = append(errs, errors.New("controllers.shootState.syncPeriod must be at least 1m"))
 	}
 	if *c.Controllers.Seed.LeaseResyncSeconds < 1 {
 		errs = append(errs, errors.New("controllers.seed.leaseResyncSeconds must be at least 1"))

@@ -57,6 +57,7 @@ type Controllers struct {
 	Seed                   *SeedController                   `json:"seed,omitempty"`
 	BackupBucket           *BackupBucketController           `json:"backupBucket,omitempty"`
 	BackupEntry            *BackupEntryController            `json:"backupEntry,omitempty"`
+	ShootState             *ShootStateController             `json:"shootState,omitempty"`
 }
 
 // ShootController reconciles Shoots.
@@ -136,6 +137,15 @@ type BackupEntryController struct {
 	// deletionGracePeriodShootPurposes limits the grace period to the backups of Shoots with one of the purposes
 	// evaluation, testing, development, production and infrastructure. Empty: it holds for all.
 	DeletionGracePeriodShootPurposes []corev1beta1.ShootPurpose `json:"deletionGracePeriodShootPurposes,omitempty"`
+}
+
+// ShootStateController keeps the ShootStates current.
+type ShootStateController struct {
+	// concurrentSyncs is how many ShootStates are worked on at once; each may take up to 20 MiB of memory. Default 5.
+	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
+	// syncPeriod is how often a ShootState is compared with the seed although nothing is known to have changed. Changes
+	// are written at once. At least 1m. Default 6h.
+	SyncPeriod *metav1.Duration `json:"syncPeriod,omitempty"`
 }
 
 // LeaderElection lets one of several replicas act.
