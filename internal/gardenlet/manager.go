@@ -76,8 +76,8 @@ type managers struct {
 	seedDirect   client.Client
 	seedREST     rest.Interface
 	// states has checksums of what ShootStates are made of.
-	states cache.Cache
-	discovery    discovery.DiscoveryInterface
+	states    cache.Cache
+	discovery discovery.DiscoveryInterface
 }
 
 func newManager(ctx context.Context, c *config.GardenletConfiguration) (*managers, error) {
@@ -256,7 +256,7 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 			SeedName: c.SeedConfig.Name, Grace: backupGrace(c.Controllers.BackupEntry),
 		}).AddToManager(m.garden, m.seed, *c.Controllers.BackupEntry.ConcurrentSyncs),
 		(&shoot.Reconciler{
-			Garden: m.gardenDirect, Cache: m.garden.GetClient(), Seed: m.seedDirect, Clock: real, Events: m.garden.GetEventRecorder("gardenlet"), Shoots: connector,
+			Garden: m.gardenDirect, Cache: m.garden.GetClient(), Seed: m.seedDirect, Clock: real, Events: m.garden.GetEventRecorder("gardenlet"), Shoots: connector, States: states,
 			SeedName: c.SeedConfig.Name, Identity: me, Images: images, GardenIdentity: gardenIdentity, RetryDuration: shoots.RetryDuration.Duration, DNSTTL: *shoots.DNSEntryTTLSeconds,
 			Options: maintenance.ReconcileOptions{
 				SyncPeriod: shoots.SyncPeriod.Duration, RespectSyncPeriodOverwrite: *shoots.RespectSyncPeriodOverwrite, InMaintenanceOnly: *shoots.ReconcileInMaintenanceOnly,

@@ -73,7 +73,7 @@ func Decide(shoot *corev1beta1.Shoot, in DecideInput) Decision {
 	}
 	begin := Decision{Action: Run, Operation: operation, Begin: true, Reason: now.Reason}
 	switch {
-	case last == nil, shoot.Generation != shoot.Status.ObservedGeneration:
+	case last == nil, shoot.Generation != shoot.Status.ObservedGeneration, last.Type == corev1beta1.LastOperationTypeMigrate:
 		return begin
 	case last.State == corev1beta1.LastOperationStateProcessing, last.State == corev1beta1.LastOperationStateError:
 		return Decision{Action: Run, Operation: operation, Reason: "the operation goes on"}

@@ -17,25 +17,11 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/flow"
 	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
+	"hortus.dev/hortus/internal/gardenlet/shootstate"
 	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/internal/ownership"
 	"hortus.dev/hortus/internal/secretsmanager"
 )
-
-// States keeps in the garden what another seed needs to take a control plane over.
-type States interface {
-	// Save brings the garden up to date.
-	Save(ctx context.Context, shoot *corev1beta1.Shoot) error
-	// Load reads what was saved.
-	Load(ctx context.Context, shoot *corev1beta1.Shoot) (SavedState, error)
-}
-
-// SavedState is what the garden has kept of a control plane.
-type SavedState interface {
-	steps.State
-	// Secrets are those that cannot be made anew, for a namespace.
-	Secrets(namespace string) []*corev1.Secret
-}
 
 // comesHere reports whether another seed is handing the control plane over to this one.
 func comesHere(shoot *corev1beta1.Shoot, seed string) bool {
@@ -127,9 +113,12 @@ func (r *Reconciler) preparePass(ctx context.Context, s *scope, claim ownership.
 // openState reads what the garden has kept of a control plane, and puts its credentials into the namespace before any
 // could be made anew.
 func (r *Reconciler) openState(ctx context.Context, s *scope, id string) error {
-	state, err := r.States.Load(ctx, s.shoot)
+	state, err := shootstate.Load(ctx, r.Garden, s.shoot)
 	if err != nil {
-		return fmt.Errorf("read the ShootState: %w", err)
+		return err
+	}
+	if state == nil {
+		return fmt.Errorf("there is no ShootState %s/%s, from which the control plane could be restored", s.shoot.Namespace, s.shoot.Name)
 	}
 	s.state = state
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: id}}
@@ -146,18 +135,8 @@ func (r *Reconciler) openState(ctx context.Context, s *scope, id string) error {
 		}
 	}
 	s.namespace = kube.NewNamespaceView(r.Seed, id, &r.seen)
-	for _, secret := range state.Secrets(id) {
-		existing := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: secret.Name, Namespace: id}}
-		found, err := kube.Exists(ctx, s.namespace, existing)
-		if err != nil {
-			return err
-		}
-		if found {
-			continue
-		}
-		if err := s.namespace.Create(ctx, secret); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("restore Secret %q: %w", secret.Name, err)
-		}
+	if err := state.CreateSecrets(ctx, s.namespace, id); err != nil {
+		return err
 	}
 	s.secrets, err = secretsmanager.New(ctx, s.namespace, r.Clock, id, steps.SecretsIdentity)
 	return err

@@ -24,6 +24,7 @@ import (
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	"hortus.dev/hortus/internal/flow"
 	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
+	"hortus.dev/hortus/internal/gardenlet/shootstate"
 	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/internal/maintenance"
 	"hortus.dev/hortus/internal/ownership"
@@ -48,7 +49,8 @@ type Reconciler struct {
 	Clock  clock.PassiveClock
 	Events events.EventRecorder
 	Shoots steps.Connector
-	States States
+	// States keeps in the garden what another seed needs to take a control plane over.
+	States *shootstate.States
 
 	SeedName       string
 	GardenIdentity string
@@ -79,7 +81,7 @@ type scope struct {
 	secrets   *secretsmanager.Manager
 	// claim says who runs the control plane, state is what the garden has kept of it; nil unless it is being restored.
 	claim ownership.Claim
-	state SavedState
+	state *shootstate.Saved
 }
 
 // Reconcile makes one pass over the Shoot. It may stop after any write and start over.
@@ -358,18 +360,14 @@ func (r *Reconciler) stepScope(ctx context.Context, s *scope, operation corev1be
 	if err := r.Cache.List(ctx, installations); err != nil {
 		return nil, fmt.Errorf("list ControllerInstallations: %w", err)
 	}
-	scope := &steps.Scope{
+	return &steps.Scope{
 		Garden: r.Garden, Seed: seed, GardenApplied: &r.gardenApplied, SeedApplied: &r.seedApplied, Clock: r.Clock, Shoots: r.Shoots,
 		Shoot: s.shoot.DeepCopy(), SeedObject: s.seed, Project: s.project, CloudProfile: s.profile, GardenIdentity: r.GardenIdentity,
 		Namespace: namespace, Operation: operation, Started: started, Claim: s.claim,
-		SaveState: func(ctx context.Context) error { return r.States.Save(ctx, s.shoot) },
-		Images:    r.Images, DNSTTL: r.DNSTTL, Facts: facts, Secrets: s.secrets,
+		State: s.state, States: r.States,
+		Images: r.Images, DNSTTL: r.DNSTTL, Facts: facts, Secrets: s.secrets,
 		Registered: registrations.Items, Installations: installations.Items,
-	}
-	if s.state != nil { // A nil SavedState must not become a State that is not nil.
-		scope.State = s.state
-	}
-	return scope, nil
+	}, nil
 }
 
 // GardenIdentity reads what is unique among all gardens; an old garden without one goes by its usual name.

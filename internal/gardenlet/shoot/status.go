@@ -36,6 +36,9 @@ func begin(shoot *corev1beta1.Shoot, operation corev1beta1.LastOperationType, me
 	s.LastOperation = &corev1beta1.LastOperation{
 		Type: operation, State: corev1beta1.LastOperationStateProcessing, Description: startDescription(operation), LastUpdateTime: metav1.Time{Time: now},
 	}
+	if operation == corev1beta1.LastOperationTypeMigrate && (previous == nil || previous.Type != operation) {
+		s.MigrationStartTime = &metav1.Time{Time: now}
+	}
 	if s.TechnicalID == "" {
 		s.TechnicalID = technicalID
 	}
@@ -134,6 +137,7 @@ func succeed(shoot *corev1beta1.Shoot, operation corev1beta1.LastOperationType, 
 	if operation == corev1beta1.LastOperationTypeMigrate {
 		return // From here on the other seed acts.
 	}
+	s.MigrationStartTime = nil
 	s.IsHibernated = shoot.Spec.Hibernation != nil && ptr.Deref(shoot.Spec.Hibernation.Enabled, false)
 	// What care has found before may be over; it looks again soon.
 	progressing(s.Conditions, now)

@@ -69,10 +69,10 @@ func TestSeedChanges(t *testing.T) {
 		"a move to another inner domain": {request{binding: true, old: shootOn("x"), shoot: shootOn("y"), oldSeed: seedNamed("x"), seed: seedNamed("y", func(s *corev1beta1.Seed) {
 			s.Spec.DNS.Internal = &corev1beta1.SeedDNSProviderConfig{Domain: "internal"}
 		})}, "internal domain"},
-		"a move of a control plane": {request{binding: true, old: shootOn("x", runsOn("x")), shoot: shootOn("y", runsOn("x")), seed: seedNamed("y"), oldSeed: seedNamed("x")}, ""},
-		"a move of what is being created": {request{binding: true, old: shootOn("x", runsOn("x"), state("Create", "Error")), shoot: shootOn("y", runsOn("x"), state("Create", "Error")), seed: seedNamed("y"), oldSeed: seedNamed("x")}, "still being created"},
+		"a move of a control plane":             {request{binding: true, old: shootOn("x", runsOn("x")), shoot: shootOn("y", runsOn("x")), seed: seedNamed("y"), oldSeed: seedNamed("x")}, ""},
+		"a move of what is being created":       {request{binding: true, old: shootOn("x", runsOn("x"), state("Create", "Error")), shoot: shootOn("y", runsOn("x"), state("Create", "Error")), seed: seedNamed("y"), oldSeed: seedNamed("x")}, "still being created"},
 		"a way out of a destination that fails": {request{binding: true, old: shootOn("x", runsOn("x"), state("Restore", "Error")), shoot: shootOn("y", runsOn("x"), state("Restore", "Error")), seed: seedNamed("y"), oldSeed: seedNamed("x")}, ""},
-		"a way out while it goes on": {request{binding: true, old: shootOn("x", runsOn("x"), state("Restore", "Processing")), shoot: shootOn("y", runsOn("x"), state("Restore", "Processing")), seed: seedNamed("y"), oldSeed: seedNamed("x")}, "being moved"},
+		"a way out while it goes on":            {request{binding: true, old: shootOn("x", runsOn("x"), state("Restore", "Processing")), shoot: shootOn("y", runsOn("x"), state("Restore", "Processing")), seed: seedNamed("y"), oldSeed: seedNamed("x")}, "being moved"},
 		"a move called off": {request{binding: true, old: shootOn("y", runsOn("x")), shoot: shootOn("x", runsOn("x")), seed: seedNamed("x", deleting, func(s *corev1beta1.Seed) {
 			s.Spec.Backup = nil
 		}), oldSeed: seedNamed("y")}, ""},

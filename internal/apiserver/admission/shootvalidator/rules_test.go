@@ -150,13 +150,14 @@ func TestRules(t *testing.T) {
 			r.shoot.Annotations = map[string]string{corev1beta1.AnnotationNeedsRetryOperation: "true", corev1beta1.AnnotationShootTasks: "a"}
 			r.shoot.Labels = map[string]string{corev1beta1.LabelPrefixSeedName + "y": "true"}
 		}), true},
-		"05 a move after another":                {move(seedNamed("y"), state("Restore", "Succeeded"), arrived("x")), false},
+		"05 a move after another":                {move(seedNamed("y"), state("Restore", "Succeeded"), arrived("x")), true},
 		"05 a move that is called off":           {move(seedNamed("y"), state("Reconcile", "Succeeded"), arrived("y")), true},
 		"05 a move before another has begun":     {move(seedNamed("y"), state("Reconcile", "Succeeded"), arrived("z")), false},
 		"05 a move during another":               {move(seedNamed("y"), state("Migrate", "Processing"), arrived("z")), false},
 		"05 a move before another is taken over": {move(seedNamed("y"), state("Migrate", "Succeeded"), arrived("x")), false},
-		"05 a move before a restoration":         {move(seedNamed("y"), state("Restore", "Error"), arrived("x")), false},
-		"05 a move back during another":          {move(seedNamed("y"), state("Migrate", "Error"), arrived("y")), false},
+		"05 a move before a restoration":         {move(seedNamed("y"), state("Restore", "Processing"), arrived("x")), false},
+		"05 a move after a failed restoration":   {move(seedNamed("y"), state("Restore", "Error"), arrived("x")), true},
+		"05 a move back during another":          {move(seedNamed("y"), state("Migrate", "Error"), arrived("y")), true},
 		"05 a move with an annotation": {with(move(seedNamed("y")), func(r *request) {
 			r.shoot.Annotations = map[string]string{corev1beta1.AnnotationConfirmationDeletion: "true"}
 		}), false},

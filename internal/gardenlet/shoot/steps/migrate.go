@@ -33,7 +33,7 @@ import (
 func Migrate() *flow.Graph[*Scope] {
 	return flow.New(
 		EtcdSaved, MachineControllerStopped, WorkerMigrated, OthersMigrated, InfrastructureMigrated, StateSaved,
-		DestinationPrepared, KubeAPIServerStopped, EarlyExtensionsMigrated, LastStateSaved, LastDeltaSaved,
+		DestinationPrepared, KubeAPIServerStopped, LateExtensionsMigrated, LastDeltaSaved,
 	)
 }
 
@@ -77,7 +77,7 @@ var (
 	StateSaved = &flow.Step[*Scope]{
 		Name:    "state-saved",
 		After:   []*flow.Step[*Scope]{InfrastructureMigrated},
-		SkipIf:  destinationCalled,
+		SkipIf:  either(destinationCalled, notSettled),
 		Ensure:  ensureStateSaved,
 		Recheck: recheckPods,
 	}
@@ -96,20 +96,12 @@ var (
 		Ensure:  ensureKubeAPIServerStopped,
 		Recheck: 100 * time.Millisecond,
 	}
-	// EarlyExtensionsMigrated are those that the API server needs.
-	EarlyExtensionsMigrated = &flow.Step[*Scope]{
-		Name:   "early-extensions-migrated",
+	// LateExtensionsMigrated are those that the API server needs, as their registration says.
+	LateExtensionsMigrated = &flow.Step[*Scope]{
+		Name:   "late-extensions-migrated",
 		After:  []*flow.Step[*Scope]{KubeAPIServerStopped},
-		SkipIf: withoutExtensions(corev1beta1.BeforeKubeAPIServer),
-		Ensure: migrateEarly,
-	}
-	// LastStateSaved is needed if extensions have changed their state since.
-	LastStateSaved = &flow.Step[*Scope]{
-		Name:    "last-state-saved",
-		After:   []*flow.Step[*Scope]{EarlyExtensionsMigrated},
-		SkipIf:  withoutExtensions(corev1beta1.BeforeKubeAPIServer),
-		Ensure:  ensureStateSaved,
-		Recheck: recheckPods,
+		SkipIf: withoutLateExtensions,
+		Ensure: migrateLate,
 	}
 	// LastDeltaSaved puts everything that was ever acknowledged into the backups.
 	LastDeltaSaved = &flow.Step[*Scope]{
@@ -124,6 +116,14 @@ var (
 func destinationCalled(s *Scope) string {
 	if s.Claim.Called != "" && s.Claim.Called == ptr.Deref(s.Shoot.Spec.SeedName, "") {
 		return "the destination has been called"
+	}
+	return ""
+}
+
+// notSettled: what another seed has saved is all there is of the control plane.
+func notSettled(s *Scope) string {
+	if !s.Claim.Settled {
+		return "the control plane has never run completely here"
 	}
 	return ""
 }
@@ -194,8 +194,9 @@ func ensureKubeAPIServerStopped(ctx context.Context, s *Scope) (flow.Outcome, er
 }
 
 func ensureStateSaved(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	if err := s.SaveState(ctx); err != nil {
-		return flow.Outcome{}, fmt.Errorf("save the state of the control plane in the garden: %w", err)
+	saved, err := s.States.Seal(ctx, s.Shoot)
+	if err != nil || !saved {
+		return waitingOr("The state of the control plane is being saved in the garden", err)
 	}
 	return flow.Done(), nil
 }
@@ -253,24 +254,43 @@ func migrate(kinds ...string) func(context.Context, *Scope) (flow.Outcome, error
 		if err != nil {
 			return flow.Outcome{}, err
 		}
-		return s.migrateAll(ctx, slices.DeleteFunc(objects, s.early))
+		return s.migrateAll(ctx, slices.DeleteFunc(objects, s.late))
 	}
 }
 
-func migrateEarly(ctx context.Context, s *Scope) (flow.Outcome, error) {
+func migrateLate(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	objects, err := s.extensionObjects(ctx, extensionsv1alpha1.ExtensionKind)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	return s.migrateAll(ctx, slices.DeleteFunc(objects, func(o extensionsv1alpha1.Object) bool { return !s.early(o) }))
+	return s.migrateAll(ctx, slices.DeleteFunc(objects, func(o extensionsv1alpha1.Object) bool { return !s.late(o) }))
 }
 
-// early reports whether an object is an extension that comes before the API server.
-func (s *Scope) early(o extensionsv1alpha1.Object) bool {
+// late reports whether an object is an extension that is to be migrated after the API server has ended.
+func (s *Scope) late(o extensionsv1alpha1.Object) bool {
 	e, ok := o.(*extensionsv1alpha1.Extension)
-	return ok && slices.ContainsFunc(wantedExtensions(s.Shoot, s.Registered), func(w wantedExtension) bool {
-		return w.spec.Type == e.Spec.Type && w.reconcile == corev1beta1.BeforeKubeAPIServer
-	})
+	return ok && slices.Contains(lateTypes(s.Registered), e.Spec.Type)
+}
+
+// lateTypes are the types of extensions that are to be migrated after the API server has ended.
+func lateTypes(registrations []corev1beta1.ControllerRegistration) []string {
+	var out []string
+	for _, r := range registrations {
+		for _, resource := range r.Spec.Resources {
+			if l := resource.Lifecycle; resource.Kind == extensionsv1alpha1.ExtensionKind && l != nil &&
+				ptr.Deref(l.Migrate, corev1beta1.BeforeKubeAPIServer) == corev1beta1.AfterKubeAPIServer {
+				out = append(out, resource.Type)
+			}
+		}
+	}
+	return out
+}
+
+func withoutLateExtensions(s *Scope) string {
+	if len(lateTypes(s.Registered)) == 0 {
+		return "no extensions"
+	}
+	return ""
 }
 
 func (s *Scope) migrateAll(ctx context.Context, objects []extensionsv1alpha1.Object) (flow.Outcome, error) {

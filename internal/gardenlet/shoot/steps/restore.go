@@ -12,7 +12,6 @@ import (
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	"hortus.dev/hortus/internal/flow"
 	"hortus.dev/hortus/internal/gardenlet/extensionobject"
-	"hortus.dev/hortus/internal/kube"
 )
 
 // toRestore reports whether an object has not been taken over by its extension yet: it waits for its state, or the
@@ -64,16 +63,12 @@ func (s *Scope) giveState(ctx context.Context, kind string, o extensionsv1alpha1
 	if s.State == nil || status.State != nil || len(status.Resources) > 0 {
 		return nil
 	}
-	state, resources := s.State.Extension(o)
+	state, resources := s.State.StateOfObject(o)
 	if state == nil && len(resources) == 0 {
 		return nil
 	}
-	for _, reference := range resources {
-		resource := s.State.Resource(reference, s.Namespace)
-		if resource == nil {
-			return fmt.Errorf("%s %q needs %s %s, which the ShootState does not have", kind, o.GetName(), reference.ResourceRef.Kind, reference.ResourceRef.Name)
-		}
-		if err := kube.Apply(ctx, s.Seed, resource, FieldOwner); err != nil {
+	if len(resources) > 0 {
+		if err := s.State.CreateResources(ctx, s.Seed, s.Namespace); err != nil {
 			return err
 		}
 	}

@@ -10,8 +10,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,6 +18,7 @@ import (
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	"hortus.dev/hortus/internal/component"
 	"hortus.dev/hortus/internal/component/kubeapiserver"
+	"hortus.dev/hortus/internal/gardenlet/shootstate"
 	"hortus.dev/hortus/internal/image"
 	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/internal/ownership"
@@ -60,9 +59,9 @@ type Scope struct {
 	// Claim says who runs the control plane, as of the beginning of the pass.
 	Claim ownership.Claim
 	// State is what the garden has kept of the control plane; nil unless it is being restored.
-	State State
-	// SaveState brings the garden up to date with the state of the control plane.
-	SaveState func(context.Context) error
+	State *shootstate.Saved
+	// States keeps that current.
+	States *shootstate.States
 
 	Images     Images
 	DNSTTL     int64
@@ -86,14 +85,6 @@ type Connector interface {
 	Stored(ctx context.Context, access EtcdAccess, prefix string, visit func(key string, value []byte) bool) error
 	// SaveBackup waits until everything that etcd holds is in the backups.
 	SaveBackup(ctx context.Context, access EtcdAccess) error
-}
-
-// State is what the garden has kept of a control plane for the seed that takes it over.
-type State interface {
-	// Extension returns the state of an extension object, and the resources that it refers to; nil if it has none.
-	Extension(object extensionsv1alpha1.Object) (*runtime.RawExtension, []extensionsv1alpha1.NamedResourceReference)
-	// Resource returns what a reference leads to, to be made in a namespace; nil if it is not there.
-	Resource(reference extensionsv1alpha1.NamedResourceReference, namespace string) *unstructured.Unstructured
 }
 
 // Images says where images come from.
