@@ -75,6 +75,7 @@ type managers struct {
 	seed         cluster.Cluster
 	seedDirect   client.Client
 	seedREST     rest.Interface
+	seedConfig   *rest.Config
 	// states has checksums of what ShootStates are made of.
 	states    cache.Cache
 	discovery discovery.DiscoveryInterface
@@ -126,9 +127,7 @@ func newManager(ctx context.Context, c *config.GardenletConfiguration) (*manager
 	if m.seedDirect, err = client.New(seedConfig, client.Options{Scheme: seedScheme}); err != nil {
 		return nil, fmt.Errorf("connect to the seed: %w", err)
 	}
-	if m.states, err = cache.New(seedConfig, shootstate.CacheOptions(seedScheme)); err != nil {
-		return nil, fmt.Errorf("connect to the seed: %w", err)
-	}
+	m.seedConfig = seedConfig
 	disco, err := discovery.NewDiscoveryClientForConfig(seedConfig)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the seed: %w", err)
@@ -136,9 +135,6 @@ func newManager(ctx context.Context, c *config.GardenletConfiguration) (*manager
 	m.discovery, m.seedREST = disco, disco.RESTClient()
 	if err := m.garden.Add(m.seed); err != nil {
 		return nil, fmt.Errorf("add the seed's cache: %w", err)
-	}
-	if err := m.garden.Add(m.states); err != nil {
-		return nil, fmt.Errorf("add the cache of checksums: %w", err)
 	}
 	return m, errors.Join(m.garden.AddHealthzCheck("ping", healthz.Ping), m.garden.AddReadyzCheck("ping", healthz.Ping))
 }
@@ -203,6 +199,13 @@ func (m *managers) prepareSeed(ctx context.Context) error {
 	})
 	if err != nil {
 		return fmt.Errorf("wait until the seed serves the kinds of the extension contract: %w", err)
+	}
+	// Unlike others, this cache asks for its kinds as soon as it is made.
+	if m.states, err = cache.New(m.seedConfig, shootstate.CacheOptions(m.seed.GetScheme())); err != nil {
+		return fmt.Errorf("connect to the seed: %w", err)
+	}
+	if err := m.garden.Add(m.states); err != nil {
+		return fmt.Errorf("add the cache of checksums: %w", err)
 	}
 	return nil
 }

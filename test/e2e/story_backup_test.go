@@ -18,7 +18,7 @@ func TestLostEtcdVolumeIsRestored(t *testing.T) {
 	story(t)
 	const name = "phoenix"
 	newShoot(t, "shoot-workerless.yaml", name)
-	kubeconfig, seed, namespace := shootKubeconfig(t, name), seedKubeconfig(t, name), "shoot--dev--"+name
+	kubeconfig, seed, namespace := shootKubeconfig(t, name), adminOf(seedOf(t, name)), "shoot--dev--"+name
 	w := startWriter(t, kubeconfig)
 	kubectl(t, kubeconfig, "create", "configmap", "before", "--from-literal=a=b")
 	uid := kubectl(t, kubeconfig, "get", "configmap", "before", "-o", "jsonpath={.metadata.uid}")
@@ -69,15 +69,6 @@ func TestLostEtcdVolumeIsRestored(t *testing.T) {
 	awaitShoot(t, name, "a healthy control plane", func(o *unstructured.Unstructured) bool { return succeeded(o) })
 }
 
-// seedKubeconfig is the administrator's kubeconfig of the seed that a Shoot is on.
-func seedKubeconfig(t *testing.T, name string) string {
-	t.Helper()
-	seed := kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "get", "shoot", name, "-o", "jsonpath={.status.seedName}")
-	if seed == "local-2" {
-		return kubeconfigOf("seed-2")
-	}
-	return kubeconfigOf("garden")
-}
 
 // resourceVersion is the newest one of a Shoot.
 func resourceVersion(t *testing.T, kubeconfig string) int {
