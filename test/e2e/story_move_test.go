@@ -1,0 +1,119 @@
+//go:build landscape
+
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// TestControlPlaneMovesThereAndBack moves the control plane of a Shoot with a node to the other seed and back, while a
+// client writes over a new connection every time. No acknowledged write may be lost, and in the cluster nothing may
+// notice: the node is the same, no pod is restarted, tokens and kubeconfigs stay valid.
+func TestControlPlaneMovesThereAndBack(t *testing.T) {
+	story(t)
+	const name = "nomad"
+	newShoot(t, "shoot.yaml", name)
+	kubeconfig, source := shootKubeconfig(t, name), seedOf(t, name)
+	destination := otherSeed(source)
+	token := kubectl(t, kubeconfig, "-n", "default", "create", "token", "default", "--duration=1h")
+	nodes, pods := nodeUIDs(t, kubeconfig), podStarts(t, kubeconfig)
+	w := startWriter(t, kubeconfig)
+
+	for _, to := range []string{destination, source} {
+		w.longestGap()
+		start := time.Now()
+		moveShoot(t, name, to)
+		took := time.Since(start)
+		gap, failed := w.longestGap()
+		t.Logf("moved to %s in %s; longest time without an acknowledged write: %s, failed requests %v",
+			to, took.Round(100*time.Millisecond), gap.Round(time.Millisecond), failed)
+		if got := nodeUIDs(t, kubeconfig); got != nodes {
+			t.Errorf("nodes were %s and are %s", nodes, got)
+		}
+		kubectl(t, kubeconfig, "--token", token, "get", "--raw", "/version")
+		awaitLeft(t, name, otherSeed(to))
+	}
+	w.end()
+	w.check(t, kubeconfig)
+	for pod, before := range pods {
+		if after := podStarts(t, kubeconfig)[pod]; after != before {
+			t.Errorf("pod %s was started at %s with %s restarts, now at %s with %s", pod, before[0], before[1], after[0], after[1])
+		}
+	}
+}
+
+// moveShoot asks for a move and waits until the destination has restored the control plane.
+func moveShoot(t *testing.T, name, seed string) {
+	t.Helper()
+	kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "patch", "shoot", name, "--subresource=binding", "--type=merge",
+		"-p", fmt.Sprintf(`{"spec":{"seedName":%q}}`, seed))
+	awaitMoved(t, name, seed)
+}
+
+func awaitMoved(t *testing.T, name, seed string) {
+	t.Helper()
+	awaitShoot(t, name, "a control plane on "+seed, func(o *unstructured.Unstructured) bool {
+		on, _, _ := unstructured.NestedString(o.Object, "status", "seedName")
+		kind, _, _ := unstructured.NestedString(o.Object, "status", "lastOperation", "type")
+		return on == seed && kind != "Migrate" && succeeded(o)
+	})
+}
+
+// awaitLeft waits until nothing is left of a control plane on a seed.
+func awaitLeft(t *testing.T, name, seed string) {
+	t.Helper()
+	eventually(t, "an empty source", func() error {
+		out, err := kubectlE(t, adminOf(seed), "get", "namespace", "shoot--dev--"+name, "--ignore-not-found", "-o", "name")
+		if err != nil || out != "" {
+			return fmt.Errorf("%s (%v)", out, err)
+		}
+		return nil
+	})
+}
+
+func seedOf(t *testing.T, name string) string {
+	t.Helper()
+	return kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "get", "shoot", name, "-o", "jsonpath={.status.seedName}")
+}
+
+func otherSeed(seed string) string {
+	if seed == "local-1" {
+		return "local-2"
+	}
+	return "local-1"
+}
+
+// adminOf is the administrator's kubeconfig of a seed.
+func adminOf(seed string) string {
+	if seed == "local-2" {
+		return kubeconfigOf("seed-2")
+	}
+	return kubeconfigOf("garden")
+}
+
+func nodeUIDs(t *testing.T, kubeconfig string) string {
+	t.Helper()
+	uids := strings.Fields(kubectl(t, kubeconfig, "get", "nodes", "-o", "jsonpath={.items[*].metadata.uid}"))
+	slices.Sort(uids)
+	return strings.Join(uids, " ")
+}
+
+// podStarts are the start times and restarts of all pods.
+func podStarts(t *testing.T, kubeconfig string) map[string][2]string {
+	t.Helper()
+	out := map[string][2]string{}
+	text := kubectl(t, kubeconfig, "get", "pods", "-A", "-o",
+		`jsonpath={range .items[*]}{.metadata.name} {.status.startTime} {.status.containerStatuses[*].restartCount}{"\n"}{end}`)
+	for line := range strings.Lines(text) {
+		if fields := strings.Fields(line); len(fields) > 2 {
+			out[fields[0]] = [2]string{fields[1], strings.Join(fields[2:], ",")}
+		}
+	}
+	return out
+}
