@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -49,10 +50,11 @@ func (r *Reconciler) prepareMove(ctx context.Context, shoot *corev1beta1.Shoot) 
 		return reconcile.Result{}, ignoreConflict(err)
 	}
 	progress := describe(result)
+	for _, f := range result.Failed {
+		err = errors.Join(err, fmt.Errorf("%s: %w", f.Step, f.Err))
+	}
 	if err != nil {
-		progress = err.Error()
-	} else if len(result.Failed) > 0 {
-		err = errors.New(progress)
+		progress = strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
 	_, writeErr := ownership.Change(ctx, r.Garden, shoot, r.Clock.Now(), func(c ownership.Claim) ownership.Claim {
 		return c.Report(r.SeedName, progress)

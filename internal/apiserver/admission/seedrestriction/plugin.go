@@ -190,7 +190,10 @@ func (p *plugin) belongs(ctx context.Context, a admission.Attributes, seed strin
 		}
 		return is(present.Spec.SeedName, seed), nil
 	case *corev1beta1.BackupEntry:
-		return is(present.Spec.SeedName, seed) || is(present.Status.SeedName, seed), nil
+		if is(present.Spec.SeedName, seed) || is(present.Status.SeedName, seed) {
+			return true, nil
+		}
+		return p.runsShootOf(ctx, present, seed)
 	case *corev1beta1.ControllerInstallation:
 		return present.Spec.SeedRef != nil && present.Spec.SeedRef.Name == seed, nil
 	case *operationsv1alpha1.Bastion:
@@ -219,6 +222,23 @@ func (p *plugin) shootOnSeed(ctx context.Context, namespace, name, seed string) 
 		return false, nil
 	}
 	return err == nil && onSeed(shoot, seed), err
+}
+
+// runsShootOf says whether the Shoot that an entry belongs to has its control plane on a Seed: who runs the control plane
+// says where its backups belong.
+func (p *plugin) runsShootOf(ctx context.Context, entry *corev1beta1.BackupEntry, seed string) (bool, error) {
+	for _, owner := range entry.OwnerReferences {
+		if owner.Kind != "Shoot" {
+			continue
+		}
+		shoot := &corev1beta1.Shoot{}
+		err := p.Live.Get(ctx, client.ObjectKey{Namespace: entry.Namespace, Name: owner.Name}, shoot)
+		if err != nil {
+			return false, client.IgnoreNotFound(err)
+		}
+		return shoot.UID == owner.UID && is(shoot.Status.SeedName, seed), nil
+	}
+	return false, nil
 }
 
 // onSeed says whether a control plane runs on a Seed or is to run there.

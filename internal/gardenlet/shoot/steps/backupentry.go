@@ -86,11 +86,6 @@ func ensureBackupEntry(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	if s.SkipReadiness() {
 		return flow.Done(), nil
 	}
-	if s.Restoring() { // Access has been prepared, and etcd need not wait until the source has let go of the entry.
-		if found, err := s.backupSecretExists(ctx); err != nil || found {
-			return flow.Done(), err
-		}
-	}
 	if reason := backupEntryWaits(entry, s.SeedObject.Name); reason != "" {
 		return flow.Waiting(reason), nil
 	}

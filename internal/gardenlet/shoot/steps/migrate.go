@@ -33,7 +33,7 @@ import (
 func Migrate() *flow.Graph[*Scope] {
 	return flow.New(
 		EtcdSaved, MachineControllerStopped, WorkerMigrated, OthersMigrated, InfrastructureMigrated, StateSaved,
-		DestinationPrepared, KubeAPIServerStopped, LateExtensionsMigrated, LastDeltaSaved,
+		BackupEntryHandedOver, DestinationPrepared, KubeAPIServerStopped, LateExtensionsMigrated, LastDeltaSaved,
 	)
 }
 
@@ -81,10 +81,16 @@ var (
 		Ensure:  ensureStateSaved,
 		Recheck: recheckPods,
 	}
+	// BackupEntryHandedOver lets the destination have access to the backups. Etcd keeps what it has here.
+	BackupEntryHandedOver = &flow.Step[*Scope]{
+		Name:   "backup-entry-handed-over",
+		After:  []*flow.Step[*Scope]{StateSaved},
+		Ensure: ensureBackupEntryHandedOver,
+	}
 	// DestinationPrepared calls the destination and waits for its answer.
 	DestinationPrepared = &flow.Step[*Scope]{
 		Name:    "destination-prepared",
-		After:   []*flow.Step[*Scope]{StateSaved},
+		After:   []*flow.Step[*Scope]{BackupEntryHandedOver},
 		Ensure:  ensureDestinationPrepared,
 		Recheck: 200 * time.Millisecond, // The answer is in the garden, and cannot be watched.
 		Limit:   15 * time.Minute,       // The destination may have to make a network.
@@ -197,6 +203,26 @@ func ensureStateSaved(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	saved, err := s.States.Seal(ctx, s.Shoot)
 	if err != nil || !saved {
 		return waitingOr("The state of the control plane is being saved in the garden", err)
+	}
+	return flow.Done(), nil
+}
+
+func ensureBackupEntryHandedOver(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	entry := s.backupEntry()
+	found, err := kube.Exists(ctx, s.Garden, entry)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	if !found {
+		return flow.Outcome{}, fmt.Errorf("BackupEntry %q does not exist, from which another seed could restore etcd", entry.Name)
+	}
+	if ptr.Equal(entry.Spec.SeedName, s.Shoot.Spec.SeedName) {
+		return flow.Done(), nil
+	}
+	before := entry.DeepCopy()
+	entry.Spec.SeedName = s.Shoot.Spec.SeedName
+	if err := s.Garden.Patch(ctx, entry, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return flow.Outcome{}, fmt.Errorf("hand BackupEntry %q over: %w", entry.Name, err)
 	}
 	return flow.Done(), nil
 }

@@ -18,7 +18,7 @@ func Reconcile() *flow.Graph[*Scope] {
 		OperatingSystemConfig, Network, NodeAgent, ShootResources,
 		MachineController, Worker, ExtensionsAfterWorker,
 		SystemComponentsReady, Tunnel, NodesUpdated,
-		RenewAccess, EncryptionAtRest, BackupEntryTakenOver, RestartControlPlane, Hibernate,
+		RenewAccess, EncryptionAtRest, RestartControlPlane, Hibernate,
 	)
 }
 

@@ -8,9 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/component"
 	"hortus.dev/hortus/internal/flow"
 	"hortus.dev/hortus/internal/kube"
@@ -20,108 +18,18 @@ import (
 // neither writes to etcd nor leads clients here.
 func Prepare() *flow.Graph[*Scope] {
 	return flow.New(
-		RequiredExtensions, Namespace, SourceBackupEntry, CloudCredentials, Credentials, References, Infrastructure,
+		RequiredExtensions, Namespace, BackupEntry, CloudCredentials, Credentials, References, Infrastructure,
 		KubeAPIServerService, GatewayAddress, Route, VPNSeedServer, ImagesPulled,
 	)
 }
 
-var (
-	// SourceBackupEntry gives this seed access to the backups as long as the BackupEntry itself belongs to the source.
-	SourceBackupEntry = &flow.Step[*Scope]{
-		Name:    "source-backup-entry",
-		After:   []*flow.Step[*Scope]{Namespace},
-		Ensure:  ensureSourceBackupEntry,
-		Recheck: recheckPods,
-	}
-	// BackupEntryTakenOver waits until the BackupEntry belongs to this seed. Etcd does without until then.
-	BackupEntryTakenOver = &flow.Step[*Scope]{
-		Name:   "backup-entry-taken-over",
-		After:  []*flow.Step[*Scope]{BackupEntry, KubeAPIServerReady},
-		SkipIf: either(notRestoring, withoutBackup),
-		Ensure: ensureBackupEntryTakenOver,
-	}
-	// ImagesPulled brings the images of the control plane to a node of the seed, so that nothing has to be fetched between
-	// the end of one API server and the start of the next.
-	ImagesPulled = &flow.Step[*Scope]{
-		Name:    "images-pulled",
-		After:   []*flow.Step[*Scope]{Namespace},
-		Ensure:  ensureImagesPulled,
-		Recheck: recheckPods,
-	}
-)
-
-func notRestoring(s *Scope) string {
-	if !s.Restoring() {
-		return "the control plane is not being restored"
-	}
-	return ""
-}
-
-// prefixSource marks the entry that leads another seed to the backups of a Shoot, and what the extension makes for it.
-const prefixSource = "source-"
-
-func (s *Scope) sourceBackupEntry() *corev1beta1.BackupEntry {
-	return &corev1beta1.BackupEntry{ObjectMeta: metav1.ObjectMeta{
-		Name: prefixSource + s.BackupEntryName(), Namespace: s.Shoot.Namespace,
-	}}
-}
-
-func ensureSourceBackupEntry(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	if found, err := s.backupSecretExists(ctx); err != nil || found {
-		return flow.Done(), err
-	}
-	entry, source := s.backupEntry(), s.sourceBackupEntry()
-	if found, err := kube.Exists(ctx, s.Garden, entry); err != nil || !found {
-		return waitingOr(fmt.Sprintf("BackupEntry %s does not exist", entry.Name), err)
-	}
-	found, err := kube.Exists(ctx, s.Garden, source)
-	if err != nil {
-		return flow.Outcome{}, err
-	}
-	if !found {
-		desireBackupEntry(source, s)
-		source.Spec.BucketName = entry.Spec.BucketName
-		if err := s.Garden.Create(ctx, source); err != nil {
-			return flow.Outcome{}, fmt.Errorf("write BackupEntry %q: %w", source.Name, err)
-		}
-	}
-	if reason := backupEntryWaits(source, s.SeedObject.Name); reason != "" {
-		return flow.Waiting(reason), nil
-	}
-	from := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: prefixSource + backupSecret, Namespace: s.Namespace}}
-	if found, err := kube.Exists(ctx, s.Seed, from); err != nil || !found {
-		return waitingOr(fmt.Sprintf("BackupEntry %s has no Secret %s in namespace %s yet", source.Name, from.Name, s.Namespace), err)
-	}
-	// Etcd mounts the Secret that the extension writes, with the same content, once it has the entry itself.
-	return flow.Done(), s.apply(ctx, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: backupSecret, Namespace: s.Namespace}, Type: from.Type, Data: from.Data,
-	})
-}
-
-func ensureBackupEntryTakenOver(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	entry := s.backupEntry()
-	if found, err := kube.Exists(ctx, s.Garden, entry); err != nil || !found {
-		return waitingOr(fmt.Sprintf("BackupEntry %s does not exist", entry.Name), err)
-	}
-	if reason := backupEntryWaits(entry, s.SeedObject.Name); reason != "" {
-		return flow.Waiting(reason), nil
-	}
-	source := s.sourceBackupEntry()
-	found, err := kube.Exists(ctx, s.Garden, source)
-	if err != nil || !found {
-		return flow.Done(), err
-	}
-	if source.DeletionTimestamp == nil {
-		before := source.DeepCopy()
-		metav1.SetMetaDataAnnotation(&source.ObjectMeta, corev1beta1.AnnotationBackupEntryForceDeletion, "true")
-		if err := s.Garden.Patch(ctx, source, client.MergeFrom(before)); err != nil {
-			return flow.Outcome{}, fmt.Errorf("confirm deletion of BackupEntry %q: %w", source.Name, err)
-		}
-		if _, err := kube.Delete(ctx, s.Garden, source); err != nil {
-			return flow.Outcome{}, err
-		}
-	}
-	return flow.Waiting(fmt.Sprintf("BackupEntry %s is being deleted", source.Name)), nil
+// ImagesPulled brings the images of the control plane to a node of the seed, so that nothing has to be fetched between
+// the end of one API server and the start of the next.
+var ImagesPulled = &flow.Step[*Scope]{
+	Name:    "images-pulled",
+	After:   []*flow.Step[*Scope]{Namespace},
+	Ensure:  ensureImagesPulled,
+	Recheck: recheckPods,
 }
 
 // imagePod is the name of the pod whose containers run one image each, and end at once.
