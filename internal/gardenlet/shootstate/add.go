@@ -123,7 +123,9 @@ func toShoot(garden client.Reader) handler.TypedEventHandler[client.Object, reco
 	}
 	return handler.TypedFuncs[client.Object, reconcile.Request]{
 		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[client.Object], q queue) { enqueue(ctx, e.Object, q) },
-		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[client.Object], q queue) { enqueue(ctx, e.ObjectNew, q) },
+		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[client.Object], q queue) {
+			enqueue(ctx, e.ObjectNew, q)
+		},
 		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[client.Object], q queue) { enqueue(ctx, e.Object, q) },
 	}
 }

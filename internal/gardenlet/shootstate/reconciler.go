@@ -49,7 +49,7 @@ type Reconciler struct {
 	// Jitter spreads these comparisons.
 	Jitter maintenance.Jitter
 
-	mu sync.Mutex
+	mu     sync.Mutex
 	passes map[types.NamespacedName]pass
 }
 
