@@ -76,8 +76,8 @@ type managers struct {
 	seedDirect   client.Client
 	seedREST     rest.Interface
 	// states has checksums of what ShootStates are made of.
-	states cache.Cache
-	discovery    discovery.DiscoveryInterface
+	states    cache.Cache
+	discovery discovery.DiscoveryInterface
 }
 
 func newManager(ctx context.Context, c *config.GardenletConfiguration) (*managers, error) {
