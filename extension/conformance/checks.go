@@ -112,6 +112,41 @@ func checkMigratedDelete(t *testing.T, f *fixture) {
 	}
 }
 
+// checkMigratedState: the gardenlet reads the state after the migration, whatever it was saved as before.
+func checkMigratedState(t *testing.T, f *fixture) {
+	f.create(t, extensionsv1alpha1.OperationReconcile, nil)
+	f.succeeded(t, corev1beta1.LastOperationTypeCreate)
+	before := f.get(t).GetDefaultStatus().DeepCopy()
+	f.ask(t, extensionsv1alpha1.OperationMigrate)
+	f.succeeded(t, corev1beta1.LastOperationTypeMigrate)
+	after := f.get(t).GetDefaultStatus()
+	if before.State != nil && after.State == nil {
+		t.Errorf("status.state was %s and is gone", before.State.Raw)
+	}
+	if len(after.Resources) < len(before.Resources) {
+		t.Errorf("status.resources are %v, were %v", after.Resources, before.Resources)
+	}
+}
+
+// checkMigratedRestore: a migration that is given up ends where it began.
+func checkMigratedRestore(t *testing.T, f *fixture) {
+	f.create(t, extensionsv1alpha1.OperationReconcile, nil)
+	f.succeeded(t, corev1beta1.LastOperationTypeCreate)
+	f.ask(t, extensionsv1alpha1.OperationMigrate)
+	f.succeeded(t, corev1beta1.LastOperationTypeMigrate)
+	f.ask(t, extensionsv1alpha1.OperationRestore)
+	f.succeeded(t, corev1beta1.LastOperationTypeRestore)
+	obj := f.get(t)
+	if !f.hasFinalizer(obj) {
+		t.Errorf("finalizers after the restore are %q, want %q among them", obj.GetFinalizers(), f.Finalizer)
+	}
+	if status := obj.GetDefaultStatus(); status.ObservedGeneration != obj.GetGeneration() || status.LastError != nil {
+		t.Errorf("observedGeneration is %d of %d and lastError %+v, want all observed and none", status.ObservedGeneration, obj.GetGeneration(), status.LastError)
+	}
+	f.ask(t, extensionsv1alpha1.OperationReconcile)
+	f.succeeded(t, corev1beta1.LastOperationTypeReconcile)
+}
+
 func (f *fixture) gone(t *testing.T) {
 	t.Helper()
 	f.eventually(t, func() string {

@@ -67,6 +67,8 @@ func Run(t *testing.T, target Target) {
 		{name: "nothing is done for a failed Shoot", run: checkFailedShoot},
 		{name: "a migrated object has no finalizer and ignores requests", run: checkMigrate},
 		{name: "a migrated object goes without a deletion outside", run: checkMigratedDelete},
+		{name: "a migrated object keeps its state", run: checkMigratedState},
+		{name: "a migrated object can be restored where it is", run: checkMigratedRestore},
 		{name: "nothing is done before the state is there, and restore sees it", run: checkRestore},
 		{name: "a failed deletion is shown and keeps the finalizer", needsProbe: true, run: checkDeleteError},
 		{name: "a forced deletion takes the other path", needsProbe: true, run: checkForceDelete},

@@ -174,7 +174,11 @@ func (a *Actuator) Restore(ctx context.Context, w *extensionsv1alpha1.Worker, cl
 			return extension.Result{}, err
 		}
 	}
-	return a.Reconcile(ctx, w, cluster)
+	result, err := a.Reconcile(ctx, w, cluster)
+	if err == nil && result.IsDone() {
+		w.Status.State = nil // The machine objects tell the truth now; the next migration must not find an old one.
+	}
+	return result, err
 }
 
 // Migrate implements [extension.Actuator]: the gardenlet takes the machine objects away, nothing is done outside.
@@ -337,7 +341,13 @@ func (a *Actuator) applyDeployments(ctx context.Context, want []Wanted, have *ob
 		}
 		w.replicas = s.replicas()
 		md := &machinev1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: w.worker.Namespace, Name: w.Name}}
-		if _, err := controllerutil.CreateOrPatch(ctx, a.Client, md, func() error { w.mutate(md); return nil }); err != nil {
+		if _, err := controllerutil.CreateOrPatch(ctx, a.Client, md, func() error {
+			if md.ResourceVersion == "" {
+				md.Spec.Template.Annotations = restored[w.Name].templateAnnotations(w.ClassName)
+			}
+			w.mutate(md)
+			return nil
+		}); err != nil {
 			return fmt.Errorf("apply machine deployment %q: %w", w.Name, err)
 		}
 		if existing != nil {

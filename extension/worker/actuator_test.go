@@ -91,6 +91,12 @@ func TestRestorePutsMachinesFirst(t *testing.T) {
 		Name: ns + "-p-z1-1-x", Labels: map[string]string{"name": ns + "-p-z1", machinev1alpha1.NodeLabelKey: "node-1"},
 	}}
 	machine.Spec.ProviderID = "local:///r/i-1"
+	want, err := a.wanted(t.Context(), w, testCluster(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set.Spec.Replicas, set.Spec.Template.Spec.Class.Name = 2, want[0].ClassName
+	set.Spec.Template.Annotations = map[string]string{"rolled-out-by-hand": "1"}
 	raw, err := EncodeState(State{ns + "-p-z1": {Replicas: 2, MachineSets: []machinev1alpha1.MachineSet{set}, Machines: []machinev1alpha1.Machine{machine}}})
 	if err != nil {
 		t.Fatal(err)
@@ -106,6 +112,9 @@ func TestRestorePutsMachinesFirst(t *testing.T) {
 	md := &machinev1alpha1.MachineDeployment{}
 	if err := a.Client.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: ns + "-p-z1"}, md); err != nil || md.Spec.Replicas != 2 {
 		t.Errorf("replicas are %d (%v), want those of the state", md.Spec.Replicas, err)
+	}
+	if diff := cmp.Diff(set.Spec.Template.Annotations, md.Spec.Template.Annotations); diff != "" {
+		t.Errorf("annotations of the template mismatch, so that the machines are replaced (-want +got):\n%s", diff)
 	}
 	got := &machinev1alpha1.Machine{}
 	if err := a.Client.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: machine.Name}, got); err != nil {

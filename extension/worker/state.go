@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 
 	machinev1alpha1 "github.com/gardener/machine-controller-manager/pkg/apis/machine/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,6 +24,17 @@ type DeploymentState struct {
 	Replicas    int32                        `json:"replicas,omitempty"`
 	MachineSets []machinev1alpha1.MachineSet `json:"machineSets,omitempty"`
 	Machines    []machinev1alpha1.Machine    `json:"machines,omitempty"`
+}
+
+// templateAnnotations are those of the machines of a class. A user has put them on the template of the MachineDeployment to
+// force a roll-out; without them the machine controller would replace the machines.
+func (s DeploymentState) templateAnnotations(class string) map[string]string {
+	for i := range s.MachineSets {
+		if t := &s.MachineSets[i].Spec.Template; t.Spec.Class.Name == class && s.MachineSets[i].Spec.Replicas > 0 {
+			return maps.Clone(t.Annotations)
+		}
+	}
+	return nil
 }
 
 // envelope is the stored form: compressed, because the objects repeat themselves.

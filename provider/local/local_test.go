@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"os"
 	"testing"
 	"time"
 
@@ -29,6 +30,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv(runMachineControllers) != "" {
+		machineControllers()
+	}
 	env.Main(m, env.WithCRDs(crds.Seed()...),
 		env.WithScheme(extensionsv1alpha1.AddToScheme, resourcesv1alpha1.AddToScheme, machinev1alpha1.AddToScheme))
 }

@@ -56,7 +56,7 @@ type GardenerResourceData struct {
 	Name string `json:"name"`
 	// type is secret or machine-state.
 	Type string `json:"type"`
-	// data is, for a secret, {data, immutable, type} of the Secret; for machine-state {state}, a gzip-compressed
+	// data is, for a secret, the data of the Secret in base64 by key; for machine-state {state}, a gzip-compressed
 	// JSON document.
 	Data runtime.RawExtension `json:"data"`
 	// labels of the data's origin.

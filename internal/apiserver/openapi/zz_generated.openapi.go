@@ -4256,7 +4256,7 @@ func schema_hortus_api_core_v1beta1_GardenerResourceData(ref common.ReferenceCal
 					},
 					"data": {
 						SchemaProps: spec.SchemaProps{
-							Description: "data is, for a secret, {data, immutable, type} of the Secret; for machine-state {state}, a gzip-compressed JSON document.",
+							Description: "data is, for a secret, the data of the Secret in base64 by key; for machine-state {state}, a gzip-compressed JSON document.",
 							Ref:         ref(runtime.RawExtension{}.OpenAPIModelName()),
 						},
 					},

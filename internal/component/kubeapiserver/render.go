@@ -16,6 +16,7 @@ import (
 	"hortus.dev/hortus/internal/component"
 	"hortus.dev/hortus/internal/component/etcd"
 	"hortus.dev/hortus/internal/encryption"
+	"hortus.dev/hortus/internal/secretsmanager"
 )
 
 // Name of the Deployment, the Service and the TLSRoute.
@@ -186,8 +187,9 @@ func Render(v Values) (*Objects, error) {
 			Data:       files,
 		}),
 		// Each pod reads exactly the configuration that it was made for: what may be written depends on what all others read.
+		// In the middle of a change only the configuration tells what has been written how, so another seed needs it.
 		EncryptionSecret: component.UniqueSecret(&corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Name: EncryptionSecretName, Namespace: v.Namespace, Labels: component.Labels(Name)},
+			ObjectMeta: metav1.ObjectMeta{Name: EncryptionSecretName, Namespace: v.Namespace, Labels: persistent(component.Labels(Name))},
 			Type:       corev1.SecretTypeOpaque,
 			Data:       map[string][]byte{KeyEncryption: v.Encryption.Render()},
 		}),
@@ -251,3 +253,9 @@ func mounts(v Values, configMap, encryptionSecret string) []component.Mount {
 }
 
 func etcdURL(v Values) string { return etcd.URL(v.Namespace) }
+
+// persistent are labels of a Secret that has to survive the loss of the seed.
+func persistent(labels map[string]string) map[string]string {
+	labels[secretsmanager.LabelPersist] = "true"
+	return labels
+}

@@ -18,7 +18,7 @@ import (
 )
 
 // annotationChecksum is on objects in the cache only: over what counts of them for a ShootState. Without it nothing does.
-const annotationChecksum = "checksum"
+const annotationChecksum = "hortus.dev/checksum-in-cache"
 
 // watched are the kinds whose changes may change a ShootState.
 func watched() []client.Object {
@@ -48,7 +48,7 @@ func CacheOptions(scheme *runtime.Scheme) cache.Options {
 // reduce is a cache's transform: an empty object of the same kind with the checksum.
 func reduce(in any) (any, error) {
 	object, ok := in.(client.Object)
-	if !ok {
+	if !ok || checksum(object) != "" { // A transform may be called again with its result.
 		return in, nil
 	}
 	counts := relevant(object)
@@ -84,9 +84,6 @@ func empty(object client.Object) (client.Object, error) {
 
 // relevant is the part of an object that a ShootState depends on; nil if it depends on nothing.
 func relevant(object client.Object) any {
-	if object.GetAnnotations()[annotationChecksum] != "" {
-		return nil // Reduced already.
-	}
 	deleting := object.GetDeletionTimestamp() != nil
 	switch o := object.(type) {
 	case *corev1.Secret:

@@ -9,10 +9,12 @@ import (
 	"strconv"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	hortusadmission "hortus.dev/hortus/internal/apiserver/admission"
@@ -72,6 +74,11 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if !ok {
 		return nil
 	}
+	if state, ok := object.(*corev1beta1.ShootState); ok && !confirmed(state.Annotations) {
+		if orphan, err := p.orphan(ctx, state); err != nil || orphan {
+			return err
+		}
+	}
 	if !confirmed(object.GetAnnotations()) {
 		return hortusadmission.Forbid(a, field.ErrorList{unconfirmed(strings.ToLower(a.GetKind().Kind), object)})
 	}
@@ -89,6 +96,23 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 		return hortusadmission.Forbid(a, field.ErrorList{samePerson(project.Name, a.GetUserInfo().GetName())})
 	}
 	return nil
+}
+
+// orphan: the Shoot of a ShootState is gone, and its deletion was confirmed. The garbage collector confirms nothing.
+func (p *plugin) orphan(ctx context.Context, state *corev1beta1.ShootState) (bool, error) {
+	owner := metav1.GetControllerOf(state)
+	if owner == nil {
+		return false, nil
+	}
+	shoot := &corev1beta1.Shoot{}
+	err := p.Objects.Live.Get(ctx, client.ObjectKey{Namespace: state.Namespace, Name: owner.Name}, shoot)
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read Shoot %s/%s: %w", state.Namespace, owner.Name, err)
+	}
+	return shoot.UID != owner.UID, nil
 }
 
 var annotationsPath = field.NewPath("metadata", "annotations")

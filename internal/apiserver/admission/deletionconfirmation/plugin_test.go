@@ -7,6 +7,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/utils/ptr"
@@ -77,7 +78,7 @@ func TestRefusals(t *testing.T) {
 		DualApprovalForDeletion: []corev1beta1.DualApprovalForDeletion{{Resource: "shoots", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"important": "yes"}}}},
 	}}
 	byNamespace := func(o client.Object) []string { return []string{*o.(*corev1beta1.Project).Spec.Namespace} }
-	reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(project).
+	reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(project, &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: "garden-dev", Name: "pear", UID: "new"}}).
 		WithIndex(&corev1beta1.Project{}, "namespace", byNamespace).WithIndex(&corev1beta1.Project{}, "spec.namespace", byNamespace).Build()
 	p := &plugin{hortusadmission.Base{Handler: admission.NewHandler(admission.Delete), Objects: &hortusadmission.Objects{Cached: reader, Live: reader}}}
 
@@ -87,6 +88,11 @@ func TestRefusals(t *testing.T) {
 			m.Annotations[annotations[i]] = annotations[i+1]
 		}
 		return m
+	}
+	stateOf := func(name, uid string) *corev1beta1.ShootState {
+		s := &corev1beta1.ShootState{ObjectMeta: meta(nil)}
+		s.OwnerReferences = []metav1.OwnerReference{{Kind: "Shoot", Name: name, UID: types.UID(uid), Controller: ptr.To(true)}}
+		return s
 	}
 	important := map[string]string{"important": "yes"}
 	messages := map[string]error{}
@@ -102,6 +108,9 @@ func TestRefusals(t *testing.T) {
 		"a Shoot, confirmed by somebody else": {&corev1beta1.Shoot{ObjectMeta: meta(important, confirmation, "true", confirmedBy, "bob")}, "Shoot", true},
 		"a Project, not confirmed":            {&corev1beta1.Project{ObjectMeta: metav1.ObjectMeta{Name: "dev"}}, "Project", false},
 		"a ShootState, not confirmed":         {&corev1beta1.ShootState{ObjectMeta: meta(nil)}, "ShootState", false},
+		"a ShootState of a Shoot":             {stateOf("pear", "new"), "ShootState", false},
+		"a ShootState of a former Shoot":      {stateOf("pear", "old"), "ShootState", true},
+		"a ShootState whose Shoot is gone":    {stateOf("apple", "1"), "ShootState", true},
 		"a Seed":                              {&corev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, "Seed", true},
 	} {
 		a := admission.NewAttributesRecord(nil, tc.object, corev1beta1.SchemeGroupVersion.WithKind(tc.kind), tc.object.GetNamespace(), tc.object.GetName(),

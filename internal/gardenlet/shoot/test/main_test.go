@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	machinev1alpha1 "github.com/gardener/machine-controller-manager/pkg/apis/machine/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -44,7 +45,7 @@ var clock = clocktesting.NewFakeClock(time.Now().Truncate(time.Second))
 
 func TestMain(m *testing.M) {
 	env.Main(m, env.WithClock(clock), env.WithSeedAuthorizer(), env.WithCRDs(crds.Seed()...),
-		env.WithScheme(extensionsv1alpha1.AddToScheme, resourcesv1alpha1.AddToScheme, gatewayv1.Install))
+		env.WithScheme(extensionsv1alpha1.AddToScheme, resourcesv1alpha1.AddToScheme, gatewayv1.Install, machinev1alpha1.AddToScheme))
 }
 
 // world is a project on a seed, with everything that acts in the seed besides the gardenlet.

@@ -1,0 +1,164 @@
+package test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	"hortus.dev/hortus/internal/gardenlet/shootstate"
+	"hortus.dev/hortus/test/env"
+)
+
+// requests counts what the gardenlet sends.
+type requests struct{ reads, writes atomic.Int64 }
+
+// count makes the gardenlet's requests count, those to the seed, too.
+func (w *world) count() *requests {
+	w.t.Helper()
+	counted := &requests{}
+	funcs := interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			counted.reads.Add(1)
+			return c.Get(ctx, key, o, opts...)
+		},
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			counted.reads.Add(1)
+			return c.List(ctx, list, opts...)
+		},
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			counted.writes.Add(1)
+			return c.Create(ctx, o, opts...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			counted.writes.Add(1)
+			return c.Patch(ctx, o, p, opts...)
+		},
+	}
+	w.garden = interceptor.NewClient(withWatch(w.t, w), funcs)
+	seed, err := client.NewWithWatch(w.Config, client.Options{Scheme: w.Scheme})
+	w.must(err)
+	w.restart()
+	w.r.States.Seed = interceptor.NewClient(seed, funcs)
+	return counted
+}
+
+// A roll-out of machines changes something all the time.
+func TestBurstsAreOneWrite(t *testing.T) {
+	w := newWorld(t)
+	counted := w.count()
+	w.persist("ca", "one")
+	w.pass()
+	first := counted.writes.Load()
+	if first != 1 {
+		t.Fatalf("there were %d writes, want 1", first)
+	}
+	infra := w.infrastructure(`{}`)
+	reads := counted.reads.Load()
+	for i := range 9 {
+		w.setState(infra, fmt.Sprintf(`{"i":%d}`, i))
+		w.clock.Step(time.Second)
+		res, err := w.r.Reconcile(w.ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(w.shoot)})
+		if want := time.Duration(9-i) * time.Second; err != nil || res.RequeueAfter != want {
+			t.Fatalf("Reconcile() after %d s = %v, %v, want to be called in %s", i+1, res, err, want)
+		}
+	}
+	if got := counted.reads.Load(); got != reads {
+		t.Errorf("%d objects were read in the pause", got-reads)
+	}
+	w.clock.Step(time.Second)
+	w.must(w.tryPass())
+	if got := counted.writes.Load(); got != 2 {
+		t.Errorf("there were %d writes in 10 s, want 1 at the end", got-first)
+	}
+	if got := entries(w.state())[1]; got != `Infrastructure {"i":8}` {
+		t.Errorf("the garden has %s", got)
+	}
+}
+
+// run runs the controller with caches as in the gardenlet.
+func (w *world) run() {
+	w.t.Helper()
+	config := w.As(corev1beta1.SeedUserPrefix+w.seed.Name, corev1beta1.SeedsGroup)
+	own := labels.SelectorFromSet(labels.Set{corev1beta1.LabelPrefixSeedName + w.seed.Name: "true"})
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme: w.Scheme, Metrics: metricsserver.Options{BindAddress: "0"},
+		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1beta1.Shoot{}: {Label: own}}},
+	})
+	w.must(err)
+	states, err := cache.New(w.Config, shootstate.CacheOptions(w.Scheme))
+	w.must(err)
+	w.must(mgr.Add(states))
+	w.must(w.r.AddToManager(mgr, states, 1))
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	w.t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			w.t.Errorf("run controller: %v", err)
+		}
+	})
+}
+
+func TestChangesInTheSeedAreEvents(t *testing.T) {
+	w := newWorld(t)
+	counted := w.count()
+	w.persist("ca", "one")
+	infra := w.infrastructure(`{"vpc":"1"}`)
+	w.run()
+	saved := func(what string, want ...string) {
+		t.Helper()
+		env.Eventually(t, what, func() (bool, error) {
+			w.clock.Step(20 * time.Second) // The pause is over.
+			state := w.state()
+			if state == nil {
+				return false, nil
+			}
+			got := entries(state)
+			if fmt.Sprint(got) != fmt.Sprint(want) {
+				return false, fmt.Errorf("the garden has %q", got)
+			}
+			return true, nil
+		})
+	}
+	saved("what was there before", "secret ca", `Infrastructure {"vpc":"1"}`)
+	w.setState(infra, `{"vpc":"2"}`)
+	saved("a state", "secret ca", `Infrastructure {"vpc":"2"}`)
+	w.machines(1)
+	saved("machines", "secret ca", "machine-state machine-state", `Infrastructure {"vpc":"2"}`)
+	w.must(w.Client.Delete(w.ctx, infra))
+	saved("a deletion", "secret ca", "machine-state machine-state")
+	reads, writes := counted.reads.Load(), counted.writes.Load()
+
+	// What does not count costs no request: the status of an operation, and a Secret of another kind.
+	network := &extensionsv1alpha1.Network{}
+	network.Namespace, network.Name = w.namespace(), "n"
+	network.Spec = extensionsv1alpha1.NetworkSpec{DefaultSpec: extensionsv1alpha1.DefaultSpec{Type: "local"}, PodCIDR: "10.0.0.0/16", ServiceCIDR: "10.1.0.0/16"}
+	w.must(w.Client.Create(w.ctx, network))
+	for i := range 5 {
+		before := network.DeepCopy()
+		network.Status.ObservedGeneration = int64(i + 1)
+		w.must(w.Client.Status().Patch(w.ctx, network, client.MergeFrom(before)))
+	}
+	w.persist("ssh", "two") // A later event, after which the earlier ones have been seen.
+	saved("a Secret", "secret ca", "machine-state machine-state", "secret ssh")
+	const onePass = 15 // The Shoot, Secrets, machines, and each kind of extension objects.
+	if got := counted.reads.Load() - reads; got > onePass {
+		t.Errorf("there were %d reads, want one pass", got)
+	}
+	if got := counted.writes.Load() - writes; got != 1 {
+		t.Errorf("there were %d writes, want 1", got)
+	}
+}
