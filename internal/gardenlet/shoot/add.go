@@ -82,7 +82,7 @@ var relevantUpdates = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool
 func relevantUpdate(old, now *corev1beta1.Shoot) bool {
 	return old.Generation != now.Generation || (old.DeletionTimestamp == nil) != (now.DeletionTimestamp == nil) ||
 		!maps.Equal(old.Annotations, now.Annotations) || responsibleSeed(old) != responsibleSeed(now) ||
-		(old.Status.LastOperation != nil && now.Status.LastOperation == nil)
+		wentBack(old, now)
 }
 
 // toShoot leads events in control plane namespaces to their Shoots. Many come in bursts, and one pass looks at everything,
