@@ -20,6 +20,7 @@ func gardenValues() map[string]any {
 		},
 		"etcd": map[string]any{
 			"image": "registry.k8s.io/etcd:test", "serverCrt": "SCRT", "serverKey": "SKEY", "clientCrt": "CCRT", "clientKey": "CKEY",
+			"backup": map[string]any{"store": map[string]any{"accessKeyID": "ID", "secretAccessKey": "SECRET", "bucketName": "hortus-garden"}},
 		},
 		"controllerManager": map[string]any{"replicas": 2},
 		"scheduler":         map[string]any{"replicas": 2},

@@ -38,9 +38,11 @@ const (
 
 // installation is what Up does once the clusters run: the garden in the first, a gardenlet in each.
 type installation struct {
-	options  Options
-	cloud    *cloud.Client
-	about    *cloud.About
+	options Options
+	cloud   *cloud.Client
+	about   *cloud.About
+	// store has the credentials of the bucket for the garden's backups.
+	store    map[string]string
 	garden   *kubernetesCluster
 	seeds    []*kubernetesCluster
 	progress *Progress
@@ -193,6 +195,7 @@ func (l *installation) installGarden(ctx context.Context) error {
 			"image":     image.Etcd,
 			"serverCrt": string(p.EtcdServer.CertPEM), "serverKey": string(p.EtcdServer.KeyPEM),
 			"clientCrt": string(p.EtcdClient.CertPEM), "clientKey": string(p.EtcdClient.KeyPEM),
+			"backup": map[string]any{"store": storeValues(l.store), "prefix": prefixGardenEtcd},
 		},
 	})
 	if err != nil {

@@ -88,7 +88,10 @@ func withDigest(artifacts, name string) (string, error) {
 }
 
 // ensureCluster makes the machine and the Kubernetes cluster on it, and waits until its API answers.
-func ensureCluster(ctx context.Context, o Options, c *cloud.Client, about *cloud.About, spec clusterSpec) (*kubernetesCluster, error) {
+// The etcd of the garden's cluster is backed up to the store.
+func ensureCluster(
+	ctx context.Context, o Options, c *cloud.Client, about *cloud.About, spec clusterSpec, store map[string]string,
+) (*kubernetesCluster, error) {
 	values := clusterValues(spec, about)
 	images, err := clusterImages(o.Artifacts)
 	if err != nil {
@@ -101,6 +104,7 @@ func ensureCluster(ctx context.Context, o Options, c *cloud.Client, about *cloud
 			return nil, err
 		}
 		values.SeedAuthorizer = authorizer
+		values.EtcdBackup = &cluster.EtcdBackup{Image: image.Hortus(), Store: store, Prefix: prefixKubernetesEtcd}
 	}
 	material, err := loadOrMake(filepath.Join(o.StateDir, "landscape", spec.name, "pki.json"), func() (*cluster.PKI, error) {
 		return cluster.NewPKI(values, clock.RealClock{})

@@ -105,8 +105,12 @@ func Up(ctx context.Context, o Options) error {
 	}
 	var c *cloud.Client
 	var about *cloud.About
+	var store map[string]string
 	err = p.Step(ctx, "containerd and the local cloud run", func(ctx context.Context) error {
-		c, about, err = ensureCloud(ctx, o)
+		if c, about, err = ensureCloud(ctx, o); err != nil {
+			return err
+		}
+		store, err = ensureBackupStore(ctx, o, c, about)
 		return err
 	})
 	if err != nil {
@@ -117,7 +121,7 @@ func Up(ctx context.Context, o Options) error {
 	for i, spec := range clusters {
 		group.Go(func() error {
 			return p.Step(groupCtx, fmt.Sprintf("cluster %q runs on its instance", spec.name), func(ctx context.Context) (err error) {
-				running[i], err = ensureCluster(ctx, o, c, about, spec)
+				running[i], err = ensureCluster(ctx, o, c, about, spec, store)
 				return err
 			})
 		})
@@ -125,7 +129,7 @@ func Up(ctx context.Context, o Options) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	l := &installation{options: o, cloud: c, about: about, garden: running[0], seeds: running, progress: p}
+	l := &installation{options: o, cloud: c, about: about, store: store, garden: running[0], seeds: running, progress: p}
 	if err := l.run(ctx); err != nil {
 		return err
 	}

@@ -92,6 +92,7 @@ func TestPartsDoNotImportEachOther(t *testing.T) {
 		{"internal/bench", "internal/scheduler", "it measures the decision alone, too"},
 		{"landscape", "internal/cloud internal/cloud/cleanup", "it starts the cloud and removes what is left of it"},
 		{"landscape", "internal/apiserver/seedauthorizer", "the garden's kube-apiserver asks it at its path"},
+		{"landscape", "provider/local/credentials", "both hand the credentials of a bucket to etcd-backup"},
 	}
 	for _, part := range parts {
 		for _, p := range matching(t, part+"/...") {

@@ -244,7 +244,7 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 	}
 	return errors.Join(
 		(&seed.Reconciler{
-			Garden: m.gardenDirect, Seed: m.seedDirect, Discovery: m.discovery, Clock: real, Config: c,
+			Garden: m.gardenDirect, Cache: m.garden.GetClient(), Seed: m.seedDirect, Discovery: m.discovery, Clock: real, Config: c,
 			Gardener: corev1beta1.Gardener{ID: me.ID, Name: me.Name, Version: me.Version}, Image: hortusImage,
 		}).AddToManager(m.garden, m.seed),
 		(&controllerinstallation.Reconciler{

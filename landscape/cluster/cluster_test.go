@@ -27,6 +27,7 @@ func testValues() Values {
 		PodCIDR: "10.244.0.0/16", ServiceCIDR: "10.0.0.0/24", APIServiceIP: "10.0.0.1", DNSServiceIP: "10.0.0.10",
 		UpstreamDNS:    "198.18.0.1",
 		SeedAuthorizer: &SeedAuthorizer{Server: "https://10.0.0.11/authorize/seeds", TLSServerName: "hortus-apiserver.garden.svc", CA: []byte("CA of the garden\n")},
+		EtcdBackup:     &EtcdBackup{Image: "hortus.dev/hortus:dev", Prefix: "kubernetes-etcd", Store: map[string]string{"accessKeyID": "ID", "bucketName": "hortus-garden"}},
 		Images: Images{
 			Kubelet: "hortus.dev/kubelet:v1.36.3@sha256:0123", KubeAPIServer: "registry.k8s.io/kube-apiserver:v1.36.3",
 			KubeControllerManager: "registry.k8s.io/kube-controller-manager:v1.36.3", KubeScheduler: "registry.k8s.io/kube-scheduler:v1.36.3",
@@ -134,12 +135,13 @@ func TestKubeletIsReplacedWhenItsImageDiffers(t *testing.T) {
 
 func TestClustersWithoutGardenAskNobody(t *testing.T) {
 	v := testValues()
-	v.SeedAuthorizer = nil
+	v.SeedAuthorizer, v.EtcdBackup = nil, nil
 	encoded, err := UserData(v, readablePKI())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Contains(encoded, []byte("--authorization-mode=Node,RBAC")) || bytes.Contains(encoded, []byte("seed-authorizer")) {
+	if !bytes.Contains(encoded, []byte("--authorization-mode=Node,RBAC")) || bytes.Contains(encoded, []byte("seed-authorizer")) ||
+		bytes.Contains(encoded, []byte("etcd-backup")) {
 		t.Errorf("the API server is to ask a seed authorizer:\n%s", encoded)
 	}
 }

@@ -22,8 +22,10 @@ var templates embed.FS
 const (
 	pkiDir      = "/etc/kubernetes/pki/"
 	manifestDir = "/etc/kubernetes/manifests/"
-	modePrivate = 0o600
-	modeExecute = 0o755
+	// backupStoreDir has the credentials of the store for etcd's backups, one file for each key.
+	backupStoreDir = "/etc/kubernetes/etcd-backup/store/"
+	modePrivate    = 0o600
+	modeExecute    = 0o755
 )
 
 // UserData is the configuration with which the cluster's machine boots.
@@ -61,6 +63,11 @@ func UserData(v Values, p *PKI) ([]byte, error) {
 			return nil, fmt.Errorf("read authorization configuration: %w", err)
 		}
 		files["/etc/kubernetes/seed-authorizer.kubeconfig"], files["/etc/kubernetes/authorization.yaml"] = kubeconfig, configuration
+	}
+	if v.EtcdBackup != nil {
+		for key, value := range v.EtcdBackup.Store {
+			files[backupStoreDir+key] = []byte(value)
+		}
 	}
 	for _, t := range []struct{ name, path string }{
 		{"install.sh", "/opt/hortus/install.sh"},

@@ -20,7 +20,9 @@ type Values struct {
 	UpstreamDNS string
 	// SeedAuthorizer confines gardenlets; nil for clusters without a garden.
 	SeedAuthorizer *SeedAuthorizer
-	Images         Images
+	// EtcdBackup says where the backups of etcd go; nil for clusters that can be made anew.
+	EtcdBackup *EtcdBackup
+	Images     Images
 }
 
 // SeedAuthorizer is how the kube-apiserver asks the garden's API server about gardenlets. The address is a Service's, since
@@ -29,6 +31,15 @@ type SeedAuthorizer struct {
 	Server, TLSServerName string
 	// CA of the serving certificate, PEM.
 	CA []byte
+}
+
+// EtcdBackup says where the backups of etcd go.
+type EtcdBackup struct {
+	// Image has 'hortus etcd-backup'. It has no digest: another build of Hortus must not restart the machine.
+	Image string
+	// Store are the credentials of the object store by key, Prefix is what the names of all backups begin with.
+	Store  map[string]string
+	Prefix string
 }
 
 // AuthorizationCaller is the user as which the kube-apiserver asks.

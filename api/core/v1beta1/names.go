@@ -107,6 +107,16 @@ const (
 	AnnotationAllowExpiredVersions = "hortus.dev/allow-expired-versions"
 )
 
+// Annotations of Shoots that are our own additions.
+const (
+	// AnnotationConfirmOlderSpec rolls out a specification that is older than the one rolled out last, as after a restore of the
+	// garden from a backup. It is removed when that is done.
+	AnnotationConfirmOlderSpec = "hortus.dev/confirm-older-spec"
+	// AnnotationConfirmNewControlPlane creates a new, empty control plane for a Shoot whose control plane is gone. It is removed
+	// when that is done.
+	AnnotationConfirmNewControlPlane = "hortus.dev/confirm-new-control-plane"
+)
+
 // Operations of Shoots, and Operation values that other kinds know too.
 const (
 	OperationReconcile          = "reconcile"
@@ -418,6 +428,8 @@ const (
 	SeedExtensionsReady                   ConditionType = "ExtensionsReady"
 	SeedSystemComponentsHealthy           ConditionType = "SeedSystemComponentsHealthy"
 	SeedEmergencyStopShootReconciliations ConditionType = "EmergencyStopShootReconciliations"
+	// SeedControlPlanesKnown is False if there are control planes on the seed whose Shoots the garden does not know. Our own addition.
+	SeedControlPlanesKnown ConditionType = "ControlPlanesKnown"
 )
 
 // Conditions of ControllerInstallations.

@@ -21,6 +21,19 @@ type observed struct {
 	invalid       error  // Why the chart can't be rendered, nil if it can.
 	invalidReason string // Reason that goes with it.
 	resource      *resourcesv1alpha1.ManagedResource
+	usedBy        string // An object in the seed that needs the extension.
+}
+
+// required says whether the extension may be removed. Nothing else than that makes a difference to the controller-manager.
+func required(usedBy string) corev1beta1.Condition {
+	c := corev1beta1.Condition{
+		Type: corev1beta1.ControllerInstallationRequired, Status: corev1beta1.ConditionFalse, Reason: "NoExtensionObjects",
+		Message: "No object in the seed needs the extension.",
+	}
+	if usedBy != "" {
+		c.Status, c.Reason, c.Message = corev1beta1.ConditionTrue, "ExtensionObjectsExist", "Objects in the seed need the extension, such as "+usedBy+"."
+	}
+	return c
 }
 
 // conditionsFor turns it into conditions, all at once.
@@ -34,6 +47,7 @@ func conditionsFor(before []corev1beta1.Condition, o observed, now time.Time) []
 		return conditions
 	}
 	set(conditionValid, corev1beta1.ConditionTrue, "RegistrationValid", "The chart can be rendered.")
+	conditions = kube.SetCondition(conditions, required(o.usedBy), now)
 	for _, row := range []struct {
 		kind                   corev1beta1.ConditionType
 		from                   corev1beta1.ConditionType

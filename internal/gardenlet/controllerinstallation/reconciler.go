@@ -85,7 +85,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, installation *corev1beta1.Co
 		return res, nil
 	}
 	if !installation.DeletionTimestamp.IsZero() {
-		return res, r.delete(ctx, installation)
+		return r.delete(ctx, installation)
 	}
 	if err := kube.EnsureFinalizer(ctx, r.Garden, installation, finalizer); err != nil {
 		return res, err
@@ -112,7 +112,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, installation *corev1beta1.Co
 		}
 	}
 	o.resource = mr
-	return res, nil
+	return reconcile.Result{RequeueAfter: requiredPeriod}, nil
 }
 
 // objects reads what the extension is made from and renders it; what users must mend is put into o.
@@ -121,6 +121,10 @@ func (r *Reconciler) objects(ctx context.Context, installation *corev1beta1.Cont
 	if err := r.Garden.Get(ctx, client.ObjectKey{Name: installation.Spec.RegistrationRef.Name}, registration); err != nil {
 		err = fmt.Errorf("read ControllerRegistration %q: %w", installation.Spec.RegistrationRef.Name, err)
 		o.invalid, o.invalidReason = err, "RegistrationReadError"
+		return nil, err
+	}
+	var err error
+	if o.usedBy, err = r.usedBy(ctx, registration); err != nil {
 		return nil, err
 	}
 	seed := &corev1beta1.Seed{}
@@ -147,15 +151,29 @@ func (r *Reconciler) objects(ctx context.Context, installation *corev1beta1.Cont
 	return objects, nil
 }
 
-// delete removes the extension; the finalizer goes with the last of it.
-func (r *Reconciler) delete(ctx context.Context, installation *corev1beta1.ControllerInstallation) error {
+// delete removes the extension once nothing in the seed needs it; the finalizer goes with the last of it.
+func (r *Reconciler) delete(ctx context.Context, installation *corev1beta1.ControllerInstallation) (reconcile.Result, error) {
+	registration := &corev1beta1.ControllerRegistration{}
+	err := r.Garden.Get(ctx, client.ObjectKey{Name: installation.Spec.RegistrationRef.Name}, registration)
+	if client.IgnoreNotFound(err) != nil {
+		return reconcile.Result{}, fmt.Errorf("read ControllerRegistration %q: %w", installation.Spec.RegistrationRef.Name, err)
+	}
+	usedBy, err := r.usedBy(ctx, registration)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if usedBy != "" {
+		before := installation.DeepCopy()
+		installation.Status.Conditions = kube.SetCondition(installation.Status.Conditions, required(usedBy), r.Clock.Now())
+		return reconcile.Result{RequeueAfter: requiredPeriod}, kube.PatchStatus(ctx, r.Garden, installation, before)
+	}
 	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: gardenNamespace, Name: installation.Name}}
 	if gone, err := kube.Delete(ctx, r.Seed, mr); err != nil || !gone {
-		return err // Its end brings us back.
+		return reconcile.Result{}, err // Its end brings us back.
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: gardenNamespace, Name: managedresource.SecretName(installation.Name)}}
 	if _, err := kube.Delete(ctx, r.Seed, secret); err != nil {
-		return err
+		return reconcile.Result{}, err
 	}
-	return kube.RemoveFinalizer(ctx, r.Garden, installation, finalizer)
+	return reconcile.Result{}, kube.RemoveFinalizer(ctx, r.Garden, installation, finalizer)
 }

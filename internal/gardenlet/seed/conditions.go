@@ -7,6 +7,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/kube"
@@ -17,6 +18,8 @@ type observed struct {
 	deployments   []*appsv1.Deployment
 	gateway       *corev1.Service
 	installations []corev1beta1.ControllerInstallation
+	// unknown are the control planes whose Shoots the garden does not know, sorted.
+	unknown []string
 	// err of the last reconciliation.
 	err error
 }
@@ -27,7 +30,47 @@ func conditions(o observed) []corev1beta1.Condition {
 		{Type: corev1beta1.SeedGardenletReady, Status: corev1beta1.ConditionTrue, Reason: "GardenletReady", Message: "Gardenlet is posting ready status."},
 		systemComponents(o),
 		extensions(o.installations),
+		controlPlanes(o.unknown),
 	}
+}
+
+// maxUnknown bounds the control planes that a message names.
+const maxUnknown = 5
+
+// controlPlanes reports control planes of unknown Shoots, as after a restore of the garden from a backup that is older than
+// them. They go on and are never deleted unless a person asks for it.
+func controlPlanes(unknown []string) corev1beta1.Condition {
+	c := corev1beta1.Condition{
+		Type: corev1beta1.SeedControlPlanesKnown, Status: corev1beta1.ConditionTrue, Reason: "AllControlPlanesKnown",
+		Message: "The garden knows the Shoots of all control planes.",
+	}
+	if len(unknown) == 0 {
+		return c
+	}
+	named, more := unknown, ""
+	if n := len(unknown) - maxUnknown; n > 0 {
+		named, more = unknown[:maxUnknown], fmt.Sprintf(" and %d more", n)
+	}
+	c.Status, c.Reason = corev1beta1.ConditionFalse, "UnknownControlPlanes"
+	c.Message = fmt.Sprintf("The garden knows no Shoot on this Seed for the control planes %s%s. They continue to run. Create their Shoots "+
+		"again to adopt them, from spec.shoot of the Cluster objects of the same names.", strings.Join(named, ", "), more)
+	return c
+}
+
+// unknownControlPlanes are the control plane namespaces that no Shoot has, sorted. Namespaces that are being deleted do not count.
+func unknownControlPlanes(namespaces []metav1.PartialObjectMetadata, shoots []corev1beta1.Shoot) []string {
+	known := map[string]bool{}
+	for i := range shoots {
+		known[shoots[i].Status.TechnicalID] = true
+	}
+	var unknown []string
+	for i := range namespaces {
+		if n := &namespaces[i]; n.DeletionTimestamp == nil && !known[n.Name] {
+			unknown = append(unknown, n.Name)
+		}
+	}
+	slices.Sort(unknown)
+	return unknown
 }
 
 func systemComponents(o observed) corev1beta1.Condition {

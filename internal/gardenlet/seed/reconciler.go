@@ -32,6 +32,7 @@ const unreadyPeriod = 2 * time.Second
 // Reconciler keeps one Seed.
 type Reconciler struct {
 	Garden    client.Client // Direct reads and writes.
+	Cache     client.Reader // Has the Shoots of the seed.
 	Seed      client.Client // Direct reads and writes.
 	Discovery discovery.ServerVersionInterface
 	Clock     clock.PassiveClock
@@ -78,7 +79,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, seed *corev1beta1.Seed) (res
 		return reconcile.Result{}, err
 	}
 	for _, c := range seed.Status.Conditions {
-		if c.Status != corev1beta1.ConditionTrue {
+		if c.Status != corev1beta1.ConditionTrue && c.Type != corev1beta1.SeedControlPlanesKnown {
 			return reconcile.Result{RequeueAfter: unreadyPeriod}, nil
 		}
 	}
@@ -120,7 +121,27 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) error {
 	if err := r.Seed.Get(ctx, client.ObjectKey{Namespace: gateway.Namespace, Name: gateway.Name}, s.gateway); err != nil {
 		return fmt.Errorf("read Service of the gateway: %w", err)
 	}
+	if err := r.findUnknown(ctx, s); err != nil {
+		return err
+	}
 	return r.readInstallations(ctx, s)
+}
+
+// findUnknown looks for control planes whose Shoots the garden does not know.
+func (r *Reconciler) findUnknown(ctx context.Context, s *scope) error {
+	namespaces := &metav1.PartialObjectMetadataList{}
+	namespaces.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
+	if err := r.Seed.List(ctx, namespaces, client.MatchingLabels{corev1beta1.LabelRole: corev1beta1.RoleShoot}); err != nil {
+		return fmt.Errorf("list control plane namespaces: %w", err)
+	}
+	// After the namespaces: a Shoot is there before its namespace.
+	shoots := &corev1beta1.ShootList{}
+	label := client.MatchingLabels{corev1beta1.LabelPrefixSeedName + s.seed.Name: "true"}
+	if err := r.Cache.List(ctx, shoots, label, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list Shoots of the seed: %w", err)
+	}
+	s.unknown = unknownControlPlanes(namespaces.Items, shoots.Items)
+	return nil
 }
 
 func (r *Reconciler) readInstallations(ctx context.Context, s *scope) error {

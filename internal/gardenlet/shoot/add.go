@@ -84,7 +84,7 @@ var relevantUpdates = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool
 func relevantUpdate(old, now *corev1beta1.Shoot) bool {
 	return old.Generation != now.Generation || (old.DeletionTimestamp == nil) != (now.DeletionTimestamp == nil) ||
 		!maps.Equal(old.Annotations, now.Annotations) || responsibleSeed(old) != responsibleSeed(now) ||
-		(old.Status.LastOperation != nil && now.Status.LastOperation == nil) || movesOn(old, now)
+		wentBack(old, now) || movesOn(old, now)
 }
 
 // movesOn: both seeds of a move follow what the other one does, and whether the destination is ready.

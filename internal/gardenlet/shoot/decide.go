@@ -16,6 +16,7 @@ type Action string
 
 const (
 	Drop     Action = "Drop"     // Not ours, or nothing to do.
+	Hold     Action = "Hold"     // Only a user can say what is to be done, see the reason.
 	Refresh  Action = "Refresh"  // Only keep the Cluster object up to date.
 	Run      Action = "Run"      // One pass of the flow.
 	Finalize Action = "Finalize" // Everything is gone: let the Shoot go.
@@ -30,6 +31,8 @@ type Decision struct {
 	// RequeueAfter is when the next periodic reconciliation is due.
 	RequeueAfter time.Duration
 	Reason       string
+	// Task names what is held, for lastErrors.
+	Task string
 }
 
 // DecideInput is what a decision depends on besides the Shoot.
@@ -45,6 +48,8 @@ type DecideInput struct {
 	Jitter maintenance.Jitter
 	// Healed: the extension objects that had the errors of a Failed operation have succeeded since.
 	Healed bool
+	// Seen is what the seed remembers of the Shoot; nil if that is not known.
+	Seen *Remembered
 }
 
 // Decide says what is to be done with a Shoot. The checks are in order; the first that applies decides. Whether a Shoot
@@ -64,6 +69,11 @@ func Decide(shoot *corev1beta1.Shoot, in DecideInput) Decision {
 	case migrating(shoot):
 		return decideMigration(shoot, now)
 	}
+	if task, reason := hold(shoot, in.Seen); task != "" && !in.EmergencyStop {
+		return Decision{Action: Hold, Operation: operation, Task: task, Reason: reason}
+	} else if !in.EmergencyStop && (heldFor(shoot, taskOlderSpec) || heldFor(shoot, taskLostControlPlane)) {
+		return Decision{Action: Run, Operation: operation, Begin: true, Reason: "what the Shoot was held for is resolved"}
+	}
 	if !now.Now {
 		d := notNow(now)
 		if after, again := maintenance.NextReconcile(request, in.Now, in.Jitter); again && !in.EmergencyStop {
@@ -80,6 +90,10 @@ func Decide(shoot *corev1beta1.Shoot, in DecideInput) Decision {
 	case last.State == corev1beta1.LastOperationStateFailed && in.Healed:
 		return Decision{Action: Run, Operation: operation, Reason: "what had failed has succeeded since"}
 	case last.State != corev1beta1.LastOperationStateSucceeded, operation != corev1beta1.LastOperationTypeReconcile:
+		return begin
+	}
+	if olderStatus(shoot, in.Seen) {
+		begin.Reason = "the garden has been restored from a backup that is older than the last operation"
 		return begin
 	}
 	after, again := maintenance.NextReconcile(request, in.Now, in.Jitter)

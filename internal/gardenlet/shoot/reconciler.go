@@ -109,9 +109,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 		}
 		in.Healed = healed
 	}
+	var err error
+	if in.Seen, err = r.remember(ctx, shoot); err != nil {
+		return reconcile.Result{}, err
+	}
 	d := Decide(shoot, in)
 	log.FromContext(ctx).V(1).Info("Decided what to do", "action", d.Action, "operation", d.Operation, "begin", d.Begin, "reason", d.Reason)
 	switch d.Action {
+	case Hold:
+		return reconcile.Result{}, r.reportHeld(ctx, shoot, d)
 	case Refresh:
 		return reconcile.Result{RequeueAfter: d.RequeueAfter}, r.refresh(ctx, s)
 	case Finalize:
@@ -275,6 +281,9 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope, d Decision) (time.Ti
 		}
 	}
 	if d.Begin || started.IsZero() {
+		if err := r.adopt(ctx, shoot, id, !started.IsZero()); err != nil {
+			return time.Time{}, err
+		}
 		if !keepsStart(d.Operation, shoot.Status.LastOperation, started) {
 			started = now
 		}
@@ -392,6 +401,8 @@ func (r *Reconciler) afterSuccess(ctx context.Context, s *scope, operation corev
 	before := s.shoot.DeepCopy()
 	delete(s.shoot.Annotations, corev1beta1.AnnotationShootSkipReadiness)
 	delete(s.shoot.Annotations, corev1beta1.AnnotationShootTasks)
+	delete(s.shoot.Annotations, corev1beta1.AnnotationConfirmOlderSpec)
+	delete(s.shoot.Annotations, corev1beta1.AnnotationConfirmNewControlPlane)
 	if len(before.Annotations) == len(s.shoot.Annotations) {
 		return nil
 	}

@@ -31,7 +31,7 @@ func (s *seed) keeper() *gardenletseed.Reconciler {
 	d, err := discovery.NewDiscoveryClientForConfig(s.Config)
 	s.must(err)
 	return &gardenletseed.Reconciler{
-		Garden: s.garden, Seed: s.cluster, Discovery: d, Clock: clock, Config: c, Image: "hortus.dev/hortus:test",
+		Garden: s.garden, Cache: s.Client, Seed: s.cluster, Discovery: d, Clock: clock, Config: c, Image: "hortus.dev/hortus:test",
 	}
 }
 
