@@ -65,7 +65,8 @@ func ensureImagesPulled(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	return flow.Done(), nil
 }
 
-// renderImagePod returns a pod that needs the images of the control plane and does nothing.
+// renderImagePod returns a pod that needs the images of the control plane and does nothing. That of etcd is the one of the
+// gardenlet itself.
 func (s *Scope) renderImagePod() *corev1.Pod {
 	version := s.Shoot.Spec.Kubernetes.Version
 	pod := &corev1.Pod{
@@ -78,7 +79,6 @@ func (s *Scope) renderImagePod() *corev1.Pod {
 		},
 	}
 	for _, c := range []struct{ name, image, binary string }{
-		{"etcd", s.Images.Etcd, "etcd"},
 		{"kube-apiserver", s.Images.KubeAPIServer(version), "kube-apiserver"},
 		{"kube-controller-manager", s.Images.KubeControllerManager(version), "kube-controller-manager"},
 		{"kube-scheduler", s.Images.KubeScheduler(version), "kube-scheduler"},
