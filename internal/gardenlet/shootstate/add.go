@@ -35,9 +35,8 @@ const (
 // AddToManager registers the controller. The manager's cache is that of the garden; seed has been made with
 // CacheOptions.
 func (r *Reconciler) AddToManager(mgr ctrl.Manager, seed cache.Cache, concurrency int) error {
-	err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1beta1.Shoot{}, indexNamespace, func(o client.Object) []string {
-		return []string{o.(*corev1beta1.Shoot).Status.TechnicalID}
-	})
+	byNamespace := func(o client.Object) []string { return []string{o.(*corev1beta1.Shoot).Status.TechnicalID} }
+	err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1beta1.Shoot{}, indexNamespace, byNamespace)
 	if err != nil {
 		return fmt.Errorf("index Shoots by namespace: %w", err)
 	}
@@ -46,7 +45,8 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager, seed cache.Cache, concurrenc
 		For(&corev1beta1.Shoot{}, builder.WithPredicates(r.relevantShoots())).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: concurrency,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackoff, maxBackoff),
+			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackoff,
+				maxBackoff),
 		})
 	for _, object := range watched() {
 		b.WatchesRawSource(source.Kind(seed, object, toShoot(mgr.GetClient()), relevantObjects))

@@ -17,7 +17,8 @@ import (
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 )
 
-// annotationChecksum is on objects in the cache only: over what counts of them for a ShootState. Without it nothing does.
+// annotationChecksum is on objects in the cache only: over what counts of them for a ShootState. Without it nothing
+// does.
 const annotationChecksum = "hortus.dev/checksum-in-cache"
 
 // watched are the kinds whose changes may change a ShootState.

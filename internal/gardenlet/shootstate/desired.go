@@ -40,7 +40,9 @@ func Desired(o *Observed) (spec corev1beta1.ShootStateSpec, missing []Reference,
 		return spec, nil, err
 	}
 	if machines != nil {
-		spec.Gardener = append(spec.Gardener, corev1beta1.GardenerResourceData{Name: machineState, Type: machineState, Data: *machines})
+		spec.Gardener = append(spec.Gardener, corev1beta1.GardenerResourceData{
+			Name: machineState, Type: machineState, Data: *machines,
+		})
 	}
 	wanted := map[Reference]bool{}
 	for _, object := range o.Extensions {
@@ -64,8 +66,10 @@ func Desired(o *Observed) (spec corev1beta1.ShootStateSpec, missing []Reference,
 			return spec, nil, fmt.Errorf("encode %s %q: %w", ref.Kind, ref.Name, err)
 		}
 		spec.Resources = append(spec.Resources, corev1beta1.ResourceData{
-			CrossVersionObjectReference: autoscalingv1.CrossVersionObjectReference{APIVersion: ref.APIVersion, Kind: ref.Kind, Name: ref.Name},
-			Data:                        runtime.RawExtension{Raw: data},
+			CrossVersionObjectReference: autoscalingv1.CrossVersionObjectReference{
+				APIVersion: ref.APIVersion, Kind: ref.Kind, Name: ref.Name,
+			},
+			Data: runtime.RawExtension{Raw: data},
 		})
 	}
 	return spec, missing, nil
@@ -89,7 +93,9 @@ func extensionState(object extensionsv1alpha1.Object) (entry corev1beta1.Extensi
 		Kind: kindOf(object), Name: ptr.To(object.GetName()), Purpose: purposeOf(object), State: state.DeepCopy(),
 	}
 	for _, r := range status.Resources {
-		entry.Resources = append(entry.Resources, corev1beta1.NamedResourceReference{Name: r.Name, ResourceRef: r.ResourceRef})
+		entry.Resources = append(entry.Resources, corev1beta1.NamedResourceReference{
+			Name: r.Name, ResourceRef: r.ResourceRef,
+		})
 	}
 	return entry, true
 }

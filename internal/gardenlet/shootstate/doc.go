@@ -4,19 +4,20 @@
 //
 // # Writing
 //
-// Trigger: changes in the seed of Secrets with the label persist=true, of status.state and status.resources of extension
-// objects, and of machines; in the garden the end of an operation; time, for what cannot be watched. Inputs: the control
-// plane namespace and the extension's BackupEntry. Output: the ShootState with the Shoot's name, owned by the Shoot.
+// Trigger: changes in the seed of Secrets with the label persist=true, of status.state and status.resources of
+// extension objects, and of machines; in the garden the end of an operation; time, for what cannot be watched. Inputs:
+// the control plane namespace and the extension's BackupEntry. Output: the ShootState with the Shoot's name, owned by
+// the Shoot.
 //
-// Watches hold a checksum of what counts, so that a status that is written every few seconds causes nothing. A change is
-// written at once, and what follows within the pause after it (10 s, more for large states) in one write at its end.
+// Watches hold a checksum of what counts, so that a status that is written every few seconds causes nothing. A change
+// is written at once, and what follows within the pause after it (10 s, more for large states) in one write at its end.
 // Save compares all entries with checksums of what the garden has and sends the difference; nothing is sent if there is
 // none. A process that starts reads the ShootState once and compares everything.
 //
 // The difference is a JSON patch that begins with a test of the resource version. Server-side apply and merge patches
-// replace a list as a whole, since only some lists have keys that make an entry unique; a JSON patch replaces an entry by
-// its position, which the test makes safe, and the answer is requested as metadata only. Etcd stores a ShootState under
-// one key and so writes all of it every time, which is why the pause grows with the size.
+// replace a list as a whole, since only some lists have keys that make an entry unique; a JSON patch replaces an entry
+// by its position, which the test makes safe, and the answer is requested as metadata only. Etcd stores a ShootState
+// under one key and so writes all of it every time, which is why the pause grows with the size.
 //
 // Decide says when nothing may be written: while another seed has the Shoot, while it is being deleted, and while it is
 // being restored, since its objects are incomplete then. A namespace that has lost all its Secrets is never saved.

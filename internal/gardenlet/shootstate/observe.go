@@ -7,7 +7,6 @@ import (
 	machinev1alpha1 "github.com/gardener/machine-controller-manager/pkg/apis/machine/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -39,9 +38,9 @@ type Reference struct{ APIVersion, Kind, Name string }
 // extensionLists are the kinds whose objects may have state in the control plane namespace.
 func extensionLists() []client.ObjectList {
 	return []client.ObjectList{
-		&extensionsv1alpha1.ContainerRuntimeList{}, &extensionsv1alpha1.ControlPlaneList{}, &extensionsv1alpha1.DNSRecordList{},
-		&extensionsv1alpha1.ExtensionList{}, &extensionsv1alpha1.InfrastructureList{}, &extensionsv1alpha1.NetworkList{},
-		&extensionsv1alpha1.OperatingSystemConfigList{}, &extensionsv1alpha1.WorkerList{},
+		&extensionsv1alpha1.ContainerRuntimeList{}, &extensionsv1alpha1.ControlPlaneList{},
+		&extensionsv1alpha1.DNSRecordList{}, &extensionsv1alpha1.ExtensionList{}, &extensionsv1alpha1.InfrastructureList{},
+		&extensionsv1alpha1.NetworkList{}, &extensionsv1alpha1.OperatingSystemConfigList{}, &extensionsv1alpha1.WorkerList{},
 	}
 }
 
@@ -78,7 +77,8 @@ func observe(ctx context.Context, seed client.Reader, shoot *corev1beta1.Shoot) 
 			o.Extensions = append(o.Extensions, item.(extensionsv1alpha1.Object))
 		}
 	}
-	entry := &extensionsv1alpha1.BackupEntry{ObjectMeta: metav1.ObjectMeta{Name: namespace + "--" + string(shoot.Status.UID)}}
+	entry := &extensionsv1alpha1.BackupEntry{}
+	entry.Name = namespace + "--" + string(shoot.Status.UID)
 	if found, err := kube.Exists(ctx, seed, entry); err != nil {
 		return nil, err
 	} else if found {

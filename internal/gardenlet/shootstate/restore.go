@@ -69,9 +69,11 @@ func (s *Saved) Secrets(namespace string) ([]*corev1.Secret, error) {
 	return out, nil
 }
 
-// StateOf returns status.state and status.resources for an extension object; the purpose is nil for kinds without one. A
-// Worker without a state of its own gets the machines, in the form that extension/worker reads.
-func (s *Saved) StateOf(kind, name string, purpose *string) (state *runtime.RawExtension, resources []extensionsv1alpha1.NamedResourceReference) {
+// StateOf returns status.state and status.resources for an extension object; the purpose is nil for kinds without one.
+// A Worker without a state of its own gets the machines, in the form that extension/worker reads.
+func (s *Saved) StateOf(
+	kind, name string, purpose *string,
+) (state *runtime.RawExtension, resources []extensionsv1alpha1.NamedResourceReference) {
 	for i := range s.state.Spec.Extensions {
 		e := &s.state.Spec.Extensions[i]
 		if e.Kind != kind || ptr.Deref(e.Name, "") != name || ptr.Deref(e.Purpose, "") != ptr.Deref(purpose, "") {
@@ -79,7 +81,9 @@ func (s *Saved) StateOf(kind, name string, purpose *string) (state *runtime.RawE
 		}
 		state = e.State.DeepCopy()
 		for _, r := range e.Resources {
-			resources = append(resources, extensionsv1alpha1.NamedResourceReference{Name: r.Name, ResourceRef: r.ResourceRef})
+			resources = append(resources, extensionsv1alpha1.NamedResourceReference{
+				Name: r.Name, ResourceRef: r.ResourceRef,
+			})
 		}
 	}
 	if state == nil && kind == extensionsv1alpha1.WorkerKind {
@@ -89,7 +93,9 @@ func (s *Saved) StateOf(kind, name string, purpose *string) (state *runtime.RawE
 }
 
 // StateOfObject is StateOf for an object.
-func (s *Saved) StateOfObject(object extensionsv1alpha1.Object) (*runtime.RawExtension, []extensionsv1alpha1.NamedResourceReference) {
+func (s *Saved) StateOfObject(
+	object extensionsv1alpha1.Object,
+) (*runtime.RawExtension, []extensionsv1alpha1.NamedResourceReference) {
 	return s.StateOf(kindOf(object), object.GetName(), purposeOf(object))
 }
 

@@ -299,7 +299,7 @@ func reducedSecret(t *testing.T, o client.Object) *corev1.Secret {
 }
 
 func TestPauses(t *testing.T) {
-	for bytes, want := range map[int]time.Duration{0: 10 * time.Second, 100 << 10: 10 * time.Second, 20 << 20: 80 * time.Second} {
+	for bytes, want := range map[int]time.Duration{0: 10 * time.Second, 100 << 10: 10 * time.Second, 20 << 20: 40 * time.Second} {
 		if got := pauseAfter(bytes); got != want {
 			t.Errorf("pauseAfter(%d) = %s, want %s", bytes, got, want)
 		}

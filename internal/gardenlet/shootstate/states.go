@@ -2,17 +2,15 @@ package shootstate
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
@@ -20,7 +18,7 @@ import (
 
 const (
 	// maxBytes bounds a ShootState. The API server takes requests of 30 MiB, and etcd 32 MiB; the rest is for managed
-	// fields and growth. 20 MiB are the machine state of some 30,000 machines.
+	// fields and the encryption. 20 MiB are more than the state of 100,000 machines, which is compressed.
 	maxBytes = 20 << 20
 	// annotationComplete on a ShootState names the seed that has saved everything before it removed the objects, and the
 	// time when the migration began. The seed writes no more, and the next one removes the annotation.
@@ -33,7 +31,8 @@ const (
 
 // ErrNothingLeft says that a control plane namespace has none of the Secrets that the garden knows. Then the garden's
 // are the last ones there are.
-var ErrNothingLeft = errors.New("the control plane namespace has lost all its persistent Secrets; the ShootState in the garden is kept")
+var ErrNothingLeft = errors.New(
+	"the control plane namespace has lost all its persistent Secrets; the ShootState in the garden is kept")
 
 // TooLargeError says that a ShootState would be beyond its bound. Nothing is written then.
 type TooLargeError struct {
@@ -44,7 +43,8 @@ type TooLargeError struct {
 }
 
 func (e *TooLargeError) Error() string {
-	return fmt.Sprintf("the state has %d bytes (at most %d); its largest entry is %s with %d bytes", e.Bytes, e.Limit, e.Entry, e.EntryBytes)
+	return fmt.Sprintf("the state has %d bytes (at most %d); its largest entry is %s with %d bytes",
+		e.Bytes, e.Limit, e.Entry, e.EntryBytes)
 }
 
 // States saves the state of Shoots in the garden. It is safe for concurrent use, and calls for the same Shoot wait for
@@ -130,8 +130,8 @@ func (s *States) Save(ctx context.Context, shoot *corev1beta1.Shoot) (Outcome, e
 	return s.save(ctx, shoot, false)
 }
 
-// Seal saves everything before a migration removes the first object, and reports whether the garden has it: if not, call
-// it again. Later calls in the same migration change nothing, whatever is left in the seed.
+// Seal saves everything before a migration removes the first object, and reports whether the garden has it: if not,
+// call it again. Later calls in the same migration change nothing, whatever is left in the seed.
 func (s *States) Seal(ctx context.Context, shoot *corev1beta1.Shoot) (saved bool, err error) {
 	if reason, ok := Decide(shoot, s.SeedName); !ok {
 		return false, fmt.Errorf("save the state of Shoot %s: %s", client.ObjectKeyFromObject(shoot), reason)
@@ -177,8 +177,8 @@ func (s *States) save(ctx context.Context, shoot *corev1beta1.Shoot, seal bool) 
 
 // overtaken: somebody else has written the ShootState. A failed test of a JSON patch is answered with 422.
 func overtaken(err error) bool {
-	return apierrors.IsConflict(err) || apierrors.IsInvalid(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) ||
-		apierrors.ReasonForError(err) == metav1.StatusReasonUnknown && statusCode(err) == 422
+	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) ||
+		statusCode(err) == http.StatusUnprocessableEntity
 }
 
 func statusCode(err error) int32 {
@@ -209,108 +209,11 @@ func (s *States) load(ctx context.Context, shoot *corev1beta1.Shoot) (*stored, e
 	return out, nil
 }
 
-// next is one write to a ShootState; nothing if create and patch are nil.
-type next struct {
-	create  *corev1beta1.ShootState
-	patch   []byte
-	after   *stored
-	outcome Outcome
-}
-
-// plan compares the seed with what is stored.
-func (s *States) plan(ctx context.Context, shoot *corev1beta1.Shoot, have *stored, seal bool) (next, error) {
-	mark := completeMark(s.SeedName, shoot)
-	if migrating(shoot) && have.annotations[annotationComplete] == mark {
-		bytes, _ := have.content.size()
-		return next{outcome: Outcome{Bytes: bytes, Complete: true}}, nil
-	}
-	observed, err := observe(ctx, s.Seed, shoot)
-	if err != nil {
-		return next{}, err
-	}
-	spec, missing, err := Desired(observed)
-	if err != nil {
-		return next{}, err
-	}
-	want, err := contentOf(&spec)
-	if err != nil {
-		return next{}, err
-	}
-	if want.secrets() == 0 && have.content.secrets() > 0 {
-		return next{}, ErrNothingLeft
-	}
-	keep := map[string]bool{}
-	for _, ref := range missing {
-		keep[ref.key()] = true
-	}
-	operations, after := diff(have.content, want, keep)
-	bytes, largest := after.size()
-	if limit := s.maxBytes(); bytes > limit {
-		return next{}, &TooLargeError{bytes, limit, largest.key, largest.bytes}
-	}
-	n := next{outcome: Outcome{Bytes: bytes, Missing: missing, Complete: seal}}
-	annotations := map[string]string{corev1beta1.AnnotationTimestamp: s.Clock.Now().UTC().Format(time.RFC3339)}
-	if seal {
-		annotations[annotationComplete] = mark
-	}
-	if have.resourceVersion == "" {
-		if bytes == 0 && !seal {
-			return n, nil // Nothing has been made yet.
-		}
-		n.create = &corev1beta1.ShootState{
-			ObjectMeta: metav1.ObjectMeta{
-				Namespace: shoot.Namespace, Name: shoot.Name, Annotations: annotations, OwnerReferences: []metav1.OwnerReference{owner(shoot)},
-			},
-			Spec: spec,
-		}
-		n.outcome.Written = bytes
-		n.after = &stored{annotations: annotations, owner: shoot.UID, content: after.withoutRaw()}
-		return n, nil
-	}
-	if have.owner != shoot.UID {
-		operations = append(operations, operation{"add", "/metadata/ownerReferences", mustJSON([]metav1.OwnerReference{owner(shoot)})})
-	}
-	if len(operations) == 0 && have.annotations[annotationComplete] == annotations[annotationComplete] {
-		return n, nil
-	}
-	for key, value := range have.annotations {
-		if _, ok := annotations[key]; !ok && key != annotationComplete {
-			annotations[key] = value
-		}
-	}
-	operations = append([]operation{
-		{"test", "/metadata/resourceVersion", mustJSON(have.resourceVersion)},
-		{"add", "/metadata/annotations", mustJSON(annotations)},
-	}, operations...)
-	if n.patch, err = json.Marshal(operations); err != nil {
-		return next{}, fmt.Errorf("encode patch: %w", err)
-	}
-	n.outcome.Written = len(n.patch)
-	n.after = &stored{annotations: annotations, owner: shoot.UID, content: after.withoutRaw()}
-	return n, nil
-}
-
 func (s *States) maxBytes() int {
 	if s.limit > 0 {
 		return s.limit
 	}
 	return maxBytes
-}
-
-// completeMark tells migrations apart.
-func completeMark(seedName string, shoot *corev1beta1.Shoot) string {
-	if t := shoot.Status.MigrationStartTime; t != nil {
-		return seedName + " " + t.UTC().Format(time.RFC3339)
-	}
-	return seedName
-}
-
-func owner(shoot *corev1beta1.Shoot) metav1.OwnerReference {
-	return metav1.OwnerReference{
-		APIVersion: corev1beta1.SchemeGroupVersion.String(), Kind: "Shoot", Name: shoot.Name, UID: shoot.UID,
-		// Nobody waits for the garbage collector: blocking would need a right to the Shoot's finalizers.
-		Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(false),
-	}
 }
 
 // write sends a change. On success its result is what is known.
@@ -323,7 +226,8 @@ func (s *States) write(ctx context.Context, shoot *corev1beta1.Shoot, n next) er
 		return nil
 	}
 	state := metadataOf(shoot) // The answer has as much as is requested: the metadata.
-	if err := s.Garden.Patch(ctx, state, client.RawPatch(types.JSONPatchType, n.patch), client.FieldOwner(fieldOwner)); err != nil {
+	patch := client.RawPatch(types.JSONPatchType, n.patch)
+	if err := s.Garden.Patch(ctx, state, patch, client.FieldOwner(fieldOwner)); err != nil {
 		return err
 	}
 	n.after.resourceVersion = state.ResourceVersion
@@ -334,12 +238,4 @@ func metadataOf(shoot *corev1beta1.Shoot) *metav1.PartialObjectMetadata {
 	m := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: shoot.Namespace, Name: shoot.Name}}
 	m.SetGroupVersionKind(corev1beta1.SchemeGroupVersion.WithKind("ShootState"))
 	return m
-}
-
-func mustJSON(value any) json.RawMessage {
-	raw, err := json.Marshal(value)
-	if err != nil {
-		panic(fmt.Sprintf("shootstate: encode %T: %v", value, err)) // Plain data.
-	}
-	return raw
 }

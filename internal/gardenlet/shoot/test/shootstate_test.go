@@ -44,9 +44,9 @@ func TestControlPlaneIsBuiltFromItsShootState(t *testing.T) {
 				w.seedActs(s)
 			}
 			states := &shootstate.States{Garden: w.gardenlet, Seed: w.Client, Clock: clock, SeedName: w.seed.Name}
-			if _, err := states.Save(w.ctx, s); err != nil {
-				t.Fatal(err)
-			}
+			outcome, err := states.Save(w.ctx, s)
+			w.must(err)
+			t.Logf("the ShootState has %d bytes", outcome.Bytes)
 			had := w.persistent(s)
 			if len(had) < 10 || !slices.ContainsFunc(slices.Collect(maps.Keys(had)), isEncryptionConfig) {
 				t.Fatalf("persistent Secrets are %v", slices.Sorted(maps.Keys(had)))
