@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -46,6 +47,7 @@ type Store struct {
 	open func(context.Context, credentials, Provider) (*blob.Bucket, error)
 
 	mu       sync.Mutex
+	sealed   error
 	checked  time.Time
 	stamp    string
 	current  *blob.Bucket
@@ -61,6 +63,26 @@ func Open(dir, prefix string, clock clock.WithTickerAndDelayedExecution) (*Store
 		return nil, fmt.Errorf("--prefix: invalid value: %q (such as shoot--dev--a--uid/etcd-main)", prefix)
 	}
 	return &Store{dir: dir, prefix: prefix + "/", clock: clock, open: openBucket}, nil
+}
+
+// Seal makes every write from now on fail with a reason. Reading goes on.
+func (s *Store) Seal(reason error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sealed == nil {
+		s.sealed = reason
+	}
+}
+
+// writable returns the bucket unless the store was sealed.
+func (s *Store) writable(ctx context.Context) (*blob.Bucket, func(err error, op string, list bool) error, error) {
+	s.mu.Lock()
+	sealed := s.sealed
+	s.mu.Unlock()
+	if sealed != nil {
+		return nil, nil, sealed
+	}
+	return s.bucket(ctx)
 }
 
 // Location names the store for people.
@@ -118,6 +140,20 @@ type Listing struct {
 	// Objects are all backups, those of old owners too.
 	Objects []chain.Object
 	Claims  []chain.Claim
+	// Branches began when etcd was taken back to an earlier point.
+	Branches []chain.Branch
+}
+
+// Current returns the objects of the owners that etcd is restored from when nothing special is asked for, and the target.
+func (l Listing) Current() ([]chain.Object, chain.Target) {
+	owned, _ := chain.Owned(l.Objects, l.Claims)
+	return chain.Current(owned, l.Branches)
+}
+
+// Newest returns the chain that is restored when nothing special is asked for.
+func (l Listing) Newest() (chain.Chain, bool) {
+	objects, target := l.Current()
+	return chain.Select(chain.Build(objects), target)
 }
 
 // List reads the names of all backups, and all claims.
@@ -131,6 +167,7 @@ func (s *Store) List(ctx context.Context) (Listing, error) {
 	}
 	var found Listing
 	var claims []int64
+	var branches []string
 	objects := b.List(&blob.ListOptions{Prefix: s.prefix})
 	for {
 		o, err := s.next(ctx, objects)
@@ -145,7 +182,16 @@ func (s *Store) List(ctx context.Context) (Listing, error) {
 			found.Objects = append(found.Objects, object)
 		} else if epoch, ok := chain.ParseClaimName(name); ok {
 			claims = append(claims, epoch)
+		} else if chain.IsBranchName(name) {
+			branches = append(branches, name)
 		}
+	}
+	for _, name := range branches {
+		var b chain.Branch
+		if err := s.readJSON(ctx, name, &b); err != nil {
+			return Listing{}, err
+		}
+		found.Branches = append(found.Branches, b)
 	}
 	for _, epoch := range claims {
 		c, err := s.ReadClaim(ctx, epoch)
@@ -192,7 +238,7 @@ func (s *Store) Upload(ctx context.Context, name string, data []byte) error {
 }
 
 func (s *Store) put(ctx context.Context, name string, data []byte, options *blob.WriterOptions, op string) error {
-	b, explain, err := s.bucket(ctx)
+	b, explain, err := s.writable(ctx)
 	if err != nil {
 		return err
 	}
@@ -206,13 +252,22 @@ func (s *Store) put(ctx context.Context, name string, data []byte, options *blob
 	return nil
 }
 
+// SetBranch records a branch. It may be recorded again.
+func (s *Store) SetBranch(ctx context.Context, b chain.Branch) error {
+	data, err := json.Marshal(b)
+	if err != nil {
+		return fmt.Errorf("encode branch: %w", err)
+	}
+	return s.put(ctx, b.Name(), data, &blob.WriterOptions{ContentType: jsonType}, "record branch")
+}
+
 // Create begins an object that is streamed. It exists only after Close of the Upload.
 func (s *Store) Create(ctx context.Context, name string) (*Upload, error) {
-	b, explain, err := s.bucket(ctx)
+	b, explain, err := s.writable(ctx)
 	if err != nil {
 		return nil, err
 	}
-	u := &Upload{op: "write " + name, explain: explain}
+	u := &Upload{op: "write " + name, explain: explain, store: s}
 	ctx, u.cancel = context.WithCancel(ctx)
 	u.stall = s.clock.AfterFunc(stallTimeout, u.cancel)
 	u.writer, err = b.NewWriter(ctx, s.prefix+name, &blob.WriterOptions{
@@ -243,7 +298,7 @@ func (s *Store) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 
 // Delete removes an object; one that is gone already is fine.
 func (s *Store) Delete(ctx context.Context, name string) error {
-	b, explain, err := s.bucket(ctx)
+	b, explain, err := s.writable(ctx)
 	if err != nil {
 		return err
 	}
