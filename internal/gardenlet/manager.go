@@ -42,6 +42,7 @@ import (
 	"hortus.dev/hortus/internal/gardenlet/seed"
 	"hortus.dev/hortus/internal/gardenlet/shoot"
 	"hortus.dev/hortus/internal/gardenlet/shoot/care"
+	"hortus.dev/hortus/internal/gardenlet/shoot/snapshot"
 	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
 	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/internal/maintenance"
@@ -253,6 +254,9 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 			},
 			Jitter: maintenance.HashJitter(0), // The same for all gardenlets, so that a change of leaders moves nothing.
 		}).AddToManager(m.garden, m.seed, *shoots.ConcurrentSyncs),
+		(&snapshot.Reconciler{
+			Garden: m.gardenDirect, Seed: m.seedDirect, Shoots: connector, Events: m.garden.GetEventRecorder("gardenlet"), SeedName: c.SeedConfig.Name,
+		}).AddToManager(m.garden),
 		(&care.Reconciler{
 			Garden: m.gardenDirect, Cache: m.garden.GetClient(), Seed: m.seedDirect, Clock: real, Shoots: connector, SeedName: c.SeedConfig.Name,
 			Period: c.Controllers.ShootCare.SyncPeriod.Duration, Settings: careSettings(c.Controllers.ShootCare),
