@@ -56,9 +56,11 @@ type entry struct {
 }
 
 // kinds is everything that the server serves.
-func kinds(features corev1beta1.Features, clock clock.PassiveClock, kubeconfigs shoot.KubeconfigIssuer, tokens *workloadidentity.TokenIssuer) []entry {
+func kinds(
+	features corev1beta1.Features, clock clock.PassiveClock, kubeconfigs shoot.KubeconfigIssuer, backups shoot.ListBackups, tokens *workloadidentity.TokenIssuer,
+) []entry {
 	shoots := shoot.Kind(features)
-	shoots.Subresources = shoot.Subresources(kubeconfigs)
+	shoots.Subresources = shoot.Subresources(kubeconfigs, backups)
 	core := func(kind string, s served) entry {
 		return entry{corev1beta1.GroupName, kind, []string{corev1beta1.SchemeGroupVersion.Version}, s}
 	}

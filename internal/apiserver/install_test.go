@@ -27,7 +27,7 @@ func TestManagedFieldsOfAllServedVersions(t *testing.T) {
 	}
 	config := genericapiserver.NewRecommendedConfig(o.codecs)
 	addOpenAPI(config)
-	groups, err := apiGroups(kinds(o.features(), o.Clock, shoot.KubeconfigIssuer{}, nil), o.scheme, o.serializer, nowhere{}, &stored.Kinds{})
+	groups, err := apiGroups(kinds(o.features(), o.Clock, shoot.KubeconfigIssuer{}, nil, nil), o.scheme, o.serializer, nowhere{}, &stored.Kinds{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
 	authenticationv1alpha1 "hortus.dev/hortus/api/authentication/v1alpha1"
+	backupv1alpha1 "hortus.dev/hortus/api/backup/v1alpha1"
 	corev1 "hortus.dev/hortus/api/core/v1"
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	operationsv1alpha1 "hortus.dev/hortus/api/operations/v1alpha1"
@@ -29,7 +30,7 @@ var groupVersions = []schema.GroupVersion{
 func AddToClientScheme(scheme *runtime.Scheme) error {
 	builder := runtime.SchemeBuilder{
 		corev1beta1.AddToScheme, corev1.AddToScheme, securityv1alpha1.AddToScheme,
-		seedmanagementv1alpha1.AddToScheme, operationsv1alpha1.AddToScheme, authenticationv1alpha1.AddToScheme,
+		seedmanagementv1alpha1.AddToScheme, operationsv1alpha1.AddToScheme, authenticationv1alpha1.AddToScheme, backupv1alpha1.AddToScheme,
 	}
 	return builder.AddToScheme(scheme)
 }
@@ -57,6 +58,7 @@ func newServerScheme() *runtime.Scheme {
 	internal(seedmanagementv1alpha1.GroupName, seedmanagementv1alpha1.Types())
 	internal(operationsv1alpha1.GroupName, operationsv1alpha1.Types())
 	internal(authenticationv1alpha1.GroupName, authenticationv1alpha1.Types())
+	internal(backupv1alpha1.GroupName, backupv1alpha1.Types())
 
 	corev1beta1.AddDefaults(scheme)
 	securityv1alpha1.AddDefaults(scheme)

@@ -22,6 +22,7 @@ import (
 	"hortus.dev/hortus/internal/apiserver/admission/seedrestriction"
 	"hortus.dev/hortus/internal/apiserver/registry/core/shoot"
 	"hortus.dev/hortus/internal/apiserver/seedauthorizer"
+	"hortus.dev/hortus/internal/apiserver/shootbackups"
 	"hortus.dev/hortus/internal/apiserver/stored"
 )
 
@@ -90,7 +91,10 @@ func New(o *Options) (*genericapiserver.GenericAPIServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	entries := kinds(o.features(), o.Clock, issuer, tokens)
+	backups := shootbackups.New(objects.Live, func(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+		return kube.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
+	})
+	entries := kinds(o.features(), o.Clock, issuer, backups.List, tokens)
 	groups, err := apiGroups(entries, o.scheme, o.serializer, storesLargeObjects{storedAsV1{config.RESTOptionsGetter, o.codecs}}, follow)
 	if err != nil {
 		return nil, err

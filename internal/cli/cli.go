@@ -7,6 +7,7 @@ import (
 	"hortus.dev/hortus/internal/apiserver"
 	"hortus.dev/hortus/internal/apiserverproxy"
 	"hortus.dev/hortus/internal/bench"
+	"hortus.dev/hortus/internal/cli/backup"
 	"hortus.dev/hortus/internal/cli/kubeconfig"
 	cloud "hortus.dev/hortus/internal/cloud/command"
 	"hortus.dev/hortus/internal/components"
@@ -60,6 +61,7 @@ func NewCommand() *cobra.Command {
 		}
 	}
 	add("people",
+		backup.NewCommand(),
 		kubeconfig.NewCommand(),
 		lint.NewCommand(),
 		plan.NewCommand(),

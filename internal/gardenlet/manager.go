@@ -42,6 +42,7 @@ import (
 	"hortus.dev/hortus/internal/gardenlet/seed"
 	"hortus.dev/hortus/internal/gardenlet/shoot"
 	"hortus.dev/hortus/internal/gardenlet/shoot/care"
+	"hortus.dev/hortus/internal/gardenlet/shoot/snapshot"
 	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
 	"hortus.dev/hortus/internal/gardenlet/shootstate"
 	"hortus.dev/hortus/internal/kube"
@@ -269,6 +270,9 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 		(&shoot.Leftovers{
 			Garden: m.gardenDirect, Shoots: m.garden.GetClient(), Seed: m.seedDirect, Clock: real, SeedName: c.SeedConfig.Name,
 		}).AddToManager(m.garden, m.seed),
+		(&snapshot.Reconciler{
+			Garden: m.gardenDirect, Seed: m.seedDirect, Shoots: connector, Events: m.garden.GetEventRecorder("gardenlet"), SeedName: c.SeedConfig.Name,
+		}).AddToManager(m.garden),
 		(&care.Reconciler{
 			Garden: m.gardenDirect, Cache: m.garden.GetClient(), Seed: m.seedDirect, Clock: real, Shoots: connector, SeedName: c.SeedConfig.Name,
 			Period: c.Controllers.ShootCare.SyncPeriod.Duration, Settings: careSettings(c.Controllers.ShootCare),

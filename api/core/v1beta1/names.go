@@ -115,6 +115,8 @@ const (
 	// AnnotationConfirmNewControlPlane creates a new, empty control plane for a Shoot whose control plane is gone. It is removed
 	// when that is done.
 	AnnotationConfirmNewControlPlane = "hortus.dev/confirm-new-control-plane"
+	// AnnotationTakeBackup requests a full snapshot of etcd, with any value. The gardenlet removes it when that is done or has failed.
+	AnnotationTakeBackup = "hortus.dev/take-backup"
 )
 
 // Operations of Shoots, and Operation values that other kinds know too.
@@ -457,6 +459,12 @@ const (
 	ErrorConfigurationProblem          ErrorCode = "ERR_CONFIGURATION_PROBLEM"
 	ErrorRetryableConfigurationProblem ErrorCode = "ERR_RETRYABLE_CONFIGURATION_PROBLEM"
 	ErrorProblematicWebhook            ErrorCode = "ERR_PROBLEMATIC_WEBHOOK"
+)
+
+// Event reasons that are our own additions.
+const (
+	EventBackupTaken  = "BackupTaken"
+	EventBackupFailed = "BackupFailed"
 )
 
 // Event reasons.

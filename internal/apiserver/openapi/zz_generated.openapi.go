@@ -7,6 +7,7 @@ package openapi
 
 import (
 	v1alpha1 "hortus.dev/hortus/api/authentication/v1alpha1"
+	backupv1alpha1 "hortus.dev/hortus/api/backup/v1alpha1"
 	v1 "hortus.dev/hortus/api/core/v1"
 	v1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	operationsv1alpha1 "hortus.dev/hortus/api/operations/v1alpha1"
@@ -33,6 +34,9 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.ViewerKubeconfigRequest{}.OpenAPIModelName():                    schema_hortus_api_authentication_v1alpha1_ViewerKubeconfigRequest(ref),
 		v1alpha1.ViewerKubeconfigRequestSpec{}.OpenAPIModelName():                schema_hortus_api_authentication_v1alpha1_ViewerKubeconfigRequestSpec(ref),
 		v1alpha1.ViewerKubeconfigRequestStatus{}.OpenAPIModelName():              schema_hortus_api_authentication_v1alpha1_ViewerKubeconfigRequestStatus(ref),
+		backupv1alpha1.Backup{}.OpenAPIModelName():                               schema_hortus_api_backup_v1alpha1_Backup(ref),
+		backupv1alpha1.BackupChain{}.OpenAPIModelName():                          schema_hortus_api_backup_v1alpha1_BackupChain(ref),
+		backupv1alpha1.ShootBackups{}.OpenAPIModelName():                         schema_hortus_api_backup_v1alpha1_ShootBackups(ref),
 		v1.ControllerDeployment{}.OpenAPIModelName():                             schema_hortus_api_core_v1_ControllerDeployment(ref),
 		v1.ControllerDeploymentList{}.OpenAPIModelName():                         schema_hortus_api_core_v1_ControllerDeploymentList(ref),
 		v1.HelmControllerDeployment{}.OpenAPIModelName():                         schema_hortus_api_core_v1_HelmControllerDeployment(ref),
@@ -598,6 +602,163 @@ func schema_hortus_api_authentication_v1alpha1_ViewerKubeconfigRequestStatus(ref
 		},
 		Dependencies: []string{
 			metav1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_hortus_api_backup_v1alpha1_Backup(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Backup is one object in the object store.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "kind is full or delta.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"epoch": {
+						SchemaProps: spec.SchemaProps{
+							Description: "epoch counts the moves of the control plane, from 1 on.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"firstRevision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "firstRevision is the first revision of etcd that the backup holds; 1 for a full snapshot.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"lastRevision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "lastRevision is the last revision of etcd that the backup holds.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"time": {
+						SchemaProps: spec.SchemaProps{
+							Description: "time is when the backup was begun.",
+							Ref:         ref(metav1.MicroTime{}.OpenAPIModelName()),
+						},
+					},
+					"sizeBytes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "sizeBytes is the size in the object store, in bytes.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+				},
+				Required: []string{"kind", "epoch", "firstRevision", "lastRevision", "time", "sizeBytes"},
+			},
+		},
+		Dependencies: []string{
+			metav1.MicroTime{}.OpenAPIModelName()},
+	}
+}
+
+func schema_hortus_api_backup_v1alpha1_BackupChain(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "BackupChain is a full snapshot and the deltas that extend it without a gap between revisions.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"full": {
+						SchemaProps: spec.SchemaProps{
+							Description: "full is the snapshot that the chain begins with.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(backupv1alpha1.Backup{}.OpenAPIModelName()),
+						},
+					},
+					"deltas": {
+						SchemaProps: spec.SchemaProps{
+							Description: "deltas follow one another, ordered by revision. Empty right after the snapshot.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: map[string]interface{}{},
+										Ref:     ref(backupv1alpha1.Backup{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"full"},
+			},
+		},
+		Dependencies: []string{
+			backupv1alpha1.Backup{}.OpenAPIModelName()},
+	}
+}
+
+func schema_hortus_api_backup_v1alpha1_ShootBackups(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ShootBackups lists the backups of a Shoot's etcd. It is the answer of the subresource backups of Shoots and is not stored.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard object metadata: name and namespace of the Shoot.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"chains": {
+						SchemaProps: spec.SchemaProps{
+							Description: "chains are full snapshots with the deltas that extend them, the newest first. Every revision of a chain can be restored. Set by the API server.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: map[string]interface{}{},
+										Ref:     ref(backupv1alpha1.BackupChain{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"truncated": {
+						SchemaProps: spec.SchemaProps{
+							Description: "truncated is true if there are more backups than an answer holds; the oldest are left out. Set by the API server.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"chains"},
+			},
+		},
+		Dependencies: []string{
+			backupv1alpha1.BackupChain{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 

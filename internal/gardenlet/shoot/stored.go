@@ -72,6 +72,17 @@ func (c *Connector) SaveBackup(ctx context.Context, access steps.EtcdAccess) err
 	return err
 }
 
+// TakeBackup takes a full snapshot and waits until it is stored. The endpoint is that of the backups' service; ctx bounds the wait.
+func (c *Connector) TakeBackup(ctx context.Context, access steps.EtcdAccess) (etcdbackup.Snapshot, error) {
+	config, err := c.etcdTLS(access)
+	if err != nil {
+		return etcdbackup.Snapshot{}, err
+	}
+	client := etcdbackup.NewClient(access.Endpoint, config)
+	defer client.Close()
+	return client.Snapshot(ctx, chain.Full)
+}
+
 // BackupStatus asks the process that takes the backups of an etcd for its status. The connection lasts for the call.
 func (c *Connector) BackupStatus(ctx context.Context, access steps.EtcdAccess) (etcdbackup.Status, error) {
 	config, err := c.etcdTLS(access)

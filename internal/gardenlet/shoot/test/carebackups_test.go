@@ -25,15 +25,19 @@ import (
 	"hortus.dev/hortus/internal/kube"
 )
 
-// taker has a status.
+// taker has a status and takes snapshots.
 type taker struct {
 	status atomic.Pointer[etcdbackup.Status]
+	// taken is what snapshots were requested, err what comes of them.
+	taken atomic.Pointer[chain.Kind]
+	err   error
 }
 
 func (t *taker) Status() etcdbackup.Status { return *t.status.Load() }
 
-func (t *taker) Snapshot(context.Context, chain.Kind) (etcdbackup.Snapshot, error) {
-	return etcdbackup.Snapshot{}, nil
+func (t *taker) Snapshot(_ context.Context, kind chain.Kind) (etcdbackup.Snapshot, error) {
+	t.taken.Store(&kind)
+	return etcdbackup.Snapshot{Revision: 7}, t.err
 }
 
 // serveBackups runs the service of the backups with the certificates that the pod of etcd mounts.

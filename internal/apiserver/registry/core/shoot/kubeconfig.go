@@ -44,10 +44,11 @@ type KubeconfigIssuer struct {
 }
 
 // Subresources returns what a Shoot has besides its status.
-func Subresources(issuer KubeconfigIssuer) func(*genericregistry.Store) map[string]rest.Storage {
+func Subresources(issuer KubeconfigIssuer, backups ListBackups) func(*genericregistry.Store) map[string]rest.Storage {
 	return func(store *genericregistry.Store) map[string]rest.Storage {
 		return map[string]rest.Storage{
 			"binding":          NewBinding(store),
+			"backups":          &backupsREST{store, backups},
 			"adminkubeconfig":  &kubeconfigREST[*authenticationv1alpha1.AdminKubeconfigRequest]{store, issuer, admin(issuer)},
 			"viewerkubeconfig": &kubeconfigREST[*authenticationv1alpha1.ViewerKubeconfigRequest]{store, issuer, viewer(issuer)},
 		}

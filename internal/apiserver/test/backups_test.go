@@ -1,0 +1,193 @@
+package test
+
+import (
+	"bytes"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/utils/ptr"
+
+	backupv1alpha1 "hortus.dev/hortus/api/backup/v1alpha1"
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/cli/backup"
+	"hortus.dev/hortus/internal/cloud/cloudtest"
+	"hortus.dev/hortus/internal/etcdbackup/chain"
+	"hortus.dev/hortus/provider/local/credentials"
+	"hortus.dev/hortus/test/env"
+)
+
+// backedUp is a Shoot with backups in a bucket of the local cloud. Its seed is not there at all.
+type backedUp struct {
+	*garden
+	cloud  *cloudtest.Cloud
+	shoot  *corev1beta1.Shoot
+	secret *corev1.Secret
+	bucket *corev1beta1.BackupBucket
+	prefix string
+}
+
+func newBackedUp(t *testing.T) *backedUp {
+	t.Helper()
+	g := newGarden(t)
+	applyRoles.Do(func() { applyProjectRoles(t, g.Environment) })
+	b := &backedUp{garden: g, cloud: cloudtest.Start(t, cloudtest.Options{})}
+	for user, role := range map[string]string{"backup-viewer": "viewer", "backup-admin": "member"} {
+		g.Create(t, &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: user},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "gardener.cloud:system:project-" + role},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+		})
+	}
+	var seed *corev1beta1.Seed
+	b.shoot, seed = g.placed()
+	id := "shoot--dev--" + b.shoot.Name
+	g.mustPatch(b.shoot, `{"status":{"technicalID":"`+id+`","uid":"`+string(b.shoot.UID)+`"}}`, "status")
+	if err := b.Client.Create(g.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "garden"}}); err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
+	b.secret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: env.Name("bucket-")}, Data: credentials.S3Data(b.cloud.Config, "local")}
+	b.bucket = &corev1beta1.BackupBucket{ObjectMeta: metav1.ObjectMeta{Name: env.Name("bucket-")}, Spec: corev1beta1.BackupBucketSpec{
+		Provider: corev1beta1.BackupBucketProvider{Type: "local", Region: "local"}, SeedName: ptr.To(seed.Name),
+		CredentialsRef: &corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: "garden", Name: b.secret.Name},
+	}}
+	entry := &corev1beta1.BackupEntry{ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: id + "--" + string(b.shoot.UID)},
+		Spec: corev1beta1.BackupEntrySpec{BucketName: b.bucket.Name, SeedName: ptr.To(seed.Name)}}
+	g.Create(t, b.secret, b.bucket, entry)
+	if _, err := b.cloud.Client.CreateBucket(g.ctx, b.bucket.Name); err != nil {
+		t.Fatal(err)
+	}
+	b.prefix = entry.Name + "/etcd-main/"
+	return b
+}
+
+// store puts an object into the bucket.
+func (b *backedUp) store(kind chain.Kind, first, last int64, at time.Time) {
+	b.t.Helper()
+	o := chain.Object{Epoch: 1, Kind: kind, First: first, Last: last, Created: at}
+	if _, err := b.cloud.Client.PutObject(b.ctx, b.bucket.Name, b.prefix+o.Name(), strings.NewReader("x")); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// hortus runs `hortus backup` as a user.
+func (b *backedUp) hortus(user string, args ...string) (string, error) {
+	b.t.Helper()
+	config := clientcmdapi.NewConfig()
+	config.Clusters["garden"] = &clientcmdapi.Cluster{Server: b.Config.Host, CertificateAuthorityData: b.Config.CAData}
+	config.AuthInfos["user"] = &clientcmdapi.AuthInfo{
+		ClientCertificateData: b.Config.CertData, ClientKeyData: b.Config.KeyData, Token: b.Config.BearerToken, Impersonate: user,
+	}
+	config.Contexts["user"] = &clientcmdapi.Context{Cluster: "garden", AuthInfo: "user"}
+	config.CurrentContext = "user"
+	path := filepath.Join(b.t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		b.t.Fatal(err)
+	}
+	cmd := backup.NewCommand()
+	var out bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	cmd.SilenceUsage = true
+	cmd.SetArgs(append(args, b.shoot.Name, "-n", b.namespace, "--kubeconfig", path))
+	err := cmd.ExecuteContext(b.ctx)
+	return out.String(), err
+}
+
+func TestMembersListBackupsWithoutTheSeed(t *testing.T) {
+	b := newBackedUp(t)
+	begin := time.Date(2026, 1, 31, 15, 0, 0, 0, time.UTC)
+	b.store(chain.Full, 1, 100, begin)
+	b.store(chain.Delta, 101, 150, begin.Add(time.Minute))
+	b.store(chain.Delta, 151, 151, begin.Add(2*time.Minute))
+	out, err := b.hortus("backup-viewer", "list")
+	want := "2026-01-31T15:00:00Z  100       2026-01-31T15:02:00Z  151             2       0.0 MiB"
+	if err != nil || !strings.Contains(out, want) {
+		t.Errorf("list = %v:\n%s\nwant a line with\n%s", err, out, want)
+	}
+	out, err = b.hortus("backup-viewer", "list", "-o", "json")
+	found := &backupv1alpha1.ShootBackups{}
+	if err != nil || json.Unmarshal([]byte(out), found) != nil || len(found.Chains) != 1 || len(found.Chains[0].Deltas) != 2 || found.Name != b.shoot.Name {
+		t.Errorf("list -o json = %v:\n%s", err, out)
+	}
+	if out, err := b.hortus("backup-stranger", "list"); !apierrors.IsForbidden(err) {
+		t.Errorf("a stranger lists: %v\n%s", err, out)
+	}
+	err = b.ClientAs(t, "backup-stranger").SubResource("backups").Get(b.ctx, b.shoot, &backupv1alpha1.ShootBackups{})
+	if !apierrors.IsForbidden(err) {
+		t.Errorf("a stranger reads the subresource: %v", err)
+	}
+
+	// No error has anything of the credentials.
+	for what, data := range map[string]map[string]string{
+		"a wrong key":     {"secretAccessKey": "hunter2hunter2"},
+		"another address": {"endpoint": "https://127.0.0.1:1/hunter2"},
+		"a folder":        {"path": "/etc/hunter2"},
+	} {
+		patch, err := json.Marshal(map[string]any{"stringData": data})
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := b.secret.DeepCopy()
+		b.mustPatch(b.secret, string(patch))
+		out, err := b.hortus("backup-viewer", "list")
+		if err == nil || !apierrors.IsServiceUnavailable(err) || strings.Contains(err.Error()+out, "hunter2") || strings.Contains(err.Error()+out, b.cloud.Config.AccessKey) {
+			t.Errorf("%s gives %v\n%s", what, err, out)
+		}
+		before.ResourceVersion = ""
+		if err := b.Client.Update(b.ctx, before); err != nil {
+			t.Fatal(err)
+		}
+		b.secret = before
+	}
+}
+
+func TestSnapshotOnRequest(t *testing.T) {
+	b := newBackedUp(t)
+	b.store(chain.Full, 1, 100, time.Now().Add(-time.Hour))
+	// The gardenlet takes the request away when the snapshot is stored.
+	gardenlet := func(act func()) {
+		env.Eventually(t, "the request is there", func() (bool, error) {
+			b.get(b.shoot)
+			_, there := b.shoot.Annotations[corev1beta1.AnnotationTakeBackup]
+			return there, nil
+		})
+		act()
+		b.mustPatch(b.shoot, `{"metadata":{"annotations":{"`+corev1beta1.AnnotationTakeBackup+`":null}}}`)
+	}
+	run := func(act func()) (out string, err error) {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			out, err = b.hortus("backup-admin", "now")
+		}()
+		gardenlet(act)
+		<-done
+		return out, err
+	}
+	if out, err := run(func() { b.store(chain.Full, 1, 200, time.Now()) }); err != nil || !strings.Contains(out, " 200 ") {
+		t.Errorf("now = %v:\n%s", err, out)
+	}
+	if out, err := run(func() {}); err == nil || !strings.Contains(err.Error(), "no snapshot was taken") {
+		t.Errorf("now without a snapshot = %v:\n%s", err, out)
+	}
+	// Nobody takes the request.
+	if out, err := b.hortus("backup-admin", "now", "--timeout=1s"); err == nil || !strings.Contains(err.Error(), "withdrawn") {
+		t.Errorf("now without a gardenlet = %v:\n%s", err, out)
+	}
+	b.get(b.shoot)
+	if _, left := b.shoot.Annotations[corev1beta1.AnnotationTakeBackup]; left {
+		t.Error("the request is still there")
+	}
+	if _, err := b.hortus("backup-viewer", "now"); !apierrors.IsForbidden(err) {
+		t.Errorf("a viewer requests a snapshot: %v", err)
+	}
+}

@@ -1,0 +1,135 @@
+// Package snapshot takes full snapshots of Shoots' etcds on request: the annotation hortus.dev/take-backup.
+//
+// A snapshot is one request to the process that takes the backups, which answers when it is stored. The outcome is an event,
+// good or bad, and the annotation goes: whoever wants another attempt requests it. After a restart of the gardenlet in between
+// it is taken once more, which does no harm.
+package snapshot
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/component/etcd"
+	"hortus.dev/hortus/internal/etcdbackup"
+	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
+	"hortus.dev/hortus/internal/kube"
+)
+
+const (
+	// timeout bounds one snapshot: a database has 8 GiB at most.
+	timeout = 10 * time.Minute
+	// concurrency bounds how many databases are read at the same time.
+	concurrency = 3
+)
+
+// Connector reaches the process that takes the backups of an etcd.
+type Connector interface {
+	TakeBackup(ctx context.Context, access steps.EtcdAccess) (etcdbackup.Snapshot, error)
+}
+
+// Reconciler takes the snapshots that owners of the Shoots of one seed request.
+type Reconciler struct {
+	Garden   client.Client // Direct reads and writes.
+	Seed     client.Client // Direct reads.
+	Shoots   Connector
+	Events   events.EventRecorder
+	SeedName string
+}
+
+// AddToManager registers the controller.
+func (r *Reconciler) AddToManager(mgr ctrl.Manager) error {
+	requested := predicate.NewPredicateFuncs(func(o client.Object) bool {
+		_, ok := o.GetAnnotations()[corev1beta1.AnnotationTakeBackup]
+		return ok
+	})
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("shoot-snapshot").
+		For(&corev1beta1.Shoot{}, builder.WithPredicates(requested)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
+		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
+}
+
+// Reconcile takes one snapshot if it is requested.
+func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (reconcile.Result, error) {
+	if err := r.Garden.Get(ctx, client.ObjectKeyFromObject(shoot), shoot); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	request, requested := shoot.Annotations[corev1beta1.AnnotationTakeBackup]
+	seed := ptr.Deref(shoot.Status.SeedName, ptr.Deref(shoot.Spec.SeedName, ""))
+	if !requested || seed != r.SeedName {
+		return reconcile.Result{}, nil
+	}
+	taken, err := r.take(ctx, shoot)
+	if ctx.Err() != nil {
+		return reconcile.Result{}, ctx.Err() // The gardenlet ends; the next one takes it.
+	}
+	if err != nil {
+		r.Events.Eventf(shoot, nil, corev1.EventTypeWarning, corev1beta1.EventBackupFailed, "Backup", "No full snapshot of etcd was taken: %v", err)
+	} else {
+		r.Events.Eventf(shoot, nil, corev1.EventTypeNormal, corev1beta1.EventBackupTaken, "Backup",
+			"A full snapshot of etcd at revision %d has been stored.", taken.Revision)
+	}
+	return reconcile.Result{}, r.removeRequest(ctx, shoot, request)
+}
+
+var errNoControlPlane = errors.New("the control plane has not been created yet")
+
+func (r *Reconciler) take(ctx context.Context, shoot *corev1beta1.Shoot) (etcdbackup.Snapshot, error) {
+	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: shoot.Status.TechnicalID, Name: etcd.Name}}
+	if set.Namespace == "" {
+		return etcdbackup.Snapshot{}, errNoControlPlane
+	}
+	found, err := kube.Exists(ctx, r.Seed, set)
+	switch {
+	case err != nil:
+		return etcdbackup.Snapshot{}, err
+	case !found:
+		return etcdbackup.Snapshot{}, errNoControlPlane
+	case ptr.Deref(set.Spec.Replicas, 0) == 0:
+		return etcdbackup.Snapshot{}, errors.New("the Shoot is hibernated, and everything is in its backups already")
+	}
+	access, ok, err := steps.BackupAccess(ctx, r.Seed, set)
+	switch {
+	case err != nil:
+		return etcdbackup.Snapshot{}, err
+	case !ok:
+		return etcdbackup.Snapshot{}, fmt.Errorf("the Shoot has no backups, because Seed %q has none", r.SeedName)
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return r.Shoots.TakeBackup(ctx, access)
+}
+
+// removeRequest removes the annotation, unless another request has been made since.
+func (r *Reconciler) removeRequest(ctx context.Context, shoot *corev1beta1.Shoot, request string) error {
+	path := "/metadata/annotations/" + strings.ReplaceAll(corev1beta1.AnnotationTakeBackup, "/", "~1")
+	patch, err := json.Marshal([]map[string]any{{"op": "test", "path": path, "value": request}, {"op": "remove", "path": path}})
+	if err != nil {
+		return err
+	}
+	err = r.Garden.Patch(ctx, &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: shoot.Namespace, Name: shoot.Name}},
+		client.RawPatch(types.JSONPatchType, patch))
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsInvalid(err) {
+		return fmt.Errorf("remove the request for a backup from Shoot %s/%s: %w", shoot.Namespace, shoot.Name, err)
+	}
+	return nil
+}
