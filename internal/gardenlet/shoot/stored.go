@@ -96,6 +96,20 @@ func (c *Connector) BackupStatus(ctx context.Context, access steps.EtcdAccess) (
 	return client.Status(ctx)
 }
 
+// ConfirmOwner tells the process that runs an etcd which epoch the garden has for the control plane. The connection lasts
+// for the call.
+func (c *Connector) ConfirmOwner(ctx context.Context, access steps.EtcdAccess, epoch int64) error {
+	config, err := c.etcdTLS(access)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, backupStatusTimeout)
+	defer cancel()
+	client := etcdbackup.NewClient(access.Endpoint, config)
+	defer client.Close()
+	return client.Confirm(ctx, epoch)
+}
+
 // EtcdStatus asks the process that runs an etcd for its status. The connection lasts for the call.
 func (c *Connector) EtcdStatus(ctx context.Context, access steps.EtcdAccess) (etcdbackup.Status, error) {
 	return c.BackupStatus(ctx, access)

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
@@ -23,6 +24,7 @@ import (
 	"hortus.dev/hortus/internal/component/vpnshoot"
 	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
 	"hortus.dev/hortus/internal/kube"
+	"hortus.dev/hortus/internal/ownership"
 	"hortus.dev/hortus/internal/secretsmanager"
 )
 
@@ -79,6 +81,20 @@ func (r *Reconciler) readBackups(ctx context.Context, o *Observed, _ client.InNa
 	if ok {
 		o.Backups = &Backups{}
 		o.Backups.Status, o.Backups.Error = r.Shoots.BackupStatus(ctx, access)
+		return r.confirmOwner(ctx, o.Shoot, access)
+	}
+	return nil
+}
+
+// confirmOwner passes on what the garden says of the owner of the control plane. Etcd goes on as long as the garden or the
+// bucket of its backups confirms its epoch, and this is its only way to ask the garden.
+func (r *Reconciler) confirmOwner(ctx context.Context, shoot *corev1beta1.Shoot, access steps.EtcdAccess) error {
+	claim, err := ownership.Read(ctx, r.Garden, shoot.Namespace, shoot.UID)
+	if err != nil || claim.Epoch == 0 {
+		return err
+	}
+	if err := r.Shoots.ConfirmOwner(ctx, access, claim.Epoch); err != nil {
+		log.FromContext(ctx).V(1).Info("Failed to confirm the owner of the control plane", "error", err.Error())
 	}
 	return nil
 }

@@ -37,6 +37,8 @@ type Connector interface {
 	TunnelWorks(ctx context.Context, kubeconfig []byte) error
 	// BackupStatus asks the process that takes the backups of an etcd. It gives up after seconds.
 	BackupStatus(ctx context.Context, access steps.EtcdAccess) (etcdbackup.Status, error)
+	// ConfirmOwner tells the process that runs an etcd which epoch the garden has for the control plane.
+	ConfirmOwner(ctx context.Context, access steps.EtcdAccess, epoch int64) error
 }
 
 // Reconciler writes conditions and constraints of the Shoots of one seed.

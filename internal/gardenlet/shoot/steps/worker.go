@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -17,6 +18,7 @@ import (
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	"hortus.dev/hortus/internal/component/machinecontrollermanager"
 	"hortus.dev/hortus/internal/flow"
+	"hortus.dev/hortus/internal/kube"
 )
 
 // MachineController makes, drains and deletes machines. It starts beside the API server and waits for it.
@@ -29,13 +31,38 @@ var MachineController = &flow.Step[*Scope]{
 }
 
 func ensureMachineController(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	replicas := s.Replicas()
+	if waits, err := s.machinesAreMissing(ctx); err != nil {
+		return flow.Outcome{}, err
+	} else if waits {
+		deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: machinecontrollermanager.Name, Namespace: s.Namespace}}
+		if found, err := kube.Exists(ctx, s.Seed, deployment); err != nil || found {
+			return flow.Done(), err // The extension of the Worker starts it.
+		}
+		replicas = 0
+	}
 	access, err := s.Access(machinecontrollermanager.Name)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
 	return s.applyWorkload(ctx, machinecontrollermanager.Render(machinecontrollermanager.Values{
-		Namespace: s.Namespace, Image: s.Images.Hortus, Replicas: s.Replicas(), Access: access,
+		Namespace: s.Namespace, Image: s.Images.Hortus, Replicas: replicas, Access: access,
 	}))
+}
+
+// machinesAreMissing reports whether the Worker has not been restored yet. A controller that does not know the machines
+// would take them for orphans and delete them.
+func (s *Scope) machinesAreMissing(ctx context.Context) (bool, error) {
+	if !s.Restoring() {
+		return false, nil
+	}
+	worker := &extensionsv1alpha1.Worker{ObjectMeta: s.extensionMeta(s.Shoot.Name)}
+	found, err := kube.Exists(ctx, s.Seed, worker)
+	if err != nil || !found {
+		return true, err
+	}
+	op := worker.Status.LastOperation
+	return toRestore(worker) || op.State != corev1beta1.LastOperationStateSucceeded, nil
 }
 
 func removeMachineController(ctx context.Context, s *Scope) (flow.Outcome, error) {

@@ -22,6 +22,12 @@ import (
 // Status is the answer to a health check.
 func (c connector) Status(context.Context, []byte) (int, error) { return c.health, nil }
 
+// ConfirmOwner reaches the service of the test instead of that in the seed, with the same certificates.
+func (c connector) ConfirmOwner(ctx context.Context, access steps.EtcdAccess, epoch int64) error {
+	access.Endpoint = c.backupService
+	return (&shoot.Connector{Now: clock.Now}).ConfirmOwner(ctx, access, epoch)
+}
+
 // BackupStatus reaches the service of the test instead of that in the seed, with the same certificates.
 func (c connector) BackupStatus(ctx context.Context, access steps.EtcdAccess) (etcdbackup.Status, error) {
 	access.Endpoint = c.backupService
