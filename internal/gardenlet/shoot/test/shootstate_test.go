@@ -20,7 +20,6 @@ import (
 // being changed when its seed was lost.
 func TestControlPlaneIsBuiltFromItsShootState(t *testing.T) {
 	for name, change := range map[string]func(*corev1beta1.Shoot){
-		"nothing is being changed": func(*corev1beta1.Shoot) {},
 		"all credentials are being rotated": func(s *corev1beta1.Shoot) {
 			s.Annotations = map[string]string{corev1beta1.AnnotationOperation: corev1beta1.OperationRotateCredentialsStart}
 		},
