@@ -62,7 +62,7 @@ func (s *Scope) machinesAreMissing(ctx context.Context) (bool, error) {
 		return true, err
 	}
 	op := worker.Status.LastOperation
-	return toRestore(worker) || op.State != corev1beta1.LastOperationStateSucceeded, nil
+	return op == nil || toRestore(worker) || op.State != corev1beta1.LastOperationStateSucceeded, nil
 }
 
 func removeMachineController(ctx context.Context, s *Scope) (flow.Outcome, error) {
