@@ -100,7 +100,7 @@ func (w *writer) write(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	transport := &http.Transport{TLSClientConfig: tlsConfig, DisableKeepAlives: true}
+	transport := &http.Transport{TLSClientConfig: tlsConfig, DisableKeepAlives: true, DialContext: dialByName(config.ServerName)}
 	defer transport.CloseIdleConnections()
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"name": name}, "data": map[string]string{"a": name}})
 	if err != nil {

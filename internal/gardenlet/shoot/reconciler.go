@@ -87,8 +87,12 @@ type scope struct {
 // Reconcile makes one pass over the Shoot. It may stop after any write and start over.
 func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (reconcile.Result, error) {
 	// Status is decided on, so the newest one counts, not the cache's.
-	if err := r.Garden.Get(ctx, client.ObjectKeyFromObject(shoot), shoot); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
+	err := r.Garden.Get(ctx, client.ObjectKeyFromObject(shoot), shoot)
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return reconcile.Result{}, nil // Gone, or another seed's.
+	}
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("read Shoot %s: %w", client.ObjectKeyFromObject(shoot), err)
 	}
 	s := &scope{shoot: shoot}
 	if responsibleSeed(shoot) != r.SeedName {
@@ -109,7 +113,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 		}
 		in.Healed = healed
 	}
-	var err error
 	if in.Seen, err = r.remember(ctx, shoot); err != nil {
 		return reconcile.Result{}, err
 	}

@@ -95,6 +95,12 @@ func ensureLeftoverObjectsDropped(ctx context.Context, s *Scope) (flow.Outcome, 
 		}
 		left += n
 	}
+	// Machine controllers hold on to the Secrets of their machines.
+	n, err := s.letGo(ctx, corev1.SchemeGroupVersion.WithKind("Secret"))
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	left += n
 	resources, err := s.managedResources(ctx)
 	if err != nil {
 		return flow.Outcome{}, err
