@@ -69,7 +69,6 @@ func TestLostEtcdVolumeIsRestored(t *testing.T) {
 	awaitShoot(t, name, "a healthy control plane", func(o *unstructured.Unstructured) bool { return succeeded(o) })
 }
 
-
 // resourceVersion is the newest one of a Shoot.
 func resourceVersion(t *testing.T, kubeconfig string) int {
 	t.Helper()

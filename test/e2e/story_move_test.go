@@ -81,7 +81,7 @@ func readdress(t *testing.T, kubeconfig, name string) {
 		t.Fatal(err)
 	}
 	cluster := kubectl(t, kubeconfig, "config", "view", "--minify", "-o", "jsonpath={.clusters[0].name}")
-	kubectl(t, kubeconfig, "config", "set-cluster", cluster, "--server=https://"+addresses[0])
+	kubectl(t, kubeconfig, "config", "set-cluster", cluster, "--server=https://"+addresses[0], "--tls-server-name="+name)
 }
 
 // moveShoot asks for a move and waits until the destination has restored the control plane.
