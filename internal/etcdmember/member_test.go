@@ -314,7 +314,7 @@ func TestEtcdIsStartedAgain(t *testing.T) {
 	c := f.write(ca.CertPEM, issue(t, ca, pki.Server|pki.Client), client)
 	m := newMember(t, t.TempDir(), f)
 	prepared := 0
-	m.Prepare = func(context.Context) error { prepared++; return nil }
+	m.Prepare = func(context.Context) ([]string, error) { prepared++; return nil, nil }
 	stop := start(t, m)
 	awaitConfiguration(t, m, c)
 	etcd := connect(t, m, ca.CertPEM, client)
