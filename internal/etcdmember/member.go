@@ -54,6 +54,8 @@ type Member struct {
 	Guard *fence.Guard
 	// Superseded is called, once, when etcd may never run again.
 	Superseded func(reason string)
+	// Healthy is called whenever etcd has become ready.
+	Healthy func()
 	// Started is called, once, when etcd has become ready for the first time.
 	Started func()
 	// Reloaded is called when certificates have changed.
@@ -228,6 +230,9 @@ func (m *Member) serve(ctx context.Context, running configuration.Configuration,
 		return noTurn, err
 	}
 	ready()
+	if m.Healthy != nil {
+		m.Healthy()
+	}
 	m.holder.release()
 	m.Log.Info("Etcd is ready", "after", m.Clock.Since(m.since).String(), "configuration", running.Checksum())
 	m.ready(running)

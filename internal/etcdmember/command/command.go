@@ -173,7 +173,7 @@ func (f *runFlags) assemble(args []string) (*parts, error) {
 		Configuration: configuration.Source{Dir: f.certificates, FlagsFile: f.flagsFile},
 		MetricsURL:    f.metrics, ClientAddress: f.clientAddress, ForwardAddress: f.forwardAddress,
 		Guard: p.guard, Superseded: p.end, Prepare: p.prepare, Settle: p.settle, Turn: p.turn,
-		Started: func() { close(p.ready) },
+		Started: func() { close(p.ready) }, Healthy: p.healthy,
 		Reloaded: func() {
 			p.files.Recheck()
 			p.client.Recheck()
@@ -183,7 +183,6 @@ func (f *runFlags) assemble(args []string) (*parts, error) {
 	if f.store.Dir == "" {
 		return p, nil
 	}
-	f.backups.DataDir = p.args.dataDir
 	if err := f.backups.Validate(); err != nil {
 		return nil, err
 	}
@@ -288,6 +287,13 @@ func (p *parts) restore(ctx context.Context, initialCluster string) error {
 		p.askBucket(ctx) // The claim that was just made lets etcd start.
 	}
 	return err
+}
+
+// healthy notes that etcd has come up with the data directory, which spares the next start a deep check.
+func (p *parts) healthy() {
+	if err := restore.MarkHealthy(p.args.dataDir); err != nil {
+		p.log.Info("Cannot note that etcd is healthy", "error", err.Error())
+	}
 }
 
 // etcdArgs are the flags of etcd that matter here.

@@ -91,17 +91,24 @@ func (p *parts) with(ctx context.Context, m *members, use func(*cluster.Cluster)
 
 // status asks the process of another member.
 func (m *members) status(ctx context.Context, a cluster.Address) (etcdbackup.Status, error) {
-	u, err := url.Parse(a.ServiceURL)
-	if err != nil {
-		return etcdbackup.Status{}, fmt.Errorf("URL of member %s: %w", a.Name, err)
-	}
-	config, err := m.files.Client(u.Hostname())
+	c, err := m.connect(a)
 	if err != nil {
 		return etcdbackup.Status{}, err
 	}
-	c := etcdbackup.NewClient(a.ServiceURL, config)
 	defer c.Close()
 	return c.Status(ctx)
+}
+
+func (m *members) connect(a cluster.Address) (*etcdbackup.Client, error) {
+	u, err := url.Parse(a.ServiceURL)
+	if err != nil {
+		return nil, fmt.Errorf("URL of member %s: %w", a.Name, err)
+	}
+	config, err := m.files.Client(u.Hostname())
+	if err != nil {
+		return nil, err
+	}
+	return etcdbackup.NewClient(a.ServiceURL, config), nil
 }
 
 // prepare makes the data directory ready, and this member one of its cluster.
@@ -114,10 +121,13 @@ func (p *parts) prepare(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	if len(list) == 0 {
-		return nil, p.restore(ctx, p.args.initialCluster)
+		return []string{"--initial-cluster=" + p.args.initialCluster}, p.restore(ctx, p.args.initialCluster)
 	}
 	m := &members{list: list, files: p.client}
 	p.members.Store(m)
+	if len(list) == 1 && list[0].Name == p.args.name {
+		return []string{"--initial-cluster=" + m.initial()}, p.restore(ctx, m.initial())
+	}
 	var d cluster.Decision
 	err = p.with(ctx, m, func(c *cluster.Cluster) (err error) {
 		d, err = c.Ready(ctx)
@@ -163,8 +173,12 @@ func (p *parts) settle(ctx context.Context) {
 
 // turn waits until this member may be restarted, or ctx ends. The connection lasts until the turn ends.
 func (p *parts) turn(waiting context.Context) (func(), error) {
-	m := p.members.Load()
-	if m == nil || len(m.list) < 2 {
+	list, err := readMembers(p.flags.membersFile) // Others may have joined since the start.
+	if err != nil {
+		return nil, err
+	}
+	m := &members{list: list, files: p.client}
+	if len(m.list) < 2 {
 		return func() {}, nil
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(waiting))

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"hortus.dev/hortus/internal/etcdbackup"
+	"hortus.dev/hortus/internal/etcdbackup/chain"
 	"hortus.dev/hortus/internal/etcdmember/configuration"
 	"hortus.dev/hortus/internal/tunnel/certs"
 )
@@ -234,8 +235,9 @@ func (r *running) mustSaveSomewhere(g *group) {
 	for deadline := time.Now().Add(timeout); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		for _, m := range g.members {
 			if s, err := m.service.Status(context.Background()); err == nil && s.Phase == etcdbackup.PhaseActive {
-				m.mustSave()
-				return
+				if _, err := m.service.Snapshot(context.Background(), chain.Delta); err == nil { // Else another one leads now.
+					return
+				}
 			}
 		}
 	}
