@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -43,12 +44,18 @@ type Member struct {
 	// ClientAddress is where etcd listens for clients, ForwardAddress a second one for clients that connected while etcd
 	// was down. Without them such clients are refused.
 	ClientAddress, ForwardAddress string
-	// Prepare makes the data directory ready; nil if nothing has to be done.
-	Prepare func(context.Context) error
+	// Prepare makes the data directory ready and returns further arguments for etcd; nil if nothing has to be done.
+	Prepare func(context.Context) (args []string, err error)
+	// Settle runs while etcd starts, until etcd is ready; nil if nothing has to be done.
+	Settle func(context.Context)
+	// Turn is called before a restart because of another configuration, and end after it; nil if etcd has one member.
+	Turn func(context.Context) (end func(), err error)
 	// Guard says whether etcd may run; nil lets it run always.
 	Guard *fence.Guard
 	// Superseded is called, once, when etcd may never run again.
 	Superseded func(reason string)
+	// Healthy is called whenever etcd has become ready.
+	Healthy func()
 	// Started is called, once, when etcd has become ready for the first time.
 	Started func()
 	// Reloaded is called when certificates have changed.
@@ -173,11 +180,15 @@ func (m *Member) once(ctx context.Context) error {
 		return err
 	}
 	m.set(etcdbackup.EtcdPreparing, "")
+	var args []string
 	if m.Prepare != nil {
-		if err := m.Prepare(ctx); err != nil {
+		var err error
+		if args, err = m.Prepare(ctx); err != nil {
 			return err
 		}
 	}
+	end := func() {} // Of the turn.
+	defer func() { end() }()
 	for {
 		if m.decision().Verdict != fence.Run {
 			return errNotPermitted
@@ -186,50 +197,101 @@ func (m *Member) once(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := m.serve(ctx, running); err != nil || ctx.Err() != nil {
+		ready := func() {
+			end()
+			end = func() {}
+		}
+		if end, err = m.serve(ctx, running, args, ready); err != nil || ctx.Err() != nil {
 			return err
 		}
 	}
 }
 
-// serve runs etcd with a configuration. It returns nil when another one is wanted, or ctx has ended.
-func (m *Member) serve(ctx context.Context, running configuration.Configuration) error {
+func noTurn() {}
+
+// serve runs etcd with a configuration, and calls ready. When another one is wanted it returns the end of its turn to be
+// restarted; no error means that, or that ctx has ended.
+func (m *Member) serve(ctx context.Context, running configuration.Configuration, args []string, ready func()) (end func(), err error) {
 	m.set(etcdbackup.EtcdStarting, "")
-	p, err := startProcess(m.Program, m.args(running), m.lock)
+	p, err := startProcess(m.Program, m.args(running, args), m.lock)
 	if err != nil {
-		return err
+		return noTurn, err
 	}
 	defer p.kill()
+	settling, stop := context.WithCancel(ctx)
+	defer stop()
+	if m.Settle != nil {
+		go m.Settle(settling)
+	}
 	m.mu.Lock()
 	m.status.Starts++
 	m.mu.Unlock()
 	if err := m.awaitReady(ctx, p); err != nil || ctx.Err() != nil {
-		return err
+		return noTurn, err
+	}
+	ready()
+	if m.Healthy != nil {
+		m.Healthy()
 	}
 	m.holder.release()
 	m.Log.Info("Etcd is ready", "after", m.Clock.Since(m.since).String(), "configuration", running.Checksum())
 	m.ready(running)
+	return m.watch(ctx, p, running)
+}
+
+// turn is the answer to the request for a restart.
+type turn struct {
+	end func()
+	err error
+}
+
+// watch returns when etcd has to end, or has ended, as serve does.
+func (m *Member) watch(ctx context.Context, p *process, running configuration.Configuration) (end func(), err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	tick := m.Clock.NewTicker(watchPeriod)
+	defer tick.Stop()
+	var turns chan turn // Not nil while a turn is waited for.
+	defer func() {
+		if turns != nil { // It was given up.
+			cancel()
+			if t := <-turns; t.err == nil {
+				t.end()
+			}
+		}
+	}()
 	stamp := ""
 	for {
 		d := m.decision()
 		if d.Verdict != fence.Run {
-			return errNotPermitted
+			return noTurn, errNotPermitted
 		}
-		pause := watchPeriod
-		if d.Until > 0 {
-			pause = min(pause, d.Until-m.Guard.Now()) // To stop in time.
+		var expired <-chan time.Time
+		if left := d.Until - m.now(); d.Until > 0 && left < watchPeriod {
+			expired = m.Clock.After(left) // To stop in time.
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return noTurn, nil
 		case <-p.ended:
-			return fmt.Errorf("etcd has ended: %w", orUnknown(p.err))
+			return noTurn, fmt.Errorf("etcd has ended: %w", orUnknown(p.err))
+		case t := <-turns:
+			turns = nil
+			if t.err == nil {
+				m.Log.Info("Restarting etcd")
+				return t.end, m.holder.open()
+			}
+			m.Log.Info("Etcd cannot be restarted yet", "error", t.err.Error())
+			stamp = "" // Tried again with the next tick.
+			continue
 		case <-m.changed():
 			continue
-		case <-m.Clock.After(pause):
+		case <-expired:
+			continue
+		case <-tick.C():
 		}
 		now, err := m.Configuration.Stamp()
-		if err != nil || now == stamp {
+		if err != nil || now == stamp || turns != nil {
 			continue // A Secret that is being replaced is there again with the next tick.
 		}
 		wanted, err := m.Configuration.Read()
@@ -237,20 +299,33 @@ func (m *Member) serve(ctx context.Context, running configuration.Configuration)
 			continue
 		}
 		stamp = now
-		change, what := configuration.Compare(running, wanted)
-		switch change {
+		switch change, what := configuration.Compare(running, wanted); change {
 		case configuration.Reload:
 			running = wanted
 			m.Log.Info("Etcd uses new certificates", "changed", what)
 			m.ready(running)
 		case configuration.Restart:
-			m.Log.Info("Restarting etcd", "changed", what)
+			m.Log.Info("Etcd has to be restarted", "changed", what)
 			if m.Reloaded != nil {
-				m.Reloaded()
+				m.Reloaded() // Other members may have been restarted with it already.
 			}
-			return m.holder.open()
+			if m.Turn == nil {
+				return noTurn, m.holder.open()
+			}
+			turns = make(chan turn, 1)
+			go func(to chan<- turn) {
+				end, err := m.Turn(ctx)
+				to <- turn{end, err}
+			}(turns)
 		}
 	}
+}
+
+func (m *Member) now() time.Duration {
+	if m.Guard == nil {
+		return 0
+	}
+	return m.Guard.Now()
 }
 
 // ready reports what etcd runs with.
@@ -268,8 +343,8 @@ func (m *Member) ready(running configuration.Configuration) {
 	}
 }
 
-func (m *Member) args(c configuration.Configuration) []string {
-	args := append([]string(nil), m.Args...)
+func (m *Member) args(c configuration.Configuration, more []string) []string {
+	args := slices.Concat(m.Args, more)
 	if m.ClientAddress != "" {
 		args = append(args, "--socket-reuse-port=true")
 	}
@@ -338,6 +413,13 @@ func (m *Member) Status() etcdbackup.Etcd {
 	return s
 }
 
+// Found reports what the data directory looks like before etcd is started.
+func (m *Member) Found(data string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.status.Data = data
+}
+
 // StandBy reports that Run was not called yet, and what is missing for it. Clients wait from now on.
 func (m *Member) StandBy(problem string) error {
 	m.init()
@@ -352,6 +434,9 @@ func (m *Member) set(state etcdbackup.EtcdState, message string) {
 		m.since = m.Clock.Now()
 	}
 	m.status.State, m.status.Message = state, message
+	if state == etcdbackup.EtcdStarting {
+		m.status.Data = "fine" // From now on there is some.
+	}
 	if state != etcdbackup.EtcdRunning {
 		m.status.Configuration = ""
 	}

@@ -22,6 +22,7 @@ const (
 const (
 	keyFlags        = "flags"
 	keyFullSchedule = "full-schedule"
+	keyMembers      = "members"
 )
 
 // quotaBytes is etcd's advised maximum for its database; beyond it start-up and defragmentation get slow.
@@ -29,15 +30,28 @@ const quotaBytes = 8 << 30
 
 // flags of etcd that may change while the pod runs. With one member nobody can vote against it, so a short election timeout
 // costs nothing and shortens a restart: it elects itself after one to two timeouts, less what it skips at the start.
-func flags() string {
+func flags(members int) string {
+	heartbeat, election := 50, 250
+	if members > 1 {
+		heartbeat, election = 100, 1000 // Etcd's defaults.
+	}
 	return strings.Join([]string{
 		"--auto-compaction-mode=periodic",
 		"--auto-compaction-retention=30m",
 		fmt.Sprintf("--quota-backend-bytes=%d", quotaBytes),
-		"--heartbeat-interval=50",
-		"--election-timeout=250",
+		fmt.Sprintf("--heartbeat-interval=%d", heartbeat),
+		fmt.Sprintf("--election-timeout=%d", election),
 		"--log-level=warn",
 	}, "\n") + "\n"
+}
+
+// members lists the members that are wanted, as `hortus etcd run` reads them.
+func members(namespace string, n int) string {
+	lines := &strings.Builder{}
+	for i := range n {
+		fmt.Fprintf(lines, "%s-%d https://%s:%d %s %s\n", Name, i, peerHost(namespace, i), peerPort, MemberURL(namespace, i), MemberServiceURL(namespace, i))
+	}
+	return lines.String()
 }
 
 // Certificates are what an etcd identifies itself with, and checks others with. All are PEM.
@@ -46,6 +60,9 @@ type Certificates struct {
 	Bundle []byte
 	// Server is the pair of etcd and of the service of its process; Client the pair of the process as a client of etcd.
 	Server, Client Pair
+	// PeerBundle and Peer are those of members among each other.
+	PeerBundle []byte
+	Peer       Pair
 }
 
 // Pair is a certificate with its key.
@@ -60,6 +77,7 @@ func (c Certificates) Secret(namespace string) *corev1.Secret {
 			configuration.CA:         c.Bundle,
 			configuration.ServerCert: c.Server.Cert, configuration.ServerKey: c.Server.Key,
 			configuration.ClientCert: c.Client.Cert, configuration.ClientKey: c.Client.Key,
+			configuration.PeerCA: c.PeerBundle, configuration.PeerCert: c.Peer.Cert, configuration.PeerKey: c.Peer.Key,
 		},
 	}
 }
@@ -69,11 +87,11 @@ func Checksum(certificates *corev1.Secret, config *corev1.ConfigMap) string {
 	return configuration.Configuration{Files: certificates.Data, Flags: config.Data[keyFlags]}.Checksum()
 }
 
-// Config returns what may change besides the certificates: flags of etcd, and the schedule of full snapshots as cron in
-// UTC, which etcd is not restarted for.
-func Config(namespace, fullSchedule string) *corev1.ConfigMap {
+// Config returns what may change besides the certificates: flags of etcd, its members, and the schedule of full snapshots
+// as cron in UTC. Etcd is restarted only for the flags.
+func Config(namespace, fullSchedule string, n int) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: configName, Namespace: namespace, Labels: component.Labels(Name)},
-		Data:       map[string]string{keyFlags: flags(), keyFullSchedule: fullSchedule},
+		Data:       map[string]string{keyFlags: flags(n), keyFullSchedule: fullSchedule, keyMembers: members(namespace, n)},
 	}
 }

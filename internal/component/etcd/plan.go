@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -72,12 +73,16 @@ func Unready(template *corev1.PodTemplateSpec, checksum string, pod *corev1.Pod)
 			return fmt.Sprintf("Pod %s is being restarted with its new image", pod.Name)
 		}
 	}
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue {
-			return ""
-		}
+	if isReady(pod) {
+		return ""
 	}
 	return fmt.Sprintf("Pod %s is not ready", pod.Name)
+}
+
+func isReady(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp.IsZero() && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
 }
 
 func restarts(pod *corev1.Pod, container string) int32 {
@@ -98,12 +103,48 @@ func with(m map[string]string, key, value string) map[string]string {
 	return m
 }
 
-// templateChecksum identifies a template without its images, which can change in a running pod.
+// Next decides what has to be done to the pods now. Only one of them is ended at a time, and of several only when all others
+// are ready, so that they keep a quorum.
+func Next(template *corev1.PodTemplateSpec, checksum string, pods []corev1.Pod) map[string]Change {
+	changes := map[string]Change{}
+	var ends, unready []string
+	for i := range pods {
+		c := Plan(template, checksum, &pods[i])
+		changes[pods[i].Name] = c
+		if !isReady(&pods[i]) {
+			unready = append(unready, pods[i].Name)
+		}
+		if c.Replace || len(c.Images) > 0 {
+			ends = append(ends, pods[i].Name)
+		}
+	}
+	slices.Sort(ends)
+	next := ""
+	for _, name := range ends {
+		if len(unready) == 0 || len(unready) == 1 && unready[0] == name {
+			next = name
+			break
+		}
+	}
+	for _, name := range ends {
+		if name != next && len(pods) > 1 {
+			changes[name] = Change{}
+		}
+	}
+	return changes
+}
+
+// templateChecksum identifies a template without what can change in a running pod, which are its images and the owner, and
+// without where pods are placed, which matters only for new ones.
 func templateChecksum(t corev1.PodTemplateSpec) string {
 	t = *t.DeepCopy()
+	t.Spec.TopologySpreadConstraints = nil
 	for _, containers := range [][]corev1.Container{t.Spec.InitContainers, t.Spec.Containers} {
 		for i := range containers {
 			containers[i].Image = ""
+			containers[i].Command = slices.DeleteFunc(containers[i].Command, func(arg string) bool {
+				return strings.HasPrefix(arg, flagEpoch) || strings.HasPrefix(arg, flagHolder) || strings.HasPrefix(arg, flagStandby)
+			})
 		}
 	}
 	data, err := json.Marshal(t)

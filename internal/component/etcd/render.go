@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -31,7 +32,12 @@ const (
 	livenessPort = 2383
 	// forwardPort is where etcd serves clients that have connected while it was restarted.
 	forwardPort = 2384
+	// peerPort serves other members.
+	peerPort = 2380
 )
+
+// peerName is that of the Service which gives every member a name.
+const peerName = Name + "-peer"
 
 const (
 	pathCertificates = "/var/etcd/ssl"
@@ -54,8 +60,10 @@ type Values struct {
 	Namespace string
 	// Image has `hortus` and etcd.
 	Image string
-	// Replicas is 1, or 0 while the Shoot is hibernated.
+	// Replicas is the number of members, or 0 while the Shoot is hibernated.
 	Replicas int32
+	// Spread is the label of nodes by which members are spread; empty with one member.
+	Spread string
 	// StorageSize of the volume, such as 25Gi.
 	StorageSize string
 	// Backup is nil without backups.
@@ -65,10 +73,47 @@ type Values struct {
 // DNSNames are the names that the server's certificate has to carry.
 func DNSNames(namespace string) []string {
 	names := []string{"localhost"}
-	for _, host := range []string{Name, Name + "-0." + Name} {
+	for _, host := range []string{Name, "*." + peerName} {
 		names = append(names, host, host+"."+namespace, host+"."+namespace+".svc", host+"."+namespace+".svc.cluster.local")
 	}
 	return names
+}
+
+// PeerDNSNames are the names that the certificate of members has to carry.
+func PeerDNSNames(namespace string) []string {
+	host := "*." + peerName + "." + namespace + ".svc"
+	return []string{host, host + ".cluster.local"}
+}
+
+func peerHost(namespace string, i int) string {
+	return fmt.Sprintf("%s-%d.%s.%s.svc", Name, i, peerName, namespace)
+}
+
+// MemberURL is where a client reaches one member.
+func MemberURL(namespace string, i int) string {
+	return fmt.Sprintf("https://%s:%d", peerHost(namespace, i), ClientPort)
+}
+
+// MemberServiceURL is where the process of one member answers.
+func MemberServiceURL(namespace string, i int) string {
+	return fmt.Sprintf("https://%s:%d", peerHost(namespace, i), ServicePort)
+}
+
+// PodServiceURL is where the process in a pod answers.
+func PodServiceURL(pod *corev1.Pod) string {
+	return fmt.Sprintf("https://%s.%s.%s.svc:%d", pod.Name, peerName, pod.Namespace, ServicePort)
+}
+
+// URLs are where the API server reaches an etcd of n members: it notices itself which of several answer.
+func URLs(namespace string, n int) []string {
+	if n <= 1 {
+		return []string{URL(namespace)}
+	}
+	var urls []string
+	for i := range n {
+		urls = append(urls, MemberURL(namespace, i))
+	}
+	return urls
 }
 
 // ServiceURL is where status, snapshots and metrics of the backups are served.
@@ -100,7 +145,8 @@ func Render(v Values) (*corev1.Service, *appsv1.StatefulSet) {
 		Spec: appsv1.StatefulSetSpec{
 			Replicas:             ptr.To(v.Replicas),
 			RevisionHistoryLimit: ptr.To(int32(1)),
-			ServiceName:          Name,
+			ServiceName:          peerName,
+			PodManagementPolicy:  appsv1.ParallelPodManagement, // Members wait for each other.
 			Selector:             &metav1.LabelSelector{MatchLabels: component.Selector(Name)},
 			UpdateStrategy:       appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType},
 			Template:             template(v),
@@ -115,6 +161,29 @@ func Render(v Values) (*corev1.Service, *appsv1.StatefulSet) {
 	}
 }
 
+// Peers returns the Service that gives every member a name, also before it is ready.
+func Peers(namespace string) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: peerName, Namespace: namespace, Labels: component.Labels(Name)},
+		Spec: corev1.ServiceSpec{
+			ClusterIP: corev1.ClusterIPNone, Selector: component.Selector(Name), PublishNotReadyAddresses: true,
+			Ports: []corev1.ServicePort{{Name: "peer", Port: peerPort, TargetPort: intstr.FromInt32(peerPort), Protocol: corev1.ProtocolTCP}},
+		},
+	}
+}
+
+// DisruptionBudget keeps a quorum. With one member it allows nothing less than its absence.
+func DisruptionBudget(namespace string) *policyv1.PodDisruptionBudget {
+	return &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: Name, Namespace: namespace, Labels: component.Labels(Name)},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MaxUnavailable:             ptr.To(intstr.FromInt32(1)),
+			Selector:                   &metav1.LabelSelector{MatchLabels: component.Selector(Name)},
+			UnhealthyPodEvictionPolicy: ptr.To(policyv1.AlwaysAllow),
+		},
+	}
+}
+
 // template returns the pods.
 func template(v Values) corev1.PodTemplateSpec {
 	config := component.ConfigMapMount("config", configName, pathConfig)
@@ -125,12 +194,15 @@ func template(v Values) corev1.PodTemplateSpec {
 		Command:   slices.Concat(processFlags(), v.Backup.flags(), []string{"--"}, memberFlags(v)),
 		Ports: []corev1.ContainerPort{
 			{Name: "client", ContainerPort: ClientPort, Protocol: corev1.ProtocolTCP},
+			{Name: "peer", ContainerPort: peerPort, Protocol: corev1.ProtocolTCP},
 			{Name: "metrics", ContainerPort: metricsPort, Protocol: corev1.ProtocolTCP},
 			{Name: "backup", ContainerPort: ServicePort, Protocol: corev1.ProtocolTCP},
 		},
 		Mounts: append([]component.Mount{
 			component.SecretMount("certificates", CertificatesName, pathCertificates), config,
 		}, v.Backup.mounts()...),
+		Env: []corev1.EnvVar{{Name: "POD_NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{
+			APIVersion: "v1", FieldPath: "metadata.name"}}}},
 		CPU:           "15m",
 		Memory:        "80Mi",
 		PriorityClass: component.PriorityAPI,
@@ -146,6 +218,18 @@ func template(v Values) corev1.PodTemplateSpec {
 	c.StartupProbe = probe("/readyz", metricsPort, 1, startupSeconds)
 	c.ReadinessProbe = probe("/readyz", metricsPort, 10, 3)
 	c.LivenessProbe = probe("/healthz", livenessPort, 10, 6)
+	if v.Spread != "" {
+		t.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+			MaxSkew: 1, TopologyKey: v.Spread, WhenUnsatisfiable: corev1.DoNotSchedule,
+			LabelSelector: &metav1.LabelSelector{MatchLabels: component.Selector(Name)},
+		}}
+		if v.Spread != corev1.LabelHostname { // Zones may have several nodes.
+			t.Spec.TopologySpreadConstraints = append(t.Spec.TopologySpreadConstraints, corev1.TopologySpreadConstraint{
+				MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway,
+				LabelSelector: &metav1.LabelSelector{MatchLabels: component.Selector(Name)},
+			})
+		}
+	}
 	t.Annotations = map[string]string{annotationTemplate: templateChecksum(t)}
 	return t
 }
@@ -163,6 +247,7 @@ func processFlags() []string {
 		"/usr/local/bin/hortus", "etcd", "run",
 		"--certificates=" + pathCertificates,
 		"--flags-file=" + pathConfig + "/" + keyFlags,
+		"--members-file=" + pathConfig + "/" + keyMembers,
 		fmt.Sprintf("--metrics-url=http://127.0.0.1:%d", metricsPort),
 		fmt.Sprintf("--etcd-endpoint=https://localhost:%d", ClientPort),
 		fmt.Sprintf("--client-address=0.0.0.0:%d", ClientPort),
@@ -174,19 +259,25 @@ func processFlags() []string {
 
 // memberFlags are those flags of etcd that say which member it is. The others may change, see [Config].
 func memberFlags(v Values) []string {
+	own := "$(POD_NAME)." + peerName + "." + v.Namespace + ".svc" // Kubernetes puts in the name.
 	return []string{
-		"--name=" + Name + "-0",
+		"--name=$(POD_NAME)",
 		"--data-dir=" + dataDir,
 		fmt.Sprintf("--listen-client-urls=https://0.0.0.0:%d,https://127.0.0.1:%d", ClientPort, forwardPort),
-		"--advertise-client-urls=" + URL(v.Namespace),
-		"--listen-peer-urls=http://127.0.0.1:2380",
-		"--initial-advertise-peer-urls=http://127.0.0.1:2380",
-		"--initial-cluster=" + Name + "-0=http://127.0.0.1:2380",
+		fmt.Sprintf("--advertise-client-urls=https://%s:%d", own, ClientPort),
+		fmt.Sprintf("--listen-peer-urls=https://0.0.0.0:%d", peerPort),
+		fmt.Sprintf("--initial-advertise-peer-urls=https://%s:%d", own, peerPort),
 		"--initial-cluster-token=" + v.Namespace, // The ID of the cluster follows from it: a member never joins another's.
 		"--cert-file=" + pathCertificates + "/" + configuration.ServerCert,
 		"--key-file=" + pathCertificates + "/" + configuration.ServerKey,
 		"--trusted-ca-file=" + pathCertificates + "/" + configuration.CA,
 		"--client-cert-auth=true",
+		"--peer-cert-file=" + pathCertificates + "/" + configuration.PeerCert,
+		"--peer-key-file=" + pathCertificates + "/" + configuration.PeerKey,
+		"--peer-trusted-ca-file=" + pathCertificates + "/" + configuration.PeerCA,
+		"--peer-client-cert-auth=true",
+		// The names of the certificate are not those of the address that a connection comes from.
+		"--peer-skip-client-san-verification=true",
 		fmt.Sprintf("--listen-metrics-urls=http://0.0.0.0:%d", metricsPort),
 	}
 }

@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -23,19 +24,27 @@ func TestRender(t *testing.T) {
 	if HasBackups(set) {
 		t.Error("an etcd without backups has some")
 	}
-	golden.Objects(t, "etcd", service, set, certificates.Secret(v.Namespace), Config(v.Namespace, ""))
+	golden.Objects(t, "etcd", service, set, certificates.Secret(v.Namespace), Config(v.Namespace, "", 1))
 
 	v.Backup = &Backup{StoreSecret: "etcd-backup", Prefix: "shoot--dev--a--1234/etcd-main", Holder: "local-1", Epoch: 1}
 	service, set = Render(v)
-	golden.Objects(t, "with-backup", service, set, Config(v.Namespace, "30 22 * * *"))
+	golden.Objects(t, "with-backup", service, set, Config(v.Namespace, "30 22 * * *", 1))
 	if !HasBackups(set) {
 		t.Error("an etcd with backups has none")
+	}
+	one := set.Spec.Template.Annotations[annotationTemplate]
+
+	v.Replicas, v.Spread = 3, "topology.kubernetes.io/zone"
+	service, set = Render(v)
+	golden.Objects(t, "three-members", service, Peers(v.Namespace), set, DisruptionBudget(v.Namespace), Config(v.Namespace, "30 22 * * *", 3))
+	if got := set.Spec.Template.Annotations[annotationTemplate]; got != one {
+		t.Error("three members instead of one replace the pod of the first one")
 	}
 }
 
 func TestChecksum(t *testing.T) {
 	certificates := Certificates{Bundle: []byte("BUNDLE"), Server: Pair{[]byte("SERVER"), []byte("KEY")}, Client: Pair{[]byte("CLIENT"), []byte("KEY")}}
-	sum := func(c Certificates, schedule string) string { return Checksum(c.Secret("a"), Config("a", schedule)) }
+	sum := func(c Certificates, schedule string) string { return Checksum(c.Secret("a"), Config("a", schedule, 1)) }
 	before := sum(certificates, "0 1 * * *")
 	if got := sum(certificates, "0 2 * * *"); got != before {
 		t.Error("the schedule of backups changes the checksum")
@@ -123,6 +132,52 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+func TestOnePodEndsAtATime(t *testing.T) {
+	_, set := Render(values())
+	template := &set.Spec.Template
+	pods := func(states ...string) []corev1.Pod {
+		var list []corev1.Pod
+		for i, state := range states {
+			p := corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy()}
+			p.Name = string(rune('a' + i))
+			p.Annotations[AnnotationConfiguration] = "sum"
+			if strings.Contains(state, "old") {
+				p.Annotations[annotationTemplate] = "old"
+			}
+			if !strings.Contains(state, "broken") {
+				p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+			}
+			list = append(list, p)
+		}
+		return list
+	}
+	for name, tc := range map[string]struct {
+		pods []corev1.Pod
+		want string
+	}{
+		"the only one":                   {pods: pods("old"), want: "a"},
+		"the only one, though not ready": {pods: pods("old broken"), want: "a"},
+		"all are old":                    {pods: pods("old", "old", "old"), want: "a"},
+		"the first one is new":           {pods: pods("new", "old", "old"), want: "b"},
+		"the new one is not ready yet":   {pods: pods("new broken", "old", "old")},
+		"an old one is not ready":        {pods: pods("old", "old broken", "old"), want: "b"},
+		"two are not ready":              {pods: pods("old broken", "old broken", "old")},
+		"all are new":                    {pods: pods("new", "new", "new")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := ""
+			for name, c := range Next(template, "sum", tc.pods) {
+				if c.Replace {
+					got += name
+				}
+			}
+			if got != tc.want {
+				t.Errorf("Next() replaces %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestTemplateChecksumLeavesImagesOut(t *testing.T) {
 	v := values()
 	of := func() string {
@@ -134,8 +189,21 @@ func TestTemplateChecksumLeavesImagesOut(t *testing.T) {
 	if got := of(); got != before {
 		t.Error("another image gives another checksum")
 	}
-	v.Backup = &Backup{Epoch: 2}
-	if got := of(); got == before {
+	v.Backup = &Backup{Epoch: 1, Holder: "a"}
+	owned := of()
+	if owned == before {
 		t.Error("another flag gives the same checksum")
+	}
+	v.Backup = &Backup{Epoch: 2, Holder: "b", Standby: true}
+	if got := of(); got != owned {
+		t.Error("another owner gives another checksum")
+	}
+	v.Backup.Restore = &Restore{ID: "a", Time: time.Unix(0, 0)}
+	if got := of(); got == owned {
+		t.Error("a request to take etcd back gives the same checksum")
+	}
+	_, set := Render(v)
+	if epoch, standby := Owner(set); epoch != 2 || !standby {
+		t.Errorf("Owner() = %d, %t", epoch, standby)
 	}
 }

@@ -41,7 +41,7 @@ func flags(v Values, files map[string]string) []string {
 		"--etcd-cafile=" + pathEtcdCA + "/bundle.crt",
 		"--etcd-certfile=" + pathEtcdClient + "/tls.crt",
 		"--etcd-keyfile=" + pathEtcdClient + "/tls.key",
-		"--etcd-servers=" + etcdURL(v),
+		"--etcd-servers=" + etcdURLs(v),
 		"--profiling=false",
 		"--proxy-client-cert-file=" + pathAggregator + "/tls.crt",
 		"--proxy-client-key-file=" + pathAggregator + "/tls.key",

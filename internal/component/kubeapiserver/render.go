@@ -3,6 +3,7 @@ package kubeapiserver
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -74,9 +75,11 @@ type Secrets struct {
 
 // Values is what the rendering depends on.
 type Values struct {
-	Namespace string
-	Image     string
-	Replicas  int32
+	// EtcdMembers is the number of members of etcd; 0 means 1.
+	EtcdMembers int
+	Namespace   string
+	Image       string
+	Replicas    int32
 	// AdvertiseIP is the cluster IP of the Service.
 	AdvertiseIP string
 	// ExternalHost is the name under which users reach the server.
@@ -252,7 +255,7 @@ func mounts(v Values, configMap, encryptionSecret string) []component.Mount {
 	return m
 }
 
-func etcdURL(v Values) string { return etcd.URL(v.Namespace) }
+func etcdURLs(v Values) string { return strings.Join(etcd.URLs(v.Namespace, v.EtcdMembers), ",") }
 
 // persistent are labels of a Secret that has to survive the loss of the seed.
 func persistent(labels map[string]string) map[string]string {

@@ -70,8 +70,6 @@ type Flags struct {
 	retention                chain.Retention
 	limits                   maintain.Limits
 	tempDir                  string
-	// DataDir is etcd's: a healthy etcd is noted beside it, which spares the next restore a deep check.
-	DataDir string
 }
 
 // Add defines the flags.

@@ -19,7 +19,6 @@ import (
 	"hortus.dev/hortus/internal/etcdbackup/archive"
 	"hortus.dev/hortus/internal/etcdbackup/chain"
 	"hortus.dev/hortus/internal/etcdbackup/maintain"
-	"hortus.dev/hortus/internal/etcdbackup/restore"
 	"hortus.dev/hortus/internal/etcdbackup/snapshot"
 	"hortus.dev/hortus/internal/etcdbackup/store"
 	"hortus.dev/hortus/internal/etcdbackup/verify"
@@ -92,7 +91,6 @@ func (k *Keeper) run(ctx context.Context) {
 	verifyAt.passed(k.clock.Now())
 	defragmentAt.passed(k.clock.Now())
 	retained := k.clock.Now()
-	k.healthy(ctx)
 	for {
 		select {
 		case <-ctx.Done():
@@ -139,27 +137,6 @@ func (d *due) passed(now time.Time) bool {
 		d.next = next
 	}
 	return passed
-}
-
-// healthy notes beside the data directory that etcd has come up with it.
-func (k *Keeper) healthy(ctx context.Context) {
-	if k.flags.DataDir == "" {
-		return
-	}
-	for ctx.Err() == nil {
-		wait, cancel := context.WithTimeout(ctx, etcdTimeout)
-		_, err := k.etcd.Get(wait, "\x00", clientv3.WithCountOnly())
-		if err == nil {
-			cancel()
-			k.report(ctx, "marker", restore.MarkHealthy(k.flags.DataDir))
-			return
-		}
-		select {
-		case <-wait.Done():
-		case <-k.clock.After(time.Second):
-		}
-		cancel()
-	}
 }
 
 // readBack proves that the newest full snapshot was stored as it was written.

@@ -191,6 +191,28 @@ func TestDamagedLogIsFound(t *testing.T) {
 	}
 }
 
+// TestKilledEtcdIsNotBroken kills etcd after writes, again and again, and reads everything: what was acknowledged must not
+// be replaced by a backup.
+func TestKilledEtcdIsNotBroken(t *testing.T) {
+	server := etcdtest.New(t)
+	for i := range 8 {
+		client := server.Start()
+		for range 5 * i {
+			if _, err := client.Put(context.Background(), "a", "b"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Duration(i) * 30 * time.Millisecond) // Etcd writes its database file every 100 ms.
+		server.Kill()
+		if err := os.WriteFile(server.DataDir+".epoch", []byte(`{"epoch":1,"starts":9}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if state, err := restore.Inspect(server.DataDir); err != nil || state != restore.DataFine {
+			t.Fatalf("after kill %d: %s, %v", i, state, err)
+		}
+	}
+}
+
 func TestFreshStart(t *testing.T) {
 	_, _, _, o := backedUp(t)
 	empty := t.TempDir()

@@ -8,12 +8,14 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
 	"go.etcd.io/etcd/server/v3/storage/datadir"
 	"go.etcd.io/etcd/server/v3/storage/schema"
+	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.etcd.io/etcd/server/v3/verify"
 	"go.uber.org/zap"
 )
@@ -23,6 +25,16 @@ const lockTimeout = 5 * time.Second
 
 // errInUse means that an etcd runs with the data directory.
 var errInUse = errors.New("the data directory is in use by a running etcd")
+
+// Inspect looks at a data directory without changing it. After two starts without a healthy etcd it reads everything.
+func Inspect(dataDir string) (DataState, error) {
+	m, err := readMarker(dataDir)
+	if err != nil {
+		return "", err
+	}
+	state, _, _, err := inspect(dataDir, m.Starts >= deepAfter)
+	return state, err
+}
 
 // inspect looks at a data directory without changing it. Unless deep it reads a few pages only.
 func inspect(dataDir string, deep bool) (state DataState, problem string, revision int64, err error) {
@@ -125,10 +137,48 @@ func deepCheck(dataDir, file string) (err error) {
 	if err := checkDatabase(file); err != nil {
 		return err
 	}
-	if err := verify.Verify(verify.Config{Logger: zap.NewNop(), DataDir: dataDir}); err != nil {
+	err = verify.Verify(verify.Config{Logger: zap.NewNop(), DataDir: dataDir})
+	if err != nil && strings.Contains(err.Error(), "must be <= WAL.HardState.commit") {
+		err = checkLog(dataDir, file)
+	}
+	if err != nil {
 		return fmt.Errorf("data directory is inconsistent: %w", err)
 	}
 	return nil
+}
+
+// checkLog makes sure that the log has everything that the database file has applied. Of an etcd that was killed, the log
+// may not tell yet that the last entries are committed, since it does so with the entries that follow.
+func checkLog(dataDir, file string) error {
+	dir := datadir.ToWALDir(dataDir)
+	snapshots, err := wal.ValidSnapshotEntries(zap.NewNop(), dir)
+	if err != nil || len(snapshots) == 0 {
+		return fmt.Errorf("read snapshots of the log: %w", err)
+	}
+	newest := snapshots[len(snapshots)-1]
+	log, err := wal.OpenForRead(zap.NewNop(), dir, newest)
+	if err != nil {
+		return fmt.Errorf("read log: %w", err)
+	}
+	defer log.Close()
+	_, _, entries, err := log.ReadAll()
+	if err != nil {
+		return fmt.Errorf("read log: %w", err)
+	}
+	last := newest.Index
+	if n := len(entries); n > 0 {
+		last = max(last, entries[n-1].Index)
+	}
+	return readDatabase(file, func(tx *bolt.Tx) error {
+		value := tx.Bucket(schema.Meta.Name()).Get(schema.MetaConsistentIndexKeyName)
+		if len(value) < 8 {
+			return errors.New("database file has no index")
+		}
+		if index := binary.BigEndian.Uint64(value); index > last {
+			return fmt.Errorf("the database file has applied entry %d, but the log ends with entry %d", index, last)
+		}
+		return nil
+	})
 }
 
 // checkDatabase reads all pages of a database file.

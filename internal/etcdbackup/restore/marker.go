@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"hortus.dev/hortus/internal/etcdbackup/chain"
 )
 
 // marker remembers, beside the data directory, what it was last used for.
@@ -65,6 +67,15 @@ func MarkHealthy(dataDir string) error {
 		return err
 	}
 	m.Starts = 0
+	return writeMarker(dataDir, m)
+}
+
+// MarkJoined records that a data directory is filled by the members that this one has joined.
+func MarkJoined(dataDir string, epoch int64, branches []chain.Branch) error {
+	m := marker{Epoch: epoch}
+	if b, ok := chain.NewestBranch(branches); ok {
+		m.Branch = b.ID
+	}
 	return writeMarker(dataDir, m)
 }
 

@@ -43,5 +43,32 @@ func (a asked) Snapshot(ctx context.Context, kind chain.Kind) (etcdbackup.Snapsh
 	case k == nil:
 		return etcdbackup.Snapshot{}, errors.New("etcd is not running yet")
 	}
+	if k.Status().Phase == etcdbackup.PhaseStandby {
+		return a.snapshotOfLeader(ctx, kind)
+	}
 	return k.Snapshot(ctx, kind)
+}
+
+// snapshotOfLeader asks the other members: the one that leads takes the backups.
+func (a asked) snapshotOfLeader(ctx context.Context, kind chain.Kind) (etcdbackup.Snapshot, error) {
+	list, err := readMembers(a.flags.membersFile)
+	if err != nil {
+		return etcdbackup.Snapshot{}, err
+	}
+	m := &members{list: list, files: a.client}
+	for _, l := range list {
+		if l.Name == a.args.name {
+			continue
+		}
+		if s, err := m.status(ctx, l.Address); err != nil || s.Phase != etcdbackup.PhaseActive {
+			continue
+		}
+		c, err := m.connect(l.Address)
+		if err != nil {
+			return etcdbackup.Snapshot{}, err
+		}
+		defer c.Close()
+		return c.Snapshot(ctx, kind)
+	}
+	return etcdbackup.Snapshot{}, errors.New("no member of etcd takes backups now")
 }

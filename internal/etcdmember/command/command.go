@@ -56,7 +56,7 @@ type runFlags struct {
 	fenceTime                                                                                          time.Duration
 	standby                                                                                            bool
 	terminationLog                                                                                     string
-	restoreID, until                                                                                   string
+	restoreID, until, membersFile                                                                      string
 	target                                                                                             chain.Target
 }
 
@@ -77,6 +77,9 @@ or the file with further flags changes, etcd is restarted in place; clients that
 	flags.StringVar(&f.program, "program", "/usr/local/bin/etcd", "etcd")
 	flags.StringVar(&f.certificates, "certificates", "/var/etcd/ssl", "folder with ca.crt, server.crt, server.key, client.crt and client.key")
 	flags.StringVar(&f.flagsFile, "flags-file", "", "file with further flags of etcd, one per line; etcd is restarted when it changes")
+	flags.StringVar(&f.membersFile, "members-file", "",
+		"file with the wanted members of the cluster, one per line: name, and URLs for peers, for clients and of the process; "+
+			"the first one may begin the cluster. Default there is one member")
 	flags.StringVar(&f.metrics, "metrics-url", "http://127.0.0.1:2381", "where etcd serves /readyz and /livez in plain text")
 	flags.StringVar(&f.endpoint, "etcd-endpoint", "https://localhost:2379", "client URL of etcd")
 	flags.StringVar(&f.clientAddress, "client-address", "",
@@ -111,10 +114,13 @@ type parts struct {
 	flags  *runFlags
 	args   etcdArgs
 	files  *certs.Files
+	client *certs.Files
 	store  *store.Store // Nil without backups.
-	etcd   *clientv3.Client
-	member *etcdmember.Member
-	guard  *fence.Guard
+	// members is nil before the first start, and if there is one member.
+	members atomic.Pointer[members]
+	etcd    *clientv3.Client
+	member  *etcdmember.Member
+	guard   *fence.Guard
 	// keeper is nil without backups, and before etcd was ready for the first time.
 	keeper   atomic.Pointer[keeper.Keeper]
 	registry *prometheus.Registry
@@ -155,7 +161,7 @@ func (f *runFlags) assemble(args []string) (*parts, error) {
 	}
 	in := func(name string) string { return filepath.Join(f.certificates, name) }
 	p.files = &certs.Files{CA: in(configuration.CA), Cert: in(configuration.ServerCert), Key: in(configuration.ServerKey)}
-	client := &certs.Files{CA: p.files.CA, Cert: in(configuration.ClientCert), Key: in(configuration.ClientKey)}
+	p.client = &certs.Files{CA: p.files.CA, Cert: in(configuration.ClientCert), Key: in(configuration.ClientKey)}
 	if err := p.files.Load(); err != nil {
 		return nil, err
 	}
@@ -166,28 +172,26 @@ func (f *runFlags) assemble(args []string) (*parts, error) {
 		Program: f.program, Args: args, DataDir: p.args.dataDir,
 		Configuration: configuration.Source{Dir: f.certificates, FlagsFile: f.flagsFile},
 		MetricsURL:    f.metrics, ClientAddress: f.clientAddress, ForwardAddress: f.forwardAddress,
-		Guard: p.guard, Superseded: p.end,
-		Started: func() { close(p.ready) },
+		Guard: p.guard, Superseded: p.end, Prepare: p.prepare, Settle: p.settle, Turn: p.turn,
+		Started: func() { close(p.ready) }, Healthy: p.healthy,
 		Reloaded: func() {
 			p.files.Recheck()
-			client.Recheck()
+			p.client.Recheck()
 		},
 		Clock: clock.RealClock{}, Log: p.log,
 	}
 	if f.store.Dir == "" {
 		return p, nil
 	}
-	f.backups.DataDir = p.args.dataDir
 	if err := f.backups.Validate(); err != nil {
 		return nil, err
 	}
 	if p.store, err = f.store.Open(); err != nil {
 		return nil, err
 	}
-	if p.etcd, err = keeper.Connect(f.endpoint, client); err != nil {
+	if p.etcd, err = keeper.Connect(f.endpoint, p.client); err != nil {
 		return nil, err
 	}
-	p.member.Prepare = p.restore
 	return p, nil
 }
 
@@ -256,7 +260,10 @@ func (p *parts) backUp(ctx context.Context) error {
 }
 
 // restore makes the data directory ready.
-func (p *parts) restore(ctx context.Context) error {
+func (p *parts) restore(ctx context.Context, initialCluster string) error {
+	if p.store == nil {
+		return nil
+	}
 	debug.SetGCPercent(restore.GCPercent)
 	defer func() {
 		debug.SetGCPercent(keeper.IdleGC)
@@ -264,7 +271,7 @@ func (p *parts) restore(ctx context.Context) error {
 	}()
 	owner := p.guard.Owner()
 	_, err := restore.Run(ctx, restore.Options{
-		DataDir: p.args.dataDir, Name: p.args.name, InitialCluster: p.args.initialCluster,
+		DataDir: p.args.dataDir, Name: p.args.name, InitialCluster: initialCluster,
 		InitialClusterToken: p.args.token, InitialAdvertisePeerURLs: p.args.peerURLs,
 		Epoch: owner.Epoch, Holder: owner.Holder, Identity: p.flags.store.Identity,
 		ID: p.flags.restoreID, Target: p.flags.target,
@@ -280,6 +287,13 @@ func (p *parts) restore(ctx context.Context) error {
 		p.askBucket(ctx) // The claim that was just made lets etcd start.
 	}
 	return err
+}
+
+// healthy notes that etcd has come up with the data directory, which spares the next start a deep check.
+func (p *parts) healthy() {
+	if err := restore.MarkHealthy(p.args.dataDir); err != nil {
+		p.log.Info("Cannot note that etcd is healthy", "error", err.Error())
+	}
 }
 
 // etcdArgs are the flags of etcd that matter here.
@@ -311,8 +325,11 @@ func parseArgs(args []string) (etcdArgs, error) {
 	switch "" {
 	case a.dataDir:
 		return a, errors.New("flag of etcd: --data-dir: required value")
-	case a.initialCluster:
-		return a, errors.New("flag of etcd: --initial-cluster: required value")
+	case strings.Join(a.peerURLs, ""):
+		return a, errors.New("flag of etcd: --initial-advertise-peer-urls: required value")
+	}
+	if a.initialCluster == "" {
+		a.initialCluster = a.name + "=" + a.peerURLs[0]
 	}
 	return a, nil
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -33,11 +34,25 @@ type seed struct {
 	t                             *testing.T
 	volume, certificates, secrets string
 	bucket                        string
+	// member and addresses stay the same for a member of several.
+	member    string
+	addresses *addresses
+	// listenPeer is the address of addresses.peer; empty if they are the same.
+	listenPeer string
 }
+
+type addresses struct{ clients, forward, metrics, listen, peer string }
+
+func newAddresses(t *testing.T) *addresses {
+	free := func() string { return etcdtest.FreeAddress(t) }
+	return &addresses{clients: free(), forward: free(), metrics: free(), listen: free(), peer: "http://" + free()}
+}
+
+func port(address string) string { return address[strings.LastIndex(address, ":"):] }
 
 func newSeed(t *testing.T, bucket string) *seed {
 	t.Helper()
-	s := &seed{t: t, volume: t.TempDir(), certificates: t.TempDir(), secrets: t.TempDir(), bucket: bucket}
+	s := &seed{t: t, member: "main", volume: t.TempDir(), certificates: t.TempDir(), secrets: t.TempDir(), bucket: bucket}
 	ca, err := pki.NewCA("etcd", clock.RealClock{})
 	if err != nil {
 		t.Fatal(err)
@@ -79,8 +94,7 @@ func (s *seed) store() *store.Store {
 // running is a process, and how to reach it.
 type running struct {
 	*seed
-	parts *parts
-	etcd  *clientv3.Client
+	etcd *clientv3.Client
 	// service of the process.
 	service *etcdbackup.Client
 	stop    func()
@@ -89,9 +103,11 @@ type running struct {
 // run starts the process as the command does.
 func (s *seed) run(flags ...string) *running {
 	s.t.Helper()
-	clients, forward, metrics := etcdtest.FreeAddress(s.t), etcdtest.FreeAddress(s.t), etcdtest.FreeAddress(s.t)
-	listen, peer := etcdtest.FreeAddress(s.t), "http://"+etcdtest.FreeAddress(s.t)
-	port := func(address string) string { return address[strings.LastIndex(address, ":"):] }
+	at := s.addresses
+	if at == nil {
+		at = newAddresses(s.t)
+	}
+	clients, forward, metrics, listen, peer := at.clients, at.forward, at.metrics, at.listen, at.peer
 	in := func(name string) string { return filepath.Join(s.certificates, name) }
 	cmd, f := newRunCommand()
 	if err := cmd.ParseFlags(append([]string{
@@ -102,14 +118,21 @@ func (s *seed) run(flags ...string) *running {
 	}, flags...)); err != nil {
 		s.t.Fatal(err)
 	}
-	p, err := f.assemble([]string{
-		"--name=main", "--data-dir=" + filepath.Join(s.volume, "etcd"),
+	args := []string{
+		"--name=" + s.member, "--data-dir=" + filepath.Join(s.volume, "etcd"),
 		"--listen-client-urls=https://0.0.0.0" + port(clients) + ",https://" + forward,
-		"--advertise-client-urls=https://localhost" + port(clients), "--listen-peer-urls=" + peer,
-		"--initial-advertise-peer-urls=" + peer, "--initial-cluster=main=" + peer, "--cert-file=" + in(configuration.ServerCert),
+		"--advertise-client-urls=https://localhost" + port(clients), "--listen-peer-urls=" + cmp.Or(s.listenPeer, peer),
+		"--initial-advertise-peer-urls=" + peer, "--cert-file=" + in(configuration.ServerCert),
 		"--key-file=" + in(configuration.ServerKey), "--trusted-ca-file=" + in(configuration.CA), "--client-cert-auth=true",
-		"--listen-metrics-urls=http://" + metrics, "--log-level=panic", "--heartbeat-interval=50", "--election-timeout=250",
-	})
+		"--listen-metrics-urls=http://" + metrics, "--log-level=panic",
+	}
+	if s.addresses != nil {
+		args = append(args, "--peer-cert-file="+in(configuration.ServerCert), "--peer-key-file="+in(configuration.ServerKey),
+			"--peer-trusted-ca-file="+in(configuration.CA), "--peer-client-cert-auth=true")
+	} else {
+		args = append(args, "--heartbeat-interval=50", "--election-timeout=250")
+	}
+	p, err := f.assemble(args)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -122,7 +145,7 @@ func (s *seed) run(flags ...string) *running {
 			s.t.Error(err)
 		}
 	}()
-	r := &running{seed: s, parts: p, stop: func() { cancel(); <-ended }}
+	r := &running{seed: s, stop: func() { cancel(); <-ended }}
 	s.t.Cleanup(r.stop)
 	files := &certs.Files{CA: in(configuration.CA), Cert: in(configuration.ClientCert), Key: in(configuration.ClientKey)}
 	config := func() *tls.Config {

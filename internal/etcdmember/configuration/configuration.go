@@ -25,6 +25,10 @@ const (
 	// ClientCert and ClientKey are those of the process as a client of etcd.
 	ClientCert = "client.crt"
 	ClientKey  = "client.key"
+	// PeerCA, PeerCert and PeerKey are those of members among each other.
+	PeerCA   = "peer-ca.crt"
+	PeerCert = "peer.crt"
+	PeerKey  = "peer.key"
 )
 
 // maxFile is more than any bundle has.
@@ -32,10 +36,11 @@ const maxFile = 1 << 20
 
 // files that count, and whether etcd reads them anew for every connection. Keys belong to their certificates.
 var files = []struct {
-	name    string
-	reloads bool
+	name     string
+	reloads  bool
+	optional bool
 }{
-	{CA, false}, {ServerCert, true}, {ClientCert, true},
+	{CA, false, false}, {ServerCert, true, false}, {ClientCert, true, false}, {PeerCA, false, true}, {PeerCert, true, true},
 }
 
 // Configuration of an etcd.
@@ -131,7 +136,8 @@ func (s Source) read() (Configuration, error) {
 	}
 	c := Configuration{Files: map[string][]byte{}}
 	for _, f := range files {
-		if c.Files[f.name], err = readFile(filepath.Join(s.Dir, f.name)); err != nil {
+		c.Files[f.name], err = readFile(filepath.Join(s.Dir, f.name))
+		if err != nil && !(f.optional && errors.Is(err, fs.ErrNotExist)) {
 			return Configuration{}, err
 		}
 	}
@@ -153,7 +159,9 @@ func (s Source) Stamp() (string, error) {
 	stamp := &strings.Builder{}
 	for _, f := range files {
 		info, err := os.Stat(filepath.Join(s.Dir, f.name))
-		if err != nil {
+		if f.optional && errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
 			return "", fmt.Errorf("look at certificate file: %w", err)
 		}
 		fmt.Fprintf(stamp, "%d %d\n", info.ModTime().UnixNano(), info.Size())

@@ -31,6 +31,7 @@ const (
 	nameCA              = "ca"
 	nameCAClient        = "ca-client"
 	nameCAEtcd          = "ca-etcd"
+	nameCAEtcdPeer      = "ca-etcd-peer"
 	nameCAFrontProxy    = "ca-front-proxy"
 	nameCAKubelet       = "ca-kubelet"
 	nameCAMetricsServer = "ca-metrics-server"
@@ -38,6 +39,7 @@ const (
 
 	nameEtcdServer         = "etcd-server"
 	nameEtcdClient         = "etcd-client"
+	nameEtcdPeer           = "etcd-peer"
 	nameKubeAggregator     = "kube-aggregator"
 	nameKubeletClient      = "kube-apiserver-kubelet"
 	nameHTTPProxy          = "kube-apiserver-http-proxy"
@@ -101,12 +103,14 @@ func desiredCredentials(s *Scope) []credential {
 		{secretsmanager.CA{Name: nameCA, CommonName: "kubernetes"}, ca},
 		{secretsmanager.CA{Name: nameCAClient, CommonName: "kubernetes-client"}, ca},
 		{secretsmanager.CA{Name: nameCAEtcd, CommonName: "etcd"}, ca},
+		{secretsmanager.CA{Name: nameCAEtcdPeer, CommonName: "etcd-peer"}, ca},
 		{secretsmanager.CA{Name: nameCAFrontProxy, CommonName: "front-proxy"}, ca},
 		{secretsmanager.RSAKey{Name: nameServiceAccountKey}, serviceAccountKeyOptions(rotation.ServiceAccountKey)},
 		{secretsmanager.EncryptionKey{Name: nameEtcdEncryptionKey}, encryptionKeyOptions(rotation.ETCDEncryptionKey)},
 		// etcd calls itself over its own certificate, hence both usages.
 		certificate(nameEtcdServer, "etcd-server", nameCAEtcd, pki.Server|pki.Client, etcd.DNSNames(s.Namespace)),
 		certificate(nameEtcdClient, "etcd-client", nameCAEtcd, pki.Client, nil),
+		certificate(nameEtcdPeer, "etcd-peer", nameCAEtcdPeer, pki.Server|pki.Client, etcd.PeerDNSNames(s.Namespace)),
 		certificate(nameKubeAggregator, "system:kube-aggregator", nameCAFrontProxy, pki.Client, nil),
 		certificate(kubecontrollermanager.Name, kubecontrollermanager.CommonName, nameCAClient, pki.Client, nil),
 		certificate(resourcemanager.Name, "gardener.cloud:system:gardener-resource-manager", nameCAClient, pki.Client, nil, "system:masters"),

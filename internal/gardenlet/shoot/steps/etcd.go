@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/component"
 	"hortus.dev/hortus/internal/component/etcd"
 	"hortus.dev/hortus/internal/etcdbackup"
@@ -55,22 +56,69 @@ func ensureEtcd(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	}
 	config := s.etcdConfig()
 	service, set := etcd.Render(etcd.Values{
-		Namespace: s.Namespace, Image: s.Images.Hortus, Replicas: s.Replicas(), StorageSize: etcdStorage, Backup: backup,
+		Namespace: s.Namespace, Image: s.Images.Hortus, Replicas: s.Replicas() * int32(s.etcdMembers()), Spread: s.etcdSpread(),
+		StorageSize: etcdStorage, Backup: backup,
 	})
+	if again, err := s.renewEtcdSet(ctx, set); err != nil || again {
+		return waitingOr("StatefulSet of etcd is being made anew; its pods stay", err)
+	}
 	// What pods mount comes first. It reaches those that run; the kubelet looks when they change.
-	if err := s.apply(ctx, certificates, config, service, set); err != nil {
+	if err := s.apply(ctx, certificates, config, service, etcd.Peers(s.Namespace), etcd.DisruptionBudget(s.Namespace), set); err != nil {
 		return flow.Outcome{}, err
 	}
 	pods, err := s.podsOf(ctx, etcd.Name)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
+	return flow.Done(), s.updateEtcds(ctx, set, etcd.Checksum(certificates, config), pods)
+}
+
+// renewEtcdSet deletes a StatefulSet of an earlier release that cannot be changed to the wanted one. Its pods run on, and the
+// next StatefulSet adopts them.
+func (s *Scope) renewEtcdSet(ctx context.Context, wanted *appsv1.StatefulSet) (bool, error) {
+	is := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: wanted.Name, Namespace: wanted.Namespace}}
+	found, err := kube.Exists(ctx, s.Seed, is)
+	if err != nil || !found || is.Spec.ServiceName == wanted.Spec.ServiceName && is.Spec.PodManagementPolicy == wanted.Spec.PodManagementPolicy {
+		return false, err
+	}
+	if !is.DeletionTimestamp.IsZero() {
+		return true, nil
+	}
+	err = s.Seed.Delete(ctx, is, client.PropagationPolicy(metav1.DeletePropagationOrphan), client.Preconditions{UID: &is.UID})
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("delete StatefulSet %q, which cannot be changed, without its pods: %w", is.Name, err)
+	}
+	return true, nil
+}
+
+// etcdMembers is three when the Shoot has to survive failures.
+func (s *Scope) etcdMembers() int {
+	if cp := s.Shoot.Spec.ControlPlane; cp != nil && cp.HighAvailability != nil {
+		return 3
+	}
+	return 1
+}
+
+// etcdSpread is the label of nodes by which members are spread.
+func (s *Scope) etcdSpread() string {
+	switch cp := s.Shoot.Spec.ControlPlane; {
+	case cp == nil || cp.HighAvailability == nil:
+		return ""
+	case cp.HighAvailability.FailureTolerance.Type == corev1beta1.FailureToleranceTypeZone:
+		return corev1.LabelTopologyZone
+	}
+	return corev1.LabelHostname
+}
+
+// updateEtcds makes the pods what they should be, one at a time.
+func (s *Scope) updateEtcds(ctx context.Context, set *appsv1.StatefulSet, checksum string, pods []corev1.Pod) error {
+	changes := etcd.Next(&set.Spec.Template, checksum, pods)
 	for i := range pods {
-		if err := s.updateEtcd(ctx, &pods[i], etcd.Plan(&set.Spec.Template, etcd.Checksum(certificates, config), &pods[i])); err != nil {
-			return flow.Outcome{}, err
+		if err := s.updateEtcd(ctx, &pods[i], changes[pods[i].Name]); err != nil {
+			return err
 		}
 	}
-	return flow.Done(), nil
+	return nil
 }
 
 // etcdCertificates is the Secret that the pods of etcd mount, with the certificates that are current.
@@ -87,14 +135,25 @@ func (s *Scope) etcdCertificates() (*corev1.Secret, error) {
 	if err != nil {
 		return nil, err
 	}
+	peer, err := s.Secrets.Get(nameEtcdPeer)
+	if err != nil {
+		return nil, err
+	}
+	peerCA, err := s.Secrets.Bundle(nameCAEtcdPeer)
+	if err != nil {
+		return nil, err
+	}
 	pair := func(secret *corev1.Secret) etcd.Pair {
 		return etcd.Pair{Cert: secret.Data[secretsmanager.DataCert], Key: secret.Data[secretsmanager.DataKey]}
 	}
-	return etcd.Certificates{Bundle: ca.Data[secretsmanager.DataBundle], Server: pair(server), Client: pair(client)}.Secret(s.Namespace), nil
+	return etcd.Certificates{
+		Bundle: ca.Data[secretsmanager.DataBundle], Server: pair(server), Client: pair(client),
+		PeerBundle: peerCA.Data[secretsmanager.DataBundle], Peer: pair(peer),
+	}.Secret(s.Namespace), nil
 }
 
 func (s *Scope) etcdConfig() *corev1.ConfigMap {
-	return etcd.Config(s.Namespace, fullSchedule(maintenance.WindowOf(s.Shoot), s.Namespace))
+	return etcd.Config(s.Namespace, fullSchedule(maintenance.WindowOf(s.Shoot), s.Namespace), s.etcdMembers())
 }
 
 // updateEtcd makes a pod what it should be.
@@ -159,13 +218,13 @@ func BackupAccess(ctx context.Context, seed client.Reader, set *appsv1.StatefulS
 	if _, err := kube.Exists(ctx, seed, certificates); err != nil {
 		return EtcdAccess{}, true, err
 	}
-	return etcdService(certificates), true, nil
+	return etcdService(certificates, etcd.ServiceURL(set.Namespace)), true, nil
 }
 
 // etcdService is how to reach the service of the process that runs an etcd.
-func etcdService(certificates *corev1.Secret) EtcdAccess {
+func etcdService(certificates *corev1.Secret, url string) EtcdAccess {
 	return EtcdAccess{
-		Endpoint: etcd.ServiceURL(certificates.Namespace), CAPEM: certificates.Data[configuration.CA],
+		Endpoint: url, CAPEM: certificates.Data[configuration.CA],
 		CertPEM: certificates.Data[configuration.ClientCert], KeyPEM: certificates.Data[configuration.ClientKey],
 	}
 }
@@ -192,6 +251,10 @@ func ensureEtcdReady(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	if want := int(ptr.Deref(set.Spec.Replicas, 1)); len(pods) != want {
 		return flow.Waiting(fmt.Sprintf("StatefulSet %s has %d of %d pods", etcd.Name, len(pods), want)), nil
 	}
+	if err := s.updateEtcds(ctx, set, checksum, pods); err != nil { // The next one may be due.
+		return flow.Outcome{}, err
+	}
+	epoch, standby := etcd.Owner(set)
 	for i := range pods {
 		pod := &pods[i]
 		reason := etcd.Unready(&set.Spec.Template, checksum, pod)
@@ -200,11 +263,20 @@ func ensureEtcdReady(ctx context.Context, s *Scope) (flow.Outcome, error) {
 				reason += ": " + why
 			}
 		}
+		url := etcd.ServiceURL(s.Namespace)
+		if len(pods) > 1 { // The names of pods are known a few seconds after they run.
+			url = etcd.PodServiceURL(pod)
+		}
 		var status etcdbackup.Status
 		if reason == "" || pod.Status.Phase == corev1.PodRunning { // Else there is nobody to ask.
-			status, err = s.Shoots.EtcdStatus(ctx, etcdService(certificates))
+			status, err = s.Shoots.EtcdStatus(ctx, etcdService(certificates, url))
 		}
 		switch {
+		case standby && err == nil && status.Etcd.State == etcdbackup.EtcdStandby && status.Etcd.Message == "":
+			continue // It cannot be readier.
+		case err == nil && status.Etcd.Epoch > 0 && status.Etcd.Epoch < epoch && status.Etcd.State != etcdbackup.EtcdStandby:
+			return flow.Waiting(fmt.Sprintf("Pod %s is being replaced: it runs for epoch %d, not %d", pod.Name, status.Etcd.Epoch, epoch)),
+				s.updateEtcd(ctx, pod, etcd.Change{Replace: true, Reason: "it runs for an older epoch"})
 		case err != nil && reason == "":
 			reason = fmt.Sprintf("The process of etcd in Pod %s does not answer: %v", pod.Name, err)
 		case err == nil && status.Etcd.Message != "":
@@ -234,7 +306,8 @@ func (s *Scope) refreshEtcd(ctx context.Context, pod *corev1.Pod) error {
 func removeEtcd(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	meta := metav1.ObjectMeta{Name: etcd.Name, Namespace: s.Namespace}
 	gone, err := s.remove(ctx, &appsv1.StatefulSet{ObjectMeta: meta}, &corev1.Service{ObjectMeta: meta},
-		etcd.Config(s.Namespace, ""), etcd.Certificates{}.Secret(s.Namespace))
+		etcd.Config(s.Namespace, "", 1), etcd.Certificates{}.Secret(s.Namespace),
+		etcd.Peers(s.Namespace), etcd.DisruptionBudget(s.Namespace))
 	if err != nil {
 		return flow.Outcome{}, err
 	}

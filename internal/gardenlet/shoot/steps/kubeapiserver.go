@@ -108,6 +108,7 @@ func ensureKubeAPIServer(ctx context.Context, s *Scope) (flow.Outcome, error) {
 		Workers:      !s.Workerless(),
 		Secrets:      *secrets,
 		Encryption:   encryption,
+		EtcdMembers:  s.etcdMembers(),
 		Config:       spec,
 	}
 	if spec != nil {

@@ -11,7 +11,7 @@ type ObservedRotations struct {
 func ObserveRotations(m *secretsmanager.Manager) ObservedRotations {
 	return ObservedRotations{
 		CertificateAuthorities: m.Rotation(
-			nameCA, nameCAClient, nameCAEtcd, nameCAFrontProxy, nameCAKubelet, nameCAMetricsServer, nameCAVPN,
+			nameCA, nameCAClient, nameCAEtcd, nameCAEtcdPeer, nameCAFrontProxy, nameCAKubelet, nameCAMetricsServer, nameCAVPN,
 		),
 		ServiceAccountKey: m.Rotation(nameServiceAccountKey),
 		EncryptionKey:     m.Rotation(nameEtcdEncryptionKey),

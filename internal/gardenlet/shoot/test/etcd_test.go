@@ -85,3 +85,24 @@ func (w *world) reconcileAgain(s *corev1beta1.Shoot) {
 	s.Annotations = map[string]string{corev1beta1.AnnotationOperation: corev1beta1.OperationReconcile}
 	w.must(w.Client.Update(w.ctx, s))
 }
+
+// TestThreeMembersOfEtcd makes a Shoot highly available: the pod that runs stays, two join it.
+func TestThreeMembersOfEtcd(t *testing.T) {
+	w := newWorld(t)
+	s := w.run(w.newShoot(), succeeded)
+	before := w.etcdPod(s)
+	s.Spec.ControlPlane = &corev1beta1.ControlPlane{HighAvailability: &corev1beta1.HighAvailability{
+		FailureTolerance: corev1beta1.FailureTolerance{Type: corev1beta1.FailureToleranceTypeNode}}}
+	w.must(w.Client.Update(w.ctx, s))
+	s = w.run(s, succeeded)
+	pods := &corev1.PodList{}
+	w.must(w.Client.List(w.ctx, pods, client.InNamespace(s.Status.TechnicalID), client.MatchingLabels{"app": "etcd-main"}))
+	if after := w.etcdPod(s); len(pods.Items) != 3 || after.UID != before.UID {
+		t.Errorf("%d pods; the first one was %s, is %s", len(pods.Items), before.UID, after.UID)
+	}
+	config := &corev1.ConfigMap{}
+	w.must(w.Client.Get(w.ctx, client.ObjectKey{Namespace: s.Status.TechnicalID, Name: "etcd-main-config"}, config))
+	if n := strings.Count(config.Data["members"], "\n"); n != 3 {
+		t.Errorf("%d members are listed", n)
+	}
+}

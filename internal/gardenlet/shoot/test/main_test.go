@@ -5,6 +5,7 @@ package test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -318,22 +319,24 @@ func (w *world) workloads(in client.ListOption) {
 		n := *s.Spec.Replicas
 		s.Status = appsv1.StatefulSetStatus{ObservedGeneration: s.Generation, Replicas: n, UpdatedReplicas: n, AvailableReplicas: n, ReadyReplicas: n}
 		w.must(w.Client.Status().Update(w.ctx, s))
-		w.podOf(s)
+		for i := range max(n, 3) {
+			w.podOf(s, i)
+		}
 	}
 }
 
-// podOf makes the pod of a StatefulSet with one replica, ready at once.
-func (w *world) podOf(set *appsv1.StatefulSet) {
+// podOf makes a pod of a StatefulSet, ready at once.
+func (w *world) podOf(set *appsv1.StatefulSet, i int32) {
 	w.t.Helper()
-	key := client.ObjectKey{Namespace: set.Namespace, Name: set.Name + "-0"}
+	key := client.ObjectKey{Namespace: set.Namespace, Name: fmt.Sprintf("%s-%d", set.Name, i)}
 	pod := &corev1.Pod{}
 	err := w.Client.Get(w.ctx, key, pod)
 	w.must(client.IgnoreNotFound(err))
 	exists := err == nil
-	if exists && (*set.Spec.Replicas == 0 || !pod.DeletionTimestamp.IsZero()) {
+	if exists && (i >= *set.Spec.Replicas || !pod.DeletionTimestamp.IsZero()) {
 		w.must(client.IgnoreNotFound(w.Client.Delete(w.ctx, pod, client.GracePeriodSeconds(0))))
 	}
-	if exists || *set.Spec.Replicas == 0 {
+	if exists || i >= *set.Spec.Replicas {
 		return
 	}
 	pod = &corev1.Pod{ObjectMeta: *set.Spec.Template.ObjectMeta.DeepCopy(), Spec: *set.Spec.Template.Spec.DeepCopy()}
@@ -352,7 +355,13 @@ func (c connector) EtcdStatus(ctx context.Context, access steps.EtcdAccess) (etc
 		return c.etcdStatus(namespace)
 	}
 	pod := &corev1.Pod{}
-	err := c.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: etcd.Name + "-0"}, pod)
+	name, _, _ := strings.Cut(strings.TrimPrefix(access.Endpoint, "https://"), ".")
+	if name == etcd.Name {
+		name += "-0"
+	} else {
+		namespace = strings.Split(access.Endpoint, ".")[2]
+	}
+	err := c.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pod)
 	return etcdbackup.Status{Etcd: etcdbackup.Etcd{State: etcdbackup.EtcdRunning, Configuration: pod.Annotations[etcd.AnnotationConfiguration]}}, err
 }
 
