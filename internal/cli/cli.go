@@ -13,6 +13,7 @@ import (
 	"hortus.dev/hortus/internal/components"
 	"hortus.dev/hortus/internal/controllermanager"
 	etcdbackup "hortus.dev/hortus/internal/etcdbackup/command"
+	etcdmember "hortus.dev/hortus/internal/etcdmember/command"
 	"hortus.dev/hortus/internal/gardenlet"
 	"hortus.dev/hortus/internal/gateway"
 	"hortus.dev/hortus/internal/image"
@@ -87,6 +88,7 @@ func NewCommand() *cobra.Command {
 		gateway.NewCommand(),
 		tunnel.NewCommand(),
 		apiserverproxy.NewCommand(),
+		etcdmember.NewCommand(),
 		etcdbackup.NewCommand(),
 		nodeagent.NewCommand(),
 		local.NewCommand(),

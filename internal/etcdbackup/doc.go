@@ -1,5 +1,5 @@
-// Package etcdbackup is the client of `hortus etcd-backup`, which runs beside etcd, keeps backups of it in an object
-// store, and restores them before etcd starts.
+// Package etcdbackup is the client of the process that runs an etcd, keeps backups of it in an object store, and restores
+// them before etcd starts: `hortus etcd run`, see package etcdmember.
 //
 //	chain     what backups are worth, from their names (pure)
 //	archive   the format of an object
@@ -9,5 +9,6 @@
 //	verify    restores backups as a test
 //	maintain  keeps the database file small, resolves NOSPACE alarms
 //	service   the HTTPS endpoint that this package is the client of
-//	command   the commands
+//	keeper    all of these for one running etcd
+//	command   `hortus etcd-backup`: looks at backups
 package etcdbackup

@@ -52,6 +52,36 @@ type Status struct {
 	LastVerification *Verification `json:"lastVerification,omitempty"`
 	// LastError is the newest failure, until the same thing has succeeded.
 	LastError *Failure `json:"lastError,omitempty"`
+	// Etcd is the process that the backups are taken of.
+	Etcd Etcd `json:"etcd"`
+}
+
+// EtcdState says what the etcd of a member is doing.
+type EtcdState string
+
+// The states.
+const (
+	// EtcdPreparing means that the data directory is being checked, or restored.
+	EtcdPreparing EtcdState = "Preparing"
+	// EtcdStarting means that etcd has been started and does not answer yet.
+	EtcdStarting EtcdState = "Starting"
+	// EtcdRunning means that etcd answers.
+	EtcdRunning EtcdState = "Running"
+	// EtcdFailing means that etcd could not be started, or has ended; it is tried again.
+	EtcdFailing EtcdState = "Failing"
+	// EtcdStopped means that the process is ending.
+	EtcdStopped EtcdState = "Stopped"
+)
+
+// Etcd is the state of the etcd of a member.
+type Etcd struct {
+	State EtcdState `json:"state"`
+	// Message says why etcd is not running.
+	Message string `json:"message,omitempty"`
+	// Configuration is the checksum of the certificates, bundles and flags that etcd runs with; empty if it does not run.
+	Configuration string `json:"configuration,omitempty"`
+	// Starts counts how often this process has started etcd.
+	Starts int `json:"starts"`
 }
 
 // Verification is the outcome of restoring a chain as a test.

@@ -52,9 +52,10 @@ func recipeFor(name string, from sources) (recipe, error) {
 	case CoreDNS:
 		return single("coredns", "coredns", "/coredns")
 	case Hortus():
-		r.layers = [][]Entry{{{Path: "usr/local/bin/hortus", Source: from.hortus}, temporary}}
+		etcd, err := single("etcd", "etcd", "/usr/local/bin/etcd") // For `hortus etcd run`; the layer is that of the image of etcd.
+		r.layers = append(etcd.layers, []Entry{{Path: "usr/local/bin/hortus", Source: from.hortus}, temporary})
 		r.entrypoint = []string{"/usr/local/bin/hortus"}
-		return r, nil
+		return r, err
 	case Echo:
 		// The distribution's layer gives exec a shell, and is there anyway.
 		r.layers = [][]Entry{from.distribution, {{Path: "echo", Source: from.echo}}}
@@ -84,7 +85,7 @@ func componentsOf(name string) []string {
 	switch name {
 	case Pause:
 		return []string{"pause"}
-	case Etcd:
+	case Etcd, Hortus():
 		return []string{"etcd"}
 	case CoreDNS:
 		return []string{"coredns"}

@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"hortus.dev/hortus/internal/component"
+	"hortus.dev/hortus/internal/etcdmember/configuration"
 )
 
 // Name of the StatefulSet and the Service.
@@ -19,28 +21,41 @@ const Name = "etcd-main"
 // ClientPort serves the API server.
 const ClientPort = 2379
 
-// metricsPort serves health and metrics in plain text.
-const metricsPort = 2381
+// ServicePort serves status, snapshots and metrics of the backups, to clients with a certificate of etcd's CA.
+const ServicePort = 2382
 
 const (
-	pathServer   = "/var/etcd/ssl/server"
-	pathClientCA = "/var/etcd/ssl/client-ca"
-	pathData     = "/var/etcd/data"
-	dataDir      = pathData + "/new.etcd"
-	volumeData   = "main-etcd"
-	// quotaBytes is etcd's advised maximum for its database; beyond it start-up and defragmentation get slow.
-	quotaBytes = 8 << 30
+	// metricsPort serves health and metrics of etcd in plain text.
+	metricsPort = 2381
+	// livenessPort serves the liveness of the process that runs etcd, in plain text.
+	livenessPort = 2383
+	// forwardPort is where etcd serves clients that have connected while it was restarted.
+	forwardPort = 2384
 )
+
+const (
+	pathCertificates = "/var/etcd/ssl"
+	// pathConfig is a whole volume: changes do not reach single files that are mounted.
+	pathConfig = "/var/etcd/config"
+	pathData   = "/var/etcd/data"
+	dataDir    = pathData + "/new.etcd"
+	volumeData = "main-etcd"
+)
+
+// annotationTemplate of a pod is the checksum of the template that it was made from, images left out.
+const annotationTemplate = "etcd.hortus.dev/template"
+
+// startupSeconds is how long etcd may take before the container is killed: a restore of a large database takes minutes,
+// and an etcd that may not run waits.
+const startupSeconds = 24 * 60 * 60
 
 // Values is what the rendering depends on.
 type Values struct {
 	Namespace string
-	Image     string
+	// Image has `hortus` and etcd.
+	Image string
 	// Replicas is 1, or 0 while the Shoot is hibernated.
 	Replicas int32
-	// ServerSecret has the server's tls.crt and tls.key; CASecret the bundle that clients' certificates are checked with.
-	ServerSecret string
-	CASecret     string
 	// StorageSize of the volume, such as 25Gi.
 	StorageSize string
 	// Backup is nil without backups.
@@ -56,71 +71,29 @@ func DNSNames(namespace string) []string {
 	return names
 }
 
+// ServiceURL is where status, snapshots and metrics of the backups are served.
+func ServiceURL(namespace string) string {
+	return fmt.Sprintf("https://%s.%s.svc:%d", Name, namespace, ServicePort)
+}
+
 // URL is where the API server reaches it.
 func URL(namespace string) string {
 	return fmt.Sprintf("https://%s.%s.svc:%d", Name, namespace, ClientPort)
 }
 
-// Render returns the Service and the StatefulSet.
+// Render returns the Service and the StatefulSet. The caller updates running pods itself, see [Plan].
 func Render(v Values) (*corev1.Service, *appsv1.StatefulSet) {
+	port := func(name string, port int32) corev1.ServicePort {
+		return corev1.ServicePort{Name: name, Port: port, TargetPort: intstr.FromInt32(port), Protocol: corev1.ProtocolTCP}
+	}
 	service := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: Name, Namespace: v.Namespace, Labels: component.Labels(Name)},
 		Spec: corev1.ServiceSpec{
 			Selector: component.Selector(Name),
-			Ports:    []corev1.ServicePort{{Name: "client", Port: ClientPort, TargetPort: intstr.FromInt32(ClientPort), Protocol: corev1.ProtocolTCP}},
-			// Etcd is of use as soon as it answers, whatever the state of the container that takes backups.
-			PublishNotReadyAddresses: v.Backup != nil,
+			Ports:    []corev1.ServicePort{port("client", ClientPort), port("backup", ServicePort)},
+			// The process answers while etcd does not, and lets clients of etcd wait.
+			PublishNotReadyAddresses: true,
 		},
-	}
-	if v.Backup != nil {
-		service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{
-			Name: "backup", Port: BackupPort, TargetPort: intstr.FromInt32(BackupPort), Protocol: corev1.ProtocolTCP,
-		})
-	}
-	w := component.Workload{
-		Name:      Name,
-		Namespace: v.Namespace,
-		Image:     v.Image,
-		Command: []string{
-			"/usr/local/bin/etcd",
-			"--name=" + Name + "-0",
-			"--data-dir=" + dataDir,
-			fmt.Sprintf("--listen-client-urls=https://0.0.0.0:%d", ClientPort),
-			"--advertise-client-urls=" + URL(v.Namespace),
-			"--listen-peer-urls=http://127.0.0.1:2380",
-			"--initial-advertise-peer-urls=http://127.0.0.1:2380",
-			"--initial-cluster=" + Name + "-0=http://127.0.0.1:2380",
-			"--initial-cluster-token=" + v.Namespace, // The ID of the cluster follows from it: a member never joins another's.
-			"--cert-file=" + pathServer + "/tls.crt",
-			"--key-file=" + pathServer + "/tls.key",
-			"--trusted-ca-file=" + pathClientCA + "/bundle.crt",
-			"--client-cert-auth=true",
-			fmt.Sprintf("--listen-metrics-urls=http://0.0.0.0:%d", metricsPort),
-			"--auto-compaction-mode=periodic",
-			"--auto-compaction-retention=30m",
-			fmt.Sprintf("--quota-backend-bytes=%d", quotaBytes),
-			"--log-level=warn",
-		},
-		Ports: []corev1.ContainerPort{
-			{Name: "client", ContainerPort: ClientPort, Protocol: corev1.ProtocolTCP},
-			{Name: "metrics", ContainerPort: metricsPort, Protocol: corev1.ProtocolTCP},
-		},
-		Mounts: []component.Mount{
-			component.SecretMount("server", v.ServerSecret, pathServer),
-			component.SecretMount(volumeClientCA, v.CASecret, pathClientCA),
-		},
-		CPU:           "10m",
-		Memory:        "48Mi",
-		Health:        component.Health{Port: metricsPort, Startup: "/readyz", Liveness: "/livez"},
-		PriorityClass: component.PriorityAPI,
-		// On an orderly end etcd refuses requests and waits up to seven seconds for watches that never end. It may be killed
-		// at any time: what it has acknowledged is in its log.
-		GracePeriodSeconds: 1,
-	}
-	template := w.PodTemplate()
-	template.Spec.Containers[0].VolumeMounts = append(template.Spec.Containers[0].VolumeMounts, corev1.VolumeMount{Name: volumeData, MountPath: pathData})
-	if v.Backup != nil {
-		v.Backup.addBackup(&template.Spec, w.Command[1:])
 	}
 	return service, &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Name: Name, Namespace: v.Namespace, Labels: component.Labels(Name)},
@@ -129,7 +102,8 @@ func Render(v Values) (*corev1.Service, *appsv1.StatefulSet) {
 			RevisionHistoryLimit: ptr.To(int32(1)),
 			ServiceName:          Name,
 			Selector:             &metav1.LabelSelector{MatchLabels: component.Selector(Name)},
-			Template:             template,
+			UpdateStrategy:       appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType},
+			Template:             template(v),
 			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{
 				ObjectMeta: metav1.ObjectMeta{Name: volumeData, Labels: component.Labels(Name)},
 				Spec: corev1.PersistentVolumeClaimSpec{
@@ -138,5 +112,81 @@ func Render(v Values) (*corev1.Service, *appsv1.StatefulSet) {
 				},
 			}},
 		},
+	}
+}
+
+// template returns the pods.
+func template(v Values) corev1.PodTemplateSpec {
+	config := component.ConfigMapMount("config", configName, pathConfig)
+	w := component.Workload{
+		Name:      Name,
+		Namespace: v.Namespace,
+		Image:     v.Image,
+		Command:   slices.Concat(processFlags(), v.Backup.flags(), []string{"--"}, memberFlags(v)),
+		Ports: []corev1.ContainerPort{
+			{Name: "client", ContainerPort: ClientPort, Protocol: corev1.ProtocolTCP},
+			{Name: "metrics", ContainerPort: metricsPort, Protocol: corev1.ProtocolTCP},
+			{Name: "backup", ContainerPort: ServicePort, Protocol: corev1.ProtocolTCP},
+		},
+		Mounts: append([]component.Mount{
+			component.SecretMount("certificates", CertificatesName, pathCertificates), config,
+		}, v.Backup.mounts()...),
+		CPU:           "15m",
+		Memory:        "80Mi",
+		PriorityClass: component.PriorityAPI,
+		// The process stores what is not in the backups yet while etcd still serves, then kills etcd: what etcd has
+		// acknowledged is in its log.
+		GracePeriodSeconds: 5,
+	}
+	t := w.PodTemplate()
+	c := &t.Spec.Containers[0]
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: volumeData, MountPath: pathData})
+	// Why a restore failed is shown in the status of the pod.
+	c.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
+	c.StartupProbe = probe("/readyz", metricsPort, 1, startupSeconds)
+	c.ReadinessProbe = probe("/readyz", metricsPort, 10, 3)
+	c.LivenessProbe = probe("/healthz", livenessPort, 10, 6)
+	t.Annotations = map[string]string{annotationTemplate: templateChecksum(t)}
+	return t
+}
+
+func probe(path string, port, periodSeconds, failures int32) *corev1.Probe {
+	return &corev1.Probe{
+		ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromInt32(port)}},
+		PeriodSeconds: periodSeconds, FailureThreshold: failures, TimeoutSeconds: 5,
+	}
+}
+
+// processFlags are those of the process that runs etcd.
+func processFlags() []string {
+	return []string{
+		"/usr/local/bin/hortus", "etcd", "run",
+		"--certificates=" + pathCertificates,
+		"--flags-file=" + pathConfig + "/" + keyFlags,
+		fmt.Sprintf("--metrics-url=http://127.0.0.1:%d", metricsPort),
+		fmt.Sprintf("--etcd-endpoint=https://localhost:%d", ClientPort),
+		fmt.Sprintf("--client-address=0.0.0.0:%d", ClientPort),
+		fmt.Sprintf("--forward-address=127.0.0.1:%d", forwardPort),
+		fmt.Sprintf("--listen-address=:%d", ServicePort),
+		fmt.Sprintf("--health-address=:%d", livenessPort),
+	}
+}
+
+// memberFlags are those flags of etcd that say which member it is. The others may change, see [Config].
+func memberFlags(v Values) []string {
+	return []string{
+		"--name=" + Name + "-0",
+		"--data-dir=" + dataDir,
+		fmt.Sprintf("--listen-client-urls=https://0.0.0.0:%d,https://127.0.0.1:%d", ClientPort, forwardPort),
+		"--advertise-client-urls=" + URL(v.Namespace),
+		"--listen-peer-urls=http://127.0.0.1:2380",
+		"--initial-advertise-peer-urls=http://127.0.0.1:2380",
+		"--initial-cluster=" + Name + "-0=http://127.0.0.1:2380",
+		"--initial-cluster-token=" + v.Namespace, // The ID of the cluster follows from it: a member never joins another's.
+		"--cert-file=" + pathCertificates + "/" + configuration.ServerCert,
+		"--key-file=" + pathCertificates + "/" + configuration.ServerKey,
+		"--trusted-ca-file=" + pathCertificates + "/" + configuration.CA,
+		"--client-cert-auth=true",
+		fmt.Sprintf("--listen-metrics-urls=http://0.0.0.0:%d", metricsPort),
 	}
 }

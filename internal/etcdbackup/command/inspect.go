@@ -17,6 +17,7 @@ import (
 
 	"hortus.dev/hortus/internal/etcdbackup"
 	"hortus.dev/hortus/internal/etcdbackup/chain"
+	"hortus.dev/hortus/internal/etcdbackup/keeper"
 	"hortus.dev/hortus/internal/etcdbackup/verify"
 	"hortus.dev/hortus/internal/tunnel/certs"
 )
@@ -60,8 +61,8 @@ func newListCommand() *cobra.Command {
 	return cmd
 }
 
-func list(ctx context.Context, flags *storeFlags) (*listing, error) {
-	s, err := flags.open()
+func list(ctx context.Context, flags *keeper.StoreFlags) (*listing, error) {
+	s, err := flags.Open()
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +116,7 @@ func newVerifyCommand() *cobra.Command {
 	cmd.Flags().StringVar(&tempDir, "temp-dir", "", "folder for the database file; default the system's")
 	addOutput(cmd, &output, "table")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		s, err := flags.open()
+		s, err := flags.Open()
 		if err != nil {
 			return err
 		}
@@ -126,9 +127,9 @@ func newVerifyCommand() *cobra.Command {
 		owned, _ := chain.Owned(found.Objects, found.Claims)
 		c, ok := chain.Select(chain.Build(owned), chain.Target{})
 		if !ok {
-			return fmt.Errorf("no backup in %s below %s", s.Location(), flags.prefix)
+			return fmt.Errorf("no backup in %s below %s", s.Location(), flags.Prefix)
 		}
-		v, err := verify.Chain(cmd.Context(), c, verify.Options{Store: s, Identity: flags.identity, TempDir: tempDir,
+		v, err := verify.Chain(cmd.Context(), c, verify.Options{Store: s, Identity: flags.Identity, TempDir: tempDir,
 			Clock:    clock.RealClock{},
 			Progress: cmd.ErrOrStderr()})
 		if err != nil {

@@ -34,8 +34,8 @@ type Server struct {
 	client  *clientv3.Client
 }
 
-// binary finds the built etcd, or skips the test.
-func binary(t testing.TB) string {
+// Binary finds the built etcd.
+func Binary(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
 	if err != nil {
@@ -60,13 +60,13 @@ func binary(t testing.TB) string {
 func New(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s := &Server{t: t, DataDir: filepath.Join(t.TempDir(), "etcd"), Name: "main", Args: args}
-	s.PeerURL, s.ClientURL = "http://"+freeAddress(t), "http://"+freeAddress(t)
+	s.PeerURL, s.ClientURL = "http://"+FreeAddress(t), "http://"+FreeAddress(t)
 	t.Cleanup(s.Kill)
 	return s
 }
 
-// freeAddress reserves a port for as long as it takes to look at it.
-func freeAddress(t testing.TB) string {
+// FreeAddress reserves a port for as long as it takes to look at it.
+func FreeAddress(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *Server) InitialCluster() string {
 // Start starts etcd and waits until it answers.
 func (s *Server) Start() *clientv3.Client {
 	s.t.Helper()
-	s.command = exec.Command(binary(s.t), append([]string{
+	s.command = exec.Command(Binary(s.t), append([]string{
 		"--name=" + s.Name, "--data-dir=" + s.DataDir, "--listen-client-urls=" + s.ClientURL, "--advertise-client-urls=" +
 			s.ClientURL,
 		"--listen-peer-urls=" + s.PeerURL, "--initial-advertise-peer-urls=" + s.PeerURL, "--initial-cluster=" +

@@ -24,6 +24,9 @@ const (
 	deepAfter = 2
 )
 
+// DefaultRevisionBump is more than clients can have seen since the last delta.
+const DefaultRevisionBump = 1_000_000
+
 // Store is what a restore needs of the object store.
 type Store interface {
 	Source

@@ -61,8 +61,10 @@ func answer(w http.ResponseWriter, value any) {
 	_ = json.NewEncoder(w).Encode(value)
 }
 
-// Serve serves the routes on tls with the certificates, and only /healthz, in plain text, on health, until ctx ends.
-func Serve(ctx context.Context, address, health string, files *certs.Files, routes http.Handler) error {
+// Serve serves the routes on tls with the certificates, and only /healthz, in plain text, on health, until ctx ends. The
+// process is healthy as long as live, which may be nil, returns no error.
+func Serve(ctx context.Context, address, health string, files *certs.Files, routes http.Handler,
+	live func(context.Context) error) error {
 	secure, err := net.Listen("tcp", address)
 	if err != nil {
 		return fmt.Errorf("--listen-address: %w", err)
@@ -75,7 +77,15 @@ func Serve(ctx context.Context, address, health string, files *certs.Files, rout
 	web := &http.Server{Handler: routes, TLSConfig: files.Server(), ReadHeaderTimeout: headerTimeout,
 		IdleTimeout: idleTimeout, ErrorLog: quiet}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", healthz)
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
+		if live != nil {
+			if err := live(r.Context()); err != nil {
+				http.Error(w, err.Error(), http.StatusServiceUnavailable)
+				return
+			}
+		}
+		healthz(w, r)
+	})
 	probes := &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, ErrorLog: quiet}
 	ended := make(chan error, 2)
 	go func() { ended <- web.ServeTLS(secure, "", "") }()

@@ -96,6 +96,11 @@ func (c *Connector) BackupStatus(ctx context.Context, access steps.EtcdAccess) (
 	return client.Status(ctx)
 }
 
+// EtcdStatus asks the process that runs an etcd for its status. The connection lasts for the call.
+func (c *Connector) EtcdStatus(ctx context.Context, access steps.EtcdAccess) (etcdbackup.Status, error) {
+	return c.BackupStatus(ctx, access)
+}
+
 // VisitStored is Stored for a connection: it reads page after page, all at the same revision.
 func VisitStored(ctx context.Context, client clientv3.KV, prefix string, visit func(key string, value []byte) bool) error {
 	options := []clientv3.OpOption{

@@ -37,6 +37,13 @@ func (f *Files) Load() error {
 	return err
 }
 
+// Recheck makes the next connection look whether the files have changed.
+func (f *Files) Recheck() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.checked = time.Time{}
+}
+
 // Server returns a configuration that presents the certificate and demands a client certificate signed by the CA.
 func (f *Files) Server() *tls.Config {
 	return &tls.Config{

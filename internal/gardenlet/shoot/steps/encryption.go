@@ -97,7 +97,7 @@ func (s *Scope) saveRewritten(ctx context.Context) (flow.Outcome, error) {
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	access.Endpoint = etcd.BackupURL(s.Namespace)
+	access.Endpoint = etcd.ServiceURL(s.Namespace)
 	if err := s.Shoots.SaveBackup(ctx, access); err != nil {
 		return flow.Waiting(fmt.Sprintf("Objects with the new encryption have to be in a backup: %v", err)), nil
 	}

@@ -4,15 +4,19 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"hortus.dev/hortus/internal/component"
 	"hortus.dev/hortus/internal/component/etcd"
+	"hortus.dev/hortus/internal/etcdbackup"
+	"hortus.dev/hortus/internal/etcdmember/configuration"
 	"hortus.dev/hortus/internal/flow"
 	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/internal/maintenance"
@@ -41,29 +45,85 @@ var EtcdReady = &flow.Step[*Scope]{
 }
 
 func ensureEtcd(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	server, err := s.Secrets.Get(nameEtcdServer)
-	if err != nil {
-		return flow.Outcome{}, err
-	}
-	ca, err := s.Secrets.Bundle(nameCAEtcd)
-	if err != nil {
-		return flow.Outcome{}, err
-	}
 	backup, err := s.etcdBackup(ctx)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
+	certificates, err := s.etcdCertificates()
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	config := s.etcdConfig()
 	service, set := etcd.Render(etcd.Values{
-		Namespace: s.Namespace, Image: s.Images.Etcd, Replicas: s.Replicas(), ServerSecret: server.Name, CASecret: ca.Name, StorageSize: etcdStorage,
-		Backup: backup,
+		Namespace: s.Namespace, Image: s.Images.Hortus, Replicas: s.Replicas(), StorageSize: etcdStorage, Backup: backup,
 	})
-	if backup != nil { // Before the pod that mounts it.
-		schedule := fullSchedule(maintenance.WindowOf(s.Shoot), s.Namespace)
-		if err := s.apply(ctx, etcd.BackupConfig(s.Namespace, schedule)); err != nil {
+	// What pods mount comes first. It reaches those that run; the kubelet looks when they change.
+	if err := s.apply(ctx, certificates, config, service, set); err != nil {
+		return flow.Outcome{}, err
+	}
+	pods, err := s.podsOf(ctx, etcd.Name)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	for i := range pods {
+		if err := s.updateEtcd(ctx, &pods[i], etcd.Plan(&set.Spec.Template, etcd.Checksum(certificates, config), &pods[i])); err != nil {
 			return flow.Outcome{}, err
 		}
 	}
-	return flow.Done(), s.apply(ctx, service, set)
+	return flow.Done(), nil
+}
+
+// etcdCertificates is the Secret that the pods of etcd mount, with the certificates that are current.
+func (s *Scope) etcdCertificates() (*corev1.Secret, error) {
+	server, err := s.Secrets.Get(nameEtcdServer)
+	if err != nil {
+		return nil, err
+	}
+	client, err := s.Secrets.Get(nameEtcdClient)
+	if err != nil {
+		return nil, err
+	}
+	ca, err := s.Secrets.Bundle(nameCAEtcd)
+	if err != nil {
+		return nil, err
+	}
+	pair := func(secret *corev1.Secret) etcd.Pair {
+		return etcd.Pair{Cert: secret.Data[secretsmanager.DataCert], Key: secret.Data[secretsmanager.DataKey]}
+	}
+	return etcd.Certificates{Bundle: ca.Data[secretsmanager.DataBundle], Server: pair(server), Client: pair(client)}.Secret(s.Namespace), nil
+}
+
+func (s *Scope) etcdConfig() *corev1.ConfigMap {
+	return etcd.Config(s.Namespace, fullSchedule(maintenance.WindowOf(s.Shoot), s.Namespace))
+}
+
+// updateEtcd makes a pod what it should be.
+func (s *Scope) updateEtcd(ctx context.Context, pod *corev1.Pod, c etcd.Change) error {
+	switch {
+	case c.IsNone():
+		return nil
+	case c.Replace:
+		// The volume is attached to the next pod only when this one has ended.
+		if err := s.Seed.Delete(ctx, pod, client.Preconditions{UID: &pod.UID}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete Pod %q, since %s: %w", pod.Name, c.Reason, err)
+		}
+		return nil
+	}
+	before := pod.DeepCopy()
+	for i := range pod.Spec.Containers {
+		if image, ok := c.Images[pod.Spec.Containers[i].Name]; ok {
+			pod.Spec.Containers[i].Image = image
+		}
+	}
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	maps.Copy(pod.Annotations, c.Annotations)
+	err := s.Seed.Patch(ctx, pod, client.StrategicMergeFrom(before), client.FieldOwner(FieldOwner))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("update Pod %q: %w", pod.Name, err)
+	}
+	return nil
 }
 
 // fullSchedule returns a daily time in a maintenance window for full snapshots, as cron in UTC. It depends on the
@@ -87,60 +147,97 @@ func (s *Scope) etcdBackup(ctx context.Context) (*etcd.Backup, error) {
 	if err != nil || !ok {
 		return nil, err
 	}
-	client, err := s.Secrets.Get(nameEtcdClient)
-	if err != nil {
-		return nil, err
-	}
 	return &etcd.Backup{
-		Image: s.Images.Hortus, StoreSecret: secret, ClientSecret: client.Name, Prefix: s.BackupEntryName() + "/" + etcd.Name,
-		Holder: s.SeedObject.Name, Epoch: firstEpoch,
+		StoreSecret: secret, Prefix: s.BackupEntryName() + "/" + etcd.Name, Holder: s.SeedObject.Name, Epoch: firstEpoch,
 	}, nil
 }
 
 // BackupAccess is how to reach the service of an etcd's backups, with the certificates that the etcd itself uses.
 // It reports false if the etcd has no backups.
 func BackupAccess(ctx context.Context, seed client.Reader, set *appsv1.StatefulSet) (EtcdAccess, bool, error) {
-	certName, bundleName, ok := etcd.BackupSecrets(set)
-	if !ok {
+	if !etcd.HasBackups(set) {
 		return EtcdAccess{}, false, nil
 	}
-	cert := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: certName, Namespace: set.Namespace}}
-	bundle := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: bundleName, Namespace: set.Namespace}}
-	for _, s := range []*corev1.Secret{cert, bundle} {
-		if _, err := kube.Exists(ctx, seed, s); err != nil {
-			return EtcdAccess{}, true, err
-		}
+	certificates := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: etcd.CertificatesName, Namespace: set.Namespace}}
+	if _, err := kube.Exists(ctx, seed, certificates); err != nil {
+		return EtcdAccess{}, true, err
 	}
-	return EtcdAccess{
-		Endpoint: etcd.BackupURL(set.Namespace), CAPEM: bundle.Data[secretsmanager.DataBundle],
-		CertPEM: cert.Data[secretsmanager.DataCert], KeyPEM: cert.Data[secretsmanager.DataKey],
-	}, true, nil
+	return etcdService(certificates), true, nil
 }
 
+// etcdService is how to reach the service of the process that runs an etcd.
+func etcdService(certificates *corev1.Secret) EtcdAccess {
+	return EtcdAccess{
+		Endpoint: etcd.ServiceURL(certificates.Namespace), CAPEM: certificates.Data[configuration.CA],
+		CertPEM: certificates.Data[configuration.ClientCert], KeyPEM: certificates.Data[configuration.ClientKey],
+	}
+}
+
+// refreshEtcd is how long the kubelet may take for new contents of a Secret before its attention is drawn again: it may
+// have looked too early.
+const refreshEtcd = 10 * time.Second
+
+// ensureEtcdReady waits until every member runs with what it should, not only until the pods are ready.
 func ensureEtcdReady(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: etcd.Name, Namespace: s.Namespace}}
 	if _, err := kube.Exists(ctx, s.Seed, set); err != nil {
 		return flow.Outcome{}, err
 	}
-	if !kube.StatefulSetReady(set) {
-		pods, err := s.podsOf(ctx, etcd.Name)
-		if err != nil {
-			return flow.Outcome{}, err
+	certificates, err := s.etcdCertificates()
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	checksum := etcd.Checksum(certificates, s.etcdConfig())
+	pods, err := s.podsOf(ctx, etcd.Name)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	if want := int(ptr.Deref(set.Spec.Replicas, 1)); len(pods) != want {
+		return flow.Waiting(fmt.Sprintf("StatefulSet %s has %d of %d pods", etcd.Name, len(pods), want)), nil
+	}
+	for i := range pods {
+		pod := &pods[i]
+		reason := etcd.Unready(&set.Spec.Template, checksum, pod)
+		if reason != "" {
+			if why := kube.WaitingContainers(pods[i : i+1]); why != "" {
+				reason += ": " + why
+			}
 		}
-		reason := fmt.Sprintf("StatefulSet %s is not ready", etcd.Name)
-		if why := kube.WaitingContainers(pods); why != "" {
-			reason += ": " + why
+		var status etcdbackup.Status
+		if reason == "" || pod.Status.Phase == corev1.PodRunning { // Else there is nobody to ask.
+			status, err = s.Shoots.EtcdStatus(ctx, etcdService(certificates))
 		}
-		return flow.Waiting(reason), nil
+		switch {
+		case err != nil && reason == "":
+			reason = fmt.Sprintf("The process of etcd in Pod %s does not answer: %v", pod.Name, err)
+		case err == nil && status.Etcd.Message != "":
+			reason = fmt.Sprintf("etcd in Pod %s is %s: %s", pod.Name, status.Etcd.State, status.Etcd.Message)
+		case err == nil && reason == "" && status.Etcd.Configuration != checksum:
+			reason = fmt.Sprintf("etcd in Pod %s does not run with its new certificates or flags yet", pod.Name)
+		}
+		if reason != "" {
+			return flow.Waiting(reason), s.refreshEtcd(ctx, pod)
+		}
 	}
 	return flow.Done(), nil
+}
+
+// refreshEtcd lets the kubelet look again for new contents of the Secrets that a pod mounts.
+func (s *Scope) refreshEtcd(ctx context.Context, pod *corev1.Pod) error {
+	last, err := time.Parse(time.RFC3339, pod.Annotations[etcd.AnnotationRefreshed])
+	if err == nil && s.Clock.Since(last) < refreshEtcd || !pod.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	return s.updateEtcd(ctx, pod, etcd.Change{Annotations: map[string]string{
+		etcd.AnnotationRefreshed: s.Clock.Now().UTC().Format(time.RFC3339),
+	}})
 }
 
 // removeEtcd also deletes the volume, which a StatefulSet leaves behind.
 func removeEtcd(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	meta := metav1.ObjectMeta{Name: etcd.Name, Namespace: s.Namespace}
 	gone, err := s.remove(ctx, &appsv1.StatefulSet{ObjectMeta: meta}, &corev1.Service{ObjectMeta: meta},
-		etcd.BackupConfig(s.Namespace, ""))
+		etcd.Config(s.Namespace, ""), etcd.Certificates{}.Secret(s.Namespace))
 	if err != nil {
 		return flow.Outcome{}, err
 	}

@@ -18,6 +18,7 @@ import (
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	"hortus.dev/hortus/internal/component"
 	"hortus.dev/hortus/internal/component/kubeapiserver"
+	"hortus.dev/hortus/internal/etcdbackup"
 	"hortus.dev/hortus/internal/image"
 	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/internal/secretsmanager"
@@ -76,11 +77,13 @@ type Connector interface {
 	Stored(ctx context.Context, access EtcdAccess, prefix string, visit func(key string, value []byte) bool) error
 	// SaveBackup waits until everything that etcd holds is in the backups.
 	SaveBackup(ctx context.Context, access EtcdAccess) error
+	// EtcdStatus asks the process that runs an etcd. The endpoint is that of its service.
+	EtcdStatus(ctx context.Context, access EtcdAccess) (etcdbackup.Status, error)
 }
 
 // Images says where images come from.
 type Images struct {
-	Hortus, Etcd, CoreDNS, Pause string
+	Hortus, CoreDNS, Pause string
 	// Kubernetes returns an image of a Kubernetes version.
 	KubeAPIServer, KubeControllerManager, KubeScheduler, KubeProxy, Kubelet func(version string) string
 }
@@ -88,7 +91,7 @@ type Images struct {
 // DefaultImages are the public ones.
 func DefaultImages() Images {
 	return Images{
-		Hortus: image.Hortus(), Etcd: image.Etcd, CoreDNS: image.CoreDNS, Pause: image.Pause,
+		Hortus: image.Hortus(), CoreDNS: image.CoreDNS, Pause: image.Pause,
 		KubeAPIServer: image.KubeAPIServer, KubeControllerManager: image.KubeControllerManager, KubeScheduler: image.KubeScheduler,
 		KubeProxy: image.KubeProxy, Kubelet: image.Kubelet,
 	}

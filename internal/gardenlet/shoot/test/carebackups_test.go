@@ -40,26 +40,15 @@ func (t *taker) Snapshot(_ context.Context, kind chain.Kind) (etcdbackup.Snapsho
 	return etcdbackup.Snapshot{Revision: 7}, t.err
 }
 
-// serveBackups runs the service of the backups with the certificates that the StatefulSet of etcd mounts.
+// serveBackups runs the service of the backups with the certificates that the pod of etcd mounts.
 func (b *backups) serveBackups(namespace string, t *taker) *httptest.Server {
 	b.t.Helper()
-	set := &appsv1.StatefulSet{}
-	b.must(b.Client.Get(b.ctx, client.ObjectKey{Namespace: namespace, Name: "etcd-main"}, set))
-	data := func(volume string) map[string][]byte {
-		for _, v := range set.Spec.Template.Spec.Volumes {
-			if v.Name == volume {
-				s := &corev1.Secret{}
-				b.must(b.Client.Get(b.ctx, client.ObjectKey{Namespace: namespace, Name: v.Secret.SecretName}, s))
-				return s.Data
-			}
-		}
-		b.t.Fatalf("etcd-main has no volume %s", volume)
-		return nil
-	}
-	pair, err := tls.X509KeyPair(data("server")["tls.crt"], data("server")["tls.key"])
+	certificates := &corev1.Secret{}
+	b.must(b.Client.Get(b.ctx, client.ObjectKey{Namespace: namespace, Name: "etcd-main-certificates"}, certificates))
+	pair, err := tls.X509KeyPair(certificates.Data["server.crt"], certificates.Data["server.key"])
 	b.must(err)
 	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(data("client-ca")["bundle.crt"]) {
+	if !pool.AppendCertsFromPEM(certificates.Data["ca.crt"]) {
 		b.t.Fatal("the bundle has no certificate")
 	}
 	server := httptest.NewUnstartedServer(service.Handler(t, prometheus.NewRegistry()))
@@ -136,7 +125,7 @@ func TestFullSnapshotsFollowTheMaintenanceWindowWithoutARestart(t *testing.T) {
 	schedule := func() string {
 		t.Helper()
 		config := &corev1.ConfigMap{}
-		b.must(b.Client.Get(b.ctx, client.ObjectKey{Namespace: s.Status.TechnicalID, Name: "etcd-main-backup"}, config))
+		b.must(b.Client.Get(b.ctx, client.ObjectKey{Namespace: s.Status.TechnicalID, Name: "etcd-main-config"}, config))
 		return config.Data["full-schedule"]
 	}
 	generation := func() int64 {

@@ -5,6 +5,7 @@ package test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,9 +30,11 @@ import (
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	securityv1alpha1 "hortus.dev/hortus/api/security/v1alpha1"
+	"hortus.dev/hortus/internal/component/etcd"
 	"hortus.dev/hortus/internal/component/kubeapiserver"
 	"hortus.dev/hortus/internal/component/managedresource"
 	"hortus.dev/hortus/internal/crds"
+	"hortus.dev/hortus/internal/etcdbackup"
 	"hortus.dev/hortus/internal/gardenlet/shoot"
 	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
 	"hortus.dev/hortus/internal/maintenance"
@@ -62,6 +65,8 @@ type world struct {
 	health int
 	// backupService is where the service of etcd's backups is.
 	backupService string
+	// etcdStatus plays the process that runs the Shoot's etcd; nil lets it run with what its pod is marked with.
+	etcdStatus func(namespace string) (etcdbackup.Status, error)
 	// gardenlet is its access to the garden, confined as in production.
 	gardenlet client.Client
 	// fail makes the extension of a kind report an error with a code.
@@ -312,7 +317,42 @@ func (w *world) workloads(in client.ListOption) {
 		n := *s.Spec.Replicas
 		s.Status = appsv1.StatefulSetStatus{ObservedGeneration: s.Generation, Replicas: n, UpdatedReplicas: n, AvailableReplicas: n, ReadyReplicas: n}
 		w.must(w.Client.Status().Update(w.ctx, s))
+		w.podOf(s)
 	}
+}
+
+// podOf makes the pod of a StatefulSet with one replica, ready at once.
+func (w *world) podOf(set *appsv1.StatefulSet) {
+	w.t.Helper()
+	key := client.ObjectKey{Namespace: set.Namespace, Name: set.Name + "-0"}
+	pod := &corev1.Pod{}
+	err := w.Client.Get(w.ctx, key, pod)
+	w.must(client.IgnoreNotFound(err))
+	exists := err == nil
+	if exists && (*set.Spec.Replicas == 0 || !pod.DeletionTimestamp.IsZero()) {
+		w.must(client.IgnoreNotFound(w.Client.Delete(w.ctx, pod, client.GracePeriodSeconds(0))))
+	}
+	if exists || *set.Spec.Replicas == 0 {
+		return
+	}
+	pod = &corev1.Pod{ObjectMeta: *set.Spec.Template.ObjectMeta.DeepCopy(), Spec: *set.Spec.Template.Spec.DeepCopy()}
+	pod.Namespace, pod.Name, pod.Spec.PriorityClassName = key.Namespace, key.Name, ""
+	pod.Spec.Containers[0].VolumeMounts = nil // The volumes of claims are not played.
+	w.must(w.Client.Create(w.ctx, pod))
+	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+		ContainerStatuses: []corev1.ContainerStatus{{Name: set.Name, Ready: true}}}
+	w.must(w.Client.Status().Update(w.ctx, pod))
+}
+
+// EtcdStatus is that of an etcd which runs with everything that its pod is marked with.
+func (c connector) EtcdStatus(ctx context.Context, access steps.EtcdAccess) (etcdbackup.Status, error) {
+	namespace := strings.Split(access.Endpoint, ".")[1]
+	if c.etcdStatus != nil {
+		return c.etcdStatus(namespace)
+	}
+	pod := &corev1.Pod{}
+	err := c.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: etcd.Name + "-0"}, pod)
+	return etcdbackup.Status{Etcd: etcdbackup.Etcd{State: etcdbackup.EtcdRunning, Configuration: pod.Annotations[etcd.AnnotationConfiguration]}}, err
 }
 
 // extensions act as the contract says.

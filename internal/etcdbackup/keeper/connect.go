@@ -1,4 +1,4 @@
-package command
+package keeper
 
 import (
 	"crypto/tls"
@@ -23,23 +23,24 @@ const (
 	grpcBuffer = 8 << 10
 )
 
-// connect returns a client of one etcd member. It does not wait for etcd.
-func (f *etcdFlags) connect() (*clientv3.Client, error) {
-	u, err := url.Parse(f.endpoint)
+// Connect returns a client of one etcd member, which uses the newest certificates for every connection. It does not wait
+// for etcd.
+func Connect(endpoint string, files *certs.Files) (*clientv3.Client, error) {
+	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" {
-		return nil, fmt.Errorf("--etcd-endpoint: invalid value: %q (such as https://localhost:2379)", f.endpoint)
+		return nil, fmt.Errorf("--etcd-endpoint: invalid value: %q (such as https://localhost:2379)", endpoint)
 	}
 	config := clientv3.Config{
-		Endpoints: []string{f.endpoint}, DialTimeout: dialTimeout, DialKeepAliveTime: keepAlive,
+		Endpoints: []string{endpoint}, DialTimeout: dialTimeout, DialKeepAliveTime: keepAlive,
 		DialKeepAliveTimeout: dialTimeout,
 		Logger:               zap.NewNop(),
 		DialOptions:          []grpc.DialOption{grpc.WithReadBufferSize(grpcBuffer), grpc.WithWriteBufferSize(grpcBuffer)},
 	}
 	if u.Scheme == "https" {
-		if err := f.files.Load(); err != nil {
+		if err := files.Load(); err != nil {
 			return nil, err
 		}
-		config.TLS = following(&f.files, u.Hostname())
+		config.TLS = following(files, u.Hostname())
 	}
 	client, err := clientv3.New(config)
 	if err != nil {

@@ -1,18 +1,22 @@
-package command
+package keeper
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"runtime/debug"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/robfig/cron/v3"
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"hortus.dev/hortus/internal/etcdbackup"
 	"hortus.dev/hortus/internal/etcdbackup/chain"
@@ -20,37 +24,59 @@ import (
 	"hortus.dev/hortus/internal/etcdbackup/service"
 	"hortus.dev/hortus/internal/etcdbackup/snapshot"
 	"hortus.dev/hortus/internal/etcdbackup/store"
-	"hortus.dev/hortus/internal/tunnel/certs"
 )
 
-// idleGC keeps the heap close to what is in use: the process is idle most of the time, and there is one per Shoot.
-const idleGC = 25
+// IdleGC keeps the heap close to what is in use: the process is idle most of the time, and there is one per Shoot.
+const IdleGC = 25
 
-// runFlags are those of run.
-type runFlags struct {
-	store                            *storeFlags
-	etcd                             etcdFlags
-	full, verify, defragment         string
-	scheduleFile                     string
-	deltaPeriod                      time.Duration
-	deltaBytes                       int
-	retention                        chain.Retention
-	limits                           maintain.Limits
-	listen, health, tempDir, dataDir string
-	files                            certs.Files
+// StoreFlags are where backups are, and who owns them.
+type StoreFlags struct {
+	Dir, Prefix, Identity, Holder string
+	Epoch                         int64
 }
 
-func newRunCommand() *cobra.Command {
-	f := &runFlags{retention: chain.DefaultRetention(), limits: maintain.DefaultLimits()}
-	cmd := &cobra.Command{
-		Use:   "run",
-		Short: "Take backups of the etcd member beside this process, while it leads its cluster",
-		Args:  cobra.NoArgs,
+// Add defines the flags of the place.
+func (f *StoreFlags) Add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.Dir, "store-credentials", "/etc/etcd-backup/store", "folder with the files of the provider's Secret")
+	flags.StringVar(&f.Prefix, "prefix", "", "prefix of all objects, for example shoot--dev--a--uid/etcd-main")
+	flags.StringVar(&f.Identity, "identity", "", "identity that objects must have; default the prefix")
+}
+
+// AddOwner defines the flags of the owner.
+func (f *StoreFlags) AddOwner(flags *pflag.FlagSet) {
+	flags.Int64Var(&f.Epoch, "epoch", 1, "ownership epoch; of two owners the one with the lower epoch stops writing")
+	flags.StringVar(&f.Holder, "holder", "", "name of the owner, the same for all members, for example the seed; "+
+		"of two owners with the same epoch only the first may write")
+}
+
+// Open connects to the store.
+func (f *StoreFlags) Open() (*store.Store, error) {
+	if f.Identity == "" {
+		f.Identity = f.Prefix
 	}
-	f.store = addStoreFlags(cmd)
-	f.store.addOwner(cmd)
-	f.etcd.add(cmd)
-	flags := cmd.Flags()
+	return store.Open(f.Dir, f.Prefix, clock.RealClock{})
+}
+
+// Nonce tells this process's claims from those of others.
+func Nonce() string { return rand.Text() }
+
+// Flags say how backups are taken.
+type Flags struct {
+	Store                    *StoreFlags
+	full, verify, defragment string
+	scheduleFile             string
+	deltaPeriod              time.Duration
+	deltaBytes               int
+	retention                chain.Retention
+	limits                   maintain.Limits
+	tempDir                  string
+	// DataDir is etcd's: a healthy etcd is noted beside it, which spares the next restore a deep check.
+	DataDir string
+}
+
+// Add defines the flags.
+func (f *Flags) Add(flags *pflag.FlagSet) {
+	f.retention, f.limits = chain.DefaultRetention(), maintain.DefaultLimits()
 	flags.StringVar(&f.full, "full-schedule", "",
 		"cron schedule of full snapshots, in UTC; default daily at a time that depends on the prefix")
 	flags.StringVar(&f.scheduleFile, "schedule-file", "",
@@ -72,23 +98,15 @@ func newRunCommand() *cobra.Command {
 		"unused part of the database file that is worth a defragmentation (0 to 1)")
 	flags.Int64Var(&f.limits.MinBytes, "defragment-min-bytes", f.limits.MinBytes,
 		"size of the database file below which it is not defragmented")
-	flags.StringVar(&f.dataDir, "data-dir", "",
-		"etcd's data directory, if mounted: a healthy etcd is noted beside it, which spares the next restore a deep check")
-	flags.StringVar(&f.listen, "listen-address", fmt.Sprintf(":%d", etcdbackup.Port),
-		"address for status, snapshots and metrics, with client certificates")
-	flags.StringVar(&f.health, "health-address", ":8080", "address for /healthz in plain text")
-	flags.StringVar(&f.files.Cert, "cert-file", "/etc/etcd-backup/server/tls.crt", "PEM certificate of the service")
-	flags.StringVar(&f.files.Key, "key-file", "/etc/etcd-backup/server/tls.key", "PEM key of the service")
-	flags.StringVar(&f.files.CA, "client-ca-file", "/etc/etcd-backup/server/ca.crt",
-		"PEM bundle that clients' certificates are checked with")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context()) }
-	return cmd
 }
 
-func (f *runFlags) validate() error {
+// Validate reports the first flag that cannot be.
+func (f *Flags) Validate() error {
 	switch {
-	case f.store.epoch < 1:
-		return fmt.Errorf("--epoch: must be at least 1: %d", f.store.epoch)
+	case f.Store.Epoch < 1:
+		return fmt.Errorf("--epoch: must be at least 1: %d", f.Store.Epoch)
+	case f.Store.Prefix == "":
+		return errors.New("--prefix: required value")
 	case f.deltaPeriod <= 0:
 		return fmt.Errorf("--delta-period: must be positive: %s", f.deltaPeriod)
 	case f.deltaBytes < 1:
@@ -96,42 +114,27 @@ func (f *runFlags) validate() error {
 	case f.limits.UnusedRatio <= 0 || f.limits.UnusedRatio > 1:
 		return fmt.Errorf("--defragment-unused-ratio: invalid value: %g (above 0, at most 1)", f.limits.UnusedRatio)
 	}
+	if _, err := f.schedules(); err != nil {
+		return err
+	}
 	return f.retention.Validate()
 }
 
-func (f *runFlags) run(ctx context.Context) error {
-	debug.SetGCPercent(idleGC)
-	if err := f.validate(); err != nil {
-		return err
-	}
+// New returns the keeper of the backups of an etcd. It registers its metrics.
+func (f *Flags) New(etcd *clientv3.Client, s *store.Store, log logr.Logger, registry prometheus.Registerer) (*Keeper, error) {
 	schedules, err := f.schedules()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s, err := f.store.open()
-	if err != nil {
-		return err
-	}
-	if err := f.files.Load(); err != nil {
-		return err
-	}
-	etcd, err := f.etcd.connect()
-	if err != nil {
-		return err
-	}
-	defer etcd.Close()
-
-	log := klog.Background().WithName("etcd-backup")
 	if f.scheduleFile != "" {
 		schedules.full = &fileSchedule{path: f.scheduleFile, otherwise: schedules.full, clock: clock.RealClock{}, log: log}
 	}
-	registry := prometheus.NewRegistry()
-	k := &keeper{etcd: etcd, store: s, clock: clock.RealClock{}, log: log, flags: f, schedules: schedules,
+	k := &Keeper{etcd: etcd, store: s, clock: clock.RealClock{}, log: log, flags: f, schedules: schedules,
 		stored: make(chan struct{}, 1)}
 	k.taker = &snapshot.Taker{
 		Etcd: etcd, Store: s, Clock: clock.RealClock{}, Log: log,
 		Options: snapshot.Options{
-			Epoch: f.store.epoch, Holder: f.store.holder, Identity: f.store.identity, Nonce: nonce(),
+			Epoch: f.Store.Epoch, Holder: f.Store.Holder, Identity: f.Store.Identity, Nonce: Nonce(),
 			Schedule: schedules.full, DeltaPeriod: f.deltaPeriod, DeltaBytes: f.deltaBytes,
 		},
 	}
@@ -143,15 +146,28 @@ func (f *runFlags) run(ctx context.Context) error {
 		}
 		k.changed(o, l)
 	}
-	k.taker.Report("start", nil, func(st *etcdbackup.Status) { st.Location, st.Prefix = s.Location(), f.store.prefix })
+	k.taker.Report("start", nil, func(st *etcdbackup.Status) {
+		st.Phase, st.Epoch, st.Holder = etcdbackup.PhaseStarting, f.Store.Epoch, f.Store.Holder
+		st.Location, st.Prefix = s.Location(), f.Store.Prefix
+	})
+	return k, nil
+}
 
-	group, ctx := errgroup.WithContext(ctx)
+// Run takes, checks and deletes backups and maintains etcd until ctx ends. Etcd has to be running.
+func (k *Keeper) Run(ctx context.Context) {
+	debug.SetGCPercent(IdleGC)
+	var group errgroup.Group
 	group.Go(func() error { k.taker.Run(ctx); return nil })
 	group.Go(func() error { k.run(ctx); return nil })
-	group.Go(func() error {
-		return service.Serve(ctx, f.listen, f.health, &f.files, service.Handler(k.taker, registry))
-	})
-	return group.Wait()
+	_ = group.Wait()
+}
+
+// Status of the backups.
+func (k *Keeper) Status() etcdbackup.Status { return k.taker.Status() }
+
+// Snapshot waits until everything that etcd holds is in the store.
+func (k *Keeper) Snapshot(ctx context.Context, kind chain.Kind) (etcdbackup.Snapshot, error) {
+	return k.taker.Snapshot(ctx, kind)
 }
 
 // schedules of what happens by the clock.
@@ -161,9 +177,9 @@ type schedules struct {
 
 // schedules parses the flags. Defaults are spread over day and week by the prefix, so that the Shoots of a seed do not
 // all do the same at once.
-func (f *runFlags) schedules() (s schedules, err error) {
+func (f *Flags) schedules() (s schedules, err error) {
 	h := fnv.New32a()
-	h.Write([]byte(f.store.prefix))
+	h.Write([]byte(f.Store.Prefix))
 	spread := h.Sum32()
 	minute, hour, day := spread%60, spread/60%24, spread/60/24%7
 	for _, each := range []struct {

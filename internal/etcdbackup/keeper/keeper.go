@@ -1,4 +1,4 @@
-package command
+package keeper
 
 import (
 	"context"
@@ -33,13 +33,14 @@ const (
 	etcdTimeout     = 15 * time.Second
 )
 
-// keeper does what is not taking backups: reading new ones back, deleting old ones, verification, maintenance of etcd.
-type keeper struct {
+// Keeper takes the backups of one etcd member while it leads its cluster, and does what comes with them: reading new ones
+// back, deleting old ones, verification, maintenance of etcd.
+type Keeper struct {
 	etcd      *clientv3.Client
 	store     *store.Store
 	clock     clock.WithTicker
 	log       logr.Logger
-	flags     *runFlags
+	flags     *Flags
 	schedules schedules
 	taker     *snapshot.Taker
 	// stored wakes the keeper after a full snapshot.
@@ -51,7 +52,7 @@ type keeper struct {
 }
 
 // changed is called for every stored object and every listing.
-func (k *keeper) changed(o *chain.Object, l *store.Listing) {
+func (k *Keeper) changed(o *chain.Object, l *store.Listing) {
 	switch {
 	case l != nil:
 		k.count(*l)
@@ -72,7 +73,7 @@ func (k *keeper) changed(o *chain.Object, l *store.Listing) {
 }
 
 // count puts what the store holds into the status.
-func (k *keeper) count(l store.Listing) {
+func (k *Keeper) count(l store.Listing) {
 	owned, _ := chain.Owned(l.Objects, l.Claims)
 	size := int64(0)
 	for _, o := range l.Objects {
@@ -84,7 +85,7 @@ func (k *keeper) count(l store.Listing) {
 }
 
 // run works until ctx ends. Everything happens one after another: nothing here is urgent, and memory counts.
-func (k *keeper) run(ctx context.Context) {
+func (k *Keeper) run(ctx context.Context) {
 	tick := k.clock.NewTicker(maintainPeriod)
 	defer tick.Stop()
 	verifyAt, defragmentAt := due{schedule: k.schedules.verify}, due{schedule: k.schedules.defragment}
@@ -118,7 +119,7 @@ func (k *keeper) run(ctx context.Context) {
 	}
 }
 
-func (k *keeper) report(ctx context.Context, operation string, err error) {
+func (k *Keeper) report(ctx context.Context, operation string, err error) {
 	if ctx.Err() == nil {
 		k.taker.Report(operation, err, nil)
 	}
@@ -141,8 +142,8 @@ func (d *due) passed(now time.Time) bool {
 }
 
 // healthy notes beside the data directory that etcd has come up with it.
-func (k *keeper) healthy(ctx context.Context) {
-	if k.flags.dataDir == "" {
+func (k *Keeper) healthy(ctx context.Context) {
+	if k.flags.DataDir == "" {
 		return
 	}
 	for ctx.Err() == nil {
@@ -150,7 +151,7 @@ func (k *keeper) healthy(ctx context.Context) {
 		_, err := k.etcd.Get(wait, "\x00", clientv3.WithCountOnly())
 		if err == nil {
 			cancel()
-			k.report(ctx, "marker", restore.MarkHealthy(k.flags.dataDir))
+			k.report(ctx, "marker", restore.MarkHealthy(k.flags.DataDir))
 			return
 		}
 		select {
@@ -162,7 +163,7 @@ func (k *keeper) healthy(ctx context.Context) {
 }
 
 // readBack proves that the newest full snapshot was stored as it was written.
-func (k *keeper) readBack(ctx context.Context) error {
+func (k *Keeper) readBack(ctx context.Context) error {
 	k.mu.Lock()
 	o := k.unread
 	k.unread = nil
@@ -174,13 +175,13 @@ func (k *keeper) readBack(ctx context.Context) error {
 }
 
 // retain deletes what is not needed any more.
-func (k *keeper) retain(ctx context.Context) error {
+func (k *Keeper) retain(ctx context.Context) error {
 	l, err := k.store.List(ctx)
 	if err != nil {
 		return err
 	}
-	if newest, ok := chain.Newest(l.Claims); !ok || newest.Epoch != k.flags.store.epoch ||
-		newest.Holder != k.flags.store.holder {
+	if newest, ok := chain.Newest(l.Claims); !ok || newest.Epoch != k.flags.Store.Epoch ||
+		newest.Holder != k.flags.Store.Holder {
 		return nil // Not the owner: what is kept is not for this process to say.
 	}
 	v, err := k.store.Verified(ctx)
@@ -209,7 +210,7 @@ func (k *keeper) retain(ctx context.Context) error {
 }
 
 // verify restores the newest chain as a test. When that fails a full snapshot is taken, so that there is a good one.
-func (k *keeper) verify(ctx context.Context) error {
+func (k *Keeper) verify(ctx context.Context) error {
 	l, err := k.store.List(ctx)
 	if err != nil {
 		return err
@@ -220,7 +221,7 @@ func (k *keeper) verify(ctx context.Context) error {
 		return errors.New("there is no chain to verify")
 	}
 	v, err := verify.Chain(ctx, c, verify.Options{
-		Store: k.store, Identity: k.flags.store.identity, TempDir: k.flags.tempDir, Clock: k.clock, Progress: io.Discard,
+		Store: k.store, Identity: k.flags.Store.Identity, TempDir: k.flags.tempDir, Clock: k.clock, Progress: io.Discard,
 		Expected: k.hash(ctx, c.Last()),
 	})
 	outcome := &etcdbackup.Verification{Time: k.clock.Now().UTC(), Revision: c.Last()}
@@ -238,7 +239,7 @@ func (k *keeper) verify(ctx context.Context) error {
 }
 
 // hash asks etcd for its checksum at a revision; nil if it has been compacted.
-func (k *keeper) hash(ctx context.Context, revision int64) *archive.Hash {
+func (k *Keeper) hash(ctx context.Context, revision int64) *archive.Hash {
 	ctx, cancel := context.WithTimeout(ctx, etcdTimeout)
 	defer cancel()
 	h, err := k.etcd.HashKV(ctx, k.etcd.Endpoints()[0], revision)

@@ -1,0 +1,79 @@
+package etcd
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"hortus.dev/hortus/internal/component"
+	"hortus.dev/hortus/internal/etcdmember/configuration"
+)
+
+// Names of what reaches the running pod when it changes. They are not unique: the pod stays the same.
+const (
+	// CertificatesName is that of the Secret with certificates and bundles.
+	CertificatesName = Name + "-certificates"
+	configName       = Name + "-config"
+)
+
+// Keys of the ConfigMap.
+const (
+	keyFlags        = "flags"
+	keyFullSchedule = "full-schedule"
+)
+
+// quotaBytes is etcd's advised maximum for its database; beyond it start-up and defragmentation get slow.
+const quotaBytes = 8 << 30
+
+// flags of etcd that may change while the pod runs. With one member nobody can vote against it, so a short election timeout
+// costs nothing and shortens a restart: it elects itself after one to two timeouts, less what it skips at the start.
+func flags() string {
+	return strings.Join([]string{
+		"--auto-compaction-mode=periodic",
+		"--auto-compaction-retention=30m",
+		fmt.Sprintf("--quota-backend-bytes=%d", quotaBytes),
+		"--heartbeat-interval=50",
+		"--election-timeout=250",
+		"--log-level=warn",
+	}, "\n") + "\n"
+}
+
+// Certificates are what an etcd identifies itself with, and checks others with. All are PEM.
+type Certificates struct {
+	// Bundle of the CA.
+	Bundle []byte
+	// Server is the pair of etcd and of the service of its process; Client the pair of the process as a client of etcd.
+	Server, Client Pair
+}
+
+// Pair is a certificate with its key.
+type Pair struct{ Cert, Key []byte }
+
+// Secret returns what the pod mounts.
+func (c Certificates) Secret(namespace string) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: CertificatesName, Namespace: namespace, Labels: component.Labels(Name)},
+		Type:       corev1.SecretTypeOpaque,
+		Data: map[string][]byte{
+			configuration.CA:         c.Bundle,
+			configuration.ServerCert: c.Server.Cert, configuration.ServerKey: c.Server.Key,
+			configuration.ClientCert: c.Client.Cert, configuration.ClientKey: c.Client.Key,
+		},
+	}
+}
+
+// Checksum identifies the certificates and flags that etcd has to run with. The process of etcd computes the same.
+func Checksum(certificates *corev1.Secret, config *corev1.ConfigMap) string {
+	return configuration.Configuration{Files: certificates.Data, Flags: config.Data[keyFlags]}.Checksum()
+}
+
+// Config returns what may change besides the certificates: flags of etcd, and the schedule of full snapshots as cron in
+// UTC, which etcd is not restarted for.
+func Config(namespace, fullSchedule string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: configName, Namespace: namespace, Labels: component.Labels(Name)},
+		Data:       map[string]string{keyFlags: flags(), keyFullSchedule: fullSchedule},
+	}
+}

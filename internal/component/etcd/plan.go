@@ -1,0 +1,115 @@
+package etcd
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Annotations of pods that the gardenlet sets.
+const (
+	// AnnotationConfiguration is the checksum that the pod has to run with. The kubelet looks for new contents of
+	// Secrets at once when a pod changes, else only about once a minute.
+	AnnotationConfiguration = "etcd.hortus.dev/configuration"
+	// AnnotationRefreshed is when the pod was changed last only for that.
+	AnnotationRefreshed = "etcd.hortus.dev/refreshed"
+	// AnnotationRestarts is the number of restarts of the container when its image was changed.
+	AnnotationRestarts = "etcd.hortus.dev/restarts-before-image"
+)
+
+// Change is what has to be done to a pod so that it becomes what the StatefulSet describes.
+type Change struct {
+	// Replace means that the pod has to be deleted, and Reason why.
+	Replace bool
+	Reason  string
+	// Images of containers that run on, by name of the container; Annotations to set. Only the container restarts.
+	Images      map[string]string
+	Annotations map[string]string
+}
+
+// IsNone reports whether nothing has to be done.
+func (c Change) IsNone() bool { return !c.Replace && len(c.Images) == 0 && len(c.Annotations) == 0 }
+
+// Plan decides what has to be done to a pod. checksum is what etcd has to run with, see [Checksum].
+func Plan(template *corev1.PodTemplateSpec, checksum string, pod *corev1.Pod) Change {
+	if !pod.DeletionTimestamp.IsZero() {
+		return Change{}
+	}
+	if was := pod.Annotations[annotationTemplate]; was != template.Annotations[annotationTemplate] {
+		return Change{Replace: true, Reason: "its template has changed"}
+	}
+	c := Change{}
+	for _, wanted := range template.Spec.Containers {
+		i := slices.IndexFunc(pod.Spec.Containers, func(has corev1.Container) bool { return has.Name == wanted.Name })
+		if i >= 0 && pod.Spec.Containers[i].Image != wanted.Image {
+			c.Images = with(c.Images, wanted.Name, wanted.Image)
+			c.Annotations = with(c.Annotations, AnnotationRestarts, strconv.Itoa(int(restarts(pod, wanted.Name))))
+		}
+	}
+	if pod.Annotations[AnnotationConfiguration] != checksum {
+		c.Annotations = with(c.Annotations, AnnotationConfiguration, checksum)
+	}
+	return c
+}
+
+// Unready says what a pod lacks before it counts as running what it should; "" if nothing. What etcd itself runs with
+// is asked of its process.
+func Unready(template *corev1.PodTemplateSpec, checksum string, pod *corev1.Pod) string {
+	switch c := Plan(template, checksum, pod); {
+	case !pod.DeletionTimestamp.IsZero():
+		return fmt.Sprintf("Pod %s is being replaced", pod.Name)
+	case !c.IsNone():
+		return fmt.Sprintf("Pod %s has to be updated", pod.Name)
+	}
+	if before := pod.Annotations[AnnotationRestarts]; before != "" {
+		if n, err := strconv.Atoi(before); err == nil && restarts(pod, Name) <= int32(n) {
+			return fmt.Sprintf("Pod %s is being restarted with its new image", pod.Name)
+		}
+	}
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue {
+			return ""
+		}
+	}
+	return fmt.Sprintf("Pod %s is not ready", pod.Name)
+}
+
+func restarts(pod *corev1.Pod, container string) int32 {
+	for _, s := range pod.Status.ContainerStatuses {
+		if s.Name == container {
+			return s.RestartCount
+		}
+	}
+	return 0
+}
+
+func with(m map[string]string, key, value string) map[string]string {
+	m = maps.Clone(m)
+	if m == nil {
+		m = map[string]string{}
+	}
+	m[key] = value
+	return m
+}
+
+// templateChecksum identifies a template without its images, which can change in a running pod.
+func templateChecksum(t corev1.PodTemplateSpec) string {
+	t = *t.DeepCopy()
+	for _, containers := range [][]corev1.Container{t.Spec.InitContainers, t.Spec.Containers} {
+		for i := range containers {
+			containers[i].Image = ""
+		}
+	}
+	data, err := json.Marshal(t)
+	if err != nil {
+		panic(err) // It consists of plain values.
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])[:16]
+}

@@ -1,0 +1,269 @@
+package etcdmember
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/utils/clock"
+
+	"hortus.dev/hortus/internal/etcdbackup"
+	"hortus.dev/hortus/internal/etcdmember/configuration"
+)
+
+const (
+	// watchPeriod is how soon a change of the configuration is noticed. It costs a few stat calls.
+	watchPeriod = time.Second
+	// readyPeriod and readyPeriodMax are how often a starting etcd is asked whether it is ready.
+	readyPeriod, readyPeriodMax = 10 * time.Millisecond, 250 * time.Millisecond
+	// probeTimeout bounds one question.
+	probeTimeout = 2 * time.Second
+	// pauseMin and pauseMax are the pauses after the second and later failures, doubled each time.
+	pauseMin, pauseMax = 500 * time.Millisecond, 30 * time.Second
+	// settled is how long etcd has to run for the next failure to count as the first one.
+	settled = time.Minute
+)
+
+// Member runs one etcd.
+type Member struct {
+	// Program is etcd, Args its arguments that never change while this process runs.
+	Program string
+	Args    []string
+	DataDir string
+	// Configuration is what may change.
+	Configuration configuration.Source
+	// MetricsURL is where etcd serves /readyz and /livez in plain text.
+	MetricsURL string
+	// ClientAddress is where etcd listens for clients, ForwardAddress a second one for clients that connected while etcd
+	// was down. Without them such clients are refused.
+	ClientAddress, ForwardAddress string
+	// Prepare makes the data directory ready; nil if nothing has to be done.
+	Prepare func(context.Context) error
+	// Started is called, once, when etcd has become ready for the first time.
+	Started func()
+	// Reloaded is called when certificates have changed.
+	Reloaded func()
+
+	Clock clock.WithTicker
+	Log   logr.Logger
+
+	holder holder
+	lock   *os.File
+	probes http.Client
+
+	mu     sync.Mutex
+	status etcdbackup.Etcd
+	// since is when the status got its state.
+	since time.Time
+}
+
+// Run runs etcd until ctx ends. Then etcd has ended, too.
+func (m *Member) Run(ctx context.Context) error {
+	m.holder = holder{address: m.ClientAddress, target: m.ForwardAddress}
+	m.probes = http.Client{Timeout: probeTimeout, Transport: &http.Transport{DisableKeepAlives: true}}
+	defer m.holder.drop()
+	var err error
+	m.lock, err = lockDataDir(ctx, m.DataDir, func() {
+		m.set(etcdbackup.EtcdPreparing, "another etcd uses the data directory")
+	})
+	if err != nil {
+		return nil //nolint:nilerr // It has been stopped while it waited.
+	}
+	defer m.lock.Close()
+	defer m.set(etcdbackup.EtcdStopped, "")
+	pause := time.Duration(0)
+	for ctx.Err() == nil {
+		began := m.Clock.Now()
+		err := m.once(ctx)
+		if ctx.Err() != nil {
+			break
+		}
+		if m.Clock.Since(began) > settled {
+			pause = 0
+		}
+		m.Log.Info("Etcd does not run, trying again", "error", err.Error(), "pause", pause.String())
+		m.set(etcdbackup.EtcdFailing, err.Error())
+		select {
+		case <-ctx.Done():
+		case <-m.Clock.After(pause):
+		}
+		pause = min(max(2*pause, pauseMin), pauseMax)
+	}
+	return nil
+}
+
+// once makes the data directory ready and runs etcd, with restarts that are wanted, until it fails or ctx ends.
+func (m *Member) once(ctx context.Context) error {
+	if err := m.holder.open(); err != nil {
+		return err
+	}
+	m.set(etcdbackup.EtcdPreparing, "")
+	if m.Prepare != nil {
+		if err := m.Prepare(ctx); err != nil {
+			return err
+		}
+	}
+	for {
+		running, err := m.Configuration.Read()
+		if err != nil {
+			return err
+		}
+		if err := m.serve(ctx, running); err != nil || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// serve runs etcd with a configuration. It returns nil when another one is wanted, or ctx has ended.
+func (m *Member) serve(ctx context.Context, running configuration.Configuration) error {
+	m.set(etcdbackup.EtcdStarting, "")
+	p, err := startProcess(m.Program, m.args(running), m.lock)
+	if err != nil {
+		return err
+	}
+	defer p.kill()
+	m.mu.Lock()
+	m.status.Starts++
+	m.mu.Unlock()
+	if err := m.awaitReady(ctx, p); err != nil || ctx.Err() != nil {
+		return err
+	}
+	m.holder.release()
+	m.Log.Info("Etcd is ready", "after", m.Clock.Since(m.since).String(), "configuration", running.Checksum())
+	m.ready(running)
+	tick := m.Clock.NewTicker(watchPeriod)
+	defer tick.Stop()
+	stamp := ""
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-p.ended:
+			return fmt.Errorf("etcd has ended: %w", orUnknown(p.err))
+		case <-tick.C():
+		}
+		now, err := m.Configuration.Stamp()
+		if err != nil || now == stamp {
+			continue // A Secret that is being replaced is there again with the next tick.
+		}
+		wanted, err := m.Configuration.Read()
+		if err != nil {
+			continue
+		}
+		stamp = now
+		change, what := configuration.Compare(running, wanted)
+		switch change {
+		case configuration.Reload:
+			running = wanted
+			m.Log.Info("Etcd uses new certificates", "changed", what)
+			m.ready(running)
+		case configuration.Restart:
+			m.Log.Info("Restarting etcd", "changed", what)
+			if m.Reloaded != nil {
+				m.Reloaded()
+			}
+			return m.holder.open()
+		}
+	}
+}
+
+// ready reports what etcd runs with.
+func (m *Member) ready(running configuration.Configuration) {
+	if m.Reloaded != nil {
+		m.Reloaded()
+	}
+	m.set(etcdbackup.EtcdRunning, "")
+	m.mu.Lock()
+	m.status.Configuration = running.Checksum()
+	m.mu.Unlock()
+	if m.Started != nil {
+		m.Started()
+		m.Started = nil
+	}
+}
+
+func (m *Member) args(c configuration.Configuration) []string {
+	args := append([]string(nil), m.Args...)
+	if m.ClientAddress != "" {
+		args = append(args, "--socket-reuse-port=true")
+	}
+	return append(args, c.Args()...)
+}
+
+// awaitReady waits until etcd answers requests.
+func (m *Member) awaitReady(ctx context.Context, p *process) error {
+	pause := readyPeriod
+	for {
+		if m.probe(ctx, "/readyz") == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-p.ended:
+			return fmt.Errorf("etcd has ended before it was ready: %w", orUnknown(p.err))
+		case <-m.Clock.After(pause):
+		}
+		if m.Clock.Since(m.since) > time.Second {
+			pause = readyPeriodMax
+		}
+	}
+}
+
+func (m *Member) probe(ctx context.Context, path string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, m.MetricsURL+path, nil)
+	if err != nil {
+		return fmt.Errorf("ask etcd: %w", err)
+	}
+	answer, err := m.probes.Do(request)
+	if err != nil {
+		return fmt.Errorf("ask etcd: %w", err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("ask etcd: %s answered %s", path, answer.Status)
+	}
+	return nil
+}
+
+// Live reports an etcd that should answer and does not.
+func (m *Member) Live(ctx context.Context) error {
+	m.mu.Lock()
+	running := m.status.State == etcdbackup.EtcdRunning
+	m.mu.Unlock()
+	if !running {
+		return nil
+	}
+	return m.probe(ctx, "/livez")
+}
+
+// Status of etcd.
+func (m *Member) Status() etcdbackup.Etcd {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.status
+}
+
+func (m *Member) set(state etcdbackup.EtcdState, message string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.status.State != state {
+		m.since = m.Clock.Now()
+	}
+	m.status.State, m.status.Message = state, message
+	if state != etcdbackup.EtcdRunning {
+		m.status.Configuration = ""
+	}
+}
+
+func orUnknown(err error) error {
+	if err == nil {
+		return errors.New("exit status 0")
+	}
+	return err
+}
