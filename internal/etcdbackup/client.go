@@ -1,6 +1,7 @@
 package etcdbackup
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -48,8 +49,46 @@ func (c *Client) Snapshot(ctx context.Context, kind chain.Kind) (Snapshot, error
 	return s, c.call(ctx, http.MethodPost, "/v1/snapshot?kind="+url.QueryEscape(string(kind)), &s)
 }
 
+// Confirmation is the body of PUT /v1/confirmation.
+type Confirmation struct {
+	// Epoch that the garden has for the control plane.
+	Epoch int64 `json:"epoch"`
+}
+
+// Confirm tells the process which epoch the garden has for the control plane. The caller must have asked the garden just
+// before the call. A higher epoch than that of the process stops its etcd for good.
+func (c *Client) Confirm(ctx context.Context, epoch int64) error {
+	return c.send(ctx, http.MethodPut, "/v1/confirmation", Confirmation{Epoch: epoch})
+}
+
+// Activation is the body of POST /v1/activation.
+type Activation struct {
+	// Epoch to claim, and Holder to claim it for.
+	Epoch  int64  `json:"epoch"`
+	Holder string `json:"holder"`
+}
+
+// Activate lets a process that stands by claim an epoch, restore the newest backup and start etcd. It does not wait for
+// that: the status tells. A repeated call changes nothing.
+func (c *Client) Activate(ctx context.Context, epoch int64, holder string) error {
+	return c.send(ctx, http.MethodPost, "/v1/activation", Activation{Epoch: epoch, Holder: holder})
+}
+
+func (c *Client) send(ctx context.Context, method, path string, body any) error {
+	data, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("encode request to etcd-backup: %w", err)
+	}
+	var s Status
+	return c.request(ctx, method, path, bytes.NewReader(data), &s)
+}
+
 func (c *Client) call(ctx context.Context, method, path string, into any) error {
-	request, err := http.NewRequestWithContext(ctx, method, c.url+path, nil)
+	return c.request(ctx, method, path, nil, into)
+}
+
+func (c *Client) request(ctx context.Context, method, path string, content io.Reader, into any) error {
+	request, err := http.NewRequestWithContext(ctx, method, c.url+path, content)
 	if err != nil {
 		return fmt.Errorf("call etcd-backup: %w", err)
 	}

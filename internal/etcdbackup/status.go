@@ -69,6 +69,15 @@ const (
 	EtcdRunning EtcdState = "Running"
 	// EtcdFailing means that etcd could not be started, or has ended; it is tried again.
 	EtcdFailing EtcdState = "Failing"
+	// EtcdWaiting means that neither bucket nor garden has confirmed the epoch yet.
+	EtcdWaiting EtcdState = "Waiting"
+	// EtcdFenced means that neither bucket nor garden has confirmed the epoch for the fence time: etcd was stopped, and
+	// starts again when one of them does.
+	EtcdFenced EtcdState = "Fenced"
+	// EtcdSuperseded means that there is a newer owner: etcd was stopped for good.
+	EtcdSuperseded EtcdState = "Superseded"
+	// EtcdStandby means that etcd is started only on request.
+	EtcdStandby EtcdState = "Standby"
 	// EtcdStopped means that the process is ending.
 	EtcdStopped EtcdState = "Stopped"
 )
@@ -80,6 +89,9 @@ type Etcd struct {
 	Message string `json:"message,omitempty"`
 	// Configuration is the checksum of the certificates, bundles and flags that etcd runs with; empty if it does not run.
 	Configuration string `json:"configuration,omitempty"`
+	// Epoch and Holder of the owner that etcd runs for.
+	Epoch  int64  `json:"epoch,omitempty"`
+	Holder string `json:"holder,omitempty"`
 	// Starts counts how often this process has started etcd.
 	Starts int `json:"starts"`
 }

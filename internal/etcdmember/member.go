@@ -14,6 +14,7 @@ import (
 
 	"hortus.dev/hortus/internal/etcdbackup"
 	"hortus.dev/hortus/internal/etcdmember/configuration"
+	"hortus.dev/hortus/internal/etcdmember/fence"
 )
 
 const (
@@ -44,6 +45,10 @@ type Member struct {
 	ClientAddress, ForwardAddress string
 	// Prepare makes the data directory ready; nil if nothing has to be done.
 	Prepare func(context.Context) error
+	// Guard says whether etcd may run; nil lets it run always.
+	Guard *fence.Guard
+	// Superseded is called, once, when etcd may never run again.
+	Superseded func(reason string)
 	// Started is called, once, when etcd has become ready for the first time.
 	Started func()
 	// Reloaded is called when certificates have changed.
@@ -52,9 +57,10 @@ type Member struct {
 	Clock clock.WithTicker
 	Log   logr.Logger
 
-	holder holder
-	lock   *os.File
-	probes http.Client
+	prepared sync.Once
+	holder   holder
+	lock     *os.File
+	probes   http.Client
 
 	mu     sync.Mutex
 	status etcdbackup.Etcd
@@ -62,10 +68,16 @@ type Member struct {
 	since time.Time
 }
 
+func (m *Member) init() {
+	m.prepared.Do(func() {
+		m.holder = holder{address: m.ClientAddress, target: m.ForwardAddress}
+		m.probes = http.Client{Timeout: probeTimeout, Transport: &http.Transport{DisableKeepAlives: true}}
+	})
+}
+
 // Run runs etcd until ctx ends. Then etcd has ended, too.
 func (m *Member) Run(ctx context.Context) error {
-	m.holder = holder{address: m.ClientAddress, target: m.ForwardAddress}
-	m.probes = http.Client{Timeout: probeTimeout, Transport: &http.Transport{DisableKeepAlives: true}}
+	m.init()
 	defer m.holder.drop()
 	var err error
 	m.lock, err = lockDataDir(ctx, m.DataDir, func() {
@@ -78,10 +90,18 @@ func (m *Member) Run(ctx context.Context) error {
 	defer m.set(etcdbackup.EtcdStopped, "")
 	pause := time.Duration(0)
 	for ctx.Err() == nil {
+		if v := m.decision().Verdict; v == fence.Superseded || v == fence.Fenced {
+			m.awaitPermission(ctx)
+			continue
+		}
 		began := m.Clock.Now()
 		err := m.once(ctx)
 		if ctx.Err() != nil {
 			break
+		}
+		if errors.Is(err, errNotPermitted) {
+			m.awaitPermission(ctx) // Then the data directory and the store are looked at again.
+			continue
 		}
 		if m.Clock.Since(began) > settled {
 			pause = 0
@@ -97,6 +117,56 @@ func (m *Member) Run(ctx context.Context) error {
 	return nil
 }
 
+// errNotPermitted means that etcd may not run now.
+var errNotPermitted = errors.New("etcd is not permitted to run")
+
+func (m *Member) decision() fence.Decision {
+	if m.Guard == nil {
+		return fence.Decision{Verdict: fence.Run}
+	}
+	return m.Guard.Decision()
+}
+
+// changed has an element when the decision may have changed.
+func (m *Member) changed() <-chan struct{} {
+	if m.Guard == nil {
+		return nil
+	}
+	return m.Guard.Changed()
+}
+
+var waitingStates = map[fence.Verdict]etcdbackup.EtcdState{
+	fence.Wait: etcdbackup.EtcdWaiting, fence.Fenced: etcdbackup.EtcdFenced, fence.Superseded: etcdbackup.EtcdSuperseded,
+}
+
+// awaitPermission returns when etcd may run, or ctx has ended.
+func (m *Member) awaitPermission(ctx context.Context) {
+	var said fence.Verdict
+	for ctx.Err() == nil {
+		d := m.decision()
+		if d.Verdict == fence.Run {
+			return
+		}
+		m.set(waitingStates[d.Verdict], d.Reason)
+		if d.Verdict != said {
+			m.Log.Info("Etcd may not run", "verdict", d.Verdict, "reason", d.Reason)
+		}
+		said = d.Verdict
+		if d.Verdict != fence.Wait {
+			m.holder.drop() // It will not run soon.
+		}
+		if d.Verdict == fence.Superseded && m.Superseded != nil {
+			m.Superseded(d.Reason)
+			m.Superseded = nil
+		}
+		select {
+		case <-ctx.Done():
+		case <-m.changed():
+		case <-m.Clock.After(watchPeriod):
+		}
+	}
+}
+
 // once makes the data directory ready and runs etcd, with restarts that are wanted, until it fails or ctx ends.
 func (m *Member) once(ctx context.Context) error {
 	if err := m.holder.open(); err != nil {
@@ -109,6 +179,9 @@ func (m *Member) once(ctx context.Context) error {
 		}
 	}
 	for {
+		if m.decision().Verdict != fence.Run {
+			return errNotPermitted
+		}
 		running, err := m.Configuration.Read()
 		if err != nil {
 			return err
@@ -136,16 +209,24 @@ func (m *Member) serve(ctx context.Context, running configuration.Configuration)
 	m.holder.release()
 	m.Log.Info("Etcd is ready", "after", m.Clock.Since(m.since).String(), "configuration", running.Checksum())
 	m.ready(running)
-	tick := m.Clock.NewTicker(watchPeriod)
-	defer tick.Stop()
 	stamp := ""
 	for {
+		d := m.decision()
+		if d.Verdict != fence.Run {
+			return errNotPermitted
+		}
+		pause := watchPeriod
+		if d.Until > 0 {
+			pause = min(pause, d.Until-m.Guard.Now()) // To stop in time.
+		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-p.ended:
 			return fmt.Errorf("etcd has ended: %w", orUnknown(p.err))
-		case <-tick.C():
+		case <-m.changed():
+			continue
+		case <-m.Clock.After(pause):
 		}
 		now, err := m.Configuration.Stamp()
 		if err != nil || now == stamp {
@@ -199,6 +280,9 @@ func (m *Member) args(c configuration.Configuration) []string {
 func (m *Member) awaitReady(ctx context.Context, p *process) error {
 	pause := readyPeriod
 	for {
+		if m.decision().Verdict != fence.Run {
+			return errNotPermitted
+		}
 		if m.probe(ctx, "/readyz") == nil {
 			return nil
 		}
@@ -245,8 +329,20 @@ func (m *Member) Live(ctx context.Context) error {
 // Status of etcd.
 func (m *Member) Status() etcdbackup.Etcd {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.status
+	s := m.status
+	m.mu.Unlock()
+	if m.Guard != nil {
+		owner := m.Guard.Owner()
+		s.Epoch, s.Holder = owner.Epoch, owner.Holder
+	}
+	return s
+}
+
+// StandBy reports that Run was not called yet, and what is missing for it. Clients wait from now on.
+func (m *Member) StandBy(problem string) error {
+	m.init()
+	m.set(etcdbackup.EtcdStandby, problem)
+	return m.holder.open()
 }
 
 func (m *Member) set(state etcdbackup.EtcdState, message string) {

@@ -71,6 +71,15 @@ type Result struct {
 	Built *Built
 }
 
+// NotOwnerError means that somebody else owns the backups.
+type NotOwnerError struct {
+	// Claim of the owner.
+	Claim  chain.Claim
+	Reason string
+}
+
+func (e *NotOwnerError) Error() string { return e.Reason }
+
 // Validate reports the first option that cannot be.
 func (o Options) Validate() error {
 	urls, err := types.NewURLsMap(o.InitialCluster)
@@ -132,6 +141,9 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	o.Progress.Printf("%s: %s", d.Action, d.Reason)
 	result := Result{Decision: d}
 	if d.Action == Fail {
+		if notOwner(facts).Action != "" {
+			return result, &NotOwnerError{Claim: *facts.NewestClaim, Reason: d.Reason}
+		}
 		return result, errors.New(d.Reason)
 	}
 	if err := claim(ctx, o, facts, listing); err != nil {
@@ -204,7 +216,8 @@ func claim(ctx context.Context, o Options, f Facts, l store.Listing) error {
 	case err != nil:
 		return err
 	case stored.Holder != o.Holder:
-		return fmt.Errorf("epoch %d belongs to %q, not to %q", o.Epoch, stored.Holder, o.Holder)
+		return &NotOwnerError{Claim: stored,
+			Reason: fmt.Sprintf("epoch %d belongs to %q, not to %q", o.Epoch, stored.Holder, o.Holder)}
 	}
 	return nil
 }

@@ -32,9 +32,30 @@ type Taker interface {
 	Snapshot(context.Context, chain.Kind) (etcdbackup.Snapshot, error)
 }
 
-// Handler returns the routes of the service.
-func Handler(t Taker, g prometheus.Gatherer) http.Handler {
+// Owner is told who owns the control plane.
+type Owner interface {
+	// Confirm is called with the epoch that the garden has.
+	Confirm(epoch int64) error
+	// Activate ends a standby.
+	Activate(epoch int64, holder string) error
+}
+
+// maxBody is far more than any request has.
+const maxBody = 64 << 10
+
+// Handler returns the routes of the service. Without an owner there is nobody to be told.
+func Handler(t Taker, g prometheus.Gatherer, o Owner) http.Handler {
 	mux := http.NewServeMux()
+	if o != nil {
+		mux.HandleFunc("PUT /v1/confirmation", func(w http.ResponseWriter, r *http.Request) {
+			var c etcdbackup.Confirmation
+			told(w, r, &c, func() error { return o.Confirm(c.Epoch) }, t)
+		})
+		mux.HandleFunc("POST /v1/activation", func(w http.ResponseWriter, r *http.Request) {
+			var a etcdbackup.Activation
+			told(w, r, &a, func() error { return o.Activate(a.Epoch, a.Holder) }, t)
+		})
+	}
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) { answer(w, t.Status()) })
 	mux.HandleFunc("POST /v1/snapshot", func(w http.ResponseWriter, r *http.Request) {
 		kind := chain.Kind(r.URL.Query().Get("kind"))
@@ -52,6 +73,19 @@ func Handler(t Taker, g prometheus.Gatherer) http.Handler {
 	mux.Handle("GET /metrics", promhttp.HandlerFor(g, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", healthz)
 	return mux
+}
+
+// told decodes a request, acts on it and answers with the status.
+func told(w http.ResponseWriter, r *http.Request, into any, act func() error, t Taker) {
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(into); err != nil {
+		http.Error(w, fmt.Sprintf("body: %v", err), http.StatusBadRequest)
+		return
+	}
+	if err := act(); err != nil {
+		http.Error(w, err.Error(), http.StatusConflict)
+		return
+	}
+	answer(w, t.Status())
 }
 
 func healthz(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }

@@ -83,7 +83,9 @@ func TestClientAndService(t *testing.T) {
 	service.NewMetrics(registry, asked.Status).Failed("full")
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- service.Serve(ctx, address, free(t), files, service.Handler(asked, registry), nil) }()
+	go func() {
+		ended <- service.Serve(ctx, address, free(t), files, service.Handler(asked, registry, nil), nil)
+	}()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {

@@ -70,8 +70,11 @@ func (s *Store) isFolder() bool {
 // renames, so that two processes could both succeed.
 func (s *Store) claimFile(name, op string, data []byte) (err error) {
 	s.mu.Lock()
-	creds := s.creds
+	creds, sealed := s.creds, s.sealed
 	s.mu.Unlock()
+	if sealed != nil {
+		return sealed
+	}
 	defer func() {
 		if err != nil {
 			err = explain(err, op, creds.location(File), creds, false)

@@ -46,6 +46,7 @@ type Store struct {
 	open func(context.Context, credentials, Provider) (*blob.Bucket, error)
 
 	mu       sync.Mutex
+	sealed   error
 	checked  time.Time
 	stamp    string
 	current  *blob.Bucket
@@ -61,6 +62,26 @@ func Open(dir, prefix string, clock clock.WithTickerAndDelayedExecution) (*Store
 		return nil, fmt.Errorf("--prefix: invalid value: %q (such as shoot--dev--a--uid/etcd-main)", prefix)
 	}
 	return &Store{dir: dir, prefix: prefix + "/", clock: clock, open: openBucket}, nil
+}
+
+// Seal makes every write from now on fail with a reason. Reading goes on.
+func (s *Store) Seal(reason error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sealed == nil {
+		s.sealed = reason
+	}
+}
+
+// writable returns the bucket unless the store was sealed.
+func (s *Store) writable(ctx context.Context) (*blob.Bucket, func(err error, op string, list bool) error, error) {
+	s.mu.Lock()
+	sealed := s.sealed
+	s.mu.Unlock()
+	if sealed != nil {
+		return nil, nil, sealed
+	}
+	return s.bucket(ctx)
 }
 
 // Location names the store for people.
@@ -192,7 +213,7 @@ func (s *Store) Upload(ctx context.Context, name string, data []byte) error {
 }
 
 func (s *Store) put(ctx context.Context, name string, data []byte, options *blob.WriterOptions, op string) error {
-	b, explain, err := s.bucket(ctx)
+	b, explain, err := s.writable(ctx)
 	if err != nil {
 		return err
 	}
@@ -208,11 +229,11 @@ func (s *Store) put(ctx context.Context, name string, data []byte, options *blob
 
 // Create begins an object that is streamed. It exists only after Close of the Upload.
 func (s *Store) Create(ctx context.Context, name string) (*Upload, error) {
-	b, explain, err := s.bucket(ctx)
+	b, explain, err := s.writable(ctx)
 	if err != nil {
 		return nil, err
 	}
-	u := &Upload{op: "write " + name, explain: explain}
+	u := &Upload{op: "write " + name, explain: explain, store: s}
 	ctx, u.cancel = context.WithCancel(ctx)
 	u.stall = s.clock.AfterFunc(stallTimeout, u.cancel)
 	u.writer, err = b.NewWriter(ctx, s.prefix+name, &blob.WriterOptions{
@@ -243,7 +264,7 @@ func (s *Store) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 
 // Delete removes an object; one that is gone already is fine.
 func (s *Store) Delete(ctx context.Context, name string) error {
-	b, explain, err := s.bucket(ctx)
+	b, explain, err := s.writable(ctx)
 	if err != nil {
 		return err
 	}

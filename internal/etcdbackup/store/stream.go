@@ -15,6 +15,7 @@ type Upload struct {
 	explain func(error, string, bool) error
 	cancel  context.CancelFunc
 	stall   clock.Timer
+	store   *Store
 	writer  *blob.Writer
 	file    *os.File
 }
@@ -38,6 +39,13 @@ func (u *Upload) Write(p []byte) (int, error) {
 // Close completes the object. After an error it does not exist, or is as it was before.
 func (u *Upload) Close() error {
 	defer u.end()
+	u.store.mu.Lock()
+	sealed := u.store.sealed
+	u.store.mu.Unlock()
+	if sealed != nil {
+		u.Abort()
+		return sealed
+	}
 	if u.file != nil {
 		if err := u.file.Sync(); err != nil { // A rename without it may survive a power failure that the data does not.
 			u.Abort()

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -26,6 +28,7 @@ import (
 	"hortus.dev/hortus/internal/etcdbackup/store"
 	"hortus.dev/hortus/internal/etcdmember"
 	"hortus.dev/hortus/internal/etcdmember/configuration"
+	"hortus.dev/hortus/internal/etcdmember/fence"
 	"hortus.dev/hortus/internal/tunnel/certs"
 )
 
@@ -38,7 +41,8 @@ func NewCommand() *cobra.Command {
 		Use:   "etcd",
 		Short: "Run an etcd with its backups",
 	}
-	cmd.AddCommand(newRunCommand())
+	run, _ := newRunCommand()
+	cmd.AddCommand(run)
 	return cmd
 }
 
@@ -48,9 +52,12 @@ type runFlags struct {
 	store                                                                                              keeper.StoreFlags
 	backups                                                                                            keeper.Flags
 	revisionBump                                                                                       int64
+	fenceTime                                                                                          time.Duration
+	standby                                                                                            bool
+	terminationLog                                                                                     string
 }
 
-func newRunCommand() *cobra.Command {
+func newRunCommand() (*cobra.Command, *runFlags) {
 	f := &runFlags{}
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- [etcd's flags]",
@@ -78,6 +85,11 @@ or the file with further flags changes, etcd is restarted in place; clients that
 	flags.StringVar(&f.health, "health-address", ":2383", "address for /healthz in plain text")
 	flags.Int64Var(&f.revisionBump, "revision-bump", restore.DefaultRevisionBump,
 		"how far a restore moves revisions ahead, so that clients never see them go back")
+	flags.DurationVar(&f.fenceTime, "fence-time", 5*time.Minute,
+		"how long etcd goes on when neither the bucket nor the garden confirms the epoch")
+	flags.BoolVar(&f.standby, "standby", false, "start etcd only on request, with the epoch and the holder of the request")
+	flags.StringVar(&f.terminationLog, "termination-log", "/dev/termination-log",
+		"file for the reason why etcd was stopped for good; empty for none")
 	f.store.Add(flags)
 	flags.Lookup("store-credentials").DefValue = ""
 	f.store.Dir = ""
@@ -85,7 +97,7 @@ or the file with further flags changes, etcd is restarted in place; clients that
 	f.backups.Store = &f.store
 	f.backups.Add(flags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), args) }
-	return cmd
+	return cmd, f
 }
 
 // parts are what a process consists of.
@@ -95,31 +107,40 @@ type parts struct {
 	files  *certs.Files
 	store  *store.Store // Nil without backups.
 	etcd   *clientv3.Client
-	keeper *keeper.Keeper // Nil without backups.
 	member *etcdmember.Member
-	// ready is closed when etcd has become ready for the first time.
-	ready chan struct{}
-	log   logr.Logger
+	guard  *fence.Guard
+	// keeper is nil without backups, and before etcd was ready for the first time.
+	keeper   atomic.Pointer[keeper.Keeper]
+	registry *prometheus.Registry
+	// ready is closed when etcd has become ready for the first time, active when this process no longer stands by,
+	// superseded when another owner has taken over.
+	ready, active, superseded chan struct{}
+	activation                sync.Mutex
+	bucketPeriod              time.Duration
+	log                       logr.Logger
 }
 
 func (f *runFlags) run(ctx context.Context, args []string) error {
 	debug.SetGCPercent(keeper.IdleGC)
-	registry := prometheus.NewRegistry()
-	p, err := f.assemble(args, registry)
+	p, err := f.assemble(args)
 	if err != nil {
 		return err
 	}
 	if p.etcd != nil {
 		defer p.etcd.Close()
 	}
-	return p.run(ctx, registry)
+	return p.run(ctx)
 }
 
-func (f *runFlags) assemble(args []string, registry prometheus.Registerer) (*parts, error) {
-	p := &parts{flags: f, ready: make(chan struct{}), log: klog.Background().WithName("etcd")}
+func (f *runFlags) assemble(args []string) (*parts, error) {
+	p := &parts{flags: f, registry: prometheus.NewRegistry(), ready: make(chan struct{}), active: make(chan struct{}),
+		superseded: make(chan struct{}), bucketPeriod: bucketPeriod, log: klog.Background().WithName("etcd")}
 	var err error
 	if p.args, err = parseArgs(args); err != nil {
 		return nil, err
+	}
+	if f.fenceTime <= 0 {
+		return nil, fmt.Errorf("--fence-time: must be positive: %s", f.fenceTime)
 	}
 	in := func(name string) string { return filepath.Join(f.certificates, name) }
 	p.files = &certs.Files{CA: in(configuration.CA), Cert: in(configuration.ServerCert), Key: in(configuration.ServerKey)}
@@ -127,10 +148,14 @@ func (f *runFlags) assemble(args []string, registry prometheus.Registerer) (*par
 	if err := p.files.Load(); err != nil {
 		return nil, err
 	}
+	if err := p.own(); err != nil {
+		return nil, err
+	}
 	p.member = &etcdmember.Member{
 		Program: f.program, Args: args, DataDir: p.args.dataDir,
 		Configuration: configuration.Source{Dir: f.certificates, FlagsFile: f.flagsFile},
 		MetricsURL:    f.metrics, ClientAddress: f.clientAddress, ForwardAddress: f.forwardAddress,
+		Guard: p.guard, Superseded: p.end,
 		Started: func() { close(p.ready) },
 		Reloaded: func() {
 			p.files.Recheck()
@@ -151,46 +176,72 @@ func (f *runFlags) assemble(args []string, registry prometheus.Registerer) (*par
 	if p.etcd, err = keeper.Connect(f.endpoint, client); err != nil {
 		return nil, err
 	}
-	if p.keeper, err = f.backups.New(p.etcd, p.store, p.log.WithName("backup"), registry); err != nil {
-		return nil, err
-	}
 	p.member.Prepare = p.restore
 	return p, nil
 }
 
-// run runs everything until ctx ends. Etcd ends last but one: what it holds is stored first.
-func (p *parts) run(ctx context.Context, registry prometheus.Gatherer) error {
+// run runs everything until ctx ends. Etcd ends after the backups: what it holds is stored first.
+func (p *parts) run(ctx context.Context) error {
 	etcdCtx, stopEtcd := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopEtcd()
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return p.member.Run(etcdCtx) })
 	group.Go(func() error {
-		defer stopEtcd()
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-p.ready:
-		}
-		if p.keeper == nil {
-			<-ctx.Done()
-			return nil
-		}
-		drained := make(chan struct{})
-		go func() {
-			defer close(drained)
-			p.keeper.Run(ctx)
-		}()
-		<-ctx.Done()
-		select {
-		case <-drained:
-		case <-time.After(drainTimeout):
+		if p.standBy(ctx) {
+			return p.member.Run(etcdCtx)
 		}
 		return nil
 	})
 	group.Go(func() error {
-		return service.Serve(ctx, p.flags.listen, p.flags.health, p.files, service.Handler(p.asked(), registry), p.member.Live)
+		defer stopEtcd()
+		return p.backUp(ctx)
+	})
+	if p.store != nil {
+		group.Go(func() error {
+			p.watchBucket(ctx)
+			return nil
+		})
+	}
+	group.Go(func() error {
+		return service.Serve(ctx, p.flags.listen, p.flags.health, p.files, service.Handler(p.asked(), p.registry, p.asked()), p.member.Live)
 	})
 	return group.Wait()
+}
+
+// backUp takes backups from the first time that etcd is ready until ctx ends or another owner has taken over.
+func (p *parts) backUp(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-p.ready:
+	}
+	if p.store != nil {
+		owner := p.guard.Owner()
+		p.flags.store.Epoch, p.flags.store.Holder = owner.Epoch, owner.Holder
+		k, err := p.flags.backups.New(p.etcd, p.store, p.log.WithName("backup"), p.registry)
+		if err != nil {
+			return err
+		}
+		p.keeper.Store(k)
+		keeping, stop := context.WithCancel(ctx)
+		defer stop()
+		drained := make(chan struct{})
+		go func() {
+			defer close(drained)
+			k.Run(keeping)
+		}()
+		select {
+		case <-ctx.Done():
+			select {
+			case <-drained:
+			case <-time.After(drainTimeout):
+			}
+		case <-p.superseded: // The store refuses writes from now on.
+			stop()
+			<-drained
+		}
+	}
+	<-ctx.Done()
+	return nil
 }
 
 // restore makes the data directory ready.
@@ -200,14 +251,22 @@ func (p *parts) restore(ctx context.Context) error {
 		debug.SetGCPercent(keeper.IdleGC)
 		debug.FreeOSMemory()
 	}()
+	owner := p.guard.Owner()
 	_, err := restore.Run(ctx, restore.Options{
 		DataDir: p.args.dataDir, Name: p.args.name, InitialCluster: p.args.initialCluster,
 		InitialClusterToken: p.args.token, InitialAdvertisePeerURLs: p.args.peerURLs,
-		Epoch: p.flags.store.Epoch, Holder: p.flags.store.Holder, Identity: p.flags.store.Identity,
+		Epoch: owner.Epoch, Holder: owner.Holder, Identity: p.flags.store.Identity,
 		RevisionBump: p.flags.revisionBump, Nonce: keeper.Nonce(),
 		Store: p.store, Clock: clock.RealClock{}, Progress: restore.Progress{Out: os.Stdout, Clock: clock.RealClock{}},
 		Measure: restore.MeasureInChild,
 	})
+	var other *restore.NotOwnerError
+	if errors.As(err, &other) {
+		return errors.Join(err, p.guard.Confirm(fence.Bucket, fence.Owner{Epoch: other.Claim.Epoch, Holder: other.Claim.Holder}, p.guard.Now()))
+	}
+	if err == nil {
+		p.askBucket(ctx) // The claim that was just made lets etcd start.
+	}
 	return err
 }
 

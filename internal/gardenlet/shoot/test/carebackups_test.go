@@ -51,7 +51,7 @@ func (b *backups) serveBackups(namespace string, t *taker) *httptest.Server {
 	if !pool.AppendCertsFromPEM(certificates.Data["ca.crt"]) {
 		b.t.Fatal("the bundle has no certificate")
 	}
-	server := httptest.NewUnstartedServer(service.Handler(t, prometheus.NewRegistry()))
+	server := httptest.NewUnstartedServer(service.Handler(t, prometheus.NewRegistry(), nil))
 	server.TLS = &tls.Config{
 		Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert, Time: clock.Now,
 	}

@@ -1,0 +1,332 @@
+package command
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"k8s.io/utils/clock"
+
+	"hortus.dev/hortus/internal/etcdbackup"
+	"hortus.dev/hortus/internal/etcdbackup/chain"
+	"hortus.dev/hortus/internal/etcdbackup/etcdtest"
+	"hortus.dev/hortus/internal/etcdbackup/store"
+	"hortus.dev/hortus/internal/etcdmember/configuration"
+	"hortus.dev/hortus/internal/pki"
+	"hortus.dev/hortus/internal/tunnel/certs"
+)
+
+const (
+	timeout = 60 * time.Second
+	prefix  = "shoot--dev--a--1/etcd-main"
+)
+
+// seed is where the pod of an etcd runs: a volume, certificates, and a bucket that other seeds have, too.
+type seed struct {
+	t                             *testing.T
+	volume, certificates, secrets string
+	bucket                        string
+}
+
+func newSeed(t *testing.T, bucket string) *seed {
+	t.Helper()
+	s := &seed{t: t, volume: t.TempDir(), certificates: t.TempDir(), secrets: t.TempDir(), bucket: bucket}
+	ca, err := pki.NewCA("etcd", clock.RealClock{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair := func(usage pki.Usage) *pki.KeyPair {
+		p, err := ca.Issue(pki.Request{CommonName: "etcd", Usage: usage, DNSNames: []string{"localhost"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	server, client := pair(pki.Server|pki.Client), pair(pki.Client)
+	for name, content := range map[string][]byte{
+		configuration.CA: ca.CertPEM, configuration.ServerCert: server.CertPEM, configuration.ServerKey: server.KeyPEM,
+		configuration.ClientCert: client.CertPEM, configuration.ClientKey: client.KeyPEM,
+	} {
+		s.write(filepath.Join(s.certificates, name), content)
+	}
+	s.write(filepath.Join(s.secrets, "path"), []byte(bucket))
+	return s
+}
+
+func (s *seed) write(path string, content []byte) {
+	s.t.Helper()
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *seed) store() *store.Store {
+	s.t.Helper()
+	st, err := store.Open(s.secrets, prefix, clock.RealClock{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return st
+}
+
+// running is a process, and how to reach it.
+type running struct {
+	*seed
+	parts *parts
+	etcd  *clientv3.Client
+	// service of the process.
+	service *etcdbackup.Client
+	stop    func()
+}
+
+// run starts the process as the command does.
+func (s *seed) run(flags ...string) *running {
+	s.t.Helper()
+	clients, forward, metrics := etcdtest.FreeAddress(s.t), etcdtest.FreeAddress(s.t), etcdtest.FreeAddress(s.t)
+	listen, peer := etcdtest.FreeAddress(s.t), "http://"+etcdtest.FreeAddress(s.t)
+	port := func(address string) string { return address[strings.LastIndex(address, ":"):] }
+	in := func(name string) string { return filepath.Join(s.certificates, name) }
+	cmd, f := newRunCommand()
+	if err := cmd.ParseFlags(append([]string{
+		"--program=" + etcdtest.Binary(s.t), "--certificates=" + s.certificates, "--metrics-url=http://" + metrics,
+		"--etcd-endpoint=https://localhost" + port(clients), "--client-address=0.0.0.0" + port(clients), "--forward-address=" + forward,
+		"--listen-address=" + listen, "--health-address=127.0.0.1:0", "--store-credentials=" + s.secrets, "--prefix=" + prefix,
+		"--temp-dir=" + s.volume, "--delta-period=200ms", "--termination-log=" + filepath.Join(s.volume, "termination"),
+	}, flags...)); err != nil {
+		s.t.Fatal(err)
+	}
+	p, err := f.assemble([]string{
+		"--name=main", "--data-dir=" + filepath.Join(s.volume, "etcd"),
+		"--listen-client-urls=https://0.0.0.0" + port(clients) + ",https://" + forward,
+		"--advertise-client-urls=https://localhost" + port(clients), "--listen-peer-urls=" + peer,
+		"--initial-advertise-peer-urls=" + peer, "--initial-cluster=main=" + peer, "--cert-file=" + in(configuration.ServerCert),
+		"--key-file=" + in(configuration.ServerKey), "--trusted-ca-file=" + in(configuration.CA), "--client-cert-auth=true",
+		"--listen-metrics-urls=http://" + metrics, "--log-level=panic", "--heartbeat-interval=50", "--election-timeout=250",
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	p.bucketPeriod = 200 * time.Millisecond
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := p.run(ctx); err != nil {
+			s.t.Error(err)
+		}
+	}()
+	r := &running{seed: s, parts: p, stop: func() { cancel(); <-ended }}
+	s.t.Cleanup(r.stop)
+	files := &certs.Files{CA: in(configuration.CA), Cert: in(configuration.ClientCert), Key: in(configuration.ClientKey)}
+	config := func() *tls.Config {
+		c, err := files.Client("localhost")
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		return c
+	}
+	r.service = etcdbackup.NewClient("https://"+listen, config())
+	if r.etcd, err = clientv3.New(clientv3.Config{Endpoints: []string{"https://localhost" + port(clients)}, TLS: config(),
+		DialTimeout: timeout, Logger: zap.NewNop()}); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { r.etcd.Close() })
+	return r
+}
+
+// await waits until the status has a state.
+func (r *running) await(what string, reached func(etcdbackup.Status) bool) etcdbackup.Status {
+	r.t.Helper()
+	for deadline := time.Now().Add(timeout); ; time.Sleep(10 * time.Millisecond) {
+		s, err := r.service.Status(context.Background())
+		if err == nil && reached(s) {
+			return s
+		}
+		if time.Now().After(deadline) {
+			r.t.Fatalf("timed out waiting: %s: %+v, %v", what, s, err)
+		}
+	}
+}
+
+func (r *running) awaitState(state etcdbackup.EtcdState) etcdbackup.Status {
+	r.t.Helper()
+	return r.await(string(state), func(s etcdbackup.Status) bool { return s.Etcd.State == state })
+}
+
+func (r *running) put(key, value string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	_, err := r.etcd.Put(ctx, key, value)
+	return err
+}
+
+func (r *running) mustPut(key, value string) {
+	r.t.Helper()
+	if err := r.put(key, value); err != nil {
+		r.t.Fatalf("write: %v", err)
+	}
+}
+
+func (r *running) mustSave() {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	r.await("backups are taken", func(s etcdbackup.Status) bool { return s.Phase == etcdbackup.PhaseActive })
+	if _, err := r.service.Snapshot(ctx, chain.Delta); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (s *seed) objects() string {
+	s.t.Helper()
+	l, err := s.store().List(context.Background())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return fmt.Sprint(l.Objects)
+}
+
+// TestNewerOwnerStopsEtcdForGood lets each witness show a newer epoch.
+func TestNewerOwnerStopsEtcdForGood(t *testing.T) {
+	for name, takeOver := range map[string]func(*running) error{
+		"bucket": func(r *running) error {
+			_, err := r.store().Claim(context.Background(), chain.Claim{Epoch: 2, Holder: "b", Nonce: "b", Time: time.Now()})
+			return err
+		},
+		"garden": func(r *running) error { return r.service.Confirm(context.Background(), 2) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSeed(t, t.TempDir())
+			r := s.run("--epoch=1", "--holder=a")
+			r.awaitState(etcdbackup.EtcdRunning)
+			r.mustPut("a", "1")
+			r.mustSave()
+			before := s.objects()
+			_ = r.put("a", "2") // What is not stored yet must not be stored any more.
+			began := time.Now()
+			if err := takeOver(r); err != nil {
+				t.Fatal(err)
+			}
+			status := r.awaitState(etcdbackup.EtcdSuperseded)
+			t.Logf("stopped after %s: %s", time.Since(began), status.Etcd.Message)
+			if status.Phase != etcdbackup.PhaseSuperseded || !strings.Contains(status.Etcd.Message, "the "+name+" shows") {
+				t.Errorf("status %+v", status)
+			}
+			if err := r.put("a", "3"); err == nil {
+				t.Error("a write was acknowledged")
+			}
+			if err := r.service.Confirm(context.Background(), 1); err != nil {
+				t.Error(err)
+			}
+			r.stop()
+			if after := s.objects(); name == "garden" && after != before && strings.Count(after, "delta") > strings.Count(before, "delta")+1 {
+				t.Errorf("the store has %s, before %s", after, before)
+			}
+			stopped := s.objects()
+			r = s.run("--epoch=1", "--holder=a")
+			r.awaitState(etcdbackup.EtcdSuperseded)
+			r.stop()
+			if after := s.objects(); after != stopped {
+				t.Errorf("the store has %s, before %s", after, stopped)
+			}
+		})
+	}
+}
+
+// TestEtcdIsFenced takes the bucket away.
+func TestEtcdIsFenced(t *testing.T) {
+	s := newSeed(t, t.TempDir())
+	r := s.run("--epoch=1", "--holder=a", "--fence-time=2s")
+	r.awaitState(etcdbackup.EtcdRunning)
+	r.mustPut("a", "1")
+	r.mustSave()
+	if err := os.Rename(s.bucket, s.bucket+".gone"); err != nil {
+		t.Fatal(err)
+	}
+	confirmed, stop := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(confirmed)
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(200 * time.Millisecond):
+				_ = r.service.Confirm(context.Background(), 1)
+			}
+		}
+	}()
+	// The garden is enough: nothing happens for longer than the fence time.
+	for deadline := time.Now().Add(4 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		if status, err := r.service.Status(context.Background()); err == nil && status.Etcd.State != etcdbackup.EtcdRunning {
+			t.Fatalf("the garden confirms, but %+v", status.Etcd)
+		}
+	}
+	close(stop)
+	<-confirmed
+	began := time.Now()
+	status := r.awaitState(etcdbackup.EtcdFenced)
+	t.Logf("stopped after %s: %s", time.Since(began), status.Etcd.Message)
+	if err := r.put("a", "2"); err == nil {
+		t.Error("a write was acknowledged")
+	}
+	if err := r.service.Confirm(context.Background(), 1); err != nil {
+		t.Fatal(err)
+	}
+	r.awaitState(etcdbackup.EtcdRunning)
+	r.awaitState(etcdbackup.EtcdFenced)
+	r.stop()
+
+	// A start needs a witness, although the data is fine.
+	r = s.run("--epoch=1", "--holder=a", "--fence-time=2s")
+	r.awaitState(etcdbackup.EtcdWaiting)
+	if err := os.Rename(s.bucket+".gone", s.bucket); err != nil {
+		t.Fatal(err)
+	}
+	r.awaitState(etcdbackup.EtcdRunning)
+	r.mustPut("a", "3")
+}
+
+// TestStandby moves an etcd to another seed.
+func TestStandby(t *testing.T) {
+	bucket := t.TempDir()
+	source, destination := newSeed(t, bucket), newSeed(t, bucket)
+	from := source.run("--epoch=1", "--holder=a")
+	from.awaitState(etcdbackup.EtcdRunning)
+	for i := range 100 {
+		from.mustPut(fmt.Sprintf("/key/%d", i), strings.Repeat("x", 1000))
+	}
+	from.mustSave()
+	to := destination.run("--standby", "--epoch=2", "--holder=b")
+	to.awaitState(etcdbackup.EtcdStandby)
+	from.mustPut("last", "1")
+	from.mustSave()
+	from.stop()
+	if err := to.service.Activate(context.Background(), 1, "a"); err == nil {
+		t.Error("an old epoch was activated")
+	}
+	began := time.Now()
+	for range 2 {
+		if err := to.service.Activate(context.Background(), 2, "b"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	to.mustPut("first", "2")
+	t.Logf("%s from the activation to an acknowledged write", time.Since(began))
+	got, err := to.etcd.Get(context.Background(), "last")
+	if err != nil || len(got.Kvs) != 1 || string(got.Kvs[0].Value) != "1" {
+		t.Errorf("the destination has %v, %v", got, err)
+	}
+	to.stop()
+	to = destination.run("--standby", "--epoch=2", "--holder=b") // A restart does not take it back.
+	to.awaitState(etcdbackup.EtcdRunning)
+	to.mustPut("first", "3")
+	from = source.run("--epoch=1", "--holder=a")
+	from.awaitState(etcdbackup.EtcdSuperseded)
+}
