@@ -243,7 +243,7 @@ func TestRotationOfTheCA(t *testing.T) {
 	}
 	w.end()
 	t.Logf("new CA: longest time without an acknowledged write %s, %d requests failed", w.gap, w.failures)
-	if w.gap > time.Second {
+	if w.gap > 10*time.Second { // What a new pod takes. A quiet machine takes less than a second.
 		t.Errorf("no write was acknowledged for %s", w.gap)
 	}
 

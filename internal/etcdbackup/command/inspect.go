@@ -30,6 +30,8 @@ type listing struct {
 	Location string        `json:"location"`
 	Claims   []chain.Claim `json:"claims,omitempty"`
 	Chains   []listedChain `json:"chains"`
+	// Branches began when etcd was taken back to an earlier point; what follows a newer one is what counts.
+	Branches []chain.Branch `json:"branches,omitempty"`
 	// Unused objects extend no full snapshot, or were written by an old owner after a newer epoch had begun.
 	Unused []chain.Object `json:"unused,omitempty"`
 }
@@ -75,7 +77,7 @@ func list(ctx context.Context, flags *keeper.StoreFlags) (*listing, error) {
 		return nil, err
 	}
 	owned, late := chain.Owned(found.Objects, found.Claims)
-	l := &listing{Location: s.Location(), Claims: found.Claims, Chains: []listedChain{}, Unused: late}
+	l := &listing{Location: s.Location(), Claims: found.Claims, Branches: found.Branches, Chains: []listedChain{}, Unused: late}
 	used := map[string]bool{}
 	for _, c := range chain.Build(owned) {
 		objects := c.Objects()
@@ -124,8 +126,7 @@ func newVerifyCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		owned, _ := chain.Owned(found.Objects, found.Claims)
-		c, ok := chain.Select(chain.Build(owned), chain.Target{})
+		c, ok := found.Newest()
 		if !ok {
 			return fmt.Errorf("no backup in %s below %s", s.Location(), flags.Prefix)
 		}

@@ -215,8 +215,7 @@ func (k *Keeper) verify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	owned, _ := chain.Owned(l.Objects, l.Claims)
-	c, ok := chain.Select(chain.Build(owned), chain.Target{})
+	c, ok := l.Newest()
 	if !ok {
 		return errors.New("there is no chain to verify")
 	}

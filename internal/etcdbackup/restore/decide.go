@@ -54,6 +54,8 @@ type Facts struct {
 	Members int
 	// WholeCluster says that no other member has data, so that every member may be restored from the same backup.
 	WholeCluster bool
+	// Abandoned says that etcd was taken back to a point before what the data directory has.
+	Abandoned bool
 	// Forced asks for a restore although the data may be fine, as for a point in time.
 	Forced bool
 }
@@ -84,7 +86,7 @@ type Decision struct {
 // Decide says what has to be done before etcd starts. It never lets etcd start with less than what is known to exist,
 // nor empty when backups exist or could exist.
 func Decide(f Facts) Decision {
-	for _, check := range []func(Facts) Decision{notOwner, forced, unreachable, empty, oneOfSeveral, absent, otherEpoch} {
+	for _, check := range []func(Facts) Decision{notOwner, forced, unreachable, empty, oneOfSeveral, absent, abandoned, otherEpoch} {
 		if d := check(f); d.Action != "" {
 			return d
 		}
@@ -154,7 +156,7 @@ func oneOfSeveral(f Facts) Decision {
 	switch {
 	case f.Members <= 1 || f.WholeCluster:
 		return Decision{}
-	case f.Data == DataFine && (f.DataEpoch == 0 || f.DataEpoch == f.Epoch):
+	case f.Data == DataFine && !f.Abandoned && (f.DataEpoch == 0 || f.DataEpoch == f.Epoch):
 		return Decision{Start, "the data directory is fine; other members bring it up to date"}
 	}
 	return severalMembers(f)
@@ -172,6 +174,14 @@ func absent(f Facts) Decision {
 		return Decision{Restore, "the data directory is missing"}
 	case DataBroken:
 		return Decision{Restore, "the data directory is broken" + because(f.DataProblem)}
+	}
+	return Decision{}
+}
+
+// abandoned catches data from before etcd was taken back, such as a volume that was restored from a snapshot.
+func abandoned(f Facts) Decision {
+	if f.Abandoned {
+		return Decision{Restore, "etcd was taken back to an earlier point, which the data directory does not know of"}
 	}
 	return Decision{}
 }

@@ -15,6 +15,10 @@ type marker struct {
 	Epoch int64 `json:"epoch"`
 	// Target is the point in time that was restored on request, so that a restart does not restore it again.
 	Target string `json:"target,omitempty"`
+	// Requests are the IDs of restores that were carried out.
+	Requests []string `json:"requests,omitempty"`
+	// Branch that the data directory is of: the ID of the restore that it began with; empty if there was none.
+	Branch string `json:"branch,omitempty"`
 	// Starts counts starts of etcd since it was last seen healthy.
 	Starts int `json:"starts"`
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"go.etcd.io/etcd/client/pkg/v3/types"
@@ -32,6 +33,7 @@ type Store interface {
 	Source
 	List(context.Context) (store.Listing, error)
 	Claim(context.Context, chain.Claim) (chain.Claim, error)
+	SetBranch(context.Context, chain.Branch) error
 	Location() string
 }
 
@@ -46,6 +48,9 @@ type Options struct {
 	Holder, Identity string
 	// Target to restore; the zero value is the newest point, and only if the data directory is not good enough.
 	Target chain.Target
+	// ID of a request to take etcd back to Target: it is carried out once, whatever the data directory has, and what was
+	// written since is abandoned. Without one a target only fills this data directory.
+	ID string
 	// WholeCluster says that no other member has data.
 	WholeCluster bool
 	// RevisionBump is added to the highest revision that clients may have seen.
@@ -103,6 +108,10 @@ func (o Options) Validate() error {
 		return fmt.Errorf("--until-revision: must not be negative: %d", o.Target.Revision)
 	case o.Target.Revision > 0 && !o.Target.Time.IsZero():
 		return errors.New("--until-revision and --until-time exclude each other")
+	case o.ID != "" && !chain.BranchID.MatchString(o.ID):
+		return fmt.Errorf("--restore-id: invalid value: %q (letters, digits, '.', '_' and '-', at most 63)", o.ID)
+	case o.ID != "" && o.Target == chain.Target{}:
+		return errors.New("--restore-id: needs --until-revision or --until-time")
 	}
 	return nil
 }
@@ -150,13 +159,17 @@ func Run(ctx context.Context, o Options) (Result, error) {
 		return result, err
 	}
 	if d.Action == Restore {
-		result.Built, err = restore(ctx, o, listing)
+		result.Built, err = restore(ctx, o, m, facts.Forced, listing)
 		return result, err
 	}
 	if err := o.stop("mark"); err != nil {
 		return result, err
 	}
-	return result, writeMarker(o.DataDir, marker{Epoch: o.Epoch, Target: m.Target, Starts: m.Starts + 1})
+	m.Epoch, m.Starts = o.Epoch, m.Starts+1
+	if b, ok := chain.NewestBranch(listing.Branches); ok && d.Action == StartEmpty {
+		m.Branch = b.ID
+	}
+	return result, writeMarker(o.DataDir, m)
 }
 
 // gather looks at the data directory and the store.
@@ -164,7 +177,7 @@ func gather(ctx context.Context, o Options, m marker) (Facts, store.Listing, err
 	cluster, _ := types.NewURLsMap(o.InitialCluster)
 	f := Facts{Epoch: o.Epoch, Holder: o.Holder, DataEpoch: m.Epoch, Members: len(cluster), WholeCluster: o.WholeCluster}
 	target := describeTarget(o.Target)
-	f.Forced = target != "" && target != m.Target
+	f.Forced = o.ID == "" && target != "" && target != m.Target || o.ID != "" && !slices.Contains(m.Requests, o.ID)
 	var err error
 	f.Data, f.DataProblem, f.DataRevision, err = inspect(o.DataDir, m.Starts >= deepAfter)
 	if err != nil {
@@ -180,15 +193,30 @@ func gather(ctx context.Context, o Options, m marker) (Facts, store.Listing, err
 	if c, ok := chain.Newest(listing.Claims); ok {
 		f.NewestClaim = &c
 	}
+	if b, ok := chain.NewestBranch(listing.Branches); ok {
+		f.Abandoned = f.Data != DataMissing && b.ID != m.Branch
+	}
+	// Another member, or this one on another volume, may have carried out the request already.
+	done := func(b chain.Branch) bool { return b.ID == o.ID }
+	f.Forced = f.Forced && !slices.ContainsFunc(listing.Branches, done)
 	f.Store = StoreEmpty
-	owned, _ := chain.Owned(listing.Objects, listing.Claims)
-	if c, ok := chain.Select(chain.Build(owned), o.Target); ok {
+	objects, now := source(o, f.Forced, listing)
+	if c, ok := chain.Select(chain.Build(objects), now); ok {
 		f.Store, f.BackupRevision, f.BackupEpoch = StoreHasChains, c.Last(), c.Full.Epoch
 	} else if len(listing.Objects) > 0 {
 		// Deltas alone, or nothing that reaches the target: there were backups, so empty is not an option.
 		f.Store, f.StoreProblem = StoreUnreachable, "it has backups, but none that can be restored"
 	}
 	return f, listing, nil
+}
+
+// source returns the objects to restore from, and the target.
+func source(o Options, forced bool, l store.Listing) ([]chain.Object, chain.Target) {
+	if forced {
+		owned, _ := chain.Owned(l.Objects, l.Claims)
+		return owned, o.Target
+	}
+	return l.Current()
 }
 
 func describeTarget(t chain.Target) string {
@@ -225,16 +253,15 @@ func claim(ctx context.Context, o Options, f Facts, l store.Listing) error {
 // ContinuesFrom is the revision that a new owner continues from: what the best chain reaches now. What older owners
 // write later is ignored.
 func ContinuesFrom(l store.Listing) *int64 {
-	owned, _ := chain.Owned(l.Objects, l.Claims)
 	revision := int64(0)
-	if c, ok := chain.Select(chain.Build(owned), chain.Target{}); ok {
+	if c, ok := l.Newest(); ok {
 		revision = c.Last()
 	}
 	return &revision
 }
 
 // restore builds a data directory beside the old one and swaps them.
-func restore(ctx context.Context, o Options, l store.Listing) (*Built, error) {
+func restore(ctx context.Context, o Options, m marker, forced bool, l store.Listing) (*Built, error) {
 	started := o.Clock.Now()
 	work := workPath(o.DataDir)
 	if err := o.stop("clean"); err != nil {
@@ -246,9 +273,9 @@ func restore(ctx context.Context, o Options, l store.Listing) (*Built, error) {
 	if err := o.stop("build"); err != nil {
 		return nil, err
 	}
-	owned, _ := chain.Owned(l.Objects, l.Claims)
+	objects, target := source(o, forced, l)
 	file, fresh := filepath.Join(work, "snapshot.db"), filepath.Join(work, "data")
-	built, err := Build(ctx, o.Store, owned, o.Target, o.Identity, file, o.Progress)
+	built, err := Build(ctx, o.Store, objects, target, o.Identity, file, o.Progress)
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(work))
 	}
@@ -258,6 +285,9 @@ func restore(ctx context.Context, o Options, l store.Listing) (*Built, error) {
 	bump := o.RevisionBump
 	for _, object := range l.Objects { // Revisions that clients may have seen, even if they are not restored.
 		bump = max(bump, object.Last-built.Revision+o.RevisionBump)
+	}
+	for _, b := range l.Branches {
+		bump = max(bump, b.Begins-built.Revision+o.RevisionBump)
 	}
 	o.Progress.Printf("Making the data directory at revision %d, moved ahead by %d", built.Revision, bump)
 	err = snapshot.NewV3(zap.NewNop()).Restore(snapshot.RestoreConfig{
@@ -280,7 +310,28 @@ func restore(ctx context.Context, o Options, l store.Listing) (*Built, error) {
 	if err := syncTree(fresh); err != nil {
 		return nil, fmt.Errorf("sync data directory: %w", err)
 	}
-	if err := swap(o, fresh); err != nil {
+	next := marker{Epoch: o.Epoch, Starts: 1, Requests: m.Requests}
+	if b, ok := chain.NewestBranch(l.Branches); ok {
+		next.Branch = b.ID
+	}
+	if forced {
+		next.Target = describeTarget(o.Target)
+	}
+	if o.ID != "" {
+		next.Requests = append(slices.Clone(next.Requests), o.ID)
+	}
+	if forced && o.ID != "" {
+		if err := o.stop("branch"); err != nil {
+			return nil, err
+		}
+		next.Branch = o.ID
+		// What follows begins after built.Revision+bump, and everything that exists ends before.
+		b := chain.Branch{ID: o.ID, Epoch: o.Epoch, Time: o.Clock.Now().UTC(), Revision: built.Revision, Begins: built.Revision + bump}
+		if err := o.Store.SetBranch(ctx, b); err != nil {
+			return nil, err
+		}
+	}
+	if err := swap(o, next, fresh); err != nil {
 		return nil, err
 	}
 	o.Progress.Printf("Restored revision %d from %s and %d deltas (%d events) in %s",
@@ -290,7 +341,7 @@ func restore(ctx context.Context, o Options, l store.Listing) (*Built, error) {
 }
 
 // swap puts the fresh directory in place. A crash in between leaves the data directory missing, never incomplete.
-func swap(o Options, fresh string) error {
+func swap(o Options, next marker, fresh string) error {
 	previous, parent := previousPath(o.DataDir), filepath.Dir(o.DataDir)
 	if _, err := os.Stat(o.DataDir); err == nil {
 		if err := o.stop("move aside"); err != nil {
@@ -305,7 +356,7 @@ func swap(o Options, fresh string) error {
 	if err := o.stop("mark"); err != nil {
 		return err
 	}
-	if err := writeMarker(o.DataDir, marker{Epoch: o.Epoch, Target: describeTarget(o.Target), Starts: 1}); err != nil {
+	if err := writeMarker(o.DataDir, next); err != nil {
 		return err
 	}
 	if err := o.stop("rename"); err != nil {

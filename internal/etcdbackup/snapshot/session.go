@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -163,15 +164,11 @@ func (s *session) resume(ctx context.Context) (reason string, err error) {
 	if err != nil {
 		return "", err
 	}
-	var own []chain.Object
-	for _, o := range l.Objects {
-		if o.Epoch == s.Options.Epoch {
-			own = append(own, o)
-		}
-	}
+	current, target := l.Current()
+	own := slices.DeleteFunc(slices.Clone(current), func(o chain.Object) bool { return o.Epoch != s.Options.Epoch })
 	best, ok := chain.Select(chain.Build(own), chain.Target{})
-	if !ok {
-		return "the epoch has no backup yet", nil
+	if !ok || target.Revision > 0 { // What the branch came from is no backup of what follows.
+		return "the epoch, or the restore that etcd began with, has no backup yet", nil
 	}
 	if best.Last() > now {
 		return "",

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -139,6 +140,20 @@ type Listing struct {
 	// Objects are all backups, those of old owners too.
 	Objects []chain.Object
 	Claims  []chain.Claim
+	// Branches began when etcd was taken back to an earlier point.
+	Branches []chain.Branch
+}
+
+// Current returns the objects of the owners that etcd is restored from when nothing special is asked for, and the target.
+func (l Listing) Current() ([]chain.Object, chain.Target) {
+	owned, _ := chain.Owned(l.Objects, l.Claims)
+	return chain.Current(owned, l.Branches)
+}
+
+// Newest returns the chain that is restored when nothing special is asked for.
+func (l Listing) Newest() (chain.Chain, bool) {
+	objects, target := l.Current()
+	return chain.Select(chain.Build(objects), target)
 }
 
 // List reads the names of all backups, and all claims.
@@ -152,6 +167,7 @@ func (s *Store) List(ctx context.Context) (Listing, error) {
 	}
 	var found Listing
 	var claims []int64
+	var branches []string
 	objects := b.List(&blob.ListOptions{Prefix: s.prefix})
 	for {
 		o, err := s.next(ctx, objects)
@@ -166,7 +182,16 @@ func (s *Store) List(ctx context.Context) (Listing, error) {
 			found.Objects = append(found.Objects, object)
 		} else if epoch, ok := chain.ParseClaimName(name); ok {
 			claims = append(claims, epoch)
+		} else if chain.IsBranchName(name) {
+			branches = append(branches, name)
 		}
+	}
+	for _, name := range branches {
+		var b chain.Branch
+		if err := s.readJSON(ctx, name, &b); err != nil {
+			return Listing{}, err
+		}
+		found.Branches = append(found.Branches, b)
 	}
 	for _, epoch := range claims {
 		c, err := s.ReadClaim(ctx, epoch)
@@ -225,6 +250,15 @@ func (s *Store) put(ctx context.Context, name string, data []byte, options *blob
 		return explain(err, op, false)
 	}
 	return nil
+}
+
+// SetBranch records a branch. It may be recorded again.
+func (s *Store) SetBranch(ctx context.Context, b chain.Branch) error {
+	data, err := json.Marshal(b)
+	if err != nil {
+		return fmt.Errorf("encode branch: %w", err)
+	}
+	return s.put(ctx, b.Name(), data, &blob.WriterOptions{ContentType: jsonType}, "record branch")
 }
 
 // Create begins an object that is streamed. It exists only after Close of the Upload.

@@ -22,6 +22,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"hortus.dev/hortus/internal/etcdbackup"
+	"hortus.dev/hortus/internal/etcdbackup/chain"
 	"hortus.dev/hortus/internal/etcdbackup/keeper"
 	"hortus.dev/hortus/internal/etcdbackup/restore"
 	"hortus.dev/hortus/internal/etcdbackup/service"
@@ -55,6 +56,8 @@ type runFlags struct {
 	fenceTime                                                                                          time.Duration
 	standby                                                                                            bool
 	terminationLog                                                                                     string
+	restoreID, until                                                                                   string
+	target                                                                                             chain.Target
 }
 
 func newRunCommand() (*cobra.Command, *runFlags) {
@@ -88,6 +91,9 @@ or the file with further flags changes, etcd is restarted in place; clients that
 	flags.DurationVar(&f.fenceTime, "fence-time", 5*time.Minute,
 		"how long etcd goes on when neither the bucket nor the garden confirms the epoch")
 	flags.BoolVar(&f.standby, "standby", false, "start etcd only on request, with the epoch and the holder of the request")
+	flags.StringVar(&f.restoreID, "restore-id", "", "take etcd back to --until-revision or --until-time, once for each ID")
+	flags.Int64Var(&f.target.Revision, "until-revision", 0, "revision for --restore-id")
+	flags.StringVar(&f.until, "until-time", "", "time for --restore-id: the newest backup from before (RFC 3339)")
 	flags.StringVar(&f.terminationLog, "termination-log", "/dev/termination-log",
 		"file for the reason why etcd was stopped for good; empty for none")
 	f.store.Add(flags)
@@ -141,6 +147,11 @@ func (f *runFlags) assemble(args []string) (*parts, error) {
 	}
 	if f.fenceTime <= 0 {
 		return nil, fmt.Errorf("--fence-time: must be positive: %s", f.fenceTime)
+	}
+	if f.until != "" {
+		if f.target.Time, err = time.Parse(time.RFC3339, f.until); err != nil {
+			return nil, fmt.Errorf("--until-time: invalid value: %q (RFC 3339, such as 2026-01-31T15:04:05Z)", f.until)
+		}
 	}
 	in := func(name string) string { return filepath.Join(f.certificates, name) }
 	p.files = &certs.Files{CA: in(configuration.CA), Cert: in(configuration.ServerCert), Key: in(configuration.ServerKey)}
@@ -256,6 +267,7 @@ func (p *parts) restore(ctx context.Context) error {
 		DataDir: p.args.dataDir, Name: p.args.name, InitialCluster: p.args.initialCluster,
 		InitialClusterToken: p.args.token, InitialAdvertisePeerURLs: p.args.peerURLs,
 		Epoch: owner.Epoch, Holder: owner.Holder, Identity: p.flags.store.Identity,
+		ID: p.flags.restoreID, Target: p.flags.target,
 		RevisionBump: p.flags.revisionBump, Nonce: keeper.Nonce(),
 		Store: p.store, Clock: clock.RealClock{}, Progress: restore.Progress{Out: os.Stdout, Clock: clock.RealClock{}},
 		Measure: restore.MeasureInChild,

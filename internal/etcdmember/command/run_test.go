@@ -330,3 +330,80 @@ func TestStandby(t *testing.T) {
 	from = source.run("--epoch=1", "--holder=a")
 	from.awaitState(etcdbackup.EtcdSuperseded)
 }
+
+// TestTakenBack takes etcd back to an earlier revision, writes, and loses the volume at every stage: what was abandoned
+// never comes back.
+func TestTakenBack(t *testing.T) {
+	s := newSeed(t, t.TempDir())
+	r := s.run("--epoch=1", "--holder=a")
+	r.awaitState(etcdbackup.EtcdRunning)
+	r.mustPut("a", "good")
+	r.mustSave()
+	got, err := r.etcd.Get(context.Background(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := got.Kvs[0].ModRevision
+	for range 20 {
+		r.mustPut("a", "bad")
+	}
+	r.mustPut("b", "bad")
+	r.mustSave()
+	got, err = r.etcd.Get(context.Background(), "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad := got.Kvs[0].ModRevision
+	r.stop()
+	want := func(r *running, a string) int64 {
+		t.Helper()
+		r.awaitState(etcdbackup.EtcdRunning)
+		got, err := r.etcd.Get(context.Background(), "", clientv3.WithPrefix())
+		if err != nil || len(got.Kvs) != 1 || string(got.Kvs[0].Value) != a {
+			t.Fatalf("etcd has %+v, %v, want %s", got, err, a)
+		}
+		return got.Header.Revision
+	}
+	lose := func() {
+		t.Helper()
+		left, err := filepath.Glob(filepath.Join(s.volume, "etcd*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range left {
+			if err := os.RemoveAll(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	request := []string{"--epoch=1", "--holder=a", "--restore-id=first", fmt.Sprintf("--until-revision=%d", good), "--full-schedule=0 0 1 1 *"}
+	before := s.objects()
+	if err := os.Chmod(s.bucket, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r = s.run(request...)
+	first := want(r, "good")
+	if first <= bad {
+		t.Errorf("etcd is at revision %d, but clients have seen %d", first, bad)
+	}
+	r.mustPut("a", "better")
+	r.mustSave()
+	r.stop()
+	if after := s.objects(); !strings.HasPrefix(strings.TrimSuffix(after, "]"), "[full") || strings.Count(after, "full") != strings.Count(before, "full")+1 {
+		t.Errorf("the store has %s", after)
+	}
+	r = s.run(request...) // It is not carried out again.
+	want(r, "better")
+	r.stop()
+	lose()
+	r = s.run(request...) // Nor on another volume.
+	second := want(r, "better")
+	if second <= first {
+		t.Errorf("etcd is at revision %d after %d", second, first)
+	}
+	r.stop()
+	lose()
+	r = s.run("--epoch=1", "--holder=a")
+	want(r, "better")
+	r.stop()
+}
