@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 
@@ -24,6 +25,26 @@ type Backup struct {
 	// Holder and Epoch prove the ownership of the control plane.
 	Holder string
 	Epoch  int64
+	// Restore is the last restore that was requested, nil if there was none. The process carries out each once.
+	Restore *Restore
+}
+
+// Restore takes etcd back to an earlier point.
+type Restore struct {
+	ID string
+	// Revision or Time; the other one is zero.
+	Revision int64
+	Time     time.Time
+}
+
+func (r *Restore) flags() []string {
+	switch {
+	case r == nil:
+		return nil
+	case r.Revision > 0:
+		return []string{"--restore-id=" + r.ID, fmt.Sprintf("--until-revision=%d", r.Revision)}
+	}
+	return []string{"--restore-id=" + r.ID, "--until-time=" + r.Time.UTC().Format(time.RFC3339)}
 }
 
 // HasBackups reports whether backups are taken of an etcd.
@@ -41,10 +62,10 @@ func (b *Backup) flags() []string {
 	if b == nil {
 		return nil
 	}
-	return []string{
+	return append([]string{
 		flagStore + pathBackupStore, "--prefix=" + b.Prefix, fmt.Sprintf("--epoch=%d", b.Epoch), "--holder=" + b.Holder,
 		"--temp-dir=" + pathData, "--schedule-file=" + pathConfig + "/" + keyFullSchedule,
-	}
+	}, b.Restore.flags()...)
 }
 
 func (b *Backup) mounts() []component.Mount {

@@ -365,6 +365,9 @@ func GardenIdentity(ctx context.Context, garden client.Reader) (string, error) {
 
 // afterSuccess removes the annotations that have done their work.
 func (r *Reconciler) afterSuccess(ctx context.Context, s *scope) error {
+	if err := r.reportRestore(ctx, s.shoot); err != nil {
+		return err
+	}
 	before := s.shoot.DeepCopy()
 	delete(s.shoot.Annotations, corev1beta1.AnnotationShootSkipReadiness)
 	delete(s.shoot.Annotations, corev1beta1.AnnotationShootTasks)

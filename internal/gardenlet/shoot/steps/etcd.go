@@ -149,6 +149,7 @@ func (s *Scope) etcdBackup(ctx context.Context) (*etcd.Backup, error) {
 	}
 	return &etcd.Backup{
 		StoreSecret: secret, Prefix: s.BackupEntryName() + "/" + etcd.Name, Holder: s.SeedObject.Name, Epoch: firstEpoch,
+		Restore: s.Facts.Restoration.restore(),
 	}, nil
 }
 
