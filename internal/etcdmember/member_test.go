@@ -24,6 +24,7 @@ import (
 	"hortus.dev/hortus/internal/etcdbackup"
 	"hortus.dev/hortus/internal/etcdbackup/etcdtest"
 	"hortus.dev/hortus/internal/etcdmember/configuration"
+	"hortus.dev/hortus/internal/etcdmember/fence"
 	"hortus.dev/hortus/internal/pki"
 )
 
@@ -397,7 +398,72 @@ func TestNeverTwoEtcds(t *testing.T) {
 	}
 }
 
-// TestChild is the first process of TestNeverTwoEtcds.
+// TestPausedForLongerThanTheFenceTime stops all processes of a member, as a machine that hangs, and lets them go on when
+// another owner may have taken over. Etcd goes on first, which is the worst case.
+func TestPausedForLongerThanTheFenceTime(t *testing.T) {
+	ca := newCA(t, "ca")
+	client := issue(t, ca, pki.Client)
+	f := &files{t: t, dir: t.TempDir()}
+	f.write(ca.CertPEM, issue(t, ca, pki.Server|pki.Client), client)
+	m := newMember(t, t.TempDir(), f)
+	const fenceTime = 3 * time.Second
+	child := exec.Command(os.Args[0], "-test.run=^TestChild$")
+	child.Env = append(os.Environ(), fenceVariable+"="+fenceTime.String(),
+		childVariable+"="+strings.Join(append([]string{m.DataDir, m.MetricsURL, f.dir, m.ClientAddress, m.ForwardAddress}, m.Args...), "\n"))
+	child.Stdout, child.Stderr = os.Stdout, os.Stderr
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = child.Process.Kill(); _ = child.Wait() })
+	m.init()
+	await(t, "etcd runs", func() bool { return m.probe(context.Background(), "/readyz") == nil })
+	signal := func(s syscall.Signal, pids ...int) {
+		t.Helper()
+		for _, pid := range pids {
+			if err := syscall.Kill(pid, s); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	pids := etcdOf(t, m.DataDir)
+	signal(syscall.SIGSTOP, child.Process.Pid)
+	signal(syscall.SIGSTOP, pids...)
+	etcd := connect(t, m, ca.CertPEM, client)
+	stop, acks := make(chan struct{}), make(chan time.Time, 1<<20)
+	go func() {
+		defer close(acks)
+		for n := 0; ; n++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if put(t, etcd, "a", strconv.Itoa(n)) == nil {
+				acks <- time.Now()
+			}
+		}
+	}()
+	time.Sleep(fenceTime) // Nothing is waited for: this is the pause.
+	resumed := time.Now()
+	signal(syscall.SIGCONT, pids...)
+	signal(syscall.SIGCONT, child.Process.Pid)
+	await(t, "etcd has ended", func() bool { return len(etcdOf(t, m.DataDir)) == 0 })
+	ended := time.Since(resumed)
+	close(stop)
+	etcd.Close()
+	last, count := time.Duration(0), 0
+	for at := range acks {
+		last, count = at.Sub(resumed), count+1
+	}
+	t.Logf("etcd ended %s after it went on; %d writes were acknowledged, the last one after %s", ended, count, last)
+	if last > ended+time.Second {
+		t.Errorf("a write was acknowledged %s after etcd had ended", last-ended)
+	}
+}
+
+const fenceVariable = "HORTUS_TEST_ETCD_FENCE_TIME"
+
+// TestChild is the first process of TestNeverTwoEtcds, and the one that is paused.
 func TestChild(t *testing.T) {
 	line := os.Getenv(childVariable)
 	if line == "" {
@@ -407,6 +473,23 @@ func TestChild(t *testing.T) {
 	m := &Member{Program: etcdtest.Binary(t), DataDir: args[0], MetricsURL: args[1], ClientAddress: args[3],
 		ForwardAddress: args[4], Args: args[5:],
 		Configuration: configuration.Source{Dir: args[2]}, Clock: clock.RealClock{}, Log: logr.Discard()}
+	if fenceTime, err := time.ParseDuration(os.Getenv(fenceVariable)); err == nil {
+		owner := fence.Owner{Epoch: 1, Holder: "a"}
+		if m.Guard, err = fence.New(owner, fenceTime, false, m.DataDir+".superseded", fence.Monotonic, clock.RealClock{}); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			for { // Nobody confirms what was asked while the process was stopped.
+				asked := m.Guard.Now()
+				time.Sleep(fenceTime / 10)
+				if m.Guard.Now()-asked < fenceTime/2 {
+					_ = m.Guard.Confirm(fence.Garden, owner, asked)
+				} else {
+					return
+				}
+			}
+		}()
+	}
 	if err := m.Run(context.Background()); err != nil {
 		t.Fatal(err)
 	}

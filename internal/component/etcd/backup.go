@@ -3,6 +3,7 @@ package etcd
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,26 +26,40 @@ type Backup struct {
 	// Holder and Epoch prove the ownership of the control plane.
 	Holder string
 	Epoch  int64
-	// Restore is the last restore that was requested, nil if there was none. The process carries out each once.
+	// Standby lets etcd start only when the process is told to, for an epoch at least as high.
+	Standby bool
+	// Restore takes etcd back, once; nil if that was not requested.
 	Restore *Restore
 }
 
-// Restore takes etcd back to an earlier point.
+// Restore is a request to take etcd back to an earlier point.
 type Restore struct {
+	// ID of the request: each is carried out once.
 	ID string
-	// Revision or Time; the other one is zero.
+	// Revision, or the Time before which the newest backup was written.
 	Revision int64
 	Time     time.Time
 }
 
-func (r *Restore) flags() []string {
-	switch {
-	case r == nil:
-		return nil
-	case r.Revision > 0:
-		return []string{"--restore-id=" + r.ID, fmt.Sprintf("--until-revision=%d", r.Revision)}
+// Flags that say who owns an etcd. A running process may have been told about a newer owner, so they alone are no reason to
+// replace its pod.
+const (
+	flagEpoch   = "--epoch="
+	flagHolder  = "--holder="
+	flagStandby = "--standby="
+)
+
+// Owner returns the epoch that the pods of an etcd are started for, 0 without backups, and whether they stand by.
+func Owner(set *appsv1.StatefulSet) (epoch int64, standby bool) {
+	for _, c := range set.Spec.Template.Spec.Containers {
+		for _, arg := range c.Command {
+			if value, ok := strings.CutPrefix(arg, flagEpoch); ok {
+				epoch, _ = strconv.ParseInt(value, 10, 64)
+			}
+			standby = standby || arg == flagStandby+"true"
+		}
 	}
-	return []string{"--restore-id=" + r.ID, "--until-time=" + r.Time.UTC().Format(time.RFC3339)}
+	return epoch, standby
 }
 
 // HasBackups reports whether backups are taken of an etcd.
@@ -62,10 +77,22 @@ func (b *Backup) flags() []string {
 	if b == nil {
 		return nil
 	}
-	return append([]string{
-		flagStore + pathBackupStore, "--prefix=" + b.Prefix, fmt.Sprintf("--epoch=%d", b.Epoch), "--holder=" + b.Holder,
+	flags := []string{
+		flagStore + pathBackupStore, "--prefix=" + b.Prefix, fmt.Sprintf("%s%d", flagEpoch, b.Epoch), flagHolder + b.Holder,
 		"--temp-dir=" + pathData, "--schedule-file=" + pathConfig + "/" + keyFullSchedule,
-	}, b.Restore.flags()...)
+	}
+	if b.Standby {
+		flags = append(flags, flagStandby+"true")
+	}
+	if r := b.Restore; r != nil {
+		flags = append(flags, "--restore-id="+r.ID)
+		if r.Revision > 0 {
+			flags = append(flags, fmt.Sprintf("--until-revision=%d", r.Revision))
+		} else {
+			flags = append(flags, "--until-time="+r.Time.UTC().Format(time.RFC3339))
+		}
+	}
+	return flags
 }
 
 func (b *Backup) mounts() []component.Mount {

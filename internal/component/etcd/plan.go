@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -98,12 +99,15 @@ func with(m map[string]string, key, value string) map[string]string {
 	return m
 }
 
-// templateChecksum identifies a template without its images, which can change in a running pod.
+// templateChecksum identifies a template without what can change in a running pod: its images, and the owner.
 func templateChecksum(t corev1.PodTemplateSpec) string {
 	t = *t.DeepCopy()
 	for _, containers := range [][]corev1.Container{t.Spec.InitContainers, t.Spec.Containers} {
 		for i := range containers {
 			containers[i].Image = ""
+			containers[i].Command = slices.DeleteFunc(containers[i].Command, func(arg string) bool {
+				return strings.HasPrefix(arg, flagEpoch) || strings.HasPrefix(arg, flagHolder) || strings.HasPrefix(arg, flagStandby)
+			})
 		}
 	}
 	data, err := json.Marshal(t)

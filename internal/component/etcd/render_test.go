@@ -134,8 +134,21 @@ func TestTemplateChecksumLeavesImagesOut(t *testing.T) {
 	if got := of(); got != before {
 		t.Error("another image gives another checksum")
 	}
-	v.Backup = &Backup{Epoch: 2}
-	if got := of(); got == before {
+	v.Backup = &Backup{Epoch: 1, Holder: "a"}
+	owned := of()
+	if owned == before {
 		t.Error("another flag gives the same checksum")
+	}
+	v.Backup = &Backup{Epoch: 2, Holder: "b", Standby: true}
+	if got := of(); got != owned {
+		t.Error("another owner gives another checksum")
+	}
+	v.Backup.Restore = &Restore{ID: "a", Time: time.Unix(0, 0)}
+	if got := of(); got == owned {
+		t.Error("a request to take etcd back gives the same checksum")
+	}
+	_, set := Render(v)
+	if epoch, standby := Owner(set); epoch != 2 || !standby {
+		t.Errorf("Owner() = %d, %t", epoch, standby)
 	}
 }

@@ -196,6 +196,7 @@ func ensureEtcdReady(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	if want := int(ptr.Deref(set.Spec.Replicas, 1)); len(pods) != want {
 		return flow.Waiting(fmt.Sprintf("StatefulSet %s has %d of %d pods", etcd.Name, len(pods), want)), nil
 	}
+	epoch, standby := etcd.Owner(set)
 	for i := range pods {
 		pod := &pods[i]
 		reason := etcd.Unready(&set.Spec.Template, checksum, pod)
@@ -209,6 +210,11 @@ func ensureEtcdReady(ctx context.Context, s *Scope) (flow.Outcome, error) {
 			status, err = s.Shoots.EtcdStatus(ctx, etcdService(certificates))
 		}
 		switch {
+		case standby && err == nil && status.Etcd.State == etcdbackup.EtcdStandby && status.Etcd.Message == "":
+			continue // It cannot be readier.
+		case err == nil && status.Etcd.Epoch > 0 && status.Etcd.Epoch < epoch && status.Etcd.State != etcdbackup.EtcdStandby:
+			return flow.Waiting(fmt.Sprintf("Pod %s is being replaced: it runs for epoch %d, not %d", pod.Name, status.Etcd.Epoch, epoch)),
+				s.updateEtcd(ctx, pod, etcd.Change{Replace: true, Reason: "it runs for an older epoch"})
 		case err != nil && reason == "":
 			reason = fmt.Sprintf("The process of etcd in Pod %s does not answer: %v", pod.Name, err)
 		case err == nil && status.Etcd.Message != "":
