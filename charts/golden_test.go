@@ -3,10 +3,12 @@ package charts_test
 import (
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"hortus.dev/hortus/charts"
 	"hortus.dev/hortus/internal/chart"
+	"hortus.dev/hortus/internal/cli"
 	"hortus.dev/hortus/internal/golden"
 )
 
@@ -41,4 +43,42 @@ func TestGardenIsRenderedAsReviewed(t *testing.T) {
 		all = append(all, o)
 	}
 	golden.Objects(t, "garden", all...)
+}
+
+// What the pods run with are flags that the program has.
+func TestProgramsOfTheGardenKnowTheirArguments(t *testing.T) {
+	c, err := chart.LoadFS(charts.FS, "garden")
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := gardenValues()
+	values["etcd"].(map[string]any)["backup"].(map[string]any)["restore"] = map[string]any{"id": "1", "untilTime": "2026-01-31T15:04:05Z"}
+	objects, err := chart.Render(c, chart.Release{Name: "garden", Namespace: "garden"}, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for _, o := range objects {
+		containers, _, err := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, container := range containers {
+			args, _, err := unstructured.NestedStringSlice(container.(map[string]any), "args")
+			if err != nil {
+				t.Fatal(err)
+			}
+			command, flags, err := cli.NewCommand().Find(args)
+			if err == nil {
+				err = command.ParseFlags(flags)
+			}
+			if err != nil {
+				t.Errorf("%s %s: %v", o.GetKind(), o.GetName(), err)
+			}
+			checked++
+		}
+	}
+	if checked != 4 {
+		t.Errorf("%d containers were checked, want 4", checked)
+	}
 }

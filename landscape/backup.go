@@ -16,7 +16,7 @@ const (
 	gardenBucket         = "hortus-garden"
 	prefixKubernetesEtcd = "kubernetes-etcd"
 	prefixGardenEtcd     = "hortus-etcd"
-	// keyBucketName is the key by which etcd-backup finds the bucket among the credentials.
+	// keyBucketName is the key by which etcd finds the bucket among the credentials.
 	keyBucketName = "bucketName"
 )
 
@@ -26,7 +26,7 @@ type backupStore struct {
 }
 
 // ensureBackupStore makes the bucket for the garden's backups and credentials that open nothing else, once. It returns them as
-// the keys of a Secret for etcd-backup. A bucket that has vanished since is not made again: nobody would notice that the
+// the keys of a Secret for etcd. A bucket that has vanished since is not made again: nobody would notice that the
 // backups in it are lost.
 func ensureBackupStore(ctx context.Context, o Options, c *cloud.Client, about *cloud.About) (map[string]string, error) {
 	path := filepath.Join(o.StateDir, "landscape", "garden-backup.json")

@@ -12,9 +12,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	testclock "k8s.io/utils/clock/testing"
 
+	etcdmember "hortus.dev/hortus/internal/etcdmember/command"
 	"hortus.dev/hortus/internal/golden"
 	"hortus.dev/hortus/internal/machine"
 	"hortus.dev/hortus/internal/pki"
@@ -71,6 +73,27 @@ func TestUserData(t *testing.T) {
 				t.Errorf("kubelets cannot read %s: %v", file.Path, err)
 			}
 		}
+		if file.Path == manifestDir+"etcd.yaml" {
+			checkEtcdArguments(t, file.Content.Inline.Data)
+		}
+	}
+}
+
+// checkEtcdArguments makes sure that the program has the flags that the pod runs it with.
+func checkEtcdArguments(t *testing.T, manifest string) {
+	t.Helper()
+	pod := &corev1.Pod{}
+	if err := yaml.Unmarshal([]byte(manifest), pod); err != nil {
+		t.Fatal(err)
+	}
+	args := pod.Spec.Containers[0].Args
+	command := etcdmember.NewCommand()
+	run, flags, err := command.Find(args[1:])
+	if err == nil {
+		err = run.ParseFlags(flags)
+	}
+	if err != nil || len(run.Flags().Args()) < 10 {
+		t.Errorf("'hortus %s' does not take the arguments of the pod: %v", strings.Join(args, " "), err)
 	}
 }
 
@@ -141,7 +164,7 @@ func TestClustersWithoutGardenAskNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Contains(encoded, []byte("--authorization-mode=Node,RBAC")) || bytes.Contains(encoded, []byte("seed-authorizer")) ||
-		bytes.Contains(encoded, []byte("etcd-backup")) {
+		bytes.Contains(encoded, []byte("kubernetes/etcd/")) {
 		t.Errorf("the API server is to ask a seed authorizer:\n%s", encoded)
 	}
 }

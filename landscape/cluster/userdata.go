@@ -22,10 +22,10 @@ var templates embed.FS
 const (
 	pkiDir      = "/etc/kubernetes/pki/"
 	manifestDir = "/etc/kubernetes/manifests/"
-	// backupStoreDir has the credentials of the store for etcd's backups, one file for each key.
-	backupStoreDir = "/etc/kubernetes/etcd-backup/store/"
-	modePrivate    = 0o600
-	modeExecute    = 0o755
+	// etcdDir has what an etcd with backups runs with, besides its flags.
+	etcdDir     = "/etc/kubernetes/etcd/"
+	modePrivate = 0o600
+	modeExecute = 0o755
 )
 
 // UserData is the configuration with which the cluster's machine boots.
@@ -66,7 +66,13 @@ func UserData(v Values, p *PKI) ([]byte, error) {
 	}
 	if v.EtcdBackup != nil {
 		for key, value := range v.EtcdBackup.Store {
-			files[backupStoreDir+key] = []byte(value)
+			files[etcdDir+"store/"+key] = []byte(value)
+		}
+		// Only what it needs of the cluster's credentials, under the names that 'hortus etcd run' knows. Etcd's certificate is
+		// good for clients, too.
+		files[etcdDir+"pki/ca.crt"] = p.EtcdCA.CertPEM
+		for _, name := range []string{"server", "client"} {
+			files[etcdDir+"pki/"+name+".crt"], files[etcdDir+"pki/"+name+".key"] = p.EtcdServer.CertPEM, p.EtcdServer.KeyPEM
 		}
 	}
 	for _, t := range []struct{ name, path string }{

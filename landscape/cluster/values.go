@@ -35,7 +35,7 @@ type SeedAuthorizer struct {
 
 // EtcdBackup says where the backups of etcd go.
 type EtcdBackup struct {
-	// Image has 'hortus etcd-backup'. It has no digest: another build of Hortus must not restart the machine.
+	// Image has 'hortus etcd run' and etcd. It has no digest: another build of Hortus must not restart the machine.
 	Image string
 	// Store are the credentials of the object store by key, Prefix is what the names of all backups begin with.
 	Store  map[string]string

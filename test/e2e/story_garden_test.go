@@ -35,7 +35,7 @@ func TestLostGardenIsRestored(t *testing.T) {
 	typeRunbook(t, "Start again from the newest backup")
 	eventually(t, "a garden that knows the Shoot", func() error { return gardenKnows(t, name, uid) })
 	t.Logf("the garden answers %s after its volume was deleted", time.Since(start).Round(100*time.Millisecond))
-	if out := kubectl(t, garden, "-n", "garden", "logs", "hortus-etcd-0", "-c", "restore"); !strings.Contains(out, "Restored revision") {
+	if out := kubectl(t, garden, "-n", "garden", "logs", "hortus-etcd-0"); !strings.Contains(out, "Restored revision") {
 		t.Errorf("etcd was not restored:\n%s", out)
 	}
 	checkUsable(t, name, 201)
@@ -100,19 +100,19 @@ func version(t *testing.T, name string) int {
 // awaitGardenBackup waits until the backups of the garden's API server reach a revision.
 func awaitGardenBackup(t *testing.T, revision int) {
 	t.Helper()
-	awaitSaved(t, revision, "garden", "hortus-etcd-0", "--cert-file=/etc/etcd-backup/tls/client.crt", "--key-file=/etc/etcd-backup/tls/client.key")
+	awaitSaved(t, revision, "garden", "hortus-etcd-0", "/etc/etcd/tls/")
 }
 
 // awaitKubernetesBackup waits until the backups of the garden's kube-apiserver reach a revision.
 func awaitKubernetesBackup(t *testing.T, revision int) {
 	t.Helper()
-	awaitSaved(t, revision, "kube-system", "etcd-garden", "--cert-file=/etc/etcd-backup/tls/tls.crt", "--key-file=/etc/etcd-backup/tls/tls.key")
+	awaitSaved(t, revision, "kube-system", "etcd-garden", "/etc/kubernetes/pki/")
 }
 
-func awaitSaved(t *testing.T, revision int, namespace, pod string, flags ...string) {
+func awaitSaved(t *testing.T, revision int, namespace, pod, certificates string) {
 	t.Helper()
-	command := append([]string{"-n", namespace, "exec", pod, "-c", "backup", "--", "hortus", "etcd-backup", "status", "-o", "json",
-		"--ca-file=/etc/etcd-backup/tls/ca.crt"}, flags...)
+	command := []string{"-n", namespace, "exec", pod, "--", "hortus", "etcd-backup", "status", "-o", "json",
+		"--ca-file=" + certificates + "ca.crt", "--cert-file=" + certificates + "client.crt", "--key-file=" + certificates + "client.key"}
 	eventually(t, "backups up to revision "+strconv.Itoa(revision), func() error {
 		out, err := kubectlE(t, kubeconfigOf("garden"), command...)
 		if err != nil {

@@ -117,6 +117,9 @@ const (
 	AnnotationConfirmNewControlPlane = "hortus.dev/confirm-new-control-plane"
 	// AnnotationTakeBackup requests a full snapshot of etcd, with any value. The gardenlet removes it when that is done or has failed.
 	AnnotationTakeBackup = "hortus.dev/take-backup"
+	// AnnotationRestoreBackup requests that etcd is taken back to revision=N or time=T (RFC 3339). The gardenlet removes it when
+	// it begins.
+	AnnotationRestoreBackup = "hortus.dev/restore-backup"
 )
 
 // Operations of Shoots, and Operation values that other kinds know too.
@@ -465,6 +468,9 @@ const (
 const (
 	EventBackupTaken  = "BackupTaken"
 	EventBackupFailed = "BackupFailed"
+	// EventBackupRestored and EventBackupNotRestored are the outcomes of hortus.dev/restore-backup.
+	EventBackupRestored    = "BackupRestored"
+	EventBackupNotRestored = "BackupNotRestored"
 )
 
 // Event reasons.

@@ -67,6 +67,7 @@ func forbiddenWhileHibernated(operation string) bool {
 func (v ShootValidation) annotations(shoot, old *Shoot) field.ErrorList {
 	errs := validateOperations(shoot, old)
 	errs = append(errs, validateForceDeletion(shoot, old)...)
+	errs = append(errs, validateRestore(shoot, old)...)
 	if _, asked := shoot.Annotations[AnnotationLiveMigrate]; asked && !v.Features.LiveControlPlaneMigration {
 		errs = append(errs, field.Forbidden(annotationsPath.Key(AnnotationLiveMigrate), "live migration is switched off in this landscape"))
 	}

@@ -11,11 +11,3 @@ capabilities: {drop: [ALL]}
 - --initial-advertise-peer-urls=http://127.0.0.1:2380
 - --initial-cluster=hortus-etcd=http://127.0.0.1:2380
 {{- end }}
-
-{{/* Where the backups of etcd are, and whose they are. */}}
-{{- define "garden.etcdBackupStore" -}}
-- --store-credentials=/etc/etcd-backup/store
-- --prefix={{ .Values.etcd.backup.prefix }}
-- --holder={{ .Values.etcd.backup.holder }}
-- --epoch={{ int64 .Values.etcd.backup.epoch }}
-{{- end }}

@@ -727,7 +727,7 @@ func schema_hortus_api_backup_v1alpha1_ShootBackups(ref common.ReferenceCallback
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Standard object metadata: name and namespace of the Shoot.",
+							Description: "metadata is standard object metadata: name and namespace of the Shoot.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
 						},

@@ -38,12 +38,13 @@ type command struct {
 func NewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backup",
-		Short: "List the backups of a Shoot, or take one now",
+		Short: "List the backups of a Shoot, take one now, or restore one",
 		Example: `  hortus backup list demo -n garden-dev
-  hortus backup now demo -n garden-dev`,
+  hortus backup now demo -n garden-dev
+  hortus backup restore demo -n garden-dev --to 2026-01-31T15:04:05Z`,
 	}
 	c := clock.RealClock{}
-	cmd.AddCommand(newListCommand(&command{clock: c}), newNowCommand(&command{clock: c}))
+	cmd.AddCommand(newListCommand(&command{clock: c}), newNowCommand(&command{clock: c}), newRestoreCommand(&command{clock: c}))
 	return cmd
 }
 

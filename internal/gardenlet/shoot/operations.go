@@ -52,6 +52,9 @@ func (r *Reconciler) startOperations(
 		}
 		setOperations(shoot, rest)
 		completeByItself(shoot, now)
+		if err := r.startRestore(ctx, shoot, namespace, now); err != nil {
+			return err
+		}
 	}
 	return r.startInPlaceUpdates(ctx, shoot, namespace)
 }
@@ -75,7 +78,8 @@ func setOperations(shoot *corev1beta1.Shoot, operations []string) {
 // next attempt reads which of the two it is.
 func (r *Reconciler) writeStart(ctx context.Context, shoot, before *corev1beta1.Shoot) error {
 	asked := before.Annotations[corev1beta1.AnnotationOperation]
-	if shoot.Annotations[corev1beta1.AnnotationOperation] == asked {
+	_, restores := before.Annotations[corev1beta1.AnnotationRestoreBackup]
+	if shoot.Annotations[corev1beta1.AnnotationOperation] == asked && !restores {
 		return kube.PatchStatus(ctx, r.Garden, shoot, before)
 	}
 	target := shoot.DeepCopy()

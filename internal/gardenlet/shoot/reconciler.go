@@ -401,6 +401,9 @@ func (r *Reconciler) afterSuccess(ctx context.Context, s *scope, operation corev
 			return err
 		}
 	}
+	if err := r.reportRestore(ctx, s.shoot); err != nil {
+		return err
+	}
 	before := s.shoot.DeepCopy()
 	delete(s.shoot.Annotations, corev1beta1.AnnotationShootSkipReadiness)
 	delete(s.shoot.Annotations, corev1beta1.AnnotationShootTasks)

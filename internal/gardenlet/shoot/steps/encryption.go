@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -25,6 +26,10 @@ import (
 // annotationRewritten on the Deployment of the API server names the encryption configuration with which every object has
 // been written, and the operation in which that was proven.
 const annotationRewritten = "hortus.dev/objects-rewritten-with"
+
+// AnnotationRewrittenAt on the Deployment of the API server says since when etcd has nothing that is encrypted otherwise than now:
+// time and revision, both of which are in the backups. Backups from before can't be read. Missing if that was never changed.
+const AnnotationRewrittenAt = "hortus.dev/objects-rewritten-at"
 
 // alwaysEncrypted is encrypted in every Shoot.
 const alwaysEncrypted = "secrets"
@@ -73,7 +78,7 @@ func ensureEncryptionAtRest(ctx context.Context, s *Scope) (flow.Outcome, error)
 			return waitingOr(fmt.Sprintf("At least %d objects have to be written to etcd with the new encryption", left), err)
 		}
 		if phase != encryption.Settled {
-			if outcome, err := s.saveRewritten(ctx); err != nil || !outcome.IsDone() {
+			if outcome, err := s.saveRewritten(ctx, d); err != nil || !outcome.IsDone() {
 				return outcome, err
 			}
 		}
@@ -89,7 +94,7 @@ func ensureEncryptionAtRest(ctx context.Context, s *Scope) (flow.Outcome, error)
 
 // saveRewritten puts what was written again into the backups. Without that, a restore of the newest backup could bring back
 // objects whose key has been removed.
-func (s *Scope) saveRewritten(ctx context.Context) (flow.Outcome, error) {
+func (s *Scope) saveRewritten(ctx context.Context, d *appsv1.Deployment) (flow.Outcome, error) {
 	if _, ok, err := s.BackupSecret(ctx); err != nil || !ok {
 		return flow.Done(), err
 	}
@@ -101,7 +106,12 @@ func (s *Scope) saveRewritten(ctx context.Context) (flow.Outcome, error) {
 	if err := s.Shoots.SaveBackup(ctx, access); err != nil {
 		return flow.Waiting(fmt.Sprintf("Objects with the new encryption have to be in a backup: %v", err)), nil
 	}
-	return flow.Done(), nil
+	status, err := s.Shoots.EtcdStatus(ctx, access)
+	if err != nil {
+		return flow.Waiting(fmt.Sprintf("Objects with the new encryption have to be in a backup: %v", err)), nil
+	}
+	at := fmt.Sprintf("%s %d", s.Clock.Now().UTC().Format(time.RFC3339), status.SavedRevision)
+	return flow.Done(), s.annotateAPIServer(ctx, d, AnnotationRewrittenAt, at)
 }
 
 func waitingOr(reason string, err error) (flow.Outcome, error) {

@@ -205,6 +205,7 @@ func (s *Scope) etcdBackup(ctx context.Context) (*etcd.Backup, error) {
 	}
 	return &etcd.Backup{
 		StoreSecret: secret, Prefix: s.BackupEntryName() + "/" + etcd.Name, Holder: s.SeedObject.Name, Epoch: s.Claim.Epoch,
+		Restore: s.Facts.Restoration.restore(),
 	}, nil
 }
 

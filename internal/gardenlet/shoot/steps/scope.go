@@ -117,6 +117,8 @@ type Facts struct {
 	Infrastructure, ControlPlane, Worker bool
 	// InfrastructureStatus: the Infrastructure has a provider status that a ControlPlane can use.
 	InfrastructureStatus bool
+	// Restoration is the last restore of a backup that was requested, nil if there was none.
+	Restoration *Restoration
 }
 
 // Observe reads the facts.
@@ -128,6 +130,9 @@ func Observe(ctx context.Context, seed client.Reader, namespace, shootName strin
 		return f, err
 	}
 	f.Live = ns.DeletionTimestamp.IsZero()
+	if f.Restoration, err = ReadRestoration(ctx, seed, namespace); err != nil {
+		return f, err
+	}
 	key := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: namespace, Name: name} }
 	deployment := &appsv1.Deployment{ObjectMeta: key(kubeapiserver.Name)}
 	if found, err = kube.Exists(ctx, seed, deployment); err != nil {
@@ -162,7 +167,7 @@ func (s *Scope) Hibernated() bool {
 
 // Asleep: the Shoot is to be hibernated and its control plane has gone already, so nothing may wake it up.
 func (s *Scope) Asleep() bool {
-	return !s.Deleting() && s.Hibernated() && s.Facts.APIServer && s.Facts.APIServerReplicas == 0
+	return !s.Deleting() && s.Hibernated() && s.Facts.APIServer && s.Facts.APIServerReplicas == 0 && !s.Facts.Restoration.Pending()
 }
 
 // Deleting reports whether the Shoot is on its way out.

@@ -79,7 +79,8 @@ func prepareForUpdate(_ context.Context, s, old *corev1beta1.Shoot) bool {
 	if isTrue(s, corev1beta1.AnnotationConfirmationForceDeletion) && !isTrue(old, corev1beta1.AnnotationConfirmationForceDeletion) {
 		return true
 	}
-	return takeOperations(s)
+	restores := s.Annotations[corev1beta1.AnnotationRestoreBackup]
+	return takeOperations(s) || restores != "" && restores != old.Annotations[corev1beta1.AnnotationRestoreBackup]
 }
 
 // prepareForStatusUpdate leaves annotations as they are sent: a gardenlet records in the status that it has started an

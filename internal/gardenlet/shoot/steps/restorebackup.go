@@ -1,0 +1,135 @@
+package steps
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"hortus.dev/hortus/internal/component/etcd"
+	"hortus.dev/hortus/internal/component/kubeapiserver"
+	"hortus.dev/hortus/internal/flow"
+	"hortus.dev/hortus/internal/kube"
+)
+
+// restorationName is the ConfigMap in the control plane's namespace that records the last restore of a backup. It stays: the
+// process of etcd knows by the ID that it has been done, and its pod keeps its flags.
+const restorationName = "etcd-main-restoration"
+
+// Restoration is a restore of a backup that an owner has requested.
+type Restoration struct {
+	// ID tells it from others.
+	ID string
+	// Revision or Time to restore; the other one is zero.
+	Revision int64
+	Time     time.Time
+	// Phase is how far it is.
+	Phase RestorationPhase
+}
+
+// RestorationPhase is how far a restore is.
+type RestorationPhase string
+
+// The phases. Each follows from what was done in the one before it.
+const (
+	// RestorationRequested: the API servers have to be stopped.
+	RestorationRequested RestorationPhase = "Requested"
+	// RestorationStopped: nobody writes to etcd, which is to start with the flags of the restore.
+	RestorationStopped RestorationPhase = "Stopped"
+	// RestorationDone: etcd runs with the restored data.
+	RestorationDone RestorationPhase = "Done"
+	// RestorationReported: the owner has been told.
+	RestorationReported RestorationPhase = "Reported"
+)
+
+// Pending tells whether the API servers have to stay away.
+func (r *Restoration) Pending() bool {
+	return r != nil && (r.Phase == RestorationRequested || r.Phase == RestorationStopped)
+}
+
+// Point names what is restored.
+func (r *Restoration) Point() string {
+	if r.Revision > 0 {
+		return fmt.Sprintf("revision %d", r.Revision)
+	}
+	return "the backup of " + r.Time.UTC().Format(time.RFC3339)
+}
+
+// ReadRestoration returns the last one, nil if there was none.
+func ReadRestoration(ctx context.Context, seed client.Reader, namespace string) (*Restoration, error) {
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: restorationName}}
+	if found, err := kube.Exists(ctx, seed, m); err != nil || !found {
+		return nil, err
+	}
+	r := &Restoration{ID: m.Data["id"], Phase: RestorationPhase(m.Data["phase"])}
+	var err error
+	if value := m.Data["revision"]; value != "" {
+		r.Revision, err = strconv.ParseInt(value, 10, 64)
+	} else {
+		r.Time, err = time.Parse(time.RFC3339, m.Data["time"])
+	}
+	if err != nil || r.ID == "" {
+		return nil, fmt.Errorf("ConfigMap %s/%s: invalid record of a restore: %w", namespace, restorationName, err)
+	}
+	return r, nil
+}
+
+// WriteRestoration records it.
+func WriteRestoration(ctx context.Context, seed client.Client, namespace string, r *Restoration) error {
+	data := map[string]string{"id": r.ID, "phase": string(r.Phase)}
+	if r.Revision > 0 {
+		data["revision"] = strconv.FormatInt(r.Revision, 10)
+	} else {
+		data["time"] = r.Time.UTC().Format(time.RFC3339)
+	}
+	return kube.Apply(ctx, seed, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: restorationName}, Data: data}, FieldOwner)
+}
+
+// restore is what etcd is told of it: nothing before the API servers are stopped.
+func (r *Restoration) restore() *etcd.Restore {
+	if r == nil || r.Phase == RestorationRequested {
+		return nil
+	}
+	return &etcd.Restore{ID: r.ID, Revision: r.Revision, Time: r.Time}
+}
+
+// RestoreBackup takes etcd back to an earlier point on request: the API servers are stopped, so that nobody writes or has
+// caches of what is undone, etcd starts anew and restores, and the API servers come back with the step after this one.
+var RestoreBackup = &flow.Step[*Scope]{
+	Name:    "restore-backup",
+	After:   []*flow.Step[*Scope]{Etcd},
+	SkipIf:  either(asleep, withoutRestoration),
+	Ensure:  ensureRestored,
+	Recheck: recheck,
+}
+
+func withoutRestoration(s *Scope) string {
+	if !s.Facts.Restoration.Pending() {
+		return "not requested"
+	}
+	return ""
+}
+
+func ensureRestored(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	r := *s.Facts.Restoration
+	if r.Phase == RestorationRequested {
+		if err := s.scaleDeployment(ctx, kubeapiserver.Name, 0); err != nil {
+			return flow.Outcome{}, err
+		}
+		if ended, err := s.endPods(ctx, kubeapiserver.Name); err != nil || !ended {
+			return waitingOr("The API server is being stopped to restore "+r.Point(), err)
+		}
+		r.Phase = RestorationStopped
+		return waitingOr("etcd is about to restore "+r.Point(), WriteRestoration(ctx, s.Seed, s.Namespace, &r))
+	}
+	outcome, err := ensureEtcdReady(ctx, s)
+	if err != nil || !outcome.IsDone() {
+		return outcome, err
+	}
+	r.Phase = RestorationDone
+	return flow.Done(), WriteRestoration(ctx, s.Seed, s.Namespace, &r)
+}

@@ -1,0 +1,64 @@
+//go:build landscape
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestPointInTimeRestore takes a Shoot with a node back to a point before something was deleted, as its owner would.
+func TestPointInTimeRestore(t *testing.T) {
+	story(t)
+	const name = "rewind"
+	newShoot(t, "shoot.yaml", name)
+	kubeconfig := shootKubeconfig(t, name)
+	nodes := kubectl(t, kubeconfig, "get", "nodes", "-o", "jsonpath={.items[*].metadata.uid}")
+	kubectl(t, kubeconfig, "create", "configmap", "precious", "--from-literal=a=b")
+	uid := kubectl(t, kubeconfig, "get", "configmap", "precious", "-o", "jsonpath={.metadata.uid}")
+
+	var taken struct {
+		LastRevision int64
+		Time         time.Time
+	}
+	if err := json.Unmarshal([]byte(hortus(t, "backup", "now", name, "-n", projectNS, "-o", "json")), &taken); err != nil {
+		t.Fatal(err)
+	}
+	if out := hortus(t, "backup", "list", name, "-n", projectNS); !strings.Contains(out, fmt.Sprint(taken.LastRevision)) {
+		t.Errorf("the list does not have revision %d:\n%s", taken.LastRevision, out)
+	}
+	version := resourceVersion(t, kubeconfig)
+	kubectl(t, kubeconfig, "delete", "configmap", "precious")
+	kubectl(t, kubeconfig, "create", "configmap", "mistake")
+
+	start := time.Now()
+	out := hortus(t, "backup", "restore", name, "-n", projectNS, "--revision", fmt.Sprint(taken.LastRevision), "--yes")
+	t.Logf("restored in %s:\n%s", time.Since(start).Round(100*time.Millisecond), out)
+	if !strings.Contains(out, "are undone") || !strings.Contains(out, "has been restored") {
+		t.Errorf("restore says:\n%s", out)
+	}
+	if got := kubectl(t, kubeconfig, "get", "configmap", "precious", "-o", "jsonpath={.metadata.uid}"); got != uid {
+		t.Errorf("what was deleted has come back with UID %s, want %s", got, uid)
+	}
+	if out, err := kubectlE(t, kubeconfig, "get", "configmap", "mistake"); err == nil || !strings.Contains(out, "NotFound") {
+		t.Errorf("what was made since is still there: %v\n%s", err, out)
+	}
+	if now := resourceVersion(t, kubeconfig); now <= version {
+		t.Errorf("resource versions have gone back from %d to %d", version, now)
+	}
+
+	// Credentials are today's, nodes are the same, and everything works.
+	kubectl(t, shootKubeconfig(t, name), "get", "namespaces")
+	kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "nodes", "--all", "--timeout=120s")
+	if now := kubectl(t, kubeconfig, "get", "nodes", "-o", "jsonpath={.items[*].metadata.uid}"); now != nodes {
+		t.Errorf("nodes were %s and are %s", nodes, now)
+	}
+	kubectl(t, kubeconfig, "run", "after", "--image=hortus.dev/echo:1.0.0", "--restart=Never")
+	kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "pod/after", "--timeout=120s")
+	if out, err := run(t, repository+"/.build/hortus", "backup", "restore", name, "-n", projectNS, "--revision", "1", "--yes"); err == nil || !strings.Contains(out, "no backup reaches") {
+		t.Errorf("a revision that is not there gives %v:\n%s", err, out)
+	}
+}
