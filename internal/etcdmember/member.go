@@ -113,6 +113,9 @@ func (m *Member) Run(ctx context.Context) error {
 		if m.Clock.Since(began) > settled {
 			pause = 0
 		}
+		if errors.Is(err, ErrWaiting) {
+			pause = waitingPause
+		}
 		m.Log.Info("Etcd does not run, trying again", "error", err.Error(), "pause", pause.String())
 		m.set(etcdbackup.EtcdFailing, err.Error())
 		select {
@@ -123,6 +126,12 @@ func (m *Member) Run(ctx context.Context) error {
 	}
 	return nil
 }
+
+// ErrWaiting means that another member has to do something first. It is looked at again soon.
+var ErrWaiting = errors.New("waiting for other members of etcd")
+
+// waitingPause is how soon.
+const waitingPause = time.Second
 
 // errNotPermitted means that etcd may not run now.
 var errNotPermitted = errors.New("etcd is not permitted to run")

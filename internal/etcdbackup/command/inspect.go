@@ -149,13 +149,13 @@ func newStatusCommand() *cobra.Command {
 	files := &certs.Files{}
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show the status of a running etcd-backup",
+		Short: "Show the status of a running etcd and its backups",
 		Args:  cobra.NoArgs,
 	}
 	cmd.Flags().StringVar(&address, "url", fmt.Sprintf("https://localhost:%d", etcdbackup.Port), "URL of the service")
-	cmd.Flags().StringVar(&files.CA, "ca-file", "/etc/etcd-backup/server/ca.crt", "PEM bundle of the service's CA")
-	cmd.Flags().StringVar(&files.Cert, "cert-file", "/etc/etcd-backup/client/tls.crt", "PEM client certificate")
-	cmd.Flags().StringVar(&files.Key, "key-file", "/etc/etcd-backup/client/tls.key", "PEM key of the client certificate")
+	cmd.Flags().StringVar(&files.CA, "ca-file", "/var/etcd/ssl/ca.crt", "PEM bundle of the service's CA")
+	cmd.Flags().StringVar(&files.Cert, "cert-file", "/var/etcd/ssl/client.crt", "PEM client certificate")
+	cmd.Flags().StringVar(&files.Key, "key-file", "/var/etcd/ssl/client.key", "PEM key of the client certificate")
 	addOutput(cmd, &output, "yaml")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		u, err := url.Parse(address)

@@ -51,10 +51,8 @@ type Address struct {
 	ClientURL, ServiceURL string
 }
 
-// ErrWait means that another member has to do something first.
-var ErrWait = errors.New("waiting for other members")
-
-// Ready decides what the member has to do and does it, up to the start of etcd. The decision is Start, Begin or Join.
+// Ready decides what the member has to do and does it, up to the start of etcd. The decision is Start, Begin or
+// Join; with Wait comes an error.
 func (c *Cluster) Ready(ctx context.Context) (Decision, error) {
 	state, err := restore.Inspect(c.DataDir)
 	if err != nil {
@@ -72,7 +70,7 @@ func (c *Cluster) Ready(ctx context.Context) (Decision, error) {
 	c.Log.Info("Becoming a member", "action", d.Action, "reason", d.Reason)
 	switch d.Action {
 	case Wait:
-		return d, fmt.Errorf("%w: %s", ErrWait, d.Reason)
+		return d, errors.New(d.Reason)
 	case Join:
 		return d, c.join(ctx, d)
 	}

@@ -12,6 +12,7 @@ import (
 	"hortus.dev/hortus/internal/etcdbackup"
 	"hortus.dev/hortus/internal/etcdbackup/keeper"
 	"hortus.dev/hortus/internal/etcdbackup/restore"
+	"hortus.dev/hortus/internal/etcdmember"
 	"hortus.dev/hortus/internal/etcdmember/cluster"
 	"hortus.dev/hortus/internal/tunnel/certs"
 )
@@ -134,7 +135,7 @@ func (p *parts) prepare(ctx context.Context) ([]string, error) {
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", etcdmember.ErrWaiting, err)
 	}
 	args := []string{"--initial-cluster=" + d.Initial, "--initial-cluster-state=new"}
 	switch d.Action {
