@@ -53,7 +53,8 @@ func controlPlanes(unknown []string) corev1beta1.Condition {
 	}
 	c.Status, c.Reason = corev1beta1.ConditionFalse, "UnknownControlPlanes"
 	c.Message = fmt.Sprintf("The garden knows no Shoot on this Seed for the control planes %s%s. They continue to run. Create their Shoots "+
-		"again to adopt them, from spec.shoot of the Cluster objects of the same names.", strings.Join(named, ", "), more)
+		"again to adopt them, from spec.shoot of the Cluster objects of the same names; those of Shoots that are on another Seed "+
+		"are left over from a move.", strings.Join(named, ", "), more)
 	return c
 }
 
