@@ -75,7 +75,7 @@ func TestCertificatesReachTheRunningEtcd(t *testing.T) {
 	pod.Annotations["etcd.hortus.dev/template"] = "old"
 	w.must(w.Client.Update(w.ctx, pod))
 	w.reconcileAgain(s)
-	s = w.run(s, func(s *corev1beta1.Shoot) bool { return succeeded(s) && w.etcdPod(s).UID != before.UID })
+	w.run(s, func(s *corev1beta1.Shoot) bool { return succeeded(s) && w.etcdPod(s).UID != before.UID })
 }
 
 // reconcileAgain starts another operation.
