@@ -30,6 +30,9 @@ const (
 // reach the gateway with the PROXY protocol and name it as their destination are for this Service.
 const AnnotationProxyAddress = "hortus.dev/proxy-address"
 
+// LabelPersist, "true" on a Secret, says that it has to survive the loss of the seed; see the package secretsmanager.
+const LabelPersist = "persist"
+
 // Priority classes of the seed, made by the gardenlet. Higher ones survive node pressure longer.
 const (
 	PriorityAPI         = "gardener-system-500" // What the API of a Shoot needs to answer.

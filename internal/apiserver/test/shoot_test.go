@@ -211,6 +211,7 @@ func TestOneMoveAtATime(t *testing.T) {
 	g.mustPatch(shoot, `{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":"true"}}}`)
 	refuse(t, "deletion", g.Client.Delete(g.ctx, shoot), apierrors.IsForbidden, "is being moved")
 	g.mustPatch(shoot, bind(first.Name), "binding") // It is called off after it has begun.
+	report(first.Name, corev1beta1.LastOperationTypeRestore, corev1beta1.LastOperationStateSucceeded)
 	g.mustPatch(shoot, bind(second.Name), "binding")
 	report(second.Name, corev1beta1.LastOperationTypeRestore, corev1beta1.LastOperationStateProcessing)
 	refuse(t, "a move before it runs", g.patch(shoot, bind(first.Name), "binding"), apierrors.IsForbidden, "(Restore Processing)")

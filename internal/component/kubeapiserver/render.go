@@ -17,7 +17,6 @@ import (
 	"hortus.dev/hortus/internal/component"
 	"hortus.dev/hortus/internal/component/etcd"
 	"hortus.dev/hortus/internal/encryption"
-	"hortus.dev/hortus/internal/secretsmanager"
 )
 
 // Name of the Deployment, the Service and the TLSRoute.
@@ -259,6 +258,6 @@ func etcdURLs(v Values) string { return strings.Join(etcd.URLs(v.Namespace, v.Et
 
 // persistent are labels of a Secret that has to survive the loss of the seed.
 func persistent(labels map[string]string) map[string]string {
-	labels[secretsmanager.LabelPersist] = "true"
+	labels[component.LabelPersist] = "true"
 	return labels
 }
