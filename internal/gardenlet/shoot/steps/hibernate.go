@@ -67,6 +67,13 @@ func ensureHibernated(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	if found, err := kube.Exists(ctx, s.Seed, set); err != nil {
 		return flow.Outcome{}, err
 	} else if found && ptr.Deref(set.Spec.Replicas, 1) != 0 {
+		if access, ok, err := BackupAccess(ctx, s.Seed, set); err != nil {
+			return flow.Outcome{}, err
+		} else if ok { // Nothing saves it later, and the control plane may move while it sleeps.
+			if err := s.Shoots.SaveBackup(ctx, access); err != nil {
+				return flow.Waiting(fmt.Sprintf("All that etcd holds has to be in its backups before it ends: %v", err)), nil
+			}
+		}
 		before := set.DeepCopy()
 		set.Spec.Replicas = ptr.To(int32(0))
 		if err := s.Seed.Patch(ctx, set, client.MergeFrom(before), client.FieldOwner(FieldOwner)); err != nil {
