@@ -182,7 +182,7 @@ func operationType(shoot *corev1beta1.Shoot) corev1beta1.LastOperationType {
 		return corev1beta1.LastOperationTypeMigrate
 	case last == nil, last.Type == corev1beta1.LastOperationTypeCreate && last.State != corev1beta1.LastOperationStateSucceeded:
 		return corev1beta1.LastOperationTypeCreate
-	case last.Type == corev1beta1.LastOperationTypeMigrate, // To this seed, or called off: extensions have let go of what they have.
+	case last.Type == corev1beta1.LastOperationTypeMigrate, // To this seed, or called off: extensions act no more.
 		last.Type == corev1beta1.LastOperationTypeRestore && last.State != corev1beta1.LastOperationStateSucceeded:
 		return corev1beta1.LastOperationTypeRestore
 	}

@@ -27,7 +27,7 @@ import (
 )
 
 // Migrate is the flow by which the source hands a control plane over. All that takes long happens while the API server
-// still serves: extensions let go of the outside, and the destination prepares. What is left for the time without an API
+// still serves: extensions stop acting, and the destination prepares. What is left for the time without an API
 // is the end of the server and the last delta of etcd. After it nothing here writes any more, and the status of the Shoot
 // names the destination.
 func Migrate() *flow.Graph[*Scope] {
@@ -52,13 +52,13 @@ var (
 		Ensure:  ensureMachineControllerStopped,
 		Recheck: recheckPods,
 	}
-	// WorkerMigrated lets go of the machines.
+	// WorkerMigrated: the extension of the Worker acts no more; the machines stay as they are.
 	WorkerMigrated = &flow.Step[*Scope]{
 		Name:   "worker-migrated",
 		After:  []*flow.Step[*Scope]{MachineControllerStopped},
 		Ensure: migrate(extensionsv1alpha1.WorkerKind),
 	}
-	// OthersMigrated lets go of everything that the API server does without.
+	// OthersMigrated: so do the extensions that the API server does without.
 	OthersMigrated = &flow.Step[*Scope]{
 		Name:  "extensions-migrated",
 		After: []*flow.Step[*Scope]{WorkerMigrated},
@@ -272,8 +272,8 @@ func (s *Scope) extensionObjects(ctx context.Context, kinds ...string) ([]extens
 	return out, nil
 }
 
-// migrate asks the extensions of all objects of the kinds to let go of the outside, except those that the API server
-// needs.
+// migrate asks the extensions of all objects of the kinds to stop acting, except those that are to be migrated after the
+// API server has ended.
 func migrate(kinds ...string) func(context.Context, *Scope) (flow.Outcome, error) {
 	return func(ctx context.Context, s *Scope) (flow.Outcome, error) {
 		objects, err := s.extensionObjects(ctx, kinds...)
@@ -333,7 +333,7 @@ func (s *Scope) migrateAll(ctx context.Context, objects []extensionsv1alpha1.Obj
 	return outcome, nil
 }
 
-// migrateExtension asks an extension to let go of the outside, and reports how far it is. The object itself stays: what
+// migrateExtension asks an extension to stop acting, and reports how far it is. The object itself stays: what
 // it says is needed if the control plane stays here after all.
 func (s *Scope) migrateExtension(ctx context.Context, o extensionsv1alpha1.Object) (flow.Outcome, error) {
 	kind := reflect.TypeOf(o).Elem().Name()
