@@ -62,7 +62,16 @@ func TestLostGardenIsRestored(t *testing.T) {
 // checkUsable changes the Shoot, gets a new kubeconfig and looks for control planes that nobody knows.
 func checkUsable(t *testing.T, name string, inflight int) {
 	t.Helper()
-	patchShoot(t, name, fmt.Sprintf(`{"spec":{"kubernetes":{"kubeAPIServer":{"requests":{"maxMutatingInflight":%d}}}}}`, inflight))
+	// The API server has etcd again before its readiness is known everywhere.
+	eventually(t, "a change is accepted", func() error {
+		out, err := kubectlE(t, kubeconfigOf("garden"), "-n", projectNS, "patch", "shoot", name, "--type=merge",
+			"-p", fmt.Sprintf(`{"spec":{"kubernetes":{"kubeAPIServer":{"requests":{"maxMutatingInflight":%d}}}}}`, inflight))
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	})
+	awaitSucceeded(t, name)
 	kubectl(t, shootKubeconfig(t, name), "get", "namespaces")
 	eventually(t, "Seeds that know all their control planes", func() error {
 		out, err := kubectlE(t, kubeconfigOf("garden"), "get", "seeds", "-o", `jsonpath={.items[*].status.conditions[?(@.type=="ControlPlanesKnown")].status}`)

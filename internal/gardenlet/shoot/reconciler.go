@@ -87,11 +87,14 @@ type scope struct {
 // Reconcile makes one pass over the Shoot. It may stop after any write and start over.
 func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (reconcile.Result, error) {
 	// Status is decided on, so the newest one counts, not the cache's.
+	ours := responsibleSeed(shoot) == r.SeedName || comesHere(shoot, r.SeedName)
 	err := r.Garden.Get(ctx, client.ObjectKeyFromObject(shoot), shoot)
-	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
-		return reconcile.Result{}, nil // Gone, or another seed's.
-	}
-	if err != nil {
+	switch {
+	case apierrors.IsNotFound(err):
+		return reconcile.Result{}, nil
+	case apierrors.IsForbidden(err) && !ours: // Another seed's. Ours is forbidden, too, until the API server has seen whose it is.
+		return reconcile.Result{}, nil
+	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("read Shoot %s: %w", client.ObjectKeyFromObject(shoot), err)
 	}
 	s := &scope{shoot: shoot}
