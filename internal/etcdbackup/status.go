@@ -97,6 +97,16 @@ type Etcd struct {
 	Data string `json:"data,omitempty"`
 	// Starts counts how often this process has started etcd.
 	Starts int `json:"starts"`
+	// Restored is what the data directory was restored to; nil if this process has found one that was fine.
+	Restored *Restored `json:"restored,omitempty"`
+}
+
+// Restored is what a data directory was restored to.
+type Restored struct {
+	// Revision of etcd; what follows has higher ones, since clients may have seen some that are lost.
+	Revision int64 `json:"revision"`
+	// Stored is when the newest object that was used was written, by the clock of its writer.
+	Stored time.Time `json:"stored"`
 }
 
 // Verification is the outcome of restoring a chain as a test.

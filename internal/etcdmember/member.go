@@ -429,6 +429,13 @@ func (m *Member) Found(data string) {
 	m.status.Data = data
 }
 
+// Restored reports what the data directory was restored to.
+func (m *Member) Restored(r etcdbackup.Restored) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.status.Restored = &r
+}
+
 // StandBy reports that Run was not called yet, and what is missing for it. Clients wait from now on.
 func (m *Member) StandBy(problem string) error {
 	m.init()

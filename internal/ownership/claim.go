@@ -2,6 +2,7 @@ package ownership
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"time"
@@ -27,6 +28,16 @@ const (
 	annotationProgress = "hortus.dev/preparing"
 )
 
+// Annotations of the Lease for seeds that cannot hand over any more: how long the holder's etcd runs without being confirmed,
+// and what the holder knows of the seed that it has taken the control plane from.
+const (
+	annotationFenceTime = "hortus.dev/fence-time"
+	annotationTakenOver = "hortus.dev/taken-over"
+)
+
+// DefaultFenceTime is how long an etcd runs without being confirmed unless a gardenlet says otherwise.
+const DefaultFenceTime = 5 * time.Minute
+
 const fieldOwner = "gardenlet"
 
 // Claim is what a Lease says.
@@ -41,16 +52,74 @@ type Claim struct {
 	Called, Prepared string
 	// Progress is what the called seed waits for, in words for a user.
 	Progress string
+	// FenceTime is the longest time that an etcd of the holder runs without being confirmed; 0 if that is not known.
+	FenceTime time.Duration
+	// TakenOver is set from when the holder has taken the control plane from a seed that could not hand it over, until it
+	// is settled.
+	TakenOver TakenOver
 	// ChangedAt is when the Lease was written last.
 	ChangedAt time.Time
 }
 
-// Take makes seed the holder. One that holds the Lease already keeps its epoch.
-func (c Claim) Take(seed string) Claim {
+// TakenOver is what the holder knows of a seed that it has taken a control plane from. Times are in whole seconds.
+type TakenOver struct {
+	// From is the seed; "" if the control plane was handed over.
+	From string `json:"from,omitempty"`
+	// Wait is how long its etcd may run without being confirmed.
+	Wait time.Duration `json:"wait,omitempty"`
+	// Unconfirmed is since when neither the garden nor the bucket confirms it; zero until the bucket knows the new owner.
+	Unconfirmed time.Time `json:"unconfirmed,omitzero"`
+	// Revision of etcd that was restored, and when that was stored in the backups; zero if that is not known.
+	Revision int64     `json:"revision,omitempty"`
+	Stored   time.Time `json:"stored,omitzero"`
+}
+
+// FencedAt is when the etcd that was left behind has stopped at the latest; zero if that is not known yet.
+func (t TakenOver) FencedAt() time.Time {
+	if t.Unconfirmed.IsZero() {
+		return time.Time{}
+	}
+	return t.Unconfirmed.Add(t.Wait)
+}
+
+// Take makes seed the holder, whose etcd runs for at most fence without being confirmed. One that holds the Lease already
+// keeps its epoch; until its etcd is known to have the new fence time, the longer one counts.
+func (c Claim) Take(seed string, fence time.Duration) Claim {
+	if c.Holder == seed {
+		c.FenceTime = max(c.FenceTime, fence)
+		return c
+	}
+	return Claim{Holder: seed, Epoch: c.Epoch + 1, FenceTime: fence}
+}
+
+// TakeFrom makes seed the holder although the holder before, from, cannot hand over.
+func (c Claim) TakeFrom(from, seed string, fence time.Duration) Claim {
 	if c.Holder == seed {
 		return c
 	}
-	return Claim{Holder: seed, Epoch: c.Epoch + 1}
+	wait := c.FenceTime
+	if wait == 0 {
+		wait = DefaultFenceTime
+	}
+	taken := c.Take(seed, fence)
+	taken.TakenOver = TakenOver{From: from, Wait: wait}
+	return taken
+}
+
+// Restored records that the bucket knows the new owner, now, and what was restored from it.
+func (c Claim) Restored(seed string, now time.Time, revision int64, stored time.Time) Claim {
+	if c.Holder == seed && c.TakenOver.From != "" && c.TakenOver.Unconfirmed.IsZero() {
+		c.TakenOver.Unconfirmed, c.TakenOver.Revision, c.TakenOver.Stored = wholeSeconds(now), revision, wholeSeconds(stored)
+	}
+	return c
+}
+
+// wholeSeconds is how times are stored. Unconfirmed is rounded up, so that nobody waits too short.
+func wholeSeconds(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return t.Add(time.Second - time.Nanosecond).UTC().Truncate(time.Second)
 }
 
 // CalledOff is the claim without a word of the other seed: the control plane stays where it is.
@@ -83,10 +152,15 @@ func (c Claim) Report(seed, progress string) Claim {
 	return c
 }
 
-// Settle records that the holder has all it needs.
-func (c Claim) Settle(seed string) Claim {
-	if c.Holder == seed {
-		c.Settled = true
+// Settle records that the holder has all it needs, and that its etcd runs with this fence time. What was taken over while
+// the Shoot sleeps is remembered until the bucket knows the new owner.
+func (c Claim) Settle(seed string, fence time.Duration) Claim {
+	if c.Holder != seed {
+		return c
+	}
+	c.Settled, c.FenceTime = true, fence
+	if !c.TakenOver.Unconfirmed.IsZero() {
+		c.TakenOver = TakenOver{}
 	}
 	return c
 }
@@ -108,10 +182,10 @@ func Read(ctx context.Context, garden client.Reader, namespace string, shoot typ
 	if err != nil || !found {
 		return Claim{}, err
 	}
-	return claimOf(l), nil
+	return claimOf(l)
 }
 
-func claimOf(l *coordinationv1.Lease) Claim {
+func claimOf(l *coordinationv1.Lease) (Claim, error) {
 	c := Claim{
 		Holder: ptr.Deref(l.Spec.HolderIdentity, ""), Epoch: int64(ptr.Deref(l.Spec.LeaseTransitions, 0)),
 		Settled: l.Spec.AcquireTime != nil,
@@ -121,7 +195,19 @@ func claimOf(l *coordinationv1.Lease) Claim {
 	if l.Spec.RenewTime != nil {
 		c.ChangedAt = l.Spec.RenewTime.Time
 	}
-	return c
+	if text := l.Annotations[annotationFenceTime]; text != "" {
+		fence, err := time.ParseDuration(text)
+		if err != nil {
+			return Claim{}, fmt.Errorf("read annotation %s of Lease %s/%s: %w", annotationFenceTime, l.Namespace, l.Name, err)
+		}
+		c.FenceTime = fence
+	}
+	if text := l.Annotations[annotationTakenOver]; text != "" {
+		if err := json.Unmarshal([]byte(text), &c.TakenOver); err != nil {
+			return Claim{}, fmt.Errorf("read annotation %s of Lease %s/%s: %w", annotationTakenOver, l.Namespace, l.Name, err)
+		}
+	}
+	return c, nil
 }
 
 // Change applies change to the claim of a Shoot and returns the result. It fails with a conflict if somebody else has
@@ -132,12 +218,17 @@ func Change(ctx context.Context, garden client.Client, shoot *corev1beta1.Shoot,
 	if err != nil {
 		return Claim{}, err
 	}
-	before := claimOf(l)
+	before, err := claimOf(l)
+	if err != nil {
+		return Claim{}, err
+	}
 	after := change(before)
 	if found && after == before {
 		return after, nil
 	}
-	after.writeTo(l, now)
+	if err := after.writeTo(l, now); err != nil {
+		return Claim{}, err
+	}
 	l.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: corev1beta1.SchemeGroupVersion.String(), Kind: "Shoot", Name: shoot.Name, UID: shoot.UID,
 	}}
@@ -153,7 +244,7 @@ func Change(ctx context.Context, garden client.Client, shoot *corev1beta1.Shoot,
 	return after, nil
 }
 
-func (c Claim) writeTo(l *coordinationv1.Lease, now time.Time) {
+func (c Claim) writeTo(l *coordinationv1.Lease, now time.Time) error {
 	at := &metav1.MicroTime{Time: now}
 	l.Spec.HolderIdentity, l.Spec.LeaseTransitions = ptr.To(c.Holder), ptr.To(int32(c.Epoch))
 	l.Spec.RenewTime = at
@@ -167,7 +258,21 @@ func (c Claim) writeTo(l *coordinationv1.Lease, now time.Time) {
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	for key, value := range map[string]string{annotationCalled: c.Called, annotationPrepared: c.Prepared, annotationProgress: c.Progress} {
+	fence, taken := "", ""
+	if c.FenceTime > 0 {
+		fence = c.FenceTime.String()
+	}
+	if c.TakenOver != (TakenOver{}) {
+		text, err := json.Marshal(c.TakenOver)
+		if err != nil {
+			return fmt.Errorf("encode what was taken over: %w", err)
+		}
+		taken = string(text)
+	}
+	for key, value := range map[string]string{
+		annotationCalled: c.Called, annotationPrepared: c.Prepared, annotationProgress: c.Progress,
+		annotationFenceTime: fence, annotationTakenOver: taken,
+	} {
 		if value == "" {
 			delete(annotations, key)
 		} else {
@@ -175,4 +280,5 @@ func (c Claim) writeTo(l *coordinationv1.Lease, now time.Time) {
 		}
 	}
 	l.Annotations = annotations
+	return nil
 }

@@ -120,6 +120,10 @@ const (
 	// AnnotationRestoreBackup requests that etcd is taken back to revision=N or time=T (RFC 3339). The gardenlet removes it when
 	// it begins.
 	AnnotationRestoreBackup = "hortus.dev/restore-backup"
+	// AnnotationSourceIsDead is an operator's word that the Seed it names, which runs the control plane by status.seedName, is
+	// gone: the Seed of spec.seedName takes over without it. It is set through shoots/binding, and removed when that has begun. On a
+	// BackupEntry it says the same of the Seed that uses the entry.
+	AnnotationSourceIsDead = "hortus.dev/source-is-dead"
 )
 
 // Operations of Shoots, and Operation values that other kinds know too.

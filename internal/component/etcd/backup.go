@@ -26,6 +26,8 @@ type Backup struct {
 	// Holder and Epoch prove the ownership of the control plane.
 	Holder string
 	Epoch  int64
+	// FenceTime is how long etcd runs without being confirmed; 0 for the default of the process.
+	FenceTime time.Duration
 	// Standby lets etcd start only when the process is told to, for an epoch at least as high.
 	Standby bool
 	// Restore takes etcd back, once; nil if that was not requested.
@@ -44,9 +46,10 @@ type Restore struct {
 // Flags that say who owns an etcd. A running process may have been told about a newer owner, so they alone are no reason to
 // replace its pod.
 const (
-	flagEpoch   = "--epoch="
-	flagHolder  = "--holder="
-	flagStandby = "--standby="
+	flagEpoch     = "--epoch="
+	flagFenceTime = "--fence-time="
+	flagHolder    = "--holder="
+	flagStandby   = "--standby="
 )
 
 // Owner returns the epoch that the pods of an etcd are started for, 0 without backups, and whether they stand by.
@@ -80,6 +83,9 @@ func (b *Backup) flags() []string {
 	flags := []string{
 		flagStore + pathBackupStore, "--prefix=" + b.Prefix, fmt.Sprintf("%s%d", flagEpoch, b.Epoch), flagHolder + b.Holder,
 		"--temp-dir=" + pathData, "--schedule-file=" + pathConfig + "/" + keyFullSchedule,
+	}
+	if b.FenceTime > 0 {
+		flags = append(flags, flagFenceTime+b.FenceTime.String())
 	}
 	if b.Standby {
 		flags = append(flags, flagStandby+"true")

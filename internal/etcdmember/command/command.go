@@ -270,7 +270,7 @@ func (p *parts) restore(ctx context.Context, initialCluster string) error {
 		debug.FreeOSMemory()
 	}()
 	owner := p.guard.Owner()
-	_, err := restore.Run(ctx, restore.Options{
+	result, err := restore.Run(ctx, restore.Options{
 		DataDir: p.args.dataDir, Name: p.args.name, InitialCluster: initialCluster,
 		InitialClusterToken: p.args.token, InitialAdvertisePeerURLs: p.args.peerURLs,
 		Epoch: owner.Epoch, Holder: owner.Holder, Identity: p.flags.store.Identity,
@@ -282,6 +282,13 @@ func (p *parts) restore(ctx context.Context, initialCluster string) error {
 	var other *restore.NotOwnerError
 	if errors.As(err, &other) {
 		return errors.Join(err, p.guard.Confirm(fence.Bucket, fence.Owner{Epoch: other.Claim.Epoch, Holder: other.Claim.Holder}, p.guard.Now()))
+	}
+	if built := result.Built; built != nil {
+		newest := built.Chain.Full
+		if n := len(built.Chain.Deltas); n > 0 {
+			newest = built.Chain.Deltas[n-1]
+		}
+		p.member.Restored(etcdbackup.Restored{Revision: built.Revision, Stored: newest.Created})
 	}
 	if err == nil {
 		p.askBucket(ctx) // The claim that was just made lets etcd start.

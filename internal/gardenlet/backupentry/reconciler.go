@@ -118,13 +118,16 @@ func (r *Reconciler) run(ctx context.Context, entry *corev1beta1.BackupEntry, d 
 	return r.ensure(ctx, entry, d.operation == corev1beta1.LastOperationTypeRestore)
 }
 
-// finish removes the request to restore. It counts only once it is done, unlike others, which the API server removes.
+// finish removes the requests to restore. They count only once they are done, unlike others, which the API server removes.
 func (r *Reconciler) finish(ctx context.Context, entry *corev1beta1.BackupEntry) error {
-	if entry.Annotations[corev1beta1.AnnotationOperation] != corev1beta1.OperationRestore {
+	before := entry.DeepCopy()
+	delete(entry.Annotations, corev1beta1.AnnotationSourceIsDead)
+	if entry.Annotations[corev1beta1.AnnotationOperation] == corev1beta1.OperationRestore {
+		delete(entry.Annotations, corev1beta1.AnnotationOperation)
+	}
+	if len(entry.Annotations) == len(before.Annotations) {
 		return nil
 	}
-	before := entry.DeepCopy()
-	delete(entry.Annotations, corev1beta1.AnnotationOperation)
 	if err := r.Garden.Patch(ctx, entry, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("remove the request to restore BackupEntry %s: %w", client.ObjectKeyFromObject(entry), err)
 	}

@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
+
+	"hortus.dev/hortus/internal/ownership"
 )
 
 // Load reads, completes and checks the file.
@@ -51,6 +53,7 @@ func SetDefaults(c *GardenletConfiguration) {
 	setDefault(&shoot.ReconcileInMaintenanceOnly, false)
 	setDefault(&shoot.RetryDuration, metav1.Duration{Duration: 12 * time.Hour})
 	setDefault(&shoot.DNSEntryTTLSeconds, 120)
+	setDefault(&shoot.FenceTime, metav1.Duration{Duration: ownership.DefaultFenceTime})
 
 	care := orNew(c.Controllers.ShootCare)
 	c.Controllers.ShootCare = care
@@ -119,6 +122,10 @@ func Validate(c *GardenletConfiguration) error {
 	}
 	if c.Controllers.Shoot.SyncPeriod.Duration < time.Minute {
 		errs = append(errs, errors.New("controllers.shoot.syncPeriod must be at least 1m"))
+	}
+	// The garden confirms an owner with every look at the health of its Shoot. One that fails must not stop etcd.
+	if fence, care := c.Controllers.Shoot.FenceTime.Duration, c.Controllers.ShootCare.SyncPeriod.Duration; fence < max(30*time.Second, 2*care) {
+		errs = append(errs, fmt.Errorf("controllers.shoot.fenceTime: %s must be at least 30s, and twice controllers.shootCare.syncPeriod, %s", fence, care))
 	}
 	if c.Controllers.ShootState.SyncPeriod.Duration < time.Minute {
 		errs = append(errs, errors.New("controllers.shootState.syncPeriod must be at least 1m"))

@@ -72,6 +72,10 @@ type ShootController struct {
 	ReconcileInMaintenanceOnly *bool `json:"reconcileInMaintenanceOnly,omitempty"`
 	// retryDuration is how long a failing operation is retried before it counts as failed. Default 12h.
 	RetryDuration *metav1.Duration `json:"retryDuration,omitempty"`
+	// fenceTime is how long an etcd runs although neither the garden nor the bucket of its backups confirms that this seed
+	// owns it, and so how long a seed waits that takes over control planes of this one when it is gone. Default 5m, at least
+	// 30s. Our own addition.
+	FenceTime *metav1.Duration `json:"fenceTime,omitempty"`
 	// dnsEntryTTLSeconds is the time to live of DNS records. Default 120.
 	DNSEntryTTLSeconds *int64 `json:"dnsEntryTTLSeconds,omitempty"`
 }

@@ -31,6 +31,66 @@ func comesHere(shoot *corev1beta1.Shoot, seed string) bool {
 		last != nil && last.Type == corev1beta1.LastOperationTypeMigrate
 }
 
+// takenOverHere reports whether this seed is to take the control plane over from one that is gone.
+func takenOverHere(shoot *corev1beta1.Shoot, seed string) bool {
+	return sourceIsDead(shoot) && ptr.Deref(shoot.Spec.SeedName, "") == seed && shoot.DeletionTimestamp == nil
+}
+
+// sourceIsDead reports whether an operator has said that the seed is gone which runs the control plane, and where else it
+// should run.
+func sourceIsDead(shoot *corev1beta1.Shoot) bool {
+	return migrating(shoot) && shoot.Annotations[corev1beta1.AnnotationSourceIsDead] == *shoot.Status.SeedName
+}
+
+// takeOver makes this seed the owner of a control plane whose seed is gone: first for those who ask the Lease, then for
+// users. From then on it is restored as after a hand-over.
+func (r *Reconciler) takeOver(ctx context.Context, shoot *corev1beta1.Shoot) (reconcile.Result, error) {
+	ready := kube.Condition(shoot.Status.Constraints, corev1beta1.ShootReadyForMigration)
+	if ready == nil || ready.Status != corev1beta1.ConditionTrue {
+		return reconcile.Result{RequeueAfter: seedPeriod}, nil // The constraint says what is missing.
+	}
+	seed := &corev1beta1.Seed{}
+	if err := r.Cache.Get(ctx, client.ObjectKey{Name: r.SeedName}, seed); err != nil {
+		return reconcile.Result{}, fmt.Errorf("read Seed %q: %w", r.SeedName, err)
+	}
+	if emergencyStop(seed) {
+		return reconcile.Result{}, nil
+	}
+	from, before := *shoot.Status.SeedName, shoot.DeepCopy()
+	if _, err := ownership.Change(ctx, r.Garden, shoot, r.Clock.Now(), func(c ownership.Claim) ownership.Claim {
+		return c.TakeFrom(from, r.SeedName, r.FenceTime)
+	}); err != nil {
+		return reconcile.Result{}, err
+	}
+	shoot.Status.SeedName = ptr.To(r.SeedName)
+	shoot.Status.MigrationStartTime = &metav1.Time{Time: r.Clock.Now()}
+	shoot.Status.LastErrors = nil
+	shoot.Status.LastOperation = &corev1beta1.LastOperation{
+		Type: corev1beta1.LastOperationTypeMigrate, State: corev1beta1.LastOperationStateSucceeded, Progress: 100,
+		Description:    fmt.Sprintf("Seed %s is gone. Seed %s takes the control plane over.", from, r.SeedName),
+		LastUpdateTime: metav1.Time{Time: r.Clock.Now()},
+	}
+	delete(shoot.Annotations, corev1beta1.AnnotationSourceIsDead)
+	target := shoot.DeepCopy()
+	if err := r.Garden.Status().Patch(ctx, target, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return reconcile.Result{}, fmt.Errorf("take over Shoot %s/%s: %w", shoot.Namespace, shoot.Name, err)
+	}
+	r.recordEvent(before, target)
+	return reconcile.Result{RequeueAfter: planPeriod}, nil
+}
+
+// lost says what a control plane has lost that was taken over from a seed that is gone; "" for any other.
+func lost(t ownership.TakenOver) string {
+	switch {
+	case t.Unconfirmed.IsZero(): // Nothing was taken over, or it sleeps and has not been restored.
+		return ""
+	case t.Stored.IsZero():
+		return fmt.Sprintf(" It was taken over from Seed %s, which is gone. What etcd had not stored in its backups there is lost.", t.From)
+	}
+	return fmt.Sprintf(" It was taken over from Seed %s, which is gone. etcd was restored to revision %d, stored at %s. What was acknowledged there after that is lost.",
+		t.From, t.Revision, t.Stored.UTC().Format(time.RFC3339))
+}
+
 // prepareMove makes one pass of the flow by which this seed prepares for a control plane that another one still runs. The
 // status of the Shoot belongs to that one, which shows users what this one waits for.
 func (r *Reconciler) prepareMove(ctx context.Context, shoot *corev1beta1.Shoot) (reconcile.Result, error) {
@@ -151,17 +211,17 @@ func (r *Reconciler) claimFor(ctx context.Context, shoot *corev1beta1.Shoot, ope
 		return ownership.Read(ctx, r.Garden, shoot.Namespace, shoot.UID)
 	}
 	return ownership.Change(ctx, r.Garden, shoot, r.Clock.Now(), func(c ownership.Claim) ownership.Claim {
-		return c.Take(r.SeedName).CalledOff()
+		return c.Take(r.SeedName, r.FenceTime).CalledOff()
 	})
 }
 
 // settle tells the seeds that have had the control plane that they can give up what is left of it.
 func (r *Reconciler) settle(ctx context.Context, s *scope) error {
-	if s.claim.Settled {
+	if s.claim.Settled && s.claim.FenceTime == r.FenceTime {
 		return nil
 	}
 	_, err := ownership.Change(ctx, r.Garden, s.shoot, r.Clock.Now(), func(c ownership.Claim) ownership.Claim {
-		return c.Settle(r.SeedName)
+		return c.Settle(r.SeedName, r.FenceTime)
 	})
 	return err
 }

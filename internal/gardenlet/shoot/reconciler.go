@@ -61,6 +61,8 @@ type Reconciler struct {
 	Jitter        maintenance.Jitter
 	RetryDuration time.Duration
 	DNSTTL        int64
+	// FenceTime is how long etcds run without being confirmed.
+	FenceTime time.Duration
 
 	gardenApplied, seedApplied kube.ApplyCache
 	// seen is what passes have read, written and been told of in the seed.
@@ -87,7 +89,7 @@ type scope struct {
 // Reconcile makes one pass over the Shoot. It may stop after any write and start over.
 func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (reconcile.Result, error) {
 	// Status is decided on, so the newest one counts, not the cache's.
-	ours := responsibleSeed(shoot) == r.SeedName || comesHere(shoot, r.SeedName)
+	ours := responsibleSeed(shoot) == r.SeedName || comesHere(shoot, r.SeedName) || takenOverHere(shoot, r.SeedName)
 	err := r.Garden.Get(ctx, client.ObjectKeyFromObject(shoot), shoot)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -99,7 +101,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 	}
 	s := &scope{shoot: shoot}
 	if responsibleSeed(shoot) != r.SeedName {
-		if comesHere(shoot, r.SeedName) {
+		switch {
+		case takenOverHere(shoot, r.SeedName):
+			return r.takeOver(ctx, shoot)
+		case comesHere(shoot, r.SeedName):
 			return r.prepareMove(ctx, shoot)
 		}
 		return reconcile.Result{}, nil
@@ -237,6 +242,9 @@ func (r *Reconciler) run(ctx context.Context, s *scope, d Decision) (res reconci
 		}
 	}
 	ended := apply(shoot, result, r.RetryDuration, r.Clock.Now())
+	if result.Complete() {
+		shoot.Status.LastOperation.Description += lost(s.claim.TakenOver)
+	}
 	if err := kube.PatchStatus(ctx, r.Garden, shoot, before); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -378,7 +386,7 @@ func (r *Reconciler) stepScope(ctx context.Context, s *scope, operation corev1be
 	return &steps.Scope{
 		Garden: r.Garden, Seed: seed, GardenApplied: &r.gardenApplied, SeedApplied: &r.seedApplied, Clock: r.Clock, Shoots: r.Shoots,
 		Shoot: s.shoot.DeepCopy(), SeedObject: s.seed, Project: s.project, CloudProfile: s.profile, GardenIdentity: r.GardenIdentity,
-		Namespace: namespace, Operation: operation, Started: started, Claim: s.claim,
+		Namespace: namespace, Operation: operation, Started: started, Claim: s.claim, FenceTime: r.FenceTime,
 		State: s.state, States: r.States,
 		Images: r.Images, DNSTTL: r.DNSTTL, Facts: facts, Secrets: s.secrets,
 		Registered: registrations.Items, Installations: installations.Items,

@@ -81,7 +81,7 @@ func (r *request) decide() (invalid field.ErrorList, forbidden error) {
 		return errs, nil
 	}
 	for _, problem := range []func() error{
-		r.selectorProblem, r.projectProblem, r.bindingProblem, r.seedProblem, r.operationProblem, r.hibernationProblem,
+		r.selectorProblem, r.projectProblem, r.bindingProblem, r.sourceIsDeadProblem, r.seedProblem, r.operationProblem, r.hibernationProblem,
 		r.issuerProblem, r.credentialsProblem,
 	} {
 		if err := problem(); err != nil {

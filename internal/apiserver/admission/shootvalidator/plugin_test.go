@@ -50,6 +50,16 @@ func runsOn(seed string) func(*corev1beta1.Shoot) {
 	return func(s *corev1beta1.Shoot) { s.Status.SeedName = ptr.To(seed) }
 }
 
+func dead(seed string) func(*corev1beta1.Shoot) {
+	return func(s *corev1beta1.Shoot) {
+		metav1.SetMetaDataAnnotation(&s.ObjectMeta, corev1beta1.AnnotationSourceIsDead, seed)
+	}
+}
+
+func gone(s *corev1beta1.Shoot) { s.DeletionTimestamp = &metav1.Time{} }
+
+func label(s *corev1beta1.Shoot) { metav1.SetMetaDataLabel(&s.ObjectMeta, "a", "b") }
+
 func TestSeedChanges(t *testing.T) {
 	messages := map[string]error{}
 	for name, tc := range map[string]struct {
@@ -78,6 +88,17 @@ func TestSeedChanges(t *testing.T) {
 		}), oldSeed: seedNamed("y")}, ""},
 		"a move called off with another change": {request{binding: true, old: shootOn("y", runsOn("x")), shoot: shootOn("x", runsOn("x"), purpose), seed: seedNamed("x"), oldSeed: seedNamed("y")}, "nothing but"},
 		"a move called off that has begun":      {request{binding: true, old: shootOn("y", runsOn("x"), state("Migrate", "Processing")), shoot: shootOn("x", runsOn("x"), state("Migrate", "Processing")), seed: seedNamed("x"), oldSeed: seedNamed("y")}, ""},
+		"a creation with a dead source":         {request{shoot: shootOn("", dead("x"))}, "only through the subresource"},
+		"a plain edit with a dead source":       {request{old: shootOn("x", runsOn("x")), shoot: shootOn("x", runsOn("x"), dead("x"))}, "only through the subresource"},
+		"a plain edit beside a dead source":     {request{old: shootOn("y", runsOn("x"), dead("x")), shoot: shootOn("y", runsOn("x"), dead("x"), label)}, ""},
+		"a dead source":                         {request{binding: true, old: shootOn("x", runsOn("x")), shoot: shootOn("y", runsOn("x"), dead("x")), seed: seedNamed("y"), oldSeed: seedNamed("x")}, ""},
+		"a dead source of another Shoot":        {request{binding: true, old: shootOn("x", runsOn("x")), shoot: shootOn("y", runsOn("x"), dead("z")), seed: seedNamed("y"), oldSeed: seedNamed("x")}, "must name the Seed"},
+		"a dead source that takes over":         {request{binding: true, old: shootOn("y", runsOn("x")), shoot: shootOn("x", runsOn("x"), dead("x")), seed: seedNamed("x"), oldSeed: seedNamed("y")}, "another Seed"},
+		"a dead source of nothing":              {request{binding: true, old: shootOn("x"), shoot: shootOn("y", dead("x")), seed: seedNamed("y"), oldSeed: seedNamed("x")}, "not on any Seed"},
+		"a dead source of what is deleted":      {request{binding: true, old: shootOn("x", runsOn("x"), gone), shoot: shootOn("y", runsOn("x"), gone, dead("x")), seed: seedNamed("y"), oldSeed: seedNamed("x")}, "being deleted"},
+		"a source that has died in a move":      {request{binding: true, old: shootOn("y", runsOn("x"), state("Migrate", "Processing")), shoot: shootOn("y", runsOn("x"), state("Migrate", "Processing"), dead("x")), seed: seedNamed("y")}, ""},
+		"a dead source, another way":            {request{binding: true, old: shootOn("y", runsOn("x"), state("Migrate", "Processing")), shoot: shootOn("z", runsOn("x"), state("Migrate", "Processing"), dead("x")), seed: seedNamed("z"), oldSeed: seedNamed("y")}, ""},
+		"a source that has died in a creation":  {request{binding: true, old: shootOn("x", runsOn("x"), state("Create", "Processing")), shoot: shootOn("y", runsOn("x"), state("Create", "Processing"), dead("x")), seed: seedNamed("y"), oldSeed: seedNamed("x")}, "nothing that could be taken over"},
 		"a Seed that goes":                      {request{binding: true, old: shootOn(""), shoot: shootOn("x"), seed: seedNamed("x", deleting)}, "being deleted"},
 		"a change on a Seed that goes":          {request{old: shootOn("x"), shoot: shootOn("x", purpose), seed: seedNamed("x", deleting)}, "being deleted"},
 		"the confirmation on a Seed that goes": {request{old: shootOn("x"), seed: seedNamed("x", deleting), shoot: shootOn("x", func(s *corev1beta1.Shoot) {
@@ -105,7 +126,7 @@ func TestSeedChanges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got error
-			for _, problem := range []func() error{tc.request.bindingProblem, tc.request.seedProblem, tc.request.operationProblem} {
+			for _, problem := range []func() error{tc.request.bindingProblem, tc.request.sourceIsDeadProblem, tc.request.seedProblem, tc.request.operationProblem} {
 				if got = problem(); got != nil {
 					break
 				}

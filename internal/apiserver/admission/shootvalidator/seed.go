@@ -31,7 +31,7 @@ func (r *request) bindingProblem() error {
 	}
 	before = ptr.Deref(r.old.Spec.SeedName, "")
 	switch {
-	case r.binding && now == before:
+	case r.binding && now == before && !r.declaresSourceDead():
 		return fmt.Errorf("spec.seedName: is %q already", before)
 	case now == before:
 		return nil
@@ -39,6 +39,48 @@ func (r *request) bindingProblem() error {
 		return errors.New("spec.seedName: cannot be removed; to move the control plane, name another Seed")
 	case !r.binding:
 		return errors.New("spec.seedName: can be changed only through the subresource shoots/binding")
+	}
+	return nil
+}
+
+// declaresSourceDead says whether the request has an operator's word, which was not there before, that the Seed of the control
+// plane is gone.
+func (r *request) declaresSourceDead() bool {
+	is, set := r.shoot.Annotations[corev1beta1.AnnotationSourceIsDead]
+	if r.old == nil {
+		return set
+	}
+	was, wasSet := r.old.Annotations[corev1beta1.AnnotationSourceIsDead]
+	return set && (!wasSet || is != was)
+}
+
+// sourceIsDead says whether an operator has said, now or before, that the Seed of the control plane is gone.
+func (r *request) sourceIsDead() bool {
+	on := ptr.Deref(r.old.Status.SeedName, "")
+	return on != "" && r.shoot.Annotations[corev1beta1.AnnotationSourceIsDead] == on
+}
+
+// sourceIsDeadProblem says why the word that a Seed is gone cannot be taken.
+func (r *request) sourceIsDeadProblem() error {
+	if !r.declaresSourceDead() {
+		return nil
+	}
+	problem := func(format string, args ...any) error {
+		return fmt.Errorf("metadata.annotations[%s]: %s", corev1beta1.AnnotationSourceIsDead, fmt.Sprintf(format, args...))
+	}
+	if r.old == nil || !r.binding {
+		return problem("can be set only through the subresource shoots/binding, with the Seed that takes over")
+	}
+	named, on := r.shoot.Annotations[corev1beta1.AnnotationSourceIsDead], ptr.Deref(r.old.Status.SeedName, "")
+	switch {
+	case on == "":
+		return problem("the control plane is not on any Seed yet; name another one in spec.seedName alone")
+	case named != on:
+		return problem("must name the Seed that the control plane is on, %q: %q", on, named)
+	case named == ptr.Deref(r.shoot.Spec.SeedName, ""):
+		return problem("spec.seedName must name another Seed, which takes over from %q", on)
+	case r.old.DeletionTimestamp != nil:
+		return problem("a Shoot that is being deleted cannot be taken over")
 	}
 	return nil
 }
@@ -85,6 +127,11 @@ func (r *request) movingProblem() error {
 	switch on := ptr.Deref(r.old.Status.SeedName, ""); {
 	case r.callsOff(), on == "":
 		return nil
+	case op != nil && op.Type == corev1beta1.LastOperationTypeCreate && op.State != corev1beta1.LastOperationStateSucceeded && r.sourceIsDead():
+		return fmt.Errorf("spec.seedName: the control plane was still being created on Seed %q, so there is nothing that could be taken over; "+
+			"create the Shoot under another name", on)
+	case r.sourceIsDead(): // Nobody there goes on with a move.
+		return nil
 	case op != nil && op.Type == corev1beta1.LastOperationTypeCreate && op.State != corev1beta1.LastOperationStateSucceeded:
 		return fmt.Errorf("spec.seedName: the control plane is still being created on Seed %q (%s); it can move when it runs there", on, op.State)
 	case migrating(op) && !stranded(op):
@@ -115,7 +162,8 @@ func changedBesides(shoot, old *corev1beta1.Shoot) string {
 		return rest
 	}
 	ownAnnotation := func(key string) bool {
-		return key == corev1beta1.AnnotationShootTasks || key == corev1beta1.AnnotationNeedsRetryOperation || key == corev1beta1.AnnotationDeletionConfirmedBy
+		return key == corev1beta1.AnnotationShootTasks || key == corev1beta1.AnnotationNeedsRetryOperation || key == corev1beta1.AnnotationDeletionConfirmedBy ||
+			key == corev1beta1.AnnotationSourceIsDead
 	}
 	ownLabel := func(key string) bool {
 		return strings.HasPrefix(key, corev1beta1.LabelPrefixSeedName) || strings.Contains(key, ".extensions.gardener.cloud/")

@@ -102,6 +102,9 @@ func desireBackupEntry(entry *corev1beta1.BackupEntry, s *Scope) {
 		entry.Spec = corev1beta1.BackupEntrySpec{BucketName: string(s.SeedObject.UID), SeedName: ptr.To(s.SeedObject.Name)}
 	case s.Restoring():
 		entry.Spec.SeedName = ptr.To(s.SeedObject.Name)
+		if from := s.Claim.TakenOver.From; from != "" && ptr.Deref(entry.Status.SeedName, "") == from {
+			metav1.SetMetaDataAnnotation(&entry.ObjectMeta, corev1beta1.AnnotationSourceIsDead, from)
+		}
 	}
 	entry.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: corev1beta1.SchemeGroupVersion.String(), Kind: "Shoot", Name: s.Shoot.Name, UID: s.Shoot.UID,

@@ -204,7 +204,7 @@ func (s *Scope) etcdBackup(ctx context.Context) (*etcd.Backup, error) {
 		return nil, err
 	}
 	return &etcd.Backup{
-		StoreSecret: secret, Prefix: s.BackupEntryName() + "/" + etcd.Name, Holder: s.SeedObject.Name, Epoch: s.Claim.Epoch,
+		StoreSecret: secret, Prefix: s.BackupEntryName() + "/" + etcd.Name, Holder: s.SeedObject.Name, Epoch: s.Claim.Epoch, FenceTime: s.FenceTime,
 		Restore: s.Facts.Restoration.restore(),
 	}, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	"hortus.dev/hortus/internal/flow"
+	"hortus.dev/hortus/internal/gardenlet/backup"
 	"hortus.dev/hortus/internal/kube"
 )
 
@@ -95,8 +96,14 @@ func ensureLeftoverObjectsDropped(ctx context.Context, s *Scope) (flow.Outcome, 
 		}
 		left += n
 	}
+	// That of the backups is not in the namespace. After a hand-over it is gone already.
+	n, err := s.dropBackupEntry(ctx)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	left += n
 	// Machine controllers hold on to the Secrets of their machines.
-	n, err := s.letGo(ctx, corev1.SchemeGroupVersion.WithKind("Secret"))
+	n, err = s.letGo(ctx, corev1.SchemeGroupVersion.WithKind("Secret"))
 	if err != nil {
 		return flow.Outcome{}, err
 	}
@@ -120,6 +127,28 @@ func ensureLeftoverObjectsDropped(ctx context.Context, s *Scope) (flow.Outcome, 
 		return flow.Waiting(fmt.Sprintf("%d objects are being dropped", left)), nil
 	}
 	return flow.Done(), nil
+}
+
+// dropBackupEntry drops the object by which an extension keeps the place of the backups in its bucket, with its credentials.
+// The backups are another seed's now.
+func (s *Scope) dropBackupEntry(ctx context.Context) (int, error) {
+	entry := &extensionsv1alpha1.BackupEntry{ObjectMeta: metav1.ObjectMeta{Name: s.BackupEntryName()}}
+	found, err := kube.Exists(ctx, s.Seed, entry)
+	if err != nil {
+		return 0, err
+	}
+	if found {
+		before := entry.DeepCopy()
+		entry.Finalizers = nil
+		metav1.SetMetaDataAnnotation(&entry.ObjectMeta, extensionsv1alpha1.AnnotationConfirmDeletion, "true")
+		if err := client.IgnoreNotFound(s.Seed.Patch(ctx, entry, client.MergeFrom(before))); err != nil {
+			return 0, fmt.Errorf("drop BackupEntry %q: %w", entry.Name, err)
+		}
+		_, err := kube.Delete(ctx, s.Seed, entry)
+		return 1, err
+	}
+	_, err = backup.DeleteSecret(ctx, s.Seed, backup.EntrySecretPrefix+entry.Name)
+	return 0, err
 }
 
 // RemoveCluster deletes the Cluster object, after everything in the namespace.

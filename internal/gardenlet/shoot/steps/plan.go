@@ -10,7 +10,7 @@ func Reconcile() *flow.Graph[*Scope] {
 		RequiredExtensions, Namespace, BackupEntry, ClusterIdentity, CloudCredentials, Credentials, GardenObjects, References,
 		Infrastructure,
 		KubeAPIServerService, GatewayAddress, AdvertisedAddresses, DNSInternal, DNSExternal, Route,
-		Etcd, RestoreBackup, EtcdReady, VPNSeedServer,
+		Etcd, RestoreBackup, EtcdReady, FormerOwnerFenced, VPNSeedServer,
 		ExtensionsBeforeKubeAPIServer, KubeAPIServer, KubeAPIServerReady, Connection,
 		ResourceManager, ManagedResources, ControlPlane, KubeControllerManager, KubeScheduler,
 		ShootNamespaces, ShootSystem, CoreDNS, KubeProxy, APIServerProxy, VPNShoot,

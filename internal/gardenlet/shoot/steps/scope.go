@@ -59,6 +59,8 @@ type Scope struct {
 
 	// Claim says who runs the control plane, as of the beginning of the pass.
 	Claim ownership.Claim
+	// FenceTime is how long etcd runs without being confirmed; 0 for the default of its process.
+	FenceTime time.Duration
 	// State is what the garden has kept of the control plane; nil unless it is being restored.
 	State *shootstate.Saved
 	// States keeps that current.

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
@@ -28,6 +29,11 @@ func (bindingStrategy) PrepareForUpdate(_ context.Context, o, oldObject runtime.
 	if op := s.Status.LastOperation; op != nil && s.Spec.SeedName != nil &&
 		op.Type == corev1beta1.LastOperationTypeCreate && op.State == corev1beta1.LastOperationStatePending {
 		s.Status.LastOperation = nil
+	}
+	// A move that is called off, or goes somewhere else when the one that was taken to be dead has handed over.
+	if dead, same := s.Annotations[corev1beta1.AnnotationSourceIsDead]; dead == old.Annotations[corev1beta1.AnnotationSourceIsDead] && same &&
+		(dead == ptr.Deref(s.Spec.SeedName, "") || dead != ptr.Deref(s.Status.SeedName, "")) {
+		delete(s.Annotations, corev1beta1.AnnotationSourceIsDead)
 	}
 	syncSpellings(s, old)
 	canonicalize(s)

@@ -1,0 +1,89 @@
+package steps
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"hortus.dev/hortus/internal/component/etcd"
+	"hortus.dev/hortus/internal/etcdbackup"
+	"hortus.dev/hortus/internal/flow"
+	"hortus.dev/hortus/internal/kube"
+	"hortus.dev/hortus/internal/ownership"
+)
+
+// FormerOwnerFenced waits, after a control plane was taken over from a seed that is gone, until what may be left of it there
+// has stopped by itself. By then the garden and the bucket have not confirmed it for its fence time: the Lease names the
+// new owner from the beginning, the bucket does as soon as etcd has been restored here.
+var FormerOwnerFenced = &flow.Step[*Scope]{
+	Name:    "former-owner-fenced",
+	After:   []*flow.Step[*Scope]{Etcd},
+	SkipIf:  handedOver,
+	Ensure:  ensureFormerOwnerFenced,
+	Recheck: time.Second,
+	Limit:   24 * time.Hour, // The fence time is what an operator says.
+}
+
+func handedOver(s *Scope) string {
+	switch {
+	case s.Claim.TakenOver.From == "":
+		return "not taken over from a seed that is gone"
+	case s.Asleep(): // It waits when it is woken up.
+		return "hibernated"
+	}
+	return ""
+}
+
+func ensureFormerOwnerFenced(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	taken := s.Claim.TakenOver
+	if taken.Unconfirmed.IsZero() {
+		restored, outcome, err := s.restoredEtcd(ctx)
+		if err != nil || !outcome.IsDone() {
+			return outcome, err
+		}
+		claim, err := ownership.Change(ctx, s.Garden, s.Shoot, s.Clock.Now(), func(c ownership.Claim) ownership.Claim {
+			return c.Restored(s.SeedObject.Name, s.Clock.Now(), restored.Revision, restored.Stored)
+		})
+		if err != nil {
+			return flow.Outcome{}, err
+		}
+		taken = claim.TakenOver
+	}
+	if left := taken.FencedAt().Sub(s.Clock.Now()); left > 0 {
+		return flow.Waiting(fmt.Sprintf("What may be left of the control plane on Seed %s stops by itself until %s, %s from now",
+			taken.From, taken.FencedAt().UTC().Format(time.RFC3339), left.Round(time.Second))), nil
+	}
+	return flow.Done(), nil
+}
+
+// restoredEtcd waits until etcd runs for the new owner, which the bucket then knows, and returns what it was restored to, as far
+// as its process still knows.
+func (s *Scope) restoredEtcd(ctx context.Context) (etcdbackup.Restored, flow.Outcome, error) {
+	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: etcd.Name, Namespace: s.Namespace}}
+	if _, err := kube.Exists(ctx, s.Seed, set); err != nil {
+		return etcdbackup.Restored{}, flow.Outcome{}, err
+	}
+	access, ok, err := BackupAccess(ctx, s.Seed, set)
+	if err != nil {
+		return etcdbackup.Restored{}, flow.Outcome{}, err
+	}
+	if !ok {
+		return etcdbackup.Restored{}, flow.Outcome{}, fmt.Errorf("etcd of namespace %q has no backups, from which it could be restored", s.Namespace)
+	}
+	const starting = "etcd is being restored from its backups"
+	status, err := s.Shoots.EtcdStatus(ctx, access)
+	switch {
+	case err != nil: // It has not been started yet.
+		return etcdbackup.Restored{}, flow.Waiting(starting), nil
+	case status.Etcd.State != etcdbackup.EtcdRunning || status.Etcd.Epoch != s.Claim.Epoch:
+		if status.Etcd.Message != "" {
+			return etcdbackup.Restored{}, flow.Waiting(fmt.Sprintf("%s: %s", starting, status.Etcd.Message)), nil
+		}
+		return etcdbackup.Restored{}, flow.Waiting(starting), nil
+	}
+	return ptr.Deref(status.Etcd.Restored, etcdbackup.Restored{}), flow.Done(), nil
+}
