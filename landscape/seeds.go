@@ -27,7 +27,11 @@ func (l *installation) installSeeds(ctx context.Context) error {
 		return k.install(ctx, "gardenlet", gardenNamespace, map[string]any{
 			"image":            l.image,
 			"gardenKubeconfig": string(kubeconfig),
-			"config":           map[string]any{"seedConfig": l.seedTemplate(k)},
+			"config": map[string]any{
+				"seedConfig": l.seedTemplate(k),
+				// On one machine nobody waits five minutes for a seed that may be alive.
+				"controllers": map[string]any{"shoot": map[string]any{"fenceTime": "2m"}},
+			},
 		})
 	})
 	if err != nil {

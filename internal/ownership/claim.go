@@ -66,7 +66,7 @@ type TakenOver struct {
 	// From is the seed; "" if the control plane was handed over.
 	From string `json:"from,omitempty"`
 	// Wait is how long its etcd may run without being confirmed.
-	Wait time.Duration `json:"wait,omitempty"`
+	Wait metav1.Duration `json:"wait,omitzero"`
 	// Unconfirmed is since when neither the garden nor the bucket confirms it; zero until the bucket knows the new owner.
 	Unconfirmed time.Time `json:"unconfirmed,omitzero"`
 	// Revision of etcd that was restored, and when that was stored in the backups; zero if that is not known.
@@ -79,7 +79,7 @@ func (t TakenOver) FencedAt() time.Time {
 	if t.Unconfirmed.IsZero() {
 		return time.Time{}
 	}
-	return t.Unconfirmed.Add(t.Wait)
+	return t.Unconfirmed.Add(t.Wait.Duration)
 }
 
 // Take makes seed the holder, whose etcd runs for at most fence without being confirmed. One that holds the Lease already
@@ -102,7 +102,7 @@ func (c Claim) TakeFrom(from, seed string, fence time.Duration) Claim {
 		wait = DefaultFenceTime
 	}
 	taken := c.Take(seed, fence)
-	taken.TakenOver = TakenOver{From: from, Wait: wait}
+	taken.TakenOver = TakenOver{From: from, Wait: metav1.Duration{Duration: wait}}
 	return taken
 }
 

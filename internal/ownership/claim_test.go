@@ -5,6 +5,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 const minute = time.Minute
@@ -14,9 +15,9 @@ func TestClaimChanges(t *testing.T) {
 	called := Claim{Holder: "a", Epoch: 3, Settled: true, Called: "b", FenceTime: minute}
 	prepared := Claim{Holder: "a", Epoch: 3, Settled: true, Called: "b", Prepared: "b", FenceTime: minute}
 	now, rounded := time.Date(2026, 1, 31, 12, 0, 0, 1, time.UTC), time.Date(2026, 1, 31, 12, 0, 1, 0, time.UTC)
-	taken := Claim{Holder: "b", Epoch: 4, FenceTime: minute, TakenOver: TakenOver{From: "a", Wait: minute}}
+	taken := Claim{Holder: "b", Epoch: 4, FenceTime: minute, TakenOver: TakenOver{From: "a", Wait: metav1.Duration{Duration: minute}}}
 	restored := taken
-	restored.TakenOver = TakenOver{From: "a", Wait: minute, Unconfirmed: rounded, Revision: 7, Stored: rounded}
+	restored.TakenOver = TakenOver{From: "a", Wait: metav1.Duration{Duration: minute}, Unconfirmed: rounded, Revision: 7, Stored: rounded}
 	for name, tc := range map[string]struct{ got, want Claim }{
 		"the first holder":                     {Claim{}.Take("a", minute), Claim{Holder: "a", Epoch: 1, FenceTime: minute}},
 		"the holder keeps its epoch":           {settled.Take("a", minute), settled},
@@ -36,10 +37,10 @@ func TestClaimChanges(t *testing.T) {
 		"another fence time counts when it is settled": {settled.Settle("a", time.Second),
 			Claim{Holder: "a", Epoch: 3, Settled: true, FenceTime: time.Second}},
 		"taken from a seed that is gone": {prepared.TakeFrom("a", "b", time.Second),
-			Claim{Holder: "b", Epoch: 4, FenceTime: time.Second, TakenOver: TakenOver{From: "a", Wait: minute}}},
+			Claim{Holder: "b", Epoch: 4, FenceTime: time.Second, TakenOver: TakenOver{From: "a", Wait: metav1.Duration{Duration: minute}}}},
 		"taken once": {taken.TakeFrom("a", "b", time.Hour), taken},
 		"taken from an unknown fence time": {Claim{Holder: "a", Epoch: 1}.TakeFrom("a", "b", minute),
-			Claim{Holder: "b", Epoch: 2, FenceTime: minute, TakenOver: TakenOver{From: "a", Wait: DefaultFenceTime}}},
+			Claim{Holder: "b", Epoch: 2, FenceTime: minute, TakenOver: TakenOver{From: "a", Wait: metav1.Duration{Duration: DefaultFenceTime}}}},
 		"restored":                              {taken.Restored("b", now, 7, now), restored},
 		"restored once":                         {restored.Restored("b", now.Add(time.Hour), 8, now), restored},
 		"restored after a hand-over":            {settled.Restored("a", now, 7, now), settled},
@@ -79,7 +80,7 @@ func TestClaimsAreStored(t *testing.T) {
 		{Holder: "a", Epoch: 1, ChangedAt: now},
 		{Holder: "a", Epoch: 2, Settled: true, FenceTime: minute, Called: "b", Prepared: "b", ChangedAt: now},
 		{Holder: "a", Epoch: 3, FenceTime: minute, Called: "b", Progress: "waiting", ChangedAt: now,
-			TakenOver: TakenOver{From: "c", Wait: time.Hour, Unconfirmed: now, Revision: 5, Stored: now}},
+			TakenOver: TakenOver{From: "c", Wait: metav1.Duration{Duration: time.Hour}, Unconfirmed: now, Revision: 5, Stored: now}},
 	} {
 		l := &coordinationv1.Lease{}
 		if err := want.writeTo(l, now); err != nil {

@@ -32,7 +32,7 @@ func TestLostGardenIsRestored(t *testing.T) {
 	awaitGardenBackup(t, version(t, name))
 
 	start := time.Now()
-	typeRunbook(t, "Start again from the newest backup")
+	typeRunbook(t, gardenRunbook, "Start again from the newest backup")
 	eventually(t, "a garden that knows the Shoot", func() error { return gardenKnows(t, name, uid) })
 	t.Logf("the garden answers %s after its volume was deleted", time.Since(start).Round(100*time.Millisecond))
 	if out := kubectl(t, garden, "-n", "garden", "logs", "hortus-etcd-0"); !strings.Contains(out, "Restored revision") {
@@ -43,7 +43,7 @@ func TestLostGardenIsRestored(t *testing.T) {
 	awaitKubernetesBackup(t, resourceVersion(t, garden))
 	start = time.Now()
 	secret := kubectl(t, garden, "-n", projectNS, "get", "secret", "local-cloud", "-o", "jsonpath={.metadata.uid}")
-	typeRunbook(t, "Start the garden's kube-apiserver again from the newest backup")
+	typeRunbook(t, gardenRunbook, "Start the garden's kube-apiserver again from the newest backup")
 	eventually(t, "a garden with its Secrets", func() error {
 		out, err := kubectlE(t, garden, "-n", projectNS, "get", "secret", "local-cloud", "-o", "jsonpath={.metadata.uid}")
 		if err != nil || out != secret {
@@ -138,10 +138,10 @@ func awaitSaved(t *testing.T, revision int, namespace, pod, certificates string)
 	})
 }
 
-// typeRunbook runs the commands of a section of the garden's runbook, as an operator would.
-func typeRunbook(t *testing.T, heading string) {
+// typeRunbook runs the commands of a section of a runbook, as an operator would.
+func typeRunbook(t *testing.T, runbook, heading string) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(repository, gardenRunbook))
+	text, err := os.ReadFile(filepath.Join(repository, runbook))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func typeRunbook(t *testing.T, heading string) {
 	section, _, _ = strings.Cut(section, "\n## ")
 	blocks := strings.Split(section, "\n```\n")
 	if !found || len(blocks) < 2 {
-		t.Fatalf("%s has no commands under %q", gardenRunbook, heading)
+		t.Fatalf("%s has no commands under %q", runbook, heading)
 	}
 	root, err := filepath.Abs(repository)
 	if err != nil {

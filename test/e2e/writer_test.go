@@ -166,6 +166,13 @@ func (w *writer) acknowledged() int {
 	return len(w.acked)
 }
 
+// silent is the time since the last acknowledged write.
+func (w *writer) silent() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return time.Since(w.last)
+}
+
 // check ends the writer and compares what was acknowledged with what the Shoot has. It returns how much that was.
 func (w *writer) check(t *testing.T, kubeconfig string) int {
 	t.Helper()

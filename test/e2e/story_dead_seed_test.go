@@ -1,0 +1,108 @@
+//go:build landscape
+
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// deadSeedRunbook is what an operator reads when a seed is gone; this story types its commands.
+const deadSeedRunbook = "docs/runbooks/a-seed-is-gone.md"
+
+// takeOverBound is the fence time of the landscape's seeds and a minute, from the operator's word to APIs that serve.
+const takeOverBound = 3 * time.Minute
+
+// TestShootsOfADeadSeedAreTakenOver takes the hardware of a seed away while clients write to Shoots on it, and lets the other seed take
+// over. What was in the backups is there, nodes and pods are the same, and when the first seed comes back it removes what it
+// has left and touches nothing else.
+func TestShootsOfADeadSeedAreTakenOver(t *testing.T) {
+	story(t)
+	const source, destination = "local-2", "local-1"
+	names := map[string]string{"orphan": "shoot.yaml", "waif": "shoot-workerless.yaml"}
+	for name, file := range names {
+		applyShootOn(t, file, name, source)
+	}
+	kubeconfigs, writers, saved := map[string]string{}, map[string]*writer{}, map[string]int{}
+	for name := range names {
+		awaitSucceeded(t, name)
+		kubeconfigs[name] = shootKubeconfig(t, name)
+		writers[name] = startWriter(t, kubeconfigs[name])
+	}
+	nodes, pods := nodeUIDs(t, kubeconfigs["orphan"]), podStarts(t, kubeconfigs["orphan"])
+	server := kubectl(t, kubeconfigs["orphan"], "config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.tls-server-name}")
+	for name, w := range writers {
+		saved[name] = w.acknowledged()
+		hortus(t, "backup", "now", name, "-n", projectNS)
+		w.longestGap()
+	}
+
+	hortus(t, "cloud", "faults", "set", "lost", "Instance", "--name", "dead-seed", "--target", "seed-2")
+	t.Cleanup(func() { _, _ = run(t, repository+"/.build/hortus", "cloud", "faults", "delete", "dead-seed") })
+	eventually(t, "a seed without a sign of life", func() error {
+		out, err := kubectlE(t, kubeconfigOf("garden"), "get", "seed", source, "-o", `jsonpath={.status.conditions[?(@.type=="GardenletReady")].status}`)
+		if err != nil || out != "Unknown" {
+			return fmt.Errorf("GardenletReady is %s (%w)", out, err)
+		}
+		return nil
+	})
+	start := time.Now()
+	typeRunbook(t, deadSeedRunbook, "Take over")
+	took := time.Since(start)
+	for name, w := range writers {
+		gap, _ := w.longestGap()
+		t.Logf("%s: longest time without an acknowledged write: %s", name, gap.Round(time.Millisecond))
+		message := kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "get", "shoot", name, "-o", "jsonpath={.status.lastOperation.description}")
+		if !strings.Contains(message, "stored at") {
+			t.Errorf("%s does not say what is lost: %s", name, message)
+		}
+		eventually(t, "an API of "+name+" that serves", func() error {
+			if w.acknowledged() <= saved[name] || w.silent() > 5*time.Second {
+				return fmt.Errorf("the last write was acknowledged %s ago", w.silent())
+			}
+			return nil
+		})
+	}
+	t.Logf("taken over %s after the operator's word", took.Round(100*time.Millisecond))
+	if took > takeOverBound {
+		t.Errorf("that should take less than %s", takeOverBound)
+	}
+
+	readdress(t, kubeconfigs["orphan"], server)
+	hortus(t, "cloud", "faults", "delete", "dead-seed")
+	for name := range names {
+		awaitLeft(t, name, source)
+	}
+	eventually(t, "an empty seed", func() error {
+		out, err := kubectlE(t, adminOf(source), "get", "clusters.extensions.gardener.cloud,backupentries.extensions.gardener.cloud", "-o", "name")
+		if err != nil || out != "" {
+			return fmt.Errorf("it has %s (%w)", out, err)
+		}
+		return nil
+	})
+	if got := nodeUIDs(t, kubeconfigs["orphan"]); got != nodes {
+		t.Errorf("nodes were %s and are %s", nodes, got)
+	}
+	after := podStarts(t, kubeconfigs["orphan"])
+	for pod, before := range pods {
+		if after[pod] != before {
+			t.Errorf("pod %s was started at %s with %s restarts, now at %s with %s", pod, before[0], before[1], after[pod][0], after[pod][1])
+		}
+	}
+	for name, w := range writers {
+		kubeconfig := shootKubeconfig(t, name)
+		w.end()
+		w.checkFirst(t, kubeconfig, saved[name])
+	}
+	for _, seed := range []string{source, destination} {
+		eventually(t, "Seed "+seed+" to be Ready", func() error {
+			out, err := kubectlE(t, kubeconfigOf("garden"), "get", "seed", seed, "-o", `jsonpath={.status.conditions[*].status}`)
+			if err != nil || strings.Contains(out, "Unknown") || strings.Contains(out, "False") {
+				return fmt.Errorf("%s (%w)", out, err)
+			}
+			return nil
+		})
+	}
+}
