@@ -120,6 +120,9 @@ const (
 	// AnnotationRestoreBackup requests that etcd is taken back to revision=N or time=T (RFC 3339). The gardenlet removes it when
 	// it begins.
 	AnnotationRestoreBackup = "hortus.dev/restore-backup"
+	// AnnotationSourceIsDead, on a Shoot, set through shoots/binding together with spec.seedName: the operator's word that the Seed
+	// it names, on which the control plane is, is gone; the destination takes over without it.
+	AnnotationSourceIsDead = "hortus.dev/source-is-dead"
 )
 
 // Operations of Shoots, and Operation values that other kinds know too.
