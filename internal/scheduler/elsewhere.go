@@ -11,8 +11,8 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// Elsewhere decides which other Seed each of the Shoots that leave a Seed should move to, in their order; each one counts
-// for the next. Planned are the destinations of Shoots that have been decided on before and are not bound yet. Shoots
+// Elsewhere decides which other Seed each of the Shoots that leave a Seed should move to, in their order; each one
+// counts for the next. Planned are the destinations of Shoots that have been decided on before and are not bound yet. Shoots
 // that the fleet does not have are left out.
 func (f *Fleet) Elsewhere(
 	from string, strategy Strategy, leaving []types.NamespacedName, planned map[types.NamespacedName]string,

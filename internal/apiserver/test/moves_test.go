@@ -214,7 +214,7 @@ func TestShootMovesByCommand(t *testing.T) {
 	stop = m.gardenlets(func(string) bool { return true })
 	out, log, err = m.move(s, here.Name, "-o", "yaml")
 	stop()
-	if err == nil || !strings.Contains(log, "is bound to Seed "+here.Name+" already") || !strings.Contains(out, "state: Failed") || !strings.Contains(out, "It can move to another Seed") {
+	if err == nil || !strings.Contains(log, "is bound to Seed "+here.Name+" already") || !strings.Contains(out, "state: Failed") || !strings.Contains(log, "can move to another Seed") {
 		t.Errorf("a move that fails: %v\n%s%s", err, log, out)
 	}
 	stop = m.gardenlets(nobody)
@@ -432,6 +432,10 @@ func TestDrainStopsAfterFailures(t *testing.T) {
 		if _, _, err := m.drain(third, args...); err == nil || !strings.Contains(err.Error(), args[0][:2]) {
 			t.Errorf("%v: %v", args, err)
 		}
+	}
+	results, log, err = m.drain(third, "--to", "nowhere", "--yes")
+	if states := count(); err == nil || states[move.Failed] != 2 {
+		t.Errorf("to a Seed that is not there: %v, %v\n%s", err, states, log)
 	}
 	if _, _, err := m.drain(&corev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "nowhere"}}); !apierrors.IsNotFound(err) {
 		t.Errorf("a Seed that is not there: %v", err)

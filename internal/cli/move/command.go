@@ -1,5 +1,5 @@
-// Package move are the commands that move control planes of Shoots to other Seeds: one of them, or all of a Seed. They need the
-// garden only. The moves themselves are done by the gardenlets and continue without the command.
+// Package move are the commands that move control planes of Shoots to other Seeds: one of them, or all of a Seed. They
+// need the garden only. The moves themselves are done by the gardenlets and continue without the command.
 package move
 
 import (
@@ -20,6 +20,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -69,11 +70,12 @@ func (c *command) addFlags(cmd *cobra.Command) {
 		"declare that the Seed is gone: the destination takes over from the last backup, without the Seed")
 	cmd.Args = cobra.ExactArgs(1)
 	formats := cobra.FixedCompletions([]string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp)
+	seeds := func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+		return c.complete(cmd, &corev1beta1.SeedList{}, begun)
+	}
 	if err := errors.Join(
 		cmd.RegisterFlagCompletionFunc("output", formats),
-		cmd.RegisterFlagCompletionFunc("to", func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
-			return c.complete(cmd, &corev1beta1.SeedList{}, begun)
-		}),
+		cmd.RegisterFlagCompletionFunc("to", seeds),
 	); err != nil {
 		panic(err) // The flags are defined by both commands.
 	}
@@ -89,8 +91,10 @@ func (c *command) connect() (client.WithWatch, error) {
 		return nil, err
 	}
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1beta1.AddToScheme(scheme), corev1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme)); err != nil {
-		return nil, err
+	for _, add := range []func(*runtime.Scheme) error{corev1beta1.AddToScheme, corev1.AddToScheme, coordinationv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
 	}
 	garden, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
 	if err != nil {
@@ -123,23 +127,27 @@ func (c *command) complete(
 }
 
 // bind binds a Shoot to a Seed and returns it as it is then.
-func (c *command) bind(ctx context.Context, garden client.Client, s *corev1beta1.Shoot, to string) (*corev1beta1.Shoot, error) {
-	patch, err := bindingPatch(s, to, c.sourceIsDead)
+func (c *command) bind(
+	ctx context.Context, garden client.Client, s *corev1beta1.Shoot, to string,
+) (*corev1beta1.Shoot, error) {
+	data, err := bindingPatch(s, to, c.sourceIsDead)
 	if err != nil {
 		return nil, err
 	}
-	bound := &corev1beta1.Shoot{ObjectMeta: s.ObjectMeta}
-	if err := garden.SubResource("binding").Patch(ctx, bound, client.RawPatch("application/merge-patch+json", patch)); err != nil {
+	bound, patch := &corev1beta1.Shoot{ObjectMeta: s.ObjectMeta}, client.RawPatch(types.MergePatchType, data)
+	if err := garden.SubResource("binding").Patch(ctx, bound, patch); err != nil {
 		return nil, fmt.Errorf("bind Shoot %s/%s to Seed %s: %w", s.Namespace, s.Name, to, err)
 	}
 	return bound, nil
 }
 
-// bindingPatch is what moves a Shoot. A source that is declared dead is named, so that the declaration is about no other.
+// bindingPatch is what moves a Shoot. A source that is declared dead is named, so that the declaration is about no other
+// Seed.
 func bindingPatch(s *corev1beta1.Shoot, to string, sourceIsDead bool) ([]byte, error) {
 	patch := map[string]any{"spec": map[string]any{"seedName": to}}
 	if sourceIsDead {
-		patch["metadata"] = map[string]any{"annotations": map[string]any{corev1beta1.AnnotationSourceIsDead: *s.Status.SeedName}}
+		annotations := map[string]any{corev1beta1.AnnotationSourceIsDead: *s.Status.SeedName}
+		patch["metadata"] = map[string]any{"annotations": annotations}
 	}
 	return json.Marshal(patch)
 }

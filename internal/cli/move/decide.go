@@ -31,8 +31,8 @@ type progress struct {
 	message string
 }
 
-// errorPatience is how long a destination may have the same error: most are gone by the next pass of the gardenlet, or when
-// what an extension waits for is there.
+// errorPatience is how long a destination may have the same error: most are gone by the next pass of the gardenlet, or
+// when what an extension waits for is there.
 const errorPatience = 5 * time.Minute
 
 // progressOf says how far a Shoot is that is bound to the destination of its move.
@@ -53,8 +53,10 @@ func progressOf(shoot *corev1beta1.Shoot, now time.Time) progress {
 		return progress{Moving, fmt.Sprintf("waiting for the gardenlet of Seed %s to take over", to)}
 	case op.State == corev1beta1.LastOperationStateSucceeded:
 		return progress{Moved, ""}
-	case op.State == corev1beta1.LastOperationStateFailed, op.State == corev1beta1.LastOperationStateError && lasts(shoot, now):
-		return progress{Failed, fmt.Sprintf("%s It can move to another Seed, also back: %s", operation(shoot), moveCommand(shoot, "SEED"))}
+	case op.State == corev1beta1.LastOperationStateFailed,
+		op.State == corev1beta1.LastOperationStateError && lasts(shoot, now):
+		text := "%s The control plane can move to another Seed, also back: %s"
+		return progress{Failed, fmt.Sprintf(text, operation(shoot), moveCommand(shoot, "SEED"))}
 	}
 	return progress{Moving, operation(shoot)}
 }
@@ -192,12 +194,14 @@ func judge(l limits, m member, now time.Time) (p progress, ready bool) {
 	}
 	bound, on, op := ptr.Deref(shoot.Spec.SeedName, ""), ptr.Deref(shoot.Status.SeedName, ""), shoot.Status.LastOperation
 	switch {
-	case on == "", op != nil && op.Type == corev1beta1.LastOperationTypeCreate && op.State != corev1beta1.LastOperationStateSucceeded:
+	case on == "", creating(op):
 		return progress{Left, "it is still being created; drain the Seed again when it has been"}, false
 	case bound == l.seed && on != l.seed && l.sourceIsDead:
-		return progress{Left, fmt.Sprintf("it is on Seed %s and bound to this one. To call that off: %s", on, moveCommand(shoot, on))}, false
+		text := "it is on Seed %s and bound to this one. To call that off: %s"
+		return progress{Left, fmt.Sprintf(text, on, moveCommand(shoot, on))}, false
 	case bound == l.seed && on != l.seed:
-		return progress{Waiting, fmt.Sprintf("it is moving here from Seed %s and moves on when it has arrived. To call that off: %s", on, moveCommand(shoot, on))}, false
+		text := "it is moving here from Seed %s and moves on when it has arrived. To call that off: %s"
+		return progress{Waiting, fmt.Sprintf(text, on, moveCommand(shoot, on))}, false
 	case bound == l.seed && m.begun:
 		return progress{Failed, "the move has been called off: the Shoot is bound to the Seed again"}, false
 	case bound == l.seed && busy(op):
@@ -208,6 +212,10 @@ func judge(l limits, m member, now time.Time) (p progress, ready bool) {
 		return progress{Waiting, "it is bound to Seed " + bound + " already"}, true
 	}
 	return progressOf(shoot, now), false
+}
+
+func creating(op *corev1beta1.LastOperation) bool {
+	return op != nil && op.Type == corev1beta1.LastOperationTypeCreate && op.State != corev1beta1.LastOperationStateSucceeded
 }
 
 // busy says whether the API server refuses a move because another one has not ended.

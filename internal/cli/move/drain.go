@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,11 +28,11 @@ func newDrainSeedCommand(c *command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "seed NAME",
 		Short: "Move all control planes of a Seed to other Seeds and wait for them",
-		Long: `Move all control planes of a Seed to other Seeds and wait for them. Without --to each Shoot gets the Seed that the scheduler
-would choose if this one did not exist. Shoots that are being created or deleted are left.
+		Long: `Move all control planes of a Seed to other Seeds and wait for them. Without --to each Shoot gets the Seed that the
+scheduler would choose if this one did not exist. Shoots that are being created or deleted are left.
 
-When --failures Shoots have failed, no more are begun. Those under way continue. The command can be repeated: the state is in
-the garden, and only what is still on the Seed is moved.
+When --failures Shoots have failed, no more are begun. Those under way continue. The command can be repeated: the state
+is in the garden, and only what is still on the Seed is moved.
 
 Moving control planes away does not keep the scheduler from placing new ones; the command says how to do that.`,
 		Example: `  hortus drain seed local-1
@@ -56,14 +57,16 @@ Moving control planes away does not keep the scheduler from placing new ones; th
 				return err
 			}
 			d := &drain{
-				command: c, garden: garden, limits: l, strategy: chosen, log: cmd.ErrOrStderr(), members: map[types.NamespacedName]*tracked{},
-				report: &reporter{out: cmd.ErrOrStderr(), every: 15 * time.Second},
+				command: c, garden: garden, limits: l, strategy: chosen, log: cmd.ErrOrStderr(),
+				report:  &reporter{out: cmd.ErrOrStderr(), every: 15 * time.Second},
+				members: map[types.NamespacedName]*tracked{},
 			}
 			return d.run(cmd)
 		},
 	}
 	cmd.Flags().StringVar(&c.to, "to", "", "the Seed to move to; empty: chosen for each Shoot, as the scheduler would")
-	cmd.Flags().StringVar(&strategy, "strategy", string(scheduler.SameRegion), "strategy of the scheduler: SameRegion or MinimalDistance")
+	cmd.Flags().StringVar(&strategy, "strategy", string(scheduler.SameRegion),
+		"how near a Seed must be if --to is empty: SameRegion or MinimalDistance")
 	cmd.Flags().IntVar(&l.parallel, "parallel", 5, "how many Shoots move at once")
 	cmd.Flags().IntVar(&l.failures, "failures", 3, "begin no more when so many Shoots have failed")
 	cmd.Flags().BoolVar(&c.yes, "yes", false, "do not ask for a confirmation")
@@ -123,11 +126,12 @@ func (d *drain) run(cmd *cobra.Command) error {
 	}
 	switch {
 	case errors.Is(err, context.Canceled):
-		return fmt.Errorf("interrupted: %d moves continue without this command; the same command drains Seed %s further", counts[Moving], d.limits.seed)
+		return fmt.Errorf("interrupted: %d moves continue without this command; the same command continues to drain Seed %s",
+			counts[Moving], d.limits.seed)
 	case err != nil:
 		return err
 	case counts[Failed] > 0:
-		return fmt.Errorf("Seed %s is not empty or not all of its Shoots run elsewhere: %d failed, %d were not begun; the same command continues",
+		return fmt.Errorf("Seed %s: %d Shoots failed, %d were not begun; the same command moves what is still on the Seed",
 			d.limits.seed, counts[Failed], counts[Waiting])
 	case counts[Left] > 0:
 		fmt.Fprintf(d.log, "%d Shoots of Seed %s are left where they are.\n", counts[Left], d.limits.seed)
@@ -264,13 +268,13 @@ func (d *drain) choose(ctx context.Context, keys []types.NamespacedName) error {
 	return nil
 }
 
-// begin binds a Shoot to its destination. What the API server refuses is a failure of the Shoot; other errors are returned.
+// begin binds a Shoot to its destination. What the API server refuses is a failure of the Shoot; other errors are
+// returned.
 func (d *drain) begin(ctx context.Context, t *tracked) error {
 	t.began = d.clock.Now()
 	answered, err := d.bind(ctx, d.garden, t.shoot, d.destination(t.member))
 	switch {
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err), apierrors.IsServiceUnavailable(err), apierrors.IsTooManyRequests(err),
-		apierrors.IsTimeout(err), apierrors.IsServerTimeout(err), err != nil && apierrors.ReasonForError(err) == "":
+	case passes(err):
 		return err
 	case err != nil:
 		t.refused = err.Error()
@@ -278,6 +282,16 @@ func (d *drain) begin(ctx context.Context, t *tracked) error {
 	}
 	t.answered, t.begun = answered, true
 	return nil
+}
+
+// passes says whether an error is about the connection or the moment, not about the request.
+func passes(err error) bool {
+	if err == nil {
+		return false
+	}
+	return apierrors.ReasonForError(err) == metav1.StatusReasonUnknown || apierrors.IsConflict(err) ||
+		apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) || apierrors.IsTimeout(err) ||
+		apierrors.IsServerTimeout(err)
 }
 
 // note keeps the times of moves, and prints what has changed.

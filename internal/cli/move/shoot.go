@@ -19,15 +19,15 @@ func newMoveShootCommand(c *command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "shoot NAME --to SEED",
 		Short: "Move the control plane of a Shoot to another Seed and wait for it",
-		Long: `Move the control plane of a Shoot to another Seed and wait for it. Nodes and their workload keep running; the API server is
-unavailable for a moment.
+		Long: `Move the control plane of a Shoot to another Seed and wait for it. Nodes and their workload keep running; the API server
+is unavailable for a moment.
 
-The command can be repeated: if the Shoot is bound to the Seed already, it only waits. To call a move off that has not been
-handed over, move the Shoot to the Seed it is on. If the destination cannot run the control plane, move the Shoot to another
-Seed, or back.
+The command can be repeated: if the Shoot is bound to the Seed already, it only waits. To call off a move that has not
+been handed over, move the Shoot to the Seed it is on. If the destination cannot run the control plane, move the Shoot to
+another Seed, or back.
 
---source-is-dead is for a Seed that is gone and will not come back soon. The destination takes over from the last backup: what
-is not in it is lost. It also helps a move that does not end because its source died after it had begun.`,
+--source-is-dead is for a Seed that is gone and will not come back soon. The destination takes over from the last backup:
+what is not in it is lost. It also helps a move that does not end because its source died after it had begun.`,
 		Example: `  hortus move shoot demo -n garden-dev --to local-2
   hortus move shoot demo -n garden-dev --to local-2 --source-is-dead`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -82,7 +82,8 @@ func (c *command) moveShoot(cmd *cobra.Command, garden client.WithWatch, key typ
 	}
 	p, err := c.follow(ctx, garden, s, &reporter{out: log, every: 2 * time.Second})
 	if errors.Is(err, context.Canceled) {
-		return fmt.Errorf("interrupted: the move of Shoot %s continues without this command; the same command waits for it again", key)
+		const text = "interrupted: the move of Shoot %s continues without this command; the same command waits for it again"
+		return fmt.Errorf(text, key)
 	}
 	if err != nil {
 		return err
@@ -109,7 +110,8 @@ func (c *command) asks(s *corev1beta1.Shoot) (bool, error) {
 	case bound == c.to && (!c.sourceIsDead || on == c.to || declaredDead(s)):
 		return false, nil
 	case c.sourceIsDead && on == c.to:
-		return false, fmt.Errorf("--source-is-dead: the control plane of Shoot %s/%s is on Seed %s, which --to names", s.Namespace, s.Name, on)
+		return false, fmt.Errorf("--source-is-dead: the control plane of Shoot %s/%s is on Seed %s, which --to names",
+			s.Namespace, s.Name, on)
 	}
 	return true, nil
 }
@@ -128,7 +130,9 @@ func (c *command) confirmDeath(cmd *cobra.Command, garden client.Client, seed, n
 }
 
 // follow waits until a Shoot has moved to the Seed that it is bound to, or somebody has to act.
-func (c *command) follow(ctx context.Context, garden client.WithWatch, s *corev1beta1.Shoot, r *reporter) (progress, error) {
+func (c *command) follow(
+	ctx context.Context, garden client.WithWatch, s *corev1beta1.Shoot, r *reporter,
+) (progress, error) {
 	key, began := client.ObjectKeyFromObject(s), c.clock.Now()
 	v, err := watchShoots(ctx, garden, client.InNamespace(s.Namespace), client.MatchingFields{"metadata.name": s.Name})
 	if err != nil {

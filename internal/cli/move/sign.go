@@ -60,11 +60,11 @@ func (s sign) describe(now time.Time) string {
 		text += fmt.Sprintf("; its condition %s is %s: %s\n", s.ready.Type, s.ready.Status, s.ready.Message)
 	}
 	if !s.renewed.IsZero() && age < freshLease {
-		text += fmt.Sprintf(`WARNING: Seed %s seems to be alive. Its API servers then serve until their etcd learns of the new owner, and what clients
-write until then is lost. A move without --source-is-dead loses nothing.
+		text += fmt.Sprintf(`WARNING: Seed %s seems to be alive. If it is, its API servers serve until their etcd learns of the new owner. What clients
+write until then may be lost. A move without --source-is-dead loses nothing.
 `, s.seed)
 	}
-	return text + `The destination takes over from the last backup. What is not in the last delta of the backups is lost. The API server serves
-again after the fence time of etcd, 5 minutes by default: by then an etcd that is cut off has stopped.
+	return text + `The destination takes over from the last backup. What is not in the last delta of the backups is lost. The API server
+serves again after the fence time of etcd, 5 minutes by default: by then an etcd that is cut off has stopped.
 `
 }

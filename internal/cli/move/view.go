@@ -116,7 +116,8 @@ func (v *view) wait(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// newer returns what is known of a Shoot: what the watch shows, unless it has not yet seen what the API server has answered.
+// newer returns what is known of a Shoot: what the watch shows, unless it has not yet seen what the API server has
+// answered.
 func newer(shown, answered *corev1beta1.Shoot) *corev1beta1.Shoot {
 	if shown != nil && answered != nil && shown.UID == answered.UID && shown.Generation < answered.Generation {
 		return answered
@@ -140,7 +141,10 @@ type report struct {
 // say prints the progress of a Shoot if it differs from what was printed last.
 func (r *reporter) say(key types.NamespacedName, p progress, to string, took time.Duration, now time.Time) {
 	last, before := r.said[key]
-	if before && last.progress == p || before && last.state == p.state && now.Sub(last.at) < r.every || p.state == Waiting && p.message == "" {
+	switch {
+	case p == progress{state: Waiting}, before && last.progress == p:
+		return
+	case before && last.state == p.state && now.Sub(last.at) < r.every:
 		return
 	}
 	if r.said == nil {
