@@ -128,6 +128,8 @@ func TestDecisionsArePure(t *testing.T) {
 		{"internal/maintenance/*.go", "which updates are due, what a maintenance changes"},
 		{"internal/offer/*.go", "what a CloudProfile allows"},
 		{"internal/scheduler/decide.go internal/scheduler/filters.go internal/scheduler/fixes.go", "which seed runs a Shoot, and why others do not"},
+		{"internal/scheduler/elsewhere.go", "where Shoots go that leave a seed"},
+		{"internal/cli/move/decide.go", "which Shoots of a drain move next, how far a move is"},
 		{"internal/scheduler/distance.go internal/scheduler/profile.go internal/scheduler/regions.go", "which seed is the nearest"},
 		{"internal/controllermanager/controllerregistration/required.go", "which extensions are needed"},
 		{"internal/gardenlet/shoot/decide.go", "what is to be done with a Shoot"},

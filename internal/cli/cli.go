@@ -9,6 +9,7 @@ import (
 	"hortus.dev/hortus/internal/bench"
 	"hortus.dev/hortus/internal/cli/backup"
 	"hortus.dev/hortus/internal/cli/kubeconfig"
+	"hortus.dev/hortus/internal/cli/move"
 	cloud "hortus.dev/hortus/internal/cloud/command"
 	"hortus.dev/hortus/internal/components"
 	"hortus.dev/hortus/internal/controllermanager"
@@ -64,6 +65,8 @@ func NewCommand() *cobra.Command {
 		backup.NewCommand(),
 		kubeconfig.NewCommand(),
 		lint.NewCommand(),
+		move.NewMoveCommand(),
+		move.NewDrainCommand(),
 		plan.NewCommand(),
 		scheduler.NewScheduleCommand(),
 		validate.NewCommand(),

@@ -57,7 +57,8 @@ func newScheme() *runtime.Scheme {
 	return scheme
 }
 
-func parseStrategy(s string) (Strategy, error) {
+// ParseStrategy reads a flag.
+func ParseStrategy(s string) (Strategy, error) {
 	switch strategy := Strategy(s); strategy {
 	case SameRegion, MinimalDistance:
 		return strategy, nil
@@ -66,7 +67,7 @@ func parseStrategy(s string) (Strategy, error) {
 }
 
 func run(ctx context.Context, o options) error {
-	strategy, err := parseStrategy(o.strategy)
+	strategy, err := ParseStrategy(o.strategy)
 	if err != nil {
 		return err
 	}

@@ -140,7 +140,7 @@ func (f *Fleet) admit() {
 	}
 }
 
-// fetchFleet reads a live garden, whose Shoots have been through admission: projects have no more say.
+// fetchFleet reads a live garden.
 func fetchFleet(ctx context.Context, access *garden.Access) (*Fleet, error) {
 	config, err := access.RESTConfig()
 	if err != nil {
@@ -150,6 +150,11 @@ func fetchFleet(ctx context.Context, access *garden.Access) (*Fleet, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the garden: %w", err)
 	}
+	return ReadFleet(ctx, c)
+}
+
+// ReadFleet reads a live garden, whose Shoots have been through admission: projects have no more say.
+func ReadFleet(ctx context.Context, c client.Reader) (*Fleet, error) {
 	var (
 		seeds      corev1beta1.SeedList
 		profiles   corev1beta1.CloudProfileList

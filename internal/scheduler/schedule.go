@@ -38,7 +38,7 @@ manifests of one object the later one counts.
 		Example: `  hortus schedule -f manifests/ -o json
   kubectl get seeds,cloudprofiles,shoots -A -o yaml | hortus schedule -f - --strategy MinimalDistance`,
 		RunE: func(command *cobra.Command, args []string) error {
-			parsed, err := parseStrategy(strategy)
+			parsed, err := ParseStrategy(strategy)
 			if err != nil {
 				return err
 			}

@@ -1,0 +1,81 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+)
+
+// Elsewhere decides which other Seed each of the Shoots that leave a Seed should move to, in their order; each one
+// counts for the next. Planned are the destinations of Shoots that have been decided on before and are not bound yet. Shoots
+// that the fleet does not have are left out.
+func (f *Fleet) Elsewhere(
+	from string, strategy Strategy, leaving []types.NamespacedName, planned map[types.NamespacedName]string,
+) map[types.NamespacedName]Decision {
+	var usage Usage
+	shoots := map[types.NamespacedName]*corev1beta1.Shoot{}
+	for i := range f.Shoots {
+		shoot := new(f.Shoots[i])
+		shoot.UID = types.UID(strconv.Itoa(i)) // The load is kept per UID, and manifests have none.
+		shoots[types.NamespacedName{Namespace: shoot.Namespace, Name: shoot.Name}] = shoot
+		usage.Set(shoot)
+	}
+	for key, seed := range planned {
+		if shoot := shoots[key]; shoot != nil {
+			usage.Assume(shoot, seed)
+		}
+	}
+	others := *f
+	others.Seeds = f.destinations(from)
+	profiles := f.profiles()
+	decisions := map[types.NamespacedName]Decision{}
+	for _, key := range leaving {
+		shoot := shoots[key]
+		if shoot == nil {
+			continue
+		}
+		in, err := others.input(shoot, profiles, strategy, &usage)
+		var d Decision
+		switch {
+		case err != nil:
+			d.Error = err.Error()
+		case len(others.Seeds) == 0:
+			d.Error = fmt.Sprintf("no other seed has backups and the internal domain of seed %s", from)
+		default:
+			d = Decide(in)
+		}
+		if d.Seed != "" {
+			usage.Assume(shoot, d.Seed)
+		}
+		decisions[key] = d
+	}
+	return decisions
+}
+
+// destinations are the Seeds that control planes of a Seed can move to, by name: both need backups, and the internal
+// domain must be the same. If the Seed is gone, nothing is known of its domain.
+func (f *Fleet) destinations(from string) []corev1beta1.Seed {
+	source := slices.IndexFunc(f.Seeds, func(s corev1beta1.Seed) bool { return s.Name == from })
+	var others []corev1beta1.Seed
+	for i := range f.Seeds {
+		seed := &f.Seeds[i]
+		sameDomain := source < 0 || internalDomain(seed) == internalDomain(&f.Seeds[source])
+		if i != source && seed.Spec.Backup != nil && sameDomain {
+			others = append(others, *seed)
+		}
+	}
+	slices.SortFunc(others, func(a, b corev1beta1.Seed) int { return strings.Compare(a.Name, b.Name) })
+	return others
+}
+
+func internalDomain(seed *corev1beta1.Seed) string {
+	if seed.Spec.DNS.Internal == nil {
+		return ""
+	}
+	return seed.Spec.DNS.Internal.Domain
+}

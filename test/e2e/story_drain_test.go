@@ -1,0 +1,117 @@
+//go:build landscape
+
+package e2e
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestSeedIsDrained moves all control planes of a seed at once: one without nodes, one with a node, and one that is hibernated. Clients
+// write to the two that are awake; no acknowledged write may be lost, and the nodes stay. Afterwards one moves back.
+func TestSeedIsDrained(t *testing.T) {
+	story(t)
+	const (
+		source, destination = "local-1", "local-2"
+		bare, noded, sleepy = "bare", "noded", "sleepy"
+		remembered          = "before-sleep"
+	)
+	names := []string{bare, noded, sleepy}
+	for name, file := range map[string]string{bare: "shoot-workerless.yaml", noded: "shoot.yaml", sleepy: "shoot.yaml"} {
+		applyShootOn(t, file, name, source)
+	}
+	for _, name := range names {
+		awaitSucceeded(t, name)
+		if on := seedOf(t, name); on != source {
+			t.Fatalf("Shoot %s is on %s, want %s", name, on, source)
+		}
+	}
+	kubeconfigs := map[string]string{}
+	for _, name := range names {
+		kubeconfigs[name] = shootKubeconfig(t, name)
+	}
+	serverOf := func(name string) string {
+		return kubectl(t, kubeconfigs[name], "config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.tls-server-name}")
+	}
+	kubectl(t, kubeconfigs[sleepy], "-n", "default", "create", "configmap", remembered, "--from-literal=is=there")
+	patchShoot(t, sleepy, `{"spec":{"hibernation":{"enabled":true}}}`)
+	nodes, pods := nodeUIDs(t, kubeconfigs[noded]), podStarts(t, kubeconfigs[noded])
+	writers := map[string]*writer{}
+	for _, name := range []string{bare, noded} {
+		writers[name] = startWriter(t, kubeconfigs[name])
+	}
+
+	for _, w := range writers {
+		w.longestGap()
+	}
+	start := time.Now()
+	t.Logf("\n%s", hortus(t, "drain", "seed", source, "--to", destination, "--parallel", "3", "--yes"))
+	took := time.Since(start)
+	for name, w := range writers {
+		gap, failed := w.longestGap()
+		t.Logf("%s: longest time without an acknowledged write: %s, failed requests %v", name, gap.Round(time.Millisecond), failed)
+	}
+	t.Logf("drained in %s", took.Round(100*time.Millisecond))
+	for _, name := range names {
+		if on := seedOf(t, name); on != destination {
+			t.Errorf("Shoot %s is on %s", name, on)
+		}
+		awaitLeft(t, name, source)
+	}
+	for name := range writers {
+		readdress(t, kubeconfigs[name], serverOf(name))
+	}
+	if got := nodeUIDs(t, kubeconfigs[noded]); got != nodes {
+		t.Errorf("nodes were %s and are %s", nodes, got)
+	}
+
+	// Back with one of them, while its client writes on.
+	writers[noded].during(t, "the move back", time.Minute, func() {
+		hortus(t, "move", "shoot", noded, "-n", projectNS, "--to", source)
+	})
+	readdress(t, kubeconfigs[noded], serverOf(noded))
+	if got := nodeUIDs(t, kubeconfigs[noded]); got != nodes {
+		t.Errorf("after the move back nodes were %s and are %s", nodes, got)
+	}
+	after := podStarts(t, kubeconfigs[noded])
+	for pod, before := range pods {
+		if after[pod] != before {
+			t.Errorf("pod %s was started at %s with %s restarts, now at %s with %s", pod, before[0], before[1], after[pod][0], after[pod][1])
+		}
+	}
+	for name, w := range writers {
+		t.Logf("%s: %d acknowledged writes", name, w.check(t, kubeconfigs[name]))
+	}
+
+	patchShoot(t, sleepy, `{"spec":{"hibernation":{"enabled":false}}}`)
+	kubeconfigs[sleepy] = shootKubeconfig(t, sleepy)
+	if is := kubectl(t, kubeconfigs[sleepy], "-n", "default", "get", "configmap", remembered, "-o", "jsonpath={.data.is}"); is != "there" {
+		t.Errorf("what was written before the hibernation is %q", is)
+	}
+}
+
+// applyShootOn makes a Shoot of an example under another name on a seed, and deletes it at the end of the story.
+func applyShootOn(t *testing.T, file, name, seed string) {
+	t.Helper()
+	var lines []string
+	renamed, bound := false, false
+	for line := range strings.Lines(example(t, file)) {
+		if !renamed && strings.HasPrefix(line, "  name: ") {
+			line, renamed = "  name: "+name+"\n", true
+		}
+		if !bound && strings.HasPrefix(line, "spec:") {
+			line, bound = line+"  seedName: "+seed+"\n", true
+		}
+		lines = append(lines, line)
+	}
+	if out, err := applyText(t, kubeconfigOf("garden"), strings.Join(lines, "")); err != nil {
+		t.Fatalf("make Shoot %s: %v\n%s", name, err, out)
+	}
+	t.Cleanup(func() {
+		if os.Getenv(keepLandscape) == "" || !t.Failed() {
+			deleteShoot(t, name)
+		}
+	})
+}
