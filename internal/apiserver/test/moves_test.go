@@ -316,6 +316,41 @@ func TestDeadSourceIsConfirmed(t *testing.T) {
 	}
 }
 
+// TestDeadSourceIsDeclared declares the source dead together with the binding, and after a move has begun. The gardenlet of the
+// destination is played: it hands the control plane over to itself.
+func TestDeadSourceIsDeclared(t *testing.T) {
+	m := newMovable(t)
+	here, there := m.seeds[0], m.seeds[1]
+	fresh, stuck := m.on(here), m.on(here)
+	m.mustPatch(stuck, bind(there.Name), "binding")
+	m.report(stuck, here.Name, corev1beta1.LastOperationTypeMigrate, corev1beta1.LastOperationStateProcessing)
+	for _, s := range []*corev1beta1.Shoot{fresh, stuck} {
+		log, done := &safeBuffer{}, make(chan error, 1)
+		go func() {
+			done <- m.runTo(m.ctx, move.NewMoveCommand(), io.Discard, log,
+				"shoot", s.Name, "-n", m.namespace, "--to", there.Name, "--source-is-dead", "--yes")
+		}()
+		var ended error
+		env.Eventually(t, "the source is declared dead", func() (bool, error) {
+			select {
+			case ended = <-done:
+				return true, nil
+			default:
+			}
+			m.get(s)
+			return *s.Spec.SeedName == there.Name && s.Annotations[corev1beta1.AnnotationSourceIsDead] == here.Name, nil
+		})
+		if ended != nil {
+			t.Errorf("Shoot %s: %v\n%s", s.Name, ended, log)
+			continue
+		}
+		m.report(s, there.Name, corev1beta1.LastOperationTypeRestore, corev1beta1.LastOperationStateSucceeded)
+		if err := <-done; err != nil {
+			t.Errorf("Shoot %s: %v\n%s", s.Name, err, log)
+		}
+	}
+}
+
 func TestSeedIsDrainedByCommand(t *testing.T) {
 	m := newMovable(t)
 	here, there, third := m.seeds[0], m.seeds[1], m.seeds[2]
