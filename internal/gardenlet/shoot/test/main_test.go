@@ -214,7 +214,7 @@ func (w *world) gateway() {
 }
 
 // SaveBackup has nothing to save.
-func (c connector) SaveBackup(context.Context, steps.EtcdAccess) error { return nil }
+func (c connector) SaveBackup(context.Context, steps.EtcdAccess) (int64, error) { return c.saves() }
 
 // newShoot creates a Shoot that is bound to the seed.
 func (w *world) newShoot(pools ...string) *corev1beta1.Shoot {
