@@ -20,12 +20,24 @@ type ShootBackups struct {
 	// metadata is standard object metadata: name and namespace of the Shoot.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
-	// chains are full snapshots with the deltas that extend them, the newest first. Every revision of a chain can be restored.
-	// Set by the API server.
+	// chains are full snapshots with the deltas that extend them, the newest first. Every revision of a chain from restorableFrom
+	// on can be restored. Set by the API server.
 	Chains []BackupChain `json:"chains"`
+	// restorableFrom is the first point that can be restored: before it, the Shoot was not completely created, or its etcd was
+	// encrypted in another way. Chains that end before it are left out. Empty until the Shoot has been created. Set by the API server.
+	// +optional
+	RestorableFrom *RestorePoint `json:"restorableFrom,omitempty"`
 	// truncated is true if there are more backups than an answer holds; the oldest are left out. Set by the API server.
 	// +optional
 	Truncated bool `json:"truncated,omitempty"`
+}
+
+// RestorePoint is a state of etcd.
+type RestorePoint struct {
+	// revision of etcd.
+	Revision int64 `json:"revision"`
+	// time at which the revision was in the backups.
+	Time metav1.Time `json:"time"`
 }
 
 // BackupChain is a full snapshot and the deltas that extend it without a gap between revisions.

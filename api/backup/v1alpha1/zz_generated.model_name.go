@@ -16,6 +16,11 @@ func (in BackupChain) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RestorePoint) OpenAPIModelName() string {
+	return "dev.hortus.api.backup.v1alpha1.RestorePoint"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ShootBackups) OpenAPIModelName() string {
 	return "dev.hortus.api.backup.v1alpha1.ShootBackups"
 }

@@ -126,6 +126,11 @@ const (
 	AnnotationSourceIsDead = "hortus.dev/source-is-dead"
 )
 
+// AnnotationRestorableFrom on a BackupEntry is the first point that etcd can be restored to: time (RFC 3339) and revision, separated
+// by a space. The gardenlet sets it when the Shoot has been created and when the encryption of etcd has changed. It only grows.
+// Our own addition.
+const AnnotationRestorableFrom = "hortus.dev/restorable-from"
+
 // Operations of Shoots, and Operation values that other kinds know too.
 const (
 	OperationReconcile          = "reconcile"

@@ -36,6 +36,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.ViewerKubeconfigRequestStatus{}.OpenAPIModelName():              schema_hortus_api_authentication_v1alpha1_ViewerKubeconfigRequestStatus(ref),
 		backupv1alpha1.Backup{}.OpenAPIModelName():                               schema_hortus_api_backup_v1alpha1_Backup(ref),
 		backupv1alpha1.BackupChain{}.OpenAPIModelName():                          schema_hortus_api_backup_v1alpha1_BackupChain(ref),
+		backupv1alpha1.RestorePoint{}.OpenAPIModelName():                         schema_hortus_api_backup_v1alpha1_RestorePoint(ref),
 		backupv1alpha1.ShootBackups{}.OpenAPIModelName():                         schema_hortus_api_backup_v1alpha1_ShootBackups(ref),
 		v1.ControllerDeployment{}.OpenAPIModelName():                             schema_hortus_api_core_v1_ControllerDeployment(ref),
 		v1.ControllerDeploymentList{}.OpenAPIModelName():                         schema_hortus_api_core_v1_ControllerDeploymentList(ref),
@@ -704,6 +705,36 @@ func schema_hortus_api_backup_v1alpha1_BackupChain(ref common.ReferenceCallback)
 	}
 }
 
+func schema_hortus_api_backup_v1alpha1_RestorePoint(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RestorePoint is a state of etcd.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"revision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "revision of etcd.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"time": {
+						SchemaProps: spec.SchemaProps{
+							Description: "time at which the revision was in the backups.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"revision", "time"},
+			},
+		},
+		Dependencies: []string{
+			metav1.Time{}.OpenAPIModelName()},
+	}
+}
+
 func schema_hortus_api_backup_v1alpha1_ShootBackups(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -734,7 +765,7 @@ func schema_hortus_api_backup_v1alpha1_ShootBackups(ref common.ReferenceCallback
 					},
 					"chains": {
 						SchemaProps: spec.SchemaProps{
-							Description: "chains are full snapshots with the deltas that extend them, the newest first. Every revision of a chain can be restored. Set by the API server.",
+							Description: "chains are full snapshots with the deltas that extend them, the newest first. Every revision of a chain from restorableFrom on can be restored. Set by the API server.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -744,6 +775,12 @@ func schema_hortus_api_backup_v1alpha1_ShootBackups(ref common.ReferenceCallback
 									},
 								},
 							},
+						},
+					},
+					"restorableFrom": {
+						SchemaProps: spec.SchemaProps{
+							Description: "restorableFrom is the first point that can be restored: before it, the Shoot was not completely created, or its etcd was encrypted in another way. Chains that end before it are left out. Empty until the Shoot has been created. Set by the API server.",
+							Ref:         ref(backupv1alpha1.RestorePoint{}.OpenAPIModelName()),
 						},
 					},
 					"truncated": {
@@ -758,7 +795,7 @@ func schema_hortus_api_backup_v1alpha1_ShootBackups(ref common.ReferenceCallback
 			},
 		},
 		Dependencies: []string{
-			backupv1alpha1.BackupChain{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName()},
+			backupv1alpha1.BackupChain{}.OpenAPIModelName(), backupv1alpha1.RestorePoint{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 

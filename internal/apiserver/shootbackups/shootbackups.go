@@ -24,6 +24,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/etcdbackup/chain"
 	"hortus.dev/hortus/internal/etcdbackup/store"
+	"hortus.dev/hortus/internal/restorable"
 )
 
 const (
@@ -78,7 +79,11 @@ func (l *Lister) List(ctx context.Context, shoot *corev1beta1.Shoot) (*backupv1a
 		return nil, apierrors.NewServiceUnavailable(fmt.Sprintf(
 			"list backups of Shoot %q: the object store of BackupBucket %q answers %s; see the log of the API server", shoot.Name, bucket.Name, reasonOf(err)))
 	}
-	answer := convert(found)
+	from, err := restorable.Of(entry)
+	if err != nil {
+		return nil, err
+	}
+	answer := convert(found, from)
 	answer.Name, answer.Namespace = shoot.Name, shoot.Namespace
 	return answer, nil
 }
@@ -95,7 +100,7 @@ func reasonOf(err error) store.Reason {
 // place finds the Shoot's place in a bucket.
 func (l *Lister) place(ctx context.Context, shoot *corev1beta1.Shoot) (*corev1beta1.BackupEntry, *corev1beta1.BackupBucket, error) {
 	entry, bucket := &corev1beta1.BackupEntry{}, &corev1beta1.BackupBucket{}
-	name := shoot.Status.TechnicalID + "--" + string(shoot.Status.UID)
+	name := restorable.EntryName(shoot)
 	err := l.Own.Get(ctx, client.ObjectKey{Namespace: shoot.Namespace, Name: name}, entry)
 	if apierrors.IsNotFound(err) || shoot.Status.TechnicalID == "" {
 		return nil, nil, apierrors.NewServiceUnavailable(fmt.Sprintf(
@@ -156,12 +161,19 @@ func list(ctx context.Context, data map[string][]byte, prefix string, c clock.Wi
 	return s.List(ctx)
 }
 
-// convert sorts the objects into chains, the newest first, and leaves out the oldest beyond maxBackups.
-func convert(found store.Listing) *backupv1alpha1.ShootBackups {
+// convert sorts the objects into chains, the newest first, and leaves out those that end before the first point that can be
+// restored, and the oldest beyond maxBackups.
+func convert(found store.Listing, from restorable.Point) *backupv1alpha1.ShootBackups {
 	owned, _ := chain.Owned(found.Objects, found.Claims)
 	answer := &backupv1alpha1.ShootBackups{Chains: []backupv1alpha1.BackupChain{}}
+	if !from.IsZero() {
+		answer.RestorableFrom = &backupv1alpha1.RestorePoint{Revision: from.Revision, Time: metav1.NewTime(from.Time)}
+	}
 	left, listed := maxBackups, map[string]bool{}
 	for _, c := range chain.Build(owned) {
+		if c.Last() < from.Revision {
+			continue
+		}
 		out := backupv1alpha1.BackupChain{Full: convertObject(c.Full)}
 		for _, d := range c.Deltas {
 			out.Deltas = append(out.Deltas, convertObject(d))

@@ -3,18 +3,22 @@ package test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	backupv1alpha1 "hortus.dev/hortus/api/backup/v1alpha1"
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
@@ -32,6 +36,7 @@ type backedUp struct {
 	shoot  *corev1beta1.Shoot
 	secret *corev1.Secret
 	bucket *corev1beta1.BackupBucket
+	entry  *corev1beta1.BackupEntry
 	prefix string
 }
 
@@ -50,7 +55,7 @@ func newBackedUp(t *testing.T) *backedUp {
 	var seed *corev1beta1.Seed
 	b.shoot, seed = g.placed()
 	id := "shoot--dev--" + b.shoot.Name
-	g.mustPatch(b.shoot, `{"status":{"technicalID":"`+id+`","uid":"`+string(b.shoot.UID)+`"}}`, "status")
+	g.mustPatch(b.shoot, `{"status":{"technicalID":"`+id+`","uid":"`+string(b.shoot.UID)+`","seedName":"`+seed.Name+`"}}`, "status")
 	if err := b.Client.Create(g.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "garden"}}); err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
 	}
@@ -65,7 +70,7 @@ func newBackedUp(t *testing.T) *backedUp {
 	if _, err := b.cloud.Client.CreateBucket(g.ctx, b.bucket.Name); err != nil {
 		t.Fatal(err)
 	}
-	b.prefix = entry.Name + "/etcd-main/"
+	b.entry, b.prefix = entry, entry.Name+"/etcd-main/"
 	return b
 }
 
@@ -189,5 +194,154 @@ func TestSnapshotOnRequest(t *testing.T) {
 	}
 	if _, err := b.hortus("backup-viewer", "now"); !apierrors.IsForbidden(err) {
 		t.Errorf("a viewer requests a snapshot: %v", err)
+	}
+}
+
+// restorableFrom records the first point that can be restored, as the gardenlet does.
+func (b *backedUp) restorableFrom(value string) {
+	b.t.Helper()
+	b.mustPatch(b.entry, `{"metadata":{"annotations":{"`+corev1beta1.AnnotationRestorableFrom+`":"`+value+`"}}}`)
+}
+
+func TestEarlyPointsAreRefused(t *testing.T) {
+	b := newBackedUp(t)
+	begin := time.Date(2026, 1, 31, 15, 0, 0, 0, time.UTC)
+	b.store(chain.Full, 1, 1, begin.Add(-time.Hour))
+	b.store(chain.Delta, 2, 60, begin.Add(-time.Minute))
+	b.store(chain.Full, 1, 100, begin)
+	b.store(chain.Delta, 101, 150, begin.Add(time.Minute))
+	member := b.ClientAs(t, "backup-admin")
+	request := func(point string) error {
+		return member.Patch(b.ctx, b.shoot.DeepCopy(), client.RawPatch(types.MergePatchType,
+			[]byte(`{"metadata":{"annotations":{"`+corev1beta1.AnnotationRestoreBackup+`":"`+point+`"}}}`)))
+	}
+	out, err := b.hortus("backup-viewer", "list")
+	if err != nil || strings.Count(out, "\n") != 3 {
+		t.Errorf("list before the Shoot has been created = %v:\n%s\nwant two chains", err, out)
+	}
+	if _, err = b.hortus("backup-admin", "restore", "--revision=120", "--yes"); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "completely created") {
+		t.Errorf("a restore before the Shoot has been created gives %v", err)
+	}
+
+	const from = "from revision 120, 2026-01-31T15:01:00Z, on"
+	b.restorableFrom("2026-01-31T15:01:00Z 120")
+	if out, err = b.hortus("backup-viewer", "list"); err != nil || strings.Count(out, "\n") != 3 || !strings.Contains(out, "Points can be restored "+from) {
+		t.Errorf("list = %v:\n%s\nwant one chain and the first point", err, out)
+	}
+	found := &backupv1alpha1.ShootBackups{}
+	if err := b.Client.SubResource("backups").Get(b.ctx, b.shoot, found); err != nil || len(found.Chains) != 1 ||
+		found.RestorableFrom == nil || found.RestorableFrom.Revision != 120 || !found.RestorableFrom.Time.Equal(ptr.To(metav1.NewTime(begin.Add(time.Minute)))) {
+		t.Errorf("backups = %+v, %v", found, err)
+	}
+	for _, point := range []string{"--revision=1", "--revision=119", "--to=2026-01-31T15:00:59Z"} {
+		if out, err := b.hortus("backup-admin", "restore", point, "--yes"); err == nil || !strings.Contains(err.Error(), from) {
+			t.Errorf("restore %s = %v:\n%s", point, err, out)
+		}
+	}
+	for _, point := range []string{"revision=1", "revision=119", "time=2026-01-31T15:00:59Z"} {
+		if err := request(point); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), from) {
+			t.Errorf("a request for %s gives %v", point, err)
+		}
+	}
+	for _, point := range []string{"revision=120", "time=2026-01-31T15:01:00Z"} {
+		if err := request(point); err != nil {
+			t.Errorf("a request for %s gives %v", point, err)
+		}
+	}
+	// A request that is there already does not stand in the way of other changes.
+	b.restorableFrom("2026-01-31T15:02:00Z 130")
+	b.mustPatch(b.shoot, `{"metadata":{"labels":{"a":"b"}}}`)
+
+	// Members of the project can't lift the restriction.
+	err = member.Patch(b.ctx, b.entry.DeepCopy(), client.RawPatch(types.MergePatchType,
+		[]byte(`{"metadata":{"annotations":{"`+corev1beta1.AnnotationRestorableFrom+`":null}}}`)))
+	if !apierrors.IsForbidden(err) {
+		t.Errorf("a member changes the BackupEntry: %v", err)
+	}
+}
+
+func TestRestoreCommandEnds(t *testing.T) {
+	b := newBackedUp(t)
+	begin := time.Date(2026, 1, 31, 15, 0, 0, 0, time.UTC)
+	b.store(chain.Full, 1, 100, begin)
+	b.restorableFrom("2026-01-31T15:00:00Z 100")
+	// The gardenlet takes the request away when the operation begins.
+	state := func(state, description string) {
+		b.get(b.shoot)
+		b.mustPatch(b.shoot, fmt.Sprintf(`{"metadata":{"annotations":{%q:null}},"status":{"observedGeneration":%d,"lastOperation":`+
+			`{"type":"Reconcile","state":%q,"description":%q,"progress":93,"lastUpdateTime":"2026-01-31T15:00:00Z"}}}`,
+			corev1beta1.AnnotationRestoreBackup, b.shoot.Generation, state, description), "status")
+	}
+	event := func(reason, note string) {
+		if err := b.Client.Create(b.ctx, &eventsv1.Event{
+			ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: env.Name("e")}, EventTime: metav1.NowMicro(), Type: "Normal",
+			Reason: reason, Note: note, Action: "Restore", ReportingController: "gardenlet", ReportingInstance: "gardenlet-0",
+			Regarding: corev1.ObjectReference{APIVersion: corev1beta1.SchemeGroupVersion.String(), Kind: "Shoot", Namespace: b.namespace, Name: b.shoot.Name, UID: b.shoot.UID},
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, tc := range map[string]struct {
+		act     func()
+		timeout string
+		out     string
+		failure string
+	}{
+		"done": {
+			act: func() {
+				state("Processing", "")
+				event(corev1beta1.EventBackupRestored, "etcd has been restored to revision 100.")
+				state("Succeeded", "")
+			},
+			timeout: "1h", out: "etcd has been restored to revision 100.\n",
+		},
+		"an error that passes": {
+			act: func() {
+				state("Error", "no route to host")
+				state("Processing", "")
+				event(corev1beta1.EventBackupRestored, "etcd has been restored to revision 100.")
+				state("Succeeded", "")
+			},
+			timeout: "1h", out: "etcd has been restored to revision 100.\n",
+		},
+		"refused by the gardenlet, and the operation does not end": {
+			act: func() {
+				event(corev1beta1.EventBackupNotRestored, "revision=100 is not restored: too early")
+				state("Processing", "Nodes are missing.")
+			},
+			timeout: "1h", failure: "revision=100 is not restored: too early",
+		},
+		"a failed operation": {
+			act: func() { state("Failed", "no quota") }, timeout: "1h", failure: "is Failed: no quota",
+		},
+		"an error that lasts": {
+			act: func() { state("Error", "etcd is away") }, timeout: "20s", failure: "does not get any further: etcd is away",
+		},
+		"an operation without an end": {
+			act: func() { state("Processing", "Nodes are missing.") }, timeout: "3s", failure: "is not done yet and continues",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out string
+			var err error
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				out, err = b.hortus("backup-admin", "restore", "--revision=100", "--yes", "--timeout="+tc.timeout)
+			}()
+			env.Eventually(t, "the request is there", func() (bool, error) {
+				b.get(b.shoot)
+				_, there := b.shoot.Annotations[corev1beta1.AnnotationRestoreBackup]
+				return there, nil
+			})
+			tc.act()
+			<-done
+			if (err != nil) != (tc.failure != "") || err != nil && !strings.Contains(err.Error(), tc.failure) {
+				t.Errorf("restore = %v:\n%s\nwant the error %q", err, out, tc.failure)
+			}
+			if !strings.HasSuffix(out, tc.out) {
+				t.Errorf("restore prints:\n%s\nwant at the end\n%s", out, tc.out)
+			}
+		})
 	}
 }

@@ -16,7 +16,7 @@ func newListCommand(c *command) *cobra.Command {
 		Use:   "list SHOOT",
 		Short: "List what a Shoot can be restored to",
 		Long: `List what a Shoot can be restored to. Each line is a full snapshot with the deltas that extend it: every revision in between can be
-restored. The object store is asked, so the list is complete even when the seed is gone. JSON and YAML have every delta.`,
+restored, except from before the Shoot was created or the encryption of its etcd was changed. The object store is asked, so the list is complete even when the seed is gone. JSON and YAML have every delta.`,
 		Example: `  hortus backup list demo -n garden-dev
   hortus backup list demo -n garden-dev -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -48,6 +48,9 @@ func writeChains(out io.Writer, found *backupv1alpha1.ShootBackups) {
 		}
 		fmt.Fprintf(out, "%s\t%d\t%s\t%d\t%d\t%.1f MiB\n", stamp(c.Full.Time.Time), c.Full.LastRevision, stamp(last.Time.Time), last.LastRevision,
 			len(c.Deltas), float64(size)/(1<<20))
+	}
+	if from := found.RestorableFrom; from != nil {
+		fmt.Fprintf(out, "Points can be restored from revision %d, %s, on.\n", from.Revision, stamp(from.Time.Time))
 	}
 	if found.Truncated {
 		fmt.Fprintln(out, "Older backups are left out.")

@@ -15,6 +15,7 @@ import (
 
 	backupv1alpha1 "hortus.dev/hortus/api/backup/v1alpha1"
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/restorable"
 )
 
 func newRestoreCommand(c *command) *cobra.Command {
@@ -114,6 +115,11 @@ type loss struct {
 // undone finds out what a restore undoes, or why there is nothing to restore.
 func undone(found *backupv1alpha1.ShootBackups, p point) (loss, error) {
 	var u loss
+	if from := found.RestorableFrom; from != nil {
+		if problem := (restorable.Point{Time: from.Time.Time, Revision: from.Revision}).Problem(p.revision, p.time); problem != "" {
+			return u, fmt.Errorf("%s: %s", p.annotation(), problem)
+		}
+	}
 	reached := false
 	for _, c := range found.Chains {
 		for _, b := range append([]backupv1alpha1.Backup{c.Full}, c.Deltas...) {
@@ -164,13 +170,37 @@ func (c *command) restore(ctx context.Context, garden client.WithWatch, s *corev
 	if err := annotate(ctx, garden, s, request, p.annotation()); err != nil {
 		return err
 	}
+	watching, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	told := make(chan struct{})
+	var outcome *eventsv1.Event
+	var untold error
+	go func() {
+		defer close(told)
+		outcome, untold = newOutcome(watching, garden, s, before)
+		if untold == nil && outcome.Reason == corev1beta1.EventBackupNotRestored {
+			stop(errors.New(outcome.Note)) // The operation continues without the restore.
+		}
+	}()
+	failing := lasting{patience: errorPatience(ctx), stop: stop}
+	defer failing.over()
 	generation := s.Generation // The request raises it.
-	err = await(ctx, garden, s, func(s *corev1beta1.Shoot) bool {
+	err = await(watching, garden, s, func(s *corev1beta1.Shoot) bool {
 		_, waits := s.Annotations[request]
 		op := s.Status.LastOperation
-		return !waits && s.Generation > generation && s.Status.ObservedGeneration == s.Generation && op != nil &&
-			(op.State == corev1beta1.LastOperationStateSucceeded || op.State == corev1beta1.LastOperationStateFailed)
+		if waits || s.Generation <= generation || s.Status.ObservedGeneration != s.Generation || op == nil {
+			return false
+		}
+		if op.State == corev1beta1.LastOperationStateError {
+			failing.since(fmt.Errorf("the restore of Shoot %s/%s does not get any further: %s", s.Namespace, s.Name, op.Description))
+		} else {
+			failing.over()
+		}
+		return op.State == corev1beta1.LastOperationStateSucceeded || op.State == corev1beta1.LastOperationStateFailed
 	})
+	if err != nil && ctx.Err() == nil && watching.Err() != nil {
+		return context.Cause(watching)
+	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("the restore of Shoot %s/%s is not done yet and continues; see its last operation", s.Namespace, s.Name)
 	}
@@ -184,15 +214,48 @@ func (c *command) restore(ctx context.Context, garden client.WithWatch, s *corev
 	if op := now.Status.LastOperation; op.State != corev1beta1.LastOperationStateSucceeded {
 		return fmt.Errorf("the restore of Shoot %s/%s is %s: %s", s.Namespace, s.Name, op.State, op.Description)
 	}
-	e, err := newOutcome(ctx, garden, s, before)
-	if err != nil {
-		return fmt.Errorf("the operation has ended, but no event tells its outcome: %w", err)
+	patience := time.AfterFunc(eventPatience, func() { stop(nil) })
+	defer patience.Stop()
+	<-told
+	switch {
+	case untold != nil:
+		return fmt.Errorf("the operation has ended, but no event tells its outcome: %w", untold)
+	case outcome.Reason == corev1beta1.EventBackupNotRestored:
+		return errors.New(outcome.Note)
 	}
-	if e.Reason == corev1beta1.EventBackupNotRestored {
-		return errors.New(e.Note)
-	}
-	_, err = fmt.Fprintln(out, e.Note)
+	_, err = fmt.Fprintln(out, outcome.Note)
 	return err
+}
+
+// errorPatience is how long an operation may be in Error: a tenth of the time there is. Shorter errors pass by themselves, as
+// those of components that look for the API server while it is stopped.
+func errorPatience(ctx context.Context) time.Duration {
+	if end, ok := ctx.Deadline(); ok {
+		return time.Until(end) / 10
+	}
+	return time.Minute
+}
+
+// lasting stops a wait when an error lasts.
+type lasting struct {
+	patience time.Duration
+	stop     context.CancelCauseFunc
+	timer    *time.Timer // Nil while there is no error.
+}
+
+// since begins to count unless it has begun.
+func (l *lasting) since(err error) {
+	if l.timer == nil {
+		l.timer = time.AfterFunc(l.patience, func() { l.stop(err) })
+	}
+}
+
+// over ends the count.
+func (l *lasting) over() {
+	if l.timer != nil {
+		l.timer.Stop()
+		l.timer = nil
+	}
 }
 
 // eventPatience bounds the wait for an event, which may come a moment after what it tells of.
@@ -219,8 +282,6 @@ func isOutcome(e *eventsv1.Event, s *corev1beta1.Shoot) bool {
 
 // newOutcome waits for an event that was not there before.
 func newOutcome(ctx context.Context, garden client.WithWatch, s *corev1beta1.Shoot, before map[string]string) (*eventsv1.Event, error) {
-	ctx, cancel := context.WithTimeout(ctx, eventPatience)
-	defer cancel()
 	for {
 		w, err := garden.Watch(ctx, &eventsv1.EventList{}, client.InNamespace(s.Namespace))
 		if err != nil {

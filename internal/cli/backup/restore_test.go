@@ -22,6 +22,9 @@ func TestUndone(t *testing.T) {
 	delta := func(first, last int64, minutes int) backupv1alpha1.Backup {
 		return backupv1alpha1.Backup{Kind: "delta", FirstRevision: first, LastRevision: last, Time: at(minutes)}
 	}
+	from := func(revision int64, minutes int) *backupv1alpha1.RestorePoint {
+		return &backupv1alpha1.RestorePoint{Revision: revision, Time: metav1.NewTime(at(minutes).Time)}
+	}
 	found := &backupv1alpha1.ShootBackups{Chains: []backupv1alpha1.BackupChain{
 		{Full: full(200, 60), Deltas: []backupv1alpha1.Backup{delta(201, 210, 61), delta(211, 220, 62)}},
 		{Full: full(100, 0), Deltas: []backupv1alpha1.Backup{delta(101, 150, 1), delta(151, 205, 59)}},
@@ -31,6 +34,7 @@ func TestUndone(t *testing.T) {
 		revision int64
 		want     int64 // Revision; 0 for an error.
 		backup   int64 // Last revision of the backup that is needed.
+		from     *backupv1alpha1.RestorePoint
 		failure  string
 	}{
 		"a time between two deltas":      {to: "2026-01-31T16:01:30Z", want: 210, backup: 210},
@@ -42,6 +46,11 @@ func TestUndone(t *testing.T) {
 		"a revision of a full snapshot":  {revision: 100, want: 100, backup: 100},
 		"a revision before everything":   {revision: 99, failure: "no backup reaches revision=99"},
 		"a revision after everything":    {revision: 221, failure: "no backup reaches revision=221"},
+		"the first revision there is":    {revision: 150, want: 150, backup: 150, from: from(150, 10)},
+		"a revision before the first":    {revision: 149, from: from(150, 10), failure: "revision=149: points can be restored from revision 150, 2026-01-31T15:10:00Z, on"},
+		"a revision without backups":     {revision: 1, from: from(150, 10), failure: "from revision 150"},
+		"the first time there is":        {to: "2026-01-31T15:10:00Z", want: 150, backup: 150, from: from(150, 10)},
+		"a time before the first":        {to: "2026-01-31T15:09:59Z", from: from(150, 10), failure: "from revision 150"},
 		"nothing":                        {failure: "--to or --revision"},
 		"no time":                        {to: "yesterday", failure: "--to: invalid value"},
 	} {
@@ -49,6 +58,7 @@ func TestUndone(t *testing.T) {
 			p, err := pointOf(tc.to, tc.revision)
 			var u loss
 			if err == nil {
+				found.RestorableFrom = tc.from
 				u, err = undone(found, p)
 			}
 			if tc.failure != "" {

@@ -58,18 +58,19 @@ const backupStatusTimeout = 5 * time.Second
 // saveTimeout bounds the wait for a delta, which has 10 MiB at most.
 const saveTimeout = 20 * time.Second
 
-// SaveBackup waits until everything that etcd holds is in the backups. The endpoint is that of the backups' service.
-func (c *Connector) SaveBackup(ctx context.Context, access steps.EtcdAccess) error {
+// SaveBackup waits until everything that etcd holds is in the backups, and returns the last revision in them. The endpoint is that
+// of the backups' service.
+func (c *Connector) SaveBackup(ctx context.Context, access steps.EtcdAccess) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, saveTimeout)
 	defer cancel()
 	config, err := c.etcdTLS(access)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	client := etcdbackup.NewClient(access.Endpoint, config)
 	defer client.Close()
-	_, err = client.Snapshot(ctx, chain.Delta)
-	return err
+	saved, err := client.Snapshot(ctx, chain.Delta)
+	return saved.Revision, err
 }
 
 // TakeBackup takes a full snapshot and waits until it is stored. The endpoint is that of the backups' service; ctx bounds the wait.

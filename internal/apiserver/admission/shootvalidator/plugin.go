@@ -82,7 +82,7 @@ func (r *request) decide() (invalid field.ErrorList, forbidden error) {
 	}
 	for _, problem := range []func() error{
 		r.selectorProblem, r.projectProblem, r.bindingProblem, r.sourceIsDeadProblem, r.seedProblem, r.operationProblem, r.hibernationProblem,
-		r.issuerProblem, r.credentialsProblem,
+		r.issuerProblem, r.credentialsProblem, r.restoreProblem,
 	} {
 		if err := problem(); err != nil {
 			return nil, err
@@ -120,6 +120,7 @@ type request struct {
 	shootsOnSeed    int                 // Others on the Seed, if the Shoot is to be placed there.
 	neighbours      []corev1beta1.Shoot // Those whose domains touch the Shoot's, if that is new.
 	versionErrors   field.ErrorList
+	notRestorable   string // Why the requested point in time can't be restored, if one is.
 }
 
 func (p *plugin) read(ctx context.Context, a admission.Attributes, shoot, old *corev1beta1.Shoot) (*request, error) {
@@ -166,6 +167,9 @@ func (p *plugin) read(ctx context.Context, a admission.Attributes, shoot, old *c
 		if r.credentials, err = p.readCredentialsChange(ctx, a, shoot, old); err != nil {
 			return nil, err
 		}
+	}
+	if r.notRestorable, err = p.notRestorable(ctx, shoot, old); err != nil {
+		return nil, err
 	}
 	if managedIssuer(shoot) && !managedIssuer(old) {
 		if r.issuers, err = p.issuersConfigured(ctx); err != nil {

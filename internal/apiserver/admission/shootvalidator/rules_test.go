@@ -210,51 +210,52 @@ func TestRules(t *testing.T) {
 		"09 credentials that may not be read": {with(change(), func(r *request) {
 			r.credentials = &credentialsChange{from: secret("a"), to: secret("b"), unreadable: []corev1.ObjectReference{secret("b")}}
 		}), false},
-		"10 an unknown version": {create(func(s *corev1beta1.Shoot) { s.Spec.Kubernetes.Version = "1.36.9" }), false},
-		"10 an expired version": {create(func(s *corev1beta1.Shoot) { s.Spec.Kubernetes.Version = "1.34.4" }), false},
-		"10 an unknown image":   {create(firstPool(func(w *corev1beta1.Worker) { w.Machine.Image.Version = ptr.To("2.0.0") })), false},
-		"10 an unknown runtime": {create(firstPool(func(w *corev1beta1.Worker) {
+		"10 a point that is too early": {with(change(), func(r *request) { r.notRestorable = "points can be restored from revision 7 on" }), false},
+		"11 an unknown version":        {create(func(s *corev1beta1.Shoot) { s.Spec.Kubernetes.Version = "1.36.9" }), false},
+		"11 an expired version":        {create(func(s *corev1beta1.Shoot) { s.Spec.Kubernetes.Version = "1.34.4" }), false},
+		"11 an unknown image":          {create(firstPool(func(w *corev1beta1.Worker) { w.Machine.Image.Version = ptr.To("2.0.0") })), false},
+		"11 an unknown runtime": {create(firstPool(func(w *corev1beta1.Worker) {
 			w.CRI.ContainerRuntimes = []corev1beta1.ContainerRuntime{{Type: "gvisor"}}
 		})), false},
-		"10 a kubelet too old":                   {create(firstPool(func(w *corev1beta1.Worker) { w.Kubernetes = &corev1beta1.WorkerKubernetes{Version: ptr.To("1.35.4")} })), false},
-		"10 a profile of others":                 {with(change(), func(r *request) { r.oldProfile = elsewhere }), false},
-		"10 a profile without types":             {with(change(), func(r *request) { r.oldProfile, r.profile = offering(t), smaller }), false},
-		"10 another provider":                    {create(func(s *corev1beta1.Shoot) { s.Spec.Provider.Type = "aws" }), false},
-		"10 another provider of the credentials": {with(create(), func(r *request) { r.bindingProvider = "aws" }), false},
-		"10 an unknown region":                   {create(func(s *corev1beta1.Shoot) { s.Spec.Region = "away" }), false},
-		"10 a restriction not offered": {create(func(s *corev1beta1.Shoot) {
+		"11 a kubelet too old":                   {create(firstPool(func(w *corev1beta1.Worker) { w.Kubernetes = &corev1beta1.WorkerKubernetes{Version: ptr.To("1.35.4")} })), false},
+		"11 a profile of others":                 {with(change(), func(r *request) { r.oldProfile = elsewhere }), false},
+		"11 a profile without types":             {with(change(), func(r *request) { r.oldProfile, r.profile = offering(t), smaller }), false},
+		"11 another provider":                    {create(func(s *corev1beta1.Shoot) { s.Spec.Provider.Type = "aws" }), false},
+		"11 another provider of the credentials": {with(create(), func(r *request) { r.bindingProvider = "aws" }), false},
+		"11 an unknown region":                   {create(func(s *corev1beta1.Shoot) { s.Spec.Region = "away" }), false},
+		"11 a restriction not offered": {create(func(s *corev1beta1.Shoot) {
 			s.Spec.AccessRestrictions = []corev1beta1.AccessRestrictionWithOptions{{AccessRestriction: corev1beta1.AccessRestriction{Name: "us"}}}
 		}), false},
-		"10 networks that overlap": {create(func(s *corev1beta1.Shoot) { s.Spec.Networking.Pods = ptr.To("10.250.1.0/24") }), false},
-		"10 networks of the Seed":  {bind(seedNamed("x"), func(s *corev1beta1.Shoot) { s.Spec.Networking.Pods = ptr.To("10.244.128.0/20") }), false},
-		"10 networks that nobody gives": {bind(seedNamed("x"), func(s *corev1beta1.Shoot) {
+		"11 networks that overlap": {create(func(s *corev1beta1.Shoot) { s.Spec.Networking.Pods = ptr.To("10.250.1.0/24") }), false},
+		"11 networks of the Seed":  {bind(seedNamed("x"), func(s *corev1beta1.Shoot) { s.Spec.Networking.Pods = ptr.To("10.244.128.0/20") }), false},
+		"11 networks that nobody gives": {bind(seedNamed("x"), func(s *corev1beta1.Shoot) {
 			s.Spec.Networking.Pods, s.Spec.Networking.Services = nil, nil
 		}), false},
-		"10 a domain that is taken": {with(create(domain), func(r *request) {
+		"11 a domain that is taken": {with(create(domain), func(r *request) {
 			r.neighbours = []corev1beta1.Shoot{neighbour("pear", "apple.dev.example.org")}
 		}), false},
-		"10 a domain below another":      {with(create(domain), func(r *request) { r.neighbours = []corev1beta1.Shoot{neighbour("pear", "dev.example.org")} }), false},
-		"10 zones that cannot be chosen": {create(inZones("a")), false},
-		"10 a zone that the Seed lacks": {with(bind(seedNamed("x"), inZones("d")), func(r *request) {
+		"11 a domain below another":      {with(create(domain), func(r *request) { r.neighbours = []corev1beta1.Shoot{neighbour("pear", "dev.example.org")} }), false},
+		"11 zones that cannot be chosen": {create(inZones("a")), false},
+		"11 a zone that the Seed lacks": {with(bind(seedNamed("x"), inZones("d")), func(r *request) {
 			r.profile = offering(t)
 			r.profile.Spec.ControlPlane = &corev1beta1.CloudProfileControlPlane{AllowZonePinning: ptr.To(true)}
 		}), false},
-		"10 zones of a Seed without any": {with(bind(seedNamed("x", func(s *corev1beta1.Seed) { s.Spec.Provider.Zones = nil }), inZones("d")), func(r *request) {
+		"11 zones of a Seed without any": {with(bind(seedNamed("x", func(s *corev1beta1.Seed) { s.Spec.Provider.Zones = nil }), inZones("d")), func(r *request) {
 			r.profile = offering(t)
 			r.profile.Spec.ControlPlane = &corev1beta1.CloudProfileControlPlane{AllowZonePinning: ptr.To(true)}
 		}), false},
-		"10 a configuration of no version": {create(func(s *corev1beta1.Shoot) {
+		"11 a configuration of no version": {create(func(s *corev1beta1.Shoot) {
 			s.Spec.Provider.InfrastructureConfig = &runtime.RawExtension{Raw: []byte(`{"apiVersion":"local.hortus.dev/__internal"}`)}
 		}), false},
-		"10 an unknown zone":         {create(firstPool(func(w *corev1beta1.Worker) { w.Zones = []string{"d"} })), false},
-		"10 an unknown machine type": {create(firstPool(func(w *corev1beta1.Worker) { w.Machine.Type = "huge" })), false},
-		"10 a small volume": {create(firstPool(func(w *corev1beta1.Worker) {
+		"11 an unknown zone":         {create(firstPool(func(w *corev1beta1.Worker) { w.Zones = []string{"d"} })), false},
+		"11 an unknown machine type": {create(firstPool(func(w *corev1beta1.Worker) { w.Machine.Type = "huge" })), false},
+		"11 a small volume": {create(firstPool(func(w *corev1beta1.Worker) {
 			w.Volume = &corev1beta1.Volume{Type: ptr.To("fast"), VolumeSize: "10Gi"}
 		})), false},
-		"10 all is reserved": {create(firstPool(func(w *corev1beta1.Worker) {
+		"11 all is reserved": {create(firstPool(func(w *corev1beta1.Worker) {
 			w.Kubernetes = &corev1beta1.WorkerKubernetes{Kubelet: &corev1beta1.KubeletConfig{KubeReserved: &corev1beta1.KubeletConfigReserved{CPU: ptr.To(resource.MustParse("2"))}}}
 		})), false},
-		"10 too many nodes": {create(firstPool(func(w *corev1beta1.Worker) { w.Minimum = 6 })), false},
+		"11 too many nodes": {create(firstPool(func(w *corev1beta1.Worker) { w.Minimum = 6 })), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := tc.request

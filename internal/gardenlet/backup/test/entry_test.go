@@ -194,6 +194,8 @@ func TestEntryMovesToAnotherSeed(t *testing.T) {
 	e := source.newEntry(b.Name)
 	source.runEntry(e, func() bool { return entrySucceeded(e) })
 	kept := w.backUp(e)
+	const first = "2026-01-31T15:00:00Z 1000"
+	w.annotate(e, corev1beta1.AnnotationRestorableFrom, first)
 
 	before := e.DeepCopy()
 	e.Spec.SeedName = ptr.To(destination.object.Name)
@@ -226,6 +228,9 @@ func TestEntryMovesToAnotherSeed(t *testing.T) {
 	if o := destination.extensionEntry(e); o.Status.LastOperation.Type != corev1beta1.LastOperationTypeRestore ||
 		o.Spec.BucketName != b.Name {
 		t.Errorf("extension object = %+v, want it restored", o)
+	}
+	if got := e.Annotations[corev1beta1.AnnotationRestorableFrom]; got != first {
+		t.Errorf("after the move, points can be restored from %q on, want %q", got, first)
 	}
 	// Who has taken the backups over can delete them.
 	w.must(w.Client.Delete(w.ctx, e))

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -15,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
-	"hortus.dev/hortus/internal/component/etcd"
 	"hortus.dev/hortus/internal/component/kubeapiserver"
 	"hortus.dev/hortus/internal/encryption"
 	"hortus.dev/hortus/internal/flow"
@@ -26,10 +24,6 @@ import (
 // annotationRewritten on the Deployment of the API server names the encryption configuration with which every object has
 // been written, and the operation in which that was proven.
 const annotationRewritten = "hortus.dev/objects-rewritten-with"
-
-// AnnotationRewrittenAt on the Deployment of the API server says since when etcd has nothing that is encrypted otherwise than now:
-// time and revision, both of which are in the backups. Backups from before can't be read. Missing if that was never changed.
-const AnnotationRewrittenAt = "hortus.dev/objects-rewritten-at"
 
 // alwaysEncrypted is encrypted in every Shoot.
 const alwaysEncrypted = "secrets"
@@ -78,7 +72,7 @@ func ensureEncryptionAtRest(ctx context.Context, s *Scope) (flow.Outcome, error)
 			return waitingOr(fmt.Sprintf("At least %d objects have to be written to etcd with the new encryption", left), err)
 		}
 		if phase != encryption.Settled {
-			if outcome, err := s.saveRewritten(ctx, d); err != nil || !outcome.IsDone() {
+			if outcome, err := s.saveRewritten(ctx); err != nil || !outcome.IsDone() {
 				return outcome, err
 			}
 		}
@@ -92,26 +86,13 @@ func ensureEncryptionAtRest(ctx context.Context, s *Scope) (flow.Outcome, error)
 	return flow.Done(), s.reportEncryption(ctx, target)
 }
 
-// saveRewritten puts what was written again into the backups. Without that, a restore of the newest backup could bring back
-// objects whose key has been removed.
-func (s *Scope) saveRewritten(ctx context.Context, d *appsv1.Deployment) (flow.Outcome, error) {
+// saveRewritten puts what was written again into the backups, and records that no earlier point can be restored. Without that, a
+// restore could bring back objects whose key has been removed.
+func (s *Scope) saveRewritten(ctx context.Context) (flow.Outcome, error) {
 	if _, ok, err := s.BackupSecret(ctx); err != nil || !ok {
 		return flow.Done(), err
 	}
-	access, err := s.etcdAccess()
-	if err != nil {
-		return flow.Outcome{}, err
-	}
-	access.Endpoint = etcd.ServiceURL(s.Namespace)
-	if err := s.Shoots.SaveBackup(ctx, access); err != nil {
-		return flow.Waiting(fmt.Sprintf("Objects with the new encryption have to be in a backup: %v", err)), nil
-	}
-	status, err := s.Shoots.EtcdStatus(ctx, access)
-	if err != nil {
-		return flow.Waiting(fmt.Sprintf("Objects with the new encryption have to be in a backup: %v", err)), nil
-	}
-	at := fmt.Sprintf("%s %d", s.Clock.Now().UTC().Format(time.RFC3339), status.SavedRevision)
-	return flow.Done(), s.annotateAPIServer(ctx, d, AnnotationRewrittenAt, at)
+	return s.saveRestorable(ctx, "Objects with the new encryption have to be in a backup")
 }
 
 func waitingOr(reason string, err error) (flow.Outcome, error) {

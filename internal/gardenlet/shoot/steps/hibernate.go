@@ -70,7 +70,7 @@ func ensureHibernated(ctx context.Context, s *Scope) (flow.Outcome, error) {
 		if access, ok, err := BackupAccess(ctx, s.Seed, set); err != nil {
 			return flow.Outcome{}, err
 		} else if ok { // Nothing saves it later, and the control plane may move while it sleeps.
-			if err := s.Shoots.SaveBackup(ctx, access); err != nil {
+			if _, err := s.Shoots.SaveBackup(ctx, access); err != nil {
 				return flow.Waiting(fmt.Sprintf("All that etcd holds has to be in its backups before it ends: %v", err)), nil
 			}
 		}

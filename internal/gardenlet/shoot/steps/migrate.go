@@ -148,7 +148,7 @@ func ensureEtcdSaved(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	if !ok {
 		return flow.Outcome{}, fmt.Errorf("etcd of namespace %q has no backups, from which another seed could restore it", s.Namespace)
 	}
-	if err := s.Shoots.SaveBackup(ctx, access); err != nil {
+	if _, err := s.Shoots.SaveBackup(ctx, access); err != nil {
 		return flow.Waiting(fmt.Sprintf("All that etcd holds has to be in its backups: %v", err)), nil
 	}
 	return flow.Done(), nil

@@ -86,8 +86,8 @@ type Connector interface {
 	TunnelWorks(ctx context.Context, kubeconfig []byte) error
 	// Stored visits what etcd holds under a prefix, in the order of the keys, until visit returns false.
 	Stored(ctx context.Context, access EtcdAccess, prefix string, visit func(key string, value []byte) bool) error
-	// SaveBackup waits until everything that etcd holds is in the backups.
-	SaveBackup(ctx context.Context, access EtcdAccess) error
+	// SaveBackup waits until everything that etcd holds is in the backups, and returns the last revision in them.
+	SaveBackup(ctx context.Context, access EtcdAccess) (revision int64, err error)
 	// EtcdStatus asks the process that runs an etcd. The endpoint is that of its service.
 	EtcdStatus(ctx context.Context, access EtcdAccess) (etcdbackup.Status, error)
 }

@@ -69,6 +69,10 @@ type world struct {
 	backupService string
 	// etcdStatus plays the process that runs the Shoot's etcd; nil lets it run with what its pod is marked with.
 	etcdStatus func(namespace string) (etcdbackup.Status, error)
+	// revision is that of etcd, all of which is in the backups; saves counts the requests to save it, which end with saveError.
+	revision  int64
+	saves     int
+	saveError error
 	// gardenlet is its access to the garden, confined as in production.
 	gardenlet client.Client
 	// fail makes the extension of a kind report an error with a code.
@@ -83,7 +87,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	e := env.Shared(t)
 	w := &world{Environment: e, t: t, ctx: t.Context(), namespace: *e.Project(t).Spec.Namespace, fail: map[string]corev1beta1.ErrorCode{}}
-	w.health, w.user = 200, userCluster(t)
+	w.health, w.user, w.revision = 200, userCluster(t), 10
 	w.profile = &corev1beta1.CloudProfile{ObjectMeta: metav1.ObjectMeta{Name: env.Name("profile-")}, Spec: corev1beta1.CloudProfileSpec{
 		Type:          "local",
 		Kubernetes:    corev1beta1.KubernetesSettings{Versions: []corev1beta1.ExpirableVersion{{Version: "1.36.3"}}},
@@ -214,7 +218,10 @@ func (w *world) gateway() {
 }
 
 // SaveBackup has nothing to save.
-func (c connector) SaveBackup(context.Context, steps.EtcdAccess) error { return nil }
+func (c connector) SaveBackup(context.Context, steps.EtcdAccess) (int64, error) {
+	c.saves++
+	return c.revision, c.saveError
+}
 
 // newShoot creates a Shoot that is bound to the seed.
 func (w *world) newShoot(pools ...string) *corev1beta1.Shoot {

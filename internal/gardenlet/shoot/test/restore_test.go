@@ -1,18 +1,21 @@
 package test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
-	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
+	"hortus.dev/hortus/internal/restorable"
 )
 
 func (w *world) apiServer(s *corev1beta1.Shoot) *appsv1.Deployment {
@@ -93,19 +96,106 @@ func TestBackupIsRestoredInPlace(t *testing.T) {
 	}
 	outcome()
 
-	// What was encrypted otherwise can't be read any more.
-	d := b.apiServer(s)
-	before := d.DeepCopy()
-	metav1.SetMetaDataAnnotation(&d.ObjectMeta, steps.AnnotationRewrittenAt, "2026-01-31T15:00:00Z 1000")
-	b.must(b.Client.Patch(b.ctx, d, client.MergeFrom(before)))
+	// The API server refuses points that are too early. The gardenlet does, too, if that has changed since the request.
 	for point, possible := range map[string]bool{
 		"revision=999": false, "time=2026-01-31T14:59:59Z": false, "revision=1000": true, "time=2026-01-31T15:00:00Z": true,
 	} {
-		s = b.until(b.requestRestore(s, point), succeeded)
+		b.restorableFrom(s, "2026-01-01T00:00:00Z 1")
+		s = b.requestRestore(s, point)
+		b.restorableFrom(s, "2026-01-31T15:00:00Z 1000")
+		s = b.until(s, succeeded)
+		if _, left := s.Annotations[corev1beta1.AnnotationRestoreBackup]; left {
+			t.Errorf("%s: the request is still there", point)
+		}
 		e := outcome()
 		if possible != strings.Contains(e, corev1beta1.EventBackupRestored) || possible == strings.Contains(e, "from revision 1000") {
 			t.Errorf("%s ends with %q", point, e)
 		}
+	}
+	metav1.SetMetaDataAnnotation(&s.ObjectMeta, corev1beta1.AnnotationRestoreBackup, "revision=999")
+	if err := b.Client.Update(b.ctx, s); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "from revision 1000, 2026-01-31T15:00:00Z") {
+		t.Errorf("the API server answers %v", err)
+	}
+	b.delete(s)
+	b.until(s, gone)
+	for range 3 {
+		b.entriesAct()
+	}
+}
+
+// restorableFrom sets the annotation of the Shoot's BackupEntry, or removes it.
+func (b *backups) restorableFrom(s *corev1beta1.Shoot, value string) {
+	b.t.Helper()
+	e := b.entryOf(s)
+	before := e.DeepCopy()
+	metav1.SetMetaDataAnnotation(&e.ObjectMeta, corev1beta1.AnnotationRestorableFrom, value)
+	if value == "" {
+		delete(e.Annotations, corev1beta1.AnnotationRestorableFrom)
+	}
+	b.must(b.Client.Patch(b.ctx, e, client.MergeFrom(before)))
+}
+
+func TestFirstPointThatCanBeRestored(t *testing.T) {
+	b := newBackups(t)
+	from := func(s *corev1beta1.Shoot) string {
+		t.Helper()
+		return b.entryOf(s).Annotations[corev1beta1.AnnotationRestorableFrom]
+	}
+	expect := func(when string, s *corev1beta1.Shoot, earliest time.Time, revision int64) {
+		t.Helper()
+		p, err := restorable.Parse(from(s))
+		if err != nil || p.Revision != revision || p.Time.Before(earliest) || p.Time.After(clock.Now()) {
+			t.Errorf("%s: points can be restored from %q on, want revision %d after %s, %v", when, p, revision, earliest, err)
+		}
+	}
+	// The Shoot is complete only when that is recorded.
+	b.saveError = errors.New("the bucket is away")
+	s := b.until(b.newShoot(), func(s *corev1beta1.Shoot) bool {
+		return strings.Contains(s.Status.LastOperation.Description, "The first point that can be restored has to be in a backup: the bucket is away")
+	})
+	if got := from(s); got != "" {
+		t.Errorf("during the creation points can be restored from %q on", got)
+	}
+	b.saveError = nil
+	clock.Step(time.Minute)
+	begin := clock.Now()
+	s = b.until(s, succeeded)
+	expect("after the creation", s, begin, 10)
+
+	// A reconciliation without a change neither saves nor writes.
+	b.revision, b.saves = 20, 0
+	version := b.entryOf(s).ResourceVersion
+	clock.Step(time.Minute)
+	s = b.until(b.annotateOperation(s, corev1beta1.OperationReconcile), succeeded)
+	if now := b.entryOf(s).ResourceVersion; b.saves != 0 || now != version {
+		t.Errorf("a reconciliation saves %d times; the BackupEntry is version %s, was %s", b.saves, now, version)
+	}
+
+	// A Shoot of an earlier release has nothing recorded.
+	b.restorableFrom(s, "")
+	begin = clock.Now()
+	s = b.until(b.annotateOperation(s, corev1beta1.OperationReconcile), succeeded)
+	expect("after an upgrade", s, begin, 20)
+
+	// After a rotation of the key nothing earlier can be read. That stays known when the control plane is made anew.
+	b.revision = 30
+	clock.Step(time.Minute)
+	begin = clock.Now()
+	s = b.until(b.annotateOperation(s, corev1beta1.OperationRotateETCDEncryptionKey), rotated)
+	expect("after the rotation of the key", s, begin, 30)
+	b.must(b.Client.Delete(b.ctx, b.apiServer(s)))
+	metav1.SetMetaDataAnnotation(&s.ObjectMeta, corev1beta1.AnnotationRestoreBackup, "revision=29")
+	if err := b.Client.Update(b.ctx, s); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "from revision 30") {
+		t.Errorf("the API server answers %v", err)
+	}
+	s = b.until(s, succeeded)
+
+	// Clocks may go back, points do not.
+	b.restorableFrom(s, "2100-01-01T00:00:00Z 35")
+	b.revision = 40
+	s = b.until(b.annotateOperation(s, corev1beta1.OperationRotateETCDEncryptionKey), rotated)
+	if got := from(s); got != "2100-01-01T00:00:00Z 40" {
+		t.Errorf("after another rotation points can be restored from %q on", got)
 	}
 	b.delete(s)
 	b.until(s, gone)
