@@ -54,8 +54,8 @@ type Claim struct {
 	Progress string
 	// FenceTime is the longest time that an etcd of the holder runs without being confirmed; 0 if that is not known.
 	FenceTime time.Duration
-	// TakenOver is set from when the holder has taken the control plane from a seed that could not hand it over, until it
-	// is settled.
+	// TakenOver is set from when the holder has taken the control plane from a seed that could not hand it over, until users
+	// have been told.
 	TakenOver TakenOver
 	// ChangedAt is when the Lease was written last.
 	ChangedAt time.Time
@@ -152,13 +152,16 @@ func (c Claim) Report(seed, progress string) Claim {
 	return c
 }
 
-// Settle records that the holder has all it needs, and that its etcd runs with this fence time. What was taken over while
-// the Shoot sleeps is remembered until the bucket knows the new owner.
+// Settle records that the holder has all it needs, and that its etcd runs with this fence time.
 func (c Claim) Settle(seed string, fence time.Duration) Claim {
-	if c.Holder != seed {
-		return c
+	if c.Holder == seed {
+		c.Settled, c.FenceTime = true, fence
 	}
-	c.Settled, c.FenceTime = true, fence
+	return c
+}
+
+// Forget forgets from whom the control plane was taken, unless that has to be waited for when the Shoot is woken up.
+func (c Claim) Forget() Claim {
 	if !c.TakenOver.Unconfirmed.IsZero() {
 		c.TakenOver = TakenOver{}
 	}

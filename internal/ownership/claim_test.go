@@ -44,8 +44,8 @@ func TestClaimChanges(t *testing.T) {
 		"restored":                              {taken.Restored("b", now, 7, now), restored},
 		"restored once":                         {restored.Restored("b", now.Add(time.Hour), 8, now), restored},
 		"restored after a hand-over":            {settled.Restored("a", now, 7, now), settled},
-		"settled while it sleeps":               {taken.Settle("b", minute), Claim{Holder: "b", Epoch: 4, Settled: true, FenceTime: minute, TakenOver: taken.TakenOver}},
-		"settled after it was taken":            {restored.Settle("b", minute), Claim{Holder: "b", Epoch: 4, Settled: true, FenceTime: minute}},
+		"settled while it sleeps":               {taken.Settle("b", minute).Forget(), Claim{Holder: "b", Epoch: 4, Settled: true, FenceTime: minute, TakenOver: taken.TakenOver}},
+		"settled after it was taken":            {restored.Settle("b", minute).Forget(), Claim{Holder: "b", Epoch: 4, Settled: true, FenceTime: minute}},
 		"taking back is a change of the holder": {settled.Take("b", minute).Take("a", minute), Claim{Holder: "a", Epoch: 5, FenceTime: minute}},
 	} {
 		t.Run(name, func(t *testing.T) {

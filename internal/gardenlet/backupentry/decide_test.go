@@ -56,6 +56,18 @@ func TestDecide(t *testing.T) {
 		"one that exists is reconciled": {func(*corev1beta1.BackupEntry) {}, "a",
 			decision{task: ensure, operation: reconcile}},
 		"one of another seed is left": {func(*corev1beta1.BackupEntry) {}, "b", decision{task: nothing}},
+		"a seed that is gone is not waited for": {func(e *corev1beta1.BackupEntry) {
+			e.Spec.SeedName, e.Annotations = ptr.To("b"), map[string]string{corev1beta1.AnnotationSourceIsDead: "a"}
+		}, "b", decision{task: ensure, operation: restore}},
+		"one that comes back leaves it": {func(e *corev1beta1.BackupEntry) {
+			e.Spec.SeedName, e.Annotations = ptr.To("b"), map[string]string{corev1beta1.AnnotationSourceIsDead: "a"}
+		}, "a", decision{task: nothing}},
+		"until it is taken over completely": {func(e *corev1beta1.BackupEntry) {
+			e.Spec.SeedName, e.Status.SeedName, e.Annotations = ptr.To("b"), ptr.To("b"), map[string]string{corev1beta1.AnnotationSourceIsDead: "a"}
+		}, "b", decision{task: ensure, operation: restore}},
+		"the word of another seed counts for nothing": {func(e *corev1beta1.BackupEntry) {
+			e.Spec.SeedName, e.Annotations = ptr.To("b"), map[string]string{corev1beta1.AnnotationSourceIsDead: "c"}
+		}, "b", decision{task: nothing}},
 		"the old seed lets go": {func(e *corev1beta1.BackupEntry) { e.Spec.SeedName = ptr.To("b") }, "a",
 			decision{task: migrate, operation: migration}},
 		"meanwhile the new one waits": {func(e *corev1beta1.BackupEntry) { e.Spec.SeedName = ptr.To("b") }, "b",

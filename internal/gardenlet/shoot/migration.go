@@ -215,14 +215,20 @@ func (r *Reconciler) claimFor(ctx context.Context, shoot *corev1beta1.Shoot, ope
 	})
 }
 
-// settle tells the seeds that have had the control plane that they can give up what is left of it.
-func (r *Reconciler) settle(ctx context.Context, s *scope) error {
-	if s.claim.Settled && s.claim.FenceTime == r.FenceTime {
+// settle tells the seeds that have had the control plane that they can give up what is left of it. From whom it was taken is
+// forgotten with the next operation, when the end of this one has been written.
+func (r *Reconciler) settle(ctx context.Context, s *scope, operation corev1beta1.LastOperationType) error {
+	settled := func(c ownership.Claim) ownership.Claim {
+		c = c.Settle(r.SeedName, r.FenceTime)
+		if operation != corev1beta1.LastOperationTypeRestore {
+			c = c.Forget()
+		}
+		return c
+	}
+	if settled(s.claim) == s.claim {
 		return nil
 	}
-	_, err := ownership.Change(ctx, r.Garden, s.shoot, r.Clock.Now(), func(c ownership.Claim) ownership.Claim {
-		return c.Settle(r.SeedName, r.FenceTime)
-	})
+	_, err := ownership.Change(ctx, r.Garden, s.shoot, r.Clock.Now(), settled)
 	return err
 }
 

@@ -242,7 +242,7 @@ func (r *Reconciler) run(ctx context.Context, s *scope, d Decision) (res reconci
 		}
 	}
 	ended := apply(shoot, result, r.RetryDuration, r.Clock.Now())
-	if result.Complete() {
+	if result.Complete() && d.Operation == corev1beta1.LastOperationTypeRestore {
 		shoot.Status.LastOperation.Description += lost(s.claim.TakenOver)
 	}
 	if err := kube.PatchStatus(ctx, r.Garden, shoot, before); err != nil {
@@ -408,7 +408,7 @@ func GardenIdentity(ctx context.Context, garden client.Reader) (string, error) {
 // afterSuccess removes the annotations that have done their work.
 func (r *Reconciler) afterSuccess(ctx context.Context, s *scope, operation corev1beta1.LastOperationType) error {
 	if operation != corev1beta1.LastOperationTypeMigrate {
-		if err := r.settle(ctx, s); err != nil {
+		if err := r.settle(ctx, s, operation); err != nil {
 			return err
 		}
 	}

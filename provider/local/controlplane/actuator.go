@@ -119,9 +119,13 @@ func (a *Actuator) Restore(ctx context.Context, cp *extensionsv1alpha1.ControlPl
 	return a.Reconcile(ctx, cp, cluster)
 }
 
-// Migrate removes everything from this seed and leaves the Shoot's load balancers and objects alone.
+// Migrate stops the cloud controller and leaves the Shoot's load balancers and objects alone. The ManagedResources stay until the
+// gardenlet drops them: the resource-manager of a Shoot that sleeps would not let them go.
 func (a *Actuator) Migrate(ctx context.Context, cp *extensionsv1alpha1.ControlPlane, _ *extension.Cluster) (extension.Result, error) {
-	return a.remove(ctx, cp, true)
+	if exposure(cp) {
+		return extension.Done(), nil
+	}
+	return extension.Done(), a.stop(ctx, cp)
 }
 
 // Delete removes everything. The Services of the Shoot are gone by now, and their load balancers with them.
@@ -138,13 +142,8 @@ func (a *Actuator) remove(ctx context.Context, cp *extensionsv1alpha1.ControlPla
 	if exposure(cp) {
 		return extension.Done(), nil
 	}
-	for _, obj := range []client.Object{
-		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: cp.Namespace, Name: deployment}},
-		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cp.Namespace, Name: cloudcontroller.AccessSecret}},
-	} {
-		if err := a.Client.Delete(ctx, obj, client.PropagationPolicy(metav1.DeletePropagationBackground)); client.IgnoreNotFound(err) != nil {
-			return extension.Result{}, fmt.Errorf("delete %T %q: %w", obj, obj.GetName(), err)
-		}
+	if err := a.stop(ctx, cp); err != nil {
+		return extension.Result{}, err
 	}
 	for _, name := range []string{managedResourceStorage, managedResourceShoot} {
 		gone, err := managedresource.Delete(ctx, a.Client, cp.Namespace, name, keep)
@@ -156,4 +155,17 @@ func (a *Actuator) remove(ctx context.Context, cp *extensionsv1alpha1.ControlPla
 		}
 	}
 	return extension.Done(), nil
+}
+
+// stop removes the cloud controller.
+func (a *Actuator) stop(ctx context.Context, cp *extensionsv1alpha1.ControlPlane) error {
+	for _, obj := range []client.Object{
+		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: cp.Namespace, Name: deployment}},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cp.Namespace, Name: cloudcontroller.AccessSecret}},
+	} {
+		if err := a.Client.Delete(ctx, obj, client.PropagationPolicy(metav1.DeletePropagationBackground)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete %T %q: %w", obj, obj.GetName(), err)
+		}
+	}
+	return nil
 }

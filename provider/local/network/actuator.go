@@ -75,9 +75,10 @@ func (a *Actuator) Restore(ctx context.Context, n *extensionsv1alpha1.Network, c
 	return a.Reconcile(ctx, n, cluster)
 }
 
-// Migrate takes the agent's manifest out of this seed and leaves the agent in the Shoot.
-func (a *Actuator) Migrate(ctx context.Context, n *extensionsv1alpha1.Network, _ *extension.Cluster) (extension.Result, error) {
-	return a.remove(ctx, n, true)
+// Migrate has nothing to stop. The ManagedResource stays until the gardenlet drops it: the resource-manager of a Shoot that
+// sleeps would not let it go.
+func (a *Actuator) Migrate(context.Context, *extensionsv1alpha1.Network, *extension.Cluster) (extension.Result, error) {
+	return extension.Done(), nil
 }
 
 // Delete removes the agent from the Shoot.

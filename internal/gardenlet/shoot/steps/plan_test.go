@@ -81,6 +81,9 @@ func TestPlans(t *testing.T) {
 	golden.Bytes(t, "plan/restore.txt", []byte(Reconcile().Plan(with(with(testScope("pool"), backup), func(s *Scope) {
 		s.Operation = corev1beta1.LastOperationTypeRestore
 	}))))
+	golden.Bytes(t, "plan/take-over.txt", []byte(Reconcile().Plan(with(with(testScope("pool"), backup), func(s *Scope) {
+		s.Operation, s.Claim.TakenOver.From = corev1beta1.LastOperationTypeRestore, "gone"
+	}))))
 	golden.Bytes(t, "plan/prepare.txt", []byte(Prepare().Plan(with(testScope("pool"), backup))))
 	golden.Bytes(t, "plan/migrate.txt", []byte(Migrate().Plan(with(testScope("pool"), backup))))
 	golden.Bytes(t, "plan/stop-leftover.txt", []byte(StopLeftover().Plan(testScope("pool"))))

@@ -369,7 +369,20 @@ func (c connector) EtcdStatus(ctx context.Context, access steps.EtcdAccess) (etc
 		namespace = strings.Split(access.Endpoint, ".")[2]
 	}
 	err := c.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pod)
-	return etcdbackup.Status{Etcd: etcdbackup.Etcd{State: etcdbackup.EtcdRunning, Configuration: pod.Annotations[etcd.AnnotationConfiguration]}}, err
+	return etcdbackup.Status{Etcd: etcdbackup.Etcd{
+		State: etcdbackup.EtcdRunning, Configuration: pod.Annotations[etcd.AnnotationConfiguration], Epoch: epochOf(pod),
+	}}, err
+}
+
+// epochOf is what the process in a pod of etcd was started for; 0 without backups.
+func epochOf(pod *corev1.Pod) int64 {
+	for _, c := range pod.Spec.Containers {
+		epoch, _ := etcd.Owner(&appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{c}}}}})
+		if epoch > 0 {
+			return epoch
+		}
+	}
+	return 0
 }
 
 // extensions act as the contract says.

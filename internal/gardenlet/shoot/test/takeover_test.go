@@ -1,0 +1,144 @@
+package test
+
+import (
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
+	"hortus.dev/hortus/internal/component/kubeapiserver"
+	"hortus.dev/hortus/internal/gardenlet/shootstate"
+	"hortus.dev/hortus/internal/kube"
+	"hortus.dev/hortus/internal/ownership"
+)
+
+// Whatever write of the taking over fails or is the last one of a process: one seed owns the control plane, with one new epoch,
+// no API server is made before the former owner is fenced, and no credential is generated anew.
+func TestTakeOverSurvivesFaults(t *testing.T) {
+	const fence = 40 * time.Second
+	for _, seed := range []uint64{1, 2, 3} {
+		source := newBackups(t)
+		source.r.FenceTime = fence
+		s := source.until(source.newShoot("a"), succeeded)
+		states := &shootstate.States{Garden: source.gardenlet, Seed: source.Client, Clock: clock, SeedName: source.seed.Name}
+		if _, err := states.Save(source.ctx, s); err != nil {
+			t.Fatal(err)
+		}
+		had := source.persistent(s)
+		source.lose(s)
+
+		destination := newBackups(t)
+		destination.namespace = source.namespace
+		destination.declareDead(s)
+		direct, err := client.NewWithWatch(destination.Config, client.Options{Scheme: destination.Scheme})
+		destination.must(err)
+		f := &faulty{random: rand.New(rand.NewPCG(seed, 0))}
+		f.left.Store(faultyWrites)
+		destination.r.Garden, destination.r.Seed = f.client(direct), f.client(direct)
+		server := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.Status.TechnicalID, Name: kubeapiserver.Name}}
+		s = destination.until(s, func(s *corev1beta1.Shoot) bool {
+			claim, err := ownership.Read(t.Context(), destination.Client, s.Namespace, s.UID)
+			destination.must(err)
+			made, err := kube.Exists(t.Context(), destination.Client, server)
+			destination.must(err)
+			if fenced := claim.TakenOver.FencedAt(); made && !claim.Settled && (fenced.IsZero() || clock.Now().Before(fenced)) {
+				t.Fatalf("seed %d: an API server is made at %s: %+v", seed, clock.Now(), claim)
+			}
+			return succeeded(s) && *s.Status.SeedName == destination.seed.Name && s.Status.LastOperation.Type == corev1beta1.LastOperationTypeRestore
+		})
+		claim, err := ownership.Read(t.Context(), destination.Client, s.Namespace, s.UID)
+		destination.must(err)
+		if claim.Holder != destination.seed.Name || claim.Epoch != 2 || !claim.Settled {
+			t.Errorf("seed %d: claim is %+v", seed, claim)
+		}
+		if !strings.Contains(s.Status.LastOperation.Description, "taken over from Seed "+source.seed.Name) {
+			t.Errorf("seed %d: nobody is told: %s", seed, s.Status.LastOperation.Description)
+		}
+		if _, left := s.Annotations[corev1beta1.AnnotationSourceIsDead]; left {
+			t.Errorf("seed %d: the word of the operator is still there", seed)
+		}
+		for name, data := range destination.persistent(s) {
+			if was, ok := had[name]; ok && !isEncryptionConfig(name) && !maps.Equal(data, was) {
+				t.Errorf("seed %d: Secret %s was generated anew", seed, name)
+			}
+		}
+		entry := destination.entryOf(s)
+		if ptr.Deref(entry.Spec.SeedName, "") != destination.seed.Name || ptr.Deref(entry.Status.SeedName, "") != destination.seed.Name {
+			t.Errorf("seed %d: BackupEntry is on %v, %v", seed, entry.Spec.SeedName, entry.Status.SeedName)
+		}
+		destination.delete(s)
+		destination.until(s, gone)
+		for range 3 {
+			destination.entriesAct()
+		}
+	}
+}
+
+// declareDead is what an operator does, and the controller of constraints.
+func (b *backups) declareDead(s *corev1beta1.Shoot) {
+	b.t.Helper()
+	b.must(b.Client.Get(b.ctx, client.ObjectKeyFromObject(s), s))
+	before := s.DeepCopy()
+	metav1.SetMetaDataAnnotation(&s.ObjectMeta, corev1beta1.AnnotationSourceIsDead, *s.Status.SeedName)
+	s.Spec.SeedName = ptr.To(b.seed.Name)
+	b.must(b.Client.SubResource("binding").Patch(b.ctx, s, client.MergeFrom(before)))
+	before = s.DeepCopy()
+	s.Status.Constraints = kube.SetCondition(s.Status.Constraints, corev1beta1.Condition{
+		Type: corev1beta1.ShootReadyForMigration, Status: corev1beta1.ConditionTrue, Reason: "Test", Message: "Ready.",
+	}, clock.Now())
+	b.must(b.Client.Status().Patch(b.ctx, s, client.MergeFrom(before)))
+}
+
+// lose removes everything in the namespace of a control plane, as on a seed that has never seen it: one API server stands for all
+// seeds.
+func (b *backups) lose(s *corev1beta1.Shoot) {
+	b.t.Helper()
+	in := client.InNamespace(s.Status.TechnicalID)
+	for _, list := range []client.ObjectList{
+		&extensionsv1alpha1.InfrastructureList{}, &extensionsv1alpha1.ControlPlaneList{}, &extensionsv1alpha1.NetworkList{},
+		&extensionsv1alpha1.WorkerList{}, &extensionsv1alpha1.OperatingSystemConfigList{}, &extensionsv1alpha1.DNSRecordList{},
+		&resourcesv1alpha1.ManagedResourceList{}, &corev1.SecretList{}, &corev1.ConfigMapList{}, &corev1.ServiceList{}, &corev1.PodList{},
+		&appsv1.DeploymentList{}, &appsv1.StatefulSetList{}, &networkingv1.NetworkPolicyList{}, &extensionsv1alpha1.BackupEntryList{}, &extensionsv1alpha1.ClusterList{},
+	} {
+		options := []client.ListOption{in}
+		switch list.(type) {
+		case *extensionsv1alpha1.BackupEntryList, *extensionsv1alpha1.ClusterList:
+			options = nil
+		}
+		b.must(b.Client.List(b.ctx, list, options...))
+		for _, o := range objects(b.t, list) {
+			if !strings.HasPrefix(o.GetName(), s.Status.TechnicalID) && len(options) == 0 {
+				continue
+			}
+			b.must(client.IgnoreNotFound(b.Client.Patch(b.ctx, o, client.RawPatch(types.MergePatchType,
+				[]byte(`{"metadata":{"finalizers":null,"annotations":{"`+extensionsv1alpha1.AnnotationConfirmDeletion+`":"true"}}}`)))))
+			b.must(client.IgnoreNotFound(b.Client.Delete(b.ctx, o, client.GracePeriodSeconds(0))))
+		}
+	}
+}
+
+func objects(t *testing.T, list client.ObjectList) []client.Object {
+	t.Helper()
+	items, err := meta.ExtractList(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []client.Object
+	for _, item := range items {
+		out = append(out, item.(client.Object))
+	}
+	return out
+}
