@@ -39,10 +39,11 @@ func OperationRequested() predicate.Predicate {
 			if !ok1 || !ok2 {
 				return false
 			}
-			// While deleting, our own status writes would come back here.
-			deleting := !after.GetDeletionTimestamp().IsZero() &&
-				equality.Semantic.DeepEqual(before.GetDefaultStatus(), after.GetDefaultStatus())
-			return operationAnnotation(after) || deleting
+			// Our own status writes come back here, too: while deleting, and while an operation waits that was asked for.
+			own := !equality.Semantic.DeepEqual(before.GetDefaultStatus(), after.GetDefaultStatus())
+			asked := operationAnnotation(after) && (!own || !operationAnnotation(before))
+			deleting := !after.GetDeletionTimestamp().IsZero() && !own
+			return asked || deleting
 		},
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },

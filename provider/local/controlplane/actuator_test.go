@@ -5,6 +5,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -94,8 +95,8 @@ func TestStorageCanBeSwitchedOff(t *testing.T) {
 	}
 }
 
-// TestMigrateKeepsObjects looks at the order: the objects are kept first, and only then the ManagedResource goes.
-func TestMigrateKeepsObjects(t *testing.T) {
+// A Shoot that sleeps has nobody who would let the ManagedResource go, so Migrate leaves it to the gardenlet.
+func TestMigrateStopsTheCloudController(t *testing.T) {
 	c := newClient()
 	a, cp := &Actuator{Client: c, Image: "image"}, newControlPlane()
 	if _, err := a.Reconcile(t.Context(), cp, newCluster(false)); err != nil {
@@ -110,8 +111,19 @@ func TestMigrateKeepsObjects(t *testing.T) {
 	if err := c.Update(t.Context(), mr); err != nil {
 		t.Fatal(err)
 	}
-	if result, err := a.Migrate(t.Context(), cp, newCluster(false)); err != nil || result.IsDone() {
-		t.Fatalf("Migrate() = %v, %v, want to wait", result, err)
+	if result, err := a.Migrate(t.Context(), cp, newCluster(true)); err != nil || !result.IsDone() {
+		t.Fatalf("Migrate() = %v, %v, want to be done", result, err)
+	}
+	if err := c.Get(t.Context(), key, mr); err != nil || !mr.DeletionTimestamp.IsZero() {
+		t.Errorf("the ManagedResource is gone or going: %v, %v", err, mr.DeletionTimestamp)
+	}
+	controller := &appsv1.Deployment{}
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: key.Namespace, Name: deployment}, controller); !apierrors.IsNotFound(err) {
+		t.Errorf("the cloud controller is still there: %v", err)
+	}
+	// Force deletion does drop it: the objects are kept first, and only then the ManagedResource goes.
+	if result, err := a.ForceDelete(t.Context(), cp, newCluster(false)); err != nil || result.IsDone() {
+		t.Fatalf("ForceDelete() = %v, %v, want to wait", result, err)
 	}
 	if err := c.Get(t.Context(), key, mr); err != nil {
 		t.Fatal(err)
