@@ -67,7 +67,7 @@ fuzz: ## Try random input on everything that reads what others write; the number
 
 .PHONY: test-landscape
 test-landscape: build ## Bring up a landscape, use it as a person would, and take it down (root).
-	CGO_ENABLED=0 go test -tags $(TAGS),landscape -count=1 -timeout 60m -v ./test/e2e/...
+	CGO_ENABLED=0 go test -tags $(TAGS),landscape -count=1 -timeout 75m -v ./test/e2e/...
 	CGO_ENABLED=0 go test -tags $(TAGS),landscape -count=1 -p 1 $(HOST_PACKAGES)
 
 .PHONY: bench

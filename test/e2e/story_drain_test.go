@@ -37,6 +37,7 @@ func TestSeedIsDrained(t *testing.T) {
 	}
 	kubectl(t, kubeconfigs[sleepy], "-n", "default", "create", "configmap", remembered, "--from-literal=is=there")
 	patchShoot(t, sleepy, `{"spec":{"hibernation":{"enabled":true}}}`)
+	token := kubectl(t, kubeconfigs[noded], "-n", "default", "create", "token", "default", "--duration=1h")
 	nodes, pods := nodeUIDs(t, kubeconfigs[noded]), podStarts(t, kubeconfigs[noded])
 	writers := map[string]*writer{}
 	for _, name := range []string{bare, noded} {
@@ -72,6 +73,7 @@ func TestSeedIsDrained(t *testing.T) {
 		hortus(t, "move", "shoot", noded, "-n", projectNS, "--to", source)
 	})
 	readdress(t, kubeconfigs[noded], serverOf(noded))
+	kubectl(t, kubeconfigs[noded], "--token", token, "get", "--raw", "/version")
 	if got := nodeUIDs(t, kubeconfigs[noded]); got != nodes {
 		t.Errorf("after the move back nodes were %s and are %s", nodes, got)
 	}

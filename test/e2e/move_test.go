@@ -9,48 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
-
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
-
-// TestControlPlaneMovesThereAndBack moves the control plane of a Shoot with a node to the other seed and back, while a
-// client writes over a new connection every time. No acknowledged write may be lost, and in the cluster nothing may
-// notice: the node is the same, no pod is restarted, tokens and kubeconfigs stay valid.
-func TestControlPlaneMovesThereAndBack(t *testing.T) {
-	story(t)
-	const name = "nomad"
-	newShoot(t, "shoot.yaml", name)
-	kubeconfig, source := shootKubeconfig(t, name), seedOf(t, name)
-	destination := otherSeed(source)
-	token := kubectl(t, kubeconfig, "-n", "default", "create", "token", "default", "--duration=1h")
-	server := kubectl(t, kubeconfig, "config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.tls-server-name}")
-	nodes, pods := nodeUIDs(t, kubeconfig), podStarts(t, kubeconfig)
-	w := startWriter(t, kubeconfig)
-
-	for _, to := range []string{destination, source} {
-		w.longestGap()
-		start := time.Now()
-		moveShoot(t, name, to)
-		took := time.Since(start)
-		gap, failed := w.longestGap()
-		t.Logf("moved to %s in %s; longest time without an acknowledged write: %s, failed requests %v",
-			to, took.Round(100*time.Millisecond), gap.Round(time.Millisecond), failed)
-		readdress(t, kubeconfig, server)
-		if got := nodeUIDs(t, kubeconfig); got != nodes {
-			t.Errorf("nodes were %s and are %s", nodes, got)
-		}
-		kubectl(t, kubeconfig, "--token", token, "get", "--raw", "/version")
-		awaitLeft(t, name, otherSeed(to))
-	}
-	w.end()
-	w.check(t, kubeconfig)
-	for pod, before := range pods {
-		if after := podStarts(t, kubeconfig)[pod]; after != before {
-			t.Errorf("pod %s was started at %s with %s restarts, now at %s with %s", pod, before[0], before[1], after[0], after[1])
-		}
-	}
-}
 
 // cloudResolver asks the local cloud for the names that the host does not know.
 var cloudResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -84,23 +43,6 @@ func readdress(t *testing.T, kubeconfig, name string) {
 	kubectl(t, kubeconfig, "config", "set-cluster", cluster, "--server=https://"+addresses[0], "--tls-server-name="+name)
 }
 
-// moveShoot asks for a move and waits until the destination has restored the control plane.
-func moveShoot(t *testing.T, name, seed string) {
-	t.Helper()
-	kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "patch", "shoot", name, "--subresource=binding", "--type=merge",
-		"-p", fmt.Sprintf(`{"spec":{"seedName":%q}}`, seed))
-	awaitMoved(t, name, seed)
-}
-
-func awaitMoved(t *testing.T, name, seed string) {
-	t.Helper()
-	awaitShoot(t, name, "a control plane on "+seed, func(o *unstructured.Unstructured) bool {
-		on, _, _ := unstructured.NestedString(o.Object, "status", "seedName")
-		kind, _, _ := unstructured.NestedString(o.Object, "status", "lastOperation", "type")
-		return on == seed && kind != "Migrate" && succeeded(o)
-	})
-}
-
 // awaitLeft waits until nothing is left of a control plane on a seed.
 func awaitLeft(t *testing.T, name, seed string) {
 	t.Helper()
@@ -116,13 +58,6 @@ func awaitLeft(t *testing.T, name, seed string) {
 func seedOf(t *testing.T, name string) string {
 	t.Helper()
 	return kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "get", "shoot", name, "-o", "jsonpath={.status.seedName}")
-}
-
-func otherSeed(seed string) string {
-	if seed == "local-1" {
-		return "local-2"
-	}
-	return "local-1"
 }
 
 // adminOf is the administrator's kubeconfig of a seed.
