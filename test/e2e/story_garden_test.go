@@ -32,8 +32,15 @@ func TestLostGardenIsRestored(t *testing.T) {
 	awaitGardenBackup(t, version(t, name))
 
 	start := time.Now()
+	lost := kubectl(t, garden, "-n", "garden", "get", "pod", "hortus-etcd-0", "-o", "jsonpath={.metadata.uid}")
 	typeRunbook(t, gardenRunbook, "Start again from the newest backup")
-	eventually(t, "a garden that knows the Shoot", func() error { return gardenKnows(t, name, uid) })
+	eventually(t, "a new etcd, and a garden that knows the Shoot", func() error {
+		out, err := kubectlE(t, garden, "-n", "garden", "get", "pod", "hortus-etcd-0", "-o", "jsonpath={.metadata.uid} {.status.containerStatuses[0].ready}")
+		if err != nil || strings.HasPrefix(out, lost) || !strings.HasSuffix(out, " true") {
+			return fmt.Errorf("%s (%w)", out, err)
+		}
+		return gardenKnows(t, name, uid)
+	})
 	t.Logf("the garden answers %s after its volume was deleted", time.Since(start).Round(100*time.Millisecond))
 	if out := kubectl(t, garden, "-n", "garden", "logs", "hortus-etcd-0"); !strings.Contains(out, "Restored revision") {
 		t.Errorf("etcd was not restored:\n%s", out)
