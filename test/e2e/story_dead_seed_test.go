@@ -44,7 +44,7 @@ func TestShootsOfADeadSeedAreTakenOver(t *testing.T) {
 	eventually(t, "a seed without a sign of life", func() error {
 		out, err := kubectlE(t, kubeconfigOf("garden"), "get", "seed", source, "-o", `jsonpath={.status.conditions[?(@.type=="GardenletReady")].status}`)
 		if err != nil || out != "Unknown" {
-			return fmt.Errorf("GardenletReady is %s (%w)", out, err)
+			return fmt.Errorf("GardenletReady is %s (%v)", out, err)
 		}
 		return nil
 	})
@@ -78,7 +78,7 @@ func TestShootsOfADeadSeedAreTakenOver(t *testing.T) {
 	eventually(t, "an empty seed", func() error {
 		out, err := kubectlE(t, adminOf(source), "get", "clusters.extensions.gardener.cloud,backupentries.extensions.gardener.cloud", "-o", "name")
 		if err != nil || out != "" {
-			return fmt.Errorf("it has %s (%w)", out, err)
+			return fmt.Errorf("it has %s (%v)", out, err)
 		}
 		return nil
 	})
@@ -100,7 +100,7 @@ func TestShootsOfADeadSeedAreTakenOver(t *testing.T) {
 		eventually(t, "Seed "+seed+" to be Ready", func() error {
 			out, err := kubectlE(t, kubeconfigOf("garden"), "get", "seed", seed, "-o", `jsonpath={.status.conditions[*].status}`)
 			if err != nil || strings.Contains(out, "Unknown") || strings.Contains(out, "False") {
-				return fmt.Errorf("%s (%w)", out, err)
+				return fmt.Errorf("%s (%v)", out, err)
 			}
 			return nil
 		})

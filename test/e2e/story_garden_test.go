@@ -37,7 +37,7 @@ func TestLostGardenIsRestored(t *testing.T) {
 	eventually(t, "a new etcd, and a garden that knows the Shoot", func() error {
 		out, err := kubectlE(t, garden, "-n", "garden", "get", "pod", "hortus-etcd-0", "-o", "jsonpath={.metadata.uid} {.status.containerStatuses[0].ready}")
 		if err != nil || strings.HasPrefix(out, lost) || !strings.HasSuffix(out, " true") {
-			return fmt.Errorf("%s (%w)", out, err)
+			return fmt.Errorf("%s (%v)", out, err)
 		}
 		return gardenKnows(t, name, uid)
 	})
