@@ -3,11 +3,13 @@ package etcdtest
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -65,15 +67,29 @@ func New(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// FreeAddress reserves a port for as long as it takes to look at it.
+// Ports below those from which Linux takes the ports of clients: a client of another test must not get one before it is used.
+const firstPort, ports = 10000, 22000
+
+// given are the ports that this process has handed out.
+var given sync.Map
+
+// FreeAddress returns an address of this machine on which nobody listens, each one once.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		address := fmt.Sprintf("127.0.0.1:%d", firstPort+rand.IntN(ports))
+		if _, taken := given.LoadOrStore(address, true); taken {
+			continue
+		}
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			continue
+		}
+		l.Close()
+		return address
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatalf("no free port from %d to %d", firstPort, firstPort+ports)
+	return ""
 }
 
 // InitialCluster is the flag of the same name.
