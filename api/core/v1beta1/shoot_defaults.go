@@ -33,6 +33,12 @@ func (s *Shoot) HibernationEnabled() bool {
 	return s.Spec.Hibernation != nil && deref(s.Spec.Hibernation.Enabled)
 }
 
+// SourceIsDead reports whether an operator has said that the Seed which runs the control plane is gone.
+func (s *Shoot) SourceIsDead() bool {
+	on := deref(s.Status.SeedName)
+	return on != "" && s.Annotations[AnnotationSourceIsDead] == on
+}
+
 // SetDefaultsShoot fills the empty fields of a Shoot that have a default. All are constants but the maintenance
 // window, which is random and therefore fixed when the Shoot is stored.
 func SetDefaultsShoot(shoot *Shoot) {

@@ -248,7 +248,7 @@ func TestEarlyPointsAreRefused(t *testing.T) {
 			t.Errorf("a request for %s gives %v", point, err)
 		}
 	}
-	// A request that is there already does not stand in the way of other changes.
+	// A request from before blocks no other changes.
 	b.restorableFrom("2026-01-31T15:02:00Z 130")
 	b.mustPatch(b.shoot, `{"metadata":{"labels":{"a":"b"}}}`)
 

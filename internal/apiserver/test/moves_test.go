@@ -209,7 +209,7 @@ func TestShootMovesByCommand(t *testing.T) {
 		t.Errorf("a Shoot that is not there: %v", err)
 	}
 
-	// A move that somebody has asked for is waited for; one that fails is told with what to do.
+	// A move from before is waited for. If it fails, the command says what to do.
 	m.mustPatch(s, bind(here.Name), "binding")
 	stop = m.gardenlets(func(string) bool { return true })
 	out, log, err = m.move(s, here.Name, "-o", "yaml")

@@ -45,7 +45,7 @@ func progressOf(shoot *corev1beta1.Shoot, now time.Time) progress {
 		return progress{Failed, fmt.Sprintf("%s To call the move off: %s", operation(shoot), moveCommand(shoot, on))}
 	case on != to && begun:
 		return progress{Moving, operation(shoot)}
-	case on != to && declaredDead(shoot):
+	case on != to && shoot.SourceIsDead():
 		return progress{Moving, cmp.Or(notReady(shoot), fmt.Sprintf("waiting for the gardenlet of Seed %s to take over", to))}
 	case on != to:
 		return progress{Moving, cmp.Or(notReady(shoot), fmt.Sprintf("waiting for the gardenlet of Seed %s to begin", on))}
@@ -59,12 +59,6 @@ func progressOf(shoot *corev1beta1.Shoot, now time.Time) progress {
 		return progress{Failed, fmt.Sprintf(text, operation(shoot), moveCommand(shoot, "SEED"))}
 	}
 	return progress{Moving, operation(shoot)}
-}
-
-// declaredDead says whether somebody has declared the Seed dead that the control plane is on.
-func declaredDead(shoot *corev1beta1.Shoot) bool {
-	on := ptr.Deref(shoot.Status.SeedName, "")
-	return on != "" && shoot.Annotations[corev1beta1.AnnotationSourceIsDead] == on
 }
 
 func moveCommand(shoot *corev1beta1.Shoot, to string) string {
@@ -208,7 +202,7 @@ func judge(l limits, m member, now time.Time) (p progress, ready bool) {
 		return progress{Waiting, "an earlier move has to end first: " + operation(shoot)}, false
 	case bound == l.seed:
 		return progress{Waiting, ""}, true
-	case on == l.seed && l.sourceIsDead && !declaredDead(shoot) && !m.begun:
+	case on == l.seed && l.sourceIsDead && !shoot.SourceIsDead() && !m.begun:
 		return progress{Waiting, "it is bound to Seed " + bound + " already"}, true
 	}
 	return progressOf(shoot, now), false

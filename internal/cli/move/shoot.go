@@ -107,7 +107,7 @@ func (c *command) asks(s *corev1beta1.Shoot) (bool, error) {
 	switch {
 	case on == "":
 		return false, fmt.Errorf("Shoot %s/%s has no control plane yet", s.Namespace, s.Name)
-	case bound == c.to && (!c.sourceIsDead || on == c.to || declaredDead(s)):
+	case bound == c.to && (!c.sourceIsDead || on == c.to || s.SourceIsDead()):
 		return false, nil
 	case c.sourceIsDead && on == c.to:
 		return false, fmt.Errorf("--source-is-dead: the control plane of Shoot %s/%s is on Seed %s, which --to names",

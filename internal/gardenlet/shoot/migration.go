@@ -33,13 +33,7 @@ func comesHere(shoot *corev1beta1.Shoot, seed string) bool {
 
 // takenOverHere reports whether this seed is to take the control plane over from one that is gone.
 func takenOverHere(shoot *corev1beta1.Shoot, seed string) bool {
-	return sourceIsDead(shoot) && ptr.Deref(shoot.Spec.SeedName, "") == seed && shoot.DeletionTimestamp == nil
-}
-
-// sourceIsDead reports whether an operator has said that the seed is gone which runs the control plane, and where else it
-// should run.
-func sourceIsDead(shoot *corev1beta1.Shoot) bool {
-	return migrating(shoot) && shoot.Annotations[corev1beta1.AnnotationSourceIsDead] == *shoot.Status.SeedName
+	return shoot.SourceIsDead() && migrating(shoot) && ptr.Deref(shoot.Spec.SeedName, "") == seed && shoot.DeletionTimestamp == nil
 }
 
 // takeOver makes this seed the owner of a control plane whose seed is gone: first for those who ask the Lease, then for
@@ -54,7 +48,7 @@ func (r *Reconciler) takeOver(ctx context.Context, shoot *corev1beta1.Shoot) (re
 		return reconcile.Result{}, fmt.Errorf("read Seed %q: %w", r.SeedName, err)
 	}
 	if emergencyStop(seed) {
-		return reconcile.Result{}, nil
+		return reconcile.Result{RequeueAfter: seedPeriod}, nil
 	}
 	from, before := *shoot.Status.SeedName, shoot.DeepCopy()
 	if _, err := ownership.Change(ctx, r.Garden, shoot, r.Clock.Now(), func(c ownership.Claim) ownership.Claim {

@@ -54,12 +54,6 @@ func (r *request) declaresSourceDead() bool {
 	return set && (!wasSet || is != was)
 }
 
-// sourceIsDead says whether an operator has said, now or before, that the Seed of the control plane is gone.
-func (r *request) sourceIsDead() bool {
-	on := ptr.Deref(r.old.Status.SeedName, "")
-	return on != "" && r.shoot.Annotations[corev1beta1.AnnotationSourceIsDead] == on
-}
-
 // sourceIsDeadProblem says why the word that a Seed is gone cannot be taken.
 func (r *request) sourceIsDeadProblem() error {
 	if !r.declaresSourceDead() {
@@ -127,10 +121,10 @@ func (r *request) movingProblem() error {
 	switch on := ptr.Deref(r.old.Status.SeedName, ""); {
 	case r.callsOff(), on == "":
 		return nil
-	case op != nil && op.Type == corev1beta1.LastOperationTypeCreate && op.State != corev1beta1.LastOperationStateSucceeded && r.sourceIsDead():
+	case op != nil && op.Type == corev1beta1.LastOperationTypeCreate && op.State != corev1beta1.LastOperationStateSucceeded && r.shoot.SourceIsDead():
 		return fmt.Errorf("spec.seedName: the control plane was still being created on Seed %q, so there is nothing that could be taken over; "+
 			"create the Shoot under another name", on)
-	case r.sourceIsDead(): // Nobody there goes on with a move.
+	case r.shoot.SourceIsDead(): // Nobody there goes on with a move.
 		return nil
 	case op != nil && op.Type == corev1beta1.LastOperationTypeCreate && op.State != corev1beta1.LastOperationStateSucceeded:
 		return fmt.Errorf("spec.seedName: the control plane is still being created on Seed %q (%s); it can move when it runs there", on, op.State)

@@ -27,12 +27,6 @@ func moving(shoot *corev1beta1.Shoot) bool {
 	return on != "" && shoot.Spec.SeedName != nil && *shoot.Spec.SeedName != on
 }
 
-// sourceIsDead says whether an operator has said that the Seed of the control plane is gone.
-func sourceIsDead(shoot *corev1beta1.Shoot) bool {
-	on := ptr.Deref(shoot.Status.SeedName, "")
-	return on != "" && shoot.Annotations[corev1beta1.AnnotationSourceIsDead] == on
-}
-
 // constraintFor returns the constraint of a Shoot that is to move to a Seed; destination is nil if that does not exist.
 func constraintFor(shoot *corev1beta1.Shoot, destination *corev1beta1.Seed) corev1beta1.Condition {
 	c := corev1beta1.Condition{Type: corev1beta1.ShootReadyForMigration, Status: corev1beta1.ConditionFalse}
@@ -59,7 +53,7 @@ func unready(shoot *corev1beta1.Shoot, seed *corev1beta1.Seed) string {
 	switch version := shoot.Status.Gardener.Version; {
 	case seed.Status.Gardener == nil:
 		return fmt.Sprintf("The gardenlet of Seed %s has not registered its version yet.", seed.Name)
-	case seed.Status.Gardener.Version != version && !sourceIsDead(shoot): // One that is gone can't be updated first.
+	case seed.Status.Gardener.Version != version && !shoot.SourceIsDead(): // One that is gone can't be updated first.
 		return fmt.Sprintf("The gardenlet of Seed %s has version %s, the one that runs the control plane now has %s.",
 			seed.Name, seed.Status.Gardener.Version, version)
 	case seed.Status.ObservedGeneration != seed.Generation:

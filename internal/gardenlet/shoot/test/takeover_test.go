@@ -65,7 +65,7 @@ func TestTakeOverSurvivesFaults(t *testing.T) {
 			t.Errorf("seed %d: claim is %+v", seed, claim)
 		}
 		if !strings.Contains(s.Status.LastOperation.Description, "taken over from Seed "+source.seed.Name) {
-			t.Errorf("seed %d: nobody is told: %s", seed, s.Status.LastOperation.Description)
+			t.Errorf("seed %d: the last operation does not say what was lost: %s", seed, s.Status.LastOperation.Description)
 		}
 		if _, left := s.Annotations[corev1beta1.AnnotationSourceIsDead]; left {
 			t.Errorf("seed %d: the word of the operator is still there", seed)
