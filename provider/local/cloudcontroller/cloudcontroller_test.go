@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"hortus.dev/hortus/cloud"
 	"hortus.dev/hortus/internal/cloud/cloudtest"
@@ -133,14 +134,16 @@ func TestServiceLife(t *testing.T) {
 	svc := testService(nil)
 	k := fake.NewClientBuilder().WithScheme(newScheme()).WithObjects(&node, svc).WithStatusSubresource(&corev1.Service{}, &corev1.Node{}).Build()
 	r := &Services{Client: k, Cloud: c.Client, Cluster: "test", Recorder: events.NewFakeRecorder(10)}
-	step := func() {
+	step := func() reconcile.Result {
 		t.Helper()
 		if err := k.Get(ctx, client.ObjectKeyFromObject(svc), svc); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := r.Reconcile(ctx, svc); err != nil {
+		result, err := r.Reconcile(ctx, svc)
+		if err != nil {
 			t.Fatal(err)
 		}
+		return result
 	}
 	balancers := func() []cloud.LoadBalancer {
 		t.Helper()
@@ -173,11 +176,37 @@ func TestServiceLife(t *testing.T) {
 		t.Errorf("listeners are %+v, want the node as target", found[0].Listeners)
 	}
 
-	svc.Spec.Type = corev1.ServiceTypeClusterIP
-	if err := k.Update(ctx, svc); err != nil {
+	first := found[0].ID
+	change := func(to corev1.ServiceType) {
+		t.Helper()
+		svc.Spec.Type = to
+		if err := k.Update(ctx, svc); err != nil {
+			t.Fatal(err)
+		}
+	}
+	settled := func() bool { return step().RequeueAfter == 0 }
+	change(corev1.ServiceTypeClusterIP)
+	if step().RequeueAfter == 0 {
+		t.Error("Reconcile() is content while the load balancer is being deleted")
+	}
+	if err := k.Get(ctx, client.ObjectKeyFromObject(svc), svc); err != nil {
 		t.Fatal(err)
 	}
-	step()
+	if len(svc.Finalizers) != 1 || len(svc.Status.LoadBalancer.Ingress) != 0 {
+		t.Errorf("finalizers are %q and ingress %+v, want the finalizer only while the load balancer is being deleted",
+			svc.Finalizers, svc.Status.LoadBalancer.Ingress)
+	}
+	change(corev1.ServiceTypeLoadBalancer) // The user's mind changes before the deletion is done.
+	c.Eventually(t, "the Service has its second load balancer", settled)
+	if found = balancers(); len(found) != 1 || found[0].ID == first {
+		t.Errorf("load balancers are %+v, want another one than %s", found, first)
+	}
+
+	if err := k.Get(ctx, client.ObjectKeyFromObject(svc), svc); err != nil {
+		t.Fatal(err)
+	}
+	change(corev1.ServiceTypeClusterIP)
+	c.Eventually(t, "the load balancer of the Service is gone", settled)
 	if found = balancers(); len(found) != 0 {
 		t.Errorf("load balancers after the change of the type are %+v, want none", found)
 	}

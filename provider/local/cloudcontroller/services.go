@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -27,6 +28,8 @@ const (
 	// tagCluster and tagService tell people whose load balancer it is.
 	tagCluster = "kubernetes.io/cluster"
 	tagService = "kubernetes.io/service"
+	// deletionPoll is how often a load balancer that is being deleted is looked at. The cloud needs far less than a second.
+	deletionPoll = time.Second
 )
 
 // LoadBalancers is the part of the cloud that [Services] needs.
@@ -96,7 +99,7 @@ func (r *Services) serviceOfSlice(ctx context.Context, slice client.Object) []re
 // Reconcile brings the load balancer of one Service in line with it.
 func (r *Services) Reconcile(ctx context.Context, svc *corev1.Service) (reconcile.Result, error) {
 	if !wantsLoadBalancer(svc) {
-		return reconcile.Result{}, r.remove(ctx, svc)
+		return r.remove(ctx, svc)
 	}
 	if !controllerutil.ContainsFinalizer(svc, finalizer) {
 		before := svc.DeepCopy()
@@ -117,6 +120,9 @@ func (r *Services) Reconcile(ctx context.Context, svc *corev1.Service) (reconcil
 	if err != nil {
 		r.Recorder.Eventf(svc, nil, corev1.EventTypeWarning, "SyncLoadBalancerFailed", "SyncLoadBalancer", "%v", err)
 		return reconcile.Result{}, err
+	}
+	if lb.State == cloud.StateTerminating {
+		return reconcile.Result{RequeueAfter: deletionPoll}, nil
 	}
 	before := svc.DeepCopy()
 	svc.Status.LoadBalancer.Ingress = ingress(lb.Address)
@@ -143,7 +149,8 @@ func (r *Services) wanted(ctx context.Context, svc *corev1.Service) ([]cloud.Lis
 	return out, skipped, nil
 }
 
-// ensure makes or updates the load balancer. The create call returns the existing one of that name, so nothing is lost when
+// ensure makes or updates the load balancer. One that is being deleted is returned as it is: its successor has the same name
+// and has to wait. The create call returns the existing one of that name, so nothing is lost when
 // the process stops in between.
 func (r *Services) ensure(ctx context.Context, svc *corev1.Service, want []cloud.Listener) (*cloud.LoadBalancer, error) {
 	in := cloud.CreateLoadBalancer{
@@ -165,7 +172,7 @@ func (r *Services) ensure(ctx context.Context, svc *corev1.Service, want []cloud
 		return lb, nil
 	}
 	lb := &found[0]
-	if sameListeners(lb.Listeners, want) {
+	if lb.State == cloud.StateTerminating || sameListeners(lb.Listeners, want) {
 		return lb, nil
 	}
 	ctrl.LoggerFrom(ctx).Info("Updating load balancer", "loadBalancer", lb.ID, "listeners", len(want))
@@ -193,31 +200,38 @@ func sameListeners(a, b []cloud.Listener) bool {
 	return true
 }
 
-func (r *Services) remove(ctx context.Context, svc *corev1.Service) error {
+// remove deletes the load balancer and keeps the finalizer until it is gone.
+func (r *Services) remove(ctx context.Context, svc *corev1.Service) (reconcile.Result, error) {
 	if !controllerutil.ContainsFinalizer(svc, finalizer) {
-		return nil
-	}
-	found, err := r.Cloud.ListLoadBalancers(ctx, cloud.Filter{Name: loadBalancerName(svc)})
-	if err != nil {
-		return fmt.Errorf("find load balancer of service %s: %w", client.ObjectKeyFromObject(svc), err)
-	}
-	for _, lb := range found {
-		ctrl.LoggerFrom(ctx).Info("Deleting load balancer", "loadBalancer", lb.ID)
-		if err := r.Cloud.DeleteLoadBalancer(ctx, lb.ID); cloud.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("delete load balancer of service %s: %w", client.ObjectKeyFromObject(svc), err)
-		}
+		return reconcile.Result{}, nil
 	}
 	if svc.DeletionTimestamp.IsZero() && len(svc.Status.LoadBalancer.Ingress) > 0 {
 		before := svc.DeepCopy()
 		svc.Status.LoadBalancer = corev1.LoadBalancerStatus{}
 		if err := r.Client.Status().Patch(ctx, svc, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("clear status of service %s: %w", client.ObjectKeyFromObject(svc), err)
+			return reconcile.Result{}, fmt.Errorf("clear status of service %s: %w", client.ObjectKeyFromObject(svc), err)
 		}
+	}
+	found, err := r.Cloud.ListLoadBalancers(ctx, cloud.Filter{Name: loadBalancerName(svc)})
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("find load balancer of service %s: %w", client.ObjectKeyFromObject(svc), err)
+	}
+	for _, lb := range found {
+		if lb.State == cloud.StateTerminating {
+			continue
+		}
+		ctrl.LoggerFrom(ctx).Info("Deleting load balancer", "loadBalancer", lb.ID)
+		if err := r.Cloud.DeleteLoadBalancer(ctx, lb.ID); cloud.IgnoreNotFound(err) != nil {
+			return reconcile.Result{}, fmt.Errorf("delete load balancer of service %s: %w", client.ObjectKeyFromObject(svc), err)
+		}
+	}
+	if len(found) > 0 {
+		return reconcile.Result{RequeueAfter: deletionPoll}, nil
 	}
 	before := svc.DeepCopy()
 	controllerutil.RemoveFinalizer(svc, finalizer)
 	if err := r.Client.Patch(ctx, svc, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("remove finalizer from service %s: %w", client.ObjectKeyFromObject(svc), err)
+		return reconcile.Result{}, fmt.Errorf("remove finalizer from service %s: %w", client.ObjectKeyFromObject(svc), err)
 	}
-	return nil
+	return reconcile.Result{}, nil
 }
