@@ -200,12 +200,16 @@ func (r *Reconciler) openState(ctx context.Context, s *scope, id string) error {
 
 // claimFor takes the ownership of a control plane that this seed is to run, before anything could write, and only reads
 // it while the control plane is being handed over.
-func (r *Reconciler) claimFor(ctx context.Context, shoot *corev1beta1.Shoot, operation corev1beta1.LastOperationType) (ownership.Claim, error) {
+func (r *Reconciler) claimFor(ctx context.Context, shoot *corev1beta1.Shoot, namespace string, operation corev1beta1.LastOperationType) (ownership.Claim, error) {
 	if operation == corev1beta1.LastOperationTypeMigrate {
 		return ownership.Read(ctx, r.Garden, shoot.Namespace, shoot.UID)
 	}
+	epoch, err := steps.RunningEpoch(ctx, r.Seed, namespace)
+	if err != nil {
+		return ownership.Claim{}, err
+	}
 	return ownership.Change(ctx, r.Garden, shoot, r.Clock.Now(), func(c ownership.Claim) ownership.Claim {
-		return c.Take(r.SeedName, r.FenceTime).CalledOff()
+		return c.Take(r.SeedName, r.FenceTime).AtLeast(epoch).CalledOff()
 	})
 }
 

@@ -225,6 +225,19 @@ func (s *Scope) etcdBackup(ctx context.Context) (*etcd.Backup, error) {
 	return backup, nil
 }
 
+// RunningEpoch is the epoch for which etcd runs in a namespace; 0 if there is none, it has no backups, or it stands by.
+func RunningEpoch(ctx context.Context, seed client.Reader, namespace string) (int64, error) {
+	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: etcd.Name, Namespace: namespace}}
+	if found, err := kube.Exists(ctx, seed, set); err != nil || !found {
+		return 0, err
+	}
+	epoch, standby := etcd.Owner(set)
+	if standby {
+		return 0, nil
+	}
+	return epoch, nil
+}
+
 // BackupAccess is how to reach the service of an etcd's backups, with the certificates that the etcd itself uses.
 // It reports false if the etcd has no backups.
 func BackupAccess(ctx context.Context, seed client.Reader, set *appsv1.StatefulSet) (EtcdAccess, bool, error) {
