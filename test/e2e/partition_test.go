@@ -19,11 +19,13 @@ const (
 	gardenAddress = "198.18.8.1"
 )
 
-// cutOff drops all that a machine of the cloud, its pods included, sends to addresses. The function that it returns ends
+// networkOf is the network namespace of an instance of the cloud.
+func networkOf(instance string) string { return "/run/netns/hortus-" + instance }
+
+// cutOff drops all that a network namespace, pods behind it included, sends to addresses. The function that it returns ends
 // this; the end of the test does, too.
-func cutOff(t *testing.T, instance string, addresses ...string) (heal func()) {
+func cutOff(t *testing.T, path string, addresses ...string) (heal func()) {
 	t.Helper()
-	path := "/run/netns/hortus-" + instance
 	table := &nftables.Table{Family: nftables.TableFamilyIPv4, Name: "hortus-e2e-cut-off"}
 	change := func(change func(*nftables.Conn)) {
 		t.Helper()

@@ -87,7 +87,7 @@ var moveFaults = []moveFault{
 	},
 	{name: "the source is cut off from the garden and the bucket when the API server has stopped", strike: func(t *testing.T, m movement) {
 		m.awaitAPIServerStopped(t)
-		heal := cutOff(t, m.instances[m.from], cloudAddress, gardenAddress)
+		heal := cutOff(t, networkOf(m.instances[m.from]), cloudAddress, gardenAddress)
 		defer heal()
 		eventually(t, "a source that has been silent for 10 s", func() error {
 			if silent := silenceOf(t, m.from); silent < 10*time.Second {
@@ -98,8 +98,8 @@ var moveFaults = []moveFault{
 	}},
 }
 
-// TestMoveSurvivesFaults moves a Shoot there and back while one thing at a time goes wrong. Each move ends well all the same; in the end
-// no acknowledged write is lost, and what clients were told is linearizable.
+// TestMoveSurvivesFaults moves a Shoot there and back while one thing at a time goes wrong. Each move ends well all the
+// same; in the end no acknowledged write is lost, and what clients were told is linearizable.
 func TestMoveSurvivesFaults(t *testing.T) {
 	story(t)
 	const name = "nomad"
@@ -133,8 +133,8 @@ type movement struct {
 // endure moves the Shoot under a fault, and waits until the source is empty.
 func (m movement) endure(t *testing.T, f moveFault, w *writer) {
 	for _, part := range []string{"kube-apiserver ", "hortus etcd run", "etcd --name=etcd-main-0"} {
-		if pids := m.processes(t, m.from, part, m.namespace()); len(pids) != 1 {
-			t.Fatalf("%s has processes %v on %s, want one", part, pids, m.from)
+		if len(m.processes(t, m.from, part, m.namespace())) == 0 {
+			t.Fatalf("no process of %s was found on %s", part, m.from)
 		}
 	}
 	if f.before != nil {
@@ -165,7 +165,8 @@ func (m movement) endure(t *testing.T, f moveFault, w *writer) {
 		return nil
 	})
 	gap, failed := w.longestGap()
-	t.Logf("moved in %s, longest time without an acknowledged write %s, failed requests %v", took.Round(100*time.Millisecond), gap.Round(time.Millisecond), failed)
+	t.Logf("moved in %s, longest time without an acknowledged write %s, failed requests %v",
+		took.Round(100*time.Millisecond), gap.Round(time.Millisecond), failed)
 	awaitLeft(t, m.shoot, m.from)
 }
 
@@ -245,7 +246,8 @@ func (m movement) logState(t *testing.T, what string) {
 	t.Logf("%s; Shoot on %s: %s %s: %s", what, seedIn(o), lastOperation(o, "type"), lastOperation(o, "state"), lastOperation(o, "description"))
 }
 
-// processes are those of a part on a seed that have a word in their command lines. Their cgroups are below that of the seed's machine.
+// processes are those of a part on a seed that have a word in their command lines. Their cgroups are below that of the
+// seed's machine.
 func (m movement) processes(t *testing.T, seed, part, word string) []int {
 	t.Helper()
 	parent := "/hortus/" + m.instances[seed] + "/"
@@ -304,7 +306,8 @@ func endFault(t *testing.T, name string) {
 		t.Logf("fault %s has struck %d times", name, struck)
 	}
 	// It may be spent meanwhile.
-	if out, err := run(t, filepath.Join(repository, ".build", "hortus"), "cloud", "faults", "delete", name); err != nil && faultStruck(t, name) != spent {
+	out, err := run(t, filepath.Join(repository, ".build", "hortus"), "cloud", "faults", "delete", name)
+	if err != nil && faultStruck(t, name) != spent {
 		t.Errorf("end fault %s: %v\n%s", name, err, out)
 	}
 }

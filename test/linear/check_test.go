@@ -168,7 +168,8 @@ func played(seed uint64, clients, operations int) []Operation {
 		call := free[client]
 		carryOut(call)
 		o := &history[i]
-		*o = Operation{Client: client, Key: "a", Kind: Kind(random.IntN(3)), Call: call, Return: call + time.Duration(1+random.IntN(50))*time.Millisecond}
+		*o = Operation{Client: client, Key: "a", Kind: Kind(random.IntN(3)), Call: call}
+		o.Return = call + time.Duration(1+random.IntN(50))*time.Millisecond
 		if o.Kind != Read {
 			o.Value = string(rune('A'+client)) + time.Duration(i).String()
 		}

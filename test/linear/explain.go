@@ -18,7 +18,8 @@ type violation struct {
 // Error explains the violation.
 func (v *violation) Error() string {
 	text := &strings.Builder{}
-	fmt.Fprintf(text, "register %q is not linearizable: no order of its operations explains the answer to\n  %s\n", v.operation.Key, v.operation)
+	fmt.Fprintf(text, "register %q is not linearizable: no order of its operations explains the answer to\n", v.operation.Key)
+	fmt.Fprintf(text, "  %s\n", v.operation)
 	fmt.Fprintf(text, "%s\nOperations that ended before it, or while it was under way:\n", v.reason())
 	var before []Operation
 	for _, o := range v.history {
@@ -57,14 +58,15 @@ func (v *violation) reason() string {
 		return fmt.Sprintf("%q was written only later:\n  %s", value, writer)
 	}
 	if later := v.overwritten(writer); later != nil {
-		return fmt.Sprintf("%q had been overwritten: either this value is stale, or the acknowledged write\n  %s\nis lost. It was called after the end of\n  %s",
-			value, later, v.seenFirst(writer))
+		const text = "%q had been overwritten: either this value is stale, or the acknowledged write\n  %s\nis lost. " +
+			"It was called after the end of\n  %s"
+		return fmt.Sprintf(text, value, later, v.seenFirst(writer))
 	}
 	return fmt.Sprintf("%q was written by\n  %s", value, writer)
 }
 
-// overwritten is a write that was called when the value of another one was there already, and acknowledged before the
-// violation was called; nil if there is none.
+// overwritten returns a write that was called when the value of another one was there already, and acknowledged before the
+// violating operation was called; nil if there is none.
 func (v *violation) overwritten(writer *Operation) *Operation {
 	there := v.seenFirst(writer)
 	for i := range v.history {
