@@ -22,8 +22,8 @@ import (
 // moveFault is something that goes wrong during a move.
 type moveFault struct {
 	name string
-	// before is called before the move begins, strike while it is under way.
-	before, strike func(*testing.T, movement)
+	// before is called before the move begins, strike while it is under way, after at its end. Those that are nil do nothing.
+	before, strike, after func(*testing.T, movement)
 }
 
 // moveFaults strike one move each. Each begins where the one before it has ended.
@@ -79,7 +79,8 @@ var moveFaults = []moveFault{
 			setFault(t, "bucket-3-lost", "lost", "PutObject", "--target", bucket, "--count", "1")
 			setFault(t, "bucket-4-refuses", "rate-limit", "*", "--target", bucket, "--count", "5")
 			setFault(t, "bucket-5-slow", "slow", "*", "--target", bucket, "--count", "10", "--delay", "1s")
-			m.awaitRestored(t)
+		},
+		after: func(t *testing.T, m movement) {
 			for _, name := range []string{"bucket-1-lost", "bucket-2-refuses", "bucket-3-lost", "bucket-4-refuses", "bucket-5-slow"} {
 				endFault(t, name)
 			}
@@ -152,7 +153,9 @@ func (m movement) endure(t *testing.T, f moveFault, w *writer) {
 		moved <- result{out, err}
 	}()
 	f.strike(t, m)
-	m.awaitRestored(t)
+	awaitShoot(t, m.shoot, "Restore Succeeded on "+m.to, func(o *unstructured.Unstructured) bool {
+		return m.handedOver(o) && lastOperation(o, "type") == "Restore" && succeeded(o)
+	})
 	took := time.Since(start)
 	if r := <-moved; r.err != nil {
 		t.Errorf("hortus move shoot: %v\n%s", r.err, r.out)
@@ -165,8 +168,15 @@ func (m movement) endure(t *testing.T, f moveFault, w *writer) {
 		return nil
 	})
 	gap, failed := w.longestGap()
-	t.Logf("moved in %s, longest time without an acknowledged write %s, failed requests %v",
-		took.Round(100*time.Millisecond), gap.Round(time.Millisecond), failed)
+	requests := 0
+	for _, n := range failed {
+		requests += n
+	}
+	t.Logf("moved in %s, longest time without an acknowledged write %s, %d failed requests",
+		took.Round(100*time.Millisecond), gap.Round(time.Millisecond), requests)
+	if f.after != nil {
+		f.after(t, m)
+	}
 	awaitLeft(t, m.shoot, m.from)
 }
 
@@ -193,13 +203,6 @@ func seedIn(o *unstructured.Unstructured) string {
 
 // handedOver reports whether the source has given the control plane away.
 func (m movement) handedOver(o *unstructured.Unstructured) bool { return seedIn(o) == m.to }
-
-func (m movement) awaitRestored(t *testing.T) {
-	t.Helper()
-	awaitShoot(t, m.shoot, "Restore Succeeded on "+m.to, func(o *unstructured.Unstructured) bool {
-		return m.handedOver(o) && lastOperation(o, "type") == "Restore" && succeeded(o)
-	})
-}
 
 // awaitAPIServerStopped waits until the source has stopped the API server: from then on clients wait for the end of the move.
 func (m movement) awaitAPIServerStopped(t *testing.T) {
