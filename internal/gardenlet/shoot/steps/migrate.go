@@ -33,7 +33,7 @@ import (
 func Migrate() *flow.Graph[*Scope] {
 	return flow.New(
 		EtcdSaved, MachineControllerStopped, WorkerMigrated, OthersMigrated, InfrastructureMigrated, StateSaved,
-		BackupEntryHandedOver, DestinationPrepared, KubeAPIServerStopped, LateExtensionsMigrated, LastDeltaSaved,
+		BackupEntryHandedOver, DestinationPrepared, KubeAPIServerStopped, LateExtensionsMigrated, LateStateSaved, LastDeltaSaved,
 	)
 }
 
@@ -108,6 +108,14 @@ var (
 		After:  []*flow.Step[*Scope]{KubeAPIServerStopped},
 		SkipIf: withoutLateExtensions,
 		Ensure: migrateLate,
+	}
+	// LateStateSaved brings what they have left to the garden.
+	LateStateSaved = &flow.Step[*Scope]{
+		Name:    "late-state-saved",
+		After:   []*flow.Step[*Scope]{LateExtensionsMigrated},
+		SkipIf:  either(withoutLateExtensions, notSettled),
+		Ensure:  ensureLateStateSaved,
+		Recheck: recheckPods,
 	}
 	// LastDeltaSaved puts everything that was ever acknowledged into the backups.
 	LastDeltaSaved = &flow.Step[*Scope]{
@@ -203,10 +211,18 @@ func ensureKubeAPIServerStopped(ctx context.Context, s *Scope) (flow.Outcome, er
 	return flow.Done(), nil
 }
 
+const savingState = "The state of the control plane is being saved in the garden"
+
 func ensureStateSaved(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	saved, err := s.States.Seal(ctx, s.Shoot)
-	if err != nil || !saved {
-		return waitingOr("The state of the control plane is being saved in the garden", err)
+	if saved, err := s.States.Seal(ctx, s.Shoot); err != nil || !saved {
+		return waitingOr(savingState, err)
+	}
+	return flow.Done(), nil
+}
+
+func ensureLateStateSaved(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	if saved, err := s.States.SealLast(ctx, s.Shoot); err != nil || !saved {
+		return waitingOr(savingState, err)
 	}
 	return flow.Done(), nil
 }

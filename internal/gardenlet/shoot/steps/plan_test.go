@@ -89,6 +89,12 @@ func TestPlans(t *testing.T) {
 	golden.Bytes(t, "plan/prepare-hibernated.txt", []byte(Prepare().Plan(with(with(testScope("pool"), backup), hibernate))))
 	golden.Bytes(t, "plan/prepare-extensions.txt", []byte(Prepare().Plan(with(with(testScope("pool"), backup), extended))))
 	golden.Bytes(t, "plan/migrate.txt", []byte(Migrate().Plan(with(testScope("pool"), backup))))
+	golden.Bytes(t, "plan/migrate-late-extensions.txt", []byte(Migrate().Plan(with(with(testScope("pool"), backup), func(s *Scope) {
+		s.Claim.Settled = true
+		s.Registered = []corev1beta1.ControllerRegistration{{Spec: corev1beta1.ControllerRegistrationSpec{Resources: []corev1beta1.ControllerResource{
+			{Kind: "Extension", Type: "late", Lifecycle: &corev1beta1.ControllerResourceLifecycle{Migrate: ptr.To(corev1beta1.AfterKubeAPIServer)}},
+		}}}}
+	}))))
 	golden.Bytes(t, "plan/stop-leftover.txt", []byte(StopLeftover().Plan(testScope("pool"))))
 	golden.Bytes(t, "plan/remove-leftover.txt", []byte(RemoveLeftover().Plan(testScope("pool"))))
 	golden.Bytes(t, "plan/force-delete.txt", []byte(ForceDelete().Plan(with(testScope("pool"), deleting))))
