@@ -304,8 +304,8 @@ func (s *Scope) activateEtcd(ctx context.Context, pod *corev1.Pod) (flow.Outcome
 	return flow.Done(), s.replaceImpatientAPIServers(ctx)
 }
 
-// replaceImpatientAPIServers deletes pods whose server has given up waiting for etcd before: they would be started again only
-// after a while.
+// replaceImpatientAPIServers deletes pods whose server has given up waiting for etcd: they would be started again only after a
+// while.
 func (s *Scope) replaceImpatientAPIServers(ctx context.Context) error {
 	pods, err := s.podsOf(ctx, kubeapiserver.Name)
 	if err != nil {
@@ -313,7 +313,9 @@ func (s *Scope) replaceImpatientAPIServers(ctx context.Context) error {
 	}
 	for i := range pods {
 		pod := &pods[i]
-		if !slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.RestartCount > 0 }) {
+		if !slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+			return c.RestartCount > 0 && c.State.Running == nil
+		}) {
 			continue
 		}
 		if err := s.Seed.Delete(ctx, pod, client.Preconditions{UID: &pod.UID}); client.IgnoreNotFound(err) != nil {
