@@ -33,6 +33,9 @@ func observeHost(t *testing.T) host {
 		if err != nil {
 			continue // Ended meanwhile, or a thread of the kernel.
 		}
+		if strings.Contains(path, "/.build/") && !strings.HasPrefix(path, repository+"/") {
+			continue // Of the tests of another checkout.
+		}
 		name := filepath.Base(strings.TrimSuffix(path, " (deleted)"))
 		if slices.Contains(landscapePrograms, name) || strings.HasPrefix(name, "kube-") {
 			h.processes = append(h.processes, filepath.Base(filepath.Dir(link))+" "+path)
