@@ -24,6 +24,10 @@ var landscapePrograms = []string{"hortus", "containerd", "containerd-shim-runc-v
 func observeHost(t *testing.T) host {
 	t.Helper()
 	var h host
+	here, err := filepath.Abs(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
 	programs, err := filepath.Glob("/proc/[0-9]*/exe")
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +37,7 @@ func observeHost(t *testing.T) host {
 		if err != nil {
 			continue // Ended meanwhile, or a thread of the kernel.
 		}
-		if strings.Contains(path, "/.build/") && !strings.HasPrefix(path, repository+"/") {
+		if strings.Contains(path, "/.build/") && !strings.HasPrefix(path, here+"/") {
 			continue // Of the tests of another checkout.
 		}
 		name := filepath.Base(strings.TrimSuffix(path, " (deleted)"))
