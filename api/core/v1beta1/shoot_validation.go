@@ -258,6 +258,9 @@ func validateControlPlaneUpdate(shoot, old *Shoot) field.ErrorList {
 	if now != "" && before == "" && (shoot.HibernationEnabled() || shoot.Status.IsHibernated) {
 		errs = append(errs, field.Forbidden(path.Child("highAvailability"), "cannot be switched on while the cluster is hibernated"))
 	}
+	if before != "" && now != before { // Members of etcd cannot be taken away, and their volumes stay in their zones.
+		errs = append(errs, field.Invalid(path.Child("highAvailability", "failureTolerance", "type"), now, immutableText+" once it is set"))
+	}
 	if old.Spec.ControlPlane == nil || len(old.Spec.ControlPlane.Zones) == 0 {
 		return errs
 	}
