@@ -180,18 +180,14 @@ var stoppedWithAPIServer = []string{
 // ensureKubeAPIServerStopped does not let the server drain: its clients have to connect anew in any case, and what it
 // has acknowledged is in etcd.
 func ensureKubeAPIServerStopped(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	ended, err := s.killPods(ctx, kubeapiserver.Name) // One that takes its place meanwhile does not get far.
-	if err != nil {
-		return flow.Outcome{}, err
-	}
 	for _, name := range stoppedWithAPIServer {
 		if err := s.scaleDeployment(ctx, name, 0); err != nil {
 			return flow.Outcome{}, err
 		}
 	}
 	const stopping = "The API server is being stopped"
-	if !ended {
-		return flow.Waiting(stopping), nil
+	if ended, err := s.endPods(ctx, kubeapiserver.Name); err != nil || !ended {
+		return waitingOr(stopping, err)
 	}
 	d, err := s.apiServerDeployment(ctx)
 	if err != nil {
