@@ -229,7 +229,7 @@ func (s *side) observe(kind, name string) {
 	if s.dirty != nil {
 		s.dirty[kind] = true
 	}
-	if m.shoot == nil || m.shoot.Status.TechnicalID == "" {
+	if m.shoot == nil {
 		return
 	}
 	m.mu.Lock()
@@ -238,6 +238,7 @@ func (s *side) observe(kind, name string) {
 	switch {
 	case kind == "Lease" && strings.Contains(name, ownership.NamePrefix):
 		m.checkLease()
+	case id == "":
 	case kind == "Deployment" && name == id+"/"+kubeapiserver.Name, kind == "StatefulSet", kind == "Pod", kind == "Namespace":
 		s.look()
 		m.check(s)
@@ -351,14 +352,36 @@ func (m *moved) read() {
 	m.seeds[0].must(m.garden().Get(m.ctx, client.ObjectKeyFromObject(m.shoot), m.shoot))
 }
 
-// pass lets the gardenlet of a seed look once at everything that it has of the Shoot, and then everybody else in the seed act.
+// pass lets the gardenlet of a seed look at everything that it has of the Shoot, until it gets through without a stop, and then
+// everybody else in the seed act.
 func (s *side) pass() {
 	m := s.m
 	s.t.Helper()
 	if s.dirty == nil {
 		s.dirty = map[string]bool{"": true}
 	}
+	for range maxRestarts {
+		m.read()
+		s.reconcile()
+		if !s.process.stopped() {
+			break
+		}
+		s.restart()
+		s.dirty = map[string]bool{"": true}
+	}
 	m.read()
+	m.mu.Lock()
+	s.usersWrite()
+	m.mu.Unlock()
+	s.everybodyActs()
+}
+
+// maxRestarts is how often a gardenlet may stop before anybody else acts.
+const maxRestarts = 10
+
+// reconcile lets every controller of the gardenlet look once at the Shoot.
+func (s *side) reconcile() {
+	m := s.m
 	id := m.shoot.Status.TechnicalID
 	request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(m.shoot)}
 	_, s.err = s.r.Reconcile(m.ctx, m.shoot.DeepCopy())
@@ -372,15 +395,6 @@ func (s *side) pass() {
 		_, err = s.saver.Reconcile(m.ctx, request)
 		s.err = errors.Join(s.err, err)
 	}
-	m.mu.Lock()
-	s.usersWrite()
-	m.mu.Unlock()
-	if s.process.stopped() {
-		s.restart()
-		s.dirty = map[string]bool{"": true}
-	}
-	m.read()
-	s.everybodyActs()
 }
 
 // usersWrite if there is an API server, and are told that etcd has it.
@@ -401,18 +415,24 @@ func (m *moved) until(operation corev1beta1.LastOperationType, seed int, absent 
 	m.t.Helper()
 	why := ""
 	for range maxTurns {
-		clock.Step(2 * time.Second)
-		for _, s := range m.seeds {
-			if !slices.Contains(absent, s) {
-				s.pass()
-			}
-		}
-		m.read()
+		m.turn(absent...)
 		if why = m.unfinished(operation, seed, absent); why == "" || len(m.problems) > 0 {
 			return
 		}
 	}
 	m.problem("not finished after %d turns: %s; last operation %+v, errors %v, %v", maxTurns, why, m.shoot.Status.LastOperation, m.seeds[0].err, m.seeds[1].err)
+}
+
+// turn lets both seeds act once, but not those that are gone.
+func (m *moved) turn(absent ...*side) {
+	m.t.Helper()
+	clock.Step(2 * time.Second)
+	for _, s := range m.seeds {
+		if !slices.Contains(absent, s) {
+			s.pass()
+		}
+	}
+	m.read()
 }
 
 // maxTurns is far above what a move needs in which every write fails.
@@ -553,11 +573,9 @@ func (s *side) everybodyActs() {
 		s.resourceManager(in)
 	}
 	s.m.mu.Lock()
-	if s.m.epoch > 0 {
-		s.look()
-		s.etcdActs()
-		s.m.check(s)
-	}
+	s.look()
+	s.etcdActs()
+	s.m.check(s)
 	s.m.mu.Unlock()
 	s.dirty = map[string]bool{}
 }

@@ -172,7 +172,7 @@ type fault struct {
 
 // repeats is how often a fault happens to the same write if it happens to every one. A process that stops has forgotten what it has
 // applied, so without a bound nothing would end that is written at the beginning of each pass.
-const repeats = 2
+const repeats = 1
 
 func (f *fault) before(source bool, write string) error {
 	f.writes[source]++
