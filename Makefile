@@ -75,8 +75,13 @@ bench: build ## Measure landscape, API server and scheduler; print tables and wr
 	@mkdir -p $(BUILD)/bench
 	@$(HORTUS) bench landscape --json-file $(BUILD)/bench/landscape.json $(BENCH_FLAGS)
 	@$(HORTUS) down
-	@$(MAKE) --no-print-directory bench-api
+	@$(MAKE) --no-print-directory bench-restore bench-api
 	@echo "The figures are in $(BUILD)/bench as JSON, too."
+
+.PHONY: bench-restore
+bench-restore: build ## Measure how long a database of etcd takes to be saved and restored, and how much memory; MEGABYTES=100.
+	@$(HORTUS) components build etcd
+	@$(GO_TEST) -run '^$$' -bench BenchmarkRestore -benchtime 1x -timeout 60m ./internal/etcdmember/command -megabytes $(or $(MEGABYTES),100)
 
 .PHONY: bench-api
 bench-api: build ## Measure API server and scheduler, with 1,000 and 5,000 Shoots, beside an etcd and a kube-apiserver of their own.

@@ -30,6 +30,8 @@ type site interface {
 	// AwaitSucceeded waits for the end of the Shoot's last operation, AwaitNode until it has a Node that is ready.
 	AwaitSucceeded(ctx context.Context, name string) error
 	AwaitNode(ctx context.Context, name string) error
+	// Move moves the control plane of a Shoot to the other seed while a client writes.
+	Move(ctx context.Context, name string) (MoveTimes, error)
 	// DeleteShoot deletes a Shoot, if there is one, and waits until it is gone.
 	DeleteShoot(ctx context.Context, name string) error
 	// Look reads all processes and what is needed to sort them.
@@ -66,6 +68,20 @@ type ShootTimes struct {
 	DeletedSeconds   float64 `json:"deletedSeconds"`
 }
 
+// MoveTimes are those of one move of a control plane.
+type MoveTimes struct {
+	Shoot string `json:"shoot"`
+	From  string `json:"from"`
+	To    string `json:"to"`
+	// Seconds until the control plane is restored, and the longest time in which no write was acknowledged to a client that
+	// writes every 50 ms over a new connection.
+	Seconds    float64 `json:"seconds"`
+	GapSeconds float64 `json:"gapSeconds"`
+	// Writes that were acknowledged to the client, and how many of them were not there afterwards.
+	Writes int `json:"writes"`
+	Lost   int `json:"lost"`
+}
+
 // ClassUse is what a class of processes uses.
 type ClassUse struct {
 	Class Class `json:"class"`
@@ -77,6 +93,8 @@ type ClassUse struct {
 	IdleMilliCPUWithout float64 `json:"idleMilliCPUWithoutShoots"`
 	IdleMilliCPUWith    float64 `json:"idleMilliCPUWithShoots"`
 	IdleMilliCPUShoot   float64 `json:"idleMilliCPUPerShoot"`
+	// IdleWrittenShoot is how many bytes a Shoot causes to be written to disks in an hour in which nothing is asked for.
+	IdleWrittenShoot int64 `json:"idleWrittenBytesPerShootAndHour"`
 }
 
 // LandscapeReport is the result of the bench of a landscape.
@@ -87,6 +105,7 @@ type LandscapeReport struct {
 	UpSeconds float64      `json:"upSeconds"`
 	UpSteps   []Step       `json:"upSteps"`
 	Shoots    []ShootTimes `json:"shoots"`
+	Moves     []MoveTimes  `json:"moves"`
 	Classes   []ClassUse   `json:"classes"`
 	// TotalWithoutShoots is the memory of the whole landscape.
 	TotalWithoutShoots int64   `json:"totalWithoutShootsBytes"`
@@ -130,6 +149,14 @@ func Landscape(ctx context.Context, s site, o LandscapeOptions) (report *Landsca
 		return nil, err
 	}
 	b.compare(without, with)
+	for range 2 { // There and back.
+		b.Progress("moving Shoot %s", clusterName(0))
+		times, err := s.Move(ctx, clusterName(0))
+		if err != nil {
+			return nil, fmt.Errorf("move Shoot %s: %w", clusterName(0), err)
+		}
+		b.report.Moves = append(b.report.Moves, times)
+	}
 	for i := range o.Shoots {
 		if err := b.deleteShoot(ctx, i); err != nil {
 			return nil, err
@@ -233,7 +260,7 @@ func (b *landscapeBench) deleteShoot(ctx context.Context, i int) error {
 // idle is what a landscape uses when nothing is asked of it.
 type idle struct {
 	weights []Weight
-	cpu     map[Class]time.Duration
+	done    map[Class]work
 	seconds float64
 }
 
@@ -255,7 +282,7 @@ func (b *landscapeBench) rest(ctx context.Context, when string) (*idle, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &idle{g.weigh(after), g.cpuUsed(before, after), b.now().Sub(start).Seconds()}, nil
+	return &idle{g.weigh(after), g.worked(before, after), b.now().Sub(start).Seconds()}, nil
 }
 
 // compare fills in the difference that Shoots make.
@@ -265,8 +292,9 @@ func (b *landscapeBench) compare(without, with *idle) {
 	for i, class := range classes {
 		use := ClassUse{
 			Class: class, WithoutShoots: without.weights[i].Bytes, WithShoots: with.weights[i].Bytes,
-			IdleMilliCPUWithout: milliCPU(without.cpu[class], without.seconds), IdleMilliCPUWith: milliCPU(with.cpu[class], with.seconds),
+			IdleMilliCPUWithout: milliCPU(without.done[class].cpu, without.seconds), IdleMilliCPUWith: milliCPU(with.done[class].cpu, with.seconds),
 		}
+		use.IdleWrittenShoot = int64((perHour(with.done[class].written, with.seconds) - perHour(without.done[class].written, without.seconds)) / shoots)
 		use.PerShoot = (use.WithShoots - use.WithoutShoots) / int64(b.LandscapeOptions.Shoots)
 		use.IdleMilliCPUShoot = (use.IdleMilliCPUWith - use.IdleMilliCPUWithout) / shoots
 		b.report.Classes = append(b.report.Classes, use)
@@ -280,6 +308,13 @@ func milliCPU(used time.Duration, seconds float64) float64 {
 		return 0
 	}
 	return 1000 * used.Seconds() / seconds
+}
+
+func perHour(n int64, seconds float64) float64 {
+	if seconds <= 0 {
+		return 0
+	}
+	return float64(n) / seconds * time.Hour.Seconds()
 }
 
 func (r *LandscapeReport) table(w *tabwriter.Writer) {
@@ -297,10 +332,14 @@ func (r *LandscapeReport) table(w *tabwriter.Writer) {
 	for _, s := range r.Shoots {
 		fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%.1f\n", s.Name, s.NodeReadySeconds, s.SucceededSeconds, s.DeletedSeconds)
 	}
-	fmt.Fprintf(w, "\nPROPORTIONAL MEMORY, IDLE CPU OVER %.0f s\tWITHOUT MiB\tWITH MiB\tPER SHOOT MiB\tWITHOUT mCPU\tWITH mCPU\tPER SHOOT mCPU\n", r.PeriodSeconds)
+	fmt.Fprintln(w, "\nMOVE OF A CONTROL PLANE\tRESTORED s\tLONGEST TIME WITHOUT A WRITE s\tWRITES\tLOST")
+	for _, m := range r.Moves {
+		fmt.Fprintf(w, "%s from %s to %s\t%.1f\t%.1f\t%d\t%d\n", m.Shoot, m.From, m.To, m.Seconds, m.GapSeconds, m.Writes, m.Lost)
+	}
+	fmt.Fprintf(w, "\nPROPORTIONAL MEMORY, IDLE CPU OVER %.0f s\tWITHOUT MiB\tWITH MiB\tPER SHOOT MiB\tWITHOUT mCPU\tWITH mCPU\tPER SHOOT mCPU\tWRITTEN PER SHOOT AND HOUR MiB\n", r.PeriodSeconds)
 	for _, c := range r.Classes {
-		fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%.1f\t%.1f\t%.1f\t%.1f\n", c.Class, mebibytes(c.WithoutShoots), mebibytes(c.WithShoots), mebibytes(c.PerShoot),
-			c.IdleMilliCPUWithout, c.IdleMilliCPUWith, c.IdleMilliCPUShoot)
+		fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\n", c.Class, mebibytes(c.WithoutShoots), mebibytes(c.WithShoots), mebibytes(c.PerShoot),
+			c.IdleMilliCPUWithout, c.IdleMilliCPUWith, c.IdleMilliCPUShoot, mebibytes(c.IdleWrittenShoot))
 	}
 	fmt.Fprintf(w, "together\t%.0f\t%.0f\n", mebibytes(r.TotalWithoutShoots), mebibytes(r.TotalWithShoots))
 }

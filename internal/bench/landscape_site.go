@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"time"
 
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"hortus.dev/hortus/cloud"
@@ -30,16 +31,21 @@ type localSite struct {
 	upFlags []string
 }
 
-func (s *localSite) Up(ctx context.Context, out io.Writer) error   { return s.hortus(ctx, out, "up") }
-func (s *localSite) Down(ctx context.Context, out io.Writer) error { return s.hortus(ctx, out, "down") }
+func (s *localSite) Up(ctx context.Context, out io.Writer) error {
+	return s.hortus(ctx, out, append([]string{"up"}, s.upFlags...)...)
+}
+
+func (s *localSite) Down(ctx context.Context, out io.Writer) error {
+	return s.hortus(ctx, out, append([]string{"down"}, s.upFlags...)...)
+}
 
 // hortus runs this program with another command, as a person would.
-func (s *localSite) hortus(ctx context.Context, out io.Writer, command string) error {
+func (s *localSite) hortus(ctx context.Context, out io.Writer, arguments ...string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find the hortus binary: %w", err)
 	}
-	run := exec.CommandContext(ctx, self, append([]string{command}, s.upFlags...)...)
+	run := exec.CommandContext(ctx, self, arguments...)
 	run.Stdout, run.Stderr = out, out
 	return run.Run()
 }
@@ -136,8 +142,17 @@ func (s *localSite) AwaitNode(ctx context.Context, name string) error {
 	}
 }
 
-// shootClient asks the garden for access to a Shoot.
 func shootClient(ctx context.Context, c *jsonClient, name string) (*jsonClient, error) {
+	config, err := shootConfig(ctx, c, name)
+	if err != nil {
+		return nil, err
+	}
+	config.Timeout = 5 * time.Second // Connections that are made too early may hang.
+	return newJSONClient(config)
+}
+
+// shootConfig asks the garden for access to a Shoot.
+func shootConfig(ctx context.Context, c *jsonClient, name string) (*rest.Config, error) {
 	const request = `{"apiVersion":"authentication.gardener.cloud/v1alpha1","kind":"AdminKubeconfigRequest","spec":{"expirationSeconds":3600}}`
 	stream, err := c.start(ctx, http.MethodPost, shootPath(name)+"/adminkubeconfig", plainJSON, []byte(request))
 	if err != nil {
@@ -156,8 +171,7 @@ func shootClient(ctx context.Context, c *jsonClient, name string) (*jsonClient, 
 	if err != nil {
 		return nil, fmt.Errorf("read kubeconfig of Shoot %s: %w", name, err)
 	}
-	config.Timeout = 5 * time.Second // Connections that are made too early may hang.
-	return newJSONClient(config)
+	return config, nil
 }
 
 func hasReadyNode(ctx context.Context, c *jsonClient) (bool, error) {

@@ -62,6 +62,11 @@ func (s *fakeSite) AwaitSucceeded(_ context.Context, name string) error {
 
 func (s *fakeSite) AwaitNode(context.Context, string) error { return nil }
 
+// Move takes a minute.
+func (s *fakeSite) Move(_ context.Context, name string) (MoveTimes, error) {
+	return MoveTimes{Shoot: name, From: "a", To: "b", Seconds: 60, GapSeconds: 9, Writes: 100}, s.act("move "+name, time.Minute)
+}
+
 func (s *fakeSite) DeleteShoot(_ context.Context, name string) error {
 	if !slices.Contains(s.shoots, name) {
 		return nil
@@ -70,11 +75,12 @@ func (s *fakeSite) DeleteShoot(_ context.Context, name string) error {
 	return s.act("delete "+name, 10*time.Second)
 }
 
-// Look shows managers that weigh 50 MiB, with 10 more per Shoot, and that use 1% of a core per Shoot.
+// Look shows managers that weigh 50 MiB, with 10 more per Shoot, and that use 1% of a core and write a byte a second per Shoot.
 func (s *fakeSite) Look(context.Context) (*ground, []process, error) {
 	n := len(s.shoots)
 	processes := []process{{
 		pid: 1, instance: "i-1", pod: "gardenlet", proportional: int64(50+10*n) << 20, cpu: time.Duration(s.now().Unix()) * time.Second * time.Duration(n) / 100,
+		written: s.now().Unix() * int64(n),
 	}}
 	for i := range n {
 		processes = append(processes, process{pid: 10 + i, instance: "i-2", pod: "cp", proportional: 300 << 20})
@@ -97,7 +103,8 @@ func TestLandscapeIsMeasuredAndLeftAsItWas(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantLog := []string{
-		"down", "up", "delete bench-2", "create bench-1", "await bench-1", "create bench-2", "await bench-2", "delete bench-1", "delete bench-2",
+		"down", "up", "delete bench-2", "create bench-1", "await bench-1", "create bench-2", "await bench-2",
+		"move bench-1", "move bench-1", "delete bench-1", "delete bench-2",
 	}
 	if diff := cmp.Diff(wantLog, s.log); diff != "" {
 		t.Errorf("actions (-want +got):\n%s", diff)
@@ -107,10 +114,14 @@ func TestLandscapeIsMeasuredAndLeftAsItWas(t *testing.T) {
 		Shoots: []ShootTimes{
 			{Name: "bench-1", SucceededSeconds: 15, DeletedSeconds: 10}, {Name: "bench-2", SucceededSeconds: 15, DeletedSeconds: 10},
 		},
+		Moves: []MoveTimes{
+			{Shoot: "bench-1", From: "a", To: "b", Seconds: 60, GapSeconds: 9, Writes: 100}, {Shoot: "bench-1", From: "a", To: "b", Seconds: 60, GapSeconds: 9, Writes: 100},
+		},
 		Classes: []ClassUse{
 			{Class: ClassControlPlanes, WithShoots: 600 << 20, PerShoot: 300 << 20},
+			{Class: ClassBackups},
 			{Class: ClassMachines},
-			{Class: ClassManagers, WithoutShoots: 50 << 20, WithShoots: 70 << 20, PerShoot: 10 << 20, IdleMilliCPUWith: 20, IdleMilliCPUShoot: 10},
+			{Class: ClassManagers, WithoutShoots: 50 << 20, WithShoots: 70 << 20, PerShoot: 10 << 20, IdleMilliCPUWith: 20, IdleMilliCPUShoot: 10, IdleWrittenShoot: 3600},
 			{Class: ClassGardenAPI}, {Class: ClassSeeds}, {Class: ClassHost},
 		},
 		TotalWithoutShoots: 50 << 20, TotalWithShoots: 670 << 20, PeriodSeconds: 60,

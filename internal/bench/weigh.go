@@ -23,11 +23,15 @@ type process struct {
 	// proportional counts shared pages divided by the number of those who share them (PSS), so that sums are true.
 	proportional int64
 	cpu          time.Duration
+	// written is what the process has caused to be written to disks, in bytes; 0 if the kernel does not count that.
+	written int64
 }
 
 var (
 	instancePattern = regexp.MustCompile(`/hortus/(i-[0-9a-f]+)(?:/|$)`)
-	podPattern      = regexp.MustCompile(`/pod([0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{32})(?:/|$)`)
+	// backupsPattern is the command line of the process that keeps the backups of an etcd, and runs it as a child.
+	backupsPattern = regexp.MustCompile(`^\S*hortus etcd `)
+	podPattern     = regexp.MustCompile(`/pod([0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{32})(?:/|$)`)
 )
 
 // parseCgroups finds instance and pod in /proc/<pid>/cgroup. Where both versions of cgroups are in use only some of the
@@ -93,8 +97,32 @@ func readProcess(dir string) (process, error) {
 	p.proportional = parseKilobytes(memory)["Pss"]
 	p.instance, p.pod = parseCgroups(cgroups)
 	p.command = string(bytes.TrimSpace(bytes.ReplaceAll(command, []byte{0}, []byte{' '})))
-	p.cpu, err = parseStat(stat)
+	if p.cpu, err = parseStat(stat); err != nil {
+		return p, err
+	}
+	counters, err := os.ReadFile(filepath.Join(dir, "io"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return p, nil
+	}
+	p.written = parseWritten(counters)
 	return p, err
+}
+
+// parseWritten takes the bytes written out of /proc/<pid>/io, without what was dropped before it reached a disk.
+func parseWritten(counters []byte) int64 {
+	var written int64
+	for line := range strings.Lines(string(counters)) {
+		name, text, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		n, err := strconv.ParseInt(text, 10, 64)
+		switch {
+		case err != nil:
+		case name == "write_bytes":
+			written += n
+		case name == "cancelled_write_bytes":
+			written -= n
+		}
+	}
+	return written
 }
 
 // ended says whether a process is gone or has no memory of its own.
@@ -109,6 +137,7 @@ type Class string
 // Classes in the order of reports.
 const (
 	ClassControlPlanes Class = "control planes of Shoots"
+	ClassBackups       Class = "backups of Shoots' etcds"
 	ClassMachines      Class = "machines of Shoots"
 	ClassManagers      Class = "managers"
 	ClassGardenAPI     Class = "garden API"
@@ -116,7 +145,7 @@ const (
 	ClassHost          Class = "host"
 )
 
-var classes = []Class{ClassControlPlanes, ClassMachines, ClassManagers, ClassGardenAPI, ClassSeeds, ClassHost}
+var classes = []Class{ClassControlPlanes, ClassBackups, ClassMachines, ClassManagers, ClassGardenAPI, ClassSeeds, ClassHost}
 
 // podKey is where a pod runs, by namespace and name.
 type podKey struct{ namespace, name string }
@@ -143,6 +172,8 @@ func (g *ground) classify(p process) (class Class, ok bool) {
 	switch {
 	case !known:
 		return ClassSeeds, true
+	case strings.HasPrefix(pod.namespace, "shoot--") && backupsPattern.MatchString(p.command):
+		return ClassBackups, true
 	case strings.HasPrefix(pod.namespace, "shoot--"):
 		return ClassControlPlanes, true
 	case pod.namespace == "garden" && (strings.Contains(pod.name, "etcd") || strings.Contains(pod.name, "apiserver")):
@@ -182,19 +213,28 @@ func (g *ground) weigh(processes []process) []Weight {
 	return weights
 }
 
-// cpuUsed is the CPU time per class between two looks. Processes that began or ended in between do not count: their
-// time is not known.
-func (g *ground) cpuUsed(before, after []process) map[Class]time.Duration {
+// work is what processes have done between two looks.
+type work struct {
+	cpu     time.Duration
+	written int64 // Bytes.
+}
+
+// worked is the work per class between two looks. Processes that began or ended in between do not count: what they did is not
+// known.
+func (g *ground) worked(before, after []process) map[Class]work {
 	was := map[int]process{}
 	for _, p := range before {
 		was[p.pid] = p
 	}
-	used := map[Class]time.Duration{}
+	done := map[Class]work{}
 	for _, p := range after {
 		earlier, known := was[p.pid]
 		if class, ok := g.classify(p); ok && known && earlier.command == p.command {
-			used[class] += p.cpu - earlier.cpu
+			sum := done[class]
+			sum.cpu += p.cpu - earlier.cpu
+			sum.written += p.written - earlier.written
+			done[class] = sum
 		}
 	}
-	return used
+	return done
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -64,6 +65,7 @@ func TestProcessesAreReadAndKernelThreadsLeftOut(t *testing.T) {
 	write(7, map[string]string{
 		"smaps_rollup": "0-1 ---p 0 0:0 0 [rollup]\nRss:  300 kB\nPss:  200 kB\nPss_Anon: 100 kB\n",
 		"cgroup":       "0::/hortus/i-ab12\n", "stat": stat(100), "cmdline": "/usr/bin/a\x00--flag\x00",
+		"io": "rchar: 9\nwchar: 8\nwrite_bytes: 4096\ncancelled_write_bytes: 96\n",
 	})
 	write(8, map[string]string{"smaps_rollup": "", "cgroup": "0::/\n", "stat": stat(1), "cmdline": ""})
 	write(9, map[string]string{"stat": stat(1)}) // Ends while it is read.
@@ -71,7 +73,7 @@ func TestProcessesAreReadAndKernelThreadsLeftOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []process{{pid: 7, instance: "i-ab12", command: "/usr/bin/a --flag", proportional: 200 << 10, cpu: time.Second}}
+	want := []process{{pid: 7, instance: "i-ab12", command: "/usr/bin/a --flag", proportional: 200 << 10, cpu: time.Second, written: 4000}}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(process{})); diff != "" {
 		t.Errorf("processes (-want +got):\n%s", diff)
 	}
@@ -95,6 +97,8 @@ func TestProcessesAreSortedIntoClasses(t *testing.T) {
 		want    Class
 	}{
 		"a control plane":                        {process{instance: "i-2", pod: "cp"}, ClassControlPlanes},
+		"the process that runs an etcd":          {process{instance: "i-2", pod: "cp", command: "/usr/local/bin/hortus etcd --epoch=1"}, ClassBackups},
+		"its etcd":                               {process{instance: "i-2", pod: "cp", command: "/usr/local/bin/etcd --name=hortus etcd "}, ClassControlPlanes},
 		"a gardenlet":                            {process{instance: "i-1", pod: "gardenlet"}, ClassManagers},
 		"an extension":                           {process{instance: "i-1", pod: "provider"}, ClassManagers},
 		"the garden's API server":                {process{instance: "i-1", pod: "api"}, ClassGardenAPI},
@@ -117,23 +121,24 @@ func TestProcessesAreSortedIntoClasses(t *testing.T) {
 	}
 }
 
-func TestWeightsAndCPUPerClass(t *testing.T) {
+func TestWeightsAndWorkPerClass(t *testing.T) {
 	g := newGround()
 	before := []process{
-		{pid: 1, instance: "i-1", pod: "gardenlet", command: "a", proportional: 10, cpu: time.Second},
+		{pid: 1, instance: "i-1", pod: "gardenlet", command: "a", proportional: 10, cpu: time.Second, written: 30},
 		{pid: 2, instance: "i-1", pod: "provider", command: "b", proportional: 20, cpu: time.Second},
 		{pid: 3, command: "other", proportional: 1000, cpu: time.Hour},
 	}
 	after := []process{
-		{pid: 1, instance: "i-1", pod: "gardenlet", command: "a", proportional: 12, cpu: 3 * time.Second},
+		{pid: 1, instance: "i-1", pod: "gardenlet", command: "a", proportional: 12, cpu: 3 * time.Second, written: 100},
 		{pid: 2, instance: "i-1", pod: "cp", command: "new under an old number", proportional: 30, cpu: 9 * time.Second},
 		{pid: 4, instance: "i-1", pod: "provider", command: "b", proportional: 22, cpu: time.Second},
 	}
-	managers := g.weigh(before)[2]
+	managers := g.weigh(before)[slices.Index(classes, ClassManagers)]
 	if diff := cmp.Diff(Weight{Class: ClassManagers, Processes: 2, Bytes: 30, CPU: 2 * time.Second}, managers); diff != "" {
 		t.Errorf("weight of managers (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[Class]time.Duration{ClassManagers: 2 * time.Second}, g.cpuUsed(before, after)); diff != "" {
-		t.Errorf("CPU (-want +got):\n%s", diff)
+	want := map[Class]work{ClassManagers: {cpu: 2 * time.Second, written: 70}}
+	if diff := cmp.Diff(want, g.worked(before, after), cmp.AllowUnexported(work{})); diff != "" {
+		t.Errorf("work (-want +got):\n%s", diff)
 	}
 }

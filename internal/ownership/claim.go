@@ -92,6 +92,13 @@ func (c Claim) Take(seed string, fence time.Duration) Claim {
 	return Claim{Holder: seed, Epoch: c.Epoch + 1, FenceTime: fence}
 }
 
+// AtLeast raises the epoch to one that an etcd of the holder runs for already: the garden may have lost the Lease, or have come
+// back from a backup that is older than it.
+func (c Claim) AtLeast(epoch int64) Claim {
+	c.Epoch = max(c.Epoch, epoch)
+	return c
+}
+
 // TakeFrom makes seed the holder although the holder before, from, cannot hand over.
 func (c Claim) TakeFrom(from, seed string, fence time.Duration) Claim {
 	if c.Holder == seed {
@@ -168,9 +175,10 @@ func (c Claim) Forget() Claim {
 	return c
 }
 
-// Superseded reports whether another seed runs the control plane, and seed is not asked to take it over.
-func (c Claim) Superseded(seed string) bool {
-	return c.Epoch > 0 && c.Holder != seed && c.Called != seed
+// Superseded reports whether another seed runs the control plane, and seed, which may have run it for an epoch (0 if not), is
+// not asked to take it over. An epoch that the claim has not reached is newer than what the garden knows.
+func (c Claim) Superseded(seed string, epoch int64) bool {
+	return c.Epoch > epoch && c.Holder != seed && c.Called != seed
 }
 
 // lease of a Shoot's control plane.

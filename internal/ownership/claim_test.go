@@ -28,6 +28,8 @@ func TestClaimChanges(t *testing.T) {
 		"the destination answers":              {called.Answer("b"), prepared},
 		"an answer that nobody asked for":      {settled.Answer("b"), settled},
 		"an answer to a call that is over":     {called.Answer("c"), called},
+		"the garden has lost the Lease":        {Claim{}.Take("a", minute).AtLeast(3), Claim{Holder: "a", Epoch: 3, FenceTime: minute}},
+		"etcd has an older epoch":              {settled.AtLeast(2), settled},
 		"called off":                           {prepared.CalledOff(), settled},
 		"only the holder settles":              {Claim{Holder: "a", Epoch: 2}.Settle("b", minute), Claim{Holder: "a", Epoch: 2}},
 		"the holder has all it needs":          {Claim{Holder: "a", Epoch: 2}.Settle("a", minute), Claim{Holder: "a", Epoch: 2, Settled: true, FenceTime: minute}},
@@ -59,16 +61,19 @@ func TestClaimChanges(t *testing.T) {
 func TestSuperseded(t *testing.T) {
 	for name, tc := range map[string]struct {
 		claim Claim
+		epoch int64
 		want  bool
 	}{
-		"nobody has taken it":          {Claim{}, false},
-		"the holder":                   {Claim{Holder: "a", Epoch: 1}, false},
-		"another seed":                 {Claim{Holder: "b", Epoch: 2}, true},
-		"called to take over":          {Claim{Holder: "b", Epoch: 2, Called: "a"}, false},
-		"another one is called":        {Claim{Holder: "b", Epoch: 2, Called: "c"}, true},
-		"the holder that calls others": {Claim{Holder: "a", Epoch: 2, Called: "c"}, false},
+		"nobody has taken it":          {Claim{}, 0, false},
+		"the holder":                   {Claim{Holder: "a", Epoch: 1}, 1, false},
+		"another seed":                 {Claim{Holder: "b", Epoch: 2}, 1, true},
+		"another seed, etcd is gone":   {Claim{Holder: "b", Epoch: 2}, 0, true},
+		"called to take over":          {Claim{Holder: "b", Epoch: 2, Called: "a"}, 1, false},
+		"another one is called":        {Claim{Holder: "b", Epoch: 2, Called: "c"}, 1, true},
+		"the holder that calls others": {Claim{Holder: "a", Epoch: 2, Called: "c"}, 2, false},
+		"the garden is older":          {Claim{Holder: "b", Epoch: 1}, 2, false},
 	} {
-		if got := tc.claim.Superseded("a"); got != tc.want {
+		if got := tc.claim.Superseded("a", tc.epoch); got != tc.want {
 			t.Errorf("%s: got %v, want %v", name, got, tc.want)
 		}
 	}

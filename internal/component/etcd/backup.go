@@ -8,6 +8,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"hortus.dev/hortus/internal/component"
 )
@@ -63,6 +64,11 @@ func Owner(set *appsv1.StatefulSet) (epoch int64, standby bool) {
 		}
 	}
 	return epoch, standby
+}
+
+// StandsBy reports whether a pod of etcd was started to stand by. Its process may have been activated since.
+func StandsBy(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return slices.Contains(c.Command, flagStandby+"true") })
 }
 
 // HasBackups reports whether backups are taken of an etcd.

@@ -31,7 +31,7 @@ const (
 
 // seed is where the pod of an etcd runs: a volume, certificates, and a bucket that other seeds have, too.
 type seed struct {
-	t                             *testing.T
+	t                             testing.TB
 	volume, certificates, secrets string
 	bucket                        string
 	// member and addresses stay the same for a member of several.
@@ -43,14 +43,14 @@ type seed struct {
 
 type addresses struct{ clients, forward, metrics, listen, peer string }
 
-func newAddresses(t *testing.T) *addresses {
+func newAddresses(t testing.TB) *addresses {
 	free := func() string { return etcdtest.FreeAddress(t) }
 	return &addresses{clients: free(), forward: free(), metrics: free(), listen: free(), peer: "http://" + free()}
 }
 
 func port(address string) string { return address[strings.LastIndex(address, ":"):] }
 
-func newSeed(t *testing.T, bucket string) *seed {
+func newSeed(t testing.TB, bucket string) *seed {
 	t.Helper()
 	s := &seed{t: t, member: "main", volume: t.TempDir(), certificates: t.TempDir(), secrets: t.TempDir(), bucket: bucket}
 	ca, err := pki.NewCA("etcd", clock.RealClock{})
@@ -100,25 +100,17 @@ type running struct {
 	stop    func()
 }
 
-// run starts the process as the command does.
-func (s *seed) run(flags ...string) *running {
-	s.t.Helper()
-	at := s.addresses
-	if at == nil {
-		at = newAddresses(s.t)
-	}
+// commandLine returns the flags of the process, to which others are added, and those of its etcd.
+func (s *seed) commandLine(at *addresses, more ...string) (flags, args []string) {
 	clients, forward, metrics, listen, peer := at.clients, at.forward, at.metrics, at.listen, at.peer
 	in := func(name string) string { return filepath.Join(s.certificates, name) }
-	cmd, f := newRunCommand()
-	if err := cmd.ParseFlags(append([]string{
+	flags = append([]string{
 		"--program=" + etcdtest.Binary(s.t), "--certificates=" + s.certificates, "--metrics-url=http://" + metrics,
 		"--etcd-endpoint=https://localhost" + port(clients), "--client-address=0.0.0.0" + port(clients), "--forward-address=" + forward,
 		"--listen-address=" + listen, "--health-address=127.0.0.1:0", "--store-credentials=" + s.secrets, "--prefix=" + prefix,
 		"--temp-dir=" + s.volume, "--delta-period=200ms", "--termination-log=" + filepath.Join(s.volume, "termination"),
-	}, flags...)); err != nil {
-		s.t.Fatal(err)
-	}
-	args := []string{
+	}, more...)
+	args = []string{
 		"--name=" + s.member, "--data-dir=" + filepath.Join(s.volume, "etcd"),
 		"--listen-client-urls=https://0.0.0.0" + port(clients) + ",https://" + forward,
 		"--advertise-client-urls=https://localhost" + port(clients), "--listen-peer-urls=" + cmp.Or(s.listenPeer, peer),
@@ -131,6 +123,21 @@ func (s *seed) run(flags ...string) *running {
 			"--peer-trusted-ca-file="+in(configuration.CA), "--peer-client-cert-auth=true")
 	} else {
 		args = append(args, "--heartbeat-interval=50", "--election-timeout=250")
+	}
+	return flags, args
+}
+
+// run starts the process as the command does.
+func (s *seed) run(more ...string) *running {
+	s.t.Helper()
+	at := s.addresses
+	if at == nil {
+		at = newAddresses(s.t)
+	}
+	flags, args := s.commandLine(at, more...)
+	cmd, f := newRunCommand()
+	if err := cmd.ParseFlags(flags); err != nil {
+		s.t.Fatal(err)
 	}
 	p, err := f.assemble(args)
 	if err != nil {
@@ -145,8 +152,16 @@ func (s *seed) run(flags ...string) *running {
 			s.t.Error(err)
 		}
 	}()
-	r := &running{seed: s, stop: func() { cancel(); <-ended }}
-	s.t.Cleanup(r.stop)
+	stop := func() { cancel(); <-ended }
+	s.t.Cleanup(stop)
+	return s.reach(at, stop)
+}
+
+// reach makes clients of a process.
+func (s *seed) reach(at *addresses, stop func()) *running {
+	s.t.Helper()
+	r := &running{seed: s, stop: stop}
+	in := func(name string) string { return filepath.Join(s.certificates, name) }
 	files := &certs.Files{CA: in(configuration.CA), Cert: in(configuration.ClientCert), Key: in(configuration.ClientKey)}
 	config := func() *tls.Config {
 		c, err := files.Client("localhost")
@@ -155,8 +170,9 @@ func (s *seed) run(flags ...string) *running {
 		}
 		return c
 	}
-	r.service = etcdbackup.NewClient("https://"+listen, config())
-	if r.etcd, err = clientv3.New(clientv3.Config{Endpoints: []string{"https://localhost" + port(clients)}, TLS: config(),
+	r.service = etcdbackup.NewClient("https://"+at.listen, config())
+	var err error
+	if r.etcd, err = clientv3.New(clientv3.Config{Endpoints: []string{"https://localhost" + port(at.clients)}, TLS: config(),
 		DialTimeout: timeout, Logger: zap.NewNop()}); err != nil {
 		s.t.Fatal(err)
 	}

@@ -147,6 +147,9 @@ func decideMigration(shoot *corev1beta1.Shoot, now maintenance.Reconciliation) D
 	if !now.Now {
 		return notNow(now)
 	}
+	if shoot.SourceIsDead() {
+		return Decision{Action: Drop, Reason: "an operator has said that this seed is gone"}
+	}
 	begun := last != nil && last.Type == operation && shoot.Generation == shoot.Status.ObservedGeneration
 	if begun && last.State != corev1beta1.LastOperationStateFailed {
 		return Decision{Action: Run, Operation: operation, Reason: "the move goes on"}

@@ -66,10 +66,18 @@ func (l *Leftovers) Reconcile(ctx context.Context, r reconcile.Request) (reconci
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	epoch, err := steps.RunningEpoch(ctx, l.Seed, c.Name)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
 	switch {
 	case claim.Epoch == 0: // The Shoot is being deleted, or the garden does not know it.
 		return reconcile.Result{RequeueAfter: passPeriod}, nil
-	case !claim.Superseded(l.SeedName): // Not taken over yet.
+	case claim.Holder != l.SeedName && epoch >= claim.Epoch && claim.Called != l.SeedName:
+		log.FromContext(ctx).Info("A control plane continues that is newer than what the garden knows of it, as after a restore of the garden",
+			"epoch", epoch, "owner", claim.Holder, "epochOfOwner", claim.Epoch)
+		return reconcile.Result{RequeueAfter: passPeriod}, nil
+	case !claim.Superseded(l.SeedName, epoch): // Not taken over yet.
 		return reconcile.Result{RequeueAfter: leftoverPeriod}, nil
 	}
 	namespace := kube.NewNamespaceView(l.Seed, c.Name, &l.seen)

@@ -92,11 +92,11 @@ func (r *Reconciler) prepareMove(ctx context.Context, shoot *corev1beta1.Shoot) 
 	if err != nil || claim.Called != r.SeedName || claim.Prepared == r.SeedName {
 		return reconcile.Result{}, err
 	}
-	s := &scope{shoot: shoot, seed: &corev1beta1.Seed{}}
+	s := &scope{shoot: shoot, seed: &corev1beta1.Seed{}, claim: claim}
 	if err := r.Cache.Get(ctx, client.ObjectKey{Name: r.SeedName}, s.seed); err != nil {
 		return reconcile.Result{}, fmt.Errorf("read Seed %q: %w", r.SeedName, err)
 	}
-	result, err := r.preparePass(ctx, s, claim)
+	result, err := r.preparePass(ctx, s)
 	if err == nil && result.Complete() {
 		log.FromContext(ctx).Info("Prepared for the control plane of another seed", "source", *shoot.Status.SeedName)
 		r.forget(shoot.UID)
@@ -130,7 +130,7 @@ func ignoreConflict(err error) error {
 	return err
 }
 
-func (r *Reconciler) preparePass(ctx context.Context, s *scope, claim ownership.Claim) (flow.Result, error) {
+func (r *Reconciler) preparePass(ctx context.Context, s *scope) (flow.Result, error) {
 	const operation = corev1beta1.LastOperationTypeRestore
 	if emergencyStop(s.seed) {
 		return flow.Result{}, fmt.Errorf("reconciliations are stopped on seed %q", s.seed.Name)
@@ -146,7 +146,7 @@ func (r *Reconciler) preparePass(ctx context.Context, s *scope, claim ownership.
 	if err != nil {
 		return flow.Result{}, err
 	}
-	if started.Before(claim.ChangedAt) && claim.Progress == "" { // From an earlier time on this seed.
+	if started.Before(s.claim.ChangedAt) && s.claim.Progress == "" { // From an earlier time on this seed.
 		started = r.Clock.Now()
 	}
 	if err := r.openState(ctx, s, id); err != nil {
@@ -200,12 +200,16 @@ func (r *Reconciler) openState(ctx context.Context, s *scope, id string) error {
 
 // claimFor takes the ownership of a control plane that this seed is to run, before anything could write, and only reads
 // it while the control plane is being handed over.
-func (r *Reconciler) claimFor(ctx context.Context, shoot *corev1beta1.Shoot, operation corev1beta1.LastOperationType) (ownership.Claim, error) {
+func (r *Reconciler) claimFor(ctx context.Context, shoot *corev1beta1.Shoot, namespace string, operation corev1beta1.LastOperationType) (ownership.Claim, error) {
 	if operation == corev1beta1.LastOperationTypeMigrate {
 		return ownership.Read(ctx, r.Garden, shoot.Namespace, shoot.UID)
 	}
+	epoch, err := steps.RunningEpoch(ctx, r.Seed, namespace)
+	if err != nil {
+		return ownership.Claim{}, err
+	}
 	return ownership.Change(ctx, r.Garden, shoot, r.Clock.Now(), func(c ownership.Claim) ownership.Claim {
-		return c.Take(r.SeedName, r.FenceTime).CalledOff()
+		return c.Take(r.SeedName, r.FenceTime).AtLeast(epoch).CalledOff()
 	})
 }
 

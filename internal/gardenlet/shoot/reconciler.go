@@ -276,7 +276,7 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope, d Decision) (time.Ti
 	if err != nil {
 		return time.Time{}, err
 	}
-	if s.claim, err = r.claimFor(ctx, shoot, d.Operation); err != nil {
+	if s.claim, err = r.claimFor(ctx, shoot, id, d.Operation); err != nil {
 		return time.Time{}, err
 	}
 	if d.Operation == corev1beta1.LastOperationTypeRestore {

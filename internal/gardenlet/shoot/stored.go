@@ -116,6 +116,19 @@ func (c *Connector) EtcdStatus(ctx context.Context, access steps.EtcdAccess) (et
 	return c.BackupStatus(ctx, access)
 }
 
+// ActivateEtcd lets an etcd that stands by start. The connection lasts for the call.
+func (c *Connector) ActivateEtcd(ctx context.Context, access steps.EtcdAccess, epoch int64, holder string) error {
+	config, err := c.etcdTLS(access)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, backupStatusTimeout)
+	defer cancel()
+	client := etcdbackup.NewClient(access.Endpoint, config)
+	defer client.Close()
+	return client.Activate(ctx, epoch, holder)
+}
+
 // VisitStored is Stored for a connection: it reads page after page, all at the same revision.
 func VisitStored(ctx context.Context, client clientv3.KV, prefix string, visit func(key string, value []byte) bool) error {
 	options := []clientv3.OpOption{

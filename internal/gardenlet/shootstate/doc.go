@@ -21,8 +21,9 @@
 //
 // Decide says when nothing may be written: while another seed has the Shoot, while it is being deleted, and while it is
 // being restored, since its objects are incomplete then. A namespace that has lost all its Secrets is never saved.
-// Before the migrate flow removes the first object it calls Seal, which saves and marks the ShootState as complete;
-// after that nothing is written until a seed has restored the Shoot.
+// When extensions have been migrated the migrate flow calls Seal, which saves and marks the ShootState as complete, and
+// SealLast after those that are migrated when the API server has ended; apart from that nothing is written until a seed
+// has restored the Shoot.
 //
 // # Reading
 //

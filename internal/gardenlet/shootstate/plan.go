@@ -21,10 +21,18 @@ type next struct {
 	outcome Outcome
 }
 
+// sealing is how far a migration has come.
+type sealing int
+
+const (
+	open sealing = iota
+	sealed
+	sealedLast
+)
+
 // plan compares the seed with what is stored.
-func (s *States) plan(ctx context.Context, shoot *corev1beta1.Shoot, have *stored, seal bool) (next, error) {
-	mark := completeMark(s.SeedName, shoot)
-	if migrating(shoot) && have.annotations[annotationComplete] == mark {
+func (s *States) plan(ctx context.Context, shoot *corev1beta1.Shoot, have *stored, stage sealing) (next, error) {
+	if migrating(shoot) && sealingOf(have.annotations[annotationComplete], s.SeedName, shoot) >= max(stage, sealed) {
 		bytes, _ := have.content.size()
 		return next{outcome: Outcome{Bytes: bytes, Complete: true}}, nil
 	}
@@ -33,8 +41,8 @@ func (s *States) plan(ctx context.Context, shoot *corev1beta1.Shoot, have *store
 		return next{}, err
 	}
 	annotations := map[string]string{corev1beta1.AnnotationTimestamp: s.Clock.Now().UTC().Format(time.RFC3339)}
-	if seal {
-		annotations[annotationComplete] = mark
+	if stage != open {
+		annotations[annotationComplete] = completeMark(s.SeedName, shoot, stage)
 	}
 	return planWrite(have, observed, shoot, annotations, s.maxBytes())
 }
@@ -106,12 +114,26 @@ func planWrite(
 	return n, nil
 }
 
-// completeMark tells migrations apart.
-func completeMark(seedName string, shoot *corev1beta1.Shoot) string {
+// completeMark tells migrations and their stages apart.
+func completeMark(seedName string, shoot *corev1beta1.Shoot, stage sealing) string {
+	mark := seedName
 	if t := shoot.Status.MigrationStartTime; t != nil {
-		return seedName + " " + t.UTC().Format(time.RFC3339)
+		mark += " " + t.UTC().Format(time.RFC3339)
 	}
-	return seedName
+	if stage == sealedLast {
+		mark += " last"
+	}
+	return mark
+}
+
+// sealingOf reads the mark of this migration; that of another one means nothing.
+func sealingOf(mark, seedName string, shoot *corev1beta1.Shoot) sealing {
+	for _, stage := range []sealing{sealed, sealedLast} {
+		if mark == completeMark(seedName, shoot, stage) {
+			return stage
+		}
+	}
+	return open
 }
 
 func owner(shoot *corev1beta1.Shoot) metav1.OwnerReference {

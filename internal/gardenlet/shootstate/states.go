@@ -20,8 +20,8 @@ const (
 	// maxBytes bounds a ShootState. The API server takes requests of 30 MiB, and etcd 32 MiB; the rest is for managed
 	// fields and the encryption. 20 MiB are more than the state of 100,000 machines, which is compressed.
 	maxBytes = 20 << 20
-	// annotationComplete on a ShootState names the seed that has saved everything before it removed the objects, and the
-	// time when the migration began. The seed writes no more, and the next one removes the annotation.
+	// annotationComplete on a ShootState names the seed that has saved everything after its extensions had been migrated, the
+	// time when the migration began, and whether that includes the last extensions. The next seed removes the annotation.
 	annotationComplete = "hortus.dev/complete"
 	// attempts of one Save after somebody else has written the ShootState.
 	attempts = 3
@@ -127,26 +127,36 @@ func (s *States) refresh(ctx context.Context, shoot *corev1beta1.Shoot) error {
 // Save makes the ShootState in the garden what the seed has, with one write if anything differs. The Shoot must be one
 // that Decide allows to be written.
 func (s *States) Save(ctx context.Context, shoot *corev1beta1.Shoot) (Outcome, error) {
-	return s.save(ctx, shoot, false)
+	return s.save(ctx, shoot, open)
 }
 
-// Seal saves everything before a migration removes the first object, and reports whether the garden has it: if not,
-// call it again. Later calls in the same migration change nothing, whatever is left in the seed.
+// Seal saves everything when extensions have been migrated, and reports whether the garden has it: if not, call it
+// again. Later calls in the same migration change nothing, whatever is left in the seed.
 func (s *States) Seal(ctx context.Context, shoot *corev1beta1.Shoot) (saved bool, err error) {
+	return s.seal(ctx, shoot, sealed)
+}
+
+// SealLast is Seal for the extensions that are migrated after the others, when nothing of the control plane is left that
+// they could need.
+func (s *States) SealLast(ctx context.Context, shoot *corev1beta1.Shoot) (saved bool, err error) {
+	return s.seal(ctx, shoot, sealedLast)
+}
+
+func (s *States) seal(ctx context.Context, shoot *corev1beta1.Shoot, stage sealing) (saved bool, err error) {
 	if reason, ok := Decide(shoot, s.SeedName); !ok {
 		return false, fmt.Errorf("save the state of Shoot %s: %s", client.ObjectKeyFromObject(shoot), reason)
 	}
 	if err := s.refresh(ctx, shoot); err != nil {
 		return false, err
 	}
-	outcome, err := s.save(ctx, shoot, true)
+	outcome, err := s.save(ctx, shoot, stage)
 	if apierrors.IsConflict(err) {
 		return false, nil
 	}
 	return outcome.Complete && err == nil, err
 }
 
-func (s *States) save(ctx context.Context, shoot *corev1beta1.Shoot, seal bool) (Outcome, error) {
+func (s *States) save(ctx context.Context, shoot *corev1beta1.Shoot, stage sealing) (Outcome, error) {
 	k := s.of(shoot)
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -158,7 +168,7 @@ func (s *States) save(ctx context.Context, shoot *corev1beta1.Shoot, seal bool) 
 				return Outcome{}, err
 			}
 		}
-		next, err := s.plan(ctx, shoot, k.stored, seal)
+		next, err := s.plan(ctx, shoot, k.stored, stage)
 		if err != nil || next.create == nil && next.patch == nil {
 			return next.outcome, err
 		}

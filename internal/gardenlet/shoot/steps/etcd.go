@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,6 +17,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/component"
 	"hortus.dev/hortus/internal/component/etcd"
+	"hortus.dev/hortus/internal/component/kubeapiserver"
 	"hortus.dev/hortus/internal/etcdbackup"
 	"hortus.dev/hortus/internal/etcdmember/configuration"
 	"hortus.dev/hortus/internal/flow"
@@ -36,10 +38,19 @@ var Etcd = &flow.Step[*Scope]{
 	Recheck: recheck,
 }
 
+// EtcdActivated starts an etcd that was prepared for a move. Only an owner of the control plane may do that.
+var EtcdActivated = &flow.Step[*Scope]{
+	Name:    "etcd-activated",
+	After:   []*flow.Step[*Scope]{Etcd},
+	SkipIf:  asleep,
+	Ensure:  ensureEtcdActivated,
+	Recheck: recheckPods,
+}
+
 // EtcdReady waits for it. It is a step of its own so that the API server's pods can be created meanwhile: they retry.
 var EtcdReady = &flow.Step[*Scope]{
 	Name:   "etcd-ready",
-	After:  []*flow.Step[*Scope]{Etcd},
+	After:  []*flow.Step[*Scope]{Etcd, EtcdActivated},
 	SkipIf: either(asleep, skipReadiness),
 	Ensure: ensureEtcdReady,
 	Limit:  5 * time.Minute,
@@ -203,10 +214,28 @@ func (s *Scope) etcdBackup(ctx context.Context) (*etcd.Backup, error) {
 	if err != nil || !ok {
 		return nil, err
 	}
-	return &etcd.Backup{
+	backup := &etcd.Backup{
 		StoreSecret: secret, Prefix: s.BackupEntryName() + "/" + etcd.Name, Holder: s.SeedObject.Name, Epoch: s.Claim.Epoch, FenceTime: s.FenceTime,
 		Restore: s.Facts.Restoration.restore(),
-	}, nil
+	}
+	if s.Preparing() {
+		backup.Standby = true
+		backup.Epoch++ // That of the hand-over.
+	}
+	return backup, nil
+}
+
+// RunningEpoch is the epoch for which etcd runs in a namespace; 0 if there is none, it has no backups, or it stands by.
+func RunningEpoch(ctx context.Context, seed client.Reader, namespace string) (int64, error) {
+	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: etcd.Name, Namespace: namespace}}
+	if found, err := kube.Exists(ctx, seed, set); err != nil || !found {
+		return 0, err
+	}
+	epoch, standby := etcd.Owner(set)
+	if standby {
+		return 0, nil
+	}
+	return epoch, nil
 }
 
 // BackupAccess is how to reach the service of an etcd's backups, with the certificates that the etcd itself uses.
@@ -228,6 +257,70 @@ func etcdService(certificates *corev1.Secret, url string) EtcdAccess {
 		Endpoint: url, CAPEM: certificates.Data[configuration.CA],
 		CertPEM: certificates.Data[configuration.ClientCert], KeyPEM: certificates.Data[configuration.ClientKey],
 	}
+}
+
+func ensureEtcdActivated(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	pods, err := s.podsOf(ctx, etcd.Name)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	outcome := flow.Done()
+	for i := range pods {
+		if pod := &pods[i]; etcd.StandsBy(pod) && pod.DeletionTimestamp.IsZero() {
+			one, err := s.activateEtcd(ctx, pod)
+			if err != nil {
+				return flow.Outcome{}, err
+			}
+			if !one.IsDone() {
+				outcome = one
+			}
+		}
+	}
+	return outcome, nil
+}
+
+// activateEtcd ends the standby of the process in a pod, unless that has been done.
+func (s *Scope) activateEtcd(ctx context.Context, pod *corev1.Pod) (flow.Outcome, error) {
+	certificates, err := s.etcdCertificates()
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	access := etcdService(certificates, etcd.ServiceURL(s.Namespace)) // Only an etcd of one member is prepared.
+	status, err := s.Shoots.EtcdStatus(ctx, access)
+	switch {
+	case err != nil:
+		return flow.Waiting(fmt.Sprintf("The process of etcd in Pod %s does not answer: %v", pod.Name, err)), nil
+	case status.Etcd.State != etcdbackup.EtcdStandby:
+		return flow.Done(), nil
+	}
+	if handedOver(s) == "" { // An API server that waits for this etcd must not serve before FormerOwnerFenced.
+		if outcome, err := ensureKubeAPIServerStopped(ctx, s); err != nil || !outcome.IsDone() {
+			return outcome, err
+		}
+	}
+	if err := s.Shoots.ActivateEtcd(ctx, access, s.Claim.Epoch, s.SeedObject.Name); err != nil {
+		return flow.Outcome{}, fmt.Errorf("start the etcd that was prepared in Pod %q: %w", pod.Name, err)
+	}
+	return flow.Done(), s.replaceImpatientAPIServers(ctx)
+}
+
+// replaceImpatientAPIServers deletes pods whose server has given up waiting for etcd before: they would be started again only
+// after a while.
+func (s *Scope) replaceImpatientAPIServers(ctx context.Context) error {
+	pods, err := s.podsOf(ctx, kubeapiserver.Name)
+	if err != nil {
+		return err
+	}
+	for i := range pods {
+		pod := &pods[i]
+		if !slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.RestartCount > 0 }) {
+			continue
+		}
+		if err := s.Seed.Delete(ctx, pod, client.Preconditions{UID: &pod.UID}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("replace Pod %q: %w", pod.Name, err)
+		}
+	}
+	return nil
 }
 
 // refreshEtcd is how long the kubelet may take for new contents of a Secret before its attention is drawn again: it may

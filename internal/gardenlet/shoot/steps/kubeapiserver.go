@@ -277,17 +277,27 @@ func (s *Scope) podsOf(ctx context.Context, name string, opts ...client.ListOpti
 // endPods reports whether the pods of a component have ended that nobody uses any more. Those that are shutting down need
 // not wait for their clients.
 func (s *Scope) endPods(ctx context.Context, name string) (bool, error) {
+	return s.deletePods(ctx, name, func(p *corev1.Pod) bool { return !p.DeletionTimestamp.IsZero() })
+}
+
+// killPods ends all pods of a component, and reports whether they have ended. To be called before the component is scaled to
+// nothing: a kubelet does not go back on the longer grace period with which a controller deletes pods.
+func (s *Scope) killPods(ctx context.Context, name string) (bool, error) {
+	return s.deletePods(ctx, name, func(*corev1.Pod) bool { return true })
+}
+
+func (s *Scope) deletePods(ctx context.Context, name string, match func(*corev1.Pod) bool) (bool, error) {
 	pods, err := s.podsOf(ctx, name)
 	if err != nil {
 		return false, err
 	}
 	for i := range pods {
 		p := &pods[i]
-		if p.DeletionTimestamp.IsZero() || ptr.Deref(p.DeletionGracePeriodSeconds, 0) <= 1 {
+		if !match(p) || !p.DeletionTimestamp.IsZero() && ptr.Deref(p.DeletionGracePeriodSeconds, 0) <= 1 {
 			continue
 		}
 		if err := client.IgnoreNotFound(s.Seed.Delete(ctx, p, client.GracePeriodSeconds(1))); err != nil {
-			return false, fmt.Errorf("shorten the grace period of Pod %q: %w", p.Name, err)
+			return false, fmt.Errorf("end Pod %q: %w", p.Name, err)
 		}
 	}
 	return len(pods) == 0, nil

@@ -33,7 +33,7 @@ import (
 func Migrate() *flow.Graph[*Scope] {
 	return flow.New(
 		EtcdSaved, MachineControllerStopped, WorkerMigrated, OthersMigrated, InfrastructureMigrated, StateSaved,
-		BackupEntryHandedOver, DestinationPrepared, KubeAPIServerStopped, LateExtensionsMigrated, LastDeltaSaved,
+		BackupEntryHandedOver, DestinationPrepared, KubeAPIServerStopped, LateExtensionsMigrated, LateStateSaved, LastDeltaSaved,
 	)
 }
 
@@ -109,6 +109,14 @@ var (
 		SkipIf: withoutLateExtensions,
 		Ensure: migrateLate,
 	}
+	// LateStateSaved brings what they have left to the garden.
+	LateStateSaved = &flow.Step[*Scope]{
+		Name:    "late-state-saved",
+		After:   []*flow.Step[*Scope]{LateExtensionsMigrated},
+		SkipIf:  either(withoutLateExtensions, notSettled),
+		Ensure:  ensureLateStateSaved,
+		Recheck: recheckPods,
+	}
 	// LastDeltaSaved puts everything that was ever acknowledged into the backups.
 	LastDeltaSaved = &flow.Step[*Scope]{
 		Name:    "last-delta-saved",
@@ -172,14 +180,18 @@ var stoppedWithAPIServer = []string{
 // ensureKubeAPIServerStopped does not let the server drain: its clients have to connect anew in any case, and what it
 // has acknowledged is in etcd.
 func ensureKubeAPIServerStopped(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	ended, err := s.killPods(ctx, kubeapiserver.Name) // One that takes its place meanwhile does not get far.
+	if err != nil {
+		return flow.Outcome{}, err
+	}
 	for _, name := range stoppedWithAPIServer {
 		if err := s.scaleDeployment(ctx, name, 0); err != nil {
 			return flow.Outcome{}, err
 		}
 	}
 	const stopping = "The API server is being stopped"
-	if ended, err := s.endPods(ctx, kubeapiserver.Name); err != nil || !ended {
-		return waitingOr(stopping, err)
+	if !ended {
+		return flow.Waiting(stopping), nil
 	}
 	d, err := s.apiServerDeployment(ctx)
 	if err != nil {
@@ -199,10 +211,18 @@ func ensureKubeAPIServerStopped(ctx context.Context, s *Scope) (flow.Outcome, er
 	return flow.Done(), nil
 }
 
+const savingState = "The state of the control plane is being saved in the garden"
+
 func ensureStateSaved(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	saved, err := s.States.Seal(ctx, s.Shoot)
-	if err != nil || !saved {
-		return waitingOr("The state of the control plane is being saved in the garden", err)
+	if saved, err := s.States.Seal(ctx, s.Shoot); err != nil || !saved {
+		return waitingOr(savingState, err)
+	}
+	return flow.Done(), nil
+}
+
+func ensureLateStateSaved(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	if saved, err := s.States.SealLast(ctx, s.Shoot); err != nil || !saved {
+		return waitingOr(savingState, err)
 	}
 	return flow.Done(), nil
 }

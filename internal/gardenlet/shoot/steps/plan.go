@@ -10,7 +10,7 @@ func Reconcile() *flow.Graph[*Scope] {
 		RequiredExtensions, Namespace, BackupEntry, ClusterIdentity, CloudCredentials, Credentials, GardenObjects, References,
 		Infrastructure,
 		KubeAPIServerService, GatewayAddress, AdvertisedAddresses, DNSInternal, DNSExternal, Route,
-		Etcd, RestoreBackup, EtcdReady, FormerOwnerFenced, VPNSeedServer,
+		Etcd, EtcdActivated, RestoreBackup, EtcdReady, FormerOwnerFenced, VPNSeedServer,
 		ExtensionsBeforeKubeAPIServer, KubeAPIServer, KubeAPIServerReady, Connection,
 		ResourceManager, ManagedResources, ControlPlane, KubeControllerManager, KubeScheduler,
 		ShootNamespaces, ShootSystem, CoreDNS, KubeProxy, APIServerProxy, VPNShoot,
@@ -28,7 +28,7 @@ func Delete() *flow.Graph[*Scope] {
 	prepare := flow.New(Namespace, CloudCredentials, Credentials, References).SkipAll(notLive)
 	bringUp := flow.New(
 		KubeAPIServerService, GatewayAddress, DNSInternal, Route,
-		Etcd, EtcdReady, KubeAPIServer, KubeAPIServerReady, Connection, ResourceManager, KubeControllerManager,
+		Etcd, EtcdActivated, EtcdReady, KubeAPIServer, KubeAPIServerReady, Connection, ResourceManager, KubeControllerManager,
 	).SkipAll(notClean)
 	providers := flow.New(ControlPlane).SkipAll(either(notClean, controlPlaneNotNeeded)).
 		Beside(flow.New(ShootSystem, MachineController).SkipAll(either(notClean, withoutWorkerObject)))

@@ -51,6 +51,14 @@ func TestPlans(t *testing.T) {
 	}
 	hibernate := func(s *Scope) { s.Shoot.Spec.Hibernation = &corev1beta1.Hibernation{Enabled: ptr.To(true)} }
 	deleting := func(s *Scope) { s.Operation = corev1beta1.LastOperationTypeDelete }
+	extended := func(s *Scope) {
+		s.Registered = []corev1beta1.ControllerRegistration{{Spec: corev1beta1.ControllerRegistrationSpec{Resources: []corev1beta1.ControllerResource{
+			{Kind: "Extension", Type: "before", Lifecycle: &corev1beta1.ControllerResourceLifecycle{Reconcile: ptr.To(corev1beta1.BeforeKubeAPIServer)}},
+			{Kind: "Extension", Type: "after"},
+			{Kind: "Extension", Type: "everywhere", AutoEnable: []corev1beta1.ClusterType{corev1beta1.ClusterTypeShoot}, Lifecycle: &corev1beta1.ControllerResourceLifecycle{Reconcile: ptr.To(corev1beta1.AfterWorker)}},
+		}}}}
+		s.Shoot.Spec.Extensions = []corev1beta1.Extension{{Type: "before"}, {Type: "after"}}
+	}
 	for name, s := range map[string]*Scope{
 		"one-pool":       testScope("pool"),
 		"two-pools":      testScope("a", "b"),
@@ -58,14 +66,7 @@ func TestPlans(t *testing.T) {
 		"falling-asleep": with(testScope("pool"), hibernate),
 		"backups":        with(testScope("pool"), func(s *Scope) { s.SeedObject.Spec.Backup = &corev1beta1.Backup{Provider: "local"} }),
 		"asleep":         with(with(testScope("pool"), hibernate), func(s *Scope) { s.Facts.APIServerReplicas = 0 }),
-		"extensions": with(testScope("pool"), func(s *Scope) {
-			s.Registered = []corev1beta1.ControllerRegistration{{Spec: corev1beta1.ControllerRegistrationSpec{Resources: []corev1beta1.ControllerResource{
-				{Kind: "Extension", Type: "before", Lifecycle: &corev1beta1.ControllerResourceLifecycle{Reconcile: ptr.To(corev1beta1.BeforeKubeAPIServer)}},
-				{Kind: "Extension", Type: "after"},
-				{Kind: "Extension", Type: "everywhere", AutoEnable: []corev1beta1.ClusterType{corev1beta1.ClusterTypeShoot}, Lifecycle: &corev1beta1.ControllerResourceLifecycle{Reconcile: ptr.To(corev1beta1.AfterWorker)}},
-			}}}}
-			s.Shoot.Spec.Extensions = []corev1beta1.Extension{{Type: "before"}, {Type: "after"}}
-		}),
+		"extensions":     with(testScope("pool"), extended),
 	} {
 		t.Run(name, func(t *testing.T) { golden.Bytes(t, "plan/"+name+".txt", []byte(Reconcile().Plan(s))) })
 	}
@@ -85,7 +86,15 @@ func TestPlans(t *testing.T) {
 		s.Operation, s.Claim.TakenOver.From = corev1beta1.LastOperationTypeRestore, "gone"
 	}))))
 	golden.Bytes(t, "plan/prepare.txt", []byte(Prepare().Plan(with(testScope("pool"), backup))))
+	golden.Bytes(t, "plan/prepare-hibernated.txt", []byte(Prepare().Plan(with(with(testScope("pool"), backup), hibernate))))
+	golden.Bytes(t, "plan/prepare-extensions.txt", []byte(Prepare().Plan(with(with(testScope("pool"), backup), extended))))
 	golden.Bytes(t, "plan/migrate.txt", []byte(Migrate().Plan(with(testScope("pool"), backup))))
+	golden.Bytes(t, "plan/migrate-late-extensions.txt", []byte(Migrate().Plan(with(with(testScope("pool"), backup), func(s *Scope) {
+		s.Claim.Settled = true
+		s.Registered = []corev1beta1.ControllerRegistration{{Spec: corev1beta1.ControllerRegistrationSpec{Resources: []corev1beta1.ControllerResource{
+			{Kind: "Extension", Type: "late", Lifecycle: &corev1beta1.ControllerResourceLifecycle{Migrate: ptr.To(corev1beta1.AfterKubeAPIServer)}},
+		}}}}
+	}))))
 	golden.Bytes(t, "plan/stop-leftover.txt", []byte(StopLeftover().Plan(testScope("pool"))))
 	golden.Bytes(t, "plan/remove-leftover.txt", []byte(RemoveLeftover().Plan(testScope("pool"))))
 	golden.Bytes(t, "plan/force-delete.txt", []byte(ForceDelete().Plan(with(testScope("pool"), deleting))))

@@ -9,7 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/component"
+	"hortus.dev/hortus/internal/component/kubeapiserver"
 	"hortus.dev/hortus/internal/flow"
 	"hortus.dev/hortus/internal/kube"
 )
@@ -20,7 +22,79 @@ func Prepare() *flow.Graph[*Scope] {
 	return flow.New(
 		RequiredExtensions, Namespace, BackupEntry, CloudCredentials, Credentials, References, Infrastructure,
 		KubeAPIServerService, GatewayAddress, Route, VPNSeedServer, ImagesPulled,
+		EtcdPrepared, EtcdStandsBy, KubeAPIServerPrepared,
 	)
+}
+
+var (
+	// EtcdPrepared makes an etcd that stands by: it runs and has access to the backups, but claims and restores nothing.
+	EtcdPrepared = &flow.Step[*Scope]{
+		Name:    "etcd-prepared",
+		After:   []*flow.Step[*Scope]{Credentials, BackupEntry},
+		SkipIf:  startsLater,
+		Ensure:  ensureEtcd,
+		Recheck: recheck,
+	}
+	// EtcdStandsBy waits for it.
+	EtcdStandsBy = &flow.Step[*Scope]{
+		Name:    "etcd-stands-by",
+		After:   []*flow.Step[*Scope]{EtcdPrepared},
+		SkipIf:  startsLater,
+		Ensure:  ensureEtcdReady,
+		Limit:   5 * time.Minute,
+		Recheck: recheckPods,
+	}
+	// KubeAPIServerPrepared makes the API server, whose process waits for etcd: etcd's holds its connections until it is
+	// activated. It comes last, because the server gives up after 20 s.
+	KubeAPIServerPrepared = &flow.Step[*Scope]{
+		Name: "kube-apiserver-prepared",
+		After: []*flow.Step[*Scope]{
+			Credentials, References, KubeAPIServerService, GatewayAddress, Route, Infrastructure, VPNSeedServer, ImagesPulled, EtcdStandsBy,
+		},
+		SkipIf:  either(startsLater, extensionsComeFirst),
+		Ensure:  ensureKubeAPIServerPrepared,
+		Limit:   5 * time.Minute,
+		Recheck: recheckPods,
+	}
+)
+
+// startsLater: a sleeping control plane is in no hurry, and the members of a larger etcd find each other only when they run.
+func startsLater(s *Scope) string {
+	switch {
+	case s.Hibernated():
+		return "hibernated"
+	case s.etcdMembers() > 1:
+		return "several members"
+	}
+	return ""
+}
+
+func extensionsComeFirst(s *Scope) string {
+	if withoutExtensions(corev1beta1.BeforeKubeAPIServer)(s) == "" {
+		return "extensions come first"
+	}
+	return ""
+}
+
+// ensureKubeAPIServerPrepared waits until the process runs, which cannot be ready.
+func ensureKubeAPIServerPrepared(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	if outcome, err := ensureKubeAPIServer(ctx, s); err != nil || !outcome.IsDone() {
+		return outcome, err
+	}
+	pods, err := s.podsOf(ctx, kubeapiserver.Name)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	for i := range pods {
+		if pods[i].Status.Phase == corev1.PodRunning {
+			return flow.Done(), nil
+		}
+	}
+	reason := "The API server is being started"
+	if why := kube.WaitingContainers(pods); why != "" {
+		reason += ": " + why
+	}
+	return flow.Waiting(reason), nil
 }
 
 // ImagesPulled brings the images of the control plane to a node of the seed, so that nothing has to be fetched between

@@ -90,6 +90,8 @@ type Connector interface {
 	SaveBackup(ctx context.Context, access EtcdAccess) (revision int64, err error)
 	// EtcdStatus asks the process that runs an etcd. The endpoint is that of its service.
 	EtcdStatus(ctx context.Context, access EtcdAccess) (etcdbackup.Status, error)
+	// ActivateEtcd lets an etcd that stands by start, for the owner of the control plane. It does not wait for that.
+	ActivateEtcd(ctx context.Context, access EtcdAccess, epoch int64, holder string) error
 }
 
 // Images says where images come from.
@@ -177,6 +179,11 @@ func (s *Scope) Deleting() bool { return s.Operation == corev1beta1.LastOperatio
 
 // Restoring reports whether the control plane comes from another seed, or back from a move that was called off.
 func (s *Scope) Restoring() bool { return s.Operation == corev1beta1.LastOperationTypeRestore }
+
+// Preparing reports whether another seed runs the control plane, which is to be moved here.
+func (s *Scope) Preparing() bool {
+	return s.Restoring() && s.Claim.Called == s.SeedObject.Name && s.Claim.Holder != s.SeedObject.Name
+}
 
 // SkipReadiness: a user has asked not to wait for the control plane's health.
 func (s *Scope) SkipReadiness() bool {

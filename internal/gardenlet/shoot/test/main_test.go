@@ -374,9 +374,28 @@ func (c connector) EtcdStatus(ctx context.Context, access steps.EtcdAccess) (etc
 		namespace = strings.Split(access.Endpoint, ".")[2]
 	}
 	err := c.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pod)
+	if etcd.StandsBy(pod) && pod.Annotations[annotationActivated] == "" {
+		return etcdbackup.Status{Etcd: etcdbackup.Etcd{State: etcdbackup.EtcdStandby, Epoch: epochOf(pod)}}, err
+	}
 	return etcdbackup.Status{Etcd: etcdbackup.Etcd{
 		State: etcdbackup.EtcdRunning, Configuration: pod.Annotations[etcd.AnnotationConfiguration], Epoch: epochOf(pod),
 	}}, err
+}
+
+// annotationActivated marks a pod whose etcd stood by once.
+const annotationActivated = "test.hortus.dev/activated"
+
+// ActivateEtcd is what the process of a pod does that stands by.
+func (c connector) ActivateEtcd(ctx context.Context, access steps.EtcdAccess, epoch int64, holder string) error {
+	pod := &corev1.Pod{}
+	if err := c.Client.Get(ctx, client.ObjectKey{Namespace: strings.Split(access.Endpoint, ".")[1], Name: etcd.Name + "-0"}, pod); err != nil {
+		return err
+	}
+	if has := epochOf(pod); epoch < has || holder == "" {
+		return fmt.Errorf("etcd stands by for epoch %d: %d of %q", has, epoch, holder)
+	}
+	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, annotationActivated, holder)
+	return c.Client.Update(ctx, pod)
 }
 
 // epochOf is what the process in a pod of etcd was started for; 0 without backups.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,11 +16,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
+	"hortus.dev/hortus/internal/component/etcd"
 	"hortus.dev/hortus/internal/component/kubeapiserver"
+	"hortus.dev/hortus/internal/gardenlet/shoot"
 	"hortus.dev/hortus/internal/gardenlet/shootstate"
 	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/internal/ownership"
@@ -85,6 +89,67 @@ func TestTakeOverSurvivesFaults(t *testing.T) {
 			destination.entriesAct()
 		}
 	}
+}
+
+// The garden comes back from before a move. The control plane continues where it is, and is not restarted when the garden is told.
+func TestAMoveThatTheGardenHasForgotten(t *testing.T) {
+	former := newBackups(t).seed.Name
+	w := newBackups(t)
+	w.r.FenceTime = 40 * time.Second
+	s := w.until(w.newShoot("a"), succeeded)
+	_, err := (&shootstate.States{Garden: w.gardenlet, Seed: w.Client, Clock: clock, SeedName: w.seed.Name}).Save(w.ctx, s)
+	w.must(err)
+	lease := &coordinationv1.Lease{}
+	key := client.ObjectKey{Namespace: s.Namespace, Name: ownership.NamePrefix + string(s.UID)}
+	write := func(holder string, epoch int32) {
+		w.must(w.Client.Get(w.ctx, key, lease))
+		lease.Spec.HolderIdentity, lease.Spec.LeaseTransitions = ptr.To(holder), ptr.To(epoch)
+		w.must(w.Client.Update(w.ctx, lease))
+	}
+	write(w.seed.Name, 2) // As after a move.
+	s = w.annotateOperation(s, corev1beta1.OperationReconcile)
+	server := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.Status.TechnicalID, Name: kubeapiserver.Name}}
+	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.Status.TechnicalID, Name: etcd.Name}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.Status.TechnicalID, Name: etcd.Name + "-0"}}
+	s = w.until(s, func(s *corev1beta1.Shoot) bool {
+		w.must(client.IgnoreNotFound(w.Client.Get(w.ctx, client.ObjectKeyFromObject(pod), pod)))
+		return succeeded(s) && epochOf(pod) == 2
+	})
+	was := pod.UID
+
+	write(former, 1)
+	s.Spec.SeedName, s.Status.SeedName = ptr.To(former), ptr.To(former)
+	status := s.Status
+	w.must(w.Client.SubResource("binding").Update(w.ctx, s))
+	s.Status = status
+	w.must(w.Client.Status().Update(w.ctx, s))
+	leftovers := &shoot.Leftovers{Garden: w.gardenlet, Shoots: w.Client, Seed: w.Client, Clock: clock, SeedName: w.seed.Name}
+	for range 3 {
+		result, err := leftovers.Reconcile(w.ctx, reconcile.Request{NamespacedName: client.ObjectKey{Name: s.Status.TechnicalID}})
+		if err != nil || result.RequeueAfter == 0 {
+			t.Errorf("Reconcile() = %+v, %v, want it to look again", result, err)
+		}
+	}
+	w.must(w.Client.Get(w.ctx, client.ObjectKeyFromObject(server), server))
+	w.must(w.Client.Get(w.ctx, client.ObjectKeyFromObject(set), set))
+	if *server.Spec.Replicas != 1 || *set.Spec.Replicas != 1 {
+		t.Fatalf("the control plane was stopped: %d API servers, %d etcds", *server.Spec.Replicas, *set.Spec.Replicas)
+	}
+
+	w.declareDead(s)
+	s = w.until(s, func(s *corev1beta1.Shoot) bool {
+		return succeeded(s) && *s.Status.SeedName == w.seed.Name && s.Status.LastOperation.Type == corev1beta1.LastOperationTypeRestore
+	})
+	w.must(w.Client.Get(w.ctx, client.ObjectKeyFromObject(pod), pod))
+	w.must(w.Client.Get(w.ctx, client.ObjectKeyFromObject(server), server))
+	if pod.UID != was || *server.Spec.Replicas != 1 {
+		t.Errorf("etcd is another one (%t), or API servers have been stopped (%d)", pod.UID != was, *server.Spec.Replicas)
+	}
+	if claim, err := ownership.Read(w.ctx, w.Client, s.Namespace, s.UID); err != nil || claim.Holder != w.seed.Name || claim.Epoch != 2 {
+		t.Errorf("claim is %+v, %v", claim, err)
+	}
+	w.delete(s)
+	w.until(s, gone)
 }
 
 // declareDead is what an operator does, and the controller of constraints.

@@ -231,6 +231,22 @@ func TestSealedStateIsNotEmptied(t *testing.T) {
 		seal()
 		w.pass()
 	})
+	late := w.infrastructure(`{"late":"1"}`)
+	for range 2 { // It is done once, too.
+		if saved, err := w.r.States.SealLast(w.ctx, w.shoot); err != nil || !saved {
+			t.Fatalf("SealLast() = %t, %v, want true", saved, err)
+		}
+		if got := entries(w.state())[2]; got != `Infrastructure {"late":"1"}` {
+			t.Fatalf("saved at last was %s", got)
+		}
+		w.setState(late, `{"late":"2"}`)
+	}
+	seal() // It takes nothing back.
+	w.restart()
+	w.pass()
+	if got := entries(w.state())[2]; got != `Infrastructure {"late":"1"}` {
+		t.Fatalf("saved at last was %s", got)
+	}
 	saved, err := shootstate.Load(w.ctx, w.garden, w.shoot)
 	w.must(err)
 	if saved.CompleteFrom() != w.seed.Name {
