@@ -204,15 +204,24 @@ func (n network) SaveBackup(context.Context, steps.EtcdAccess) (int64, error) {
 
 // EtcdStatus is that of etcd's process.
 func (n network) EtcdStatus(ctx context.Context, access steps.EtcdAccess) (etcdbackup.Status, error) {
+	status, err := n.connector.EtcdStatus(ctx, access)
+	if err != nil || status.Etcd.State == etcdbackup.EtcdStandby {
+		return status, err
+	}
 	n.s.m.mu.Lock()
 	v := n.s.running
 	n.s.m.mu.Unlock()
 	if v == nil {
 		return etcdbackup.Status{}, errors.New("etcd does not run")
 	}
-	status, err := n.connector.EtcdStatus(ctx, access)
 	status.Etcd.Restored = &etcdbackup.Restored{Revision: v.revision, Stored: clock.Now()}
 	return status, err
+}
+
+// ActivateEtcd is a write as well: the process may stop after it.
+func (n network) ActivateEtcd(ctx context.Context, access steps.EtcdAccess, epoch int64, holder string) error {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: n.s.m.shoot.Status.TechnicalID, Name: etcd.Name + "-0"}}
+	return n.s.process.write("activate", "", pod, n.s.Scheme, func() error { return n.connector.ActivateEtcd(ctx, access, epoch, holder) })
 }
 
 func (m *moved) problem(format string, args ...any) {
@@ -261,17 +270,27 @@ func (s *side) look() {
 	}
 	s.must(s.Client.List(s.ctx, pods, client.InNamespace(id)))
 	etcdRuns := false
+	_, standby := etcd.Owner(set)
 	for i := range pods.Items {
-		s.serving = s.serving || strings.HasPrefix(pods.Items[i].Name, kubeapiserver.Name)
-		etcdRuns = etcdRuns || pods.Items[i].Name == etcd.Name+"-0"
+		p := &pods.Items[i]
+		s.serving = s.serving || strings.HasPrefix(p.Name, kubeapiserver.Name)
+		if p.Name == etcd.Name+"-0" {
+			etcdRuns, standby = true, standsBy(p)
+		}
 	}
-	if !etcdRuns {
+	if !etcdRuns || standby {
 		s.running = nil
+	}
+	if standby { // What has been prepared waits for etcd.
+		s.wanted, s.serving = 0, false
 	}
 	if before == 0 && s.wanted > 0 {
 		s.m.checkStart(s)
 	}
 }
+
+// standsBy: the process in a pod of etcd has not been activated.
+func standsBy(p *corev1.Pod) bool { return etcd.StandsBy(p) && p.Annotations[annotationActivated] == "" }
 
 func (s *side) found(key client.ObjectKey, o client.Object) bool {
 	err := s.Client.Get(s.ctx, key, o)
@@ -670,7 +689,7 @@ func (s *side) etcdActs() {
 	id := m.shoot.Status.TechnicalID
 	pod, claim := &corev1.Pod{}, &corev1.PersistentVolumeClaim{}
 	s.running = nil
-	if !s.found(client.ObjectKey{Namespace: id, Name: etcd.Name + "-0"}, pod) || !s.found(client.ObjectKey{Namespace: id, Name: volumeOfEtcd}, claim) {
+	if !s.found(client.ObjectKey{Namespace: id, Name: etcd.Name + "-0"}, pod) || !s.found(client.ObjectKey{Namespace: id, Name: volumeOfEtcd}, claim) || standsBy(pod) {
 		return
 	}
 	epoch := epochOf(pod)
