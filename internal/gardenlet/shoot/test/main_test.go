@@ -48,8 +48,13 @@ const gardenletVersion = "test"
 var clock = clocktesting.NewFakeClock(time.Now().Truncate(time.Second))
 
 func TestMain(m *testing.M) {
-	env.Main(m, env.WithClock(clock), env.WithSeedAuthorizer(), env.WithCRDs(crds.Seed()...),
-		env.WithScheme(extensionsv1alpha1.AddToScheme, resourcesv1alpha1.AddToScheme, gatewayv1.Install, machinev1alpha1.AddToScheme))
+	env.Main(m, append(seedOptions(), env.WithClock(clock), env.WithSeedAuthorizer())...)
+}
+
+// seedOptions are for a server that is a seed.
+func seedOptions() []env.Option {
+	return []env.Option{env.WithCRDs(crds.Seed()...),
+		env.WithScheme(extensionsv1alpha1.AddToScheme, resourcesv1alpha1.AddToScheme, gatewayv1.Install, machinev1alpha1.AddToScheme)}
 }
 
 // world is a project on a seed, with everything that acts in the seed besides the gardenlet.

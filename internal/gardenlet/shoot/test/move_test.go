@@ -1,0 +1,862 @@
+package test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	machinev1alpha1 "github.com/gardener/machine-controller-manager/pkg/apis/machine/v1alpha1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
+	"hortus.dev/hortus/extension/worker"
+	"hortus.dev/hortus/internal/component/etcd"
+	"hortus.dev/hortus/internal/component/kubeapiserver"
+	"hortus.dev/hortus/internal/component/machinecontrollermanager"
+	"hortus.dev/hortus/internal/etcdbackup"
+	"hortus.dev/hortus/internal/gardenlet/backupentry"
+	"hortus.dev/hortus/internal/gardenlet/shoot"
+	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
+	"hortus.dev/hortus/internal/gardenlet/shootstate"
+	"hortus.dev/hortus/internal/kube"
+	"hortus.dev/hortus/internal/maintenance"
+	"hortus.dev/hortus/internal/ownership"
+	"hortus.dev/hortus/test/env"
+)
+
+// movedFence is how long an etcd runs without being confirmed in moves.
+const movedFence = 40 * time.Second
+
+// moved is a Shoot that moves between two seeds, each with an API server of its own; the first one also has the garden. Two things
+// are modelled: what users have written, as the revision of etcd, and the bucket of the backups.
+type moved struct {
+	t     *testing.T
+	ctx   context.Context
+	seeds [2]*side
+	// at is the seed that has the control plane.
+	at    int
+	shoot *corev1beta1.Shoot
+
+	mu sync.Mutex
+	// bucket has a revision of etcd, written for an epoch. acknowledged is the newest revision that a user was told of.
+	bucket       struct{ epoch, revision int64 }
+	acknowledged int64
+	epoch        int64 // Of the Lease.
+	// states of extension objects, and the provider IDs of machines, by name.
+	states   map[string]string
+	machines map[string]string
+	// takeOver: the control plane is being taken from a seed that is gone.
+	takeOver bool
+	fault    *fault
+	problems []string
+	known    map[string]bool
+}
+
+// side is a seed: everything that acts in it, and its gardenlet.
+type side struct {
+	*backups
+	m            *moved
+	direct       client.WithWatch // To the seed.
+	gardenDirect client.WithWatch // To the garden, with the rights of the gardenlet.
+	process      *process
+	leftovers    *shoot.Leftovers
+	saver        *shootstate.Reconciler
+	err          error
+
+	// dirty are the kinds that were written in the seed since everybody in it acted.
+	dirty map[string]bool
+	// volumes of etcd, by UID, and the one that etcd runs with; nil if it does not run.
+	volumes map[types.UID]*volume
+	running *volume
+	// serving: the API server has a pod. wanted are the replicas of its Deployment, members those of etcd's StatefulSet.
+	serving         bool
+	wanted, members int32
+}
+
+type volume struct{ epoch, revision int64 }
+
+// newMoved creates a Shoot on the first of two seeds.
+func newMoved(t *testing.T) *moved {
+	t.Helper()
+	m := &moved{t: t, ctx: t.Context(), states: map[string]string{}, known: map[string]bool{}}
+	m.fault = m.noFault()
+	other := env.Start(t, seedOptions()...)
+	for i := range m.seeds {
+		m.seeds[i] = newSide(t, m, i, other)
+	}
+	m.seeds[1].namespace = m.seeds[0].namespace
+	m.seeds[1].user = m.seeds[0].user
+	m.restart()
+	m.shoot = m.seeds[0].newShoot("a")
+	m.until("Create", 0)
+	m.machines = m.seeds[0].machinesOf()
+	if len(m.machines) == 0 || len(m.states) < 4 {
+		t.Fatalf("the Shoot has machines %v and states %v", m.machines, m.states)
+	}
+	return m
+}
+
+func newSide(t *testing.T, m *moved, i int, other *env.Environment) *side {
+	t.Helper()
+	s := &side{backups: newBackups(t), m: m, volumes: map[types.UID]*volume{}}
+	var err error
+	if s.gardenDirect, err = client.NewWithWatch(s.As(corev1beta1.SeedUserPrefix+s.seed.Name, corev1beta1.SeedsGroup), client.Options{Scheme: s.Scheme}); err != nil {
+		t.Fatal(err)
+	}
+	if i == 1 { // From here on its environment is the other one; the garden is reached by the first seed's.
+		s.Environment = other
+		ensureNamespace(t, other, "garden")
+		ensureNamespace(t, other, "hortus-gateway")
+		s.gateway()
+	}
+	if s.direct, err = client.NewWithWatch(s.Config, client.Options{Scheme: s.Scheme}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (m *moved) garden() client.Client { return m.seeds[0].Client }
+
+func (m *moved) noFault() *fault {
+	return &fault{n: -1, writes: map[bool]int{}, seen: map[string]int{}}
+}
+
+// restart makes all processes anew.
+func (m *moved) restart() {
+	for _, s := range m.seeds {
+		s.restart()
+	}
+}
+
+// restart begins another life of the gardenlet, which knows nothing of the one before.
+func (s *side) restart() {
+	m := s.m
+	source := func() bool { return m.seeds[m.at] == s }
+	s.process = &process{
+		written: map[string]string{},
+		before:  func(write string) error { return m.fault.before(source(), write) },
+		after: func(write string, changed bool) bool {
+			return m.fault.after(source(), write, changed)
+		},
+		done: s.observe,
+	}
+	garden, seed := s.process.client(s.gardenDirect), s.process.client(s.direct)
+	identity := shoot.Identity{ID: "i", Name: "gardenlet-0", Version: gardenletVersion}
+	states := &shootstate.States{Garden: garden, Seed: seed, Clock: clock, SeedName: s.seed.Name}
+	s.r = &shoot.Reconciler{
+		Garden: garden, Cache: m.garden(), Seed: seed, Clock: clock, Events: &events.FakeRecorder{}, Shoots: network{connector{s.world}, s}, States: states,
+		SeedName: s.seed.Name, GardenIdentity: "garden", Identity: identity, Images: steps.DefaultImages(),
+		Options: maintenance.ReconcileOptions{SyncPeriod: 1000 * time.Hour}, Jitter: maintenance.HashJitter(0), RetryDuration: 1000 * time.Hour, DNSTTL: 120,
+		FenceTime: movedFence,
+	}
+	s.leftovers = &shoot.Leftovers{Garden: garden, Shoots: m.garden(), Seed: seed, Clock: clock, SeedName: s.seed.Name}
+	s.entries = &backupentry.Reconciler{Garden: garden, Seed: seed, Clock: clock, Events: &events.FakeRecorder{}, SeedName: s.seed.Name}
+	s.saver = &shootstate.Reconciler{
+		Garden: garden, Clock: clock, Events: &events.FakeRecorder{}, States: states, SyncPeriod: time.Hour, Jitter: maintenance.HashJitter(0),
+	}
+	s.dirty = nil
+}
+
+// network is the way to the processes of the Shoot on a seed.
+type network struct {
+	connector
+	s *side
+}
+
+// SaveBackup stores what etcd has, unless another one has claimed the bucket.
+func (n network) SaveBackup(context.Context, steps.EtcdAccess) (int64, error) {
+	m := n.s.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v := n.s.running
+	switch {
+	case v == nil:
+		return 0, errors.New("etcd does not run")
+	case v.epoch != m.bucket.epoch:
+		return 0, errors.New("another etcd has claimed the bucket")
+	}
+	m.bucket.revision = v.revision
+	return v.revision, nil
+}
+
+// EtcdStatus is that of etcd's process.
+func (n network) EtcdStatus(ctx context.Context, access steps.EtcdAccess) (etcdbackup.Status, error) {
+	status, err := n.connector.EtcdStatus(ctx, access)
+	if err != nil || status.Etcd.State == etcdbackup.EtcdStandby {
+		return status, err
+	}
+	n.s.m.mu.Lock()
+	v := n.s.running
+	n.s.m.mu.Unlock()
+	if v == nil {
+		return etcdbackup.Status{}, errors.New("etcd does not run")
+	}
+	status.Etcd.Restored = &etcdbackup.Restored{Revision: v.revision, Stored: clock.Now()}
+	return status, err
+}
+
+// ActivateEtcd is a write as well: the process may stop after it.
+func (n network) ActivateEtcd(ctx context.Context, access steps.EtcdAccess, epoch int64, holder string) error {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: n.s.m.shoot.Status.TechnicalID, Name: etcd.Name + "-0"}}
+	return n.s.process.write("activate", "", pod, n.s.Scheme, func() error { return n.connector.ActivateEtcd(ctx, access, epoch, holder) })
+}
+
+func (m *moved) problem(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if !m.known[text] {
+		m.known[text] = true
+		m.problems = append(m.problems, text)
+	}
+}
+
+// observe is told of every write of the gardenlet, when it is done. Only what may have changed is read.
+func (s *side) observe(kind, name string) {
+	m := s.m
+	if s.dirty != nil {
+		s.dirty[kind] = true
+	}
+	if m.shoot == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	id := m.shoot.Status.TechnicalID
+	switch {
+	case kind == "Lease" && strings.Contains(name, ownership.NamePrefix):
+		m.checkLease()
+	case id == "":
+	case kind == "Deployment" && name == id+"/"+kubeapiserver.Name, kind == "StatefulSet", kind == "Pod", kind == "Namespace":
+		s.look()
+		m.check(s)
+	case kind == "Deployment" && name == id+"/"+machinecontrollermanager.Name:
+		s.checkMachines()
+	}
+}
+
+// look reads what runs on the seed, and what is to run.
+func (s *side) look() {
+	id := s.m.shoot.Status.TechnicalID
+	before := s.wanted
+	deployment, set, pods := &appsv1.Deployment{}, &appsv1.StatefulSet{}, &corev1.PodList{}
+	s.wanted, s.members, s.serving = 0, 0, false
+	if s.found(client.ObjectKey{Namespace: id, Name: kubeapiserver.Name}, deployment) && deployment.DeletionTimestamp == nil {
+		s.wanted = ptr.Deref(deployment.Spec.Replicas, 1)
+	}
+	if s.found(client.ObjectKey{Namespace: id, Name: etcd.Name}, set) {
+		s.members = ptr.Deref(set.Spec.Replicas, 1)
+	}
+	s.must(s.Client.List(s.ctx, pods, client.InNamespace(id)))
+	etcdRuns := false
+	_, standby := etcd.Owner(set)
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		s.serving = s.serving || strings.HasPrefix(p.Name, kubeapiserver.Name)
+		if p.Name == etcd.Name+"-0" {
+			etcdRuns, standby = true, standsBy(p)
+		}
+	}
+	if !etcdRuns || standby {
+		s.running = nil
+	}
+	if standby { // What has been prepared waits for etcd.
+		s.wanted, s.serving = 0, false
+	}
+	if before == 0 && s.wanted > 0 {
+		s.m.checkStart(s)
+	}
+}
+
+// standsBy: the process in a pod of etcd has not been activated.
+func standsBy(p *corev1.Pod) bool { return etcd.StandsBy(p) && p.Annotations[annotationActivated] == "" }
+
+func (s *side) found(key client.ObjectKey, o client.Object) bool {
+	err := s.Client.Get(s.ctx, key, o)
+	s.must(client.IgnoreNotFound(err))
+	return err == nil
+}
+
+// check: never are there two API servers with an etcd each. One that was left on a seed that is gone has none once it is fenced.
+func (m *moved) check(writer *side) {
+	a, b := m.seeds[0], m.seeds[1]
+	active := func(s *side) bool { return s.members > 0 && (s.wanted > 0 || s.serving) }
+	if !m.takeOver && active(a) && active(b) {
+		m.problem("both seeds run the control plane, after a write of %s", writer.seed.Name)
+	}
+}
+
+// checkStart: an API server starts only where everything is that users were told of, and nobody else's runs.
+func (m *moved) checkStart(s *side) {
+	claim, err := ownership.Read(m.ctx, m.garden(), m.shoot.Namespace, m.shoot.UID)
+	s.must(err)
+	if claim.Holder != s.seed.Name {
+		m.problem("seed %s starts an API server, but %q owns the control plane", s.seed.Name, claim.Holder)
+	}
+	other := m.seeds[0]
+	if s == other {
+		other = m.seeds[1]
+	}
+	if m.takeOver {
+		if at := claim.TakenOver.FencedAt(); !claim.Settled && (at.IsZero() || clock.Now().Before(at)) {
+			m.problem("seed %s starts an API server before the former owner is fenced", s.seed.Name)
+		}
+		return
+	}
+	if other.wanted > 0 || other.serving {
+		m.problem("seed %s starts an API server before that of %s has ended", s.seed.Name, other.seed.Name)
+	}
+	if m.bucket.revision < m.acknowledged && (s.running == nil || s.running.revision < m.acknowledged) {
+		m.problem("seed %s starts an API server before the last delta was saved", s.seed.Name)
+	}
+}
+
+// checkLease: epochs only go up, and every holder has one of its own.
+func (m *moved) checkLease() {
+	claim, err := ownership.Read(m.ctx, m.garden(), m.shoot.Namespace, m.shoot.UID)
+	m.seeds[0].must(err)
+	if claim.Epoch < m.epoch || claim.Holder == "" {
+		m.problem("the Lease goes back from epoch %d: %+v", m.epoch, claim)
+	}
+	m.epoch = max(m.epoch, claim.Epoch)
+}
+
+// checkMachines: a controller that does not know the machines would make others.
+func (s *side) checkMachines() {
+	d := &appsv1.Deployment{}
+	id := s.m.shoot.Status.TechnicalID
+	if !s.found(client.ObjectKey{Namespace: id, Name: machinecontrollermanager.Name}, d) || ptr.Deref(d.Spec.Replicas, 1) == 0 || len(s.m.machines) == 0 {
+		return
+	}
+	if have := s.machinesOf(); !maps.Equal(have, s.m.machines) {
+		s.m.problem("the machine controller of seed %s is started with machines %v", s.seed.Name, have)
+	}
+}
+
+// machinesOf returns the provider IDs of the machines.
+func (s *side) machinesOf() map[string]string {
+	list := &machinev1alpha1.MachineList{}
+	s.must(s.Client.List(s.ctx, list, client.InNamespace(s.m.shoot.Status.TechnicalID)))
+	out := map[string]string{}
+	for i := range list.Items {
+		out[list.Items[i].Name] = list.Items[i].Spec.ProviderID
+	}
+	return out
+}
+
+// read reads the Shoot.
+func (m *moved) read() {
+	m.t.Helper()
+	m.seeds[0].must(m.garden().Get(m.ctx, client.ObjectKeyFromObject(m.shoot), m.shoot))
+}
+
+// pass lets the gardenlet of a seed look at everything that it has of the Shoot, until it gets through without a stop, and then
+// everybody else in the seed act.
+func (s *side) pass() {
+	m := s.m
+	s.t.Helper()
+	if s.dirty == nil {
+		s.dirty = map[string]bool{"": true}
+	}
+	for range maxRestarts {
+		m.read()
+		s.reconcile()
+		if !s.process.stopped() {
+			break
+		}
+		s.restart()
+		s.dirty = map[string]bool{"": true}
+	}
+	m.read()
+	m.mu.Lock()
+	s.usersWrite()
+	m.mu.Unlock()
+	s.everybodyActs()
+}
+
+// maxRestarts is how often a gardenlet may stop before anybody else acts.
+const maxRestarts = 10
+
+// reconcile lets every controller of the gardenlet look once at the Shoot.
+func (s *side) reconcile() {
+	m := s.m
+	id := m.shoot.Status.TechnicalID
+	request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(m.shoot)}
+	_, s.err = s.r.Reconcile(m.ctx, m.shoot.DeepCopy())
+	if id != "" {
+		_, err := s.leftovers.Reconcile(m.ctx, reconcile.Request{NamespacedName: types.NamespacedName{Name: id}})
+		s.err = errors.Join(s.err, err)
+		entry := &corev1beta1.BackupEntry{}
+		entry.Namespace, entry.Name = m.shoot.Namespace, id+"--"+string(m.shoot.UID)
+		_, err = s.entries.Reconcile(m.ctx, entry)
+		s.err = errors.Join(s.err, err)
+		_, err = s.saver.Reconcile(m.ctx, request)
+		s.err = errors.Join(s.err, err)
+	}
+}
+
+// usersWrite if there is an API server, and are told that etcd has it.
+func (s *side) usersWrite() {
+	m := s.m
+	if !s.serving || s.running == nil || m.bucket.epoch != s.running.epoch {
+		return
+	}
+	s.running.revision++
+	if s.running.revision <= m.acknowledged {
+		m.problem("seed %s serves revision %d of etcd after revision %d was acknowledged", s.seed.Name, s.running.revision, m.acknowledged)
+	}
+	m.acknowledged = s.running.revision
+}
+
+// until makes passes until a last operation has succeeded on a seed, and all is tidy.
+func (m *moved) until(operation corev1beta1.LastOperationType, seed int, absent ...*side) {
+	m.t.Helper()
+	why := ""
+	for range maxTurns {
+		m.turn(absent...)
+		if why = m.unfinished(operation, seed, absent); why == "" || len(m.problems) > 0 {
+			return
+		}
+	}
+	m.problem("not finished after %d turns: %s; last operation %+v, errors %v, %v", maxTurns, why, m.shoot.Status.LastOperation, m.seeds[0].err, m.seeds[1].err)
+}
+
+// turn lets both seeds act once, but not those that are gone.
+func (m *moved) turn(absent ...*side) {
+	m.t.Helper()
+	clock.Step(2 * time.Second)
+	for _, s := range m.seeds {
+		if !slices.Contains(absent, s) {
+			s.pass()
+		}
+	}
+	m.read()
+}
+
+// maxTurns is far above what a move needs in which every write fails.
+const maxTurns = 1500
+
+// unfinished says what is still to be done, "" if nothing is.
+func (m *moved) unfinished(operation corev1beta1.LastOperationType, seed int, absent []*side) string {
+	s, other := m.seeds[seed], m.seeds[1-seed]
+	last := m.shoot.Status.LastOperation
+	if last == nil || last.Type != operation && operation != "" || !succeeded(m.shoot) || ptr.Deref(m.shoot.Status.SeedName, "") != s.seed.Name ||
+		ptr.Deref(m.shoot.Spec.SeedName, "") != s.seed.Name {
+		return "the operation"
+	}
+	entry := &corev1beta1.BackupEntry{ObjectMeta: metav1.ObjectMeta{Namespace: m.shoot.Namespace, Name: m.shoot.Status.TechnicalID + "--" + string(m.shoot.UID)}}
+	if err := m.garden().Get(m.ctx, client.ObjectKeyFromObject(entry), entry); err != nil || ptr.Deref(entry.Status.SeedName, "") != s.seed.Name ||
+		entry.Status.LastOperation.State != corev1beta1.LastOperationStateSucceeded {
+		return "the BackupEntry"
+	}
+	if slices.Contains(absent, other) {
+		return ""
+	}
+	for _, o := range []client.Object{&corev1.Namespace{}, &extensionsv1alpha1.Cluster{}} {
+		if other.found(client.ObjectKey{Name: m.shoot.Status.TechnicalID}, o) {
+			return reflect.TypeOf(o).Elem().Name() + " on " + other.seed.Name
+		}
+	}
+	if other.found(client.ObjectKey{Name: entry.Name}, &extensionsv1alpha1.BackupEntry{}) {
+		return "extension's BackupEntry on " + other.seed.Name
+	}
+	return ""
+}
+
+// bind says which seed the control plane is to be on, and that this one is ready for it.
+func (m *moved) bind(seed int, annotations map[string]string) {
+	m.t.Helper()
+	m.read()
+	before := m.shoot.DeepCopy()
+	for k, v := range annotations {
+		metav1.SetMetaDataAnnotation(&m.shoot.ObjectMeta, k, v)
+	}
+	m.shoot.Spec.SeedName = ptr.To(m.seeds[seed].seed.Name)
+	m.seeds[0].must(m.garden().SubResource("binding").Patch(m.ctx, m.shoot, client.MergeFrom(before)))
+	before = m.shoot.DeepCopy()
+	m.shoot.Status.Constraints = kube.SetCondition(m.shoot.Status.Constraints, corev1beta1.Condition{
+		Type: corev1beta1.ShootReadyForMigration, Status: corev1beta1.ConditionTrue, Reason: "Test", Message: "Ready.",
+	}, clock.Now())
+	m.seeds[0].must(m.garden().Status().Patch(m.ctx, m.shoot, client.MergeFrom(before)))
+}
+
+// verify compares what the seed has with what there was before.
+func (m *moved) verify(seed int, had map[string]map[string]string) {
+	m.t.Helper()
+	s := m.seeds[seed]
+	claim, err := ownership.Read(m.ctx, m.garden(), m.shoot.Namespace, m.shoot.UID)
+	s.must(err)
+	if claim.Holder != s.seed.Name || !claim.Settled || claim.Called != "" || claim.Epoch != m.epoch || claim.Epoch != m.bucket.epoch {
+		m.problem("claim is %+v, epoch of the bucket %d", claim, m.bucket.epoch)
+	}
+	have := s.persistent(m.shoot)
+	for name, data := range had {
+		if !isEncryptionConfig(name) && !maps.Equal(data, have[name]) {
+			m.problem("Secret %s was generated anew or is missing", name)
+		}
+	}
+	if machines := s.machinesOf(); !maps.Equal(machines, m.machines) {
+		m.problem("machines are %v, were %v", machines, m.machines)
+	}
+	s.dirty = nil // All that there is.
+	left := maps.Clone(m.states)
+	for _, o := range s.extensionObjects() {
+		if name := nameOf(o); string(ptr.Deref(o.GetDefaultStatus().State, runtime.RawExtension{}).Raw) == m.states[name] {
+			delete(left, name)
+		}
+	}
+	if len(left) > 0 {
+		m.problem("states are missing: %v", slices.Sorted(maps.Keys(left)))
+	}
+	if s.running == nil || s.running.revision != m.acknowledged || !s.serving || s.wanted == 0 {
+		m.problem("etcd has %+v, acknowledged was %d, serving %v", s.running, m.acknowledged, s.serving)
+	}
+	ns := &corev1.Namespace{}
+	if !s.found(client.ObjectKey{Name: m.shoot.Status.TechnicalID}, ns) || ns.DeletionTimestamp != nil {
+		m.problem("the namespace on seed %s is going away", s.seed.Name)
+	}
+	if len(m.shoot.Status.LastErrors) > 0 {
+		m.problem("errors are left: %+v", m.shoot.Status.LastErrors)
+	}
+}
+
+func nameOf(o extensionsv1alpha1.Object) string {
+	return reflect.TypeOf(o).Elem().Name() + " " + o.GetName()
+}
+
+// extensionObjects are all of the control plane, without that of the backups.
+func (s *side) extensionObjects() []extensionsv1alpha1.Object {
+	var out []extensionsv1alpha1.Object
+	for kind, list := range map[string]client.ObjectList{
+		"Infrastructure": &extensionsv1alpha1.InfrastructureList{}, "ControlPlane": &extensionsv1alpha1.ControlPlaneList{},
+		"Network": &extensionsv1alpha1.NetworkList{}, "Worker": &extensionsv1alpha1.WorkerList{},
+		"OperatingSystemConfig": &extensionsv1alpha1.OperatingSystemConfigList{}, "DNSRecord": &extensionsv1alpha1.DNSRecordList{},
+	} {
+		if s.dirty != nil && !s.dirty[kind] && !s.dirty[""] {
+			continue
+		}
+		s.must(s.Client.List(s.ctx, list, client.InNamespace(s.m.shoot.Status.TechnicalID)))
+		for _, o := range objects(s.t, list) {
+			out = append(out, o.(extensionsv1alpha1.Object))
+		}
+	}
+	return out
+}
+
+// everybodyActs plays everybody in the seed besides the gardenlet.
+func (s *side) everybodyActs() {
+	s.t.Helper()
+	id := s.m.shoot.Status.TechnicalID
+	if id == "" || len(s.dirty) == 0 {
+		return
+	}
+	in := client.InNamespace(id)
+	dirty := func(kinds ...string) bool {
+		return s.dirty[""] || slices.ContainsFunc(kinds, func(k string) bool { return s.dirty[k] })
+	}
+	for _, o := range s.extensionObjects() {
+		s.extensionActs(o)
+	}
+	if dirty("BackupEntry") {
+		entry := &extensionsv1alpha1.BackupEntry{}
+		if s.found(client.ObjectKey{Name: id + "--" + string(s.m.shoot.UID)}, entry) {
+			s.extensionActs(entry)
+		}
+	}
+	if dirty("Deployment", "StatefulSet", "Pod", "Namespace", "Secret", "ConfigMap", "PersistentVolumeClaim") && !s.namespaceEnds() {
+		s.workloads(in)
+		s.podsAct(in)
+	}
+	if dirty("ManagedResource", "Secret", "Namespace") && !s.namespaceEnds() {
+		s.resourceManager(in)
+	}
+	s.m.mu.Lock()
+	s.look()
+	s.etcdActs()
+	s.m.check(s)
+	s.m.mu.Unlock()
+	s.dirty = map[string]bool{}
+}
+
+// namespaceEnds reports whether there is no namespace for anything to be created in.
+func (s *side) namespaceEnds() bool {
+	ns := &corev1.Namespace{}
+	id := s.m.shoot.Status.TechnicalID
+	if !s.found(client.ObjectKey{Name: id}, ns) {
+		return true
+	}
+	if ns.DeletionTimestamp == nil {
+		return false
+	}
+	in := client.InNamespace(id)
+	for _, list := range endingKinds() {
+		s.must(s.Client.List(s.ctx, list, in))
+		for _, o := range objects(s.t, list) {
+			if slices.Contains(o.GetFinalizers(), "kubernetes.io/pvc-protection") {
+				s.must(client.IgnoreNotFound(s.Client.Patch(s.ctx, o, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))))
+			}
+			if len(o.GetFinalizers()) > 0 {
+				s.m.problem("%T %s with finalizers %v is left in a namespace that is being deleted", o, o.GetName(), o.GetFinalizers())
+			}
+			s.must(client.IgnoreNotFound(s.Client.Delete(s.ctx, o, client.GracePeriodSeconds(0))))
+		}
+	}
+	s.namespaceGone(id)
+	return true
+}
+
+// endingKinds are those that a control plane has objects of.
+func endingKinds() []client.ObjectList {
+	return []client.ObjectList{
+		&appsv1.DeploymentList{}, &appsv1.StatefulSetList{}, &corev1.PodList{}, &corev1.PersistentVolumeClaimList{}, &corev1.ServiceList{},
+		&corev1.SecretList{}, &corev1.ConfigMapList{}, &corev1.ServiceAccountList{}, &networkingv1.NetworkPolicyList{}, &policyv1.PodDisruptionBudgetList{},
+		&rbacv1.RoleList{}, &rbacv1.RoleBindingList{}, &gatewayv1.TLSRouteList{}, &resourcesv1alpha1.ManagedResourceList{},
+		&extensionsv1alpha1.InfrastructureList{}, &extensionsv1alpha1.ControlPlaneList{}, &extensionsv1alpha1.NetworkList{}, &extensionsv1alpha1.WorkerList{},
+		&extensionsv1alpha1.OperatingSystemConfigList{}, &extensionsv1alpha1.DNSRecordList{},
+		&machinev1alpha1.MachineDeploymentList{}, &machinev1alpha1.MachineSetList{}, &machinev1alpha1.MachineList{}, &machinev1alpha1.MachineClassList{},
+	}
+}
+
+// podsAct plays what makes and ends pods: those of the API server, those whose set is gone, and those that end by themselves.
+func (s *side) podsAct(in client.InNamespace) {
+	pods, set, deployment := &corev1.PodList{}, &appsv1.StatefulSet{}, &appsv1.Deployment{}
+	s.must(s.Client.List(s.ctx, pods, in))
+	hasSet := s.found(client.ObjectKey{Namespace: string(in), Name: etcd.Name}, set)
+	wants := s.found(client.ObjectKey{Namespace: string(in), Name: kubeapiserver.Name}, deployment) && ptr.Deref(deployment.Spec.Replicas, 1) > 0
+	has := false
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		server := strings.HasPrefix(p.Name, kubeapiserver.Name)
+		has = has || server
+		switch {
+		case server && !wants, strings.HasPrefix(p.Name, etcd.Name+"-") && !hasSet:
+			s.must(client.IgnoreNotFound(s.Client.Delete(s.ctx, p)))
+		case p.Name == "images" && len(p.Status.ContainerStatuses) == 0:
+			for _, c := range p.Spec.Containers {
+				p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{Name: c.Name,
+					State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}})
+			}
+			s.must(s.Client.Status().Update(s.ctx, p))
+		}
+	}
+	if wants && !has {
+		p := &corev1.Pod{ObjectMeta: *deployment.Spec.Template.ObjectMeta.DeepCopy(), Spec: *deployment.Spec.Template.Spec.DeepCopy()}
+		p.Namespace, p.Name, p.Spec.PriorityClassName = string(in), kubeapiserver.Name+"-0", ""
+		s.must(s.Client.Create(s.ctx, p))
+		p.Status = corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
+		s.must(s.Client.Status().Update(s.ctx, p))
+	}
+	claim := &corev1.PersistentVolumeClaim{}
+	switch found := s.found(client.ObjectKey{Namespace: string(in), Name: volumeOfEtcd}, claim); {
+	case found && claim.DeletionTimestamp != nil:
+		claim.Finalizers = nil
+		s.must(s.Client.Update(s.ctx, claim))
+	case !found && hasSet && *set.Spec.Replicas > 0:
+		template := set.Spec.VolumeClaimTemplates[0]
+		claim = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: string(in), Name: volumeOfEtcd, Labels: template.Labels}, Spec: template.Spec}
+		s.must(s.Client.Create(s.ctx, claim))
+	}
+}
+
+// volumeOfEtcd is the name of its claim.
+const volumeOfEtcd = "main-etcd-" + etcd.Name + "-0"
+
+// etcdActs plays the process of etcd: it claims its epoch in the bucket, restores itself from there if another one was the owner
+// before, and stops if another one is now.
+func (s *side) etcdActs() {
+	m := s.m
+	id := m.shoot.Status.TechnicalID
+	pod, claim := &corev1.Pod{}, &corev1.PersistentVolumeClaim{}
+	s.running = nil
+	if !s.found(client.ObjectKey{Namespace: id, Name: etcd.Name + "-0"}, pod) || !s.found(client.ObjectKey{Namespace: id, Name: volumeOfEtcd}, claim) || standsBy(pod) {
+		return
+	}
+	epoch := epochOf(pod)
+	if epoch < m.bucket.epoch {
+		return
+	}
+	m.bucket.epoch = epoch
+	v := s.volumes[claim.UID]
+	if v == nil {
+		v = &volume{}
+		s.volumes[claim.UID] = v
+	}
+	if v.epoch != epoch {
+		v.epoch, v.revision = epoch, m.bucket.revision
+		if m.takeOver {
+			m.acknowledged = v.revision // What was written after that is lost.
+		}
+	}
+	s.running = v
+}
+
+// extensionActs plays the extension of an object, as the contract says.
+func (s *side) extensionActs(o extensionsv1alpha1.Object) {
+	s.t.Helper()
+	m, name := s.m, nameOf(o)
+	const finalizer = "extensions.gardener.cloud/test"
+	operation := o.GetAnnotations()[extensionsv1alpha1.AnnotationOperation]
+	last := o.GetDefaultStatus().LastOperation
+	migrated := last != nil && last.Type == corev1beta1.LastOperationTypeMigrate && last.State == corev1beta1.LastOperationStateSucceeded
+	if o.GetDeletionTimestamp() != nil {
+		if !migrated {
+			m.problem("the extension of %s on seed %s is asked to delete what belongs to another seed", name, s.seed.Name)
+		}
+		controllerutil.RemoveFinalizer(o, finalizer)
+		s.must(client.IgnoreNotFound(s.Client.Update(s.ctx, o)))
+		return
+	}
+	if operation == "" || operation == extensionsv1alpha1.OperationWaitForState {
+		return
+	}
+	status := o.DeepCopyObject().(extensionsv1alpha1.Object)
+	annotations := o.GetAnnotations()
+	delete(annotations, extensionsv1alpha1.AnnotationOperation)
+	o.SetAnnotations(annotations)
+	controllerutil.AddFinalizer(o, finalizer)
+	if operation == extensionsv1alpha1.OperationMigrate {
+		controllerutil.RemoveFinalizer(o, finalizer)
+	}
+	if err := s.Client.Update(s.ctx, o); apierrors.IsNotFound(err) {
+		return
+	} else {
+		s.must(err)
+	}
+	if operation == extensionsv1alpha1.OperationReconcile && migrated {
+		return // It is another seed's.
+	}
+	status.SetResourceVersion(o.GetResourceVersion())
+	now := metav1.NewTime(clock.Now())
+	st := status.GetDefaultStatus()
+	st.ObservedGeneration, st.LastError = o.GetGeneration(), nil
+	kind := corev1beta1.LastOperationTypeReconcile
+	switch operation {
+	case extensionsv1alpha1.OperationMigrate:
+		kind = corev1beta1.LastOperationTypeMigrate
+	case extensionsv1alpha1.OperationRestore:
+		kind = corev1beta1.LastOperationTypeRestore
+	}
+	st.LastOperation = &corev1beta1.LastOperation{Type: kind, State: corev1beta1.LastOperationStateSucceeded, Progress: 100, LastUpdateTime: now}
+	switch w := status.(type) {
+	case *extensionsv1alpha1.Worker:
+		s.workerActs(w, operation)
+	case *extensionsv1alpha1.BackupEntry:
+		s.etcdGetsAccess(operation)
+	default:
+		s.keepState(name, status, operation)
+	}
+	switch o := status.(type) {
+	case *extensionsv1alpha1.Infrastructure:
+		o.Status.NodesCIDR = ptr.To("10.250.0.0/16")
+	case *extensionsv1alpha1.OperatingSystemConfig:
+		if o.Spec.Purpose == extensionsv1alpha1.OperatingSystemConfigPurposeProvision {
+			o.Status.CloudConfig = &extensionsv1alpha1.CloudConfig{SecretRef: corev1.SecretReference{Name: "osc-result-" + o.Name, Namespace: o.Namespace}}
+		}
+	}
+	s.must(s.Client.Status().Update(s.ctx, status))
+	if s.dirty != nil {
+		s.dirty["Secret"] = true
+	}
+}
+
+// keepState gives an object the state without which its extension would make everything anew.
+func (s *side) keepState(name string, o extensionsv1alpha1.Object, operation string) {
+	st, m := o.GetDefaultStatus(), s.m
+	have := string(ptr.Deref(st.State, runtime.RawExtension{}).Raw)
+	known, ok := m.states[name]
+	switch {
+	case !ok && operation == extensionsv1alpha1.OperationReconcile:
+		m.states[name] = fmt.Sprintf(`{"id":%q}`, env.Name("i"))
+		st.State = &runtime.RawExtension{Raw: []byte(m.states[name])}
+	case have != known:
+		m.problem("%s of seed %s is asked to %s with state %s, not %s", name, s.seed.Name, operation, have, known)
+	}
+}
+
+// etcdGetsAccess to its place in the bucket.
+func (s *side) etcdGetsAccess(operation string) {
+	if operation == extensionsv1alpha1.OperationMigrate {
+		return
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.m.shoot.Status.TechnicalID, Name: "etcd-backup"}}
+	if err := s.Client.Create(s.ctx, secret); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsAlreadyExists(err) && !apierrors.IsForbidden(err) {
+		s.t.Fatal(err)
+	}
+}
+
+// workerActs makes machines, or takes over those that there are.
+func (s *side) workerActs(w *extensionsv1alpha1.Worker, operation string) {
+	s.t.Helper()
+	meta := metav1.ObjectMeta{Namespace: w.Namespace, Name: w.Name + "-a", Labels: map[string]string{"name": w.Name + "-a"}}
+	template := machinev1alpha1.MachineTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: meta.Labels}}
+	template.Spec.Class.Name, template.Spec.Class.Kind = meta.Name, "MachineClass"
+	deployment := &machinev1alpha1.MachineDeployment{ObjectMeta: meta, Spec: machinev1alpha1.MachineDeploymentSpec{Replicas: 1, Template: template}}
+	deployment.Spec.Selector = &metav1.LabelSelector{MatchLabels: meta.Labels}
+	create := func(o client.Object) {
+		o.SetNamespace(w.Namespace)
+		if err := s.Client.Create(s.ctx, o); !apierrors.IsAlreadyExists(err) {
+			s.must(err)
+		}
+	}
+	switch operation {
+	case extensionsv1alpha1.OperationReconcile:
+		if len(s.machinesOf()) > 0 {
+			return
+		}
+		if len(s.m.machines) > 0 {
+			s.m.problem("the Worker on seed %s is asked to reconcile without the machines", s.seed.Name)
+		}
+		create(deployment)
+		set := &machinev1alpha1.MachineSet{ObjectMeta: meta, Spec: machinev1alpha1.MachineSetSpec{Replicas: 1, Template: template, Selector: deployment.Spec.Selector}}
+		create(set)
+		machine := &machinev1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Name: env.Name("machine-"), Labels: meta.Labels}, Spec: machinev1alpha1.MachineSpec{
+			ProviderID: env.Name("local:///"), Class: template.Spec.Class,
+		}}
+		machine.Finalizers = []string{"machine.sapcloud.io/machine-controller"}
+		create(machine)
+	case extensionsv1alpha1.OperationRestore:
+		state, err := worker.DecodeState(w.Status.State)
+		s.must(err)
+		for _, d := range state {
+			for i := range d.MachineSets {
+				create(&d.MachineSets[i])
+			}
+			for i := range d.Machines {
+				d.Machines[i].Finalizers = []string{"machine.sapcloud.io/machine-controller"}
+				create(&d.Machines[i])
+			}
+		}
+		create(deployment)
+		if have := s.machinesOf(); !maps.Equal(have, s.m.machines) {
+			s.m.problem("the Worker on seed %s is restored with machines %v instead of %v", s.seed.Name, have, s.m.machines)
+		}
+		controller := &appsv1.Deployment{}
+		if s.found(client.ObjectKey{Namespace: w.Namespace, Name: machinecontrollermanager.Name}, controller) {
+			before := controller.DeepCopy()
+			controller.Spec.Replicas = ptr.To(int32(1))
+			s.must(s.Client.Patch(s.ctx, controller, client.MergeFrom(before)))
+		}
+		w.Status.State = nil
+	}
+}

@@ -1,0 +1,204 @@
+package test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+)
+
+// process is one life of a gardenlet: when it has ended, none of its requests reaches a server any more.
+type process struct {
+	mu    sync.Mutex
+	ended bool
+	// written are the versions of the objects that it has written, so that writes which change nothing are known.
+	written map[string]string
+	// before says whether a write fails, after whether the process stops when it is done, changed with something different on
+	// the server. done is told of every write. All may be nil.
+	before func(write string) error
+	after  func(write string, changed bool) bool
+	done   func(kind, name string)
+}
+
+var errNoAnswer = errors.New("the server does not answer")
+
+func (p *process) stopped() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ended
+}
+
+// write makes one write after the other, so that the n-th one is known.
+func (p *process) write(verb, sub string, o any, scheme *runtime.Scheme, do func() error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended {
+		return errStopped
+	}
+	kind, name := identify(o, scheme)
+	if err := p.before(strings.TrimSpace(fmt.Sprintf("%s %s %s %s", verb, kind, name, sub))); err != nil {
+		return err
+	}
+	if err := do(); err != nil {
+		return err
+	}
+	object := kind + " " + name
+	version := versionOf(o)
+	changed := verb == "delete" || p.written[object] != version
+	p.written[object] = version
+	p.done(kind, name)
+	if p.after(fmt.Sprintf("%s %s %s %s", verb, object, sub, detail(o)), changed) {
+		p.ended = true
+		return errStopped
+	}
+	return nil
+}
+
+func identify(o any, scheme *runtime.Scheme) (kind, name string) {
+	if u, ok := o.(interface {
+		GetKind() string
+		GetNamespace() string
+		GetName() string
+	}); ok {
+		return u.GetKind(), u.GetNamespace() + "/" + u.GetName()
+	}
+	object := o.(client.Object)
+	gvk, err := apiutil.GVKForObject(object, scheme)
+	if err != nil {
+		panic(err)
+	}
+	return gvk.Kind, object.GetNamespace() + "/" + object.GetName()
+}
+
+func versionOf(o any) string {
+	if v, ok := o.(interface{ GetResourceVersion() string }); ok {
+		return v.GetResourceVersion()
+	}
+	return ""
+}
+
+// detail tells apart writes to the same object that mean different things.
+func detail(o any) string {
+	switch o := o.(type) {
+	case *corev1beta1.Shoot:
+		if last := o.Status.LastOperation; last != nil {
+			return fmt.Sprint(last.Type, last.State, ptr.Deref(o.Status.SeedName, ""))
+		}
+	case *coordinationv1.Lease:
+		return fmt.Sprint(ptr.Deref(o.Spec.HolderIdentity, ""), ptr.Deref(o.Spec.LeaseTransitions, 0), o.Spec.AcquireTime != nil,
+			o.Annotations["hortus.dev/called"], o.Annotations["hortus.dev/prepared"])
+	case *corev1beta1.BackupEntry:
+		if last := o.Status.LastOperation; last != nil {
+			return fmt.Sprint(last.Type, last.State, ptr.Deref(o.Spec.SeedName, ""), ptr.Deref(o.Status.SeedName, ""))
+		}
+	case *appsv1.Deployment:
+		return fmt.Sprint(ptr.Deref(o.Spec.Replicas, 1))
+	case extensionsv1alpha1.Object:
+		return o.GetAnnotations()[extensionsv1alpha1.AnnotationOperation]
+	}
+	return ""
+}
+
+// client is the way of the process to a server.
+func (p *process) client(c client.WithWatch) client.Client {
+	scheme := c.Scheme()
+	return interceptor.NewClient(c, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if p.stopped() {
+				return errStopped
+			}
+			return c.Get(ctx, key, o, opts...)
+		},
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if p.stopped() {
+				return errStopped
+			}
+			return c.List(ctx, list, opts...)
+		},
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			return p.write("create", "", o, scheme, func() error { return c.Create(ctx, o, opts...) })
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			return p.write("delete", "", o, scheme, func() error { return c.Delete(ctx, o, opts...) })
+		},
+		DeleteAllOf: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteAllOfOption) error {
+			return p.write("delete", "all", o, scheme, func() error { return c.DeleteAllOf(ctx, o, opts...) })
+		},
+		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+			return p.write("update", "", o, scheme, func() error { return c.Update(ctx, o, opts...) })
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			return p.write("patch", "", o, scheme, func() error { return c.Patch(ctx, o, patch, opts...) })
+		},
+		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+			return p.write("apply", "", o, scheme, func() error { return c.Apply(ctx, o, opts...) })
+		},
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+			return p.write("update", sub, o, scheme, func() error { return c.SubResource(sub).Update(ctx, o, opts...) })
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+			return p.write("patch", sub, o, scheme, func() error { return c.SubResource(sub).Patch(ctx, o, patch, opts...) })
+		},
+	})
+}
+
+// fault happens to one of the two gardenlets of a move: at its n-th write, at every different one if n is 0, and never if it is negative.
+type fault struct {
+	source bool
+	n      int
+	// stop ends the process after the write; else the write fails before it is done.
+	stop bool
+	// count of the writes of both, and how often those of which there may be a fault each time were met.
+	writes map[bool]int
+	seen   map[string]int
+	// hit is the write that it happened to, and hits how often it happened.
+	hit  string
+	hits int
+}
+
+// repeats is how often a fault happens to the same write if it happens to every one. A process that stops has forgotten what it has
+// applied, so without a bound nothing would end that is written at the beginning of each pass.
+const repeats = 1
+
+func (f *fault) before(source bool, write string) error {
+	f.writes[source]++
+	switch {
+	case f.stop || f.n < 0, f.n > 0 && (f.source != source || f.writes[source] != f.n), f.n == 0 && f.seen[write] >= repeats:
+		return nil
+	}
+	f.strike(write)
+	if f.hits%2 == 0 || f.n%2 == 1 {
+		return apierrors.NewConflict(schema.GroupResource{}, "x", errors.New("somebody was faster"))
+	}
+	return errNoAnswer
+}
+
+func (f *fault) after(source bool, write string, changed bool) bool {
+	switch {
+	case !f.stop || f.n < 0, f.n > 0 && (f.source != source || f.writes[source] < f.n || f.hits > 0),
+		f.n == 0 && (!changed || f.seen[write] >= repeats):
+		return false
+	}
+	f.strike(write)
+	return true
+}
+
+func (f *fault) strike(write string) {
+	f.seen[write]++
+	f.hits++
+	f.hit = write
+}
