@@ -1,3 +1,5 @@
+//go:build moves
+
 package test
 
 import (
@@ -290,7 +292,9 @@ func (s *side) look() {
 }
 
 // standsBy: the process in a pod of etcd has not been activated.
-func standsBy(p *corev1.Pod) bool { return etcd.StandsBy(p) && p.Annotations[annotationActivated] == "" }
+func standsBy(p *corev1.Pod) bool {
+	return etcd.StandsBy(p) && p.Annotations[annotationActivated] == ""
+}
 
 func (s *side) found(key client.ObjectKey, o client.Object) bool {
 	err := s.Client.Get(s.ctx, key, o)

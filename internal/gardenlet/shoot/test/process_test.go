@@ -1,3 +1,5 @@
+//go:build moves
+
 package test
 
 import (
