@@ -181,6 +181,12 @@ func (c Claim) Superseded(seed string, epoch int64) bool {
 	return c.Epoch > epoch && c.Holder != seed && c.Called != seed
 }
 
+// OlderThan reports whether seed, which no claim says to be the owner, runs the control plane for an epoch that is newer than what
+// the garden knows, as after a restore of the garden.
+func (c Claim) OlderThan(seed string, epoch int64) bool {
+	return c.Epoch > 0 && c.Epoch <= epoch && c.Holder != seed && c.Called != seed
+}
+
 // lease of a Shoot's control plane.
 func lease(namespace string, shoot types.UID) *coordinationv1.Lease {
 	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: NamePrefix + string(shoot)}}

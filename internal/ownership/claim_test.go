@@ -76,6 +76,9 @@ func TestSuperseded(t *testing.T) {
 		if got := tc.claim.Superseded("a", tc.epoch); got != tc.want {
 			t.Errorf("%s: got %v, want %v", name, got, tc.want)
 		}
+		if got, want := tc.claim.OlderThan("a", tc.epoch), name == "the garden is older"; got != want {
+			t.Errorf("%s: OlderThan() = %v, want %v", name, got, want)
+		}
 	}
 }
 

@@ -92,7 +92,7 @@ func TestCheck(t *testing.T) {
 		"a read without an answer": {history: []Operation{
 			op(0, Swap, "", "x", 1, 2), with(op(1, Read, "", "", 3, 4), Unknown), op(0, Read, "", "x", 5, 6),
 		}},
-		"registers are independent, and the first violation is told": {history: []Operation{
+		"registers are independent, and the first violation is reported": {history: []Operation{
 			op(0, Swap, "", "x", 1, 2), onKey(op(0, Swap, "", "y", 3, 4), "b"), onKey(op(1, Read, "", "", 5, 6), "b"), op(1, Read, "", "", 7, 8),
 		}, want: []string{`register "b"`}},
 		"two writes of one value": {history: []Operation{

@@ -73,8 +73,8 @@ func (l *Leftovers) Reconcile(ctx context.Context, r reconcile.Request) (reconci
 	switch {
 	case claim.Epoch == 0: // The Shoot is being deleted, or the garden does not know it.
 		return reconcile.Result{RequeueAfter: passPeriod}, nil
-	case claim.Holder != l.SeedName && epoch >= claim.Epoch && claim.Called != l.SeedName:
-		log.FromContext(ctx).Info("A control plane continues that is newer than what the garden knows of it, as after a restore of the garden",
+	case claim.OlderThan(l.SeedName, epoch):
+		log.FromContext(ctx).Info("A control plane continues that is newer than what the garden knows of it",
 			"epoch", epoch, "owner", claim.Holder, "epochOfOwner", claim.Epoch)
 		return reconcile.Result{RequeueAfter: passPeriod}, nil
 	case !claim.Superseded(l.SeedName, epoch): // Not taken over yet.

@@ -84,22 +84,8 @@ func (c *Connector) TakeBackup(ctx context.Context, access steps.EtcdAccess) (et
 	return client.Snapshot(ctx, chain.Full)
 }
 
-// BackupStatus asks the process that takes the backups of an etcd for its status. The connection lasts for the call.
-func (c *Connector) BackupStatus(ctx context.Context, access steps.EtcdAccess) (etcdbackup.Status, error) {
-	config, err := c.etcdTLS(access)
-	if err != nil {
-		return etcdbackup.Status{}, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, backupStatusTimeout)
-	defer cancel()
-	client := etcdbackup.NewClient(access.Endpoint, config)
-	defer client.Close()
-	return client.Status(ctx)
-}
-
-// ConfirmOwner tells the process that runs an etcd which epoch the garden has for the control plane. The connection lasts
-// for the call.
-func (c *Connector) ConfirmOwner(ctx context.Context, access steps.EtcdAccess, epoch int64) error {
+// askEtcd calls the process that runs an etcd. The connection lasts for the call.
+func (c *Connector) askEtcd(ctx context.Context, access steps.EtcdAccess, call func(context.Context, *etcdbackup.Client) error) error {
 	config, err := c.etcdTLS(access)
 	if err != nil {
 		return err
@@ -108,25 +94,31 @@ func (c *Connector) ConfirmOwner(ctx context.Context, access steps.EtcdAccess, e
 	defer cancel()
 	client := etcdbackup.NewClient(access.Endpoint, config)
 	defer client.Close()
-	return client.Confirm(ctx, epoch)
+	return call(ctx, client)
 }
 
-// EtcdStatus asks the process that runs an etcd for its status. The connection lasts for the call.
+// BackupStatus asks the process that takes the backups of an etcd for its status.
+func (c *Connector) BackupStatus(ctx context.Context, access steps.EtcdAccess) (status etcdbackup.Status, err error) {
+	err = c.askEtcd(ctx, access, func(ctx context.Context, client *etcdbackup.Client) error {
+		status, err = client.Status(ctx)
+		return err
+	})
+	return status, err
+}
+
+// ConfirmOwner tells the process that runs an etcd which epoch the garden has for the control plane.
+func (c *Connector) ConfirmOwner(ctx context.Context, access steps.EtcdAccess, epoch int64) error {
+	return c.askEtcd(ctx, access, func(ctx context.Context, client *etcdbackup.Client) error { return client.Confirm(ctx, epoch) })
+}
+
+// EtcdStatus asks the process that runs an etcd for its status.
 func (c *Connector) EtcdStatus(ctx context.Context, access steps.EtcdAccess) (etcdbackup.Status, error) {
 	return c.BackupStatus(ctx, access)
 }
 
-// ActivateEtcd lets an etcd that stands by start. The connection lasts for the call.
+// ActivateEtcd lets an etcd that stands by start.
 func (c *Connector) ActivateEtcd(ctx context.Context, access steps.EtcdAccess, epoch int64, holder string) error {
-	config, err := c.etcdTLS(access)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, backupStatusTimeout)
-	defer cancel()
-	client := etcdbackup.NewClient(access.Endpoint, config)
-	defer client.Close()
-	return client.Activate(ctx, epoch, holder)
+	return c.askEtcd(ctx, access, func(ctx context.Context, client *etcdbackup.Client) error { return client.Activate(ctx, epoch, holder) })
 }
 
 // VisitStored is Stored for a connection: it reads page after page, all at the same revision.

@@ -30,7 +30,7 @@ type process struct {
 	// written are the versions of the objects that it has written, so that writes which change nothing are known.
 	written map[string]string
 	// before says whether a write fails, after whether the process stops when it is done, changed with something different on
-	// the server. done is told of every write. All may be nil.
+	// the server. done is called after every write. All may be nil.
 	before func(write string) error
 	after  func(write string, changed bool) bool
 	done   func(kind, name string)

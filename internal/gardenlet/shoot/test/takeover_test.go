@@ -91,7 +91,8 @@ func TestTakeOverSurvivesFaults(t *testing.T) {
 	}
 }
 
-// The garden comes back from before a move. The control plane continues where it is, and is not restarted when the garden is told.
+// The garden comes back from before a move. The control plane continues where it is, and is not restarted when it is
+// bound to that seed.
 func TestAMoveThatTheGardenHasForgotten(t *testing.T) {
 	former := newBackups(t).seed.Name
 	w := newBackups(t)
