@@ -126,7 +126,14 @@ func ensureKubeAPIServer(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	if err != nil {
 		return flow.Outcome{}, flow.WithCodes(err, string(corev1beta1.ErrorConfigurationProblem))
 	}
-	return flow.Done(), s.apply(ctx, objects.All()...)
+	if err := s.apply(ctx, objects.All()...); err != nil {
+		return flow.Outcome{}, err
+	}
+	d, err := s.apiServerDeployment(ctx)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	return flow.Done(), s.pauseDeployment(ctx, d, false)
 }
 
 func ensureKubeAPIServerReady(ctx context.Context, s *Scope) (flow.Outcome, error) {
@@ -277,17 +284,22 @@ func (s *Scope) podsOf(ctx context.Context, name string, opts ...client.ListOpti
 // endPods reports whether the pods of a component have ended that nobody uses any more. Those that are shutting down need
 // not wait for their clients.
 func (s *Scope) endPods(ctx context.Context, name string) (bool, error) {
+	return s.deletePods(ctx, name, func(p *corev1.Pod) bool { return !p.DeletionTimestamp.IsZero() })
+}
+
+// deletePods deletes those pods of a component that match, and reports whether it has none.
+func (s *Scope) deletePods(ctx context.Context, name string, match func(*corev1.Pod) bool) (bool, error) {
 	pods, err := s.podsOf(ctx, name)
 	if err != nil {
 		return false, err
 	}
 	for i := range pods {
 		p := &pods[i]
-		if p.DeletionTimestamp.IsZero() || ptr.Deref(p.DeletionGracePeriodSeconds, 0) <= 1 {
+		if !match(p) || !p.DeletionTimestamp.IsZero() && ptr.Deref(p.DeletionGracePeriodSeconds, 0) <= 1 {
 			continue
 		}
 		if err := client.IgnoreNotFound(s.Seed.Delete(ctx, p, client.GracePeriodSeconds(1))); err != nil {
-			return false, fmt.Errorf("shorten the grace period of Pod %q: %w", p.Name, err)
+			return false, fmt.Errorf("end Pod %q: %w", p.Name, err)
 		}
 	}
 	return len(pods) == 0, nil

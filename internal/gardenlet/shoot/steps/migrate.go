@@ -15,7 +15,6 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	"hortus.dev/hortus/internal/component/etcd"
-	"hortus.dev/hortus/internal/component/kubeapiserver"
 	"hortus.dev/hortus/internal/component/kubecontrollermanager"
 	"hortus.dev/hortus/internal/component/kubescheduler"
 	"hortus.dev/hortus/internal/component/machinecontrollermanager"
@@ -172,37 +171,14 @@ func ensureMachineControllerStopped(ctx context.Context, s *Scope) (flow.Outcome
 	return flow.Done(), nil
 }
 
-// stoppedWithAPIServer are of no use without it. The tunnel's server ends so that the nodes look for the new one.
+// stoppedWithAPIServer are of no use without the API server. The tunnel's server ends so that the nodes look for the new one.
 var stoppedWithAPIServer = []string{
-	kubeapiserver.Name, vpnseedserver.Name, kubecontrollermanager.Name, kubescheduler.Name, resourcemanager.Name,
+	vpnseedserver.Name, kubecontrollermanager.Name, kubescheduler.Name, resourcemanager.Name,
 }
 
-// ensureKubeAPIServerStopped does not let the server drain: its clients have to connect anew in any case, and what it
-// has acknowledged is in etcd.
 func ensureKubeAPIServerStopped(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	for _, name := range stoppedWithAPIServer {
-		if err := s.scaleDeployment(ctx, name, 0); err != nil {
-			return flow.Outcome{}, err
-		}
-	}
-	const stopping = "The API server is being stopped"
-	if ended, err := s.endPods(ctx, kubeapiserver.Name); err != nil || !ended {
-		return waitingOr(stopping, err)
-	}
-	d, err := s.apiServerDeployment(ctx)
-	if err != nil {
-		return flow.Outcome{}, err
-	}
-	if d.UID != "" && (d.Status.ObservedGeneration < d.Generation || d.Status.Replicas > 0) {
-		return flow.Waiting(stopping), nil
-	}
-	// A cache may not know a pod yet that could write.
-	pods, err := s.podsOf(ctx, kubeapiserver.Name, &client.ListOptions{Raw: &metav1.ListOptions{}})
-	if err != nil {
-		return flow.Outcome{}, err
-	}
-	if len(pods) > 0 {
-		return flow.Waiting(stopping), nil
+	if ended, err := s.stopKubeAPIServer(ctx, stoppedWithAPIServer...); err != nil || !ended {
+		return waitingOr("The API server is being stopped", err)
 	}
 	return flow.Done(), nil
 }

@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"hortus.dev/hortus/internal/component/etcd"
-	"hortus.dev/hortus/internal/component/kubeapiserver"
 	"hortus.dev/hortus/internal/flow"
 	"hortus.dev/hortus/internal/kube"
 )
@@ -117,10 +116,7 @@ func withoutRestoration(s *Scope) string {
 func ensureRestored(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	r := *s.Facts.Restoration
 	if r.Phase == RestorationRequested {
-		if err := s.scaleDeployment(ctx, kubeapiserver.Name, 0); err != nil {
-			return flow.Outcome{}, err
-		}
-		if ended, err := s.endPods(ctx, kubeapiserver.Name); err != nil || !ended {
+		if ended, err := s.stopKubeAPIServer(ctx); err != nil || !ended {
 			return waitingOr("The API server is being stopped to restore "+r.Point(), err)
 		}
 		r.Phase = RestorationStopped
