@@ -24,8 +24,10 @@ const (
 	// clusterMachineType is the size of the landscape's own clusters.
 	clusterMachineType = "large"
 	clusterImage       = "hortus.dev/machine:1.1.0"
-	apiPort            = 443
-	apiTargetPort      = 6443
+	// tagCluster is the tag of an instance that says of which cluster it is.
+	tagCluster    = "hortus.dev/cluster"
+	apiPort       = 443
+	apiTargetPort = 6443
 )
 
 // clusters lists the landscape's own clusters; the first one holds the garden.
@@ -41,16 +43,12 @@ func ensureInstance(ctx context.Context, c *cloud.Client, spec clusterSpec, user
 	if err != nil {
 		return nil, fmt.Errorf("create network %q: %w", spec.name, err)
 	}
-	wanted := cloud.CreateInstance{
+	instance, err := ensureInstanceWith(ctx, c, cloud.CreateInstance{
 		Name: spec.name, MachineType: clusterMachineType, Image: clusterImage, NetworkID: network.ID,
-		UserData: userData, Address: spec.address, Tags: map[string]string{"hortus.dev/cluster": spec.name},
-	}
-	instance, err := c.CreateInstance(ctx, wanted)
-	if cloud.CodeOf(err) == cloud.CodeAlreadyExists {
-		instance, err = updateInstance(ctx, c, wanted)
-	}
+		UserData: userData, Address: spec.address, Tags: map[string]string{tagCluster: spec.name},
+	})
 	if err != nil {
-		return nil, fmt.Errorf("create instance %q: %w", spec.name, err)
+		return nil, err
 	}
 	_, err = c.CreateLoadBalancer(ctx, cloud.CreateLoadBalancer{
 		Name: spec.name + "-api", Address: spec.apiAddress,
@@ -58,6 +56,17 @@ func ensureInstance(ctx context.Context, c *cloud.Client, spec clusterSpec, user
 	})
 	if err != nil {
 		return nil, fmt.Errorf("create load balancer %q: %w", spec.name+"-api", err)
+	}
+	return instance, nil
+}
+
+func ensureInstanceWith(ctx context.Context, c *cloud.Client, wanted cloud.CreateInstance) (*cloud.Instance, error) {
+	instance, err := c.CreateInstance(ctx, wanted)
+	if cloud.CodeOf(err) == cloud.CodeAlreadyExists {
+		instance, err = updateInstance(ctx, c, wanted)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("create instance %q: %w", wanted.Name, err)
 	}
 	return instance, nil
 }

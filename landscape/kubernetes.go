@@ -48,6 +48,7 @@ type kubernetesCluster struct {
 
 func clusterValues(spec clusterSpec, about *cloud.About) cluster.Values {
 	return cluster.Values{
+		Pods: nodePods(0), Routes: routesFrom(spec, 0),
 		Name: spec.name, KubernetesVersion: components.KubernetesDefaultVersion, NodeAddress: spec.address, PublicAddress: spec.apiAddress,
 		Region: about.Region, Zone: about.Zones[0],
 		APIServerNames: []string{"api." + spec.name + ".landscape.local"},
@@ -142,7 +143,10 @@ func ensureCluster(
 	if err != nil {
 		return nil, fmt.Errorf("decode addons: %w", err)
 	}
-	return k, k.apply(ctx, objects)
+	if err := k.apply(ctx, objects); err != nil {
+		return nil, err
+	}
+	return k, ensureWorkers(ctx, o, c, about, k, values)
 }
 
 // connect waits until the API server is ready and makes the client.

@@ -34,6 +34,8 @@ type Options struct {
 	StateDir, RunDir string
 	// Artifacts holds built programs and images; Components and Module are the source folders they are built from.
 	Artifacts, Components, Module string
+	// SeedNodes is how many nodes each seed has; 0 leaves that as it is.
+	SeedNodes int
 	// Out is where progress goes.
 	Out io.Writer
 }
@@ -70,14 +72,22 @@ func NewUpCommand() *cobra.Command {
 		Long: `Bring up a whole landscape on this machine: the local cloud, a garden and two seeds.
 
 Every step ensures what it is there for: a second run repairs what is broken and changes nothing else. Programs and
-images that are missing are built first.`,
+images that are missing are built first.
+
+Each seed has one node. With --seed-nodes=3 it has three, in different zones, as control planes need that tolerate the failure of
+a node or zone. Nodes can be taken away again when no control planes of Shoots are on them.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			o.Out = command.OutOrStdout()
+			if command.Flags().Changed("seed-nodes") && (o.SeedNodes < 1 || o.SeedNodes > maxSeedNodes) {
+				return fmt.Errorf("--seed-nodes: must be between 1 and %d: %d", maxSeedNodes, o.SeedNodes)
+			}
 			return Up(command.Context(), o)
 		},
 	}
 	o.addFlags(command)
+	command.Flags().IntVar(&o.SeedNodes, "seed-nodes", 0,
+		fmt.Sprintf("nodes of each seed, 1 to %d; %d for control planes with a failure tolerance (default: as many as there are, at first 1)", maxSeedNodes, maxSeedNodes))
 	return command
 }
 

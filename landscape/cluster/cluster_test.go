@@ -26,6 +26,7 @@ func testValues() Values {
 	return Values{
 		Name: "garden", KubernetesVersion: "1.36.3", NodeAddress: "10.1.0.10", PublicAddress: "198.18.8.1",
 		Region: "local", Zone: "local-a", APIServerNames: []string{"api.garden.landscape.local"},
+		Pods: "10.244.0.0/22", Routes: []Route{{Pods: "10.244.4.0/22", Via: "10.1.0.11"}},
 		PodCIDR: "10.244.0.0/16", ServiceCIDR: "10.0.0.0/24", APIServiceIP: "10.0.0.1", DNSServiceIP: "10.0.0.10",
 		UpstreamDNS:    "198.18.0.1",
 		SeedAuthorizer: &SeedAuthorizer{Server: "https://10.0.0.11/authorize/seeds", TLSServerName: "hortus-apiserver.garden.svc", CA: []byte("CA of the garden\n")},
@@ -75,6 +76,30 @@ func TestUserData(t *testing.T) {
 		}
 		if file.Path == manifestDir+"etcd.yaml" {
 			checkEtcdArguments(t, file.Content.Inline.Data)
+		}
+	}
+}
+
+func TestWorkerUserData(t *testing.T) {
+	w := Worker{
+		Name: "garden-node-2", Address: "10.1.0.11", Zone: "local-b", Pods: "10.244.4.0/22",
+		Routes: []Route{{Pods: "10.244.0.0/22", Via: "10.1.0.10"}},
+	}
+	credentials := &WorkerPKI{
+		Kubelet:        pki.KeyPair{CertPEM: []byte("client certificate\n"), KeyPEM: []byte("client key\n")},
+		KubeletServing: pki.KeyPair{CertPEM: []byte("serving certificate\n"), KeyPEM: []byte("serving key\n")},
+	}
+	encoded, err := WorkerUserData(testValues(), w, readablePKI(), credentials)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.Bytes(t, "worker-userdata.yaml", encoded)
+	if _, err := machine.ParseUserData(encoded); err != nil {
+		t.Errorf("machines cannot read the user data: %v", err)
+	}
+	for _, secret := range []string{"key of CA", "key of ServiceAccountKey", "key of EtcdServer"} {
+		if bytes.Contains(encoded, []byte(secret)) {
+			t.Errorf("a node without a control plane has the %s", secret)
 		}
 	}
 }

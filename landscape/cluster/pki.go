@@ -87,6 +87,28 @@ func NewPKI(v Values, c clock.PassiveClock) (*PKI, error) {
 	return p, nil
 }
 
+// WorkerPKI are the credentials of a node without a control plane.
+type WorkerPKI struct{ Kubelet, KubeletServing pki.KeyPair }
+
+// NewWorkerPKI makes the credentials of a node.
+func (p *PKI) NewWorkerPKI(w Worker, c clock.PassiveClock) (*WorkerPKI, error) {
+	ca, err := pki.LoadCA(p.CA.CertPEM, p.CA.KeyPEM, c)
+	if err != nil {
+		return nil, fmt.Errorf("load certificate authority: %w", err)
+	}
+	request := pki.Request{CommonName: "system:node:" + w.Name, Organizations: []string{"system:nodes"}, Usage: pki.Client, Validity: validity}
+	client, err := ca.Issue(request)
+	if err != nil {
+		return nil, fmt.Errorf("issue certificate of node %q: %w", w.Name, err)
+	}
+	request.Usage, request.DNSNames, request.IPs = pki.Server, []string{w.Name}, []net.IP{net.ParseIP(w.Address)}
+	serving, err := ca.Issue(request)
+	if err != nil {
+		return nil, fmt.Errorf("issue certificate of node %q: %w", w.Name, err)
+	}
+	return &WorkerPKI{Kubelet: *client, KubeletServing: *serving}, nil
+}
+
 // AdminKubeconfig is the kubeconfig of the cluster's administrator.
 func (p *PKI) AdminKubeconfig(name, server string) ([]byte, error) {
 	return pki.Kubeconfig{Name: name, Server: server, CAPEM: p.CA.CertPEM, Client: &p.Admin}.Render()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"text/template"
 
 	"k8s.io/utils/ptr"
@@ -75,32 +76,66 @@ func UserData(v Values, p *PKI) ([]byte, error) {
 			files[etcdDir+"pki/"+name+".crt"], files[etcdDir+"pki/"+name+".key"] = p.EtcdServer.CertPEM, p.EtcdServer.KeyPEM
 		}
 	}
-	for _, t := range []struct{ name, path string }{
-		{"install.sh", "/opt/hortus/install.sh"},
-		{"kubelet.yaml", "/etc/kubernetes/kubelet.yaml"},
-		{"encryption.yaml", "/etc/kubernetes/encryption.yaml"},
-		{"cni.conflist", "/etc/cni/net.d/10-bridge.conflist"},
-		{"etcd.yaml", manifestDir + "etcd.yaml"},
-		{"kube-apiserver.yaml", manifestDir + "kube-apiserver.yaml"},
-		{"kube-controller-manager.yaml", manifestDir + "kube-controller-manager.yaml"},
-		{"kube-scheduler.yaml", manifestDir + "kube-scheduler.yaml"},
-	} {
-		rendered, err := render(t.name, v, p)
-		if err != nil {
+	for name, path := range nodeFiles {
+		var err error
+		if files[path], err = render(name, v, p); err != nil {
 			return nil, err
 		}
-		files[t.path] = rendered
 	}
+	for _, name := range []string{"etcd.yaml", "kube-apiserver.yaml", "kube-controller-manager.yaml", "kube-scheduler.yaml"} {
+		var err error
+		if files[manifestDir+name], err = render(name, v, p); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if files["/etc/kubernetes/encryption.yaml"], err = render("encryption.yaml", v, p); err != nil {
+		return nil, err
+	}
+	return encode(v, files)
+}
 
+// nodeFiles are the templates of every node, and where they go.
+var nodeFiles = map[string]string{
+	"install.sh":   "/opt/hortus/install.sh",
+	"routes.sh":    "/opt/hortus/routes.sh",
+	"kubelet.yaml": "/etc/kubernetes/kubelet.yaml",
+	"cni.conflist": "/etc/cni/net.d/10-bridge.conflist",
+}
+
+// WorkerUserData is the configuration with which a machine boots that joins the cluster as a further node.
+func WorkerUserData(v Values, w Worker, p *PKI, credentials *WorkerPKI) ([]byte, error) {
+	kubeconfig, err := pki.Kubeconfig{
+		Name: v.Name, Server: "https://" + v.NodeAddress + ":6443", CAPEM: p.CA.CertPEM, Client: &credentials.Kubelet,
+	}.Render()
+	if err != nil {
+		return nil, fmt.Errorf("render kubeconfig of the kubelet: %w", err)
+	}
+	files := map[string][]byte{
+		pkiDir + "ca.crt":      p.CA.CertPEM,
+		pkiDir + "kubelet.crt": credentials.KubeletServing.CertPEM, pkiDir + "kubelet.key": credentials.KubeletServing.KeyPEM,
+		"/etc/kubernetes/kubelet.kubeconfig": kubeconfig,
+	}
+	v.Name, v.NodeAddress, v.Zone, v.Pods, v.Routes = w.Name, w.Address, w.Zone, w.Pods, w.Routes
+	for name, path := range nodeFiles {
+		if files[path], err = render(name, v, nil); err != nil {
+			return nil, err
+		}
+	}
+	return encode(v, files)
+}
+
+// encode makes user data of files and the kubelet's unit.
+func encode(v Values, files map[string][]byte) ([]byte, error) {
 	data := machine.UserData{}
 	for _, path := range slices.Sorted(maps.Keys(files)) {
 		mode := uint32(modePrivate)
-		if path == "/opt/hortus/install.sh" {
+		if strings.HasSuffix(path, ".sh") {
 			mode = modeExecute
 		}
 		data.Files = append(data.Files, machine.File{Path: path, Permissions: ptr.To(mode), Content: machine.FileContent{Inline: machine.Inline{Data: string(files[path])}}})
 	}
-	kubelet, err := render("kubelet.service", v, p)
+	kubelet, err := render("kubelet.service", v, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -2,20 +2,21 @@ package cluster
 
 // Values describe a cluster.
 type Values struct {
-	// Name of the cluster, its instance and its node.
+	// Name of the cluster, its first instance and the node on it.
 	Name string
 	// KubernetesVersion without the leading v.
 	KubernetesVersion string
 	// NodeAddress is the private address of the instance, PublicAddress that of the load balancer before the API server.
 	NodeAddress, PublicAddress string
-	// ProviderID of the node.
-	ProviderID string
 	// Region and Zone become labels of the node.
 	Region, Zone string
 	// APIServerNames are further DNS names of the API server.
 	APIServerNames []string
 	// PodCIDR and ServiceCIDR; APIServiceIP is the first address of the latter, DNSServiceIP that of CoreDNS.
 	PodCIDR, ServiceCIDR, APIServiceIP, DNSServiceIP string
+	// Pods are the addresses that the node gives to pods, a part of PodCIDR; Routes lead to the other parts.
+	Pods   string
+	Routes []Route
 	// UpstreamDNS answers names outside the cluster.
 	UpstreamDNS string
 	// SeedAuthorizer confines gardenlets; nil for clusters without a garden.
@@ -23,6 +24,17 @@ type Values struct {
 	// EtcdBackup says where the backups of etcd go; nil for clusters that can be made anew.
 	EtcdBackup *EtcdBackup
 	Images     Images
+}
+
+// Route leads to the pods of another node.
+type Route struct{ Pods, Via string }
+
+// Worker is a node without a control plane.
+type Worker struct {
+	// Name of the node and its instance, and its private address.
+	Name, Address, Zone string
+	Pods                string
+	Routes              []Route
 }
 
 // SeedAuthorizer is how the kube-apiserver asks the garden's API server about gardenlets. The address is a Service's, since
