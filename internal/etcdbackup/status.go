@@ -85,7 +85,7 @@ const (
 // Etcd is the state of the etcd of a member.
 type Etcd struct {
 	State EtcdState `json:"state"`
-	// Message says why etcd is not running.
+	// Message says why etcd is not running; while it is started again, why it did not run before.
 	Message string `json:"message,omitempty"`
 	// Configuration is the checksum of the certificates, bundles and flags that etcd runs with; empty if it does not run.
 	Configuration string `json:"configuration,omitempty"`

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/sys/unix"
 	"k8s.io/utils/clock"
 
 	"hortus.dev/hortus/internal/etcdbackup"
@@ -65,9 +67,11 @@ type Member struct {
 	Log   logr.Logger
 
 	prepared sync.Once
-	holder   holder
-	lock     *os.File
-	probes   http.Client
+	// failure is why etcd did not run the last time; empty as soon as it is ready.
+	failure string
+	holder  holder
+	lock    *os.File
+	probes  http.Client
 
 	mu     sync.Mutex
 	status etcdbackup.Etcd
@@ -117,7 +121,8 @@ func (m *Member) Run(ctx context.Context) error {
 			pause = waitingPause
 		}
 		m.Log.Info("Etcd does not run, trying again", "error", err.Error(), "pause", pause.String())
-		m.set(etcdbackup.EtcdFailing, err.Error())
+		m.failure = err.Error() + lackOfSpace(m.DataDir, logSegment)
+		m.set(etcdbackup.EtcdFailing, m.failure)
 		select {
 		case <-ctx.Done():
 		case <-m.Clock.After(pause):
@@ -125,6 +130,23 @@ func (m *Member) Run(ctx context.Context) error {
 		pause = min(max(2*pause, pauseMin), pauseMax)
 	}
 	return nil
+}
+
+// logSegment is how much room etcd wants for the next part of its log, in bytes.
+const logSegment = 64 << 20
+
+// lackOfSpace says that the disk of a data directory has less than so many bytes left, which may be why etcd does not run; etcd itself
+// says so only in its log. Empty if there is room, or that is not known.
+func lackOfSpace(dataDir string, wanted uint64) string {
+	var disk unix.Statfs_t
+	if err := unix.Statfs(filepath.Dir(dataDir), &disk); err != nil {
+		return ""
+	}
+	free := disk.Bavail * uint64(disk.Bsize)
+	if free >= wanted {
+		return ""
+	}
+	return fmt.Sprintf("; there is no space left on its disk: %d MiB are free, and etcd wants %d MiB for its log", free>>20, wanted>>20)
 }
 
 // ErrWaiting means that another member has to do something first. It is looked at again soon.
@@ -188,7 +210,7 @@ func (m *Member) once(ctx context.Context) error {
 	if err := m.holder.open(); err != nil {
 		return err
 	}
-	m.set(etcdbackup.EtcdPreparing, "")
+	m.set(etcdbackup.EtcdPreparing, m.failure)
 	var args []string
 	if m.Prepare != nil {
 		var err error
@@ -221,7 +243,7 @@ func noTurn() {}
 // serve runs etcd with a configuration, and calls ready. When another one is wanted it returns the end of its turn to be
 // restarted; no error means that, or that ctx has ended.
 func (m *Member) serve(ctx context.Context, running configuration.Configuration, args []string, ready func()) (end func(), err error) {
-	m.set(etcdbackup.EtcdStarting, "")
+	m.set(etcdbackup.EtcdStarting, m.failure)
 	p, err := startProcess(m.Program, m.args(running, args), m.lock)
 	if err != nil {
 		return noTurn, err
@@ -342,6 +364,7 @@ func (m *Member) ready(running configuration.Configuration) {
 	if m.Reloaded != nil {
 		m.Reloaded()
 	}
+	m.failure = ""
 	m.set(etcdbackup.EtcdRunning, "")
 	m.mu.Lock()
 	m.status.Configuration = running.Checksum()

@@ -15,6 +15,7 @@ const rotationGap = time.Minute
 
 // TestCredentialsAreRotatedWhileAClientWrites rotates everything at once: CAs, the key of service accounts and that of etcd.
 func TestCredentialsAreRotatedWhileAClientWrites(t *testing.T) {
+	t.Parallel()
 	story(t)
 	const name = "turn"
 	newShoot(t, "shoot-workerless.yaml", name)

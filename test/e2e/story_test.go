@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 )
@@ -51,25 +50,11 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// newShoot makes a Shoot of an example under another name, waits until it is there, and deletes it at the end of the story.
+// newShoot makes a Shoot of an example under another name on the first seed, and waits until it is there. It is deleted at the end of
+// the story.
 func newShoot(t *testing.T, file, name string) {
 	t.Helper()
-	var lines []string
-	renamed := false
-	for line := range strings.Lines(example(t, file)) {
-		if !renamed && strings.HasPrefix(line, "  name: ") {
-			line, renamed = "  name: "+name+"\n", true
-		}
-		lines = append(lines, line)
-	}
-	if out, err := applyText(t, kubeconfigOf("garden"), strings.Join(lines, "")); err != nil {
-		t.Fatalf("make Shoot %s: %v\n%s", name, err, out)
-	}
-	t.Cleanup(func() {
-		if os.Getenv(keepLandscape) == "" || !t.Failed() {
-			deleteShoot(t, name)
-		}
-	})
+	applyShootOn(t, file, name, "local-1")
 	awaitSucceeded(t, name)
 }
 

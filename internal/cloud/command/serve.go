@@ -70,7 +70,7 @@ func newServeCommand(stateDir *string) *cobra.Command {
 	f.StringSliceVar(&o.listen, "listen", nil, "addresses of the HTTPS API; default port 7443 of the public network's host and of loopback, or of loopback only for the simulated driver")
 	f.StringVar(&o.dnsListen, "dns-listen", "", "address of the DNS server; default port 53 of the public network's host, or none for the simulated driver")
 	f.StringVar(&o.region, "region", "local", "name of the region")
-	f.StringSliceVar(&o.zones, "zones", []string{"local-a", "local-b"}, "names of the zones; the first is the default")
+	f.StringSliceVar(&o.zones, "zones", []string{"local-a", "local-b", "local-c"}, "names of the zones; the first is the default")
 	f.StringVar(&o.public, "public-network", "198.18.0.0/16", "IPv4 range of the public network, 16 bits")
 	f.StringVar(&o.images, "images", "", "directory of the OCI image layout with machine images and what machines pull")
 	f.StringVar(&o.artifacts, "build-artifacts", "", "folder of built programs and images; with it, images of Kubernetes versions are built when they are first asked for")

@@ -84,6 +84,9 @@ func requiredDeployments(o *Observed) []string {
 }
 
 func controlPlane(o *Observed, s Settings) Finding {
+	if f := stoppedEtcd(o); f != nil { // Everything else follows from it.
+		return *f
+	}
 	for _, name := range requiredDeployments(o) {
 		d := o.deployment(name)
 		if d == nil {
@@ -113,6 +116,20 @@ func controlPlane(o *Observed, s Settings) Finding {
 		return *unclear
 	}
 	return good("ControlPlaneRunning", "All control plane components are healthy.")
+}
+
+// stoppedEtcd is what the process of etcd says when etcd does not run; nil if it runs, or nothing is known.
+func stoppedEtcd(o *Observed) *Finding {
+	if o.Etcd == nil || o.Backups == nil || o.Backups.Error != nil || o.Etcd.Status.ReadyReplicas >= ptr.Deref(o.Etcd.Spec.Replicas, 1) {
+		return nil
+	}
+	etcd := o.Backups.Status.Etcd
+	if etcd.Message == "" {
+		return nil
+	}
+	f := bad("EtcdUnhealthy", fmt.Sprintf("etcd-main has %d of %d members ready. One is %s: %s.",
+		o.Etcd.Status.ReadyReplicas, ptr.Deref(o.Etcd.Spec.Replicas, 1), etcd.State, printable(etcd.Message)))
+	return &f
 }
 
 func systemComponents(o *Observed, s Settings) Finding {

@@ -17,6 +17,7 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
+	"hortus.dev/hortus/internal/etcdbackup"
 	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/internal/secretsmanager"
 )
@@ -97,6 +98,10 @@ func TestConditions(t *testing.T) {
 		"a deployment is down":            {func(o *Observed) { o.Deployments[1].Status.AvailableReplicas = 0 }, want{corev1beta1.ShootControlPlaneHealthy, "False", "DeploymentUnhealthy"}},
 		"etcd is missing":                 {func(o *Observed) { o.Etcd = nil }, want{corev1beta1.ShootControlPlaneHealthy, "False", "EtcdMissing"}},
 		"etcd is down":                    {func(o *Observed) { o.Etcd.Status.ReadyReplicas = 0 }, want{corev1beta1.ShootControlPlaneHealthy, "False", "EtcdUnhealthy"}},
+		"etcd is down and says why, which is told before what follows from it": {func(o *Observed) {
+			o.Etcd.Status.ReadyReplicas, o.Deployments[0].Status.AvailableReplicas = 0, 0
+			o.Backups = &Backups{Status: etcdbackup.Status{Etcd: etcdbackup.Etcd{State: etcdbackup.EtcdFailing, Message: "no space left"}}}
+		}, want{corev1beta1.ShootControlPlaneHealthy, "False", "EtcdUnhealthy"}},
 		"an extension complains": {func(o *Observed) {
 			o.Reports = []Report{{Kind: "ControlPlane", Name: "a", Condition: corev1beta1.Condition{Type: corev1beta1.ShootControlPlaneHealthy, Status: "False", Message: "ccm is down"}}}
 		}, want{corev1beta1.ShootControlPlaneHealthy, "False", "ControlPlaneUnhealthyReport"}},

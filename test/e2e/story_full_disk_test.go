@@ -1,0 +1,75 @@
+//go:build landscape
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestFullDiskLosesNothing lets the disk below a Shoot's etcd run full while clients write. The Shoot says so, and when there is room
+// again, etcd goes on with everything that was acknowledged.
+func TestFullDiskLosesNothing(t *testing.T) {
+	t.Parallel()
+	story(t)
+	const name, seed, instance, namespace, pod = "brim", "local-1", "garden", "shoot--dev--brim", "etcd-main-0"
+	newShoot(t, "shoot-workerless.yaml", name)
+	kubeconfig, admin := shootKubeconfig(t, name), adminOf(seed)
+	kubectl(t, kubeconfig, "create", "configmap", "before", "--from-literal=a=b")
+	hortus(t, "backup", "now", name, "-n", projectNS)
+
+	// A volume of its own that is small: etcd finds it empty, and restores itself.
+	volume := kubectl(t, admin, "-n", namespace, "get", "pvc", "main-etcd-"+pod, "-o", "jsonpath={.spec.volumeName}")
+	path := kubectl(t, admin, "get", "pv", volume, "-o", "jsonpath={.spec.hostPath.path}")
+	onNode := func(command string) string {
+		return hortus(t, "cloud", "instances", "exec", instance, "--", "sh", "-c", command)
+	}
+	onNode("mount -t tmpfs -o size=400m full " + path)
+	t.Cleanup(func() { onNode("umount -l " + path) })
+	uid := kubectl(t, admin, "-n", namespace, "get", "pod", pod, "-o", "jsonpath={.metadata.uid}")
+	kubectl(t, admin, "-n", namespace, "delete", "pod", pod)
+	eventually(t, "an API server that answers, with another etcd", func() error {
+		now := kubectl(t, admin, "-n", namespace, "get", "pod", pod, "--ignore-not-found", "-o", "jsonpath={.metadata.uid}")
+		out, err := kubectlE(t, kubeconfig, "get", "configmap", "before", "-o", "name")
+		if now == uid || err != nil {
+			return fmt.Errorf("%s: %s (%v)", now, out, err)
+		}
+		return nil
+	})
+	w := startWriter(t, kubeconfig)
+
+	onNode("dd if=/dev/zero of=" + path + "/filler bs=1M || true")
+	large := filepath.Join(t.TempDir(), "large")
+	if err := os.WriteFile(large, []byte(strings.Repeat("0123456789abcdef", 1000000/16)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "an etcd that cannot write any more", func() error {
+		_, err := kubectlE(t, kubeconfig, "create", "configmap", fmt.Sprintf("large-%d", time.Now().UnixNano()), "--from-file="+large, "--request-timeout=5s")
+		if silent := w.silent(); err == nil || silent < 5*time.Second {
+			return fmt.Errorf("the last write was acknowledged %s ago (%v)", silent, err)
+		}
+		return nil
+	})
+	eventually(t, "a condition that says so", func() error {
+		out := kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "get", "shoot", name, "-o", `jsonpath={.status.conditions[?(@.type=="ControlPlaneHealthy")].message}`)
+		if !strings.Contains(out, "no space left") {
+			return fmt.Errorf("%q", out)
+		}
+		t.Log(out)
+		return nil
+	})
+
+	onNode("rm " + path + "/filler")
+	before := w.acknowledged()
+	eventually(t, "writes that are acknowledged again", func() error {
+		if n := w.acknowledged(); n < before+10 {
+			return fmt.Errorf("%d since then", n-before)
+		}
+		return nil
+	})
+	t.Logf("%d acknowledged writes", w.check(t, kubeconfig))
+}

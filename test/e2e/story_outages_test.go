@@ -1,0 +1,139 @@
+//go:build landscape
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// storyFenceTime is shorter than the landscape's, so that nobody has to wait that long for outages.
+const storyFenceTime = time.Minute
+
+// outageGap bounds the time in which no write is acknowledged during an outage that stops no control plane. It is what a busy
+// machine may need for one write.
+const outageGap = 10 * time.Second
+
+// TestOutagesStopNoControlPlane takes the garden, the cloud with its buckets, or both away from a seed, while a client writes. Only
+// when both have been away for the fence time etcd stops, and it starts again by itself.
+func TestOutagesStopNoControlPlane(t *testing.T) {
+	t.Parallel()
+	story(t)
+	const name, seed, instance = "hermit", "local-2", "seed-2"
+	setFenceTime(t, seed, storyFenceTime)
+	applyShootOn(t, "shoot-workerless.yaml", name, seed)
+	awaitSucceeded(t, name)
+	kubeconfig := shootKubeconfig(t, name)
+	id, _, _ := strings.Cut(instanceOf(t, instance), ",")
+	w := startWriter(t, kubeconfig)
+	const longer = storyFenceTime + 15*time.Second
+
+	w.during(t, "an outage of the garden", outageGap, func() {
+		heal := cutOff(t, networkOf(id), gardenAddress)
+		awaitSilence(t, seed, longer)
+		heal()
+		awaitSign(t, seed)
+	})
+	w.during(t, "an outage of the cloud and its buckets", outageGap, func() {
+		heal := cutOff(t, networkOf(id), cloudAddress)
+		outage(t, longer)
+		heal()
+		hortus(t, "backup", "now", name, "-n", projectNS)
+	})
+	w.during(t, "a short outage of both", outageGap, func() {
+		heal := cutOff(t, networkOf(id), gardenAddress, cloudAddress)
+		awaitSilence(t, seed, storyFenceTime/2)
+		heal()
+		awaitSign(t, seed)
+		hortus(t, "backup", "now", name, "-n", projectNS)
+	})
+
+	heal := cutOff(t, networkOf(id), gardenAddress, cloudAddress)
+	start := time.Now()
+	eventually(t, "an etcd that stops by itself", func() error {
+		if silent := w.silent(); silent < 15*time.Second {
+			return fmt.Errorf("the last write was acknowledged %s ago", silent)
+		}
+		return nil
+	})
+	if stopped := time.Since(start) - w.silent(); stopped < storyFenceTime/2 {
+		t.Errorf("etcd stopped after %s", stopped)
+	} else {
+		t.Logf("etcd stopped %s after it had lost garden and bucket", stopped.Round(100*time.Millisecond))
+	}
+	heal()
+	before := w.acknowledged()
+	eventually(t, "writes that are acknowledged again", func() error {
+		if n := w.acknowledged(); n < before+10 {
+			return fmt.Errorf("%d since then", n-before)
+		}
+		return nil
+	})
+	t.Logf("%d acknowledged writes", w.check(t, kubeconfig))
+	awaitSucceeded(t, name)
+}
+
+// setFenceTime gives the gardenlet of a seed another fence time, until the end of the test. Shoots that are made
+// afterwards have it from the start.
+func setFenceTime(t *testing.T, seed string, fence time.Duration) {
+	t.Helper()
+	const configMap, key = "gardenlet-config", "config.yaml"
+	admin := adminOf(seed)
+	before := kubectl(t, admin, "-n", "garden", "get", "configmap", configMap, "-o", `jsonpath={.data.config\.yaml}`)
+	write := func(config string) {
+		patch, err := json.Marshal(map[string]any{"data": map[string]string{key: config}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		kubectl(t, admin, "-n", "garden", "patch", "configmap", configMap, "--type=merge", "-p", string(patch))
+		kubectl(t, admin, "-n", "garden", "rollout", "restart", "deployment", "gardenlet")
+		kubectl(t, admin, "-n", "garden", "rollout", "status", "deployment", "gardenlet", "--timeout=5m")
+	}
+	var after []string
+	for line := range strings.Lines(before) {
+		if at := strings.Index(line, "fenceTime: "); at >= 0 {
+			line = line[:at] + "fenceTime: " + fence.String() + "\n"
+		}
+		after = append(after, line)
+	}
+	changed := strings.Join(after, "")
+	if changed == before {
+		t.Fatalf("the configuration of the gardenlet of %s has no fence time:\n%s", seed, before)
+	}
+	t.Cleanup(func() { write(before) })
+	write(changed)
+}
+
+// awaitSilence waits until the garden has heard nothing from a seed for that long.
+func awaitSilence(t *testing.T, seed string, atLeast time.Duration) {
+	t.Helper()
+	eventually(t, "a silent seed", func() error {
+		if silent := silenceOf(t, seed); silent < atLeast {
+			return fmt.Errorf("its Lease was renewed %s ago", silent)
+		}
+		return nil
+	})
+}
+
+// awaitSign waits until the garden hears from a seed again.
+func awaitSign(t *testing.T, seed string) {
+	t.Helper()
+	eventually(t, "a sign of life of the seed", func() error {
+		if silent := silenceOf(t, seed); silent > 5*time.Second {
+			return fmt.Errorf("its Lease was renewed %s ago", silent)
+		}
+		return nil
+	})
+}
+
+// outage lets a fault last.
+func outage(t *testing.T, length time.Duration) {
+	t.Helper()
+	select {
+	case <-t.Context().Done():
+	case <-time.After(length):
+	}
+}
