@@ -492,7 +492,10 @@ func (w *world) resourceManager(in client.ListOption) {
 			break
 		}
 		secret := &corev1.Secret{}
-		w.must(w.Client.Get(w.ctx, client.ObjectKey{Namespace: mr.Namespace, Name: mr.Spec.SecretRefs[0].Name}, secret))
+		err := w.Client.Get(w.ctx, client.ObjectKey{Namespace: mr.Namespace, Name: mr.Spec.SecretRefs[0].Name}, secret)
+		if w.must(client.IgnoreNotFound(err)); err != nil {
+			continue // There is nothing to apply yet, or any more.
+		}
 		mr.Status.SecretsDataChecksum = ptr.To(managedresource.Checksum(secret))
 		mr.Status.ObservedGeneration = mr.Generation
 		mr.Status.Conditions = nil

@@ -394,21 +394,31 @@ func (s *side) pass() {
 // maxRestarts is how often a gardenlet may stop before anybody else acts.
 const maxRestarts = 10
 
-// reconcile lets every controller of the gardenlet look once at the Shoot.
+// reconcile lets every controller of the gardenlet look once at what the garden shows it.
 func (s *side) reconcile() {
 	m := s.m
-	id := m.shoot.Status.TechnicalID
-	request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(m.shoot)}
-	_, s.err = s.r.Reconcile(m.ctx, m.shoot.DeepCopy())
-	if id != "" {
-		_, err := s.leftovers.Reconcile(m.ctx, reconcile.Request{NamespacedName: types.NamespacedName{Name: id}})
-		s.err = errors.Join(s.err, err)
-		entry := &corev1beta1.BackupEntry{}
-		entry.Namespace, entry.Name = m.shoot.Namespace, id+"--"+string(m.shoot.UID)
-		_, err = s.entries.Reconcile(m.ctx, entry)
-		s.err = errors.Join(s.err, err)
-		_, err = s.saver.Reconcile(m.ctx, request)
-		s.err = errors.Join(s.err, err)
+	s.err = nil
+	look := func(_ reconcile.Result, err error) { s.err = errors.Join(s.err, err) }
+	shows := func(seeds ...*string) bool {
+		return slices.ContainsFunc(seeds, func(name *string) bool { return ptr.Deref(name, "") == s.seed.Name })
+	}
+	id, mine := m.shoot.Status.TechnicalID, shows(m.shoot.Spec.SeedName, m.shoot.Status.SeedName)
+	if mine {
+		look(s.r.Reconcile(m.ctx, m.shoot.DeepCopy()))
+	}
+	if id == "" {
+		return
+	}
+	look(s.leftovers.Reconcile(m.ctx, reconcile.Request{NamespacedName: types.NamespacedName{Name: id}}))
+	entry := &corev1beta1.BackupEntry{}
+	entry.Namespace, entry.Name = m.shoot.Namespace, id+"--"+string(m.shoot.UID)
+	err := m.garden().Get(m.ctx, client.ObjectKeyFromObject(entry), entry)
+	s.must(client.IgnoreNotFound(err))
+	if err == nil && shows(entry.Spec.SeedName, entry.Status.SeedName) {
+		look(s.entries.Reconcile(m.ctx, entry))
+	}
+	if mine {
+		look(s.saver.Reconcile(m.ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(m.shoot)}))
 	}
 }
 
