@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -50,6 +51,7 @@ type moved struct {
 	t     *testing.T
 	ctx   context.Context
 	seeds [2]*side
+	clock *clocktesting.FakeClock
 	// at is the seed that has the control plane.
 	at    int
 	shoot *corev1beta1.Shoot
@@ -95,7 +97,7 @@ type volume struct{ epoch, revision int64 }
 // newMoved creates a Shoot on the first of two seeds.
 func newMoved(t *testing.T) *moved {
 	t.Helper()
-	m := &moved{t: t, ctx: t.Context(), states: map[string]string{}, known: map[string]bool{}}
+	m := &moved{t: t, ctx: t.Context(), clock: clocktesting.NewFakeClock(clock.Now()), states: map[string]string{}, known: map[string]bool{}}
 	m.fault = m.noFault()
 	other := env.Start(t, seedOptions()...)
 	for i := range m.seeds {
@@ -159,17 +161,17 @@ func (s *side) restart() {
 	}
 	garden, seed := s.process.client(s.gardenDirect), s.process.client(s.direct)
 	identity := shoot.Identity{ID: "i", Name: "gardenlet-0", Version: gardenletVersion}
-	states := &shootstate.States{Garden: garden, Seed: seed, Clock: clock, SeedName: s.seed.Name}
+	states := &shootstate.States{Garden: garden, Seed: seed, Clock: m.clock, SeedName: s.seed.Name}
 	s.r = &shoot.Reconciler{
-		Garden: garden, Cache: m.garden(), Seed: seed, Clock: clock, Events: &events.FakeRecorder{}, Shoots: network{connector{s.world}, s}, States: states,
+		Garden: garden, Cache: m.garden(), Seed: seed, Clock: m.clock, Events: &events.FakeRecorder{}, Shoots: network{connector{s.world}, s}, States: states,
 		SeedName: s.seed.Name, GardenIdentity: "garden", Identity: identity, Images: steps.DefaultImages(),
 		Options: maintenance.ReconcileOptions{SyncPeriod: 1000 * time.Hour}, Jitter: maintenance.HashJitter(0), RetryDuration: 1000 * time.Hour, DNSTTL: 120,
 		FenceTime: movedFence,
 	}
-	s.leftovers = &shoot.Leftovers{Garden: garden, Shoots: m.garden(), Seed: seed, Clock: clock, SeedName: s.seed.Name}
-	s.entries = &backupentry.Reconciler{Garden: garden, Seed: seed, Clock: clock, Events: &events.FakeRecorder{}, SeedName: s.seed.Name}
+	s.leftovers = &shoot.Leftovers{Garden: garden, Shoots: m.garden(), Seed: seed, Clock: m.clock, SeedName: s.seed.Name}
+	s.entries = &backupentry.Reconciler{Garden: garden, Seed: seed, Clock: m.clock, Events: &events.FakeRecorder{}, SeedName: s.seed.Name}
 	s.saver = &shootstate.Reconciler{
-		Garden: garden, Clock: clock, Events: &events.FakeRecorder{}, States: states, SyncPeriod: time.Hour, Jitter: maintenance.HashJitter(0),
+		Garden: garden, Clock: m.clock, Events: &events.FakeRecorder{}, States: states, SyncPeriod: time.Hour, Jitter: maintenance.HashJitter(0),
 	}
 	s.dirty = nil
 }
@@ -208,7 +210,7 @@ func (n network) EtcdStatus(ctx context.Context, access steps.EtcdAccess) (etcdb
 	if v == nil {
 		return etcdbackup.Status{}, errors.New("etcd does not run")
 	}
-	status.Etcd.Restored = &etcdbackup.Restored{Revision: v.revision, Stored: clock.Now()}
+	status.Etcd.Restored = &etcdbackup.Restored{Revision: v.revision, Stored: n.s.m.clock.Now()}
 	return status, err
 }
 
@@ -315,7 +317,7 @@ func (m *moved) checkStart(s *side) {
 		other = m.seeds[1]
 	}
 	if m.takeOver {
-		if at := claim.TakenOver.FencedAt(); !claim.Settled && (at.IsZero() || clock.Now().Before(at)) {
+		if at := claim.TakenOver.FencedAt(); !claim.Settled && (at.IsZero() || m.clock.Now().Before(at)) {
 			m.problem("seed %s starts an API server before the former owner is fenced", s.seed.Name)
 		}
 		return
@@ -367,7 +369,7 @@ func (m *moved) read() {
 	m.seeds[0].must(m.garden().Get(m.ctx, client.ObjectKeyFromObject(m.shoot), m.shoot))
 }
 
-// pass lets the gardenlet of a seed look at everything that it has of the Shoot, until it gets through without a stop, and then
+// pass lets the gardenlet of a seed look at everything that it has of the Shoot, until it gets through without a fault, and then
 // everybody else in the seed act.
 func (s *side) pass() {
 	m := s.m
@@ -376,22 +378,23 @@ func (s *side) pass() {
 		s.dirty = map[string]bool{"": true}
 	}
 	for range maxRestarts {
-		m.read()
+		faults := m.fault.hits
 		s.reconcile()
-		if !s.process.stopped() {
+		m.read()
+		if s.process.stopped() {
+			s.restart()
+			s.dirty = map[string]bool{"": true}
+		} else if m.fault.hits == faults {
 			break
 		}
-		s.restart()
-		s.dirty = map[string]bool{"": true}
 	}
-	m.read()
 	m.mu.Lock()
 	s.usersWrite()
 	m.mu.Unlock()
 	s.everybodyActs()
 }
 
-// maxRestarts is how often a gardenlet may stop before anybody else acts.
+// maxRestarts is how often a gardenlet may stop or fail before anybody else acts.
 const maxRestarts = 10
 
 // reconcile lets every controller of the gardenlet look once at what the garden shows it.
@@ -451,13 +454,12 @@ func (m *moved) until(operation corev1beta1.LastOperationType, seed int, absent 
 // turn lets both seeds act once, but not those that are gone.
 func (m *moved) turn(absent ...*side) {
 	m.t.Helper()
-	clock.Step(2 * time.Second)
+	m.clock.Step(2 * time.Second)
 	for _, s := range m.seeds {
 		if !slices.Contains(absent, s) {
 			s.pass()
 		}
 	}
-	m.read()
 }
 
 // maxTurns is far above what a move needs in which every write fails.
@@ -503,7 +505,7 @@ func (m *moved) bind(seed int, annotations map[string]string) {
 	before = m.shoot.DeepCopy()
 	m.shoot.Status.Constraints = kube.SetCondition(m.shoot.Status.Constraints, corev1beta1.Condition{
 		Type: corev1beta1.ShootReadyForMigration, Status: corev1beta1.ConditionTrue, Reason: "Test", Message: "Ready.",
-	}, clock.Now())
+	}, m.clock.Now())
 	m.seeds[0].must(m.garden().Status().Patch(m.ctx, m.shoot, client.MergeFrom(before)))
 }
 

@@ -29,6 +29,7 @@ const (
 // A control plane moves without losing anything wherever one of the two gardenlets stops, and whichever write fails. In one move
 // every different write is the last one of a process, in one every write fails at first; single writes are tried as allPoints says.
 func TestMoveSurvivesAStopAfterEveryWrite(t *testing.T) {
+	t.Parallel()
 	m := newMoved(t)
 	m.report("created")
 	count := m.noFault()
@@ -39,6 +40,9 @@ func TestMoveSurvivesAStopAfterEveryWrite(t *testing.T) {
 		for _, n := range points(count.writes[source]) {
 			m.logged(fmt.Sprintf("write %d, source %v, is the last one", n, source), &fault{source: source, n: n, stop: true}, m.move)
 			m.logged(fmt.Sprintf("write %d, source %v, fails", n, source), &fault{source: source, n: n}, m.move)
+			if n > count.handedOver[source] {
+				continue // It cannot be called off any more.
+			}
 			m.logged(fmt.Sprintf("called off at write %d, source %v", n, source), &fault{source: source, n: n, stop: true}, m.callOff)
 		}
 	}
@@ -47,6 +51,7 @@ func TestMoveSurvivesAStopAfterEveryWrite(t *testing.T) {
 // A control plane is taken over from a seed that is gone wherever the gardenlet of the other seed stops, and whichever write fails;
 // when the seed comes back, it cleans up, wherever it stops then.
 func TestTakeOverSurvivesAStopAfterEveryWrite(t *testing.T) {
+	t.Parallel()
 	m := newMoved(t)
 	m.report("created")
 	count := m.noFault()

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 
@@ -167,6 +168,8 @@ type fault struct {
 	// count of the writes of both, and how often those of which there may be a fault each time were met.
 	writes map[bool]int
 	seen   map[string]int
+	// handedOver are the writes before the control plane was another seed's.
+	handedOver map[bool]int
 	// hit is the write that it happened to, and hits how often it happened.
 	hit  string
 	hits int
@@ -190,6 +193,9 @@ func (f *fault) before(source bool, write string) error {
 }
 
 func (f *fault) after(source bool, write string, changed bool) bool {
+	if f.handedOver == nil && strings.Contains(write, " Shoot ") && strings.Contains(write, handOver) {
+		f.handedOver = maps.Clone(f.writes)
+	}
 	switch {
 	case !f.stop || f.n < 0, f.n > 0 && (f.source != source || f.writes[source] < f.n || f.hits > 0),
 		f.n == 0 && (!changed || f.seen[write] >= repeats):
@@ -198,6 +204,9 @@ func (f *fault) after(source bool, write string, changed bool) bool {
 	f.strike(write)
 	return true
 }
+
+// handOver is in the detail of the Shoot with which a source hands over.
+const handOver = string(corev1beta1.LastOperationTypeMigrate) + string(corev1beta1.LastOperationStateSucceeded)
 
 func (f *fault) strike(write string) {
 	f.seen[write]++
