@@ -1,5 +1,3 @@
-//go:build moves
-
 package test
 
 import (
@@ -98,7 +96,7 @@ type volume struct{ epoch, revision int64 }
 func newMoved(t *testing.T) *moved {
 	t.Helper()
 	m := &moved{t: t, ctx: t.Context(), clock: clocktesting.NewFakeClock(clock.Now()), states: map[string]string{}, known: map[string]bool{}}
-	m.fault = m.noFault()
+	m.fault = newFault(0, 0)
 	other := env.Start(t, seedOptions()...)
 	for i := range m.seeds {
 		m.seeds[i] = newSide(t, m, i, other)
@@ -136,10 +134,6 @@ func newSide(t *testing.T, m *moved, i int, other *env.Environment) *side {
 
 func (m *moved) garden() client.Client { return m.seeds[0].Client }
 
-func (m *moved) noFault() *fault {
-	return &fault{n: -1, writes: map[bool]int{}, seen: map[string]int{}}
-}
-
 // restart makes all processes anew.
 func (m *moved) restart() {
 	for _, s := range m.seeds {
@@ -154,10 +148,8 @@ func (s *side) restart() {
 	s.process = &process{
 		written: map[string]string{},
 		before:  func(write string) error { return m.fault.before(source(), write) },
-		after: func(write string, changed bool) bool {
-			return m.fault.after(source(), write, changed)
-		},
-		done: s.observe,
+		after:   func(write string, changed bool) bool { return m.fault.after(write, changed) },
+		done:    s.observe,
 	}
 	garden, seed := s.process.client(s.gardenDirect), s.process.client(s.direct)
 	identity := shoot.Identity{ID: "i", Name: "gardenlet-0", Version: gardenletVersion}

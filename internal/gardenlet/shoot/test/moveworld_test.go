@@ -1,5 +1,3 @@
-//go:build moves
-
 package test
 
 import (
