@@ -12,13 +12,13 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// allPoints is the environment variable that makes the tests of this file try every single write of both gardenlets far from
-// any other fault: one in so many different writes of a move, until all have had their turn, and each with a move that is called off
-// then. That takes half an hour on two cores:
+// allPoints is the environment variable that makes the tests of this file try every single write far from any other fault: one in
+// so many different writes of a move, until all have had their turn. Each is also one at which a move is called off:
 //
 //	HORTUS_TEST_ALL_POINTS=1 go test -tags grpcnotrace -v -timeout 120m -run StopAfterEveryWrite ./internal/gardenlet/shoot/test
 //
-// A number and a slash before another one, as in 2/4, tries the second of four parts. Otherwise moves are called off at samplePoints.
+// A number and a slash before another one, as in 2/4, tries the second of four parts. Without it, moves are called off at
+// samplePoints.
 const (
 	allPoints    = "HORTUS_TEST_ALL_POINTS"
 	oneIn        = 24
