@@ -16,6 +16,7 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/internal/secretsmanager"
 )
 
@@ -155,7 +156,11 @@ func (s *Saved) CreateResources(ctx context.Context, seed client.Client, namespa
 	return nil
 }
 
+// create looks first: every pass of a restore comes here, and its client knows most of what there is.
 func create(ctx context.Context, seed client.Client, object client.Object, kind string) error {
+	if found, err := kube.Exists(ctx, seed, object.DeepCopyObject().(client.Object)); err != nil || found {
+		return err
+	}
 	if err := seed.Create(ctx, object, client.FieldOwner(fieldOwner)); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("restore %s %s: %w", kind, client.ObjectKeyFromObject(object), err)
 	}

@@ -14,6 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -317,20 +318,24 @@ func (w *world) workloads(in client.ListOption) {
 	w.must(w.Client.List(w.ctx, deployments, in))
 	for i := range deployments.Items {
 		d := &deployments.Items[i]
-		n := *d.Spec.Replicas
+		n, before := *d.Spec.Replicas, d.Status
 		d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: n, UpdatedReplicas: n, AvailableReplicas: n, ReadyReplicas: n}
 		if d.Name == kubeapiserver.Name && w.apiServers != nil {
 			d.Status = w.apiServers(d)
 		}
-		w.must(w.Client.Status().Update(w.ctx, d))
+		if !equality.Semantic.DeepEqual(d.Status, before) {
+			w.must(w.Client.Status().Update(w.ctx, d))
+		}
 	}
 	sets := &appsv1.StatefulSetList{}
 	w.must(w.Client.List(w.ctx, sets, in))
 	for i := range sets.Items {
 		s := &sets.Items[i]
-		n := *s.Spec.Replicas
+		n, before := *s.Spec.Replicas, s.Status
 		s.Status = appsv1.StatefulSetStatus{ObservedGeneration: s.Generation, Replicas: n, UpdatedReplicas: n, AvailableReplicas: n, ReadyReplicas: n}
-		w.must(w.Client.Status().Update(w.ctx, s))
+		if !equality.Semantic.DeepEqual(s.Status, before) {
+			w.must(w.Client.Status().Update(w.ctx, s))
+		}
 		for i := range max(n, 3) {
 			w.podOf(s, i)
 		}
@@ -492,7 +497,13 @@ func (w *world) resourceManager(in client.ListOption) {
 			break
 		}
 		secret := &corev1.Secret{}
-		w.must(w.Client.Get(w.ctx, client.ObjectKey{Namespace: mr.Namespace, Name: mr.Spec.SecretRefs[0].Name}, secret))
+		err := w.Client.Get(w.ctx, client.ObjectKey{Namespace: mr.Namespace, Name: mr.Spec.SecretRefs[0].Name}, secret)
+		if w.must(client.IgnoreNotFound(err)); err != nil {
+			continue // There is nothing to apply yet, or any more.
+		}
+		if ready, _ := managedresource.Ready(mr, managedresource.Checksum(secret)); ready {
+			continue
+		}
 		mr.Status.SecretsDataChecksum = ptr.To(managedresource.Checksum(secret))
 		mr.Status.ObservedGeneration = mr.Generation
 		mr.Status.Conditions = nil

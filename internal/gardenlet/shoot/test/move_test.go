@@ -1,5 +1,3 @@
-//go:build moves
-
 package test
 
 import (
@@ -21,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -50,6 +49,7 @@ type moved struct {
 	t     *testing.T
 	ctx   context.Context
 	seeds [2]*side
+	clock *clocktesting.FakeClock
 	// at is the seed that has the control plane.
 	at    int
 	shoot *corev1beta1.Shoot
@@ -95,8 +95,8 @@ type volume struct{ epoch, revision int64 }
 // newMoved creates a Shoot on the first of two seeds.
 func newMoved(t *testing.T) *moved {
 	t.Helper()
-	m := &moved{t: t, ctx: t.Context(), states: map[string]string{}, known: map[string]bool{}}
-	m.fault = m.noFault()
+	m := &moved{t: t, ctx: t.Context(), clock: clocktesting.NewFakeClock(clock.Now()), states: map[string]string{}, known: map[string]bool{}}
+	m.fault = newFault(0, 0)
 	other := env.Start(t, seedOptions()...)
 	for i := range m.seeds {
 		m.seeds[i] = newSide(t, m, i, other)
@@ -134,10 +134,6 @@ func newSide(t *testing.T, m *moved, i int, other *env.Environment) *side {
 
 func (m *moved) garden() client.Client { return m.seeds[0].Client }
 
-func (m *moved) noFault() *fault {
-	return &fault{n: -1, writes: map[bool]int{}, seen: map[string]int{}}
-}
-
 // restart makes all processes anew.
 func (m *moved) restart() {
 	for _, s := range m.seeds {
@@ -152,24 +148,22 @@ func (s *side) restart() {
 	s.process = &process{
 		written: map[string]string{},
 		before:  func(write string) error { return m.fault.before(source(), write) },
-		after: func(write string, changed bool) bool {
-			return m.fault.after(source(), write, changed)
-		},
-		done: s.observe,
+		after:   func(write string, changed bool) bool { return m.fault.after(write, changed) },
+		done:    s.observe,
 	}
 	garden, seed := s.process.client(s.gardenDirect), s.process.client(s.direct)
 	identity := shoot.Identity{ID: "i", Name: "gardenlet-0", Version: gardenletVersion}
-	states := &shootstate.States{Garden: garden, Seed: seed, Clock: clock, SeedName: s.seed.Name}
+	states := &shootstate.States{Garden: garden, Seed: seed, Clock: m.clock, SeedName: s.seed.Name}
 	s.r = &shoot.Reconciler{
-		Garden: garden, Cache: m.garden(), Seed: seed, Clock: clock, Events: &events.FakeRecorder{}, Shoots: network{connector{s.world}, s}, States: states,
+		Garden: garden, Cache: m.garden(), Seed: seed, Clock: m.clock, Events: &events.FakeRecorder{}, Shoots: network{connector{s.world}, s}, States: states,
 		SeedName: s.seed.Name, GardenIdentity: "garden", Identity: identity, Images: steps.DefaultImages(),
 		Options: maintenance.ReconcileOptions{SyncPeriod: 1000 * time.Hour}, Jitter: maintenance.HashJitter(0), RetryDuration: 1000 * time.Hour, DNSTTL: 120,
 		FenceTime: movedFence,
 	}
-	s.leftovers = &shoot.Leftovers{Garden: garden, Shoots: m.garden(), Seed: seed, Clock: clock, SeedName: s.seed.Name}
-	s.entries = &backupentry.Reconciler{Garden: garden, Seed: seed, Clock: clock, Events: &events.FakeRecorder{}, SeedName: s.seed.Name}
+	s.leftovers = &shoot.Leftovers{Garden: garden, Shoots: m.garden(), Seed: seed, Clock: m.clock, SeedName: s.seed.Name}
+	s.entries = &backupentry.Reconciler{Garden: garden, Seed: seed, Clock: m.clock, Events: &events.FakeRecorder{}, SeedName: s.seed.Name}
 	s.saver = &shootstate.Reconciler{
-		Garden: garden, Clock: clock, Events: &events.FakeRecorder{}, States: states, SyncPeriod: time.Hour, Jitter: maintenance.HashJitter(0),
+		Garden: garden, Clock: m.clock, Events: &events.FakeRecorder{}, States: states, SyncPeriod: time.Hour, Jitter: maintenance.HashJitter(0),
 	}
 	s.dirty = nil
 }
@@ -208,7 +202,7 @@ func (n network) EtcdStatus(ctx context.Context, access steps.EtcdAccess) (etcdb
 	if v == nil {
 		return etcdbackup.Status{}, errors.New("etcd does not run")
 	}
-	status.Etcd.Restored = &etcdbackup.Restored{Revision: v.revision, Stored: clock.Now()}
+	status.Etcd.Restored = &etcdbackup.Restored{Revision: v.revision, Stored: n.s.m.clock.Now()}
 	return status, err
 }
 
@@ -315,7 +309,7 @@ func (m *moved) checkStart(s *side) {
 		other = m.seeds[1]
 	}
 	if m.takeOver {
-		if at := claim.TakenOver.FencedAt(); !claim.Settled && (at.IsZero() || clock.Now().Before(at)) {
+		if at := claim.TakenOver.FencedAt(); !claim.Settled && (at.IsZero() || m.clock.Now().Before(at)) {
 			m.problem("seed %s starts an API server before the former owner is fenced", s.seed.Name)
 		}
 		return
@@ -367,7 +361,7 @@ func (m *moved) read() {
 	m.seeds[0].must(m.garden().Get(m.ctx, client.ObjectKeyFromObject(m.shoot), m.shoot))
 }
 
-// pass lets the gardenlet of a seed look at everything that it has of the Shoot, until it gets through without a stop, and then
+// pass lets the gardenlet of a seed look at everything that it has of the Shoot, until it gets through without a fault, and then
 // everybody else in the seed act.
 func (s *side) pass() {
 	m := s.m
@@ -376,39 +370,50 @@ func (s *side) pass() {
 		s.dirty = map[string]bool{"": true}
 	}
 	for range maxRestarts {
-		m.read()
+		faults := m.fault.hits
 		s.reconcile()
-		if !s.process.stopped() {
+		m.read()
+		if s.process.stopped() {
+			s.restart()
+			s.dirty = map[string]bool{"": true}
+		} else if m.fault.hits == faults {
 			break
 		}
-		s.restart()
-		s.dirty = map[string]bool{"": true}
 	}
-	m.read()
 	m.mu.Lock()
 	s.usersWrite()
 	m.mu.Unlock()
 	s.everybodyActs()
 }
 
-// maxRestarts is how often a gardenlet may stop before anybody else acts.
+// maxRestarts is how often a gardenlet may stop or fail before anybody else acts.
 const maxRestarts = 10
 
-// reconcile lets every controller of the gardenlet look once at the Shoot.
+// reconcile lets every controller of the gardenlet look once at what the garden shows it.
 func (s *side) reconcile() {
 	m := s.m
-	id := m.shoot.Status.TechnicalID
-	request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(m.shoot)}
-	_, s.err = s.r.Reconcile(m.ctx, m.shoot.DeepCopy())
-	if id != "" {
-		_, err := s.leftovers.Reconcile(m.ctx, reconcile.Request{NamespacedName: types.NamespacedName{Name: id}})
-		s.err = errors.Join(s.err, err)
-		entry := &corev1beta1.BackupEntry{}
-		entry.Namespace, entry.Name = m.shoot.Namespace, id+"--"+string(m.shoot.UID)
-		_, err = s.entries.Reconcile(m.ctx, entry)
-		s.err = errors.Join(s.err, err)
-		_, err = s.saver.Reconcile(m.ctx, request)
-		s.err = errors.Join(s.err, err)
+	s.err = nil
+	look := func(_ reconcile.Result, err error) { s.err = errors.Join(s.err, err) }
+	shows := func(seeds ...*string) bool {
+		return slices.ContainsFunc(seeds, func(name *string) bool { return ptr.Deref(name, "") == s.seed.Name })
+	}
+	id, mine := m.shoot.Status.TechnicalID, shows(m.shoot.Spec.SeedName, m.shoot.Status.SeedName)
+	if mine {
+		look(s.r.Reconcile(m.ctx, m.shoot.DeepCopy()))
+	}
+	if id == "" {
+		return
+	}
+	look(s.leftovers.Reconcile(m.ctx, reconcile.Request{NamespacedName: types.NamespacedName{Name: id}}))
+	entry := &corev1beta1.BackupEntry{}
+	entry.Namespace, entry.Name = m.shoot.Namespace, id+"--"+string(m.shoot.UID)
+	err := m.garden().Get(m.ctx, client.ObjectKeyFromObject(entry), entry)
+	s.must(client.IgnoreNotFound(err))
+	if err == nil && shows(entry.Spec.SeedName, entry.Status.SeedName) {
+		look(s.entries.Reconcile(m.ctx, entry))
+	}
+	if mine {
+		look(s.saver.Reconcile(m.ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(m.shoot)}))
 	}
 }
 
@@ -441,13 +446,12 @@ func (m *moved) until(operation corev1beta1.LastOperationType, seed int, absent 
 // turn lets both seeds act once, but not those that are gone.
 func (m *moved) turn(absent ...*side) {
 	m.t.Helper()
-	clock.Step(2 * time.Second)
+	m.clock.Step(2 * time.Second)
 	for _, s := range m.seeds {
 		if !slices.Contains(absent, s) {
 			s.pass()
 		}
 	}
-	m.read()
 }
 
 // maxTurns is far above what a move needs in which every write fails.
@@ -493,7 +497,7 @@ func (m *moved) bind(seed int, annotations map[string]string) {
 	before = m.shoot.DeepCopy()
 	m.shoot.Status.Constraints = kube.SetCondition(m.shoot.Status.Constraints, corev1beta1.Condition{
 		Type: corev1beta1.ShootReadyForMigration, Status: corev1beta1.ConditionTrue, Reason: "Test", Message: "Ready.",
-	}, clock.Now())
+	}, m.clock.Now())
 	m.seeds[0].must(m.garden().Status().Patch(m.ctx, m.shoot, client.MergeFrom(before)))
 }
 

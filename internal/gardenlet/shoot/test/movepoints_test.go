@@ -1,5 +1,3 @@
-//go:build moves
-
 package test
 
 import (
@@ -14,59 +12,79 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// These tests are run by hand, with the build tag moves: what they take on a quiet machine has not been measured yet, and only
-// undisturbed runs have ended. On two cores that do nothing else:
+// allPoints is the environment variable that makes the tests of this file try every single write far from any other fault: one in
+// so many different writes of a move, until all have had their turn. Each is also one at which a move is called off:
 //
-//	go test -tags grpcnotrace,moves -v -timeout 60m -run StopAfterEveryWrite ./internal/gardenlet/shoot/test
+//	HORTUS_TEST_ALL_POINTS=1 go test -tags grpcnotrace -v -timeout 120m -run StopAfterEveryWrite ./internal/gardenlet/shoot/test
 //
-// allPoints is the environment variable that makes the tests of this file try every single write of both gardenlets in a move of its
-// own, about 440 times each for stops, failing writes and moves that are called off. Otherwise samplePoints are tried of each.
+// A number and a slash before another one, as in 2/4, tries the second of four parts. Without it, moves are called off at
+// samplePoints.
 const (
 	allPoints    = "HORTUS_TEST_ALL_POINTS"
-	samplePoints = 2
+	oneIn        = 24
+	samplePoints = 1
 )
 
 // A control plane moves without losing anything wherever one of the two gardenlets stops, and whichever write fails. In one move
-// every different write is the last one of a process, in one every write fails at first; single writes are tried as allPoints says.
+// every different write is the last one of a process, in one every write fails at first, and moves are called off.
 func TestMoveSurvivesAStopAfterEveryWrite(t *testing.T) {
+	t.Parallel()
 	m := newMoved(t)
-	m.report("created")
-	count := m.noFault()
-	m.logged("undisturbed", count, m.move)
-	m.logged("every write is the last one of a process", &fault{stop: true}, m.move)
-	m.logged("every write fails at first", &fault{}, m.move)
-	for _, source := range []bool{true, false} {
-		for _, n := range points(count.writes[source]) {
-			m.logged(fmt.Sprintf("write %d, source %v, is the last one", n, source), &fault{source: source, n: n, stop: true}, m.move)
-			m.logged(fmt.Sprintf("write %d, source %v, fails", n, source), &fault{source: source, n: n}, m.move)
-			m.logged(fmt.Sprintf("called off at write %d, source %v", n, source), &fault{source: source, n: n, stop: true}, m.callOff)
-		}
+	count := m.survives(m.move)
+	for _, n := range points(count.handedOver) {
+		m.logged(fmt.Sprintf("called off at write %d", n), newFault(n, 0), m.callOff)
 	}
 }
 
 // A control plane is taken over from a seed that is gone wherever the gardenlet of the other seed stops, and whichever write fails;
 // when the seed comes back, it cleans up, wherever it stops then.
 func TestTakeOverSurvivesAStopAfterEveryWrite(t *testing.T) {
+	t.Parallel()
 	m := newMoved(t)
-	m.report("created")
-	count := m.noFault()
-	m.logged("undisturbed", count, m.takeFromDead)
-	m.logged("every write is the last one of a process", &fault{stop: true}, m.takeFromDead)
-	m.logged("every write fails at first", &fault{}, m.takeFromDead)
-	for _, source := range []bool{true, false} {
-		for _, n := range points(count.writes[source]) {
-			m.logged(fmt.Sprintf("write %d, source %v, is the last one", n, source), &fault{source: source, n: n, stop: true}, m.takeFromDead)
-			m.logged(fmt.Sprintf("write %d, source %v, fails", n, source), &fault{source: source, n: n}, m.takeFromDead)
-		}
-	}
+	m.survives(m.takeFromDead)
 }
 
-// points of n writes: all, or those in the middle of samplePoints equal parts.
+// survives tries an operation undisturbed, whose writes it returns, and with faults.
+func (m *moved) survives(run func()) *fault {
+	m.t.Helper()
+	m.report("created")
+	count := newFault(0, 0)
+	m.logged("undisturbed", count, run)
+	if os.Getenv(allPoints) == "" {
+		m.logged("every write is the last one of a process", newFault(1, 1), run)
+		m.logged("every write fails at first", newFault(1, 1).failing(), run)
+		return count
+	}
+	for _, n := range points(oneIn) {
+		m.logged(fmt.Sprintf("one write in %d from number %d is the last one of a process", oneIn, n), newFault(n, oneIn), run)
+		m.logged(fmt.Sprintf("one write in %d from number %d fails", oneIn, n), newFault(n, oneIn).failing(), run)
+	}
+	return count
+}
+
+// newFault returns one that stops processes, see fault.
+func newFault(first, every int) *fault {
+	return &fault{first: first, every: every, stop: true, writes: map[bool]int{}, seen: map[string]bool{}}
+}
+
+// failing is the fault that lets writes fail instead.
+func (f *fault) failing() *fault {
+	f.stop = false
+	return f
+}
+
+// points of n: all, those of one part, or those in the middle of samplePoints equal parts.
 func points(n int) []int {
+	parts := max(n/samplePoints, 1)
+	at := parts / 2
+	if all := os.Getenv(allPoints); all != "" {
+		at, parts = 1, 1
+		_, _ = fmt.Sscanf(all, "%d/%d", &at, &parts)
+		at %= parts
+	}
 	var out []int
 	for i := 1; i <= n; i++ {
-		part := max(n/samplePoints, 1)
-		if os.Getenv(allPoints) != "" || i%part == part/2 {
+		if i%parts == at {
 			out = append(out, i)
 		}
 	}
@@ -76,14 +94,13 @@ func points(n int) []int {
 // logged runs a move with a fault, and ends the test if anything was lost.
 func (m *moved) logged(name string, f *fault, run func()) {
 	m.t.Helper()
-	f.writes, f.seen = map[bool]int{}, map[string]int{}
 	m.read()
 	m.restart()
 	m.fault = f
 	began := time.Now()
 	run()
-	m.t.Logf("%s: %d faults, the last at %q; %d writes of the source, %d of the destination, %s",
-		name, f.hits, f.hit, f.writes[true], f.writes[false], time.Since(began).Round(time.Millisecond))
+	m.t.Logf("%s: %d faults, the last at %q; %d different writes, %d of the source, %d of the destination, %s",
+		name, f.hits, f.hit, len(f.seen), f.writes[true], f.writes[false], time.Since(began).Round(time.Millisecond))
 	m.report(name)
 }
 
@@ -136,7 +153,7 @@ func (m *moved) arrived(at int, had map[string]map[string]string) {
 	if len(m.problems) > 0 {
 		return
 	}
-	m.fault = &fault{n: -1, writes: m.fault.writes, seen: m.fault.seen, hit: m.fault.hit, hits: m.fault.hits}
+	m.fault.first = 0
 	m.turn()
 	m.verify(at, had)
 }

@@ -1,5 +1,3 @@
-//go:build moves
-
 package test
 
 import (
@@ -235,7 +233,7 @@ func (s *side) extensionActs(o extensionsv1alpha1.Object) {
 		return // It is another seed's.
 	}
 	status.SetResourceVersion(o.GetResourceVersion())
-	now := metav1.NewTime(clock.Now())
+	now := metav1.NewTime(m.clock.Now())
 	st := status.GetDefaultStatus()
 	st.ObservedGeneration, st.LastError = o.GetGeneration(), nil
 	kind := corev1beta1.LastOperationTypeReconcile

@@ -1,5 +1,3 @@
-//go:build moves
-
 package test
 
 import (
@@ -158,49 +156,52 @@ func (p *process) client(c client.WithWatch) client.Client {
 	})
 }
 
-// fault happens to one of the two gardenlets of a move: at its n-th write, at every different one if n is 0, and never if it is negative.
+// fault happens to the two gardenlets of a move: at the first-th different write, and at every so-manieth after it; not at all if
+// first is 0. Writes that a process repeats after a stop or a failure do not count, so that everything ends.
 type fault struct {
-	source bool
-	n      int
+	first, every int
 	// stop ends the process after the write; else the write fails before it is done.
 	stop bool
-	// count of the writes of both, and how often those of which there may be a fault each time were met.
-	writes map[bool]int
-	seen   map[string]int
-	// hit is the write that it happened to, and hits how often it happened.
+	// writes of each of the two, seen the different ones, and how many there were before the control plane was another seed's.
+	writes     map[bool]int
+	seen       map[string]bool
+	handedOver int
+	// hit is the write that it happened to last, and hits how often it happened.
 	hit  string
 	hits int
 }
 
-// repeats is how often a fault happens to the same write if it happens to every one. A process that stops has forgotten what it has
-// applied, so without a bound nothing would end that is written at the beginning of each pass.
-const repeats = 1
-
 func (f *fault) before(source bool, write string) error {
 	f.writes[source]++
 	switch {
-	case f.stop || f.n < 0, f.n > 0 && (f.source != source || f.writes[source] != f.n), f.n == 0 && f.seen[write] >= repeats:
+	case f.stop || !f.strikes(write):
 		return nil
-	}
-	f.strike(write)
-	if f.hits%2 == 0 || f.n%2 == 1 {
+	case f.hits%2 == 0:
 		return apierrors.NewConflict(schema.GroupResource{}, "x", errors.New("somebody was faster"))
 	}
 	return errNoAnswer
 }
 
-func (f *fault) after(source bool, write string, changed bool) bool {
-	switch {
-	case !f.stop || f.n < 0, f.n > 0 && (f.source != source || f.writes[source] < f.n || f.hits > 0),
-		f.n == 0 && (!changed || f.seen[write] >= repeats):
-		return false
+func (f *fault) after(write string, changed bool) bool {
+	if f.handedOver == 0 && strings.Contains(write, " Shoot ") && strings.Contains(write, handOver) {
+		f.handedOver = len(f.seen)
 	}
-	f.strike(write)
-	return true
+	return f.stop && changed && f.strikes(write)
 }
 
-func (f *fault) strike(write string) {
-	f.seen[write]++
+// handOver is in the detail of the Shoot with which a source hands over.
+const handOver = string(corev1beta1.LastOperationTypeMigrate) + string(corev1beta1.LastOperationStateSucceeded)
+
+func (f *fault) strikes(write string) bool {
+	if f.seen[write] {
+		return false
+	}
+	f.seen[write] = true
+	since := len(f.seen) - f.first
+	if f.first == 0 || since < 0 || since > 0 && (f.every == 0 || since%f.every != 0) {
+		return false
+	}
 	f.hits++
 	f.hit = write
+	return true
 }
