@@ -532,6 +532,10 @@ func (m *moved) verify(seed int, had map[string]map[string]string) {
 	if s.running == nil || s.running.revision != m.acknowledged || !s.serving || s.wanted == 0 {
 		m.problem("etcd has %+v, acknowledged was %d, serving %v", s.running, m.acknowledged, s.serving)
 	}
+	server := &appsv1.Deployment{}
+	if !s.found(client.ObjectKey{Namespace: m.shoot.Status.TechnicalID, Name: kubeapiserver.Name}, server) || server.Spec.Paused {
+		m.problem("the Deployment of the API server is missing or paused")
+	}
 	ns := &corev1.Namespace{}
 	if !s.found(client.ObjectKey{Name: m.shoot.Status.TechnicalID}, ns) || ns.DeletionTimestamp != nil {
 		m.problem("the namespace on seed %s is going away", s.seed.Name)

@@ -115,7 +115,7 @@ func (s *side) namespaceEnds() bool {
 // endingKinds are those that a control plane has objects of.
 func endingKinds() []client.ObjectList {
 	return []client.ObjectList{
-		&appsv1.DeploymentList{}, &appsv1.StatefulSetList{}, &corev1.PodList{}, &corev1.PersistentVolumeClaimList{}, &corev1.ServiceList{},
+		&appsv1.DeploymentList{}, &appsv1.ReplicaSetList{}, &appsv1.StatefulSetList{}, &corev1.PodList{}, &corev1.PersistentVolumeClaimList{}, &corev1.ServiceList{},
 		&corev1.SecretList{}, &corev1.ConfigMapList{}, &corev1.ServiceAccountList{}, &networkingv1.NetworkPolicyList{}, &policyv1.PodDisruptionBudgetList{},
 		&rbacv1.RoleList{}, &rbacv1.RoleBindingList{}, &gatewayv1.TLSRouteList{}, &resourcesv1alpha1.ManagedResourceList{},
 		&extensionsv1alpha1.InfrastructureList{}, &extensionsv1alpha1.ControlPlaneList{}, &extensionsv1alpha1.NetworkList{}, &extensionsv1alpha1.WorkerList{},
@@ -130,7 +130,7 @@ func (s *side) podsAct(in client.InNamespace) {
 	s.must(s.Client.List(s.ctx, pods, in))
 	hasSet := s.found(client.ObjectKey{Namespace: string(in), Name: etcd.Name}, set)
 	wants := s.found(client.ObjectKey{Namespace: string(in), Name: kubeapiserver.Name}, deployment) && ptr.Deref(deployment.Spec.Replicas, 1) > 0
-	has := false
+	makes, has := s.replicaSetActs(deployment, wants), false
 	for i := range pods.Items {
 		p := &pods.Items[i]
 		server := strings.HasPrefix(p.Name, kubeapiserver.Name)
@@ -146,7 +146,7 @@ func (s *side) podsAct(in client.InNamespace) {
 			s.must(s.Client.Status().Update(s.ctx, p))
 		}
 	}
-	if wants && !has {
+	if makes && !has {
 		p := &corev1.Pod{ObjectMeta: *deployment.Spec.Template.ObjectMeta.DeepCopy(), Spec: *deployment.Spec.Template.Spec.DeepCopy()}
 		p.Namespace, p.Name, p.Spec.PriorityClassName = string(in), kubeapiserver.Name+"-0", ""
 		s.must(s.Client.Create(s.ctx, p))
@@ -162,6 +162,28 @@ func (s *side) podsAct(in client.InNamespace) {
 		template := set.Spec.VolumeClaimTemplates[0]
 		claim = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: string(in), Name: volumeOfEtcd, Labels: template.Labels}, Spec: template.Spec}
 		s.must(s.Client.Create(s.ctx, claim))
+	}
+}
+
+// replicaSetActs plays the ReplicaSet of a Deployment and the garbage collector that lets its pods go. It reports whether one makes pods.
+func (s *side) replicaSetActs(deployment *appsv1.Deployment, wants bool) bool {
+	set := &appsv1.ReplicaSet{}
+	switch found := s.found(client.ObjectKey{Namespace: deployment.Namespace, Name: deployment.Name}, set); {
+	case deployment.Name == "":
+		return false
+	case found && set.DeletionTimestamp != nil:
+		set.Finalizers = nil
+		s.must(s.Client.Update(s.ctx, set))
+		return false
+	case !found && wants && !deployment.Spec.Paused:
+		set = &appsv1.ReplicaSet{
+			ObjectMeta: metav1.ObjectMeta{Namespace: deployment.Namespace, Name: deployment.Name, Labels: deployment.Spec.Template.Labels},
+			Spec:       appsv1.ReplicaSetSpec{Replicas: ptr.To[int32](1), Selector: deployment.Spec.Selector, Template: deployment.Spec.Template},
+		}
+		s.must(s.Client.Create(s.ctx, set))
+		return true
+	default:
+		return found && wants
 	}
 }
 
