@@ -77,6 +77,7 @@ func (b *backups) operations(s *corev1beta1.Shoot, holds func(*corev1beta1.Shoot
 // nothingLeft checks the garden and the seed after a deletion.
 func (b *backups) nothingLeft(s *corev1beta1.Shoot) {
 	b.t.Helper()
+	clock.Step(24 * time.Hour) // The time of the deletion is the API server's.
 	for range 3 {
 		b.entriesAct()
 	}
@@ -100,14 +101,14 @@ func TestADeletionIsTakenOver(t *testing.T) {
 			source := newSource(t)
 			s := source.until(source.newShoot("a"), succeeded)
 			source.saveState(s)
-			source.must(source.user.Create(source.ctx, &corev1.Service{
-				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer},
-			}))
 			had := source.persistent(s)
 			source.delete(s)
 			if begun {
 				s = source.until(s, doing(corev1beta1.LastOperationTypeDelete))
 			}
+			source.must(source.user.Create(source.ctx, &corev1.Service{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer},
+			}))
 			source.lose(s)
 
 			destination := source.heir()
