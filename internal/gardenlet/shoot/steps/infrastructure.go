@@ -65,8 +65,9 @@ func (s *Scope) recordNetworks(ctx context.Context, o *extensionsv1alpha1.Infras
 		}
 	}
 	nodes := firstNodesCIDR(o)
-	if nodes == "" || s.Shoot.Spec.Networking == nil || s.Shoot.Spec.Networking.Nodes != nil || s.Shoot.DeletionTimestamp != nil {
-		return nil // The spec of a Shoot that is being deleted does not change any more.
+	frozen := s.Restoring() || s.Shoot.DeletionTimestamp != nil // What was not recorded before is by the next reconciliation.
+	if nodes == "" || s.Shoot.Spec.Networking == nil || s.Shoot.Spec.Networking.Nodes != nil || frozen {
+		return nil
 	}
 	after := s.Shoot.DeepCopy()
 	after.Spec.Networking.Nodes = ptr.To(nodes)
