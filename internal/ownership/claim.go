@@ -192,6 +192,32 @@ func lease(namespace string, shoot types.UID) *coordinationv1.Lease {
 	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: NamePrefix + string(shoot)}}
 }
 
+// Leave tells a seed that was gone when the holder of the claim took a control plane over from it, for when it comes back. The
+// word is in that seed's namespace of the garden, so that it outlives the Shoot and goes with the seed.
+func Leave(ctx context.Context, garden client.Client, from string, shoot types.UID, c Claim, now time.Time) error {
+	l := lease(corev1beta1.SeedNamespacePrefix+from, shoot)
+	left := Claim{Holder: c.Holder, Epoch: c.Epoch, Settled: c.Settled}
+	if err := left.writeTo(l, now); err != nil {
+		return err
+	}
+	// Without the seed's namespace the garden does not know the seed any more.
+	if err := kube.Apply(ctx, garden, l, fieldOwner); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("tell Seed %q that it has lost the control plane, Lease %s/%s: %w", from, l.Namespace, l.Name, err)
+	}
+	return nil
+}
+
+// Left is what another seed has left for this one with Leave; it has epoch 0 if there is nothing.
+func Left(ctx context.Context, garden client.Reader, seed string, shoot types.UID) (Claim, error) {
+	return Read(ctx, garden, corev1beta1.SeedNamespacePrefix+seed, shoot)
+}
+
+// ForgetLeft removes it, when this seed has nothing of the control plane any more.
+func ForgetLeft(ctx context.Context, garden client.Client, seed string, shoot types.UID) error {
+	_, err := kube.Delete(ctx, garden, lease(corev1beta1.SeedNamespacePrefix+seed, shoot))
+	return err
+}
+
 // Read returns the claim; one that nobody has taken has epoch 0.
 func Read(ctx context.Context, garden client.Reader, namespace string, shoot types.UID) (Claim, error) {
 	l := lease(namespace, shoot)

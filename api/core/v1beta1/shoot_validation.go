@@ -1,11 +1,13 @@
 package v1beta1
 
 import (
+	"fmt"
 	"net/mail"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 )
 
 // ShootValidation is what the validation of Shoots depends on besides the objects.
@@ -53,10 +55,7 @@ func (v ShootValidation) Update(shoot, old *Shoot) field.ErrorList {
 	errs := validateMetaUpdate(&shoot.ObjectMeta, &old.ObjectMeta)
 	errs = append(errs, v.annotations(shoot, old)...)
 	if old.DeletionTimestamp != nil {
-		if !equality.Semantic.DeepEqual(shoot.Spec, old.Spec) {
-			errs = append(errs, field.Forbidden(specPath, "cannot be changed while the Shoot is being deleted"))
-		}
-		return errs
+		return append(errs, v.specOfDeleted(shoot, old)...)
 	}
 	if shoot.Spec.Kubernetes.Version == "" && !v.BeforeAdmission {
 		errs = append(errs, field.Invalid(specPath.Child("kubernetes", "version"), "", "cannot be unset"))
@@ -64,6 +63,25 @@ func (v ShootValidation) Update(shoot, old *Shoot) field.ErrorList {
 	errs = append(errs, v.spec(shoot, old)...)
 	errs = append(errs, v.specUpdate(shoot, old)...)
 	return errs
+}
+
+// specOfDeleted lets only the Seed of a Shoot change that is being deleted, and only if the one that has to delete it is gone, or
+// has never begun with it. It can be named again, which takes that word back.
+func (v ShootValidation) specOfDeleted(shoot, old *Shoot) field.ErrorList {
+	if equality.Semantic.DeepEqual(shoot.Spec, old.Spec) {
+		return nil
+	}
+	on, to := ptr.Deref(old.Status.SeedName, ""), ptr.Deref(shoot.Spec.SeedName, "")
+	other := shoot.Spec.DeepCopy()
+	other.SeedName = old.Spec.SeedName
+	switch {
+	case !equality.Semantic.DeepEqual(*other, old.Spec):
+		return field.ErrorList{field.Forbidden(specPath, "cannot be changed while the Shoot is being deleted")}
+	case to != "" && (on == "" || shoot.SourceIsDead() || old.SourceIsDead() && to == on):
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(specPath.Child("seedName"), fmt.Sprintf("cannot be changed while Seed %q deletes the Shoot; "+
+		"if that Seed is gone, say so with the annotation %s in the same request", on, AnnotationSourceIsDead))}
 }
 
 // spec checks what a spec says, whatever it said before. old is nil on creation; it lets existing pools keep what new

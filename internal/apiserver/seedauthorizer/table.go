@@ -77,6 +77,12 @@ var (
 		ref, known := g.ByUID(uid)
 		return ok && known && ref.Kind == Shoot && ref.Namespace == r.Namespace && g.Belongs(ref, r.Seed)
 	}}
+	// leftLease: a seed that is gone finds it in its namespace when it comes back, also when the Shoot is not there any more.
+	leftLease = relation{"control-plane-<UID> of a Shoot on the seed, in the namespace of another seed", func(r Request, _ Kind, g *Graph) bool {
+		uid, ok := strings.CutPrefix(r.Name, ownership.NamePrefix)
+		ref, known := g.ByUID(uid)
+		return ok && known && ref.Kind == Shoot && strings.HasPrefix(r.Namespace, corev1beta1.SeedNamespacePrefix) && g.Belongs(ref, r.Seed)
+	}}
 	// anyControlPlaneLease: a seed that another one has taken a control plane over from learns of it there.
 	anyControlPlaneLease = relation{"control-plane-<UID>", func(r Request, _ Kind, _ *Graph) bool {
 		return strings.HasPrefix(r.Name, ownership.NamePrefix)
@@ -239,6 +245,7 @@ var table = []rule{
 	{"coordination.k8s.io", "leases", "Lease", []grant{
 		{verbs: []string{"get", "create", "update", "patch"}, where: ownLease},
 		{verbs: []string{"create", "update", "patch"}, where: controlPlaneLease},
+		{verbs: []string{"create", "patch"}, where: leftLease},
 		{verbs: read, where: anyControlPlaneLease},
 		{verbs: everything, where: inOwnNamespace, extensions: true},
 	}},

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -142,11 +143,11 @@ func (c *command) bind(
 }
 
 // bindingPatch is what moves a Shoot. A source that is declared dead is named, so that the declaration is about no other
-// Seed.
+// Seed. There is none if no Seed has begun with the Shoot.
 func bindingPatch(s *corev1beta1.Shoot, to string, sourceIsDead bool) ([]byte, error) {
 	patch := map[string]any{"spec": map[string]any{"seedName": to}}
-	if sourceIsDead {
-		annotations := map[string]any{corev1beta1.AnnotationSourceIsDead: *s.Status.SeedName}
+	if on := ptr.Deref(s.Status.SeedName, ""); sourceIsDead && on != "" {
+		annotations := map[string]any{corev1beta1.AnnotationSourceIsDead: on}
 		patch["metadata"] = map[string]any{"annotations": annotations}
 	}
 	return json.Marshal(patch)

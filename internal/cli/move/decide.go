@@ -41,6 +41,8 @@ func progressOf(shoot *corev1beta1.Shoot, now time.Time) progress {
 	migrating := op != nil && op.Type == corev1beta1.LastOperationTypeMigrate
 	begun := migrating && shoot.Generation == shoot.Status.ObservedGeneration
 	switch {
+	case on == "":
+		return progress{Moving, fmt.Sprintf("waiting for the gardenlet of Seed %s to begin", to)}
 	case on != to && begun && op.State == corev1beta1.LastOperationStateFailed:
 		return progress{Failed, fmt.Sprintf("%s To call the move off: %s", operation(shoot), moveCommand(shoot, on))}
 	case on != to && begun:
@@ -51,8 +53,8 @@ func progressOf(shoot *corev1beta1.Shoot, now time.Time) progress {
 		return progress{Moving, cmp.Or(notReady(shoot), fmt.Sprintf("waiting for the gardenlet of Seed %s to begin", on))}
 	case op == nil, migrating:
 		return progress{Moving, fmt.Sprintf("waiting for the gardenlet of Seed %s to take over", to)}
-	case op.State == corev1beta1.LastOperationStateSucceeded:
-		return progress{Moved, ""}
+	case op.State == corev1beta1.LastOperationStateSucceeded, op.Type == corev1beta1.LastOperationTypeDelete:
+		return progress{Moved, ""} // What is deleted was restored before.
 	case op.State == corev1beta1.LastOperationStateFailed,
 		op.State == corev1beta1.LastOperationStateError && lasts(shoot, now):
 		text := "%s The control plane can move to another Seed, also back: %s"
@@ -177,9 +179,11 @@ func next(l limits, members []member, now time.Time) plan {
 func judge(l limits, m member, now time.Time) (p progress, ready bool) {
 	shoot := m.shoot
 	switch {
+	case shoot == nil && m.begun && l.sourceIsDead:
+		return progress{Moved, ""}, false // Its destination has restored and deleted it.
 	case shoot == nil:
 		return progress{Left, "it has been deleted"}, false
-	case shoot.DeletionTimestamp != nil:
+	case shoot.DeletionTimestamp != nil && !l.sourceIsDead:
 		return progress{Left, "it is being deleted"}, false
 	case m.noSeed != "":
 		return progress{Failed, m.noSeed}, false
@@ -188,8 +192,10 @@ func judge(l limits, m member, now time.Time) (p progress, ready bool) {
 	}
 	bound, on, op := ptr.Deref(shoot.Spec.SeedName, ""), ptr.Deref(shoot.Status.SeedName, ""), shoot.Status.LastOperation
 	switch {
-	case on == "", creating(op):
+	case (on == "" || creating(op)) && !l.sourceIsDead:
 		return progress{Left, "it is still being created; drain the Seed again when it has been"}, false
+	case on == "" && bound == l.seed:
+		return progress{Waiting, ""}, !m.begun
 	case bound == l.seed && on != l.seed && l.sourceIsDead:
 		text := "it is on Seed %s and bound to this one. To call that off: %s"
 		return progress{Left, fmt.Sprintf(text, on, moveCommand(shoot, on))}, false
@@ -198,7 +204,7 @@ func judge(l limits, m member, now time.Time) (p progress, ready bool) {
 		return progress{Waiting, fmt.Sprintf(text, on, moveCommand(shoot, on))}, false
 	case bound == l.seed && m.begun:
 		return progress{Failed, "the move has been called off: the Shoot is bound to the Seed again"}, false
-	case bound == l.seed && busy(op):
+	case bound == l.seed && busy(op) && !l.sourceIsDead:
 		return progress{Waiting, "an earlier move has to end first: " + operation(shoot)}, false
 	case bound == l.seed:
 		return progress{Waiting, ""}, true

@@ -29,7 +29,8 @@ func newDrainSeedCommand(c *command) *cobra.Command {
 		Use:   "seed NAME",
 		Short: "Move all control planes of a Seed to other Seeds and wait for them",
 		Long: `Move all control planes of a Seed to other Seeds and wait for them. Without --to each Shoot gets the Seed that the
-scheduler would choose if this one did not exist. Shoots that are being created or deleted are left.
+scheduler would choose if this one did not exist. Shoots that are being created or deleted are left, unless the Seed is
+declared gone: then their destination takes them over as well, and creates or deletes them.
 
 When --failures Shoots have failed, no more are begun. Those under way continue. The command can be repeated: the state
 is in the garden, and only what is still on the Seed is moved.

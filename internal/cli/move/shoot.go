@@ -1,6 +1,7 @@
 package move
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,7 +66,7 @@ func (c *command) moveShoot(cmd *cobra.Command, garden client.WithWatch, key typ
 		return err
 	}
 	if ask && c.sourceIsDead {
-		if err := c.confirmDeath(cmd, garden, *s.Status.SeedName, s.Name, "move it without its Seed"); err != nil {
+		if err := c.confirmDeath(cmd, garden, cmp.Or(ptr.Deref(s.Status.SeedName, ""), *s.Spec.SeedName), s.Name, "move it without its Seed"); err != nil {
 			return err
 		}
 	}
@@ -105,6 +106,8 @@ func (c *command) moveShoot(cmd *cobra.Command, garden client.WithWatch, key typ
 func (c *command) asks(s *corev1beta1.Shoot) (bool, error) {
 	bound, on := ptr.Deref(s.Spec.SeedName, ""), ptr.Deref(s.Status.SeedName, "")
 	switch {
+	case on == "" && c.sourceIsDead && bound != "":
+		return bound != c.to, nil
 	case on == "":
 		return false, fmt.Errorf("Shoot %s/%s has no control plane yet", s.Namespace, s.Name)
 	case bound == c.to && (!c.sourceIsDead || on == c.to || s.SourceIsDead()):
@@ -142,6 +145,8 @@ func (c *command) follow(
 		shown := newer(v.get(key), s)
 		var p progress
 		switch {
+		case shown == nil && s.DeletionTimestamp != nil:
+			p = progress{Moved, ""}
 		case shown == nil:
 			p = progress{Failed, "it has been deleted"}
 		case ptr.Deref(shown.Spec.SeedName, "") != c.to:

@@ -50,12 +50,15 @@ type DecideInput struct {
 	Healed bool
 	// Seen is what the seed remembers of the Shoot; nil if that is not known.
 	Seen *Remembered
+	// TakenOver: this seed has taken the control plane from one that is gone. It is looked up only for Shoots that are deleted
+	// before they have been created.
+	TakenOver bool
 }
 
 // Decide says what is to be done with a Shoot. The checks are in order; the first that applies decides. Whether a Shoot
 // is reconciled is decided by the package maintenance, which also tells plans; nothing here overrides its answer.
 func Decide(shoot *corev1beta1.Shoot, in DecideInput) Decision {
-	operation, last := operationType(shoot), shoot.Status.LastOperation
+	operation, last := operationType(shoot, in.TakenOver), shoot.Status.LastOperation
 	request := maintenance.ReconcileRequest{
 		Shoot: shoot, Operation: operation, Version: in.Version,
 		EmergencyStop: in.EmergencyStop, Healed: in.Healed, Options: in.Options,
@@ -64,7 +67,7 @@ func Decide(shoot *corev1beta1.Shoot, in DecideInput) Decision {
 	switch {
 	case responsibleSeed(shoot) != in.SeedName:
 		return Decision{Action: Drop, Reason: "another seed is responsible"}
-	case shoot.DeletionTimestamp != nil:
+	case shoot.DeletionTimestamp != nil && (operation == corev1beta1.LastOperationTypeDelete || released(shoot)):
 		return decideDeletion(shoot, in, now)
 	case migrating(shoot):
 		return decideMigration(shoot, now)
@@ -123,8 +126,10 @@ func decideDeletion(shoot *corev1beta1.Shoot, in DecideInput, now maintenance.Re
 	last := shoot.Status.LastOperation
 	const operation = corev1beta1.LastOperationTypeDelete
 	switch {
-	case !slices.Contains(shoot.Finalizers, corev1beta1.FinalizerName):
+	case released(shoot):
 		return Decision{Action: Drop, Reason: "deleted already"}
+	case shoot.SourceIsDead():
+		return Decision{Action: Drop, Reason: sourceIsDead}
 	case !now.Now:
 		return notNow(now)
 	case shoot.Status.UID == "":
@@ -139,6 +144,14 @@ func decideDeletion(shoot *corev1beta1.Shoot, in DecideInput, now maintenance.Re
 	return Decision{Action: Run, Operation: operation, Reason: "the deletion goes on"}
 }
 
+// sourceIsDead is why a seed does nothing for a Shoot that another one takes over.
+const sourceIsDead = "an operator has said that this seed is gone"
+
+// released: no gardenlet has anything left to do for the Shoot.
+func released(shoot *corev1beta1.Shoot) bool {
+	return !slices.Contains(shoot.Finalizers, corev1beta1.FinalizerName)
+}
+
 // decideMigration lets a move begin when its destination is ready. One that has begun goes on whatever the destination
 // says: it waits for it by itself as long as the API server runs, and must not stop after that.
 func decideMigration(shoot *corev1beta1.Shoot, now maintenance.Reconciliation) Decision {
@@ -148,7 +161,7 @@ func decideMigration(shoot *corev1beta1.Shoot, now maintenance.Reconciliation) D
 		return notNow(now)
 	}
 	if shoot.SourceIsDead() {
-		return Decision{Action: Drop, Reason: "an operator has said that this seed is gone"}
+		return Decision{Action: Drop, Reason: sourceIsDead}
 	}
 	begun := last != nil && last.Type == operation && shoot.Generation == shoot.Status.ObservedGeneration
 	if begun && last.State != corev1beta1.LastOperationStateFailed {
@@ -175,15 +188,37 @@ func migrating(shoot *corev1beta1.Shoot) bool {
 	return status != "" && status != ptr.Deref(shoot.Spec.SeedName, "")
 }
 
-// operationType is what reconciling the Shoot means in its present state.
-func operationType(shoot *corev1beta1.Shoot) corev1beta1.LastOperationType {
+// unknownHere: a Shoot that is to be deleted has things at the provider that this seed learns of only by the operation which
+// brings the control plane here. That ends first. A forced deletion touches nothing there.
+func unknownHere(shoot *corev1beta1.Shoot, takenOver bool) bool {
+	last := shoot.Status.LastOperation
+	if last == nil || migrating(shoot) || forced(shoot) {
+		return false
+	}
+	switch last.Type {
+	case corev1beta1.LastOperationTypeMigrate:
+		return true
+	case corev1beta1.LastOperationTypeRestore:
+		return last.State != corev1beta1.LastOperationStateSucceeded
+	}
+	return takenOver && beingCreated(shoot)
+}
+
+// beingCreated: the control plane has never run completely.
+func beingCreated(shoot *corev1beta1.Shoot) bool {
+	last := shoot.Status.LastOperation
+	return last == nil || last.Type == corev1beta1.LastOperationTypeCreate && last.State != corev1beta1.LastOperationStateSucceeded
+}
+
+// operationType is what reconciling the Shoot means in its present state. It may have been taken over from a seed that is gone.
+func operationType(shoot *corev1beta1.Shoot, takenOver bool) corev1beta1.LastOperationType {
 	last := shoot.Status.LastOperation
 	switch {
-	case shoot.DeletionTimestamp != nil:
+	case shoot.DeletionTimestamp != nil && !unknownHere(shoot, takenOver):
 		return corev1beta1.LastOperationTypeDelete
 	case migrating(shoot):
 		return corev1beta1.LastOperationTypeMigrate
-	case last == nil, last.Type == corev1beta1.LastOperationTypeCreate && last.State != corev1beta1.LastOperationStateSucceeded:
+	case beingCreated(shoot):
 		return corev1beta1.LastOperationTypeCreate
 	case last.Type == corev1beta1.LastOperationTypeMigrate, // To this seed, or called off: extensions act no more.
 		last.Type == corev1beta1.LastOperationTypeRestore && last.State != corev1beta1.LastOperationStateSucceeded:

@@ -58,7 +58,31 @@ func TestDecide(t *testing.T) {
 		"being deleted":            {spec: "s1", status: "s1", last: op(remove, "Processing", 0), change: deleted, want: Decision{Action: Run, Operation: remove}},
 		"deleted":                  {spec: "s1", status: "s1", last: op(remove, "Succeeded", 0), change: deleted, want: Decision{Action: Finalize, Operation: remove}},
 		"deleted before its birth": {spec: "s1", change: func(s *corev1beta1.Shoot) { deleted(s); s.Status.UID = "" }, want: Decision{Action: Finalize, Operation: remove}},
-		"deletion of no concern":   {spec: "s1", status: "s1", change: func(s *corev1beta1.Shoot) { deleted(s); s.Finalizers = nil }, want: Decision{Action: Drop}},
+		"deleted on a seed that is gone": {spec: "s2", status: "s1", last: op(remove, "Processing", 0), change: func(s *corev1beta1.Shoot) {
+			deleted(s)
+			s.Annotations = map[string]string{corev1beta1.AnnotationSourceIsDead: "s1"}
+		}, want: Decision{Action: Drop}},
+		"deleted while it is to move": {spec: "s2", status: "s1", last: op(reconcile, "Succeeded", 0), change: deleted, want: Decision{Action: Run, Operation: remove, Begin: true}},
+		"taken over, to be deleted":   {spec: "s1", status: "s1", last: op(migrate, "Succeeded", 0), change: deleted, want: Decision{Action: Run, Operation: restore, Begin: true}},
+		"taken over, to be deleted, sleeping": {spec: "s1", status: "s1", last: op(migrate, "Succeeded", 0), change: func(s *corev1beta1.Shoot) {
+			deleted(s)
+			s.Spec.Hibernation = &corev1beta1.Hibernation{Enabled: ptr.To(true)}
+		}, want: Decision{Action: Run, Operation: restore, Begin: true}},
+		"taken over, to be deleted by force": {spec: "s1", status: "s1", last: op(migrate, "Succeeded", 0), change: func(s *corev1beta1.Shoot) {
+			deleted(s)
+			s.Annotations = map[string]string{corev1beta1.AnnotationConfirmationForceDeletion: "true"}
+		}, want: Decision{Action: Run, Operation: remove, Begin: true}},
+		"deleted while it is restored":         {spec: "s1", status: "s1", last: op(restore, "Processing", 0), change: deleted, want: Decision{Action: Run, Operation: restore}},
+		"deleted while restoring has an error": {spec: "s1", status: "s1", last: op(restore, "Error", 0), change: deleted, want: Decision{Action: Run, Operation: restore}},
+		"deleted when restoring has failed":    {spec: "s1", status: "s1", last: op(restore, "Failed", 0), change: deleted, want: Decision{Action: Refresh}},
+		"restored, to be deleted":              {spec: "s1", status: "s1", last: op(restore, "Succeeded", 0), change: deleted, want: Decision{Action: Run, Operation: remove, Begin: true}},
+		"deleted while it is created":          {spec: "s1", status: "s1", last: op(create, "Processing", 0), change: deleted, want: Decision{Action: Run, Operation: remove, Begin: true}},
+		"deleted while it is created, taken over": {spec: "s1", status: "s1", last: op(create, "Processing", 0), change: deleted,
+			in: func(in *DecideInput) { in.TakenOver = true }, want: Decision{Action: Run, Operation: create}},
+		"created, taken over, to be deleted": {spec: "s1", status: "s1", last: op(create, "Succeeded", 0), change: deleted,
+			in: func(in *DecideInput) { in.TakenOver = true }, want: Decision{Action: Run, Operation: remove, Begin: true}},
+		"taken over, of no concern": {spec: "s1", status: "s1", last: op(migrate, "Succeeded", 0), change: func(s *corev1beta1.Shoot) { deleted(s); s.Finalizers = nil }, want: Decision{Action: Drop}},
+		"deletion of no concern":    {spec: "s1", status: "s1", change: func(s *corev1beta1.Shoot) { deleted(s); s.Finalizers = nil }, want: Decision{Action: Drop}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			shoot := &corev1beta1.Shoot{

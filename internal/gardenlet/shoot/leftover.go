@@ -35,11 +35,12 @@ import (
 const leftoverPeriod = 5 * time.Second
 
 // Leftovers removes what is left on this seed of control planes that other seeds run: after a move, after one that was
-// called off, and after this seed had been given up as dead. It acts only on what the Lease of the control plane says: a
-// Shoot that is not to be found is no reason to remove anything.
+// called off, and after this seed had been given up as dead. It acts only on what the Lease of the control plane says, or, if
+// the Shoot has been deleted since and the Lease with it, on the word of the seed that has taken over: a Shoot that is not to be
+// found is no reason to remove anything.
 type Leftovers struct {
-	// Garden reads directly, Shoots are those of this seed in the cache.
-	Garden   client.Reader
+	// Garden reads and writes directly, Shoots are those of this seed in the cache.
+	Garden   client.Client
 	Shoots   client.Reader
 	Seed     client.Client
 	Clock    clock.PassiveClock
@@ -66,12 +67,17 @@ func (l *Leftovers) Reconcile(ctx context.Context, r reconcile.Request) (reconci
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	if claim.Epoch == 0 {
+		if claim, err = ownership.Left(ctx, l.Garden, l.SeedName, shoot.UID); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
 	epoch, err := steps.RunningEpoch(ctx, l.Seed, c.Name)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	switch {
-	case claim.Epoch == 0: // The Shoot is being deleted, or the garden does not know it.
+	case claim.Epoch == 0: // The Shoot has been deleted, or the garden does not know it.
 		return reconcile.Result{RequeueAfter: passPeriod}, nil
 	case claim.OlderThan(l.SeedName, epoch):
 		log.FromContext(ctx).Info("A control plane continues that is newer than what the garden knows of it",
@@ -100,7 +106,10 @@ func (l *Leftovers) Reconcile(ctx context.Context, r reconcile.Request) (reconci
 	}
 	l.applied.Forget(c.Name)
 	logger.Info("Removed what was left of a control plane")
-	return reconcile.Result{}, steps.RemoveCluster(ctx, l.Seed, c.Name)
+	if err := steps.RemoveCluster(ctx, l.Seed, c.Name); err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{}, ownership.ForgetLeft(ctx, l.Garden, l.SeedName, shoot.UID)
 }
 
 // here reports whether the garden wants the control plane on this seed, or on its way to or from it.

@@ -33,11 +33,12 @@ func comesHere(shoot *corev1beta1.Shoot, seed string) bool {
 
 // takenOverHere reports whether this seed is to take the control plane over from one that is gone.
 func takenOverHere(shoot *corev1beta1.Shoot, seed string) bool {
-	return shoot.SourceIsDead() && migrating(shoot) && ptr.Deref(shoot.Spec.SeedName, "") == seed && shoot.DeletionTimestamp == nil
+	return shoot.SourceIsDead() && migrating(shoot) && ptr.Deref(shoot.Spec.SeedName, "") == seed
 }
 
 // takeOver makes this seed the owner of a control plane whose seed is gone: first for those who ask the Lease, then for
-// users. From then on it is restored as after a hand-over.
+// users. From then on it is restored as after a hand-over, or created if there is nothing to restore it from. The word that
+// the seed is gone stays on the Shoot until then: such a Shoot can be deleted.
 func (r *Reconciler) takeOver(ctx context.Context, shoot *corev1beta1.Shoot) (reconcile.Result, error) {
 	ready := kube.Condition(shoot.Status.Constraints, corev1beta1.ShootReadyForMigration)
 	if ready == nil || ready.Status != corev1beta1.ConditionTrue {
@@ -51,26 +52,68 @@ func (r *Reconciler) takeOver(ctx context.Context, shoot *corev1beta1.Shoot) (re
 		return reconcile.Result{RequeueAfter: seedPeriod}, nil
 	}
 	from, before := *shoot.Status.SeedName, shoot.DeepCopy()
-	if _, err := ownership.Change(ctx, r.Garden, shoot, r.Clock.Now(), func(c ownership.Claim) ownership.Claim {
+	claim, err := ownership.Change(ctx, r.Garden, shoot, r.Clock.Now(), func(c ownership.Claim) ownership.Claim {
 		return c.TakeFrom(from, r.SeedName, r.FenceTime)
-	}); err != nil {
+	})
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := ownership.Leave(ctx, r.Garden, from, shoot.UID, claim, r.Clock.Now()); err != nil {
+		return reconcile.Result{}, err
+	}
+	next, err := r.takenOverAs(ctx, shoot)
+	if err != nil {
 		return reconcile.Result{}, err
 	}
 	shoot.Status.SeedName = ptr.To(r.SeedName)
 	shoot.Status.MigrationStartTime = &metav1.Time{Time: r.Clock.Now()}
 	shoot.Status.LastErrors = nil
-	shoot.Status.LastOperation = &corev1beta1.LastOperation{
-		Type: corev1beta1.LastOperationTypeMigrate, State: corev1beta1.LastOperationStateSucceeded, Progress: 100,
-		Description:    fmt.Sprintf("Seed %s is gone. Seed %s takes the control plane over.", from, r.SeedName),
-		LastUpdateTime: metav1.Time{Time: r.Clock.Now()},
-	}
-	delete(shoot.Annotations, corev1beta1.AnnotationSourceIsDead)
+	next.LastUpdateTime = metav1.Time{Time: r.Clock.Now()}
+	shoot.Status.LastOperation = &next
 	target := shoot.DeepCopy()
 	if err := r.Garden.Status().Patch(ctx, target, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return reconcile.Result{}, fmt.Errorf("take over Shoot %s/%s: %w", shoot.Namespace, shoot.Name, err)
 	}
 	r.recordEvent(before, target)
 	return reconcile.Result{RequeueAfter: planPeriod}, nil
+}
+
+// takenOverAs is the last operation of a Shoot that this seed takes over, from which the next one follows.
+func (r *Reconciler) takenOverAs(ctx context.Context, shoot *corev1beta1.Shoot) (corev1beta1.LastOperation, error) {
+	from, last := *shoot.Status.SeedName, shoot.Status.LastOperation
+	switch {
+	case shoot.DeletionTimestamp == nil && beingCreated(shoot):
+		state, err := shootstate.Load(ctx, r.Garden, shoot)
+		if err != nil {
+			return corev1beta1.LastOperation{}, err
+		}
+		if state != nil && state.HasCredentials() {
+			break
+		}
+		return corev1beta1.LastOperation{
+			Type: corev1beta1.LastOperationTypeCreate, State: corev1beta1.LastOperationStateProcessing,
+			Description: fmt.Sprintf("Seed %s is gone, and has saved no credentials. Seed %s creates the control plane.", from, r.SeedName),
+		}, nil
+	case shoot.DeletionTimestamp != nil && last != nil && last.Type == corev1beta1.LastOperationTypeDelete:
+		// The last thing that a deletion does is to give up the backups.
+		entry := &corev1beta1.BackupEntry{ObjectMeta: metav1.ObjectMeta{
+			Namespace: shoot.Namespace, Name: shoot.Status.TechnicalID + "--" + string(shoot.Status.UID),
+		}}
+		if _, err := kube.Exists(ctx, r.Garden, entry); err != nil {
+			return corev1beta1.LastOperation{}, err
+		}
+		if entry.DeletionTimestamp == nil {
+			break
+		}
+		return corev1beta1.LastOperation{
+			Type: corev1beta1.LastOperationTypeDelete, State: corev1beta1.LastOperationStateProcessing,
+			Description: fmt.Sprintf("Seed %s is gone, after it had deleted everything. Seed %s ends the deletion.", from, r.SeedName),
+		}, nil
+	}
+	return corev1beta1.LastOperation{
+		Type: corev1beta1.LastOperationTypeMigrate, State: corev1beta1.LastOperationStateSucceeded, Progress: 100,
+		Description: fmt.Sprintf("Seed %s is gone. Seed %s takes the control plane over.", from, r.SeedName),
+	}, nil
 }
 
 // lost says what a control plane has lost that was taken over from a seed that is gone; "" for any other.
@@ -169,12 +212,17 @@ func (r *Reconciler) preparePass(ctx context.Context, s *scope) (flow.Result, er
 // openState reads what the garden has kept of a control plane, and puts its credentials into the namespace before any
 // could be made anew.
 func (r *Reconciler) openState(ctx context.Context, s *scope, id string) error {
-	state, err := shootstate.Load(ctx, r.Garden, s.shoot)
+	shoot := s.shoot
+	state, err := shootstate.Load(ctx, r.Garden, shoot)
 	if err != nil {
 		return err
 	}
-	if state == nil {
-		return fmt.Errorf("there is no ShootState %s/%s, from which the control plane could be restored", s.shoot.Namespace, s.shoot.Name)
+	switch {
+	case shoot.DeletionTimestamp != nil: // What is missing is made once more, so that everything can be found and deleted.
+	case state == nil:
+		return fmt.Errorf("there is no ShootState %s/%s, from which the control plane could be restored", shoot.Namespace, shoot.Name)
+	case !state.HasCredentials():
+		return fmt.Errorf("ShootState %s/%s has no credentials, without which the nodes could not join", shoot.Namespace, shoot.Name)
 	}
 	s.state = state
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: id}}
@@ -191,8 +239,10 @@ func (r *Reconciler) openState(ctx context.Context, s *scope, id string) error {
 		}
 	}
 	s.namespace = kube.NewNamespaceView(r.Seed, id, &r.seen)
-	if err := state.CreateSecrets(ctx, s.namespace, id); err != nil {
-		return err
+	if state != nil {
+		if err := state.CreateSecrets(ctx, s.namespace, id); err != nil {
+			return err
+		}
 	}
 	s.secrets, err = secretsmanager.New(ctx, s.namespace, r.Clock, id, steps.SecretsIdentity)
 	return err
@@ -226,8 +276,21 @@ func (r *Reconciler) settle(ctx context.Context, s *scope, operation corev1beta1
 	if settled(s.claim) == s.claim {
 		return nil
 	}
+	if err := r.leave(ctx, s); err != nil {
+		return err
+	}
 	_, err := ownership.Change(ctx, r.Garden, s.shoot, r.Clock.Now(), settled)
 	return err
+}
+
+// leave tells a seed that was gone when this one took the control plane over that nothing of it is needed any more. The Lease of
+// the Shoot says so as well, but goes with the Shoot.
+func (r *Reconciler) leave(ctx context.Context, s *scope) error {
+	from := s.claim.TakenOver.From
+	if from == "" || s.claim.Holder != r.SeedName {
+		return nil
+	}
+	return ownership.Leave(ctx, r.Garden, from, s.shoot.UID, s.claim.Settle(r.SeedName, r.FenceTime), r.Clock.Now())
 }
 
 // keepsStart reports whether an operation goes on with the start time of the one before it: extensions were asked to act

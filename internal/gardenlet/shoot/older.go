@@ -47,7 +47,7 @@ func hold(shoot *corev1beta1.Shoot, seen *Remembered) (task, reason string) {
 		return "", ""
 	}
 	switch {
-	case !seen.Cluster && !seen.Namespace && operationType(shoot) == corev1beta1.LastOperationTypeReconcile:
+	case !seen.Cluster && !seen.Namespace && operationType(shoot, false) == corev1beta1.LastOperationTypeReconcile:
 		if confirmed(shoot, corev1beta1.AnnotationConfirmNewControlPlane) {
 			return "", ""
 		}

@@ -38,11 +38,10 @@ func consumable(op string) bool {
 func (r *Reconciler) startOperations(
 	ctx context.Context, shoot *corev1beta1.Shoot, operation corev1beta1.LastOperationType, namespace string, now time.Time,
 ) error {
-	switch operation {
-	case corev1beta1.LastOperationTypeMigrate:
+	switch {
+	case operation == corev1beta1.LastOperationTypeMigrate:
 		return nil // The other seed begins with them.
-	case corev1beta1.LastOperationTypeDelete:
-	default:
+	case shoot.DeletionTimestamp == nil:
 		var rest []string
 		for _, op := range operationsOf(shoot) {
 			startOperation(shoot, op, now)

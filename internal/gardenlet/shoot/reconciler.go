@@ -124,6 +124,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 	if in.Seen, err = r.remember(ctx, shoot); err != nil {
 		return reconcile.Result{}, err
 	}
+	if shoot.DeletionTimestamp != nil && beingCreated(shoot) {
+		claim, err := ownership.Read(ctx, r.Garden, shoot.Namespace, shoot.UID)
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		in.TakenOver = claim.Holder == r.SeedName && claim.TakenOver.From != ""
+	}
 	d := Decide(shoot, in)
 	log.FromContext(ctx).V(1).Info("Decided what to do", "action", d.Action, "operation", d.Operation, "begin", d.Begin, "reason", d.Reason)
 	switch d.Action {
@@ -233,6 +240,11 @@ func (r *Reconciler) run(ctx context.Context, s *scope, d Decision) (res reconci
 	}
 	if result.Complete() && d.Operation != corev1beta1.LastOperationTypeDelete {
 		if err := r.afterSuccess(ctx, s, d.Operation); err != nil {
+			return reconcile.Result{}, r.report(ctx, shoot, d.Operation, err)
+		}
+	}
+	if result.Complete() && d.Operation == corev1beta1.LastOperationTypeDelete && !s.claim.Settled {
+		if err := r.leave(ctx, s); err != nil {
 			return reconcile.Result{}, r.report(ctx, shoot, d.Operation, err)
 		}
 	}
@@ -420,6 +432,9 @@ func (r *Reconciler) afterSuccess(ctx context.Context, s *scope, operation corev
 	delete(s.shoot.Annotations, corev1beta1.AnnotationShootTasks)
 	delete(s.shoot.Annotations, corev1beta1.AnnotationConfirmOlderSpec)
 	delete(s.shoot.Annotations, corev1beta1.AnnotationConfirmNewControlPlane)
+	if !s.shoot.SourceIsDead() { // It is about a seed from which this one has taken over.
+		delete(s.shoot.Annotations, corev1beta1.AnnotationSourceIsDead)
+	}
 	if len(before.Annotations) == len(s.shoot.Annotations) {
 		return nil
 	}

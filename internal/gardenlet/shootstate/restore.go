@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -44,6 +45,13 @@ func (s *Saved) CompleteFrom() string {
 	var seed string
 	_, _ = fmt.Sscan(s.state.Annotations[annotationComplete], &seed)
 	return seed
+}
+
+// HasCredentials reports whether there are any.
+func (s *Saved) HasCredentials() bool {
+	return slices.ContainsFunc(s.state.Spec.Gardener, func(e corev1beta1.GardenerResourceData) bool {
+		return e.Type == corev1beta1.DataTypeSecret
+	})
 }
 
 // Secrets returns the Secrets to be created in the control plane namespace before a Manager of secretsmanager reads it:

@@ -270,9 +270,10 @@ func (r *request) hibernationProblem() error {
 	return nil
 }
 
-// deletionProblem says why a Shoot cannot be deleted now.
+// deletionProblem says why a Shoot cannot be deleted now. One whose Seed is gone can be: the Seed that takes it over restores it
+// first.
 func deletionProblem(shoot *corev1beta1.Shoot) error {
-	if migrating(shoot.Status.LastOperation) {
+	if _, gone := shoot.Annotations[corev1beta1.AnnotationSourceIsDead]; !gone && migrating(shoot.Status.LastOperation) {
 		return errors.New("the control plane is being moved to another Seed; delete the Shoot afterwards")
 	}
 	return nil

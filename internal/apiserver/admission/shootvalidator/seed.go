@@ -73,8 +73,6 @@ func (r *request) sourceIsDeadProblem() error {
 		return problem("must name the Seed that the control plane is on, %q: %q", on, named)
 	case named == ptr.Deref(r.shoot.Spec.SeedName, ""):
 		return problem("spec.seedName must name another Seed, which takes over from %q", on)
-	case r.old.DeletionTimestamp != nil:
-		return problem("a Shoot that is being deleted cannot be taken over")
 	}
 	return nil
 }
@@ -121,13 +119,14 @@ func (r *request) movingProblem() error {
 	switch on := ptr.Deref(r.old.Status.SeedName, ""); {
 	case r.callsOff(), on == "":
 		return nil
-	case op != nil && op.Type == corev1beta1.LastOperationTypeCreate && op.State != corev1beta1.LastOperationStateSucceeded && r.shoot.SourceIsDead():
-		return fmt.Errorf("spec.seedName: the control plane was still being created on Seed %q, so there is nothing that could be taken over; "+
-			"create the Shoot under another name", on)
-	case r.shoot.SourceIsDead(): // Nobody there goes on with a move.
+	case r.shoot.SourceIsDead(): // Nobody there goes on with anything.
 		return nil
+	case r.old.DeletionTimestamp != nil:
+		return fmt.Errorf("spec.seedName: Seed %q deletes the Shoot; if that Seed is gone, say so with the annotation %s in the same request",
+			on, corev1beta1.AnnotationSourceIsDead)
 	case op != nil && op.Type == corev1beta1.LastOperationTypeCreate && op.State != corev1beta1.LastOperationStateSucceeded:
-		return fmt.Errorf("spec.seedName: the control plane is still being created on Seed %q (%s); it can move when it runs there", on, op.State)
+		return fmt.Errorf("spec.seedName: the control plane is still being created on Seed %q (%s); it can move when it runs there, or, if that Seed is "+
+			"gone, with the annotation %s in the same request", on, op.State, corev1beta1.AnnotationSourceIsDead)
 	case migrating(op) && !stranded(op):
 		return fmt.Errorf("spec.seedName: the control plane is being moved to Seed %q already (%s %s); choose another one when it runs there",
 			*r.old.Spec.SeedName, op.Type, op.State)

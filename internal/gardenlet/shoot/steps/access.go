@@ -70,7 +70,7 @@ func ensureConnection(ctx context.Context, s *Scope) (flow.Outcome, error) {
 var Tunnel = &flow.Step[*Scope]{
 	Name:    "tunnel",
 	After:   []*flow.Step[*Scope]{SystemComponentsReady, Worker},
-	SkipIf:  either(workerlessOrAsleep, hibernating, withoutNodes, skipReadiness),
+	SkipIf:  either(workerlessOrAsleep, hibernating, withoutNodes, skipReadiness, leaving),
 	Ensure:  ensureTunnel,
 	Recheck: recheck,
 	Limit:   15 * time.Minute,

@@ -100,11 +100,8 @@ func desireBackupEntry(entry *corev1beta1.BackupEntry, s *Scope) {
 	switch {
 	case entry.Spec.BucketName == "":
 		entry.Spec = corev1beta1.BackupEntrySpec{BucketName: string(s.SeedObject.UID), SeedName: ptr.To(s.SeedObject.Name)}
-	case s.Restoring():
-		entry.Spec.SeedName = ptr.To(s.SeedObject.Name)
-		if from := s.Claim.TakenOver.From; from != "" && ptr.Deref(entry.Status.SeedName, "") == from {
-			metav1.SetMetaDataAnnotation(&entry.ObjectMeta, corev1beta1.AnnotationSourceIsDead, from)
-		}
+	case s.Restoring(), s.Claim.TakenOver.From != "":
+		takeBackupEntry(entry, s)
 	}
 	entry.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: corev1beta1.SchemeGroupVersion.String(), Kind: "Shoot", Name: s.Shoot.Name, UID: s.Shoot.UID,
@@ -112,6 +109,14 @@ func desireBackupEntry(entry *corev1beta1.BackupEntry, s *Scope) {
 	}}
 	metav1.SetMetaDataAnnotation(&entry.ObjectMeta, backupentry.AnnotationShootPurpose,
 		string(ptr.Deref(s.Shoot.Spec.Purpose, corev1beta1.ShootPurposeEvaluation)))
+}
+
+// takeBackupEntry makes the entry this seed's. One that is gone is not waited for.
+func takeBackupEntry(entry *corev1beta1.BackupEntry, s *Scope) {
+	entry.Spec.SeedName = ptr.To(s.SeedObject.Name)
+	if from := s.Claim.TakenOver.From; from != "" && ptr.Deref(entry.Status.SeedName, "") == from {
+		metav1.SetMetaDataAnnotation(&entry.ObjectMeta, corev1beta1.AnnotationSourceIsDead, from)
+	}
 }
 
 // backupEntryWaits says what a control plane on the seed waits for, "" if the entry is ready. Codes of its errors are
@@ -162,12 +167,23 @@ func backupSecretDue(succeeded, namespaceCreated, started time.Time) bool {
 }
 
 // removeBackupEntry requests the deletion. It does not wait: the backups are kept for the grace period. An entry that
-// this seed has not got (any more) is not its to delete.
+// this seed has not got (any more) is not its to delete, unless nobody else could: it was taken over, and not restored.
 func removeBackupEntry(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	entry := s.backupEntry()
 	found, err := kube.Exists(ctx, s.Garden, entry)
-	if err != nil || !found || entry.DeletionTimestamp != nil {
+	if err != nil || !found {
 		return flow.Done(), err
+	}
+	if from := s.Claim.TakenOver.From; from != "" && ptr.Deref(entry.Spec.SeedName, "") == from {
+		before := entry.DeepCopy()
+		takeBackupEntry(entry, s)
+		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		if err := s.Garden.Patch(ctx, entry, patch); err != nil {
+			return flow.Outcome{}, fmt.Errorf("take over BackupEntry %q: %w", entry.Name, err)
+		}
+	}
+	if entry.DeletionTimestamp != nil {
+		return flow.Done(), nil
 	}
 	if _, err := kube.Delete(ctx, s.Garden, entry); err != nil {
 		return flow.Outcome{}, err

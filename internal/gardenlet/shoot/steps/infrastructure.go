@@ -65,7 +65,8 @@ func (s *Scope) recordNetworks(ctx context.Context, o *extensionsv1alpha1.Infras
 		}
 	}
 	nodes := firstNodesCIDR(o)
-	if nodes == "" || s.Shoot.Spec.Networking == nil || s.Shoot.Spec.Networking.Nodes != nil {
+	frozen := s.Restoring() || s.Shoot.DeletionTimestamp != nil // What was not recorded before is by the next reconciliation.
+	if nodes == "" || s.Shoot.Spec.Networking == nil || s.Shoot.Spec.Networking.Nodes != nil || frozen {
 		return nil
 	}
 	after := s.Shoot.DeepCopy()

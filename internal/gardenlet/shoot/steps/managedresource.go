@@ -135,7 +135,7 @@ func (s *Scope) deleteLostPods(ctx context.Context) error {
 var SystemComponentsReady = &flow.Step[*Scope]{
 	Name:   "system-components-ready",
 	After:  []*flow.Step[*Scope]{ShootResources, Network, Worker},
-	SkipIf: either(asleep, hibernating, withoutNodes, skipReadiness),
+	SkipIf: either(asleep, hibernating, withoutNodes, skipReadiness, leaving),
 	Ensure: ensureSystemComponentsReady,
 	Limit:  10 * time.Minute,
 }

@@ -119,7 +119,7 @@ func (s *Scope) configsInUse(ctx context.Context) ([]string, error) {
 var NodesUpdated = &flow.Step[*Scope]{
 	Name:    "nodes-updated",
 	After:   []*flow.Step[*Scope]{Worker, SystemComponentsReady},
-	SkipIf:  either(workerless, asleep, hibernating, skipReadiness),
+	SkipIf:  either(workerless, asleep, hibernating, skipReadiness, leaving),
 	Ensure:  ensureNodesUpdated,
 	Recheck: recheck,
 	// Nodes spread the work over five minutes by default, and need a while each.

@@ -22,7 +22,7 @@ var RestorableFrom = &flow.Step[*Scope]{
 		BackupEntry, SystemComponentsReady, Tunnel, NodesUpdated, ExtensionsAfterKubeAPIServer, ExtensionsAfterWorker,
 		KubeControllerManager, KubeScheduler, EncryptionAtRest,
 	},
-	SkipIf:  either(withoutBackup, asleep, hibernating, skipReadiness),
+	SkipIf:  either(withoutBackup, asleep, hibernating, skipReadiness, leaving),
 	Ensure:  ensureRestorableFrom,
 	Recheck: recheck,
 }

@@ -350,6 +350,14 @@ func skipReadiness(s *Scope) string {
 	return ""
 }
 
+// leaving: a Shoot that is deleted as soon as everything of it is known here need not work.
+func leaving(s *Scope) string {
+	if s.Shoot.DeletionTimestamp != nil {
+		return "to be deleted"
+	}
+	return ""
+}
+
 func requireDomain(s *Scope) error {
 	if s.InternalDomain() == "" {
 		return fmt.Errorf("seed %q has no internal domain in spec.dns.internal", s.SeedObject.Name)
