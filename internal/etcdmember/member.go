@@ -260,11 +260,11 @@ func (m *Member) serve(ctx context.Context, running configuration.Configuration,
 	if err := m.awaitReady(ctx, p); err != nil || ctx.Err() != nil {
 		return noTurn, err
 	}
+	m.holder.release() // First: the end of the turn is written to etcd, too.
 	ready()
 	if m.Healthy != nil {
 		m.Healthy()
 	}
-	m.holder.release()
 	m.Log.Info("Etcd is ready", "after", m.Clock.Since(m.since).String(), "configuration", running.Checksum())
 	m.ready(running)
 	return m.watch(ctx, p, running)

@@ -63,11 +63,17 @@ func TestControlPlaneToleratesFailures(t *testing.T) {
 
 	w.during(t, "a node of the seed restarts", memberGap, func() {
 		const node = "seed-2-node-2"
-		before := instanceOf(t, node)
+		before, containers := instanceOf(t, node), containersOn(t, seed, namespace, node)
 		hortus(t, "cloud", "instances", "reboot", node)
 		eventually(t, "the restart", func() error {
 			if now := instanceOf(t, node); now == before {
 				return fmt.Errorf("it is still %s", now)
+			}
+			return nil
+		})
+		eventually(t, "another container of the member on it", func() error {
+			if now := containersOn(t, seed, namespace, node); now == "" || now == containers {
+				return fmt.Errorf("still %s", now)
 			}
 			return nil
 		})
@@ -108,6 +114,13 @@ func awaitMembers(t *testing.T, seed, namespace string) {
 		}
 		return nil
 	})
+}
+
+// containersOn are the IDs of those containers of etcd that are on a node.
+func containersOn(t *testing.T, seed, namespace, node string) string {
+	t.Helper()
+	return kubectl(t, seed, "-n", namespace, "get", "pods", "-l", "app=etcd-main", "--field-selector=spec.nodeName="+node,
+		"-o", "jsonpath={.items[*].status.containerStatuses[*].containerID}")
 }
 
 // zonesOf lists the zones of the nodes that the pods of a component are on.

@@ -132,13 +132,11 @@ func (s *Scope) updateEtcds(ctx context.Context, set *appsv1.StatefulSet, checks
 	return nil
 }
 
-// etcdCertificates is the Secret that the pods of etcd mount, with the certificates that are current.
+// etcdCertificates is the Secret that the pods of etcd mount, with the certificates that are current. The process of a member calls
+// itself and the other members with the server's certificate: when a rotation begins, it is still of the old CA, so members
+// trust it whose bundle has the old one alone, and when the rotation ends, it is of the new CA, which all bundles have.
 func (s *Scope) etcdCertificates() (*corev1.Secret, error) {
 	server, err := s.Secrets.Get(nameEtcdServer)
-	if err != nil {
-		return nil, err
-	}
-	client, err := s.Secrets.Get(nameEtcdClient)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +156,7 @@ func (s *Scope) etcdCertificates() (*corev1.Secret, error) {
 		return etcd.Pair{Cert: secret.Data[secretsmanager.DataCert], Key: secret.Data[secretsmanager.DataKey]}
 	}
 	return etcd.Certificates{
-		Bundle: ca.Data[secretsmanager.DataBundle], Server: pair(server), Client: pair(client),
+		Bundle: ca.Data[secretsmanager.DataBundle], Server: pair(server), Client: pair(server),
 		PeerBundle: peerCA.Data[secretsmanager.DataBundle], Peer: pair(peer),
 	}.Secret(s.Namespace), nil
 }
