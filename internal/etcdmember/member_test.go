@@ -494,3 +494,41 @@ func TestChild(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestATurnEndsInEtcd ends the turn of a restart by writing to etcd, as members do, over connections that would be held as long as
+// clients are not let in.
+func TestATurnEndsInEtcd(t *testing.T) {
+	ca := newCA(t, "first")
+	server, client := issue(t, ca, pki.Server|pki.Client), issue(t, ca, pki.Client)
+	f := &files{t: t, dir: t.TempDir()}
+	m := newMember(t, t.TempDir(), f)
+	ended := make(chan error, 1)
+	m.Turn = func(context.Context) (func(), error) {
+		return func() {
+			const connections = 20 // Of each, the process that holds would get about half.
+			for range connections {
+				c, err := clientv3.New(clientv3.Config{
+					Endpoints: []string{"https://localhost" + port(m.ClientAddress)}, TLS: tlsConfig(t, ca.CertPEM, client), Logger: zap.NewNop(),
+				})
+				if err == nil {
+					err = put(t, c, "turn", "ended")
+					_ = c.Close()
+				}
+				if err != nil {
+					ended <- err
+					return
+				}
+			}
+			ended <- nil
+		}, nil
+	}
+	c := f.write(ca.CertPEM, server, client)
+	start(t, m)
+	awaitConfiguration(t, m, c)
+	other := newCA(t, "second")
+	c = f.write(append(bytes.Clone(ca.CertPEM), other.CertPEM...), server, client)
+	awaitConfiguration(t, m, c)
+	if err := <-ended; err != nil {
+		t.Errorf("the end of a turn cannot be written: %v", err)
+	}
+}
