@@ -3,15 +3,14 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 )
 
-// storyFenceTime is shorter than the landscape's, so that nobody has to wait that long for outages.
-const storyFenceTime = time.Minute
+// fenceTime of the landscape's gardenlets.
+const fenceTime = 2 * time.Minute
 
 // outageGap bounds the time in which no write is acknowledged during an outage that stops no control plane. It is what a busy
 // machine may need for one write.
@@ -23,13 +22,12 @@ func TestOutagesStopNoControlPlane(t *testing.T) {
 	t.Parallel()
 	story(t)
 	const name, seed, instance = "hermit", "local-2", "seed-2"
-	setFenceTime(t, seed, storyFenceTime)
 	applyShootOn(t, "shoot-workerless.yaml", name, seed)
 	awaitSucceeded(t, name)
 	kubeconfig := shootKubeconfig(t, name)
 	id, _, _ := strings.Cut(instanceOf(t, instance), ",")
 	w := startWriter(t, kubeconfig)
-	const longer = storyFenceTime + 15*time.Second
+	const longer = fenceTime + 15*time.Second
 
 	w.during(t, "an outage of the garden", outageGap, func() {
 		heal := cutOff(t, networkOf(id), gardenAddress)
@@ -45,7 +43,7 @@ func TestOutagesStopNoControlPlane(t *testing.T) {
 	})
 	w.during(t, "a short outage of both", outageGap, func() {
 		heal := cutOff(t, networkOf(id), gardenAddress, cloudAddress)
-		awaitSilence(t, seed, storyFenceTime/2)
+		awaitSilence(t, seed, fenceTime/2)
 		heal()
 		awaitSign(t, seed)
 		hortus(t, "backup", "now", name, "-n", projectNS)
@@ -59,7 +57,7 @@ func TestOutagesStopNoControlPlane(t *testing.T) {
 		}
 		return nil
 	})
-	if stopped := time.Since(start) - w.silent(); stopped < storyFenceTime/2 {
+	if stopped := time.Since(start) - w.silent(); stopped < fenceTime/2 {
 		t.Errorf("etcd stopped after %s", stopped)
 	} else {
 		t.Logf("etcd stopped %s after it had lost garden and bucket", stopped.Round(100*time.Millisecond))
@@ -74,37 +72,6 @@ func TestOutagesStopNoControlPlane(t *testing.T) {
 	})
 	t.Logf("%d acknowledged writes", w.check(t, kubeconfig))
 	awaitSucceeded(t, name)
-}
-
-// setFenceTime gives the gardenlet of a seed another fence time, until the end of the test. Shoots that are made
-// afterwards have it from the start.
-func setFenceTime(t *testing.T, seed string, fence time.Duration) {
-	t.Helper()
-	const configMap, key = "gardenlet-config", "config.yaml"
-	admin := adminOf(seed)
-	before := kubectl(t, admin, "-n", "garden", "get", "configmap", configMap, "-o", `jsonpath={.data.config\.yaml}`)
-	write := func(config string) {
-		patch, err := json.Marshal(map[string]any{"data": map[string]string{key: config}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		kubectl(t, admin, "-n", "garden", "patch", "configmap", configMap, "--type=merge", "-p", string(patch))
-		kubectl(t, admin, "-n", "garden", "rollout", "restart", "deployment", "gardenlet")
-		kubectl(t, admin, "-n", "garden", "rollout", "status", "deployment", "gardenlet", "--timeout=5m")
-	}
-	var after []string
-	for line := range strings.Lines(before) {
-		if at := strings.Index(line, "fenceTime: "); at >= 0 {
-			line = line[:at] + "fenceTime: " + fence.String() + "\n"
-		}
-		after = append(after, line)
-	}
-	changed := strings.Join(after, "")
-	if changed == before {
-		t.Fatalf("the configuration of the gardenlet of %s has no fence time:\n%s", seed, before)
-	}
-	t.Cleanup(func() { write(before) })
-	write(changed)
 }
 
 // awaitSilence waits until the garden has heard nothing from a seed for that long.

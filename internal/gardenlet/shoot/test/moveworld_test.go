@@ -70,7 +70,7 @@ func (s *side) everybodyActs() {
 			s.extensionActs(entry)
 		}
 	}
-	if dirty("Deployment", "StatefulSet", "Pod", "Namespace", "Secret", "ConfigMap", "PersistentVolumeClaim") && !s.namespaceEnds() {
+	if dirty("Deployment", "ReplicaSet", "StatefulSet", "Pod", "Namespace", "Secret", "ConfigMap", "PersistentVolumeClaim") && !s.namespaceEnds() {
 		s.workloads(in)
 		s.podsAct(in)
 	}
@@ -167,10 +167,11 @@ func (s *side) podsAct(in client.InNamespace) {
 
 // replicaSetActs plays the ReplicaSet of a Deployment and the garbage collector that lets its pods go. It reports whether one makes pods.
 func (s *side) replicaSetActs(deployment *appsv1.Deployment, wants bool) bool {
-	set := &appsv1.ReplicaSet{}
-	switch found := s.found(client.ObjectKey{Namespace: deployment.Namespace, Name: deployment.Name}, set); {
-	case deployment.Name == "":
+	if deployment.Name == "" {
 		return false
+	}
+	set := &appsv1.ReplicaSet{}
+	switch found := s.found(client.ObjectKeyFromObject(deployment), set); {
 	case found && set.DeletionTimestamp != nil:
 		set.Finalizers = nil
 		s.must(s.Client.Update(s.ctx, set))
