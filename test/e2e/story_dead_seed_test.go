@@ -4,9 +4,13 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // deadSeedRunbook is what an operator reads when a seed is gone; this story types its commands.
@@ -17,7 +21,7 @@ const takeOverBound = 3 * time.Minute
 
 // TestShootsOfADeadSeedAreTakenOver takes the hardware of a seed away while clients write to Shoots on it, and lets the other seed take
 // over. What was in the backups is there, nodes and pods are the same, and when the first seed comes back it removes what it
-// has left and touches nothing else.
+// has left and touches nothing else. A Shoot that its owner deletes meanwhile is deleted by the seed that has taken over.
 func TestShootsOfADeadSeedAreTakenOver(t *testing.T) {
 	story(t)
 	const source, destination = "local-2", "local-1"
@@ -25,6 +29,9 @@ func TestShootsOfADeadSeedAreTakenOver(t *testing.T) {
 	for name, file := range names {
 		applyShootOn(t, file, name, source)
 	}
+	const doomed = "doomed"
+	applyShootOn(t, "shoot-workerless.yaml", doomed, source)
+	awaitSucceeded(t, doomed)
 	kubeconfigs, writers, saved := map[string]string{}, map[string]*writer{}, map[string]int{}
 	for name := range names {
 		awaitSucceeded(t, name)
@@ -48,6 +55,9 @@ func TestShootsOfADeadSeedAreTakenOver(t *testing.T) {
 		}
 		return nil
 	})
+	garden := kubeconfigOf("garden")
+	kubectl(t, garden, "-n", projectNS, "annotate", "shoot", doomed, "confirmation.gardener.cloud/deletion=true")
+	kubectl(t, garden, "-n", projectNS, "delete", "shoot", doomed, "--wait=false")
 	start := time.Now()
 	typeRunbook(t, deadSeedRunbook, "Take over")
 	took := time.Since(start)
@@ -71,8 +81,9 @@ func TestShootsOfADeadSeedAreTakenOver(t *testing.T) {
 	}
 
 	readdress(t, kubeconfigs["orphan"], server)
+	awaitShoot(t, doomed, "gone", func(o *unstructured.Unstructured) bool { return o == nil })
 	hortus(t, "cloud", "faults", "delete", "dead-seed")
-	for name := range names {
+	for _, name := range append(slices.Collect(maps.Keys(names)), doomed) {
 		awaitLeft(t, name, source)
 	}
 	eventually(t, "an empty seed", func() error {

@@ -97,8 +97,9 @@ func TestSeedIsDrained(t *testing.T) {
 	}
 }
 
-// applyShootOn makes a Shoot of an example under another name on a seed, and deletes it at the end of the story.
-func applyShootOn(t *testing.T, file, name, seed string) {
+// applyShootOn makes a Shoot of an example under another name on a seed, with further lines of its spec. If it is still there at the
+// end of the story, it is deleted then.
+func applyShootOn(t *testing.T, file, name, seed string, spec ...string) {
 	t.Helper()
 	var lines []string
 	renamed, bound := false, false
@@ -108,6 +109,9 @@ func applyShootOn(t *testing.T, file, name, seed string) {
 		}
 		if !bound && strings.HasPrefix(line, "spec:") {
 			line, bound = line+"  seedName: "+seed+"\n", true
+			for _, more := range spec {
+				line += "  " + more + "\n"
+			}
 		}
 		lines = append(lines, line)
 	}
@@ -115,7 +119,8 @@ func applyShootOn(t *testing.T, file, name, seed string) {
 		t.Fatalf("make Shoot %s: %v\n%s", name, err, out)
 	}
 	t.Cleanup(func() {
-		if os.Getenv(keepLandscape) == "" || !t.Failed() {
+		there := kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "get", "shoot", name, "--ignore-not-found", "-o", "name")
+		if there != "" && (os.Getenv(keepLandscape) == "" || !t.Failed()) {
 			deleteShoot(t, name)
 		}
 	})
