@@ -275,6 +275,7 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 		}).AddToManager(m.garden),
 		(&care.Reconciler{
 			Garden: m.gardenDirect, Cache: m.garden.GetClient(), Seed: m.seedDirect, Clock: real, Shoots: connector, SeedName: c.SeedConfig.Name,
+			Events: m.garden.GetEventRecorder("gardenlet"),
 			Period: c.Controllers.ShootCare.SyncPeriod.Duration, Settings: careSettings(c.Controllers.ShootCare),
 			RemediateWebhooks: *c.Controllers.ShootCare.WebhookRemediatorEnabled,
 		}).AddToManager(m.garden, *c.Controllers.ShootCare.ConcurrentSyncs),

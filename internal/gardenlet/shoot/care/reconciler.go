@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -48,6 +49,7 @@ type Reconciler struct {
 	Seed   client.Client // Direct reads and writes.
 	Clock  clock.PassiveClock
 	Shoots Connector
+	Events events.EventRecorder // Of the garden.
 
 	SeedName string
 	// Period is how often each Shoot is checked, and the time limit of one check.
@@ -95,6 +97,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 	if err := errors.Join(err, kube.PatchStatus(ctx, r.Garden, shoot, before)); err != nil {
 		return reconcile.Result{}, err
 	}
+	r.tell(before, shoot)
 	if user != nil {
 		if err := errors.Join(r.remediate(ctx, o, user), removeStalePods(ctx, user, shoot.DeletionTimestamp != nil)); err != nil {
 			return reconcile.Result{}, err

@@ -7,6 +7,7 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -47,6 +48,7 @@ func (w *world) care(s *corev1beta1.Shoot, r *care.Reconciler) *corev1beta1.Shoo
 func (w *world) carer() *care.Reconciler {
 	return &care.Reconciler{
 		Garden: w.gardenlet, Cache: w.Client, Seed: w.Client, Clock: clock, Shoots: connector{w}, SeedName: w.seed.Name, Period: time.Minute,
+		Events:   events.NewFakeRecorder(1000),
 		Settings: care.Settings{Thresholds: map[corev1beta1.ConditionType]time.Duration{corev1beta1.ShootAPIServerAvailable: 90 * time.Second}},
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -73,6 +74,18 @@ func TestShootReportsBackupsThatFallBehind(t *testing.T) {
 	server := b.serveBackups(s.Status.TechnicalID, tk)
 	clock.Step(time.Hour)
 	r := b.carer()
+	recorded := r.Events.(*events.FakeRecorder).Events
+	told := func(beginning string) {
+		t.Helper()
+		select {
+		case e := <-recorded:
+			if !strings.HasPrefix(e, beginning) {
+				t.Errorf("event = %q, want %q", e, beginning)
+			}
+		default:
+			t.Errorf("no event %q", beginning)
+		}
+	}
 	want := func(status corev1beta1.ConditionStatus, reason string) {
 		t.Helper()
 		s = b.care(s, r)
@@ -87,8 +100,10 @@ func TestShootReportsBackupsThatFallBehind(t *testing.T) {
 	behind.SecondsBehind = 400
 	tk.status.Store(&behind)
 	want(corev1beta1.ConditionFalse, "BackupsBehind")
+	told("Warning BackupsBehind ControlPlaneHealthy: ")
 	tk.status.Store(&fine)
 	want(corev1beta1.ConditionTrue, "ControlPlaneRunning")
+	told("Normal ControlPlaneRunning ControlPlaneHealthy: ")
 
 	// Silence is a problem only when it lasts.
 	server.Close()

@@ -1,0 +1,54 @@
+package care
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/kube"
+)
+
+// maxEventNote bounds the text of an event; the API allows 1 KiB.
+const maxEventNote = 1000
+
+// told is an event about a condition.
+type told struct{ kind, reason, note string }
+
+// eventsOf are the events about conditions that have become False, that are False for another reason, or that are True again.
+// What is only unknown, or not certain yet, is not told.
+func eventsOf(before, after []corev1beta1.Condition) []told {
+	var events []told
+	for _, now := range after {
+		was := corev1beta1.Condition{}
+		if old := kube.Condition(before, now.Type); old != nil {
+			was = *old
+		}
+		e := told{kind: corev1.EventTypeWarning, reason: now.Reason, note: fmt.Sprintf("%s: %s", now.Type, now.Message)}
+		switch {
+		case now.Status == corev1beta1.ConditionFalse && (was.Status != now.Status || was.Reason != now.Reason):
+		case now.Status == corev1beta1.ConditionTrue && was.Status == corev1beta1.ConditionFalse:
+			e.kind = corev1.EventTypeNormal
+		default:
+			continue
+		}
+		if len(e.note) > maxEventNote {
+			e.note = strings.ToValidUTF8(e.note[:maxEventNote], "") + " [...]"
+		}
+		events = append(events, e)
+	}
+	return events
+}
+
+// tell records what has changed for users. That a control plane which is being made or deleted is not healthy is no news.
+func (r *Reconciler) tell(before, after *corev1beta1.Shoot) {
+	op := after.Status.LastOperation
+	if op == nil || op.Type == corev1beta1.LastOperationTypeDelete ||
+		op.Type == corev1beta1.LastOperationTypeCreate && op.State != corev1beta1.LastOperationStateSucceeded {
+		return
+	}
+	for _, e := range eventsOf(before.Status.Conditions, after.Status.Conditions) {
+		r.Events.Eventf(after, nil, e.kind, e.reason, "Check", "%s", e.note)
+	}
+}
