@@ -14,6 +14,7 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/component/etcd"
+	"hortus.dev/hortus/internal/component/kubeapiserver"
 	"hortus.dev/hortus/internal/component/kubecontrollermanager"
 	"hortus.dev/hortus/internal/component/kubescheduler"
 	"hortus.dev/hortus/internal/component/machinecontrollermanager"
@@ -43,9 +44,9 @@ func awake(s *Scope) string {
 	return ""
 }
 
-// controlPlaneDeployments act on the API server, and go to sleep before it.
+// controlPlaneDeployments sleep in this order: what acts on the API server goes before it.
 var controlPlaneDeployments = []string{
-	machinecontrollermanager.Name, resourcemanager.Name, kubecontrollermanager.Name, kubescheduler.Name, vpnseedserver.Name,
+	machinecontrollermanager.Name, resourcemanager.Name, kubecontrollermanager.Name, kubescheduler.Name, vpnseedserver.Name, kubeapiserver.Name,
 }
 
 func ensureHibernated(ctx context.Context, s *Scope) (flow.Outcome, error) {
@@ -59,7 +60,7 @@ func ensureHibernated(ctx context.Context, s *Scope) (flow.Outcome, error) {
 			return flow.Outcome{}, err
 		}
 	}
-	if ended, err := s.stopKubeAPIServer(ctx); err != nil || !ended {
+	if ended, err := s.endPods(ctx, kubeapiserver.Name); err != nil || !ended {
 		return waitingOr("The API server is being stopped", err)
 	}
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: etcd.Name, Namespace: s.Namespace}}
