@@ -191,6 +191,8 @@ func TestStores(t *testing.T) {
 			t.Cleanup(server.Close)
 			return s3Values(server.URL)
 		},
+		"Google Cloud Storage": googleValues,
+		"Azure Blob Storage":   azureValues,
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
