@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -39,14 +40,14 @@ func TestOutagesStopNoControlPlane(t *testing.T) {
 		heal := cutOff(t, networkOf(id), cloudAddress)
 		outage(t, longer)
 		heal()
-		hortus(t, "backup", "now", name, "-n", projectNS)
+		awaitBackup(t, name)
 	})
 	w.during(t, "a short outage of both", outageGap, func() {
 		heal := cutOff(t, networkOf(id), gardenAddress, cloudAddress)
 		awaitSilence(t, seed, fenceTime/2)
 		heal()
 		awaitSign(t, seed)
-		hortus(t, "backup", "now", name, "-n", projectNS)
+		awaitBackup(t, name)
 	})
 
 	heal := cutOff(t, networkOf(id), gardenAddress, cloudAddress)
@@ -91,6 +92,18 @@ func awaitSign(t *testing.T, seed string) {
 	eventually(t, "a sign of life of the seed", func() error {
 		if silent := silenceOf(t, seed); silent > 5*time.Second {
 			return fmt.Errorf("its Lease was renewed %s ago", silent)
+		}
+		return nil
+	})
+}
+
+// awaitBackup waits until a backup can be taken: what was sent during an outage is repeated only after a while.
+func awaitBackup(t *testing.T, name string) {
+	t.Helper()
+	eventually(t, "a backup", func() error {
+		out, err := run(t, filepath.Join(repository, ".build", "hortus"), "backup", "now", name, "-n", projectNS)
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
 		}
 		return nil
 	})

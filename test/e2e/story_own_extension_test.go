@@ -13,7 +13,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/go-logr/logr/testr"
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/clock"
@@ -47,8 +47,8 @@ spec:
     deploymentRefs:
     - name: e2e
   resources:
-  - {kind: Extension, type: ` + earlyType + `}
-  - {kind: Extension, type: ` + lateType + `, lifecycle: {reconcile: BeforeKubeAPIServer, migrate: AfterKubeAPIServer}}
+  - {kind: Extension, type: ` + earlyType + `, workerlessSupported: true}
+  - {kind: Extension, type: ` + lateType + `, workerlessSupported: true, lifecycle: {reconcile: BeforeKubeAPIServer, migrate: AfterKubeAPIServer}}
 `
 
 // TestOwnExtensionsMove moves a Shoot that uses an extension of somebody else, which keeps something outside that only its state
@@ -69,6 +69,7 @@ func TestOwnExtensionsMove(t *testing.T) {
 	t.Cleanup(func() {
 		kubectl(t, kubeconfigOf("garden"), "delete", "controllerregistration,controllerdeployment", "e2e")
 	})
+	ctrl.SetLogger(logr.Discard())
 	outside := &outside{things: map[string]string{}}
 	for _, seed := range []string{source, destination} {
 		outside.serve(t, seed)
@@ -150,7 +151,7 @@ func (o *outside) serve(t *testing.T, seed string) {
 		t.Fatal(err)
 	}
 	manager, err := ctrl.NewManager(rest, ctrl.Options{
-		Scheme: scheme, Logger: testr.New(t), Metrics: metricsserver.Options{BindAddress: "0"},
+		Scheme: scheme, Logger: logr.Discard(), Metrics: metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
 	})
 	if err != nil {
