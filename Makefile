@@ -36,7 +36,7 @@ components: build ## Build every component, the Kubernetes versions that the lan
 	@$(HORTUS) images build --all
 
 .PHONY: test
-test: ## Run all tests: unit, stepped on a real API server, and the landscape (root).
+test: ## Run the tests that decide about a change: unit, stepped on a real API server, and the landscape (root).
 	@if [ "$$(id -u)" != 0 ]; then \
 	  echo "make test needs root: its landscape tests make network namespaces and containers."; \
 	  echo "Run it as root, or run 'make test-unit', which needs none."; exit 1; fi
@@ -65,10 +65,18 @@ fuzz: ## Try random input on everything that reads what others write; the number
 	@set -e; for each in $(FUZZ); do IFS=: read -r package target tries <<< "$$each"; \
 	  $(GO_FUZZ) -fuzz "^$$target\$$" -fuzztime "$${tries}x" "./$$package"; done
 
+# Stories of faults that last, which take too long for every change.
+LONG_STORIES = TestMoveSurvivesFaults|TestOutagesStopNoControlPlane
+GO_TEST_LANDSCAPE = CGO_ENABLED=0 go test -tags $(TAGS),landscape -count=1 -timeout 75m -v ./test/e2e/...
+
 .PHONY: test-landscape
 test-landscape: build ## Bring up a landscape, use it as a person would, and take it down (root).
-	CGO_ENABLED=0 go test -tags $(TAGS),landscape -count=1 -timeout 75m -v ./test/e2e/...
+	$(GO_TEST_LANDSCAPE) -skip '$(LONG_STORIES)'
 	CGO_ENABLED=0 go test -tags $(TAGS),landscape -count=1 -p 1 $(HOST_PACKAGES)
+
+.PHONY: test-all
+test-all: test ## Run all tests, and the stories that take long (root).
+	$(GO_TEST_LANDSCAPE) -run '$(LONG_STORIES)'
 
 .PHONY: bench
 bench: build ## Measure landscape, API server and scheduler; print tables and write JSON to .build/bench (root). BENCH_FLAGS=--fresh times the start.
