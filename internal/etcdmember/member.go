@@ -135,8 +135,8 @@ func (m *Member) Run(ctx context.Context) error {
 // logSegment is how much room etcd wants for the next part of its log, in bytes.
 const logSegment = 64 << 20
 
-// lackOfSpace says that the disk of a data directory has less than so many bytes left, which may be why etcd does not run; etcd itself
-// says so only in its log. Empty if there is room, or that is not known.
+// lackOfSpace says that the disk of a data directory has less than so many bytes left, which may be why etcd does not run; etcd
+// itself says so only in its log. Empty if there is room, or that is not known.
 func lackOfSpace(dataDir string, wanted uint64) string {
 	var disk unix.Statfs_t
 	if err := unix.Statfs(filepath.Dir(dataDir), &disk); err != nil {
@@ -146,7 +146,8 @@ func lackOfSpace(dataDir string, wanted uint64) string {
 	if free >= wanted {
 		return ""
 	}
-	return fmt.Sprintf("; there is no space left on its disk: %d MiB are free, and etcd wants %d MiB for its log", free>>20, wanted>>20)
+	return fmt.Sprintf("; no space left on the disk of %s: %d MiB are free, etcd needs %d MiB for its log; enlarge the volume or make room",
+		dataDir, free>>20, wanted>>20)
 }
 
 // ErrWaiting means that another member has to do something first. It is looked at again soon.

@@ -53,13 +53,7 @@ func TestLostEtcdVolumeIsRestored(t *testing.T) {
 		return nil
 	})
 	t.Logf("the API answers %s after the volume was deleted", time.Since(start).Round(100*time.Millisecond))
-	more := w.acknowledged() + 100
-	eventually(t, "100 more writes", func() error {
-		if n := w.acknowledged(); n < more {
-			return fmt.Errorf("%d of %d", n, more)
-		}
-		return nil
-	})
+	w.awaitMore(t, 100)
 	gap, failed := w.longestGap()
 	t.Logf("longest time without an acknowledged write: %s, failed requests %v", gap.Round(time.Millisecond), failed)
 	if now := resourceVersion(t, kubeconfig); now <= version {

@@ -64,12 +64,6 @@ func TestFullDiskLosesNothing(t *testing.T) {
 	})
 
 	onNode("rm " + path + "/filler")
-	before := w.acknowledged()
-	eventually(t, "writes that are acknowledged again", func() error {
-		if n := w.acknowledged(); n < before+10 {
-			return fmt.Errorf("%d since then", n-before)
-		}
-		return nil
-	})
+	w.awaitMore(t, 10)
 	t.Logf("%d acknowledged writes", w.check(t, kubeconfig))
 }

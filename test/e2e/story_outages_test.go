@@ -64,13 +64,7 @@ func TestOutagesStopNoControlPlane(t *testing.T) {
 		t.Logf("etcd stopped %s after it had lost garden and bucket", stopped.Round(100*time.Millisecond))
 	}
 	heal()
-	before := w.acknowledged()
-	eventually(t, "writes that are acknowledged again", func() error {
-		if n := w.acknowledged(); n < before+10 {
-			return fmt.Errorf("%d since then", n-before)
-		}
-		return nil
-	})
+	w.awaitMore(t, 10)
 	t.Logf("%d acknowledged writes", w.check(t, kubeconfig))
 	awaitSucceeded(t, name)
 }

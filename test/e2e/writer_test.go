@@ -215,6 +215,18 @@ func (w *writer) checkFirst(t *testing.T, kubeconfig string, n int) {
 	}
 }
 
+// awaitMore waits until so many more writes are acknowledged.
+func (w *writer) awaitMore(t *testing.T, more int) {
+	t.Helper()
+	before := w.acknowledged()
+	eventually(t, fmt.Sprintf("%d more writes", more), func() error {
+		if n := w.acknowledged() - before; n < more {
+			return fmt.Errorf("%d of %d", n, more)
+		}
+		return nil
+	})
+}
+
 // during runs a change while the writer writes, prints the longest gap, and fails if it is above the bound.
 func (w *writer) during(t *testing.T, what string, bound time.Duration, change func()) {
 	t.Helper()

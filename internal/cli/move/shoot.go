@@ -66,7 +66,8 @@ func (c *command) moveShoot(cmd *cobra.Command, garden client.WithWatch, key typ
 		return err
 	}
 	if ask && c.sourceIsDead {
-		if err := c.confirmDeath(cmd, garden, cmp.Or(ptr.Deref(s.Status.SeedName, ""), *s.Spec.SeedName), s.Name, "move it without its Seed"); err != nil {
+		seed := cmp.Or(ptr.Deref(s.Status.SeedName, ""), *s.Spec.SeedName)
+		if err := c.confirmDeath(cmd, garden, seed, s.Name, "move it without its Seed"); err != nil {
 			return err
 		}
 	}

@@ -120,15 +120,15 @@ func controlPlane(o *Observed, s Settings) Finding {
 
 // stoppedEtcd is what the process of etcd says when etcd does not run; nil if it runs, or nothing is known.
 func stoppedEtcd(o *Observed) *Finding {
-	if o.Etcd == nil || o.Backups == nil || o.Backups.Error != nil || o.Etcd.Status.ReadyReplicas >= ptr.Deref(o.Etcd.Spec.Replicas, 1) {
+	if o.Etcd == nil || o.Backups == nil || o.Backups.Error != nil {
 		return nil
 	}
+	ready, wanted := o.Etcd.Status.ReadyReplicas, ptr.Deref(o.Etcd.Spec.Replicas, 1)
 	etcd := o.Backups.Status.Etcd
-	if etcd.Message == "" {
+	if ready >= wanted || etcd.Message == "" {
 		return nil
 	}
-	f := bad("EtcdUnhealthy", fmt.Sprintf("etcd-main has %d of %d members ready. One is %s: %s.",
-		o.Etcd.Status.ReadyReplicas, ptr.Deref(o.Etcd.Spec.Replicas, 1), etcd.State, printable(etcd.Message)))
+	f := bad("EtcdUnhealthy", fmt.Sprintf("etcd-main has %d of %d members ready. One is %s: %s.", ready, wanted, etcd.State, printable(etcd.Message)))
 	return &f
 }
 

@@ -98,7 +98,7 @@ func TestConditions(t *testing.T) {
 		"a deployment is down":            {func(o *Observed) { o.Deployments[1].Status.AvailableReplicas = 0 }, want{corev1beta1.ShootControlPlaneHealthy, "False", "DeploymentUnhealthy"}},
 		"etcd is missing":                 {func(o *Observed) { o.Etcd = nil }, want{corev1beta1.ShootControlPlaneHealthy, "False", "EtcdMissing"}},
 		"etcd is down":                    {func(o *Observed) { o.Etcd.Status.ReadyReplicas = 0 }, want{corev1beta1.ShootControlPlaneHealthy, "False", "EtcdUnhealthy"}},
-		"etcd is down and says why, which is told before what follows from it": {func(o *Observed) {
+		"etcd is down with a reason, which comes before its consequences": {func(o *Observed) {
 			o.Etcd.Status.ReadyReplicas, o.Deployments[0].Status.AvailableReplicas = 0, 0
 			o.Backups = &Backups{Status: etcdbackup.Status{Etcd: etcdbackup.Etcd{State: etcdbackup.EtcdFailing, Message: "no space left"}}}
 		}, want{corev1beta1.ShootControlPlaneHealthy, "False", "EtcdUnhealthy"}},

@@ -13,19 +13,19 @@ import (
 // maxEventNote bounds the text of an event; the API allows 1 KiB.
 const maxEventNote = 1000
 
-// told is an event about a condition.
-type told struct{ kind, reason, note string }
+// conditionEvent is an event about a condition.
+type conditionEvent struct{ kind, reason, note string }
 
 // eventsOf are the events about conditions that have become False, that are False for another reason, or that are True again.
-// What is only unknown, or not certain yet, is not told.
-func eventsOf(before, after []corev1beta1.Condition) []told {
-	var events []told
+// There is none for what is only unknown, or not certain yet.
+func eventsOf(before, after []corev1beta1.Condition) []conditionEvent {
+	var events []conditionEvent
 	for _, now := range after {
 		was := corev1beta1.Condition{}
 		if old := kube.Condition(before, now.Type); old != nil {
 			was = *old
 		}
-		e := told{kind: corev1.EventTypeWarning, reason: now.Reason, note: fmt.Sprintf("%s: %s", now.Type, now.Message)}
+		e := conditionEvent{kind: corev1.EventTypeWarning, reason: now.Reason, note: fmt.Sprintf("%s: %s", now.Type, now.Message)}
 		switch {
 		case now.Status == corev1beta1.ConditionFalse && (was.Status != now.Status || was.Reason != now.Reason):
 		case now.Status == corev1beta1.ConditionTrue && was.Status == corev1beta1.ConditionFalse:
@@ -41,7 +41,7 @@ func eventsOf(before, after []corev1beta1.Condition) []told {
 	return events
 }
 
-// tell records what has changed for users. That a control plane which is being made or deleted is not healthy is no news.
+// tell records the events of a check. That a control plane which is being made or deleted is not healthy is no news.
 func (r *Reconciler) tell(before, after *corev1beta1.Shoot) {
 	op := after.Status.LastOperation
 	if op == nil || op.Type == corev1beta1.LastOperationTypeDelete ||

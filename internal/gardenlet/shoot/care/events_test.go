@@ -16,29 +16,29 @@ func TestEventsOfConditions(t *testing.T) {
 	good, bad := condition("True", "ControlPlaneRunning", "fine"), condition("False", "BackupsBehind", "behind")
 	for name, tc := range map[string]struct {
 		before, after []corev1beta1.Condition
-		want          []told
+		want          []conditionEvent
 	}{
 		"well for the first time":     {nil, good, nil},
 		"still well":                  {good, good, nil},
-		"bad for the first time":      {nil, bad, []told{{"Warning", "BackupsBehind", "ControlPlaneHealthy: behind"}}},
-		"bad":                         {good, bad, []told{{"Warning", "BackupsBehind", "ControlPlaneHealthy: behind"}}},
-		"bad after a while":           {condition("Progressing", "BackupsBehind", "behind"), bad, []told{{"Warning", "BackupsBehind", "ControlPlaneHealthy: behind"}}},
+		"bad for the first time":      {nil, bad, []conditionEvent{{"Warning", "BackupsBehind", "ControlPlaneHealthy: behind"}}},
+		"bad":                         {good, bad, []conditionEvent{{"Warning", "BackupsBehind", "ControlPlaneHealthy: behind"}}},
+		"bad after a while":           {condition("Progressing", "BackupsBehind", "behind"), bad, []conditionEvent{{"Warning", "BackupsBehind", "ControlPlaneHealthy: behind"}}},
 		"still bad, in other words":   {bad, condition("False", "BackupsBehind", "more behind"), nil},
-		"bad for another reason":      {bad, condition("False", "EtcdUnhealthy", "down"), []told{{"Warning", "EtcdUnhealthy", "ControlPlaneHealthy: down"}}},
-		"well again":                  {bad, good, []told{{"Normal", "ControlPlaneRunning", "ControlPlaneHealthy: fine"}}},
+		"bad for another reason":      {bad, condition("False", "EtcdUnhealthy", "down"), []conditionEvent{{"Warning", "EtcdUnhealthy", "ControlPlaneHealthy: down"}}},
+		"well again":                  {bad, good, []conditionEvent{{"Normal", "ControlPlaneRunning", "ControlPlaneHealthy: fine"}}},
 		"not certain":                 {good, condition("Progressing", "BackupsBehind", "behind"), nil},
 		"unknown":                     {bad, condition("Unknown", "ConditionCheckError", "no answer"), nil},
 		"well after it was unknown":   {condition("Unknown", "ConditionCheckError", "no answer"), good, nil},
 		"a condition that is no more": {bad, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, eventsOf(tc.before, tc.after), cmp.AllowUnexported(told{})); diff != "" {
+			if diff := cmp.Diff(tc.want, eventsOf(tc.before, tc.after), cmp.AllowUnexported(conditionEvent{})); diff != "" {
 				t.Errorf("events mismatch (-want +got):\n%s", diff)
 			}
 		})
 	}
 	long := eventsOf(nil, condition("False", "EtcdUnhealthy", strings.Repeat("é", maxEventNote)))
 	if len(long) != 1 || len(long[0].note) > maxEventNote+len(" [...]") || !strings.HasSuffix(long[0].note, " [...]") {
-		t.Errorf("a long message is told as %v", long)
+		t.Errorf("events of a long message: %v", long)
 	}
 }

@@ -202,7 +202,7 @@ func TestAForcedDeletionIsTakenOver(t *testing.T) {
 	}
 	destination.nothingLeft(s)
 	if left, err := ownership.Left(source.ctx, source.gardenlet, source.seed.Name, s.UID); err != nil || !left.Settled {
-		t.Errorf("the seed that is gone is told %+v, %v", left, err)
+		t.Errorf("the Lease for the seed that is gone = %+v, %v", left, err)
 	}
 }
 
