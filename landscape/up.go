@@ -87,7 +87,8 @@ a node or zone. Nodes can be taken away again when no control planes of Shoots a
 	}
 	o.addFlags(command)
 	command.Flags().IntVar(&o.SeedNodes, "seed-nodes", 0,
-		fmt.Sprintf("nodes of each seed, 1 to %d; %d for control planes with a failure tolerance (default: as many as there are, at first 1)", maxSeedNodes, maxSeedNodes))
+		fmt.Sprintf("nodes of each seed, 1 to %d, which control planes with a failure tolerance need (default: as many as there are, at first 1)",
+			maxSeedNodes))
 	return command
 }
 

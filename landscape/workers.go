@@ -118,8 +118,8 @@ func (k *kubernetesCluster) removeWorker(ctx context.Context, c *cloud.Client, i
 	}
 	for _, pod := range pods.Items {
 		if strings.HasPrefix(pod.Namespace, "shoot--") {
-			return fmt.Errorf("node %q cannot be removed: control planes of Shoots are on it (Pod %s/%s); move them to the other seed first, or delete the Shoots",
-				instance.Name, pod.Namespace, pod.Name)
+			return fmt.Errorf("node %q cannot be removed: control planes of Shoots are on it (Pod %s/%s); "+
+				"move them to the other seed first, or delete the Shoots", instance.Name, pod.Namespace, pod.Name)
 		}
 	}
 	if err := c.DeleteInstance(ctx, instance.ID); err != nil && cloud.CodeOf(err) != cloud.CodeNotFound {

@@ -122,11 +122,11 @@ func (r *request) movingProblem() error {
 	case r.shoot.SourceIsDead(): // Nobody there goes on with anything.
 		return nil
 	case r.old.DeletionTimestamp != nil:
-		return fmt.Errorf("spec.seedName: Seed %q deletes the Shoot; if that Seed is gone, say so with the annotation %s in the same request",
-			on, corev1beta1.AnnotationSourceIsDead)
+		return fmt.Errorf("spec.seedName: Seed %q deletes the Shoot; if that Seed is gone, say so with the annotation %s "+
+			"in the same request", on, corev1beta1.AnnotationSourceIsDead)
 	case op != nil && op.Type == corev1beta1.LastOperationTypeCreate && op.State != corev1beta1.LastOperationStateSucceeded:
-		return fmt.Errorf("spec.seedName: the control plane is still being created on Seed %q (%s); it can move when it runs there, or, if that Seed is "+
-			"gone, with the annotation %s in the same request", on, op.State, corev1beta1.AnnotationSourceIsDead)
+		return fmt.Errorf("spec.seedName: the control plane is still being created on Seed %q (%s); it can move when it runs there, or, "+
+			"if that Seed is gone, with the annotation %s in the same request", on, op.State, corev1beta1.AnnotationSourceIsDead)
 	case migrating(op) && !stranded(op):
 		return fmt.Errorf("spec.seedName: the control plane is being moved to Seed %q already (%s %s); choose another one when it runs there",
 			*r.old.Spec.SeedName, op.Type, op.State)
