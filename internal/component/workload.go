@@ -63,6 +63,9 @@ type Workload struct {
 	// PodLabels and PodAnnotations are added to the template. A changed checksum annotation replaces the pods.
 	PodLabels      map[string]string
 	PodAnnotations map[string]string
+	// Reaches are labels of the pods for what they may connect to: ReachDNS, ReachService(...) and the like. Nothing else lets
+	// them out.
+	Reaches []string
 	// References are annotations of the Deployment and its pods that keep unique objects which they use.
 	References map[string]string
 	Strategy   appsv1.DeploymentStrategy
@@ -136,6 +139,7 @@ func Requests(cpu, memory string) corev1.ResourceRequirements {
 func (w Workload) PodTemplate() corev1.PodTemplateSpec {
 	labels := Labels(w.Name)
 	maps.Copy(labels, w.PodLabels)
+	maps.Copy(labels, ReachLabels(w.Reaches))
 	annotations := maps.Clone(w.PodAnnotations)
 	if annotations == nil && len(w.References) > 0 {
 		annotations = map[string]string{}

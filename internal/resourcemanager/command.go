@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os/signal"
 	"slices"
 	"syscall"
@@ -27,6 +28,7 @@ import (
 
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	"hortus.dev/hortus/internal/kube"
+	"hortus.dev/hortus/internal/resourcemanager/networkpolicy"
 )
 
 const (
@@ -46,6 +48,7 @@ type options struct {
 	minDelay, maxDelay                 time.Duration
 	leaderElect                        bool
 	healthAddr, metricsAddr            string
+	clusterNetworks, blockedNetworks   []netip.Prefix
 }
 
 // enabled tells whether a controller is selected.
@@ -64,6 +67,7 @@ func (o options) watched() map[string]cache.Config {
 // NewCommand returns `resource-manager`.
 func NewCommand() *cobra.Command {
 	var o options
+	var clusterNetworks, blockedNetworks []string
 	cmd := &cobra.Command{
 		Use:   "resource-manager",
 		Short: "Keep the objects of ManagedResources in a cluster",
@@ -71,6 +75,12 @@ func NewCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("all-namespaces") {
 				o.allNamespaces = o.class != ""
+			}
+			var err1, err2 error
+			o.clusterNetworks, err1 = prefixes("cluster-networks", clusterNetworks)
+			o.blockedNetworks, err2 = prefixes("blocked-networks", blockedNetworks)
+			if err := errors.Join(err1, err2); err != nil {
+				return err
 			}
 			return run(cmd.Context(), o)
 		},
@@ -87,9 +97,26 @@ func NewCommand() *cobra.Command {
 	f.DurationVar(&o.minDelay, "node-agent-min-delay", 0, "delay of the first node-agent")
 	f.DurationVar(&o.maxDelay, "node-agent-max-delay", 5*time.Minute, "upper bound of the node-agents' delays")
 	f.BoolVar(&o.leaderElect, "leader-elect", false, "run only while holding the lease; needed with several replicas")
+	f.StringSliceVar(&clusterNetworks, "cluster-networks", nil, "CIDRs of the seed's own pods, services and nodes; network policies keep them apart from other private networks")
+	f.StringSliceVar(&blockedNetworks, "blocked-networks", nil, "CIDRs that network policies keep control planes from")
 	f.StringVar(&o.healthAddr, "health-address", ":8081", "address for /healthz and /readyz")
 	f.StringVar(&o.metricsAddr, "metrics-address", ":8080", "address for /metrics; 0 turns it off")
 	return cmd
+}
+
+// prefixes parses the values of a flag, all of them.
+func prefixes(flag string, values []string) ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	var errs []error
+	for _, v := range values {
+		p, err := netip.ParsePrefix(v)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("flag --%s: %w", flag, err))
+			continue
+		}
+		out = append(out, p.Masked())
+	}
+	return out, errors.Join(errs...)
 }
 
 // NewScheme returns the types the controllers use.
@@ -136,6 +163,7 @@ func newManager(o options, source, target *rest.Config) (ctrl.Manager, error) {
 		Cache: cache.Options{
 			DefaultNamespaces: o.watched(),
 			DefaultTransform:  cache.TransformStripManagedFields(),
+			ByObject:          networkpolicy.Cache(),
 		},
 		Controller:                    config.Controller{SkipNameValidation: ptr.To(true)}, // Several managers in one process are tests.
 		HealthProbeBindAddress:        o.healthAddr,

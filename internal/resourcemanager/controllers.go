@@ -19,6 +19,7 @@ import (
 	"hortus.dev/hortus/internal/resourcemanager/csr"
 	"hortus.dev/hortus/internal/resourcemanager/garbage"
 	"hortus.dev/hortus/internal/resourcemanager/managedresource"
+	"hortus.dev/hortus/internal/resourcemanager/networkpolicy"
 	"hortus.dev/hortus/internal/resourcemanager/node"
 	"hortus.dev/hortus/internal/resourcemanager/token"
 )
@@ -32,18 +33,26 @@ type clusters struct {
 	options options
 }
 
-// controllers is the list of all controllers. Those for nodes make sense only where the target is a Shoot.
+// Where a controller makes sense.
+const (
+	everywhere = iota
+	inShoots   // The target is a Shoot.
+	inSeeds    // The target is the seed itself.
+)
+
+// controllers is the list of all controllers.
 var controllers = []struct {
-	name      string
-	shootOnly bool
-	add       func(clusters) error
+	name  string
+	where int
+	add   func(clusters) error
 }{
 	{name: "managed-resource", add: addManagedResource},
-	{name: "token-requestor", shootOnly: true, add: addToken},
-	{name: "node-readiness", shootOnly: true, add: addReadiness},
-	{name: "node-agent-delay", shootOnly: true, add: addDelay},
-	{name: "csr-approver", shootOnly: true, add: addCSR},
+	{name: "token-requestor", where: inShoots, add: addToken},
+	{name: "node-readiness", where: inShoots, add: addReadiness},
+	{name: "node-agent-delay", where: inShoots, add: addDelay},
+	{name: "csr-approver", where: inShoots, add: addCSR},
 	{name: "garbage-collector", add: addGarbage},
+	{name: "network-policy", where: inSeeds, add: addNetworkPolicy},
 }
 
 // names of all controllers.
@@ -63,7 +72,8 @@ func addControllers(c clusters) error {
 		}
 	}
 	for _, entry := range controllers {
-		if c.options.enabled(entry.name) && !(entry.shootOnly && c.options.class != "" && !slices.Contains(c.options.controllers, entry.name)) {
+		fits := entry.where == everywhere || (entry.where == inShoots) == (c.options.class == "") || slices.Contains(c.options.controllers, entry.name)
+		if c.options.enabled(entry.name) && fits {
 			if err := entry.add(c); err != nil {
 				return err
 			}
@@ -139,6 +149,11 @@ func addGarbage(c clusters) error {
 		return fmt.Errorf("add garbage collector: %w", err)
 	}
 	return nil
+}
+
+func addNetworkPolicy(c clusters) error {
+	r := &networkpolicy.Reconciler{Client: c.mgr.GetClient(), Cluster: c.options.clusterNetworks, Blocked: c.options.blockedNetworks}
+	return r.AddToManager(c.mgr)
 }
 
 // targetCache keeps of pods and DaemonSets only the critical ones, and of everything only what is looked at.

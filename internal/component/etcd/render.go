@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/component"
 	"hortus.dev/hortus/internal/etcdmember/configuration"
 )
@@ -132,7 +133,10 @@ func Render(v Values) (*corev1.Service, *appsv1.StatefulSet) {
 		return corev1.ServicePort{Name: name, Port: port, TargetPort: intstr.FromInt32(port), Protocol: corev1.ProtocolTCP}
 	}
 	service := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: Name, Namespace: v.Namespace, Labels: component.Labels(Name)},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: Name, Namespace: v.Namespace, Labels: component.Labels(Name),
+			Annotations: component.ReachableFrom(corev1beta1.RoleGarden),
+		},
 		Spec: corev1.ServiceSpec{
 			Selector: component.Selector(Name),
 			Ports:    []corev1.ServicePort{port("client", ClientPort), port("backup", ServicePort)},
@@ -206,6 +210,7 @@ func template(v Values) corev1.PodTemplateSpec {
 		CPU:           "15m",
 		Memory:        "80Mi",
 		PriorityClass: component.PriorityAPI,
+		Reaches:       reaches(v),
 		// The process stores what is not in the backups yet while etcd still serves, then kills etcd: what etcd has
 		// acknowledged is in its log.
 		GracePeriodSeconds: 5,
@@ -232,6 +237,17 @@ func template(v Values) corev1.PodTemplateSpec {
 	}
 	t.Annotations = map[string]string{annotationTemplate: templateChecksum(t)}
 	return t
+}
+
+// reaches is what the pods connect to: other members, and the bucket of the backups.
+func reaches(v Values) []string {
+	out := []string{
+		component.ReachDNS, component.ReachService(peerName, peerPort), component.ReachService(Name, ClientPort), component.ReachService(Name, ServicePort),
+	}
+	if v.Backup != nil {
+		out = append(out, component.Cloud...)
+	}
+	return out
 }
 
 func probe(path string, port, periodSeconds, failures int32) *corev1.Probe {

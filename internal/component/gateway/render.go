@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"maps"
+
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -54,7 +56,8 @@ func Render(v Values) []client.Object {
 			Ports:    []corev1.ServicePort{port("tls", PortTLS), port("proxy", PortProxy), port("connect", PortConnect)},
 		},
 	}
-	service.Annotations = v.Annotations
+	service.Annotations = component.ReachableByEverybody(PortTLS, PortProxy, PortConnect)
+	maps.Copy(service.Annotations, v.Annotations)
 	deployment := component.Workload{
 		Name:           Name,
 		Namespace:      Namespace,
@@ -67,10 +70,13 @@ func Render(v Values) []client.Object {
 		Health:         component.Health{Port: healthPort, Startup: "/readyz", Liveness: "/healthz"},
 		ServiceAccount: Name,
 		PriorityClass:  "gardener-system-critical",
+		Reaches: []string{
+			component.ReachRuntimeAPI, component.ReachAllAPIServers, component.ReachServiceOf(component.AllShoots, "vpn-seed-server", 1194),
+		},
 	}.Deployment()
 	deployment.Labels = labels
 	return []client.Object{
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace}},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace, Labels: map[string]string{component.LabelRole: component.RoleGateway}}},
 		&corev1.ServiceAccount{ObjectMeta: meta(Namespace, Name)},
 		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role}, Rules: []rbacv1.PolicyRule{
 			{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"get", "list", "watch"}},

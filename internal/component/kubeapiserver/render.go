@@ -16,6 +16,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/component"
 	"hortus.dev/hortus/internal/component/etcd"
+	"hortus.dev/hortus/internal/component/vpnseedserver"
 	"hortus.dev/hortus/internal/encryption"
 )
 
@@ -107,12 +108,12 @@ type Values struct {
 
 // Service returns the Service. The server advertises the proxy address to its cluster.
 func Service(namespace, proxyAddress string) *corev1.Service {
+	annotations := component.APIServerReachableFrom()
+	annotations[component.AnnotationExport], annotations[component.AnnotationProxyAddress] = component.ExportAll, proxyAddress
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: Name, Namespace: namespace, Labels: component.Labels(Name),
-			Annotations: map[string]string{
-				component.AnnotationExport: component.ExportAll, component.AnnotationProxyAddress: proxyAddress,
-			},
+			Annotations: annotations,
 		},
 		Spec: corev1.ServiceSpec{
 			Type:     corev1.ServiceTypeClusterIP,
@@ -218,7 +219,12 @@ func Render(v Values) (*Objects, error) {
 			Port: Port, Scheme: corev1.URISchemeHTTPS, Startup: "/readyz", Liveness: "/livez", ReadinessPeriodSeconds: 3,
 		},
 		PriorityClass: component.PriorityAPI,
-		References:    component.References(unique...),
+		// Whatever a tenant has it connect to leaves by way of the tunnel server.
+		Reaches: []string{
+			component.ReachDNS, component.ReachService(etcd.Name, etcd.ClientPort),
+			component.ReachService(vpnseedserver.Name, vpnseedserver.ProxyPort), component.ReachService(vpnseedserver.Name, vpnseedserver.EgressPort),
+		},
+		References: component.References(unique...),
 		// A new server is ready before an old one goes, so that updates are not noticed.
 		Strategy: appsv1.DeploymentStrategy{
 			Type:          appsv1.RollingUpdateDeploymentStrategyType,

@@ -77,6 +77,7 @@ func Render(v Values) (*corev1.ConfigMap, *appsv1.Deployment) {
 		Health:         component.Health{Port: port, Scheme: corev1.URISchemeHTTPS, Startup: "/healthz", Liveness: "/healthz"},
 		PriorityClass:  component.PriorityControllers,
 		PodLabels:      map[string]string{component.LabelRestart: "true"},
+		Reaches:        []string{component.ReachDNS, component.ReachAPIServer},
 		PodAnnotations: map[string]string{"checksum/configmap-" + configMapName: hex.EncodeToString(checksum[:])},
 	}.Deployment()
 }

@@ -66,6 +66,7 @@ func Render(v Values) []client.Object {
 		ServiceAccount: Name,
 		PriorityClass:  component.PriorityControllers,
 		PodLabels:      map[string]string{component.LabelRestart: "true"},
+		Reaches:        append([]string{component.ReachDNS, component.ReachAPIServer, component.ReachRuntimeAPI}, component.Cloud...),
 	}
 	return []client.Object{account, role, binding, kubeconfig, deployment.Deployment()}
 }

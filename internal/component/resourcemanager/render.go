@@ -1,6 +1,8 @@
 package resourcemanager
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,6 +33,8 @@ type Values struct {
 	Class string
 	// Workers tells whether the Shoot has nodes.
 	Workers bool
+	// ClusterNetworks and BlockedNetworks of the seed decide about network policies; only for the resource-manager of the seed.
+	ClusterNetworks, BlockedNetworks []string
 }
 
 // Render returns the objects for the seed; the Deployment is the last one.
@@ -42,13 +46,21 @@ func Render(v Values) []client.Object {
 		"--namespace=" + v.Namespace,
 	}
 	var mounts []component.Mount
+	reaches := []string{component.ReachDNS, component.ReachRuntimeAPI}
 	if v.Class != "" {
 		command = append(command, "--class="+v.Class)
+		if len(v.ClusterNetworks) > 0 {
+			command = append(command, "--cluster-networks="+strings.Join(v.ClusterNetworks, ","))
+		}
+		if len(v.BlockedNetworks) > 0 {
+			command = append(command, "--blocked-networks="+strings.Join(v.BlockedNetworks, ","))
+		}
 		// What gardenlets install may contain anything, roles included, so nothing less is enough.
 		objects = append(objects, component.BindClusterRole("gardener.cloud:"+Name, "cluster-admin", component.ServiceAccount(v.Namespace, Name)))
 	} else {
 		command = append(command, "--target-kubeconfig="+component.ClientAccessPath+"/kubeconfig")
 		mounts = append(mounts, v.Access.Mount(configMapName))
+		reaches = append(reaches, component.ReachAPIServer)
 		objects = append(objects,
 			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: configMapName, Namespace: v.Namespace, Labels: component.Labels(Name)},
 				Data: map[string]string{"kubeconfig": component.ClientKubeconfig()}},
@@ -78,5 +90,6 @@ func Render(v Values) []client.Object {
 		Health:         component.Health{Port: healthPort, Startup: "/readyz", Liveness: "/healthz"},
 		ServiceAccount: Name,
 		PriorityClass:  component.PriorityControllers,
+		Reaches:        reaches,
 	}.Deployment())
 }

@@ -70,7 +70,7 @@ func Render(v Values) []client.Object {
 	if !v.Workers {
 		return objects
 	}
-	return append(objects,
+	return append(append(objects, policies()...),
 		component.BindClusterRole("system:apiserver:kubelet", "system:kubelet-api-admin", component.User(UserKubeletClient)),
 	)
 }

@@ -19,6 +19,8 @@ const (
 	ClientPort = 1194
 	// ProxyPort is where the API server asks for connections.
 	ProxyPort = 9443
+	// EgressPort is where the API server asks for connections to addresses outside the Shoot.
+	EgressPort = 9444
 	// healthPort serves health and metrics.
 	healthPort = 8080
 )

@@ -44,9 +44,16 @@ func components(seed *corev1beta1.Seed, image string) []client.Object {
 	if s := seed.Spec.Settings; s != nil && s.LoadBalancerServices != nil {
 		annotations = s.LoadBalancerServices.Annotations
 	}
+	networks := []string{seed.Spec.Networks.Pods, seed.Spec.Networks.Services}
+	if nodes := seed.Spec.Networks.Nodes; nodes != nil {
+		networks = append(networks, *nodes)
+	}
 	return append(
 		gateway.Render(gateway.Values{Image: image, Replicas: 1, Annotations: annotations}),
-		resourcemanager.Render(resourcemanager.Values{Namespace: corev1beta1.GardenNamespace, Image: image, Replicas: 1, Class: resourcesv1alpha1.ClassSeed})...,
+		resourcemanager.Render(resourcemanager.Values{
+			Namespace: corev1beta1.GardenNamespace, Image: image, Replicas: 1, Class: resourcesv1alpha1.ClassSeed,
+			ClusterNetworks: networks, BlockedNetworks: seed.Spec.Networks.BlockCIDRs,
+		})...,
 	)
 }
 

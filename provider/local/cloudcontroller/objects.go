@@ -45,6 +45,7 @@ func ShootDeployment(v Values) *appsv1.Deployment {
 		Health:        component.Health{Port: healthPort, Startup: "/healthz", Liveness: "/healthz"},
 		PriorityClass: component.PriorityControllers,
 		PodLabels:     map[string]string{component.LabelRestart: "true"},
+		Reaches:       append([]string{component.ReachDNS, component.ReachAPIServer}, component.Cloud...),
 	}.Deployment()
 }
 

@@ -13,6 +13,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/flow"
 	"hortus.dev/hortus/internal/kube"
+	"hortus.dev/hortus/internal/networkpolicy"
 )
 
 // Namespace holds the control plane in the seed.
@@ -26,14 +27,40 @@ var Namespace = &flow.Step[*Scope]{
 }
 
 func ensureNamespace(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	old := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}
+	found, err := kube.Exists(ctx, s.Seed, old)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	return s.applyNamespace(ctx, !found || old.Labels[networkpolicy.LabelIsolated] == "true")
+}
+
+// applyNamespace applies the namespace, and what keeps an isolated one apart from all others before its first pod.
+func (s *Scope) applyNamespace(ctx context.Context, isolated bool) (flow.Outcome, error) {
 	ns := NamespaceFor(s.Shoot, s.SeedObject, s.Namespace)
+	if isolated {
+		ns.Labels[networkpolicy.LabelIsolated] = "true"
+	}
 	if err := s.apply(ctx, ns); err != nil {
 		return flow.Outcome{}, err
 	}
 	if ns.Status.Phase == corev1.NamespaceTerminating {
 		return flow.Waiting(fmt.Sprintf("Namespace %s of an earlier control plane is still being deleted", ns.Name)), nil
 	}
+	if isolated {
+		return flow.Done(), s.apply(ctx, networkpolicy.Deny(s.Namespace))
+	}
 	return flow.Done(), nil
+}
+
+// Isolated comes last: now all pods of a control plane that an older version has made have the labels by which they get
+// through.
+var Isolated = &flow.Step[*Scope]{
+	Name:  "isolated",
+	After: []*flow.Step[*Scope]{Hibernate, RestartControlPlane, VPNSeedServer, ExtensionsAfterWorker, ExtensionsAfterKubeAPIServer, ControlPlane, EtcdReady},
+	Ensure: func(ctx context.Context, s *Scope) (flow.Outcome, error) {
+		return s.applyNamespace(ctx, true)
+	},
 }
 
 func removeNamespace(ctx context.Context, s *Scope) (flow.Outcome, error) {

@@ -1,0 +1,11 @@
+{{/* What the gardenlet connects to, by the labels that network policies of seeds go by. The garden may be anywhere. */}}
+{{- define "gardenlet.reaches" -}}
+networking.gardener.cloud/to-dns: allowed
+networking.gardener.cloud/to-runtime-apiserver: allowed
+networking.gardener.cloud/to-public-networks: allowed
+networking.gardener.cloud/to-private-networks: allowed
+networking.gardener.cloud/to-blocked-cidrs: allowed
+networking.resources.gardener.cloud/to-all-shoots-kube-apiserver-tcp-443: allowed
+networking.resources.gardener.cloud/to-all-shoots-etcd-main-tcp-2379: allowed
+networking.resources.gardener.cloud/to-all-shoots-etcd-main-tcp-2382: allowed
+{{- end }}

@@ -1,0 +1,185 @@
+package networkpolicy
+
+import (
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
+)
+
+// Names of the policies that every isolated namespace has.
+const (
+	DenyAll              = "deny-all"
+	AllowDNS             = "allow-to-dns"
+	AllowRuntime         = "allow-to-runtime-apiserver"
+	AllowPublicNetworks  = "allow-to-public-networks"
+	AllowPrivateNetworks = "allow-to-private-networks"
+	AllowBlockedCIDRs    = "allow-to-blocked-cidrs"
+)
+
+// LabelIsolated, "true" on the namespace of a control plane, says that all of its pods have the labels they need: from then on
+// nothing else may be reached there.
+const LabelIsolated = "networking.hortus.dev/isolated"
+
+// labelOwn marks the policies of this package.
+const labelOwn = "networking.hortus.dev/managed-by"
+
+// ownedBy is the value of labelOwn.
+const ownedBy = "resource-manager"
+
+// annotationDescription is for people who look at a policy.
+const annotationDescription = resourcesv1alpha1.AnnotationDescription
+
+// Ranges of the Internet's registries that are no public addresses. Both are networks that operators use inside (RFC 1918,
+// RFC 6598).
+var private = []netip.Prefix{
+	netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("192.168.0.0/16"),
+	netip.MustParsePrefix("100.64.0.0/10"),
+}
+
+// linkLocal has the metadata services of clouds (RFC 3927). It is nobody's to reach.
+var linkLocal = netip.MustParsePrefix("169.254.0.0/16")
+
+// Networks are what the policies of a cluster depend on besides its Services.
+type Networks struct {
+	// Cluster has the ranges of the cluster's own pods, services and nodes.
+	Cluster []netip.Prefix
+	// Blocked has the ranges that the operator keeps control planes from.
+	Blocked []netip.Prefix
+	// API has the addresses at which the cluster's API server answers: those of its Service and its endpoints.
+	API []netip.AddrPort
+}
+
+// Managed tells whether a namespace gets policies.
+func Managed(ns *corev1.Namespace) bool {
+	return ns.DeletionTimestamp == nil && slices.Contains([]string{"garden", "istio-ingress", "shoot", "extension"}, ns.Labels["gardener.cloud/role"])
+}
+
+// isolated tells whether all pods of a managed namespace have the labels they need. Control planes that an older version
+// has made may not have them yet.
+func isolated(ns *corev1.Namespace) bool {
+	return ns.Labels["gardener.cloud/role"] != "shoot" || ns.Labels[LabelIsolated] == "true"
+}
+
+// General returns the policies of a managed namespace that do not come from Services, ordered by name.
+func General(ns *corev1.Namespace, n Networks) []*networkingv1.NetworkPolicy {
+	out := []*networkingv1.NetworkPolicy{
+		egress(ns.Name, AllowDNS, resourcesv1alpha1.LabelNetworkPolicyToDNS, "Lets labelled pods resolve names.",
+			networkingv1.NetworkPolicyEgressRule{
+				To: []networkingv1.NetworkPolicyPeer{{
+					NamespaceSelector: named(metav1.NamespaceSystem),
+					PodSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+						{Key: "k8s-app", Operator: metav1.LabelSelectorOpIn, Values: []string{"coredns", "kube-dns", "node-local-dns"}},
+					}},
+				}},
+				Ports: slices.Concat(ports(corev1.ProtocolUDP, 53, 8053), ports(corev1.ProtocolTCP, 53, 8053)),
+			}),
+		egress(ns.Name, AllowRuntime, resourcesv1alpha1.LabelNetworkPolicyToRuntimeAPIServer, "Lets labelled pods reach the API server of this cluster.",
+			apiServer(n.API)...),
+		egress(ns.Name, AllowPublicNetworks, resourcesv1alpha1.LabelNetworkPolicyToPublicNetworks, "Lets labelled pods reach public addresses.",
+			to(without([]netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}, slices.Concat(private, []netip.Prefix{linkLocal}, n.Blocked)))...),
+		egress(ns.Name, AllowPrivateNetworks, resourcesv1alpha1.LabelNetworkPolicyToPrivateNetworks, "Lets labelled pods reach private addresses outside this cluster.",
+			to(without(private, slices.Concat(n.Cluster, n.Blocked)))...),
+		egress(ns.Name, AllowBlockedCIDRs, resourcesv1alpha1.LabelNetworkPolicyToBlockedCIDRs, "Lets labelled pods reach the ranges that the operator has blocked.",
+			to(without(n.Blocked, nil))...),
+	}
+	if isolated(ns) {
+		out = append(out, Deny(ns.Name))
+	}
+	sortByName(out)
+	return out
+}
+
+// Deny returns the policy that denies what no other one allows. Whoever makes a namespace adds it before any pod.
+func Deny(namespace string) *networkingv1.NetworkPolicy {
+	return policy(namespace, DenyAll, "What no other policy allows is denied.", networkingv1.NetworkPolicySpec{
+		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
+	})
+}
+
+// policy returns a policy with the marks of this package.
+func policy(namespace, name, description string, spec networkingv1.NetworkPolicySpec) *networkingv1.NetworkPolicy {
+	return &networkingv1.NetworkPolicy{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: name, Labels: map[string]string{labelOwn: ownedBy}, Annotations: map[string]string{annotationDescription: description},
+		},
+		Spec: spec,
+	}
+}
+
+// egress returns a policy by which labelled pods get out. Without rules it lets nothing out.
+func egress(namespace, name, label, description string, rules ...networkingv1.NetworkPolicyEgressRule) *networkingv1.NetworkPolicy {
+	return policy(namespace, name, description, networkingv1.NetworkPolicySpec{
+		PodSelector: labelled(label), Egress: rules, PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeEgress},
+	})
+}
+
+func labelled(label string) metav1.LabelSelector {
+	return metav1.LabelSelector{MatchLabels: map[string]string{label: resourcesv1alpha1.NetworkPolicyAllowed}}
+}
+
+func named(namespace string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}}
+}
+
+func ports(protocol corev1.Protocol, numbers ...int32) []networkingv1.NetworkPolicyPort {
+	var out []networkingv1.NetworkPolicyPort
+	for _, n := range numbers {
+		out = append(out, networkingv1.NetworkPolicyPort{Protocol: ptr.To(protocol), Port: ptr.To(intstr.FromInt32(n))})
+	}
+	return out
+}
+
+// apiServer has a rule for each address: policies see the addresses of a Service before or after translation, as the network
+// of the cluster has it.
+func apiServer(addresses []netip.AddrPort) []networkingv1.NetworkPolicyEgressRule {
+	var out []networkingv1.NetworkPolicyEgressRule
+	for _, a := range sorted(addresses, netip.AddrPort.Compare) {
+		out = append(out, networkingv1.NetworkPolicyEgressRule{
+			To:    []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: netip.PrefixFrom(a.Addr(), a.Addr().BitLen()).String()}}},
+			Ports: ports(corev1.ProtocolTCP, int32(a.Port())),
+		})
+	}
+	return out
+}
+
+// to allows peers. A rule without any would allow everything, so there is none then.
+func to(peers []networkingv1.NetworkPolicyPeer) []networkingv1.NetworkPolicyEgressRule {
+	if len(peers) == 0 {
+		return nil
+	}
+	return []networkingv1.NetworkPolicyEgressRule{{To: peers}}
+}
+
+// without returns ranges without parts of them. What is left out must lie inside its range, as Kubernetes validates; a part
+// that covers the range leaves nothing of it.
+func without(ranges, parts []netip.Prefix) []networkingv1.NetworkPolicyPeer {
+	var out []networkingv1.NetworkPolicyPeer
+	for _, whole := range sorted(ranges, netip.Prefix.Compare) {
+		block, covered := &networkingv1.IPBlock{CIDR: whole.String()}, false
+		for _, part := range sorted(parts, netip.Prefix.Compare) {
+			if !part.Overlaps(whole) {
+				continue
+			}
+			covered = covered || part.Bits() <= whole.Bits()
+			block.Except = append(block.Except, part.String())
+		}
+		if !covered {
+			out = append(out, networkingv1.NetworkPolicyPeer{IPBlock: block})
+		}
+	}
+	return out
+}
+
+// sorted returns the distinct values in order.
+func sorted[T comparable](in []T, compare func(a, b T) int) []T {
+	out := slices.Clone(in)
+	slices.SortFunc(out, compare)
+	return slices.Compact(out)
+}

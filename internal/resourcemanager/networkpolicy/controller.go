@@ -1,0 +1,233 @@
+// Package networkpolicy keeps the NetworkPolicies of a seed, as the package networkpolicy below internal decides.
+package networkpolicy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"hortus.dev/hortus/internal/networkpolicy"
+)
+
+// apiService is the name of the Service, and of the label of its EndpointSlices, of a cluster's API server.
+const apiService = "kubernetes"
+
+// Reconciler keeps the policies of one namespace per request.
+type Reconciler struct {
+	Client client.Client // Reads from a cache.
+	// Cluster and Blocked are ranges as in [networkpolicy.Networks].
+	Cluster, Blocked []netip.Prefix
+}
+
+// AddToManager registers the reconciler.
+func (r *Reconciler) AddToManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).Named("network-policy").
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.ofNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.ofService), builder.WithPredicates(serviceChanged)).
+		Watches(&networkingv1.NetworkPolicy{}, handler.EnqueueRequestsFromMapFunc(ofPolicy)).
+		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.ofAPI)).
+		Complete(r)
+}
+
+// Cache limits what is cached of big kinds: of policies the own ones, of EndpointSlices those of the API server.
+func Cache() map[client.Object]cache.ByObject {
+	api := labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: apiService})
+	return map[client.Object]cache.ByObject{
+		&networkingv1.NetworkPolicy{}: {Label: networkpolicy.OwnSelector()},
+		&discoveryv1.EndpointSlice{}:  {Namespaces: map[string]cache.Config{metav1.NamespaceDefault: {LabelSelector: api}}},
+	}
+}
+
+// serviceChanged drops updates of Services that leave their policies as they are.
+var serviceChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, ok1 := e.ObjectOld.(*corev1.Service)
+	after, ok2 := e.ObjectNew.(*corev1.Service)
+	return ok1 && ok2 && (!equality.Semantic.DeepEqual(before.Spec, after.Spec) || !equality.Semantic.DeepEqual(before.Annotations, after.Annotations) ||
+		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero())
+}}
+
+func request(namespace string) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Name: namespace}}
+}
+
+// ofNamespace asks for the namespace, and for those whose Services its pods may reach now, or no longer.
+func (r *Reconciler) ofNamespace(ctx context.Context, o client.Object) []reconcile.Request {
+	ns, ok := o.(*corev1.Namespace)
+	if !ok {
+		return nil
+	}
+	out := []reconcile.Request{request(ns.Name)}
+	services := &corev1.ServiceList{}
+	if err := r.Client.List(ctx, services, client.UnsafeDisableDeepCopy); err != nil {
+		return out
+	}
+	for i := range services.Items {
+		if len(networkpolicy.ClientNamespaces(&services.Items[i], []*corev1.Namespace{ns})) > 0 {
+			out = append(out, request(services.Items[i].Namespace))
+		}
+	}
+	return out
+}
+
+// ofService asks for the namespace of the Service, and for those of its clients.
+func (r *Reconciler) ofService(ctx context.Context, o client.Object) []reconcile.Request {
+	s, ok := o.(*corev1.Service)
+	if !ok {
+		return nil
+	}
+	out := []reconcile.Request{request(s.Namespace)}
+	namespaces := &corev1.NamespaceList{}
+	if err := r.Client.List(ctx, namespaces, client.UnsafeDisableDeepCopy); err != nil {
+		return out
+	}
+	for _, name := range networkpolicy.ClientNamespaces(s, pointers(namespaces.Items)) {
+		out = append(out, request(name))
+	}
+	return out
+}
+
+func ofPolicy(_ context.Context, o client.Object) []reconcile.Request {
+	return []reconcile.Request{request(o.GetNamespace())}
+}
+
+// ofAPI asks for all namespaces when the addresses of the API server change.
+func (r *Reconciler) ofAPI(ctx context.Context, _ client.Object) []reconcile.Request {
+	namespaces := &corev1.NamespaceList{}
+	if err := r.Client.List(ctx, namespaces, client.UnsafeDisableDeepCopy); err != nil {
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range namespaces.Items {
+		if networkpolicy.Managed(&namespaces.Items[i]) {
+			out = append(out, request(namespaces.Items[i].Name))
+		}
+	}
+	return out
+}
+
+// Reconcile makes the policies of one namespace so. All are tried even if some fail.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	namespaces, services, current := &corev1.NamespaceList{}, &corev1.ServiceList{}, &networkingv1.NetworkPolicyList{}
+	if err := errors.Join(
+		r.Client.List(ctx, namespaces, client.UnsafeDisableDeepCopy),
+		r.Client.List(ctx, services, client.UnsafeDisableDeepCopy),
+		r.Client.List(ctx, current, client.InNamespace(req.Name), client.UnsafeDisableDeepCopy),
+	); err != nil {
+		return reconcile.Result{}, fmt.Errorf("list namespaces, Services and NetworkPolicies: %w", err)
+	}
+	addresses, err := r.apiAddresses(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	desired, problem := networkpolicy.Desired(req.Name, pointers(namespaces.Items), pointers(services.Items),
+		networkpolicy.Networks{Cluster: r.Cluster, Blocked: r.Blocked, API: addresses})
+	if problem != nil {
+		ctrl.LoggerFrom(ctx).Error(problem, "Some annotations of Services have no effect on network policies", "namespace", req.Name)
+	}
+	if slices.ContainsFunc(namespaces.Items, func(ns corev1.Namespace) bool { return ns.Name == req.Name && ns.DeletionTimestamp != nil }) {
+		return reconcile.Result{}, nil // What is still there goes with the namespace, and protects its pods until then.
+	}
+	return reconcile.Result{}, r.apply(ctx, desired, current.Items)
+}
+
+// apply writes the differences. What allows comes before what denies, and goes after it.
+func (r *Reconciler) apply(ctx context.Context, desired []*networkingv1.NetworkPolicy, current []networkingv1.NetworkPolicy) error {
+	have := map[string]*networkingv1.NetworkPolicy{}
+	for i := range current {
+		have[current[i].Name] = &current[i]
+	}
+	denyLast := slices.Clone(desired)
+	slices.SortStableFunc(denyLast, func(a, b *networkingv1.NetworkPolicy) int { return order(a) - order(b) })
+	var errs []error
+	for _, want := range denyLast {
+		old := have[want.Name]
+		delete(have, want.Name)
+		switch {
+		case old == nil:
+			if err := r.Client.Create(ctx, want); err != nil {
+				errs = append(errs, fmt.Errorf("create NetworkPolicy %s/%s: %w", want.Namespace, want.Name, err))
+			}
+		case !equality.Semantic.DeepEqual(old.Spec, want.Spec):
+			changed := old.DeepCopy()
+			changed.Spec = want.Spec
+			if err := r.Client.Update(ctx, changed); err != nil {
+				errs = append(errs, fmt.Errorf("update NetworkPolicy %s/%s: %w", want.Namespace, want.Name, err))
+			}
+		}
+	}
+	for _, old := range have {
+		if err := client.IgnoreNotFound(r.Client.Delete(ctx, old.DeepCopy())); err != nil {
+			errs = append(errs, fmt.Errorf("delete NetworkPolicy %s/%s: %w", old.Namespace, old.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func order(p *networkingv1.NetworkPolicy) int {
+	if p.Name == networkpolicy.DenyAll {
+		return 1
+	}
+	return 0
+}
+
+// apiAddresses returns where the cluster's API server answers: at its Service, and behind it.
+func (r *Reconciler) apiAddresses(ctx context.Context) ([]netip.AddrPort, error) {
+	service := &corev1.Service{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: apiService}, service); err != nil {
+		return nil, fmt.Errorf("read the Service of the API server: %w", err)
+	}
+	var out []netip.AddrPort
+	for _, ip := range service.Spec.ClusterIPs {
+		if addr, err := netip.ParseAddr(ip); err == nil {
+			for _, p := range service.Spec.Ports {
+				out = append(out, netip.AddrPortFrom(addr, uint16(p.Port)))
+			}
+		}
+	}
+	slicesOf := &discoveryv1.EndpointSliceList{}
+	if err := r.Client.List(ctx, slicesOf); err != nil {
+		return nil, fmt.Errorf("list the endpoints of the API server: %w", err)
+	}
+	for _, s := range slicesOf.Items {
+		for _, endpoint := range s.Endpoints {
+			for _, a := range endpoint.Addresses {
+				addr, err := netip.ParseAddr(a)
+				if err != nil {
+					continue
+				}
+				for _, p := range s.Ports {
+					if p.Port != nil {
+						out = append(out, netip.AddrPortFrom(addr, uint16(*p.Port)))
+					}
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
+func pointers[T any](items []T) []*T {
+	out := make([]*T, len(items))
+	for i := range items {
+		out[i] = &items[i]
+	}
+	return out
+}
