@@ -72,6 +72,11 @@ func (l *installation) seedTemplate(k *kubernetesCluster) map[string]any {
 	for _, zone := range l.about.Zones {
 		zones = append(zones, zone)
 	}
+	// What a tenant has nothing to do with: the cloud's API, and the API servers of the landscape's own clusters.
+	blocked := []any{publicAddress + "/32"}
+	for _, c := range clusters {
+		blocked = append(blocked, c.apiAddress+"/32")
+	}
 	return map[string]any{
 		"metadata": map[string]any{"name": k.spec.seed},
 		"spec": map[string]any{
@@ -79,6 +84,7 @@ func (l *installation) seedTemplate(k *kubernetesCluster) map[string]any {
 			"networks": map[string]any{
 				"nodes": k.spec.cidr, "pods": values.PodCIDR, "services": values.ServiceCIDR,
 				"shootDefaults": map[string]any{"pods": "100.96.0.0/16", "services": "100.64.0.0/16"},
+				"blockCIDRs":    blocked,
 			},
 			"dns": map[string]any{
 				"provider": map[string]any{"type": "local", "credentialsRef": credentials},
