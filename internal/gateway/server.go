@@ -66,7 +66,7 @@ func (s *Server) Serve(ctx context.Context, l Listeners) error {
 	for _, p := range []struct {
 		name     string
 		listener net.Listener
-		handle   func(context.Context, net.Conn) (routed, string)
+		handle   func(net.Conn) (routed, string)
 	}{
 		{"tls", l.TLS, s.tls},
 		{"connect", l.Connect, s.connect},
@@ -118,7 +118,7 @@ const (
 	resultUnreachable = "unreachable" // No backend accepted the connection.
 )
 
-func (s *Server) accept(ctx context.Context, wg *sync.WaitGroup, name string, l net.Listener, handle func(context.Context, net.Conn) (routed, string)) {
+func (s *Server) accept(ctx context.Context, wg *sync.WaitGroup, name string, l net.Listener, handle func(net.Conn) (routed, string)) {
 	slots := make(chan struct{}, maxConnections)
 	for {
 		slots <- struct{}{}
@@ -137,13 +137,13 @@ func (s *Server) accept(ctx context.Context, wg *sync.WaitGroup, name string, l 
 		}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			s.serve(ctx, name, conn, handle)
+			s.serve(name, conn, handle)
 		})
 	}
 }
 
 // serve runs one connection from accept to close.
-func (s *Server) serve(ctx context.Context, name string, conn net.Conn, handle func(context.Context, net.Conn) (routed, string)) {
+func (s *Server) serve(name string, conn net.Conn, handle func(net.Conn) (routed, string)) {
 	s.track(conn, true)
 	defer s.track(conn, false)
 	defer conn.Close()
@@ -152,7 +152,7 @@ func (s *Server) serve(ctx context.Context, name string, conn net.Conn, handle f
 	defer open.Dec()
 
 	_ = conn.SetDeadline(time.Now().Add(headerTimeout))
-	r, result := handle(ctx, conn)
+	r, result := handle(conn)
 	s.metrics.connections.WithLabelValues(name, result).Inc()
 	if result != resultRouted {
 		return
@@ -176,7 +176,7 @@ func (s *Server) track(c net.Conn, open bool) {
 }
 
 // tls serves port 443: by server name.
-func (s *Server) tls(ctx context.Context, conn net.Conn) (routed, string) {
+func (s *Server) tls(conn net.Conn) (routed, string) {
 	name, hello, err := readClientHello(conn)
 	if err != nil {
 		s.log.V(2).Info("No ClientHello", "peer", conn.RemoteAddr().String(), "reason", err.Error())
@@ -187,11 +187,11 @@ func (s *Server) tls(ctx context.Context, conn net.Conn) (routed, string) {
 		s.log.V(1).Info("No route", "serverName", name, "peer", conn.RemoteAddr().String())
 		return routed{}, resultRefused
 	}
-	return s.forward(ctx, conn, hello, backends...)
+	return s.forward(conn, hello, backends...)
 }
 
 // connect serves port 8132: by destination header.
-func (s *Server) connect(ctx context.Context, conn net.Conn) (routed, string) {
+func (s *Server) connect(conn net.Conn) (routed, string) {
 	req, err := readConnect(conn)
 	if err != nil {
 		return routed{}, resultMalformed
@@ -206,7 +206,7 @@ func (s *Server) connect(ctx context.Context, conn net.Conn) (routed, string) {
 		_, _ = conn.Write([]byte(connectUnavailable))
 		return routed{}, resultRefused
 	}
-	r, result := s.forward(ctx, conn, req.early, backend)
+	r, result := s.forward(conn, req.early, backend)
 	answer := connectEstablished
 	if result != resultRouted {
 		answer = connectUnavailable
@@ -219,7 +219,7 @@ func (s *Server) connect(ctx context.Context, conn net.Conn) (routed, string) {
 }
 
 // proxy serves port 8443: by the destination in the PROXY header.
-func (s *Server) proxy(ctx context.Context, conn net.Conn) (routed, string) {
+func (s *Server) proxy(conn net.Conn) (routed, string) {
 	to, early, err := readProxyHeader(conn)
 	if err != nil {
 		s.log.V(2).Info("No PROXY header", "peer", conn.RemoteAddr().String(), "reason", err.Error())
@@ -230,14 +230,15 @@ func (s *Server) proxy(ctx context.Context, conn net.Conn) (routed, string) {
 		s.log.V(1).Info("No API server has this address", "destination", to.String())
 		return routed{}, resultRefused
 	}
-	return s.forward(ctx, conn, early, backend)
+	return s.forward(conn, early, backend)
 }
 
-// forward connects to the first backend that accepts and sends it what was read already.
-func (s *Server) forward(ctx context.Context, down net.Conn, early []byte, backends ...Backend) (routed, string) {
+// forward connects to the first backend that accepts and sends it what was read already. It does so also when the end has been
+// asked for meanwhile: the client was accepted before.
+func (s *Server) forward(down net.Conn, early []byte, backends ...Backend) (routed, string) {
 	var errs []error
 	for _, b := range backends {
-		up, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", b.Address.String())
+		up, err := net.DialTimeout("tcp", b.Address.String(), dialTimeout)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("dial Service %s: %w", b.Service, err))
 			continue
