@@ -161,13 +161,14 @@ func (w Workload) PodTemplate() corev1.PodTemplateSpec {
 		Ports:           w.Ports,
 		VolumeMounts:    mounts,
 		Resources:       Requests(w.CPU, w.Memory),
-		SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr.To(false)},
+		SecurityContext: ConfinedContainer(),
 	}
 	w.Health.probe(&container)
 	spec := corev1.PodSpec{
 		AutomountServiceAccountToken: ptr.To(w.ServiceAccount != ""),
 		ServiceAccountName:           w.ServiceAccount,
 		EnableServiceLinks:           ptr.To(false),
+		SecurityContext:              w.securityContext(),
 		PriorityClassName:            w.PriorityClass,
 		Containers:                   []corev1.Container{container},
 		Volumes:                      volumes,

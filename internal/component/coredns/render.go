@@ -108,6 +108,7 @@ func deployment(v Values, meta metav1.ObjectMeta, selector map[string]string, ch
 					ServiceAccountName:           name,
 					AutomountServiceAccountToken: ptr.To(true),
 					PriorityClassName:            "system-cluster-critical",
+					SecurityContext:              component.ConfinedPod(),
 					DNSPolicy:                    corev1.DNSDefault, // The node's resolver is the upstream; the cluster's is itself.
 					Tolerations:                  []corev1.Toleration{{Key: "CriticalAddonsOnly", Operator: corev1.TolerationOpExists}},
 					TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{
@@ -128,11 +129,7 @@ func deployment(v Values, meta metav1.ObjectMeta, selector map[string]string, ch
 						Resources:      component.Requests("10m", "24Mi"),
 						ReadinessProbe: probe("/ready", 8181, 2),
 						LivenessProbe:  probe("/health", 8080, 20),
-						SecurityContext: &corev1.SecurityContext{
-							AllowPrivilegeEscalation: ptr.To(false),
-							ReadOnlyRootFilesystem:   ptr.To(true),
-							Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-						},
+						SecurityContext: component.ConfinedContainer(),
 					}},
 					Volumes: []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 						LocalObjectReference: corev1.LocalObjectReference{Name: name},

@@ -74,6 +74,7 @@ func Render(v Values) []client.Object {
 						ServiceAccountName:            Name,
 						AutomountServiceAccountToken:  ptr.To(false),
 						EnableServiceLinks:            ptr.To(false),
+						SecurityContext:               component.ConfinedPod(),
 						PriorityClassName:             "system-cluster-critical",
 						DNSPolicy:                     corev1.DNSDefault, // The gateway's name has to resolve before CoreDNS runs.
 						TerminationGracePeriodSeconds: ptr.To(int64(5)),
@@ -94,7 +95,7 @@ func Render(v Values) []client.Object {
 							VolumeMounts:    []corev1.VolumeMount{{Name: "certs", MountPath: pathCerts, ReadOnly: true}},
 							ReadinessProbe:  probe("/connectedz"),
 							LivenessProbe:   probe("/healthz"),
-							SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr.To(false)},
+							SecurityContext: component.ConfinedContainer(),
 						}},
 						Volumes: []corev1.Volume{{Name: "certs", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: secretName, DefaultMode: ptr.To(int32(0o640))}}}},
 					},

@@ -59,12 +59,8 @@ func (r *Claims) Reconcile(ctx context.Context, claim *corev1.PersistentVolumeCl
 		r.Recorder.Eventf(claim, nil, corev1.EventTypeWarning, "ProvisioningFailed", "Provision", "%s", reason)
 		return reconcile.Result{}, nil
 	}
-	if err := os.MkdirAll(filepath.Join(r.Dir, volumeName(claim)), 0o777); err != nil {
-		return reconcile.Result{}, fmt.Errorf("make directory of claim %s: %w", client.ObjectKeyFromObject(claim), err)
-	}
-	// The process' umask must not keep the pods' users out.
-	if err := os.Chmod(filepath.Join(r.Dir, volumeName(claim)), 0o777); err != nil { //nolint:gosec // Any pod user may write, as on a new disk.
-		return reconcile.Result{}, fmt.Errorf("open directory of claim %s: %w", client.ObjectKeyFromObject(claim), err)
+	if err := r.ensureDirectory(volumeName(claim)); err != nil {
+		return reconcile.Result{}, err
 	}
 	ctrl.LoggerFrom(ctx).Info("Creating volume", "volume", volumeName(claim))
 	err := r.Client.Create(ctx, desiredVolume(claim, class, r.Root, r.Hostname))
@@ -74,9 +70,29 @@ func (r *Claims) Reconcile(ctx context.Context, claim *corev1.PersistentVolumeCl
 	return reconcile.Result{}, nil
 }
 
-// Reconcile removes one volume when it is released or deleted: first the directory, then the object.
+// ensureDirectory makes the directory of a volume, unless it is there.
+func (n *Node) ensureDirectory(volume string) error {
+	path := filepath.Join(n.Dir, volume)
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(path, 0o777); err != nil {
+		return fmt.Errorf("make directory of volume %q: %w", volume, err)
+	}
+	// The process' umask must not keep the pods' users out.
+	if err := os.Chmod(path, 0o777); err != nil { //nolint:gosec // Any pod user may write, as on a new disk.
+		return fmt.Errorf("open directory of volume %q: %w", volume, err)
+	}
+	return nil
+}
+
+// Reconcile removes one volume when it is released or deleted: first the directory, then the object. A volume whose node has lost
+// its disk is an empty one from then on.
 func (r *Volumes) Reconcile(ctx context.Context, pv *corev1.PersistentVolume) (reconcile.Result, error) {
 	if !removable(pv, r.Hostname) {
+		if own(pv, r.Hostname) {
+			return reconcile.Result{}, r.ensureDirectory(pv.Name)
+		}
 		return reconcile.Result{}, nil
 	}
 	if pv.DeletionTimestamp.IsZero() {

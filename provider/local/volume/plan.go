@@ -65,7 +65,7 @@ func desiredVolume(claim *corev1.PersistentVolumeClaim, class *storagev1.Storage
 			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: claim.Spec.Resources.Requests[corev1.ResourceStorage]},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{
 				Path: filepath.Join(root, name),
-				Type: ptr.To(corev1.HostPathDirectoryOrCreate),
+				Type: ptr.To(corev1.HostPathDirectory), // The kubelet would make one that only root may write to.
 			}},
 			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{
 				NodeSelectorTerms: []corev1.NodeSelectorTerm{{
@@ -84,7 +84,7 @@ func desiredVolume(claim *corev1.PersistentVolumeClaim, class *storagev1.Storage
 
 // removable tells whether the process for hostname should remove the volume and its directory.
 func removable(pv *corev1.PersistentVolume, hostname string) bool {
-	if pv.Annotations[annotationProvisionedBy] != Provisioner || volumeHost(pv) != hostname || pv.Spec.HostPath == nil {
+	if !own(pv, hostname) {
 		return false
 	}
 	deleted := !pv.DeletionTimestamp.IsZero()
@@ -92,6 +92,11 @@ func removable(pv *corev1.PersistentVolume, hostname string) bool {
 		return deleted
 	}
 	return deleted || pv.Status.Phase == corev1.VolumeReleased || pv.Status.Phase == corev1.VolumeFailed
+}
+
+// own tells whether the volume is a directory that the process for hostname has made.
+func own(pv *corev1.PersistentVolume, hostname string) bool {
+	return pv.Annotations[annotationProvisionedBy] == Provisioner && volumeHost(pv) == hostname && pv.Spec.HostPath != nil
 }
 
 // volumeHost is the host name a volume of ours is bound to, or "".

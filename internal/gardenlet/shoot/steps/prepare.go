@@ -150,6 +150,7 @@ func (s *Scope) renderImagePod() *corev1.Pod {
 			AutomountServiceAccountToken:  ptr.To(false),
 			EnableServiceLinks:            ptr.To(false),
 			TerminationGracePeriodSeconds: ptr.To(int64(0)),
+			SecurityContext:               component.ConfinedPod(),
 		},
 	}
 	for _, c := range []struct{ name, image, binary string }{
@@ -160,9 +161,7 @@ func (s *Scope) renderImagePod() *corev1.Pod {
 		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{
 			Name: c.name, Image: c.image, ImagePullPolicy: corev1.PullIfNotPresent,
 			Command: []string{"/usr/local/bin/" + c.binary, "--version"},
-			SecurityContext: &corev1.SecurityContext{
-				AllowPrivilegeEscalation: ptr.To(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-			},
+			SecurityContext: component.ConfinedContainer(),
 		})
 	}
 	return pod
