@@ -340,7 +340,7 @@ func (l *lab) check(t *testing.T, from host, targets ...string) {
 func TestConnections(t *testing.T) {
 	l := newLab(t)
 	l.state.Refused = []netip.Prefix{netip.MustParsePrefix("169.254.0.0/16")}
-	both := types(networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress)
+	both := policyTypes(networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress)
 	const tcp, udp = corev1.ProtocolTCP, corev1.ProtocolUDP
 	const (
 		toA, toB, toC, toD  = "tcp:" + addressA, "tcp:" + addressB, "tcp:" + addressC, "tcp:" + addressD

@@ -82,7 +82,7 @@ func newPolicy(name, labels string, opts ...policyOption) networkingv1.NetworkPo
 	return p
 }
 
-func types(types ...networkingv1.PolicyType) policyOption {
+func policyTypes(types ...networkingv1.PolicyType) policyOption {
 	return func(s *networkingv1.NetworkPolicySpec) { s.PolicyTypes = types }
 }
 
