@@ -6,14 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand"
 	"net"
 	"net/netip"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 	"github.com/vishvananda/netlink"
@@ -340,8 +343,6 @@ func (l *lab) check(t *testing.T, from host, targets ...string) {
 func TestConnections(t *testing.T) {
 	l := newLab(t)
 	l.state.Refused = []netip.Prefix{netip.MustParsePrefix("169.254.0.0/16")}
-	both := policyTypes(networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress)
-	const tcp, udp = corev1.ProtocolTCP, corev1.ProtocolUDP
 	const (
 		toA, toB, toC, toD  = "tcp:" + addressA, "tcp:" + addressB, "tcp:" + addressC, "tcp:" + addressD
 		toNode, toOutside   = "tcp:" + addressBridge, "tcp:" + addressOutside
@@ -359,7 +360,7 @@ func TestConnections(t *testing.T) {
 	l.check(t, l.node, toB+":80", "tcp:"+addressMeta+":80")
 
 	t.Log("a pod that is selected is denied all but itself; its node reaches it")
-	l.set(t, newPolicy("x/deny", "app=b", both))
+	l.set(t, newPolicy("x/deny", "app=b", bothTypes))
 	l.check(t, l.a, "!"+toB+":80", "!"+udpB+":53", "!"+toService+":80", toC+":80")
 	l.check(t, l.b, "!"+toA+":80", "!"+toNode+":80", "!"+toOutside+":80", "!udp:"+addressA+":53", toB+":80", toService+":80")
 	l.check(t, l.c, "!"+toB+":80", toA+":80")
@@ -367,15 +368,15 @@ func TestConnections(t *testing.T) {
 	l.check(t, l.node, toB+":80", udpB+":53")
 
 	t.Log("policies add up: by label, to a port, after the translation of the Service")
-	l.set(t, newPolicy("x/deny", "app=b", both), newPolicy("x/allow", "app=b", from(peers{pods("app=a")}, ports{port(tcp, 8080), port(udp, 53)})))
+	l.set(t, newPolicy("x/deny", "app=b", bothTypes), newPolicy("x/allow", "app=b", from(peers{pods("app=a")}, ports{port(tcp, 8080), port(udp, 53)})))
 	l.check(t, l.a, toB+":8080", toService+":80", udpB+":53", "!"+toB+":80")
 	l.check(t, l.c, "!"+toB+":8080")
 
 	t.Log("both directions count, and a reply needs no permission")
 	allowB := newPolicy("x/allow", "app=b", from(peers{pods("app=a")}, ports{port(tcp, 8080)}))
-	l.set(t, allowB, newPolicy("x/deny-a", "app=a", both))
+	l.set(t, allowB, newPolicy("x/deny-a", "app=a", bothTypes))
 	l.check(t, l.a, "!"+toB+":8080")
-	l.set(t, allowB, newPolicy("x/a", "app=a", both, to(peers{pods("app=b")}, nil)))
+	l.set(t, allowB, newPolicy("x/a", "app=a", bothTypes, to(peers{pods("app=b")}, nil)))
 	l.check(t, l.a, toB+":8080", "!"+toB+":80", "!"+toC+":80")
 
 	t.Log("labels change")
@@ -402,14 +403,14 @@ func TestConnections(t *testing.T) {
 
 	t.Log("named ports, of the pod for ingress and of the peer for egress")
 	l.set(t, newPolicy("x/b", "app=b", from(nil, ports{namedPort(tcp, "web")})),
-		newPolicy("y/c", "app=c", both, to(nil, ports{namedPort(tcp, "web")})))
+		newPolicy("y/c", "app=c", bothTypes, to(nil, ports{namedPort(tcp, "web")})))
 	l.check(t, l.a, toB+":8080", "!"+toB+":80")
 	l.check(t, l.c, toB+":8080", "!"+toB+":80", "!"+toA+":8080", toD+":81", "!"+toD+":8080", "!"+toOutside+":81")
 
 	t.Log("blocks with exceptions, also of the node itself")
-	l.set(t, newPolicy("y/c", "app=c", both, to(peers{block(everything, nothing, "10.0.0.0/29")}, nil)))
+	l.set(t, newPolicy("y/c", "app=c", bothTypes, to(peers{block(everything, nothing, "10.0.0.0/29")}, nil)))
 	l.check(t, l.c, toA+":80", "!"+toB+":80", toD+":80", "!"+toNode+":80", "!"+toOutside+":80")
-	l.set(t, newPolicy("y/c", "app=c", both, to(peers{block(addressBridge + "/32"), block("128.0.0.0/1")}, ports{port(tcp, 80)})))
+	l.set(t, newPolicy("y/c", "app=c", bothTypes, to(peers{block(addressBridge + "/32"), block("128.0.0.0/1")}, ports{port(tcp, 80)})))
 	l.check(t, l.c, toNode+":80", "!"+toNode+":81", toOutside+":80", "!"+toA+":80", "!tcp:"+addressMeta+":80")
 	l.set(t, newPolicy("x/b", "app=b", from(peers{block("0.0.0.0/0", addressOutside+"/32")}, nil)))
 	l.check(t, l.a, toB+":80")
@@ -452,4 +453,177 @@ func TestConnections(t *testing.T) {
 		}
 		return nil
 	}))
+}
+
+// TestTable replaces and changes the table with random rulesets, and checks what the kernel then has.
+func TestTable(t *testing.T) {
+	node := newHost(t, "node")
+	must(t, node.do(func() error {
+		if refused, err := (Table{}).Refused(); err != nil || refused != (Refused{}) {
+			return fmt.Errorf("without table %+v packets are refused, %w", refused, err)
+		}
+		conn, err := nftables.New()
+		if err != nil {
+			return err
+		}
+		foreign := conn.AddTable(&nftables.Table{Name: "foreign", Family: nftables.TableFamilyIPv4})
+		conn.AddChain(&nftables.Chain{Name: "chain", Table: foreign})
+		if err := conn.Flush(); err != nil {
+			return err
+		}
+		for seed := range int64(20) {
+			r := rand.New(rand.NewSource(seed))
+			o := randomCluster(r)
+			previous := Decide(o)
+			if err := (Table{}).Replace(previous); err != nil {
+				return fmt.Errorf("seed %d: %w\n%s", seed, err, previous)
+			}
+			for range 10 {
+				mutate(r, &o)
+				next := Decide(o)
+				if err := (Table{}).Apply(Diff(previous, next)); err != nil {
+					return fmt.Errorf("seed %d: %w\n%s\n%s", seed, err, previous, next)
+				}
+				if err := kernelHas(conn, next); err != nil {
+					return fmt.Errorf("seed %d: %w\n%s\n%s", seed, err, previous, next)
+				}
+				previous = next
+			}
+		}
+
+		// A change that does not fit is refused as a whole.
+		if err := (Table{}).Replace(Decide(Observed{Node: self})); err != nil {
+			return err
+		}
+		unfit := Change{NewSets: []Set{{Name: "new"}}, RemovedSets: []Set{{Name: "missing"}}}
+		if err := (Table{}).Apply(unfit); err == nil {
+			return errors.New("a change that does not fit is applied")
+		}
+		if err := kernelHas(conn, Decide(Observed{Node: self})); err != nil {
+			return err
+		}
+		if _, err := conn.ListChain(foreign, "chain"); err != nil {
+			return fmt.Errorf("a foreign chain: %w", err)
+		}
+		return nil
+	}))
+}
+
+// kernelHas compares names of chains and sets, their numbers of rules, and the elements of sets and maps.
+func kernelHas(conn *nftables.Conn, r Ruleset) error {
+	table := &nftables.Table{Name: tableName, Family: nftables.TableFamilyIPv4}
+	want, got := map[string]string{}, map[string]string{}
+	for _, c := range r.Chains {
+		want["chain "+c.Name] = fmt.Sprintf("%d rules", len(c.Rules))
+	}
+	for _, s := range r.Sets {
+		want["set "+s.Name] = keys(setElements(s.Kind, s.Elements))
+	}
+	for _, m := range r.Maps {
+		want["set "+m.Name] = keys(addressKeys(m.Elements))
+	}
+	chains, err := conn.ListChainsOfTableFamily(nftables.TableFamilyIPv4)
+	if err != nil {
+		return err
+	}
+	for _, c := range chains {
+		if c.Table.Name != tableName {
+			continue
+		}
+		rules, err := conn.GetRules(table, c)
+		if err != nil {
+			return err
+		}
+		got["chain "+c.Name] = fmt.Sprintf("%d rules", len(rules))
+	}
+	sets, err := conn.GetSets(table)
+	if err != nil {
+		return err
+	}
+	for _, s := range sets {
+		s.Table = table
+		elements, err := conn.GetSetElements(s)
+		if err != nil {
+			return err
+		}
+		got["set "+s.Name] = keys(elements)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		return fmt.Errorf("the kernel has other rules (-want +got):\n%s", diff)
+	}
+	return nil
+}
+
+func keys(elements []nftables.SetElement) string {
+	var out []string
+	for _, e := range elements {
+		out = append(out, fmt.Sprintf("%x/%t", e.Key, e.IntervalEnd))
+	}
+	slices.Sort(out)
+	return strings.Join(out, " ")
+}
+
+// TestRefusedPackets counts, also across a replacement of the table.
+func TestRefusedPackets(t *testing.T) {
+	l := newLab(t)
+	l.set(t, newPolicy("x/b", "app=b", bothTypes))
+	l.check(t, l.a, "!tcp:"+addressB+":80")
+	l.check(t, l.b, "!tcp:"+addressA+":80", "!udp:"+addressA+":53", "!tcp:"+addressBridge+":80")
+	for range 2 {
+		must(t, l.node.do(func() error {
+			refused, err := Table{}.Refused()
+			if err != nil {
+				return err
+			}
+			if want := (Refused{Egress: 3, Ingress: 1}); refused != want {
+				t.Errorf("refused packets: %+v, want %+v", refused, want)
+			}
+			return Table{}.Replace(*l.applied)
+		}))
+	}
+}
+
+// BenchmarkTable measures a node's first rules, and the change of one pod, from the objects to the kernel.
+func BenchmarkTable(b *testing.B) {
+	for _, local := range []int{110, 1000} {
+		for name, change := range map[string]func(*corev1.Pod, int){
+			"new-address": func(p *corev1.Pod, i int) {
+				p.Status.PodIP, p.Status.PodIPs = fmt.Sprintf("10.2.%d.%d", i/200%200, i%200+2), nil
+			},
+			"other-labels": func(p *corev1.Pod, i int) { p.Labels = labelsOf(fmt.Sprintf("app=a%d", i%manyApps)) },
+		} {
+			b.Run(fmt.Sprintf("local-%d/%s", local, name), func(b *testing.B) {
+				node := newHost(b, "node")
+				must(b, node.do(func() error {
+					o := manyPods(1000, local, 200)
+					rules := Decide(o)
+					if err := (Table{}).Replace(rules); err != nil {
+						return err
+					}
+					i := 0
+					for b.Loop() {
+						i++
+						change(&o.Pods[local/2], i)
+						next := Decide(o)
+						if err := (Table{}).Apply(Diff(rules, next)); err != nil {
+							return err
+						}
+						rules = next
+					}
+					return nil
+				}))
+			})
+		}
+		b.Run(fmt.Sprintf("local-%d/first", local), func(b *testing.B) {
+			node := newHost(b, "node")
+			must(b, node.do(func() error {
+				for b.Loop() {
+					if err := (Table{}).Replace(Decide(manyPods(1000, local, 200))); err != nil {
+						return err
+					}
+				}
+				return nil
+			}))
+		})
+	}
 }
