@@ -1,4 +1,5 @@
-// Package network acts on Networks of type bridge: it puts the network agent on every node of a Shoot.
+// Package network acts on Networks of type bridge: it puts the network agent, which enforces NetworkPolicies too, on every
+// node of a Shoot.
 package network
 
 import (
@@ -10,6 +11,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -128,6 +130,7 @@ func Objects(v Values) []client.Object {
 		"app": agentName, "gardener.cloud/role": "system-component", corev1beta1.LabelNodeCriticalComponent: "true",
 	}
 	meta := metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: agentName, Labels: labels}
+	readOnly := []string{"get", "list", "watch"}
 	roleName := "extensions.gardener.cloud:networking-bridge:" + agentName
 	env := []corev1.EnvVar{{Name: "NODE_NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"}}}}
 	if v.APIServer != "" {
@@ -144,7 +147,10 @@ func Objects(v Values) []client.Object {
 		&corev1.ServiceAccount{ObjectMeta: meta, AutomountServiceAccountToken: ptr.To(false)},
 		&rbacv1.ClusterRole{
 			ObjectMeta: metav1.ObjectMeta{Name: roleName},
-			Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "watch"}}},
+			Rules: []rbacv1.PolicyRule{
+				{APIGroups: []string{""}, Resources: []string{"nodes", "pods", "namespaces"}, Verbs: readOnly},
+				{APIGroups: []string{networkingv1.GroupName}, Resources: []string{"networkpolicies"}, Verbs: readOnly},
+			},
 		},
 		&rbacv1.ClusterRoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: roleName},

@@ -4,4 +4,6 @@
 //
 // Machines of a Shoot are neighbours in one cloud network, so plain routes are enough and nothing is encapsulated. What a
 // machine must have is a pure function of all Nodes, [Decide]; [System] applies it.
+//
+// The package policy below it enforces NetworkPolicies on the machine, for pod networks of others too.
 package networkagent

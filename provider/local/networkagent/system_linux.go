@@ -31,17 +31,18 @@ type System struct {
 
 // Prepare sets what does not depend on Nodes: forwarding, and the masquerading of traffic that leaves the pod network.
 func (s *System) Prepare() error {
-	for path, required := range map[string]bool{
-		"/proc/sys/net/ipv4/ip_forward": true,
-		// Without it replies between two pods of one bridge pass by the translation of Service addresses. The file exists
-		// only where the module br_netfilter is loaded, and there 1 is the default.
-		"/proc/sys/net/bridge/bridge-nf-call-iptables": false,
-	} {
-		if err := os.WriteFile(path, []byte("1\n"), 0o644); err != nil && required {
-			return fmt.Errorf("set sysctl: %w", err)
-		}
+	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1\n"), 0o644); err != nil {
+		return fmt.Errorf("set sysctl: %w", err)
 	}
+	filterBridges()
 	return s.masquerade()
+}
+
+// filterBridges lets packets between two pods of one bridge pass the hooks of IP. Without it replies between them pass by the
+// translation of Service addresses, and network policies do not apply to them. The file exists only where the module
+// br_netfilter is loaded, and there 1 is the default; a machine whose pods have no bridge does not need it.
+func filterBridges() {
+	_ = os.WriteFile("/proc/sys/net/bridge/bridge-nf-call-iptables", []byte("1\n"), 0o644)
 }
 
 // masquerade replaces our table by one with the rule: from pods to anything but pods.

@@ -1,0 +1,28 @@
+// Package policy enforces NetworkPolicies (networking.k8s.io/v1) on one node, with nftables and for IPv4.
+//
+// [Decide] is pure: from all Pods, Namespaces and NetworkPolicies to a [Ruleset], which describes the content of one nftables
+// table. [Diff] is pure as well: from one Ruleset to the next, as a [Change]. [Table] writes either into the kernel in one
+// transaction. [Controller] watches the objects and calls them.
+//
+// # Layout
+//
+// The table has two base chains on the forward hook: forward-egress for what pods of this node send, forward-ingress for
+// what they receive. A packet between two pods of the node passes both: accepting it in the first does not end the second.
+// The base chain input-egress, on the input hook, is for what pods send to their own node. What the node itself sends passes
+// none of them, so kubelet probes are never refused. All hooks come after the address translation of Services, so that
+// policies see the addresses of pods.
+//
+// A verdict map per direction leads from the address of a pod to the chain of the policies that select it. Pods selected by
+// the same policies share a chain, whose name is a checksum of its rules; a chain therefore never changes, it is replaced.
+// The rules match named sets: the addresses of the pods that peers select, the ranges of ipBlocks, and the named ports of
+// pods. A pod that comes or goes changes elements of maps and sets only.
+//
+// # What remains open
+//
+//   - The agent learns the address of a pod from the Pod's status, which the kubelet writes once the pod's network is there.
+//     Until that status has arrived and is applied, usually for a fraction of a second, no policy selects the new address:
+//     the pod is neither restricted itself nor admitted as a peer. If the address belonged to another pod shortly before, the
+//     rules of that pod may still apply.
+//   - Connections that exist when a policy begins to refuse them continue until they end.
+//   - Packets between two pods of one bridge pass the hooks only where the kernel module br_netfilter is loaded.
+package policy
