@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	"hortus.dev/hortus/internal/component"
 )
 
@@ -50,10 +51,12 @@ func Render(v Values) (*corev1.Service, *appsv1.Deployment) {
 	port := func(name string, number int32) corev1.ServicePort {
 		return corev1.ServicePort{Name: name, Port: number, TargetPort: intstr.FromInt32(number), Protocol: corev1.ProtocolTCP}
 	}
+	annotations := component.ReachableFrom(component.RoleGateway)
+	annotations[component.AnnotationExport] = component.ExportAll
 	service := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: Name, Namespace: v.Namespace, Labels: component.Labels(Name),
-			Annotations: map[string]string{component.AnnotationExport: component.ExportAll},
+			Annotations: annotations,
 		},
 		Spec: corev1.ServiceSpec{
 			Selector: component.Selector(Name),
@@ -81,6 +84,7 @@ func Render(v Values) (*corev1.Service, *appsv1.Deployment) {
 		Health:             component.Health{Port: healthPort, Startup: "/readyz", Liveness: "/healthz"},
 		PriorityClass:      component.PriorityControllers,
 		GracePeriodSeconds: 5,
+		Reaches:            []string{component.ReachDNS, resourcesv1alpha1.LabelNetworkPolicyToPublicNetworks, resourcesv1alpha1.LabelNetworkPolicyToPrivateNetworks},
 	}
 	return service, w.Deployment()
 }
