@@ -10,7 +10,7 @@ GO_BUILD := CGO_ENABLED=0 go build -trimpath -tags $(TAGS)
 # Steps of gardenlets on real servers take minutes on a busy machine.
 GO_TEST  := CGO_ENABLED=0 go test -timeout 30m -tags $(TAGS)
 # Tests of these packages make network namespaces, mounts and containers, out of what the landscape has built.
-HOST_PACKAGES = ./internal/cloud/... ./internal/machine/... ./provider/local/networkagent
+HOST_PACKAGES = ./internal/cloud/... ./internal/machine/... ./provider/local/networkagent/...
 UNIT_PACKAGES = $(shell go list ./... | grep -v /test/e2e)
 
 .PHONY: help

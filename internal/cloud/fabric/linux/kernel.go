@@ -11,7 +11,9 @@ import (
 )
 
 // modules are what instances and networks need; kernels that have them built in do not know modprobe's answer.
-var modules = []string{"overlay", "bridge", "br_netfilter", "veth", "nf_tables", "nft_masq", "nft_nat", "nft_ct", "nf_conntrack"}
+var modules = []string{
+	"overlay", "bridge", "br_netfilter", "veth", "nf_tables", "nft_masq", "nft_nat", "nft_ct", "nft_reject_ipv4", "nf_conntrack",
+}
 
 // atLeast are global settings that one machine with many nodes outgrows. fs.inotify.max_user_instances is shared by all
 // root processes: a node uses 9, a control plane 8, and the usual default is 128.

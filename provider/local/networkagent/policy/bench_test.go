@@ -23,7 +23,8 @@ func manyPods(all, local, policies int) Observed {
 	}
 	app := func(i int) string { return fmt.Sprintf("app=a%d", i%manyApps) }
 	for i := range all {
-		p := newPod(fmt.Sprintf("n%d/p%d", i/manyApps%manyNamespaces, i), app(i)+",pod-template-hash=5d8f7b", fmt.Sprintf("10.1.%d.%d", i/200, i%200+2),
+		p := newPod(fmt.Sprintf("n%d/p%d", i/manyApps%manyNamespaces, i), app(i)+",pod-template-hash=5d8f7b",
+			fmt.Sprintf("10.1.%d.%d", i/200, i%200+2),
 			withPort("http", corev1.ProtocolTCP, 8080))
 		if i >= local {
 			p.Spec.NodeName = "node-2"
@@ -32,7 +33,11 @@ func manyPods(all, local, policies int) Observed {
 	}
 	for i := range policies {
 		o.Policies = append(o.Policies, newPolicy(fmt.Sprintf("n%d/p%d", i/manyApps%manyNamespaces, i), app(i), bothTypes,
-			from(peers{pods(app(i + 1)), podsIn(fmt.Sprintf("team=t%d", i%5), app(i+2)), block("192.168.0.0/16", fmt.Sprintf("192.168.%d.0/24", i%250))},
+			from(
+				peers{
+					pods(app(i + 1)), podsIn(fmt.Sprintf("team=t%d", i%5), app(i+2)),
+					block("192.168.0.0/16", fmt.Sprintf("192.168.%d.0/24", i%250)),
+				},
 				ports{namedPort(corev1.ProtocolTCP, "http"), port(corev1.ProtocolTCP, 9090), portRange(corev1.ProtocolUDP, 5000, 5100)}),
 			to(peers{block("0.0.0.0/0", "169.254.169.254/32")}, nil)))
 	}

@@ -139,16 +139,18 @@ func TestEventsThatMatter(t *testing.T) {
 		change func(*corev1.Pod)
 		want   bool
 	}{
-		"a condition":                           {func(p *corev1.Pod) { p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady}} }, false},
-		"an annotation":                         {func(p *corev1.Pod) { p.Annotations = map[string]string{"a": "b"} }, false},
-		"from one phase to another that counts": {func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }, false},
-		"a port without name":                   {func(p *corev1.Pod) { withPort("", corev1.ProtocolTCP, 81)(p) }, false},
-		"the end":                               {func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }, true},
-		"a label":                               {func(p *corev1.Pod) { p.Labels = labelsOf("app=b") }, true},
-		"an address":                            {func(p *corev1.Pod) { p.Status.PodIP, p.Status.PodIPs = "10.0.0.2", nil }, true},
-		"a node":                                {func(p *corev1.Pod) { p.Spec.NodeName = "node-2" }, true},
-		"deletion":                              {deleted, true},
-		"a port with a name":                    {func(p *corev1.Pod) { withPort("dns", corev1.ProtocolUDP, 53)(p) }, true},
+		"a condition": {func(p *corev1.Pod) {
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady}}
+		}, false},
+		"an annotation":             {func(p *corev1.Pod) { p.Annotations = map[string]string{"a": "b"} }, false},
+		"another phase that counts": {func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }, false},
+		"a port without name":       {func(p *corev1.Pod) { withPort("", corev1.ProtocolTCP, 81)(p) }, false},
+		"the end":                   {func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }, true},
+		"a label":                   {func(p *corev1.Pod) { p.Labels = labelsOf("app=b") }, true},
+		"an address":                {func(p *corev1.Pod) { p.Status.PodIP, p.Status.PodIPs = "10.0.0.2", nil }, true},
+		"a node":                    {func(p *corev1.Pod) { p.Spec.NodeName = "node-2" }, true},
+		"deletion":                  {deleted, true},
+		"a port with a name":        {func(p *corev1.Pod) { withPort("dns", corev1.ProtocolUDP, 53)(p) }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			after := pod.DeepCopy()

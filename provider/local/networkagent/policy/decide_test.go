@@ -102,14 +102,18 @@ func TestDecide(t *testing.T) {
 			refused:  "a b tcp/80, d b tcp/80",
 		},
 		"two peers are alternatives": {
-			policies: []networkingv1.NetworkPolicy{newPolicy("x/p", "app=b", from(peers{pods("app=a"), namespaces("team=y"), block("8.8.8.0/24")}, nil))},
-			allowed:  "a b tcp/80, c b tcp/80, d b tcp/80, 8.8.8.8 b tcp/80",
-			refused:  "8.8.9.8 b tcp/80",
+			policies: []networkingv1.NetworkPolicy{newPolicy("x/p", "app=b", from(peers{
+				pods("app=a"), namespaces("team=y"), block("8.8.8.0/24"),
+			}, nil))},
+			allowed: "a b tcp/80, c b tcp/80, d b tcp/80, 8.8.8.8 b tcp/80",
+			refused: "8.8.9.8 b tcp/80",
 		},
 		"blocks with exceptions that overlap": {
-			policies: []networkingv1.NetworkPolicy{newPolicy("x/p", "app=b", to(peers{block("0.0.0.0/0", "10.0.0.0/8", "10.0.0.0/30", "255.255.255.255/32", "0.0.0.0/32")}, nil))},
-			allowed:  "b 8.8.8.8 tcp/80, b 255.255.255.254 tcp/80, b 0.0.0.1 tcp/80",
-			refused:  "b a tcp/80, b 10.255.255.255 tcp/80, b 255.255.255.255 tcp/80, b 0.0.0.0 tcp/80, b 169.254.1.1 tcp/80",
+			policies: []networkingv1.NetworkPolicy{newPolicy("x/p", "app=b", to(peers{
+				block("0.0.0.0/0", "10.0.0.0/8", "10.0.0.0/30", "255.255.255.255/32", "0.0.0.0/32"),
+			}, nil))},
+			allowed: "b 8.8.8.8 tcp/80, b 255.255.255.254 tcp/80, b 0.0.0.1 tcp/80",
+			refused: "b a tcp/80, b 10.255.255.255 tcp/80, b 255.255.255.255 tcp/80, b 0.0.0.0 tcp/80, b 169.254.1.1 tcp/80",
 		},
 		"a block of IPv6 is not everything": {
 			policies: []networkingv1.NetworkPolicy{newPolicy("x/p", "app=b", from(peers{block("fd00::/8")}, nil))},
@@ -121,19 +125,25 @@ func TestDecide(t *testing.T) {
 			refused:  "d b tcp/80",
 		},
 		"ranges and protocols": {
-			policies: []networkingv1.NetworkPolicy{newPolicy("x/p", "app=b", from(nil, ports{portRange(tcp, 80, 90), port(tcp, 91), allPorts(corev1.ProtocolSCTP)}))},
-			allowed:  "a b tcp/80, a b tcp/91, a b sctp/7",
-			refused:  "a b tcp/79, a b tcp/92, a b udp/80, a b icmp/0",
+			policies: []networkingv1.NetworkPolicy{newPolicy("x/p", "app=b", from(nil, ports{
+				portRange(tcp, 80, 90), port(tcp, 91), allPorts(corev1.ProtocolSCTP),
+			}))},
+			allowed: "a b tcp/80, a b tcp/91, a b sctp/7",
+			refused: "a b tcp/79, a b tcp/92, a b udp/80, a b icmp/0",
 		},
 		"named ports of the pod, its sidecars, but not of init containers that end": {
-			policies: []networkingv1.NetworkPolicy{newPolicy("x/p", "app=b", from(nil, ports{namedPort(tcp, "web"), namedPort(tcp, "side"), namedPort(tcp, "setup")}))},
-			allowed:  "a b tcp/8080, a b tcp/9000",
-			refused:  "a b udp/8081, a b tcp/8081, a b tcp/9001, a b udp/8080",
+			policies: []networkingv1.NetworkPolicy{newPolicy("x/p", "app=b", from(nil, ports{
+				namedPort(tcp, "web"), namedPort(tcp, "side"), namedPort(tcp, "setup"),
+			}))},
+			allowed: "a b tcp/8080, a b tcp/9000",
+			refused: "a b udp/8081, a b tcp/8081, a b tcp/9001, a b udp/8080",
 		},
 		"named ports of peers": {
-			policies: []networkingv1.NetworkPolicy{newPolicy("x/p", "app=a", egressOnly, to(peers{namespaces("team=y"), block("10.0.0.2/32")}, ports{namedPort(tcp, "web")}))},
-			allowed:  "a d tcp/81, a b tcp/8080",
-			refused:  "a d tcp/8080, a b tcp/81, a c tcp/81",
+			policies: []networkingv1.NetworkPolicy{newPolicy("x/p", "app=a", egressOnly, to(
+				peers{namespaces("team=y"), block("10.0.0.2/32")}, ports{namedPort(tcp, "web")},
+			))},
+			allowed: "a d tcp/81, a b tcp/8080",
+			refused: "a d tcp/8080, a b tcp/81, a c tcp/81",
 		},
 		"a name that no pod has": {
 			policies: []networkingv1.NetworkPolicy{newPolicy("x/p", "app=b", from(nil, ports{namedPort(tcp, "none")}))},
@@ -149,16 +159,24 @@ func TestDecide(t *testing.T) {
 			refused:  "10.250.0.2 b tcp/80, 10.0.0.9 b tcp/80, 10.0.0.8 b tcp/80",
 		},
 		"an address belongs to the pod that is not being deleted": {
-			pods:     []corev1.Pod{newPod("x/old", "app=old", "10.0.0.7", createdAt(9), deleted), newPod("x/new", "app=new", "10.0.0.7", createdAt(5))},
-			policies: []networkingv1.NetworkPolicy{newPolicy("x/old", "app=old"), newPolicy("x/b", "app=b", from(peers{pods("app=old")}, nil))},
-			allowed:  "a 10.0.0.7 tcp/80",
-			refused:  "10.0.0.7 b tcp/80",
+			pods: []corev1.Pod{
+				newPod("x/old", "app=old", "10.0.0.7", createdAt(9), deleted), newPod("x/new", "app=new", "10.0.0.7", createdAt(5)),
+			},
+			policies: []networkingv1.NetworkPolicy{
+				newPolicy("x/old", "app=old"), newPolicy("x/b", "app=b", from(peers{pods("app=old")}, nil)),
+			},
+			allowed: "a 10.0.0.7 tcp/80",
+			refused: "10.0.0.7 b tcp/80",
 		},
 		"an address belongs to the pod created last": {
-			pods:     []corev1.Pod{newPod("x/new", "app=new", "10.0.0.7", createdAt(9)), newPod("x/old", "app=old", "10.0.0.7", createdAt(5))},
-			policies: []networkingv1.NetworkPolicy{newPolicy("x/new", "app=new"), newPolicy("x/b", "app=b", from(peers{pods("app=new")}, nil))},
-			allowed:  "10.0.0.7 b tcp/80",
-			refused:  "a 10.0.0.7 tcp/80",
+			pods: []corev1.Pod{
+				newPod("x/new", "app=new", "10.0.0.7", createdAt(9)), newPod("x/old", "app=old", "10.0.0.7", createdAt(5)),
+			},
+			policies: []networkingv1.NetworkPolicy{
+				newPolicy("x/new", "app=new"), newPolicy("x/b", "app=b", from(peers{pods("app=new")}, nil)),
+			},
+			allowed: "10.0.0.7 b tcp/80",
+			refused: "a 10.0.0.7 tcp/80",
 		},
 		"pods of other nodes are their nodes' business": {
 			policies: []networkingv1.NetworkPolicy{newPolicy("y/p", "", bothTypes)},
@@ -210,7 +228,9 @@ func readPacket(t *testing.T, addresses map[string]string, words []string) packe
 
 // TestRulesets are the rules of typical nodes, to be read in review.
 func TestRulesets(t *testing.T) {
-	namespaceList := []corev1.Namespace{newNamespace("shop", "team=shop"), newNamespace("kube-system", "kubernetes.io/metadata.name=kube-system")}
+	namespaceList := []corev1.Namespace{
+		newNamespace("shop", "team=shop"), newNamespace("kube-system", "kubernetes.io/metadata.name=kube-system"),
+	}
 	podList := []corev1.Pod{
 		newPod("shop/web-1", "app=web", "10.0.0.11", withPort("http", tcp, 8080)),
 		newPod("shop/web-2", "app=web", "10.0.0.12", withPort("http", tcp, 8080)),
@@ -230,7 +250,9 @@ func TestRulesets(t *testing.T) {
 				to(peers{pods("app=db")}, ports{port(tcp, 5432)}),
 				to(peers{block("0.0.0.0/0", "10.0.0.0/8", "192.168.0.0/16")}, ports{portRange(tcp, 1, 1024), allPorts(udp)})),
 		},
-		"allow-all": {newPolicy("shop/deny", "", bothTypes), newPolicy("shop/allow", "app=web", bothTypes, from(nil, nil), to(nil, nil))},
+		"allow-all": {
+			newPolicy("shop/deny", "", bothTypes), newPolicy("shop/allow", "app=web", bothTypes, from(nil, nil), to(nil, nil)),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rules := Decide(Observed{

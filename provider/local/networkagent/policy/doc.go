@@ -17,6 +17,8 @@
 // The rules match named sets: the addresses of the pods that peers select, the ranges of ipBlocks, and the named ports of
 // pods. A pod that comes or goes changes elements of maps and sets only.
 //
+// A second table, for IPv6, drops what pods of one bridge send each other by link-local addresses.
+//
 // # What remains open
 //
 //   - The agent learns the address of a pod from the Pod's status, which the kubelet writes once the pod's network is there.
@@ -25,4 +27,5 @@
 //     rules of that pod may still apply.
 //   - Connections that exist when a policy begins to refuse them continue until they end.
 //   - Packets between two pods of one bridge pass the hooks only where the kernel module br_netfilter is loaded.
+//   - Rules judge addresses. A pod that may use raw sockets can send packets in the name of another.
 package policy

@@ -3,6 +3,7 @@
 package policy
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -79,6 +80,10 @@ func newHost(t testing.TB, name string) host {
 	must(t, <-result)
 	t.Cleanup(func() { _ = h.ns.Close() })
 	must(t, h.do(func() error {
+		// Addresses of IPv6 are usable at once.
+		if err := os.WriteFile("/proc/sys/net/ipv6/conf/default/accept_dad", []byte("0"), 0o644); err != nil {
+			return err
+		}
 		lo, err := netlink.LinkByName("lo")
 		if err != nil {
 			return err
@@ -287,7 +292,8 @@ func translateService() error {
 	service, endpoint := netip.MustParseAddr(addressService).AsSlice(), netip.MustParseAddr(addressB).AsSlice()
 	table := conn.AddTable(&nftables.Table{Name: "services", Family: nftables.TableFamilyIPv4})
 	pre := conn.AddChain(&nftables.Chain{
-		Name: "pre", Table: table, Type: nftables.ChainTypeNAT, Hooknum: nftables.ChainHookPrerouting, Priority: nftables.ChainPriorityNATDest,
+		Name: "pre", Table: table, Type: nftables.ChainTypeNAT, Hooknum: nftables.ChainHookPrerouting,
+		Priority: nftables.ChainPriorityNATDest,
 	})
 	conn.AddRule(&nftables.Rule{Table: table, Chain: pre, Exprs: []expr.Any{
 		loadAddress(offsetDestination, 1), &expr.Cmp{Register: 1, Data: service},
@@ -296,7 +302,8 @@ func translateService() error {
 		&expr.NAT{Type: expr.NATTypeDestNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: 1, RegProtoMin: 2},
 	}})
 	post := conn.AddChain(&nftables.Chain{
-		Name: "post", Table: table, Type: nftables.ChainTypeNAT, Hooknum: nftables.ChainHookPostrouting, Priority: nftables.ChainPriorityNATSource,
+		Name: "post", Table: table, Type: nftables.ChainTypeNAT, Hooknum: nftables.ChainHookPostrouting,
+		Priority: nftables.ChainPriorityNATSource,
 	})
 	conn.AddRule(&nftables.Rule{Table: table, Chain: post, Exprs: []expr.Any{
 		loadAddress(offsetSource, 1), &expr.Cmp{Register: 1, Data: endpoint},
@@ -355,7 +362,8 @@ func TestConnections(t *testing.T) {
 
 	t.Log("without policies all is allowed but what is refused for good")
 	l.set(t)
-	l.check(t, l.a, toB+":80", udpB+":53", toC+":80", toD+":80", toNode+":80", toOutside+":80", toService+":80", "!tcp:"+addressMeta+":80")
+	l.check(t, l.a, toB+":80", udpB+":53", toC+":80", toD+":80", toNode+":80", toOutside+":80", toService+":80",
+		"!tcp:"+addressMeta+":80")
 	l.check(t, l.outside, toB+":80")
 	l.check(t, l.node, toB+":80", "tcp:"+addressMeta+":80")
 
@@ -368,7 +376,8 @@ func TestConnections(t *testing.T) {
 	l.check(t, l.node, toB+":80", udpB+":53")
 
 	t.Log("policies add up: by label, to a port, after the translation of the Service")
-	l.set(t, newPolicy("x/deny", "app=b", bothTypes), newPolicy("x/allow", "app=b", from(peers{pods("app=a")}, ports{port(tcp, 8080), port(udp, 53)})))
+	l.set(t, newPolicy("x/deny", "app=b", bothTypes),
+		newPolicy("x/allow", "app=b", from(peers{pods("app=a")}, ports{port(tcp, 8080), port(udp, 53)})))
 	l.check(t, l.a, toB+":8080", toService+":80", udpB+":53", "!"+toB+":80")
 	l.check(t, l.c, "!"+toB+":8080")
 
@@ -410,7 +419,8 @@ func TestConnections(t *testing.T) {
 	t.Log("blocks with exceptions, also of the node itself")
 	l.set(t, newPolicy("y/c", "app=c", bothTypes, to(peers{block(everything, nothing, "10.0.0.0/29")}, nil)))
 	l.check(t, l.c, toA+":80", "!"+toB+":80", toD+":80", "!"+toNode+":80", "!"+toOutside+":80")
-	l.set(t, newPolicy("y/c", "app=c", bothTypes, to(peers{block(addressBridge + "/32"), block("128.0.0.0/1")}, ports{port(tcp, 80)})))
+	l.set(t, newPolicy("y/c", "app=c", bothTypes,
+		to(peers{block(addressBridge + "/32"), block("128.0.0.0/1")}, ports{port(tcp, 80)})))
 	l.check(t, l.c, toNode+":80", "!"+toNode+":81", toOutside+":80", "!"+toA+":80", "!tcp:"+addressMeta+":80")
 	l.set(t, newPolicy("x/b", "app=b", from(peers{block("0.0.0.0/0", addressOutside+"/32")}, nil)))
 	l.check(t, l.a, toB+":80")
@@ -581,6 +591,72 @@ func TestRefusedPackets(t *testing.T) {
 			return Table{}.Replace(*l.applied)
 		}))
 	}
+}
+
+// TestLinkLocalIsNoWayRound tries the addresses of IPv6 that pods have without anybody giving them.
+func TestLinkLocalIsNoWayRound(t *testing.T) {
+	l := newLab(t)
+	var target string
+	must(t, l.b.do(func() error {
+		link, err := netlink.LinkByName("eth0")
+		if err != nil {
+			return err
+		}
+		addresses, err := netlink.AddrList(link, netlink.FAMILY_V6)
+		if err != nil || len(addresses) != 1 {
+			return fmt.Errorf("addresses %v, error %w", addresses, err)
+		}
+		target = net.JoinHostPort(addresses[0].IP.String()+"%eth0", "86")
+		listener, err := net.Listen("tcp6", ":86")
+		if err == nil {
+			t.Cleanup(func() { _ = listener.Close() })
+		}
+		return err
+	}))
+	dial := func(ctx context.Context) error {
+		return l.a.do(func() error {
+			var d net.Dialer
+			c, err := d.DialContext(ctx, "tcp6", target)
+			if err == nil {
+				_ = c.Close()
+			}
+			return err
+		})
+	}
+	must(t, dial(t.Context()))
+	l.set(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	result := make(chan error, 1)
+	go func() { result <- dial(ctx) }()
+	for dropped := uint64(0); dropped == 0; {
+		must(t, ctx.Err())
+		must(t, l.node.do(func() (err error) {
+			dropped, err = droppedLinkLocal()
+			return err
+		}))
+	}
+	cancel()
+	if err := <-result; err == nil {
+		t.Error("a pod reaches another by its link-local address")
+	}
+}
+
+func droppedLinkLocal() (uint64, error) {
+	conn, err := nftables.New()
+	if err != nil {
+		return 0, err
+	}
+	table := &nftables.Table{Name: tableName, Family: nftables.TableFamilyIPv6}
+	rules, err := conn.GetRules(table, &nftables.Chain{Name: "link-local"})
+	for _, rule := range rules {
+		for _, e := range rule.Exprs {
+			if counter, ok := e.(*expr.Counter); ok {
+				return counter.Packets, nil
+			}
+		}
+	}
+	return 0, err
 }
 
 // BenchmarkTable measures a node's first rules, and the change of one pod, from the objects to the kernel.

@@ -215,7 +215,9 @@ func randomSelector(r *rand.Rand) *metav1.LabelSelector {
 	case 1, 2:
 		s.MatchLabels = map[string]string{key: pick(r, someValues)}
 	case 3:
-		s.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: key, Operator: metav1.LabelSelectorOpIn, Values: []string{"a", "c"}}}
+		s.MatchExpressions = []metav1.LabelSelectorRequirement{
+			{Key: key, Operator: metav1.LabelSelectorOpIn, Values: []string{"a", "c"}},
+		}
 	case 4:
 		s.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: key, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"b"}}}
 	case 5:
@@ -301,7 +303,8 @@ func randomPolicy(r *rand.Rand, i int) networkingv1.NetworkPolicy {
 		to(randomPeers(r), randomPorts(r))(&p.Spec)
 	}
 	p.Spec.PolicyTypes = pick(r, [][]networkingv1.PolicyType{
-		nil, {networkingv1.PolicyTypeIngress}, {networkingv1.PolicyTypeEgress}, {networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
+		nil, {networkingv1.PolicyTypeIngress}, {networkingv1.PolicyTypeEgress},
+		{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
 	})
 	return p
 }
@@ -382,7 +385,8 @@ func means(o Observed, p packet) bool {
 			return true
 		}
 	}
-	if source != nil && source.Spec.NodeName == o.Node && !meansDirection(o, p, true, source, destination, p.destination, destination) {
+	if source != nil && source.Spec.NodeName == o.Node &&
+		!meansDirection(o, p, true, source, destination, p.destination, destination) {
 		return false
 	}
 	if p.toNode || destination == nil || destination.Spec.NodeName != o.Node {
@@ -401,7 +405,8 @@ func meansDirection(o Observed, p packet, out bool, subject, peer *corev1.Pod, p
 			isIngress = isIngress || t == networkingv1.PolicyTypeIngress
 			isEgress = isEgress || t == networkingv1.PolicyTypeEgress
 		}
-		if policy.Namespace != subject.Namespace || !meansSelected(&spec.PodSelector, subject.Labels) || out && !isEgress || !out && !isIngress {
+		if policy.Namespace != subject.Namespace || !meansSelected(&spec.PodSelector, subject.Labels) ||
+			out && !isEgress || !out && !isIngress {
 			continue
 		}
 		restricted = true
@@ -487,7 +492,8 @@ func meansPorts(ports []networkingv1.NetworkPolicyPort, p packet, server *corev1
 			}
 			for _, c := range containers {
 				for _, candidate := range c.Ports {
-					if candidate.Name == port.Port.StrVal && numbers[candidate.Protocol] == p.protocol && candidate.ContainerPort == int32(p.port) {
+					if candidate.Name == port.Port.StrVal && numbers[candidate.Protocol] == p.protocol &&
+						candidate.ContainerPort == int32(p.port) {
 						return true
 					}
 				}
