@@ -1,6 +1,6 @@
 // Command echo is a small workload for examples and tests: a server that says which pod answered, and a client.
 //
-//	echo serve --port 8080    answers every request with host name and request line
+//	echo serve --port 8080    answers every request with host name and request line, prints a line for every connection
 //	echo get URL              prints the response; fails unless the status is 200
 package main
 
@@ -10,6 +10,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -66,7 +67,11 @@ func serve(ctx context.Context, address string, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("read host name: %w", err)
 	}
-	server := &http.Server{Addr: address, Handler: handler(hostname), ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Addr: address, Handler: handler(hostname), ReadHeaderTimeout: 10 * time.Second, ConnState: func(c net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			fmt.Fprintf(out, "connection from %s\n", c.RemoteAddr())
+		}
+	}}
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)

@@ -1,0 +1,405 @@
+//go:build landscape
+
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// target is an address that no tenant may reach.
+type target struct {
+	id, what, address string // The address is host:port.
+}
+
+func (g target) host() string { host, _, _ := net.SplitHostPort(g.address); return host }
+
+func (g target) port() string { _, port, _ := net.SplitHostPort(g.address); return port }
+
+// way is how a tenant makes its API server connect to an address. It returns what the API server has answered.
+type way struct {
+	name string
+	try  func(t *testing.T, kubeconfig string, g target) (string, error)
+}
+
+// canary runs in a namespace of the seed that no policy protects: only what keeps API servers in keeps them from it.
+const canary = `apiVersion: v1
+kind: Pod
+metadata: {name: canary, namespace: default, labels: {app: canary}}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers:
+  - {name: echo, image: "hortus.dev/echo:1.0.0", args: [serve, --port, "8080"]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: canary, namespace: default}
+spec:
+  type: NodePort
+  selector: {app: canary}
+  ports: [{port: 80, targetPort: 8080}]
+`
+
+// TestTenantsReachNothingElse lets the owners of two Shoots try every way by which an API server can be made to connect to
+// something: nothing of the seed, of another tenant, of the garden and of the cloud may be reached. What is nobody else's is reached.
+func TestTenantsReachNothingElse(t *testing.T) {
+	story(t)
+	t.Parallel()
+	const nodeless, noded = "intruder", "burglar"
+	seed := adminOf("local-1")
+	if out, err := applyText(t, seed, canary); err != nil {
+		t.Fatalf("make the canary: %v\n%s", err, out)
+	}
+	t.Cleanup(func() { kubectl(t, seed, "delete", "--wait=false", "pod/canary", "service/canary") })
+	var made sync.WaitGroup
+	for name, file := range map[string]string{nodeless: "shoot-workerless.yaml", noded: "shoot.yaml"} {
+		made.Go(func() { newShoot(t, file, name) })
+	}
+	made.Wait()
+	kubectl(t, seed, "wait", "--for=condition=Ready", "pod/canary", "--timeout=5m")
+
+	targets := forbidden(t, seed, noded)
+	for _, shoot := range []string{nodeless, noded} {
+		before := refusals(t, seed, shoot)
+		invade(t, shootKubeconfig(t, shoot), shoot, targets)
+		byConfiguration(t, shoot, targets)
+		if after := refusals(t, seed, shoot); after < before+len(targets) {
+			t.Errorf("%s: the tunnel server has counted %d refusals, want more than %d", shoot, after-before, len(targets))
+		} else {
+			t.Logf("%s: %d refusals are counted", shoot, after-before)
+		}
+	}
+	if log := kubectl(t, seed, "logs", "canary"); strings.Contains(log, "connection from") {
+		t.Errorf("the canary has been reached:\n%s", log)
+	}
+
+	allowed(t, shootKubeconfig(t, nodeless), shootKubeconfig(t, noded))
+}
+
+// forbidden are the addresses that are tried. The Shoot stands for another tenant.
+func forbidden(t *testing.T, seed, shoot string) []target {
+	t.Helper()
+	get := func(args ...string) string {
+		return strings.TrimSpace(kubectl(t, seed, append([]string{"get"}, args...)...))
+	}
+	namespace := "shoot--dev--" + shoot
+	nodePort := get("service/canary", "-o", "jsonpath={.spec.ports[0].nodePort}")
+	node := get("pod/canary", "-o", "jsonpath={.status.hostIP}")
+	targets := []target{
+		{what: "a pod of the seed", address: net.JoinHostPort(get("pod/canary", "-o", "jsonpath={.status.podIP}"), "8080")},
+		{what: "a Service of the seed", address: net.JoinHostPort(get("service/canary", "-o", "jsonpath={.spec.clusterIP}"), "80")},
+		{what: "a port of a node of the seed", address: net.JoinHostPort(node, nodePort)},
+		{what: "the API server of the seed", address: net.JoinHostPort(node, "6443")},
+		{what: "the metrics of another tenant's etcd", address: net.JoinHostPort(get("-n", namespace, "pod/etcd-main-0", "-o", "jsonpath={.status.podIP}"), "2381")},
+		{what: "the Service of another tenant's etcd", address: net.JoinHostPort(get("-n", namespace, "service/etcd-main", "-o", "jsonpath={.spec.clusterIP}"), "2379")},
+		{what: "the garden", address: "198.18.8.1:443"},
+		{what: "the cloud's API", address: "198.18.0.1:7443"},
+		{what: "the metadata service", address: "169.254.169.254:80"},
+		{what: "the process itself", address: "127.0.0.1:8080"},
+	}
+	for i := range targets {
+		targets[i].id = "evil-" + strconv.Itoa(i)
+	}
+	return targets
+}
+
+// outcome is what became of a try.
+type outcome struct{ reached, refused bool }
+
+// refusedPattern matches what an API server says when something on the way has refused, or an object that would lead there.
+var refusedPattern = regexp.MustCompile(`is not allowed|Forbidden|may not be in the|must be a valid|no tunnel client|Service Unavailable`)
+
+// failedPattern matches what it says when nothing has answered.
+var failedPattern = regexp.MustCompile(`no route to host|i/o timeout|context deadline exceeded|connection refused|Gateway Timeout|Bad Gateway|network is unreachable|timed out|connection reset|error dialing backend|error trying to reach service|unavailable`)
+
+func judge(out string, err error) outcome {
+	text := out
+	if err != nil {
+		text += err.Error()
+	}
+	refused := refusedPattern.MatchString(text)
+	return outcome{reached: !refused && !failedPattern.MatchString(text), refused: refused}
+}
+
+// invade tries all ways to all targets.
+func invade(t *testing.T, kubeconfig, shoot string, targets []target) {
+	t.Helper()
+	for _, g := range targets {
+		prepareTarget(t, kubeconfig, g)
+	}
+	var wg sync.WaitGroup
+	for _, g := range targets {
+		wg.Go(func() {
+			for _, w := range ways {
+				out, err := w.try(t, kubeconfig, g)
+				if o := judge(out, err); o.reached {
+					t.Errorf("%s reaches %s (%s) by %s: %s %v", shoot, g.what, g.address, w.name, out, err)
+				} else {
+					t.Logf("%s: %s by %s: refused %v: %.200s", shoot, g.what, w.name, o.refused, strings.ReplaceAll(out, "\n", " "))
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// prepareTarget makes the objects by which the API server is led to the target. Some addresses are refused right away.
+func prepareTarget(t *testing.T, kubeconfig string, g target) {
+	t.Helper()
+	manifest := fmt.Sprintf(`apiVersion: v1
+kind: Node
+metadata: {name: %[1]s}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: %[1]s, namespace: default}
+spec: {ports: [{port: %[3]s}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: %[1]s, namespace: default}
+spec:
+  nodeName: %[1]s
+  containers: [{name: c, image: none}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: %[1]s}
+webhooks:
+- name: url.example.com
+  clientConfig: {url: "https://%[2]s:%[3]s/"}
+  rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]
+  objectSelector: {matchLabels: {by: %[1]s-url}}
+  admissionReviewVersions: [v1]
+  sideEffects: None
+  timeoutSeconds: 5
+- name: service.example.com
+  clientConfig: {service: {namespace: default, name: %[1]s, port: %[3]s}}
+  rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]
+  objectSelector: {matchLabels: {by: %[1]s-service}}
+  admissionReviewVersions: [v1]
+  sideEffects: None
+  timeoutSeconds: 5
+---
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v1.%[1]s.example.com}
+spec:
+  group: %[1]s.example.com
+  version: v1
+  groupPriorityMinimum: 1
+  versionPriority: 1
+  insecureSkipTLSVerify: true
+  service: {namespace: default, name: %[1]s, port: %[3]s}
+`, g.id, g.host(), g.port())
+	for _, conversion := range []string{"url", "service"} {
+		client := fmt.Sprintf("{url: \"https://%s:%s/\"}", g.host(), g.port())
+		if conversion == "service" {
+			client = fmt.Sprintf("{service: {namespace: default, name: %s, port: %s}}", g.id, g.port())
+		}
+		manifest += fmt.Sprintf(`---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.%[1]s-%[2]s.example.net}
+spec:
+  group: %[1]s-%[2]s.example.net
+  names: {kind: Thing, plural: things}
+  scope: Cluster
+  conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: %[3]s}}
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
+  - {name: v2, served: true, storage: false, schema: {openAPIV3Schema: {type: object}}}
+`, g.id, conversion, client)
+	}
+	if out, err := applyText(t, kubeconfig, manifest); err != nil {
+		t.Fatalf("prepare %s: %v\n%s", g.what, err, out)
+	}
+	kubectl(t, kubeconfig, "patch", "node", g.id, "--subresource=status", "--type=merge", "-p", fmt.Sprintf(
+		`{"status":{"addresses":[{"type":"InternalIP","address":%q}],"daemonEndpoints":{"kubeletEndpoint":{"Port":%s}}}}`, g.host(), g.port()))
+	kubectl(t, kubeconfig, "patch", "pod", g.id, "--subresource=status", "--type=merge", "-p", fmt.Sprintf(
+		`{"status":{"phase":"Running","podIP":%[1]q,"podIPs":[{"ip":%[1]q}],"hostIP":%[1]q,"hostIPs":[{"ip":%[1]q}]}}`, g.host()))
+	out, err := applyText(t, kubeconfig, fmt.Sprintf(`apiVersion: v1
+kind: Endpoints
+metadata: {name: %s, namespace: default}
+subsets: [{addresses: [{ip: %s}], ports: [{port: %s}]}]
+`, g.id, g.host(), g.port()))
+	if err != nil && !strings.Contains(out, "may not be in the") {
+		t.Fatalf("make Endpoints for %s: %v\n%s", g.what, err, out)
+	}
+}
+
+func raw(path string) func(*testing.T, string, target) (string, error) {
+	return func(t *testing.T, kubeconfig string, g target) (string, error) {
+		replaced := strings.NewReplacer("ID", g.id, "PORT", g.port()).Replace(path)
+		return kubectlE(t, kubeconfig, "get", "--raw", replaced)
+	}
+}
+
+func command(args ...string) func(*testing.T, string, target) (string, error) {
+	return func(t *testing.T, kubeconfig string, g target) (string, error) {
+		filled := slices.Clone(args)
+		for i := range filled {
+			filled[i] = strings.ReplaceAll(filled[i], "ID", g.id)
+		}
+		return kubectlE(t, kubeconfig, filled...)
+	}
+}
+
+// review makes a ConfigMap that a webhook wants to see.
+func review(webhook string) func(*testing.T, string, target) (string, error) {
+	return func(t *testing.T, kubeconfig string, g target) (string, error) {
+		return applyText(t, kubeconfig, fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %[1]s-%[2]s, namespace: default, labels: {by: %[1]s-%[2]s}}\n", g.id, webhook))
+	}
+}
+
+// convert reads an object in a version that has to be made of another one.
+func convert(webhook string) func(*testing.T, string, target) (string, error) {
+	return func(t *testing.T, kubeconfig string, g target) (string, error) {
+		group := g.id + "-" + webhook + ".example.net"
+		eventually(t, "objects of "+group+" can be made", func() error {
+			out, err := applyText(t, kubeconfig, "apiVersion: "+group+"/v1\nkind: Thing\nmetadata: {name: thing}\n")
+			if err != nil && strings.Contains(out, "no matches for kind") {
+				return errors.New(out)
+			}
+			return nil
+		})
+		return kubectlE(t, kubeconfig, "get", "--raw", "/apis/"+group+"/v2/things/thing")
+	}
+}
+
+var ways = []way{
+	{"nodes/proxy over HTTP", raw("/api/v1/nodes/http:ID:PORT/proxy/metrics")},
+	{"nodes/proxy over HTTPS", raw("/api/v1/nodes/https:ID:PORT/proxy/metrics")},
+	{"nodes/proxy to the kubelet", raw("/api/v1/nodes/ID/proxy/metrics")},
+	{"pods/proxy", raw("/api/v1/namespaces/default/pods/http:ID:PORT/proxy/metrics")},
+	{"services/proxy", raw("/api/v1/namespaces/default/services/http:ID:PORT/proxy/metrics")},
+	{"pods/log", command("logs", "ID")},
+	{"pods/exec", command("exec", "ID", "--", "true")},
+	{"pods/portforward", command("port-forward", "--pod-running-timeout=1s", "pod/ID", ":1")},
+	{"a webhook with a URL", review("url")},
+	{"a webhook with a Service", review("service")},
+	{"conversion with a URL", convert("url")},
+	{"conversion with a Service", convert("service")},
+	{"an aggregated API", raw("/apis/ID.example.com/v1")},
+}
+
+// byConfiguration has the API server ask all targets about tokens and about rights.
+func byConfiguration(t *testing.T, shoot string, targets []target) {
+	t.Helper()
+	garden := kubeconfigOf("garden")
+	var issuers, authorizers, kubeconfigs, resources strings.Builder
+	for _, g := range targets {
+		fmt.Fprintf(&issuers, "    - issuer: {url: \"https://%s\", audiences: [a]}\n      claimMappings: {username: {claim: sub, prefix: \"x:\"}}\n", g.address)
+		fmt.Fprintf(&authorizers, "    - {type: Webhook, name: %s, webhook: {timeout: 3s, failurePolicy: NoOpinion, subjectAccessReviewVersion: v1, matchConditionSubjectAccessReviewVersion: v1}}\n", g.id)
+		fmt.Fprintf(&kubeconfigs, `---
+apiVersion: v1
+kind: Secret
+metadata: {name: %[1]s-%[2]s, namespace: garden-dev}
+stringData:
+  kubeconfig: |
+    apiVersion: v1
+    kind: Config
+    clusters: [{name: c, cluster: {server: "https://%[3]s", insecure-skip-tls-verify: true}}]
+    users: [{name: u, user: {token: x}}]
+    contexts: [{name: x, context: {cluster: c, user: u}}]
+    current-context: x
+`, shoot, g.id, g.address)
+		fmt.Fprintf(&resources, "{\"authorizerName\":%q,\"secretName\":\"%s-%s\"},", g.id, shoot, g.id)
+	}
+	manifest := fmt.Sprintf(`apiVersion: v1
+kind: ConfigMap
+metadata: {name: %[1]s-authentication, namespace: garden-dev}
+data:
+  config.yaml: |
+    apiVersion: apiserver.config.k8s.io/v1beta1
+    kind: AuthenticationConfiguration
+    jwt:
+%[2]s---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: %[1]s-authorization, namespace: garden-dev}
+data:
+  config.yaml: |
+    apiVersion: apiserver.config.k8s.io/v1
+    kind: AuthorizationConfiguration
+    authorizers:
+%[3]s%[4]s`, shoot, issuers.String(), authorizers.String(), kubeconfigs.String())
+	if out, err := applyText(t, garden, manifest); err != nil {
+		t.Fatalf("make the files of %s: %v\n%s", shoot, err, out)
+	}
+	patchShoot(t, shoot, fmt.Sprintf(`{"spec":{"kubernetes":{"kubeAPIServer":{
+		"structuredAuthentication":{"configMapName":"%[1]s-authentication"},
+		"structuredAuthorization":{"configMapName":"%[1]s-authorization","kubeconfigs":[%[2]s]}}}}}`, shoot, strings.TrimSuffix(resources.String(), ",")))
+	// Somebody who is not in system:masters: the webhooks are asked, and have no opinion because they are not reached.
+	out, err := kubectlE(t, shootKubeconfig(t, shoot), "--as=somebody", "get", "configmaps")
+	if err == nil || !strings.Contains(out, "forbidden") {
+		t.Errorf("%s: somebody without rights lists ConfigMaps: %v\n%s", shoot, err, out)
+	}
+}
+
+// allowed checks that API servers reach what is nobody else's: what runs in the Shoot, and public addresses.
+func allowed(t *testing.T, nodeless, noded string) {
+	t.Helper()
+	if out, err := applyText(t, noded, example(t, "workload.yaml")); err != nil {
+		t.Fatalf("apply the workload: %v\n%s", err, out)
+	}
+	kubectl(t, noded, "patch", "service", "echo", "-p", `{"spec":{"type":"LoadBalancer"}}`)
+	kubectl(t, noded, "rollout", "status", "deployment/echo", "--timeout=10m")
+	var address string
+	eventually(t, "the load balancer has an address", func() error {
+		address = kubectl(t, noded, "get", "service", "echo", "-o", "jsonpath={.status.loadBalancer.ingress[0].ip}")
+		if address == "" {
+			return errors.New("none yet")
+		}
+		return nil
+	})
+	for _, path := range []string{"services/http:echo:80", "pods/http:" + firstPod(t, noded) + ":8080"} {
+		eventually(t, path+" answers through the tunnel", func() error {
+			if out, err := kubectlE(t, noded, "get", "--raw", "/api/v1/namespaces/default/"+path+"/proxy/hello"); err != nil {
+				return fmt.Errorf("%w\n%s", err, out)
+			}
+			return nil
+		})
+	}
+	outside := target{id: "outside", what: "a public address", address: net.JoinHostPort(address, "80")}
+	prepareTarget(t, nodeless, outside)
+	eventually(t, "a Shoot without nodes reaches a public address", func() error {
+		if out, err := ways[0].try(t, nodeless, outside); err != nil {
+			return fmt.Errorf("%w\n%s", err, out)
+		}
+		return nil
+	})
+}
+
+func firstPod(t *testing.T, kubeconfig string) string {
+	t.Helper()
+	return kubectl(t, kubeconfig, "get", "pods", "-l", "app=echo", "-o", "jsonpath={.items[0].metadata.name}")
+}
+
+// refusals is how many connections the tunnel server of a Shoot has refused.
+func refusals(t *testing.T, seed, shoot string) int {
+	t.Helper()
+	namespace := "shoot--dev--" + shoot
+	pod := kubectl(t, seed, "-n", namespace, "get", "pods", "-l", "app=vpn-seed-server", "-o", "jsonpath={.items[0].metadata.name}")
+	metrics := kubectl(t, seed, "get", "--raw", "/api/v1/namespaces/"+namespace+"/pods/"+pod+":8080/proxy/metrics")
+	total := 0
+	for line := range strings.Lines(metrics) {
+		if strings.HasPrefix(line, "hortus_egress_connections_total{") && strings.Contains(line, `result="refused_`) ||
+			strings.HasPrefix(line, "hortus_tunnel_server_requests_total{") && strings.Contains(line, `code="403"`) {
+			fields := strings.Fields(line)
+			n, err := strconv.Atoi(fields[len(fields)-1])
+			if err != nil {
+				t.Fatalf("read %q: %v", line, err)
+			}
+			total += n
+		}
+	}
+	return total
+}
