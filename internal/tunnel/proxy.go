@@ -83,7 +83,7 @@ func readRequest(conn io.Reader) (target string, early []byte, code int, problem
 	switch {
 	case err != nil && limited.N == 0:
 		return "", nil, http.StatusRequestHeaderFieldsTooLarge, "the request is too long"
-	case errors.Is(err, io.EOF):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "", nil, 0, "no request"
 	case err != nil:
 		return "", nil, http.StatusBadRequest, "the request is malformed"
