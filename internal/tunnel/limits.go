@@ -17,10 +17,10 @@ const (
 	maxSessions = 8
 	// maxTunnelConnections bounds the API server's connections through the tunnel, half-closed streams included: one per
 	// node for all requests to its kubelet, one for each exec and port-forward, a few for each webhook and APIService.
-	// An idle one takes about 15 KiB.
-	maxTunnelConnections = 2000
+	// One takes 40 KiB, or 100 KiB once it has carried much.
+	maxTunnelConnections = 1000
 	// maxEgressConnections bounds the connections to the outside per egress selector: webhooks, identity providers and
-	// receivers of audit logs, of which an API server keeps a few connections each. An idle one takes about 15 KiB.
+	// receivers of audit logs, of which an API server keeps a few connections each. One takes as much as above.
 	maxEgressConnections = 500
 	// maxHeld bounds the bytes, of all streams together, that have come from clients and that the API server has not taken
 	// yet. One stream holds at most its window of 256 KiB; beyond the bound the fullest is broken off.

@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	// minBuffer is what a direction begins with: most connections carry little, and thousands of them wait at a time.
-	minBuffer = 2 << 10
-	// maxBuffer is what a direction grows to whose buffer was filled; larger ones no longer make copying faster.
-	maxBuffer = 32 << 10
+	// smallBuffer is what a direction waits with: most connections carry little, and thousands of them wait at a time.
+	smallBuffer = 2 << 10
+	// bigBuffer is for a direction that has filled its buffer and has probably more; it has room for a record of TLS.
+	bigBuffer = 16 << 10
 )
 
 // Limits bound relayed connections. A field that is zero bounds nothing.
@@ -39,7 +39,8 @@ func (l Limits) Both(a, b net.Conn) (toB, toA int64) {
 // copy is io.Copy with a deadline for every write.
 func (l Limits) copy(dst net.Conn, src io.Reader, active func()) (int64, error) {
 	var total int64
-	buffer := make([]byte, minBuffer)
+	small := make([]byte, smallBuffer)
+	buffer := small
 	for {
 		n, err := src.Read(buffer)
 		if n > 0 {
@@ -59,8 +60,11 @@ func (l Limits) copy(dst net.Conn, src io.Reader, active func()) (int64, error) 
 		if err != nil {
 			return total, err
 		}
-		if n == len(buffer) && n < maxBuffer {
-			buffer = make([]byte, 2*n)
+		switch {
+		case n < len(buffer):
+			buffer = small
+		case n == smallBuffer:
+			buffer = make([]byte, bigBuffer)
 		}
 	}
 }
