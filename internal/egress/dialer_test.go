@@ -48,6 +48,7 @@ func (n *network) dial(_ context.Context, network, address string) (net.Conn, er
 }
 
 func TestDial(t *testing.T) {
+	one := []string{"tcp 198.51.100.7:443"}
 	var many []string
 	for i := range 100 {
 		many = append(many, fmt.Sprintf("198.51.100.%d", i))
@@ -61,9 +62,9 @@ func TestDial(t *testing.T) {
 		resolved int
 		dialled  []string
 	}{
-		"an address":                            {target: "198.51.100.7:443", result: Allowed, dialled: []string{"tcp 198.51.100.7:443"}},
+		"an address":                            {target: "198.51.100.7:443", result: Allowed, dialled: one},
 		"an address of IPv6":                    {target: "[2606::7]:443", result: Allowed, dialled: []string{"tcp [2606::7]:443"}},
-		"a mapped address":                      {target: "[::ffff:198.51.100.7]:443", result: Allowed, dialled: []string{"tcp 198.51.100.7:443"}},
+		"a mapped address":                      {target: "[::ffff:198.51.100.7]:443", result: Allowed, dialled: one},
 		"a denied address":                      {target: "10.0.0.1:443", result: RefusedAddress},
 		"a mapped denied address":               {target: "[::ffff:10.0.0.1]:443", result: RefusedAddress},
 		"an address with a zone":                {target: "[fe80::1%eth0]:443", result: RefusedAddress},
@@ -77,7 +78,7 @@ func TestDial(t *testing.T) {
 		"an empty host":                         {target: ":443", result: RefusedName},
 		"a service of the seed":                 {target: "kube-apiserver.shoot--a--b.svc:443", result: RefusedName},
 		"a name": {
-			target: "hook.example:443", answers: []string{"198.51.100.7"}, result: Allowed, resolved: 1, dialled: []string{"tcp 198.51.100.7:443"},
+			target: "hook.example:443", answers: []string{"198.51.100.7"}, result: Allowed, resolved: 1, dialled: one,
 		},
 		"a name of a denied address": {
 			target: "hook.example:443", answers: []string{"10.0.0.1", "::ffff:127.0.0.1"}, result: RefusedAddress, resolved: 1,
@@ -98,8 +99,9 @@ func TestDial(t *testing.T) {
 			dialled: []string{"tcp 198.51.100.7:443"},
 		},
 		"nothing answers": {
-			target: "198.51.100.7:443", errs: map[string]error{"198.51.100.7:443": context.DeadlineExceeded}, result: Failed, expired: true,
-			dialled: []string{"tcp 198.51.100.7:443"},
+			target: "198.51.100.7:443", result: Failed, expired: true,
+			errs:    map[string]error{"198.51.100.7:443": context.DeadlineExceeded},
+			dialled: one,
 		},
 		"a hundred addresses that answer nothing": {
 			target: "hook.example:443", answers: many, result: Failed, resolved: 1,

@@ -140,7 +140,8 @@ func newClientCommand() *cobra.Command {
 	cmd.Flags().StringArrayVar(&c.Destinations, "destination", nil,
 		"value of the "+DestinationHeader+" header, for example "+Destination("<namespace>")+"; may be repeated")
 	cmd.Flags().StringVar(&c.ServerName, "server-name", ServiceName, "name in the server's certificate")
-	cmd.Flags().StringSliceVar(&networks, "allowed-networks", nil, "CIDRs that may be dialled; empty allows all but special ranges such as loopback and link-local")
+	cmd.Flags().StringSliceVar(&networks, "allowed-networks", nil,
+		"CIDRs that may be dialled; empty allows all but special ranges such as loopback and link-local")
 	cmd.Flags().StringVar(&healthAddr, "health-address", ":8080", "address for /healthz, /readyz, /connectedz and /metrics")
 	for _, name := range []string{"gateway", "destination"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {

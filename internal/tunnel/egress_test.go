@@ -114,7 +114,9 @@ func TestEgress(t *testing.T) {
 	}
 	want := map[string]float64{}
 	for _, s := range []string{selectorCluster, selectorControlPlane} {
-		for result, n := range map[string]float64{"allowed": 2, "failed": 2, "unresolved": 1, "refused_address": 6, "refused_name": 4, "malformed": 1} {
+		for result, n := range map[string]float64{
+			"allowed": 2, "failed": 2, "unresolved": 1, "refused_address": 6, "refused_name": 4, "malformed": 1,
+		} {
 			want["/"+result+"/"+s] = n
 		}
 	}

@@ -205,6 +205,37 @@ func TestHeldBytesAreBounded(t *testing.T) {
 	}
 }
 
+// A client that never confirms the end of streams cannot pile them up.
+func TestUnconfirmedStreamsAreBounded(t *testing.T) {
+	w := newWorld(t)
+	session, err := yamux.Server(w.stray(), sessionConfig(logr.Discard()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	go func() {
+		for {
+			y, err := session.AcceptStream()
+			if err != nil {
+				return
+			}
+			if _, err := readFrame(y, maxTargetLength); err == nil {
+				_ = answerDial(y, &dialError{dialForbidden, "no"})
+			}
+		}
+	}()
+	w.waitClients(1)
+	p := w.server.tunnelProxy()
+	for i := range maxTunnelConnections {
+		if _, err := p.dial(t.Context(), "10.250.0.7:1"); statusCode(err) != http.StatusForbidden {
+			t.Fatalf("dial %d: %v", i, err)
+		}
+	}
+	if _, err := p.dial(t.Context(), "10.250.0.7:1"); !errors.Is(err, errLimited) || statusCode(err) != http.StatusServiceUnavailable {
+		t.Errorf("one too many: %v", err)
+	}
+}
+
 func TestLedger(t *testing.T) {
 	full := 0
 	l := newLedger(100, func() { full++ })
@@ -260,12 +291,14 @@ func TestGuard(t *testing.T) {
 		"contents that look like a new stream": {join(frame(frameData, 0, 1, frameHeader), frame(frameWindow, flagOpen, 2, 0)), nil},
 		"a new stream":                         {frame(frameWindow, flagOpen, 2, 0), errClientStream},
 		"a new stream with data":               {join(frame(frameData, flagOpen, 2, 1), []byte{1}), errClientStream},
-		"a new stream after contents":          {join(frame(frameData, 0, 1, 2), []byte{1, 2}, frame(frameWindow, flagOpen|4, 2, 0)), errClientStream},
-		"pings":                                {bytes.Repeat(ping, maxPings), nil},
-		"too many pings":                       {bytes.Repeat(ping, maxPings+1), errPings},
-		"answers to pings":                     {bytes.Repeat(frame(framePing, 2, 0, 1), 10*maxPings), nil},
-		"a farewell":                           {frame(3, 0, 0, 0), nil},
-		"half a header":                        {ping[:5], nil},
+		"a new stream after contents": {
+			join(frame(frameData, 0, 1, 2), []byte{1, 2}, frame(frameWindow, flagOpen|4, 2, 0)), errClientStream,
+		},
+		"pings":            {bytes.Repeat(ping, maxPings), nil},
+		"too many pings":   {bytes.Repeat(ping, maxPings+1), errPings},
+		"answers to pings": {bytes.Repeat(frame(framePing, 2, 0, 1), 10*maxPings), nil},
+		"a farewell":       {frame(3, 0, 0, 0), nil},
+		"half a header":    {ping[:5], nil},
 	} {
 		for size := 1; size <= len(tc.sent); size += 5 {
 			g := &guard{held: newLedger(1<<30, func() {}), now: func() time.Time { return start }}
@@ -325,7 +358,8 @@ func FuzzFrame(f *testing.F) {
 			return
 		}
 		var again bytes.Buffer
-		if err := writeFrame(&again, nil, text, maxTargetLength); err != nil || !bytes.HasPrefix(b, again.Bytes()) || len(text) > maxTargetLength {
+		err = writeFrame(&again, nil, text, maxTargetLength)
+		if err != nil || !bytes.HasPrefix(b, again.Bytes()) || len(text) > maxTargetLength {
 			t.Errorf("%q was read as %q, which is written as %q, error %v", b, text, again.Bytes(), err)
 		}
 	})

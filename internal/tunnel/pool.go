@@ -49,6 +49,17 @@ func (p *pool) size() int {
 	return len(p.members)
 }
 
+// streams returns the number of streams of all sessions, with those of which one end has not confirmed the other's.
+func (p *pool) streams() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := 0
+	for _, m := range p.members {
+		n += m.session.NumStreams()
+	}
+	return n
+}
+
 // order returns the sessions in the order in which a request should try them. Each call begins with the next one.
 func (p *pool) order() []*member {
 	p.mu.Lock()

@@ -105,14 +105,20 @@ func (p *proxy) refuse(down net.Conn, code int, text string, err error) {
 	}
 	p.done(code, err)
 	_ = down.SetWriteDeadline(time.Now().Add(handshakeTimeout))
-	_, _ = fmt.Fprintf(down, "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
+	_, _ = fmt.Fprintf(down, "HTTP/1.1 %d %s\r\n"+
+		"Content-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
 		code, http.StatusText(code), len(text), text)
 }
 
 // tunnelProxy leads into the Shoot.
 func (s *Server) tunnelProxy() *proxy {
 	return &proxy{
-		dial:   func(_ context.Context, target string) (net.Conn, error) { return s.open(target) },
+		dial: func(_ context.Context, target string) (net.Conn, error) {
+			if s.pool.streams() >= maxTunnelConnections {
+				return nil, errLimited // A client need not confirm the end of streams, nor of those that never were connections.
+			}
+			return s.open(target)
+		},
 		answer: func(err error) (int, string) { return statusCode(err), err.Error() },
 		done: func(code int, err error) {
 			s.metrics.requests.WithLabelValues(strconv.Itoa(code)).Inc()

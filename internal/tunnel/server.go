@@ -95,7 +95,8 @@ func (s *Server) client(ctx context.Context, conn *tls.Conn) {
 	defer raw.Close()
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
 	defer stop()
-	log := s.Log.WithValues("peer", raw.RemoteAddr().String(), "client", conn.ConnectionState().PeerCertificates[0].Subject.CommonName)
+	log := s.Log.WithValues("peer", raw.RemoteAddr().String(),
+		"client", conn.ConnectionState().PeerCertificates[0].Subject.CommonName)
 	g := &guard{Conn: conn, held: s.held, now: time.Now}
 	config := sessionConfig(log)
 	config.AcceptBacklog = openBacklog
@@ -163,7 +164,7 @@ func (s *Server) open(target string) (net.Conn, error) {
 func statusCode(err error) int {
 	var failed *dialError
 	switch {
-	case errors.Is(err, errNoClient):
+	case errors.Is(err, errNoClient), errors.Is(err, errLimited):
 		return http.StatusServiceUnavailable
 	case errors.As(err, &failed) && failed.code == dialForbidden:
 		return http.StatusForbidden

@@ -234,7 +234,9 @@ func TestOnlyEtcdIsReachedDirectly(t *testing.T) {
 		got[s.Name] = s.Connection.ProxyProtocol + " " + s.Connection.Transport.TCP.URL
 	}
 	want := map[string]string{
-		"cluster": "HTTPConnect https://vpn-seed-server:9443", "controlplane": "HTTPConnect https://vpn-seed-server:9444", "etcd": "Direct ",
+		"cluster":      "HTTPConnect https://vpn-seed-server:9443",
+		"controlplane": "HTTPConnect https://vpn-seed-server:9444",
+		"etcd":         "Direct ",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("egress (-want +got):\n%s", diff)

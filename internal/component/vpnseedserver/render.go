@@ -78,7 +78,8 @@ func Render(v Values) (*corev1.Service, *appsv1.Deployment) {
 	servicePorts := []corev1.ServicePort{port("http-proxy", ProxyPort), port("egress", EgressPort)}
 	if v.Workers {
 		clients = fmt.Sprintf(":%d", ClientPort)
-		service.Annotations = map[string]string{component.AnnotationExport: component.ExportAll} // The client comes through the gateway.
+		// The client comes through the gateway.
+		service.Annotations = map[string]string{component.AnnotationExport: component.ExportAll}
 		servicePorts = append([]corev1.ServicePort{port("tunnel", ClientPort)}, servicePorts...)
 	}
 	service.Spec.Ports = servicePorts

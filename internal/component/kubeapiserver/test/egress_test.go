@@ -64,7 +64,9 @@ func newTunnelServer(t *testing.T) *tunnelServer {
 		Egress: &egress.Dialer{Rules: rules, Resolve: resolve, Dial: s.dial},
 	}
 	var l tunnel.Listeners
-	for url, listener := range map[string]*net.Listener{"https://vpn-seed-server:9443": &l.Proxy, "https://vpn-seed-server:9444": &l.Egress} {
+	for url, listener := range map[string]*net.Listener{
+		"https://vpn-seed-server:9443": &l.Proxy, "https://vpn-seed-server:9444": &l.Egress,
+	} {
 		if *listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 			t.Fatal(err)
 		}

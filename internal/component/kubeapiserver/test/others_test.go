@@ -65,7 +65,9 @@ func newIssuer(t *testing.T, ca *pki.CA) *issuer {
 	i := &issuer{key: key}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
-		respond(w, map[string]any{"issuer": i.url, "jwks_uri": i.url + "/keys", "id_token_signing_alg_values_supported": []string{"RS256"}})
+		respond(w, map[string]any{
+			"issuer": i.url, "jwks_uri": i.url + "/keys", "id_token_signing_alg_values_supported": []string{"RS256"},
+		})
 	})
 	mux.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) {
 		respond(w, map[string]any{"keys": []any{map[string]any{

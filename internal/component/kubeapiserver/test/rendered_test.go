@@ -33,7 +33,7 @@ func rendered(t *testing.T, idp *issuer, hook *webhook, ca *pki.CA, out *tunnelS
 	}
 	addFiles(t, &v, map[serverconfig.Use]string{
 		serverconfig.AuditPolicy:    policy,
-		serverconfig.Authentication: fmt.Sprintf(authentication, idp.url, "      "+strings.ReplaceAll(strings.TrimSpace(string(ca.CertPEM)), "\n", "\n      ")),
+		serverconfig.Authentication: fmt.Sprintf(authentication, idp.url, indented(ca.CertPEM)),
 		serverconfig.Authorization:  authorization,
 	})
 	kubeconfig, err := pki.Kubeconfig{Name: "mine", Server: hook.url, CAPEM: ca.CertPEM, Token: "t"}.Render()
@@ -92,6 +92,11 @@ func rendered(t *testing.T, idp *issuer, hook *webhook, ca *pki.CA, out *tunnelS
 		t.Fatalf("flags that concern the user's files: %v", flags)
 	}
 	return flags
+}
+
+// indented is a certificate as it stands in a block of YAML.
+func indented(pem []byte) string {
+	return "      " + strings.ReplaceAll(strings.TrimSpace(string(pem)), "\n", "\n      ")
 }
 
 // addFiles sends the files through the same checks as the gardenlet does.

@@ -88,8 +88,8 @@ func TestServerActsOnTheFilesOfItsUser(t *testing.T) {
 		}
 	})
 	t.Run("another token is not", func(t *testing.T) {
-		other := newIssuer(t, ca)
-		if err := withToken(other.token(t, idp.url, "anna")).Create(ctx, &authenticationv1.SelfSubjectReview{}); !apierrors.IsUnauthorized(err) {
+		forged := newIssuer(t, ca).token(t, idp.url, "anna")
+		if err := withToken(forged).Create(ctx, &authenticationv1.SelfSubjectReview{}); !apierrors.IsUnauthorized(err) {
 			t.Errorf("a token with a wrong signature: %v", err)
 		}
 	})
