@@ -127,7 +127,8 @@ func TestEgressIsBounded(t *testing.T) {
 	w, _ := newOutside(t)
 	l := target(t, echo)
 	to := "hook.example" + l[strings.LastIndex(l, ":"):]
-	wait(t, "the server serves", func() bool { c, err := net.Dial("tcp", w.proxy); return err == nil && c.Close() == nil })
+	refused, _ := w.connect("10.1.2.3:443") // From here on the server runs.
+	refused.Close()
 	p := w.server.egressProxy(selectorControlPlane)
 	p.slots = make(chan struct{}, 1)
 	w.proxy = serveProxy(t, w, p)
@@ -142,7 +143,9 @@ func TestEgressIsBounded(t *testing.T) {
 	}
 	first.Close()
 	wait(t, "the place is free", func() bool { return len(p.slots) == 0 })
-	checkResults(t, w.server.metrics.egress, map[string]float64{"/allowed/controlplane": 1, "/limited/controlplane": 1})
+	checkResults(t, w.server.metrics.egress, map[string]float64{
+		"/refused_address/cluster": 1, "/allowed/controlplane": 1, "/limited/controlplane": 1,
+	})
 }
 
 func TestServerNeedsEgressWithoutTunnel(t *testing.T) {
