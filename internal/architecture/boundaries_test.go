@@ -27,10 +27,12 @@ func TestPackagesImportOnly(t *testing.T) {
 
 		{"cmd/hortus", "internal/cli", "a command is a line in internal/cli"},
 		{"cmd/machine-init", "internal/machine", "process 1 of a machine stays small"},
+		{"cmd/tunnel", "internal/tunnel", "every Shoot runs two of it"},
 		{"cmd/echo", "", "it is a workload like any other"},
 		{"internal/machine/...", "internal/machine/...", "process 1 of a machine stays small"},
 
 		{"internal/flow", "", "it knows nothing of Shoots"},
+		{"internal/networkpolicy", "api/...", "it decides who may talk to whom"},
 		{"internal/blockyaml", "", "it knows YAML only"},
 		{"internal/pki", "", "it knows certificates only"},
 		{"internal/kube", "api/...", "parts build on it, not the other way round"},
@@ -61,6 +63,7 @@ func TestPackagesNeverReach(t *testing.T) {
 		{"extension/errorcode extension/poolhash", clients, "they are pure"},
 		{"cloud charts cmd/echo internal/blockyaml", "*.*/...", "the standard library is enough for them"},
 		{"cmd/machine-init", "k8s.io/...", "process 1 of a machine stays small"},
+		{"cmd/tunnel", "k8s.io/api/... k8s.io/apimachinery/... k8s.io/client-go/...", "every Shoot runs two of it"},
 		{"internal/versionclass internal/maintenance internal/offer internal/nodeagent/change", clients, "they decide: objects and a time in, a value out"},
 		{"internal/validate", "sigs.k8s.io/controller-runtime/... k8s.io/client-go/kubernetes/... internal/garden", "it works without a garden"},
 		{"cmd/...", "testing test/... .../test/... .../conformance internal/golden internal/cloud/cloudtest internal/cloud/sandboxtest", "programs contain no tests"},
@@ -136,6 +139,7 @@ func TestDecisionsArePure(t *testing.T) {
 		{"internal/gardenlet/shoot/care/checks.go internal/gardenlet/shoot/care/nodes.go internal/gardenlet/shoot/care/thresholds.go", "its conditions"},
 		{"internal/gardenlet/shoot/care/constraints.go internal/gardenlet/shoot/care/webhooks.go", "its constraints"},
 		{"internal/gardenlet/shoot/cleanup/table.go", "what is deleted in which order"},
+		{"internal/networkpolicy/*.go", "who may talk to whom in a seed"},
 		{"internal/resourcemanager/csr/decide.go", "which certificates nodes get"},
 		{"internal/resourcemanager/health/*.go", "whether objects are healthy"},
 		{"internal/resourcemanager/node/readiness.go", "whether a node is ready"},

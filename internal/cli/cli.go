@@ -23,7 +23,6 @@ import (
 	"hortus.dev/hortus/internal/plan"
 	"hortus.dev/hortus/internal/resourcemanager"
 	"hortus.dev/hortus/internal/scheduler"
-	"hortus.dev/hortus/internal/tunnel"
 	"hortus.dev/hortus/internal/validate"
 	"hortus.dev/hortus/internal/version"
 	"hortus.dev/hortus/internal/versions"
@@ -89,7 +88,6 @@ func NewCommand() *cobra.Command {
 		gardenlet.NewCommand(),
 		resourcemanager.NewCommand(),
 		gateway.NewCommand(),
-		tunnel.NewCommand(),
 		apiserverproxy.NewCommand(),
 		etcdmember.NewCommand(),
 		etcdbackup.NewCommand(),

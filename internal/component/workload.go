@@ -55,6 +55,9 @@ type Workload struct {
 	Mounts    []Mount
 	// CPU and Memory are the requests. They are small: on a big seed the vertical autoscaler raises them.
 	CPU, Memory string
+	// MemoryLimit is for processes whose memory depends on what tenants do: beyond it the process is ended rather than its
+	// neighbours. Empty means no limit.
+	MemoryLimit string
 	// Health is where the process answers; a startup probe asks every second, so that nothing waits for a period to pass.
 	Health Health
 	// ServiceAccount is for components that talk to the seed's API; empty means no access, and no token in the pod.
@@ -162,6 +165,9 @@ func (w Workload) PodTemplate() corev1.PodTemplateSpec {
 		VolumeMounts:    mounts,
 		Resources:       Requests(w.CPU, w.Memory),
 		SecurityContext: ConfinedContainer(),
+	}
+	if w.MemoryLimit != "" {
+		container.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(w.MemoryLimit)}
 	}
 	w.Health.probe(&container)
 	spec := corev1.PodSpec{

@@ -23,7 +23,7 @@ type sources struct {
 	// distribution holds the programs and libraries taken from the distribution, ready for a layer.
 	distribution []Entry
 	// Programs of the project itself.
-	hortus, machineInit, echo string
+	hortus, tunnel, machineInit, echo string
 }
 
 // searchPath is set in every image: runtimes set none, and the kubelet finds its helpers by it.
@@ -53,7 +53,7 @@ func recipeFor(name string, from sources) (recipe, error) {
 		return single("coredns", "coredns", "/coredns")
 	case Hortus():
 		etcd, err := single("etcd", "etcd", "/usr/local/bin/etcd") // For `hortus etcd run`; the layer is that of the image of etcd.
-		r.layers = append(etcd.layers, []Entry{{Path: "usr/local/bin/hortus", Source: from.hortus}, temporary})
+		r.layers = append(etcd.layers, []Entry{{Path: "usr/local/bin/tunnel", Source: from.tunnel}}, []Entry{{Path: "usr/local/bin/hortus", Source: from.hortus}, temporary})
 		r.entrypoint = []string{"/usr/local/bin/hortus"}
 		return r, err
 	case Echo:

@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
 
+	"hortus.dev/hortus/internal/egress"
 	"hortus.dev/hortus/internal/tunnel/certs"
 	"hortus.dev/hortus/internal/tunnel/relay"
 )
@@ -30,9 +31,6 @@ const (
 	maxBackoff = 15 * time.Second
 	// stableAfter is how long a session must have lived for the next wait to begin at the minimum again.
 	stableAfter = 10 * time.Second
-	// targetDialTimeout bounds one dial inside the Shoot. It is shorter than the server's wait, so that the server
-	// gets the answer.
-	targetDialTimeout = 10 * time.Second
 )
 
 // Client keeps a session open to every server named in Destinations.
@@ -44,7 +42,8 @@ type Client struct {
 	Destinations []string
 	// ServerName is the name the server's certificate must carry.
 	ServerName string
-	// AllowedNetworks limits what may be dialled; empty allows everything.
+	// AllowedNetworks limits what may be dialled; empty allows everything but the machine itself, its link and its metadata
+	// service, which are never dialled.
 	AllowedNetworks []netip.Prefix
 
 	Certs    *certs.Files
@@ -54,6 +53,7 @@ type Client struct {
 	// Dial opens TCP connections, to the gateway and to targets; nil is net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
+	targets   *egress.Dialer
 	connected atomic.Int32
 	metrics   *clientMetrics
 }
@@ -64,6 +64,7 @@ func (c *Client) Run(ctx context.Context) {
 	if c.Dial == nil {
 		c.Dial = (&net.Dialer{}).DialContext
 	}
+	c.targets = &egress.Dialer{Rules: egress.Inside(c.AllowedNetworks), Dial: c.Dial}
 	var wg sync.WaitGroup
 	for _, d := range c.Destinations {
 		wg.Go(func() { c.keep(ctx, d) })
@@ -133,7 +134,7 @@ func (c *Client) session(ctx context.Context, log logr.Logger, destination strin
 		if err != nil {
 			return fmt.Errorf("session ended: %w", err)
 		}
-		wg.Go(func() { c.serve(ctx, stream{y}) })
+		wg.Go(func() { c.serve(ctx, newStream(y, nil, nil)) })
 	}
 }
 
@@ -186,7 +187,7 @@ func (c *Client) handshake(ctx context.Context, raw net.Conn, destination string
 }
 
 // serve dials the target a new stream asks for and copies until both ends are done.
-func (c *Client) serve(ctx context.Context, s stream) {
+func (c *Client) serve(ctx context.Context, s *stream) {
 	_ = s.SetReadDeadline(time.Now().Add(handshakeTimeout))
 	target, err := readFrame(s, maxTargetLength)
 	if err != nil {
@@ -213,29 +214,16 @@ func (c *Client) serve(ctx context.Context, s stream) {
 	relay.Both(s, conn)
 }
 
+// dialTarget connects to an address, or to a name: the API server resolves services itself, but a Node may have nothing but
+// a host name.
 func (c *Client) dialTarget(ctx context.Context, target string) (net.Conn, error) {
-	if err := allowed(target, c.AllowedNetworks); err != nil {
+	conn, err := c.targets.DialContext(ctx, target)
+	switch egress.ResultOf(err) {
+	case egress.Allowed:
+		return conn, nil
+	case egress.RefusedAddress, egress.RefusedName:
+		return nil, &dialError{dialForbidden, err.Error()}
+	default:
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, targetDialTimeout)
-	defer cancel()
-	return c.Dial(ctx, "tcp", target)
-}
-
-// allowed refuses targets outside the allowed networks. With a limit set only IP addresses are dialled: the API server
-// resolves nodes and endpoints itself, and a name could resolve to anything.
-func allowed(target string, networks []netip.Prefix) error {
-	if len(networks) == 0 {
-		return nil
-	}
-	addr, err := netip.ParseAddrPort(target)
-	if err != nil {
-		return &dialError{dialForbidden, fmt.Sprintf("target %q is no IP address and port", target)}
-	}
-	for _, n := range networks {
-		if n.Contains(addr.Addr().Unmap()) {
-			return nil
-		}
-	}
-	return &dialError{dialForbidden, fmt.Sprintf("target %s is outside the allowed networks", target)}
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"hortus.dev/hortus/internal/egress"
 	"hortus.dev/hortus/internal/tunnel/certs"
 )
 
@@ -40,36 +41,89 @@ func certFlags(cmd *cobra.Command) *certs.Files {
 }
 
 func newServerCommand() *cobra.Command {
-	var clientAddr, proxyAddr, healthAddr string
+	var o serverOptions
 	cmd := &cobra.Command{
 		Use:   "server",
 		Short: "Accept tunnel clients and the API server's CONNECT requests",
 		Args:  cobra.NoArgs,
 	}
 	files := certFlags(cmd)
-	cmd.Flags().StringVar(&clientAddr, "client-address", fmt.Sprintf(":%d", ClientPort), "address for tunnel clients")
-	cmd.Flags().StringVar(&proxyAddr, "proxy-address", fmt.Sprintf(":%d", ProxyPort), "address for the API server")
-	cmd.Flags().StringVar(&healthAddr, "health-address", ":8080", "address for /healthz, /readyz, /connectedz and /metrics")
+	f := cmd.Flags()
+	f.StringVar(&o.clients, "client-address", fmt.Sprintf(":%d", ClientPort),
+		"address for tunnel clients; empty for a Shoot without workers, whose requests all go to the outside")
+	f.StringVar(&o.proxy, "proxy-address", fmt.Sprintf(":%d", ProxyPort), `address for the API server's egress selector "cluster"`)
+	f.StringVar(&o.egress, "egress-address", "", `address for the API server's egress selector "controlplane"; empty is off`)
+	f.StringVar(&o.health, "health-address", ":8080", "address for /healthz, /readyz, /connectedz and /metrics")
+	f.StringSliceVar(&o.deniedNetworks, "egress-denied-networks", nil,
+		"CIDRs that are not outside, besides special ranges such as loopback and link-local")
+	f.StringSliceVar(&o.deniedDomains, "egress-denied-domains", nil,
+		"domains that are not outside, with all below them, besides svc, cluster.local and localhost")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 		defer stop()
 		if err := files.Load(); err != nil {
 			return err
 		}
-		clients, err := net.Listen("tcp", clientAddr)
+		dialer, err := o.dialer()
 		if err != nil {
-			return fmt.Errorf("listen for clients: %w", err)
+			return err
 		}
-		proxy, err := net.Listen("tcp", proxyAddr)
+		listeners, err := o.listen()
 		if err != nil {
-			return fmt.Errorf("listen for the API server: %w", err)
+			return err
 		}
 		registry := prometheus.NewRegistry()
-		s := &Server{Certs: files, Log: klog.Background().WithName("tunnel-server"), Registry: registry}
-		return withHealth(ctx, healthAddr, registry, func() bool { return s.Connected() > 0 },
-			func(ctx context.Context) error { return s.Serve(ctx, clients, proxy) })
+		s := &Server{Certs: files, Log: klog.Background().WithName("tunnel-server"), Registry: registry, Egress: dialer}
+		connected := func() bool { return listeners.Clients == nil || s.Connected() > 0 }
+		return withHealth(ctx, o.health, registry, connected, func(ctx context.Context) error { return s.Serve(ctx, listeners) })
 	}
 	return cmd
+}
+
+// serverOptions are the flags of the server.
+type serverOptions struct {
+	clients, proxy, egress, health string
+	deniedNetworks, deniedDomains  []string
+}
+
+func (o *serverOptions) dialer() (*egress.Dialer, error) {
+	networks, err := parseNetworks("egress-denied-networks", o.deniedNetworks)
+	if err != nil {
+		return nil, err
+	}
+	rules, err := egress.Outside(networks, o.deniedDomains)
+	if err != nil {
+		return nil, fmt.Errorf("flag --egress-denied-domains: %w", err)
+	}
+	return &egress.Dialer{Rules: rules}, nil
+}
+
+func (o *serverOptions) listen() (l Listeners, err error) {
+	for _, p := range []struct {
+		listener *net.Listener
+		address  string
+		what     string
+	}{{&l.Clients, o.clients, "clients"}, {&l.Proxy, o.proxy, "the API server"}, {&l.Egress, o.egress, "egress"}} {
+		if p.address == "" && p.listener != &l.Proxy {
+			continue
+		}
+		if *p.listener, err = net.Listen("tcp", p.address); err != nil {
+			return l, fmt.Errorf("listen for %s: %w", p.what, err)
+		}
+	}
+	return l, nil
+}
+
+func parseNetworks(flag string, list []string) ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	for _, n := range list {
+		p, err := netip.ParsePrefix(n)
+		if err != nil {
+			return nil, fmt.Errorf("flag --%s: %w", flag, err)
+		}
+		out = append(out, p.Masked())
+	}
+	return out, nil
 }
 
 func newClientCommand() *cobra.Command {
@@ -86,7 +140,8 @@ func newClientCommand() *cobra.Command {
 	cmd.Flags().StringArrayVar(&c.Destinations, "destination", nil,
 		"value of the "+DestinationHeader+" header, for example "+Destination("<namespace>")+"; may be repeated")
 	cmd.Flags().StringVar(&c.ServerName, "server-name", ServiceName, "name in the server's certificate")
-	cmd.Flags().StringSliceVar(&networks, "allowed-networks", nil, "CIDRs that may be dialled; empty allows everything")
+	cmd.Flags().StringSliceVar(&networks, "allowed-networks", nil,
+		"CIDRs that may be dialled; empty allows all but special ranges such as loopback and link-local")
 	cmd.Flags().StringVar(&healthAddr, "health-address", ":8080", "address for /healthz, /readyz, /connectedz and /metrics")
 	for _, name := range []string{"gateway", "destination"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
@@ -96,12 +151,9 @@ func newClientCommand() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 		defer stop()
-		for _, n := range networks {
-			p, err := netip.ParsePrefix(n)
-			if err != nil {
-				return fmt.Errorf("flag --allowed-networks: %w", err)
-			}
-			c.AllowedNetworks = append(c.AllowedNetworks, p.Masked())
+		var err error
+		if c.AllowedNetworks, err = parseNetworks("allowed-networks", networks); err != nil {
+			return err
 		}
 		if err := c.Certs.Load(); err != nil {
 			return err

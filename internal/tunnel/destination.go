@@ -14,6 +14,8 @@ const (
 	ClientPort = 1194
 	// ProxyPort is where the server accepts the API server's requests.
 	ProxyPort = 9443
+	// EgressPort is where the server accepts the API server's requests for connections to the outside.
+	EgressPort = 9444
 	// GatewayPort is the gateway's port for CONNECT requests.
 	GatewayPort = 8132
 )

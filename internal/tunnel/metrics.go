@@ -7,7 +7,26 @@ type serverMetrics struct {
 	streams  prometheus.Gauge
 	requests *prometheus.CounterVec
 	bytes    *prometheus.CounterVec
+	limited  *prometheus.CounterVec
+
+	egress     *prometheus.CounterVec
+	egressOpen *prometheus.GaugeVec
 }
+
+// Limits, as the metric names them.
+const (
+	limitConnections = "connections" // The API server has too many connections.
+	limitHandshakes  = "handshakes"  // A connection without a certificate gave way to a newer one.
+	limitSessions    = "sessions"    // A session gave way to a newer one.
+	limitHeld        = "held"        // A connection was broken off because it held too much.
+	limitProtocol    = "protocol"    // A client did what no client does.
+)
+
+// Egress selectors of API servers.
+const (
+	selectorCluster      = "cluster"
+	selectorControlPlane = "controlplane"
+)
 
 func newServerMetrics(r prometheus.Registerer) *serverMetrics {
 	m := &serverMetrics{
@@ -21,8 +40,18 @@ func newServerMetrics(r prometheus.Registerer) *serverMetrics {
 		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "hortus_tunnel_server_bytes_total", Help: "Bytes carried by finished connections, by direction."},
 			[]string{"direction"}),
+		limited: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "hortus_tunnel_server_limited_total", Help: "What was refused or ended because of a limit, by limit."},
+			[]string{"limit"}),
+		egress: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "hortus_egress_connections_total",
+			Help: "Connections to the outside that the API server asked for, by egress selector and result."},
+			[]string{"selector", "result"}),
+		egressOpen: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "hortus_egress_open_connections", Help: "Number of open connections to the outside, by egress selector."},
+			[]string{"selector"}),
 	}
-	r.MustRegister(m.sessions, m.streams, m.requests, m.bytes)
+	r.MustRegister(m.sessions, m.streams, m.requests, m.bytes, m.limited, m.egress, m.egressOpen)
 	return m
 }
 

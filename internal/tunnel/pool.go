@@ -6,25 +6,38 @@ import (
 	"github.com/hashicorp/yamux"
 )
 
-// pool holds the sessions of the connected clients.
+// member is the session of a connected client.
+type member struct {
+	session *yamux.Session
+	guard   *guard
+}
+
+// pool holds the sessions of the connected clients, the oldest first.
 type pool struct {
-	mu       sync.Mutex
-	sessions []*yamux.Session
-	next     int
+	mu      sync.Mutex
+	members []*member
+	next    int
 }
 
-func (p *pool) add(s *yamux.Session) {
+// add takes a session in. Beyond maxSessions the oldest gives way and is returned: all clients have the certificate of the
+// one Shoot, and a pod that replaces others must always get in.
+func (p *pool) add(m *member) (evicted *member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.sessions = append(p.sessions, s)
+	if len(p.members) >= maxSessions {
+		evicted = p.members[0]
+		p.members = p.members[1:]
+	}
+	p.members = append(p.members[:len(p.members):len(p.members)], m)
+	return evicted
 }
 
-func (p *pool) remove(s *yamux.Session) {
+func (p *pool) remove(m *member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i := range p.sessions {
-		if p.sessions[i] == s {
-			p.sessions = append(p.sessions[:i:i], p.sessions[i+1:]...)
+	for i := range p.members {
+		if p.members[i] == m {
+			p.members = append(p.members[:i:i], p.members[i+1:]...)
 			return
 		}
 	}
@@ -33,30 +46,31 @@ func (p *pool) remove(s *yamux.Session) {
 func (p *pool) size() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.sessions)
+	return len(p.members)
+}
+
+// streams returns the number of streams of all sessions, with those of which one end has not confirmed the other's.
+func (p *pool) streams() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := 0
+	for _, m := range p.members {
+		n += m.session.NumStreams()
+	}
+	return n
 }
 
 // order returns the sessions in the order in which a request should try them. Each call begins with the next one.
-func (p *pool) order() []*yamux.Session {
+func (p *pool) order() []*member {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n := len(p.sessions)
-	out := make([]*yamux.Session, 0, n)
+	n := len(p.members)
+	out := make([]*member, 0, n)
 	for i := range n {
-		if s := p.sessions[(p.next+i)%n]; !s.IsClosed() {
-			out = append(out, s)
+		if m := p.members[(p.next+i)%n]; !m.session.IsClosed() {
+			out = append(out, m)
 		}
 	}
 	p.next++
 	return out
-}
-
-// closeAll ends every session and with them all their streams.
-func (p *pool) closeAll() {
-	p.mu.Lock()
-	sessions := append([]*yamux.Session{}, p.sessions...)
-	p.mu.Unlock()
-	for _, s := range sessions {
-		_ = s.Close()
-	}
 }

@@ -5,10 +5,8 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log"
 	"net"
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
 
@@ -16,180 +14,140 @@ import (
 	"github.com/hashicorp/yamux"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"hortus.dev/hortus/internal/egress"
 	"hortus.dev/hortus/internal/tunnel/certs"
-	"hortus.dev/hortus/internal/tunnel/relay"
 )
 
 const (
-	// handshakeTimeout bounds TLS handshakes and request headers; both sides are programs in a data centre.
+	// handshakeTimeout bounds TLS handshakes, request headers and answers; both sides are programs in a data centre.
 	handshakeTimeout = 10 * time.Second
 	// requestTimeout bounds what a request waits for its target. The API server's own dial timeout is 30 s, and it
 	// should see our error rather than its own.
 	requestTimeout = 15 * time.Second
 )
 
-// Server accepts tunnel clients and gives the API server connections through them.
+// Server accepts tunnel clients and gives the API server connections through them, and to the outside.
 type Server struct {
 	Certs    *certs.Files // Verifies clients and API server against the VPN CA.
 	Log      logr.Logger
 	Registry prometheus.Registerer
+	// Egress connects to the outside. Required with Listeners.Egress, and without Listeners.Clients.
+	Egress *egress.Dialer
 
 	pool    pool
+	held    *ledger
 	metrics *serverMetrics
 }
 
-// Serve accepts clients on clients and requests on proxy until ctx ends, closes both listeners and every connection,
-// and returns when all of its goroutines have ended.
-func (s *Server) Serve(ctx context.Context, clients, proxy net.Listener) error {
+// Listeners are the ports of a Server.
+type Listeners struct {
+	// Clients is for tunnel clients; nil if there is no tunnel.
+	Clients net.Listener
+	// Proxy is for the API server's egress selector "cluster". Requests go through the tunnel, or outside if there is none.
+	Proxy net.Listener
+	// Egress is for the egress selector "controlplane", whose requests go outside; nil is not served.
+	Egress net.Listener
+}
+
+// Serve serves until ctx ends, closes the listeners and every connection, and returns when all of its goroutines have
+// ended.
+func (s *Server) Serve(ctx context.Context, l Listeners) error {
 	s.metrics = newServerMetrics(s.Registry)
+	s.held = newLedger(maxHeld, s.metrics.limited.WithLabelValues(limitHeld).Inc)
+	if s.Egress == nil && (l.Clients == nil || l.Egress != nil) {
+		return errors.New("nothing connects to the outside")
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var wg sync.WaitGroup
-	errs := make(chan error, 2)
-
-	web := &http.Server{
-		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.connect(ctx, w, r) }),
-		ReadHeaderTimeout: handshakeTimeout,
-		// CONNECT needs the raw connection, which HTTP/2 cannot give.
-		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){},
-		ErrorLog:     log.New(logWriter{s.Log.V(1)}, "", 0),
+	var mu sync.Mutex
+	var errs []error
+	serve := func(what string, l net.Listener, handle func(context.Context, *tls.Conn)) {
+		g := newGate(l, s.Certs.Server(), s.Log.WithValues("port", what), s.metrics.limited.WithLabelValues(limitHandshakes).Inc)
+		wg.Go(func() {
+			defer cancel()
+			if err := g.serve(ctx, handle); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				errs = append(errs, fmt.Errorf("serve %s: %w", what, err))
+			}
+		})
 	}
-	wg.Go(func() {
-		if err := web.Serve(tls.NewListener(proxy, s.Certs.Server())); !errors.Is(err, http.ErrServerClosed) {
-			errs <- fmt.Errorf("serve requests: %w", err)
-		}
-		cancel()
-	})
-	wg.Go(func() {
-		if err := s.acceptClients(ctx, clients); err != nil {
-			errs <- fmt.Errorf("accept clients: %w", err)
-		}
-		cancel()
-	})
-	<-ctx.Done()
-	_ = web.Close()
-	_ = clients.Close()
-	s.pool.closeAll()
+	if l.Clients != nil {
+		serve("clients", l.Clients, s.client)
+		serve("proxy", l.Proxy, s.tunnelProxy().connection)
+	} else {
+		serve("proxy", l.Proxy, s.egressProxy(selectorCluster).connection)
+	}
+	if l.Egress != nil {
+		serve("egress", l.Egress, s.egressProxy(selectorControlPlane).connection)
+	}
 	wg.Wait()
-	close(errs)
-	return errors.Join(<-errs, <-errs)
+	return errors.Join(errs...)
 }
 
 // Connected reports how many clients have a session.
 func (s *Server) Connected() int { return s.pool.size() }
 
-func (s *Server) acceptClients(ctx context.Context, l net.Listener) error {
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	for {
-		conn, err := l.Accept()
-		if err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
-			return err
-		}
-		wg.Go(func() { s.client(ctx, conn) })
-	}
-}
-
 // client serves one client connection until its session ends.
-func (s *Server) client(ctx context.Context, raw net.Conn) {
+func (s *Server) client(ctx context.Context, conn *tls.Conn) {
+	raw := conn.NetConn()
 	defer raw.Close()
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
 	defer stop()
-	log := s.Log.WithValues("peer", raw.RemoteAddr().String())
-	conn := tls.Server(raw, s.Certs.Server())
-	handshake, cancel := context.WithTimeout(ctx, handshakeTimeout)
-	err := conn.HandshakeContext(handshake)
-	cancel()
-	if err != nil {
-		// Load balancers probe ports by connecting and closing, so this is no news.
-		log.V(1).Info("Client handshake failed", "reason", err.Error())
-		return
-	}
-	log = log.WithValues("client", conn.ConnectionState().PeerCertificates[0].Subject.CommonName)
-	session, err := yamux.Client(conn, sessionConfig(log))
+	log := s.Log.WithValues("peer", raw.RemoteAddr().String(),
+		"client", conn.ConnectionState().PeerCertificates[0].Subject.CommonName)
+	g := &guard{Conn: conn, held: s.held, now: time.Now}
+	config := sessionConfig(log)
+	config.AcceptBacklog = openBacklog
+	config.StreamOpenTimeout = requestTimeout
+	session, err := yamux.Client(g, config)
 	if err != nil {
 		log.Error(err, "Cannot open session")
 		return
 	}
 	defer session.Close()
-	s.pool.add(session)
+	m := &member{session: session, guard: g}
+	if evicted := s.pool.add(m); evicted != nil {
+		log.Info("The oldest session gives way", "sessions", maxSessions)
+		s.metrics.limited.WithLabelValues(limitSessions).Inc()
+		_ = evicted.guard.raw().Close()
+	}
 	s.metrics.sessions.Inc()
 	log.Info("Client connected", "sessions", s.pool.size())
 	select {
 	case <-session.CloseChan():
 	case <-ctx.Done():
 	}
-	s.pool.remove(session)
+	s.pool.remove(m)
 	s.metrics.sessions.Dec()
+	if breach := g.breach(); breach != nil {
+		s.metrics.limited.WithLabelValues(limitProtocol).Inc()
+		log.Info("Client refused", "reason", breach.Error(), "sessions", s.pool.size())
+		return
+	}
 	log.Info("Client gone", "sessions", s.pool.size())
-}
-
-// connect answers one CONNECT request of the API server.
-func (s *Server) connect(ctx context.Context, w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodConnect {
-		s.refuse(w, http.StatusMethodNotAllowed, "only CONNECT is served here")
-		return
-	}
-	target := r.Host
-	if _, _, err := net.SplitHostPort(target); err != nil {
-		s.refuse(w, http.StatusBadRequest, "the target must be host:port")
-		return
-	}
-	up, err := s.open(target)
-	if err != nil {
-		code := statusCode(err)
-		s.Log.V(1).Info("Target not reached", "target", target, "code", code, "reason", err.Error())
-		s.refuse(w, code, err.Error())
-		return
-	}
-	down, buffered, err := http.NewResponseController(w).Hijack()
-	if err != nil {
-		_ = up.Close()
-		s.refuse(w, http.StatusInternalServerError, "connection cannot be taken over")
-		return
-	}
-	s.metrics.requests.WithLabelValues("200").Inc()
-	_ = down.SetDeadline(time.Time{})
-	var early []byte
-	if n := buffered.Reader.Buffered(); n > 0 {
-		early, _ = buffered.Reader.Peek(n)
-	}
-	if _, err := down.Write([]byte("HTTP/1.1 200 Connection established\r\n\r\n")); err != nil {
-		_, _ = up.Close(), down.Close()
-		return
-	}
-	stop := context.AfterFunc(ctx, func() { _ = down.Close() })
-	defer stop()
-	s.metrics.streams.Inc()
-	defer s.metrics.streams.Dec()
-	in, out := relay.Both(relay.WithPrefix(down, early), up)
-	s.metrics.bytes.WithLabelValues("to_shoot").Add(float64(in))
-	s.metrics.bytes.WithLabelValues("from_shoot").Add(float64(out))
-}
-
-func (s *Server) refuse(w http.ResponseWriter, code int, message string) {
-	s.metrics.requests.WithLabelValues(strconv.Itoa(code)).Inc()
-	w.Header().Set("Connection", "close")
-	http.Error(w, message, code)
 }
 
 var errNoClient = errors.New("no tunnel client is connected")
 
-// open returns a connection to target through one of the clients. A client that fails as such is passed over; one
-// that could not dial has the final word, since the others sit in the same network.
+// open returns a connection to target through one of the clients. A client that fails as such is passed over while there is
+// time; one that could not dial has the final word, since the others sit in the same network.
 func (s *Server) open(target string) (net.Conn, error) {
+	deadline := time.Now().Add(requestTimeout)
 	err := errNoClient
-	for _, session := range s.pool.order() {
-		y, openErr := session.OpenStream()
+	for _, m := range s.pool.order() {
+		left := time.Until(deadline)
+		if left <= 0 {
+			break
+		}
+		y, openErr := m.session.OpenStream()
 		if openErr != nil {
 			err = fmt.Errorf("open stream: %w", openErr)
 			continue
 		}
-		conn := stream{y}
-		dialErr := requestDial(conn, target, requestTimeout)
+		conn := newStream(y, s.held, m.guard)
+		dialErr := requestDial(conn, target, left)
 		if dialErr == nil {
 			return conn, nil
 		}
@@ -206,7 +164,7 @@ func (s *Server) open(target string) (net.Conn, error) {
 func statusCode(err error) int {
 	var failed *dialError
 	switch {
-	case errors.Is(err, errNoClient):
+	case errors.Is(err, errNoClient), errors.Is(err, errLimited):
 		return http.StatusServiceUnavailable
 	case errors.As(err, &failed) && failed.code == dialForbidden:
 		return http.StatusForbidden
@@ -215,12 +173,4 @@ func statusCode(err error) int {
 	default:
 		return http.StatusBadGateway
 	}
-}
-
-// logWriter turns lines of a standard logger into structured ones.
-type logWriter struct{ log logr.Logger }
-
-func (w logWriter) Write(b []byte) (int, error) {
-	w.log.Info("HTTP server", "message", string(b))
-	return len(b), nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -16,14 +17,14 @@ const (
 	// keepAliveInterval and keepAliveTimeout bound how long a dead peer stays in use: 15 seconds together.
 	keepAliveInterval = 10 * time.Second
 	keepAliveTimeout  = 5 * time.Second
-	// acceptBacklog bounds the streams that were opened but not yet accepted. The client accepts at once, so this is
-	// the size of a burst: a restarted API server opens at most a few streams per node.
+	// acceptBacklog bounds the streams that the client has not accepted yet. It accepts at once, so this is the size of a
+	// burst: a restarted API server opens at most a few streams per node.
 	acceptBacklog = 4096
+	// openBacklog bounds the streams that the server waits for the client to accept, which takes one round trip.
+	openBacklog = 256
 	// halfOpenLimit bounds a stream of which one side has finished. Kubernetes clients do not use half closed
 	// connections for long; the bound frees streams whose other end never answers the close.
 	halfOpenLimit = 5 * time.Minute
-	// drainLimit bounds how long an aborted stream is read and discarded so that its peer notices the end.
-	drainLimit = 30 * time.Second
 	// maxTargetLength and maxAnswerLength bound the two messages that begin a stream: a host name has at most 253
 	// characters, an answer carries an error text.
 	maxTargetLength = 512
@@ -49,13 +50,42 @@ func (l sessionLog) Print(v ...any)            { l.log.V(2).Info("Session", "mes
 func (l sessionLog) Println(v ...any)          { l.Print(v...) }
 func (l sessionLog) Printf(f string, v ...any) { l.Print(fmt.Sprintf(f, v...)) }
 
-// stream is one connection inside a session. Unlike the multiplexer's own type it tells half close and close apart.
-type stream struct{ *yamux.Stream }
+// stream is one connection inside a session. Unlike the multiplexer's own type it tells half close and close apart, keeps no
+// buffers while it is idle, and is counted by the server.
+type stream struct {
+	*yamux.Stream
+	held *ledger // Nil at the client.
+	id   holding
+
+	close sync.Once
+	gone  func() // Called when nothing is left of the stream.
+}
+
+// newStream wraps a stream of a session; held and session are nil at the client.
+func newStream(y *yamux.Stream, held *ledger, session *guard) *stream {
+	s := &stream{Stream: y, held: held, id: holding{session, y.StreamID()}, gone: func() {}}
+	if held != nil {
+		held.begin(s.id)
+	}
+	return s
+}
+
+// onGone sets what is called when nothing is left of the stream. It must be called before Close.
+func (s *stream) onGone(f func()) { s.gone = f }
+
+// onFull sets what is called when the stream has to be broken off because it holds too much.
+func (s *stream) onFull(f func()) { s.held.onFull(s.id, f) }
 
 // Read reports the end of the session as an error: the multiplexer returns a clean end then, and a truncated answer must
 // not look complete.
-func (s stream) Read(b []byte) (int, error) {
+func (s *stream) Read(b []byte) (int, error) {
 	n, err := s.Stream.Read(b)
+	if s.held != nil {
+		s.held.taken(s.id, n)
+	}
+	if n < len(b) {
+		s.Shrink() // It is probably empty now, and may stay so for hours.
+	}
 	if err == io.EOF && s.Session().IsClosed() {
 		err = io.ErrUnexpectedEOF
 	}
@@ -63,15 +93,23 @@ func (s stream) Read(b []byte) (int, error) {
 }
 
 // CloseWrite tells the peer that nothing more comes; reading goes on.
-func (s stream) CloseWrite() error { return s.Stream.Close() }
+func (s *stream) CloseWrite() error { return s.Stream.Close() }
 
-// Close ends both directions. The multiplexer knows no reset, so what the peer still sends is discarded for a while;
-// its end has seen ours by then.
-func (s stream) Close() error {
-	err := s.Stream.Close()
-	if derr := s.SetReadDeadline(time.Now().Add(drainLimit)); derr == nil {
-		go func() { _, _ = io.Copy(io.Discard, s.Stream) }()
-	}
+// Close ends both directions. The multiplexer knows no reset, so what the peer still sends is discarded until it has seen
+// the end, or until halfOpenLimit.
+func (s *stream) Close() error {
+	var err error
+	s.close.Do(func() {
+		err = s.Stream.Close()
+		_ = s.SetReadDeadline(time.Time{}) // Never fails.
+		go func() {
+			_, _ = io.Copy(io.Discard, s)
+			if s.held != nil {
+				s.held.end(s.id)
+			}
+			s.gone()
+		}()
+	})
 	return err
 }
 

@@ -98,6 +98,7 @@ type world struct {
 	ca      *authority
 	server  *Server
 	proxy   string // Address for CONNECT requests.
+	clients string // Address for clients.
 	gateway *gateway
 	api     *certs.Files
 }
@@ -109,10 +110,10 @@ func newWorld(t *testing.T) *world {
 	w := &world{t: t, ca: ca, api: ca.issue(t, "kube-apiserver"),
 		server: &Server{Certs: ca.issue(t, ServiceName), Log: logr.Discard(), Registry: prometheus.NewRegistry()}}
 	clients, proxy := listen(t), listen(t)
-	w.proxy = proxy.Addr().String()
+	w.proxy, w.clients = proxy.Addr().String(), clients.Addr().String()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- w.server.Serve(ctx, clients, proxy) }()
+	go func() { done <- w.server.Serve(ctx, Listeners{Clients: clients, Proxy: proxy}) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -154,7 +155,7 @@ func (w *world) client(networks ...netip.Prefix) (stop func()) {
 	c := &Client{
 		Gateway: w.gateway.addr, Destinations: []string{Destination("shoot--p--s")}, ServerName: ServiceName,
 		AllowedNetworks: networks, Certs: w.ca.issue(w.t, "vpn-shoot"), Clock: clock.RealClock{},
-		Log: logr.Discard(), Registry: prometheus.NewRegistry(),
+		Log: logr.Discard(), Registry: prometheus.NewRegistry(), Dial: dialShoot,
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -254,6 +255,19 @@ func (g *gateway) cut() {
 	}
 }
 
+// shootNode is the address of everything inside the "Shoot", because clients never connect to loopback addresses.
+const shootNode = "10.250.0.7"
+
+// dialShoot connects to this machine instead of shootNode.
+func dialShoot(ctx context.Context, network, address string) (net.Conn, error) {
+	return (&net.Dialer{}).DialContext(ctx, network, strings.Replace(address, shootNode, "127.0.0.1", 1))
+}
+
+// inShoot is the address of a listener as the API server knows it.
+func inShoot(l net.Listener) string {
+	return strings.Replace(l.Addr().String(), "127.0.0.1", shootNode, 1)
+}
+
 // target starts a TCP server inside the "Shoot".
 func target(t *testing.T, handle func(*net.TCPConn)) string {
 	l := listen(t)
@@ -268,7 +282,7 @@ func target(t *testing.T, handle func(*net.TCPConn)) string {
 		}
 	})
 	t.Cleanup(func() { l.Close(); wg.Wait() })
-	return l.Addr().String()
+	return inShoot(l)
 }
 
 func echo(c *net.TCPConn) { _, _ = io.Copy(c, c) }
@@ -315,12 +329,15 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	check("no client is connected", open, http.StatusServiceUnavailable)
-	stop := w.client(netip.MustParsePrefix("127.0.0.0/8"))
+	stop := w.client(netip.MustParsePrefix("10.250.0.0/16"))
 	w.waitClients(1)
 	check("allowed target", open, http.StatusOK)
-	check("nothing listens", closed.Addr().String(), http.StatusBadGateway)
+	check("nothing listens", inShoot(closed), http.StatusBadGateway)
 	check("target outside the allowed networks", "10.1.2.3:443", http.StatusForbidden)
-	check("host name although networks are limited", "localhost:443", http.StatusForbidden)
+	check("the client's machine", strings.Replace(open, shootNode, "127.0.0.1", 1), http.StatusForbidden)
+	check("the client's machine by name", "localhost:443", http.StatusForbidden)
+	check("an odd spelling of it", "0x7f.1:443", http.StatusForbidden)
+	check("the metadata service of the client's machine", "169.254.169.254:80", http.StatusForbidden)
 	check("target without port", "127.0.0.1", http.StatusBadRequest)
 	stop()
 	w.waitClients(0)

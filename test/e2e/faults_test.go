@@ -24,7 +24,7 @@ var parts = []string{
 
 // shootParts run only while a Shoot has them; that they come back shows in the Shoot's success.
 var shootParts = []string{
-	"hortus machine-controller-manager", "etcd --name=etcd-main-0", "hortus tunnel server", "hortus tunnel client", "gardener-node-agent node-agent",
+	"hortus machine-controller-manager", "etcd --name=etcd-main-0", "bin/tunnel server", "bin/tunnel client", "gardener-node-agent node-agent",
 }
 
 // killInTurn kills every process of each part without warning, and goes on when the part has a new process.

@@ -162,8 +162,9 @@ type SeedNetworks struct {
 	// shootDefaults are given to Shoots that leave their ranges empty.
 	// +optional
 	ShootDefaults *ShootNetworks `json:"shootDefaults,omitempty"`
-	// blockCIDRs are ranges that workload of Shoots' control planes must not reach. No effect here: they may connect
-	// to all ranges.
+	// blockCIDRs are ranges that API servers of Shoots must not reach when they call webhooks, issuers of tokens and other
+	// URLs that users of Shoots choose. The ranges above, the Shoot's own, and link-local, loopback and other special
+	// addresses are always blocked. Default empty.
 	// +optional
 	BlockCIDRs []string `json:"blockCIDRs,omitempty"`
 	// ipFamilies of the seed cluster. Default IPv4. Immutable.

@@ -10,7 +10,6 @@ func seedWithoutEffect(spec *SeedSpec) []string {
 			texts = append(texts, fmt.Sprintf("%s has no effect: %s", path, why))
 		}
 	}
-	warn(len(spec.Networks.BlockCIDRs) > 0, "spec.networks.blockCIDRs", "control planes may connect to all ranges")
 	warn(spec.Volume != nil, "spec.volume", "volumes have the size that is asked for, and the StorageClass that is the cluster's default")
 	if spec.Backup != nil && spec.Backup.CredentialsRef != nil {
 		warn(spec.Backup.CredentialsRef.Kind == "WorkloadIdentity", "spec.backup.credentialsRef",

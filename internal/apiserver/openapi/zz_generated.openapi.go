@@ -8542,7 +8542,7 @@ func schema_hortus_api_core_v1beta1_SeedNetworks(ref common.ReferenceCallback) c
 					},
 					"blockCIDRs": {
 						SchemaProps: spec.SchemaProps{
-							Description: "blockCIDRs are ranges that workload of Shoots' control planes must not reach. No effect here: they may connect to all ranges.",
+							Description: "blockCIDRs are ranges that API servers of Shoots must not reach when they call webhooks, issuers of tokens and other URLs that users of Shoots choose. The ranges above, the Shoot's own, and link-local, loopback and other special addresses are always blocked. Default empty.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

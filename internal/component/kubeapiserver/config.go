@@ -30,7 +30,7 @@ func configFiles(v Values) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	files := map[string]string{keyAuthentication: authentication, keyAudit: v.AuditPolicy}
+	files := map[string]string{keyAuthentication: authentication, keyAudit: v.AuditPolicy, keyEgress: egressSelectorConfiguration()}
 	if v.AuditPolicy == "" {
 		files[keyAudit] = defaultAuditPolicy
 	}
@@ -40,14 +40,11 @@ func configFiles(v Values) (map[string]string, error) {
 	if plugins := admissionConfiguration(v); plugins != "" {
 		files[keyAdmission] = plugins
 	}
-	if v.Workers {
-		files[keyEgress] = egressSelectorConfiguration(v)
-	}
 	return files, nil
 }
 
 // authenticationConfiguration is the user's with anonymous access to health checks added, unless the user has decided
-// about anonymous access.
+// about anonymous access, and with the way to the issuers of tokens.
 func authenticationConfiguration(v Values) (string, error) {
 	config := map[string]any{}
 	if err := yaml.Unmarshal([]byte(v.Authentication), &config); err != nil {
@@ -67,7 +64,25 @@ func authenticationConfiguration(v Values) (string, error) {
 		}
 		config["anonymous"] = anonymous
 	}
+	selectEgress(config)
 	return marshal(config), nil
+}
+
+// selectEgress makes the server reach issuers of tokens through the tunnel server; without a selector it dials them itself,
+// wherever in the seed they are. A selector that the user has set stays: each leads through the tunnel server. All API
+// versions of the configuration have the field.
+func selectEgress(config map[string]any) {
+	authenticators, _ := config["jwt"].([]any)
+	for _, a := range authenticators {
+		authenticator, _ := a.(map[string]any)
+		issuer, ok := authenticator["issuer"].(map[string]any)
+		if !ok {
+			continue // The server refuses it with a better text.
+		}
+		if selector, _ := issuer["egressSelectorType"].(string); selector == "" {
+			issuer["egressSelectorType"] = "controlplane"
+		}
+	}
 }
 
 // admissionConfiguration carries the configuration of the plugins that have one, or is "".
@@ -85,25 +100,26 @@ func admissionConfiguration(v Values) string {
 	return marshal(map[string]any{"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration", "plugins": plugins})
 }
 
-// egressSelectorConfiguration sends what goes to nodes, pods and services of the Shoot through the tunnel server, and
-// everything else directly.
-func egressSelectorConfiguration(v Values) string {
-	direct := map[string]any{"proxyProtocol": "Direct"}
-	tunnel := map[string]any{"proxyProtocol": "HTTPConnect", "transport": map[string]any{"tcp": map[string]any{
-		"url": fmt.Sprintf("https://%s:%d", vpnseedserver.Name, vpnseedserver.ProxyPort),
-		"tlsConfig": map[string]any{
-			"caBundle":   pathVPNCA + "/bundle.crt",
-			"clientCert": pathVPNClient + "/tls.crt",
-			"clientKey":  pathVPNClient + "/tls.key",
-		},
-	}}}
+// egressSelectorConfiguration sends all that users decide about through the tunnel server: what goes to nodes, pods and
+// services of the Shoot, and what goes to URLs of webhooks and issuers of tokens. Only etcd is reached directly.
+func egressSelectorConfiguration() string {
+	through := func(port int) map[string]any {
+		return map[string]any{"proxyProtocol": "HTTPConnect", "transport": map[string]any{"tcp": map[string]any{
+			"url": fmt.Sprintf("https://%s:%d", vpnseedserver.Name, port),
+			"tlsConfig": map[string]any{
+				"caBundle":   pathVPNCA + "/bundle.crt",
+				"clientCert": pathVPNClient + "/tls.crt",
+				"clientKey":  pathVPNClient + "/tls.key",
+			},
+		}}}
+	}
 	// The group has no "config" in its name, unlike those of its neighbours; the server exits on the other spelling.
 	return marshal(map[string]any{
 		"apiVersion": "apiserver.k8s.io/v1beta1", "kind": "EgressSelectorConfiguration",
 		"egressSelections": []any{
-			map[string]any{"name": "cluster", "connection": tunnel},
-			map[string]any{"name": "controlplane", "connection": direct},
-			map[string]any{"name": "etcd", "connection": direct},
+			map[string]any{"name": "cluster", "connection": through(vpnseedserver.ProxyPort)},
+			map[string]any{"name": "controlplane", "connection": through(vpnseedserver.EgressPort)},
+			map[string]any{"name": "etcd", "connection": map[string]any{"proxyProtocol": "Direct"}},
 		},
 	})
 }

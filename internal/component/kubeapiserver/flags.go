@@ -2,6 +2,7 @@ package kubeapiserver
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -35,6 +36,7 @@ func flags(v Values, files map[string]string) []string {
 		authorizationFlag(files),
 		"--bind-address=0.0.0.0",
 		"--client-ca-file=" + pathClientCA + "/bundle.crt",
+		"--egress-selector-config-file=" + pathConfig + "/" + keyEgress,
 		"--enable-aggregator-routing=true",
 		"--enable-bootstrap-token-auth=true",
 		"--encryption-provider-config=" + pathEncryption + "/" + KeyEncryption,
@@ -71,7 +73,6 @@ func flags(v Values, files map[string]string) []string {
 	}
 	if v.Workers {
 		f = append(f,
-			"--egress-selector-config-file="+pathConfig+"/"+keyEgress,
 			"--kubelet-certificate-authority="+pathKubeletCA+"/bundle.crt",
 			"--kubelet-client-certificate="+pathKubeletClient+"/tls.crt",
 			"--kubelet-client-key="+pathKubeletClient+"/tls.key",
@@ -132,7 +133,7 @@ func specFlags(spec corev1beta1.KubeAPIServerConfig) []string {
 		f = append(f, "--event-ttl="+spec.EventTTL.Duration.String())
 	}
 	if len(spec.FeatureGates) > 0 {
-		f = append(f, "--feature-gates="+boolMap(spec.FeatureGates))
+		f = append(f, "--feature-gates="+boolMap(withIssuerEgress(spec.FeatureGates)))
 	}
 	if len(spec.RuntimeConfig) > 0 {
 		f = append(f, "--runtime-config="+boolMap(spec.RuntimeConfig))
@@ -181,6 +182,21 @@ func specFlags(spec corev1beta1.KubeAPIServerConfig) []string {
 		}
 	}
 	return f
+}
+
+// gateIssuerEgress is the feature that lets issuers of tokens have an egress selector: on by default since 1.34, the oldest
+// supported version.
+const gateIssuerEgress = "StructuredAuthenticationConfigurationEgressSelector"
+
+// withIssuerEgress keeps that feature on: without it the server would refuse its configuration.
+func withIssuerEgress(gates map[string]bool) map[string]bool {
+	_, named := gates[gateIssuerEgress]
+	if _, all := gates["AllBeta"]; !named && !all {
+		return gates
+	}
+	gates = maps.Clone(gates)
+	gates[gateIssuerEgress] = true
+	return gates
 }
 
 func boolMap(m map[string]bool) string {

@@ -70,7 +70,7 @@ type Secrets struct {
 	FrontProxyCABundle, Aggregator string
 	ServiceAccountKey, KeyBundle   string
 	KubeletCABundle, KubeletClient string // Only with workers.
-	VPNCABundle, VPNClient         string // Only with workers.
+	VPNCABundle, VPNClient         string
 }
 
 // Values is what the rendering depends on.
@@ -248,13 +248,13 @@ func mounts(v Values, configMap, encryptionSecret string) []component.Mount {
 		component.SecretMount("aggregator", s.Aggregator, pathAggregator),
 		component.SecretMount("service-account-key", s.ServiceAccountKey, pathServiceAccount),
 		component.SecretMount("service-account-key-bundle", s.KeyBundle, pathKeyBundle),
+		component.SecretMount("ca-vpn", s.VPNCABundle, pathVPNCA),
+		component.SecretMount("http-proxy", s.VPNClient, pathVPNClient),
 	}
 	if v.Workers {
 		m = append(m,
 			component.SecretMount("ca-kubelet", s.KubeletCABundle, pathKubeletCA),
 			component.SecretMount("kubelet-client", s.KubeletClient, pathKubeletClient),
-			component.SecretMount("ca-vpn", s.VPNCABundle, pathVPNCA),
-			component.SecretMount("http-proxy", s.VPNClient, pathVPNClient),
 		)
 	}
 	return m

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/encryption"
@@ -162,4 +163,82 @@ func TestServiceAndRoute(t *testing.T) {
 	route := Route("shoot--dev--a", "hortus-gateway", "gateway", []string{"api.a.dev.local.hortus.dev", "api.a.dev.internal.local.hortus.dev"})
 	route.APIVersion, route.Kind = "gateway.networking.k8s.io/v1", "TLSRoute"
 	golden.Objects(t, "route", route)
+}
+
+// Every issuer of tokens is reached through the tunnel server, also if it came with a selector or with an odd shape.
+func TestIssuersAreReachedThroughTheTunnelServer(t *testing.T) {
+	for name, tc := range map[string]struct{ jwt, want string }{
+		"no selector":         {"[{issuer: {url: 'https://a'}}]", "[{issuer: {egressSelectorType: controlplane, url: 'https://a'}}]"},
+		"an empty selector":   {"[{issuer: {egressSelectorType: ''}}]", "[{issuer: {egressSelectorType: controlplane}}]"},
+		"the user's selector": {"[{issuer: {egressSelectorType: cluster}}]", "[{issuer: {egressSelectorType: cluster}}]"},
+		"two issuers": {
+			"[{issuer: {url: a}}, {issuer: {url: b, egressSelectorType: cluster}}]",
+			"[{issuer: {egressSelectorType: controlplane, url: a}}, {issuer: {egressSelectorType: cluster, url: b}}]",
+		},
+		"no issuer":       {"[{}]", "[{}]"},
+		"no list":         {"{}", "{}"},
+		"a text as entry": {"[a]", "[a]"},
+	} {
+		v := values()
+		v.Authentication = "kind: AuthenticationConfiguration\njwt: " + tc.jwt
+		text, err := authenticationConfiguration(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got, want map[string]any
+		if err := yaml.Unmarshal([]byte(text), &got); err != nil {
+			t.Fatal(err)
+		}
+		if err := yaml.Unmarshal([]byte("jwt: "+tc.want), &want); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want["jwt"], got["jwt"]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// Users cannot switch off what makes the server accept the selector.
+func TestIssuerEgressStaysOn(t *testing.T) {
+	for name, tc := range map[string]struct{ gates, want map[string]bool }{
+		"nothing about it": {map[string]bool{"A": false}, map[string]bool{"A": false}},
+		"switched off":     {map[string]bool{"A": false, gateIssuerEgress: false}, map[string]bool{"A": false, gateIssuerEgress: true}},
+		"all switched off": {map[string]bool{"AllBeta": false}, map[string]bool{"AllBeta": false, gateIssuerEgress: true}},
+	} {
+		if diff := cmp.Diff(tc.want, withIssuerEgress(tc.gates)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	gates := map[string]bool{gateIssuerEgress: false}
+	if withIssuerEgress(gates); gates[gateIssuerEgress] {
+		t.Error("the Shoot was changed")
+	}
+}
+
+// The API server has no connection of its own but to etcd, whether there are nodes or not.
+func TestOnlyEtcdIsReachedDirectly(t *testing.T) {
+	var config struct {
+		EgressSelections []struct {
+			Name       string
+			Connection struct {
+				ProxyProtocol string
+				Transport     struct{ TCP struct{ URL string } }
+			}
+		}
+	}
+	if err := yaml.Unmarshal([]byte(egressSelectorConfiguration()), &config); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, s := range config.EgressSelections {
+		got[s.Name] = s.Connection.ProxyProtocol + " " + s.Connection.Transport.TCP.URL
+	}
+	want := map[string]string{
+		"cluster":      "HTTPConnect https://vpn-seed-server:9443",
+		"controlplane": "HTTPConnect https://vpn-seed-server:9444",
+		"etcd":         "Direct ",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("egress (-want +got):\n%s", diff)
+	}
 }

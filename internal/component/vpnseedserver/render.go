@@ -2,6 +2,7 @@ package vpnseedserver
 
 import (
 	"fmt"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -18,12 +19,21 @@ const Name = "vpn-seed-server"
 const (
 	// ClientPort is where the Shoot's client arrives, by way of the gateway.
 	ClientPort = 1194
-	// ProxyPort is where the API server asks for connections.
+	// ProxyPort is where the API server asks for connections to nodes, pods and services.
 	ProxyPort = 9443
-	// EgressPort is where the API server asks for connections to addresses outside the Shoot.
+	// EgressPort is where it asks for connections to the outside.
 	EgressPort = 9444
 	// healthPort serves health and metrics.
 	healthPort = 8080
+)
+
+const (
+	// memoryLimit is the most that the limits of the tunnel server add up to, with room: 2 MiB for the process, 95 MiB for
+	// 1,000 connections through the tunnel that have carried much and 55 MiB for 500 to the outside (both measured), and
+	// 32 MiB for what connections hold while the API server does not take it. Idle it uses 2 MiB.
+	memoryLimit = "256Mi"
+	// softMemoryLimit is where the runtime collects garbage more often rather than taking more.
+	softMemoryLimit = "200MiB"
 )
 
 const (
@@ -39,6 +49,12 @@ type Values struct {
 	// ServerSecret has tls.crt and tls.key; CASecret the bundle of the VPN CA.
 	ServerSecret string
 	CASecret     string
+	// Workers tells whether there are nodes. Without any the server has no tunnel, and all that the API server asks for is
+	// outside.
+	Workers bool
+	// DeniedNetworks are CIDRs that the API server may not reach as "outside", besides special ranges: those of the operator,
+	// and the Shoot's own, which mean something else outside of it.
+	DeniedNetworks []string
 }
 
 // DNSNames are the names that the server's certificate has to carry.
@@ -51,17 +67,27 @@ func Render(v Values) (*corev1.Service, *appsv1.Deployment) {
 	port := func(name string, number int32) corev1.ServicePort {
 		return corev1.ServicePort{Name: name, Port: number, TargetPort: intstr.FromInt32(number), Protocol: corev1.ProtocolTCP}
 	}
-	annotations := component.ReachableFrom(component.RoleGateway)
-	annotations[component.AnnotationExport] = component.ExportAll
 	service := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: Name, Namespace: v.Namespace, Labels: component.Labels(Name),
-			Annotations: annotations,
 		},
 		Spec: corev1.ServiceSpec{
 			Selector: component.Selector(Name),
-			Ports:    []corev1.ServicePort{port("tunnel", ClientPort), port("http-proxy", ProxyPort)},
 		},
+	}
+	clients := ""
+	servicePorts := []corev1.ServicePort{port("http-proxy", ProxyPort), port("egress", EgressPort)}
+	if v.Workers {
+		clients = fmt.Sprintf(":%d", ClientPort)
+		// The client comes through the gateway.
+		service.Annotations = component.ReachableFrom(component.RoleGateway)
+		service.Annotations[component.AnnotationExport] = component.ExportAll
+		servicePorts = append([]corev1.ServicePort{port("tunnel", ClientPort)}, servicePorts...)
+	}
+	service.Spec.Ports = servicePorts
+	var ports []corev1.ContainerPort
+	for _, p := range servicePorts {
+		ports = append(ports, corev1.ContainerPort{Name: p.Name, ContainerPort: p.Port, Protocol: p.Protocol})
 	}
 	w := component.Workload{
 		Name:      Name,
@@ -69,18 +95,25 @@ func Render(v Values) (*corev1.Service, *appsv1.Deployment) {
 		Replicas:  v.Replicas,
 		Image:     v.Image,
 		Command: []string{
-			"/usr/local/bin/hortus", "tunnel", "server",
-			fmt.Sprintf("--client-address=:%d", ClientPort),
+			"/usr/local/bin/tunnel", "server",
+			"--client-address=" + clients,
 			fmt.Sprintf("--proxy-address=:%d", ProxyPort),
+			fmt.Sprintf("--egress-address=:%d", EgressPort),
+			"--egress-denied-networks=" + strings.Join(v.DeniedNetworks, ","),
 			fmt.Sprintf("--health-address=:%d", healthPort),
 			"--ca-file=" + pathCA + "/bundle.crt",
 			"--cert-file=" + pathCert + "/tls.crt",
 			"--key-file=" + pathCert + "/tls.key",
 		},
-		Ports:              []corev1.ContainerPort{{Name: "tunnel", ContainerPort: ClientPort, Protocol: corev1.ProtocolTCP}, {Name: "http-proxy", ContainerPort: ProxyPort, Protocol: corev1.ProtocolTCP}},
-		Mounts:             []component.Mount{component.SecretMount("server", v.ServerSecret, pathCert), component.SecretMount("ca", v.CASecret, pathCA)},
+		Ports: ports,
+		Mounts: []component.Mount{
+			component.SecretMount("server", v.ServerSecret, pathCert),
+			component.SecretMount("ca", v.CASecret, pathCA),
+		},
 		CPU:                "5m",
-		Memory:             "24Mi",
+		Memory:             "8Mi",
+		MemoryLimit:        memoryLimit,
+		Env:                []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: softMemoryLimit}},
 		Health:             component.Health{Port: healthPort, Startup: "/readyz", Liveness: "/healthz"},
 		PriorityClass:      component.PriorityControllers,
 		GracePeriodSeconds: 5,

@@ -15,11 +15,15 @@ type halfCloser interface{ CloseWrite() error }
 // other side's writes are closed and its answer still flows; when one side fails both are broken off at once.
 // It returns the number of bytes copied from a to b and from b to a.
 func Both(a, b net.Conn) (toB, toA int64) {
-	var once sync.Once
-	abort := func() { once.Do(func() { breakOff(a); breakOff(b) }) }
+	once := sync.OnceFunc(func() { breakOff(a); breakOff(b) })
+	return both(a, b, io.Copy, once)
+}
+
+// both runs copy in both directions.
+func both(a, b net.Conn, copy func(io.Writer, io.Reader) (int64, error), abort func()) (toB, toA int64) {
 	var wg sync.WaitGroup
-	wg.Go(func() { toB = oneWay(b, a, abort) })
-	wg.Go(func() { toA = oneWay(a, b, abort) })
+	wg.Go(func() { toB = oneWay(b, a, copy, abort) })
+	toA = oneWay(a, b, copy, abort)
 	wg.Wait()
 	_, _ = a.Close(), b.Close()
 	return toB, toA
@@ -41,8 +45,8 @@ func breakOff(c net.Conn) {
 }
 
 // oneWay copies src to dst. io.Copy splices inside the kernel when both are TCP connections.
-func oneWay(dst, src net.Conn, abort func()) int64 {
-	n, err := io.Copy(dst, src)
+func oneWay(dst, src net.Conn, copy func(io.Writer, io.Reader) (int64, error), abort func()) int64 {
+	n, err := copy(dst, src)
 	if err != nil {
 		abort()
 		return n

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -79,4 +80,66 @@ func TestWithPrefixPutsBytesBack(t *testing.T) {
 	if err != nil || string(got) != "hello world" {
 		t.Errorf("read %q, error %v; want %q", got, err, "hello world")
 	}
+}
+
+func TestLimitsKeepHalfClose(t *testing.T) {
+	client, clientEnd := pair(t)
+	server, serverEnd := pair(t)
+	done := make(chan [2]int64, 1)
+	go func() {
+		toB, toA := Limits{Idle: time.Hour, Write: time.Hour}.Both(clientEnd, serverEnd)
+		done <- [2]int64{toB, toA}
+	}()
+	question, answer := bytes.Repeat([]byte("q"), 100_000), bytes.Repeat([]byte("a"), 300_000)
+	go func() { _, _ = client.Write(question); _ = client.CloseWrite() }()
+	if got, err := io.ReadAll(server); err != nil || !bytes.Equal(got, question) {
+		t.Fatalf("server read %d bytes, error %v; want %d", len(got), err, len(question))
+	}
+	go func() { _, _ = server.Write(answer); _ = server.Close() }()
+	if got, err := io.ReadAll(client); err != nil || !bytes.Equal(got, answer) {
+		t.Fatalf("client read %d bytes, error %v; want %d", len(got), err, len(answer))
+	}
+	if n := <-done; n != [2]int64{int64(len(question)), int64(len(answer))} {
+		t.Errorf("Both() = %v, want the sizes of question and answer", n)
+	}
+}
+
+// Bytes in either direction keep a connection, silence ends it.
+func TestIdleConnectionEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, clientEnd := net.Pipe()
+		server, serverEnd := net.Pipe()
+		start := time.Now()
+		done := make(chan time.Duration, 1)
+		go func() {
+			Limits{Idle: time.Hour}.Both(clientEnd, serverEnd)
+			done <- time.Since(start)
+		}()
+		for i, from := range []net.Conn{client, server, client} {
+			time.Sleep(59 * time.Minute)
+			to := map[net.Conn]net.Conn{client: server, server: client}[from]
+			go func() { _, _ = from.Write([]byte{1}) }()
+			if _, err := io.ReadFull(to, make([]byte, 1)); err != nil {
+				t.Fatalf("byte %d: %v", i, err)
+			}
+		}
+		if got, want := <-done, 3*59*time.Minute+time.Hour; got != want {
+			t.Errorf("ended after %v, want %v", got, want)
+		}
+	})
+}
+
+// A side that takes nothing is given up, however much the other sends.
+func TestStuckPeerEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, clientEnd := net.Pipe()
+		server, serverEnd := net.Pipe()
+		defer server.Close()
+		start := time.Now()
+		go func() { _, _ = client.Write(make([]byte, 1<<20)) }()
+		toB, _ := Limits{Idle: time.Hour, Write: time.Minute}.Both(clientEnd, serverEnd)
+		if got := time.Since(start); got != time.Minute || toB != 0 {
+			t.Errorf("ended after %v and %d bytes, want a minute and none", got, toB)
+		}
+	})
 }

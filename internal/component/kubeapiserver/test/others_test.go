@@ -10,7 +10,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"math/big"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -26,10 +25,10 @@ import (
 	"hortus.dev/hortus/internal/pki"
 )
 
-// serve answers on a loopback address with a certificate of the CA.
-func serve(t *testing.T, ca *pki.CA, handler http.Handler) *httptest.Server {
+// serve answers on a loopback address with a certificate of the CA for userHost, and returns its URL there.
+func serve(t *testing.T, ca *pki.CA, handler http.Handler) (server *httptest.Server, url string) {
 	t.Helper()
-	pair, err := ca.Issue(pki.Request{CommonName: "user", IPs: []net.IP{net.IPv4(127, 0, 0, 1)}, Usage: pki.Server})
+	pair, err := ca.Issue(pki.Request{CommonName: "user", DNSNames: []string{userHost}, Usage: pki.Server})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,11 +36,11 @@ func serve(t *testing.T, ca *pki.CA, handler http.Handler) *httptest.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewUnstartedServer(handler)
+	server = httptest.NewUnstartedServer(handler)
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	return server
+	return server, strings.Replace(server.URL, "127.0.0.1", userHost, 1)
 }
 
 func respond(w http.ResponseWriter, answer any) {
@@ -53,8 +52,8 @@ func respond(w http.ResponseWriter, answer any) {
 
 // issuer is the identity provider of the user.
 type issuer struct {
-	key    *rsa.PrivateKey
-	server *httptest.Server
+	key *rsa.PrivateKey
+	url string
 }
 
 func newIssuer(t *testing.T, ca *pki.CA) *issuer {
@@ -66,14 +65,16 @@ func newIssuer(t *testing.T, ca *pki.CA) *issuer {
 	i := &issuer{key: key}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
-		respond(w, map[string]any{"issuer": i.server.URL, "jwks_uri": i.server.URL + "/keys", "id_token_signing_alg_values_supported": []string{"RS256"}})
+		respond(w, map[string]any{
+			"issuer": i.url, "jwks_uri": i.url + "/keys", "id_token_signing_alg_values_supported": []string{"RS256"},
+		})
 	})
 	mux.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) {
 		respond(w, map[string]any{"keys": []any{map[string]any{
 			"kty": "RSA", "alg": "RS256", "use": "sig", "kid": "k", "n": encode(key.N.Bytes()), "e": encode(big.NewInt(int64(key.E)).Bytes()),
 		}}})
 	})
-	i.server = serve(t, ca, mux)
+	_, i.url = serve(t, ca, mux)
 	return i
 }
 
@@ -103,6 +104,7 @@ func (i *issuer) token(t *testing.T, url, user string) string {
 // webhook is the authorizer of the user. It allows Anna everything and forbids Eve everything.
 type webhook struct {
 	server *httptest.Server
+	url    string
 	mu     sync.Mutex
 	users  []string
 }
@@ -110,7 +112,7 @@ type webhook struct {
 func newWebhook(t *testing.T, ca *pki.CA) *webhook {
 	t.Helper()
 	h := &webhook{}
-	h.server = serve(t, ca, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	h.server, h.url = serve(t, ca, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		review := &authorizationv1.SubjectAccessReview{}
 		if err := json.NewDecoder(r.Body).Decode(review); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)

@@ -22,20 +22,21 @@ import (
 )
 
 // rendered are the flags of the server of a Shoot that concern the files of its user. The files lie where the flags say.
-func rendered(t *testing.T, idp *issuer, hook *webhook, ca *pki.CA) map[string]string {
+func rendered(t *testing.T, idp *issuer, hook *webhook, ca *pki.CA, out *tunnelServer) map[string]string {
 	t.Helper()
 	v := kubeapiserver.Values{
 		Namespace: "shoot--dev--a", Replicas: 1, ServiceCIDR: "100.64.0.0/16", Issuer: "https://shoot.example.org",
+		Secrets: kubeapiserver.Secrets{VPNCABundle: "ca-vpn-bundle", VPNClient: "http-proxy"},
 		Encryption: encryption.Target{
 			Resources: []string{"secrets"}, Writer: encryption.Provider{Cipher: encryption.AESCBC, Key: "key1"}, Keys: map[string]string{"key1": "c2VjcmV0"},
 		}.Config(),
 	}
 	addFiles(t, &v, map[serverconfig.Use]string{
 		serverconfig.AuditPolicy:    policy,
-		serverconfig.Authentication: fmt.Sprintf(authentication, idp.server.URL, "      "+strings.ReplaceAll(strings.TrimSpace(string(ca.CertPEM)), "\n", "\n      ")),
+		serverconfig.Authentication: fmt.Sprintf(authentication, idp.url, indented(ca.CertPEM)),
 		serverconfig.Authorization:  authorization,
 	})
-	kubeconfig, err := pki.Kubeconfig{Name: "mine", Server: hook.server.URL, CAPEM: ca.CertPEM, Token: "t"}.Render()
+	kubeconfig, err := pki.Kubeconfig{Name: "mine", Server: hook.url, CAPEM: ca.CertPEM, Token: "t"}.Render()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,13 +57,22 @@ func rendered(t *testing.T, idp *issuer, hook *webhook, ca *pki.CA) map[string]s
 				data[key] = []byte(content)
 			}
 		}
-		if s := volume.Secret; s != nil && s.SecretName == objects.AuthorizationSecret.Name {
-			data = objects.AuthorizationSecret.Data
+		if s := volume.Secret; s != nil {
+			data = map[string]map[string][]byte{
+				objects.AuthorizationSecret.Name: objects.AuthorizationSecret.Data,
+				v.Secrets.VPNCABundle:            {"bundle.crt": out.ca.CertPEM},
+				v.Secrets.VPNClient:              {"tls.crt": out.client.CertPEM, "tls.key": out.client.KeyPEM},
+			}[s.SecretName]
 		}
 		mount := template.Containers[0].VolumeMounts[slices.IndexFunc(template.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == volume.Name })]
 		for key, content := range data {
 			path := filepath.Join(dir, mount.MountPath, key)
-			content = bytes.ReplaceAll(content, []byte("/etc/kubernetes/"), []byte(dir+"/etc/kubernetes/"))
+			for _, root := range []string{"/etc/kubernetes/", "/srv/kubernetes/"} {
+				content = bytes.ReplaceAll(content, []byte(root), []byte(dir+root))
+			}
+			for url, actual := range out.urls {
+				content = bytes.ReplaceAll(content, []byte(url), []byte(actual))
+			}
 			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 				t.Fatal(err)
 			}
@@ -74,14 +84,19 @@ func rendered(t *testing.T, idp *issuer, hook *webhook, ca *pki.CA) map[string]s
 	flags := map[string]string{}
 	for _, flag := range template.Containers[0].Command[1:] {
 		name, value, _ := strings.Cut(strings.TrimPrefix(flag, "--"), "=")
-		if strings.HasPrefix(name, "audit-") || strings.HasPrefix(name, "authentication-") || strings.HasPrefix(name, "authorization-") {
+		if kind, _, _ := strings.Cut(name, "-"); slices.Contains([]string{"audit", "authentication", "authorization", "egress"}, kind) {
 			flags[name] = strings.Replace(value, "/etc/kubernetes/", dir+"/etc/kubernetes/", 1)
 		}
 	}
-	if len(flags) != 4 {
+	if len(flags) != 5 {
 		t.Fatalf("flags that concern the user's files: %v", flags)
 	}
 	return flags
+}
+
+// indented is a certificate as it stands in a block of YAML.
+func indented(pem []byte) string {
+	return "      " + strings.ReplaceAll(strings.TrimSpace(string(pem)), "\n", "\n      ")
 }
 
 // addFiles sends the files through the same checks as the gardenlet does.

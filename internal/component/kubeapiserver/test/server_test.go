@@ -57,11 +57,11 @@ func TestServerActsOnTheFilesOfItsUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	idp, hook, log := newIssuer(t, ca), newWebhook(t, ca), &output{}
+	idp, hook, out, log := newIssuer(t, ca), newWebhook(t, ca), newTunnelServer(t), &output{}
 	e := env.Start(t, env.WithKubeAPIServer(func(s *envtest.APIServer) {
 		s.Out = log
 		s.Configure().Disable("authorization-mode")
-		for name, value := range rendered(t, idp, hook, ca) {
+		for name, value := range rendered(t, idp, hook, ca, out) {
 			s.Configure().Set(name, value)
 		}
 	}))
@@ -80,7 +80,7 @@ func TestServerActsOnTheFilesOfItsUser(t *testing.T) {
 	t.Run("a token of the issuer is accepted", func(t *testing.T) {
 		review := &authenticationv1.SelfSubjectReview{}
 		env.Eventually(t, "the server has the issuer's keys", func() (bool, error) {
-			err := withToken(idp.token(t, idp.server.URL, "anna")).Create(ctx, review)
+			err := withToken(idp.token(t, idp.url, "anna")).Create(ctx, review)
 			return err == nil, err
 		})
 		if got := review.Status.UserInfo.Username; got != "idp:anna" {
@@ -88,8 +88,8 @@ func TestServerActsOnTheFilesOfItsUser(t *testing.T) {
 		}
 	})
 	t.Run("another token is not", func(t *testing.T) {
-		other := newIssuer(t, ca)
-		if err := withToken(other.token(t, idp.server.URL, "anna")).Create(ctx, &authenticationv1.SelfSubjectReview{}); !apierrors.IsUnauthorized(err) {
+		forged := newIssuer(t, ca).token(t, idp.url, "anna")
+		if err := withToken(forged).Create(ctx, &authenticationv1.SelfSubjectReview{}); !apierrors.IsUnauthorized(err) {
 			t.Errorf("a token with a wrong signature: %v", err)
 		}
 	})
@@ -102,10 +102,10 @@ func TestServerActsOnTheFilesOfItsUser(t *testing.T) {
 	})
 	t.Run("the webhook allows what roles do not", func(t *testing.T) {
 		m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "of-anna"}, Data: map[string]string{"a": "kept in the log"}}
-		if err := withToken(idp.token(t, idp.server.URL, "anna")).Create(ctx, m); err != nil {
+		if err := withToken(idp.token(t, idp.url, "anna")).Create(ctx, m); err != nil {
 			t.Errorf("Anna, whom the webhook allows everything: %v", err)
 		}
-		if err := withToken(idp.token(t, idp.server.URL, "otto")).Get(ctx, client.ObjectKeyFromObject(m), m); !apierrors.IsForbidden(err) {
+		if err := withToken(idp.token(t, idp.url, "otto")).Get(ctx, client.ObjectKeyFromObject(m), m); !apierrors.IsForbidden(err) {
 			t.Errorf("Otto, about whom nobody knows anything: %v", err)
 		}
 	})
@@ -133,6 +133,13 @@ func TestServerActsOnTheFilesOfItsUser(t *testing.T) {
 		asked := slices.Compact(slices.Sorted(slices.Values(hook.asked())))
 		if want := []string{"emil", "eve", "idp:anna", "idp:otto"}; !slices.Equal(asked, want) {
 			t.Errorf("the webhook was asked about %q, want %q", asked, want)
+		}
+	})
+	t.Run("both are reached through the tunnel server", func(t *testing.T) {
+		for _, url := range []string{idp.url, hook.url} {
+			if !out.reached(url) {
+				t.Errorf("%s was not", url)
+			}
 		}
 	})
 	t.Run("what the policy asks for is logged", func(t *testing.T) {

@@ -76,9 +76,9 @@ func apiServer(o *Observed) Finding {
 
 // requiredDeployments of a control plane.
 func requiredDeployments(o *Observed) []string {
-	names := []string{"kube-apiserver", "kube-controller-manager", "gardener-resource-manager"}
+	names := []string{"kube-apiserver", "kube-controller-manager", "gardener-resource-manager", "vpn-seed-server"}
 	if !o.workerless() {
-		names = append(names, "kube-scheduler", "machine-controller-manager", "vpn-seed-server")
+		names = append(names, "kube-scheduler", "machine-controller-manager")
 	}
 	return names
 }

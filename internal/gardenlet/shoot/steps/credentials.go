@@ -116,18 +116,21 @@ func desiredCredentials(s *Scope) []credential {
 		certificate(resourcemanager.Name, "gardener.cloud:system:gardener-resource-manager", nameCAClient, pki.Client, nil, "system:masters"),
 		certificate(nameGardener, "gardener.cloud:system:gardenlet", nameCAClient, pki.Client, nil, "system:masters"),
 	}
+	// The API server of every Shoot reaches the outside through its tunnel server.
+	list = append(list,
+		credential{secretsmanager.CA{Name: nameCAVPN, CommonName: "vpn"}, ca},
+		certificate(nameHTTPProxy, "kube-apiserver-http-proxy", nameCAVPN, pki.Client, nil),
+		certificate(nameVPNServer, vpnseedserver.Name, nameCAVPN, pki.Server, vpnseedserver.DNSNames(s.Namespace)),
+	)
 	if s.Workerless() {
 		return list
 	}
 	list = append(list,
 		credential{secretsmanager.CA{Name: nameCAKubelet, CommonName: "kubelet"}, ca},
 		credential{secretsmanager.CA{Name: nameCAMetricsServer, CommonName: "metrics-server"}, ca},
-		credential{secretsmanager.CA{Name: nameCAVPN, CommonName: "vpn"}, ca},
 		certificate(kubescheduler.Name, kubescheduler.CommonName, nameCAClient, pki.Client, nil),
 		certificate(machinecontrollermanager.Name, machinecontrollermanager.CommonName, nameCAClient, pki.Client, nil),
 		certificate(nameKubeletClient, shootsystem.UserKubeletClient, nameCAKubelet, pki.Client, nil),
-		certificate(nameHTTPProxy, "kube-apiserver-http-proxy", nameCAVPN, pki.Client, nil),
-		certificate(nameVPNServer, vpnseedserver.Name, nameCAVPN, pki.Server, vpnseedserver.DNSNames(s.Namespace)),
 		certificate(nameVPNShoot, vpnshoot.CommonName, nameCAVPN, pki.Client, nil),
 	)
 	if s.SSHAccess() {

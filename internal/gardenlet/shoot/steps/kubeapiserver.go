@@ -241,11 +241,11 @@ func (s *Scope) apiServerSecrets(server string) (*kubeapiserver.Secrets, error) 
 	out.Aggregator = name(s.Secrets.Get(nameKubeAggregator))
 	out.ServiceAccountKey = name(s.Secrets.Get(nameServiceAccountKey))
 	out.KeyBundle = name(s.Secrets.Bundle(nameServiceAccountKey))
+	out.VPNCABundle = name(s.Secrets.Bundle(nameCAVPN))
+	out.VPNClient = name(s.Secrets.Get(nameHTTPProxy))
 	if !s.Workerless() {
 		out.KubeletCABundle = name(s.Secrets.Bundle(nameCAKubelet))
 		out.KubeletClient = name(s.Secrets.Get(nameKubeletClient))
-		out.VPNCABundle = name(s.Secrets.Bundle(nameCAVPN))
-		out.VPNClient = name(s.Secrets.Get(nameHTTPProxy))
 	}
 	return out, firstErr
 }

@@ -160,7 +160,7 @@ func (s *Scope) renderImagePod() *corev1.Pod {
 	} {
 		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{
 			Name: c.name, Image: c.image, ImagePullPolicy: corev1.PullIfNotPresent,
-			Command: []string{"/usr/local/bin/" + c.binary, "--version"},
+			Command:         []string{"/usr/local/bin/" + c.binary, "--version"},
 			SecurityContext: component.ConfinedContainer(),
 		})
 	}

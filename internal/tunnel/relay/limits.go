@@ -1,0 +1,70 @@
+package relay
+
+import (
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+const (
+	// smallBuffer is what a direction waits with: most connections carry little, and thousands of them wait at a time.
+	smallBuffer = 2 << 10
+	// bigBuffer is for a direction that has filled its buffer and has probably more; it has room for a record of TLS.
+	bigBuffer = 16 << 10
+)
+
+// Limits bound relayed connections. A field that is zero bounds nothing.
+type Limits struct {
+	// Idle is how long both directions together may be without a byte.
+	Idle time.Duration
+	// Write is how long one side may take no byte that it is offered.
+	Write time.Duration
+}
+
+// Both is Both within the limits: both connections are broken off when one is exceeded.
+func (l Limits) Both(a, b net.Conn) (toB, toA int64) {
+	abort := sync.OnceFunc(func() { breakOff(a); breakOff(b) })
+	active := func() {}
+	if l.Idle > 0 {
+		timer := time.AfterFunc(l.Idle, abort)
+		defer timer.Stop()
+		active = func() { timer.Reset(l.Idle) }
+	}
+	return both(a, b, func(dst io.Writer, src io.Reader) (int64, error) {
+		return l.copy(dst.(net.Conn), src, active)
+	}, abort)
+}
+
+// copy is io.Copy with a deadline for every write.
+func (l Limits) copy(dst net.Conn, src io.Reader, active func()) (int64, error) {
+	var total int64
+	small := make([]byte, smallBuffer)
+	buffer := small
+	for {
+		n, err := src.Read(buffer)
+		if n > 0 {
+			active()
+			if l.Write > 0 {
+				_ = dst.SetWriteDeadline(time.Now().Add(l.Write)) // Fails on a closed connection, as the write does.
+			}
+			written, err := dst.Write(buffer[:n])
+			total += int64(written)
+			if err != nil {
+				return total, err
+			}
+		}
+		if err == io.EOF {
+			return total, nil
+		}
+		if err != nil {
+			return total, err
+		}
+		switch {
+		case n < len(buffer):
+			buffer = small
+		case n == smallBuffer:
+			buffer = make([]byte, bigBuffer)
+		}
+	}
+}
