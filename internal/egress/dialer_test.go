@@ -194,7 +194,7 @@ func TestRealDial(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if _, err := (&Dialer{Rules: Inside(nil)}).DialContext(t.Context(), l.Addr().String()); ResultOf(err) != RefusedAddress {
+	if _, err := (&Dialer{Rules: Inside(nil, nil)}).DialContext(t.Context(), l.Addr().String()); ResultOf(err) != RefusedAddress {
 		t.Errorf("a loopback address: %v", err)
 	}
 	conn, err := (&Dialer{Rules: &Rules{}}).DialContext(t.Context(), l.Addr().String())

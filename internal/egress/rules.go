@@ -3,14 +3,15 @@ package egress
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
 // Rules say which addresses and names may be dialled. They do not change, and may be used concurrently.
 type Rules struct {
 	special []special
-	// denied are ranges, and allowed, unless empty, the only ones that are allowed.
-	denied, allowed []netip.Prefix
+	// own are ranges that are allowed, whatever the denied ones are.
+	own, denied []netip.Prefix
 	// domains are denied with everything below them, in lower case and without dots at either end.
 	domains []string
 	// qualified: names are absolute and need a dot; no search list applies to them.
@@ -82,12 +83,15 @@ func Outside(networks []netip.Prefix, domains []string) (*Rules, error) {
 	return r, nil
 }
 
-// Inside returns the rules for connections within a cluster: everything but the dialling machine itself, its link and
-// its metadata service is allowed; with networks given only addresses in them.
-func Inside(networks []netip.Prefix) *Rules {
+// Inside returns the rules for connections made from within a cluster: its own networks are allowed, and everything else but
+// the denied ones. The dialling machine itself, its link and its metadata service are denied in any case.
+func Inside(own, denied []netip.Prefix) *Rules {
 	r := &Rules{special: hostRanges, domains: []string{"localhost"}}
-	for _, n := range networks {
-		r.allowed = append(r.allowed, unmapped(n))
+	for _, n := range own {
+		r.own = append(r.own, unmapped(n))
+	}
+	for _, n := range denied {
+		r.denied = append(r.denied, unmapped(n))
 	}
 	return r
 }
@@ -115,18 +119,9 @@ func (r *Rules) Check(addr netip.Addr) error {
 			return refused("the address is not allowed: " + s.what)
 		}
 	}
-	for _, p := range r.denied {
-		if p.Contains(addr) {
-			return refused("the address is not allowed")
-		}
-	}
-	for _, p := range r.allowed {
-		if p.Contains(addr) {
-			return nil
-		}
-	}
-	if len(r.allowed) > 0 {
-		return refused("the address is outside the allowed networks")
+	contains := func(p netip.Prefix) bool { return p.Contains(addr) }
+	if slices.ContainsFunc(r.denied, contains) && !slices.ContainsFunc(r.own, contains) {
+		return refused("the address is not allowed")
 	}
 	return nil
 }

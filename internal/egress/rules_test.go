@@ -26,8 +26,8 @@ func outside(t testing.TB, networks, domains []string) *Rules {
 
 func TestCheck(t *testing.T) {
 	out := outside(t, []string{"10.0.0.0/8", "fd12::/16", "::ffff:172.16.0.0/108"}, nil)
-	in := Inside(nil)
-	limited := Inside(prefixes("10.250.0.0/16", "fd99::/16"))
+	in := Inside(nil, nil)
+	limited := Inside(prefixes("10.250.0.0/16", "fd99::/16"), prefixes("0.0.0.0/0", "::/0"))
 	for _, tc := range []struct {
 		addr                      string
 		outside, inside, withinIt bool
@@ -98,7 +98,7 @@ func TestCheck(t *testing.T) {
 
 func TestCheckName(t *testing.T) {
 	out := outside(t, nil, []string{"corp.example", ".Internal."})
-	in := Inside(nil)
+	in := Inside(nil, nil)
 	for _, tc := range []struct{ name, outside, inside string }{ // The name to resolve, "" if refused.
 		{"hook.example.com", "hook.example.com.", "hook.example.com"},
 		{"Hook.Example.COM.", "hook.example.com.", "hook.example.com"},

@@ -42,9 +42,9 @@ type Client struct {
 	Destinations []string
 	// ServerName is the name the server's certificate must carry.
 	ServerName string
-	// AllowedNetworks limits what may be dialled; empty allows everything but the machine itself, its link and its metadata
-	// service, which are never dialled.
-	AllowedNetworks []netip.Prefix
+	// OwnNetworks of the Shoot are dialled, DeniedNetworks are not, nor are the machine itself, its link and its metadata
+	// service. Everything else is.
+	OwnNetworks, DeniedNetworks []netip.Prefix
 
 	Certs    *certs.Files
 	Clock    clock.Clock
@@ -64,7 +64,7 @@ func (c *Client) Run(ctx context.Context) {
 	if c.Dial == nil {
 		c.Dial = (&net.Dialer{}).DialContext
 	}
-	c.targets = &egress.Dialer{Rules: egress.Inside(c.AllowedNetworks), Dial: c.Dial}
+	c.targets = &egress.Dialer{Rules: egress.Inside(c.OwnNetworks, c.DeniedNetworks), Dial: c.Dial}
 	var wg sync.WaitGroup
 	for _, d := range c.Destinations {
 		wg.Go(func() { c.keep(ctx, d) })

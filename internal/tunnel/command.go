@@ -8,12 +8,14 @@ import (
 	"net/http"
 	"net/netip"
 	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -54,9 +56,8 @@ func newServerCommand() *cobra.Command {
 	f.StringVar(&o.proxy, "proxy-address", fmt.Sprintf(":%d", ProxyPort), `address for the API server's egress selector "cluster"`)
 	f.StringVar(&o.egress, "egress-address", "", `address for the API server's egress selector "controlplane"; empty is off`)
 	f.StringVar(&o.health, "health-address", ":8080", "address for /healthz, /readyz, /connectedz and /metrics")
-	f.StringSliceVar(&o.deniedNetworks, "egress-denied-networks", nil,
-		"CIDRs that are not outside, besides special ranges such as loopback and link-local")
-	f.StringSliceVar(&o.deniedDomains, "egress-denied-domains", nil,
+	o.networks.addFlags(f)
+	f.StringSliceVar(&o.deniedDomains, "denied-domains", nil,
 		"domains that are not outside, with all below them, besides svc, cluster.local and localhost")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
@@ -64,7 +65,7 @@ func newServerCommand() *cobra.Command {
 		if err := files.Load(); err != nil {
 			return err
 		}
-		dialer, err := o.dialer()
+		inside, outside, err := o.rules()
 		if err != nil {
 			return err
 		}
@@ -73,7 +74,8 @@ func newServerCommand() *cobra.Command {
 			return err
 		}
 		registry := prometheus.NewRegistry()
-		s := &Server{Certs: files, Log: klog.Background().WithName("tunnel-server"), Registry: registry, Egress: dialer}
+		s := &Server{Certs: files, Log: klog.Background().WithName("tunnel-server"), Registry: registry,
+			Inside: inside, Egress: &egress.Dialer{Rules: outside}}
 		connected := func() bool { return listeners.Clients == nil || s.Connected() > 0 }
 		return withHealth(ctx, o.health, registry, connected, func(ctx context.Context) error { return s.Serve(ctx, listeners) })
 	}
@@ -83,19 +85,38 @@ func newServerCommand() *cobra.Command {
 // serverOptions are the flags of the server.
 type serverOptions struct {
 	clients, proxy, egress, health string
-	deniedNetworks, deniedDomains  []string
+	networks                       networks
+	deniedDomains                  []string
 }
 
-func (o *serverOptions) dialer() (*egress.Dialer, error) {
-	networks, err := parseNetworks("egress-denied-networks", o.deniedNetworks)
+// networks are flags of both ends.
+type networks struct{ own, denied []string }
+
+func (n *networks) addFlags(f *pflag.FlagSet) {
+	f.StringSliceVar(&n.own, "own-networks", nil, "CIDRs of the Shoot's pods, services and nodes")
+	f.StringSliceVar(&n.denied, "denied-networks", nil, "CIDRs that may not be reached, unless they are the Shoot's own")
+}
+
+func (n *networks) parse() (own, denied []netip.Prefix, err error) {
+	own, err = parseNetworks("own-networks", n.own)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	rules, err := egress.Outside(networks, o.deniedDomains)
+	denied, err = parseNetworks("denied-networks", n.denied)
+	return own, denied, err
+}
+
+func (o *serverOptions) rules() (inside, outside *egress.Rules, err error) {
+	own, denied, err := o.networks.parse()
 	if err != nil {
-		return nil, fmt.Errorf("flag --egress-denied-domains: %w", err)
+		return nil, nil, err
 	}
-	return &egress.Dialer{Rules: rules}, nil
+	// The Shoot's own networks mean something else outside of it.
+	outside, err = egress.Outside(slices.Concat(own, denied), o.deniedDomains)
+	if err != nil {
+		return nil, nil, fmt.Errorf("flag --denied-domains: %w", err)
+	}
+	return egress.Inside(own, denied), outside, nil
 }
 
 func (o *serverOptions) listen() (l Listeners, err error) {
@@ -129,7 +150,7 @@ func parseNetworks(flag string, list []string) ([]netip.Prefix, error) {
 func newClientCommand() *cobra.Command {
 	c := &Client{}
 	var healthAddr string
-	var networks []string
+	var shoot networks
 	cmd := &cobra.Command{
 		Use:   "client",
 		Short: "Keep a session to the tunnel server and dial targets for it",
@@ -140,8 +161,7 @@ func newClientCommand() *cobra.Command {
 	cmd.Flags().StringArrayVar(&c.Destinations, "destination", nil,
 		"value of the "+DestinationHeader+" header, for example "+Destination("<namespace>")+"; may be repeated")
 	cmd.Flags().StringVar(&c.ServerName, "server-name", ServiceName, "name in the server's certificate")
-	cmd.Flags().StringSliceVar(&networks, "allowed-networks", nil,
-		"CIDRs that may be dialled; empty allows all but special ranges such as loopback and link-local")
+	shoot.addFlags(cmd.Flags())
 	cmd.Flags().StringVar(&healthAddr, "health-address", ":8080", "address for /healthz, /readyz, /connectedz and /metrics")
 	for _, name := range []string{"gateway", "destination"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
@@ -152,7 +172,7 @@ func newClientCommand() *cobra.Command {
 		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 		defer stop()
 		var err error
-		if c.AllowedNetworks, err = parseNetworks("allowed-networks", networks); err != nil {
+		if c.OwnNetworks, c.DeniedNetworks, err = shoot.parse(); err != nil {
 			return err
 		}
 		if err := c.Certs.Load(); err != nil {

@@ -161,12 +161,12 @@ func TestServerFlags(t *testing.T) {
 		fails   bool
 	}{
 		"nothing denied": {},
-		"networks":       {options: serverOptions{deniedNetworks: []string{"10.0.0.0/8", "fd00::/8"}}},
+		"networks":       {options: serverOptions{networks: networks{own: []string{"10.1.0.0/16"}, denied: []string{"10.0.0.0/8", "fd00::/8"}}}},
 		"domains":        {options: serverOptions{deniedDomains: []string{"corp.example"}}},
-		"no network":     {options: serverOptions{deniedNetworks: []string{"10.0.0.1"}}, fails: true},
+		"no network":     {options: serverOptions{networks: networks{denied: []string{"10.0.0.1"}}}, fails: true},
 		"no domain":      {options: serverOptions{deniedDomains: []string{"a b"}}, fails: true},
 	} {
-		if _, err := tc.options.dialer(); (err != nil) != tc.fails {
+		if _, _, err := tc.options.rules(); (err != nil) != tc.fails {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -177,4 +177,19 @@ func TestServerFlags(t *testing.T) {
 	}
 	l.Proxy.Close()
 	l.Egress.Close()
+}
+
+func TestDeniedAddressesAreNotAskedOfClients(t *testing.T) {
+	w := newWorld(t)
+	w.server.Inside = egress.Inside([]netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")})
+	for target, want := range map[string]int{
+		"10.2.0.1:443": http.StatusForbidden, "169.254.169.254:80": http.StatusForbidden,
+		"10.1.0.1:443": http.StatusServiceUnavailable, "192.0.2.1:443": http.StatusServiceUnavailable, // No client is there to ask.
+	} {
+		conn, answer := w.connect(target)
+		conn.Close()
+		if answer.StatusCode != want {
+			t.Errorf("CONNECT %s: %s, want %d", target, answer.Status, want)
+		}
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"time"
 
@@ -114,6 +115,11 @@ func (p *proxy) refuse(down net.Conn, code int, text string, err error) {
 func (s *Server) tunnelProxy() *proxy {
 	return &proxy{
 		dial: func(_ context.Context, target string) (net.Conn, error) {
+			if addr, err := netip.ParseAddrPort(target); err == nil && s.Inside != nil {
+				if err := s.Inside.Check(addr.Addr()); err != nil {
+					return nil, &dialError{dialForbidden, err.Error()}
+				}
+			}
 			if s.pool.streams() >= maxTunnelConnections {
 				return nil, errLimited // A client need not confirm the end of streams, nor of those that never were connections.
 			}

@@ -154,7 +154,7 @@ func (w *world) client(networks ...netip.Prefix) (stop func()) {
 	w.t.Helper()
 	c := &Client{
 		Gateway: w.gateway.addr, Destinations: []string{Destination("shoot--p--s")}, ServerName: ServiceName,
-		AllowedNetworks: networks, Certs: w.ca.issue(w.t, "vpn-shoot"), Clock: clock.RealClock{},
+		OwnNetworks: networks, DeniedNetworks: denied(networks), Certs: w.ca.issue(w.t, "vpn-shoot"), Clock: clock.RealClock{},
 		Log: logr.Discard(), Registry: prometheus.NewRegistry(), Dial: dialShoot,
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -512,3 +512,11 @@ type recorder struct {
 func (r *recorder) Header() http.Header         { return r.header }
 func (r *recorder) Write(b []byte) (int, error) { return len(b), nil }
 func (r *recorder) WriteHeader(code int)        { r.code = code }
+
+// denied is everything, if some networks are the Shoot's own.
+func denied(own []netip.Prefix) []netip.Prefix {
+	if len(own) == 0 {
+		return nil
+	}
+	return []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
+}

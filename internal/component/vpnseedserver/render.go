@@ -52,9 +52,9 @@ type Values struct {
 	// Workers tells whether there are nodes. Without any the server has no tunnel, and all that the API server asks for is
 	// outside.
 	Workers bool
-	// DeniedNetworks are CIDRs that the API server may not reach as "outside", besides special ranges: those of the operator,
-	// and the Shoot's own, which mean something else outside of it.
-	DeniedNetworks []string
+	// OwnNetworks are the CIDRs of the Shoot: they are reached through the tunnel, or not at all. DeniedNetworks are those of the
+	// operator, which are reached by neither way.
+	OwnNetworks, DeniedNetworks []string
 }
 
 // DNSNames are the names that the server's certificate has to carry.
@@ -99,7 +99,8 @@ func Render(v Values) (*corev1.Service, *appsv1.Deployment) {
 			"--client-address=" + clients,
 			fmt.Sprintf("--proxy-address=:%d", ProxyPort),
 			fmt.Sprintf("--egress-address=:%d", EgressPort),
-			"--egress-denied-networks=" + strings.Join(v.DeniedNetworks, ","),
+			"--own-networks=" + strings.Join(v.OwnNetworks, ","),
+			"--denied-networks=" + strings.Join(v.DeniedNetworks, ","),
 			fmt.Sprintf("--health-address=:%d", healthPort),
 			"--ca-file=" + pathCA + "/bundle.crt",
 			"--cert-file=" + pathCert + "/tls.crt",

@@ -32,22 +32,30 @@ func ensureVPNSeedServer(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	}
 	service, deployment := vpnseedserver.Render(vpnseedserver.Values{
 		Namespace: s.Namespace, Image: s.Images.Hortus, Replicas: s.Replicas(), ServerSecret: server.Name, CASecret: ca.Name,
-		Workers: !s.Workerless(), DeniedNetworks: deniedNetworks(s.SeedObject, s.Shoot, s.ServiceCIDR()),
+		Workers: !s.Workerless(), OwnNetworks: ownNetworks(s.Shoot, s.ServiceCIDR()), DeniedNetworks: deniedNetworks(s.SeedObject),
 	})
 	return s.applyWorkload(ctx, []client.Object{service, deployment})
 }
 
-// deniedNetworks are the ranges that an API server may not reach as "outside", sorted: those of the seed, what the seed's
-// operator has blocked, and the Shoot's own, which are reached through the tunnel or not at all.
-func deniedNetworks(seed *corev1beta1.Seed, shoot *corev1beta1.Shoot, services string) []string {
+// deniedNetworks are the ranges of the seed, and what its operator has blocked, sorted: no API server of a Shoot has business there.
+func deniedNetworks(seed *corev1beta1.Seed) []string {
 	n := seed.Spec.Networks
-	list := append([]string{n.Pods, n.Services, ptr.Deref(n.Nodes, ""), services}, n.BlockCIDRs...)
+	return distinct(append([]string{n.Pods, n.Services, ptr.Deref(n.Nodes, "")}, n.BlockCIDRs...))
+}
+
+// ownNetworks are the ranges of the Shoot, sorted.
+func ownNetworks(shoot *corev1beta1.Shoot, services string) []string {
+	list := []string{services}
 	if own := shoot.Spec.Networking; own != nil {
 		list = append(list, ptr.Deref(own.Pods, ""), ptr.Deref(own.Nodes, ""))
 	}
 	if own := shoot.Status.Networking; own != nil { // Has more than the spec with two IP families.
 		list = slices.Concat(list, own.Pods, own.Services, own.Nodes)
 	}
+	return distinct(list)
+}
+
+func distinct(list []string) []string {
 	slices.Sort(list)
-	return slices.DeleteFunc(slices.Compact(list), func(cidr string) bool { return cidr == "" })
+	return slices.DeleteFunc(slices.Compact(list), func(s string) bool { return s == "" })
 }

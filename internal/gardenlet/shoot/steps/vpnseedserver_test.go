@@ -9,7 +9,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-func TestDeniedNetworks(t *testing.T) {
+func TestNetworksOfTheTunnel(t *testing.T) {
 	seed := &corev1beta1.Seed{}
 	seed.Spec.Networks.Pods, seed.Spec.Networks.Services = "10.1.0.0/16", "10.2.0.0/16"
 	full := seed.DeepCopy()
@@ -24,23 +24,15 @@ func TestDeniedNetworks(t *testing.T) {
 		Pods: []string{"100.96.0.0/11", "fd01::/48"}, Services: []string{"fd02::/108"}, Nodes: []string{"10.250.0.0/16", "fd03::/64"},
 	}
 	for name, tc := range map[string]struct {
-		seed     *corev1beta1.Seed
-		shoot    *corev1beta1.Shoot
-		services string
-		want     []string
+		got, want []string
 	}{
-		"without workers": {seed, shoot, "100.64.0.0/16", []string{"10.1.0.0/16", "10.2.0.0/16", "100.64.0.0/16"}},
-		"what the seed blocks": {full, shoot, "100.64.0.0/16", []string{
-			"10.0.0.0/24", "10.1.0.0/16", "10.2.0.0/16", "100.64.0.0/16", "192.168.0.0/16",
-		}},
-		"the Shoot's own networks": {seed, own, "100.64.0.0/13", []string{
-			"10.1.0.0/16", "10.2.0.0/16", "10.250.0.0/16", "100.64.0.0/13", "100.96.0.0/11",
-		}},
-		"two IP families": {seed, two, "100.64.0.0/13", []string{
-			"10.1.0.0/16", "10.2.0.0/16", "10.250.0.0/16", "100.64.0.0/13", "100.96.0.0/11", "fd01::/48", "fd02::/108", "fd03::/64",
-		}},
+		"the seed":                         {deniedNetworks(seed), []string{"10.1.0.0/16", "10.2.0.0/16"}},
+		"what the seed blocks":             {deniedNetworks(full), []string{"10.0.0.0/24", "10.1.0.0/16", "10.2.0.0/16", "192.168.0.0/16"}},
+		"a Shoot without workers":          {ownNetworks(shoot, "100.64.0.0/16"), []string{"100.64.0.0/16"}},
+		"a Shoot":                          {ownNetworks(own, "100.64.0.0/13"), []string{"10.250.0.0/16", "100.64.0.0/13", "100.96.0.0/11"}},
+		"a Shoot with two families of IPs": {ownNetworks(two, "100.64.0.0/13"), []string{"10.250.0.0/16", "100.64.0.0/13", "100.96.0.0/11", "fd01::/48", "fd02::/108", "fd03::/64"}},
 	} {
-		if diff := cmp.Diff(tc.want, deniedNetworks(tc.seed, tc.shoot, tc.services)); diff != "" {
+		if diff := cmp.Diff(tc.want, tc.got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

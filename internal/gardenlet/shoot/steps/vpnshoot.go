@@ -34,9 +34,10 @@ func renderVPNShoot(_ context.Context, s *Scope) ([]client.Object, error) {
 		Image:       s.Images.Hortus,
 		Gateway:     fmt.Sprintf("%s:%d", s.InternalHost(), gateway.PortConnect),
 		Destination: tunnel.Destination(s.Namespace),
-		CABundle:    ca.Data[secretsmanager.DataBundle],
-		Cert:        cert.Data[secretsmanager.DataCert],
-		Key:         cert.Data[secretsmanager.DataKey],
-		Checksum:    ca.Name + "." + cert.Name,
+		OwnNetworks: ownNetworks(s.Shoot, s.ServiceCIDR()), DeniedNetworks: deniedNetworks(s.SeedObject),
+		CABundle: ca.Data[secretsmanager.DataBundle],
+		Cert:     cert.Data[secretsmanager.DataCert],
+		Key:      cert.Data[secretsmanager.DataKey],
+		Checksum: ca.Name + "." + cert.Name,
 	}), nil
 }
