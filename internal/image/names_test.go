@@ -71,7 +71,7 @@ func TestSelect(t *testing.T) {
 
 func TestEveryImageHasARecipe(t *testing.T) {
 	from := sources{
-		artifacts: "out", hortus: "hortus", machineInit: "init", echo: "echo",
+		artifacts: "out", hortus: "hortus", machineInit: "init", cniPolicy: "cni-policy", echo: "echo",
 		distribution: []Entry{{Path: "bin/busybox", Source: "busybox"}},
 	}
 	for _, n := range Names() {

@@ -47,7 +47,7 @@ func TestController(t *testing.T) {
 	deny := newPolicy("x/deny", "app=b")
 	ns := newNamespace("x", "")
 	cl := fake.NewClientBuilder().WithObjects(&a, &b, &ns).Build()
-	clk := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
+	clk := clocktesting.NewFakeClock(time.Unix(1000, 0))
 	kernel := &fakeKernel{t: t}
 	registry := prometheus.NewRegistry()
 	c := &Controller{
@@ -126,7 +126,8 @@ func TestController(t *testing.T) {
 	}
 	want := map[string]float64{
 		"hortus_network_policy_changes_total": 3, "hortus_network_policy_policies": 0, "hortus_network_policy_pods": 0,
-		"hortus_network_policy_refused_packets_total": 7,
+		"hortus_network_policy_refused_packets_total": 7, "hortus_network_policy_pod_setup_seconds": 0,
+		"hortus_network_policy_pod_setup_errors_total": 0,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("metrics mismatch (-want +got):\n%s", diff)
@@ -156,11 +157,39 @@ func TestEventsThatMatter(t *testing.T) {
 			after := pod.DeepCopy()
 			tc.change(after)
 			for kind, e := range map[string]event.UpdateEvent{
-				"whole": {ObjectOld: &pod, ObjectNew: after}, "slim": {ObjectOld: slimPod(&pod), ObjectNew: slimPod(after)},
+				"whole": {ObjectOld: &pod, ObjectNew: after}, "slim": {ObjectOld: slimPod(&pod, self), ObjectNew: slimPod(after, self)},
 			} {
-				if got := podChanged.Update(e); got != tc.want {
+				if got := podEvents(self).Update(e); got != tc.want {
 					t.Errorf("%s objects: %t, want %t", kind, got, tc.want)
 				}
+			}
+		})
+	}
+
+	for name, tc := range map[string]struct {
+		pod  corev1.Pod
+		want bool
+	}{
+		"one of the node without address":   {newPod("x/a", "", ""), true},
+		"one of another node with address":  {newPod("x/a", "", "10.0.0.1", onNode("node-2")), true},
+		"one of another node without":       {newPod("x/a", "", "", onNode("node-2")), false},
+		"one of no node":                    {newPod("x/a", "", "", onNode("")), false},
+		"one of the node with its address":  {newPod("x/a", "", "10.0.0.1"), true},
+		"a slim one of another node":        {*slimPod(&pod, "node-2"), true},
+		"one of another node, of IPv6 only": {newPod("x/a", "", "fd00::1", onNode("node-2")), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			events := podEvents(self)
+			if got := events.Create(event.CreateEvent{Object: &tc.pod}); got != tc.want {
+				t.Errorf("its creation matters: %t, want %t", got, tc.want)
+			}
+			if got := events.Delete(event.DeleteEvent{Object: &tc.pod}); got != tc.want {
+				t.Errorf("its deletion matters: %t, want %t", got, tc.want)
+			}
+			labelled := tc.pod.DeepCopy()
+			labelled.Labels = labelsOf("a=b")
+			if got := events.Update(event.UpdateEvent{ObjectOld: &tc.pod, ObjectNew: labelled}); got != tc.want {
+				t.Errorf("its labels matter: %t, want %t", got, tc.want)
 			}
 		})
 	}
@@ -209,7 +238,7 @@ func TestSlimObjectsDecideTheSame(t *testing.T) {
 		Policies: []networkingv1.NetworkPolicy{*slimPolicy(&whole.Policies[0])},
 	}
 	for i := range whole.Pods {
-		slim.Pods = append(slim.Pods, *slimPod(&whole.Pods[i]))
+		slim.Pods = append(slim.Pods, *slimPod(&whole.Pods[i], self))
 	}
 	if diff := cmp.Diff(Decide(whole).String(), Decide(slim).String()); diff != "" {
 		t.Errorf("rules of slim objects (-want +got):\n%s", diff)
