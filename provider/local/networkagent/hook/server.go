@@ -20,6 +20,8 @@ const (
 	confineTimeout = 10 * time.Second
 	// ioTimeout is for reading a request, and again for writing the reply. Both are single small messages on one machine.
 	ioTimeout = 5 * time.Second
+	// errorBytes is the longest error that is reported. JSON has up to six bytes for one, so it fits a message.
+	errorBytes = 2 << 10
 	// socketMode lets only root connect.
 	socketMode = 0o600
 )
@@ -91,8 +93,8 @@ func (s *Server) serve(ctx context.Context, conn net.Conn) {
 	if err := s.answer(ctx, conn); err != nil {
 		answer = reply{Error: err.Error()}
 	}
-	if len(answer.Error) > messageBytes/2 { // Leaves room for what JSON escapes.
-		answer.Error = answer.Error[:messageBytes/2]
+	if len(answer.Error) > errorBytes {
+		answer.Error = answer.Error[:errorBytes]
 	}
 	_ = conn.SetWriteDeadline(time.Now().Add(ioTimeout))
 	_, _ = conn.Write(mustEncode(answer)) // A plugin that has gone needs no answer.

@@ -215,7 +215,7 @@ func TestSandboxesEnd(t *testing.T) {
 				c.t.Fatal(err)
 			}
 			ended.Status.Phase = corev1.PodSucceeded
-			if err := c.cache.Update(c.t.Context(), ended); err != nil {
+			if err := c.cache.Status().Update(c.t.Context(), ended); err != nil {
 				c.t.Fatal(err)
 			}
 		}, true},
@@ -236,7 +236,7 @@ func TestSandboxesEnd(t *testing.T) {
 				c.t.Fatal(err)
 			}
 			late.Status.PodIP = "10.0.0.77"
-			if err := c.cache.Update(c.t.Context(), late); err != nil {
+			if err := c.cache.Status().Update(c.t.Context(), late); err != nil {
 				c.t.Fatal(err)
 			}
 		}, false},
