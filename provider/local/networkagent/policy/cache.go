@@ -49,7 +49,7 @@ func slimMeta(m *metav1.ObjectMeta) metav1.ObjectMeta {
 func slimPod(p *corev1.Pod, node string) *corev1.Pod {
 	slim := &corev1.Pod{ObjectMeta: slimMeta(&p.ObjectMeta)}
 	slim.Spec.NodeName = p.Spec.NodeName
-	if !concerns(p, node) {
+	if p.Spec.NodeName != node && len(addressesOf(p)) == 0 {
 		return slim
 	}
 	if hash, ok := p.Annotations[corev1.MirrorPodAnnotationKey]; ok {
@@ -87,17 +87,12 @@ func updates[T client.Object](differ func(before, after T) bool) predicate.Funcs
 	}}
 }
 
-// concerns reports whether a Pod has an address, or may get one by way of its sandbox.
-func concerns(p *corev1.Pod, node string) bool {
-	return p.Spec.NodeName == node || len(addressesOf(p)) > 0
-}
-
-// podEvents drops what the rules of the node do not depend on: Pods without address of other nodes, and updates of what only
-// other controllers read, such as conditions.
-func podEvents(node string) predicate.Funcs {
+// podEvents drops what the rules do not depend on: Pods without address whose network the container runtime has not reported
+// either, and updates of what only other controllers read, such as conditions.
+func podEvents(reported func(client.ObjectKey) bool) predicate.Funcs {
 	concerned := func(o client.Object) bool {
 		p, ok := o.(*corev1.Pod)
-		return ok && concerns(p, node)
+		return ok && (len(addressesOf(p)) > 0 || reported(client.ObjectKeyFromObject(p)))
 	}
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return concerned(e.Object) },

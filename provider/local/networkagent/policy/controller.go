@@ -59,7 +59,7 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 	c.woken = make(chan event.GenericEvent, 1)
 	return ctrl.NewControllerManagedBy(mgr).Named("network-policy").
 		WatchesRawSource(source.Channel(c.woken, one)).
-		Watches(&corev1.Pod{}, one, builder.WithPredicates(podEvents(c.Node))).
+		Watches(&corev1.Pod{}, one, builder.WithPredicates(podEvents(c.sandboxes.has))).
 		Watches(&corev1.Namespace{}, one, builder.WithPredicates(namespaceChanged)).
 		Watches(&networkingv1.NetworkPolicy{}, one, builder.WithPredicates(policyChanged)).
 		Complete(c)

@@ -11,6 +11,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -134,6 +135,8 @@ func TestController(t *testing.T) {
 	}
 }
 
+func nobody(client.ObjectKey) bool { return false }
+
 func TestEventsThatMatter(t *testing.T) {
 	pod := newPod("x/a", "app=a", "10.0.0.1", withPort("web", corev1.ProtocolTCP, 80))
 	for name, tc := range map[string]struct {
@@ -159,7 +162,7 @@ func TestEventsThatMatter(t *testing.T) {
 			for kind, e := range map[string]event.UpdateEvent{
 				"whole": {ObjectOld: &pod, ObjectNew: after}, "slim": {ObjectOld: slimPod(&pod, self), ObjectNew: slimPod(after, self)},
 			} {
-				if got := podEvents(self).Update(e); got != tc.want {
+				if got := podEvents(nobody).Update(e); got != tc.want {
 					t.Errorf("%s objects: %t, want %t", kind, got, tc.want)
 				}
 			}
@@ -170,16 +173,14 @@ func TestEventsThatMatter(t *testing.T) {
 		pod  corev1.Pod
 		want bool
 	}{
-		"one of the node without address":   {newPod("x/a", "", ""), true},
-		"one of another node with address":  {newPod("x/a", "", "10.0.0.1", onNode("node-2")), true},
-		"one of another node without":       {newPod("x/a", "", "", onNode("node-2")), false},
-		"one of no node":                    {newPod("x/a", "", "", onNode("")), false},
-		"one of the node with its address":  {newPod("x/a", "", "10.0.0.1"), true},
-		"a slim one of another node":        {*slimPod(&pod, "node-2"), true},
-		"one of another node, of IPv6 only": {newPod("x/a", "", "fd00::1", onNode("node-2")), false},
+		"one of the node with an address":       {newPod("x/a", "", "10.0.0.1"), true},
+		"one of another node with an address":   {newPod("x/a", "", "10.0.0.1", onNode("node-2")), true},
+		"one without address":                   {newPod("x/a", "", ""), false},
+		"one with an address of IPv6 only":      {newPod("x/a", "", "fd00::1"), false},
+		"one without address, but with sandbox": {newPod("x/reported", "", ""), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			events := podEvents(self)
+			events := podEvents(func(key client.ObjectKey) bool { return key == client.ObjectKey{Namespace: "x", Name: "reported"} })
 			if got := events.Create(event.CreateEvent{Object: &tc.pod}); got != tc.want {
 				t.Errorf("its creation matters: %t, want %t", got, tc.want)
 			}
@@ -245,5 +246,19 @@ func TestSlimObjectsDecideTheSame(t *testing.T) {
 	}
 	if slim.Policies[0].ManagedFields != nil {
 		t.Error("managed fields are cached")
+	}
+}
+
+// TestPodsWithoutAddressAreSmall keeps what may be needed of pods of the node only.
+func TestPodsWithoutAddressAreSmall(t *testing.T) {
+	whole := newPod("x/a", "app=a", "", withPort("web", corev1.ProtocolTCP, 80), mirror, withUID("1"))
+	whole.Annotations["other"] = "annotation"
+	own := slimPod(&whole, self)
+	if own.Labels == nil || namedPorts(own) == nil || len(own.Annotations) != 1 || own.UID != "1" {
+		t.Errorf("of a pod of the node too little or too much is kept: %+v", own)
+	}
+	other := slimPod(&whole, "node-2")
+	if other.Labels != nil || namedPorts(other) != nil || other.Annotations != nil || other.Spec.NodeName != self {
+		t.Errorf("of a pod of another node too little or too much is kept: %+v", other)
 	}
 }

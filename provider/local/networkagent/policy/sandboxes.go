@@ -113,6 +113,13 @@ func (l *sandboxes) waiting(has func(hook.Sandbox) bool) bool {
 	return slices.ContainsFunc(l.list, func(s *sandbox) bool { return !s.finished() && (s.pod != nil || has(s.Sandbox)) })
 }
 
+// has reports whether there is a sandbox of the Pod's name.
+func (l *sandboxes) has(pod client.ObjectKey) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.list, func(s *sandbox) bool { return s.Namespace == pod.Namespace && s.Name == pod.Name })
+}
+
 // match finds the Pods of sandboxes, among those of the cache or as the API server returned them, and adds both to what is
 // observed. Sandboxes whose Pod was in the cache and is there no longer are forgotten. The function returned answers the
 // requests for all that have a Pod.
