@@ -48,8 +48,10 @@ func NewCommand() *cobra.Command {
 	cmd.Flags().StringVar(&o.nodeName, "node-name", "", "name of the Node of this machine")
 	cmd.Flags().StringVar(&o.podCIDR, "pod-cidr", "", "pod network of the whole cluster; required unless --policies-only is set")
 	cmd.Flags().StringVar(&o.confDir, "cni-conf-dir", "/etc/cni/net.d", "directory of CNI configurations")
-	cmd.Flags().StringVar(&o.binDir, "cni-bin-dir", "/opt/cni/bin", "directory of CNI plugins, where "+hook.PluginName+" is installed")
-	cmd.Flags().StringVar(&o.plugin, "cni-plugin", "/usr/local/bin/"+hook.PluginName, "program to install as CNI plugin "+hook.PluginName)
+	cmd.Flags().StringVar(&o.binDir, "cni-bin-dir", "/opt/cni/bin",
+		"directory of CNI plugins, where "+hook.PluginName+" is installed")
+	cmd.Flags().StringVar(&o.plugin, "cni-plugin", "/usr/local/bin/"+hook.PluginName,
+		"program that is installed as CNI plugin "+hook.PluginName)
 	cmd.Flags().BoolVar(&o.policiesOnly, "policies-only", false,
 		"enforce network policies and leave CNI configuration, routes and masquerading to others")
 	utilruntime.Must(cmd.MarkFlagRequired("node-name"))
