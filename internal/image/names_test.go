@@ -123,3 +123,18 @@ func TestImagesOfOneKubernetesVersionDifferOnlyInWhatTheyRun(t *testing.T) {
 		t.Error("images and programs of a Kubernetes version do not pair up")
 	}
 }
+
+// TestPolicyPluginIsInImages: the agent installs the plugin out of its image, machines have it before the agent runs.
+func TestPolicyPluginIsInImages(t *testing.T) {
+	for name, path := range map[string]string{
+		Hortus(): "usr/local/bin/hortus-policy", Machine(MachineVersions[0]): "opt/cni/bin/hortus-policy",
+	} {
+		r, err := recipeFor(name, sources{artifacts: "out", cniPolicy: "plugin"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(slices.Concat(r.layers...), func(e Entry) bool { return e.Path == path && e.Source == "plugin" }) {
+			t.Errorf("image %s lacks %s", name, path)
+		}
+	}
+}

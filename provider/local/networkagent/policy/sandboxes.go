@@ -181,7 +181,9 @@ func (c *Controller) Confine(ctx context.Context, network hook.Sandbox) (err err
 			return fmt.Errorf("pod %s/%s with UID %q: %w", s.Namespace, s.Name, s.UID, problem)
 		case <-timer.C():
 			timer.Reset(readAfter)
-			problem = c.provide(ctx, s)
+			if ctx.Err() == nil { // Otherwise the reason of the last try is the better one.
+				problem = c.provide(ctx, s)
+			}
 		}
 	}
 }
