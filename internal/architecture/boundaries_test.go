@@ -29,6 +29,8 @@ func TestPackagesImportOnly(t *testing.T) {
 		{"cmd/machine-init", "internal/machine", "process 1 of a machine stays small"},
 		{"cmd/tunnel", "internal/tunnel", "every Shoot runs two of it"},
 		{"cmd/echo", "", "it is a workload like any other"},
+		{"cmd/cni-policy", "provider/local/networkagent/hook", "it starts for every pod"},
+		{"provider/local/networkagent/hook", "", "the program that starts for every pod stays small"},
 		{"internal/machine/...", "internal/machine/...", "process 1 of a machine stays small"},
 
 		{"internal/flow", "", "it knows nothing of Shoots"},
@@ -61,7 +63,7 @@ func TestPackagesNeverReach(t *testing.T) {
 	for _, boundary := range []struct{ packages, never, since string }{
 		{"api/...", clients, "authors of extensions and clients pull in little"},
 		{"extension/errorcode extension/poolhash", clients, "they are pure"},
-		{"cloud charts cmd/echo internal/blockyaml", "*.*/...", "the standard library is enough for them"},
+		{"cloud charts cmd/echo cmd/cni-policy internal/blockyaml", "*.*/...", "the standard library is enough for them"},
 		{"cmd/machine-init", "k8s.io/...", "process 1 of a machine stays small"},
 		{"cmd/tunnel", "k8s.io/api/... k8s.io/apimachinery/... k8s.io/client-go/...", "every Shoot runs two of it"},
 		{"internal/versionclass internal/maintenance internal/offer internal/nodeagent/change", clients, "they decide: objects and a time in, a value out"},

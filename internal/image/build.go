@@ -30,8 +30,8 @@ type Options struct {
 	Components, Module string
 	// HortusBinary is the program of the image [Hortus]; it has to be static.
 	HortusBinary string
-	// TunnelBinary, MachineInitBinary and EchoBinary are built from Module when empty.
-	TunnelBinary, MachineInitBinary, EchoBinary string
+	// TunnelBinary, MachineInitBinary, CNIPolicyBinary and EchoBinary are built from Module when empty.
+	TunnelBinary, MachineInitBinary, CNIPolicyBinary, EchoBinary string
 	// Images are the full names of the images to build; see [Select]. Components they lack are built first.
 	Images []string
 	// Progress receives a line per image that changed; nil means silence.
@@ -88,7 +88,10 @@ func Build(ctx context.Context, o Options) error {
 
 // prepare builds and looks up everything that the images are made of.
 func prepare(ctx context.Context, o Options) (sources, error) {
-	from := sources{artifacts: o.Artifacts, hortus: o.HortusBinary, tunnel: o.TunnelBinary, machineInit: o.MachineInitBinary, echo: o.EchoBinary}
+	from := sources{
+		artifacts: o.Artifacts, hortus: o.HortusBinary, tunnel: o.TunnelBinary, machineInit: o.MachineInitBinary,
+		cniPolicy: o.CNIPolicyBinary, echo: o.EchoBinary,
+	}
 	var needed []string
 	var ownInit, ownEcho, ownHortus, fromDistribution bool
 	for _, name := range o.Images {
@@ -120,6 +123,7 @@ func prepare(ctx context.Context, o Options) (sources, error) {
 		file   *string
 	}{
 		{ownInit, "./cmd/machine-init", &from.machineInit},
+		{ownInit || ownHortus, "./cmd/cni-policy", &from.cniPolicy},
 		{ownEcho, "./cmd/echo", &from.echo},
 		{ownHortus, "./cmd/hortus", &from.hortus},
 		{ownHortus, "./cmd/tunnel", &from.tunnel},

@@ -65,6 +65,7 @@ Kubernetes versions. A name is a full image name, its last part with tag (machin
 	cmd.Flags().StringVar(&o.HortusBinary, "hortus-binary", "", "static program for the hortus image (default: built from the module)")
 	cmd.Flags().StringVar(&o.MachineInitBinary, "machine-init-binary", "", "static program for machines (default: built from the module)")
 	cmd.Flags().StringVar(&o.TunnelBinary, "tunnel-binary", "", "static program for both ends of the tunnel in the hortus image (default: built from the module)")
+	cmd.Flags().StringVar(&o.CNIPolicyBinary, "cni-policy-binary", "", "static program for machines and the hortus image (default: built from the module)")
 	cmd.Flags().StringVar(&o.EchoBinary, "echo-binary", "", "static program for the echo image (default: built from the module)")
 	return cmd
 }

@@ -71,7 +71,7 @@ func TestSelect(t *testing.T) {
 
 func TestEveryImageHasARecipe(t *testing.T) {
 	from := sources{
-		artifacts: "out", hortus: "hortus", machineInit: "init", echo: "echo",
+		artifacts: "out", hortus: "hortus", machineInit: "init", cniPolicy: "cni-policy", echo: "echo",
 		distribution: []Entry{{Path: "bin/busybox", Source: "busybox"}},
 	}
 	for _, n := range Names() {
@@ -121,5 +121,20 @@ func TestImagesOfOneKubernetesVersionDifferOnlyInWhatTheyRun(t *testing.T) {
 	}
 	if len(slices.Compact(kubernetesPrograms)) != len(Kubernetes("1.36.3")) {
 		t.Error("images and programs of a Kubernetes version do not pair up")
+	}
+}
+
+// TestPolicyPluginIsInImages: the agent installs the plugin out of its image, machines have it before the agent runs.
+func TestPolicyPluginIsInImages(t *testing.T) {
+	for name, path := range map[string]string{
+		Hortus(): "usr/local/bin/hortus-policy", Machine(MachineVersions[0]): "opt/cni/bin/hortus-policy",
+	} {
+		r, err := recipeFor(name, sources{artifacts: "out", cniPolicy: "plugin"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(slices.Concat(r.layers...), func(e Entry) bool { return e.Path == path && e.Source == "plugin" }) {
+			t.Errorf("image %s lacks %s", name, path)
+		}
 	}
 }

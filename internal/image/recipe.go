@@ -23,8 +23,11 @@ type sources struct {
 	// distribution holds the programs and libraries taken from the distribution, ready for a layer.
 	distribution []Entry
 	// Programs of the project itself.
-	hortus, tunnel, machineInit, echo string
+	hortus, tunnel, machineInit, cniPolicy, echo string
 }
+
+// cniPolicy is the name of a CNI plugin in network configurations.
+const cniPolicy = "hortus-policy"
 
 // searchPath is set in every image: runtimes set none, and the kubelet finds its helpers by it.
 const searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -53,7 +56,11 @@ func recipeFor(name string, from sources) (recipe, error) {
 		return single("coredns", "coredns", "/coredns")
 	case Hortus():
 		etcd, err := single("etcd", "etcd", "/usr/local/bin/etcd") // For `hortus etcd run`; the layer is that of the image of etcd.
-		r.layers = append(etcd.layers, []Entry{{Path: "usr/local/bin/tunnel", Source: from.tunnel}}, []Entry{{Path: "usr/local/bin/hortus", Source: from.hortus}, temporary})
+		r.layers = append(etcd.layers, []Entry{{Path: "usr/local/bin/tunnel", Source: from.tunnel}}, []Entry{
+			{Path: "usr/local/bin/hortus", Source: from.hortus},
+			{Path: "usr/local/bin/" + cniPolicy, Source: from.cniPolicy}, // For `hortus network-agent`, which installs it.
+			temporary,
+		})
 		r.entrypoint = []string{"/usr/local/bin/hortus"}
 		return r, err
 	case Echo:
@@ -178,7 +185,8 @@ func machineRecipe(name, version string, from sources) (recipe, error) {
 		layers: [][]Entry{
 			from.distribution,
 			runtime,
-			append(machineFiles(), Entry{Path: "sbin/init", Source: from.machineInit}),
+			append(machineFiles(),
+				Entry{Path: "sbin/init", Source: from.machineInit}, Entry{Path: "opt/cni/bin/" + cniPolicy, Source: from.cniPolicy}),
 			{{Path: "etc/os-release", Content: osRelease(version)}},
 		},
 		entrypoint: []string{"/sbin/init"},

@@ -34,6 +34,11 @@ const (
 	agentName       = "network-agent"
 	healthPort      = 10290
 	recheck         = 5 * time.Second
+
+	// Directories of the machine, which the agent has under the same names.
+	cniConfDir = "/etc/cni/net.d"
+	cniBinDir  = "/opt/cni/bin"
+	runDir     = "/run/hortus"
 )
 
 // Actuator acts on Networks.
@@ -117,6 +122,12 @@ func apiServer(shoot *corev1beta1.Shoot) string {
 	return ""
 }
 
+func directory(name, path string) corev1.Volume {
+	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{
+		Path: path, Type: ptr.To(corev1.HostPathDirectoryOrCreate),
+	}}}
+}
+
 // Values of the agent's objects.
 type Values struct {
 	Image     string
@@ -187,11 +198,11 @@ func Objects(v Values) []client.Object {
 							// The node takes workload only when this pod is ready, so ask often at first.
 							StartupProbe:  &corev1.Probe{ProbeHandler: probe("/readyz"), PeriodSeconds: 1, FailureThreshold: 300},
 							LivenessProbe: &corev1.Probe{ProbeHandler: probe("/healthz"), PeriodSeconds: 20},
-							VolumeMounts:  []corev1.VolumeMount{{Name: "cni", MountPath: "/etc/cni/net.d"}},
+							VolumeMounts: []corev1.VolumeMount{
+								{Name: "cni", MountPath: cniConfDir}, {Name: "cni-bin", MountPath: cniBinDir}, {Name: "run", MountPath: runDir},
+							},
 						}},
-						Volumes: []corev1.Volume{{Name: "cni", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{
-							Path: "/etc/cni/net.d", Type: ptr.To(corev1.HostPathDirectoryOrCreate),
-						}}}},
+						Volumes: []corev1.Volume{directory("cni", cniConfDir), directory("cni-bin", cniBinDir), directory("run", runDir)},
 					},
 				},
 			},

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"hortus.dev/hortus/provider/local/networkagent/hook"
 	"hortus.dev/hortus/provider/local/networkagent/policy"
 	"hortus.dev/hortus/provider/local/process"
 )
@@ -29,8 +30,9 @@ var metadata = netip.MustParsePrefix("169.254.0.0/16")
 // options are the flags of the command.
 type options struct {
 	process.Options
-	nodeName, podCIDR, confDir string
-	policiesOnly               bool
+	nodeName, podCIDR       string
+	confDir, binDir, plugin string
+	policiesOnly            bool
 }
 
 // NewCommand returns the command that keeps a machine's pod network.
@@ -46,6 +48,10 @@ func NewCommand() *cobra.Command {
 	cmd.Flags().StringVar(&o.nodeName, "node-name", "", "name of the Node of this machine")
 	cmd.Flags().StringVar(&o.podCIDR, "pod-cidr", "", "pod network of the whole cluster; required unless --policies-only is set")
 	cmd.Flags().StringVar(&o.confDir, "cni-conf-dir", "/etc/cni/net.d", "directory of CNI configurations")
+	cmd.Flags().StringVar(&o.binDir, "cni-bin-dir", "/opt/cni/bin",
+		"directory of CNI plugins, where "+hook.PluginName+" is installed")
+	cmd.Flags().StringVar(&o.plugin, "cni-plugin", "/usr/local/bin/"+hook.PluginName,
+		"program that is installed as CNI plugin "+hook.PluginName)
 	cmd.Flags().BoolVar(&o.policiesOnly, "policies-only", false,
 		"enforce network policies and leave CNI configuration, routes and masquerading to others")
 	utilruntime.Must(cmd.MarkFlagRequired("node-name"))
@@ -54,19 +60,26 @@ func NewCommand() *cobra.Command {
 
 func (o *options) run(ctx context.Context) error {
 	system := &System{ConfDir: o.confDir}
+	var pods netip.Prefix
+	if !o.policiesOnly {
+		var err error
+		if pods, err = netip.ParsePrefix(o.podCIDR); err != nil || !pods.Addr().Is4() {
+			return fmt.Errorf("flag --pod-cidr: %q is not an IPv4 network", o.podCIDR)
+		}
+	}
+	// Before any configuration that names it.
+	if err := installPlugin(o.plugin, o.binDir); err != nil {
+		return err
+	}
 	if o.policiesOnly {
 		filterBridges()
 	} else {
-		pods, err := netip.ParsePrefix(o.podCIDR)
-		if err != nil || !pods.Addr().Is4() {
-			return fmt.Errorf("flag --pod-cidr: %q is not an IPv4 network", o.podCIDR)
-		}
 		system.AllPods = pods
 		if err := system.Prepare(); err != nil {
 			return err
 		}
 	}
-	mgr, err := o.Manager(ctx, name, newScheme(), slimCache)
+	mgr, err := o.Manager(ctx, name, newScheme(), func(opts *ctrl.Options) { slimCache(opts, o.nodeName) })
 	if err != nil {
 		return err
 	}
@@ -81,7 +94,8 @@ func (o *options) run(ctx context.Context) error {
 	}
 	table := policy.Table{}
 	policies := &policy.Controller{
-		Client: mgr.GetClient(), Clock: clock.RealClock{}, Kernel: table, Node: o.nodeName, Refused: []netip.Prefix{metadata},
+		Client: mgr.GetClient(), API: mgr.GetAPIReader(), Clock: clock.RealClock{}, Kernel: table, Node: o.nodeName,
+		Refused: []netip.Prefix{metadata},
 		Metrics: policy.NewMetrics(metrics.Registry, table.Refused),
 	}
 	if err := policies.SetupWithManager(mgr); err != nil {
@@ -89,6 +103,10 @@ func (o *options) run(ctx context.Context) error {
 	}
 	if err := mgr.AddReadyzCheck("network-policies", policies.Ready); err != nil {
 		return err
+	}
+	server := &hook.Server{Path: hook.SocketPath, Confine: policies.Confine, Release: policies.Release}
+	if err := mgr.Add(server); err != nil { // The manager starts it once the caches are filled.
+		return fmt.Errorf("set up server of the CNI plugin: %w", err)
 	}
 	return mgr.Start(ctx)
 }
@@ -101,8 +119,8 @@ func newScheme() *runtime.Scheme {
 }
 
 // slimCache keeps of objects only what the agent reads: one agent runs on every machine and caches all Nodes and Pods.
-func slimCache(opts *ctrl.Options) {
-	opts.Cache.ByObject = policy.CacheOptions()
+func slimCache(opts *ctrl.Options, node string) {
+	opts.Cache.ByObject = policy.CacheOptions(node)
 	opts.Cache.ByObject[&corev1.Node{}] = cache.ByObject{Transform: func(obj any) (any, error) {
 		node, ok := obj.(*corev1.Node)
 		if !ok {

@@ -21,7 +21,7 @@ func TestPodCIDRIsRequired(t *testing.T) {
 // TestSlimNodesDecideTheSame decides with what the cache keeps.
 func TestSlimNodesDecideTheSame(t *testing.T) {
 	var opts ctrl.Options
-	slimCache(&opts)
+	slimCache(&opts, "self")
 	whole := node("other", "100.96.1.0/24", "10.250.0.3")
 	whole.Annotations = map[string]string{"a": "b"}
 	for kind, by := range opts.Cache.ByObject {

@@ -5,5 +5,6 @@
 // Machines of a Shoot are neighbours in one cloud network, so plain routes are enough and nothing is encapsulated. What a
 // machine must have is a pure function of all Nodes, [Decide]; [System] applies it.
 //
-// The package policy below it enforces NetworkPolicies on the machine, for pod networks of others too.
+// The package policy below it enforces NetworkPolicies on the machine, for pod networks of others too. By the CNI plugin of the
+// package hook a new pod waits until its policies are in force.
 package networkagent

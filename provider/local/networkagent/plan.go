@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"hortus.dev/hortus/provider/local/networkagent/hook"
 )
 
 // Route leads to the pods of another machine.
@@ -71,7 +73,8 @@ func internalIP(node *corev1.Node) (netip.Addr, bool) {
 }
 
 // CNIConfig renders the CNI configuration for a machine whose pods are in the given network. The bridge plugin does not
-// masquerade: one rule per machine does, and it spares traffic between pods of different machines.
+// masquerade: one rule per machine does, and it spares traffic between pods of different machines. The last plugin waits until
+// the pod's policies are in force, so it has to come when the network is complete.
 func CNIConfig(pods netip.Prefix) []byte {
 	type object = map[string]any
 	data, err := json.MarshalIndent(object{
@@ -94,6 +97,7 @@ func CNIConfig(pods netip.Prefix) []byte {
 				"backend":      "nftables", // The machine has no iptables.
 				"capabilities": object{"portMappings": true},
 			},
+			{"type": hook.PluginName},
 		},
 	}, "", "  ")
 	if err != nil {

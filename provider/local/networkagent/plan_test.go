@@ -88,6 +88,9 @@ func TestCNIConfig(t *testing.T) {
         "portMappings": true
       },
       "type": "portmap"
+    },
+    {
+      "type": "hortus-policy"
     }
   ]
 }

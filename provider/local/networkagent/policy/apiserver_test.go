@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"hortus.dev/hortus/provider/local/networkagent/hook"
 	"hortus.dev/hortus/test/env"
 )
 
@@ -52,14 +53,14 @@ func (k *lockedKernel) writes() int {
 func TestControllerOnAPIServer(t *testing.T) {
 	e := env.Start(t)
 	mgr, err := ctrl.NewManager(e.Config, ctrl.Options{
-		Scheme: e.Scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Cache: cache.Options{ByObject: CacheOptions()},
+		Scheme: e.Scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Cache: cache.Options{ByObject: CacheOptions(self)},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	kernel := &lockedKernel{fakeKernel: fakeKernel{t: t}}
 	c := &Controller{
-		Client: mgr.GetClient(), Clock: clock.RealClock{}, Kernel: kernel, Node: self,
+		Client: mgr.GetClient(), API: mgr.GetAPIReader(), Clock: clock.RealClock{}, Kernel: kernel, Node: self,
 		Refused: []netip.Prefix{netip.MustParsePrefix("169.254.0.0/16")},
 		Metrics: NewMetrics(prometheus.NewRegistry(), func() (Refused, error) { return Refused{}, nil }),
 	}
@@ -127,6 +128,37 @@ func TestControllerOnAPIServer(t *testing.T) {
 	if got := kernel.writes() - writes; got != 1 {
 		t.Errorf("%d writes, want 1", got)
 	}
+
+	// Confine applies the rules of pods whose status has no address yet, whether they have arrived already or do so later.
+	p.Spec.Ingress = nil
+	if err := e.Client.Update(t.Context(), &p); err != nil {
+		t.Fatal(err)
+	}
+	results := make(chan error)
+	for name, ip := range map[string]string{"pending": "10.0.0.5", "later": "10.0.0.6"} {
+		go func() {
+			results <- c.Confine(t.Context(), hook.Sandbox{
+				ContainerID: name, Namespace: namespace, Name: name, Addresses: []netip.Addr{address(ip)},
+			})
+		}()
+	}
+	start("later", "app=b", "")
+	for range 2 {
+		if err := <-results; err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, ip := range []string{"10.0.0.5", "10.0.0.6"} {
+		if kernel.passes("10.0.0.3", ip) {
+			t.Errorf("a packet to %s passes", ip)
+		}
+	}
+	for _, name := range []string{"pending", "later"} {
+		c.Release(hook.Sandbox{ContainerID: name})
+	}
+	env.Eventually(t, "the addresses are forgotten", func() (bool, error) {
+		return kernel.passes("10.0.0.3", "10.0.0.5") && kernel.passes("10.0.0.3", "10.0.0.6"), nil
+	})
 
 	b.Status.Phase = corev1.PodSucceeded
 	if err := e.Client.Status().Update(t.Context(), b); err != nil {

@@ -16,16 +16,16 @@ import (
 )
 
 // CacheOptions keeps of the watched objects only what Decide reads: one agent runs on every node and caches all of them.
-// Pods that take no part in policies are not even sent by the API server.
-func CacheOptions() map[client.Object]cache.ByObject {
+// Pods that take no part in policies are not even sent by the API server. Of Pods without address, which are few, the labels
+// and ports are kept only if they are of the node: the container runtime may report their addresses first.
+func CacheOptions(node string) map[client.Object]cache.ByObject {
 	takePart := fields.AndSelectors(
 		fields.OneTermEqualSelector("spec.hostNetwork", "false"),
-		fields.OneTermNotEqualSelector("status.podIP", ""),
 		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
 		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
 	)
 	return map[client.Object]cache.ByObject{
-		&corev1.Pod{}:                 {Field: takePart, Transform: transform(slimPod)},
+		&corev1.Pod{}:                 {Field: takePart, Transform: transform(func(p *corev1.Pod) *corev1.Pod { return slimPod(p, node) })},
 		&corev1.Namespace{}:           {Transform: transform(slimNamespace)},
 		&networkingv1.NetworkPolicy{}: {Transform: transform(slimPolicy)},
 	}
@@ -46,11 +46,18 @@ func slimMeta(m *metav1.ObjectMeta) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion}
 }
 
-func slimPod(p *corev1.Pod) *corev1.Pod {
+func slimPod(p *corev1.Pod, node string) *corev1.Pod {
 	slim := &corev1.Pod{ObjectMeta: slimMeta(&p.ObjectMeta)}
+	slim.Spec.NodeName = p.Spec.NodeName
+	if p.Spec.NodeName != node && len(addressesOf(p)) == 0 {
+		return slim
+	}
+	if hash, ok := p.Annotations[corev1.MirrorPodAnnotationKey]; ok {
+		slim.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: hash}
+	}
 	slim.Labels = p.Labels
 	slim.CreationTimestamp, slim.DeletionTimestamp = p.CreationTimestamp, p.DeletionTimestamp
-	slim.Spec.NodeName, slim.Spec.HostNetwork = p.Spec.NodeName, p.Spec.HostNetwork
+	slim.Spec.HostNetwork = p.Spec.HostNetwork
 	slim.Status.Phase, slim.Status.PodIP = p.Status.Phase, p.Status.PodIP
 	if len(p.Status.PodIPs) > 1 { // The first is PodIP.
 		slim.Status.PodIPs = p.Status.PodIPs
@@ -80,7 +87,22 @@ func updates[T client.Object](differ func(before, after T) bool) predicate.Funcs
 	}}
 }
 
-// podChanged drops updates of what only other controllers read, such as conditions.
+// podEvents drops what the rules do not depend on: Pods without address whose network the container runtime has not reported
+// either, and updates of what only other controllers read, such as conditions.
+func podEvents(reported func(client.ObjectKey) bool) predicate.Funcs {
+	concerned := func(o client.Object) bool {
+		p, ok := o.(*corev1.Pod)
+		return ok && (len(addressesOf(p)) > 0 || reported(client.ObjectKeyFromObject(p)))
+	}
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return concerned(e.Object) },
+		DeleteFunc: func(e event.DeleteEvent) bool { return concerned(e.Object) },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return podChanged.Update(e) && (concerned(e.ObjectOld) || concerned(e.ObjectNew))
+		},
+	}
+}
+
 var podChanged = updates(func(before, after *corev1.Pod) bool {
 	return takesPart(before) != takesPart(after) || before.Spec.NodeName != after.Spec.NodeName ||
 		(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||

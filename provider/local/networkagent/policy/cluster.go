@@ -10,12 +10,17 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"hortus.dev/hortus/provider/local/networkagent/hook"
 )
 
 // pod is a Pod that takes part in policies, with the IPv4 addresses that are its own.
 type pod struct {
 	*corev1.Pod
 	addresses []netip.Addr
+	certain   bool // The addresses come from the container runtime.
 }
 
 // cluster answers who is selected.
@@ -34,14 +39,22 @@ func newCluster(o Observed) *cluster {
 	for i := range o.Namespaces {
 		c.namespaces[o.Namespaces[i].Name] = o.Namespaces[i].Labels
 	}
+	sandboxes := make(map[types.NamespacedName]*hook.Sandbox, len(o.Sandboxes))
+	for i := range o.Sandboxes {
+		sandboxes[types.NamespacedName{Namespace: o.Sandboxes[i].Namespace, Name: o.Sandboxes[i].Name}] = &o.Sandboxes[i]
+	}
 	owners := make(map[netip.Addr]*pod, len(o.Pods))
 	for i := range o.Pods {
 		if !takesPart(&o.Pods[i]) {
 			continue
 		}
 		p := &pod{Pod: &o.Pods[i]}
-		for _, a := range addressesOf(p.Pod) {
-			if owner := owners[a]; owner == nil || outranks(p.Pod, owner.Pod) {
+		addresses := addressesOf(p.Pod)
+		if s := sandboxes[client.ObjectKeyFromObject(p.Pod)]; s != nil && matches(*s, p.Pod) {
+			p.certain, addresses = true, ipv4(s.Addresses)
+		}
+		for _, a := range addresses {
+			if owner := owners[a]; owner == nil || p.outranks(owner) {
 				owners[a] = p
 			}
 		}
@@ -74,9 +87,24 @@ func addressesOf(p *corev1.Pod) []netip.Addr {
 	return out
 }
 
+// ipv4 returns the distinct addresses of IPv4.
+func ipv4(addresses []netip.Addr) []netip.Addr {
+	var out []netip.Addr
+	for _, a := range addresses {
+		if a.Is4() && !slices.Contains(out, a) {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
 // outranks says which of two Pods has an address that both claim. A Pod that is being deleted, or whose node is lost, keeps
 // its address in its status while another may have got it.
-func outranks(a, b *corev1.Pod) bool {
+func (p *pod) outranks(other *pod) bool {
+	a, b := p.Pod, other.Pod
+	if p.certain != other.certain {
+		return p.certain
+	}
 	if (a.DeletionTimestamp == nil) != (b.DeletionTimestamp == nil) {
 		return a.DeletionTimestamp == nil
 	}
@@ -159,6 +187,20 @@ func (c *cluster) addresses(terms []term) []Element {
 	}
 	slices.SortFunc(out, Element.compare)
 	return slices.Compact(out)
+}
+
+// known returns the addresses of all pods, sorted.
+func (c *cluster) known() []Element {
+	var out []Element
+	for _, pods := range c.pods {
+		for _, p := range pods {
+			for _, a := range p.addresses {
+				out = append(out, Element{Address: a})
+			}
+		}
+	}
+	slices.SortFunc(out, Element.compare)
+	return out
 }
 
 func (c *cluster) addressesOf(t term) []netip.Addr {

@@ -16,8 +16,12 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"hortus.dev/hortus/provider/local/networkagent/hook"
 )
 
 // minInterval is the pause between two passes: a burst of changes costs one pass at its beginning and then ten per second.
@@ -32,11 +36,15 @@ type Kernel interface {
 // Controller keeps the rules of one node in line with all Pods, Namespaces and NetworkPolicies.
 type Controller struct {
 	Client  client.Reader // With the cache of CacheOptions.
-	Clock   clock.PassiveClock
+	API     client.Reader // Without cache.
+	Clock   clock.Clock
 	Kernel  Kernel
 	Node    string         // Name of the own Node.
 	Refused []netip.Prefix // As in Observed.
 	Metrics *Metrics
+
+	sandboxes sandboxes
+	woken     chan event.GenericEvent // With a buffer of one. Nil before SetupWithManager.
 
 	applied  *Ruleset  // What the kernel has; nil: unknown.
 	lastPass time.Time // End of the last pass that succeeded.
@@ -48,32 +56,46 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 	one := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: c.Node}}}
 	})
+	c.woken = make(chan event.GenericEvent, 1)
 	return ctrl.NewControllerManagedBy(mgr).Named("network-policy").
-		Watches(&corev1.Pod{}, one, builder.WithPredicates(podChanged)).
+		WatchesRawSource(source.Channel(c.woken, one)).
+		Watches(&corev1.Pod{}, one, builder.WithPredicates(podEvents(c.sandboxes.has))).
 		Watches(&corev1.Namespace{}, one, builder.WithPredicates(namespaceChanged)).
 		Watches(&networkingv1.NetworkPolicy{}, one, builder.WithPredicates(policyChanged)).
 		Complete(c)
 }
 
-// Reconcile applies what all objects together ask for. It runs only once the caches are filled.
+// Reconcile applies what all objects together ask for. It runs only once the caches are filled. Pods that wait for their rules
+// to start are not made to wait for the pause between passes.
 func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	if wait := minInterval - c.Clock.Since(c.lastPass); !c.lastPass.IsZero() && wait > 0 {
+	if wait := minInterval - c.Clock.Since(c.lastPass); !c.lastPass.IsZero() && wait > 0 && !c.urgent(ctx) {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	observed, err := c.observe(ctx)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	answer := c.sandboxes.match(&observed)
 	next := Decide(observed)
 	if err := c.write(ctx, next); err != nil {
 		return reconcile.Result{}, err
 	}
+	answer()
 	c.Metrics.describe(next, len(observed.Policies))
 	c.lastPass = c.Clock.Now()
 	if !c.ready.Swap(true) {
 		ctrl.LoggerFrom(ctx).Info("Policies are enforced", "policies", len(observed.Policies), "pods", len(observed.Pods))
 	}
 	return reconcile.Result{}, nil
+}
+
+// urgent reports whether a pass lets a pod start.
+func (c *Controller) urgent(ctx context.Context) bool {
+	return c.sandboxes.waiting(func(s hook.Sandbox) bool {
+		var p corev1.Pod
+		err := c.Client.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: s.Name}, &p)
+		return err == nil && matches(s, &p)
+	})
 }
 
 // observe reads the caches without copying; Decide changes nothing.

@@ -11,6 +11,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -47,7 +48,7 @@ func TestController(t *testing.T) {
 	deny := newPolicy("x/deny", "app=b")
 	ns := newNamespace("x", "")
 	cl := fake.NewClientBuilder().WithObjects(&a, &b, &ns).Build()
-	clk := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
+	clk := clocktesting.NewFakeClock(time.Unix(1000, 0))
 	kernel := &fakeKernel{t: t}
 	registry := prometheus.NewRegistry()
 	c := &Controller{
@@ -126,12 +127,15 @@ func TestController(t *testing.T) {
 	}
 	want := map[string]float64{
 		"hortus_network_policy_changes_total": 3, "hortus_network_policy_policies": 0, "hortus_network_policy_pods": 0,
-		"hortus_network_policy_refused_packets_total": 7,
+		"hortus_network_policy_refused_packets_total": 7, "hortus_network_policy_pod_setup_seconds": 0,
+		"hortus_network_policy_pod_setup_errors_total": 0,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("metrics mismatch (-want +got):\n%s", diff)
 	}
 }
+
+func nobody(client.ObjectKey) bool { return false }
 
 func TestEventsThatMatter(t *testing.T) {
 	pod := newPod("x/a", "app=a", "10.0.0.1", withPort("web", corev1.ProtocolTCP, 80))
@@ -156,11 +160,37 @@ func TestEventsThatMatter(t *testing.T) {
 			after := pod.DeepCopy()
 			tc.change(after)
 			for kind, e := range map[string]event.UpdateEvent{
-				"whole": {ObjectOld: &pod, ObjectNew: after}, "slim": {ObjectOld: slimPod(&pod), ObjectNew: slimPod(after)},
+				"whole": {ObjectOld: &pod, ObjectNew: after}, "slim": {ObjectOld: slimPod(&pod, self), ObjectNew: slimPod(after, self)},
 			} {
-				if got := podChanged.Update(e); got != tc.want {
+				if got := podEvents(nobody).Update(e); got != tc.want {
 					t.Errorf("%s objects: %t, want %t", kind, got, tc.want)
 				}
+			}
+		})
+	}
+
+	for name, tc := range map[string]struct {
+		pod  corev1.Pod
+		want bool
+	}{
+		"one of the node with an address":       {newPod("x/a", "", "10.0.0.1"), true},
+		"one of another node with an address":   {newPod("x/a", "", "10.0.0.1", onNode("node-2")), true},
+		"one without address":                   {newPod("x/a", "", ""), false},
+		"one with an address of IPv6 only":      {newPod("x/a", "", "fd00::1"), false},
+		"one without address, but with sandbox": {newPod("x/reported", "", ""), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			events := podEvents(func(key client.ObjectKey) bool { return key == client.ObjectKey{Namespace: "x", Name: "reported"} })
+			if got := events.Create(event.CreateEvent{Object: &tc.pod}); got != tc.want {
+				t.Errorf("its creation matters: %t, want %t", got, tc.want)
+			}
+			if got := events.Delete(event.DeleteEvent{Object: &tc.pod}); got != tc.want {
+				t.Errorf("its deletion matters: %t, want %t", got, tc.want)
+			}
+			labelled := tc.pod.DeepCopy()
+			labelled.Labels = labelsOf("a=b")
+			if got := events.Update(event.UpdateEvent{ObjectOld: &tc.pod, ObjectNew: labelled}); got != tc.want {
+				t.Errorf("its labels matter: %t, want %t", got, tc.want)
 			}
 		})
 	}
@@ -209,12 +239,26 @@ func TestSlimObjectsDecideTheSame(t *testing.T) {
 		Policies: []networkingv1.NetworkPolicy{*slimPolicy(&whole.Policies[0])},
 	}
 	for i := range whole.Pods {
-		slim.Pods = append(slim.Pods, *slimPod(&whole.Pods[i]))
+		slim.Pods = append(slim.Pods, *slimPod(&whole.Pods[i], self))
 	}
 	if diff := cmp.Diff(Decide(whole).String(), Decide(slim).String()); diff != "" {
 		t.Errorf("rules of slim objects (-want +got):\n%s", diff)
 	}
 	if slim.Policies[0].ManagedFields != nil {
 		t.Error("managed fields are cached")
+	}
+}
+
+// TestPodsWithoutAddressAreSmall keeps what may be needed of pods of the node only.
+func TestPodsWithoutAddressAreSmall(t *testing.T) {
+	whole := newPod("x/a", "app=a", "", withPort("web", corev1.ProtocolTCP, 80), mirror, withUID("1"))
+	whole.Annotations["other"] = "annotation"
+	own := slimPod(&whole, self)
+	if own.Labels == nil || namedPorts(own) == nil || len(own.Annotations) != 1 || own.UID != "1" {
+		t.Errorf("of a pod of the node too little or too much is kept: %+v", own)
+	}
+	other := slimPod(&whole, "node-2")
+	if other.Labels != nil || namedPorts(other) != nil || other.Annotations != nil || other.Spec.NodeName != self {
+		t.Errorf("of a pod of another node too little or too much is kept: %+v", other)
 	}
 }

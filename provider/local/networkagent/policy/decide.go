@@ -11,6 +11,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+
+	"hortus.dev/hortus/provider/local/networkagent/hook"
 )
 
 // Observed is what decides about a node's rules. Nothing in it is changed.
@@ -20,6 +22,16 @@ type Observed struct {
 	Namespaces []corev1.Namespace
 	Policies   []networkingv1.NetworkPolicy
 	Refused    []netip.Prefix // IPv4 networks to which the node forwards nothing, whatever policies say.
+	// Sandboxes are the networks of pods of the own node that the container runtime has reported. They count instead of the
+	// addresses in the status of their Pods, and against every other Pod with such an address. At most one per Pod.
+	Sandboxes []hook.Sandbox
+}
+
+// matches reports whether the sandbox is that of the Pod. For a static pod the kubelet has another UID than the API server,
+// and only one pod of the name.
+func matches(s hook.Sandbox, p *corev1.Pod) bool {
+	_, isMirror := p.Annotations[corev1.MirrorPodAnnotationKey]
+	return s.Namespace == p.Namespace && s.Name == p.Name && (s.UID == "" || s.UID == string(p.UID) || isMirror)
 }
 
 // direction of packets, seen from a pod.
@@ -33,8 +45,9 @@ const (
 // Decide computes the rules of the node called o.Node.
 //
 // Pods with hostNetwork, without an IPv4 address, and in phase Succeeded or Failed are left out, both as subjects and as
-// peers. If several Pods claim an address, the one that is not being deleted and was created last has it. What the API server
-// does not let in, such as selectors and ranges that do not parse, matches nothing. The order of objects does not matter.
+// peers. If several Pods claim an address, the one with the sandbox has it, otherwise the one that is not being deleted and
+// was created last. What the API server does not let in, such as selectors and ranges that do not parse, matches nothing. The
+// order of objects does not matter.
 func Decide(o Observed) Ruleset {
 	d := &decision{cluster: newCluster(o), sets: map[string]func() Set{}}
 	selecting := map[*pod]*[2][]int{} // Indexes into policies, by direction.
@@ -174,11 +187,15 @@ func (d *decision) chain(dir direction, indexes []int, policies []compiled) Chai
 	for _, text := range texts {
 		chain.Rules = append(chain.Rules, union[text])
 	}
-	counter := counterEgress
-	if dir == ingress {
-		counter = counterIngress
+	if dir == egress {
+		chain.Rules = append(chain.Rules, Rule{Counter: counterEgress, Verdict: Reject})
+		return chain
 	}
-	chain.Rules = append(chain.Rules, Rule{Counter: counter, Verdict: Reject})
+	// An address that no pod is known to have may be that of a pod that has just started on another node. Its packets are
+	// dropped: the client sends them again after a second, when the address is known, and would take a refusal for final.
+	known := []Match{{Kind: InSource, Set: d.knownSet()}}
+	chain.Rules = append(chain.Rules,
+		Rule{Matches: known, Counter: counterIngress, Verdict: Reject}, Rule{Counter: counterIngress, Verdict: Drop})
 	return chain
 }
 
@@ -341,6 +358,14 @@ func (d *decision) serviceSet(dir direction, port string, protocol Protocol) str
 		return Set{Name: name, Comment: comment, Kind: Services, Elements: d.cluster.services(node, port, protocol)}
 	}
 	return name
+}
+
+// knownSet returns the name of the set with the addresses of all pods.
+func (d *decision) knownSet() string {
+	d.sets[setKnown] = func() Set {
+		return Set{Name: setKnown, Comment: "pods whose addresses are known", Kind: Addresses, Elements: d.cluster.known()}
+	}
+	return setKnown
 }
 
 // usedSets returns the sets that the rules of the chains refer to, sorted by name. The set self is left to the caller.

@@ -19,12 +19,19 @@
 //
 // A second table, for IPv6, drops what pods of one bridge send each other by link-local addresses.
 //
+// # How a pod starts
+//
+// The CNI plugin of the package hook reports the addresses of a pod of this node before its containers start.
+// [Controller.Confine] applies the rules and answers. The pod has these addresses, whatever statuses say, until
+// [Controller.Release], or until its Pod is gone. What comes from an address that no pod is known to have is dropped instead of
+// refused, since the pod of another node may have just got it: the client sends again.
+//
 // # What remains open
 //
-//   - The agent learns the address of a pod from the Pod's status, which the kubelet writes once the pod's network is there.
-//     Until that status has arrived and is applied, usually for a fraction of a second, no policy selects the new address:
-//     the pod is neither restricted itself nor admitted as a peer. If the address belonged to another pod shortly before, the
-//     rules of that pod may still apply.
+//   - Agents of other nodes learn the address of a pod from its status. Until that has arrived, about a second after the pod has
+//     started, they do not admit the pod as a peer.
+//   - A new process of the agent knows only the status, too: a pod without address in its status is not restricted until it has
+//     one.
 //   - Connections that exist when a policy begins to refuse them continue until they end.
 //   - Packets between two pods of one bridge pass the hooks only where the kernel module br_netfilter is loaded.
 //   - Rules judge addresses. A pod that may use raw sockets can send packets in the name of another.

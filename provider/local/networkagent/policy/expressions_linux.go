@@ -62,6 +62,8 @@ func expressions(r Rule) []expr.Any {
 		out = append(out, &expr.Verdict{Kind: expr.VerdictAccept})
 	case Reject:
 		out = append(out, &expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: rejectAdminProhibited})
+	case Drop:
+		out = append(out, &expr.Verdict{Kind: expr.VerdictDrop})
 	case ToChainOfSource:
 		out = append(out, loadAddress(offsetSource, firstRegister), verdictOf(r.Map))
 	case ToChainOfDestination:

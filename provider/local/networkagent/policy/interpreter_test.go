@@ -20,31 +20,35 @@ func (p packet) String() string {
 }
 
 // passes reports whether the kernel would let the packet pass with these rules.
-func passes(r Ruleset, p packet) bool {
+func passes(r Ruleset, p packet) bool { return fate(r, p) == Accept }
+
+// fate is what the kernel would do with the packet: Accept, Reject or Drop.
+func fate(r Ruleset, p packet) Verdict {
 	hooks := []Hook{ForwardEgress, ForwardIngress}
 	if p.toNode {
 		hooks = []Hook{Input}
 	}
 	for _, hook := range hooks {
 		i := slices.IndexFunc(r.Chains, func(c Chain) bool { return c.Hook == hook })
-		if i >= 0 && !r.Chains[i].passes(r, p) {
-			return false
+		if i < 0 {
+			continue
+		}
+		if verdict := r.Chains[i].fate(r, p); verdict != Accept {
+			return verdict
 		}
 	}
-	return true
+	return Accept
 }
 
-func (c Chain) passes(r Ruleset, p packet) bool {
+func (c Chain) fate(r Ruleset, p packet) Verdict {
 	for _, rule := range c.Rules {
 		if slices.ContainsFunc(rule.Matches, func(m Match) bool { return !m.holds(r, p) }) {
 			continue
 		}
 		address := p.source
 		switch rule.Verdict {
-		case Accept:
-			return true
-		case Reject:
-			return false
+		case Accept, Reject, Drop:
+			return rule.Verdict
 		case ToChainOfDestination:
 			address = p.destination
 		}
@@ -55,13 +59,13 @@ func (c Chain) passes(r Ruleset, p packet) bool {
 		elements := r.Maps[m].Elements
 		if e, ok := slices.BinarySearchFunc(elements, address, func(j Jump, a netip.Addr) int { return j.Address.Compare(a) }); ok {
 			next := slices.IndexFunc(r.Chains, func(c Chain) bool { return c.Name == elements[e].Chain })
-			return r.Chains[next].passes(r, p)
+			return r.Chains[next].fate(r, p)
 		}
 	}
 	if c.Hook == NoHook {
 		panic("chain " + c.Name + " has no end")
 	}
-	return true
+	return Accept
 }
 
 func (m Match) holds(r Ruleset, p packet) bool {

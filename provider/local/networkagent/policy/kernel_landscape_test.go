@@ -25,6 +25,8 @@ import (
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+
+	"hortus.dev/hortus/provider/local/networkagent/hook"
 )
 
 // Addresses of the test's network. The outside also has the address of a metadata service.
@@ -185,10 +187,10 @@ func (h host) serve(t testing.TB, tcp, udp []int) {
 const patience = 20 * time.Second
 
 // try connects to "tcp:address:port" or "udp:address:port" and reads the answer. Refusals are unix.EHOSTUNREACH.
-func (h host) try(target string) error {
+func (h host) try(ctx context.Context, target string) error {
 	network, address, _ := strings.Cut(target, ":")
 	return h.do(func() error {
-		c, err := net.DialTimeout(network+"4", address, patience)
+		c, err := (&net.Dialer{Timeout: patience}).DialContext(ctx, network+"4", address)
 		if err != nil {
 			return err
 		}
@@ -328,12 +330,18 @@ func (l *lab) set(t *testing.T, policies ...networkingv1.NetworkPolicy) time.Dur
 	return time.Since(start)
 }
 
-// check tries targets from the host; those that begin with "!" must be refused.
+// check tries targets from the host; those that begin with "!" must be refused, those with "~" dropped.
 func (l *lab) check(t *testing.T, from host, targets ...string) {
 	t.Helper()
 	for _, target := range targets {
+		if target, dropped := strings.CutPrefix(target, "~"); dropped {
+			if err := l.dropped(t.Context(), from, target); err != nil {
+				t.Errorf("%s to %s: %v", from.name, target, err)
+			}
+			continue
+		}
 		target, refused := strings.CutPrefix(target, "!")
-		err := from.try(target)
+		err := from.try(t.Context(), target)
 		switch {
 		case refused && !errors.Is(err, unix.EHOSTUNREACH):
 			t.Errorf("%s to %s: error %v, want a refusal", from.name, target, err)
@@ -344,6 +352,40 @@ func (l *lab) check(t *testing.T, from host, targets ...string) {
 	if t.Failed() {
 		t.Fatalf("rules:\n%s", l.applied)
 	}
+}
+
+func refusedIngress(l *lab) (out uint64, err error) {
+	err = l.node.do(func() error {
+		refused, err := Table{}.Refused()
+		out = refused.Ingress
+		return err
+	})
+	return out, err
+}
+
+// dropped connects until a packet is counted as refused, and fails if the client noticed.
+func (l *lab) dropped(ctx context.Context, from host, target string) error {
+	before, err := refusedIngress(l)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	result := make(chan error, 1)
+	go func() { result <- from.try(ctx, target) }()
+	for after := before; after == before; {
+		if ctx.Err() != nil {
+			return fmt.Errorf("nothing was refused: %w", <-result)
+		}
+		if after, err = refusedIngress(l); err != nil {
+			return err
+		}
+	}
+	cancel()
+	if err := <-result; err == nil || errors.Is(err, unix.EHOSTUNREACH) {
+		return fmt.Errorf("error %w, want none from the network", err)
+	}
+	return nil
 }
 
 // TestConnections tries real connections between network namespaces. It needs root and the module br_netfilter.
@@ -358,7 +400,7 @@ func TestConnections(t *testing.T) {
 	)
 
 	t.Log("without rules the metadata service is reached")
-	must(t, l.a.try("tcp:"+addressMeta+":80"))
+	must(t, l.a.try(t.Context(), "tcp:"+addressMeta+":80"))
 
 	t.Log("without policies all is allowed but what is refused for good")
 	l.set(t)
@@ -372,7 +414,7 @@ func TestConnections(t *testing.T) {
 	l.check(t, l.a, "!"+toB+":80", "!"+udpB+":53", "!"+toService+":80", toC+":80")
 	l.check(t, l.b, "!"+toA+":80", "!"+toNode+":80", "!"+toOutside+":80", "!udp:"+addressA+":53", toB+":80", toService+":80")
 	l.check(t, l.c, "!"+toB+":80", toA+":80")
-	l.check(t, l.outside, "!"+toB+":80", toA+":80")
+	l.check(t, l.outside, "~"+toB+":80", toA+":80")
 	l.check(t, l.node, toB+":80", udpB+":53")
 
 	t.Log("policies add up: by label, to a port, after the translation of the Service")
@@ -400,7 +442,7 @@ func TestConnections(t *testing.T) {
 	l.set(t, newPolicy("x/b", "app=b", from(peers{namespaces("team=y")}, nil)))
 	l.check(t, l.c, toB+":80")
 	l.check(t, l.a, "!"+toB+":80")
-	l.check(t, l.outside, "!"+toB+":80")
+	l.check(t, l.outside, "~"+toB+":80")
 	l.set(t, newPolicy("x/b", "app=b", from(peers{podsIn("team=y", "app=nobody"), podsIn("", "app=a")}, nil)))
 	l.check(t, l.c, "!"+toB+":80")
 	l.check(t, l.a, toB+":80")
@@ -408,7 +450,7 @@ func TestConnections(t *testing.T) {
 	t.Log("ranges of ports, and all ports of a protocol")
 	l.set(t, newPolicy("x/b", "app=b", from(nil, ports{portRange(tcp, 81, 82), allPorts(udp)})))
 	l.check(t, l.a, "!"+toB+":80", toB+":81", toB+":82", "!"+toB+":8080", udpB+":53")
-	l.check(t, l.outside, "!"+toB+":80", toB+":81")
+	l.check(t, l.outside, "~"+toB+":80", toB+":81")
 
 	t.Log("named ports, of the pod for ingress and of the peer for egress")
 	l.set(t, newPolicy("x/b", "app=b", from(nil, ports{namedPort(tcp, "web")})),
@@ -424,7 +466,7 @@ func TestConnections(t *testing.T) {
 	l.check(t, l.c, toNode+":80", "!"+toNode+":81", toOutside+":80", "!"+toA+":80", "!tcp:"+addressMeta+":80")
 	l.set(t, newPolicy("x/b", "app=b", from(peers{block("0.0.0.0/0", addressOutside+"/32")}, nil)))
 	l.check(t, l.a, toB+":80")
-	l.check(t, l.outside, "!"+toB+":80")
+	l.check(t, l.outside, "~"+toB+":80")
 
 	t.Log("pods come and go")
 	allow := newPolicy("x/b", "app=b", from(peers{podsIn("", "app=c")}, nil))
@@ -433,12 +475,28 @@ func TestConnections(t *testing.T) {
 	c := l.state.Pods[2]
 	l.state.Pods[2].Status.Phase = corev1.PodSucceeded
 	l.set(t, allow)
-	l.check(t, l.c, "!"+toB+":80")
+	l.check(t, l.c, "~"+toB+":80") // Its address is that of no known pod.
 	l.state.Pods[2] = c
 	if took := l.set(t, allow); took > time.Second {
 		t.Errorf("a change took %v", took)
 	}
 	l.check(t, l.c, toB+":80")
+
+	t.Log("a pod connects before its address is known, and gets through when it is")
+	l.state.Pods[2].Status.PodIP, l.state.Pods[2].Status.PodIPs = "", nil
+	l.set(t, allow)
+	before, err := refusedIngress(l)
+	must(t, err)
+	connected := make(chan error, 1)
+	go func() { connected <- l.c.try(t.Context(), toB+":80") }()
+	for after := before; after == before && !t.Failed(); {
+		after, err = refusedIngress(l)
+		must(t, err)
+	}
+	l.state.Sandboxes = []hook.Sandbox{{Namespace: "y", Name: "c", Addresses: []netip.Addr{netip.MustParseAddr(addressC)}}}
+	l.set(t, allow)
+	must(t, <-connected)
+	l.state.Pods[2], l.state.Sandboxes = c, nil
 
 	t.Log("without policies all is allowed again, and nothing of them is left")
 	took := l.set(t)

@@ -1,6 +1,10 @@
 package policy
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // Values of the label kind.
 const (
@@ -13,6 +17,8 @@ type Metrics struct {
 	changes  *prometheus.CounterVec
 	policies prometheus.Gauge
 	pods     *prometheus.GaugeVec
+	setup    prometheus.Histogram
+	failures prometheus.Counter
 }
 
 // NewMetrics registers the metrics. Refused is called for every scrape; if it fails, the scrape lacks its numbers.
@@ -27,7 +33,16 @@ func NewMetrics(r prometheus.Registerer, refused func() (Refused, error)) *Metri
 			Name: "hortus_network_policy_pods",
 			Help: "Number of pods of this node that policies restrict, by direction: egress or ingress."}, []string{"direction"}),
 	}
-	r.MustRegister(m.changes, m.policies, m.pods, &refusedCollector{read: refused, packets: prometheus.NewDesc(
+	m.setup = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:    "hortus_network_policy_pod_setup_seconds",
+		Help:    "Time from the report of a new pod's addresses by the container runtime until its rules are in force.",
+		Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+	})
+	m.failures = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "hortus_network_policy_pod_setup_errors_total",
+		Help: "Reports of new pods' addresses by the container runtime that were answered with an error.",
+	})
+	r.MustRegister(m.changes, m.policies, m.pods, m.setup, m.failures, &refusedCollector{read: refused, packets: prometheus.NewDesc(
 		"hortus_network_policy_refused_packets_total",
 		"Packets refused by policies and by fixed rules, by direction seen from the pods of this node: egress or ingress.",
 		[]string{"direction"}, nil)})
@@ -39,6 +54,14 @@ func (m *Metrics) describe(r Ruleset, policies int) {
 	for _, restricted := range r.Maps {
 		m.pods.WithLabelValues(restricted.Name).Set(float64(len(restricted.Elements)))
 	}
+}
+
+func (m *Metrics) confined(after time.Duration, err error) {
+	if err != nil {
+		m.failures.Inc()
+		return
+	}
+	m.setup.Observe(after.Seconds())
 }
 
 // refusedCollector reads the counters of the kernel.

@@ -15,11 +15,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
+
+	"hortus.dev/hortus/provider/local/networkagent/hook"
 )
 
 // TestRulesetIsWhatPoliciesMean compares the rules with a plain reading of the policies, for random clusters.
 func TestRulesetIsWhatPoliciesMean(t *testing.T) {
-	var allowed, refused int
+	var allowed, refused, dropped int
 	for seed := range int64(400) {
 		r := rand.New(rand.NewSource(seed))
 		o := randomCluster(r)
@@ -32,13 +34,22 @@ func TestRulesetIsWhatPoliciesMean(t *testing.T) {
 			}
 			if want {
 				allowed++
-			} else {
-				refused++
+				continue
+			}
+			refused++
+			forbidden := slices.ContainsFunc(o.Refused, func(prefix netip.Prefix) bool { return prefix.Contains(p.destination) })
+			wantFate, reason := Reject, "it comes from a pod or goes where nothing may go"
+			if meansPod(o, p.source) == nil && !forbidden {
+				wantFate, reason = Drop, "it comes from no pod that is known"
+				dropped++
+			}
+			if got := fate(rules, p); got != wantFate {
+				t.Fatalf("seed %d: verdict %d about packet %s, want %d: %s\n%s\n%s", seed, got, p, wantFate, reason, describe(o), rules)
 			}
 		}
 	}
-	if total := allowed + refused; allowed < total/10 || refused < total/10 {
-		t.Errorf("%d packets are allowed and %d refused: the clusters show too little", allowed, refused)
+	if total := allowed + refused; allowed < total/10 || refused < total/10 || dropped < total/50 {
+		t.Errorf("%d packets are allowed, %d refused, %d of them dropped: the clusters show too little", allowed, refused, dropped)
 	}
 }
 
@@ -322,12 +333,32 @@ func randomCluster(r *rand.Rand) Observed {
 	for i := range r.Intn(6) {
 		o.Policies = append(o.Policies, randomPolicy(r, i))
 	}
+	randomSandboxes(r, &o)
 	return o
+}
+
+// randomSandboxes gives some pods another address than their status has, or one that another pod's status has.
+func randomSandboxes(r *rand.Rand, o *Observed) {
+	used := map[string]bool{}
+	o.Sandboxes = nil
+	for i := range o.Pods {
+		p := &o.Pods[i]
+		ip := fmt.Sprintf("10.0.0.%d", pick(r, []int{i + 1, i + 2, i + 100}))
+		if p.Spec.NodeName != o.Node || r.Intn(3) > 0 || used[ip] {
+			continue
+		}
+		used[ip] = true
+		s := hook.Sandbox{Namespace: p.Namespace, Name: p.Name, Addresses: []netip.Addr{address("fd00::1"), address(ip)}}
+		if r.Intn(6) == 0 {
+			s.UID = "another"
+		}
+		o.Sandboxes = append(o.Sandboxes, s)
+	}
 }
 
 func mutate(r *rand.Rand, o *Observed) {
 	o.Pods, o.Policies = slices.Clone(o.Pods), slices.Clone(o.Policies)
-	switch i := r.Intn(len(o.Pods)); r.Intn(5) {
+	switch i := r.Intn(len(o.Pods)); r.Intn(6) {
 	case 0:
 		o.Pods[i] = randomPod(r, i)
 	case 1:
@@ -340,11 +371,16 @@ func mutate(r *rand.Rand, o *Observed) {
 		if len(o.Policies) > 0 {
 			o.Policies = slices.Delete(o.Policies, 0, 1)
 		}
+	case 5:
+		randomSandboxes(r, o)
 	}
 }
 
 func randomPacket(r *rand.Rand, o Observed) packet {
 	address := func() netip.Addr {
+		if len(o.Sandboxes) > 0 && r.Intn(4) == 0 {
+			return pick(r, o.Sandboxes).Addresses[1]
+		}
 		if i := r.Intn(len(o.Pods) + 3); i < len(o.Pods) && o.Pods[i].Status.PodIP != "" {
 			return netip.MustParseAddr(o.Pods[i].Status.PodIP)
 		}
@@ -365,16 +401,7 @@ func randomPacket(r *rand.Rand, o Observed) packet {
 
 // means is what the documentation of Kubernetes says about the packet, read plainly: no sets, no chains.
 func means(o Observed, p packet) bool {
-	find := func(a netip.Addr) *corev1.Pod {
-		for i := range o.Pods {
-			pod := &o.Pods[i]
-			if !pod.Spec.HostNetwork && pod.Status.PodIP == a.String() && pod.Status.Phase == corev1.PodRunning {
-				return pod
-			}
-		}
-		return nil
-	}
-	source, destination := find(p.source), find(p.destination)
+	source, destination := meansPod(o, p.source), meansPod(o, p.destination)
 	if !p.toNode {
 		for _, refused := range o.Refused {
 			if refused.Contains(p.destination) {
@@ -393,6 +420,27 @@ func means(o Observed, p packet) bool {
 		return true
 	}
 	return meansDirection(o, p, false, destination, source, p.source, destination)
+}
+
+// meansPod returns the pod with the address: first by what the container runtime has reported, then by status.
+func meansPod(o Observed, a netip.Addr) *corev1.Pod {
+	var byStatus *corev1.Pod
+	for i := range o.Pods {
+		pod := &o.Pods[i]
+		if pod.Spec.HostNetwork || pod.Status.Phase != corev1.PodRunning {
+			continue
+		}
+		sandbox := slices.IndexFunc(o.Sandboxes, func(s hook.Sandbox) bool {
+			return s.Namespace == pod.Namespace && s.Name == pod.Name && s.UID == ""
+		})
+		if sandbox >= 0 && slices.Contains(o.Sandboxes[sandbox].Addresses, a) {
+			return pod
+		}
+		if sandbox < 0 && pod.Status.PodIP == a.String() {
+			byStatus = pod
+		}
+	}
+	return byStatus
 }
 
 // meansDirection judges one direction: subject is selected by policies, peer may be nil, server is the pod with the ports.
@@ -531,7 +579,7 @@ func meansSelected(s *metav1.LabelSelector, labels map[string]string) bool {
 
 func describe(o Observed) string {
 	var out string
-	for _, list := range []any{o.Namespaces, o.Pods, o.Policies} {
+	for _, list := range []any{o.Namespaces, o.Pods, o.Policies, o.Sandboxes} {
 		v := reflect.ValueOf(list)
 		for i := range v.Len() {
 			out += fmt.Sprintf("%+v\n", v.Index(i).Interface())

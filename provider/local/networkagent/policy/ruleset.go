@@ -99,6 +99,7 @@ const (
 	Reject                       // Dropped, and the sender gets ICMP "administratively prohibited".
 	ToChainOfSource              // Continues in the chain that Map has for the source address; without one in the next rule.
 	ToChainOfDestination         // The same for the destination address.
+	Drop                         // Dropped without an answer.
 )
 
 // MatchKind says what a Match compares.
@@ -132,6 +133,7 @@ const (
 	counterEgress  = "refused-egress"
 	counterIngress = "refused-ingress"
 	setSelf        = "self"
+	setKnown       = "known-pods"
 )
 
 func (e Element) compare(other Element) int {
@@ -255,6 +257,8 @@ func (r Rule) String() string {
 		words = append(words, "accept")
 	case Reject:
 		words = append(words, "reject with icmp admin-prohibited")
+	case Drop:
+		words = append(words, "drop")
 	case ToChainOfSource:
 		words = append(words, "ip saddr vmap @"+r.Map)
 	case ToChainOfDestination:
