@@ -148,6 +148,9 @@ func invade(t *testing.T, kubeconfig, shoot string, targets []target) {
 		})
 	}
 	wg.Wait()
+	// Components of the system wait for nodes that are not there, and webhooks that are not reached hold up the cleanup.
+	kubectl(t, kubeconfig, "delete", "apiservices,validatingwebhookconfigurations,crd,nodes", "-l", "by=tenant", "--wait=false")
+	kubectl(t, kubeconfig, "delete", "pods", "-l", "by=tenant", "--force", "--wait=false")
 }
 
 // prepareTarget makes the objects by which the API server is led to the target. Some addresses are refused right away.
@@ -155,7 +158,7 @@ func prepareTarget(t *testing.T, kubeconfig string, g target) {
 	t.Helper()
 	manifest := fmt.Sprintf(`apiVersion: v1
 kind: Node
-metadata: {name: %[1]s}
+metadata: {name: %[1]s, labels: {by: tenant}}
 ---
 apiVersion: v1
 kind: Service
@@ -164,14 +167,14 @@ spec: {ports: [{port: %[3]s}]}
 ---
 apiVersion: v1
 kind: Pod
-metadata: {name: %[1]s, namespace: default}
+metadata: {name: %[1]s, namespace: default, labels: {by: tenant}}
 spec:
   nodeName: %[1]s
   containers: [{name: c, image: none}]
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
-metadata: {name: %[1]s}
+metadata: {name: %[1]s, labels: {by: tenant}}
 webhooks:
 - name: url.example.com
   clientConfig: {url: "https://%[2]s:%[3]s/"}
@@ -190,7 +193,7 @@ webhooks:
 ---
 apiVersion: apiregistration.k8s.io/v1
 kind: APIService
-metadata: {name: v1.%[1]s.example.com}
+metadata: {name: v1.%[1]s.example.com, labels: {by: tenant}}
 spec:
   group: %[1]s.example.com
   version: v1
@@ -207,7 +210,7 @@ spec:
 		manifest += fmt.Sprintf(`---
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
-metadata: {name: things.%[1]s-%[2]s.example.net}
+metadata: {name: things.%[1]s-%[2]s.example.net, labels: {by: tenant}}
 spec:
   group: %[1]s-%[2]s.example.net
   names: {kind: Thing, plural: things}
