@@ -161,6 +161,10 @@ kind: Node
 metadata: {name: %[1]s, labels: {by: tenant}}
 ---
 apiVersion: v1
+kind: Node
+metadata: {name: %[1]s-plain, labels: {by: tenant}}
+---
+apiVersion: v1
 kind: Service
 metadata: {name: %[1]s, namespace: default}
 spec: {ports: [{port: %[3]s}]}
@@ -226,6 +230,9 @@ spec:
 	}
 	kubectl(t, kubeconfig, "patch", "node", g.id, "--subresource=status", "--type=merge", "-p", fmt.Sprintf(
 		`{"status":{"addresses":[{"type":"InternalIP","address":%q}],"daemonEndpoints":{"kubeletEndpoint":{"Port":%s}}}}`, g.host(), g.port()))
+	// The port of a kubelet is always taken for HTTPS.
+	kubectl(t, kubeconfig, "patch", "node", g.id+"-plain", "--subresource=status", "--type=merge", "-p", fmt.Sprintf(
+		`{"status":{"addresses":[{"type":"InternalIP","address":%q}]}}`, g.host()))
 	kubectl(t, kubeconfig, "patch", "pod", g.id, "--subresource=status", "--type=merge", "-p", fmt.Sprintf(
 		`{"status":{"phase":"Running","podIP":%[1]q,"podIPs":[{"ip":%[1]q}],"hostIP":%[1]q,"hostIPs":[{"ip":%[1]q}]}}`, g.host()))
 	out, err := applyText(t, kubeconfig, fmt.Sprintf(`apiVersion: v1
@@ -294,7 +301,7 @@ func served(t *testing.T, kubeconfig, path string) (out string, err error) {
 }
 
 var ways = []way{
-	{"nodes/proxy over HTTP", raw("/api/v1/nodes/http:ID:PORT/proxy/metrics")},
+	{"nodes/proxy over HTTP", raw("/api/v1/nodes/http:ID-plain:PORT/proxy/metrics")},
 	{"nodes/proxy over HTTPS", raw("/api/v1/nodes/https:ID:PORT/proxy/metrics")},
 	{"nodes/proxy to the kubelet", raw("/api/v1/nodes/ID/proxy/metrics")},
 	{"pods/proxy", raw("/api/v1/namespaces/default/pods/http:ID:PORT/proxy/metrics")},
