@@ -11,7 +11,9 @@ import (
 
 // Desired returns all policies that a namespace has, ordered by name: none if it is not managed. Services and namespaces are
 // those of the whole cluster. What can't be read of a Service is left out and reported.
-func Desired(namespace string, namespaces []*corev1.Namespace, services []*corev1.Service, n Networks) ([]*networkingv1.NetworkPolicy, error) {
+func Desired(
+	namespace string, namespaces []*corev1.Namespace, services []*corev1.Service, n Networks,
+) ([]*networkingv1.NetworkPolicy, error) {
 	managed := map[string]*corev1.Namespace{}
 	var all []*corev1.Namespace
 	for _, ns := range namespaces {

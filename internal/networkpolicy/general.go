@@ -36,15 +36,32 @@ const ownedBy = "resource-manager"
 // annotationDescription is for people who look at a policy.
 const annotationDescription = resourcesv1alpha1.AnnotationDescription
 
-// Ranges of the Internet's registries that are no public addresses. Both are networks that operators use inside (RFC 1918,
-// RFC 6598).
-var private = []netip.Prefix{
-	netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("192.168.0.0/16"),
-	netip.MustParsePrefix("100.64.0.0/10"),
+var (
+	everything = prefixes("0.0.0.0/0")
+	// private are ranges that operators use inside (RFC 1918, RFC 6598).
+	private = prefixes("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16")
+	// linkLocal has the metadata services of clouds (RFC 3927). It is nobody's to reach.
+	linkLocal = prefixes("169.254.0.0/16")
+)
+
+func prefixes(list ...string) []netip.Prefix {
+	var out []netip.Prefix
+	for _, p := range list {
+		out = append(out, netip.MustParsePrefix(p))
+	}
+	return out
 }
 
-// linkLocal has the metadata services of clouds (RFC 3927). It is nobody's to reach.
-var linkLocal = netip.MustParsePrefix("169.254.0.0/16")
+// dns leads to the cluster's name servers, at the ports that they have behind their Services.
+var dns = networkingv1.NetworkPolicyEgressRule{
+	To: []networkingv1.NetworkPolicyPeer{{
+		NamespaceSelector: named(metav1.NamespaceSystem),
+		PodSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+			{Key: "k8s-app", Operator: metav1.LabelSelectorOpIn, Values: []string{"coredns", "kube-dns", "node-local-dns"}},
+		}},
+	}},
+	Ports: slices.Concat(ports(corev1.ProtocolUDP, 53, 8053), ports(corev1.ProtocolTCP, 53, 8053)),
+}
 
 // Networks are what the policies of a cluster depend on besides its Services.
 type Networks struct {
@@ -58,7 +75,8 @@ type Networks struct {
 
 // Managed tells whether a namespace gets policies.
 func Managed(ns *corev1.Namespace) bool {
-	return ns.DeletionTimestamp == nil && slices.Contains([]string{"garden", "istio-ingress", "shoot", "extension"}, ns.Labels["gardener.cloud/role"])
+	roles := []string{"garden", "istio-ingress", "shoot", "extension"}
+	return ns.DeletionTimestamp == nil && slices.Contains(roles, ns.Labels["gardener.cloud/role"])
 }
 
 // isolated tells whether all pods of a managed namespace have the labels they need. Control planes that an older version
@@ -70,24 +88,15 @@ func isolated(ns *corev1.Namespace) bool {
 // General returns the policies of a managed namespace that do not come from Services, ordered by name.
 func General(ns *corev1.Namespace, n Networks) []*networkingv1.NetworkPolicy {
 	out := []*networkingv1.NetworkPolicy{
-		egress(ns.Name, AllowDNS, resourcesv1alpha1.LabelNetworkPolicyToDNS, "Lets labelled pods resolve names.",
-			networkingv1.NetworkPolicyEgressRule{
-				To: []networkingv1.NetworkPolicyPeer{{
-					NamespaceSelector: named(metav1.NamespaceSystem),
-					PodSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-						{Key: "k8s-app", Operator: metav1.LabelSelectorOpIn, Values: []string{"coredns", "kube-dns", "node-local-dns"}},
-					}},
-				}},
-				Ports: slices.Concat(ports(corev1.ProtocolUDP, 53, 8053), ports(corev1.ProtocolTCP, 53, 8053)),
-			}),
-		egress(ns.Name, AllowRuntime, resourcesv1alpha1.LabelNetworkPolicyToRuntimeAPIServer, "Lets labelled pods reach the API server of this cluster.",
-			apiServer(n.API)...),
-		egress(ns.Name, AllowPublicNetworks, resourcesv1alpha1.LabelNetworkPolicyToPublicNetworks, "Lets labelled pods reach public addresses.",
-			to(without([]netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}, slices.Concat(private, []netip.Prefix{linkLocal}, n.Blocked)))...),
-		egress(ns.Name, AllowPrivateNetworks, resourcesv1alpha1.LabelNetworkPolicyToPrivateNetworks, "Lets labelled pods reach private addresses outside this cluster.",
-			to(without(private, slices.Concat(n.Cluster, n.Blocked)))...),
-		egress(ns.Name, AllowBlockedCIDRs, resourcesv1alpha1.LabelNetworkPolicyToBlockedCIDRs, "Lets labelled pods reach the ranges that the operator has blocked.",
-			to(without(n.Blocked, nil))...),
+		egress(ns.Name, AllowDNS, resourcesv1alpha1.LabelNetworkPolicyToDNS, "Lets labelled pods resolve names.", dns),
+		egress(ns.Name, AllowRuntime, resourcesv1alpha1.LabelNetworkPolicyToRuntimeAPIServer,
+			"Lets labelled pods reach the API server of this cluster.", apiServer(n.API)...),
+		egress(ns.Name, AllowPublicNetworks, resourcesv1alpha1.LabelNetworkPolicyToPublicNetworks,
+			"Lets labelled pods reach public addresses.", to(without(everything, slices.Concat(private, linkLocal, n.Blocked)))...),
+		egress(ns.Name, AllowPrivateNetworks, resourcesv1alpha1.LabelNetworkPolicyToPrivateNetworks,
+			"Lets labelled pods reach private addresses outside this cluster.", to(without(private, slices.Concat(n.Cluster, n.Blocked)))...),
+		egress(ns.Name, AllowBlockedCIDRs, resourcesv1alpha1.LabelNetworkPolicyToBlockedCIDRs,
+			"Lets labelled pods reach the ranges that the operator has blocked.", to(without(n.Blocked, nil))...),
 	}
 	if isolated(ns) {
 		out = append(out, Deny(ns.Name))
@@ -107,7 +116,8 @@ func Deny(namespace string) *networkingv1.NetworkPolicy {
 func policy(namespace, name, description string, spec networkingv1.NetworkPolicySpec) *networkingv1.NetworkPolicy {
 	return &networkingv1.NetworkPolicy{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: name, Labels: map[string]string{labelOwn: ownedBy}, Annotations: map[string]string{annotationDescription: description},
+			Namespace: namespace, Name: name,
+			Labels: map[string]string{labelOwn: ownedBy}, Annotations: map[string]string{annotationDescription: description},
 		},
 		Spec: spec,
 	}

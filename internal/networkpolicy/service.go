@@ -115,7 +115,8 @@ func (b *builder) group(group string, open []networkingv1.NetworkPolicyPort, cli
 		label = resourcesv1alpha1.NetworkPolicyToGroup(alias + "-" + group)
 	}
 	for _, ns := range clients {
-		b.open(label, "ingress-to-"+b.service.Name+"-from-"+ns+"-"+group, "egress-to-"+b.service.Namespace+"-"+b.service.Name+"-from-"+group, open, ns)
+		b.open(label, "ingress-to-"+b.service.Name+"-from-"+ns+"-"+group,
+			"egress-to-"+b.service.Namespace+"-"+b.service.Name+"-from-"+group, open, ns)
 	}
 }
 
@@ -125,17 +126,21 @@ func (b *builder) open(label, ingressName, egressName string, open []networkingv
 		b.note(fmt.Errorf("label %q of clients in namespace %s: %s", label, clientNamespace, strings.Join(problems, ", ")))
 		return
 	}
-	client, server := networkingv1.NetworkPolicyPeer{PodSelector: ptr.To(labelled(label))}, networkingv1.NetworkPolicyPeer{PodSelector: ptr.To(b.pods)}
+	client := networkingv1.NetworkPolicyPeer{PodSelector: ptr.To(labelled(label))}
+	server := networkingv1.NetworkPolicyPeer{PodSelector: ptr.To(b.pods)}
 	if clientNamespace != b.service.Namespace {
 		client.NamespaceSelector, server.NamespaceSelector = named(clientNamespace), named(b.service.Namespace)
 	}
-	b.add(b.ingress(ingressName, "Lets labelled pods of "+clientNamespace+" reach "+b.target(), open, []networkingv1.NetworkPolicyPeer{client}))
+	b.add(b.ingress(ingressName, "Lets labelled pods of "+clientNamespace+" reach "+b.target(), open,
+		[]networkingv1.NetworkPolicyPeer{client}))
 	b.add(egress(clientNamespace, egressName, label, "Lets labelled pods reach "+b.target(),
 		networkingv1.NetworkPolicyEgressRule{To: []networkingv1.NetworkPolicyPeer{server}, Ports: open}))
 }
 
 // ingress lets peers, or everybody, reach ports of the Service's pods.
-func (b *builder) ingress(name, description string, open []networkingv1.NetworkPolicyPort, from []networkingv1.NetworkPolicyPeer) *networkingv1.NetworkPolicy {
+func (b *builder) ingress(
+	name, description string, open []networkingv1.NetworkPolicyPort, from []networkingv1.NetworkPolicyPeer,
+) *networkingv1.NetworkPolicy {
 	return policy(b.service.Namespace, name, description, networkingv1.NetworkPolicySpec{
 		PodSelector: b.pods, PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
 		Ingress: []networkingv1.NetworkPolicyIngressRule{{From: from, Ports: open}},

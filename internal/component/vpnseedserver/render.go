@@ -118,7 +118,9 @@ func Render(v Values) (*corev1.Service, *appsv1.Deployment) {
 		Health:             component.Health{Port: healthPort, Startup: "/readyz", Liveness: "/healthz"},
 		PriorityClass:      component.PriorityControllers,
 		GracePeriodSeconds: 5,
-		Reaches:            []string{component.ReachDNS, resourcesv1alpha1.LabelNetworkPolicyToPublicNetworks, resourcesv1alpha1.LabelNetworkPolicyToPrivateNetworks},
+		Reaches: []string{
+			component.ReachDNS, resourcesv1alpha1.LabelNetworkPolicyToPublicNetworks, resourcesv1alpha1.LabelNetworkPolicyToPrivateNetworks,
+		},
 	}
 	return service, w.Deployment()
 }

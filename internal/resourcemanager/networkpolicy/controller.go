@@ -40,7 +40,8 @@ type Reconciler struct {
 // AddToManager registers the reconciler.
 func (r *Reconciler) AddToManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("network-policy").
-		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.ofNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.ofNamespace),
+			builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.ofService), builder.WithPredicates(serviceChanged)).
 		Watches(&networkingv1.NetworkPolicy{}, handler.EnqueueRequestsFromMapFunc(ofPolicy)).
 		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.ofAPI)).
@@ -60,8 +61,8 @@ func Cache() map[client.Object]cache.ByObject {
 var serviceChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	before, ok1 := e.ObjectOld.(*corev1.Service)
 	after, ok2 := e.ObjectNew.(*corev1.Service)
-	return ok1 && ok2 && (!equality.Semantic.DeepEqual(before.Spec, after.Spec) || !equality.Semantic.DeepEqual(before.Annotations, after.Annotations) ||
-		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero())
+	return ok1 && ok2 && (before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
+		!equality.Semantic.DeepEqual(before.Spec, after.Spec) || !equality.Semantic.DeepEqual(before.Annotations, after.Annotations))
 }}
 
 func request(namespace string) reconcile.Request {

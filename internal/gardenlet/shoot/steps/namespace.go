@@ -56,8 +56,10 @@ func (s *Scope) applyNamespace(ctx context.Context, isolated bool) (flow.Outcome
 // Isolated comes last: now all pods of a control plane that an older version has made have the labels by which they get
 // through.
 var Isolated = &flow.Step[*Scope]{
-	Name:  "isolated",
-	After: []*flow.Step[*Scope]{Hibernate, RestartControlPlane, VPNSeedServer, ExtensionsAfterWorker, ExtensionsAfterKubeAPIServer, ControlPlane, EtcdReady},
+	Name: "isolated",
+	After: []*flow.Step[*Scope]{
+		Hibernate, RestartControlPlane, VPNSeedServer, ExtensionsAfterWorker, ExtensionsAfterKubeAPIServer, ControlPlane, EtcdReady,
+	},
 	Ensure: func(ctx context.Context, s *Scope) (flow.Outcome, error) {
 		return s.applyNamespace(ctx, true)
 	},
