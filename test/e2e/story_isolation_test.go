@@ -148,7 +148,12 @@ func invade(t *testing.T, kubeconfig, shoot string, targets []target) {
 		})
 	}
 	wg.Wait()
-	// Components of the system wait for nodes that are not there, and webhooks that are not reached hold up the cleanup.
+	removeTargets(t, kubeconfig)
+}
+
+// removeTargets removes the objects again: components of the system wait for nodes that are not there, and a deletion for their pods.
+func removeTargets(t *testing.T, kubeconfig string) {
+	t.Helper()
 	kubectl(t, kubeconfig, "delete", "apiservices,validatingwebhookconfigurations,crd,nodes", "-l", "by=tenant", "--wait=false")
 	kubectl(t, kubeconfig, "delete", "pods", "-l", "by=tenant", "--force", "--wait=false")
 }
@@ -402,6 +407,7 @@ func allowed(t *testing.T, nodeless, noded string) {
 		}
 		return nil
 	})
+	removeTargets(t, nodeless)
 }
 
 func firstPod(t *testing.T, kubeconfig string) string {
