@@ -184,6 +184,7 @@ func TestDeniedAddressesAreNotAskedOfClients(t *testing.T) {
 	w.server.Inside = egress.Inside([]netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")})
 	for target, want := range map[string]int{
 		"10.2.0.1:443": http.StatusForbidden, "169.254.169.254:80": http.StatusForbidden,
+		"node-1:10250": http.StatusForbidden,
 		"10.1.0.1:443": http.StatusServiceUnavailable, "192.0.2.1:443": http.StatusServiceUnavailable, // No client is there to ask.
 	} {
 		conn, answer := w.connect(target)

@@ -115,7 +115,11 @@ func (p *proxy) refuse(down net.Conn, code int, text string, err error) {
 func (s *Server) tunnelProxy() *proxy {
 	return &proxy{
 		dial: func(_ context.Context, target string) (net.Conn, error) {
-			if addr, err := netip.ParseAddrPort(target); err == nil && s.Inside != nil {
+			if s.Inside != nil {
+				addr, err := netip.ParseAddrPort(target)
+				if err != nil {
+					return nil, &dialError{dialForbidden, "names are not dialled in the Shoot"}
+				}
 				if err := s.Inside.Check(addr.Addr()); err != nil {
 					return nil, &dialError{dialForbidden, err.Error()}
 				}

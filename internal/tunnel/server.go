@@ -31,7 +31,8 @@ type Server struct {
 	Certs    *certs.Files // Verifies clients and API server against the VPN CA.
 	Log      logr.Logger
 	Registry prometheus.Registerer
-	// Inside says which addresses are asked of clients; nil allows all. Names are up to the clients.
+	// Inside says which addresses are asked of clients; nil allows all. Names are refused
+	// then: what they mean is up to the Shoot.
 	Inside *egress.Rules
 	// Egress connects to the outside. Required with Listeners.Egress, and without Listeners.Clients.
 	Egress *egress.Dialer

@@ -1,8 +1,6 @@
 package vpnshoot
 
 import (
-	"strings"
-
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,8 +33,6 @@ type Values struct {
 	// Gateway is host:port of the seed's gateway; Destination the header value that leads to the tunnel server.
 	Gateway     string
 	Destination string
-	// OwnNetworks and DeniedNetworks are those of the tunnel server.
-	OwnNetworks, DeniedNetworks []string
 	// CABundle, Cert and Key are the client's material.
 	CABundle, Cert, Key []byte
 	// Checksum changes with the material.
@@ -91,8 +87,6 @@ func Render(v Values) []client.Object {
 								"/usr/local/bin/tunnel", "client",
 								"--gateway=" + v.Gateway,
 								"--destination=" + v.Destination,
-								"--own-networks=" + strings.Join(v.OwnNetworks, ","),
-								"--denied-networks=" + strings.Join(v.DeniedNetworks, ","),
 								"--ca-file=" + pathCerts + "/ca.crt",
 								"--cert-file=" + pathCerts + "/tls.crt",
 								"--key-file=" + pathCerts + "/tls.key",

@@ -34,10 +34,9 @@ func renderVPNShoot(_ context.Context, s *Scope) ([]client.Object, error) {
 		Image:       s.Images.Hortus,
 		Gateway:     fmt.Sprintf("%s:%d", s.InternalHost(), gateway.PortConnect),
 		Destination: tunnel.Destination(s.Namespace),
-		OwnNetworks: ownNetworks(s.Shoot, s.ServiceCIDR()), DeniedNetworks: deniedNetworks(s.SeedObject),
-		CABundle: ca.Data[secretsmanager.DataBundle],
-		Cert:     cert.Data[secretsmanager.DataCert],
-		Key:      cert.Data[secretsmanager.DataKey],
-		Checksum: ca.Name + "." + cert.Name,
+		CABundle:    ca.Data[secretsmanager.DataBundle],
+		Cert:        cert.Data[secretsmanager.DataCert],
+		Key:         cert.Data[secretsmanager.DataKey],
+		Checksum:    ca.Name + "." + cert.Name,
 	}), nil
 }
