@@ -72,7 +72,11 @@ func addControllers(c clusters) error {
 		}
 	}
 	for _, entry := range controllers {
-		fits := entry.where == everywhere || (entry.where == inShoots) == (c.options.class == "") || slices.Contains(c.options.controllers, entry.name)
+		here := inShoots
+		if c.options.class != "" {
+			here = inSeeds
+		}
+		fits := entry.where == everywhere || entry.where == here || slices.Contains(c.options.controllers, entry.name)
 		if c.options.enabled(entry.name) && fits {
 			if err := entry.add(c); err != nil {
 				return err

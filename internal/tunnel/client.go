@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,9 +41,6 @@ type Client struct {
 	Destinations []string
 	// ServerName is the name the server's certificate must carry.
 	ServerName string
-	// OwnNetworks of the Shoot are dialled, DeniedNetworks are not, nor are the machine itself, its link and its metadata
-	// service. Everything else is.
-	OwnNetworks, DeniedNetworks []netip.Prefix
 
 	Certs    *certs.Files
 	Clock    clock.Clock
@@ -64,7 +60,7 @@ func (c *Client) Run(ctx context.Context) {
 	if c.Dial == nil {
 		c.Dial = (&net.Dialer{}).DialContext
 	}
-	c.targets = &egress.Dialer{Rules: egress.Inside(c.OwnNetworks, c.DeniedNetworks), Dial: c.Dial}
+	c.targets = &egress.Dialer{Rules: egress.Inside(nil, nil), Dial: c.Dial}
 	var wg sync.WaitGroup
 	for _, d := range c.Destinations {
 		wg.Go(func() { c.keep(ctx, d) })

@@ -89,7 +89,7 @@ type serverOptions struct {
 	deniedDomains                  []string
 }
 
-// networks are flags of both ends.
+// networks are flags that say where requests may lead.
 type networks struct{ own, denied []string }
 
 func (n *networks) addFlags(f *pflag.FlagSet) {
@@ -150,7 +150,6 @@ func parseNetworks(flag string, list []string) ([]netip.Prefix, error) {
 func newClientCommand() *cobra.Command {
 	c := &Client{}
 	var healthAddr string
-	var shoot networks
 	cmd := &cobra.Command{
 		Use:   "client",
 		Short: "Keep a session to the tunnel server and dial targets for it",
@@ -161,7 +160,6 @@ func newClientCommand() *cobra.Command {
 	cmd.Flags().StringArrayVar(&c.Destinations, "destination", nil,
 		"value of the "+DestinationHeader+" header, for example "+Destination("<namespace>")+"; may be repeated")
 	cmd.Flags().StringVar(&c.ServerName, "server-name", ServiceName, "name in the server's certificate")
-	shoot.addFlags(cmd.Flags())
 	cmd.Flags().StringVar(&healthAddr, "health-address", ":8080", "address for /healthz, /readyz, /connectedz and /metrics")
 	for _, name := range []string{"gateway", "destination"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
@@ -171,10 +169,6 @@ func newClientCommand() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 		defer stop()
-		var err error
-		if c.OwnNetworks, c.DeniedNetworks, err = shoot.parse(); err != nil {
-			return err
-		}
 		if err := c.Certs.Load(); err != nil {
 			return err
 		}

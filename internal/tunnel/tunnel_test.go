@@ -29,6 +29,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
 
+	"hortus.dev/hortus/internal/egress"
 	"hortus.dev/hortus/internal/tunnel/certs"
 	"hortus.dev/hortus/internal/tunnel/relay"
 )
@@ -150,11 +151,11 @@ func noLeaks(t *testing.T) {
 }
 
 // client starts a tunnel client and returns a function that stops it.
-func (w *world) client(networks ...netip.Prefix) (stop func()) {
+func (w *world) client() (stop func()) {
 	w.t.Helper()
 	c := &Client{
 		Gateway: w.gateway.addr, Destinations: []string{Destination("shoot--p--s")}, ServerName: ServiceName,
-		OwnNetworks: networks, DeniedNetworks: denied(networks), Certs: w.ca.issue(w.t, "vpn-shoot"), Clock: clock.RealClock{},
+		Certs: w.ca.issue(w.t, "vpn-shoot"), Clock: clock.RealClock{},
 		Log: logr.Discard(), Registry: prometheus.NewRegistry(), Dial: dialShoot,
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -329,16 +330,18 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	check("no client is connected", open, http.StatusServiceUnavailable)
-	stop := w.client(netip.MustParsePrefix("10.250.0.0/16"))
+	stop := w.client()
 	w.waitClients(1)
 	check("allowed target", open, http.StatusOK)
 	check("nothing listens", inShoot(closed), http.StatusBadGateway)
-	check("target outside the allowed networks", "10.1.2.3:443", http.StatusForbidden)
 	check("the client's machine", strings.Replace(open, shootNode, "127.0.0.1", 1), http.StatusForbidden)
 	check("the client's machine by name", "localhost:443", http.StatusForbidden)
 	check("an odd spelling of it", "0x7f.1:443", http.StatusForbidden)
 	check("the metadata service of the client's machine", "169.254.169.254:80", http.StatusForbidden)
 	check("target without port", "127.0.0.1", http.StatusBadRequest)
+	w.server.Inside = egress.Inside([]netip.Prefix{netip.MustParsePrefix("10.250.0.0/16")}, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")})
+	check("target outside the allowed networks", "10.1.2.3:443", http.StatusForbidden)
+	check("the Shoot's own network", open, http.StatusOK)
 	stop()
 	w.waitClients(0)
 	check("the client is gone", open, http.StatusServiceUnavailable)
@@ -512,11 +515,3 @@ type recorder struct {
 func (r *recorder) Header() http.Header         { return r.header }
 func (r *recorder) Write(b []byte) (int, error) { return len(b), nil }
 func (r *recorder) WriteHeader(code int)        { r.code = code }
-
-// denied is everything, if some networks are the Shoot's own.
-func denied(own []netip.Prefix) []netip.Prefix {
-	if len(own) == 0 {
-		return nil
-	}
-	return []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
-}

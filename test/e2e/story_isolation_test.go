@@ -158,7 +158,7 @@ func removeTargets(t *testing.T, kubeconfig string) {
 	kubectl(t, kubeconfig, "delete", "pods", "-l", "by=tenant", "--force", "--wait=false")
 }
 
-// prepareTarget makes the objects by which the API server is led to the target. Some addresses are refused right away.
+// prepareTarget makes the objects by which the API server is led to the target. Kubernetes itself refuses Endpoints with some addresses.
 func prepareTarget(t *testing.T, kubeconfig string, g target) {
 	t.Helper()
 	manifest := fmt.Sprintf(`apiVersion: v1
