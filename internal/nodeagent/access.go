@@ -156,6 +156,19 @@ func (a *Access) PrepareKubelet(context.Context) error {
 	return err
 }
 
+// AsKubelet gives access with what the kubelet has: it may list and delete the pods of this node, and no others.
+func (a *Access) AsKubelet() (kubernetes.Interface, error) {
+	kubelet, err := clientcmd.BuildConfigFromFlags("", a.path(config.KubeletKubeconfig))
+	if err != nil {
+		return nil, fmt.Errorf("read access of the kubelet: %w", err)
+	}
+	client, err := kubernetes.NewForConfig(kubelet)
+	if err != nil {
+		return nil, fmt.Errorf("make client: %w", err)
+	}
+	return client, nil
+}
+
 // RemoveBootstrap removes the bootstrap token once node agent and kubelet no longer need it.
 func (a *Access) RemoveBootstrap() error {
 	if !fileExists(a.path(config.KubeletKubeconfig)) {

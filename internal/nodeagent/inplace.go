@@ -30,8 +30,6 @@ const (
 	// conditionInPlaceUpdate on a Node is how the machine controller tells how far an update in place is.
 	conditionInPlaceUpdate = "InPlaceUpdate"
 	reasonReadyForUpdate   = "ReadyForUpdate"
-	// annotationUpdatingOS is the version that was being installed when the machine went down for it.
-	annotationUpdatingOS = "node-agent.gardener.cloud/updating-operating-system-version"
 
 	kubeletHealthURL    = "http://127.0.0.1:10248/healthz"
 	kubeletHealthPeriod = 5 * time.Second
@@ -50,8 +48,8 @@ type InPlaceUpdater struct {
 	KubeletHealthy func(context.Context) error
 	// RestartSelf ends this process, which is then started again.
 	RestartSelf func(context.Context) error
-	// Pods lists and deletes what runs on the node; it is not cached.
-	Pods kubernetes.Interface
+	// Pods gives access to what runs on the node.
+	Pods func() (kubernetes.Interface, error)
 }
 
 // failure is an update that has failed in a way that somebody has to look at.
@@ -194,7 +192,7 @@ func (r *Reconciler) updateOperatingSystem(ctx context.Context, round *round, no
 		round.changes.InPlace.OperatingSystem = false
 		return round.save()
 	}
-	if node.Annotations[annotationUpdatingOS] == wanted {
+	if node.Annotations[config.AnnotationUpdatingOS] == wanted {
 		return &failure{reason: fmt.Sprintf("the update of the operating system to %s was rolled back: it runs %s", wanted, installed)}
 	}
 	if round.next.InPlaceStatus == nil || round.next.InPlaceStatus.OSUpdate == nil {
@@ -206,7 +204,7 @@ func (r *Reconciler) updateOperatingSystem(ctx context.Context, round *round, no
 		if node.Annotations == nil {
 			node.Annotations = map[string]string{}
 		}
-		node.Annotations[annotationUpdatingOS] = wanted
+		node.Annotations[config.AnnotationUpdatingOS] = wanted
 		if err := r.Client.Patch(ctx, node, client.MergeFrom(before)); err != nil {
 			return fmt.Errorf("patch node %q: %w", node.Name, err)
 		}
@@ -216,7 +214,7 @@ func (r *Reconciler) updateOperatingSystem(ctx context.Context, round *round, no
 			return ErrRestarting // The update takes the machine down; what came of it shows when it is up again.
 		}
 		before := node.DeepCopy()
-		delete(node.Annotations, annotationUpdatingOS) // Nothing was installed, so another try may come.
+		delete(node.Annotations, config.AnnotationUpdatingOS) // Nothing was installed, so another try may come.
 		return errors.Join(err, r.Client.Patch(ctx, node, client.MergeFrom(before)))
 	}
 	if installed, err = installedOS(round.Root); err != nil {
@@ -319,12 +317,16 @@ func clientcmdLoad(certFile string, cert *[]byte, keyFile string, key *[]byte) e
 
 // deletePods removes what still runs on the node (pods of DaemonSets), so that it starts anew on what was updated.
 func (u *InPlaceUpdater) deletePods(ctx context.Context, node string) error {
-	list, err := u.Pods.CoreV1().Pods("").List(ctx, listOnNode(node))
+	access, err := u.Pods()
+	if err != nil {
+		return err
+	}
+	list, err := access.CoreV1().Pods("").List(ctx, listOnNode(node))
 	if err != nil {
 		return fmt.Errorf("list pods on node %q: %w", node, err)
 	}
 	for _, pod := range list.Items {
-		if err := u.Pods.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, deleteOptions(pod.UID)); client.IgnoreNotFound(err) != nil {
+		if err := access.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, deleteOptions(pod.UID)); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete pod %s/%s: %w", pod.Namespace, pod.Name, err)
 		}
 	}

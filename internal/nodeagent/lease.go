@@ -14,10 +14,11 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"hortus.dev/hortus/internal/nodeagent/config"
 )
 
 const (
-	leasePrefix          = "gardener-node-agent-"
 	leaseDurationSeconds = 40
 	leasePeriod          = 10 * time.Second
 	// leaseNodePeriod is how often the Node is looked for that the Lease belongs to.
@@ -57,7 +58,7 @@ func (k *LeaseKeeper) Start(ctx context.Context) error {
 func (k *LeaseKeeper) renew(ctx context.Context, node *corev1.Node) error {
 	leases := k.Leases.CoordinationV1().Leases(metav1.NamespaceSystem)
 	now := metav1.NewMicroTime(k.Clock.Now())
-	name := leasePrefix + node.Name
+	name := config.LeasePrefix + node.Name
 	lease, err := leases.Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		_, err = leases.Create(ctx, &coordinationv1.Lease{

@@ -20,9 +20,6 @@ import (
 	"hortus.dev/hortus/internal/nodeagent/units"
 )
 
-// annotationRestartUnits on a Node names units to restart, separated by commas.
-const annotationRestartUnits = "worker.gardener.cloud/restart-systemd-services"
-
 // UnitRestarter restarts units that are named in an annotation of the Node, once.
 type UnitRestarter struct {
 	Client   client.Client
@@ -38,7 +35,7 @@ func (r *UnitRestarter) Reconcile(ctx context.Context, _ reconcile.Request) (rec
 	if err != nil || node == nil {
 		return reconcile.Result{}, err
 	}
-	value, wanted := node.Annotations[annotationRestartUnits]
+	value, wanted := node.Annotations[config.AnnotationRestartUnits]
 	if !wanted {
 		return reconcile.Result{}, nil
 	}
@@ -54,7 +51,7 @@ func (r *UnitRestarter) Reconcile(ctx context.Context, _ reconcile.Request) (rec
 		r.Recorder.Event(node, corev1.EventTypeWarning, "UnitRestartFailed", err.Error())
 	}
 	before := node.DeepCopy()
-	delete(node.Annotations, annotationRestartUnits)
+	delete(node.Annotations, config.AnnotationRestartUnits)
 	if err := r.Client.Patch(ctx, node, client.MergeFrom(before)); err != nil {
 		return reconcile.Result{}, fmt.Errorf("patch node %q: %w", node.Name, err)
 	}

@@ -19,12 +19,6 @@ import (
 	"hortus.dev/hortus/internal/nodeagent/config"
 )
 
-const (
-	// annotationChecksum on a Node is the checksum of the configuration that it has applied.
-	annotationChecksum = "checksum/cloud-config-data"
-	labelRoleWorker    = "node-role.kubernetes.io/worker"
-)
-
 // Reconciler applies the pool's configuration to this node. There is one object to reconcile, the Secret.
 type Reconciler struct {
 	Client   client.Client // Sees only the Secret and this Node.
@@ -56,7 +50,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 		return reconcile.Result{}, err
 	}
 	checksum, again := change.Checksum(raw), reconcile.Result{RequeueAfter: r.Config.Controllers.OperatingSystemConfig.SyncPeriod.Duration}
-	if node != nil && node.Annotations[annotationChecksum] == checksum && !retryFailed(node) {
+	if node != nil && node.Annotations[config.AnnotationChecksum] == checksum && !retryFailed(node) {
 		return again, r.Access.RemoveBootstrap()
 	}
 	round, err := r.Applier.begin(raw)
@@ -112,7 +106,7 @@ func (r *Reconciler) delay(node *corev1.Node, checksum string, first bool) time.
 	if r.seen.checksum != checksum {
 		r.seen = pending{checksum: checksum, since: r.Clock.Now()}
 	}
-	if node == nil || first || node.Annotations[annotationChecksum] == "" {
+	if node == nil || first || node.Annotations[config.AnnotationChecksum] == "" {
 		return 0
 	}
 	wanted, err := time.ParseDuration(node.Annotations[corev1beta1.AnnotationNodeAgentReconciliationDelay])
@@ -128,14 +122,14 @@ func (r *Reconciler) reportApplied(ctx context.Context, node *corev1.Node, check
 	if inPlace {
 		setLabel(node, corev1beta1.LabelNodeUpdateResult, corev1beta1.NodeUpdateResultSuccessful)
 		delete(node.Annotations, corev1beta1.AnnotationNodeUpdateFailedReason)
-		delete(node.Annotations, annotationUpdatingOS)
+		delete(node.Annotations, config.AnnotationUpdatingOS)
 	}
 	setLabel(node, corev1beta1.LabelWorkerKubernetesVersion, r.Config.Controllers.OperatingSystemConfig.KubernetesVersion)
-	setLabel(node, labelRoleWorker, "")
+	setLabel(node, config.LabelRoleWorker, "")
 	if node.Annotations == nil {
 		node.Annotations = map[string]string{}
 	}
-	node.Annotations[annotationChecksum] = checksum
+	node.Annotations[config.AnnotationChecksum] = checksum
 	if err := r.Client.Patch(ctx, node, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("patch node %q: %w", node.Name, err)
 	}
@@ -151,20 +145,14 @@ func setLabel(node *corev1.Node, key, value string) {
 	node.Labels[key] = value
 }
 
-// FindNode returns the Node of this host, or nil before the kubelet has registered it.
+// FindNode returns the Node of this host, or nil before the kubelet has registered it. Kubelets name their Node after the host.
 func FindNode(ctx context.Context, reader client.Reader, hostName string) (*corev1.Node, error) {
-	list := &corev1.NodeList{}
-	if err := reader.List(ctx, list, client.MatchingLabels{corev1.LabelHostname: hostName}); err != nil {
+	node := &corev1.Node{}
+	if err := reader.Get(ctx, client.ObjectKey{Name: hostName}, node); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil, nil
 		}
 		return nil, fmt.Errorf("find node of host %q: %w", hostName, err)
 	}
-	switch len(list.Items) {
-	case 0:
-		return nil, nil
-	case 1:
-		return &list.Items[0], nil
-	}
-	return nil, fmt.Errorf("there are %d nodes with host name %q", len(list.Items), hostName)
+	return node, nil
 }

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/record"
 	testclock "k8s.io/utils/clock/testing"
@@ -63,7 +64,7 @@ func newAgent(t *testing.T, raw []byte, node *corev1.Node) *agent {
 	a.Reconciler = &Reconciler{
 		Client: a.cluster, Config: configuration, HostName: "node", Applier: applier, Access: access, Recorder: a.events, Clock: a.clock,
 		InPlace: &InPlaceUpdater{
-			Root: a.root, KubeletHealthy: func(context.Context) error { return nil }, Pods: fake.NewClientset(),
+			Root: a.root, KubeletHealthy: func(context.Context) error { return nil }, Pods: podsOf(fake.NewClientset()),
 			Run: func(context.Context, string, ...string) ([]byte, error) { return nil, errors.New("not expected") },
 		},
 	}
@@ -72,7 +73,7 @@ func newAgent(t *testing.T, raw []byte, node *corev1.Node) *agent {
 }
 
 func node(change func(*corev1.Node)) *corev1.Node {
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{corev1.LabelHostname: "node"}, Annotations: map[string]string{}}}
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node", Annotations: map[string]string{}}}
 	if change != nil {
 		change(n)
 	}
@@ -94,7 +95,7 @@ func (a *agent) setSecret(t *testing.T, raw []byte) {
 func (a *agent) node(t *testing.T) *corev1.Node {
 	t.Helper()
 	n := &corev1.Node{}
-	if err := a.cluster.Get(t.Context(), client.ObjectKey{Name: "n"}, n); err != nil {
+	if err := a.cluster.Get(t.Context(), client.ObjectKey{Name: "node"}, n); err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -137,7 +138,7 @@ func TestReconcileNewNode(t *testing.T) {
 		t.Errorf("looks again after %s, want the sync period", result.RequeueAfter)
 	}
 	got := a.node(t)
-	if got.Annotations[annotationChecksum] != change.Checksum(raw) || got.Labels[corev1beta1.LabelWorkerKubernetesVersion] != "1.36.3" {
+	if got.Annotations[config.AnnotationChecksum] != change.Checksum(raw) || got.Labels[corev1beta1.LabelWorkerKubernetesVersion] != "1.36.3" {
 		t.Errorf("node after all is applied: %v %v", got.Labels, got.Annotations)
 	}
 	for _, path := range []string{config.BootstrapTokenFile, config.KubeletBootstrapKubeconfig} {
@@ -205,7 +206,10 @@ func (a *agent) drained(t *testing.T) {
 
 func TestInPlaceUpdateOfTheKubelet(t *testing.T) {
 	a := newAgent(t, inPlaceOSC(t, "1.0.0", "1.35.4", nil), node(nil))
-	a.InPlace.Pods = fake.NewClientset(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "daemon", Namespace: "kube-system"}, Spec: corev1.PodSpec{NodeName: "n"}})
+	daemons := fake.NewClientset(&corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "daemon", Namespace: "kube-system"}, Spec: corev1.PodSpec{NodeName: "node"},
+	})
+	a.InPlace.Pods = podsOf(daemons)
 	a.mustReconcile(t)
 
 	next := inPlaceOSC(t, "1.0.0", "1.36.3", nil)
@@ -219,10 +223,10 @@ func TestInPlaceUpdateOfTheKubelet(t *testing.T) {
 		t.Errorf("kubelet on a drained node: %s", got)
 	}
 	n := a.node(t)
-	if n.Labels[corev1beta1.LabelNodeUpdateResult] != corev1beta1.NodeUpdateResultSuccessful || n.Annotations[annotationChecksum] != change.Checksum(next) {
+	if n.Labels[corev1beta1.LabelNodeUpdateResult] != corev1beta1.NodeUpdateResultSuccessful || n.Annotations[config.AnnotationChecksum] != change.Checksum(next) {
 		t.Errorf("node after the update: %v %v", n.Labels, n.Annotations)
 	}
-	pods, err := a.InPlace.Pods.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
+	pods, err := daemons.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(pods.Items) != 0 {
 		t.Errorf("pods after the update: %d, %v", len(pods.Items), err)
 	}
@@ -307,7 +311,7 @@ func TestOperatingSystemThatRollsBack(t *testing.T) {
 
 func TestUnitRestarter(t *testing.T) {
 	a := newAgent(t, rawOSC(t, nil), node(func(n *corev1.Node) {
-		n.Annotations[annotationRestartUnits] = "containerd.service, missing.service,," + config.UnitName
+		n.Annotations[config.AnnotationRestartUnits] = "containerd.service, missing.service,," + config.UnitName
 	}))
 	a.testNode.write(t, unitDir+"/"+config.UnitName, "[Service]\nExecStart=agent\n")
 	restarter := &UnitRestarter{Client: a.cluster, Units: a.units, Recorder: a.events, HostName: "node"}
@@ -317,7 +321,7 @@ func TestUnitRestarter(t *testing.T) {
 	if diff := cmp.Diff([]string{"restart containerd.service", "restart " + config.UnitName}, a.units.Log()); diff != "" {
 		t.Errorf("operations mismatch (-want +got):\n%s", diff)
 	}
-	if _, left := a.node(t).Annotations[annotationRestartUnits]; left {
+	if _, left := a.node(t).Annotations[config.AnnotationRestartUnits]; left {
 		t.Error("the annotation is still there")
 	}
 	if event := <-a.events.Events; !strings.Contains(event, "missing.service") {
@@ -359,4 +363,9 @@ func TestMachineName(t *testing.T) {
 			}
 		})
 	}
+}
+
+// podsOf stands for the kubelet's own access.
+func podsOf(c kubernetes.Interface) func() (kubernetes.Interface, error) {
+	return func() (kubernetes.Interface, error) { return c, nil }
 }

@@ -8,7 +8,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes"
@@ -65,7 +64,7 @@ func Run(ctx context.Context, configuration *config.Configuration, hostName stri
 			HostName: hostName, Units: unitManager, Images: containerd,
 			BeforeUnits: access.PrepareKubelet, ProbeRegistry: ProbeRegistry,
 		},
-		InPlace:  &InPlaceUpdater{Run: RunCommand, KubeletHealthy: KubeletHealthz, RestartSelf: restartSelf, Pods: direct},
+		InPlace:  &InPlaceUpdater{Run: RunCommand, KubeletHealthy: KubeletHealthz, RestartSelf: restartSelf, Pods: access.AsKubelet},
 		Recorder: recorder, Clock: clock.RealClock{},
 	}
 	if err := addControllers(mgr, reconciler, &UnitRestarter{Client: mgr.GetClient(), Units: unitManager, Recorder: recorder, HostName: hostName}); err != nil {
@@ -112,7 +111,7 @@ func newManager(own *rest.Config, configuration *config.Configuration, hostName 
 					FieldSelector: fields.OneTermEqualSelector("metadata.name", configuration.Controllers.OperatingSystemConfig.SecretName),
 				}},
 			},
-			&corev1.Node{}: {Label: labels.SelectorFromSet(labels.Set{corev1.LabelHostname: hostName})},
+			&corev1.Node{}: {Field: fields.OneTermEqualSelector("metadata.name", hostName)},
 		}},
 	})
 	if err != nil {
@@ -139,7 +138,7 @@ func addControllers(mgr manager.Manager, configuration *Reconciler, restarter *U
 	}
 	err = builder.ControllerManagedBy(mgr).Named("unit-restarts").WithOptions(options).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(one), builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
-			_, wanted := o.GetAnnotations()[annotationRestartUnits]
+			_, wanted := o.GetAnnotations()[config.AnnotationRestartUnits]
 			return wanted
 		}))).
 		Complete(restarter)
@@ -157,7 +156,7 @@ func nodeMatters() predicate.Predicate {
 		GenericFunc: func(event.GenericEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, after := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
-			return before.Annotations[annotationChecksum] != after.Annotations[annotationChecksum] ||
+			return before.Annotations[config.AnnotationChecksum] != after.Annotations[config.AnnotationChecksum] ||
 				!readyForUpdate(before) && readyForUpdate(after)
 		},
 	}

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os/signal"
 	"slices"
 	"syscall"
 	"time"
 
+	machinev1alpha1 "github.com/gardener/machine-controller-manager/pkg/apis/machine/v1alpha1"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -28,6 +30,7 @@ import (
 
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	"hortus.dev/hortus/internal/kube"
+	"hortus.dev/hortus/internal/resourcemanager/machineaccess"
 	"hortus.dev/hortus/internal/resourcemanager/networkpolicy"
 )
 
@@ -122,7 +125,9 @@ func prefixes(flag string, values []string) ([]netip.Prefix, error) {
 // NewScheme returns the types the controllers use.
 func NewScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	return scheme, errors.Join(clientgoscheme.AddToScheme(scheme), resourcesv1alpha1.AddToScheme(scheme))
+	return scheme, errors.Join(
+		clientgoscheme.AddToScheme(scheme), resourcesv1alpha1.AddToScheme(scheme), machinev1alpha1.AddToScheme(scheme),
+	)
 }
 
 func run(ctx context.Context, o options) error {
@@ -163,7 +168,7 @@ func newManager(o options, source, target *rest.Config) (ctrl.Manager, error) {
 		Cache: cache.Options{
 			DefaultNamespaces: o.watched(),
 			DefaultTransform:  cache.TransformStripManagedFields(),
-			ByObject:          networkpolicy.Cache(),
+			ByObject:          sourceCache(),
 		},
 		Controller:                    config.Controller{SkipNameValidation: ptr.To(true)}, // Several managers in one process are tests.
 		HealthProbeBindAddress:        o.healthAddr,
@@ -202,6 +207,13 @@ func newManager(o options, source, target *rest.Config) (ctrl.Manager, error) {
 		return nil, fmt.Errorf("add health checks: %w", err)
 	}
 	return mgr, nil
+}
+
+// sourceCache limits what is cached of big kinds.
+func sourceCache() map[client.Object]cache.ByObject {
+	out := networkpolicy.Cache()
+	maps.Copy(out, machineaccess.SourceCache())
+	return out
 }
 
 func leaseName(class string) string {

@@ -2,6 +2,7 @@ package resourcemanager
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -18,6 +19,7 @@ import (
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	"hortus.dev/hortus/internal/resourcemanager/csr"
 	"hortus.dev/hortus/internal/resourcemanager/garbage"
+	"hortus.dev/hortus/internal/resourcemanager/machineaccess"
 	"hortus.dev/hortus/internal/resourcemanager/managedresource"
 	"hortus.dev/hortus/internal/resourcemanager/networkpolicy"
 	"hortus.dev/hortus/internal/resourcemanager/node"
@@ -51,6 +53,7 @@ var controllers = []struct {
 	{name: "node-readiness", where: inShoots, add: addReadiness},
 	{name: "node-agent-delay", where: inShoots, add: addDelay},
 	{name: "csr-approver", where: inShoots, add: addCSR},
+	{name: "machine-access", where: inShoots, add: addMachineAccess},
 	{name: "garbage-collector", add: addGarbage},
 	{name: "network-policy", where: inSeeds, add: addNetworkPolicy},
 }
@@ -143,7 +146,14 @@ func addDelay(c clusters) error {
 
 func addCSR(c clusters) error {
 	r := &csr.Reconciler{Target: c.target.GetClient(), TargetReader: c.target.GetAPIReader(), Source: c.mgr.GetAPIReader(),
-		Namespace: c.options.namespace, Clock: clock.RealClock{}}
+		Namespace: c.options.namespace, Grants: machineaccess.Grants{Target: c.target.GetClient()}, Clock: clock.RealClock{}}
+	return r.AddToManager(c.mgr, c.target.GetCache())
+}
+
+func addMachineAccess(c clusters) error {
+	r := &machineaccess.Reconciler{
+		Machines: c.mgr.GetClient(), Namespace: c.options.namespace, Grants: machineaccess.Grants{Target: c.target.GetClient()},
+	}
 	return r.AddToManager(c.mgr, c.target.GetCache())
 }
 
@@ -169,6 +179,7 @@ func targetCache(o cache.Options) cache.Options {
 		&appsv1.DaemonSet{}: {Label: critical},
 		&corev1.Node{}:      {Transform: slimNode},
 	}
+	maps.Copy(o.ByObject, machineaccess.TargetCache())
 	return o
 }
 

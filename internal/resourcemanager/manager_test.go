@@ -19,6 +19,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -255,10 +256,12 @@ func TestNodesAndTokensOnARealServer(t *testing.T) {
 		return gone && n.Annotations[node.AnnotationDelay] != "", err
 	})
 
-	e.Create(t, &machinev1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m1"}})
-	asNode := e.ClientAs(t, "system:bootstrap:abcdef", "system:bootstrappers", "system:masters")
+	e.Create(t, &machinev1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: "pool-z1-abcde", Labels: map[string]string{machinev1alpha1.NodeLabelKey: "not-there-yet"},
+	}})
+	asNode := e.ClientAs(t, "system:bootstrap:616263", "system:bootstrappers", "system:masters")
 	request := &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: env.Name("csr-")}, Spec: certificatesv1.CertificateSigningRequestSpec{
-		SignerName: certificatesv1.KubeAPIServerClientSignerName, Usages: []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth}, Request: certificateRequest(t, csr.AgentUserPrefix+"m1", csr.AgentsGroup)}}
+		SignerName: certificatesv1.KubeAPIServerClientSignerName, Usages: []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth}, Request: certificateRequest(t, csr.AgentUserPrefix+"pool-z1-abcde", csr.AgentsGroup)}}
 	if err := asNode.Create(ctx, request); err != nil {
 		t.Fatal(err)
 	}
@@ -266,6 +269,11 @@ func TestNodesAndTokensOnARealServer(t *testing.T) {
 		err := e.Client.Get(ctx, client.ObjectKeyFromObject(request), request)
 		return len(request.Status.Conditions) == 1 && request.Status.Conditions[0].Type == certificatesv1.CertificateApproved, err
 	})
+	// The rights come before the certificate.
+	rights := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "gardener.cloud:machine:pool-z1-abcde"}}
+	if err := e.Client.Get(ctx, client.ObjectKeyFromObject(rights), rights); err != nil {
+		t.Errorf("the machine has a certificate, but no rights: %v", err)
+	}
 
 	access := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "shoot-access-x",
 		Labels:      map[string]string{resourcesv1alpha1.LabelPurpose: resourcesv1alpha1.PurposeTokenRequestor},

@@ -9,15 +9,14 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 // checkSeedsAreConfined uses the credentials of a gardenlet as somebody would who has taken over its seed: its own Seed can be
-// read, nothing of the garden and of the other seed can.
+// read, nothing of the garden and of the other seed can be read, written or taken.
 func checkSeedsAreConfined(t *testing.T) {
 	home := strings.TrimSpace(kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "get", "shoot", "demo", "-o", "jsonpath={.spec.seedName}"))
-	for _, seed := range []string{"local-1", "local-2"} {
+	for seed, other := range map[string]string{"local-1": "local-2", "local-2": "local-1"} {
 		kubeconfig := gardenletKubeconfig(t, seed)
 		if out := kubectl(t, kubeconfig, "get", "seed", seed, "-o", "name"); strings.TrimSpace(out) != "seed.core.gardener.cloud/"+seed {
 			t.Errorf("the gardenlet of %s sees its Seed as:\n%s", seed, out)
@@ -26,19 +25,47 @@ func checkSeedsAreConfined(t *testing.T) {
 			{"get", "secrets", "-A"},
 			{"get", "secret", "-n", "garden", "hortus-apiserver"},
 			{"get", "shoots", "-A"},
+			{"get", "backupentries", "-A"},
+			{"get", "secrets", "-n", "seed-" + other},
+			{"get", "lease", "-n", "gardener-system-seed-lease", other},
+			{"annotate", "seed", other, "confirmation.gardener.cloud/deletion=true"},
+			{"delete", "seed", other, "--dry-run=server"},
+			{"create", "clusterrolebinding", "mine", "--clusterrole=cluster-admin", "--user=gardener.cloud:system:seed:" + seed},
 			{"-n", projectNS, "delete", "shoot", "demo", "--dry-run=server"},
 		}
-		if shoot := []string{"-n", projectNS, "get", "shoot", "demo"}; seed != home {
-			forbidden = append(forbidden, shoot)
+		ofShoot := [][]string{
+			{"get", "shoot", "demo"},
+			{"get", "shootstate", "demo"},
+			{"get", "internalsecret", "demo.ca-client"},
+			{"annotate", "shoot", "demo", "gardener.cloud/operation=reconcile"},
+			{"patch", "shoot", "demo", "--subresource=binding", "--type=merge", "-p", `{"spec":{"seedName":"` + seed + `"}}`},
+			{"patch", "shoot", "demo", "--subresource=status", "--type=merge", "-p", `{"status":{"seedName":"` + seed + `"}}`},
+			{"create", "--raw", "/apis/core.gardener.cloud/v1beta1/namespaces/" + projectNS + "/shoots/demo/adminkubeconfig", "-f", adminKubeconfigRequest(t)},
+		}
+		if seed == home {
+			kubectl(t, kubeconfig, "-n", projectNS, "get", "shoot", "demo")
 		} else {
-			kubectl(t, kubeconfig, shoot...)
+			for _, args := range ofShoot {
+				forbidden = append(forbidden, append([]string{"-n", projectNS}, args...))
+			}
 		}
 		for _, args := range forbidden {
-			if out, err := kubectlE(t, kubeconfig, args...); err == nil || !strings.Contains(out, "Forbidden") {
+			if out, err := kubectlE(t, kubeconfig, args...); err == nil || !refusedByAPI(out) {
 				t.Errorf("the gardenlet of %s may %s: %v\n%s", seed, strings.Join(args, " "), err, out)
 			}
 		}
 	}
+}
+
+// adminKubeconfigRequest writes a request for an administrator's kubeconfig.
+func adminKubeconfigRequest(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "request.json")
+	body := `{"apiVersion":"authentication.gardener.cloud/v1alpha1","kind":"AdminKubeconfigRequest","spec":{"expirationSeconds":600}}`
+	if err := os.WriteFile(path, []byte(body), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // gardenletKubeconfig writes the access that the landscape has given to a seed's gardenlet. Address and authority are those of
@@ -53,16 +80,5 @@ func gardenletKubeconfig(t *testing.T, seed string) string {
 	if err := json.Unmarshal(data, &pair); err != nil {
 		t.Fatal(err)
 	}
-	config, err := clientcmd.LoadFromFile(kubeconfigOf("garden"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name := range config.AuthInfos {
-		config.AuthInfos[name] = &clientcmdapi.AuthInfo{ClientCertificateData: pair.CertPEM, ClientKeyData: pair.KeyPEM}
-	}
-	path := filepath.Join(t.TempDir(), "gardenlet.kubeconfig")
-	if err := clientcmd.WriteToFile(*config, path); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return as(t, kubeconfigOf("garden"), "gardenlet", &clientcmdapi.AuthInfo{ClientCertificateData: pair.CertPEM, ClientKeyData: pair.KeyPEM})
 }

@@ -9,6 +9,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
 // Places on a node.
@@ -63,6 +65,40 @@ const (
 const (
 	UserPrefix = "gardener.cloud:node-agent:machine:"
 	Group      = "gardener.cloud:node-agents"
+	// LeasePrefix begins the name of a node agent's Lease in kube-system; the name of its Node follows.
+	LeasePrefix = "gardener-node-agent-"
+)
+
+// What the node agent writes on its Node; admission in the Shoot refuses anything else.
+const (
+	// AnnotationChecksum is the checksum of the configuration that the node has applied.
+	AnnotationChecksum = "checksum/cloud-config-data"
+	// AnnotationUpdatingOS is the version of the operating system that is being installed.
+	AnnotationUpdatingOS = "node-agent.gardener.cloud/updating-operating-system-version"
+	// AnnotationRestartUnits names units to restart, separated by commas. The node agent removes it.
+	AnnotationRestartUnits = "worker.gardener.cloud/restart-systemd-services"
+	// LabelRoleWorker shows in `kubectl get nodes`.
+	LabelRoleWorker = "node-role.kubernetes.io/worker"
+)
+
+// NodeLabels and NodeAnnotations are the keys of all that the node agent writes on its Node.
+func NodeLabels() []string {
+	return []string{LabelRoleWorker, corev1beta1.LabelWorkerKubernetesVersion, corev1beta1.LabelNodeUpdateResult}
+}
+
+// NodeAnnotations is explained with NodeLabels.
+func NodeAnnotations() []string {
+	return []string{AnnotationChecksum, AnnotationUpdatingOS, AnnotationRestartUnits, corev1beta1.AnnotationNodeUpdateFailedReason}
+}
+
+// Claims are rights to no real resource: who has one may say of its Node what it claims. Admission in the Shoot asks for them.
+const (
+	ClaimGroup = "worker.gardener.cloud"
+	ClaimVerb  = "claim"
+	// ClaimPools is about a pool, by name.
+	ClaimPools = "pools"
+	// ClaimSystemComponents is about running components of kube-system; the name is the value of the label.
+	ClaimSystemComponents = "systemcomponents"
 )
 
 // APIVersion and Kind of the configuration file.

@@ -17,11 +17,8 @@ import (
 	"hortus.dev/hortus/internal/nodeagent/config"
 )
 
-// LabelKubernetesVersion on a Node is the version of its kubelet that the node agent has applied.
-const LabelKubernetesVersion = "worker.gardener.cloud/kubernetes-version"
-
 func (v Values) kubeletUnit() extensionsv1alpha1.Unit {
-	labels := map[string]string{LabelKubernetesVersion: v.KubernetesVersion}
+	labels := map[string]string{corev1beta1.LabelWorkerKubernetesVersion: v.KubernetesVersion}
 	for key, value := range v.Labels {
 		labels[key] = value
 	}

@@ -59,7 +59,7 @@ func TestGolden(t *testing.T) {
 		"provision":       Provision(localValues()),
 		"reconcile-local": Reconcile(localValues()),
 		"reconcile-cloud": Reconcile(cloudValues()),
-		"access":          Access([]string{"gardener-node-agent-b", "gardener-node-agent-a"}),
+		"access":          Access(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := yaml.Marshal(content)

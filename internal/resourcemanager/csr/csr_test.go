@@ -112,32 +112,113 @@ func TestKubeletServing(t *testing.T) {
 	}
 }
 
+const (
+	// token is the ID of the bootstrap token of the machine "pool-z1-abcde": the last five characters in hex, cut.
+	token       = "616263"
+	machineName = "pool-z1-abcde"
+)
+
+var (
+	bootstrappers = []string{bootstrapGroup}
+	clientOnly    = []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth}
+)
+
 func TestNodeAgent(t *testing.T) {
-	good := wish{cn: AgentUserPrefix + "m", orgs: []string{AgentsGroup}}
+	agent := AgentUserPrefix + machineName
+	good := wish{cn: agent, orgs: []string{AgentsGroup}}
+	known := &machine{machineName, "n"}
 	for name, tc := range map[string]struct {
 		user    string
 		groups  []string
 		wish    wish
 		machine *machine
-		denied  string
+		joined  bool
+		usages  []certificatesv1.KeyUsage
+		want    decision // Zero is deny.
+		message string
 	}{
-		"renewal":                     {user: AgentUserPrefix + "m", wish: good, machine: &machine{"m", "n"}},
-		"renewal for another machine": {user: AgentUserPrefix + "other", wish: good, machine: &machine{"m", "n"}, denied: "may not"},
-		"bootstrap":                   {user: "system:bootstrap:abc", groups: []string{"system:bootstrappers"}, wish: good, machine: &machine{"m", ""}},
-		"bootstrap without the group": {user: "system:bootstrap:abc", wish: good, machine: &machine{"m", ""}, denied: "may not"},
-		"the machine's node":          {user: "system:node:n", wish: good, machine: &machine{"m", "n"}},
-		"another node":                {user: "system:node:o", wish: good, machine: &machine{"m", "n"}, denied: "may not"},
-		"a node before it is known":   {user: "system:node:", wish: good, machine: &machine{"m", ""}, denied: "may not"},
-		"the shared identity":         {user: legacyAgentUser, wish: good, machine: &machine{"m", "n"}},
-		"no such machine":             {user: AgentUserPrefix + "m", wish: good, denied: "does not exist"},
-		"more organizations":          {user: AgentUserPrefix + "m", wish: wish{cn: good.cn, orgs: []string{AgentsGroup, "system:masters"}}, machine: &machine{"m", "n"}, denied: "organization"},
-		"alternative names":           {user: AgentUserPrefix + "m", wish: wish{cn: good.cn, orgs: good.orgs, dns: []string{"x"}}, machine: &machine{"m", "n"}, denied: "alternative names"},
-		"anybody else":                {user: "admin", wish: good, machine: &machine{"m", "n"}, denied: "may not"},
+		"renewal":                       {user: agent, wish: good, machine: known, joined: true, want: approve},
+		"renewal for another machine":   {user: AgentUserPrefix + "other", wish: good, machine: known, message: "may not"},
+		"bootstrap":                     {user: bootstrapUserPrefix + token, groups: bootstrappers, wish: good, machine: known, want: approve},
+		"bootstrap before the node":     {user: bootstrapUserPrefix + token, groups: bootstrappers, wish: good, machine: &machine{machineName, ""}, want: later},
+		"token of another machine":      {user: bootstrapUserPrefix + "616264", groups: bootstrappers, wish: good, machine: known, message: "not that of machine"},
+		"another's token, node unknown": {user: bootstrapUserPrefix + "616264", groups: bootstrappers, wish: good, machine: &machine{machineName, ""}, message: "not that of machine"},
+		"token after joining":           {user: bootstrapUserPrefix + token, groups: bootstrappers, wish: good, machine: known, joined: true, message: "has joined"},
+		"bootstrap without the group":   {user: bootstrapUserPrefix + token, wish: good, machine: known, message: "may not"},
+		"the machine's node":            {user: "system:node:n", wish: good, machine: known, joined: true, want: approve},
+		"another node":                  {user: "system:node:o", wish: good, machine: known, message: "may not"},
+		"a node before it is known":     {user: "system:node:", wish: good, machine: &machine{machineName, ""}, message: "may not"},
+		"no such machine":               {user: agent, wish: good, message: "does not exist"},
+		"more organizations":            {user: agent, wish: wish{cn: agent, orgs: []string{AgentsGroup, "system:masters"}}, machine: known, message: "organization"},
+		"alternative names":             {user: agent, wish: wish{cn: agent, orgs: good.orgs, dns: []string{"x"}}, machine: known, message: "alternative names"},
+		"for a server":                  {user: agent, wish: good, machine: known, usages: serving, message: "usages"},
+		"anybody else":                  {user: "admin", wish: good, machine: known, message: "may not"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, message := nodeAgent(request(t, certificatesv1.KubeAPIServerClientSignerName, tc.user, tc.groups, tc.wish), tc.machine)
-			if (got == approve) != (tc.denied == "") || !strings.Contains(message, tc.denied) {
-				t.Errorf("nodeAgent() = %v, %q; want denial %q", got, message, tc.denied)
+			usages := clientOnly
+			if tc.usages != nil {
+				usages = tc.usages
+			}
+			r := request(t, certificatesv1.KubeAPIServerClientSignerName, tc.user, tc.groups, tc.wish, usages...)
+			got, message := nodeAgent(r, tc.machine, tc.joined)
+			if want := orDeny(tc.want); got != want || !strings.Contains(message, tc.message) {
+				t.Errorf("nodeAgent() = %v, %q; want %v, %q", got, message, want, tc.message)
+			}
+		})
+	}
+}
+
+func orDeny(d decision) decision {
+	if d == ignore {
+		return deny
+	}
+	return d
+}
+
+func TestKubeletClient(t *testing.T) {
+	good := wish{cn: "system:node:n", orgs: []string{nodesGroup}}
+	with := func(change func(*wish)) wish { w := good; change(&w); return w }
+	mine := candidates{having: []machine{{machineName, "n"}}}
+	bootstrap := bootstrapUserPrefix + token
+	for name, tc := range map[string]struct {
+		user    string
+		groups  []string
+		wish    wish
+		of      candidates
+		joined  bool
+		usages  []certificatesv1.KeyUsage
+		want    decision // Zero is deny.
+		message string
+	}{
+		"bootstrap":                      {user: bootstrap, groups: bootstrappers, wish: good, of: mine, want: approve},
+		"node not known yet":             {user: bootstrap, groups: bootstrappers, wish: good, of: candidates{undecided: []machine{{machineName, ""}}}, want: later},
+		"token of another machine":       {user: bootstrapUserPrefix + "000000", groups: bootstrappers, wish: good, of: mine, message: "not that of machine"},
+		"undecided, but not the token's": {user: bootstrap, groups: bootstrappers, wish: good, of: candidates{undecided: []machine{{"pool-z1-zzzzz", ""}}}, message: "no machine has the node"},
+		"no machine":                     {user: bootstrap, groups: bootstrappers, wish: good, message: "no machine has the node"},
+		"two machines":                   {user: bootstrap, groups: bootstrappers, wish: good, of: candidates{having: []machine{{"a", "n"}, {"b", "n"}}}, message: "2 machines"},
+		"token after joining":            {user: bootstrap, groups: bootstrappers, wish: good, of: mine, joined: true, message: "has joined"},
+		"token without the group":        {user: bootstrap, wish: good, of: mine, message: "may not"},
+		"renewal":                        {user: "system:node:n", wish: good, of: mine, joined: true, want: approve},
+		"renewal without a machine":      {user: "system:node:n", wish: good, joined: true, message: "any more"},
+		"for another node":               {user: "system:node:m", wish: good, of: mine, message: "may not"},
+		"by a node agent":                {user: AgentUserPrefix + machineName, groups: []string{AgentsGroup}, wish: good, of: mine, message: "may not"},
+		"no node":                        {user: bootstrap, groups: bootstrappers, wish: with(func(w *wish) { w.cn = "admin" }), of: mine, message: "not that of a node"},
+		"more organizations":             {user: bootstrap, groups: bootstrappers, wish: with(func(w *wish) { w.orgs = []string{nodesGroup, "system:masters"} }), of: mine, message: "organization"},
+		"alternative names":              {user: bootstrap, groups: bootstrappers, wish: with(func(w *wish) { w.dns = []string{"x"} }), of: mine, message: "alternative names"},
+		"for a server":                   {user: bootstrap, groups: bootstrappers, wish: good, of: mine, usages: serving, message: "usages"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			usages := clientOnly
+			if tc.usages != nil {
+				usages = tc.usages
+			}
+			r := request(t, certificatesv1.KubeAPIServerClientKubeletSignerName, tc.user, tc.groups, tc.wish, usages...)
+			m, got, message := kubeletClient(r, tc.of, tc.joined)
+			if want := orDeny(tc.want); got != want || !strings.Contains(message, tc.message) {
+				t.Errorf("kubeletClient() = %v, %q; want %v, %q", got, message, want, tc.message)
+			}
+			if got == approve && m.name != machineName {
+				t.Errorf("the certificate is for machine %q", m.name)
 			}
 		})
 	}
@@ -153,7 +234,7 @@ func TestOurs(t *testing.T) {
 	for name, tc := range map[string]struct {
 		r    *certificatesv1.CertificateSigningRequest
 		want bool
-	}{"node-agent": {agent, true}, "someone's client certificate": {user, false}, "kubelet serving": {kubelet, true}, "kubelet client": {client, false}, "decided": {decided, false}} {
+	}{"node-agent": {agent, true}, "someone's client certificate": {user, false}, "kubelet serving": {kubelet, true}, "kubelet client": {client, true}, "decided": {decided, false}} {
 		if got := ours(tc.r); got != tc.want {
 			t.Errorf("%s: ours() = %v, want %v", name, got, tc.want)
 		}
@@ -166,7 +247,7 @@ func TestReconcileApprovesAndDenies(t *testing.T) {
 	if err := machinev1alpha1.AddToScheme(machines); err != nil {
 		t.Fatal(err)
 	}
-	m := &machinev1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "cp", Name: "m", Labels: map[string]string{LabelNode: "n"}}}
+	m := &machinev1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "cp", Name: "m", Labels: map[string]string{machinev1alpha1.NodeLabelKey: "n"}}}
 	source := fake.NewClientBuilder().WithScheme(machines).WithObjects(m).Build()
 	for name, tc := range map[string]struct {
 		node client.Object

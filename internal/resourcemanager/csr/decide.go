@@ -2,6 +2,7 @@ package csr
 
 import (
 	"crypto/x509"
+	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -22,11 +23,7 @@ const (
 
 	bootstrapUserPrefix = "system:bootstrap:"
 	bootstrapGroup      = "system:bootstrappers"
-	legacyAgentUser     = "system:serviceaccount:kube-system:gardener-node-agent"
 )
-
-// LabelNode on a Machine names its node.
-const LabelNode = "node"
 
 // decision is what happens to a request.
 type decision int
@@ -35,10 +32,27 @@ const (
 	ignore decision = iota // Not ours.
 	approve
 	deny
+	later // It depends on what is not known yet.
 )
 
 // machine is a machine of the Shoot and its node, if it has one yet.
 type machine struct{ name, node string }
+
+// tokenID is the ID of a machine's bootstrap token: the machine controller makes it from the end of the machine's name. Two
+// machines may have the same, and then share the token.
+func (m machine) tokenID() string {
+	const tail, digits = 5, 6
+	if len(m.name) < tail {
+		return ""
+	}
+	return hex.EncodeToString([]byte(m.name[len(m.name)-tail:]))[:digits]
+}
+
+// bootstrapToken returns the ID of the bootstrap token that a request came with.
+func bootstrapToken(r *certificatesv1.CertificateSigningRequest) (string, bool) {
+	id, ok := strings.CutPrefix(r.Spec.Username, bootstrapUserPrefix)
+	return id, ok && id != "" && slices.Contains(r.Spec.Groups, bootstrapGroup)
+}
 
 // ours tells whether a request is for this package, and still open.
 func ours(r *certificatesv1.CertificateSigningRequest) bool {
@@ -47,14 +61,14 @@ func ours(r *certificatesv1.CertificateSigningRequest) bool {
 	}) {
 		return false
 	}
-	if r.Spec.SignerName == certificatesv1.KubeletServingSignerName {
+	switch r.Spec.SignerName {
+	case certificatesv1.KubeletServingSignerName, certificatesv1.KubeAPIServerClientKubeletSignerName:
 		return true
+	case certificatesv1.KubeAPIServerClientSignerName:
+		parsed, err := parse(r.Spec.Request)
+		return err == nil && strings.HasPrefix(parsed.Subject.CommonName, AgentUserPrefix)
 	}
-	if r.Spec.SignerName != certificatesv1.KubeAPIServerClientSignerName {
-		return false
-	}
-	parsed, err := parse(r.Spec.Request)
-	return err == nil && strings.HasPrefix(parsed.Subject.CommonName, AgentUserPrefix)
+	return false
 }
 
 func parse(request []byte) (*x509.CertificateRequest, error) {
@@ -105,14 +119,19 @@ func kubeletServing(r *certificatesv1.CertificateSigningRequest, node *corev1.No
 }
 
 func servingUsages(usages []certificatesv1.KeyUsage) bool {
+	return usable(usages, certificatesv1.UsageServerAuth)
+}
+
+// usable tells whether a certificate is for one purpose and for nothing else.
+func usable(usages []certificatesv1.KeyUsage, purpose certificatesv1.KeyUsage) bool {
 	for _, u := range usages {
 		switch u {
-		case certificatesv1.UsageServerAuth, certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment:
+		case purpose, certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment:
 		default:
 			return false
 		}
 	}
-	return slices.Contains(usages, certificatesv1.UsageServerAuth)
+	return slices.Contains(usages, purpose)
 }
 
 // addressesOf returns the host names and internal addresses of a node, sorted.
@@ -130,17 +149,83 @@ func addressesOf(n *corev1.Node) (names, addresses []string) {
 	return slices.Compact(names), slices.Compact(addresses)
 }
 
-// agentMachine returns the machine whose node-agent a request is for.
-func agentMachine(r *certificatesv1.CertificateSigningRequest) string {
+// named returns the name in the request's subject, without a prefix that it has to have.
+func named(r *certificatesv1.CertificateSigningRequest, prefix string) string {
 	parsed, err := parse(r.Spec.Request)
 	if err != nil {
 		return ""
 	}
-	return strings.TrimPrefix(parsed.Subject.CommonName, AgentUserPrefix)
+	name, _ := strings.CutPrefix(parsed.Subject.CommonName, prefix)
+	return name
 }
 
-// nodeAgent decides about a client certificate of a node-agent. m is the machine in the name, nil if it does not exist.
-func nodeAgent(r *certificatesv1.CertificateSigningRequest, m *machine) (decision, string) {
+// candidates are the machines that a request for a node may be of: those that have the node, and those of which the machine
+// controller has not said yet which node they have.
+type candidates struct{ having, undecided []machine }
+
+// kubeletClient decides about a client certificate of a kubelet, and returns the machine that it is for. A bootstrap token gets
+// the first one of its own machine; joined tells whether the node exists, which then asks for itself.
+func kubeletClient(r *certificatesv1.CertificateSigningRequest, of candidates, joined bool) (machine, decision, string) {
+	parsed, err := parse(r.Spec.Request)
+	if err != nil {
+		return machine{}, deny, fmt.Sprintf("cannot read the request: %v", err)
+	}
+	node, isNode := strings.CutPrefix(parsed.Subject.CommonName, nodeUserPrefix)
+	for _, rule := range []struct {
+		holds bool
+		why   string
+	}{
+		{isNode && node != "", "the common name is not that of a node"},
+		{slices.Equal(parsed.Subject.Organization, []string{nodesGroup}), "the organization is not exactly " + nodesGroup},
+		{withoutAlternatives(parsed), "alternative names are not allowed"},
+		{clientUsages(r.Spec.Usages), "the usages are not those of a client certificate"},
+		{len(of.having) <= 1, fmt.Sprintf("%d machines have the node", len(of.having))},
+	} {
+		if !rule.holds {
+			return machine{}, deny, rule.why
+		}
+	}
+	token, bootstrapping := bootstrapToken(r)
+	switch {
+	case r.Spec.Username == parsed.Subject.CommonName && len(of.having) == 1:
+		return of.having[0], approve, "the kubelet renews its certificate"
+	case r.Spec.Username == parsed.Subject.CommonName:
+		return machine{}, deny, "no machine has the node any more"
+	case !bootstrapping:
+		return machine{}, deny, fmt.Sprintf("user %q may not ask for the kubelet of node %q", r.Spec.Username, node)
+	case len(of.having) == 0:
+		if slices.ContainsFunc(of.undecided, func(m machine) bool { return m.tokenID() == token }) {
+			return machine{}, later, "it is not known yet which node the token's machine has"
+		}
+		return machine{}, deny, "no machine has the node"
+	}
+	m := of.having[0]
+	d, message := first(m, token, joined)
+	return m, d, message
+}
+
+// first decides about the first certificate of a machine, which its bootstrap token asks for.
+func first(m machine, token string, joined bool) (decision, string) {
+	if m.tokenID() != token {
+		return deny, fmt.Sprintf("the bootstrap token is not that of machine %q", m.name)
+	}
+	if joined {
+		return deny, fmt.Sprintf("machine %q has joined: it asks with its own certificate", m.name)
+	}
+	return approve, "the machine bootstraps"
+}
+
+func withoutAlternatives(r *x509.CertificateRequest) bool {
+	return len(r.DNSNames)+len(r.IPAddresses)+len(r.EmailAddresses)+len(r.URIs) == 0
+}
+
+func clientUsages(usages []certificatesv1.KeyUsage) bool {
+	return usable(usages, certificatesv1.UsageClientAuth)
+}
+
+// nodeAgent decides about a client certificate of a node agent. m is the machine in the name, nil if it does not exist; joined
+// tells whether its node exists.
+func nodeAgent(r *certificatesv1.CertificateSigningRequest, m *machine, joined bool) (decision, string) {
 	parsed, err := parse(r.Spec.Request)
 	if err != nil {
 		return deny, fmt.Sprintf("cannot read the request: %v", err)
@@ -150,7 +235,8 @@ func nodeAgent(r *certificatesv1.CertificateSigningRequest, m *machine) (decisio
 		why   string
 	}{
 		{slices.Equal(parsed.Subject.Organization, []string{AgentsGroup}), "the organization is not exactly " + AgentsGroup},
-		{len(parsed.DNSNames)+len(parsed.IPAddresses)+len(parsed.EmailAddresses)+len(parsed.URIs) == 0, "alternative names are not allowed"},
+		{withoutAlternatives(parsed), "alternative names are not allowed"},
+		{clientUsages(r.Spec.Usages), "the usages are not those of a client certificate"},
 		{m != nil, "the machine does not exist"},
 	} {
 		if !rule.holds {
@@ -158,15 +244,16 @@ func nodeAgent(r *certificatesv1.CertificateSigningRequest, m *machine) (decisio
 		}
 	}
 	user := r.Spec.Username
+	token, bootstrapping := bootstrapToken(r)
 	switch {
 	case user == parsed.Subject.CommonName:
-		return approve, "the node-agent renews its certificate"
-	case strings.HasPrefix(user, bootstrapUserPrefix) && slices.Contains(r.Spec.Groups, bootstrapGroup):
-		return approve, "the machine bootstraps its node-agent"
+		return approve, "the node agent renews its certificate"
+	case bootstrapping && m.tokenID() == token && m.node == "":
+		return later, "it is not known yet which node the machine has"
+	case bootstrapping:
+		return first(*m, token, joined)
 	case strings.HasPrefix(user, nodeUserPrefix) && m.node != "" && user == nodeUserPrefix+m.node:
-		return approve, "the machine's node asks for its node-agent"
-	case user == legacyAgentUser:
-		return approve, "the node-agent leaves its shared identity"
+		return approve, "the machine's node asks for its node agent"
 	}
-	return deny, fmt.Sprintf("user %q may not ask for the node-agent of machine %q", user, m.name)
+	return deny, fmt.Sprintf("user %q may not ask for the node agent of machine %q", user, m.name)
 }

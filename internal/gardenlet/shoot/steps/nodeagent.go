@@ -39,21 +39,15 @@ var NodeAgent = &flow.Step[*Scope]{
 
 func renderNodeAgent(ctx context.Context, s *Scope) ([]client.Object, error) {
 	var objects []client.Object
-	var names []string
 	for i := range s.Shoot.Spec.Provider.Workers {
 		w := &s.Shoot.Spec.Provider.Workers[i]
 		secret, err := configSecret(ctx, s.Seed, s.Shoot, s.Namespace, w)
 		if err != nil {
 			return nil, err
 		}
-		objects, names = append(objects, secret), append(names, secret.Name)
+		objects = append(objects, secret)
 	}
-	// Machines of the version before a roll-out still read theirs.
-	old, err := s.configsInUse(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return append(objects, osc.Access(append(names, old...))...), nil
+	return append(objects, osc.Access()...), nil
 }
 
 // configSecret carries the pool's configuration as its extension has completed it.
@@ -98,21 +92,6 @@ func encodeConfig(o *extensionsv1alpha1.OperatingSystemConfig) ([]byte, error) {
 		return nil, fmt.Errorf("encode OperatingSystemConfig %q: %w", o.Name, err)
 	}
 	return content, nil
-}
-
-// configsInUse are the keys of configurations that still exist in the seed.
-func (s *Scope) configsInUse(ctx context.Context) ([]string, error) {
-	list := &extensionsv1alpha1.OperatingSystemConfigList{}
-	if err := s.Seed.List(ctx, list, client.InNamespace(s.Namespace)); err != nil {
-		return nil, fmt.Errorf("list OperatingSystemConfigs: %w", err)
-	}
-	var keys []string
-	for _, o := range list.Items {
-		if key, ok := strings.CutSuffix(o.Name, suffixReconcile); ok {
-			keys = append(keys, key)
-		}
-	}
-	return keys, nil
 }
 
 // NodesUpdated waits until every node has applied the newest configuration of its pool.

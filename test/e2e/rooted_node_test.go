@@ -1,0 +1,257 @@
+//go:build landscape
+
+package e2e
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/pem"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// strong is a pod with the strongest token, for nodes of the system.
+const strong = `apiVersion: v1
+kind: ServiceAccount
+metadata: {name: strong, namespace: kube-system}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: strong}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
+subjects: [{kind: ServiceAccount, name: strong, namespace: kube-system}]
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: strong, namespace: kube-system}
+spec:
+  selector: {matchLabels: {app: strong}}
+  template:
+    metadata: {labels: {app: strong}}
+    spec:
+      serviceAccountName: strong
+      terminationGracePeriodSeconds: 0
+      nodeSelector: {worker.gardener.cloud/system-components: "true"}
+      containers:
+      - {name: echo, image: "hortus.dev/echo:1.0.0", args: [serve, --port, "8080"]}
+`
+
+// checkRootedNode takes what is on a node of the pool without components of the system, as somebody who has become root there
+// would, and tries to get at what is elsewhere: a pod with a strong token, the other machine's certificates, the other pool's
+// configuration.
+func checkRootedNode(t *testing.T) {
+	admin := shootKubeconfig(t, "two")
+	mine, other := nodeOfPool(t, admin, "large"), nodeOfPool(t, admin, "pool")
+	if out, err := applyText(t, admin, strong); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Cleanup(func() {
+		kubectl(t, admin, "-n", "kube-system", "delete", "--wait=false", "deployment/strong", "serviceaccount/strong", "clusterrolebinding/strong")
+	})
+	kubectl(t, admin, "-n", "kube-system", "rollout", "status", "deployment/strong", "--timeout=120s")
+
+	root := rootOf(t, mine.Name)
+	agentCert, agentKey := pairOf(t, filepath.Join(root, "var/lib/gardener-node-agent/credentials/kubeconfig"))
+	agent := as(t, admin, "agent", &clientcmdapi.AuthInfo{ClientCertificateData: agentCert, ClientKeyData: agentKey})
+	kubeletPEM := kubeletCertificate(t, root)
+	kubelet := as(t, admin, "kubelet", &clientcmdapi.AuthInfo{ClientCertificateData: kubeletPEM, ClientKeyData: kubeletPEM})
+
+	secretOf := func(labels map[string]string) string { return labels["worker.gardener.cloud/gardener-node-agent-secret-name"] }
+	forSystem := "worker.gardener.cloud/system-components=true"
+	kubectl(t, agent, "-n", "kube-system", "get", "secret", secretOf(mine.Labels), "-o", "name")
+	for _, try := range []struct {
+		who, kubeconfig string
+		args            []string
+	}{
+		{"the node agent", agent, []string{"-n", "kube-system", "get", "secret", secretOf(other.Labels)}},
+		{"the node agent", agent, []string{"get", "secrets", "-A"}},
+		{"the node agent", agent, []string{"get", "pods", "-A"}},
+		{"the node agent", agent, []string{"cordon", other.Name}},
+		{"the node agent", agent, []string{"taint", "node", other.Name, "a=b:NoExecute"}},
+		{"the node agent", agent, []string{"label", "node", mine.Name, forSystem}},
+		{"the node agent", agent, []string{"-n", "kube-system", "create", "token", "strong"}},
+		{"the kubelet", kubelet, []string{"label", "node", mine.Name, forSystem}},
+		{"the kubelet", kubelet, []string{"label", "--overwrite", "node", mine.Name, "worker.gardener.cloud/pool=pool"}},
+		{"the kubelet", kubelet, []string{"cordon", other.Name}},
+		{"the kubelet", kubelet, []string{"-n", "kube-system", "get", "secret", secretOf(other.Labels)}},
+		{"the kubelet", kubelet, []string{"-n", "kube-system", "create", "token", "strong"}},
+		{"the kubelet", kubelet, []string{"-n", "kube-system", "delete", "pod", "-l", "app=strong"}},
+	} {
+		if out, err := kubectlE(t, try.kubeconfig, try.args...); err == nil || !refusedByAPI(out) {
+			t.Errorf("%s may %s: %v\n%s", try.who, strings.Join(try.args, " "), err, out)
+		}
+	}
+
+	kubectl(t, admin, "-n", "kube-system", "delete", "pod", "-l", "app=strong")
+	kubectl(t, admin, "-n", "kube-system", "rollout", "status", "deployment/strong", "--timeout=120s")
+	if on := kubectl(t, admin, "-n", "kube-system", "get", "pods", "-l", "app=strong", "-o", "jsonpath={.items[*].spec.nodeName}"); strings.TrimSpace(on) != other.Name {
+		t.Errorf("the strong pod is on %q, want %q", on, other.Name)
+	}
+	checkCertificatesAreOwn(t, admin, mine.Name, other.Name, map[string]string{
+		"the node agent": agent, "the kubelet": kubelet, "its bootstrap token": bootstrap(t, admin, mine.Name),
+	})
+}
+
+// checkCertificatesAreOwn asks for certificates of another machine, with all that a machine has; and, with its bootstrap token,
+// for a second one of its own.
+func checkCertificatesAreOwn(t *testing.T, admin, mine, other string, credentials map[string]string) {
+	t.Helper()
+	const client, node = "kubernetes.io/kube-apiserver-client", "kubernetes.io/kube-apiserver-client-kubelet"
+	agentOf := func(machine string) pkix.Name {
+		return pkix.Name{CommonName: "gardener.cloud:node-agent:machine:" + machine, Organization: []string{"gardener.cloud:node-agents"}}
+	}
+	kubeletOf := func(name string) pkix.Name {
+		return pkix.Name{CommonName: "system:node:" + name, Organization: []string{"system:nodes"}}
+	}
+	for _, try := range []struct {
+		who, what, signer string
+		subject           pkix.Name
+		may               bool
+	}{
+		// On the local cloud a node has the name of its machine.
+		{"the node agent", "another node agent", client, agentOf(other), false},
+		{"the node agent", "another kubelet", node, kubeletOf(other), false},
+		{"the node agent", "itself", client, agentOf(mine), true},
+		{"the kubelet", "another node agent", client, agentOf(other), false},
+		{"the kubelet", "another kubelet", node, kubeletOf(other), false},
+		{"the kubelet", "itself", node, kubeletOf(mine), true},
+		{"its bootstrap token", "another node agent", client, agentOf(other), false},
+		{"its bootstrap token", "another kubelet", node, kubeletOf(other), false},
+		{"its bootstrap token", "its own kubelet once more", node, kubeletOf(mine), false},
+	} {
+		name := createRequest(t, credentials[try.who], try.signer, try.subject)
+		condition := map[bool]string{true: "Approved", false: "Denied"}[try.may]
+		if out, err := kubectlE(t, admin, "wait", "--for=condition="+condition, "csr/"+name, "--timeout=60s"); err != nil {
+			t.Errorf("%s asks for a certificate of %s, which is not %s: %v\n%s", try.who, try.what, strings.ToLower(condition), err, out)
+		}
+	}
+}
+
+// createRequest asks for a client certificate and returns the name of the request.
+func createRequest(t *testing.T, kubeconfig, signer string, subject pkix.Name) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: subject}, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
+	path := filepath.Join(t.TempDir(), "csr.yaml")
+	manifest := fmt.Sprintf(`apiVersion: certificates.k8s.io/v1
+kind: CertificateSigningRequest
+metadata: {generateName: rooted-}
+spec: {signerName: %q, usages: [digital signature, client auth], request: %q}
+`, signer, base64.StdEncoding.EncodeToString(request))
+	if err := os.WriteFile(path, []byte(manifest), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(kubectl(t, kubeconfig, "create", "-f", path, "-o", "jsonpath={.metadata.name}"))
+}
+
+// bootstrap makes the bootstrap token of a machine again, as the machine controller has made it, and returns access with it.
+func bootstrap(t *testing.T, admin, machine string) string {
+	t.Helper()
+	id, secret := hex.EncodeToString([]byte(machine[len(machine)-5:]))[:6], "0123456789abcdef"
+	manifest := fmt.Sprintf(`apiVersion: v1
+kind: Secret
+metadata: {name: bootstrap-token-%[1]s, namespace: kube-system}
+type: bootstrap.kubernetes.io/token
+stringData: {token-id: %[1]q, token-secret: %[2]q, usage-bootstrap-authentication: "true"}
+`, id, secret)
+	if out, err := applyText(t, admin, manifest); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Cleanup(func() { kubectl(t, admin, "-n", "kube-system", "delete", "secret", "bootstrap-token-"+id) })
+	return as(t, admin, "bootstrap", &clientcmdapi.AuthInfo{Token: id + "." + secret})
+}
+
+// as returns a kubeconfig for the cluster of another one, with other credentials.
+func as(t *testing.T, admin, name string, who *clientcmdapi.AuthInfo) string {
+	t.Helper()
+	config, err := clientcmd.LoadFromFile(admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for user := range config.AuthInfos {
+		config.AuthInfos[user] = who
+	}
+	path := filepath.Join(t.TempDir(), name+".kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// refusedByAPI tells whether the API server, and not something else, has said no.
+func refusedByAPI(out string) bool {
+	for _, sign := range []string{"forbidden", "Forbidden", "denied request"} {
+		if strings.Contains(out, sign) {
+			return true
+		}
+	}
+	return false
+}
+
+// rootOf returns the root directory of a machine, as its node agent sees it.
+func rootOf(t *testing.T, node string) string {
+	t.Helper()
+	processes, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range processes {
+		if line, err := os.ReadFile(p); err != nil || !bytes.Contains(line, []byte("gardener-node-agent\x00node-agent")) {
+			continue
+		}
+		root := filepath.Join(filepath.Dir(p), "root")
+		if name, err := os.ReadFile(filepath.Join(root, "etc/hostname")); err == nil && strings.TrimSpace(string(name)) == node {
+			return root
+		}
+	}
+	t.Fatalf("no node agent runs on %s", node)
+	return ""
+}
+
+// pairOf returns certificate and key of a kubeconfig.
+func pairOf(t *testing.T, kubeconfig string) (cert, key []byte) {
+	t.Helper()
+	config, err := clientcmd.LoadFromFile(kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, user := range config.AuthInfos {
+		return user.ClientCertificateData, user.ClientKeyData
+	}
+	t.Fatalf("%s has no user", kubeconfig)
+	return nil, nil
+}
+
+// kubeletCertificate returns certificate and key of the kubelet, which are in one file. Its link is absolute, so it is followed
+// below the machine's root.
+func kubeletCertificate(t *testing.T, root string) []byte {
+	t.Helper()
+	to, err := os.Readlink(filepath.Join(root, "var/lib/kubelet/pki/kubelet-client-current.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(filepath.Join(root, to))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
