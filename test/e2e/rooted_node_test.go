@@ -68,7 +68,9 @@ func checkRootedNode(t *testing.T) {
 	kubeletPEM := kubeletCertificate(t, root)
 	kubelet := as(t, admin, "kubelet", &clientcmdapi.AuthInfo{ClientCertificateData: kubeletPEM, ClientKeyData: kubeletPEM})
 
-	secretOf := func(labels map[string]string) string { return labels["worker.gardener.cloud/gardener-node-agent-secret-name"] }
+	secretOf := func(labels map[string]string) string {
+		return labels["worker.gardener.cloud/gardener-node-agent-secret-name"]
+	}
 	forSystem := "worker.gardener.cloud/system-components=true"
 	kubectl(t, agent, "-n", "kube-system", "get", "secret", secretOf(mine.Labels), "-o", "name")
 	for _, try := range []struct {

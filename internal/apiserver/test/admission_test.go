@@ -103,6 +103,23 @@ func TestDomainsBelongToWhoTakesThemFirst(t *testing.T) {
 	}
 }
 
+// TestNamesOfOtherShootsAreNotToBeHad: the internal names of Shoots are nobody's to take, be the Shoot awake or not.
+func TestNamesOfOtherShootsAreNotToBeHad(t *testing.T) {
+	g := newGarden(t)
+	seed := newSeed()
+	seed.Spec.DNS.Internal.Domain, seed.Spec.Ingress.Domain = "elsewhere.example", "ingress.elsewhere.example"
+	g.Create(t, seed)
+	internal := seed.Spec.InternalDomain()
+	for _, domain := range []string{internal, "victim.dev." + internal, seed.Spec.Ingress.Domain} {
+		env.Eventually(t, domain+" is reserved", func() (bool, error) {
+			s := g.newShoot()
+			s.Spec.DNS = &corev1beta1.DNS{Domain: &domain}
+			err := g.Client.Create(g.ctx, s, client.DryRunAll)
+			return apierrors.IsInvalid(err) && strings.Contains(err.Error(), "which the landscape uses itself"), err
+		})
+	}
+}
+
 func TestShootReservesForItsNodes(t *testing.T) {
 	g := newGarden(t)
 	shoot := g.newShoot()

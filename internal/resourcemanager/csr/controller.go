@@ -205,4 +205,6 @@ func namesOf(list []machinev1alpha1.Machine) []machine {
 	return out
 }
 
-func machineOf(m *machinev1alpha1.Machine) machine { return machine{m.Name, m.Labels[machinev1alpha1.NodeLabelKey]} }
+func machineOf(m *machinev1alpha1.Machine) machine {
+	return machine{m.Name, m.Labels[machinev1alpha1.NodeLabelKey]}
+}

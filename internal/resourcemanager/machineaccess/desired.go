@@ -67,7 +67,9 @@ func desired(m Machine) objects {
 	if m.SystemComponents {
 		rules = append(rules, rule(config.ClaimGroup, config.ClaimSystemComponents, "true", config.ClaimVerb))
 	}
-	user := func(name string) rbacv1.Subject { return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name} }
+	user := func(name string) rbacv1.Subject {
+		return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}
+	}
 	return objects{
 		role: &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules},
 		binding: &rbacv1.ClusterRoleBinding{

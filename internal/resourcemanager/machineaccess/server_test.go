@@ -103,7 +103,9 @@ func TestMachinesWriteOnlyWhatIsTheirs(t *testing.T) {
 		{"agent changes another Node", func() error { return patch(agent, "other", `{"spec":{"unschedulable":true}}`) }, "forbidden"},
 		{"agent cordons its Node", func() error { return patch(agent, "mine", `{"spec":{"unschedulable":true}}`) }, "labels and annotations of their Node only"},
 		{"agent labels its Node for the system", func() error { return patch(agent, "mine", claimsSystem) }, "change these labels"},
-		{"agent takes its pool away", func() error { return patch(agent, "mine", `{"metadata":{"labels":{"worker.gardener.cloud/pool":null}}}`) }, "change these labels"},
+		{"agent takes its pool away", func() error {
+			return patch(agent, "mine", `{"metadata":{"labels":{"worker.gardener.cloud/pool":null}}}`)
+		}, "change these labels"},
 		{"agent lets nobody delete its Node", func() error { return patch(agent, "mine", `{"metadata":{"finalizers":["a.example/b"]}}`) }, "of their Node only"},
 		{"agent annotates its Node", func() error { return patch(agent, "mine", `{"metadata":{"annotations":{"a":"b"}}}`) }, "change these annotations"},
 		{"agent makes the Lease of another", func() error { return lease("other") }, "the Lease of their own Node"},

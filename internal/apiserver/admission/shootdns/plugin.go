@@ -50,11 +50,11 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	if shoot.Spec.DNS == nil || len(shoot.Spec.DNS.Providers) == 0 || shoot.Spec.DNS.Domain == nil {
 		return nil
 	}
-	defaults, err := p.defaultDomains(ctx)
+	seeds, err := p.seeds(ctx)
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	if below(*shoot.Spec.DNS.Domain, defaults) != "" {
+	if below(*shoot.Spec.DNS.Domain, defaultDomains(seeds)) != "" {
 		return nil
 	}
 	if old != nil && old.Spec.DNS != nil {
@@ -134,13 +134,13 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 		(old.Spec.SeedName != nil || shoot.Spec.SeedName == nil) {
 		return nil // Checked when it was set, and when the Shoot was placed.
 	}
-	defaults, err := p.defaultDomains(ctx)
+	seeds, err := p.seeds(ctx)
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	parent := below(domain, defaults)
+	parent := below(domain, defaultDomains(seeds))
 	if parent == "" {
-		return nil
+		return hortusadmission.Refuse(a, besideReserved(domain, reservedDomains(seeds)))
 	}
 	project, err := p.ProjectOf(ctx, shoot.Namespace)
 	if err != nil {
@@ -153,19 +153,54 @@ func sameDomain(shoot, old *corev1beta1.Shoot) bool {
 	return old.Spec.DNS != nil && equality.Semantic.DeepEqual(shoot.Spec.DNS.Domain, old.Spec.DNS.Domain)
 }
 
-// defaultDomains are those of all Seeds, since a Shoot may move.
-func (p *plugin) defaultDomains(ctx context.Context) ([]string, error) {
+// seeds are all of them, since a Shoot may move.
+func (p *plugin) seeds(ctx context.Context) ([]corev1beta1.Seed, error) {
 	seeds := &corev1beta1.SeedList{}
 	if err := p.Cached.List(ctx, seeds, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list Seeds: %w", err)
 	}
+	return seeds.Items, nil
+}
+
+func defaultDomains(seeds []corev1beta1.Seed) []string {
 	var domains []string
-	for i := range seeds.Items {
-		for _, domain := range seeds.Items[i].Spec.DNS.Defaults {
+	for i := range seeds {
+		for _, domain := range seeds[i].Spec.DNS.Defaults {
 			domains = append(domains, domain.Domain)
 		}
 	}
-	return domains, nil
+	return domains
+}
+
+// reservedDomains have names by which machines and users reach the control planes of all Shoots, hibernated ones included, and
+// what runs in seeds.
+func reservedDomains(seeds []corev1beta1.Seed) []string {
+	var domains []string
+	for i := range seeds {
+		if internal := seeds[i].Spec.InternalDomain(); internal != "" {
+			domains = append(domains, internal)
+		}
+		if ingress := seeds[i].Spec.Ingress; ingress != nil && ingress.Domain != "" {
+			domains = append(domains, ingress.Domain)
+		}
+	}
+	return domains
+}
+
+// besideReserved checks that a user's domain has no names in common with a reserved one.
+func besideReserved(domain string, reserved []string) field.ErrorList {
+	for _, r := range reserved {
+		if overlap(domain, r) {
+			return field.ErrorList{field.Forbidden(domainPath, fmt.Sprintf("%s overlaps with %s, which the landscape uses itself", domain, r))}
+		}
+	}
+	return nil
+}
+
+// overlap tells whether two domains are the same, or one is below the other. DNS knows no case.
+func overlap(a, b string) bool {
+	a, b = "."+strings.ToLower(a), "."+strings.ToLower(b)
+	return strings.HasSuffix(a, b) || strings.HasSuffix(b, a)
 }
 
 // below returns the domain out of a list that a domain lies below.

@@ -45,6 +45,37 @@ func TestBelowDefault(t *testing.T) {
 	golden.Messages(t, messages)
 }
 
+func TestReservedDomains(t *testing.T) {
+	seed := func(internal, ingress string) corev1beta1.Seed {
+		var s corev1beta1.Seed
+		if internal != "" {
+			s.Spec.DNS.Internal = &corev1beta1.SeedDNSProviderConfig{Domain: internal}
+		}
+		if ingress != "" {
+			s.Spec.Ingress = &corev1beta1.Ingress{Domain: ingress}
+		}
+		return s
+	}
+	reserved := reservedDomains([]corev1beta1.Seed{seed("cloud.example", "ingress.one.example"), seed("internal.two.example", ""), seed("", "")})
+	for domain, want := range map[string]bool{
+		"mine.example":                          false,
+		"a.dev.internal.cloud.example":          true, // The internal name of another Shoot.
+		"A.dev.Internal.cloud.example":          true,
+		"internal.cloud.example":                true,
+		"cloud.example":                         true, // Above.
+		"notinternal.cloud.example":             false,
+		"mine.internal.two.example":             true,
+		"other.two.example":                     false,
+		"x.ingress.one.example":                 true,
+		"a.dev.internal.cloud.example.mine.org": false,
+	} {
+		errs := besideReserved(domain, reserved)
+		if (len(errs) == 1) != want {
+			t.Errorf("%s: %v, want refused %v", domain, errs, want)
+		}
+	}
+}
+
 func TestAssignedPrimaryProvider(t *testing.T) {
 	provider := func(name string, primary *bool) corev1beta1.DNSProvider {
 		return corev1beta1.DNSProvider{Type: ptr.To("t"), Primary: primary, CredentialsRef: &autoscalingv1.CrossVersionObjectReference{Kind: "Secret", Name: name}}

@@ -103,7 +103,7 @@ func (r *request) migrationProblems() []error {
 	if r.oldSeed == nil { // It is gone, and with it what the new one would have to match.
 		return problems
 	}
-	if was, is := internalDomain(r.oldSeed), internalDomain(r.seed); was != is {
+	if was, is := r.oldSeed.Spec.InternalDomain(), r.seed.Spec.InternalDomain(); was != is {
 		problems = append(problems, fmt.Errorf("spec.seedName: Seed %q has the internal domain %q, Seed %q has %q; they must be the same", r.oldSeed.Name, was, r.seed.Name, is))
 	}
 	if err := r.defaultDomainProblem(); err != nil {
@@ -172,13 +172,6 @@ func changedBesides(shoot, old *corev1beta1.Shoot) string {
 		return "metadata.finalizers"
 	}
 	return ""
-}
-
-func internalDomain(seed *corev1beta1.Seed) string {
-	if seed.Spec.DNS.Internal == nil {
-		return ""
-	}
-	return seed.Spec.DNS.Internal.Domain
 }
 
 // seedProblem says why the Seed does not take the Shoot, with all reasons, or why it does not take this change of it.

@@ -199,15 +199,11 @@ func (s *Scope) Replicas() int32 {
 	return 1
 }
 
-// InternalDomain is below the seed's internal domain; machines and system components use it. The word "internal" is
-// inserted unless the domain has it already.
+// InternalDomain is below the seed's internal domain, "" if that has none; machines and system components use it.
 func (s *Scope) InternalDomain() string {
-	if s.SeedObject.Spec.DNS.Internal == nil {
+	domain := s.SeedObject.Spec.InternalDomain()
+	if domain == "" {
 		return ""
-	}
-	domain := s.SeedObject.Spec.DNS.Internal.Domain
-	if !strings.Contains(domain, "internal") {
-		domain = "internal." + domain
 	}
 	return s.Shoot.Name + "." + s.Project.Name + "." + domain
 }
