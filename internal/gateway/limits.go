@@ -11,7 +11,8 @@ import (
 // a stranger may take what others need.
 const (
 	// maxConnections bounds the connections of all ports that lead to a control plane. One of 1,000 nodes has 5,000: each node
-	// keeps about five (kubelet, node agent, kube-proxy, pods that watch). See [mayTake] for how they are shared.
+	// keeps about five (kubelet, node agent, kube-proxy, pods that watch). See [mayTake] for how they are shared. One takes two
+	// descriptors and 19 KiB, or up to 51 KiB while it carries much (BenchmarkMemory, and a large buffer per direction).
 	maxConnections = 20000
 	// maxUndecided bounds the connections of a port that have not yet said where they want to go; the oldest gives way to a new
 	// one. Clients say it within a round trip, so that at 100 ms each whoever wants to keep out others has to open 10,000
@@ -49,8 +50,9 @@ const (
 )
 
 // mayTake decides whether a control plane that has so many connections may have another one, when taken of total places are
-// taken: while it has less than half as many as there are free places. One tenant gets at most a third of all places; n tenants
-// that take what they can get 1/(n+2) each and leave twice as much free, so that a tenant with fewer connections always gets in.
+// taken: while it has less than half as many as there are free places. One tenant gets at most a third of all places. If n tenants
+// take what they can get, each has 1/(n+2) of all places, and one that comes later gets two thirds of that. Choudhury and Hahne,
+// "Dynamic queue length thresholds for shared-memory packet switches", has the rule and its properties.
 func mayTake(has, taken, total int) bool { return 2*has < total-taken }
 
 // places are shared by control planes.
