@@ -23,11 +23,12 @@ type Server struct {
 	// Drain is how long open connections may continue after that. Zero cuts them at once.
 	Drain time.Duration
 
-	log     logr.Logger
-	metrics *metrics
-	table   atomic.Pointer[Table]
-	places  *places
-	limits  relay.Limits
+	log       logr.Logger
+	metrics   *metrics
+	table     atomic.Pointer[Table]
+	undecided int // Bound per port.
+	places    *places
+	limits    relay.Limits
 
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
@@ -35,8 +36,8 @@ type Server struct {
 
 // NewServer returns a server with an empty table: it refuses everything.
 func NewServer(log logr.Logger, r prometheus.Registerer) *Server {
-	s := &Server{log: log, metrics: newMetrics(r), places: newPlaces(maxConnections), limits: connectionLimits,
-		conns: map[net.Conn]struct{}{}}
+	s := &Server{log: log, metrics: newMetrics(r), undecided: maxUndecided, places: newPlaces(maxConnections),
+		limits: connectionLimits, conns: map[net.Conn]struct{}{}}
 	s.SetTable(&Table{})
 	return s
 }
@@ -72,7 +73,7 @@ func (s *Server) Serve(ctx context.Context, l Listeners) error {
 		if p.listener == nil {
 			continue
 		}
-		g := &gate.Gate{Max: maxUndecided, GaveWay: s.metrics.limited.WithLabelValues(p.name, limitUndecided).Inc,
+		g := &gate.Gate{Max: s.undecided, GaveWay: s.metrics.limited.WithLabelValues(p.name, limitUndecided).Inc,
 			Log: s.log.WithValues("listener", p.name)}
 		wg.Go(func() {
 			defer cancel()

@@ -31,7 +31,7 @@ const (
 )
 
 const (
-	// memoryLimit is the most that the limits of the gateway add up to: 60 MiB for the process and what it watches, 1 GiB for
+	// memoryLimit is the most that the limits of the gateway add up to: 60 MiB for the process and what it watches, 1,000 MiB for
 	// 20,000 connections that carry much (51 KiB each; 380 MiB if they are idle), 120 MiB for 3,000 that have sent a long header
 	// and no more, and 850 MiB of the kernel's buffers if a third of all clients, the most that one tenant can have, does not
 	// take what they are sent (128 KiB each). Usually it takes 30 MiB.
