@@ -183,7 +183,9 @@ func (w Workload) PodTemplate() corev1.PodTemplateSpec {
 		Volumes:                      volumes,
 	}
 	if w.Spread {
-		spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{w.spread(corev1.LabelTopologyZone), w.spread(corev1.LabelHostname)}
+		spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{
+			w.spread(corev1.LabelTopologyZone), w.spread(corev1.LabelHostname),
+		}
 	}
 	if w.GracePeriodSeconds > 0 {
 		spec.TerminationGracePeriodSeconds = ptr.To(w.GracePeriodSeconds)
@@ -229,8 +231,10 @@ func (w Workload) DisruptionBudget() *policyv1.PodDisruptionBudget {
 // ReplaceWithoutGap starts a new pod before an old one ends.
 func ReplaceWithoutGap() appsv1.DeploymentStrategy {
 	return appsv1.DeploymentStrategy{
-		Type:          appsv1.RollingUpdateDeploymentStrategyType,
-		RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: ptr.To(intstr.FromInt32(1)), MaxUnavailable: ptr.To(intstr.FromInt32(0))},
+		Type: appsv1.RollingUpdateDeploymentStrategyType,
+		RollingUpdate: &appsv1.RollingUpdateDeployment{
+			MaxSurge: ptr.To(intstr.FromInt32(1)), MaxUnavailable: ptr.To(intstr.FromInt32(0)),
+		},
 	}
 }
 

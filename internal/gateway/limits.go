@@ -49,10 +49,10 @@ const (
 	maxUnsent = 32 << 10
 )
 
-// mayTake decides whether a control plane that has so many connections may have another one, when taken of total places are
-// taken: while it has less than half as many as there are free places. One tenant gets at most a third of all places. If n tenants
-// take what they can get, each has 1/(n+2) of all places, and one that comes later gets two thirds of that. Choudhury and Hahne,
-// "Dynamic queue length thresholds for shared-memory packet switches", has the rule and its properties.
+// mayTake decides whether a control plane with has connections may have another one, when taken of total places are taken: while
+// it has less than half as many as there are free places. One tenant gets at most a third of all places. If n tenants take what
+// they can get, each has 1/(n+2) of all places, and one that comes later gets two thirds of that. The rule and its properties are
+// in Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches".
 func mayTake(has, taken, total int) bool { return 2*has < total-taken }
 
 // places are shared by control planes.

@@ -29,7 +29,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "hortus_gateway_open_connections", Help: "Number of open connections, by listener."}, []string{"listener"}),
 		connections: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "hortus_gateway_connections_total",
-			Help: "Connections by listener and result: routed, refused, malformed, limited or unreachable."}, []string{"listener", "result"}),
+			Help: "Connections by listener and result: routed, refused, malformed, limited or unreachable."},
+			[]string{"listener", "result"}),
 		limited: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "hortus_gateway_limited_total", Help: "Connections refused or closed because of a limit, by listener and limit."},
 			[]string{"listener", "limit"}),

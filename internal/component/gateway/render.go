@@ -31,10 +31,10 @@ const (
 )
 
 const (
-	// memoryLimit is the most that the limits of the gateway add up to: 60 MiB for the process and what it watches, 1,000 MiB for
-	// 20,000 connections that carry much (51 KiB each; 380 MiB if they are idle), 120 MiB for 3,000 that have sent a long header
-	// and no more, and 850 MiB of the kernel's buffers if a third of all clients, the most that one tenant can have, does not
-	// take what they are sent (128 KiB each). Usually it takes 30 MiB.
+	// memoryLimit is the most that the limits of the gateway add up to: 1,000 MiB for 20,000 connections that carry much (51 KiB
+	// each; 380 MiB if they are idle, as measured), and, as estimated, 60 MiB for the process and what it watches, 120 MiB for 3,000
+	// connections that have sent a long header and no more, and 850 MiB of the kernel's buffers if a third of all clients, the most
+	// that one tenant can have, does not take what they are sent (128 KiB each).
 	memoryLimit = "2Gi"
 	// softMemoryLimit is where the runtime collects garbage more often rather than taking more; it does not count the kernel's
 	// buffers.
@@ -76,12 +76,14 @@ func Render(v Values) []client.Object {
 		return corev1.ContainerPort{Name: name, ContainerPort: number, Protocol: corev1.ProtocolTCP}
 	}
 	workload := component.Workload{
-		Name:           Name,
-		Namespace:      Namespace,
-		Replicas:       v.Replicas,
-		Image:          v.Image,
-		Command:        []string{"/usr/local/bin/hortus", "gateway", "--gateway=" + Namespace + "/" + Name},
-		Ports:          []corev1.ContainerPort{containerPort("tls", PortTLS), containerPort("proxy", PortProxy), containerPort("connect", PortConnect)},
+		Name:      Name,
+		Namespace: Namespace,
+		Replicas:  v.Replicas,
+		Image:     v.Image,
+		Command:   []string{"/usr/local/bin/hortus", "gateway", "--gateway=" + Namespace + "/" + Name},
+		Ports: []corev1.ContainerPort{
+			containerPort("tls", PortTLS), containerPort("proxy", PortProxy), containerPort("connect", PortConnect),
+		},
 		CPU:            "10m",
 		Memory:         "32Mi",
 		MemoryLimit:    memoryLimit,
