@@ -5,6 +5,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -72,6 +73,8 @@ type Workload struct {
 	// References are annotations of the Deployment and its pods that keep unique objects which they use.
 	References map[string]string
 	Strategy   appsv1.DeploymentStrategy
+	// Spread places the replicas on different nodes and zones, as far as there are several.
+	Spread bool
 	// GracePeriodSeconds is the time to stop; 0 means the default of 30 seconds.
 	GracePeriodSeconds int64
 }
@@ -179,6 +182,11 @@ func (w Workload) PodTemplate() corev1.PodTemplateSpec {
 		Containers:                   []corev1.Container{container},
 		Volumes:                      volumes,
 	}
+	if w.Spread {
+		spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{
+			w.spread(corev1.LabelTopologyZone), w.spread(corev1.LabelHostname),
+		}
+	}
 	if w.GracePeriodSeconds > 0 {
 		spec.TerminationGracePeriodSeconds = ptr.To(w.GracePeriodSeconds)
 	}
@@ -195,6 +203,37 @@ func (w Workload) Deployment() *appsv1.Deployment {
 			Selector:             &metav1.LabelSelector{MatchLabels: Selector(w.Name)},
 			Strategy:             w.Strategy,
 			Template:             w.PodTemplate(),
+		},
+	}
+}
+
+// spread counts pods of one version only: those that are about to be replaced say nothing about where the new ones belong.
+func (w Workload) spread(topology string) corev1.TopologySpreadConstraint {
+	return corev1.TopologySpreadConstraint{
+		MaxSkew: 1, TopologyKey: topology, WhenUnsatisfiable: corev1.ScheduleAnyway,
+		LabelSelector:  &metav1.LabelSelector{MatchLabels: Selector(w.Name)},
+		MatchLabelKeys: []string{appsv1.DefaultDeploymentUniqueLabelKey},
+	}
+}
+
+// DisruptionBudget lets one replica at a time be evicted.
+func (w Workload) DisruptionBudget() *policyv1.PodDisruptionBudget {
+	return &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: w.Name, Namespace: w.Namespace, Labels: Labels(w.Name)},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MaxUnavailable:             ptr.To(intstr.FromInt32(1)),
+			Selector:                   &metav1.LabelSelector{MatchLabels: Selector(w.Name)},
+			UnhealthyPodEvictionPolicy: ptr.To(policyv1.AlwaysAllow),
+		},
+	}
+}
+
+// ReplaceWithoutGap starts a new pod before an old one ends.
+func ReplaceWithoutGap() appsv1.DeploymentStrategy {
+	return appsv1.DeploymentStrategy{
+		Type: appsv1.RollingUpdateDeploymentStrategyType,
+		RollingUpdate: &appsv1.RollingUpdateDeployment{
+			MaxSurge: ptr.To(intstr.FromInt32(1)), MaxUnavailable: ptr.To(intstr.FromInt32(0)),
 		},
 	}
 }

@@ -35,7 +35,7 @@ type options struct {
 	gateway                         string
 	tlsAddr, connectAddr, proxyAddr string
 	healthAddr, metricsAddr         string
-	drain                           time.Duration
+	delay, drain                    time.Duration
 }
 
 // NewCommand returns `gateway`.
@@ -54,8 +54,10 @@ func NewCommand() *cobra.Command {
 	f.StringVar(&o.connectAddr, "connect-address", ":8132", "address for HTTP CONNECT, led by header; empty turns it off")
 	f.StringVar(&o.proxyAddr, "proxy-address", ":8443", "address for PROXY protocol v2, led by destination; empty turns it off")
 	f.StringVar(&o.healthAddr, "health-address", ":8081", "address for /healthz and /readyz")
-	f.StringVar(&o.metricsAddr, "metrics-address", ":8080", "address for /metrics; 0 turns it off")
-	f.DurationVar(&o.drain, "drain", 10*time.Second, "how long open connections may go on after the end was asked for")
+	f.StringVar(&o.metricsAddr, "metrics-address", "127.0.0.1:8080", "address for /metrics; 0 turns it off")
+	f.DurationVar(&o.delay, "shutdown-delay", 5*time.Second,
+		"how long new connections are accepted on shutdown, while the Service stops sending them")
+	f.DurationVar(&o.drain, "drain", 10*time.Second, "connection drain period on shutdown, after --shutdown-delay")
 	return cmd
 }
 
@@ -92,13 +94,16 @@ func run(ctx context.Context, o options) error {
 		return fmt.Errorf("create manager: %w", err)
 	}
 	server := NewServer(log, ctrlmetrics.Registry)
-	server.Drain = o.drain
+	server.Delay, server.Drain = o.delay, o.drain
 	var built atomic.Bool
 	r := &Reconciler{Seed: mgr.GetClient(), Gateway: parent, Server: server, Built: func() { built.Store(true) }}
 	if err := r.AddToManager(mgr); err != nil {
 		return err
 	}
 	ready := func(*http.Request) error {
+		if ctx.Err() != nil {
+			return errors.New("shutting down")
+		}
 		if !built.Load() {
 			return errors.New("no routing table yet")
 		}
@@ -114,16 +119,22 @@ func run(ctx context.Context, o options) error {
 	return runBoth(ctx, mgr.Start, func(ctx context.Context) error { return server.Serve(ctx, listeners) })
 }
 
-// runBoth runs two functions until ctx ends or one of them returns, then ends the other.
-func runBoth(ctx context.Context, a, b func(context.Context) error) error {
-	ctx, cancel := context.WithCancel(ctx)
+// runBoth runs the server until ctx ends or the manager fails. The manager, which answers health checks, ends after the server.
+func runBoth(ctx context.Context, manager, server func(context.Context) error) error {
+	managing, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	serving, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var errA, errB error
+	var managed error
 	var wg sync.WaitGroup
-	wg.Go(func() { defer cancel(); errA = a(ctx) })
-	wg.Go(func() { defer cancel(); errB = b(ctx) })
+	wg.Go(func() {
+		defer cancel()
+		managed = manager(managing)
+	})
+	served := server(serving)
+	end()
 	wg.Wait()
-	return errors.Join(errA, errB)
+	return errors.Join(managed, served)
 }
 
 func listen(o options) (Listeners, error) {

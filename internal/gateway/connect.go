@@ -60,7 +60,18 @@ func redirectLocation(req *http.Request) string {
 	return "https://" + host + path
 }
 
-const connectEstablished = "HTTP/1.1 200 OK\r\n\r\n"
+// connectAnswer is the answer to a valid CONNECT request.
+func connectAnswer(result string) string {
+	reason := ""
+	switch result {
+	case resultRouted:
+		return "HTTP/1.1 200 OK\r\n\r\n"
+	case resultLimited:
+		reason = "The control plane has too many connections. Try again later.\n"
+	}
+	return fmt.Sprintf("HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Type: text/plain\r\n"+
+		"Content-Length: %d\r\n\r\n%s", len(reason), reason)
+}
 
 // redirect is the answer to everything but valid CONNECT requests.
 func redirect(location string) string {
@@ -69,5 +80,3 @@ func redirect(location string) string {
 	}
 	return fmt.Sprintf("HTTP/1.1 301 Moved Permanently\r\nLocation: %s\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", location)
 }
-
-const connectUnavailable = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"

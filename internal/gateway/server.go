@@ -12,29 +12,23 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"hortus.dev/hortus/internal/tunnel/gate"
 	"hortus.dev/hortus/internal/tunnel/relay"
-)
-
-const (
-	// headerTimeout bounds how long a client may take to say where it wants to go.
-	headerTimeout = 10 * time.Second
-	// dialTimeout bounds connecting to one backend; it is in the same cluster.
-	dialTimeout = 5 * time.Second
-	// maxConnections bounds the connections of one listener, so that a flood ends in waiting clients rather than in a
-	// killed process: an idle connection costs two descriptors and about 20 KiB.
-	maxConnections = 20000
-	// acceptRetry is the pause after a failed accept, usually for want of descriptors.
-	acceptRetry = 50 * time.Millisecond
 )
 
 // Server forwards connections. Create it with NewServer.
 type Server struct {
-	// Drain is how long connections may go on after the end was asked for. Zero cuts them at once.
+	// Delay is how long new connections are still accepted on shutdown: until everybody knows that the pod is ending.
+	Delay time.Duration
+	// Drain is how long open connections may continue after that. Zero cuts them at once.
 	Drain time.Duration
 
-	log     logr.Logger
-	metrics *metrics
-	table   atomic.Pointer[Table]
+	log       logr.Logger
+	metrics   *metrics
+	table     atomic.Pointer[Table]
+	undecided int // Bound per port.
+	places    *places
+	limits    relay.Limits
 
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
@@ -42,7 +36,8 @@ type Server struct {
 
 // NewServer returns a server with an empty table: it refuses everything.
 func NewServer(log logr.Logger, r prometheus.Registerer) *Server {
-	s := &Server{log: log, metrics: newMetrics(r), conns: map[net.Conn]struct{}{}}
+	s := &Server{log: log, metrics: newMetrics(r), undecided: maxUndecided, places: newPlaces(maxConnections),
+		limits: connectionLimits, conns: map[net.Conn]struct{}{}}
 	s.SetTable(&Table{})
 	return s
 }
@@ -56,32 +51,48 @@ func (s *Server) SetTable(t *Table) {
 // Listeners are the ports of the gateway. A nil one is not served.
 type Listeners struct{ TLS, Connect, Proxy net.Listener }
 
-// Serve forwards connections until ctx ends, stops accepting, lets open connections go on for the drain time, closes
-// them and returns.
+// Serve forwards connections until ctx ends. Then it accepts new ones for the delay, lets open ones continue for the drain time,
+// closes them and returns.
 func (s *Server) Serve(ctx context.Context, l Listeners) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	accepting, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
 	var wg sync.WaitGroup
-	var served []net.Listener
+	var mu sync.Mutex
+	var errs []error
 	for _, p := range []struct {
 		name     string
 		listener net.Listener
-		handle   func(net.Conn) (routed, string)
+		read     func(net.Conn) request
 	}{
-		{"tls", l.TLS, s.tls},
-		{"connect", l.Connect, s.connect},
-		{"proxy", l.Proxy, s.proxy},
+		{portTLS, l.TLS, s.readTLS},
+		{portConnect, l.Connect, s.readConnect},
+		{portProxy, l.Proxy, s.readProxy},
 	} {
-		if p.listener != nil {
-			served = append(served, p.listener)
-			wg.Go(func() { s.accept(ctx, &wg, p.name, p.listener, p.handle) })
+		if p.listener == nil {
+			continue
 		}
+		g := &gate.Gate{Max: s.undecided, GaveWay: s.metrics.limited.WithLabelValues(p.name, limitUndecided).Inc,
+			Log: s.log.WithValues("listener", p.name)}
+		wg.Go(func() {
+			defer cancel()
+			err := g.Serve(accepting, p.listener, func(conn net.Conn) {
+				s.serve(p.name, conn, func() request {
+					defer g.Pass(conn)
+					return p.read(conn)
+				})
+			})
+			if err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				errs = append(errs, fmt.Errorf("serve %s: %w", p.name, err))
+			}
+		})
 	}
 	<-ctx.Done()
-	var errs []error
-	for _, p := range served {
-		errs = append(errs, p.Close())
-	}
+	<-time.After(s.Delay)
+	stop()
 	s.drain(&wg)
 	return errors.Join(errs...)
 }
@@ -105,9 +116,13 @@ func (s *Server) drain(wg *sync.WaitGroup) {
 	<-done
 }
 
-// routed is a connection that found its backend.
-type routed struct {
-	down, up net.Conn
+// request is what a client wants.
+type request struct {
+	backends []Backend // In the order in which to try them, all in one namespace.
+	early    []byte    // Bytes that were read already, to be sent on.
+	refused  string    // The result if there are no backends.
+	// answer is what the client is sent, by result; nil sends nothing.
+	answer func(result string) string
 }
 
 // Results of a connection, as the metric shows them.
@@ -115,35 +130,12 @@ const (
 	resultRouted      = "routed"
 	resultRefused     = "refused"     // Asked for something that is not in the table.
 	resultMalformed   = "malformed"   // Did not speak the protocol of the port, or not in time.
+	resultLimited     = "limited"     // The control plane has too many connections.
 	resultUnreachable = "unreachable" // No backend accepted the connection.
 )
 
-func (s *Server) accept(ctx context.Context, wg *sync.WaitGroup, name string, l net.Listener, handle func(net.Conn) (routed, string)) {
-	slots := make(chan struct{}, maxConnections)
-	for {
-		slots <- struct{}{}
-		conn, err := l.Accept()
-		if ctx.Err() != nil {
-			if err == nil {
-				_ = conn.Close()
-			}
-			return
-		}
-		if err != nil {
-			s.log.Error(err, "Cannot accept", "listener", name)
-			<-slots
-			time.Sleep(acceptRetry)
-			continue
-		}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			s.serve(name, conn, handle)
-		})
-	}
-}
-
 // serve runs one connection from accept to close.
-func (s *Server) serve(name string, conn net.Conn, handle func(net.Conn) (routed, string)) {
+func (s *Server) serve(name string, conn net.Conn, read func() request) {
 	s.track(conn, true)
 	defer s.track(conn, false)
 	defer conn.Close()
@@ -151,18 +143,49 @@ func (s *Server) serve(name string, conn net.Conn, handle func(net.Conn) (routed
 	open.Inc()
 	defer open.Dec()
 
+	bound(conn, clientReceiveBuffer)
 	_ = conn.SetDeadline(time.Now().Add(headerTimeout))
-	r, result := handle(conn)
-	s.metrics.connections.WithLabelValues(name, result).Inc()
-	if result != resultRouted {
+	r := read()
+	if len(r.backends) == 0 {
+		_ = s.answer(name, conn, r, r.refused)
+		return
+	}
+	namespace := r.backends[0].Service.Namespace
+	ok, report := s.places.take(namespace, time.Now())
+	if !ok {
+		if report {
+			s.log.Info("Control plane has too many connections", "namespace", namespace)
+		}
+		s.metrics.limited.WithLabelValues(name, limitDestination).Inc()
+		_ = s.answer(name, conn, r, resultLimited)
+		return
+	}
+	defer s.places.release(namespace)
+	up := s.dial(r)
+	if up == nil {
+		_ = s.answer(name, conn, r, resultUnreachable)
+		return
+	}
+	defer up.Close()
+	if s.answer(name, conn, r, resultRouted) != nil {
 		return
 	}
 	_ = conn.SetDeadline(time.Time{})
-	s.track(r.up, true)
-	defer s.track(r.up, false)
-	in, out := relay.Both(r.down, r.up)
+	s.track(up, true)
+	defer s.track(up, false)
+	in, out := s.limits.Both(conn, up)
 	s.metrics.bytes.WithLabelValues(name, "in").Add(float64(in))
 	s.metrics.bytes.WithLabelValues(name, "out").Add(float64(out))
+}
+
+// answer counts a connection and sends the client what it is to know.
+func (s *Server) answer(name string, conn net.Conn, r request, result string) error {
+	s.metrics.connections.WithLabelValues(name, result).Inc()
+	if r.answer == nil {
+		return nil
+	}
+	_, err := conn.Write([]byte(r.answer(result)))
+	return err
 }
 
 func (s *Server) track(c net.Conn, open bool) {
@@ -175,83 +198,73 @@ func (s *Server) track(c net.Conn, open bool) {
 	}
 }
 
-// tls serves port 443: by server name.
-func (s *Server) tls(conn net.Conn) (routed, string) {
+// readTLS serves port 443: by server name.
+func (s *Server) readTLS(conn net.Conn) request {
 	name, hello, err := readClientHello(conn)
 	if err != nil {
 		s.log.V(2).Info("No ClientHello", "peer", conn.RemoteAddr().String(), "reason", err.Error())
-		return routed{}, resultMalformed
+		return request{refused: resultMalformed}
 	}
 	backends := s.table.Load().ServerName(name)
 	if len(backends) == 0 {
 		s.log.V(1).Info("No route", "serverName", name, "peer", conn.RemoteAddr().String())
-		return routed{}, resultRefused
+		return request{refused: resultRefused}
 	}
-	return s.forward(conn, hello, backends...)
+	return request{backends: backends, early: hello}
 }
 
-// connect serves port 8132: by destination header.
-func (s *Server) connect(conn net.Conn) (routed, string) {
+// readConnect serves port 8132: by destination header.
+func (s *Server) readConnect(conn net.Conn) request {
 	req, err := readConnect(conn)
 	if err != nil {
-		return routed{}, resultMalformed
+		return request{refused: resultMalformed}
 	}
 	if !req.ok {
-		_, _ = conn.Write([]byte(redirect(req.location)))
-		return routed{}, resultRefused
+		return request{refused: resultRefused, answer: func(string) string { return redirect(req.location) }}
 	}
 	backend, ok := s.table.Load().Destination(req.destination)
 	if !ok {
 		s.log.V(1).Info("No such destination", "service", req.destination.Service.String(), "port", req.destination.Port)
-		_, _ = conn.Write([]byte(connectUnavailable))
-		return routed{}, resultRefused
+		return request{refused: resultRefused, answer: connectAnswer}
 	}
-	r, result := s.forward(conn, req.early, backend)
-	answer := connectEstablished
-	if result != resultRouted {
-		answer = connectUnavailable
-	}
-	if _, err := conn.Write([]byte(answer)); err != nil && result == resultRouted {
-		_ = r.up.Close()
-		return routed{}, resultMalformed
-	}
-	return r, result
+	return request{backends: []Backend{backend}, early: req.early, answer: connectAnswer}
 }
 
-// proxy serves port 8443: by the destination in the PROXY header.
-func (s *Server) proxy(conn net.Conn) (routed, string) {
+// readProxy serves port 8443: by the destination in the PROXY header.
+func (s *Server) readProxy(conn net.Conn) request {
 	to, early, err := readProxyHeader(conn)
 	if err != nil {
 		s.log.V(2).Info("No PROXY header", "peer", conn.RemoteAddr().String(), "reason", err.Error())
-		return routed{}, resultMalformed
+		return request{refused: resultMalformed}
 	}
 	backend, ok := s.table.Load().APIServer(to)
 	if !ok {
 		s.log.V(1).Info("No API server has this address", "destination", to.String())
-		return routed{}, resultRefused
+		return request{refused: resultRefused}
 	}
-	return s.forward(conn, early, backend)
+	return request{backends: []Backend{backend}, early: early}
 }
 
-// forward connects to the first backend that accepts and sends it what was read already. It does so also when the end has been
-// asked for meanwhile: the client was accepted before.
-func (s *Server) forward(down net.Conn, early []byte, backends ...Backend) (routed, string) {
+// dial connects to the first backend that accepts and sends it what was read already; nil if none does. It does so also during
+// shutdown: the client was accepted before.
+func (s *Server) dial(r request) net.Conn {
 	var errs []error
-	for _, b := range backends {
+	for _, b := range r.backends {
 		up, err := net.DialTimeout("tcp", b.Address.String(), dialTimeout)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("dial Service %s: %w", b.Service, err))
 			continue
 		}
+		bound(up, backendReceiveBuffer)
 		_ = up.SetWriteDeadline(time.Now().Add(dialTimeout))
-		if _, err := up.Write(early); err != nil {
+		if _, err := up.Write(r.early); err != nil {
 			_ = up.Close()
 			errs = append(errs, fmt.Errorf("write to Service %s: %w", b.Service, err))
 			continue
 		}
 		_ = up.SetWriteDeadline(time.Time{})
-		return routed{down: down, up: up}, resultRouted
+		return up
 	}
 	s.log.Info("No backend reached", "reason", errors.Join(errs...).Error())
-	return routed{}, resultUnreachable
+	return nil
 }

@@ -26,16 +26,21 @@ func bufioReader(s string) *bufio.Reader { return bufio.NewReader(strings.NewRea
 // started is a running gateway.
 type started struct {
 	tls, connect, proxy string
-	stop                func()
+	server              *Server
+	end                 func() // Asks it to end.
+	stop                func() // Asks it to end and waits.
 }
 
-func start(t *testing.T, table *Table, drain time.Duration) started {
+func start(t testing.TB, table *Table, drain time.Duration, configure ...func(*Server)) started {
 	t.Helper()
 	noLeaks(t)
 	l := Listeners{TLS: loopback(t), Connect: loopback(t), Proxy: loopback(t)}
 	s := NewServer(logr.Discard(), prometheus.NewRegistry())
 	s.Drain = drain
 	s.SetTable(table)
+	for _, c := range configure {
+		c(s)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ctx, l) }()
@@ -45,11 +50,11 @@ func start(t *testing.T, table *Table, drain time.Duration) started {
 			t.Errorf("Serve() = %v", err)
 		}
 	}
-	return started{l.TLS.Addr().String(), l.Connect.Addr().String(), l.Proxy.Addr().String(), stop}
+	return started{l.TLS.Addr().String(), l.Connect.Addr().String(), l.Proxy.Addr().String(), s, cancel, stop}
 }
 
 // noLeaks fails the test when goroutines remain after everything was stopped.
-func noLeaks(t *testing.T) {
+func noLeaks(t testing.TB) {
 	before := runtime.NumGoroutine()
 	t.Cleanup(func() {
 		for deadline := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > before; time.Sleep(10 * time.Millisecond) {
@@ -61,7 +66,7 @@ func noLeaks(t *testing.T) {
 	})
 }
 
-func loopback(t *testing.T) net.Listener {
+func loopback(t testing.TB) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

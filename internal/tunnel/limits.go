@@ -30,8 +30,6 @@ const (
 	maxPings = 20
 	// maxHeader bounds a request of the API server: a request line and a header, both with an address.
 	maxHeader = 4 << 10
-	// acceptRetry is the pause after a failed accept, usually for want of descriptors.
-	acceptRetry = 50 * time.Millisecond
 )
 
 var (

@@ -66,10 +66,10 @@ func (s *Server) Serve(ctx context.Context, l Listeners) error {
 	var mu sync.Mutex
 	var errs []error
 	serve := func(what string, l net.Listener, handle func(context.Context, *tls.Conn)) {
-		g := newGate(l, s.Certs.Server(), s.Log.WithValues("port", what), s.metrics.limited.WithLabelValues(limitHandshakes).Inc)
+		h := newHandshakes(l, s.Certs.Server(), s.Log.WithValues("port", what), s.metrics.limited.WithLabelValues(limitHandshakes).Inc)
 		wg.Go(func() {
 			defer cancel()
-			if err := g.serve(ctx, handle); err != nil {
+			if err := h.serve(ctx, handle); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				errs = append(errs, fmt.Errorf("serve %s: %w", what, err))

@@ -98,10 +98,7 @@ func deployment(v Values, meta metav1.ObjectMeta, selector map[string]string, ch
 			Replicas:             ptr.To(v.Replicas),
 			RevisionHistoryLimit: ptr.To(int32(2)),
 			Selector:             &metav1.LabelSelector{MatchLabels: selector},
-			Strategy: appsv1.DeploymentStrategy{
-				Type:          appsv1.RollingUpdateDeploymentStrategyType,
-				RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: ptr.To(intstr.FromInt32(1)), MaxUnavailable: ptr.To(intstr.FromInt32(0))},
-			},
+			Strategy:             component.ReplaceWithoutGap(),
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: meta.Labels, Annotations: map[string]string{"checksum/configmap-" + name: checksum}},
 				Spec: corev1.PodSpec{

@@ -26,10 +26,24 @@ const (
 )
 
 const (
-	role        = "hortus.dev:gateway"
-	healthPort  = 8081
-	metricsPort = 8080
+	role       = "hortus.dev:gateway"
+	healthPort = 8081
 )
+
+const (
+	// memoryLimit is the most that the limits of the gateway add up to: 1,000 MiB for 20,000 connections that carry much (51 KiB
+	// each; 380 MiB if they are idle, as measured), and, as estimated, 60 MiB for the process and what it watches, 120 MiB for 3,000
+	// connections that have sent a long header and no more, and 850 MiB of the kernel's buffers if a third of all clients, the most
+	// that one tenant can have, does not take what they are sent (128 KiB each).
+	memoryLimit = "2Gi"
+	// softMemoryLimit is where the runtime collects garbage more often rather than taking more; it does not count the kernel's
+	// buffers.
+	softMemoryLimit = "1200MiB"
+)
+
+// gracePeriodSeconds is more than the gateway takes on shutdown: 5 s in which it still accepts connections, until the Service
+// sends it none, and 10 s for those that are open.
+const gracePeriodSeconds = 30
 
 // Values is what the rendering depends on.
 type Values struct {
@@ -58,23 +72,34 @@ func Render(v Values) []client.Object {
 	}
 	service.Annotations = component.ReachableByEverybody(PortTLS, PortProxy, PortConnect)
 	maps.Copy(service.Annotations, v.Annotations)
-	deployment := component.Workload{
-		Name:           Name,
-		Namespace:      Namespace,
-		Replicas:       v.Replicas,
-		Image:          v.Image,
-		Command:        []string{"/usr/local/bin/hortus", "gateway", "--gateway=" + Namespace + "/" + Name},
-		Ports:          []corev1.ContainerPort{{Name: "tls", ContainerPort: PortTLS, Protocol: corev1.ProtocolTCP}, {Name: "proxy", ContainerPort: PortProxy, Protocol: corev1.ProtocolTCP}, {Name: "connect", ContainerPort: PortConnect, Protocol: corev1.ProtocolTCP}, {Name: "metrics", ContainerPort: metricsPort, Protocol: corev1.ProtocolTCP}},
+	containerPort := func(name string, number int32) corev1.ContainerPort {
+		return corev1.ContainerPort{Name: name, ContainerPort: number, Protocol: corev1.ProtocolTCP}
+	}
+	workload := component.Workload{
+		Name:      Name,
+		Namespace: Namespace,
+		Replicas:  v.Replicas,
+		Image:     v.Image,
+		Command:   []string{"/usr/local/bin/hortus", "gateway", "--gateway=" + Namespace + "/" + Name},
+		Ports: []corev1.ContainerPort{
+			containerPort("tls", PortTLS), containerPort("proxy", PortProxy), containerPort("connect", PortConnect),
+		},
 		CPU:            "10m",
 		Memory:         "32Mi",
+		MemoryLimit:    memoryLimit,
+		Env:            []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: softMemoryLimit}},
 		Health:         component.Health{Port: healthPort, Startup: "/readyz", Liveness: "/healthz"},
 		ServiceAccount: Name,
 		PriorityClass:  "gardener-system-critical",
 		Reaches: []string{
 			component.ReachRuntimeAPI, component.ReachAllAPIServers, component.ReachServiceOf(component.AllShoots, "vpn-seed-server", 1194),
 		},
-	}.Deployment()
-	deployment.Labels = labels
+		Spread:             true,
+		Strategy:           component.ReplaceWithoutGap(),
+		GracePeriodSeconds: gracePeriodSeconds,
+	}
+	deployment, budget := workload.Deployment(), workload.DisruptionBudget()
+	deployment.Labels, budget.Labels = labels, labels
 	return []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace, Labels: map[string]string{component.LabelRole: component.RoleGateway}}},
 		&corev1.ServiceAccount{ObjectMeta: meta(Namespace, Name)},
@@ -83,6 +108,7 @@ func Render(v Values) []client.Object {
 			{APIGroups: []string{"gateway.networking.k8s.io"}, Resources: []string{"tlsroutes"}, Verbs: []string{"get", "list", "watch"}},
 		}},
 		component.BindClusterRole(role, role, component.ServiceAccount(Namespace, Name)),
+		budget,
 		service,
 		deployment,
 	}

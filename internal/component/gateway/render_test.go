@@ -7,5 +7,5 @@ import (
 )
 
 func TestRender(t *testing.T) {
-	golden.Objects(t, "gateway", Render(Values{Image: "hortus.dev/hortus:dev", Replicas: 1})...)
+	golden.Objects(t, "gateway", Render(Values{Image: "hortus.dev/hortus:dev", Replicas: 2})...)
 }

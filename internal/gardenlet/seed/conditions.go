@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/kube"
@@ -74,6 +75,7 @@ func unknownControlPlanes(namespaces []metav1.PartialObjectMetadata, shoots []co
 	return unknown
 }
 
+// systemComponents are healthy while one pod of each serves; the message names one that has fewer than it should.
 func systemComponents(o observed) corev1beta1.Condition {
 	c := corev1beta1.Condition{Type: corev1beta1.SeedSystemComponentsHealthy, Status: corev1beta1.ConditionFalse}
 	switch {
@@ -91,6 +93,11 @@ func systemComponents(o observed) corev1beta1.Condition {
 		}
 	}
 	c.Status, c.Reason, c.Message = corev1beta1.ConditionTrue, "SystemComponentsRunning", "All system components are healthy."
+	for _, d := range o.deployments {
+		if d.Status.AvailableReplicas < ptr.Deref(d.Spec.Replicas, 1) {
+			c.Message = "All system components are running. " + kube.DeploymentProgress(d) + "."
+		}
+	}
 	return c
 }
 

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -32,5 +34,38 @@ func TestUnknownControlPlanesAreReported(t *testing.T) {
 	}
 	if c := controlPlanes(nil); c.Status != corev1beta1.ConditionTrue {
 		t.Errorf("condition of none = %+v", c)
+	}
+}
+
+func TestSystemComponents(t *testing.T) {
+	service := &corev1.Service{Status: corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{
+		Ingress: []corev1.LoadBalancerIngress{{IP: "10.0.0.1"}},
+	}}}
+	gateway := func(updated, available int32) []*appsv1.Deployment {
+		return []*appsv1.Deployment{{
+			ObjectMeta: metav1.ObjectMeta{Name: "gateway"},
+			Spec:       appsv1.DeploymentSpec{Replicas: ptr.To(int32(2))},
+			Status:     appsv1.DeploymentStatus{UpdatedReplicas: updated, AvailableReplicas: available},
+		}}
+	}
+	for name, tc := range map[string]struct {
+		observed observed
+		want     corev1beta1.ConditionStatus
+		message  string
+	}{
+		"all pods serve": {observed{gateway: service, deployments: gateway(2, 2)}, corev1beta1.ConditionTrue,
+			"All system components are healthy."},
+		"one of two serves": {observed{gateway: service, deployments: gateway(2, 1)}, corev1beta1.ConditionTrue,
+			"All system components are running. Deployment gateway is rolling out: 1 of 2 updated pods available."},
+		"none serves": {observed{gateway: service, deployments: gateway(2, 0)}, corev1beta1.ConditionFalse,
+			"Deployment gateway is rolling out: 0 of 2 updated pods available."},
+		"no address": {observed{gateway: &corev1.Service{}, deployments: gateway(2, 2)}, corev1beta1.ConditionFalse,
+			"The load balancer of the gateway has no address yet."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c := systemComponents(tc.observed); c.Status != tc.want || c.Message != tc.message {
+				t.Errorf("condition = %s, %q; want %s, %q", c.Status, c.Message, tc.want, tc.message)
+			}
+		})
 	}
 }

@@ -38,6 +38,9 @@ func base() []client.Object {
 	return objects
 }
 
+// gatewayReplicas is how many pods the gateway has: the loss or the eviction of one cuts no control plane off.
+const gatewayReplicas = 2
+
 // components are the workloads of the seed.
 func components(seed *corev1beta1.Seed, image string) []client.Object {
 	var annotations map[string]string
@@ -49,7 +52,7 @@ func components(seed *corev1beta1.Seed, image string) []client.Object {
 		networks = append(networks, *nodes)
 	}
 	return append(
-		gateway.Render(gateway.Values{Image: image, Replicas: 1, Annotations: annotations}),
+		gateway.Render(gateway.Values{Image: image, Replicas: gatewayReplicas, Annotations: annotations}),
 		resourcemanager.Render(resourcemanager.Values{
 			Namespace: corev1beta1.GardenNamespace, Image: image, Replicas: 1, Class: resourcesv1alpha1.ClassSeed,
 			ClusterNetworks: networks, BlockedNetworks: seed.Spec.Networks.BlockCIDRs,

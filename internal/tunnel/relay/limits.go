@@ -2,6 +2,7 @@ package relay
 
 import (
 	"io"
+	"math"
 	"net"
 	"sync"
 	"time"
@@ -18,6 +19,8 @@ const (
 type Limits struct {
 	// Idle is how long both directions together may be without a byte.
 	Idle time.Duration
+	// HalfOpen is the same once one side has ended its direction and only the other may still send.
+	HalfOpen time.Duration
 	// Write is how long one side may take no byte that it is offered.
 	Write time.Duration
 }
@@ -25,14 +28,27 @@ type Limits struct {
 // Both is Both within the limits: both connections are broken off when one is exceeded.
 func (l Limits) Both(a, b net.Conn) (toB, toA int64) {
 	abort := sync.OnceFunc(func() { breakOff(a); breakOff(b) })
-	active := func() {}
-	if l.Idle > 0 {
-		timer := time.AfterFunc(l.Idle, abort)
-		defer timer.Stop()
-		active = func() { timer.Reset(l.Idle) }
+	var mu sync.Mutex
+	limit := l.Idle
+	timer := time.AfterFunc(math.MaxInt64, abort) // Never, unless it is set below.
+	defer timer.Stop()
+	active := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if limit > 0 {
+			timer.Reset(limit)
+		}
 	}
+	active()
 	return both(a, b, func(dst io.Writer, src io.Reader) (int64, error) {
-		return l.copy(dst.(net.Conn), src, active)
+		n, err := l.copy(dst.(net.Conn), src, active)
+		if l.HalfOpen > 0 {
+			mu.Lock()
+			limit = l.HalfOpen
+			mu.Unlock()
+			active()
+		}
+		return n, err
 	}, abort)
 }
 

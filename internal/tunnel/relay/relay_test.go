@@ -129,6 +129,29 @@ func TestIdleConnectionEnds(t *testing.T) {
 	})
 }
 
+// Once one side has ended, silence of the other ends the connection sooner; its bytes keep it.
+func TestSilentHalfOpenConnectionEnds(t *testing.T) {
+	client, clientEnd := pair(t)
+	server, serverEnd := pair(t)
+	done := make(chan struct{})
+	go func() {
+		Limits{Idle: time.Hour, HalfOpen: 20 * time.Millisecond}.Both(clientEnd, serverEnd)
+		close(done)
+	}()
+	if _, err := server.Write([]byte{1}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(client, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	_ = client.CloseWrite()
+	select { // The server neither answers nor closes.
+	case <-done:
+	case <-time.After(20 * time.Second):
+		t.Fatal("Both() still runs")
+	}
+}
+
 // A side that takes nothing is given up, however much the other sends.
 func TestStuckPeerEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

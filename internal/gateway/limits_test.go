@@ -1,0 +1,395 @@
+package gateway
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pires/go-proxyproto"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"k8s.io/apimachinery/pkg/types"
+
+	"hortus.dev/hortus/internal/tunnel/relay"
+)
+
+// within bounds what tests wait for.
+const within = 20 * time.Second
+
+// wait waits for a state.
+func wait(t testing.TB, what string, reached func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(within); !reached(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not reached: %s", what)
+		}
+	}
+}
+
+// seed is a gateway in front of backends that only accept. Control planes are named by letters: API servers have the cluster IPs
+// 10.0.0.1 (a) and 10.0.0.2 (b).
+type seed struct {
+	started
+	t        testing.TB
+	backends map[string]net.Listener
+}
+
+func newSeed(t testing.TB, configure ...func(*Server)) *seed {
+	t.Helper()
+	table := &Table{exact: map[string][]Backend{}, destinations: map[Destination]Backend{}, apiServers: map[netip.Addr]Backend{}}
+	backends := map[string]net.Listener{}
+	for i, namespace := range []string{"a", "b"} {
+		l := loopback(t)
+		t.Cleanup(func() { l.Close() })
+		service := types.NamespacedName{Namespace: namespace, Name: apiServerService}
+		b := Backend{Service: service, Address: netip.MustParseAddrPort(l.Addr().String())}
+		backends[namespace] = l
+		table.exact[namespace+".example.com"] = []Backend{b}
+		table.destinations[Destination{service, apiServerPort}] = b
+		table.apiServers[netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)})] = b
+	}
+	return &seed{start(t, table, 0, configure...), t, backends}
+}
+
+func (s *seed) dial(address string) net.Conn {
+	s.t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(within))
+	return conn
+}
+
+// askConnect asks the CONNECT port and returns the connection and the answer.
+func (s *seed) askConnect(namespace string) (net.Conn, *http.Response, string) {
+	s.t.Helper()
+	conn := s.dial(s.connect)
+	fmt.Fprintf(conn, "CONNECT x:1 HTTP/1.1\r\nReversed-VPN: outbound|443||kube-apiserver.%s.svc.cluster.local\r\n\r\n", namespace)
+	answer, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: http.MethodConnect})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	body := ""
+	if answer.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(answer.Body)
+		body = string(text)
+	}
+	return conn, answer, body
+}
+
+// askTLS asks the TLS port with a ClientHello.
+func (s *seed) askTLS(namespace string) net.Conn {
+	s.t.Helper()
+	conn := s.dial(s.tls)
+	if _, err := conn.Write(hello(s.t, &tls.Config{ServerName: namespace + ".example.com"})); err != nil {
+		s.t.Fatal(err)
+	}
+	return conn
+}
+
+func (s *seed) askProxy(ip net.IP) net.Conn {
+	s.t.Helper()
+	conn := s.dial(s.proxy)
+	h := proxyproto.HeaderProxyFromAddrs(2, &net.TCPAddr{IP: net.IPv4(10, 1, 0, 1), Port: 1}, &net.TCPAddr{IP: ip, Port: 443})
+	if _, err := h.WriteTo(conn); err != nil {
+		s.t.Fatal(err)
+	}
+	return conn
+}
+
+// accept returns the next connection that arrives at a control plane.
+func (s *seed) accept(namespace string) net.Conn {
+	s.t.Helper()
+	l := s.backends[namespace].(*net.TCPListener)
+	_ = l.SetDeadline(time.Now().Add(within))
+	conn, err := l.Accept()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// ended waits until the other side has ended a connection.
+func ended(t *testing.T, conn net.Conn) {
+	t.Helper()
+	_ = conn.SetReadDeadline(time.Now().Add(within))
+	if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("the connection is still open")
+	}
+}
+
+func (s *seed) limited(port, limit string) float64 {
+	return testutil.ToFloat64(s.server.metrics.limited.WithLabelValues(port, limit))
+}
+
+func TestMayTake(t *testing.T) {
+	for name, tc := range map[string]struct {
+		has, taken, total int
+		want              bool
+	}{
+		"the first of all":                       {0, 0, 3, true},
+		"less than half of what is free":         {99, 100, 300, true},
+		"a third is the most":                    {100, 100, 300, false},
+		"the first while others have much":       {0, 299, 300, true},
+		"the first when nothing is free":         {0, 300, 300, false},
+		"few while little is free":               {5, 280, 300, true},
+		"many while little is free":              {20, 280, 300, false},
+		"5 connections for each of 1,000 nodes":  {5000, 5000, maxConnections, true},
+		"the same beside a tenant that takes it": {3999, 11999, maxConnections, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := mayTake(tc.has, tc.taken, tc.total); got != tc.want {
+				t.Errorf("mayTake(%d, %d, %d) = %v, want %v", tc.has, tc.taken, tc.total, got, tc.want)
+			}
+		})
+	}
+}
+
+// However many tenants take what they can get, a late one gets two thirds of what each of them has.
+func TestGreedyTenantsLeavePlaces(t *testing.T) {
+	for _, greedy := range []int{1, 2, 10, 100} {
+		p := newPlaces(maxConnections)
+		for taken := -1; taken < p.taken; {
+			taken = p.taken
+			for n := range greedy {
+				p.take(fmt.Sprint(n), time.Time{})
+			}
+		}
+		late := 0
+		for ok, _ := p.take("late", time.Time{}); ok; ok, _ = p.take("late", time.Time{}) {
+			late++
+		}
+		part := maxConnections / (greedy + 2)
+		if most := p.of["0"]; most > part+1 || late < part*2/3-1 {
+			t.Errorf("%d greedy tenants have %d connections each, want at most %d; a late one gets %d, want at least %d",
+				greedy, most, part+1, late, part*2/3-1)
+		}
+	}
+}
+
+func TestRefusalsAreReportedNowAndThen(t *testing.T) {
+	p := newPlaces(0)
+	now := time.Now()
+	for i, tc := range []struct {
+		after time.Duration
+		want  bool
+	}{{0, true}, {reportInterval - 1, false}, {reportInterval, true}, {reportInterval + 1, false}} {
+		if ok, report := p.take("a", now.Add(tc.after)); ok || report != tc.want {
+			t.Errorf("refusal %d: taken %v, reported %v, want %v", i, ok, report, tc.want)
+		}
+	}
+}
+
+// One control plane has all that it may have, over all ports; another one is served at each of them.
+func TestQuietControlPlaneIsServedWhileAnotherIsAtItsBound(t *testing.T) {
+	s := newSeed(t, func(s *Server) { s.places = newPlaces(30) }) // 10 for one.
+	defer s.stop()
+	var taken []net.Conn
+	for i := range 10 {
+		ask := []func() net.Conn{
+			func() net.Conn { conn, _, _ := s.askConnect("a"); return conn },
+			func() net.Conn { return s.askTLS("a") },
+			func() net.Conn { return s.askProxy(net.IPv4(10, 0, 0, 1)) },
+		}[i%3]
+		taken = append(taken, ask())
+		s.accept("a")
+	}
+	_, answer, body := s.askConnect("a")
+	if answer.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "too many connections") {
+		t.Errorf("CONNECT at the bound: %s, %q; want 503 and why", answer.Status, body)
+	}
+	ended(t, s.askTLS("a"))
+	ended(t, s.askProxy(net.IPv4(10, 0, 0, 1)))
+	for _, port := range []string{portTLS, portConnect, portProxy} {
+		if n := s.limited(port, limitDestination); n != 1 {
+			t.Errorf("%v refused connections of port %s counted, want 1", n, port)
+		}
+	}
+
+	s.askTLS("b")
+	s.accept("b")
+	s.askProxy(net.IPv4(10, 0, 0, 2))
+	s.accept("b")
+	if _, answer, _ := s.askConnect("b"); answer.StatusCode != http.StatusOK {
+		t.Errorf("CONNECT of another control plane: %s", answer.Status)
+	}
+	for _, conn := range taken[:5] { // Makes room for more than one, since the other control plane has some.
+		_ = conn.(*net.TCPConn).SetLinger(0)
+		conn.Close()
+	}
+	wait(t, "the control plane may have connections again", func() bool {
+		_, answer, _ := s.askConnect("a")
+		return answer.StatusCode == http.StatusOK
+	})
+}
+
+// fewUndecided leaves room for 10, so that no time-out ends one before the others have come.
+func fewUndecided(s *Server) { s.undecided = 10 }
+
+func TestUndecidedConnectionsGiveWay(t *testing.T) {
+	s := newSeed(t, fewUndecided)
+	defer s.stop()
+	oldest := s.dial(s.tls)
+	for range 10 {
+		s.dial(s.tls)
+	}
+	s.askTLS("a")
+	s.accept("a")
+	ended(t, oldest)
+	if n := s.limited(portTLS, limitUndecided); n != 2 {
+		t.Errorf("%v counted, want 2", n)
+	}
+}
+
+// Connections that lead somewhere never give way.
+func TestDecidedConnectionsStay(t *testing.T) {
+	s := newSeed(t, fewUndecided)
+	defer s.stop()
+	conn := s.askTLS("a")
+	up := s.accept("a")
+	for range 11 {
+		s.dial(s.tls)
+	}
+	wait(t, "one gives way", func() bool { return s.limited(portTLS, limitUndecided) == 1 })
+	if _, err := up.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
+		t.Errorf("the connection that leads somewhere: %v", err)
+	}
+}
+
+func TestUnusedConnectionsEnd(t *testing.T) {
+	for name, limits := range map[string]relay.Limits{
+		"without a byte":               {Idle: 20 * time.Millisecond},
+		"half open and without a byte": {Idle: time.Hour, HalfOpen: 20 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSeed(t, func(s *Server) { s.limits = limits })
+			defer s.stop()
+			conn := s.askTLS("a")
+			up := s.accept("a")
+			if limits.HalfOpen > 0 {
+				_ = conn.(*net.TCPConn).CloseWrite()
+			}
+			ended(t, conn)
+			ended(t, up)
+			wait(t, "the place is free", func() bool { ok, _ := s.server.places.take("a", time.Now()); return ok })
+		})
+	}
+}
+
+// A client that takes nothing makes its API server wait rather than the gateway hold what it sends.
+func TestLittleIsHeldForClientsThatDoNotRead(t *testing.T) {
+	s := newSeed(t, func(s *Server) { s.limits.Write = time.Second })
+	defer s.stop()
+	conn := s.askTLS("a").(*net.TCPConn)
+	up := s.accept("a").(*net.TCPConn)
+	// With large buffers, as an eager client has them, those of the kernel grow.
+	var sent int
+	_ = up.SetWriteBuffer(64 << 10)
+	_ = conn.SetReadBuffer(64 << 10)
+	for {
+		_ = up.SetWriteDeadline(time.Now().Add(within))
+		n, err := up.Write(make([]byte, 64<<10))
+		sent += n
+		if err != nil {
+			break
+		}
+	}
+	if most := 1 << 20; sent > most {
+		t.Errorf("sent %d bytes until the client was given up, want at most %d", sent, most)
+	}
+}
+
+func TestNewConnectionsAreAcceptedUntilTheDelayIsOver(t *testing.T) {
+	s := newSeed(t, func(s *Server) { s.Delay = time.Second })
+	s.end()
+	s.askTLS("a")
+	s.accept("a")
+	s.stop()
+	if _, err := net.Dial("tcp", s.tls); err == nil {
+		t.Error("connections are accepted after the end")
+	}
+}
+
+func TestManagerEndsAfterTheServer(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	serverEnded := false
+	manager := func(ctx context.Context) error {
+		<-ctx.Done()
+		if !serverEnded {
+			t.Error("the manager was asked to end before the server had ended")
+		}
+		return nil
+	}
+	server := func(ctx context.Context) error {
+		cancel()
+		<-ctx.Done()
+		serverEnded = true
+		return nil
+	}
+	if err := runBoth(ctx, manager, server); err != nil {
+		t.Errorf("runBoth() = %v", err)
+	}
+	failed := errors.New("failed")
+	if err := runBoth(context.Background(), func(context.Context) error { return failed },
+		func(ctx context.Context) error { <-ctx.Done(); return nil }); !errors.Is(err, failed) {
+		t.Errorf("runBoth() with a manager that fails = %v", err)
+	}
+}
+
+// BenchmarkMemory measures what a connection takes in the process: idle, and after it has carried much. Both include the two
+// ends of the test, which are far smaller.
+func BenchmarkMemory(b *testing.B) {
+	const connections = 1000
+	s := newSeed(b)
+	defer s.stop()
+	used := func() float64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return float64(m.HeapAlloc + m.StackInuse)
+	}
+	for b.Loop() {
+		before := used()
+		var ends []net.Conn
+		for range connections {
+			conn, _, _ := s.askConnect("a")
+			ends = append(ends, conn, s.accept("a"))
+		}
+		b.ReportMetric((used()-before)/connections, "B/idle")
+		much := make([]byte, 1<<20)
+		for i, from := range ends {
+			to := ends[i^1]
+			done := make(chan struct{})
+			go func() { _, _ = io.ReadFull(to, make([]byte, len(much))); close(done) }()
+			if _, err := from.Write(much); err != nil {
+				b.Fatal(err)
+			}
+			<-done
+		}
+		b.ReportMetric((used()-before)/connections, "B/busy")
+		for _, c := range ends {
+			c.Close()
+		}
+		wait(b, "all places are free", func() bool {
+			s.server.places.mu.Lock()
+			defer s.server.places.mu.Unlock()
+			return s.server.places.taken == 0
+		})
+	}
+}

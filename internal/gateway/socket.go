@@ -1,0 +1,21 @@
+package gateway
+
+import (
+	"net"
+
+	"golang.org/x/sys/unix"
+)
+
+// bound bounds what the kernel holds for a connection. A connection for which it fails is broken, as its user will find.
+func bound(conn net.Conn, receive int) {
+	tcp, ok := conn.(*net.TCPConn)
+	if !ok {
+		return
+	}
+	_ = tcp.SetReadBuffer(receive)
+	if raw, err := tcp.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) {
+			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, maxUnsent)
+		})
+	}
+}
