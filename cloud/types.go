@@ -384,8 +384,10 @@ type Metadata struct {
 	Region      string `json:"region"`
 	Zone        string `json:"zone"`
 	// dns is the address of the cloud's DNS server, registry the base URL of its image registry.
-	DNS          string `json:"dns"`
-	Registry     string `json:"registry"`
-	ImageVersion string `json:"imageVersion"`
-	ProviderID   string `json:"providerID"`
+	DNS      string `json:"dns"`
+	Registry string `json:"registry"`
+	// registryPassword is what the instance pulls images with; its name there is its ID.
+	RegistryPassword string `json:"registryPassword"`
+	ImageVersion     string `json:"imageVersion"`
+	ProviderID       string `json:"providerID"`
 }

@@ -62,7 +62,7 @@ func (c *Cloud) Handler() http.Handler {
 	})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	if c.images != nil {
-		mux.Handle("/v2/", c.images)
+		mux.Handle("/v2/", c.guardImages(c.images))
 	}
 	buckets := http.HandlerFunc(c.serveS3)
 	mux.Handle("/", buckets) // Refuses it as S3 does.

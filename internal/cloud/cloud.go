@@ -69,8 +69,10 @@ type Cloud struct {
 	proxy  *proxy.Proxy
 	dns    *nameserver.Server
 	images *registry.Registry
-	s3     *gofakes3.GoFakeS3
-	queue  workqueue.TypedRateLimitingInterface[key]
+	// imageKey is what the passwords of instances at the registry are made from.
+	imageKey []byte
+	s3       *gofakes3.GoFakeS3
+	queue    workqueue.TypedRateLimitingInterface[key]
 
 	uploads uploads
 
@@ -146,6 +148,9 @@ func New(cfg Config) (*Cloud, error) {
 	c.dns = &nameserver.Server{Zone: zone{c.store}}
 	c.s3 = c.newS3()
 	if cfg.Layout != "" {
+		if c.imageKey, err = imageKey(filepath.Join(cfg.Dir, "registry.key"), cfg.Rand); err != nil {
+			return nil, err
+		}
 		c.images = registry.New(cfg.Layout)
 		c.images.Make = cfg.MakeImage
 	}

@@ -153,7 +153,7 @@ func (c *Cloud) writeBootFiles(i instance) ([]driver.Mount, error) {
 	metadata, err := json.MarshalIndent(api.Metadata{
 		ID: i.ID, Name: i.Name, Address: i.Address, CIDR: i.CIDR, Gateway: i.Gateway, MachineType: i.MachineType, CPU: t.CPU,
 		MemoryBytes: t.MemoryBytes, Region: i.Region, Zone: i.Zone, DNS: c.dnsAddress, Registry: c.endpoint,
-		ImageVersion: imageVersion(i.Image), ProviderID: i.ProviderID,
+		RegistryPassword: c.imagePassword(i.ID), ImageVersion: imageVersion(i.Image), ProviderID: i.ProviderID,
 	}, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("encode metadata: %w", err)

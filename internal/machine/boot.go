@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -228,20 +229,24 @@ func kubeletArgs(m Metadata, hostCPUs int) []byte {
 // writeContainerd configures containerd where the machine does not have a configuration already.
 func writeContainerd(root string, instance *Instance) error {
 	files := map[string]string{
-		"/etc/containerd/config.toml":                 containerdConfig,
-		filepath.Join(UnitDir, "containerd.service"):  containerdUnit,
-		"/etc/containerd/certs.d/_default/hosts.toml": "",
-		registryCAPath: string(instance.CA),
+		"/etc/containerd/config.toml":                containerdConfig,
+		filepath.Join(UnitDir, "containerd.service"): containerdUnit,
+		registryDir + hostsFile:                      "",
+		registryCAPath:                               string(instance.CA),
 	}
 	if instance.Metadata.Registry != "" {
-		files["/etc/containerd/certs.d/_default/hosts.toml"] = registryHosts(instance.Metadata.Registry, len(instance.CA) > 0)
+		files[registryDir+hostsFile] = registryHosts(instance.Metadata, len(instance.CA) > 0)
 	}
 	for path, content := range files {
 		path = filepath.Join(root, path)
 		if content == "" || !missing(path) {
 			continue
 		}
-		if err := writeFile(path, []byte(content), 0o644); err != nil {
+		mode := fs.FileMode(0o644)
+		if filepath.Base(path) == hostsFile {
+			mode = 0o600 // It has the password of the registry.
+		}
+		if err := writeFile(path, []byte(content), mode); err != nil {
 			return fmt.Errorf("configure containerd: %w", err)
 		}
 	}

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"encoding/base64"
 	"fmt"
 	"strings"
 )
@@ -47,15 +48,23 @@ TimeoutStartSec=60
 WantedBy=multi-user.target
 `
 
-const registryCAPath = "/etc/containerd/certs.d/_default/ca.crt"
+const (
+	registryDir    = "/etc/containerd/certs.d/_default/"
+	registryCAPath = registryDir + "ca.crt"
+	hostsFile      = "hosts.toml"
+)
 
 // registryHosts sends pulls of any image to the cloud's registry first; containerd then tries the image's own registry,
 // so that a machine with access to the internet can use it.
-func registryHosts(url string, withCA bool) string {
+func registryHosts(m Metadata, withCA bool) string {
 	var hosts strings.Builder
-	fmt.Fprintf(&hosts, "[host.%q]\n  capabilities = [\"pull\", \"resolve\"]\n", url)
+	fmt.Fprintf(&hosts, "[host.%q]\n  capabilities = [\"pull\", \"resolve\"]\n", m.Registry)
 	if withCA {
 		fmt.Fprintf(&hosts, "  ca = %q\n", registryCAPath)
+	}
+	if m.RegistryPassword != "" {
+		credentials := base64.StdEncoding.EncodeToString([]byte(m.ID + ":" + m.RegistryPassword))
+		fmt.Fprintf(&hosts, "  [host.%q.header]\n    authorization = %q\n", m.Registry, "Basic "+credentials)
 	}
 	return hosts.String()
 }

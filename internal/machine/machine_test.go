@@ -143,7 +143,7 @@ func TestWriteContainerd(t *testing.T) {
 	if err := writeFile(kept, []byte("# mine"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	instance := &Instance{Metadata: Metadata{Registry: "https://198.18.0.1:7443"}, CA: []byte("ca")}
+	instance := &Instance{Metadata: Metadata{ID: "i-1", Registry: "https://198.18.0.1:7443", RegistryPassword: "secret"}, CA: []byte("ca")}
 	if err := writeContainerd(root, instance); err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,8 @@ func TestWriteContainerd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "[host.\"https://198.18.0.1:7443\"]\n  capabilities = [\"pull\", \"resolve\"]\n  ca = \"/etc/containerd/certs.d/_default/ca.crt\"\n"
+	want := "[host.\"https://198.18.0.1:7443\"]\n  capabilities = [\"pull\", \"resolve\"]\n  ca = \"/etc/containerd/certs.d/_default/ca.crt\"\n" +
+		"  [host.\"https://198.18.0.1:7443\".header]\n    authorization = \"Basic aS0xOnNlY3JldA==\"\n"
 	if diff := cmp.Diff(want, string(hosts)); diff != "" {
 		t.Errorf("hosts.toml mismatch (-want +got):\n%s", diff)
 	}

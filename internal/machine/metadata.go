@@ -28,9 +28,11 @@ type Metadata struct {
 	// DNS is the address of the name server; empty leaves /etc/resolv.conf as it is.
 	DNS string `json:"dns"`
 	// Registry is the URL images are pulled from, whatever their name; empty means their own registries.
-	Registry     string `json:"registry"`
-	ImageVersion string `json:"imageVersion"`
-	ProviderID   string `json:"providerID"`
+	Registry string `json:"registry"`
+	// RegistryPassword goes with ID as name; empty if the registry needs no credentials.
+	RegistryPassword string `json:"registryPassword"`
+	ImageVersion     string `json:"imageVersion"`
+	ProviderID       string `json:"providerID"`
 }
 
 // Instance is what InstanceDir holds.

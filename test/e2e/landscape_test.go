@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"hortus.dev/hortus/cloud"
 )
 
 // TestLandscape is the story of a landscape from its first to its last minute. A landscape that is there already makes way.
@@ -289,8 +291,20 @@ func awaitImage(t *testing.T, path string) {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(ca)
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
+	admin, err := cloud.LoadConfig(filepath.Join(stateDir, "cloud", "admin.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://127.0.0.1:7443"+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if response, err := client.Do(request); err != nil || response.StatusCode != http.StatusUnauthorized {
+		t.Fatalf("a stranger gets %v, %v; nothing may be built for it", response, err)
+	}
+	request.SetBasicAuth(admin.AccessKey, admin.SecretKey)
 	for {
-		response, err := client.Get("https://127.0.0.1:7443" + path)
+		response, err := client.Do(request)
 		if err != nil {
 			t.Fatal(err)
 		}

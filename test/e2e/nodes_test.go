@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -29,7 +30,14 @@ func checkUserContainerd(t *testing.T) {
 		}
 		return nil
 	})
-	applyTestdata(t, kubeconfig, "node-files.yaml", "")
+	files, err := os.ReadFile("testdata/node-files.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest := strings.Replace(string(files), "CREDENTIALS", registryCredentials(t, nodeOfPool(t, kubeconfig, "pool").Name), 1)
+	if out, err := applyText(t, kubeconfig, manifest); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
 	kubectl(t, kubeconfig, "rollout", "status", "daemonset/node-files", "--timeout=120s")
 	kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "pod/mirrored", "--timeout=120s")
 
@@ -42,6 +50,21 @@ func checkUserContainerd(t *testing.T) {
 	})
 	restartContainerd(t, kubeconfig)
 	kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "pod/runtime", "--timeout=120s")
+}
+
+// registryCredentials are what a node pulls images with.
+func registryCredentials(t *testing.T, node string) string {
+	t.Helper()
+	hosts, err := os.ReadFile(filepath.Join(rootOf(t, node), "etc/containerd/certs.d/_default/hosts.toml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(hosts), `"Basic `)
+	credentials, _, closed := strings.Cut(rest, `"`)
+	if !found || !closed {
+		t.Fatalf("the node %s has no credentials for the registry", node)
+	}
+	return credentials
 }
 
 // checkRollingUpdate changes a Shoot once, in a way that replaces the machines of one pool and only reconfigures the other's

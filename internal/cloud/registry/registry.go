@@ -176,6 +176,12 @@ func (r *Registry) serveBlob(w http.ResponseWriter, req *http.Request, digest, k
 	http.ServeContent(w, req, "", time.Time{}, f)
 }
 
+// Refuse answers a request that came without valid credentials.
+func Refuse(w http.ResponseWriter, message string) {
+	w.Header().Set("Docker-Distribution-API-Version", "registry/2.0")
+	fail(w, http.StatusUnauthorized, "UNAUTHORIZED", message)
+}
+
 func fail(w http.ResponseWriter, status int, code, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
