@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/util/certificate/csr"
 	"k8s.io/utils/clock"
 
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/nodeagent/config"
 	"hortus.dev/hortus/internal/pki"
 )
@@ -84,7 +85,7 @@ func (a *Access) Renew(ctx context.Context, with *rest.Config) (*rest.Config, er
 		return nil, fmt.Errorf("make key: %w", err)
 	}
 	request, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
-		Subject: pkix.Name{CommonName: config.UserPrefix + machine, Organization: []string{config.Group}},
+		Subject: pkix.Name{CommonName: corev1beta1.NodeAgentUserPrefix + machine, Organization: []string{corev1beta1.NodeAgentsGroup}},
 	}, key)
 	if err != nil {
 		return nil, fmt.Errorf("make certificate request: %w", err)

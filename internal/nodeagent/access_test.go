@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/clock"
 	testclock "k8s.io/utils/clock/testing"
 
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/nodeagent/config"
 	"hortus.dev/hortus/internal/nodeagent/osc"
 	"hortus.dev/hortus/internal/pki"
@@ -57,7 +58,7 @@ func TestJoin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff("CN="+config.UserPrefix+"machine-1,O="+config.Group, cert.Subject.String()); diff != "" || own.Host != "https://api.example" {
+	if diff := cmp.Diff("CN="+corev1beta1.NodeAgentUserPrefix+"machine-1,O="+corev1beta1.NodeAgentsGroup, cert.Subject.String()); diff != "" || own.Host != "https://api.example" {
 		t.Errorf("own access is for %s at %s", cert.Subject, own.Host)
 	}
 }

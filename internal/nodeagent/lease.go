@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"hortus.dev/hortus/internal/nodeagent/config"
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
 const (
@@ -58,7 +58,7 @@ func (k *LeaseKeeper) Start(ctx context.Context) error {
 func (k *LeaseKeeper) renew(ctx context.Context, node *corev1.Node) error {
 	leases := k.Leases.CoordinationV1().Leases(metav1.NamespaceSystem)
 	now := metav1.NewMicroTime(k.Clock.Now())
-	name := config.LeasePrefix + node.Name
+	name := corev1beta1.NodeAgentLeasePrefix + node.Name
 	lease, err := leases.Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		_, err = leases.Create(ctx, &coordinationv1.Lease{

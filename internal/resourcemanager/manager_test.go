@@ -26,9 +26,9 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	"hortus.dev/hortus/internal/crds"
-	"hortus.dev/hortus/internal/resourcemanager/csr"
 	"hortus.dev/hortus/internal/resourcemanager/node"
 	"hortus.dev/hortus/test/env"
 )
@@ -261,7 +261,7 @@ func TestNodesAndTokensOnARealServer(t *testing.T) {
 	}})
 	asNode := e.ClientAs(t, "system:bootstrap:616263", "system:bootstrappers", "system:masters")
 	request := &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: env.Name("csr-")}, Spec: certificatesv1.CertificateSigningRequestSpec{
-		SignerName: certificatesv1.KubeAPIServerClientSignerName, Usages: []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth}, Request: certificateRequest(t, csr.AgentUserPrefix+"pool-z1-abcde", csr.AgentsGroup)}}
+		SignerName: certificatesv1.KubeAPIServerClientSignerName, Usages: []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth}, Request: certificateRequest(t, corev1beta1.NodeAgentUserPrefix+"pool-z1-abcde", corev1beta1.NodeAgentsGroup)}}
 	if err := asNode.Create(ctx, request); err != nil {
 		t.Fatal(err)
 	}

@@ -405,6 +405,19 @@ const (
 	NodeAgentUserPrefix       = "gardener.cloud:node-agent:machine:"
 )
 
+// NodeAgentLeasePrefix begins the name of a node agent's Lease in kube-system of a Shoot; the name of its Node follows.
+const NodeAgentLeasePrefix = "gardener-node-agent-"
+
+// Claims are rights, in a Shoot, to no real resource: a machine may say of its Node what it may claim. Admission asks for them.
+const (
+	ClaimGroup = "worker.gardener.cloud"
+	ClaimVerb  = "claim"
+	// ClaimPools is about a pool, by name.
+	ClaimPools = "pools"
+	// ClaimSystemComponents is about running components of kube-system; the name is the value of the label.
+	ClaimSystemComponents = "systemcomponents"
+)
+
 // Verbs beyond those of Kubernetes.
 const (
 	VerbModifyTolerationsWhitelist = "modify-spec-tolerations-whitelist"

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/component"
 	"hortus.dev/hortus/internal/component/machinecontrollermanager"
 	"hortus.dev/hortus/internal/component/shootsystem"
@@ -25,7 +26,7 @@ const pathAuthorization = "/etc/kubernetes/authorization"
 var (
 	// The last one is whom kubelets ask about when somebody wants logs or a shell through the API server.
 	sparedUsers  = []string{"system:kube-controller-manager", "system:kube-scheduler", machinecontrollermanager.CommonName, shootsystem.UserKubeletClient}
-	sparedGroups = []string{"system:nodes", "system:bootstrappers", "gardener.cloud:node-agents", "system:serviceaccounts:kube-system"}
+	sparedGroups = []string{"system:nodes", "system:bootstrappers", corev1beta1.NodeAgentsGroup, "system:serviceaccounts:kube-system"}
 )
 
 // spare is the match condition of a webhook that leaves them out. So it does the paths of health checks: otherwise a webhook

@@ -61,14 +61,6 @@ const (
 	MachineNamePlaceholder    = "<<MACHINE_NAME>>"
 )
 
-// Identity of node agents in the API.
-const (
-	UserPrefix = "gardener.cloud:node-agent:machine:"
-	Group      = "gardener.cloud:node-agents"
-	// LeasePrefix begins the name of a node agent's Lease in kube-system; the name of its Node follows.
-	LeasePrefix = "gardener-node-agent-"
-)
-
 // What the node agent writes on its Node; admission in the Shoot refuses anything else.
 const (
 	// AnnotationChecksum is the checksum of the configuration that the node has applied.
@@ -90,16 +82,6 @@ func NodeLabels() []string {
 func NodeAnnotations() []string {
 	return []string{AnnotationChecksum, AnnotationUpdatingOS, AnnotationRestartUnits, corev1beta1.AnnotationNodeUpdateFailedReason}
 }
-
-// Claims are rights to no real resource: who has one may say of its Node what it claims. Admission in the Shoot asks for them.
-const (
-	ClaimGroup = "worker.gardener.cloud"
-	ClaimVerb  = "claim"
-	// ClaimPools is about a pool, by name.
-	ClaimPools = "pools"
-	// ClaimSystemComponents is about running components of kube-system; the name is the value of the label.
-	ClaimSystemComponents = "systemcomponents"
-)
 
 // APIVersion and Kind of the configuration file.
 const (

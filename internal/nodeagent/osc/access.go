@@ -5,7 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"hortus.dev/hortus/internal/nodeagent/config"
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
 const (
@@ -20,7 +20,7 @@ const (
 // ask for certificates, and node agents make events and the Lease that shows that they live. The resource manager approves
 // certificates and gives each machine what is its own (package machineaccess); policies bound what they write.
 func Access() []client.Object {
-	agents := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: config.Group}}
+	agents := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: corev1beta1.NodeAgentsGroup}}
 	return append([]client.Object{
 		bindCluster("gardener.cloud:bootstrap:create-csrs", "system:node-bootstrapper", groupBootstrap),
 		&rbacv1.ClusterRole{
@@ -34,7 +34,7 @@ func Access() []client.Object {
 				},
 			},
 		},
-		bindCluster(nodeAgentRole, nodeAgentRole, config.Group),
+		bindCluster(nodeAgentRole, nodeAgentRole, corev1beta1.NodeAgentsGroup),
 		&rbacv1.Role{
 			TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "Role"},
 			ObjectMeta: metav1.ObjectMeta{Name: nodeAgentRole, Namespace: serviceNamespace},

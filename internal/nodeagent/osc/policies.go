@@ -35,7 +35,7 @@ func policies() []client.Object {
 // nodesOfAgents lets node agents change of their Node what they have to, and nothing by which pods find their way.
 func nodesOfAgents() policy {
 	return policy{
-		name: "nodes-of-node-agents.gardener.cloud", group: config.Group, resources: "nodes",
+		name: "nodes-of-node-agents.gardener.cloud", group: corev1beta1.NodeAgentsGroup, resources: "nodes",
 		operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update},
 		variables:  []admissionregistrationv1.Variable{newLabels, oldLabels, newAnnotations, oldAnnotations},
 		validations: []admissionregistrationv1.Validation{
@@ -54,12 +54,12 @@ func nodesOfAgents() policy {
 // leasesOfAgents lets a node agent create the Lease of its own Node: it is the one who may change that.
 func leasesOfAgents() policy {
 	return policy{
-		name: "leases-of-node-agents.gardener.cloud", group: config.Group, apiGroup: "coordination.k8s.io", resources: "leases",
+		name: "leases-of-node-agents.gardener.cloud", group: corev1beta1.NodeAgentsGroup, apiGroup: "coordination.k8s.io", resources: "leases",
 		operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
 		validations: []admissionregistrationv1.Validation{{
 			Expression: fmt.Sprintf("object.metadata.name.startsWith('%s') && "+
 				"authorizer.group('').resource('nodes').name(object.metadata.name.substring(%d)).check('patch').allowed()",
-				config.LeasePrefix, len(config.LeasePrefix)),
+				corev1beta1.NodeAgentLeasePrefix, len(corev1beta1.NodeAgentLeasePrefix)),
 			Message: "node agents create only the Lease of their own Node",
 		}},
 	}
@@ -73,7 +73,7 @@ func nodesOfKubelets() policy {
 			Expression: fmt.Sprintf("!('%[1]s' in variables.newLabels) || "+
 				"('%[1]s' in variables.oldLabels && variables.oldLabels['%[1]s'] == variables.newLabels['%[1]s']) || "+
 				"authorizer.group('%[2]s').resource('%[3]s').name(variables.newLabels['%[1]s']).check('%[4]s').allowed()",
-				label, config.ClaimGroup, resource, config.ClaimVerb),
+				label, corev1beta1.ClaimGroup, resource, corev1beta1.ClaimVerb),
 			Message: "the machine of this Node " + what,
 		}
 	}
@@ -82,9 +82,9 @@ func nodesOfKubelets() policy {
 		operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
 		variables:  []admissionregistrationv1.Variable{newLabels, oldLabelsIfAny},
 		validations: []admissionregistrationv1.Validation{
-			claim(corev1beta1.LabelWorkerPool, config.ClaimPools, "is of another pool"),
-			claim(corev1beta1.LabelWorkerPoolDeprecated, config.ClaimPools, "is of another pool"),
-			claim(corev1beta1.LabelWorkerPoolSystemComponents, config.ClaimSystemComponents, "is of a pool without system components"),
+			claim(corev1beta1.LabelWorkerPool, corev1beta1.ClaimPools, "is of another pool"),
+			claim(corev1beta1.LabelWorkerPoolDeprecated, corev1beta1.ClaimPools, "is of another pool"),
+			claim(corev1beta1.LabelWorkerPoolSystemComponents, corev1beta1.ClaimSystemComponents, "is of a pool without system components"),
 		},
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/resourcemanager/machineaccess"
 )
 
@@ -141,7 +142,7 @@ func (r *Reconciler) decideKubelet(ctx context.Context, request *certificatesv1.
 }
 
 func (r *Reconciler) decideAgent(ctx context.Context, request *certificatesv1.CertificateSigningRequest) (decision, string, error) {
-	name := named(request, AgentUserPrefix)
+	name := named(request, corev1beta1.NodeAgentUserPrefix)
 	found := &machinev1alpha1.Machine{}
 	err := r.Source.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, found)
 	if name == "" || apierrors.IsNotFound(err) {

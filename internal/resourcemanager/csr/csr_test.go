@@ -24,6 +24,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
 type wish struct {
@@ -124,8 +126,8 @@ var (
 )
 
 func TestNodeAgent(t *testing.T) {
-	agent := AgentUserPrefix + machineName
-	good := wish{cn: agent, orgs: []string{AgentsGroup}}
+	agent := corev1beta1.NodeAgentUserPrefix + machineName
+	good := wish{cn: agent, orgs: []string{corev1beta1.NodeAgentsGroup}}
 	known := &machine{machineName, "n"}
 	for name, tc := range map[string]struct {
 		user    string
@@ -138,7 +140,7 @@ func TestNodeAgent(t *testing.T) {
 		message string
 	}{
 		"renewal":                       {user: agent, wish: good, machine: known, joined: true, want: approve},
-		"renewal for another machine":   {user: AgentUserPrefix + "other", wish: good, machine: known, message: "may not"},
+		"renewal for another machine":   {user: corev1beta1.NodeAgentUserPrefix + "other", wish: good, machine: known, message: "may not"},
 		"bootstrap":                     {user: bootstrapUserPrefix + token, groups: bootstrappers, wish: good, machine: known, want: approve},
 		"bootstrap before the node":     {user: bootstrapUserPrefix + token, groups: bootstrappers, wish: good, machine: &machine{machineName, ""}, want: later},
 		"token of another machine":      {user: bootstrapUserPrefix + "616264", groups: bootstrappers, wish: good, machine: known, message: "not that of machine"},
@@ -149,7 +151,7 @@ func TestNodeAgent(t *testing.T) {
 		"another node":                  {user: "system:node:o", wish: good, machine: known, message: "may not"},
 		"a node before it is known":     {user: "system:node:", wish: good, machine: &machine{machineName, ""}, message: "may not"},
 		"no such machine":               {user: agent, wish: good, message: "does not exist"},
-		"more organizations":            {user: agent, wish: wish{cn: agent, orgs: []string{AgentsGroup, "system:masters"}}, machine: known, message: "organization"},
+		"more organizations":            {user: agent, wish: wish{cn: agent, orgs: []string{corev1beta1.NodeAgentsGroup, "system:masters"}}, machine: known, message: "organization"},
 		"alternative names":             {user: agent, wish: wish{cn: agent, orgs: good.orgs, dns: []string{"x"}}, machine: known, message: "alternative names"},
 		"for a server":                  {user: agent, wish: good, machine: known, usages: serving, message: "usages"},
 		"anybody else":                  {user: "admin", wish: good, machine: known, message: "may not"},
@@ -201,7 +203,7 @@ func TestKubeletClient(t *testing.T) {
 		"renewal":                        {user: "system:node:n", wish: good, of: mine, joined: true, want: approve},
 		"renewal without a machine":      {user: "system:node:n", wish: good, joined: true, message: "any more"},
 		"for another node":               {user: "system:node:m", wish: good, of: mine, message: "may not"},
-		"by a node agent":                {user: AgentUserPrefix + machineName, groups: []string{AgentsGroup}, wish: good, of: mine, message: "may not"},
+		"by a node agent":                {user: corev1beta1.NodeAgentUserPrefix + machineName, groups: []string{corev1beta1.NodeAgentsGroup}, wish: good, of: mine, message: "may not"},
 		"no node":                        {user: bootstrap, groups: bootstrappers, wish: with(func(w *wish) { w.cn = "admin" }), of: mine, message: "not that of a node"},
 		"more organizations":             {user: bootstrap, groups: bootstrappers, wish: with(func(w *wish) { w.orgs = []string{nodesGroup, "system:masters"} }), of: mine, message: "organization"},
 		"alternative names":              {user: bootstrap, groups: bootstrappers, wish: with(func(w *wish) { w.dns = []string{"x"} }), of: mine, message: "alternative names"},
@@ -225,7 +227,7 @@ func TestKubeletClient(t *testing.T) {
 }
 
 func TestOurs(t *testing.T) {
-	agent := request(t, certificatesv1.KubeAPIServerClientSignerName, "u", nil, wish{cn: AgentUserPrefix + "m"})
+	agent := request(t, certificatesv1.KubeAPIServerClientSignerName, "u", nil, wish{cn: corev1beta1.NodeAgentUserPrefix + "m"})
 	user := request(t, certificatesv1.KubeAPIServerClientSignerName, "u", nil, wish{cn: "someone"})
 	kubelet := request(t, certificatesv1.KubeletServingSignerName, "u", nil, wish{cn: "x"})
 	client := request(t, certificatesv1.KubeAPIServerClientKubeletSignerName, "u", nil, wish{cn: "system:node:n"})

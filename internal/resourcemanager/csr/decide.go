@@ -11,15 +11,13 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
 const (
 	nodeUserPrefix = "system:node:"
 	nodesGroup     = "system:nodes"
-
-	// AgentUserPrefix and AgentsGroup are the identity of node-agents.
-	AgentUserPrefix = "gardener.cloud:node-agent:machine:"
-	AgentsGroup     = "gardener.cloud:node-agents"
 
 	bootstrapUserPrefix = "system:bootstrap:"
 	bootstrapGroup      = "system:bootstrappers"
@@ -66,7 +64,7 @@ func ours(r *certificatesv1.CertificateSigningRequest) bool {
 		return true
 	case certificatesv1.KubeAPIServerClientSignerName:
 		parsed, err := parse(r.Spec.Request)
-		return err == nil && strings.HasPrefix(parsed.Subject.CommonName, AgentUserPrefix)
+		return err == nil && strings.HasPrefix(parsed.Subject.CommonName, corev1beta1.NodeAgentUserPrefix)
 	}
 	return false
 }
@@ -234,7 +232,7 @@ func nodeAgent(r *certificatesv1.CertificateSigningRequest, m *machine, joined b
 		holds bool
 		why   string
 	}{
-		{slices.Equal(parsed.Subject.Organization, []string{AgentsGroup}), "the organization is not exactly " + AgentsGroup},
+		{slices.Equal(parsed.Subject.Organization, []string{corev1beta1.NodeAgentsGroup}), "the organization is not exactly " + corev1beta1.NodeAgentsGroup},
 		{withoutAlternatives(parsed), "alternative names are not allowed"},
 		{clientUsages(r.Spec.Usages), "the usages are not those of a client certificate"},
 		{m != nil, "the machine does not exist"},

@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
-	"hortus.dev/hortus/internal/nodeagent/config"
 )
 
 const (
@@ -56,16 +55,16 @@ func desired(m Machine) objects {
 	}
 	rules := []rbacv1.PolicyRule{
 		rule("", "nodes", m.Node, "get", "list", "watch", "patch"),
-		rule("coordination.k8s.io", "leases", config.LeasePrefix+m.Node, "get", "update"),
+		rule("coordination.k8s.io", "leases", corev1beta1.NodeAgentLeasePrefix+m.Node, "get", "update"),
 	}
 	if m.ConfigSecret != "" {
 		rules = append(rules, rule("", "secrets", m.ConfigSecret, "get", "list", "watch"))
 	}
 	if m.Pool != "" {
-		rules = append(rules, rule(config.ClaimGroup, config.ClaimPools, m.Pool, config.ClaimVerb))
+		rules = append(rules, rule(corev1beta1.ClaimGroup, corev1beta1.ClaimPools, m.Pool, corev1beta1.ClaimVerb))
 	}
 	if m.SystemComponents {
-		rules = append(rules, rule(config.ClaimGroup, config.ClaimSystemComponents, "true", config.ClaimVerb))
+		rules = append(rules, rule(corev1beta1.ClaimGroup, corev1beta1.ClaimSystemComponents, "true", corev1beta1.ClaimVerb))
 	}
 	user := func(name string) rbacv1.Subject {
 		return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}
@@ -75,7 +74,7 @@ func desired(m Machine) objects {
 		binding: &rbacv1.ClusterRoleBinding{
 			ObjectMeta: meta,
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name},
-			Subjects:   []rbacv1.Subject{user(config.UserPrefix + m.Name), user(userNode + m.Node)},
+			Subjects:   []rbacv1.Subject{user(corev1beta1.NodeAgentUserPrefix + m.Name), user(userNode + m.Node)},
 		},
 	}
 }

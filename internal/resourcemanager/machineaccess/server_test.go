@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
-	"hortus.dev/hortus/internal/nodeagent/config"
 	"hortus.dev/hortus/internal/nodeagent/osc"
 	"hortus.dev/hortus/test/env"
 )
@@ -37,7 +36,7 @@ func TestMachinesWriteOnlyWhatIsTheirs(t *testing.T) {
 		e.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: m.ConfigSecret}},
 			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.Name, Labels: map[string]string{corev1beta1.LabelWorkerPool: m.Pool}}})
 	}
-	agent := kubernetes.NewForConfigOrDie(e.As(config.UserPrefix+"mine", config.Group))
+	agent := kubernetes.NewForConfigOrDie(e.As(corev1beta1.NodeAgentUserPrefix+"mine", corev1beta1.NodeAgentsGroup))
 	kubelet := kubernetes.NewForConfigOrDie(e.As("system:node:mine", "system:nodes"))
 	newcomer := kubernetes.NewForConfigOrDie(e.As("system:node:new", "system:nodes"))
 
@@ -51,7 +50,7 @@ func TestMachinesWriteOnlyWhatIsTheirs(t *testing.T) {
 	}
 	lease := func(node string) error {
 		_, err := agent.CoordinationV1().Leases("kube-system").Create(ctx,
-			&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: config.LeasePrefix + node}}, metav1.CreateOptions{})
+			&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: corev1beta1.NodeAgentLeasePrefix + node}}, metav1.CreateOptions{})
 		return err
 	}
 	join := func(c kubernetes.Interface, name string, labels map[string]string) error {
@@ -86,7 +85,7 @@ func TestMachinesWriteOnlyWhatIsTheirs(t *testing.T) {
 		}, ""},
 		{"agent makes its Lease", func() error { return lease("mine") }, ""},
 		{"agent renews its Lease", func() error {
-			mine, err := agent.CoordinationV1().Leases("kube-system").Get(ctx, config.LeasePrefix+"mine", metav1.GetOptions{})
+			mine, err := agent.CoordinationV1().Leases("kube-system").Get(ctx, corev1beta1.NodeAgentLeasePrefix+"mine", metav1.GetOptions{})
 			if err != nil {
 				return err
 			}

@@ -228,7 +228,7 @@ func nodeReady(n *corev1.Node) bool {
 func silentAgents(o *Observed) (Finding, bool) {
 	leases := map[string]*coordinationv1.Lease{}
 	for i := range o.AgentLeases {
-		leases[strings.TrimPrefix(o.AgentLeases[i].Name, "gardener-node-agent-")] = &o.AgentLeases[i]
+		leases[strings.TrimPrefix(o.AgentLeases[i].Name, corev1beta1.NodeAgentLeasePrefix)] = &o.AgentLeases[i]
 	}
 	for i := range o.Nodes {
 		lease := leases[o.Nodes[i].Name]
