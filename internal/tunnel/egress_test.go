@@ -48,7 +48,7 @@ func newOutside(t *testing.T) (w *world, egressPort string) {
 		},
 	}
 	ca := newAuthority(t)
-	w = &world{t: t, ca: ca, api: ca.issue(t, "kube-apiserver"),
+	w = &world{t: t, ca: ca, api: ca.issue(t, APIServerCommonName),
 		server: &Server{Certs: ca.issue(t, ServiceName), Log: logr.Discard(), Registry: prometheus.NewRegistry(), Egress: dialer}}
 	proxy, out := listen(t), listen(t)
 	w.proxy = proxy.Addr().String()

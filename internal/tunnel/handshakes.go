@@ -16,14 +16,15 @@ import (
 type handshakes struct {
 	listener net.Listener
 	config   *tls.Config
+	peer     string // Common name of whoever the port is for.
 	log      logr.Logger
 	gate     *gate.Gate
 	ready    chan *tls.Conn
 }
 
-// newHandshakes returns handshakes; dropped is called for each connection that had to give way.
-func newHandshakes(l net.Listener, config *tls.Config, log logr.Logger, dropped func()) *handshakes {
-	return &handshakes{listener: l, config: config, log: log, ready: make(chan *tls.Conn),
+// newHandshakes returns handshakes with one peer; dropped is called for each connection that had to give way.
+func newHandshakes(l net.Listener, config *tls.Config, peer string, log logr.Logger, dropped func()) *handshakes {
+	return &handshakes{listener: l, config: config, peer: peer, log: log, ready: make(chan *tls.Conn),
 		gate: &gate.Gate{Max: maxHandshakes, GaveWay: dropped, Log: log}}
 }
 
@@ -62,6 +63,11 @@ func (h *handshakes) handshake(ctx context.Context, raw net.Conn) {
 	if err != nil {
 		// Load balancers probe ports by connecting and closing, so this is no news.
 		h.log.V(1).Info("Handshake failed", "peer", raw.RemoteAddr().String(), "reason", err.Error())
+		_ = raw.Close()
+		return
+	}
+	if name := conn.ConnectionState().PeerCertificates[0].Subject.CommonName; name != h.peer {
+		h.log.Info("Refused a certificate that is for something else", "peer", raw.RemoteAddr().String(), "commonName", name)
 		_ = raw.Close()
 		return
 	}

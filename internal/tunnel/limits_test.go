@@ -456,7 +456,7 @@ func serveProxy(t *testing.T, w *world, p *proxy) (address string) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = newHandshakes(l, w.server.Certs.Server(), logr.Discard(), func() {}).serve(ctx, p.connection)
+		_ = newHandshakes(l, w.server.Certs.Server(), APIServerCommonName, logr.Discard(), func() {}).serve(ctx, p.connection)
 	}()
 	t.Cleanup(func() { cancel(); <-done })
 	return l.Addr().String()

@@ -52,6 +52,13 @@ type Listeners struct {
 	Egress net.Listener
 }
 
+// Common names of those who connect. One CA signs for both, and the client's certificate is in the Shoot: it is no key to the
+// ports of the API server.
+const (
+	ClientCommonName    = "vpn-shoot"
+	APIServerCommonName = "kube-apiserver-http-proxy"
+)
+
 // Serve serves until ctx ends, closes the listeners and every connection, and returns when all of its goroutines have
 // ended.
 func (s *Server) Serve(ctx context.Context, l Listeners) error {
@@ -65,8 +72,8 @@ func (s *Server) Serve(ctx context.Context, l Listeners) error {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var errs []error
-	serve := func(what string, l net.Listener, handle func(context.Context, *tls.Conn)) {
-		h := newHandshakes(l, s.Certs.Server(), s.Log.WithValues("port", what), s.metrics.limited.WithLabelValues(limitHandshakes).Inc)
+	serve := func(what, peer string, l net.Listener, handle func(context.Context, *tls.Conn)) {
+		h := newHandshakes(l, s.Certs.Server(), peer, s.Log.WithValues("port", what), s.metrics.limited.WithLabelValues(limitHandshakes).Inc)
 		wg.Go(func() {
 			defer cancel()
 			if err := h.serve(ctx, handle); err != nil {
@@ -77,13 +84,13 @@ func (s *Server) Serve(ctx context.Context, l Listeners) error {
 		})
 	}
 	if l.Clients != nil {
-		serve("clients", l.Clients, s.client)
-		serve("proxy", l.Proxy, s.tunnelProxy().connection)
+		serve("clients", ClientCommonName, l.Clients, s.client)
+		serve("proxy", APIServerCommonName, l.Proxy, s.tunnelProxy().connection)
 	} else {
-		serve("proxy", l.Proxy, s.egressProxy(selectorCluster).connection)
+		serve("proxy", APIServerCommonName, l.Proxy, s.egressProxy(selectorCluster).connection)
 	}
 	if l.Egress != nil {
-		serve("egress", l.Egress, s.egressProxy(selectorControlPlane).connection)
+		serve("egress", APIServerCommonName, l.Egress, s.egressProxy(selectorControlPlane).connection)
 	}
 	wg.Wait()
 	return errors.Join(errs...)

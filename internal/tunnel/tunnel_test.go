@@ -108,7 +108,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	noLeaks(t)
 	ca := newAuthority(t)
-	w := &world{t: t, ca: ca, api: ca.issue(t, "kube-apiserver"),
+	w := &world{t: t, ca: ca, api: ca.issue(t, APIServerCommonName),
 		server: &Server{Certs: ca.issue(t, ServiceName), Log: logr.Discard(), Registry: prometheus.NewRegistry()}}
 	clients, proxy := listen(t), listen(t)
 	w.proxy, w.clients = proxy.Addr().String(), clients.Addr().String()
@@ -364,6 +364,31 @@ func TestOnlyCertificatesOfTheCAAreAccepted(t *testing.T) {
 	}
 	if err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("a certificate of another CA was accepted, error %v", err)
+	}
+}
+
+// TestPortsAreForTheirPeer: the client's certificate is in the Shoot, and must not open the ports of the API server.
+func TestPortsAreForTheirPeer(t *testing.T) {
+	w := newWorld(t)
+	for _, try := range []struct{ address, commonName string }{
+		{w.proxy, ClientCommonName}, {w.proxy, ServiceName}, {w.clients, APIServerCommonName},
+	} {
+		config, err := w.ca.issue(t, try.commonName).Client(ServiceName)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, err := tls.Dial("tcp", try.address, config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(conn, "CONNECT 127.0.0.1:1 HTTP/1.1\r\n\r\n")
+		if answer, err := io.ReadAll(conn); len(answer) > 0 {
+			t.Errorf("%s at %s: answer %q, %v", try.commonName, try.address, answer, err)
+		}
+		conn.Close()
+	}
+	if n := w.server.Connected(); n != 0 {
+		t.Errorf("%d clients are connected", n)
 	}
 }
 

@@ -17,9 +17,6 @@ const ResourceName = "shoot-core-vpn-shoot"
 // Name of the Deployment; its pods carry it as label app.
 const Name = "vpn-shoot"
 
-// CommonName of the client certificate.
-const CommonName = "vpn-shoot"
-
 const (
 	namespace  = metav1.NamespaceSystem
 	secretName = "vpn-shoot-client"

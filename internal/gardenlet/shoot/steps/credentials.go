@@ -20,10 +20,10 @@ import (
 	"hortus.dev/hortus/internal/component/resourcemanager"
 	"hortus.dev/hortus/internal/component/shootsystem"
 	"hortus.dev/hortus/internal/component/vpnseedserver"
-	"hortus.dev/hortus/internal/component/vpnshoot"
 	"hortus.dev/hortus/internal/flow"
 	"hortus.dev/hortus/internal/pki"
 	"hortus.dev/hortus/internal/secretsmanager"
+	"hortus.dev/hortus/internal/tunnel"
 )
 
 // Names of generated credentials.
@@ -119,7 +119,7 @@ func desiredCredentials(s *Scope) []credential {
 	// The API server of every Shoot reaches the outside through its tunnel server.
 	list = append(list,
 		credential{secretsmanager.CA{Name: nameCAVPN, CommonName: "vpn"}, ca},
-		certificate(nameHTTPProxy, "kube-apiserver-http-proxy", nameCAVPN, pki.Client, nil),
+		certificate(nameHTTPProxy, tunnel.APIServerCommonName, nameCAVPN, pki.Client, nil),
 		certificate(nameVPNServer, vpnseedserver.Name, nameCAVPN, pki.Server, vpnseedserver.DNSNames(s.Namespace)),
 	)
 	if s.Workerless() {
@@ -131,7 +131,7 @@ func desiredCredentials(s *Scope) []credential {
 		certificate(kubescheduler.Name, kubescheduler.CommonName, nameCAClient, pki.Client, nil),
 		certificate(machinecontrollermanager.Name, machinecontrollermanager.CommonName, nameCAClient, pki.Client, nil),
 		certificate(nameKubeletClient, shootsystem.UserKubeletClient, nameCAKubelet, pki.Client, nil),
-		certificate(nameVPNShoot, vpnshoot.CommonName, nameCAVPN, pki.Client, nil),
+		certificate(nameVPNShoot, tunnel.ClientCommonName, nameCAVPN, pki.Client, nil),
 	)
 	if s.SSHAccess() {
 		list = append(list, credential{secretsmanager.RSAKey{Name: nameSSHKeypair, SSH: true}, sshOptions(rotation.SSHKeypair)})
