@@ -84,7 +84,7 @@ func TestClientAndService(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- service.Serve(ctx, address, free(t), files, service.Handler(asked, registry, nil), nil)
+		ended <- service.Serve(ctx, address, free(t), files, service.Handler(asked, registry, nil), service.Probes{})
 	}()
 	t.Cleanup(func() {
 		cancel()
