@@ -19,7 +19,8 @@ var rendered = []string{"charts", "internal/component", "landscape/cluster", "pr
 var openMetrics = []string{"internal/component/coredns/testdata/coredns.yaml"}
 
 var (
-	metricsPort = regexp.MustCompile(`containerPort: \d+\n\s*name: metrics\b|name: metrics, containerPort|containerPort: \d+, name: metrics\b`)
+	metricsPort = regexp.MustCompile(`containerPort: \d+\n\s*name: metrics\b|` + // Of a golden file.
+		`name: metrics, containerPort|containerPort: \d+, name: metrics\b`) // Of a chart.
 	// metricsAddress is a flag, such as --listen-metrics-urls=http://127.0.0.1:2381, or a field of a configuration.
 	metricsAddress = regexp.MustCompile(`(?:--[a-z-]*metrics[a-z-]*(?:address|urls?)=|metricsBindAddress: )([^\s"]+)`)
 )
@@ -78,9 +79,9 @@ func insidePod(addresses string) bool {
 
 func TestInsidePod(t *testing.T) {
 	for address, want := range map[string]bool{
-		"127.0.0.1:8080": true, "[::1]:8080": true, "0": true, "http://127.0.0.1:2381": true, "http://127.0.0.1:2381,http://[::1]:2381": true,
-		":8080": false, "0.0.0.0:10249": false, "[::]:8080": false, "http://0.0.0.0:2381": false, "http://127.0.0.1:1,http://10.0.0.1:1": false,
-		"localhost:8080": false, "": false,
+		"127.0.0.1:8080": true, "[::1]:8080": true, "0": true, "http://127.0.0.1:2381": true,
+		"http://127.0.0.1:2381,http://[::1]:2381": true, "http://127.0.0.1:1,http://10.0.0.1:1": false,
+		":8080": false, "0.0.0.0:10249": false, "[::]:8080": false, "http://0.0.0.0:2381": false, "localhost:8080": false, "": false,
 	} {
 		if got := insidePod(address); got != want {
 			t.Errorf("insidePod(%q) = %t, want %t", address, got, want)

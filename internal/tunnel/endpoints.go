@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// endpoints are the addresses for those who look after the process. Health is for the kubelet, and so for everybody who reaches the
-// pod. Metrics tell about the Shoot, and are served inside the pod: `kubectl port-forward` reads them.
+// endpoints are the addresses for those who look after the process. Health is for the kubelet, and so for everybody who
+// reaches the pod. Metrics tell about the Shoot, and are served inside the pod: `kubectl port-forward` reads them.
 type endpoints struct{ health, metrics string }
 
 func endpointFlags(f *pflag.FlagSet) *endpoints {
@@ -25,7 +25,8 @@ func endpointFlags(f *pflag.FlagSet) *endpoints {
 }
 
 // serve runs run and serves health and metrics beside it.
-func (e *endpoints) serve(ctx context.Context, g prometheus.Gatherer, connected func() bool, run func(context.Context) error) error {
+func (e *endpoints) serve(ctx context.Context, g prometheus.Gatherer, connected func() bool,
+	run func(context.Context) error) error {
 	health, err := net.Listen("tcp", e.health)
 	if err != nil {
 		return fmt.Errorf("listen for health checks: %w", err)
