@@ -14,7 +14,6 @@ func TestGardenRenders(t *testing.T) {
 	}
 	values := map[string]any{
 		"caCrt": "ca", "apiserver": map[string]any{"tlsCrt": "crt", "tlsKey": "key", "encryptionKey": "a2V5"},
-		"etcd": map[string]any{"image": "registry.k8s.io/etcd:3.6.8-0"},
 	}
 	objects, err := chart.Render(c, chart.Release{Name: "garden", Namespace: "garden"}, values)
 	if err != nil {

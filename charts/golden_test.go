@@ -21,7 +21,7 @@ func gardenValues() map[string]any {
 			"tlsCrt": "CRT", "tlsKey": "KEY", "encryptionKey": "a2V5", "args": []any{"--feature-gates=A=true"},
 		},
 		"etcd": map[string]any{
-			"image": "registry.k8s.io/etcd:test", "serverCrt": "SCRT", "serverKey": "SKEY", "clientCrt": "CCRT", "clientKey": "CKEY",
+			"serverCrt": "SCRT", "serverKey": "SKEY", "clientCrt": "CCRT", "clientKey": "CKEY",
 			"backup": map[string]any{"store": map[string]any{"accessKeyID": "ID", "secretAccessKey": "SECRET", "bucketName": "hortus-garden"}},
 		},
 		"controllerManager": map[string]any{"replicas": 2},

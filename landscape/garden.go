@@ -192,7 +192,6 @@ func (l *installation) installGarden(ctx context.Context) error {
 		},
 		"seedAuthorizer": map[string]any{"caller": cluster.AuthorizationCaller},
 		"etcd": map[string]any{
-			"image":     image.Etcd,
 			"serverCrt": string(p.EtcdServer.CertPEM), "serverKey": string(p.EtcdServer.KeyPEM),
 			"clientCrt": string(p.EtcdClient.CertPEM), "clientKey": string(p.EtcdClient.KeyPEM),
 			"backup": map[string]any{"store": storeValues(l.store), "prefix": prefixGardenEtcd},

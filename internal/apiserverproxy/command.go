@@ -57,7 +57,7 @@ func NewCommand() *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("listen for health checks: %w", err)
 		}
-		web := &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) })}
+		web := &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: healthHandler()}
 		var wg sync.WaitGroup
 		var webErr error
 		wg.Go(func() {
@@ -73,6 +73,14 @@ func NewCommand() *cobra.Command {
 		return errors.Join(err, webErr)
 	}
 	return cmd
+}
+
+func healthHandler() http.Handler {
+	mux := http.NewServeMux()
+	for _, path := range []string{"/healthz", "/readyz"} {
+		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) })
+	}
+	return mux
 }
 
 // addAddress puts the address on the interface. It stays when the process ends: without it connections would leave the

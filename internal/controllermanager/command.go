@@ -55,7 +55,7 @@ func NewCommand() *cobra.Command {
 	f.BoolVar(&o.leaderElect, "leader-elect", false, "let only one replica work")
 	f.StringVar(&o.leaderElectionNamespace, "leader-election-namespace", "garden", "namespace of the leader election lease")
 	f.StringVar(&o.healthAddress, "health-address", ":8081", "address of /healthz and /readyz")
-	f.StringVar(&o.metricsAddress, "metrics-address", "0", "address of /metrics; 0 switches it off")
+	f.StringVar(&o.metricsAddress, "metrics-address", "127.0.0.1:8080", "address of /metrics; 0 switches it off")
 	f.IntVar(&o.shoot.ConcurrentSyncs, "shoot-concurrent-syncs", 0, "Shoots that each controller works on side by side; 0 means the default")
 	f.Uint64Var(&o.shoot.MaintenanceJitterSeed, "maintenance-jitter-seed", 0, "spreads maintenances inside their windows; 'hortus plan' needs the same seed to tell the instants")
 	return command

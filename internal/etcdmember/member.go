@@ -27,6 +27,8 @@ const (
 	readyPeriod, readyPeriodMax = 10 * time.Millisecond, 250 * time.Millisecond
 	// probeTimeout bounds one question.
 	probeTimeout = 2 * time.Second
+	// readinessTimeout bounds the question that a kubelet asks by way of this process: it waits 5 s for the answer.
+	readinessTimeout = 4 * time.Second
 	// pauseMin and pauseMax are the pauses after the second and later failures, doubled each time.
 	pauseMin, pauseMax = 500 * time.Millisecond, 30 * time.Second
 	// settled is how long etcd has to run for the next failure to count as the first one.
@@ -41,7 +43,8 @@ type Member struct {
 	DataDir string
 	// Configuration is what may change.
 	Configuration configuration.Source
-	// MetricsURL is where etcd serves /readyz and /livez in plain text.
+	// MetricsURL is where etcd serves /readyz and /livez in plain text: an address that only this process reaches, since
+	// etcd serves its metrics there as well.
 	MetricsURL string
 	// ClientAddress is where etcd listens for clients, ForwardAddress a second one for clients that connected while etcd
 	// was down. Without them such clients are refused.
@@ -82,7 +85,7 @@ type Member struct {
 func (m *Member) init() {
 	m.prepared.Do(func() {
 		m.holder = holder{address: m.ClientAddress, target: m.ForwardAddress}
-		m.probes = http.Client{Timeout: probeTimeout, Transport: &http.Transport{DisableKeepAlives: true}}
+		m.probes = http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	})
 }
 
@@ -407,7 +410,11 @@ func (m *Member) awaitReady(ctx context.Context, p *process) error {
 	}
 }
 
-func (m *Member) probe(ctx context.Context, path string) error {
+func (m *Member) probe(ctx context.Context, path string) error { return m.ask(ctx, path, probeTimeout) }
+
+func (m *Member) ask(ctx context.Context, path string, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, m.MetricsURL+path, nil)
 	if err != nil {
 		return fmt.Errorf("ask etcd: %w", err)
@@ -432,6 +439,12 @@ func (m *Member) Live(ctx context.Context) error {
 		return nil
 	}
 	return m.probe(ctx, "/livez")
+}
+
+// Ready reports an etcd that does not serve requests, for whatever reason.
+func (m *Member) Ready(ctx context.Context) error {
+	m.init()
+	return m.ask(ctx, "/readyz", readinessTimeout)
 }
 
 // Status of etcd.

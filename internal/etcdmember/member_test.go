@@ -315,8 +315,14 @@ func TestEtcdIsStartedAgain(t *testing.T) {
 	m := newMember(t, t.TempDir(), f)
 	prepared := 0
 	m.Prepare = func(context.Context) ([]string, error) { prepared++; return nil, nil }
+	if m.Ready(t.Context()) == nil {
+		t.Error("an etcd that was not started counts as ready")
+	}
 	stop := start(t, m)
 	awaitConfiguration(t, m, c)
+	if err := m.Ready(t.Context()); err != nil {
+		t.Errorf("etcd runs, but is not ready: %v", err)
+	}
 	etcd := connect(t, m, ca.CertPEM, client)
 	if err := put(t, etcd, "a", "1"); err != nil {
 		t.Fatal(err)
@@ -332,6 +338,9 @@ func TestEtcdIsStartedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop()
+	if m.Ready(t.Context()) == nil {
+		t.Error("an etcd that was stopped counts as ready")
+	}
 	if prepared != 2 {
 		t.Errorf("the data directory was looked at %d times, want 2", prepared)
 	}

@@ -103,7 +103,7 @@ func NewCommand() *cobra.Command {
 	f.StringSliceVar(&clusterNetworks, "cluster-networks", nil, "CIDRs of the seed's own pods, services and nodes; network policies keep them apart from other private networks")
 	f.StringSliceVar(&blockedNetworks, "blocked-networks", nil, "CIDRs that network policies keep control planes from")
 	f.StringVar(&o.healthAddr, "health-address", ":8081", "address for /healthz and /readyz")
-	f.StringVar(&o.metricsAddr, "metrics-address", ":8080", "address for /metrics; 0 turns it off")
+	f.StringVar(&o.metricsAddr, "metrics-address", "127.0.0.1:8080", "address for /metrics; 0 turns it off")
 	return cmd
 }
 

@@ -46,7 +46,7 @@ func NewCommand() *cobra.Command {
 	f.BoolVar(&o.leaderElect, "leader-elect", false, "let only one replica work")
 	f.StringVar(&o.leaderElectionNamespace, "leader-election-namespace", corev1beta1.GardenNamespace, "namespace of the leader election lease")
 	f.StringVar(&o.healthAddress, "health-address", ":8081", "address of /healthz and /readyz")
-	f.StringVar(&o.metricsAddress, "metrics-address", "0", "address of /metrics; 0 switches it off")
+	f.StringVar(&o.metricsAddress, "metrics-address", "127.0.0.1:8080", "address of /metrics; 0 switches it off")
 	return command
 }
 

@@ -2,18 +2,14 @@ package tunnel
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"net/netip"
 	"os/signal"
 	"slices"
-	"sync"
 	"syscall"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
@@ -55,7 +51,7 @@ func newServerCommand() *cobra.Command {
 		"address for tunnel clients; empty for a Shoot without workers, whose requests all go to the outside")
 	f.StringVar(&o.proxy, "proxy-address", fmt.Sprintf(":%d", ProxyPort), `address for the API server's egress selector "cluster"`)
 	f.StringVar(&o.egress, "egress-address", "", `address for the API server's egress selector "controlplane"; empty is off`)
-	f.StringVar(&o.health, "health-address", ":8080", "address for /healthz, /readyz, /connectedz and /metrics")
+	web := endpointFlags(f)
 	o.networks.addFlags(f)
 	f.StringSliceVar(&o.deniedDomains, "denied-domains", nil,
 		"domains that are not outside, with all below them, besides svc, cluster.local and localhost")
@@ -77,16 +73,16 @@ func newServerCommand() *cobra.Command {
 		s := &Server{Certs: files, Log: klog.Background().WithName("tunnel-server"), Registry: registry,
 			Inside: inside, Egress: &egress.Dialer{Rules: outside}}
 		connected := func() bool { return listeners.Clients == nil || s.Connected() > 0 }
-		return withHealth(ctx, o.health, registry, connected, func(ctx context.Context) error { return s.Serve(ctx, listeners) })
+		return web.serve(ctx, registry, connected, func(ctx context.Context) error { return s.Serve(ctx, listeners) })
 	}
 	return cmd
 }
 
 // serverOptions are the flags of the server.
 type serverOptions struct {
-	clients, proxy, egress, health string
-	networks                       networks
-	deniedDomains                  []string
+	clients, proxy, egress string
+	networks               networks
+	deniedDomains          []string
 }
 
 // networks are flags that say where requests may lead.
@@ -149,7 +145,6 @@ func parseNetworks(flag string, list []string) ([]netip.Prefix, error) {
 
 func newClientCommand() *cobra.Command {
 	c := &Client{}
-	var healthAddr string
 	cmd := &cobra.Command{
 		Use:   "client",
 		Short: "Keep a session to the tunnel server and dial targets for it",
@@ -160,7 +155,7 @@ func newClientCommand() *cobra.Command {
 	cmd.Flags().StringArrayVar(&c.Destinations, "destination", nil,
 		"value of the "+DestinationHeader+" header, for example "+Destination("<namespace>")+"; may be repeated")
 	cmd.Flags().StringVar(&c.ServerName, "server-name", ServiceName, "name in the server's certificate")
-	cmd.Flags().StringVar(&healthAddr, "health-address", ":8080", "address for /healthz, /readyz, /connectedz and /metrics")
+	web := endpointFlags(cmd.Flags())
 	for _, name := range []string{"gateway", "destination"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
 			panic(err) // The flag is defined above.
@@ -174,50 +169,10 @@ func newClientCommand() *cobra.Command {
 		}
 		registry := prometheus.NewRegistry()
 		c.Clock, c.Log, c.Registry = clock.RealClock{}, klog.Background().WithName("tunnel-client"), registry
-		return withHealth(ctx, healthAddr, registry, c.Connected, func(ctx context.Context) error {
+		return web.serve(ctx, registry, c.Connected, func(ctx context.Context) error {
 			c.Run(ctx)
 			return nil
 		})
 	}
 	return cmd
-}
-
-// withHealth runs run and serves health and metrics beside it. /readyz does not depend on the peer: a server that
-// became unready without clients would vanish from its Service and could never be reached by one.
-func withHealth(ctx context.Context, addr string, g prometheus.Gatherer, connected func() bool, run func(context.Context) error) error {
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		return fmt.Errorf("listen for health checks: %w", err)
-	}
-	web := &http.Server{Handler: healthHandler(g, connected), ReadHeaderTimeout: handshakeTimeout}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var wg sync.WaitGroup
-	var webErr error
-	wg.Go(func() {
-		if err := web.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			webErr = fmt.Errorf("serve health checks: %w", err)
-			cancel()
-		}
-	})
-	err = run(ctx)
-	_ = web.Close()
-	wg.Wait()
-	return errors.Join(err, webErr)
-}
-
-func healthHandler(g prometheus.Gatherer, connected func() bool) http.Handler {
-	mux := http.NewServeMux()
-	ok := func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) }
-	mux.HandleFunc("/healthz", ok)
-	mux.HandleFunc("/readyz", ok)
-	mux.HandleFunc("/connectedz", func(w http.ResponseWriter, r *http.Request) {
-		if !connected() {
-			http.Error(w, "no session", http.StatusServiceUnavailable)
-			return
-		}
-		ok(w, r)
-	})
-	mux.Handle("/metrics", promhttp.HandlerFor(g, promhttp.HandlerOpts{}))
-	return mux
 }

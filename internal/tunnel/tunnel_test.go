@@ -27,6 +27,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
 
 	"hortus.dev/hortus/internal/egress"
@@ -516,20 +517,45 @@ func TestBackoffGrowsAndIsBounded(t *testing.T) {
 
 func TestHealthDoesNotDependOnThePeerButConnectedDoes(t *testing.T) {
 	connected := false
-	h := healthHandler(prometheus.NewRegistry(), func() bool { return connected })
-	code := func(path string) int {
-		r := &recorder{header: http.Header{}, code: http.StatusOK}
-		req, _ := http.NewRequest(http.MethodGet, path, nil)
-		h.ServeHTTP(r, req)
-		return r.code
-	}
+	h := healthHandler(func() bool { return connected })
+	code := func(path string) int { return codeOf(h, path) }
 	if code("/readyz") != 200 || code("/healthz") != 200 || code("/connectedz") != 503 {
 		t.Error("without session: want readyz 200, healthz 200, connectedz 503")
 	}
 	connected = true
-	if code("/connectedz") != 200 || code("/metrics") != 200 {
-		t.Error("with session: want connectedz 200, metrics 200")
+	if code("/connectedz") != 200 {
+		t.Error("with session: want connectedz 200")
 	}
+}
+
+func TestMetricsAndHealthAreServedApart(t *testing.T) {
+	health, metrics := healthHandler(func() bool { return true }), metricsHandler(prometheus.NewRegistry())
+	for _, path := range []string{"/metrics", "/metrics/", "/debug/pprof/", "/debug/vars", "/"} {
+		if got := codeOf(health, path); got != http.StatusNotFound {
+			t.Errorf("health: %s answers %d, want 404", path, got)
+		}
+	}
+	for path, want := range map[string]int{"/metrics": 200, "/debug/pprof/": 404, "/": 404} {
+		if got := codeOf(metrics, path); got != want {
+			t.Errorf("metrics: %s answers %d, want %d", path, got, want)
+		}
+	}
+}
+
+func TestMetricsAreServedInsideThePod(t *testing.T) {
+	for name, cmd := range map[string]*cobra.Command{"server": newServerCommand(), "client": newClientCommand()} {
+		address, err := netip.ParseAddrPort(cmd.Flags().Lookup("metrics-address").DefValue)
+		if err != nil || !address.Addr().IsLoopback() {
+			t.Errorf("%s: --metrics-address is %s by default, error %v; want one of the loopback interface", name, address, err)
+		}
+	}
+}
+
+func codeOf(h http.Handler, path string) int {
+	r := &recorder{header: http.Header{}, code: http.StatusOK}
+	req, _ := http.NewRequest(http.MethodGet, path, nil)
+	h.ServeHTTP(r, req)
+	return r.code
 }
 
 type recorder struct {

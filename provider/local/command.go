@@ -45,7 +45,7 @@ type Options struct {
 
 // NewCommand returns the command that runs the extension in a seed.
 func NewCommand() *cobra.Command {
-	flags := process.Options{HealthAddress: ":8081", MetricsAddress: ":8080"}
+	flags := process.Options{HealthAddress: ":8081", MetricsAddress: "127.0.0.1:8080"}
 	opts := Options{Image: image.Hortus()}
 	namespace := os.Getenv("POD_NAMESPACE")
 	cmd := &cobra.Command{

@@ -28,7 +28,8 @@ import (
 func (l *landscape) startMachineControllers(t *testing.T) {
 	t.Helper()
 	opts := machine.DefaultOptions()
-	opts.Namespace, opts.Address, opts.LeaderElect = l.namespace, "127.0.0.1:0", false
+	opts.Namespace, opts.LeaderElect = l.namespace, false
+	opts.HealthAddress, opts.MetricsAddress = "127.0.0.1:0", "127.0.0.1:0"
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- machine.Run(ctx, opts, rest.CopyConfig(l.Config), rest.CopyConfig(l.Config)) }()

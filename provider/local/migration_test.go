@@ -47,7 +47,8 @@ func (l *landscape) machineControllersOfSeed(t *testing.T) (stop func()) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(os.Args[0], "--control-kubeconfig="+kubeconfig, "--target-kubeconfig="+kubeconfig,
-		"--namespace="+l.namespace, "--health-address=127.0.0.1:0", "--leader-elect=false")
+		"--namespace="+l.namespace, "--health-address=127.0.0.1:0", "--metrics-address=127.0.0.1:0",
+		"--leader-elect=false")
 	cmd.Env = append(os.Environ(), runMachineControllers+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {

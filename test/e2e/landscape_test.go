@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -116,23 +115,7 @@ func TestLandscape(t *testing.T) {
 		if out := kubectl(t, kubeconfig, "logs", "deployment/echo"); out == "" {
 			t.Error("the log is empty")
 		}
-		port := freePort(t)
-		forward := exec.CommandContext(t.Context(), kubectlPath(t), "--kubeconfig", kubeconfig, "port-forward", "service/echo", port+":80")
-		if err := forward.Start(); err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = forward.Process.Kill(); _ = forward.Wait() }()
-		eventually(t, "an answer through the forwarded port", func() error {
-			response, err := http.Get("http://127.0.0.1:" + port + "/")
-			if err != nil {
-				return err
-			}
-			defer response.Body.Close()
-			if response.StatusCode != http.StatusOK {
-				return fmt.Errorf("status %d", response.StatusCode)
-			}
-			return nil
-		})
+		forward(t, kubeconfig, "default", "service/echo", "80", func(url string) { answer(t, url) })
 	})
 	step(t, "the tour of the README works", checkTour)
 	step(t, "an older minor is built on first use", func(t *testing.T) {

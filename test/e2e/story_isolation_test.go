@@ -63,6 +63,7 @@ func TestTenantsReachNothingElse(t *testing.T) {
 		made.Go(func() { newShoot(t, file, name) })
 	}
 	made.Wait()
+	metricsStayInside(t, seed, noded)
 	kubectl(t, seed, "wait", "--for=condition=Ready", "pod/canary", "--timeout=5m")
 
 	targets := forbidden(t, seed, noded)
@@ -97,7 +98,8 @@ func forbidden(t *testing.T, seed, shoot string) []target {
 		{what: "a Service of the seed", address: net.JoinHostPort(get("service/canary", "-o", "jsonpath={.spec.clusterIP}"), "80")},
 		{what: "a port of a node of the seed", address: net.JoinHostPort(node, nodePort)},
 		{what: "the API server of the seed", address: net.JoinHostPort(node, "6443")},
-		{what: "the metrics of another tenant's etcd", address: net.JoinHostPort(get("-n", namespace, "pod/etcd-main-0", "-o", "jsonpath={.status.podIP}"), "2381")},
+		{what: "the health checks of another tenant's etcd",
+			address: net.JoinHostPort(get("-n", namespace, "pod/etcd-main-0", "-o", "jsonpath={.status.podIP}"), "2383")},
 		{what: "the Service of another tenant's etcd", address: net.JoinHostPort(get("-n", namespace, "service/etcd-main", "-o", "jsonpath={.spec.clusterIP}"), "2379")},
 		{what: "the garden", address: "198.18.8.1:443"},
 		{what: "the cloud's API", address: "198.18.0.1:7443"},
@@ -410,6 +412,29 @@ func allowed(t *testing.T, nodeless, noded string) {
 	removeTargets(t, nodeless)
 }
 
+// metricsStayInside asks pods of a control plane for their metrics by way of the seed's API server, which reaches them.
+func metricsStayInside(t *testing.T, seed, shoot string) {
+	t.Helper()
+	namespace := "shoot--dev--" + shoot
+	for app, ports := range map[string][]string{
+		"etcd-main": {"2381", "2383"}, "vpn-seed-server": {"8080", "8081"}, "gardener-resource-manager": {"8080", "8081"},
+		"machine-controller-manager": {"8080", "10258"},
+	} {
+		pod := kubectl(t, seed, "-n", namespace, "get", "pods", "-l", "app="+app, "-o", "jsonpath={.items[0].metadata.name}")
+		proxy := func(port, path string) (string, error) {
+			return kubectlE(t, seed, "get", "--raw", "/api/v1/namespaces/"+namespace+"/pods/"+pod+":"+port+"/proxy/"+path)
+		}
+		if out, err := proxy("8080", "healthz"); app == "vpn-seed-server" && (err != nil || out != "ok") {
+			t.Errorf("%s: health checks do not answer: %v\n%s", app, err, out)
+		}
+		for _, port := range ports {
+			if out, err := proxy(port, "metrics"); err == nil {
+				t.Errorf("%s: port %s answers with metrics: %.200s", app, port, out)
+			}
+		}
+	}
+}
+
 func firstPod(t *testing.T, kubeconfig string) string {
 	t.Helper()
 	return kubectl(t, kubeconfig, "get", "pods", "-l", "app=echo", "-o", "jsonpath={.items[0].metadata.name}")
@@ -420,7 +445,8 @@ func refusals(t *testing.T, seed, shoot string) int {
 	t.Helper()
 	namespace := "shoot--dev--" + shoot
 	pod := kubectl(t, seed, "-n", namespace, "get", "pods", "-l", "app=vpn-seed-server", "-o", "jsonpath={.items[0].metadata.name}")
-	metrics := kubectl(t, seed, "get", "--raw", "/api/v1/namespaces/"+namespace+"/pods/"+pod+":8080/proxy/metrics")
+	var metrics string
+	forward(t, seed, namespace, "pod/"+pod, "8081", func(url string) { metrics = answer(t, url+"/metrics") })
 	total := 0
 	for line := range strings.Lines(metrics) {
 		if strings.HasPrefix(line, "hortus_egress_connections_total{") && strings.Contains(line, `result="refused_`) ||

@@ -7,6 +7,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -179,6 +181,38 @@ func eventually(t *testing.T, what string, check func() error) {
 		}
 		pause(ctx)
 	}
+}
+
+// forward makes a port of a pod or of a Service reachable while f runs, also one that is open inside the pod only.
+func forward(t *testing.T, kubeconfig, namespace, to, port string, f func(url string)) {
+	t.Helper()
+	local := freePort(t)
+	command := exec.CommandContext(t.Context(), kubectlPath(t), "--kubeconfig", kubeconfig, "-n", namespace,
+		"port-forward", to, local+":"+port)
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = command.Process.Kill(); _ = command.Wait() }()
+	f("http://127.0.0.1:" + local)
+}
+
+// answer is the body of what a URL answers with status 200. It may take a moment until there is an answer.
+func answer(t *testing.T, url string) string {
+	t.Helper()
+	var body []byte
+	eventually(t, "an answer of "+url, func() error {
+		response, err := http.Get(url)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			return fmt.Errorf("status %d", response.StatusCode)
+		}
+		body, err = io.ReadAll(response.Body)
+		return err
+	})
+	return string(body)
 }
 
 func statusText(o *unstructured.Unstructured) string {

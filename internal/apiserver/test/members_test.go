@@ -35,7 +35,7 @@ func applyProjectRoles(t *testing.T, e *env.Environment) {
 	}
 	objects, err := chart.Render(c, chart.Release{Name: "garden", Namespace: "garden"}, map[string]any{
 		"image": "hortus:test", "caCrt": "-", "apiserver": map[string]any{"tlsCrt": "-", "tlsKey": "-", "encryptionKey": "LQ=="},
-		"etcd": map[string]any{"image": "etcd:test", "serverCrt": "-", "serverKey": "-", "clientCrt": "-", "clientKey": "-"},
+		"etcd": map[string]any{"serverCrt": "-", "serverKey": "-", "clientCrt": "-", "clientKey": "-"},
 	})
 	if err != nil {
 		t.Fatal(err)

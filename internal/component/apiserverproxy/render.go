@@ -17,9 +17,9 @@ import (
 const ResourceName = "shoot-core-apiserver-proxy"
 
 const (
-	name        = "apiserver-proxy"
-	namespace   = metav1.NamespaceSystem
-	metricsPort = 16910
+	name       = "apiserver-proxy"
+	namespace  = metav1.NamespaceSystem
+	healthPort = 16910
 )
 
 // Values is what the rendering depends on.
@@ -59,7 +59,7 @@ func Render(v Values) []client.Object {
 								"/usr/local/bin/hortus", "apiserver-proxy",
 								"--address=" + v.Address,
 								"--gateway=" + v.Gateway,
-								fmt.Sprintf("--health-address=:%d", metricsPort),
+								fmt.Sprintf("--health-address=:%d", healthPort),
 							},
 							Resources: component.Requests("5m", "24Mi"),
 							SecurityContext: &corev1.SecurityContext{
@@ -68,7 +68,7 @@ func Render(v Values) []client.Object {
 								Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"NET_ADMIN", "NET_BIND_SERVICE"}, Drop: []corev1.Capability{"ALL"}},
 							},
 							ReadinessProbe: &corev1.Probe{
-								ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/readyz", Port: intstr.FromInt32(metricsPort)}},
+								ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/readyz", Port: intstr.FromInt32(healthPort)}},
 								PeriodSeconds: 2, TimeoutSeconds: 5, FailureThreshold: 5,
 							},
 						}},

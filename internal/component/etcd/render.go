@@ -27,10 +27,10 @@ const ClientPort = 2379
 const ServicePort = 2382
 
 const (
-	// metricsPort serves health and metrics of etcd in plain text.
+	// metricsPort serves health and metrics of etcd in plain text, inside the pod.
 	metricsPort = 2381
-	// livenessPort serves the liveness of the process that runs etcd, in plain text.
-	livenessPort = 2383
+	// healthPort serves probes of the process that runs etcd, in plain text.
+	healthPort = 2383
 	// forwardPort is where etcd serves clients that have connected while it was restarted.
 	forwardPort = 2384
 	// peerPort serves other members.
@@ -199,7 +199,6 @@ func template(v Values) corev1.PodTemplateSpec {
 		Ports: []corev1.ContainerPort{
 			{Name: "client", ContainerPort: ClientPort, Protocol: corev1.ProtocolTCP},
 			{Name: "peer", ContainerPort: peerPort, Protocol: corev1.ProtocolTCP},
-			{Name: "metrics", ContainerPort: metricsPort, Protocol: corev1.ProtocolTCP},
 			{Name: "backup", ContainerPort: ServicePort, Protocol: corev1.ProtocolTCP},
 		},
 		Mounts: append([]component.Mount{
@@ -220,9 +219,9 @@ func template(v Values) corev1.PodTemplateSpec {
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: volumeData, MountPath: pathData})
 	// Why a restore failed is shown in the status of the pod.
 	c.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
-	c.StartupProbe = probe("/readyz", metricsPort, 1, startupSeconds)
-	c.ReadinessProbe = probe("/readyz", metricsPort, 10, 3)
-	c.LivenessProbe = probe("/healthz", livenessPort, 10, 6)
+	c.StartupProbe = probe("/readyz", healthPort, 1, startupSeconds)
+	c.ReadinessProbe = probe("/readyz", healthPort, 10, 3)
+	c.LivenessProbe = probe("/healthz", healthPort, 10, 6)
 	if v.Spread != "" {
 		t.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
 			MaxSkew: 1, TopologyKey: v.Spread, WhenUnsatisfiable: corev1.DoNotSchedule,
@@ -269,7 +268,7 @@ func processFlags() []string {
 		fmt.Sprintf("--client-address=0.0.0.0:%d", ClientPort),
 		fmt.Sprintf("--forward-address=127.0.0.1:%d", forwardPort),
 		fmt.Sprintf("--listen-address=:%d", ServicePort),
-		fmt.Sprintf("--health-address=:%d", livenessPort),
+		fmt.Sprintf("--health-address=:%d", healthPort),
 	}
 }
 
@@ -294,6 +293,6 @@ func memberFlags(v Values) []string {
 		"--peer-client-cert-auth=true",
 		// The names of the certificate are not those of the address that a connection comes from.
 		"--peer-skip-client-san-verification=true",
-		fmt.Sprintf("--listen-metrics-urls=http://0.0.0.0:%d", metricsPort),
+		fmt.Sprintf("--listen-metrics-urls=http://127.0.0.1:%d", metricsPort),
 	}
 }

@@ -67,7 +67,7 @@ func Render(v Values) (*corev1.ConfigMap, *appsv1.Deployment) {
 		Replicas:      v.Replicas,
 		Image:         v.Image,
 		Command:       append([]string{"/usr/local/bin/kube-controller-manager"}, flags(v)...),
-		Ports:         []corev1.ContainerPort{{Name: "metrics", ContainerPort: port, Protocol: corev1.ProtocolTCP}},
+		Ports:         []corev1.ContainerPort{{Name: "https", ContainerPort: port, Protocol: corev1.ProtocolTCP}},
 		Mounts:        mounts,
 		CPU:           "10m",
 		Memory:        "64Mi",

@@ -128,7 +128,7 @@ func configuration(v Values) (string, error) {
 		"clientConnection":   map[string]any{"kubeconfig": pathConfig + "/kubeconfig"},
 		"clusterCIDR":        v.PodCIDR,
 		"mode":               mode,
-		"metricsBindAddress": "0.0.0.0:10249",
+		"metricsBindAddress": "127.0.0.1:10249",
 		"healthzBindAddress": fmt.Sprintf("0.0.0.0:%d", healthPort),
 		"conntrack":          map[string]any{"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
 		"oomScoreAdj":        1000,

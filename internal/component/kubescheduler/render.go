@@ -70,7 +70,7 @@ func Render(v Values) (*corev1.ConfigMap, *appsv1.Deployment) {
 		Replicas:       v.Replicas,
 		Image:          v.Image,
 		Command:        command,
-		Ports:          []corev1.ContainerPort{{Name: "metrics", ContainerPort: port, Protocol: corev1.ProtocolTCP}},
+		Ports:          []corev1.ContainerPort{{Name: "https", ContainerPort: port, Protocol: corev1.ProtocolTCP}},
 		Mounts:         []component.Mount{v.Access.Mount(configMapName), component.ConfigMapMount("config", configMapName, pathConfig)},
 		CPU:            "10m",
 		Memory:         "48Mi",
@@ -88,6 +88,7 @@ func configuration(v Values) string {
 		"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
 		"clientConnection": map[string]any{"kubeconfig": component.ClientAccessPath + "/kubeconfig"},
 		"leaderElection":   map[string]any{"leaderElect": true},
+		"enableProfiling":  false,
 	}
 	if c := v.Config; c != nil && c.Profile != nil && *c.Profile == corev1beta1.SchedulingProfileBinPacking {
 		config["profiles"] = []any{map[string]any{

@@ -58,7 +58,7 @@ func Render(v Values) []client.Object {
 			"--namespace=" + v.Namespace,
 			"--target-kubeconfig=" + component.ClientAccessPath + "/kubeconfig",
 		},
-		Ports:          []corev1.ContainerPort{{Name: "metrics", ContainerPort: healthPort, Protocol: corev1.ProtocolTCP}},
+		Ports:          []corev1.ContainerPort{{Name: "health", ContainerPort: healthPort, Protocol: corev1.ProtocolTCP}},
 		Mounts:         []component.Mount{v.Access.Mount(configMapName)},
 		CPU:            "5m",
 		Memory:         "32Mi",

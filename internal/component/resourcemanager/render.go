@@ -17,10 +17,7 @@ const Name = "gardener-resource-manager"
 // configMapName holds the kubeconfig for the Shoot.
 const configMapName = "gardener-resource-manager-kubeconfig"
 
-const (
-	healthPort  = 8081
-	metricsPort = 8080
-)
+const healthPort = 8081
 
 // Values is what the rendering depends on.
 type Values struct {
@@ -83,7 +80,7 @@ func Render(v Values) []client.Object {
 		Replicas:       v.Replicas,
 		Image:          v.Image,
 		Command:        command,
-		Ports:          []corev1.ContainerPort{{Name: "metrics", ContainerPort: metricsPort, Protocol: corev1.ProtocolTCP}, {Name: "health", ContainerPort: healthPort, Protocol: corev1.ProtocolTCP}},
+		Ports:          []corev1.ContainerPort{{Name: "health", ContainerPort: healthPort, Protocol: corev1.ProtocolTCP}},
 		Mounts:         mounts,
 		CPU:            "5m",
 		Memory:         "32Mi",

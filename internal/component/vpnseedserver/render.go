@@ -23,7 +23,7 @@ const (
 	ProxyPort = 9443
 	// EgressPort is where it asks for connections to the outside.
 	EgressPort = 9444
-	// healthPort serves health and metrics.
+	// healthPort serves health.
 	healthPort = 8080
 )
 

@@ -95,10 +95,26 @@ func answer(w http.ResponseWriter, value any) {
 	_ = json.NewEncoder(w).Encode(value)
 }
 
-// Serve serves the routes on tls with the certificates, and only /healthz, in plain text, on health, until ctx ends. The
-// process is healthy as long as live, which may be nil, returns no error.
-func Serve(ctx context.Context, address, health string, files *certs.Files, routes http.Handler,
-	live func(context.Context) error) error {
+// Probes are what a kubelet asks. Each may be nil: then the process is always healthy, or ready.
+type Probes struct{ Live, Ready func(context.Context) error }
+
+// Handler returns the routes for everybody who reaches the process: a status and one word, nothing else.
+func (p Probes) Handler() http.Handler {
+	mux := http.NewServeMux()
+	for path, check := range map[string]func(context.Context) error{"/healthz": p.Live, "/readyz": p.Ready} {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
+			if check != nil && check(r.Context()) != nil {
+				http.Error(w, "unavailable", http.StatusServiceUnavailable)
+				return
+			}
+			healthz(w, r)
+		})
+	}
+	return mux
+}
+
+// Serve serves the routes on address with the certificates, and only the probes, in plain text, on health, until ctx ends.
+func Serve(ctx context.Context, address, health string, files *certs.Files, routes http.Handler, probed Probes) error {
 	secure, err := net.Listen("tcp", address)
 	if err != nil {
 		return fmt.Errorf("--listen-address: %w", err)
@@ -110,17 +126,7 @@ func Serve(ctx context.Context, address, health string, files *certs.Files, rout
 	quiet := log.New(io.Discard, "", 0) // Port scans and probes without a certificate are not news.
 	web := &http.Server{Handler: routes, TLSConfig: files.Server(), ReadHeaderTimeout: headerTimeout,
 		IdleTimeout: idleTimeout, ErrorLog: quiet}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
-		if live != nil {
-			if err := live(r.Context()); err != nil {
-				http.Error(w, err.Error(), http.StatusServiceUnavailable)
-				return
-			}
-		}
-		healthz(w, r)
-	})
-	probes := &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, ErrorLog: quiet}
+	probes := &http.Server{Handler: probed.Handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, ErrorLog: quiet}
 	ended := make(chan error, 2)
 	go func() { ended <- web.ServeTLS(secure, "", "") }()
 	go func() { ended <- probes.Serve(plain) }()

@@ -11,6 +11,8 @@ import (
 	"errors"
 	"math/big"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -84,7 +86,7 @@ func TestClientAndService(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- service.Serve(ctx, address, free(t), files, service.Handler(asked, registry, nil), nil)
+		ended <- service.Serve(ctx, address, free(t), files, service.Handler(asked, registry, nil), service.Probes{})
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -125,5 +127,34 @@ func TestClientAndService(t *testing.T) {
 	gathered, err := registry.Gather()
 	if err != nil || len(gathered) < 4 {
 		t.Errorf("%d metrics, %v", len(gathered), err)
+	}
+}
+
+func TestProbesTellNothingElse(t *testing.T) {
+	fails := func(context.Context) error { return errors.New("ask etcd: secret") }
+	answer := func(p service.Probes, path string) (int, string) {
+		w := httptest.NewRecorder()
+		p.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+		return w.Code, strings.TrimSpace(w.Body.String())
+	}
+	for name, tc := range map[string]struct {
+		probes service.Probes
+		path   string
+		code   int
+		body   string
+	}{
+		"nothing to ask":                     {service.Probes{}, "/readyz", 200, "ok"},
+		"not ready, for a reason of its own": {service.Probes{Ready: fails}, "/readyz", 503, "unavailable"},
+		"not ready, but alive":               {service.Probes{Ready: fails}, "/healthz", 200, "ok"},
+		"not alive":                          {service.Probes{Live: fails}, "/healthz", 503, "unavailable"},
+	} {
+		if code, body := answer(tc.probes, tc.path); code != tc.code || body != tc.body {
+			t.Errorf("%s: %d %q, want %d %q", name, code, body, tc.code, tc.body)
+		}
+	}
+	for _, path := range []string{"/metrics", "/v1/status", "/debug/pprof/", "/"} {
+		if code, _ := answer(service.Probes{}, path); code != http.StatusNotFound {
+			t.Errorf("%s answers %d, want 404", path, code)
+		}
 	}
 }

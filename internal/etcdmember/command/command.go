@@ -88,7 +88,7 @@ or the file with further flags changes, etcd is restarted in place; clients that
 		"address on which only etcd listens, for clients that have waited")
 	flags.StringVar(&f.listen, "listen-address", fmt.Sprintf(":%d", etcdbackup.Port),
 		"address for status, snapshots and metrics, with client certificates")
-	flags.StringVar(&f.health, "health-address", ":2383", "address for /healthz in plain text")
+	flags.StringVar(&f.health, "health-address", ":2383", "address for /healthz and /readyz in plain text")
 	flags.Int64Var(&f.revisionBump, "revision-bump", restore.DefaultRevisionBump,
 		"how far a restore moves revisions ahead, so that clients never see them go back")
 	flags.DurationVar(&f.fenceTime, "fence-time", 5*time.Minute,
@@ -217,7 +217,8 @@ func (p *parts) run(ctx context.Context) error {
 		})
 	}
 	group.Go(func() error {
-		return service.Serve(ctx, p.flags.listen, p.flags.health, p.files, service.Handler(p.asked(), p.registry, p.asked()), p.member.Live)
+		return service.Serve(ctx, p.flags.listen, p.flags.health, p.files, service.Handler(p.asked(), p.registry, p.asked()),
+			service.Probes{Live: p.member.Live, Ready: p.member.Ready})
 	})
 	return group.Wait()
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -230,6 +231,17 @@ func (s *seed) objects() string {
 		s.t.Fatal(err)
 	}
 	return fmt.Sprint(l.Objects)
+}
+
+// TestWithoutBackups: etcd runs in the same way, so that its probes are answered in the same way.
+func TestWithoutBackups(t *testing.T) {
+	s := newSeed(t, t.TempDir())
+	for i := range 2 { // The second one finds the data of the first one.
+		r := s.run("--store-credentials=")
+		r.awaitState(etcdbackup.EtcdRunning)
+		r.mustPut("key", strconv.Itoa(i))
+		r.stop()
+	}
 }
 
 // TestNewerOwnerStopsEtcdForGood lets each witness show a newer epoch.

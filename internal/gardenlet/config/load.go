@@ -93,6 +93,9 @@ func SetDefaults(c *GardenletConfiguration) {
 	if c.Server.Metrics.Port == 0 {
 		c.Server.Metrics.Port = 2729
 	}
+	if c.Server.Metrics.BindAddress == "" {
+		c.Server.Metrics.BindAddress = "127.0.0.1"
+	}
 	if c.LogLevel == "" {
 		c.LogLevel = "info"
 	}

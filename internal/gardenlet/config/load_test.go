@@ -27,6 +27,10 @@ func TestParseCompletes(t *testing.T) {
 	if c.SeedConfig.Name != "local-1" || c.SeedConfig.Spec.Provider.Type != "local" {
 		t.Errorf("seedConfig = %+v", c.SeedConfig)
 	}
+	if health, metrics := c.Server.HealthProbes, c.Server.Metrics; health.BindAddress != "" || metrics.BindAddress != "127.0.0.1" {
+		t.Errorf("health is served on %q and metrics on %q, want all addresses of the pod and 127.0.0.1", health.BindAddress,
+			metrics.BindAddress)
+	}
 	b, e := c.Controllers.BackupBucket, c.Controllers.BackupEntry
 	if *b.ConcurrentSyncs != 20 || b.SyncPeriod.Duration != time.Minute || *e.ConcurrentSyncs != 20 || *e.DeletionGracePeriodHours != 0 {
 		t.Errorf("backup controllers = %+v and %+v, want the documented defaults", b, e)

@@ -173,12 +173,13 @@ type Resources struct {
 type Server struct {
 	// healthProbes serves /healthz and /readyz. Default port 2728.
 	HealthProbes *Endpoint `json:"healthProbes,omitempty"`
-	// metrics serves /metrics. Default port 2729.
+	// metrics serves /metrics, without asking for credentials. Default 127.0.0.1, port 2729: inside the pod.
 	Metrics *Endpoint `json:"metrics,omitempty"`
 }
 
 // Endpoint is an address to listen on.
 type Endpoint struct {
+	// bindAddress is an IP. Empty means all of the pod, but for metrics.
 	BindAddress string `json:"bindAddress,omitempty"`
 	Port        int    `json:"port,omitempty"`
 }

@@ -52,9 +52,11 @@ const (
 
 // Options configure one process. The durations are the library's and are overridden by those of a pool.
 type Options struct {
-	Namespace   string // Control plane namespace.
-	Address     string // Of /healthz and /metrics.
-	LeaderElect bool
+	Namespace string // Control plane namespace.
+	// HealthAddress is that of /healthz and /readyz, MetricsAddress that of /metrics: everybody who reaches the first one gets an
+	// answer, so it serves nothing else.
+	HealthAddress, MetricsAddress string
+	LeaderElect                   bool
 
 	NodeConditions string // Comma-separated; True makes a machine unhealthy.
 	Machines       machineoptions.SafetyOptions
@@ -64,7 +66,8 @@ type Options struct {
 // DefaultOptions are the library's defaults, with shorter periods where instances come and go in seconds.
 func DefaultOptions() Options {
 	return Options{
-		Address:        ":10258",
+		HealthAddress:  ":10258",
+		MetricsAddress: "127.0.0.1:8080",
 		LeaderElect:    true,
 		NodeConditions: "KernelDeadlock,ReadonlyFilesystem,DiskPressure,NetworkUnavailable",
 		Machines: machineoptions.SafetyOptions{
@@ -97,11 +100,16 @@ func Run(ctx context.Context, opts Options, control, target *rest.Config) error 
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	go func() {
-		if err := serveHTTP(ctx, opts.Address); err != nil {
-			cancel(err)
-		}
-	}()
+	for _, s := range []struct {
+		address string
+		handler http.Handler
+	}{{opts.HealthAddress, healthHandler()}, {opts.MetricsAddress, metricsHandler()}} {
+		go func() {
+			if err := serveHTTP(ctx, s.address, s.handler); err != nil {
+				cancel(err)
+			}
+		}()
+	}
 	handlers.UpdateHealth(true)
 	if !opts.LeaderElect {
 		return cause(ctx, runControllers(ctx, opts, control, target, controlClient))
@@ -230,13 +238,22 @@ func newRecorder(c kubernetes.Interface, namespace string) record.EventRecorder 
 	return broadcaster.NewRecorder(scheme, corev1.EventSource{Component: name})
 }
 
-func serveHTTP(ctx context.Context, address string) error {
+func healthHandler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/metrics", promhttp.Handler())
 	for _, path := range []string{"/healthz", "/readyz"} {
 		mux.HandleFunc(path, handlers.Healthz)
 	}
-	server := &http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: shutdownTimeout}
+	return mux
+}
+
+func metricsHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", promhttp.Handler())
+	return mux
+}
+
+func serveHTTP(ctx context.Context, address string, handler http.Handler) error {
+	server := &http.Server{Addr: address, Handler: handler, ReadHeaderTimeout: shutdownTimeout}
 	go func() {
 		<-ctx.Done()
 		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
@@ -244,7 +261,7 @@ func serveHTTP(ctx context.Context, address string) error {
 		_ = server.Shutdown(stop)
 	}()
 	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve health and metrics: %w", err)
+		return fmt.Errorf("serve on %s: %w", address, err)
 	}
 	return nil
 }

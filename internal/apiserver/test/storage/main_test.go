@@ -83,6 +83,6 @@ func gardenChart() ([]*unstructured.Unstructured, error) {
 				},
 			},
 		},
-		"etcd": map[string]any{"image": "etcd:test", "serverCrt": "-", "serverKey": "-", "clientCrt": "-", "clientKey": "-"},
+		"etcd": map[string]any{"serverCrt": "-", "serverKey": "-", "clientCrt": "-", "clientKey": "-"},
 	})
 }
