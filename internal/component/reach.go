@@ -18,10 +18,6 @@ import (
 // AllShoots stands for the namespaces of all control planes in the labels of those who reach Services there.
 const AllShoots = "all-shoots"
 
-// RoleGateway is the value of LabelRole on the namespaces of gateways, by which Services select them as clients. The name is
-// the one that extensions know.
-const RoleGateway = "istio-ingress"
-
 // What pods reach that have to do with a cloud: its API may be anywhere, also in ranges that the operator has blocked for others.
 var Cloud = []string{
 	resourcesv1alpha1.LabelNetworkPolicyToPublicNetworks, resourcesv1alpha1.LabelNetworkPolicyToPrivateNetworks,
@@ -73,7 +69,7 @@ func ReachableFrom(roles ...string) map[string]string {
 // APIServerReachableFrom are the annotations of the Service of an API server.
 func APIServerReachableFrom() map[string]string {
 	return reachableFrom([]metav1.LabelSelector{
-		{MatchLabels: map[string]string{LabelRole: RoleGateway}},
+		{MatchLabels: map[string]string{LabelRole: corev1beta1.RoleIngress}},
 		{MatchLabels: map[string]string{LabelRole: corev1beta1.RoleGarden}},
 		{MatchLabels: map[string]string{LabelRole: corev1beta1.RoleExtension}},
 		{MatchLabels: map[string]string{resourcesv1alpha1.LabelNetworkPolicyAccessTargetAPIServer: resourcesv1alpha1.NetworkPolicyAllowed}},

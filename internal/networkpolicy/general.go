@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 )
 
@@ -75,14 +76,14 @@ type Networks struct {
 
 // Managed tells whether a namespace gets policies.
 func Managed(ns *corev1.Namespace) bool {
-	roles := []string{"garden", "istio-ingress", "shoot", "extension"}
-	return ns.DeletionTimestamp == nil && slices.Contains(roles, ns.Labels["gardener.cloud/role"])
+	roles := []string{corev1beta1.RoleGarden, corev1beta1.RoleIngress, corev1beta1.RoleShoot, corev1beta1.RoleExtension}
+	return ns.DeletionTimestamp == nil && slices.Contains(roles, ns.Labels[corev1beta1.LabelRole])
 }
 
 // isolated tells whether all pods of a managed namespace have the labels they need. Control planes that an older version
 // has made may not have them yet.
 func isolated(ns *corev1.Namespace) bool {
-	return ns.Labels["gardener.cloud/role"] != "shoot" || ns.Labels[LabelIsolated] == "true"
+	return ns.Labels[corev1beta1.LabelRole] != corev1beta1.RoleShoot || ns.Labels[LabelIsolated] == "true"
 }
 
 // General returns the policies of a managed namespace that do not come from Services, ordered by name.

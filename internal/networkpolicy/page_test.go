@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/charts"
 	"hortus.dev/hortus/internal/chart"
 	"hortus.dev/hortus/internal/component"
@@ -48,7 +49,7 @@ type seed struct {
 
 func newSeed(t *testing.T) *seed {
 	s := &seed{namespaces: []*corev1.Namespace{
-		namespaceOf("garden", "garden"), namespaceOf(gateway.Namespace, component.RoleGateway), namespaceOf("extension-provider-local", "extension"),
+		namespaceOf("garden", "garden"), namespaceOf(gateway.Namespace, corev1beta1.RoleIngress), namespaceOf("extension-provider-local", "extension"),
 	}}
 	s.add(gateway.Render(gateway.Values{Image: "i"})...)
 	s.add(resourcemanager.Render(resourcemanager.Values{Namespace: "garden", Class: "seed"})...)

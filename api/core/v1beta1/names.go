@@ -291,6 +291,7 @@ const (
 	RoleShoot                 = "shoot"
 	RoleControlPlane          = "controlplane"
 	RoleExtension             = "extension"
+	RoleIngress               = "istio-ingress" // Namespaces of gateways; the value is that of the Gardener API.
 	RoleMonitoring            = "monitoring"
 	RoleObservability         = "observability"
 	RoleSystemComponent       = "system-component"

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/component"
 )
 
@@ -101,7 +102,7 @@ func Render(v Values) []client.Object {
 	deployment, budget := workload.Deployment(), workload.DisruptionBudget()
 	deployment.Labels, budget.Labels = labels, labels
 	return []client.Object{
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace, Labels: map[string]string{component.LabelRole: component.RoleGateway}}},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace, Labels: map[string]string{component.LabelRole: corev1beta1.RoleIngress}}},
 		&corev1.ServiceAccount{ObjectMeta: meta(Namespace, Name)},
 		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role}, Rules: []rbacv1.PolicyRule{
 			{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"get", "list", "watch"}},

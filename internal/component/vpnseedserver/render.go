@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	"hortus.dev/hortus/internal/component"
 )
@@ -80,7 +81,7 @@ func Render(v Values) (*corev1.Service, *appsv1.Deployment) {
 	if v.Workers {
 		clients = fmt.Sprintf(":%d", ClientPort)
 		// The client comes through the gateway.
-		service.Annotations = component.ReachableFrom(component.RoleGateway)
+		service.Annotations = component.ReachableFrom(corev1beta1.RoleIngress)
 		service.Annotations[component.AnnotationExport] = component.ExportAll
 		servicePorts = append([]corev1.ServicePort{port("tunnel", ClientPort)}, servicePorts...)
 	}

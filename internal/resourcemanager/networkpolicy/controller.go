@@ -134,6 +134,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	); err != nil {
 		return reconcile.Result{}, fmt.Errorf("list namespaces, Services and NetworkPolicies: %w", err)
 	}
+	if slices.ContainsFunc(namespaces.Items, func(ns corev1.Namespace) bool { return ns.Name == req.Name && ns.DeletionTimestamp != nil }) {
+		return reconcile.Result{}, nil // What is still there goes with the namespace, and protects its pods until then.
+	}
 	addresses, err := r.apiAddresses(ctx)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -142,9 +145,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		networkpolicy.Networks{Cluster: r.Cluster, Blocked: r.Blocked, API: addresses})
 	if problem != nil {
 		ctrl.LoggerFrom(ctx).Error(problem, "Some annotations of Services have no effect on network policies", "namespace", req.Name)
-	}
-	if slices.ContainsFunc(namespaces.Items, func(ns corev1.Namespace) bool { return ns.Name == req.Name && ns.DeletionTimestamp != nil }) {
-		return reconcile.Result{}, nil // What is still there goes with the namespace, and protects its pods until then.
 	}
 	return reconcile.Result{}, r.apply(ctx, desired, current.Items)
 }
