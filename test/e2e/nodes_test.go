@@ -34,7 +34,7 @@ func checkUserContainerd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	manifest := strings.Replace(string(files), "CREDENTIALS", registryCredentials(t, nodeOfPool(t, kubeconfig, "pool").Name), 1)
+	manifest := strings.ReplaceAll(string(files), "CREDENTIALS", registryCredentials(t, nodeOfPool(t, kubeconfig, "pool").Name))
 	if out, err := applyText(t, kubeconfig, manifest); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

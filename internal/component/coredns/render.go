@@ -30,7 +30,8 @@ const (
 
 // Values is what the rendering depends on.
 type Values struct {
-	Image string
+	Image     string
+	Placement component.Placement
 	// ClusterIP is the address that kubelets write into pods.
 	ClusterIP string
 	Replicas  int32
@@ -107,7 +108,8 @@ func deployment(v Values, meta metav1.ObjectMeta, selector map[string]string, ch
 					PriorityClassName:            "system-cluster-critical",
 					SecurityContext:              component.ConfinedPod(),
 					DNSPolicy:                    corev1.DNSDefault, // The node's resolver is the upstream; the cluster's is itself.
-					Tolerations:                  []corev1.Toleration{{Key: "CriticalAddonsOnly", Operator: corev1.TolerationOpExists}},
+					NodeSelector:                 v.Placement.NodeSelector,
+					Tolerations:                  v.Placement.Tolerations,
 					TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{
 						MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway,
 						LabelSelector: &metav1.LabelSelector{MatchLabels: selector},

@@ -26,7 +26,8 @@ const (
 
 // Values is what the rendering depends on.
 type Values struct {
-	Image string
+	Image     string
+	Placement component.Placement
 	// Gateway is host:port of the seed's gateway; Destination the header value that leads to the tunnel server.
 	Gateway     string
 	Destination string
@@ -75,7 +76,8 @@ func Render(v Values) []client.Object {
 						PriorityClassName:             "system-cluster-critical",
 						DNSPolicy:                     corev1.DNSDefault, // The gateway's name has to resolve before CoreDNS runs.
 						TerminationGracePeriodSeconds: ptr.To(int64(5)),
-						Tolerations:                   []corev1.Toleration{{Key: "CriticalAddonsOnly", Operator: corev1.TolerationOpExists}},
+						NodeSelector:                  v.Placement.NodeSelector,
+						Tolerations:                   v.Placement.Tolerations,
 						Containers: []corev1.Container{{
 							Name:            Name,
 							Image:           v.Image,

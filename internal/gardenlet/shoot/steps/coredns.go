@@ -5,6 +5,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"hortus.dev/hortus/internal/component"
 	"hortus.dev/hortus/internal/component/coredns"
 	"hortus.dev/hortus/internal/flow"
 )
@@ -25,7 +26,7 @@ func renderCoreDNS(_ context.Context, s *Scope) ([]client.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := coredns.Values{Image: s.Images.CoreDNS, ClusterIP: ip, Replicas: 2}
+	v := coredns.Values{Image: s.Images.CoreDNS, Placement: component.SystemComponents(s.Shoot.Spec.Provider.Workers), ClusterIP: ip, Replicas: 2}
 	if maximumNodes(s) < 2 {
 		v.Replicas = 1 // A second one on the same node would help nobody.
 	}
@@ -35,11 +36,13 @@ func renderCoreDNS(_ context.Context, s *Scope) ([]client.Object, error) {
 	return coredns.Render(v), nil
 }
 
-// maximumNodes is how many nodes the Shoot may have.
+// maximumNodes is how many nodes with components of the system the Shoot may have.
 func maximumNodes(s *Scope) int32 {
 	var n int32
-	for _, w := range s.Shoot.Spec.Provider.Workers {
-		n += w.Maximum
+	for i := range s.Shoot.Spec.Provider.Workers {
+		if w := &s.Shoot.Spec.Provider.Workers[i]; component.AllowsSystemComponents(w) {
+			n += w.Maximum
+		}
 	}
 	return n
 }

@@ -11,6 +11,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	"hortus.dev/hortus/extension/poolhash"
+	"hortus.dev/hortus/internal/component"
 	"hortus.dev/hortus/internal/flow"
 	"hortus.dev/hortus/internal/nodeagent/osc"
 	"hortus.dev/hortus/internal/secretsmanager"
@@ -184,7 +185,7 @@ func nodeLabels(shoot *corev1beta1.Shoot, w *corev1beta1.Worker, key string) map
 		corev1beta1.LabelWorkerPoolDeprecated:      w.Name,
 		corev1beta1.LabelWorkerNodeAgentSecretName: key,
 	}
-	if w.SystemComponents == nil || w.SystemComponents.Allow {
+	if component.AllowsSystemComponents(w) {
 		out[corev1beta1.LabelWorkerPoolSystemComponents] = "true"
 	}
 	if w.CRI != nil {

@@ -6,6 +6,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"hortus.dev/hortus/internal/component"
 	"hortus.dev/hortus/internal/component/gateway"
 	"hortus.dev/hortus/internal/component/vpnshoot"
 	"hortus.dev/hortus/internal/flow"
@@ -32,6 +33,7 @@ func renderVPNShoot(_ context.Context, s *Scope) ([]client.Object, error) {
 	}
 	return vpnshoot.Render(vpnshoot.Values{
 		Image:       s.Images.Hortus,
+		Placement:   component.SystemComponents(s.Shoot.Spec.Provider.Workers),
 		Gateway:     fmt.Sprintf("%s:%d", s.InternalHost(), gateway.PortConnect),
 		Destination: tunnel.Destination(s.Namespace),
 		CABundle:    ca.Data[secretsmanager.DataBundle],
