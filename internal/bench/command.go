@@ -29,7 +29,7 @@ Without a further command it is the landscape.`,
 	landscape := newLandscapeCommand()
 	command.RunE = landscape.RunE
 	command.Flags().AddFlagSet(landscape.Flags())
-	command.AddCommand(newAPICommand(), newSchedulerCommand(), landscape)
+	command.AddCommand(newAPICommand(), newSchedulerCommand(), landscape, newNeighboursCommand())
 	return command
 }
 
@@ -199,6 +199,49 @@ first, with everything in it, and its start is timed.`,
 	f.DurationVar(&o.Period, "period", time.Minute, "time for which idle CPU is watched")
 	f.StringVarP(&output, "output", "o", "table", "table or json")
 	f.DurationVar(&timeout, "timeout", time.Hour, "end the bench after this time")
+	return command
+}
+
+func newNeighboursCommand() *cobra.Command {
+	var (
+		o       NeighboursOptions
+		local   localSite
+		output  string
+		file    string
+		timeout time.Duration
+	)
+	command := &cobra.Command{
+		Use:   "neighbours",
+		Short: "Measure what a quiet tenant of this machine's landscape notices of noisy ones",
+		Long: `Measure what a quiet tenant of this machine's landscape notices of noisy ones.
+
+Shoots without machines are made on one seed. One of them reads and writes now and then, while the others list, watch and write
+as much as they can. All are deleted in the end. The clients run on the same cores.`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if err := checkOutput(output); err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(command.Context(), timeout)
+			defer cancel()
+			o.Progress, o.now, o.sleep = progressTo(command.ErrOrStderr()), time.Now, sleep
+			report, err := Neighbours(ctx, &local, o)
+			if err != nil {
+				return err
+			}
+			if err := writeReport(file, report); err != nil {
+				return err
+			}
+			return printReport(command.OutOrStdout(), output, report, report.table)
+		},
+	}
+	f := command.Flags()
+	f.StringVar(&file, "json-file", "", "file to write the report to as JSON, too")
+	f.StringVar(&local.stateDir, "state-dir", garden.DefaultStateDir, "folder with the landscape's state")
+	f.IntVar(&o.Noisy, "noisy", 3, "tenants that make noise")
+	f.DurationVar(&o.Period, "period", 20*time.Second, "time for which each kind of noise lasts")
+	f.StringVarP(&output, "output", "o", "table", "table or json")
+	f.DurationVar(&timeout, "timeout", 30*time.Minute, "end the bench after this time")
 	return command
 }
 

@@ -64,11 +64,16 @@ func shootPath(name string) string {
 }
 
 func (s *localSite) CreateShoot(ctx context.Context, name string) error {
+	return s.create(ctx, "landscape-shoot.yaml", name)
+}
+
+// create makes a Shoot out of a manifest.
+func (s *localSite) create(ctx context.Context, manifest, name string) error {
 	c, err := s.client("garden")
 	if err != nil {
 		return err
 	}
-	objects, err := render("landscape-shoot.yaml", map[string]string{"Name": name, "Namespace": landscapeNamespace})
+	objects, err := render(manifest, map[string]string{"Name": name, "Namespace": landscapeNamespace})
 	if err != nil {
 		return err
 	}

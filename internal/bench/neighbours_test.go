@@ -1,0 +1,114 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// fakeTenants are Shoots whose API server answers everything.
+type fakeTenants struct {
+	server *httptest.Server
+
+	mu     sync.Mutex
+	exist  map[string]bool
+	fail   string // The Shoot that does not become ready.
+	served map[string]int
+}
+
+func (f *fakeTenants) CreateTenant(_ context.Context, name string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.exist[name] = true
+	return nil
+}
+
+func (f *fakeTenants) AwaitSucceeded(_ context.Context, name string) error {
+	if name == f.fail {
+		return errors.New("as told")
+	}
+	return nil
+}
+
+func (f *fakeTenants) Clients(_ context.Context, name string, n int) ([]*jsonClient, error) {
+	return newJSONClients(&rest.Config{Host: f.server.URL + "/" + name}, n)
+}
+
+func (f *fakeTenants) DeleteShoot(_ context.Context, name string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.exist, name)
+	return nil
+}
+
+func (f *fakeTenants) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.served[strings.Split(r.URL.Path, "/")[1]]++
+}
+
+func newTenants(t *testing.T) *fakeTenants {
+	f := &fakeTenants{exist: map[string]bool{}, served: map[string]int{}}
+	f.server = httptest.NewServer(f)
+	t.Cleanup(f.server.Close)
+	return f
+}
+
+func TestNeighbours(t *testing.T) {
+	f := newTenants(t)
+	// Each look at the clock takes a second, so that the bench is short and its figures are known.
+	var mu sync.Mutex
+	at := time.Unix(0, 0)
+	o := NeighboursOptions{
+		Noisy: 2, Period: 10 * time.Second, Progress: t.Logf,
+		now:   func() time.Time { mu.Lock(); defer mu.Unlock(); at = at.Add(time.Second); return at },
+		sleep: func(context.Context, time.Duration) error { return nil },
+	}
+	report, err := Neighbours(t.Context(), f, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []string
+	for _, q := range report.Quiet {
+		kinds = append(kinds, q.Noise)
+		if q.Reads.P99 != 1000 || q.Writes.P99 != 1000 {
+			t.Errorf("beside %s: %+v, want a second for each", q.Noise, q)
+		}
+	}
+	if len(kinds) != 1+len(noises) || kinds[0] != "nothing" || report.Quiet[0].PerSecond != 0 {
+		t.Errorf("measured beside %q", kinds)
+	}
+	if len(f.exist) != 0 {
+		t.Errorf("left behind: %v", f.exist)
+	}
+	for _, name := range []string{quietName, "bench-noisy-1", "bench-noisy-2"} {
+		if f.served[name] == 0 {
+			t.Errorf("no request reached %s", name)
+		}
+	}
+}
+
+func TestNeighboursLeavesNothingAfterAFailure(t *testing.T) {
+	f := newTenants(t)
+	f.fail = "bench-noisy-1"
+	o := NeighboursOptions{Noisy: 1, Progress: t.Logf, now: time.Now, sleep: sleep}
+	if _, err := Neighbours(t.Context(), f, o); err == nil || !strings.Contains(err.Error(), "as told") {
+		t.Errorf("error %v", err)
+	}
+	if len(f.exist) != 0 {
+		t.Errorf("left behind: %v", f.exist)
+	}
+	for _, noisy := range []int{0, maxClusters} {
+		if _, err := Neighbours(t.Context(), f, NeighboursOptions{Noisy: noisy}); err == nil || !slices.Contains(strings.Fields(err.Error()), "possible") {
+			t.Errorf("%d noisy tenants: %v", noisy, err)
+		}
+	}
+}
