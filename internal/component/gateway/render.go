@@ -85,7 +85,8 @@ func Render(v Values) []client.Object {
 		Ports: []corev1.ContainerPort{
 			containerPort("tls", PortTLS), containerPort("proxy", PortProxy), containerPort("connect", PortConnect),
 		},
-		CPU:            "10m",
+		// Requests are shares when CPU is short: all control planes wait for the gateway, so it has more than any of them.
+		CPU:            "200m",
 		Memory:         "32Mi",
 		MemoryLimit:    memoryLimit,
 		Env:            []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: softMemoryLimit}},
