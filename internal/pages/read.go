@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,6 +19,8 @@ const (
 	// maxRequests bounds the requests of one Read: 500,000 objects in pages that are not full of bytes. An API server that is not
 	// the cluster's own may announce one empty page after the other.
 	maxRequests = 2000
+	// maxDuration bounds one Read together with its visits: a server that is made slow must not keep the caller for hours.
+	maxDuration = 5 * time.Minute
 )
 
 // Limits of one Read.
@@ -40,7 +43,8 @@ func Read[L client.ObjectList](
 	ctx context.Context, reader client.Reader, limits Limits, like L, visit func(page L) (bool, error), opts ...client.ListOption,
 ) error {
 	budget := &budget{limit: limits.Bytes}
-	ctx = withBudget(ctx, budget)
+	ctx, cancel := context.WithTimeout(withBudget(ctx, budget), maxDuration)
+	defer cancel()
 	objects, limit, next := 0, firstPage, ""
 	for range maxRequests {
 		page, before := like.DeepCopyObject().(L), budget.read

@@ -11,7 +11,7 @@ import (
 )
 
 // MaxResponse bounds one response, in bytes. Etcd takes objects of 1.5 MiB, which have up to twice that in JSON, where quotes
-// and backslashes are escaped. An object with more is one that its owner has made up.
+// and backslashes are escaped. An object with more is one that its owner has made up, full of "<", which takes 6 bytes.
 const MaxResponse = 4 << 20
 
 // Bound prepares the connection to a cluster: responses end with an error at MaxResponse, and lists are counted for Read. The
