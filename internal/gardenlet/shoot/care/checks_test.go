@@ -165,7 +165,20 @@ func TestConditions(t *testing.T) {
 			mr.Labels = map[string]string{corev1beta1.LabelCareConditionType: string(corev1beta1.ShootControlPlaneHealthy)}
 			o.Resources = append(o.Resources, mr)
 		}, want{corev1beta1.ShootSystemComponentsHealthy, "True", "SystemComponentsRunning"}},
-		"there is no tunnel":   {func(o *Observed) { o.TunnelPod = false }, want{corev1beta1.ShootSystemComponentsHealthy, "False", "NoTunnelDeployed"}},
+		"there is no tunnel": {func(o *Observed) { o.TunnelPod = false }, want{corev1beta1.ShootSystemComponentsHealthy, "False", "NoTunnelDeployed"}},
+		"more nodes than are read": {func(o *Observed) {
+			o.TooMuch = map[Kind]string{Nodes: "more than 10000"}
+		}, want{corev1beta1.ShootEveryNodeReady, "Unknown", "TooManyObjects"}},
+		"more leases than are read": {func(o *Observed) {
+			o.TooMuch = map[Kind]string{NodeLeases: "more than 64 MiB"}
+		}, want{corev1beta1.ShootEveryNodeReady, "Unknown", "TooManyObjects"}},
+		"more leases than are read, and a node that is not ready": {func(o *Observed) {
+			o.TooMuch = map[Kind]string{NodeLeases: "more than 64 MiB"}
+			o.Nodes[0].Problem = "condition"
+		}, want{corev1beta1.ShootEveryNodeReady, "False", "NodeUnhealthy"}},
+		"more pods than are read, and none of the tunnel among them": {func(o *Observed) {
+			o.TunnelPod, o.TooMuch = false, map[Kind]string{TunnelPods: "more than 64 MiB"}
+		}, want{corev1beta1.ShootSystemComponentsHealthy, "Unknown", "TooManyObjects"}},
 		"the tunnel is broken": {func(o *Observed) { o.TunnelError = errors.New("no session") }, want{corev1beta1.ShootSystemComponentsHealthy, "False", "TunnelConnectionBroken"}},
 		"a hibernated Shoot is not checked": {func(o *Observed) {
 			o.Shoot.Spec.Hibernation = &corev1beta1.Hibernation{Enabled: ptr.To(true)}
@@ -206,8 +219,19 @@ func TestConstraints(t *testing.T) {
 		"nothing to complain about": {func(*Observed) {}, "HibernationPossible=True/NoProblematicWebhooks MaintenancePreconditionsSatisfied=True/NoProblematicWebhooks"},
 		"a problematic webhook":     {func(o *Observed) { webhook(o, nil, nil) }, "HibernationPossible=False/ProblematicWebhooks MaintenancePreconditionsSatisfied=False/ProblematicWebhooks"},
 		"a webhook of the system":   {func(o *Observed) { webhook(o, map[string]string{"origin": "gardener"}, nil) }, "HibernationPossible=True/NoProblematicWebhooks MaintenancePreconditionsSatisfied=True/NoProblematicWebhooks"},
-		"a CA that ends soon":       {func(o *Observed) { o.CAs = []corev1.Secret{ca(364 * 24 * time.Hour), ca(400 * 24 * time.Hour)} }, "CACertificateValiditiesAcceptable=False/ExpiringCACertificates HibernationPossible=True/NoProblematicWebhooks MaintenancePreconditionsSatisfied=True/NoProblematicWebhooks"},
-		"no API server":             {func(o *Observed) { o.HealthStatus = 0 }, "HibernationPossible=False/ConstraintNotChecked MaintenancePreconditionsSatisfied=False/ConstraintNotChecked"},
+		"more webhooks than are read": {func(o *Observed) {
+			o.TooMuch = map[Kind]string{MutatingWebhooks: "more than 64 MiB"}
+		}, "HibernationPossible=Unknown/TooManyObjects MaintenancePreconditionsSatisfied=Unknown/TooManyObjects"},
+		"more webhooks than are read, and a problematic one": {func(o *Observed) {
+			o.TooMuch = map[Kind]string{MutatingWebhooks: "more than 64 MiB"}
+			webhook(o, nil, nil)
+		}, "HibernationPossible=False/ProblematicWebhooks MaintenancePreconditionsSatisfied=False/ProblematicWebhooks"},
+		"more definitions than are read": {func(o *Observed) {
+			o.TooMuch = map[Kind]string{Definitions: "one of more than 4 MiB"}
+		}, "CRDsWithProblematicConversionWebhooks=Unknown/TooManyObjects HibernationPossible=True/NoProblematicWebhooks " +
+			"MaintenancePreconditionsSatisfied=True/NoProblematicWebhooks"},
+		"a CA that ends soon": {func(o *Observed) { o.CAs = []corev1.Secret{ca(364 * 24 * time.Hour), ca(400 * 24 * time.Hour)} }, "CACertificateValiditiesAcceptable=False/ExpiringCACertificates HibernationPossible=True/NoProblematicWebhooks MaintenancePreconditionsSatisfied=True/NoProblematicWebhooks"},
+		"no API server":       {func(o *Observed) { o.HealthStatus = 0 }, "HibernationPossible=False/ConstraintNotChecked MaintenancePreconditionsSatisfied=False/ConstraintNotChecked"},
 		"a manual update is pending": {func(o *Observed) {
 			o.Shoot.Status.InPlaceUpdates = &corev1beta1.InPlaceUpdatesStatus{PendingWorkerUpdates: &corev1beta1.PendingWorkerUpdates{ManualInPlaceUpdate: []string{"pool"}}}
 		}, "HibernationPossible=True/NoProblematicWebhooks MaintenancePreconditionsSatisfied=True/NoProblematicWebhooks ManualInPlaceWorkersUpdated=False/WorkerPoolsWithManualInPlaceUpdateStrategyPending"},

@@ -1,14 +1,12 @@
 package care
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
@@ -81,59 +79,6 @@ type Webhook struct {
 // own tells whether the configuration belongs to the system itself.
 func own(l map[string]string) bool {
 	return l["app"] == "gardener-resource-manager" || l["resources.gardener.cloud/managed-by"] == "gardener" || l["origin"] == "gardener"
-}
-
-// Webhooks are what was found about the webhook configurations of both kinds.
-type Webhooks struct {
-	Problematic Names // Webhooks of users, with their configurations.
-	Repaired    Names // Configurations that were changed to protect the cluster.
-	// ToRepair are configurations to be changed; at most maxRepairs, the others have their turn when those are done.
-	ToRepair []client.Object // Only their names.
-}
-
-// add judges a configuration.
-func (w *Webhooks) add(c client.Object, webhooks []Webhook) {
-	if c.GetAnnotations()[corev1beta1.AnnotationWarning] != "" {
-		w.Repaired.add(c.GetName())
-	}
-	if own(c.GetLabels()) {
-		return
-	}
-	found := false
-	for _, webhook := range webhooks {
-		if Problematic(webhook) {
-			w.Problematic.add(fmt.Sprintf("%s in %s", webhook.Name, webhook.Configuration))
-			found = true
-		}
-	}
-	if found && !excluded(c.GetLabels()) && len(w.ToRepair) < maxRepairs {
-		w.ToRepair = append(w.ToRepair, onlyName(c))
-	}
-}
-
-// onlyName is an object of the same kind with the same name.
-func onlyName(c client.Object) client.Object {
-	meta := metav1.ObjectMeta{Name: c.GetName()}
-	if _, mutating := c.(*admissionregistrationv1.MutatingWebhookConfiguration); mutating {
-		return &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: meta}
-	}
-	return &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: meta}
-}
-
-// webhooksOf lists the webhooks of a configuration of either kind.
-func webhooksOf(c client.Object) []Webhook {
-	var out []Webhook
-	switch c := c.(type) {
-	case *admissionregistrationv1.MutatingWebhookConfiguration:
-		for _, w := range c.Webhooks {
-			out = append(out, Webhook{c.Name, w.Name, w.FailurePolicy, w.TimeoutSeconds, w.Rules, w.ObjectSelector, w.NamespaceSelector})
-		}
-	case *admissionregistrationv1.ValidatingWebhookConfiguration:
-		for _, w := range c.Webhooks {
-			out = append(out, Webhook{c.Name, w.Name, w.FailurePolicy, w.TimeoutSeconds, w.Rules, w.ObjectSelector, w.NamespaceSelector})
-		}
-	}
-	return out
 }
 
 // Problematic tells whether the webhook can keep the system from working when it does not answer.
