@@ -39,7 +39,9 @@ func (t transport) WrappedRoundTripper() http.RoundTripper { return t.next }
 // responseError is what reading a response ends with that is too large.
 type responseError struct{}
 
-func (responseError) Error() string { return fmt.Sprintf("the response has more than %s", size(MaxResponse)) }
+func (responseError) Error() string {
+	return fmt.Sprintf("the response has more than %s", size(MaxResponse))
+}
 
 // budgetError is what reading a response ends with when all responses of a Read have had their bytes.
 type budgetError struct{}
