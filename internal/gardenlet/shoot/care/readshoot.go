@@ -125,7 +125,8 @@ func cut(text string) string {
 
 // readAll hands all objects of a kind to visit, until it returns false. If there are more than are read, o says so.
 func readAll[L client.ObjectList](
-	ctx context.Context, o *Observed, user client.Reader, kind Kind, limits pages.Limits, list L, visit func(L) bool, opts ...client.ListOption,
+	ctx context.Context, o *Observed, user client.Reader, kind Kind, limits pages.Limits, list L, visit func(L) bool,
+	opts ...client.ListOption,
 ) error {
 	err := pages.Read(ctx, user, limits, list, func(page L) (bool, error) { return visit(page), nil }, opts...)
 	if much := (*pages.TooMuchError)(nil); errors.As(err, &much) {
@@ -217,8 +218,8 @@ func readShoot(ctx context.Context, o *Observed, user client.Reader) error {
 }
 
 func readMutatingWebhooks(ctx context.Context, o *Observed, user client.Reader) error {
-	list := &admissionregistrationv1.MutatingWebhookConfigurationList{}
-	return readAll(ctx, o, user, MutatingWebhooks, limits, list, func(page *admissionregistrationv1.MutatingWebhookConfigurationList) bool {
+	type list = admissionregistrationv1.MutatingWebhookConfigurationList
+	return readAll(ctx, o, user, MutatingWebhooks, limits, &list{}, func(page *list) bool {
 		for i := range page.Items {
 			o.Webhooks.add(&page.Items[i], webhooksOf(&page.Items[i]))
 		}
@@ -227,8 +228,8 @@ func readMutatingWebhooks(ctx context.Context, o *Observed, user client.Reader) 
 }
 
 func readValidatingWebhooks(ctx context.Context, o *Observed, user client.Reader) error {
-	list := &admissionregistrationv1.ValidatingWebhookConfigurationList{}
-	return readAll(ctx, o, user, ValidatingWebhooks, limits, list, func(page *admissionregistrationv1.ValidatingWebhookConfigurationList) bool {
+	type list = admissionregistrationv1.ValidatingWebhookConfigurationList
+	return readAll(ctx, o, user, ValidatingWebhooks, limits, &list{}, func(page *list) bool {
 		for i := range page.Items {
 			o.Webhooks.add(&page.Items[i], webhooksOf(&page.Items[i]))
 		}

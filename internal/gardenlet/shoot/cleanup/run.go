@@ -85,7 +85,8 @@ func runKind(ctx context.Context, shoot client.Client, step Step, kind schema.Gr
 }
 
 func act(
-	ctx context.Context, shoot client.Client, step Step, kind schema.GroupVersionKind, o *metav1.PartialObjectMetadata, now time.Time,
+	ctx context.Context, shoot client.Client, step Step, kind schema.GroupVersionKind, o *metav1.PartialObjectMetadata,
+	now time.Time,
 ) error {
 	switch Decide(step, kind.Kind, o, now) {
 	case Delete:

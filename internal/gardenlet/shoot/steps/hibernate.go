@@ -92,7 +92,8 @@ func ensureHibernated(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	return flow.Done(), nil
 }
 
-// readLimits bound what a step reads of a kind in a Shoot, page by page: 5,000 nodes, as many as Kubernetes supports, of 25 KiB each.
+// readLimits bound what a step reads of a kind in a Shoot, page by page: 5,000 nodes, as many as Kubernetes supports, of
+// 25 KiB each.
 var readLimits = pages.Limits{Bytes: 128 << 20}
 
 // shownPods bounds the pods named in a message.
