@@ -229,20 +229,3 @@ func TestContentDependsOnTheShoot(t *testing.T) {
 		t.Errorf("%d cases have a file", len(messages))
 	}
 }
-
-// The bound is there because everybody who may write Shoots may have the server compile expressions. It must not keep
-// out what fits.
-func TestTheLargestFileIsAccepted(t *testing.T) {
-	var rules strings.Builder
-	for i := 0; rules.Len() < maxSize-500; i++ {
-		fmt.Fprintf(&rules, "  - expression: claims.a==%d\n", i)
-	}
-	content := *authenticationFile(issuer + "  claimValidationRules:\n" + rules.String())
-	if len(content) < maxSize*99/100 || len(content) > maxSize {
-		t.Fatalf("the file has %d bytes", len(content))
-	}
-	file := Changed(shootWith(authenticated("b")), nil)[0]
-	if errs := file.Validate(map[string]string{keyConfig: content}); len(errs) > 0 {
-		t.Errorf("refused for %v", errs[0])
-	}
-}

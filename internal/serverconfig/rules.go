@@ -116,6 +116,9 @@ func authentication(minor uint, own []string, workers bool) func([]byte) []error
 		if err != nil {
 			return []error{err}
 		}
+		if errs := costs(authenticationExpressions(config)); len(errs) > 0 {
+			return asErrors(errs)
+		}
 		errs := validation.ValidateAuthenticationConfiguration(authenticationcel.NewDefaultCompiler(), config, own)
 		if !letsProbesIn(config.Anonymous) {
 			errs = append(errs, field.Forbidden(field.NewPath("anonymous"),
@@ -153,6 +156,9 @@ func authorization(minor uint, kubeconfigs []corev1beta1.AuthorizerKubeconfigRef
 		config, err := read[*api.AuthorizationConfiguration](content, "AuthorizationConfiguration", authorizationVersions, minor)
 		if err != nil {
 			return []error{err}
+		}
+		if errs := costs(authorizationExpressions(config)); len(errs) > 0 {
+			return asErrors(errs)
 		}
 		webhooks := map[string]bool{}
 		var errs field.ErrorList

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"hortus.dev/hortus/internal/kube"
+	"hortus.dev/hortus/internal/pages"
 )
 
 const (
@@ -23,6 +24,9 @@ const (
 	// maxConnections bounds the cache; a seed has a few hundred Shoots at most, and an entry is small.
 	maxConnections = 1000
 )
+
+// nodeLimits bound the search for a ready node, of which there are usually only such.
+var nodeLimits = pages.Limits{Bytes: 64 << 20, Objects: 10_000}
 
 // Connector makes clients of Shoots' APIs and keeps them, since making one asks the server for its kinds.
 type Connector struct {
@@ -77,6 +81,7 @@ func restConfig(kubeconfig []byte) (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read kubeconfig: %w", err)
 	}
+	pages.Bound(config)
 	config.Timeout = requestTimeout
 	config.QPS, config.Burst = 50, 100
 	return config, nil
@@ -111,11 +116,13 @@ func (c *Connector) TunnelWorks(ctx context.Context, kubeconfig []byte) error {
 	if err != nil {
 		return err
 	}
-	nodes := &corev1.NodeList{}
-	if err := conn.client.List(ctx, nodes); err != nil {
+	node := ""
+	if err := pages.Read(ctx, conn.client, nodeLimits, &corev1.NodeList{}, func(page *corev1.NodeList) (bool, error) {
+		node = kube.ReadyNode(page.Items)
+		return node == "", nil
+	}); err != nil {
 		return fmt.Errorf("list nodes: %w", err)
 	}
-	node := kube.ReadyNode(nodes.Items)
 	if node == "" {
 		return fmt.Errorf("no node is ready")
 	}

@@ -140,8 +140,11 @@ func systemComponents(o *Observed, s Settings) Finding {
 		return f
 	}
 	if !o.workerless() && len(o.Nodes) > 0 {
+		if f, ok := tooMuch(o, TunnelPods); ok {
+			return f
+		}
 		switch {
-		case o.TunnelPods == 0:
+		case !o.TunnelPod:
 			return bad("NoTunnelDeployed", "No tunnel pod is running in the Shoot, so its nodes cannot be reached.")
 		case o.TunnelError != nil:
 			return bad("TunnelConnectionBroken", fmt.Sprintf("The tunnel to the Shoot's nodes does not work: %v.", o.TunnelError))

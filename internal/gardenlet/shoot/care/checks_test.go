@@ -51,20 +51,10 @@ func healthyShoot() *Observed {
 		ConfigChecksums:    map[string]string{"key": "sum"},
 		MachineDeployments: []machinev1alpha1.MachineDeployment{{Spec: machinev1alpha1.MachineDeploymentSpec{Replicas: 1}}},
 		Machines:           []machinev1alpha1.Machine{{Status: machinev1alpha1.MachineStatus{CurrentStatus: machinev1alpha1.CurrentStatus{Phase: machinev1alpha1.MachineRunning}}}},
-		TunnelPods:         1,
-		Nodes: []corev1.Node{{
-			ObjectMeta: metav1.ObjectMeta{
-				Name:        "n1",
-				Labels:      map[string]string{corev1beta1.LabelWorkerPool: "pool", corev1beta1.LabelWorkerNodeAgentSecretName: "key"},
-				Annotations: map[string]string{annotationChecksum: "sum"},
-			},
-			Status: corev1.NodeStatus{
-				Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}, {Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse}},
-				NodeInfo:   corev1.NodeSystemInfo{KubeletVersion: "v1.36.3"},
-			},
-		}},
-		NodeLeases:  []coordinationv1.Lease{lease("n1", now)},
-		AgentLeases: []coordinationv1.Lease{lease("gardener-node-agent-n1", now)},
+		TunnelPod:          true,
+		Nodes:              []Node{nodeOf(healthyNode())},
+		NodeLeases:         []Lease{lease("n1", now)},
+		AgentLeases:        []Lease{lease("gardener-node-agent-n1", now)},
 	}
 	for _, name := range requiredDeployments(o) {
 		o.Deployments = append(o.Deployments, appsv1.Deployment{
@@ -74,8 +64,24 @@ func healthyShoot() *Observed {
 	return o
 }
 
-func lease(name string, renewed time.Time) coordinationv1.Lease {
-	return coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordinationv1.LeaseSpec{RenewTime: &metav1.MicroTime{Time: renewed}, LeaseDurationSeconds: ptr.To(int32(40))}}
+func healthyNode() *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        "n1",
+			Labels:      map[string]string{corev1beta1.LabelWorkerPool: "pool", corev1beta1.LabelWorkerNodeAgentSecretName: "key"},
+			Annotations: map[string]string{annotationChecksum: "sum"},
+		},
+		Status: corev1.NodeStatus{
+			Conditions: []corev1.NodeCondition{
+				{Type: corev1.NodeReady, Status: corev1.ConditionTrue}, {Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse},
+			},
+			NodeInfo: corev1.NodeSystemInfo{KubeletVersion: "v1.36.3"},
+		},
+	}
+}
+
+func lease(name string, renewed time.Time) Lease {
+	return leaseOf(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordinationv1.LeaseSpec{RenewTime: &metav1.MicroTime{Time: renewed}, LeaseDurationSeconds: ptr.To(int32(40))}})
 }
 
 func TestConditions(t *testing.T) {
@@ -84,7 +90,13 @@ func TestConditions(t *testing.T) {
 		status corev1beta1.ConditionStatus
 		reason string
 	}
-	node := func(o *Observed) *corev1.Node { return &o.Nodes[0] }
+	node := func(change func(*corev1.Node)) func(*Observed) {
+		return func(o *Observed) {
+			n := healthyNode()
+			change(n)
+			o.Nodes[0] = nodeOf(n)
+		}
+	}
 	for name, tc := range map[string]struct {
 		change func(*Observed)
 		want   want
@@ -111,31 +123,31 @@ func TestConditions(t *testing.T) {
 		"an extension sees progress": {func(o *Observed) {
 			o.Reports = []Report{{Kind: "Worker", Condition: corev1beta1.Condition{Type: corev1beta1.ShootEveryNodeReady, Status: "Progressing", Reason: "Rolling"}}}
 		}, want{corev1beta1.ShootEveryNodeReady, "Progressing", "Rolling"}},
-		"a node is not ready":         {func(o *Observed) { node(o).Status.Conditions[0].Status = "False" }, want{corev1beta1.ShootEveryNodeReady, "False", "NodeUnhealthy"}},
-		"a node has a full disk":      {func(o *Observed) { node(o).Status.Conditions[1].Status = "True" }, want{corev1beta1.ShootEveryNodeReady, "False", "NodeUnhealthy"}},
-		"a kubelet is a patch behind": {func(o *Observed) { node(o).Status.NodeInfo.KubeletVersion = "v1.36.1" }, want{corev1beta1.ShootEveryNodeReady, "False", "KubeletVersionMismatch"}},
-		"a kubelet is a minor behind": {func(o *Observed) { node(o).Status.NodeInfo.KubeletVersion = "v1.35.4" }, want{corev1beta1.ShootEveryNodeReady, "True", "EveryNodeReady"}},
+		"a node is not ready":         {node(func(n *corev1.Node) { n.Status.Conditions[0].Status = "False" }), want{corev1beta1.ShootEveryNodeReady, "False", "NodeUnhealthy"}},
+		"a node has a full disk":      {node(func(n *corev1.Node) { n.Status.Conditions[1].Status = "True" }), want{corev1beta1.ShootEveryNodeReady, "False", "NodeUnhealthy"}},
+		"a kubelet is a patch behind": {node(func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.36.1" }), want{corev1beta1.ShootEveryNodeReady, "False", "KubeletVersionMismatch"}},
+		"a kubelet is a minor behind": {node(func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.35.4" }), want{corev1beta1.ShootEveryNodeReady, "True", "EveryNodeReady"}},
 		"a node is missing":           {func(o *Observed) { o.Nodes = nil }, want{corev1beta1.ShootEveryNodeReady, "False", "MissingNodes"}},
-		"a configuration is pending":  {func(o *Observed) { node(o).Annotations[annotationChecksum] = "old" }, want{corev1beta1.ShootEveryNodeReady, "False", "OperatingSystemConfigOutdated"}},
-		"a node about to be replaced needs no configuration": {func(o *Observed) {
-			node(o).Annotations[annotationChecksum] = "old"
-			node(o).Spec.Taints = []corev1.Taint{{Key: taintPreferNoSchedule}}
-		}, want{corev1beta1.ShootEveryNodeReady, "True", "EveryNodeReady"}},
+		"a configuration is pending":  {node(func(n *corev1.Node) { n.Annotations[annotationChecksum] = "old" }), want{corev1beta1.ShootEveryNodeReady, "False", "OperatingSystemConfigOutdated"}},
+		"a node about to be replaced needs no configuration": {node(func(n *corev1.Node) {
+			n.Annotations[annotationChecksum] = "old"
+			n.Spec.Taints = []corev1.Taint{{Key: taintPreferNoSchedule}}
+		}), want{corev1beta1.ShootEveryNodeReady, "True", "EveryNodeReady"}},
 		"a machine is on its way": {func(o *Observed) {
 			o.MachineDeployments[0].Spec.Replicas = 2
 			o.Machines = append(o.Machines, machinev1alpha1.Machine{})
 		}, want{corev1beta1.ShootEveryNodeReady, "False", "NodesScalingUp"}},
 		"a node is being drained": {func(o *Observed) {
-			extra := o.Nodes[0].DeepCopy()
-			extra.Name, extra.Spec.Unschedulable = "n2", true
-			o.Nodes = append(o.Nodes, *extra)
+			extra := o.Nodes[0]
+			extra.Name, extra.Unschedulable = "n2", true
+			o.Nodes = append(o.Nodes, extra)
 			o.Machines = append(o.Machines, machinev1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: now}, Labels: map[string]string{"node": "n2"}}})
 		}, want{corev1beta1.ShootEveryNodeReady, "False", "NodesScalingDown"}},
 		"a node agent has stopped": {func(o *Observed) {
-			o.AgentLeases = []coordinationv1.Lease{lease("gardener-node-agent-n1", now.Add(-time.Minute))}
+			o.AgentLeases = []Lease{lease("gardener-node-agent-n1", now.Add(-time.Minute))}
 		}, want{corev1beta1.ShootEveryNodeReady, "False", "NodeAgentUnhealthy"}},
 		"node leases have expired": {func(o *Observed) {
-			o.NodeLeases = []coordinationv1.Lease{lease("n1", now.Add(-time.Minute)), lease("n2", now)}
+			o.NodeLeases = []Lease{lease("n1", now.Add(-time.Minute)), lease("n2", now)}
 		}, want{corev1beta1.ShootEveryNodeReady, "False", "TooManyExpiredNodeLeases"}},
 		"a system component is unhealthy": {func(o *Observed) {
 			o.Resources = []resourcesv1alpha1.ManagedResource{resource("coredns", "True", "False", "False")}
@@ -153,7 +165,20 @@ func TestConditions(t *testing.T) {
 			mr.Labels = map[string]string{corev1beta1.LabelCareConditionType: string(corev1beta1.ShootControlPlaneHealthy)}
 			o.Resources = append(o.Resources, mr)
 		}, want{corev1beta1.ShootSystemComponentsHealthy, "True", "SystemComponentsRunning"}},
-		"there is no tunnel":   {func(o *Observed) { o.TunnelPods = 0 }, want{corev1beta1.ShootSystemComponentsHealthy, "False", "NoTunnelDeployed"}},
+		"there is no tunnel": {func(o *Observed) { o.TunnelPod = false }, want{corev1beta1.ShootSystemComponentsHealthy, "False", "NoTunnelDeployed"}},
+		"more nodes than are read": {func(o *Observed) {
+			o.TooMuch = map[Kind]string{Nodes: "more than 10000"}
+		}, want{corev1beta1.ShootEveryNodeReady, "Unknown", "TooManyObjects"}},
+		"more leases than are read": {func(o *Observed) {
+			o.TooMuch = map[Kind]string{NodeLeases: "more than 64 MiB"}
+		}, want{corev1beta1.ShootEveryNodeReady, "Unknown", "TooManyObjects"}},
+		"more leases than are read, and a node that is not ready": {func(o *Observed) {
+			o.TooMuch = map[Kind]string{NodeLeases: "more than 64 MiB"}
+			o.Nodes[0].Problem = "condition"
+		}, want{corev1beta1.ShootEveryNodeReady, "False", "NodeUnhealthy"}},
+		"more pods than are read, and none of the tunnel among them": {func(o *Observed) {
+			o.TunnelPod, o.TooMuch = false, map[Kind]string{TunnelPods: "more than 64 MiB"}
+		}, want{corev1beta1.ShootSystemComponentsHealthy, "Unknown", "TooManyObjects"}},
 		"the tunnel is broken": {func(o *Observed) { o.TunnelError = errors.New("no session") }, want{corev1beta1.ShootSystemComponentsHealthy, "False", "TunnelConnectionBroken"}},
 		"a hibernated Shoot is not checked": {func(o *Observed) {
 			o.Shoot.Spec.Hibernation = &corev1beta1.Hibernation{Enabled: ptr.To(true)}
@@ -178,23 +203,35 @@ func TestConstraints(t *testing.T) {
 			secretsmanager.LabelName: "ca", secretsmanager.LabelValidUntil: strconv.FormatInt(now.Add(valid).Unix(), 10),
 		}}}
 	}
-	webhook := func(labels, annotations map[string]string) []admissionregistrationv1.ValidatingWebhookConfiguration {
-		return []admissionregistrationv1.ValidatingWebhookConfiguration{{
+	webhook := func(o *Observed, labels, annotations map[string]string) {
+		c := &admissionregistrationv1.ValidatingWebhookConfiguration{
 			ObjectMeta: metav1.ObjectMeta{Name: "policy", Labels: labels, Annotations: annotations},
 			Webhooks: []admissionregistrationv1.ValidatingWebhook{{Name: "w", Rules: []admissionregistrationv1.RuleWithOperations{{
 				Operations: []admissionregistrationv1.OperationType{"*"}, Rule: admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
 			}}}},
-		}}
+		}
+		o.Webhooks.add(c, webhooksOf(c))
 	}
 	for name, tc := range map[string]struct {
 		change func(*Observed)
 		want   string // Type=Status/Reason of all, sorted.
 	}{
 		"nothing to complain about": {func(*Observed) {}, "HibernationPossible=True/NoProblematicWebhooks MaintenancePreconditionsSatisfied=True/NoProblematicWebhooks"},
-		"a problematic webhook":     {func(o *Observed) { o.ValidatingWebhook = webhook(nil, nil) }, "HibernationPossible=False/ProblematicWebhooks MaintenancePreconditionsSatisfied=False/ProblematicWebhooks"},
-		"a webhook of the system":   {func(o *Observed) { o.ValidatingWebhook = webhook(map[string]string{"origin": "gardener"}, nil) }, "HibernationPossible=True/NoProblematicWebhooks MaintenancePreconditionsSatisfied=True/NoProblematicWebhooks"},
-		"a CA that ends soon":       {func(o *Observed) { o.CAs = []corev1.Secret{ca(364 * 24 * time.Hour), ca(400 * 24 * time.Hour)} }, "CACertificateValiditiesAcceptable=False/ExpiringCACertificates HibernationPossible=True/NoProblematicWebhooks MaintenancePreconditionsSatisfied=True/NoProblematicWebhooks"},
-		"no API server":             {func(o *Observed) { o.HealthStatus = 0 }, "HibernationPossible=False/ConstraintNotChecked MaintenancePreconditionsSatisfied=False/ConstraintNotChecked"},
+		"a problematic webhook":     {func(o *Observed) { webhook(o, nil, nil) }, "HibernationPossible=False/ProblematicWebhooks MaintenancePreconditionsSatisfied=False/ProblematicWebhooks"},
+		"a webhook of the system":   {func(o *Observed) { webhook(o, map[string]string{"origin": "gardener"}, nil) }, "HibernationPossible=True/NoProblematicWebhooks MaintenancePreconditionsSatisfied=True/NoProblematicWebhooks"},
+		"more webhooks than are read": {func(o *Observed) {
+			o.TooMuch = map[Kind]string{MutatingWebhooks: "more than 64 MiB"}
+		}, "HibernationPossible=Unknown/TooManyObjects MaintenancePreconditionsSatisfied=Unknown/TooManyObjects"},
+		"more webhooks than are read, and a problematic one": {func(o *Observed) {
+			o.TooMuch = map[Kind]string{MutatingWebhooks: "more than 64 MiB"}
+			webhook(o, nil, nil)
+		}, "HibernationPossible=False/ProblematicWebhooks MaintenancePreconditionsSatisfied=False/ProblematicWebhooks"},
+		"more definitions than are read": {func(o *Observed) {
+			o.TooMuch = map[Kind]string{Definitions: "one of more than 4 MiB"}
+		}, "CRDsWithProblematicConversionWebhooks=Unknown/TooManyObjects HibernationPossible=True/NoProblematicWebhooks " +
+			"MaintenancePreconditionsSatisfied=True/NoProblematicWebhooks"},
+		"a CA that ends soon": {func(o *Observed) { o.CAs = []corev1.Secret{ca(364 * 24 * time.Hour), ca(400 * 24 * time.Hour)} }, "CACertificateValiditiesAcceptable=False/ExpiringCACertificates HibernationPossible=True/NoProblematicWebhooks MaintenancePreconditionsSatisfied=True/NoProblematicWebhooks"},
+		"no API server":       {func(o *Observed) { o.HealthStatus = 0 }, "HibernationPossible=False/ConstraintNotChecked MaintenancePreconditionsSatisfied=False/ConstraintNotChecked"},
 		"a manual update is pending": {func(o *Observed) {
 			o.Shoot.Status.InPlaceUpdates = &corev1beta1.InPlaceUpdatesStatus{PendingWorkerUpdates: &corev1beta1.PendingWorkerUpdates{ManualInPlaceUpdate: []string{"pool"}}}
 		}, "HibernationPossible=True/NoProblematicWebhooks MaintenancePreconditionsSatisfied=True/NoProblematicWebhooks ManualInPlaceWorkersUpdated=False/WorkerPoolsWithManualInPlaceUpdateStrategyPending"},

@@ -51,39 +51,19 @@ func webhookConstraint(o *Observed) Finding {
 	case !o.answers():
 		return bad("ConstraintNotChecked", "Shoot control plane is not running at the moment.")
 	}
-	var names []string
-	for _, w := range WebhooksOf(o) {
-		if Problematic(w) {
-			names = append(names, fmt.Sprintf("%s in %s", w.Name, w.Configuration))
-		}
-	}
-	if len(names) > 0 {
-		slices.Sort(names)
+	if names := &o.Webhooks.Problematic; names.Count > 0 {
 		return bad("ProblematicWebhooks", fmt.Sprintf("Webhooks may keep system components from working if they do not answer: %s. "+
 			"Exclude kube-system by a namespaceSelector on the label gardener.cloud/purpose, or set failurePolicy Ignore and timeoutSeconds of at most %d.",
-			strings.Join(names, ", "), maxTimeoutSeconds), corev1beta1.ErrorProblematicWebhook)
+			names, maxTimeoutSeconds), corev1beta1.ErrorProblematicWebhook)
 	}
-	if remediated := remediatedConfigurations(o); len(remediated) > 0 {
-		return bad("RemediatedWebhooks", fmt.Sprintf("These webhook configurations were changed to protect the cluster; see their annotation gardener.cloud/warning: %s.", strings.Join(remediated, ", ")),
-			corev1beta1.ErrorProblematicWebhook)
+	if f, ok := tooMuch(o, MutatingWebhooks, ValidatingWebhooks); ok {
+		return f
+	}
+	if names := &o.Webhooks.Repaired; names.Count > 0 {
+		return bad("RemediatedWebhooks", fmt.Sprintf("These webhook configurations were changed to protect the cluster; "+
+			"see their annotation gardener.cloud/warning: %s.", names), corev1beta1.ErrorProblematicWebhook)
 	}
 	return good("NoProblematicWebhooks", "All webhooks are properly configured.")
-}
-
-func remediatedConfigurations(o *Observed) []string {
-	var names []string
-	for _, c := range o.MutatingWebhooks {
-		if c.Annotations[corev1beta1.AnnotationWarning] != "" {
-			names = append(names, c.Name)
-		}
-	}
-	for _, c := range o.ValidatingWebhook {
-		if c.Annotations[corev1beta1.AnnotationWarning] != "" {
-			names = append(names, c.Name)
-		}
-	}
-	slices.Sort(names)
-	return names
 }
 
 func certificates(o *Observed) Finding {
@@ -104,19 +84,20 @@ func certificates(o *Observed) Finding {
 	return bad("ExpiringCACertificates", "Some CA certificates are expiring in less than one year, you should rotate them: "+strings.Join(expiring, ", ")+".")
 }
 
-// conversions finds definitions that cannot be moved to one version without their webhook.
+// needsItsWebhook tells whether a definition cannot be moved to one version without its webhook.
+func needsItsWebhook(d *apiextensionsv1.CustomResourceDefinition) bool {
+	return d.Spec.Conversion != nil && d.Spec.Conversion.Strategy == apiextensionsv1.WebhookConverter && len(d.Status.StoredVersions) > 1
+}
+
 func conversions(o *Observed) Finding {
-	var names []string
-	for _, d := range o.Definitions {
-		if d.Spec.Conversion != nil && d.Spec.Conversion.Strategy == apiextensionsv1.WebhookConverter && len(d.Status.StoredVersions) > 1 {
-			names = append(names, d.Name)
-		}
+	if names := &o.Conversions; names.Count > 0 {
+		return bad("CRDsWithProblematicConversionWebhooks", fmt.Sprintf(
+			"Some CRDs in your cluster have multiple stored versions present and have a conversion webhook configured: %s.", names))
 	}
-	if len(names) == 0 {
-		return good("NoCRDsWithProblematicConversionWebhooks", "No definition depends on a conversion webhook for stored objects.")
+	if f, ok := tooMuch(o, Definitions); ok {
+		return f
 	}
-	slices.Sort(names)
-	return bad("CRDsWithProblematicConversionWebhooks", "Some CRDs in your cluster have multiple stored versions present and have a conversion webhook configured: "+strings.Join(names, ", ")+".")
+	return good("NoCRDsWithProblematicConversionWebhooks", "No definition depends on a conversion webhook for stored objects.")
 }
 
 func manualUpdates(shoot *corev1beta1.Shoot) Finding {

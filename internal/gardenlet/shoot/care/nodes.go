@@ -28,6 +28,9 @@ const (
 
 // nodes judges the nodes of all pools; the first thing that is wrong decides.
 func nodes(o *Observed, s Settings) Finding {
+	if f, ok := tooMuch(o, Nodes); ok { // Counting some of them says nothing.
+		return f
+	}
 	for _, w := range o.Shoot.Spec.Provider.Workers {
 		pool := poolNodes(o.Nodes, w.Name)
 		if f, ok := unhealthyNodes(pool); ok {
@@ -44,6 +47,7 @@ func nodes(o *Observed, s Settings) Finding {
 		func() (Finding, bool) { return outdatedConfigs(o) },
 		func() (Finding, bool) { return scaling(o) },
 		func() (Finding, bool) { return silentAgents(o) },
+		func() (Finding, bool) { return tooMuch(o, NodeLeases, AgentLeases) },
 		func() (Finding, bool) { return expiredLeases(o) },
 		func() (Finding, bool) { return reports(o, s, corev1beta1.ShootEveryNodeReady) },
 	} {
@@ -54,10 +58,10 @@ func nodes(o *Observed, s Settings) Finding {
 	return good("EveryNodeReady", "All nodes are ready.")
 }
 
-func poolNodes(all []corev1.Node, pool string) []*corev1.Node {
-	var out []*corev1.Node
+func poolNodes(all []Node, pool string) []*Node {
+	var out []*Node
 	for i := range all {
-		if all[i].Labels[corev1beta1.LabelWorkerPool] == pool {
+		if all[i].Pool == pool {
 			out = append(out, &all[i])
 		}
 	}
@@ -67,36 +71,45 @@ func poolNodes(all []corev1.Node, pool string) []*corev1.Node {
 // userReasons are kubelet reports about machines that are too small for what users run on them.
 var userReasons = []string{"KubeletHasInsufficientMemory", "KubeletHasDiskPressure", "KubeletHasInsufficientPID"}
 
-func unhealthyNodes(nodes []*corev1.Node) (Finding, bool) {
+func unhealthyNodes(nodes []*Node) (Finding, bool) {
 	for _, n := range nodes {
-		seen := false
-		for _, c := range n.Status.Conditions {
-			want := corev1.ConditionFalse
-			switch c.Type {
-			case corev1.NodeReady:
-				want, seen = corev1.ConditionTrue, true
-			case corev1.NodeDiskPressure, corev1.NodeMemoryPressure, corev1.NodePIDPressure, corev1.NodeNetworkUnavailable:
-			default:
-				continue
-			}
-			if c.Status == want {
-				continue
-			}
-			var codes []corev1beta1.ErrorCode
-			if slices.Contains(userReasons, c.Reason) {
-				codes = append(codes, corev1beta1.ErrorConfigurationProblem)
-			}
-			return bad("NodeUnhealthy", fmt.Sprintf("Node %q is unhealthy: condition %q has invalid status %s (expected %s) due to %s: %s", n.Name, c.Type, c.Status, want, c.Reason, c.Message), codes...), true
+		if n.Problem == "" {
+			continue
 		}
-		if !seen {
-			return bad("NodeUnhealthy", fmt.Sprintf("Node %q is unhealthy: it has not reported whether it is ready.", n.Name)), true
+		var codes []corev1beta1.ErrorCode
+		if n.ByItsUsers {
+			codes = append(codes, corev1beta1.ErrorConfigurationProblem)
 		}
+		return bad("NodeUnhealthy", fmt.Sprintf("Node %q is unhealthy: %s", n.Name, n.Problem), codes...), true
 	}
 	return Finding{}, false
 }
 
+// nodeProblem says what is wrong with a node by its conditions, or "", and whether what its users run on it is the reason.
+func nodeProblem(n *corev1.Node) (problem string, byItsUsers bool) {
+	seen := false
+	for _, c := range n.Status.Conditions {
+		want := corev1.ConditionFalse
+		switch c.Type {
+		case corev1.NodeReady:
+			want, seen = corev1.ConditionTrue, true
+		case corev1.NodeDiskPressure, corev1.NodeMemoryPressure, corev1.NodePIDPressure, corev1.NodeNetworkUnavailable:
+		default:
+			continue
+		}
+		if c.Status != want {
+			return fmt.Sprintf("condition %q has invalid status %s (expected %s) due to %s: %s", c.Type, c.Status, want, c.Reason, c.Message),
+				slices.Contains(userReasons, c.Reason)
+		}
+	}
+	if !seen {
+		return "it has not reported whether it is ready.", false
+	}
+	return "", false
+}
+
 // oldKubelets finds nodes whose kubelet is behind the pool's patch version. Another minor is a roll-out, judged elsewhere.
-func oldKubelets(shoot *corev1beta1.Shoot, w corev1beta1.Worker, nodes []*corev1.Node) (Finding, bool) {
+func oldKubelets(shoot *corev1beta1.Shoot, w corev1beta1.Worker, nodes []*Node) (Finding, bool) {
 	version := shoot.Spec.Kubernetes.Version
 	if w.Kubernetes != nil && w.Kubernetes.Version != nil {
 		version = *w.Kubernetes.Version
@@ -106,30 +119,27 @@ func oldKubelets(shoot *corev1beta1.Shoot, w corev1beta1.Worker, nodes []*corev1
 		return Finding{}, false
 	}
 	for _, n := range nodes {
-		have, err := semver.NewVersion(n.Status.NodeInfo.KubeletVersion)
+		have, err := semver.NewVersion(n.KubeletVersion)
 		if err != nil || have.Major() != want.Major() || have.Minor() != want.Minor() || !have.LessThan(want) {
 			continue
 		}
-		return bad("KubeletVersionMismatch", fmt.Sprintf("The kubelet version for node %q (%s) does not match the desired Kubernetes version (v%s).", n.Name, n.Status.NodeInfo.KubeletVersion, version)), true
+		return bad("KubeletVersionMismatch", fmt.Sprintf("The kubelet version for node %q (%s) does not match the desired Kubernetes version (v%s).", n.Name, n.KubeletVersion, version)), true
 	}
 	return Finding{}, false
 }
 
 func outdatedConfigs(o *Observed) (Finding, bool) {
-	var outdated []string
+	var outdated Names
 	for i := range o.Nodes {
 		n := &o.Nodes[i]
-		want, ok := o.ConfigChecksums[n.Labels[corev1beta1.LabelWorkerNodeAgentSecretName]]
-		replaced := slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taintPreferNoSchedule })
-		if ok && !replaced && n.Annotations[annotationChecksum] != want {
-			outdated = append(outdated, n.Name)
+		if want, ok := o.ConfigChecksums[n.ConfigKey]; ok && !n.BeingReplaced && n.Checksum != want {
+			outdated.add(n.Name)
 		}
 	}
-	if len(outdated) == 0 {
+	if outdated.Count == 0 {
 		return Finding{}, false
 	}
-	slices.Sort(outdated)
-	return bad("OperatingSystemConfigOutdated", fmt.Sprintf("Nodes have not applied their newest configuration: %s.", strings.Join(outdated, ", "))), true
+	return bad("OperatingSystemConfigOutdated", fmt.Sprintf("Nodes have not applied their newest configuration: %s.", &outdated)), true
 }
 
 // scaling explains why there are more or fewer nodes than the machine deployments want.
@@ -141,13 +151,13 @@ func scaling(o *Observed) (Finding, bool) {
 	var registered, ready, cordoned int32
 	for i := range o.Nodes {
 		n := &o.Nodes[i]
-		if n.Annotations[annotationNotManaged] == "1" {
+		if n.NotManaged {
 			continue
 		}
 		registered++
-		if n.Spec.Unschedulable {
+		if n.Unschedulable {
 			cordoned++
-		} else if nodeReady(n) {
+		} else if n.Ready {
 			ready++
 		}
 	}
@@ -205,7 +215,7 @@ func scalingDown(o *Observed, registered, desired, cordoned int32) Finding {
 		}
 	}
 	for i := range o.Nodes {
-		if n := &o.Nodes[i]; n.Spec.Unschedulable && !deleting[n.Name] {
+		if n := &o.Nodes[i]; n.Unschedulable && !deleting[n.Name] {
 			return bad("NodesScalingDown", fmt.Sprintf("Node %q was cordoned but its machine is not being deleted; somebody else has cordoned it.", n.Name))
 		}
 	}
@@ -226,17 +236,18 @@ func nodeReady(n *corev1.Node) bool {
 
 // silentAgents finds nodes whose node agent no longer renews its Lease.
 func silentAgents(o *Observed) (Finding, bool) {
-	leases := map[string]*coordinationv1.Lease{}
-	for i := range o.AgentLeases {
-		leases[strings.TrimPrefix(o.AgentLeases[i].Name, corev1beta1.NodeAgentLeasePrefix)] = &o.AgentLeases[i]
+	leases := map[string]Lease{}
+	for _, lease := range o.AgentLeases {
+		leases[strings.TrimPrefix(lease.Name, corev1beta1.NodeAgentLeasePrefix)] = lease
 	}
 	for i := range o.Nodes {
-		lease := leases[o.Nodes[i].Name]
-		if lease == nil {
+		lease, found := leases[o.Nodes[i].Name]
+		if !found {
 			continue // Not there yet; the configuration check waits for it.
 		}
-		if expired(lease, o.Now) {
-			return bad("NodeAgentUnhealthy", fmt.Sprintf("The node agent of node %q has stopped: its lease expired at %s.", o.Nodes[i].Name, leaseEnd(lease).UTC().Format(time.RFC3339))), true
+		if lease.End.Before(o.Now) {
+			return bad("NodeAgentUnhealthy", fmt.Sprintf("The node agent of node %q has stopped: its lease expired at %s.",
+				o.Nodes[i].Name, lease.End.UTC().Format(time.RFC3339))), true
 		}
 	}
 	return Finding{}, false
@@ -247,8 +258,8 @@ func expiredLeases(o *Observed) (Finding, bool) {
 		return Finding{}, false
 	}
 	n := 0
-	for i := range o.NodeLeases {
-		if expired(&o.NodeLeases[i], o.Now) {
+	for _, lease := range o.NodeLeases {
+		if lease.End.Before(o.Now) {
 			n++
 		}
 	}
@@ -257,8 +268,6 @@ func expiredLeases(o *Observed) (Finding, bool) {
 	}
 	return Finding{}, false
 }
-
-func expired(l *coordinationv1.Lease, now time.Time) bool { return leaseEnd(l).Before(now) }
 
 // leaseEnd is when the lease runs out; one that was never renewed has run out already.
 func leaseEnd(l *coordinationv1.Lease) time.Time {

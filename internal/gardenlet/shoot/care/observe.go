@@ -6,11 +6,9 @@ import (
 	"time"
 
 	machinev1alpha1 "github.com/gardener/machine-controller-manager/pkg/apis/machine/v1alpha1"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -21,7 +19,6 @@ import (
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	"hortus.dev/hortus/internal/component/etcd"
-	"hortus.dev/hortus/internal/component/vpnshoot"
 	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
 	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/internal/ownership"
@@ -42,11 +39,13 @@ func (r *Reconciler) observe(ctx context.Context, shoot *corev1beta1.Shoot) (*Ob
 			return nil, nil, err
 		}
 	}
+	ctx, cancel := context.WithTimeout(ctx, shootTimeout)
+	defer cancel()
 	user, err := r.connect(ctx, o, in)
 	if err != nil || !o.answers() {
 		return o, nil, err
 	}
-	return o, user, r.readShoot(ctx, o, user)
+	return o, user, readShoot(ctx, o, user)
 }
 
 func (r *Reconciler) readControlPlane(ctx context.Context, o *Observed, in client.InNamespace) error {
@@ -228,41 +227,4 @@ func (r *Reconciler) connect(ctx context.Context, o *Observed, in client.InNames
 		o.TunnelError = r.Shoots.TunnelWorks(ctx, kubeconfig)
 	}
 	return user, nil
-}
-
-// readShoot reads what is looked at inside the Shoot.
-func (r *Reconciler) readShoot(ctx context.Context, o *Observed, user client.Client) error {
-	mutating, validating := &admissionregistrationv1.MutatingWebhookConfigurationList{}, &admissionregistrationv1.ValidatingWebhookConfigurationList{}
-	definitions := &apiextensionsv1.CustomResourceDefinitionList{}
-	for _, list := range []client.ObjectList{mutating, validating, definitions} {
-		if err := user.List(ctx, list); err != nil {
-			return fmt.Errorf("look into the Shoot: %w", err)
-		}
-	}
-	o.MutatingWebhooks, o.ValidatingWebhook, o.Definitions = mutating.Items, validating.Items, definitions.Items
-	if o.workerless() {
-		return nil
-	}
-	nodes, pods := &corev1.NodeList{}, &corev1.PodList{}
-	leases, agents := &coordinationv1.LeaseList{}, &coordinationv1.LeaseList{}
-	for _, read := range []struct {
-		list client.ObjectList
-		opts []client.ListOption
-	}{
-		{nodes, nil},
-		{pods, []client.ListOption{client.InNamespace(metav1.NamespaceSystem), client.MatchingLabels{"app": vpnshoot.Name}}},
-		{leases, []client.ListOption{client.InNamespace(corev1.NamespaceNodeLease)}},
-		{agents, []client.ListOption{client.InNamespace(metav1.NamespaceSystem)}},
-	} {
-		if err := user.List(ctx, read.list, read.opts...); err != nil {
-			return fmt.Errorf("look into the Shoot: %w", err)
-		}
-	}
-	for _, p := range pods.Items {
-		if p.Status.Phase == corev1.PodRunning {
-			o.TunnelPods++
-		}
-	}
-	o.Nodes, o.NodeLeases, o.AgentLeases = nodes.Items, leases.Items, agents.Items
-	return nil
 }

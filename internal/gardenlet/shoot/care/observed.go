@@ -4,11 +4,8 @@ import (
 	"time"
 
 	machinev1alpha1 "github.com/gardener/machine-controller-manager/pkg/apis/machine/v1alpha1"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
@@ -37,15 +34,16 @@ type Observed struct {
 	HealthError  error
 	HealthStatus int
 
-	// In the Shoot; only if its API server answers.
-	Nodes             []corev1.Node
-	NodeLeases        []coordinationv1.Lease // Of kubelets.
-	AgentLeases       []coordinationv1.Lease // Of node agents.
-	TunnelPods        int
-	TunnelError       error
-	MutatingWebhooks  []admissionregistrationv1.MutatingWebhookConfiguration
-	ValidatingWebhook []admissionregistrationv1.ValidatingWebhookConfiguration
-	Definitions       []apiextensionsv1.CustomResourceDefinition
+	// In the Shoot; only if its API server answers. Its users can fill it with anything, so only what the checks need is kept.
+	Nodes       []Node
+	NodeLeases  []Lease // Of kubelets.
+	AgentLeases []Lease // Of node agents.
+	TunnelPod   bool    // A pod of the tunnel runs.
+	TunnelError error
+	Webhooks    Webhooks
+	Conversions Names // Definitions that cannot be moved to one version without their webhook.
+	// TooMuch says of what there is more than is read, and why that is so.
+	TooMuch map[Kind]string
 }
 
 // Backups is what the process said that takes backups of etcd.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
@@ -26,6 +27,7 @@ import (
 	"hortus.dev/hortus/internal/etcdbackup"
 	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
 	"hortus.dev/hortus/internal/kube"
+	"hortus.dev/hortus/internal/pages"
 )
 
 // unassignedPeriod is how soon a Shoot is looked at again that has no control plane yet.
@@ -99,6 +101,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 	}
 	r.tell(before, shoot)
 	if user != nil {
+		ctx, cancel := context.WithTimeout(ctx, shootTimeout)
+		defer cancel()
 		if err := errors.Join(r.remediate(ctx, o, user), removeStalePods(ctx, user, shoot.DeletionTimestamp != nil)); err != nil {
 			return reconcile.Result{}, err
 		}
@@ -127,12 +131,12 @@ func set(shoot *corev1beta1.Shoot, conditions, constraints []corev1beta1.Conditi
 
 // setUnknown says that nothing could be checked.
 func setUnknown(shoot *corev1beta1.Shoot, err error, now time.Time) {
-	s := &shoot.Status
+	s, message := &shoot.Status, cut(err.Error())
 	for _, kind := range conditionTypes(&Observed{Shoot: shoot}) {
-		s.Conditions = kube.SetCondition(s.Conditions, corev1beta1.Condition{Type: kind, Status: corev1beta1.ConditionUnknown, Reason: "ConditionCheckError", Message: err.Error()}, now)
+		s.Conditions = kube.SetCondition(s.Conditions, corev1beta1.Condition{Type: kind, Status: corev1beta1.ConditionUnknown, Reason: "ConditionCheckError", Message: message}, now)
 	}
 	for _, kind := range []corev1beta1.ConditionType{corev1beta1.ShootHibernationPossible, corev1beta1.ShootMaintenancePreconditionsSatisfied} {
-		s.Constraints = kube.SetCondition(s.Constraints, corev1beta1.Condition{Type: kind, Status: corev1beta1.ConditionUnknown, Reason: "ConditionCheckError", Message: err.Error()}, now)
+		s.Constraints = kube.SetCondition(s.Constraints, corev1beta1.Condition{Type: kind, Status: corev1beta1.ConditionUnknown, Reason: "ConditionCheckError", Message: message}, now)
 	}
 }
 
@@ -141,35 +145,34 @@ func (r *Reconciler) remediate(ctx context.Context, o *Observed, user client.Cli
 	if !r.RemediateWebhooks {
 		return nil
 	}
-	for i := range o.MutatingWebhooks {
-		c := &o.MutatingWebhooks[i]
-		before := c.DeepCopy()
-		var changes []string
-		for j := range c.Webhooks {
-			w := &c.Webhooks[j]
-			changes = append(changes, repair(Webhook{c.Name, w.Name, w.FailurePolicy, w.TimeoutSeconds, w.Rules, w.ObjectSelector, w.NamespaceSelector}, func(w2 Webhook) {
-				w.FailurePolicy, w.TimeoutSeconds, w.ObjectSelector, w.NamespaceSelector = w2.FailurePolicy, w2.TimeoutSeconds, w2.ObjectSelector, w2.NamespaceSelector
-			})...)
-		}
-		if err := patchWebhooks(ctx, user, c, before, changes); err != nil {
-			return err
-		}
-	}
-	for i := range o.ValidatingWebhook {
-		c := &o.ValidatingWebhook[i]
-		before := c.DeepCopy()
-		var changes []string
-		for j := range c.Webhooks {
-			w := &c.Webhooks[j]
-			changes = append(changes, repair(Webhook{c.Name, w.Name, w.FailurePolicy, w.TimeoutSeconds, w.Rules, w.ObjectSelector, w.NamespaceSelector}, func(w2 Webhook) {
-				w.FailurePolicy, w.TimeoutSeconds, w.ObjectSelector, w.NamespaceSelector = w2.FailurePolicy, w2.TimeoutSeconds, w2.ObjectSelector, w2.NamespaceSelector
-			})...)
-		}
-		if err := patchWebhooks(ctx, user, c, before, changes); err != nil {
+	for _, c := range o.Webhooks.ToRepair {
+		if err := repairConfiguration(ctx, user, c); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// repairConfiguration repairs the webhooks of a configuration that has only its name.
+func repairConfiguration(ctx context.Context, user client.Client, o client.Object) error {
+	if err := user.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	before := o.DeepCopyObject().(client.Object)
+	var changes []string
+	for i, webhook := range webhooksOf(o) {
+		changes = append(changes, repair(webhook, func(w Webhook) {
+			switch c := o.(type) {
+			case *admissionregistrationv1.MutatingWebhookConfiguration:
+				old := &c.Webhooks[i]
+				old.FailurePolicy, old.TimeoutSeconds, old.ObjectSelector, old.NamespaceSelector = w.FailurePolicy, w.TimeoutSeconds, w.ObjectSelector, w.NamespaceSelector
+			case *admissionregistrationv1.ValidatingWebhookConfiguration:
+				old := &c.Webhooks[i]
+				old.FailurePolicy, old.TimeoutSeconds, old.ObjectSelector, old.NamespaceSelector = w.FailurePolicy, w.TimeoutSeconds, w.ObjectSelector, w.NamespaceSelector
+			}
+		})...)
+	}
+	return patchWebhooks(ctx, user, o, before, changes)
 }
 
 // repair hands the repaired webhook to store, if anything is wrong with it, and says what was changed.
@@ -207,16 +210,21 @@ func removeStalePods(ctx context.Context, user client.Client, everywhere bool) e
 	if !everywhere {
 		opts = append(opts, client.InNamespace(metav1.NamespaceSystem))
 	}
-	pods := &corev1.PodList{}
-	if err := user.List(ctx, pods, opts...); err != nil {
-		return fmt.Errorf("list failed pods of the Shoot: %w", err)
-	}
-	for i := range pods.Items {
-		if slices.Contains(stalePodReasons, pods.Items[i].Status.Reason) {
-			if err := client.IgnoreNotFound(user.Delete(ctx, &pods.Items[i])); err != nil {
-				return fmt.Errorf("delete stale pod %s: %w", client.ObjectKeyFromObject(&pods.Items[i]), err)
+	deleted := 0
+	err := pages.Read(ctx, user, limits, &corev1.PodList{}, func(page *corev1.PodList) (bool, error) {
+		for i := range page.Items {
+			if !slices.Contains(stalePodReasons, page.Items[i].Status.Reason) {
+				continue
 			}
+			if err := client.IgnoreNotFound(user.Delete(ctx, &page.Items[i])); err != nil {
+				return false, fmt.Errorf("delete stale pod %s: %w", client.ObjectKeyFromObject(&page.Items[i]), err)
+			}
+			deleted++
 		}
+		return deleted < maxStalePods, nil // The others have their turn in the next check.
+	}, opts...)
+	if much := (*pages.TooMuchError)(nil); err != nil && !errors.As(err, &much) {
+		return fmt.Errorf("remove failed pods of the Shoot: %w", err)
 	}
 	return nil
 }

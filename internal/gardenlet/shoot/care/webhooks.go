@@ -81,26 +81,6 @@ func own(l map[string]string) bool {
 	return l["app"] == "gardener-resource-manager" || l["resources.gardener.cloud/managed-by"] == "gardener" || l["origin"] == "gardener"
 }
 
-// WebhooksOf lists the users' webhooks of both kinds.
-func WebhooksOf(o *Observed) []Webhook {
-	var out []Webhook
-	for _, c := range o.MutatingWebhooks {
-		for _, w := range c.Webhooks {
-			if !own(c.Labels) {
-				out = append(out, Webhook{c.Name, w.Name, w.FailurePolicy, w.TimeoutSeconds, w.Rules, w.ObjectSelector, w.NamespaceSelector})
-			}
-		}
-	}
-	for _, c := range o.ValidatingWebhook {
-		for _, w := range c.Webhooks {
-			if !own(c.Labels) {
-				out = append(out, Webhook{c.Name, w.Name, w.FailurePolicy, w.TimeoutSeconds, w.Rules, w.ObjectSelector, w.NamespaceSelector})
-			}
-		}
-	}
-	return out
-}
-
 // Problematic tells whether the webhook can keep the system from working when it does not answer.
 func Problematic(w Webhook) bool {
 	if hits(w, systemLeases) && (w.TimeoutSeconds == nil || *w.TimeoutSeconds > maxLeaseTimeoutSeconds) {

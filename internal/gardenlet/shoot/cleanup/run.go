@@ -12,14 +12,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"hortus.dev/hortus/internal/pages"
 )
 
 const (
 	// parallelKinds and parallelObjects bound the load that a clean-up puts on the user's API server.
 	parallelKinds   = 4
 	parallelObjects = 20
-	// pageSize bounds the memory of one answer; only metadata is read.
-	pageSize = 500
+	// maxRequests of a kind bound a pass, after which others have their turn: the client sends 50 per second.
+	maxRequests = 1000
+	// maxLeft bounds the objects of a kind that a pass names.
+	maxLeft = 1000
 )
 
 // Annotations by which the CSI sidecar deletes a snapshot at the provider.
@@ -29,7 +33,7 @@ const (
 )
 
 // Run makes one pass over the step and returns the objects that are still there, as "Kind namespace/name", sorted. An
-// empty result means that the step is done.
+// empty result means that the step is done; of a kind with more than maxLeft objects, some are left out.
 func Run(ctx context.Context, shoot client.Client, step Step, now time.Time) ([]string, error) {
 	left := make([][]string, len(step.Kinds))
 	group, ctx := errgroup.WithContext(ctx)
@@ -51,41 +55,48 @@ func Run(ctx context.Context, shoot client.Client, step Step, now time.Time) ([]
 }
 
 func runKind(ctx context.Context, shoot client.Client, step Step, kind schema.GroupVersionKind, now time.Time) ([]string, error) {
-	objects, err := list(ctx, shoot, kind)
-	if err != nil {
-		return nil, err
-	}
-	acted := false
-	if err := forEach(ctx, objects, func(o *metav1.PartialObjectMetadata) error {
-		switch Decide(step, kind.Kind, o, now) {
-		case Delete:
-			return remove(ctx, shoot, o, step.Grace)
-		case Finalize:
-			return stripFinalizers(ctx, shoot, o)
-		case Wait:
-			return markSnapshot(ctx, shoot, kind.Kind, o, step, now)
+	found, requests := false, 0
+	err := list(ctx, shoot, kind, func(page []metav1.PartialObjectMetadata) (bool, error) {
+		for i := range page {
+			action := Decide(step, kind.Kind, &page[i], now)
+			found = found || action != Keep
+			if action == Delete || action == Finalize {
+				requests++
+			}
 		}
-		return nil
-	}); err != nil {
+		return requests < maxRequests, forEach(ctx, page, func(o *metav1.PartialObjectMetadata) error {
+			return act(ctx, shoot, step, kind, o, now)
+		})
+	})
+	if err != nil || !found {
 		return nil, err
-	}
-	for i := range objects {
-		acted = acted || Decide(step, kind.Kind, &objects[i], now) != Keep
-	}
-	if !acted {
-		return nil, nil
 	}
 	// Much goes at once; looking again saves the next pass.
-	if objects, err = list(ctx, shoot, kind); err != nil {
-		return nil, err
-	}
 	var left []string
-	for i := range objects {
-		if o := &objects[i]; !Kept(kind.Kind, o.Labels) {
-			left = append(left, describe(kind.Kind, o))
+	err = list(ctx, shoot, kind, func(page []metav1.PartialObjectMetadata) (bool, error) {
+		for i := range page {
+			if o := &page[i]; !Kept(kind.Kind, o.Labels) {
+				left = append(left, describe(kind.Kind, o))
+			}
 		}
+		return len(left) < maxLeft, nil
+	})
+	return left, err
+}
+
+func act(
+	ctx context.Context, shoot client.Client, step Step, kind schema.GroupVersionKind, o *metav1.PartialObjectMetadata,
+	now time.Time,
+) error {
+	switch Decide(step, kind.Kind, o, now) {
+	case Delete:
+		return remove(ctx, shoot, o, step.Grace)
+	case Finalize:
+		return stripFinalizers(ctx, shoot, o)
+	case Wait:
+		return markSnapshot(ctx, shoot, kind.Kind, o, step, now)
 	}
-	return left, nil
+	return nil
 }
 
 func forEach(ctx context.Context, objects []metav1.PartialObjectMetadata, do func(*metav1.PartialObjectMetadata) error) error {
@@ -97,28 +108,30 @@ func forEach(ctx context.Context, objects []metav1.PartialObjectMetadata, do fun
 	return group.Wait()
 }
 
-// list reads the metadata of all objects of a kind; an unknown kind has none.
-func list(ctx context.Context, shoot client.Client, kind schema.GroupVersionKind) ([]metav1.PartialObjectMetadata, error) {
-	var all []metav1.PartialObjectMetadata
-	next := ""
-	for {
-		page := &metav1.PartialObjectMetadataList{}
-		page.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-		err := shoot.List(ctx, page, client.Limit(pageSize), client.Continue(next))
-		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("list: %w", err)
-		}
+// list hands the metadata of all objects of a kind to visit, page by page; an unknown kind has none.
+func list(
+	ctx context.Context, shoot client.Client, kind schema.GroupVersionKind, visit func([]metav1.PartialObjectMetadata) (bool, error),
+) error {
+	like := &metav1.PartialObjectMetadataList{}
+	like.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	var visitError error
+	err := pages.Read(ctx, shoot, pages.Limits{}, like, func(page *metav1.PartialObjectMetadataList) (bool, error) {
 		for i := range page.Items {
 			page.Items[i].SetGroupVersionKind(kind)
 		}
-		all = append(all, page.Items...)
-		if next = page.Continue; next == "" {
-			return all, nil
-		}
+		var more bool
+		more, visitError = visit(page.Items)
+		return more, visitError
+	})
+	switch {
+	case visitError != nil:
+		return visitError
+	case meta.IsNoMatchError(err) || apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("list: %w", err)
 	}
+	return nil
 }
 
 func remove(ctx context.Context, shoot client.Client, o *metav1.PartialObjectMetadata, grace time.Duration) error {

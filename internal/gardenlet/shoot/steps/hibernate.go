@@ -22,6 +22,7 @@ import (
 	"hortus.dev/hortus/internal/component/vpnseedserver"
 	"hortus.dev/hortus/internal/flow"
 	"hortus.dev/hortus/internal/kube"
+	"hortus.dev/hortus/internal/pages"
 )
 
 // Hibernate puts the control plane to sleep once no node is left. Volumes, the provider's network and the namespace stay.
@@ -91,32 +92,43 @@ func ensureHibernated(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	return flow.Done(), nil
 }
 
+// readLimits bound what a step reads of a kind in a Shoot, page by page: 5,000 nodes, as many as Kubernetes supports, of
+// 25 KiB each.
+var readLimits = pages.Limits{Bytes: 128 << 20}
+
+// shownPods bounds the pods named in a message.
+const shownPods = 5
+
 // nodesGone reports whether the Shoot has neither nodes nor running pods.
 func (s *Scope) nodesGone(ctx context.Context) (flow.Outcome, error) {
 	shoot, err := s.shootClient()
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	nodes := &corev1.NodeList{}
-	if err := shoot.List(ctx, nodes); err != nil {
+	nodes := &metav1.PartialObjectMetadataList{}
+	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
+	if err := shoot.List(ctx, nodes, client.Limit(1)); err != nil { // The answer says how many more there are.
 		return flow.Outcome{}, fmt.Errorf("list nodes of the Shoot: %w", err)
 	}
-	if len(nodes.Items) > 0 {
-		return flow.Waiting(fmt.Sprintf("%d nodes are still there", len(nodes.Items))), nil
-	}
-	pods := &corev1.PodList{}
-	if err := shoot.List(ctx, pods); err != nil {
-		return flow.Outcome{}, fmt.Errorf("list pods of the Shoot: %w", err)
+	if n := int64(len(nodes.Items)) + ptr.Deref(nodes.RemainingItemCount, 0); n > 0 {
+		return flow.Waiting(fmt.Sprintf("%d nodes are still there", n)), nil
 	}
 	var running []string
-	for _, p := range pods.Items {
-		if p.Status.Phase == corev1.PodRunning && p.Spec.NodeName != "" {
-			running = append(running, p.Namespace+"/"+p.Name)
+	err = pages.Read(ctx, shoot, readLimits, &corev1.PodList{}, func(page *corev1.PodList) (bool, error) {
+		for _, p := range page.Items {
+			if p.Spec.NodeName != "" {
+				running = append(running, p.Namespace+"/"+p.Name)
+			}
 		}
+		return len(running) < shownPods, nil
+	}, client.MatchingFields{"status.phase": string(corev1.PodRunning)})
+	if err != nil {
+		return flow.Outcome{}, fmt.Errorf("list pods of the Shoot: %w", err)
 	}
 	if len(running) > 0 {
 		// Their nodes are gone, so the garbage collector of Kubernetes removes them soon.
-		return flow.Waiting(fmt.Sprintf("Pods without a node are still listed as running: %s", strings.Join(running[:min(5, len(running))], ", "))), nil
+		return flow.Waiting(fmt.Sprintf("Pods without a node are still listed as running: %s",
+			strings.Join(running[:min(shownPods, len(running))], ", "))), nil
 	}
 	return flow.Done(), nil
 }

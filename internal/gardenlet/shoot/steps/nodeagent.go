@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +17,7 @@ import (
 	"hortus.dev/hortus/internal/flow"
 	"hortus.dev/hortus/internal/nodeagent/config"
 	"hortus.dev/hortus/internal/nodeagent/osc"
+	"hortus.dev/hortus/internal/pages"
 )
 
 const (
@@ -105,6 +105,9 @@ var NodesUpdated = &flow.Step[*Scope]{
 	Limit: 8 * time.Minute,
 }
 
+// maxOutdated bounds the nodes that a pass finds out of date: more than the largest cluster of Kubernetes has are made up.
+const maxOutdated = 5000
+
 func ensureNodesUpdated(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	shoot, err := s.shootClient()
 	if err != nil {
@@ -114,12 +117,16 @@ func ensureNodesUpdated(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	nodes := &corev1.NodeList{}
-	if err := shoot.List(ctx, nodes); err != nil {
+	var outdated []string
+	err = pages.Read(ctx, shoot, readLimits, &corev1.NodeList{}, func(page *corev1.NodeList) (bool, error) {
+		outdated = append(outdated, outdatedNodes(page.Items, wanted)...)
+		return len(outdated) <= maxOutdated, nil
+	})
+	if err != nil {
 		return flow.Outcome{}, fmt.Errorf("list nodes of the Shoot: %w", err)
 	}
-	if outdated := outdatedNodes(nodes.Items, wanted); len(outdated) > 0 {
-		return flow.Waiting(fmt.Sprintf("Nodes have not applied their configuration yet: %s", strings.Join(outdated, ", "))), nil
+	if len(outdated) > 0 {
+		return flow.Waiting("Nodes have not applied their configuration yet: " + leftList(outdated)), nil
 	}
 	return flow.Done(), nil
 }
