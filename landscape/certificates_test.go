@@ -22,8 +22,8 @@ func TestCertificatesAreInTheTable(t *testing.T) {
 	lives["ServiceAccountKey"] = 0
 	certificates.Check(t, lives, certificates.LandscapeCluster)
 
-	worker, err := material.NewWorkerPKI(cluster.Worker{Name: "w", Address: "10.1.0.11"}, clock.RealClock{})
-	if err != nil {
+	worker := &cluster.WorkerPKI{}
+	if _, err := material.RenewWorker(worker, cluster.Worker{Name: "w", Address: "10.1.0.11"}, clock.RealClock{}); err != nil {
 		t.Fatal(err)
 	}
 	certificates.Check(t, livesOf(t, worker), certificates.LandscapeWorker)

@@ -39,7 +39,8 @@ var (
 	onRequest   = Renewal{Text: "whoever needs it requests another one"}
 	byKubelet   = Renewal{Text: "kubelet, at 70 to 90 % of the life; the resource-manager approves"}
 	byOperator  = Renewal{Text: "the operator", ByHand: true}
-	byUp        = Renewal{Text: "nobody: the landscape is made anew", ByHand: true}
+	byUp        = Renewal{Text: "whoever calls `hortus up`, when less than a third of the life is left", ByHand: true}
+	never       = Renewal{Text: "nobody: the landscape is made anew", ByHand: true}
 )
 
 const (
@@ -57,7 +58,7 @@ var ControlPlane = []Row{
 	{Names: []string{"ca-kubelet"}, For: "serving certificates of kubelets, and the API server as their client", Life: 10 * Year, Renewal: byRotation, TakenUp: "API server and nodes, in the phases of the rotation"},
 	{Names: []string{"ca-metrics-server"}, For: "nothing yet; it is rotated with the others", Life: 10 * Year, Renewal: byRotation, TakenUp: "-"},
 	{Names: []string{"kube-apiserver"}, For: "API server", SignedBy: "ca", Life: Year, Renewal: onReconcile, TakenUp: server},
-	{Names: []string{"etcd-server", "etcd-peer"}, For: "etcd", SignedBy: "ca-etcd, ca-etcd-peer", Life: Year, Renewal: onReconcile, TakenUp: "etcd replaced; with one member it is away for seconds"},
+	{Names: []string{"etcd-server", "etcd-peer"}, For: "etcd", SignedBy: "ca-etcd, ca-etcd-peer", Life: Year, Renewal: onReconcile, TakenUp: "nothing: etcd reads them for each connection"},
 	{Names: []string{"etcd-client", "kube-aggregator", "kube-apiserver-http-proxy", "kube-apiserver-kubelet"},
 		For: "the API server towards etcd, aggregated APIs, the tunnel and kubelets", SignedBy: "ca-etcd, ca-front-proxy, ca-vpn, ca-kubelet", Life: Year, Renewal: onReconcile, TakenUp: server},
 	{Names: []string{"kube-controller-manager", "kube-scheduler", "machine-controller-manager", "gardener-resource-manager"},
@@ -91,27 +92,27 @@ var Garden = []Row{
 
 // LandscapeCluster are those of each of the landscape's own clusters, by the field of its PKI; on its machine.
 var LandscapeCluster = []Row{
-	{Names: []string{"CA", "FrontProxyCA", "EtcdCA"}, For: "everything in the cluster", Life: 10 * Year, Renewal: byUp, TakenUp: "-"},
+	{Names: []string{"CA", "FrontProxyCA", "EtcdCA"}, For: "everything in the cluster", Life: 10 * Year, Renewal: never, TakenUp: "-"},
 	{Names: []string{"APIServer", "APIServerKubelet", "APIServerEtcd", "FrontProxy", "EtcdServer", "Kubelet", "KubeletServing", "ControllerManager", "Scheduler", "SeedAuthorizer", "Admin"},
-		For: "its parts; `Admin` is that of `hortus` and of the kubeconfig", SignedBy: "CA, FrontProxyCA, EtcdCA", Life: 5 * Year, Renewal: byUp, TakenUp: "-"},
+		For: "its parts; `Admin` is that of `hortus` and of the kubeconfig", SignedBy: "CA, FrontProxyCA, EtcdCA", Life: 5 * Year, Renewal: byUp, TakenUp: "the machine"},
 	{Names: []string{"ServiceAccountKey"}, For: "tokens of service accounts", Renewal: Renewal{Text: "never"}, TakenUp: "-"},
 }
 
 // LandscapeWorker are those of the landscape's further nodes, by the field of their PKI; on their machines.
 var LandscapeWorker = []Row{
-	{Names: []string{"Kubelet", "KubeletServing"}, For: "a node without a control plane", SignedBy: "CA", Life: 5 * Year, Renewal: byUp, TakenUp: "-"},
+	{Names: []string{"Kubelet", "KubeletServing"}, For: "a node without a control plane", SignedBy: "CA", Life: 5 * Year, Renewal: byUp, TakenUp: "the machine"},
 }
 
 // LandscapeGarden are those of the garden in the landscape, by the field of its PKI; Secrets of the garden.
 var LandscapeGarden = []Row{
-	{Names: []string{"CA"}, For: "the garden's API and its etcd", Life: 10 * Year, Renewal: byUp, TakenUp: "-"},
-	{Names: []string{"APIServer", "EtcdServer", "EtcdClient"}, For: "the garden's API and its etcd", SignedBy: "CA", Life: 5 * Year, Renewal: byUp, TakenUp: "-"},
+	{Names: []string{"CA"}, For: "the garden's API and its etcd", Life: 10 * Year, Renewal: never, TakenUp: "-"},
+	{Names: []string{"APIServer", "EtcdServer", "EtcdClient"}, For: "the garden's API and its etcd", SignedBy: "CA", Life: 5 * Year, Renewal: byUp, TakenUp: "API server; etcd reads them for each connection"},
 }
 
 // LandscapeOther are the rest of the landscape's.
 var LandscapeOther = []Row{
-	{Names: []string{"gardenlet, the first one"}, For: "as above; Secret `gardenlet-kubeconfig-garden` of the seed", SignedBy: "CA of the garden's cluster", Life: 5 * Year, Renewal: Renewal{Text: "gardenlet, as above"}, TakenUp: "as above"},
-	{Names: []string{"local cloud, CA"}, For: "the cloud's API; `ca.crt` of its state", Life: 10 * Year, Renewal: byUp, TakenUp: "-"},
+	{Names: []string{"gardenlet, the first one"}, For: "as above; Secret `gardenlet-kubeconfig-garden` of the seed", SignedBy: "CA of the garden's cluster", Life: 5 * Year, Renewal: Renewal{Text: "gardenlet, as above; also `hortus up`, when less than a third of the life is left"}, TakenUp: "as above; `hortus up` restarts the gardenlet"},
+	{Names: []string{"local cloud, CA"}, For: "the cloud's API; `ca.crt` of its state", Life: 10 * Year, Renewal: never, TakenUp: "-"},
 	{Names: []string{"local cloud, serving"}, For: "the same; `server.crt` of its state", SignedBy: "local cloud, CA", Life: Year,
 		Renewal: Renewal{Text: "`hortus cloud serve`, with the first connection of the last 60 days"}, TakenUp: "nothing"},
 }
