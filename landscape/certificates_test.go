@@ -14,7 +14,8 @@ import (
 
 // TestCertificatesAreInTheTable: what is issued for the landscape is in the table of certificates, with its life, and nothing else is.
 func TestCertificatesAreInTheTable(t *testing.T) {
-	material, err := cluster.NewPKI(cluster.Values{Name: "a", NodeAddress: "10.1.0.10", PublicAddress: "198.18.8.1", APIServiceIP: "10.0.0.1"}, clock.RealClock{})
+	values := cluster.Values{Name: "a", NodeAddress: "10.1.0.10", PublicAddress: "198.18.8.1", APIServiceIP: "10.0.0.1"}
+	material, err := cluster.NewPKI(values, clock.RealClock{})
 	if err != nil {
 		t.Fatal(err)
 	}

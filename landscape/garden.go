@@ -148,8 +148,10 @@ func (p *gardenPKI) renew(c clock.PassiveClock) (bool, error) {
 		return false, fmt.Errorf("load certificate authority: %w", err)
 	}
 	leaves := []cluster.Leaf{
-		{Into: &p.APIServer, By: ca, Request: pki.Request{CommonName: "hortus-apiserver", Usage: pki.Server, DNSNames: serviceNames("hortus-apiserver")}},
-		{Into: &p.EtcdServer, By: ca, Request: pki.Request{CommonName: "hortus-etcd", Usage: pki.Server | pki.Client, DNSNames: serviceNames("hortus-etcd")}},
+		{Into: &p.APIServer, By: ca, Request: pki.Request{
+			CommonName: "hortus-apiserver", Usage: pki.Server, DNSNames: serviceNames("hortus-apiserver")}},
+		{Into: &p.EtcdServer, By: ca, Request: pki.Request{
+			CommonName: "hortus-etcd", Usage: pki.Server | pki.Client, DNSNames: serviceNames("hortus-etcd")}},
 		{Into: &p.EtcdClient, By: ca, Request: pki.Request{CommonName: "hortus-apiserver", Usage: pki.Client}},
 	}
 	for i := range leaves {

@@ -258,7 +258,8 @@ func loadOrMake[T any](path string, create func() (*T, error)) (*T, error) {
 	return value, writeSecret(path, data)
 }
 
-// loadAndRenew is loadOrMake for certificates: what is due is replaced, in the file, too. Machines and pods get it like any other change.
+// loadAndRenew is loadOrMake for certificates: what is due is replaced, in the file, too. Machines and pods get it like any other
+// change.
 func loadAndRenew[T any](path string, create func() (*T, error), renew func(*T) (changed bool, err error)) (*T, error) {
 	value, err := loadOrMake(path, create)
 	if err != nil {

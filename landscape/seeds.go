@@ -54,7 +54,8 @@ func (l *installation) gardenletKubeconfig(seed string) ([]byte, error) {
 	}
 	path := filepath.Join(l.options.StateDir, "landscape", "gardenlet-"+seed+".json")
 	request := pki.Request{
-		CommonName: "gardener.cloud:system:seed:" + seed, Organizations: []string{"gardener.cloud:system:seeds"}, Usage: pki.Client, Validity: halfLife(ca),
+		CommonName: "gardener.cloud:system:seed:" + seed, Organizations: []string{"gardener.cloud:system:seeds"},
+		Usage: pki.Client, Validity: halfLife(ca),
 	}
 	pair, err := loadAndRenew(path, empty[pki.KeyPair], func(pair *pki.KeyPair) (bool, error) {
 		return cluster.Renew([]cluster.Leaf{{Into: pair, By: ca, Request: request}}, clock.RealClock{})

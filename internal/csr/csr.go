@@ -12,9 +12,10 @@ import (
 
 // Open reports whether a request is neither approved nor denied yet.
 func Open(r *certificatesv1.CertificateSigningRequest) bool {
-	return len(r.Status.Certificate) == 0 && !slices.ContainsFunc(r.Status.Conditions, func(c certificatesv1.CertificateSigningRequestCondition) bool {
+	decided := func(c certificatesv1.CertificateSigningRequestCondition) bool {
 		return c.Type == certificatesv1.CertificateApproved || c.Type == certificatesv1.CertificateDenied
-	})
+	}
+	return len(r.Status.Certificate) == 0 && !slices.ContainsFunc(r.Status.Conditions, decided)
 }
 
 // Parse decodes spec.request.

@@ -252,7 +252,8 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 	validity := c.GardenClientConnection.KubeconfigValidity
 	renewal := &access.Reconciler{
 		Access: m.access, Garden: m.gardenDirect, Events: m.garden.GetEventRecorder("gardenlet"), Clock: real, Chance: rand.Float64,
-		SeedName: c.SeedConfig.Name, Window: access.Window{From: *validity.AutoRotationJitterPercentageMin, To: *validity.AutoRotationJitterPercentageMax},
+		SeedName: c.SeedConfig.Name,
+		Window:   access.Window{From: *validity.AutoRotationJitterPercentageMin, To: *validity.AutoRotationJitterPercentageMax},
 	}
 	if validity.Validity != nil {
 		renewal.Validity = &validity.Validity.Duration

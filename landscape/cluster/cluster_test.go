@@ -317,7 +317,8 @@ func TestRenewal(t *testing.T) {
 			Roots: roots, CurrentTime: clock.Now().Add(4 * 365 * 24 * time.Hour), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
 		})
 		if err != nil || cert.Subject.String() != old.Subject.String() || !cmp.Equal(cert.DNSNames, old.DNSNames) {
-			t.Errorf("%s: the new certificate is for %s %v, the old one for %s %v; %v", c.name, cert.Subject, cert.DNSNames, old.Subject, old.DNSNames, err)
+			t.Errorf("%s: the new certificate is for %s %v, the old one for %s %v; %v",
+				c.name, cert.Subject, cert.DNSNames, old.Subject, old.DNSNames, err)
 		}
 	}
 }

@@ -107,7 +107,9 @@ func (p *PKI) RenewWorker(credentials *WorkerPKI, w Worker, c clock.PassiveClock
 	if err != nil {
 		return false, fmt.Errorf("load certificate authority: %w", err)
 	}
-	client := pki.Request{CommonName: "system:node:" + w.Name, Organizations: []string{"system:nodes"}, Usage: pki.Client, Validity: validity}
+	client := pki.Request{
+		CommonName: "system:node:" + w.Name, Organizations: []string{"system:nodes"}, Usage: pki.Client, Validity: validity,
+	}
 	serving := client
 	serving.Usage, serving.DNSNames, serving.IPs = pki.Server, []string{w.Name}, []net.IP{net.ParseIP(w.Address)}
 	return Renew([]Leaf{{&credentials.Kubelet, ca, client}, {&credentials.KubeletServing, ca, serving}}, c)

@@ -42,7 +42,10 @@ func decide(r *certificatesv1.CertificateSigningRequest, registered bool) (appro
 	}{
 		{seedOf(r) != "", "the requester is not a gardenlet"},
 		{parsed.Subject.CommonName == r.Spec.Username, "the common name is not that of the requester"},
-		{slices.Equal(parsed.Subject.Organization, []string{corev1beta1.SeedsGroup}), "the organization is not exactly " + corev1beta1.SeedsGroup},
+		{
+			slices.Equal(parsed.Subject.Organization, []string{corev1beta1.SeedsGroup}),
+			"the organization is not exactly " + corev1beta1.SeedsGroup,
+		},
 		{!csr.HasAlternativeNames(parsed), "alternative names are not allowed"},
 		{csr.ForOnly(certificatesv1.UsageClientAuth, r.Spec.Usages), "the usages are not those of a client certificate"},
 		{registered, "the Seed does not exist"},

@@ -311,9 +311,10 @@ func TestRefusal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	request := &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{GenerateName: "stolen-"}, Spec: certificatesv1.CertificateSigningRequestSpec{
+	request := &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{GenerateName: "stolen-"}}
+	request.Spec = certificatesv1.CertificateSigningRequestSpec{
 		Request: wish, SignerName: certificatesv1.KubeAPIServerClientSignerName, Usages: []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth},
-	}}
+	}
 	if err := gardenlet.Create(t.Context(), request); err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,9 @@ type Access struct {
 
 // Open finds the kubeconfig and the certificate. The address of the garden is that of the file, if there is one; of file and
 // Secret, the certificate is used that was issued last.
-func Open(ctx context.Context, c *config.GardenClientConnection, seed client.Client, userAgent string, clock clock.PassiveClock) (*Access, error) {
+func Open(
+	ctx context.Context, c *config.GardenClientConnection, seed client.Client, userAgent string, clock clock.PassiveClock,
+) (*Access, error) {
 	a := &Access{kubeconfig: c.Kubeconfig, seed: seed}
 	if ref := c.KubeconfigSecret; ref != nil {
 		a.secret = &client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
@@ -64,7 +66,8 @@ func Open(ctx context.Context, c *config.GardenClientConnection, seed client.Cli
 		pair, a.cert = *stored, cert
 	}
 	if now.After(a.cert.NotAfter) {
-		ctrl.LoggerFrom(ctx).Error(nil, "Certificate for the garden has expired. Give the gardenlet a new kubeconfig.", "notAfter", a.cert.NotAfter)
+		ctrl.LoggerFrom(ctx).Error(nil, "Certificate for the garden has expired. Give the gardenlet a new kubeconfig.",
+			"notAfter", a.cert.NotAfter)
 	}
 	if a.transport, err = NewTransport(base, pair); err != nil {
 		return nil, err

@@ -49,7 +49,7 @@ func (t *Transport) Use(pair pki.KeyPair) error {
 // Config is for clients that send by the Transport.
 func (t *Transport) Config() *rest.Config {
 	return &rest.Config{
-		Host: t.base.Host, APIPath: t.base.APIPath, UserAgent: t.base.UserAgent, Timeout: t.base.Timeout, QPS: t.base.QPS, Burst: t.base.Burst,
-		Transport: t,
+		Host: t.base.Host, APIPath: t.base.APIPath, UserAgent: t.base.UserAgent,
+		Timeout: t.base.Timeout, QPS: t.base.QPS, Burst: t.base.Burst, Transport: t,
 	}
 }

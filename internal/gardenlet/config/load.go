@@ -198,7 +198,8 @@ func validateGardenConnection(c *GardenClientConnection) []error {
 	}
 	from, to := *c.KubeconfigValidity.AutoRotationJitterPercentageMin, *c.KubeconfigValidity.AutoRotationJitterPercentageMax
 	if from < 1 || to < from || to > 99 {
-		errs = append(errs, fmt.Errorf("%s: autoRotationJitterPercentageMin and autoRotationJitterPercentageMax: %d and %d must be from 1 to 99, in this order", path, from, to))
+		errs = append(errs, fmt.Errorf("%s: autoRotationJitterPercentageMin and autoRotationJitterPercentageMax: "+
+			"%d and %d must be from 1 to 99, in this order", path, from, to))
 	}
 	return errs
 }
