@@ -29,20 +29,40 @@ func gardenValues() map[string]any {
 	}
 }
 
-func TestGardenIsRenderedAsReviewed(t *testing.T) {
-	c, err := chart.LoadFS(charts.FS, "garden")
+func TestGardenIsRenderedAsReviewed(t *testing.T) { checkRendered(t, "garden", gardenValues()) }
+
+func TestGardenletIsRenderedAsReviewed(t *testing.T) {
+	checkRendered(t, "gardenlet", map[string]any{
+		"gardenKubeconfig": "KUBECONFIG",
+		"config": map[string]any{
+			"gardenClientConnection": map[string]any{"kubeconfigValidity": map[string]any{"validity": "2160h"}},
+			"seedConfig":             map[string]any{"metadata": map[string]any{"name": "own"}},
+		},
+	})
+}
+
+// checkRendered compares a chart with its golden file. Helm refuses a chart that has an object twice.
+func checkRendered(t *testing.T, name string, values map[string]any) {
+	t.Helper()
+	c, err := chart.LoadFS(charts.FS, name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects, err := chart.Render(c, chart.Release{Name: "garden", Namespace: "garden"}, gardenValues())
+	objects, err := chart.Render(c, chart.Release{Name: name, Namespace: "garden"}, values)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var all []client.Object
+	seen := map[string]bool{}
 	for _, o := range objects {
+		key := o.GetKind() + " " + o.GetNamespace() + "/" + o.GetName()
+		if seen[key] {
+			t.Errorf("the chart has %s twice", key)
+		}
+		seen[key] = true
 		all = append(all, o)
 	}
-	golden.Objects(t, "garden", all...)
+	golden.Objects(t, name, all...)
 }
 
 // What the pods run with are flags that the program has.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"text/template"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -129,20 +130,8 @@ func newGardenPKI() (*gardenPKI, error) {
 		return nil, fmt.Errorf("make certificate authority: %w", err)
 	}
 	p := &gardenPKI{CA: ca.KeyPair}
-	for _, leaf := range []struct {
-		into    *pki.KeyPair
-		request pki.Request
-	}{
-		{&p.APIServer, pki.Request{CommonName: "hortus-apiserver", Usage: pki.Server, DNSNames: serviceNames("hortus-apiserver")}},
-		{&p.EtcdServer, pki.Request{CommonName: "hortus-etcd", Usage: pki.Server | pki.Client, DNSNames: serviceNames("hortus-etcd")}},
-		{&p.EtcdClient, pki.Request{CommonName: "hortus-apiserver", Usage: pki.Client}},
-	} {
-		leaf.request.Validity = ca.Cert().NotAfter.Sub(ca.Cert().NotBefore) / 2
-		pair, err := ca.Issue(leaf.request)
-		if err != nil {
-			return nil, fmt.Errorf("issue certificate %q: %w", leaf.request.CommonName, err)
-		}
-		*leaf.into = *pair
+	if _, err := p.renew(clock.RealClock{}); err != nil {
+		return nil, err
 	}
 	key := make([]byte, 32)
 	if _, err := rand.Read(key); err != nil {
@@ -151,6 +140,28 @@ func newGardenPKI() (*gardenPKI, error) {
 	p.EncryptionKey = base64.StdEncoding.EncodeToString(key)
 	return p, nil
 }
+
+// renew replaces the certificates that are due, and reports whether there were any.
+func (p *gardenPKI) renew(c clock.PassiveClock) (bool, error) {
+	ca, err := pki.LoadCA(p.CA.CertPEM, p.CA.KeyPEM, c)
+	if err != nil {
+		return false, fmt.Errorf("load certificate authority: %w", err)
+	}
+	leaves := []cluster.Leaf{
+		{Into: &p.APIServer, By: ca, Request: pki.Request{
+			CommonName: "hortus-apiserver", Usage: pki.Server, DNSNames: serviceNames("hortus-apiserver")}},
+		{Into: &p.EtcdServer, By: ca, Request: pki.Request{
+			CommonName: "hortus-etcd", Usage: pki.Server | pki.Client, DNSNames: serviceNames("hortus-etcd")}},
+		{Into: &p.EtcdClient, By: ca, Request: pki.Request{CommonName: "hortus-apiserver", Usage: pki.Client}},
+	}
+	for i := range leaves {
+		leaves[i].Request.Validity = halfLife(ca)
+	}
+	return cluster.Renew(leaves, c)
+}
+
+// halfLife of a CA is how long certificates are valid.
+func halfLife(ca *pki.CA) time.Duration { return ca.Cert().NotAfter.Sub(ca.Cert().NotBefore) / 2 }
 
 func serviceNames(service string) []string {
 	return []string{service + "." + gardenNamespace, service + "." + gardenNamespace + ".svc", service + "." + gardenNamespace + ".svc.cluster.local", "localhost"}
@@ -161,7 +172,9 @@ func serviceNames(service string) []string {
 const authorizerIP = "10.0.0.11"
 
 func loadGardenPKI(o Options) (*gardenPKI, error) {
-	return loadOrMake(filepath.Join(o.StateDir, "landscape", "garden-pki.json"), newGardenPKI)
+	return loadAndRenew(filepath.Join(o.StateDir, "landscape", "garden-pki.json"), newGardenPKI, func(p *gardenPKI) (bool, error) {
+		return p.renew(clock.RealClock{})
+	})
 }
 
 // seedAuthorizer is how the garden's kube-apiserver asks about gardenlets.

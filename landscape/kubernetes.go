@@ -107,9 +107,9 @@ func ensureCluster(
 		values.SeedAuthorizer = authorizer
 		values.EtcdBackup = &cluster.EtcdBackup{Image: image.Hortus(), Store: store, Prefix: prefixKubernetesEtcd}
 	}
-	material, err := loadOrMake(filepath.Join(o.StateDir, "landscape", spec.name, "pki.json"), func() (*cluster.PKI, error) {
+	material, err := loadAndRenew(filepath.Join(o.StateDir, "landscape", spec.name, "pki.json"), func() (*cluster.PKI, error) {
 		return cluster.NewPKI(values, clock.RealClock{})
-	})
+	}, func(p *cluster.PKI) (bool, error) { return p.Renew(values, clock.RealClock{}) })
 	if err != nil {
 		return nil, err
 	}
@@ -257,6 +257,30 @@ func loadOrMake[T any](path string, create func() (*T, error)) (*T, error) {
 	}
 	return value, writeSecret(path, data)
 }
+
+// loadAndRenew is loadOrMake for certificates: what is due is replaced, in the file, too. Machines and pods get it like any other
+// change.
+func loadAndRenew[T any](path string, create func() (*T, error), renew func(*T) (changed bool, err error)) (*T, error) {
+	value, err := loadOrMake(path, create)
+	if err != nil {
+		return nil, err
+	}
+	changed, err := renew(value)
+	if err != nil {
+		return nil, fmt.Errorf("renew certificates in %s: %w", path, err)
+	}
+	if !changed {
+		return value, nil
+	}
+	data, err := json.Marshal(value)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", path, err)
+	}
+	return value, writeSecret(path, data)
+}
+
+// empty is what certificates begin as that a renewal makes.
+func empty[T any]() (*T, error) { return new(T), nil }
 
 // writeSecret replaces a file that only root may read, as a whole.
 func writeSecret(path string, data []byte) error {

@@ -10,6 +10,7 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/pki"
+	"hortus.dev/hortus/landscape/cluster"
 )
 
 const (
@@ -52,11 +53,12 @@ func (l *installation) gardenletKubeconfig(seed string) ([]byte, error) {
 		return nil, fmt.Errorf("load the garden's certificate authority: %w", err)
 	}
 	path := filepath.Join(l.options.StateDir, "landscape", "gardenlet-"+seed+".json")
-	pair, err := loadOrMake(path, func() (*pki.KeyPair, error) {
-		return ca.Issue(pki.Request{
-			CommonName: "gardener.cloud:system:seed:" + seed, Organizations: []string{"gardener.cloud:system:seeds"},
-			Usage: pki.Client, Validity: ca.Cert().NotAfter.Sub(ca.Cert().NotBefore) / 2,
-		})
+	request := pki.Request{
+		CommonName: "gardener.cloud:system:seed:" + seed, Organizations: []string{"gardener.cloud:system:seeds"},
+		Usage: pki.Client, Validity: halfLife(ca),
+	}
+	pair, err := loadAndRenew(path, empty[pki.KeyPair], func(pair *pki.KeyPair) (bool, error) {
+		return cluster.Renew([]cluster.Leaf{{Into: pair, By: ca, Request: request}}, clock.RealClock{})
 	})
 	if err != nil {
 		return nil, err

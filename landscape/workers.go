@@ -72,9 +72,8 @@ func ensureWorkers(ctx context.Context, o Options, c *cloud.Client, about *cloud
 
 // ensureWorker makes a node, and waits until it is ready.
 func (k *kubernetesCluster) ensureWorker(ctx context.Context, o Options, c *cloud.Client, values cluster.Values, w cluster.Worker) error {
-	credentials, err := loadOrMake(filepath.Join(o.StateDir, "landscape", k.spec.name, w.Name+".json"), func() (*cluster.WorkerPKI, error) {
-		return k.pki.NewWorkerPKI(w, clock.RealClock{})
-	})
+	credentials, err := loadAndRenew(filepath.Join(o.StateDir, "landscape", k.spec.name, w.Name+".json"), empty[cluster.WorkerPKI],
+		func(p *cluster.WorkerPKI) (bool, error) { return k.pki.RenewWorker(p, w, clock.RealClock{}) })
 	if err != nil {
 		return err
 	}

@@ -758,3 +758,30 @@ func TestThousandInstances(t *testing.T) {
 		return len(list) == count
 	})
 }
+
+// TestServerCertificateIsRenewed while the cloud runs: it is valid for a year, and the cloud may run for longer.
+func TestServerCertificateIsRenewed(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Now())
+	c := cloudtest.Start(t, cloudtest.Options{Clock: clock})
+	shown := func() *x509.Certificate {
+		t.Helper()
+		connection, err := tls.Dial("tcp", strings.TrimPrefix(c.Config.Endpoint, "https://"), &tls.Config{InsecureSkipVerify: true}) // The test looks itself.
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = connection.Close() }()
+		return connection.ConnectionState().PeerCertificates[0]
+	}
+	first := shown()
+	if again := shown(); !again.Equal(first) {
+		t.Error("a new certificate is made for each connection")
+	}
+	clock.Step(13 * 30 * 24 * time.Hour)
+	second := shown()
+	if now := clock.Now(); now.Before(second.NotBefore) || now.Add(300*24*time.Hour).After(second.NotAfter) {
+		t.Errorf("after 13 months the certificate is valid from %s to %s", second.NotBefore, second.NotAfter)
+	}
+	if again := shown(); !again.Equal(second) {
+		t.Error("a new certificate is made for each connection after a renewal")
+	}
+}

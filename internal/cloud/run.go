@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -22,7 +23,7 @@ import (
 )
 
 const (
-	// renewBefore is how long before its end the server certificate is replaced, checked at every start.
+	// renewBefore is how long before its end the server certificate is replaced, checked with every connection.
 	renewBefore = 60 * 24 * time.Hour
 	// shutdownWait bounds the wait for requests that are under way; long polls are cut.
 	shutdownWait = 100 * time.Millisecond
@@ -113,7 +114,7 @@ func (c *Cloud) startAPI(ctx context.Context, group *errgroup.Group) (endpoint s
 	if len(listeners) == 0 {
 		return "", errors.New("the API needs at least one address to listen on")
 	}
-	certificate, err := c.serverCertificate()
+	certificate, err := c.serverCertificates()
 	if err != nil {
 		return "", err
 	}
@@ -123,7 +124,7 @@ func (c *Cloud) startAPI(ctx context.Context, group *errgroup.Group) (endpoint s
 	}
 	server := &http.Server{
 		Handler: c.Handler(), ReadHeaderTimeout: headerWait, TLSConfig: &tls.Config{
-			Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
+			GetCertificate: certificate, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
 		},
 		ErrorLog:    slog.NewLogLogger(c.log.Handler(), slog.LevelDebug), // Clients that give up, and port scans.
 		BaseContext: func(net.Listener) context.Context { return ctx },
@@ -148,33 +149,61 @@ func (c *Cloud) startAPI(ctx context.Context, group *errgroup.Group) (endpoint s
 	return c.endpoint, nil
 }
 
-// serverCertificate loads the CA, made at the first start, and a server certificate that fits the addresses.
-func (c *Cloud) serverCertificate() (tls.Certificate, error) {
+// serverCertificates loads the CA, made at the first start, and returns what shows a connection the server certificate, which is
+// replaced before its end.
+func (c *Cloud) serverCertificates() (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
 	ca, err := c.loadCA()
 	if err != nil {
-		return tls.Certificate{}, err
+		return nil, err
 	}
 	c.ca = ca.CertPEM
+	current, err := c.serverCertificate(ca)
+	if err != nil {
+		return nil, err
+	}
+	var mu sync.Mutex
+	return func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if endsSoon(current.Leaf, c.clock.Now()) {
+			next, err := c.serverCertificate(ca)
+			if err != nil {
+				c.log.Error("Cannot renew the server certificate", "notAfter", current.Leaf.NotAfter, "error", err)
+			} else {
+				current = next
+			}
+		}
+		return current, nil
+	}, nil
+}
+
+// serverCertificate loads a server certificate that fits the addresses, or makes one.
+func (c *Cloud) serverCertificate(ca *pki.CA) (*tls.Certificate, error) {
 	certFile, keyFile := c.path("server.crt"), c.path("server.key")
 	ips := c.serverIPs()
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err == nil && certificateFits(pair.Leaf, ca, ips, c.clock.Now()) {
-		return pair, nil
+		return &pair, nil
 	}
 	issued, err := ca.Issue(pki.Request{
 		CommonName: "hortus-cloud", DNSNames: []string{"localhost"}, IPs: ips, Usage: pki.Server, Validity: 365 * 24 * time.Hour,
 	})
 	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("issue server certificate: %w", err)
+		return nil, fmt.Errorf("issue server certificate: %w", err)
 	}
 	if err := errors.Join(writeFile(keyFile, issued.KeyPEM), writeFile(certFile, issued.CertPEM)); err != nil {
-		return tls.Certificate{}, err
+		return nil, err
 	}
-	return tls.X509KeyPair(issued.CertPEM, issued.KeyPEM)
+	pair, err = tls.X509KeyPair(issued.CertPEM, issued.KeyPEM)
+	return &pair, err
+}
+
+func endsSoon(leaf *x509.Certificate, now time.Time) bool {
+	return now.Add(renewBefore).After(leaf.NotAfter)
 }
 
 func certificateFits(leaf *x509.Certificate, ca *pki.CA, ips []net.IP, now time.Time) bool {
-	if leaf == nil || leaf.CheckSignatureFrom(ca.Cert()) != nil || now.Add(renewBefore).After(leaf.NotAfter) {
+	if leaf == nil || leaf.CheckSignatureFrom(ca.Cert()) != nil || endsSoon(leaf, now) {
 		return false
 	}
 	for _, ip := range ips {

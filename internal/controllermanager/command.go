@@ -27,6 +27,7 @@ import (
 	seedmanagementv1alpha1 "hortus.dev/hortus/api/seedmanagement/v1alpha1"
 	"hortus.dev/hortus/internal/controllermanager/binding"
 	"hortus.dev/hortus/internal/controllermanager/controllerregistration"
+	"hortus.dev/hortus/internal/controllermanager/csr"
 	"hortus.dev/hortus/internal/controllermanager/managedseed"
 	"hortus.dev/hortus/internal/controllermanager/namespacedcloudprofile"
 	"hortus.dev/hortus/internal/controllermanager/project"
@@ -82,6 +83,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o options, clock cloc
 		(&controllerregistration.Reconciler{Garden: mgr.GetClient()}).SetupWithManager,
 		(&namespacedcloudprofile.Reconciler{Garden: mgr.GetClient()}).AddToManager,
 		(&managedseed.Reconciler{Garden: mgr.GetClient()}).AddToManager,
+		(&csr.Reconciler{Garden: mgr.GetClient(), Direct: mgr.GetAPIReader(), Clock: clock}).AddToManager,
 		protection.AddToManager,
 		binding.AddToManager,
 		func(mgr ctrl.Manager) error { return shoot.AddToManager(mgr, o.shoot, clock) },

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"strconv"
@@ -35,6 +36,7 @@ import (
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	securityv1alpha1 "hortus.dev/hortus/api/security/v1alpha1"
 	"hortus.dev/hortus/internal/crds"
+	"hortus.dev/hortus/internal/gardenlet/access"
 	"hortus.dev/hortus/internal/gardenlet/backupbucket"
 	"hortus.dev/hortus/internal/gardenlet/backupentry"
 	"hortus.dev/hortus/internal/gardenlet/config"
@@ -55,6 +57,8 @@ const (
 	// definitionsTimeout bounds the wait until the seed serves its new kinds; it takes about a second.
 	definitionsTimeout = time.Minute
 )
+
+var userAgent = "gardenlet/" + version.Version
 
 // GardenScheme has the types that a gardenlet uses in the garden.
 func GardenScheme() (*runtime.Scheme, error) {
@@ -77,6 +81,8 @@ type managers struct {
 	seedDirect   client.Client
 	seedREST     rest.Interface
 	seedConfig   *rest.Config
+	// access renews the certificate by which the garden is reached.
+	access *access.Access
 	// states has checksums of what ShootStates are made of.
 	states    cache.Cache
 	discovery discovery.DiscoveryInterface
@@ -91,15 +97,18 @@ func newManager(ctx context.Context, c *config.GardenletConfiguration) (*manager
 	if err != nil {
 		return nil, fmt.Errorf("build scheme of the seed: %w", err)
 	}
-	gardenConfig, err := restConfig(&c.GardenClientConnection, "garden")
-	if err != nil {
-		return nil, err
-	}
 	seedConfig, err := restConfig(c.SeedClientConnection, "seed")
 	if err != nil {
 		return nil, err
 	}
 	m := &managers{}
+	if m.seedDirect, err = client.New(seedConfig, client.Options{Scheme: seedScheme}); err != nil {
+		return nil, fmt.Errorf("connect to the seed: %w", err)
+	}
+	if m.access, err = access.Open(ctx, &c.GardenClientConnection, m.seedDirect, userAgent, clock.RealClock{}); err != nil {
+		return nil, err
+	}
+	gardenConfig := m.access.Config
 	m.garden, err = ctrl.NewManager(gardenConfig, ctrl.Options{
 		Scheme:                        gardenScheme,
 		Cache:                         gardenCache(c.SeedConfig.Name),
@@ -123,9 +132,6 @@ func newManager(ctx context.Context, c *config.GardenletConfiguration) (*manager
 		o.Cache = seedCache()
 	})
 	if err != nil {
-		return nil, fmt.Errorf("connect to the seed: %w", err)
-	}
-	if m.seedDirect, err = client.New(seedConfig, client.Options{Scheme: seedScheme}); err != nil {
 		return nil, fmt.Errorf("connect to the seed: %w", err)
 	}
 	m.seedConfig = seedConfig
@@ -172,7 +178,7 @@ func restConfig(c *config.ClientConnection, name string) (*rest.Config, error) {
 		return nil, fmt.Errorf("load kubeconfig of the %s: %w", name, err)
 	}
 	out.QPS, out.Burst = c.QPS, c.Burst
-	out.UserAgent = "gardenlet/" + version.Version
+	out.UserAgent = userAgent
 	return out, nil
 }
 
@@ -243,7 +249,17 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 	if err := m.garden.Add(lease); err != nil {
 		return fmt.Errorf("add Lease of the Seed: %w", err)
 	}
+	validity := c.GardenClientConnection.KubeconfigValidity
+	renewal := &access.Reconciler{
+		Access: m.access, Garden: m.gardenDirect, Events: m.garden.GetEventRecorder("gardenlet"), Clock: real, Chance: rand.Float64,
+		SeedName: c.SeedConfig.Name,
+		Window:   access.Window{From: *validity.AutoRotationJitterPercentageMin, To: *validity.AutoRotationJitterPercentageMax},
+	}
+	if validity.Validity != nil {
+		renewal.Validity = &validity.Validity.Duration
+	}
 	return errors.Join(
+		renewal.AddToManager(m.garden),
 		(&seed.Reconciler{
 			Garden: m.gardenDirect, Cache: m.garden.GetClient(), Seed: m.seedDirect, Discovery: m.discovery, Clock: real, Config: c,
 			Gardener: corev1beta1.Gardener{ID: me.ID, Name: me.Name, Version: me.Version}, Image: hortusImage,

@@ -164,6 +164,20 @@ func (ca *CA) Sign(r Request, public crypto.PublicKey) ([]byte, error) {
 	return encodeCert(der), nil
 }
 
+// NewRequest makes a key and a certificate request for it, both PEM encoded, for a signer that keeps its CA to itself.
+func NewRequest(commonName string, organizations []string) (requestPEM, keyPEM []byte, err error) {
+	key, keyPEM, err := newKey()
+	if err != nil {
+		return nil, nil, fmt.Errorf("make key of %q: %w", commonName, err)
+	}
+	template := &x509.CertificateRequest{Subject: pkix.Name{CommonName: commonName, Organization: organizations}}
+	der, err := x509.CreateCertificateRequest(rand.Reader, template, key)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make certificate request of %q: %w", commonName, err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), keyPEM, nil
+}
+
 // NewSigningKey makes a key pair for service account tokens: the private key signs, the public key verifies.
 func NewSigningKey() (privatePEM, publicPEM []byte, err error) {
 	key, privatePEM, err := newKey()

@@ -227,3 +227,98 @@ func TestPKI(t *testing.T) {
 		t.Errorf("kubelet's subject mismatch (-want +got):\n%s", diff)
 	}
 }
+
+func TestDue(t *testing.T) {
+	made := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	ca, err := pki.NewCA("ca", testclock.NewFakePassiveClock(made))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const month = 30 * 24 * time.Hour
+	for name, tc := range map[string]struct {
+		life, after time.Duration
+		want        bool
+	}{
+		"new":                                 {validity, 0, false},
+		"five years, after 13 months":         {validity, 13 * month, false},
+		"five years, with half of them left":  {validity, validity / 2, false},
+		"five years, with a third of it left": {validity, validity*2/3 + month, true},
+		"five years, expired":                 {validity, validity + month, true},
+		"a year, after 7 months":              {365 * 24 * time.Hour, 7 * month, false},
+		"a year, after 13 months":             {365 * 24 * time.Hour, 13 * month, true},
+	} {
+		pair, err := ca.Issue(pki.Request{CommonName: "a", Usage: pki.Client, Validity: tc.life})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if due, err := Due(*pair, made.Add(tc.after)); due != tc.want || err != nil {
+			t.Errorf("%s: Due() = %t, %v", name, due, err)
+		}
+	}
+	if due, err := Due(pki.KeyPair{}, made); !due || err != nil {
+		t.Errorf("one that does not exist: Due() = %t, %v", due, err)
+	}
+	if _, err := Due(pki.KeyPair{CertPEM: []byte("x")}, made); err == nil {
+		t.Error("one that cannot be read is replaced")
+	}
+}
+
+// TestRenewal: certificates that are due get replaced by ones that clients trust as before; CAs and keys stay.
+func TestRenewal(t *testing.T) {
+	clock := testclock.NewFakePassiveClock(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))
+	p, err := NewPKI(testValues(), clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	worker := &WorkerPKI{}
+	if _, err := p.RenewWorker(worker, Worker{Name: "w", Address: "10.1.0.11"}, clock); err != nil {
+		t.Fatal(err)
+	}
+	before, workerBefore := *p, *worker
+	clock.SetTime(clock.Now().Add(13 * 30 * 24 * time.Hour))
+	changed, err := p.Renew(testValues(), clock)
+	if diff := cmp.Diff(before, *p); changed || err != nil || diff != "" {
+		t.Fatalf("after 13 months: changed %t, %v:\n%s", changed, err, diff)
+	}
+	clock.SetTime(clock.Now().Add(3 * 365 * 24 * time.Hour))
+	if changed, err := p.Renew(testValues(), clock); !changed || err != nil {
+		t.Fatalf("after four years: changed %t, %v", changed, err)
+	}
+	if changed, err := p.RenewWorker(worker, Worker{Name: "w", Address: "10.1.0.11"}, clock); !changed || err != nil {
+		t.Fatalf("after four years: worker changed %t, %v", changed, err)
+	}
+	stays := func(p PKI) []any {
+		return []any{p.CA, p.FrontProxyCA, p.EtcdCA, p.ServiceAccountKey, p.ServiceAccountPublicKey, p.EncryptionKey}
+	}
+	if diff := cmp.Diff(stays(before), stays(*p)); diff != "" {
+		t.Errorf("CAs or keys have changed:\n%s", diff)
+	}
+	for _, c := range []struct {
+		name              string
+		ca, before, after pki.KeyPair
+	}{
+		{"API server", p.CA, before.APIServer, p.APIServer},
+		{"administrator", p.CA, before.Admin, p.Admin},
+		{"etcd", p.EtcdCA, before.EtcdServer, p.EtcdServer},
+		{"front proxy", p.FrontProxyCA, before.FrontProxy, p.FrontProxy},
+		{"node", p.CA, workerBefore.KubeletServing, worker.KubeletServing},
+	} {
+		old, err := pki.ParseCert(c.before.CertPEM)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cert, err := pki.ParseCert(c.after.CertPEM)
+		if err != nil {
+			t.Fatal(err)
+		}
+		roots := x509.NewCertPool()
+		roots.AppendCertsFromPEM(c.ca.CertPEM)
+		_, err = cert.Verify(x509.VerifyOptions{
+			Roots: roots, CurrentTime: clock.Now().Add(4 * 365 * 24 * time.Hour), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+		})
+		if err != nil || cert.Subject.String() != old.Subject.String() || !cmp.Equal(cert.DNSNames, old.DNSNames) {
+			t.Errorf("%s: the new certificate is for %s %v, the old one for %s %v; %v",
+				c.name, cert.Subject, cert.DNSNames, old.Subject, old.DNSNames, err)
+		}
+	}
+}

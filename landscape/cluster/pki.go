@@ -12,7 +12,7 @@ import (
 	"hortus.dev/hortus/internal/pki"
 )
 
-// validity of leaf certificates. The landscape is for trying things out and has no rotation of its own credentials.
+// validity of leaf certificates. 'hortus up' renews them. The CAs are never replaced: the landscape is for trying things out.
 const validity = 5 * 365 * 24 * time.Hour
 
 // PKI is every credential of a cluster. It is made once and kept as JSON.
@@ -47,14 +47,37 @@ func NewPKI(v Values, c clock.PassiveClock) (*PKI, error) {
 		return nil, fmt.Errorf("make etcd certificate authority: %w", err)
 	}
 	p.CA, p.FrontProxyCA, p.EtcdCA = ca.KeyPair, frontProxyCA.KeyPair, etcdCA.KeyPair
+	if _, err := p.Renew(v, c); err != nil {
+		return nil, err
+	}
+	if p.ServiceAccountKey, p.ServiceAccountPublicKey, err = pki.NewSigningKey(); err != nil {
+		return nil, fmt.Errorf("make service account key: %w", err)
+	}
+	key := make([]byte, 32)
+	if _, err := rand.Read(key); err != nil {
+		return nil, fmt.Errorf("make encryption key: %w", err)
+	}
+	p.EncryptionKey = base64.StdEncoding.EncodeToString(key)
+	return p, nil
+}
 
+// Renew replaces the certificates that are due, and reports whether there were any.
+func (p *PKI) Renew(v Values, c clock.PassiveClock) (bool, error) {
+	ca, err := pki.LoadCA(p.CA.CertPEM, p.CA.KeyPEM, c)
+	if err != nil {
+		return false, fmt.Errorf("load certificate authority: %w", err)
+	}
+	frontProxyCA, err := pki.LoadCA(p.FrontProxyCA.CertPEM, p.FrontProxyCA.KeyPEM, c)
+	if err != nil {
+		return false, fmt.Errorf("load front proxy certificate authority: %w", err)
+	}
+	etcdCA, err := pki.LoadCA(p.EtcdCA.CertPEM, p.EtcdCA.KeyPEM, c)
+	if err != nil {
+		return false, fmt.Errorf("load etcd certificate authority: %w", err)
+	}
 	node := net.ParseIP(v.NodeAddress)
 	loopback := net.ParseIP("127.0.0.1")
-	for _, leaf := range []struct {
-		into    *pki.KeyPair
-		by      *pki.CA
-		request pki.Request
-	}{
+	leaves := []Leaf{
 		{&p.APIServer, ca, pki.Request{CommonName: "kube-apiserver", Usage: pki.Server,
 			DNSNames: append([]string{"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local", "localhost"}, v.APIServerNames...),
 			IPs:      []net.IP{node, loopback, net.ParseIP(v.PublicAddress), net.ParseIP(v.APIServiceIP)}}},
@@ -68,45 +91,28 @@ func NewPKI(v Values, c clock.PassiveClock) (*PKI, error) {
 		{&p.SeedAuthorizer, ca, pki.Request{CommonName: AuthorizationCaller, Usage: pki.Client}},
 		{&p.Scheduler, ca, pki.Request{CommonName: "system:kube-scheduler", Usage: pki.Client}},
 		{&p.Admin, ca, pki.Request{CommonName: "landscape-admin", Organizations: []string{"system:masters"}, Usage: pki.Client}},
-	} {
-		leaf.request.Validity = validity
-		pair, err := leaf.by.Issue(leaf.request)
-		if err != nil {
-			return nil, fmt.Errorf("issue certificate %q: %w", leaf.request.CommonName, err)
-		}
-		*leaf.into = *pair
 	}
-	if p.ServiceAccountKey, p.ServiceAccountPublicKey, err = pki.NewSigningKey(); err != nil {
-		return nil, fmt.Errorf("make service account key: %w", err)
+	for i := range leaves {
+		leaves[i].Request.Validity = validity
 	}
-	key := make([]byte, 32)
-	if _, err := rand.Read(key); err != nil {
-		return nil, fmt.Errorf("make encryption key: %w", err)
-	}
-	p.EncryptionKey = base64.StdEncoding.EncodeToString(key)
-	return p, nil
+	return Renew(leaves, c)
 }
 
 // WorkerPKI are the credentials of a node without a control plane.
 type WorkerPKI struct{ Kubelet, KubeletServing pki.KeyPair }
 
-// NewWorkerPKI makes the credentials of a node.
-func (p *PKI) NewWorkerPKI(w Worker, c clock.PassiveClock) (*WorkerPKI, error) {
+// RenewWorker replaces the credentials of a node that are due, all of them at first, and reports whether there were any.
+func (p *PKI) RenewWorker(credentials *WorkerPKI, w Worker, c clock.PassiveClock) (bool, error) {
 	ca, err := pki.LoadCA(p.CA.CertPEM, p.CA.KeyPEM, c)
 	if err != nil {
-		return nil, fmt.Errorf("load certificate authority: %w", err)
+		return false, fmt.Errorf("load certificate authority: %w", err)
 	}
-	request := pki.Request{CommonName: "system:node:" + w.Name, Organizations: []string{"system:nodes"}, Usage: pki.Client, Validity: validity}
-	client, err := ca.Issue(request)
-	if err != nil {
-		return nil, fmt.Errorf("issue certificate of node %q: %w", w.Name, err)
+	client := pki.Request{
+		CommonName: "system:node:" + w.Name, Organizations: []string{"system:nodes"}, Usage: pki.Client, Validity: validity,
 	}
-	request.Usage, request.DNSNames, request.IPs = pki.Server, []string{w.Name}, []net.IP{net.ParseIP(w.Address)}
-	serving, err := ca.Issue(request)
-	if err != nil {
-		return nil, fmt.Errorf("issue certificate of node %q: %w", w.Name, err)
-	}
-	return &WorkerPKI{Kubelet: *client, KubeletServing: *serving}, nil
+	serving := client
+	serving.Usage, serving.DNSNames, serving.IPs = pki.Server, []string{w.Name}, []net.IP{net.ParseIP(w.Address)}
+	return Renew([]Leaf{{&credentials.Kubelet, ca, client}, {&credentials.KubeletServing, ca, serving}}, c)
 }
 
 // AdminKubeconfig is the kubeconfig of the cluster's administrator.

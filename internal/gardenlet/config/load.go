@@ -40,7 +40,11 @@ func Parse(data []byte) (*GardenletConfiguration, error) {
 
 // SetDefaults fills what is not set.
 func SetDefaults(c *GardenletConfiguration) {
-	setClientConnection(&c.GardenClientConnection)
+	setClientConnection(&c.GardenClientConnection.ClientConnection)
+	validity := orNew(c.GardenClientConnection.KubeconfigValidity)
+	c.GardenClientConnection.KubeconfigValidity = validity
+	setDefault(&validity.AutoRotationJitterPercentageMin, 80)
+	setDefault(&validity.AutoRotationJitterPercentageMax, max(*validity.AutoRotationJitterPercentageMin, 90))
 	c.SeedClientConnection = orNew(c.SeedClientConnection)
 	setClientConnection(c.SeedClientConnection)
 
@@ -110,6 +114,7 @@ func Validate(c *GardenletConfiguration) error {
 	if c.SeedConfig == nil || c.SeedConfig.Name == "" {
 		errs = append(errs, errors.New("seedConfig.metadata.name is required"))
 	}
+	errs = append(errs, validateGardenConnection(&c.GardenClientConnection)...)
 	for name, value := range map[string]*int{
 		"shoot": c.Controllers.Shoot.ConcurrentSyncs, "shootCare": c.Controllers.ShootCare.ConcurrentSyncs,
 		"controllerInstallation": c.Controllers.ControllerInstallation.ConcurrentSyncs,
@@ -177,4 +182,24 @@ func setDefault[T any](field **T, value T) {
 	if *field == nil {
 		*field = ptr.To(value)
 	}
+}
+
+// minValidity is the shortest life that the API for certificates accepts.
+const minValidity = 10 * time.Minute
+
+func validateGardenConnection(c *GardenClientConnection) []error {
+	var errs []error
+	if ref := c.KubeconfigSecret; ref != nil && (ref.Namespace == "" || ref.Name == "") {
+		errs = append(errs, errors.New("gardenClientConnection.kubeconfigSecret: namespace and name are required"))
+	}
+	path := "gardenClientConnection.kubeconfigValidity"
+	if v := c.KubeconfigValidity.Validity; v != nil && v.Duration < minValidity {
+		errs = append(errs, fmt.Errorf("%s.validity: %s must be at least %s", path, v.Duration, minValidity))
+	}
+	from, to := *c.KubeconfigValidity.AutoRotationJitterPercentageMin, *c.KubeconfigValidity.AutoRotationJitterPercentageMax
+	if from < 1 || to < from || to > 99 {
+		errs = append(errs, fmt.Errorf("%s: autoRotationJitterPercentageMin and autoRotationJitterPercentageMax: "+
+			"%d and %d must be from 1 to 99, in this order", path, from, to))
+	}
+	return errs
 }

@@ -24,6 +24,10 @@ func TestParseCompletes(t *testing.T) {
 	if *s.ConcurrentSyncs != 20 || s.SyncPeriod.Duration != time.Hour || s.RetryDuration.Duration != 12*time.Hour || *s.DNSEntryTTLSeconds != 120 {
 		t.Errorf("shoot controller = %+v, want the documented defaults", s)
 	}
+	v := c.GardenClientConnection.KubeconfigValidity
+	if v.Validity != nil || *v.AutoRotationJitterPercentageMin != 80 || *v.AutoRotationJitterPercentageMax != 90 {
+		t.Errorf("kubeconfigValidity = %+v, want the documented defaults", v)
+	}
 	if c.SeedConfig.Name != "local-1" || c.SeedConfig.Spec.Provider.Type != "local" {
 		t.Errorf("seedConfig = %+v", c.SeedConfig)
 	}
@@ -65,6 +69,14 @@ func TestParseRefuses(t *testing.T) {
 		"an unknown purpose": {
 			"seedConfig:", "controllers: {backupEntry: {deletionGracePeriodShootPurposes: [production, fun]}}\nseedConfig:",
 			`deletionGracePeriodShootPurposes[1]: unknown purpose: "fun"`,
+		},
+		"a Secret without a namespace": {"kubeconfig: /etc/gardenlet/kubeconfig", "kubeconfigSecret: {name: a}", "kubeconfigSecret"},
+		"a life shorter than any":      {"kubeconfig: /etc/gardenlet/kubeconfig", "kubeconfigValidity: {validity: 5m}", "kubeconfigValidity.validity"},
+		"a renewal after the end": {
+			"kubeconfig: /etc/gardenlet/kubeconfig", "kubeconfigValidity: {autoRotationJitterPercentageMax: 100}", "from 1 to 99",
+		},
+		"a renewal that ends before it begins": {
+			"kubeconfig: /etc/gardenlet/kubeconfig", "kubeconfigValidity: {autoRotationJitterPercentageMax: 70}", "80 and 70",
 		},
 		"an unknown log level": {"seedConfig:", "logLevel: loud\nseedConfig:", "logLevel"},
 	} {

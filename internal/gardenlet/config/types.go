@@ -16,7 +16,7 @@ const (
 type GardenletConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
 	// gardenClientConnection says how to reach the garden. Required.
-	GardenClientConnection ClientConnection `json:"gardenClientConnection"`
+	GardenClientConnection GardenClientConnection `json:"gardenClientConnection"`
 	// seedClientConnection says how to reach the seed. Empty: the cluster that the gardenlet runs in.
 	SeedClientConnection *ClientConnection `json:"seedClientConnection,omitempty"`
 	// controllers has settings of the single controllers.
@@ -38,6 +38,34 @@ type GardenletConfiguration struct {
 // SeedConfig is the template of a Seed.
 type SeedConfig struct {
 	corev1beta1.SeedTemplate `json:",inline"`
+}
+
+// GardenClientConnection says how to reach the garden, and how the certificate for it is renewed.
+type GardenClientConnection struct {
+	ClientConnection `json:",inline"`
+	// kubeconfigSecret is the Secret in the seed where a renewed certificate is stored, as a kubeconfig under the key kubeconfig.
+	// The gardenlet makes it. Without the field kubeconfig it has to exist, and is all there is. With both, the file says where
+	// the garden is, and the certificate is used that was issued last. Empty: the file is rewritten if that is possible.
+	KubeconfigSecret *SecretReference `json:"kubeconfigSecret,omitempty"`
+	// kubeconfigValidity says how long certificates are valid and when they are renewed.
+	KubeconfigValidity *KubeconfigValidity `json:"kubeconfigValidity,omitempty"`
+}
+
+// SecretReference names a Secret.
+type SecretReference struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+}
+
+// KubeconfigValidity says how long certificates are valid and when they are renewed.
+type KubeconfigValidity struct {
+	// validity is the life to ask for. At least 10m. Empty: the garden's signer decides, which also bounds it.
+	Validity *metav1.Duration `json:"validity,omitempty"`
+	// autoRotationJitterPercentageMin and autoRotationJitterPercentageMax are the part of the life, in percent, in which a
+	// certificate is renewed, at a time left to chance. 1 to 99, the second not below the first. Default 80 and 90: of a
+	// certificate for a year, more than a month is left to repair what may be wrong.
+	AutoRotationJitterPercentageMin *int32 `json:"autoRotationJitterPercentageMin,omitempty"`
+	AutoRotationJitterPercentageMax *int32 `json:"autoRotationJitterPercentageMax,omitempty"`
 }
 
 // ClientConnection says how to reach an API server.

@@ -1,10 +1,7 @@
 package csr
 
 import (
-	"crypto/x509"
 	"encoding/hex"
-	"encoding/pem"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/csr"
 )
 
 const (
@@ -54,32 +52,22 @@ func bootstrapToken(r *certificatesv1.CertificateSigningRequest) (string, bool) 
 
 // ours tells whether a request is for this package, and still open.
 func ours(r *certificatesv1.CertificateSigningRequest) bool {
-	if len(r.Status.Certificate) > 0 || slices.ContainsFunc(r.Status.Conditions, func(c certificatesv1.CertificateSigningRequestCondition) bool {
-		return c.Type == certificatesv1.CertificateApproved || c.Type == certificatesv1.CertificateDenied
-	}) {
+	if !csr.Open(r) {
 		return false
 	}
 	switch r.Spec.SignerName {
 	case certificatesv1.KubeletServingSignerName, certificatesv1.KubeAPIServerClientKubeletSignerName:
 		return true
 	case certificatesv1.KubeAPIServerClientSignerName:
-		parsed, err := parse(r.Spec.Request)
+		parsed, err := csr.Parse(r.Spec.Request)
 		return err == nil && strings.HasPrefix(parsed.Subject.CommonName, corev1beta1.NodeAgentUserPrefix)
 	}
 	return false
 }
 
-func parse(request []byte) (*x509.CertificateRequest, error) {
-	block, _ := pem.Decode(request)
-	if block == nil || block.Type != "CERTIFICATE REQUEST" {
-		return nil, errors.New("not a PEM certificate request")
-	}
-	return x509.ParseCertificateRequest(block.Bytes)
-}
-
 // kubeletServing decides about a serving certificate. node is nil if it does not exist, machines are those of the node.
 func kubeletServing(r *certificatesv1.CertificateSigningRequest, node *corev1.Node, machines []machine) (decision, string) {
-	parsed, err := parse(r.Spec.Request)
+	parsed, err := csr.Parse(r.Spec.Request)
 	if err != nil {
 		return deny, fmt.Sprintf("cannot read the request: %v", err)
 	}
@@ -117,19 +105,7 @@ func kubeletServing(r *certificatesv1.CertificateSigningRequest, node *corev1.No
 }
 
 func servingUsages(usages []certificatesv1.KeyUsage) bool {
-	return usable(usages, certificatesv1.UsageServerAuth)
-}
-
-// usable tells whether a certificate is for one purpose and for nothing else.
-func usable(usages []certificatesv1.KeyUsage, purpose certificatesv1.KeyUsage) bool {
-	for _, u := range usages {
-		switch u {
-		case purpose, certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment:
-		default:
-			return false
-		}
-	}
-	return slices.Contains(usages, purpose)
+	return csr.ForOnly(certificatesv1.UsageServerAuth, usages)
 }
 
 // addressesOf returns the host names and internal addresses of a node, sorted.
@@ -149,7 +125,7 @@ func addressesOf(n *corev1.Node) (names, addresses []string) {
 
 // named returns the name in the request's subject, without a prefix that it has to have.
 func named(r *certificatesv1.CertificateSigningRequest, prefix string) string {
-	parsed, err := parse(r.Spec.Request)
+	parsed, err := csr.Parse(r.Spec.Request)
 	if err != nil {
 		return ""
 	}
@@ -164,7 +140,7 @@ type candidates struct{ having, undecided []machine }
 // kubeletClient decides about a client certificate of a kubelet, and returns the machine that it is for. A bootstrap token gets
 // the first one of its own machine; joined tells whether the node exists, which then asks for itself.
 func kubeletClient(r *certificatesv1.CertificateSigningRequest, of candidates, joined bool) (machine, decision, string) {
-	parsed, err := parse(r.Spec.Request)
+	parsed, err := csr.Parse(r.Spec.Request)
 	if err != nil {
 		return machine{}, deny, fmt.Sprintf("cannot read the request: %v", err)
 	}
@@ -175,7 +151,7 @@ func kubeletClient(r *certificatesv1.CertificateSigningRequest, of candidates, j
 	}{
 		{isNode && node != "", "the common name is not that of a node"},
 		{slices.Equal(parsed.Subject.Organization, []string{nodesGroup}), "the organization is not exactly " + nodesGroup},
-		{withoutAlternatives(parsed), "alternative names are not allowed"},
+		{!csr.HasAlternativeNames(parsed), "alternative names are not allowed"},
 		{clientUsages(r.Spec.Usages), "the usages are not those of a client certificate"},
 		{len(of.having) <= 1, fmt.Sprintf("%d machines have the node", len(of.having))},
 	} {
@@ -213,18 +189,14 @@ func first(m machine, token string, joined bool) (decision, string) {
 	return approve, "the machine bootstraps"
 }
 
-func withoutAlternatives(r *x509.CertificateRequest) bool {
-	return len(r.DNSNames)+len(r.IPAddresses)+len(r.EmailAddresses)+len(r.URIs) == 0
-}
-
 func clientUsages(usages []certificatesv1.KeyUsage) bool {
-	return usable(usages, certificatesv1.UsageClientAuth)
+	return csr.ForOnly(certificatesv1.UsageClientAuth, usages)
 }
 
 // nodeAgent decides about a client certificate of a node agent. m is the machine in the name, nil if it does not exist; joined
 // tells whether its node exists.
 func nodeAgent(r *certificatesv1.CertificateSigningRequest, m *machine, joined bool) (decision, string) {
-	parsed, err := parse(r.Spec.Request)
+	parsed, err := csr.Parse(r.Spec.Request)
 	if err != nil {
 		return deny, fmt.Sprintf("cannot read the request: %v", err)
 	}
@@ -233,7 +205,7 @@ func nodeAgent(r *certificatesv1.CertificateSigningRequest, m *machine, joined b
 		why   string
 	}{
 		{slices.Equal(parsed.Subject.Organization, []string{corev1beta1.NodeAgentsGroup}), "the organization is not exactly " + corev1beta1.NodeAgentsGroup},
-		{withoutAlternatives(parsed), "alternative names are not allowed"},
+		{!csr.HasAlternativeNames(parsed), "alternative names are not allowed"},
 		{clientUsages(r.Spec.Usages), "the usages are not those of a client certificate"},
 		{m != nil, "the machine does not exist"},
 	} {

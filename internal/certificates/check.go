@@ -1,0 +1,39 @@
+package certificates
+
+import (
+	"crypto/x509"
+	"maps"
+	"slices"
+	"time"
+)
+
+// LifeOf is how long a certificate is valid, without the minute by which its begin is moved back for the clocks of others.
+func LifeOf(cert *x509.Certificate) time.Duration {
+	return cert.NotAfter.Sub(cert.NotBefore).Round(Day)
+}
+
+// Check compares names and lives of what code issues with rows of the table.
+func Check(t interface {
+	Helper()
+	Errorf(format string, args ...any)
+}, issued map[string]time.Duration, rows []Row) {
+	t.Helper()
+	known := map[string]time.Duration{}
+	for _, row := range rows {
+		for _, name := range row.Names {
+			known[name] = row.Life
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(issued)) {
+		if life, ok := known[name]; !ok {
+			t.Errorf("%q is not in the table of certificates, internal/certificates/table.go", name)
+		} else if life != issued[name] {
+			t.Errorf("the table of certificates says that %q is valid for %s, it is for %s", name, life, issued[name])
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		if _, ok := issued[name]; !ok {
+			t.Errorf("%q is in the table of certificates, but is not issued", name)
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package certificates
+
+import "time"
+
+// Row is one certificate, certificate authority or signing key; several are in one row if they differ in nothing but the name.
+type Row struct {
+	// Names are those of the config of the Secret, or of the file.
+	Names []string
+	// For says what it is used for.
+	For string
+	// SignedBy is the name of the CA. Empty: a CA that signs itself, or a key.
+	SignedBy string
+	// Life is how long it is valid; 0 means for ever, which only keys are.
+	Life time.Duration
+	// LifeText replaces Life in the page where it depends on something.
+	LifeText string
+	// Renewal says by whom and when it is replaced.
+	Renewal Renewal
+	// TakenUp says what happens when it is replaced.
+	TakenUp string
+}
+
+// Renewal says by whom and when a certificate is replaced.
+type Renewal struct {
+	Text string
+	// ByHand is true if somebody has to act before the end of the life.
+	ByHand bool
+}
+
+// Day and Year are how lives are given.
+const (
+	Day  = 24 * time.Hour
+	Year = 365 * Day
+)
+
+var (
+	onReconcile = Renewal{Text: "gardenlet, with a reconciliation after 80 % of the life"}
+	byRotation  = Renewal{Text: "the owner of the Shoot, by a rotation of CAs", ByHand: true}
+	onRequest   = Renewal{Text: "whoever needs it requests another one"}
+	byKubelet   = Renewal{Text: "kubelet, at 70 to 90 % of the life; the resource-manager approves"}
+	byOperator  = Renewal{Text: "the operator", ByHand: true}
+	byUp        = Renewal{Text: "whoever calls `hortus up`, when less than a third of the life is left", ByHand: true}
+	never       = Renewal{Text: "nobody: the landscape is made anew", ByHand: true}
+)
+
+const (
+	replaced = "its pods are replaced one after the other"
+	server   = "API server replaced"
+)
+
+// ControlPlane are the Secrets that the gardenlet generates in the namespace of a control plane.
+var ControlPlane = []Row{
+	{Names: []string{"ca"}, For: "API server", Life: 10 * Year, Renewal: byRotation,
+		TakenUp: "control plane and nodes, in the phases of the rotation; kubeconfigs are fetched anew"},
+	{Names: []string{"ca-client"}, For: "clients of the API server, kubelets and node agents among them", Life: 10 * Year,
+		Renewal: byRotation, TakenUp: "as above"},
+	{Names: []string{"ca-etcd", "ca-etcd-peer"}, For: "etcd and its clients; its members", Life: 10 * Year,
+		Renewal: byRotation, TakenUp: "etcd and API server, in the phases of the rotation"},
+	{Names: []string{"ca-front-proxy"}, For: "the API server towards aggregated APIs", Life: 10 * Year,
+		Renewal: byRotation, TakenUp: "API server, in the phases of the rotation"},
+	{Names: []string{"ca-vpn"}, For: "both ends of the tunnel", Life: 10 * Year, Renewal: byRotation,
+		TakenUp: "both ends and the API server, in the phases of the rotation"},
+	{Names: []string{"ca-kubelet"}, For: "serving certificates of kubelets, and the API server as their client",
+		Life: 10 * Year, Renewal: byRotation, TakenUp: "API server and nodes, in the phases of the rotation"},
+	{Names: []string{"ca-metrics-server"}, For: "nothing yet; it is rotated with the others", Life: 10 * Year,
+		Renewal: byRotation, TakenUp: "-"},
+	{Names: []string{"kube-apiserver"}, For: "API server", SignedBy: "ca", Life: Year, Renewal: onReconcile, TakenUp: server},
+	{Names: []string{"etcd-server", "etcd-peer"}, For: "etcd", SignedBy: "ca-etcd, ca-etcd-peer", Life: Year,
+		Renewal: onReconcile, TakenUp: "nothing: etcd reads them for each connection"},
+	{Names: []string{"etcd-client", "kube-aggregator", "kube-apiserver-http-proxy", "kube-apiserver-kubelet"},
+		For: "the API server towards etcd, aggregated APIs, the tunnel and kubelets", SignedBy: "ca-etcd, ca-front-proxy, ca-vpn, ca-kubelet", Life: Year, Renewal: onReconcile, TakenUp: server},
+	{Names: []string{"kube-controller-manager", "kube-scheduler", "machine-controller-manager", "gardener-resource-manager"},
+		For: "these towards the API server", SignedBy: "ca-client", Life: Year, Renewal: onReconcile, TakenUp: replaced},
+	{Names: []string{"gardener"}, For: "the gardenlet towards the API server; also in `gardener-internal`",
+		SignedBy: "ca-client", Life: Year, Renewal: onReconcile, TakenUp: "the next request uses it"},
+	{Names: []string{"vpn-seed-server"}, For: "the tunnel's end in the seed", SignedBy: "ca-vpn", Life: Year,
+		Renewal: onReconcile, TakenUp: replaced},
+	{Names: []string{"vpn-shoot-client"}, For: "the tunnel's end in the Shoot, where it lies in `kube-system`",
+		SignedBy: "ca-vpn", Life: Year, Renewal: onReconcile, TakenUp: replaced},
+	{Names: []string{"service-account-key"}, For: "tokens of service accounts",
+		Renewal: Renewal{Text: "the owner of the Shoot, as often as wanted: `rotate-serviceaccount-key-start`"},
+		TakenUp: server},
+	{Names: []string{"kube-apiserver-etcd-encryption-key"}, For: "encryption of etcd; signs nothing",
+		Renewal: Renewal{Text: "the owner of the Shoot, as often as wanted: `rotate-etcd-encryption-key-start`"},
+		TakenUp: server},
+	{Names: []string{"ssh-keypair"}, For: "access to machines; signs nothing",
+		Renewal: Renewal{Text: "the owner of the Shoot, as often as wanted: `rotate-ssh-keypair`"},
+		TakenUp: "nodes get the new public key"},
+}
+
+// Shoot are certificates for a Shoot that are not Secrets of its control plane.
+var Shoot = []Row{
+	{Names: []string{"kubelet, client"}, For: "a node towards the API server; on the node", SignedBy: "ca-client",
+		Life: Year, Renewal: byKubelet, TakenUp: "kubelet, without a restart"},
+	{Names: []string{"kubelet, serving"}, For: "logs, exec and metrics of a node; on the node", SignedBy: "ca-kubelet",
+		Life: Year, Renewal: byKubelet, TakenUp: "kubelet, without a restart"},
+	{Names: []string{"node agent"}, For: "the node agent towards the API server; on the node", SignedBy: "ca-client",
+		Life: Year, Renewal: Renewal{Text: "node agent, at 80 % of the life; the resource-manager approves"},
+		TakenUp: "the node agent restarts itself"},
+	{Names: []string{"kube-controller-manager, kube-scheduler, serving"},
+		For: "metrics and health; in memory, clients do not check them", SignedBy: "self", Life: Year,
+		Renewal: Renewal{Text: "made at each start, the last one before the end with their client certificate"},
+		TakenUp: "-"},
+	{Names: []string{"`adminkubeconfig`, `viewerkubeconfig`"}, For: "people; with the person", SignedBy: "ca-client",
+		LifeText: "as requested, at most 1 day by default", Renewal: onRequest, TakenUp: "-"},
+}
+
+// Garden are those of the garden and of gardenlets, where an operator installs them by the charts.
+var Garden = []Row{
+	{Names: []string{"gardenlet"}, For: "a gardenlet towards the garden; Secret `gardenlet-kubeconfig` of the seed",
+		SignedBy: "the signer `kubernetes.io/kube-apiserver-client` of the garden",
+		LifeText: "as the signer gives, 365 days by default; the first one as the operator gives",
+		Renewal:  Renewal{Text: "gardenlet, at 80 to 90 % of the life, or by `renew-kubeconfig`; the controller manager approves"},
+		TakenUp:  "gardenlet, without a restart"},
+	{Names: []string{"`hortus-apiserver`, `hortus-etcd`, and their CA"},
+		For: "the garden's API and its etcd; values of the chart `garden`", SignedBy: "the operator",
+		LifeText: "as the operator gives", Renewal: byOperator, TakenUp: replaced},
+	{Names: []string{"kube-apiserver of the garden, its etcd, its clients"}, For: "the cluster that the garden runs on",
+		SignedBy: "the operator", LifeText: "as the operator gives", Renewal: byOperator, TakenUp: "-"},
+}
+
+// LandscapeCluster are those of each of the landscape's own clusters, by the field of its PKI; on its machine.
+var LandscapeCluster = []Row{
+	{Names: []string{"CA", "FrontProxyCA", "EtcdCA"}, For: "everything in the cluster", Life: 10 * Year, Renewal: never,
+		TakenUp: "-"},
+	{Names: []string{"APIServer", "APIServerKubelet", "APIServerEtcd", "FrontProxy", "EtcdServer", "Kubelet", "KubeletServing", "ControllerManager", "Scheduler", "SeedAuthorizer", "Admin"},
+		For: "its parts; `Admin` is that of `hortus` and of the kubeconfig", SignedBy: "CA, FrontProxyCA, EtcdCA", Life: 5 * Year, Renewal: byUp, TakenUp: "the machine"},
+	{Names: []string{"ServiceAccountKey"}, For: "tokens of service accounts", Renewal: Renewal{Text: "never"}, TakenUp: "-"},
+}
+
+// LandscapeWorker are those of the landscape's further nodes, by the field of their PKI; on their machines.
+var LandscapeWorker = []Row{
+	{Names: []string{"Kubelet", "KubeletServing"}, For: "a node without a control plane", SignedBy: "CA", Life: 5 * Year,
+		Renewal: byUp, TakenUp: "the machine"},
+}
+
+// LandscapeGarden are those of the garden in the landscape, by the field of its PKI; Secrets of the garden.
+var LandscapeGarden = []Row{
+	{Names: []string{"CA"}, For: "the garden's API and its etcd", Life: 10 * Year, Renewal: never, TakenUp: "-"},
+	{Names: []string{"APIServer", "EtcdServer", "EtcdClient"}, For: "the garden's API and its etcd", SignedBy: "CA",
+		Life: 5 * Year, Renewal: byUp, TakenUp: "API server; etcd reads them for each connection"},
+}
+
+// LandscapeOther are the rest of the landscape's.
+var LandscapeOther = []Row{
+	{Names: []string{"gardenlet, the first one"}, For: "as above; Secret `gardenlet-kubeconfig-garden` of the seed",
+		SignedBy: "CA of the garden's cluster", Life: 5 * Year,
+		Renewal: Renewal{Text: "gardenlet, as above; also `hortus up`, when less than a third of the life is left"},
+		TakenUp: "as above; `hortus up` restarts the gardenlet"},
+	{Names: []string{"local cloud, CA"}, For: "the cloud's API; `ca.crt` of its state", Life: 10 * Year, Renewal: never,
+		TakenUp: "-"},
+	{Names: []string{"local cloud, serving"}, For: "the same; `server.crt` of its state", SignedBy: "local cloud, CA",
+		Life: Year, Renewal: Renewal{Text: "`hortus cloud serve`, with the first connection of the last 60 days"},
+		TakenUp: "nothing"},
+}

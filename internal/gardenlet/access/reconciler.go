@@ -1,0 +1,198 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/certificate/csr"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/pki"
+)
+
+const (
+	// answerPeriod is the pause between looks at an open request. It takes about a second; a watch would have to wait for the seed
+	// authorizer to learn of the request first.
+	answerPeriod = time.Second
+	// answerTimeout is when an open request is given up for another one: somebody may have removed it.
+	answerTimeout = 15 * time.Minute
+)
+
+// Reconciler renews the certificate of one Access. Every replica has its own: one that waits has to reach the garden, too.
+type Reconciler struct {
+	Access *Access
+	Garden client.Client // Direct reads and writes.
+	Events events.EventRecorder
+	Clock  clock.PassiveClock
+	// Chance returns a number that is at least 0 and below 1.
+	Chance   func() float64
+	SeedName string
+	Window   Window
+	// Validity is the life to ask for; nil leaves it to the signer, which also bounds it.
+	Validity *time.Duration
+
+	pending *request
+	renewAt time.Time // Zero until the certificate in use has been looked at.
+}
+
+// request has been made in the garden. Its key is nowhere else: after a restart another request is made.
+type request struct {
+	name string
+	key  []byte
+	made time.Time
+}
+
+// AddToManager registers the controller.
+func (r *Reconciler) AddToManager(mgr ctrl.Manager) error {
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("garden-certificate").
+		For(&corev1beta1.Seed{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WithOptions(controller.Options{NeedLeaderElection: new(false)}).
+		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
+	if err != nil {
+		return fmt.Errorf("create controller of the gardenlet's certificate: %w", err)
+	}
+	return nil
+}
+
+// Reconcile does one step of a renewal, if it is due.
+func (r *Reconciler) Reconcile(ctx context.Context, seed *corev1beta1.Seed) (reconcile.Result, error) {
+	if seed.Name != r.SeedName {
+		return reconcile.Result{}, nil
+	}
+	if err := r.Garden.Get(ctx, client.ObjectKeyFromObject(seed), seed); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	asked := seed.Annotations[corev1beta1.AnnotationOperation] == corev1beta1.OperationRenewKubeconfig
+	if why := renewable(r.Access.cert, r.SeedName); why != "" {
+		if !asked {
+			return reconcile.Result{}, nil
+		}
+		r.Events.Eventf(seed, nil, corev1.EventTypeWarning, "CertificateNotRenewed", "Renew", "%s", why)
+		return reconcile.Result{}, r.done(ctx, seed)
+	}
+	if r.renewAt.IsZero() {
+		r.renewAt = renewAt(r.Access.cert, r.Window, r.Chance())
+	}
+	if rest := r.renewAt.Sub(r.Clock.Now()); !asked && rest > 0 {
+		return reconcile.Result{RequeueAfter: rest}, nil
+	}
+	renewed, err := r.renew(ctx)
+	if err != nil {
+		r.Events.Eventf(seed, nil, corev1.EventTypeWarning, "CertificateNotRenewed", "Renew", "%v", err)
+		return reconcile.Result{}, err
+	}
+	if !renewed {
+		return reconcile.Result{RequeueAfter: answerPeriod}, nil
+	}
+	ctrl.LoggerFrom(ctx).Info("Renewed certificate for the garden", "notAfter", r.Access.cert.NotAfter, "renewAt", r.renewAt)
+	r.Events.Eventf(seed, nil, corev1.EventTypeNormal, "CertificateRenewed", "Renew",
+		"The gardenlet's certificate for the garden is valid until %s", r.Access.cert.NotAfter.UTC().Format(time.RFC3339))
+	if asked {
+		if err := r.done(ctx, seed); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	return reconcile.Result{RequeueAfter: max(r.renewAt.Sub(r.Clock.Now()), answerPeriod)}, nil
+}
+
+// renew reports whether another certificate is in use. False means to wait for the garden.
+func (r *Reconciler) renew(ctx context.Context) (bool, error) {
+	stored, cert, err := r.Access.stored(ctx)
+	if err != nil {
+		return false, err
+	}
+	if cert != nil && newer(cert, r.Access.cert, r.Clock.Now()) { // Another replica, or an operator, was first.
+		return true, r.use(*stored)
+	}
+	if r.pending != nil && r.Clock.Since(r.pending.made) > answerTimeout {
+		r.pending = nil
+	}
+	if r.pending == nil {
+		return false, r.ask(ctx)
+	}
+	answer := &certificatesv1.CertificateSigningRequest{}
+	if err := r.Garden.Get(ctx, client.ObjectKey{Name: r.pending.name}, answer); err != nil {
+		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) { // The seed authorizer has not heard of it yet.
+			return false, nil
+		}
+		return false, fmt.Errorf("read request for a certificate: %w", err)
+	}
+	switch what, why := answered(answer); what {
+	case waiting:
+		return false, nil
+	case refused:
+		r.pending = nil
+		return false, fmt.Errorf("request %q for a certificate: %s", answer.Name, why)
+	}
+	pair := pki.KeyPair{CertPEM: answer.Status.Certificate, KeyPEM: r.pending.key}
+	if err := r.Access.store(ctx, pair); err != nil {
+		return false, err
+	}
+	return true, r.use(pair)
+}
+
+func (r *Reconciler) ask(ctx context.Context) error {
+	subject := r.Access.cert.Subject
+	wish, key, err := pki.NewRequest(subject.CommonName, subject.Organization)
+	if err != nil {
+		return err
+	}
+	o := &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "gardenlet-"},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			Request: wish, SignerName: certificatesv1.KubeAPIServerClientSignerName,
+			Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
+		},
+	}
+	if r.Validity != nil {
+		o.Spec.ExpirationSeconds = csr.DurationToExpirationSeconds(*r.Validity)
+	}
+	ctrl.LoggerFrom(ctx).Info("Requesting certificate for the garden", "user", subject.CommonName, "notAfter", r.Access.cert.NotAfter)
+	if err := r.Garden.Create(ctx, o); err != nil {
+		return fmt.Errorf("request certificate: %w", err)
+	}
+	r.pending = &request{name: o.Name, key: key, made: r.Clock.Now()}
+	return nil
+}
+
+// use has a certificate be used from now on.
+func (r *Reconciler) use(pair pki.KeyPair) error {
+	cert, err := pki.ParseCert(pair.CertPEM)
+	if err != nil {
+		return fmt.Errorf("read new certificate: %w", err)
+	}
+	if !sameUser(cert, r.Access.cert) {
+		return errors.New("the new certificate is for another user")
+	}
+	if err := r.Access.transport.Use(pair); err != nil {
+		return err
+	}
+	r.Access.cert, r.pending = cert, nil
+	r.renewAt = renewAt(cert, r.Window, r.Chance())
+	return nil
+}
+
+// done removes the request to renew from the Seed, so that there can be another one.
+func (r *Reconciler) done(ctx context.Context, seed *corev1beta1.Seed) error {
+	before := seed.DeepCopy()
+	delete(seed.Annotations, corev1beta1.AnnotationOperation)
+	if err := r.Garden.Patch(ctx, seed, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("remove operation from Seed %q: %w", seed.Name, err)
+	}
+	return nil
+}
