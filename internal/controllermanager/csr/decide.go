@@ -11,9 +11,10 @@ import (
 	"hortus.dev/hortus/internal/csr"
 )
 
-// ours reports whether a request is open and its certificate would have the rights of a gardenlet.
+// ours reports whether a request is open, its certificate would have the rights of a gardenlet, and a gardenlet asks for it.
+// Requests of others are left to whoever may approve them: so an operator gives a gardenlet its first certificate.
 func ours(r *certificatesv1.CertificateSigningRequest) bool {
-	if r.Spec.SignerName != certificatesv1.KubeAPIServerClientSignerName || !csr.Open(r) {
+	if r.Spec.SignerName != certificatesv1.KubeAPIServerClientSignerName || !csr.Open(r) || seedOf(r) == "" {
 		return false
 	}
 	parsed, err := csr.Parse(r.Spec.Request)
@@ -40,7 +41,6 @@ func decide(r *certificatesv1.CertificateSigningRequest, registered bool) (appro
 		holds bool
 		why   string
 	}{
-		{seedOf(r) != "", "the requester is not a gardenlet"},
 		{parsed.Subject.CommonName == r.Spec.Username, "the common name is not that of the requester"},
 		{
 			slices.Equal(parsed.Subject.Organization, []string{corev1beta1.SeedsGroup}),
