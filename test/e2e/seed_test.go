@@ -3,7 +3,9 @@
 package e2e
 
 import (
+	"crypto/x509/pkix"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -55,6 +57,40 @@ func checkSeedsAreConfined(t *testing.T) {
 			}
 		}
 	}
+}
+
+// checkGardenletRenews has a gardenlet replace its certificate for the garden at once, and shows that another one's is not to be had.
+func checkGardenletRenews(t *testing.T) {
+	const seed = "local-1"
+	garden, cluster := kubeconfigOf("garden"), adminOf(seed)
+	certificate := func() string {
+		out, err := kubectlE(t, cluster, "-n", "garden", "get", "secret", "gardenlet-kubeconfig", "-o", "jsonpath={.data.kubeconfig}")
+		if err != nil {
+			return "" // It comes with the first renewal.
+		}
+		return out
+	}
+	restarts := func() string {
+		return kubectl(t, cluster, "-n", "garden", "get", "pods", "-l", "app=gardenlet", "-o", "jsonpath={.items[*].metadata.uid}{.items[*].status.containerStatuses[*].restartCount}")
+	}
+	before, pods := certificate(), restarts()
+	kubectl(t, garden, "annotate", "seed", seed, "gardener.cloud/operation=renew-kubeconfig")
+	eventually(t, "another certificate, and an end of the operation", func() error {
+		operation := kubectl(t, garden, "get", "seed", seed, "-o", `jsonpath={.metadata.annotations.gardener\.cloud/operation}`)
+		if now := certificate(); now == "" || now == before || operation != "" {
+			return fmt.Errorf("operation %q, a certificate: %t, another one: %t", operation, now != "", now != before)
+		}
+		return nil
+	})
+	if now := restarts(); now != pods {
+		t.Errorf("pods of the gardenlet and their restarts: %s, before %s", now, pods)
+	}
+	subject := pkix.Name{CommonName: "gardener.cloud:system:seed:local-2", Organization: []string{"gardener.cloud:system:seeds"}}
+	name, err := createRequest(t, gardenletKubeconfig(t, seed), "kubernetes.io/kube-apiserver-client", subject)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubectl(t, garden, "wait", "--for=condition=Denied", "csr/"+name, "--timeout=60s")
 }
 
 // adminKubeconfigRequest writes a request for an administrator's kubeconfig.
