@@ -103,7 +103,9 @@ func Render(v Values) []client.Object {
 	deployment, budget := workload.Deployment(), workload.DisruptionBudget()
 	deployment.Labels, budget.Labels = labels, labels
 	return []client.Object{
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace, Labels: map[string]string{component.LabelRole: corev1beta1.RoleIngress}}},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace, Labels: map[string]string{
+			component.LabelRole: corev1beta1.RoleIngress, "pod-security.kubernetes.io/enforce": "restricted",
+		}}},
 		&corev1.ServiceAccount{ObjectMeta: meta(Namespace, Name)},
 		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role}, Rules: []rbacv1.PolicyRule{
 			{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"get", "list", "watch"}},

@@ -38,6 +38,7 @@ func ensureNamespace(ctx context.Context, s *Scope) (flow.Outcome, error) {
 // applyNamespace applies the namespace, and what keeps an isolated one apart from all others before its first pod.
 func (s *Scope) applyNamespace(ctx context.Context, isolated bool) (flow.Outcome, error) {
 	ns := NamespaceFor(s.Shoot, s.SeedObject, s.Namespace)
+	ns.Labels[labelPodSecurity] = podSecurity(s.Registered, s.Installations)
 	if isolated {
 		ns.Labels[networkpolicy.LabelIsolated] = "true"
 	}
@@ -133,7 +134,6 @@ func NamespaceFor(shoot *corev1beta1.Shoot, seed *corev1beta1.Seed, name string)
 		corev1beta1.LabelSeedProvider:                                seed.Spec.Provider.Type,
 		corev1beta1.LabelShootProvider:                               shoot.Spec.Provider.Type,
 		corev1beta1.LabelBackupProvider:                              seed.Spec.Provider.Type,
-		"pod-security.kubernetes.io/enforce":                         "privileged",
 		"high-availability-config.resources.gardener.cloud/consider": "true",
 	}
 	if n := shoot.Spec.Networking; n != nil && n.Type != nil {
