@@ -81,6 +81,9 @@ type Certificate struct {
 	SignedBy string
 	// Validity of the certificate; 0 means as long as the CA.
 	Validity time.Duration
+	// ForOldPeers is for certificates of clients whose servers may not trust a new CA yet while a rotation is prepared: those
+	// on nodes learn of it when they are replaced. Certificates of servers are always signed so.
+	ForOldPeers bool `json:",omitempty"`
 }
 
 func (c Certificate) configName() string { return c.Name }

@@ -249,8 +249,8 @@ func (m *Manager) signer(config Config) (*pki.CA, string, error) {
 	if secret == nil {
 		return nil, "", fmt.Errorf("CA %q has not been generated", name)
 	}
-	if cert, ok := config.(Certificate); ok && cert.Usage&pki.Server != 0 {
-		secret = m.serverSigner(name)
+	if cert, ok := config.(Certificate); ok && (cert.ForOldPeers || cert.Usage&pki.Server != 0) {
+		secret = m.knownSigner(name)
 	}
 	ca, err := pki.LoadCA(secret.Data[DataCACert], secret.Data[DataCAKey], m.clock)
 	if err != nil {
@@ -259,10 +259,10 @@ func (m *Manager) signer(config Config) (*pki.CA, string, error) {
 	return ca, hexSum(ca.CertPEM)[:16], nil
 }
 
-// serverSigner is the CA that signs certificates of servers: the oldest one that is in all bundles that exist, since
-// clients may have any of them. That is the predecessor while a rotation is prepared, because of clients with the bundle
-// from before. If a completion had begun and its record was lost, there are clients that do not trust the predecessor.
-func (m *Manager) serverSigner(name string) *corev1.Secret {
+// knownSigner is the CA that signs what all peers have to trust: the oldest one that is in all bundles that exist, since
+// peers may have any of them. That is the predecessor while a rotation is prepared, because of peers with the bundle
+// from before. If a completion had begun and its record was lost, there are peers that do not trust the predecessor.
+func (m *Manager) knownSigner(name string) *corev1.Secret {
 	candidates := append([]*corev1.Secret{m.current[name]}, m.old[name]...)
 	slices.Reverse(candidates)
 	for _, ca := range candidates {

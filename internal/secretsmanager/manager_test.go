@@ -142,6 +142,11 @@ func TestRotationOfACAKeepsBothSidesTrustingEachOther(t *testing.T) {
 	if !verify(t, w.generate(m, testClient, Options{}), newCA) {
 		t.Error("client certificates must be signed by the current CA")
 	}
+	careful := testClient
+	careful.Name, careful.ForOldPeers = "careful", true
+	if !verify(t, w.generate(m, careful, Options{}), oldCA) {
+		t.Error("certificates for servers that may not know the new CA must be signed by the old one")
+	}
 	bundle, err := m.Bundle("ca")
 	if err != nil {
 		t.Fatal(err)
@@ -163,6 +168,9 @@ func TestRotationOfACAKeepsBothSidesTrustingEachOther(t *testing.T) {
 	}
 	if !verify(t, w.generate(m, testServer, Options{}), newCA) {
 		t.Error("after completion server certificates must be signed by the new CA")
+	}
+	if !verify(t, w.generate(m, careful, Options{}), newCA) {
+		t.Error("after completion all certificates must be signed by the new CA")
 	}
 	if m.Old("ca") != nil {
 		t.Error("the old CA still counts after completion")

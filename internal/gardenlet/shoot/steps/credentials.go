@@ -130,7 +130,10 @@ func desiredCredentials(s *Scope) []credential {
 		credential{secretsmanager.CA{Name: nameCAMetricsServer, CommonName: "metrics-server"}, ca},
 		certificate(kubescheduler.Name, kubescheduler.CommonName, nameCAClient, pki.Client, nil),
 		certificate(machinecontrollermanager.Name, machinecontrollermanager.CommonName, nameCAClient, pki.Client, nil),
-		certificate(nameKubeletClient, shootsystem.UserKubeletClient, nameCAKubelet, pki.Client, nil),
+		credential{config: secretsmanager.Certificate{
+			Name: nameKubeletClient, CommonName: shootsystem.UserKubeletClient, SignedBy: nameCAKubelet, Usage: pki.Client,
+			Validity: certificateValidity, ForOldPeers: true, // Logs and shells of nodes that are not replaced yet.
+		}},
 		certificate(nameVPNShoot, tunnel.ClientCommonName, nameCAVPN, pki.Client, nil),
 	)
 	if s.SSHAccess() {
