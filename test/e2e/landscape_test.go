@@ -143,6 +143,7 @@ func TestLandscape(t *testing.T) {
 	step(t, "one change rolls one pool with surge and leaves the other's node", checkRollingUpdate)
 	step(t, "conditions and constraints show what is broken, and heal", checkCare)
 	step(t, "a pool updated in place by hand waits for its user, its Shoot does not", checkUpdateByHand)
+	step(t, "nodes that a rotation of CAs leaves for later can be reached", checkRotationLeavesNodes)
 	step(t, "deleted Shoots leave nothing", func(t *testing.T) {
 		for _, name := range []string{"demo", "two", "api-only", "older"} {
 			kubectl(t, garden, "-n", projectNS, "annotate", "--overwrite", "shoot", name, "confirmation.gardener.cloud/deletion=true")

@@ -116,6 +116,24 @@ func checkRollingUpdate(t *testing.T) {
 	kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "pod/mirrored", "pod/runtime", "--timeout=120s")
 }
 
+// checkRotationLeavesNodes begins a rotation of CAs that leaves nodes as they are: logs and shells of their pods are still there.
+func checkRotationLeavesNodes(t *testing.T) {
+	const name = "older"
+	before := nodeOfPool(t, shootKubeconfig(t, name), "pool")
+	kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "annotate", "shoot", name,
+		"gardener.cloud/operation=rotate-ca-start-without-workers-rollout")
+	awaitShoot(t, name, "a rotation that waits for its nodes", func(o *unstructured.Unstructured) bool {
+		phase, _, _ := unstructured.NestedString(o.Object, "status", "credentials", "rotation", "certificateAuthorities", "phase")
+		return phase == "WaitingForWorkersRollout" && succeeded(o)
+	})
+	kubeconfig := shootKubeconfig(t, name)
+	if after := nodeOfPool(t, kubeconfig, "pool"); after.UID != before.UID {
+		t.Errorf("the node %s was replaced by %s", before.Name, after.Name)
+	}
+	kubectl(t, kubeconfig, "-n", "kube-system", "logs", "deployment/coredns")
+	kubectl(t, kubeconfig, "get", "--raw", "/api/v1/nodes/"+before.Name+"/proxy/healthz")
+}
+
 // checkUpdateByHand adds a pool whose machines their user updates in place, changes it, and selects its node when the Shoot has
 // long succeeded.
 func checkUpdateByHand(t *testing.T) {

@@ -221,14 +221,14 @@ func TestChartLetsEtcdTakeLargeObjects(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		command, _, err := unstructured.NestedStringSlice(containers[0].(map[string]any), "command")
+		arguments, _, err := unstructured.NestedStringSlice(containers[0].(map[string]any), "args")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if slices.Contains(command, "--max-request-bytes=33554432") {
+		if slices.Contains(arguments, "--max-request-bytes=33554432") {
 			return
 		}
-		t.Fatalf("etcd is started with %q", command)
+		t.Fatalf("etcd is started with %q", arguments)
 	}
 	t.Fatal("the chart has no etcd")
 }
