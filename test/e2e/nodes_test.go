@@ -34,7 +34,7 @@ func checkUserContainerd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	manifest := strings.ReplaceAll(string(files), "CREDENTIALS", registryCredentials(t, nodeOfPool(t, kubeconfig, "pool").Name))
+	manifest := strings.ReplaceAll(string(files), "CREDENTIALS", registryCredentials(t, nodeOfPool(t, kubeconfig, "large").Name))
 	if out, err := applyText(t, kubeconfig, manifest); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
