@@ -4,12 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -303,79 +301,6 @@ func TestQuotas(t *testing.T) {
 	}
 }
 
-func TestFaults(t *testing.T) {
-	c := cloudtest.Start(t, cloudtest.Options{})
-	for _, tc := range []struct {
-		fault cloud.Fault
-		code  cloud.Code
-	}{
-		{cloud.Fault{Type: cloud.FaultUnauthorized}, cloud.CodeUnauthorized},
-		{cloud.Fault{Type: cloud.FaultQuota}, cloud.CodeQuotaExceeded},
-		{cloud.Fault{Type: cloud.FaultRateLimit}, cloud.CodeRateLimited},
-		{cloud.Fault{Type: cloud.FaultDepleted}, cloud.CodeDepleted},
-		{cloud.Fault{Type: cloud.FaultDependency}, cloud.CodeDependency},
-		{cloud.Fault{Type: cloud.FaultLost}, cloud.CodeUnavailable},
-	} {
-		t.Run(string(tc.fault.Type), func(t *testing.T) {
-			tc.fault.Operation, tc.fault.Count = "CreateNetwork", 1
-			if _, err := c.Client.SetFault(t.Context(), tc.fault); err != nil {
-				t.Fatal(err)
-			}
-			name := "n-" + string(tc.fault.Type)
-			_, err := c.Client.CreateNetwork(t.Context(), cloud.CreateNetwork{Name: name})
-			expectCode(t, err, tc.code)
-			list, err := c.Client.ListNetworks(t.Context(), cloud.Filter{Name: name})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if done := len(list) == 1; done != (tc.fault.Type == cloud.FaultLost) {
-				t.Errorf("operation carried out = %v", done)
-			}
-			if _, err := c.Client.CreateNetwork(t.Context(), cloud.CreateNetwork{Name: name}); err != nil {
-				t.Errorf("after the fault: %v", err)
-			}
-		})
-	}
-}
-
-func TestLostHardware(t *testing.T) {
-	c := cloudtest.Start(t, cloudtest.Options{})
-	network := c.Network(t, "n", "")
-	a := createInstance(t, c.Client, cloud.CreateInstance{Name: "a", NetworkID: network})
-	b := createInstance(t, c.Client, cloud.CreateInstance{Name: "b", NetworkID: network})
-	c.Eventually(t, "both run", func() bool {
-		return stateOf(t, c.Client, a.ID) == cloud.StateRunning && stateOf(t, c.Client, b.ID) == cloud.StateRunning
-	})
-	if _, err := c.Client.SetFault(t.Context(), cloud.Fault{Name: "f", Type: cloud.FaultLost, Operation: cloud.OperationInstance, Target: a.ID}); err != nil {
-		t.Fatal(err)
-	}
-	c.Eventually(t, "a is lost", func() bool { return stateOf(t, c.Client, a.ID) == cloud.StateLost })
-	if got := stateOf(t, c.Client, b.ID); got != cloud.StateRunning {
-		t.Errorf("b is %s, want it untouched", got)
-	}
-	if err := c.Client.DeleteFault(t.Context(), "f"); err != nil {
-		t.Fatal(err)
-	}
-	c.Eventually(t, "a is back", func() bool { return stateOf(t, c.Client, a.ID) == cloud.StateRunning })
-}
-
-func TestFaultsEndWithTime(t *testing.T) {
-	clock := clocktesting.NewFakeClock(time.Now()) // Certificates made now must be valid.
-	c := cloudtest.Start(t, cloudtest.Options{Clock: clock})
-	if _, err := c.Client.SetFault(t.Context(), cloud.Fault{Type: cloud.FaultRateLimit, Operation: "*", DurationSeconds: 60}); err != nil {
-		t.Fatal(err)
-	}
-	_, err := c.Client.ListNetworks(t.Context(), cloud.Filter{})
-	expectCode(t, err, cloud.CodeRateLimited)
-	clock.Step(time.Minute)
-	if _, err := c.Client.ListNetworks(t.Context(), cloud.Filter{}); err != nil {
-		t.Errorf("after a minute: %v", err)
-	}
-	if faults, err := c.Client.ListFaults(t.Context()); err != nil || len(faults) != 0 {
-		t.Errorf("ListFaults() = %v, %v, want none", faults, err)
-	}
-}
-
 func TestStateSurvivesRestart(t *testing.T) {
 	c := cloudtest.Start(t, cloudtest.Options{})
 	network := c.Network(t, "n", "")
@@ -576,67 +501,6 @@ func TestDNS(t *testing.T) {
 	}
 	if _, err := c.Client.SetDNSRecord(t.Context(), cloud.DNSRecord{Name: "x", Type: "MX", Values: []string{"y"}}); cloud.CodeOf(err) != cloud.CodeInvalid {
 		t.Errorf("MX record: %v, want it refused", err)
-	}
-}
-
-// TestImagesNeedCredentials: strangers could have images built, so only instances and callers of the API get any.
-func TestImagesNeedCredentials(t *testing.T) {
-	layout := t.TempDir()
-	if err := os.WriteFile(filepath.Join(layout, "index.json"), []byte(`{"manifests":[]}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c := cloudtest.Start(t, cloudtest.Options{Layout: layout})
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM([]byte(c.Config.CA))
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS13}}}
-	t.Cleanup(client.CloseIdleConnections)
-	ask := func(user, password string) int {
-		t.Helper()
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.Config.Endpoint+"/v2/pause/manifests/1", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if user != "" {
-			request.SetBasicAuth(user, password)
-		}
-		response, err := client.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
-		return response.StatusCode
-	}
-	const there, refused = http.StatusNotFound, http.StatusUnauthorized // There is no such image.
-	if got := ask("", ""); got != refused {
-		t.Errorf("without credentials: %d", got)
-	}
-	if got := ask(c.Config.AccessKey, c.Config.SecretKey); got != there {
-		t.Errorf("with those of the API: %d", got)
-	}
-	if got := ask(c.Config.AccessKey, "wrong"); got != refused {
-		t.Errorf("with a wrong key: %d", got)
-	}
-	network := c.Network(t, "n", "10.9.0.0/24")
-	one := createInstance(t, c.Client, cloud.CreateInstance{Name: "one", NetworkID: network})
-	c.Eventually(t, "it runs", func() bool { return stateOf(t, c.Client, one.ID) == cloud.StateRunning })
-	var metadata cloud.Metadata
-	raw, err := os.ReadFile(filepath.Join(filepath.Dir(c.AdminFile()), "instances", one.ID, "boot", "metadata.json"))
-	if err != nil || json.Unmarshal(raw, &metadata) != nil {
-		t.Fatalf("metadata of the instance: %v\n%s", err, raw)
-	}
-	password := metadata.RegistryPassword
-	if got := ask(one.ID, password); got != there {
-		t.Errorf("as an instance: %d", got)
-	}
-	if got := ask("i-other", password); got != refused {
-		t.Errorf("as another instance: %d", got)
-	}
-	if err := c.Client.DeleteInstance(t.Context(), one.ID); err != nil {
-		t.Fatal(err)
-	}
-	c.Eventually(t, "it is gone", func() bool { return stateOf(t, c.Client, one.ID) == "" })
-	if got := ask(one.ID, password); got != refused {
-		t.Errorf("as an instance that is gone: %d", got)
 	}
 }
 
