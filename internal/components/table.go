@@ -116,6 +116,16 @@ func All() []Component {
 			LDFlags:  versionStamp(KubernetesDefaultVersion),
 		},
 		Component{
+			Name: "e2e", Version: "v" + KubernetesDefaultVersion, Folder: "e2e-1.36",
+			Programs: []Program{
+				{Name: "e2e.test", Source: "."},
+				{Name: "ginkgo", Source: "github.com/onsi/ginkgo/v2/ginkgo"},
+				{Name: "agnhost", Source: "k8s.io/kubernetes/test/images/agnhost"},
+			},
+			OnDemand: true,
+			LDFlags:  versionStamp(KubernetesDefaultVersion),
+		},
+		Component{
 			Name: "pause", Version: "v" + PauseVersion, Folder: "pause", Language: C,
 			Programs: []Program{{Name: "pause", Source: "pause.c"}},
 			Needs:    []DebianPackage{gcc, libc},

@@ -219,14 +219,14 @@ func Select(names ...string) ([]string, error) {
 	return slices.DeleteFunc(Names(), func(full string) bool { return !wanted[full] }), nil
 }
 
-// Defaults returns the images that a plain build makes: all but those of the older Kubernetes versions, which
-// are built when a cluster asks for them.
+// Defaults returns the images that a plain build makes: all but those of the older Kubernetes versions, which are built when
+// a cluster asks for them, and that of Kubernetes' end-to-end tests.
 func Defaults() []string {
-	var older []string
+	left := []string{Agnhost}
 	for _, v := range components.KubernetesVersions {
 		if v != components.KubernetesDefaultVersion {
-			older = append(older, Kubernetes(v)...)
+			left = append(left, Kubernetes(v)...)
 		}
 	}
-	return slices.DeleteFunc(Names(), func(name string) bool { return slices.Contains(older, name) })
+	return slices.DeleteFunc(Names(), func(name string) bool { return slices.Contains(left, name) })
 }

@@ -68,6 +68,10 @@ func recipeFor(name string, from sources) (recipe, error) {
 		r.layers = [][]Entry{from.distribution, {{Path: "echo", Source: from.echo}}}
 		r.entrypoint = []string{"/echo"}
 		return r, nil
+	case Agnhost:
+		program, err := single("e2e", "agnhost", "/agnhost")
+		program.layers = append([][]Entry{from.distribution}, program.layers...)
+		return program, err
 	}
 	for _, v := range MachineVersions {
 		if name == Machine(v) {
@@ -96,6 +100,8 @@ func componentsOf(name string) []string {
 		return []string{"etcd"}
 	case CoreDNS:
 		return []string{"coredns"}
+	case Agnhost:
+		return []string{"e2e"}
 	}
 	for _, v := range MachineVersions {
 		if name == Machine(v) {
@@ -114,7 +120,7 @@ func componentsOf(name string) []string {
 
 // usesDistribution says whether the image contains programs of the distribution.
 func usesDistribution(name string) bool {
-	if name == Echo {
+	if name == Echo || name == Agnhost {
 		return true
 	}
 	for _, v := range MachineVersions {

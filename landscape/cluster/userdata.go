@@ -88,9 +88,11 @@ func UserData(v Values, p *PKI) ([]byte, error) {
 			return nil, err
 		}
 	}
-	var err error
-	if files["/etc/kubernetes/encryption.yaml"], err = render("encryption.yaml", v, p); err != nil {
-		return nil, err
+	for _, name := range []string{"encryption.yaml", "audit-policy.yaml"} {
+		var err error
+		if files["/etc/kubernetes/"+name], err = render(name, v, p); err != nil {
+			return nil, err
+		}
 	}
 	return encode(v, files)
 }

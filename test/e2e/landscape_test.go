@@ -144,6 +144,7 @@ func TestLandscape(t *testing.T) {
 	step(t, "conditions and constraints show what is broken, and heal", checkCare)
 	step(t, "a pool updated in place by hand waits for its user, its Shoot does not", checkUpdateByHand)
 	step(t, "nodes that a rotation of CAs leaves for later can be reached", checkRotationLeavesNodes)
+	step(t, "gardenlets do what they have rights for", rightsAreObserved)
 	step(t, "deleted Shoots leave nothing", func(t *testing.T) {
 		for _, name := range []string{"demo", "two", "api-only", "older"} {
 			kubectl(t, garden, "-n", projectNS, "annotate", "--overwrite", "shoot", name, "confirmation.gardener.cloud/deletion=true")
@@ -160,6 +161,7 @@ func TestLandscape(t *testing.T) {
 		checkKills(t)
 		nothingLeft(t)
 	})
+	rightsAreObserved(t)
 	step(t, "down leaves no trace", func(t *testing.T) {
 		hortus(t, "down")
 		before.compare(t, observeHost(t))

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -36,10 +37,14 @@ func story(t *testing.T) {
 		stories.started = true
 		hortus(t, "up")
 	})
+	t.Cleanup(func() { rightsAreObserved(t) })
 }
 
 func TestMain(m *testing.M) {
 	code := m.Run()
+	if code == 0 && flag.Lookup("test.run").Value.String() == "" {
+		code = reportRights()
+	}
 	if stories.started && os.Getenv(keepLandscape) == "" {
 		command := exec.Command(filepath.Join(repository, ".build", "hortus"), "down")
 		if out, err := command.CombinedOutput(); err != nil {

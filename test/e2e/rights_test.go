@@ -1,0 +1,255 @@
+//go:build landscape
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// right is what a rule allows: a verb on a resource, which may be a subresource.
+type right struct{ verb, group, resource string }
+
+func (r right) String() string {
+	return strings.TrimSuffix(r.verb+" "+r.resource+"."+r.group, ".")
+}
+
+// usage says for each right who has used it, as an example.
+type usage map[right]string
+
+// observed is what the audit logs of the landscape tell about gardenlets. All stories together fill it: none of them makes
+// gardenlets use all that they may do.
+var observed = struct {
+	// inSeeds and inGarden are requests that were allowed.
+	inSeeds, inGarden usage
+	// given are the rights in roles that gardenlets have made. They can't give what they don't have.
+	given usage
+	// refused are requests that were not allowed.
+	refused usage
+	// role is what gardenlets may do in seeds.
+	role []right
+}{inSeeds: usage{}, inGarden: usage{}, given: usage{}, refused: usage{}}
+
+// observeRights adds what the audit logs have now, and the roles that there are now.
+func observeRights(ctx context.Context) error {
+	for _, cluster := range []string{"garden", "seed-2"} {
+		config, err := clientcmd.BuildConfigFromFlags("", kubeconfigOf(cluster))
+		if err != nil {
+			return err
+		}
+		client, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			return err
+		}
+		if err := observeAuditLog(ctx, client); err != nil {
+			return fmt.Errorf("audit log of %s: %w", cluster, err)
+		}
+		if err := observeRoles(ctx, client); err != nil {
+			return fmt.Errorf("roles of %s: %w", cluster, err)
+		}
+	}
+	return nil
+}
+
+func observeRoles(ctx context.Context, client kubernetes.Interface) error {
+	roles, err := client.RbacV1().Roles("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	clusterRoles, err := client.RbacV1().ClusterRoles().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	all := roles.Items
+	for _, role := range clusterRoles.Items {
+		all = append(all, rbacv1.Role{ObjectMeta: role.ObjectMeta, Rules: role.Rules})
+	}
+	for _, role := range all {
+		if role.Name == "gardener.cloud:system:gardenlet" {
+			observed.role = nil
+			for _, rule := range role.Rules {
+				observed.role = append(observed.role, rightsOf(rule)...)
+			}
+		}
+		if len(role.ManagedFields) == 0 || role.ManagedFields[0].Manager != "gardenlet" {
+			continue
+		}
+		for _, rule := range role.Rules {
+			for _, r := range rightsOf(rule) {
+				observed.given[r] = strings.TrimPrefix(role.Namespace+"/"+role.Name, "/")
+			}
+		}
+	}
+	return nil
+}
+
+// auditLogName in the folder of the node's logs. Parts that have been rotated have their time in the name.
+var auditLogName = regexp.MustCompile(`href="(audit[^"]*\.log)"`)
+
+// observeAuditLog reads the log of a cluster's API server, with the parts that have been rotated.
+func observeAuditLog(ctx context.Context, client kubernetes.Interface) error {
+	servers, err := client.CoreV1().Pods(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{LabelSelector: "component=kube-apiserver"})
+	if err != nil {
+		return err
+	}
+	for _, server := range servers.Items {
+		folder := "/api/v1/nodes/" + server.Spec.NodeName + "/proxy/logs/kubernetes/"
+		index, err := client.CoreV1().RESTClient().Get().AbsPath(folder).DoRaw(ctx)
+		if err != nil {
+			return err
+		}
+		for _, link := range auditLogName.FindAllStringSubmatch(string(index), -1) {
+			log, err := client.CoreV1().RESTClient().Get().AbsPath(folder + link[1]).DoRaw(ctx)
+			if err != nil {
+				return err
+			}
+			for line := range bytes.Lines(log) {
+				if !bytes.HasSuffix(line, []byte("\n")) {
+					break // It is being written.
+				}
+				if err := observeRequest(line); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// observeRequest adds one line of an audit log. What stories themselves try with the credentials of a gardenlet, by kubectl, is
+// left out.
+func observeRequest(line []byte) error {
+	var event struct {
+		RequestURI, Verb, UserAgent string
+		User                        struct{ Username string }
+		ObjectRef                   struct{ Resource, Subresource, APIGroup, Namespace, Name string }
+		ResponseStatus              struct{ Code int }
+	}
+	if err := json.Unmarshal(line, &event); err != nil {
+		return fmt.Errorf("%w in line %s", err, line)
+	}
+	if strings.HasPrefix(event.UserAgent, "kubectl/") {
+		return nil
+	}
+	r := right{event.Verb, event.ObjectRef.APIGroup, event.ObjectRef.Resource}
+	if event.ObjectRef.Subresource != "" {
+		r.resource += "/" + event.ObjectRef.Subresource
+	}
+	if r.resource == "" {
+		r.resource = event.RequestURI
+	}
+	example := event.ObjectRef.Namespace + "/" + event.ObjectRef.Name
+	switch {
+	case event.ResponseStatus.Code == 403:
+		observed.refused[r] = event.User.Username + " " + event.RequestURI
+	case event.User.Username == "system:serviceaccount:garden:gardenlet":
+		observed.inSeeds[r] = example
+	default:
+		observed.inGarden[r] = example
+	}
+	return nil
+}
+
+// rightsOf a rule of a role. Wildcards stay what they are.
+func rightsOf(rule rbacv1.PolicyRule) []right {
+	var all []right
+	for _, verb := range rule.Verbs {
+		for _, url := range rule.NonResourceURLs {
+			all = append(all, right{verb, "", url})
+		}
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				all = append(all, right{verb, group, resource})
+			}
+		}
+	}
+	return all
+}
+
+// rightsAreObserved is a step of stories, before what they have caused is gone.
+func rightsAreObserved(t *testing.T) {
+	if err := observeRights(context.WithoutCancel(t.Context())); err != nil {
+		t.Error(err)
+	}
+}
+
+// unusedRights compares the rights of gardenlets with those that they have used or given to others in the stories, both ways:
+// it returns a line for each that they have without need, and for each that they lack.
+func unusedRights() ([]string, error) {
+	var problems []string
+	for r, example := range observed.refused {
+		problems = append(problems, fmt.Sprintf("refused: %s, %s", r, example))
+	}
+	for _, r := range observed.role {
+		if _, used := observed.inSeeds[r]; used {
+			continue
+		}
+		if _, given := observed.given[r]; !given {
+			problems = append(problems, fmt.Sprintf("not used in any seed: %s", r))
+		}
+	}
+	inGarden, err := rightsInGarden()
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range inGarden {
+		if _, used := observed.inGarden[r]; !used {
+			problems = append(problems, fmt.Sprintf("not used in the garden: %s", r))
+		}
+	}
+	slices.Sort(problems)
+	return slices.Compact(problems), nil
+}
+
+// rightsInGarden are those of the table in the page about the seed authorizer, which is compared with the code.
+func rightsInGarden() ([]right, error) {
+	page, err := os.ReadFile(filepath.Join(repository, "docs/controllers/seed-authorizer.md"))
+	if err != nil {
+		return nil, err
+	}
+	var all []right
+	_, table, _ := strings.Cut(string(page), "<!-- begin table -->")
+	table, _, _ = strings.Cut(table, "<!-- end table -->")
+	for line := range strings.Lines(table) {
+		cells := strings.Split(line, " | ")
+		if len(cells) < 4 || cells[2] == "none" || cells[2] == "verbs" {
+			continue
+		}
+		group := strings.TrimPrefix(strings.TrimPrefix(cells[0], "| "), "(core)")
+		for resource := range strings.SplitSeq(cells[1], ", ") {
+			for verb := range strings.SplitSeq(cells[2], ", ") {
+				all = append(all, right{verb, group, resource})
+			}
+		}
+	}
+	if len(all) == 0 {
+		return nil, errors.New("the page about the seed authorizer has no table")
+	}
+	return all, nil
+}
+
+// reportRights prints in which rights gardenlets differ from what they did in all stories, and returns the code to exit with.
+func reportRights() int {
+	problems, err := unusedRights()
+	if err != nil {
+		problems = append(problems, err.Error())
+	}
+	for _, problem := range problems {
+		fmt.Fprintln(os.Stderr, "rights of gardenlets:", problem)
+	}
+	return min(len(problems), 1)
+}

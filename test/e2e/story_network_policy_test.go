@@ -1,0 +1,70 @@
+//go:build landscape
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestNetworkPolicySpecs runs Kubernetes' own specs of network policies on a Shoot of two nodes.
+func TestNetworkPolicySpecs(t *testing.T) {
+	story(t)
+	const name = "policies"
+	hortus(t, "components", "build", "e2e-1.36")
+	hortus(t, "images", "build", "agnhost")
+	applyShootOn(t, "shoot-two-pools.yaml", name, "local-1")
+	awaitSucceeded(t, name)
+	runSpecs(t, shootKubeconfig(t, name), "Netpol")
+}
+
+// runSpecs runs those of Kubernetes' end-to-end tests that a regular expression matches. The kubeconfig is changed: the tests
+// drop the name that the server's certificate is checked for, so the server is called by that name.
+func runSpecs(t *testing.T, kubeconfig, focus string) {
+	t.Helper()
+	view := func(field string) string {
+		return kubectl(t, kubeconfig, "config", "view", "--minify", "-o", "jsonpath={."+field+"}")
+	}
+	server, err := url.Parse(view("clusters[0].cluster.server"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := view("clusters[0].cluster.tls-server-name")
+	hosts := filepath.Join(t.TempDir(), "hosts")
+	if err := os.WriteFile(hosts, fmt.Appendf(nil, "127.0.0.1 localhost\n%s %s\n", server.Hostname(), host), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	kubectl(t, kubeconfig, "config", "set-cluster", view("clusters[0].name"), "--server=https://"+strings.Replace(server.Host, server.Hostname(), host, 1))
+
+	found, err := filepath.Glob(filepath.Join(repository, ".build/bin/e2e/v*"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("folders with the tests: %v, %v", found, err)
+	}
+	programs, err := filepath.Abs(found[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*patience)
+	defer cancel()
+	// A mount namespace keeps the file with the server's name from the rest of the machine.
+	command := exec.CommandContext(ctx, "unshare", "--mount", "sh", "-c", `mount --bind "$1" /etc/hosts && shift && exec "$@"`, "sh", hosts,
+		filepath.Join(programs, "ginkgo"), "--procs=2", "--no-color", "--succinct", "--focus="+focus, filepath.Join(programs, "e2e.test"),
+		"--", "--kubeconfig="+kubeconfig, "--provider=local", "--num-nodes=2")
+	command.Dir = t.TempDir()
+	out, err := command.CombinedOutput()
+	summary := string(out[max(0, len(out)-1500):])
+	if err != nil {
+		kept := filepath.Join(os.TempDir(), "hortus-specs.log")
+		if err := os.WriteFile(kept, out, 0o644); err != nil {
+			t.Error(err)
+		}
+		t.Fatalf("the specs failed: %v, see %s:\n%s", err, kept, summary)
+	}
+	t.Log(summary)
+}
