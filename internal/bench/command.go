@@ -29,7 +29,7 @@ Without a further command it is the landscape.`,
 	landscape := newLandscapeCommand()
 	command.RunE = landscape.RunE
 	command.Flags().AddFlagSet(landscape.Flags())
-	command.AddCommand(newAPICommand(), newSchedulerCommand(), landscape, newNeighboursCommand())
+	command.AddCommand(newAPICommand(), newSchedulerCommand(), landscape, newNeighboursCommand(), newNoiseCommand())
 	return command
 }
 
@@ -216,7 +216,7 @@ func newNeighboursCommand() *cobra.Command {
 		Long: `Measure what a quiet tenant of this machine's landscape notices of noisy ones.
 
 Shoots without machines are made on one seed. One of them reads and writes now and then, while the others list, watch and write
-as much as they can. All are deleted in the end. The clients run on the same cores.`,
+as much as they can. All are deleted in the end. The noisy clients run on the same cores with the lowest priority.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := checkOutput(output); err != nil {

@@ -158,6 +158,18 @@ func shootClient(ctx context.Context, c *jsonClient, name string) (*jsonClient, 
 
 // shootConfig asks the garden for access to a Shoot.
 func shootConfig(ctx context.Context, c *jsonClient, name string) (*rest.Config, error) {
+	kubeconfig, err := shootKubeconfig(ctx, c, name)
+	if err != nil {
+		return nil, err
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig of Shoot %s: %w", name, err)
+	}
+	return config, nil
+}
+
+func shootKubeconfig(ctx context.Context, c *jsonClient, name string) ([]byte, error) {
 	const request = `{"apiVersion":"authentication.gardener.cloud/v1alpha1","kind":"AdminKubeconfigRequest","spec":{"expirationSeconds":3600}}`
 	stream, err := c.start(ctx, http.MethodPost, shootPath(name)+"/adminkubeconfig", plainJSON, []byte(request))
 	if err != nil {
@@ -172,11 +184,7 @@ func shootConfig(ctx context.Context, c *jsonClient, name string) (*rest.Config,
 	if err := json.NewDecoder(stream).Decode(&answer); err != nil {
 		return nil, fmt.Errorf("decode kubeconfig of Shoot %s: %w", name, err)
 	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(answer.Status.Kubeconfig)
-	if err != nil {
-		return nil, fmt.Errorf("read kubeconfig of Shoot %s: %w", name, err)
-	}
-	return config, nil
+	return answer.Status.Kubeconfig, nil
 }
 
 func hasReadyNode(ctx context.Context, c *jsonClient) (bool, error) {

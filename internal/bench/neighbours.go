@@ -2,11 +2,10 @@ package bench
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
+	"os"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -15,11 +14,6 @@ import (
 const (
 	// quietPeriod is the pause between two requests of the quiet tenant: it shall not be what makes the load.
 	quietPeriod = 20 * time.Millisecond
-	// noiseObjects and noiseBytes are what lists of noisy tenants consist of, 4 MB each.
-	noiseObjects = 500
-	noiseBytes   = 8 << 10
-	// noiseClients is how many clients each noisy tenant has.
-	noiseClients = 4
 	// warmUp is the time after which noise is loud.
 	warmUp     = 3 * time.Second
 	configMaps = "/api/v1/namespaces/default/configmaps"
@@ -30,7 +24,10 @@ const (
 type tenants interface {
 	CreateTenant(ctx context.Context, name string) error
 	AwaitSucceeded(ctx context.Context, name string) error
-	Clients(ctx context.Context, name string, n int) ([]*jsonClient, error)
+	Client(ctx context.Context, name string) (*jsonClient, error)
+	// MakeNoise of a kind with the clients of some Shoots, until the function that it returns is called. That tells how many
+	// requests there were.
+	MakeNoise(ctx context.Context, kind string, names []string) (func() (int, error), error)
 	DeleteShoot(ctx context.Context, name string) error
 }
 
@@ -61,27 +58,6 @@ type NeighboursReport struct {
 	Quiet []Quiet `json:"quietTenant"`
 }
 
-// noise is something that a tenant does as often as it can.
-type noise struct {
-	name string
-	make func(ctx context.Context, c *jsonClient, i int) (int64, error)
-}
-
-// noises are ways to keep an API server busy.
-var noises = []noise{
-	{"lists of 4 MB", func(ctx context.Context, c *jsonClient, _ int) (int64, error) {
-		return c.send(ctx, http.MethodGet, configMaps, "", nil)
-	}},
-	{"watches with 4 MB each at their beginning", func(ctx context.Context, c *jsonClient, _ int) (int64, error) {
-		const initial = "?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=1"
-		return c.send(ctx, http.MethodGet, configMaps+initial, "", nil)
-	}},
-	{"writes of 8 KB", func(ctx context.Context, c *jsonClient, i int) (int64, error) {
-		path := fmt.Sprintf("%s/noise-%d", configMaps, i%noiseObjects)
-		return c.send(ctx, http.MethodPatch, path, mergePatch, fmt.Appendf(nil, `{"data":{"turn":"%d"}}`, i))
-	}},
-}
-
 // Neighbours measures what a quiet tenant notices of noisy ones on the same seed. What an earlier run has left is removed first,
 // what this one makes in the end.
 func Neighbours(ctx context.Context, site tenants, o NeighboursOptions) (report *NeighboursReport, err error) {
@@ -105,29 +81,39 @@ func Neighbours(ctx context.Context, site tenants, o NeighboursOptions) (report 
 	}); err != nil {
 		return nil, err
 	}
-	quiet, err := site.Clients(ctx, quietName, 1)
+	quiet, err := site.Client(ctx, quietName)
 	if err != nil {
 		return nil, err
 	}
-	var loud []*jsonClient
-	for _, name := range names[1:] {
-		clients, err := site.Clients(ctx, name, noiseClients)
+	loud := names[1:]
+	for _, name := range loud {
+		client, err := site.Client(ctx, name)
 		if err != nil {
 			return nil, err
 		}
-		if err := fill(ctx, clients[0]); err != nil {
+		if err := fill(ctx, client); err != nil {
 			return nil, fmt.Errorf("fill Shoot %s: %w", name, err)
 		}
-		loud = append(loud, clients...)
 	}
 	report = &NeighboursReport{Host: describeHost(o.now()), Noisy: o.Noisy}
-	for _, n := range append([]noise{{name: "nothing"}}, noises...) {
-		o.Progress("measuring beside %s for %s", n.name, o.Period)
-		seen, err := besideNoise(ctx, quiet[0], loud, n, o)
+	silence := func() (func() (int, error), error) { return func() (int, error) { return 0, nil }, nil }
+	measure := func(name string, start func() (func() (int, error), error)) error {
+		o.Progress("measuring beside %s for %s", name, o.Period)
+		seen, err := besideNoise(ctx, quiet, start, o)
 		if err != nil {
-			return nil, fmt.Errorf("beside %s: %w", n.name, err)
+			return fmt.Errorf("beside %s: %w", name, err)
 		}
+		seen.Noise = name
 		report.Quiet = append(report.Quiet, seen)
+		return nil
+	}
+	if err := measure("nothing", silence); err != nil {
+		return nil, err
+	}
+	for _, n := range noises {
+		if err := measure(n.name, func() (func() (int, error), error) { return site.MakeNoise(ctx, n.name, loud) }); err != nil {
+			return nil, err
+		}
 	}
 	report.Host.LoadAfter = load1()
 	return report, nil
@@ -144,50 +130,24 @@ func each(names []string, do func(string) error) error {
 	return errors.Join(errs...)
 }
 
-// fill makes the objects of a noisy tenant.
-func fill(ctx context.Context, c *jsonClient) error {
-	for i := range noiseObjects {
-		body, err := configMap(fmt.Sprintf("noise-%d", i), strings.Repeat("n", noiseBytes))
-		if err != nil {
-			return err
-		}
-		if _, err := c.send(ctx, http.MethodPost, configMaps, plainJSON, body); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func configMap(name, text string) ([]byte, error) {
-	return json.Marshal(map[string]any{
-		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name}, "data": map[string]string{"text": text},
-	})
-}
-
 // besideNoise measures reads and writes of a quiet tenant while the others make noise.
-func besideNoise(ctx context.Context, quiet *jsonClient, loud []*jsonClient, n noise, o NeighboursOptions) (Quiet, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	made := make([]int, len(loud))
-	if n.make != nil {
-		for k, c := range loud {
-			wg.Go(func() {
-				for i := 0; ctx.Err() == nil; i++ {
-					if _, err := n.make(ctx, c, i); err == nil { // Who makes too much noise is refused some, and goes on.
-						made[k]++
-					}
-				}
-			})
-		}
+func besideNoise(ctx context.Context, quiet *jsonClient, start func() (func() (int, error), error), o NeighboursOptions) (seen Quiet, err error) {
+	stop, err := start()
+	if err != nil {
+		return Quiet{}, err
 	}
-	defer wg.Wait()
-	defer cancel()
+	begin := o.now()
+	defer func() {
+		made, stopErr := stop()
+		err = errors.Join(err, stopErr)
+		seen.PerSecond = perSecond(made, o.now().Sub(begin))
+	}()
 	if err := o.sleep(ctx, warmUp); err != nil {
 		return Quiet{}, err
 	}
 	var reads, writes []time.Duration
-	start := o.now()
-	for i := 0; o.now().Sub(start) < o.Period; i++ {
+	warm := o.now()
+	for i := 0; o.now().Sub(warm) < o.Period; i++ {
 		began := o.now()
 		if _, err := quiet.send(ctx, http.MethodGet, "/api/v1/namespaces/default", "", nil); err != nil {
 			return Quiet{}, err
@@ -206,14 +166,7 @@ func besideNoise(ctx context.Context, quiet *jsonClient, loud []*jsonClient, n n
 			return Quiet{}, err
 		}
 	}
-	elapsed := o.now().Sub(start) + warmUp
-	cancel()
-	wg.Wait()
-	total := 0
-	for _, m := range made {
-		total += m
-	}
-	return Quiet{Noise: n.name, Reads: latencyOf(reads), Writes: latencyOf(writes), PerSecond: perSecond(total, elapsed)}, nil
+	return Quiet{Reads: latencyOf(reads), Writes: latencyOf(writes)}, nil
 }
 
 func (r *NeighboursReport) table(w *tabwriter.Writer) {
@@ -230,8 +183,8 @@ func (s *localSite) CreateTenant(ctx context.Context, name string) error {
 	return s.create(ctx, "landscape-tenant.yaml", name)
 }
 
-// Clients makes clients for the administrator of a Shoot.
-func (s *localSite) Clients(ctx context.Context, name string, n int) ([]*jsonClient, error) {
+// Client makes a client for the administrator of a Shoot.
+func (s *localSite) Client(ctx context.Context, name string) (*jsonClient, error) {
 	c, err := s.client("garden")
 	if err != nil {
 		return nil, err
@@ -240,5 +193,26 @@ func (s *localSite) Clients(ctx context.Context, name string, n int) ([]*jsonCli
 	if err != nil {
 		return nil, err
 	}
-	return newJSONClients(config, n)
+	return newJSONClient(config)
+}
+
+// MakeNoise starts a process that makes it.
+func (s *localSite) MakeNoise(ctx context.Context, kind string, names []string) (func() (int, error), error) {
+	c, err := s.client("garden")
+	if err != nil {
+		return nil, err
+	}
+	order := noiseOrder{Noise: kind}
+	for _, name := range names {
+		kubeconfig, err := shootKubeconfig(ctx, c, name)
+		if err != nil {
+			return nil, err
+		}
+		order.Kubeconfigs = append(order.Kubeconfigs, kubeconfig)
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return startNoise(ctx, program, order)
 }

@@ -1,8 +1,11 @@
 package bench
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -12,6 +15,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 // fakeTenants are Shoots whose API server answers everything.
@@ -22,6 +27,7 @@ type fakeTenants struct {
 	exist  map[string]bool
 	fail   string // The Shoot that does not become ready.
 	served map[string]int
+	more   *sync.Cond // There are more requests.
 }
 
 func (f *fakeTenants) CreateTenant(_ context.Context, name string) error {
@@ -38,8 +44,46 @@ func (f *fakeTenants) AwaitSucceeded(_ context.Context, name string) error {
 	return nil
 }
 
-func (f *fakeTenants) Clients(_ context.Context, name string, n int) ([]*jsonClient, error) {
-	return newJSONClients(&rest.Config{Host: f.server.URL + "/" + name}, n)
+func (f *fakeTenants) Client(_ context.Context, name string) (*jsonClient, error) {
+	return newJSONClient(&rest.Config{Host: f.server.URL + "/" + name})
+}
+
+// MakeNoise as the process of its own does, by its input and output.
+func (f *fakeTenants) MakeNoise(ctx context.Context, kind string, names []string) (func() (int, error), error) {
+	order := noiseOrder{Noise: kind}
+	for _, name := range names {
+		kubeconfig, err := clientcmd.Write(clientcmdapi.Config{
+			Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: f.server.URL + "/" + name}},
+			Contexts:       map[string]*clientcmdapi.Context{"c": {Cluster: "c"}},
+			CurrentContext: "c",
+		})
+		if err != nil {
+			return nil, err
+		}
+		order.Kubeconfigs = append(order.Kubeconfigs, kubeconfig)
+	}
+	text, err := json.Marshal(order)
+	if err != nil {
+		return nil, err
+	}
+	in, input := io.Pipe()
+	var out bytes.Buffer
+	ended := make(chan error, 1)
+	go func() { ended <- obeyNoiseOrder(ctx, in, &out) }()
+	if _, err := input.Write(text); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	for before := f.served[names[0]]; f.served[names[0]] <= before+noiseClients; { // Until a client has had an answer.
+		f.more.Wait()
+	}
+	f.mu.Unlock()
+	return func() (int, error) {
+		closeErr, endErr := input.Close(), <-ended
+		var result noiseResult
+		readErr := json.Unmarshal(out.Bytes(), &result)
+		return result.Made, errors.Join(closeErr, endErr, readErr)
+	}, nil
 }
 
 func (f *fakeTenants) DeleteShoot(_ context.Context, name string) error {
@@ -53,10 +97,12 @@ func (f *fakeTenants) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.served[strings.Split(r.URL.Path, "/")[1]]++
+	f.more.Broadcast()
 }
 
 func newTenants(t *testing.T) *fakeTenants {
 	f := &fakeTenants{exist: map[string]bool{}, served: map[string]int{}}
+	f.more = sync.NewCond(&f.mu)
 	f.server = httptest.NewServer(f)
 	t.Cleanup(f.server.Close)
 	return f
@@ -82,8 +128,11 @@ func TestNeighbours(t *testing.T) {
 		if q.Reads.P99 != 1000 || q.Writes.P99 != 1000 {
 			t.Errorf("beside %s: %+v, want a second for each", q.Noise, q)
 		}
+		if (q.PerSecond > 0) != (q.Noise != "nothing") {
+			t.Errorf("%s: %v requests per second", q.Noise, q.PerSecond)
+		}
 	}
-	if len(kinds) != 1+len(noises) || kinds[0] != "nothing" || report.Quiet[0].PerSecond != 0 {
+	if len(kinds) != 1+len(noises) || kinds[0] != "nothing" {
 		t.Errorf("measured beside %q", kinds)
 	}
 	if len(f.exist) != 0 {
