@@ -2,6 +2,7 @@ package component
 
 import (
 	"maps"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -57,7 +58,7 @@ type Workload struct {
 	// CPU and Memory are the requests. They are small: on a big seed the vertical autoscaler raises them.
 	CPU, Memory string
 	// MemoryLimit is for processes whose memory depends on what tenants do: beyond it the process is ended rather than its
-	// neighbours. Empty means no limit.
+	// neighbours. Empty means no limit. Go gets a soft limit of its own below it, unless Env has one.
 	MemoryLimit string
 	// Health is where the process answers; a startup probe asks every second, so that nothing waits for a period to pass.
 	Health Health
@@ -171,6 +172,10 @@ func (w Workload) PodTemplate() corev1.PodTemplateSpec {
 	}
 	if w.MemoryLimit != "" {
 		container.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(w.MemoryLimit)}
+		soft := softMemoryLimit(w.MemoryLimit)
+		if !slices.ContainsFunc(container.Env, func(e corev1.EnvVar) bool { return e.Name == soft.Name }) {
+			container.Env = append(slices.Clone(container.Env), soft)
+		}
 	}
 	w.Health.probe(&container)
 	spec := corev1.PodSpec{

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -12,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // target is an address that no tenant may reach.
@@ -64,6 +67,7 @@ func TestTenantsReachNothingElse(t *testing.T) {
 	}
 	made.Wait()
 	metricsStayInside(t, seed, noded)
+	memoryIsBounded(t, seed, noded)
 	kubectl(t, seed, "wait", "--for=condition=Ready", "pod/canary", "--timeout=5m")
 
 	targets := forbidden(t, seed, noded)
@@ -82,6 +86,25 @@ func TestTenantsReachNothingElse(t *testing.T) {
 	}
 
 	allowed(t, shootKubeconfig(t, nodeless), shootKubeconfig(t, noded))
+}
+
+// memoryIsBounded: whatever a tenant drives has a share of its node's memory, and is ended when it takes much more.
+func memoryIsBounded(t *testing.T, seed, shoot string) {
+	t.Helper()
+	var pods corev1.PodList
+	if err := json.Unmarshal([]byte(kubectl(t, seed, "-n", "shoot--dev--"+shoot, "get", "pods", "-o", "json")), &pods); err != nil {
+		t.Fatal(err)
+	}
+	if len(pods.Items) < 8 {
+		t.Errorf("the control plane has %d pods only", len(pods.Items))
+	}
+	for _, pod := range pods.Items {
+		for _, c := range pod.Spec.Containers {
+			if c.Resources.Requests.Memory().IsZero() || c.Resources.Limits.Memory().IsZero() {
+				t.Errorf("container %s of pod %s has no request or limit of memory: %+v", c.Name, pod.Name, c.Resources)
+			}
+		}
+	}
 }
 
 // forbidden are the addresses that are tried. The Shoot stands for another tenant.

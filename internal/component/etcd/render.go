@@ -52,6 +52,10 @@ const (
 // annotationTemplate of a pod is the checksum of the template that it was made from, images left out.
 const annotationTemplate = "etcd.hortus.dev/template"
 
+// memoryLimit bounds etcd and what takes its backups: a database has 8 GiB at most, of which the pages that are read are memory that
+// the kernel can have back.
+const memoryLimit = "8Gi"
+
 // startupSeconds is how long etcd may take before the container is killed: a restore of a large database takes minutes,
 // and an etcd that may not run waits.
 const startupSeconds = 24 * 60 * 60
@@ -208,6 +212,7 @@ func template(v Values) corev1.PodTemplateSpec {
 			APIVersion: "v1", FieldPath: "metadata.name"}}}},
 		CPU:           "15m",
 		Memory:        "80Mi",
+		MemoryLimit:   memoryLimit,
 		PriorityClass: component.PriorityAPI,
 		Reaches:       reaches(v),
 		// The process stores what is not in the backups yet while etcd still serves, then kills etcd: what etcd has

@@ -89,6 +89,8 @@ type Values struct {
 	// Issuer of service account tokens, a URL. Tokens of AcceptedIssuers are valid, too.
 	Issuer          string
 	AcceptedIssuers []string
+	// Size of the Shoot bounds the memory.
+	Size component.Size
 	// Workers tells whether there are nodes, reached through the tunnel.
 	Workers bool
 	Secrets Secrets
@@ -205,15 +207,16 @@ func Render(v Values) (*Objects, error) {
 		unique = append(unique, o.AuthorizationSecret)
 	}
 	w := component.Workload{
-		Name:      Name,
-		Namespace: v.Namespace,
-		Replicas:  v.Replicas,
-		Image:     v.Image,
-		Command:   append([]string{"/usr/local/bin/kube-apiserver"}, flags(v, files)...),
-		Ports:     []corev1.ContainerPort{{Name: "https", ContainerPort: Port, Protocol: corev1.ProtocolTCP}},
-		Mounts:    volumes,
-		CPU:       "50m",
-		Memory:    "256Mi",
+		Name:        Name,
+		Namespace:   v.Namespace,
+		Replicas:    v.Replicas,
+		Image:       v.Image,
+		Command:     append([]string{"/usr/local/bin/kube-apiserver"}, flags(v, files)...),
+		Ports:       []corev1.ContainerPort{{Name: "https", ContainerPort: Port, Protocol: corev1.ProtocolTCP}},
+		Mounts:      volumes,
+		CPU:         "50m",
+		Memory:      "256Mi",
+		MemoryLimit: v.Size.MemoryLimit("8Gi"),
 		// Behind its etcd the server gets unready; how soon it is reached again depends on how often that is checked.
 		Health: component.Health{
 			Port: Port, Scheme: corev1.URISchemeHTTPS, Startup: "/readyz", Liveness: "/livez", ReadinessPeriodSeconds: 3,

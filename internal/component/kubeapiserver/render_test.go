@@ -12,12 +12,14 @@ import (
 	"sigs.k8s.io/yaml"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/component"
 	"hortus.dev/hortus/internal/encryption"
 	"hortus.dev/hortus/internal/golden"
 )
 
 func values() Values {
 	return Values{
+		Size:      component.Small,
 		Namespace: "shoot--dev--a", Image: "registry.k8s.io/kube-apiserver:v1.36.3", Replicas: 1, AdvertiseIP: "10.0.0.7",
 		ExternalHost: "api.a.dev.local.hortus.dev", ServiceCIDR: "100.64.0.0/16", Issuer: "https://api.a.dev.internal.local.hortus.dev",
 		Workers: true,

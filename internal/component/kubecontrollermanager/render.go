@@ -36,6 +36,8 @@ type Values struct {
 	Image     string
 	Replicas  int32
 	Access    component.ClientAccess
+	// Size of the Shoot bounds the memory.
+	Size component.Size
 	// ClientCASecret signs client certificates, KubeletCASecret (with workers) those of kubelets' servers.
 	ClientCASecret, KubeletCASecret string
 	ServiceAccountKey               string
@@ -71,6 +73,7 @@ func Render(v Values) (*corev1.ConfigMap, *appsv1.Deployment) {
 		Mounts:        mounts,
 		CPU:           "10m",
 		Memory:        "64Mi",
+		MemoryLimit:   v.Size.MemoryLimit("4Gi"),
 		Health:        component.Health{Port: port, Scheme: corev1.URISchemeHTTPS, Startup: "/healthz", Liveness: "/healthz"},
 		PriorityClass: component.PriorityControllers,
 		PodLabels:     map[string]string{component.LabelRestart: "true"},

@@ -14,6 +14,7 @@ import (
 
 func TestRender(t *testing.T) {
 	base := Values{
+		Size:      component.Medium,
 		Namespace: "shoot--dev--a", Image: "registry.k8s.io/kube-controller-manager:v1.36.3", Replicas: 1,
 		Access: component.ClientAccess{CASecret: "ca-bundle-1", CertSecret: "kube-controller-manager-1"}, ClientCASecret: "ca-client",
 		ServiceAccountKey: "service-account-key-1", ServiceCIDR: "100.64.0.0/16",

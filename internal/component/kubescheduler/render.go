@@ -37,6 +37,8 @@ type Values struct {
 	Image     string
 	Replicas  int32
 	Access    component.ClientAccess
+	// Size of the Shoot bounds the memory.
+	Size component.Size
 	// Config is the Shoot's, defaulted; nil counts as empty.
 	Config *corev1beta1.KubeSchedulerConfig
 }
@@ -74,6 +76,7 @@ func Render(v Values) (*corev1.ConfigMap, *appsv1.Deployment) {
 		Mounts:         []component.Mount{v.Access.Mount(configMapName), component.ConfigMapMount("config", configMapName, pathConfig)},
 		CPU:            "10m",
 		Memory:         "48Mi",
+		MemoryLimit:    v.Size.MemoryLimit("1Gi"),
 		Health:         component.Health{Port: port, Scheme: corev1.URISchemeHTTPS, Startup: "/healthz", Liveness: "/healthz"},
 		PriorityClass:  component.PriorityControllers,
 		PodLabels:      map[string]string{component.LabelRestart: "true"},

@@ -12,6 +12,7 @@ import (
 
 func TestRender(t *testing.T) {
 	balanced := Values{
+		Size:      component.Large,
 		Namespace: "shoot--dev--a", Image: "registry.k8s.io/kube-scheduler:v1.36.3", Replicas: 1,
 		Access: component.ClientAccess{CASecret: "ca-bundle-1", CertSecret: "kube-scheduler-1"},
 	}

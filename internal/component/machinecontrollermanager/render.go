@@ -29,6 +29,8 @@ type Values struct {
 	Image     string
 	Replicas  int32
 	Access    component.ClientAccess
+	// Size of the Shoot bounds the memory.
+	Size component.Size
 }
 
 // Render returns the objects for the seed; the Deployment is the last one.
@@ -62,6 +64,7 @@ func Render(v Values) []client.Object {
 		Mounts:         []component.Mount{v.Access.Mount(configMapName)},
 		CPU:            "5m",
 		Memory:         "32Mi",
+		MemoryLimit:    v.Size.MemoryLimit("1Gi"),
 		Health:         component.Health{Port: healthPort, Startup: "/healthz", Liveness: "/healthz"},
 		ServiceAccount: Name,
 		PriorityClass:  component.PriorityControllers,

@@ -26,6 +26,8 @@ type Values struct {
 	Replicas  int32
 	// Access is the way into the Shoot; zero for the resource-manager of the seed.
 	Access component.ClientAccess
+	// Size of the Shoot bounds the memory; empty for the resource-manager of the seed.
+	Size component.Size
 	// Class of the ManagedResources; empty for those of a Shoot.
 	Class string
 	// Workers tells whether the Shoot has nodes.
@@ -84,6 +86,7 @@ func Render(v Values) []client.Object {
 		Mounts:         mounts,
 		CPU:            "5m",
 		Memory:         "32Mi",
+		MemoryLimit:    v.Size.MemoryLimit("1Gi"),
 		Health:         component.Health{Port: healthPort, Startup: "/readyz", Liveness: "/healthz"},
 		ServiceAccount: Name,
 		PriorityClass:  component.PriorityControllers,

@@ -9,6 +9,7 @@ import (
 
 func TestRender(t *testing.T) {
 	golden.Objects(t, "shoot", Render(Values{
+		Size:      component.Small,
 		Namespace: "shoot--dev--a", Image: "hortus.dev/hortus:dev", Replicas: 1, Workers: true,
 		Access: component.ClientAccess{CASecret: "ca-bundle-1", CertSecret: "gardener-resource-manager-1"},
 	})...)

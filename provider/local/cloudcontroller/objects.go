@@ -14,6 +14,7 @@ const (
 	AccessSecret   = "shoot-access-" + name
 	credentialsDir = "/etc/cloudprovider"
 	healthPort     = 10264
+	memoryLimit    = "512Mi"
 	shootRole      = "extensions.gardener.cloud:provider-local:" + name
 )
 
@@ -41,7 +42,7 @@ func ShootDeployment(v Values) *appsv1.Deployment {
 			component.GenericKubeconfigMount(v.KubeconfigSecret, AccessSecret),
 			component.SecretMount("cloudprovider", v.CredentialsSecret, credentialsDir),
 		},
-		CPU: "5m", Memory: "24Mi",
+		CPU: "5m", Memory: "24Mi", MemoryLimit: memoryLimit,
 		Health:        component.Health{Port: healthPort, Startup: "/healthz", Liveness: "/healthz"},
 		PriorityClass: component.PriorityControllers,
 		PodLabels:     map[string]string{component.LabelRestart: "true"},

@@ -105,6 +105,7 @@ func ensureKubeAPIServer(ctx context.Context, s *Scope) (flow.Outcome, error) {
 		ExternalHost: s.APIHosts()[len(s.APIHosts())-1],
 		ServiceCIDR:  s.ServiceCIDR(),
 		Issuer:       issuer(s),
+		Size:         s.size(),
 		Workers:      !s.Workerless(),
 		Secrets:      *secrets,
 		Encryption:   encryption,

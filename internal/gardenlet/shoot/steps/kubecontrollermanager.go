@@ -36,6 +36,7 @@ func ensureKubeControllerManager(ctx context.Context, s *Scope) (flow.Outcome, e
 		Image:             s.Images.KubeControllerManager(s.Shoot.Spec.Kubernetes.Version),
 		Replicas:          s.Replicas(),
 		Access:            access,
+		Size:              s.size(),
 		ClientCASecret:    clientCA.Name,
 		ServiceAccountKey: key.Name,
 		ServiceCIDR:       s.ServiceCIDR(),

@@ -26,7 +26,7 @@ func ensureKubeScheduler(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	}
 	config, deployment := kubescheduler.Render(kubescheduler.Values{
 		Namespace: s.Namespace, Image: s.Images.KubeScheduler(s.Shoot.Spec.Kubernetes.Version), Replicas: s.Replicas(), Access: access,
-		Config: s.Shoot.Spec.Kubernetes.KubeScheduler,
+		Size: s.size(), Config: s.Shoot.Spec.Kubernetes.KubeScheduler,
 	})
 	return s.applyWorkload(ctx, []client.Object{config, deployment})
 }

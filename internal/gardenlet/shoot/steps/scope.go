@@ -162,6 +162,15 @@ func Observe(ctx context.Context, seed client.Reader, namespace, shootName strin
 // Workerless Shoots have an API server and no nodes.
 func (s *Scope) Workerless() bool { return len(s.Shoot.Spec.Provider.Workers) == 0 }
 
+// size of the Shoot, by the nodes that it may have.
+func (s *Scope) size() component.Size {
+	nodes := int32(0)
+	for _, w := range s.Shoot.Spec.Provider.Workers {
+		nodes += w.Maximum
+	}
+	return component.SizeFor(nodes)
+}
+
 // Hibernated reports what the spec asks for.
 func (s *Scope) Hibernated() bool {
 	h := s.Shoot.Spec.Hibernation

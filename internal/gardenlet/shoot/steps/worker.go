@@ -46,7 +46,7 @@ func ensureMachineController(ctx context.Context, s *Scope) (flow.Outcome, error
 		return flow.Outcome{}, err
 	}
 	return s.applyWorkload(ctx, machinecontrollermanager.Render(machinecontrollermanager.Values{
-		Namespace: s.Namespace, Image: s.Images.Hortus, Replicas: replicas, Access: access,
+		Namespace: s.Namespace, Image: s.Images.Hortus, Replicas: replicas, Access: access, Size: s.size(),
 	}))
 }
 
