@@ -29,6 +29,10 @@ func TestEventsOfConditions(t *testing.T) {
 		"not certain":                 {good, condition("Progressing", "BackupsBehind", "behind"), nil},
 		"unknown":                     {bad, condition("Unknown", "ConditionCheckError", "no answer"), nil},
 		"well after it was unknown":   {condition("Unknown", "ConditionCheckError", "no answer"), good, nil},
+		"a certificate expires":       {good, condition("True", reasonCertificateExpires, "in 9 days"), []conditionEvent{{"Warning", reasonCertificateExpires, "ControlPlaneHealthy: in 9 days"}}},
+		"it expires, the next day":    {condition("True", reasonCertificateExpires, "in 9 days"), condition("True", reasonCertificateExpires, "in 8 days"), []conditionEvent{{"Warning", reasonCertificateExpires, "ControlPlaneHealthy: in 8 days"}}},
+		"it expires, the same day":    {condition("True", reasonCertificateExpires, "in 9 days"), condition("True", reasonCertificateExpires, "in 9 days"), nil},
+		"well, but it expires":        {bad, condition("True", reasonCertificateExpires, "in 9 days"), []conditionEvent{{"Warning", reasonCertificateExpires, "ControlPlaneHealthy: in 9 days"}}},
 		"a condition that is no more": {bad, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
