@@ -27,23 +27,27 @@ the tables of control planes and of the landscape with what is issued. **By hand
   says so, with the reason ` + "`CertificateExpiresSoon`" + `, and every day an event.
 `
 
+// parts are those of the page.
+var parts = []struct {
+	title string
+	rows  []Row
+}{
+	{"Control plane of a Shoot: Secrets of its namespace", ControlPlane},
+	{"Rest of a Shoot", Shoot},
+	{"Garden and gardenlets", Garden},
+	{"Landscape: each of its clusters, `pki.json`", LandscapeCluster},
+	{"Landscape: further nodes", LandscapeWorker},
+	{"Landscape: garden, `garden-pki.json`", LandscapeGarden},
+	{"Landscape: the rest", LandscapeOther},
+}
+
 // TestPage keeps the page of all certificates.
 func TestPage(t *testing.T) {
 	var out strings.Builder
 	out.WriteString(head)
-	for _, part := range []struct {
-		title string
-		rows  []Row
-	}{
-		{"Control plane of a Shoot: Secrets of its namespace", ControlPlane},
-		{"Rest of a Shoot", Shoot},
-		{"Garden and gardenlets", Garden},
-		{"Landscape: each of its clusters, `pki.json`", LandscapeCluster},
-		{"Landscape: further nodes", LandscapeWorker},
-		{"Landscape: garden, `garden-pki.json`", LandscapeGarden},
-		{"Landscape: the rest", LandscapeOther},
-	} {
-		fmt.Fprintf(&out, "\n## %s\n\n| name | for | signed by | life | replaced by, when | what that restarts |\n|---|---|---|---|---|---|\n", part.title)
+	for _, part := range parts {
+		fmt.Fprintf(&out, "\n## %s\n\n| name | for | signed by | life | replaced by, when | what that restarts |\n", part.title)
+		out.WriteString("|---|---|---|---|---|---|\n")
 		for _, r := range part.rows {
 			renewal := r.Renewal.Text
 			if r.Renewal.ByHand {
