@@ -173,7 +173,8 @@ const authorizerIP = "10.0.0.11"
 
 func loadGardenPKI(o Options) (*gardenPKI, error) {
 	path, c := filepath.Join(o.StateDir, "landscape", "garden-pki.json"), clock.RealClock{}
-	return loadAndRenew(path, func() (*gardenPKI, error) { return newGardenPKI(c) }, func(p *gardenPKI) (bool, error) { return p.renew(c) })
+	create := func() (*gardenPKI, error) { return newGardenPKI(c) }
+	return loadAndRenew(path, create, func(p *gardenPKI) (bool, error) { return p.renew(c) })
 }
 
 // seedAuthorizer is how the garden's kube-apiserver asks about gardenlets.

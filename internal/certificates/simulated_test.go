@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// simulated are tests that move a clock over certificates of the table. Each follows those rows with a Watch, which reports the ones
-// that it does not see in use.
+// simulated are tests that move a clock over certificates of the table. Each follows those rows with a Watch, which reports the
+// ones that it does not see in use.
 var simulated = []struct {
 	file, test string // From the root of the repository.
 	rows       []Row
@@ -21,14 +21,17 @@ var simulated = []struct {
 	{"landscape/certificates_test.go", "TestCertificatesOverTime", LandscapeWorker},
 	{"landscape/certificates_test.go", "TestCertificatesOverTime", LandscapeGarden},
 	{"landscape/certificates_test.go", "TestCertificatesOverTime", Named(LandscapeOther, "gardenlet, the first one")},
-	{"internal/cloud/certificates_test.go", "TestCertificatesOverTime", Named(LandscapeOther, "local cloud, CA", "local cloud, serving")},
+	{
+		"internal/cloud/certificates_test.go", "TestCertificatesOverTime",
+		Named(LandscapeOther, "local cloud, CA", "local cloud, serving"),
+	},
 }
 
 // notSimulated are the names of the others, with the reason.
 var notSimulated = map[string]string{
 	"kubelet, client":  "the kubelet's own code renews it; it is bound to the real clock",
 	"kubelet, serving": "the kubelet's own code renews it; it is bound to the real clock",
-	"kube-controller-manager, kube-scheduler, serving":    "made in memory at each start, which their client certificates bring about",
+	"kube-controller-manager, kube-scheduler, serving":    "made in memory at each start; their client certificates bring that about",
 	"`adminkubeconfig`, `viewerkubeconfig`":               "with the person who has requested it; nothing of the product uses it",
 	"`hortus-apiserver`, `hortus-etcd`, and their CA":     "the operator makes and replaces them",
 	"kube-apiserver of the garden, its etcd, its clients": "the operator makes and replaces them",

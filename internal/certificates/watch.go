@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Watch follows what is in use while a test moves the clock. It reports certificates that are used outside of their life, and those
-// that are replaced earlier or later than the table says.
+// Watch follows what is in use while a test moves the clock. It reports certificates that are used outside of their life, and
+// those that are replaced earlier or later than the table says.
 type Watch struct {
 	t    tester
 	rows []Row

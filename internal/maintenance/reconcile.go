@@ -54,7 +54,8 @@ func DecideReconcile(r ReconcileRequest, now time.Time) Reconciliation {
 	case r.EmergencyStop:
 		return Reconciliation{Reason: "Reconciliations of this Seed's Shoots are stopped"}
 	case r.failedForGood(now):
-		return Reconciliation{Reason: "The Shoot has failed and neither it nor the gardenlet has changed since" + r.again(), ClusterOnly: true}
+		return Reconciliation{Reason: "The Shoot has failed and neither it nor the gardenlet has changed since" + r.again(),
+			ClusterOnly: true}
 	case r.ignored():
 		return Reconciliation{Reason: "The Shoot is to be ignored", ClusterOnly: true}
 	case r.Operation != corev1beta1.LastOperationTypeReconcile:

@@ -33,7 +33,8 @@ func TestDecideReconcile(t *testing.T) {
 		"failed by this version": {
 			change: []func(*corev1beta1.Shoot){last("Failed", outside)}, now: outside, next: 24 * time.Hour},
 		"failed, soon tried again": {
-			change: []func(*corev1beta1.Shoot){last("Failed", outside.Add(time.Minute-retryFailedAfter))}, now: outside, next: time.Minute},
+			change: []func(*corev1beta1.Shoot){last("Failed", outside.Add(time.Minute-retryFailedAfter))},
+			now:    outside, next: time.Minute},
 		"failed long ago": {
 			change: []func(*corev1beta1.Shoot){last("Failed", outside.Add(-retryFailedAfter))}, now: outside, want: true, next: time.Hour},
 		"failed long ago, ignored": {

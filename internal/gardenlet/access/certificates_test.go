@@ -23,8 +23,8 @@ import (
 	"hortus.dev/hortus/internal/pki"
 )
 
-// TestCertificatesOverTime: a gardenlet always has a valid certificate, by whatever chance it is renewed, with a signer that gives 365
-// days whatever is asked for, and while nothing in the garden answers for the last month before the renewal.
+// TestCertificatesOverTime: a gardenlet always has a valid certificate, by whatever chance it is renewed, with a signer that
+// gives 365 days whatever is asked for, and if nothing in the garden answers for the first month after the request.
 func TestCertificatesOverTime(t *testing.T) {
 	for name, tc := range map[string]struct {
 		chance   float64
@@ -86,7 +86,8 @@ func moveGardenlet(t *testing.T, chance float64, last, silent time.Duration) int
 		parsed, err := csr.Parse(request.Spec.Request)
 		must(err)
 		request.Status.Certificate, err = ca.Sign(pki.Request{
-			CommonName: parsed.Subject.CommonName, Organizations: parsed.Subject.Organization, Usage: pki.Client, Validity: certificates.Year,
+			CommonName: parsed.Subject.CommonName, Organizations: parsed.Subject.Organization, Usage: pki.Client,
+			Validity: certificates.Year,
 		}, parsed.PublicKey)
 		must(err)
 		must(garden.Status().Update(t.Context(), request))

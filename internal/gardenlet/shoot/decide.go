@@ -123,8 +123,8 @@ func notNow(request maintenance.ReconcileRequest, answer maintenance.Reconciliat
 }
 
 // decideDeletion is told whether the package maintenance lets anything happen to the Shoot now, and what is decided if not: a
-// deletion, too, waits during an emergency stop and while the Shoot is ignored, and one that has failed needs a reason to be tried
-// again.
+// deletion, too, waits during an emergency stop and while the Shoot is ignored, and one that has failed needs a reason to be
+// tried again.
 func decideDeletion(shoot *corev1beta1.Shoot, in DecideInput, now bool, wait Decision) Decision {
 	last := shoot.Status.LastOperation
 	const operation = corev1beta1.LastOperationTypeDelete

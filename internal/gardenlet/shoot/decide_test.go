@@ -27,34 +27,21 @@ func TestDecide(t *testing.T) {
 		in           func(*DecideInput)
 		want         Decision // Without Reason.
 	}{
-		"new":                          {spec: "s1", want: Decision{Action: Run, Operation: create, Begin: true}},
-		"creation failed":              {spec: "s1", status: "s1", last: op(create, "Error", 0), want: Decision{Action: Run, Operation: create}},
-		"created an hour ago":          {spec: "s1", status: "s1", last: op(create, "Succeeded", time.Hour), want: Decision{Action: Run, Operation: reconcile, Begin: true}},
-		"created just now":             {spec: "s1", status: "s1", last: op(create, "Succeeded", time.Minute), want: Decision{Action: Drop, RequeueAfter: 59 * time.Minute}},
-		"changed":                      {spec: "s1", status: "s1", last: op(create, "Succeeded", 0), change: func(s *corev1beta1.Shoot) { s.Generation = 2 }, want: Decision{Action: Run, Operation: reconcile, Begin: true}},
-		"changed while it runs":        {spec: "s1", status: "s1", last: op(reconcile, "Processing", 0), change: func(s *corev1beta1.Shoot) { s.Generation = 2 }, want: Decision{Action: Run, Operation: reconcile, Begin: true}},
-		"running":                      {spec: "s1", status: "s1", last: op(reconcile, "Processing", 0), want: Decision{Action: Run, Operation: reconcile}},
-		"pending":                      {spec: "s1", last: op(create, "Pending", 0), want: Decision{Action: Run, Operation: create, Begin: true}},
-		"failed":                       {spec: "s1", status: "s1", last: op(reconcile, "Failed", 0), want: Decision{Action: Refresh, RequeueAfter: day}},
-		"failed 29 days ago":           {spec: "s1", status: "s1", last: op(reconcile, "Failed", 30*day-time.Hour), want: Decision{Action: Refresh, RequeueAfter: time.Hour}},
-		"failed 30 days ago":           {spec: "s1", status: "s1", last: op(reconcile, "Failed", 30*day), want: Decision{Action: Run, Operation: reconcile, Begin: true}},
-		"creation failed for good":     {spec: "s1", status: "s1", last: op(create, "Failed", 30*day), want: Decision{Action: Run, Operation: create, Begin: true}},
-		"restoring failed 30 days ago": {spec: "s1", status: "s1", last: op(restore, "Failed", 30*day), want: Decision{Action: Run, Operation: restore, Begin: true}},
-		"failed 30 days ago, the seed is stopped": {spec: "s1", status: "s1", last: op(reconcile, "Failed", 30*day),
-			in: func(in *DecideInput) { in.EmergencyStop = true }, want: Decision{Action: Drop, RequeueAfter: time.Hour}},
-		"failed 30 days ago, ignored": {spec: "s1", status: "s1", last: op(reconcile, "Failed", 30*day), change: func(s *corev1beta1.Shoot) {
-			s.Annotations = map[string]string{corev1beta1.AnnotationShootIgnore: "true"}
-		}, in: func(in *DecideInput) { in.Options.RespectSyncPeriodOverwrite = true }, want: Decision{Action: Refresh}},
-		"failed 30 days ago, confined to its window": {spec: "s1", status: "s1", last: op(reconcile, "Failed", 30*day),
-			in: func(in *DecideInput) { in.Options.InMaintenanceOnly = true }, want: Decision{Action: Run, Operation: reconcile, Begin: true}},
-		"deletion failed 30 days ago": {spec: "s1", status: "s1", last: op(remove, "Failed", 30*day), change: deleted, want: Decision{Action: Refresh}},
-		"moving failed 30 days ago":   {spec: "s2", status: "s1", last: op(migrate, "Failed", 30*day), change: readyToMove, want: Decision{Action: Refresh}},
-		"failed and healed":           {spec: "s1", status: "s1", last: op(reconcile, "Failed", 0), in: func(in *DecideInput) { in.Healed = true }, want: Decision{Action: Run, Operation: reconcile}},
-		"failed, a new gardenlet":     {spec: "s1", status: "s1", last: op(reconcile, "Failed", 0), in: func(in *DecideInput) { in.Version = "v2" }, want: Decision{Action: Run, Operation: reconcile, Begin: true}},
-		"to move, not ready":          {spec: "s2", status: "s1", last: op(reconcile, "Succeeded", 0), want: Decision{Action: Refresh, RequeueAfter: seedPeriod}},
-		"to move":                     {spec: "s2", status: "s1", last: op(reconcile, "Succeeded", 0), change: readyToMove, want: Decision{Action: Run, Operation: migrate, Begin: true}},
-		"to move, failed before":      {spec: "s2", status: "s1", last: op(reconcile, "Error", 0), change: readyToMove, want: Decision{Action: Run, Operation: migrate, Begin: true}},
-		"moving":                      {spec: "s2", status: "s1", last: op(migrate, "Processing", 0), want: Decision{Action: Run, Operation: migrate}},
+		"new":                     {spec: "s1", want: Decision{Action: Run, Operation: create, Begin: true}},
+		"creation failed":         {spec: "s1", status: "s1", last: op(create, "Error", 0), want: Decision{Action: Run, Operation: create}},
+		"created an hour ago":     {spec: "s1", status: "s1", last: op(create, "Succeeded", time.Hour), want: Decision{Action: Run, Operation: reconcile, Begin: true}},
+		"created just now":        {spec: "s1", status: "s1", last: op(create, "Succeeded", time.Minute), want: Decision{Action: Drop, RequeueAfter: 59 * time.Minute}},
+		"changed":                 {spec: "s1", status: "s1", last: op(create, "Succeeded", 0), change: func(s *corev1beta1.Shoot) { s.Generation = 2 }, want: Decision{Action: Run, Operation: reconcile, Begin: true}},
+		"changed while it runs":   {spec: "s1", status: "s1", last: op(reconcile, "Processing", 0), change: func(s *corev1beta1.Shoot) { s.Generation = 2 }, want: Decision{Action: Run, Operation: reconcile, Begin: true}},
+		"running":                 {spec: "s1", status: "s1", last: op(reconcile, "Processing", 0), want: Decision{Action: Run, Operation: reconcile}},
+		"pending":                 {spec: "s1", last: op(create, "Pending", 0), want: Decision{Action: Run, Operation: create, Begin: true}},
+		"failed":                  {spec: "s1", status: "s1", last: op(reconcile, "Failed", 0), want: Decision{Action: Refresh, RequeueAfter: day}},
+		"failed and healed":       {spec: "s1", status: "s1", last: op(reconcile, "Failed", 0), in: func(in *DecideInput) { in.Healed = true }, want: Decision{Action: Run, Operation: reconcile}},
+		"failed, a new gardenlet": {spec: "s1", status: "s1", last: op(reconcile, "Failed", 0), in: func(in *DecideInput) { in.Version = "v2" }, want: Decision{Action: Run, Operation: reconcile, Begin: true}},
+		"to move, not ready":      {spec: "s2", status: "s1", last: op(reconcile, "Succeeded", 0), want: Decision{Action: Refresh, RequeueAfter: seedPeriod}},
+		"to move":                 {spec: "s2", status: "s1", last: op(reconcile, "Succeeded", 0), change: readyToMove, want: Decision{Action: Run, Operation: migrate, Begin: true}},
+		"to move, failed before":  {spec: "s2", status: "s1", last: op(reconcile, "Error", 0), change: readyToMove, want: Decision{Action: Run, Operation: migrate, Begin: true}},
+		"moving":                  {spec: "s2", status: "s1", last: op(migrate, "Processing", 0), want: Decision{Action: Run, Operation: migrate}},
 		"moving, and said to be gone": {spec: "s2", status: "s1", last: op(migrate, "Processing", 0), change: func(s *corev1beta1.Shoot) {
 			readyToMove(s)
 			s.Annotations = map[string]string{corev1beta1.AnnotationSourceIsDead: "s1"}
@@ -97,6 +84,47 @@ func TestDecide(t *testing.T) {
 			in: func(in *DecideInput) { in.TakenOver = true }, want: Decision{Action: Run, Operation: remove, Begin: true}},
 		"taken over, of no concern": {spec: "s1", status: "s1", last: op(migrate, "Succeeded", 0), change: func(s *corev1beta1.Shoot) { deleted(s); s.Finalizers = nil }, want: Decision{Action: Drop}},
 		"deletion of no concern":    {spec: "s1", status: "s1", change: func(s *corev1beta1.Shoot) { deleted(s); s.Finalizers = nil }, want: Decision{Action: Drop}},
+
+		"failed almost 30 days ago": {
+			spec: "s1", status: "s1", last: op(reconcile, "Failed", 30*day-time.Hour),
+			want: Decision{Action: Refresh, RequeueAfter: time.Hour},
+		},
+		"failed 30 days ago": {
+			spec: "s1", status: "s1", last: op(reconcile, "Failed", 30*day),
+			want: Decision{Action: Run, Operation: reconcile, Begin: true},
+		},
+		"creation failed 30 days ago": {
+			spec: "s1", status: "s1", last: op(create, "Failed", 30*day), want: Decision{Action: Run, Operation: create, Begin: true},
+		},
+		"restoring failed 30 days ago": {
+			spec: "s1", status: "s1", last: op(restore, "Failed", 30*day), want: Decision{Action: Run, Operation: restore, Begin: true},
+		},
+		"failed 30 days ago, the seed is stopped": {
+			spec: "s1", status: "s1", last: op(reconcile, "Failed", 30*day),
+			in: func(in *DecideInput) { in.EmergencyStop = true }, want: Decision{Action: Drop, RequeueAfter: time.Hour},
+		},
+		"failed 30 days ago, ignored": {
+			spec: "s1", status: "s1", last: op(reconcile, "Failed", 30*day),
+			change: func(s *corev1beta1.Shoot) {
+				s.Annotations = map[string]string{corev1beta1.AnnotationShootIgnore: "true"}
+			},
+			in: func(in *DecideInput) { in.Options.RespectSyncPeriodOverwrite = true }, want: Decision{Action: Refresh},
+		},
+		"failed 30 days ago, confined to its window": {
+			spec: "s1", status: "s1", last: op(reconcile, "Failed", 30*day),
+			in:   func(in *DecideInput) { in.Options.InMaintenanceOnly = true },
+			want: Decision{Action: Run, Operation: reconcile, Begin: true},
+		},
+		"deletion failed 30 days ago": {
+			spec: "s1", status: "s1", last: op(remove, "Failed", 30*day), change: deleted, want: Decision{Action: Refresh},
+		},
+		"moving failed 30 days ago": {
+			spec: "s2", status: "s1", last: op(migrate, "Failed", 30*day), change: readyToMove, want: Decision{Action: Refresh},
+		},
+		"deletion, the seed is stopped": {
+			spec: "s1", status: "s1", last: op(remove, "Processing", 0), change: deleted,
+			in: func(in *DecideInput) { in.EmergencyStop = true }, want: Decision{Action: Drop, RequeueAfter: time.Hour},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			shoot := &corev1beta1.Shoot{

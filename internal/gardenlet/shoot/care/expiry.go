@@ -13,8 +13,8 @@ const (
 	reasonCertificateExpires = "CertificateExpiresSoon"
 )
 
-// expiry is the finding if one of the certificates ends soon by which the gardenlet and the API server know each other. The others
-// of the control plane are of about the same age. Its message changes once a day.
+// expiry is the finding if one of the certificates ends soon by which the gardenlet and the API server know each other. The
+// others of the control plane are of about the same age. Its message changes once a day.
 func expiry(o *Observed) (Finding, bool) {
 	whose, end := "API server", o.ServerUntil
 	if end.IsZero() || !o.ClientUntil.IsZero() && o.ClientUntil.Before(end) {

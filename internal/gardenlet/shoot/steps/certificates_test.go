@@ -145,8 +145,8 @@ func (a *aging) done(want int) {
 	}
 }
 
-// TestCertificatesOverTime: a control plane that is reconciled every day has valid certificates for 13 months, and for 11 years if its
-// owner rotates the CAs in the year in which the Shoot asks for that.
+// TestCertificatesOverTime: a control plane that is reconciled every day has valid certificates for 13 months, and for 11 years
+// if its owner rotates the CAs in the year in which the Shoot asks for that.
 func TestCertificatesOverTime(t *testing.T) {
 	t.Run("13 months", func(t *testing.T) {
 		a := newAging(t, certificates.Day)

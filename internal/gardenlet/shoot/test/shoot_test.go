@@ -154,7 +154,9 @@ func TestShootGoesOnWhenTheQuotaIsRaised(t *testing.T) {
 func TestFailedShootIsTriedAgain(t *testing.T) {
 	w := newWorld(t)
 	w.fail["Infrastructure"] = corev1beta1.ErrorInfraUnauthorized
-	failed := func(s *corev1beta1.Shoot) bool { return s.Status.LastOperation.State == corev1beta1.LastOperationStateFailed }
+	failed := func(s *corev1beta1.Shoot) bool {
+		return s.Status.LastOperation.State == corev1beta1.LastOperationStateFailed
+	}
 	s := w.run(w.newShoot("a"), failed)
 	delete(w.fail, "Infrastructure")
 	w.seedActs(s)
