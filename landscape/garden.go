@@ -124,13 +124,13 @@ type gardenPKI struct {
 	EncryptionKey                     string
 }
 
-func newGardenPKI() (*gardenPKI, error) {
-	ca, err := pki.NewCA("hortus-garden", clock.RealClock{})
+func newGardenPKI(c clock.PassiveClock) (*gardenPKI, error) {
+	ca, err := pki.NewCA("hortus-garden", c)
 	if err != nil {
 		return nil, fmt.Errorf("make certificate authority: %w", err)
 	}
 	p := &gardenPKI{CA: ca.KeyPair}
-	if _, err := p.renew(clock.RealClock{}); err != nil {
+	if _, err := p.renew(c); err != nil {
 		return nil, err
 	}
 	key := make([]byte, 32)
@@ -172,9 +172,9 @@ func serviceNames(service string) []string {
 const authorizerIP = "10.0.0.11"
 
 func loadGardenPKI(o Options) (*gardenPKI, error) {
-	return loadAndRenew(filepath.Join(o.StateDir, "landscape", "garden-pki.json"), newGardenPKI, func(p *gardenPKI) (bool, error) {
-		return p.renew(clock.RealClock{})
-	})
+	path, c := filepath.Join(o.StateDir, "landscape", "garden-pki.json"), clock.RealClock{}
+	create := func() (*gardenPKI, error) { return newGardenPKI(c) }
+	return loadAndRenew(path, create, func(p *gardenPKI) (bool, error) { return p.renew(c) })
 }
 
 // seedAuthorizer is how the garden's kube-apiserver asks about gardenlets.

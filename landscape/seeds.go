@@ -53,17 +53,21 @@ func (l *installation) gardenletKubeconfig(seed string) ([]byte, error) {
 		return nil, fmt.Errorf("load the garden's certificate authority: %w", err)
 	}
 	path := filepath.Join(l.options.StateDir, "landscape", "gardenlet-"+seed+".json")
-	request := pki.Request{
-		CommonName: "gardener.cloud:system:seed:" + seed, Organizations: []string{"gardener.cloud:system:seeds"},
-		Usage: pki.Client, Validity: halfLife(ca),
-	}
 	pair, err := loadAndRenew(path, empty[pki.KeyPair], func(pair *pki.KeyPair) (bool, error) {
-		return cluster.Renew([]cluster.Leaf{{Into: pair, By: ca, Request: request}}, clock.RealClock{})
+		return renewGardenlet(pair, seed, ca, clock.RealClock{})
 	})
 	if err != nil {
 		return nil, err
 	}
 	return pki.Kubeconfig{Name: "garden", Server: "https://" + l.garden.spec.apiAddress, CAPEM: ca.CertPEM, Client: pair}.Render()
+}
+
+// renewGardenlet replaces the first certificate of a gardenlet if it is due, and reports whether it was.
+func renewGardenlet(pair *pki.KeyPair, seed string, ca *pki.CA, c clock.PassiveClock) (bool, error) {
+	return cluster.Renew([]cluster.Leaf{{Into: pair, By: ca, Request: pki.Request{
+		CommonName: "gardener.cloud:system:seed:" + seed, Organizations: []string{"gardener.cloud:system:seeds"},
+		Usage: pki.Client, Validity: halfLife(ca),
+	}}}, c)
 }
 
 // seedTemplate is the Seed that the gardenlet registers.

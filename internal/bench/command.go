@@ -90,10 +90,7 @@ Requests are plain JSON, so that two servers of this API can be compared.`,
 			if err != nil {
 				return err
 			}
-			if err := writeReport(c.file, report); err != nil {
-				return err
-			}
-			return printReport(command.OutOrStdout(), c.output, report, report.table)
+			return showReport(command.OutOrStdout(), c.output, c.file, report, report.table)
 		},
 	}
 	c.addFlags(command)
@@ -136,10 +133,7 @@ a Seed, and Seeds without a gardenlet. Everything is removed in the end.`,
 			if err != nil {
 				return err
 			}
-			if err := writeReport(c.file, report); err != nil {
-				return err
-			}
-			return printReport(command.OutOrStdout(), c.output, report, report.table)
+			return showReport(command.OutOrStdout(), c.output, c.file, report, report.table)
 		},
 	}
 	c.addFlags(command)
@@ -183,10 +177,7 @@ first, with everything in it, and its start is timed.`,
 			if err != nil {
 				return err
 			}
-			if err := writeReport(file, report); err != nil {
-				return err
-			}
-			return printReport(command.OutOrStdout(), output, report, report.table)
+			return showReport(command.OutOrStdout(), output, file, report, report.table)
 		},
 	}
 	f := command.Flags()
@@ -229,10 +220,7 @@ as much as they can. All are deleted in the end. The noisy clients run on the sa
 			if err != nil {
 				return err
 			}
-			if err := writeReport(file, report); err != nil {
-				return err
-			}
-			return printReport(command.OutOrStdout(), output, report, report.table)
+			return showReport(command.OutOrStdout(), output, file, report, report.table)
 		},
 	}
 	f := command.Flags()

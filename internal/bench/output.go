@@ -39,6 +39,14 @@ func writeReport(path string, report any) error {
 	return nil
 }
 
+// showReport ends a bench: its report is kept in the file, if there is one, and printed.
+func showReport(out io.Writer, format, file string, report any, table func(*tabwriter.Writer)) error {
+	if err := writeReport(file, report); err != nil {
+		return err
+	}
+	return printReport(out, format, report, table)
+}
+
 func checkOutput(format string) error {
 	if format != "table" && format != "json" {
 		return fmt.Errorf("unknown output %q: use table or json", format)

@@ -13,10 +13,7 @@ func LifeOf(cert *x509.Certificate) time.Duration {
 }
 
 // Check compares names and lives of what code issues with rows of the table.
-func Check(t interface {
-	Helper()
-	Errorf(format string, args ...any)
-}, issued map[string]time.Duration, rows []Row) {
+func Check(t tester, issued map[string]time.Duration, rows []Row) {
 	t.Helper()
 	known := map[string]time.Duration{}
 	for _, row := range rows {

@@ -17,28 +17,38 @@ the tables of control planes and of the landscape with what is issued. **By hand
 
 - **CAs of a Shoot** are rotated by its owner (` + "`rotate-ca-start`, `rotate-ca-complete`" + `). During the last year the constraint
   ` + "`CACertificateValiditiesAcceptable`" + ` is False.
-- **A Shoot that is not reconciled** gets no new certificates: one that is Failed until it is changed or retried, one with
-  ` + "`shoot.gardener.cloud/ignore`" + ` where gardenlets respect it, all during an emergency stop of their seed or without its gardenlet. When
-  that begins, at least 73 days are left, 20 % of a year. Then its control plane stops working.
+- **A Shoot that has failed** is tried again after 30 days. When it fails, at least 73 days are left, 20 % of a year, so two more
+  attempts begin before the first certificate expires. One that fails with the Infrastructure again replaces no more than the certificates
+  of etcd, of the gardenlet as a client and of the tunnel's end in the seed: **by hand**, its owner resolves what the last operation
+  reports.
+- **A Shoot that is not reconciled** gets no new certificates: one with ` + "`shoot.gardener.cloud/ignore`" + ` where gardenlets respect it,
+  one that waits for somebody to confirm its older specification or a new control plane, one whose deletion or move has failed, all during
+  an emergency stop of their seed or without its gardenlet. After at least 73 days its control plane stops working.
+- **30 days before** the certificate of the API server or of the gardenlet as its client expires, the condition ` + "`APIServerAvailable`" + `
+  says so, with the reason ` + "`CertificateExpiresSoon`" + `, and every day an event.
 `
+
+// parts are those of the page.
+var parts = []struct {
+	title string
+	rows  []Row
+}{
+	{"Control plane of a Shoot: Secrets of its namespace", ControlPlane},
+	{"Rest of a Shoot", Shoot},
+	{"Garden and gardenlets", Garden},
+	{"Landscape: each of its clusters, `pki.json`", LandscapeCluster},
+	{"Landscape: further nodes", LandscapeWorker},
+	{"Landscape: garden, `garden-pki.json`", LandscapeGarden},
+	{"Landscape: the rest", LandscapeOther},
+}
 
 // TestPage keeps the page of all certificates.
 func TestPage(t *testing.T) {
 	var out strings.Builder
 	out.WriteString(head)
-	for _, part := range []struct {
-		title string
-		rows  []Row
-	}{
-		{"Control plane of a Shoot: Secrets of its namespace", ControlPlane},
-		{"Rest of a Shoot", Shoot},
-		{"Garden and gardenlets", Garden},
-		{"Landscape: each of its clusters, `pki.json`", LandscapeCluster},
-		{"Landscape: further nodes", LandscapeWorker},
-		{"Landscape: garden, `garden-pki.json`", LandscapeGarden},
-		{"Landscape: the rest", LandscapeOther},
-	} {
-		fmt.Fprintf(&out, "\n## %s\n\n| name | for | signed by | life | replaced by, when | what that restarts |\n|---|---|---|---|---|---|\n", part.title)
+	for _, part := range parts {
+		fmt.Fprintf(&out, "\n## %s\n\n| name | for | signed by | life | replaced by, when | what that restarts |\n", part.title)
+		out.WriteString("|---|---|---|---|---|---|\n")
 		for _, r := range part.rows {
 			renewal := r.Renewal.Text
 			if r.Renewal.ByHand {

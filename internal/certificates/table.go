@@ -23,6 +23,8 @@ type Row struct {
 // Renewal says by whom and when a certificate is replaced.
 type Renewal struct {
 	Text string
+	// From is the share of the life after which it is replaced; 0 if that depends on somebody.
+	From float64
 	// ByHand is true if somebody has to act before the end of the life.
 	ByHand bool
 }
@@ -34,12 +36,12 @@ const (
 )
 
 var (
-	onReconcile = Renewal{Text: "gardenlet, with a reconciliation after 80 % of the life"}
+	onReconcile = Renewal{Text: "gardenlet, with a reconciliation after 80 % of the life", From: 0.8}
 	byRotation  = Renewal{Text: "the owner of the Shoot, by a rotation of CAs", ByHand: true}
 	onRequest   = Renewal{Text: "whoever needs it requests another one"}
-	byKubelet   = Renewal{Text: "kubelet, at 70 to 90 % of the life; the resource-manager approves"}
+	byKubelet   = Renewal{Text: "kubelet, at 70 to 90 % of the life; the resource-manager approves", From: 0.7}
 	byOperator  = Renewal{Text: "the operator", ByHand: true}
-	byUp        = Renewal{Text: "whoever calls `hortus up`, when less than a third of the life is left", ByHand: true}
+	byUp        = Renewal{Text: "whoever calls `hortus up`, when less than a third of the life is left", From: 2. / 3, ByHand: true}
 	never       = Renewal{Text: "nobody: the landscape is made anew", ByHand: true}
 )
 
@@ -68,7 +70,8 @@ var ControlPlane = []Row{
 	{Names: []string{"etcd-server", "etcd-peer"}, For: "etcd", SignedBy: "ca-etcd, ca-etcd-peer", Life: Year,
 		Renewal: onReconcile, TakenUp: "nothing: etcd reads them for each connection"},
 	{Names: []string{"etcd-client", "kube-aggregator", "kube-apiserver-http-proxy", "kube-apiserver-kubelet"},
-		For: "the API server towards etcd, aggregated APIs, the tunnel and kubelets", SignedBy: "ca-etcd, ca-front-proxy, ca-vpn, ca-kubelet", Life: Year, Renewal: onReconcile, TakenUp: server},
+		For:      "the API server towards etcd, aggregated APIs, the tunnel and kubelets",
+		SignedBy: "ca-etcd, ca-front-proxy, ca-vpn, ca-kubelet", Life: Year, Renewal: onReconcile, TakenUp: server},
 	{Names: []string{"kube-controller-manager", "kube-scheduler", "machine-controller-manager", "gardener-resource-manager"},
 		For: "these towards the API server", SignedBy: "ca-client", Life: Year, Renewal: onReconcile, TakenUp: replaced},
 	{Names: []string{"gardener"}, For: "the gardenlet towards the API server; also in `gardener-internal`",
@@ -95,7 +98,7 @@ var Shoot = []Row{
 	{Names: []string{"kubelet, serving"}, For: "logs, exec and metrics of a node; on the node", SignedBy: "ca-kubelet",
 		Life: Year, Renewal: byKubelet, TakenUp: "kubelet, without a restart"},
 	{Names: []string{"node agent"}, For: "the node agent towards the API server; on the node", SignedBy: "ca-client",
-		Life: Year, Renewal: Renewal{Text: "node agent, at 80 % of the life; the resource-manager approves"},
+		Life: Year, Renewal: Renewal{Text: "node agent, at 80 % of the life; the resource-manager approves", From: 0.8},
 		TakenUp: "the node agent restarts itself"},
 	{Names: []string{"kube-controller-manager, kube-scheduler, serving"},
 		For: "metrics and health; in memory, clients do not check them", SignedBy: "self", Life: Year,
@@ -110,8 +113,9 @@ var Garden = []Row{
 	{Names: []string{"gardenlet"}, For: "a gardenlet towards the garden; Secret `gardenlet-kubeconfig` of the seed",
 		SignedBy: "the signer `kubernetes.io/kube-apiserver-client` of the garden",
 		LifeText: "as the signer gives, 365 days by default; the first one as the operator gives",
-		Renewal:  Renewal{Text: "gardenlet, at 80 to 90 % of the life, or by `renew-kubeconfig`; the controller manager approves"},
-		TakenUp:  "gardenlet, without a restart"},
+		Renewal: Renewal{From: 0.8,
+			Text: "gardenlet, at 80 to 90 % of the life, or by `renew-kubeconfig`; the controller manager approves"},
+		TakenUp: "gardenlet, without a restart"},
 	{Names: []string{"`hortus-apiserver`, `hortus-etcd`, and their CA"},
 		For: "the garden's API and its etcd; values of the chart `garden`", SignedBy: "the operator",
 		LifeText: "as the operator gives", Renewal: byOperator, TakenUp: replaced},
@@ -123,8 +127,11 @@ var Garden = []Row{
 var LandscapeCluster = []Row{
 	{Names: []string{"CA", "FrontProxyCA", "EtcdCA"}, For: "everything in the cluster", Life: 10 * Year, Renewal: never,
 		TakenUp: "-"},
-	{Names: []string{"APIServer", "APIServerKubelet", "APIServerEtcd", "FrontProxy", "EtcdServer", "Kubelet", "KubeletServing", "ControllerManager", "Scheduler", "SeedAuthorizer", "Admin"},
-		For: "its parts; `Admin` is that of `hortus` and of the kubeconfig", SignedBy: "CA, FrontProxyCA, EtcdCA", Life: 5 * Year, Renewal: byUp, TakenUp: "the machine"},
+	{Names: []string{
+		"APIServer", "APIServerKubelet", "APIServerEtcd", "FrontProxy", "EtcdServer", "Kubelet", "KubeletServing", "ControllerManager",
+		"Scheduler", "SeedAuthorizer", "Admin",
+	}, For: "its parts; `Admin` is that of `hortus` and of the kubeconfig", SignedBy: "CA, FrontProxyCA, EtcdCA",
+		Life: 5 * Year, Renewal: byUp, TakenUp: "the machine"},
 	{Names: []string{"ServiceAccountKey"}, For: "tokens of service accounts", Renewal: Renewal{Text: "never"}, TakenUp: "-"},
 }
 
@@ -145,11 +152,11 @@ var LandscapeGarden = []Row{
 var LandscapeOther = []Row{
 	{Names: []string{"gardenlet, the first one"}, For: "as above; Secret `gardenlet-kubeconfig-garden` of the seed",
 		SignedBy: "CA of the garden's cluster", Life: 5 * Year,
-		Renewal: Renewal{Text: "gardenlet, as above; also `hortus up`, when less than a third of the life is left"},
+		Renewal: Renewal{Text: "gardenlet, as above; also `hortus up`, when less than a third of the life is left", From: 2. / 3},
 		TakenUp: "as above; `hortus up` restarts the gardenlet"},
 	{Names: []string{"local cloud, CA"}, For: "the cloud's API; `ca.crt` of its state", Life: 10 * Year, Renewal: never,
 		TakenUp: "-"},
 	{Names: []string{"local cloud, serving"}, For: "the same; `server.crt` of its state", SignedBy: "local cloud, CA",
-		Life: Year, Renewal: Renewal{Text: "`hortus cloud serve`, with the first connection of the last 60 days"},
+		Life: Year, Renewal: Renewal{Text: "`hortus cloud serve`, with the first connection of the last 60 days", From: 305. / 365},
 		TakenUp: "nothing"},
 }

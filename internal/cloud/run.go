@@ -165,7 +165,7 @@ func (c *Cloud) serverCertificates() (func(*tls.ClientHelloInfo) (*tls.Certifica
 	return func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		if endsSoon(current.Leaf, c.clock.Now()) {
+		if endsSoon(current.Leaf, ca, c.clock.Now()) {
 			next, err := c.serverCertificate(ca)
 			if err != nil {
 				c.log.Error("Cannot renew the server certificate", "notAfter", current.Leaf.NotAfter, "error", err)
@@ -198,12 +198,13 @@ func (c *Cloud) serverCertificate(ca *pki.CA) (*tls.Certificate, error) {
 	return &pair, err
 }
 
-func endsSoon(leaf *x509.Certificate, now time.Time) bool {
-	return now.Add(renewBefore).After(leaf.NotAfter)
+// endsSoon reports whether a certificate is to be replaced. One that ends with its CA stays: another would end with it, too.
+func endsSoon(leaf *x509.Certificate, ca *pki.CA, now time.Time) bool {
+	return now.Add(renewBefore).After(leaf.NotAfter) && leaf.NotAfter.Before(ca.Cert().NotAfter)
 }
 
 func certificateFits(leaf *x509.Certificate, ca *pki.CA, ips []net.IP, now time.Time) bool {
-	if leaf == nil || leaf.CheckSignatureFrom(ca.Cert()) != nil || endsSoon(leaf, now) {
+	if leaf == nil || leaf.CheckSignatureFrom(ca.Cert()) != nil || endsSoon(leaf, ca, now) {
 		return false
 	}
 	for _, ip := range ips {

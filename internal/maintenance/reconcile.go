@@ -34,6 +34,15 @@ type Reconciliation struct {
 	inWindow bool // Now, because the maintenance window is open.
 }
 
+// retryFailedAfter is how long after its end an operation that has failed is begun again although nothing has changed. Only
+// reconciliations replace certificates of a control plane, after 80 % of their life of a year. An operation that fails has
+// replaced those that were due, so at least 73 days are left: two more attempts begin before the first certificate expires.
+const retryFailedAfter = 30 * 24 * time.Hour
+
+// maxRetryWait bounds how long a gardenlet waits until it looks at a Shoot that has failed: timers do not follow a clock that is
+// set, and stand still while a machine is suspended.
+const maxRetryWait = 24 * time.Hour
+
 // reconciledRecently bounds how old a reconciliation may be that counts for the present window, which lasts 6h at most.
 const reconciledRecently = MaxWindow
 
@@ -44,8 +53,9 @@ func DecideReconcile(r ReconcileRequest, now time.Time) Reconciliation {
 	switch {
 	case r.EmergencyStop:
 		return Reconciliation{Reason: "Reconciliations of this Seed's Shoots are stopped"}
-	case r.failedForGood():
-		return Reconciliation{Reason: "The Shoot has failed and neither it nor the gardenlet has changed since", ClusterOnly: true}
+	case r.failedForGood(now):
+		return Reconciliation{Reason: "The Shoot has failed and neither it nor the gardenlet has changed since" + r.again(),
+			ClusterOnly: true}
 	case r.ignored():
 		return Reconciliation{Reason: "The Shoot is to be ignored", ClusterOnly: true}
 	case r.Operation != corev1beta1.LastOperationTypeReconcile:
@@ -81,12 +91,14 @@ func StartDelay(r ReconcileRequest, now time.Time, jitter Jitter) time.Duration 
 	return window.UntilNext(now, key, false, jitter)
 }
 
-// NextReconcile returns when the Shoot is looked at again after a reconciliation that succeeded, and false if only a
-// change of the Shoot brings it back.
+// NextReconcile returns when the Shoot is looked at again after a reconciliation that has ended, and false if only a change of
+// the Shoot brings it back.
 func NextReconcile(r ReconcileRequest, now time.Time, jitter Jitter) (time.Duration, bool) {
 	switch {
-	case r.failedForGood(), r.ignored():
+	case r.ignored(), r.failedForGood(now) && !r.retried():
 		return 0, false
+	case r.failedForGood(now):
+		return min(r.retryAt().Sub(now), maxRetryWait), true
 	case r.confined():
 		return WindowOf(r.Shoot).UntilNext(now, r.Shoot.Namespace+"/"+r.Shoot.Name, false, jitter), true
 	}
@@ -99,10 +111,35 @@ func NextReconcile(r ReconcileRequest, now time.Time, jitter Jitter) (time.Durat
 	return period, true
 }
 
-func (r ReconcileRequest) failedForGood() bool {
+// failedForGood: the last operation has failed, and there is no reason yet to try again.
+func (r ReconcileRequest) failedForGood(now time.Time) bool {
 	last := r.Shoot.Status.LastOperation
 	return !r.Healed && last != nil && last.State == corev1beta1.LastOperationStateFailed &&
-		r.Shoot.Generation == r.Shoot.Status.ObservedGeneration && r.Shoot.Status.Gardener.Version == r.Version
+		r.Shoot.Generation == r.Shoot.Status.ObservedGeneration && r.Shoot.Status.Gardener.Version == r.Version &&
+		!(r.retried() && !now.Before(r.retryAt()))
+}
+
+// retried: the operation is begun again some time after it has failed. Those that take a control plane away are not: they replace
+// no certificates.
+func (r ReconcileRequest) retried() bool {
+	switch r.Operation {
+	case corev1beta1.LastOperationTypeCreate, corev1beta1.LastOperationTypeReconcile, corev1beta1.LastOperationTypeRestore:
+		return true
+	}
+	return false
+}
+
+// retryAt is when an operation that has failed is begun again.
+func (r ReconcileRequest) retryAt() time.Time {
+	return r.Shoot.Status.LastOperation.LastUpdateTime.Add(retryFailedAfter)
+}
+
+// again says when an operation that has failed is begun again.
+func (r ReconcileRequest) again() string {
+	if !r.retried() {
+		return ""
+	}
+	return "; it is tried again on " + r.retryAt().UTC().Format(time.DateOnly)
 }
 
 func (r ReconcileRequest) ignored() bool {

@@ -31,7 +31,19 @@ func TestDecideReconcile(t *testing.T) {
 		"an emergency stop": {
 			request: func(r *ReconcileRequest) { r.EmergencyStop = true }, now: outside, start: 10*time.Hour + 22*time.Minute + 30*time.Second, next: time.Hour},
 		"failed by this version": {
-			change: []func(*corev1beta1.Shoot){last("Failed", outside)}, now: outside, next: none},
+			change: []func(*corev1beta1.Shoot){last("Failed", outside)}, now: outside, next: 24 * time.Hour},
+		"failed, soon tried again": {
+			change: []func(*corev1beta1.Shoot){last("Failed", outside.Add(time.Minute-retryFailedAfter))},
+			now:    outside, next: time.Minute},
+		"failed long ago": {
+			change: []func(*corev1beta1.Shoot){last("Failed", outside.Add(-retryFailedAfter))}, now: outside, want: true, next: time.Hour},
+		"failed long ago, ignored": {
+			change: []func(*corev1beta1.Shoot){
+				last("Failed", outside.Add(-retryFailedAfter)), annotated("shoot.gardener.cloud/ignore", "true")},
+			request: func(r *ReconcileRequest) { r.Options.RespectSyncPeriodOverwrite = true }, now: outside, next: none},
+		"a deletion that has failed is not tried again": {
+			change:  []func(*corev1beta1.Shoot){last("Failed", outside.Add(-retryFailedAfter))},
+			request: func(r *ReconcileRequest) { r.Operation = "Delete" }, now: outside, next: none},
 		"failed by an older version": {
 			change: []func(*corev1beta1.Shoot){last("Failed", outside)}, request: func(r *ReconcileRequest) { r.Version = "v2" }, now: outside, want: true, next: time.Hour},
 		"ignored without permission": {

@@ -95,7 +95,8 @@ func General(ns *corev1.Namespace, n Networks) []*networkingv1.NetworkPolicy {
 		egress(ns.Name, AllowPublicNetworks, resourcesv1alpha1.LabelNetworkPolicyToPublicNetworks,
 			"Lets labelled pods reach public addresses.", to(without(everything, slices.Concat(private, linkLocal, n.Blocked)))...),
 		egress(ns.Name, AllowPrivateNetworks, resourcesv1alpha1.LabelNetworkPolicyToPrivateNetworks,
-			"Lets labelled pods reach private addresses outside this cluster.", to(without(private, slices.Concat(n.Cluster, n.Blocked)))...),
+			"Lets labelled pods reach private addresses outside this cluster.",
+			to(without(private, slices.Concat(n.Cluster, n.Blocked)))...),
 		egress(ns.Name, AllowBlockedCIDRs, resourcesv1alpha1.LabelNetworkPolicyToBlockedCIDRs,
 			"Lets labelled pods reach the ranges that the operator has blocked.", to(without(n.Blocked, nil))...),
 	}
@@ -125,7 +126,9 @@ func policy(namespace, name, description string, spec networkingv1.NetworkPolicy
 }
 
 // egress returns a policy by which labelled pods get out. Without rules it lets nothing out.
-func egress(namespace, name, label, description string, rules ...networkingv1.NetworkPolicyEgressRule) *networkingv1.NetworkPolicy {
+func egress(
+	namespace, name, label, description string, rules ...networkingv1.NetworkPolicyEgressRule,
+) *networkingv1.NetworkPolicy {
 	return policy(namespace, name, description, networkingv1.NetworkPolicySpec{
 		PodSelector: labelled(label), Egress: rules, PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeEgress},
 	})
@@ -152,8 +155,9 @@ func ports(protocol corev1.Protocol, numbers ...int32) []networkingv1.NetworkPol
 func apiServer(addresses []netip.AddrPort) []networkingv1.NetworkPolicyEgressRule {
 	var out []networkingv1.NetworkPolicyEgressRule
 	for _, a := range sorted(addresses, netip.AddrPort.Compare) {
+		cidr := netip.PrefixFrom(a.Addr(), a.Addr().BitLen()).String()
 		out = append(out, networkingv1.NetworkPolicyEgressRule{
-			To:    []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: netip.PrefixFrom(a.Addr(), a.Addr().BitLen()).String()}}},
+			To:    []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: cidr}}},
 			Ports: ports(corev1.ProtocolTCP, int32(a.Port())),
 		})
 	}

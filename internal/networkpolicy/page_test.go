@@ -49,7 +49,8 @@ type seed struct {
 
 func newSeed(t *testing.T) *seed {
 	s := &seed{namespaces: []*corev1.Namespace{
-		namespaceOf("garden", "garden"), namespaceOf(gateway.Namespace, corev1beta1.RoleIngress), namespaceOf("extension-provider-local", "extension"),
+		namespaceOf("garden", "garden"), namespaceOf(gateway.Namespace, corev1beta1.RoleIngress),
+		namespaceOf("extension-provider-local", "extension"),
 	}}
 	s.add(gateway.Render(gateway.Values{Image: "i"})...)
 	s.add(resourcemanager.Render(resourcemanager.Values{Namespace: "garden", Class: "seed"})...)
@@ -65,12 +66,15 @@ func newSeed(t *testing.T) *seed {
 }
 
 func namespaceOf(name, role string) *corev1.Namespace {
-	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelMetadataName: name, "gardener.cloud/role": role}}}
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Labels: map[string]string{corev1.LabelMetadataName: name, "gardener.cloud/role": role},
+	}}
 }
 
 func (s *seed) addControlPlane(t *testing.T, namespace string) {
 	apiServer, err := kubeapiserver.Render(kubeapiserver.Values{Namespace: namespace, Workers: true, Encryption: encryption.Target{
-		Resources: []string{"secrets"}, Writer: encryption.Provider{Cipher: encryption.AESCBC, Key: "k"}, Keys: map[string]string{"k": "c2VjcmV0"},
+		Resources: []string{"secrets"}, Writer: encryption.Provider{Cipher: encryption.AESCBC, Key: "k"},
+		Keys: map[string]string{"k": "c2VjcmV0"},
 	}.Config()})
 	if err != nil {
 		t.Fatal(err)

@@ -37,9 +37,15 @@ func service(ns, name string, annotations map[string]string, ports ...corev1.Ser
 }
 
 var networks = Networks{
-	Cluster: []netip.Prefix{netip.MustParsePrefix("10.10.0.0/16"), netip.MustParsePrefix("10.11.0.0/16"), netip.MustParsePrefix("172.16.5.0/24")},
-	Blocked: []netip.Prefix{netip.MustParsePrefix("192.168.7.1/32"), netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("192.168.7.1/32")},
-	API:     []netip.AddrPort{netip.MustParseAddrPort("172.16.5.2:6443"), netip.MustParseAddrPort("10.11.0.1:443")},
+	Cluster: []netip.Prefix{
+		netip.MustParsePrefix("10.10.0.0/16"), netip.MustParsePrefix("10.11.0.0/16"),
+		netip.MustParsePrefix("172.16.5.0/24"),
+	},
+	Blocked: []netip.Prefix{
+		netip.MustParsePrefix("192.168.7.1/32"), netip.MustParsePrefix("203.0.113.0/24"),
+		netip.MustParsePrefix("192.168.7.1/32"),
+	},
+	API: []netip.AddrPort{netip.MustParseAddrPort("172.16.5.2:6443"), netip.MustParseAddrPort("10.11.0.1:443")},
 }
 
 func objects(policies []*networkingv1.NetworkPolicy) []client.Object {
@@ -96,16 +102,20 @@ func TestOldControlPlanesAreNotCutOff(t *testing.T) {
 
 func TestOfService(t *testing.T) {
 	all := []*corev1.Namespace{
-		namespace("shoot--dev--a", "shoot", LabelIsolated), namespace("shoot--dev--b", "shoot", LabelIsolated), namespace("garden", "garden"),
-		namespace("extension-a", "extension"),
+		namespace("shoot--dev--a", "shoot", LabelIsolated), namespace("shoot--dev--b", "shoot", LabelIsolated),
+		namespace("garden", "garden"), namespace("extension-a", "extension"),
 	}
 	port := func(number int32, target intstr.IntOrString) corev1.ServicePort {
 		return corev1.ServicePort{Port: number, TargetPort: target}
 	}
 	for name, s := range map[string]*corev1.Service{
-		"own-namespace": service("shoot--dev--a", "db", nil, port(5432, intstr.IntOrString{}), port(80, intstr.FromString("http")), port(81, intstr.FromString("http"))),
+		"own-namespace": service(
+			"shoot--dev--a", "db", nil, port(5432, intstr.IntOrString{}), port(80, intstr.FromString("http")),
+			port(81, intstr.FromString("http")),
+		),
 		"other-namespaces": service("shoot--dev--a", "db", map[string]string{
-			resourcesv1alpha1.AnnotationNetworkPolicyNamespaceSelectors: `[{"matchLabels":{"gardener.cloud/role":"garden"}},{"matchLabels":{"kubernetes.io/metadata.name":"extension-a"}}]`,
+			resourcesv1alpha1.AnnotationNetworkPolicyNamespaceSelectors: `[{"matchLabels":{"gardener.cloud/role":"garden"}},` +
+				`{"matchLabels":{"kubernetes.io/metadata.name":"extension-a"}}]`,
 		}, port(5432, intstr.IntOrString{})),
 		"alias": service("shoot--dev--a", "db", map[string]string{
 			resourcesv1alpha1.AnnotationNetworkPolicyNamespaceSelectors: `[{"matchLabels":{"gardener.cloud/role":"garden"}}]`,
@@ -146,7 +156,8 @@ func TestWhatCannotBeReadIsReportedAndTheRestHolds(t *testing.T) {
 }
 
 func TestServicesWithoutPodsHaveNoPolicies(t *testing.T) {
-	outside, ending := service("garden", "a", nil, corev1.ServicePort{Port: 1}), service("garden", "a", nil, corev1.ServicePort{Port: 1})
+	outside := service("garden", "a", nil, corev1.ServicePort{Port: 1})
+	ending := service("garden", "a", nil, corev1.ServicePort{Port: 1})
 	outside.Spec.Selector, ending.DeletionTimestamp = nil, ptr.To(metav1.Now())
 	for _, s := range []*corev1.Service{outside, ending} {
 		if policies, err := OfService(s, nil); len(policies) > 0 || err != nil {
@@ -169,7 +180,9 @@ func TestEveryWayHasBothEnds(t *testing.T) {
 		for i := range 6 {
 			annotations := map[string]string{}
 			if r.IntN(2) == 0 {
-				annotations[resourcesv1alpha1.AnnotationNetworkPolicyNamespaceSelectors] = fmt.Sprintf(`[{"matchLabels":{"gardener.cloud/role":%q}}]`, roles[r.IntN(4)])
+				annotations[resourcesv1alpha1.AnnotationNetworkPolicyNamespaceSelectors] = fmt.Sprintf(
+					`[{"matchLabels":{"gardener.cloud/role":%q}}]`, roles[r.IntN(4)],
+				)
 			}
 			if r.IntN(2) == 0 {
 				annotations[resourcesv1alpha1.AnnotationNetworkPolicyNamespaceAlias] = "all-shoots"
@@ -177,7 +190,8 @@ func TestEveryWayHasBothEnds(t *testing.T) {
 			if r.IntN(3) == 0 {
 				annotations["networking.resources.gardener.cloud/from-all-scrape-targets-allowed-ports"] = `[{"port":8080}]`
 			}
-			services = append(services, service(namespaces[r.IntN(5)].Name, fmt.Sprintf("svc-%d", i%4), annotations, corev1.ServicePort{Port: int32(1 + r.IntN(3))}))
+			port := corev1.ServicePort{Port: int32(1 + r.IntN(3))}
+			services = append(services, service(namespaces[r.IntN(5)].Name, fmt.Sprintf("svc-%d", i%4), annotations, port))
 		}
 		in, out := map[string]int{}, map[string]int{}
 		for _, ns := range namespaces {

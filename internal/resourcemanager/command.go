@@ -100,7 +100,10 @@ func NewCommand() *cobra.Command {
 	f.DurationVar(&o.minDelay, "node-agent-min-delay", 0, "delay of the first node-agent")
 	f.DurationVar(&o.maxDelay, "node-agent-max-delay", 5*time.Minute, "upper bound of the node-agents' delays")
 	f.BoolVar(&o.leaderElect, "leader-elect", false, "run only while holding the lease; needed with several replicas")
-	f.StringSliceVar(&clusterNetworks, "cluster-networks", nil, "CIDRs of the seed's own pods, services and nodes; network policies keep them apart from other private networks")
+	f.StringSliceVar(
+		&clusterNetworks, "cluster-networks", nil,
+		"CIDRs of the seed's own pods, services and nodes; network policies keep them apart from other private networks",
+	)
 	f.StringSliceVar(&blockedNetworks, "blocked-networks", nil, "CIDRs that network policies keep control planes from")
 	f.StringVar(&o.healthAddr, "health-address", ":8081", "address for /healthz and /readyz")
 	f.StringVar(&o.metricsAddr, "metrics-address", "127.0.0.1:8080", "address for /metrics; 0 turns it off")

@@ -261,7 +261,9 @@ func TestNodesAndTokensOnARealServer(t *testing.T) {
 	}})
 	asNode := e.ClientAs(t, "system:bootstrap:616263", "system:bootstrappers", "system:masters")
 	request := &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: env.Name("csr-")}, Spec: certificatesv1.CertificateSigningRequestSpec{
-		SignerName: certificatesv1.KubeAPIServerClientSignerName, Usages: []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth}, Request: certificateRequest(t, corev1beta1.NodeAgentUserPrefix+"pool-z1-abcde", corev1beta1.NodeAgentsGroup)}}
+		SignerName: certificatesv1.KubeAPIServerClientSignerName, Usages: []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth},
+		Request: certificateRequest(t, corev1beta1.NodeAgentUserPrefix+"pool-z1-abcde", corev1beta1.NodeAgentsGroup),
+	}}
 	if err := asNode.Create(ctx, request); err != nil {
 		t.Fatal(err)
 	}

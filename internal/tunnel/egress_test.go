@@ -161,10 +161,12 @@ func TestServerFlags(t *testing.T) {
 		fails   bool
 	}{
 		"nothing denied": {},
-		"networks":       {options: serverOptions{networks: networks{own: []string{"10.1.0.0/16"}, denied: []string{"10.0.0.0/8", "fd00::/8"}}}},
-		"domains":        {options: serverOptions{deniedDomains: []string{"corp.example"}}},
-		"no network":     {options: serverOptions{networks: networks{denied: []string{"10.0.0.1"}}}, fails: true},
-		"no domain":      {options: serverOptions{deniedDomains: []string{"a b"}}, fails: true},
+		"networks": {options: serverOptions{networks: networks{
+			own: []string{"10.1.0.0/16"}, denied: []string{"10.0.0.0/8", "fd00::/8"},
+		}}},
+		"domains":    {options: serverOptions{deniedDomains: []string{"corp.example"}}},
+		"no network": {options: serverOptions{networks: networks{denied: []string{"10.0.0.1"}}}, fails: true},
+		"no domain":  {options: serverOptions{deniedDomains: []string{"a b"}}, fails: true},
 	} {
 		if _, _, err := tc.options.rules(); (err != nil) != tc.fails {
 			t.Errorf("%s: %v", name, err)
@@ -181,7 +183,9 @@ func TestServerFlags(t *testing.T) {
 
 func TestDeniedAddressesAreNotAskedOfClients(t *testing.T) {
 	w := newWorld(t)
-	w.server.Inside = egress.Inside([]netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")})
+	w.server.Inside = egress.Inside(
+		[]netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
+	)
 	for target, want := range map[string]int{
 		"10.2.0.1:443": http.StatusForbidden, "169.254.169.254:80": http.StatusForbidden,
 		"node-1:10250": http.StatusForbidden,

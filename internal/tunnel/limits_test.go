@@ -231,7 +231,8 @@ func TestUnconfirmedStreamsAreBounded(t *testing.T) {
 			t.Fatalf("dial %d: %v", i, err)
 		}
 	}
-	if _, err := p.dial(t.Context(), "10.250.0.7:1"); !errors.Is(err, errLimited) || statusCode(err) != http.StatusServiceUnavailable {
+	_, err = p.dial(t.Context(), "10.250.0.7:1")
+	if !errors.Is(err, errLimited) || statusCode(err) != http.StatusServiceUnavailable {
 		t.Errorf("one too many: %v", err)
 	}
 }

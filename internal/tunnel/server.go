@@ -73,7 +73,10 @@ func (s *Server) Serve(ctx context.Context, l Listeners) error {
 	var mu sync.Mutex
 	var errs []error
 	serve := func(what, peer string, l net.Listener, handle func(context.Context, *tls.Conn)) {
-		h := newHandshakes(l, s.Certs.Server(), peer, s.Log.WithValues("port", what), s.metrics.limited.WithLabelValues(limitHandshakes).Inc)
+		h := newHandshakes(
+			l, s.Certs.Server(), peer, s.Log.WithValues("port", what),
+			s.metrics.limited.WithLabelValues(limitHandshakes).Inc,
+		)
 		wg.Go(func() {
 			defer cancel()
 			if err := h.serve(ctx, handle); err != nil {

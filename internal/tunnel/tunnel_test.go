@@ -340,7 +340,9 @@ func TestRefusals(t *testing.T) {
 	check("an odd spelling of it", "0x7f.1:443", http.StatusForbidden)
 	check("the metadata service of the client's machine", "169.254.169.254:80", http.StatusForbidden)
 	check("target without port", "127.0.0.1", http.StatusBadRequest)
-	w.server.Inside = egress.Inside([]netip.Prefix{netip.MustParsePrefix("10.250.0.0/16")}, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")})
+	w.server.Inside = egress.Inside(
+		[]netip.Prefix{netip.MustParsePrefix("10.250.0.0/16")}, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
+	)
 	check("target outside the allowed networks", "10.1.2.3:443", http.StatusForbidden)
 	check("the Shoot's own network", open, http.StatusOK)
 	stop()

@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +18,7 @@ import (
 
 	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/internal/pages"
+	"hortus.dev/hortus/internal/pki"
 )
 
 const (
@@ -41,7 +44,28 @@ type Connector struct {
 type connection struct {
 	client    client.Client
 	clientset kubernetes.Interface
+	// clientUntil is the end of the certificate in the kubeconfig; zero without one.
+	clientUntil time.Time
+	// serverUntil is the end of the certificate that the server has shown with its last answer; nil before the first one.
+	serverUntil *atomic.Pointer[time.Time]
 }
+
+// noting notes the end of the certificate that a server shows.
+type noting struct {
+	next  http.RoundTripper
+	until *atomic.Pointer[time.Time]
+}
+
+func (n noting) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := n.next.RoundTrip(req)
+	if err == nil && resp.TLS != nil && len(resp.TLS.PeerCertificates) > 0 {
+		n.until.Store(&resp.TLS.PeerCertificates[0].NotAfter)
+	}
+	return resp, err
+}
+
+// WrappedRoundTripper is for client-go, which looks through wrappers for what closes connections.
+func (n noting) WrappedRoundTripper() http.RoundTripper { return n.next }
 
 // Connect returns a client for the kubeconfig.
 func (c *Connector) Connect(kubeconfig []byte) (client.Client, error) {
@@ -60,18 +84,20 @@ func (c *Connector) connect(kubeconfig []byte) (connection, error) {
 	if err != nil {
 		return connection{}, err
 	}
-	direct, err := client.New(config, client.Options{Scheme: c.Scheme})
-	if err != nil {
+	conn := connection{serverUntil: &atomic.Pointer[time.Time]{}}
+	if cert, err := pki.ParseCert(config.CertData); err == nil {
+		conn.clientUntil = cert.NotAfter
+	}
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return noting{next, conn.serverUntil} })
+	if conn.client, err = client.New(config, client.Options{Scheme: c.Scheme}); err != nil {
 		return connection{}, err
 	}
-	clientset, err := kubernetes.NewForConfig(config)
-	if err != nil {
+	if conn.clientset, err = kubernetes.NewForConfig(config); err != nil {
 		return connection{}, err
 	}
 	if c.cache == nil || len(c.cache) >= maxConnections {
 		c.cache = map[[sha256.Size]byte]connection{} // Rotated credentials leave entries behind.
 	}
-	conn := connection{direct, clientset}
 	c.cache[key] = conn
 	return conn, nil
 }
@@ -108,6 +134,19 @@ func (c *Connector) Status(ctx context.Context, kubeconfig []byte) (int, error) 
 		return status, nil // An answer that is not good is one as well.
 	}
 	return 0, result.Error()
+}
+
+// CertificatesUntil returns the ends of the certificates that the API server has shown with its last answer, and of that in the
+// kubeconfig; zero if not known. It sends no request.
+func (c *Connector) CertificatesUntil(kubeconfig []byte) (server, client time.Time) {
+	conn, err := c.connect(kubeconfig)
+	if err != nil {
+		return time.Time{}, time.Time{}
+	}
+	if end := conn.serverUntil.Load(); end != nil {
+		server = *end
+	}
+	return server, conn.clientUntil
 }
 
 // TunnelWorks asks the kubelet of a ready node for its health, by way of the API server and the tunnel.

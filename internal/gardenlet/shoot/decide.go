@@ -28,7 +28,7 @@ type Decision struct {
 	// Operation that is run, and whether it begins now.
 	Operation corev1beta1.LastOperationType
 	Begin     bool
-	// RequeueAfter is when the next periodic reconciliation is due.
+	// RequeueAfter is when the Shoot is looked at again, for its next periodic reconciliation among others.
 	RequeueAfter time.Duration
 	Reason       string
 	// Task names what is held, for lastErrors.
@@ -64,13 +64,14 @@ func Decide(shoot *corev1beta1.Shoot, in DecideInput) Decision {
 		EmergencyStop: in.EmergencyStop, Healed: in.Healed, Options: in.Options,
 	}
 	now := maintenance.DecideReconcile(request, in.Now)
+	wait := notNow(request, now, in)
 	switch {
 	case responsibleSeed(shoot) != in.SeedName:
 		return Decision{Action: Drop, Reason: "another seed is responsible"}
 	case shoot.DeletionTimestamp != nil && (operation == corev1beta1.LastOperationTypeDelete || released(shoot)):
-		return decideDeletion(shoot, in, now)
+		return decideDeletion(shoot, in, now.Now, wait)
 	case migrating(shoot):
-		return decideMigration(shoot, now)
+		return decideMigration(shoot, now.Now, wait)
 	}
 	if task, reason := hold(shoot, in.Seen); task != "" && !in.EmergencyStop {
 		return Decision{Action: Hold, Operation: operation, Task: task, Reason: reason}
@@ -78,11 +79,7 @@ func Decide(shoot *corev1beta1.Shoot, in DecideInput) Decision {
 		return Decision{Action: Run, Operation: operation, Begin: true, Reason: "what the Shoot was held for is resolved"}
 	}
 	if !now.Now {
-		d := notNow(now)
-		if after, again := maintenance.NextReconcile(request, in.Now, in.Jitter); again && !in.EmergencyStop {
-			d.RequeueAfter = after
-		}
-		return d
+		return wait
 	}
 	begin := Decision{Action: Run, Operation: operation, Begin: true, Reason: now.Reason}
 	switch {
@@ -112,17 +109,23 @@ func confined(shoot *corev1beta1.Shoot, in DecideInput) bool {
 	return in.Options.InMaintenanceOnly || m != nil && ptr.Deref(m.ConfineSpecUpdateRollout, false)
 }
 
-// notNow is the decision for a Shoot that is not to be reconciled.
-func notNow(answer maintenance.Reconciliation) Decision {
+// notNow is the decision for a Shoot that is not to be reconciled. It is looked at again: nothing else tells that its window has
+// opened, that the emergency stop of the seed has ended, or that it is time to try again what has failed.
+func notNow(request maintenance.ReconcileRequest, answer maintenance.Reconciliation, in DecideInput) Decision {
+	d := Decision{Action: Drop, Reason: answer.Reason}
 	if answer.ClusterOnly {
-		return Decision{Action: Refresh, Reason: answer.Reason}
+		d.Action = Refresh
 	}
-	return Decision{Action: Drop, Reason: answer.Reason}
+	if after, again := maintenance.NextReconcile(request, in.Now, in.Jitter); again {
+		d.RequeueAfter = after
+	}
+	return d
 }
 
-// decideDeletion is told whether the package maintenance lets anything happen to the Shoot: a deletion, too, waits
-// during an emergency stop and while the Shoot is ignored, and one that has failed needs a reason to be tried again.
-func decideDeletion(shoot *corev1beta1.Shoot, in DecideInput, now maintenance.Reconciliation) Decision {
+// decideDeletion is told whether the package maintenance lets anything happen to the Shoot now, and what is decided if not: a
+// deletion, too, waits during an emergency stop and while the Shoot is ignored, and one that has failed needs a reason to be
+// tried again.
+func decideDeletion(shoot *corev1beta1.Shoot, in DecideInput, now bool, wait Decision) Decision {
 	last := shoot.Status.LastOperation
 	const operation = corev1beta1.LastOperationTypeDelete
 	switch {
@@ -130,8 +133,8 @@ func decideDeletion(shoot *corev1beta1.Shoot, in DecideInput, now maintenance.Re
 		return Decision{Action: Drop, Reason: "deleted already"}
 	case shoot.SourceIsDead():
 		return Decision{Action: Drop, Reason: sourceIsDead}
-	case !now.Now:
-		return notNow(now)
+	case !now:
+		return wait
 	case shoot.Status.UID == "":
 		return Decision{Action: Finalize, Operation: operation, Reason: "nothing was ever created"}
 	case last == nil || last.Type != operation || shoot.Generation != shoot.Status.ObservedGeneration:
@@ -154,11 +157,11 @@ func released(shoot *corev1beta1.Shoot) bool {
 
 // decideMigration lets a move begin when its destination is ready. One that has begun goes on whatever the destination
 // says: it waits for it by itself as long as the API server runs, and must not stop after that.
-func decideMigration(shoot *corev1beta1.Shoot, now maintenance.Reconciliation) Decision {
+func decideMigration(shoot *corev1beta1.Shoot, now bool, wait Decision) Decision {
 	last := shoot.Status.LastOperation
 	const operation = corev1beta1.LastOperationTypeMigrate
-	if !now.Now {
-		return notNow(now)
+	if !now {
+		return wait
 	}
 	if shoot.SourceIsDead() {
 		return Decision{Action: Drop, Reason: sourceIsDead}

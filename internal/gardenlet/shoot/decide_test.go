@@ -18,6 +18,7 @@ func TestDecide(t *testing.T) {
 		return &corev1beta1.LastOperation{Type: kind, State: state, LastUpdateTime: metav1.Time{Time: now.Add(-ago)}}
 	}
 	const create, reconcile, remove = corev1beta1.LastOperationTypeCreate, corev1beta1.LastOperationTypeReconcile, corev1beta1.LastOperationTypeDelete
+	const day = 24 * time.Hour
 	const migrate, restore = corev1beta1.LastOperationTypeMigrate, corev1beta1.LastOperationTypeRestore
 	for name, tc := range map[string]struct {
 		spec, status string // Seeds.
@@ -34,7 +35,7 @@ func TestDecide(t *testing.T) {
 		"changed while it runs":   {spec: "s1", status: "s1", last: op(reconcile, "Processing", 0), change: func(s *corev1beta1.Shoot) { s.Generation = 2 }, want: Decision{Action: Run, Operation: reconcile, Begin: true}},
 		"running":                 {spec: "s1", status: "s1", last: op(reconcile, "Processing", 0), want: Decision{Action: Run, Operation: reconcile}},
 		"pending":                 {spec: "s1", last: op(create, "Pending", 0), want: Decision{Action: Run, Operation: create, Begin: true}},
-		"failed":                  {spec: "s1", status: "s1", last: op(reconcile, "Failed", 0), want: Decision{Action: Refresh}},
+		"failed":                  {spec: "s1", status: "s1", last: op(reconcile, "Failed", 0), want: Decision{Action: Refresh, RequeueAfter: day}},
 		"failed and healed":       {spec: "s1", status: "s1", last: op(reconcile, "Failed", 0), in: func(in *DecideInput) { in.Healed = true }, want: Decision{Action: Run, Operation: reconcile}},
 		"failed, a new gardenlet": {spec: "s1", status: "s1", last: op(reconcile, "Failed", 0), in: func(in *DecideInput) { in.Version = "v2" }, want: Decision{Action: Run, Operation: reconcile, Begin: true}},
 		"to move, not ready":      {spec: "s2", status: "s1", last: op(reconcile, "Succeeded", 0), want: Decision{Action: Refresh, RequeueAfter: seedPeriod}},
@@ -53,7 +54,7 @@ func TestDecide(t *testing.T) {
 		"moved here":               {spec: "s1", status: "s1", last: op(migrate, "Succeeded", 0), want: Decision{Action: Run, Operation: restore, Begin: true}},
 		"restoring":                {spec: "s1", status: "s1", last: op(restore, "Error", 0), want: Decision{Action: Run, Operation: restore}},
 		"restored":                 {spec: "s1", status: "s1", last: op(restore, "Succeeded", time.Hour), want: Decision{Action: Run, Operation: reconcile, Begin: true}},
-		"the seed is stopped":      {spec: "s1", status: "s1", last: op(reconcile, "Succeeded", time.Hour), in: func(in *DecideInput) { in.EmergencyStop = true }, want: Decision{Action: Drop}},
+		"the seed is stopped":      {spec: "s1", status: "s1", last: op(reconcile, "Succeeded", time.Hour), in: func(in *DecideInput) { in.EmergencyStop = true }, want: Decision{Action: Drop, RequeueAfter: time.Hour}},
 		"to be deleted":            {spec: "s1", status: "s1", last: op(create, "Succeeded", 0), change: deleted, want: Decision{Action: Run, Operation: remove, Begin: true}},
 		"being deleted":            {spec: "s1", status: "s1", last: op(remove, "Processing", 0), change: deleted, want: Decision{Action: Run, Operation: remove}},
 		"deleted":                  {spec: "s1", status: "s1", last: op(remove, "Succeeded", 0), change: deleted, want: Decision{Action: Finalize, Operation: remove}},
@@ -74,7 +75,7 @@ func TestDecide(t *testing.T) {
 		}, want: Decision{Action: Run, Operation: remove, Begin: true}},
 		"deleted while it is restored":         {spec: "s1", status: "s1", last: op(restore, "Processing", 0), change: deleted, want: Decision{Action: Run, Operation: restore}},
 		"deleted while restoring has an error": {spec: "s1", status: "s1", last: op(restore, "Error", 0), change: deleted, want: Decision{Action: Run, Operation: restore}},
-		"deleted when restoring has failed":    {spec: "s1", status: "s1", last: op(restore, "Failed", 0), change: deleted, want: Decision{Action: Refresh}},
+		"deleted when restoring has failed":    {spec: "s1", status: "s1", last: op(restore, "Failed", 0), change: deleted, want: Decision{Action: Refresh, RequeueAfter: day}},
 		"restored, to be deleted":              {spec: "s1", status: "s1", last: op(restore, "Succeeded", 0), change: deleted, want: Decision{Action: Run, Operation: remove, Begin: true}},
 		"deleted while it is created":          {spec: "s1", status: "s1", last: op(create, "Processing", 0), change: deleted, want: Decision{Action: Run, Operation: remove, Begin: true}},
 		"deleted while it is created, taken over": {spec: "s1", status: "s1", last: op(create, "Processing", 0), change: deleted,
@@ -83,6 +84,47 @@ func TestDecide(t *testing.T) {
 			in: func(in *DecideInput) { in.TakenOver = true }, want: Decision{Action: Run, Operation: remove, Begin: true}},
 		"taken over, of no concern": {spec: "s1", status: "s1", last: op(migrate, "Succeeded", 0), change: func(s *corev1beta1.Shoot) { deleted(s); s.Finalizers = nil }, want: Decision{Action: Drop}},
 		"deletion of no concern":    {spec: "s1", status: "s1", change: func(s *corev1beta1.Shoot) { deleted(s); s.Finalizers = nil }, want: Decision{Action: Drop}},
+
+		"failed almost 30 days ago": {
+			spec: "s1", status: "s1", last: op(reconcile, "Failed", 30*day-time.Hour),
+			want: Decision{Action: Refresh, RequeueAfter: time.Hour},
+		},
+		"failed 30 days ago": {
+			spec: "s1", status: "s1", last: op(reconcile, "Failed", 30*day),
+			want: Decision{Action: Run, Operation: reconcile, Begin: true},
+		},
+		"creation failed 30 days ago": {
+			spec: "s1", status: "s1", last: op(create, "Failed", 30*day), want: Decision{Action: Run, Operation: create, Begin: true},
+		},
+		"restoring failed 30 days ago": {
+			spec: "s1", status: "s1", last: op(restore, "Failed", 30*day), want: Decision{Action: Run, Operation: restore, Begin: true},
+		},
+		"failed 30 days ago, the seed is stopped": {
+			spec: "s1", status: "s1", last: op(reconcile, "Failed", 30*day),
+			in: func(in *DecideInput) { in.EmergencyStop = true }, want: Decision{Action: Drop, RequeueAfter: time.Hour},
+		},
+		"failed 30 days ago, ignored": {
+			spec: "s1", status: "s1", last: op(reconcile, "Failed", 30*day),
+			change: func(s *corev1beta1.Shoot) {
+				s.Annotations = map[string]string{corev1beta1.AnnotationShootIgnore: "true"}
+			},
+			in: func(in *DecideInput) { in.Options.RespectSyncPeriodOverwrite = true }, want: Decision{Action: Refresh},
+		},
+		"failed 30 days ago, confined to its window": {
+			spec: "s1", status: "s1", last: op(reconcile, "Failed", 30*day),
+			in:   func(in *DecideInput) { in.Options.InMaintenanceOnly = true },
+			want: Decision{Action: Run, Operation: reconcile, Begin: true},
+		},
+		"deletion failed 30 days ago": {
+			spec: "s1", status: "s1", last: op(remove, "Failed", 30*day), change: deleted, want: Decision{Action: Refresh},
+		},
+		"moving failed 30 days ago": {
+			spec: "s2", status: "s1", last: op(migrate, "Failed", 30*day), change: readyToMove, want: Decision{Action: Refresh},
+		},
+		"deletion, the seed is stopped": {
+			spec: "s1", status: "s1", last: op(remove, "Processing", 0), change: deleted,
+			in: func(in *DecideInput) { in.EmergencyStop = true }, want: Decision{Action: Drop, RequeueAfter: time.Hour},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			shoot := &corev1beta1.Shoot{

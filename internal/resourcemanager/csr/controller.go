@@ -99,7 +99,9 @@ func (r *Reconciler) decide(ctx context.Context, request *certificatesv1.Certifi
 	return r.decideAgent(ctx, request)
 }
 
-func (r *Reconciler) decideServing(ctx context.Context, request *certificatesv1.CertificateSigningRequest) (decision, string, error) {
+func (r *Reconciler) decideServing(
+	ctx context.Context, request *certificatesv1.CertificateSigningRequest,
+) (decision, string, error) {
 	name, isNode := strings.CutPrefix(request.Spec.Username, nodeUserPrefix)
 	if !isNode || name == "" {
 		d, message := kubeletServing(request, nil, nil)
@@ -117,7 +119,9 @@ func (r *Reconciler) decideServing(ctx context.Context, request *certificatesv1.
 	return d, message, nil
 }
 
-func (r *Reconciler) decideKubelet(ctx context.Context, request *certificatesv1.CertificateSigningRequest) (decision, string, error) {
+func (r *Reconciler) decideKubelet(
+	ctx context.Context, request *certificatesv1.CertificateSigningRequest,
+) (decision, string, error) {
 	name := named(request, nodeUserPrefix)
 	node, err := r.node(ctx, name)
 	if err != nil {
@@ -141,7 +145,9 @@ func (r *Reconciler) decideKubelet(ctx context.Context, request *certificatesv1.
 	return r.granted(ctx, having, m.name, d, message)
 }
 
-func (r *Reconciler) decideAgent(ctx context.Context, request *certificatesv1.CertificateSigningRequest) (decision, string, error) {
+func (r *Reconciler) decideAgent(
+	ctx context.Context, request *certificatesv1.CertificateSigningRequest,
+) (decision, string, error) {
 	name := named(request, corev1beta1.NodeAgentUserPrefix)
 	found := &machinev1alpha1.Machine{}
 	err := r.Source.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, found)

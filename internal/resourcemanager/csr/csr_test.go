@@ -139,22 +139,44 @@ func TestNodeAgent(t *testing.T) {
 		want    decision // Zero is deny.
 		message string
 	}{
-		"renewal":                       {user: agent, wish: good, machine: known, joined: true, want: approve},
-		"renewal for another machine":   {user: corev1beta1.NodeAgentUserPrefix + "other", wish: good, machine: known, message: "may not"},
-		"bootstrap":                     {user: bootstrapUserPrefix + token, groups: bootstrappers, wish: good, machine: known, want: approve},
-		"bootstrap before the node":     {user: bootstrapUserPrefix + token, groups: bootstrappers, wish: good, machine: &machine{machineName, ""}, want: later},
-		"token of another machine":      {user: bootstrapUserPrefix + "616264", groups: bootstrappers, wish: good, machine: known, message: "not that of machine"},
-		"another's token, node unknown": {user: bootstrapUserPrefix + "616264", groups: bootstrappers, wish: good, machine: &machine{machineName, ""}, message: "not that of machine"},
-		"token after joining":           {user: bootstrapUserPrefix + token, groups: bootstrappers, wish: good, machine: known, joined: true, message: "has joined"},
-		"bootstrap without the group":   {user: bootstrapUserPrefix + token, wish: good, machine: known, message: "may not"},
-		"the machine's node":            {user: "system:node:n", wish: good, machine: known, joined: true, want: approve},
-		"another node":                  {user: "system:node:o", wish: good, machine: known, message: "may not"},
-		"a node before it is known":     {user: "system:node:", wish: good, machine: &machine{machineName, ""}, message: "may not"},
-		"no such machine":               {user: agent, wish: good, message: "does not exist"},
-		"more organizations":            {user: agent, wish: wish{cn: agent, orgs: []string{corev1beta1.NodeAgentsGroup, "system:masters"}}, machine: known, message: "organization"},
-		"alternative names":             {user: agent, wish: wish{cn: agent, orgs: good.orgs, dns: []string{"x"}}, machine: known, message: "alternative names"},
-		"for a server":                  {user: agent, wish: good, machine: known, usages: serving, message: "usages"},
-		"anybody else":                  {user: "admin", wish: good, machine: known, message: "may not"},
+		"renewal": {user: agent, wish: good, machine: known, joined: true, want: approve},
+		"renewal for another machine": {
+			user: corev1beta1.NodeAgentUserPrefix + "other", wish: good, machine: known, message: "may not",
+		},
+		"bootstrap": {
+			user: bootstrapUserPrefix + token, groups: bootstrappers, wish: good, machine: known, want: approve,
+		},
+		"bootstrap before the node": {
+			user: bootstrapUserPrefix + token, groups: bootstrappers, wish: good, machine: &machine{machineName, ""},
+			want: later,
+		},
+		"token of another machine": {
+			user: bootstrapUserPrefix + "616264", groups: bootstrappers, wish: good, machine: known,
+			message: "not that of machine",
+		},
+		"another's token, node unknown": {
+			user: bootstrapUserPrefix + "616264", groups: bootstrappers, wish: good, machine: &machine{machineName, ""},
+			message: "not that of machine",
+		},
+		"token after joining": {
+			user: bootstrapUserPrefix + token, groups: bootstrappers, wish: good, machine: known, joined: true,
+			message: "has joined",
+		},
+		"bootstrap without the group": {user: bootstrapUserPrefix + token, wish: good, machine: known, message: "may not"},
+		"the machine's node":          {user: "system:node:n", wish: good, machine: known, joined: true, want: approve},
+		"another node":                {user: "system:node:o", wish: good, machine: known, message: "may not"},
+		"a node before it is known":   {user: "system:node:", wish: good, machine: &machine{machineName, ""}, message: "may not"},
+		"no such machine":             {user: agent, wish: good, message: "does not exist"},
+		"more organizations": {
+			user: agent, wish: wish{cn: agent, orgs: []string{corev1beta1.NodeAgentsGroup, "system:masters"}},
+			machine: known, message: "organization",
+		},
+		"alternative names": {
+			user: agent, wish: wish{cn: agent, orgs: good.orgs, dns: []string{"x"}}, machine: known,
+			message: "alternative names",
+		},
+		"for a server": {user: agent, wish: good, machine: known, usages: serving, message: "usages"},
+		"anybody else": {user: "admin", wish: good, machine: known, message: "may not"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			usages := clientOnly
@@ -192,22 +214,50 @@ func TestKubeletClient(t *testing.T) {
 		want    decision // Zero is deny.
 		message string
 	}{
-		"bootstrap":                      {user: bootstrap, groups: bootstrappers, wish: good, of: mine, want: approve},
-		"node not known yet":             {user: bootstrap, groups: bootstrappers, wish: good, of: candidates{undecided: []machine{{machineName, ""}}}, want: later},
-		"token of another machine":       {user: bootstrapUserPrefix + "000000", groups: bootstrappers, wish: good, of: mine, message: "not that of machine"},
-		"undecided, but not the token's": {user: bootstrap, groups: bootstrappers, wish: good, of: candidates{undecided: []machine{{"pool-z1-zzzzz", ""}}}, message: "no machine has the node"},
-		"no machine":                     {user: bootstrap, groups: bootstrappers, wish: good, message: "no machine has the node"},
-		"two machines":                   {user: bootstrap, groups: bootstrappers, wish: good, of: candidates{having: []machine{{"a", "n"}, {"b", "n"}}}, message: "2 machines"},
-		"token after joining":            {user: bootstrap, groups: bootstrappers, wish: good, of: mine, joined: true, message: "has joined"},
-		"token without the group":        {user: bootstrap, wish: good, of: mine, message: "may not"},
-		"renewal":                        {user: "system:node:n", wish: good, of: mine, joined: true, want: approve},
-		"renewal without a machine":      {user: "system:node:n", wish: good, joined: true, message: "any more"},
-		"for another node":               {user: "system:node:m", wish: good, of: mine, message: "may not"},
-		"by a node agent":                {user: corev1beta1.NodeAgentUserPrefix + machineName, groups: []string{corev1beta1.NodeAgentsGroup}, wish: good, of: mine, message: "may not"},
-		"no node":                        {user: bootstrap, groups: bootstrappers, wish: with(func(w *wish) { w.cn = "admin" }), of: mine, message: "not that of a node"},
-		"more organizations":             {user: bootstrap, groups: bootstrappers, wish: with(func(w *wish) { w.orgs = []string{nodesGroup, "system:masters"} }), of: mine, message: "organization"},
-		"alternative names":              {user: bootstrap, groups: bootstrappers, wish: with(func(w *wish) { w.dns = []string{"x"} }), of: mine, message: "alternative names"},
-		"for a server":                   {user: bootstrap, groups: bootstrappers, wish: good, of: mine, usages: serving, message: "usages"},
+		"bootstrap": {user: bootstrap, groups: bootstrappers, wish: good, of: mine, want: approve},
+		"node not known yet": {
+			user: bootstrap, groups: bootstrappers, wish: good, of: candidates{undecided: []machine{{machineName, ""}}},
+			want: later,
+		},
+		"token of another machine": {
+			user: bootstrapUserPrefix + "000000", groups: bootstrappers, wish: good, of: mine,
+			message: "not that of machine",
+		},
+		"undecided, but not the token's": {
+			user: bootstrap, groups: bootstrappers, wish: good, of: candidates{undecided: []machine{{"pool-z1-zzzzz", ""}}},
+			message: "no machine has the node",
+		},
+		"no machine": {user: bootstrap, groups: bootstrappers, wish: good, message: "no machine has the node"},
+		"two machines": {
+			user: bootstrap, groups: bootstrappers, wish: good, of: candidates{having: []machine{{"a", "n"}, {"b", "n"}}},
+			message: "2 machines",
+		},
+		"token after joining": {
+			user: bootstrap, groups: bootstrappers, wish: good, of: mine, joined: true, message: "has joined",
+		},
+		"token without the group":   {user: bootstrap, wish: good, of: mine, message: "may not"},
+		"renewal":                   {user: "system:node:n", wish: good, of: mine, joined: true, want: approve},
+		"renewal without a machine": {user: "system:node:n", wish: good, joined: true, message: "any more"},
+		"for another node":          {user: "system:node:m", wish: good, of: mine, message: "may not"},
+		"by a node agent": {
+			user: corev1beta1.NodeAgentUserPrefix + machineName, groups: []string{corev1beta1.NodeAgentsGroup}, wish: good,
+			of: mine, message: "may not",
+		},
+		"no node": {
+			user: bootstrap, groups: bootstrappers, wish: with(func(w *wish) { w.cn = "admin" }), of: mine,
+			message: "not that of a node",
+		},
+		"more organizations": {
+			user: bootstrap, groups: bootstrappers,
+			wish: with(func(w *wish) { w.orgs = []string{nodesGroup, "system:masters"} }), of: mine, message: "organization",
+		},
+		"alternative names": {
+			user: bootstrap, groups: bootstrappers, wish: with(func(w *wish) { w.dns = []string{"x"} }), of: mine,
+			message: "alternative names",
+		},
+		"for a server": {
+			user: bootstrap, groups: bootstrappers, wish: good, of: mine, usages: serving, message: "usages",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			usages := clientOnly
@@ -236,7 +286,10 @@ func TestOurs(t *testing.T) {
 	for name, tc := range map[string]struct {
 		r    *certificatesv1.CertificateSigningRequest
 		want bool
-	}{"node-agent": {agent, true}, "someone's client certificate": {user, false}, "kubelet serving": {kubelet, true}, "kubelet client": {client, true}, "decided": {decided, false}} {
+	}{
+		"node-agent": {agent, true}, "someone's client certificate": {user, false}, "kubelet serving": {kubelet, true},
+		"kubelet client": {client, true}, "decided": {decided, false},
+	} {
 		if got := ours(tc.r); got != tc.want {
 			t.Errorf("%s: ours() = %v, want %v", name, got, tc.want)
 		}
@@ -249,7 +302,9 @@ func TestReconcileApprovesAndDenies(t *testing.T) {
 	if err := machinev1alpha1.AddToScheme(machines); err != nil {
 		t.Fatal(err)
 	}
-	m := &machinev1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "cp", Name: "m", Labels: map[string]string{machinev1alpha1.NodeLabelKey: "n"}}}
+	m := &machinev1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "cp", Name: "m", Labels: map[string]string{machinev1alpha1.NodeLabelKey: "n"},
+	}}
 	source := fake.NewClientBuilder().WithScheme(machines).WithObjects(m).Build()
 	for name, tc := range map[string]struct {
 		node client.Object

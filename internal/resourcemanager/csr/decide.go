@@ -204,7 +204,10 @@ func nodeAgent(r *certificatesv1.CertificateSigningRequest, m *machine, joined b
 		holds bool
 		why   string
 	}{
-		{slices.Equal(parsed.Subject.Organization, []string{corev1beta1.NodeAgentsGroup}), "the organization is not exactly " + corev1beta1.NodeAgentsGroup},
+		{
+			slices.Equal(parsed.Subject.Organization, []string{corev1beta1.NodeAgentsGroup}),
+			"the organization is not exactly " + corev1beta1.NodeAgentsGroup,
+		},
 		{!csr.HasAlternativeNames(parsed), "alternative names are not allowed"},
 		{clientUsages(r.Spec.Usages), "the usages are not those of a client certificate"},
 		{m != nil, "the machine does not exist"},

@@ -81,7 +81,9 @@ func TestRightsFollowTheMachine(t *testing.T) {
 	if err := target.Get(ctx, client.ObjectKeyFromObject(widened), widened); err != nil {
 		t.Fatal(err)
 	}
-	widened.Rules = append(widened.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"list"}})
+	widened.Rules = append(widened.Rules, rbacv1.PolicyRule{
+		APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"list"},
+	})
 	if err := target.Update(ctx, widened); err != nil {
 		t.Fatal(err)
 	}

@@ -134,7 +134,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	); err != nil {
 		return reconcile.Result{}, fmt.Errorf("list namespaces, Services and NetworkPolicies: %w", err)
 	}
-	if slices.ContainsFunc(namespaces.Items, func(ns corev1.Namespace) bool { return ns.Name == req.Name && ns.DeletionTimestamp != nil }) {
+	if slices.ContainsFunc(namespaces.Items, func(ns corev1.Namespace) bool {
+		return ns.Name == req.Name && ns.DeletionTimestamp != nil
+	}) {
 		return reconcile.Result{}, nil // What is still there goes with the namespace, and protects its pods until then.
 	}
 	addresses, err := r.apiAddresses(ctx)
@@ -150,7 +152,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 // apply writes the differences. What allows comes before what denies, and goes after it.
-func (r *Reconciler) apply(ctx context.Context, desired []*networkingv1.NetworkPolicy, current []networkingv1.NetworkPolicy) error {
+func (r *Reconciler) apply(
+	ctx context.Context, desired []*networkingv1.NetworkPolicy, current []networkingv1.NetworkPolicy,
+) error {
 	have := map[string]*networkingv1.NetworkPolicy{}
 	for i := range current {
 		have[current[i].Name] = &current[i]

@@ -29,9 +29,11 @@ func newReconciler(objects ...client.Object) *Reconciler {
 			Spec:       corev1.ServiceSpec{ClusterIPs: []string{"10.0.0.1"}, Ports: []corev1.ServicePort{{Port: 443}}},
 		},
 		&discoveryv1.EndpointSlice{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kubernetes", Labels: map[string]string{discoveryv1.LabelServiceName: "kubernetes"}},
-			Endpoints:  []discoveryv1.Endpoint{{Addresses: []string{"10.1.0.10"}}},
-			Ports:      []discoveryv1.EndpointPort{{Port: ptr.To(int32(6443))}},
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "default", Name: "kubernetes", Labels: map[string]string{discoveryv1.LabelServiceName: "kubernetes"},
+			},
+			Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.1.0.10"}}},
+			Ports:     []discoveryv1.EndpointPort{{Port: ptr.To(int32(6443))}},
 		},
 	}
 	return &Reconciler{
@@ -62,7 +64,10 @@ func TestPoliciesFollowServices(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shoot--dev--a", Name: "db", Annotations: map[string]string{
 			"networking.resources.gardener.cloud/namespace-selectors": `[{"matchLabels":{"gardener.cloud/role":"garden"}}]`,
 		}},
-		Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "db"}, Ports: []corev1.ServicePort{{Port: 5432, Protocol: corev1.ProtocolTCP}}},
+		Spec: corev1.ServiceSpec{
+			Selector: map[string]string{"app": "db"},
+			Ports:    []corev1.ServicePort{{Port: 5432, Protocol: corev1.ProtocolTCP}},
+		},
 	}
 	r := newReconciler(namespace("shoot--dev--a", "shoot"), namespace("garden", "garden"), namespace("default", ""), service)
 	if got := names(t, r, "default"); len(got) != 0 {

@@ -71,6 +71,9 @@ func apiServer(o *Observed) Finding {
 	case o.HealthStatus != 200:
 		return bad("HealthzRequestError", fmt.Sprintf("The API server answers its health check with status %d.", o.HealthStatus))
 	}
+	if f, soon := expiry(o); soon {
+		return f
+	}
 	return good("HealthzRequestSucceeded", "API server /healthz endpoint responded with success status code.")
 }
 

@@ -14,6 +14,12 @@ func TestEventsOfConditions(t *testing.T) {
 		return []corev1beta1.Condition{{Type: corev1beta1.ShootControlPlaneHealthy, Status: status, Reason: reason, Message: message}}
 	}
 	good, bad := condition("True", "ControlPlaneRunning", "fine"), condition("False", "BackupsBehind", "behind")
+	expires := func(message string) []corev1beta1.Condition {
+		return condition("True", reasonCertificateExpires, message)
+	}
+	warning := func(message string) []conditionEvent {
+		return []conditionEvent{{"Warning", reasonCertificateExpires, "ControlPlaneHealthy: " + message}}
+	}
 	for name, tc := range map[string]struct {
 		before, after []corev1beta1.Condition
 		want          []conditionEvent
@@ -30,6 +36,11 @@ func TestEventsOfConditions(t *testing.T) {
 		"unknown":                     {bad, condition("Unknown", "ConditionCheckError", "no answer"), nil},
 		"well after it was unknown":   {condition("Unknown", "ConditionCheckError", "no answer"), good, nil},
 		"a condition that is no more": {bad, nil, nil},
+
+		"a certificate expires":      {good, expires("in 9 days"), warning("in 9 days")},
+		"it expires, the next day":   {expires("in 9 days"), expires("in 8 days"), warning("in 8 days")},
+		"it expires, the same day":   {expires("in 9 days"), expires("in 9 days"), nil},
+		"well again, but it expires": {bad, expires("in 9 days"), warning("in 9 days")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, eventsOf(tc.before, tc.after), cmp.AllowUnexported(conditionEvent{})); diff != "" {

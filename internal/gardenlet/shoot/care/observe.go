@@ -219,6 +219,7 @@ func (r *Reconciler) connect(ctx context.Context, o *Observed, in client.InNames
 	if o.HealthStatus, o.HealthError = r.Shoots.Status(ctx, kubeconfig); !o.answers() {
 		return nil, nil
 	}
+	o.ServerUntil, o.ClientUntil = r.Shoots.CertificatesUntil(kubeconfig)
 	user, err := r.Shoots.Connect(kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the Shoot: %w", err)

@@ -37,6 +37,9 @@ const unassignedPeriod = 30 * time.Second
 type Connector interface {
 	Connect(kubeconfig []byte) (client.Client, error)
 	Status(ctx context.Context, kubeconfig []byte) (int, error)
+	// CertificatesUntil returns the ends of the certificates that the API server has shown with its last answer, and of that
+	// in the kubeconfig; zero if not known. It sends no request.
+	CertificatesUntil(kubeconfig []byte) (server, client time.Time)
 	TunnelWorks(ctx context.Context, kubeconfig []byte) error
 	// BackupStatus asks the process that takes the backups of an etcd. It gives up after seconds.
 	BackupStatus(ctx context.Context, access steps.EtcdAccess) (etcdbackup.Status, error)
@@ -99,7 +102,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 	if err := errors.Join(err, kube.PatchStatus(ctx, r.Garden, shoot, before)); err != nil {
 		return reconcile.Result{}, err
 	}
-	r.tell(before, shoot)
+	r.tell(ctx, before, shoot)
 	if user != nil {
 		ctx, cancel := context.WithTimeout(ctx, shootTimeout)
 		defer cancel()

@@ -23,6 +23,11 @@ import (
 // Status is the answer to a health check.
 func (c connector) Status(context.Context, []byte) (int, error) { return c.health, nil }
 
+// CertificatesUntil knows nothing: there is no certificate between the test and its fake cluster.
+func (c connector) CertificatesUntil([]byte) (server, client time.Time) {
+	return time.Time{}, time.Time{}
+}
+
 // ConfirmOwner reaches the service of the test instead of that in the seed, with the same certificates.
 func (c connector) ConfirmOwner(ctx context.Context, access steps.EtcdAccess, epoch int64) error {
 	access.Endpoint = c.backupService

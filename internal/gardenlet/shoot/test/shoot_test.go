@@ -150,6 +150,26 @@ func TestShootGoesOnWhenTheQuotaIsRaised(t *testing.T) {
 	w.run(s, succeeded)
 }
 
+// TestFailedShootIsTriedAgain: nobody touches it, and its certificates have to be replaced before they expire.
+func TestFailedShootIsTriedAgain(t *testing.T) {
+	w := newWorld(t)
+	w.fail["Infrastructure"] = corev1beta1.ErrorInfraUnauthorized
+	failed := func(s *corev1beta1.Shoot) bool {
+		return s.Status.LastOperation.State == corev1beta1.LastOperationStateFailed
+	}
+	s := w.run(w.newShoot("a"), failed)
+	delete(w.fail, "Infrastructure")
+	w.seedActs(s)
+	clock.Step(29 * 24 * time.Hour)
+	s, err := w.step(s)
+	w.must(err)
+	if !failed(s) {
+		t.Errorf("operation after 29 days = %+v, want Failed", s.Status.LastOperation)
+	}
+	clock.Step(24 * time.Hour)
+	w.run(s, succeeded)
+}
+
 func TestShootHibernatesAndWakesUp(t *testing.T) {
 	w := newWorld(t)
 	s := w.run(w.newShoot("a"), succeeded)

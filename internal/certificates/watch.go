@@ -1,0 +1,82 @@
+package certificates
+
+import (
+	"bytes"
+	"crypto/x509"
+	"slices"
+	"time"
+)
+
+// Watch follows what is in use while a test moves the clock. It reports certificates that are used outside of their life, and
+// those that are replaced earlier or later than the table says.
+type Watch struct {
+	t    tester
+	rows []Row
+	// within is how long after the time of the table a certificate is replaced at the latest.
+	within time.Duration
+	used   map[string]*x509.Certificate
+	// replaced counts the renewals.
+	replaced map[string]int
+}
+
+type tester interface {
+	Helper()
+	Errorf(format string, args ...any)
+}
+
+// NewWatch begins with nothing in use.
+func NewWatch(t tester, rows []Row, within time.Duration) *Watch {
+	return &Watch{t: t, rows: rows, within: within, used: map[string]*x509.Certificate{}, replaced: map[string]int{}}
+}
+
+// Use says what is in use at a time. A certificate of another CA than the one before is no renewal: its CA has been rotated.
+func (w *Watch) Use(name string, cert *x509.Certificate, now time.Time) {
+	w.t.Helper()
+	if now.Before(cert.NotBefore) || now.After(cert.NotAfter) {
+		w.t.Errorf("%s: %q is used, which is valid from %s to %s", now, name, cert.NotBefore, cert.NotAfter)
+	}
+	before := w.used[name]
+	w.used[name] = cert
+	if before == nil || before.Equal(cert) || !bytes.Equal(before.AuthorityKeyId, cert.AuthorityKeyId) || cert.IsCA {
+		return
+	}
+	w.replaced[name]++
+	row := w.row(name)
+	if row == nil || row.Renewal.From == 0 {
+		w.t.Errorf("%s: %q has been replaced; the table does not say when that is", now, name)
+		return
+	}
+	from := before.NotBefore.Add(time.Duration(row.Renewal.From * float64(before.NotAfter.Sub(before.NotBefore))))
+	if now.Before(from) || now.After(from.Add(w.within)) {
+		w.t.Errorf("%s: %q has been replaced; the table says from %s on, at the latest %s later", now, name, from, w.within)
+	}
+}
+
+// Done reports what was not in use, and returns how often each certificate was replaced. Keys without an end need not be used.
+func (w *Watch) Done() map[string]int {
+	w.t.Helper()
+	for _, row := range w.rows {
+		for _, name := range row.Names {
+			if w.used[name] == nil && (row.Life > 0 || row.LifeText != "") {
+				w.t.Errorf("%q is in the table of certificates, but was not in use", name)
+			}
+		}
+	}
+	return w.replaced
+}
+
+func (w *Watch) row(name string) *Row {
+	for i := range w.rows {
+		if slices.Contains(w.rows[i].Names, name) {
+			return &w.rows[i]
+		}
+	}
+	return nil
+}
+
+// Named are the rows of the table with these names.
+func Named(rows []Row, names ...string) []Row {
+	return slices.DeleteFunc(slices.Clone(rows), func(r Row) bool {
+		return !slices.ContainsFunc(r.Names, func(name string) bool { return slices.Contains(names, name) })
+	})
+}
