@@ -95,6 +95,24 @@ func TestRun(t *testing.T) {
 	}
 }
 
+func TestStepSkippedAtOncePassesNothingOn(t *testing.T) {
+	a := step("a")
+	b := step("b", a)
+	b.SkipAtOnce = true
+	c := step("c", b)
+	waiting := map[string]any{"a": Waiting("x")}
+	got := Run(t.Context(), New(a, b, c), &scope{skip: map[string]string{"b": "not asked for"}, say: waiting}, Options{})
+	want := Result{Steps: 2, Done: []string{"c"}, Waiting: []Wait{{"a", "x"}}, Skipped: []Skip{{"b", "not asked for"}}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("skipped (-want +got):\n%s", diff)
+	}
+	got = Run(t.Context(), New(a, b, c), &scope{say: waiting}, Options{})
+	want = Result{Steps: 3, Waiting: []Wait{{"a", "x"}}, Blocked: []string{"b", "c"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("not skipped (-want +got):\n%s", diff)
+	}
+}
+
 func TestPanicBecomesTheErrorOfItsStep(t *testing.T) {
 	a := step("a")
 	got := Run(t.Context(), New(a, step("b")), &scope{say: map[string]any{"a": "nil map"}}, Options{})

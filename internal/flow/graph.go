@@ -14,6 +14,7 @@ type node[S any] struct {
 	name    string
 	after   []*node[S]
 	skip    func(S) string
+	atOnce  bool // Skipped without waiting for what it comes after.
 	run     func(context.Context, S) (Outcome, error)
 	limit   time.Duration
 	recheck time.Duration
@@ -29,7 +30,7 @@ type Graph[S any] struct {
 // if two steps share a name, since the outcome of one would hide that of the other.
 func New[S any](steps ...*Step[S]) *Graph[S] {
 	return build(steps, func(s *Step[S]) *node[S] {
-		return &node[S]{name: s.Name, skip: s.SkipIf, run: s.Ensure, limit: s.Limit, recheck: s.Recheck}
+		return &node[S]{name: s.Name, skip: s.SkipIf, atOnce: s.SkipAtOnce, run: s.Ensure, limit: s.Limit, recheck: s.Recheck}
 	}, predecessors(steps))
 }
 
@@ -182,7 +183,11 @@ func (g *Graph[S]) Plan(scope S) string {
 		}
 		if n.skip != nil {
 			if reason := n.skip(scope); reason != "" {
-				b.WriteString(" (skipped: " + reason + ")")
+				how := "skipped"
+				if n.atOnce {
+					how = "skipped at once"
+				}
+				b.WriteString(" (" + how + ": " + reason + ")")
 			}
 		}
 		b.WriteString("\n")

@@ -108,7 +108,8 @@ type state struct {
 	blocked  bool
 }
 
-// passable reports whether what comes after the node may start. A skipped node passes on what it waits for itself.
+// passable reports whether what comes after the node may start. A skipped node passes on what it waits for itself, unless it is
+// skipped at once.
 func (s *state) passable() bool {
 	return !s.blocked && (s.skipped != "" || (s.err == nil && s.outcome.done))
 }
@@ -125,6 +126,11 @@ func Run[S any](ctx context.Context, g *Graph[S], scope S, opts Options) Result 
 		wg.Go(func() {
 			st := states[n]
 			defer close(st.finished)
+			if n.atOnce {
+				if st.skipped = n.skip(scope); st.skipped != "" {
+					return
+				}
+			}
 			for _, d := range n.after {
 				<-states[d].finished
 				st.blocked = st.blocked || !states[d].passable()

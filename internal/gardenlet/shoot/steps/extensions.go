@@ -19,7 +19,9 @@ var (
 		Name:   "extensions-before-kube-apiserver",
 		After:  []*flow.Step[*Scope]{Credentials, References, Infrastructure},
 		SkipIf: either(asleep, withoutExtensions(corev1beta1.BeforeKubeAPIServer)),
-		Ensure: ensureExtensions(corev1beta1.BeforeKubeAPIServer),
+		// The API server needs no infrastructure, and must not be left without new certificates by one that is broken.
+		SkipAtOnce: true,
+		Ensure:     ensureExtensions(corev1beta1.BeforeKubeAPIServer),
 		// What is deleted after the API server is removed where this step is passed backwards.
 		Remove: removeExtensions(corev1beta1.AfterKubeAPIServer),
 	}
