@@ -134,7 +134,10 @@ func (e *Environment) RestartGardenAPI(ctx context.Context) error {
 		e.stopped <- err
 		return fmt.Errorf("start our API server again: %w", err)
 	}
-	return e.awaitGardenAPI(ctx)
+	for err = e.awaitGardenAPI(ctx); apierrors.IsForbidden(err) && ctx.Err() == nil; err = e.awaitGardenAPI(ctx) {
+		time.Sleep(pollInterval) // It does not know yet by which certificate the kube-apiserver proves itself.
+	}
+	return err
 }
 
 // spawnGardenAPI runs our API server as a process of its own, on the address of a listener, which it closes.
