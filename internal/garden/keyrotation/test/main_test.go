@@ -16,14 +16,14 @@ import (
 var mounted, started string
 
 func TestMain(m *testing.M) {
-	var err error
-	if mounted, err = os.MkdirTemp("", "hortus-encryption-"); err == nil {
-		err = mount(keyrotation.InitialSecret("garden", firstKey).Data)
-	}
-	if err != nil {
-		panic(err)
-	}
 	env.Main(m, env.WithGardenAPI(func(o *apiserver.Options) {
+		if mounted == "" {
+			// The directory of the serving certificate ends with the environment.
+			mounted = filepath.Dir(o.Recommended.SecureServing.ServerCert.CertKey.CertFile)
+			if err := mount(keyrotation.InitialSecret("garden", firstKey).Data); err != nil {
+				panic(err)
+			}
+		}
 		o.Recommended.Etcd.EncryptionProviderConfigFilepath = filepath.Join(mounted, keyrotation.KeyConfig)
 		o.EncryptionRevision = started
 	}))

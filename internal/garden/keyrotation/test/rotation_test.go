@@ -21,8 +21,11 @@ import (
 
 	gardencorev1 "hortus.dev/hortus/api/core/v1"
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/charts"
+	"hortus.dev/hortus/internal/chart"
 	"hortus.dev/hortus/internal/encryption"
 	"hortus.dev/hortus/internal/garden/keyrotation"
+	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/test/env"
 )
 
@@ -43,6 +46,12 @@ func TestKeyIsRotatedTwice(t *testing.T) {
 	rotateWithStops(t, e, objects)
 	checkStored(t, e, objects, "key2")
 	checkKeys(t, e, "key2", "key1")
+
+	before := deployment(t, e)
+	applyChart(t, e)
+	if after := deployment(t, e); after.Generation != before.Generation || after.Spec.Template.Annotations[keyrotation.AnnotationRevision] == "" {
+		t.Errorf("applying the chart again changes the pods: %v, before %v", after.Spec.Template.Annotations, before.Spec.Template.Annotations)
+	}
 
 	late := &corev1beta1.InternalSecret{ObjectMeta: metav1.ObjectMeta{Namespace: objects[0].GetNamespace(), Name: "late"}}
 	e.Create(t, late)
@@ -146,23 +155,43 @@ func createObjects(t *testing.T, e *env.Environment) []client.Object {
 	return objects
 }
 
-// deploy makes the Secret, and the Deployment that mounts it, as the chart does.
+// deploy makes the Secret, and applies the Deployment of the chart that mounts it.
 func deploy(t *testing.T, e *env.Environment) {
 	t.Helper()
-	labels := map[string]string{"app": "hortus-apiserver"}
-	d := &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: corev1beta1.GardenNamespace, Name: "hortus-apiserver"},
-		Spec: appsv1.DeploymentSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
-				Containers: []corev1.Container{{Name: "apiserver", Image: "hortus"}},
-				Volumes: []corev1.Volume{{Name: "encryption", VolumeSource: corev1.VolumeSource{
-					Secret: &corev1.SecretVolumeSource{SecretName: keyrotation.SecretName}}}},
-			}},
-		},
+	e.Create(t, keyrotation.InitialSecret(corev1beta1.GardenNamespace, firstKey))
+	applyChart(t, e)
+	setRolledOut(t, e, deployment(t, e))
+}
+
+// applyChart applies the Deployment of the chart as 'hortus up' does.
+func applyChart(t *testing.T, e *env.Environment) {
+	t.Helper()
+	c, err := chart.LoadFS(charts.FS, "garden")
+	if err != nil {
+		t.Fatal(err)
 	}
-	e.Create(t, keyrotation.InitialSecret(corev1beta1.GardenNamespace, firstKey), d)
-	setRolledOut(t, e, d)
+	objects, err := chart.Render(c, chart.Release{Name: "garden", Namespace: corev1beta1.GardenNamespace}, map[string]any{
+		"caCrt": "-", "apiserver": map[string]any{"tlsCrt": "-", "tlsKey": "-", "encryptionSecret": keyrotation.SecretName},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objects {
+		if o.GetKind() == "Deployment" && o.GetName() == "hortus-apiserver" {
+			if err := kube.Apply(t.Context(), e.Client, o, "hortus-landscape"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func deployment(t *testing.T, e *env.Environment) *appsv1.Deployment {
+	t.Helper()
+	d := &appsv1.Deployment{}
+	if err := e.Client.Get(t.Context(), client.ObjectKey{Namespace: corev1beta1.GardenNamespace, Name: "hortus-apiserver"}, d); err != nil {
+		t.Fatal(err)
+	}
+	return d
 }
 
 func setRolledOut(t *testing.T, e *env.Environment, d *appsv1.Deployment) {
@@ -198,10 +227,7 @@ func withRollOuts(t *testing.T, e *env.Environment, run func() error) error {
 
 func rollOut(t *testing.T, e *env.Environment) {
 	t.Helper()
-	d, secret := &appsv1.Deployment{}, &corev1.Secret{}
-	if err := e.Client.Get(t.Context(), client.ObjectKey{Namespace: corev1beta1.GardenNamespace, Name: "hortus-apiserver"}, d); err != nil {
-		t.Fatal(err)
-	}
+	d, secret := deployment(t, e), &corev1.Secret{}
 	if d.Status.ObservedGeneration >= d.Generation {
 		return
 	}
