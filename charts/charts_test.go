@@ -52,7 +52,8 @@ func TestGardenKeyIsMadeOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	values, err := chartutil.ToRenderValues(c, map[string]any{"caCrt": "ca"}, chartutil.ReleaseOptions{Name: "garden", Namespace: "garden"}, nil)
+	release := chartutil.ReleaseOptions{Name: "garden", Namespace: "garden"}
+	values, err := chartutil.ToRenderValues(c, map[string]any{"caCrt": "ca"}, release, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +63,9 @@ func TestGardenKeyIsMadeOnce(t *testing.T) {
 	}
 	render := func(objects ...runtime.Object) *corev1.Secret {
 		t.Helper()
-		objects = append(objects, &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: "kube-system"}})
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system"}}
+		namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+		objects = append(objects, namespace)
 		files, err := engine.RenderWithClientProvider(c, values, cluster{fake.NewSimpleDynamicClient(scheme.Scheme, objects...)})
 		if err != nil {
 			t.Fatal(err)

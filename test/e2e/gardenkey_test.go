@@ -27,8 +27,8 @@ const gardenGap = 10 * time.Second
 // internalSecrets are of a kind that the garden encrypts.
 var internalSecrets = schema.GroupVersionResource{Group: "core.gardener.cloud", Version: "v1beta1", Resource: "internalsecrets"}
 
-// checkGardenKeyRotates rotates the key with which the garden encrypts, while a client writes to the garden: what was acknowledged
-// can be read, and another 'hortus up' keeps the new key. It returns a check of what was written, for later.
+// checkGardenKeyRotates rotates the key with which the garden encrypts, while a client writes to the garden: what was
+// acknowledged can be read, and another 'hortus up' keeps the new key. It returns a check of what was written, for later.
 func checkGardenKeyRotates(t *testing.T) (checkWritten func()) {
 	t.Helper()
 	garden := kubeconfigOf("garden")
@@ -88,7 +88,8 @@ func checkGardenKeyRotates(t *testing.T) (checkWritten func()) {
 	checkWritten()
 	t.Cleanup(func() {
 		for _, name := range w.acked {
-			if err := written.Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			err := written.Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{})
+			if err != nil && !apierrors.IsNotFound(err) {
 				t.Errorf("delete InternalSecret %s: %v", name, err)
 				return
 			}

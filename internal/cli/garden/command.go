@@ -17,8 +17,8 @@ import (
 	"hortus.dev/hortus/internal/garden/keyrotation"
 )
 
-// backupDelay is how old a new key is before it encrypts: a change is in the backups of etcd after 60 s at the latest, and an upload
-// takes a moment.
+// backupDelay is how old a new key is before it encrypts: a change is in the backups of etcd after 60 s at the latest, and an
+// upload takes a moment.
 const backupDelay = 2 * time.Minute
 
 // NewCommand returns 'hortus garden'.
@@ -41,8 +41,8 @@ func newRotateEtcdEncryptionKeyCommand() *cobra.Command {
 		Long: `Replace the key with which the garden's API server encrypts ShootStates, InternalSecrets, ControllerDeployments and
 ControllerRegistrations in etcd. The API server is rolled out two or three times and stays available.
 
-The command may be interrupted at any time: the same command continues the rotation, and begins a new one only when the last one is
-complete. The previous key stays readable until the next rotation: backups from before the rotation need it.
+The command may be interrupted at any time: the same command continues the rotation, and begins a new one only when the last
+one is complete. The previous key stays readable until the next rotation: backups from before the rotation need it.
 
 The new key is used after --backup-delay only, so that the backups of the cluster have it before anything depends on it.`,
 		Example: `  hortus garden rotate-etcd-encryption-key

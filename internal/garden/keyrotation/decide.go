@@ -95,7 +95,9 @@ func targetOf(c encryption.Config) (encryption.Target, error) {
 	if err != nil {
 		return encryption.Target{}, err
 	}
-	t := encryption.Target{Resources: slices.Clone(Resources), Writer: keys[0], Keep: keys[1:min(2, len(keys))], Keys: map[string]string{}}
+	t := encryption.Target{
+		Resources: slices.Clone(Resources), Writer: keys[0], Keep: keys[1:min(2, len(keys))], Keys: map[string]string{},
+	}
 	for resource := range c.Providers {
 		t.Resources = append(t.Resources, resource)
 	}
@@ -128,7 +130,8 @@ func newestFirst(c encryption.Config) ([]encryption.Provider, error) {
 	}
 	for i := range keys[1:] {
 		if number(keys[i].Key) == number(keys[i+1].Key) {
-			return nil, fmt.Errorf("the encryption configuration has keys %s %q and %s %q: which one is newer is unknown (names: key1, key2, ...)",
+			const text = "the encryption configuration has keys %s %q and %s %q: which one is newer is unknown (names: key1, key2, ...)"
+			return nil, fmt.Errorf(text,
 				keys[i+1].Cipher, keys[i+1].Key, keys[i].Cipher, keys[i].Key)
 		}
 	}

@@ -127,7 +127,8 @@ func TestResourcesThatAreAddedLaterAreEncrypted(t *testing.T) {
 	}
 }
 
-// Servers are replaced one by one, the command stops anywhere, objects are written by any server: every server reads every object.
+// Servers are replaced one by one, the command stops anywhere, objects are written by any server: every server
+// reads every object.
 func TestNoObjectIsEverUnreadable(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 0))

@@ -48,7 +48,8 @@ func (r *Rotation) rewrite(ctx context.Context, t encryption.Target) error {
 				written++
 			}
 		}
-		fmt.Fprintf(r.Out, "%s: %d of %d objects written with %s, the others were already.\n", resource, written, len(objects), t.Writer.Key)
+		fmt.Fprintf(r.Out, "%s: %d of %d objects written with %s, the others were already.\n",
+			resource, written, len(objects), t.Writer.Key)
 	}
 	return nil
 }
@@ -73,7 +74,9 @@ func (r *Rotation) list(ctx context.Context, gvk schema.GroupVersionKind) ([]met
 }
 
 // writeAgain reports whether the object was changed since it was listed. One that is gone needs nothing.
-func (r *Rotation) writeAgain(ctx context.Context, gvk schema.GroupVersionKind, o *metav1.PartialObjectMetadata) (changed bool, err error) {
+func (r *Rotation) writeAgain(
+	ctx context.Context, gvk schema.GroupVersionKind, o *metav1.PartialObjectMetadata,
+) (changed bool, err error) {
 	before := o.ResourceVersion
 	err = r.retry(ctx, func() error {
 		answer := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name}}

@@ -147,7 +147,9 @@ func (r *Rotation) do(ctx context.Context, does step, s state, now stored, secre
 }
 
 // save replaces the configuration unless somebody else has changed the Secret since it was read.
-func (r *Rotation) save(ctx context.Context, secret *corev1.Secret, now stored, config encryption.Config, annotation, value string) error {
+func (r *Rotation) save(
+	ctx context.Context, secret *corev1.Secret, now stored, config encryption.Config, annotation, value string,
+) error {
 	now.write(secret, config)
 	return r.annotate(ctx, secret, annotation, value)
 }
@@ -212,7 +214,8 @@ func (r *Rotation) outdated(ctx context.Context, d *appsv1.Deployment, revision 
 		return kube.DeploymentProgress(d), nil
 	}
 	pods := &corev1.PodList{}
-	if err := r.Garden.List(ctx, pods, client.InNamespace(d.Namespace), client.MatchingLabels(d.Spec.Selector.MatchLabels)); err != nil {
+	labels := client.MatchingLabels(d.Spec.Selector.MatchLabels)
+	if err := r.Garden.List(ctx, pods, client.InNamespace(d.Namespace), labels); err != nil {
 		return "", fmt.Errorf("list pods of Deployment %s/%s: %w", d.Namespace, d.Name, err)
 	}
 	for i := range pods.Items {

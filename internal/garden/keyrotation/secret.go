@@ -38,7 +38,9 @@ var Resources = []string{
 // InitialSecret has the configuration of a garden whose key, base64 of 32 bytes, has never been rotated.
 func InitialSecret(namespace, key string) *corev1.Secret {
 	first := encryption.Target{
-		Resources: Resources, Writer: encryption.Provider{Cipher: encryption.Secretbox, Key: keyName(1)}, Keys: map[string]string{keyName(1): key},
+		Resources: Resources,
+		Writer:    encryption.Provider{Cipher: encryption.Secretbox, Key: keyName(1)},
+		Keys:      map[string]string{keyName(1): key},
 	}
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: SecretName},

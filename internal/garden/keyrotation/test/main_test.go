@@ -11,8 +11,8 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// mounted is the folder of the API server's encryption configuration, and started the revision that it is started for. The test of
-// this package, which is the only one, plays the kubelet.
+// mounted is the folder of the API server's encryption configuration, and started the revision that it is started for.
+// The test of this package, which is the only one, plays the kubelet.
 var mounted, started string
 
 func TestMain(m *testing.M) {

@@ -34,9 +34,15 @@ var firstKey = base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))
 // perKind is the number of objects of a kind: more than the first page of a list has.
 const perKind = 60
 
+var (
+	deploymentKey = client.ObjectKey{Namespace: corev1beta1.GardenNamespace, Name: "hortus-apiserver"}
+	secretKey     = client.ObjectKey{Namespace: corev1beta1.GardenNamespace, Name: keyrotation.SecretName}
+)
+
 const etcdPrefix = "/registry-gardener/"
 
-// TestKeyIsRotatedTwice stops the command after its first write, then after its second one and so on, and begins it again each time.
+// TestKeyIsRotatedTwice stops the command after its first write, then after its second one and so on, and begins it again each
+// time.
 func TestKeyIsRotatedTwice(t *testing.T) {
 	e := env.Shared(t)
 	objects := createObjects(t, e)
@@ -49,8 +55,10 @@ func TestKeyIsRotatedTwice(t *testing.T) {
 
 	before := deployment(t, e)
 	applyChart(t, e)
-	if after := deployment(t, e); after.Generation != before.Generation || after.Spec.Template.Annotations[keyrotation.AnnotationRevision] == "" {
-		t.Errorf("applying the chart again changes the pods: %v, before %v", after.Spec.Template.Annotations, before.Spec.Template.Annotations)
+	after := deployment(t, e)
+	annotations := after.Spec.Template.Annotations
+	if after.Generation != before.Generation || annotations[keyrotation.AnnotationRevision] == "" {
+		t.Errorf("applying the chart again changes the pods: %v, before %v", annotations, before.Spec.Template.Annotations)
 	}
 
 	late := &corev1beta1.InternalSecret{ObjectMeta: metav1.ObjectMeta{Namespace: objects[0].GetNamespace(), Name: "late"}}
@@ -73,7 +81,8 @@ func TestKeyIsRotatedTwice(t *testing.T) {
 	}
 	checkStored(t, e, objects, "key4")
 	checkKeys(t, e, "key4", "key3")
-	if want := fmt.Sprintf("internalsecrets.core.gardener.cloud: %d of %d objects written with key4", perKind+1, perKind+1); !strings.Contains(out.String(), want) {
+	want := fmt.Sprintf("internalsecrets.core.gardener.cloud: %d of %d objects written with key4", perKind+1, perKind+1)
+	if !strings.Contains(out.String(), want) {
 		t.Errorf("the command does not print %q:\n%s", want, &out)
 	}
 }
@@ -143,7 +152,9 @@ func createObjects(t *testing.T, e *env.Environment) []client.Object {
 	for i := range perKind {
 		name := fmt.Sprintf("o%02d", i)
 		objects = append(objects,
-			&corev1beta1.InternalSecret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, StringData: map[string]string{"a": "b"}},
+			&corev1beta1.InternalSecret{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, StringData: map[string]string{"a": "b"},
+			},
 			&corev1beta1.ShootState{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: corev1beta1.ShootStateSpec{
 				Gardener: []corev1beta1.GardenerResourceData{{Name: "ca", Type: "secret", Data: raw}}}},
 			&gardencorev1.ControllerDeployment{ObjectMeta: metav1.ObjectMeta{Name: name}, Helm: &gardencorev1.HelmControllerDeployment{
@@ -188,7 +199,7 @@ func applyChart(t *testing.T, e *env.Environment) {
 func deployment(t *testing.T, e *env.Environment) *appsv1.Deployment {
 	t.Helper()
 	d := &appsv1.Deployment{}
-	if err := e.Client.Get(t.Context(), client.ObjectKey{Namespace: corev1beta1.GardenNamespace, Name: "hortus-apiserver"}, d); err != nil {
+	if err := e.Client.Get(t.Context(), deploymentKey, d); err != nil {
 		t.Fatal(err)
 	}
 	return d
@@ -196,14 +207,15 @@ func deployment(t *testing.T, e *env.Environment) *appsv1.Deployment {
 
 func setRolledOut(t *testing.T, e *env.Environment, d *appsv1.Deployment) {
 	t.Helper()
-	patch := fmt.Appendf(nil, `{"status":{"observedGeneration":%d,"replicas":1,"updatedReplicas":1,"readyReplicas":1,"availableReplicas":1}}`, d.Generation)
+	patch := fmt.Appendf(nil, `{"status":{"observedGeneration":%d,"replicas":1,"updatedReplicas":1,"readyReplicas":1,"availableReplicas":1}}`,
+		d.Generation)
 	if err := e.Client.Status().Patch(t.Context(), d, client.RawPatch("application/merge-patch+json", patch)); err != nil {
 		t.Error(err)
 	}
 }
 
-// withRollOuts runs the command and does what a cluster would: when the pods of the Deployment change, the API server is started anew with
-// what the Secret has then.
+// withRollOuts runs the command and does what a cluster would: when the pods of the Deployment change, the API server is started
+// anew with what the Secret has then.
 func withRollOuts(t *testing.T, e *env.Environment, run func() error) error {
 	t.Helper()
 	result := make(chan error, 1)
@@ -231,7 +243,7 @@ func rollOut(t *testing.T, e *env.Environment) {
 	if d.Status.ObservedGeneration >= d.Generation {
 		return
 	}
-	if err := e.Client.Get(t.Context(), client.ObjectKey{Namespace: corev1beta1.GardenNamespace, Name: keyrotation.SecretName}, secret); err != nil {
+	if err := e.Client.Get(t.Context(), secretKey, secret); err != nil {
 		t.Fatal(err)
 	}
 	if err := mount(secret.Data); err != nil {
@@ -253,7 +265,8 @@ func checkReadable(t *testing.T, e *env.Environment, objects []client.Object) {
 		}
 	}
 	for _, list := range []client.ObjectList{
-		&corev1beta1.ShootStateList{}, &corev1beta1.InternalSecretList{}, &corev1beta1.ControllerRegistrationList{}, &gardencorev1.ControllerDeploymentList{},
+		&corev1beta1.ShootStateList{}, &corev1beta1.InternalSecretList{},
+		&corev1beta1.ControllerRegistrationList{}, &gardencorev1.ControllerDeploymentList{},
 	} {
 		if err := e.Client.List(t.Context(), list, client.Limit(500)); err != nil {
 			t.Fatalf("%T: %v", list, err)
@@ -288,7 +301,7 @@ func checkStored(t *testing.T, e *env.Environment, objects []client.Object, key 
 func checkKeys(t *testing.T, e *env.Environment, writer, reader string) {
 	t.Helper()
 	secret := &corev1.Secret{}
-	if err := e.Client.Get(t.Context(), client.ObjectKey{Namespace: corev1beta1.GardenNamespace, Name: keyrotation.SecretName}, secret); err != nil {
+	if err := e.Client.Get(t.Context(), secretKey, secret); err != nil {
 		t.Fatal(err)
 	}
 	config, err := encryption.Parse(secret.Data[keyrotation.KeyConfig])
