@@ -18,7 +18,7 @@ func gardenValues() map[string]any {
 		"image": "hortus.dev/hortus:test",
 		"caCrt": "CA",
 		"apiserver": map[string]any{
-			"tlsCrt": "CRT", "tlsKey": "KEY", "encryptionKey": "a2V5", "args": []any{"--feature-gates=A=true"},
+			"tlsCrt": "CRT", "tlsKey": "KEY", "encryptionSecret": "hortus-apiserver-encryption", "args": []any{"--feature-gates=A=true"},
 		},
 		"etcd": map[string]any{
 			"serverCrt": "SCRT", "serverKey": "SKEY", "clientCrt": "CCRT", "clientKey": "CKEY",

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,6 +24,7 @@ import (
 	"hortus.dev/hortus/cloud"
 	"hortus.dev/hortus/internal/apiserver/seedauthorizer"
 	"hortus.dev/hortus/internal/chart"
+	"hortus.dev/hortus/internal/garden/keyrotation"
 	"hortus.dev/hortus/internal/image"
 	"hortus.dev/hortus/internal/pki"
 	"hortus.dev/hortus/landscape/cluster"
@@ -121,7 +123,8 @@ func (l *installation) inSeeds(ctx context.Context, run func(context.Context, *k
 type gardenPKI struct {
 	CA                                pki.KeyPair
 	APIServer, EtcdServer, EtcdClient pki.KeyPair
-	EncryptionKey                     string
+	// EncryptionKey is the garden's first one, base64 of 32 bytes. Later ones are in the Secret only.
+	EncryptionKey string
 }
 
 func newGardenPKI(c clock.PassiveClock) (*gardenPKI, error) {
@@ -194,11 +197,14 @@ func (l *installation) installGarden(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := l.ensureEncryptionSecret(ctx, p.EncryptionKey); err != nil {
+		return err
+	}
 	err = l.garden.install(ctx, "garden", gardenNamespace, map[string]any{
 		"image": l.image,
 		"caCrt": string(p.CA.CertPEM),
 		"apiserver": map[string]any{
-			"tlsCrt": string(p.APIServer.CertPEM), "tlsKey": string(p.APIServer.KeyPEM), "encryptionKey": p.EncryptionKey,
+			"tlsCrt": string(p.APIServer.CertPEM), "tlsKey": string(p.APIServer.KeyPEM), "encryptionSecret": keyrotation.SecretName,
 			"clusterIP": authorizerIP,
 			// The host's resolver does not know the cloud's names.
 			"args": []any{"--shoot-kubeconfig-resolve"},
@@ -217,6 +223,18 @@ func (l *installation) installGarden(ctx context.Context) error {
 		return err
 	}
 	return retry(ctx, clusterStart, l.apiServicesAvailable)
+}
+
+// ensureEncryptionSecret makes the Secret with the first key. One that is there is left alone: its key may have been rotated since.
+func (l *installation) ensureEncryptionSecret(ctx context.Context, key string) error {
+	for _, object := range []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: gardenNamespace}}, keyrotation.InitialSecret(gardenNamespace, key),
+	} {
+		if err := l.garden.client.Create(ctx, object); client.IgnoreAlreadyExists(err) != nil {
+			return fmt.Errorf("create %T %s: %w", object, object.GetName(), err)
+		}
+	}
+	return nil
 }
 
 func (l *installation) apiServicesAvailable(ctx context.Context) error {

@@ -45,6 +45,9 @@ type Options struct {
 	// Tokens are for WorkloadIdentities.
 	Tokens TokenOptions
 
+	// EncryptionRevision is the lowest revision of the encryption configuration to start with, a number; "" for any.
+	EncryptionRevision string
+
 	scheme     *runtime.Scheme
 	codecs     serializer.CodecFactory
 	serializer runtime.NegotiatedSerializer
@@ -78,6 +81,8 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	o.Recommended.AddFlags(flags)
 	o.Features.AddFlag(flags)
 	o.Tokens.addFlags(flags)
+	flags.StringVar(&o.EncryptionRevision, "encryption-revision", "", "Lowest revision of the encryption configuration to start with; "+
+		"that of the configuration is in the file 'revision' next to it. Empty: any.")
 	flags.DurationVar(&o.AdminKubeconfigMaxExpiration, "shoot-admin-kubeconfig-max-expiration", o.AdminKubeconfigMaxExpiration,
 		"Longest life of the credentials in administrators' kubeconfigs of Shoots; longer requests are cut to it.")
 	flags.DurationVar(&o.ViewerKubeconfigMaxExpiration, "shoot-viewer-kubeconfig-max-expiration", o.ViewerKubeconfigMaxExpiration,
@@ -100,8 +105,12 @@ func (o *Options) Validate() error {
 	return utilerrors.NewAggregate(errs)
 }
 
-// complete makes a serving certificate if none is given, for tests and first steps.
+// complete checks the revision of the encryption configuration, and makes a serving certificate if none is given, for tests and
+// first steps.
 func (o *Options) complete() error {
+	if err := o.checkEncryptionRevision(); err != nil {
+		return err
+	}
 	if err := o.Recommended.SecureServing.MaybeDefaultWithSelfSignedCerts("localhost", nil, []net.IP{net.IPv4(127, 0, 0, 1)}); err != nil {
 		return fmt.Errorf("make serving certificate: %w", err)
 	}

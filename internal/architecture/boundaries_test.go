@@ -135,6 +135,7 @@ func TestDecisionsArePure(t *testing.T) {
 		{"internal/offer/*.go", "what a CloudProfile allows"},
 		{"internal/scheduler/decide.go internal/scheduler/filters.go internal/scheduler/fixes.go", "which seed runs a Shoot, and why others do not"},
 		{"internal/scheduler/elsewhere.go", "where Shoots go that leave a seed"},
+		{"internal/garden/keyrotation/decide.go", "what a rotation of the garden's key does next"},
 		{"internal/cli/move/decide.go", "which Shoots of a drain move next, how far a move is"},
 		{"internal/scheduler/distance.go internal/scheduler/profile.go internal/scheduler/regions.go", "which seed is the nearest"},
 		{"internal/controllermanager/controllerregistration/required.go", "which extensions are needed"},

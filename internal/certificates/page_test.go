@@ -18,9 +18,9 @@ the tables of control planes and of the landscape with what is issued. **By hand
 - **CAs of a Shoot** are rotated by its owner (` + "`rotate-ca-start`, `rotate-ca-complete`" + `). During the last year the constraint
   ` + "`CACertificateValiditiesAcceptable`" + ` is False.
 - **A Shoot that has failed** is tried again after 30 days. When it fails, at least 73 days are left, 20 % of a year, so two more
-  attempts begin before the first certificate expires. One that fails with the Infrastructure again replaces no more than the certificates
-  of etcd, of the gardenlet as a client and of the tunnel's end in the seed: **by hand**, its owner resolves what the last operation
-  reports.
+  attempts begin before the first certificate expires. Etcd, API server and controllers get theirs also if the cloud fails again.
+  Only extensions that the API server waits for (lifecycle ` + "`BeforeKubeAPIServer`" + `) can keep it from them: **by hand**, its owner resolves
+  what the last operation reports.
 - **A Shoot that is not reconciled** gets no new certificates: one with ` + "`shoot.gardener.cloud/ignore`" + ` where gardenlets respect it,
   one that waits for somebody to confirm its older specification or a new control plane, one whose deletion or move has failed, all during
   an emergency stop of their seed or without its gardenlet. After at least 73 days its control plane stops working.

@@ -119,6 +119,8 @@ var Garden = []Row{
 	{Names: []string{"`hortus-apiserver`, `hortus-etcd`, and their CA"},
 		For: "the garden's API and its etcd; values of the chart `garden`", SignedBy: "the operator",
 		LifeText: "as the operator gives", Renewal: byOperator, TakenUp: replaced},
+	{Names: []string{"hortus-apiserver-encryption"}, For: "encryption of the garden's etcd; signs nothing",
+		Renewal: Renewal{Text: "the operator, as often as wanted: `hortus garden rotate-etcd-encryption-key`"}, TakenUp: replaced},
 	{Names: []string{"kube-apiserver of the garden, its etcd, its clients"}, For: "the cluster that the garden runs on",
 		SignedBy: "the operator", LifeText: "as the operator gives", Renewal: byOperator, TakenUp: "-"},
 }

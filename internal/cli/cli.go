@@ -8,6 +8,7 @@ import (
 	"hortus.dev/hortus/internal/apiserverproxy"
 	"hortus.dev/hortus/internal/bench"
 	"hortus.dev/hortus/internal/cli/backup"
+	"hortus.dev/hortus/internal/cli/garden"
 	"hortus.dev/hortus/internal/cli/kubeconfig"
 	"hortus.dev/hortus/internal/cli/move"
 	cloud "hortus.dev/hortus/internal/cloud/command"
@@ -62,6 +63,7 @@ func NewCommand() *cobra.Command {
 	}
 	add("people",
 		backup.NewCommand(),
+		garden.NewCommand(),
 		kubeconfig.NewCommand(),
 		lint.NewCommand(),
 		move.NewMoveCommand(),

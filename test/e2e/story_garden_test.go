@@ -19,8 +19,8 @@ import (
 // gardenRunbook is what an operator reads when the garden is gone; this story types its commands.
 const gardenRunbook = "docs/runbooks/the-garden-is-gone.md"
 
-// TestLostGardenIsRestored deletes the data of both etcds of the garden, one after the other. Clusters go on meanwhile, and when
-// the garden is back every Shoot is known and can be changed.
+// TestLostGardenIsRestored rotates the key of the garden and deletes the data of both its etcds, one after the other. Clusters go on
+// meanwhile, and when the garden is back every Shoot is known and can be changed, and what is encrypted can be read.
 func TestLostGardenIsRestored(t *testing.T) {
 	story(t)
 	const name = "evergreen"
@@ -29,6 +29,7 @@ func TestLostGardenIsRestored(t *testing.T) {
 	kubeconfig := shootKubeconfig(t, name)
 	uid := shootUID(t, name)
 	w := startWriter(t, kubeconfig)
+	checkEncrypted := checkGardenKeyRotates(t)
 	awaitGardenBackup(t, version(t, name))
 
 	start := time.Now()
@@ -60,6 +61,7 @@ func TestLostGardenIsRestored(t *testing.T) {
 	})
 	t.Logf("the garden's kube-apiserver answers %s after its data was deleted", time.Since(start).Round(100*time.Millisecond))
 	checkUsable(t, name, 202)
+	checkEncrypted()
 
 	gap, failed := w.longestGap()
 	t.Logf("longest time without an acknowledged write to the Shoot: %s, failed requests %v", gap.Round(time.Millisecond), failed)

@@ -28,6 +28,8 @@ const (
 // has acknowledged.
 type writer struct {
 	prefix string
+	// send makes one object.
+	send func(ctx context.Context, name string) error
 
 	stop context.CancelFunc
 	done chan struct{}
@@ -45,15 +47,19 @@ type writer struct {
 // startWriter makes a writer for the Shoot behind a kubeconfig file. It stops with the test at the latest.
 func startWriter(t *testing.T, kubeconfig string) *writer {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	w := &writer{
-		prefix: fmt.Sprintf("w%d-", time.Now().UnixNano()),
-		stop:   cancel, done: make(chan struct{}), failed: map[string]int{}, last: time.Now(),
-	}
+	w := &writer{}
 	w.use(t, kubeconfig)
+	w.send = w.write
+	w.start(t)
+	return w
+}
+
+func (w *writer) start(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	w.prefix, w.stop, w.done = fmt.Sprintf("w%d-", time.Now().UnixNano()), cancel, make(chan struct{})
+	w.failed, w.last = map[string]int{}, time.Now()
 	go w.run(ctx)
 	t.Cleanup(w.end)
-	return w
 }
 
 // use makes the writer go on with another kubeconfig.
@@ -80,7 +86,7 @@ func (w *writer) run(ctx context.Context) {
 				return
 			case <-ticker.C:
 			}
-			err := w.write(ctx, name)
+			err := w.send(ctx, name)
 			if ctx.Err() != nil {
 				return
 			}

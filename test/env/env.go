@@ -48,6 +48,7 @@ type Environment struct {
 	dir     string
 	stop    context.CancelFunc // Stops our own API server.
 	stopped chan error         // Receives its end. Nil without it.
+	address string             // Where it listens.
 	// seeds is set when the kube-apiserver asks our API server about gardenlets.
 	seeds *seedAuthorizer
 }

@@ -44,6 +44,7 @@ func (e *Environment) startGardenAPI() error {
 	} else if listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return fmt.Errorf("listen for our API server: %w", err)
 	}
+	e.address = listener.Addr().String()
 	ca, err := e.prepareGardenAPI(ctx)
 	if err != nil {
 		return err
@@ -114,6 +115,29 @@ func (e *Environment) serveGardenAPI(listener net.Listener) error {
 	e.stopped = make(chan error, 1)
 	go func() { e.stopped <- apiserver.Run(running, o) }()
 	return nil
+}
+
+// RestartGardenAPI ends our API server and starts another one at the same address. For a server in this process.
+func (e *Environment) RestartGardenAPI(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	e.stop()
+	if err := <-e.stopped; err != nil {
+		e.stopped <- err
+		return fmt.Errorf("end our API server: %w", err)
+	}
+	listener, err := net.Listen("tcp", e.address)
+	if err == nil {
+		err = e.serveGardenAPI(listener)
+	}
+	if err != nil {
+		e.stopped <- err
+		return fmt.Errorf("start our API server again: %w", err)
+	}
+	for err = e.awaitGardenAPI(ctx); apierrors.IsForbidden(err) && ctx.Err() == nil; err = e.awaitGardenAPI(ctx) {
+		time.Sleep(pollInterval) // It does not know yet by which certificate the kube-apiserver proves itself.
+	}
+	return err
 }
 
 // spawnGardenAPI runs our API server as a process of its own, on the address of a listener, which it closes.
@@ -201,6 +225,11 @@ func (e *Environment) register(ctx context.Context, port int, ca []byte) error {
 			return fmt.Errorf("create %s: %w", object.GetName(), err)
 		}
 	}
+	return e.awaitGardenAPI(ctx)
+}
+
+// awaitGardenAPI waits until our API server answers by way of the kube-apiserver.
+func (e *Environment) awaitGardenAPI(ctx context.Context) error {
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		select {
 		case err := <-e.stopped:

@@ -27,7 +27,7 @@ func (e *Environment) applyGardenRoles(t testing.TB) error {
 		return err
 	}
 	objects, err := chart.Render(loaded, chart.Release{Name: "garden", Namespace: "garden"}, map[string]any{
-		"caCrt": "CA", "apiserver": map[string]any{"encryptionKey": "a2V5"},
+		"caCrt": "CA", "apiserver": map[string]any{"encryptionSecret": "encryption"},
 		"seedAuthorizer": map[string]any{"caller": AuthorizationCaller},
 	})
 	if err != nil {

@@ -34,7 +34,7 @@ func applyProjectRoles(t *testing.T, e *env.Environment) {
 		t.Fatal(err)
 	}
 	objects, err := chart.Render(c, chart.Release{Name: "garden", Namespace: "garden"}, map[string]any{
-		"image": "hortus:test", "caCrt": "-", "apiserver": map[string]any{"tlsCrt": "-", "tlsKey": "-", "encryptionKey": "LQ=="},
+		"image": "hortus:test", "caCrt": "-", "apiserver": map[string]any{"tlsCrt": "-", "tlsKey": "-", "encryptionSecret": "-"},
 		"etcd": map[string]any{"serverCrt": "-", "serverKey": "-", "clientCrt": "-", "clientKey": "-"},
 	})
 	if err != nil {

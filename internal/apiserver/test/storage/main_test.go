@@ -15,6 +15,7 @@ import (
 	"hortus.dev/hortus/charts"
 	"hortus.dev/hortus/internal/apiserver"
 	"hortus.dev/hortus/internal/chart"
+	"hortus.dev/hortus/internal/garden/keyrotation"
 	"hortus.dev/hortus/test/env"
 )
 
@@ -40,8 +41,12 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// configuration is a file of the garden's chart.
+// configuration is a file of the garden's chart, or of the Secret with its key.
 func configuration(key string) (string, error) {
+	if key == keyrotation.KeyConfig {
+		secret := keyrotation.InitialSecret("garden", base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))))
+		return string(secret.Data[key]), nil
+	}
 	objects, err := gardenChart()
 	if err != nil {
 		return "", err
@@ -66,7 +71,7 @@ func gardenChart() ([]*unstructured.Unstructured, error) {
 	return chart.Render(c, chart.Release{Name: "garden", Namespace: "garden"}, map[string]any{
 		"image": "hortus:test", "caCrt": "-",
 		"apiserver": map[string]any{
-			"tlsCrt": "-", "tlsKey": "-", "encryptionKey": base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))),
+			"tlsCrt": "-", "tlsKey": "-", "encryptionSecret": "-",
 			"admission": map[string]any{
 				"ShootTolerationRestriction": map[string]any{
 					"apiVersion": "shoottolerationrestriction.admission.gardener.cloud/v1alpha1", "kind": "Configuration",

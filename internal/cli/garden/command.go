@@ -1,0 +1,89 @@
+// Package garden are the commands by which an operator looks after the garden.
+package garden
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/garden"
+	"hortus.dev/hortus/internal/garden/keyrotation"
+)
+
+// backupDelay is how old a new key is before it encrypts: a change is in the backups of etcd after 60 s at the latest, and an
+// upload takes a moment.
+const backupDelay = 2 * time.Minute
+
+// NewCommand returns 'hortus garden'.
+func NewCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "garden",
+		Short:   "Look after the garden",
+		Example: `  hortus garden rotate-etcd-encryption-key`,
+	}
+	cmd.AddCommand(newRotateEtcdEncryptionKeyCommand())
+	return cmd
+}
+
+func newRotateEtcdEncryptionKeyCommand() *cobra.Command {
+	var access garden.Access
+	rotation := keyrotation.Rotation{Clock: clock.RealClock{}}
+	cmd := &cobra.Command{
+		Use:   "rotate-etcd-encryption-key",
+		Short: "Replace the key with which the garden's API server encrypts what it stores in etcd",
+		Long: `Replace the key with which the garden's API server encrypts ShootStates, InternalSecrets, ControllerDeployments and
+ControllerRegistrations in etcd. The API server is rolled out two or three times and stays available.
+
+The command may be interrupted at any time: the same command continues the rotation, and begins a new one only when the last
+one is complete. The previous key stays readable until the next rotation: backups from before the rotation need it.
+
+The new key is used after --backup-delay only, so that the backups of the cluster have it before anything depends on it.`,
+		Example: `  hortus garden rotate-etcd-encryption-key
+  hortus garden rotate-etcd-encryption-key --kubeconfig garden.yaml --backup-delay 10m`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if rotation.Garden, err = connect(&access); err != nil {
+				return err
+			}
+			rotation.Out = cmd.ErrOrStderr()
+			err = rotation.Run(cmd.Context())
+			if cmd.Context().Err() != nil {
+				return fmt.Errorf("interrupted: the same command continues the rotation")
+			}
+			return err
+		},
+	}
+	access.AddFlags(cmd.Flags())
+	cmd.Flags().StringVarP(&rotation.Namespace, "namespace", "n", corev1beta1.GardenNamespace, "namespace of hortus-apiserver")
+	cmd.Flags().DurationVar(&rotation.BackupDelay, "backup-delay", backupDelay,
+		"how old a new key is before it encrypts; longer than the backups of the cluster's etcd take to have a change")
+	return cmd
+}
+
+// connect returns a client of the cluster of the garden, without a cache.
+func connect(access *garden.Access) (client.Client, error) {
+	config, err := access.RESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	config.QPS = -1 // One request at a time.
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("connect to the garden: %w", err)
+	}
+	return c, nil
+}
