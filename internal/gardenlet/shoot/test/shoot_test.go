@@ -1,6 +1,7 @@
 package test
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -168,6 +169,40 @@ func TestFailedShootIsTriedAgain(t *testing.T) {
 	}
 	clock.Step(24 * time.Hour)
 	w.run(s, succeeded)
+}
+
+// TestCertificatesAreReplacedThoughTheCloudFails: the control plane of a Shoot whose infrastructure fails gets new ones all the same.
+func TestCertificatesAreReplacedThoughTheCloudFails(t *testing.T) {
+	w := newWorld(t)
+	s := w.run(w.newShoot("a"), succeeded)
+	mounted := func(deployment string) string {
+		d := &appsv1.Deployment{}
+		w.must(w.Client.Get(w.ctx, client.ObjectKey{Namespace: s.Status.TechnicalID, Name: deployment}, d))
+		volumes, err := json.Marshal(d.Spec.Template.Spec.Volumes)
+		w.must(err)
+		return string(volumes)
+	}
+	parts := []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "machine-controller-manager", "gardener-resource-manager"}
+	before := map[string]string{}
+	for _, part := range parts {
+		before[part] = mounted(part)
+	}
+	w.fail["Infrastructure"] = corev1beta1.ErrorInfraDependencies // May heal, so that attempts go on.
+	clock.Step(300 * 24 * time.Hour)
+	changed := s.DeepCopy()
+	changed.Annotations[corev1beta1.AnnotationShootTasks] = corev1beta1.ShootTaskDeployInfrastructure
+	w.must(w.Client.Patch(w.ctx, changed, client.MergeFrom(s)))
+	w.run(changed, func(s *corev1beta1.Shoot) bool {
+		if succeeded(s) {
+			t.Fatal("the infrastructure has not failed")
+		}
+		for _, part := range parts {
+			if mounted(part) == before[part] {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 func TestShootHibernatesAndWakesUp(t *testing.T) {
