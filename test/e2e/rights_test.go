@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -34,6 +35,7 @@ type usage map[right]string
 // observed is what the audit logs of the landscape tell about gardenlets. All stories together fill it: none of them makes
 // gardenlets use all that they may do.
 var observed = struct {
+	sync.Mutex // Stories run side by side.
 	// inSeeds and inGarden are requests that were allowed.
 	inSeeds, inGarden usage
 	// given are the rights in roles that gardenlets have made. They can't give what they don't have.
@@ -46,6 +48,8 @@ var observed = struct {
 
 // observeRights adds what the audit logs have now, and the roles that there are now.
 func observeRights(ctx context.Context) error {
+	observed.Lock()
+	defer observed.Unlock()
 	for _, cluster := range []string{"garden", "seed-2"} {
 		config, err := clientcmd.BuildConfigFromFlags("", kubeconfigOf(cluster))
 		if err != nil {
