@@ -10,8 +10,6 @@ import (
 
 const (
 	nodeAgentRole    = "gardener-node-agent"
-	groupBootstrap   = "system:bootstrappers"
-	groupNodes       = "system:nodes"
 	clusterRoleKind  = "ClusterRole"
 	serviceNamespace = metav1.NamespaceSystem
 )
@@ -22,7 +20,7 @@ const (
 func Access() []client.Object {
 	agents := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: corev1beta1.NodeAgentsGroup}}
 	return append([]client.Object{
-		bindCluster("gardener.cloud:bootstrap:create-csrs", "system:node-bootstrapper", groupBootstrap),
+		bindCluster("gardener.cloud:bootstrap:create-csrs", "system:node-bootstrapper", corev1beta1.BootstrappersGroup),
 		&rbacv1.ClusterRole{
 			TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: clusterRoleKind},
 			ObjectMeta: metav1.ObjectMeta{Name: nodeAgentRole},

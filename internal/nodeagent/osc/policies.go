@@ -78,7 +78,7 @@ func nodesOfKubelets() policy {
 		}
 	}
 	return policy{
-		name: "nodes-of-kubelets.gardener.cloud", group: groupNodes, resources: "nodes,nodes/status",
+		name: "nodes-of-kubelets.gardener.cloud", group: corev1beta1.KubeletsGroup, resources: "nodes,nodes/status",
 		operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
 		variables:  []admissionregistrationv1.Variable{newLabels, oldLabelsIfAny},
 		validations: []admissionregistrationv1.Validation{
