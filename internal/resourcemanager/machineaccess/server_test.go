@@ -25,7 +25,7 @@ func TestMachinesWriteOnlyWhatIsTheirs(t *testing.T) {
 	}))
 	ctx := t.Context()
 	e.Create(t, osc.Access()...)
-	grants := Grants{Target: e.Client}
+	grants := Grants{Target: e.Client, Direct: e.Client}
 	for _, m := range []Machine{
 		{Name: "mine", Node: "mine", Pool: "plain", ConfigSecret: "gardener-node-agent-plain"},
 		{Name: "other", Node: "other", Pool: "system", ConfigSecret: "gardener-node-agent-system", SystemComponents: true},
