@@ -63,7 +63,9 @@ func authorizationConfiguration(v Values) (string, error) {
 		if _, ok := v.AuthorizationKubeconfigs[name]; !ok {
 			return "", fmt.Errorf("the Shoot has no kubeconfig for authorizer %q", name)
 		}
-		webhook["connectionInfo"] = map[string]any{"type": "KubeConfigFile", "kubeConfigFile": pathAuthorization + "/" + kubeconfigKey(name)}
+		webhook["connectionInfo"] = map[string]any{
+			"type": "KubeConfigFile", "kubeConfigFile": pathAuthorization + "/" + kubeconfigKey(name),
+		}
 		addCondition(webhook, spare())
 	}
 	config["authorizers"] = append(slices.Clone(authorizers),

@@ -138,7 +138,9 @@ func TestKubeletServing(t *testing.T) {
 			wish: with(func(w *wish) { w.dns = []string{"n", "o"} }),
 			node: nodeWith("n", internalIP("10.0.0.1"), corev1.NodeAddress{Type: corev1.NodeHostName, Address: "o"}), denied: `"o"`,
 		},
-		"a foreign address":     {wish: with(func(w *wish) { w.ips = []string{"10.0.0.2"} }), denied: "10.0.0.2 is not an internal one"},
+		"a foreign address": {
+			wish: with(func(w *wish) { w.ips = []string{"10.0.0.2"} }), denied: "10.0.0.2 is not an internal one",
+		},
 		"an address is missing": {wish: with(func(w *wish) { w.ips = nil }), denied: "IP addresses"},
 		"external address":      {wish: with(func(w *wish) { w.ips = []string{"10.0.0.1", "1.2.3.4"} }), denied: "1.2.3.4"},
 		"two addresses":         {wish: taken, node: liar("10.0.0.2")},
@@ -245,7 +247,9 @@ func TestNodeAgent(t *testing.T) {
 		},
 		"bootstrap":                 {user: bootstrap, groups: bootstrappers, wish: good, machines: known, want: approve},
 		"bootstrap before the node": {user: bootstrap, groups: bootstrappers, wish: good, machines: unknown, want: later},
-		"token of another machine":  {user: foreign, groups: bootstrappers, wish: good, machines: known, message: "not that of machine"},
+		"token of another machine": {
+			user: foreign, groups: bootstrappers, wish: good, machines: known, message: "not that of machine",
+		},
 		"another's token, node unknown": {
 			user: foreign, groups: bootstrappers, wish: good, machines: unknown, message: "not that of machine",
 		},
@@ -464,7 +468,8 @@ func TestMachineBecomesKnown(t *testing.T) {
 	if got := c.open(t.Context(), nil); len(got) != 0 {
 		t.Errorf("open requests: %v", got)
 	}
-	if err := c.Target.Get(t.Context(), client.ObjectKey{Name: "gardener.cloud:machine:" + machineName}, &rbacv1.ClusterRole{}); err != nil {
+	role := client.ObjectKey{Name: "gardener.cloud:machine:" + machineName}
+	if err := c.Target.Get(t.Context(), role, &rbacv1.ClusterRole{}); err != nil {
 		t.Errorf("the machine has a certificate, but no rights: %v", err)
 	}
 }

@@ -216,7 +216,7 @@ func isAddress(a corev1.NodeAddress, address netip.Addr) bool {
 }
 
 // kubeletClient decides about a client certificate of a kubelet. A bootstrap token gets the first one of its own machine; once
-// the node exists, it asks for itself.
+// the node exists, it requests others itself.
 func kubeletClient(r *certificatesv1.CertificateSigningRequest, f facts) verdict {
 	parsed, err := csr.Parse(r.Spec.Request)
 	if err != nil {
@@ -249,7 +249,7 @@ func kubeletClient(r *certificatesv1.CertificateSigningRequest, f facts) verdict
 	case r.Spec.Username == parsed.Subject.CommonName && len(having) == 1:
 		return verdict{decision: approve, message: "the kubelet renews its certificate", machine: having[0].name}
 	case !bootstrapping:
-		return denied("user %q may not ask for the kubelet of node %q", r.Spec.Username, node)
+		return denied("user %q may not request a certificate for the kubelet of node %q", r.Spec.Username, node)
 	case len(having) == 1:
 		return first(having[0], token, f.node != nil)
 	case slices.ContainsFunc(f.machines, func(m machine) bool { return m.node == "" && m.tokenID() == token }):
@@ -258,13 +258,13 @@ func kubeletClient(r *certificatesv1.CertificateSigningRequest, f facts) verdict
 	return denied("the token's machine has another node than %q", node)
 }
 
-// first decides about the first certificate of a machine, which its bootstrap token asks for.
+// first decides about the first certificate of a machine, requested with its bootstrap token.
 func first(m machine, token string, joined bool) verdict {
 	if m.tokenID() != token {
 		return denied("the bootstrap token is not that of machine %q", m.name)
 	}
 	if joined {
-		return denied("machine %q has joined: it asks with its own certificate", m.name)
+		return denied("machine %q has joined: it requests others with its own certificate", m.name)
 	}
 	return verdict{decision: approve, message: "the machine bootstraps", machine: m.name}
 }
@@ -303,9 +303,9 @@ func nodeAgent(r *certificatesv1.CertificateSigningRequest, f facts) verdict {
 	case bootstrapping:
 		return first(*m, token, f.node != nil)
 	case m.node != "" && user == corev1beta1.KubeletUserPrefix+m.node:
-		return verdict{decision: approve, message: "the machine's node asks for its node agent", machine: m.name}
+		return verdict{decision: approve, message: "the machine's node requests that of its node agent", machine: m.name}
 	}
-	return denied("user %q may not ask for the node agent of machine %q", user, m.name)
+	return denied("user %q may not request a certificate for the node agent of machine %q", user, m.name)
 }
 
 const (

@@ -138,7 +138,8 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager, target cache.Cache) error {
 	for _, o := range []client.Object{&rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}} {
 		b = b.WatchesRawSource(source.Kind(target, o, handler.EnqueueRequestsFromMapFunc(r.ofObject)))
 	}
-	b = b.WatchesRawSource(source.Kind(target, client.Object(&corev1.Node{}), handler.EnqueueRequestsFromMapFunc(r.ofNode), identity))
+	nodes := source.Kind(target, client.Object(&corev1.Node{}), handler.EnqueueRequestsFromMapFunc(r.ofNode), identity)
+	b = b.WatchesRawSource(nodes)
 	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("create controller for the access of machines: %w", err)
 	}

@@ -79,9 +79,11 @@ func TestAdopt(t *testing.T) {
 		"another label": {func(o objects) {
 			o.role.Labels, o.binding.Labels = map[string]string{label: "m", "a": "b"}, map[string]string{label: "x"}
 		}, [2]fit{same, differs}},
-		"more rules":      {func(o objects) { o.role.Rules = append(o.role.Rules, rbacv1.PolicyRule{}) }, [2]fit{differs, same}},
-		"aggregated":      {func(o objects) { o.role.AggregationRule = &rbacv1.AggregationRule{} }, [2]fit{differs, same}},
-		"more subjects":   {func(o objects) { o.binding.Subjects = append(o.binding.Subjects, rbacv1.Subject{}) }, [2]fit{same, differs}},
+		"more rules": {func(o objects) { o.role.Rules = append(o.role.Rules, rbacv1.PolicyRule{}) }, [2]fit{differs, same}},
+		"aggregated": {func(o objects) { o.role.AggregationRule = &rbacv1.AggregationRule{} }, [2]fit{differs, same}},
+		"more subjects": {func(o objects) {
+			o.binding.Subjects = append(o.binding.Subjects, rbacv1.Subject{})
+		}, [2]fit{same, differs}},
 		"of another role": {func(o objects) { o.binding.RoleRef.Name = "x" }, [2]fit{same, unfit}},
 	} {
 		t.Run(name, func(t *testing.T) {
