@@ -1,4 +1,4 @@
-// Package csr reads CertificateSigningRequests for those who approve or deny them.
+// Package csr reads CertificateSigningRequests for those who approve or deny them, and writes what they decide.
 package csr
 
 import (

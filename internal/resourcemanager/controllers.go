@@ -135,7 +135,9 @@ func addToken(c clusters) error {
 }
 
 func addReadiness(c clusters) error {
-	r := &node.Readiness{Target: c.target.GetClient(), Reader: c.target.GetAPIReader(), Recorder: c.target.GetEventRecorder("gardener-resource-manager")}
+	r := &node.Readiness{
+		Target: c.target.GetClient(), Reader: c.target.GetAPIReader(), Recorder: c.target.GetEventRecorder("gardener-resource-manager"),
+	}
 	return r.AddToManager(c.mgr, c.target.GetCache())
 }
 
@@ -145,16 +147,21 @@ func addDelay(c clusters) error {
 }
 
 func addCSR(c clusters) error {
-	r := &csr.Reconciler{Target: c.target.GetClient(), TargetReader: c.target.GetAPIReader(), Source: c.mgr.GetAPIReader(),
-		Namespace: c.options.namespace, Grants: machineaccess.Grants{Target: c.target.GetClient()}, Clock: clock.RealClock{}}
+	r := &csr.Reconciler{
+		Target: c.target.GetClient(), TargetReader: c.target.GetAPIReader(),
+		Machines: c.mgr.GetClient(), Source: c.mgr.GetAPIReader(), Namespace: c.options.namespace,
+		Grants: grants(c), Clock: clock.RealClock{},
+	}
 	return r.AddToManager(c.mgr, c.target.GetCache())
 }
 
 func addMachineAccess(c clusters) error {
-	r := &machineaccess.Reconciler{
-		Machines: c.mgr.GetClient(), Namespace: c.options.namespace, Grants: machineaccess.Grants{Target: c.target.GetClient()},
-	}
+	r := &machineaccess.Reconciler{Machines: c.mgr.GetClient(), Namespace: c.options.namespace, Grants: grants(c)}
 	return r.AddToManager(c.mgr, c.target.GetCache())
+}
+
+func grants(c clusters) machineaccess.Grants {
+	return machineaccess.Grants{Target: c.target.GetClient(), Direct: c.target.GetAPIReader()}
 }
 
 func addGarbage(c clusters) error {
@@ -166,7 +173,9 @@ func addGarbage(c clusters) error {
 }
 
 func addNetworkPolicy(c clusters) error {
-	r := &networkpolicy.Reconciler{Client: c.mgr.GetClient(), Cluster: c.options.clusterNetworks, Blocked: c.options.blockedNetworks}
+	r := &networkpolicy.Reconciler{
+		Client: c.mgr.GetClient(), Cluster: c.options.clusterNetworks, Blocked: c.options.blockedNetworks,
+	}
 	return r.AddToManager(c.mgr)
 }
 

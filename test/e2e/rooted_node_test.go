@@ -11,13 +11,17 @@ import (
 	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
@@ -58,7 +62,8 @@ func checkRootedNode(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	t.Cleanup(func() {
-		kubectl(t, admin, "-n", "kube-system", "delete", "--wait=false", "deployment/strong", "serviceaccount/strong", "clusterrolebinding/strong")
+		kubectl(t, admin, "-n", "kube-system", "delete", "--wait=false",
+			"deployment/strong", "serviceaccount/strong", "clusterrolebinding/strong")
 	})
 	kubectl(t, admin, "-n", "kube-system", "rollout", "status", "deployment/strong", "--timeout=120s")
 
@@ -98,12 +103,14 @@ func checkRootedNode(t *testing.T) {
 
 	kubectl(t, admin, "-n", "kube-system", "delete", "pod", "-l", "app=strong")
 	kubectl(t, admin, "-n", "kube-system", "rollout", "status", "deployment/strong", "--timeout=120s")
-	if on := kubectl(t, admin, "-n", "kube-system", "get", "pods", "-l", "app=strong", "-o", "jsonpath={.items[*].spec.nodeName}"); strings.TrimSpace(on) != other.Name {
+	on := kubectl(t, admin, "-n", "kube-system", "get", "pods", "-l", "app=strong", "-o", "jsonpath={.items[*].spec.nodeName}")
+	if strings.TrimSpace(on) != other.Name {
 		t.Errorf("the strong pod is on %q, want %q", on, other.Name)
 	}
 	checkCertificatesAreOwn(t, admin, mine.Name, other.Name, map[string]string{
 		"the node agent": agent, "the kubelet": kubelet, "its bootstrap token": bootstrap(t, admin, mine.Name),
 	})
+	checkServingCertificatesAreOwn(t, admin, kubelet, &mine, &other)
 }
 
 // checkCertificatesAreOwn asks for certificates of another machine, with all that a machine has; and, with its bootstrap token,
@@ -112,10 +119,9 @@ func checkCertificatesAreOwn(t *testing.T, admin, mine, other string, credential
 	t.Helper()
 	const client, node = "kubernetes.io/kube-apiserver-client", "kubernetes.io/kube-apiserver-client-kubelet"
 	agentOf := func(machine string) pkix.Name {
-		return pkix.Name{CommonName: "gardener.cloud:node-agent:machine:" + machine, Organization: []string{"gardener.cloud:node-agents"}}
-	}
-	kubeletOf := func(name string) pkix.Name {
-		return pkix.Name{CommonName: "system:node:" + name, Organization: []string{"system:nodes"}}
+		return pkix.Name{
+			CommonName: "gardener.cloud:node-agent:machine:" + machine, Organization: []string{"gardener.cloud:node-agents"},
+		}
 	}
 	for _, try := range []struct {
 		who, what, signer string
@@ -148,14 +154,92 @@ func checkCertificatesAreOwn(t *testing.T, admin, mine, other string, credential
 	}
 }
 
+// checkServingCertificatesAreOwn writes the address and the name of another node into the own Node's status, as root may with the
+// kubelet's certificate, and asks for serving certificates for them: with one, the node would be taken for the other by the API
+// server. The kubelet puts its own addresses back every few seconds; then the answer has another reason, and it is tried again.
+func checkServingCertificatesAreOwn(t *testing.T, admin, kubelet string, mine, other *corev1.Node) {
+	t.Helper()
+	write := func(who string, more ...corev1.NodeAddress) {
+		t.Helper()
+		addresses, err := json.Marshal(slices.Concat(mine.Status.Addresses, more))
+		if err != nil {
+			t.Fatal(err)
+		}
+		patch := fmt.Sprintf(`[{"op": "replace", "path": "/status/addresses", "value": %s}]`, addresses)
+		kubectl(t, who, "patch", "node", mine.Name, "--subresource=status", "--type=json", "-p", patch)
+	}
+	t.Cleanup(func() { write(admin) })
+	ownIP, otherIP := internalIPOf(t, mine), internalIPOf(t, other)
+	for _, try := range []struct {
+		what   string
+		names  []string
+		ips    []net.IP
+		says   corev1.NodeAddress // What is written into the status.
+		denied string             // The reason; empty is approved.
+	}{
+		{what: "its own", names: []string{mine.Name}, ips: []net.IP{ownIP}},
+		{
+			what: "the address of another node", names: []string{mine.Name}, ips: []net.IP{ownIP, otherIP},
+			says:   corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: otherIP.String()},
+			denied: fmt.Sprintf("is also that of node %q", other.Name),
+		},
+		{
+			what: "the name of another node", names: []string{mine.Name, other.Name}, ips: []net.IP{ownIP},
+			says:   corev1.NodeAddress{Type: corev1.NodeHostName, Address: other.Name},
+			denied: fmt.Sprintf("the DNS name %q is not one of the machine", other.Name),
+		},
+	} {
+		eventually(t, "the answer to a serving certificate for "+try.what, func() error {
+			if try.denied != "" {
+				write(kubelet, try.says)
+			}
+			name, err := createRequestFor(t, kubelet, "kubernetes.io/kubelet-serving", "server auth",
+				&x509.CertificateRequest{Subject: kubeletOf(mine.Name), DNSNames: try.names, IPAddresses: try.ips})
+			if err != nil {
+				return err
+			}
+			if try.denied == "" {
+				kubectl(t, admin, "wait", "--for=condition=Approved", "csr/"+name, "--timeout=60s")
+				return nil
+			}
+			kubectl(t, admin, "wait", "--for=condition=Denied", "csr/"+name, "--timeout=60s")
+			message := kubectl(t, admin, "get", "csr", name, "-o", "jsonpath={.status.conditions[0].message}")
+			if !strings.Contains(message, try.denied) {
+				return fmt.Errorf("denied since %s, want %s", message, try.denied)
+			}
+			return nil
+		})
+	}
+}
+
+func internalIPOf(t *testing.T, node *corev1.Node) net.IP {
+	t.Helper()
+	for _, a := range node.Status.Addresses {
+		if ip := net.ParseIP(a.Address); a.Type == corev1.NodeInternalIP && ip != nil {
+			return ip
+		}
+	}
+	t.Fatalf("node %s has no internal address: %v", node.Name, node.Status.Addresses)
+	return nil
+}
+
+func kubeletOf(node string) pkix.Name {
+	return pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}}
+}
+
 // createRequest asks for a client certificate and returns the name of the request, or the answer as error.
 func createRequest(t *testing.T, kubeconfig, signer string, subject pkix.Name) (string, error) {
+	t.Helper()
+	return createRequestFor(t, kubeconfig, signer, "client auth", &x509.CertificateRequest{Subject: subject})
+}
+
+func createRequestFor(t *testing.T, kubeconfig, signer, usage string, wish *x509.CertificateRequest) (string, error) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: subject}, key)
+	der, err := x509.CreateCertificateRequest(rand.Reader, wish, key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,8 +248,8 @@ func createRequest(t *testing.T, kubeconfig, signer string, subject pkix.Name) (
 	manifest := fmt.Sprintf(`apiVersion: certificates.k8s.io/v1
 kind: CertificateSigningRequest
 metadata: {generateName: rooted-}
-spec: {signerName: %q, usages: [digital signature, client auth], request: %q}
-`, signer, base64.StdEncoding.EncodeToString(request))
+spec: {signerName: %q, usages: [digital signature, %s], request: %q}
+`, signer, usage, base64.StdEncoding.EncodeToString(request))
 	if err := os.WriteFile(path, []byte(manifest), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -406,6 +406,14 @@ const (
 	NodeAgentUserPrefix       = "gardener.cloud:node-agent:machine:"
 )
 
+// Users and groups of Kubernetes itself.
+const (
+	KubeletUserPrefix   = "system:node:" // The name of the Node follows.
+	KubeletsGroup       = "system:nodes"
+	BootstrapUserPrefix = "system:bootstrap:" // The ID of the bootstrap token follows.
+	BootstrappersGroup  = "system:bootstrappers"
+)
+
 // NodeAgentLeasePrefix begins the name of a node agent's Lease in kube-system of a Shoot; the name of its Node follows.
 const NodeAgentLeasePrefix = "gardener-node-agent-"
 

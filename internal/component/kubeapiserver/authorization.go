@@ -25,15 +25,20 @@ const pathAuthorization = "/etc/kubernetes/authorization"
 // system:masters are authorized before any webhook.
 var (
 	// The last one is whom kubelets ask about when somebody wants logs or a shell through the API server.
-	sparedUsers  = []string{"system:kube-controller-manager", "system:kube-scheduler", machinecontrollermanager.CommonName, shootsystem.UserKubeletClient}
-	sparedGroups = []string{"system:nodes", "system:bootstrappers", corev1beta1.NodeAgentsGroup, "system:serviceaccounts:kube-system"}
+	sparedUsers = []string{
+		"system:kube-controller-manager", "system:kube-scheduler", machinecontrollermanager.CommonName, shootsystem.UserKubeletClient,
+	}
+	sparedGroups = []string{
+		corev1beta1.KubeletsGroup, corev1beta1.BootstrappersGroup, corev1beta1.NodeAgentsGroup, "system:serviceaccounts:kube-system",
+	}
 )
 
 // spare is the match condition of a webhook that leaves them out. So it does the paths of health checks: otherwise a webhook
 // that does not answer would have the server restarted.
 func spare() string {
 	list := func(names []string) string { return "['" + strings.Join(names, "', '") + "']" }
-	return fmt.Sprintf("!(request.user in %s) && !request.groups.exists(g, g in %s) && !(has(request.nonResourceAttributes) && request.nonResourceAttributes.path in %s)",
+	return fmt.Sprintf("!(request.user in %s) && !request.groups.exists(g, g in %s) && "+
+		"!(has(request.nonResourceAttributes) && request.nonResourceAttributes.path in %s)",
 		list(sparedUsers), list(sparedGroups), list(healthPaths))
 }
 
@@ -58,10 +63,13 @@ func authorizationConfiguration(v Values) (string, error) {
 		if _, ok := v.AuthorizationKubeconfigs[name]; !ok {
 			return "", fmt.Errorf("the Shoot has no kubeconfig for authorizer %q", name)
 		}
-		webhook["connectionInfo"] = map[string]any{"type": "KubeConfigFile", "kubeConfigFile": pathAuthorization + "/" + kubeconfigKey(name)}
+		webhook["connectionInfo"] = map[string]any{
+			"type": "KubeConfigFile", "kubeConfigFile": pathAuthorization + "/" + kubeconfigKey(name),
+		}
 		addCondition(webhook, spare())
 	}
-	config["authorizers"] = append(slices.Clone(authorizers), map[string]any{"type": "Node", "name": "node"}, map[string]any{"type": "RBAC", "name": "rbac"})
+	config["authorizers"] = append(slices.Clone(authorizers),
+		map[string]any{"type": "Node", "name": "node"}, map[string]any{"type": "RBAC", "name": "rbac"})
 	return marshal(config), nil
 }
 

@@ -5,9 +5,6 @@ import (
 	"fmt"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -16,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/csr"
 )
 
 // reason is that of the conditions on requests.
@@ -49,29 +47,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, request *certificatesv1.Cert
 	if !ours(request) {
 		return reconcile.Result{}, nil
 	}
-	registered := false
-	if name := seedOf(request); name != "" {
-		err := r.Direct.Get(ctx, client.ObjectKey{Name: name}, &corev1beta1.Seed{})
-		if client.IgnoreNotFound(err) != nil {
-			return reconcile.Result{}, fmt.Errorf("read Seed %q: %w", name, err)
-		}
-		registered = err == nil
+	name := seedOf(request)
+	err := r.Direct.Get(ctx, client.ObjectKey{Name: name}, &corev1beta1.Seed{})
+	if client.IgnoreNotFound(err) != nil {
+		return reconcile.Result{}, fmt.Errorf("read Seed %q: %w", name, err)
 	}
-	kind := certificatesv1.CertificateDenied
-	approved, message := decide(request, registered)
-	if approved {
-		kind = certificatesv1.CertificateApproved
-	}
-	now := metav1.NewTime(r.Clock.Now())
-	request.Status.Conditions = append(request.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
-		Type: kind, Status: corev1.ConditionTrue, Reason: reason, Message: message, LastUpdateTime: now, LastTransitionTime: now})
-	ctrl.LoggerFrom(ctx).Info("Decided", "decision", kind, "requester", request.Spec.Username, "reason", message)
-	err := r.Garden.SubResource("approval").Update(ctx, request)
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return reconcile.Result{}, nil // The newer request is on its way.
-	}
-	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("update approval: %w", err)
-	}
-	return reconcile.Result{}, nil
+	approved, message := decide(request, err == nil)
+	d := csr.Decision{Approved: approved, Reason: reason, Message: message}
+	return reconcile.Result{}, csr.Write(ctx, r.Garden, request, d, r.Clock.Now())
 }

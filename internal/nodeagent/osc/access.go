@@ -10,8 +10,6 @@ import (
 
 const (
 	nodeAgentRole    = "gardener-node-agent"
-	groupBootstrap   = "system:bootstrappers"
-	groupNodes       = "system:nodes"
 	clusterRoleKind  = "ClusterRole"
 	serviceNamespace = metav1.NamespaceSystem
 )
@@ -22,7 +20,7 @@ const (
 func Access() []client.Object {
 	agents := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: corev1beta1.NodeAgentsGroup}}
 	return append([]client.Object{
-		bindCluster("gardener.cloud:bootstrap:create-csrs", "system:node-bootstrapper", groupBootstrap),
+		bindCluster("gardener.cloud:bootstrap:create-csrs", "system:node-bootstrapper", corev1beta1.BootstrappersGroup),
 		&rbacv1.ClusterRole{
 			TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: clusterRoleKind},
 			ObjectMeta: metav1.ObjectMeta{Name: nodeAgentRole},
@@ -38,7 +36,9 @@ func Access() []client.Object {
 		&rbacv1.Role{
 			TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "Role"},
 			ObjectMeta: metav1.ObjectMeta{Name: nodeAgentRole, Namespace: serviceNamespace},
-			Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create"}}},
+			Rules: []rbacv1.PolicyRule{
+				{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create"}},
+			},
 		},
 		&rbacv1.RoleBinding{
 			TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"},

@@ -54,7 +54,8 @@ func nodesOfAgents() policy {
 // leasesOfAgents lets a node agent create the Lease of its own Node: it is the one who may change that.
 func leasesOfAgents() policy {
 	return policy{
-		name: "leases-of-node-agents.gardener.cloud", group: corev1beta1.NodeAgentsGroup, apiGroup: "coordination.k8s.io", resources: "leases",
+		name: "leases-of-node-agents.gardener.cloud", group: corev1beta1.NodeAgentsGroup,
+		apiGroup: "coordination.k8s.io", resources: "leases",
 		operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
 		validations: []admissionregistrationv1.Validation{{
 			Expression: fmt.Sprintf("object.metadata.name.startsWith('%s') && "+
@@ -78,13 +79,14 @@ func nodesOfKubelets() policy {
 		}
 	}
 	return policy{
-		name: "nodes-of-kubelets.gardener.cloud", group: groupNodes, resources: "nodes,nodes/status",
+		name: "nodes-of-kubelets.gardener.cloud", group: corev1beta1.KubeletsGroup, resources: "nodes,nodes/status",
 		operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
 		variables:  []admissionregistrationv1.Variable{newLabels, oldLabelsIfAny},
 		validations: []admissionregistrationv1.Validation{
 			claim(corev1beta1.LabelWorkerPool, corev1beta1.ClaimPools, "is of another pool"),
 			claim(corev1beta1.LabelWorkerPoolDeprecated, corev1beta1.ClaimPools, "is of another pool"),
-			claim(corev1beta1.LabelWorkerPoolSystemComponents, corev1beta1.ClaimSystemComponents, "is of a pool without system components"),
+			claim(corev1beta1.LabelWorkerPoolSystemComponents, corev1beta1.ClaimSystemComponents,
+				"is of a pool without system components"),
 		},
 	}
 }
@@ -106,7 +108,8 @@ var (
 func unchanged(what, after, before string, but []string) admissionregistrationv1.Validation {
 	keys := "['" + strings.Join(but, "', '") + "']"
 	return admissionregistrationv1.Validation{
-		Expression: fmt.Sprintf("variables.%[1]s.all(k, k in %[3]s || (k in variables.%[2]s && variables.%[2]s[k] == variables.%[1]s[k])) && "+
+		Expression: fmt.Sprintf("variables.%[1]s.all(k, k in %[3]s || "+
+			"(k in variables.%[2]s && variables.%[2]s[k] == variables.%[1]s[k])) && "+
 			"variables.%[2]s.all(k, k in %[3]s || k in variables.%[1]s)", after, before, keys),
 		Message: fmt.Sprintf("node agents change these %s of their Node only: %s", what, strings.Join(but, ", ")),
 	}

@@ -3,40 +3,36 @@ package csr
 import (
 	"context"
 	"fmt"
-	"strings"
-	"time"
+	"net/netip"
 
 	machinev1alpha1 "github.com/gardener/machine-controller-manager/pkg/apis/machine/v1alpha1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/csr"
 	"hortus.dev/hortus/internal/resourcemanager/machineaccess"
 )
 
 // reason is that of the conditions on requests.
 const reason = "HortusResourceManager"
 
-// retry is the time until a request is looked at again that waits for the machine controller, which has just made the machine.
-const retry = time.Second
-
-// Reconciler approves or denies requests. It reads nodes and machines directly: requests are rare, and a decision on a
-// stale cache would be wrong for good.
+// Reconciler approves or denies requests. A decision on a stale cache would be wrong for good, so nodes and machines are read
+// directly for it; that there is nothing to decide yet is seen in the caches.
 type Reconciler struct {
-	Target       client.Client // Cached reads of requests, direct writes.
+	Target       client.Client // Cached reads, direct writes.
 	TargetReader client.Reader // Direct.
+	Machines     client.Reader // Of the source cluster, cached.
 	Source       client.Reader // Direct.
 	Namespace    string        // Of the machines in the source cluster.
 	// Grants gives a machine its rights, before it gets a certificate to use them with.
@@ -44,15 +40,45 @@ type Reconciler struct {
 	Clock  clock.PassiveClock
 }
 
-// AddToManager registers the controller for the target cluster's cache.
+// AddToManager registers the controller for the target cluster's cache. What has been left open is looked at again when it
+// becomes known which node a machine has.
 func (r *Reconciler) AddToManager(mgr ctrl.Manager, target cache.Cache) error {
 	requests := source.Kind(target, &certificatesv1.CertificateSigningRequest{},
 		&handler.TypedEnqueueRequestForObject[*certificatesv1.CertificateSigningRequest]{}, predicate.NewTypedPredicateFuncs(ours))
-	if err := ctrl.NewControllerManagedBy(mgr).Named("csr-approver").WatchesRawSource(requests).Complete(r); err != nil {
+	if err := ctrl.NewControllerManagedBy(mgr).Named("csr-approver").WatchesRawSource(requests).
+		Watches(&machinev1alpha1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.open), builder.WithPredicates(nodeKnown)).
+		Complete(r); err != nil {
 		return fmt.Errorf("create CSR approver: %w", err)
 	}
 	return nil
 }
+
+// nodeKnown passes machines that are new or have got another node.
+var nodeKnown = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetLabels()[machinev1alpha1.NodeLabelKey] != e.ObjectNew.GetLabels()[machinev1alpha1.NodeLabelKey]
+	},
+	DeleteFunc: func(event.DeleteEvent) bool { return false },
+}
+
+// open returns all requests that are still to be decided.
+func (r *Reconciler) open(ctx context.Context, _ client.Object) []reconcile.Request {
+	list := &certificatesv1.CertificateSigningRequestList{}
+	if err := r.Target.List(ctx, list); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot list certificate requests in the cache")
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range list.Items {
+		if ours(&list.Items[i]) {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+	}
+	return out
+}
+
+// view is what a decision is read from.
+type view struct{ target, source client.Reader }
 
 // Reconcile decides about one request.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
@@ -63,131 +89,71 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if !ours(request) {
 		return reconcile.Result{}, nil
 	}
-	d, message, err := r.decide(ctx, request)
+	v, machines, err := r.decide(ctx, request, view{r.Target, r.Machines})
+	if err == nil && (v.decision == approve || v.decision == deny) {
+		v, machines, err = r.decide(ctx, request, view{r.TargetReader, r.Source})
+	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if d == later {
-		ctrl.LoggerFrom(ctx).V(1).Info("Waiting", "requester", request.Spec.Username, "reason", message)
-		return reconcile.Result{RequeueAfter: retry}, nil
+	now := r.Clock.Now()
+	switch v.decision {
+	case ignore:
+		ctrl.LoggerFrom(ctx).V(1).Info("Left to the owner of the Shoot", "requester", request.Spec.Username, "reason", v.message)
+		return reconcile.Result{}, nil
+	case later:
+		ctrl.LoggerFrom(ctx).V(1).Info("Waiting", "requester", request.Spec.Username, "reason", v.message)
+		return reconcile.Result{RequeueAfter: again(now.Sub(request.CreationTimestamp.Time))}, nil
 	}
-	kind := certificatesv1.CertificateApproved
-	if d == deny {
-		kind = certificatesv1.CertificateDenied
-	}
-	now := metav1.NewTime(r.Clock.Now())
-	request.Status.Conditions = append(request.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
-		Type: kind, Status: corev1.ConditionTrue, Reason: reason, Message: message, LastUpdateTime: now, LastTransitionTime: now})
-	ctrl.LoggerFrom(ctx).Info("Decided", "decision", kind, "requester", request.Spec.Username, "reason", message)
-	err = r.Target.SubResource("approval").Update(ctx, request)
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return reconcile.Result{}, nil // The newer request is on its way.
-	}
-	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("update approval: %w", err)
-	}
-	return reconcile.Result{}, nil
-}
-
-func (r *Reconciler) decide(ctx context.Context, request *certificatesv1.CertificateSigningRequest) (decision, string, error) {
-	switch request.Spec.SignerName {
-	case certificatesv1.KubeletServingSignerName:
-		return r.decideServing(ctx, request)
-	case certificatesv1.KubeAPIServerClientKubeletSignerName:
-		return r.decideKubelet(ctx, request)
-	}
-	return r.decideAgent(ctx, request)
-}
-
-func (r *Reconciler) decideServing(
-	ctx context.Context, request *certificatesv1.CertificateSigningRequest,
-) (decision, string, error) {
-	name, isNode := strings.CutPrefix(request.Spec.Username, nodeUserPrefix)
-	if !isNode || name == "" {
-		d, message := kubeletServing(request, nil, nil)
-		return d, message, nil
-	}
-	node, err := r.node(ctx, name)
-	if err != nil {
-		return ignore, "", err
-	}
-	machines, err := r.machines(ctx, client.MatchingLabels{machinev1alpha1.NodeLabelKey: name})
-	if err != nil {
-		return ignore, "", err
-	}
-	d, message := kubeletServing(request, node, namesOf(machines))
-	return d, message, nil
-}
-
-func (r *Reconciler) decideKubelet(
-	ctx context.Context, request *certificatesv1.CertificateSigningRequest,
-) (decision, string, error) {
-	name := named(request, nodeUserPrefix)
-	node, err := r.node(ctx, name)
-	if err != nil {
-		return ignore, "", err
-	}
-	having, err := r.machines(ctx, client.MatchingLabels{machinev1alpha1.NodeLabelKey: name})
-	if err != nil {
-		return ignore, "", err
-	}
-	var undecided []machinev1alpha1.Machine
-	if len(having) == 0 {
-		without, err := labels.NewRequirement(machinev1alpha1.NodeLabelKey, selection.DoesNotExist, nil)
-		if err != nil {
-			return ignore, "", fmt.Errorf("select machines without a node: %w", err)
-		}
-		if undecided, err = r.machines(ctx, client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*without)}); err != nil {
-			return ignore, "", err
-		}
-	}
-	m, d, message := kubeletClient(request, candidates{namesOf(having), namesOf(undecided)}, node != nil)
-	return r.granted(ctx, having, m.name, d, message)
-}
-
-func (r *Reconciler) decideAgent(
-	ctx context.Context, request *certificatesv1.CertificateSigningRequest,
-) (decision, string, error) {
-	name := named(request, corev1beta1.NodeAgentUserPrefix)
-	found := &machinev1alpha1.Machine{}
-	err := r.Source.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, found)
-	if name == "" || apierrors.IsNotFound(err) {
-		d, message := nodeAgent(request, nil, false)
-		return d, message, nil
-	}
-	if err != nil {
-		return ignore, "", fmt.Errorf("read machine %q: %w", name, err)
-	}
-	m := machineOf(found)
-	node, err := r.node(ctx, m.node)
-	if err != nil {
-		return ignore, "", err
-	}
-	d, message := nodeAgent(request, &m, node != nil)
-	return r.granted(ctx, []machinev1alpha1.Machine{*found}, name, d, message)
-}
-
-// granted gives a machine its rights if it gets a certificate.
-func (r *Reconciler) granted(
-	ctx context.Context, machines []machinev1alpha1.Machine, name string, d decision, message string,
-) (decision, string, error) {
 	for i := range machines {
-		if d == approve && machines[i].Name == name {
+		if v.decision == approve && machines[i].Name == v.machine {
 			if err := r.Grants.Ensure(ctx, machineaccess.Of(&machines[i])); err != nil {
-				return ignore, "", err
+				return reconcile.Result{}, err
 			}
 		}
 	}
-	return d, message, nil
+	d := csr.Decision{Approved: v.decision == approve, Reason: reason, Message: v.message}
+	return reconcile.Result{}, csr.Write(ctx, r.Target, request, d, now)
+}
+
+// decide returns what happens to a request, and the machines that this was decided from.
+func (r *Reconciler) decide(
+	ctx context.Context, request *certificatesv1.CertificateSigningRequest, from view,
+) (verdict, []machinev1alpha1.Machine, error) {
+	list := &machinev1alpha1.MachineList{}
+	if err := from.source.List(ctx, list, client.InNamespace(r.Namespace)); err != nil {
+		return verdict{}, nil, fmt.Errorf("list machines: %w", err)
+	}
+	var f facts
+	for i := range list.Items {
+		f.machines = append(f.machines, machineOf(&list.Items[i]))
+	}
+	var err error
+	// A Node without a machine makes no difference.
+	if name := f.nodeName(request); len(f.having(name)) > 0 {
+		if f.node, err = node(ctx, from.target, name); err != nil {
+			return verdict{}, nil, err
+		}
+	}
+	switch request.Spec.SignerName {
+	case certificatesv1.KubeAPIServerClientSignerName:
+		return nodeAgent(request, f), list.Items, nil
+	case certificatesv1.KubeAPIServerClientKubeletSignerName:
+		return kubeletClient(request, f), list.Items, nil
+	}
+	// Always from the cache: a Node that it does not have yet is like one that joins after the decision.
+	nodes := &corev1.NodeList{}
+	if err := r.Target.List(ctx, nodes); err != nil {
+		return verdict{}, nil, fmt.Errorf("list nodes: %w", err)
+	}
+	f.nodes = nodes.Items
+	return kubeletServing(request, f), list.Items, nil
 }
 
 // node returns the Node of a name, nil if there is none.
-func (r *Reconciler) node(ctx context.Context, name string) (*corev1.Node, error) {
-	if name == "" {
-		return nil, nil
-	}
+func node(ctx context.Context, from client.Reader, name string) (*corev1.Node, error) {
 	node := &corev1.Node{}
-	if err := r.TargetReader.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
+	if err := from.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil, nil
 		}
@@ -196,22 +162,15 @@ func (r *Reconciler) node(ctx context.Context, name string) (*corev1.Node, error
 	return node, nil
 }
 
-func (r *Reconciler) machines(ctx context.Context, which client.ListOption) ([]machinev1alpha1.Machine, error) {
-	list := &machinev1alpha1.MachineList{}
-	if err := r.Source.List(ctx, list, client.InNamespace(r.Namespace), which); err != nil {
-		return nil, fmt.Errorf("list machines: %w", err)
-	}
-	return list.Items, nil
-}
-
-func namesOf(list []machinev1alpha1.Machine) []machine {
-	var out []machine
-	for i := range list {
-		out = append(out, machineOf(&list[i]))
+func machineOf(m *machinev1alpha1.Machine) machine {
+	out := machine{name: m.Name, node: m.Labels[machinev1alpha1.NodeLabelKey]}
+	for _, a := range m.Status.Addresses {
+		address, err := netip.ParseAddr(a.Address)
+		if err == nil {
+			out.addresses = append(out.addresses, address.Unmap())
+		} else {
+			out.dnsNames = append(out.dnsNames, a.Address)
+		}
 	}
 	return out
-}
-
-func machineOf(m *machinev1alpha1.Machine) machine {
-	return machine{m.Name, m.Labels[machinev1alpha1.NodeLabelKey]}
 }

@@ -1,7 +1,6 @@
 package csr
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -9,6 +8,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +16,7 @@ import (
 	machinev1alpha1 "github.com/gardener/machine-controller-manager/pkg/apis/machine/v1alpha1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/resourcemanager/machineaccess"
 )
 
 type wish struct {
@@ -36,7 +38,9 @@ type wish struct {
 	email string
 }
 
-func request(t *testing.T, signer, user string, groups []string, w wish, usages ...certificatesv1.KeyUsage) *certificatesv1.CertificateSigningRequest {
+func request(
+	t *testing.T, signer, user string, groups []string, w wish, usages ...certificatesv1.KeyUsage,
+) *certificatesv1.CertificateSigningRequest {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -53,46 +57,126 @@ func request(t *testing.T, signer, user string, groups []string, w wish, usages 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Spec: certificatesv1.CertificateSigningRequestSpec{
-		SignerName: signer, Username: user, Groups: groups, Usages: usages,
-		Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})}}
+	return &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{Name: "r"},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			SignerName: signer, Username: user, Groups: groups, Usages: usages,
+			Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
+		},
+	}
 }
 
 var serving = []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth}
 
-func theNode() *corev1.Node {
-	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{
-		{Type: corev1.NodeHostName, Address: "n"}, {Type: corev1.NodeInternalIP, Address: "10.0.0.1"}, {Type: corev1.NodeExternalIP, Address: "1.2.3.4"}}}}
+// nodeWith returns a Node as its kubelet has written it.
+func nodeWith(name string, addresses ...corev1.NodeAddress) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{
+		Addresses: append([]corev1.NodeAddress{{Type: corev1.NodeHostName, Address: name}}, addresses...),
+	}}
+}
+
+func internalIP(ip string) corev1.NodeAddress {
+	return corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: ip}
+}
+
+func externalIP(ip string) corev1.NodeAddress {
+	return corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: ip}
+}
+
+func theNode() *corev1.Node { return nodeWith("n", internalIP("10.0.0.1"), externalIP("1.2.3.4")) }
+
+// reporting is a machine of which the provider reports addresses.
+func reporting(name, node string, addresses ...string) machine {
+	m := machine{name: name, node: node}
+	for _, a := range addresses {
+		if ip, err := netip.ParseAddr(a); err == nil {
+			m.addresses = append(m.addresses, ip)
+		} else {
+			m.dnsNames = append(m.dnsNames, a)
+		}
+	}
+	return m
 }
 
 func TestKubeletServing(t *testing.T) {
 	good := wish{cn: "system:node:n", orgs: []string{"system:nodes"}, dns: []string{"n"}, ips: []string{"10.0.0.1"}}
 	with := func(change func(*wish)) wish { w := good; change(&w); return w }
-	one := []machine{{"m", "n"}}
+	one := []machine{{name: "m", node: "n"}}
+	taken := with(func(w *wish) { w.ips = []string{"10.0.0.1", "10.0.0.2"} })
+	// liar says in its status that the address of another one is its own.
+	liar := func(notation string) *corev1.Node { return nodeWith("n", internalIP("10.0.0.1"), internalIP(notation)) }
 	for name, tc := range map[string]struct {
 		user     string
 		wish     wish
-		node     *corev1.Node
-		machines []machine
+		node     *corev1.Node // The default is that of the machine.
+		missing  bool         // The node does not exist.
+		others   []corev1.Node
+		machines []machine // The default is the one of the node.
 		usages   []certificatesv1.KeyUsage
+		left     bool
 		denied   string // Part of the message; empty is approved.
 	}{
-		"as it should be":        {wish: good, node: theNode(), machines: one},
-		"requester is no node":   {user: "admin", wish: good, node: theNode(), machines: one, denied: "not a node"},
-		"for another node":       {wish: with(func(w *wish) { w.cn = "system:node:m" }), node: theNode(), machines: one, denied: "common name"},
-		"another organization":   {wish: with(func(w *wish) { w.orgs = []string{"system:nodes", "system:masters"} }), node: theNode(), machines: one, denied: "organization"},
-		"node does not exist":    {wish: good, machines: one, denied: "does not exist"},
-		"no machine":             {wish: good, node: theNode(), denied: "0 machines"},
-		"two machines":           {wish: good, node: theNode(), machines: []machine{{"a", "n"}, {"b", "n"}}, denied: "2 machines"},
-		"a foreign DNS name":     {wish: with(func(w *wish) { w.dns = []string{"n", "kubernetes.default"} }), node: theNode(), machines: one, denied: "DNS names"},
-		"a foreign address":      {wish: with(func(w *wish) { w.ips = []string{"10.0.0.2"} }), node: theNode(), machines: one, denied: "IP addresses"},
-		"an address is missing":  {wish: with(func(w *wish) { w.ips = nil }), node: theNode(), machines: one, denied: "IP addresses"},
-		"external address":       {wish: with(func(w *wish) { w.ips = []string{"10.0.0.1", "1.2.3.4"} }), node: theNode(), machines: one, denied: "IP addresses"},
-		"no names at all":        {wish: with(func(w *wish) { w.ips, w.dns = nil, nil }), node: theNode(), machines: one, denied: "missing"},
-		"email":                  {wish: with(func(w *wish) { w.email = "a@b" }), node: theNode(), machines: one, denied: "email"},
-		"usable as a client":     {wish: good, node: theNode(), machines: one, usages: append([]certificatesv1.KeyUsage{certificatesv1.UsageClientAuth}, serving...), denied: "usages"},
-		"not usable as a server": {wish: good, node: theNode(), machines: one, usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature}, denied: "usages"},
-		"order does not matter":  {wish: with(func(w *wish) { w.dns = []string{"n", "n"} }), node: theNode(), machines: one},
+		"as it should be":      {wish: good},
+		"requester is no node": {user: "admin", wish: good, denied: "requester"},
+		"for another node":     {wish: with(func(w *wish) { w.cn = "system:node:m" }), denied: "common name"},
+		"another organization": {
+			wish: with(func(w *wish) { w.orgs = []string{"system:nodes", "system:masters"} }), denied: "organization",
+		},
+		"node does not exist": {wish: good, missing: true, denied: "does not exist"},
+		"no machine":          {wish: good, machines: []machine{{name: "m", node: "other"}}, left: true},
+		"no machine, by the node of one": {
+			user: "system:node:other", wish: good, machines: []machine{{name: "m", node: "other"}}, denied: "common name",
+		},
+		"no machine, by an administrator": {user: "admin", wish: good, machines: []machine{{name: "m"}}, left: true},
+		"two machines": {
+			wish: good, machines: []machine{{name: "a", node: "n"}, {name: "b", node: "n"}}, denied: "2 machines",
+		},
+		"a foreign DNS name": {
+			wish: with(func(w *wish) { w.dns = []string{"n", "kubernetes.default"} }), denied: `"kubernetes.default"`,
+		},
+		"the name of another node in its own status": {
+			wish: with(func(w *wish) { w.dns = []string{"n", "o"} }),
+			node: nodeWith("n", internalIP("10.0.0.1"), corev1.NodeAddress{Type: corev1.NodeHostName, Address: "o"}), denied: `"o"`,
+		},
+		"a foreign address": {
+			wish: with(func(w *wish) { w.ips = []string{"10.0.0.2"} }), denied: "10.0.0.2 is not an internal one",
+		},
+		"an address is missing": {wish: with(func(w *wish) { w.ips = nil }), denied: "IP addresses"},
+		"external address":      {wish: with(func(w *wish) { w.ips = []string{"10.0.0.1", "1.2.3.4"} }), denied: "1.2.3.4"},
+		"two addresses":         {wish: taken, node: liar("10.0.0.2")},
+		"an address of another node in its own status": {
+			wish: taken, node: liar("10.0.0.2"), others: []corev1.Node{*nodeWith("o", internalIP("10.0.0.2"))}, denied: `node "o"`,
+		},
+		"the same in another notation": {
+			wish: taken, node: liar("::ffff:10.0.0.2"), others: []corev1.Node{*nodeWith("o", internalIP("10.0.0.2"))}, denied: `node "o"`,
+		},
+		"an external address of another node": {
+			wish: taken, node: liar("10.0.0.2"), others: []corev1.Node{*nodeWith("o", externalIP("10.0.0.2"))}, denied: `node "o"`,
+		},
+		"an address of a machine that has not joined": {
+			wish: taken, node: liar("10.0.0.2"), machines: append(one, reporting("o", "", "10.0.0.2")), denied: `machine "o"`,
+		},
+		"reported": {wish: good, machines: []machine{reporting("m", "n", "10.0.0.1")}},
+		"reported, and another node says that it has it": {
+			wish: good, machines: []machine{reporting("m", "n", "10.0.0.1")},
+			others: []corev1.Node{*nodeWith("o", internalIP("10.0.0.1"))},
+		},
+		"more than is reported": {
+			wish: taken, node: liar("10.0.0.2"), machines: []machine{reporting("m", "n", "10.0.0.1")}, denied: "10.0.0.2",
+		},
+		"a reported name": {
+			wish:     with(func(w *wish) { w.dns = []string{"n", "n.internal"} }),
+			machines: []machine{reporting("m", "n", "10.0.0.1", "n.internal")},
+		},
+		"no names at all": {wish: with(func(w *wish) { w.ips, w.dns = nil, nil }), denied: "missing"},
+		"email":           {wish: with(func(w *wish) { w.email = "a@b" }), denied: "email"},
+		"usable as a client": {
+			wish: good, usages: append([]certificatesv1.KeyUsage{certificatesv1.UsageClientAuth}, serving...), denied: "usages",
+		},
+		"not usable as a server": {
+			wish: good, usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature}, denied: "usages",
+		},
+		"the name twice": {wish: with(func(w *wish) { w.dns = []string{"n", "n"} })},
 	} {
 		t.Run(name, func(t *testing.T) {
 			user, usages := "system:node:n", serving
@@ -102,14 +186,31 @@ func TestKubeletServing(t *testing.T) {
 			if tc.usages != nil {
 				usages = tc.usages
 			}
-			got, message := kubeletServing(request(t, certificatesv1.KubeletServingSignerName, user, nil, tc.wish, usages...), tc.node, tc.machines)
-			if (got == approve) != (tc.denied == "") || !strings.Contains(message, tc.denied) {
-				t.Errorf("kubeletServing() = %v, %q; want denial %q", got, message, tc.denied)
+			f := facts{machines: one, node: theNode()}
+			if tc.machines != nil {
+				f.machines = tc.machines
+			}
+			if tc.node != nil {
+				f.node = tc.node
+			}
+			f.nodes = append(tc.others, *f.node)
+			if tc.missing {
+				f.node, f.nodes = nil, nil
+			}
+			want := approve
+			if tc.left {
+				want = ignore
+			} else if tc.denied != "" {
+				want = deny
+			}
+			got := kubeletServing(request(t, certificatesv1.KubeletServingSignerName, user, nil, tc.wish, usages...), f)
+			if got.decision != want || !strings.Contains(got.message, tc.denied) {
+				t.Errorf("kubeletServing() = %+v; want %v, %q", got, want, tc.denied)
 			}
 		})
 	}
 	r := &certificatesv1.CertificateSigningRequest{Spec: certificatesv1.CertificateSigningRequestSpec{Request: []byte("x")}}
-	if got, _ := kubeletServing(r, theNode(), one); got != deny {
+	if got := kubeletServing(r, facts{machines: one, node: theNode()}); got.decision != deny {
 		t.Error("an unreadable request was not denied")
 	}
 }
@@ -121,62 +222,54 @@ const (
 )
 
 var (
-	bootstrappers = []string{bootstrapGroup}
+	bootstrappers = []string{corev1beta1.BootstrappersGroup}
 	clientOnly    = []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth}
 )
 
 func TestNodeAgent(t *testing.T) {
-	agent := corev1beta1.NodeAgentUserPrefix + machineName
+	agent, bootstrap := corev1beta1.NodeAgentUserPrefix+machineName, corev1beta1.BootstrapUserPrefix+token
+	foreign := corev1beta1.BootstrapUserPrefix + "616264"
 	good := wish{cn: agent, orgs: []string{corev1beta1.NodeAgentsGroup}}
-	known := &machine{machineName, "n"}
+	known, unknown := []machine{{name: machineName, node: "n"}}, []machine{{name: machineName}}
 	for name, tc := range map[string]struct {
-		user    string
-		groups  []string
-		wish    wish
-		machine *machine
-		joined  bool
-		usages  []certificatesv1.KeyUsage
-		want    decision // Zero is deny.
-		message string
+		user     string
+		groups   []string
+		wish     wish
+		machines []machine
+		joined   bool
+		usages   []certificatesv1.KeyUsage
+		want     decision // Zero is deny.
+		message  string
 	}{
-		"renewal": {user: agent, wish: good, machine: known, joined: true, want: approve},
+		"renewal": {user: agent, wish: good, machines: known, joined: true, want: approve},
 		"renewal for another machine": {
-			user: corev1beta1.NodeAgentUserPrefix + "other", wish: good, machine: known, message: "may not",
+			user: corev1beta1.NodeAgentUserPrefix + "other", wish: good, machines: known, message: "may not",
 		},
-		"bootstrap": {
-			user: bootstrapUserPrefix + token, groups: bootstrappers, wish: good, machine: known, want: approve,
-		},
-		"bootstrap before the node": {
-			user: bootstrapUserPrefix + token, groups: bootstrappers, wish: good, machine: &machine{machineName, ""},
-			want: later,
-		},
+		"bootstrap":                 {user: bootstrap, groups: bootstrappers, wish: good, machines: known, want: approve},
+		"bootstrap before the node": {user: bootstrap, groups: bootstrappers, wish: good, machines: unknown, want: later},
 		"token of another machine": {
-			user: bootstrapUserPrefix + "616264", groups: bootstrappers, wish: good, machine: known,
-			message: "not that of machine",
+			user: foreign, groups: bootstrappers, wish: good, machines: known, message: "not that of machine",
 		},
 		"another's token, node unknown": {
-			user: bootstrapUserPrefix + "616264", groups: bootstrappers, wish: good, machine: &machine{machineName, ""},
-			message: "not that of machine",
+			user: foreign, groups: bootstrappers, wish: good, machines: unknown, message: "not that of machine",
 		},
 		"token after joining": {
-			user: bootstrapUserPrefix + token, groups: bootstrappers, wish: good, machine: known, joined: true,
-			message: "has joined",
+			user: bootstrap, groups: bootstrappers, wish: good, machines: known, joined: true, message: "has joined",
 		},
-		"bootstrap without the group": {user: bootstrapUserPrefix + token, wish: good, machine: known, message: "may not"},
-		"the machine's node":          {user: "system:node:n", wish: good, machine: known, joined: true, want: approve},
-		"another node":                {user: "system:node:o", wish: good, machine: known, message: "may not"},
-		"a node before it is known":   {user: "system:node:", wish: good, machine: &machine{machineName, ""}, message: "may not"},
+		"bootstrap without the group": {user: bootstrap, wish: good, machines: known, message: "may not"},
+		"the machine's node":          {user: "system:node:n", wish: good, machines: known, joined: true, want: approve},
+		"another node":                {user: "system:node:o", wish: good, machines: known, message: "may not"},
+		"a node before it is known":   {user: "system:node:", wish: good, machines: unknown, message: "may not"},
 		"no such machine":             {user: agent, wish: good, message: "does not exist"},
 		"more organizations": {
 			user: agent, wish: wish{cn: agent, orgs: []string{corev1beta1.NodeAgentsGroup, "system:masters"}},
-			machine: known, message: "organization",
+			machines: known, message: "organization",
 		},
 		"alternative names": {
-			user: agent, wish: wish{cn: agent, orgs: good.orgs, dns: []string{"x"}}, machine: known,
-			message: "alternative names",
+			user: agent, wish: wish{cn: agent, orgs: good.orgs, dns: []string{"x"}}, machines: known, message: "alternative names",
 		},
-		"for a server": {user: agent, wish: good, machine: known, usages: serving, message: "usages"},
-		"anybody else": {user: "admin", wish: good, machine: known, message: "may not"},
+		"for a server": {user: agent, wish: good, machines: known, usages: serving, message: "usages"},
+		"anybody else": {user: "admin", wish: good, machines: known, message: "may not"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			usages := clientOnly
@@ -184,11 +277,27 @@ func TestNodeAgent(t *testing.T) {
 				usages = tc.usages
 			}
 			r := request(t, certificatesv1.KubeAPIServerClientSignerName, tc.user, tc.groups, tc.wish, usages...)
-			got, message := nodeAgent(r, tc.machine, tc.joined)
-			if want := orDeny(tc.want); got != want || !strings.Contains(message, tc.message) {
-				t.Errorf("nodeAgent() = %v, %q; want %v, %q", got, message, want, tc.message)
-			}
+			check(t, nodeAgent(r, factsOf(tc.machines, tc.joined)), orDeny(tc.want), tc.message)
 		})
+	}
+}
+
+func factsOf(machines []machine, joined bool) facts {
+	f := facts{machines: machines}
+	if joined {
+		f.node = theNode()
+	}
+	return f
+}
+
+// check wants a verdict, and that it is about the machine of the test if it is an approval.
+func check(t *testing.T, got verdict, want decision, message string) {
+	t.Helper()
+	if got.decision != want || !strings.Contains(got.message, message) {
+		t.Errorf("got %+v, want %v, %q", got, want, message)
+	}
+	if got.decision == approve && got.machine != machineName {
+		t.Errorf("the certificate is for machine %q", got.machine)
 	}
 }
 
@@ -200,63 +309,65 @@ func orDeny(d decision) decision {
 }
 
 func TestKubeletClient(t *testing.T) {
-	good := wish{cn: "system:node:n", orgs: []string{nodesGroup}}
+	good := wish{cn: "system:node:n", orgs: []string{corev1beta1.KubeletsGroup}}
 	with := func(change func(*wish)) wish { w := good; change(&w); return w }
-	mine := candidates{having: []machine{{machineName, "n"}}}
-	bootstrap := bootstrapUserPrefix + token
+	mine, undecided := []machine{{name: machineName, node: "n"}}, []machine{{name: machineName}}
+	bootstrap, foreign := corev1beta1.BootstrapUserPrefix+token, corev1beta1.BootstrapUserPrefix+"000000"
+	elsewhere := []machine{{name: machineName, node: "elsewhere"}}
 	for name, tc := range map[string]struct {
-		user    string
-		groups  []string
-		wish    wish
-		of      candidates
-		joined  bool
-		usages  []certificatesv1.KeyUsage
-		want    decision // Zero is deny.
-		message string
+		user     string
+		groups   []string
+		wish     wish
+		machines []machine
+		joined   bool
+		usages   []certificatesv1.KeyUsage
+		left     bool
+		want     decision // Zero is deny, unless the request is left.
+		message  string
 	}{
-		"bootstrap": {user: bootstrap, groups: bootstrappers, wish: good, of: mine, want: approve},
-		"node not known yet": {
-			user: bootstrap, groups: bootstrappers, wish: good, of: candidates{undecided: []machine{{machineName, ""}}},
-			want: later,
+		"bootstrap":                {user: bootstrap, groups: bootstrappers, wish: good, machines: mine, want: approve},
+		"node not known yet":       {user: bootstrap, groups: bootstrappers, wish: good, machines: undecided, want: later},
+		"token of another machine": {user: foreign, groups: bootstrappers, wish: good, machines: mine, message: "not that of machine"},
+		"token of a machine with another node": {
+			user: bootstrap, groups: bootstrappers, wish: good, machines: elsewhere, message: `another node than "n"`,
 		},
-		"token of another machine": {
-			user: bootstrapUserPrefix + "000000", groups: bootstrappers, wish: good, of: mine,
-			message: "not that of machine",
-		},
-		"undecided, but not the token's": {
-			user: bootstrap, groups: bootstrappers, wish: good, of: candidates{undecided: []machine{{"pool-z1-zzzzz", ""}}},
-			message: "no machine has the node",
-		},
-		"no machine": {user: bootstrap, groups: bootstrappers, wish: good, message: "no machine has the node"},
 		"two machines": {
-			user: bootstrap, groups: bootstrappers, wish: good, of: candidates{having: []machine{{"a", "n"}, {"b", "n"}}},
+			user: bootstrap, groups: bootstrappers, wish: good, machines: []machine{{name: "a", node: "n"}, {name: "b", node: "n"}},
 			message: "2 machines",
 		},
 		"token after joining": {
-			user: bootstrap, groups: bootstrappers, wish: good, of: mine, joined: true, message: "has joined",
+			user: bootstrap, groups: bootstrappers, wish: good, machines: mine, joined: true, message: "has joined",
 		},
-		"token without the group":   {user: bootstrap, wish: good, of: mine, message: "may not"},
-		"renewal":                   {user: "system:node:n", wish: good, of: mine, joined: true, want: approve},
-		"renewal without a machine": {user: "system:node:n", wish: good, joined: true, message: "any more"},
-		"for another node":          {user: "system:node:m", wish: good, of: mine, message: "may not"},
+		"token without the group": {user: bootstrap, wish: good, machines: mine, message: "may not"},
+		"renewal":                 {user: "system:node:n", wish: good, machines: mine, joined: true, want: approve},
+		"for another node":        {user: "system:node:m", wish: good, machines: mine, message: "may not"},
 		"by a node agent": {
-			user: corev1beta1.NodeAgentUserPrefix + machineName, groups: []string{corev1beta1.NodeAgentsGroup}, wish: good,
-			of: mine, message: "may not",
+			user: corev1beta1.NodeAgentUserPrefix + machineName, groups: []string{corev1beta1.NodeAgentsGroup},
+			wish: good, machines: mine, message: "may not",
 		},
 		"no node": {
-			user: bootstrap, groups: bootstrappers, wish: with(func(w *wish) { w.cn = "admin" }), of: mine,
+			user: bootstrap, groups: bootstrappers, wish: with(func(w *wish) { w.cn = "admin" }), machines: mine,
 			message: "not that of a node",
 		},
 		"more organizations": {
-			user: bootstrap, groups: bootstrappers,
-			wish: with(func(w *wish) { w.orgs = []string{nodesGroup, "system:masters"} }), of: mine, message: "organization",
+			user: bootstrap, groups: bootstrappers, machines: mine,
+			wish: with(func(w *wish) { w.orgs = []string{corev1beta1.KubeletsGroup, "system:masters"} }), message: "organization",
 		},
 		"alternative names": {
-			user: bootstrap, groups: bootstrappers, wish: with(func(w *wish) { w.dns = []string{"x"} }), of: mine,
+			user: bootstrap, groups: bootstrappers, wish: with(func(w *wish) { w.dns = []string{"x"} }), machines: mine,
 			message: "alternative names",
 		},
-		"for a server": {
-			user: bootstrap, groups: bootstrappers, wish: good, of: mine, usages: serving, message: "usages",
+		"for a server": {user: bootstrap, groups: bootstrappers, wish: good, machines: mine, usages: serving, message: "usages"},
+
+		"no machine: a token made by hand": {user: bootstrap, groups: bootstrappers, wish: good, left: true},
+		"no machine: a token made by hand, another machine undecided": {
+			user: bootstrap, groups: bootstrappers, wish: good, machines: []machine{{name: "pool-z1-zzzzz"}}, left: true,
+		},
+		"no machine: renewal":             {user: "system:node:n", wish: good, machines: elsewhere, joined: true, left: true},
+		"no machine: by an administrator": {user: "admin", wish: good, machines: elsewhere, left: true},
+		"no machine: by a machine's node": {user: "system:node:elsewhere", wish: good, machines: elsewhere, message: "may not"},
+		"no machine: by a node agent": {
+			user: corev1beta1.NodeAgentUserPrefix + machineName, wish: good, machines: elsewhere, message: "may not",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -264,15 +375,23 @@ func TestKubeletClient(t *testing.T) {
 			if tc.usages != nil {
 				usages = tc.usages
 			}
+			want := orDeny(tc.want)
+			if tc.left {
+				want = ignore
+			}
 			r := request(t, certificatesv1.KubeAPIServerClientKubeletSignerName, tc.user, tc.groups, tc.wish, usages...)
-			m, got, message := kubeletClient(r, tc.of, tc.joined)
-			if want := orDeny(tc.want); got != want || !strings.Contains(message, tc.message) {
-				t.Errorf("kubeletClient() = %v, %q; want %v, %q", got, message, want, tc.message)
-			}
-			if got == approve && m.name != machineName {
-				t.Errorf("the certificate is for machine %q", m.name)
-			}
+			check(t, kubeletClient(r, factsOf(tc.machines, tc.joined)), want, tc.message)
 		})
+	}
+}
+
+func TestAgain(t *testing.T) {
+	for open, want := range map[time.Duration]time.Duration{
+		-time.Second: time.Second, 0: time.Second, 4 * time.Second: 4 * time.Second, time.Hour: 30 * time.Second,
+	} {
+		if got := again(open); got != want {
+			t.Errorf("again(%s) = %s, want %s", open, got, want)
+		}
 	}
 }
 
@@ -297,37 +416,116 @@ func TestOurs(t *testing.T) {
 }
 
 func TestReconcileApprovesAndDenies(t *testing.T) {
-	ctx := context.Background()
-	machines := runtime.NewScheme()
-	if err := machinev1alpha1.AddToScheme(machines); err != nil {
-		t.Fatal(err)
-	}
-	m := &machinev1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "cp", Name: "m", Labels: map[string]string{machinev1alpha1.NodeLabelKey: "n"},
-	}}
-	source := fake.NewClientBuilder().WithScheme(machines).WithObjects(m).Build()
 	for name, tc := range map[string]struct {
-		node client.Object
-		want certificatesv1.RequestConditionType
+		machine string // Its node.
+		nodes   []client.Object
+		want    certificatesv1.RequestConditionType // Empty is left alone.
 	}{
-		"known node":   {theNode(), certificatesv1.CertificateApproved},
-		"unknown node": {&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "other"}}, certificatesv1.CertificateDenied},
+		"known node":   {"n", []client.Object{theNode()}, certificatesv1.CertificateApproved},
+		"unknown node": {"n", []client.Object{nodeWith("other")}, certificatesv1.CertificateDenied},
+		"another node has the address": {
+			"n", []client.Object{theNode(), nodeWith("other", internalIP("10.0.0.1"))}, certificatesv1.CertificateDenied,
+		},
+		"no machine": {"other", []client.Object{theNode()}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := request(t, certificatesv1.KubeletServingSignerName, "system:node:n", nil, wish{cn: "system:node:n", orgs: []string{"system:nodes"}, dns: []string{"n"}, ips: []string{"10.0.0.1"}}, serving...)
-			target := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(r, tc.node).WithStatusSubresource(r).Build()
-			c := &Reconciler{Target: approvals{target}, TargetReader: target, Source: source, Namespace: "cp", Clock: clocktesting.NewFakePassiveClock(time.Unix(0, 0))}
-			if _, err := c.Reconcile(ctx, reconcile.Request{NamespacedName: types.NamespacedName{Name: "r"}}); err != nil {
-				t.Fatal(err)
+			w := wish{cn: "system:node:n", orgs: []string{"system:nodes"}, dns: []string{"n"}, ips: []string{"10.0.0.1"}}
+			r := request(t, certificatesv1.KubeletServingSignerName, "system:node:n", nil, w, serving...)
+			c := reconcilerWith(t, machineObject("m", tc.machine), append(tc.nodes, r)...)
+			if got := reconcileOnce(t, c); got != (reconcile.Result{}) {
+				t.Errorf("result %+v", got)
 			}
-			if err := target.Get(ctx, types.NamespacedName{Name: "r"}, r); err != nil {
-				t.Fatal(err)
-			}
-			if len(r.Status.Conditions) != 1 || r.Status.Conditions[0].Type != tc.want || r.Status.Conditions[0].Status != corev1.ConditionTrue {
-				t.Errorf("conditions %+v, want %s", r.Status.Conditions, tc.want)
+			if got := answer(t, c); got != tc.want {
+				t.Errorf("answer %q, want %q", got, tc.want)
 			}
 		})
 	}
+}
+
+// TestMachineBecomesKnown has a request wait for the machine's node in the cache, and shows that it is decided on what is read
+// directly.
+func TestMachineBecomesKnown(t *testing.T) {
+	w := wish{cn: "system:node:n", orgs: []string{corev1beta1.KubeletsGroup}}
+	user := corev1beta1.BootstrapUserPrefix + token
+	r := request(t, certificatesv1.KubeAPIServerClientKubeletSignerName, user, bootstrappers, w, clientOnly...)
+	r.CreationTimestamp = metav1.Unix(90, 0)
+	c := reconcilerWith(t, machineObject(machineName, ""), r)
+	if got := reconcileOnce(t, c); got.RequeueAfter != 10*time.Second {
+		t.Errorf("result %+v, want another look after 10 s", got)
+	}
+	if got := c.open(t.Context(), nil); len(got) != 1 || got[0].Name != r.Name {
+		t.Errorf("open requests: %v", got)
+	}
+	known := fake.NewClientBuilder().WithScheme(machineScheme(t)).WithObjects(machineObject(machineName, "n")).Build()
+	c.Machines = known
+	if reconcileOnce(t, c); answer(t, c) != "" {
+		t.Error("decided on a cache that is ahead of what is read directly")
+	}
+	c.Source = known
+	if reconcileOnce(t, c); answer(t, c) != certificatesv1.CertificateApproved {
+		t.Errorf("answer %q", answer(t, c))
+	}
+	if got := c.open(t.Context(), nil); len(got) != 0 {
+		t.Errorf("open requests: %v", got)
+	}
+	role := client.ObjectKey{Name: "gardener.cloud:machine:" + machineName}
+	if err := c.Target.Get(t.Context(), role, &rbacv1.ClusterRole{}); err != nil {
+		t.Errorf("the machine has a certificate, but no rights: %v", err)
+	}
+}
+
+func machineObject(name, node string) *machinev1alpha1.Machine {
+	m := &machinev1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "cp", Name: name}}
+	if node != "" {
+		m.Labels = map[string]string{machinev1alpha1.NodeLabelKey: node}
+	}
+	return m
+}
+
+func machineScheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	s := runtime.NewScheme()
+	if err := machinev1alpha1.AddToScheme(s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// reconcilerWith has the request "r" among its objects; its clock is at 100 s.
+func reconcilerWith(t *testing.T, m *machinev1alpha1.Machine, objects ...client.Object) *Reconciler {
+	t.Helper()
+	source := fake.NewClientBuilder().WithScheme(machineScheme(t)).WithObjects(m).Build()
+	target := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).
+		WithStatusSubresource(&certificatesv1.CertificateSigningRequest{}).Build()
+	return &Reconciler{
+		Target: approvals{target}, TargetReader: target, Machines: source, Source: source, Namespace: "cp",
+		Grants: machineaccess.Grants{Target: target, Direct: target}, Clock: clocktesting.NewFakePassiveClock(time.Unix(100, 0)),
+	}
+}
+
+func reconcileOnce(t *testing.T, c *Reconciler) reconcile.Result {
+	t.Helper()
+	result, err := c.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "r"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+// answer returns the type of the only condition of the request, "" if it has none.
+func answer(t *testing.T, c *Reconciler) certificatesv1.RequestConditionType {
+	t.Helper()
+	r := &certificatesv1.CertificateSigningRequest{}
+	if err := c.Target.Get(t.Context(), types.NamespacedName{Name: "r"}, r); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Status.Conditions) == 0 {
+		return ""
+	}
+	if len(r.Status.Conditions) != 1 || r.Status.Conditions[0].Status != corev1.ConditionTrue {
+		t.Errorf("conditions %+v", r.Status.Conditions)
+	}
+	return r.Status.Conditions[0].Type
 }
 
 // approvals makes the fake client's status stand in for the approval subresource, which it does not have.

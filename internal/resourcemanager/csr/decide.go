@@ -3,8 +3,10 @@ package csr
 import (
 	"encoding/hex"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -13,26 +15,90 @@ import (
 	"hortus.dev/hortus/internal/csr"
 )
 
-const (
-	nodeUserPrefix = "system:node:"
-	nodesGroup     = "system:nodes"
-
-	bootstrapUserPrefix = "system:bootstrap:"
-	bootstrapGroup      = "system:bootstrappers"
-)
-
 // decision is what happens to a request.
 type decision int
 
 const (
-	ignore decision = iota // Not ours.
+	ignore decision = iota // Not ours: left to the owner of the Shoot.
 	approve
 	deny
 	later // It depends on what is not known yet.
 )
 
-// machine is a machine of the Shoot and its node, if it has one yet.
-type machine struct{ name, node string }
+// verdict is a decision, and why it was taken.
+type verdict struct {
+	decision decision
+	message  string
+	// machine is the name of the one that gets its rights before a certificate is approved, "" if it needs none for it.
+	machine string
+}
+
+// machine is a machine of the Shoot.
+type machine struct {
+	name string
+	node string // Name of its Node, "" if it has none yet.
+	// dnsNames and addresses are those that the provider has reported; most report none.
+	dnsNames  []string
+	addresses []netip.Addr
+}
+
+// facts are what decisions are made from.
+type facts struct {
+	machines []machine     // All of the Shoot.
+	node     *corev1.Node  // The one that the request is for, nil if it does not exist.
+	nodes    []corev1.Node // All of the Shoot; for serving certificates only.
+}
+
+// having returns the machines that have a node.
+func (f facts) having(node string) []machine {
+	if node == "" {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(f.machines), func(m machine) bool { return m.node != node })
+}
+
+// named returns the machine of a name, nil if there is none.
+func (f facts) named(name string) *machine {
+	for i := range f.machines {
+		if f.machines[i].name == name {
+			return &f.machines[i]
+		}
+	}
+	return nil
+}
+
+// nodeName returns the name of the Node that a request is for, "" if there is none.
+func (f facts) nodeName(r *certificatesv1.CertificateSigningRequest) string {
+	parsed, err := csr.Parse(r.Spec.Request)
+	if err != nil {
+		return ""
+	}
+	if name, ok := strings.CutPrefix(parsed.Subject.CommonName, corev1beta1.KubeletUserPrefix); ok {
+		return name
+	}
+	name, ok := strings.CutPrefix(parsed.Subject.CommonName, corev1beta1.NodeAgentUserPrefix)
+	if m := f.named(name); ok && m != nil {
+		return m.node
+	}
+	return ""
+}
+
+// foreign tells whether a request is about no machine: none has the node, and it comes with the credentials of none.
+func (f facts) foreign(r *certificatesv1.CertificateSigningRequest, node string) bool {
+	token, bootstrapping := bootstrapToken(r)
+	byMachine := strings.HasPrefix(r.Spec.Username, corev1beta1.NodeAgentUserPrefix) ||
+		slices.ContainsFunc(f.machines, func(m machine) bool {
+			return m.node != "" && r.Spec.Username == corev1beta1.KubeletUserPrefix+m.node || bootstrapping && m.tokenID() == token
+		})
+	return len(f.having(node)) == 0 && !byMachine
+}
+
+// left is the verdict on what is foreign.
+var left = verdict{decision: ignore, message: "no machine has the node"}
+
+func denied(format string, args ...any) verdict {
+	return verdict{decision: deny, message: fmt.Sprintf(format, args...)}
+}
 
 // tokenID is the ID of a machine's bootstrap token: the machine controller makes it from the end of the machine's name. Two
 // machines may have the same, and then share the token.
@@ -46,8 +112,8 @@ func (m machine) tokenID() string {
 
 // bootstrapToken returns the ID of the bootstrap token that a request came with.
 func bootstrapToken(r *certificatesv1.CertificateSigningRequest) (string, bool) {
-	id, ok := strings.CutPrefix(r.Spec.Username, bootstrapUserPrefix)
-	return id, ok && id != "" && slices.Contains(r.Spec.Groups, bootstrapGroup)
+	id, ok := strings.CutPrefix(r.Spec.Username, corev1beta1.BootstrapUserPrefix)
+	return id, ok && id != "" && slices.Contains(r.Spec.Groups, corev1beta1.BootstrappersGroup)
 }
 
 // ours tells whether a request is for this package, and still open.
@@ -65,141 +131,152 @@ func ours(r *certificatesv1.CertificateSigningRequest) bool {
 	return false
 }
 
-// kubeletServing decides about a serving certificate. node is nil if it does not exist, machines are those of the node.
-func kubeletServing(r *certificatesv1.CertificateSigningRequest, node *corev1.Node, machines []machine) (decision, string) {
+// kubeletServing decides about a serving certificate: it is for the node's own name, and for addresses that no other node has.
+func kubeletServing(r *certificatesv1.CertificateSigningRequest, f facts) verdict {
 	parsed, err := csr.Parse(r.Spec.Request)
 	if err != nil {
-		return deny, fmt.Sprintf("cannot read the request: %v", err)
+		return denied("cannot read the request: %v", err)
 	}
+	name, isNode := strings.CutPrefix(parsed.Subject.CommonName, corev1beta1.KubeletUserPrefix)
+	if f.foreign(r, name) {
+		return left
+	}
+	machines := f.having(name)
 	for _, rule := range []struct {
 		holds bool
 		why   string
 	}{
-		{strings.HasPrefix(r.Spec.Username, nodeUserPrefix), "the requester is not a node"},
-		{parsed.Subject.CommonName == r.Spec.Username, "the common name is not that of the requester"},
-		{slices.Equal(parsed.Subject.Organization, []string{nodesGroup}), "the organization is not exactly " + nodesGroup},
+		{isNode && parsed.Subject.CommonName == r.Spec.Username, "the common name is not that of the requester, a node"},
+		{
+			slices.Equal(parsed.Subject.Organization, []string{corev1beta1.KubeletsGroup}),
+			"the organization is not exactly " + corev1beta1.KubeletsGroup,
+		},
 		{len(parsed.EmailAddresses)+len(parsed.URIs) == 0, "email addresses and URIs are not allowed"},
-		{len(parsed.DNSNames)+len(parsed.IPAddresses) > 0, "DNS names and IP addresses are missing"},
-		{servingUsages(r.Spec.Usages), "the usages are not those of a serving certificate"},
-		{node != nil, "the node does not exist"},
+		{len(parsed.IPAddresses) > 0, "IP addresses are missing"},
+		{csr.ForOnly(certificatesv1.UsageServerAuth, r.Spec.Usages), "the usages are not those of a serving certificate"},
+		{f.node != nil, "the node does not exist"},
 		{len(machines) == 1, fmt.Sprintf("%d machines belong to the node, want exactly one", len(machines))},
 	} {
 		if !rule.holds {
-			return deny, rule.why
+			return denied("%s", rule.why)
 		}
 	}
-	names, addresses := addressesOf(node)
-	dns := slices.Sorted(slices.Values(parsed.DNSNames))
-	if !slices.Equal(slices.Compact(dns), names) {
-		return deny, fmt.Sprintf("the DNS names %q are not those of the node, %q", dns, names)
+	m := machines[0]
+	names := append([]string{m.node}, m.dnsNames...)
+	for _, dns := range parsed.DNSNames {
+		if !slices.Contains(names, dns) {
+			return denied("the DNS name %q is not one of the machine: %q", dns, names)
+		}
 	}
-	var ips []string
 	for _, ip := range parsed.IPAddresses {
-		ips = append(ips, ip.String())
-	}
-	slices.Sort(ips)
-	if !slices.Equal(slices.Compact(ips), addresses) {
-		return deny, fmt.Sprintf("the IP addresses %q are not those of the node, %q", ips, addresses)
-	}
-	return approve, "the certificate is for the addresses of a node with one machine"
-}
-
-func servingUsages(usages []certificatesv1.KeyUsage) bool {
-	return csr.ForOnly(certificatesv1.UsageServerAuth, usages)
-}
-
-// addressesOf returns the host names and internal addresses of a node, sorted.
-func addressesOf(n *corev1.Node) (names, addresses []string) {
-	for _, a := range n.Status.Addresses {
-		switch a.Type {
-		case corev1.NodeHostName:
-			names = append(names, a.Address)
-		case corev1.NodeInternalIP:
-			addresses = append(addresses, a.Address)
+		address, _ := netip.AddrFromSlice(ip)
+		if why := f.mayHave(m, address.Unmap()); why != "" {
+			return denied("the IP address %s %s", ip, why)
 		}
 	}
-	slices.Sort(names)
-	slices.Sort(addresses)
-	return slices.Compact(names), slices.Compact(addresses)
+	return verdict{decision: approve, message: "the certificate is for the addresses of a node with one machine"}
 }
 
-// named returns the name in the request's subject, without a prefix that it has to have.
-func named(r *certificatesv1.CertificateSigningRequest, prefix string) string {
-	parsed, err := csr.Parse(r.Spec.Request)
-	if err != nil {
+// mayHave returns why a machine may not have a certificate for an address, "" if it may. What the provider reports is certain.
+// Without it there is only what the Node says, which its kubelet writes itself: so no other Node and no other machine may have
+// the address.
+func (f facts) mayHave(m machine, address netip.Addr) string {
+	if len(m.addresses) > 0 {
+		if !slices.Contains(m.addresses, address) {
+			return fmt.Sprintf("is not one of the machine: %q", m.addresses)
+		}
 		return ""
 	}
-	name, _ := strings.CutPrefix(parsed.Subject.CommonName, prefix)
-	return name
+	own := false
+	for _, a := range f.node.Status.Addresses {
+		own = own || a.Type == corev1.NodeInternalIP && isAddress(a, address)
+	}
+	if !own {
+		return "is not an internal one of the node"
+	}
+	for i := range f.nodes {
+		other := &f.nodes[i]
+		has := func(a corev1.NodeAddress) bool { return isAddress(a, address) }
+		if other.Name != m.node && slices.ContainsFunc(other.Status.Addresses, has) {
+			return fmt.Sprintf("is also that of node %q", other.Name)
+		}
+	}
+	for _, other := range f.machines {
+		if other.name != m.name && slices.Contains(other.addresses, address) {
+			return fmt.Sprintf("is that of machine %q", other.name)
+		}
+	}
+	return ""
 }
 
-// candidates are the machines that a request for a node may be of: those that have the node, and those of which the machine
-// controller has not said yet which node they have.
-type candidates struct{ having, undecided []machine }
+// isAddress tells whether an address of a Node, in whatever notation, is a certain one.
+func isAddress(a corev1.NodeAddress, address netip.Addr) bool {
+	parsed, err := netip.ParseAddr(a.Address)
+	return err == nil && parsed.Unmap() == address
+}
 
-// kubeletClient decides about a client certificate of a kubelet, and returns the machine that it is for. A bootstrap token gets
-// the first one of its own machine; joined tells whether the node exists, which then asks for itself.
-func kubeletClient(r *certificatesv1.CertificateSigningRequest, of candidates, joined bool) (machine, decision, string) {
+// kubeletClient decides about a client certificate of a kubelet. A bootstrap token gets the first one of its own machine; once
+// the node exists, it requests others itself.
+func kubeletClient(r *certificatesv1.CertificateSigningRequest, f facts) verdict {
 	parsed, err := csr.Parse(r.Spec.Request)
 	if err != nil {
-		return machine{}, deny, fmt.Sprintf("cannot read the request: %v", err)
+		return denied("cannot read the request: %v", err)
 	}
-	node, isNode := strings.CutPrefix(parsed.Subject.CommonName, nodeUserPrefix)
+	node, isNode := strings.CutPrefix(parsed.Subject.CommonName, corev1beta1.KubeletUserPrefix)
+	if f.foreign(r, node) {
+		return left
+	}
+	having := f.having(node)
 	for _, rule := range []struct {
 		holds bool
 		why   string
 	}{
 		{isNode && node != "", "the common name is not that of a node"},
-		{slices.Equal(parsed.Subject.Organization, []string{nodesGroup}), "the organization is not exactly " + nodesGroup},
+		{
+			slices.Equal(parsed.Subject.Organization, []string{corev1beta1.KubeletsGroup}),
+			"the organization is not exactly " + corev1beta1.KubeletsGroup,
+		},
 		{!csr.HasAlternativeNames(parsed), "alternative names are not allowed"},
-		{clientUsages(r.Spec.Usages), "the usages are not those of a client certificate"},
-		{len(of.having) <= 1, fmt.Sprintf("%d machines have the node", len(of.having))},
+		{csr.ForOnly(certificatesv1.UsageClientAuth, r.Spec.Usages), "the usages are not those of a client certificate"},
+		{len(having) <= 1, fmt.Sprintf("%d machines have the node", len(having))},
 	} {
 		if !rule.holds {
-			return machine{}, deny, rule.why
+			return denied("%s", rule.why)
 		}
 	}
 	token, bootstrapping := bootstrapToken(r)
 	switch {
-	case r.Spec.Username == parsed.Subject.CommonName && len(of.having) == 1:
-		return of.having[0], approve, "the kubelet renews its certificate"
-	case r.Spec.Username == parsed.Subject.CommonName:
-		return machine{}, deny, "no machine has the node any more"
+	case r.Spec.Username == parsed.Subject.CommonName && len(having) == 1:
+		return verdict{decision: approve, message: "the kubelet renews its certificate", machine: having[0].name}
 	case !bootstrapping:
-		return machine{}, deny, fmt.Sprintf("user %q may not ask for the kubelet of node %q", r.Spec.Username, node)
-	case len(of.having) == 0:
-		if slices.ContainsFunc(of.undecided, func(m machine) bool { return m.tokenID() == token }) {
-			return machine{}, later, "it is not known yet which node the token's machine has"
-		}
-		return machine{}, deny, "no machine has the node"
+		return denied("user %q may not request a certificate for the kubelet of node %q", r.Spec.Username, node)
+	case len(having) == 1:
+		return first(having[0], token, f.node != nil)
+	case slices.ContainsFunc(f.machines, func(m machine) bool { return m.node == "" && m.tokenID() == token }):
+		return verdict{decision: later, message: "it is not known yet which node the token's machine has"}
 	}
-	m := of.having[0]
-	d, message := first(m, token, joined)
-	return m, d, message
+	return denied("the token's machine has another node than %q", node)
 }
 
-// first decides about the first certificate of a machine, which its bootstrap token asks for.
-func first(m machine, token string, joined bool) (decision, string) {
+// first decides about the first certificate of a machine, requested with its bootstrap token.
+func first(m machine, token string, joined bool) verdict {
 	if m.tokenID() != token {
-		return deny, fmt.Sprintf("the bootstrap token is not that of machine %q", m.name)
+		return denied("the bootstrap token is not that of machine %q", m.name)
 	}
 	if joined {
-		return deny, fmt.Sprintf("machine %q has joined: it asks with its own certificate", m.name)
+		return denied("machine %q has joined: it requests others with its own certificate", m.name)
 	}
-	return approve, "the machine bootstraps"
+	return verdict{decision: approve, message: "the machine bootstraps", machine: m.name}
 }
 
-func clientUsages(usages []certificatesv1.KeyUsage) bool {
-	return csr.ForOnly(certificatesv1.UsageClientAuth, usages)
-}
-
-// nodeAgent decides about a client certificate of a node agent. m is the machine in the name, nil if it does not exist; joined
-// tells whether its node exists.
-func nodeAgent(r *certificatesv1.CertificateSigningRequest, m *machine, joined bool) (decision, string) {
+// nodeAgent decides about a client certificate of a node agent.
+func nodeAgent(r *certificatesv1.CertificateSigningRequest, f facts) verdict {
 	parsed, err := csr.Parse(r.Spec.Request)
 	if err != nil {
-		return deny, fmt.Sprintf("cannot read the request: %v", err)
+		return denied("cannot read the request: %v", err)
 	}
+	name, _ := strings.CutPrefix(parsed.Subject.CommonName, corev1beta1.NodeAgentUserPrefix)
+	m := f.named(name)
 	for _, rule := range []struct {
 		holds bool
 		why   string
@@ -209,24 +286,34 @@ func nodeAgent(r *certificatesv1.CertificateSigningRequest, m *machine, joined b
 			"the organization is not exactly " + corev1beta1.NodeAgentsGroup,
 		},
 		{!csr.HasAlternativeNames(parsed), "alternative names are not allowed"},
-		{clientUsages(r.Spec.Usages), "the usages are not those of a client certificate"},
+		{csr.ForOnly(certificatesv1.UsageClientAuth, r.Spec.Usages), "the usages are not those of a client certificate"},
 		{m != nil, "the machine does not exist"},
 	} {
 		if !rule.holds {
-			return deny, rule.why
+			return denied("%s", rule.why)
 		}
 	}
 	user := r.Spec.Username
 	token, bootstrapping := bootstrapToken(r)
 	switch {
 	case user == parsed.Subject.CommonName:
-		return approve, "the node agent renews its certificate"
+		return verdict{decision: approve, message: "the node agent renews its certificate", machine: m.name}
 	case bootstrapping && m.tokenID() == token && m.node == "":
-		return later, "it is not known yet which node the machine has"
+		return verdict{decision: later, message: "it is not known yet which node the machine has"}
 	case bootstrapping:
-		return first(*m, token, joined)
-	case strings.HasPrefix(user, nodeUserPrefix) && m.node != "" && user == nodeUserPrefix+m.node:
-		return approve, "the machine's node asks for its node agent"
+		return first(*m, token, f.node != nil)
+	case m.node != "" && user == corev1beta1.KubeletUserPrefix+m.node:
+		return verdict{decision: approve, message: "the machine's node requests that of its node agent", machine: m.name}
 	}
-	return deny, fmt.Sprintf("user %q may not ask for the node agent of machine %q", user, m.name)
+	return denied("user %q may not request a certificate for the node agent of machine %q", user, m.name)
 }
+
+const (
+	// minRetry and maxRetry bound the time until a request is looked at again. What it waits for is an event, so this is only
+	// for an event that got lost.
+	minRetry = time.Second
+	maxRetry = 30 * time.Second
+)
+
+// again returns the time until a request is looked at again that has been open for a time: as long again, within bounds.
+func again(open time.Duration) time.Duration { return min(max(open, minRetry), maxRetry) }

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	machinev1alpha1 "github.com/gardener/machine-controller-manager/pkg/apis/machine/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -17,14 +15,17 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
 // Grants writes the rights of machines in the Shoot.
 type Grants struct {
-	Target client.Client // Cached reads of the objects below, direct writes.
+	Target client.Client // Cached reads of the objects below and of Nodes, direct writes.
+	Direct client.Reader // For objects that the cache leaves out.
 }
 
 // Ensure makes the rights of a machine so. Without a Node there are none yet.
@@ -33,51 +34,84 @@ func (g Grants) Ensure(ctx context.Context, m Machine) error {
 		return nil
 	}
 	want := desired(m)
+	if err := g.noteNode(ctx, m, want.role); err != nil {
+		return err
+	}
 	role, binding := &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}
 	return errors.Join(
-		g.ensure(ctx, want.role, role, func() bool {
-			same := equality.Semantic.DeepEqual(role.Rules, want.role.Rules)
-			role.Rules = want.role.Rules
-			return same
-		}),
-		g.ensure(ctx, want.binding, binding, func() bool {
-			same := equality.Semantic.DeepEqual(binding.Subjects, want.binding.Subjects)
-			binding.Subjects = want.binding.Subjects
-			return same
-		}),
+		g.ensure(ctx, want.role, role, func() fit { return adoptRole(role, want.role) }),
+		g.ensure(ctx, want.binding, binding, func() fit { return adoptBinding(binding, want.binding) }),
 	)
 }
 
-// ensure creates an object, or updates the current one if adopt has changed it.
-func (g Grants) ensure(ctx context.Context, want, current client.Object, adopt func() (same bool)) error {
-	err := g.Target.Get(ctx, client.ObjectKeyFromObject(want), current)
-	switch {
-	case apierrors.IsNotFound(err):
-		// The cache may not have it yet: then the reconciliation of its arrival goes on.
-		if err := g.Target.Create(ctx, want); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("create %T %q: %w", want, want.GetName(), err)
-		}
-		return nil
-	case err != nil:
-		return fmt.Errorf("read %T %q: %w", want, want.GetName(), err)
-	case adopt():
+// noteNode puts the UID of a machine's Node on its role. A machine that is being deleted keeps the one that is noted: its Node is
+// deleted before it is, and a kubelet that makes another one would have rights without a machine.
+func (g Grants) noteNode(ctx context.Context, m Machine, role *rbacv1.ClusterRole) error {
+	if m.Leaving {
 		return nil
 	}
-	if err := g.Target.Update(ctx, current); err != nil {
-		return fmt.Errorf("update %T %q: %w", want, want.GetName(), err)
+	node, err := g.node(ctx, m.Node)
+	if err == nil && node != nil {
+		role.Annotations = map[string]string{annotationNode: string(node.UID)}
+	}
+	return err
+}
+
+// node returns the Node of a name, nil if there is none.
+func (g Grants) node(ctx context.Context, name string) (*corev1.Node, error) {
+	node := &corev1.Node{}
+	if err := g.Target.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("read node %q: %w", name, err)
+	}
+	return node, nil
+}
+
+// ensure creates an object, or corrects the current one as adopt says.
+func (g Grants) ensure(ctx context.Context, want, current client.Object, adopt func() fit) error {
+	key := client.ObjectKeyFromObject(want)
+	err := g.Target.Get(ctx, key, current)
+	if apierrors.IsNotFound(err) {
+		err = g.Target.Create(ctx, want)
+		if err == nil {
+			return nil
+		}
+		if !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("create %T %q: %w", want, key.Name, err)
+		}
+		// It is too new for the cache, or somebody has taken the label away by which the cache knows it.
+		err = g.Direct.Get(ctx, key, current)
+	}
+	if err != nil {
+		return fmt.Errorf("read %T %q: %w", want, key.Name, err)
+	}
+	switch adopt() {
+	case differs:
+		err = g.Target.Update(ctx, current)
+	case unfit:
+		uid := current.GetUID()
+		if err = g.Target.Delete(ctx, current, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) == nil {
+			err = g.Target.Create(ctx, want)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("correct %T %q: %w", want, key.Name, err)
 	}
 	return nil
 }
 
-// hasNode tells whether the Node that a machine has rights to is still there.
-func (g Grants) hasNode(ctx context.Context, machine string) (bool, error) {
+// role returns the role of a machine, nil if there is none.
+func (g Grants) role(ctx context.Context, machine string) (*rbacv1.ClusterRole, error) {
 	role := &rbacv1.ClusterRole{}
 	if err := g.Target.Get(ctx, client.ObjectKey{Name: namePrefix + machine}, role); err != nil {
-		return false, client.IgnoreNotFound(err)
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("read role of machine %q: %w", machine, err)
 	}
-	node := &corev1.Node{}
-	err := g.Target.Get(ctx, client.ObjectKey{Name: nodeOf(role)}, node)
-	return err == nil, client.IgnoreNotFound(err)
+	return role, nil
 }
 
 // remove takes the rights of a machine away.
@@ -96,13 +130,16 @@ type Reconciler struct {
 	Grants    Grants
 }
 
-// AddToManager registers the controller. A machine is reconciled when it changes, and when somebody changes its rights.
+// AddToManager registers the controller. A machine is reconciled when it changes, when somebody changes its rights, and when its
+// Node comes or is removed.
 func (r *Reconciler) AddToManager(mgr ctrl.Manager, target cache.Cache) error {
 	b := ctrl.NewControllerManagedBy(mgr).Named("machine-access").
 		Watches(&machinev1alpha1.Machine{}, &handler.EnqueueRequestForObject{})
 	for _, o := range []client.Object{&rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}} {
 		b = b.WatchesRawSource(source.Kind(target, o, handler.EnqueueRequestsFromMapFunc(r.ofObject)))
 	}
+	nodes := source.Kind(target, client.Object(&corev1.Node{}), handler.EnqueueRequestsFromMapFunc(r.ofNode), identity)
+	b = b.WatchesRawSource(nodes)
 	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("create controller for the access of machines: %w", err)
 	}
@@ -113,25 +150,49 @@ func (r *Reconciler) ofObject(_ context.Context, o client.Object) []reconcile.Re
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: r.Namespace, Name: machineOf(o.GetName())}}}
 }
 
-// recheck is the time until it is looked again whether the Node of a machine that is gone is gone too.
-const recheck = time.Minute
+// identity passes Nodes that come, are removed or have been replaced.
+var identity = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool { return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() },
+}
 
-// Reconcile makes the rights of one machine so. A machine whose Node is there keeps its rights: the machine controller deletes
-// Nodes first, and while a control plane moves, Nodes are there before Machines are restored.
+// ofNode returns the machines with rights to a Node. One that has none yet is reconciled when its role comes.
+func (r *Reconciler) ofNode(ctx context.Context, node client.Object) []reconcile.Request {
+	roles := &rbacv1.ClusterRoleList{}
+	if err := r.Grants.Target.List(ctx, roles); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot list roles in the cache")
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range roles.Items {
+		if nodeOf(&roles.Items[i]) == node.GetName() {
+			out = append(out, r.ofObject(ctx, &roles.Items[i])...)
+		}
+	}
+	return out
+}
+
+// Reconcile makes the rights of one machine so. Those of a machine that is gone stay while its Node is there: the machine
+// controller deletes Nodes first, and while a control plane moves, Nodes are there before Machines are restored.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	m := &machinev1alpha1.Machine{}
 	err := r.Machines.Get(ctx, req.NamespacedName, m)
-	if apierrors.IsNotFound(err) {
-		kept, err := r.Grants.hasNode(ctx, req.Name)
-		if err != nil || kept {
-			return reconcile.Result{RequeueAfter: recheck}, err
-		}
-		return reconcile.Result{}, r.Grants.remove(ctx, req.Name)
+	if err == nil {
+		return reconcile.Result{}, r.Grants.Ensure(ctx, Of(m))
 	}
-	if err != nil {
+	if !apierrors.IsNotFound(err) {
 		return reconcile.Result{}, fmt.Errorf("read machine %q: %w", req.Name, err)
 	}
-	return reconcile.Result{}, r.Grants.Ensure(ctx, Of(m))
+	role, err := r.Grants.role(ctx, req.Name)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if role != nil {
+		node, err := r.Grants.node(ctx, nodeOf(role))
+		if err != nil || keep(role, node) {
+			return reconcile.Result{}, err
+		}
+	}
+	return reconcile.Result{}, r.Grants.remove(ctx, req.Name)
 }
 
 // TargetCache limits the cache of the Shoot to what this package writes.
@@ -143,11 +204,12 @@ func TargetCache() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{&rbacv1.ClusterRole{}: {Label: own}, &rbacv1.ClusterRoleBinding{}: {Label: own}}
 }
 
-// SourceCache keeps of Machines what Of reads.
+// SourceCache keeps of Machines what Of reads, and their addresses, which decide about certificates.
 func SourceCache() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{&machinev1alpha1.Machine{}: {Transform: func(o any) (any, error) {
 		if m, ok := o.(*machinev1alpha1.Machine); ok {
-			m.ManagedFields, m.Annotations, m.Status = nil, nil, machinev1alpha1.MachineStatus{}
+			m.ManagedFields, m.Annotations = nil, nil
+			m.Status = machinev1alpha1.MachineStatus{Addresses: m.Status.Addresses}
 		}
 		return o, nil
 	}}}

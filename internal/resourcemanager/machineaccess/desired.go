@@ -1,12 +1,16 @@
 package machineaccess
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
 	machinev1alpha1 "github.com/gardener/machine-controller-manager/pkg/apis/machine/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
@@ -14,17 +18,19 @@ import (
 const (
 	// label on the objects of a machine has the machine's name.
 	label = "worker.hortus.dev/machine"
+	// annotationNode on the role of a machine has the UID of its Node, as it was when the machine was last there.
+	annotationNode = "worker.hortus.dev/node-uid"
 	// namePrefix of the objects of a machine; its name follows.
 	namePrefix = "gardener.cloud:machine:"
-	// userNode is the prefix of the user names of kubelets.
-	userNode = "system:node:"
 )
 
 // Machine is what matters of a machine.
 type Machine struct {
 	Name string
 	Node string // Name of its Node; "" until the machine controller knows it.
-	Pool string
+	// Leaving tells that the machine is being deleted.
+	Leaving bool
+	Pool    string
 	// ConfigSecret is the Secret with the configuration of its pool.
 	ConfigSecret string
 	// SystemComponents tells whether the pool may run components of kube-system.
@@ -35,7 +41,8 @@ type Machine struct {
 func Of(m *machinev1alpha1.Machine) Machine {
 	node := m.Spec.NodeTemplateSpec.Labels
 	return Machine{
-		Name: m.Name, Node: m.Labels[machinev1alpha1.NodeLabelKey], Pool: node[corev1beta1.LabelWorkerPool],
+		Name: m.Name, Node: m.Labels[machinev1alpha1.NodeLabelKey], Leaving: !m.DeletionTimestamp.IsZero(),
+		Pool:             node[corev1beta1.LabelWorkerPool],
 		ConfigSecret:     node[corev1beta1.LabelWorkerNodeAgentSecretName],
 		SystemComponents: node[corev1beta1.LabelWorkerPoolSystemComponents] == "true",
 	}
@@ -74,13 +81,19 @@ func desired(m Machine) objects {
 		binding: &rbacv1.ClusterRoleBinding{
 			ObjectMeta: meta,
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name},
-			Subjects:   []rbacv1.Subject{user(corev1beta1.NodeAgentUserPrefix + m.Name), user(userNode + m.Node)},
+			Subjects:   []rbacv1.Subject{user(corev1beta1.NodeAgentUserPrefix + m.Name), user(corev1beta1.KubeletUserPrefix + m.Node)},
 		},
 	}
 }
 
 // machineOf returns the machine whose objects have a name.
 func machineOf(name string) string { return strings.TrimPrefix(name, namePrefix) }
+
+// keep tells whether the rights of a machine that is gone stay: while the Node is there that it had, and no other one of the same
+// name, which anybody with a copy of the kubelet's key could create. node is nil if there is none.
+func keep(role *rbacv1.ClusterRole, node *corev1.Node) bool {
+	return node != nil && node.Name == nodeOf(role) && role.Annotations[annotationNode] == string(node.UID)
+}
 
 // nodeOf returns the Node that the role of a machine is about, "" if somebody has changed the role.
 func nodeOf(role *rbacv1.ClusterRole) string {
@@ -90,4 +103,56 @@ func nodeOf(role *rbacv1.ClusterRole) string {
 		}
 	}
 	return ""
+}
+
+// fit is how an object compares to what it should be.
+type fit int
+
+const (
+	same fit = iota
+	differs
+	unfit // What differs can't be changed: the object has to be made again.
+)
+
+// adoptRole makes a role what it should be.
+func adoptRole(current, want *rbacv1.ClusterRole) fit {
+	f := adoptMeta(current, want)
+	if !equality.Semantic.DeepEqual(current.Rules, want.Rules) || current.AggregationRule != nil {
+		current.Rules, current.AggregationRule, f = want.Rules, nil, differs
+	}
+	return f
+}
+
+// adoptBinding makes a binding what it should be. Which role it is of can't be changed.
+func adoptBinding(current, want *rbacv1.ClusterRoleBinding) fit {
+	f := adoptMeta(current, want)
+	if !equality.Semantic.DeepEqual(current.Subjects, want.Subjects) {
+		current.Subjects, f = want.Subjects, differs
+	}
+	if current.RoleRef != want.RoleRef {
+		f = unfit
+	}
+	return f
+}
+
+// adoptMeta sets labels and annotations; those of others stay.
+func adoptMeta(current, want client.Object) fit {
+	merged := func(have, want map[string]string) map[string]string {
+		out := maps.Clone(have)
+		if out == nil {
+			out = map[string]string{}
+		}
+		maps.Copy(out, want)
+		return out
+	}
+	f := same
+	if labels := merged(current.GetLabels(), want.GetLabels()); !maps.Equal(labels, current.GetLabels()) {
+		current.SetLabels(labels)
+		f = differs
+	}
+	if annotations := merged(current.GetAnnotations(), want.GetAnnotations()); !maps.Equal(annotations, current.GetAnnotations()) {
+		current.SetAnnotations(annotations)
+		f = differs
+	}
+	return f
 }

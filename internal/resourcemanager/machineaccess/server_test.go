@@ -25,7 +25,7 @@ func TestMachinesWriteOnlyWhatIsTheirs(t *testing.T) {
 	}))
 	ctx := t.Context()
 	e.Create(t, osc.Access()...)
-	grants := Grants{Target: e.Client}
+	grants := Grants{Target: e.Client, Direct: e.Client}
 	for _, m := range []Machine{
 		{Name: "mine", Node: "mine", Pool: "plain", ConfigSecret: "gardener-node-agent-plain"},
 		{Name: "other", Node: "other", Pool: "system", ConfigSecret: "gardener-node-agent-system", SystemComponents: true},
@@ -54,9 +54,8 @@ func TestMachinesWriteOnlyWhatIsTheirs(t *testing.T) {
 		return err
 	}
 	join := func(c kubernetes.Interface, name string, labels map[string]string) error {
-		_, err := c.CoreV1().Nodes().Create(
-			ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{},
-		)
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+		_, err := c.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
 		return err
 	}
 	label := func(key, value string) string { return `{"metadata":{"labels":{"` + key + `":"` + value + `"}}}` }
@@ -79,9 +78,8 @@ func TestMachinesWriteOnlyWhatIsTheirs(t *testing.T) {
 		}, ""},
 		{"agent reads its configuration", func() error { return read("gardener-node-agent-plain") }, ""},
 		{"agent watches its configuration", func() error {
-			_, err := agent.CoreV1().Secrets("kube-system").Watch(
-				ctx, metav1.ListOptions{FieldSelector: "metadata.name=gardener-node-agent-plain"},
-			)
+			_, err := agent.CoreV1().Secrets("kube-system").Watch(ctx,
+				metav1.ListOptions{FieldSelector: "metadata.name=gardener-node-agent-plain"})
 			return err
 		}, ""},
 		{"agent watches its Node", func() error {
@@ -90,16 +88,17 @@ func TestMachinesWriteOnlyWhatIsTheirs(t *testing.T) {
 		}, ""},
 		{"agent makes its Lease", func() error { return lease("mine") }, ""},
 		{"agent renews its Lease", func() error {
-			mine, err := agent.CoordinationV1().Leases("kube-system").Get(
-				ctx, corev1beta1.NodeAgentLeasePrefix+"mine", metav1.GetOptions{},
-			)
+			mine, err := agent.CoordinationV1().Leases("kube-system").Get(ctx,
+				corev1beta1.NodeAgentLeasePrefix+"mine", metav1.GetOptions{})
 			if err != nil {
 				return err
 			}
 			_, err = agent.CoordinationV1().Leases("kube-system").Update(ctx, mine, metav1.UpdateOptions{})
 			return err
 		}, ""},
-		{"agent reads the configuration of another pool", func() error { return read("gardener-node-agent-system") }, "forbidden"},
+		{"agent reads the configuration of another pool", func() error {
+			return read("gardener-node-agent-system")
+		}, "forbidden"},
 		{"agent lists all Secrets", func() error {
 			_, err := agent.CoreV1().Secrets("kube-system").List(ctx, metav1.ListOptions{})
 			return err
@@ -112,52 +111,49 @@ func TestMachinesWriteOnlyWhatIsTheirs(t *testing.T) {
 			_, err := agent.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
 			return err
 		}, "forbidden"},
-		{"agent changes another Node", func() error { return patch(agent, "other", `{"spec":{"unschedulable":true}}`) }, "forbidden"},
-		{
-			"agent cordons its Node", func() error { return patch(agent, "mine", `{"spec":{"unschedulable":true}}`) },
-			"labels and annotations of their Node only",
-		},
-		{"agent labels its Node for the system", func() error { return patch(agent, "mine", claimsSystem) }, "change these labels"},
+		{"agent changes another Node", func() error {
+			return patch(agent, "other", `{"spec":{"unschedulable":true}}`)
+		}, "forbidden"},
+		{"agent cordons its Node", func() error {
+			return patch(agent, "mine", `{"spec":{"unschedulable":true}}`)
+		}, "labels and annotations of their Node only"},
+		{"agent labels its Node for the system", func() error {
+			return patch(agent, "mine", claimsSystem)
+		}, "change these labels"},
 		{"agent takes its pool away", func() error {
 			return patch(agent, "mine", `{"metadata":{"labels":{"worker.gardener.cloud/pool":null}}}`)
 		}, "change these labels"},
-		{
-			"agent lets nobody delete its Node",
-			func() error { return patch(agent, "mine", `{"metadata":{"finalizers":["a.example/b"]}}`) },
-			"of their Node only",
-		},
-		{
-			"agent annotates its Node",
-			func() error { return patch(agent, "mine", `{"metadata":{"annotations":{"a":"b"}}}`) },
-			"change these annotations",
-		},
+		{"agent lets nobody delete its Node", func() error {
+			return patch(agent, "mine", `{"metadata":{"finalizers":["a.example/b"]}}`)
+		}, "of their Node only"},
+		{"agent annotates its Node", func() error {
+			return patch(agent, "mine", `{"metadata":{"annotations":{"a":"b"}}}`)
+		}, "change these annotations"},
 		{"agent makes the Lease of another", func() error { return lease("other") }, "the Lease of their own Node"},
 		{"agent makes some Lease", func() error {
 			_, err := agent.CoordinationV1().Leases("kube-system").Create(ctx,
 				&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "kube-scheduler"}}, metav1.CreateOptions{})
 			return err
 		}, "the Lease of their own Node"},
-		{
-			"agent deletes its Node",
-			func() error { return agent.CoreV1().Nodes().Delete(ctx, "mine", metav1.DeleteOptions{}) }, "forbidden",
-		},
+		{"agent deletes its Node", func() error {
+			return agent.CoreV1().Nodes().Delete(ctx, "mine", metav1.DeleteOptions{})
+		}, "forbidden"},
 
 		{"kubelet labels its Node", func() error { return patch(kubelet, "mine", label("example.com/a", "b")) }, ""},
-		{
-			"kubelet labels its Node for the system", func() error { return patch(kubelet, "mine", claimsSystem) },
-			"without system components",
-		},
-		{
-			"kubelet says its Node is of another pool",
-			func() error { return patch(kubelet, "mine", label("worker.gardener.cloud/pool", "system")) }, "of another pool",
-		},
+		{"kubelet labels its Node for the system", func() error {
+			return patch(kubelet, "mine", claimsSystem)
+		}, "without system components"},
+		{"kubelet says its Node is of another pool", func() error {
+			return patch(kubelet, "mine", label("worker.gardener.cloud/pool", "system"))
+		}, "of another pool"},
 		{"kubelet says so with its status", func() error {
-			_, err := kubelet.CoreV1().Nodes().Patch(
-				ctx, "mine", types.MergePatchType, []byte(claimsSystem), metav1.PatchOptions{}, "status",
-			)
+			_, err := kubelet.CoreV1().Nodes().Patch(ctx, "mine", types.MergePatchType,
+				[]byte(claimsSystem), metav1.PatchOptions{}, "status")
 			return err
 		}, "without system components"},
-		{"kubelet changes another Node", func() error { return patch(kubelet, "other", label("example.com/a", "b")) }, "forbidden"},
+		{"kubelet changes another Node", func() error {
+			return patch(kubelet, "other", label("example.com/a", "b"))
+		}, "forbidden"},
 		{"kubelet joins with a pool that is not its own", func() error {
 			return join(newcomer, "new", map[string]string{corev1beta1.LabelWorkerPool: "system"})
 		}, "of another pool"},
@@ -173,8 +169,8 @@ func TestMachinesWriteOnlyWhatIsTheirs(t *testing.T) {
 		})
 	}
 
-	created := Machine{Name: "new", Node: "new", Pool: "system", ConfigSecret: "s", SystemComponents: true}
-	if err := grants.Ensure(ctx, created); err != nil {
+	joining := Machine{Name: "new", Node: "new", Pool: "system", ConfigSecret: "s", SystemComponents: true}
+	if err := grants.Ensure(ctx, joining); err != nil {
 		t.Fatal(err)
 	}
 	env.Eventually(t, "a machine of the pool joins", func() (bool, error) {
