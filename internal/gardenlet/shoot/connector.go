@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"hortus.dev/hortus/internal/gardenlet/shoot/kinds"
 	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/internal/pages"
 )
@@ -28,7 +29,7 @@ const (
 // nodeLimits bound the search for a ready node, of which there are usually only such.
 var nodeLimits = pages.Limits{Bytes: 64 << 20, Objects: 10_000}
 
-// Connector makes clients of Shoots' APIs and keeps them, since making one asks the server for its kinds.
+// Connector makes clients of Shoots' APIs and keeps them, with their connections.
 type Connector struct {
 	Scheme *runtime.Scheme
 	// Now is when the certificates of etcd have to be valid; nil is the present.
@@ -60,11 +61,17 @@ func (c *Connector) connect(kubeconfig []byte) (connection, error) {
 	if err != nil {
 		return connection{}, err
 	}
-	direct, err := client.New(config, client.Options{Scheme: c.Scheme})
+	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return connection{}, err
 	}
-	clientset, err := kubernetes.NewForConfig(config)
+	clientset, err := kubernetes.NewForConfigAndClient(config, httpClient)
+	if err != nil {
+		return connection{}, err
+	}
+	direct, err := client.New(config, client.Options{
+		Scheme: c.Scheme, HTTPClient: httpClient, Mapper: kinds.NewMapper(clientset.Discovery()),
+	})
 	if err != nil {
 		return connection{}, err
 	}
@@ -126,8 +133,8 @@ func (c *Connector) TunnelWorks(ctx context.Context, kubeconfig []byte) error {
 	if node == "" {
 		return fmt.Errorf("no node is ready")
 	}
-	err = conn.clientset.CoreV1().RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix("healthz").Do(ctx).Error()
-	if err != nil {
+	kubelet := conn.clientset.CoreV1().RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix("healthz")
+	if err := kubelet.Do(ctx).Error(); err != nil {
 		return fmt.Errorf("ask kubelet of node %q: %w", node, err)
 	}
 	return nil
