@@ -46,7 +46,8 @@ func (c *Cloud) imagePassword(id string) string {
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// guardImages lets through instances that are there, and whoever may call the API. Anybody else could have images built.
+// guardImages lets through instances that are there, and whoever may call the API. Others would have the
+// cloud build images.
 func (c *Cloud) guardImages(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !c.mayPull(r) {

@@ -164,7 +164,8 @@ func TestShootFullOfObjects(t *testing.T) {
 	fill(t, user, large, func(i int) client.Object { return configuration(fmt.Sprintf("large-%04d", i), 1_200_000, 10) })
 	o, reader = check(empty())
 	c = kube.Condition(Constraints(o), corev1beta1.ShootHibernationPossible)
-	if c.Status != corev1beta1.ConditionUnknown || c.Reason != "TooManyObjects" || o.TooMuch[ValidatingWebhooks] != "more than 64 MiB" {
+	if c.Status != corev1beta1.ConditionUnknown || c.Reason != "TooManyObjects" ||
+		o.TooMuch[ValidatingWebhooks] != "more than 64 MiB" {
 		t.Errorf("constraint = %+v, too much: %v", c, o.TooMuch)
 	}
 	t.Logf("%d lists, %.1f MiB", reader.lists, reader.mib())

@@ -45,7 +45,9 @@ func used(t *testing.T) []schema.GroupVersionKind {
 }
 
 // definition of a resource in 8 versions with so many short names.
-func definition(group, plural string, shortNames int, scope apiextensionsv1.ResourceScope) *apiextensionsv1.CustomResourceDefinition {
+func definition(
+	group, plural string, shortNames int, scope apiextensionsv1.ResourceScope,
+) *apiextensionsv1.CustomResourceDefinition {
 	keep := true
 	d := &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group},
@@ -79,10 +81,12 @@ func create(t *testing.T, e *env.Environment, d *apiextensionsv1.CustomResourceD
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+	named := func(r metav1.APIResource) bool { return r.Name == d.Spec.Names.Plural }
+	served := func(context.Context) (bool, error) {
 		list, err := server.ServerResourcesForGroupVersion(d.Spec.Group + "/v8")
-		return err == nil && slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == d.Spec.Names.Plural }), nil
-	})
+		return err == nil && slices.ContainsFunc(list.APIResources, named), nil
+	}
+	err = wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, served)
 	if err != nil {
 		t.Fatalf("%s is not served: %v", d.Name, err)
 	}
@@ -98,7 +102,8 @@ func connect(t *testing.T, e *env.Environment) client.Client {
 	return c
 }
 
-// TestKindsAreKnown compares with what a real server says, and makes sure that none of those that the gardenlet uses is asked for.
+// TestKindsAreKnown compares with what a real server says, and makes sure that it is asked for none of those that the gardenlet
+// uses.
 func TestKindsAreKnown(t *testing.T) {
 	e := env.Shared(t)
 	httpClient, err := rest.HTTPClientFor(e.Config)
@@ -144,11 +149,14 @@ func TestOtherKinds(t *testing.T) {
 		"namespaces": {schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, meta.RESTScopeNameRoot},
 		"events":     {schema.GroupVersionKind{Version: "v1", Kind: "Event"}, meta.RESTScopeNameNamespace},
 		"roles.rbac.authorization.k8s.io": {
-			schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"}, meta.RESTScopeNameNamespace},
-		"things.other.example.org": {schema.GroupVersionKind{Group: "other.example.org", Version: "v8", Kind: "Kindthings"}, meta.RESTScopeNameRoot},
-		"leases":                   {}, // Of the core group, which has none.
-		"no.other.example.org":     {},
-		"no.nowhere.example.org":   {},
+			schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"}, meta.RESTScopeNameNamespace,
+		},
+		"things.other.example.org": {
+			schema.GroupVersionKind{Group: "other.example.org", Version: "v8", Kind: "Kindthings"}, meta.RESTScopeNameRoot,
+		},
+		"leases":                 {}, // Of the core group, which has none.
+		"no.other.example.org":   {},
+		"no.nowhere.example.org": {},
 	} {
 		t.Run(resource, func(t *testing.T) {
 			got, err := mapper.KindFor(schema.ParseGroupResource(resource).WithVersion(""))
@@ -162,7 +170,8 @@ func TestOtherKinds(t *testing.T) {
 				t.Fatalf("kind %s, error %v, want %s", got, err, want.gvk)
 			}
 			mapping, err := mapper.RESTMapping(got.GroupKind(), got.Version)
-			if err != nil || mapping.Scope.Name() != want.scope || mapping.Resource.GroupResource() != schema.ParseGroupResource(resource) {
+			if err != nil || mapping.Scope.Name() != want.scope ||
+				mapping.Resource.GroupResource() != schema.ParseGroupResource(resource) {
 				t.Errorf("mapping %+v, error %v, want scope %s", mapping, err, want.scope)
 			}
 		})
