@@ -11,7 +11,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
@@ -140,7 +142,8 @@ func TestKindsAreKnown(t *testing.T) {
 func TestOtherKinds(t *testing.T) {
 	e := env.Shared(t)
 	create(t, e, definition("other.example.org", "things", 0, apiextensionsv1.ClusterScoped))
-	mapper := connect(t, e).RESTMapper()
+	c := connect(t, e)
+	mapper := c.RESTMapper()
 	for resource, want := range map[string]struct {
 		gvk   schema.GroupVersionKind
 		scope meta.RESTScopeName
@@ -178,6 +181,15 @@ func TestOtherKinds(t *testing.T) {
 	}
 	if _, err := mapper.RESTMapping(schema.GroupKind{Group: "other.example.org", Kind: "None"}); !meta.IsNoMatchError(err) {
 		t.Errorf("error %v for a kind that does not exist", err)
+	}
+	thing := &unstructured.Unstructured{}
+	thing.SetGroupVersionKind(schema.GroupVersionKind{Group: "other.example.org", Version: "v8", Kind: "Kindthings"})
+	thing.SetName("a")
+	if err := c.Create(t.Context(), thing.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Patch(t.Context(), thing, client.RawPatch(types.MergePatchType, []byte("{}"))); err != nil || thing.GetUID() == "" {
+		t.Errorf("write a thing again: %v", err)
 	}
 }
 
