@@ -46,7 +46,7 @@ func (c *Cloud) imagePassword(id string) string {
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// guardImages lets through instances that are there, and whoever may call the API. Anybody else could have images built.
+// guardImages lets through instances that exist and whoever may call the API: to answer a pull, the cloud may build the image.
 func (c *Cloud) guardImages(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !c.mayPull(r) {

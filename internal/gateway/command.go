@@ -43,16 +43,16 @@ func NewCommand() *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
 		Use:   "gateway",
-		Short: "Lead connections from outside a seed to its control planes",
+		Short: "Route connections from outside a seed to its control planes",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the seed; empty is in-cluster")
 	f.StringVar(&o.gateway, "gateway", "", "namespace/name of the Gateway whose TLSRoutes are served; empty serves all")
-	f.StringVar(&o.tlsAddr, "tls-address", ":443", "address for TLS, led by server name; empty turns it off")
-	f.StringVar(&o.connectAddr, "connect-address", ":8132", "address for HTTP CONNECT, led by header; empty turns it off")
-	f.StringVar(&o.proxyAddr, "proxy-address", ":8443", "address for PROXY protocol v2, led by destination; empty turns it off")
+	f.StringVar(&o.tlsAddr, "tls-address", ":443", "address for TLS, routed by SNI; empty turns it off")
+	f.StringVar(&o.connectAddr, "connect-address", ":8132", "address for HTTP CONNECT, routed by header; empty turns it off")
+	f.StringVar(&o.proxyAddr, "proxy-address", ":8443", "address for PROXY protocol v2, routed by destination; empty turns it off")
 	f.StringVar(&o.healthAddr, "health-address", ":8081", "address for /healthz and /readyz")
 	f.StringVar(&o.metricsAddr, "metrics-address", "127.0.0.1:8080", "address for /metrics; 0 turns it off")
 	f.DurationVar(&o.delay, "shutdown-delay", 5*time.Second,

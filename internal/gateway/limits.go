@@ -10,10 +10,14 @@ import (
 // Limits of a gateway. All control planes of a seed share it, and whoever reaches it can open connections: neither a tenant nor
 // a stranger may take what others need.
 const (
-	// maxConnections bounds the connections of all ports that lead to a control plane. One of 1,000 nodes has 5,000: each node
-	// keeps about five (kubelet, node agent, kube-proxy, pods that watch). See [mayTake] for how they are shared. One takes two
-	// descriptors and 19 KiB, or up to 51 KiB while it carries much (BenchmarkMemory, and a large buffer per direction).
-	maxConnections = 20000
+	// maxTLS, maxProxy and maxConnect bound the connections of each port that lead to a control plane; see [mayTake] for how they
+	// are shared. Each port has places of its own, so that whoever takes those of one leaves the others alone. A control plane of
+	// 1,000 nodes has 5,000 connections: each node keeps about three by host name (kubelet, node agent, kube-proxy) and two by
+	// apiserver-proxy (pods that watch); its tunnel has one. One takes two descriptors and 19 KiB, or up to 51 KiB while it
+	// carries much (BenchmarkMemory, and a large buffer per direction).
+	maxTLS     = 12000
+	maxProxy   = 7000
+	maxConnect = 1000
 	// maxUndecided bounds the connections of a port that have not yet said where they want to go; the oldest gives way to a new
 	// one. Clients say it within a round trip, so that at 100 ms each whoever wants to keep out others has to open 10,000
 	// connections per second. There is no bound per client address: behind a load balancer or NAT many clients share one.
@@ -55,7 +59,7 @@ const (
 // in Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches".
 func mayTake(has, taken, total int) bool { return 2*has < total-taken }
 
-// places are shared by control planes.
+// places of a port are shared by control planes.
 type places struct {
 	total int
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/utils/clock"
 
 	"hortus.dev/hortus/internal/tunnel/gate"
 	"hortus.dev/hortus/internal/tunnel/relay"
@@ -22,12 +23,14 @@ type Server struct {
 	Delay time.Duration
 	// Drain is how long open connections may continue after that. Zero cuts them at once.
 	Drain time.Duration
+	// Clock says when these times are over, and how long ago refusals were reported. Deadlines of connections are real time.
+	Clock clock.Clock
 
 	log       logr.Logger
 	metrics   *metrics
 	table     atomic.Pointer[Table]
-	undecided int // Bound per port.
-	places    *places
+	undecided int                // Bound per port.
+	places    map[string]*places // By port.
 	limits    relay.Limits
 
 	mu    sync.Mutex
@@ -36,13 +39,14 @@ type Server struct {
 
 // NewServer returns a server with an empty table: it refuses everything.
 func NewServer(log logr.Logger, r prometheus.Registerer) *Server {
-	s := &Server{log: log, metrics: newMetrics(r), undecided: maxUndecided, places: newPlaces(maxConnections),
-		limits: connectionLimits, conns: map[net.Conn]struct{}{}}
+	s := &Server{Clock: clock.RealClock{}, log: log, metrics: newMetrics(r), undecided: maxUndecided, limits: connectionLimits,
+		places: map[string]*places{portTLS: newPlaces(maxTLS), portProxy: newPlaces(maxProxy), portConnect: newPlaces(maxConnect)},
+		conns:  map[net.Conn]struct{}{}}
 	s.SetTable(&Table{})
 	return s
 }
 
-// SetTable replaces the routing table for connections to come. Open ones go on.
+// SetTable replaces the routing table for connections to come. Open ones continue.
 func (s *Server) SetTable(t *Table) {
 	s.table.Store(t)
 	s.metrics.routes.Set(float64(len(t.exact) + len(t.wildcard) + len(t.destinations)))
@@ -91,7 +95,7 @@ func (s *Server) Serve(ctx context.Context, l Listeners) error {
 		})
 	}
 	<-ctx.Done()
-	<-time.After(s.Delay)
+	<-s.Clock.After(s.Delay)
 	stop()
 	s.drain(&wg)
 	return errors.Join(errs...)
@@ -101,12 +105,12 @@ func (s *Server) Serve(ctx context.Context, l Listeners) error {
 func (s *Server) drain(wg *sync.WaitGroup) {
 	done := make(chan struct{})
 	go func() { wg.Wait(); close(done) }()
-	timer := time.NewTimer(s.Drain)
+	timer := s.Clock.NewTimer(s.Drain)
 	defer timer.Stop()
 	select {
 	case <-done:
 		return
-	case <-timer.C:
+	case <-timer.C():
 	}
 	s.mu.Lock()
 	for c := range s.conns {
@@ -130,7 +134,7 @@ const (
 	resultRouted      = "routed"
 	resultRefused     = "refused"     // Asked for something that is not in the table.
 	resultMalformed   = "malformed"   // Did not speak the protocol of the port, or not in time.
-	resultLimited     = "limited"     // The control plane has too many connections.
+	resultLimited     = "limited"     // The control plane has too many connections of the port.
 	resultUnreachable = "unreachable" // No backend accepted the connection.
 )
 
@@ -151,16 +155,17 @@ func (s *Server) serve(name string, conn net.Conn, read func() request) {
 		return
 	}
 	namespace := r.backends[0].Service.Namespace
-	ok, report := s.places.take(namespace, time.Now())
+	places := s.places[name]
+	ok, report := places.take(namespace, s.Clock.Now())
 	if !ok {
 		if report {
-			s.log.Info("Control plane has too many connections", "namespace", namespace)
+			s.log.Info("Control plane has too many connections", "namespace", namespace, "listener", name)
 		}
 		s.metrics.limited.WithLabelValues(name, limitDestination).Inc()
 		_ = s.answer(name, conn, r, resultLimited)
 		return
 	}
-	defer s.places.release(namespace)
+	defer places.release(namespace)
 	up := s.dial(r)
 	if up == nil {
 		_ = s.answer(name, conn, r, resultUnreachable)
@@ -198,7 +203,7 @@ func (s *Server) track(c net.Conn, open bool) {
 	}
 }
 
-// readTLS serves port 443: by server name.
+// readTLS serves port 443: by SNI.
 func (s *Server) readTLS(conn net.Conn) request {
 	name, hello, err := readClientHello(conn)
 	if err != nil {

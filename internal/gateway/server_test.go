@@ -101,7 +101,7 @@ func get(conn net.Conn) (string, error) {
 	return string(body), err
 }
 
-func TestTLSIsLedByServerNameWithoutTermination(t *testing.T) {
+func TestTLSIsRoutedBySNIWithoutTermination(t *testing.T) {
 	a, config := apiServer(t, "a")
 	b, _ := apiServer(t, "b")
 	dead := loopback(t)
@@ -133,7 +133,7 @@ func TestTLSIsLedByServerNameWithoutTermination(t *testing.T) {
 	}
 }
 
-func TestConnectIsLedByHeader(t *testing.T) {
+func TestConnectIsRoutedByHeader(t *testing.T) {
 	a, config := apiServer(t, "a")
 	d := Destination{types.NamespacedName{Namespace: "s1", Name: "kube-apiserver"}, 443}
 	g := start(t, &Table{destinations: map[Destination]Backend{d: a}}, 0)
@@ -171,7 +171,7 @@ func TestConnectIsLedByHeader(t *testing.T) {
 	}
 }
 
-func TestProxyProtocolIsLedByDestination(t *testing.T) {
+func TestProxyProtocolIsRoutedByDestination(t *testing.T) {
 	a, config := apiServer(t, "a")
 	g := start(t, &Table{apiServers: map[netip.Addr]Backend{netip.MustParseAddr("10.0.0.1"): a}}, 0)
 	defer g.stop()

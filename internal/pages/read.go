@@ -52,10 +52,10 @@ func Read[L client.ObjectList](
 		switch {
 		case errors.As(err, &budgetError{}):
 			return &TooMuchError{fmt.Sprintf("more than %s", size(limits.Bytes))}
-		case errors.As(err, &responseError{}) && limit > 1:
+		case tooLarge(err, budget) && limit > 1:
 			limit /= 2
 			continue
-		case errors.As(err, &responseError{}):
+		case tooLarge(err, budget):
 			return &TooMuchError{fmt.Sprintf("one of more than %s", size(MaxResponse))}
 		case err != nil:
 			return err
@@ -72,6 +72,12 @@ func Read[L client.ObjectList](
 		limit = nextLimit(limit, budget.read-before)
 	}
 	return &TooMuchError{fmt.Sprintf("more than fit in %d pages", maxRequests)}
+}
+
+// tooLarge tells whether it was a page of the Read with the budget that was cut off, and not another response that it has needed.
+func tooLarge(err error, b *budget) bool {
+	var cut responseError
+	return errors.As(err, &cut) && cut.budget == b
 }
 
 // nextLimit is the number of objects to ask for after a page of so many bytes: more if that is far from what a response may have.

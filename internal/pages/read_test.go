@@ -3,6 +3,7 @@ package pages
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -18,12 +19,17 @@ type cluster struct {
 	limits []int64 // Of the requests.
 	// endless announces one empty page after the other.
 	endless bool
+	// err is what a list ends with.
+	err error
 }
 
 func (c *cluster) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	o := &client.ListOptions{}
 	o.ApplyOptions(opts)
 	c.limits = append(c.limits, o.Limit)
+	if c.err != nil {
+		return c.err
+	}
 	if c.endless {
 		list.SetContinue("x")
 		return nil
@@ -67,21 +73,47 @@ func TestRead(t *testing.T) {
 		err     string
 		pages   []int64
 	}{
-		"nothing":                      {pages: []int64{50}},
-		"one page":                     {cluster: cluster{sizes: objects(50, kib)}, visited: 50, pages: []int64{50}},
-		"small objects, larger pages":  {cluster: cluster{sizes: objects(2000, kib)}, visited: 2000, pages: []int64{50, 100, 200, 400, 500, 500, 500}},
-		"objects of medium size":       {cluster: cluster{sizes: objects(150, 40*kib)}, visited: 150, pages: []int64{50, 50, 50}},
-		"large objects, smaller pages": {cluster: cluster{sizes: objects(6, 3*mib)}, visited: 6, pages: []int64{50, 25, 12, 6, 3, 1, 1, 1, 1, 1, 1}},
-		"an object that is too large":  {cluster: cluster{sizes: objects(1, MaxResponse+1)}, err: "one of more than 4 MiB", pages: []int64{50, 25, 12, 6, 3, 1}},
+		"nothing":  {pages: []int64{50}},
+		"one page": {cluster: cluster{sizes: objects(50, kib)}, visited: 50, pages: []int64{50}},
+		"small objects, larger pages": {
+			cluster: cluster{sizes: objects(2000, kib)}, visited: 2000,
+			pages: []int64{50, 100, 200, 400, 500, 500, 500},
+		},
+		"objects of medium size": {cluster: cluster{sizes: objects(150, 40*kib)}, visited: 150, pages: []int64{50, 50, 50}},
+		"large objects, smaller pages": {
+			cluster: cluster{sizes: objects(6, 3*mib)}, visited: 6,
+			pages: []int64{50, 25, 12, 6, 3, 1, 1, 1, 1, 1, 1},
+		},
+		"an object that is too large": {
+			cluster: cluster{sizes: objects(1, MaxResponse+1)}, err: "one of more than 4 MiB",
+			pages: []int64{50, 25, 12, 6, 3, 1},
+		},
 		"an object as large as may be": {cluster: cluster{sizes: objects(1, MaxResponse)}, visited: 1, pages: []int64{50}},
-		"pages grow again": {cluster: cluster{sizes: append(objects(2, 3*mib), objects(100, kib)...)}, visited: 102,
-			pages: []int64{50, 25, 12, 6, 3, 1, 1, 1, 2, 4, 8, 16, 32, 64}},
-		"too many bytes":             {cluster: cluster{sizes: objects(200, 30*kib)}, limits: Limits{Bytes: 4 * mib}, visited: 100, err: "more than 4 MiB", pages: []int64{50, 50, 50}},
-		"just enough bytes":          {cluster: cluster{sizes: objects(64, 64*kib)}, limits: Limits{Bytes: 4 * mib}, visited: 64, pages: []int64{50, 50}},
-		"bytes that were cut off":    {cluster: cluster{sizes: objects(50, mib)}, limits: Limits{Bytes: 12 * mib}, err: "more than 12 MiB", pages: []int64{50, 25, 12}},
-		"too many objects":           {cluster: cluster{sizes: objects(151, kib)}, limits: Limits{Objects: 150}, visited: 150, err: "more than 150", pages: []int64{50, 100, 200}},
-		"as many objects as allowed": {cluster: cluster{sizes: objects(150, kib)}, limits: Limits{Objects: 150}, visited: 150, pages: []int64{50, 100}},
-		"enough has been seen":       {cluster: cluster{sizes: objects(1000, kib)}, stopAt: 150, visited: 150, pages: []int64{50, 100}},
+		"pages grow again": {
+			cluster: cluster{sizes: append(objects(2, 3*mib), objects(100, kib)...)}, visited: 102,
+			pages: []int64{50, 25, 12, 6, 3, 1, 1, 1, 2, 4, 8, 16, 32, 64},
+		},
+		"too many bytes": {
+			cluster: cluster{sizes: objects(200, 30*kib)}, limits: Limits{Bytes: 4 * mib}, visited: 100, err: "more than 4 MiB",
+			pages: []int64{50, 50, 50},
+		},
+		"just enough bytes": {
+			cluster: cluster{sizes: objects(64, 64*kib)}, limits: Limits{Bytes: 4 * mib}, visited: 64,
+			pages: []int64{50, 50},
+		},
+		"bytes that were cut off": {
+			cluster: cluster{sizes: objects(50, mib)}, limits: Limits{Bytes: 12 * mib}, err: "more than 12 MiB",
+			pages: []int64{50, 25, 12},
+		},
+		"too many objects": {
+			cluster: cluster{sizes: objects(151, kib)}, limits: Limits{Objects: 150}, visited: 150, err: "more than 150",
+			pages: []int64{50, 100, 200},
+		},
+		"as many objects as allowed": {
+			cluster: cluster{sizes: objects(150, kib)}, limits: Limits{Objects: 150}, visited: 150,
+			pages: []int64{50, 100},
+		},
+		"enough has been seen": {cluster: cluster{sizes: objects(1000, kib)}, stopAt: 150, visited: 150, pages: []int64{50, 100}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			visited := 0
@@ -114,6 +146,15 @@ func TestReadEnds(t *testing.T) {
 	wrong := errors.New("no")
 	err = Read(t.Context(), &cluster{}, Limits{}, &corev1.NodeList{}, func(*corev1.NodeList) (bool, error) { return true, wrong })
 	if !errors.Is(err, wrong) {
+		t.Errorf("error = %v", err)
+	}
+}
+
+// TestOtherResponsesAreNoPages: what a list needs besides its pages may be too large as well, which smaller pages do not change.
+func TestOtherResponsesAreNoPages(t *testing.T) {
+	c := &cluster{err: fmt.Errorf("ask for the kinds: %w", responseError{})}
+	err := Read(t.Context(), c, Limits{}, &corev1.NodeList{}, func(*corev1.NodeList) (bool, error) { return true, nil })
+	if !errors.As(err, &responseError{}) {
 		t.Errorf("error = %v", err)
 	}
 }

@@ -36,8 +36,9 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 // WrappedRoundTripper is for client-go, which looks through wrappers for what closes connections.
 func (t transport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
-// responseError is what reading a response ends with that is too large.
-type responseError struct{}
+// responseError is what reading a response ends with that is too large. budget is that of the Read which has asked for it, nil if
+// it was for something else, such as the kinds that the cluster has.
+type responseError struct{ budget *budget }
 
 func (responseError) Error() string {
 	return fmt.Sprintf("the response has more than %s", size(MaxResponse))
@@ -62,7 +63,7 @@ func (b *body) Read(p []byte) (int, error) {
 		return 0, budgetError{}
 	}
 	if b.left < 0 {
-		return 0, responseError{}
+		return 0, responseError{b.budget}
 	}
 	return n, err
 }

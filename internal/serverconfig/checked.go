@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"golang.org/x/sync/singleflight"
 	"k8s.io/utils/lru"
 )
 
@@ -15,24 +16,33 @@ const maxChecked = 1000
 
 // results are what checks of files have found, by what they depend on. A file is checked whenever a Shoot begins to refer to it
 // and in every reconciliation, and compiling its expressions is by far the most of that.
-type results struct{ *lru.Cache }
+type results struct {
+	known   *lru.Cache
+	running singleflight.Group // Of checks that are not known yet.
+}
 
 // checked are the results of this process.
-var checked = results{lru.New(maxChecked)}
+var checked = &results{known: lru.New(maxChecked)}
 
-// of returns what is wrong with the content by the rules; check finds it out if nobody has asked before. The rules name
-// everything that the check depends on besides the content.
-func (r results) of(rules string, content []byte, check func([]byte) []error) []error {
+// of returns what is wrong with the content by the rules; check finds it out if nobody has asked before, once for all who ask
+// at the same time. The rules name everything that the check depends on besides the content.
+func (r *results) of(rules string, content []byte, check func([]byte) []error) []error {
 	hash := sha256.New()
 	fmt.Fprintf(hash, "%d %s", len(rules), rules) // The length keeps rules and content apart.
 	hash.Write(content)
-	key := [sha256.Size]byte(hash.Sum(nil))
-	if known, ok := r.Get(key); ok {
+	key := string(hash.Sum(nil))
+	if known, ok := r.known.Get(key); ok {
 		return known.([]error)
 	}
-	problems := shortened(check(content))
-	r.Add(key, problems)
-	return problems
+	problems, _, _ := r.running.Do(key, func() (any, error) {
+		if known, ok := r.known.Get(key); ok { // Since it was looked for above.
+			return known, nil
+		}
+		problems := shortened(check(content))
+		r.known.Add(key, problems)
+		return problems, nil
+	})
+	return problems.([]error)
 }
 
 // shortened bounds what a file can make a server store and answer.

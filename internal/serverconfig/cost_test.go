@@ -1,11 +1,14 @@
 package serverconfig
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/utils/lru"
@@ -107,7 +110,7 @@ func TestCostsAreLimited(t *testing.T) {
 
 // A file is compiled once for all Shoots for which it means the same.
 func TestFilesAreCheckedOnce(t *testing.T) {
-	known, count := results{lru.New(2)}, 0
+	known, count := &results{known: lru.New(2)}, 0
 	check := func(content []byte) []error {
 		count++
 		return auditPolicy(36)(content)
@@ -130,6 +133,33 @@ func TestFilesAreCheckedOnce(t *testing.T) {
 			t.Errorf("%s: %d problems, %d checks, want %d and %d", tc.name, len(problems), count, tc.problems, tc.checks)
 		}
 	}
+}
+
+// Many Shoots that begin to refer to a file at the same time wait for one check.
+func TestConcurrentChecksAreOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		known, count := &results{known: lru.New(2)}, 0
+		begun := make(chan struct{})
+		check := func([]byte) []error {
+			count++
+			<-begun
+			return []error{errors.New("wrong")}
+		}
+		var group sync.WaitGroup
+		for range 10 {
+			group.Go(func() {
+				if problems := known.of("rules", []byte("content"), check); len(problems) != 1 {
+					t.Errorf("%d problems, want 1", len(problems))
+				}
+			})
+		}
+		synctest.Wait() // All ask.
+		close(begun)
+		group.Wait()
+		if count != 1 {
+			t.Errorf("%d checks, want 1", count)
+		}
+	})
 }
 
 func TestRulesNameWhatTheCheckDependsOn(t *testing.T) {
@@ -164,7 +194,20 @@ func processorTime(t testing.TB) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// BenchmarkSlowestFiles shows that no file takes longer than 100 ms.
+// TestNoFileTakesLong: none takes longer than 100 ms (BenchmarkSlowestFiles), here with room for slow processors.
+func TestNoFileTakesLong(t *testing.T) {
+	const most = time.Second
+	file := Changed(shootWith(authenticated("b")), nil)[0]
+	for name, content := range slowest() {
+		before := processorTime(t)
+		file.check([]byte(content))
+		if took := processorTime(t) - before; took > most {
+			t.Errorf("a file full of %s takes %s of processor time, more than %s", name, took, most)
+		}
+	}
+}
+
+// BenchmarkSlowestFiles measures them.
 func BenchmarkSlowestFiles(b *testing.B) {
 	file := Changed(shootWith(authenticated("b")), nil)[0]
 	for name, content := range slowest() {

@@ -55,13 +55,24 @@ func Of(shoot *corev1beta1.Shoot, issuers []string) []File {
 		}
 	}
 	if audit := server.AuditConfig; audit != nil && audit.AuditPolicy != nil && audit.AuditPolicy.ConfigMapRef != nil {
-		add(File{AuditPolicy, audit.AuditPolicy.ConfigMapRef.Name, path.Child("auditConfig", "auditPolicy", "configMapRef", "name"), keyPolicy, "", auditPolicy(minor)})
+		add(File{
+			Use: AuditPolicy, ConfigMap: audit.AuditPolicy.ConfigMapRef.Name, key: keyPolicy, check: auditPolicy(minor),
+			Path: path.Child("auditConfig", "auditPolicy", "configMapRef", "name"),
+		})
 	}
 	if config := server.StructuredAuthentication; config != nil {
-		add(File{Authentication, config.ConfigMapName, path.Child("structuredAuthentication", "configMapName"), keyConfig, "", authentication(minor, issuers, shoot.HasWorkers())})
+		add(File{
+			Use: Authentication, ConfigMap: config.ConfigMapName, key: keyConfig,
+			check: authentication(minor, issuers, shoot.HasWorkers()),
+			Path:  path.Child("structuredAuthentication", "configMapName"),
+		})
 	}
 	if config := server.StructuredAuthorization; config != nil {
-		add(File{Authorization, config.ConfigMapName, path.Child("structuredAuthorization", "configMapName"), keyConfig, "", authorization(minor, config.Kubeconfigs)})
+		add(File{
+			Use: Authorization, ConfigMap: config.ConfigMapName, key: keyConfig,
+			check: authorization(minor, config.Kubeconfigs),
+			Path:  path.Child("structuredAuthorization", "configMapName"),
+		})
 	}
 	return files
 }
@@ -120,7 +131,8 @@ func (f File) Validate(data map[string]string) field.ErrorList {
 		return field.ErrorList{field.Invalid(f.Path, f.ConfigMap, fmt.Sprintf("the ConfigMap must have the key %q", f.key))}
 	}
 	if len(content) > maxSize {
-		return field.ErrorList{field.Invalid(f.Path, f.ConfigMap, fmt.Sprintf("key %q of the ConfigMap has %d bytes, must have at most %d", f.key, len(content), maxSize))}
+		problem := fmt.Sprintf("key %q of the ConfigMap has %d bytes, must have at most %d", f.key, len(content), maxSize)
+		return field.ErrorList{field.Invalid(f.Path, f.ConfigMap, problem)}
 	}
 	var errs field.ErrorList
 	for _, problem := range checked.of(f.rules, []byte(content), f.check) {

@@ -24,7 +24,7 @@ func endpointFlags(f *pflag.FlagSet) *endpoints {
 	return e
 }
 
-// serve runs run and serves health and metrics beside it.
+// serve runs run and serves health and metrics while it runs.
 func (e *endpoints) serve(ctx context.Context, g prometheus.Gatherer, connected func() bool,
 	run func(context.Context) error) error {
 	health, err := net.Listen("tcp", e.health)

@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/hashicorp/yamux"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
@@ -373,25 +374,38 @@ func TestOnlyCertificatesOfTheCAAreAccepted(t *testing.T) {
 // TestPortsAreForTheirPeer: the client's certificate is in the Shoot, and must not open the ports of the API server.
 func TestPortsAreForTheirPeer(t *testing.T) {
 	w := newWorld(t)
-	for _, try := range []struct{ address, commonName string }{
-		{w.proxy, ClientCommonName}, {w.proxy, ServiceName}, {w.clients, APIServerCommonName},
-	} {
-		config, err := w.ca.issue(t, try.commonName).Client(ServiceName)
+	dial := func(address, commonName string) *tls.Conn {
+		t.Helper()
+		config, err := w.ca.issue(t, commonName).Client(ServiceName)
 		if err != nil {
 			t.Fatal(err)
 		}
-		conn, err := tls.Dial("tcp", try.address, config)
+		conn, err := tls.Dial("tcp", address, config)
 		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { conn.Close() })
+		return conn
+	}
+	for _, name := range []string{ClientCommonName, ServiceName} {
+		conn := dial(w.proxy, name)
 		fmt.Fprintf(conn, "CONNECT 127.0.0.1:1 HTTP/1.1\r\n\r\n")
 		if answer, err := io.ReadAll(conn); len(answer) > 0 {
-			t.Errorf("%s at %s: answer %q, %v", try.commonName, try.address, answer, err)
+			t.Errorf("%s at the port of the API server: answer %q, %v", name, answer, err)
 		}
-		conn.Close()
 	}
-	if n := w.server.Connected(); n != 0 {
-		t.Errorf("%d clients are connected", n)
+	for name, want := range map[string]bool{ClientCommonName: true, APIServerCommonName: false, ServiceName: false} {
+		session, err := yamux.Server(dial(w.clients, name), sessionConfig(logr.Discard()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer session.Close()
+		if _, err := session.Ping(); (err == nil) != want {
+			t.Errorf("%s at the port of clients: session %v, want %v (%v)", name, err == nil, want, err)
+		}
+	}
+	if n := w.server.Connected(); n != 1 {
+		t.Errorf("%d clients are connected, want 1", n)
 	}
 }
 

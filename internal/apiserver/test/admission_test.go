@@ -103,8 +103,8 @@ func TestDomainsBelongToWhoTakesThemFirst(t *testing.T) {
 	}
 }
 
-// TestNamesOfOtherShootsAreNotToBeHad: the internal names of Shoots are nobody's to take, be the Shoot awake or not.
-func TestNamesOfOtherShootsAreNotToBeHad(t *testing.T) {
+// TestNamesOfOtherShootsAreRefused: no Shoot gets the internal name of another one, be that awake or not.
+func TestNamesOfOtherShootsAreRefused(t *testing.T) {
 	g := newGarden(t)
 	seed := newSeed()
 	seed.Spec.DNS.Internal.Domain, seed.Spec.Ingress.Domain = "elsewhere.example", "ingress.elsewhere.example"

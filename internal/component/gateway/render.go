@@ -32,13 +32,14 @@ const (
 )
 
 const (
-	// memoryLimit is the most that the limits of the gateway add up to: 1,000 MiB for 20,000 connections that carry much (51 KiB
-	// each; 380 MiB if they are idle, as measured), and, as estimated, 60 MiB for the process and what it watches, 120 MiB for 3,000
-	// connections that have sent a long header and no more, and 850 MiB of the kernel's buffers if a third of all clients, the most
-	// that one tenant can have, does not take what they are sent (128 KiB each).
-	memoryLimit = "2Gi"
+	// memoryLimit is more than the gateway takes (TestMemorySuffices in internal/gateway): 1,200 MiB for the process, its soft
+	// limit, and 2,500 MiB of the kernel's buffers if none of 20,000 clients takes what it is sent (128 KiB each). That many belong
+	// to many tenants: n of them have n/(n+2) of all connections if they take what they can get.
+	memoryLimit = "4Gi"
 	// softMemoryLimit is where the runtime collects garbage more often rather than taking more; it does not count the kernel's
-	// buffers.
+	// buffers. The process takes 1,000 MiB for 20,000 connections that carry much (51 KiB each; 380 MiB if they are idle, as
+	// measured), and, as estimated, 60 MiB for itself and what it watches, and 120 MiB for 3,000 connections that have sent a long
+	// header and no more.
 	softMemoryLimit = "1200MiB"
 )
 

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"hortus.dev/hortus/internal/gardenlet/shoot/kinds"
 	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/internal/pages"
 	"hortus.dev/hortus/internal/pki"
@@ -31,7 +32,7 @@ const (
 // nodeLimits bound the search for a ready node, of which there are usually only such.
 var nodeLimits = pages.Limits{Bytes: 64 << 20, Objects: 10_000}
 
-// Connector makes clients of Shoots' APIs and keeps them, since making one asks the server for its kinds.
+// Connector makes clients of Shoots' APIs and keeps them, with their connections.
 type Connector struct {
 	Scheme *runtime.Scheme
 	// Now is when the certificates of etcd have to be valid; nil is the present.
@@ -89,10 +90,17 @@ func (c *Connector) connect(kubeconfig []byte) (connection, error) {
 		conn.clientUntil = cert.NotAfter
 	}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return noting{next, conn.serverUntil} })
-	if conn.client, err = client.New(config, client.Options{Scheme: c.Scheme}); err != nil {
+	httpClient, err := rest.HTTPClientFor(config)
+	if err != nil {
 		return connection{}, err
 	}
-	if conn.clientset, err = kubernetes.NewForConfig(config); err != nil {
+	if conn.clientset, err = kubernetes.NewForConfigAndClient(config, httpClient); err != nil {
+		return connection{}, err
+	}
+	conn.client, err = client.New(config, client.Options{
+		Scheme: c.Scheme, HTTPClient: httpClient, Mapper: kinds.NewMapper(conn.clientset.Discovery()),
+	})
+	if err != nil {
 		return connection{}, err
 	}
 	if c.cache == nil || len(c.cache) >= maxConnections {
@@ -165,8 +173,8 @@ func (c *Connector) TunnelWorks(ctx context.Context, kubeconfig []byte) error {
 	if node == "" {
 		return fmt.Errorf("no node is ready")
 	}
-	err = conn.clientset.CoreV1().RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix("healthz").Do(ctx).Error()
-	if err != nil {
+	kubelet := conn.clientset.CoreV1().RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix("healthz")
+	if err := kubelet.Do(ctx).Error(); err != nil {
 		return fmt.Errorf("ask kubelet of node %q: %w", node, err)
 	}
 	return nil

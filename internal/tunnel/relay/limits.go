@@ -25,7 +25,7 @@ type Limits struct {
 	Write time.Duration
 }
 
-// Both is Both within the limits: both connections are broken off when one is exceeded.
+// Both is the function of the same name, but breaks off both connections when one of the limits is exceeded.
 func (l Limits) Both(a, b net.Conn) (toB, toA int64) {
 	abort := sync.OnceFunc(func() { breakOff(a); breakOff(b) })
 	var mu sync.Mutex

@@ -25,9 +25,13 @@ import (
 func resource(name string, applied, healthy, progressing corev1beta1.ConditionStatus) resourcesv1alpha1.ManagedResource {
 	mr := resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	for kind, status := range map[string]corev1beta1.ConditionStatus{
-		resourcesv1alpha1.ResourcesApplied: applied, resourcesv1alpha1.ResourcesHealthy: healthy, resourcesv1alpha1.ResourcesProgressing: progressing,
+		resourcesv1alpha1.ResourcesApplied:     applied,
+		resourcesv1alpha1.ResourcesHealthy:     healthy,
+		resourcesv1alpha1.ResourcesProgressing: progressing,
 	} {
-		mr.Status.Conditions = append(mr.Status.Conditions, corev1beta1.Condition{Type: corev1beta1.ConditionType(kind), Status: status, Reason: kind + "Reason"})
+		mr.Status.Conditions = append(mr.Status.Conditions, corev1beta1.Condition{
+			Type: corev1beta1.ConditionType(kind), Status: status, Reason: kind + "Reason",
+		})
 	}
 	return mr
 }
@@ -42,23 +46,29 @@ func healthyShoot() *Observed {
 				Provider:   corev1beta1.Provider{Workers: []corev1beta1.Worker{{Name: "pool", Minimum: 1, Maximum: 2}}},
 			},
 			Status: corev1beta1.ShootStatus{LastOperation: &corev1beta1.LastOperation{
-				Type: corev1beta1.LastOperationTypeReconcile, State: corev1beta1.LastOperationStateSucceeded, LastUpdateTime: metav1.Time{Time: now.Add(-time.Hour)},
+				Type: corev1beta1.LastOperationTypeReconcile, State: corev1beta1.LastOperationStateSucceeded,
+				LastUpdateTime: metav1.Time{Time: now.Add(-time.Hour)},
 			}},
 		},
-		Etcd:               &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Replicas: ptr.To(int32(1))}, Status: appsv1.StatefulSetStatus{ReadyReplicas: 1}},
+		Etcd: &appsv1.StatefulSet{
+			Spec: appsv1.StatefulSetSpec{Replicas: ptr.To(int32(1))}, Status: appsv1.StatefulSetStatus{ReadyReplicas: 1},
+		},
 		Resources:          []resourcesv1alpha1.ManagedResource{resource("coredns", "True", "True", "False")},
 		HealthStatus:       200,
 		ConfigChecksums:    map[string]string{"key": "sum"},
 		MachineDeployments: []machinev1alpha1.MachineDeployment{{Spec: machinev1alpha1.MachineDeploymentSpec{Replicas: 1}}},
-		Machines:           []machinev1alpha1.Machine{{Status: machinev1alpha1.MachineStatus{CurrentStatus: machinev1alpha1.CurrentStatus{Phase: machinev1alpha1.MachineRunning}}}},
-		TunnelPod:          true,
-		Nodes:              []Node{nodeOf(healthyNode())},
-		NodeLeases:         []Lease{lease("n1", now)},
-		AgentLeases:        []Lease{lease("gardener-node-agent-n1", now)},
+		Machines: []machinev1alpha1.Machine{{Status: machinev1alpha1.MachineStatus{
+			CurrentStatus: machinev1alpha1.CurrentStatus{Phase: machinev1alpha1.MachineRunning},
+		}}},
+		TunnelPod:   true,
+		Nodes:       []Node{nodeOf(healthyNode())},
+		NodeLeases:  []Lease{lease("n1", now)},
+		AgentLeases: []Lease{lease("gardener-node-agent-n1", now)},
 	}
 	for _, name := range requiredDeployments(o) {
 		o.Deployments = append(o.Deployments, appsv1.Deployment{
-			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: appsv1.DeploymentSpec{Replicas: ptr.To(int32(1))}, Status: appsv1.DeploymentStatus{AvailableReplicas: 1},
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: appsv1.DeploymentSpec{Replicas: ptr.To(int32(1))},
+			Status: appsv1.DeploymentStatus{AvailableReplicas: 1},
 		})
 	}
 	return o
@@ -81,7 +91,9 @@ func healthyNode() *corev1.Node {
 }
 
 func lease(name string, renewed time.Time) Lease {
-	return leaseOf(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordinationv1.LeaseSpec{RenewTime: &metav1.MicroTime{Time: renewed}, LeaseDurationSeconds: ptr.To(int32(40))}})
+	return leaseOf(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordinationv1.LeaseSpec{
+		RenewTime: &metav1.MicroTime{Time: renewed}, LeaseDurationSeconds: ptr.To(int32(40)),
+	}})
 }
 
 func TestConditions(t *testing.T) {
@@ -101,34 +113,82 @@ func TestConditions(t *testing.T) {
 		change func(*Observed)
 		want   want
 	}{
-		"everything is fine":              {func(*Observed) {}, want{corev1beta1.ShootEveryNodeReady, "True", "EveryNodeReady"}},
-		"the API server does not answer":  {func(o *Observed) { o.HealthError, o.HealthStatus = errors.New("timeout"), 0 }, want{corev1beta1.ShootAPIServerAvailable, "False", "HealthzRequestFailed"}},
-		"the API server is unwell":        {func(o *Observed) { o.HealthStatus = 500 }, want{corev1beta1.ShootAPIServerAvailable, "False", "HealthzRequestError"}},
-		"the API server is not there":     {func(o *Observed) { o.Deployments[0].Spec.Replicas = ptr.To(int32(0)) }, want{corev1beta1.ShootAPIServerAvailable, "False", "APIServerDown"}},
-		"nodes cannot be seen without it": {func(o *Observed) { o.HealthStatus = 500 }, want{corev1beta1.ShootEveryNodeReady, "Unknown", reasonNotChecked}},
-		"a deployment is missing":         {func(o *Observed) { o.Deployments = o.Deployments[1:] }, want{corev1beta1.ShootControlPlaneHealthy, "False", "DeploymentMissing"}},
-		"a deployment is down":            {func(o *Observed) { o.Deployments[1].Status.AvailableReplicas = 0 }, want{corev1beta1.ShootControlPlaneHealthy, "False", "DeploymentUnhealthy"}},
-		"etcd is missing":                 {func(o *Observed) { o.Etcd = nil }, want{corev1beta1.ShootControlPlaneHealthy, "False", "EtcdMissing"}},
-		"etcd is down":                    {func(o *Observed) { o.Etcd.Status.ReadyReplicas = 0 }, want{corev1beta1.ShootControlPlaneHealthy, "False", "EtcdUnhealthy"}},
+		"everything is fine": {func(*Observed) {}, want{corev1beta1.ShootEveryNodeReady, "True", "EveryNodeReady"}},
+		"the API server does not answer": {
+			func(o *Observed) { o.HealthError, o.HealthStatus = errors.New("timeout"), 0 },
+			want{corev1beta1.ShootAPIServerAvailable, "False", "HealthzRequestFailed"},
+		},
+		"the API server is unwell": {
+			func(o *Observed) { o.HealthStatus = 500 },
+			want{corev1beta1.ShootAPIServerAvailable, "False", "HealthzRequestError"},
+		},
+		"the API server is not there": {
+			func(o *Observed) { o.Deployments[0].Spec.Replicas = ptr.To(int32(0)) },
+			want{corev1beta1.ShootAPIServerAvailable, "False", "APIServerDown"},
+		},
+		"nodes cannot be seen without it": {
+			func(o *Observed) { o.HealthStatus = 500 },
+			want{corev1beta1.ShootEveryNodeReady, "Unknown", reasonNotChecked},
+		},
+		"a deployment is missing": {
+			func(o *Observed) { o.Deployments = o.Deployments[1:] },
+			want{corev1beta1.ShootControlPlaneHealthy, "False", "DeploymentMissing"},
+		},
+		"a deployment is down": {
+			func(o *Observed) { o.Deployments[1].Status.AvailableReplicas = 0 },
+			want{corev1beta1.ShootControlPlaneHealthy, "False", "DeploymentUnhealthy"},
+		},
+		"etcd is missing": {
+			func(o *Observed) { o.Etcd = nil },
+			want{corev1beta1.ShootControlPlaneHealthy, "False", "EtcdMissing"},
+		},
+		"etcd is down": {
+			func(o *Observed) { o.Etcd.Status.ReadyReplicas = 0 },
+			want{corev1beta1.ShootControlPlaneHealthy, "False", "EtcdUnhealthy"},
+		},
 		"etcd is down with a reason, which comes before its consequences": {func(o *Observed) {
 			o.Etcd.Status.ReadyReplicas, o.Deployments[0].Status.AvailableReplicas = 0, 0
 			o.Backups = &Backups{Status: etcdbackup.Status{Etcd: etcdbackup.Etcd{State: etcdbackup.EtcdFailing, Message: "no space left"}}}
 		}, want{corev1beta1.ShootControlPlaneHealthy, "False", "EtcdUnhealthy"}},
 		"an extension complains": {func(o *Observed) {
-			o.Reports = []Report{{Kind: "ControlPlane", Name: "a", Condition: corev1beta1.Condition{Type: corev1beta1.ShootControlPlaneHealthy, Status: "False", Message: "ccm is down"}}}
+			o.Reports = []Report{{Kind: "ControlPlane", Name: "a", Condition: corev1beta1.Condition{
+				Type: corev1beta1.ShootControlPlaneHealthy, Status: "False", Message: "ccm is down",
+			}}}
 		}, want{corev1beta1.ShootControlPlaneHealthy, "False", "ControlPlaneUnhealthyReport"}},
 		"an extension has fallen silent": {func(o *Observed) {
-			o.Reports = []Report{{Kind: "Worker", Heartbeat: now.Add(-6 * time.Minute), Condition: corev1beta1.Condition{Type: corev1beta1.ShootEveryNodeReady, Status: "True"}}}
+			o.Reports = []Report{{Kind: "Worker", Heartbeat: now.Add(-6 * time.Minute), Condition: corev1beta1.Condition{
+				Type: corev1beta1.ShootEveryNodeReady, Status: "True",
+			}}}
 		}, want{corev1beta1.ShootEveryNodeReady, "Unknown", "WorkerOutdatedHealthCheckReport"}},
 		"an extension sees progress": {func(o *Observed) {
-			o.Reports = []Report{{Kind: "Worker", Condition: corev1beta1.Condition{Type: corev1beta1.ShootEveryNodeReady, Status: "Progressing", Reason: "Rolling"}}}
+			o.Reports = []Report{{Kind: "Worker", Condition: corev1beta1.Condition{
+				Type: corev1beta1.ShootEveryNodeReady, Status: "Progressing", Reason: "Rolling",
+			}}}
 		}, want{corev1beta1.ShootEveryNodeReady, "Progressing", "Rolling"}},
-		"a node is not ready":         {node(func(n *corev1.Node) { n.Status.Conditions[0].Status = "False" }), want{corev1beta1.ShootEveryNodeReady, "False", "NodeUnhealthy"}},
-		"a node has a full disk":      {node(func(n *corev1.Node) { n.Status.Conditions[1].Status = "True" }), want{corev1beta1.ShootEveryNodeReady, "False", "NodeUnhealthy"}},
-		"a kubelet is a patch behind": {node(func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.36.1" }), want{corev1beta1.ShootEveryNodeReady, "False", "KubeletVersionMismatch"}},
-		"a kubelet is a minor behind": {node(func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.35.4" }), want{corev1beta1.ShootEveryNodeReady, "True", "EveryNodeReady"}},
-		"a node is missing":           {func(o *Observed) { o.Nodes = nil }, want{corev1beta1.ShootEveryNodeReady, "False", "MissingNodes"}},
-		"a configuration is pending":  {node(func(n *corev1.Node) { n.Annotations[annotationChecksum] = "old" }), want{corev1beta1.ShootEveryNodeReady, "False", "OperatingSystemConfigOutdated"}},
+		"a node is not ready": {
+			node(func(n *corev1.Node) { n.Status.Conditions[0].Status = "False" }),
+			want{corev1beta1.ShootEveryNodeReady, "False", "NodeUnhealthy"},
+		},
+		"a node has a full disk": {
+			node(func(n *corev1.Node) { n.Status.Conditions[1].Status = "True" }),
+			want{corev1beta1.ShootEveryNodeReady, "False", "NodeUnhealthy"},
+		},
+		"a kubelet is a patch behind": {
+			node(func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.36.1" }),
+			want{corev1beta1.ShootEveryNodeReady, "False", "KubeletVersionMismatch"},
+		},
+		"a kubelet is a minor behind": {
+			node(func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.35.4" }),
+			want{corev1beta1.ShootEveryNodeReady, "True", "EveryNodeReady"},
+		},
+		"a node is missing": {
+			func(o *Observed) { o.Nodes = nil },
+			want{corev1beta1.ShootEveryNodeReady, "False", "MissingNodes"},
+		},
+		"a configuration is pending": {
+			node(func(n *corev1.Node) { n.Annotations[annotationChecksum] = "old" }),
+			want{corev1beta1.ShootEveryNodeReady, "False", "OperatingSystemConfigOutdated"},
+		},
 		"a node about to be replaced needs no configuration": {node(func(n *corev1.Node) {
 			n.Annotations[annotationChecksum] = "old"
 			n.Spec.Taints = []corev1.Taint{{Key: taintPreferNoSchedule}}
@@ -141,7 +201,9 @@ func TestConditions(t *testing.T) {
 			extra := o.Nodes[0]
 			extra.Name, extra.Unschedulable = "n2", true
 			o.Nodes = append(o.Nodes, extra)
-			o.Machines = append(o.Machines, machinev1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: now}, Labels: map[string]string{"node": "n2"}}})
+			o.Machines = append(o.Machines, machinev1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{
+				DeletionTimestamp: &metav1.Time{Time: now}, Labels: map[string]string{"node": "n2"},
+			}})
 		}, want{corev1beta1.ShootEveryNodeReady, "False", "NodesScalingDown"}},
 		"a node agent has stopped": {func(o *Observed) {
 			o.AgentLeases = []Lease{lease("gardener-node-agent-n1", now.Add(-time.Minute))}
@@ -165,7 +227,10 @@ func TestConditions(t *testing.T) {
 			mr.Labels = map[string]string{corev1beta1.LabelCareConditionType: string(corev1beta1.ShootControlPlaneHealthy)}
 			o.Resources = append(o.Resources, mr)
 		}, want{corev1beta1.ShootSystemComponentsHealthy, "True", "SystemComponentsRunning"}},
-		"there is no tunnel": {func(o *Observed) { o.TunnelPod = false }, want{corev1beta1.ShootSystemComponentsHealthy, "False", "NoTunnelDeployed"}},
+		"there is no tunnel": {
+			func(o *Observed) { o.TunnelPod = false },
+			want{corev1beta1.ShootSystemComponentsHealthy, "False", "NoTunnelDeployed"},
+		},
 		"more nodes than are read": {func(o *Observed) {
 			o.TooMuch = map[Kind]string{Nodes: "more than 10000"}
 		}, want{corev1beta1.ShootEveryNodeReady, "Unknown", "TooManyObjects"}},
@@ -179,7 +244,10 @@ func TestConditions(t *testing.T) {
 		"more pods than are read, and none of the tunnel among them": {func(o *Observed) {
 			o.TunnelPod, o.TooMuch = false, map[Kind]string{TunnelPods: "more than 64 MiB"}
 		}, want{corev1beta1.ShootSystemComponentsHealthy, "Unknown", "TooManyObjects"}},
-		"the tunnel is broken": {func(o *Observed) { o.TunnelError = errors.New("no session") }, want{corev1beta1.ShootSystemComponentsHealthy, "False", "TunnelConnectionBroken"}},
+		"the tunnel is broken": {
+			func(o *Observed) { o.TunnelError = errors.New("no session") },
+			want{corev1beta1.ShootSystemComponentsHealthy, "False", "TunnelConnectionBroken"},
+		},
 		"a hibernated Shoot is not checked": {func(o *Observed) {
 			o.Shoot.Spec.Hibernation = &corev1beta1.Hibernation{Enabled: ptr.To(true)}
 			o.Shoot.Status.IsHibernated = true
@@ -207,7 +275,8 @@ func TestConstraints(t *testing.T) {
 		c := &admissionregistrationv1.ValidatingWebhookConfiguration{
 			ObjectMeta: metav1.ObjectMeta{Name: "policy", Labels: labels, Annotations: annotations},
 			Webhooks: []admissionregistrationv1.ValidatingWebhook{{Name: "w", Rules: []admissionregistrationv1.RuleWithOperations{{
-				Operations: []admissionregistrationv1.OperationType{"*"}, Rule: admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+				Operations: []admissionregistrationv1.OperationType{"*"},
+				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
 			}}}},
 		}
 		o.Webhooks.add(c, webhooksOf(c))
@@ -216,9 +285,18 @@ func TestConstraints(t *testing.T) {
 		change func(*Observed)
 		want   string // Type=Status/Reason of all, sorted.
 	}{
-		"nothing to complain about": {func(*Observed) {}, "HibernationPossible=True/NoProblematicWebhooks MaintenancePreconditionsSatisfied=True/NoProblematicWebhooks"},
-		"a problematic webhook":     {func(o *Observed) { webhook(o, nil, nil) }, "HibernationPossible=False/ProblematicWebhooks MaintenancePreconditionsSatisfied=False/ProblematicWebhooks"},
-		"a webhook of the system":   {func(o *Observed) { webhook(o, map[string]string{"origin": "gardener"}, nil) }, "HibernationPossible=True/NoProblematicWebhooks MaintenancePreconditionsSatisfied=True/NoProblematicWebhooks"},
+		"nothing to complain about": {
+			func(*Observed) {},
+			"HibernationPossible=True/NoProblematicWebhooks MaintenancePreconditionsSatisfied=True/NoProblematicWebhooks",
+		},
+		"a problematic webhook": {
+			func(o *Observed) { webhook(o, nil, nil) },
+			"HibernationPossible=False/ProblematicWebhooks MaintenancePreconditionsSatisfied=False/ProblematicWebhooks",
+		},
+		"a webhook of the system": {
+			func(o *Observed) { webhook(o, map[string]string{"origin": "gardener"}, nil) },
+			"HibernationPossible=True/NoProblematicWebhooks MaintenancePreconditionsSatisfied=True/NoProblematicWebhooks",
+		},
 		"more webhooks than are read": {func(o *Observed) {
 			o.TooMuch = map[Kind]string{MutatingWebhooks: "more than 64 MiB"}
 		}, "HibernationPossible=Unknown/TooManyObjects MaintenancePreconditionsSatisfied=Unknown/TooManyObjects"},
@@ -230,11 +308,20 @@ func TestConstraints(t *testing.T) {
 			o.TooMuch = map[Kind]string{Definitions: "one of more than 4 MiB"}
 		}, "CRDsWithProblematicConversionWebhooks=Unknown/TooManyObjects HibernationPossible=True/NoProblematicWebhooks " +
 			"MaintenancePreconditionsSatisfied=True/NoProblematicWebhooks"},
-		"a CA that ends soon": {func(o *Observed) { o.CAs = []corev1.Secret{ca(364 * 24 * time.Hour), ca(400 * 24 * time.Hour)} }, "CACertificateValiditiesAcceptable=False/ExpiringCACertificates HibernationPossible=True/NoProblematicWebhooks MaintenancePreconditionsSatisfied=True/NoProblematicWebhooks"},
-		"no API server":       {func(o *Observed) { o.HealthStatus = 0 }, "HibernationPossible=False/ConstraintNotChecked MaintenancePreconditionsSatisfied=False/ConstraintNotChecked"},
+		"a CA that ends soon": {
+			func(o *Observed) { o.CAs = []corev1.Secret{ca(364 * 24 * time.Hour), ca(400 * 24 * time.Hour)} },
+			"CACertificateValiditiesAcceptable=False/ExpiringCACertificates " +
+				"HibernationPossible=True/NoProblematicWebhooks MaintenancePreconditionsSatisfied=True/NoProblematicWebhooks",
+		},
+		"no API server": {
+			func(o *Observed) { o.HealthStatus = 0 },
+			"HibernationPossible=False/ConstraintNotChecked MaintenancePreconditionsSatisfied=False/ConstraintNotChecked",
+		},
 		"a manual update is pending": {func(o *Observed) {
-			o.Shoot.Status.InPlaceUpdates = &corev1beta1.InPlaceUpdatesStatus{PendingWorkerUpdates: &corev1beta1.PendingWorkerUpdates{ManualInPlaceUpdate: []string{"pool"}}}
-		}, "HibernationPossible=True/NoProblematicWebhooks MaintenancePreconditionsSatisfied=True/NoProblematicWebhooks ManualInPlaceWorkersUpdated=False/WorkerPoolsWithManualInPlaceUpdateStrategyPending"},
+			pending := &corev1beta1.PendingWorkerUpdates{ManualInPlaceUpdate: []string{"pool"}}
+			o.Shoot.Status.InPlaceUpdates = &corev1beta1.InPlaceUpdatesStatus{PendingWorkerUpdates: pending}
+		}, "HibernationPossible=True/NoProblematicWebhooks MaintenancePreconditionsSatisfied=True/NoProblematicWebhooks " +
+			"ManualInPlaceWorkersUpdated=False/WorkerPoolsWithManualInPlaceUpdateStrategyPending"},
 		"a rotation is due, and every window is while the cluster sleeps": {func(o *Observed) {
 			sleep, wake := "0 20 * * *", "0 6 * * *"
 			o.Shoot.Spec.Hibernation = &corev1beta1.Hibernation{Schedules: []corev1beta1.HibernationSchedule{{Start: &sleep, End: &wake}}}
@@ -243,7 +330,8 @@ func TestConstraints(t *testing.T) {
 				AutoRotation: &corev1beta1.MaintenanceAutoRotation{Credentials: &corev1beta1.MaintenanceCredentialsAutoRotation{
 					ETCDEncryptionKey: &corev1beta1.MaintenanceRotationConfig{}}},
 			}
-		}, "AutomaticCredentialsRotationPossible=False/MaintenanceWindowDuringHibernation HibernationPossible=True/NoProblematicWebhooks MaintenancePreconditionsSatisfied=True/NoProblematicWebhooks"},
+		}, "AutomaticCredentialsRotationPossible=False/MaintenanceWindowDuringHibernation " +
+			"HibernationPossible=True/NoProblematicWebhooks MaintenancePreconditionsSatisfied=True/NoProblematicWebhooks"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := healthyShoot()

@@ -40,7 +40,8 @@ func nodes(o *Observed, s Settings) Finding {
 			return f
 		}
 		if len(pool) < int(w.Minimum) {
-			return bad("MissingNodes", fmt.Sprintf("Not enough worker nodes registered in worker pool %q to meet minimum desired machine count. (%d/%d).", w.Name, len(pool), w.Minimum))
+			return bad("MissingNodes", fmt.Sprintf("Not enough worker nodes registered in worker pool %q to meet minimum desired "+
+				"machine count. (%d/%d).", w.Name, len(pool), w.Minimum))
 		}
 	}
 	for _, f := range []func() (Finding, bool){
@@ -98,8 +99,8 @@ func nodeProblem(n *corev1.Node) (problem string, byItsUsers bool) {
 			continue
 		}
 		if c.Status != want {
-			return fmt.Sprintf("condition %q has invalid status %s (expected %s) due to %s: %s", c.Type, c.Status, want, c.Reason, c.Message),
-				slices.Contains(userReasons, c.Reason)
+			return fmt.Sprintf("condition %q has invalid status %s (expected %s) due to %s: %s",
+				c.Type, c.Status, want, c.Reason, c.Message), slices.Contains(userReasons, c.Reason)
 		}
 	}
 	if !seen {
@@ -123,7 +124,9 @@ func oldKubelets(shoot *corev1beta1.Shoot, w corev1beta1.Worker, nodes []*Node) 
 		if err != nil || have.Major() != want.Major() || have.Minor() != want.Minor() || !have.LessThan(want) {
 			continue
 		}
-		return bad("KubeletVersionMismatch", fmt.Sprintf("The kubelet version for node %q (%s) does not match the desired Kubernetes version (v%s).", n.Name, n.KubeletVersion, version)), true
+		return bad("KubeletVersionMismatch", fmt.Sprintf(
+			"The kubelet version for node %q (%s) does not match the desired Kubernetes version (v%s).",
+			n.Name, n.KubeletVersion, version)), true
 	}
 	return Finding{}, false
 }
@@ -139,7 +142,8 @@ func outdatedConfigs(o *Observed) (Finding, bool) {
 	if outdated.Count == 0 {
 		return Finding{}, false
 	}
-	return bad("OperatingSystemConfigOutdated", fmt.Sprintf("Nodes have not applied their newest configuration: %s.", &outdated)), true
+	return bad("OperatingSystemConfigOutdated",
+		fmt.Sprintf("Nodes have not applied their newest configuration: %s.", &outdated)), true
 }
 
 // scaling explains why there are more or fewer nodes than the machine deployments want.
@@ -170,7 +174,8 @@ func scaling(o *Observed) (Finding, bool) {
 			break
 		}
 		for _, c := range d.Status.Conditions {
-			if c.Type == machinev1alpha1.MachineDeploymentProgressing && c.Status == machinev1alpha1.ConditionTrue && c.Reason != "NewMachineSetAvailable" {
+			if c.Type == machinev1alpha1.MachineDeploymentProgressing && c.Status == machinev1alpha1.ConditionTrue &&
+				c.Reason != "NewMachineSetAvailable" {
 				return bad("NodesRollOutScalingUp", fmt.Sprintf("Machine deployment %q is being rolled out: %s", d.Name, c.Message)), true
 			}
 			if c.Type == machinev1alpha1.MachineDeploymentAvailable && c.Status != machinev1alpha1.ConditionTrue && registered < desired {
@@ -216,7 +221,8 @@ func scalingDown(o *Observed, registered, desired, cordoned int32) Finding {
 	}
 	for i := range o.Nodes {
 		if n := &o.Nodes[i]; n.Unschedulable && !deleting[n.Name] {
-			return bad("NodesScalingDown", fmt.Sprintf("Node %q was cordoned but its machine is not being deleted; somebody else has cordoned it.", n.Name))
+			return bad("NodesScalingDown", fmt.Sprintf(
+				"Node %q was cordoned but its machine is not being deleted; somebody else has cordoned it.", n.Name))
 		}
 	}
 	if registered-cordoned == desired {
@@ -264,7 +270,8 @@ func expiredLeases(o *Observed) (Finding, bool) {
 		}
 	}
 	if percent := 100 * n / len(o.NodeLeases); percent >= maxExpiredLeases {
-		return bad("TooManyExpiredNodeLeases", fmt.Sprintf("%d of %d node leases (%d%%) have expired.", n, len(o.NodeLeases), percent)), true
+		return bad("TooManyExpiredNodeLeases",
+			fmt.Sprintf("%d of %d node leases (%d%%) have expired.", n, len(o.NodeLeases), percent)), true
 	}
 	return Finding{}, false
 }

@@ -14,12 +14,14 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/gardenlet/shoot/kinds"
 	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/internal/pages"
 	"hortus.dev/hortus/test/env"
@@ -37,7 +39,11 @@ func userClient(t testing.TB, config *rest.Config) client.Client {
 	config = rest.CopyConfig(config)
 	config.QPS = -1
 	pages.Bound(config)
-	user, err := client.New(config, client.Options{Scheme: scheme})
+	clientset, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	user, err := client.New(config, client.Options{Scheme: scheme, Mapper: kinds.NewMapper(clientset.Discovery())})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +164,8 @@ func TestShootFullOfObjects(t *testing.T) {
 	fill(t, user, large, func(i int) client.Object { return configuration(fmt.Sprintf("large-%04d", i), 1_200_000, 10) })
 	o, reader = check(empty())
 	c = kube.Condition(Constraints(o), corev1beta1.ShootHibernationPossible)
-	if c.Status != corev1beta1.ConditionUnknown || c.Reason != "TooManyObjects" || o.TooMuch[ValidatingWebhooks] != "more than 64 MiB" {
+	if c.Status != corev1beta1.ConditionUnknown || c.Reason != "TooManyObjects" ||
+		o.TooMuch[ValidatingWebhooks] != "more than 64 MiB" {
 		t.Errorf("constraint = %+v, too much: %v", c, o.TooMuch)
 	}
 	t.Logf("%d lists, %.1f MiB", reader.lists, reader.mib())

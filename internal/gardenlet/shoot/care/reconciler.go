@@ -79,7 +79,8 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager, concurrency int) error {
 
 func operationEnded(old, now *corev1beta1.Shoot) bool {
 	a, b := old.Status.LastOperation, now.Status.LastOperation
-	return b != nil && b.State == corev1beta1.LastOperationStateSucceeded && (a == nil || a.State != b.State || a.LastUpdateTime != b.LastUpdateTime)
+	return b != nil && b.State == corev1beta1.LastOperationStateSucceeded &&
+		(a == nil || a.State != b.State || a.LastUpdateTime != b.LastUpdateTime)
 }
 
 // Reconcile checks one Shoot.
@@ -135,11 +136,18 @@ func set(shoot *corev1beta1.Shoot, conditions, constraints []corev1beta1.Conditi
 // setUnknown says that nothing could be checked.
 func setUnknown(shoot *corev1beta1.Shoot, err error, now time.Time) {
 	s, message := &shoot.Status, cut(err.Error())
-	for _, kind := range conditionTypes(&Observed{Shoot: shoot}) {
-		s.Conditions = kube.SetCondition(s.Conditions, corev1beta1.Condition{Type: kind, Status: corev1beta1.ConditionUnknown, Reason: "ConditionCheckError", Message: message}, now)
+	unknown := func(kind corev1beta1.ConditionType) corev1beta1.Condition {
+		return corev1beta1.Condition{
+			Type: kind, Status: corev1beta1.ConditionUnknown, Reason: "ConditionCheckError", Message: message,
+		}
 	}
-	for _, kind := range []corev1beta1.ConditionType{corev1beta1.ShootHibernationPossible, corev1beta1.ShootMaintenancePreconditionsSatisfied} {
-		s.Constraints = kube.SetCondition(s.Constraints, corev1beta1.Condition{Type: kind, Status: corev1beta1.ConditionUnknown, Reason: "ConditionCheckError", Message: message}, now)
+	for _, kind := range conditionTypes(&Observed{Shoot: shoot}) {
+		s.Conditions = kube.SetCondition(s.Conditions, unknown(kind), now)
+	}
+	for _, kind := range []corev1beta1.ConditionType{
+		corev1beta1.ShootHibernationPossible, corev1beta1.ShootMaintenancePreconditionsSatisfied,
+	} {
+		s.Constraints = kube.SetCondition(s.Constraints, unknown(kind), now)
 	}
 }
 
@@ -168,10 +176,12 @@ func repairConfiguration(ctx context.Context, user client.Client, o client.Objec
 			switch c := o.(type) {
 			case *admissionregistrationv1.MutatingWebhookConfiguration:
 				old := &c.Webhooks[i]
-				old.FailurePolicy, old.TimeoutSeconds, old.ObjectSelector, old.NamespaceSelector = w.FailurePolicy, w.TimeoutSeconds, w.ObjectSelector, w.NamespaceSelector
+				old.FailurePolicy, old.TimeoutSeconds = w.FailurePolicy, w.TimeoutSeconds
+				old.ObjectSelector, old.NamespaceSelector = w.ObjectSelector, w.NamespaceSelector
 			case *admissionregistrationv1.ValidatingWebhookConfiguration:
 				old := &c.Webhooks[i]
-				old.FailurePolicy, old.TimeoutSeconds, old.ObjectSelector, old.NamespaceSelector = w.FailurePolicy, w.TimeoutSeconds, w.ObjectSelector, w.NamespaceSelector
+				old.FailurePolicy, old.TimeoutSeconds = w.FailurePolicy, w.TimeoutSeconds
+				old.ObjectSelector, old.NamespaceSelector = w.ObjectSelector, w.NamespaceSelector
 			}
 		})...)
 	}
@@ -195,17 +205,21 @@ func patchWebhooks(ctx context.Context, user client.Client, c, before client.Obj
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	annotations[corev1beta1.AnnotationWarning] = "This webhook configuration was changed to keep the cluster working: " + strings.Join(changes, "; ") + "."
+	annotations[corev1beta1.AnnotationWarning] = "This webhook configuration was changed to keep the cluster working: " +
+		strings.Join(changes, "; ") + "."
 	c.SetAnnotations(annotations)
 	// The resource version keeps a change of the owner, made meanwhile, from being undone.
-	if err := user.Patch(ctx, c, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := client.IgnoreNotFound(user.Patch(ctx, c, patch)); err != nil {
 		return fmt.Errorf("repair webhook configuration %q: %w", c.GetName(), err)
 	}
 	return nil
 }
 
 // stalePodReasons mark pods that ended with their node and are only listed.
-var stalePodReasons = []string{"Evicted", "OutOfCpu", "OutOfcpu", "OutOfMemory", "OutOfmemory", "OutOfDisk", "NodeAffinity", "NodeLost", "Preempting"}
+var stalePodReasons = []string{
+	"Evicted", "OutOfCpu", "OutOfcpu", "OutOfMemory", "OutOfmemory", "OutOfDisk", "NodeAffinity", "NodeLost", "Preempting",
+}
 
 // removeStalePods deletes the remains of system pods; while the Shoot is being deleted, of all pods.
 func removeStalePods(ctx context.Context, user client.Client, everywhere bool) error {
