@@ -27,6 +27,8 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"hortus.dev/hortus/internal/timeslice"
 )
 
 // options are the flags.
@@ -70,6 +72,9 @@ func NewScheme() (*runtime.Scheme, error) {
 func run(ctx context.Context, o options) error {
 	log := klog.Background().WithName("gateway")
 	ctrl.SetLogger(log)
+	if err := timeslice.Short(); err != nil {
+		log.Error(err, "Connections may wait for busy control planes of the same node")
+	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	config, err := loadConfig(o.kubeconfig)

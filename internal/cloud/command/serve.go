@@ -25,6 +25,7 @@ import (
 	"hortus.dev/hortus/internal/cloud/fabric/linux"
 	"hortus.dev/hortus/internal/cloud/registry"
 	"hortus.dev/hortus/internal/image"
+	"hortus.dev/hortus/internal/timeslice"
 )
 
 const machineRepository = "hortus.dev/machine"
@@ -54,6 +55,9 @@ func newServeCommand(stateDir *string) *cobra.Command {
 		RunE: func(command *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(command.Context(), syscall.SIGTERM, syscall.SIGINT)
 			defer stop()
+			if err := timeslice.Short(); err != nil {
+				fmt.Fprintf(command.ErrOrStderr(), "connections of load balancers may wait for busy machines: %v\n", err)
+			}
 			cfg, err := o.config(*stateDir)
 			if err != nil {
 				return err

@@ -30,6 +30,7 @@ import (
 	"hortus.dev/hortus/internal/etcdmember"
 	"hortus.dev/hortus/internal/etcdmember/configuration"
 	"hortus.dev/hortus/internal/etcdmember/fence"
+	"hortus.dev/hortus/internal/timeslice"
 	"hortus.dev/hortus/internal/tunnel/certs"
 )
 
@@ -134,6 +135,9 @@ type parts struct {
 
 func (f *runFlags) run(ctx context.Context, args []string) error {
 	debug.SetGCPercent(keeper.IdleGC)
+	if err := timeslice.Short(); err != nil { // For etcd, which inherits it.
+		klog.Background().WithName("etcd").Error(err, "Writes may wait for busy control planes of the same node")
+	}
 	p, err := f.assemble(args)
 	if err != nil {
 		return err
