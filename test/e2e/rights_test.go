@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -40,7 +41,8 @@ var observed = struct {
 	inSeeds, inGarden usage
 	// given are the rights in roles that gardenlets have made. They can't give what they don't have.
 	given usage
-	// refused are requests that were not allowed.
+	// refused are requests to seeds that were not allowed. In the garden some are to be expected: what a gardenlet may do ends
+	// when its Shoots do.
 	refused usage
 	// role is what gardenlets may do in seeds.
 	role []right
@@ -89,7 +91,7 @@ func observeRoles(ctx context.Context, client kubernetes.Interface) error {
 				observed.role = append(observed.role, rightsOf(rule)...)
 			}
 		}
-		if len(role.ManagedFields) == 0 || role.ManagedFields[0].Manager != "gardenlet" {
+		if len(role.ManagedFields) == 0 || !strings.HasPrefix(role.ManagedFields[0].Manager, "gardenlet") {
 			continue
 		}
 		for _, rule := range role.Rules {
@@ -154,16 +156,20 @@ func observeRequest(line []byte) error {
 		r.resource += "/" + event.ObjectRef.Subresource
 	}
 	if r.resource == "" {
-		r.resource = event.RequestURI
+		r.resource, _, _ = strings.Cut(event.RequestURI, "?")
+	}
+	created := r
+	if event.Verb == "patch" && event.ResponseStatus.Code == http.StatusCreated { // Applied, which takes both.
+		created.verb = "create"
 	}
 	example := event.ObjectRef.Namespace + "/" + event.ObjectRef.Name
 	switch {
-	case event.ResponseStatus.Code == 403:
-		observed.refused[r] = event.User.Username + " " + event.RequestURI
-	case event.User.Username == "system:serviceaccount:garden:gardenlet":
-		observed.inSeeds[r] = example
+	case event.User.Username != "system:serviceaccount:garden:gardenlet":
+		observed.inGarden[r], observed.inGarden[created] = example, example
+	case event.ResponseStatus.Code == http.StatusForbidden:
+		observed.refused[r] = event.RequestURI
 	default:
-		observed.inGarden[r] = example
+		observed.inSeeds[r], observed.inSeeds[created] = example, example
 	}
 	return nil
 }
@@ -191,32 +197,41 @@ func rightsAreObserved(t *testing.T) {
 	}
 }
 
-// unusedRights compares the rights of gardenlets with those that they have used or given to others in the stories, both ways:
-// it returns a line for each that they have without need, and for each that they lack.
-func unusedRights() ([]string, error) {
-	var problems []string
+// compareRights of gardenlets with what they did in all stories: what they lacked, and what they have without having used it or
+// given it to others.
+func compareRights() (lacking, unused []string, err error) {
+	observed.Lock()
+	defer observed.Unlock()
 	for r, example := range observed.refused {
-		problems = append(problems, fmt.Sprintf("refused: %s, %s", r, example))
+		lacking = append(lacking, fmt.Sprintf("%s: %s", r, example))
 	}
 	for _, r := range observed.role {
-		if _, used := observed.inSeeds[r]; used {
-			continue
-		}
-		if _, given := observed.given[r]; !given {
-			problems = append(problems, fmt.Sprintf("not used in any seed: %s", r))
+		if !observed.inSeeds.has(r) && !observed.given.has(r) {
+			unused = append(unused, "in seeds: "+r.String())
 		}
 	}
 	inGarden, err := rightsInGarden()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, r := range inGarden {
-		if _, used := observed.inGarden[r]; !used {
-			problems = append(problems, fmt.Sprintf("not used in the garden: %s", r))
+		if !observed.inGarden.has(r) {
+			unused = append(unused, "in the garden: "+r.String())
 		}
 	}
-	slices.Sort(problems)
-	return slices.Compact(problems), nil
+	slices.Sort(lacking)
+	slices.Sort(unused)
+	return lacking, slices.Compact(unused), nil
+}
+
+// has a use of the right. All resources of a group have one if one of them has.
+func (u usage) has(r right) bool {
+	for used := range u {
+		if used.verb == r.verb && used.group == r.group && (used.resource == r.resource || r.resource == "*") {
+			return true
+		}
+	}
+	return false
 }
 
 // rightsInGarden are those of the table in the page about the seed authorizer, which is compared with the code.
@@ -248,12 +263,15 @@ func rightsInGarden() ([]right, error) {
 
 // reportRights prints in which rights gardenlets differ from what they did in all stories, and returns the code to exit with.
 func reportRights() int {
-	problems, err := unusedRights()
+	lacking, unused, err := compareRights()
 	if err != nil {
-		problems = append(problems, err.Error())
+		lacking = append(lacking, err.Error())
 	}
-	for _, problem := range problems {
-		fmt.Fprintln(os.Stderr, "rights of gardenlets:", problem)
+	for _, r := range unused {
+		fmt.Fprintln(os.Stderr, "gardenlets do not use a right that they have,", r)
 	}
-	return min(len(problems), 1)
+	for _, r := range lacking {
+		fmt.Fprintln(os.Stderr, "gardenlets lack a right:", r)
+	}
+	return min(len(lacking), 1)
 }

@@ -41,9 +41,9 @@ func Render(v Values) []client.Object {
 	account := &corev1.ServiceAccount{ObjectMeta: meta()}
 	role := &rbacv1.Role{ObjectMeta: meta(), Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{"machine.sapcloud.io"}, Resources: []string{"*"}, Verbs: all},
-		{APIGroups: []string{""}, Resources: []string{"secrets", "configmaps", "endpoints", "events", "pods"}, Verbs: all},
-		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: all},
-		{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch", "update"}},
+		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "list", "patch", "update", "watch"}},
+		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create", "get", "update"}},
+		{APIGroups: []string{"", "events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch", "update"}},
 	}}
 	kubeconfig := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: configMapName, Namespace: v.Namespace, Labels: component.Labels(Name)},
