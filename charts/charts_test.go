@@ -108,6 +108,10 @@ func TestGardenKeyIsMadeOnce(t *testing.T) {
 	if again := render(); again.StringData[keyrotation.KeyConfig] == made.StringData[keyrotation.KeyConfig] {
 		t.Error("two gardens have the same key")
 	}
+	values["Values"].(chartutil.Values)["apiserver"].(map[string]any)["encryptionKey"] = "given"
+	if given := render(); !strings.Contains(given.StringData[keyrotation.KeyConfig], "secret: given") {
+		t.Errorf("a garden that is given its key gets %s", given.StringData[keyrotation.KeyConfig])
+	}
 	if taken := render(secret("hortus-apiserver")); taken == nil || string(taken.Data[keyrotation.KeyConfig]) != "before" {
 		t.Errorf("a garden with its key in the other Secret gets %+v", taken)
 	}

@@ -14,7 +14,6 @@ import (
 	"sync"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
@@ -24,9 +23,7 @@ const (
 	noiseBytes   = 8 << 10
 	// noiseClients is how many clients each noisy tenant has.
 	noiseClients = 4
-	// lowestPriority of a process.
-	lowestPriority = 19
-	noiseCommand   = "make-noise"
+	noiseCommand = "make-noise"
 )
 
 // noise is something that a tenant does as often as it can.
@@ -77,7 +74,7 @@ func makeNoise(ctx context.Context, n noise, clients []*jsonClient) int {
 	for k, c := range clients {
 		wg.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
-				if _, err := n.make(ctx, c, i); err == nil { // Who makes too much noise is refused some, and goes on.
+				if _, err := n.make(ctx, c, i); err == nil { // Who makes too much noise is refused some, and continues.
 					made[k]++
 				}
 			}
@@ -106,13 +103,10 @@ type noiseResult struct {
 func newNoiseCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    noiseCommand,
-		Short:  "Be the clients of noisy tenants, until standard input ends",
+		Short:  "Run the clients of noisy tenants until standard input ends",
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			if err := unix.Setpriority(unix.PRIO_PROCESS, 0, lowestPriority); err != nil {
-				return fmt.Errorf("take the lowest priority: %w", err)
-			}
 			return obeyNoiseOrder(command.Context(), command.InOrStdin(), command.OutOrStdout())
 		},
 	}
@@ -149,14 +143,15 @@ func obeyNoiseOrder(ctx context.Context, in io.Reader, out io.Writer) error {
 	return json.NewEncoder(out).Encode(noiseResult{makeNoise(ctx, noises[i], clients)})
 }
 
-// startNoise starts a process of its own with the lowest priority: clients are elsewhere in practice and take nothing of the processors
-// that serve them. The function that it returns ends the noise and tells how many requests there were.
+// startNoise starts a process of its own with the lowest priority: clients are elsewhere in practice and take nothing of the
+// processors that serve them. The function that it returns ends the noise and tells how many requests there were.
 func startNoise(ctx context.Context, program string, order noiseOrder) (func() (int, error), error) {
 	text, err := json.Marshal(order)
 	if err != nil {
 		return nil, err
 	}
-	command := exec.CommandContext(ctx, program, "bench", noiseCommand)
+	// By nice, since a process that runs can change the priority of one of its threads only.
+	command := exec.CommandContext(ctx, "nice", "-n", "19", program, "bench", noiseCommand)
 	command.Stderr = os.Stderr
 	in, err := command.StdinPipe()
 	if err != nil {

@@ -25,7 +25,8 @@ the tables of control planes and of the landscape with what is issued. **By hand
   one that waits for somebody to confirm its older specification or a new control plane, one whose deletion or move has failed, all during
   an emergency stop of their seed or without its gardenlet. After at least 73 days its control plane stops working.
 - **30 days before** the certificate of the API server or of the gardenlet as its client expires, the condition ` + "`APIServerAvailable`" + `
-  says so, with the reason ` + "`CertificateExpiresSoon`" + `, and every day an event.
+  says so, with the reason ` + "`CertificateExpiresSoon`" + `, and every day an event, unless the Shoot has never been
+  created.
 `
 
 // parts are those of the page.

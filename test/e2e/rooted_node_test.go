@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -22,6 +23,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
@@ -165,8 +168,13 @@ func checkServingCertificatesAreOwn(t *testing.T, admin, kubelet string, mine, o
 		if err != nil {
 			t.Fatal(err)
 		}
-		patch := fmt.Sprintf(`[{"op": "replace", "path": "/status/addresses", "value": %s}]`, addresses)
-		kubectl(t, who, "patch", "node", mine.Name, "--subresource=status", "--type=json", "-p", patch)
+		// Not by kubectl, which reads the status first: kubelets may not.
+		patch := fmt.Appendf(nil, `[{"op": "replace", "path": "/status/addresses", "value": %s}]`, addresses)
+		nodes := dynamicClient(t, who).Resource(corev1.SchemeGroupVersion.WithResource("nodes"))
+		ctx := context.WithoutCancel(t.Context())
+		if _, err := nodes.Patch(ctx, mine.Name, types.JSONPatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
+			t.Fatalf("write addresses into the status of node %s: %v", mine.Name, err)
+		}
 	}
 	t.Cleanup(func() { write(admin) })
 	ownIP, otherIP := internalIPOf(t, mine), internalIPOf(t, other)

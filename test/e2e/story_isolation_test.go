@@ -99,9 +99,12 @@ func memoryIsBounded(t *testing.T, seed, shoot string) {
 		t.Errorf("the control plane has %d pods only", len(pods.Items))
 	}
 	for _, pod := range pods.Items {
-		for _, c := range pod.Spec.Containers {
+		for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 			if c.Resources.Requests.Memory().IsZero() || c.Resources.Limits.Memory().IsZero() {
 				t.Errorf("container %s of pod %s has no request or limit of memory: %+v", c.Name, pod.Name, c.Resources)
+			}
+			if limit := c.Resources.Limits.Memory().String(); c.Name == "kube-apiserver" && limit != "8Gi" {
+				t.Errorf("the API server of a small Shoot has a limit of %s, want 8Gi", limit)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -40,7 +41,8 @@ func runSpecs(t *testing.T, kubeconfig, focus string) {
 	if err := os.WriteFile(hosts, fmt.Appendf(nil, "127.0.0.1 localhost\n%s %s\n", server.Hostname(), host), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	kubectl(t, kubeconfig, "config", "set-cluster", view("clusters[0].name"), "--server=https://"+strings.Replace(server.Host, server.Hostname(), host, 1))
+	named := "https://" + strings.Replace(server.Host, server.Hostname(), host, 1)
+	kubectl(t, kubeconfig, "config", "set-cluster", view("clusters[0].name"), "--server="+named)
 
 	found, err := filepath.Glob(filepath.Join(repository, ".build/bin/e2e/v*"))
 	if err != nil || len(found) != 1 {
@@ -53,18 +55,21 @@ func runSpecs(t *testing.T, kubeconfig, focus string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*patience)
 	defer cancel()
 	// A mount namespace keeps the file with the server's name from the rest of the machine.
-	command := exec.CommandContext(ctx, "unshare", "--mount", "sh", "-c", `mount --bind "$1" /etc/hosts && shift && exec "$@"`, "sh", hosts,
-		filepath.Join(programs, "ginkgo"), "--procs=2", "--no-color", "--succinct", "--focus="+focus, filepath.Join(programs, "e2e.test"),
+	const inside = `mount --bind "$1" /etc/hosts && shift && exec "$@"`
+	command := exec.CommandContext(ctx, "unshare", "--mount", "sh", "-c", inside, "sh", hosts,
+		filepath.Join(programs, "ginkgo"), "--procs=2", "--no-color", "--succinct", "--fail-on-empty", "--focus="+focus,
+		filepath.Join(programs, "e2e.test"),
 		"--", "--kubeconfig="+kubeconfig, "--provider=local", "--num-nodes=2")
 	command.Dir = t.TempDir()
 	out, err := command.CombinedOutput()
 	summary := string(out[max(0, len(out)-1500):])
 	if err != nil {
-		kept := filepath.Join(os.TempDir(), "hortus-specs.log")
-		if err := os.WriteFile(kept, out, 0o644); err != nil {
-			t.Error(err)
+		kept, createErr := os.CreateTemp("", "hortus-specs-*.log")
+		if createErr != nil {
+			t.Fatal(createErr)
 		}
-		t.Fatalf("the specs failed: %v, see %s:\n%s", err, kept, summary)
+		_, writeErr := kept.Write(out)
+		t.Fatalf("the specs failed: %v, see %s (%v):\n%s", err, kept.Name(), errors.Join(writeErr, kept.Close()), summary)
 	}
 	t.Log(summary)
 }

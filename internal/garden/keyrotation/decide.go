@@ -69,12 +69,12 @@ func next(s state) (step, error) {
 
 // configAfter is the configuration that a step leads to. It is called when the servers are rolled out; key is the new one of
 // begin, base64 of 32 bytes.
-func configAfter(done step, c encryption.Config, key string) (encryption.Config, error) {
+func configAfter(does step, c encryption.Config, key string) (encryption.Config, error) {
 	target, err := targetOf(c)
 	if err != nil {
 		return encryption.Config{}, err
 	}
-	switch done {
+	switch does {
 	case begin:
 		name := keyName(1 + number(target.Writer.Key))
 		target.Keep = []encryption.Provider{target.Writer}

@@ -71,7 +71,11 @@ func (r *Rotation) Run(ctx context.Context) error {
 			fmt.Fprintf(r.Out, "The garden encrypts with %s.\n", now.rotatedTo)
 			return nil
 		}
-		if err := r.do(ctx, does, s, now, secret, d); err != nil {
+		err = r.do(ctx, does, s, now, secret, d)
+		if apierrors.IsConflict(err) {
+			continue // The next look shows who else has changed the Secret, and how.
+		}
+		if err != nil {
 			return err
 		}
 		r.active = r.active || does != rollOut
@@ -124,7 +128,7 @@ func (r *Rotation) do(ctx context.Context, does step, s state, now stored, secre
 			return err
 		}
 		fmt.Fprintf(r.Out, "Adding %s, which is not used to encrypt yet.\n", keyName(number(newest)+1))
-		return r.save(ctx, secret, now, config, annotationKeyMade, r.Clock.Now().UTC().Format(time.RFC3339))
+		return r.save(ctx, secret, now, config, annotationKeyMade, r.Clock.Now().UTC().Format(time.RFC3339Nano))
 	case rewrite:
 		if err := r.rewrite(ctx, target); err != nil {
 			return err
@@ -146,11 +150,11 @@ func (r *Rotation) do(ctx context.Context, does step, s state, now stored, secre
 	return r.save(ctx, secret, now, config, "", "")
 }
 
-// save replaces the configuration unless somebody else has changed the Secret since it was read.
+// save replaces the configuration. The error is a conflict if somebody else has changed the Secret since it was read.
 func (r *Rotation) save(
 	ctx context.Context, secret *corev1.Secret, now stored, config encryption.Config, annotation, value string,
 ) error {
-	now.write(secret, config)
+	now.put(secret, config)
 	return r.annotate(ctx, secret, annotation, value)
 }
 
@@ -162,17 +166,13 @@ func (r *Rotation) annotate(ctx context.Context, secret *corev1.Secret, annotati
 		}
 		secret.Annotations[annotation] = value
 	}
-	err := r.Garden.Update(ctx, secret)
-	if apierrors.IsConflict(err) {
-		return nil // The next look shows what has changed.
-	}
-	if err != nil {
+	if err := r.Garden.Update(ctx, secret); err != nil {
 		return fmt.Errorf("update Secret %s/%s: %w", secret.Namespace, secret.Name, err)
 	}
 	return nil
 }
 
-// rollOut asks for pods with a revision and waits until there are no others.
+// rollOut requests pods with a revision and waits until there are no others.
 func (r *Rotation) rollOut(ctx context.Context, d *appsv1.Deployment, revision int) error {
 	if revisionOf(d.Spec.Template.Annotations) != strconv.Itoa(revision) {
 		fmt.Fprintf(r.Out, "Rolling out revision %d of the encryption configuration.\n", revision)

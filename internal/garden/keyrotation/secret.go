@@ -79,8 +79,8 @@ func readSecret(s *corev1.Secret) (stored, error) {
 	return out, nil
 }
 
-// write puts the next configuration into the Secret.
-func (s stored) write(into *corev1.Secret, next encryption.Config) {
+// put the next configuration into the Secret.
+func (s stored) put(into *corev1.Secret, next encryption.Config) {
 	into.Data[KeyConfig] = next.Render()
 	into.Data[KeyRevision] = []byte(strconv.Itoa(s.revision + 1))
 }
