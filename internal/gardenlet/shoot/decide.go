@@ -122,9 +122,8 @@ func notNow(request maintenance.ReconcileRequest, answer maintenance.Reconciliat
 	return d
 }
 
-// decideDeletion is told whether the package maintenance lets anything happen to the Shoot now, and what is decided if not: a
-// deletion, too, waits during an emergency stop and while the Shoot is ignored, and one that has failed needs a reason to be
-// tried again.
+// decideDeletion decides about a Shoot that is being deleted. If nothing may happen to it now, as during an emergency stop or while
+// it is ignored, the decision is wait. A deletion that has failed needs a reason to be tried again.
 func decideDeletion(shoot *corev1beta1.Shoot, in DecideInput, now bool, wait Decision) Decision {
 	last := shoot.Status.LastOperation
 	const operation = corev1beta1.LastOperationTypeDelete

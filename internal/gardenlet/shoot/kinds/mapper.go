@@ -154,7 +154,8 @@ func (m mapper) versions(group string) ([]string, error) {
 		return []string{"v1"}, nil
 	}
 	answer := &metav1.APIGroup{}
-	err := m.server.RESTClient().Get().AbsPath("/apis", group).Do(context.TODO()).Into(answer)
+	// A RESTMapper gets no context; the timeout of the client bounds the request.
+	err := m.server.RESTClient().Get().AbsPath("/apis", group).Do(context.Background()).Into(answer)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
