@@ -225,7 +225,8 @@ func (l *installation) installGarden(ctx context.Context) error {
 	return retry(ctx, clusterStart, l.apiServicesAvailable)
 }
 
-// ensureEncryptionSecret makes the Secret with the first key. One that is there is left alone: its key may have been rotated since.
+// ensureEncryptionSecret makes the Secret with the first key. One that is there is left alone: its key may have been rotated
+// since.
 func (l *installation) ensureEncryptionSecret(ctx context.Context, key string) error {
 	for _, object := range []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: gardenNamespace}}, keyrotation.InitialSecret(gardenNamespace, key),

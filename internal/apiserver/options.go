@@ -81,8 +81,9 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	o.Recommended.AddFlags(flags)
 	o.Features.AddFlag(flags)
 	o.Tokens.addFlags(flags)
-	flags.StringVar(&o.EncryptionRevision, "encryption-revision", "", "Lowest revision of the encryption configuration to start with; "+
-		"that of the configuration is in the file 'revision' next to it. Empty: any.")
+	flags.StringVar(&o.EncryptionRevision, "encryption-revision", "",
+		"Lowest revision of the encryption configuration to start with; "+
+			"that of the configuration is in the file 'revision' next to it. Empty: any.")
 	flags.DurationVar(&o.AdminKubeconfigMaxExpiration, "shoot-admin-kubeconfig-max-expiration", o.AdminKubeconfigMaxExpiration,
 		"Longest life of the credentials in administrators' kubeconfigs of Shoots; longer requests are cut to it.")
 	flags.DurationVar(&o.ViewerKubeconfigMaxExpiration, "shoot-viewer-kubeconfig-max-expiration", o.ViewerKubeconfigMaxExpiration,

@@ -31,7 +31,7 @@ var simulated = []struct {
 var notSimulated = map[string]string{
 	"kubelet, client":  "the kubelet's own code renews it; it is bound to the real clock",
 	"kubelet, serving": "the kubelet's own code renews it; it is bound to the real clock",
-	"kube-controller-manager, kube-scheduler, serving":    "made in memory at each start; their client certificates bring that about",
+	"kube-controller-manager, kube-scheduler, serving":    "made in memory at each start; client certificates bring that about",
 	"`adminkubeconfig`, `viewerkubeconfig`":               "with the person who has requested it; nothing of the product uses it",
 	"`hortus-apiserver`, `hortus-etcd`, and their CA":     "the operator makes and replaces them",
 	"kube-apiserver of the garden, its etcd, its clients": "the operator makes and replaces them",

@@ -40,9 +40,10 @@ func (s Size) MemoryLimit(small string) string {
 	return limit.String()
 }
 
-// softMemoryLimit is where Go collects garbage more often rather than taking more: seven eighths of the limit. The rest is for what Go
-// does not count, such as stacks of threads and the kernel's buffers.
+// softMemoryLimit is where Go collects garbage more often rather than taking more: seven eighths of the limit. The rest is for
+// what Go does not count, such as stacks of threads and the kernel's buffers.
 func softMemoryLimit(limit string) corev1.EnvVar {
 	bytes := resource.MustParse(limit)
-	return corev1.EnvVar{Name: "GOMEMLIMIT", Value: resource.NewQuantity(bytes.Value()/8*7/(1<<20)*(1<<20), resource.BinarySI).String() + "B"}
+	soft := resource.NewQuantity(bytes.Value()/8*7/(1<<20)*(1<<20), resource.BinarySI)
+	return corev1.EnvVar{Name: "GOMEMLIMIT", Value: soft.String() + "B"}
 }

@@ -121,6 +121,19 @@ func TestPanicBecomesTheErrorOfItsStep(t *testing.T) {
 	}
 }
 
+func TestNewRefusesSkippingAtOnceWithoutRule(t *testing.T) {
+	ruled, unruled := step("a"), step("a")
+	ruled.SkipAtOnce, ruled.SkipIf = true, func(*scope) string { return "" }
+	unruled.SkipAtOnce, unruled.SkipIf = true, nil
+	New(ruled) // Must not panic.
+	defer func() {
+		if got := recover(); got != `flow: step "a" has SkipAtOnce, but no SkipIf` {
+			t.Errorf("panic %v", got)
+		}
+	}()
+	New(unruled)
+}
+
 func TestCancelledContextStartsNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -27,9 +27,12 @@ type Graph[S any] struct {
 
 // New makes the graph that ensures the given steps. A dependency that is not listed is replaced by its own dependencies,
 // so that part of a flow can be run alone in the same order. The order of the list is kept where edges allow it. It panics
-// if two steps share a name, since the outcome of one would hide that of the other.
+// if two steps share a name, since the outcome of one would hide that of the other, and if one is skipped at once without a rule.
 func New[S any](steps ...*Step[S]) *Graph[S] {
 	return build(steps, func(s *Step[S]) *node[S] {
+		if s.SkipAtOnce && s.SkipIf == nil {
+			panic(fmt.Sprintf("flow: step %q has SkipAtOnce, but no SkipIf", s.Name))
+		}
 		return &node[S]{name: s.Name, skip: s.SkipIf, atOnce: s.SkipAtOnce, run: s.Ensure, limit: s.Limit, recheck: s.Recheck}
 	}, predecessors(steps))
 }

@@ -16,8 +16,8 @@ type Step[S any] struct {
 	After []*Step[S]
 	// SkipIf returns the reason to skip the step, or "" to run it. Nil never skips.
 	SkipIf func(S) string
-	// SkipAtOnce: when the step is skipped, those after it do not wait for what it comes after. Its SkipIf must not depend on
-	// what other steps do.
+	// SkipAtOnce: when the step is skipped, those after it do not wait for what it comes after. It needs a SkipIf, which
+	// must not depend on what other steps do.
 	SkipAtOnce bool
 	// Ensure brings about what the step stands for. Nil makes the step a barrier.
 	Ensure func(context.Context, S) (Outcome, error)

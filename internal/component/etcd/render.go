@@ -52,8 +52,8 @@ const (
 // annotationTemplate of a pod is the checksum of the template that it was made from, images left out.
 const annotationTemplate = "etcd.hortus.dev/template"
 
-// memoryLimit bounds etcd and what takes its backups: a database has 8 GiB at most, of which the pages that are read are memory that
-// the kernel can have back.
+// memoryLimit bounds etcd and what takes its backups: a database has 8 GiB at most, of which the pages that are read are memory
+// that the kernel can have back.
 const memoryLimit = "8Gi"
 
 // startupSeconds is how long etcd may take before the container is killed: a restore of a large database takes minutes,

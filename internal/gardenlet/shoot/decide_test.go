@@ -14,12 +14,20 @@ import (
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func TestDecide(t *testing.T) {
-	op := func(kind corev1beta1.LastOperationType, state corev1beta1.LastOperationState, ago time.Duration) *corev1beta1.LastOperation {
+	op := func(
+		kind corev1beta1.LastOperationType, state corev1beta1.LastOperationState, ago time.Duration,
+	) *corev1beta1.LastOperation {
 		return &corev1beta1.LastOperation{Type: kind, State: state, LastUpdateTime: metav1.Time{Time: now.Add(-ago)}}
 	}
-	const create, reconcile, remove = corev1beta1.LastOperationTypeCreate, corev1beta1.LastOperationTypeReconcile, corev1beta1.LastOperationTypeDelete
-	const day = 24 * time.Hour
-	const migrate, restore = corev1beta1.LastOperationTypeMigrate, corev1beta1.LastOperationTypeRestore
+	const (
+		create    = corev1beta1.LastOperationTypeCreate
+		reconcile = corev1beta1.LastOperationTypeReconcile
+		migrate   = corev1beta1.LastOperationTypeMigrate
+		restore   = corev1beta1.LastOperationTypeRestore
+		remove    = corev1beta1.LastOperationTypeDelete
+
+		day = 24 * time.Hour
+	)
 	for name, tc := range map[string]struct {
 		spec, status string // Seeds.
 		last         *corev1beta1.LastOperation
@@ -27,63 +35,177 @@ func TestDecide(t *testing.T) {
 		in           func(*DecideInput)
 		want         Decision // Without Reason.
 	}{
-		"new":                     {spec: "s1", want: Decision{Action: Run, Operation: create, Begin: true}},
-		"creation failed":         {spec: "s1", status: "s1", last: op(create, "Error", 0), want: Decision{Action: Run, Operation: create}},
-		"created an hour ago":     {spec: "s1", status: "s1", last: op(create, "Succeeded", time.Hour), want: Decision{Action: Run, Operation: reconcile, Begin: true}},
-		"created just now":        {spec: "s1", status: "s1", last: op(create, "Succeeded", time.Minute), want: Decision{Action: Drop, RequeueAfter: 59 * time.Minute}},
-		"changed":                 {spec: "s1", status: "s1", last: op(create, "Succeeded", 0), change: func(s *corev1beta1.Shoot) { s.Generation = 2 }, want: Decision{Action: Run, Operation: reconcile, Begin: true}},
-		"changed while it runs":   {spec: "s1", status: "s1", last: op(reconcile, "Processing", 0), change: func(s *corev1beta1.Shoot) { s.Generation = 2 }, want: Decision{Action: Run, Operation: reconcile, Begin: true}},
-		"running":                 {spec: "s1", status: "s1", last: op(reconcile, "Processing", 0), want: Decision{Action: Run, Operation: reconcile}},
-		"pending":                 {spec: "s1", last: op(create, "Pending", 0), want: Decision{Action: Run, Operation: create, Begin: true}},
-		"failed":                  {spec: "s1", status: "s1", last: op(reconcile, "Failed", 0), want: Decision{Action: Refresh, RequeueAfter: day}},
-		"failed and healed":       {spec: "s1", status: "s1", last: op(reconcile, "Failed", 0), in: func(in *DecideInput) { in.Healed = true }, want: Decision{Action: Run, Operation: reconcile}},
-		"failed, a new gardenlet": {spec: "s1", status: "s1", last: op(reconcile, "Failed", 0), in: func(in *DecideInput) { in.Version = "v2" }, want: Decision{Action: Run, Operation: reconcile, Begin: true}},
-		"to move, not ready":      {spec: "s2", status: "s1", last: op(reconcile, "Succeeded", 0), want: Decision{Action: Refresh, RequeueAfter: seedPeriod}},
-		"to move":                 {spec: "s2", status: "s1", last: op(reconcile, "Succeeded", 0), change: readyToMove, want: Decision{Action: Run, Operation: migrate, Begin: true}},
-		"to move, failed before":  {spec: "s2", status: "s1", last: op(reconcile, "Error", 0), change: readyToMove, want: Decision{Action: Run, Operation: migrate, Begin: true}},
-		"moving":                  {spec: "s2", status: "s1", last: op(migrate, "Processing", 0), want: Decision{Action: Run, Operation: migrate}},
-		"moving, and said to be gone": {spec: "s2", status: "s1", last: op(migrate, "Processing", 0), change: func(s *corev1beta1.Shoot) {
-			readyToMove(s)
-			s.Annotations = map[string]string{corev1beta1.AnnotationSourceIsDead: "s1"}
-		}, want: Decision{Action: Drop}},
-		"moving, error":            {spec: "s2", status: "s1", last: op(migrate, "Error", 0), want: Decision{Action: Run, Operation: migrate}},
-		"moving, failed":           {spec: "s2", status: "s1", last: op(migrate, "Failed", 0), want: Decision{Action: Refresh}},
-		"called off":               {spec: "s1", status: "s1", last: op(migrate, "Processing", 0), want: Decision{Action: Run, Operation: restore, Begin: true}},
-		"called off, going on":     {spec: "s1", status: "s1", last: op(restore, "Processing", 0), want: Decision{Action: Run, Operation: restore}},
-		"another seed's":           {spec: "s2", last: op(reconcile, "Succeeded", 0), want: Decision{Action: Drop}},
-		"moved here":               {spec: "s1", status: "s1", last: op(migrate, "Succeeded", 0), want: Decision{Action: Run, Operation: restore, Begin: true}},
-		"restoring":                {spec: "s1", status: "s1", last: op(restore, "Error", 0), want: Decision{Action: Run, Operation: restore}},
-		"restored":                 {spec: "s1", status: "s1", last: op(restore, "Succeeded", time.Hour), want: Decision{Action: Run, Operation: reconcile, Begin: true}},
-		"the seed is stopped":      {spec: "s1", status: "s1", last: op(reconcile, "Succeeded", time.Hour), in: func(in *DecideInput) { in.EmergencyStop = true }, want: Decision{Action: Drop, RequeueAfter: time.Hour}},
-		"to be deleted":            {spec: "s1", status: "s1", last: op(create, "Succeeded", 0), change: deleted, want: Decision{Action: Run, Operation: remove, Begin: true}},
-		"being deleted":            {spec: "s1", status: "s1", last: op(remove, "Processing", 0), change: deleted, want: Decision{Action: Run, Operation: remove}},
-		"deleted":                  {spec: "s1", status: "s1", last: op(remove, "Succeeded", 0), change: deleted, want: Decision{Action: Finalize, Operation: remove}},
-		"deleted before its birth": {spec: "s1", change: func(s *corev1beta1.Shoot) { deleted(s); s.Status.UID = "" }, want: Decision{Action: Finalize, Operation: remove}},
-		"deleted on a seed that is gone": {spec: "s2", status: "s1", last: op(remove, "Processing", 0), change: func(s *corev1beta1.Shoot) {
-			deleted(s)
-			s.Annotations = map[string]string{corev1beta1.AnnotationSourceIsDead: "s1"}
-		}, want: Decision{Action: Drop}},
-		"deleted while it is to move": {spec: "s2", status: "s1", last: op(reconcile, "Succeeded", 0), change: deleted, want: Decision{Action: Run, Operation: remove, Begin: true}},
-		"taken over, to be deleted":   {spec: "s1", status: "s1", last: op(migrate, "Succeeded", 0), change: deleted, want: Decision{Action: Run, Operation: restore, Begin: true}},
-		"taken over, to be deleted, sleeping": {spec: "s1", status: "s1", last: op(migrate, "Succeeded", 0), change: func(s *corev1beta1.Shoot) {
-			deleted(s)
-			s.Spec.Hibernation = &corev1beta1.Hibernation{Enabled: ptr.To(true)}
-		}, want: Decision{Action: Run, Operation: restore, Begin: true}},
-		"taken over, to be deleted by force": {spec: "s1", status: "s1", last: op(migrate, "Succeeded", 0), change: func(s *corev1beta1.Shoot) {
-			deleted(s)
-			s.Annotations = map[string]string{corev1beta1.AnnotationConfirmationForceDeletion: "true"}
-		}, want: Decision{Action: Run, Operation: remove, Begin: true}},
-		"deleted while it is restored":         {spec: "s1", status: "s1", last: op(restore, "Processing", 0), change: deleted, want: Decision{Action: Run, Operation: restore}},
-		"deleted while restoring has an error": {spec: "s1", status: "s1", last: op(restore, "Error", 0), change: deleted, want: Decision{Action: Run, Operation: restore}},
-		"deleted when restoring has failed":    {spec: "s1", status: "s1", last: op(restore, "Failed", 0), change: deleted, want: Decision{Action: Refresh, RequeueAfter: day}},
-		"restored, to be deleted":              {spec: "s1", status: "s1", last: op(restore, "Succeeded", 0), change: deleted, want: Decision{Action: Run, Operation: remove, Begin: true}},
-		"deleted while it is created":          {spec: "s1", status: "s1", last: op(create, "Processing", 0), change: deleted, want: Decision{Action: Run, Operation: remove, Begin: true}},
+		"new": {spec: "s1", want: Decision{Action: Run, Operation: create, Begin: true}},
+		"creation failed": {
+			spec: "s1", status: "s1", last: op(create, "Error", 0),
+			want: Decision{Action: Run, Operation: create},
+		},
+		"created an hour ago": {
+			spec: "s1", status: "s1", last: op(create, "Succeeded", time.Hour),
+			want: Decision{Action: Run, Operation: reconcile, Begin: true},
+		},
+		"created just now": {
+			spec: "s1", status: "s1", last: op(create, "Succeeded", time.Minute),
+			want: Decision{Action: Drop, RequeueAfter: 59 * time.Minute},
+		},
+		"changed": {
+			spec: "s1", status: "s1", last: op(create, "Succeeded", 0),
+			change: func(s *corev1beta1.Shoot) { s.Generation = 2 },
+			want:   Decision{Action: Run, Operation: reconcile, Begin: true},
+		},
+		"changed while it runs": {
+			spec: "s1", status: "s1", last: op(reconcile, "Processing", 0),
+			change: func(s *corev1beta1.Shoot) { s.Generation = 2 },
+			want:   Decision{Action: Run, Operation: reconcile, Begin: true},
+		},
+		"running": {
+			spec: "s1", status: "s1", last: op(reconcile, "Processing", 0),
+			want: Decision{Action: Run, Operation: reconcile},
+		},
+		"pending": {
+			spec: "s1", last: op(create, "Pending", 0),
+			want: Decision{Action: Run, Operation: create, Begin: true},
+		},
+		"failed": {
+			spec: "s1", status: "s1", last: op(reconcile, "Failed", 0),
+			want: Decision{Action: Refresh, RequeueAfter: day},
+		},
+		"failed and healed": {
+			spec: "s1", status: "s1", last: op(reconcile, "Failed", 0),
+			in:   func(in *DecideInput) { in.Healed = true },
+			want: Decision{Action: Run, Operation: reconcile},
+		},
+		"failed, a new gardenlet": {
+			spec: "s1", status: "s1", last: op(reconcile, "Failed", 0),
+			in:   func(in *DecideInput) { in.Version = "v2" },
+			want: Decision{Action: Run, Operation: reconcile, Begin: true},
+		},
+		"to move, not ready": {
+			spec: "s2", status: "s1", last: op(reconcile, "Succeeded", 0),
+			want: Decision{Action: Refresh, RequeueAfter: seedPeriod},
+		},
+		"to move": {
+			spec: "s2", status: "s1", last: op(reconcile, "Succeeded", 0), change: readyToMove,
+			want: Decision{Action: Run, Operation: migrate, Begin: true},
+		},
+		"to move, failed before": {
+			spec: "s2", status: "s1", last: op(reconcile, "Error", 0), change: readyToMove,
+			want: Decision{Action: Run, Operation: migrate, Begin: true},
+		},
+		"moving": {
+			spec: "s2", status: "s1", last: op(migrate, "Processing", 0),
+			want: Decision{Action: Run, Operation: migrate},
+		},
+		"moving, and said to be gone": {spec: "s2", status: "s1", last: op(migrate, "Processing", 0),
+			change: func(s *corev1beta1.Shoot) {
+				readyToMove(s)
+				s.Annotations = map[string]string{corev1beta1.AnnotationSourceIsDead: "s1"}
+			}, want: Decision{Action: Drop}},
+		"moving, error": {
+			spec: "s2", status: "s1", last: op(migrate, "Error", 0),
+			want: Decision{Action: Run, Operation: migrate},
+		},
+		"moving, failed": {spec: "s2", status: "s1", last: op(migrate, "Failed", 0), want: Decision{Action: Refresh}},
+		"called off": {
+			spec: "s1", status: "s1", last: op(migrate, "Processing", 0),
+			want: Decision{Action: Run, Operation: restore, Begin: true},
+		},
+		"called off, going on": {
+			spec: "s1", status: "s1", last: op(restore, "Processing", 0),
+			want: Decision{Action: Run, Operation: restore},
+		},
+		"another seed's": {spec: "s2", last: op(reconcile, "Succeeded", 0), want: Decision{Action: Drop}},
+		"moved here": {
+			spec: "s1", status: "s1", last: op(migrate, "Succeeded", 0),
+			want: Decision{Action: Run, Operation: restore, Begin: true},
+		},
+		"restoring": {
+			spec: "s1", status: "s1", last: op(restore, "Error", 0),
+			want: Decision{Action: Run, Operation: restore},
+		},
+		"restored": {
+			spec: "s1", status: "s1", last: op(restore, "Succeeded", time.Hour),
+			want: Decision{Action: Run, Operation: reconcile, Begin: true},
+		},
+		"the seed is stopped": {
+			spec: "s1", status: "s1", last: op(reconcile, "Succeeded", time.Hour),
+			in:   func(in *DecideInput) { in.EmergencyStop = true },
+			want: Decision{Action: Drop, RequeueAfter: time.Hour},
+		},
+		"to be deleted": {
+			spec: "s1", status: "s1", last: op(create, "Succeeded", 0), change: deleted,
+			want: Decision{Action: Run, Operation: remove, Begin: true},
+		},
+		"being deleted": {
+			spec: "s1", status: "s1", last: op(remove, "Processing", 0), change: deleted,
+			want: Decision{Action: Run, Operation: remove},
+		},
+		"deleted": {
+			spec: "s1", status: "s1", last: op(remove, "Succeeded", 0), change: deleted,
+			want: Decision{Action: Finalize, Operation: remove},
+		},
+		"deleted before its birth": {
+			spec:   "s1",
+			change: func(s *corev1beta1.Shoot) { deleted(s); s.Status.UID = "" },
+			want:   Decision{Action: Finalize, Operation: remove},
+		},
+		"deleted on a seed that is gone": {spec: "s2", status: "s1", last: op(remove, "Processing", 0),
+			change: func(s *corev1beta1.Shoot) {
+				deleted(s)
+				s.Annotations = map[string]string{corev1beta1.AnnotationSourceIsDead: "s1"}
+			}, want: Decision{Action: Drop}},
+		"deleted while it is to move": {
+			spec: "s2", status: "s1", last: op(reconcile, "Succeeded", 0), change: deleted,
+			want: Decision{Action: Run, Operation: remove, Begin: true},
+		},
+		"taken over, to be deleted": {
+			spec: "s1", status: "s1", last: op(migrate, "Succeeded", 0), change: deleted,
+			want: Decision{Action: Run, Operation: restore, Begin: true},
+		},
+		"taken over, to be deleted, sleeping": {spec: "s1", status: "s1", last: op(migrate, "Succeeded", 0),
+			change: func(s *corev1beta1.Shoot) {
+				deleted(s)
+				s.Spec.Hibernation = &corev1beta1.Hibernation{Enabled: ptr.To(true)}
+			}, want: Decision{Action: Run, Operation: restore, Begin: true}},
+		"taken over, to be deleted by force": {spec: "s1", status: "s1", last: op(migrate, "Succeeded", 0),
+			change: func(s *corev1beta1.Shoot) {
+				deleted(s)
+				s.Annotations = map[string]string{corev1beta1.AnnotationConfirmationForceDeletion: "true"}
+			}, want: Decision{Action: Run, Operation: remove, Begin: true}},
+		"deleted while it is restored": {
+			spec: "s1", status: "s1", last: op(restore, "Processing", 0), change: deleted,
+			want: Decision{Action: Run, Operation: restore},
+		},
+		"deleted while restoring has an error": {
+			spec: "s1", status: "s1", last: op(restore, "Error", 0), change: deleted,
+			want: Decision{Action: Run, Operation: restore},
+		},
+		"deleted when restoring has failed": {
+			spec: "s1", status: "s1", last: op(restore, "Failed", 0), change: deleted,
+			want: Decision{Action: Refresh, RequeueAfter: day},
+		},
+		"restored, to be deleted": {
+			spec: "s1", status: "s1", last: op(restore, "Succeeded", 0), change: deleted,
+			want: Decision{Action: Run, Operation: remove, Begin: true},
+		},
+		"deleted while it is created": {
+			spec: "s1", status: "s1", last: op(create, "Processing", 0), change: deleted,
+			want: Decision{Action: Run, Operation: remove, Begin: true},
+		},
 		"deleted while it is created, taken over": {spec: "s1", status: "s1", last: op(create, "Processing", 0), change: deleted,
 			in: func(in *DecideInput) { in.TakenOver = true }, want: Decision{Action: Run, Operation: create}},
 		"created, taken over, to be deleted": {spec: "s1", status: "s1", last: op(create, "Succeeded", 0), change: deleted,
 			in: func(in *DecideInput) { in.TakenOver = true }, want: Decision{Action: Run, Operation: remove, Begin: true}},
-		"taken over, of no concern": {spec: "s1", status: "s1", last: op(migrate, "Succeeded", 0), change: func(s *corev1beta1.Shoot) { deleted(s); s.Finalizers = nil }, want: Decision{Action: Drop}},
-		"deletion of no concern":    {spec: "s1", status: "s1", change: func(s *corev1beta1.Shoot) { deleted(s); s.Finalizers = nil }, want: Decision{Action: Drop}},
+		"taken over, of no concern": {
+			spec: "s1", status: "s1", last: op(migrate, "Succeeded", 0),
+			change: func(s *corev1beta1.Shoot) { deleted(s); s.Finalizers = nil },
+			want:   Decision{Action: Drop},
+		},
+		"deletion of no concern": {
+			spec: "s1", status: "s1",
+			change: func(s *corev1beta1.Shoot) { deleted(s); s.Finalizers = nil },
+			want:   Decision{Action: Drop},
+		},
 
 		"failed almost 30 days ago": {
 			spec: "s1", status: "s1", last: op(reconcile, "Failed", 30*day-time.Hour),
@@ -130,7 +252,9 @@ func TestDecide(t *testing.T) {
 			shoot := &corev1beta1.Shoot{
 				ObjectMeta: metav1.ObjectMeta{Generation: 1, Finalizers: []string{corev1beta1.FinalizerName}},
 				Spec:       corev1beta1.ShootSpec{SeedName: ptr.To(tc.spec)},
-				Status:     corev1beta1.ShootStatus{UID: "u", ObservedGeneration: 1, LastOperation: tc.last, Gardener: corev1beta1.Gardener{Version: "v1"}},
+				Status: corev1beta1.ShootStatus{
+					UID: "u", ObservedGeneration: 1, LastOperation: tc.last, Gardener: corev1beta1.Gardener{Version: "v1"},
+				},
 			}
 			if tc.status != "" {
 				shoot.Status.SeedName = ptr.To(tc.status)
@@ -138,7 +262,10 @@ func TestDecide(t *testing.T) {
 			if tc.change != nil {
 				tc.change(shoot)
 			}
-			in := DecideInput{SeedName: "s1", Now: now, Version: "v1", Options: maintenance.ReconcileOptions{SyncPeriod: time.Hour}, Jitter: maintenance.HashJitter(0)}
+			in := DecideInput{
+				SeedName: "s1", Now: now, Version: "v1",
+				Options: maintenance.ReconcileOptions{SyncPeriod: time.Hour}, Jitter: maintenance.HashJitter(0),
+			}
 			if tc.in != nil {
 				tc.in(&in)
 			}

@@ -3,12 +3,9 @@ package csr
 import (
 	"context"
 	"fmt"
-	"net/netip"
 
 	machinev1alpha1 "github.com/gardener/machine-controller-manager/pkg/apis/machine/v1alpha1"
 	certificatesv1 "k8s.io/api/certificates/v1"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -27,8 +24,8 @@ import (
 // reason is that of the conditions on requests.
 const reason = "HortusResourceManager"
 
-// Reconciler approves or denies requests. A decision on a stale cache would be wrong for good, so nodes and machines are read
-// directly for it; that there is nothing to decide yet is seen in the caches.
+// Reconciler approves or denies requests. A decision on a stale cache would be wrong for good, so the nodes and machines that it
+// rests on are read directly; that there is nothing to decide yet is seen in the caches.
 type Reconciler struct {
 	Target       client.Client // Cached reads, direct writes.
 	TargetReader client.Reader // Direct.
@@ -77,9 +74,6 @@ func (r *Reconciler) open(ctx context.Context, _ client.Object) []reconcile.Requ
 	return out
 }
 
-// view is what a decision is read from.
-type view struct{ target, source client.Reader }
-
 // Reconcile decides about one request.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	request := &certificatesv1.CertificateSigningRequest{}
@@ -89,9 +83,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if !ours(request) {
 		return reconcile.Result{}, nil
 	}
-	v, machines, err := r.decide(ctx, request, view{r.Target, r.Machines})
-	if err == nil && (v.decision == approve || v.decision == deny) {
-		v, machines, err = r.decide(ctx, request, view{r.TargetReader, r.Source})
+	v, machines, err := r.decide(ctx, request, view{r.Target, r.cachedMachines, r.cachedNodes})
+	if err == nil && v.final() {
+		v, machines, err = r.decide(ctx, request, view{r.TargetReader, r.directMachines, r.directNodes})
+	}
+	if err == nil && v.searched {
+		v, machines, err = r.decide(ctx, request, view{r.TargetReader, r.allMachines, r.directNodes})
 	}
 	if err != nil {
 		return reconcile.Result{}, err
@@ -120,15 +117,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 func (r *Reconciler) decide(
 	ctx context.Context, request *certificatesv1.CertificateSigningRequest, from view,
 ) (verdict, []machinev1alpha1.Machine, error) {
-	list := &machinev1alpha1.MachineList{}
-	if err := from.source.List(ctx, list, client.InNamespace(r.Namespace)); err != nil {
-		return verdict{}, nil, fmt.Errorf("list machines: %w", err)
+	about := subjectOf(request)
+	machines, err := from.machines(ctx, about)
+	if err != nil {
+		return verdict{}, nil, err
 	}
 	var f facts
-	for i := range list.Items {
-		f.machines = append(f.machines, machineOf(&list.Items[i]))
+	for i := range machines {
+		f.machines = append(f.machines, machineOf(&machines[i]))
 	}
-	var err error
 	// A Node without a machine makes no difference.
 	if name := f.nodeName(request); len(f.having(name)) > 0 {
 		if f.node, err = node(ctx, from.target, name); err != nil {
@@ -137,40 +134,12 @@ func (r *Reconciler) decide(
 	}
 	switch request.Spec.SignerName {
 	case certificatesv1.KubeAPIServerClientSignerName:
-		return nodeAgent(request, f), list.Items, nil
+		return nodeAgent(request, f), machines, nil
 	case certificatesv1.KubeAPIServerClientKubeletSignerName:
-		return kubeletClient(request, f), list.Items, nil
+		return kubeletClient(request, f), machines, nil
 	}
-	// Always from the cache: a Node that it does not have yet is like one that joins after the decision.
-	nodes := &corev1.NodeList{}
-	if err := r.Target.List(ctx, nodes); err != nil {
-		return verdict{}, nil, fmt.Errorf("list nodes: %w", err)
+	if f.nodes, err = from.nodes(ctx, about); err != nil {
+		return verdict{}, nil, err
 	}
-	f.nodes = nodes.Items
-	return kubeletServing(request, f), list.Items, nil
-}
-
-// node returns the Node of a name, nil if there is none.
-func node(ctx context.Context, from client.Reader, name string) (*corev1.Node, error) {
-	node := &corev1.Node{}
-	if err := from.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil, nil
-		}
-		return nil, fmt.Errorf("read node %q: %w", name, err)
-	}
-	return node, nil
-}
-
-func machineOf(m *machinev1alpha1.Machine) machine {
-	out := machine{name: m.Name, node: m.Labels[machinev1alpha1.NodeLabelKey]}
-	for _, a := range m.Status.Addresses {
-		address, err := netip.ParseAddr(a.Address)
-		if err == nil {
-			out.addresses = append(out.addresses, address.Unmap())
-		} else {
-			out.dnsNames = append(out.dnsNames, a.Address)
-		}
-	}
-	return out
+	return kubeletServing(request, f), machines, nil
 }

@@ -1,12 +1,14 @@
 package csr
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"net"
 	"net/netip"
 	"strings"
@@ -17,6 +19,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,6 +27,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
@@ -103,6 +107,10 @@ func TestKubeletServing(t *testing.T) {
 	with := func(change func(*wish)) wish { w := good; change(&w); return w }
 	one := []machine{{name: "m", node: "n"}}
 	taken := with(func(w *wish) { w.ips = []string{"10.0.0.1", "10.0.0.2"} })
+	// called has another host name in its status.
+	called := func(name string) *corev1.Node {
+		return nodeWith("n", internalIP("10.0.0.1"), corev1.NodeAddress{Type: corev1.NodeHostName, Address: name})
+	}
 	// liar says in its status that the address of another one is its own.
 	liar := func(notation string) *corev1.Node { return nodeWith("n", internalIP("10.0.0.1"), internalIP(notation)) }
 	for name, tc := range map[string]struct {
@@ -136,7 +144,33 @@ func TestKubeletServing(t *testing.T) {
 		},
 		"the name of another node in its own status": {
 			wish: with(func(w *wish) { w.dns = []string{"n", "o"} }),
-			node: nodeWith("n", internalIP("10.0.0.1"), corev1.NodeAddress{Type: corev1.NodeHostName, Address: "o"}), denied: `"o"`,
+			node: called("o"), others: []corev1.Node{*nodeWith("o")}, denied: `"o"`,
+		},
+		"a host name other than the node's": {
+			wish: with(func(w *wish) { w.dns = []string{"host"} }), node: called("host"), others: []corev1.Node{*nodeWith("o")},
+		},
+		"a host name that another node has, in other letters": {
+			wish: with(func(w *wish) { w.dns = []string{"host"} }), node: called("host"),
+			others: []corev1.Node{*nodeWith("o", corev1.NodeAddress{Type: corev1.NodeInternalDNS, Address: "HOST"})}, denied: `node "o"`,
+		},
+		"a host name that is a machine": {
+			wish: with(func(w *wish) { w.dns = []string{"host"} }), node: called("host"),
+			machines: append(one, machine{name: "host"}), denied: `machine "host"`,
+		},
+		"a host name that is the node of another machine": {
+			wish: with(func(w *wish) { w.dns = []string{"host"} }), node: called("host"),
+			machines: append(one, machine{name: "o", node: "host"}), denied: `machine "o"`,
+		},
+		"a host name that another machine reports": {
+			wish: with(func(w *wish) { w.dns = []string{"host"} }), node: called("host"),
+			machines: append(one, reporting("o", "", "host")), denied: `machine "o"`,
+		},
+		"a wildcard as host name": {
+			wish: with(func(w *wish) { w.dns = []string{"*.internal"} }), node: called("*.internal"), denied: "not a host name",
+		},
+		"a host name, though the provider reports addresses": {
+			wish: with(func(w *wish) { w.dns = []string{"host"} }), node: called("host"),
+			machines: []machine{reporting("m", "n", "10.0.0.1")}, denied: `"host" is not one of the machine`,
 		},
 		"a foreign address": {
 			wish: with(func(w *wish) { w.ips = []string{"10.0.0.2"} }), denied: "10.0.0.2 is not an internal one",
@@ -437,6 +471,139 @@ func TestReconcileApprovesAndDenies(t *testing.T) {
 			}
 			if got := answer(t, c); got != tc.want {
 				t.Errorf("answer %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// reads counts requests to an API server, and the objects that it answered with.
+type reads struct{ requests, objects int }
+
+func (r *reads) of(c client.Client) client.Reader {
+	return interceptor.NewClient(c.(client.WithWatch), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+			r.requests++
+			err := c.Get(ctx, key, o, options...)
+			if err == nil {
+				r.objects++
+			}
+			return err
+		},
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			r.requests++
+			err := c.List(ctx, list, options...)
+			r.objects += meta.LenList(list)
+			return err
+		},
+	})
+}
+
+// TestDirectReads: what is read from API servers for a decision does not grow with the Shoot, here of 41 machines.
+func TestDirectReads(t *testing.T) {
+	kubelet := func(node string) wish {
+		return wish{cn: "system:node:" + node, orgs: []string{corev1beta1.KubeletsGroup}}
+	}
+	agent := func(machine string) wish {
+		return wish{cn: corev1beta1.NodeAgentUserPrefix + machine, orgs: []string{corev1beta1.NodeAgentsGroup}}
+	}
+	server := kubelet("n")
+	server.dns, server.ips = []string{"n"}, []string{"10.0.0.1"}
+	greedy := server
+	for i := range 40 {
+		greedy.dns = append(greedy.dns, fmt.Sprintf("n-%d", i))
+	}
+	node, bootstrap := "system:node:n", corev1beta1.BootstrapUserPrefix+token
+	const (
+		forServing = certificatesv1.KubeletServingSignerName
+		forKubelet = certificatesv1.KubeAPIServerClientKubeletSignerName
+		forAgent   = certificatesv1.KubeAPIServerClientSignerName
+		approved   = certificatesv1.CertificateApproved
+		refused    = certificatesv1.CertificateDenied
+	)
+	for name, tc := range map[string]struct {
+		signer, user string
+		wish         wish
+		want         certificatesv1.RequestConditionType
+		reads        reads
+	}{
+		"serving":                          {forServing, node, server, approved, reads{2, 2}},
+		"serving, with the names of all":   {forServing, node, greedy, refused, reads{2 + 2*maxConfirmed, 2 + 2*maxConfirmed}},
+		"kubelet":                          {forKubelet, node, kubelet("n"), approved, reads{2, 2}},
+		"kubelet of another node":          {forKubelet, node, kubelet("n-1"), refused, reads{3, 3}},
+		"token of a machine that joined":   {forKubelet, bootstrap, kubelet("n"), refused, reads{2, 2}},
+		"token, for what cannot be a node": {forKubelet, bootstrap, kubelet(",!"), refused, reads{2, 42}},
+		"node agent":                       {forAgent, node, agent(machineName), approved, reads{2, 2}},
+		"node agent of no machine":         {forAgent, node, agent("x"), refused, reads{1, 0}},
+		"node agent of what cannot be one": {forAgent, node, agent("x/y"), refused, reads{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			usages := clientOnly
+			if tc.signer == forServing {
+				usages = serving
+			}
+			r := request(t, tc.signer, tc.user, bootstrappers, tc.wish, usages...)
+			nodes, machines := []client.Object{theNode(), r}, []client.Object{machineObject(machineName, "n")}
+			for i := range 40 {
+				node := fmt.Sprintf("n-%d", i)
+				nodes = append(nodes, nodeWith(node))
+				machines = append(machines, machineObject(fmt.Sprintf("pool-z1-%d-zzzzz", i), node))
+			}
+			c := reconcilerWith(t, machineObject(machineName, "n"), nodes...)
+			source := fake.NewClientBuilder().WithScheme(machineScheme(t)).WithObjects(machines...).Build()
+			var got reads
+			c.Machines, c.Source, c.TargetReader = source, got.of(source), got.of(c.TargetReader.(client.Client))
+			if reconcileOnce(t, c); answer(t, c) != tc.want {
+				t.Errorf("answer %q, want %q", answer(t, c), tc.want)
+			}
+			if got != tc.reads {
+				t.Errorf("%+v, want %+v", got, tc.reads)
+			}
+		})
+	}
+}
+
+// TestStaleCacheDeniesNothing: what speaks against a request is in the caches, but gone or changed, or is not there yet.
+func TestStaleCacheDeniesNothing(t *testing.T) {
+	bootstrap := corev1beta1.BootstrapUserPrefix + token
+	servingRequest := request(t, certificatesv1.KubeletServingSignerName, "system:node:n", nil,
+		wish{cn: "system:node:n", orgs: []string{corev1beta1.KubeletsGroup}, dns: []string{"n"}, ips: []string{"10.0.0.1"}}, serving...)
+	first := request(t, certificatesv1.KubeAPIServerClientKubeletSignerName, bootstrap, bootstrappers,
+		wish{cn: "system:node:n", orgs: []string{corev1beta1.KubeletsGroup}}, clientOnly...)
+	former := machineObject("former", "o")
+	former.Status.Addresses = []corev1.NodeAddress{internalIP("10.0.0.1")}
+	mine := machineObject(machineName, "n")
+	for name, tc := range map[string]struct {
+		request       *certificatesv1.CertificateSigningRequest
+		cached, there []client.Object // Machines.
+		cachedNodes   []client.Object
+		want          certificatesv1.RequestConditionType
+	}{
+		"the address of a machine that is gone": {
+			servingRequest, []client.Object{mine, former}, []client.Object{mine}, nil, certificatesv1.CertificateApproved,
+		},
+		"the address of a node that is gone": {
+			servingRequest, []client.Object{mine}, []client.Object{mine}, []client.Object{nodeWith("o", internalIP("10.0.0.1"))},
+			certificatesv1.CertificateApproved,
+		},
+		"the token of a machine that is gone": {
+			first, []client.Object{machineObject("pool-z2-abcde", "o")}, nil, nil, "",
+		},
+		"the token of a machine that is not there yet": {
+			first, []client.Object{machineObject("pool-z2-abcde", "o")},
+			[]client.Object{machineObject("pool-z2-abcde", "o"), machineObject(machineName, "")}, nil, "",
+		},
+		"the token of a machine with another node": {
+			first, []client.Object{machineObject(machineName, "o")}, []client.Object{machineObject(machineName, "o")}, nil,
+			certificatesv1.CertificateDenied,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := reconcilerWith(t, mine, append(tc.cachedNodes, theNode(), tc.request.DeepCopy())...)
+			c.TargetReader = fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(theNode()).Build()
+			c.Machines = fake.NewClientBuilder().WithScheme(machineScheme(t)).WithObjects(tc.cached...).Build()
+			c.Source = fake.NewClientBuilder().WithScheme(machineScheme(t)).WithObjects(tc.there...).Build()
+			if reconcileOnce(t, c); answer(t, c) != tc.want {
+				t.Errorf("answer %q, want %q", answer(t, c), tc.want)
 			}
 		})
 	}

@@ -10,6 +10,7 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/csr"
@@ -31,7 +32,12 @@ type verdict struct {
 	message  string
 	// machine is the name of the one that gets its rights before a certificate is approved, "" if it needs none for it.
 	machine string
+	// searched: it rests on there being no other machine with the token.
+	searched bool
 }
+
+// final tells whether the request is decided with it.
+func (v verdict) final() bool { return v.decision == approve || v.decision == deny }
 
 // machine is a machine of the Shoot.
 type machine struct {
@@ -44,9 +50,63 @@ type machine struct {
 
 // facts are what decisions are made from.
 type facts struct {
-	machines []machine     // All of the Shoot.
+	machines []machine     // All that the request concerns.
 	node     *corev1.Node  // The one that the request is for, nil if it does not exist.
-	nodes    []corev1.Node // All of the Shoot; for serving certificates only.
+	nodes    []corev1.Node // All others that have a requested name or address; for serving certificates only.
+}
+
+// subject is what a request is about, by which the facts about it are found.
+type subject struct {
+	machine string   // By name, "" if by none.
+	nodes   []string // The one that it is for, and that of the requester.
+	token   string   // ID of the bootstrap token, "" if it came without.
+	// names and addresses are those requested for a serving certificate.
+	names     []string
+	addresses []netip.Addr
+}
+
+// subjectOf leaves out what nobody can have.
+func subjectOf(r *certificatesv1.CertificateSigningRequest) subject {
+	parsed, err := csr.Parse(r.Spec.Request)
+	if err != nil {
+		return subject{}
+	}
+	var s subject
+	name, isAgent := strings.CutPrefix(parsed.Subject.CommonName, corev1beta1.NodeAgentUserPrefix)
+	if isAgent && canBeMachine(name) {
+		s.machine = name
+	}
+	if r.Spec.SignerName == certificatesv1.KubeAPIServerClientSignerName {
+		return s
+	}
+	for _, user := range []string{parsed.Subject.CommonName, r.Spec.Username} {
+		node, isNode := strings.CutPrefix(user, corev1beta1.KubeletUserPrefix)
+		if isNode && canBeLabel(node) && !slices.Contains(s.nodes, node) {
+			s.nodes = append(s.nodes, node)
+		}
+	}
+	s.token, _ = bootstrapToken(r)
+	if r.Spec.SignerName == certificatesv1.KubeletServingSignerName {
+		s.names = parsed.DNSNames
+		for _, ip := range parsed.IPAddresses {
+			address, _ := netip.AddrFromSlice(ip)
+			s.addresses = append(s.addresses, address.Unmap())
+		}
+	}
+	return s
+}
+
+// concerns tells whether a decision may depend on a machine.
+func (s subject) concerns(m machine) bool {
+	return m.name == s.machine || slices.Contains(s.nodes, m.node) || s.token != "" && m.tokenID() == s.token ||
+		slices.ContainsFunc(s.names, m.isNamed) ||
+		slices.ContainsFunc(s.addresses, func(a netip.Addr) bool { return slices.Contains(m.addresses, a) })
+}
+
+// concernsNode tells whether a Node has something that is requested.
+func (s subject) concernsNode(n *corev1.Node) bool {
+	return slices.ContainsFunc(s.names, func(name string) bool { return isNamed(n, name) }) ||
+		slices.ContainsFunc(s.addresses, func(a netip.Addr) bool { return hasAddress(n, a) })
 }
 
 // having returns the machines that have a node.
@@ -93,8 +153,8 @@ func (f facts) foreign(r *certificatesv1.CertificateSigningRequest, node string)
 	return len(f.having(node)) == 0 && !byMachine
 }
 
-// left is the verdict on what is foreign.
-var left = verdict{decision: ignore, message: "no machine has the node"}
+// leftToOwner is the verdict on what is foreign.
+var leftToOwner = verdict{decision: ignore, message: "no machine has the node"}
 
 func denied(format string, args ...any) verdict {
 	return verdict{decision: deny, message: fmt.Sprintf(format, args...)}
@@ -139,7 +199,7 @@ func kubeletServing(r *certificatesv1.CertificateSigningRequest, f facts) verdic
 	}
 	name, isNode := strings.CutPrefix(parsed.Subject.CommonName, corev1beta1.KubeletUserPrefix)
 	if f.foreign(r, name) {
-		return left
+		return leftToOwner
 	}
 	machines := f.having(name)
 	for _, rule := range []struct {
@@ -162,10 +222,9 @@ func kubeletServing(r *certificatesv1.CertificateSigningRequest, f facts) verdic
 		}
 	}
 	m := machines[0]
-	names := append([]string{m.node}, m.dnsNames...)
 	for _, dns := range parsed.DNSNames {
-		if !slices.Contains(names, dns) {
-			return denied("the DNS name %q is not one of the machine: %q", dns, names)
+		if why := f.mayBeNamed(m, dns); why != "" {
+			return denied("the DNS name %q %s", dns, why)
 		}
 	}
 	for _, ip := range parsed.IPAddresses {
@@ -175,6 +234,23 @@ func kubeletServing(r *certificatesv1.CertificateSigningRequest, f facts) verdic
 		}
 	}
 	return verdict{decision: approve, message: "the certificate is for the addresses of a node with one machine"}
+}
+
+// mayBeNamed returns why a machine may not have a certificate for a DNS name, "" if it may. Besides the name of its Node and
+// those that the provider reports it may have the host name in the Node's status, under the same conditions as an address there.
+func (f facts) mayBeNamed(m machine, dns string) string {
+	if names := append([]string{m.node}, m.dnsNames...); slices.Contains(names, dns) {
+		return ""
+	} else if m.reported() {
+		return fmt.Sprintf("is not one of the machine: %q", names)
+	}
+	if !slices.Contains(f.node.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeHostName, Address: dns}) {
+		return "is neither the node's name nor its host name"
+	}
+	if len(validation.IsDNS1123Subdomain(dns)) > 0 { // A wildcard would stand for the names of others.
+		return "is not a host name"
+	}
+	return f.taken(m, func(n *corev1.Node) bool { return isNamed(n, dns) }, func(o machine) bool { return o.isNamed(dns) })
 }
 
 // mayHave returns why a machine may not have a certificate for an address, "" if it may. What the provider reports is certain.
@@ -194,19 +270,43 @@ func (f facts) mayHave(m machine, address netip.Addr) string {
 	if !own {
 		return "is not an internal one of the node"
 	}
+	return f.taken(m, func(n *corev1.Node) bool { return hasAddress(n, address) },
+		func(o machine) bool { return slices.Contains(o.addresses, address) })
+}
+
+// taken tells which other Node or machine has what a machine requests, "" if none has it.
+func (f facts) taken(m machine, byNode func(*corev1.Node) bool, byMachine func(machine) bool) string {
 	for i := range f.nodes {
-		other := &f.nodes[i]
-		has := func(a corev1.NodeAddress) bool { return isAddress(a, address) }
-		if other.Name != m.node && slices.ContainsFunc(other.Status.Addresses, has) {
+		if other := &f.nodes[i]; other.Name != m.node && byNode(other) {
 			return fmt.Sprintf("is also that of node %q", other.Name)
 		}
 	}
 	for _, other := range f.machines {
-		if other.name != m.name && slices.Contains(other.addresses, address) {
+		if other.name != m.name && byMachine(other) {
 			return fmt.Sprintf("is that of machine %q", other.name)
 		}
 	}
 	return ""
+}
+
+// reported tells whether the provider has reported names or addresses of the machine.
+func (m machine) reported() bool { return len(m.dnsNames)+len(m.addresses) > 0 }
+
+// isNamed tells whether a machine, or its Node, has a DNS name. Letters of either case are the same there.
+func (m machine) isNamed(dns string) bool {
+	has := func(name string) bool { return strings.EqualFold(name, dns) }
+	return has(m.name) || has(m.node) || slices.ContainsFunc(m.dnsNames, has)
+}
+
+// isNamed tells whether a DNS name is that of a Node, or among its addresses of whatever type.
+func isNamed(n *corev1.Node, dns string) bool {
+	has := func(a corev1.NodeAddress) bool { return strings.EqualFold(a.Address, dns) }
+	return n.Name == dns || slices.ContainsFunc(n.Status.Addresses, has)
+}
+
+// hasAddress tells whether an address is among those of a Node.
+func hasAddress(n *corev1.Node, address netip.Addr) bool {
+	return slices.ContainsFunc(n.Status.Addresses, func(a corev1.NodeAddress) bool { return isAddress(a, address) })
 }
 
 // isAddress tells whether an address of a Node, in whatever notation, is a certain one.
@@ -224,7 +324,7 @@ func kubeletClient(r *certificatesv1.CertificateSigningRequest, f facts) verdict
 	}
 	node, isNode := strings.CutPrefix(parsed.Subject.CommonName, corev1beta1.KubeletUserPrefix)
 	if f.foreign(r, node) {
-		return left
+		return leftToOwner
 	}
 	having := f.having(node)
 	for _, rule := range []struct {
@@ -255,7 +355,9 @@ func kubeletClient(r *certificatesv1.CertificateSigningRequest, f facts) verdict
 	case slices.ContainsFunc(f.machines, func(m machine) bool { return m.node == "" && m.tokenID() == token }):
 		return verdict{decision: later, message: "it is not known yet which node the token's machine has"}
 	}
-	return denied("the token's machine has another node than %q", node)
+	v := denied("the token's machine has another node than %q", node)
+	v.searched = true
+	return v
 }
 
 // first decides about the first certificate of a machine, requested with its bootstrap token.

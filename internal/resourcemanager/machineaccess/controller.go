@@ -158,7 +158,7 @@ var identity = predicate.Funcs{
 // ofNode returns the machines with rights to a Node. One that has none yet is reconciled when its role comes.
 func (r *Reconciler) ofNode(ctx context.Context, node client.Object) []reconcile.Request {
 	roles := &rbacv1.ClusterRoleList{}
-	if err := r.Grants.Target.List(ctx, roles); err != nil {
+	if err := r.Grants.Target.List(ctx, roles, client.UnsafeDisableDeepCopy); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Cannot list roles in the cache")
 		return nil
 	}

@@ -25,7 +25,7 @@ type Limits struct {
 	Write time.Duration
 }
 
-// Both is the function of the same name, but breaks off both connections when one of the limits is exceeded.
+// Both copies like the function Both, within the limits: it breaks off both connections when one of them is exceeded.
 func (l Limits) Both(a, b net.Conn) (toB, toA int64) {
 	abort := sync.OnceFunc(func() { breakOff(a); breakOff(b) })
 	var mu sync.Mutex

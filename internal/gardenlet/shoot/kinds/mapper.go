@@ -13,7 +13,9 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// maxVersions bounds the versions of a group in which a resource is looked for. Groups of Kubernetes have four at most.
+// maxVersions bounds the versions of a group in which a resource is looked for, each with a request of its own: owners of Shoots
+// make groups with as many versions as they like. A resource that only later versions serve counts as not served: while objects
+// of it have to be encrypted anew, the rotation of the key fails and names it.
 const maxVersions = 10
 
 // known is a kind that every API server has, or would have under this name.

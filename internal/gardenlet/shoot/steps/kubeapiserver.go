@@ -62,8 +62,10 @@ func removeRoute(ctx context.Context, s *Scope) (flow.Outcome, error) {
 
 // KubeAPIServer is the API server of the Shoot.
 var KubeAPIServer = &flow.Step[*Scope]{
-	Name:    "kube-apiserver",
-	After:   []*flow.Step[*Scope]{Credentials, References, Etcd, RestoreBackup, FormerOwnerFenced, KubeAPIServerService, ExtensionsBeforeKubeAPIServer},
+	Name: "kube-apiserver",
+	After: []*flow.Step[*Scope]{
+		Credentials, References, Etcd, RestoreBackup, FormerOwnerFenced, KubeAPIServerService, ExtensionsBeforeKubeAPIServer,
+	},
 	Ensure:  ensureKubeAPIServer,
 	Remove:  removeKubeAPIServer,
 	Recheck: recheck,

@@ -27,7 +27,8 @@ func ensureResourceManager(ctx context.Context, s *Scope) (flow.Outcome, error) 
 		return flow.Outcome{}, err
 	}
 	objects := resourcemanager.Render(resourcemanager.Values{
-		Namespace: s.Namespace, Image: s.Images.Hortus, Replicas: s.Replicas(), Access: access, Size: s.size(), Workers: !s.Workerless(),
+		Namespace: s.Namespace, Image: s.Images.Hortus, Replicas: s.Replicas(), Access: access,
+		Size: s.size(), Workers: !s.Workerless(),
 	})
 	return s.applyWorkload(ctx, objects)
 }

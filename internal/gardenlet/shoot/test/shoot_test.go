@@ -47,7 +47,8 @@ func TestWorkerlessShootIsCreatedAndDeleted(t *testing.T) {
 	if err := w.Client.Get(w.ctx, client.ObjectKey{Name: s.Status.TechnicalID}, &corev1.Namespace{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the control plane namespace is still there: %v", err)
 	}
-	if err := w.Client.Get(w.ctx, client.ObjectKey{Name: s.Status.TechnicalID}, &extensionsv1alpha1.Cluster{}); !apierrors.IsNotFound(err) {
+	err := w.Client.Get(w.ctx, client.ObjectKey{Name: s.Status.TechnicalID}, &extensionsv1alpha1.Cluster{})
+	if !apierrors.IsNotFound(err) {
 		t.Errorf("the Cluster is still there: %v", err)
 	}
 }
@@ -57,8 +58,9 @@ func TestShootWithMachinesIsCreatedAndDeleted(t *testing.T) {
 	s := w.run(w.newShoot("a", "b"), succeeded)
 	worker := &extensionsv1alpha1.Worker{}
 	w.must(w.Client.Get(w.ctx, client.ObjectKey{Namespace: s.Status.TechnicalID, Name: s.Name}, worker))
-	if len(worker.Spec.Pools) != 2 || worker.Spec.Pools[0].UserDataSecretRef.Name == "" || worker.Spec.Pools[0].NodeAgentSecretName == nil {
-		t.Errorf("pools of the Worker = %+v", worker.Spec.Pools)
+	pools := worker.Spec.Pools
+	if len(pools) != 2 || pools[0].UserDataSecretRef.Name == "" || pools[0].NodeAgentSecretName == nil {
+		t.Errorf("pools of the Worker = %+v", pools)
 	}
 	if n := s.Status.Networking; n == nil || !slices.Equal(n.Nodes, []string{"10.250.0.0/16"}) {
 		t.Errorf("status.networking = %+v", n)
@@ -68,8 +70,13 @@ func TestShootWithMachinesIsCreatedAndDeleted(t *testing.T) {
 	}
 
 	// What a user has left in the cluster goes before its machines.
-	w.must(w.user.Create(w.ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}))
-	w.must(w.user.Create(w.ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", Finalizers: []string{"example.com/slow"}}}))
+	w.must(w.user.Create(w.ctx, &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer},
+	}))
+	w.must(w.user.Create(w.ctx, &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", Finalizers: []string{"example.com/slow"}},
+	}))
 	w.delete(s)
 	s = w.run(s, func(s *corev1beta1.Shoot) bool {
 		return strings.Contains(s.Status.LastOperation.Description, "Deployment default/web")
@@ -109,9 +116,9 @@ func TestFailuresOfExtensions(t *testing.T) {
 		code corev1beta1.ErrorCode
 		want corev1beta1.LastOperationState
 	}{
-		"depleted resources are retried":                  {corev1beta1.ErrorInfraResourcesDepleted, corev1beta1.LastOperationStateError},
-		"bad credentials wait for the user":               {corev1beta1.ErrorInfraUnauthorized, corev1beta1.LastOperationStateFailed},
-		"an exceeded quota is reported as a failure, too": {corev1beta1.ErrorInfraQuotaExceeded, corev1beta1.LastOperationStateFailed},
+		"depleted resources are retried":             {corev1beta1.ErrorInfraResourcesDepleted, corev1beta1.LastOperationStateError},
+		"bad credentials wait for the user":          {corev1beta1.ErrorInfraUnauthorized, corev1beta1.LastOperationStateFailed},
+		"an exceeded quota is reported as a failure": {corev1beta1.ErrorInfraQuotaExceeded, corev1beta1.LastOperationStateFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -122,7 +129,8 @@ func TestFailuresOfExtensions(t *testing.T) {
 				return len(s.Status.LastErrors) > 0
 			})
 			e := s.Status.LastErrors[0]
-			if ptr.Deref(e.TaskID, "") != "infrastructure" || !slices.Equal(e.Codes, []corev1beta1.ErrorCode{tc.code}) || s.Status.LastOperation.State != tc.want {
+			if ptr.Deref(e.TaskID, "") != "infrastructure" || !slices.Equal(e.Codes, []corev1beta1.ErrorCode{tc.code}) ||
+				s.Status.LastOperation.State != tc.want {
 				t.Errorf("errors = %+v, operation = %+v, want state %s", s.Status.LastErrors, s.Status.LastOperation, tc.want)
 			}
 		})
@@ -171,7 +179,8 @@ func TestFailedShootIsTriedAgain(t *testing.T) {
 	w.run(s, succeeded)
 }
 
-// TestCertificatesAreReplacedThoughTheCloudFails: the control plane of a Shoot whose infrastructure fails gets new ones all the same.
+// TestCertificatesAreReplacedThoughTheCloudFails: the control plane of a Shoot whose infrastructure fails gets new ones all the
+// same.
 func TestCertificatesAreReplacedThoughTheCloudFails(t *testing.T) {
 	w := newWorld(t)
 	s := w.run(w.newShoot("a"), succeeded)
@@ -182,7 +191,9 @@ func TestCertificatesAreReplacedThoughTheCloudFails(t *testing.T) {
 		w.must(err)
 		return string(volumes)
 	}
-	parts := []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "machine-controller-manager", "gardener-resource-manager"}
+	parts := []string{
+		"kube-apiserver", "kube-controller-manager", "kube-scheduler", "machine-controller-manager", "gardener-resource-manager",
+	}
 	before := map[string]string{}
 	for _, part := range parts {
 		before[part] = mounted(part)
@@ -220,7 +231,9 @@ func TestShootHibernatesAndWakesUp(t *testing.T) {
 		s = w.run(s, succeeded)
 	}
 	// Care is not part of this test, and hibernation needs its consent.
-	s.Status.Constraints = []corev1beta1.Condition{{Type: corev1beta1.ShootHibernationPossible, Status: corev1beta1.ConditionTrue, Reason: "Test"}}
+	s.Status.Constraints = []corev1beta1.Condition{
+		{Type: corev1beta1.ShootHibernationPossible, Status: corev1beta1.ConditionTrue, Reason: "Test"},
+	}
 	w.must(w.Client.Status().Update(w.ctx, s))
 	hibernate(true)
 	if replicas() != 0 || !s.Status.IsHibernated {
@@ -254,8 +267,9 @@ func TestSeedMustBeReady(t *testing.T) {
 	w.must(w.Client.Status().Update(w.ctx, w.seed))
 	s := w.newShoot()
 	s, err := w.step(s)
-	if err == nil || s.Status.LastOperation.State != corev1beta1.LastOperationStateError || !strings.Contains(s.Status.LastOperation.Description, "not ready") {
-		t.Errorf("operation = %+v, %v, want an error about the seed", s.Status.LastOperation, err)
+	o := s.Status.LastOperation
+	if err == nil || o.State != corev1beta1.LastOperationStateError || !strings.Contains(o.Description, "not ready") {
+		t.Errorf("operation = %+v, %v, want an error about the seed", o, err)
 	}
 }
 
