@@ -15,10 +15,11 @@ import (
 )
 
 type scope struct {
-	skip map[string]string
-	mu   sync.Mutex
-	ran  []string
-	say  map[string]any // Outcome, error, or "panic"; done when absent.
+	skip     map[string]string
+	patience time.Duration // What the limits of steps that ask for it are extended by.
+	mu       sync.Mutex
+	ran      []string
+	say      map[string]any // Outcome, error, or "panic"; done when absent.
 }
 
 func (s *scope) run(name string) (Outcome, error) {
@@ -166,6 +167,24 @@ func TestWaitingBeyondTheLimitFails(t *testing.T) {
 	s.say = map[string]any{"a": WaitingWithCodes("again", "X")}
 	if got := run(time.Hour); len(got.Failed) != 0 {
 		t.Errorf("a step that was done once starts with a full limit, got %v", got.Failed)
+	}
+}
+
+func TestAScopeExtendsALimit(t *testing.T) {
+	a := step("a")
+	a.Limit = time.Minute
+	a.ExtraLimit = func(s *scope) time.Duration { return s.patience }
+	clock := testclock.NewFakePassiveClock(time.Unix(0, 0))
+	opts := Options{Clock: clock, Timers: &Timers{}}
+	s := &scope{say: map[string]any{"a": Waiting("a is slow")}, patience: time.Hour}
+	Run(t.Context(), New(a), s, opts)
+	clock.SetTime(clock.Now().Add(time.Hour + time.Minute))
+	if got := Run(t.Context(), New(a), s, opts); len(got.Failed) != 0 {
+		t.Errorf("failed at the limit: %v", got.Failed)
+	}
+	clock.SetTime(clock.Now().Add(time.Second))
+	if got := Run(t.Context(), New(a), s, opts); len(got.Failed) != 1 {
+		t.Errorf("Run() = %+v beyond the limit, want a failure", got)
 	}
 }
 

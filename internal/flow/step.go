@@ -25,6 +25,8 @@ type Step[S any] struct {
 	Remove func(context.Context, S) (Outcome, error)
 	// Limit bounds how long the step may wait before that becomes an error; 0 means DefaultLimit.
 	Limit time.Duration
+	// ExtraLimit is added to the limit where what the step waits for takes as long as the user wants it to; nil adds nothing.
+	ExtraLimit func(S) time.Duration
 	// Recheck is how soon the step wants another pass while it waits for something that cannot be watched; 0 means that
 	// a watch tells.
 	Recheck time.Duration

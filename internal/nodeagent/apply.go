@@ -83,6 +83,15 @@ func (a *Applier) begin(raw []byte) (*round, error) {
 
 func (r *round) save() error { return r.store.saveChanges(r.changes) }
 
+// start notes that the changes are being made.
+func (r *round) start() error {
+	if r.changes.Begun {
+		return nil
+	}
+	r.changes.Begun = true
+	return r.save()
+}
+
 // missing finds what was applied but is not there, for example since the machine has got a new root disk.
 func (a *Applier) missing(old *change.Config) change.Touched {
 	var missing change.Touched

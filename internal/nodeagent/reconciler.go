@@ -57,16 +57,22 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if wait := r.delay(node, checksum, round.first); wait > 0 {
-		log.FromContext(ctx).Info("Waiting for this node's turn", "delay", wait.String())
-		return reconcile.Result{RequeueAfter: wait}, nil
-	}
-	if round.changes.InPlace.Any() {
+	if round.changes.InPlace.Any() { // Its turn has come when it is drained, since nodes are drained one after the other.
 		if node == nil || !readyForUpdate(node) {
 			log.FromContext(ctx).V(1).Info("Waiting until the node is drained for an update in place")
 			return again, nil
 		}
+		if err := round.start(); err != nil {
+			return reconcile.Result{}, err
+		}
 		return again, r.updateInPlace(ctx, round, node)
+	}
+	if wait := r.delay(node, checksum, round); wait > 0 {
+		log.FromContext(ctx).Info("Waiting for this node's turn", "delay", wait.String())
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
+	if err := round.start(); err != nil {
+		return reconcile.Result{}, err
 	}
 	if err := round.run(ctx); err != nil {
 		return waitForRestart(err)
@@ -102,11 +108,11 @@ func (r *Reconciler) readConfiguration(ctx context.Context) ([]byte, error) {
 }
 
 // delay spreads a change over the nodes of a cluster. A node that is new, or in the middle of a change, does not wait.
-func (r *Reconciler) delay(node *corev1.Node, checksum string, first bool) time.Duration {
+func (r *Reconciler) delay(node *corev1.Node, checksum string, round *round) time.Duration {
 	if r.seen.checksum != checksum {
 		r.seen = pending{checksum: checksum, since: r.Clock.Now()}
 	}
-	if node == nil || first || node.Annotations[config.AnnotationChecksum] == "" {
+	if node == nil || round.first || round.changes.Begun || node.Annotations[config.AnnotationChecksum] == "" {
 		return 0
 	}
 	wanted, err := time.ParseDuration(node.Annotations[corev1beta1.AnnotationNodeAgentReconciliationDelay])

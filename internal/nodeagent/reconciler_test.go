@@ -174,6 +174,41 @@ func TestReconcileWaitsItsTurn(t *testing.T) {
 	}
 }
 
+// TestNodesWaitForTheirTurnOnce: a node that has begun with a change continues with it after a restart of the agent, and one that has been
+// drained for an update in place begins at once.
+func TestNodesWaitForTheirTurnOnce(t *testing.T) {
+	slow := func(n *corev1.Node) *corev1.Node {
+		n.Annotations = map[string]string{corev1beta1.AnnotationNodeAgentReconciliationDelay: "3m"}
+		return n
+	}
+	t.Run("restart", func(t *testing.T) {
+		a := newAgent(t, rawOSC(t, nil), slow(node(nil)))
+		a.mustReconcile(t)
+		a.setSecret(t, rawOSC(t, func(s *extensionsv1alpha1.OperatingSystemConfigSpec) { setFile(s, "/etc/other", "2") }))
+		a.mustReconcile(t)
+		a.clock.Step(3 * time.Minute)
+		a.Applier.BeforeUnits = func(context.Context) error { return errors.New("killed") }
+		if _, err := a.reconcile(t); err == nil {
+			t.Fatal("the change was not begun")
+		}
+		a.Applier.BeforeUnits, a.seen = nil, pending{} // A new process.
+		if result := a.mustReconcile(t); result.RequeueAfter != time.Hour {
+			t.Errorf("waits %s in the middle of a change", result.RequeueAfter)
+		}
+	})
+	t.Run("drained", func(t *testing.T) {
+		a := newAgent(t, inPlaceOSC(t, "1.0.0", "1.35.4", nil), slow(node(nil)))
+		a.InPlace.Pods = podsOf(fake.NewClientset())
+		a.mustReconcile(t)
+		a.setSecret(t, inPlaceOSC(t, "1.0.0", "1.36.3", nil))
+		a.mustReconcile(t)
+		a.drained(t)
+		if a.mustReconcile(t); a.read(t, config.KubeletBinary) != "kubelet:1.36.3/bin/x" {
+			t.Error("a drained node waits for its turn")
+		}
+	})
+}
+
 func TestReconcileDoesNothingTwice(t *testing.T) {
 	a := newAgent(t, rawOSC(t, nil), node(nil))
 	a.mustReconcile(t)

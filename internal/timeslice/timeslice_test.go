@@ -45,6 +45,9 @@ func TestShort(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if attributes.Policy == unix.SCHED_IDLE { // No slices for tasks of the idle policy, with which somebody may run tests.
+			continue
+		}
 		if got := time.Duration(attributes.Runtime); got != short && hasSlices(t) {
 			t.Errorf("task %d has a slice of %s, want %s", id, got, short)
 		}

@@ -1,9 +1,11 @@
 package v1beta1
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -68,6 +70,12 @@ func (v ShootValidation) annotations(shoot, old *Shoot) field.ErrorList {
 	errs := validateOperations(shoot, old)
 	errs = append(errs, validateForceDeletion(shoot, old)...)
 	errs = append(errs, validateRestore(shoot, old)...)
+	const delay = AnnotationShootCloudConfigExecutionMaxDelaySeconds
+	if text, set := shoot.Annotations[delay]; set && (old == nil || old.Annotations[delay] != text) {
+		if _, err := maxNodeAgentDelay(text); err != nil {
+			errs = append(errs, field.Invalid(annotationsPath.Key(delay), text, err.Error()))
+		}
+	}
 	if _, asked := shoot.Annotations[AnnotationLiveMigrate]; asked && !v.Features.LiveControlPlaneMigration {
 		errs = append(errs, field.Forbidden(annotationsPath.Key(AnnotationLiveMigrate), "live migration is switched off in this landscape"))
 	}
@@ -290,6 +298,29 @@ func validateForceDeletion(shoot, old *Shoot) field.ErrorList {
 		codes = append(codes, string(code))
 	}
 	return field.ErrorList{field.Forbidden(path, "the deletion must have failed with one of "+strings.Join(codes, ", "))}
+}
+
+// DefaultMaxNodeAgentDelay is how long the nodes of a Shoot spread a change of their configuration by default.
+const DefaultMaxNodeAgentDelay = 5 * time.Minute
+
+// MaxNodeAgentDelay is how long the nodes of the Shoot spread a change of their configuration; what can't be read counts as not
+// set.
+func (s *Shoot) MaxNodeAgentDelay() time.Duration {
+	if text, set := s.Annotations[AnnotationShootCloudConfigExecutionMaxDelaySeconds]; set {
+		if delay, err := maxNodeAgentDelay(text); err == nil {
+			return delay
+		}
+	}
+	return DefaultMaxNodeAgentDelay
+}
+
+// maxNodeAgentDelay reads the annotation.
+func maxNodeAgentDelay(text string) (time.Duration, error) {
+	seconds, err := strconv.Atoi(text)
+	if err != nil || seconds < 0 || seconds > 1800 {
+		return 0, errors.New("must be a number of seconds from 0 to 1800")
+	}
+	return time.Duration(seconds) * time.Second, nil
 }
 
 func isTrue(annotations map[string]string, key string) bool {

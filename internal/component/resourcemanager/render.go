@@ -2,6 +2,7 @@ package resourcemanager
 
 import (
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -32,6 +33,8 @@ type Values struct {
 	Class string
 	// Workers tells whether the Shoot has nodes.
 	Workers bool
+	// MaxNodeAgentDelay is how long nodes spread a change of their configuration; only with workers.
+	MaxNodeAgentDelay time.Duration
 	// ClusterNetworks and BlockedNetworks of the seed decide about network policies; only for the resource-manager of the seed.
 	ClusterNetworks, BlockedNetworks []string
 }
@@ -58,6 +61,9 @@ func Render(v Values) []client.Object {
 		objects = append(objects, component.BindClusterRole("gardener.cloud:"+Name, "cluster-admin", component.ServiceAccount(v.Namespace, Name)))
 	} else {
 		command = append(command, "--target-kubeconfig="+component.ClientAccessPath+"/kubeconfig")
+		if v.Workers {
+			command = append(command, "--node-agent-max-delay="+v.MaxNodeAgentDelay.String())
+		}
 		mounts = append(mounts, v.Access.Mount(configMapName))
 		reaches = append(reaches, component.ReachAPIServer)
 		objects = append(objects,

@@ -12,6 +12,8 @@ import (
 type Changes struct {
 	// Target is the checksum of the configuration that the changes lead to.
 	Target string `json:"target"`
+	// Begun is set when the first of the changes is made: the node's turn has come, also after a restart in between.
+	Begun bool `json:"begun,omitempty"`
 	// WriteFiles and DeleteFiles are paths.
 	WriteFiles  []string `json:"writeFiles,omitempty"`
 	DeleteFiles []string `json:"deleteFiles,omitempty"`

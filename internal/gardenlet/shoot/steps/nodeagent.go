@@ -101,8 +101,9 @@ var NodesUpdated = &flow.Step[*Scope]{
 	SkipIf:  either(workerless, asleep, hibernating, skipReadiness, leaving),
 	Ensure:  ensureNodesUpdated,
 	Recheck: recheck,
-	// Nodes spread the work over five minutes by default, and need a while each.
-	Limit: 8 * time.Minute,
+	// A node needs a while, after its turn has come.
+	Limit:      3 * time.Minute,
+	ExtraLimit: func(s *Scope) time.Duration { return s.Shoot.MaxNodeAgentDelay() },
 }
 
 // maxOutdated bounds the nodes that a pass finds out of date: more than the largest cluster of Kubernetes has are made up.

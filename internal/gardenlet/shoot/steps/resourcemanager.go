@@ -29,6 +29,7 @@ func ensureResourceManager(ctx context.Context, s *Scope) (flow.Outcome, error) 
 	objects := resourcemanager.Render(resourcemanager.Values{
 		Namespace: s.Namespace, Image: s.Images.Hortus, Replicas: s.Replicas(), Access: access,
 		Size: s.size(), Workers: !s.Workerless(),
+		MaxNodeAgentDelay: s.Shoot.MaxNodeAgentDelay(),
 	})
 	return s.applyWorkload(ctx, objects)
 }
