@@ -28,9 +28,18 @@ var distributionPrograms = []struct {
 	}},
 }
 
+// protocols is what nft names protocols by. Without it nft lists them as numbers, and kube-proxy, which compares its lists with what
+// it wants once an hour and after each start, would take all Services out of them.
+const protocols = `icmp 1 ICMP
+tcp 6 TCP
+udp 17 UDP
+ipv6-icmp 58 IPv6-ICMP
+sctp 132 SCTP
+`
+
 // distribution collects the programs of the distribution with their libraries, at the places where they look for them.
 func distribution(ctx context.Context) ([]Entry, error) {
-	var entries []Entry
+	entries := []Entry{{Path: "etc/protocols", Content: []byte(protocols)}}
 	var dynamic []string // Files whose libraries are needed too.
 	for _, p := range distributionPrograms {
 		source, err := components.LookProgram(p.name)

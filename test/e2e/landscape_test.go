@@ -119,6 +119,7 @@ func TestLandscape(t *testing.T) {
 		forward(t, kubeconfig, "default", "service/echo", "80", func(url string) { answer(t, url) })
 	})
 	step(t, "the tour of the README works", checkTour)
+	step(t, "a kube-proxy that starts again keeps all Services", checkKubeProxyKeepsServices)
 	step(t, "an older minor is built on first use", func(t *testing.T) {
 		// As a container runtime asks, but with more patience than the Shoot's first operation would have.
 		awaitImage(t, "/v2/kube-apiserver/manifests/v1.35.4?ns=registry.k8s.io")

@@ -5,6 +5,7 @@ package e2e
 import (
 	"crypto/x509/pkix"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +14,34 @@ import (
 
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
+
+// checkKubeProxyKeepsServices of the garden's cluster, whose kube-proxy makes rules of nftables. It compares the rules that there are
+// with those it wants when it starts, and once an hour.
+func checkKubeProxyKeepsServices(t *testing.T) {
+	garden := kubeconfigOf("garden")
+	kubectl(t, garden, "-n", "kube-system", "delete", "pods", "-l", "k8s-app=kube-proxy")
+	kubectl(t, garden, "-n", "kube-system", "rollout", "status", "daemonset/kube-proxy", "--timeout=120s")
+	inMachine := func(command string) (string, error) {
+		return run(t, filepath.Join(repository, ".build", "hortus"), "cloud", "instances", "exec", "garden", "--", "sh", "-c", command)
+	}
+	eventually(t, "the first comparison", func() error {
+		out, err := inMachine("wget -q -O - http://127.0.0.1:10249/metrics")
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		const synced = `kubeproxy_sync_proxy_rules_last_timestamp_seconds{ip_family="IPv4"} `
+		if _, value, found := strings.Cut(out, synced); !found || strings.HasPrefix(value, "0\n") {
+			return errors.New("kube-proxy has not written its rules yet")
+		}
+		return nil
+	})
+	for _, service := range []struct{ namespace, name, port string }{{"default", "kubernetes", "443"}, {"kube-system", "kube-dns", "53"}} {
+		address := kubectl(t, garden, "-n", service.namespace, "get", "service", service.name, "-o", "jsonpath={.spec.clusterIP}")
+		if out, err := inMachine("nc -w 5 " + address + " " + service.port + " </dev/null"); err != nil {
+			t.Errorf("Service %s can't be reached at %s: %v\n%s", service.name, address, err, out)
+		}
+	}
+}
 
 // checkSeedsAreConfined uses the credentials of a gardenlet as somebody would who has taken over its seed: its own Seed can be
 // read, nothing of the garden and of the other seed can be read, written or taken.
