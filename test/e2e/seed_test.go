@@ -19,11 +19,21 @@ import (
 // with those it wants when it starts, and once an hour.
 func checkKubeProxyKeepsServices(t *testing.T) {
 	garden := kubeconfigOf("garden")
-	kubectl(t, garden, "-n", "kube-system", "delete", "pods", "-l", "k8s-app=kube-proxy")
-	kubectl(t, garden, "-n", "kube-system", "rollout", "status", "daemonset/kube-proxy", "--timeout=120s")
 	inMachine := func(command string) (string, error) {
 		return run(t, filepath.Join(repository, ".build", "hortus"), "cloud", "instances", "exec", "garden", "--", "sh", "-c", command)
 	}
+	reach := func() {
+		t.Helper()
+		for _, service := range []struct{ namespace, name, port string }{{"default", "kubernetes", "443"}, {"kube-system", "kube-dns", "53"}} {
+			address := kubectl(t, garden, "-n", service.namespace, "get", "service", service.name, "-o", "jsonpath={.spec.clusterIP}")
+			if out, err := inMachine("nc -w 5 " + address + " " + service.port + " </dev/null"); err != nil {
+				t.Errorf("Service %s can't be reached at %s: %v\n%s", service.name, address, err, out)
+			}
+		}
+	}
+	reach()
+	kubectl(t, garden, "-n", "kube-system", "delete", "pods", "-l", "k8s-app=kube-proxy")
+	kubectl(t, garden, "-n", "kube-system", "rollout", "status", "daemonset/kube-proxy", "--timeout=120s")
 	eventually(t, "the first comparison", func() error {
 		out, err := inMachine("wget -q -O - http://127.0.0.1:10249/metrics")
 		if err != nil {
@@ -35,12 +45,7 @@ func checkKubeProxyKeepsServices(t *testing.T) {
 		}
 		return nil
 	})
-	for _, service := range []struct{ namespace, name, port string }{{"default", "kubernetes", "443"}, {"kube-system", "kube-dns", "53"}} {
-		address := kubectl(t, garden, "-n", service.namespace, "get", "service", service.name, "-o", "jsonpath={.spec.clusterIP}")
-		if out, err := inMachine("nc -w 5 " + address + " " + service.port + " </dev/null"); err != nil {
-			t.Errorf("Service %s can't be reached at %s: %v\n%s", service.name, address, err, out)
-		}
-	}
+	reach()
 }
 
 // checkSeedsAreConfined uses the credentials of a gardenlet as somebody would who has taken over its seed: its own Seed can be
