@@ -69,12 +69,21 @@ func (f *fakeTenants) MakeNoise(ctx context.Context, kind string, names []string
 	in, input := io.Pipe()
 	var out bytes.Buffer
 	ended := make(chan error, 1)
-	go func() { ended <- obeyNoiseOrder(ctx, in, &out) }()
+	over := false
+	go func() {
+		err := obeyNoiseOrder(ctx, in, &out)
+		_ = in.Close()
+		f.mu.Lock()
+		over = true
+		f.more.Broadcast()
+		f.mu.Unlock()
+		ended <- err
+	}()
 	if _, err := input.Write(text); err != nil {
-		return nil, err
+		return nil, errors.Join(err, <-ended)
 	}
 	f.mu.Lock()
-	for before := f.served[names[0]]; f.served[names[0]] <= before+noiseClients; { // Until a client has had an answer.
+	for before := f.served[names[0]]; !over && f.served[names[0]] <= before+noiseClients; { // Until a client has had an answer.
 		f.more.Wait()
 	}
 	f.mu.Unlock()

@@ -108,6 +108,9 @@ func newNoiseCommand() *cobra.Command {
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
+			if err := leastShare(); err != nil { // The figures are of use without it, and worse.
+				fmt.Fprintf(command.ErrOrStderr(), "the share of noisy clients stays as it is: %v\n", err)
+			}
 			return obeyNoiseOrder(command.Context(), command.InOrStdin(), command.OutOrStdout())
 		},
 	}
@@ -124,9 +127,6 @@ func leastShare() error {
 }
 
 func obeyNoiseOrder(ctx context.Context, in io.Reader, out io.Writer) error {
-	if err := leastShare(); err != nil {
-		return fmt.Errorf("lower the share of the session: %w", err)
-	}
 	decoder := json.NewDecoder(in)
 	var order noiseOrder
 	if err := decoder.Decode(&order); err != nil {
