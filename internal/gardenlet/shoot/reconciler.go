@@ -341,7 +341,9 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope, d Decision) (beginni
 }
 
 // pass makes one pass of the flow.
-func (r *Reconciler) pass(ctx context.Context, s *scope, operation corev1beta1.LastOperationType, began beginning) (flow.Result, error) {
+func (r *Reconciler) pass(
+	ctx context.Context, s *scope, operation corev1beta1.LastOperationType, began beginning,
+) (flow.Result, error) {
 	stepScope, err := r.stepScope(ctx, s, operation, began)
 	if err != nil {
 		return flow.Result{}, err
@@ -384,7 +386,9 @@ func forced(shoot *corev1beta1.Shoot) bool {
 	return err == nil && on
 }
 
-func (r *Reconciler) stepScope(ctx context.Context, s *scope, operation corev1beta1.LastOperationType, began beginning) (*steps.Scope, error) {
+func (r *Reconciler) stepScope(
+	ctx context.Context, s *scope, operation corev1beta1.LastOperationType, began beginning,
+) (*steps.Scope, error) {
 	namespace, seed := s.shoot.Status.TechnicalID, s.namespace
 	facts, err := steps.Observe(ctx, seed, namespace, s.shoot.Name)
 	if err != nil {
@@ -420,8 +424,8 @@ func GardenIdentity(ctx context.Context, garden client.Reader) (string, error) {
 	return corev1beta1.GardenNamespace, nil
 }
 
-// afterSuccess removes the annotations that have done their work, and the tasks that have been carried out. If the Shoot has changed
-// since the pass, it returns a conflict.
+// afterSuccess removes the annotations that have done their work, and the tasks that have been carried out. If the Shoot
+// has changed since the pass, it returns a conflict.
 func (r *Reconciler) afterSuccess(ctx context.Context, s *scope, operation corev1beta1.LastOperationType, tasks []string) error {
 	if operation != corev1beta1.LastOperationTypeMigrate {
 		if err := r.settle(ctx, s, operation); err != nil {

@@ -156,10 +156,12 @@ var judgedByCare = []corev1beta1.ConditionType{
 func askCare(conditions []corev1beta1.Condition, now time.Time) {
 	for i := range conditions {
 		c := &conditions[i]
-		if c.Status == corev1beta1.ConditionFalse || c.Status == corev1beta1.ConditionProgressing || !slices.Contains(judgedByCare, c.Type) {
+		stays := c.Status == corev1beta1.ConditionFalse || c.Status == corev1beta1.ConditionProgressing
+		if stays || !slices.Contains(judgedByCare, c.Type) {
 			continue
 		}
-		c.Status, c.LastTransitionTime, c.LastUpdateTime = corev1beta1.ConditionProgressing, metav1.Time{Time: now}, metav1.Time{Time: now}
+		c.Status = corev1beta1.ConditionProgressing
+		c.LastTransitionTime, c.LastUpdateTime = metav1.Time{Time: now}, metav1.Time{Time: now}
 	}
 }
 

@@ -1,6 +1,7 @@
 package shoot
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -52,8 +53,9 @@ func TestFindingsFromBeforeAnOperation(t *testing.T) {
 			if tc.status != tc.want {
 				c.LastTransitionTime, c.LastUpdateTime = metav1.Time{Time: now}, metav1.Time{Time: now}
 			}
-			if diff := cmp.Diff([][]corev1beta1.Condition{{c}, {c}}, [][]corev1beta1.Condition{s.Status.Conditions, s.Status.Constraints}); diff != "" {
-				t.Errorf("conditions and constraints (-want +got):\n%s", diff)
+			want := []corev1beta1.Condition{c, c}
+			if diff := cmp.Diff(want, slices.Concat(s.Status.Conditions, s.Status.Constraints)); diff != "" {
+				t.Errorf("condition and constraint (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -18,14 +18,16 @@ func TestRemoveTasks(t *testing.T) {
 		changed bool // The Shoot, since the operation began.
 		want    tasks
 	}{
-		"all were there":                        {written: "deployInfrastructure,deployDNSRecordInternal", done: tasks{infrastructure, dns}},
-		"one was added":                         {written: "deployInfrastructure,restartControlPlanePods", done: tasks{infrastructure}, want: tasks{restart}},
-		"all were added":                        {written: "deployInfrastructure, restartControlPlanePods", want: tasks{infrastructure, restart}},
-		"one was taken back":                    {written: "deployInfrastructure", done: tasks{infrastructure, restart}},
-		"one that nobody knows":                 {written: "paintItBlue", done: tasks{"paintItBlue"}},
-		"all were taken back":                   {done: tasks{infrastructure}},
-		"nothing":                               {},
-		"a change may need what was there, too": {written: "deployInfrastructure", done: tasks{infrastructure}, changed: true, want: tasks{infrastructure}},
+		"all were there":        {written: "deployInfrastructure,deployDNSRecordInternal", done: tasks{infrastructure, dns}},
+		"one was added":         {written: "deployInfrastructure,restartControlPlanePods", done: tasks{infrastructure}, want: tasks{restart}},
+		"all were added":        {written: "deployInfrastructure, restartControlPlanePods", want: tasks{infrastructure, restart}},
+		"one was taken back":    {written: "deployInfrastructure", done: tasks{infrastructure, restart}},
+		"one that nobody knows": {written: "paintItBlue", done: tasks{"paintItBlue"}},
+		"all were taken back":   {done: tasks{infrastructure}},
+		"nothing":               {},
+		"a change may need what was there, too": {
+			written: "deployInfrastructure", done: tasks{infrastructure}, changed: true, want: tasks{infrastructure},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &corev1beta1.Shoot{}
