@@ -194,7 +194,7 @@ func checkServingCertificatesAreOwn(t *testing.T, admin, kubelet string, mine, o
 		{
 			what: "the name of another node", names: []string{mine.Name, other.Name}, ips: []net.IP{ownIP},
 			says:   corev1.NodeAddress{Type: corev1.NodeHostName, Address: other.Name},
-			denied: fmt.Sprintf("the DNS name %q is not one of the machine", other.Name),
+			denied: fmt.Sprintf("the DNS name %q is also that of node", other.Name),
 		},
 	} {
 		eventually(t, "the answer to a serving certificate for "+try.what, func() error {
