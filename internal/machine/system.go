@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
 // sysctls are set at every boot, as far as the host allows. The first is needed to route for pods, the second so that
@@ -107,6 +108,22 @@ func hideMemory(bytes int64) error {
 		return fmt.Errorf("write memory information: %w", err)
 	}
 	if err := unix.Mount(copyPath, target, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("cover %s: %w", target, err)
+	}
+	return nil
+}
+
+// showBootID gives each boot of the machine an ID of its own, as a kernel would. Node agents and kubelets tell boots apart
+// by it, and the host's stays the same while a machine reboots.
+func showBootID() error {
+	const ownPath, target = "/run/hortus-machine/boot-id", "/proc/sys/kernel/random/boot_id"
+	if err := unix.Unmount(target, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
+		return fmt.Errorf("detach %s: %w", target, err)
+	}
+	if err := writeFile(ownPath, []byte(string(uuid.NewUUID())+"\n"), 0o444); err != nil {
+		return fmt.Errorf("write boot ID: %w", err)
+	}
+	if err := unix.Mount(ownPath, target, "", unix.MS_BIND, ""); err != nil {
 		return fmt.Errorf("cover %s: %w", target, err)
 	}
 	return nil
