@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
 // sysctls are set at every boot, as far as the host allows. The first is needed to route for pods, the second so that
@@ -120,7 +119,11 @@ func showBootID() error {
 	if err := unix.Unmount(target, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
 		return fmt.Errorf("detach %s: %w", target, err)
 	}
-	if err := writeFile(ownPath, []byte(string(uuid.NewUUID())+"\n"), 0o444); err != nil {
+	id, err := os.ReadFile("/proc/sys/kernel/random/uuid") // A new one with each read.
+	if err != nil {
+		return fmt.Errorf("make boot ID: %w", err)
+	}
+	if err := writeFile(ownPath, id, 0o444); err != nil {
 		return fmt.Errorf("write boot ID: %w", err)
 	}
 	if err := unix.Mount(ownPath, target, "", unix.MS_BIND, ""); err != nil {
