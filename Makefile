@@ -44,7 +44,7 @@ test: ## Run the tests that decide about a change: unit, stepped on a real API s
 
 .PHONY: test-unit
 test-unit: build ## Run unit tests, and reconcilers step by step on a real etcd and kube-apiserver (no root).
-	@$(HORTUS) components build etcd kubernetes-1.36
+	@$(HORTUS) components build etcd kubernetes-1.36.3
 	cd api && $(GO_TEST) ./...
 	cd tools && $(GO_TEST) ./...
 	$(GO_TEST) $(UNIT_PACKAGES)
@@ -95,7 +95,7 @@ bench-restore: build ## Measure how long a database of etcd takes to be saved an
 .PHONY: bench-api
 bench-api: build ## Measure API server and scheduler, with 1,000 and 5,000 Shoots, beside an etcd and a kube-apiserver of their own.
 	@mkdir -p $(BUILD)/bench
-	@$(HORTUS) components build etcd kubernetes-1.36
+	@$(HORTUS) components build etcd kubernetes-1.36.3
 	@$(GO_TEST) -run '^$$' -bench 'BenchmarkAPI|BenchmarkScheduler|BenchmarkCeiling' -benchtime 1x -timeout 60m -v ./internal/bench -shoots '[1000,5000]' -reports $(abspath $(BUILD)/bench)
 
 .PHONY: generate

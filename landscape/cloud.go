@@ -23,7 +23,7 @@ type clusterSpec struct {
 const (
 	// clusterMachineType is the size of the landscape's own clusters.
 	clusterMachineType = "large"
-	clusterImage       = "hortus.dev/machine:1.1.0"
+	clusterImage       = "hortus.dev/machine:1.2.0"
 	// tagCluster is the tag of an instance that says of which cluster it is.
 	tagCluster    = "hortus.dev/cluster"
 	apiPort       = 443

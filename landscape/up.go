@@ -178,7 +178,7 @@ func buildArtifacts(ctx context.Context, o Options, p *Progress) error {
 	}
 	builder := &components.Builder{Source: o.Components, Artifacts: o.Artifacts, Progress: o.Out}
 	err := p.Step(ctx, "components are built", func(ctx context.Context) error {
-		return builder.Ensure(ctx, "containerd", "runc", "etcd", "kubernetes-1.36", "kubectl")
+		return builder.Ensure(ctx, "containerd", "runc", "etcd", "kubernetes-"+components.KubernetesDefaultVersion, "kubectl")
 	})
 	if err != nil {
 		return err

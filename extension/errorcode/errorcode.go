@@ -23,7 +23,7 @@ type coded struct {
 func (e *coded) Unwrap() error                  { return e.error }
 func (e *coded) Codes() []corev1beta1.ErrorCode { return e.codes }
 
-// With attaches codes to err. A nil error stays nil.
+// With attaches codes to err. Without codes it says that err has none, whatever its text. A nil error stays nil.
 func With(err error, codes ...corev1beta1.ErrorCode) error {
 	if err == nil {
 		return nil
@@ -36,29 +36,30 @@ func Of(err error) []corev1beta1.ErrorCode {
 	if err == nil {
 		return nil
 	}
-	if codes := carried(err); len(codes) > 0 {
+	if codes, known := carried(err); known {
 		return sorted(codes)
 	}
 	return OfText(err.Error())
 }
 
-func carried(err error) []corev1beta1.ErrorCode {
-	var out []corev1beta1.ErrorCode
+// carried returns the codes in the tree of err, and whether somebody has attached codes, if only none.
+func carried(err error) (out []corev1beta1.ErrorCode, known bool) {
 	for err != nil {
 		if c, ok := err.(interface {
 			Codes() []corev1beta1.ErrorCode
 		}); ok {
-			out = append(out, c.Codes()...)
+			out, known = append(out, c.Codes()...), true
 		}
 		if joined, ok := err.(interface{ Unwrap() []error }); ok {
 			for _, e := range joined.Unwrap() {
-				out = append(out, carried(e)...)
+				codes, given := carried(e)
+				out, known = append(out, codes...), known || given
 			}
-			return out
+			return out, known
 		}
 		err = errors.Unwrap(err)
 	}
-	return out
+	return out, known
 }
 
 // OfText returns the codes a text is known by, sorted; none for an unknown text.

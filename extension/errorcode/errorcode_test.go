@@ -44,6 +44,7 @@ func TestOf(t *testing.T) {
 		"no error has no codes":              {},
 		"codes survive wrapping":             {err: fmt.Errorf("create network: %w", With(errors.New("x"), quota)), want: []corev1beta1.ErrorCode{quota}},
 		"codes given win over the text":      {err: With(errors.New("AuthFailure"), quota), want: []corev1beta1.ErrorCode{quota}},
+		"no codes given win over the text":   {err: fmt.Errorf("create machine: %w", With(errors.New("AuthFailure")))},
 		"codes of joined errors come sorted": {err: errors.Join(With(errors.New("x"), unauthorized), With(errors.New("y"), quota)), want: []corev1beta1.ErrorCode{quota, unauthorized}},
 		"otherwise the text decides":         {err: errors.New("Unauthorized"), want: []corev1beta1.ErrorCode{unauthorized}},
 	} {

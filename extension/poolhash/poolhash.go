@@ -106,10 +106,10 @@ func (p *Pool) addShoot(shoot *corev1beta1.Shoot, cri *corev1beta1.CRI) {
 	}
 	if c := shoot.Status.Credentials; c != nil && c.Rotation != nil {
 		if r := c.Rotation.CertificateAuthorities; r != nil {
-			p.CAInitiated = initiated(p.Name, r.LastInitiationTime, r.PendingWorkersRollouts)
+			p.CAInitiated = text(Initiated(p.Name, r.LastInitiationTime, r.PendingWorkersRollouts))
 		}
 		if r := c.Rotation.ServiceAccountKey; r != nil {
-			p.KeyInitiated = initiated(p.Name, r.LastInitiationTime, r.PendingWorkersRollouts)
+			p.KeyInitiated = text(Initiated(p.Name, r.LastInitiationTime, r.PendingWorkersRollouts))
 		}
 	}
 	if s := shoot.Spec.SystemComponents; s != nil && s.NodeLocalDNS != nil {
@@ -120,18 +120,23 @@ func (p *Pool) addShoot(shoot *corev1beta1.Shoot, cri *corev1beta1.CRI) {
 	}
 }
 
-// initiated is the start of the rotation a pool follows: a pool whose roll-out is pending stays with the one before.
-func initiated(pool string, last *metav1.Time, pending []corev1beta1.PendingWorkersRollout) string {
+// Initiated is the start of the rotation that a pool follows, nil if it follows none. last is when the newest rotation began;
+// a pool whose roll-out is pending stays with the one before.
+func Initiated(pool string, last *metav1.Time, pending []corev1beta1.PendingWorkersRollout) *metav1.Time {
 	for _, p := range pending {
 		if p.Name == pool {
-			last = p.LastInitiationTime
-			break
+			return p.LastInitiationTime
 		}
 	}
-	if last == nil {
+	return last
+}
+
+// text is "" for no time.
+func text(t *metav1.Time) string {
+	if t == nil {
 		return ""
 	}
-	return last.UTC().String() // One spelling, whatever the zone of the process.
+	return t.UTC().String() // One spelling, whatever the zone of the process.
 }
 
 // KeyV1 is the name of a pool's configuration by the first kind of hash.

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
 	machinev1alpha1 "github.com/gardener/machine-controller-manager/pkg/apis/machine/v1alpha1"
+	"github.com/gardener/machine-controller-manager/pkg/util/provider/machinecodes/codes"
 	corev1 "k8s.io/api/core/v1"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
@@ -69,10 +71,12 @@ func failures(want []Wanted, have observed) error {
 		names[want[i].Name] = true
 	}
 	said := map[string]string{}
+	var known []corev1beta1.ErrorCode
 	for i := range have.machines {
 		m := &have.machines[i]
 		if names[m.Labels[labelName]] && m.Status.LastOperation.State == machinev1alpha1.MachineStateFailed {
 			said[m.Name] = m.Status.LastOperation.Description
+			known = append(known, codesOf(m.Status.LastOperation.Description)...)
 		}
 	}
 	if len(said) == 0 {
@@ -83,8 +87,45 @@ func failures(want []Wanted, have observed) error {
 		texts = append(texts, fmt.Sprintf("machine %q failed: %s", name, text))
 	}
 	slices.Sort(texts)
-	err := errors.New(strings.Join(texts, "; "))
-	return errorcode.With(err, errorcode.OfText(err.Error())...)
+	return errorcode.With(errors.New(strings.Join(texts, "; ")), known...)
+}
+
+const (
+	// cloudMessage begins what machine-controller-manager writes when a machine could not be created.
+	cloudMessage = "Cloud provider message - "
+	// drainFailed begins what machine-controller-manager writes when pods could not be evicted.
+	drainFailed = "Drain failed due to - "
+)
+
+// statusText is how machine-controller-manager writes an error of the cloud: its status code and the cloud's own text.
+var statusText = regexp.MustCompile(`(?s)machine codes error: code = \[(\w+)\] message = \[(.*)\]`)
+
+// codesOf returns the codes of a failed operation on a machine. Only the cloud's own text is searched: the rest has the
+// names of status codes, machines and pods, node conditions, and errors of the Shoot's API server, all of which pass.
+func codesOf(description string) []corev1beta1.ErrorCode {
+	if match := statusText.FindStringSubmatch(description); match != nil {
+		found := errorcode.OfText(match[2])
+		switch codes.StringToCode(match[1]) {
+		case codes.Unavailable, codes.DeadlineExceeded, codes.Aborted, codes.Canceled:
+			return slices.DeleteFunc(found, func(c corev1beta1.ErrorCode) bool { return !slices.Contains(retryable, c) })
+		}
+		return found
+	}
+	if text, found := strings.CutPrefix(description, cloudMessage); found {
+		return errorcode.OfText(text)
+	}
+	if strings.HasPrefix(description, drainFailed) { // A PodDisruptionBudget is in the way until the drain is forced.
+		return slices.DeleteFunc(errorcode.OfText(description), func(c corev1beta1.ErrorCode) bool {
+			return c != corev1beta1.ErrorRetryableConfigurationProblem
+		})
+	}
+	return nil
+}
+
+// retryable are the codes of errors that pass without a user.
+var retryable = []corev1beta1.ErrorCode{
+	corev1beta1.ErrorInfraRateLimitsExceeded, corev1beta1.ErrorRetryableInfraDependencies,
+	corev1beta1.ErrorInfraResourcesDepleted, corev1beta1.ErrorRetryableConfigurationProblem,
 }
 
 func (w *Wanted) waitingFor(have observed) string {

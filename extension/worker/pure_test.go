@@ -6,6 +6,7 @@ import (
 
 	machinev1alpha1 "github.com/gardener/machine-controller-manager/pkg/apis/machine/v1alpha1"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -162,9 +163,9 @@ func TestProgress(t *testing.T) {
 		},
 		"a machine failed": {
 			change: func(o *observed) {
-				o.machines[1].Status.LastOperation = machinev1alpha1.LastOperation{State: machinev1alpha1.MachineStateFailed, Description: "QuotaExceeded: Quota exceeded"}
+				o.machines[1].Status.LastOperation = machinev1alpha1.LastOperation{State: machinev1alpha1.MachineStateFailed, Description: "Cloud provider message - QuotaExceeded: Quota exceeded"}
 			},
-			want: `machine "m1" failed: QuotaExceeded: Quota exceeded`, codes: []corev1beta1.ErrorCode{corev1beta1.ErrorInfraQuotaExceeded},
+			want: `machine "m1" failed: Cloud provider message - QuotaExceeded: Quota exceeded`, codes: []corev1beta1.ErrorCode{corev1beta1.ErrorInfraQuotaExceeded},
 		},
 		"a hibernated Shoot waits for machines to go": {hibernated: true, want: "2 machine(s) are still to be deleted"},
 		"a hibernated Shoot without machines":         {hibernated: true, change: func(o *observed) { o.machines = nil }},
@@ -214,6 +215,60 @@ func TestProgress(t *testing.T) {
 				t.Errorf("codes mismatch (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestCodesOf has the texts that machine-controller-manager writes.
+func TestCodesOf(t *testing.T) {
+	create := func(code, message string) string {
+		return fmt.Sprintf("Cloud provider message - machine codes error: code = [%s] message = [%s]", code, message)
+	}
+	for description, want := range map[string][]corev1beta1.ErrorCode{
+		create("Internal", "AuthFailure: unknown access key"):                                                             {corev1beta1.ErrorInfraUnauthenticated},
+		create("InvalidArgument", "InvalidParameterValue: [x]"):                                                           {corev1beta1.ErrorConfigurationProblem},
+		create("ResourceExhausted", "Quota 'CPUS' exceeded"):                                                              {corev1beta1.ErrorInfraQuotaExceeded},
+		create("Unavailable", "Throttling: slow down"):                                                                    {corev1beta1.ErrorInfraRateLimitsExceeded},
+		"Cloud provider message - UnauthorizedOperation: no":                                                              {corev1beta1.ErrorInfraUnauthorized},
+		"Provider error: machine codes error: code = [Internal] message = [Error 403: no]. Instance initialization":       {corev1beta1.ErrorInfraUnauthorized},
+		"VM deletion failed due to - machine codes error: code = [Unknown] message = [AccessDenied]. Aborting operation.": {corev1beta1.ErrorInfraUnauthorized},
+		`Drain failed due to - [error while evicting pod "p": pod disruption budget n/p is misconfigured and requires zero voluntary evictions]. ` +
+			"Will retry in next sync.": {corev1beta1.ErrorRetryableConfigurationProblem},
+
+		// The status code says that the error passes, whatever the text.
+		create("Unavailable", "InternalServerError"):                                    nil,
+		create("DeadlineExceeded", "timeout while waiting for state to become RUNNING"): nil,
+		create("Aborted", "Conflict: the instance is being created"):                    nil,
+		// The name of a status code is no text of the cloud.
+		create("NotFound", "machine is being created"): nil,
+		// Not the cloud's errors.
+		"Machine conflict-1 failed to join the cluster in 20m0s minutes.": nil,
+		"Machine m health checks failing since last 10m0s minutes. Updating machine phase to Failed. Node Conditions: " +
+			"[{Type:DiskPressure Status:True Reason:KubeletHasDiskPressure}]": nil,
+		"Drain failed due to - Unauthorized. Will retry in next sync.":                                                       nil,
+		"Drain failed due to - invalid character '<' looking for beginning of value. Will retry in next sync.":               nil,
+		`Drain failed due to - error when evicting pod "p": too many requests scheduled on node n. Will retry in next sync.`: nil,
+		`Deletion of Node Object "n" failed due to error: Unauthorized.`:                                                     nil,
+		"VM using old node obj": nil,
+	} {
+		t.Run(description, func(t *testing.T) {
+			if diff := cmp.Diff(want, codesOf(description), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("codesOf() mismatch (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestFailuresThatPassHaveNoCode(t *testing.T) {
+	w, have := scene(corev1beta1.AutoRollingUpdate)
+	have.machines[0].Status.LastOperation = machinev1alpha1.LastOperation{
+		State: machinev1alpha1.MachineStateFailed, Description: "Drain failed due to - Unauthorized. Will retry in next sync. Initiate node drain",
+	}
+	err := failures([]Wanted{w}, have)
+	if err == nil {
+		t.Fatal("failures() = nil")
+	}
+	if codes := errorcode.Of(fmt.Errorf("reconcile: %w", err)); len(codes) != 0 {
+		t.Errorf("codes are %v, want none", codes)
 	}
 }
 

@@ -195,6 +195,10 @@ func (w *Wanted) strategy() machinev1alpha1.MachineDeploymentStrategy {
 	}
 }
 
+// defaultMaxEvictRetries is the documented one. Evictions are 20 seconds apart, so a pod is deleted after 200 seconds;
+// machine-controller-manager by itself would use up the drain timeout.
+const defaultMaxEvictRetries = 10
+
 func (w *Wanted) configuration() *machinev1alpha1.MachineConfiguration {
 	s := w.pool.MachineControllerManagerSettings
 	if s == nil {
@@ -206,7 +210,7 @@ func (w *Wanted) configuration() *machinev1alpha1.MachineConfiguration {
 		MachineCreationTimeout:      s.MachineCreationTimeout,
 		MachineInPlaceUpdateTimeout: s.MachineInPlaceUpdateTimeout,
 		DisableHealthTimeout:        s.DisableHealthTimeout,
-		MaxEvictRetries:             s.MaxEvictRetries,
+		MaxEvictRetries:             cmp.Or(s.MaxEvictRetries, ptr.To[int32](defaultMaxEvictRetries)),
 	}
 	if len(s.NodeConditions) > 0 {
 		out.NodeConditions = ptr.To(strings.Join(s.NodeConditions, ","))

@@ -99,6 +99,24 @@ func readState(dir, inputs string) (State, *stamp, error) {
 	return Built, s, nil
 }
 
+// LastBuild tells which version of a component was built last, and how long that took; "" if none has been.
+func LastBuild(artifacts, name string) (version string, took time.Duration, err error) {
+	var last time.Time
+	for _, c := range All() {
+		if c.Name != name {
+			continue
+		}
+		_, s, err := readState(c.Dir(artifacts), "")
+		if err != nil {
+			return "", 0, fmt.Errorf("read stamp of %s: %w", c, err)
+		}
+		if s != nil && s.BuiltAt.After(last) {
+			version, took, last = c.Version[1:], time.Duration(s.Seconds*float64(time.Second)), s.BuiltAt
+		}
+	}
+	return version, took, nil
+}
+
 func writeStamp(dir string, s *stamp) error {
 	raw, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {

@@ -20,7 +20,7 @@ const (
 const KubernetesDefaultVersion = "1.36.3"
 
 // KubernetesVersions lists every Kubernetes version that can be built, newest first, without the leading v.
-var KubernetesVersions = []string{KubernetesDefaultVersion, "1.35.4", "1.34.4"}
+var KubernetesVersions = []string{KubernetesDefaultVersion, "1.36.1", "1.35.4", "1.34.4"}
 
 // Component is a set of programs built from one source in one version.
 type Component struct {
@@ -134,9 +134,8 @@ func All() []Component {
 }
 
 func kubernetes(version string) Component {
-	major, minor := majorMinor(version)
 	return Component{
-		Name: "kubernetes", Version: "v" + version, Folder: "kubernetes-" + major + "." + minor,
+		Name: "kubernetes", Version: "v" + version, Folder: "kubernetes-" + version,
 		Programs: []Program{{Name: "hyperkube", Source: ".", Links: HyperkubeLinks}},
 		OnDemand: version != KubernetesDefaultVersion,
 		LDFlags:  versionStamp(version),
@@ -160,7 +159,7 @@ func majorMinor(version string) (major, minor string) {
 	return major, minor
 }
 
-// Select returns the components that names mean, in table order. A name is a folder ("kubernetes-1.35"), a component name
+// Select returns the components that names mean, in table order. A name is a folder ("kubernetes-1.35.4"), a component name
 // with all its versions ("kubernetes"), or both name and version ("kubernetes@v1.35.4", the v may be left out).
 func Select(all []Component, names ...string) ([]Component, error) {
 	wanted := make([]bool, len(all))

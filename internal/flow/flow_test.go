@@ -15,11 +15,10 @@ import (
 )
 
 type scope struct {
-	skip     map[string]string
-	patience time.Duration // What the limits of steps that ask for it are extended by.
-	mu       sync.Mutex
-	ran      []string
-	say      map[string]any // Outcome, error, or "panic"; done when absent.
+	skip map[string]string
+	mu   sync.Mutex
+	ran  []string
+	say  map[string]any // Outcome, error, or "panic"; done when absent.
 }
 
 func (s *scope) run(name string) (Outcome, error) {
@@ -170,20 +169,19 @@ func TestWaitingBeyondTheLimitFails(t *testing.T) {
 	}
 }
 
-func TestAScopeExtendsALimit(t *testing.T) {
+func TestAnOutcomeSetsALimit(t *testing.T) {
 	a := step("a")
 	a.Limit = time.Minute
-	a.ExtraLimit = func(s *scope) time.Duration { return s.patience }
 	clock := testclock.NewFakePassiveClock(time.Unix(0, 0))
 	opts := Options{Clock: clock, Timers: &Timers{}}
-	s := &scope{say: map[string]any{"a": Waiting("a is slow")}, patience: time.Hour}
+	s := &scope{say: map[string]any{"a": WaitingUpTo(time.Hour, "a is slow")}}
 	Run(t.Context(), New(a), s, opts)
-	clock.SetTime(clock.Now().Add(time.Hour + time.Minute))
+	clock.SetTime(clock.Now().Add(time.Hour))
 	if got := Run(t.Context(), New(a), s, opts); len(got.Failed) != 0 {
 		t.Errorf("failed at the limit: %v", got.Failed)
 	}
 	clock.SetTime(clock.Now().Add(time.Second))
-	if got := Run(t.Context(), New(a), s, opts); len(got.Failed) != 1 {
+	if got := Run(t.Context(), New(a), s, opts); len(got.Failed) != 1 || got.Failed[0].Err.Error() != "still not done after 1h0m0s: a is slow" {
 		t.Errorf("Run() = %+v beyond the limit, want a failure", got)
 	}
 }

@@ -17,7 +17,6 @@ type node[S any] struct {
 	atOnce  bool // Skipped without waiting for what it comes after.
 	run     func(context.Context, S) (Outcome, error)
 	limit   time.Duration
-	extra   func(S) time.Duration // Added to limit; nil adds nothing.
 	recheck time.Duration
 }
 
@@ -34,10 +33,7 @@ func New[S any](steps ...*Step[S]) *Graph[S] {
 		if s.SkipAtOnce && s.SkipIf == nil {
 			panic(fmt.Sprintf("flow: step %q has SkipAtOnce, but no SkipIf", s.Name))
 		}
-		return &node[S]{
-			name: s.Name, skip: s.SkipIf, atOnce: s.SkipAtOnce, run: s.Ensure,
-			limit: s.Limit, extra: s.ExtraLimit, recheck: s.Recheck,
-		}
+		return &node[S]{name: s.Name, skip: s.SkipIf, atOnce: s.SkipAtOnce, run: s.Ensure, limit: s.Limit, recheck: s.Recheck}
 	}, predecessors(steps))
 }
 
@@ -56,10 +52,7 @@ func Reverse[S any](skip func(S) string, steps ...*Step[S]) *Graph[S] {
 		}
 	}
 	return build(backwards, func(s *Step[S]) *node[S] {
-		return &node[S]{
-			name: "remove-" + s.Name, skip: skip, run: s.Remove,
-			limit: s.Limit, extra: s.ExtraLimit, recheck: s.Recheck,
-		}
+		return &node[S]{name: "remove-" + s.Name, skip: skip, run: s.Remove, limit: s.Limit, recheck: s.Recheck}
 	}, dependents)
 }
 

@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime/debug"
@@ -145,7 +146,7 @@ func Run[S any](ctx context.Context, g *Graph[S], scope S, opts Options) Result 
 					st.outcome, st.err = Waiting(st.err.Error()), nil
 				}
 			}
-			st.limit(n.name, n.longestWait(scope), opts)
+			st.limit(n.name, n.limit, opts)
 		})
 	}
 	wg.Wait()
@@ -157,18 +158,6 @@ func Run[S any](ctx context.Context, g *Graph[S], scope S, opts Options) Result 
 	return r
 }
 
-// longestWait is how long the node may wait before that becomes an error.
-func (n *node[S]) longestWait(scope S) time.Duration {
-	limit := n.limit
-	if limit == 0 {
-		limit = DefaultLimit
-	}
-	if n.extra != nil {
-		limit += n.extra(scope)
-	}
-	return limit
-}
-
 // limit turns a wait that has lasted too long into an error.
 func (s *state) limit(name string, limit time.Duration, opts Options) {
 	if opts.Timers == nil {
@@ -178,6 +167,7 @@ func (s *state) limit(name string, limit time.Duration, opts Options) {
 		opts.Timers.reset(name)
 		return
 	}
+	limit = cmp.Or(s.outcome.limit, limit, DefaultLimit)
 	if waited := opts.Timers.waited(name, opts.Clock.Now()); waited > limit {
 		s.err = WithCodes(fmt.Errorf("still not done after %s: %s", limit, s.outcome.reason), s.outcome.codes...)
 	}

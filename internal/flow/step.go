@@ -25,8 +25,6 @@ type Step[S any] struct {
 	Remove func(context.Context, S) (Outcome, error)
 	// Limit bounds how long the step may wait before that becomes an error; 0 means DefaultLimit.
 	Limit time.Duration
-	// ExtraLimit is added to the limit where what the step waits for takes as long as the user wants it to; nil adds nothing.
-	ExtraLimit func(S) time.Duration
 	// Recheck is how soon the step wants another pass while it waits for something that cannot be watched; 0 means that
 	// a watch tells.
 	Recheck time.Duration
@@ -41,6 +39,7 @@ type Outcome struct {
 	done   bool
 	reason string
 	codes  []string
+	limit  time.Duration // In place of the step's, unless 0.
 }
 
 // Done says that the thing is there, complete.
@@ -58,6 +57,13 @@ func Waiting(reason string) Outcome {
 func WaitingWithCodes(reason string, codes ...string) Outcome {
 	o := Waiting(reason)
 	o.codes = slices.Clone(codes)
+	return o
+}
+
+// WaitingUpTo is Waiting with a limit in place of the step's, where it depends on what the step waits for.
+func WaitingUpTo(limit time.Duration, reason string) Outcome {
+	o := Waiting(reason)
+	o.limit = limit
 	return o
 }
 

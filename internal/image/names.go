@@ -19,7 +19,7 @@ const (
 
 // MachineVersions lists the versions of the machine image, newest first. They differ only in what os-release says, which is
 // enough to roll machines from one to the other.
-var MachineVersions = []string{"1.1.0", "1.0.0"}
+var MachineVersions = []string{"1.2.0", "1.1.0", "1.0.0"}
 
 // Hortus is the image of this very version of the project.
 func Hortus() string { return "hortus.dev/hortus:" + version.Version }

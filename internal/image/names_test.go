@@ -52,7 +52,7 @@ func TestSelect(t *testing.T) {
 	}{
 		"the full name":              {names: []string{Etcd}, want: []string{Etcd}},
 		"the last part with its tag": {names: []string{"machine:1.0.0"}, want: []string{Machine("1.0.0")}},
-		"the last part without tag":  {names: []string{"machine"}, want: []string{Machine("1.1.0"), Machine("1.0.0")}},
+		"the last part without tag":  {names: []string{"machine"}, want: []string{Machine("1.2.0"), Machine("1.1.0"), Machine("1.0.0")}},
 		"build order":                {names: []string{"echo", "pause"}, want: []string{Pause, Echo}},
 		"an unknown name":            {names: []string{"nginx"}, fails: true},
 		"an unknown tag":             {names: []string{"machine:9"}, fails: true},

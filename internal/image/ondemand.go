@@ -2,6 +2,7 @@ package image
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -14,9 +15,9 @@ import (
 	"hortus.dev/hortus/internal/components"
 )
 
-// patience is how long a pull waits for a build. Container runtimes give up after five minutes without progress; they ask
-// again, and meanwhile people should be told what is going on.
-const patience = 4 * time.Minute
+// patience is how long a pull waits for a build. Then people are told what is going on, and the container runtime asks again, after
+// pauses that get longer; it gives up by itself after five minutes without progress.
+const patience = time.Minute
 
 // OnDemand builds the images of a Kubernetes version when one of them is asked for the first time. It builds one version
 // after the other, and goes on when who has asked is gone.
@@ -25,6 +26,8 @@ type OnDemand struct {
 	Build func(names []string) error
 	Log   *slog.Logger
 	Clock clock.Clock
+	// LastBuild tells which Kubernetes version was built last, and how long it took; "" if none has been.
+	LastBuild func() (version string, took time.Duration, err error)
 
 	mu     sync.Mutex
 	builds map[string]*versionBuild
@@ -32,8 +35,9 @@ type OnDemand struct {
 }
 
 type versionBuild struct {
-	done chan struct{}
-	err  error // Valid once done is closed.
+	done  chan struct{}
+	err   error     // Valid once done is closed.
+	begun time.Time // Zero while another version is being built.
 }
 
 // Make waits until the image has been built. It returns [registry.ErrUnknown] for what it does not build.
@@ -56,7 +60,27 @@ func (o *OnDemand) Make(ctx context.Context, name string) error {
 	case <-timeout.C():
 	case <-ctx.Done():
 	}
-	return fmt.Errorf("Kubernetes %s is being built, since it is used for the first time; that takes some minutes", version)
+	return o.explain(version, build)
+}
+
+// explain to people why there is no image yet.
+func (o *OnDemand) explain(version string, build *versionBuild) error {
+	o.mu.Lock()
+	begun := build.begun
+	o.mu.Unlock()
+	text := fmt.Sprintf("Kubernetes %s is being built, since it is used for the first time: ", version)
+	if begun.IsZero() {
+		return errors.New(text + "it comes after another version")
+	}
+	text += fmt.Sprintf("it has taken %s", o.Clock.Since(begun).Round(time.Second))
+	last, took, err := o.LastBuild()
+	switch {
+	case err != nil:
+		o.Log.Error("Reading how long the last build took failed", "err", err)
+	case last != "":
+		text += fmt.Sprintf(", Kubernetes %s took %s", last, took.Round(time.Second))
+	}
+	return errors.New(text)
 }
 
 // start begins the build unless it runs. A build that has failed is tried again when somebody asks again.
@@ -74,6 +98,9 @@ func (o *OnDemand) start(version string) *versionBuild {
 	go func() {
 		o.turn.Lock()
 		defer o.turn.Unlock()
+		o.mu.Lock()
+		build.begun = o.Clock.Now()
+		o.mu.Unlock()
 		o.Log.Info("Building Kubernetes on first use", "version", version)
 		build.err = o.Build(Kubernetes(version))
 		if build.err != nil {

@@ -17,10 +17,14 @@ import (
 
 func TestOnDemand(t *testing.T) {
 	begun, end := make(chan []string, 10), make(chan error)
-	o := &OnDemand{Log: slog.New(slog.DiscardHandler), Clock: clocktesting.NewFakeClock(time.Unix(0, 0)), Build: func(names []string) error {
-		begun <- names
-		return <-end
-	}}
+	o := &OnDemand{
+		Log: slog.New(slog.DiscardHandler), Clock: clocktesting.NewFakeClock(time.Unix(0, 0)),
+		Build: func(names []string) error {
+			begun <- names
+			return <-end
+		},
+		LastBuild: func() (string, time.Duration, error) { return "", 0, nil },
+	}
 	if err := o.Make(t.Context(), Pause); !errors.Is(err, registry.ErrUnknown) {
 		t.Errorf("Make of an image that is always there = %v, want %v", err, registry.ErrUnknown)
 	}
@@ -54,17 +58,32 @@ func TestOnDemand(t *testing.T) {
 	wg.Wait()
 }
 
-func TestOnDemandHasPatience(t *testing.T) {
-	clock, end := clocktesting.NewFakeClock(time.Unix(0, 0)), make(chan error)
+func TestOnDemandExplains(t *testing.T) {
+	clock, begun, end := clocktesting.NewFakeClock(time.Unix(0, 0)), make(chan bool), make(chan error)
 	defer close(end)
-	o := &OnDemand{Log: slog.New(slog.DiscardHandler), Clock: clock, Build: func([]string) error { return <-end }}
-	answer := make(chan error)
-	go func() { answer <- o.Make(t.Context(), KubeProxy("1.35.4")) }()
-	for !clock.HasWaiters() {
-		runtime.Gosched()
+	o := &OnDemand{
+		Log: slog.New(slog.DiscardHandler), Clock: clock,
+		Build: func([]string) error {
+			begun <- true
+			return <-end
+		},
+		LastBuild: func() (string, time.Duration, error) { return "1.36.3", 137 * time.Second, nil },
 	}
-	clock.Step(patience)
-	if err := <-answer; err == nil || errors.Is(err, registry.ErrUnknown) {
-		t.Errorf("Make after %s = %v, want an explanation", patience, err)
+	ask := func(image, want string) {
+		t.Helper()
+		answer := make(chan error)
+		go func() { answer <- o.Make(t.Context(), image) }()
+		for !clock.HasWaiters() {
+			runtime.Gosched()
+		}
+		clock.Step(patience)
+		if err := <-answer; err == nil || err.Error() != want {
+			t.Errorf("Make after %s = %v, want %s", patience, err, want)
+		}
 	}
+	o.start("1.35.4")
+	<-begun
+	clock.SetTime(time.Unix(0, 0).Add(30 * time.Second))
+	ask(KubeProxy("1.35.4"), "Kubernetes 1.35.4 is being built, since it is used for the first time: it has taken 1m30s, Kubernetes 1.36.3 took 2m17s")
+	ask(KubeProxy("1.34.4"), "Kubernetes 1.34.4 is being built, since it is used for the first time: it comes after another version")
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -62,23 +63,56 @@ func DeploymentProgress(d *appsv1.Deployment) string {
 	return fmt.Sprintf("Deployment %s is rolling out: %d old pods still running", d.Name, s.Replicas-want)
 }
 
-// WaitingContainers tells why containers of the pods do not start, such as an image that can't be pulled, in short text
-// for people; "" if none says why. Plain creation is no reason.
-func WaitingContainers(pods []corev1.Pod) string {
+// fetchStep is how often the text about an image that is being fetched changes, and how long nothing is said about it: a text for
+// people that changed all the time would be a write each time.
+const fetchStep = 30 * time.Second
+
+// WaitingContainers tells why containers of the pods do not start, such as an image that can't be pulled, in short text for people; ""
+// if none says why. Plain creation is no reason. It also reports whether one waits for an image that comes later: it is being
+// fetched, or its registry asks to try again.
+func WaitingContainers(pods []corev1.Pod, now time.Time) (why string, fetching bool) {
 	var reasons []string
 	for i := range pods {
-		for _, c := range append(slices.Clone(pods[i].Status.InitContainerStatuses), pods[i].Status.ContainerStatuses...) {
+		status := &pods[i].Status
+		for _, c := range append(slices.Clone(status.InitContainerStatuses), status.ContainerStatuses...) {
 			w := c.State.Waiting
-			if w == nil || w.Message == "" {
+			if w == nil {
 				continue
 			}
-			if reason := fmt.Sprintf("container %s: %s: %s", c.Name, w.Reason, w.Message); !slices.Contains(reasons, reason) {
+			reason := ""
+			switch since := fetchedSince(status); {
+			case w.Message != "":
+				reason = fmt.Sprintf("container %s: %s: %s", c.Name, w.Reason, w.Message)
+				fetching = fetching || registryIsBusy(w)
+			case w.Reason == "ContainerCreating" && !since.IsZero():
+				fetching = true
+				if took := now.Sub(since).Truncate(fetchStep); took > 0 {
+					reason = fmt.Sprintf("container %s: image %s is being fetched for %s", c.Name, c.Image, took)
+				}
+			}
+			if reason != "" && !slices.Contains(reasons, reason) {
 				reasons = append(reasons, reason)
 			}
 		}
 	}
 	slices.Sort(reasons)
-	return strings.Join(reasons, "; ")
+	return strings.Join(reasons, "; "), fetching
+}
+
+// fetchedSince is when the pod had its volumes and its network, after which only images are missing to start containers; zero if it has
+// not.
+func fetchedSince(status *corev1.PodStatus) time.Time {
+	for _, c := range status.Conditions {
+		if c.Type == corev1.PodReadyToStartContainers && c.Status == corev1.ConditionTrue {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return time.Time{}
+}
+
+// registryIsBusy: it has answered with status 503. The kubelet has no other word for it than the text of the error.
+func registryIsBusy(w *corev1.ContainerStateWaiting) bool {
+	return (w.Reason == "ErrImagePull" || w.Reason == "ImagePullBackOff") && strings.Contains(w.Message, "503 Service Unavailable")
 }
 
 // ReadyNode is the name of a node that is Ready, or "".

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,12 +17,41 @@ func TestWaitingContainers(t *testing.T) {
 	pod := func(statuses ...corev1.ContainerStatus) corev1.Pod {
 		return corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: statuses}}
 	}
-	got := WaitingContainers([]corev1.Pod{
-		pod(waiting("b", "ContainerCreating", ""), waiting("a", "ErrImagePull", "not found")),
-		pod(waiting("a", "ErrImagePull", "not found"), corev1.ContainerStatus{Name: "running"}),
-	})
-	if want := "container a: ErrImagePull: not found"; got != want {
-		t.Errorf("WaitingContainers() = %q, want %q", got, want)
+	begun := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	withNetwork := func(p corev1.Pod) corev1.Pod {
+		p.Status.Conditions = []corev1.PodCondition{{
+			Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(begun),
+		}}
+		return p
+	}
+	creating := waiting("b", "ContainerCreating", "")
+	creating.Image = "b:1"
+	busy := "failed to pull: unexpected status from HEAD request: 503 Service Unavailable: it is being built"
+	for name, tc := range map[string]struct {
+		pods     []corev1.Pod
+		after    time.Duration
+		want     string
+		fetching bool
+	}{
+		"an error is told once": {
+			pods: []corev1.Pod{
+				pod(creating, waiting("a", "ErrImagePull", "not found")),
+				pod(waiting("a", "ErrImagePull", "not found"), corev1.ContainerStatus{Name: "running"}),
+			},
+			after: time.Hour, want: "container a: ErrImagePull: not found",
+		},
+		"a pod without network fetches nothing":      {pods: []corev1.Pod{pod(creating)}, after: time.Hour},
+		"nothing is said about an image in time":     {pods: []corev1.Pod{withNetwork(pod(creating))}, after: 29 * time.Second, fetching: true},
+		"an image that takes long is named":          {pods: []corev1.Pod{withNetwork(pod(creating))}, after: 100 * time.Second, want: "container b: image b:1 is being fetched for 1m30s", fetching: true},
+		"other containers wait for their turn":       {pods: []corev1.Pod{withNetwork(pod(waiting("b", "PodInitializing", "")))}, after: time.Hour},
+		"a registry may ask to try again":            {pods: []corev1.Pod{withNetwork(pod(waiting("b", "ImagePullBackOff", busy)))}, want: "container b: ImagePullBackOff: " + busy, fetching: true},
+		"the same words of a container mean nothing": {pods: []corev1.Pod{pod(waiting("b", "CrashLoopBackOff", busy))}, want: "container b: CrashLoopBackOff: " + busy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if why, fetching := WaitingContainers(tc.pods, begun.Add(tc.after)); why != tc.want || fetching != tc.fetching {
+				t.Errorf("WaitingContainers() = %q, %t, want %q, %t", why, fetching, tc.want, tc.fetching)
+			}
+		})
 	}
 }
 

@@ -166,6 +166,9 @@ func prepare(instance *Instance, log *slog.Logger) error {
 	if err := hideMemory(instance.Metadata.MemoryBytes); err != nil {
 		log.Error("Memory of the machine type cannot be shown", "error", err)
 	}
+	if err := showBootID(); err != nil {
+		log.Error("The boot has no ID of its own", "error", err)
+	}
 	settings := sysctls
 	fromFiles, err := fileSysctls()
 	if err != nil {

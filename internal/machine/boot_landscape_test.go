@@ -214,6 +214,15 @@ units:
 	if err := os.WriteFile(example, []byte("changed"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	bootID := func() string {
+		out, err := exec.Command("nsenter", "--target", fmt.Sprint(b.command.Process.Pid), "--mount", "--root", "/bin/busybox", "cat",
+			"/proc/sys/kernel/random/boot_id").Output()
+		if err != nil {
+			t.Error(err)
+		}
+		return string(out)
+	}
+	firstBoot := bootID()
 	if err := Reboot(t.Context(), fmt.Sprintf("/proc/%d/root%s", b.command.Process.Pid, ControlSocket)); err != nil {
 		t.Fatal(err)
 	}
@@ -225,6 +234,9 @@ units:
 	})
 	if content, err := os.ReadFile(example); err != nil || string(content) != "changed" {
 		t.Errorf("after a reboot the file is %q, %v", content, err)
+	}
+	if secondBoot := bootID(); firstBoot == secondBoot {
+		t.Errorf("the boot ID is %s before and after a reboot", secondBoot)
 	}
 	if err := b.command.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)

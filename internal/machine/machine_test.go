@@ -236,7 +236,7 @@ func TestParseSysctls(t *testing.T) {
 	}
 }
 
-func TestCopyTree(t *testing.T) {
+func TestInstall(t *testing.T) {
 	image, root := t.TempDir(), t.TempDir()
 	write := func(dir, path, content string, mode os.FileMode) {
 		t.Helper()
@@ -255,7 +255,7 @@ func TestCopyTree(t *testing.T) {
 	write(root, "opt/bin/kubelet", "installed", 0o755)
 	write(root, "etc/passwd", "changed", 0o644)
 	for range 2 { // It can be repeated.
-		if err := copyTree(image, root, func(path string) bool { return !updated(path) }); err != nil {
+		if err := install(image, root); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -275,6 +275,24 @@ func TestCopyTree(t *testing.T) {
 	}
 	if info, err := os.Stat(filepath.Join(root, "usr/bin/tool")); err != nil || info.Mode().Perm() != 0o755 {
 		t.Errorf("mode of the program: %v, %v", info.Mode(), err)
+	}
+}
+
+func TestInterruptedInstallShowsTheOldVersion(t *testing.T) {
+	image, root := t.TempDir(), t.TempDir()
+	for path, content := range map[string]string{
+		filepath.Join(image, "etc/os-release"): "new", filepath.Join(image, "usr"): "a file", // It cannot replace a directory.
+		filepath.Join(root, "etc/os-release"): "old", filepath.Join(root, "usr/bin/tool"): "old",
+	} {
+		if err := writeFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := install(image, root); err == nil {
+		t.Error("install returned no error")
+	}
+	if version, err := os.ReadFile(filepath.Join(root, "etc/os-release")); err != nil || string(version) != "old" {
+		t.Errorf("version after an interruption: %q, %v", version, err)
 	}
 }
 

@@ -112,6 +112,26 @@ func hideMemory(bytes int64) error {
 	return nil
 }
 
+// showBootID gives each boot of the machine an ID of its own, as a kernel would. Node agents and kubelets tell boots apart
+// by it, and the host's stays the same while a machine reboots.
+func showBootID() error {
+	const ownPath, target = "/run/hortus-machine/boot-id", "/proc/sys/kernel/random/boot_id"
+	if err := unix.Unmount(target, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
+		return fmt.Errorf("detach %s: %w", target, err)
+	}
+	id, err := os.ReadFile("/proc/sys/kernel/random/uuid") // A new one with each read.
+	if err != nil {
+		return fmt.Errorf("make boot ID: %w", err)
+	}
+	if err := writeFile(ownPath, id, 0o444); err != nil {
+		return fmt.Errorf("write boot ID: %w", err)
+	}
+	if err := unix.Mount(ownPath, target, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("cover %s: %w", target, err)
+	}
+	return nil
+}
+
 // limitMeminfo returns meminfo with no figure of main memory above the limit, and whether the limit is below the total.
 func limitMeminfo(meminfo []byte, limit int64) ([]byte, bool) {
 	const total = "MemTotal:"

@@ -41,7 +41,7 @@ func Update(ctx context.Context, root, version string, reboot func(context.Conte
 	if out, err := ctr(ctx, "images", "mount", image, mounted); err != nil {
 		return fmt.Errorf("system failure: mount %s: %w: %s", image, err, out)
 	}
-	copyErr := copyTree(mounted, root, func(path string) bool { return !updated(path) })
+	copyErr := install(mounted, root)
 	// A mount that is left would keep the directory from being removed, so this comes before anything is returned.
 	if out, err := ctr(ctx, "images", "unmount", "--rm", mounted); err != nil {
 		return errors.Join(copyErr, fmt.Errorf("system failure: unmount %s: %w: %s", image, err, out))
@@ -57,12 +57,23 @@ func ctr(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
+// versionFile shows which version is installed.
+const versionFile = "etc/os-release"
+
+// install copies what belongs to the image, the version last: after an interruption it shows the old one.
+func install(from, root string) error {
+	if err := copyTree(from, root, func(path string) bool { return !updated(path) || path == versionFile }); err != nil {
+		return err
+	}
+	return copyTree(from, root, func(path string) bool { return path != "etc" && path != versionFile })
+}
+
 // updated reports whether a path, relative to the root, belongs to the image. Of /etc only the version does: the rest
 // may have been changed on the machine.
 func updated(path string) bool {
 	top, rest, _ := strings.Cut(path, "/")
 	if top == "etc" {
-		return rest == "" || rest == "os-release"
+		return rest == "" || path == versionFile
 	}
 	return !slices.Contains(notUpdated, top)
 }

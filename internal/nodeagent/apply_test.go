@@ -50,6 +50,7 @@ func newNode(t *testing.T) *testNode {
 	n.write(t, filepath.Join(unitDir, config.ContainerdUnitName), "[Service]\nExecStart=containerd\n")
 	n.write(t, config.ContainerdConfigFile, "version = 3\n")
 	n.write(t, "/etc/os-release", "PRETTY_NAME=\"Hortus Machine 1.0.0\"\n")
+	n.write(t, bootIDFile, "boot-1\n")
 	return n
 }
 

@@ -1,16 +1,12 @@
 package nodeagent
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"regexp"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,10 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
-	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	"hortus.dev/hortus/internal/nodeagent/config"
 	"hortus.dev/hortus/internal/pki"
 )
@@ -34,9 +28,6 @@ const (
 	kubeletHealthURL    = "http://127.0.0.1:10248/healthz"
 	kubeletHealthPeriod = 5 * time.Second
 	kubeletHealthLimit  = 5 * time.Minute
-
-	osUpdatePause = 30 * time.Second
-	osUpdateLimit = 5 * time.Minute
 )
 
 // InPlaceUpdater makes the changes that need a drained node.
@@ -157,93 +148,6 @@ func (u *InPlaceUpdater) waitKubelet(ctx context.Context) error {
 	})
 	if err != nil {
 		return &failure{reason: fmt.Sprintf("the kubelet did not become healthy within %s: %v", kubeletHealthLimit, last)}
-	}
-	return nil
-}
-
-var (
-	osReleaseVersion = regexp.MustCompile(`(?m)^PRETTY_NAME="?[^"\n]*?([0-9]+(?:\.[0-9]+)+[^"\s]*)`)
-	// networkProblem in the output of an update means that another try may help (contract of OS extensions).
-	networkProblem = regexp.MustCompile(`(?i)network problems`)
-)
-
-// installedOS returns the version that /etc/os-release shows.
-func installedOS(root string) (string, error) {
-	content, err := os.ReadFile(filepath.Join(root, "/etc/os-release"))
-	if err != nil {
-		return "", fmt.Errorf("read version of the operating system: %w", err)
-	}
-	match := osReleaseVersion.FindSubmatch(content)
-	if match == nil {
-		return "", errors.New("PRETTY_NAME in /etc/os-release has no version")
-	}
-	return string(match[1]), nil
-}
-
-// updateOperatingSystem runs the extension's command. The command usually takes the machine down; what is installed
-// when it is up again shows how it went.
-func (r *Reconciler) updateOperatingSystem(ctx context.Context, round *round, node *corev1.Node) error {
-	wanted := round.next.InPlaceUpdates.OperatingSystemVersion
-	installed, err := installedOS(round.Root)
-	if err != nil {
-		return err
-	}
-	if installed == wanted {
-		round.changes.InPlace.OperatingSystem = false
-		return round.save()
-	}
-	if node.Annotations[config.AnnotationUpdatingOS] == wanted {
-		return &failure{reason: fmt.Sprintf("the update of the operating system to %s was rolled back: it runs %s", wanted, installed)}
-	}
-	if round.next.InPlaceStatus == nil || round.next.InPlaceStatus.OSUpdate == nil {
-		return &failure{reason: "the extension of the operating system offers no update in place"}
-	}
-	update := round.next.InPlaceStatus.OSUpdate
-	if err := r.InPlace.runUpdate(ctx, update, func() error {
-		before := node.DeepCopy()
-		if node.Annotations == nil {
-			node.Annotations = map[string]string{}
-		}
-		node.Annotations[config.AnnotationUpdatingOS] = wanted
-		if err := r.Client.Patch(ctx, node, client.MergeFrom(before)); err != nil {
-			return fmt.Errorf("patch node %q: %w", node.Name, err)
-		}
-		return nil
-	}); err != nil {
-		if ctx.Err() != nil {
-			return ErrRestarting // The update takes the machine down; what came of it shows when it is up again.
-		}
-		before := node.DeepCopy()
-		delete(node.Annotations, config.AnnotationUpdatingOS) // Nothing was installed, so another try may come.
-		return errors.Join(err, r.Client.Patch(ctx, node, client.MergeFrom(before)))
-	}
-	if installed, err = installedOS(round.Root); err != nil {
-		return err
-	}
-	if installed == wanted {
-		round.changes.InPlace.OperatingSystem = false
-		return round.save()
-	}
-	log.FromContext(ctx).Info("Waiting for the machine to go down for the update of its operating system")
-	return ErrRestarting
-}
-
-func (u *InPlaceUpdater) runUpdate(ctx context.Context, update *extensionsv1alpha1.OSUpdate, announce func() error) error {
-	if err := announce(); err != nil {
-		return err
-	}
-	var output []byte
-	var last error
-	err := wait.PollUntilContextTimeout(ctx, osUpdatePause, osUpdateLimit, true, func(ctx context.Context) (bool, error) {
-		output, last = u.Run(ctx, update.Command, update.Args...)
-		return last == nil || !networkProblem.Match(output), nil
-	})
-	detail := strings.TrimSpace(string(bytes.TrimSpace(output)))
-	switch {
-	case err != nil: // Only network problems are tried to the end of the time.
-		return fmt.Errorf("update the operating system: %w: %s", err, detail)
-	case last != nil:
-		return &failure{reason: fmt.Sprintf("the update of the operating system failed: %v: %s", last, detail)}
 	}
 	return nil
 }

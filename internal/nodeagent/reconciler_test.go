@@ -325,22 +325,118 @@ func TestInPlaceUpdateOfTheOperatingSystem(t *testing.T) {
 	}
 }
 
-func TestOperatingSystemThatRollsBack(t *testing.T) {
+func TestOSStateNext(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	ended := func(ago time.Duration) *metav1.Time { at := metav1.NewTime(now.Add(-ago)); return &at }
+	const rolledBack = "the update of the operating system to 1.1.0 was rolled back: it runs 1.0.0"
+	for name, tc := range map[string]struct {
+		state  osState
+		want   osStep
+		reason string
+	}{
+		"nothing was tried":                {osState{}, osRun, ""},
+		"another version was tried before": {osState{announced: "1.0.5", begun: &change.OSUpdate{Version: "1.0.5", BootID: "a"}}, osRun, ""},
+		"the command failed":               {osState{begun: &change.OSUpdate{Version: "1.1.0", BootID: "b"}}, osRun, ""},
+		"the command was interrupted in this boot": {
+			osState{announced: "1.1.0", begun: &change.OSUpdate{Version: "1.1.0", BootID: "b"}}, osRun, "",
+		},
+		"the machine is going down": {
+			osState{announced: "1.1.0", begun: &change.OSUpdate{Version: "1.1.0", BootID: "b", Ended: ended(time.Minute)}}, osAwaitReboot, "",
+		},
+		"the machine does not go down": {
+			osState{announced: "1.1.0", begun: &change.OSUpdate{Version: "1.1.0", BootID: "b", Ended: ended(osRebootLimit)}}, osFailed,
+			"the update of the operating system to 1.1.0 did not restart the machine within 5m0s: it runs 1.0.0",
+		},
+		"another boot runs the old version": {
+			osState{announced: "1.1.0", begun: &change.OSUpdate{Version: "1.1.0", BootID: "a"}}, osFailed, rolledBack,
+		},
+		"the boot of the update is not known": {osState{announced: "1.1.0"}, osFailed, rolledBack},
+		"the record is of another version": {
+			osState{announced: "1.1.0", begun: &change.OSUpdate{Version: "1.0.5", BootID: "b"}}, osFailed, rolledBack,
+		},
+		"another boot runs the new version": {
+			osState{installed: "1.1.0", announced: "1.1.0", begun: &change.OSUpdate{Version: "1.1.0", BootID: "a"}}, osDone, "",
+		},
+		"the version was installed by hand": {osState{installed: "1.1.0"}, osDone, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.state.wanted, tc.state.bootID, tc.state.now = "1.1.0", "b", now
+			if tc.state.installed == "" {
+				tc.state.installed = "1.0.0"
+			}
+			if step, reason := tc.state.next(); step != tc.want || reason != tc.reason {
+				t.Errorf("next() = %q, %q; want %q, %q", step, reason, tc.want, tc.reason)
+			}
+		})
+	}
+}
+
+// osUpdate is a drained node whose configuration asks for version 1.1.0 of the operating system.
+func osUpdate(t *testing.T) *agent {
+	t.Helper()
 	raw := func(os string) []byte {
 		return append(inPlaceOSC(t, os, "1.35.4", nil), []byte("status:\n  inPlaceUpdates: {osUpdate: {command: /bin/update}}\n")...)
 	}
 	a := newAgent(t, raw("1.0.0"), node(nil))
 	a.mustReconcile(t)
 	a.drained(t)
+	a.setSecret(t, raw("1.1.0"))
+	return a
+}
+
+func TestOperatingSystemThatRollsBack(t *testing.T) {
+	a := osUpdate(t)
 	runs := 0
 	a.InPlace.Run = func(context.Context, string, ...string) ([]byte, error) { runs++; return nil, nil }
-	a.setSecret(t, raw("1.1.0"))
-	a.mustReconcile(t) // The machine would go down now and come up with the old version.
-	if _, err := a.reconcile(t); err == nil || !strings.Contains(err.Error(), "rolled back") {
-		t.Errorf("after a boot with the old version: %v", err)
+	a.mustReconcile(t)
+	a.mustReconcile(t) // The machine is still going down.
+	if result := a.node(t).Labels[corev1beta1.LabelNodeUpdateResult]; result != "" {
+		t.Errorf("result before the machine went down: %q", result)
+	}
+	a.testNode.write(t, bootIDFile, "boot-2\n")
+	for range 2 { // The failure is final for this version.
+		if _, err := a.reconcile(t); err == nil || !strings.Contains(err.Error(), "rolled back") {
+			t.Errorf("after a boot with the old version: %v", err)
+		}
 	}
 	if runs != 1 {
 		t.Errorf("the update ran %d times, want once", runs)
+	}
+}
+
+// TestOperatingSystemUpdateIsInterrupted kills the node agent while the command runs.
+func TestOperatingSystemUpdateIsInterrupted(t *testing.T) {
+	for name, tc := range map[string]struct {
+		boot, installed string // What the next process finds.
+		runs            int
+		result          string
+	}{
+		"the agent was restarted: the command runs again": {"boot-1", "1.0.0", 2, corev1beta1.NodeUpdateResultSuccessful},
+		"the machine runs the new version":                {"boot-2", "1.1.0", 1, corev1beta1.NodeUpdateResultSuccessful},
+		"the machine runs the old version":                {"boot-2", "1.0.0", 1, corev1beta1.NodeUpdateResultFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, runs := osUpdate(t), 0
+			install := func(version string) { a.testNode.write(t, "/etc/os-release", "PRETTY_NAME=\"X "+version+"\"\n") }
+			ctx, kill := context.WithCancel(t.Context())
+			a.InPlace.Run = func(context.Context, string, ...string) ([]byte, error) {
+				if runs++; runs == 1 {
+					kill()
+					return nil, errors.New("signal: killed")
+				}
+				install("1.1.0")
+				return nil, nil
+			}
+			if _, err := a.Reconcile(ctx, reconcile.Request{}); err != nil {
+				t.Fatal(err)
+			}
+			a.testNode.write(t, bootIDFile, tc.boot+"\n")
+			install(tc.installed)
+			_, err := a.reconcile(t)
+			if result := a.node(t).Labels[corev1beta1.LabelNodeUpdateResult]; result != tc.result || runs != tc.runs {
+				t.Errorf("result %q after %d runs, want %q after %d; error %v", result, runs, tc.result, tc.runs, err)
+			}
+		})
 	}
 }
 

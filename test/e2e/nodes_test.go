@@ -138,8 +138,6 @@ func checkRotationLeavesNodes(t *testing.T) {
 // long succeeded.
 func checkUpdateByHand(t *testing.T) {
 	garden, kubeconfig := kubeconfigOf("garden"), shootKubeconfig(t, "two")
-	kubectl(t, garden, "patch", "cloudprofile", "local", "--type=json", "-p",
-		`[{"op":"add","path":"/spec/machineImages/0/versions/0/inPlaceUpdates","value":{"supported":true}}]`)
 	kubectl(t, garden, "-n", projectNS, "patch", "shoot", "two", "--type=json", "-p", `[{"op":"add","path":"/spec/provider/workers/-","value":
 		{"name":"byhand","minimum":1,"maximum":1,"updateStrategy":"ManualInPlaceUpdate","machine":{"type":"small","image":{"name":"hortus-machine"}},"zones":["local-a"]}}]`)
 	awaitSucceeded(t, "two")

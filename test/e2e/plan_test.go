@@ -42,7 +42,7 @@ func checkPlan(t *testing.T) {
 	if err := json.Unmarshal([]byte(hortus(t, "plan", "-n", projectNS, "demo", "--step")), &step); err != nil {
 		t.Fatal(err)
 	}
-	if step.Changed || step.Failed || step.Version != "1.36.3" || len(step.Workers) != 1 || step.Workers[0].ImageVersion != "1.1.0" {
+	if step.Changed || step.Failed || step.Version != "1.36.3" || len(step.Workers) != 1 || step.Workers[0].ImageVersion != "1.2.0" {
 		t.Errorf("the next step is %+v", step)
 	}
 
@@ -52,7 +52,7 @@ func checkPlan(t *testing.T) {
 	}
 	end := time.Now().AddDate(0, 1, 0).UTC().Format(time.RFC3339)
 	changed := strings.ReplaceAll(string(profile), "{{ .Architecture }}", runtime.GOARCH)
-	changed = strings.Replace(changed, "- version: 1.1.0\n", "- version: 1.1.0\n      expirationDate: \""+end+"\"\n", 1)
+	changed = strings.Replace(changed, "- version: 1.2.0\n", "- version: 1.2.0\n      expirationDate: \""+end+"\"\n", 1)
 	path := filepath.Join(t.TempDir(), "cloudprofile.yaml")
 	if err := os.WriteFile(path, []byte(changed), 0o600); err != nil {
 		t.Fatal(err)

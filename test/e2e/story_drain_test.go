@@ -39,6 +39,7 @@ func TestSeedIsDrained(t *testing.T) {
 		return kubectl(t, kubeconfigs[name], "config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.tls-server-name}")
 	}
 	kubectl(t, kubeconfigs[sleepy], "-n", "default", "create", "configmap", remembered, "--from-literal=is=there")
+	awaitShoot(t, sleepy, "conditions and constraints to be True", allWell) // Hibernation needs the consent of care.
 	patchShoot(t, sleepy, `{"spec":{"hibernation":{"enabled":true}}}`)
 	token := kubectl(t, kubeconfigs[noded], "-n", "default", "create", "token", "default", "--duration=1h")
 	nodes, pods := nodeUIDs(t, kubeconfigs[noded]), podStarts(t, kubeconfigs[noded])

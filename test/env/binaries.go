@@ -42,7 +42,7 @@ func binaries() (etcd, apiserver string, err error) {
 	bin := filepath.Join(root, ".build", "bin")
 	apiserver = filepath.Join(bin, "kubernetes", kubernetesVersion, "kube-apiserver")
 	if _, err := os.Stat(apiserver); err != nil {
-		return "", "", fmt.Errorf("%w; build it with: hortus components build kubernetes-1.36", err)
+		return "", "", fmt.Errorf("%w; build it with: hortus components build kubernetes-1.36.3", err)
 	}
 	found, err := filepath.Glob(filepath.Join(bin, "etcd", "v*", "etcd"))
 	if err != nil || len(found) == 0 {

@@ -11,6 +11,6 @@
 //		...
 //	}
 //
-// A test that needs one to itself calls Start. The programs come from "hortus components build etcd kubernetes-1.36".
+// A test that needs one to itself calls Start. The programs come from "hortus components build etcd kubernetes-1.36.3".
 // HORTUS_TEST_LOGS=1 shows the logs of all three servers.
 package env

@@ -8,10 +8,17 @@ import (
 
 // WarningsCloudProfile names what is accepted but without effect. old is nil for a new CloudProfile.
 func WarningsCloudProfile(profile, old *CloudProfile) []string {
-	if old != nil && equality.Semantic.DeepEqual(profile.Spec.MachineTypes, old.Spec.MachineTypes) {
-		return nil
+	if old == nil {
+		old = &CloudProfile{}
 	}
-	return machineTypesWithoutEffect(profile.Spec.MachineTypes)
+	var warnings []string
+	if !equality.Semantic.DeepEqual(profile.Spec.MachineTypes, old.Spec.MachineTypes) {
+		warnings = machineTypesWithoutEffect(profile.Spec.MachineTypes)
+	}
+	if profile.Spec.Bastion != nil && !equality.Semantic.DeepEqual(profile.Spec.Bastion, old.Spec.Bastion) {
+		warnings = append(warnings, "spec.bastion has no effect: no bastions are made")
+	}
+	return warnings
 }
 
 // WarningsNamespacedCloudProfile names what is accepted but without effect. old is nil for a new NamespacedCloudProfile.

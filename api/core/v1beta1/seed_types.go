@@ -234,7 +234,7 @@ type SeedSettings struct {
 	// scheduling says whether new Shoots are placed here. Default visible.
 	// +optional
 	Scheduling *SeedSettingScheduling `json:"scheduling,omitempty"`
-	// loadBalancerServices shape the seed's load balancers. No effect here: they are the same on every Seed.
+	// loadBalancerServices shape the seed's load balancers. No effect here beyond annotations.
 	// +optional
 	LoadBalancerServices *SeedSettingLoadBalancerServices `json:"loadBalancerServices,omitempty"`
 	// verticalPodAutoscaler says whether the seed gets one of ours. Default enabled. No effect here: no Seed gets one.

@@ -2,7 +2,8 @@ package v1beta1
 
 import "fmt"
 
-// seedWithoutEffect is withoutEffect for Seeds. Settings that ask for what is the case anyway are not named.
+// seedWithoutEffect is withoutEffect for Seeds. Settings that ask for what is the case anyway are not named, and neither are
+// those that every Seed has by default, such as an enabled dependencyWatchdog: nobody need have asked for them.
 func seedWithoutEffect(spec *SeedSpec) []string {
 	var texts []string
 	warn := func(given bool, path, why string) {
@@ -24,8 +25,7 @@ func seedWithoutEffect(spec *SeedSpec) []string {
 		warn(reservation.Enabled == nil || *reservation.Enabled, path+"excessCapacityReservation", "no room is kept for new control planes")
 	}
 	if services := settings.LoadBalancerServices; services != nil {
-		const why = "the Service of the gateway is the same on every Seed"
-		warn(len(services.Annotations) > 0, path+"loadBalancerServices.annotations", why)
+		const why = "of the Service of the gateway, only the annotations can be chosen"
 		warn(services.ExternalTrafficPolicy != nil, path+"loadBalancerServices.externalTrafficPolicy", why)
 		warn(len(services.Zones) > 0, path+"loadBalancerServices.zones", why)
 		warn(services.ProxyProtocol != nil, path+"loadBalancerServices.proxyProtocol", why)

@@ -403,7 +403,7 @@ type ControlPlane struct {
 	// highAvailability says which failures the control plane survives. Empty: none without an outage.
 	// +optional
 	HighAvailability *HighAvailability `json:"highAvailability,omitempty"`
-	// zones of the Seed for the control plane; one, or three with zone tolerance. Immutable once set.
+	// zones of the Seed for the control plane; one, or three with zone tolerance. Immutable once set. No effect here: the Seed's own scheduler chooses them.
 	// +optional
 	Zones []string `json:"zones,omitempty"`
 }

@@ -34,6 +34,8 @@ func withoutEffect(shoot *Shoot) []string {
 	}
 	warn(spec.Monitoring != nil && spec.Monitoring.Alerting != nil, "spec.monitoring.alerting", "no alerts are sent")
 	warn(spec.ExposureClassName != nil, "spec.exposureClassName", "beyond scheduling; every API server is exposed in the same way")
+	warn(spec.ControlPlane != nil && len(spec.ControlPlane.Zones) > 0, "spec.controlPlane.zones",
+		"the Seed's own scheduler chooses the zones of control planes")
 	if components := spec.SystemComponents; components != nil {
 		warn(components.CoreDNS != nil && components.CoreDNS.Autoscaling != nil &&
 			components.CoreDNS.Autoscaling.Mode == CoreDNSAutoscalingModeClusterProportional,
@@ -47,6 +49,8 @@ func withoutEffect(shoot *Shoot) []string {
 		warn(worker.ClusterAutoscaler != nil, path+".clusterAutoscaler", noAutoscaler)
 		warn(worker.Priority != nil, path+".priority", noAutoscaler)
 		warn(len(worker.Sysctls) > 0, path+".sysctls", "kernel settings of machines are not changed")
+		warn(worker.CRI != nil && len(worker.CRI.ContainerRuntimes) > 0, path+".cri.containerRuntimes",
+			"beyond labels of the nodes; they run containerd's own runtime only")
 		warn(worker.ControlPlane != nil, path+".controlPlane", "self-hosted Shoots are not supported")
 		if settings := worker.MachineControllerManagerSettings; settings != nil {
 			warn(settings.MachinePreserveTimeout != nil, path+".machineControllerManager.machinePreserveTimeout", noPreservation)

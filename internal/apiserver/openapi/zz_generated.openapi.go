@@ -2020,7 +2020,7 @@ func schema_hortus_api_core_v1beta1_CRI(ref common.ReferenceCallback) common.Ope
 					},
 					"containerRuntimes": {
 						SchemaProps: spec.SchemaProps{
-							Description: "containerRuntimes are additional low-level runtimes, offered as RuntimeClasses.",
+							Description: "containerRuntimes are additional low-level runtimes, offered as RuntimeClasses. No effect here beyond labels.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2352,7 +2352,7 @@ func schema_hortus_api_core_v1beta1_CloudProfileSpec(ref common.ReferenceCallbac
 					},
 					"bastion": {
 						SchemaProps: spec.SchemaProps{
-							Description: "bastion describes the machines used as bastions.",
+							Description: "bastion describes the machines used as bastions. No effect here: no bastions are made.",
 							Ref:         ref(v1beta1.Bastion{}.OpenAPIModelName()),
 						},
 					},
@@ -2794,7 +2794,7 @@ func schema_hortus_api_core_v1beta1_ControlPlane(ref common.ReferenceCallback) c
 					},
 					"zones": {
 						SchemaProps: spec.SchemaProps{
-							Description: "zones of the Seed for the control plane; one, or three with zone tolerance. Immutable once set.",
+							Description: "zones of the Seed for the control plane; one, or three with zone tolerance. Immutable once set. No effect here: the Seed's own scheduler chooses them.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -9179,7 +9179,7 @@ func schema_hortus_api_core_v1beta1_SeedSettings(ref common.ReferenceCallback) c
 					},
 					"loadBalancerServices": {
 						SchemaProps: spec.SchemaProps{
-							Description: "loadBalancerServices shape the seed's load balancers. No effect here: they are the same on every Seed.",
+							Description: "loadBalancerServices shape the seed's load balancers. No effect here beyond annotations.",
 							Ref:         ref(v1beta1.SeedSettingLoadBalancerServices{}.OpenAPIModelName()),
 						},
 					},

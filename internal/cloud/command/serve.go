@@ -24,6 +24,7 @@ import (
 	"hortus.dev/hortus/internal/cloud/fabric"
 	"hortus.dev/hortus/internal/cloud/fabric/linux"
 	"hortus.dev/hortus/internal/cloud/registry"
+	"hortus.dev/hortus/internal/components"
 	"hortus.dev/hortus/internal/image"
 	"hortus.dev/hortus/internal/timeslice"
 )
@@ -117,7 +118,8 @@ func (o serveOptions) config(stateDir string) (daemon.Config, error) {
 		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	}
 	if o.artifacts != "" {
-		cfg.MakeImage = (&image.OnDemand{Build: o.buildImages, Log: cfg.Log, Clock: clock.RealClock{}}).Make
+		lastBuild := func() (string, time.Duration, error) { return components.LastBuild(o.artifacts, "kubernetes") }
+		cfg.MakeImage = (&image.OnDemand{Build: o.buildImages, Log: cfg.Log, Clock: clock.RealClock{}, LastBuild: lastBuild}).Make
 	}
 	switch o.driver {
 	case "container":

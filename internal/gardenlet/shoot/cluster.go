@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +22,9 @@ import (
 const (
 	// annotationStarted is when the present operation began, RFC 3339 with fractions.
 	annotationStarted = "hortus.dev/operation-started"
+	// annotationTasks are the tasks that the present operation carries out, separated by commas. It changes only together with
+	// annotationStarted.
+	annotationTasks = "hortus.dev/operation-tasks"
 	// annotationChecksum is over what extensions may depend on, so that the object is not written for every progress.
 	annotationChecksum = "hortus.dev/content-checksum"
 )
@@ -28,8 +32,17 @@ const (
 // fieldOwnerCluster is not that of the steps, which add an annotation of their own.
 const fieldOwnerCluster = "gardenlet-cluster"
 
+// beginning is how the present operation began.
+type beginning struct {
+	At time.Time // Zero if not known.
+	// Tasks are those that the Shoot had then. The operation carries them out; one that is added later waits for the next.
+	Tasks []string
+}
+
 // desiredCluster embeds everything that extensions need to know.
-func desiredCluster(name string, shoot *corev1beta1.Shoot, seed *corev1beta1.Seed, profile *corev1beta1.CloudProfile, started time.Time) (*extensionsv1alpha1.Cluster, error) {
+func desiredCluster(
+	name string, shoot *corev1beta1.Shoot, seed *corev1beta1.Seed, profile *corev1beta1.CloudProfile, began beginning,
+) (*extensionsv1alpha1.Cluster, error) {
 	shootCopy := shoot.DeepCopy()
 	shootCopy.APIVersion, shootCopy.Kind = corev1beta1.SchemeGroupVersion.String(), "Shoot"
 	seedCopy := seed.DeepCopy()
@@ -42,7 +55,8 @@ func desiredCluster(name string, shoot *corev1beta1.Shoot, seed *corev1beta1.See
 		shootCopy.Status.LastOperation.State = corev1beta1.LastOperationStateError
 	}
 	cluster := &extensionsv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
-		annotationStarted: started.UTC().Format(time.RFC3339Nano),
+		annotationStarted: began.At.UTC().Format(time.RFC3339Nano),
+		annotationTasks:   strings.Join(began.Tasks, ","),
 	}}}
 	embed := map[*runtime.RawExtension]any{&cluster.Spec.Shoot: shootCopy, &cluster.Spec.Seed: seedCopy}
 	if profile != nil {
@@ -58,7 +72,7 @@ func desiredCluster(name string, shoot *corev1beta1.Shoot, seed *corev1beta1.See
 		}
 		field.Raw = raw
 	}
-	cluster.Annotations[annotationChecksum] = clusterChecksum(shootCopy, seedCopy, cluster.Spec.CloudProfile.Raw, started)
+	cluster.Annotations[annotationChecksum] = clusterChecksum(shootCopy, seedCopy, cluster.Spec.CloudProfile.Raw, began.At)
 	return cluster, nil
 }
 
@@ -94,15 +108,15 @@ func writeCluster(ctx context.Context, seed client.Client, desired *extensionsv1
 	return kube.Apply(ctx, seed, desired, fieldOwnerCluster)
 }
 
-// operationStarted reads when the present operation began; zero if the Cluster object does not tell.
-func operationStarted(ctx context.Context, seed client.Reader, name string) (time.Time, error) {
+// readBeginning reads how the present operation began; zero if the Cluster object does not tell.
+func readBeginning(ctx context.Context, seed client.Reader, name string) (beginning, error) {
 	current := &extensionsv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if _, err := kube.Exists(ctx, seed, current); err != nil {
-		return time.Time{}, err
+		return beginning{}, err
 	}
 	started, err := time.Parse(time.RFC3339Nano, current.Annotations[annotationStarted])
 	if err != nil {
-		return time.Time{}, nil // Never written, or by hand: the operation begins anew.
+		return beginning{}, nil // Never written, or by hand: the operation begins anew.
 	}
-	return started, nil
+	return beginning{At: started, Tasks: splitTasks(current.Annotations[annotationTasks])}, nil
 }

@@ -96,6 +96,10 @@ func Decide(shoot *corev1beta1.Shoot, in DecideInput) Decision {
 		begin.Reason = "the garden has been restored from a backup that is older than the last operation"
 		return begin
 	}
+	if len(tasksOf(shoot)) > 0 {
+		begin.Reason = "tasks are to be carried out"
+		return begin
+	}
 	after, again := maintenance.NextReconcile(request, in.Now, in.Jitter)
 	if due := last.LastUpdateTime.Add(after); again && in.Now.Before(due) && !confined(shoot, in) {
 		return Decision{Action: Drop, RequeueAfter: due.Sub(in.Now), Reason: "up to date"}

@@ -28,6 +28,9 @@ func TestDecide(t *testing.T) {
 
 		day = 24 * time.Hour
 	)
+	restart := func(s *corev1beta1.Shoot) {
+		s.Annotations = map[string]string{corev1beta1.AnnotationShootTasks: corev1beta1.ShootTaskRestartControlPlanePods}
+	}
 	for name, tc := range map[string]struct {
 		spec, status string // Seeds.
 		last         *corev1beta1.LastOperation
@@ -47,6 +50,16 @@ func TestDecide(t *testing.T) {
 		"created just now": {
 			spec: "s1", status: "s1", last: op(create, "Succeeded", time.Minute),
 			want: Decision{Action: Drop, RequeueAfter: 59 * time.Minute},
+		},
+		"asked for a task since": {
+			spec: "s1", status: "s1", last: op(reconcile, "Succeeded", time.Minute),
+			change: restart,
+			want:   Decision{Action: Run, Operation: reconcile, Begin: true},
+		},
+		"asked for a task while it runs": {
+			spec: "s1", status: "s1", last: op(reconcile, "Processing", 0),
+			change: restart,
+			want:   Decision{Action: Run, Operation: reconcile},
 		},
 		"changed": {
 			spec: "s1", status: "s1", last: op(create, "Succeeded", 0),

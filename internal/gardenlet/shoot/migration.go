@@ -185,24 +185,24 @@ func (r *Reconciler) preparePass(ctx context.Context, s *scope) (flow.Result, er
 		return flow.Result{}, err
 	}
 	id := s.shoot.Status.TechnicalID
-	started, err := operationStarted(ctx, r.Seed, id)
+	began, err := readBeginning(ctx, r.Seed, id)
 	if err != nil {
 		return flow.Result{}, err
 	}
-	if started.Before(s.claim.ChangedAt) && s.claim.Progress == "" { // From an earlier time on this seed.
-		started = r.Clock.Now()
+	if began.At.Before(s.claim.ChangedAt) && s.claim.Progress == "" { // From an earlier time on this seed.
+		began = beginning{At: r.Clock.Now(), Tasks: tasksOf(s.shoot)}
 	}
 	if err := r.openState(ctx, s, id); err != nil {
 		return flow.Result{}, err
 	}
-	cluster, err := desiredCluster(id, s.shoot, s.seed, s.profile, started)
+	cluster, err := desiredCluster(id, s.shoot, s.seed, s.profile, began)
 	if err != nil {
 		return flow.Result{}, err
 	}
 	if err := writeCluster(ctx, r.Seed, cluster); err != nil {
 		return flow.Result{}, err
 	}
-	stepScope, err := r.stepScope(ctx, s, operation, started)
+	stepScope, err := r.stepScope(ctx, s, operation, began)
 	if err != nil {
 		return flow.Result{}, err
 	}

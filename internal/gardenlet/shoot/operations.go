@@ -140,7 +140,7 @@ func rotation(shoot *corev1beta1.Shoot) *corev1beta1.ShootCredentialsRotation {
 	return shoot.Status.Credentials.Rotation
 }
 
-// startPhase and pending pools: with the roll-out left to the user, all pools stay with what they have.
+// startPhase is the first phase. With the roll-out left to the user, all pools stay with what they have, see pendingPools.
 func startPhase(withoutRollout bool) corev1beta1.CredentialsRotationPhase {
 	if withoutRollout {
 		return corev1beta1.RotationPreparingWithoutWorkersRollout
@@ -148,8 +148,10 @@ func startPhase(withoutRollout bool) corev1beta1.CredentialsRotationPhase {
 	return corev1beta1.RotationPreparing
 }
 
+// pendingPools are the pools that stay with the rotation before. A hibernated Shoot has no machines that could: those that it
+// wakes up with are new.
 func pendingPools(shoot *corev1beta1.Shoot, withoutRollout bool, previous *metav1.Time) []corev1beta1.PendingWorkersRollout {
-	if !withoutRollout {
+	if !withoutRollout || shoot.HibernationEnabled() {
 		return nil
 	}
 	var out []corev1beta1.PendingWorkersRollout

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -200,14 +201,14 @@ func (r *Reconciler) refresh(ctx context.Context, s *scope) error {
 	if s.shoot.Status.TechnicalID == "" {
 		return nil
 	}
-	started, err := operationStarted(ctx, r.Seed, s.shoot.Status.TechnicalID)
-	if err != nil || started.IsZero() {
+	began, err := readBeginning(ctx, r.Seed, s.shoot.Status.TechnicalID)
+	if err != nil || began.At.IsZero() {
 		return err // Without a Cluster object there is nothing to refresh.
 	}
 	if err := r.read(ctx, s); err != nil {
 		return err
 	}
-	cluster, err := desiredCluster(s.shoot.Status.TechnicalID, s.shoot, s.seed, s.profile, started)
+	cluster, err := desiredCluster(s.shoot.Status.TechnicalID, s.shoot, s.seed, s.profile, began)
 	if err != nil {
 		return err
 	}
@@ -228,18 +229,20 @@ func (r *Reconciler) run(ctx context.Context, s *scope, d Decision) (res reconci
 	if err := seedReady(s.seed, r.Identity.Version); err != nil {
 		return reconcile.Result{RequeueAfter: seedPeriod}, r.report(ctx, shoot, d.Operation, err)
 	}
-	started, err := r.prepare(ctx, s, d)
+	began, err := r.prepare(ctx, s, d)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 
 	before := shoot.DeepCopy()
-	result, err := r.pass(ctx, s, d.Operation, started)
+	result, err := r.pass(ctx, s, d.Operation, began)
 	if err != nil {
 		return reconcile.Result{}, r.report(ctx, shoot, d.Operation, err)
 	}
 	if result.Complete() && d.Operation != corev1beta1.LastOperationTypeDelete {
-		if err := r.afterSuccess(ctx, s, d.Operation); err != nil {
+		if err := r.afterSuccess(ctx, s, d.Operation, began.Tasks); transient(err) {
+			return reconcile.Result{RequeueAfter: planPeriod}, nil // The next pass sees what has changed.
+		} else if err != nil {
 			return reconcile.Result{}, r.report(ctx, shoot, d.Operation, err)
 		}
 	}
@@ -280,16 +283,16 @@ func (r *Reconciler) run(ctx context.Context, s *scope, d Decision) (res reconci
 
 // prepare records the start of an operation in two writes: the Cluster object, then the Shoot (writeStart). After a
 // stop in between the Shoot says that nothing has begun, so the operation begins once more and none is lost. It returns
-// when the operation began.
-func (r *Reconciler) prepare(ctx context.Context, s *scope, d Decision) (time.Time, error) {
+// how the operation began.
+func (r *Reconciler) prepare(ctx context.Context, s *scope, d Decision) (beginning, error) {
 	shoot, before, now := s.shoot, s.shoot.DeepCopy(), r.Clock.Now()
 	id := technicalID(shoot, s.project)
-	started, err := operationStarted(ctx, r.Seed, id)
+	began, err := readBeginning(ctx, r.Seed, id)
 	if err != nil {
-		return time.Time{}, err
+		return beginning{}, err
 	}
 	if s.claim, err = r.claimFor(ctx, shoot, id, d.Operation); err != nil {
-		return time.Time{}, err
+		return beginning{}, err
 	}
 	if d.Operation == corev1beta1.LastOperationTypeRestore {
 		err = r.openState(ctx, s, id)
@@ -298,7 +301,7 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope, d Decision) (time.Ti
 		s.secrets, err = secretsmanager.New(ctx, s.namespace, r.Clock, id, steps.SecretsIdentity)
 	}
 	if err != nil {
-		return time.Time{}, err
+		return beginning{}, err
 	}
 	if d.Operation != corev1beta1.LastOperationTypeDelete {
 		// Before anything is started: what may start depends on what is under way.
@@ -306,16 +309,16 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope, d Decision) (time.Ti
 			log.FromContext(ctx).Info("Adopting rotations that the status does not know", "credentials", adopted)
 		}
 	}
-	if d.Begin || started.IsZero() {
-		if err := r.adopt(ctx, shoot, id, !started.IsZero()); err != nil {
-			return time.Time{}, err
+	if d.Begin || began.At.IsZero() {
+		if err := r.adopt(ctx, shoot, id, !began.At.IsZero()); err != nil {
+			return beginning{}, err
 		}
-		if !keepsStart(d.Operation, shoot.Status.LastOperation, started) {
-			started = now
+		if !keepsStart(d.Operation, shoot.Status.LastOperation, began.At) {
+			began = beginning{At: now, Tasks: tasksOf(shoot)}
 		}
 		begin(shoot, d.Operation, r.Identity, id, now)
 		if err := r.startOperations(ctx, shoot, d.Operation, id, now); err != nil {
-			return time.Time{}, err
+			return beginning{}, err
 		}
 		r.forget(shoot.UID)
 	} else if shoot.Status.LastOperation.State == corev1beta1.LastOperationStateFailed {
@@ -323,23 +326,25 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope, d Decision) (time.Ti
 		shoot.Status.RetryCycleStartTime = &metav1.Time{Time: now}
 		setOperation(&shoot.Status, corev1beta1.LastOperationStateProcessing, shoot.Status.LastOperation.Progress, "The operation is resumed.", now)
 	}
-	cluster, err := desiredCluster(id, shoot, s.seed, s.profile, started)
+	cluster, err := desiredCluster(id, shoot, s.seed, s.profile, began)
 	if err != nil {
-		return time.Time{}, err
+		return beginning{}, err
 	}
 	if err := writeCluster(ctx, r.Seed, cluster); err != nil {
-		return time.Time{}, err
+		return beginning{}, err
 	}
 	if err := r.writeStart(ctx, shoot, before); err != nil {
-		return time.Time{}, err
+		return beginning{}, err
 	}
 	r.recordEvent(before, shoot)
-	return started, nil
+	return began, nil
 }
 
 // pass makes one pass of the flow.
-func (r *Reconciler) pass(ctx context.Context, s *scope, operation corev1beta1.LastOperationType, started time.Time) (flow.Result, error) {
-	stepScope, err := r.stepScope(ctx, s, operation, started)
+func (r *Reconciler) pass(
+	ctx context.Context, s *scope, operation corev1beta1.LastOperationType, began beginning,
+) (flow.Result, error) {
+	stepScope, err := r.stepScope(ctx, s, operation, began)
 	if err != nil {
 		return flow.Result{}, err
 	}
@@ -381,7 +386,9 @@ func forced(shoot *corev1beta1.Shoot) bool {
 	return err == nil && on
 }
 
-func (r *Reconciler) stepScope(ctx context.Context, s *scope, operation corev1beta1.LastOperationType, started time.Time) (*steps.Scope, error) {
+func (r *Reconciler) stepScope(
+	ctx context.Context, s *scope, operation corev1beta1.LastOperationType, began beginning,
+) (*steps.Scope, error) {
 	namespace, seed := s.shoot.Status.TechnicalID, s.namespace
 	facts, err := steps.Observe(ctx, seed, namespace, s.shoot.Name)
 	if err != nil {
@@ -398,7 +405,7 @@ func (r *Reconciler) stepScope(ctx context.Context, s *scope, operation corev1be
 	return &steps.Scope{
 		Garden: r.Garden, Seed: seed, GardenApplied: &r.gardenApplied, SeedApplied: &r.seedApplied, Clock: r.Clock, Shoots: r.Shoots,
 		Shoot: s.shoot.DeepCopy(), SeedObject: s.seed, Project: s.project, CloudProfile: s.profile, GardenIdentity: r.GardenIdentity,
-		Namespace: namespace, Operation: operation, Started: started, Claim: s.claim, FenceTime: r.FenceTime,
+		Namespace: namespace, Operation: operation, Started: began.At, Tasks: began.Tasks, Claim: s.claim, FenceTime: r.FenceTime,
 		State: s.state, States: r.States,
 		Images: r.Images, DNSTTL: r.DNSTTL, Facts: facts, Secrets: s.secrets,
 		Registered: registrations.Items, Installations: installations.Items,
@@ -417,8 +424,9 @@ func GardenIdentity(ctx context.Context, garden client.Reader) (string, error) {
 	return corev1beta1.GardenNamespace, nil
 }
 
-// afterSuccess removes the annotations that have done their work.
-func (r *Reconciler) afterSuccess(ctx context.Context, s *scope, operation corev1beta1.LastOperationType) error {
+// afterSuccess removes the annotations that have done their work, and the tasks that have been carried out. If the Shoot
+// has changed since the pass, it returns a conflict.
+func (r *Reconciler) afterSuccess(ctx context.Context, s *scope, operation corev1beta1.LastOperationType, tasks []string) error {
 	if operation != corev1beta1.LastOperationTypeMigrate {
 		if err := r.settle(ctx, s, operation); err != nil {
 			return err
@@ -429,17 +437,20 @@ func (r *Reconciler) afterSuccess(ctx context.Context, s *scope, operation corev
 	}
 	before := s.shoot.DeepCopy()
 	delete(s.shoot.Annotations, corev1beta1.AnnotationShootSkipReadiness)
-	delete(s.shoot.Annotations, corev1beta1.AnnotationShootTasks)
+	if operation != corev1beta1.LastOperationTypeMigrate { // The other seed carries them out.
+		removeTasks(s.shoot, tasks)
+	}
 	delete(s.shoot.Annotations, corev1beta1.AnnotationConfirmOlderSpec)
 	delete(s.shoot.Annotations, corev1beta1.AnnotationConfirmNewControlPlane)
 	if !s.shoot.SourceIsDead() { // It is about a seed from which this one has taken over.
 		delete(s.shoot.Annotations, corev1beta1.AnnotationSourceIsDead)
 	}
-	if len(before.Annotations) == len(s.shoot.Annotations) {
+	if maps.Equal(before.Annotations, s.shoot.Annotations) {
 		return nil
 	}
 	target := s.shoot.DeepCopy()
-	if err := r.Garden.Patch(ctx, target, client.MergeFrom(before)); err != nil {
+	lock := client.MergeFromWithOptimisticLock{} // A task that was added meanwhile must not be lost.
+	if err := r.Garden.Patch(ctx, target, client.MergeFromWithOptions(before, lock)); err != nil {
 		return fmt.Errorf("remove processed annotations: %w", err)
 	}
 	s.shoot.ResourceVersion = target.ResourceVersion

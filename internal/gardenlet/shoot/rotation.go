@@ -95,6 +95,7 @@ type rotationFields struct {
 	initiationFinished, completionTriggered, lastCompleted **metav1.Time
 }
 
+// advance moves a two-phase rotation on. One that leaves the roll-out of pools to the user waits for it only if there are pools.
 func advance(f rotationFields, pendingPools int, manualPending bool, now *metav1.Time) {
 	switch *f.phase {
 	case corev1beta1.RotationPreparing:
@@ -102,10 +103,9 @@ func advance(f rotationFields, pendingPools int, manualPending bool, now *metav1
 			return
 		}
 		*f.phase, *f.initiationFinished = corev1beta1.RotationPrepared, now
-	case corev1beta1.RotationPreparingWithoutWorkersRollout:
-		*f.phase = corev1beta1.RotationWaitingForWorkersRollout
-	case corev1beta1.RotationWaitingForWorkersRollout:
+	case corev1beta1.RotationPreparingWithoutWorkersRollout, corev1beta1.RotationWaitingForWorkersRollout:
 		if pendingPools > 0 || manualPending {
+			*f.phase = corev1beta1.RotationWaitingForWorkersRollout
 			return
 		}
 		*f.phase, *f.initiationFinished = corev1beta1.RotationPrepared, now

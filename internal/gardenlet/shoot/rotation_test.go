@@ -118,3 +118,48 @@ func TestInitiationIsLaterThanTheLast(t *testing.T) {
 		}
 	}
 }
+
+// A rotation that leaves the roll-out to the user waits only if there is something to roll.
+func TestRotationWithoutRolloutIsPrepared(t *testing.T) {
+	const waiting, prepared = corev1beta1.RotationWaitingForWorkersRollout, corev1beta1.RotationPrepared
+	type pools = []corev1beta1.Worker
+	for name, tc := range map[string]struct {
+		pools      pools
+		hibernated bool
+		manual     []string // Pools that are being updated by hand.
+		want       corev1beta1.CredentialsRotationPhase
+	}{
+		"with pools":                      {pools: pools{{Name: "a"}, {Name: "b"}}, want: waiting},
+		"without workers":                 {want: prepared},
+		"hibernated":                      {pools: pools{{Name: "a"}}, hibernated: true, want: prepared},
+		"while a pool is updated by hand": {manual: []string{"a"}, want: waiting},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &corev1beta1.Shoot{}
+			s.Spec.Kubernetes.Version, s.Spec.Provider.Workers = "1.36.3", tc.pools
+			s.Spec.Hibernation = &corev1beta1.Hibernation{Enabled: &tc.hibernated}
+			startOperation(s, corev1beta1.OperationRotateCredentialsStartWithoutWorkersRollout, now)
+			setPending(s, nil, tc.manual)
+			finishRotation(&s.Status, now.Add(time.Minute))
+			want := map[string]corev1beta1.CredentialsRotationPhase{"ca": tc.want, "key": tc.want, "etcd": prepared}
+			if diff := cmp.Diff(want, phases(s)); diff != "" {
+				t.Errorf("phases (-want +got):\n%s", diff)
+			}
+			ca := rotation(s).CertificateAuthorities
+			if finished := ca.LastInitiationFinishedTime; (finished != nil) != (tc.want == prepared) {
+				t.Errorf("lastInitiationFinishedTime = %v in phase %s", finished, ca.Phase)
+			}
+			// The pools follow one after the other, and so does the rotation.
+			setPending(s, nil, nil)
+			rollPools(s, []string{"a"})
+			finishRotation(&s.Status, now.Add(2*time.Minute))
+			want["ca"], want["key"] = prepared, prepared
+			if len(tc.pools) == 2 {
+				want["ca"], want["key"] = waiting, waiting
+			}
+			if diff := cmp.Diff(want, phases(s)); diff != "" {
+				t.Errorf("phases after pool a (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -139,18 +139,29 @@ func succeed(shoot *corev1beta1.Shoot, operation corev1beta1.LastOperationType, 
 	}
 	s.MigrationStartTime = nil
 	s.IsHibernated = shoot.Spec.Hibernation != nil && ptr.Deref(shoot.Spec.Hibernation.Enabled, false)
-	// What care has found before may be over; it looks again soon.
-	progressing(s.Conditions, now)
-	progressing(s.Constraints, now)
+	askCare(s.Conditions, now)
+	askCare(s.Constraints, now)
 	finishRotation(s, now)
 }
 
-func progressing(conditions []corev1beta1.Condition, now time.Time) {
+// judgedByCare are the conditions and constraints that care always sets. It looks again as soon as an operation has ended.
+var judgedByCare = []corev1beta1.ConditionType{
+	corev1beta1.ShootAPIServerAvailable, corev1beta1.ShootControlPlaneHealthy, corev1beta1.ShootEveryNodeReady,
+	corev1beta1.ShootSystemComponentsHealthy,
+	corev1beta1.ShootHibernationPossible, corev1beta1.ShootMaintenancePreconditionsSatisfied,
+}
+
+// askCare makes what care has found before an operation Progressing, so that nobody takes it for a finding about its result.
+// What is False stays so until it is known to be over.
+func askCare(conditions []corev1beta1.Condition, now time.Time) {
 	for i := range conditions {
 		c := &conditions[i]
-		if c.Status == corev1beta1.ConditionUnknown {
-			c.Status, c.LastTransitionTime, c.LastUpdateTime = corev1beta1.ConditionProgressing, metav1.Time{Time: now}, metav1.Time{Time: now}
+		stays := c.Status == corev1beta1.ConditionFalse || c.Status == corev1beta1.ConditionProgressing
+		if stays || !slices.Contains(judgedByCare, c.Type) {
+			continue
 		}
+		c.Status = corev1beta1.ConditionProgressing
+		c.LastTransitionTime, c.LastUpdateTime = metav1.Time{Time: now}, metav1.Time{Time: now}
 	}
 }
 

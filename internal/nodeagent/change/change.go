@@ -28,6 +28,8 @@ type Changes struct {
 	RestartContainerd bool `json:"restartContainerd,omitempty"`
 	// InPlace says which changes may only be made while nothing runs on the node.
 	InPlace InPlace `json:"inPlace,omitzero"`
+	// OSUpdate is the update of the operating system that was begun last, or nil.
+	OSUpdate *OSUpdate `json:"osUpdate,omitempty"`
 
 	// Touched names everything this work, and work that it has replaced unfinished, was going to change. What an
 	// interrupted round has left on the node matches neither its old nor its new configuration, so the next round takes
@@ -95,6 +97,9 @@ func Compute(old, next *Config, nextChecksum string, observed Observed, unfinish
 	changes.RestartContainerd = unfinished != nil && unfinished.RestartContainerd
 	changes.Touched.Containerd = changes.Containerd
 	changes.InPlace = computeInPlace(old, next, observed.OperatingSystemVersion)
+	if unfinished != nil && changes.InPlace.OperatingSystem {
+		changes.OSUpdate = unfinished.OSUpdate
+	}
 
 	for _, unit := range changes.Units {
 		changes.Touched.Units = append(changes.Touched.Units, unit.Name)

@@ -102,6 +102,13 @@ func TestCompute(t *testing.T) {
 				Units: []Unit{{Name: "new.service", Delete: true, DeleteFile: true}, {Name: "u.service", Write: true}},
 			},
 		},
+		"a begun update of the operating system is remembered": {
+			old:        &Config{InPlaceUpdates: &extensionsv1alpha1.InPlaceUpdates{OperatingSystemVersion: "1.0.0"}},
+			next:       &Config{InPlaceUpdates: &extensionsv1alpha1.InPlaceUpdates{OperatingSystemVersion: "1.1.0"}},
+			observed:   Observed{OperatingSystemVersion: "1.0.0"},
+			unfinished: &Changes{OSUpdate: &OSUpdate{Version: "1.1.0", BootID: "a"}},
+			want:       Changes{InPlace: InPlace{OperatingSystem: true}, OSUpdate: &OSUpdate{Version: "1.1.0", BootID: "a"}},
+		},
 		"registries come, change and go": {
 			old: registries(
 				extensionsv1alpha1.RegistryConfig{Upstream: "same"}, extensionsv1alpha1.RegistryConfig{Upstream: "changed"},

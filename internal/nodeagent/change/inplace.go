@@ -21,6 +21,14 @@ type InPlace struct {
 	KeyRotation      bool `json:"keyRotation,omitempty"`
 }
 
+// OSUpdate is a run of the command that updates the operating system.
+type OSUpdate struct {
+	Version string `json:"version"` // The version to install.
+	BootID  string `json:"bootID"`  // The boot in which the command was started.
+	// Ended is when the command returned without an error; nil if it is running or was interrupted.
+	Ended *metav1.Time `json:"ended,omitempty"`
+}
+
 // Any reports whether a drain is needed.
 func (i InPlace) Any() bool { return i != InPlace{} }
 

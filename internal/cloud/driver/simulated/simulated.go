@@ -22,7 +22,7 @@ type Options struct {
 	Clock clock.WithTicker
 	// BootDelay is the time from Start to Running.
 	BootDelay time.Duration
-	// Images are the machine images on offer. Nil means hortus.dev/machine 1.0.0 and 1.1.0.
+	// Images are the machine images on offer. Nil means hortus.dev/machine 1.0.0, 1.1.0 and 1.2.0.
 	Images []cloud.MachineImage
 	// Running are the IDs of instances that an earlier run of the cloud had started; they keep running.
 	Running []string
@@ -46,7 +46,7 @@ type machine struct {
 // New returns a Driver.
 func New(opts Options) *Driver {
 	if opts.Images == nil {
-		for _, version := range []string{"1.0.0", "1.1.0"} {
+		for _, version := range []string{"1.0.0", "1.1.0", "1.2.0"} {
 			opts.Images = append(opts.Images, cloud.MachineImage{
 				Name: "hortus.dev/machine:" + version, Version: version, Architecture: runtime.GOARCH,
 			})

@@ -109,6 +109,22 @@ func TestConditions(t *testing.T) {
 			o.Nodes[0] = nodeOf(n)
 		}
 	}
+	updated := func(strategy corev1beta1.MachineUpdateStrategy, reason string) func(*Observed) { // In place.
+		return func(o *Observed) {
+			o.Shoot.Spec.Provider.Workers[0].UpdateStrategy = &strategy
+			node(func(n *corev1.Node) {
+				n.Labels[corev1beta1.LabelNodeCandidateForUpdate], n.Labels[corev1beta1.LabelNodeSelectedForUpdate] = "true", "true"
+				n.Spec.Unschedulable = true
+				n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{
+					Type: machinev1alpha1.NodeInPlaceUpdate, Status: corev1.ConditionTrue, Reason: reason,
+				})
+			})(o)
+			o.Machines[0].Status.CurrentStatus.Phase = machinev1alpha1.MachineInPlaceUpdating
+			o.MachineDeployments[0].Status.Conditions = []machinev1alpha1.MachineDeploymentCondition{{
+				Type: machinev1alpha1.MachineDeploymentProgressing, Status: machinev1alpha1.ConditionTrue, Reason: "MachineSetUpdated",
+			}}
+		}
+	}
 	for name, tc := range map[string]struct {
 		change func(*Observed)
 		want   want
@@ -205,6 +221,39 @@ func TestConditions(t *testing.T) {
 				DeletionTimestamp: &metav1.Time{Time: now}, Labels: map[string]string{"node": "n2"},
 			}})
 		}, want{corev1beta1.ShootEveryNodeReady, "False", "NodesScalingDown"}},
+		"a node is updated by hand": {
+			updated(corev1beta1.ManualInPlaceUpdate, machinev1alpha1.ReadyForUpdate),
+			want{corev1beta1.ShootEveryNodeReady, "True", "EveryNodeReady"},
+		},
+		"a node is updated by hand for long": {func(o *Observed) {
+			updated(corev1beta1.ManualInPlaceUpdate, machinev1alpha1.SelectedForUpdate)(o)
+			o.MachineDeployments[0].Status.Conditions[0].Status = machinev1alpha1.ConditionFalse
+		}, want{corev1beta1.ShootEveryNodeReady, "True", "EveryNodeReady"}},
+		"a machine is on its way while a node is updated by hand": {func(o *Observed) {
+			updated(corev1beta1.ManualInPlaceUpdate, machinev1alpha1.ReadyForUpdate)(o)
+			o.MachineDeployments[0].Status.Conditions = nil
+			o.MachineDeployments[0].Spec.Replicas = 2
+			o.Machines = append(o.Machines, machinev1alpha1.Machine{})
+		}, want{corev1beta1.ShootEveryNodeReady, "False", "NodesScalingUp"}},
+		"a node is updated by hand while another is drained": {func(o *Observed) {
+			updated(corev1beta1.ManualInPlaceUpdate, machinev1alpha1.ReadyForUpdate)(o)
+			o.MachineDeployments[0].Status.Conditions = nil
+			o.Nodes = append(o.Nodes, Node{Name: "n2", Pool: "pool", Unschedulable: true, Ready: true})
+			o.Machines = append(o.Machines, machinev1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{
+				DeletionTimestamp: &metav1.Time{Time: now}, Labels: map[string]string{"node": "n2"},
+			}})
+		}, want{corev1beta1.ShootEveryNodeReady, "False", "NodesScalingDown"}},
+		"an update by hand has failed": {
+			updated(corev1beta1.ManualInPlaceUpdate, machinev1alpha1.UpdateFailed),
+			want{corev1beta1.ShootEveryNodeReady, "False", "NodeUnhealthy"},
+		},
+		"an update that nobody has asked for rolls out": {
+			updated(corev1beta1.AutoInPlaceUpdate, machinev1alpha1.ReadyForUpdate),
+			want{corev1beta1.ShootEveryNodeReady, "False", "NodesRollOutScalingUp"},
+		},
+		"a candidate for an update is cordoned by somebody": {node(func(n *corev1.Node) {
+			n.Labels[corev1beta1.LabelNodeCandidateForUpdate], n.Spec.Unschedulable = "true", true
+		}), want{corev1beta1.ShootEveryNodeReady, "False", "NodesScalingDown"}},
 		"a node agent has stopped": {func(o *Observed) {
 			o.AgentLeases = []Lease{lease("gardener-node-agent-n1", now.Add(-time.Minute))}
 		}, want{corev1beta1.ShootEveryNodeReady, "False", "NodeAgentUnhealthy"}},

@@ -92,6 +92,11 @@ func nodeProblem(n *corev1.Node) (problem string, byItsUsers bool) {
 	for _, c := range n.Status.Conditions {
 		want := corev1.ConditionFalse
 		switch c.Type {
+		case machinev1alpha1.NodeInPlaceUpdate:
+			if c.Reason == machinev1alpha1.UpdateFailed { // It stays cordoned.
+				return "its update in place has failed: " + c.Message, false
+			}
+			continue
 		case corev1.NodeReady:
 			want, seen = corev1.ConditionTrue, true
 		case corev1.NodeDiskPressure, corev1.NodeMemoryPressure, corev1.NodePIDPressure, corev1.NodeNetworkUnavailable:
@@ -146,7 +151,23 @@ func outdatedConfigs(o *Observed) (Finding, bool) {
 		fmt.Sprintf("Nodes have not applied their newest configuration: %s.", &outdated)), true
 }
 
-// scaling explains why there are more or fewer nodes than the machine deployments want.
+// beingUpdated tells whether the machine controller is updating a node in place: from its selection until it is uncordoned.
+func beingUpdated(n *corev1.Node) bool {
+	_, candidate := n.Labels[corev1beta1.LabelNodeCandidateForUpdate]
+	_, selected := n.Labels[corev1beta1.LabelNodeSelectedForUpdate]
+	return candidate && selected
+}
+
+// updatedByHand tells whether a node is cordoned because somebody has selected it for an update in place, so that its pool
+// neither shrinks nor rolls by itself.
+func (o *Observed) updatedByHand(n *Node) bool {
+	return n.BeingUpdated && slices.ContainsFunc(o.Shoot.Spec.Provider.Workers, func(w corev1beta1.Worker) bool {
+		return w.Name == n.Pool && w.UpdateStrategy != nil && *w.UpdateStrategy == corev1beta1.ManualInPlaceUpdate
+	})
+}
+
+// scaling explains why there are more or fewer nodes than the machine deployments want. Nodes that are updated by hand count as
+// if they were ready.
 func scaling(o *Observed) (Finding, bool) {
 	var desired int32
 	for _, d := range o.MachineDeployments {
@@ -159,9 +180,12 @@ func scaling(o *Observed) (Finding, bool) {
 			continue
 		}
 		registered++
-		if n.Unschedulable {
+		switch {
+		case o.updatedByHand(n):
+			ready++
+		case n.Unschedulable:
 			cordoned++
-		} else if n.Ready {
+		case n.Ready:
 			ready++
 		}
 	}
@@ -196,7 +220,8 @@ func scalingUp(o *Observed, desired int32) Finding {
 	var pending, erroneous int
 	for _, m := range o.Machines {
 		switch m.Status.CurrentStatus.Phase {
-		case machinev1alpha1.MachineRunning, machinev1alpha1.MachineAvailable:
+		case machinev1alpha1.MachineRunning, machinev1alpha1.MachineAvailable,
+			machinev1alpha1.MachineInPlaceUpdating, machinev1alpha1.MachineInPlaceUpdateSuccessful:
 		case machinev1alpha1.MachinePending, "":
 			pending++
 		default:
@@ -220,7 +245,7 @@ func scalingDown(o *Observed, registered, desired, cordoned int32) Finding {
 		}
 	}
 	for i := range o.Nodes {
-		if n := &o.Nodes[i]; n.Unschedulable && !deleting[n.Name] {
+		if n := &o.Nodes[i]; n.Unschedulable && !deleting[n.Name] && !o.updatedByHand(n) {
 			return bad("NodesScalingDown", fmt.Sprintf(
 				"Node %q was cordoned but its machine is not being deleted; somebody else has cordoned it.", n.Name))
 		}

@@ -65,6 +65,7 @@ type Node struct {
 	NotManaged     bool // No Machine stands for it.
 	Unschedulable  bool
 	BeingReplaced  bool
+	BeingUpdated   bool // In place.
 	Ready          bool
 	// Problem says what is wrong by its conditions; empty if nothing is. It may be for a reason that users can change.
 	Problem    string
@@ -78,6 +79,7 @@ func nodeOf(n *corev1.Node) Node {
 		Checksum: n.Annotations[annotationChecksum], KubeletVersion: n.Status.NodeInfo.KubeletVersion,
 		NotManaged: n.Annotations[annotationNotManaged] == "1", Unschedulable: n.Spec.Unschedulable, Ready: nodeReady(n),
 		BeingReplaced: slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taintPreferNoSchedule }),
+		BeingUpdated:  beingUpdated(n),
 	}
 	out.Problem, out.ByItsUsers = nodeProblem(n)
 	for _, text := range []*string{&out.Pool, &out.ConfigKey, &out.Checksum, &out.KubeletVersion, &out.Problem} {

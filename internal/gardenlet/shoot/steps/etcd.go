@@ -352,11 +352,6 @@ func ensureEtcdReady(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	for i := range pods {
 		pod := &pods[i]
 		reason := etcd.Unready(&set.Spec.Template, checksum, pod)
-		if reason != "" {
-			if why := kube.WaitingContainers(pods[i : i+1]); why != "" {
-				reason += ": " + why
-			}
-		}
 		url := etcd.ServiceURL(s.Namespace)
 		if len(pods) > 1 { // The names of pods are known a few seconds after they run.
 			url = etcd.PodServiceURL(pod)
@@ -379,7 +374,7 @@ func ensureEtcdReady(ctx context.Context, s *Scope) (flow.Outcome, error) {
 			reason = fmt.Sprintf("etcd in Pod %s does not run with its new certificates or flags yet", pod.Name)
 		}
 		if reason != "" {
-			return flow.Waiting(reason), s.refreshEtcd(ctx, pod)
+			return s.waitForPods(reason, pods[i:i+1]), s.refreshEtcd(ctx, pod)
 		}
 	}
 	return flow.Done(), nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -175,18 +176,8 @@ func (s *Scope) deleteAll(ctx context.Context, severe time.Duration, objects ...
 	return outcome, nil
 }
 
-// hasTask reports whether the Shoot's task annotation lists the task.
-func (s *Scope) hasTask(task string) bool {
-	if task == "" {
-		return false
-	}
-	for _, t := range splitTasks(s.Shoot.Annotations[corev1beta1.AnnotationShootTasks]) {
-		if t == task {
-			return true
-		}
-	}
-	return false
-}
+// hasTask reports whether the operation carries out the task.
+func (s *Scope) hasTask(task string) bool { return task != "" && slices.Contains(s.Tasks, task) }
 
 // stamp asks for an operation at a time.
 func stamp(o extensionsv1alpha1.Object, operation string, now time.Time) {

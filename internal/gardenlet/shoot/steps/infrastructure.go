@@ -3,7 +3,6 @@ package steps
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -150,9 +149,4 @@ func (s *Scope) sshPublicKey() ([]byte, error) {
 		return nil, err
 	}
 	return pair.Data[secretsmanager.DataPublicRSA], nil
-}
-
-// splitTasks reads the value of the task annotation.
-func splitTasks(value string) []string {
-	return strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })
 }

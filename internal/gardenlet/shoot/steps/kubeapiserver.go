@@ -157,6 +157,22 @@ func ensureKubeAPIServerReady(ctx context.Context, s *Scope) (flow.Outcome, erro
 	return flow.Done(), nil
 }
 
+// fetchLimit is how long nodes may take to fetch an image. Some registries, the local cloud's for one, make an image when it is asked
+// for.
+const fetchLimit = 30 * time.Minute
+
+// waitForPods adds to the text what the pods wait for.
+func (s *Scope) waitForPods(text string, pods []corev1.Pod) flow.Outcome {
+	why, fetching := kube.WaitingContainers(pods, s.Clock.Now())
+	if why != "" {
+		text += ": " + why
+	}
+	if fetching {
+		return flow.WaitingUpTo(fetchLimit, text)
+	}
+	return flow.Waiting(text)
+}
+
 // deploymentReady reads a Deployment and reports whether its newest version is available.
 func (s *Scope) deploymentReady(ctx context.Context, name string) (flow.Outcome, error) {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.Namespace}}
@@ -168,15 +184,11 @@ func (s *Scope) deploymentReady(ctx context.Context, name string) (flow.Outcome,
 		return flow.Waiting(fmt.Sprintf("Deployment %s has been deleted by somebody else", name)), nil
 	}
 	if !kube.DeploymentReady(d) {
-		text := kube.DeploymentProgress(d)
 		pods := &corev1.PodList{}
 		if err := s.Seed.List(ctx, pods, client.InNamespace(s.Namespace), client.MatchingLabels(d.Spec.Selector.MatchLabels)); err != nil {
 			return flow.Outcome{}, fmt.Errorf("list pods of Deployment %q: %w", name, err)
 		}
-		if why := kube.WaitingContainers(pods.Items); why != "" {
-			text += ": " + why
-		}
-		return flow.Waiting(text), nil
+		return s.waitForPods(kube.DeploymentProgress(d), pods.Items), nil
 	}
 	return flow.Done(), nil
 }

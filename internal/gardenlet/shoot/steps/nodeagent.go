@@ -101,10 +101,10 @@ var NodesUpdated = &flow.Step[*Scope]{
 	SkipIf:  either(workerless, asleep, hibernating, skipReadiness, leaving),
 	Ensure:  ensureNodesUpdated,
 	Recheck: recheck,
-	// A node needs a while, after its turn has come.
-	Limit:      3 * time.Minute,
-	ExtraLimit: func(s *Scope) time.Duration { return s.Shoot.MaxNodeAgentDelay() },
 }
+
+// applyLimit is how long a node may take to apply its configuration after its turn has come.
+const applyLimit = 3 * time.Minute
 
 // maxOutdated bounds the nodes that a pass finds out of date: more than the largest cluster of Kubernetes has are made up.
 const maxOutdated = 5000
@@ -127,7 +127,8 @@ func ensureNodesUpdated(ctx context.Context, s *Scope) (flow.Outcome, error) {
 		return flow.Outcome{}, fmt.Errorf("list nodes of the Shoot: %w", err)
 	}
 	if len(outdated) > 0 {
-		return flow.Waiting("Nodes have not applied their configuration yet: " + leftList(outdated)), nil
+		limit := s.Shoot.MaxNodeAgentDelay() + applyLimit
+		return flow.WaitingUpTo(limit, "Nodes have not applied their configuration yet: "+leftList(outdated)), nil
 	}
 	return flow.Done(), nil
 }

@@ -131,7 +131,8 @@ func (s *Scope) configValues(w *corev1beta1.Worker, key string) (osc.Values, err
 	}
 	if inPlace(w) {
 		v.InPlaceUpdates = &extensionsv1alpha1.InPlaceUpdates{
-			OperatingSystemVersion: *w.Machine.Image.Version, KubeletVersion: version, CredentialsRotation: rotationTimes(s.Shoot),
+			OperatingSystemVersion: *w.Machine.Image.Version, KubeletVersion: version,
+			CredentialsRotation: rotationTimes(s.Shoot, w.Name),
 		}
 	}
 	return v, nil
@@ -160,18 +161,27 @@ func rootCAs(profile *corev1beta1.CloudProfile, w *corev1beta1.Worker) string {
 	return bundle
 }
 
-func rotationTimes(shoot *corev1beta1.Shoot) *extensionsv1alpha1.CredentialsRotation {
+// rotationTimes says which rotations a pool that is updated in place follows, nil if none. The hash of the pool depends on
+// the same times: a time that changes here alone makes the nodes wait for an update that nobody starts.
+func rotationTimes(shoot *corev1beta1.Shoot, pool string) *extensionsv1alpha1.CredentialsRotation {
 	if shoot.Status.Credentials == nil || shoot.Status.Credentials.Rotation == nil {
 		return nil
 	}
-	out := &extensionsv1alpha1.CredentialsRotation{}
+	out := extensionsv1alpha1.CredentialsRotation{}
 	if r := shoot.Status.Credentials.Rotation.CertificateAuthorities; r != nil {
-		out.CertificateAuthorities = &extensionsv1alpha1.CARotation{LastInitiationTime: r.LastInitiationTime}
+		if t := poolhash.Initiated(pool, r.LastInitiationTime, r.PendingWorkersRollouts); t != nil {
+			out.CertificateAuthorities = &extensionsv1alpha1.CARotation{LastInitiationTime: t}
+		}
 	}
 	if r := shoot.Status.Credentials.Rotation.ServiceAccountKey; r != nil {
-		out.ServiceAccountKey = &extensionsv1alpha1.ServiceAccountKeyRotation{LastInitiationTime: r.LastInitiationTime}
+		if t := poolhash.Initiated(pool, r.LastInitiationTime, r.PendingWorkersRollouts); t != nil {
+			out.ServiceAccountKey = &extensionsv1alpha1.ServiceAccountKeyRotation{LastInitiationTime: t}
+		}
 	}
-	return out
+	if out == (extensionsv1alpha1.CredentialsRotation{}) {
+		return nil
+	}
+	return &out
 }
 
 // nodeLabels are the labels of a pool's nodes.

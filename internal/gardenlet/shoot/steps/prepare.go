@@ -90,11 +90,7 @@ func ensureKubeAPIServerPrepared(ctx context.Context, s *Scope) (flow.Outcome, e
 			return flow.Done(), nil
 		}
 	}
-	reason := "The API server is being started"
-	if why := kube.WaitingContainers(pods); why != "" {
-		reason += ": " + why
-	}
-	return flow.Waiting(reason), nil
+	return s.waitForPods("The API server is being started", pods), nil
 }
 
 // ImagesPulled brings the images of the control plane to a node of the seed, so that nothing has to be fetched between

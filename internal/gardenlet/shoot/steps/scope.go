@@ -55,6 +55,8 @@ type Scope struct {
 	// Operation is what is being done, and Started since when: extension objects are asked to act once per operation.
 	Operation corev1beta1.LastOperationType
 	Started   time.Time
+	// Tasks are those that the Shoot was annotated with when the operation began.
+	Tasks []string
 
 	// Claim says who runs the control plane, as of the beginning of the pass.
 	Claim ownership.Claim

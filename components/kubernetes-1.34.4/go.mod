@@ -1,4 +1,4 @@
-module hortus.dev/hortus/components/kubernetes-1.34
+module hortus.dev/hortus/components/kubernetes-1.34.4
 
 go 1.26.8
 
