@@ -66,8 +66,8 @@ fuzz: ## Try random input on everything that reads what others write; the number
 	@set -e; for each in $(FUZZ); do IFS=: read -r package target tries <<< "$$each"; \
 	  $(GO_FUZZ) -fuzz "^$$target\$$" -fuzztime "$${tries}x" "./$$package"; done
 
-# Stories that take too long for every change: faults that last, and Kubernetes' own specs.
-LONG_STORIES = TestMoveSurvivesFaults|TestOutagesStopNoControlPlane|TestNetworkPolicySpecs
+# Stories that take too long for every change: faults that last, versions that are built first, and Kubernetes' own specs.
+LONG_STORIES = TestMoveSurvivesFaults|TestUpdatesOfNodes|TestOutagesStopNoControlPlane|TestNetworkPolicySpecs
 GO_TEST_LANDSCAPE = CGO_ENABLED=0 go test -tags $(TAGS),landscape -count=1 -timeout 75m -v ./test/e2e/...
 
 .PHONY: test-landscape

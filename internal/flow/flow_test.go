@@ -184,6 +184,22 @@ func TestAnOutcomeSetsALimit(t *testing.T) {
 	if got := Run(t.Context(), New(a), s, opts); len(got.Failed) != 1 || got.Failed[0].Err.Error() != "still not done after 1h0m0s: a is slow" {
 		t.Errorf("Run() = %+v beyond the limit, want a failure", got)
 	}
+	// The step's own limit counts from then.
+	s.say["a"] = Waiting("a is almost done")
+	for _, c := range []struct {
+		later  time.Duration
+		failed int
+	}{{0, 0}, {time.Minute, 0}, {time.Second, 1}} {
+		clock.SetTime(clock.Now().Add(c.later))
+		if got := Run(t.Context(), New(a), s, opts); len(got.Failed) != c.failed {
+			t.Errorf("%s later: failed = %v, want %d", c.later, got.Failed, c.failed)
+		}
+	}
+	// Who alternates between both does not wait for ever.
+	s.say["a"] = WaitingUpTo(time.Hour, "a is slow again")
+	if got := Run(t.Context(), New(a), s, opts); len(got.Failed) != 1 {
+		t.Errorf("Run() = %+v, want a failure", got)
+	}
 }
 
 func TestReverse(t *testing.T) {

@@ -68,27 +68,35 @@ func (r Result) Description() string {
 // It is safe for concurrent use. The zero value is ready.
 type Timers struct {
 	mu    sync.Mutex
-	since map[string]time.Time
+	since map[wait]time.Time
 }
 
-// waited tells how long the step has been waiting at now, counting from the first call.
-func (t *Timers) waited(step string, now time.Time) time.Duration {
+// wait is what is timed: a wait with a limit of its own, see [WaitingUpTo], does not count for the step's limit.
+type wait struct {
+	step     string
+	ownLimit bool
+}
+
+// waited tells how long the wait has lasted at now, counting from the first call.
+func (t *Timers) waited(w wait, now time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.since == nil {
-		t.since = map[string]time.Time{}
+		t.since = map[wait]time.Time{}
 	}
-	if _, ok := t.since[step]; !ok {
-		t.since[step] = now
+	if _, ok := t.since[w]; !ok {
+		t.since[w] = now
 	}
-	return now.Sub(t.since[step])
+	return now.Sub(t.since[w])
 }
 
-// reset forgets a step that waits no longer.
-func (t *Timers) reset(step string) {
+// reset forgets waits that are over.
+func (t *Timers) reset(waits ...wait) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.since, step)
+	for _, w := range waits {
+		delete(t.since, w)
+	}
 }
 
 // Options are what a pass needs besides the graph and its scope.
@@ -164,11 +172,15 @@ func (s *state) limit(name string, limit time.Duration, opts Options) {
 		return
 	}
 	if s.blocked || s.err != nil || s.outcome.reason == "" {
-		opts.Timers.reset(name)
+		opts.Timers.reset(wait{name, false}, wait{name, true})
 		return
 	}
+	w := wait{name, s.outcome.limit != 0}
+	if w.ownLimit { // Which may alternate with others, and counts from its first time.
+		opts.Timers.reset(wait{name, false})
+	}
 	limit = cmp.Or(s.outcome.limit, limit, DefaultLimit)
-	if waited := opts.Timers.waited(name, opts.Clock.Now()); waited > limit {
+	if waited := opts.Timers.waited(w, opts.Clock.Now()); waited > limit {
 		s.err = WithCodes(fmt.Errorf("still not done after %s: %s", limit, s.outcome.reason), s.outcome.codes...)
 	}
 }

@@ -60,7 +60,8 @@ func WaitingWithCodes(reason string, codes ...string) Outcome {
 	return o
 }
 
-// WaitingUpTo is Waiting with a limit in place of the step's, where it depends on what the step waits for.
+// WaitingUpTo is Waiting with a limit in place of the step's, where it depends on what the step waits for. The step's own limit counts
+// from the end of such a wait.
 func WaitingUpTo(limit time.Duration, reason string) Outcome {
 	o := Waiting(reason)
 	o.limit = limit

@@ -16,8 +16,8 @@ import (
 )
 
 // patience is how long a pull waits for a build. Then people are told what is going on, and the container runtime asks again, after
-// pauses that get longer; it gives up by itself after five minutes without progress.
-const patience = time.Minute
+// pauses that get longer. containerd waits 30 s for an answer to begin.
+const patience = 20 * time.Second
 
 // OnDemand builds the images of a Kubernetes version when one of them is asked for the first time. It builds one version
 // after the other, and goes on when who has asked is gone.

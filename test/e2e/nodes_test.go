@@ -220,15 +220,21 @@ func applyTestdata(t *testing.T, kubeconfig, file, problem string) {
 // nodeOfPool returns the only node of a pool.
 func nodeOfPool(t *testing.T, kubeconfig, pool string) corev1.Node {
 	t.Helper()
+	nodes := nodesOfPool(t, kubeconfig, pool)
+	if len(nodes) != 1 {
+		t.Fatalf("pool %s has %d nodes, want 1", pool, len(nodes))
+	}
+	return nodes[0]
+}
+
+func nodesOfPool(t *testing.T, kubeconfig, pool string) []corev1.Node {
+	t.Helper()
 	var list corev1.NodeList
 	out := kubectl(t, kubeconfig, "get", "nodes", "-l", "worker.gardener.cloud/pool="+pool, "-o", "json")
 	if err := json.Unmarshal([]byte(out), &list); err != nil {
 		t.Fatal(err)
 	}
-	if len(list.Items) != 1 {
-		t.Fatalf("pool %s has %d nodes, want 1:\n%s", pool, len(list.Items), out)
-	}
-	return list.Items[0]
+	return list.Items
 }
 
 // instanceOf tells which instance a node is, and how often it has booted.

@@ -10,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // podOnPools runs one pod on each pool of the Shoot "updates".
@@ -38,34 +40,56 @@ func TestUpdatesOfNodes(t *testing.T) {
 	t.Parallel()
 	story(t)
 	const name = "updates"
-	pools := []string{"classic", "steady", "surging"}
+	// How many nodes each pool has, and how many of them stay when the machine image changes: of a pool with one more machine
+	// meanwhile all but one.
+	pools := []struct {
+		name        string
+		nodes, stay int
+	}{{"classic", 1, 0}, {"steady", 1, 1}, {"surging", 2, 1}}
 	applyTestdata(t, kubeconfigOf("garden"), "shoot-updates.yaml", "")
 	t.Cleanup(func() { deleteShoot(t, name) })
 	awaitSucceeded(t, name)
 	kubeconfig := shootKubeconfig(t, name)
-	nodes := map[string]corev1.Node{}
+	first := map[string]sets.Set[types.UID]{}
 	for _, pool := range pools {
-		if out, err := applyText(t, kubeconfig, fmt.Sprintf(podOnPools, pool)); err != nil {
+		if out, err := applyText(t, kubeconfig, fmt.Sprintf(podOnPools, pool.name)); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
-		nodes[pool] = nodeOfPool(t, kubeconfig, pool)
+		first[pool.name] = sets.New[types.UID]()
+		for _, node := range nodesOfPool(t, kubeconfig, pool.name) {
+			first[pool.name].Insert(node.UID)
+		}
+		if n := first[pool.name].Len(); n != pool.nodes {
+			t.Fatalf("pool %s has %d nodes, want %d", pool.name, n, pool.nodes)
+		}
 	}
 	for _, pool := range pools {
-		kubectl(t, kubeconfig, "rollout", "status", "deployment/on-"+pool, "--timeout=120s")
+		kubectl(t, kubeconfig, "rollout", "status", "deployment/on-"+pool.name, "--timeout=120s")
+	}
+	// check the nodes of all pools, and how many are still the first ones.
+	check := func(t *testing.T, nodeIsNew func(corev1.NodeSystemInfo) bool, stay func(pool int) int) {
+		t.Helper()
+		for i, pool := range pools {
+			nodes := nodesOfPool(t, kubeconfig, pool.name)
+			still := 0
+			for _, node := range nodes {
+				if first[pool.name].Has(node.UID) {
+					still++
+				}
+				if !nodeIsNew(node.Status.NodeInfo) {
+					t.Errorf("node %s of pool %s was not updated: %+v", node.Name, pool.name, node.Status.NodeInfo)
+				}
+			}
+			if len(nodes) != pool.nodes || still != stay(i) {
+				t.Errorf("pool %s has %d nodes, %d of them as before; want %d and %d", pool.name, len(nodes), still, pool.nodes, stay(i))
+			}
+		}
 	}
 
 	step(t, "another patch version leaves nodes and pods as they are", func(t *testing.T) {
 		before := startsOfPods(t, kubeconfig)
 		patchShoot(t, name, `{"spec":{"kubernetes":{"version":"1.36.3"}}}`)
-		for _, pool := range pools {
-			node := nodeOfPool(t, kubeconfig, pool)
-			if node.UID != nodes[pool].UID {
-				t.Errorf("the node of pool %s was replaced", pool)
-			}
-			if got := node.Status.NodeInfo.KubeletVersion; got != "v1.36.3" {
-				t.Errorf("the kubelet of pool %s has version %s", pool, got)
-			}
-		}
+		check(t, func(info corev1.NodeSystemInfo) bool { return info.KubeletVersion == "v1.36.3" }, func(pool int) int { return pools[pool].nodes })
 		for pod, start := range startsOfPods(t, kubeconfig) {
 			if was := before[pod]; was != start {
 				t.Errorf("container %s started at %s, before the update it was %q", pod, start, was)
@@ -78,15 +102,7 @@ func TestUpdatesOfNodes(t *testing.T) {
 			{"op":"replace","path":"/spec/provider/workers/1/machine/image/version","value":"1.2.0"},
 			{"op":"replace","path":"/spec/provider/workers/2/machine/image/version","value":"1.2.0"}]`)
 		awaitSucceeded(t, name)
-		for _, pool := range pools {
-			node := nodeOfPool(t, kubeconfig, pool)
-			if !strings.Contains(node.Status.NodeInfo.OSImage, "1.2.0") {
-				t.Errorf("the node of pool %s runs %s", pool, node.Status.NodeInfo.OSImage)
-			}
-			if replaced := node.UID != nodes[pool].UID; replaced != (pool == "classic") {
-				t.Errorf("the node of pool %s was replaced: %t", pool, replaced)
-			}
-		}
+		check(t, func(info corev1.NodeSystemInfo) bool { return strings.Contains(info.OSImage, "1.2.0") }, func(pool int) int { return pools[pool].stay })
 		out := kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "get", "shoot", name, "-o", "jsonpath={.status.inPlaceUpdates}")
 		if out != "" {
 			t.Errorf("status.inPlaceUpdates = %s after the update", out)

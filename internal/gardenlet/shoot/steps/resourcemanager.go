@@ -8,6 +8,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"hortus.dev/hortus/internal/component/kubeapiserver"
 	"hortus.dev/hortus/internal/component/resourcemanager"
 	"hortus.dev/hortus/internal/flow"
 )
@@ -31,7 +32,14 @@ func ensureResourceManager(ctx context.Context, s *Scope) (flow.Outcome, error) 
 		Size: s.size(), Workers: !s.Workerless(),
 		MaxNodeAgentDelay: s.Shoot.MaxNodeAgentDelay(),
 	})
-	return s.applyWorkload(ctx, objects)
+	outcome, err := s.applyWorkload(ctx, objects)
+	if err != nil || outcome.IsDone() {
+		return outcome, err
+	}
+	if server, err := s.deploymentReady(ctx, kubeapiserver.Name); err != nil || !server.IsDone() {
+		return server, err // It can't be ready earlier.
+	}
+	return outcome, nil
 }
 
 // applyWorkload applies objects of which the last one is a Deployment and reports whether it is ready.
