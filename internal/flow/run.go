@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -59,7 +60,9 @@ func (r Result) Description() string {
 		parts = append(parts, f.Step+" failed")
 	}
 	for _, w := range r.Waiting {
-		parts = append(parts, w.Reason)
+		if !slices.Contains(parts, w.Reason) { // Two steps may wait for the same.
+			parts = append(parts, w.Reason)
+		}
 	}
 	return strings.Join(parts, "; ")
 }
