@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -60,9 +59,7 @@ func (r Result) Description() string {
 		parts = append(parts, f.Step+" failed")
 	}
 	for _, w := range r.Waiting {
-		if !slices.Contains(parts, w.Reason) { // Two steps may wait for the same.
-			parts = append(parts, w.Reason)
-		}
+		parts = append(parts, w.Reason)
 	}
 	return strings.Join(parts, "; ")
 }

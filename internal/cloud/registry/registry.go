@@ -114,11 +114,6 @@ func (r *Registry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	ns := req.URL.Query().Get("ns")
 	d, ok := find(images, ns, name, reference)
 	if !ok && r.Make != nil {
-		if req.Method == http.MethodHead { // The answer could not say why there is no image yet. Container runtimes ask with GET then.
-			w.Header().Set("Allow", http.MethodGet)
-			fail(w, http.StatusMethodNotAllowed, "UNSUPPORTED", "images that have to be made are told of by GET only")
-			return
-		}
 		if err := r.Make(req.Context(), strings.TrimPrefix(ns+"/"+name+":"+reference, "/")); err == nil {
 			if images, err = r.Images(); err == nil {
 				d, ok = find(images, ns, name, reference)

@@ -1,14 +1,11 @@
 package registry
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -116,29 +113,4 @@ func get(h http.Handler, path string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 	return w
-}
-
-func TestImagesThatHaveToBeMade(t *testing.T) {
-	r := New(t.TempDir())
-	r.Make = func(_ context.Context, name string) error {
-		if name != "registry.k8s.io/pause:3.10.1" {
-			return ErrUnknown
-		}
-		return errors.New("it is being made")
-	}
-	for _, c := range []struct {
-		method, path string
-		code         int
-		answer       string
-	}{
-		{http.MethodGet, "/v2/pause/manifests/3.10.1?ns=registry.k8s.io", http.StatusServiceUnavailable, "it is being made"},
-		{http.MethodHead, "/v2/pause/manifests/3.10.1?ns=registry.k8s.io", http.StatusMethodNotAllowed, ""}, // It can't be told why.
-		{http.MethodGet, "/v2/pause/manifests/9?ns=registry.k8s.io", http.StatusNotFound, ""},
-	} {
-		w := httptest.NewRecorder()
-		r.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), c.method, c.path, nil))
-		if w.Code != c.code || !strings.Contains(w.Body.String(), c.answer) {
-			t.Errorf("%s %s = %d %s, want %d %s", c.method, c.path, w.Code, w.Body, c.code, c.answer)
-		}
-	}
 }
