@@ -2,6 +2,8 @@
 //
 //	echo serve --port 8080    answers every request with host name and request line, prints a line for every connection
 //	echo get URL              prints the response; fails unless the status is 200
+//
+// API servers get answers of their kind: at /admit, /convert and below /apis. They ask over TLS only.
 package main
 
 import (
@@ -14,11 +16,13 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 )
 
-const usage = "usage: echo serve [--port N] | echo get [--timeout DURATION] URL"
+const usage = "usage: echo serve [--port N] [--certificate FILE --key FILE]\n" +
+	"       echo get [--timeout DURATION] [--token-file FILE] URL"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -37,19 +41,25 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	switch args[0] {
 	case "serve":
 		port := flags.Int("port", 8080, "TCP port to listen on, on all addresses")
+		certificate := flags.String("certificate", "", "file with the certificate for TLS, in PEM; without it there is no TLS")
+		key := flags.String("key", "", "file with the private key of the certificate, in PEM")
 		if err := flags.Parse(args[1:]); err != nil {
 			return err
 		}
-		return serve(ctx, fmt.Sprintf(":%d", *port), out)
+		if (*certificate == "") != (*key == "") {
+			return errors.New(usage)
+		}
+		return serve(ctx, fmt.Sprintf(":%d", *port), *certificate, *key, out)
 	case "get":
 		timeout := flags.Duration("timeout", 10*time.Second, "limit for the whole request")
+		tokenFile := flags.String("token-file", "", "file with a token to show to the server")
 		if err := flags.Parse(args[1:]); err != nil {
 			return err
 		}
 		if flags.NArg() != 1 {
 			return errors.New(usage)
 		}
-		return get(ctx, flags.Arg(0), *timeout, out)
+		return get(ctx, flags.Arg(0), *timeout, *tokenFile, out)
 	default:
 		return errors.New(usage)
 	}
@@ -57,12 +67,15 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 
 // handler answers with the host name, which in a pod is the pod's name, so that callers see load balancing at work.
 func handler(hostname string) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "%s %s %s from %s\n", hostname, r.Method, r.URL.RequestURI(), r.RemoteAddr)
 	})
+	addKubernetes(mux, hostname)
+	return mux
 }
 
-func serve(ctx context.Context, address string, out io.Writer) error {
+func serve(ctx context.Context, address, certificate, key string, out io.Writer) error {
 	hostname, err := os.Hostname()
 	if err != nil {
 		return fmt.Errorf("read host name: %w", err)
@@ -81,19 +94,30 @@ func serve(ctx context.Context, address string, out io.Writer) error {
 		_ = server.Shutdown(grace) // What is still open after the grace ends with the process.
 	}()
 	fmt.Fprintf(out, "%s listens on %s\n", hostname, address)
-	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+	listen := server.ListenAndServe
+	if certificate != "" {
+		listen = func() error { return server.ListenAndServeTLS(certificate, key) }
+	}
+	if err := listen(); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve on %s: %w", address, err)
 	}
 	<-stopped
 	return nil
 }
 
-func get(ctx context.Context, url string, timeout time.Duration, out io.Writer) error {
+func get(ctx context.Context, url string, timeout time.Duration, tokenFile string, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return fmt.Errorf("get %s: %w", url, err)
+	}
+	if tokenFile != "" {
+		token, err := os.ReadFile(tokenFile)
+		if err != nil {
+			return fmt.Errorf("read token: %w", err)
+		}
+		request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {

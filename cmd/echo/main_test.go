@@ -31,7 +31,7 @@ func TestGetFailsUnlessOK(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	for _, args := range [][]string{nil, {"sing"}, {"get"}, {"get", "a", "b"}} {
+	for _, args := range [][]string{nil, {"sing"}, {"get"}, {"get", "a", "b"}, {"serve", "--key", "a"}} {
 		if err := run(t.Context(), args, &bytes.Buffer{}); err == nil {
 			t.Errorf("run(%q) succeeded", args)
 		}

@@ -5,12 +5,14 @@
 package poolhash
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
@@ -222,8 +224,12 @@ func kubeletItems(k *corev1beta1.KubeletConfig) []string {
 		return nil
 	}
 	var items []string
-	if r := k.KubeReserved; r != nil {
-		items = append(items, join(r.CPU, r.Memory, r.PID, r.EphemeralStorage))
+	if kube, system := k.KubeReserved, k.SystemReserved; kube != nil || system != nil {
+		kube, system = cmp.Or(kube, &corev1beta1.KubeletConfigReserved{}), cmp.Or(system, &corev1beta1.KubeletConfigReserved{})
+		items = append(items, strings.Join([]string{
+			Reserved(kube.CPU, system.CPU), Reserved(kube.Memory, system.Memory),
+			Reserved(kube.PID, system.PID), Reserved(kube.EphemeralStorage, system.EphemeralStorage),
+		}, "-"))
 	}
 	if e := k.EvictionHard; e != nil {
 		items = append(items, joinText(e.ImageFSAvailable, e.ImageFSInodesFree, e.MemoryAvailable, e.NodeFSAvailable, e.NodeFSInodesFree))
@@ -234,20 +240,19 @@ func kubeletItems(k *corev1beta1.KubeletConfig) []string {
 	return items
 }
 
-// join connects quantities with dashes; an unset one counts as 0.
-func join[Q interface {
-	comparable
-	String() string
-}](values ...Q) string {
-	var zero Q
-	texts := make([]string, len(values))
-	for i, v := range values {
-		texts[i] = "0"
-		if v != zero {
-			texts[i] = v.String()
-		}
+// Reserved is the text of what is kept from pods of one resource, for the kubelet and for the system together; "0" if nothing
+// is. Only the sum counts, so the unit of one alone stays as it was written, and different units lead to the same one.
+func Reserved(kube, system *resource.Quantity) string {
+	if kube == nil && system == nil {
+		return "0"
 	}
-	return strings.Join(texts, "-")
+	kube, system = cmp.Or(kube, &resource.Quantity{}), cmp.Or(system, &resource.Quantity{})
+	sum := kube.DeepCopy()
+	sum.Add(*system)
+	if !kube.IsZero() && !system.IsZero() && kube.Format != system.Format {
+		sum.Format = resource.DecimalSI
+	}
+	return sum.String()
 }
 
 // joinText connects texts with dashes; an unset one counts as empty.

@@ -53,6 +53,9 @@ func TestWhichChangesCount(t *testing.T) {
 		"reserved resources": {func(p *Pool) {
 			p.Kubelet = &corev1beta1.KubeletConfig{KubeReserved: &corev1beta1.KubeletConfigReserved{CPU: ptr.To(resource.MustParse("80m"))}}
 		}, [4]bool{false, true, true, false}},
+		"resources reserved for the system": {func(p *Pool) {
+			p.Kubelet = &corev1beta1.KubeletConfig{SystemReserved: &corev1beta1.KubeletConfigReserved{PID: ptr.To(resource.MustParse("1k"))}}
+		}, [4]bool{false, true, true, false}},
 		"hard eviction": {func(p *Pool) {
 			p.Kubelet = &corev1beta1.KubeletConfig{EvictionHard: &corev1beta1.KubeletConfigEviction{MemoryAvailable: ptr.To("5%")}}
 		}, [4]bool{false, true, true, false}},
@@ -73,6 +76,64 @@ func TestWhichChangesCount(t *testing.T) {
 				t.Errorf("changed (key v1, key v2, in place, class v1) = %v, want %v", got, tc.want)
 			}
 		})
+	}
+}
+
+func TestOnlyTheSumOfReservationsCounts(t *testing.T) {
+	type amounts struct{ cpu, memory string } // "" for none.
+	reserved := func(a *amounts) *corev1beta1.KubeletConfigReserved {
+		if a == nil {
+			return nil
+		}
+		out := &corev1beta1.KubeletConfigReserved{}
+		if a.cpu != "" {
+			out.CPU = ptr.To(resource.MustParse(a.cpu))
+		}
+		if a.memory != "" {
+			out.Memory = ptr.To(resource.MustParse(a.memory))
+		}
+		return out
+	}
+	for name, tc := range map[string]struct {
+		kube, system, nextKube, nextSystem *amounts
+		want                               bool // Whether the hashes change.
+	}{
+		"half moves":                     {&amounts{"80m", "1Gi"}, nil, &amounts{"40m", "512Mi"}, &amounts{"40m", "512Mi"}, false},
+		"all moves":                      {&amounts{"80m", "1Gi"}, nil, nil, &amounts{"80m", "1Gi"}, false},
+		"one resource moves":             {&amounts{"80m", "1Gi"}, nil, &amounts{"80m", ""}, &amounts{"", "1Gi"}, false},
+		"it moves back":                  {&amounts{"40m", "1500M"}, &amounts{"40m", "500M"}, &amounts{"80m", "2G"}, nil, false},
+		"they swap units":                {&amounts{"1", "1Gi"}, &amounts{"500m", "500M"}, &amounts{"500m", "500M"}, &amounts{"1", "1Gi"}, false},
+		"another spelling":               {&amounts{"1000m", "1024Mi"}, nil, &amounts{"1", "1Gi"}, nil, false},
+		"nothing is reserved explicitly": {&amounts{"80m", ""}, nil, &amounts{"80m", ""}, &amounts{"0", "0"}, false},
+		"more for the system":            {&amounts{"80m", "1Gi"}, nil, &amounts{"80m", "1Gi"}, &amounts{"", "1Mi"}, true},
+		"another resource":               {&amounts{"1", ""}, nil, &amounts{"", "1"}, nil, true},
+		"less than moved":                {&amounts{"80m", "1Gi"}, nil, &amounts{"40m", "512Mi"}, &amounts{"40m", "511Mi"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before, after := base(), base()
+			before.Kubelet = &corev1beta1.KubeletConfig{KubeReserved: reserved(tc.kube), SystemReserved: reserved(tc.system)}
+			after.Kubelet = &corev1beta1.KubeletConfig{KubeReserved: reserved(tc.nextKube), SystemReserved: reserved(tc.nextSystem)}
+			a, b := all(t, before), all(t, after)
+			if a[1] != b[1] != tc.want || a[2] != b[2] != tc.want {
+				t.Errorf("changed (key v2, in place) = %t, %t, want %t", a[1] != b[1], a[2] != b[2], tc.want)
+			}
+			if a[0] != b[0] || a[3] != b[3] {
+				t.Error("the classic hashes change")
+			}
+		})
+	}
+}
+
+// What one name alone reserves is spelled as it was before the other one counted: another spelling would roll machines.
+func TestReserved(t *testing.T) {
+	for _, text := range []string{"80m", "1Gi", "500M", "1073741824", "20k", "0"} {
+		q := ptr.To(resource.MustParse(text))
+		if kube, system := Reserved(q, nil), Reserved(nil, q); kube != q.String() || system != q.String() {
+			t.Errorf("Reserved(%s) = %q for the kubelet, %q for the system, want %q", text, kube, system, q)
+		}
+	}
+	if got := Reserved(nil, nil); got != "0" {
+		t.Errorf("Reserved() = %q, want 0", got)
 	}
 }
 

@@ -199,6 +199,10 @@ func (w *Wanted) strategy() machinev1alpha1.MachineDeploymentStrategy {
 // machine-controller-manager by itself would use up the drain timeout.
 const defaultMaxEvictRetries = 10
 
+// defaultNodeConditions are the documented ones. machine-controller-manager by itself would replace machines without a route in
+// the cloud, too (NetworkUnavailable).
+var defaultNodeConditions = []string{"KernelDeadlock", "ReadonlyFilesystem", "DiskPressure"}
+
 func (w *Wanted) configuration() *machinev1alpha1.MachineConfiguration {
 	s := w.pool.MachineControllerManagerSettings
 	if s == nil {
@@ -212,9 +216,11 @@ func (w *Wanted) configuration() *machinev1alpha1.MachineConfiguration {
 		DisableHealthTimeout:        s.DisableHealthTimeout,
 		MaxEvictRetries:             cmp.Or(s.MaxEvictRetries, ptr.To[int32](defaultMaxEvictRetries)),
 	}
-	if len(s.NodeConditions) > 0 {
-		out.NodeConditions = ptr.To(strings.Join(s.NodeConditions, ","))
+	conditions := s.NodeConditions
+	if len(conditions) == 0 {
+		conditions = defaultNodeConditions
 	}
+	out.NodeConditions = ptr.To(strings.Join(conditions, ","))
 	return out
 }
 

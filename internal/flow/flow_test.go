@@ -36,6 +36,41 @@ func (s *scope) run(name string) (Outcome, error) {
 	return Done(), nil
 }
 
+func TestProgress(t *testing.T) {
+	names := func(n int) []string { return make([]string, n) }
+	for name, tc := range map[string]struct {
+		result Result
+		want   int32
+	}{
+		"nothing is to be done":           {Result{Skipped: make([]Skip, 7)}, 100},
+		"at the begin":                    {Result{Steps: 3, Waiting: make([]Wait, 1), Blocked: names(2)}, 0},
+		"skipped steps do not count":      {Result{Steps: 2, Done: names(1), Waiting: make([]Wait, 1), Skipped: make([]Skip, 98)}, 50},
+		"one of many is left":             {Result{Steps: 300, Done: names(299), Waiting: make([]Wait, 1)}, 99},
+		"all done, but a barrier is left": {Result{Steps: 2, Done: names(2), Blocked: names(1)}, 99},
+		"only a barrier, and it is left":  {Result{Blocked: names(1)}, 0},
+		"all done":                        {Result{Steps: 2, Done: names(2)}, 100},
+	} {
+		if got := tc.result.Progress(); got != tc.want {
+			t.Errorf("%s: Progress() = %d, want %d", name, got, tc.want)
+		}
+	}
+}
+
+func TestBarriersAreNoProgress(t *testing.T) {
+	a, c := step("a"), step("c")
+	b := step("b", a)
+	c.After = []*Step[*scope]{b}
+	c.Remove, b.Remove = nil, nil // Nothing is removed before a.
+	got := Run(t.Context(), Reverse[*scope](nil, a, b, c), &scope{say: map[string]any{"-a": Waiting("a goes")}}, Options{})
+	want := Result{Steps: 1, Waiting: []Wait{{Step: "remove-a", Reason: "a goes"}}, Skipped: []Skip{{"remove-c", "nothing to do"}, {"remove-b", "nothing to do"}}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Run() mismatch (-want +got):\n%s", diff)
+	}
+	if got.Progress() != 0 {
+		t.Errorf("Progress() = %d, want 0: barriers are no work", got.Progress())
+	}
+}
+
 func step(name string, after ...*Step[*scope]) *Step[*scope] {
 	return &Step[*scope]{
 		Name:   name,
@@ -64,7 +99,7 @@ func TestRun(t *testing.T) {
 		},
 		"a waiting step holds back only those behind it": {
 			scope:    &scope{say: map[string]any{"b": Waiting("b is slow")}},
-			want:     Result{Steps: 4, Done: []string{"a", "d"}, Waiting: []Wait{{"b", "b is slow"}}, Blocked: []string{"c"}},
+			want:     Result{Steps: 4, Done: []string{"a", "d"}, Waiting: []Wait{{Step: "b", Reason: "b is slow"}}, Blocked: []string{"c"}},
 			progress: 50,
 		},
 		"independent branches keep running after a failure": {
@@ -74,12 +109,12 @@ func TestRun(t *testing.T) {
 		},
 		"skipped steps count for order but not for progress": {
 			scope:    &scope{skip: map[string]string{"b": "no workers"}, say: map[string]any{"d": Waiting("x")}},
-			want:     Result{Steps: 3, Done: []string{"a", "c"}, Waiting: []Wait{{"d", "x"}}, Skipped: []Skip{{"b", "no workers"}}},
+			want:     Result{Steps: 3, Done: []string{"a", "c"}, Waiting: []Wait{{Step: "d", Reason: "x"}}, Skipped: []Skip{{"b", "no workers"}}},
 			progress: 66,
 		},
 		"a skipped step passes on what it waits for": {
 			scope:    &scope{skip: map[string]string{"b": "no workers"}, say: map[string]any{"a": Waiting("x")}},
-			want:     Result{Steps: 3, Waiting: []Wait{{"a", "x"}}, Blocked: []string{"c", "d"}, Skipped: []Skip{{"b", "no workers"}}},
+			want:     Result{Steps: 3, Waiting: []Wait{{Step: "a", Reason: "x"}}, Blocked: []string{"c", "d"}, Skipped: []Skip{{"b", "no workers"}}},
 			progress: 0,
 		},
 	} {
@@ -102,12 +137,12 @@ func TestStepSkippedAtOncePassesNothingOn(t *testing.T) {
 	c := step("c", b)
 	waiting := map[string]any{"a": Waiting("x")}
 	got := Run(t.Context(), New(a, b, c), &scope{skip: map[string]string{"b": "not asked for"}, say: waiting}, Options{})
-	want := Result{Steps: 2, Done: []string{"c"}, Waiting: []Wait{{"a", "x"}}, Skipped: []Skip{{"b", "not asked for"}}}
+	want := Result{Steps: 2, Done: []string{"c"}, Waiting: []Wait{{Step: "a", Reason: "x"}}, Skipped: []Skip{{"b", "not asked for"}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("skipped (-want +got):\n%s", diff)
 	}
 	got = Run(t.Context(), New(a, b, c), &scope{say: waiting}, Options{})
-	want = Result{Steps: 3, Waiting: []Wait{{"a", "x"}}, Blocked: []string{"b", "c"}}
+	want = Result{Steps: 3, Waiting: []Wait{{Step: "a", Reason: "x"}}, Blocked: []string{"b", "c"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("not skipped (-want +got):\n%s", diff)
 	}
@@ -202,6 +237,27 @@ func TestAnOutcomeSetsALimit(t *testing.T) {
 	}
 }
 
+func TestDescriptionSaysHowLongWaitsLast(t *testing.T) {
+	clock := testclock.NewFakePassiveClock(time.Unix(0, 0))
+	opts := Options{Clock: clock, Timers: &Timers{}}
+	s := &scope{say: map[string]any{"a": WaitingUpTo(48*time.Hour, "A has 0 of 1 machines."), "b": WaitingUpTo(48*time.Hour, "A has 0 of 1 machines.")}}
+	for _, c := range []struct {
+		after time.Duration
+		want  string
+	}{
+		{0, "A has 0 of 1 machines"},
+		{59 * time.Second, "A has 0 of 1 machines"},
+		{time.Second, "A has 0 of 1 machines (for more than 1m)"},
+		{8 * time.Minute, "A has 0 of 1 machines (for more than 5m)"},
+		{25 * time.Hour, "A has 0 of 1 machines (for more than 24h)"},
+	} {
+		clock.SetTime(clock.Now().Add(c.after))
+		if got := Run(t.Context(), New(step("a"), step("b")), s, opts).Description(); got != c.want {
+			t.Errorf("%s later: Description() = %q, want %q", c.after, got, c.want)
+		}
+	}
+}
+
 func TestReverse(t *testing.T) {
 	network := step("network")
 	server := step("server", network)
@@ -250,7 +306,8 @@ func TestCodes(t *testing.T) {
 }
 
 // Whatever the graph and the answers: a step runs at most once and only after all it depends on is done or skipped, and
-// every step is in exactly one list of the result. Passes repeated while steps turn done one by one always complete.
+// every step is in exactly one list of the result. Passes repeated while steps turn done one by one always complete, and their
+// progress never goes back, and is 100 just at the end.
 func TestRunProperties(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -263,9 +320,11 @@ func TestRunProperties(t *testing.T) {
 					st.After = append(st.After, d)
 				}
 			}
-			switch rng.IntN(6) {
+			switch rng.IntN(7) {
 			case 0:
 				s.skip[st.Name] = "skipped"
+			case 3:
+				st.Ensure = nil
 			case 1:
 				s.say[st.Name] = Waiting("waits")
 			case 2:
@@ -279,9 +338,14 @@ func TestRunProperties(t *testing.T) {
 		}
 		rng.Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })
 
+		before := int32(0)
 		for pass := 0; ; pass++ {
 			s.ran = nil
 			r := Run(t.Context(), New(steps...), s, Options{})
+			if p := r.Progress(); p < before || (p == 100) != r.Complete() {
+				t.Fatalf("seed %d: progress %d after %d, complete: %v", seed, p, before, r.Complete())
+			}
+			before = r.Progress()
 			passed := slices.Clone(r.Done)
 			for _, k := range r.Skipped {
 				passed = append(passed, k.Step)

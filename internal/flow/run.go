@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -15,7 +16,7 @@ import (
 
 // Result is what one pass found, in the order of the graph.
 type Result struct {
-	// Steps is the number of steps that are not skipped.
+	// Steps is the number of steps that have something to do: neither skipped ones nor barriers.
 	Steps   int
 	Done    []string
 	Waiting []Wait
@@ -28,9 +29,34 @@ type Result struct {
 }
 
 // Wait is a step that has not reached its goal yet.
-type Wait struct{ Step, Reason string }
+type Wait struct {
+	Step, Reason string
+	// For is how long the step has been waiting, for this or something before it; 0 without [Timers].
+	For time.Duration
+}
 
-// Skip is a step that does not apply.
+// shownWaits are the times that people are told a wait has lasted. They are few, since each new text is written to a status.
+var shownWaits = []time.Duration{
+	time.Minute, 2 * time.Minute, 3 * time.Minute, 5 * time.Minute, 10 * time.Minute, 20 * time.Minute, 30 * time.Minute,
+	time.Hour, 2 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour,
+}
+
+// String is the reason without a full stop, with how long the step has been waiting once that is long.
+func (w Wait) String() string {
+	reason := strings.TrimSuffix(w.Reason, ".")
+	for _, shown := range slices.Backward(shownWaits) {
+		switch {
+		case w.For < shown:
+		case shown < time.Hour:
+			return fmt.Sprintf("%s (for more than %dm)", reason, shown/time.Minute)
+		default:
+			return fmt.Sprintf("%s (for more than %dh)", reason, shown/time.Hour)
+		}
+	}
+	return reason
+}
+
+// Skip is a step that does not apply, or has nothing to do.
 type Skip struct{ Step, Reason string }
 
 // Failure is a step that returned an error, or waited longer than its limit.
@@ -44,12 +70,16 @@ func (r Result) Complete() bool {
 	return len(r.Waiting) == 0 && len(r.Failed) == 0 && len(r.Blocked) == 0
 }
 
-// Progress is the share of steps that are done, in percent; skipped ones do not count.
+// Progress is the share of steps that are done, in percent, of those that have something to do. It is 100 only when the flow
+// is complete.
 func (r Result) Progress() int32 {
-	if r.Steps == 0 {
+	switch {
+	case r.Complete():
 		return 100
+	case r.Steps == 0: // Just barriers, which a cancelled pass has not reached.
+		return 0
 	}
-	return int32(100 * len(r.Done) / r.Steps)
+	return int32(min(100*len(r.Done)/r.Steps, 99))
 }
 
 // Description says in one line for users what the flow is waiting for, or what failed.
@@ -58,8 +88,12 @@ func (r Result) Description() string {
 	for _, f := range r.Failed {
 		parts = append(parts, f.Step+" failed")
 	}
+	var reasons []string
 	for _, w := range r.Waiting {
-		parts = append(parts, w.Reason)
+		if !slices.Contains(reasons, w.Reason) { // Two steps may wait for the same.
+			reasons = append(reasons, w.Reason)
+			parts = append(parts, w.String())
+		}
 	}
 	return strings.Join(parts, "; ")
 }
@@ -112,6 +146,7 @@ type Options struct {
 type state struct {
 	finished chan struct{} // Closed when the fields below are final.
 	outcome  Outcome
+	waited   time.Duration
 	err      error
 	skipped  string
 	blocked  bool
@@ -161,7 +196,7 @@ func Run[S any](ctx context.Context, g *Graph[S], scope S, opts Options) Result 
 
 	var r Result
 	for _, n := range g.nodes {
-		r.add(n.name, n.recheck, states[n])
+		r.add(n.name, n.recheck, states[n], n.run == nil)
 	}
 	return r
 }
@@ -180,17 +215,23 @@ func (s *state) limit(name string, limit time.Duration, opts Options) {
 		opts.Timers.reset(wait{name, false})
 	}
 	limit = cmp.Or(s.outcome.limit, limit, DefaultLimit)
-	if waited := opts.Timers.waited(w, opts.Clock.Now()); waited > limit {
+	s.waited = opts.Timers.waited(w, opts.Clock.Now())
+	if s.waited > limit {
 		s.err = WithCodes(fmt.Errorf("still not done after %s: %s", limit, s.outcome.reason), s.outcome.codes...)
 	}
 }
 
-func (r *Result) add(name string, recheck time.Duration, s *state) {
+func (r *Result) add(name string, recheck time.Duration, s *state, barrier bool) {
+	if s.skipped == "" && barrier && !s.blocked {
+		s.skipped = "nothing to do"
+	}
 	if s.skipped != "" {
 		r.Skipped = append(r.Skipped, Skip{name, s.skipped})
 		return
 	}
-	r.Steps++
+	if !barrier {
+		r.Steps++
+	}
 	switch {
 	case s.blocked:
 		r.Blocked = append(r.Blocked, name)
@@ -199,7 +240,7 @@ func (r *Result) add(name string, recheck time.Duration, s *state) {
 	case s.outcome.done:
 		r.Done = append(r.Done, name)
 	default:
-		r.Waiting = append(r.Waiting, Wait{name, s.outcome.reason})
+		r.Waiting = append(r.Waiting, Wait{name, s.outcome.reason, s.waited})
 		if recheck > 0 && (r.Recheck == 0 || recheck < r.Recheck) {
 			r.Recheck = recheck
 		}

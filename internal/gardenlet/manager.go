@@ -265,7 +265,7 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 			Gardener: corev1beta1.Gardener{ID: me.ID, Name: me.Name, Version: me.Version}, Image: hortusImage,
 		}).AddToManager(m.garden, m.seed),
 		(&controllerinstallation.Reconciler{
-			Garden: m.gardenDirect, Seed: m.seedDirect, Clock: real, SeedName: c.SeedConfig.Name,
+			Garden: m.gardenDirect, Seed: m.seedDirect, Clock: real, SeedName: c.SeedConfig.Name, FeatureGates: c.FeatureGates,
 		}).AddToManager(m.garden, m.seed, *c.Controllers.ControllerInstallation.ConcurrentSyncs),
 		(&backupbucket.Reconciler{
 			Garden: m.gardenDirect, Seed: m.seedDirect, Clock: real, Events: m.garden.GetEventRecorder("gardenlet"),
@@ -281,7 +281,8 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 			Options: maintenance.ReconcileOptions{
 				SyncPeriod: shoots.SyncPeriod.Duration, RespectSyncPeriodOverwrite: *shoots.RespectSyncPeriodOverwrite, InMaintenanceOnly: *shoots.ReconcileInMaintenanceOnly,
 			},
-			Jitter: maintenance.HashJitter(0), // The same for all gardenlets, so that a change of leaders moves nothing.
+			Jitter:            maintenance.HashJitter(0), // The same for all gardenlets, so that a change of leaders moves nothing.
+			NewWorkerPoolHash: c.FeatureGates[config.NewWorkerPoolHash],
 		}).AddToManager(m.garden, m.seed, *shoots.ConcurrentSyncs),
 		(&shoot.Leftovers{
 			Garden: m.gardenDirect, Shoots: m.garden.GetClient(), Seed: m.seedDirect, Clock: real, SeedName: c.SeedConfig.Name,

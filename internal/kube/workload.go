@@ -81,9 +81,11 @@ func WaitingContainers(pods []corev1.Pod, now time.Time) (why string, fetching b
 			}
 			reason := ""
 			switch since := fetchedSince(status); {
+			case busyRegistry(w) != "":
+				reason = fmt.Sprintf("container %s waits for its image: %s", c.Name, busyRegistry(w))
+				fetching = true
 			case w.Message != "":
 				reason = fmt.Sprintf("container %s: %s: %s", c.Name, w.Reason, w.Message)
-				fetching = fetching || registryIsBusy(w)
 			case w.Reason == "ContainerCreating" && !since.IsZero():
 				fetching = true
 				if took := now.Sub(since).Truncate(fetchStep); took > 0 {
@@ -110,9 +112,14 @@ func fetchedSince(status *corev1.PodStatus) time.Time {
 	return time.Time{}
 }
 
-// registryIsBusy: it has answered with status 503. The kubelet has no other word for it than the text of the error.
-func registryIsBusy(w *corev1.ContainerStateWaiting) bool {
-	return (w.Reason == "ErrImagePull" || w.Reason == "ImagePullBackOff") && strings.Contains(w.Message, "503 Service Unavailable")
+// busyRegistry is what a registry says that asks to try again (status 503): words of its own after the status, or those of HTTP; "" if
+// no registry does. The kubelet passes it on in the text of its error only.
+func busyRegistry(w *corev1.ContainerStateWaiting) string {
+	if w.Reason != "ErrImagePull" && w.Reason != "ImagePullBackOff" {
+		return ""
+	}
+	_, words, _ := strings.Cut(w.Message, ": 503 ")
+	return words
 }
 
 // ReadyNode is the name of a node that is Ready, or "".

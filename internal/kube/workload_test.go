@@ -26,7 +26,7 @@ func TestWaitingContainers(t *testing.T) {
 	}
 	creating := waiting("b", "ContainerCreating", "")
 	creating.Image = "b:1"
-	busy := "failed to pull: unexpected status from HEAD request: 503 Service Unavailable: it is being built"
+	busy := "failed to pull: unexpected status from HEAD request: 503 it is being built"
 	for name, tc := range map[string]struct {
 		pods     []corev1.Pod
 		after    time.Duration
@@ -44,7 +44,7 @@ func TestWaitingContainers(t *testing.T) {
 		"nothing is said about an image in time":     {pods: []corev1.Pod{withNetwork(pod(creating))}, after: 29 * time.Second, fetching: true},
 		"an image that takes long is named":          {pods: []corev1.Pod{withNetwork(pod(creating))}, after: 100 * time.Second, want: "container b: image b:1 is being fetched for 1m30s", fetching: true},
 		"other containers wait for their turn":       {pods: []corev1.Pod{withNetwork(pod(waiting("b", "PodInitializing", "")))}, after: time.Hour},
-		"a registry may ask to try again":            {pods: []corev1.Pod{withNetwork(pod(waiting("b", "ImagePullBackOff", busy)))}, want: "container b: ImagePullBackOff: " + busy, fetching: true},
+		"a registry may ask to try again":            {pods: []corev1.Pod{withNetwork(pod(waiting("b", "ImagePullBackOff", busy)))}, want: "container b waits for its image: it is being built", fetching: true},
 		"the same words of a container mean nothing": {pods: []corev1.Pod{pod(waiting("b", "CrashLoopBackOff", busy))}, want: "container b: CrashLoopBackOff: " + busy},
 	} {
 		t.Run(name, func(t *testing.T) {

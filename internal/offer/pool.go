@@ -1,6 +1,7 @@
 package offer
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -194,23 +195,42 @@ func (c *check) volume(typeName *string, size string, minimum *resource.Quantity
 
 // reserved checks that a pool leaves something of its machines for pods.
 func (c *check) reserved(worker, old *corev1beta1.Worker, path *field.Path) field.ErrorList {
-	of := func(w *corev1beta1.Worker) *corev1beta1.KubeletConfigReserved {
+	of := func(w *corev1beta1.Worker) (kube, system *corev1beta1.KubeletConfigReserved) {
 		if w == nil || w.Kubernetes == nil || w.Kubernetes.Kubelet == nil {
-			return nil
+			return nil, nil
 		}
-		return w.Kubernetes.Kubelet.KubeReserved
+		return w.Kubernetes.Kubelet.KubeReserved, w.Kubernetes.Kubelet.SystemReserved
 	}
-	reserved, offer := of(worker), c.machineTypeOffer(worker.Machine.Type)
-	if reserved == nil || offer == nil || old != nil && old.Machine.Type == worker.Machine.Type && equality.Semantic.DeepEqual(reserved, of(old)) {
+	kube, system := of(worker)
+	oldKube, oldSystem := of(old)
+	offer := c.machineTypeOffer(worker.Machine.Type)
+	if kube == nil && system == nil || offer == nil || old != nil && old.Machine.Type == worker.Machine.Type &&
+		equality.Semantic.DeepEqual(kube, oldKube) && equality.Semantic.DeepEqual(system, oldSystem) {
 		return nil
 	}
-	path = path.Child("kubernetes", "kubelet", "kubeReserved")
+	name, together := "kubeReserved", ""
+	switch {
+	case kube == nil:
+		name, kube, system = "systemReserved", system, nil
+	case system != nil:
+		together = "together with systemReserved "
+	}
+	system = cmp.Or(system, &corev1beta1.KubeletConfigReserved{})
+	path = path.Child("kubernetes", "kubelet", name)
 	var errs field.ErrorList
-	if reserved.CPU != nil && reserved.CPU.Cmp(offer.CPU) >= 0 {
-		errs = append(errs, field.Invalid(path.Child("cpu"), reserved.CPU.String(), fmt.Sprintf("must be less than the %s of machine type %s", offer.CPU.String(), offer.Name)))
+	check := func(name string, kube, system *resource.Quantity, has resource.Quantity) {
+		sum := resource.Quantity{}
+		for _, q := range []*resource.Quantity{kube, system} {
+			if q != nil {
+				sum.Add(*q)
+			}
+		}
+		if sum.Sign() > 0 && sum.Cmp(has) >= 0 {
+			errs = append(errs, field.Invalid(path.Child(name), sum.String(),
+				fmt.Sprintf("%smust be less than the %s of machine type %s", together, has.String(), offer.Name)))
+		}
 	}
-	if reserved.Memory != nil && reserved.Memory.Cmp(offer.Memory) >= 0 {
-		errs = append(errs, field.Invalid(path.Child("memory"), reserved.Memory.String(), fmt.Sprintf("must be less than the %s of machine type %s", offer.Memory.String(), offer.Name)))
-	}
+	check("cpu", kube.CPU, system.CPU, offer.CPU)
+	check("memory", kube.Memory, system.Memory, offer.Memory)
 	return errs
 }

@@ -29,10 +29,19 @@ func TestReservedLessThanTheMachineHas(t *testing.T) {
 			KubeReserved: &corev1beta1.KubeletConfigReserved{CPU: ptr.To(resource.MustParse(cpu)), Memory: ptr.To(resource.MustParse(memory))},
 		}}}
 	}
+	withSystem := func(w *corev1beta1.Worker, memory string) *corev1beta1.Worker {
+		w.Kubernetes.Kubelet.SystemReserved = &corev1beta1.KubeletConfigReserved{Memory: ptr.To(resource.MustParse(memory))}
+		return w
+	}
+	onlySystem := withSystem(pool("1", "1Gi"), "2Gi")
+	onlySystem.Kubernetes.Kubelet.KubeReserved = nil
 	for name, tc := range map[string]struct {
 		worker, old *corev1beta1.Worker
 		want        []string
 	}{
+		"less together":      {withSystem(pool("1", "1Gi"), "1023Mi"), pool("1", "1Gi"), nil},
+		"all together":       {withSystem(pool("1", "1Gi"), "1Gi"), pool("1", "1Gi"), []string{"p.kubernetes.kubelet.kubeReserved.memory"}},
+		"all for the system": {onlySystem, nil, []string{"p.kubernetes.kubelet.systemReserved.memory"}},
 		"less":               {pool("1", "1Gi"), nil, nil},
 		"all":                {pool("2", "2Gi"), nil, []string{"p.kubernetes.kubelet.kubeReserved.cpu", "p.kubernetes.kubelet.kubeReserved.memory"}},
 		"all, as before":     {pool("2", "2Gi"), pool("2", "2Gi"), nil},

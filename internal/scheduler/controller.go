@@ -50,16 +50,19 @@ type Reconciler struct {
 	decide  sync.Mutex
 }
 
-// conflictRetry is the pause after a conflict. The cache has what it was about within milliseconds.
-const conflictRetry = 100 * time.Millisecond
+const (
+	// conflictRetry is the pause after a conflict. The cache has what it was about within milliseconds.
+	conflictRetry = 100 * time.Millisecond
+	// refusedRetry is the pause after the API server refused a binding. It decides with caches of its own, which may be a moment
+	// behind the scheduler's, and nothing triggers the next try when they have caught up.
+	refusedRetry = time.Second
+)
 
 // RetryLimiter gives the pauses between tries.
 type RetryLimiter = workqueue.TypedRateLimiter[reconcile.Request]
 
 const (
 	minPause = 100 * time.Millisecond
-	// maxPause bounds the wait where no trigger helps: the API server has refused a binding because its caches had not yet
-	// seen what the scheduler's had.
 	maxPause = time.Minute
 )
 
@@ -153,6 +156,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 		return reconcile.Result{RequeueAfter: conflictRetry}, nil
 	case apierrors.IsNotFound(err):
 		return reconcile.Result{}, nil
+	case apierrors.IsForbidden(err):
+		return reconcile.Result{RequeueAfter: refusedRetry}, r.tell(ctx, shoot, err.Error())
 	case err != nil:
 		return reconcile.Result{}, errors.Join(fmt.Errorf("assign Shoot to seed %q: %w", decision.Seed, err), r.reportFailure(ctx, shoot, err.Error()))
 	}
@@ -184,9 +189,11 @@ func (r *Reconciler) choose(ctx context.Context, shoot *corev1beta1.Shoot) (Deci
 			return Decision{}, fmt.Errorf("list region ConfigMaps: %w", err)
 		}
 	}
-	distances, err := Distances(configMaps.Items, profileName, shoot.Spec.Region)
-	if err != nil {
-		return Decision{Error: err.Error()}, nil
+	distances, distancesError := Distances(configMaps.Items, profileName, shoot.Spec.Region)
+	var projects corev1beta1.ProjectList
+	ofNamespace := client.MatchingFields{indexNamespace: shoot.Namespace}
+	if err := r.Garden.List(ctx, &projects, ofNamespace, client.UnsafeDisableDeepCopy); err != nil {
+		return Decision{}, fmt.Errorf("find the project of namespace %q: %w", shoot.Namespace, err)
 	}
 	var seeds corev1beta1.SeedList
 	if err := r.Garden.List(ctx, &seeds, client.UnsafeDisableDeepCopy); err != nil { // Decide only reads.
@@ -196,7 +203,10 @@ func (r *Reconciler) choose(ctx context.Context, shoot *corev1beta1.Shoot) (Deci
 
 	r.decide.Lock()
 	defer r.decide.Unlock()
-	in := Input{Shoot: shoot, Profile: profile, Distances: distances, Strategy: r.Strategy}
+	in := Input{
+		Shoot: shoot, Project: ProjectName(projects.Items, shoot.Namespace), Profile: profile, Strategy: r.Strategy,
+		Distances: distances, DistancesError: distancesError, DefaultDomains: DefaultDomains(seeds.Items),
+	}
 	for i := range seeds.Items {
 		in.Candidates = append(in.Candidates, Candidate{Seed: &seeds.Items[i], Shoots: r.usage.Of(seeds.Items[i].Name)})
 	}
@@ -207,9 +217,17 @@ func (r *Reconciler) choose(ctx context.Context, shoot *corev1beta1.Shoot) (Deci
 	return decision, nil
 }
 
-// reportFailure tells the user through the last operation and an event, and returns an error so that it is tried again
-// with growing pauses; a change of what decisions depend on triggers a try at once.
+// reportFailure tells the user, and returns an error so that it is tried again with growing pauses; a change of what decisions
+// depend on triggers a try at once.
 func (r *Reconciler) reportFailure(ctx context.Context, shoot *corev1beta1.Shoot, reason string) error {
+	if err := r.tell(ctx, shoot, reason); err != nil {
+		return err
+	}
+	return errors.New(reason)
+}
+
+// tell writes through the last operation and an event why the Shoot has no seed.
+func (r *Reconciler) tell(ctx context.Context, shoot *corev1beta1.Shoot, reason string) error {
 	text := "Failed to schedule Shoot: " + reason
 	r.Recorder.Eventf(shoot, nil, corev1.EventTypeWarning, "SchedulingFailed", "Reconcile", "%s", text)
 	if last := shoot.Status.LastOperation; last == nil || last.Description != text {
@@ -218,11 +236,11 @@ func (r *Reconciler) reportFailure(ctx context.Context, shoot *corev1beta1.Shoot
 			Type: corev1beta1.LastOperationTypeCreate, State: corev1beta1.LastOperationStatePending,
 			Description: text, LastUpdateTime: metav1.NewTime(r.Clock.Now()),
 		}
-		if err := r.Garden.Status().Patch(ctx, shoot, client.MergeFrom(before)); err != nil {
-			return client.IgnoreNotFound(fmt.Errorf("report scheduling failure: %w", err))
+		if err := r.Garden.Status().Patch(ctx, shoot, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("report scheduling failure: %w", err)
 		}
 	}
-	return errors.New(reason)
+	return nil
 }
 
 // gardenProfiles reads profiles from the garden.
@@ -270,10 +288,18 @@ func (r *Reconciler) unscheduled(ctx context.Context, _ client.Object) []reconci
 	return requests
 }
 
-const indexSeedName = "spec.seedName"
+const (
+	indexSeedName  = "spec.seedName"  // Of Shoots.
+	indexNamespace = "spec.namespace" // Of Projects.
+)
 
-// AddIndexes makes the cache find Shoots by seed without a scan.
+// AddIndexes makes the cache find Shoots by seed and Projects by namespace without a scan.
 func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
+	if err := indexer.IndexField(ctx, &corev1beta1.Project{}, indexNamespace, func(o client.Object) []string {
+		return []string{namespaceOf(o.(*corev1beta1.Project))}
+	}); err != nil {
+		return err
+	}
 	return indexer.IndexField(ctx, &corev1beta1.Shoot{}, indexSeedName, func(o client.Object) []string {
 		return []string{ptr.Deref(o.(*corev1beta1.Shoot).Spec.SeedName, "")}
 	})

@@ -171,7 +171,7 @@ func TestFailureIsToldInStatusAndEvent(t *testing.T) {
 		prepare func()
 		want    string
 	}{
-		"no seed fits":           {func() {}, "Failed to schedule Shoot: none of the 1 seeds fits: 1 by capacity (" + full.Name + ": it is full: 0 Shoots of 0)"},
+		"no seed fits":           {func() {}, "Failed to schedule Shoot: no seed fits (1 checked): 1 by capacity (" + full.Name + ": it is full: 0 of 0 Shoots (status.allocatable.shoots))"},
 		"the profile is missing": {func() { s.Spec.CloudProfile.Name = "gone" }, "Failed to schedule Shoot: CloudProfile gone does not exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -215,7 +215,7 @@ func TestLastPlaceIsGivenOnce(t *testing.T) {
 	for i, s := range shoots {
 		if g.seedOf(s) == one.Name {
 			placed++
-		} else if failures[i] == nil || !strings.Contains(failures[i].Error(), "it is full: 1 Shoots of 1") {
+		} else if failures[i] == nil || !strings.Contains(failures[i].Error(), "it is full: 1 of 1 Shoots") {
 			t.Errorf("a Shoot without place got error %v, want the decision to say that the seed is full", failures[i])
 		}
 	}
@@ -323,8 +323,13 @@ func TestPendingShootsAreTriggered(t *testing.T) {
 	seeds = append(seeds, g.seed("eu-west-1", "1").Name) // A new Seed.
 	placed(waiting)
 
-	far := g.seed("asia", "1") // The operator gives no distance to it.
-	seeds = append(seeds, far.Name)
+	g.patch(distances, `{"data":{"eu-west-1":"{asia: far}"}}`) // No number: decisions by distance fail.
+	env.Eventually(t, "the scheduler has seen the distances", func() (bool, error) {
+		var configMap corev1.ConfigMap
+		err := mgr.GetClient().Get(ctx, client.ObjectKeyFromObject(distances), &configMap)
+		return err == nil && strings.Contains(configMap.Data["eu-west-1"], "far"), err
+	})
+	seeds = append(seeds, g.seed("asia", "1").Name)
 	waiting = pending()
 	g.patch(distances, `{"data":{"eu-west-1":"{asia: 10}"}}`)
 	placed(waiting)

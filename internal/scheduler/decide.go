@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -28,20 +27,38 @@ type Candidate struct {
 // Input is everything that a decision depends on.
 type Input struct {
 	Shoot *corev1beta1.Shoot
+	// Project is the name of the Shoot's project, which is part of its default domain.
+	Project string
 	// Profile is the spec of the Shoot's CloudProfile, for a NamespacedCloudProfile its merged spec.
 	Profile *corev1beta1.CloudProfileSpec
 	// Distances maps regions of seeds to their distance from the Shoot's region; nil if the operator gave none.
 	Distances map[string]int
-	Strategy  Strategy
+	// DistancesError says why the operator's distances cannot be read. Decisions by distance fail with it.
+	DistancesError error
+	Strategy       Strategy
+	// DefaultDomains are those of all seeds, whether they are candidates or not.
+	DefaultDomains []string
 	// Candidates in the order in which ties are broken.
 	Candidates []Candidate
 }
 
 // Verdict says why a seed was taken or not.
 type Verdict struct {
-	Seed   string `json:"seed"`
-	Passed bool   `json:"passed"`
-	// Filter names the first filter that the seed failed, empty if it passed all.
+	Seed string `json:"seed"`
+	// Passed is true for all seeds from which the one with the fewest Shoots was chosen.
+	Passed bool `json:"passed"`
+	// Filter names the first stage that the seed failed, empty if it passed all.
+	Filter string `json:"filter"`
+	Reason string `json:"reason"`
+	// Reasons lists all stages that the seed fails by itself, in their order. Set by Explain.
+	Reasons []Reason `json:"reasons,omitempty"`
+	// Change is what to change in the Shoot so that the seed passes all stages that judge it by itself; empty if it does,
+	// or if no change of the Shoot is enough. Set by Explain.
+	Change string `json:"change,omitempty"`
+}
+
+// Reason says why a seed fails a stage.
+type Reason struct {
 	Filter string `json:"filter"`
 	Reason string `json:"reason"`
 }
@@ -60,31 +77,37 @@ type Decision struct {
 
 // Decide chooses the seed for a Shoot.
 func Decide(in Input) Decision {
-	d := Decision{TiedSeeds: []string{}, Verdicts: []Verdict{}}
-	var fitting []Candidate
-	domains := defaultDomains(in.Candidates)
-	for _, c := range in.Candidates {
-		v := Verdict{Seed: c.Seed.Name, Passed: true}
+	d := Decision{TiedSeeds: []string{}, Verdicts: make([]Verdict, len(in.Candidates))}
+	var left []Candidate
+	for i, c := range in.Candidates {
+		d.Verdicts[i] = Verdict{Seed: c.Seed.Name, Passed: true}
 		for _, f := range filters {
-			if reason := f.check(in, c, domains); reason != "" {
-				v.Passed, v.Filter, v.Reason = false, f.name, reason
+			if reason := f.check(in, c); reason != "" {
+				d.Verdicts[i] = Verdict{Seed: c.Seed.Name, Filter: f.name, Reason: reason}
 				break
 			}
 		}
-		if v.Passed {
-			fitting = append(fitting, c)
+		if d.Verdicts[i].Passed {
+			left = append(left, c)
 		}
-		d.Verdicts = append(d.Verdicts, v)
 	}
-	if len(fitting) == 0 {
+	if len(left) == 0 {
 		d.Error = noneFits(d.Verdicts)
 		return d
 	}
-
-	near := d.keepNearest(in, fitting)
-	fewest := slices.MinFunc(near, func(a, b Candidate) int { return a.Shoots - b.Shoots })
+	for _, stage := range comparisons {
+		kept, reason, err := stage.keep(in, left)
+		if err != nil {
+			d.Error = err.Error()
+			d.refuse(left, stage.name, func(Candidate) string { return err.Error() })
+			return d
+		}
+		d.refuse(dropped(left, kept), stage.name, reason)
+		left = kept
+	}
+	fewest := slices.MinFunc(left, func(a, b Candidate) int { return a.Shoots - b.Shoots })
 	d.Seed = fewest.Seed.Name // MinFunc returns the first of equal ones.
-	for _, c := range near {
+	for _, c := range left {
 		if c.Shoots == fewest.Shoots {
 			d.TiedSeeds = append(d.TiedSeeds, c.Seed.Name)
 		}
@@ -92,50 +115,22 @@ func Decide(in Input) Decision {
 	return d
 }
 
-// keepNearest returns the fitting candidates at the smallest distance and turns the verdicts of the others. The strategy
-// SameRegion has its say in the filter of regions: all that fit are equally near.
-func (d *Decision) keepNearest(in Input, fitting []Candidate) []Candidate {
-	if in.Strategy != MinimalDistance || isTesting(in.Shoot) {
-		return fitting
-	}
-	best := math.MaxInt
-	var near []Candidate
-	distances := make(map[string]int, len(fitting))
-	for _, c := range fitting {
-		distance, _ := in.distance(c.Seed) // Known, or the filter of regions would have refused it.
-		distances[c.Seed.Name] = distance
-		if distance < best {
-			best, near = distance, nil
-		}
-		if distance == best {
-			near = append(near, c)
+// dropped returns the candidates that were not kept.
+func dropped(from, kept []Candidate) (rest []Candidate) {
+	for _, c := range from {
+		if !slices.ContainsFunc(kept, func(k Candidate) bool { return k.Seed == c.Seed }) {
+			rest = append(rest, c)
 		}
 	}
-	for i := range d.Verdicts {
-		v := &d.Verdicts[i]
-		if distance := distances[v.Seed]; v.Passed && distance > best {
-			v.Passed, v.Filter = false, filterRegion
-			v.Reason = fmt.Sprintf("other seeds are nearer to region %q: its distance is %d, theirs %d", in.Shoot.Spec.Region, distance, best)
-		}
-	}
-	return near
+	return rest
 }
 
-// distance of a seed from the Shoot's region: what the operator says if he says anything, else by the regions' names.
-func (in Input) distance(seed *corev1beta1.Seed) (distance int, known bool) {
-	region := seed.Spec.Provider.Region
-	if in.Distances != nil {
-		distance, known = in.Distances[region]
-		if !known && region == in.Shoot.Spec.Region {
-			return 0, true
-		}
-		return distance, known
+// refuse turns the verdicts on seeds that were left until a stage.
+func (d *Decision) refuse(candidates []Candidate, stage string, reason func(Candidate) string) {
+	for _, c := range candidates {
+		i := slices.IndexFunc(d.Verdicts, func(v Verdict) bool { return v.Seed == c.Seed.Name })
+		d.Verdicts[i] = Verdict{Seed: c.Seed.Name, Filter: stage, Reason: reason(c)}
 	}
-	distance = RegionDistance(region, in.Shoot.Spec.Region)
-	if seed.Spec.Provider.Type != in.Shoot.Spec.Provider.Type {
-		distance += providerPenalty
-	}
-	return distance, true
 }
 
 // noneFits sums up the verdicts, most frequent filter first.
@@ -162,7 +157,7 @@ func noneFits(verdicts []Verdict) string {
 		}
 		parts = append(parts, fmt.Sprintf("%d by %s (%s)", len(reasons), filter, text))
 	}
-	return fmt.Sprintf("none of the %d seeds fits: %s", len(verdicts), strings.Join(parts, ", "))
+	return fmt.Sprintf("no seed fits (%d checked): %s", len(verdicts), strings.Join(parts, ", "))
 }
 
 func isTesting(s *corev1beta1.Shoot) bool {

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -48,6 +49,10 @@ func decide(in Input, seeds ...*corev1beta1.Seed) Decision {
 	if in.Shoot == nil {
 		in.Shoot = shoot()
 	}
+	if in.Strategy == "" {
+		in.Strategy = SameRegion
+	}
+	in.DefaultDomains = append(in.DefaultDomains, domainsOf(in.Candidates)...)
 	return Decide(in)
 }
 
@@ -85,10 +90,22 @@ func TestDecideFilters(t *testing.T) {
 		"an emergency stop": {seed: seed("s", "eu-west-1", func(s *corev1beta1.Seed) {
 			s.Annotations = map[string]string{corev1beta1.AnnotationEmergencyStopShootReconciliations: "true"}
 		}), filter: "emergency-stop"},
-		"overlapping pods": {seed: seed("s", "eu-west-1"), shoot: shoot(func(s *corev1beta1.Shoot) {
+		"an emergency stop that is switched off": {seed: seed("s", "eu-west-1", func(s *corev1beta1.Seed) {
+			s.Annotations = map[string]string{corev1beta1.AnnotationEmergencyStopShootReconciliations: "false"}
+		})},
+		"pods that overlap the seed's": {seed: seed("s", "eu-west-1"), shoot: shoot(func(s *corev1beta1.Shoot) {
 			s.Spec.Networking = &corev1beta1.Networking{Pods: new("10.244.128.0/24")}
+		})},
+		"pods that overlap the seed's services": {seed: seed("s", "eu-west-1"), shoot: shoot(func(s *corev1beta1.Shoot) {
+			s.Spec.Networking = &corev1beta1.Networking{Pods: new("10.0.0.0/16")}
 		}), filter: "networks"},
-		"overlap through the seed's defaults": {seed: seed("s", "eu-west-1", func(s *corev1beta1.Seed) {
+		"pods in a reserved range": {seed: seed("s", "eu-west-1"), shoot: shoot(func(s *corev1beta1.Shoot) {
+			s.Spec.Networking = &corev1beta1.Networking{Pods: new("242.0.0.0/16")}
+		}), filter: "networks"},
+		"overlap through the seed's defaults, but no networking": {seed: seed("s", "eu-west-1", func(s *corev1beta1.Seed) {
+			s.Spec.Networks.ShootDefaults = &corev1beta1.ShootNetworks{Services: new("10.0.0.0/16")}
+		})},
+		"overlap through the seed's defaults": {shoot: shoot(func(s *corev1beta1.Shoot) { s.Spec.Networking = &corev1beta1.Networking{} }), seed: seed("s", "eu-west-1", func(s *corev1beta1.Seed) {
 			s.Spec.Networks.ShootDefaults = &corev1beta1.ShootNetworks{Services: new("10.0.0.0/16")}
 		}), filter: "networks"},
 		"an untolerated taint":      {seed: seed("s", "eu-west-1", tainted(corev1beta1.SeedTaint{Key: "seed.gardener.cloud/protected"})), filter: "taints"},
@@ -132,8 +149,19 @@ func TestOperatorsDistancesWin(t *testing.T) {
 	if got := decide(in, seed("own", "eu-west-1"), seed("near-by-config", "us-west-1")).Seed; got != "own" {
 		t.Errorf("seed = %q, want the one in the Shoot's own region, whose distance is 0 unless given", got)
 	}
-	if got := decide(in, seed("unknown", "ap-south-1")); got.Seed != "" {
-		t.Errorf("seed = %q, but the operator gave no distance to its region", got.Seed)
+	if got := decide(in, seed("far", "eu-east-1"), seed("unknown", "eu-west-2")).Seed; got != "far" {
+		t.Errorf("seed = %q, want the only one with a distance", got)
+	}
+	if got := decide(in, seed("a", "ap-south-1"), seed("b", "eu-west-2")).Seed; got != "b" {
+		t.Errorf("seed = %q, want the nearest by name if the operator gave no distance to any", got)
+	}
+	in.DistancesError = errors.New("bad YAML")
+	if got := decide(in, seed("a", "eu-west-1")); got.Seed != "" || got.Error != "bad YAML" || got.Verdicts[0].Filter != "distance" {
+		t.Errorf("decision with unreadable distances: %+v", got)
+	}
+	in.Shoot = shoot(func(s *corev1beta1.Shoot) { s.Spec.Purpose = new(corev1beta1.ShootPurposeTesting) })
+	if got := decide(in, seed("a", "eu-west-1")); got.Seed != "a" {
+		t.Errorf("a test cluster needs no distances, but: %+v", got)
 	}
 }
 
@@ -181,5 +209,101 @@ func TestUsageCountsBothSeedsOfAMove(t *testing.T) {
 	u.Remove(s)
 	if u.Of("a") != 0 || u.Of("b") != 0 || len(u.shoots) != 0 {
 		t.Errorf("a deleted Shoot is still counted")
+	}
+}
+
+// The rules on zones: what the control plane needs, what seeds enforce, and what they prefer.
+func TestDecideByZones(t *testing.T) {
+	mode := func(mode corev1beta1.ZoneSelectionMode, zones ...string) func(*corev1beta1.Seed) {
+		return func(s *corev1beta1.Seed) {
+			s.Spec.Provider.Zones = zones
+			if mode != "" {
+				selecting(mode)(s)
+			}
+		}
+	}
+	const none, prefer, enforce = corev1beta1.ZoneSelectionMode(""), corev1beta1.ZoneSelectionPrefer, corev1beta1.ZoneSelectionEnforce
+	pools := func(zones ...string) func(*corev1beta1.Shoot) {
+		return func(s *corev1beta1.Shoot) {
+			for _, zone := range zones {
+				s.Spec.Provider.Workers = append(s.Spec.Provider.Workers, corev1beta1.Worker{Zones: []string{zone}})
+			}
+		}
+	}
+	tolerance := func(tolerance corev1beta1.FailureToleranceType, pinned ...string) func(*corev1beta1.Shoot) {
+		return func(s *corev1beta1.Shoot) {
+			s.Spec.ControlPlane = &corev1beta1.ControlPlane{Zones: pinned}
+			if tolerance != "" {
+				s.Spec.ControlPlane.HighAvailability = &corev1beta1.HighAvailability{FailureTolerance: corev1beta1.FailureTolerance{Type: tolerance}}
+			}
+		}
+	}
+	const zone = corev1beta1.FailureToleranceTypeZone
+	for name, tc := range map[string]struct {
+		shoot []func(*corev1beta1.Shoot)
+		a, b  func(*corev1beta1.Seed)
+		// want lists the seeds that are left, and "filter" after those that are not.
+		want []string
+	}{
+		"three zones for zone tolerance":                  {[]func(*corev1beta1.Shoot){tolerance(zone)}, mode(none, "1", "2"), mode(none, "1", "2", "3"), []string{"zones", ""}},
+		"all pinned zones":                                {[]func(*corev1beta1.Shoot){tolerance("", "1", "2")}, mode(none, "1"), mode(none, "1", "2"), []string{"zones", ""}},
+		"pinned zones win over Enforce":                   {[]func(*corev1beta1.Shoot){tolerance("", "1"), pools("9")}, mode(enforce, "1"), mode(none, "2"), []string{"", "zones"}},
+		"pinned zones win over Prefer":                    {[]func(*corev1beta1.Shoot){tolerance("", "1"), pools("9")}, mode(prefer, "1"), mode(none, "1"), []string{"", ""}},
+		"pinned zones do not lift the need of zones":      {[]func(*corev1beta1.Shoot){tolerance(zone, "1", "2"), pools("9")}, mode(none, "1", "2"), mode(none, "1", "2", "3"), []string{"zones", ""}},
+		"Enforce by any shared zone":                      {[]func(*corev1beta1.Shoot){pools("9", "2")}, mode(enforce, "1", "2"), mode(enforce, "1"), []string{"", "zones"}},
+		"Enforce on a seed without zones":                 {[]func(*corev1beta1.Shoot){pools("1")}, mode(enforce), mode(none), []string{"zones", ""}},
+		"Enforce for a Shoot without zones":               {nil, mode(enforce, "1"), mode(enforce), []string{"", ""}},
+		"Enforce does not apply with zone tolerance":      {[]func(*corev1beta1.Shoot){tolerance(zone), pools("9")}, mode(enforce, "1", "2", "3"), mode(none, "1", "2", "3"), []string{"", ""}},
+		"Enforce applies with node tolerance":             {[]func(*corev1beta1.Shoot){tolerance("node"), pools("9")}, mode(enforce, "1", "2", "3"), mode(none, "1", "2", "3"), []string{"zones", ""}},
+		"Prefer drops if others are left":                 {[]func(*corev1beta1.Shoot){pools("9")}, mode(prefer, "1"), mode(none, "1"), []string{"zone-selection", ""}},
+		"Prefer keeps a seed that shares a zone":          {[]func(*corev1beta1.Shoot){pools("1")}, mode(prefer, "1"), mode(prefer, "2"), []string{"", "zone-selection"}},
+		"Prefer never drops all":                          {[]func(*corev1beta1.Shoot){pools("9")}, mode(prefer, "1"), mode(prefer, "2"), []string{"", ""}},
+		"Prefer does not apply without zones of pools":    {nil, mode(prefer, "1"), mode(none, "2"), []string{"", ""}},
+		"Prefer does not apply with zone tolerance":       {[]func(*corev1beta1.Shoot){tolerance(zone), pools("9")}, mode(prefer, "1", "2", "3"), mode(none, "1", "2", "3"), []string{"", ""}},
+		"Prefer on a seed without zones gives way":        {[]func(*corev1beta1.Shoot){pools("1")}, mode(prefer), mode(none), []string{"zone-selection", ""}},
+		"Prefer counts before Enforce by the own verdict": {[]func(*corev1beta1.Shoot){pools("9")}, mode(prefer, "1"), mode(enforce, "1"), []string{"", "zones"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := decide(Input{Shoot: shoot(tc.shoot...)}, seed("a", "eu-west-1", tc.a), seed("b", "eu-west-1", tc.b))
+			if diff := cmp.Diff(tc.want, []string{d.Verdicts[0].Filter, d.Verdicts[1].Filter}); diff != "" {
+				t.Errorf("filters mismatch (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestDecideByDomain(t *testing.T) {
+	serving := func(domains ...string) func(*corev1beta1.Seed) {
+		return func(s *corev1beta1.Seed) {
+			for _, d := range domains {
+				s.Spec.DNS.Defaults = append(s.Spec.DNS.Defaults, corev1beta1.SeedDNSProviderConfig{Domain: d})
+			}
+		}
+	}
+	for name, tc := range map[string]struct {
+		domain string
+		others []string // Default domains of seeds that are no candidates.
+		seed   func(*corev1beta1.Seed)
+		filter string
+	}{
+		"the one of Shoot and project":                    {"demo.dev.example.com", nil, serving("example.com"), ""},
+		"by any of the seed's domains":                    {"demo.dev.example.com", nil, serving("dev.example.com", "example.com"), ""},
+		"below a domain of another seed":                  {"demo.dev.example.com", []string{"example.com"}, serving("example.org"), "domain"},
+		"below a domain of a seed that is no candidate":   {"demo.dev.example.com", []string{"example.com"}, serving(), "domain"},
+		"below a default domain, but of another Shoot":    {"other.dev.example.com", nil, serving("example.com"), "domain"},
+		"below a default domain, but of another project":  {"demo.prod.example.com", nil, serving("example.com"), "domain"},
+		"the default domain itself is below none":         {"example.com", nil, serving("example.com"), ""},
+		"a domain that only ends alike":                   {"demo.dev.myexample.com", nil, serving("example.com"), ""},
+		"a domain of the user's own":                      {"demo.example.net", []string{"example.com"}, serving(), ""},
+		"another spelling is another domain":              {"demo.dev.Example.com", nil, serving("example.com"), ""},
+		"another spelling of the project does not serve":  {"demo.Dev.example.com", nil, serving("example.com"), "domain"},
+		"two defaults, of which another seed has the fit": {"demo.dev.example.com", []string{"example.com"}, serving("dev.example.com"), "domain"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := Input{Project: "dev", DefaultDomains: tc.others, Shoot: shoot(func(s *corev1beta1.Shoot) { s.Spec.DNS = &corev1beta1.DNS{Domain: &tc.domain} })}
+			if got := decide(in, seed("s", "eu-west-1", tc.seed)).Verdicts[0]; got.Filter != tc.filter {
+				t.Errorf("filter = %q (%s), want %q", got.Filter, got.Reason, tc.filter)
+			}
+		})
 	}
 }

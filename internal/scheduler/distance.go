@@ -39,8 +39,9 @@ func splitOrientation(region string) (base, orientation string) {
 	return region, ""
 }
 
-// levenshtein counts insertions, deletions and substitutions of bytes; region names are ASCII.
-func levenshtein(a, b string) int {
+// levenshtein counts insertions, deletions and substitutions of characters.
+func levenshtein(from, to string) int {
+	a, b := []rune(from), []rune(to)
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j

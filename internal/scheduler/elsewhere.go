@@ -30,7 +30,7 @@ func (f *Fleet) Elsewhere(
 			usage.Assume(shoot, seed)
 		}
 	}
-	others := *f
+	others, domains := *f, DefaultDomains(f.Seeds)
 	others.Seeds = f.destinations(from)
 	profiles := f.profiles()
 	decisions := map[types.NamespacedName]Decision{}
@@ -40,6 +40,7 @@ func (f *Fleet) Elsewhere(
 			continue
 		}
 		in, err := others.input(shoot, profiles, strategy, &usage)
+		in.DefaultDomains = domains // Those of the seed that is left count, too.
 		var d Decision
 		switch {
 		case err != nil:
@@ -64,18 +65,11 @@ func (f *Fleet) destinations(from string) []corev1beta1.Seed {
 	var others []corev1beta1.Seed
 	for i := range f.Seeds {
 		seed := &f.Seeds[i]
-		sameDomain := source < 0 || internalDomain(seed) == internalDomain(&f.Seeds[source])
+		sameDomain := source < 0 || seed.Spec.InternalDomain() == f.Seeds[source].Spec.InternalDomain()
 		if i != source && seed.Spec.Backup != nil && sameDomain {
 			others = append(others, *seed)
 		}
 	}
 	slices.SortFunc(others, func(a, b corev1beta1.Seed) int { return strings.Compare(a.Name, b.Name) })
 	return others
-}
-
-func internalDomain(seed *corev1beta1.Seed) string {
-	if seed.Spec.DNS.Internal == nil {
-		return ""
-	}
-	return seed.Spec.DNS.Internal.Domain
 }

@@ -52,7 +52,7 @@ func TestShootsThatLeaveGoElsewhere(t *testing.T) {
 		},
 		"no place is given twice": {
 			seeds: []*corev1beta1.Seed{here, seed("one", "eu-west-1", backedUp, places("2"))},
-			want:  [3]string{"one", "it is full: 2 Shoots of 2", "it is full: 2 Shoots of 2"},
+			want:  [3]string{"one", "it is full: 2 of 2 Shoots", "it is full: 2 of 2 Shoots"},
 		},
 		"only where control planes can move to": {
 			seeds: []*corev1beta1.Seed{here, seed("bare", "eu-west-1"), seed("foreign", "eu-west-1", backedUp, otherDomain)},
@@ -85,5 +85,38 @@ func TestShootsThatLeaveGoElsewhere(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestShootsThatLeaveKeepTheirDomain(t *testing.T) {
+	on := func(name string, domains ...string) corev1beta1.Seed {
+		return *seed(name, "eu-west-1", func(s *corev1beta1.Seed) {
+			s.Spec.Backup = &corev1beta1.Backup{}
+			s.Status.Conditions = append(s.Status.Conditions,
+				corev1beta1.Condition{Type: corev1beta1.SeedBackupBucketsReady, Status: corev1beta1.ConditionTrue})
+			for _, domain := range domains {
+				s.Spec.DNS.Defaults = append(s.Spec.DNS.Defaults, corev1beta1.SeedDNSProviderConfig{Domain: domain})
+			}
+		})
+	}
+	leaving := shoot(func(s *corev1beta1.Shoot) {
+		s.Spec.SeedName, s.Status.SeedName, s.Spec.DNS = new("here"), new("here"), &corev1beta1.DNS{Domain: new("demo.dev.example.com")}
+		s.Spec.CloudProfile = &corev1beta1.CloudProfileReference{Name: "local"}
+	})
+	key := types.NamespacedName{Namespace: leaving.Namespace, Name: leaving.Name}
+	for name, tc := range map[string]struct {
+		other corev1beta1.Seed
+		want  string
+	}{
+		"to a seed with the default domain":                {on("there", "example.com"), "there"},
+		"not where only the seed left has its default one": {on("there"), ""},
+	} {
+		f := &Fleet{
+			Seeds: []corev1beta1.Seed{on("here", "example.com"), tc.other}, Shoots: []corev1beta1.Shoot{*leaving},
+			CloudProfiles: []corev1beta1.CloudProfile{{ObjectMeta: metav1.ObjectMeta{Name: "local"}}},
+		}
+		if d := f.Elsewhere("here", SameRegion, []types.NamespacedName{key}, nil)[key]; d.Seed != tc.want {
+			t.Errorf("%s: seed %q (%s), want %q", name, d.Seed, d.Error, tc.want)
+		}
 	}
 }

@@ -26,7 +26,9 @@ func decisiveChanges() builder.Predicates {
 			old, now := e.ObjectOld.(*corev1beta1.Seed), e.ObjectNew.(*corev1beta1.Seed)
 			return old.Generation != now.Generation || !equality.Semantic.DeepEqual(decisive(old), decisive(now))
 		},
-		DeleteFunc: func(event.DeleteEvent) bool { return false }, // A seed that is gone helps nobody.
+		DeleteFunc: func(e event.DeleteEvent) bool { // It may have been the only one with a default domain.
+			return len(e.Object.(*corev1beta1.Seed).Spec.DNS.Defaults) > 0
+		},
 	})
 }
 
@@ -56,7 +58,7 @@ func regionConfigs() builder.Predicates {
 // decisive is what filters read of a Seed besides its spec.
 func decisive(s *corev1beta1.Seed) any {
 	return []any{
-		s.Labels, s.Annotations[corev1beta1.AnnotationEmergencyStopShootReconciliations], s.Status.Allocatable, s.Status.LastOperation != nil,
+		s.Labels, s.EmergencyStop(), s.Status.Allocatable, s.Status.LastOperation != nil,
 		conditionTrue(s, corev1beta1.SeedGardenletReady), conditionTrue(s, corev1beta1.SeedBackupBucketsReady),
 	}
 }

@@ -27,9 +27,8 @@ func SmallestChange(in Input) string {
 		fixes []fix
 	}
 	var options []option
-	domains := defaultDomains(in.Candidates)
 	for _, c := range in.Candidates {
-		if fixes, possible := fixesFor(in, c, domains); possible {
+		if fixes, possible := fixesFor(in, c); possible {
 			options = append(options, option{c.Seed.Name, fixes})
 		}
 	}
@@ -38,22 +37,47 @@ func SmallestChange(in Input) string {
 		if len(o.fixes) == 0 {
 			return ""
 		}
-		if Decide(in.with(o.fixes)).Seed == "" {
-			continue
+		if Decide(in.with(o.fixes)).Seed != "" {
+			return fmt.Sprintf("for seed %s: %s", o.seed, describe(o.fixes))
 		}
-		var texts []string
-		for _, f := range o.fixes {
-			texts = append(texts, f.text)
-		}
-		return fmt.Sprintf("for seed %s: %s", o.seed, strings.Join(texts, ", and "))
 	}
 	return ""
 }
 
+// Explain adds to a decision on the input all reasons against each seed, and the change that would make it fit.
+func Explain(in Input, d *Decision) {
+	for i, c := range in.Candidates {
+		v := &d.Verdicts[i]
+		v.Reasons = nil
+		for _, f := range filters {
+			if reason := f.check(in, c); reason != "" {
+				v.Reasons = append(v.Reasons, Reason{Filter: f.name, Reason: reason})
+			}
+		}
+		if len(v.Reasons) == 0 {
+			if !v.Passed { // Others are better.
+				v.Reasons = []Reason{{Filter: v.Filter, Reason: v.Reason}}
+			}
+			continue
+		}
+		if fixes, possible := fixesFor(in, c); possible {
+			v.Change = describe(fixes)
+		}
+	}
+}
+
+func describe(fixes []fix) string {
+	var texts []string
+	for _, f := range fixes {
+		texts = append(texts, f.text)
+	}
+	return strings.Join(texts, ", and ")
+}
+
 // fixesFor returns what to change so that a seed passes all filters, and whether changes of the Shoot can do that.
-func fixesFor(in Input, c Candidate, domains []string) (all []fix, possible bool) {
+func fixesFor(in Input, c Candidate) (all []fix, possible bool) {
 	for _, f := range filters {
-		if f.check(in, c, domains) == "" {
+		if f.check(in, c) == "" {
 			continue
 		}
 		if f.fixes == nil {
@@ -65,18 +89,20 @@ func fixesFor(in Input, c Candidate, domains []string) (all []fix, possible bool
 		}
 		all = append(all, fixes...)
 	}
+	changed := in.with(all) // One change may need another: without pinned zones, those of the pools count.
+	for _, f := range filters {
+		if f.check(changed, c) != "" {
+			return nil, false
+		}
+	}
 	return all, true
 }
 
 // with returns the input for the Shoot as it would be.
 func (in Input) with(fixes []fix) Input {
-	region := in.Shoot.Spec.Region
 	in.Shoot = in.Shoot.DeepCopy()
 	for _, f := range fixes {
 		f.apply(in.Shoot)
-	}
-	if in.Shoot.Spec.Region != region {
-		in.Distances = nil // They are those of the other region. A seed in the Shoot's own region is always known.
 	}
 	return in
 }
@@ -109,10 +135,61 @@ func fixShootSelector(in Input, c Candidate) []fix {
 	return fixes
 }
 
-func fixZones(Input, Candidate) []fix {
-	return []fix{{"create the Shoot with spec.controlPlane.highAvailability.failureTolerance.type node", func(s *corev1beta1.Shoot) {
-		s.Spec.ControlPlane.HighAvailability.FailureTolerance.Type = corev1beta1.FailureToleranceTypeNode
-	}}}
+// fixZones weakens the failure tolerance, pins the control plane to zones of the seed, or adds one of them to a pool, as
+// far as the seed's zones need it.
+func fixZones(in Input, c Candidate) []fix {
+	var fixes []fix
+	has := c.Seed.Spec.Provider.Zones
+	need := 1 // Zones of the control plane.
+	if toleratesZoneFailure(in.Shoot) {
+		need = zonesForZoneTolerance
+		if len(has) < need {
+			need = 1
+			fixes = append(fixes, fix{"create the Shoot with spec.controlPlane.highAvailability.failureTolerance.type node",
+				func(s *corev1beta1.Shoot) {
+					s.Spec.ControlPlane.HighAvailability.FailureTolerance.Type = corev1beta1.FailureToleranceTypeNode
+				}})
+		}
+	}
+	if len(without(controlPlaneZones(in.Shoot), has)) > 0 {
+		zones := slices.Clone(has[:min(need, len(has))])
+		text := fmt.Sprintf("create the Shoot with spec.controlPlane.zones [%s]", strings.Join(zones, ", "))
+		if len(zones) == 0 {
+			text = "create the Shoot without spec.controlPlane.zones"
+		}
+		fixes = append(fixes, fix{text, func(s *corev1beta1.Shoot) { s.Spec.ControlPlane.Zones = zones }})
+	}
+	if changed := in.with(fixes); checkZones(changed, c) != "" {
+		offered := in.zonesFor(c.Seed)
+		if len(offered) == 0 {
+			return nil
+		}
+		fixes = append(fixes, fix{fmt.Sprintf("add zone %q to spec.provider.workers[0].zones", offered[0]), func(s *corev1beta1.Shoot) {
+			s.Spec.Provider.Workers[0].Zones = append(s.Spec.Provider.Workers[0].Zones, offered[0])
+		}})
+	}
+	return fixes
+}
+
+// zonesFor are the zones of a seed in which the CloudProfile offers workers, in the region in which that seed would need
+// the Shoot.
+func (in Input) zonesFor(seed *corev1beta1.Seed) []string {
+	if in.Profile == nil {
+		return nil
+	}
+	region := in.Shoot.Spec.Region
+	if in.Strategy != MinimalDistance && !isTesting(in.Shoot) {
+		region = seed.Spec.Provider.Region
+	}
+	var zones []string
+	for _, r := range in.Profile.Regions {
+		for _, zone := range r.Zones {
+			if r.Name == region && slices.Contains(seed.Spec.Provider.Zones, zone.Name) {
+				zones = append(zones, zone.Name)
+			}
+		}
+	}
+	return zones
 }
 
 func fixAccessRestrictions(in Input, c Candidate) []fix {
@@ -126,29 +203,50 @@ func fixAccessRestrictions(in Input, c Candidate) []fix {
 }
 
 func fixDomain(Input, Candidate) []fix {
-	return []fix{{"create the Shoot without spec.dns.domain, so that it gets one that its seed can serve", func(s *corev1beta1.Shoot) { s.Spec.DNS.Domain = nil }}}
+	return []fix{{"create the Shoot without spec.dns.domain; it then gets one that its seed serves", func(s *corev1beta1.Shoot) {
+		s.Spec.DNS.Domain = nil
+	}}}
 }
 
-// fixNetworks finds ranges of the same size that are free.
+// fixNetworks finds ranges of the same size that are free. There is none for ranges in use.
 func fixNetworks(in Input, c Candidate) []fix {
+	networks := &c.Seed.Spec.Networks
+	conflicts := corev1beta1.NetworkConflicts(in.Shoot, in.Shoot.Status.Networking, networks)
+	own := map[string]string{} // By field of spec.networking.
+	networking := corev1beta1.NetworksOnSeed(in.Shoot, networks)
+	for field, value := range map[string]*string{"nodes": networking.Nodes, "pods": networking.Pods, "services": networking.Services} {
+		if value != nil {
+			own[field] = *value
+		}
+	}
 	var fixes []fix
-	taken := networksOfSeed(c.Seed)
-	own := networksOf(in.Shoot, c.Seed)
-	for i := range own {
-		n := own[i]
-		if !slices.ContainsFunc(taken, func(t network) bool { return overlap(t.cidr, n.cidr) }) {
+	for _, field := range []string{"nodes", "pods", "services"} {
+		ofField := func(conflict corev1beta1.NetworkConflict) bool { return conflict.Field == field }
+		i := slices.IndexFunc(conflicts, ofField)
+		if i < 0 {
 			continue
 		}
-		free := freeRange(n.cidr, append(slices.Delete(slices.Clone(own), i, i+1), taken...))
+		if slices.ContainsFunc(conflicts, func(c corev1beta1.NetworkConflict) bool { return ofField(c) && c.InUse }) {
+			return nil
+		}
+		taken := []string{networks.Pods, networks.Services} // Ranges apart from all of the seed's need no further thought.
+		if networks.Nodes != nil {
+			taken = append(taken, *networks.Nodes)
+		}
+		for other, cidr := range own {
+			if other != field {
+				taken = append(taken, cidr)
+			}
+		}
+		was := conflicts[i].Range
+		free := freeRange(was, taken)
 		if free == "" {
 			return nil
 		}
-		own[i].cidr = free
-		fixes = append(fixes, fix{fmt.Sprintf("create the Shoot with spec.networking.%s %s instead of %s", n.name, free, n.cidr), func(s *corev1beta1.Shoot) {
-			if s.Spec.Networking == nil {
-				s.Spec.Networking = &corev1beta1.Networking{}
-			}
-			switch n.name {
+		own[field] = free
+		text := fmt.Sprintf("create the Shoot with spec.networking.%s %s instead of %s", field, free, was)
+		fixes = append(fixes, fix{text, func(s *corev1beta1.Shoot) {
+			switch field {
 			case "nodes":
 				s.Spec.Networking.Nodes = &free
 			case "pods":
@@ -164,18 +262,18 @@ func fixNetworks(in Input, c Candidate) []fix {
 // privatePools are where ranges for clusters come from. Source: RFC 1918, RFC 6598, RFC 4193.
 var privatePools = []netip.Prefix{
 	netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"),
-	netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("fd00::/8"),
+	netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("fd00::/9"), // Without the tunnel's own, fd8f:6d53:b97a:1::/96.
 }
 
 // freeRange returns the first private range as large as another that overlaps with none of those taken, or "".
-func freeRange(like string, taken []network) string {
+func freeRange(like string, taken []string) string {
 	size, err := netip.ParsePrefix(like)
 	if err != nil {
 		return ""
 	}
 	var occupied []netip.Prefix
 	for _, t := range taken {
-		if p, err := netip.ParsePrefix(t.cidr); err == nil {
+		if p, err := netip.ParsePrefix(t); err == nil {
 			occupied = append(occupied, p.Masked())
 		}
 	}

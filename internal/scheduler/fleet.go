@@ -70,10 +70,14 @@ func (f *Fleet) Schedule(scheduler string, strategy Strategy, selected func(*cor
 		result := Result{Namespace: shoot.Namespace, Name: shoot.Name}
 		if in, err := f.input(shoot, profiles, strategy, &usage); err != nil {
 			result.Decision = Decision{TiedSeeds: []string{}, Verdicts: []Verdict{}, Error: err.Error()}
-		} else if result.Decision = Decide(in); result.Seed == "" {
-			result.Change = SmallestChange(in)
 		} else {
-			usage.Assume(shoot, result.Seed)
+			result.Decision = Decide(in)
+			Explain(in, &result.Decision)
+			if result.Seed == "" {
+				result.Change = SmallestChange(in)
+			} else {
+				usage.Assume(shoot, result.Seed)
+			}
 		}
 		results = append(results, result)
 	}
@@ -81,21 +85,36 @@ func (f *Fleet) Schedule(scheduler string, strategy Strategy, selected func(*cor
 }
 
 func (f *Fleet) input(shoot *corev1beta1.Shoot, profiles fleetProfiles, strategy Strategy, usage *Usage) (Input, error) {
-	in := Input{Shoot: shoot, Strategy: strategy}
+	in := Input{
+		Shoot: shoot, Strategy: strategy, Project: ProjectName(f.Projects, shoot.Namespace), DefaultDomains: DefaultDomains(f.Seeds),
+	}
 	name, profile, err := profileOf(profiles, shoot)
 	if err != nil {
 		return in, err
 	}
 	in.Profile = profile
 	if strategy == MinimalDistance {
-		if in.Distances, err = Distances(f.ConfigMaps, name, shoot.Spec.Region); err != nil {
-			return in, err
-		}
+		in.Distances, in.DistancesError = Distances(f.ConfigMaps, name, shoot.Spec.Region)
 	}
 	for i := range f.Seeds {
 		in.Candidates = append(in.Candidates, Candidate{Seed: &f.Seeds[i], Shoots: usage.Of(f.Seeds[i].Name)})
 	}
 	return in, nil
+}
+
+// ProjectName returns the name of the project that a namespace belongs to. Where the project is not known, it goes by the
+// namespace: garden-dev is that of project dev.
+func ProjectName(projects []corev1beta1.Project, namespace string) string {
+	for i := range projects {
+		if namespaceOf(&projects[i]) == namespace {
+			return projects[i].Name
+		}
+	}
+	return strings.TrimPrefix(namespace, corev1beta1.ProjectNamespacePrefix)
+}
+
+func namespaceOf(project *corev1beta1.Project) string {
+	return ptr.Deref(project.Spec.Namespace, corev1beta1.ProjectNamespacePrefix+project.Name)
 }
 
 // fleetProfiles finds profiles by their keys.
@@ -130,7 +149,7 @@ func (f *Fleet) admit() {
 		project := f.Projects[i].DeepCopy()
 		corev1beta1.SetDefaultsProject(project)
 		if project.Spec.Tolerations != nil {
-			defaults[ptr.Deref(project.Spec.Namespace, corev1beta1.ProjectNamespacePrefix+project.Name)] = project.Spec.Tolerations.Defaults
+			defaults[namespaceOf(project)] = project.Spec.Tolerations.Defaults
 		}
 	}
 	for i := range f.Shoots {
@@ -153,16 +172,17 @@ func fetchFleet(ctx context.Context, access *garden.Access) (*Fleet, error) {
 	return ReadFleet(ctx, c)
 }
 
-// ReadFleet reads a live garden, whose Shoots have been through admission: projects have no more say.
+// ReadFleet reads a live garden, whose Shoots have been through admission: of projects, only the names matter.
 func ReadFleet(ctx context.Context, c client.Reader) (*Fleet, error) {
 	var (
 		seeds      corev1beta1.SeedList
 		profiles   corev1beta1.CloudProfileList
 		namespaced corev1beta1.NamespacedCloudProfileList
 		shoots     corev1beta1.ShootList
+		projects   corev1beta1.ProjectList
 		configMaps corev1.ConfigMapList
 	)
-	for _, list := range []client.ObjectList{&seeds, &profiles, &namespaced, &shoots} {
+	for _, list := range []client.ObjectList{&seeds, &profiles, &namespaced, &shoots, &projects} {
 		if err := c.List(ctx, list); err != nil {
 			return nil, fmt.Errorf("list %T: %w", list, err)
 		}
@@ -172,7 +192,8 @@ func ReadFleet(ctx context.Context, c client.Reader) (*Fleet, error) {
 		return nil, fmt.Errorf("list region ConfigMaps: %w", err)
 	}
 	return &Fleet{
-		Seeds: seeds.Items, CloudProfiles: profiles.Items, NamespacedProfiles: namespaced.Items, Shoots: shoots.Items, ConfigMaps: configMaps.Items,
+		Seeds: seeds.Items, CloudProfiles: profiles.Items, NamespacedProfiles: namespaced.Items, Shoots: shoots.Items,
+		Projects: projects.Items, ConfigMaps: configMaps.Items,
 	}, nil
 }
 

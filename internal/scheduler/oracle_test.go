@@ -35,7 +35,8 @@ func (w world) some(from ...string) []string {
 func (w world) region() string { return pick(w, "eu-west-1", "eu-central-1", "us-east-1", "asia") }
 
 func (w world) cidr() string {
-	return pick(w, "10.0.0.0/16", "10.1.0.0/16", "10.2.0.0/16", "10.3.0.0/17", "10.3.128.0/17", "100.96.0.0/16", "172.16.0.0/14", "10.0.0.0/8")
+	return pick(w, "10.0.0.0/16", "10.1.0.0/16", "10.2.0.0/16", "10.3.0.0/17", "10.3.128.0/17", "100.96.0.0/16", "172.16.0.0/14", "10.0.0.0/8",
+		"243.1.0.0/16", "fd8f:6d53:b97a:1::/112", "fd00:1::/48", "fd00:1:0:1::/64", "fd00:2::/48")
 }
 
 func (w world) tolerations() (list []corev1beta1.Toleration) {
@@ -91,7 +92,13 @@ func (w world) seed(name string) *corev1beta1.Seed {
 	for _, name := range w.some("eu-only", "secret") {
 		s.Spec.AccessRestrictions = append(s.Spec.AccessRestrictions, corev1beta1.AccessRestriction{Name: name})
 	}
-	for _, domain := range w.some("example.com", "example.org") {
+	if w.once(2) {
+		s.Spec.Settings = &corev1beta1.SeedSettings{
+			Scheduling:    &corev1beta1.SeedSettingScheduling{Visible: true},
+			ZoneSelection: &corev1beta1.SeedSettingZoneSelection{Mode: pick(w, corev1beta1.ZoneSelectionPrefer, corev1beta1.ZoneSelectionEnforce)},
+		}
+	}
+	for _, domain := range w.some("example.com", "dev.example.com", "example.org") {
 		s.Spec.DNS.Defaults = append(s.Spec.DNS.Defaults, corev1beta1.SeedDNSProviderConfig{Domain: domain})
 	}
 	if w.once(3) {
@@ -106,7 +113,7 @@ func (w world) seed(name string) *corev1beta1.Seed {
 			func() { s.Status.Conditions[0].Status = corev1beta1.ConditionUnknown },
 			func() { s.Spec.Settings = &corev1beta1.SeedSettings{Scheduling: &corev1beta1.SeedSettingScheduling{}} },
 			func() {
-				s.Annotations = map[string]string{"shoot.gardener.cloud/emergency-stop-reconciliations": "true"}
+				s.Annotations = map[string]string{"shoot.gardener.cloud/emergency-stop-reconciliations": pick(w, "true", "1", "false", "", "yes")}
 			})()
 	}
 	return s
@@ -128,13 +135,23 @@ func (w world) shoot(name string) *corev1beta1.Shoot {
 		s.Spec.ControlPlane = &corev1beta1.ControlPlane{HighAvailability: &corev1beta1.HighAvailability{
 			FailureTolerance: corev1beta1.FailureTolerance{Type: pick(w, corev1beta1.FailureToleranceTypeZone, corev1beta1.FailureToleranceTypeNode)}}}
 	}
+	if w.once(6) {
+		if s.Spec.ControlPlane == nil {
+			s.Spec.ControlPlane = &corev1beta1.ControlPlane{}
+		}
+		s.Spec.ControlPlane.Zones = w.some("1", "2", "3")
+	}
+	for range w.IntN(3) {
+		s.Spec.Provider.Workers = append(s.Spec.Provider.Workers, corev1beta1.Worker{Zones: w.some("1", "2", "9")})
+	}
 	if w.once(3) {
 		for _, name := range w.some("eu-only", "secret") {
 			s.Spec.AccessRestrictions = append(s.Spec.AccessRestrictions, corev1beta1.AccessRestrictionWithOptions{AccessRestriction: corev1beta1.AccessRestriction{Name: name}})
 		}
 	}
 	if w.once(4) {
-		s.Spec.DNS = &corev1beta1.DNS{Domain: new(pick(w, "demo.dev.example.com", "demo.example.net", "example.com"))}
+		s.Spec.DNS = &corev1beta1.DNS{Domain: new(pick(w, "demo.dev.example.com", "demo.dev.example.org", "demo.Dev.example.com", "demo.dev.dev.example.com",
+			"other.dev.example.com", "demo.example.net", "example.com"))}
 	}
 	if w.once(2) {
 		s.Spec.Networking = &corev1beta1.Networking{Nodes: new(w.cidr())}
@@ -143,6 +160,10 @@ func (w world) shoot(name string) *corev1beta1.Shoot {
 		}
 		if w.once(2) {
 			s.Spec.Networking.Services = new(w.cidr())
+		}
+		s.Spec.Networking.IPFamilies = pick(w, nil, []corev1beta1.IPFamily{"IPv4"}, []corev1beta1.IPFamily{"IPv6"}, []corev1beta1.IPFamily{"IPv4", "IPv6"})
+		if w.once(6) {
+			s.Status.Networking = &corev1beta1.NetworkingStatus{Nodes: []string{w.cidr()}, Pods: []string{w.cidr(), w.cidr()}}
 		}
 	}
 	return s
@@ -160,7 +181,7 @@ func (w world) distances() map[string]int {
 }
 
 func (w world) input() Input {
-	in := Input{Shoot: w.shoot("demo"), Profile: &corev1beta1.CloudProfileSpec{Type: "local"}, Strategy: pick(w, SameRegion, MinimalDistance)}
+	in := Input{Shoot: w.shoot("demo"), Project: "dev", Profile: &corev1beta1.CloudProfileSpec{Type: "local"}, Strategy: pick(w, SameRegion, MinimalDistance)}
 	if in.Strategy == MinimalDistance {
 		in.Distances = w.distances()
 	}
@@ -169,13 +190,22 @@ func (w world) input() Input {
 	}
 	if w.once(3) {
 		for _, name := range w.some("eu-west-1", "eu-central-1", "us-east-1") {
-			in.Profile.Regions = append(in.Profile.Regions, corev1beta1.Region{Name: name})
+			in.Profile.Regions = append(in.Profile.Regions, corev1beta1.Region{Name: name, Zones: []corev1beta1.AvailabilityZone{{Name: "1"}, {Name: "3"}}})
 		}
 	}
 	for i := range w.IntN(6) {
 		in.Candidates = append(in.Candidates, Candidate{w.seed(fmt.Sprintf("s%d", i)), w.IntN(4)})
 	}
+	in.DefaultDomains = domainsOf(in.Candidates)
 	return in
+}
+
+func domainsOf(candidates []Candidate) []string {
+	var seeds []corev1beta1.Seed
+	for _, c := range candidates {
+		seeds = append(seeds, *c.Seed)
+	}
+	return DefaultDomains(seeds)
 }
 
 // documented is a second decision, written straight from the documents: it returns the seeds that are equally good.
@@ -210,13 +240,29 @@ func documented(in Input) []string {
 		}
 		return false
 	}
-	disjoint := func(a, b *string) bool {
-		if a == nil || b == nil {
-			return true
+	meets := func(a, b string) bool {
+		_, x, err1 := net.ParseCIDR(a)
+		_, y, err2 := net.ParseCIDR(b)
+		return err1 == nil && err2 == nil && (x.Contains(y.IP) || y.Contains(x.IP))
+	}
+	zoneTolerance, pinned := false, []string(nil)
+	if cp := shoot.Spec.ControlPlane; cp != nil {
+		zoneTolerance, pinned = cp.HighAvailability != nil && cp.HighAvailability.FailureTolerance.Type == "zone", cp.Zones
+	}
+	workerZones := map[string]bool{}
+	for _, worker := range shoot.Spec.Provider.Workers {
+		for _, zone := range worker.Zones {
+			workerZones[zone] = true
 		}
-		_, x, _ := net.ParseCIDR(*a)
-		_, y, _ := net.ParseCIDR(*b)
-		return !x.Contains(y.IP) && !y.Contains(x.IP)
+	}
+	mode := func(seed *corev1beta1.Seed) string {
+		if seed.Spec.Settings == nil || seed.Spec.Settings.ZoneSelection == nil {
+			return ""
+		}
+		return string(seed.Spec.Settings.ZoneSelection.Mode)
+	}
+	shares := func(seed *corev1beta1.Seed) bool {
+		return slices.ContainsFunc(seed.Spec.Provider.Zones, func(zone string) bool { return workerZones[zone] })
 	}
 	var left []Candidate
 	for _, c := range in.Candidates {
@@ -239,7 +285,14 @@ func documented(in Input) []string {
 		} else if spec.Provider.Type != shoot.Spec.Provider.Type {
 			continue
 		}
-		if cp := shoot.Spec.ControlPlane; cp != nil && cp.HighAvailability.FailureTolerance.Type == "zone" && len(spec.Provider.Zones) < 3 {
+		if zoneTolerance && len(spec.Provider.Zones) < 3 {
+			continue
+		}
+		if len(pinned) > 0 {
+			if slices.ContainsFunc(pinned, func(zone string) bool { return !slices.Contains(spec.Provider.Zones, zone) }) {
+				continue
+			}
+		} else if !zoneTolerance && mode(seed) == "Enforce" && len(workerZones) > 0 && !shares(seed) {
 			continue
 		}
 		fits := true
@@ -247,26 +300,56 @@ func documented(in Input) []string {
 			fits = fits && slices.Contains(spec.AccessRestrictions, r.AccessRestriction)
 		}
 		if shoot.Spec.DNS != nil && shoot.Spec.DNS.Domain != nil {
-			for _, domain := range []string{"example.com", "example.org"} {
-				known := slices.ContainsFunc(in.Candidates, func(c Candidate) bool { return offers(c.Seed, domain) })
-				fits = fits && (!known || !strings.HasSuffix(*shoot.Spec.DNS.Domain, "."+domain) || offers(seed, domain))
+			below, own := false, false
+			for _, domain := range []string{"example.com", "dev.example.com", "example.org"} {
+				known := slices.Contains(in.DefaultDomains, domain)
+				below = below || known && strings.HasSuffix(*shoot.Spec.DNS.Domain, "."+domain)
+				own = own || offers(seed, domain) && *shoot.Spec.DNS.Domain == shoot.Name+".dev."+domain
 			}
+			fits = fits && (!below || own)
 		}
-		if _, stopped := seed.Annotations["shoot.gardener.cloud/emergency-stop-reconciliations"]; stopped {
+		switch seed.Annotations["shoot.gardener.cloud/emergency-stop-reconciliations"] {
+		case "true", "1":
 			continue
 		}
-		var nodes, pods, services *string
 		if n := shoot.Spec.Networking; n != nil {
-			nodes, pods, services = n.Nodes, n.Pods, n.Services
-		}
-		if d := spec.Networks.ShootDefaults; d != nil && pods == nil {
-			pods = d.Pods
-		}
-		if d := spec.Networks.ShootDefaults; d != nil && services == nil {
-			services = d.Services
-		}
-		for _, own := range []*string{nodes, pods, services} {
-			fits = fits && disjoint(own, spec.Networks.Nodes) && disjoint(own, &spec.Networks.Pods) && disjoint(own, &spec.Networks.Services)
+			own := []*string{n.Nodes, n.Pods, n.Services}
+			if d := spec.Networks.ShootDefaults; d != nil {
+				completed := func(cidr *string) *string {
+					family := corev1beta1.IPFamily("IPv4")
+					if strings.Contains(*cidr, ":") {
+						family = "IPv6"
+					}
+					if slices.Contains(n.IPFamilies, family) || n.IPFamilies == nil && family == "IPv4" {
+						return cidr
+					}
+					return nil
+				}
+				if own[1] == nil && len(shoot.Spec.Provider.Workers) > 0 {
+					own[1] = completed(d.Pods)
+				}
+				if own[2] == nil {
+					own[2] = completed(d.Services)
+				}
+			}
+			if status := shoot.Status.Networking; status != nil {
+				for _, cidr := range slices.Concat(status.Nodes, status.Pods, status.Services) {
+					own = append(own, &cidr)
+				}
+			}
+			for _, cidr := range own {
+				if cidr == nil {
+					continue
+				}
+				others := []string{"240.0.0.0/6", "244.0.0.0/8", "fd8f:6d53:b97a:1::/96", spec.Networks.Services}
+				if strings.Contains(*cidr, ":") {
+					others = append(others, spec.Networks.Pods)
+					if spec.Networks.Nodes != nil {
+						others = append(others, *spec.Networks.Nodes)
+					}
+				}
+				fits = fits && !slices.ContainsFunc(others, func(other string) bool { return meets(*cidr, other) })
+			}
 		}
 		fits = fits && len(shoot.Spec.Tolerations) >= len(spec.Taints)
 		for _, taint := range spec.Taints {
@@ -282,34 +365,45 @@ func documented(in Input) []string {
 		}
 	}
 
+	keep := func(good func(Candidate) bool) {
+		left = slices.DeleteFunc(left, func(c Candidate) bool { return !good(c) })
+	}
+	sameType := func(c Candidate) bool { return c.Seed.Spec.Provider.Type == shoot.Spec.Provider.Type }
+	testing := shoot.Spec.Purpose != nil && *shoot.Spec.Purpose == "testing"
+	byDistance := in.Strategy == MinimalDistance && !testing
+	switch {
+	case testing:
+		keep(sameType)
+	case in.Strategy == SameRegion:
+		keep(func(c Candidate) bool { return sameType(c) && c.Seed.Spec.Provider.Region == shoot.Spec.Region })
+	}
+	preferred := func(c Candidate) bool { return mode(c.Seed) != "Prefer" || shares(c.Seed) }
+	if len(workerZones) > 0 && !zoneTolerance && len(pinned) == 0 && slices.ContainsFunc(left, preferred) {
+		keep(preferred)
+	}
+	const never = 1 << 20
 	distance := func(c Candidate) int {
-		const never = 1 << 20
-		p := c.Seed.Spec.Provider
-		sameType, sameRegion := p.Type == shoot.Spec.Provider.Type, p.Region == shoot.Spec.Region
-		switch {
-		case shoot.Spec.Purpose != nil && *shoot.Spec.Purpose == "testing":
-			if sameType {
-				return 0
-			}
-		case in.Strategy == SameRegion:
-			if sameType && sameRegion {
-				return 0
-			}
-		case in.Distances != nil:
-			if d, ok := in.Distances[p.Region]; ok {
-				return d
-			}
-			if sameRegion {
-				return 0
-			}
-		case sameType:
-			return RegionDistance(p.Region, shoot.Spec.Region)
-		default:
-			return RegionDistance(p.Region, shoot.Spec.Region) + 2
+		region := c.Seed.Spec.Provider.Region
+		if d, ok := in.Distances[region]; ok {
+			return d
+		} else if in.Distances != nil && region == shoot.Spec.Region {
+			return 0
 		}
 		return never
 	}
-	nearest, fewest := 1<<20-1, 1<<20
+	if !slices.ContainsFunc(left, func(c Candidate) bool { return distance(c) != never }) {
+		distance = func(c Candidate) int {
+			d := RegionDistance(c.Seed.Spec.Provider.Region, shoot.Spec.Region)
+			if !sameType(c) {
+				d += 2
+			}
+			return d
+		}
+	}
+	if !byDistance {
+		distance = func(Candidate) int { return 0 }
+	}
+	nearest, fewest := never, never
 	for _, c := range left {
 		nearest = min(nearest, distance(c))
 	}
@@ -380,9 +474,11 @@ func TestScheduleCountsAsItGoes(t *testing.T) {
 				continue
 			}
 			in.Shoot, in.Candidates = s, nil
+			s.Namespace = "garden-dev"
 			for k := range f.Seeds {
 				in.Candidates = append(in.Candidates, Candidate{&f.Seeds[k], counts[f.Seeds[k].Name]})
 			}
+			in.DefaultDomains = domainsOf(in.Candidates)
 			tied, chosen := documented(in), ""
 			if len(tied) > 0 {
 				chosen = tied[0]
@@ -412,10 +508,9 @@ func TestSmallestChangeIsEnough(t *testing.T) {
 			}
 			continue
 		}
-		domains := defaultDomains(in.Candidates)
 		fewest := 0
 		for _, c := range in.Candidates {
-			fixes, possible := fixesFor(in, c, domains)
+			fixes, possible := fixesFor(in, c)
 			if !possible {
 				continue
 			}
@@ -450,6 +545,22 @@ func TestSmallestChange(t *testing.T) {
 			}
 		})
 	}
+	pools := func(zones ...string) func(*corev1beta1.Shoot) {
+		return func(s *corev1beta1.Shoot) { s.Spec.Provider.Workers = []corev1beta1.Worker{{Zones: zones}} }
+	}
+	pinned := func(zones ...string) func(*corev1beta1.Shoot) {
+		return func(s *corev1beta1.Shoot) { s.Spec.ControlPlane = &corev1beta1.ControlPlane{Zones: zones} }
+	}
+	zoneTolerant := func(s *corev1beta1.Shoot) {
+		if s.Spec.ControlPlane == nil {
+			s.Spec.ControlPlane = &corev1beta1.ControlPlane{}
+		}
+		s.Spec.ControlPlane.HighAvailability = &corev1beta1.HighAvailability{
+			FailureTolerance: corev1beta1.FailureTolerance{Type: corev1beta1.FailureToleranceTypeZone}}
+	}
+	in := func(zones ...string) func(*corev1beta1.Seed) {
+		return func(s *corev1beta1.Seed) { s.Spec.Provider.Zones = zones }
+	}
 	for name, tc := range map[string]struct {
 		shoot *corev1beta1.Shoot
 		seeds []*corev1beta1.Seed
@@ -465,10 +576,24 @@ func TestSmallestChange(t *testing.T) {
 		"all networks, with ranges that are free": {shoot(func(s *corev1beta1.Shoot) {
 			s.Spec.Networking = &corev1beta1.Networking{Nodes: new("100.64.0.0/16"), Pods: new("10.244.0.0/16"), Services: new("10.0.0.0/25")}
 		}), []*corev1beta1.Seed{seed("a", "eu-west-1")},
-			"for seed a: create the Shoot with spec.networking.pods 100.65.0.0/16 instead of 10.244.0.0/16, and create the Shoot with spec.networking.services 100.66.0.0/25 instead of 10.0.0.0/25"},
+			"for seed a: create the Shoot with spec.networking.services 100.65.0.0/25 instead of 10.0.0.0/25"},
+		"no zone tolerance where there are too few zones": {shoot(zoneTolerant), []*corev1beta1.Seed{seed("a", "eu-west-1", in("1", "2"))},
+			"for seed a: create the Shoot with spec.controlPlane.highAvailability.failureTolerance.type node"},
+		"zones of the seed for the control plane": {shoot(pinned("9")), []*corev1beta1.Seed{seed("a", "eu-west-1", in("1", "2"))},
+			"for seed a: create the Shoot with spec.controlPlane.zones [1]"},
+		"three zones with zone tolerance": {shoot(pinned("1", "2", "9"), zoneTolerant), []*corev1beta1.Seed{seed("a", "eu-west-1", in("1", "2", "3", "4"))},
+			"for seed a: create the Shoot with spec.controlPlane.zones [1, 2, 3]"},
+		"no zones, where the seed has none": {shoot(pinned("9")), []*corev1beta1.Seed{seed("a", "eu-west-1", in())},
+			"for seed a: create the Shoot without spec.controlPlane.zones"},
+		"a zone of the seed for workers": {shoot(pools("9")), []*corev1beta1.Seed{seed("a", "eu-west-1", in("1", "2"), selecting(corev1beta1.ZoneSelectionEnforce))},
+			`for seed a: add zone "2" to spec.provider.workers[0].zones`},
+		"nothing if workers cannot be in zones of the seed": {shoot(pools("9")),
+			[]*corev1beta1.Seed{seed("a", "eu-west-1", in("1"), selecting(corev1beta1.ZoneSelectionEnforce))}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := Input{Shoot: tc.shoot}
+			profile := &corev1beta1.CloudProfileSpec{Regions: []corev1beta1.Region{
+				{Name: "eu-west-1", Zones: []corev1beta1.AvailabilityZone{{Name: "2"}}}, {Name: "eu-east-1"}}}
+			in := Input{Shoot: tc.shoot, Profile: profile, Strategy: SameRegion}
 			for _, s := range tc.seeds {
 				in.Candidates = append(in.Candidates, Candidate{Seed: s})
 			}
@@ -476,6 +601,14 @@ func TestSmallestChange(t *testing.T) {
 				t.Errorf("SmallestChange() mismatch (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func selecting(mode corev1beta1.ZoneSelectionMode) func(*corev1beta1.Seed) {
+	return func(s *corev1beta1.Seed) {
+		s.Spec.Settings = &corev1beta1.SeedSettings{
+			Scheduling: &corev1beta1.SeedSettingScheduling{Visible: true}, ZoneSelection: &corev1beta1.SeedSettingZoneSelection{Mode: mode},
+		}
 	}
 }
 
@@ -491,11 +624,7 @@ func TestFreeRange(t *testing.T) {
 		{"2001:db8::/64", "fd00::/8", ""},
 		{"no range", "", ""},
 	} {
-		var taken []network
-		for _, cidr := range strings.Fields(tc.taken) {
-			taken = append(taken, network{cidr: cidr})
-		}
-		if got := freeRange(tc.like, taken); got != tc.want {
+		if got := freeRange(tc.like, strings.Fields(tc.taken)); got != tc.want {
 			t.Errorf("freeRange(%q, %q) = %q, want %q", tc.like, tc.taken, got, tc.want)
 		}
 	}
@@ -537,5 +666,57 @@ func TestUsageReportsFreedPlaces(t *testing.T) {
 	u.Revert(waiting, "a")
 	if u.Of("a") != 0 || u.Of("b") != 1 {
 		t.Errorf("what the watch has brought is lost: a has %d, b %d", u.Of("a"), u.Of("b"))
+	}
+}
+
+func TestExplain(t *testing.T) {
+	in := Input{Shoot: shoot(), Strategy: SameRegion, Candidates: []Candidate{
+		{Seed: seed("good", "eu-west-1")},
+		{Seed: seed("hopeless", "eu-east-1", tainted(corev1beta1.SeedTaint{Key: "x"}), func(s *corev1beta1.Seed) { s.Status.LastOperation = nil })},
+		{Seed: seed("possible", "eu-east-1", tainted(corev1beta1.SeedTaint{Key: "x"}))},
+	}}
+	d := Decide(in)
+	Explain(in, &d)
+	notInRegion := Reason{Filter: "region", Reason: `it is in region "eu-east-1", the Shoot in "eu-west-1"`}
+	taint := Reason{Filter: "taints", Reason: "its taints are not tolerated by the Shoot's spec.tolerations: x"}
+	unused := Reason{Filter: "usable", Reason: "its gardenlet has not reconciled it yet (no status.lastOperation)"}
+	want := []Verdict{
+		{Seed: "good", Passed: true},
+		{Seed: "hopeless", Filter: "usable", Reason: unused.Reason, Reasons: []Reason{unused, taint, notInRegion}},
+		{Seed: "possible", Filter: "taints", Reason: taint.Reason, Reasons: []Reason{taint, notInRegion},
+			Change: `add to the end of spec.tolerations: x, and create the Shoot in region "eu-east-1"`},
+	}
+	if diff := cmp.Diff(want, d.Verdicts); diff != "" {
+		t.Errorf("Explain() mismatch (-want +got):\n%s", diff)
+	}
+}
+
+// Each change that a verdict names makes its seed fit, whatever the other seeds.
+func TestExplainedChangesAreEnough(t *testing.T) {
+	w := world{rand.New(rand.NewPCG(9, 10))}
+	named := 0
+	for i := range 5000 {
+		in := w.input()
+		d := Decide(in)
+		before := d.Seed
+		Explain(in, &d)
+		for j, v := range d.Verdicts {
+			if len(v.Reasons) == 0 != v.Passed || !v.Passed && (v.Reasons[0] != Reason{v.Filter, v.Reason}) || d.Seed != before {
+				t.Fatalf("case %d: verdict %+v", i, v)
+			}
+			if v.Change == "" {
+				continue
+			}
+			named++
+			fixes, _ := fixesFor(in, in.Candidates[j])
+			alone := in.with(fixes)
+			alone.Candidates = in.Candidates[j : j+1]
+			if got := documented(alone); len(got) != 1 {
+				t.Fatalf("case %d: seed %s does not fit after: %s", i, v.Seed, v.Change)
+			}
+		}
+	}
+	if named < 1000 {
+		t.Errorf("only %d changes were named", named)
 	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // Distances returns the operator's distances from a region of a CloudProfile to the regions of seeds, from the first by
-// name of the ConfigMaps that are meant for the profile; nil if there is none or it does not know the region.
+// name of the ConfigMaps that are meant for the profile; nil if there is none or it says nothing about the region.
 func Distances(configMaps []corev1.ConfigMap, cloudProfile, region string) (map[string]int, error) {
 	var first *corev1.ConfigMap
 	for i := range configMaps {
@@ -24,8 +24,8 @@ func Distances(configMaps []corev1.ConfigMap, cloudProfile, region string) (map[
 	if first == nil {
 		return nil, nil
 	}
-	data, known := first.Data[region]
-	if !known {
+	data := first.Data[region]
+	if data == "" {
 		return nil, nil
 	}
 	distances := map[string]int{}

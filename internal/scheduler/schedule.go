@@ -34,7 +34,8 @@ scheduler. They are taken in the order of the input, and each one counts for the
 count, except those that are named: for them it is shown where they would go if they had none. Offline, Shoots that have no metadata.uid get the default tolerations of their Project first, as on creation. Of two
 manifests of one object the later one counts.
 
--o json prints one line per Shoot. Its fields seed, tiedSeeds, error and verdicts are always there, empty if need be.`,
+-o json prints one line per Shoot. Its fields seed, tiedSeeds, error and verdicts are always there, empty if need be. The
+verdict on a seed that does not fit has all reasons, and the change of the Shoot that would make it fit if there is one.`,
 		Example: `  hortus schedule -f manifests/ -o json
   kubectl get seeds,cloudprofiles,shoots -A -o yaml | hortus schedule -f - --strategy MinimalDistance`,
 		RunE: func(command *cobra.Command, args []string) error {
@@ -104,6 +105,9 @@ func printTable(out io.Writer, results []Result) error {
 				verdict = "fits"
 			}
 			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", shoot, v.Seed, verdict, v.Filter, v.Reason)
+			for _, more := range v.Reasons[min(1, len(v.Reasons)):] {
+				fmt.Fprintf(table, "%s\t%s\t\t%s\t%s\n", shoot, v.Seed, more.Filter, more.Reason)
+			}
 		}
 		if r.Seed == "" {
 			fmt.Fprintf(table, "%s\t<none>\t\t\t%s\n", shoot, r.Error)

@@ -68,10 +68,6 @@ func checkCare(t *testing.T) {
 			t.Errorf("%s has codes %v", want.name, codes)
 		}
 	}
-	out, err := kubectlE(t, kubeconfigOf("garden"), "-n", projectNS, "patch", "shoot", "two", "--type=merge", "-p", `{"spec":{"hibernation":{"enabled":true}}}`)
-	if err == nil || !strings.Contains(out, "HibernationPossible") {
-		t.Errorf("a Shoot that could not wake up may be hibernated: %v\n%s", err, out)
-	}
 
 	kubectl(t, kubeconfig, "delete", "validatingwebhookconfiguration", "nobody")
 	kubectl(t, kubeconfig, "uncordon", node)

@@ -111,13 +111,6 @@ func TestLandscape(t *testing.T) {
 			})
 		}
 	})
-	step(t, "logs and port-forward go through the tunnel", func(t *testing.T) {
-		kubeconfig := shootKubeconfig(t, "demo")
-		if out := kubectl(t, kubeconfig, "logs", "deployment/echo"); out == "" {
-			t.Error("the log is empty")
-		}
-		forward(t, kubeconfig, "default", "service/echo", "80", func(url string) { answer(t, url) })
-	})
 	step(t, "the tour of the README works", checkTour)
 	step(t, "a kube-proxy that starts again keeps all Services", checkKubeProxyKeepsServices)
 	step(t, "an older minor is built on first use", func(t *testing.T) {

@@ -5,11 +5,14 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"path"
 	"strings"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"hortus.dev/hortus/internal/etcdbackup/chain"
 )
 
 // TestLostEtcdVolumeIsRestored deletes the volume of a Shoot's etcd while a client writes: what the last delta holds comes
@@ -23,17 +26,17 @@ func TestLostEtcdVolumeIsRestored(t *testing.T) {
 	w := startWriter(t, kubeconfig)
 	kubectl(t, kubeconfig, "create", "configmap", "before", "--from-literal=a=b")
 	uid := kubectl(t, kubeconfig, "get", "configmap", "before", "-o", "jsonpath={.metadata.uid}")
-	version := resourceVersion(t, kubeconfig)
+	saved, version := w.acknowledged(), resourceVersion(t, kubeconfig)
 
-	eventually(t, "a delta in the bucket", func() error {
-		for _, key := range backupsOf(t, namespace) {
-			if strings.Contains(key, "-delta-") {
+	eventually(t, "a delta with what has been written", func() error {
+		keys := backupsOf(t, namespace)
+		for _, key := range keys {
+			if o, ok := chain.ParseName(path.Base(key)); ok && o.Kind == chain.Delta && o.Last >= int64(version) {
 				return nil
 			}
 		}
-		return fmt.Errorf("backups are %v", backupsOf(t, namespace))
+		return fmt.Errorf("revision %d is not in %v", version, keys)
 	})
-	saved := w.acknowledged()
 
 	start := time.Now()
 	kubectl(t, seed, "-n", namespace, "delete", "pvc", "main-etcd-etcd-main-0", "--wait=false")

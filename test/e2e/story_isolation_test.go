@@ -411,14 +411,7 @@ func allowed(t *testing.T, nodeless, noded string) {
 	}
 	kubectl(t, noded, "patch", "service", "echo", "-p", `{"spec":{"type":"LoadBalancer"}}`)
 	kubectl(t, noded, "rollout", "status", "deployment/echo", "--timeout=10m")
-	var address string
-	eventually(t, "the load balancer has an address", func() error {
-		address = kubectl(t, noded, "get", "service", "echo", "-o", "jsonpath={.status.loadBalancer.ingress[0].ip}")
-		if address == "" {
-			return errors.New("none yet")
-		}
-		return nil
-	})
+	address := publicAddress(t, noded, "echo")
 	for _, path := range []string{"services/http:echo:80", "pods/http:" + firstPod(t, noded) + ":8080"} {
 		eventually(t, path+" answers through the tunnel", func() error {
 			if out, err := kubectlE(t, noded, "get", "--raw", "/api/v1/namespaces/default/"+path+"/proxy/hello"); err != nil {
@@ -473,17 +466,8 @@ func refusals(t *testing.T, seed, shoot string) int {
 	pod := kubectl(t, seed, "-n", namespace, "get", "pods", "-l", "app=vpn-seed-server", "-o", "jsonpath={.items[0].metadata.name}")
 	var metrics string
 	forward(t, seed, namespace, "pod/"+pod, "8081", func(url string) { metrics = answer(t, url+"/metrics") })
-	total := 0
-	for line := range strings.Lines(metrics) {
-		if strings.HasPrefix(line, "hortus_egress_connections_total{") && strings.Contains(line, `result="refused_`) ||
-			strings.HasPrefix(line, "hortus_tunnel_server_requests_total{") && strings.Contains(line, `code="403"`) {
-			fields := strings.Fields(line)
-			n, err := strconv.Atoi(fields[len(fields)-1])
-			if err != nil {
-				t.Fatalf("read %q: %v", line, err)
-			}
-			total += n
-		}
-	}
-	return total
+	return counted(t, metrics, func(line string) bool {
+		return strings.HasPrefix(line, "hortus_egress_connections_total{") && strings.Contains(line, `result="refused_`) ||
+			strings.HasPrefix(line, "hortus_tunnel_server_requests_total{") && strings.Contains(line, `code="403"`)
+	})
 }

@@ -16,10 +16,7 @@ func validateCIDR(value string, path *field.Path, families ...IPFamily) field.Er
 	if canonical := prefix.Masked(); canonical.String() != value {
 		return field.ErrorList{field.Invalid(path, value, "must be written in its canonical form, "+canonical.String())}
 	}
-	family := IPFamilyIPv4
-	if prefix.Addr().Is6() {
-		family = IPFamilyIPv6
-	}
+	family := familyOf(prefix)
 	if len(families) > 0 && !slices.Contains(families, family) {
 		return field.ErrorList{field.Invalid(path, value, "is an "+string(family)+" range, which is not among the ipFamilies")}
 	}

@@ -247,8 +247,7 @@ type SeedSettings struct {
 	// topologyAwareRouting keeps traffic inside a zone. Default disabled. No effect here: traffic may leave its zone.
 	// +optional
 	TopologyAwareRouting *SeedSettingTopologyAwareRouting `json:"topologyAwareRouting,omitempty"`
-	// zoneSelection says how zones of control planes are chosen. No effect here: the seed cluster's own scheduler
-	// spreads them.
+	// zoneSelection says how much a Shoot with workers in none of the seed's zones is kept off the seed. Default: not at all.
 	// +optional
 	ZoneSelection *SeedSettingZoneSelection `json:"zoneSelection,omitempty"`
 	// persistentVolumeClaimAutoscaler grows volumes that run full. Default disabled. No effect here: volumes keep
@@ -377,7 +376,7 @@ type SeedSettingTopologyAwareRouting struct {
 	Enabled bool `json:"enabled"`
 }
 
-// ZoneSelectionMode says how strictly a choice of zones is kept.
+// ZoneSelectionMode says how strictly Shoots with workers in other zones are kept off a seed.
 type ZoneSelectionMode string
 
 const (
@@ -385,9 +384,9 @@ const (
 	ZoneSelectionEnforce ZoneSelectionMode = "Enforce"
 )
 
-// SeedSettingZoneSelection says how zones of control planes are chosen.
+// SeedSettingZoneSelection keeps Shoots off a seed that have workers, but in none of its zones.
 type SeedSettingZoneSelection struct {
-	// mode is Prefer or Enforce.
+	// mode is Enforce: they are not scheduled to the seed, or Prefer: only if no other seed fits.
 	Mode ZoneSelectionMode `json:"mode"`
 }
 

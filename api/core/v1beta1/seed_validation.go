@@ -1,7 +1,6 @@
 package v1beta1
 
 import (
-	"net/netip"
 	"slices"
 	"strconv"
 
@@ -81,12 +80,6 @@ func validateSeedSpec(spec *SeedSpec, path *field.Path) field.ErrorList {
 		"v1/Secret", "v1/ConfigMap", "security.gardener.cloud/v1alpha1/WorkloadIdentity")...)
 }
 
-// reservedRange is used by the tunnel between control planes and clusters.
-var reservedRange = netip.PrefixFrom(netip.AddrFrom4([4]byte{240}), 8)
-
-// reservedRanges are the number of such ranges that follow each other, 240.0.0.0/8 to 244.0.0.0/8.
-const reservedRanges = 5
-
 // minServicesBits is the widest IPv4 range of services, over which addresses are mapped one to one by the tunnel.
 const minServicesBits = 8
 
@@ -124,17 +117,7 @@ func validateSeedNetworks(networks *SeedNetworks, path *field.Path) field.ErrorL
 
 func inReservedRange(cidr string) bool {
 	prefix, ok := parseCIDR(&cidr)
-	if !ok || !prefix.Addr().Is4() {
-		return false
-	}
-	for i := range reservedRanges {
-		address := reservedRange.Addr().As4()
-		address[0] += byte(i)
-		if prefix.Overlaps(netip.PrefixFrom(netip.AddrFrom4(address), reservedRange.Bits())) {
-			return true
-		}
-	}
-	return false
+	return ok && prefix.Addr().Is4() && slices.ContainsFunc(reservedNetworks, prefix.Overlaps)
 }
 
 func validateBackup(backup *Backup, seedProvider string, path *field.Path) field.ErrorList {

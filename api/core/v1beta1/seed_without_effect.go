@@ -36,7 +36,6 @@ func seedWithoutEffect(spec *SeedSpec) []string {
 		warn(len(vpa.MaxAllowed) > 0, path+"verticalPodAutoscaler.maxAllowed", "Seeds get no vertical pod autoscaler")
 	}
 	warn(settings.TopologyAwareRouting != nil && settings.TopologyAwareRouting.Enabled, path+"topologyAwareRouting", "traffic may leave its zone")
-	warn(settings.ZoneSelection != nil, path+"zoneSelection", "control planes are spread over zones by the Seed's own scheduler")
 	warn(settings.PersistentVolumeClaimAutoscaler != nil && settings.PersistentVolumeClaimAutoscaler.Enabled,
 		path+"persistentVolumeClaimAutoscaler", "volumes keep their size")
 	return texts

@@ -27,6 +27,7 @@ func validateKubelet(config *KubeletConfig, version string, path *field.Path) fi
 	errs = append(errs, atLeast(config.PodPIDsLimit, minPodPIDsLimit, path.Child("podPidsLimit"))...)
 	errs = append(errs, atLeast(config.MaxPods, 0, path.Child("maxPods"))...)
 	errs = append(errs, validateReserved(config.KubeReserved, path.Child("kubeReserved"))...)
+	errs = append(errs, validateReserved(config.SystemReserved, path.Child("systemReserved"))...)
 	errs = append(errs, validateKubeletEviction(config, path)...)
 	errs = append(errs, validateKubeletImages(config, path)...)
 	if size := config.ContainerLogMaxSize; size != nil && size.Sign() <= 0 {

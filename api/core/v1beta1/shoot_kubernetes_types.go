@@ -391,6 +391,10 @@ type KubeletConfig struct {
 	// memory 1Gi, pid 20k.
 	// +optional
 	KubeReserved *KubeletConfigReserved `json:"kubeReserved,omitempty"`
+	// systemReserved is kept from pods for what else runs on the machine; with kubeReserved less than the machine has. Machines
+	// are replaced only when the sum of both changes. Deprecated, use kubeReserved. Default none.
+	// +optional
+	SystemReserved *KubeletConfigReserved `json:"systemReserved,omitempty"`
 	// imageGCHighThresholdPercent is the disk use in percent from which images are removed. Default 50.
 	// +optional
 	ImageGCHighThresholdPercent *int32 `json:"imageGCHighThresholdPercent,omitempty"`

@@ -153,8 +153,8 @@ func validateOperationList(operations []string, shoot *Shoot, path *field.Path) 
 	return errs
 }
 
-// validateOperationPools checks the pools of an operation that rolls them. If rolling is true all can be meant by "*",
-// and each must be one that can be rolled.
+// validateOperationPools checks the pools of an operation that rolls them. If rolling is true "*" means all that can be rolled,
+// and each that is named must be one of them.
 func validateOperationPools(list string, rolling bool, shoot *Shoot, path *field.Path) field.ErrorList {
 	if list == "" {
 		return field.ErrorList{field.Required(path, "must name the worker pools, separated by commas")}
@@ -163,6 +163,9 @@ func validateOperationPools(list string, rolling bool, shoot *Shoot, path *field
 	if rolling && slices.Contains(names, "*") {
 		if len(names) > 1 {
 			return field.ErrorList{field.Forbidden(path, `"*" means all pools and cannot be combined with names`)}
+		}
+		if !slices.ContainsFunc(shoot.Spec.Provider.Workers, func(w Worker) bool { return !w.UpdatesInPlace() }) {
+			return field.ErrorList{field.Invalid(path, list, "no worker pool of the Shoot can be rolled")}
 		}
 		return nil
 	}
@@ -245,9 +248,6 @@ func operationContext(operation string, shoot *Shoot, path *field.Path) field.Er
 		if ca != RotationWaitingForWorkersRollout && key != RotationWaitingForWorkersRollout {
 			forbid("no rotation waits for worker pools to be rolled")
 		}
-	}
-	if strings.HasPrefix(operation, OperationRolloutWorkersPrefix) {
-		forbid("rolling worker pools on request is not available yet")
 	}
 	if !before134 && (operation == OperationRotateETCDEncryptionKeyStart || operation == OperationRotateETCDEncryptionKeyComplete) {
 		forbid("not from Kubernetes 1.34 on, where " + OperationRotateETCDEncryptionKey + " does both steps")

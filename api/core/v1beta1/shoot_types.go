@@ -403,7 +403,8 @@ type ControlPlane struct {
 	// highAvailability says which failures the control plane survives. Empty: none without an outage.
 	// +optional
 	HighAvailability *HighAvailability `json:"highAvailability,omitempty"`
-	// zones of the Seed for the control plane; one, or three with zone tolerance. Immutable once set. No effect here: the Seed's own scheduler chooses them.
+	// zones of the Seed for the control plane; one, or three with zone tolerance. Immutable once set. The Shoot is scheduled to
+	// a Seed with all of them; in which of its zones the control plane runs, the Seed's own scheduler chooses.
 	// +optional
 	Zones []string `json:"zones,omitempty"`
 }

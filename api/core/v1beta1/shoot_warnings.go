@@ -3,7 +3,6 @@ package v1beta1
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -62,6 +61,10 @@ func WarningsShoot(shoot, old *Shoot, now time.Time) []string {
 	if proxy := kubernetes.KubeProxy; proxy != nil && deref(proxy.Mode) == ProxyModeIPVS {
 		warn("spec.kubernetes.kubeProxy.mode: IPVS is deprecated, use NFTables or IPTables")
 	}
+	const systemReserved = "%s.systemReserved is deprecated, add it to kubeReserved: the same sum replaces no machines"
+	if kubelet := kubernetes.Kubelet; kubelet != nil && kubelet.SystemReserved != nil {
+		warn(systemReserved, "spec.kubernetes.kubelet")
+	}
 	if autoscaler := kubernetes.ClusterAutoscaler; autoscaler != nil {
 		if autoscaler.MaxEmptyBulkDelete != nil {
 			warn("spec.kubernetes.clusterAutoscaler.maxEmptyBulkDelete is deprecated, use maxScaleDownParallelism")
@@ -75,6 +78,9 @@ func WarningsShoot(shoot, old *Shoot, now time.Time) []string {
 		if deref(worker.UpdateStrategy) == ManualInPlaceUpdate && (worker.MaxSurge != nil || worker.MaxUnavailable != nil) {
 			warn("spec.provider.workers[%d]: maxSurge and maxUnavailable have no effect with ManualInPlaceUpdate", i)
 		}
+		if k := worker.Kubernetes; k != nil && k.Kubelet != nil && k.Kubelet.SystemReserved != nil {
+			warn(systemReserved, fmt.Sprintf("spec.provider.workers[%d].kubernetes.kubelet", i))
+		}
 	}
 	for _, key := range []string{AnnotationOperation, AnnotationMaintenanceOperation} {
 		operations := Operations(shoot.Annotations, key)
@@ -84,9 +90,6 @@ func WarningsShoot(shoot, old *Shoot, now time.Time) []string {
 			}
 		}
 	}
-	if task := ShootTaskRestartCoreAddons; hasTask(shoot, task) && (old == nil || !hasTask(old, task)) {
-		warn("metadata.annotations[%s]: %s has no effect yet", AnnotationShootTasks, task)
-	}
 	if old == nil || !equality.Semantic.DeepEqual(shoot.Spec, old.Spec) {
 		warnings = append(warnings, withoutEffect(shoot)...)
 	}
@@ -94,13 +97,6 @@ func WarningsShoot(shoot, old *Shoot, now time.Time) []string {
 		warnings = append(warnings, overdueRotations(shoot, now)...)
 	}
 	return warnings
-}
-
-// hasTask tells whether a task is to be done with the next reconciliation.
-func hasTask(shoot *Shoot, task string) bool {
-	return slices.ContainsFunc(strings.Split(shoot.Annotations[AnnotationShootTasks], ","), func(entry string) bool {
-		return strings.TrimSpace(entry) == task
-	})
 }
 
 // secretNameNewlyGiven compares with all providers from before, because they may have changed their places.

@@ -35,7 +35,7 @@ func withoutEffect(shoot *Shoot) []string {
 	warn(spec.Monitoring != nil && spec.Monitoring.Alerting != nil, "spec.monitoring.alerting", "no alerts are sent")
 	warn(spec.ExposureClassName != nil, "spec.exposureClassName", "beyond scheduling; every API server is exposed in the same way")
 	warn(spec.ControlPlane != nil && len(spec.ControlPlane.Zones) > 0, "spec.controlPlane.zones",
-		"the Seed's own scheduler chooses the zones of control planes")
+		"beyond the choice of the Seed, whose own scheduler chooses the zones")
 	if components := spec.SystemComponents; components != nil {
 		warn(components.CoreDNS != nil && components.CoreDNS.Autoscaling != nil &&
 			components.CoreDNS.Autoscaling.Mode == CoreDNSAutoscalingModeClusterProportional,

@@ -2930,6 +2930,11 @@ func (in *KubeletConfig) DeepCopyInto(out *KubeletConfig) {
 		*out = new(KubeletConfigReserved)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.SystemReserved != nil {
+		in, out := &in.SystemReserved, &out.SystemReserved
+		*out = new(KubeletConfigReserved)
+		(*in).DeepCopyInto(*out)
+	}
 	if in.ImageGCHighThresholdPercent != nil {
 		in, out := &in.ImageGCHighThresholdPercent, &out.ImageGCHighThresholdPercent
 		*out = new(int32)

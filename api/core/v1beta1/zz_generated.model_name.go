@@ -691,6 +691,11 @@ func (in NamespacedCloudProfileStatus) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in NetworkConflict) OpenAPIModelName() string {
+	return "com.github.gardener.gardener.pkg.apis.core.v1beta1.NetworkConflict"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Networking) OpenAPIModelName() string {
 	return "com.github.gardener.gardener.pkg.apis.core.v1beta1.Networking"
 }

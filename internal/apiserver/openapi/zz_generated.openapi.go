@@ -2794,7 +2794,7 @@ func schema_hortus_api_core_v1beta1_ControlPlane(ref common.ReferenceCallback) c
 					},
 					"zones": {
 						SchemaProps: spec.SchemaProps{
-							Description: "zones of the Seed for the control plane; one, or three with zone tolerance. Immutable once set. No effect here: the Seed's own scheduler chooses them.",
+							Description: "zones of the Seed for the control plane; one, or three with zone tolerance. Immutable once set. The Shoot is scheduled to a Seed with all of them; in which of its zones the control plane runs, the Seed's own scheduler chooses.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -5282,6 +5282,12 @@ func schema_hortus_api_core_v1beta1_KubeletConfig(ref common.ReferenceCallback) 
 					"kubeReserved": {
 						SchemaProps: spec.SchemaProps{
 							Description: "kubeReserved is kept from pods for kubelet and container runtime; less than the machine has. Default cpu 80m, memory 1Gi, pid 20k.",
+							Ref:         ref(v1beta1.KubeletConfigReserved{}.OpenAPIModelName()),
+						},
+					},
+					"systemReserved": {
+						SchemaProps: spec.SchemaProps{
+							Description: "systemReserved is kept from pods for what else runs on the machine; with kubeReserved less than the machine has. Machines are replaced only when the sum of both changes. Deprecated, use kubeReserved. Default none.",
 							Ref:         ref(v1beta1.KubeletConfigReserved{}.OpenAPIModelName()),
 						},
 					},
@@ -9140,12 +9146,12 @@ func schema_hortus_api_core_v1beta1_SeedSettingZoneSelection(ref common.Referenc
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "SeedSettingZoneSelection says how zones of control planes are chosen.",
+				Description: "SeedSettingZoneSelection keeps Shoots off a seed that have workers, but in none of its zones.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"mode": {
 						SchemaProps: spec.SchemaProps{
-							Description: "mode is Prefer or Enforce.",
+							Description: "mode is Enforce: they are not scheduled to the seed, or Prefer: only if no other seed fits.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -9203,7 +9209,7 @@ func schema_hortus_api_core_v1beta1_SeedSettings(ref common.ReferenceCallback) c
 					},
 					"zoneSelection": {
 						SchemaProps: spec.SchemaProps{
-							Description: "zoneSelection says how zones of control planes are chosen. No effect here: the seed cluster's own scheduler spreads them.",
+							Description: "zoneSelection says how much a Shoot with workers in none of the seed's zones is kept off the seed. Default: not at all.",
 							Ref:         ref(v1beta1.SeedSettingZoneSelection{}.OpenAPIModelName()),
 						},
 					},

@@ -183,8 +183,8 @@ func TestReasons(t *testing.T) {
 		request Request
 		want    string
 	}{
-		"where it would be allowed": {Request{Seed: "a", Verb: "update", Group: core, Resource: "shoots", Namespace: "garden-b", Name: "b-shoot"},
-			`the gardenlet of Seed "a" may not update this: it is allowed only where the object is on the seed`},
+		"where it would be allowed": {Request{Seed: "a", Verb: "patch", Group: core, Resource: "shoots", Namespace: "garden-b", Name: "b-shoot"},
+			`the gardenlet of Seed "a" may not patch this: it is allowed only where the object is on the seed`},
 		"allowed nowhere": {Request{Seed: "a", Verb: "delete", Group: core, Resource: "shoots", Namespace: "garden-a", Name: "a-shoot"},
 			`the gardenlet of Seed "a" may not delete this: it is allowed nowhere`},
 		"no Seed": {Request{Verb: "list", Group: core, Resource: "shoots"}, "the caller is the gardenlet of no Seed"},

@@ -15,12 +15,14 @@ var (
 	read       = []string{"get"}
 	collection = []string{"list", "watch"}
 	reads      = []string{"get", "list", "watch"}
-	change     = []string{"update", "patch"}
+	change     = []string{"patch"}
 	create     = []string{"create"}
-	readWrite  = []string{"get", "create", "update", "patch", "delete"}
+	remove     = []string{"delete"}
+	tell       = []string{"create", "patch"} // An event that repeats is patched.
+	publish    = []string{"get", "create", "patch"}
+	readWrite  = []string{"get", "create", "patch", "delete"}
 	everything = []string{"get", "list", "watch", "create", "update", "patch", "delete"}
 	withStatus = []string{"", "status"}
-	tokens     = []string{"token"}
 )
 
 // relation is between a Seed and the object of a request.
@@ -148,7 +150,7 @@ var table = []rule{
 		{verbs: change, where: own, subresources: withStatus},
 	}},
 	{corev1beta1.GroupName, "seeds", Seed, []grant{
-		{verbs: []string{"get", "update", "patch"}, where: itself, subresources: withStatus},
+		{verbs: change, where: itself, subresources: withStatus},
 		{verbs: create, where: judged},
 		{verbs: read, where: itself, extensions: true},
 		{verbs: read, where: needed},
@@ -156,34 +158,36 @@ var table = []rule{
 		{verbs: collection, where: marked, extensions: true},
 	}},
 	{corev1beta1.GroupName, "shootstates", "ShootState", []grant{
-		{verbs: readWrite, where: namedAsShoot},
+		{verbs: publish, where: namedAsShoot},
 		{verbs: create, where: besideOwn},
 	}},
 	{corev1beta1.GroupName, "internalsecrets", InternalSecret, []grant{
-		{verbs: readWrite, where: published()},
+		{verbs: publish, where: published()},
 		{verbs: create, where: besideOwn},
 		{verbs: read, where: needed},
 	}},
 	{corev1beta1.GroupName, "backupbuckets", BackupBucket, []grant{
 		{verbs: read, where: needed, subresources: withStatus, extensions: true},
-		{verbs: read, where: uidOfSeed, subresources: withStatus},
+		{verbs: read, where: uidOfSeed},
 		{verbs: collection, where: selectedBy("spec.seedName"), extensions: true},
 		{verbs: collection, where: marked, extensions: true},
 		{verbs: create, where: judged},
-		{verbs: []string{"update", "patch", "delete"}, where: own, subresources: withStatus},
+		{verbs: change, where: own, subresources: withStatus},
+		{verbs: remove, where: own},
 		{verbs: change, where: uidOfSeed, subresources: withStatus},
 	}},
 	{corev1beta1.GroupName, "backupentries", BackupEntry, []grant{
 		{verbs: read, where: own, subresources: withStatus, extensions: true},
-		{verbs: read, where: uidOfShoot, subresources: withStatus},
+		{verbs: read, where: uidOfShoot},
 		{verbs: collection, where: selectedBy("spec.seedName", "status.seedName"), extensions: true},
 		{verbs: collection, where: marked, extensions: true},
 		{verbs: create, where: besideOwn},
-		{verbs: []string{"update", "patch", "delete"}, where: own, subresources: withStatus},
+		{verbs: change, where: own, subresources: withStatus},
+		{verbs: remove, where: own},
 		{verbs: change, where: uidOfShoot, subresources: withStatus},
 	}},
 	{corev1beta1.GroupName, "controllerinstallations", ControllerInstallation, []grant{
-		{verbs: []string{"get", "update", "patch"}, where: own, subresources: withStatus},
+		{verbs: change, where: own, subresources: withStatus},
 		{verbs: read, where: own, extensions: true},
 		{verbs: collection, where: selectedBy("spec.seedRef.name"), extensions: true},
 	}},
@@ -204,44 +208,44 @@ var table = []rule{
 	{securityv1alpha1.GroupName, "credentialsbindings", CredentialsBinding, []grant{{verbs: read, where: needed, extensions: true}}},
 	{securityv1alpha1.GroupName, "workloadidentities", WorkloadIdentity, []grant{
 		{verbs: read, where: needed},
-		{verbs: create, where: needed, subresources: tokens},
+		{verbs: create, where: needed, subresources: []string{"token"}},
 	}},
 	{seedmanagementv1alpha1.GroupName, "managedseeds", ManagedSeed, []grant{
-		{verbs: []string{"get", "update", "patch"}, where: needed, subresources: withStatus},
+		{verbs: []string{"get", "patch"}, where: needed, subresources: withStatus},
 		{verbs: collection, where: marked},
 	}},
 	{seedmanagementv1alpha1.GroupName, "managedseedsets", "ManagedSeedSet", nil},
 	{operationsv1alpha1.GroupName, "bastions", Bastion, []grant{
-		{verbs: []string{"get", "update", "patch"}, where: own, subresources: withStatus},
+		{verbs: []string{"get", "patch"}, where: own, subresources: withStatus},
 		{verbs: collection, where: selectedBy("spec.seedName")},
 	}},
 
 	// Kinds of Kubernetes. No admission of ours sees them, so that an object is created by a request that names it (apply).
 	{"", "secrets", Secret, []grant{
 		{verbs: read, where: needed},
-		{verbs: readWrite, where: published(corev1beta1.ShootSuffixSSHKeypair, corev1beta1.ShootSuffixOldSSHKeypair, corev1beta1.ShootSuffixMonitoring, corev1beta1.ShootSuffixCACluster)},
-		{verbs: readWrite, where: issuerKey},
+		{verbs: publish, where: published(corev1beta1.ShootSuffixSSHKeypair, corev1beta1.ShootSuffixOldSSHKeypair, corev1beta1.ShootSuffixMonitoring, corev1beta1.ShootSuffixCACluster)},
+		{verbs: publish, where: issuerKey},
 		{verbs: read, where: fromBucket(needed)},
 		{verbs: readWrite, where: fromBucket(own)},
-		{verbs: everything, where: inOwnNamespace},
 	}},
 	{"", "configmaps", ConfigMap, []grant{
 		{verbs: read, where: needed, extensions: true},
 		{verbs: read, where: called("kube-system/cluster-identity", corev1beta1.PublicNamespace+"/gardener-info"), extensions: true},
-		{verbs: readWrite, where: published(corev1beta1.ShootSuffixCACluster, corev1beta1.ShootSuffixCAKubelet)},
-		{verbs: everything, where: inOwnNamespace},
+		{verbs: publish, where: published(corev1beta1.ShootSuffixCACluster, corev1beta1.ShootSuffixCAKubelet)},
 	}},
-	{"", "serviceaccounts", "ServiceAccount", []grant{
-		{verbs: everything, where: inOwnNamespace},
-		{verbs: create, where: inOwnNamespace, subresources: tokens},
-	}},
+	{"", "serviceaccounts", "ServiceAccount", nil},
 	{"", "namespaces", Namespace, []grant{
 		{verbs: read, where: needed, extensions: true},
-		{verbs: read, where: called(corev1beta1.GardenNamespace)},
 		{verbs: read, where: relation{"the seed's namespace", func(r Request, _ Kind, _ *Graph) bool { return r.Name == r.ownNamespace() }}, extensions: true},
 	}},
-	{"", "events", "Event", events},
-	{"events.k8s.io", "events", "Event", events},
+	{"", "events", "Event", []grant{
+		{verbs: []string{"create", "patch", "update"}, where: inOwnNamespace, extensions: true},
+	}},
+	{"events.k8s.io", "events", "Event", []grant{ // Those of cluster-scoped objects are in namespace default.
+		{verbs: tell, where: besideOwn},
+		{verbs: tell, where: inNamespaces("default", corev1beta1.GardenNamespace)},
+		{verbs: []string{"create", "patch", "update"}, where: inOwnNamespace, extensions: true},
+	}},
 	{"coordination.k8s.io", "leases", "Lease", []grant{
 		{verbs: []string{"get", "create", "update", "patch"}, where: ownLease},
 		{verbs: []string{"create", "update", "patch"}, where: controlPlaneLease},
@@ -251,15 +255,8 @@ var table = []rule{
 	}},
 	{"certificates.k8s.io", "certificatesigningrequests", CertificateSigningRequest, []grant{
 		{verbs: create, where: anything}, // Worth nothing until it is approved.
-		{verbs: []string{"get", "watch"}, where: own},
+		{verbs: read, where: own},
 	}},
-}
-
-// events of cluster-scoped objects are in namespace default.
-var events = []grant{
-	{verbs: []string{"create", "patch", "update"}, where: besideOwn},
-	{verbs: []string{"create", "patch", "update"}, where: inNamespaces("default", corev1beta1.GardenNamespace)},
-	{verbs: []string{"create", "patch", "update"}, where: inOwnNamespace, extensions: true},
 }
 
 // ref names the object of a request. Namespaces are requested in themselves.

@@ -119,7 +119,7 @@ func (r *Registry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 				d, ok = find(images, ns, name, reference)
 			}
 		} else if !errors.Is(err, ErrUnknown) {
-			fail(w, http.StatusServiceUnavailable, "UNAVAILABLE", err.Error())
+			notYet(w, req, err.Error())
 			return
 		}
 	}
@@ -182,8 +182,41 @@ func Refuse(w http.ResponseWriter, message string) {
 	fail(w, http.StatusUnauthorized, "UNAUTHORIZED", message)
 }
 
+// notYet answers that an image is to be asked for again later, and why. Container runtimes show people the status line of such an
+// answer and nothing of its body, so that the reason is in both. HTTP/2 has no reasons in its status; its clients get the body only.
+func notYet(w http.ResponseWriter, req *http.Request, why string) {
+	connection, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		fail(w, http.StatusServiceUnavailable, "UNAVAILABLE", why)
+		return
+	}
+	defer connection.Close()
+	body := errorBody("UNAVAILABLE", why)
+	if req.Method == http.MethodHead {
+		body = nil
+	}
+	line := strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return ' '
+		}
+		return r
+	}, why)
+	fmt.Fprintf(buffered, "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
+		http.StatusServiceUnavailable, line, len(body), body)
+	_ = buffered.Flush() // Who is gone asks again.
+}
+
 func fail(w http.ResponseWriter, status int, code, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]any{"errors": []map[string]string{{"code": code, "message": message}}})
+	_, _ = w.Write(errorBody(code, message))
+}
+
+// errorBody is that of the OCI distribution specification.
+func errorBody(code, message string) []byte {
+	body, err := json.Marshal(map[string]any{"errors": []map[string]string{{"code": code, "message": message}}})
+	if err != nil {
+		panic(err) // Strings alone can be encoded.
+	}
+	return append(body, '\n')
 }

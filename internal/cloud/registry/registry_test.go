@@ -1,11 +1,15 @@
 package registry
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -106,6 +110,40 @@ func TestWritingIsRefused(t *testing.T) {
 	New(t.TempDir()).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v2/x/blobs/uploads/", nil))
 	if w.Code != http.StatusMethodNotAllowed {
 		t.Errorf("status = %d, want 405", w.Code)
+	}
+}
+
+func TestImagesThatAreBeingMade(t *testing.T) {
+	r := New(t.TempDir())
+	r.Make = func(_ context.Context, name string) error {
+		if name != "a.test/one:1" {
+			return ErrUnknown
+		}
+		return errors.New("it is being made:\nsoon")
+	}
+	server := httptest.NewServer(r)
+	t.Cleanup(server.Close)
+	for _, method := range []string{http.MethodHead, http.MethodGet} {
+		request, err := http.NewRequestWithContext(t.Context(), method, server.URL+"/v2/one/manifests/1?ns=a.test", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := server.Client().Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if want := "503 it is being made: soon"; err != nil || response.Status != want || (method == http.MethodGet) != strings.Contains(string(body), `"UNAVAILABLE"`) {
+			t.Errorf("%s = %q, %q, %v, want %q", method, response.Status, body, err, want)
+		}
+	}
+
+	if w := get(r, "/v2/one/manifests/1?ns=a.test"); w.Code != http.StatusServiceUnavailable { // As over HTTP/2.
+		t.Errorf("status %d, want 503", w.Code)
+	}
+	if w := get(r, "/v2/two/manifests/1?ns=a.test"); w.Code != http.StatusNotFound {
+		t.Errorf("status %d of an unknown image, want 404", w.Code)
 	}
 }
 

@@ -21,8 +21,11 @@ import (
 // ResourceName is the name of the ManagedResource.
 const ResourceName = "shoot-core-coredns"
 
+// Name of the Deployment, in kube-system.
+const Name = "coredns"
+
 const (
-	name        = "coredns"
+	name        = Name
 	serviceName = "kube-dns" // What kubelets and users expect.
 	namespace   = metav1.NamespaceSystem
 	port        = 8053 // Unprivileged inside the pod; the Service offers 53.

@@ -3,7 +3,10 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -103,6 +106,14 @@ func SetDefaults(c *GardenletConfiguration) {
 	if c.LogLevel == "" {
 		c.LogLevel = "info"
 	}
+	if c.FeatureGates == nil {
+		c.FeatureGates = map[string]bool{}
+	}
+	for name, on := range featureGates {
+		if _, set := c.FeatureGates[name]; !set {
+			c.FeatureGates[name] = on
+		}
+	}
 }
 
 // Validate returns every problem of a completed configuration.
@@ -152,6 +163,12 @@ func Validate(c *GardenletConfiguration) error {
 			if _, err := resource.ParseQuantity(value); err != nil {
 				errs = append(errs, fmt.Errorf("resources.reserved.%s: %w", name, err))
 			}
+		}
+	}
+	for name := range c.FeatureGates {
+		if _, known := featureGates[name]; !known {
+			errs = append(errs, fmt.Errorf("featureGates.%s: unknown feature gate (available: %s)", name,
+				strings.Join(slices.Sorted(maps.Keys(featureGates)), ", ")))
 		}
 	}
 	switch c.LogLevel {

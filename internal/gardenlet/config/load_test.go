@@ -35,12 +35,25 @@ func TestParseCompletes(t *testing.T) {
 		t.Errorf("health is served on %q and metrics on %q, want all addresses of the pod and 127.0.0.1", health.BindAddress,
 			metrics.BindAddress)
 	}
+	if !c.FeatureGates[NewWorkerPoolHash] {
+		t.Error("NewWorkerPoolHash is off by default")
+	}
 	b, e := c.Controllers.BackupBucket, c.Controllers.BackupEntry
 	if *b.ConcurrentSyncs != 20 || b.SyncPeriod.Duration != time.Minute || *e.ConcurrentSyncs != 20 || *e.DeletionGracePeriodHours != 0 {
 		t.Errorf("backup controllers = %+v and %+v, want the documented defaults", b, e)
 	}
 	if !*c.LeaderElection.LeaderElect || c.Controllers.ShootCare.SyncPeriod.Duration != time.Minute {
 		t.Errorf("leader election %t, care period %s", *c.LeaderElection.LeaderElect, c.Controllers.ShootCare.SyncPeriod.Duration)
+	}
+}
+
+func TestFeatureGatesAreSwitchedOff(t *testing.T) {
+	c, err := Parse([]byte(minimal + "featureGates: {NewWorkerPoolHash: false}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.FeatureGates[NewWorkerPoolHash] {
+		t.Error("NewWorkerPoolHash is on although it was switched off")
 	}
 }
 
@@ -51,6 +64,7 @@ func TestParseRefuses(t *testing.T) {
 		"a seed without a name": {"metadata: {name: local-1}", "metadata: {}", "seedConfig.metadata.name"},
 		"no concurrency":        {"seedConfig:", "controllers: {shoot: {concurrentSyncs: 0}}\nseedConfig:", "concurrentSyncs"},
 		"a bad quantity":        {"seedConfig:", "resources: {capacity: {shoots: many}}\nseedConfig:", "resources.capacity.shoots"},
+		"an unknown gate":       {"seedConfig:", "featureGates: {Other: true}\nseedConfig:", "featureGates.Other: unknown feature gate (available: NewWorkerPoolHash)"},
 		"buckets without concurrency": {
 			"seedConfig:", "controllers: {backupBucket: {concurrentSyncs: 0}}\nseedConfig:", "controllers.backupBucket.concurrentSyncs",
 		},

@@ -12,6 +12,12 @@ const (
 	Kind         = "GardenletConfiguration"
 )
 
+// NewWorkerPoolHash is a feature gate.
+const NewWorkerPoolHash = "NewWorkerPoolHash"
+
+// featureGates are all gates with their defaults.
+var featureGates = map[string]bool{NewWorkerPoolHash: true}
+
 // GardenletConfiguration is the content of the file.
 type GardenletConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
@@ -31,6 +37,9 @@ type GardenletConfiguration struct {
 	Server *Server `json:"server,omitempty"`
 	// seedConfig is the Seed that this gardenlet registers and keeps. Required.
 	SeedConfig *SeedConfig `json:"seedConfig,omitempty"`
+	// featureGates switch features on or off, by name. NewWorkerPoolHash, on by default: worker pools that are new, or rolled
+	// anyway, get the hash that counts fewer changes of their providerConfig and more of their kubelets. Others keep theirs.
+	FeatureGates map[string]bool `json:"featureGates,omitempty"`
 	// images override where images come from, by name: hortus, etcd, coredns, pause, kube-apiserver, ... The tag is kept.
 	Images map[string]string `json:"images,omitempty"`
 }

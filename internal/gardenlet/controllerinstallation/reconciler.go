@@ -38,6 +38,8 @@ type Reconciler struct {
 	Clock  clock.PassiveClock
 	// SeedName is the own seed; GardenIdentity names the garden to extensions.
 	SeedName, GardenIdentity string
+	// FeatureGates of the gardenlet are made known to extensions.
+	FeatureGates map[string]bool
 }
 
 // AddToManager registers the controller. The manager's cache is that of the garden.
@@ -143,7 +145,7 @@ func (r *Reconciler) objects(ctx context.Context, installation *corev1beta1.Cont
 		o.invalid, o.invalidReason = err, "ChartInformationInvalid"
 		return nil, err
 	}
-	objects, err := render(installation, registration, deployment, seed, r.GardenIdentity)
+	objects, err := render(installation, registration, deployment, seed, r.GardenIdentity, r.FeatureGates)
 	if err != nil {
 		o.invalid, o.invalidReason = err, "ChartCannotBeRendered"
 		return nil, reconcile.TerminalError(err)

@@ -48,7 +48,10 @@ func desiredNamespace(installation *corev1beta1.ControllerInstallation, registra
 
 // render returns the objects of an extension: its namespace and what its chart makes of the deployment's values, to which
 // the key gardener is added with what an extension has to know of its surroundings.
-func render(installation *corev1beta1.ControllerInstallation, registration *corev1beta1.ControllerRegistration, deployment *corev1v1.ControllerDeployment, seed *corev1beta1.Seed, gardenIdentity string) ([]client.Object, error) {
+func render(
+	installation *corev1beta1.ControllerInstallation, registration *corev1beta1.ControllerRegistration, deployment *corev1v1.ControllerDeployment,
+	seed *corev1beta1.Seed, gardenIdentity string, gates map[string]bool,
+) ([]client.Object, error) {
 	if deployment.Helm == nil || len(deployment.Helm.RawChart) == 0 {
 		return nil, errNoChart
 	}
@@ -62,7 +65,7 @@ func render(installation *corev1beta1.ControllerInstallation, registration *core
 			return nil, fmt.Errorf("read helm.values: %w", err)
 		}
 	}
-	if values["gardener"], err = surroundings(seed, gardenIdentity); err != nil {
+	if values["gardener"], err = surroundings(seed, gardenIdentity, gates); err != nil {
 		return nil, err
 	}
 	rendered, err := chart.Render(loaded, chart.Release{Name: installation.Name, Namespace: namespaceOf(installation)}, values)
@@ -77,7 +80,7 @@ func render(installation *corev1beta1.ControllerInstallation, registration *core
 }
 
 // surroundings are the values under the key gardener.
-func surroundings(seed *corev1beta1.Seed, gardenIdentity string) (map[string]any, error) {
+func surroundings(seed *corev1beta1.Seed, gardenIdentity string, gates map[string]bool) (map[string]any, error) {
 	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&seed.Spec)
 	if err != nil {
 		return nil, fmt.Errorf("encode seed: %w", err)
@@ -98,11 +101,11 @@ func surroundings(seed *corev1beta1.Seed, gardenIdentity string) (map[string]any
 		"version":   version.Version,
 		"garden":    map[string]any{"clusterIdentity": gardenIdentity},
 		"seed":      about,
-		"gardenlet": map[string]any{"featureGates": map[string]any{}},
+		"gardenlet": map[string]any{"featureGates": toAny(gates)},
 	}, nil
 }
 
-func toAny(m map[string]string) map[string]any {
+func toAny[V any](m map[string]V) map[string]any {
 	out := make(map[string]any, len(m))
 	for k, v := range m {
 		out[k] = v

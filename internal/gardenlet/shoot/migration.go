@@ -48,7 +48,7 @@ func (r *Reconciler) takeOver(ctx context.Context, shoot *corev1beta1.Shoot) (re
 	if err := r.Cache.Get(ctx, client.ObjectKey{Name: r.SeedName}, seed); err != nil {
 		return reconcile.Result{}, fmt.Errorf("read Seed %q: %w", r.SeedName, err)
 	}
-	if emergencyStop(seed) {
+	if seed.EmergencyStop() {
 		return reconcile.Result{RequeueAfter: seedPeriod}, nil
 	}
 	from, before := *shoot.Status.SeedName, shoot.DeepCopy()
@@ -175,7 +175,7 @@ func ignoreConflict(err error) error {
 
 func (r *Reconciler) preparePass(ctx context.Context, s *scope) (flow.Result, error) {
 	const operation = corev1beta1.LastOperationTypeRestore
-	if emergencyStop(s.seed) {
+	if s.seed.EmergencyStop() {
 		return flow.Result{}, fmt.Errorf("reconciliations are stopped on seed %q", s.seed.Name)
 	}
 	if err := r.read(ctx, s); err != nil {

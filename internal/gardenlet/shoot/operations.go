@@ -126,6 +126,9 @@ func startOperation(shoot *corev1beta1.Shoot, op string, now time.Time) {
 		if pools, ok := strings.CutPrefix(op, corev1beta1.OperationRotateRolloutWorkersPrefix); ok {
 			rollPools(shoot, strings.Split(pools, ","))
 		}
+		if pools, ok := strings.CutPrefix(op, corev1beta1.OperationRolloutWorkersPrefix); ok {
+			startRollout(shoot, strings.Split(pools, ","), now)
+		}
 	}
 }
 
@@ -275,6 +278,37 @@ func completeByItself(shoot *corev1beta1.Shoot, now time.Time) {
 	c := shoot.Status.Credentials
 	if c != nil && c.Rotation != nil && c.Rotation.ETCDEncryptionKey != nil && ptr.Deref(c.Rotation.ETCDEncryptionKey.AutoCompleteAfterPrepared, false) {
 		completeEncryptionKey(shoot, now)
+	}
+}
+
+// startRollout records the pools whose machines are to be replaced because a user asks for it; "*" are all of them. Pools that
+// are updated in place are never rolled. The time tells the request from the one before.
+func startRollout(shoot *corev1beta1.Shoot, pools []string, now time.Time) {
+	var pending []corev1beta1.PendingWorkersRollout
+	if r := shoot.Status.ManualWorkerPoolRollout; r != nil {
+		pending = r.PendingWorkersRollouts
+	}
+	for i := range shoot.Spec.Provider.Workers {
+		w := &shoot.Spec.Provider.Workers[i]
+		if w.UpdatesInPlace() || !slices.Contains(pools, w.Name) && !slices.Contains(pools, "*") {
+			continue
+		}
+		at := slices.IndexFunc(pending, func(p corev1beta1.PendingWorkersRollout) bool { return p.Name == w.Name })
+		if at < 0 {
+			pending = append(pending, corev1beta1.PendingWorkersRollout{Name: w.Name, LastInitiationTime: initiation(now, nil)})
+			continue
+		}
+		pending[at].LastInitiationTime = initiation(now, pending[at].LastInitiationTime)
+	}
+	if len(pending) > 0 {
+		shoot.Status.ManualWorkerPoolRollout = &corev1beta1.ManualWorkerPoolRollout{PendingWorkersRollouts: pending}
+	}
+}
+
+// finishRollouts forgets the requested roll-outs. The flow has waited for them, unless the Shoot has no machines any more.
+func finishRollouts(shoot *corev1beta1.Shoot, operation corev1beta1.LastOperationType) {
+	if operation != corev1beta1.LastOperationTypeMigrate { // The other seed goes on with them.
+		shoot.Status.ManualWorkerPoolRollout = nil
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
@@ -138,6 +139,48 @@ func TestRotationsWithoutPhasesBeginOnce(t *testing.T) {
 			}
 			if got := rotation(s).Observability.LastInitiationTime; !got.Equal(tc.want) {
 				t.Errorf("initiation of observability = %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestStartRollout(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	at := func(d time.Duration) *metav1.Time { return &metav1.Time{Time: now.Add(d)} }
+	type rollouts = []corev1beta1.PendingWorkersRollout
+	of := func(pool string, since time.Duration) corev1beta1.PendingWorkersRollout {
+		return corev1beta1.PendingWorkersRollout{Name: pool, LastInitiationTime: at(since)}
+	}
+	for name, tc := range map[string]struct {
+		pending   rollouts
+		operation string
+		want      rollouts
+	}{
+		"one pool":                    {nil, "rollout-workers=a", rollouts{of("a", 0)}},
+		"two pools":                   {nil, "rollout-workers=b,a", rollouts{of("a", 0), of("b", 0)}},
+		"all that are rolled":         {nil, "rollout-workers=*", rollouts{of("a", 0), of("b", 0)}},
+		"one more":                    {rollouts{of("a", -time.Hour)}, "rollout-workers=b", rollouts{of("a", -time.Hour), of("b", 0)}},
+		"once more":                   {rollouts{of("a", -time.Hour)}, "rollout-workers=a", rollouts{of("a", 0)}},
+		"twice within a second":       {rollouts{of("a", 0)}, "rollout-workers=a", rollouts{of("a", time.Second)}},
+		"a pool updated in place":     {nil, "rollout-workers=c", nil},
+		"a pool that is gone":         {nil, "rollout-workers=d", nil},
+		"pools that follow rotations": {nil, "rotate-rollout-workers=a", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			shoot := &corev1beta1.Shoot{}
+			shoot.Spec.Provider.Workers = []corev1beta1.Worker{
+				{Name: "a"}, {Name: "b"}, {Name: "c", UpdateStrategy: ptr.To(corev1beta1.AutoInPlaceUpdate)},
+			}
+			if tc.pending != nil {
+				shoot.Status.ManualWorkerPoolRollout = &corev1beta1.ManualWorkerPoolRollout{PendingWorkersRollouts: tc.pending}
+			}
+			startOperation(shoot, tc.operation, now)
+			var got rollouts
+			if r := shoot.Status.ManualWorkerPoolRollout; r != nil {
+				got = r.PendingWorkersRollouts
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("pendingWorkersRollouts (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -64,6 +64,8 @@ type Reconciler struct {
 	DNSTTL        int64
 	// FenceTime is how long etcds run without being confirmed.
 	FenceTime time.Duration
+	// NewWorkerPoolHash is the feature gate: which hash pools get that are new or rolled anyway.
+	NewWorkerPoolHash bool
 
 	gardenApplied, seedApplied kube.ApplyCache
 	// seen is what passes have read, written and been told of in the seed.
@@ -114,7 +116,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 	if err := r.Cache.Get(ctx, client.ObjectKey{Name: r.SeedName}, s.seed); err != nil {
 		return reconcile.Result{}, fmt.Errorf("read Seed %q: %w", r.SeedName, err)
 	}
-	in := DecideInput{SeedName: r.SeedName, Now: r.Clock.Now(), Version: r.Identity.Version, EmergencyStop: emergencyStop(s.seed), Options: r.Options, Jitter: r.Jitter}
+	in := DecideInput{SeedName: r.SeedName, Now: r.Clock.Now(), Version: r.Identity.Version, EmergencyStop: s.seed.EmergencyStop(), Options: r.Options, Jitter: r.Jitter}
 	if mayHeal(&shoot.Status) {
 		healed, err := r.healed(ctx, shoot)
 		if err != nil {
@@ -145,12 +147,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 		return r.run(ctx, s, d)
 	}
 	return reconcile.Result{RequeueAfter: d.RequeueAfter}, r.updateManualPools(ctx, shoot)
-}
-
-// emergencyStop: an operator has stopped the reconciliations of all Shoots of the seed.
-func emergencyStop(seed *corev1beta1.Seed) bool {
-	on, err := strconv.ParseBool(seed.Annotations[corev1beta1.AnnotationEmergencyStopShootReconciliations])
-	return err == nil && on
 }
 
 // read fills the scope with what belongs to the Shoot in the garden.
@@ -255,6 +251,7 @@ func (r *Reconciler) run(ctx context.Context, s *scope, d Decision) (res reconci
 		if err := r.finishInPlaceUpdates(ctx, shoot); err != nil {
 			return reconcile.Result{}, err
 		}
+		finishRollouts(shoot, d.Operation)
 	}
 	ended := apply(shoot, result, r.RetryDuration, r.Clock.Now())
 	if result.Complete() && d.Operation == corev1beta1.LastOperationTypeRestore {
@@ -407,7 +404,7 @@ func (r *Reconciler) stepScope(
 		Shoot: s.shoot.DeepCopy(), SeedObject: s.seed, Project: s.project, CloudProfile: s.profile, GardenIdentity: r.GardenIdentity,
 		Namespace: namespace, Operation: operation, Started: began.At, Tasks: began.Tasks, Claim: s.claim, FenceTime: r.FenceTime,
 		State: s.state, States: r.States,
-		Images: r.Images, DNSTTL: r.DNSTTL, Facts: facts, Secrets: s.secrets,
+		Images: r.Images, DNSTTL: r.DNSTTL, NewWorkerPoolHash: r.NewWorkerPoolHash, Facts: facts, Secrets: s.secrets,
 		Registered: registrations.Items, Installations: installations.Items,
 	}, nil
 }

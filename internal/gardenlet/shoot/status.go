@@ -93,13 +93,15 @@ func apply(shoot *corev1beta1.Shoot, result flow.Result, retryDuration time.Dura
 		succeed(shoot, operation, now)
 		return true
 	}
+	// A step that waits again takes nothing back of what users have seen of this operation; 100 is for its end.
+	progress := max(min(s.LastOperation.Progress, 99), result.Progress())
 	if len(result.Failed) == 0 {
 		// Errors of steps that are done by now, or wait again, are over.
 		s.LastErrors = slices.DeleteFunc(s.LastErrors, func(e corev1beta1.LastError) bool { return !slices.Contains(result.Blocked, ptr.Deref(e.TaskID, "")) })
 		if len(s.LastErrors) == 0 {
 			s.LastErrors = nil
 		}
-		setOperation(s, corev1beta1.LastOperationStateProcessing, result.Progress(), describe(result), now)
+		setOperation(s, corev1beta1.LastOperationStateProcessing, progress, describe(result), now)
 		return false
 	}
 	s.LastErrors = lastErrors(s.LastErrors, result.Failed, now)
@@ -110,7 +112,7 @@ func apply(shoot *corev1beta1.Shoot, result flow.Result, retryDuration time.Dura
 		s.RetryCycleStartTime = nil
 		ended = true
 	}
-	setOperation(s, state, result.Progress(), describe(result)+suffix, now)
+	setOperation(s, state, progress, describe(result)+suffix, now)
 	return ended
 }
 

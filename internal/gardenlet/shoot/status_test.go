@@ -1,6 +1,7 @@
 package shoot
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/flow"
 )
 
 // What was found before an operation says nothing about its result, so care looks again. Only trouble stays until it is over.
@@ -58,5 +60,36 @@ func TestFindingsFromBeforeAnOperation(t *testing.T) {
 				t.Errorf("condition and constraint (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// Progress starts at 0, never goes back within an operation, and is 100 just at its end.
+func TestProgressOfAnOperation(t *testing.T) {
+	waiting := func(done, steps int) flow.Result {
+		return flow.Result{Steps: steps, Done: make([]string, done), Waiting: []flow.Wait{{Step: "a", Reason: "a is slow"}}}
+	}
+	failed := flow.Result{Steps: 4, Done: make([]string, 1), Failed: []flow.Failure{{Step: "a", Err: errors.New("boom")}}}
+	shoot := &corev1beta1.Shoot{}
+	shoot.Status.LastOperation = &corev1beta1.LastOperation{Progress: 100, State: corev1beta1.LastOperationStateSucceeded}
+	begin(shoot, corev1beta1.LastOperationTypeReconcile, Identity{}, "shoot--dev--demo", now)
+	if got := shoot.Status.LastOperation.Progress; got != 0 {
+		t.Errorf("progress at the begin = %d, want 0", got)
+	}
+	for i, step := range []struct {
+		result flow.Result
+		want   int32
+	}{
+		{waiting(0, 4), 0},
+		{waiting(2, 4), 50},
+		{waiting(1, 4), 50}, // A step that was done waits again.
+		{failed, 50},
+		{waiting(3, 8), 50}, // More to do than it seemed.
+		{waiting(3, 4), 75},
+		{flow.Result{Steps: 4, Done: make([]string, 4)}, 100},
+	} {
+		apply(shoot, step.result, time.Hour, now)
+		if got := shoot.Status.LastOperation.Progress; got != step.want {
+			t.Errorf("pass %d: progress = %d, want %d", i, got, step.want)
+		}
 	}
 }

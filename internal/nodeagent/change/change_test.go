@@ -193,6 +193,18 @@ func TestComputeInPlace(t *testing.T) {
 			},
 			InPlace{KubeletConfig: true},
 		},
+		"reservations that move to the system need no drain": {
+			func(_ *extensionsv1alpha1.InPlaceUpdates, k *string) {
+				*k = "kubeReserved: {cpu: 30m}\nsystemReserved: {cpu: 50m}\nevictionHard: {memory.available: 100Mi}\n"
+			},
+			InPlace{},
+		},
+		"more reserved for the system": {
+			func(_ *extensionsv1alpha1.InPlaceUpdates, k *string) {
+				*k = "kubeReserved: {cpu: 80m}\nsystemReserved: {memory: 1Mi}\nevictionHard: {memory.available: 100Mi}\n"
+			},
+			InPlace{KubeletConfig: true},
+		},
 		"other eviction thresholds": {
 			func(_ *extensionsv1alpha1.InPlaceUpdates, k *string) {
 				*k = "kubeReserved: {cpu: 80m}\nevictionHard: {memory.available: 1Gi}\n"

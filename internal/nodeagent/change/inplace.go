@@ -4,10 +4,12 @@ import (
 	"reflect"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/yaml"
 
+	"hortus.dev/hortus/extension/poolhash"
 	"hortus.dev/hortus/internal/nodeagent/config"
 )
 
@@ -103,8 +105,26 @@ func policy(c *kubeletv1beta1.KubeletConfiguration) string {
 	return c.CPUManagerPolicy
 }
 
+// reserved is what is kept from pods, for the kubelet and the system together: what moves between them needs no drain, and
+// the hash of the pool, which starts an update, does not see it either.
 func reserved(c *kubeletv1beta1.KubeletConfiguration) map[string]string {
-	return pick(c.KubeReserved, "cpu", "memory", "ephemeral-storage", "pid")
+	out := map[string]string{}
+	for _, name := range []string{"cpu", "memory", "ephemeral-storage", "pid"} {
+		kube, system := c.KubeReserved[name], c.SystemReserved[name]
+		if kube != "" || system != "" {
+			out[name] = poolhash.Reserved(quantity(kube), quantity(system))
+		}
+	}
+	return out
+}
+
+// quantity is nil for a text that is none.
+func quantity(text string) *resource.Quantity {
+	q, err := resource.ParseQuantity(text)
+	if err != nil {
+		return nil
+	}
+	return &q
 }
 
 func thresholds(c *kubeletv1beta1.KubeletConfiguration) map[string]string {

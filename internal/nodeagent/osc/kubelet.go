@@ -2,6 +2,7 @@ package osc
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -200,13 +201,7 @@ func mergeUserConfig(c *kubeletv1beta1.KubeletConfiguration, user *corev1beta1.K
 	set(&c.MaxPods, user.MaxPods)
 	setPointer(&c.PodPidsLimit, user.PodPIDsLimit)
 	setPointer(&c.FailSwapOn, user.FailSwapOn)
-	if r := user.KubeReserved; r != nil {
-		for name, value := range quantities(map[string]*resource.Quantity{
-			"cpu": r.CPU, "memory": r.Memory, "ephemeral-storage": r.EphemeralStorage, "pid": r.PID,
-		}) {
-			c.KubeReserved[name] = value
-		}
-	}
+	mergeReserved(c, user)
 	setPointer(&c.ImageGCHighThresholdPercent, user.ImageGCHighThresholdPercent)
 	setPointer(&c.ImageGCLowThresholdPercent, user.ImageGCLowThresholdPercent)
 	setPointer(&c.SerializeImagePulls, user.SerializeImagePulls)
@@ -232,6 +227,25 @@ func mergeUserConfig(c *kubeletv1beta1.KubeletConfiguration, user *corev1beta1.K
 	set(&c.ImagePullCredentialsVerificationPolicy,
 		(*kubeletv1beta1.ImagePullCredentialsVerificationPolicy)(user.ImagePullCredentialsVerificationPolicy))
 	c.PreloadedImagesVerificationAllowlist = user.PreloadedImagesVerificationAllowlist
+}
+
+// mergeReserved takes over what is kept from pods. The default of a resource counts only while the user reserves none of it
+// under either name: what moves between the two leaves the sum the same, by which machines are replaced or drained.
+func mergeReserved(c *kubeletv1beta1.KubeletConfiguration, user *corev1beta1.KubeletConfig) {
+	c.SystemReserved = reservations(user.SystemReserved)
+	for name := range c.SystemReserved {
+		delete(c.KubeReserved, name)
+	}
+	maps.Copy(c.KubeReserved, reservations(user.KubeReserved))
+}
+
+func reservations(r *corev1beta1.KubeletConfigReserved) map[string]string {
+	if r == nil {
+		return nil
+	}
+	return quantities(map[string]*resource.Quantity{
+		"cpu": r.CPU, "memory": r.Memory, "ephemeral-storage": r.EphemeralStorage, "pid": r.PID,
+	})
 }
 
 func mergeThresholds(into map[string]string, e *corev1beta1.KubeletConfigEviction) {

@@ -152,3 +152,49 @@ func TestLabelFlag(t *testing.T) {
 		})
 	}
 }
+
+// What the hash of a pool counts is what the kubelet reserves: defaults fill in only what a Shoot reserves under no name.
+func TestReservationsReachTheKubelet(t *testing.T) {
+	type amounts = map[string]string
+	reserved := func(a amounts) *corev1beta1.KubeletConfigReserved {
+		if a == nil {
+			return nil
+		}
+		out := &corev1beta1.KubeletConfigReserved{}
+		for name, field := range map[string]**resource.Quantity{
+			"cpu": &out.CPU, "memory": &out.Memory, "ephemeral-storage": &out.EphemeralStorage, "pid": &out.PID,
+		} {
+			if text, set := a[name]; set {
+				*field = ptr.To(resource.MustParse(text))
+			}
+		}
+		return out
+	}
+	for name, tc := range map[string]struct{ kube, system, wantKube, wantSystem amounts }{
+		"defaults":             {wantKube: amounts{"cpu": "80m", "memory": "1Gi"}},
+		"for the kubelet only": {kube: amounts{"memory": "2Gi", "pid": "20k"}, wantKube: amounts{"cpu": "80m", "memory": "2Gi", "pid": "20k"}},
+		"for the system only": {
+			system: amounts{"memory": "512Mi", "ephemeral-storage": "1Gi"}, wantKube: amounts{"cpu": "80m"},
+			wantSystem: amounts{"memory": "512Mi", "ephemeral-storage": "1Gi"},
+		},
+		"for both": {
+			kube: amounts{"cpu": "40m", "memory": "512Mi"}, system: amounts{"cpu": "60m"},
+			wantKube: amounts{"cpu": "40m", "memory": "512Mi"}, wantSystem: amounts{"cpu": "60m"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := cloudValues()
+			v.Kubelet = &corev1beta1.KubeletConfig{KubeReserved: reserved(tc.kube), SystemReserved: reserved(tc.system)}
+			var got struct{ KubeReserved, SystemReserved amounts }
+			if err := yaml.Unmarshal([]byte(v.kubeletConfig()), &got); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.wantKube, got.KubeReserved); diff != "" {
+				t.Errorf("kubeReserved (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.wantSystem, got.SystemReserved); diff != "" {
+				t.Errorf("systemReserved (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

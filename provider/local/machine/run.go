@@ -69,7 +69,7 @@ func DefaultOptions() Options {
 		HealthAddress:  ":10258",
 		MetricsAddress: "127.0.0.1:8080",
 		LeaderElect:    true,
-		NodeConditions: "KernelDeadlock,ReadonlyFilesystem,DiskPressure,NetworkUnavailable",
+		NodeConditions: "KernelDeadlock,ReadonlyFilesystem,DiskPressure",
 		Machines: machineoptions.SafetyOptions{
 			MachineCreationTimeout:                   metav1.Duration{Duration: 10 * time.Minute},
 			MachineHealthTimeout:                     metav1.Duration{Duration: 10 * time.Minute},

@@ -54,7 +54,7 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	if below(*shoot.Spec.DNS.Domain, defaultDomains(seeds)) != "" {
+	if below(*shoot.Spec.DNS.Domain, defaultDomains(seeds)) != nil {
 		return nil
 	}
 	if old != nil && old.Spec.DNS != nil {
@@ -138,15 +138,15 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	parent := below(domain, defaultDomains(seeds))
-	if parent == "" {
+	parents := below(domain, defaultDomains(seeds))
+	if len(parents) == 0 {
 		return hortusadmission.Refuse(a, besideReserved(domain, reservedDomains(seeds)))
 	}
 	project, err := p.ProjectOf(ctx, shoot.Namespace)
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	return hortusadmission.Refuse(a, belowDefault(shoot, domain, parent, project))
+	return hortusadmission.Refuse(a, belowDefault(shoot, domain, parents, project))
 }
 
 func sameDomain(shoot, old *corev1beta1.Shoot) bool {
@@ -203,36 +203,42 @@ func overlap(a, b string) bool {
 	return strings.HasSuffix(a, b) || strings.HasSuffix(b, a)
 }
 
-// below returns the domain out of a list that a domain lies below.
-func below(domain string, parents []string) string {
-	for _, parent := range parents {
-		if strings.HasSuffix(domain, "."+parent) {
-			return parent
+// below returns the domains out of a list that a domain lies below.
+func below(domain string, of []string) []string {
+	var parents []string
+	for _, parent := range of {
+		if strings.HasSuffix(domain, "."+parent) && !slices.Contains(parents, parent) {
+			parents = append(parents, parent)
 		}
 	}
-	return ""
+	return parents
 }
 
-// belowDefault checks that a domain below a default domain is the one that belongs to the Shoot.
-func belowDefault(shoot *corev1beta1.Shoot, domain, parent string, project *corev1beta1.Project) field.ErrorList {
+// belowDefault checks that a domain below default domains is the one that belongs to the Shoot below any of them.
+func belowDefault(shoot *corev1beta1.Shoot, domain string, parents []string, project *corev1beta1.Project) field.ErrorList {
 	var errs field.ErrorList
 	for i, provider := range shoot.Spec.DNS.Providers {
 		if isPrimary(provider) {
 			errs = append(errs, field.Invalid(field.NewPath("spec", "dns", "providers").Index(i).Child("primary"), true,
-				fmt.Sprintf("the landscape manages the records below %s", parent)))
+				fmt.Sprintf("the landscape manages the records below %s", parents[0])))
 		}
 	}
 	if project == nil {
 		return errs
 	}
-	suffix := "." + project.Name + "." + parent
-	if shoot.Name == "" { // The server generates the name after admission.
-		if rest, ok := strings.CutSuffix(domain, suffix); ok && !strings.Contains(rest, ".") {
+	var allowed []string
+	for _, parent := range parents {
+		suffix := "." + project.Name + "." + parent
+		if shoot.Name == "" { // The server generates the name after admission.
+			if rest, ok := strings.CutSuffix(domain, suffix); ok && !strings.Contains(rest, ".") {
+				return errs
+			}
+		}
+		if domain == shoot.Name+suffix {
 			return errs
 		}
+		allowed = append(allowed, shoot.Name+suffix)
 	}
-	if domain != shoot.Name+suffix {
-		errs = append(errs, field.Invalid(domainPath, domain, fmt.Sprintf("below %s only %s%s may be used", parent, shoot.Name, suffix)))
-	}
-	return errs
+	return append(errs, field.Invalid(domainPath, domain,
+		fmt.Sprintf("below %s only %s may be used", strings.Join(parents, " and "), strings.Join(allowed, " or "))))
 }

@@ -24,18 +24,20 @@ func shootWith(name, domain string, primary bool) *corev1beta1.Shoot {
 func TestBelowDefault(t *testing.T) {
 	messages := map[string]error{}
 	project := &corev1beta1.Project{ObjectMeta: metav1.ObjectMeta{Name: "dev"}}
+	defaults := []string{"dev.local.hortus.dev", "local.hortus.dev", "hortus.example"}
 	for name, tc := range map[string]struct {
 		shoot *corev1beta1.Shoot
 		want  field.ErrorType
 	}{
 		"its own domain":                {shootWith("a", "a.dev.local.hortus.dev", false), ""},
+		"its own, below two defaults":   {shootWith("a", "a.dev.dev.local.hortus.dev", false), ""},
 		"the domain of another":         {shootWith("a", "b.dev.local.hortus.dev", false), field.ErrorTypeInvalid},
 		"the domain in another project": {shootWith("a", "a.prod.local.hortus.dev", false), field.ErrorTypeInvalid},
 		"deeper":                        {shootWith("a", "x.a.dev.local.hortus.dev", false), field.ErrorTypeInvalid},
 		"a name yet to be generated":    {shootWith("", "b.dev.local.hortus.dev", false), ""},
 		"a primary provider":            {shootWith("a", "a.dev.local.hortus.dev", true), field.ErrorTypeInvalid},
 	} {
-		errs := belowDefault(tc.shoot, *tc.shoot.Spec.DNS.Domain, "local.hortus.dev", project)
+		errs := belowDefault(tc.shoot, *tc.shoot.Spec.DNS.Domain, below(*tc.shoot.Spec.DNS.Domain, defaults), project)
 		messages[name] = errs.ToAggregate()
 		if len(errs) == 0 && tc.want == "" || len(errs) == 1 && errs[0].Type == tc.want {
 			continue

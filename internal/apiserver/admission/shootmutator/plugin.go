@@ -107,21 +107,13 @@ func (p *plugin) fromSeed(ctx context.Context, shoot *corev1beta1.Shoot) error {
 }
 
 func networksFromSeed(shoot *corev1beta1.Shoot, seed *corev1beta1.Seed) {
-	defaults := seed.Spec.Networks.ShootDefaults
-	if defaults == nil {
+	if seed.Spec.Networks.ShootDefaults == nil {
 		return
 	}
 	if shoot.Spec.Networking == nil {
 		shoot.Spec.Networking = &corev1beta1.Networking{}
 	}
-	if shoot.Spec.Networking.Pods == nil && defaults.Pods != nil && shoot.HasWorkers() {
-		pods := *defaults.Pods
-		shoot.Spec.Networking.Pods = &pods
-	}
-	if shoot.Spec.Networking.Services == nil && defaults.Services != nil {
-		services := *defaults.Services
-		shoot.Spec.Networking.Services = &services
-	}
+	shoot.Spec.Networking = corev1beta1.NetworksOnSeed(shoot, &seed.Spec.Networks)
 }
 
 // fromProfile completes versions and machine images, and warns of those that will not stay.

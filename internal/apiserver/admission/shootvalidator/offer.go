@@ -2,7 +2,6 @@ package shootvalidator
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -50,20 +49,14 @@ func (r *request) providerOfCredentials() field.ErrorList {
 	return field.ErrorList{field.Invalid(specPath.Child("provider", "type"), given, fmt.Sprintf("the credentials binding is for provider type %q", r.bindingProvider))}
 }
 
-// networks checks that the address ranges of the Shoot are apart from each other and, when it is placed on a Seed,
-// apart from those of the Seed, with which they are connected by the tunnel.
+// networks checks that the address ranges of the Shoot are disjoint and, when it is placed on a Seed, that the Seed can
+// serve them.
 func (r *request) networks() field.ErrorList {
 	networking := r.shoot.Spec.Networking
 	if networking == nil {
 		return nil
 	}
 	path := specPath.Child("networking")
-	ranges := map[string]netip.Prefix{}
-	for name, text := range map[string]*string{"nodes": networking.Nodes, "pods": networking.Pods, "services": networking.Services} {
-		if prefix, err := netip.ParsePrefix(ptr.Deref(text, "")); err == nil {
-			ranges[name] = prefix
-		}
-	}
 	errs := corev1beta1.ValidateDisjointShootNetworks(networking)
 	if r.seed == nil {
 		return errs
@@ -77,35 +70,13 @@ func (r *request) networks() field.ErrorList {
 	if r.old != nil && ptr.Deref(r.old.Spec.SeedName, "") == r.seed.Name {
 		return errs
 	}
-	seed := r.seed.Spec.Networks
-	for _, other := range [][2]string{{"nodes", ptr.Deref(seed.Nodes, "")}, {"pods", seed.Pods}, {"services", seed.Services}} {
-		prefix, err := netip.ParsePrefix(other[1])
-		if err != nil {
-			continue
-		}
-		for _, name := range []string{"nodes", "pods", "services"} {
-			for _, own := range append([]netip.Prefix{ranges[name]}, r.networksInUse(name)...) {
-				if own.IsValid() && own.Overlaps(prefix) {
-					errs = append(errs, field.Invalid(path.Child(name), own.String(), fmt.Sprintf("overlaps with the %s %s of Seed %q", other[0], prefix, r.seed.Name)))
-					break
-				}
-			}
-		}
+	var inUse *corev1beta1.NetworkingStatus
+	if r.old != nil {
+		inUse = r.old.Status.Networking
+	}
+	for _, conflict := range corev1beta1.NetworkConflicts(r.shoot, inUse, &r.seed.Spec.Networks) {
+		errs = append(errs, field.Invalid(path.Child(conflict.Field), conflict.Range,
+			fmt.Sprintf("must not overlap %s (Seed %q)", conflict.With, r.seed.Name)))
 	}
 	return errs
-}
-
-// networksInUse are those that the status tells of, beyond the one in the spec.
-func (r *request) networksInUse(name string) []netip.Prefix {
-	if r.old == nil || r.old.Status.Networking == nil {
-		return nil
-	}
-	status := r.old.Status.Networking
-	var prefixes []netip.Prefix
-	for _, text := range map[string][]string{"nodes": status.Nodes, "pods": status.Pods, "services": status.Services}[name] {
-		if prefix, err := netip.ParsePrefix(text); err == nil {
-			prefixes = append(prefixes, prefix)
-		}
-	}
-	return prefixes
 }

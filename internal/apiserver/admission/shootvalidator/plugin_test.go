@@ -222,7 +222,7 @@ func TestOffer(t *testing.T) {
 
 func TestNetworksOfTheSeed(t *testing.T) {
 	shoot := shootOn("x", func(s *corev1beta1.Shoot) {
-		s.Spec.Networking = &corev1beta1.Networking{Pods: ptr.To("10.244.128.0/20")}
+		s.Spec.Networking = &corev1beta1.Networking{Pods: ptr.To("10.0.0.0/20")}
 		s.Spec.Provider.Workers = make([]corev1beta1.Worker, 1)
 	})
 	r := request{shoot: shoot, old: shootOn(""), seed: seedNamed("x"), binding: true}

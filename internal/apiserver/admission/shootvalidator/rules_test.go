@@ -227,7 +227,7 @@ func TestRules(t *testing.T) {
 			s.Spec.AccessRestrictions = []corev1beta1.AccessRestrictionWithOptions{{AccessRestriction: corev1beta1.AccessRestriction{Name: "us"}}}
 		}), false},
 		"11 networks that overlap": {create(func(s *corev1beta1.Shoot) { s.Spec.Networking.Pods = ptr.To("10.250.1.0/24") }), false},
-		"11 networks of the Seed":  {bind(seedNamed("x"), func(s *corev1beta1.Shoot) { s.Spec.Networking.Pods = ptr.To("10.244.128.0/20") }), false},
+		"11 networks of the Seed":  {bind(seedNamed("x"), func(s *corev1beta1.Shoot) { s.Spec.Networking.Pods = ptr.To("10.0.0.0/20") }), false},
 		"11 networks that nobody gives": {bind(seedNamed("x"), func(s *corev1beta1.Shoot) {
 			s.Spec.Networking.Pods, s.Spec.Networking.Services = nil, nil
 		}), false},

@@ -2,12 +2,18 @@ package steps
 
 import (
 	"context"
+	"fmt"
+	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/component"
 	"hortus.dev/hortus/internal/component/coredns"
 	"hortus.dev/hortus/internal/flow"
+	"hortus.dev/hortus/internal/kube"
 )
 
 // clusterDNSIndex is the place of the DNS server in the range of services; by custom it is the tenth address.
@@ -34,6 +40,47 @@ func renderCoreDNS(_ context.Context, s *Scope) ([]client.Object, error) {
 		v.CommonSuffixes = c.CoreDNS.Rewriting.CommonSuffixes
 	}
 	return coredns.Render(v), nil
+}
+
+// RestartCoreAddons replaces the pods of CoreDNS one after the other, when that task is asked for.
+var RestartCoreAddons = &flow.Step[*Scope]{
+	Name:   "restart-core-addons",
+	After:  []*flow.Step[*Scope]{CoreDNS, SystemComponentsReady},
+	SkipIf: either(workerlessOrAsleep, hibernating, withoutAddonsTask),
+	Ensure: ensureAddonsRestarted,
+}
+
+func withoutAddonsTask(s *Scope) string {
+	if !s.hasTask(corev1beta1.ShootTaskRestartCoreAddons) {
+		return "not asked for"
+	}
+	return ""
+}
+
+// annotationRestartedAt is what "kubectl rollout restart" sets on a pod template; the resource manager of the Shoot leaves it.
+const annotationRestartedAt = "kubectl.kubernetes.io/restartedAt"
+
+// ensureAddonsRestarted marks the pods with the start of the operation, so that another pass does not restart them again.
+func ensureAddonsRestarted(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	shoot, err := s.shootClient()
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: coredns.Name, Namespace: metav1.NamespaceSystem}}
+	found, err := kube.Exists(ctx, shoot, d)
+	at := s.Started.UTC().Format(time.RFC3339)
+	if err != nil || !found || d.Spec.Template.Annotations[annotationRestartedAt] == at {
+		return flow.Done(), err
+	}
+	before := d.DeepCopy()
+	if d.Spec.Template.Annotations == nil {
+		d.Spec.Template.Annotations = map[string]string{}
+	}
+	d.Spec.Template.Annotations[annotationRestartedAt] = at
+	if err := shoot.Patch(ctx, d, client.MergeFrom(before), client.FieldOwner(FieldOwner)); err != nil {
+		return flow.Outcome{}, fmt.Errorf("restart Deployment %q of the Shoot: %w", d.Name, err)
+	}
+	return flow.Done(), nil
 }
 
 // maximumNodes is how many nodes with components of the system the Shoot may have.

@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -99,7 +100,11 @@ var readLimits = pages.Limits{Bytes: 128 << 20}
 // shownPods bounds the pods named in a message.
 const shownPods = 5
 
-// nodesGone reports whether the Shoot has neither nodes nor running pods.
+// lostPodsAtOnce bounds the pods that one pass reads to find the namespaces in which it ends such pods.
+const lostPodsAtOnce = 500
+
+// nodesGone reports whether the Shoot has neither nodes nor running pods. Pods whose nodes are gone are ended: no kubelet will confirm
+// their end, and the garbage collector of pods lets a minute pass before it takes them.
 func (s *Scope) nodesGone(ctx context.Context) (flow.Outcome, error) {
 	shoot, err := s.shootClient()
 	if err != nil {
@@ -114,23 +119,31 @@ func (s *Scope) nodesGone(ctx context.Context) (flow.Outcome, error) {
 		return flow.Waiting(fmt.Sprintf("%d nodes are still there", n)), nil
 	}
 	var running []string
+	namespaces := sets.New[string]()
 	err = pages.Read(ctx, shoot, readLimits, &corev1.PodList{}, func(page *corev1.PodList) (bool, error) {
 		for _, p := range page.Items {
-			if p.Spec.NodeName != "" {
+			if p.Spec.NodeName != "" && ptr.Deref(p.DeletionGracePeriodSeconds, 1) > 0 { // Else finalizers alone keep it.
 				running = append(running, p.Namespace+"/"+p.Name)
+				namespaces.Insert(p.Namespace)
 			}
 		}
-		return len(running) < shownPods, nil
+		return len(running) < lostPodsAtOnce, nil
 	}, client.MatchingFields{"status.phase": string(corev1.PodRunning)})
 	if err != nil {
 		return flow.Outcome{}, fmt.Errorf("list pods of the Shoot: %w", err)
 	}
-	if len(running) > 0 {
-		// Their nodes are gone, so the garbage collector of Kubernetes removes them soon.
-		return flow.Waiting(fmt.Sprintf("Pods without a node are still listed as running: %s",
-			strings.Join(running[:min(shownPods, len(running))], ", "))), nil
+	if len(running) == 0 {
+		return flow.Done(), nil
 	}
-	return flow.Done(), nil
+	for _, namespace := range sets.List(namespaces) {
+		err := shoot.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(namespace), client.GracePeriodSeconds(0),
+			client.MatchingFields{"status.phase": string(corev1.PodRunning)})
+		if err != nil {
+			return flow.Outcome{}, fmt.Errorf("delete pods of lost machines: %w", err)
+		}
+	}
+	return flow.Waiting(fmt.Sprintf("Pods whose nodes are gone are being deleted: %s",
+		strings.Join(running[:min(shownPods, len(running))], ", "))), nil
 }
 
 // scaleDeployment sets the replicas of a Deployment if it exists.

@@ -12,19 +12,19 @@ import (
 	"hortus.dev/hortus/internal/secretsmanager"
 )
 
-// KubeProxy makes Services work on the Shoot's nodes.
+// KubeProxy makes Services work on the Shoot's nodes, unless the user does so by other means.
 var KubeProxy = &flow.Step[*Scope]{
 	Name:   "kube-proxy",
 	After:  []*flow.Step[*Scope]{ShootNamespaces},
-	SkipIf: either(workerlessOrAsleep, withoutKubeProxy),
-	Ensure: shootResource(kubeproxy.ResourceName, renderKubeProxy),
+	SkipIf: workerlessOrAsleep,
+	Ensure: ensureKubeProxy,
 }
 
-func withoutKubeProxy(s *Scope) string {
+func ensureKubeProxy(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	if p := s.Shoot.Spec.Kubernetes.KubeProxy; p != nil && !ptr.Deref(p.Enabled, true) {
-		return "kube-proxy is disabled"
+		return s.removeShootResource(ctx, kubeproxy.ResourceName)
 	}
-	return ""
+	return shootResource(kubeproxy.ResourceName, renderKubeProxy)(ctx, s)
 }
 
 func renderKubeProxy(_ context.Context, s *Scope) ([]client.Object, error) {

@@ -36,6 +36,16 @@ func (s *Scope) applyShootResource(ctx context.Context, name string, objects []c
 	return s.apply(ctx, secret, mr)
 }
 
+// removeShootResource ends a ManagedResource for the Shoot, with its objects there.
+func (s *Scope) removeShootResource(ctx context.Context, name string) (flow.Outcome, error) {
+	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.Namespace}}
+	if gone, err := s.remove(ctx, mr); err != nil || !gone {
+		return waitingOr("ManagedResource is being deleted: "+name, err)
+	}
+	_, err := s.remove(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: managedresource.SecretName(name), Namespace: s.Namespace}})
+	return flow.Done(), err
+}
+
 // resourceOutcome reports how far a ManagedResource is with the newest content of its Secret.
 func (s *Scope) resourceOutcome(ctx context.Context, name string) (flow.Outcome, error) {
 	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.Namespace}}

@@ -38,10 +38,13 @@ var NodeAgent = &flow.Step[*Scope]{
 }
 
 func renderNodeAgent(ctx context.Context, s *Scope) ([]client.Object, error) {
+	keys, err := readKeys(ctx, s.Seed, s.Shoot, s.Namespace)
+	if err != nil {
+		return nil, err
+	}
 	var objects []client.Object
-	for i := range s.Shoot.Spec.Provider.Workers {
-		w := &s.Shoot.Spec.Provider.Workers[i]
-		secret, err := configSecret(ctx, s.Seed, s.Shoot, s.Namespace, w)
+	for _, w := range s.Shoot.Spec.Provider.Workers {
+		secret, err := configSecret(ctx, s.Seed, s.Namespace, w.Name, keys[w.Name].name)
 		if err != nil {
 			return nil, err
 		}
@@ -51,14 +54,10 @@ func renderNodeAgent(ctx context.Context, s *Scope) ([]client.Object, error) {
 }
 
 // configSecret carries the pool's configuration as its extension has completed it.
-func configSecret(ctx context.Context, seed client.Reader, shoot *corev1beta1.Shoot, namespace string, w *corev1beta1.Worker) (*corev1.Secret, error) {
-	key, err := poolKey(shoot, w)
-	if err != nil {
-		return nil, err
-	}
+func configSecret(ctx context.Context, seed client.Reader, namespace, pool, key string) (*corev1.Secret, error) {
 	o := &extensionsv1alpha1.OperatingSystemConfig{}
 	if err := seed.Get(ctx, client.ObjectKey{Namespace: namespace, Name: key + suffixReconcile}, o); err != nil {
-		return nil, fmt.Errorf("read OperatingSystemConfig of pool %q: %w", w.Name, err)
+		return nil, fmt.Errorf("read OperatingSystemConfig of pool %q: %w", pool, err)
 	}
 	content, err := encodeConfig(o)
 	if err != nil {
@@ -68,7 +67,7 @@ func configSecret(ctx context.Context, seed client.Reader, shoot *corev1beta1.Sh
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: key, Namespace: metav1.NamespaceSystem,
-			Labels:      map[string]string{corev1beta1.LabelRole: corev1beta1.RoleOperatingSystemConfig, corev1beta1.LabelWorkerPool: w.Name},
+			Labels:      map[string]string{corev1beta1.LabelRole: corev1beta1.RoleOperatingSystemConfig, corev1beta1.LabelWorkerPool: pool},
 			Annotations: map[string]string{annotationConfigChecksum: hex.EncodeToString(sum[:])},
 		},
 		Type: corev1.SecretTypeOpaque,
@@ -135,9 +134,13 @@ func ensureNodesUpdated(ctx context.Context, s *Scope) (flow.Outcome, error) {
 
 // ConfigChecksums are what nodes have to have applied, by the key of their pool's configuration.
 func ConfigChecksums(ctx context.Context, seed client.Reader, shoot *corev1beta1.Shoot, namespace string) (map[string]string, error) {
+	keys, err := readKeys(ctx, seed, shoot, namespace)
+	if err != nil {
+		return nil, err
+	}
 	wanted := map[string]string{}
-	for i := range shoot.Spec.Provider.Workers {
-		secret, err := configSecret(ctx, seed, shoot, namespace, &shoot.Spec.Provider.Workers[i])
+	for pool, key := range keys {
+		secret, err := configSecret(ctx, seed, namespace, pool, key.name)
 		if err != nil {
 			return nil, err
 		}

@@ -36,11 +36,18 @@ const (
 )
 
 func ensureOperatingSystemConfig(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	if err := s.ensurePoolKeys(ctx); err != nil {
+		return flow.Outcome{}, err
+	}
+	keys, err := readKeys(ctx, s.Seed, s.Shoot, s.Namespace)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
 	outcome := flow.Done()
 	wanted := map[string]bool{}
 	for i := range s.Shoot.Spec.Provider.Workers {
 		w := &s.Shoot.Spec.Provider.Workers[i]
-		objects, err := s.desiredConfigs(w)
+		objects, err := s.desiredConfigs(w, keys[w.Name].name)
 		if err != nil {
 			return flow.Outcome{}, fmt.Errorf("worker pool %q: %w", w.Name, err)
 		}
@@ -62,11 +69,7 @@ func ensureOperatingSystemConfig(ctx context.Context, s *Scope) (flow.Outcome, e
 }
 
 // desiredConfigs are the two objects of a pool.
-func (s *Scope) desiredConfigs(w *corev1beta1.Worker) ([]*extensionsv1alpha1.OperatingSystemConfig, error) {
-	key, err := poolKey(s.Shoot, w)
-	if err != nil {
-		return nil, err
-	}
+func (s *Scope) desiredConfigs(w *corev1beta1.Worker, key string) ([]*extensionsv1alpha1.OperatingSystemConfig, error) {
 	v, err := s.configValues(w, key)
 	if err != nil {
 		return nil, err
@@ -77,15 +80,6 @@ func (s *Scope) desiredConfigs(w *corev1beta1.Worker) ([]*extensionsv1alpha1.Ope
 		return o
 	}
 	return []*extensionsv1alpha1.OperatingSystemConfig{object(suffixProvision, osc.Provision(v)), object(suffixReconcile, osc.Reconcile(v))}, nil
-}
-
-// poolKey names the configuration of a pool. For pools that are rolled a changed key means new machines.
-func poolKey(shoot *corev1beta1.Shoot, w *corev1beta1.Worker) (string, error) {
-	p := poolhash.FromShoot(shoot, w)
-	if inPlace(w) {
-		return poolhash.KeyInPlace(p), nil
-	}
-	return poolhash.KeyV2(p)
 }
 
 // inPlace tells whether machines of the pool are updated rather than replaced.

@@ -18,7 +18,7 @@ func Reconcile() *flow.Graph[*Scope] {
 		OperatingSystemConfig, Network, NodeAgent, ShootResources,
 		MachineController, Worker, ExtensionsAfterWorker,
 		SystemComponentsReady, Tunnel, NodesUpdated,
-		RenewAccess, EncryptionAtRest, RestorableFrom, RestartControlPlane, Hibernate, Isolated,
+		RenewAccess, EncryptionAtRest, RestorableFrom, RestartControlPlane, RestartCoreAddons, Hibernate, Isolated,
 	)
 }
 

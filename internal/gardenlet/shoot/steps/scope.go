@@ -67,8 +67,11 @@ type Scope struct {
 	// States keeps that current.
 	States *shootstate.States
 
-	Images     Images
-	DNSTTL     int64
+	Images Images
+	DNSTTL int64
+	// NewWorkerPoolHash is that feature gate.
+	NewWorkerPoolHash bool
+
 	Facts      Facts
 	Registered []corev1beta1.ControllerRegistration
 	// Installations are those of the seed.

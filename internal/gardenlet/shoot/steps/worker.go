@@ -87,7 +87,7 @@ func ensureWorker(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	key, err := s.sshPublicKey()
+	sshKey, err := s.sshPublicKey()
 	if err != nil {
 		return flow.Outcome{}, err
 	}
@@ -97,29 +97,40 @@ func ensureWorker(ctx context.Context, s *Scope) (flow.Outcome, error) {
 			DefaultSpec:                  extensionsv1alpha1.DefaultSpec{Type: s.Shoot.Spec.Provider.Type},
 			Region:                       s.Shoot.Spec.Region,
 			SecretRef:                    s.cloudSecretRef(),
-			SSHPublicKey:                 key,
+			SSHPublicKey:                 sshKey,
 			InfrastructureProviderStatus: infrastructure.Status.ProviderStatus,
 		},
 	}
+	keys, err := readKeys(ctx, s.Seed, s.Shoot, s.Namespace)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
 	for i := range s.Shoot.Spec.Provider.Workers {
 		w := &s.Shoot.Spec.Provider.Workers[i]
-		pool, err := s.desiredPool(ctx, w)
+		pool, err := s.desiredPool(ctx, w, keys[w.Name])
 		if err != nil {
 			return flow.Outcome{}, fmt.Errorf("worker pool %q: %w", w.Name, err)
 		}
 		o.Spec.Pools = append(o.Spec.Pools, *pool)
 	}
-	return s.reconcileExtension(ctx, extensionRequest{object: o, trigger: triggerAlways, severe: severeDefault})
+	if err := s.rollPools(ctx); err != nil {
+		return flow.Outcome{}, err
+	}
+	outcome, err := s.reconcileExtension(ctx, extensionRequest{object: o, trigger: triggerAlways, severe: severeDefault})
+	if err != nil || !outcome.IsDone() {
+		return outcome, err
+	}
+	waiting, err := s.waitingForRollouts(ctx)
+	if err != nil || waiting == "" {
+		return outcome, err
+	}
+	return flow.Waiting(waiting), nil
 }
 
 // desiredPool describes the machines of a pool to the provider.
-func (s *Scope) desiredPool(ctx context.Context, w *corev1beta1.Worker) (*extensionsv1alpha1.WorkerPool, error) {
-	key, err := poolKey(s.Shoot, w)
-	if err != nil {
-		return nil, err
-	}
+func (s *Scope) desiredPool(ctx context.Context, w *corev1beta1.Worker, key poolKey) (*extensionsv1alpha1.WorkerPool, error) {
 	provision := &extensionsv1alpha1.OperatingSystemConfig{}
-	if err := s.Seed.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: key + suffixProvision}, provision); err != nil {
+	if err := s.Seed.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: key.name + suffixProvision}, provision); err != nil {
 		return nil, fmt.Errorf("read OperatingSystemConfig: %w", err)
 	}
 	if provision.Status.CloudConfig == nil {
@@ -134,7 +145,7 @@ func (s *Scope) desiredPool(ctx context.Context, w *corev1beta1.Worker) (*extens
 }
 
 // renderPool is the part of a pool that follows from Shoot and CloudProfile.
-func renderPool(shoot *corev1beta1.Shoot, profile *corev1beta1.CloudProfile, w *corev1beta1.Worker, key string) *extensionsv1alpha1.WorkerPool {
+func renderPool(shoot *corev1beta1.Shoot, profile *corev1beta1.CloudProfile, w *corev1beta1.Worker, key poolKey) *extensionsv1alpha1.WorkerPool {
 	p := &extensionsv1alpha1.WorkerPool{
 		Name:                  w.Name,
 		MachineType:           w.Machine.Type,
@@ -144,9 +155,8 @@ func renderPool(shoot *corev1beta1.Shoot, profile *corev1beta1.CloudProfile, w *
 		MaxSurge:              ptr.Deref(w.MaxSurge, intstr.FromInt32(0)),
 		MaxUnavailable:        ptr.Deref(w.MaxUnavailable, intstr.FromInt32(0)),
 		Annotations:           w.Annotations,
-		Labels:                nodeLabels(shoot, w, key),
+		Labels:                nodeLabels(shoot, w, key.name),
 		Taints:                w.Taints,
-		NodeAgentSecretName:   ptr.To(key),
 		ProviderConfig:        w.ProviderConfig,
 		KubeletDataVolumeName: w.KubeletDataVolumeName,
 		Zones:                 w.Zones,
@@ -156,6 +166,9 @@ func renderPool(shoot *corev1beta1.Shoot, profile *corev1beta1.CloudProfile, w *
 		Architecture:          w.Machine.Architecture,
 		Priority:              w.Priority,
 		UpdateStrategy:        w.UpdateStrategy,
+	}
+	if key.version != hashV1 { // Without a name the provider computes the classic hash.
+		p.NodeAgentSecretName = ptr.To(key.name)
 	}
 	if v := w.Volume; v != nil {
 		p.Volume = &extensionsv1alpha1.Volume{Name: v.Name, Type: v.Type, Size: v.VolumeSize, Encrypted: v.Encrypted}

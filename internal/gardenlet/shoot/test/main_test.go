@@ -129,7 +129,8 @@ func newWorld(t *testing.T) *world {
 	e.GardenRoles(t)
 	w.gardenlet = e.ClientAs(t, corev1beta1.SeedUserPrefix+w.seed.Name, corev1beta1.SeedsGroup)
 	w.r = &shoot.Reconciler{
-		Garden: w.gardenlet, Cache: e.Client, Seed: e.Client, Clock: clock, Events: events.NewFakeRecorder(1000), Shoots: connector{w},
+		NewWorkerPoolHash: true,
+		Garden:            w.gardenlet, Cache: e.Client, Seed: e.Client, Clock: clock, Events: events.NewFakeRecorder(1000), Shoots: connector{w},
 		SeedName: w.seed.Name, GardenIdentity: "garden", Identity: shoot.Identity{ID: "i", Name: "gardenlet-0", Version: gardenletVersion},
 		Images: steps.DefaultImages(), Options: maintenance.ReconcileOptions{SyncPeriod: time.Hour}, Jitter: maintenance.HashJitter(0), RetryDuration: 12 * time.Hour, DNSTTL: 120,
 	}

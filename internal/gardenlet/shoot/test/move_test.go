@@ -155,7 +155,8 @@ func (s *side) restart() {
 	identity := shoot.Identity{ID: "i", Name: "gardenlet-0", Version: gardenletVersion}
 	states := &shootstate.States{Garden: garden, Seed: seed, Clock: m.clock, SeedName: s.seed.Name}
 	s.r = &shoot.Reconciler{
-		Garden: garden, Cache: m.garden(), Seed: seed, Clock: m.clock, Events: &events.FakeRecorder{}, Shoots: network{connector{s.world}, s}, States: states,
+		NewWorkerPoolHash: true,
+		Garden:            garden, Cache: m.garden(), Seed: seed, Clock: m.clock, Events: &events.FakeRecorder{}, Shoots: network{connector{s.world}, s}, States: states,
 		SeedName: s.seed.Name, GardenIdentity: "garden", Identity: identity, Images: steps.DefaultImages(),
 		Options: maintenance.ReconcileOptions{SyncPeriod: 1000 * time.Hour}, Jitter: maintenance.HashJitter(0), RetryDuration: 1000 * time.Hour, DNSTTL: 120,
 		FenceTime: movedFence,

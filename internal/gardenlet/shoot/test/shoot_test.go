@@ -2,6 +2,7 @@ package test
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 )
 
 func TestWorkerlessShootIsCreatedAndDeleted(t *testing.T) {
@@ -235,9 +237,21 @@ func TestShootHibernatesAndWakesUp(t *testing.T) {
 		{Type: corev1beta1.ShootHibernationPossible, Status: corev1beta1.ConditionTrue, Reason: "Test"},
 	}
 	w.must(w.Client.Status().Update(w.ctx, s))
+	// The kubelets of these are gone with their machines.
+	for i, phase := range []corev1.PodPhase{corev1.PodRunning, corev1.PodRunning, corev1.PodSucceeded, corev1.PodPending} {
+		w.must(w.user.Create(w.ctx, &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprint("team-", i), Name: "lost"},
+			Spec:       corev1.PodSpec{NodeName: "gone"}, Status: corev1.PodStatus{Phase: phase},
+		}))
+	}
 	hibernate(true)
 	if replicas() != 0 || !s.Status.IsHibernated {
 		t.Errorf("API server has %d replicas, hibernated is %t", replicas(), s.Status.IsHibernated)
+	}
+	left := &corev1.PodList{}
+	w.must(w.user.List(w.ctx, left))
+	if len(left.Items) != 2 || left.Items[0].Status.Phase != corev1.PodSucceeded || left.Items[1].Status.Phase != corev1.PodPending {
+		t.Errorf("pods %v are left, want the one that has succeeded and the one that never ran", left.Items)
 	}
 	clock.Step(time.Hour)
 	s = w.run(s, succeeded)
@@ -250,6 +264,25 @@ func TestShootHibernatesAndWakesUp(t *testing.T) {
 	}
 	w.delete(s)
 	w.run(s, gone)
+}
+
+func TestKubeProxyIsRemovedWhenItIsDisabled(t *testing.T) {
+	w := newWorld(t)
+	s := w.run(w.newShoot("a"), succeeded)
+	for _, enabled := range []bool{false, true} {
+		before := s.DeepCopy()
+		s.Spec.Kubernetes.KubeProxy = &corev1beta1.KubeProxyConfig{Enabled: ptr.To(enabled)}
+		w.must(w.Client.Patch(w.ctx, s, client.MergeFrom(before)))
+		s = w.run(s, succeeded)
+		for name, o := range map[string]client.Object{
+			"shoot-core-kube-proxy": &resourcesv1alpha1.ManagedResource{}, "managedresource-shoot-core-kube-proxy": &corev1.Secret{},
+		} {
+			err := w.Client.Get(w.ctx, client.ObjectKey{Namespace: s.Status.TechnicalID, Name: name}, o)
+			if client.IgnoreNotFound(err) != nil || (err == nil) != enabled {
+				t.Errorf("enabled is %t: %s: %v", enabled, name, err)
+			}
+		}
+	}
 }
 
 func TestShootThatWasNeverCreatedGoesAtOnce(t *testing.T) {

@@ -1,0 +1,165 @@
+//go:build landscape
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestPeople has the members of a project do what their roles allow, and try what they don't: the owner makes a project and its
+// Shoot, an administrator uses it, a viewer looks at it, a user access manager adds members, and a stranger gets nothing.
+func TestPeople(t *testing.T) {
+	t.Parallel()
+	story(t)
+	const project, namespace, shoot = "team", "garden-team", "shared"
+	garden := kubeconfigOf("garden")
+	as := func(user string, args ...string) (string, error) {
+		return kubectlE(t, garden, append([]string{"--as=" + user, "-n", namespace}, args...)...)
+	}
+	may := func(t *testing.T, user string, args ...string) string {
+		t.Helper()
+		out, err := as(user, args...)
+		if err != nil {
+			t.Errorf("%s may not %v: %s", user, args, out)
+		}
+		return out
+	}
+	mayNot := func(t *testing.T, user string, args ...string) {
+		t.Helper()
+		if out, err := as(user, args...); err == nil || !strings.Contains(out, "orbidden") {
+			t.Errorf("%s may %v: %v\n%s", user, args, err, out)
+		}
+	}
+
+	manifest := func(members string) string {
+		return fmt.Sprintf(`{"apiVersion": "core.gardener.cloud/v1beta1", "kind": "Project", "metadata": {"name": %q},
+			"spec": {"namespace": %q, "owner": %s, "members": [%s]}}`, project, namespace, member("olga", ""), members)
+	}
+	members := strings.Join([]string{member("olga", "admin"), member("alice", "admin"), member("bob", "viewer"), member("carol", "uam")}, ",")
+	if out, err := applyText(t, garden, manifest(members)); err != nil {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	kubectl(t, garden, "wait", "project", project, "--for=jsonpath={.status.phase}=Ready", "--timeout=60s")
+
+	file := filepath.Join(t.TempDir(), "shoot.yaml")
+	text := strings.NewReplacer("name: api-only", "name: "+shoot, "namespace: "+projectNS, "namespace: "+namespace).Replace(example(t, "shoot-workerless.yaml"))
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, user := range []string{"bob", "carol", "eve"} {
+		mayNot(t, user, "create", "-f", file)
+	}
+	may(t, "alice", "create", "-f", file)
+	kubectl(t, garden, "-n", namespace, "wait", "shoot", shoot, "--for=jsonpath={.status.lastOperation.state}=Succeeded", "--timeout=5m")
+
+	step(t, "each role sees and changes what is its", func(t *testing.T) {
+		for _, user := range []string{"olga", "alice", "bob"} {
+			may(t, user, "get", "shoots,secretbindings,configmaps")
+			may(t, user, "get", "project", project)
+		}
+		may(t, "carol", "get", "project", project)
+		mayNot(t, "carol", "get", "shoots")
+		for _, what := range []string{"shoots", "secrets", "configmaps"} {
+			mayNot(t, "eve", "get", what)
+		}
+		mayNot(t, "eve", "get", "project", project)
+		may(t, "alice", "get", "secrets")
+		mayNot(t, "bob", "get", "secrets")
+		for _, user := range []string{"olga", "alice", "bob", "carol"} { // Only the system reads these.
+			mayNot(t, user, "get", "internalsecrets")
+			mayNot(t, user, "get", "shootstates")
+		}
+		mayNot(t, "bob", "annotate", "shoot", shoot, "looked=at")
+		may(t, "alice", "annotate", "shoot", shoot, "looked=at")
+	})
+	step(t, "members are added by who may manage them", func(t *testing.T) {
+		patch := fmt.Sprintf(`[{"op": "add", "path": "/spec/members/-", "value": %s}]`, member("dave", "viewer"))
+		mayNot(t, "bob", "patch", "project", project, "--type=json", "-p", patch)
+		mayNot(t, "alice", "patch", "project", project, "--type=json", "-p", patch)
+		mayNot(t, "dave", "get", "shoots")
+		may(t, "carol", "patch", "project", project, "--type=json", "-p", patch)
+		eventually(t, "the rights of a new member", func() error {
+			out, err := as("dave", "get", "shoots")
+			if err != nil {
+				return fmt.Errorf("%w: %s", err, out)
+			}
+			return nil
+		})
+	})
+	step(t, "a viewer's kubeconfig reads no Secrets and writes nothing", func(t *testing.T) {
+		request := func(user, kind string) (string, error) {
+			body := filepath.Join(t.TempDir(), "request.json")
+			content := fmt.Sprintf(`{"apiVersion": "authentication.gardener.cloud/v1alpha1", "kind": "%sKubeconfigRequest", "spec": {"expirationSeconds": 600}}`, kind)
+			if err := os.WriteFile(body, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			path := "/apis/core.gardener.cloud/v1beta1/namespaces/" + namespace + "/shoots/" + shoot + "/" + strings.ToLower(kind) + "kubeconfig"
+			out, err := kubectlE(t, garden, "--as="+user, "create", "--raw", path, "-f", body)
+			if err != nil {
+				return out, err
+			}
+			var answer struct{ Status struct{ Kubeconfig []byte } }
+			if err := json.Unmarshal([]byte(out), &answer); err != nil {
+				return out, err
+			}
+			kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+			return kubeconfig, os.WriteFile(kubeconfig, answer.Status.Kubeconfig, 0o600)
+		}
+		for user, kinds := range map[string][]string{"bob": {"Admin"}, "carol": {"Admin", "Viewer"}, "eve": {"Admin", "Viewer"}} {
+			for _, kind := range kinds {
+				if out, err := request(user, kind); err == nil || !strings.Contains(out, "orbidden") {
+					t.Errorf("%s gets a kubeconfig of a Shoot's %s: %v", user, strings.ToLower(kind), err)
+				}
+			}
+		}
+		admin, err := request("alice", "Admin")
+		if err != nil {
+			t.Fatalf("%v: %s", err, admin)
+		}
+		viewer, err := request("bob", "Viewer")
+		if err != nil {
+			t.Fatalf("%v: %s", err, viewer)
+		}
+		kubectl(t, admin, "create", "secret", "generic", "password", "--from-literal=a=b")
+		kubectl(t, admin, "create", "configmap", "motto", "--from-literal=a=b")
+		kubectl(t, viewer, "get", "configmap", "motto")
+		kubectl(t, viewer, "get", "namespaces,services,events", "-A")
+		for _, args := range [][]string{
+			{"get", "secret", "password"}, {"get", "secrets", "-A"}, {"create", "configmap", "more"}, {"delete", "configmap", "motto"},
+			{"label", "namespace", "default", "a=b"}, {"create", "token", "default"}, {"get", "--raw", "/metrics"},
+		} {
+			if out, err := kubectlE(t, viewer, args...); err == nil || !strings.Contains(out, "orbidden") {
+				t.Errorf("a viewer may %v: %v\n%s", args, err, out)
+			}
+		}
+	})
+	step(t, "a project goes after its last Shoot", func(t *testing.T) {
+		mayNot(t, "carol", "delete", "project", project)
+		may(t, "olga", "annotate", "project", project, "confirmation.gardener.cloud/deletion=true")
+		may(t, "olga", "delete", "project", project, "--wait=false")
+		kubectl(t, garden, "wait", "project", project, "--for=jsonpath={.status.phase}=Terminating", "--timeout=60s")
+		if deleted := may(t, "alice", "get", "shoot", shoot, "-o", "jsonpath={.metadata.deletionTimestamp}"); deleted != "" {
+			t.Error("the Shoot is deleted with its project, which nobody has confirmed")
+		}
+		may(t, "alice", "annotate", "shoot", shoot, "confirmation.gardener.cloud/deletion=true")
+		may(t, "alice", "delete", "shoot", shoot, "--wait=false")
+		kubectl(t, garden, "wait", "project", project, "--for=delete", "--timeout=7m")
+		if out := kubectl(t, garden, "get", "namespace", namespace, "--ignore-not-found", "-o", "name"); out != "" {
+			t.Errorf("the project is gone, its namespace is not: %s", out)
+		}
+	})
+}
+
+// member of a project, as JSON.
+func member(user, role string) string {
+	roles := ""
+	if role != "" {
+		roles = fmt.Sprintf(`, "role": %q`, role)
+	}
+	return fmt.Sprintf(`{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": %q%s}`, user, roles)
+}

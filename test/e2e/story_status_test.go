@@ -1,0 +1,84 @@
+//go:build landscape
+
+package e2e
+
+import (
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// TestStatusTellsTheTruth makes a Shoot with credentials that the cloud refuses, which fails and waits for its owner, who corrects
+// them and asks for another try; then the API server is taken away and given back. Status and label say so each time.
+func TestStatusTellsTheTruth(t *testing.T) {
+	t.Parallel()
+	story(t)
+	const name, secret = "truth", "truth-cloud"
+	garden := kubeconfigOf("garden")
+	key := kubectl(t, garden, "-n", projectNS, "get", "secret", "local-cloud", "-o", "jsonpath={.data.secretKey}")
+	credentials := []string{"create", "secret", "generic", secret}
+	for _, field := range []string{"endpoint", "accessKey", "ca.crt"} {
+		value, err := base64.StdEncoding.DecodeString(kubectl(t, garden, "-n", projectNS, "get", "secret", "local-cloud",
+			"-o", "jsonpath={.data."+strings.ReplaceAll(field, ".", `\.`)+"}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		credentials = append(credentials, "--from-literal="+field+"="+string(value))
+	}
+	kubectl(t, garden, append(credentials, "--from-literal=secretKey=wrong", "-n", projectNS)...)
+	applyTestdata(t, garden, "own-credentials.yaml", "")
+	t.Cleanup(func() {
+		kubectl(t, garden, "-n", projectNS, "delete", "credentialsbinding,secret", secret)
+	})
+	label := func(o *unstructured.Unstructured) string { return o.GetLabels()["shoot.gardener.cloud/status"] }
+
+	manifest := strings.NewReplacer("name: demo", "name: "+name, "credentialsBindingName: local", "credentialsBindingName: "+secret).
+		Replace(example(t, "shoot.yaml"))
+	if out, err := applyText(t, garden, manifest); err != nil {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	t.Cleanup(func() { deleteShoot(t, name) })
+
+	var failed *unstructured.Unstructured
+	step(t, "what the cloud refuses fails, with the reason, and is not tried again", func(t *testing.T) {
+		failed = awaitShoot(t, name, "a failed creation", func(o *unstructured.Unstructured) bool {
+			return lastOperation(o, "state") == "Failed" && label(o) == "unhealthy"
+		})
+		if codes := codesOf(failed); !slices.Contains(codes, "ERR_INFRA_UNAUTHENTICATED") {
+			t.Errorf("the error has codes %v", codes)
+		}
+		if text := statusText(failed); !strings.Contains(text, "access key") {
+			t.Errorf("the status does not tell what is wrong:\n%s", text)
+		}
+		out := kubectl(t, garden, "-n", projectNS, "get", "shoot", name)
+		if !strings.Contains(out, "Create Failed") || !strings.Contains(out, "unhealthy") {
+			t.Errorf("the list says:\n%s", out)
+		}
+	})
+	step(t, "another try succeeds when it is asked for", func(t *testing.T) {
+		patch := fmt.Sprintf(`{"data": {"secretKey": %q}}`, key)
+		kubectl(t, garden, "-n", projectNS, "patch", "secret", secret, "-p", patch)
+		now := awaitShoot(t, name, "its status", func(o *unstructured.Unstructured) bool { return o != nil })
+		if got, want := lastOperation(now, "lastUpdateTime"), lastOperation(failed, "lastUpdateTime"); got != want {
+			t.Errorf("it was tried again at %s after it had failed at %s", got, want)
+		}
+		kubectl(t, garden, "-n", projectNS, "annotate", "shoot", name, "gardener.cloud/operation=retry")
+		awaitShoot(t, name, "success and health", func(o *unstructured.Unstructured) bool {
+			return succeeded(o) && label(o) == "healthy" && allWell(o)
+		})
+	})
+	step(t, "an API server that is gone shows, and when it is back", func(t *testing.T) {
+		seed, namespace := adminOf(seedOf(t, name)), "shoot--dev--"+name
+		kubectl(t, seed, "-n", namespace, "scale", "deployment", "kube-apiserver", "--replicas=0")
+		down := awaitShoot(t, name, "APIServerAvailable to be False", func(o *unstructured.Unstructured) bool {
+			return conditionOf(o, "conditions", "APIServerAvailable")["status"] == "False" && label(o) == "unhealthy"
+		})
+		t.Logf("it says: %v", conditionOf(down, "conditions", "APIServerAvailable")["message"])
+		kubectl(t, seed, "-n", namespace, "scale", "deployment", "kube-apiserver", "--replicas=1")
+		awaitShoot(t, name, "health", func(o *unstructured.Unstructured) bool { return label(o) == "healthy" && allWell(o) })
+	})
+}
