@@ -243,29 +243,12 @@ func TestConflictIsQuiet(t *testing.T) {
 	}
 }
 
-// onlyWhenTriggered lets a Shoot wait after its first failure until something triggers the next try. Failures after that,
-// which are refusals by an API server with older caches, are tried again at once.
-type onlyWhenTriggered struct {
-	sync.Mutex
-	failures map[reconcile.Request]int
-}
+// onlyWhenTriggered lets a Shoot wait after a failure until something triggers the next try.
+type onlyWhenTriggered struct{}
 
-func (o *onlyWhenTriggered) When(item reconcile.Request) time.Duration {
-	o.Lock()
-	defer o.Unlock()
-	if o.failures[item]++; o.failures[item] == 1 {
-		return time.Hour
-	}
-	return minPause
-}
-
-func (o *onlyWhenTriggered) Forget(reconcile.Request) {}
-
-func (o *onlyWhenTriggered) NumRequeues(item reconcile.Request) int {
-	o.Lock()
-	defer o.Unlock()
-	return o.failures[item]
-}
+func (onlyWhenTriggered) When(reconcile.Request) time.Duration { return time.Hour }
+func (onlyWhenTriggered) Forget(reconcile.Request)             {}
+func (onlyWhenTriggered) NumRequeues(reconcile.Request) int    { return 0 }
 
 func TestPendingShootsAreTriggered(t *testing.T) {
 	g := newGarden(t)
@@ -284,7 +267,7 @@ func TestPendingShootsAreTriggered(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(context.Background())
 	mgr, err := newManager(ctx, g.Config, options{name: "default-scheduler", workers: 2, healthAddress: "0", metricsAddress: "0"}, MinimalDistance,
-		&onlyWhenTriggered{failures: map[reconcile.Request]int{}})
+		onlyWhenTriggered{})
 	if err != nil {
 		cancel()
 		t.Fatal(err)

@@ -167,6 +167,7 @@ func step(t *testing.T, name string, run func(*testing.T)) {
 	t.Helper()
 	start := time.Now()
 	if !t.Run(name, run) {
+		keepState(t)
 		t.FailNow()
 	}
 	t.Logf("%s: %s", name, time.Since(start).Round(100*time.Millisecond))

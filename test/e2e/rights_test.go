@@ -158,6 +158,9 @@ func observeAuditLog(ctx context.Context, client kubernetes.Interface) error {
 	return nil
 }
 
+// eventStart begins each line of an audit log. Inside of one its quotes are escaped.
+const eventStart = `{"kind":"Event",`
+
 // observeRequest adds one line of an audit log. What stories themselves try with the credentials of a gardenlet, by kubectl, is
 // left out.
 func observeRequest(line []byte) error {
@@ -166,6 +169,9 @@ func observeRequest(line []byte) error {
 		User                        struct{ Username string }
 		ObjectRef                   struct{ Resource, Subresource, APIGroup, Namespace, Name string }
 		ResponseStatus              struct{ Code int }
+	}
+	if start := bytes.LastIndex(line, []byte(eventStart)); start > 0 {
+		line = line[start:] // The server was killed while it wrote what comes before.
 	}
 	if err := json.Unmarshal(line, &event); err != nil {
 		return fmt.Errorf("%w in line %s", err, line)
@@ -220,11 +226,14 @@ func rightsAreObserved(t *testing.T) {
 }
 
 // compareRights of gardenlets with what they did in all stories: what they lacked, and what they have without having used it or
-// given it to others.
+// given it to others. A right that was refused although they have it was refused by a server that had not read the roles yet.
 func compareRights() (lacking, unused []string, err error) {
 	observed.Lock()
 	defer observed.Unlock()
 	for r, example := range observed.refused {
+		if slices.ContainsFunc(observed.role, usage{r: example}.has) {
+			continue
+		}
 		lacking = append(lacking, fmt.Sprintf("%s: %s", r, example))
 	}
 	for _, r := range observed.role {

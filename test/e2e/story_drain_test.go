@@ -120,6 +120,9 @@ func applyShootOn(t *testing.T, file, name, seed string, spec ...string) {
 		t.Fatalf("make Shoot %s: %v\n%s", name, err, out)
 	}
 	t.Cleanup(func() {
+		if t.Failed() {
+			keepState(t)
+		}
 		there := kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "get", "shoot", name, "--ignore-not-found", "-o", "name")
 		if there != "" && (os.Getenv(keepLandscape) == "" || !t.Failed()) {
 			deleteShoot(t, name)

@@ -53,8 +53,8 @@ spec:
 // TestTenantsReachNothingElse lets the owners of two Shoots try every way by which an API server can be made to connect to
 // something: nothing of the seed, of another tenant, of the garden and of the cloud may be reached. What is nobody else's is reached.
 func TestTenantsReachNothingElse(t *testing.T) {
-	story(t)
 	t.Parallel()
+	story(t)
 	const nodeless, noded = "intruder", "burglar"
 	seed := adminOf("local-1")
 	if out, err := applyText(t, seed, canary); err != nil {

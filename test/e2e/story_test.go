@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -10,34 +11,69 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 )
 
 // Stories are tests of their own that share a landscape: each can be run alone by name, and makes and deletes its Shoots
-// itself. The first one brings the landscape up unless there is one; TestMain takes down what was brought up.
+// itself. One that finds no landscape, or one that an earlier story broke, brings up another; TestMain takes it down.
 
 // keepLandscape leaves the landscape of the stories there, to run the next one sooner.
 const keepLandscape = "HORTUS_KEEP_LANDSCAPE"
 
 var stories struct {
-	sync.Once
-	started bool
+	sync.Mutex
+	started bool // The landscape is theirs.
+	running int  // Those that use the landscape now.
 }
 
-// story says that a test needs a landscape.
+// recovery is how long a landscape may take until the faults of the story before are overcome.
+const recovery = 3 * time.Minute
+
+// story says that a test needs a landscape. Tests that run side by side say so first.
 func story(t *testing.T) {
 	t.Helper()
-	stories.Do(func() {
-		if _, err := os.Stat(filepath.Join(stateDir, "landscape")); err == nil {
-			if out, err := run(t, filepath.Join(repository, ".build", "hortus"), "status"); err == nil {
-				return
-			} else {
-				t.Logf("landscape status: %v\n%s", err, out)
-			}
+	stories.Lock()
+	defer stories.Unlock()
+	if err := awaitLandscape(t); err != nil {
+		if stories.running > 0 {
+			t.Fatalf("the landscape does not work, and other stories use it: %v", err)
 		}
+		t.Logf("a new landscape, since: %v", err)
 		stories.started = true
+		hortus(t, "down")
 		hortus(t, "up")
+	}
+	stories.running++
+	t.Cleanup(func() {
+		if t.Failed() {
+			keepState(t)
+		}
+		rightsAreObserved(t)
+		stories.Lock()
+		defer stories.Unlock()
+		stories.running--
 	})
-	t.Cleanup(func() { rightsAreObserved(t) })
+}
+
+// awaitLandscape until it works. One that is not there is not waited for.
+func awaitLandscape(t *testing.T) error {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join(stateDir, "landscape")); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), recovery)
+	defer cancel()
+	for {
+		out, err := run(t, filepath.Join(repository, ".build", "hortus"), "status")
+		if err == nil {
+			out, err = kubectlE(t, kubeconfigOf("garden"), "get", "shoots", "--all-namespaces")
+		}
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		t.Logf("%v: %s", err, out)
+		pause(ctx)
+	}
 }
 
 func TestMain(m *testing.M) {
