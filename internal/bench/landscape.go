@@ -2,11 +2,13 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -97,6 +99,15 @@ type ClassUse struct {
 	IdleWrittenShoot int64 `json:"idleWrittenBytesPerShootAndHour"`
 }
 
+// ProgramUse is what a program of control planes uses, per Shoot.
+type ProgramUse struct {
+	Program string `json:"program"`
+	// Processes that run it, Bytes of memory, and CPU while nothing was asked for, in thousandths of a core.
+	Processes    float64 `json:"processesPerShoot"`
+	Bytes        int64   `json:"perShootBytes"`
+	IdleMilliCPU float64 `json:"idleMilliCPUPerShoot"`
+}
+
 // LandscapeReport is the result of the bench of a landscape.
 type LandscapeReport struct {
 	Host Host `json:"host"`
@@ -107,6 +118,8 @@ type LandscapeReport struct {
 	Shoots    []ShootTimes `json:"shoots"`
 	Moves     []MoveTimes  `json:"moves"`
 	Classes   []ClassUse   `json:"classes"`
+	// Programs of the Shoots' control planes, those that take most memory first.
+	Programs []ProgramUse `json:"programs"`
 	// TotalWithoutShoots is the memory of the whole landscape.
 	TotalWithoutShoots int64   `json:"totalWithoutShootsBytes"`
 	TotalWithShoots    int64   `json:"totalWithShootsBytes"`
@@ -259,9 +272,10 @@ func (b *landscapeBench) deleteShoot(ctx context.Context, i int) error {
 
 // idle is what a landscape uses when nothing is asked of it.
 type idle struct {
-	weights []Weight
-	done    map[Class]work
-	seconds float64
+	weights  []Weight
+	done     map[Class]work
+	programs map[string]Weight
+	seconds  float64
 }
 
 // rest lets the landscape settle, and looks at it twice.
@@ -282,13 +296,14 @@ func (b *landscapeBench) rest(ctx context.Context, when string) (*idle, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &idle{g.weigh(after), g.worked(before, after), b.now().Sub(start).Seconds()}, nil
+	return &idle{g.weigh(after), g.worked(before, after), g.usePerProgram(before, after), b.now().Sub(start).Seconds()}, nil
 }
 
 // compare fills in the difference that Shoots make.
 func (b *landscapeBench) compare(without, with *idle) {
 	shoots := float64(b.LandscapeOptions.Shoots)
 	b.report.PeriodSeconds = with.seconds
+	b.report.Programs = perShoot(with.programs, b.LandscapeOptions.Shoots, with.seconds)
 	for i, class := range classes {
 		use := ClassUse{
 			Class: class, WithoutShoots: without.weights[i].Bytes, WithShoots: with.weights[i].Bytes,
@@ -301,6 +316,21 @@ func (b *landscapeBench) compare(without, with *idle) {
 		b.report.TotalWithoutShoots += use.WithoutShoots
 		b.report.TotalWithShoots += use.WithShoots
 	}
+}
+
+// perShoot divides what the programs of all control planes use by the number of Shoots.
+func perShoot(programs map[string]Weight, shoots int, seconds float64) []ProgramUse {
+	var uses []ProgramUse
+	for name, all := range programs {
+		uses = append(uses, ProgramUse{
+			Program: name, Processes: float64(all.Processes) / float64(shoots), Bytes: all.Bytes / int64(shoots),
+			IdleMilliCPU: milliCPU(all.CPU, seconds) / float64(shoots),
+		})
+	}
+	slices.SortFunc(uses, func(a, b ProgramUse) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), strings.Compare(a.Program, b.Program))
+	})
+	return uses
 }
 
 func milliCPU(used time.Duration, seconds float64) float64 {
@@ -342,4 +372,8 @@ func (r *LandscapeReport) table(w *tabwriter.Writer) {
 			c.IdleMilliCPUWithout, c.IdleMilliCPUWith, c.IdleMilliCPUShoot, mebibytes(c.IdleWrittenShoot))
 	}
 	fmt.Fprintf(w, "together\t%.0f\t%.0f\n", mebibytes(r.TotalWithoutShoots), mebibytes(r.TotalWithShoots))
+	fmt.Fprintln(w, "\nPROGRAM OF CONTROL PLANES\tPROCESSES PER SHOOT\tMiB PER SHOOT\tIDLE mCPU PER SHOOT")
+	for _, p := range r.Programs {
+		fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%.1f\n", p.Program, p.Processes, mebibytes(p.Bytes), p.IdleMilliCPU)
+	}
 }

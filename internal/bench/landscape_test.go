@@ -83,7 +83,7 @@ func (s *fakeSite) Look(context.Context) (*ground, []process, error) {
 		written: s.now().Unix() * int64(n),
 	}}
 	for i := range n {
-		processes = append(processes, process{pid: 10 + i, instance: "i-2", pod: "cp", proportional: 300 << 20})
+		processes = append(processes, process{pid: 10 + i, instance: "i-2", pod: "cp", command: "kube-apiserver", proportional: 300 << 20})
 	}
 	return newGround(), processes, nil
 }
@@ -124,6 +124,7 @@ func TestLandscapeIsMeasuredAndLeftAsItWas(t *testing.T) {
 			{Class: ClassManagers, WithoutShoots: 50 << 20, WithShoots: 70 << 20, PerShoot: 10 << 20, IdleMilliCPUWith: 20, IdleMilliCPUShoot: 10, IdleWrittenShoot: 3600},
 			{Class: ClassGardenAPI}, {Class: ClassSeeds}, {Class: ClassHost},
 		},
+		Programs:           []ProgramUse{{Program: "kube-apiserver", Processes: 1, Bytes: 300 << 20}},
 		TotalWithoutShoots: 50 << 20, TotalWithShoots: 670 << 20, PeriodSeconds: 60,
 	}
 	// The Node is awaited beside the success, so its time is not fixed here.

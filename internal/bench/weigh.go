@@ -238,3 +238,40 @@ func (g *ground) worked(before, after []process) map[Class]work {
 	}
 	return done
 }
+
+// programOf names what a process runs, as people know it: the file, and for a file with many programs the first command.
+func programOf(command string) string {
+	words := strings.Fields(command)
+	if len(words) == 0 {
+		return ""
+	}
+	name := filepath.Base(words[0])
+	if name == "hortus" && len(words) > 1 && !strings.HasPrefix(words[1], "-") {
+		name += " " + words[1]
+	}
+	return name
+}
+
+// usePerProgram sums up what the processes of the Shoots' control planes use, by program; CPU time is that since an earlier look.
+func (g *ground) usePerProgram(before, after []process) map[string]Weight {
+	was := map[int]process{}
+	for _, p := range before {
+		was[p.pid] = p
+	}
+	uses := map[string]Weight{}
+	for _, p := range after {
+		class, ok := g.classify(p)
+		if !ok || class != ClassControlPlanes && class != ClassBackups {
+			continue
+		}
+		use := uses[programOf(p.command)]
+		use.Class = class
+		use.Processes++
+		use.Bytes += p.proportional
+		if earlier, known := was[p.pid]; known && earlier.command == p.command {
+			use.CPU += p.cpu - earlier.cpu
+		}
+		uses[programOf(p.command)] = use
+	}
+	return uses
+}

@@ -142,3 +142,29 @@ func TestWeightsAndWorkPerClass(t *testing.T) {
 		t.Errorf("work (-want +got):\n%s", diff)
 	}
 }
+
+func TestProgramOf(t *testing.T) {
+	for command, want := range map[string]string{
+		"":                                     "",
+		"/usr/local/bin/kube-apiserver --a=b":  "kube-apiserver",
+		"/usr/local/bin/hortus etcd --epoch=1": "hortus etcd",
+		"hortus --help":                        "hortus",
+	} {
+		if got := programOf(command); got != want {
+			t.Errorf("programOf(%q) = %q, want %q", command, got, want)
+		}
+	}
+}
+
+func TestUsePerProgram(t *testing.T) {
+	etcd := process{pid: 1, instance: "i-2", pod: "cp", command: "/bin/etcd --a", proportional: 10, cpu: time.Second}
+	later := etcd
+	later.cpu = 3 * time.Second
+	got := newGround().usePerProgram([]process{etcd}, []process{later,
+		{pid: 2, instance: "i-2", pod: "cp", command: "/bin/etcd --b", proportional: 20, cpu: time.Hour}, // It began meanwhile.
+		{pid: 3, instance: "i-1", pod: "gardenlet", command: "/bin/hortus gardenlet", proportional: 99}})
+	want := []ProgramUse{{Program: "etcd", Processes: 1, Bytes: 15, IdleMilliCPU: 100}}
+	if diff := cmp.Diff(want, perShoot(got, 2, 10)); diff != "" {
+		t.Errorf("uses (-want +got):\n%s", diff)
+	}
+}
