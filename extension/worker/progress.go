@@ -7,10 +7,13 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	machinev1alpha1 "github.com/gardener/machine-controller-manager/pkg/apis/machine/v1alpha1"
 	"github.com/gardener/machine-controller-manager/pkg/util/provider/machinecodes/codes"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/extension/errorcode"
@@ -46,14 +49,12 @@ func (o *observed) setOf(deployment, class string) *machinev1alpha1.MachineSet {
 // progress returns why the wanted machines are not all there yet, or "". An error means that something failed and will not
 // get better by waiting alone; it carries the codes found in what the provider said.
 func progress(want []Wanted, have observed, hibernated bool) (string, error) {
-	if err := failures(want, have); err != nil {
-		return "", err
-	}
+	failed := failures(want, have)
 	if hibernated {
-		if n := len(have.machines); n > 0 {
+		if n := len(have.machines); n > 0 && failed == nil {
 			return fmt.Sprintf("%d machine(s) are still to be deleted", n), nil
 		}
-		return "", nil
+		return "", failed
 	}
 	var reasons []string
 	for i := range want {
@@ -61,7 +62,11 @@ func progress(want []Wanted, have observed, hibernated bool) (string, error) {
 			reasons = append(reasons, reason)
 		}
 	}
-	return strings.Join(reasons, "; "), nil
+	reason := strings.Join(reasons, "; ")
+	if failed != nil && reason != "" { // What is wrong with one pool must not hide what another waits for.
+		return "", fmt.Errorf("%w; %s", failed, reason)
+	}
+	return reason, failed
 }
 
 // failures collects what went wrong with machines of wanted deployments, the same text every time.
@@ -89,6 +94,9 @@ func failures(want []Wanted, have observed) error {
 	slices.Sort(texts)
 	return errorcode.With(errors.New(strings.Join(texts, "; ")), known...)
 }
+
+// defaultTimeout is how long machines may take to join or be unhealthy where their pool does not say.
+var defaultTimeout = metav1.Duration{Duration: 10 * time.Minute}
 
 const (
 	// cloudMessage begins what machine-controller-manager writes when a machine could not be created.
@@ -148,10 +156,12 @@ func (w *Wanted) waitingFor(have observed) string {
 	}
 	s := md.Status
 	if updated := s.UpdatedReplicas + int32(len(old)); updated != md.Spec.Replicas || s.Replicas != md.Spec.Replicas {
-		return fmt.Sprintf("MachineDeployment %q has %d of %d machines updated, %d in total", w.Name, updated, md.Spec.Replicas, s.Replicas)
+		return fmt.Sprintf("MachineDeployment %q has %d of %d machines updated, %d in total%s",
+			w.Name, updated, md.Spec.Replicas, s.Replicas, w.unfinishedMachines(have))
 	}
 	if s.AvailableReplicas < md.Spec.Replicas || s.UnavailableReplicas > 0 {
-		return fmt.Sprintf("MachineDeployment %q has %d of %d machines available", w.Name, s.AvailableReplicas, md.Spec.Replicas)
+		return fmt.Sprintf("MachineDeployment %q has %d of %d machines available%s",
+			w.Name, s.AvailableReplicas, md.Spec.Replicas, w.unfinishedMachines(have))
 	}
 	for _, c := range s.Conditions {
 		bad := c.Status == machinev1alpha1.ConditionFalse
@@ -161,6 +171,50 @@ func (w *Wanted) waitingFor(have observed) string {
 		if bad {
 			return fmt.Sprintf("MachineDeployment %q: condition %s is %s: %s", w.Name, c.Type, c.Status, cmp.Or(c.Message, c.Reason))
 		}
+	}
+	return ""
+}
+
+// maxNamed bounds the machines that a reason names: with more, something else than single machines is wrong.
+const maxNamed = 3
+
+// unfinishedMachines continues a reason with the machines that have not joined, are unhealthy or are being deleted, and since
+// when; "" if there are none.
+func (w *Wanted) unfinishedMachines(have observed) string {
+	var found []string
+	for i := range have.machines {
+		if m := &have.machines[i]; m.Labels[labelName] == w.Name {
+			if state := w.unfinished(m); state != "" {
+				found = append(found, fmt.Sprintf("machine %q %s", m.Name, state))
+			}
+		}
+	}
+	if len(found) == 0 {
+		return ""
+	}
+	slices.Sort(found)
+	if more := len(found) - maxNamed; more > 0 {
+		found = append(found[:maxNamed], fmt.Sprintf("and %d more", more))
+	}
+	return ": " + strings.Join(found, ", ")
+}
+
+// unfinished tells what a machine waits for, since when, and after how long it is given up; "" if it runs.
+func (w *Wanted) unfinished(m *machinev1alpha1.Machine) string {
+	at := func(t metav1.Time) string { return t.UTC().Format(time.RFC3339) }
+	configured := ptr.Deref(m.Spec.MachineConfiguration, machinev1alpha1.MachineConfiguration{})
+	phase := m.Status.CurrentStatus
+	switch {
+	case !m.DeletionTimestamp.IsZero():
+		return "has been in deletion since " + at(*m.DeletionTimestamp)
+	case phase.Phase == machinev1alpha1.MachinePending:
+		return fmt.Sprintf("has not joined since its creation at %s (replaced after %s)",
+			at(m.CreationTimestamp), ptr.Deref(configured.MachineCreationTimeout, defaultTimeout).Duration)
+	case phase.Phase == machinev1alpha1.MachineUnknown && ptr.Deref(configured.DisableHealthTimeout, false):
+		return "has been unhealthy since " + at(phase.LastUpdateTime)
+	case phase.Phase == machinev1alpha1.MachineUnknown:
+		return fmt.Sprintf("has been unhealthy since %s (replaced after %s)",
+			at(phase.LastUpdateTime), ptr.Deref(configured.MachineHealthTimeout, defaultTimeout).Duration)
 	}
 	return ""
 }

@@ -3,6 +3,7 @@ package worker
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	machinev1alpha1 "github.com/gardener/machine-controller-manager/pkg/apis/machine/v1alpha1"
 	"github.com/google/go-cmp/cmp"
@@ -122,6 +123,7 @@ func scene(strategy corev1beta1.MachineUpdateStrategy) (Wanted, observed) {
 }
 
 func TestProgress(t *testing.T) {
+	at := metav1.NewTime(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	inPlaceCondition := func(reason string) []corev1.NodeCondition {
 		return []corev1.NodeCondition{{Type: machinev1alpha1.NodeInPlaceUpdate, Status: corev1.ConditionTrue, Reason: reason}}
 	}
@@ -155,6 +157,46 @@ func TestProgress(t *testing.T) {
 			change: func(o *observed) { o.deployments[0].Status.AvailableReplicas = 1 },
 			want:   `MachineDeployment "md" has 1 of 2 machines available`,
 		},
+		"a machine has not joined": {
+			change: func(o *observed) {
+				o.deployments[0].Status.AvailableReplicas = 1
+				o.machines[1].CreationTimestamp = at
+				o.machines[1].Spec.MachineConfiguration = &machinev1alpha1.MachineConfiguration{MachineCreationTimeout: &metav1.Duration{Duration: time.Minute}}
+				o.machines[1].Status.CurrentStatus.Phase = machinev1alpha1.MachinePending
+			},
+			want: `MachineDeployment "md" has 1 of 2 machines available: machine "m1" has not joined since its creation at 2026-03-01T12:00:00Z (replaced after 1m0s)`,
+		},
+		"a machine is unhealthy while an old one is being deleted": {
+			change: func(o *observed) {
+				o.deployments[0].Status.Replicas = 3
+				o.machines[0].DeletionTimestamp = &at
+				o.machines[1].Status.CurrentStatus = machinev1alpha1.CurrentStatus{Phase: machinev1alpha1.MachineUnknown, LastUpdateTime: at}
+			},
+			want: `MachineDeployment "md" has 2 of 2 machines updated, 3 in total: machine "m0" has been in deletion since 2026-03-01T12:00:00Z, ` +
+				`machine "m1" has been unhealthy since 2026-03-01T12:00:00Z (replaced after 10m0s)`,
+		},
+		"an unhealthy machine that is never replaced": {
+			change: func(o *observed) {
+				o.deployments[0].Status.AvailableReplicas = 1
+				o.machines[1].Spec.MachineConfiguration = &machinev1alpha1.MachineConfiguration{DisableHealthTimeout: ptr.To(true)}
+				o.machines[1].Status.CurrentStatus = machinev1alpha1.CurrentStatus{Phase: machinev1alpha1.MachineUnknown, LastUpdateTime: at}
+			},
+			want: `MachineDeployment "md" has 1 of 2 machines available: machine "m1" has been unhealthy since 2026-03-01T12:00:00Z`,
+		},
+		"many machines have not joined": {
+			change: func(o *observed) {
+				o.deployments[0].Status.AvailableReplicas = 0
+				for i := range 5 {
+					m := o.machines[0]
+					m.Name, m.CreationTimestamp = fmt.Sprintf("n%d", i), at
+					m.Status.CurrentStatus.Phase = machinev1alpha1.MachinePending
+					o.machines = append(o.machines, m)
+				}
+			},
+			want: `MachineDeployment "md" has 0 of 2 machines available: machine "n0" has not joined since its creation at 2026-03-01T12:00:00Z (replaced after 10m0s), ` +
+				`machine "n1" has not joined since its creation at 2026-03-01T12:00:00Z (replaced after 10m0s), ` +
+				`machine "n2" has not joined since its creation at 2026-03-01T12:00:00Z (replaced after 10m0s), and 2 more`,
+		},
 		"a condition is bad": {
 			change: func(o *observed) {
 				o.deployments[0].Status.Conditions = []machinev1alpha1.MachineDeploymentCondition{{Type: machinev1alpha1.MachineDeploymentFrozen, Status: machinev1alpha1.ConditionTrue, Reason: "OverShooting"}}
@@ -166,6 +208,17 @@ func TestProgress(t *testing.T) {
 				o.machines[1].Status.LastOperation = machinev1alpha1.LastOperation{State: machinev1alpha1.MachineStateFailed, Description: "Cloud provider message - QuotaExceeded: Quota exceeded"}
 			},
 			want: `machine "m1" failed: Cloud provider message - QuotaExceeded: Quota exceeded`, codes: []corev1beta1.ErrorCode{corev1beta1.ErrorInfraQuotaExceeded},
+		},
+		"a machine failed while another has not joined": {
+			change: func(o *observed) {
+				o.deployments[0].Status.AvailableReplicas = 0
+				o.machines[0].CreationTimestamp = at
+				o.machines[0].Status.CurrentStatus.Phase = machinev1alpha1.MachinePending
+				o.machines[1].Status.LastOperation = machinev1alpha1.LastOperation{State: machinev1alpha1.MachineStateFailed, Description: "Cloud provider message - QuotaExceeded: Quota exceeded"}
+			},
+			want: `machine "m1" failed: Cloud provider message - QuotaExceeded: Quota exceeded; MachineDeployment "md" has 0 of 2 machines available: ` +
+				`machine "m0" has not joined since its creation at 2026-03-01T12:00:00Z (replaced after 10m0s)`,
+			codes: []corev1beta1.ErrorCode{corev1beta1.ErrorInfraQuotaExceeded},
 		},
 		"a hibernated Shoot waits for machines to go": {hibernated: true, want: "2 machine(s) are still to be deleted"},
 		"a hibernated Shoot without machines":         {hibernated: true, change: func(o *observed) { o.machines = nil }},
