@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
@@ -136,7 +137,7 @@ func fixShootSelector(in Input, c Candidate) []fix {
 }
 
 // fixZones weakens the failure tolerance, pins the control plane to zones of the seed, or adds one of them to a pool, as
-// far as the seed's zones need it.
+// far as the seed's zones need it and the CloudProfile allows it.
 func fixZones(in Input, c Candidate) []fix {
 	var fixes []fix
 	has := c.Seed.Spec.Provider.Zones
@@ -152,23 +153,40 @@ func fixZones(in Input, c Candidate) []fix {
 		}
 	}
 	if len(without(controlPlaneZones(in.Shoot), has)) > 0 {
-		zones := slices.Clone(has[:min(need, len(has))])
-		text := fmt.Sprintf("create the Shoot with spec.controlPlane.zones [%s]", strings.Join(zones, ", "))
-		if len(zones) == 0 {
-			text = "create the Shoot without spec.controlPlane.zones"
-		}
-		fixes = append(fixes, fix{text, func(s *corev1beta1.Shoot) { s.Spec.ControlPlane.Zones = zones }})
+		fixes = append(fixes, pin(has[:min(need, len(has))]))
 	}
 	if changed := in.with(fixes); checkZones(changed, c) != "" {
-		offered := in.zonesFor(c.Seed)
-		if len(offered) == 0 {
+		switch offered := in.zonesFor(c.Seed); {
+		case len(offered) > 0:
+			fixes = append(fixes, fix{fmt.Sprintf("add zone %q to spec.provider.workers[0].zones", offered[0]), func(s *corev1beta1.Shoot) {
+				s.Spec.Provider.Workers[0].Zones = append(s.Spec.Provider.Workers[0].Zones, offered[0])
+			}})
+		case in.allowsPinning() && len(has) > 0: // Those of the workers don't matter then.
+			fixes = append(fixes, pin(has[:1]))
+		default:
 			return nil
 		}
-		fixes = append(fixes, fix{fmt.Sprintf("add zone %q to spec.provider.workers[0].zones", offered[0]), func(s *corev1beta1.Shoot) {
-			s.Spec.Provider.Workers[0].Zones = append(s.Spec.Provider.Workers[0].Zones, offered[0])
-		}})
 	}
 	return fixes
+}
+
+// pin chooses the zones of the control plane, none to leave the choice to the seed.
+func pin(zones []string) fix {
+	text := fmt.Sprintf("create the Shoot with spec.controlPlane.zones [%s]", strings.Join(zones, ", "))
+	if len(zones) == 0 {
+		text = "create the Shoot without spec.controlPlane.zones"
+	}
+	return fix{text, func(s *corev1beta1.Shoot) {
+		if s.Spec.ControlPlane == nil {
+			s.Spec.ControlPlane = &corev1beta1.ControlPlane{}
+		}
+		s.Spec.ControlPlane.Zones = slices.Clone(zones)
+	}}
+}
+
+// allowsPinning says whether Shoots of the CloudProfile may choose the zones of their control planes.
+func (in Input) allowsPinning() bool {
+	return in.Profile != nil && in.Profile.ControlPlane != nil && ptr.Deref(in.Profile.ControlPlane.AllowZonePinning, false)
 }
 
 // zonesFor are the zones of a seed in which the CloudProfile offers workers, in the region in which that seed would need
@@ -326,11 +344,14 @@ func fixTaints(in Input, c Candidate) []fix {
 	return fixes
 }
 
-// fixRegion moves the Shoot to the seed, if provider and profile let it.
+// fixRegion moves the Shoot to the seed, if provider and profile let it. Where distance decides, only test clusters need a
+// seed of their provider type.
 func fixRegion(in Input, c Candidate) []fix {
-	region, testing := c.Seed.Spec.Provider.Region, isTesting(in.Shoot)
-	sameType := c.Seed.Spec.Provider.Type == in.Shoot.Spec.Provider.Type
-	if testing || !sameType && in.Strategy != MinimalDistance {
+	if in.Strategy == MinimalDistance {
+		return []fix{{"set spec.purpose to development", func(s *corev1beta1.Shoot) { s.Spec.Purpose = new(corev1beta1.ShootPurposeDevelopment) }}}
+	}
+	region := c.Seed.Spec.Provider.Region
+	if c.Seed.Spec.Provider.Type != in.Shoot.Spec.Provider.Type { // The only demand of test clusters.
 		return nil
 	}
 	if in.Profile != nil && len(in.Profile.Regions) > 0 && !slices.ContainsFunc(in.Profile.Regions, func(r corev1beta1.Region) bool { return r.Name == region }) {

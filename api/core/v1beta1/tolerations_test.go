@@ -3,6 +3,7 @@ package v1beta1
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -53,7 +54,9 @@ func TestUntoleratedTaints(t *testing.T) {
 		{"a a=1", "a=1", "a"},  // One toleration for two taints: each wants its own.
 		{"a a=1", "a=1 b", ""}, // As many as taints are enough.
 		{"a a=1 b", "a=1", "a b"},
-		{"a= b", "a=1 b", ""}, // An empty value is none.
+		{"a a=1 b b=1", "a=1 b=1 c", "a"}, // One more toleration is enough.
+		{"a a=1", "b", "a=1"},             // It will do for the bare key.
+		{"a= b", "a=1 b", ""},             // An empty value is none.
 	} {
 		got := text(UntoleratedTaints(taints(tc.taints), tolerations(tc.tolerations)))
 		if got != tc.want {
@@ -96,6 +99,12 @@ func TestUntoleratedTaintsAreWhatIsMissing(t *testing.T) {
 		}
 		if rest := UntoleratedTaints(seed, append(shoot, tolerations(text(missing))...)); len(rest) != 0 {
 			t.Fatalf("taints %v, tolerations %v: %v added, %v left", seed, shoot, missing, rest)
+		}
+		for i := range missing {
+			fewer := slices.Delete(slices.Clone(missing), i, i+1)
+			if documented(seed, append(slices.Clone(shoot), tolerations(text(fewer))...)) {
+				t.Fatalf("taints %v, tolerations %v: untolerated %v, but %v added are enough", seed, shoot, missing, fewer)
+			}
 		}
 	}
 }
