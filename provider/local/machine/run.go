@@ -195,6 +195,11 @@ func runControllers(ctx context.Context, opts Options, control, target *rest.Con
 	if err := wake.watchSteps(machines.MachineClasses()); err != nil {
 		return fmt.Errorf("watch machines: %w", err)
 	}
+	replacements := newReplacements(machineClient.MachineV1alpha1().Machines(opts.Namespace),
+		opts.Machines.MachineHealthTimeout.Duration, clock.RealClock{})
+	if err := replacements.watch(machines.Machines().Informer()); err != nil {
+		return fmt.Errorf("watch machines: %w", err)
+	}
 	machineFactory.Start(ctx.Done())
 	controlFactory.Start(ctx.Done())
 	targetFactory.Start(ctx.Done())
@@ -203,6 +208,7 @@ func runControllers(ctx context.Context, opts Options, control, target *rest.Con
 	// ends without it. Work that is under way then is taken up by the next process.
 	go deployments.Run(workers, ctx.Done())
 	go singles.Run(workers, ctx.Done())
+	go replacements.run(ctx)
 	<-ctx.Done()
 	return nil
 }

@@ -1,0 +1,145 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	machinev1alpha1 "github.com/gardener/machine-controller-manager/pkg/apis/machine/v1alpha1"
+	machineclient "github.com/gardener/machine-controller-manager/pkg/client/clientset/versioned/typed/machine/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+)
+
+const (
+	// labelDeployment of a machine is the name of its MachineDeployment.
+	labelDeployment = "name"
+	// replacementPause is how long a machine waits for another of its MachineDeployment, which takes about that long to be replaced.
+	replacementPause = 30 * time.Second
+)
+
+// replacements has machines replaced whose update in place has failed, after the health time-out of their pool, unless that is
+// disabled. The library means to do so, but counts the machine itself among those that are being replaced, of which one
+// MachineDeployment may have one, and thus never does.
+type replacements struct {
+	machines machineclient.MachineInterface
+	timeout  time.Duration // Of pools without one of their own.
+	clock    clock.PassiveClock
+	queue    workqueue.TypedRateLimitingInterface[string]
+}
+
+func newReplacements(machines machineclient.MachineInterface, timeout time.Duration, clock clock.PassiveClock) *replacements {
+	return &replacements{
+		machines: machines, timeout: timeout, clock: clock,
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]()),
+	}
+}
+
+// watch looks at machines when their updates fail.
+func (r *replacements) watch(informer cache.SharedIndexInformer) error {
+	look := func(obj any) {
+		if m, ok := obj.(*machinev1alpha1.Machine); ok && m.Status.CurrentStatus.Phase == machinev1alpha1.MachineInPlaceUpdateFailed {
+			r.queue.Add(m.Name)
+		}
+	}
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: look, UpdateFunc: func(_, after any) { look(after) }})
+	return err
+}
+
+// run works until ctx ends.
+func (r *replacements) run(ctx context.Context) {
+	go func() {
+		<-ctx.Done()
+		r.queue.ShutDown()
+	}()
+	for {
+		name, shutdown := r.queue.Get()
+		if shutdown {
+			return
+		}
+		after, err := r.reconcile(ctx, name)
+		switch {
+		case err != nil:
+			klog.Errorf("Replacing machine %q after its update failed: %v", name, err)
+			r.queue.AddRateLimited(name)
+		case after > 0:
+			r.queue.Forget(name)
+			r.queue.AddAfter(name, after)
+		default:
+			r.queue.Forget(name)
+		}
+		r.queue.Done(name)
+	}
+}
+
+// reconcile has a machine replaced if it is due, and otherwise returns when to look at it again; zero if it need not be.
+func (r *replacements) reconcile(ctx context.Context, name string) (time.Duration, error) {
+	m, err := r.machines.Get(ctx, name, metav1.GetOptions{}) // Not from a cache: what others have just done must be known.
+	if apierrors.IsNotFound(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read it: %w", err)
+	}
+	if !toBeReplaced(m) {
+		return 0, nil
+	}
+	selector := labels.Set{labelDeployment: m.Labels[labelDeployment]}.String()
+	all, err := r.machines.List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return 0, fmt.Errorf("list machines with label %s: %w", selector, err)
+	}
+	if after := replaceAfter(m, all.Items, r.timeout, r.clock.Now()); after > 0 {
+		return after, nil
+	}
+	klog.V(2).Infof("Replacing machine %q, since its update in place has failed", name)
+	now := metav1.NewTime(r.clock.Now())
+	m.Status.LastOperation = machinev1alpha1.LastOperation{
+		Description: fmt.Sprintf("%s The machine is replaced.", m.Status.LastOperation.Description),
+		State:       machinev1alpha1.MachineStateFailed, Type: machinev1alpha1.MachineOperationHealthCheck, LastUpdateTime: now,
+	}
+	m.Status.CurrentStatus = machinev1alpha1.CurrentStatus{Phase: machinev1alpha1.MachineFailed, LastUpdateTime: now}
+	if _, err := r.machines.UpdateStatus(ctx, m, metav1.UpdateOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		return 0, fmt.Errorf("mark it as failed: %w", err)
+	}
+	return 0, nil
+}
+
+// toBeReplaced tells whether the update of a machine has failed in a pool that replaces such machines.
+func toBeReplaced(m *machinev1alpha1.Machine) bool {
+	disabled := m.Spec.MachineConfiguration != nil && ptr.Deref(m.Spec.DisableHealthTimeout, false)
+	return m.DeletionTimestamp.IsZero() && m.Status.CurrentStatus.Phase == machinev1alpha1.MachineInPlaceUpdateFailed && !disabled
+}
+
+// replaceAfter is how long a machine that is to be replaced still has to wait: for its health time-out, and then for the machines
+// of its MachineDeployment that are being replaced.
+func replaceAfter(m *machinev1alpha1.Machine, all []machinev1alpha1.Machine, timeout time.Duration, now time.Time) time.Duration {
+	if m.Spec.MachineConfiguration != nil && m.Spec.MachineHealthTimeout != nil {
+		timeout = m.Spec.MachineHealthTimeout.Duration
+	}
+	if left := m.Status.CurrentStatus.LastUpdateTime.Add(timeout).Sub(now); left > 0 {
+		return left
+	}
+	for i := range all {
+		if other := &all[i]; other.Name != m.Name && beingReplaced(other) {
+			return replacementPause
+		}
+	}
+	return 0
+}
+
+// beingReplaced tells whether a machine goes, or has not joined yet.
+func beingReplaced(m *machinev1alpha1.Machine) bool {
+	switch m.Status.CurrentStatus.Phase {
+	case "", machinev1alpha1.MachinePending, machinev1alpha1.MachineCrashLoopBackOff,
+		machinev1alpha1.MachineFailed, machinev1alpha1.MachineTerminating:
+		return true
+	}
+	return !m.DeletionTimestamp.IsZero()
+}
