@@ -31,6 +31,7 @@ import (
 	"hortus.dev/hortus/internal/controllermanager/managedseed"
 	"hortus.dev/hortus/internal/controllermanager/namespacedcloudprofile"
 	"hortus.dev/hortus/internal/controllermanager/project"
+	"hortus.dev/hortus/internal/controllermanager/project/stale"
 	"hortus.dev/hortus/internal/controllermanager/protection"
 	"hortus.dev/hortus/internal/controllermanager/seed"
 	"hortus.dev/hortus/internal/controllermanager/shoot"
@@ -41,11 +42,12 @@ type options struct {
 	healthAddress, metricsAddress, leaderElectionNamespace string
 	leaderElect                                            bool
 	shoot                                                  shoot.Config
+	stale                                                  stale.Config
 }
 
 // NewCommand returns 'hortus controller-manager'.
 func NewCommand() *cobra.Command {
-	var o options
+	o := options{stale: stale.Default()}
 	command := &cobra.Command{
 		Use:   "controller-manager",
 		Short: "Look after projects, seeds' life cycle, extensions and the maintenance of Shoots",
@@ -59,6 +61,10 @@ func NewCommand() *cobra.Command {
 	f.StringVar(&o.metricsAddress, "metrics-address", "127.0.0.1:8080", "address of /metrics; 0 switches it off")
 	f.IntVar(&o.shoot.ConcurrentSyncs, "shoot-concurrent-syncs", 0, "Shoots that each controller works on side by side; 0 means the default")
 	f.Uint64Var(&o.shoot.MaintenanceJitterSeed, "maintenance-jitter-seed", 0, "spreads maintenances inside their windows; 'hortus plan' needs the same seed to tell the instants")
+	f.IntVar(&o.stale.MinimumLifetimeDays, "project-minimum-lifetime-days", o.stale.MinimumLifetimeDays, "days without use, after creation and last activity, before a Project is stale")
+	f.IntVar(&o.stale.GracePeriodDays, "project-stale-grace-period-days", o.stale.GracePeriodDays, "days that a Project is stale before its deletion is announced")
+	f.IntVar(&o.stale.ExpirationTimeDays, "project-stale-expiration-time-days", o.stale.ExpirationTimeDays, "days that a Project is stale before it is deleted")
+	f.DurationVar(&o.stale.SyncPeriod, "project-stale-sync-period", o.stale.SyncPeriod, "how often each Project is looked at for whether it is stale")
 	return command
 }
 
@@ -78,6 +84,8 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o options, clock cloc
 	}
 	for _, add := range []func(ctrl.Manager) error{
 		(&project.Reconciler{Garden: mgr.GetClient(), Recorder: mgr.GetEventRecorder("hortus-project")}).SetupWithManager,
+		(&stale.Reconciler{Garden: mgr.GetClient(), Clock: clock, Config: o.stale}).SetupWithManager,
+		(&stale.Activity{Garden: mgr.GetClient(), Clock: clock}).SetupWithManager,
 		(&seed.Lifecycle{Garden: mgr.GetClient(), Clock: clock}).SetupWithManager,
 		(&seed.BackupBuckets{Garden: mgr.GetClient(), Clock: clock}).SetupWithManager,
 		(&controllerregistration.Reconciler{Garden: mgr.GetClient()}).SetupWithManager,

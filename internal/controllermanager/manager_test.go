@@ -19,6 +19,7 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	securityv1alpha1 "hortus.dev/hortus/api/security/v1alpha1"
+	"hortus.dev/hortus/internal/controllermanager/project/stale"
 	"hortus.dev/hortus/test/env"
 )
 
@@ -41,7 +42,7 @@ func start(t *testing.T) *garden {
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	mgr, err := newManager(ctx, e.Config, options{healthAddress: "0", metricsAddress: "0"}, clock.RealClock{})
+	mgr, err := newManager(ctx, e.Config, options{healthAddress: "0", metricsAddress: "0", stale: stale.Default()}, clock.RealClock{})
 	if err != nil {
 		cancel()
 		t.Fatal(err)
@@ -130,6 +131,7 @@ func TestControllerManagerOnARealServer(t *testing.T) {
 		CredentialsRef: corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: namespace, Name: "cloud"},
 		Quotas:         []corev1.ObjectReference{{Namespace: namespace, Name: "quota"}}}
 	g.create(credentials)
+	g.eventually("the project is active", project, func() bool { return project.Status.LastActivityTimestamp != nil })
 	g.eventually("the child offers its parent's machine types and its own", child, func() bool {
 		return len(child.Status.CloudProfileSpec.MachineTypes) == 2 && child.Status.ObservedGeneration == child.Generation
 	})

@@ -1,0 +1,102 @@
+package stale
+
+import (
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+)
+
+// annotationSkip on a project's namespace exempts the Project, if true.
+const annotationSkip = "project.gardener.cloud/skip-stale-check"
+
+// Config says when Projects are stale, and when stale ones end. Days have 24 hours.
+type Config struct {
+	// MinimumLifetimeDays is how long a Project may be without use, after its creation and its last activity, before it is stale.
+	MinimumLifetimeDays int
+	// GracePeriodDays is how long a Project is stale before its deletion is announced.
+	GracePeriodDays int
+	// ExpirationTimeDays is how long a Project is stale before it is deleted. A date that was announced never comes closer.
+	ExpirationTimeDays int
+	// SyncPeriod is how often a Project is looked at: the end of a use triggers nothing.
+	SyncPeriod time.Duration
+}
+
+// Default returns the documented periods.
+func Default() Config {
+	return Config{MinimumLifetimeDays: 30, GracePeriodDays: 14, ExpirationTimeDays: 90, SyncPeriod: 12 * time.Hour}
+}
+
+func days(n int) time.Duration { return time.Duration(n) * 24 * time.Hour }
+
+// decision is what follows for a Project.
+type decision struct {
+	since, autoDelete *metav1.Time
+	delete            bool
+	// again is when to look next, at the latest.
+	again time.Duration
+}
+
+// decide on a Project that is used as told; an empty use is none.
+func decide(p *corev1beta1.Project, use string, now time.Time, c Config) decision {
+	if use != "" {
+		return decision{again: c.SyncPeriod}
+	}
+	lastUse := p.CreationTimestamp.Time
+	if last := p.Status.LastActivityTimestamp; last != nil && last.After(lastUse) {
+		lastUse = last.Time
+	}
+	if left := lastUse.Add(days(c.MinimumLifetimeDays)).Sub(now); left > 0 {
+		return decision{again: min(left, c.SyncPeriod)}
+	}
+	d := decision{since: p.Status.StaleSinceTimestamp}
+	if d.since == nil {
+		d.since = &metav1.Time{Time: now}
+	}
+	if left := d.since.Add(days(c.GracePeriodDays)).Sub(now); left > 0 {
+		d.again = min(left, c.SyncPeriod)
+		return d
+	}
+	d.autoDelete = &metav1.Time{Time: d.since.Add(days(c.ExpirationTimeDays))}
+	if announced := p.Status.StaleAutoDeleteTimestamp; announced != nil && announced.After(d.autoDelete.Time) {
+		d.autoDelete = announced
+	}
+	left := d.autoDelete.Sub(now)
+	d.delete, d.again = left <= 0, min(left, c.SyncPeriod)
+	return d
+}
+
+// exempt says why a Project is never stale, or "".
+func exempt(ns *corev1.Namespace) string {
+	if ns.Name == corev1beta1.GardenNamespace {
+		return "it holds what belongs to the landscape as a whole"
+	}
+	if skip, err := strconv.ParseBool(ns.Annotations[annotationSkip]); err == nil && skip {
+		return "annotation " + annotationSkip
+	}
+	return ""
+}
+
+// binding is a SecretBinding or CredentialsBinding.
+type binding struct {
+	kind, namespace, name string
+	// refers to the namespaces of credentials and quotas.
+	refersTo []string
+}
+
+// usedBy says whether one of the Shoots of its namespace uses the binding.
+func (b binding) usedBy(shoots []corev1beta1.Shoot) bool {
+	for i := range shoots {
+		name := shoots[i].Spec.CredentialsBindingName
+		if b.kind == kindSecretBinding {
+			name = shoots[i].Spec.SecretBindingName
+		}
+		if name != nil && *name == b.name {
+			return true
+		}
+	}
+	return false
+}
