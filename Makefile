@@ -11,7 +11,9 @@ GO_BUILD := CGO_ENABLED=0 go build -trimpath -tags $(TAGS)
 GO_TEST  := CGO_ENABLED=0 go test -timeout 30m -tags $(TAGS)
 # Tests of these packages make network namespaces, mounts and containers, out of what the landscape has built.
 HOST_PACKAGES = ./internal/cloud/... ./internal/machine/... ./provider/local/networkagent/...
-UNIT_PACKAGES = $(shell go list ./... | grep -v /test/e2e)
+# The slowest come first, so that both cores have work until the end.
+SLOW_PACKAGES = ./internal/gardenlet/shoot/test ./internal/apiserver/test/... ./provider/local
+UNIT_PACKAGES = $(SLOW_PACKAGES) $(shell go list ./... | grep -v /test/e2e)
 
 .PHONY: help
 help: ## Show this list.

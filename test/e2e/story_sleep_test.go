@@ -23,7 +23,7 @@ kind: Thing
 metadata: {name: thing, namespace: default, finalizers: [example.com/nobody]}
 `
 
-// TestSleepAndDeletion hibernates a Shoot while a change of it waits for its window, wakes it up, and deletes it while it holds
+// TestSleepAndDeletion lets schedules hibernate a Shoot, while a change of it waits for its window, and wake it up, and deletes it while it holds
 // all that could be in the way of a deletion: it goes when the times that its annotations give are over, and the cloud has nothing
 // of it any more.
 func TestSleepAndDeletion(t *testing.T) {
@@ -77,8 +77,8 @@ func TestSleepAndDeletion(t *testing.T) {
 			t.Error("the node has the label before its time")
 		}
 	})
-	step(t, "asleep, it has neither pods nor machines", func(t *testing.T) {
-		patchShoot(t, name, `{"spec":{"hibernation":{"enabled":true}}}`)
+	step(t, "asleep by its schedule, it has neither pods nor machines", func(t *testing.T) {
+		scheduleHibernation(t, name, "start", true)
 		if out := kubectl(t, garden, "-n", projectNS, "get", "shoot", name); !strings.Contains(out, "Hibernated") {
 			t.Errorf("the Shoot is listed as\n%s", out)
 		}
@@ -99,8 +99,8 @@ func TestSleepAndDeletion(t *testing.T) {
 			return true
 		})
 	})
-	step(t, "awake, it is as it was, and has the change", func(t *testing.T) {
-		patchShoot(t, name, `{"spec":{"hibernation":{"enabled":false}}}`)
+	step(t, "awake by its schedule, it is as it was, and has the change", func(t *testing.T) {
+		scheduleHibernation(t, name, "end", false)
 		if is := kubectl(t, kubeconfig, "get", "configmap", "before", "-o", "jsonpath={.data.is}"); is != "there" {
 			t.Errorf("what was written before the hibernation is %q", is)
 		}
@@ -144,6 +144,20 @@ func confinedUntilLater(now time.Time) string {
 	begin := now.UTC().Add(6 * time.Hour)
 	return fmt.Sprintf(`maintenance: {confineSpecUpdateRollout: true, timeWindow: {begin: "%s", end: "%s"}}`,
 		begin.Format(layout), begin.Add(time.Hour).Format(layout))
+}
+
+// scheduleHibernation gives the Shoot a schedule with one field, start or end, for the next minute, and waits until it is
+// hibernated or awake. A patch that takes longer than that minute is no harm: what a schedule has missed is made up for.
+func scheduleHibernation(t *testing.T, name, field string, hibernated bool) {
+	t.Helper()
+	at := time.Now().UTC().Add(time.Minute).Format("4 15 * * *")
+	kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "patch", "shoot", name, "--type=merge", "-p",
+		fmt.Sprintf(`{"spec":{"hibernation":{"schedules":[{%q:%q,"location":"Etc/UTC"}]}}}`, field, at))
+	awaitShoot(t, name, fmt.Sprintf("hibernation to be %t by the schedule %q", hibernated, at), func(o *unstructured.Unstructured) bool {
+		enabled, _, _ := unstructured.NestedBool(o.Object, "spec", "hibernation", "enabled")
+		is, _, _ := unstructured.NestedBool(o.Object, "status", "isHibernated")
+		return succeeded(o) && enabled == hibernated && is == hibernated
+	})
 }
 
 // reconcileNow asks for a reconciliation and waits for its end.
