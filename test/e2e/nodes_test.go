@@ -229,8 +229,14 @@ func nodeOfPool(t *testing.T, kubeconfig, pool string) corev1.Node {
 
 func nodesOfPool(t *testing.T, kubeconfig, pool string) []corev1.Node {
 	t.Helper()
+	return nodesOf(t, kubeconfig, "worker.gardener.cloud/pool="+pool)
+}
+
+// nodesOf returns the nodes with a label.
+func nodesOf(t *testing.T, kubeconfig, label string) []corev1.Node {
+	t.Helper()
 	var list corev1.NodeList
-	out := kubectl(t, kubeconfig, "get", "nodes", "-l", "worker.gardener.cloud/pool="+pool, "-o", "json")
+	out := kubectl(t, kubeconfig, "get", "nodes", "-l", label, "-o", "json")
 	if err := json.Unmarshal([]byte(out), &list); err != nil {
 		t.Fatal(err)
 	}

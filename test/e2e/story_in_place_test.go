@@ -1,0 +1,225 @@
+//go:build landscape
+
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+const (
+	labelCandidate = "node.machine.sapcloud.io/candidate-for-update"
+	labelSelected  = "node.machine.sapcloud.io/selected-for-update"
+	labelResult    = "node.machine.sapcloud.io/update-result"
+)
+
+// TestUpdatesInPlace gives four pools another machine image. One machine cannot install it and stays until its owner forces the pool to
+// a third image; one does not get the image in time and is replaced; a pool with one more machine keeps its size meanwhile; and two
+// machines wait for their user, one after the other.
+func TestUpdatesInPlace(t *testing.T) {
+	t.Parallel()
+	story(t)
+	const name = "in-place"
+	garden := kubeconfigOf("garden")
+	applyTestdata(t, garden, "shoot-in-place.yaml", "")
+	t.Cleanup(func() { deleteShoot(t, name) })
+	awaitSucceeded(t, name)
+	kubeconfig := shootKubeconfig(t, name)
+	failing, slow := nodeOfPool(t, kubeconfig, "failing"), nodeOfPool(t, kubeconfig, "slow")
+	surging, byHand := nodesOfPool(t, kubeconfig, "surging"), nodesOfPool(t, kubeconfig, "by-hand")
+	if len(surging) != 2 || len(byHand) != 2 {
+		t.Fatalf("there are %d and %d nodes, want 2 and 2", len(surging), len(byHand))
+	}
+	instance := instanceOf(t, failing.Name)
+	// A directory is where the update writes a file, and the registry of images is not known.
+	hortus(t, "cloud", "instances", "exec", failing.Name, "--", "/bin/sh", "-c", "mkdir /etc/os-release.new")
+	hortus(t, "cloud", "instances", "exec", slow.Name, "--", "/bin/sh", "-c", "mv /etc/containerd/certs.d/_default/hosts.toml /root")
+	counts := watchCounts(t, dynamicClient(t, kubeconfig).Resource(corev1.SchemeGroupVersion.WithResource("nodes")),
+		"worker.gardener.cloud/pool=surging", nodeReady)
+
+	failed := func(node, reason string) func(*unstructured.Unstructured) bool {
+		return func(o *unstructured.Unstructured) bool {
+			_, text, found := strings.Cut(lastOperation(o, "description"), fmt.Sprintf("machine %q failed", node))
+			return found && strings.Contains(text, reason)
+		}
+	}
+	seen := watchShoot(t, name, map[string]func(*unstructured.Unstructured) bool{
+		"the machine that took too long is named":               failed(slow.Name, "failed to in-place update in 1s"),
+		"the machine that could not install its image is named": failed(failing.Name, "system failure: install hortus.dev/machine:1.1.0"),
+	})
+
+	step(t, "what only another machine could have is refused", func(t *testing.T) {
+		changeIsRefused(t, name, `[{"op":"replace","path":"/spec/provider/workers/0/machine/type","value":"medium"}]`, "immutable")
+		changeIsRefused(t, name, `[{"op":"replace","path":"/spec/provider/workers/0/updateStrategy","value":"AutoRollingUpdate"}]`, "updateStrategy")
+	})
+	step(t, "pools to be updated are pending, and may not be changed meanwhile", func(t *testing.T) {
+		var patch []string
+		for pool := range 4 {
+			patch = append(patch, fmt.Sprintf(`{"op":"replace","path":"/spec/provider/workers/%d/machine/image/version","value":"1.1.0"}`, pool))
+		}
+		kubectl(t, garden, "-n", projectNS, "patch", "shoot", name, "--type=json", "-p", "["+strings.Join(patch, ",")+"]")
+		awaitPending(t, name, pendingPools{Auto: []string{"failing", "slow", "surging"}, Manual: []string{"by-hand"}})
+		changeIsRefused(t, name, imageOfFailing, "undergoing an update in place")
+	})
+	step(t, "a user selects one of two machines", func(t *testing.T) {
+		for _, node := range byHand {
+			awaitNode(t, kubeconfig, node.Name, "candidate", func(n *corev1.Node) bool { return n.Labels[labelCandidate] == "true" })
+		}
+		kubectl(t, kubeconfig, "label", "node", byHand[0].Name, labelSelected+"=true")
+	})
+	step(t, "the Shoot says which updates have failed, and why", func(t *testing.T) {
+		seen(t, "the machine that took too long is named")
+		seen(t, "the machine that could not install its image is named")
+	})
+	step(t, "other machines are updated nevertheless", func(t *testing.T) {
+		awaitPool(t, kubeconfig, "surging", 2, "1.1.0")
+		if least, most := counts(); least < 2 || most != 3 {
+			t.Errorf("the pool had at least %d ready nodes and at most %d in all, want 2 and 3", least, most)
+		}
+		before, stay := sets.New(surging[0].UID, surging[1].UID), 0
+		for _, node := range nodesOfPool(t, kubeconfig, "surging") {
+			if before.Has(node.UID) {
+				stay++
+			}
+		}
+		if stay != 1 {
+			t.Errorf("%d of its nodes were there before, want 1", stay)
+		}
+		awaitUpdated(t, kubeconfig, byHand[0], "1.1.0")
+		waiting := nodeNamed(t, kubeconfig, byHand[1].Name)
+		if image := waiting.Status.NodeInfo.OSImage; !strings.HasSuffix(image, "1.0.0") || waiting.Labels[labelCandidate] != "true" {
+			t.Errorf("the node that nobody has selected runs %s and has labels %v", image, waiting.Labels)
+		}
+	})
+	step(t, "a machine is replaced after its time-out, unless that is disabled", func(t *testing.T) {
+		awaitReplacement(t, kubeconfig, name, "slow", slow.Name)
+		awaitPool(t, kubeconfig, "slow", 1, "1.1.0")
+		node := nodeOfPool(t, kubeconfig, "failing")
+		if node.UID != failing.UID || node.Labels[labelResult] != "failed" || !node.Spec.Unschedulable {
+			t.Errorf("the node whose update failed: %s, labels %v, unschedulable %t", node.UID, node.Labels, node.Spec.Unschedulable)
+		}
+		awaitShoot(t, name, "EveryNodeReady not to be True", func(o *unstructured.Unstructured) bool { // Progressing, during the update.
+			condition := conditionOf(o, "conditions", "EveryNodeReady")
+			message, _ := condition["message"].(string)
+			return condition["status"] != "True" && strings.Contains(message, failing.Name) && strings.Contains(message, "system failure")
+		})
+	})
+	step(t, "its owner repairs it and forces another image", func(t *testing.T) {
+		kubectl(t, garden, "-n", projectNS, "annotate", "shoot", name, "gardener.cloud/operation=force-in-place-update")
+		kubectl(t, garden, "-n", projectNS, "patch", "shoot", name, "--type=json", "-p", imageOfFailing)
+		hortus(t, "cloud", "instances", "exec", failing.Name, "--", "/bin/sh", "-c", "rmdir /etc/os-release.new")
+		awaitSucceeded(t, name)
+		awaitUpdated(t, kubeconfig, failing, "1.2.0")
+		if after := instanceOf(t, failing.Name); after == instance || strings.Fields(after)[0] != strings.Fields(instance)[0] {
+			t.Errorf("the instance was %s and is %s, want the same, booted more often", instance, after)
+		}
+		awaitPending(t, name, pendingPools{Manual: []string{"by-hand"}})
+		changeIsRefused(t, name, `[{"op":"replace","path":"/spec/provider/workers/0/machine/image/version","value":"1.1.0"}]`, "downgrade")
+	})
+	step(t, "nothing is pending when the last machine is updated by hand", func(t *testing.T) {
+		awaitShoot(t, name, "the constraint that names the pool", func(o *unstructured.Unstructured) bool {
+			c := conditionOf(o, "constraints", "ManualInPlaceWorkersUpdated")
+			message, _ := c["message"].(string)
+			return c["status"] == "False" && strings.Contains(message, "by-hand")
+		})
+		kubectl(t, kubeconfig, "label", "node", byHand[1].Name, labelSelected+"=true")
+		awaitPending(t, name, pendingPools{})
+		for _, node := range byHand {
+			awaitUpdated(t, kubeconfig, node, "1.1.0")
+		}
+		awaitShoot(t, name, "no permission to force updates", func(o *unstructured.Unstructured) bool {
+			_, forced := o.GetAnnotations()["gardener.cloud/operation"]
+			return !forced
+		})
+	})
+}
+
+// imageOfFailing changes the machine image of the pool "failing" once more.
+const imageOfFailing = `[{"op":"replace","path":"/spec/provider/workers/0/machine/image/version","value":"1.2.0"}]`
+
+// changeIsRefused has a user try a change that must not be accepted, for the given reason.
+func changeIsRefused(t *testing.T, shoot, patch, reason string) {
+	t.Helper()
+	out, err := kubectlE(t, kubeconfigOf("garden"), "-n", projectNS, "patch", "shoot", shoot, "--type=json", "-p", patch)
+	if err == nil || !strings.Contains(out, reason) {
+		t.Errorf("patch %s: %v, want a problem with %q\n%s", patch, err, reason, out)
+	}
+}
+
+// pendingPools are those that a Shoot's status shows as not updated yet.
+type pendingPools struct{ Auto, Manual []string }
+
+func awaitPending(t *testing.T, shoot string, want pendingPools) {
+	t.Helper()
+	awaitShoot(t, shoot, fmt.Sprintf("pools to be updated: %+v", want), func(o *unstructured.Unstructured) bool {
+		var got pendingPools
+		path := []string{"status", "inPlaceUpdates", "pendingWorkerUpdates"}
+		got.Auto, _, _ = unstructured.NestedStringSlice(o.Object, append(path, "autoInPlaceUpdate")...)
+		got.Manual, _, _ = unstructured.NestedStringSlice(o.Object, append(path, "manualInPlaceUpdate")...)
+		_, shown, _ := unstructured.NestedFieldNoCopy(o.Object, "status", "inPlaceUpdates")
+		return cmp.Equal(got, want) && shown == (len(want.Auto)+len(want.Manual) > 0)
+	})
+}
+
+// nodeNamed returns a node, or an empty one if there is none of this name.
+func nodeNamed(t *testing.T, kubeconfig, name string) *corev1.Node {
+	t.Helper()
+	for _, node := range nodesOf(t, kubeconfig, "kubernetes.io/hostname="+name) {
+		return &node
+	}
+	return &corev1.Node{}
+}
+
+func awaitNode(t *testing.T, kubeconfig, name, what string, holds func(*corev1.Node) bool) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("node %s: %s", name, what), func() error {
+		if node := nodeNamed(t, kubeconfig, name); !holds(node) {
+			return fmt.Errorf("it runs %q, is unschedulable: %t, has labels %v and taints %v",
+				node.Status.NodeInfo.OSImage, node.Spec.Unschedulable, node.Labels, node.Spec.Taints)
+		}
+		return nil
+	})
+}
+
+// awaitUpdated waits until a node, which is still the same, runs an image and takes pods, with no trace of the update.
+func awaitUpdated(t *testing.T, kubeconfig string, before corev1.Node, image string) {
+	t.Helper()
+	awaitNode(t, kubeconfig, before.Name, "updated to "+image, func(n *corev1.Node) bool {
+		return n.UID == before.UID && updated(n, image)
+	})
+}
+
+// awaitPool waits until a pool has so many nodes, all of which run an image and take pods.
+func awaitPool(t *testing.T, kubeconfig, pool string, size int, image string) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d nodes of pool %s with image %s", size, pool, image), func() error {
+		nodes := nodesOfPool(t, kubeconfig, pool)
+		done := sets.New[types.UID]()
+		for i := range nodes {
+			if updated(&nodes[i], image) {
+				done.Insert(nodes[i].UID)
+			}
+		}
+		if len(nodes) != size || done.Len() != size {
+			return fmt.Errorf("%d of %d nodes", done.Len(), len(nodes))
+		}
+		return nil
+	})
+}
+
+// updated tells whether a node runs an image and takes pods, and has none of the labels of an update.
+func updated(n *corev1.Node, image string) bool {
+	for _, label := range []string{labelCandidate, labelSelected, labelResult} {
+		if _, found := n.Labels[label]; found {
+			return false
+		}
+	}
+	return strings.HasSuffix(n.Status.NodeInfo.OSImage, image) && !n.Spec.Unschedulable && len(n.Spec.Taints) == 0
+}

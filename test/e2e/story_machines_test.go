@@ -1,0 +1,218 @@
+//go:build landscape
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
+	watchtools "k8s.io/client-go/tools/watch"
+)
+
+// TestMachinesThatFail has one machine lose its hardware, one report a bad condition, one never join, and two hold pods that may not be
+// evicted while they are replaced. Each is replaced after the time-out of its pool, and the Shoot says what it waits for meanwhile.
+func TestMachinesThatFail(t *testing.T) {
+	t.Parallel()
+	story(t)
+	const name = "failing"
+	garden := kubeconfigOf("garden")
+	applyTestdata(t, garden, "shoot-machines.yaml", "")
+	t.Cleanup(func() { deleteShoot(t, name) })
+	awaitSucceeded(t, name)
+	kubeconfig := shootKubeconfig(t, name)
+	first := map[string]corev1.Node{}
+	for _, pool := range []string{"dying", "rusty", "held", "patient"} {
+		first[pool] = nodeOfPool(t, kubeconfig, pool)
+	}
+	if out, err := applyText(t, kubeconfig, fmt.Sprintf(podOnPools, "dying")); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	applyTestdata(t, kubeconfig, "unwilling.yaml", "")
+	for _, deployment := range []string{"on-dying", "unwilling", "needed"} {
+		kubectl(t, kubeconfig, "rollout", "status", "deployment/"+deployment, "--timeout=120s")
+	}
+	for budget, want := range map[string]string{"unwilling": "1 of 1, 0 may go", "few": "1 of 2, 0 may go"} {
+		eventually(t, "the budget "+budget+" to hold its pods", func() error {
+			got := kubectl(t, kubeconfig, "get", "pdb", budget, "-o",
+				"jsonpath={.status.currentHealthy} of {.status.expectedPods}, {.status.disruptionsAllowed} may go")
+			if got != want {
+				return fmt.Errorf("%s", got)
+			}
+			return nil
+		})
+	}
+
+	// What passes side by side is looked for side by side.
+	seen := watchShoot(t, name, map[string]func(*unstructured.Unstructured) bool{
+		"the machine that does not join is named": func(o *unstructured.Unstructured) bool {
+			_, text, found := strings.Cut(lastOperation(o, "description"), `machine "shoot--dev--failing-late-`)
+			return found && strings.Contains(text, "has not joined")
+		},
+		"the budget that holds up a drain is named": func(o *unstructured.Unstructured) bool {
+			return strings.Contains(statusText(o), "pod disruption budget default/unwilling")
+		},
+	})
+	lose(t, first["dying"].Name)
+	for _, pool := range []string{"rusty", "patient"} {
+		kubectl(t, kubeconfig, "patch", "node", first[pool].Name, "--subresource=status", "--type=strategic", "-p",
+			`{"status":{"conditions":[{"type":"Rusty","status":"True","reason":"Rain","message":"It has rained."}]}}`)
+	}
+	step(t, "a node with a bad condition is replaced, if the condition counts in its pool", func(t *testing.T) {
+		awaitReplacement(t, kubeconfig, name, "rusty", first["rusty"].Name)
+		if node := nodeOfPool(t, kubeconfig, "patient"); node.UID != first["patient"].UID {
+			t.Errorf("the node %s, whose pool does not list the condition, was replaced", first["patient"].Name)
+		}
+	})
+	step(t, "a node that dies shows in the Shoot", func(t *testing.T) {
+		awaitShoot(t, name, "EveryNodeReady to be False", func(o *unstructured.Unstructured) bool {
+			condition := conditionOf(o, "conditions", "EveryNodeReady")
+			message, _ := condition["message"].(string)
+			return condition["status"] == "False" && strings.Contains(message, first["dying"].Name)
+		})
+	})
+	kubectl(t, garden, "-n", projectNS, "patch", "shoot", name, "--type=json", "-p", `[
+		{"op":"replace","path":"/spec/provider/workers/2/machine/type","value":"medium"},
+		{"op":"replace","path":"/spec/provider/workers/3/machine/type","value":"medium"},
+		{"op":"add","path":"/spec/provider/workers/-","value":
+			{"name":"late","minimum":1,"maximum":1,"machine":{"type":"small","image":{"name":"hortus-machine","version":"1.2.0"}},
+			"zones":["local-b"],"machineControllerManager":{"machineCreationTimeout":"60s"}}}]`)
+	var late string
+	eventually(t, "an instance of the new pool", func() error {
+		instances := instancesOfPool(t, name, "late")
+		if len(instances) != 1 {
+			return fmt.Errorf("instances %v", instances)
+		}
+		late = instances[0]
+		return nil
+	})
+	lose(t, late)
+	step(t, "pods that may not be evicted hold up a roll no longer than their pool says", func(t *testing.T) {
+		seen(t, "the budget that holds up a drain is named")
+		for pool, deployment := range map[string]string{"held": "unwilling", "patient": "needed"} {
+			awaitReplacement(t, kubeconfig, name, pool, first[pool].Name)
+			kubectl(t, kubeconfig, "rollout", "status", "deployment/"+deployment, "--timeout=120s")
+		}
+	})
+	step(t, "a node that dies is replaced", func(t *testing.T) {
+		awaitReplacement(t, kubeconfig, name, "dying", first["dying"].Name)
+		kubectl(t, kubeconfig, "rollout", "status", "deployment/on-dying", "--timeout=120s")
+	})
+	step(t, "a machine that never joins is given up", func(t *testing.T) {
+		seen(t, "the machine that does not join is named")
+		awaitReplacement(t, kubeconfig, name, "late", late)
+	})
+	step(t, "then all is well", func(t *testing.T) {
+		awaitSucceeded(t, name)
+		awaitShoot(t, name, "conditions and constraints to be True again", allWell)
+	})
+}
+
+// watchShoot follows a Shoot and returns a function that waits until the named state has been there at any time since.
+func watchShoot(t *testing.T, name string, states map[string]func(*unstructured.Unstructured) bool) func(t *testing.T, state string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	resource := dynamicClient(t, kubeconfigOf("garden")).Resource(shoots).Namespace(projectNS)
+	var mu sync.Mutex
+	seen := map[string]bool{}
+	look := func(o *unstructured.Unstructured) {
+		mu.Lock()
+		defer mu.Unlock()
+		for state, holds := range states {
+			seen[state] = seen[state] || holds(o)
+		}
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ; ctx.Err() == nil; pause(ctx) { // Watches end now and then.
+			current, err := resource.Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				continue
+			}
+			look(current)
+			_, _ = watchtools.Until(ctx, current.GetResourceVersion(), &shootWatch{resource, name}, func(e watch.Event) (bool, error) {
+				if shoot, isShoot := e.Object.(*unstructured.Unstructured); isShoot && e.Type == watch.Modified {
+					look(shoot)
+				}
+				return e.Type == watch.Error, nil
+			})
+		}
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	return func(t *testing.T, state string) {
+		t.Helper()
+		eventually(t, state, func() error {
+			mu.Lock()
+			defer mu.Unlock()
+			if !seen[state] {
+				return errors.New("it has not been seen")
+			}
+			return nil
+		})
+	}
+}
+
+// lose takes the hardware of an instance away until it is deleted.
+func lose(t *testing.T, instance string) {
+	t.Helper()
+	fault := "lost-" + instance
+	hortus(t, "cloud", "faults", "set", "lost", "Instance", "--name", fault, "--target", instance)
+	t.Cleanup(func() { hortus(t, "cloud", "faults", "delete", fault) })
+}
+
+// instancesOfPool names the instances that the cloud has for a pool of a Shoot.
+func instancesOfPool(t *testing.T, shoot, pool string) []string {
+	t.Helper()
+	var list struct {
+		Items []struct {
+			Name string            `json:"name"`
+			Tags map[string]string `json:"tags"`
+		} `json:"items"`
+	}
+	out := hortus(t, "cloud", "instances", "list", "-o", "json")
+	if err := json.Unmarshal([]byte(out), &list); err != nil {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	var names []string
+	for _, instance := range list.Items {
+		if instance.Tags["cluster.hortus.dev/name"] == "shoot--dev--"+shoot && instance.Tags["cluster.hortus.dev/pool"] == pool {
+			names = append(names, instance.Name)
+		}
+	}
+	return names
+}
+
+// awaitReplacement waits until a pool has one machine, which is another than before, and whose node is ready and takes pods.
+func awaitReplacement(t *testing.T, kubeconfig, shoot, pool, before string) {
+	t.Helper()
+	eventually(t, "another machine than "+before, func() error {
+		instances := instancesOfPool(t, shoot, pool)
+		if len(instances) != 1 || instances[0] == before {
+			return fmt.Errorf("the cloud has instances %v", instances)
+		}
+		nodes := nodesOfPool(t, kubeconfig, pool)
+		if len(nodes) != 1 || nodes[0].Name != instances[0] {
+			return fmt.Errorf("there are %d nodes for instance %s", len(nodes), instances[0])
+		}
+		ready := slices.ContainsFunc(nodes[0].Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+		})
+		if !ready || nodes[0].Spec.Unschedulable {
+			return fmt.Errorf("node %s: ready %t, unschedulable %t", nodes[0].Name, ready, nodes[0].Spec.Unschedulable)
+		}
+		return nil
+	})
+}
