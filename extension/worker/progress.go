@@ -178,8 +178,8 @@ func (w *Wanted) waitingFor(have observed) string {
 // maxNamed bounds the machines that a reason names: with more, something else than single machines is wrong.
 const maxNamed = 3
 
-// unfinishedMachines continues a reason with the machines that have not joined, are unhealthy or are being deleted, and since
-// when; "" if there are none.
+// unfinishedMachines continues a reason with the machines that have not joined, are unhealthy or are being deleted,
+// and since when; "" if there are none.
 func (w *Wanted) unfinishedMachines(have observed) string {
 	var found []string
 	for i := range have.machines {

@@ -19,8 +19,9 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
-// TestMachinesThatFail has one machine lose its hardware, one report a bad condition, one never join, and two hold pods that may not be
-// evicted while they are replaced. Each is replaced after the time-out of its pool, and the Shoot says what it waits for meanwhile.
+// TestMachinesThatFail has one machine lose its hardware, one report a bad condition, one never join, and two hold pods
+// that may not be evicted while they are replaced. Each is replaced after the time-out of its pool, and the Shoot says
+// what it waits for meanwhile.
 func TestMachinesThatFail(t *testing.T) {
 	t.Parallel()
 	story(t)
@@ -118,7 +119,9 @@ func TestMachinesThatFail(t *testing.T) {
 }
 
 // watchShoot follows a Shoot and returns a function that waits until the named state has been there at any time since.
-func watchShoot(t *testing.T, name string, states map[string]func(*unstructured.Unstructured) bool) func(t *testing.T, state string) {
+func watchShoot(
+	t *testing.T, name string, states map[string]func(*unstructured.Unstructured) bool,
+) func(t *testing.T, state string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	resource := dynamicClient(t, kubeconfigOf("garden")).Resource(shoots).Namespace(projectNS)
@@ -140,7 +143,8 @@ func watchShoot(t *testing.T, name string, states map[string]func(*unstructured.
 				continue
 			}
 			look(current)
-			_, _ = watchtools.Until(ctx, current.GetResourceVersion(), &shootWatch{resource, name}, func(e watch.Event) (bool, error) {
+			changes := &shootWatch{resource, name}
+			_, _ = watchtools.Until(ctx, current.GetResourceVersion(), changes, func(e watch.Event) (bool, error) {
 				if shoot, isShoot := e.Object.(*unstructured.Unstructured); isShoot && e.Type == watch.Modified {
 					look(shoot)
 				}
@@ -188,14 +192,15 @@ func instancesOfPool(t *testing.T, shoot, pool string) []string {
 	}
 	var names []string
 	for _, instance := range list.Items {
-		if instance.Tags["cluster.hortus.dev/name"] == "shoot--dev--"+shoot && instance.Tags["cluster.hortus.dev/pool"] == pool {
+		cluster := instance.Tags["cluster.hortus.dev/name"]
+		if cluster == "shoot--dev--"+shoot && instance.Tags["cluster.hortus.dev/pool"] == pool {
 			names = append(names, instance.Name)
 		}
 	}
 	return names
 }
 
-// awaitReplacement waits until a pool has one machine, which is another than before, and whose node is ready and takes pods.
+// awaitReplacement waits until a pool has one machine, which is another than before, and whose node takes pods.
 func awaitReplacement(t *testing.T, kubeconfig, shoot, pool, before string) {
 	t.Helper()
 	eventually(t, "another machine than "+before, func() error {

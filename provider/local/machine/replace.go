@@ -20,13 +20,14 @@ import (
 const (
 	// labelDeployment of a machine is the name of its MachineDeployment.
 	labelDeployment = "name"
-	// replacementPause is how long a machine waits for another of its MachineDeployment, which takes about that long to be replaced.
+	// replacementPause is how long a machine waits for another of its MachineDeployment: about as long as it takes to
+	// replace that one.
 	replacementPause = 30 * time.Second
 )
 
-// replacements has machines replaced whose update in place has failed, after the health time-out of their pool, unless that is
-// disabled. The library means to do so, but counts the machine itself among those that are being replaced, of which one
-// MachineDeployment may have one, and thus never does.
+// replacements has machines replaced whose update in place has failed, after the health time-out of their pool, unless
+// that is disabled. The library means to do so, but counts the machine itself among those that are being replaced, of
+// which a MachineDeployment may have one at a time, and thus never does.
 type replacements struct {
 	machines machineclient.MachineInterface
 	timeout  time.Duration // Of pools without one of their own.
@@ -34,7 +35,9 @@ type replacements struct {
 	queue    workqueue.TypedRateLimitingInterface[string]
 }
 
-func newReplacements(machines machineclient.MachineInterface, timeout time.Duration, clock clock.PassiveClock) *replacements {
+func newReplacements(
+	machines machineclient.MachineInterface, timeout time.Duration, clock clock.PassiveClock,
+) *replacements {
 	return &replacements{
 		machines: machines, timeout: timeout, clock: clock,
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]()),
@@ -44,11 +47,13 @@ func newReplacements(machines machineclient.MachineInterface, timeout time.Durat
 // watch looks at machines when their updates fail.
 func (r *replacements) watch(informer cache.SharedIndexInformer) error {
 	look := func(obj any) {
-		if m, ok := obj.(*machinev1alpha1.Machine); ok && m.Status.CurrentStatus.Phase == machinev1alpha1.MachineInPlaceUpdateFailed {
+		if m, ok := obj.(*machinev1alpha1.Machine); ok && toBeReplaced(m) {
 			r.queue.Add(m.Name)
 		}
 	}
-	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: look, UpdateFunc: func(_, after any) { look(after) }})
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: look, UpdateFunc: func(_, after any) { look(after) },
+	})
 	return err
 }
 
@@ -78,9 +83,9 @@ func (r *replacements) run(ctx context.Context) {
 	}
 }
 
-// reconcile has a machine replaced if it is due, and otherwise returns when to look at it again; zero if it need not be.
+// reconcile has a machine replaced if it is due, and otherwise returns when to look at it again; zero means never.
 func (r *replacements) reconcile(ctx context.Context, name string) (time.Duration, error) {
-	m, err := r.machines.Get(ctx, name, metav1.GetOptions{}) // Not from a cache: what others have just done must be known.
+	m, err := r.machines.Get(ctx, name, metav1.GetOptions{}) // Not cached: what others have just done must be known.
 	if apierrors.IsNotFound(err) {
 		return 0, nil
 	}
@@ -102,7 +107,8 @@ func (r *replacements) reconcile(ctx context.Context, name string) (time.Duratio
 	now := metav1.NewTime(r.clock.Now())
 	m.Status.LastOperation = machinev1alpha1.LastOperation{
 		Description: fmt.Sprintf("%s The machine is replaced.", m.Status.LastOperation.Description),
-		State:       machinev1alpha1.MachineStateFailed, Type: machinev1alpha1.MachineOperationHealthCheck, LastUpdateTime: now,
+		State:       machinev1alpha1.MachineStateFailed, Type: machinev1alpha1.MachineOperationHealthCheck,
+		LastUpdateTime: now,
 	}
 	m.Status.CurrentStatus = machinev1alpha1.CurrentStatus{Phase: machinev1alpha1.MachineFailed, LastUpdateTime: now}
 	if _, err := r.machines.UpdateStatus(ctx, m, metav1.UpdateOptions{}); err != nil && !apierrors.IsNotFound(err) {
@@ -113,13 +119,15 @@ func (r *replacements) reconcile(ctx context.Context, name string) (time.Duratio
 
 // toBeReplaced tells whether the update of a machine has failed in a pool that replaces such machines.
 func toBeReplaced(m *machinev1alpha1.Machine) bool {
-	disabled := m.Spec.MachineConfiguration != nil && ptr.Deref(m.Spec.DisableHealthTimeout, false)
-	return m.DeletionTimestamp.IsZero() && m.Status.CurrentStatus.Phase == machinev1alpha1.MachineInPlaceUpdateFailed && !disabled
+	failed := m.Status.CurrentStatus.Phase == machinev1alpha1.MachineInPlaceUpdateFailed && m.DeletionTimestamp.IsZero()
+	return failed && (m.Spec.MachineConfiguration == nil || !ptr.Deref(m.Spec.DisableHealthTimeout, false))
 }
 
-// replaceAfter is how long a machine that is to be replaced still has to wait: for its health time-out, and then for the machines
-// of its MachineDeployment that are being replaced.
-func replaceAfter(m *machinev1alpha1.Machine, all []machinev1alpha1.Machine, timeout time.Duration, now time.Time) time.Duration {
+// replaceAfter is how long a machine that is to be replaced still has to wait: for its health time-out, and then for
+// the machines of its MachineDeployment that are being replaced.
+func replaceAfter(
+	m *machinev1alpha1.Machine, all []machinev1alpha1.Machine, timeout time.Duration, now time.Time,
+) time.Duration {
 	if m.Spec.MachineConfiguration != nil && m.Spec.MachineHealthTimeout != nil {
 		timeout = m.Spec.MachineHealthTimeout.Duration
 	}

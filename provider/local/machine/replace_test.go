@@ -11,7 +11,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// TestReplacementOfMachinesWhoseUpdateFailed looks at machine "a", whose update in place failed at noon, and at another of its pool.
+// TestReplacementOfMachinesWhoseUpdateFailed looks at machine "a", whose update in place failed at noon, and at another
+// of its pool.
 func TestReplacementOfMachinesWhoseUpdateFailed(t *testing.T) {
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	const healthTimeout = 5 * time.Minute
@@ -24,13 +25,15 @@ func TestReplacementOfMachinesWhoseUpdateFailed(t *testing.T) {
 		"not before the time-out of the pool": {since: 2 * time.Minute, after: 3 * time.Minute},
 		"after the time-out of the pool":      {since: healthTimeout, replaced: true},
 		"without one, the general one counts": {
-			change: func(a, _ *machinev1alpha1.Machine) { a.Spec.MachineHealthTimeout = nil }, since: healthTimeout, after: 5 * time.Minute,
+			change: func(a, _ *machinev1alpha1.Machine) { a.Spec.MachineHealthTimeout = nil },
+			since:  healthTimeout, after: 5 * time.Minute,
 		},
 		"never if that is disabled": {
 			change: func(a, _ *machinev1alpha1.Machine) { a.Spec.DisableHealthTimeout = ptr.To(true) }, since: time.Hour,
 		},
 		"not if it has been updated after all": {
-			change: func(a, _ *machinev1alpha1.Machine) { a.Status.CurrentStatus.Phase = machinev1alpha1.MachineRunning }, since: time.Hour,
+			change: func(a, _ *machinev1alpha1.Machine) { a.Status.CurrentStatus.Phase = machinev1alpha1.MachineRunning },
+			since:  time.Hour,
 		},
 		"not while another is being replaced": {
 			change: func(_, other *machinev1alpha1.Machine) {
@@ -62,7 +65,8 @@ func TestReplacementOfMachinesWhoseUpdateFailed(t *testing.T) {
 				m.Status.CurrentStatus = machinev1alpha1.CurrentStatus{Phase: phase, LastUpdateTime: metav1.NewTime(noon)}
 				return m
 			}
-			a, other := machine("a", machinev1alpha1.MachineInPlaceUpdateFailed), machine("b", machinev1alpha1.MachineRunning)
+			a := machine("a", machinev1alpha1.MachineInPlaceUpdateFailed)
+			other := machine("b", machinev1alpha1.MachineRunning)
 			if tc.change != nil {
 				tc.change(a, other)
 			}
@@ -76,7 +80,8 @@ func TestReplacementOfMachinesWhoseUpdateFailed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if replaced := now.Status.CurrentStatus.Phase == machinev1alpha1.MachineFailed; replaced != tc.replaced || after != tc.after {
+			replaced := now.Status.CurrentStatus.Phase == machinev1alpha1.MachineFailed
+			if replaced != tc.replaced || after != tc.after {
 				t.Errorf("replaced: %t, looked at again after %s; want %t and %s", replaced, after, tc.replaced, tc.after)
 			}
 		})
