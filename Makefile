@@ -69,7 +69,7 @@ fuzz: ## Try random input on everything that reads what others write; the number
 	  $(GO_FUZZ) -fuzz "^$$target\$$" -fuzztime "$${tries}x" "./$$package"; done
 
 # Stories that take too long for every change: faults that last, versions that are built first, and Kubernetes' own specs.
-LONG_STORIES = TestMoveSurvivesFaults|TestUpdatesOfNodes|TestOutagesStopNoControlPlane|TestNetworkPolicySpecs
+LONG_STORIES = TestMoveSurvivesFaults|TestUpdatesOfNodes|TestMinorsInPlace|TestOutagesStopNoControlPlane|TestNetworkPolicySpecs
 # Stories wait most of the time, so that three side by side suit two cores.
 GO_TEST_LANDSCAPE = CGO_ENABLED=0 go test -tags $(TAGS),landscape -count=1 -timeout 75m -parallel 3 -v ./test/e2e/...
 

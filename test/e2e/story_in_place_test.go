@@ -20,9 +20,9 @@ const (
 	labelResult    = "node.machine.sapcloud.io/update-result"
 )
 
-// TestUpdatesInPlace gives four pools another machine image. One machine cannot install it and stays until its owner forces the pool to
-// a third image; one does not get the image in time and is replaced; a pool with one more machine keeps its size meanwhile; and two
-// machines wait for their user, one after the other.
+// TestUpdatesInPlace gives four pools another machine image. One machine cannot install it and stays until its owner
+// forces the pool to a third image; one does not get the image in time and is replaced; a pool with one more machine
+// keeps its size meanwhile; and two machines wait for their user, one after the other.
 func TestUpdatesInPlace(t *testing.T) {
 	t.Parallel()
 	story(t)
@@ -39,11 +39,15 @@ func TestUpdatesInPlace(t *testing.T) {
 	}
 	instance := instanceOf(t, failing.Name)
 	// A directory is where the update writes a file, and the registry of images is not known.
-	hortus(t, "cloud", "instances", "exec", failing.Name, "--", "/bin/sh", "-c", "mkdir /etc/os-release.new")
-	hortus(t, "cloud", "instances", "exec", slow.Name, "--", "/bin/sh", "-c", "mv /etc/containerd/certs.d/_default/hosts.toml /root")
+	runOn(t, failing.Name, "mkdir", "/etc/os-release.new")
+	runOn(t, slow.Name, "mv", "/etc/containerd/certs.d/_default/hosts.toml", "/root")
 	counts := watchCounts(t, dynamicClient(t, kubeconfig).Resource(corev1.SchemeGroupVersion.WithResource("nodes")),
 		"worker.gardener.cloud/pool=surging", nodeReady)
 
+	change := func(patch string) {
+		t.Helper()
+		kubectl(t, garden, "-n", projectNS, "patch", "shoot", name, "--type=json", "-p", "["+patch+"]")
+	}
 	failed := func(node, reason string) func(*unstructured.Unstructured) bool {
 		return func(o *unstructured.Unstructured) bool {
 			_, text, found := strings.Cut(lastOperation(o, "description"), fmt.Sprintf("machine %q failed", node))
@@ -56,21 +60,23 @@ func TestUpdatesInPlace(t *testing.T) {
 	})
 
 	step(t, "what only another machine could have is refused", func(t *testing.T) {
-		changeIsRefused(t, name, `[{"op":"replace","path":"/spec/provider/workers/0/machine/type","value":"medium"}]`, "immutable")
-		changeIsRefused(t, name, `[{"op":"replace","path":"/spec/provider/workers/0/updateStrategy","value":"AutoRollingUpdate"}]`, "updateStrategy")
+		changeIsRefused(t, name, replaceIn(0, "machine/type", "medium"), "immutable")
+		changeIsRefused(t, name, replaceIn(0, "updateStrategy", "AutoRollingUpdate"), "add a pool instead")
 	})
 	step(t, "pools to be updated are pending, and may not be changed meanwhile", func(t *testing.T) {
 		var patch []string
 		for pool := range 4 {
-			patch = append(patch, fmt.Sprintf(`{"op":"replace","path":"/spec/provider/workers/%d/machine/image/version","value":"1.1.0"}`, pool))
+			patch = append(patch, replaceIn(pool, "machine/image/version", "1.1.0"))
 		}
-		kubectl(t, garden, "-n", projectNS, "patch", "shoot", name, "--type=json", "-p", "["+strings.Join(patch, ",")+"]")
+		change(strings.Join(patch, ","))
 		awaitPending(t, name, pendingPools{Auto: []string{"failing", "slow", "surging"}, Manual: []string{"by-hand"}})
-		changeIsRefused(t, name, imageOfFailing, "undergoing an update in place")
+		changeIsRefused(t, name, replaceIn(0, "machine/image/version", "1.2.0"), "undergoing an update in place")
 	})
 	step(t, "a user selects one of two machines", func(t *testing.T) {
 		for _, node := range byHand {
-			awaitNode(t, kubeconfig, node.Name, "candidate", func(n *corev1.Node) bool { return n.Labels[labelCandidate] == "true" })
+			awaitNode(t, kubeconfig, node.Name, "candidate", func(n *corev1.Node) bool {
+				return n.Labels[labelCandidate] == "true"
+			})
 		}
 		kubectl(t, kubeconfig, "label", "node", byHand[0].Name, labelSelected+"=true")
 	})
@@ -105,23 +111,25 @@ func TestUpdatesInPlace(t *testing.T) {
 		if node.UID != failing.UID || node.Labels[labelResult] != "failed" || !node.Spec.Unschedulable {
 			t.Errorf("the node whose update failed: %s, labels %v, unschedulable %t", node.UID, node.Labels, node.Spec.Unschedulable)
 		}
-		awaitShoot(t, name, "EveryNodeReady not to be True", func(o *unstructured.Unstructured) bool { // Progressing, during the update.
+		// Progressing and not False, since the update is not over.
+		awaitShoot(t, name, "EveryNodeReady not to be True", func(o *unstructured.Unstructured) bool {
 			condition := conditionOf(o, "conditions", "EveryNodeReady")
 			message, _ := condition["message"].(string)
-			return condition["status"] != "True" && strings.Contains(message, failing.Name) && strings.Contains(message, "system failure")
+			named := strings.Contains(message, failing.Name) && strings.Contains(message, "system failure")
+			return condition["status"] != "True" && named
 		})
 	})
 	step(t, "its owner repairs it and forces another image", func(t *testing.T) {
 		kubectl(t, garden, "-n", projectNS, "annotate", "shoot", name, "gardener.cloud/operation=force-in-place-update")
-		kubectl(t, garden, "-n", projectNS, "patch", "shoot", name, "--type=json", "-p", imageOfFailing)
-		hortus(t, "cloud", "instances", "exec", failing.Name, "--", "/bin/sh", "-c", "rmdir /etc/os-release.new")
+		change(replaceIn(0, "machine/image/version", "1.2.0"))
+		runOn(t, failing.Name, "rmdir", "/etc/os-release.new")
 		awaitSucceeded(t, name)
 		awaitUpdated(t, kubeconfig, failing, "1.2.0")
 		if after := instanceOf(t, failing.Name); after == instance || strings.Fields(after)[0] != strings.Fields(instance)[0] {
 			t.Errorf("the instance was %s and is %s, want the same, booted more often", instance, after)
 		}
 		awaitPending(t, name, pendingPools{Manual: []string{"by-hand"}})
-		changeIsRefused(t, name, `[{"op":"replace","path":"/spec/provider/workers/0/machine/image/version","value":"1.1.0"}]`, "downgrade")
+		changeIsRefused(t, name, replaceIn(0, "machine/image/version", "1.1.0"), "downgrade")
 	})
 	step(t, "nothing is pending when the last machine is updated by hand", func(t *testing.T) {
 		awaitShoot(t, name, "the constraint that names the pool", func(o *unstructured.Unstructured) bool {
@@ -141,13 +149,71 @@ func TestUpdatesInPlace(t *testing.T) {
 	})
 }
 
-// imageOfFailing changes the machine image of the pool "failing" once more.
-const imageOfFailing = `[{"op":"replace","path":"/spec/provider/workers/0/machine/image/version","value":"1.2.0"}]`
+// TestMinorsInPlace brings the kubelets of two pools to the minor version of their Shoot, without new machines but for the one
+// more that a pool may have meanwhile.
+func TestMinorsInPlace(t *testing.T) {
+	t.Parallel()
+	story(t)
+	const name = "minors"
+	applyTestdata(t, kubeconfigOf("garden"), "shoot-minors.yaml", "")
+	t.Cleanup(func() { deleteShoot(t, name) })
+	awaitSucceeded(t, name)
+	kubeconfig := shootKubeconfig(t, name)
+	pools := []struct {
+		name        string
+		nodes, stay int
+	}{{"steady", 1, 1}, {"surging", 2, 1}}
+	first := sets.New[types.UID]()
+	for _, pool := range pools {
+		for _, node := range nodesOfPool(t, kubeconfig, pool.name) {
+			first.Insert(node.UID)
+			if got := node.Status.NodeInfo.KubeletVersion; got != "v1.35.4" {
+				t.Errorf("node %s runs Kubernetes %s before the update", node.Name, got)
+			}
+		}
+	}
+	counts := watchCounts(t, dynamicClient(t, kubeconfig).Resource(corev1.SchemeGroupVersion.WithResource("nodes")),
+		"worker.gardener.cloud/pool=surging", nodeReady)
+	kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "patch", "shoot", name, "--type=json", "-p",
+		"["+replaceIn(0, "kubernetes/version", "1.36.3")+","+replaceIn(1, "kubernetes/version", "1.36.3")+"]")
+	awaitPending(t, name, pendingPools{Auto: []string{"steady", "surging"}})
+	awaitSucceeded(t, name)
+	awaitPending(t, name, pendingPools{})
+	if least, most := counts(); least < 2 || most != 3 {
+		t.Errorf("the pool had at least %d ready nodes and at most %d in all, want 2 and 3", least, most)
+	}
+	for _, pool := range pools {
+		awaitPool(t, kubeconfig, pool.name, pool.nodes, "1.2.0")
+		stay := 0
+		for _, node := range nodesOfPool(t, kubeconfig, pool.name) {
+			if first.Has(node.UID) {
+				stay++
+			}
+			if got := node.Status.NodeInfo.KubeletVersion; got != "v1.36.3" {
+				t.Errorf("node %s runs Kubernetes %s after the update", node.Name, got)
+			}
+		}
+		if stay != pool.stay {
+			t.Errorf("%d nodes of pool %s were there before, want %d", stay, pool.name, pool.stay)
+		}
+	}
+}
+
+// replaceIn is the part of a JSON patch that changes a field of a pool.
+func replaceIn(pool int, field, value string) string {
+	return fmt.Sprintf(`{"op":"replace","path":"/spec/provider/workers/%d/%s","value":%q}`, pool, field, value)
+}
+
+// runOn runs a command on an instance, as people do who have access to the cloud's host.
+func runOn(t *testing.T, instance string, command ...string) {
+	t.Helper()
+	hortus(t, append([]string{"cloud", "instances", "exec", instance, "--", "/bin/sh", "-c", `exec "$@"`, "sh"}, command...)...)
+}
 
 // changeIsRefused has a user try a change that must not be accepted, for the given reason.
 func changeIsRefused(t *testing.T, shoot, patch, reason string) {
 	t.Helper()
-	out, err := kubectlE(t, kubeconfigOf("garden"), "-n", projectNS, "patch", "shoot", shoot, "--type=json", "-p", patch)
+	out, err := kubectlE(t, kubeconfigOf("garden"), "-n", projectNS, "patch", "shoot", shoot, "--type=json", "-p", "["+patch+"]")
 	if err == nil || !strings.Contains(out, reason) {
 		t.Errorf("patch %s: %v, want a problem with %q\n%s", patch, err, reason, out)
 	}
