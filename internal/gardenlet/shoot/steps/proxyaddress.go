@@ -8,28 +8,34 @@ import (
 	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"hortus.dev/hortus/internal/component"
 	"hortus.dev/hortus/internal/component/kubeapiserver"
+	"hortus.dev/hortus/internal/kube"
 )
 
 // proxyAddress is the IP that the API server advertises, and at which the proxies of all nodes listen for it. It goes
 // with the Shoot from seed to seed, so that no proxy has to be restarted when a control plane moves; only where another
 // Shoot of the seed has it already is the next one taken.
 func (s *Scope) proxyAddress(ctx context.Context) (string, error) {
+	own := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: kubeapiserver.Name}}
+	if _, err := kube.Exists(ctx, s.Seed, own); err != nil {
+		return "", err
+	}
+	if address := own.Annotations[component.AnnotationProxyAddress]; address != "" {
+		return address, nil
+	}
+	// Those of all Shoots are only read to find a free one.
 	services := &corev1.ServiceList{}
 	if err := s.Seed.List(ctx, services, client.MatchingLabels(component.Labels(kubeapiserver.Name))); err != nil {
 		return "", fmt.Errorf("list Services of API servers: %w", err)
 	}
 	taken := map[string]bool{}
 	for i := range services.Items {
-		address := services.Items[i].Annotations[component.AnnotationProxyAddress]
-		if services.Items[i].Namespace == s.Namespace && address != "" {
-			return address, nil
-		}
-		taken[address] = true
+		taken[services.Items[i].Annotations[component.AnnotationProxyAddress]] = true
 	}
 	for n := uint32(0); ; n++ {
 		if address := proxyAddressOf(s.Shoot.UID, n).String(); !taken[address] {
