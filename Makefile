@@ -7,8 +7,9 @@ HORTUS := $(BUILD)/hortus
 TAGS   := grpcnotrace
 # The same flags everywhere, so that components and parts share one build cache.
 GO_BUILD := CGO_ENABLED=0 go build -trimpath -tags $(TAGS)
-# Steps of gardenlets on real servers take minutes on a busy machine.
-GO_TEST  := CGO_ENABLED=0 go test -timeout 30m -tags $(TAGS)
+# Steps of gardenlets on real servers take minutes on a busy machine. With more garbage before it is collected, the servers of
+# these tests take a quarter less time.
+GO_TEST  := GOGC=400 CGO_ENABLED=0 go test -timeout 30m -tags $(TAGS)
 # Tests of these packages make network namespaces, mounts and containers, out of what the landscape has built.
 HOST_PACKAGES = ./internal/cloud/... ./internal/machine/... ./provider/local/networkagent/...
 # The slowest come first, so that both cores have work until the end.
