@@ -155,7 +155,7 @@ func scheduleHibernation(t *testing.T, name, field string, hibernated bool) {
 		fmt.Sprintf(`{"spec":{"hibernation":{"schedules":[{%q:%q,"location":"Etc/UTC"}]}}}`, field, at))
 	awaitShoot(t, name, fmt.Sprintf("hibernation to be %t by the schedule %q", hibernated, at), func(o *unstructured.Unstructured) bool {
 		enabled, _, _ := unstructured.NestedBool(o.Object, "spec", "hibernation", "enabled")
-		is, _, _ := unstructured.NestedBool(o.Object, "status", "isHibernated")
+		is, _, _ := unstructured.NestedBool(o.Object, "status", "hibernated")
 		return succeeded(o) && enabled == hibernated && is == hibernated
 	})
 }
