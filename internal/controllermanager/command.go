@@ -61,10 +61,14 @@ func NewCommand() *cobra.Command {
 	f.StringVar(&o.metricsAddress, "metrics-address", "127.0.0.1:8080", "address of /metrics; 0 switches it off")
 	f.IntVar(&o.shoot.ConcurrentSyncs, "shoot-concurrent-syncs", 0, "Shoots that each controller works on side by side; 0 means the default")
 	f.Uint64Var(&o.shoot.MaintenanceJitterSeed, "maintenance-jitter-seed", 0, "spreads maintenances inside their windows; 'hortus plan' needs the same seed to tell the instants")
-	f.IntVar(&o.stale.MinimumLifetimeDays, "project-minimum-lifetime-days", o.stale.MinimumLifetimeDays, "days without use, after creation and last activity, before a Project is stale")
-	f.IntVar(&o.stale.GracePeriodDays, "project-stale-grace-period-days", o.stale.GracePeriodDays, "days that a Project is stale before its deletion is announced")
-	f.IntVar(&o.stale.ExpirationTimeDays, "project-stale-expiration-time-days", o.stale.ExpirationTimeDays, "days that a Project is stale before it is deleted")
-	f.DurationVar(&o.stale.SyncPeriod, "project-stale-sync-period", o.stale.SyncPeriod, "how often each Project is looked at for whether it is stale")
+	f.IntVar(&o.stale.MinimumLifetimeDays, "project-minimum-lifetime-days", o.stale.MinimumLifetimeDays,
+		"days without use, after creation and last activity, before a Project is stale")
+	f.IntVar(&o.stale.GracePeriodDays, "project-stale-grace-period-days", o.stale.GracePeriodDays,
+		"days that a Project is stale before its deletion is announced")
+	f.IntVar(&o.stale.ExpirationTimeDays, "project-stale-expiration-time-days", o.stale.ExpirationTimeDays,
+		"days that a Project is stale before it is deleted; not less than the grace period")
+	f.DurationVar(&o.stale.SyncPeriod, "project-stale-sync-period", o.stale.SyncPeriod,
+		"how often each Project is looked at for whether it is stale")
 	return command
 }
 
@@ -104,6 +108,9 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o options, clock cloc
 }
 
 func run(ctx context.Context, o options) error {
+	if err := o.stale.Validate(); err != nil {
+		return fmt.Errorf("flags of stale Projects: %w", err)
+	}
 	ctrl.SetLogger(klog.Background())
 	restConfig, err := config.GetConfig()
 	if err != nil {

@@ -42,7 +42,8 @@ func start(t *testing.T) *garden {
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	mgr, err := newManager(ctx, e.Config, options{healthAddress: "0", metricsAddress: "0", stale: stale.Default()}, clock.RealClock{})
+	o := options{healthAddress: "0", metricsAddress: "0", stale: stale.Default()}
+	mgr, err := newManager(ctx, e.Config, o, clock.RealClock{})
 	if err != nil {
 		cancel()
 		t.Fatal(err)

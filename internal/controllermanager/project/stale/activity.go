@@ -23,12 +23,9 @@ import (
 // NameOfActivity is the name of the controller of activities.
 const NameOfActivity = "project-activity"
 
-// resolution of lastActivityTimestamp, so that busy projects cost one write an hour. It is also how old an object may be that still
-// counts as new: after a start, all objects are reported as created.
+// resolution of lastActivityTimestamp, so that busy projects cost one write an hour. It is also how old an object may be
+// that still counts as new: after a start, all objects are reported as created.
 const resolution = time.Hour
-
-// labelProject of a namespace names its Project.
-const labelProject = "project.gardener.cloud/name"
 
 // Activity notes when something happened in the namespace of a Project. It is triggered by what happens, never by the Project.
 type Activity struct {
@@ -77,8 +74,8 @@ func (r *Activity) Reconcile(ctx context.Context, p *corev1beta1.Project) (recon
 // projectOf maps an object to the Project of its namespace.
 func (r *Activity) projectOf(ctx context.Context, o client.Object) []reconcile.Request {
 	ns := &corev1.Namespace{}
-	if err := r.Garden.Get(ctx, client.ObjectKey{Name: o.GetNamespace()}, ns); err != nil || ns.Labels[labelProject] == "" {
+	if err := r.Garden.Get(ctx, client.ObjectKey{Name: o.GetNamespace()}, ns); err != nil || ns.Labels[corev1beta1.LabelProjectName] == "" {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: ns.Labels[labelProject]}}}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: ns.Labels[corev1beta1.LabelProjectName]}}}
 }

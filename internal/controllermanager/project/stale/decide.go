@@ -1,6 +1,8 @@
 package stale
 
 import (
+	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -9,9 +11,6 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
-
-// annotationSkip on a project's namespace exempts the Project, if true.
-const annotationSkip = "project.gardener.cloud/skip-stale-check"
 
 // Config says when Projects are stale, and when stale ones end. Days have 24 hours.
 type Config struct {
@@ -28,6 +27,25 @@ type Config struct {
 // Default returns the documented periods.
 func Default() Config {
 	return Config{MinimumLifetimeDays: 30, GracePeriodDays: 14, ExpirationTimeDays: 90, SyncPeriod: 12 * time.Hour}
+}
+
+// Validate returns all that is wrong with the periods.
+func (c Config) Validate() error {
+	var errs []error
+	if c.MinimumLifetimeDays < 0 {
+		errs = append(errs, fmt.Errorf("minimum lifetime: %d days (want 0 or more)", c.MinimumLifetimeDays))
+	}
+	if c.GracePeriodDays < 0 {
+		errs = append(errs, fmt.Errorf("grace period: %d days (want 0 or more)", c.GracePeriodDays))
+	}
+	if c.ExpirationTimeDays < c.GracePeriodDays {
+		errs = append(errs, fmt.Errorf("expiration time: %d days (want the grace period of %d or more)",
+			c.ExpirationTimeDays, c.GracePeriodDays))
+	}
+	if c.SyncPeriod <= 0 {
+		errs = append(errs, fmt.Errorf("sync period: %s (want more than 0s)", c.SyncPeriod))
+	}
+	return errors.Join(errs...)
 }
 
 func days(n int) time.Duration { return time.Duration(n) * 24 * time.Hour }
@@ -60,9 +78,14 @@ func decide(p *corev1beta1.Project, use string, now time.Time, c Config) decisio
 		d.again = min(left, c.SyncPeriod)
 		return d
 	}
+	// Nothing is deleted that was not announced in time, also if nobody looked for long or the periods have become shorter.
+	earliest := now.Add(days(c.ExpirationTimeDays - c.GracePeriodDays))
+	if announced := p.Status.StaleAutoDeleteTimestamp; announced != nil {
+		earliest = announced.Time
+	}
 	d.autoDelete = &metav1.Time{Time: d.since.Add(days(c.ExpirationTimeDays))}
-	if announced := p.Status.StaleAutoDeleteTimestamp; announced != nil && announced.After(d.autoDelete.Time) {
-		d.autoDelete = announced
+	if earliest.After(d.autoDelete.Time) {
+		d.autoDelete.Time = earliest
 	}
 	left := d.autoDelete.Sub(now)
 	d.delete, d.again = left <= 0, min(left, c.SyncPeriod)
@@ -74,8 +97,8 @@ func exempt(ns *corev1.Namespace) string {
 	if ns.Name == corev1beta1.GardenNamespace {
 		return "it holds what belongs to the landscape as a whole"
 	}
-	if skip, err := strconv.ParseBool(ns.Annotations[annotationSkip]); err == nil && skip {
-		return "annotation " + annotationSkip
+	if skip, err := strconv.ParseBool(ns.Annotations[corev1beta1.AnnotationProjectSkipStaleCheck]); err == nil && skip {
+		return "annotation " + corev1beta1.AnnotationProjectSkipStaleCheck
 	}
 	return ""
 }

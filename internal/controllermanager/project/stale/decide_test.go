@@ -42,6 +42,10 @@ func TestDecide(t *testing.T) {
 		"at the date it is deleted":           {now: 120, status: corev1beta1.ProjectStatus{StaleSinceTimestamp: day(30), StaleAutoDeleteTimestamp: day(120)}, want: decision{since: day(30), autoDelete: day(120), delete: true}},
 		"a longer expiration counts at once":  {now: 120, config: later, status: corev1beta1.ProjectStatus{StaleSinceTimestamp: day(30), StaleAutoDeleteTimestamp: day(120)}, want: decision{since: day(30), autoDelete: day(130), again: period}},
 		"a shorter one brings no date closer": {now: 60, config: sooner, status: corev1beta1.ProjectStatus{StaleSinceTimestamp: day(30), StaleAutoDeleteTimestamp: day(120)}, want: decision{since: day(30), autoDelete: day(120), again: period}},
+		"a date is announced in time, however late": {now: 200, status: corev1beta1.ProjectStatus{StaleSinceTimestamp: day(30)},
+			want: decision{since: day(30), autoDelete: day(276), again: period}},
+		"and with shorter periods, too": {now: 60, config: sooner, status: corev1beta1.ProjectStatus{StaleSinceTimestamp: day(30)},
+			want: decision{since: day(30), autoDelete: day(66), again: period}},
 		"a longer grace period takes a date back": {now: 60, config: Config{MinimumLifetimeDays: 30, GracePeriodDays: 40, ExpirationTimeDays: 90, SyncPeriod: period},
 			status: corev1beta1.ProjectStatus{StaleSinceTimestamp: day(30), StaleAutoDeleteTimestamp: day(120)}, want: decision{since: day(30), again: period}},
 		"a longer minimum makes it one that is in use": {now: 60, config: Config{MinimumLifetimeDays: 90, GracePeriodDays: 14, ExpirationTimeDays: 90, SyncPeriod: period},
@@ -71,7 +75,7 @@ func TestExempt(t *testing.T) {
 		"one that is not exempt":         {"garden-dev", "false", false},
 		"a value that is neither of two": {"garden-dev", "maybe", false},
 	} {
-		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tc.namespace, Annotations: map[string]string{annotationSkip: tc.annotation}}}
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tc.namespace, Annotations: map[string]string{corev1beta1.AnnotationProjectSkipStaleCheck: tc.annotation}}}
 		if why := exempt(ns); (why != "") != tc.want {
 			t.Errorf("%s: exempt() = %q", name, why)
 		}
@@ -89,5 +93,17 @@ func TestUsedBy(t *testing.T) {
 		if got := (binding{kind: b[0], name: b[1]}).usedBy(shoots); got != want {
 			t.Errorf("%v is used: %v, want %v", b, got, want)
 		}
+	}
+}
+
+func TestValidate(t *testing.T) {
+	if err := Default().Validate(); err != nil {
+		t.Errorf("the defaults: %v", err)
+	}
+	err := Config{MinimumLifetimeDays: -1, GracePeriodDays: -2, ExpirationTimeDays: -3}.Validate()
+	want := "minimum lifetime: -1 days (want 0 or more)\ngrace period: -2 days (want 0 or more)\n" +
+		"expiration time: -3 days (want the grace period of -2 or more)\nsync period: 0s (want more than 0s)"
+	if err == nil || err.Error() != want {
+		t.Errorf("Validate() = %v, want\n%s", err, want)
 	}
 }
