@@ -274,7 +274,7 @@ func (b *landscapeBench) deleteShoot(ctx context.Context, i int) error {
 type idle struct {
 	weights  []Weight
 	done     map[Class]work
-	programs map[string]Weight
+	programs map[string]programWeight
 	seconds  float64
 }
 
@@ -296,7 +296,7 @@ func (b *landscapeBench) rest(ctx context.Context, when string) (*idle, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &idle{g.weigh(after), g.worked(before, after), g.usePerProgram(before, after), b.now().Sub(start).Seconds()}, nil
+	return &idle{g.weigh(after), g.worked(before, after), g.weighPrograms(before, after), b.now().Sub(start).Seconds()}, nil
 }
 
 // compare fills in the difference that Shoots make.
@@ -319,12 +319,12 @@ func (b *landscapeBench) compare(without, with *idle) {
 }
 
 // perShoot divides what the programs of all control planes use by the number of Shoots.
-func perShoot(programs map[string]Weight, shoots int, seconds float64) []ProgramUse {
+func perShoot(programs map[string]programWeight, shoots int, seconds float64) []ProgramUse {
 	var uses []ProgramUse
 	for name, all := range programs {
 		uses = append(uses, ProgramUse{
-			Program: name, Processes: float64(all.Processes) / float64(shoots), Bytes: all.Bytes / int64(shoots),
-			IdleMilliCPU: milliCPU(all.CPU, seconds) / float64(shoots),
+			Program: name, Processes: float64(all.processes) / float64(shoots), Bytes: all.bytes / int64(shoots),
+			IdleMilliCPU: milliCPU(all.cpu, seconds) / float64(shoots),
 		})
 	}
 	slices.SortFunc(uses, func(a, b ProgramUse) int {

@@ -83,7 +83,9 @@ func (s *fakeSite) Look(context.Context) (*ground, []process, error) {
 		written: s.now().Unix() * int64(n),
 	}}
 	for i := range n {
-		processes = append(processes, process{pid: 10 + i, instance: "i-2", pod: "cp", command: "kube-apiserver", proportional: 300 << 20})
+		processes = append(processes, process{
+			pid: 10 + i, instance: "i-2", pod: "cp", command: "kube-apiserver", proportional: 300 << 20,
+		})
 	}
 	return newGround(), processes, nil
 }

@@ -219,20 +219,31 @@ type work struct {
 	written int64 // Bytes.
 }
 
-// worked is the work per class between two looks. Processes that began or ended in between do not count: what they did is not
-// known.
-func (g *ground) worked(before, after []process) map[Class]work {
+// workOf is what each process has done between two looks, by number. Processes that began or ended in between are not in it:
+// what they did is not known.
+func workOf(before, after []process) map[int]work {
 	was := map[int]process{}
 	for _, p := range before {
 		was[p.pid] = p
 	}
-	done := map[Class]work{}
+	done := map[int]work{}
 	for _, p := range after {
-		earlier, known := was[p.pid]
-		if class, ok := g.classify(p); ok && known && earlier.command == p.command {
+		if earlier, known := was[p.pid]; known && earlier.command == p.command {
+			done[p.pid] = work{cpu: p.cpu - earlier.cpu, written: p.written - earlier.written}
+		}
+	}
+	return done
+}
+
+// worked is the work per class between two looks.
+func (g *ground) worked(before, after []process) map[Class]work {
+	by, done := workOf(before, after), map[Class]work{}
+	for _, p := range after {
+		each, known := by[p.pid]
+		if class, ok := g.classify(p); ok && known {
 			sum := done[class]
-			sum.cpu += p.cpu - earlier.cpu
-			sum.written += p.written - earlier.written
+			sum.cpu += each.cpu
+			sum.written += each.written
 			done[class] = sum
 		}
 	}
@@ -252,26 +263,27 @@ func programOf(command string) string {
 	return name
 }
 
-// usePerProgram sums up what the processes of the Shoots' control planes use, by program; CPU time is that since an earlier look.
-func (g *ground) usePerProgram(before, after []process) map[string]Weight {
-	was := map[int]process{}
-	for _, p := range before {
-		was[p.pid] = p
-	}
-	uses := map[string]Weight{}
+// programWeight is what the processes of one program use.
+type programWeight struct {
+	processes int
+	bytes     int64
+	cpu       time.Duration
+}
+
+// weighPrograms sums up what the processes of the Shoots' control planes use, by program; CPU time is that since an
+// earlier look.
+func (g *ground) weighPrograms(before, after []process) map[string]programWeight {
+	by, weights := workOf(before, after), map[string]programWeight{}
 	for _, p := range after {
-		class, ok := g.classify(p)
-		if !ok || class != ClassControlPlanes && class != ClassBackups {
+		if class, ok := g.classify(p); !ok || class != ClassControlPlanes && class != ClassBackups {
 			continue
 		}
-		use := uses[programOf(p.command)]
-		use.Class = class
-		use.Processes++
-		use.Bytes += p.proportional
-		if earlier, known := was[p.pid]; known && earlier.command == p.command {
-			use.CPU += p.cpu - earlier.cpu
-		}
-		uses[programOf(p.command)] = use
+		name := programOf(p.command)
+		w := weights[name]
+		w.processes++
+		w.bytes += p.proportional
+		w.cpu += by[p.pid].cpu
+		weights[name] = w
 	}
-	return uses
+	return weights
 }

@@ -156,11 +156,11 @@ func TestProgramOf(t *testing.T) {
 	}
 }
 
-func TestUsePerProgram(t *testing.T) {
+func TestWeighPrograms(t *testing.T) {
 	etcd := process{pid: 1, instance: "i-2", pod: "cp", command: "/bin/etcd --a", proportional: 10, cpu: time.Second}
 	later := etcd
 	later.cpu = 3 * time.Second
-	got := newGround().usePerProgram([]process{etcd}, []process{later,
+	got := newGround().weighPrograms([]process{etcd}, []process{later,
 		{pid: 2, instance: "i-2", pod: "cp", command: "/bin/etcd --b", proportional: 20, cpu: time.Hour}, // It began meanwhile.
 		{pid: 3, instance: "i-1", pod: "gardenlet", command: "/bin/hortus gardenlet", proportional: 99}})
 	want := []ProgramUse{{Program: "etcd", Processes: 1, Bytes: 15, IdleMilliCPU: 100}}
