@@ -95,8 +95,8 @@ func failures(want []Wanted, have observed) error {
 	return errorcode.With(errors.New(strings.Join(texts, "; ")), known...)
 }
 
-// defaultTimeout is how long machines may take to join or be unhealthy where their pool does not say.
-var defaultTimeout = metav1.Duration{Duration: 10 * time.Minute}
+// DefaultMachineTimeout is how long machines may take to join, and be unhealthy, where their pool does not say.
+const DefaultMachineTimeout = 10 * time.Minute
 
 const (
 	// cloudMessage begins what machine-controller-manager writes when a machine could not be created.
@@ -209,14 +209,19 @@ func (w *Wanted) unfinished(m *machinev1alpha1.Machine) string {
 		return "has been in deletion since " + at(*m.DeletionTimestamp)
 	case phase.Phase == machinev1alpha1.MachinePending:
 		return fmt.Sprintf("has not joined since its creation at %s (replaced after %s)",
-			at(m.CreationTimestamp), ptr.Deref(configured.MachineCreationTimeout, defaultTimeout).Duration)
+			at(m.CreationTimestamp), timeout(configured.MachineCreationTimeout))
 	case phase.Phase == machinev1alpha1.MachineUnknown && ptr.Deref(configured.DisableHealthTimeout, false):
 		return "has been unhealthy since " + at(phase.LastUpdateTime)
 	case phase.Phase == machinev1alpha1.MachineUnknown:
 		return fmt.Sprintf("has been unhealthy since %s (replaced after %s)",
-			at(phase.LastUpdateTime), ptr.Deref(configured.MachineHealthTimeout, defaultTimeout).Duration)
+			at(phase.LastUpdateTime), timeout(configured.MachineHealthTimeout))
 	}
 	return ""
+}
+
+// timeout is that of a pool, or the default.
+func timeout(d *metav1.Duration) time.Duration {
+	return ptr.Deref(d, metav1.Duration{Duration: DefaultMachineTimeout}).Duration
 }
 
 // oldMachinesByHand returns the machines that wait in old sets until a user selects them.

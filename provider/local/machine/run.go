@@ -32,6 +32,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"hortus.dev/hortus/cloud"
+	"hortus.dev/hortus/extension/worker"
 	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/provider/local/credentials"
 )
@@ -71,8 +72,8 @@ func DefaultOptions() Options {
 		LeaderElect:    true,
 		NodeConditions: "KernelDeadlock,ReadonlyFilesystem,DiskPressure",
 		Machines: machineoptions.SafetyOptions{
-			MachineCreationTimeout:                   metav1.Duration{Duration: 10 * time.Minute},
-			MachineHealthTimeout:                     metav1.Duration{Duration: 10 * time.Minute},
+			MachineCreationTimeout:                   metav1.Duration{Duration: worker.DefaultMachineTimeout},
+			MachineHealthTimeout:                     metav1.Duration{Duration: worker.DefaultMachineTimeout},
 			MachineDrainTimeout:                      metav1.Duration{Duration: drain.DefaultMachineDrainTimeout},
 			MachineInPlaceUpdateTimeout:              metav1.Duration{Duration: 20 * time.Minute},
 			MaxEvictRetries:                          drain.DefaultMaxEvictRetries,
