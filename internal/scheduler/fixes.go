@@ -158,7 +158,8 @@ func fixZones(in Input, c Candidate) []fix {
 	if changed := in.with(fixes); checkZones(changed, c) != "" {
 		switch offered := in.zonesFor(c.Seed); {
 		case len(offered) > 0:
-			fixes = append(fixes, fix{fmt.Sprintf("add zone %q to spec.provider.workers[0].zones", offered[0]), func(s *corev1beta1.Shoot) {
+			text := fmt.Sprintf("add zone %q to spec.provider.workers[0].zones", offered[0])
+			fixes = append(fixes, fix{text, func(s *corev1beta1.Shoot) {
 				s.Spec.Provider.Workers[0].Zones = append(s.Spec.Provider.Workers[0].Zones, offered[0])
 			}})
 		case in.allowsPinning() && len(has) > 0: // Those of the workers don't matter then.
@@ -348,7 +349,9 @@ func fixTaints(in Input, c Candidate) []fix {
 // seed of their provider type.
 func fixRegion(in Input, c Candidate) []fix {
 	if in.Strategy == MinimalDistance {
-		return []fix{{"set spec.purpose to development", func(s *corev1beta1.Shoot) { s.Spec.Purpose = new(corev1beta1.ShootPurposeDevelopment) }}}
+		return []fix{{"set spec.purpose to development", func(s *corev1beta1.Shoot) {
+			s.Spec.Purpose = new(corev1beta1.ShootPurposeDevelopment)
+		}}}
 	}
 	region := c.Seed.Spec.Provider.Region
 	if c.Seed.Spec.Provider.Type != in.Shoot.Spec.Provider.Type { // The only demand of test clusters.

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// moveGap bounds the time in which no write is acknowledged during a move. The goal is 10 s, which `make bench` measures; the rest
-// is for a busy machine: at a load of 50 three members took 85 s.
+// moveGap bounds the time in which no write is acknowledged during a move. The goal is 10 s, which `make bench` measures;
+// the rest is for a busy machine: at a load of 50 three members took 85 s.
 const moveGap = 3 * time.Minute
 
 // TestSeedIsDrained moves all control planes of a seed at once: one without nodes, one with a node, and one that is hibernated. Clients

@@ -55,6 +55,11 @@ func TestMachinesThatFail(t *testing.T) {
 
 	// What passes side by side is looked for side by side.
 	seen := watchShoot(t, name, map[string]func(*unstructured.Unstructured) bool{
+		"EveryNodeReady is False for the node that dies": func(o *unstructured.Unstructured) bool {
+			condition := conditionOf(o, "conditions", "EveryNodeReady")
+			message, _ := condition["message"].(string)
+			return condition["status"] == "False" && strings.Contains(message, first["dying"].Name)
+		},
 		"the machine that does not join is named": func(o *unstructured.Unstructured) bool {
 			_, text, found := strings.Cut(lastOperation(o, "description"), `machine "shoot--dev--failing-late-`)
 			return found && strings.Contains(text, "has not joined")
@@ -75,11 +80,7 @@ func TestMachinesThatFail(t *testing.T) {
 		}
 	})
 	step(t, "a node that dies shows in the Shoot", func(t *testing.T) {
-		awaitShoot(t, name, "EveryNodeReady to be False", func(o *unstructured.Unstructured) bool {
-			condition := conditionOf(o, "conditions", "EveryNodeReady")
-			message, _ := condition["message"].(string)
-			return condition["status"] == "False" && strings.Contains(message, first["dying"].Name)
-		})
+		seen(t, "EveryNodeReady is False for the node that dies")
 	})
 	kubectl(t, garden, "-n", projectNS, "patch", "shoot", name, "--type=json", "-p", `[
 		{"op":"replace","path":"/spec/provider/workers/2/machine/type","value":"medium"},

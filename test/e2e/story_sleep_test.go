@@ -23,9 +23,9 @@ kind: Thing
 metadata: {name: thing, namespace: default, finalizers: [example.com/nobody]}
 `
 
-// TestSleepAndDeletion lets schedules hibernate a Shoot, while a change of it waits for its window, and wake it up, and deletes it while it holds
-// all that could be in the way of a deletion: it goes when the times that its annotations give are over, and the cloud has nothing
-// of it any more.
+// TestSleepAndDeletion lets schedules hibernate a Shoot, while a change of it waits for its window, and wake it up, and
+// deletes it while it holds all that could be in the way of a deletion: it goes when the times that its annotations give are
+// over, and the cloud has nothing of it any more.
 func TestSleepAndDeletion(t *testing.T) {
 	t.Parallel()
 	story(t)
@@ -153,7 +153,8 @@ func scheduleHibernation(t *testing.T, name, field string, hibernated bool) {
 	at := time.Now().UTC().Add(time.Minute).Format("4 15 * * *")
 	kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "patch", "shoot", name, "--type=merge", "-p",
 		fmt.Sprintf(`{"spec":{"hibernation":{"schedules":[{%q:%q,"location":"Etc/UTC"}]}}}`, field, at))
-	awaitShoot(t, name, fmt.Sprintf("hibernation to be %t by the schedule %q", hibernated, at), func(o *unstructured.Unstructured) bool {
+	what := fmt.Sprintf("hibernation to be %t by the schedule %q", hibernated, at)
+	awaitShoot(t, name, what, func(o *unstructured.Unstructured) bool {
 		enabled, _, _ := unstructured.NestedBool(o.Object, "spec", "hibernation", "enabled")
 		is, _, _ := unstructured.NestedBool(o.Object, "status", "hibernated")
 		return succeeded(o) && enabled == hibernated && is == hibernated

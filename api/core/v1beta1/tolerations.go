@@ -15,10 +15,14 @@ func UntoleratedTaints(taints []SeedTaint, tolerations []Toleration) []SeedTaint
 	}
 	matched := func(taint SeedTaint) bool {
 		value := deref(taint.Value)
-		return slices.ContainsFunc(tolerations, func(t Toleration) bool { return t.Key == taint.Key && (value == "" || deref(t.Value) == value) })
+		return slices.ContainsFunc(tolerations, func(t Toleration) bool {
+			return t.Key == taint.Key && (value == "" || deref(t.Value) == value)
+		})
 	}
 	hasOwn := func(taint SeedTaint) bool {
-		return slices.ContainsFunc(tolerations, func(t Toleration) bool { return t.Key == taint.Key && deref(t.Value) == deref(taint.Value) })
+		return slices.ContainsFunc(tolerations, func(t Toleration) bool {
+			return t.Key == taint.Key && deref(t.Value) == deref(taint.Value)
+		})
 	}
 	needed := func(taint SeedTaint) bool { // A toleration of a value that is needed will do for the bare key.
 		return !matched(taint) && (deref(taint.Value) != "" ||
