@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"hortus.dev/hortus/internal/machine"
 )
@@ -19,7 +21,9 @@ func main() {
 
 func run(args []string) error {
 	if len(args) > 0 && args[0] == "ctl" {
-		return machine.Control(context.Background(), machine.ControlSocket, args[1:], os.Stdout)
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		return machine.Control(ctx, machine.ControlSocket, args[1:], os.Stdout)
 	}
 	if os.Getpid() != 1 {
 		return fmt.Errorf("this is process %d; only process 1 of a machine can boot it (see init ctl)", os.Getpid())

@@ -34,7 +34,13 @@ func Control(ctx context.Context, socket string, args []string, out io.Writer) e
 	case len(args) == 1 && args[0] == "reboot":
 		return Reboot(ctx, socket)
 	case len(args) == 2 && args[0] == "update":
-		return Update(ctx, "/", args[1], func(ctx context.Context) error { return Reboot(ctx, socket) })
+		return Update(ctx, "/", args[1], func(ctx context.Context) error {
+			if err := Reboot(ctx, socket); err != nil {
+				return err
+			}
+			<-ctx.Done() // It is over when the machine goes down: the image's version shows before.
+			return nil
+		})
 	case len(args) == 2 && args[0] == "status":
 		status, err := client.Status(ctx, args[1])
 		if err != nil {

@@ -83,12 +83,12 @@ func (a *Applier) begin(raw []byte) (*round, error) {
 
 func (r *round) save() error { return r.store.saveChanges(r.changes) }
 
-// start notes that the changes are being made.
-func (r *round) start() error {
-	if r.changes.Begun {
+// start notes that the changes are being made, on a drained node or under running pods.
+func (r *round) start(drained bool) error {
+	if r.changes.Begun && (r.changes.Drained || !drained) {
 		return nil
 	}
-	r.changes.Begun = true
+	r.changes.Begun, r.changes.Drained = true, r.changes.Drained || drained
 	return r.save()
 }
 
@@ -382,13 +382,13 @@ func (r *round) restartSelf(ctx context.Context) error {
 	return ErrRestarting
 }
 
-// finish records that everything is applied.
-func (r *round) finish() error {
-	if err := r.store.saveApplied(&lastApplied{Checksum: r.checksum, Config: r.next}); err != nil {
-		return err
-	}
-	return r.store.deleteChanges()
+// applied records that the configuration is applied.
+func (r *round) applied() error {
+	return r.store.saveApplied(&lastApplied{Checksum: r.checksum, Config: r.next})
 }
+
+// finish forgets the changes, of which none are left.
+func (r *round) finish() error { return r.store.deleteChanges() }
 
 func without(list []string, item string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(other string) bool { return other == item })

@@ -86,6 +86,9 @@ func (n *testNode) apply(raw []byte) error {
 	if err := round.run(context.Background()); err != nil {
 		return err
 	}
+	if err := round.applied(); err != nil {
+		return err
+	}
 	return round.finish()
 }
 

@@ -99,10 +99,13 @@ func (r *Reconciler) updateInPlace(ctx context.Context, round *round, node *core
 	if err := r.InPlace.deletePods(ctx, node.Name); err != nil {
 		return err
 	}
-	if err := round.finish(); err != nil {
+	if err := round.applied(); err != nil {
 		return err
 	}
-	return r.reportApplied(ctx, node, round.checksum, true)
+	if err := r.reportApplied(ctx, node, round.checksum, true); err != nil {
+		return err
+	}
+	return round.finish() // At the end: without its record, an update after which the agent was stopped is never reported.
 }
 
 func (r *Reconciler) tryInPlace(ctx context.Context, round *round, node *corev1.Node) error {

@@ -57,25 +57,29 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if round.changes.InPlace.Any() { // Its turn has come when it is drained, since nodes are drained one after the other.
-		if node == nil || !readyForUpdate(node) {
-			log.FromContext(ctx).V(1).Info("Waiting until the node is drained for an update in place")
-			return again, nil
-		}
-		if err := round.start(); err != nil {
+	// Its turn has come when it is drained, since nodes are drained one after the other.
+	switch ready := node != nil && readyForUpdate(node); {
+	case ready && (round.changes.InPlace.Any() || round.changes.Drained):
+		if err := round.start(true); err != nil {
 			return reconcile.Result{}, err
 		}
 		return again, r.updateInPlace(ctx, round, node)
+	case round.changes.InPlace.Any():
+		log.FromContext(ctx).V(1).Info("Waiting until the node is drained for an update in place")
+		return again, nil
 	}
 	if wait := r.delay(node, checksum, round); wait > 0 {
 		log.FromContext(ctx).Info("Waiting for this node's turn", "delay", wait.String())
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
-	if err := round.start(); err != nil {
+	if err := round.start(false); err != nil {
 		return reconcile.Result{}, err
 	}
 	if err := round.run(ctx); err != nil {
 		return waitForRestart(err)
+	}
+	if err := round.applied(); err != nil {
+		return reconcile.Result{}, err
 	}
 	if err := round.finish(); err != nil {
 		return reconcile.Result{}, err

@@ -14,6 +14,9 @@ type Changes struct {
 	Target string `json:"target"`
 	// Begun is set when the first of the changes is made: the node's turn has come, also after a restart in between.
 	Begun bool `json:"begun,omitempty"`
+	// Drained is set with Begun on a node that was drained for an update in place, whose result is to be reported: after a
+	// restart, and when another configuration has come meanwhile, too.
+	Drained bool `json:"drained,omitempty"`
 	// WriteFiles and DeleteFiles are paths.
 	WriteFiles  []string `json:"writeFiles,omitempty"`
 	DeleteFiles []string `json:"deleteFiles,omitempty"`
@@ -97,6 +100,7 @@ func Compute(old, next *Config, nextChecksum string, observed Observed, unfinish
 	changes.RestartContainerd = unfinished != nil && unfinished.RestartContainerd
 	changes.Touched.Containerd = changes.Containerd
 	changes.InPlace = computeInPlace(old, next, observed.OperatingSystemVersion)
+	changes.Drained = unfinished != nil && unfinished.Drained
 	if unfinished != nil && changes.InPlace.OperatingSystem {
 		changes.OSUpdate = unfinished.OSUpdate
 	}
