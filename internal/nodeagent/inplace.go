@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,8 +16,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	"hortus.dev/hortus/internal/nodeagent/config"
 	"hortus.dev/hortus/internal/pki"
 )
@@ -80,6 +84,22 @@ func readyForUpdate(node *corev1.Node) bool {
 	return retryFailed(node)
 }
 
+// isBack reports whether the kubelet, in its new version, has reported the node as ready since the machine booted. Before that
+// the machine controller must not count on the node, since it takes others away for it.
+func isBack(node *corev1.Node, bootID string, updated *extensionsv1alpha1.InPlaceUpdates) bool {
+	info := node.Status.NodeInfo
+	if info.BootID != bootID || updated != nil && !strings.HasPrefix(info.KubeletVersion, "v"+updated.KubeletVersion) {
+		return false
+	}
+	return isReady(node)
+}
+
+func isReady(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
 func retryFailed(node *corev1.Node) bool {
 	return node.Labels[corev1beta1.LabelNodeUpdateResult] == corev1beta1.NodeUpdateResultFailed
 }
@@ -95,6 +115,14 @@ func (r *Reconciler) updateInPlace(ctx context.Context, round *round, node *core
 		return errors.Join(err, r.reportFailed(ctx, node, failed.reason))
 	case err != nil:
 		return err
+	}
+	bootID, err := readBootID(round.Root)
+	if err != nil {
+		return err
+	}
+	if !isBack(node, bootID, round.next.InPlaceUpdates) {
+		log.FromContext(ctx).Info("Waiting until the kubelet reports the node as ready after the update")
+		return nil // Its next report brings us back. If none comes, the machine controller's time-out ends the update.
 	}
 	if err := r.InPlace.deletePods(ctx, node.Name); err != nil {
 		return err

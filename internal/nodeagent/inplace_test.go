@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
@@ -66,7 +64,7 @@ func (a *agent) process(t *testing.T) (stopped bool) {
 		}
 	}()
 	for range 3 {
-		if _, err := a.Reconcile(t.Context(), reconcile.Request{}); err != nil {
+		if _, err := a.reconcile(t); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -132,7 +130,11 @@ func (a *agent) acknowledge(t *testing.T) {
 		t.Fatal(err)
 	}
 	n = a.node(t)
-	n.Status.Conditions = []corev1.NodeCondition{{Type: conditionInPlaceUpdate, Status: corev1.ConditionTrue, Reason: "UpdateSuccessful"}}
+	for i := range n.Status.Conditions {
+		if n.Status.Conditions[i].Type == conditionInPlaceUpdate {
+			n.Status.Conditions[i].Reason = "UpdateSuccessful"
+		}
+	}
 	if err := a.cluster.Status().Update(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}

@@ -49,6 +49,15 @@ func installedOS(root string) (string, error) {
 	return string(match[1]), nil
 }
 
+// readBootID returns what tells one boot of the machine from another. Kubelets report it, too.
+func readBootID(root string) (string, error) {
+	content, err := os.ReadFile(filepath.Join(root, bootIDFile))
+	if err != nil {
+		return "", fmt.Errorf("read boot ID: %w", err)
+	}
+	return strings.TrimSpace(string(content)), nil
+}
+
 // osState is what is known about an update of the operating system.
 type osState struct {
 	wanted    string           // The version to install.
@@ -93,14 +102,14 @@ func (r *Reconciler) readOSState(round *round, node *corev1.Node) (*osState, err
 	if err != nil {
 		return nil, err
 	}
-	bootID, err := os.ReadFile(filepath.Join(round.Root, bootIDFile))
+	bootID, err := readBootID(round.Root)
 	if err != nil {
-		return nil, fmt.Errorf("read boot ID: %w", err)
+		return nil, err
 	}
 	return &osState{
 		wanted: round.next.InPlaceUpdates.OperatingSystemVersion, installed: installed,
 		announced: node.Annotations[config.AnnotationUpdatingOS], begun: round.changes.OSUpdate,
-		bootID: strings.TrimSpace(string(bootID)), now: r.Clock.Now(),
+		bootID: bootID, now: r.Clock.Now(),
 	}, nil
 }
 

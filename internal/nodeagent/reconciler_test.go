@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -101,16 +102,39 @@ func (a *agent) node(t *testing.T) *corev1.Node {
 	return n
 }
 
-// reconcile runs the Reconciler, again if it has restarted itself.
+// reconcile runs the Reconciler, again if it has restarted itself, or the kubelet has something new to report.
 func (a *agent) reconcile(t *testing.T) (reconcile.Result, error) {
 	t.Helper()
 	for {
 		before := len(a.units.Log())
 		result, err := a.Reconcile(t.Context(), reconcile.Request{})
-		if !strings.Contains(strings.Join(a.units.Log()[before:], ","), "restart "+config.UnitName) {
+		restarted := strings.Contains(strings.Join(a.units.Log()[before:], ","), "restart "+config.UnitName)
+		if !a.kubelet(t) && !restarted {
 			return result, err
 		}
 	}
+}
+
+// kubelet reports what is installed, and that the node is ready, as the kubelet does. It returns whether that is news.
+func (a *agent) kubelet(t *testing.T) bool {
+	t.Helper()
+	n := &corev1.Node{}
+	if err := a.cluster.Get(t.Context(), client.ObjectKey{Name: "node"}, n); err != nil {
+		return false // Not registered yet.
+	}
+	_, version, _ := strings.Cut(strings.TrimSuffix(a.read(t, config.KubeletBinary), "/bin/x"), ":")
+	info := corev1.NodeSystemInfo{BootID: strings.TrimSpace(a.read(t, bootIDFile)), KubeletVersion: "v" + version}
+	if n.Status.NodeInfo == info {
+		return false
+	}
+	n.Status.NodeInfo = info
+	n.Status.Conditions = append(slices.DeleteFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady
+	}), corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue})
+	if err := a.cluster.Status().Update(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	return true
 }
 
 func (a *agent) mustReconcile(t *testing.T) reconcile.Result {
@@ -233,7 +257,9 @@ func inPlaceOSC(t *testing.T, os, kubelet string, update func(*extensionsv1alpha
 func (a *agent) drained(t *testing.T) {
 	t.Helper()
 	n := a.node(t)
-	n.Status.Conditions = []corev1.NodeCondition{{Type: conditionInPlaceUpdate, Status: corev1.ConditionTrue, Reason: reasonReadyForUpdate}}
+	n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{
+		Type: conditionInPlaceUpdate, Status: corev1.ConditionTrue, Reason: reasonReadyForUpdate,
+	})
 	if err := a.cluster.Status().Update(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}

@@ -149,7 +149,7 @@ func addControllers(mgr manager.Manager, configuration *Reconciler, restarter *U
 }
 
 // nodeMatters lets through what changes the answer of the Reconciler: a Node that appears, loses its checksum, is ready
-// for an update in place, or has failed one. Kubelets write their Node's status all the time.
+// for an update in place or back from one, or has failed one. Kubelets write their Node's status all the time.
 func nodeMatters() predicate.Predicate {
 	return predicate.Funcs{
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },
@@ -157,7 +157,8 @@ func nodeMatters() predicate.Predicate {
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, after := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
 			return before.Annotations[config.AnnotationChecksum] != after.Annotations[config.AnnotationChecksum] ||
-				!readyForUpdate(before) && readyForUpdate(after)
+				!readyForUpdate(before) && readyForUpdate(after) ||
+				before.Status.NodeInfo != after.Status.NodeInfo || !isReady(before) && isReady(after)
 		},
 	}
 }
