@@ -14,8 +14,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
 )
 
 // checkUserContainerd has users put their own files beside the configuration of containerd: a mirror is used by the next pull,
@@ -257,51 +259,67 @@ func instanceOf(t *testing.T, node string) string {
 	return fmt.Sprintf("%s, booted %d times", instance.ID, instance.Boots)
 }
 
-// watchCounts follows objects and returns a function that ends this and tells how few of them were ready and how many there
-// were at the most.
-func watchCounts(t *testing.T, resource dynamic.ResourceInterface, selector string, ready func(*unstructured.Unstructured) bool) func() (least, most int) {
+// watchCounts follows objects, also from one server of the API to the next, and returns a function that ends this and tells how few
+// of them were ready and how many there were at the most.
+func watchCounts(
+	t *testing.T, resource dynamic.ResourceInterface, selector string, ready func(*unstructured.Unstructured) bool,
+) func() (least, most int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	least, most, done := 1<<30, 0, make(chan struct{})
-	list, err := resource.List(ctx, metav1.ListOptions{LabelSelector: selector})
-	if err != nil {
-		t.Fatal(err)
-	}
-	changes, err := resource.Watch(ctx, metav1.ListOptions{LabelSelector: selector, ResourceVersion: list.GetResourceVersion()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	informer := cache.NewSharedInformer(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			options.LabelSelector = selector
+			return resource.List(ctx, options)
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			options.LabelSelector = selector
+			return resource.Watch(ctx, options)
+		},
+	}, &unstructured.Unstructured{}, 0)
+	least, most := 1<<30, 0
 	there := map[string]bool{} // Whether the object of this name is ready.
-	for i := range list.Items {
-		there[list.Items[i].GetName()] = ready(&list.Items[i])
+	count := func() {
+		now := 0
+		for _, isReady := range there {
+			if isReady {
+				now++
+			}
+		}
+		least, most = min(least, now), max(most, len(there))
 	}
+	see := func(obj any) {
+		o := obj.(*unstructured.Unstructured)
+		there[o.GetName()] = ready(o)
+	}
+	// Events are handled one after the other.
+	handled, err := informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(obj any, initially bool) {
+			if see(obj); !initially {
+				count()
+			}
+		},
+		UpdateFunc: func(_, obj any) { see(obj); count() },
+		DeleteFunc: func(obj any) {
+			name, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
+			if err != nil {
+				t.Error(err)
+			}
+			delete(there, name[strings.LastIndex(name, "/")+1:])
+			count()
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for e := range changes.ResultChan() {
-			o, isObject := e.Object.(*unstructured.Unstructured)
-			switch {
-			case !isObject || e.Type == watch.Error:
-				continue
-			case e.Type == watch.Deleted:
-				delete(there, o.GetName())
-			default:
-				there[o.GetName()] = ready(o)
-			}
-			count := 0
-			for _, isReady := range there {
-				if isReady {
-					count++
-				}
-			}
-			least, most = min(least, count), max(most, len(there))
-		}
+		informer.RunWithContext(ctx)
 	}()
+	if !cache.WaitForCacheSync(ctx.Done(), handled.HasSynced) {
+		t.Fatal("the objects with labels " + selector + " cannot be listed")
+	}
 	return func() (int, int) {
-		select {
-		case <-done:
-			t.Error("the watch ended by itself")
-		default:
-		}
 		cancel()
 		<-done
 		return least, most

@@ -18,11 +18,18 @@ const (
 	labelCandidate = "node.machine.sapcloud.io/candidate-for-update"
 	labelSelected  = "node.machine.sapcloud.io/selected-for-update"
 	labelResult    = "node.machine.sapcloud.io/update-result"
+
+	annotationUpdatingOS = "node-agent.gardener.cloud/updating-operating-system-version"
+
+	// registryOfImages tells a machine where images come from, and rollback changes how its node agent starts.
+	registryOfImages = "/etc/containerd/certs.d/_default/hosts.toml"
+	rollback         = "/etc/systemd/system/gardener-node-agent.service.d/rollback.conf"
 )
 
-// TestUpdatesInPlace gives four pools another machine image. One machine cannot install it and stays until its owner
-// forces the pool to a third image; one does not get the image in time and is replaced; a pool with one more machine
-// keeps its size meanwhile; and two machines wait for their user, one after the other.
+// TestUpdatesInPlace gives four pools another machine image. One machine cannot install it, another boots the old one again:
+// both stay until their owner forces their pools to a third image. One does not get the image in time and is replaced; a
+// pool with one more machine keeps its size meanwhile; and two machines wait for their user, one after the other. The last
+// update is interrupted.
 func TestUpdatesInPlace(t *testing.T) {
 	t.Parallel()
 	story(t)
@@ -40,7 +47,12 @@ func TestUpdatesInPlace(t *testing.T) {
 	instance := instanceOf(t, failing.Name)
 	// A directory is where the update writes a file, and the registry of images is not known.
 	runOn(t, failing.Name, "mkdir", "/etc/os-release.new")
-	runOn(t, slow.Name, "mv", "/etc/containerd/certs.d/_default/hosts.toml", "/root")
+	runOn(t, slow.Name, "mv", registryOfImages, "/root")
+	// The old version comes back at each boot.
+	runOn(t, byHand[0].Name, "cp", "/etc/os-release", "/etc/os-release.old")
+	runOn(t, byHand[0].Name, "mkdir", "-p", "/etc/systemd/system/gardener-node-agent.service.d")
+	const dropIn = `[Service]\nExecStartPre=/bin/cp /etc/os-release.old /etc/os-release\n`
+	runOn(t, byHand[0].Name, "sh", "-c", "printf '"+dropIn+"' > "+rollback)
 	counts := watchCounts(t, dynamicClient(t, kubeconfig).Resource(corev1.SchemeGroupVersion.WithResource("nodes")),
 		"worker.gardener.cloud/pool=surging", nodeReady)
 
@@ -57,6 +69,7 @@ func TestUpdatesInPlace(t *testing.T) {
 	seen := watchShoot(t, name, map[string]func(*unstructured.Unstructured) bool{
 		"the machine that took too long is named":               failed(slow.Name, "failed to in-place update in 1s"),
 		"the machine that could not install its image is named": failed(failing.Name, "system failure: install hortus.dev/machine:1.1.0"),
+		"the machine that runs the old image again is named":    failed(byHand[0].Name, "rolled back: it runs 1.0.0"),
 	})
 
 	step(t, "what only another machine could have is refused", func(t *testing.T) {
@@ -83,6 +96,7 @@ func TestUpdatesInPlace(t *testing.T) {
 	step(t, "the Shoot says which updates have failed, and why", func(t *testing.T) {
 		seen(t, "the machine that took too long is named")
 		seen(t, "the machine that could not install its image is named")
+		seen(t, "the machine that runs the old image again is named")
 	})
 	step(t, "other machines are updated nevertheless", func(t *testing.T) {
 		awaitPool(t, kubeconfig, "surging", 2, "1.1.0")
@@ -98,7 +112,6 @@ func TestUpdatesInPlace(t *testing.T) {
 		if stay != 1 {
 			t.Errorf("%d of its nodes were there before, want 1", stay)
 		}
-		awaitUpdated(t, kubeconfig, byHand[0], "1.1.0")
 		waiting := nodeNamed(t, kubeconfig, byHand[1].Name)
 		if image := waiting.Status.NodeInfo.OSImage; !strings.HasSuffix(image, "1.0.0") || waiting.Labels[labelCandidate] != "true" {
 			t.Errorf("the node that nobody has selected runs %s and has labels %v", image, waiting.Labels)
@@ -107,9 +120,11 @@ func TestUpdatesInPlace(t *testing.T) {
 	step(t, "a machine is replaced after its time-out, unless that is disabled", func(t *testing.T) {
 		awaitReplacement(t, kubeconfig, name, "slow", slow.Name)
 		awaitPool(t, kubeconfig, "slow", 1, "1.1.0")
-		node := nodeOfPool(t, kubeconfig, "failing")
-		if node.UID != failing.UID || node.Labels[labelResult] != "failed" || !node.Spec.Unschedulable {
-			t.Errorf("the node whose update failed: %s, labels %v, unschedulable %t", node.UID, node.Labels, node.Spec.Unschedulable)
+		for _, before := range []corev1.Node{failing, byHand[0]} {
+			node := nodeNamed(t, kubeconfig, before.Name)
+			if node.UID != before.UID || node.Labels[labelResult] != "failed" || !node.Spec.Unschedulable {
+				t.Errorf("the node whose update failed: %s, labels %v, unschedulable %t", node.UID, node.Labels, node.Spec.Unschedulable)
+			}
 		}
 		// Progressing and not False, since the update is not over.
 		awaitShoot(t, name, "EveryNodeReady not to be True", func(o *unstructured.Unstructured) bool {
@@ -119,28 +134,37 @@ func TestUpdatesInPlace(t *testing.T) {
 			return condition["status"] != "True" && named
 		})
 	})
-	step(t, "its owner repairs it and forces another image", func(t *testing.T) {
+	step(t, "their owner repairs them and forces another image", func(t *testing.T) {
+		runOn(t, byHand[0].Name, "rm", rollback)
 		kubectl(t, garden, "-n", projectNS, "annotate", "shoot", name, "gardener.cloud/operation=force-in-place-update")
-		change(replaceIn(0, "machine/image/version", "1.2.0"))
+		change(replaceIn(0, "machine/image/version", "1.2.0") + "," + replaceIn(3, "machine/image/version", "1.2.0"))
 		runOn(t, failing.Name, "rmdir", "/etc/os-release.new")
 		awaitSucceeded(t, name)
 		awaitUpdated(t, kubeconfig, failing, "1.2.0")
+		awaitUpdated(t, kubeconfig, byHand[0], "1.2.0")
 		if after := instanceOf(t, failing.Name); after == instance || strings.Fields(after)[0] != strings.Fields(instance)[0] {
 			t.Errorf("the instance was %s and is %s, want the same, booted more often", instance, after)
 		}
 		awaitPending(t, name, pendingPools{Manual: []string{"by-hand"}})
 		changeIsRefused(t, name, replaceIn(0, "machine/image/version", "1.1.0"), "downgrade")
 	})
-	step(t, "nothing is pending when the last machine is updated by hand", func(t *testing.T) {
+	step(t, "nothing is pending when the last machine is updated by hand, also after an interruption", func(t *testing.T) {
 		awaitShoot(t, name, "the constraint that names the pool", func(o *unstructured.Unstructured) bool {
 			c := conditionOf(o, "constraints", "ManualInPlaceWorkersUpdated")
 			message, _ := c["message"].(string)
 			return c["status"] == "False" && strings.Contains(message, "by-hand")
 		})
-		kubectl(t, kubeconfig, "label", "node", byHand[1].Name, labelSelected+"=true")
+		last := byHand[1].Name
+		runOn(t, last, "mv", registryOfImages, "/root")
+		kubectl(t, kubeconfig, "label", "node", last, labelSelected+"=true")
+		awaitNode(t, kubeconfig, last, "update begun", func(n *corev1.Node) bool {
+			return n.Annotations[annotationUpdatingOS] == "1.2.0"
+		})
+		runOn(t, last, "mv", "/root/hosts.toml", registryOfImages)
+		runOn(t, last, "/sbin/init", "ctl", "restart", "gardener-node-agent.service")
 		awaitPending(t, name, pendingPools{})
 		for _, node := range byHand {
-			awaitUpdated(t, kubeconfig, node, "1.1.0")
+			awaitUpdated(t, kubeconfig, node, "1.2.0")
 		}
 		awaitShoot(t, name, "no permission to force updates", func(o *unstructured.Unstructured) bool {
 			_, forced := o.GetAnnotations()["gardener.cloud/operation"]

@@ -1,0 +1,88 @@
+//go:build landscape
+
+package e2e
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// ending is a profile of the project in which a version of Kubernetes ends earlier than elsewhere.
+const ending = `
+apiVersion: core.gardener.cloud/v1beta1
+kind: NamespacedCloudProfile
+metadata:
+  name: ending
+  namespace: ` + projectNS + `
+spec:
+  parent: {kind: CloudProfile, name: local}
+  kubernetes:
+    versions:
+    - version: %s
+      expirationDate: %q
+`
+
+// TestMinorsByMaintenance has maintenance bring a Shoot from one minor version of Kubernetes to the next and the next after it,
+// since its versions expire. Each time its machines are replaced, and a guarded workload stays available.
+func TestMinorsByMaintenance(t *testing.T) {
+	t.Parallel()
+	story(t)
+	const name = "hops"
+	garden := kubeconfigOf("garden")
+	end := expire(t, "1.34.4", time.Minute)
+	applyTestdata(t, garden, "shoot-hops.yaml", "")
+	t.Cleanup(func() { kubectl(t, garden, "-n", projectNS, "delete", "namespacedcloudprofile", "ending") })
+	t.Cleanup(func() { deleteShoot(t, name) })
+	awaitSucceeded(t, name)
+	kubeconfig := shootKubeconfig(t, name)
+	applyTestdata(t, kubeconfig, "guarded.yaml", "")
+	kubectl(t, kubeconfig, "rollout", "status", "deployment/guarded", "--timeout=10m")
+	pods := dynamicClient(t, kubeconfig).Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace("default")
+	before := nodesOfPool(t, kubeconfig, "pool")
+	for _, hop := range []struct{ from, to string }{{"1.34.4", "1.35.4"}, {"1.35.4", "1.36.3"}} {
+		step(t, fmt.Sprintf("%s has ended and is followed by %s", hop.from, hop.to), func(t *testing.T) {
+			if hop.from != "1.34.4" {
+				end = expire(t, hop.from, 5*time.Second)
+			}
+			counts := watchCounts(t, pods, "app=guarded", podReady)
+			time.Sleep(time.Until(end)) // The version has ended then.
+			kubectl(t, garden, "-n", projectNS, "annotate", "shoot", name, "gardener.cloud/operation=maintain")
+			awaitShoot(t, name, "Kubernetes "+hop.to, func(o *unstructured.Unstructured) bool {
+				version, _, _ := unstructured.NestedString(o.Object, "spec", "kubernetes", "version")
+				return version == hop.to && succeeded(o)
+			})
+			after := nodesOfPool(t, kubeconfig, "pool")
+			if len(after) != len(before) {
+				t.Errorf("the pool had %d nodes and has %d", len(before), len(after))
+			}
+			for _, node := range after {
+				if version := node.Status.NodeInfo.KubeletVersion; version != "v"+hop.to {
+					t.Errorf("node %s runs Kubernetes %s", node.Name, version)
+				}
+				for _, old := range before {
+					if old.UID == node.UID {
+						t.Errorf("node %s was there before", node.Name)
+					}
+				}
+			}
+			before = after
+			if least, _ := counts(); least < 1 {
+				t.Error("the workload was away for a while")
+			}
+		})
+	}
+}
+
+// expire lets a version end in the profile "ending", and returns when.
+func expire(t *testing.T, version string, in time.Duration) time.Time {
+	t.Helper()
+	end := time.Now().Add(in).Truncate(time.Second).Add(time.Second)
+	if out, err := applyText(t, kubeconfigOf("garden"), fmt.Sprintf(ending, version, end.UTC().Format(time.RFC3339))); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return end
+}
