@@ -70,18 +70,23 @@ fuzz: ## Try random input on everything that reads what others write; the number
 	  $(GO_FUZZ) -fuzz "^$$target\$$" -fuzztime "$${tries}x" "./$$package"; done
 
 # Stories that take too long for every change: faults that last, versions that are built first, and Kubernetes' own specs.
-LONG_STORIES = TestMoveSurvivesFaults|TestUpdatesOfNodes|TestMinorsInPlace|TestOutagesStopNoControlPlane|TestNetworkPolicySpecs
+LONG_STORIES = TestMoveSurvivesFaults|TestUpdatesOfNodes|TestMinorsInPlace|TestMinorsByMaintenance|TestOutagesStopNoControlPlane|TestNetworkPolicySpecs
 # Stories wait most of the time, so that three side by side suit two cores.
 GO_TEST_LANDSCAPE = CGO_ENABLED=0 go test -tags $(TAGS),landscape -count=1 -timeout 75m -parallel 3 -v ./test/e2e/...
 
 .PHONY: test-landscape
 test-landscape: build ## Bring up a landscape, use it as a person would, and take it down (root).
-	$(GO_TEST_LANDSCAPE) -skip '$(LONG_STORIES)'
+	$(GO_TEST_LANDSCAPE) -skip '$(LONG_STORIES)|TestConformance'
 	CGO_ENABLED=0 go test -tags $(TAGS),landscape -count=1 -p 1 $(HOST_PACKAGES)
 
 .PHONY: test-all
-test-all: test ## Run all tests, and the stories that take long (root).
+test-all: test ## Run all tests, the stories that take long, and Kubernetes' conformance tests (root).
 	$(GO_TEST_LANDSCAPE) -run '$(LONG_STORIES)'
+	@$(MAKE) --no-print-directory conformance
+
+.PHONY: conformance
+conformance: build ## Run Kubernetes' conformance tests on a Shoot (root); SPECS=<regular expression> limits them.
+	HORTUS_SPECS='$(SPECS)' $(GO_TEST_LANDSCAPE) -timeout 6h -run 'TestConformance$$'
 
 .PHONY: bench
 bench: build ## Measure landscape, API server and scheduler; print tables and write JSON to .build/bench (root). BENCH_FLAGS=--fresh times the start.

@@ -1,5 +1,5 @@
-// Command e2e.test is that part of Kubernetes' own end-to-end tests which Hortus holds its Shoots to: the specs of network
-// policies. It takes the flags of the whole suite. The name is one that the ginkgo program accepts to run specs side by side.
+// Command e2e.test is Kubernetes' own end-to-end tests, which Hortus holds its Shoots to. It takes the flags of the suite. The
+// name is one that the ginkgo program accepts to run specs in parallel.
 package main
 
 import (
@@ -9,13 +9,29 @@ import (
 	"regexp"
 	"testing"
 
+	conformance "k8s.io/kubernetes/test/conformance/testdata"
 	"k8s.io/kubernetes/test/e2e"
+	_ "k8s.io/kubernetes/test/e2e/apimachinery"
+	_ "k8s.io/kubernetes/test/e2e/apps"
+	_ "k8s.io/kubernetes/test/e2e/architecture"
+	_ "k8s.io/kubernetes/test/e2e/auth"
+	_ "k8s.io/kubernetes/test/e2e/common"
+	_ "k8s.io/kubernetes/test/e2e/dra"
+	_ "k8s.io/kubernetes/test/e2e/feature"
 	"k8s.io/kubernetes/test/e2e/framework"
 	"k8s.io/kubernetes/test/e2e/framework/config"
 	_ "k8s.io/kubernetes/test/e2e/framework/debug/init"
 	_ "k8s.io/kubernetes/test/e2e/framework/metrics/init"
 	_ "k8s.io/kubernetes/test/e2e/framework/node/init"
-	_ "k8s.io/kubernetes/test/e2e/network/netpol"
+	"k8s.io/kubernetes/test/e2e/framework/testfiles"
+	_ "k8s.io/kubernetes/test/e2e/instrumentation"
+	_ "k8s.io/kubernetes/test/e2e/kubectl"
+	_ "k8s.io/kubernetes/test/e2e/network"
+	_ "k8s.io/kubernetes/test/e2e/node"
+	_ "k8s.io/kubernetes/test/e2e/scheduling"
+	_ "k8s.io/kubernetes/test/e2e/storage"
+	manifests "k8s.io/kubernetes/test/e2e/testing-manifests"
+	"k8s.io/kubernetes/test/fixtures"
 	_ "k8s.io/kubernetes/test/utils/format"
 )
 
@@ -29,6 +45,9 @@ func main() {
 		fmt.Fprintf(os.Stderr, "unknown arguments %q: specs are chosen by --ginkgo.focus\n", flag.Args())
 		os.Exit(2)
 	}
+	testfiles.AddFileSource(manifests.GetE2ETestingManifestsFS())
+	testfiles.AddFileSource(fixtures.GetTestFixturesFS())
+	testfiles.AddFileSource(conformance.GetConformanceTestdataFS())
 	framework.AfterReadingAllFlags(&framework.TestContext)
 	testing.Main(regexp.MatchString, []testing.InternalTest{{Name: "TestE2E", F: e2e.RunE2ETests}}, nil, nil)
 }

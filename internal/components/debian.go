@@ -43,6 +43,17 @@ var MachinePackages = []DebianPackage{
 // sbin is searched too: an unprivileged user's PATH often lacks it.
 var sbin = []string{"/usr/local/sbin", "/usr/sbin", "/sbin"}
 
+// TestPackages are the distribution's programs that go into images of Kubernetes' end-to-end tests.
+var TestPackages = []DebianPackage{
+	{Name: "bash", program: "bash"},
+	{Name: "bind9-dnsutils", program: "dig"},
+	{Name: "bind9-host", program: "host"},
+	{Name: "coreutils", program: "env"},
+	{Name: "curl", program: "curl"},
+	{Name: "libc-bin", program: "getent"},
+	{Name: "netcat-openbsd", program: "nc.openbsd"},
+}
+
 // LookProgram finds a program of the distribution and resolves links.
 func LookProgram(name string) (string, error) {
 	path, err := exec.LookPath(name)

@@ -121,6 +121,8 @@ func All() []Component {
 				{Name: "e2e.test", Source: "."},
 				{Name: "ginkgo", Source: "github.com/onsi/ginkgo/v2/ginkgo"},
 				{Name: "agnhost", Source: "k8s.io/kubernetes/test/images/agnhost"},
+				{Name: "nnp", Source: "./nnp"},
+				{Name: "sample-apiserver", Source: "k8s.io/sample-apiserver"},
 			},
 			OnDemand: true,
 			LDFlags:  versionStamp(KubernetesDefaultVersion),

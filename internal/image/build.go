@@ -93,13 +93,14 @@ func prepare(ctx context.Context, o Options) (sources, error) {
 		cniPolicy: o.CNIPolicyBinary, echo: o.EchoBinary,
 	}
 	var needed []string
-	var ownInit, ownEcho, ownHortus, fromDistribution bool
+	var ownInit, ownEcho, ownHortus, fromDistribution, forTests bool
 	for _, name := range o.Images {
 		needed = append(needed, componentsOf(name)...)
 		ownHortus = ownHortus || name == Hortus()
 		ownEcho = ownEcho || name == Echo
 		ownInit = ownInit || isMachine(name)
 		fromDistribution = fromDistribution || usesDistribution(name)
+		forTests = forTests || usesTools(name)
 	}
 	// The packages come first: without them the rest would be waited for in vain.
 	if fromDistribution {
@@ -108,6 +109,15 @@ func prepare(ctx context.Context, o Options) (sources, error) {
 		}
 		var err error
 		if from.distribution, err = distribution(ctx); err != nil {
+			return sources{}, err
+		}
+	}
+	if forTests {
+		if err := components.EnsurePackages(ctx, o.Progress, components.TestPackages...); err != nil {
+			return sources{}, err
+		}
+		var err error
+		if from.tools, err = tools(ctx); err != nil {
 			return sources{}, err
 		}
 	}
@@ -200,7 +210,7 @@ func lockLayout(artifacts string) (unlock func(), err error) {
 }
 
 // Select returns the images that the names mean, in build order. A name is a full image name, its last part with tag
-// ("machine:1.1.0") or without ("machine", all its tags).
+// ("machine:1.1.0") or without ("machine", all its tags), or "e2e" for [E2E].
 func Select(names ...string) ([]string, error) {
 	wanted := map[string]bool{}
 	for _, name := range names {
@@ -208,7 +218,7 @@ func Select(names ...string) ([]string, error) {
 		for _, full := range Names() {
 			short := path.Base(full)
 			repository, _, _ := strings.Cut(short, ":")
-			if name == full || name == short || name == repository {
+			if name == full || name == short || name == repository || name == groupE2E && slices.Contains(E2E(), full) {
 				wanted[full], found = true, true
 			}
 		}
@@ -220,9 +230,9 @@ func Select(names ...string) ([]string, error) {
 }
 
 // Defaults returns the images that a plain build makes: all but those of the older Kubernetes versions, which are built when
-// a cluster asks for them, and that of Kubernetes' end-to-end tests.
+// a cluster asks for them, and those of Kubernetes' end-to-end tests.
 func Defaults() []string {
-	left := []string{Agnhost}
+	left := E2E()
 	for _, v := range components.KubernetesVersions {
 		if v != components.KubernetesDefaultVersion {
 			left = append(left, Kubernetes(v)...)

@@ -34,7 +34,7 @@ func newBuildCommand(o *Options) *cobra.Command {
 		Short: "Build images that are not up to date, with the components they need",
 		Long: `Build images that are not up to date, with the components they need. Without names that is all but those of the older
 Kubernetes versions and of Kubernetes' end-to-end tests. A name is a full image name, its last part with tag (machine:1.1.0) or
-without (machine).`,
+without (machine); e2e stands for all of Kubernetes' end-to-end tests.`,
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)

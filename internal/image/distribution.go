@@ -13,11 +13,14 @@ import (
 	"hortus.dev/hortus/internal/components"
 )
 
-// distributionPrograms come from the distribution. Kubelet and runc mount with the real mount; busybox's lacks options.
-var distributionPrograms = []struct {
+// program of the distribution, where it goes in an image, and what else it is called there.
+type program struct {
 	name, path string
 	links      []string
-}{
+}
+
+// distributionPrograms come from the distribution. Kubelet and runc mount with the real mount; busybox's lacks options.
+var distributionPrograms = []program{
 	{name: "conntrack", path: "usr/sbin/conntrack"},
 	{name: "mount", path: "usr/bin/mount"},
 	{name: "nft", path: "usr/sbin/nft"},
@@ -39,9 +42,28 @@ sctp 132 SCTP
 
 // distribution collects the programs of the distribution with their libraries, at the places where they look for them.
 func distribution(ctx context.Context) ([]Entry, error) {
-	entries := []Entry{{Path: "etc/protocols", Content: []byte(protocols)}}
-	var dynamic []string // Files whose libraries are needed too.
-	for _, p := range distributionPrograms {
+	// iptables loads its matches and targets from here, by a path compiled in.
+	plugins, err := filepath.Glob("/usr/lib/*/xtables/*.so")
+	if err != nil || len(plugins) == 0 {
+		return nil, fmt.Errorf("no iptables extensions in /usr/lib/*/xtables")
+	}
+	entries, err := collect(ctx, distributionPrograms, plugins...)
+	if err != nil {
+		return nil, err
+	}
+	shell, err := busybox(ctx)
+	if err != nil {
+		return nil, err
+	}
+	entries = append(entries, Entry{Path: "etc/protocols", Content: []byte(protocols)})
+	return append(entries, shell...), nil
+}
+
+// collect returns programs and plugins, which stay where they are, with the libraries of all.
+func collect(ctx context.Context, programs []program, plugins ...string) ([]Entry, error) {
+	var entries []Entry
+	dynamic := slices.Clone(plugins)
+	for _, p := range programs {
 		source, err := components.LookProgram(p.name)
 		if err != nil {
 			return nil, err
@@ -52,26 +74,17 @@ func distribution(ctx context.Context) ([]Entry, error) {
 			entries = append(entries, Entry{Path: filepath.Join(filepath.Dir(p.path), link), Symlink: filepath.Base(p.path)})
 		}
 	}
-	// iptables loads its matches and targets from here, by a path compiled in.
-	plugins, err := filepath.Glob("/usr/lib/*/xtables/*.so")
-	if err != nil || len(plugins) == 0 {
-		return nil, fmt.Errorf("no iptables extensions in /usr/lib/*/xtables")
-	}
 	for _, p := range plugins {
 		entries = append(entries, Entry{Path: p, Source: p, Mode: 0o644})
 	}
-	libraries, err := sharedLibraries(ctx, append(dynamic, plugins...))
+	libraries, err := sharedLibraries(ctx, dynamic)
 	if err != nil {
 		return nil, err
 	}
 	for _, l := range libraries {
 		entries = append(entries, Entry{Path: l, Source: l})
 	}
-	shell, err := busybox(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return append(entries, shell...), nil
+	return entries, nil
 }
 
 // sharedLibraries asks the dynamic loader, which knows the search paths of this machine.

@@ -13,8 +13,6 @@ const (
 	CoreDNS = "registry.k8s.io/coredns/coredns:v" + components.CoreDNSVersion
 	Pause   = "registry.k8s.io/pause:" + components.PauseVersion
 	Echo    = "hortus.dev/echo:1.0.0"
-	// Agnhost is what the pods of Kubernetes' own end-to-end tests run, in the version that those of the default version ask for.
-	Agnhost = "registry.k8s.io/e2e-test-images/agnhost:2.63.0"
 )
 
 // MachineVersions lists the versions of the machine image, newest first. They differ only in what os-release says, which is
@@ -66,5 +64,5 @@ func Names() []string {
 	for _, v := range MachineVersions {
 		names = append(names, Machine(v))
 	}
-	return append(names, CoreDNS, Hortus(), Echo, Agnhost)
+	return append(append(names, CoreDNS, Hortus(), Echo), E2E()...)
 }

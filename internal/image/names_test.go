@@ -53,8 +53,9 @@ func TestSelect(t *testing.T) {
 		"the full name":              {names: []string{Etcd}, want: []string{Etcd}},
 		"the last part with its tag": {names: []string{"machine:1.0.0"}, want: []string{Machine("1.0.0")}},
 		"the last part without tag":  {names: []string{"machine"}, want: []string{Machine("1.2.0"), Machine("1.1.0"), Machine("1.0.0")}},
-		"build order":                {names: []string{"echo", "pause"}, want: []string{Pause, Echo}},
-		"an unknown name":            {names: []string{"nginx"}, fails: true},
+		"build order":                {names: []string{"echo", "pause:3.10.1"}, want: []string{Pause, Echo}},
+		"those of tests":             {names: []string{"e2e"}, want: E2E()},
+		"an unknown name":            {names: []string{"apache"}, fails: true},
 		"an unknown tag":             {names: []string{"machine:9"}, fails: true},
 	} {
 		t.Run(label, func(t *testing.T) {
@@ -72,7 +73,8 @@ func TestSelect(t *testing.T) {
 func TestEveryImageHasARecipe(t *testing.T) {
 	from := sources{
 		artifacts: "out", hortus: "hortus", machineInit: "init", cniPolicy: "cni-policy", echo: "echo",
-		distribution: []Entry{{Path: "bin/busybox", Source: "busybox"}},
+		distribution: []Entry{{Path: "bin/busybox", Source: "busybox"}, {Path: "bin/sh"}, {Path: "usr/bin/id"}},
+		tools:        []Entry{{Path: "usr/bin/dig", Source: "dig"}, {Path: "bin/bash"}},
 	}
 	for _, n := range Names() {
 		r, err := recipeFor(n, from)
@@ -90,8 +92,12 @@ func TestEveryImageHasARecipe(t *testing.T) {
 				files["/"+e.Path] = true
 			}
 		}
-		if !files[r.entrypoint[0]] {
-			t.Errorf("%s does not contain its entrypoint %s", n, r.entrypoint[0])
+		begins := append(slices.Clone(r.entrypoint), r.cmd...)[0]
+		if !files[begins] && !files["/bin/"+begins] && !files["/usr/bin/"+begins] {
+			t.Errorf("%s does not contain what it runs, %s", n, begins)
+		}
+		if usesTools(n) != files["/usr/bin/dig"] {
+			t.Errorf("%s: usesTools() = %t, but the recipe says otherwise", n, usesTools(n))
 		}
 		if usesDistribution(n) != files["/bin/busybox"] {
 			t.Errorf("%s: usesDistribution() = %t, but the recipe says otherwise", n, usesDistribution(n))

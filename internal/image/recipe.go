@@ -3,6 +3,7 @@ package image
 import (
 	"fmt"
 	"path"
+	"slices"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
@@ -13,8 +14,9 @@ import (
 type recipe struct {
 	name   string
 	layers [][]Entry
-	// entrypoint is what a container runs unless told otherwise.
-	entrypoint []string
+	// entrypoint and cmd are what a container runs unless told otherwise, user as whom; empty means root.
+	entrypoint, cmd []string
+	user            string
 }
 
 // sources are the files that recipes draw on.
@@ -22,6 +24,8 @@ type sources struct {
 	artifacts string
 	// distribution holds the programs and libraries taken from the distribution, ready for a layer.
 	distribution []Entry
+	// tools holds what images of tests have beside it.
+	tools []Entry
 	// Programs of the project itself.
 	hortus, tunnel, machineInit, cniPolicy, echo string
 }
@@ -33,7 +37,7 @@ const cniPolicy = "hortus-policy"
 const searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 func (r recipe) config() v1.Config {
-	return v1.Config{Env: []string{"PATH=" + searchPath}, Entrypoint: r.entrypoint, WorkingDir: "/"}
+	return v1.Config{Env: []string{"PATH=" + searchPath}, Entrypoint: r.entrypoint, Cmd: r.cmd, User: r.user, WorkingDir: "/"}
 }
 
 // temporary is a folder for everyone, which programs with self-signed certificates or uploads expect.
@@ -48,7 +52,7 @@ func recipeFor(name string, from sources) (recipe, error) {
 		return r, err
 	}
 	switch name {
-	case Pause:
+	case Pause, testPause:
 		return single("pause", "pause", "/pause")
 	case Etcd:
 		return single("etcd", "etcd", "/usr/local/bin/etcd")
@@ -68,10 +72,11 @@ func recipeFor(name string, from sources) (recipe, error) {
 		r.layers = [][]Entry{from.distribution, {{Path: "echo", Source: from.echo}}}
 		r.entrypoint = []string{"/echo"}
 		return r, nil
-	case Agnhost:
-		program, err := single("e2e", "agnhost", "/agnhost")
-		program.layers = append([][]Entry{from.distribution}, program.layers...)
-		return program, err
+	}
+	for _, i := range testImages {
+		if name == i.name {
+			return testRecipe(i, from)
+		}
 	}
 	for _, v := range MachineVersions {
 		if name == Machine(v) {
@@ -94,13 +99,14 @@ var kubernetesPrograms = []string{"kube-apiserver", "kube-controller-manager", "
 // componentsOf names the components an image needs, in the form [components.Select] takes.
 func componentsOf(name string) []string {
 	switch name {
-	case Pause:
+	case Pause, testPause:
 		return []string{"pause"}
 	case Etcd, Hortus():
 		return []string{"etcd"}
 	case CoreDNS:
 		return []string{"coredns"}
-	case Agnhost:
+	}
+	if slices.Contains(E2E(), name) {
 		return []string{"e2e"}
 	}
 	for _, v := range MachineVersions {
@@ -120,7 +126,7 @@ func componentsOf(name string) []string {
 
 // usesDistribution says whether the image contains programs of the distribution.
 func usesDistribution(name string) bool {
-	if name == Echo || name == Agnhost {
+	if name == Echo || usesTools(name) {
 		return true
 	}
 	for _, v := range MachineVersions {
