@@ -67,7 +67,8 @@ var testImages = []testImage{
 
 // testTools are programs of the distribution that tests call in their pods: the shell's own are not enough for them.
 var testTools = []program{
-	{name: "bash", path: "bin/bash"},
+	// The shell of busybox takes its own programs first, and drops variables whose names have dashes.
+	{name: "bash", path: "bin/bash", links: []string{"sh"}},
 	{name: "curl", path: "usr/bin/curl"},
 	{name: "dig", path: "usr/bin/dig"},
 	{name: "env", path: "usr/bin/env"}, // That of busybox does not print names with dashes.
