@@ -103,21 +103,23 @@ func prepare(ctx context.Context, o Options) (sources, error) {
 		forTests = forTests || usesTools(name)
 	}
 	// The packages come first: without them the rest would be waited for in vain.
-	if fromDistribution {
-		if err := components.EnsurePackages(ctx, o.Progress, components.MachinePackages...); err != nil {
+	for _, taken := range []struct {
+		wanted   bool
+		packages []components.DebianPackage
+		collect  func(context.Context) ([]Entry, error)
+		into     *[]Entry
+	}{
+		{fromDistribution, components.MachinePackages, distribution, &from.distribution},
+		{forTests, components.TestPackages, tools, &from.tools},
+	} {
+		if !taken.wanted {
+			continue
+		}
+		if err := components.EnsurePackages(ctx, o.Progress, taken.packages...); err != nil {
 			return sources{}, err
 		}
 		var err error
-		if from.distribution, err = distribution(ctx); err != nil {
-			return sources{}, err
-		}
-	}
-	if forTests {
-		if err := components.EnsurePackages(ctx, o.Progress, components.TestPackages...); err != nil {
-			return sources{}, err
-		}
-		var err error
-		if from.tools, err = tools(ctx); err != nil {
+		if *taken.into, err = taken.collect(ctx); err != nil {
 			return sources{}, err
 		}
 	}

@@ -24,8 +24,8 @@ metadata: {name: thing, namespace: default, finalizers: [example.com/nobody]}
 `
 
 // TestSleepAndDeletion lets schedules hibernate a Shoot, while a change of it waits for its window, and wake it up, and
-// deletes it while it holds all that could be in the way of a deletion: it goes when the times that its annotations give are
-// over, and the cloud has nothing of it any more.
+// deletes it while it holds everything that can block a deletion: it is removed after the grace periods of its annotations,
+// and the cloud has nothing left of it.
 func TestSleepAndDeletion(t *testing.T) {
 	t.Parallel()
 	story(t)
