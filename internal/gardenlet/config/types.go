@@ -127,7 +127,8 @@ type ShootCareController struct {
 	StaleExtensionHealthChecks *StaleExtensionHealthChecks `json:"staleExtensionHealthChecks,omitempty"`
 	// conditionThresholds give failing conditions time to recover.
 	ConditionThresholds []ConditionThreshold `json:"conditionThresholds,omitempty"`
-	// webhookRemediatorEnabled repairs problematic webhooks of users. Default false.
+	// webhookRemediatorEnabled repairs problematic webhooks of users; those that are changed back, less and less often. Default
+	// false.
 	WebhookRemediatorEnabled *bool `json:"webhookRemediatorEnabled,omitempty"`
 }
 

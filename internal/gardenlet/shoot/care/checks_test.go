@@ -342,6 +342,10 @@ func TestConstraints(t *testing.T) {
 			func(o *Observed) { webhook(o, nil, nil) },
 			"HibernationPossible=False/ProblematicWebhooks MaintenancePreconditionsSatisfied=False/ProblematicWebhooks",
 		},
+		"a webhook that was repaired and is problematic again": {
+			func(o *Observed) { webhook(o, nil, map[string]string{corev1beta1.AnnotationWarning: "It was changed."}) },
+			"HibernationPossible=False/ProblematicWebhooks MaintenancePreconditionsSatisfied=False/ProblematicWebhooks",
+		},
 		"a webhook of the system": {
 			func(o *Observed) { webhook(o, map[string]string{"origin": "gardener"}, nil) },
 			"HibernationPossible=True/NoProblematicWebhooks MaintenancePreconditionsSatisfied=True/NoProblematicWebhooks",

@@ -52,9 +52,13 @@ func webhookConstraint(o *Observed) Finding {
 		return bad("ConstraintNotChecked", "Shoot control plane is not running at the moment.")
 	}
 	if names := &o.Webhooks.Problematic; names.Count > 0 {
-		return bad("ProblematicWebhooks", fmt.Sprintf("Webhooks may keep system components from working if they do not answer: %s. "+
+		message := fmt.Sprintf("Webhooks may keep system components from working if they do not answer: %s. "+
 			"Exclude kube-system by a namespaceSelector on the label gardener.cloud/purpose, or set failurePolicy Ignore and timeoutSeconds of at most %d.",
-			names, maxTimeoutSeconds), corev1beta1.ErrorProblematicWebhook)
+			names, maxTimeoutSeconds)
+		if names := &o.Webhooks.ChangedBack; names.Count > 0 {
+			message += fmt.Sprintf(" Changed to protect the cluster, and changed back since then: %s.", names)
+		}
+		return bad("ProblematicWebhooks", message, corev1beta1.ErrorProblematicWebhook)
 	}
 	if f, ok := tooMuch(o, MutatingWebhooks, ValidatingWebhooks); ok {
 		return f

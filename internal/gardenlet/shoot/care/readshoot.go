@@ -158,13 +158,15 @@ func tooMuch(o *Observed, kinds ...Kind) (Finding, bool) {
 type Webhooks struct {
 	Problematic Names // Webhooks of users, with their configurations.
 	Repaired    Names // Configurations that were changed to protect the cluster.
+	ChangedBack Names // Those of them that are problematic again.
 	// ToRepair are configurations to be changed; at most maxRepairs, the others have their turn when those are done.
 	ToRepair []client.Object // Only their names.
 }
 
 // add judges a configuration.
 func (w *Webhooks) add(c client.Object, webhooks []Webhook) {
-	if c.GetAnnotations()[corev1beta1.AnnotationWarning] != "" {
+	repaired := c.GetAnnotations()[corev1beta1.AnnotationWarning] != ""
+	if repaired {
 		w.Repaired.add(c.GetName())
 	}
 	if own(c.GetLabels()) {
@@ -176,6 +178,9 @@ func (w *Webhooks) add(c client.Object, webhooks []Webhook) {
 			w.Problematic.add(fmt.Sprintf("%s in %s", webhook.Name, webhook.Configuration))
 			found = true
 		}
+	}
+	if found && repaired {
+		w.ChangedBack.add(c.GetName())
 	}
 	if found && !excluded(c.GetLabels()) && len(w.ToRepair) < maxRepairs {
 		w.ToRepair = append(w.ToRepair, onlyName(c))

@@ -61,6 +61,8 @@ type Reconciler struct {
 	Period            time.Duration
 	Settings          Settings
 	RemediateWebhooks bool
+
+	repairs repairs
 }
 
 // AddToManager registers the controller. The status of a Shoot triggers it only when an operation has ended.
@@ -151,23 +153,32 @@ func setUnknown(shoot *corev1beta1.Shoot, err error, now time.Time) {
 	}
 }
 
-// remediate repairs problematic webhooks if the operator wants that, and tells their owners by annotation.
+// remediate repairs problematic webhooks if the operator wants that, and tells their owners by annotation. Those that are changed
+// back are repaired less and less often.
 func (r *Reconciler) remediate(ctx context.Context, o *Observed, user client.Client) error {
 	if !r.RemediateWebhooks {
 		return nil
 	}
 	for _, c := range o.Webhooks.ToRepair {
-		if err := repairConfiguration(ctx, user, c); err != nil {
+		target := targetOf(o.Shoot, c)
+		if !r.repairs.due(target, o.Now, r.Period) {
+			continue
+		}
+		repaired, err := repairConfiguration(ctx, user, c)
+		if err != nil {
 			return err
+		}
+		if repaired {
+			r.repairs.made(target, o.Now, r.Period)
 		}
 	}
 	return nil
 }
 
-// repairConfiguration repairs the webhooks of a configuration that has only its name.
-func repairConfiguration(ctx context.Context, user client.Client, o client.Object) error {
+// repairConfiguration repairs the webhooks of a configuration that has only its name, and tells whether it was changed.
+func repairConfiguration(ctx context.Context, user client.Client, o client.Object) (bool, error) {
 	if err := user.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
-		return client.IgnoreNotFound(err)
+		return false, client.IgnoreNotFound(err)
 	}
 	before := o.DeepCopyObject().(client.Object)
 	var changes []string
@@ -197,9 +208,9 @@ func repair(w Webhook, store func(Webhook)) []string {
 	return f.changes
 }
 
-func patchWebhooks(ctx context.Context, user client.Client, c, before client.Object, changes []string) error {
+func patchWebhooks(ctx context.Context, user client.Client, c, before client.Object, changes []string) (bool, error) {
 	if len(changes) == 0 || excluded(c.GetLabels()) {
-		return nil
+		return false, nil
 	}
 	annotations := maps.Clone(c.GetAnnotations())
 	if annotations == nil {
@@ -211,9 +222,9 @@ func patchWebhooks(ctx context.Context, user client.Client, c, before client.Obj
 	// The resource version keeps a change of the owner, made meanwhile, from being undone.
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := client.IgnoreNotFound(user.Patch(ctx, c, patch)); err != nil {
-		return fmt.Errorf("repair webhook configuration %q: %w", c.GetName(), err)
+		return false, fmt.Errorf("repair webhook configuration %q: %w", c.GetName(), err)
 	}
-	return nil
+	return true, nil
 }
 
 // stalePodReasons mark pods that ended with their node and are only listed.

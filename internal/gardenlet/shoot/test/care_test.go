@@ -2,6 +2,8 @@ package test
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -130,5 +132,51 @@ func TestWebhooksAreRemediatedOnlyIfTheOperatorWants(t *testing.T) {
 	w.must(w.user.Delete(w.ctx, left))
 	if s = w.care(s, r); reason() != "RemediatedWebhooks" {
 		t.Errorf("reason = %s, want the owner to be told", reason())
+	}
+}
+
+// An owner, or a controller of the owner, who changes a webhook back each time is not fought with every check, and the status tells.
+func TestWebhooksThatAreChangedBackAreRemediatedLessAndLessOften(t *testing.T) {
+	w := newWorld(t)
+	s := w.run(w.newShoot(), succeeded)
+	policy := &admissionregistrationv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "stubborn"},
+		Webhooks: []admissionregistrationv1.MutatingWebhook{{
+			Name: "pods.example.com", FailurePolicy: ptr.To(admissionregistrationv1.Ignore), TimeoutSeconds: ptr.To(int32(30)),
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+			}},
+		}},
+	}
+	w.must(w.user.Create(w.ctx, policy))
+	r := w.carer()
+	r.RemediateWebhooks = true
+	constraint := func() *corev1beta1.Condition {
+		return kube.Condition(s.Status.Constraints, corev1beta1.ShootHibernationPossible)
+	}
+	const checks = 40
+	var repaired []int
+	for check := range checks {
+		s = w.care(s, r)
+		if c := constraint(); check > 0 && (c.Reason != "ProblematicWebhooks" || !strings.Contains(c.Message, "changed back since then: stubborn.")) {
+			t.Fatalf("check %d: constraint = %+v, want one that says what is changed back", check, c)
+		}
+		w.must(w.user.Get(w.ctx, client.ObjectKeyFromObject(policy), policy))
+		if *policy.Webhooks[0].TimeoutSeconds == 30 {
+			continue
+		}
+		repaired = append(repaired, check)
+		before := policy.DeepCopy()
+		policy.Webhooks[0].TimeoutSeconds = ptr.To(int32(30))
+		w.must(w.user.Patch(w.ctx, policy, client.MergeFrom(before)))
+	}
+	if want := []int{0, 1, 3, 7, 15, 31}; !slices.Equal(repaired, want) {
+		t.Errorf("repaired by the checks %v of %d, want %v", repaired, checks, want)
+	}
+	clock.Step(time.Hour)
+	s = w.care(s, r)
+	if s = w.care(s, r); constraint().Reason != "RemediatedWebhooks" {
+		t.Errorf("constraint = %+v, want a repair that is not changed back to last", constraint())
 	}
 }
