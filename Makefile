@@ -5,8 +5,9 @@ SHELL := /bin/bash
 BUILD  := .build
 HORTUS := $(BUILD)/hortus
 TAGS   := grpcnotrace
-# The same flags everywhere, so that components and parts share one build cache.
-GO_BUILD := CGO_ENABLED=0 go build -trimpath -tags $(TAGS)
+# The same flags everywhere, so that programs, components, tests and linters share what they compile. Paths are among them.
+export GOFLAGS := $(strip $(filter-out -trimpath,$(GOFLAGS)) -trimpath)
+GO_BUILD := CGO_ENABLED=0 go build -tags $(TAGS)
 # Steps of gardenlets on real servers take minutes on a busy machine. With more garbage before it is collected, the servers of
 # these tests take a quarter less time.
 GO_TEST  := GOGC=400 CGO_ENABLED=0 go test -timeout 30m -tags $(TAGS)

@@ -132,12 +132,6 @@ func TestLandscape(t *testing.T) {
 		}
 		kubectl(t, shootKubeconfig(t, "api-only"), "get", "namespaces")
 	})
-	step(t, "mirrors and runtimes that users bring to nodes are used", checkUserContainerd)
-	step(t, "who is root on a node gets no further", checkRootedNode)
-	step(t, "one change rolls one pool with surge and leaves the other's node", checkRollingUpdate)
-	step(t, "conditions and constraints show what is broken, and heal", checkCare)
-	step(t, "a pool updated in place by hand waits for its user, its Shoot does not", checkUpdateByHand)
-	step(t, "nodes that a rotation of CAs leaves for later can be reached", checkRotationLeavesNodes)
 	step(t, "gardenlets do what they have rights for", rightsAreObserved)
 	step(t, "deleted Shoots leave nothing", func(t *testing.T) {
 		for _, name := range []string{"demo", "two", "api-only", "older"} {

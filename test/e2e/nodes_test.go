@@ -120,7 +120,7 @@ func checkRollingUpdate(t *testing.T) {
 
 // checkRotationLeavesNodes begins a rotation of CAs that leaves nodes as they are: logs and shells of their pods are still there.
 func checkRotationLeavesNodes(t *testing.T) {
-	const name = "older"
+	const name = "two"
 	before := nodeOfPool(t, shootKubeconfig(t, name), "pool")
 	kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "annotate", "shoot", name,
 		"gardener.cloud/operation=rotate-ca-start-without-workers-rollout")
