@@ -9,8 +9,9 @@ TAGS   := grpcnotrace
 export GOFLAGS := $(strip $(filter-out -trimpath,$(GOFLAGS)) -trimpath)
 GO_BUILD := CGO_ENABLED=0 go build -tags $(TAGS)
 # Steps of gardenlets on real servers take minutes on a busy machine. With more garbage before it is collected, the servers of
-# these tests take a quarter less time.
-GO_TEST  := GOGC=400 CGO_ENABLED=0 go test -timeout 30m -tags $(TAGS)
+# these tests take a quarter less time. Tests that step controllers on real servers wait for answers half of the time, so that more
+# of them than there are cores run side by side.
+GO_TEST  := GOGC=400 CGO_ENABLED=0 go test -timeout 30m -p 3 -parallel 4 -tags $(TAGS)
 # Tests of these packages make network namespaces, mounts and containers, out of what the landscape has built.
 HOST_PACKAGES = ./internal/cloud/... ./internal/machine/... ./provider/local/networkagent/...
 # The slowest come first, so that both cores have work until the end.
@@ -82,6 +83,7 @@ test-landscape: build ## Bring up a landscape, use it as a person would, and tak
 
 .PHONY: test-all
 test-all: test ## Run all tests, the stories that take long, and Kubernetes' conformance tests (root).
+	HORTUS_TEST_POINTS=each $(GO_TEST) -run StopAfterEveryWrite ./internal/gardenlet/shoot/test
 	$(GO_TEST_LANDSCAPE) -run '$(LONG_STORIES)'
 	@$(MAKE) --no-print-directory conformance
 

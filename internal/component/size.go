@@ -16,6 +16,10 @@ const (
 	Large  Size = "large"
 )
 
+// ElectionRetryPeriod is how often controllers of Kubernetes renew the Lease of their leader, and look whether it is free. Each time
+// is a write of etcd: with the default, 2s, three quarters of what an idle control plane is asked for. The Lease lasts 15 s, as ever.
+const ElectionRetryPeriod = "5s"
+
 // SizeFor a number of nodes.
 func SizeFor(nodes int32) Size {
 	switch {
@@ -38,6 +42,16 @@ func (s Size) MemoryLimit(small string) string {
 	limit := resource.MustParse(small)
 	limit.Mul(factor)
 	return limit.String()
+}
+
+// collector is how Go collects garbage in a process of a cluster. Most clusters are small and idle, so that memory is what they
+// cost: a heap that grows by half before it is collected, instead of doubling, takes a quarter of the memory of an idle
+// kube-apiserver away (191 MiB become 144) and costs it a tenth of a second when it starts. Large ones have more to do.
+func (s Size) collector() []corev1.EnvVar {
+	if s != Small {
+		return nil
+	}
+	return []corev1.EnvVar{{Name: "GOGC", Value: "50"}}
 }
 
 // softMemoryLimit is where Go collects garbage more often rather than taking more: seven eighths of the limit. The rest is for

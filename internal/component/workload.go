@@ -57,6 +57,8 @@ type Workload struct {
 	Mounts    []Mount
 	// CPU and Memory are the requests. They are small: on a big seed the vertical autoscaler raises them.
 	CPU, Memory string
+	// Size of the cluster that the process belongs to; empty for what belongs to none.
+	Size Size
 	// MemoryLimit is for processes whose memory depends on what tenants do: beyond it the process is ended rather than its
 	// neighbours. Empty means no limit. Go gets a soft limit of its own below it, unless Env has one.
 	MemoryLimit string
@@ -177,6 +179,7 @@ func (w Workload) PodTemplate() corev1.PodTemplateSpec {
 			container.Env = append(slices.Clone(container.Env), soft)
 		}
 	}
+	container.Env = append(slices.Clone(container.Env), w.Size.collector()...)
 	w.Health.probe(&container)
 	spec := corev1.PodSpec{
 		AutomountServiceAccountToken: ptr.To(w.ServiceAccount != ""),

@@ -14,11 +14,13 @@ import (
 const moveGap = 3 * time.Minute
 
 // TestSeedIsDrained moves all control planes of a seed at once: one without nodes, one with a node, and one that is hibernated. Clients
-// write to the two that are awake; no acknowledged write may be lost, and the nodes stay. Afterwards one moves back.
+// write to the two that are awake; no acknowledged write may be lost, and the nodes stay. Afterwards one moves back. Stories beside this
+// one have their control planes on the other seed.
 func TestSeedIsDrained(t *testing.T) {
+	t.Parallel()
 	story(t)
 	const (
-		source, destination = "local-1", "local-2"
+		source, destination = "local-2", "local-1"
 		bare, noded, sleepy = "bare", "noded", "sleepy"
 		remembered          = "before-sleep"
 	)

@@ -216,6 +216,7 @@ func Render(v Values) (*Objects, error) {
 		Mounts:      volumes,
 		CPU:         "50m",
 		Memory:      "256Mi",
+		Size:        v.Size,
 		MemoryLimit: v.Size.MemoryLimit("8Gi"),
 		// Behind its etcd the server gets unready; how soon it is reached again depends on how often that is checked.
 		Health: component.Health{

@@ -76,6 +76,7 @@ func Render(v Values) (*corev1.ConfigMap, *appsv1.Deployment) {
 		Mounts:         []component.Mount{v.Access.Mount(configMapName), component.ConfigMapMount("config", configMapName, pathConfig)},
 		CPU:            "10m",
 		Memory:         "48Mi",
+		Size:           v.Size,
 		MemoryLimit:    v.Size.MemoryLimit("1Gi"),
 		Health:         component.Health{Port: port, Scheme: corev1.URISchemeHTTPS, Startup: "/healthz", Liveness: "/healthz"},
 		PriorityClass:  component.PriorityControllers,
@@ -90,7 +91,7 @@ func configuration(v Values) string {
 	config := map[string]any{
 		"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
 		"clientConnection": map[string]any{"kubeconfig": component.ClientAccessPath + "/kubeconfig"},
-		"leaderElection":   map[string]any{"leaderElect": true},
+		"leaderElection":   map[string]any{"leaderElect": true, "retryPeriod": component.ElectionRetryPeriod},
 		"enableProfiling":  false,
 	}
 	if c := v.Config; c != nil && c.Profile != nil && *c.Profile == corev1beta1.SchedulingProfileBinPacking {

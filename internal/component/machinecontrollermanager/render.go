@@ -64,6 +64,7 @@ func Render(v Values) []client.Object {
 		Mounts:         []component.Mount{v.Access.Mount(configMapName)},
 		CPU:            "5m",
 		Memory:         "32Mi",
+		Size:           v.Size,
 		MemoryLimit:    v.Size.MemoryLimit("1Gi"),
 		Health:         component.Health{Port: healthPort, Startup: "/healthz", Liveness: "/healthz"},
 		ServiceAccount: Name,

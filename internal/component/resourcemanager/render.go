@@ -92,6 +92,7 @@ func Render(v Values) []client.Object {
 		Mounts:         mounts,
 		CPU:            "5m",
 		Memory:         "32Mi",
+		Size:           v.Size,
 		MemoryLimit:    v.Size.MemoryLimit("1Gi"),
 		Health:         component.Health{Port: healthPort, Startup: "/readyz", Liveness: "/healthz"},
 		ServiceAccount: Name,

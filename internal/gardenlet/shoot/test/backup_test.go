@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -30,7 +31,13 @@ type backups struct {
 
 func newBackups(t *testing.T) *backups {
 	t.Helper()
-	b := &backups{world: newWorld(t)}
+	return newBackupsAt(t, clocktesting.NewFakeClock(began))
+}
+
+// newBackupsAt makes one with the clock of another.
+func newBackupsAt(t *testing.T, clock *clocktesting.FakeClock) *backups {
+	t.Helper()
+	b := &backups{world: newWorldAt(t, clock)}
 	before := b.seed.DeepCopy()
 	b.seed.Spec.Backup = &corev1beta1.Backup{Provider: "local", CredentialsRef: b.seed.Spec.DNS.Provider.CredentialsRef}
 	b.must(b.Client.Patch(b.ctx, b.seed, client.MergeFrom(before)))
@@ -43,11 +50,11 @@ func newBackups(t *testing.T) *backups {
 		}}
 	b.Create(t, b.bucket)
 	b.bucket.Status.LastOperation = &corev1beta1.LastOperation{
-		Type: corev1beta1.LastOperationTypeCreate, State: corev1beta1.LastOperationStateSucceeded, LastUpdateTime: metav1.NewTime(clock.Now()),
+		Type: corev1beta1.LastOperationTypeCreate, State: corev1beta1.LastOperationStateSucceeded, LastUpdateTime: metav1.NewTime(b.clock.Now()),
 	}
 	b.must(b.Client.Status().Update(b.ctx, b.bucket))
 	b.entries = &backupentry.Reconciler{
-		Garden: b.gardenlet, Seed: b.Client, Clock: clock, Events: events.NewFakeRecorder(1000), SeedName: b.seed.Name,
+		Garden: b.gardenlet, Seed: b.Client, Clock: b.clock, Events: events.NewFakeRecorder(1000), SeedName: b.seed.Name,
 	}
 	return b
 }
@@ -66,9 +73,10 @@ func (b *backups) entriesAct() {
 		b.must(err)
 	}
 	b.must(b.Client.List(b.ctx, objects))
+	ofProject := "shoot--" + strings.TrimPrefix(b.namespace, "garden-") + "--"
 	for i := range objects.Items {
 		o := &objects.Items[i]
-		if o.Annotations[extensionsv1alpha1.AnnotationOperation] == "" {
+		if o.Annotations[extensionsv1alpha1.AnnotationOperation] == "" || !strings.HasPrefix(o.Name, ofProject) {
 			continue
 		}
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: o.Name[:strings.LastIndex(o.Name, "--")],
@@ -106,6 +114,7 @@ func (b *backups) entryOf(s *corev1beta1.Shoot) *corev1beta1.BackupEntry {
 }
 
 func TestShootGetsAPlaceForItsBackups(t *testing.T) {
+	t.Parallel()
 	b := newBackups(t)
 	b.idle = true
 	s := b.until(b.newShoot(), func(s *corev1beta1.Shoot) bool {
@@ -128,7 +137,7 @@ func TestShootGetsAPlaceForItsBackups(t *testing.T) {
 
 	// As if the namespace had been made anew: the entry is reconciled once more, and the Secret is there again.
 	b.must(b.Client.Delete(b.ctx, secret))
-	clock.Step(time.Hour)
+	b.clock.Step(time.Hour)
 	s = b.until(s, func(s *corev1beta1.Shoot) bool {
 		return succeeded(s) && s.Status.LastOperation.Type == corev1beta1.LastOperationTypeReconcile
 	})
@@ -148,6 +157,7 @@ func TestShootGetsAPlaceForItsBackups(t *testing.T) {
 }
 
 func TestShootTellsWhatIsWrongWithItsBackups(t *testing.T) {
+	t.Parallel()
 	b := newBackups(t)
 	b.bucket.Status.LastError = &corev1beta1.LastError{Description: "no access",
 		Codes: []corev1beta1.ErrorCode{corev1beta1.ErrorInfraUnauthorized}}

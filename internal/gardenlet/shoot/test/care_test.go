@@ -33,18 +33,18 @@ func (c connector) CertificatesUntil([]byte) (server, client time.Time) {
 // ConfirmOwner reaches the service of the test instead of that in the seed, with the same certificates.
 func (c connector) ConfirmOwner(ctx context.Context, access steps.EtcdAccess, epoch int64) error {
 	access.Endpoint = c.backupService
-	return (&shoot.Connector{Now: clock.Now}).ConfirmOwner(ctx, access, epoch)
+	return (&shoot.Connector{Now: c.clock.Now}).ConfirmOwner(ctx, access, epoch)
 }
 
 // BackupStatus reaches the service of the test instead of that in the seed, with the same certificates.
 func (c connector) BackupStatus(ctx context.Context, access steps.EtcdAccess) (etcdbackup.Status, error) {
 	access.Endpoint = c.backupService
-	return (&shoot.Connector{Now: clock.Now}).BackupStatus(ctx, access)
+	return (&shoot.Connector{Now: c.clock.Now}).BackupStatus(ctx, access)
 }
 
 func (w *world) care(s *corev1beta1.Shoot, r *care.Reconciler) *corev1beta1.Shoot {
 	w.t.Helper()
-	clock.Step(time.Minute)
+	w.clock.Step(time.Minute)
 	_, err := reconcile.AsReconciler(w.Client, r).Reconcile(w.ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(s)})
 	w.must(err)
 	out := &corev1beta1.Shoot{}
@@ -54,16 +54,17 @@ func (w *world) care(s *corev1beta1.Shoot, r *care.Reconciler) *corev1beta1.Shoo
 
 func (w *world) carer() *care.Reconciler {
 	return &care.Reconciler{
-		Garden: w.gardenlet, Cache: w.Client, Seed: w.Client, Clock: clock, Shoots: connector{w}, SeedName: w.seed.Name, Period: time.Minute,
+		Garden: w.gardenlet, Cache: w.Client, Seed: w.Client, Clock: w.clock, Shoots: connector{w}, SeedName: w.seed.Name, Period: time.Minute,
 		Events:   events.NewFakeRecorder(1000),
 		Settings: care.Settings{Thresholds: map[corev1beta1.ConditionType]time.Duration{corev1beta1.ShootAPIServerAvailable: 90 * time.Second}},
 	}
 }
 
 func TestConditionsOfAShoot(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := w.run(w.newShoot(), succeeded)
-	clock.Step(time.Hour)
+	w.clock.Step(time.Hour)
 	r := w.carer()
 	want := func(status corev1beta1.ConditionStatus, reason string) {
 		t.Helper()
@@ -90,6 +91,7 @@ func TestConditionsOfAShoot(t *testing.T) {
 }
 
 func TestWebhooksAreRemediatedOnlyIfTheOperatorWants(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := w.run(w.newShoot(), succeeded)
 	webhook := func(name string, labels map[string]string) *admissionregistrationv1.ValidatingWebhookConfiguration {

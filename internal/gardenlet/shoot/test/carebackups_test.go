@@ -54,7 +54,7 @@ func (b *backups) serveBackups(namespace string, t *taker) *httptest.Server {
 	}
 	server := httptest.NewUnstartedServer(service.Handler(t, prometheus.NewRegistry(), nil))
 	server.TLS = &tls.Config{
-		Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert, Time: clock.Now,
+		Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert, Time: b.clock.Now,
 	}
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
@@ -65,6 +65,7 @@ func (b *backups) serveBackups(namespace string, t *taker) *httptest.Server {
 }
 
 func TestShootReportsBackupsThatFallBehind(t *testing.T) {
+	t.Parallel()
 	b := newBackups(t)
 	s := b.until(b.newShoot(), succeeded)
 	fine := etcdbackup.Status{Phase: etcdbackup.PhaseActive, EtcdRevision: 7, SavedRevision: 7, Chains: 1,
@@ -72,7 +73,7 @@ func TestShootReportsBackupsThatFallBehind(t *testing.T) {
 	tk := &taker{}
 	tk.status.Store(&fine)
 	server := b.serveBackups(s.Status.TechnicalID, tk)
-	clock.Step(time.Hour)
+	b.clock.Step(time.Hour)
 	r := b.carer()
 	recorded := r.Events.(*events.FakeRecorder).Events
 	told := func(beginning string) {
@@ -135,6 +136,7 @@ func TestShootReportsBackupsThatFallBehind(t *testing.T) {
 }
 
 func TestFullSnapshotsFollowTheMaintenanceWindowWithoutARestart(t *testing.T) {
+	t.Parallel()
 	b := newBackups(t)
 	s := b.until(b.newShoot(), succeeded)
 	schedule := func() string {

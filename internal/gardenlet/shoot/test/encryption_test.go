@@ -209,6 +209,7 @@ func (cp *controlPlane) reported(s *corev1beta1.Shoot, cipher corev1beta1.Encryp
 }
 
 func TestNoObjectIsEverUnreadable(t *testing.T) {
+	t.Parallel()
 	cp := newControlPlane(t)
 	s := cp.run(cp.newShoot(), succeeded)
 	cp.write(cp.servers[slices.Collect(maps.Keys(cp.servers))[0]].Client)

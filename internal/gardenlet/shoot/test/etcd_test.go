@@ -23,6 +23,7 @@ func (w *world) etcdPod(s *corev1beta1.Shoot) *corev1.Pod {
 // TestCertificatesReachTheRunningEtcd rotates the CAs: the pod stays, and nothing has succeeded before its process says
 // that etcd runs with the new certificates.
 func TestCertificatesReachTheRunningEtcd(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := w.run(w.newShoot(), succeeded)
 	before := w.etcdPod(s)
@@ -88,6 +89,7 @@ func (w *world) reconcileAgain(s *corev1beta1.Shoot) {
 
 // TestThreeMembersOfEtcd makes a Shoot highly available: the pod that runs stays, two join it.
 func TestThreeMembersOfEtcd(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := w.run(w.newShoot(), succeeded)
 	before := w.etcdPod(s)

@@ -70,6 +70,7 @@ const faultyWrites = 600
 
 // Whatever write fails or is the last one of a process, the Shoot is created and deleted in the end.
 func TestShootSurvivesFaults(t *testing.T) {
+	t.Parallel()
 	for _, seed := range []uint64{1, 2} {
 		w := newWorld(t)
 		f := &faulty{random: rand.New(rand.NewPCG(seed, 0))}

@@ -12,6 +12,7 @@ import (
 )
 
 func TestForcedDeletionAsksNobody(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := w.run(w.newShoot("a"), succeeded)
 	// The extension still holds its object back, as it would with credentials that no longer work.
@@ -31,7 +32,7 @@ func TestForcedDeletionAsksNobody(t *testing.T) {
 	infrastructure.Status.LastError = &corev1beta1.LastError{Description: "no access", Codes: []corev1beta1.ErrorCode{corev1beta1.ErrorInfraUnauthorized}, LastUpdateTime: now}
 	w.must(w.Client.Status().Update(w.ctx, infrastructure))
 	s = w.run(s, func(s *corev1beta1.Shoot) bool {
-		clock.Step(time.Minute)
+		w.clock.Step(time.Minute)
 		return s.Status.LastOperation.State == corev1beta1.LastOperationStateFailed
 	})
 

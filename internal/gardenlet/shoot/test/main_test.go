@@ -46,10 +46,11 @@ import (
 
 const gardenletVersion = "test"
 
-var clock = clocktesting.NewFakeClock(time.Now().Truncate(time.Second))
+// began is when the tests began: the time of the API server, at which every world begins.
+var began = time.Now().Truncate(time.Second)
 
 func TestMain(m *testing.M) {
-	env.Main(m, append(seedOptions(), env.WithClock(clock), env.WithSeedAuthorizer())...)
+	env.Main(m, append(seedOptions(), env.WithClock(clocktesting.NewFakeClock(began)), env.WithSeedAuthorizer())...)
 }
 
 // seedOptions are for a server that is a seed.
@@ -63,6 +64,7 @@ type world struct {
 	*env.Environment
 	t         *testing.T
 	ctx       context.Context
+	clock     *clocktesting.FakeClock
 	namespace string // Of the project.
 	seed      *corev1beta1.Seed
 	profile   *corev1beta1.CloudProfile
@@ -91,8 +93,14 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	return newWorldAt(t, clocktesting.NewFakeClock(began))
+}
+
+// newWorldAt makes one with the clock of another.
+func newWorldAt(t *testing.T, clock *clocktesting.FakeClock) *world {
+	t.Helper()
 	e := env.Shared(t)
-	w := &world{Environment: e, t: t, ctx: t.Context(), namespace: *e.Project(t).Spec.Namespace, fail: map[string]corev1beta1.ErrorCode{}}
+	w := &world{Environment: e, t: t, ctx: t.Context(), clock: clock, namespace: *e.Project(t).Spec.Namespace, fail: map[string]corev1beta1.ErrorCode{}}
 	w.health, w.user, w.revision = 200, userCluster(t), 10
 	w.profile = &corev1beta1.CloudProfile{ObjectMeta: metav1.ObjectMeta{Name: env.Name("profile-")}, Spec: corev1beta1.CloudProfileSpec{
 		Type:          "local",
@@ -130,7 +138,7 @@ func newWorld(t *testing.T) *world {
 	w.gardenlet = e.ClientAs(t, corev1beta1.SeedUserPrefix+w.seed.Name, corev1beta1.SeedsGroup)
 	w.r = &shoot.Reconciler{
 		NewWorkerPoolHash: true,
-		Garden:            w.gardenlet, Cache: e.Client, Seed: e.Client, Clock: clock, Events: events.NewFakeRecorder(1000), Shoots: connector{w},
+		Garden:            w.gardenlet, Cache: e.Client, Seed: e.Client, Clock: w.clock, Events: events.NewFakeRecorder(1000), Shoots: connector{w},
 		SeedName: w.seed.Name, GardenIdentity: "garden", Identity: shoot.Identity{ID: "i", Name: "gardenlet-0", Version: gardenletVersion},
 		Images: steps.DefaultImages(), Options: maintenance.ReconcileOptions{SyncPeriod: time.Hour}, Jitter: maintenance.HashJitter(0), RetryDuration: 12 * time.Hour, DNSTTL: 120,
 	}
@@ -171,7 +179,7 @@ func ensureNamespace(t *testing.T, e *env.Environment, name string) {
 // seedReady reports on the seed as its gardenlet would.
 func (w *world) seedReady() {
 	w.t.Helper()
-	now := metav1.NewTime(clock.Now())
+	now := metav1.NewTime(w.clock.Now())
 	w.seed.Status.Gardener = &corev1beta1.Gardener{Version: gardenletVersion}
 	w.seed.Status.ObservedGeneration = w.seed.Generation
 	for _, c := range []corev1beta1.ConditionType{corev1beta1.SeedGardenletReady, corev1beta1.SeedSystemComponentsHealthy} {
@@ -199,7 +207,7 @@ func (w *world) extensionsInstalled() {
 		},
 	}
 	w.Create(w.t, i)
-	now := metav1.NewTime(clock.Now())
+	now := metav1.NewTime(w.clock.Now())
 	for kind, status := range map[corev1beta1.ConditionType]corev1beta1.ConditionStatus{
 		corev1beta1.ControllerInstallationInstalled: "True", corev1beta1.ControllerInstallationHealthy: "True", corev1beta1.ControllerInstallationProgressing: "False",
 	} {
@@ -261,7 +269,7 @@ func (w *world) newShoot(pools ...string) *corev1beta1.Shoot {
 // step makes one pass over the Shoot, moves the clock, and returns the Shoot; nil if it is gone.
 func (w *world) step(s *corev1beta1.Shoot) (*corev1beta1.Shoot, error) {
 	w.t.Helper()
-	clock.Step(2 * time.Second)
+	w.clock.Step(2 * time.Second)
 	_, err := reconcile.AsReconciler(w.Client, w.r).Reconcile(w.ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(s)})
 	out := &corev1beta1.Shoot{}
 	if getErr := w.Client.Get(w.ctx, client.ObjectKeyFromObject(s), out); apierrors.IsNotFound(getErr) {
@@ -464,7 +472,7 @@ func (w *world) act(o extensionsv1alpha1.Object) {
 	o.SetAnnotations(annotations)
 	w.must(w.Client.Update(w.ctx, o))
 	status.SetResourceVersion(o.GetResourceVersion())
-	now := metav1.NewTime(clock.Now())
+	now := metav1.NewTime(w.clock.Now())
 	s := status.GetDefaultStatus()
 	s.ObservedGeneration, s.LastError = o.GetGeneration(), nil
 	s.LastOperation = &corev1beta1.LastOperation{Type: corev1beta1.LastOperationTypeReconcile, State: corev1beta1.LastOperationStateSucceeded, Progress: 100, LastUpdateTime: now}
@@ -491,7 +499,7 @@ func (w *world) resourceManager(in client.ListOption) {
 	w.t.Helper()
 	resources := &resourcesv1alpha1.ManagedResourceList{}
 	w.must(w.Client.List(w.ctx, resources, in))
-	now := metav1.NewTime(clock.Now())
+	now := metav1.NewTime(w.clock.Now())
 	for i := range resources.Items {
 		mr := &resources.Items[i]
 		if w.lazy {

@@ -95,7 +95,7 @@ type volume struct{ epoch, revision int64 }
 // newMoved creates a Shoot on the first of two seeds.
 func newMoved(t *testing.T) *moved {
 	t.Helper()
-	m := &moved{t: t, ctx: t.Context(), clock: clocktesting.NewFakeClock(clock.Now()), states: map[string]string{}, known: map[string]bool{}}
+	m := &moved{t: t, ctx: t.Context(), clock: clocktesting.NewFakeClock(began), states: map[string]string{}, known: map[string]bool{}}
 	m.fault = newFault(0, 0)
 	other := env.Start(t, seedOptions()...)
 	for i := range m.seeds {
@@ -115,7 +115,7 @@ func newMoved(t *testing.T) *moved {
 
 func newSide(t *testing.T, m *moved, i int, other *env.Environment) *side {
 	t.Helper()
-	s := &side{backups: newBackups(t), m: m, volumes: map[types.UID]*volume{}}
+	s := &side{backups: newBackupsAt(t, m.clock), m: m, volumes: map[types.UID]*volume{}}
 	var err error
 	if s.gardenDirect, err = client.NewWithWatch(s.As(corev1beta1.SeedUserPrefix+s.seed.Name, corev1beta1.SeedsGroup), client.Options{Scheme: s.Scheme}); err != nil {
 		t.Fatal(err)

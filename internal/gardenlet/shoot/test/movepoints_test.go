@@ -12,17 +12,18 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// allPoints is the environment variable that makes the tests of this file try every single write far from any other fault: one in
-// so many different writes of a move, until all have had their turn. Each is also one at which a move is called off:
+// pointsVariable is the environment variable that says which writes of a move have a fault. Without it, one in sample of the
+// different ones is the last one of a process, and one in sample fails. "each" lets each of them, in one move after the other
+// write. Anything else does that far from any other fault: one in apart in a move, in as many moves, until all have had their
+// turn. Each is then one at which a move is called off as well; otherwise moves are called off in the middle.
 //
-//	HORTUS_TEST_ALL_POINTS=1 go test -tags grpcnotrace -v -timeout 120m -run StopAfterEveryWrite ./internal/gardenlet/shoot/test
+//	HORTUS_TEST_POINTS=each go test -tags grpcnotrace -v -timeout 120m -run StopAfterEveryWrite ./internal/gardenlet/shoot/test
 //
-// A number and a slash before another one, as in 2/4, tries the second of four parts. Without it, moves are called off at
-// samplePoints.
+// A number and a slash before another one, as in 2/4, tries the second of four parts.
 const (
-	allPoints    = "HORTUS_TEST_ALL_POINTS"
-	oneIn        = 24
-	samplePoints = 1
+	pointsVariable = "HORTUS_TEST_POINTS"
+	sample         = 4
+	apart          = 24
 )
 
 // A control plane moves without losing anything wherever one of the two gardenlets stops, and whichever write fails. In one move
@@ -50,14 +51,17 @@ func (m *moved) survives(run func()) *fault {
 	m.report("created")
 	count := newFault(0, 0)
 	m.logged("undisturbed", count, run)
-	if os.Getenv(allPoints) == "" {
-		m.logged("every write is the last one of a process", newFault(1, 1), run)
-		m.logged("every write fails at first", newFault(1, 1).failing(), run)
-		return count
+	every, first := sample, []int{1}
+	switch os.Getenv(pointsVariable) {
+	case "":
+	case "each":
+		every = 1
+	default:
+		every, first = apart, points(apart)
 	}
-	for _, n := range points(oneIn) {
-		m.logged(fmt.Sprintf("one write in %d from number %d is the last one of a process", oneIn, n), newFault(n, oneIn), run)
-		m.logged(fmt.Sprintf("one write in %d from number %d fails", oneIn, n), newFault(n, oneIn).failing(), run)
+	for _, n := range first {
+		m.logged(fmt.Sprintf("one write in %d from number %d is the last one of a process", every, n), newFault(n, every), run)
+		m.logged(fmt.Sprintf("one write in %d from number %d fails", every, n), newFault(n, every).failing(), run)
 	}
 	return count
 }
@@ -73,18 +77,19 @@ func (f *fault) failing() *fault {
 	return f
 }
 
-// points of n: all, those of one part, or those in the middle of samplePoints equal parts.
+// points of n: the one in the middle, all, or those of one part.
 func points(n int) []int {
-	parts := max(n/samplePoints, 1)
-	at := parts / 2
-	if all := os.Getenv(allPoints); all != "" {
-		at, parts = 1, 1
-		_, _ = fmt.Sscanf(all, "%d/%d", &at, &parts)
-		at %= parts
+	part, parts := 0, 1
+	switch all := os.Getenv(pointsVariable); all {
+	case "", "each":
+		return []int{max(n/2, 1)}
+	default:
+		_, _ = fmt.Sscanf(all, "%d/%d", &part, &parts)
+		part %= parts
 	}
 	var out []int
 	for i := 1; i <= n; i++ {
-		if i%parts == at {
+		if i%parts == part {
 			out = append(out, i)
 		}
 	}

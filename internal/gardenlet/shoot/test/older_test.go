@@ -30,6 +30,7 @@ func failedWith(text string) func(*corev1beta1.Shoot) bool {
 
 // The garden is restored from a backup that is older than the specification that was rolled out last.
 func TestAnOlderSpecificationIsNotRolledOutUnasked(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := w.run(w.newShoot(), succeeded)
 	cluster := &extensionsv1alpha1.Cluster{}
@@ -61,6 +62,7 @@ func TestAnOlderSpecificationIsNotRolledOutUnasked(t *testing.T) {
 
 // The garden is restored from a backup in which the Shoot was not deleted yet.
 func TestALostControlPlaneIsNotReplacedUnasked(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := w.run(w.newShoot(), succeeded)
 	w.must(w.Client.Delete(w.ctx, &extensionsv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: s.Status.TechnicalID}}))
@@ -74,6 +76,7 @@ func TestALostControlPlaneIsNotReplacedUnasked(t *testing.T) {
 
 // The garden is restored from a backup in which the Shoot did not exist yet, and its owner creates it once more.
 func TestAnUnknownControlPlaneIsAdopted(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := w.run(w.newShoot(), succeeded)
 	secret := func() string {

@@ -114,6 +114,7 @@ const startWrites = 3
 // Whatever write is the last one of a process, and although the spec changes before the next one starts: a rotation
 // begins once, and what was in use before it stays until it is completed. The same for the completion.
 func TestRotationBeginsOnceWhateverWriteIsTheLast(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for n := range startWrites {
 		for _, happens := range []bool{false, true} {
@@ -205,6 +206,7 @@ func firstOf(names map[string]bool) string {
 
 // An operation that a user adds while another one is being started is not lost, and does not start the other one again.
 func TestOperationAddedMeanwhileStarts(t *testing.T) {
+	t.Parallel()
 	for name, after := range map[string]bool{"before the start is written": false, "after the start is written": true} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

@@ -17,6 +17,7 @@ import (
 
 // The feature gate alone gives no pool another hash; a change that rolls the pool does. The keys survive the loss of the seed.
 func TestPoolsKeepTheirHashUntilTheyRoll(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.r.NewWorkerPoolHash = false
 	s := w.run(w.newShoot("a", "b"), succeeded)
@@ -63,6 +64,7 @@ func TestPoolsKeepTheirHashUntilTheyRoll(t *testing.T) {
 
 // A request to roll pools is recorded, reaches the machines of these pools, and is done when all their machines are new.
 func TestPoolsAreRolledOnRequest(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := w.run(w.newShoot("a", "b"), succeeded)
 	deployment := func(pool string) *machinev1alpha1.MachineDeployment {
@@ -112,6 +114,7 @@ func TestPoolsAreRolledOnRequest(t *testing.T) {
 
 // The task restarts CoreDNS, and no operation after it does.
 func TestCoreAddonsAreRestarted(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := w.run(w.newShoot("a"), succeeded)
 	dns := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "coredns"}}

@@ -43,6 +43,7 @@ func (w *world) requestRestore(s *corev1beta1.Shoot, point string) *corev1beta1.
 }
 
 func TestBackupIsRestoredInPlace(t *testing.T) {
+	t.Parallel()
 	b := newBackups(t)
 	s := b.until(b.newShoot(), succeeded)
 	recorder := events.NewFakeRecorder(100)
@@ -136,6 +137,7 @@ func (b *backups) restorableFrom(s *corev1beta1.Shoot, value string) {
 }
 
 func TestFirstPointThatCanBeRestored(t *testing.T) {
+	t.Parallel()
 	b := newBackups(t)
 	from := func(s *corev1beta1.Shoot) string {
 		t.Helper()
@@ -144,7 +146,7 @@ func TestFirstPointThatCanBeRestored(t *testing.T) {
 	expect := func(when string, s *corev1beta1.Shoot, earliest time.Time, revision int64) {
 		t.Helper()
 		p, err := restorable.Parse(from(s))
-		if err != nil || p.Revision != revision || p.Time.Before(earliest) || p.Time.After(clock.Now()) {
+		if err != nil || p.Revision != revision || p.Time.Before(earliest) || p.Time.After(b.clock.Now()) {
 			t.Errorf("%s: points can be restored from %q on, want revision %d after %s, %v", when, p, revision, earliest, err)
 		}
 	}
@@ -157,15 +159,15 @@ func TestFirstPointThatCanBeRestored(t *testing.T) {
 		t.Errorf("during the creation points can be restored from %q on", got)
 	}
 	b.saveError = nil
-	clock.Step(time.Minute)
-	begin := clock.Now()
+	b.clock.Step(time.Minute)
+	begin := b.clock.Now()
 	s = b.until(s, succeeded)
 	expect("after the creation", s, begin, 10)
 
 	// A reconciliation without a change neither saves nor writes.
 	b.revision, b.saves = 20, 0
 	version := b.entryOf(s).ResourceVersion
-	clock.Step(time.Minute)
+	b.clock.Step(time.Minute)
 	s = b.until(b.annotateOperation(s, corev1beta1.OperationReconcile), succeeded)
 	if now := b.entryOf(s).ResourceVersion; b.saves != 0 || now != version {
 		t.Errorf("a reconciliation saves %d times; the BackupEntry is version %s, was %s", b.saves, now, version)
@@ -173,14 +175,14 @@ func TestFirstPointThatCanBeRestored(t *testing.T) {
 
 	// A Shoot of an earlier release has nothing recorded.
 	b.restorableFrom(s, "")
-	begin = clock.Now()
+	begin = b.clock.Now()
 	s = b.until(b.annotateOperation(s, corev1beta1.OperationReconcile), succeeded)
 	expect("after an upgrade", s, begin, 20)
 
 	// After a rotation of the key nothing earlier can be read. That stays known when the control plane is made anew.
 	b.revision = 30
-	clock.Step(time.Minute)
-	begin = clock.Now()
+	b.clock.Step(time.Minute)
+	begin = b.clock.Now()
 	s = b.until(b.annotateOperation(s, corev1beta1.OperationRotateETCDEncryptionKey), rotated)
 	expect("after the rotation of the key", s, begin, 30)
 	b.must(b.Client.Delete(b.ctx, b.apiServer(s)))

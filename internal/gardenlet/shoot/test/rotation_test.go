@@ -12,6 +12,7 @@ import (
 )
 
 func TestAllCredentialsAreRotated(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := w.run(w.newShoot("a"), succeeded)
 	annotate := func(operation string) {
@@ -65,6 +66,7 @@ func TestAllCredentialsAreRotated(t *testing.T) {
 }
 
 func TestPoolsMayWaitForARotation(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := w.run(w.newShoot("a", "b"), succeeded)
 	start := func(operation string) {
@@ -91,6 +93,7 @@ func TestPoolsMayWaitForARotation(t *testing.T) {
 
 // The garden is restored from a backup that is older than a rotation: what is in use is adopted, the status repaired.
 func TestRotationsSurviveARestoreOfTheGarden(t *testing.T) {
+	t.Parallel()
 	type phases [2]corev1beta1.CredentialsRotationPhase // Of the CAs and the encryption key.
 	for name, tc := range map[string]struct {
 		completed bool

@@ -100,6 +100,7 @@ func (w *world) mounted(s *corev1beta1.Shoot, path string) (name string, data ma
 const pathConfig = "/etc/kubernetes/config"
 
 func TestFilesOfTheUserReachTheAPIServer(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s, f := w.newShootWithFiles()
 	s = w.run(s, succeeded)
@@ -119,7 +120,7 @@ func TestFilesOfTheUserReachTheAPIServer(t *testing.T) {
 	t.Run("a change with the next reconciliation", func(t *testing.T) {
 		f.policy.Data["policy"] = strings.Replace(auditPolicy, "Request", "Metadata", 1)
 		w.must(w.Client.Update(w.ctx, f.policy))
-		clock.Step(time.Hour)
+		w.clock.Step(time.Hour)
 		w.seedActs(s)
 		s = w.run(s, succeeded)
 		second, data := w.mounted(s, pathConfig)
@@ -148,6 +149,7 @@ func TestFilesOfTheUserReachTheAPIServer(t *testing.T) {
 }
 
 func TestBrokenFilesOfTheUserAreReported(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s, f := w.newShootWithFiles()
 	s = w.run(s, succeeded)
@@ -204,7 +206,7 @@ func TestBrokenFilesOfTheUserAreReported(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.do()
-			clock.Step(time.Hour)
+			w.clock.Step(time.Hour)
 			w.seedActs(s)
 			s = w.run(s, func(s *corev1beta1.Shoot) bool {
 				return s.Status.LastOperation.State == corev1beta1.LastOperationStateFailed
@@ -231,6 +233,7 @@ func TestBrokenFilesOfTheUserAreReported(t *testing.T) {
 
 // The owner of a Shoot may be rid of it without repairing it first.
 func TestBrokenFilesDoNotHoldUpADeletion(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s, f := w.newShootWithFiles()
 	s = w.run(s, succeeded)

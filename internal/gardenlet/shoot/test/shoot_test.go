@@ -21,6 +21,7 @@ import (
 )
 
 func TestWorkerlessShootIsCreatedAndDeleted(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := w.newShoot()
 	var progress []int32
@@ -56,6 +57,7 @@ func TestWorkerlessShootIsCreatedAndDeleted(t *testing.T) {
 }
 
 func TestShootWithMachinesIsCreatedAndDeleted(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := w.run(w.newShoot("a", "b"), succeeded)
 	worker := &extensionsv1alpha1.Worker{}
@@ -98,6 +100,7 @@ func TestShootWithMachinesIsCreatedAndDeleted(t *testing.T) {
 }
 
 func TestFinishedShootIsLeftAloneUntilItsTime(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := w.run(w.newShoot(), succeeded)
 	again, err := w.step(s)
@@ -105,7 +108,7 @@ func TestFinishedShootIsLeftAloneUntilItsTime(t *testing.T) {
 	if again.ResourceVersion != s.ResourceVersion {
 		t.Errorf("a finished Shoot was written to: %+v", again.Status.LastOperation)
 	}
-	clock.Step(time.Hour)
+	w.clock.Step(time.Hour)
 	w.seedActs(s)
 	s = w.run(s, succeeded)
 	if s.Status.LastOperation.Type != corev1beta1.LastOperationTypeReconcile {
@@ -114,6 +117,7 @@ func TestFinishedShootIsLeftAloneUntilItsTime(t *testing.T) {
 }
 
 func TestFailuresOfExtensions(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		code corev1beta1.ErrorCode
 		want corev1beta1.LastOperationState
@@ -127,7 +131,7 @@ func TestFailuresOfExtensions(t *testing.T) {
 			w.fail["Infrastructure"] = tc.code
 			s := w.newShoot("a")
 			s = w.run(s, func(s *corev1beta1.Shoot) bool {
-				clock.Step(time.Minute)
+				w.clock.Step(time.Minute)
 				return len(s.Status.LastErrors) > 0
 			})
 			e := s.Status.LastErrors[0]
@@ -140,10 +144,11 @@ func TestFailuresOfExtensions(t *testing.T) {
 }
 
 func TestShootGoesOnWhenTheQuotaIsRaised(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.fail["Infrastructure"] = corev1beta1.ErrorInfraQuotaExceeded
 	s := w.run(w.newShoot("a"), func(s *corev1beta1.Shoot) bool {
-		clock.Step(time.Minute)
+		w.clock.Step(time.Minute)
 		return s.Status.LastOperation.State == corev1beta1.LastOperationStateFailed
 	})
 	s, err := w.step(s)
@@ -163,6 +168,7 @@ func TestShootGoesOnWhenTheQuotaIsRaised(t *testing.T) {
 
 // TestFailedShootIsTriedAgain: nobody touches it, and its certificates have to be replaced before they expire.
 func TestFailedShootIsTriedAgain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.fail["Infrastructure"] = corev1beta1.ErrorInfraUnauthorized
 	failed := func(s *corev1beta1.Shoot) bool {
@@ -171,19 +177,20 @@ func TestFailedShootIsTriedAgain(t *testing.T) {
 	s := w.run(w.newShoot("a"), failed)
 	delete(w.fail, "Infrastructure")
 	w.seedActs(s)
-	clock.Step(29 * 24 * time.Hour)
+	w.clock.Step(29 * 24 * time.Hour)
 	s, err := w.step(s)
 	w.must(err)
 	if !failed(s) {
 		t.Errorf("operation after 29 days = %+v, want Failed", s.Status.LastOperation)
 	}
-	clock.Step(24 * time.Hour)
+	w.clock.Step(24 * time.Hour)
 	w.run(s, succeeded)
 }
 
 // TestCertificatesAreReplacedThoughTheCloudFails: the control plane of a Shoot whose infrastructure fails gets new ones all the
 // same.
 func TestCertificatesAreReplacedThoughTheCloudFails(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := w.run(w.newShoot("a"), succeeded)
 	mounted := func(deployment string) string {
@@ -201,7 +208,7 @@ func TestCertificatesAreReplacedThoughTheCloudFails(t *testing.T) {
 		before[part] = mounted(part)
 	}
 	w.fail["Infrastructure"] = corev1beta1.ErrorInfraDependencies // May heal, so that attempts go on.
-	clock.Step(300 * 24 * time.Hour)
+	w.clock.Step(300 * 24 * time.Hour)
 	changed := s.DeepCopy()
 	changed.Annotations[corev1beta1.AnnotationShootTasks] = corev1beta1.ShootTaskDeployInfrastructure
 	w.must(w.Client.Patch(w.ctx, changed, client.MergeFrom(s)))
@@ -219,6 +226,7 @@ func TestCertificatesAreReplacedThoughTheCloudFails(t *testing.T) {
 }
 
 func TestShootHibernatesAndWakesUp(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := w.run(w.newShoot("a"), succeeded)
 	replicas := func() int32 {
@@ -253,7 +261,7 @@ func TestShootHibernatesAndWakesUp(t *testing.T) {
 	if len(left.Items) != 2 || left.Items[0].Status.Phase != corev1.PodSucceeded || left.Items[1].Status.Phase != corev1.PodPending {
 		t.Errorf("pods %v are left, want the one that has succeeded and the one that never ran", left.Items)
 	}
-	clock.Step(time.Hour)
+	w.clock.Step(time.Hour)
 	s = w.run(s, succeeded)
 	if replicas() != 0 {
 		t.Error("the periodic reconciliation woke the Shoot up")
@@ -267,6 +275,7 @@ func TestShootHibernatesAndWakesUp(t *testing.T) {
 }
 
 func TestKubeProxyIsRemovedWhenItIsDisabled(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := w.run(w.newShoot("a"), succeeded)
 	for _, enabled := range []bool{false, true} {
@@ -286,6 +295,7 @@ func TestKubeProxyIsRemovedWhenItIsDisabled(t *testing.T) {
 }
 
 func TestShootThatWasNeverCreatedGoesAtOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := w.newShoot()
 	w.delete(s)
@@ -295,6 +305,7 @@ func TestShootThatWasNeverCreatedGoesAtOnce(t *testing.T) {
 }
 
 func TestSeedMustBeReady(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.seed.Status.Conditions[0].Status = corev1beta1.ConditionUnknown
 	w.must(w.Client.Status().Update(w.ctx, w.seed))
@@ -308,6 +319,7 @@ func TestSeedMustBeReady(t *testing.T) {
 
 // What the resource-manager reported about the content before does not count for the newest one.
 func TestSucceededMeansThatTheNewestIsApplied(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := w.run(w.newShoot("a"), succeeded)
 	w.lazy = true

@@ -19,6 +19,7 @@ import (
 // A control plane whose Secrets come from the ShootState generates none of those that cannot be derived, whatever was
 // being changed when its seed was lost.
 func TestControlPlaneIsBuiltFromItsShootState(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(*corev1beta1.Shoot){
 		"all credentials are being rotated": func(s *corev1beta1.Shoot) {
 			s.Annotations = map[string]string{corev1beta1.AnnotationOperation: corev1beta1.OperationRotateCredentialsStart}
@@ -42,7 +43,7 @@ func TestControlPlaneIsBuiltFromItsShootState(t *testing.T) {
 				}
 				w.seedActs(s)
 			}
-			states := &shootstate.States{Garden: w.gardenlet, Seed: w.Client, Clock: clock, SeedName: w.seed.Name}
+			states := &shootstate.States{Garden: w.gardenlet, Seed: w.Client, Clock: w.clock, SeedName: w.seed.Name}
 			outcome, err := states.Save(w.ctx, s)
 			w.must(err)
 			t.Logf("the ShootState has %d bytes", outcome.Bytes)

@@ -21,10 +21,11 @@ import (
 // TakeBackup reaches the service of the test instead of that in the seed, with the same certificates.
 func (c connector) TakeBackup(ctx context.Context, access steps.EtcdAccess) (etcdbackup.Snapshot, error) {
 	access.Endpoint = c.backupService
-	return (&shoot.Connector{Now: clock.Now}).TakeBackup(ctx, access)
+	return (&shoot.Connector{Now: c.clock.Now}).TakeBackup(ctx, access)
 }
 
 func TestSnapshotsAreTakenOnRequest(t *testing.T) {
+	t.Parallel()
 	b := newBackups(t)
 	s := b.until(b.newShoot(), succeeded)
 	tk := &taker{}

@@ -39,7 +39,7 @@ func newSource(t *testing.T) *backups {
 // heir is a seed that can take over what another one has in the garden, and the Shoot's own cluster.
 func (b *backups) heir() *backups {
 	b.t.Helper()
-	d := newBackups(b.t)
+	d := newBackupsAt(b.t, b.clock)
 	d.r.FenceTime = takeOverFence
 	d.namespace, d.user = b.namespace, b.user
 	return d
@@ -47,7 +47,7 @@ func (b *backups) heir() *backups {
 
 func (b *backups) saveState(s *corev1beta1.Shoot) {
 	b.t.Helper()
-	states := &shootstate.States{Garden: b.gardenlet, Seed: b.Client, Clock: clock, SeedName: b.seed.Name}
+	states := &shootstate.States{Garden: b.gardenlet, Seed: b.Client, Clock: b.clock, SeedName: b.seed.Name}
 	_, err := states.Save(b.ctx, s)
 	b.must(err)
 }
@@ -77,7 +77,7 @@ func (b *backups) operations(s *corev1beta1.Shoot, holds func(*corev1beta1.Shoot
 // nothingLeft checks the garden and the seed after a deletion.
 func (b *backups) nothingLeft(s *corev1beta1.Shoot) {
 	b.t.Helper()
-	clock.Step(24 * time.Hour) // The time of the deletion is the API server's.
+	b.clock.Step(24 * time.Hour) // The time of the deletion is the API server's.
 	for range 8 {              // What was not restored is taken over before it is deleted.
 		b.entriesAct()
 	}
@@ -96,6 +96,7 @@ func (b *backups) nothingLeft(s *corev1beta1.Shoot) {
 // A deletion that a seed has begun, or never learned of, is ended by another one, which restores the Shoot first: so it knows
 // what is to be deleted.
 func TestADeletionIsTakenOver(t *testing.T) {
+	t.Parallel()
 	for name, begun := range map[string]bool{"begun on the seed that is gone": true, "only requested": false} {
 		t.Run(name, func(t *testing.T) {
 			source := newSource(t)
@@ -145,6 +146,7 @@ func TestADeletionIsTakenOver(t *testing.T) {
 
 // The owner may delete while the Shoot is being restored, and not during a move that is handed over.
 func TestDeletionDuringATakeOver(t *testing.T) {
+	t.Parallel()
 	source := newSource(t)
 	s := source.until(source.newShoot("a"), succeeded)
 	source.saveState(s)
@@ -161,6 +163,7 @@ func TestDeletionDuringATakeOver(t *testing.T) {
 
 // What the seed that is gone had deleted to the end is not made once more.
 func TestADeletionThatHadEnded(t *testing.T) {
+	t.Parallel()
 	source := newSource(t)
 	s := source.until(source.newShoot("a"), succeeded)
 	source.saveState(s)
@@ -185,6 +188,7 @@ func TestADeletionThatHadEnded(t *testing.T) {
 
 // A forced deletion does not wait for a restore.
 func TestAForcedDeletionIsTakenOver(t *testing.T) {
+	t.Parallel()
 	source := newSource(t)
 	s := source.until(source.newShoot("a"), succeeded)
 	source.delete(s)
@@ -208,6 +212,7 @@ func TestAForcedDeletionIsTakenOver(t *testing.T) {
 
 // A Shoot that was being created is restored from what has been saved, or created once more.
 func TestACreationIsTakenOver(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		saved, deleted bool
 		want           string
@@ -243,8 +248,8 @@ func TestACreationIsTakenOver(t *testing.T) {
 				destination.must(err)
 				made, err := kube.Exists(t.Context(), destination.Client, server)
 				destination.must(err)
-				if fenced := claim.TakenOver.FencedAt(); made && !claim.Settled && (fenced.IsZero() || clock.Now().Before(fenced)) {
-					t.Fatalf("an API server is made at %s: %+v", clock.Now(), claim)
+				if fenced := claim.TakenOver.FencedAt(); made && !claim.Settled && (fenced.IsZero() || source.clock.Now().Before(fenced)) {
+					t.Fatalf("an API server is made at %s: %+v", source.clock.Now(), claim)
 				}
 				return succeeded(s) && s.Status.LastOperation.Type != corev1beta1.LastOperationTypeMigrate
 			}
@@ -289,6 +294,7 @@ func TestACreationIsTakenOver(t *testing.T) {
 
 // A seed that comes back after another one has deleted the Shoot drops what it has, and asks nobody outside.
 func TestASeedComesBackAfterTheDeletion(t *testing.T) {
+	t.Parallel()
 	source := newSource(t)
 	s := source.until(source.newShoot("a"), succeeded)
 	source.saveState(s)
@@ -330,10 +336,10 @@ func TestASeedComesBackAfterTheDeletion(t *testing.T) {
 		seed string
 		uses client.Client
 	}{{destination.seed.Name, destination.gardenlet}, {source.seed.Name, source.gardenlet}} {
-		leftovers := &shoot.Leftovers{Garden: other.uses, Shoots: source.Client, Seed: source.Client, Clock: clock, SeedName: other.seed}
+		leftovers := &shoot.Leftovers{Garden: other.uses, Shoots: source.Client, Seed: source.Client, Clock: source.clock, SeedName: other.seed}
 		removed := false
 		for range 20 {
-			clock.Step(2 * time.Second)
+			source.clock.Step(2 * time.Second)
 			result, err := leftovers.Reconcile(source.ctx, reconcile.Request{NamespacedName: client.ObjectKey{Name: id}})
 			source.must(err)
 			source.namespaceGone(id)

@@ -32,19 +32,20 @@ import (
 // Whatever write of the taking over fails or is the last one of a process: one seed owns the control plane, with one new epoch,
 // no API server is made before the former owner is fenced, and no credential is generated anew.
 func TestTakeOverSurvivesFaults(t *testing.T) {
+	t.Parallel()
 	const fence = 40 * time.Second
 	for _, seed := range []uint64{1, 2, 3} {
 		source := newBackups(t)
 		source.r.FenceTime = fence
 		s := source.until(source.newShoot("a"), succeeded)
-		states := &shootstate.States{Garden: source.gardenlet, Seed: source.Client, Clock: clock, SeedName: source.seed.Name}
+		states := &shootstate.States{Garden: source.gardenlet, Seed: source.Client, Clock: source.clock, SeedName: source.seed.Name}
 		if _, err := states.Save(source.ctx, s); err != nil {
 			t.Fatal(err)
 		}
 		had := source.persistent(s)
 		source.lose(s)
 
-		destination := newBackups(t)
+		destination := newBackupsAt(t, source.clock)
 		destination.namespace = source.namespace
 		destination.declareDead(s)
 		direct, err := client.NewWithWatch(destination.Config, client.Options{Scheme: destination.Scheme})
@@ -58,8 +59,8 @@ func TestTakeOverSurvivesFaults(t *testing.T) {
 			destination.must(err)
 			made, err := kube.Exists(t.Context(), destination.Client, server)
 			destination.must(err)
-			if fenced := claim.TakenOver.FencedAt(); made && !claim.Settled && (fenced.IsZero() || clock.Now().Before(fenced)) {
-				t.Fatalf("seed %d: an API server is made at %s: %+v", seed, clock.Now(), claim)
+			if fenced := claim.TakenOver.FencedAt(); made && !claim.Settled && (fenced.IsZero() || source.clock.Now().Before(fenced)) {
+				t.Fatalf("seed %d: an API server is made at %s: %+v", seed, source.clock.Now(), claim)
 			}
 			return succeeded(s) && *s.Status.SeedName == destination.seed.Name && s.Status.LastOperation.Type == corev1beta1.LastOperationTypeRestore
 		})
@@ -94,11 +95,12 @@ func TestTakeOverSurvivesFaults(t *testing.T) {
 // The garden comes back from before a move. The control plane continues where it is, and is not restarted when it is
 // bound to that seed.
 func TestAMoveThatTheGardenHasForgotten(t *testing.T) {
+	t.Parallel()
 	former := newBackups(t).seed.Name
 	w := newBackups(t)
 	w.r.FenceTime = 40 * time.Second
 	s := w.until(w.newShoot("a"), succeeded)
-	_, err := (&shootstate.States{Garden: w.gardenlet, Seed: w.Client, Clock: clock, SeedName: w.seed.Name}).Save(w.ctx, s)
+	_, err := (&shootstate.States{Garden: w.gardenlet, Seed: w.Client, Clock: w.clock, SeedName: w.seed.Name}).Save(w.ctx, s)
 	w.must(err)
 	lease := &coordinationv1.Lease{}
 	key := client.ObjectKey{Namespace: s.Namespace, Name: ownership.NamePrefix + string(s.UID)}
@@ -124,7 +126,7 @@ func TestAMoveThatTheGardenHasForgotten(t *testing.T) {
 	w.must(w.Client.SubResource("binding").Update(w.ctx, s))
 	s.Status = status
 	w.must(w.Client.Status().Update(w.ctx, s))
-	leftovers := &shoot.Leftovers{Garden: w.gardenlet, Shoots: w.Client, Seed: w.Client, Clock: clock, SeedName: w.seed.Name}
+	leftovers := &shoot.Leftovers{Garden: w.gardenlet, Shoots: w.Client, Seed: w.Client, Clock: w.clock, SeedName: w.seed.Name}
 	for range 3 {
 		result, err := leftovers.Reconcile(w.ctx, reconcile.Request{NamespacedName: client.ObjectKey{Name: s.Status.TechnicalID}})
 		if err != nil || result.RequeueAfter == 0 {
@@ -164,7 +166,7 @@ func (b *backups) declareDead(s *corev1beta1.Shoot) {
 	before = s.DeepCopy()
 	s.Status.Constraints = kube.SetCondition(s.Status.Constraints, corev1beta1.Condition{
 		Type: corev1beta1.ShootReadyForMigration, Status: corev1beta1.ConditionTrue, Reason: "Test", Message: "Ready.",
-	}, clock.Now())
+	}, b.clock.Now())
 	b.must(b.Client.Status().Patch(b.ctx, s, client.MergeFrom(before)))
 }
 

@@ -13,6 +13,7 @@ import (
 
 // A task that is added at the last moment of an operation is carried out by another one.
 func TestTasksThatAreAddedWhileAnOperationEnds(t *testing.T) {
+	t.Parallel()
 	const first, second = corev1beta1.ShootTaskDeployInfrastructure, corev1beta1.ShootTaskRestartControlPlanePods
 	w := newWorld(t)
 	s := w.run(w.newShoot(), succeeded)
