@@ -78,7 +78,7 @@ func (b *backups) operations(s *corev1beta1.Shoot, holds func(*corev1beta1.Shoot
 func (b *backups) nothingLeft(s *corev1beta1.Shoot) {
 	b.t.Helper()
 	b.clock.Step(24 * time.Hour) // The time of the deletion is the API server's.
-	for range 8 {              // What was not restored is taken over before it is deleted.
+	for range 8 {                // What was not restored is taken over before it is deleted.
 		b.entriesAct()
 	}
 	id := s.Status.TechnicalID
