@@ -343,7 +343,9 @@ func TestConstraints(t *testing.T) {
 			"HibernationPossible=False/ProblematicWebhooks MaintenancePreconditionsSatisfied=False/ProblematicWebhooks",
 		},
 		"a webhook that was repaired and is problematic again": {
-			func(o *Observed) { webhook(o, nil, map[string]string{corev1beta1.AnnotationWarning: "It was changed."}) },
+			func(o *Observed) {
+				webhook(o, nil, map[string]string{corev1beta1.AnnotationWarning: "It was changed."})
+			},
 			"HibernationPossible=False/ProblematicWebhooks MaintenancePreconditionsSatisfied=False/ProblematicWebhooks",
 		},
 		"a webhook of the system": {
