@@ -2,7 +2,11 @@
 
 package e2e
 
-import "testing"
+import (
+	"testing"
+
+	"hortus.dev/hortus/test/specs"
+)
 
 // TestNetworkPolicySpecs runs Kubernetes' own specs of network policies on a Shoot of two nodes.
 func TestNetworkPolicySpecs(t *testing.T) {
@@ -12,5 +16,8 @@ func TestNetworkPolicySpecs(t *testing.T) {
 	applyShootOn(t, "shoot-two-pools.yaml", name, "local-1")
 	awaitSucceeded(t, name)
 	// Those of SCTP need a module of the kernel that not every machine has.
-	runSpecs(t, shootKubeconfig(t, name), specs{focus: "Netpol", skip: "SCTP", side: 2})
+	results := runSpecs(t, shootKubeconfig(t, name), specRun{focus: "Netpol", skip: "SCTP", side: 2})
+	if specs.Count(results)[specs.Passed] == 0 {
+		t.Error("there are no specs of network policies")
+	}
 }

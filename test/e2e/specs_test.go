@@ -1,0 +1,144 @@
+//go:build landscape
+
+package e2e
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"hortus.dev/hortus/test/specs"
+)
+
+// specRun says which of Kubernetes' specs, its end-to-end tests, to run: those that the first regular expression matches and the
+// second does not. So many run side by side.
+type specRun struct {
+	focus, skip string
+	side        int
+	patience    time.Duration // Twice that of other waits unless stated.
+}
+
+// buildSpecs makes Kubernetes' end-to-end tests and what their pods run.
+func buildSpecs(t *testing.T) {
+	t.Helper()
+	hortus(t, "components", "build", "e2e-1.36")
+	hortus(t, "images", "build", "e2e")
+}
+
+// runSpecs runs specs and returns what came of each, those included that are left out. One that fails fails the test. The
+// kubeconfig is changed: the tests drop the name that the server's certificate is checked for, so the server is called by it.
+func runSpecs(t *testing.T, kubeconfig string, s specRun) []specs.Result {
+	t.Helper()
+	folder := t.TempDir()
+	hosts, report := filepath.Join(folder, "hosts"), filepath.Join(folder, "report.json")
+	nodes := namesOfNodes(t, kubeconfig)
+	nameServer(t, kubeconfig, hosts)
+	found, err := filepath.Glob(filepath.Join(repository, ".build/bin/e2e/v*"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("folders with the tests: %v, %v", found, err)
+	}
+	programs, err := filepath.Abs(found[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubectl, err := filepath.Abs(kubectlPath(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := specLog(t)
+	defer log.Close()
+	limit := cmp.Or(s.patience, 2*patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), limit)
+	defer cancel()
+	// A mount namespace keeps the file with the server's name from the rest of the machine.
+	const inside = `mount --bind "$1" /etc/hosts && shift && exec "$@"`
+	command := exec.CommandContext(ctx, "unshare", "--mount", "sh", "-c", inside, "sh", hosts,
+		filepath.Join(programs, "ginkgo"), fmt.Sprintf("--procs=%d", s.side), "--no-color", "--succinct", "--timeout="+limit.String(),
+		"--json-report="+report, "--focus="+s.focus, "--skip="+s.skip, filepath.Join(programs, "e2e.test"),
+		"--", "--kubeconfig="+kubeconfig, "--kubectl-path="+kubectl, "--provider=local", "--num-nodes=2")
+	command.Dir, command.Stdout, command.Stderr = folder, log, log
+	failed := command.Run()
+	content, err := os.ReadFile(report)
+	if err != nil {
+		t.Fatalf("the specs left no report: %v (%v), see %s", failed, err, log.Name())
+	}
+	results, err := specs.Read(content, time.Now().UTC().Format(time.DateOnly), hide(nodes, folder, programs, kubeconfig, kubectl))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log(specs.Summary(results))
+	if failed != nil {
+		t.Errorf("the specs failed: %v, see %s", failed, log.Name())
+	}
+	return results
+}
+
+// specLog is the file for the output of specs, which is thousands of lines where one fails.
+func specLog(t *testing.T) *os.File {
+	t.Helper()
+	folder := filepath.Join(repository, ".build", "stories", filepath.Dir(t.Name()))
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Create(filepath.Join(folder, filepath.Base(t.Name())+".specs.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// nameServer has the kubeconfig call its server by the name that its certificate is checked for, and writes a hosts file that
+// knows this name.
+func nameServer(t *testing.T, kubeconfig, hosts string) {
+	t.Helper()
+	view := func(field string) string {
+		return kubectl(t, kubeconfig, "config", "view", "--minify", "-o", "jsonpath={."+field+"}")
+	}
+	server, err := url.Parse(view("clusters[0].cluster.server"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := view("clusters[0].cluster.tls-server-name")
+	if err := os.WriteFile(hosts, fmt.Appendf(nil, "127.0.0.1 localhost\n%s %s\n", server.Hostname(), host), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	named := "https://" + strings.Replace(server.Host, server.Hostname(), host, 1)
+	kubectl(t, kubeconfig, "config", "set-cluster", view("clusters[0].name"), "--server="+named)
+}
+
+// namesOfNodes returns names and addresses of the nodes.
+func namesOfNodes(t *testing.T, kubeconfig string) []string {
+	t.Helper()
+	return strings.Fields(kubectl(t, kubeconfig, "get", "nodes",
+		"-o", "jsonpath={range .items[*]}{.metadata.name} {.status.addresses[*].address} {end}"))
+}
+
+// hide replaces what reasons say of this machine: nodes and files.
+func hide(nodes []string, files ...string) *strings.Replacer {
+	var pairs []string
+	for _, node := range nodes {
+		pairs = append(pairs, node, "(node)")
+	}
+	for _, file := range files {
+		pairs = append(pairs, file, filepath.Base(file))
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+// serverVersion is the version of an API server, as 1.36.3.
+func serverVersion(t *testing.T, kubeconfig string) string {
+	t.Helper()
+	var info struct{ GitVersion string }
+	if err := json.Unmarshal([]byte(kubectl(t, kubeconfig, "get", "--raw", "/version")), &info); err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimPrefix(info.GitVersion, "v")
+}

@@ -1,0 +1,132 @@
+package specs
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// State is what came of a spec.
+type State string
+
+const (
+	Passed  State = "passed"
+	Failed  State = "failed"
+	Skipped State = "skipped" // By the spec itself, which gives a reason.
+	NotRun  State = "not run" // Left out by the one who ran the others.
+)
+
+// Result is what came of one spec.
+type Result struct {
+	// Name is the whole text of the spec, with its tags. Steps around all specs have the name of their kind.
+	Name   string `json:"name"`
+	State  State  `json:"state"`
+	Reason string `json:"reason,omitempty"`
+	// Seconds is how long the spec ran.
+	Seconds int `json:"seconds,omitempty"`
+	// Day of the run, as 2006-01-02; empty if the spec was not run.
+	Day string `json:"day,omitempty"`
+}
+
+var sig = regexp.MustCompile(`\[sig-([a-z-]+)\]`)
+
+// SIG is the special interest group that wrote the spec, such as "network".
+func (r Result) SIG() string {
+	if match := sig.FindStringSubmatch(r.Name); match != nil {
+		return match[1]
+	}
+	return "none"
+}
+
+// IsConformance says whether the spec is one of the conformance tests.
+func (r Result) IsConformance() bool { return strings.Contains(r.Name, "[Conformance]") }
+
+// specReport is what is read of a spec in a report.
+type specReport struct {
+	ContainerHierarchyTexts    []string
+	LeafNodeType, LeafNodeText string
+	State                      string
+	Failure                    struct{ Message string }
+	RunTime                    time.Duration
+}
+
+// Read returns the results in a report that ginkgo has written as JSON, those of specs that were not run included, sorted by
+// name. What must not be shown of this machine is replaced in reasons by hide.
+func Read(report []byte, day string, hide *strings.Replacer) ([]Result, error) {
+	var suites []struct{ SpecReports []specReport }
+	if err := json.Unmarshal(report, &suites); err != nil {
+		return nil, fmt.Errorf("read report of ginkgo: %w", err)
+	}
+	var results []Result
+	for _, suite := range suites {
+		for _, spec := range suite.SpecReports {
+			r := Result{
+				Name:    strings.Join(append(slices.Clone(spec.ContainerHierarchyTexts), spec.LeafNodeText), " "),
+				Seconds: int(spec.RunTime.Round(time.Second).Seconds()), Day: day,
+			}
+			r.State, r.Reason = outcome(spec)
+			r.Reason = hide.Replace(r.Reason)
+			if spec.LeafNodeType != "It" {
+				if r.State != Failed {
+					continue
+				}
+				r.Name = spec.LeafNodeType
+			}
+			if r.State == NotRun {
+				r.Day = ""
+			}
+			results = append(results, r)
+		}
+	}
+	slices.SortFunc(results, byName)
+	return results, nil
+}
+
+func byName(a, b Result) int { return strings.Compare(a.Name, b.Name) }
+
+// outcome is the state of a spec with the first line of its reason.
+func outcome(spec specReport) (State, string) {
+	reason, _, _ := strings.Cut(strings.TrimSpace(spec.Failure.Message), "\n")
+	switch spec.State {
+	case "passed":
+		return Passed, ""
+	case "skipped":
+		if reason == "" { // What the expressions leave out is skipped without a reason.
+			return NotRun, ""
+		}
+		return Skipped, reason
+	case "pending":
+		return Skipped, "marked as pending"
+	case "failed":
+		return Failed, reason
+	default: // It panicked, took too long, or was interrupted.
+		return Failed, strings.TrimSuffix(spec.State+": "+reason, ": ")
+	}
+}
+
+// Count returns how many results there are of each state.
+func Count(results []Result) map[State]int {
+	counts := map[State]int{}
+	for _, r := range results {
+		counts[r.State]++
+	}
+	return counts
+}
+
+// Summary is how many specs passed, and the others that were run with the reason.
+func Summary(results []Result) string {
+	counts := Count(results)
+	var text strings.Builder
+	fmt.Fprintf(&text, "%d passed, %d failed, %d skipped", counts[Passed], counts[Failed], counts[Skipped])
+	for _, state := range []State{Failed, Skipped} {
+		for _, r := range results {
+			if r.State == state {
+				fmt.Fprintf(&text, "\n%s after %d s: %s: %s", r.State, r.Seconds, r.Name, r.Reason)
+			}
+		}
+	}
+	return text.String()
+}
