@@ -18,12 +18,14 @@ import (
 	"hortus.dev/hortus/test/specs"
 )
 
-// specRun says which of Kubernetes' specs, its end-to-end tests, to run: those that the first regular expression matches and the
-// second does not. So many run side by side.
+// specRun says which of Kubernetes' specs, its end-to-end tests, to run.
 type specRun struct {
-	focus, skip string
-	side        int
-	patience    time.Duration // Twice that of other waits unless stated.
+	// focus and skip are regular expressions for the names of specs to run, and to leave out; labels is an expression, such as
+	// "Serial && !Slow". Those are run that all three allow.
+	focus, skip, labels string
+	// side is how many run side by side.
+	side     int
+	patience time.Duration // Twice that of other waits unless stated.
 }
 
 // buildSpecs makes Kubernetes' end-to-end tests and what their pods run.
@@ -62,8 +64,9 @@ func runSpecs(t *testing.T, kubeconfig string, s specRun) []specs.Result {
 	const inside = `mount --bind "$1" /etc/hosts && shift && exec "$@"`
 	command := exec.CommandContext(ctx, "unshare", "--mount", "sh", "-c", inside, "sh", hosts,
 		filepath.Join(programs, "ginkgo"), fmt.Sprintf("--procs=%d", s.side), "--no-color", "--succinct", "--timeout="+limit.String(),
-		"--json-report="+report, "--focus="+s.focus, "--skip="+s.skip, filepath.Join(programs, "e2e.test"),
-		"--", "--kubeconfig="+kubeconfig, "--kubectl-path="+kubectl, "--provider=local", "--num-nodes=2")
+		"--json-report="+report, "--focus="+s.focus, "--skip="+s.skip, "--label-filter="+s.labels,
+		filepath.Join(programs, "e2e.test"), "--",
+		"--kubeconfig="+kubeconfig, "--kubectl-path="+kubectl, "--provider=local", "--num-nodes=2")
 	command.Dir, command.Stdout, command.Stderr = folder, log, log
 	failed := command.Run()
 	content, err := os.ReadFile(report)
