@@ -45,14 +45,30 @@ var (
 	serve   = []string{"test-webserver"} // Serves the files of the image on port 80.
 )
 
+// busyboxShell is the shell of the image busybox, whose messages a spec compares. The busybox of the distribution drops variables
+// whose names have dashes, which newer ones keep, so a command of one word is run without it.
+const busyboxShell = `#!/bin/bash
+if [[ $# = 2 && $1 = -c && $2 =~ ^[a-z]+$ && $(type -t "$2") = file ]]; then exec "$2"; fi
+exec -a "$0" /bin/busybox "$@"
+`
+
 var testImages = []testImage{
 	{name: testRepository + "agnhost:2.63.0", programs: []string{"agnhost"}, entrypoint: agnhost, cmd: []string{"pause"}},
 	{name: testRepository + "agnhost:2.55", programs: []string{"agnhost"}, entrypoint: agnhost, cmd: []string{"pause"}},
-	{name: testRepository + "busybox:1.37.0-1", cmd: []string{"sh"}},
+	{
+		name: testRepository + "busybox:1.37.0-1", cmd: []string{"sh"},
+		files: []Entry{
+			{Path: "bin/sh", Content: []byte(busyboxShell), Mode: 0o755}, {Path: "bin/sysctl", Symlink: "/bin/busybox"},
+		},
+	},
 	{name: testRepository + "glibc-dns-testing:2.0.0", cmd: []string{"bash"}},
 	{
 		name: testRepository + "kitten:1.8", programs: []string{"agnhost"}, entrypoint: agnhost, cmd: serve,
-		files: []Entry{{Path: "data.json", Content: []byte(`{"image": "kitten.jpg"}`)}},
+		files: []Entry{
+			{Path: "data.json", Content: []byte(`{"image": "kitten.jpg"}`)},
+			// The image is also mounted as a volume, in which a spec looks for the system that the original is made from.
+			{Path: "etc/os-release", Content: []byte("NAME=\"Alpine Linux\"\n")},
+		},
 	},
 	{
 		name: testRepository + "nautilus:1.8", programs: []string{"agnhost"}, entrypoint: agnhost, cmd: serve,

@@ -25,7 +25,7 @@ func TestConformance(t *testing.T) {
 		name string
 		specRun
 	}{
-		{"those that run side by side", specRun{focus: focus, labels: "Conformance && !(Serial || Disruptive)", side: 6}},
+		{"those that run side by side", specRun{focus: focus, labels: "Conformance && !(Serial || Disruptive)", side: 8}},
 		{"those that run alone", specRun{focus: focus, labels: "Conformance && (Serial || Disruptive)", side: 1}},
 	} {
 		// Whatever came of one part, the other is run.
