@@ -78,7 +78,10 @@ var testImages = []testImage{
 	{name: testRepository + "nginx:1.27-0", programs: []string{"agnhost"}, entrypoint: agnhost, cmd: serve},
 	{name: testRepository + "nonewprivs:1.4", programs: []string{"nnp"}, cmd: []string{"/nnp"}},
 	{name: testRepository + "nonroot:1.5", user: "1234", cmd: []string{"id", "-u"}},
-	{name: testRepository + "sample-apiserver:1.29.2", programs: []string{"sample-apiserver"}, entrypoint: []string{"/sample-apiserver"}},
+	{
+		name: testRepository + "sample-apiserver:1.29.2", programs: []string{"sample-apiserver"},
+		entrypoint: []string{"/sample-apiserver"},
+	},
 }
 
 // testTools are programs of the distribution that tests call in their pods: the shell's own are not enough for them.

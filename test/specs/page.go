@@ -103,18 +103,10 @@ func (s Suite) list(text *strings.Builder, state State) {
 	}
 }
 
-// longest is how much of a reason is shown; some quote whole objects.
-const longest = 300
-
 // markdown is what means something in a table of Markdown.
 var markdown = strings.NewReplacer(
 	`\`, `\\`, "|", `\|`, "`", "\\`", "*", `\*`, "_", `\_`, "<", `\<`, "[", `\[`, "]", `\]`, "(", `\(`, "\n", " ",
 )
 
 // cell makes plain text the content of a cell.
-func cell(plain string) string {
-	if runes := []rune(plain); len(runes) > longest {
-		plain = string(runes[:longest]) + "…"
-	}
-	return markdown.Replace(plain)
-}
+func cell(plain string) string { return markdown.Replace(plain) }

@@ -68,7 +68,7 @@ func Read(report []byte, day string, hide *strings.Replacer) ([]Result, error) {
 				Seconds: int(spec.RunTime.Round(time.Second).Seconds()), Day: day,
 			}
 			r.State, r.Reason = outcome(spec)
-			r.Reason = hide.Replace(r.Reason)
+			r.Reason = shorten(hide.Replace(r.Reason))
 			if spec.LeafNodeType != "It" {
 				if r.State != Failed {
 					continue
@@ -87,9 +87,9 @@ func Read(report []byte, day string, hide *strings.Replacer) ([]Result, error) {
 
 func byName(a, b Result) int { return strings.Compare(a.Name, b.Name) }
 
-// outcome is the state of a spec with the first line of its reason.
+// outcome is the state of a spec with its reason on one line.
 func outcome(spec specReport) (State, string) {
-	reason, _, _ := strings.Cut(strings.TrimSpace(spec.Failure.Message), "\n")
+	reason := strings.Join(strings.Fields(spec.Failure.Message), " ")
 	switch spec.State {
 	case "passed":
 		return Passed, ""
@@ -105,6 +105,16 @@ func outcome(spec specReport) (State, string) {
 	default: // It panicked, took too long, or was interrupted.
 		return Failed, strings.TrimSuffix(spec.State+": "+reason, ": ")
 	}
+}
+
+// longest is how much of a reason is kept; some quote whole objects.
+const longest = 300
+
+func shorten(reason string) string {
+	if runes := []rune(reason); len(runes) > longest {
+		return string(runes[:longest]) + "…"
+	}
+	return reason
 }
 
 // Count returns how many results there are of each state.

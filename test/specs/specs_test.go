@@ -36,12 +36,12 @@ func read(t *testing.T) []Result {
 
 func TestRead(t *testing.T) {
 	want := []Result{
-		{Name: "SynchronizedAfterSuite", State: Failed, Reason: "no answer of it", Day: "2026-01-02"},
+		{Name: "SynchronizedAfterSuite", State: Failed, Reason: "no answer of it second line", Day: "2026-01-02"},
 		{Name: "[sig-apps] Job is left out [Conformance]", State: NotRun},
 		{Name: "[sig-apps] Job is no such test", State: Skipped, Reason: "marked as pending", Day: "2026-01-02"},
 		{Name: "[sig-apps] Job needs IPv6 [Conformance]", State: Skipped, Reason: "no IPv6", Day: "2026-01-02"},
 		{
-			Name: "[sig-network] DNS by pods resolves [Conformance]", State: Failed, Reason: "file x of a node", Seconds: 1,
+			Name: "[sig-network] DNS by pods resolves [Conformance]", State: Failed, Reason: "file x of a node and more", Seconds: 1,
 			Day: "2026-01-02",
 		},
 		{Name: "[sig-network] DNS hangs [Conformance]", State: Failed, Reason: "timedout", Day: "2026-01-02"},
@@ -55,10 +55,22 @@ func TestRead(t *testing.T) {
 	}
 }
 
+func TestShorten(t *testing.T) {
+	for reason, want := range map[string]string{
+		"short":                  "short",
+		strings.Repeat("ä", 300): strings.Repeat("ä", 300),
+		strings.Repeat("ä", 301): strings.Repeat("ä", 300) + "…",
+	} {
+		if got := shorten(reason); got != want {
+			t.Errorf("shorten(%q) = %q, want %q", reason, got, want)
+		}
+	}
+}
+
 func TestSummary(t *testing.T) {
 	const want = `1 passed, 3 failed, 2 skipped
-failed after 0 s: SynchronizedAfterSuite: no answer of it
-failed after 1 s: [sig-network] DNS by pods resolves [Conformance]: file x of a node
+failed after 0 s: SynchronizedAfterSuite: no answer of it second line
+failed after 1 s: [sig-network] DNS by pods resolves [Conformance]: file x of a node and more
 failed after 0 s: [sig-network] DNS hangs [Conformance]: timedout
 skipped after 0 s: [sig-apps] Job is no such test: marked as pending
 skipped after 0 s: [sig-apps] Job needs IPv6 [Conformance]: no IPv6`
@@ -138,7 +150,7 @@ Of 5 specs, 4 were run: 1 passed, 2 failed, 1 were skipped. Each is listed in [c
 
 | spec | seconds | reason |
 |---|---|---|
-| \[sig-network\] DNS by pods resolves \[Conformance\] | 1 | file x of a node |
+| \[sig-network\] DNS by pods resolves \[Conformance\] | 1 | file x of a node and more |
 | \[sig-network\] DNS hangs \[Conformance\] | 0 | timedout |
 
 ### Skipped in 1.36.3
@@ -162,10 +174,9 @@ Of 5 specs, 4 were run: 1 passed, 2 failed, 1 were skipped. Each is listed in [c
 
 func TestCell(t *testing.T) {
 	for plain, want := range map[string]string{
-		"a|b":                    `a\|b`,
-		"[a](b)":                 `\[a\]\(b)`,
-		"`make nothing`":         "\\`make nothing\\`",
-		strings.Repeat("ä", 301): strings.Repeat("ä", 300) + "…",
+		"a|b":            `a\|b`,
+		"[a](b)":         `\[a\]\(b)`,
+		"`make nothing`": "\\`make nothing\\`",
 	} {
 		if got := cell(plain); got != want {
 			t.Errorf("cell(%q) = %q, want %q", plain, got, want)
