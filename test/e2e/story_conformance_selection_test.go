@@ -72,7 +72,10 @@ var selectedSpecs = []struct{ shows, sig, spec string }{
 		"users of containers", "node",
 		"Security Context should support pod.Spec.SecurityContext.RunAsUser And pod.Spec.SecurityContext.RunAsGroup",
 	},
-	{"parameters of the kernel", "node", "Sysctls [LinuxOnly] [NodeConformance] should support sysctls"},
+	{
+		"parameters of the kernel", "node",
+		"Sysctls [LinuxOnly] [NodeConformance] should support sysctls [Environment:NotInUserNS] [Conformance]",
+	},
 	{"limits by default", "scheduling", "LimitRange should list, patch and delete a LimitRange by collection"},
 	{"events", "instrumentation", "Events API should delete a collection of events"},
 }
