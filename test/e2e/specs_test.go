@@ -58,7 +58,8 @@ func runSpecs(t *testing.T, kubeconfig string, s specRun) []specs.Result {
 	log := specLog(t)
 	defer log.Close()
 	limit := cmp.Or(s.patience, 2*patience)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), limit)
+	// The program writes its report when its own time is over.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), limit+5*time.Minute)
 	defer cancel()
 	// A mount namespace keeps the file with the server's name from the rest of the machine.
 	const inside = `mount --bind "$1" /etc/hosts && shift && exec "$@"`
