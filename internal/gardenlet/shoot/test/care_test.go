@@ -139,6 +139,7 @@ func TestWebhooksAreRemediatedOnlyIfTheOperatorWants(t *testing.T) {
 
 // An owner, or a controller of the owner, who changes a webhook back each time is not fought with every check, and the status tells.
 func TestWebhooksThatAreChangedBackAreRemediatedLessAndLessOften(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := w.run(w.newShoot(), succeeded)
 	policy := &admissionregistrationv1.MutatingWebhookConfiguration{
@@ -176,7 +177,7 @@ func TestWebhooksThatAreChangedBackAreRemediatedLessAndLessOften(t *testing.T) {
 	if want := []int{0, 1, 3, 7, 15, 31}; !slices.Equal(repaired, want) {
 		t.Errorf("repaired by the checks %v of %d, want %v", repaired, checks, want)
 	}
-	clock.Step(time.Hour)
+	w.clock.Step(time.Hour)
 	s = w.care(s, r)
 	if s = w.care(s, r); constraint().Reason != "RemediatedWebhooks" {
 		t.Errorf("constraint = %+v, want a repair that is not changed back to last", constraint())
