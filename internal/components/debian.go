@@ -127,19 +127,23 @@ func EnsurePackages(ctx context.Context, progress io.Writer, packages ...DebianP
 		return manual
 	}
 	fmt.Fprintf(progress, "installing Debian packages %s\n", strings.Join(missing, " "))
-	install := append([]string{"install", "-y", "-q", "--no-install-recommends"}, missing...)
-	// Package lists may be absent or too old for the mirror, so they are fetched only after a first failure.
-	first := runQuietly(ctx, "apt-get", install...)
-	if first == nil {
-		return nil
-	}
-	if err := runQuietly(ctx, "apt-get", "update", "-q"); err != nil {
-		return errors.Join(manual, err)
-	}
-	if err := runQuietly(ctx, "apt-get", install...); err != nil {
+	if err := aptInstall(ctx, missing...); err != nil {
 		return errors.Join(manual, err)
 	}
 	return nil
+}
+
+// aptInstall runs `apt-get install`. Package lists may be absent or too old for the mirror, so they are fetched only after a first
+// failure.
+func aptInstall(ctx context.Context, args ...string) error {
+	install := append([]string{"install", "-y", "-q", "--no-install-recommends"}, args...)
+	if runQuietly(ctx, "apt-get", install...) == nil {
+		return nil
+	}
+	if err := runQuietly(ctx, "apt-get", "update", "-q"); err != nil {
+		return err
+	}
+	return runQuietly(ctx, "apt-get", install...)
 }
 
 // runQuietly keeps the output for the error, where it explains the failure.

@@ -123,6 +123,12 @@ func prepare(ctx context.Context, o Options) (sources, error) {
 			return sources{}, err
 		}
 	}
+	if ownInit {
+		var err error
+		if from.sshServer, err = sshServer(ctx, o.Progress, o.Artifacts, from.distribution); err != nil {
+			return sources{}, err
+		}
+	}
 	if len(needed) > 0 {
 		builder := &components.Builder{Source: o.Components, Artifacts: o.Artifacts, Progress: o.Progress}
 		if err := builder.Ensure(ctx, needed...); err != nil {

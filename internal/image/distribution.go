@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -87,9 +88,12 @@ func collect(ctx context.Context, programs []program, plugins ...string) ([]Entr
 	return entries, nil
 }
 
-// sharedLibraries asks the dynamic loader, which knows the search paths of this machine.
-func sharedLibraries(ctx context.Context, files []string) ([]string, error) {
+// sharedLibraries asks the dynamic loader, which knows the search paths of this machine, and looks into further folders first.
+func sharedLibraries(ctx context.Context, files []string, folders ...string) ([]string, error) {
 	cmd := exec.CommandContext(ctx, "ldd", files...)
+	if len(folders) > 0 {
+		cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+strings.Join(folders, ":"))
+	}
 	var messages bytes.Buffer
 	cmd.Stderr = &messages
 	output, err := cmd.Output()

@@ -24,6 +24,8 @@ type sources struct {
 	artifacts string
 	// distribution holds the programs and libraries taken from the distribution, ready for a layer.
 	distribution []Entry
+	// sshServer holds what machines have beside it, for people who log in.
+	sshServer []Entry
 	// tools holds what images of tests have beside it.
 	tools []Entry
 	// Programs of the project itself.
@@ -196,6 +198,7 @@ func machineRecipe(name, version string, from sources) (recipe, error) {
 		name: name,
 		layers: [][]Entry{
 			from.distribution,
+			from.sshServer,
 			runtime,
 			append(machineFiles(),
 				Entry{Path: "sbin/init", Source: from.machineInit}, Entry{Path: "opt/cni/bin/" + cniPolicy, Source: from.cniPolicy}),

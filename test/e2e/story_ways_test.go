@@ -20,8 +20,8 @@ import (
 	"hortus.dev/hortus/internal/pki"
 )
 
-// TestWaysIntoShoot goes all ways between a Shoot and its API server, in both directions, and lets a new node wait for all that
-// is critical to it.
+// TestWaysIntoShoot goes all ways between a Shoot and its API server, in both directions, lets a new node wait for all that is
+// critical to it, and logs in to nodes.
 func TestWaysIntoShoot(t *testing.T) {
 	t.Parallel()
 	story(t)
@@ -49,6 +49,7 @@ func TestWaysIntoShoot(t *testing.T) {
 	})
 	step(t, "the API server reaches webhooks and APIs that pods serve", func(t *testing.T) { asksPods(t, kubeconfig) })
 	step(t, "a new node waits for all that is critical", func(t *testing.T) { waitsForCritical(t, kubeconfig, name) })
+	step(t, "people log in to nodes with keys that rotate", func(t *testing.T) { logsInToNodes(t, kubeconfig, name) })
 }
 
 // reachesAPIServer has a pod ask its API server, by each name that pods have for it. The address that these lead to is one that

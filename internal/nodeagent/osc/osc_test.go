@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -34,7 +35,8 @@ func localValues() Values {
 		Labels: map[string]string{
 			"worker.gardener.cloud/pool": "pool", "node.kubernetes.io/role": "node", "node-role.kubernetes.io/worker": "",
 		},
-		Container: true,
+		AuthorizedKeys: []byte("ssh-rsa new\nssh-rsa old\n"),
+		Container:      true,
 	}
 }
 
@@ -42,6 +44,7 @@ func cloudValues() Values {
 	v := localValues()
 	v.Container = false
 	v.Type = "suse-chost"
+	v.AuthorizedKeys = nil
 	v.RootCAs = []byte("-----BEGIN CERTIFICATE-----\nroot\n-----END CERTIFICATE-----\n")
 	v.Taints = []corev1.Taint{{Key: "dedicated", Value: "db", Effect: corev1.TaintEffectNoSchedule}}
 	v.Kubelet = &corev1beta1.KubeletConfig{
@@ -128,6 +131,37 @@ func TestFilePathsNameFiles(t *testing.T) {
 					if !known[path] {
 						t.Errorf("unit %s depends on %s, which is not in the configuration", unit.Name, path)
 					}
+				}
+			}
+		})
+	}
+}
+
+// A rotation of keys, or access that ends, changes one file and nothing that belongs to a unit or to the user data.
+func TestKeysRestartNothing(t *testing.T) {
+	before := localValues()
+	for name, keys := range map[string]string{"rotated": "ssh-rsa newer\nssh-rsa new\n", "no access": ""} {
+		t.Run(name, func(t *testing.T) {
+			after := localValues()
+			after.AuthorizedKeys = []byte(keys)
+			if diff := cmp.Diff(Provision(before), Provision(after)); diff != "" {
+				t.Errorf("the user data depends on keys (-before +after):\n%s", diff)
+			}
+			if diff := cmp.Diff(Reconcile(before).Units, Reconcile(after).Units); diff != "" {
+				t.Errorf("units depend on keys (-before +after):\n%s", diff)
+			}
+			got := ""
+			for _, file := range Reconcile(after).Files {
+				if file.Path == extensionsv1alpha1.AuthorizedKeysFile {
+					got = file.Content.Inline.Data
+				}
+			}
+			if got != keys {
+				t.Errorf("the file of keys has %q, want %q", got, keys)
+			}
+			for _, unit := range Reconcile(after).Units {
+				if slices.Contains(unit.FilePaths, extensionsv1alpha1.AuthorizedKeysFile) {
+					t.Errorf("unit %s is restarted when keys change", unit.Name)
 				}
 			}
 		})

@@ -29,6 +29,9 @@ type Values struct {
 	// RootCAs (PEM) are further CAs that programs on the machine shall trust; may be empty.
 	RootCAs []byte
 
+	// AuthorizedKeys are what people log in to machines with, a line each; empty means that nobody may.
+	AuthorizedKeys []byte
+
 	// Images. The kubelet is taken out of KubeletImage, the node agent out of HortusImage.
 	HortusImage  string
 	KubeletImage string

@@ -38,11 +38,12 @@ type Actuator struct {
 
 var _ extension.Actuator[*extensionsv1alpha1.OperatingSystemConfig] = &Actuator{}
 
-// Reconcile renders the user data of purpose provision. Purpose reconcile is for the node agent and needs nothing more: the
-// image brings what it has itself.
+// Reconcile renders the user data of purpose provision. Purpose reconcile is for the node agent; what the image needs beside it is
+// the SSH server.
 func (a *Actuator) Reconcile(ctx context.Context, osc *extensionsv1alpha1.OperatingSystemConfig, _ *extension.Cluster) (extension.Result, error) {
 	if osc.Spec.Purpose != extensionsv1alpha1.OperatingSystemConfigPurposeProvision {
 		osc.Status.InPlaceUpdates = inPlaceUpdate(osc.Spec.InPlaceUpdates)
+		osc.Status.ExtensionFiles, osc.Status.ExtensionUnits = sshServer(&osc.Spec)
 		return extension.Done(), nil
 	}
 	files, err := a.files(ctx, osc)

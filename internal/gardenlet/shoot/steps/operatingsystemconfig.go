@@ -3,6 +3,7 @@ package steps
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
@@ -104,6 +105,10 @@ func (s *Scope) configValues(w *corev1beta1.Worker, key string) (osc.Values, err
 	if w.Machine.Image == nil || w.Machine.Image.Version == nil {
 		return osc.Values{}, flow.WithCodes(fmt.Errorf("no machine image"), string(corev1beta1.ErrorConfigurationProblem))
 	}
+	keys, err := s.authorizedKeys()
+	if err != nil {
+		return osc.Values{}, err
+	}
 	version := poolVersion(s.Shoot, *w)
 	v := osc.Values{
 		Type:              w.Machine.Image.Name,
@@ -114,6 +119,7 @@ func (s *Scope) configValues(w *corev1beta1.Worker, key string) (osc.Values, err
 		CABundle:          ca.Data[secretsmanager.DataBundle],
 		KubeletCABundle:   kubeletCA.Data[secretsmanager.DataBundle],
 		RootCAs:           []byte(rootCAs(s.CloudProfile, w)),
+		AuthorizedKeys:    keys,
 		HortusImage:       s.Images.Hortus,
 		KubeletImage:      s.Images.Kubelet(version),
 		SandboxImage:      s.Images.Pause,
@@ -130,6 +136,20 @@ func (s *Scope) configValues(w *corev1beta1.Worker, key string) (osc.Values, err
 		}
 	}
 	return v, nil
+}
+
+// authorizedKeys are those that people log in to machines with: the one in the garden and its predecessor, which is good until the
+// next rotation. There are none without SSH access.
+func (s *Scope) authorizedKeys() ([]byte, error) {
+	key, err := s.sshPublicKey()
+	if err != nil || key == nil {
+		return nil, err
+	}
+	keys := slices.Clone(key)
+	if old := s.Secrets.Old(nameSSHKeypair); old != nil {
+		keys = append(keys, old.Data[secretsmanager.DataPublicRSA]...)
+	}
+	return keys, nil
 }
 
 // effectiveKubelet is the pool's configuration, which replaces the Shoot's as a whole.

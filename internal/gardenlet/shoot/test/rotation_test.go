@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 )
 
 func TestAllCredentialsAreRotated(t *testing.T) {
@@ -152,4 +153,62 @@ func TestRotationsSurviveARestoreOfTheGarden(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The keys of people who log in to machines are in the configuration of the nodes, as the garden has them, and no others.
+func TestSSHKeysReachNodes(t *testing.T) {
+	w := newWorld(t)
+	s := w.run(w.newShoot("a"), succeeded)
+	published := func(suffix string) string {
+		secret := &corev1.Secret{}
+		w.must(w.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: s.Name + suffix}, secret))
+		return string(secret.Data["id_rsa.pub"])
+	}
+	check := func(when, want string) {
+		t.Helper()
+		configs := &extensionsv1alpha1.OperatingSystemConfigList{}
+		w.must(w.Client.List(w.ctx, configs, client.InNamespace(s.Status.TechnicalID)))
+		if len(configs.Items) != 2 {
+			t.Fatalf("there are %d configurations, want 2", len(configs.Items))
+		}
+		for _, c := range configs.Items {
+			got := ""
+			for _, f := range c.Spec.Files {
+				if f.Path == extensionsv1alpha1.AuthorizedKeysFile {
+					got = f.Content.Inline.Data
+				}
+			}
+			if c.Spec.Purpose == extensionsv1alpha1.OperatingSystemConfigPurposeProvision {
+				if got != "" {
+					t.Errorf("%s the user data has keys:\n%s", when, got)
+				}
+			} else if got != want {
+				t.Errorf("%s the keys of nodes are\n%s\nwant\n%s", when, got, want)
+			}
+		}
+	}
+	first := published(".ssh-keypair")
+	if !strings.HasPrefix(first, "ssh-rsa ") {
+		t.Fatalf("the key in the garden is %q", first)
+	}
+	check("at first", first)
+	s = w.settled(w.request(s, corev1beta1.OperationRotateSSHKeypair))
+	second := published(".ssh-keypair")
+	if second == first || published(".ssh-keypair.old") != first {
+		t.Errorf("after a rotation the garden has\n%s\nand before it\n%s", second, published(".ssh-keypair.old"))
+	}
+	check("after a rotation", second+first)
+	s = w.settled(w.request(s, corev1beta1.OperationRotateSSHKeypair))
+	third := published(".ssh-keypair")
+	check("after the next rotation", third+second)
+	access := func(enabled bool) {
+		before := s.DeepCopy()
+		s.Spec.Provider.WorkersSettings = &corev1beta1.WorkersSettings{SSHAccess: &corev1beta1.SSHAccess{Enabled: enabled}}
+		w.must(w.Client.Patch(w.ctx, s, client.MergeFrom(before)))
+		s = w.settled(s)
+	}
+	access(false)
+	check("without access", "")
+	access(true)
+	check("with access again", published(".ssh-keypair")+published(".ssh-keypair.old"))
 }
