@@ -85,6 +85,7 @@ func logsInToNodes(t *testing.T, kubeconfig, shoot string) {
 	}
 	access(true)
 	machine.letsIn(t, "the key of the Shoot, with access again", sshKey(t, shoot+".ssh-keypair"))
+	machine.refuses(t, "the key from before access ended", "gardener", ssh.PublicKeys(third))
 
 	after := nodesOfPool(t, kubeconfig, "pool")[0]
 	if after.UID != before.UID || instanceOf(t, after.Name) != instance {

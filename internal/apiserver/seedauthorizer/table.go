@@ -224,6 +224,7 @@ var table = []rule{
 	{"", "secrets", Secret, []grant{
 		{verbs: read, where: needed},
 		{verbs: publish, where: published(corev1beta1.ShootSuffixSSHKeypair, corev1beta1.ShootSuffixOldSSHKeypair, corev1beta1.ShootSuffixMonitoring, corev1beta1.ShootSuffixCACluster)},
+		{verbs: []string{"delete"}, where: published(corev1beta1.ShootSuffixSSHKeypair, corev1beta1.ShootSuffixOldSSHKeypair)},
 		{verbs: publish, where: issuerKey},
 		{verbs: read, where: fromBucket(needed)},
 		{verbs: readWrite, where: fromBucket(own)},

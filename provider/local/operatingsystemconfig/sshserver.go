@@ -45,6 +45,7 @@ KbdInteractiveAuthentication no
 PasswordAuthentication no
 PermitRootLogin no
 PidFile none
+PrintLastLog no
 Subsystem sftp internal-sftp
 `
 

@@ -2,6 +2,7 @@ package steps
 
 import (
 	"context"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,7 +30,28 @@ func ensureGardenObjects(ctx context.Context, s *Scope) (flow.Outcome, error) {
 			return flow.Outcome{}, err
 		}
 	}
+	for _, suffix := range uselessKeys(s) {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: s.Shoot.Name + "." + suffix, Namespace: s.Shoot.Namespace}}
+		if err := client.IgnoreNotFound(s.Garden.Delete(ctx, secret)); err != nil {
+			return flow.Outcome{}, fmt.Errorf("delete Secret %q of the project: %w", secret.Name, err)
+		}
+	}
 	return flow.Done(), nil
+}
+
+// uselessKeys are the suffixes of Secrets, which may be there or not, with keys that machines do not take: all without access, the
+// older one if access has been away since the last rotation.
+func uselessKeys(s *Scope) []string {
+	credentials := s.Shoot.Status.Credentials
+	switch {
+	case s.Workerless():
+		return nil
+	case !s.SSHAccess():
+		return []string{corev1beta1.ShootSuffixSSHKeypair, corev1beta1.ShootSuffixOldSSHKeypair}
+	case credentials != nil && credentials.Rotation != nil && credentials.Rotation.SSHKeypair != nil && s.Secrets.Old(nameSSHKeypair) == nil:
+		return []string{corev1beta1.ShootSuffixOldSSHKeypair}
+	}
+	return nil
 }
 
 func gardenObjects(s *Scope) ([]client.Object, error) {

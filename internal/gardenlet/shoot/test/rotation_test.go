@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
@@ -207,8 +208,23 @@ func TestSSHKeysReachNodes(t *testing.T) {
 		w.must(w.Client.Patch(w.ctx, s, client.MergeFrom(before)))
 		s = w.settled(s)
 	}
+	gone := func(suffixes ...string) {
+		t.Helper()
+		for _, suffix := range suffixes {
+			err := w.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: s.Name + suffix}, &corev1.Secret{})
+			if !apierrors.IsNotFound(err) {
+				t.Errorf("reading the useless key %s ends with %v, want that it is gone", suffix, err)
+			}
+		}
+	}
 	access(false)
 	check("without access", "")
+	gone(".ssh-keypair", ".ssh-keypair.old")
 	access(true)
-	check("with access again", published(".ssh-keypair")+published(".ssh-keypair.old"))
+	fourth := published(".ssh-keypair")
+	if fourth == third {
+		t.Error("with access again the key is the same")
+	}
+	check("with access again", fourth)
+	gone(".ssh-keypair.old")
 }
