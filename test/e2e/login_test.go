@@ -36,7 +36,6 @@ func logsInToNodes(t *testing.T, kubeconfig, shoot string) {
 	machine := &sshMachine{name: before.Name}
 	machine.locate(t)
 	instance, kubelet := instanceOf(t, before.Name), machine.inside(t, "init", "ctl", "status", "kubelet.service")
-	garden := kubeconfigOf("garden")
 
 	first := sshKey(t, shoot+".ssh-keypair")
 	machine.letsIn(t, "the key of the Shoot", first)
@@ -68,9 +67,7 @@ func logsInToNodes(t *testing.T, kubeconfig, shoot string) {
 	defer session.Close()
 	access := func(enabled bool) {
 		t.Helper()
-		kubectl(t, garden, "-n", projectNS, "patch", "shoot", shoot, "--type=merge", "-p",
-			fmt.Sprintf(`{"spec":{"provider":{"workersSettings":{"sshAccess":{"enabled":%t}}}}}`, enabled))
-		awaitSucceeded(t, shoot)
+		patchShoot(t, shoot, fmt.Sprintf(`{"spec":{"provider":{"workersSettings":{"sshAccess":{"enabled":%t}}}}}`, enabled))
 	}
 	access(false)
 	_ = session.Wait() // Returns when the machine has ended the connection.
