@@ -133,8 +133,8 @@ func EnsurePackages(ctx context.Context, progress io.Writer, packages ...DebianP
 	return nil
 }
 
-// aptInstall runs `apt-get install`. Package lists may be absent or too old for the mirror, so they are fetched only after a first
-// failure.
+// aptInstall runs `apt-get install`. Package lists may be absent or too old for the mirror, so they are fetched only after
+// a first failure.
 func aptInstall(ctx context.Context, args ...string) error {
 	install := append([]string{"install", "-y", "-q", "--no-install-recommends"}, args...)
 	if runQuietly(ctx, "apt-get", install...) == nil {

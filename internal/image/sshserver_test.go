@@ -23,7 +23,10 @@ func TestSSHServerPrograms(t *testing.T) {
 			want: []string{"/p/usr/sbin/sshd", "/usr/bin/ssh-keygen"},
 		},
 		"unpacked with newer programs for users": {
-			root: "/p", exists: []string{"/p/usr/sbin/sshd", "/p/usr/bin/ssh-keygen", "/usr/bin/ssh-keygen", "/p/usr/lib/openssh/sshd-session"},
+			root: "/p",
+			exists: []string{
+				"/p/usr/sbin/sshd", "/p/usr/bin/ssh-keygen", "/usr/bin/ssh-keygen", "/p/usr/lib/openssh/sshd-session",
+			},
 			want: []string{"/p/usr/sbin/sshd", "/p/usr/bin/ssh-keygen", "/p/usr/lib/openssh/sshd-session"},
 		},
 	} {

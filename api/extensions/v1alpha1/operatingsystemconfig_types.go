@@ -356,8 +356,8 @@ type CloudConfig struct {
 // OperatingSystemConfigSecretDataKey is the key of the user data in the Secret of status.cloudConfig.
 const OperatingSystemConfigSecretDataKey = "cloud_config"
 
-// AuthorizedKeysFile is the path of a file of purpose reconcile: the keys, a line each, that people log in to machines with. Without
-// it nobody may.
+// AuthorizedKeysFile is the path of a file of purpose reconcile: the keys, a line each, that people log in to machines
+// with. Without it nobody may.
 const AuthorizedKeysFile = "/var/lib/gardener-user-authorized-keys"
 
 // InPlaceUpdatesStatus tells how a machine is updated in place.

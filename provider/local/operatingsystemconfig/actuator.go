@@ -38,8 +38,8 @@ type Actuator struct {
 
 var _ extension.Actuator[*extensionsv1alpha1.OperatingSystemConfig] = &Actuator{}
 
-// Reconcile renders the user data of purpose provision. Purpose reconcile is for the node agent; what the image needs beside it is
-// the SSH server.
+// Reconcile renders the user data of purpose provision. Purpose reconcile is for the node agent; the SSH server is all that the
+// image needs beside it.
 func (a *Actuator) Reconcile(ctx context.Context, osc *extensionsv1alpha1.OperatingSystemConfig, _ *extension.Cluster) (extension.Result, error) {
 	if osc.Spec.Purpose != extensionsv1alpha1.OperatingSystemConfigPurposeProvision {
 		osc.Status.InPlaceUpdates = inPlaceUpdate(osc.Spec.InPlaceUpdates)

@@ -14,8 +14,8 @@ const (
 	sshServerScript = "/opt/bin/ssh-server"
 )
 
-// sshServer returns what runs the SSH server of the image, if the machine has keys for people who log in. Without the unit the node
-// agent stops it.
+// sshServer returns what runs the SSH server of the image, if the machine has keys for people who log in. Without the unit the
+// node agent stops it.
 func sshServer(spec *extensionsv1alpha1.OperatingSystemConfigSpec) ([]extensionsv1alpha1.File, []extensionsv1alpha1.Unit) {
 	hasKeys := func(f extensionsv1alpha1.File) bool { return f.Path == extensionsv1alpha1.AuthorizedKeysFile }
 	if !slices.ContainsFunc(spec.Files, hasKeys) {
@@ -49,8 +49,8 @@ PrintLastLog no
 Subsystem sftp internal-sftp
 `
 
-// sshServerContent does not wait until the server listens, and is skipped on machines whose image is too old to have one: the node
-// agent goes on, whatever becomes of the server.
+// sshServerContent does not wait until the server listens, and is skipped on machines whose image is too old to have one: the
+// node agent goes on, whatever becomes of the server.
 const sshServerContent = `[Unit]
 Description=SSH server for people who log in
 ConditionPathExists=/usr/sbin/sshd
@@ -65,9 +65,9 @@ RestartSec=1
 WantedBy=multi-user.target
 `
 
-// sshServerCommands makes what the server needs and is not there yet: /etc is that of the image with which the machine was made. The
-// key of the host is on the disk that stays, so that a machine has the same one after a reboot. Sessions outlive their server; they
-// are told from those of servers in pods by the file of their program.
+// sshServerCommands makes what the server needs and is not there yet: /etc is that of the image with which the machine was made.
+// The key of the host is on the disk that stays, so that a machine has the same one after a reboot. Sessions outlive their
+// server; they are told from those of servers in pods by the file of their program.
 const sshServerCommands = `#!/bin/sh
 # Runs the SSH server of this machine, and ends its sessions.
 set -eu

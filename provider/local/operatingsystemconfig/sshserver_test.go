@@ -64,8 +64,9 @@ func TestServerRunsIfThereAreKeys(t *testing.T) {
 
 // The unit is read by the machine's process 1, and its command by the shell.
 func TestServersUnitAndCommands(t *testing.T) {
-	spec := &extensionsv1alpha1.OperatingSystemConfigSpec{Files: []extensionsv1alpha1.File{{Path: extensionsv1alpha1.AuthorizedKeysFile}}}
-	files, units := sshServer(spec)
+	files, units := sshServer(&extensionsv1alpha1.OperatingSystemConfigSpec{
+		Files: []extensionsv1alpha1.File{{Path: extensionsv1alpha1.AuthorizedKeysFile}},
+	})
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, units[0].Name), []byte(ptr.Deref(units[0].Content, "")), 0o600); err != nil {
 		t.Fatal(err)
@@ -75,7 +76,8 @@ func TestServersUnitAndCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	start, stop := read.ExecStart[0].Args(nil, units[0].Name), read.ExecStop[0].Args(nil, units[0].Name)
-	if diff := cmp.Diff([][]string{{"/opt/bin/ssh-server", "start"}, {"/opt/bin/ssh-server", "end-sessions"}}, [][]string{start, stop}); diff != "" {
+	want := [][]string{{"/opt/bin/ssh-server", "start"}, {"/opt/bin/ssh-server", "end-sessions"}}
+	if diff := cmp.Diff(want, [][]string{start, stop}); diff != "" {
 		t.Errorf("commands (-want +got):\n%s", diff)
 	}
 	for _, f := range files {

@@ -39,16 +39,17 @@ func ensureGardenObjects(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	return flow.Done(), nil
 }
 
-// uselessKeys are the suffixes of Secrets, which may be there or not, with keys that machines do not take: all without access, the
-// older one if access has been away since the last rotation.
+// uselessKeys are the suffixes of Secrets, which may be there or not, with keys that machines do not take: all without access,
+// the older one if there was no access for a while since the last rotation.
 func uselessKeys(s *Scope) []string {
 	credentials := s.Shoot.Status.Credentials
+	rotated := credentials != nil && credentials.Rotation != nil && credentials.Rotation.SSHKeypair != nil
 	switch {
 	case s.Workerless():
 		return nil
 	case !s.SSHAccess():
 		return []string{corev1beta1.ShootSuffixSSHKeypair, corev1beta1.ShootSuffixOldSSHKeypair}
-	case credentials != nil && credentials.Rotation != nil && credentials.Rotation.SSHKeypair != nil && s.Secrets.Old(nameSSHKeypair) == nil:
+	case rotated && s.Secrets.Old(nameSSHKeypair) == nil:
 		return []string{corev1beta1.ShootSuffixOldSSHKeypair}
 	}
 	return nil

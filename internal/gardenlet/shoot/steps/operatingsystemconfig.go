@@ -138,8 +138,8 @@ func (s *Scope) configValues(w *corev1beta1.Worker, key string) (osc.Values, err
 	return v, nil
 }
 
-// authorizedKeys are those that people log in to machines with: the one in the garden and its predecessor, which is good until the
-// next rotation. There are none without SSH access.
+// authorizedKeys are those that people log in to machines with: the one in the garden and its predecessor, which is good
+// until the next rotation. There are none without SSH access.
 func (s *Scope) authorizedKeys() ([]byte, error) {
 	key, err := s.sshPublicKey()
 	if err != nil || key == nil {

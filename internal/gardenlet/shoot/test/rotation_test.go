@@ -158,6 +158,7 @@ func TestRotationsSurviveARestoreOfTheGarden(t *testing.T) {
 
 // The keys of people who log in to machines are in the configuration of the nodes, as the garden has them, and no others.
 func TestSSHKeysReachNodes(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := w.run(w.newShoot("a"), succeeded)
 	published := func(suffix string) string {
