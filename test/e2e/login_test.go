@@ -29,10 +29,11 @@ type sshMachine struct {
 	hostKey string
 }
 
-// logsInToNodes logs in with the keys that the owner of a Shoot has, and with those that they do not have or no longer have.
-func logsInToNodes(t *testing.T, kubeconfig, shoot string) {
+// logsInToNode logs in with the keys that the owner of a Shoot has, and with those that they do not have or no longer have. There
+// is one node, since changes take minutes to spread over several. It returns the machine.
+func logsInToNode(t *testing.T, kubeconfig, shoot string) *sshMachine {
 	t.Helper()
-	before := nodesOfPool(t, kubeconfig, "pool")[0]
+	before := nodeOfPool(t, kubeconfig, "pool")
 	machine := &sshMachine{name: before.Name}
 	machine.locate(t)
 	instance, kubelet := instanceOf(t, before.Name), machine.inside(t, "init", "ctl", "status", "kubelet.service")
@@ -86,7 +87,7 @@ func logsInToNodes(t *testing.T, kubeconfig, shoot string) {
 	machine.letsIn(t, "the key of the Shoot, with access again", sshKey(t, shoot+".ssh-keypair"))
 	machine.refuses(t, "the key from before access ended", "gardener", ssh.PublicKeys(third))
 
-	after := nodesOfPool(t, kubeconfig, "pool")[0]
+	after := nodeOfPool(t, kubeconfig, "pool")
 	if after.UID != before.UID || instanceOf(t, after.Name) != instance {
 		t.Errorf("the node %s (%s, %s) was followed by %s (%s, %s)",
 			before.Name, before.UID, instance, after.Name, after.UID, instanceOf(t, after.Name))
@@ -94,9 +95,16 @@ func logsInToNodes(t *testing.T, kubeconfig, shoot string) {
 	if now := machine.inside(t, "init", "ctl", "status", "kubelet.service"); now != kubelet {
 		t.Errorf("the kubelet was restarted:\n%s\nafter\n%s", now, kubelet)
 	}
+	return machine
+}
+
+// keepsHostKey reboots a machine and logs in to it again.
+func keepsHostKey(t *testing.T, machine *sshMachine, shoot string) {
+	t.Helper()
+	before := instanceOf(t, machine.name)
 	machine.inside(t, "init", "ctl", "reboot")
 	eventually(t, "a reboot", func() error {
-		if now := instanceOf(t, machine.name); now == instance {
+		if now := instanceOf(t, machine.name); now == before {
 			return fmt.Errorf("the instance is still %s", now)
 		}
 		return nil

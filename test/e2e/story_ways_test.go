@@ -48,8 +48,10 @@ func TestWaysIntoShoot(t *testing.T) {
 		reachesAPIServer(t, kubeconfig, admin, name)
 	})
 	step(t, "the API server reaches webhooks and APIs that pods serve", func(t *testing.T) { asksPods(t, kubeconfig) })
+	var machine *sshMachine
+	step(t, "people log in to nodes with keys that rotate", func(t *testing.T) { machine = logsInToNode(t, kubeconfig, name) })
 	step(t, "a new node waits for all that is critical", func(t *testing.T) { waitsForCritical(t, kubeconfig, name) })
-	step(t, "people log in to nodes with keys that rotate", func(t *testing.T) { logsInToNodes(t, kubeconfig, name) })
+	step(t, "a node has the same host key after a reboot", func(t *testing.T) { keepsHostKey(t, machine, name) })
 }
 
 // reachesAPIServer has a pod ask its API server, by each name that pods have for it. The address that these lead to is one that
