@@ -95,35 +95,57 @@ func allWell(o *unstructured.Unstructured) bool {
 // often, and conditions get some time before they are False.
 func giveConditionsTime(t *testing.T, shoot string) {
 	t.Helper()
-	seed := kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "get", "shoot", shoot, "-o", "jsonpath={.status.seedName}")
-	cluster, known := map[string]string{"local-1": "garden", "local-2": "seed-2"}[seed]
-	if !known {
-		t.Fatalf("the Shoot is on seed %q", seed)
-	}
-	kubeconfig := kubeconfigOf(cluster)
+	reconfigureGardenlet(t, seedOf(t, shoot), func(config map[string]any) {
+		thresholds := []any{
+			map[string]any{"type": "EveryNodeReady", "duration": "10s"}, map[string]any{"type": "SystemComponentsHealthy", "duration": "10s"},
+		}
+		care := map[string]any{"syncPeriod": "10s", "conditionThresholds": thresholds}
+		if err := unstructured.SetNestedMap(config, care, "controllers", "shootCare"); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// gardenletConfig is the text of the configuration of a seed's gardenlet.
+func gardenletConfig(t *testing.T, seed string) string {
+	t.Helper()
 	var configMap corev1.ConfigMap
-	if err := json.Unmarshal([]byte(kubectl(t, kubeconfig, "-n", "garden", "get", "configmap", "gardenlet-config", "-o", "json")), &configMap); err != nil {
+	out := kubectl(t, adminOf(seed), "-n", "garden", "get", "configmap", "gardenlet-config", "-o", "json")
+	if err := json.Unmarshal([]byte(out), &configMap); err != nil {
 		t.Fatal(err)
 	}
+	return configMap.Data["config.yaml"]
+}
+
+// reconfigureGardenlet changes the configuration of a seed's gardenlet and replaces its pod.
+func reconfigureGardenlet(t *testing.T, seed string, change func(map[string]any)) {
+	t.Helper()
 	config := map[string]any{}
-	if err := yaml.Unmarshal([]byte(configMap.Data["config.yaml"]), &config); err != nil {
+	if err := yaml.Unmarshal([]byte(gardenletConfig(t, seed)), &config); err != nil {
 		t.Fatal(err)
 	}
-	thresholds := []any{
-		map[string]any{"type": "EveryNodeReady", "duration": "10s"}, map[string]any{"type": "SystemComponentsHealthy", "duration": "10s"},
-	}
-	care := map[string]any{"syncPeriod": "10s", "conditionThresholds": thresholds}
-	if err := unstructured.SetNestedMap(config, care, "controllers", "shootCare"); err != nil {
-		t.Fatal(err)
-	}
+	change(config)
 	changed, err := yaml.Marshal(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	patch, err := json.Marshal(map[string]any{"data": map[string]any{"config.yaml": string(changed)}})
+	writeGardenletConfig(t, seed, string(changed))
+}
+
+// restoreGardenlet gives a seed's gardenlet at the end of the test the configuration that it has now.
+func restoreGardenlet(t *testing.T, seed string) {
+	t.Helper()
+	before := gardenletConfig(t, seed)
+	t.Cleanup(func() { writeGardenletConfig(t, seed, before) })
+}
+
+func writeGardenletConfig(t *testing.T, seed, config string) {
+	t.Helper()
+	patch, err := json.Marshal(map[string]any{"data": map[string]any{"config.yaml": config}})
 	if err != nil {
 		t.Fatal(err)
 	}
+	kubeconfig := adminOf(seed)
 	kubectl(t, kubeconfig, "-n", "garden", "patch", "configmap", "gardenlet-config", "--type=merge", "-p", string(patch))
 	kubectl(t, kubeconfig, "-n", "garden", "rollout", "restart", "deployment/gardenlet")
 	kubectl(t, kubeconfig, "-n", "garden", "rollout", "status", "deployment/gardenlet", "--timeout=120s")

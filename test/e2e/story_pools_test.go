@@ -4,84 +4,204 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// TestPoolsRollWhenTheyAreAsked has a user move reservations between the kubelet and the system, which keeps all machines, request
-// new machines for one pool, and restart the add-ons.
+// Pools of shoot-pools.yaml, by their place.
+const (
+	red = iota
+	green
+	blue
+	grey
+)
+
+// movedReservations are what nodes keep from pods, moved between the kubelet and the system; the sum is that of shoot-pools.yaml.
+const movedReservations = `"kubeReserved":{"cpu":"30m","memory":"128Mi","pid":"20k"},"systemReserved":{"cpu":"50m","memory":"128Mi"}`
+
+// nonTriggers change much of a Shoot and its pools, and need no new machines by the documents: what the kubelet is told beyond what
+// counts, what is synchronized to nodes, how machines are looked after, and what is no business of the machines.
+var nonTriggers = strings.Join([]string{
+	`{"op":"replace","path":"/spec/kubernetes/kubelet","value":{` + movedReservations + `,"maxPods":77,"imageGCHighThresholdPercent":70,
+		"evictionSoft":{"memoryAvailable":"60Mi"},"evictionSoftGracePeriod":{"memoryAvailable":"1m"}}}`,
+	`{"op":"add","path":"/spec/kubernetes/kubeControllerManager","value":{"nodeMonitorGracePeriod":"50s"}}`,
+	`{"op":"add","path":"/spec/systemComponents","value":{"nodeLocalDNS":{"enabled":true}}}`, // It counts up to 1.33, and with IPVS.
+	addTo(red, "labels", `{"example.com/label":"new"}`),
+	addTo(red, "annotations", `{"example.com/annotation":"new"}`),
+	addTo(red, "taints", `[{"key":"example.com/taint","value":"new","effect":"PreferNoSchedule"}]`),
+	addTo(green, "maximum", `2`),
+	addTo(green, "maxSurge", `2`),
+	addTo(green, "maxUnavailable", `1`),
+	addTo(green, "priority", `5`),
+	addTo(blue, "machineControllerManager",
+		`{"machineDrainTimeout":"20m","machineHealthTimeout":"11m","maxEvictRetries":7,"nodeConditions":["Rusty"]}`),
+	addTo(blue, "providerConfig", `{"apiVersion":"local.provider.hortus.dev/v1alpha1","kind":"WorkerConfig","tags":{"example.com/tag":"new"}}`),
+	addTo(grey, "dataVolumes", `[{"name":"data","size":"10Gi"}]`),
+	addTo(grey, "sysctls", `{"net.core.somaxconn":"1024"}`),
+}, ",")
+
+// addTo is an operation of a JSON patch that sets a field of a pool.
+func addTo(pool int, field, value string) string {
+	return fmt.Sprintf(`{"op":"add","path":"/spec/provider/workers/%d/%s","value":%s}`, pool, field, value)
+}
+
+// TestPoolsRollWhenTheyAreAsked has a user change everything that needs no new machines, then one after the other what needs them: pools
+// are rolled side by side, each for another reason, while one is updated in place. It also restarts the add-ons.
 func TestPoolsRollWhenTheyAreAsked(t *testing.T) {
 	t.Parallel()
 	story(t)
 	const name = "pools"
-	pools := []string{"asked", "steady"}
-	applyTestdata(t, kubeconfigOf("garden"), "shoot-pools.yaml", "")
+	garden := kubeconfigOf("garden")
+	t.Cleanup(func() { kubectl(t, garden, "-n", projectNS, "delete", "namespacedcloudprofile", "two-volumes") })
+	manifest, err := os.ReadFile("testdata/shoot-pools.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const windowTime = "150405-0700"
+	window := time.Now().UTC().Add(6 * time.Hour)
+	text := strings.NewReplacer("BEGIN", window.Format(windowTime), "END", window.Add(time.Hour).Format(windowTime)).Replace(string(manifest))
+	if out, err := applyText(t, garden, text); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
 	t.Cleanup(func() { deleteShoot(t, name) })
 	awaitSucceeded(t, name)
-	kubeconfig := shootKubeconfig(t, name)
-	nodes := map[string]corev1.Node{}
-	for _, pool := range pools {
-		nodes[pool] = nodeOfPool(t, kubeconfig, pool)
-	}
-	annotate := func(annotation string, done func(*unstructured.Unstructured) bool) {
-		t.Helper()
-		kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "annotate", "--overwrite", "shoot", name, annotation)
-		awaitShoot(t, name, annotation+" to be done", func(o *unstructured.Unstructured) bool {
-			_, asked := o.GetAnnotations()["gardener.cloud/operation"]
-			_, tasks := o.GetAnnotations()["shoot.gardener.cloud/tasks"]
-			return !asked && !tasks && succeeded(o) && done(o)
-		})
-	}
+	pools := pooled{name, shootKubeconfig(t, name)}
 
-	step(t, "reservations that move to the system replace and drain nothing", func(t *testing.T) {
-		patchShoot(t, name, `{"spec":{"kubernetes":{"kubelet":{
-			"kubeReserved":{"cpu":"30m","memory":"128Mi","pid":"20k"},"systemReserved":{"cpu":"50m","memory":"128Mi"}}}}}`)
-		for _, pool := range pools {
-			node := nodeOfPool(t, kubeconfig, pool)
-			if node.UID != nodes[pool].UID {
-				t.Errorf("the node of pool %s was replaced", pool)
-			}
-			kube, system := reservedOn(t, kubeconfig, node.Name)
+	step(t, "what the documents do not name replaces nothing", func(t *testing.T) {
+		pools.apply(t, roll{patch: nonTriggers, asks: "rotate-ca-start-without-workers-rollout", done: rotation("certificateAuthorities")})
+		for _, pool := range []string{"red", "steady"} {
+			node := nodeOfPool(t, pools.kubeconfig, pool)
+			kube, system := reservedOn(t, pools.kubeconfig, node.Name)
 			if diff := cmp.Diff(map[string]string{"cpu": "30m", "memory": "128Mi", "pid": "20k"}, kube); diff != "" {
 				t.Errorf("kubeReserved of pool %s (-want +got):\n%s", pool, diff)
 			}
 			if diff := cmp.Diff(map[string]string{"cpu": "50m", "memory": "128Mi"}, system); diff != "" {
 				t.Errorf("systemReserved of pool %s (-want +got):\n%s", pool, diff)
 			}
+			if got := node.Status.Capacity.Pods().Value(); got != 77 {
+				t.Errorf("the node of pool %s takes %d pods, want 77", pool, got)
+			}
 		}
 	})
-	step(t, "a request rolls the pool that it names", func(t *testing.T) {
-		annotate("gardener.cloud/operation=rollout-workers=asked", func(o *unstructured.Unstructured) bool {
-			_, pending, _ := unstructured.NestedMap(o.Object, "status", "manualWorkerPoolRollout")
-			return !pending && o.GetGeneration() == observedGeneration(o)
-		})
-		if node := nodeOfPool(t, kubeconfig, "asked"); node.UID == nodes["asked"].UID {
-			t.Error("the node of the pool was not replaced")
+	step(t, "no other container runtime can be had", func(t *testing.T) {
+		changeIsRefused(t, name, addTo(red, "cri", `{"name":"docker"}`), "containerd")
+	})
+	step(t, "the plan and the documents name the pools that roll: by machine, image, volume and CAs", func(t *testing.T) {
+		planned := plannedEffects(t, name)
+		want := map[string][]string{"roll": {"green"}, "in-place": {"steady"}}
+		if diff := cmp.Diff(want, planned); diff != "" {
+			t.Errorf("effects of the plan (-want +got):\n%s", diff)
 		}
-		if node := nodeOfPool(t, kubeconfig, "steady"); node.UID != nodes["steady"].UID {
-			t.Error("the node of the other pool was replaced")
+		before, machines := pools.shoot(t), pools.machines(t)
+		kubectl(t, garden, "-n", projectNS, "annotate", "shoot", name, "gardener.cloud/operation=maintain")
+		awaitShoot(t, name, "the maintenance", func(o *unstructured.Unstructured) bool {
+			_, asked := o.GetAnnotations()["gardener.cloud/operation"]
+			workers, _, _ := unstructured.NestedSlice(o.Object, "spec", "provider", "workers")
+			image, _, _ := unstructured.NestedString(workers[green].(map[string]any), "machine", "image", "version")
+			return !asked && image == "1.2.0"
+		})
+		kubectl(t, garden, "-n", projectNS, "patch", "shoot", name, "--type=json", "-p", "["+strings.Join([]string{
+			`{"op":"add","path":"/metadata/annotations/gardener.cloud~1operation","value":"rotate-rollout-workers=own"}`,
+			replaceIn(red, "machine/type", "medium"), replaceIn(blue, "volume/size", "30Gi"), replaceIn(grey, "volume/type", "fast"),
+		}, ",")+"]")
+		awaitShoot(t, name, "new machines", func(o *unstructured.Unstructured) bool {
+			_, asked := o.GetAnnotations()["gardener.cloud/operation"]
+			return !asked && succeeded(o)
+		})
+		rolled := append([]string{"red", "blue", "grey", "own"}, planned["roll"]...)
+		slices.Sort(rolled)
+		pools.compare(t, roll{pools: rolled}, before, machines)
+		for _, pool := range []string{"green", "steady"} {
+			if image := nodeOfPool(t, pools.kubeconfig, pool).Status.NodeInfo.OSImage; !strings.HasSuffix(image, "1.2.0") {
+				t.Errorf("the node of pool %s runs %s", pool, image)
+			}
+		}
+	})
+	step(t, "settings of the kubelet that count roll the pools that they are for", func(t *testing.T) {
+		kubelet := func(settings string) string { return `{"kubelet":{` + settings + `}}` }
+		pools.apply(t, roll{
+			patch: strings.Join([]string{
+				addTo(red, "kubernetes", kubelet(strings.Replace(movedReservations, "30m", "40m", 1))),
+				addTo(green, "kubernetes", kubelet(movedReservations+`,"evictionHard":{"memoryAvailable":"70Mi"}`)),
+				addTo(blue, "kubernetes", kubelet(movedReservations+`,"cpuManagerPolicy":"static"`)),
+			}, ","),
+			asks: "rotate-serviceaccount-key-start-without-workers-rollout", done: rotation("serviceAccountKey"),
+			pools: []string{"blue", "green", "red"},
+		})
+		if got := evictionThreshold(t, pools.kubeconfig, nodeOfPool(t, pools.kubeconfig, "green").Name); got != "70Mi" {
+			t.Errorf("the kubelet has the threshold %q", got)
+		}
+	})
+	step(t, "so do those of the Shoot, where a pool has none of its own, the key of service accounts, and a request", func(t *testing.T) {
+		pools.apply(t, roll{
+			patch: `{"op":"replace","path":"/spec/kubernetes/kubelet/systemReserved/cpu","value":"60m"}`,
+			asks:  "rotate-rollout-workers=own;rollout-workers=red",
+			done: func(o *unstructured.Unstructured) bool {
+				_, pending, _ := unstructured.NestedMap(o.Object, "status", "manualWorkerPoolRollout")
+				return !pending
+			},
+			pools: []string{"grey", "own", "red"}, requested: []string{"red"},
+		})
+		for _, pool := range []string{"grey", "steady"} {
+			if _, system := reservedOn(t, pools.kubeconfig, nodeOfPool(t, pools.kubeconfig, pool).Name); system["cpu"] != "60m" {
+				t.Errorf("systemReserved of pool %s = %v", pool, system)
+			}
 		}
 	})
 	step(t, "the add-ons are restarted", func(t *testing.T) {
 		uids := func() string {
-			return kubectl(t, kubeconfig, "-n", "kube-system", "get", "pods", "-l", "k8s-app=kube-dns", "-o", "jsonpath={.items[*].metadata.uid}")
+			return kubectl(t, pools.kubeconfig, "-n", "kube-system", "get", "pods", "-l", "k8s-app=kube-dns", "-o", "jsonpath={.items[*].metadata.uid}")
 		}
 		before := uids()
-		annotate("shoot.gardener.cloud/tasks=restartCoreAddons", func(*unstructured.Unstructured) bool { return true })
-		kubectl(t, kubeconfig, "-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=120s")
+		const task = "shoot.gardener.cloud/tasks"
+		kubectl(t, garden, "-n", projectNS, "annotate", "shoot", name, task+"=restartCoreAddons")
+		awaitShoot(t, name, "the task to be done", func(o *unstructured.Unstructured) bool {
+			_, asked := o.GetAnnotations()[task]
+			return !asked && succeeded(o)
+		})
+		kubectl(t, pools.kubeconfig, "-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=120s")
 		if after := uids(); after == before {
 			t.Errorf("the pods of CoreDNS are still %s", after)
 		}
 	})
 }
 
-// observedGeneration is the generation of the Shoot that its gardenlet has worked on.
-func observedGeneration(o *unstructured.Unstructured) int64 {
-	n, _, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
-	return n
+// rotation says whether one of a credential has begun and waits for its owner to roll pools.
+func rotation(credential string) func(*unstructured.Unstructured) bool {
+	return func(o *unstructured.Unstructured) bool {
+		phase, _, _ := unstructured.NestedString(o.Object, "status", "credentials", "rotation", credential, "phase")
+		return phase == "WaitingForWorkersRollout"
+	}
+}
+
+// plannedEffects are the pools of a Shoot by what 'hortus plan' says will happen to their machines.
+func plannedEffects(t *testing.T, shoot string) map[string][]string {
+	t.Helper()
+	var plan struct {
+		Shoots []struct {
+			Changes []struct {
+				Effects []struct{ Pool, Effect string }
+			}
+		}
+	}
+	out := hortus(t, "plan", "-n", projectNS, shoot, "-o", "json")
+	if err := json.Unmarshal([]byte(out), &plan); err != nil || len(plan.Shoots) != 1 {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	effects := map[string][]string{}
+	for _, change := range plan.Shoots[0].Changes {
+		for _, e := range change.Effects {
+			effects[e.Effect] = append(effects[e.Effect], e.Pool)
+		}
+	}
+	return effects
 }
 
 // reservedOn asks the kubelet of a node what it keeps from pods.

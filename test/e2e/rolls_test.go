@@ -1,0 +1,146 @@
+//go:build landscape
+
+package e2e
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/extension/poolhash"
+)
+
+// pooled is a Shoot of which every pool has one machine.
+type pooled struct{ name, kubeconfig string }
+
+// roll says which machines a change replaces.
+type roll struct {
+	// patch is a list of operations of a JSON patch, without brackets. asks goes into the annotation for operations.
+	patch, asks string
+	// done says whether what was asked for has happened, apart from the success of the Shoot. Empty: nothing more.
+	done func(*unstructured.Unstructured) bool
+	// pools are those whose machines are replaced, by the documents, sorted.
+	pools []string
+	// requested are those of them whose owner asked for new machines. No hash changes by that.
+	requested []string
+	// hash tells by what the machines of a pool are known. Empty: by the latest version of the hash.
+	hash func(*corev1beta1.Shoot, *corev1beta1.Worker) (string, error)
+}
+
+// apply makes the change, waits until it is rolled out, and compares three lists of pools: those that the documents name, those
+// that the hashes predict, and those whose machines were replaced.
+func (p pooled) apply(t *testing.T, r roll) {
+	t.Helper()
+	before, machines := p.shoot(t), p.machines(t)
+	patch := r.patch
+	if r.asks != "" {
+		asks := `{"op":"add","path":"/metadata/annotations/gardener.cloud~1operation","value":"` + r.asks + `"}`
+		patch = asks + separated(patch)
+	}
+	kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "patch", "shoot", p.name, "--type=json", "-p", "["+patch+"]")
+	awaitShoot(t, p.name, "the change to be rolled out", func(o *unstructured.Unstructured) bool {
+		_, asked := o.GetAnnotations()["gardener.cloud/operation"]
+		return !asked && succeeded(o) && (r.done == nil || r.done(o))
+	})
+	p.compare(t, r, before, machines)
+}
+
+// compare the machines that there are with those from before a change.
+func (p pooled) compare(t *testing.T, r roll, before *corev1beta1.Shoot, machines map[string]string) {
+	t.Helper()
+	predicted := slices.Clone(r.requested)
+	after := p.shoot(t)
+	hash := r.hash
+	if hash == nil {
+		hash = newHash
+	}
+	for i := range after.Spec.Provider.Workers {
+		pool := &after.Spec.Provider.Workers[i]
+		if pool.UpdatesInPlace() {
+			continue
+		}
+		was, err := hash(before, &before.Spec.Provider.Workers[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		is, err := hash(after, pool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if is != was {
+			predicted = append(predicted, pool.Name)
+		}
+	}
+	slices.Sort(predicted)
+	if diff := cmp.Diff(r.pools, predicted); diff != "" {
+		t.Errorf("pools that the hashes predict to be rolled (-documents +hashes):\n%s", diff)
+	}
+	var replaced []string
+	for pool, now := range p.machines(t) {
+		if now != machines[pool] {
+			replaced = append(replaced, pool)
+		}
+	}
+	slices.Sort(replaced)
+	if diff := cmp.Diff(r.pools, replaced); diff != "" {
+		t.Errorf("pools whose machines were replaced (-documents +machines):\n%s", diff)
+	}
+}
+
+func newHash(shoot *corev1beta1.Shoot, pool *corev1beta1.Worker) (string, error) {
+	return poolhash.KeyV2(poolhash.FromShoot(shoot, pool))
+}
+
+func classicHash(shoot *corev1beta1.Shoot, pool *corev1beta1.Worker) (string, error) {
+	return poolhash.ClassV1(poolhash.FromShoot(shoot, pool))
+}
+
+// shoot reads the Shoot as it is.
+func (p pooled) shoot(t *testing.T) *corev1beta1.Shoot {
+	t.Helper()
+	out := &corev1beta1.Shoot{}
+	text := kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "get", "shoot", p.name, "-o", "json")
+	if err := json.Unmarshal([]byte(text), out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// machines are the Node and the instance of each pool.
+func (p pooled) machines(t *testing.T) map[string]string {
+	t.Helper()
+	var instances struct {
+		Items []struct{ ID, Name string }
+	}
+	if err := json.Unmarshal([]byte(hortus(t, "cloud", "instances", "list", "-o", "json")), &instances); err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, node := range nodesOf(t, p.kubeconfig, "worker.gardener.cloud/pool") {
+		pool := node.Labels["worker.gardener.cloud/pool"]
+		if out[pool] != "" {
+			t.Fatalf("pool %s has more than one node: %s is not the only one", pool, node.Name)
+		}
+		for _, instance := range instances.Items {
+			if instance.Name == node.Name {
+				out[pool] = string(node.UID) + " " + instance.ID
+			}
+		}
+		if out[pool] == "" {
+			t.Fatalf("the cloud has no instance for node %s", node.Name)
+		}
+	}
+	return out
+}
+
+// separated puts a comma before operations of a JSON patch, if there are any.
+func separated(patch string) string {
+	if patch == "" {
+		return ""
+	}
+	return "," + patch
+}
