@@ -21,13 +21,13 @@ type pooled struct{ name, kubeconfig string }
 type roll struct {
 	// patch is a list of operations of a JSON patch, without brackets. asks goes into the annotation for operations.
 	patch, asks string
-	// done says whether what was asked for has happened, apart from the success of the Shoot. Empty: nothing more.
+	// done says whether what was asked for has happened, apart from the success of the Shoot. Nil: nothing more.
 	done func(*unstructured.Unstructured) bool
 	// pools are those whose machines are replaced, by the documents, sorted.
 	pools []string
 	// requested are those of them whose owner asked for new machines. No hash changes by that.
 	requested []string
-	// hash tells by what the machines of a pool are known. Empty: by the latest version of the hash.
+	// hash returns what decides about the machines of a pool. Nil: the new hash.
 	hash func(*corev1beta1.Shoot, *corev1beta1.Worker) (string, error)
 }
 
@@ -123,7 +123,7 @@ func (p pooled) machines(t *testing.T) map[string]string {
 	for _, node := range nodesOf(t, p.kubeconfig, "worker.gardener.cloud/pool") {
 		pool := node.Labels["worker.gardener.cloud/pool"]
 		if out[pool] != "" {
-			t.Fatalf("pool %s has more than one node: %s is not the only one", pool, node.Name)
+			t.Fatalf("pool %s has more than one node; the second is %s", pool, node.Name)
 		}
 		for _, instance := range instances.Items {
 			if instance.Name == node.Name {

@@ -25,6 +25,8 @@ const checkPeriod = 10 * time.Second
 // TestOperatorReconfiguresAGardenlet switches the hash of worker pools and the repair of webhooks while a Shoot is in use. The pools
 // begin with the classic hash. The switch replaces no machine; each pool gets the new hash when its machines are replaced anyway.
 // Webhooks that are in the way of the system are repaired; the owner of one changes it back each time, and is not fought.
+//
+// It runs beside no other story: it restarts a gardenlet, which then repairs the webhooks of all Shoots of its seed.
 func TestOperatorReconfiguresAGardenlet(t *testing.T) {
 	story(t)
 	const name, seed = "reconfigured", "local-2"
