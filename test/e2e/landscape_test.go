@@ -132,6 +132,7 @@ func TestLandscape(t *testing.T) {
 		}
 		kubectl(t, shootKubeconfig(t, "api-only"), "get", "namespaces")
 	})
+	step(t, "conditions and constraints show what is broken, and heal", checkCare)
 	step(t, "gardenlets do what they have rights for", rightsAreObserved)
 	step(t, "deleted Shoots leave nothing", func(t *testing.T) {
 		for _, name := range []string{"demo", "two", "api-only", "older"} {

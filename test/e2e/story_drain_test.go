@@ -18,6 +18,7 @@ const moveGap = 3 * time.Minute
 // one have their control planes on the other seed.
 func TestSeedIsDrained(t *testing.T) {
 	t.Parallel()
+	holdSecondSeed(t)
 	story(t)
 	const (
 		source, destination = "local-2", "local-1"

@@ -12,7 +12,6 @@ func TestNodesOfTwoPools(t *testing.T) {
 	step(t, "mirrors and runtimes that users bring to nodes are used", checkUserContainerd)
 	step(t, "who is root on a node gets no further", checkRootedNode)
 	step(t, "one change rolls one pool with surge and leaves the other's node", checkRollingUpdate)
-	step(t, "conditions and constraints show what is broken, and heal", checkCare)
 	step(t, "a pool updated in place by hand waits for its user, its Shoot does not", checkUpdateByHand)
 	step(t, "nodes that a rotation of CAs leaves for later can be reached", checkRotationLeavesNodes)
 }

@@ -26,6 +26,15 @@ var stories struct {
 	running int  // Those that use the landscape now.
 }
 
+// secondSeed is held by the story that has the seed local-2 for itself. All others that run side by side use local-1.
+var secondSeed sync.Mutex
+
+func holdSecondSeed(t *testing.T) {
+	t.Helper()
+	secondSeed.Lock()
+	t.Cleanup(secondSeed.Unlock)
+}
+
 // recovery is how long a landscape may take until the faults of the story before are overcome.
 const recovery = 3 * time.Minute
 

@@ -26,8 +26,10 @@ const checkPeriod = 10 * time.Second
 // begin with the classic hash. The switch replaces no machine; each pool gets the new hash when its machines are replaced anyway.
 // Webhooks that are in the way of the system are repaired; the owner of one changes it back each time, and is not fought.
 //
-// It runs beside no other story: it restarts a gardenlet, which then repairs the webhooks of all Shoots of its seed.
+// It has the second seed for itself: it restarts a gardenlet, which then repairs the webhooks of all Shoots of its seed.
 func TestOperatorReconfiguresAGardenlet(t *testing.T) {
+	t.Parallel()
+	holdSecondSeed(t)
 	story(t)
 	const name, seed = "reconfigured", "local-2"
 	reconfigure := func(newWorkerPoolHash, remediate bool) {
