@@ -19,6 +19,11 @@ const (
 	StateTerminating State = "terminating"
 	// StateAvailable means that a network, load balancer or volume is ready for use.
 	StateAvailable State = "available"
+	// StateAttaching means that a volume is to appear in its running instance, StateAttached that it has, and StateDetaching that
+	// it is to disappear from it.
+	StateAttaching State = "attaching"
+	StateAttached  State = "attached"
+	StateDetaching State = "detaching"
 )
 
 // Instance is a virtual machine.
@@ -39,7 +44,7 @@ type Instance struct {
 	Zone      string `json:"zone"`
 	// tags are free key/value pairs; lists can be filtered by them.
 	Tags map[string]string `json:"tags,omitempty"`
-	// volumes are attached from boot to deletion.
+	// volumes are attached from boot to deletion. Those of AttachVolume are not among them.
 	Volumes []VolumeAttachment `json:"volumes,omitempty"`
 	// address is the private IPv4 address, assigned when the instance is created.
 	Address string `json:"address"`
@@ -185,6 +190,15 @@ type Volume struct {
 	// instanceID is the instance the volume is attached to, empty if none.
 	InstanceID string    `json:"instanceID,omitempty"`
 	CreatedAt  time.Time `json:"createdAt"`
+}
+
+// VolumesDir is where an instance finds the volumes that are attached while it exists, each in a directory named by its ID.
+const VolumesDir = "/mnt/volumes"
+
+// AttachVolume are the parameters of Client.AttachVolume and Client.DetachVolume.
+type AttachVolume struct {
+	// instanceID is an instance of the same account. Required.
+	InstanceID string `json:"instanceID"`
 }
 
 // CreateVolume are the parameters of Client.CreateVolume.

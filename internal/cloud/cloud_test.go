@@ -590,6 +590,7 @@ func TestRequestsAreValidated(t *testing.T) {
 		"the gateway's address":                func(i *cloud.CreateInstance) { i.Address = "10.9.0.1" },
 		"the network's broadcast address":      func(i *cloud.CreateInstance) { i.Address = "10.9.0.15" },
 		"a volume mounted over the root":       func(i *cloud.CreateInstance) { i.Volumes = []cloud.VolumeAttachment{{Path: "/"}} },
+		"a volume mounted over later ones":     func(i *cloud.CreateInstance) { i.Volumes = []cloud.VolumeAttachment{{Path: "/mnt"}} },
 		"user data beyond the limit of 1 MiB":  func(i *cloud.CreateInstance) { i.UserData = strings.Repeat("x", 1<<20+1) },
 		"a tag whose key has an equality sign": func(i *cloud.CreateInstance) { i.Tags = map[string]string{"a=b": "c"} },
 	} {

@@ -178,19 +178,6 @@ func (c *Cloud) enqueueInstancesOf(networkID string) {
 	})
 }
 
-func (c *Cloud) reconcileVolume(id string) error {
-	var v volume
-	var ok bool
-	c.store.view(func() { v, ok = c.store.volumes.get(id) })
-	if !ok || v.State != api.StateTerminating {
-		return nil
-	}
-	if err := os.RemoveAll(c.volumePath(id)); err != nil {
-		return fmt.Errorf("remove content of volume: %w", err)
-	}
-	return c.store.update(func(tx *tx) error { c.store.volumes.remove(tx, id); return nil })
-}
-
 // removeLeftovers removes what is on the host without a record: the daemon was killed between the removal of a record and
 // the end of its work, or its state was thrown away.
 func (c *Cloud) removeLeftovers(ctx context.Context) error {

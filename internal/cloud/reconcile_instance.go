@@ -46,6 +46,10 @@ func (c *Cloud) reconcileInstance(ctx context.Context, id string) (time.Time, er
 	if err != nil {
 		return time.Time{}, fmt.Errorf("observe instance: %w", err)
 	}
+	var volumesErr error
+	if i.State != api.StateTerminating {
+		volumesErr = c.reconcileVolumesOf(ctx, id)
+	}
 	now := c.clock.Now()
 	lost, until := instanceLost(faults, i.ID, i.Name, i.Zone, now)
 	d := decide(i, seen, lost, until, now)
@@ -82,11 +86,13 @@ func (c *Cloud) reconcileInstance(ctx context.Context, id string) (time.Time, er
 		err = c.trimConsole(id)
 	case actionBoot:
 		if n.State != api.StateAvailable {
-			return time.Time{}, nil // The network's reconciler enqueues its instances.
+			return time.Time{}, volumesErr // The network's reconciler enqueues its instances.
 		}
-		err = c.bootInstance(ctx, i, n)
+		if volumesErr == nil {
+			err = c.bootInstance(ctx, i, n)
+		}
 	}
-	return d.At, err
+	return d.At, errors.Join(err, volumesErr)
 }
 
 // changeInstance changes the record of an instance, unless its deletion has begun.
@@ -163,6 +169,7 @@ func (c *Cloud) writeBootFiles(i instance) ([]driver.Mount, error) {
 	for _, v := range i.Volumes {
 		mounts = append(mounts, driver.Mount{Source: c.volumePath(v.VolumeID), Target: v.Path})
 	}
+	mounts = append(mounts, driver.Mount{Source: c.attachedPath(i.ID), Target: api.VolumesDir, ReadOnly: true, Follows: true})
 	for _, m := range mounts {
 		mode := os.FileMode(0o755)
 		if m.Target == bootMount {
@@ -198,11 +205,9 @@ func (c *Cloud) removeInstance(ctx context.Context, i instance) error {
 		return err
 	}
 	err := c.store.update(func(tx *tx) error {
-		for _, a := range i.Volumes {
-			if v, ok := c.store.volumes.get(a.VolumeID); ok && v.InstanceID == i.ID {
-				v.InstanceID = ""
-				c.store.volumes.put(tx, v.ID, v)
-			}
+		for _, v := range c.store.volumes.sorted(func(v volume) bool { return v.InstanceID == i.ID }) {
+			v.InstanceID, v.State = "", api.StateAvailable
+			c.store.volumes.put(tx, v.ID, v)
 		}
 		c.store.instances.remove(tx, i.ID)
 		tx.write(userDataBucket, i.ID, nil)
@@ -235,6 +240,10 @@ func (c *Cloud) removeTraces(ctx context.Context, id string) error {
 	}
 	if err := c.fabric.Detach(ctx, id); err != nil {
 		return fmt.Errorf("detach instance from its network: %w", err)
+	}
+	// First of all: the content of a volume that is still mounted there would be removed as well.
+	if err := c.driver.RemoveVolumes(ctx, id, c.attachedPath(id)); err != nil {
+		return fmt.Errorf("take volumes out of instance: %w", err)
 	}
 	if err := os.RemoveAll(c.path("instances", id)); err != nil {
 		return fmt.Errorf("remove files of instance: %w", err)

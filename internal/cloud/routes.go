@@ -147,6 +147,20 @@ var routes = []route{
 	{operation: "GetVolume", pattern: "GET /v1/volumes/{id}", handle: func(c *Cloud, r *request) (any, error) {
 		return answer(c.getVolume(r.who, r.PathValue("id")))
 	}},
+	{operation: "AttachVolume", pattern: "POST /v1/volumes/{id}/attach", handle: func(c *Cloud, r *request) (any, error) {
+		in, err := decode[api.AttachVolume](r)
+		if err != nil {
+			return nil, err
+		}
+		return answer(c.attachVolume(r.who, r.PathValue("id"), in.InstanceID))
+	}},
+	{operation: "DetachVolume", pattern: "POST /v1/volumes/{id}/detach", handle: func(c *Cloud, r *request) (any, error) {
+		in, err := decode[api.AttachVolume](r)
+		if err != nil {
+			return nil, err
+		}
+		return answer(c.detachVolume(r.who, r.PathValue("id"), in.InstanceID))
+	}},
 	{operation: "DeleteVolume", pattern: "DELETE /v1/volumes/{id}", handle: func(c *Cloud, r *request) (any, error) {
 		return nil, c.deleteVolume(r.who, r.PathValue("id"))
 	}},

@@ -98,5 +98,85 @@ func (c *Cloud) deleteVolume(who caller, id string) error {
 	return err
 }
 
+// attachVolume lets a volume appear in an instance. The same request again changes nothing.
+func (c *Cloud) attachVolume(who caller, id, instanceID string) (*api.Volume, error) {
+	return c.changeAttachment(who, id, instanceID, attached)
+}
+
+// detachVolume lets a volume disappear from an instance. The same request again changes nothing, nor does one for an instance
+// that the volume is not attached to (any more).
+func (c *Cloud) detachVolume(who caller, id, instanceID string) (*api.Volume, error) {
+	return c.changeAttachment(who, id, instanceID, func(v volume, _ instance) (volume, error) { return detached(v, instanceID) })
+}
+
+// changeAttachment replaces the record of a volume by what decide says. The instance's record is empty if there is none that the
+// caller may see.
+func (c *Cloud) changeAttachment(
+	who caller, id, instanceID string, decide func(volume, instance) (volume, error),
+) (*api.Volume, error) {
+	if instanceID == "" {
+		return nil, invalid("instanceID is required")
+	}
+	var out api.Volume
+	err := c.store.update(func(tx *tx) error {
+		v, err := c.volumeOf(who, id)
+		if err != nil {
+			return err
+		}
+		i, _ := c.instanceOf(who, instanceID)
+		after, err := decide(v, i)
+		if err != nil {
+			return err
+		}
+		out = after.Volume
+		if after.State != v.State {
+			c.store.volumes.put(tx, id, after)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.enqueue(kindInstance, instanceID)
+	return &out, nil
+}
+
+// attached is the record of a volume whose attachment to an instance is accepted.
+func attached(v volume, i instance) (volume, error) {
+	switch {
+	case v.State == api.StateTerminating:
+		return v, api.Errorf(api.CodeNotFound, "volume %q is being deleted", v.ID)
+	case i.ID == "" || i.Account != v.Account:
+		return v, api.Errorf(api.CodeNotFound, "the instance does not exist in account %q", v.Account)
+	case i.State == api.StateTerminating:
+		return v, api.Errorf(api.CodeNotFound, "instance %q is being deleted", i.ID)
+	case v.Zone != i.Zone:
+		return v, invalid("volume %q is in zone %q, instance %q in %q", v.ID, v.Zone, i.ID, i.Zone)
+	case v.InstanceID != "" && v.InstanceID != i.ID:
+		return v, api.Errorf(api.CodeDependency, "volume %q is attached to instance %q", v.ID, v.InstanceID)
+	case v.InstanceID == i.ID && v.State == api.StateAvailable:
+		return v, invalid("volume %q is attached to instance %q since its creation", v.ID, i.ID)
+	case v.State == api.StateAvailable || v.State == api.StateDetaching:
+		v.State, v.InstanceID = api.StateAttaching, i.ID
+	}
+	return v, nil
+}
+
+// detached is the record of a volume whose detachment from an instance is accepted.
+func detached(v volume, instanceID string) (volume, error) {
+	switch {
+	case v.InstanceID != instanceID:
+		return v, nil
+	case v.State == api.StateAvailable:
+		return v, invalid("volume %q is attached to instance %q until the instance is deleted", v.ID, v.InstanceID)
+	case v.State == api.StateAttaching || v.State == api.StateAttached:
+		v.State = api.StateDetaching
+	}
+	return v, nil
+}
+
 // volumePath is the directory behind a volume.
 func (c *Cloud) volumePath(id string) string { return c.path("volumes", id) }
+
+// attachedPath is the directory in which the volumes of an instance appear that are attached while it exists.
+func (c *Cloud) attachedPath(instanceID string) string { return c.path("instances", instanceID, "volumes") }

@@ -203,7 +203,7 @@ func detachMounts(dir string) error {
 	if err != nil {
 		return err
 	}
-	points := mountPoints(string(data), dir)
+	points := container.MountPoints(string(data), dir)
 	slices.Reverse(points)
 	var errs []error
 	for _, p := range points {
@@ -212,22 +212,6 @@ func detachMounts(dir string) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// mountPoints returns the mount points at or below dir, in the order of mounting (proc_pid_mountinfo(5), field 5).
-func mountPoints(mountinfo, dir string) []string {
-	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
-	var out []string
-	for line := range strings.Lines(mountinfo) {
-		fields := strings.Fields(line)
-		if len(fields) < 5 {
-			continue
-		}
-		if p := unescape.Replace(fields[4]); p == dir || strings.HasPrefix(p, dir+"/") {
-			out = append(out, p)
-		}
-	}
-	return out
 }
 
 // removeDeadSockets removes the sockets of shims that were killed: nobody listens on them, whosever they were.

@@ -145,7 +145,7 @@ func (c *client) resourceCommands() []*cobra.Command {
 		newCommand(c, networkResource),
 		newCommand(c, loadBalancerResource),
 		newCommand(c, dnsResource),
-		newCommand(c, volumeResource),
+		c.withAttach(newCommand(c, volumeResource)),
 		c.withSetQuota(newCommand(c, quotaResource)),
 		newCommand(c, machineTypeResource),
 		newCommand(c, imageResource),
@@ -368,6 +368,43 @@ func (c *client) newRebootCommand() *cobra.Command {
 			return api.RebootInstance(command.Context(), id)
 		},
 	}
+}
+
+// withAttach adds the commands that attach and detach volumes.
+func (c *client) withAttach(command *cobra.Command) *cobra.Command {
+	for _, one := range []struct {
+		use, short string
+		call       func(*cloud.Client, context.Context, string, string) (*cloud.Volume, error)
+	}{
+		{"attach", "Attach a volume to an instance that exists, at " + cloud.VolumesDir + "/<ID of the volume>", (*cloud.Client).AttachVolume},
+		{"detach", "Detach a volume from an instance, even if it is in use there", (*cloud.Client).DetachVolume},
+	} {
+		sub := &cobra.Command{
+			Use: one.use + " VOLUME INSTANCE", Short: one.short, Args: cobra.ExactArgs(2),
+			RunE: func(command *cobra.Command, args []string) error {
+				api, err := c.connect()
+				if err != nil {
+					return err
+				}
+				volume, err := volumeResource.resolve(command.Context(), api, args[0])
+				if err != nil {
+					return err
+				}
+				instance, err := instanceResource.resolve(command.Context(), api, args[1])
+				if err != nil {
+					return err
+				}
+				changed, err := one.call(api, command.Context(), volume, instance)
+				if err != nil {
+					return err
+				}
+				return printOne(command.OutOrStdout(), c.output, *changed, volumeResource.columns)
+			},
+		}
+		c.addOutputFlag(sub)
+		command.AddCommand(sub)
+	}
+	return command
 }
 
 func (c *client) withSetQuota(command *cobra.Command) *cobra.Command {

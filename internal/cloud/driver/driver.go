@@ -33,6 +33,8 @@ type Mount struct {
 	Source   string
 	Target   string
 	ReadOnly bool
+	// Follows lets the instance see what is mounted below Source later, as SetVolumes does.
+	Follows bool
 }
 
 // Machine is what a driver needs to start an instance.
@@ -68,6 +70,11 @@ type Driver interface {
 	Stop(ctx context.Context, id string) error
 	// Remove ends an instance and removes all traces of it; a missing one is fine.
 	Remove(ctx context.Context, id string) error
+	// SetVolumes makes volumes, directories of the host by name, appear below dir, a directory of the host that the instance may
+	// have mounted with Follows, and every other one disappear from it, even if it is in use. The instance may run or not.
+	SetVolumes(ctx context.Context, id, dir string, volumes map[string]string) error
+	// RemoveVolumes undoes SetVolumes. Without error, nothing of a volume is left below dir.
+	RemoveVolumes(ctx context.Context, id, dir string) error
 	// List returns the IDs of all instances of which the driver keeps traces.
 	List(ctx context.Context) ([]string, error)
 	// Changes delivers IDs of instances whose phase may have changed, and "" when that may be true for any. It is never

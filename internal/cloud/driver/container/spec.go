@@ -55,12 +55,15 @@ func withMounts(mounts []driver.Mount) oci.SpecOpts {
 			{Destination: "/sys/fs/cgroup", Type: "cgroup", Source: "cgroup", Options: []string{"nosuid", "noexec", "nodev", "relatime", "rw"}},
 		}
 		for _, m := range mounts {
-			access := "rw"
+			access, propagation := "rw", "rprivate"
 			if m.ReadOnly {
 				access = "ro"
 			}
+			if m.Follows {
+				propagation = "rslave"
+			}
 			add = append(add, specs.Mount{
-				Destination: m.Target, Type: "bind", Source: m.Source, Options: []string{"rbind", "rprivate", access},
+				Destination: m.Target, Type: "bind", Source: m.Source, Options: []string{"rbind", propagation, access},
 			})
 		}
 		return oci.WithMounts(add)(ctx, client, c, s)

@@ -4,7 +4,9 @@ package simulated
 
 import (
 	"context"
+	"maps"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,6 +37,7 @@ type Driver struct {
 
 	mu       sync.Mutex
 	machines map[string]*machine
+	volumes  map[string]map[string]string // By instance.
 }
 
 type machine struct {
@@ -52,7 +55,7 @@ func New(opts Options) *Driver {
 			})
 		}
 	}
-	d := &Driver{opts: opts, changes: make(chan string, changesBuffered), machines: map[string]*machine{}}
+	d := &Driver{opts: opts, changes: make(chan string, changesBuffered), machines: map[string]*machine{}, volumes: map[string]map[string]string{}}
 	for _, id := range opts.Running {
 		d.machines[id] = &machine{phase: driver.Running, cancel: func() {}}
 	}
@@ -148,6 +151,29 @@ func (d *Driver) Remove(_ context.Context, id string) error {
 		d.notify(id)
 	}
 	return nil
+}
+
+// SetVolumes notes the volumes of an instance.
+func (d *Driver) SetVolumes(_ context.Context, id, _ string, volumes map[string]string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.volumes[id] = maps.Clone(volumes)
+	return nil
+}
+
+// RemoveVolumes forgets the volumes of an instance.
+func (d *Driver) RemoveVolumes(_ context.Context, id, _ string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.volumes, id)
+	return nil
+}
+
+// Volumes returns the names of the volumes an instance would see, sorted.
+func (d *Driver) Volumes(id string) []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Sorted(maps.Keys(d.volumes[id]))
 }
 
 // List returns all instances.
