@@ -79,6 +79,8 @@ require (
 	sigs.k8s.io/yaml v1.6.0
 )
 
+require github.com/container-storage-interface/spec v1.9.0
+
 require (
 	cel.dev/expr v0.25.2 // indirect
 	cloud.google.com/go v0.123.0 // indirect

@@ -30,6 +30,7 @@ import (
 	"hortus.dev/hortus/landscape"
 	"hortus.dev/hortus/provider/local"
 	"hortus.dev/hortus/provider/local/cloudcontroller"
+	"hortus.dev/hortus/provider/local/csi/node"
 	"hortus.dev/hortus/provider/local/machine"
 	"hortus.dev/hortus/provider/local/networkagent"
 	"hortus.dev/hortus/provider/local/volume"
@@ -99,6 +100,7 @@ func NewCommand() *cobra.Command {
 		cloudcontroller.NewCommand(),
 		networkagent.NewCommand(),
 		volume.NewCommand(),
+		node.NewCommand(),
 	)
 	return root
 }

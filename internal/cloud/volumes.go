@@ -179,4 +179,6 @@ func detached(v volume, instanceID string) (volume, error) {
 func (c *Cloud) volumePath(id string) string { return c.path("volumes", id) }
 
 // attachedPath is the directory in which the volumes of an instance appear that are attached while it exists.
-func (c *Cloud) attachedPath(instanceID string) string { return c.path("instances", instanceID, "volumes") }
+func (c *Cloud) attachedPath(instanceID string) string {
+	return c.path("instances", instanceID, "volumes")
+}

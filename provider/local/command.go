@@ -106,7 +106,7 @@ func AddToManager(mgr ctrl.Manager, opts Options) error {
 			return (&extension.Reconciler[*extensionsv1alpha1.Infrastructure]{
 				Client: c, Clock: clk, Prototype: &extensionsv1alpha1.Infrastructure{},
 				Kind: extensionsv1alpha1.InfrastructureKind, Type: v1alpha1.Type,
-				Actuator: &infrastructure.Actuator{Client: c, Cloud: cloudFor[infrastructure.Networks](clouds)},
+				Actuator: &infrastructure.Actuator{Client: c, Cloud: cloudFor[infrastructure.Cloud](clouds)},
 			}).SetupWithManager(mgr, nil)
 		}},
 		{extensionsv1alpha1.ControlPlaneKind, func() error {

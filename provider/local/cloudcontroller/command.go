@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -15,6 +16,7 @@ import (
 
 	"hortus.dev/hortus/cloud"
 	"hortus.dev/hortus/provider/local/credentials"
+	"hortus.dev/hortus/provider/local/csi/controller"
 	"hortus.dev/hortus/provider/local/process"
 )
 
@@ -25,6 +27,7 @@ const name = "cloud-controller-manager"
 func NewCommand() *cobra.Command {
 	opts := process.Options{HealthAddress: ":8081", MetricsAddress: "0"}
 	var credentialsDir, cluster string
+	var volumes bool
 	cmd := &cobra.Command{
 		Use:   name,
 		Short: "Connect a cluster with the local cloud its nodes run on",
@@ -49,12 +52,18 @@ func NewCommand() *cobra.Command {
 			if err := services.SetupWithManager(mgr); err != nil {
 				return fmt.Errorf("set up service controller: %w", err)
 			}
+			if volumes {
+				if err := controller.SetupWithManager(mgr, api, cluster, name); err != nil {
+					return fmt.Errorf("set up volume controllers: %w", err)
+				}
+			}
 			return mgr.Start(cmd.Context())
 		},
 	}
 	opts.AddFlags(cmd.Flags())
 	cmd.Flags().StringVar(&credentialsDir, "credentials-dir", "/etc/cloudprovider", "directory with the files endpoint, accessKey, secretKey and ca.crt")
-	cmd.Flags().StringVar(&cluster, "cluster-name", "", "name of the cluster, a tag on its load balancers")
+	cmd.Flags().StringVar(&cluster, "cluster-name", "", "name of the cluster, a tag on its load balancers and volumes")
+	cmd.Flags().BoolVar(&volumes, "volumes", false, "make, attach and delete volumes of the cloud for PersistentVolumes")
 	utilruntime.Must(cmd.MarkFlagRequired("cluster-name"))
 	return cmd
 }
@@ -76,5 +85,9 @@ func slimCache(opts *ctrl.Options) {
 		}},
 		&corev1.Service{}:            {Transform: cache.TransformStripManagedFields()},
 		&discoveryv1.EndpointSlice{}: {Transform: cache.TransformStripManagedFields()},
-	}}
+	}, DefaultTransform: cache.TransformStripManagedFields()}
+	// A read per claim and per attachment does not pay for a watch.
+	opts.Client = client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{
+		&storagev1.StorageClass{}, &storagev1.CSINode{},
+	}}}
 }

@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"hortus.dev/hortus/internal/component"
+	"hortus.dev/hortus/provider/local/csi"
 )
 
 const (
@@ -37,6 +38,7 @@ func ShootDeployment(v Values) *appsv1.Deployment {
 			"--credentials-dir=" + credentialsDir,
 			"--cluster-name=" + v.Namespace,
 			"--health-address=:10264",
+			"--volumes",
 		},
 		Mounts: []component.Mount{
 			component.GenericKubeconfigMount(v.KubeconfigSecret, AccessSecret),
@@ -59,12 +61,12 @@ func ShootAccess() []client.Object {
 }
 
 func rules() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{
+	return append([]rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"get", "list", "watch", "patch", "update"}},
 		{APIGroups: []string{""}, Resources: []string{"services/status"}, Verbs: []string{"patch", "update"}},
 		{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "watch", "patch", "delete"}},
 		{APIGroups: []string{""}, Resources: []string{"nodes/status"}, Verbs: []string{"patch"}},
 		{APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}, Verbs: []string{"get", "list", "watch"}},
 		{APIGroups: []string{"", "events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch", "update"}},
-	}
+	}, csi.Rules()...)
 }

@@ -20,8 +20,8 @@ import (
 	"hortus.dev/hortus/extension/managedresource"
 	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/provider/local/cloudcontroller"
+	"hortus.dev/hortus/provider/local/csi"
 	"hortus.dev/hortus/provider/local/v1alpha1"
-	"hortus.dev/hortus/provider/local/volume"
 )
 
 const (
@@ -85,7 +85,7 @@ func (a *Actuator) Reconcile(ctx context.Context, cp *extensionsv1alpha1.Control
 			return extension.Result{}, err
 		}
 	} else if err := managedresource.Apply(ctx, a.Client, a.Client.Scheme(), managedresource.Set{
-		Namespace: cp.Namespace, Name: managedResourceStorage, Objects: volume.Objects(a.Image),
+		Namespace: cp.Namespace, Name: managedResourceStorage, Objects: csi.Objects(a.Image),
 	}); err != nil {
 		return extension.Result{}, err
 	}

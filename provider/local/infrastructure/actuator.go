@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
@@ -21,18 +22,21 @@ import (
 // recheck is how often the cloud is asked for a network that is being made.
 const recheck = 2 * time.Second
 
-// Networks is the part of the cloud the Actuator needs.
-type Networks interface {
+// Cloud is the part of the cloud the Actuator needs.
+type Cloud interface {
 	CreateNetwork(ctx context.Context, in cloud.CreateNetwork) (*cloud.Network, error)
 	ListNetworks(ctx context.Context, f cloud.Filter) ([]cloud.Network, error)
 	DeleteNetwork(ctx context.Context, id string) error
+	ListVolumes(ctx context.Context, f cloud.Filter) ([]cloud.Volume, error)
+	DetachVolume(ctx context.Context, id, instanceID string) (*cloud.Volume, error)
+	DeleteVolume(ctx context.Context, id string) error
 }
 
 // Actuator acts on Infrastructures.
 type Actuator struct {
 	Client client.Reader
 	// Cloud returns the cloud for the credentials in a Secret.
-	Cloud func(ctx context.Context, c client.Reader, ref corev1.SecretReference) (Networks, error)
+	Cloud func(ctx context.Context, c client.Reader, ref corev1.SecretReference) (Cloud, error)
 }
 
 var (
@@ -122,11 +126,18 @@ func (a *Actuator) Migrate(context.Context, *extensionsv1alpha1.Infrastructure, 
 	return extension.Done(), nil
 }
 
-// Delete removes the network; the cloud refuses while instances are in it.
+// Delete removes the volumes that are left of the Shoot, and then the network; the cloud refuses while instances are in it.
 func (a *Actuator) Delete(ctx context.Context, infra *extensionsv1alpha1.Infrastructure, _ *extension.Cluster) (extension.Result, error) {
 	api, err := a.Cloud(ctx, a.Client, infra.Spec.SecretRef)
 	if err != nil {
 		return extension.Result{}, err
+	}
+	left, err := removeVolumes(ctx, api, infra)
+	if err != nil {
+		return extension.Result{}, err
+	}
+	if left > 0 {
+		return extension.Waiting(fmt.Sprintf("%d volumes are being deleted", left), recheck), nil
 	}
 	found, err := api.ListNetworks(ctx, cloud.Filter{Name: networkName(infra)})
 	if err != nil {
@@ -145,7 +156,39 @@ func (a *Actuator) Delete(ctx context.Context, infra *extensionsv1alpha1.Infrast
 	return extension.Done(), nil
 }
 
-// ForceDelete leaves the network to the user.
-func (a *Actuator) ForceDelete(context.Context, *extensionsv1alpha1.Infrastructure, *extension.Cluster) (extension.Result, error) {
+// ForceDelete removes the volumes of the Shoot, if the cloud lets it, and leaves the network to the user.
+func (a *Actuator) ForceDelete(ctx context.Context, infra *extensionsv1alpha1.Infrastructure, _ *extension.Cluster) (extension.Result, error) {
+	api, err := a.Cloud(ctx, a.Client, infra.Spec.SecretRef)
+	if err == nil {
+		var left int
+		if left, err = removeVolumes(ctx, api, infra); err == nil && left > 0 {
+			return extension.Waiting(fmt.Sprintf("%d volumes are being deleted", left), recheck), nil
+		}
+	}
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Leaving the volumes to the user")
+	}
 	return extension.Done(), nil
+}
+
+// removeVolumes asks for the deletion of all volumes with the tag of the cluster, whoever still uses them, and returns how many are
+// left. Usually there are none: the claims of the Shoot were deleted before.
+func removeVolumes(ctx context.Context, api Cloud, infra *extensionsv1alpha1.Infrastructure) (left int, err error) {
+	found, err := api.ListVolumes(ctx, cloud.Filter{Tags: map[string]string{v1alpha1.TagCluster: infra.Namespace}})
+	if err != nil {
+		return 0, err
+	}
+	for _, volume := range found {
+		switch {
+		case volume.State == cloud.StateTerminating:
+		case volume.InstanceID != "":
+			_, err = api.DetachVolume(ctx, volume.ID, volume.InstanceID)
+		default:
+			err = api.DeleteVolume(ctx, volume.ID)
+		}
+		if cloud.IgnoreNotFound(err) != nil {
+			return len(found), err
+		}
+	}
+	return len(found), nil
 }

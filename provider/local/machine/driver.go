@@ -15,6 +15,7 @@ import (
 
 	"hortus.dev/hortus/cloud"
 	"hortus.dev/hortus/provider/local/credentials"
+	"hortus.dev/hortus/provider/local/csi"
 	"hortus.dev/hortus/provider/local/v1alpha1"
 )
 
@@ -187,9 +188,15 @@ func (d *Driver) ListMachines(ctx context.Context, req *driver.ListMachinesReque
 	return out, nil
 }
 
-// GetVolumeIDs returns none: volumes of Shoots are directories on their nodes and are never detached.
-func (d *Driver) GetVolumeIDs(context.Context, *driver.GetVolumeIDsRequest) (*driver.GetVolumeIDsResponse, error) {
-	return &driver.GetVolumeIDsResponse{}, nil
+// GetVolumeIDs returns the volumes of the cloud among PersistentVolumes: a drain waits until they are detached.
+func (d *Driver) GetVolumeIDs(_ context.Context, req *driver.GetVolumeIDsRequest) (*driver.GetVolumeIDsResponse, error) {
+	out := &driver.GetVolumeIDsResponse{}
+	for _, spec := range req.PVSpecs {
+		if spec.CSI != nil && spec.CSI.Driver == csi.Driver {
+			out.VolumeIDs = append(out.VolumeIDs, spec.CSI.VolumeHandle)
+		}
+	}
+	return out, nil
 }
 
 func addresses(instance *cloud.Instance) []corev1.NodeAddress {

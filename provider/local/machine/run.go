@@ -72,13 +72,15 @@ func DefaultOptions() Options {
 		LeaderElect:    true,
 		NodeConditions: "KernelDeadlock,ReadonlyFilesystem,DiskPressure",
 		Machines: machineoptions.SafetyOptions{
-			MachineCreationTimeout:                   metav1.Duration{Duration: worker.DefaultMachineTimeout},
-			MachineHealthTimeout:                     metav1.Duration{Duration: worker.DefaultMachineTimeout},
-			MachineDrainTimeout:                      metav1.Duration{Duration: drain.DefaultMachineDrainTimeout},
-			MachineInPlaceUpdateTimeout:              metav1.Duration{Duration: 20 * time.Minute},
-			MaxEvictRetries:                          drain.DefaultMaxEvictRetries,
-			PvDetachTimeout:                          metav1.Duration{Duration: 30 * time.Second},
-			PvReattachTimeout:                        metav1.Duration{Duration: 30 * time.Second},
+			MachineCreationTimeout:      metav1.Duration{Duration: worker.DefaultMachineTimeout},
+			MachineHealthTimeout:        metav1.Duration{Duration: worker.DefaultMachineTimeout},
+			MachineDrainTimeout:         metav1.Duration{Duration: drain.DefaultMachineDrainTimeout},
+			MachineInPlaceUpdateTimeout: metav1.Duration{Duration: 20 * time.Minute},
+			MaxEvictRetries:             drain.DefaultMaxEvictRetries,
+			PvDetachTimeout:             metav1.Duration{Duration: 30 * time.Second},
+			// A drain waits so long per pod for its volumes to be attached to another node, which takes two or three seconds unless
+			// there is none, as when all machines go.
+			PvReattachTimeout:                        metav1.Duration{Duration: 10 * time.Second},
 			MachineSafetyOrphanVMsPeriod:             metav1.Duration{Duration: 5 * time.Minute},
 			MachineSafetyAPIServerStatusCheckPeriod:  metav1.Duration{Duration: time.Minute},
 			MachineSafetyAPIServerStatusCheckTimeout: metav1.Duration{Duration: 30 * time.Second},
