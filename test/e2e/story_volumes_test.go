@@ -1,0 +1,122 @@
+//go:build landscape
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hortus.dev/hortus/cloud"
+)
+
+// TestVolumesOutliveNodes has a pod note each of its starts on a volume, while its node is replaced, its control plane is moved, and
+// its cluster sleeps. No note may be lost. A claim that is deleted takes its volume along, and so does the Shoot.
+func TestVolumesOutliveNodes(t *testing.T) {
+	t.Parallel()
+	story(t)
+	const name, source, destination, namespace = "durable", "local-1", "local-2", "shoot--dev--durable"
+	garden := kubeconfigOf("garden")
+	applyShootOn(t, "shoot.yaml", name, source)
+	awaitSucceeded(t, name)
+	kubeconfig := shootKubeconfig(t, name)
+	renew := func() { kubeconfig = shootKubeconfig(t, name) }
+	var nodes []string // Those that the pod was started on, in order.
+	started := func(t *testing.T) {
+		t.Helper()
+		kubectl(t, kubeconfig, "rollout", "status", "statefulset/durable", "--timeout=10m")
+		node := kubectl(t, kubeconfig, "get", "pod", "durable-0", "-o", "jsonpath={.spec.nodeName}")
+		nodes = append(nodes, node)
+		notes := strings.Fields(kubectl(t, kubeconfig, "exec", "durable-0", "--", "cat", "/data/starts"))
+		if diff := cmp.Diff(nodes, notes); diff != "" {
+			t.Errorf("nodes that the pod was started on, by its notes (-want +got):\n%s", diff)
+		}
+		volume := volumeOf(t, name, "default/data-durable-0")
+		if volume == nil || volume.State != cloud.StateAttached || !strings.HasPrefix(instanceOf(t, node), volume.InstanceID+",") {
+			t.Errorf("the volume is %+v, want it attached to node %s", volume, node)
+		}
+	}
+
+	step(t, "a pod writes to a volume of the cloud", func(t *testing.T) {
+		applyTestdata(t, kubeconfig, "durable.yaml", "")
+		started(t)
+		kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "pod/spare", "--timeout=10m")
+		cloudHas(t, name, map[string]int{"instances": 1, "networks": 1, "dns": 2, "volumes": 2})
+	})
+	step(t, "a volume goes with its claim", func(t *testing.T) {
+		kubectl(t, kubeconfig, "delete", "pod/spare", "pvc/spare")
+		eventually(t, "the cloud's list without it", func() error {
+			if volume := volumeOf(t, name, "default/spare"); volume != nil {
+				return fmt.Errorf("there is %+v", *volume)
+			}
+			return nil
+		})
+	})
+	step(t, "a pod finds its data on another node after a roll", func(t *testing.T) {
+		start := time.Now()
+		kubectl(t, garden, "-n", projectNS, "patch", "shoot", name, "--type=json", "-p",
+			`[{"op":"replace","path":"/spec/provider/workers/0/machine/type","value":"medium"}]`)
+		awaitSucceeded(t, name)
+		started(t)
+		t.Logf("rolled in %s", time.Since(start).Round(time.Second))
+	})
+	step(t, "after its machine was deleted, too", func(t *testing.T) {
+		start := time.Now()
+		kubectl(t, adminOf(source), "-n", namespace, "delete", "machine", nodes[len(nodes)-1], "--wait=false")
+		awaitReplacement(t, kubeconfig, name, "pool", nodes[len(nodes)-1])
+		started(t)
+		t.Logf("replaced in %s", time.Since(start).Round(time.Second))
+	})
+	step(t, "a move of the control plane leaves pod and volume alone", func(t *testing.T) {
+		before := podStarts(t, kubeconfig)["durable-0"]
+		hortus(t, "move", "shoot", name, "-n", projectNS, "--to", destination)
+		awaitLeft(t, name, source)
+		renew()
+		if after := podStarts(t, kubeconfig)["durable-0"]; after != before {
+			t.Errorf("the pod was started at %s with %s restarts, now at %s with %s", before[0], before[1], after[0], after[1])
+		}
+		kubectl(t, kubeconfig, "delete", "pod", "durable-0") // Its volume is attached by another seed's controller.
+		started(t)
+	})
+	step(t, "after hibernation, the data are there", func(t *testing.T) {
+		awaitShoot(t, name, "conditions and constraints to be True", allWell)
+		start := time.Now()
+		patchShoot(t, name, `{"spec":{"hibernation":{"enabled":true}}}`)
+		t.Logf("hibernated in %s", time.Since(start).Round(time.Second))
+		cloudHas(t, name, map[string]int{"networks": 1, "volumes": 1})
+		if volume := volumeOf(t, name, "default/data-durable-0"); volume == nil || volume.InstanceID != "" {
+			t.Errorf("the volume of a Shoot without instances is %+v", volume)
+		}
+		patchShoot(t, name, `{"spec":{"hibernation":{"enabled":false}}}`)
+		renew()
+		started(t)
+	})
+	step(t, "the Shoot takes its volumes along", func(t *testing.T) {
+		deleteShoot(t, name)
+		cloudHas(t, name, map[string]int{})
+	})
+}
+
+// volumeOf returns the volume that the cloud has for a claim of a Shoot, or nil.
+func volumeOf(t *testing.T, shoot, claim string) *cloud.Volume {
+	t.Helper()
+	var list struct {
+		Items []cloud.Volume `json:"items"`
+	}
+	out := hortus(t, "cloud", "volumes", "list", "-o", "json")
+	if err := json.Unmarshal([]byte(out), &list); err != nil {
+		t.Fatalf("no list of volumes: %v\n%s", err, out)
+	}
+	i := slices.IndexFunc(list.Items, func(v cloud.Volume) bool {
+		return v.Tags["cluster.hortus.dev/name"] == "shoot--dev--"+shoot && v.Tags["kubernetes.io/claim"] == claim
+	})
+	if i < 0 {
+		return nil
+	}
+	return &list.Items[i]
+}
