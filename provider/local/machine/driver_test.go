@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"testing"
 
 	machinev1alpha1 "github.com/gardener/machine-controller-manager/pkg/apis/machine/v1alpha1"
@@ -19,6 +20,7 @@ import (
 	"hortus.dev/hortus/cloud"
 	"hortus.dev/hortus/internal/cloud/cloudtest"
 	"hortus.dev/hortus/provider/local/credentials"
+	"hortus.dev/hortus/provider/local/csi"
 	"hortus.dev/hortus/provider/local/v1alpha1"
 )
 
@@ -159,5 +161,22 @@ func TestStepFinished(t *testing.T) {
 				t.Errorf("stepFinished() = %v, want %v", got, tc.want)
 			}
 		})
+	}
+}
+
+func TestVolumesThatADrainWaitsFor(t *testing.T) {
+	of := func(driverName, handle string) *corev1.PersistentVolumeSpec {
+		return &corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{
+			CSI: &corev1.CSIPersistentVolumeSource{Driver: driverName, VolumeHandle: handle},
+		}}
+	}
+	directory := &corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{
+		HostPath: &corev1.HostPathVolumeSource{Path: "/v"},
+	}}
+	got, err := (&Driver{}).GetVolumeIDs(t.Context(), &driver.GetVolumeIDsRequest{
+		PVSpecs: []*corev1.PersistentVolumeSpec{of(csi.Driver, "vol-1"), of("other", "x"), directory, of(csi.Driver, "vol-2")},
+	})
+	if err != nil || !slices.Equal(got.VolumeIDs, []string{"vol-1", "vol-2"}) {
+		t.Errorf("GetVolumeIDs() = %v, %v, want those of the cloud", got, err)
 	}
 }
