@@ -14,9 +14,9 @@ type Kernel struct{}
 
 var _ Mounts = Kernel{}
 
-// Mounted looks path up among the mount points of this process.
+// Mounted looks path up among the mount points that the caller sees.
 func (Kernel) Mounted(path string) (bool, error) {
-	data, err := os.ReadFile("/proc/self/mountinfo")
+	data, err := os.ReadFile("/proc/thread-self/mountinfo")
 	if err != nil {
 		return false, err
 	}
