@@ -24,8 +24,11 @@ import (
 )
 
 const (
-	// recheck is the wait for what no watch tells: the registration of CSI drivers.
+	// recheck guards against what no watch tells.
 	recheck = 10 * time.Second
+	// recheckDrivers is the wait for the registration of CSI drivers, which kubelets need a second or two for after the pod of the
+	// driver is ready. New nodes take no pods meanwhile.
+	recheckDrivers = time.Second
 	// indexNode finds pods by node.
 	indexNode = "spec.nodeName"
 )
@@ -77,6 +80,9 @@ func (r *Readiness) Reconcile(ctx context.Context, req reconcile.Request) (recon
 	}
 	if v := judge(o); v.reason != "" {
 		r.Recorder.Eventf(node, nil, corev1.EventTypeWarning, v.reason, "CheckReadiness", v.message)
+		if v.reason == reasonDrivers {
+			return reconcile.Result{RequeueAfter: recheckDrivers}, nil
+		}
 		return reconcile.Result{RequeueAfter: recheck}, nil
 	}
 	before := node.DeepCopy()

@@ -168,7 +168,7 @@ func TestTaintIsRemovedOnceReady(t *testing.T) {
 		}
 		return result
 	}
-	if result := step(); result.RequeueAfter != recheck {
+	if result := step(); result.RequeueAfter != recheckDrivers {
 		t.Errorf("result = %+v, want to look again", result)
 	}
 	if got := <-recorder.Events; !strings.Contains(got, reasonDrivers) {
