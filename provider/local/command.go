@@ -97,6 +97,7 @@ func SlimCache(opts *ctrl.Options) {
 func AddToManager(mgr ctrl.Manager, opts Options) error {
 	c, clk, clouds := mgr.GetClient(), clock.RealClock{}, &credentials.Clients{}
 	machines := &worker.Actuator{Client: c, Clock: clk, Provider: localworker.Provider{}}
+	controlPlanes := &controlplane.Actuator{Client: c, Image: opts.Image}
 
 	all := []struct {
 		kind  string
@@ -112,9 +113,8 @@ func AddToManager(mgr ctrl.Manager, opts Options) error {
 		{extensionsv1alpha1.ControlPlaneKind, func() error {
 			return (&extension.Reconciler[*extensionsv1alpha1.ControlPlane]{
 				Client: c, Clock: clk, Prototype: &extensionsv1alpha1.ControlPlane{},
-				Kind: extensionsv1alpha1.ControlPlaneKind, Type: v1alpha1.Type,
-				Actuator: &controlplane.Actuator{Client: c, Image: opts.Image},
-			}).SetupWithManager(mgr, nil)
+				Kind: extensionsv1alpha1.ControlPlaneKind, Type: v1alpha1.Type, Actuator: controlPlanes,
+			}).SetupWithManager(mgr, controlPlanes.Watch)
 		}},
 		{extensionsv1alpha1.ControlPlaneKind + " (health)", func() error {
 			return (&controlplane.Health{Client: c, Clock: clk}).SetupWithManager(mgr)

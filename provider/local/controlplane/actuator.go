@@ -9,10 +9,15 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
@@ -26,6 +31,7 @@ import (
 
 const (
 	deployment = "cloud-controller-manager"
+	apiServer  = "kube-apiserver"
 
 	managedResourceShoot   = "extension-controlplane-shoot"
 	managedResourceStorage = "extension-controlplane-storageclasses"
@@ -43,7 +49,14 @@ type Actuator struct {
 var (
 	_ extension.Actuator[*extensionsv1alpha1.ControlPlane]  = &Actuator{}
 	_ extension.Validator[*extensionsv1alpha1.ControlPlane] = &Actuator{}
+	_ extension.Follower[*extensionsv1alpha1.ControlPlane]  = &Actuator{}
 )
+
+// Watch makes the API server's start and end call the Actuator.
+func (a *Actuator) Watch(b *builder.Builder) *builder.Builder {
+	isAPIServer := predicate.NewPredicateFuncs(func(obj client.Object) bool { return obj.GetName() == apiServer })
+	return b.Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(controlPlanesOf(a.Client)), builder.WithPredicates(isAPIServer))
+}
 
 // Validate checks the provider's configuration.
 func (a *Actuator) Validate(_ context.Context, cp *extensionsv1alpha1.ControlPlane, _ *extension.Cluster) field.ErrorList {
@@ -74,10 +87,9 @@ func (a *Actuator) Reconcile(ctx context.Context, cp *extensionsv1alpha1.Control
 	if err := a.applyAccess(ctx, cp.Namespace); err != nil {
 		return extension.Result{}, err
 	}
-	err := managedresource.Apply(ctx, a.Client, a.Client.Scheme(), managedresource.Set{
+	if err := managedresource.Apply(ctx, a.Client, a.Client.Scheme(), managedresource.Set{
 		Namespace: cp.Namespace, Name: managedResourceShoot, Objects: cloudcontroller.ShootAccess(),
-	})
-	if err != nil {
+	}); err != nil {
 		return extension.Result{}, err
 	}
 	if cfg.Storage.Disabled {
@@ -89,13 +101,59 @@ func (a *Actuator) Reconcile(ctx context.Context, cp *extensionsv1alpha1.Control
 	}); err != nil {
 		return extension.Result{}, err
 	}
+	runs, err := a.apiServerRuns(ctx, cp.Namespace)
+	if err != nil {
+		return extension.Result{}, err
+	}
 	replicas := int32(1)
-	if cluster.Hibernated() {
+	if asleep(cluster, runs) {
 		replicas = 0
 	}
 	return extension.Done(), kube.Apply(ctx, a.Client, cloudcontroller.ShootDeployment(cloudcontroller.Values{
 		Namespace: cp.Namespace, Image: a.Image, Replicas: replicas, KubeconfigSecret: kubeconfig, CredentialsSecret: cp.Spec.SecretRef.Name,
 	}), fieldOwner)
+}
+
+// asleep tells whether the cloud controller has nothing to do. A Shoot that is put to sleep needs it until its machines are gone,
+// and the API server after them: a drain waits for volumes to be detached.
+func asleep(cluster *extension.Cluster, apiServerRuns bool) bool {
+	return cluster.Hibernated() && !apiServerRuns
+}
+
+func (a *Actuator) apiServerRuns(ctx context.Context, namespace string) (bool, error) {
+	replicas, err := a.replicas(ctx, namespace, apiServer)
+	return replicas > 0, err
+}
+
+// replicas are those that a Deployment asks for, 0 if there is none.
+func (a *Actuator) replicas(ctx context.Context, namespace, name string) (int32, error) {
+	d := &appsv1.Deployment{}
+	if err := a.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, d); apierrors.IsNotFound(err) {
+		return 0, nil
+	} else if err != nil {
+		return 0, fmt.Errorf("read deployment %q: %w", name, err)
+	}
+	return ptr.Deref(d.Spec.Replicas, 1), nil
+}
+
+// FollowUp implements [extension.Follower]: the API server of a hibernated Shoot was stopped, or started for the Shoot's deletion.
+func (a *Actuator) FollowUp(ctx context.Context, cp *extensionsv1alpha1.ControlPlane) (bool, error) {
+	if exposure(cp) || !cp.DeletionTimestamp.IsZero() || cp.Status.LastOperation == nil {
+		return false, nil
+	}
+	runs, err := a.apiServerRuns(ctx, cp.Namespace)
+	if err != nil {
+		return false, err
+	}
+	replicas, err := a.replicas(ctx, cp.Namespace, deployment)
+	if err != nil || runs == (replicas > 0) { // So it is nearly always.
+		return false, err
+	}
+	cluster, err := extension.GetCluster(ctx, a.Client, cp.Namespace)
+	if err != nil {
+		return false, err
+	}
+	return asleep(cluster, runs) != (replicas == 0), nil
 }
 
 // applyAccess asks the resource-manager for a token of the Shoot.

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"encoding/json"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -24,6 +25,7 @@ func newClient() client.Client {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
 	utilruntime.Must(resourcesv1alpha1.AddToScheme(scheme))
+	utilruntime.Must(extensionsv1alpha1.AddToScheme(scheme))
 	return fake.NewClientBuilder().WithScheme(scheme).Build()
 }
 
@@ -42,24 +44,65 @@ func newControlPlane() *extensionsv1alpha1.ControlPlane {
 	}
 }
 
+// TestReplicasFollowHibernation puts a Shoot to sleep, wakes it up, and deletes it while it sleeps. Volumes are detached as long as
+// there are machines, so the cloud controller ends after the API server.
 func TestReplicasFollowHibernation(t *testing.T) {
-	c := newClient()
-	a := &Actuator{Client: c, Image: "image"}
-	for _, hibernated := range []bool{false, true, false} {
-		if _, err := a.Reconcile(t.Context(), newControlPlane(), newCluster(hibernated)); err != nil {
-			t.Fatal(err)
-		}
-		d := &appsv1.Deployment{}
-		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "shoot--dev--a", Name: deployment}, d); err != nil {
-			t.Fatal(err)
-		}
-		want := int32(1)
-		if hibernated {
-			want = 0
-		}
-		if got := ptr.Deref(d.Spec.Replicas, -1); got != want {
-			t.Errorf("hibernated %v: replicas are %d, want %d", hibernated, got, want)
-		}
+	for name, tc := range map[string]struct {
+		hibernated bool
+		apiServer  int32 // -1 for none.
+		before     int32
+		want       int32
+		due        bool // Without being asked for.
+	}{
+		"a new Shoot":                          {apiServer: -1, want: 1},
+		"a Shoot that is awake":                {apiServer: 1, before: 1, want: 1},
+		"one whose machines are being drained": {hibernated: true, apiServer: 1, before: 1, want: 1},
+		"one that sleeps":                      {hibernated: true, apiServer: 0, before: 1, want: 0, due: true},
+		"one that moves while it sleeps":       {hibernated: true, apiServer: -1, want: 0},
+		"one that was woken up to be deleted":  {hibernated: true, apiServer: 2, want: 1, due: true},
+		"one that is asked to wake up":         {apiServer: 0, want: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newClient()
+			a, cp, cluster := &Actuator{Client: c, Image: "image"}, newControlPlane(), newCluster(tc.hibernated)
+			cp.Status.LastOperation = &corev1beta1.LastOperation{}
+			shoot, err := json.Marshal(cluster.Shoot)
+			if err != nil {
+				t.Fatal(err)
+			}
+			objects := []client.Object{&extensionsv1alpha1.Cluster{
+				ObjectMeta: metav1.ObjectMeta{Name: cp.Namespace},
+				Spec:       extensionsv1alpha1.ClusterSpec{Shoot: runtime.RawExtension{Raw: shoot}},
+			}}
+			for name, replicas := range map[string]int32{apiServer: tc.apiServer, deployment: tc.before} {
+				if replicas >= 0 {
+					objects = append(objects, &appsv1.Deployment{
+						ObjectMeta: metav1.ObjectMeta{Namespace: cp.Namespace, Name: name}, Spec: appsv1.DeploymentSpec{Replicas: &replicas},
+					})
+				}
+			}
+			for _, o := range objects {
+				if err := c.Create(t.Context(), o); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if due, err := a.FollowUp(t.Context(), cp); err != nil || due != tc.due {
+				t.Errorf("FollowUp() = %v, %v, want %v", due, err, tc.due)
+			}
+			if _, err := a.Reconcile(t.Context(), cp, cluster); err != nil {
+				t.Fatal(err)
+			}
+			d := &appsv1.Deployment{}
+			if err := c.Get(t.Context(), client.ObjectKey{Namespace: cp.Namespace, Name: deployment}, d); err != nil {
+				t.Fatal(err)
+			}
+			if got := ptr.Deref(d.Spec.Replicas, -1); got != tc.want {
+				t.Errorf("replicas are %d, want %d", got, tc.want)
+			}
+			if due, err := a.FollowUp(t.Context(), cp); err != nil || due {
+				t.Errorf("after Reconcile, FollowUp() = %v, %v", due, err)
+			}
+		})
 	}
 }
 

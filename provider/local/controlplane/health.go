@@ -35,22 +35,25 @@ func (h *Health) SetupWithManager(mgr ctrl.Manager) error {
 	isOurs := predicate.NewPredicateFuncs(func(obj client.Object) bool { return obj.GetName() == deployment })
 	return ctrl.NewControllerManagedBy(mgr).Named("controlplane-health").
 		For(&extensionsv1alpha1.ControlPlane{}, builder.WithPredicates(extension.HasTypeAndClass(v1alpha1.Type, extensionsv1alpha1.ClassShoot))).
-		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(h.controlPlanes), builder.WithPredicates(isOurs)).
+		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(controlPlanesOf(h.Client)), builder.WithPredicates(isOurs)).
 		Complete(reconcile.AsReconciler(h.Client, h))
 }
 
-func (h *Health) controlPlanes(ctx context.Context, obj client.Object) []reconcile.Request {
-	list := &extensionsv1alpha1.ControlPlaneList{}
-	if err := h.Client.List(ctx, list, client.InNamespace(obj.GetNamespace())); err != nil {
-		return nil // The cache fails only before it has started.
-	}
-	var out []reconcile.Request
-	for i := range list.Items {
-		if list.Items[i].Spec.Type == v1alpha1.Type {
-			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+// controlPlanesOf returns a function that names the ControlPlanes in the namespace of an object.
+func controlPlanesOf(c client.Reader) handler.MapFunc {
+	return func(ctx context.Context, obj client.Object) []reconcile.Request {
+		list := &extensionsv1alpha1.ControlPlaneList{}
+		if err := c.List(ctx, list, client.InNamespace(obj.GetNamespace())); err != nil {
+			return nil // The cache fails only before it has started.
 		}
+		var out []reconcile.Request
+		for i := range list.Items {
+			if list.Items[i].Spec.Type == v1alpha1.Type {
+				out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+			}
+		}
+		return out
 	}
-	return out
 }
 
 // Reconcile sets the condition of one ControlPlane that has been reconciled at least once.
