@@ -15,8 +15,9 @@
 //	/run/hortus-instance/ca.crt         the certificate authority of API and registry, PEM
 //	/var/lib                            a directory of the host's disk, kept over reboots, empty at first
 //
-// and each volume it was made with at its path. Volumes that are attached later (AttachVolume) appear at /mnt/volumes/<ID>. The root file system is kept over reboots too, /run is not. When process 1 exits the
-// instance is started again, at once or, if it keeps exiting, after a growing pause. Deletion does not ask it.
+// and each volume it was made with at its path. Volumes that are attached later (AttachVolume) appear at
+// /mnt/volumes/<ID>. The root file system is kept over reboots too, /run is not. When process 1 exits the instance is
+// started again, at once or, if it keeps exiting, after a growing pause. Deletion does not ask it.
 //
 // # Changes
 //

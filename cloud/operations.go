@@ -136,13 +136,15 @@ func (c *Client) ListVolumes(ctx context.Context, f Filter) ([]Volume, error) {
 // AttachVolume makes a volume appear in an instance of the same zone, at VolumesDir/<ID of the volume>. It answers at once; the
 // volume is there when its state is attached. While it is attached to another instance the call fails with DependencyViolation.
 func (c *Client) AttachVolume(ctx context.Context, id, instanceID string) (*Volume, error) {
-	return put[Volume](ctx, c, "AttachVolume", http.MethodPost, "/v1/volumes/"+url.PathEscape(id)+"/attach", AttachVolume{InstanceID: instanceID})
+	in := AttachVolume{InstanceID: instanceID}
+	return put[Volume](ctx, c, "AttachVolume", http.MethodPost, "/v1/volumes/"+url.PathEscape(id)+"/attach", in)
 }
 
 // DetachVolume takes a volume out of an instance, whatever still uses it there. It answers at once; the volume is free when it
 // has no instanceID. One that is not attached to this instance stays as it is.
 func (c *Client) DetachVolume(ctx context.Context, id, instanceID string) (*Volume, error) {
-	return put[Volume](ctx, c, "DetachVolume", http.MethodPost, "/v1/volumes/"+url.PathEscape(id)+"/detach", AttachVolume{InstanceID: instanceID})
+	in := AttachVolume{InstanceID: instanceID}
+	return put[Volume](ctx, c, "DetachVolume", http.MethodPost, "/v1/volumes/"+url.PathEscape(id)+"/detach", in)
 }
 
 // DeleteVolume removes a volume and its data; it fails with DependencyViolation while attached.

@@ -376,7 +376,7 @@ func (c *client) withAttach(command *cobra.Command) *cobra.Command {
 		use, short string
 		call       func(*cloud.Client, context.Context, string, string) (*cloud.Volume, error)
 	}{
-		{"attach", "Attach a volume to an instance that exists, at " + cloud.VolumesDir + "/<ID of the volume>", (*cloud.Client).AttachVolume},
+		{"attach", "Attach a volume to an instance that exists, below " + cloud.VolumesDir, (*cloud.Client).AttachVolume},
 		{"detach", "Detach a volume from an instance, even if it is in use there", (*cloud.Client).DetachVolume},
 	} {
 		sub := &cobra.Command{

@@ -118,7 +118,7 @@ func (r *Attachments) attach(ctx context.Context, va *storagev1.VolumeAttachment
 	metav1.SetMetaDataAnnotation(&va.ObjectMeta, annotationInstance, instance)
 	if !slices.Equal(before.Finalizers, va.Finalizers) || before.Annotations[annotationVolume] != volume ||
 		before.Annotations[annotationInstance] != instance {
-		if err := r.Client.Patch(ctx, va, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		if err := patch(ctx, r.Client, va, before); err != nil {
 			return nil, fmt.Errorf("note volume and instance: %w", err)
 		}
 	}
@@ -167,7 +167,7 @@ func (r *Attachments) detach(ctx context.Context, va *storagev1.VolumeAttachment
 		return reconcile.Result{RequeueAfter: settle}, nil
 	}
 	controllerutil.RemoveFinalizer(va, finalizerAttachment)
-	if err := r.Client.Patch(ctx, va, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+	if err := client.IgnoreNotFound(patch(ctx, r.Client, va, before)); err != nil {
 		return reconcile.Result{}, fmt.Errorf("remove finalizer from VolumeAttachment %q: %w", va.Name, err)
 	}
 	return reconcile.Result{}, nil

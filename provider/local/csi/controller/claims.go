@@ -73,7 +73,7 @@ func (r *Claims) Reconcile(ctx context.Context, claim *corev1.PersistentVolumeCl
 func (r *Claims) askScheduler(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	before := claim.DeepCopy()
 	delete(claim.Annotations, annotationSelectedNode)
-	if err := r.Client.Patch(ctx, claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+	if err := client.IgnoreNotFound(patch(ctx, r.Client, claim, before)); err != nil {
 		return fmt.Errorf("ask for another node for claim %s: %w", client.ObjectKeyFromObject(claim), err)
 	}
 	return nil

@@ -1,10 +1,12 @@
 package controller
 
 import (
+	"context"
 	"fmt"
 
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // SetupWithManager registers all controllers of the driver. Cluster is a tag on all volumes, name that of the process in events.
@@ -20,4 +22,9 @@ func SetupWithManager(mgr ctrl.Manager, api Volumes, cluster, name string) error
 		}
 	}
 	return mgr.Add(follow)
+}
+
+// patch writes what has changed since before, unless somebody else has changed the object meanwhile.
+func patch(ctx context.Context, c client.Client, o, before client.Object) error {
+	return c.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }

@@ -87,7 +87,7 @@ func (r *PersistentVolumes) destroy(ctx context.Context, id string) (gone bool, 
 func (r *PersistentVolumes) forget(ctx context.Context, pv *corev1.PersistentVolume, finalizer string) error {
 	before := pv.DeepCopy()
 	controllerutil.RemoveFinalizer(pv, finalizer)
-	if err := r.Client.Patch(ctx, pv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+	if err := client.IgnoreNotFound(patch(ctx, r.Client, pv, before)); err != nil {
 		return fmt.Errorf("remove finalizer from PersistentVolume %q: %w", pv.Name, err)
 	}
 	return nil
