@@ -132,7 +132,7 @@ func TestServiceLife(t *testing.T) {
 	}
 	node := testNode("a", instance.ID, corev1.ConditionFalse)
 	svc := testService(nil)
-	k := fake.NewClientBuilder().WithScheme(newScheme()).WithObjects(&node, svc).WithStatusSubresource(&corev1.Service{}, &corev1.Node{}).Build()
+	k := fake.NewClientBuilder().WithScheme(NewScheme()).WithObjects(&node, svc).WithStatusSubresource(&corev1.Service{}, &corev1.Node{}).Build()
 	r := &Services{Client: k, Cloud: c.Client, Cluster: "test", Recorder: events.NewFakeRecorder(10)}
 	step := func() reconcile.Result {
 		t.Helper()
@@ -251,7 +251,7 @@ func TestNodes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := context.Background()
-			k := fake.NewClientBuilder().WithScheme(newScheme()).WithObjects(&tc.node).WithStatusSubresource(&corev1.Node{}).Build()
+			k := fake.NewClientBuilder().WithScheme(NewScheme()).WithObjects(&tc.node).WithStatusSubresource(&corev1.Node{}).Build()
 			node := &corev1.Node{}
 			if err := k.Get(ctx, client.ObjectKeyFromObject(&tc.node), node); err != nil {
 				t.Fatal(err)

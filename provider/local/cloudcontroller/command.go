@@ -41,7 +41,7 @@ func NewCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			mgr, err := opts.Manager(cmd.Context(), name, newScheme(), slimCache)
+			mgr, err := opts.Manager(cmd.Context(), name, NewScheme(), SlimCache)
 			if err != nil {
 				return err
 			}
@@ -68,14 +68,15 @@ func NewCommand() *cobra.Command {
 	return cmd
 }
 
-func newScheme() *runtime.Scheme {
+// NewScheme returns a scheme with all kinds the controllers read or write.
+func NewScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
 	return scheme
 }
 
-// slimCache drops what the controllers never read, since a cache of a large cluster is most of the process.
-func slimCache(opts *ctrl.Options) {
+// SlimCache drops what the controllers never read, since a cache of a large cluster is most of the process.
+func SlimCache(opts *ctrl.Options) {
 	opts.Cache = cache.Options{ByObject: map[client.Object]cache.ByObject{
 		&corev1.Node{}: {Transform: func(obj any) (any, error) {
 			if node, ok := obj.(*corev1.Node); ok {
