@@ -26,7 +26,7 @@ var stories struct {
 	running int  // Those that use the landscape now.
 }
 
-// secondSeed is held by the story that has the seed local-2 for itself. All others that run side by side use local-1.
+// secondSeed is held by a story that uses the seed local-2. All others that run side by side use local-1.
 var secondSeed sync.Mutex
 
 func holdSecondSeed(t *testing.T) {
