@@ -30,8 +30,19 @@ func TestVolumesOutliveNodes(t *testing.T) {
 	var nodes []string // Those that the pod was started on, in order.
 	started := func(t *testing.T) {
 		t.Helper()
-		kubectl(t, kubeconfig, "rollout", "status", "statefulset/durable", "--timeout=10m")
-		node := kubectl(t, kubeconfig, "get", "pod", "durable-0", "-o", "jsonpath={.spec.nodeName}")
+		var node string
+		eventually(t, "a ready pod on a node that is there", func() error {
+			const state = `jsonpath={.metadata.deletionTimestamp}/{.status.conditions[?(@.type=="Ready")].status}/{.spec.nodeName}`
+			out, err := kubectlE(t, kubeconfig, "get", "pod", "durable-0", "-o", state)
+			if err != nil || !strings.HasPrefix(out, "/True/") {
+				return fmt.Errorf("%s (%v)", out, err)
+			}
+			node = strings.TrimPrefix(out, "/True/")
+			if out, err = kubectlE(t, kubeconfig, "get", "node", node, "-o", "name"); err != nil {
+				return fmt.Errorf("%s: %w", out, err)
+			}
+			return nil
+		})
 		nodes = append(nodes, node)
 		notes := strings.Fields(kubectl(t, kubeconfig, "exec", "durable-0", "--", "cat", "/data/starts"))
 		if diff := cmp.Diff(nodes, notes); diff != "" {

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -249,13 +248,13 @@ func waitsForCritical(t *testing.T, kubeconfig, shoot string) {
 		return nil
 	})
 	waits("UnreadyRequiredCSIDrivers", lateDriver)
-	driver, err := json.Marshal(map[string]any{"spec": map[string]any{"drivers": []any{
-		map[string]any{"name": lateDriver, "nodeID": node, "topologyKeys": []string{}},
-	}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	kubectl(t, kubeconfig, "patch", "csinode", node, "--type=merge", "-p", string(driver))
+	driver := fmt.Sprintf(`[{"op":"add","path":"/spec/drivers/-","value":{"name":%q,"nodeID":%q,"topologyKeys":[]}}]`, lateDriver, node)
+	eventually(t, "the driver beside that of the provider", func() error {
+		if out, err := kubectlE(t, kubeconfig, "patch", "csinode", node, "--type=json", "-p", driver); err != nil {
+			return fmt.Errorf("%w\n%s", err, out)
+		}
+		return nil
+	})
 	kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "pod/ordinary", "--timeout=10m")
 	awaitNodeEvent(t, kubeconfig, node, "NodeCriticalComponentsReady", "")
 	if hasTaint(t, kubeconfig, node) {

@@ -54,6 +54,7 @@ func (p *process) write(verb, sub string, o any, scheme *runtime.Scheme, do func
 		return err
 	}
 	if err := do(); err != nil {
+		p.done(kind, name) // The server may have done it, if it is the answer that was lost.
 		return err
 	}
 	object := kind + " " + name
