@@ -312,10 +312,10 @@ func gone(s *corev1beta1.Shoot) bool { return s == nil }
 // seedActs plays everybody in the seed once.
 func (w *world) seedActs(s *corev1beta1.Shoot) {
 	w.t.Helper()
-	in := client.InNamespace(s.Status.TechnicalID)
-	if w.namespaceGone(s.Status.TechnicalID) {
+	if s.Status.TechnicalID == "" || w.namespaceGone(s.Status.TechnicalID) {
 		return
 	}
+	in := client.InNamespace(s.Status.TechnicalID)
 	w.workloads(in)
 	w.extensions(in)
 	w.resourceManager(in)
