@@ -35,7 +35,7 @@ func TestUpdatesInPlace(t *testing.T) {
 	story(t)
 	const name = "in-place"
 	garden := kubeconfigOf("garden")
-	applyTestdata(t, garden, "shoot-in-place.yaml", "")
+	applyShoot(t, "shoot-in-place.yaml")
 	t.Cleanup(func() { deleteShoot(t, name) })
 	awaitSucceeded(t, name)
 	kubeconfig := shootKubeconfig(t, name)

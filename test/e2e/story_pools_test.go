@@ -5,11 +5,9 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -60,16 +58,7 @@ func TestPoolsRollWhenTheyAreAsked(t *testing.T) {
 	const name = "pools"
 	garden := kubeconfigOf("garden")
 	t.Cleanup(func() { kubectl(t, garden, "-n", projectNS, "delete", "namespacedcloudprofile", "two-volumes") })
-	manifest, err := os.ReadFile("testdata/shoot-pools.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	const windowTime = "150405-0700"
-	window := time.Now().UTC().Add(6 * time.Hour)
-	text := strings.NewReplacer("BEGIN", window.Format(windowTime), "END", window.Add(time.Hour).Format(windowTime)).Replace(string(manifest))
-	if out, err := applyText(t, garden, text); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	applyShoot(t, "shoot-pools.yaml")
 	t.Cleanup(func() { deleteShoot(t, name) })
 	awaitSucceeded(t, name)
 	pools := pooled{name, shootKubeconfig(t, name)}

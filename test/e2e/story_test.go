@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -106,6 +107,18 @@ func newShoot(t *testing.T, file, name string) {
 	t.Helper()
 	applyShootOn(t, file, name, "local-1")
 	awaitSucceeded(t, name)
+}
+
+// applyShoot makes a Shoot of testdata. Its window for maintenance is far ahead, so that its versions stay while the story lasts.
+func applyShoot(t *testing.T, file string) {
+	t.Helper()
+	const form = "150405-0700"
+	begin := time.Now().UTC().Add(6 * time.Hour)
+	window := fmt.Sprintf("maintenance: {timeWindow: {begin: %q, end: %q}}", begin.Format(form), begin.Add(time.Hour).Format(form))
+	manifest := strings.Replace(testdata(t, file), "\nspec:\n", "\nspec:\n  "+window+"\n", 1)
+	if out, err := applyText(t, kubeconfigOf("garden"), manifest); err != nil {
+		t.Fatalf("apply %s: %v\n%s", file, err, out)
+	}
 }
 
 // patchShoot changes a Shoot with a JSON merge patch and waits until the change is rolled out.

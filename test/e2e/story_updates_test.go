@@ -46,7 +46,7 @@ func TestUpdatesOfNodes(t *testing.T) {
 		name        string
 		nodes, stay int
 	}{{"classic", 1, 0}, {"steady", 1, 1}, {"surging", 2, 1}}
-	applyTestdata(t, kubeconfigOf("garden"), "shoot-updates.yaml", "")
+	applyShoot(t, "shoot-updates.yaml")
 	t.Cleanup(func() { deleteShoot(t, name) })
 	awaitSucceeded(t, name)
 	kubeconfig := shootKubeconfig(t, name)
