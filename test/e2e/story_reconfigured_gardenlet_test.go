@@ -24,7 +24,7 @@ const checkPeriod = 10 * time.Second
 
 // TestOperatorReconfiguresAGardenlet switches the hash of worker pools and the repair of webhooks while a Shoot is in use. The pools
 // begin with the classic hash. The switch replaces no machine; each pool gets the new hash when its machines are replaced anyway.
-// Webhooks that are in the way of the system are repaired; the owner of one changes it back each time, and is not fought.
+// Webhooks that block system components are repaired; the owner of one changes it back each time, and is repaired less and less often.
 //
 // It has the second seed for itself: it restarts a gardenlet, which then repairs the webhooks of all Shoots of its seed.
 func TestOperatorReconfiguresAGardenlet(t *testing.T) {
@@ -68,7 +68,7 @@ func TestOperatorReconfiguresAGardenlet(t *testing.T) {
 		pools.apply(t, roll{hash: classicHash, asks: "reconcile"})
 		versions("red: classic, green: classic")
 	})
-	step(t, "a webhook that is in the way of the system is repaired", func(t *testing.T) { repairsWebhook(t, name, pools.kubeconfig) })
+	step(t, "a webhook that blocks system components is repaired", func(t *testing.T) { repairsWebhook(t, name, pools.kubeconfig) })
 
 	applyTestdata(t, pools.kubeconfig, "stubborn.yaml", "")
 	writes, stop := changeBack(t, pools.kubeconfig)
@@ -94,7 +94,7 @@ func TestOperatorReconfiguresAGardenlet(t *testing.T) {
 		pools.apply(t, roll{hash: byPool, patch: `{"op":"add","path":"/spec/systemComponents","value":{"nodeLocalDNS":{"enabled":true}}}`,
 			pools: []string{"green"}})
 	})
-	step(t, "an owner who changes a webhook back is not fought", func(t *testing.T) {
+	step(t, "a webhook that its owner changes back is repaired less and less often", func(t *testing.T) {
 		awaitShoot(t, name, "the constraint that names the webhook", func(o *unstructured.Unstructured) bool {
 			c := conditionOf(o, "constraints", "HibernationPossible")
 			message, _ := c["message"].(string)

@@ -16,7 +16,7 @@ import (
 	"hortus.dev/hortus/provider/local/csi"
 )
 
-// csiVersion is the version of the interface that the kubelet is told; 1.0.0 stands for all of 1.
+// csiVersion is the version of the Container Storage Interface that the driver announces to the kubelet; it stands for all 1.x.
 const csiVersion = "1.0.0"
 
 // registrar introduces the driver to the kubelet.
