@@ -115,7 +115,11 @@ func applyShoot(t *testing.T, file string) {
 	const form = "150405-0700"
 	begin := time.Now().UTC().Add(6 * time.Hour)
 	window := fmt.Sprintf("maintenance: {timeWindow: {begin: %q, end: %q}}", begin.Format(form), begin.Add(time.Hour).Format(form))
-	manifest := strings.Replace(testdata(t, file), "\nspec:\n", "\nspec:\n  "+window+"\n", 1)
+	before, shoot, found := strings.Cut(testdata(t, file), "kind: Shoot\n")
+	if !found {
+		t.Fatalf("%s has no Shoot", file)
+	}
+	manifest := before + "kind: Shoot\n" + strings.Replace(shoot, "\nspec:\n", "\nspec:\n  "+window+"\n", 1)
 	if out, err := applyText(t, kubeconfigOf("garden"), manifest); err != nil {
 		t.Fatalf("apply %s: %v\n%s", file, err, out)
 	}
