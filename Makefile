@@ -50,11 +50,13 @@ test: ## Run the tests that decide about a change: unit, stepped on a real API s
 .PHONY: test-unit
 test-unit: build ## Run unit tests, and reconcilers step by step on a real etcd and kube-apiserver (no root).
 	@$(HORTUS) components build etcd kubernetes-1.36.3
-	cd api && $(GO_TEST) ./...
-	cd tools && $(GO_TEST) ./...
-	$(GO_TEST) $(UNIT_PACKAGES)
 	@# Objects that share memory may only be read.
-	CGO_ENABLED=1 go test -tags $(TAGS) -race -run 'Version|Shar|Adopt|List' ./internal/apiserver/codec
+	@CGO_ENABLED=1 go test -tags $(TAGS) -race -run 'Version|Shar|Adopt|List' ./internal/apiserver/codec
+	@set -o pipefail; { (cd api && $(GO_TEST) ./...) && (cd tools && $(GO_TEST) ./...) && $(GO_TEST) $(UNIT_PACKAGES); } 2>&1 | tools/slowest
+
+.PHONY: check
+check: ## Check formatting, linters and unit tests of the packages changed against main; BASE=<branch> compares with another one.
+	@BASE='$(BASE)' TAGS=$(TAGS) tools/check
 
 # Tries are counted, those for smaller input too: without that, each new path may be worked on for a minute.
 GO_FUZZ = $(GO_TEST) -run '^$$' -fuzzminimizetime 100x
