@@ -35,7 +35,7 @@ var Etcd = &flow.Step[*Scope]{
 	After:   []*flow.Step[*Scope]{Credentials, BackupEntry},
 	Ensure:  ensureEtcd,
 	Remove:  removeEtcd,
-	Recheck: recheck,
+	Recheck: recheckPods,
 }
 
 // EtcdActivated starts an etcd that was prepared for a move. Only an owner of the control plane may do that.

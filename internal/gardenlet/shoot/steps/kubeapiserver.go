@@ -68,7 +68,7 @@ var KubeAPIServer = &flow.Step[*Scope]{
 	},
 	Ensure:  ensureKubeAPIServer,
 	Remove:  removeKubeAPIServer,
-	Recheck: recheck,
+	Recheck: recheckPods,
 }
 
 // KubeAPIServerReady waits until the newest version of it serves.
@@ -265,9 +265,27 @@ func (s *Scope) apiServerSecrets(server string) (*kubeapiserver.Secrets, error) 
 	return out, firstErr
 }
 
+// removeKubeAPIServer deletes the API server, and stops what acts on it, so that no pods are left for the namespace. Its pods are
+// taken from their controllers first and end at once: nobody uses it any more, so that it need not wait for clients.
 func removeKubeAPIServer(ctx context.Context, s *Scope) (flow.Outcome, error) {
+	const waiting = "Deployment kube-apiserver is being deleted"
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: kubeapiserver.Name, Namespace: s.Namespace}}
-	return s.removeDeployment(ctx, d)
+	gone, err := kube.Delete(ctx, s.Seed, d, client.PropagationPolicy(metav1.DeletePropagationOrphan))
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	for _, name := range stoppedWithAPIServer {
+		if err := s.scaleDeployment(ctx, name, 0); err != nil {
+			return flow.Outcome{}, err
+		}
+	}
+	if released, err := s.deleteReplicaSets(ctx, d.Name); err != nil || !gone || !released {
+		return waitingOr(waiting, err)
+	}
+	if ended, err := s.deletePods(ctx, d.Name, func(*corev1.Pod) bool { return true }); err != nil || !ended {
+		return waitingOr(waiting, err)
+	}
+	return flow.Done(), nil
 }
 
 // removeDeployment deletes a Deployment and waits for its pods, which the garbage collector removes after it.

@@ -33,12 +33,14 @@ func Delete() *flow.Graph[*Scope] {
 	providers := flow.New(ControlPlane).SkipAll(either(notClean, controlPlaneNotNeeded)).
 		Beside(flow.New(ShootSystem, MachineController).SkipAll(either(notClean, withoutWorkerObject)))
 	cleanUp := flow.New(CleanWebhooks, CleanExtendedAPIs, CleanKubernetesResources).SkipAll(notClean)
-	tearDown := flow.Reverse(nil,
-		Infrastructure, ExtensionsBeforeKubeAPIServer, KubeAPIServerService, Route, KubeAPIServer, DNSExternal,
-		ManagedResources, ControlPlane, ExtensionsAfterKubeAPIServer, OperatingSystemConfig, Network, ShootResources, MachineController, Worker,
+	leaveCluster := flow.Reverse(nil,
+		DNSExternal, ManagedResources, ControlPlane, ExtensionsAfterKubeAPIServer, OperatingSystemConfig, Network, ShootResources,
+		MachineController, Worker,
 	)
-	return prepare.Then(bringUp).Then(providers).Then(cleanUp).Then(tearDown).
-		Then(flow.Reverse(nil, Etcd, DNSInternal)).Then(flow.Reverse(nil, Namespace)).Then(flow.Reverse(nil, BackupEntry))
+	tearDown := flow.Reverse(nil, KubeAPIServerService, Route, DNSInternal, Etcd, ExtensionsBeforeKubeAPIServer, KubeAPIServer).
+		Beside(flow.Reverse(nil, Infrastructure))
+	return prepare.Then(bringUp).Then(providers).Then(cleanUp).Then(leaveCluster).Then(tearDown).
+		Then(flow.Reverse(nil, Namespace)).Then(flow.Reverse(nil, BackupEntry))
 }
 
 // notLive: there is no control plane namespace that anything could be put into.

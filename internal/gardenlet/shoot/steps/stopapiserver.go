@@ -56,10 +56,16 @@ func (s *Scope) releasePods(ctx context.Context, d *appsv1.Deployment) (bool, er
 	if d.Status.ObservedGeneration < d.Generation {
 		return false, nil
 	}
+	return s.deleteReplicaSets(ctx, d.Name)
+}
+
+// deleteReplicaSets deletes the ReplicaSets of a Deployment that makes no more of them, but not their pods. It reports whether the
+// pods belong to nobody.
+func (s *Scope) deleteReplicaSets(ctx context.Context, name string) (bool, error) {
 	sets := &appsv1.ReplicaSetList{}
-	if err := s.Seed.List(ctx, sets, client.InNamespace(s.Namespace), client.MatchingLabels(component.Selector(d.Name)),
+	if err := s.Seed.List(ctx, sets, client.InNamespace(s.Namespace), client.MatchingLabels(component.Selector(name)),
 		&client.ListOptions{Raw: &metav1.ListOptions{}}); err != nil {
-		return false, fmt.Errorf("list ReplicaSets of %s: %w", d.Name, err)
+		return false, fmt.Errorf("list ReplicaSets of %s: %w", name, err)
 	}
 	// Those without pods go first, because a paused Deployment scales the one that is left last.
 	slices.SortFunc(sets.Items, func(a, b appsv1.ReplicaSet) int {

@@ -327,6 +327,11 @@ func (w *world) workloads(in client.ListOption) {
 	w.must(w.Client.List(w.ctx, deployments, in))
 	for i := range deployments.Items {
 		d := &deployments.Items[i]
+		if d.DeletionTimestamp != nil { // The garbage collector has let its ReplicaSets go.
+			d.Finalizers = nil
+			w.must(w.Client.Update(w.ctx, d))
+			continue
+		}
 		n, before := *d.Spec.Replicas, d.Status
 		d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: n, UpdatedReplicas: n, AvailableReplicas: n, ReadyReplicas: n}
 		if d.Name == kubeapiserver.Name && w.apiServers != nil {
