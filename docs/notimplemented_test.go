@@ -1,0 +1,113 @@
+package docs_test
+
+import (
+	"cmp"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	corev1 "hortus.dev/hortus/api/core/v1"
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+)
+
+// fill sets every field that can be reached from v to something that is not its zero value; lists and maps get one element.
+func fill(v reflect.Value, depth int) {
+	if depth > 20 || !v.CanSet() {
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem(), depth+1)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(v.Field(i), depth+1)
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(v.Index(0), depth+1)
+	case reflect.Map:
+		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		fill(key, depth+1)
+		fill(value, depth+1)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(key, value)
+	case reflect.String:
+		v.SetString("x")
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		v.SetInt(1)
+	}
+}
+
+func filled[T any]() *T {
+	out := new(T)
+	fill(reflect.ValueOf(out).Elem(), 0)
+	return out
+}
+
+var (
+	withoutEffect = regexp.MustCompile(`^(\S+) (?:is deprecated and )?has no effect(?:: (.*))?$`)
+	listIndex     = regexp.MustCompile(`\[\d+\]`)
+	effectRow     = regexp.MustCompile("^\\| `([^`]+)` \\| (.*) \\|$")
+)
+
+// warned are the fields without effect that the API warns of, with the reasons, in rows as the page has them.
+func warned() map[string][]string {
+	shoot := filled[corev1beta1.Shoot]()
+	shoot.DeletionTimestamp = nil
+	shoot.Spec.Provider.Workers[0].Maximum = 2
+	shoot.Spec.SystemComponents.CoreDNS.Autoscaling.Mode = corev1beta1.CoreDNSAutoscalingModeClusterProportional
+	seed := filled[corev1beta1.Seed]()
+	seed.Spec.Backup.CredentialsRef.Kind = "WorkloadIdentity"
+	registration := filled[corev1beta1.ControllerRegistration]()
+	registration.Spec.Resources = append(registration.Spec.Resources, registration.Spec.Resources[0])
+	registration.Spec.Resources[1].Kind = "SelfHostedShootExposure"
+	out := map[string][]string{}
+	add := func(kind string, texts []string) {
+		for _, text := range texts {
+			if match := withoutEffect.FindStringSubmatch(text); match != nil {
+				out[kind] = append(out[kind], "| `"+listIndex.ReplaceAllString(match[1], "[]")+"` | "+cmp.Or(match[2], "deprecated")+" |")
+			}
+		}
+		slices.Sort(out[kind])
+		out[kind] = slices.Compact(out[kind])
+	}
+	add("Shoot", corev1beta1.WarningsShoot(shoot, nil, time.Now()))
+	add("Seed", corev1beta1.WarningsSeed(seed, nil))
+	add("CloudProfile", corev1beta1.WarningsCloudProfile(filled[corev1beta1.CloudProfile](), nil))
+	add("ControllerRegistration", corev1beta1.WarningsControllerRegistration(registration, nil))
+	add("ControllerDeployment", corev1.WarningsControllerDeployment(filled[corev1.ControllerDeployment](), nil))
+	return out
+}
+
+// TestFieldsWithoutEffectAreListed compares the page with what the API warns of when every field is set.
+func TestFieldsWithoutEffectAreListed(t *testing.T) {
+	data, err := os.ReadFile("not-implemented.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed, kind := map[string][]string{}, ""
+	for line := range strings.Lines(string(data)) {
+		line = strings.TrimSpace(line)
+		if name, ok := strings.CutPrefix(line, "### "); ok {
+			kind = name
+		}
+		if effectRow.MatchString(line) {
+			listed[kind] = append(listed[kind], line)
+		}
+	}
+	for kind := range listed {
+		slices.Sort(listed[kind])
+	}
+	if diff := gocmp.Diff(warned(), listed); diff != "" {
+		t.Errorf("fields that the API warns of, and those of docs/not-implemented.md (-API +page):\n%s", diff)
+	}
+}
