@@ -102,7 +102,13 @@ func (r Result) Description() string {
 // It is safe for concurrent use. The zero value is ready.
 type Timers struct {
 	mu    sync.Mutex
-	since map[wait]time.Time
+	since map[wait]waiting
+}
+
+// waiting is a wait that is under way: since when its limit counts, since when its step waits at all, and what for now.
+type waiting struct {
+	since, first time.Time
+	flow, reason string
 }
 
 // wait is what is timed: a wait with a limit of its own, see [WaitingUpTo], does not count for the step's limit.
@@ -111,26 +117,34 @@ type wait struct {
 	ownLimit bool
 }
 
-// waited tells how long the wait has lasted at now, counting from the first call.
-func (t *Timers) waited(w wait, now time.Time) time.Duration {
+// waited tells how long the wait has lasted at now, counting from the first call. Before it, the step had waited for
+// some time.
+func (t *Timers) waited(w wait, flow, reason string, now time.Time, before time.Duration) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.since == nil {
-		t.since = map[wait]time.Time{}
+		t.since = map[wait]waiting{}
 	}
-	if _, ok := t.since[w]; !ok {
-		t.since[w] = now
+	current, ok := t.since[w]
+	if !ok {
+		current.since, current.first = now, now.Add(-before)
 	}
-	return now.Sub(t.since[w])
+	current.flow, current.reason = flow, reason
+	t.since[w] = current
+	return now.Sub(current.since)
 }
 
-// reset forgets waits that are over.
-func (t *Timers) reset(waits ...wait) {
+// reset forgets waits that are over, and tells how long the step has waited at now; 0 if it has not.
+func (t *Timers) reset(now time.Time, waits ...wait) (lasted time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, w := range waits {
-		delete(t.since, w)
+		if current, ok := t.since[w]; ok {
+			lasted = max(lasted, now.Sub(current.first))
+			delete(t.since, w)
+		}
 	}
+	return lasted
 }
 
 // Options are what a pass needs besides the graph and its scope.
@@ -140,6 +154,9 @@ type Options struct {
 	Timers *Timers
 	// Transient tells which errors are no failure but a reason to look again, such as a conflict; nil means none.
 	Transient func(error) bool
+	// Metrics count the pass and its steps under the name Flow; nil counts nothing. They need the Clock.
+	Metrics *Metrics
+	Flow    string
 }
 
 // state of a node within a pass.
@@ -161,6 +178,7 @@ func (s *state) passable() bool {
 // Run makes one pass. Each step starts as soon as all it depends on is done or skipped; a step that waits or fails holds
 // back only those behind it. A panic in a step becomes its error. When ctx ends no further step starts.
 func Run[S any](ctx context.Context, g *Graph[S], scope S, opts Options) Result {
+	ended := opts.began()
 	states := make(map[*node[S]]*state, len(g.nodes))
 	for _, n := range g.nodes {
 		states[n] = &state{finished: make(chan struct{})}
@@ -183,13 +201,18 @@ func Run[S any](ctx context.Context, g *Graph[S], scope S, opts Options) Result 
 				st.skipped = n.skip(scope)
 			}
 			st.blocked = st.blocked || ctx.Err() != nil
-			if st.skipped == "" && !st.blocked {
+			start, ran := opts.now(), st.skipped == "" && !st.blocked
+			if ran {
 				st.outcome, st.err = call(ctx, n, scope)
 				if st.err != nil && opts.Transient != nil && opts.Transient(st.err) {
 					st.outcome, st.err = Waiting(st.err.Error()), nil
 				}
 			}
-			st.limit(n.name, n.limit, opts)
+			took := opts.now().Sub(start)
+			waited := st.limit(n.name, n.limit, opts)
+			if ran && n.run != nil {
+				opts.ran(n.name, st, took, waited)
+			}
 		})
 	}
 	wg.Wait()
@@ -198,27 +221,31 @@ func Run[S any](ctx context.Context, g *Graph[S], scope S, opts Options) Result 
 	for _, n := range g.nodes {
 		r.add(n.name, n.recheck, states[n], n.run == nil)
 	}
+	ended(r)
 	return r
 }
 
-// limit turns a wait that has lasted too long into an error.
-func (s *state) limit(name string, limit time.Duration, opts Options) {
+// limit turns a wait that has lasted too long into an error. It returns how long a wait has lasted that is over; 0 if
+// there was none.
+func (s *state) limit(name string, limit time.Duration, opts Options) (over time.Duration) {
 	if opts.Timers == nil {
-		return
+		return 0
 	}
+	now := opts.Clock.Now()
 	if s.blocked || s.err != nil || s.outcome.reason == "" {
-		opts.Timers.reset(wait{name, false}, wait{name, true})
-		return
+		return opts.Timers.reset(now, wait{name, false}, wait{name, true})
 	}
 	w := wait{name, s.outcome.limit != 0}
+	var before time.Duration
 	if w.ownLimit { // Which may alternate with others, and counts from its first time.
-		opts.Timers.reset(wait{name, false})
+		before = opts.Timers.reset(now, wait{name, false})
 	}
 	limit = cmp.Or(s.outcome.limit, limit, DefaultLimit)
-	s.waited = opts.Timers.waited(w, opts.Clock.Now())
+	s.waited = opts.Timers.waited(w, opts.Flow, s.outcome.reason, now, before)
 	if s.waited > limit {
 		s.err = WithCodes(fmt.Errorf("still not done after %s: %s", limit, s.outcome.reason), s.outcome.codes...)
 	}
+	return 0
 }
 
 func (r *Result) add(name string, recheck time.Duration, s *state, barrier bool) {

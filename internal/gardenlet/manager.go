@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -258,6 +259,26 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 	if validity.Validity != nil {
 		renewal.Validity = &validity.Validity.Duration
 	}
+	reconciler := &shoot.Reconciler{
+		Garden: m.gardenDirect, Cache: m.garden.GetClient(), Seed: m.seedDirect, Clock: real,
+		Events: m.garden.GetEventRecorder("gardenlet"), Shoots: connector, States: states,
+		SeedName: c.SeedConfig.Name, Identity: me, Images: images, GardenIdentity: gardenIdentity,
+		RetryDuration: shoots.RetryDuration.Duration, DNSTTL: *shoots.DNSEntryTTLSeconds,
+		FenceTime: shoots.FenceTime.Duration,
+		Options: maintenance.ReconcileOptions{
+			SyncPeriod:                 shoots.SyncPeriod.Duration,
+			RespectSyncPeriodOverwrite: *shoots.RespectSyncPeriodOverwrite,
+			InMaintenanceOnly:          *shoots.ReconcileInMaintenanceOnly,
+		},
+		// The same for all gardenlets, so that a change of leaders moves nothing.
+		Jitter:            maintenance.HashJitter(0),
+		NewWorkerPoolHash: c.FeatureGates[config.NewWorkerPoolHash],
+	}
+	registry := ctrlmetrics.Registry
+	reconciler.Metrics = shoot.NewMetrics(registry, reconciler.Timers)
+	registry.MustRegister(&shoot.Fleet{
+		Shoots: m.garden.GetClient(), SeedName: c.SeedConfig.Name, Elected: m.garden.Elected(),
+	})
 	return errors.Join(
 		renewal.AddToManager(m.garden),
 		(&seed.Reconciler{
@@ -275,17 +296,10 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 			Garden: m.gardenDirect, Seed: m.seedDirect, Clock: real, Events: m.garden.GetEventRecorder("gardenlet"),
 			SeedName: c.SeedConfig.Name, Grace: backupGrace(c.Controllers.BackupEntry),
 		}).AddToManager(m.garden, m.seed, *c.Controllers.BackupEntry.ConcurrentSyncs),
-		(&shoot.Reconciler{
-			Garden: m.gardenDirect, Cache: m.garden.GetClient(), Seed: m.seedDirect, Clock: real, Events: m.garden.GetEventRecorder("gardenlet"), Shoots: connector, States: states,
-			SeedName: c.SeedConfig.Name, Identity: me, Images: images, GardenIdentity: gardenIdentity, RetryDuration: shoots.RetryDuration.Duration, DNSTTL: *shoots.DNSEntryTTLSeconds, FenceTime: shoots.FenceTime.Duration,
-			Options: maintenance.ReconcileOptions{
-				SyncPeriod: shoots.SyncPeriod.Duration, RespectSyncPeriodOverwrite: *shoots.RespectSyncPeriodOverwrite, InMaintenanceOnly: *shoots.ReconcileInMaintenanceOnly,
-			},
-			Jitter:            maintenance.HashJitter(0), // The same for all gardenlets, so that a change of leaders moves nothing.
-			NewWorkerPoolHash: c.FeatureGates[config.NewWorkerPoolHash],
-		}).AddToManager(m.garden, m.seed, *shoots.ConcurrentSyncs),
+		reconciler.AddToManager(m.garden, m.seed, *shoots.ConcurrentSyncs),
 		(&shoot.Leftovers{
 			Garden: m.gardenDirect, Shoots: m.garden.GetClient(), Seed: m.seedDirect, Clock: real, SeedName: c.SeedConfig.Name,
+			Metrics: reconciler.Metrics,
 		}).AddToManager(m.garden, m.seed),
 		(&snapshot.Reconciler{
 			Garden: m.gardenDirect, Seed: m.seedDirect, Shoots: connector, Events: m.garden.GetEventRecorder("gardenlet"), SeedName: c.SeedConfig.Name,
@@ -294,7 +308,7 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 			Garden: m.gardenDirect, Cache: m.garden.GetClient(), Seed: m.seedDirect, Clock: real, Shoots: connector, SeedName: c.SeedConfig.Name,
 			Events: m.garden.GetEventRecorder("gardenlet"),
 			Period: c.Controllers.ShootCare.SyncPeriod.Duration, Settings: careSettings(c.Controllers.ShootCare),
-			RemediateWebhooks: *c.Controllers.ShootCare.WebhookRemediatorEnabled,
+			RemediateWebhooks: *c.Controllers.ShootCare.WebhookRemediatorEnabled, Metrics: care.NewMetrics(registry),
 		}).AddToManager(m.garden, *c.Controllers.ShootCare.ConcurrentSyncs),
 		(&shootstate.Reconciler{
 			Garden: m.gardenDirect, Clock: real, Events: m.garden.GetEventRecorder("gardenlet"), States: states,

@@ -45,6 +45,7 @@ type Leftovers struct {
 	Seed     client.Client
 	Clock    clock.PassiveClock
 	SeedName string
+	Metrics  *Metrics // Those of the Reconciler; nil counts nothing.
 
 	seen    kube.Versions
 	applied kube.ApplyCache
@@ -87,13 +88,13 @@ func (l *Leftovers) Reconcile(ctx context.Context, r reconcile.Request) (reconci
 		return reconcile.Result{RequeueAfter: leftoverPeriod}, nil
 	}
 	namespace := kube.NewNamespaceView(l.Seed, c.Name, &l.seen)
-	graph := steps.StopLeftover()
+	graph, name := steps.StopLeftover(), flowStopLeftover
 	if claim.Settled {
-		graph = steps.RemoveLeftover()
+		graph, name = steps.RemoveLeftover(), flowRemoveLeftover
 	}
 	result := flow.Run(ctx, graph, &steps.Scope{
 		Seed: namespace, SeedApplied: &l.applied, Clock: l.Clock, Shoot: shoot, Namespace: c.Name,
-	}, flow.Options{Clock: l.Clock, Transient: transient})
+	}, flow.Options{Clock: l.Clock, Transient: transient, Metrics: l.Metrics.ofFlows(), Flow: name})
 	logger := log.FromContext(ctx).WithValues("owner", claim.Holder, "epoch", claim.Epoch)
 	switch {
 	case len(result.Failed) > 0:

@@ -206,7 +206,7 @@ func (r *Reconciler) preparePass(ctx context.Context, s *scope) (flow.Result, er
 	if err != nil {
 		return flow.Result{}, err
 	}
-	return flow.Run(ctx, steps.Prepare(), stepScope, flow.Options{Clock: r.Clock, Timers: r.timersOf(s.shoot.UID), Transient: transient}), nil
+	return flow.Run(ctx, steps.Prepare(), stepScope, r.flowOptions(s.shoot, flowPrepare)), nil
 }
 
 // openState reads what the garden has kept of a control plane, and puts its credentials into the namespace before any

@@ -66,6 +66,8 @@ type Reconciler struct {
 	FenceTime time.Duration
 	// NewWorkerPoolHash is the feature gate: which hash pools get that are new or rolled anyway.
 	NewWorkerPoolHash bool
+	// Metrics count operations; nil counts nothing.
+	Metrics *Metrics
 
 	gardenApplied, seedApplied kube.ApplyCache
 	// seen is what passes have read, written and been told of in the seed.
@@ -225,6 +227,9 @@ func (r *Reconciler) run(ctx context.Context, s *scope, d Decision) (res reconci
 	if err := seedReady(s.seed, r.Identity.Version); err != nil {
 		return reconcile.Result{RequeueAfter: seedPeriod}, r.report(ctx, shoot, d.Operation, err)
 	}
+	if last := shoot.Status.LastOperation; !d.Begin && last != nil && last.State == corev1beta1.LastOperationStateError {
+		r.Metrics.retry(d.Operation)
+	}
 	began, err := r.prepare(ctx, s, d)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -263,6 +268,7 @@ func (r *Reconciler) run(ctx context.Context, s *scope, d Decision) (res reconci
 	r.recordEvent(before, shoot)
 	if ended {
 		r.forget(shoot.UID)
+		r.reportEnd(ctx, shoot.Status.LastOperation, began.At)
 	}
 	switch state := shoot.Status.LastOperation.State; {
 	case state == corev1beta1.LastOperationStateError:
@@ -306,7 +312,9 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope, d Decision) (beginni
 			log.FromContext(ctx).Info("Adopting rotations that the status does not know", "credentials", adopted)
 		}
 	}
-	if d.Begin || began.At.IsZero() {
+	begins := d.Begin || began.At.IsZero()
+	if begins {
+		log.FromContext(ctx).Info("Starting operation", "operation", d.Operation, "reason", d.Reason)
 		if err := r.adopt(ctx, shoot, id, !began.At.IsZero()); err != nil {
 			return beginning{}, err
 		}
@@ -319,7 +327,8 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope, d Decision) (beginni
 		}
 		r.forget(shoot.UID)
 	} else if shoot.Status.LastOperation.State == corev1beta1.LastOperationStateFailed {
-		// What was wrong has healed; the operation goes on with a fresh retry period.
+		// What was wrong has healed; the operation continues with a fresh retry period.
+		log.FromContext(ctx).Info("Resuming operation", "operation", d.Operation, "reason", d.Reason)
 		shoot.Status.RetryCycleStartTime = &metav1.Time{Time: now}
 		setOperation(&shoot.Status, corev1beta1.LastOperationStateProcessing, shoot.Status.LastOperation.Progress, "The operation is resumed.", now)
 	}
@@ -333,8 +342,23 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope, d Decision) (beginni
 	if err := r.writeStart(ctx, shoot, before); err != nil {
 		return beginning{}, err
 	}
+	if begins {
+		r.Metrics.start(d.Operation)
+	}
 	r.recordEvent(before, shoot)
 	return began, nil
+}
+
+// reportEnd tells operators of the end of an operation. Users read it in the status and in an event.
+func (r *Reconciler) reportEnd(ctx context.Context, operation *corev1beta1.LastOperation, began time.Time) {
+	took := r.Clock.Since(began)
+	r.Metrics.end(operation, took)
+	message := "Operation succeeded"
+	if operation.State == corev1beta1.LastOperationStateFailed { // An error would be returned, and logged by who calls.
+		message = "Operation failed and is not retried"
+	}
+	log.FromContext(ctx).Info(message, "operation", operation.Type, "duration", took.Round(time.Second).String(),
+		"description", operation.Description)
 }
 
 // pass makes one pass of the flow.
@@ -345,7 +369,7 @@ func (r *Reconciler) pass(
 	if err != nil {
 		return flow.Result{}, err
 	}
-	result := flow.Run(ctx, graphFor(operation, s.shoot), stepScope, flow.Options{Clock: r.Clock, Timers: r.timersOf(s.shoot.UID), Transient: transient})
+	result := flow.Run(ctx, graphFor(operation, s.shoot), stepScope, r.flowOptions(s.shoot, flowName(operation, s.shoot)))
 	generates := operation != corev1beta1.LastOperationTypeDelete && operation != corev1beta1.LastOperationTypeMigrate
 	if result.Complete() && generates {
 		if err := stepScope.Secrets.Cleanup(ctx); err != nil {
@@ -362,6 +386,13 @@ func (r *Reconciler) pass(
 		}
 	}
 	return result, nil
+}
+
+// flowOptions are those of the Shoot's flow of a name.
+func (r *Reconciler) flowOptions(shoot *corev1beta1.Shoot, name string) flow.Options {
+	return flow.Options{
+		Clock: r.Clock, Timers: r.timersOf(shoot.UID), Transient: transient, Metrics: r.Metrics.ofFlows(), Flow: name,
+	}
 }
 
 // graphFor is the flow of an operation.

@@ -61,6 +61,8 @@ type Reconciler struct {
 	Period            time.Duration
 	Settings          Settings
 	RemediateWebhooks bool
+	// Metrics count checks and repairs; nil counts nothing.
+	Metrics *Metrics
 
 	repairs repairs
 }
@@ -95,8 +97,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 	if err := r.Garden.Get(ctx, client.ObjectKeyFromObject(shoot), shoot); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	before := shoot.DeepCopy()
+	before, start := shoot.DeepCopy(), r.Clock.Now()
 	o, user, err := r.observe(ctx, shoot)
+	r.Metrics.check(r.Clock.Since(start), err)
 	if err != nil {
 		setUnknown(shoot, err, r.Clock.Now())
 	} else {
@@ -109,7 +112,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 	if user != nil {
 		ctx, cancel := context.WithTimeout(ctx, shootTimeout)
 		defer cancel()
-		if err := errors.Join(r.remediate(ctx, o, user), removeStalePods(ctx, user, shoot.DeletionTimestamp != nil)); err != nil {
+		removed, err := removeStalePods(ctx, user, shoot.DeletionTimestamp != nil)
+		if removed > 0 {
+			r.Metrics.removePods(removed)
+			ctrl.LoggerFrom(ctx).Info("Deleted remains of pods in the Shoot", "pods", removed)
+		}
+		if err := errors.Join(r.remediate(ctx, o, user), err); err != nil {
 			return reconcile.Result{}, err
 		}
 	}
@@ -169,6 +177,9 @@ func (r *Reconciler) remediate(ctx context.Context, o *Observed, user client.Cli
 			return err
 		}
 		if repaired {
+			r.Metrics.repairWebhooks()
+			ctrl.LoggerFrom(ctx).Info("Repaired webhooks that could break the Shoot", "configuration", c.GetName(),
+				"changes", c.GetAnnotations()[corev1beta1.AnnotationWarning])
 			r.repairs.made(target, o.Now, r.Period)
 		}
 	}
@@ -232,14 +243,14 @@ var stalePodReasons = []string{
 	"Evicted", "OutOfCpu", "OutOfcpu", "OutOfMemory", "OutOfmemory", "OutOfDisk", "NodeAffinity", "NodeLost", "Preempting",
 }
 
-// removeStalePods deletes the remains of system pods; while the Shoot is being deleted, of all pods.
-func removeStalePods(ctx context.Context, user client.Client, everywhere bool) error {
+// removeStalePods deletes the remains of system pods; while the Shoot is being deleted, of all pods. It returns their
+// number.
+func removeStalePods(ctx context.Context, user client.Client, everywhere bool) (deleted int, err error) {
 	opts := []client.ListOption{client.MatchingFields{"status.phase": string(corev1.PodFailed)}}
 	if !everywhere {
 		opts = append(opts, client.InNamespace(metav1.NamespaceSystem))
 	}
-	deleted := 0
-	err := pages.Read(ctx, user, limits, &corev1.PodList{}, func(page *corev1.PodList) (bool, error) {
+	err = pages.Read(ctx, user, limits, &corev1.PodList{}, func(page *corev1.PodList) (bool, error) {
 		for i := range page.Items {
 			if !slices.Contains(stalePodReasons, page.Items[i].Status.Reason) {
 				continue
@@ -252,7 +263,7 @@ func removeStalePods(ctx context.Context, user client.Client, everywhere bool) e
 		return deleted < maxStalePods, nil // The others have their turn in the next check.
 	}, opts...)
 	if much := (*pages.TooMuchError)(nil); err != nil && !errors.As(err, &much) {
-		return fmt.Errorf("remove failed pods of the Shoot: %w", err)
+		return deleted, fmt.Errorf("remove failed pods of the Shoot: %w", err)
 	}
-	return nil
+	return deleted, nil
 }
