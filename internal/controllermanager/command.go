@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
@@ -112,6 +113,7 @@ func run(ctx context.Context, o options) error {
 		return fmt.Errorf("flags of stale Projects: %w", err)
 	}
 	ctrl.SetLogger(klog.Background())
+	o.shoot.Metrics = ctrlmetrics.Registry
 	restConfig, err := config.GetConfig()
 	if err != nil {
 		return fmt.Errorf("find the garden: %w", err)

@@ -4,6 +4,7 @@ package shoot
 import (
 	"math/rand/v2"
 
+	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -36,6 +37,8 @@ type Config struct {
 	RetryJitter metav1.Duration `json:"retryJitter,omitempty"`
 	// QuotaSyncPeriod is how often quotas are looked up again. Default 1h.
 	QuotaSyncPeriod metav1.Duration `json:"quotaSyncPeriod,omitempty"`
+	// Metrics is where the controllers register theirs; nil registers none.
+	Metrics prometheus.Registerer `json:"-"`
 }
 
 // defaultConcurrentSyncs gives about 150 maintenances per second against one API server, which is its pace too.
@@ -54,6 +57,11 @@ func orDefault[T comparable](value, fallback T) T {
 func AddToManager(mgr manager.Manager, c Config, clock clock.PassiveClock) error {
 	garden, syncs := mgr.GetClient(), orDefault(c.ConcurrentSyncs, defaultConcurrentSyncs)
 	jitter := decision.HashJitter(c.MaintenanceJitterSeed)
+	profiles, metrics := &maintenance.Profiles{}, (*maintenance.Metrics)(nil)
+	if c.Metrics != nil {
+		metrics = maintenance.NewMetrics(c.Metrics)
+		c.Metrics.MustRegister(&maintenance.Due{Garden: garden, Clock: clock, Profiles: profiles, Elected: mgr.Elected()})
+	}
 	for _, add := range []func(manager.Manager, int) error{
 		(&maintenance.Reconciler{
 			Garden: garden,
@@ -64,7 +72,8 @@ func AddToManager(mgr manager.Manager, c Config, clock clock.PassiveClock) error
 				RestartCoreAddons:   c.EnableShootCoreAddonRestarter != nil && *c.EnableShootCoreAddonRestarter,
 			},
 			Recorder: mgr.GetEventRecorder(maintenance.Name),
-			Profiles: &maintenance.Profiles{},
+			Profiles: profiles,
+			Metrics:  metrics,
 		}).AddToManager,
 		(&hibernation.Reconciler{
 			Garden:          garden,

@@ -31,6 +31,7 @@ type Reconciler struct {
 	Options  decision.Options
 	Recorder events.EventRecorder
 	Profiles *Profiles
+	Metrics  *Metrics // Nil counts nothing.
 }
 
 // Reconcile maintains the Shoot if its window is open or it asks for it, and comes back in the next window.
@@ -45,6 +46,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 		return next, nil
 	}
 	if err := r.maintain(ctx, shoot, now); err != nil {
+		r.Metrics.failed()
 		return reconcile.Result{}, fmt.Errorf("maintain: %w", err)
 	}
 	return next, nil
@@ -66,7 +68,11 @@ func (r *Reconciler) maintain(ctx context.Context, shoot *corev1beta1.Shoot, now
 			return err
 		}
 		if refusal != nil {
-			return r.recordRefusal(ctx, shoot, refusal, now)
+			if err := r.recordRefusal(ctx, shoot, refusal, now); err != nil {
+				return err
+			}
+			r.Metrics.maintained(&outcome, true)
+			return nil
 		}
 		if current, err = r.patch(ctx, shoot, func(s *corev1beta1.Shoot) {
 			s.Status.LastMaintenance = outcome.LastMaintenance(now)
@@ -80,7 +86,13 @@ func (r *Reconciler) maintain(ctx context.Context, shoot *corev1beta1.Shoot, now
 		r.warn(shoot, corev1beta1.EventMaintenanceFailed, err.Error())
 		return fmt.Errorf("update Shoot: %w", err)
 	}
-	log.FromContext(ctx).Info("Maintained Shoot", "changed", outcome.Decision.Changed(), "failed", outcome.Failed())
+	r.Metrics.maintained(&outcome, false)
+	if outcome.Record() {
+		log.FromContext(ctx).Info("Maintained Shoot", "changes", outcome.LastMaintenance(now).Description,
+			"failed", outcome.Failed())
+	} else {
+		log.FromContext(ctx).V(1).Info("Maintained Shoot without changes of its specification")
+	}
 	if settled := decision.Settle(current.Status.LastMaintenance, outcome.Record()); settled != nil {
 		current.ResourceVersion = updated.ResourceVersion
 		if _, err := r.patch(ctx, current, func(s *corev1beta1.Shoot) { s.Status.LastMaintenance = settled }); err != nil {
