@@ -67,6 +67,7 @@ func (p *progress[T]) finish(ctx context.Context, result Result, actErr error) (
 	}
 	switch {
 	case actErr != nil:
+		countActuation(p.kind, p.op, resultFailed)
 		text := fmt.Sprintf("%s of %s failed: %v", p.op, p.kind, actErr)
 		now := metav1.NewTime(p.clock.Now())
 		status.ObservedGeneration = p.obj.GetGeneration()
@@ -77,6 +78,7 @@ func (p *progress[T]) finish(ctx context.Context, result Result, actErr error) (
 		}
 		return reconcile.Result{}, actErr
 	case !result.IsDone():
+		countActuation(p.kind, p.op, resultWaiting)
 		status.LastError = nil
 		p.set(corev1beta1.LastOperationStateProcessing, progressFailed, result.Reason())
 		after := result.After()
@@ -85,6 +87,7 @@ func (p *progress[T]) finish(ctx context.Context, result Result, actErr error) (
 		}
 		return reconcile.Result{RequeueAfter: after}, p.write(ctx)
 	default:
+		countActuation(p.kind, p.op, resultDone)
 		ctrl.LoggerFrom(ctx).Info("Operation succeeded", "operation", p.op, "kind", p.kind)
 		status.LastError = nil
 		status.ObservedGeneration = p.obj.GetGeneration()

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
@@ -28,6 +29,7 @@ type options struct {
 	name, strategy, healthAddress, metricsAddress, leaderElectionNamespace string
 	leaderElect                                                            bool
 	workers                                                                int
+	metrics                                                                *Metrics
 }
 
 // NewCommand returns 'hortus scheduler'.
@@ -80,6 +82,7 @@ func run(ctx context.Context, o options) error {
 	if err := kube.WaitForAPI(ctx, restConfig, "/apis/core.gardener.cloud/v1beta1"); err != nil {
 		return err
 	}
+	o.metrics = NewMetrics(ctrlmetrics.Registry)
 	mgr, err := newManager(ctx, restConfig, o, strategy, backOff())
 	if err != nil {
 		return err
@@ -112,6 +115,7 @@ func newManager(ctx context.Context, restConfig *rest.Config, o options, strateg
 	reconciler := &Reconciler{
 		Garden: mgr.GetClient(), Clock: clock.RealClock{}, Recorder: mgr.GetEventRecorder("hortus-scheduler"),
 		Name: o.name, Strategy: strategy, Workers: o.workers, Retry: retry,
+		Metrics: o.metrics,
 	}
 	if err := reconciler.SetupWithManager(ctx, mgr); err != nil {
 		return nil, err

@@ -44,6 +44,8 @@ type Reconciler struct {
 	Workers int
 	// Retry says how long a Shoot without a fitting seed waits for its next try. Default: growing pauses.
 	Retry RetryLimiter
+	// Metrics count decisions; nil counts nothing.
+	Metrics *Metrics
 
 	usage   Usage
 	counted func() bool // Says whether all Shoots that were there at the start are in usage.
@@ -140,9 +142,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 	}
 	decision, err := r.choose(ctx, shoot)
 	if err != nil {
+		r.Metrics.decided(resultError)
 		return reconcile.Result{}, err
 	}
 	if decision.Seed == "" {
+		r.Metrics.decided(resultNoSeed)
 		return reconcile.Result{}, r.reportFailure(ctx, shoot, decision.Error)
 	}
 	bound := binding(shoot, decision.Seed)
@@ -153,14 +157,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 	}
 	switch {
 	case apierrors.IsConflict(err): // Somebody has changed the Shoot; the next look sees what.
+		r.Metrics.decided(resultConflict)
 		return reconcile.Result{RequeueAfter: conflictRetry}, nil
 	case apierrors.IsNotFound(err):
 		return reconcile.Result{}, nil
 	case apierrors.IsForbidden(err):
+		r.Metrics.decided(resultRefused)
 		return reconcile.Result{RequeueAfter: refusedRetry}, r.tell(ctx, shoot, err.Error())
 	case err != nil:
+		r.Metrics.decided(resultError)
 		return reconcile.Result{}, errors.Join(fmt.Errorf("assign Shoot to seed %q: %w", decision.Seed, err), r.reportFailure(ctx, shoot, err.Error()))
 	}
+	r.Metrics.decided(resultAssigned)
 	r.Recorder.Eventf(shoot, nil, corev1.EventTypeNormal, "SchedulingSuccessful", "Reconcile", "Scheduled to seed %q", decision.Seed)
 	return reconcile.Result{}, nil
 }
