@@ -32,10 +32,12 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Help: "Connections by listener and result: routed, refused, malformed, limited or unreachable."},
 			[]string{"listener", "result"}),
 		limited: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "hortus_gateway_limited_total", Help: "Connections refused or closed because of a limit, by listener and limit."},
+			Name: "hortus_gateway_limited_connections_total",
+			Help: "Connections refused or closed because of a limit, by listener and limit."},
 			[]string{"listener", "limit"}),
 		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "hortus_gateway_bytes_total", Help: "Bytes carried by finished connections, by listener and direction."},
+			Name: "hortus_gateway_transferred_bytes_total",
+			Help: "Bytes carried by finished connections, by listener and direction."},
 			[]string{"listener", "direction"}),
 		routes: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "hortus_gateway_routes", Help: "Number of host names and destinations in the routing table."}),

@@ -38,17 +38,18 @@ func newServerMetrics(r prometheus.Registerer) *serverMetrics {
 			Name: "hortus_tunnel_server_requests_total", Help: "Connections the API server asked for, by HTTP status code."},
 			[]string{"code"}),
 		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "hortus_tunnel_server_bytes_total", Help: "Bytes carried by finished connections, by direction."},
+			Name: "hortus_tunnel_server_transferred_bytes_total", Help: "Bytes carried by finished connections, by direction."},
 			[]string{"direction"}),
 		limited: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "hortus_tunnel_server_limited_total", Help: "What was refused or ended because of a limit, by limit."},
+			Name: "hortus_tunnel_server_limits_exceeded_total", Help: "What was refused or ended because of a limit, by limit."},
 			[]string{"limit"}),
 		egress: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "hortus_egress_connections_total",
+			Name: "hortus_tunnel_server_egress_connections_total",
 			Help: "Connections to the outside that the API server asked for, by egress selector and result."},
 			[]string{"selector", "result"}),
 		egressOpen: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "hortus_egress_open_connections", Help: "Number of open connections to the outside, by egress selector."},
+			Name: "hortus_tunnel_server_egress_open_connections",
+			Help: "Number of open connections to the outside, by egress selector."},
 			[]string{"selector"}),
 	}
 	r.MustRegister(m.sessions, m.streams, m.requests, m.bytes, m.limited, m.egress, m.egressOpen)
@@ -65,9 +66,10 @@ type clientMetrics struct {
 func newClientMetrics(r prometheus.Registerer) *clientMetrics {
 	m := &clientMetrics{
 		connected: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "hortus_tunnel_client_connected", Help: "Number of open sessions to tunnel servers."}),
+			Name: "hortus_tunnel_client_sessions", Help: "Number of open sessions to tunnel servers."}),
 		connects: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "hortus_tunnel_client_connects_total", Help: "Attempts to open a session, by result."}, []string{"result"}),
+			Name: "hortus_tunnel_client_session_attempts_total", Help: "Attempts to open a session, by result."},
+			[]string{"result"}),
 		streams: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "hortus_tunnel_client_streams", Help: "Number of open connections through the tunnel."}),
 		dials: prometheus.NewCounterVec(prometheus.CounterOpts{

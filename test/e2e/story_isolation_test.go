@@ -467,7 +467,8 @@ func refusals(t *testing.T, seed, shoot string) int {
 	var metrics string
 	forward(t, seed, namespace, "pod/"+pod, "8081", func(url string) { metrics = answer(t, url+"/metrics") })
 	return counted(t, metrics, func(line string) bool {
-		return strings.HasPrefix(line, "hortus_egress_connections_total{") && strings.Contains(line, `result="refused_`) ||
+		return strings.HasPrefix(line, "hortus_tunnel_server_egress_connections_total{") &&
+			strings.Contains(line, `result="refused_`) ||
 			strings.HasPrefix(line, "hortus_tunnel_server_requests_total{") && strings.Contains(line, `code="403"`)
 	})
 }

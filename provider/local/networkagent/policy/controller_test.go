@@ -126,9 +126,10 @@ func TestController(t *testing.T) {
 		}
 	}
 	want := map[string]float64{
-		"hortus_network_policy_changes_total": 3, "hortus_network_policy_policies": 0, "hortus_network_policy_pods": 0,
-		"hortus_network_policy_refused_packets_total": 7, "hortus_network_policy_pod_setup_seconds": 0,
-		"hortus_network_policy_pod_setup_errors_total": 0,
+		"hortus_network_agent_rule_changes_total": 3, "hortus_network_agent_policies": 0,
+		"hortus_network_agent_restricted_pods":       0,
+		"hortus_network_agent_refused_packets_total": 7, "hortus_network_agent_pod_setup_duration_seconds": 0,
+		"hortus_network_agent_pod_setup_errors_total": 0,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("metrics mismatch (-want +got):\n%s", diff)

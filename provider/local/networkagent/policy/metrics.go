@@ -25,25 +25,25 @@ type Metrics struct {
 func NewMetrics(r prometheus.Registerer, refused func() (Refused, error)) *Metrics {
 	m := &Metrics{
 		changes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "hortus_network_policy_changes_total",
+			Name: "hortus_network_agent_rule_changes_total",
 			Help: "Changes of the rules in the kernel by kind: changed or replaced as a whole."}, []string{"kind"}),
 		policies: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "hortus_network_policy_policies", Help: "Number of NetworkPolicies in the cluster."}),
+			Name: "hortus_network_agent_policies", Help: "Number of NetworkPolicies in the cluster."}),
 		pods: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "hortus_network_policy_pods",
+			Name: "hortus_network_agent_restricted_pods",
 			Help: "Number of pods of this node that policies restrict, by direction: egress or ingress."}, []string{"direction"}),
 	}
 	m.setup = prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name:    "hortus_network_policy_pod_setup_seconds",
+		Name:    "hortus_network_agent_pod_setup_duration_seconds",
 		Help:    "Time from the report of a new pod's addresses by the container runtime until its rules are in force.",
 		Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 	})
 	m.failures = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "hortus_network_policy_pod_setup_errors_total",
+		Name: "hortus_network_agent_pod_setup_errors_total",
 		Help: "Reports of new pods' addresses by the container runtime that were answered with an error.",
 	})
 	r.MustRegister(m.changes, m.policies, m.pods, m.setup, m.failures, &refusedCollector{read: refused, packets: prometheus.NewDesc(
-		"hortus_network_policy_refused_packets_total",
+		"hortus_network_agent_refused_packets_total",
 		"Packets refused by policies and by fixed rules, by direction seen from the pods of this node: egress or ingress.",
 		[]string{"direction"}, nil)})
 	return m
