@@ -18,7 +18,6 @@ import (
 	"github.com/gardener/machine-controller-manager/pkg/util/provider/drain"
 	machinecontroller "github.com/gardener/machine-controller-manager/pkg/util/provider/machinecontroller"
 	machineoptions "github.com/gardener/machine-controller-manager/pkg/util/provider/options"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubeinformers "k8s.io/client-go/informers"
@@ -252,12 +251,6 @@ func healthHandler() http.Handler {
 	for _, path := range []string{"/healthz", "/readyz"} {
 		mux.HandleFunc(path, handlers.Healthz)
 	}
-	return mux
-}
-
-func metricsHandler() http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("/metrics", promhttp.Handler())
 	return mux
 }
 

@@ -1,0 +1,49 @@
+package machine
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
+	"k8s.io/component-base/metrics/legacyregistry"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+// selection is the metrics of a registry whose names begin with a prefix.
+type selection struct {
+	prometheus.Gatherer
+	prefix string
+}
+
+// Gather implements prometheus.Gatherer.
+func (s selection) Gather() ([]*dto.MetricFamily, error) {
+	families, err := s.Gatherer.Gather()
+	var selected []*dto.MetricFamily
+	for _, f := range families {
+		if strings.HasPrefix(f.GetName(), s.prefix) {
+			selected = append(selected, f)
+		}
+	}
+	return selected, err
+}
+
+// gatherer has the metrics of all libraries that the machine controller manager uses, which register them in different
+// places: its own ones and those of the process in Prometheus' registry, those of client-go in the registry of the
+// library that was initialized first: queues in that of Kubernetes' component base, requests in that of
+// controller-runtime. Whatever else is in the last two belongs to other commands of the same program.
+func gatherer() prometheus.Gatherer {
+	const queues, requests = "workqueue_", "rest_client_"
+	g := prometheus.Gatherers{prometheus.DefaultGatherer}
+	for _, registry := range []prometheus.Gatherer{legacyregistry.DefaultGatherer, ctrlmetrics.Registry} {
+		g = append(g, selection{registry, queues}, selection{registry, requests})
+	}
+	return g
+}
+
+func metricsHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", promhttp.HandlerFor(gatherer(), promhttp.HandlerOpts{}))
+	return mux
+}
