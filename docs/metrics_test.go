@@ -1,0 +1,294 @@
+package docs_test
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"hortus.dev/hortus/internal/controllermanager/shoot/maintenance"
+	"hortus.dev/hortus/internal/etcdbackup"
+	"hortus.dev/hortus/internal/etcdbackup/service"
+	"hortus.dev/hortus/internal/flow"
+	"hortus.dev/hortus/internal/gardenlet/shoot"
+	"hortus.dev/hortus/internal/gardenlet/shoot/care"
+	"hortus.dev/hortus/internal/gateway"
+	"hortus.dev/hortus/internal/scheduler"
+	"hortus.dev/hortus/internal/tunnel"
+	"hortus.dev/hortus/provider/local/networkagent/policy"
+)
+
+// registered notes what is registered, in the form "name(labels)".
+type registered struct{ metrics []string }
+
+var descriptionPattern = regexp.MustCompile(`^Desc\{fqName: "([^"]+)", .*variableLabels: \{(.*)\}\}$`)
+
+func (r *registered) MustRegister(collectors ...prometheus.Collector) {
+	for _, c := range collectors {
+		if err := r.Register(c); err != nil {
+			panic(err)
+		}
+	}
+}
+
+func (r *registered) Register(c prometheus.Collector) error {
+	descriptions := make(chan *prometheus.Desc)
+	go func() {
+		c.Describe(descriptions)
+		close(descriptions)
+	}()
+	for d := range descriptions {
+		match := descriptionPattern.FindStringSubmatch(d.String())
+		if match == nil {
+			return fmt.Errorf("unknown form of a description: %s", d)
+		}
+		r.metrics = append(r.metrics, signature(match[1], strings.Split(match[2], ",")))
+	}
+	return nil
+}
+
+func (r *registered) Unregister(prometheus.Collector) bool { return false }
+
+func signature(name string, labels []string) string {
+	labels = slices.DeleteFunc(slices.Clone(labels), func(l string) bool { return l == "" })
+	slices.Sort(labels)
+	return name + "(" + strings.Join(labels, ", ") + ")"
+}
+
+// registrations are what processes register, by the heading of the page.
+func registrations(t *testing.T) map[string]func(prometheus.Registerer) {
+	stopped, cancel := context.WithCancel(t.Context())
+	cancel()
+	return map[string]func(prometheus.Registerer){
+		"gardenlet": func(r prometheus.Registerer) {
+			shoot.NewMetrics(r, func() []*flow.Timers { return nil })
+			r.MustRegister(&shoot.Fleet{})
+			care.NewMetrics(r)
+		},
+		"controller-manager": func(r prometheus.Registerer) {
+			maintenance.NewMetrics(r)
+			r.MustRegister(&maintenance.Due{})
+		},
+		"scheduler": func(r prometheus.Registerer) { scheduler.NewMetrics(r) },
+		"gateway":   func(r prometheus.Registerer) { gateway.NewServer(logr.Discard(), r) },
+		"tunnel server": func(r prometheus.Registerer) {
+			_ = (&tunnel.Server{Registry: r}).Serve(stopped, tunnel.Listeners{}) // It has nothing to listen on.
+		},
+		"tunnel client": func(r prometheus.Registerer) { (&tunnel.Client{Registry: r}).Run(stopped) },
+		"etcd": func(r prometheus.Registerer) {
+			service.NewMetrics(r, func() etcdbackup.Status { return etcdbackup.Status{} })
+		},
+		"network agent": func(r prometheus.Registerer) {
+			policy.NewMetrics(r, func() (policy.Refused, error) { return policy.Refused{}, nil })
+		},
+	}
+}
+
+// ofLibraries are headings of metrics that no process of ours registers by itself.
+var ofLibraries = []string{"Extensions", "Libraries"}
+
+// metricsPage returns the metrics of docs/metrics.md by heading, as signatures.
+func metricsPage(t *testing.T) map[string][]string {
+	t.Helper()
+	content, err := os.ReadFile("metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, heading := map[string][]string{}, ""
+	code := regexp.MustCompile("`([^`]+)`")
+	for line := range strings.Lines(string(content)) {
+		if text, ok := strings.CutPrefix(line, "## "); ok {
+			heading = strings.TrimSpace(text)
+			continue
+		}
+		cells := strings.Split(line, "|")
+		if len(cells) != 5 || !strings.HasPrefix(cells[1], " `") {
+			continue
+		}
+		var labels []string
+		for _, match := range code.FindAllStringSubmatch(cells[2], -1) {
+			labels = append(labels, match[1])
+		}
+		name := code.FindStringSubmatch(cells[1])[1]
+		page[heading] = append(page[heading], signature(name, labels))
+	}
+	return page
+}
+
+func TestPageListsAllMetrics(t *testing.T) {
+	page, processes := metricsPage(t), registrations(t)
+	for heading, register := range processes {
+		r := &registered{}
+		register(r)
+		slices.Sort(r.metrics)
+		slices.Sort(page[heading])
+		if diff := cmp.Diff(r.metrics, page[heading]); diff != "" {
+			t.Errorf("section %q mismatch (-registered +page):\n%s", heading, diff)
+		}
+	}
+	for heading := range page {
+		if processes[heading] == nil && !slices.Contains(ofLibraries, heading) {
+			t.Errorf("section %q has metrics of no process that this test knows", heading)
+		}
+	}
+}
+
+var (
+	ourMetric   = regexp.MustCompile(`\bhortus_[a-z0-9_]+`)
+	metricParts = []string{
+		"gardenlet", "flow", "controller_manager", "scheduler", "extension", "gateway", "tunnel_server", "tunnel_client",
+		"etcd_backup", "network_agent",
+	}
+	nameEndings = regexp.MustCompile(`_(total|duration_seconds|timestamp_seconds|seconds|bytes)$`)
+)
+
+// TestMetricsOfSourceAreOnThePage finds metrics of processes that TestPageListsAllMetrics does not know.
+func TestMetricsOfSourceAreOnThePage(t *testing.T) {
+	known := knownMetrics(t)
+	found := map[string]bool{}
+	literal := regexp.MustCompile(`"(hortus_[a-z0-9_]+)"`)
+	for _, folder := range []string{"cmd", "cloud", "extension", "internal", "landscape", "provider"} {
+		err := filepath.WalkDir(filepath.Join(repository, folder), func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			content, err := os.ReadFile(path)
+			for _, match := range literal.FindAllSubmatch(content, -1) {
+				found[string(match[1])] = true
+				if !known[string(match[1])] {
+					t.Errorf("%s: metric %s is not in docs/metrics.md", path, match[1])
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name := range known {
+		if !found[name] {
+			t.Errorf("docs/metrics.md: metric %s is not in the source", name)
+		}
+	}
+}
+
+// knownMetrics are the names of our own metrics on the page.
+func knownMetrics(t *testing.T) map[string]bool {
+	known := map[string]bool{}
+	for _, signatures := range metricsPage(t) {
+		for _, s := range signatures {
+			if name, _, _ := strings.Cut(s, "("); strings.HasPrefix(name, "hortus_") {
+				known[name] = true
+			}
+		}
+	}
+	return known
+}
+
+// TestNamesOfMetricsFollowTheirScheme: what a metric is can be told from its name.
+func TestNamesOfMetricsFollowTheirScheme(t *testing.T) {
+	for name := range knownMetrics(t) {
+		if !slices.ContainsFunc(metricParts, func(p string) bool { return strings.HasPrefix(name, "hortus_"+p+"_") }) {
+			t.Errorf("%s: unknown part (known: %s)", name, strings.Join(metricParts, ", "))
+		}
+		for _, unit := range []string{"second", "byte"} {
+			if strings.Contains(name, unit) && !nameEndings.MatchString(name) {
+				t.Errorf("%s: the unit is not at the end", name)
+			}
+		}
+	}
+}
+
+// TestDocumentsNameMetricsThatExist: a metric that was renamed must not live on in a runbook.
+func TestDocumentsNameMetricsThatExist(t *testing.T) {
+	known := knownMetrics(t)
+	for path, doc := range documents(t) {
+		for _, name := range ourMetric.FindAllString(doc.prose+strings.Join(doc.commands, "\n"), -1) {
+			base := regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(name, "")
+			family := strings.HasSuffix(name, "_") // As in hortus_etcd_backup_*.
+			if !known[name] && !known[base] && !family {
+				t.Errorf("%s: metric %s is not in docs/metrics.md", path, name)
+			}
+		}
+	}
+}
+
+// TestMetricsOfLibrariesAreServed runs a controller in a program that contains everything, as hortus does: which
+// registry metrics of client-go get into depends on which library is initialized first.
+func TestMetricsOfLibrariesAreServed(t *testing.T) {
+	api := httptest.NewServer(http.NotFoundHandler())
+	defer api.Close()
+	mgr, err := ctrl.NewManager(&rest.Config{Host: api.URL}, ctrl.Options{
+		Logger: logr.Discard(), Metrics: metricsserver.Options{BindAddress: "0"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reconciled := make(chan struct{})
+	once := source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		q.Add(reconcile.Request{})
+		return nil
+	})
+	c, err := controller.New("docs", mgr, controller.Options{Reconciler: reconcile.Func(
+		func(context.Context, reconcile.Request) (reconcile.Result, error) {
+			close(reconciled)
+			return reconcile.Result{}, nil
+		})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Watch(once); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	<-reconciled
+	stop()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	client := discovery.NewDiscoveryClientForConfigOrDie(&rest.Config{Host: api.URL}).RESTClient()
+	client.Get().AbsPath("/version").Do(t.Context())
+
+	families, err := ctrlmetrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var served []string
+	for _, f := range families {
+		if len(f.GetMetric()) == 0 {
+			continue
+		}
+		var labels []string
+		for _, l := range f.GetMetric()[0].GetLabel() {
+			labels = append(labels, l.GetName())
+		}
+		served = append(served, signature(f.GetName(), labels))
+	}
+	for _, want := range metricsPage(t)["Libraries"] {
+		if !slices.Contains(served, want) {
+			t.Errorf("%s is not served", want)
+		}
+	}
+}
