@@ -22,6 +22,9 @@ const KubernetesDefaultVersion = "1.36.3"
 // KubernetesVersions lists every Kubernetes version that can be built, newest first, without the leading v.
 var KubernetesVersions = []string{KubernetesDefaultVersion, "1.36.1", "1.35.4", "1.34.4"}
 
+// E2EVersions lists the Kubernetes versions whose own end-to-end tests can be built: the newest of each minor, newest first.
+var E2EVersions = []string{KubernetesDefaultVersion, "1.35.4", "1.34.4"}
+
 // Component is a set of programs built from one source in one version.
 type Component struct {
 	// Name and Version say where the programs end up: <artifacts>/bin/<Name>/<Version>. Version starts with v.
@@ -67,6 +70,9 @@ func All() []Component {
 	var all []Component
 	for _, version := range KubernetesVersions {
 		all = append(all, kubernetes(version))
+	}
+	for _, version := range E2EVersions {
+		all = append(all, e2e(version))
 	}
 	const containerdModule = "github.com/containerd/containerd/v2"
 	const cniModule = "github.com/containernetworking/plugins/plugins"
@@ -116,18 +122,6 @@ func All() []Component {
 			LDFlags:  versionStamp(KubernetesDefaultVersion),
 		},
 		Component{
-			Name: "e2e", Version: "v" + KubernetesDefaultVersion, Folder: "e2e-1.36",
-			Programs: []Program{
-				{Name: "e2e.test", Source: "."},
-				{Name: "ginkgo", Source: "github.com/onsi/ginkgo/v2/ginkgo"},
-				{Name: "agnhost", Source: "k8s.io/kubernetes/test/images/agnhost"},
-				{Name: "nnp", Source: "./nnp"},
-				{Name: "sample-apiserver", Source: "k8s.io/sample-apiserver"},
-			},
-			OnDemand: true,
-			LDFlags:  versionStamp(KubernetesDefaultVersion),
-		},
-		Component{
 			Name: "pause", Version: "v" + PauseVersion, Folder: "pause", Language: C,
 			Programs: []Program{{Name: "pause", Source: "pause.c"}},
 			Needs:    []DebianPackage{gcc, libc},
@@ -142,6 +136,29 @@ func kubernetes(version string) Component {
 		OnDemand: version != KubernetesDefaultVersion,
 		LDFlags:  versionStamp(version),
 	}
+}
+
+// e2e is the end-to-end tests of a Kubernetes version. Those of the default version come with the programs that the tests run in
+// pods, for all versions.
+func e2e(version string) Component {
+	major, minor := majorMinor(version)
+	c := Component{
+		Name: "e2e", Version: "v" + version, Folder: "e2e-" + major + "." + minor,
+		Programs: []Program{
+			{Name: "e2e.test", Source: "."},
+			{Name: "ginkgo", Source: "github.com/onsi/ginkgo/v2/ginkgo"},
+		},
+		OnDemand: true,
+		LDFlags:  versionStamp(version),
+	}
+	if version == KubernetesDefaultVersion {
+		c.Programs = append(c.Programs,
+			Program{Name: "agnhost", Source: "k8s.io/kubernetes/test/images/agnhost"},
+			Program{Name: "nnp", Source: "./nnp"},
+			Program{Name: "sample-apiserver", Source: "k8s.io/sample-apiserver"},
+		)
+	}
+	return c
 }
 
 // versionStamp makes a Kubernetes program report its version.

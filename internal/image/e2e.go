@@ -11,33 +11,50 @@ import (
 	"math/big"
 	"slices"
 	"time"
+
+	"hortus.dev/hortus/internal/components"
 )
 
 const (
 	testRepository = "registry.k8s.io/e2e-test-images/"
 	// groupE2E is what [Select] takes for all of them.
 	groupE2E = "e2e"
-	// testPause is the pause container that tests name, whatever the nodes use.
-	testPause = "registry.k8s.io/pause:3.10.2"
 )
 
-// E2E lists the images that Kubernetes' own end-to-end tests run, in the versions that those of the default version ask for.
-// They behave like the originals as far as the tests of conformance look at them: nginx, for instance, is any server on port 80.
+// testPauses and testEtcds are images that tests name, whatever control planes and nodes use.
+var (
+	testPauses = []string{"registry.k8s.io/pause:3.10.2", "registry.k8s.io/pause:3.10.1"}
+	testEtcds  = []string{"registry.k8s.io/etcd:3.6.8-0", "registry.k8s.io/etcd:3.6.6-0", "registry.k8s.io/etcd:3.6.4-0"}
+)
+
+// E2E lists the images that Kubernetes' own end-to-end tests run, in the tags that those of all versions ask for, without [Pause] and
+// [Etcd], which are there anyway. They behave like the originals as far as the conformance tests look at them: nginx, for instance, is
+// any server on port 80.
 func E2E() []string {
-	names := []string{testPause}
+	names := slices.DeleteFunc(slices.Concat(testPauses, testEtcds), func(name string) bool { return name == Pause || name == Etcd })
 	for _, i := range testImages {
-		names = append(names, i.name)
+		names = append(names, i.names()...)
 	}
 	return names
 }
 
-// testImage is one of those images, beside the programs of the distribution and the tools for tests.
+// testImage is one of those images, beside the programs of the distribution and the tools for tests. It has the same content
+// under all its tags.
 type testImage struct {
-	name, user      string
+	tags            []string
+	user            string
 	entrypoint, cmd []string
 	// programs of the component go to the root folder, files wherever they say.
 	programs []string
 	files    []Entry
+}
+
+func (i testImage) names() []string {
+	var names []string
+	for _, tag := range i.tags {
+		names = append(names, testRepository+tag)
+	}
+	return names
 }
 
 var (
@@ -52,18 +69,28 @@ if [[ $# = 2 && $1 = -c && $2 =~ ^[a-z]+$ && $(type -t "$2") = file ]]; then exe
 exec -a "$0" /bin/busybox "$@"
 `
 
+// serveHTTPD stands for Apache: probes see at once which files are there, and the server ends when it is told to.
+const serveHTTPD = "trap exit TERM; busybox httpd -f -p 80 -h /usr/local/apache2/htdocs & wait"
+
+// testImages have the tags of Kubernetes 1.36, 1.35 and 1.34, in this order where they differ.
 var testImages = []testImage{
-	{name: testRepository + "agnhost:2.63.0", programs: []string{"agnhost"}, entrypoint: agnhost, cmd: []string{"pause"}},
-	{name: testRepository + "agnhost:2.55", programs: []string{"agnhost"}, entrypoint: agnhost, cmd: []string{"pause"}},
 	{
-		name: testRepository + "busybox:1.37.0-1", cmd: []string{"sh"},
+		tags:     []string{"agnhost:2.63.0", "agnhost:2.59", "agnhost:2.56", "agnhost:2.55"},
+		programs: []string{"agnhost"}, entrypoint: agnhost, cmd: []string{"pause"},
+	},
+	{
+		tags: []string{"busybox:1.37.0-1"}, cmd: []string{"sh"},
 		files: []Entry{
 			{Path: "bin/sh", Content: []byte(busyboxShell), Mode: 0o755}, {Path: "bin/sysctl", Symlink: "/bin/busybox"},
 		},
 	},
-	{name: testRepository + "glibc-dns-testing:2.0.0", cmd: []string{"bash"}},
+	{tags: []string{"glibc-dns-testing:2.0.0", "jessie-dnsutils:1.7"}, cmd: []string{"bash"}},
 	{
-		name: testRepository + "kitten:1.8", programs: []string{"agnhost"}, entrypoint: agnhost, cmd: serve,
+		tags: []string{"httpd:2.4.38-4", "httpd:2.4.39-4"}, cmd: []string{"sh", "-c", serveHTTPD},
+		files: []Entry{{Path: "usr/local/apache2/htdocs/index.html", Content: []byte("<html><body>It works!</body></html>\n")}},
+	},
+	{
+		tags: []string{"kitten:1.8", "kitten:1.7"}, programs: []string{"agnhost"}, entrypoint: agnhost, cmd: serve,
 		files: []Entry{
 			{Path: "data.json", Content: []byte(`{"image": "kitten.jpg"}`)},
 			// The image is also mounted as a volume, in which a spec looks for the system that the original is made from.
@@ -71,15 +98,17 @@ var testImages = []testImage{
 		},
 	},
 	{
-		name: testRepository + "nautilus:1.8", programs: []string{"agnhost"}, entrypoint: agnhost, cmd: serve,
+		tags: []string{"nautilus:1.8", "nautilus:1.7"}, programs: []string{"agnhost"}, entrypoint: agnhost, cmd: serve,
 		files: []Entry{{Path: "data.json", Content: []byte(`{"image": "nautilus.jpg"}`)}},
 	},
-	{name: testRepository + "nginx:1.15-4", programs: []string{"agnhost"}, entrypoint: agnhost, cmd: serve},
-	{name: testRepository + "nginx:1.27-0", programs: []string{"agnhost"}, entrypoint: agnhost, cmd: serve},
-	{name: testRepository + "nonewprivs:1.4", programs: []string{"nnp"}, cmd: []string{"/nnp"}},
-	{name: testRepository + "nonroot:1.5", user: "1234", cmd: []string{"id", "-u"}},
 	{
-		name: testRepository + "sample-apiserver:1.29.2", programs: []string{"sample-apiserver"},
+		tags:     []string{"nginx:1.27-0", "nginx:1.15-4", "nginx:1.14-4"},
+		programs: []string{"agnhost"}, entrypoint: agnhost, cmd: serve,
+	},
+	{tags: []string{"nonewprivs:1.4", "nonewprivs:1.3"}, programs: []string{"nnp"}, cmd: []string{"/nnp"}},
+	{tags: []string{"nonroot:1.5", "nonroot:1.4"}, user: "1234", cmd: []string{"id", "-u"}},
+	{
+		tags: []string{"sample-apiserver:1.29.2"}, programs: []string{"sample-apiserver"},
 		entrypoint: []string{"/sample-apiserver"},
 	},
 }
@@ -144,22 +173,22 @@ func serverCertificate() (certificate, key []byte, err error) {
 
 // usesTools says whether the image is one of [testImages].
 func usesTools(name string) bool {
-	return slices.ContainsFunc(testImages, func(i testImage) bool { return i.name == name })
+	return slices.ContainsFunc(testImages, func(i testImage) bool { return slices.Contains(i.names(), name) })
 }
 
-// testRecipe returns the recipe of an image out of [E2E].
-func testRecipe(i testImage, from sources) (recipe, error) {
+// testRecipe returns the recipe of an image out of [testImages].
+func testRecipe(name string, i testImage, from sources) (recipe, error) {
 	r := recipe{
-		name: i.name, layers: [][]Entry{from.distribution, from.tools}, entrypoint: i.entrypoint, cmd: i.cmd, user: i.user,
+		name: name, layers: [][]Entry{from.distribution, from.tools}, entrypoint: i.entrypoint, cmd: i.cmd, user: i.user,
 	}
 	files := slices.Clone(i.files)
-	for _, name := range i.programs {
-		source, err := from.program("e2e", "", name)
+	for _, program := range i.programs {
+		source, err := from.program("e2e", components.KubernetesDefaultVersion, program)
 		if err != nil {
 			return recipe{}, err
 		}
-		e := Entry{Path: name, Source: source}
-		if name == "nnp" {
+		e := Entry{Path: program, Source: source}
+		if program == "nnp" {
 			e.Mode = 0o4755 // Runs as root, whoever starts it.
 		}
 		files = append(files, e)

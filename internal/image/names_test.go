@@ -130,6 +130,34 @@ func TestImagesOfOneKubernetesVersionDifferOnlyInWhatTheyRun(t *testing.T) {
 	}
 }
 
+// TestImagesOfTestsShareLayers: names and tags that stand for the same content cost no room.
+func TestImagesOfTestsShareLayers(t *testing.T) {
+	from := sources{artifacts: "out", tools: []Entry{{Path: "usr/bin/dig", Source: "dig"}}}
+	for _, names := range [][]string{
+		{Etcd, "registry.k8s.io/etcd:3.6.6-0", "registry.k8s.io/etcd:3.6.4-0"},
+		{Pause, "registry.k8s.io/pause:3.10.2"},
+		{testRepository + "agnhost:2.63.0", testRepository + "agnhost:2.59", testRepository + "agnhost:2.55"},
+		{testRepository + "glibc-dns-testing:2.0.0", testRepository + "jessie-dnsutils:1.7"},
+	} {
+		first, err := recipeFor(names[0], from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names[1:] {
+			if !slices.Contains(E2E(), name) {
+				t.Errorf("%s is not among the images of tests", name)
+			}
+			r, err := recipeFor(name, from)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(first.layers, r.layers); diff != "" {
+				t.Errorf("layers of %s and %s (-want +got):\n%s", names[0], name, diff)
+			}
+		}
+	}
+}
+
 // TestPolicyPluginIsInImages: the agent installs the plugin out of its image, machines have it before the agent runs.
 func TestPolicyPluginIsInImages(t *testing.T) {
 	for name, path := range map[string]string{

@@ -53,14 +53,14 @@ func recipeFor(name string, from sources) (recipe, error) {
 		r.layers, r.entrypoint = [][]Entry{{{Path: target, Source: file}, temporary}}, []string{target}
 		return r, err
 	}
-	switch name {
-	case Pause, testPause:
+	switch {
+	case name == Pause, slices.Contains(testPauses, name):
 		return single("pause", "pause", "/pause")
-	case Etcd:
+	case name == Etcd, slices.Contains(testEtcds, name):
 		return single("etcd", "etcd", "/usr/local/bin/etcd")
-	case CoreDNS:
+	case name == CoreDNS:
 		return single("coredns", "coredns", "/coredns")
-	case Hortus():
+	case name == Hortus():
 		etcd, err := single("etcd", "etcd", "/usr/local/bin/etcd") // For `hortus etcd run`; the layer is that of the image of etcd.
 		r.layers = append(etcd.layers, []Entry{{Path: "usr/local/bin/tunnel", Source: from.tunnel}}, []Entry{
 			{Path: "usr/local/bin/hortus", Source: from.hortus},
@@ -69,15 +69,15 @@ func recipeFor(name string, from sources) (recipe, error) {
 		})
 		r.entrypoint = []string{"/usr/local/bin/hortus"}
 		return r, err
-	case Echo:
+	case name == Echo:
 		// The distribution's layer gives exec a shell, and is there anyway.
 		r.layers = [][]Entry{from.distribution, {{Path: "echo", Source: from.echo}}}
 		r.entrypoint = []string{"/echo"}
 		return r, nil
 	}
 	for _, i := range testImages {
-		if name == i.name {
-			return testRecipe(i, from)
+		if slices.Contains(i.names(), name) {
+			return testRecipe(name, i, from)
 		}
 	}
 	for _, v := range MachineVersions {
@@ -100,16 +100,15 @@ var kubernetesPrograms = []string{"kube-apiserver", "kube-controller-manager", "
 
 // componentsOf names the components an image needs, in the form [components.Select] takes.
 func componentsOf(name string) []string {
-	switch name {
-	case Pause, testPause:
+	switch {
+	case name == Pause, slices.Contains(testPauses, name):
 		return []string{"pause"}
-	case Etcd, Hortus():
+	case name == Etcd, name == Hortus(), slices.Contains(testEtcds, name):
 		return []string{"etcd"}
-	case CoreDNS:
+	case name == CoreDNS:
 		return []string{"coredns"}
-	}
-	if slices.Contains(E2E(), name) {
-		return []string{"e2e"}
+	case usesTools(name):
+		return []string{"e2e@v" + components.KubernetesDefaultVersion}
 	}
 	for _, v := range MachineVersions {
 		if name == Machine(v) {

@@ -28,29 +28,55 @@ type specRun struct {
 	patience time.Duration // Twice that of other waits unless stated.
 }
 
-// buildSpecs makes Kubernetes' end-to-end tests and what their pods run.
-func buildSpecs(t *testing.T) {
+// exampleKubernetes is the minor of Kubernetes that Shoots in examples have.
+const exampleKubernetes = "1.36"
+
+// buildSpecs makes Kubernetes' end-to-end tests of a version, and what the pods of all run.
+func buildSpecs(t *testing.T, kubernetes string) {
 	t.Helper()
-	hortus(t, "components", "build", "e2e-1.36")
+	hortus(t, "components", "build", specsComponent(kubernetes))
 	hortus(t, "images", "build", "e2e")
 }
 
-// runSpecs runs specs and returns what came of each, those included that are left out. One that fails fails the test. The
-// kubeconfig is changed: the tests drop the name that the server's certificate is checked for, so the server is called by it.
+// specsComponent is the component with the end-to-end tests of a version, which is that of its minor: e2e-1.36 for 1.36.3.
+func specsComponent(kubernetes string) string {
+	parts := strings.SplitN(kubernetes, ".", 3)
+	return "e2e-" + strings.Join(parts[:min(2, len(parts))], ".")
+}
+
+// specsProgram is the file of a program of the end-to-end tests.
+func specsProgram(t *testing.T, kubernetes, name string) string {
+	t.Helper()
+	var all []struct {
+		Folder   string
+		Programs map[string]string
+	}
+	if err := json.Unmarshal([]byte(hortus(t, "components", "list", "-o", "json")), &all); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range all {
+		if file := c.Programs[name]; c.Folder == specsComponent(kubernetes) && file != "" {
+			absolute, err := filepath.Abs(filepath.Join(repository, file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return absolute
+		}
+	}
+	t.Fatalf("the program %s of the tests of Kubernetes %s is not built", name, kubernetes)
+	return ""
+}
+
+// runSpecs runs specs of the Shoot's minor and returns what came of each, those included that are left out. One that fails fails the
+// test. The kubeconfig is changed: the tests drop the name that the server's certificate is checked for, so the server is called by
+// it.
 func runSpecs(t *testing.T, kubeconfig string, s specRun) []specs.Result {
 	t.Helper()
 	folder := t.TempDir()
 	hosts, report := filepath.Join(folder, "hosts"), filepath.Join(folder, "report.json")
-	nodes := namesOfNodes(t, kubeconfig)
+	nodes, version := namesOfNodes(t, kubeconfig), serverVersion(t, kubeconfig) // Before the server has another name.
 	nameServer(t, kubeconfig, hosts)
-	found, err := filepath.Glob(filepath.Join(repository, ".build/bin/e2e/v*"))
-	if err != nil || len(found) != 1 {
-		t.Fatalf("folders with the tests: %v, %v", found, err)
-	}
-	programs, err := filepath.Abs(found[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	ginkgo, tests := specsProgram(t, version, "ginkgo"), specsProgram(t, version, "e2e.test")
 	kubectl, err := filepath.Abs(kubectlPath(t))
 	if err != nil {
 		t.Fatal(err)
@@ -64,9 +90,9 @@ func runSpecs(t *testing.T, kubeconfig string, s specRun) []specs.Result {
 	// A mount namespace keeps the file with the server's name from the rest of the machine.
 	const inside = `mount --bind "$1" /etc/hosts && shift && exec "$@"`
 	command := exec.CommandContext(ctx, "unshare", "--mount", "sh", "-c", inside, "sh", hosts,
-		filepath.Join(programs, "ginkgo"), fmt.Sprintf("--procs=%d", s.side), "--no-color", "--succinct", "--timeout="+limit.String(),
+		ginkgo, fmt.Sprintf("--procs=%d", s.side), "--no-color", "--succinct", "--timeout="+limit.String(),
 		"--json-report="+report, "--focus="+s.focus, "--skip="+s.skip, "--label-filter="+s.labels,
-		filepath.Join(programs, "e2e.test"), "--",
+		tests, "--",
 		"--kubeconfig="+kubeconfig, "--kubectl-path="+kubectl, "--provider=local", "--num-nodes=2")
 	command.Dir, command.Stdout, command.Stderr = folder, log, log
 	failed := command.Run()
@@ -74,7 +100,8 @@ func runSpecs(t *testing.T, kubeconfig string, s specRun) []specs.Result {
 	if err != nil {
 		t.Fatalf("the specs left no report: %v (%v), see %s", failed, err, log.Name())
 	}
-	results, err := specs.Read(content, time.Now().UTC().Format(time.DateOnly), hide(nodes, folder, programs, kubeconfig, kubectl))
+	hidden := hide(nodes, folder, filepath.Dir(tests), kubeconfig, kubectl)
+	results, err := specs.Read(content, time.Now().UTC().Format(time.DateOnly), hidden)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -86,7 +86,7 @@ func TestConformanceSelection(t *testing.T) {
 	story(t)
 	const name = "selection"
 	applyShootOn(t, "shoot-two-pools.yaml", name, "local-1")
-	buildSpecs(t)
+	buildSpecs(t, exampleKubernetes)
 	awaitSucceeded(t, name)
 	var names []string
 	for _, s := range selectedSpecs {

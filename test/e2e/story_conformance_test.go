@@ -3,8 +3,11 @@
 package e2e
 
 import (
+	"cmp"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,12 +15,18 @@ import (
 )
 
 // TestConformance runs Kubernetes' conformance tests on a Shoot of two nodes: first those that may run side by side, then the
-// others. HORTUS_SPECS, a regular expression, limits them. What came of them is recorded in docs/conformance.md.
+// others. HORTUS_KUBERNETES is the version of the Shoot and the tests, the newest unless stated; HORTUS_SPECS, a regular expression,
+// limits them. What came of them is recorded in docs/conformance.md.
 func TestConformance(t *testing.T) {
 	story(t)
 	const name = "conformant"
-	applyShootOn(t, "shoot-two-pools.yaml", name, "local-1")
-	buildSpecs(t)
+	kubernetes := cmp.Or(os.Getenv("HORTUS_KUBERNETES"), exampleKubernetes)
+	example, version := example(t, "shoot-two-pools.yaml"), fmt.Sprintf("version: %q", exampleKubernetes)
+	if !strings.Contains(example, version) {
+		t.Fatalf("the example lacks %s", version)
+	}
+	applyShootTextOn(t, strings.Replace(example, version, fmt.Sprintf("version: %q", kubernetes), 1), name, "local-1")
+	buildSpecs(t, kubernetes)
 	awaitSucceeded(t, name)
 	focus := os.Getenv("HORTUS_SPECS")
 	ran := 0

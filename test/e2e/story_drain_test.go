@@ -106,9 +106,15 @@ func TestSeedIsDrained(t *testing.T) {
 // end of the story, it is deleted then.
 func applyShootOn(t *testing.T, file, name, seed string, spec ...string) {
 	t.Helper()
+	applyShootTextOn(t, example(t, file), name, seed, spec...)
+}
+
+// applyShootTextOn is [applyShootOn] for the text of an example.
+func applyShootTextOn(t *testing.T, text, name, seed string, spec ...string) {
+	t.Helper()
 	var lines []string
 	renamed, bound := false, false
-	for line := range strings.Lines(example(t, file)) {
+	for line := range strings.Lines(text) {
 		if !renamed && strings.HasPrefix(line, "  name: ") {
 			line, renamed = "  name: "+name+"\n", true
 		}

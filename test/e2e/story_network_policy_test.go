@@ -12,7 +12,7 @@ import (
 func TestNetworkPolicySpecs(t *testing.T) {
 	story(t)
 	const name = "policies"
-	buildSpecs(t)
+	buildSpecs(t, exampleKubernetes)
 	applyShootOn(t, "shoot-two-pools.yaml", name, "local-1")
 	awaitSucceeded(t, name)
 	// Those of SCTP need a module of the kernel that not every machine has.

@@ -10,9 +10,10 @@ import (
 const introduction = `# Conformance
 
 What came of [Kubernetes' conformance tests](https://github.com/cncf/k8s-conformance) on a Shoot of two nodes
-([shoot-two-pools.yaml](../examples/shoot-two-pools.yaml)). This page is written by the target "conformance" of the Makefile;
-with SPECS=sig-apps, for instance, a part is run, and what came of the others stays. The images that specs run are made from
-public Go modules and Debian packages, since nothing is downloaded from a registry of images.
+([shoot-two-pools.yaml](../examples/shoot-two-pools.yaml)). This page is written by the target "conformance" of the Makefile,
+which runs the tests of the newest minor, or of VERSION=1.35.4, for instance; with SPECS=sig-apps, for instance, a part is run, and
+what came of the others stays. A minor without a section here was not run. The images that specs run are made from public Go modules
+and Debian packages, since nothing is downloaded from a registry of images.
 
 A selection is run with each change
 ([TestConformanceSelection](../test/e2e/story_conformance_selection_test.go)).
