@@ -16,7 +16,7 @@ const (
 	Passed  State = "passed"
 	Failed  State = "failed"
 	Skipped State = "skipped" // By the spec itself, which gives a reason.
-	NotRun  State = "not run" // Left out by the one who ran the others.
+	NotRun  State = "not run" // Left out, or interrupted, by the one who ran the others.
 )
 
 // Result is what came of one spec.
@@ -76,7 +76,7 @@ func Read(report []byte, day string, hide *strings.Replacer) ([]Result, error) {
 				r.Name = spec.LeafNodeType
 			}
 			if r.State == NotRun {
-				r.Day = ""
+				r.Day, r.Seconds = "", 0
 			}
 			results = append(results, r)
 		}
@@ -98,11 +98,13 @@ func outcome(spec specReport) (State, string) {
 			return NotRun, ""
 		}
 		return Skipped, reason
+	case "interrupted": // By the one who runs them, which says nothing about the cluster.
+		return NotRun, ""
 	case "pending":
 		return Skipped, "marked as pending"
 	case "failed":
 		return Failed, reason
-	default: // It panicked, took too long, or was interrupted.
+	default: // It panicked or took too long.
 		return Failed, strings.TrimSuffix(spec.State+": "+reason, ": ")
 	}
 }

@@ -22,6 +22,8 @@ const report = `[{"SpecReports": [
 		"State": "skipped", "Failure": {"Message": "no IPv6"}},
 	{"ContainerHierarchyTexts": ["[sig-apps] Job"], "LeafNodeType": "It", "LeafNodeText": "is left out [Conformance]",
 		"State": "skipped", "Failure": {}},
+	{"ContainerHierarchyTexts": ["[sig-apps] Job"], "LeafNodeType": "It", "LeafNodeText": "is stopped",
+		"State": "interrupted", "RunTime": 1000000000, "Failure": {"Message": "Interrupted by User"}},
 	{"ContainerHierarchyTexts": ["[sig-apps] Job"], "LeafNodeType": "It", "LeafNodeText": "is no such test", "State": "pending"}
 ]}]`
 
@@ -39,6 +41,7 @@ func TestRead(t *testing.T) {
 		{Name: "SynchronizedAfterSuite", State: Failed, Reason: "no answer of it second line", Day: "2026-01-02"},
 		{Name: "[sig-apps] Job is left out [Conformance]", State: NotRun},
 		{Name: "[sig-apps] Job is no such test", State: Skipped, Reason: "marked as pending", Day: "2026-01-02"},
+		{Name: "[sig-apps] Job is stopped", State: NotRun},
 		{Name: "[sig-apps] Job needs IPv6 [Conformance]", State: Skipped, Reason: "no IPv6", Day: "2026-01-02"},
 		{
 			Name: "[sig-network] DNS by pods resolves [Conformance]", State: Failed, Reason: "file x of a node and more", Seconds: 1,
