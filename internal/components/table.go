@@ -138,8 +138,8 @@ func kubernetes(version string) Component {
 	}
 }
 
-// e2e is the end-to-end tests of a Kubernetes version. Those of the default version come with the programs that the tests run in
-// pods, for all versions.
+// e2e is the end-to-end tests of a Kubernetes version. Those of the default version come with the programs that the tests of all
+// versions run in pods, the others with the kubectl that they test, which is a component of its own in the default version.
 func e2e(version string) Component {
 	major, minor := majorMinor(version)
 	c := Component{
@@ -157,6 +157,8 @@ func e2e(version string) Component {
 			Program{Name: "nnp", Source: "./nnp"},
 			Program{Name: "sample-apiserver", Source: "k8s.io/sample-apiserver"},
 		)
+	} else {
+		c.Programs = append(c.Programs, Program{Name: "kubectl", Source: "k8s.io/kubernetes/cmd/kubectl"})
 	}
 	return c
 }

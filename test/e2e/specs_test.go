@@ -44,8 +44,8 @@ func specsComponent(kubernetes string) string {
 	return "e2e-" + strings.Join(parts[:min(2, len(parts))], ".")
 }
 
-// specsProgram is the file of a program of the end-to-end tests.
-func specsProgram(t *testing.T, kubernetes, name string) string {
+// specsPrograms are the files of the programs of the end-to-end tests, by name.
+func specsPrograms(t *testing.T, kubernetes string) map[string]string {
 	t.Helper()
 	var all []struct {
 		Folder   string
@@ -55,16 +55,12 @@ func specsProgram(t *testing.T, kubernetes, name string) string {
 		t.Fatal(err)
 	}
 	for _, c := range all {
-		if file := c.Programs[name]; c.Folder == specsComponent(kubernetes) && file != "" {
-			absolute, err := filepath.Abs(filepath.Join(repository, file))
-			if err != nil {
-				t.Fatal(err)
-			}
-			return absolute
+		if c.Folder == specsComponent(kubernetes) {
+			return c.Programs
 		}
 	}
-	t.Fatalf("the program %s of the tests of Kubernetes %s is not built", name, kubernetes)
-	return ""
+	t.Fatalf("there are no tests of Kubernetes %s", kubernetes)
+	return nil
 }
 
 // runSpecs runs specs of the Shoot's minor and returns what came of each, those included that are left out. One that fails fails the
@@ -76,10 +72,21 @@ func runSpecs(t *testing.T, kubeconfig string, s specRun) []specs.Result {
 	hosts, report := filepath.Join(folder, "hosts"), filepath.Join(folder, "report.json")
 	nodes, version := namesOfNodes(t, kubeconfig), serverVersion(t, kubeconfig) // Before the server has another name.
 	nameServer(t, kubeconfig, hosts)
-	ginkgo, tests := specsProgram(t, version, "ginkgo"), specsProgram(t, version, "e2e.test")
-	kubectl, err := filepath.Abs(kubectlPath(t))
+	programs := specsPrograms(t, version)
+	absolute := func(file string) string {
+		path, err := filepath.Abs(filepath.Join(repository, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	ginkgo, tests := absolute(programs["ginkgo"]), absolute(programs["e2e.test"])
+	kubectl, err := filepath.Abs(kubectlPath(t)) // Tests of older versions look at what theirs says.
 	if err != nil {
 		t.Fatal(err)
+	}
+	if own := programs["kubectl"]; own != "" {
+		kubectl = absolute(own)
 	}
 	log := specLog(t)
 	defer log.Close()
@@ -104,6 +111,9 @@ func runSpecs(t *testing.T, kubeconfig string, s specRun) []specs.Result {
 	results, err := specs.Read(content, time.Now().UTC().Format(time.DateOnly), hidden)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if len(results) == 0 {
+		t.Fatalf("the specs left an empty report: %v, see %s", failed, log.Name())
 	}
 	t.Log(specs.Summary(results))
 	if failed != nil {
