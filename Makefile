@@ -61,11 +61,11 @@ check: ## Check formatting, linters and unit tests of the packages changed again
 # Tries are counted, those for smaller input too: without that, each new path may be worked on for a minute.
 GO_FUZZ = $(GO_TEST) -run '^$$' -fuzzminimizetime 100x
 # Readers of what others write, with a number of tries each that takes a few seconds.
-FUZZ = internal/etcdbackup/archive:FuzzReader:2000 internal/apiserver/codec:FuzzQuickMeta:50000 internal/apiserver/codec:FuzzJSON:5000 internal/blockyaml:FuzzToJSON:5000 \
+FUZZ = internal/etcdbackup/archive:FuzzReader:2000 internal/apiserver/codec:FuzzQuickMeta:50000 internal/apiserver/codec:FuzzJSON:5000 internal/manifest:FuzzRead:2000 \
   internal/gateway:FuzzReadClientHello:20000 \
   internal/egress:FuzzRules:20000 internal/tunnel:FuzzGuard:20000 internal/tunnel:FuzzFrame:20000 internal/tunnel:FuzzRequest:5000 \
   internal/gateway:FuzzReadConnect:2000 internal/gateway:FuzzReadProxyHeader:5000 internal/machine/unit:FuzzSplitWords:20000 \
-  internal/resourcemanager/managedresource:FuzzDecodeValue:10000 internal/validate:FuzzRead:2000
+  internal/resourcemanager/managedresource:FuzzDecodeValue:10000 internal/validate:FuzzCheck:2000
 
 .PHONY: fuzz
 fuzz: ## Try random input on everything that reads what others write; the number of tries is fixed.

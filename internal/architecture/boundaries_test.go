@@ -35,7 +35,8 @@ func TestPackagesImportOnly(t *testing.T) {
 
 		{"internal/flow", "", "it knows nothing of Shoots"},
 		{"internal/networkpolicy", "api/...", "it decides who may talk to whom"},
-		{"internal/blockyaml", "", "it knows YAML only"},
+		{"internal/manifest", "api/...", "what objects mean is up to those who read them"},
+		{"internal/fleet", "api/... internal/garden internal/manifest", "it reads what others decide about"},
 		{"internal/pki", "", "it knows certificates only"},
 		{"internal/csr", "", "it knows requests for certificates only"},
 		{"internal/kube", "api/...", "parts build on it, not the other way round"},
@@ -47,7 +48,7 @@ func TestPackagesImportOnly(t *testing.T) {
 		{"internal/versionclass", "api/...", "every decision about versions builds on it"},
 		{"internal/maintenance", "api/... internal/versionclass", "controllers, admission and plans ask it alike"},
 		{"internal/offer", "api/...", "admission and 'hortus validate' ask it alike"},
-		{"internal/plan", "api/... internal/blockyaml internal/garden internal/maintenance internal/versionclass", "it calls the same decisions as the controllers, not the controllers"},
+		{"internal/plan", "api/... internal/fleet internal/maintenance internal/versionclass", "it calls the same decisions as the controllers, not the controllers"},
 	} {
 		for _, p := range matching(t, boundary.packages) {
 			for _, imported := range repository(t).imports[p] {
@@ -64,11 +65,11 @@ func TestPackagesNeverReach(t *testing.T) {
 	for _, boundary := range []struct{ packages, never, since string }{
 		{"api/...", clients, "authors of extensions and clients pull in little"},
 		{"extension/errorcode extension/poolhash", clients, "they are pure"},
-		{"cloud charts cmd/echo cmd/cni-policy internal/blockyaml", "*.*/...", "the standard library is enough for them"},
+		{"cloud charts cmd/echo cmd/cni-policy", "*.*/...", "the standard library is enough for them"},
 		{"cmd/machine-init", "k8s.io/...", "process 1 of a machine stays small"},
 		{"cmd/tunnel", "k8s.io/api/... k8s.io/apimachinery/... k8s.io/client-go/...", "every Shoot runs two of it"},
 		{"internal/versionclass internal/maintenance internal/offer internal/nodeagent/change", clients, "they decide: objects and a time in, a value out"},
-		{"internal/validate", "sigs.k8s.io/controller-runtime/... k8s.io/client-go/kubernetes/... internal/garden", "it works without a garden"},
+		{"internal/manifest internal/validate", "sigs.k8s.io/controller-runtime/... k8s.io/client-go/kubernetes/... internal/garden", "it works without a garden"},
 		{"cmd/...", "testing test/... .../test/... .../conformance internal/golden internal/cloud/cloudtest internal/cloud/sandboxtest", "programs contain no tests"},
 		{"api/core/... api/extensions/... extension extension/worker", "testing test/... .../conformance internal/golden", "programs contain no tests"},
 	} {

@@ -1,7 +1,6 @@
 package lint
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
 
+	"hortus.dev/hortus/internal/fleet"
 	"hortus.dev/hortus/internal/plan"
 )
 
@@ -27,7 +27,7 @@ func (foundError) Code() int { return exitErrors }
 
 type command struct {
 	clock  clock.PassiveClock
-	source plan.Source
+	source fleet.Source
 	with   []string
 	at     string
 	output string
@@ -37,7 +37,7 @@ type command struct {
 func NewCommand() *cobra.Command { return newCommand(clock.RealClock{}) }
 
 func newCommand(clock clock.PassiveClock) *cobra.Command {
-	c := &command{clock: clock}
+	c := &command{clock: clock, source: fleet.Source{Options: plan.Reads}}
 	cmd := &cobra.Command{
 		Use:   "lint [CLOUDPROFILE...]",
 		Short: "Find dead ends and other trouble in the versions of CloudProfiles",
@@ -48,17 +48,18 @@ leaves Shoots stuck or that the API server refuses.`,
   hortus lint -f cloudprofile.yaml -o json
   hortus lint --with new-cloudprofile.yaml      # with the Shoots of the garden`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), args)
+			return c.run(cmd, args)
 		},
 	}
 	c.source.AddFlags(cmd)
+	c.source.AddNamespaceFlag(cmd)
 	cmd.Flags().StringSliceVar(&c.with, "with", nil, "check the CloudProfiles of these manifests instead of those of the same name")
 	cmd.Flags().StringVar(&c.at, "at", "", "time to check for, a date or an RFC 3339 time; empty means now")
 	cmd.Flags().StringVarP(&c.output, "output", "o", "table", "table, json or yaml")
 	return cmd
 }
 
-func (c *command) run(ctx context.Context, in io.Reader, out io.Writer, names []string) error {
+func (c *command) run(cmd *cobra.Command, names []string) error {
 	if !slices.Contains([]string{"table", "json", "yaml"}, c.output) {
 		return fmt.Errorf("unknown output %q: use table, json or yaml", c.output)
 	}
@@ -69,23 +70,24 @@ func (c *command) run(ctx context.Context, in io.Reader, out io.Writer, names []
 			return fmt.Errorf("--at: %w", err)
 		}
 	}
-	objects, err := c.source.Read(ctx, in)
+	read, err := c.source.Read(cmd)
 	if err != nil {
 		return err
 	}
 	if len(c.with) > 0 {
-		others, err := plan.ReadFiles(c.with, in)
+		others, err := c.source.ReadFiles(cmd, c.with)
 		if err != nil {
 			return err
 		}
-		objects = objects.Overlay(others)
+		read = read.Overlay(others)
 	}
-	findings, err := CheckAll(objects, names, now)
+	findings, err := CheckAll(read, names, now)
 	if err != nil {
 		return err
 	}
+	out := cmd.OutOrStdout()
 	if c.output == "table" {
-		err = writeTable(out, findings, len(objects.CloudProfiles)+len(objects.NamespacedCloudProfiles))
+		err = writeTable(out, findings, len(read.CloudProfiles)+len(read.NamespacedCloudProfiles))
 	} else {
 		if findings == nil {
 			findings = []Finding{}

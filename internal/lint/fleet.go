@@ -6,13 +6,14 @@ import (
 	"time"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/fleet"
 	"hortus.dev/hortus/internal/plan"
 	"hortus.dev/hortus/internal/versionclass"
 )
 
 // CheckAll checks profiles, all or those named, and counts the Shoots that each finding concerns. It also reports the
 // versions that Shoots use and their profile does not offer: removing them is refused, or has gone wrong.
-func CheckAll(o *plan.Objects, names []string, now time.Time) ([]Finding, error) {
+func CheckAll(f *fleet.Fleet, names []string, now time.Time) ([]Finding, error) {
 	known := map[string]bool{}
 	var findings []Finding
 	check := func(name string, spec *corev1beta1.CloudProfileSpec, shoots []*corev1beta1.Shoot) {
@@ -30,16 +31,18 @@ func CheckAll(o *plan.Objects, names []string, now time.Time) ([]Finding, error)
 		findings = append(findings, missing(name, spec, used)...)
 	}
 	parents := map[string]*corev1beta1.CloudProfileSpec{}
-	for _, p := range o.CloudProfiles {
+	for i := range f.CloudProfiles {
+		p := &f.CloudProfiles[i]
 		parents[p.Name] = &p.Spec
-		check(p.Name, &p.Spec, shootsOf(o, p.Name))
+		check(p.Name, &p.Spec, shootsOf(f, p.Name))
 	}
-	for _, p := range o.NamespacedCloudProfiles {
+	for i := range f.NamespacedCloudProfiles {
+		p := &f.NamespacedCloudProfiles[i]
 		spec := p.Status.CloudProfileSpec
 		if parent := parents[p.Spec.Parent.Name]; parent != nil {
 			spec = versionclass.Merge(parent, &p.Spec)
 		}
-		check(p.Namespace+"/"+p.Name, &spec, shootsOf(o, p.Namespace+"/"+p.Name))
+		check(p.Namespace+"/"+p.Name, &spec, shootsOf(f, p.Namespace+"/"+p.Name))
 	}
 	for _, name := range names {
 		if !known[name] {
@@ -50,10 +53,10 @@ func CheckAll(o *plan.Objects, names []string, now time.Time) ([]Finding, error)
 	return findings, nil
 }
 
-func shootsOf(o *plan.Objects, profile string) []*corev1beta1.Shoot {
+func shootsOf(f *fleet.Fleet, profile string) []*corev1beta1.Shoot {
 	var shoots []*corev1beta1.Shoot
-	for _, s := range o.Shoots {
-		if plan.ProfileOf(s) == profile {
+	for i := range f.Shoots {
+		if s := &f.Shoots[i]; plan.ProfileOf(s) == profile {
 			shoots = append(shoots, s)
 		}
 	}

@@ -10,12 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/fleet"
 	"hortus.dev/hortus/internal/maintenance"
 )
 
 // landscape is a garden as an operator runs it: five minors a year, each in several patches that expire one after the
 // other, a monthly machine image, and Shoots that are a little behind, with nightly hibernation on a third of them.
-func landscape(shoots int) *Objects {
+func landscape(shoots int) *fleet.Fleet {
 	start := time.Date(2026, 1, 10, 12, 0, 0, 0, time.UTC)
 	date := func(days int) *metav1.Time { return &metav1.Time{Time: start.AddDate(0, 0, days)} }
 	class := func(c corev1beta1.VersionClassification) *corev1beta1.VersionClassification { return &c }
@@ -45,7 +46,7 @@ func landscape(shoots int) *Objects {
 	}
 	profile.Spec.MachineImages = []corev1beta1.MachineImage{image}
 	profile.Spec.MachineTypes = []corev1beta1.MachineType{{Name: "small"}}
-	o := &Objects{CloudProfiles: []*corev1beta1.CloudProfile{profile}}
+	o := &fleet.Fleet{CloudProfiles: []corev1beta1.CloudProfile{*profile}}
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range shoots {
 		s := &corev1beta1.Shoot{}
@@ -71,7 +72,7 @@ func landscape(shoots int) *Objects {
 				Machine: corev1beta1.Machine{Type: "small", Image: &corev1beta1.ShootMachineImage{Name: "os", Version: &version}},
 			})
 		}
-		o.Shoots = append(o.Shoots, s)
+		o.Shoots = append(o.Shoots, *s)
 	}
 	return o
 }
@@ -83,7 +84,7 @@ func BenchmarkTwoYears(b *testing.B) {
 		b.StopTimer()
 		o := landscape(20000)
 		b.StartTimer()
-		p := Make(NewFleet(o, at), Options{At: at, Until: at.AddDate(2, 0, 0), Jitter: maintenance.HashJitter(0)})
+		p := Make(Prepare(o, at), Options{At: at, Until: at.AddDate(2, 0, 0), Jitter: maintenance.HashJitter(0)})
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		changes := 0

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
-	"hortus.dev/hortus/internal/garden"
+	"hortus.dev/hortus/internal/fleet"
 	"hortus.dev/hortus/internal/maintenance"
 )
 
@@ -29,46 +28,9 @@ func (deadEndError) Error() string { return "" }
 // Code is the exit code.
 func (deadEndError) Code() int { return exitDeadEnd }
 
-// Source is where commands read objects from: manifests, or a garden.
-type Source struct {
-	Access    garden.Access
-	Files     []string
-	Namespace string
-}
-
-// AddFlags registers the flags of the source.
-func (s *Source) AddFlags(command *cobra.Command) {
-	s.Access.AddFlags(command.Flags())
-	command.Flags().StringSliceVarP(&s.Files, "filename", "f", nil, "read manifests from files, directories or - (standard input) instead of a garden")
-	command.Flags().StringVarP(&s.Namespace, "namespace", "n", "", "only Shoots of this namespace; empty means all")
-}
-
-// Read reads the objects.
-func (s *Source) Read(ctx context.Context, in io.Reader) (*Objects, error) {
-	if len(s.Files) > 0 {
-		o, err := ReadFiles(s.Files, in)
-		if err != nil {
-			return nil, err
-		}
-		if s.Namespace != "" {
-			o.Shoots = slices.DeleteFunc(o.Shoots, func(shoot *corev1beta1.Shoot) bool { return shoot.Namespace != s.Namespace })
-		}
-		return o, nil
-	}
-	config, err := s.Access.RESTConfig()
-	if err != nil {
-		return nil, err
-	}
-	c, err := NewClient(config)
-	if err != nil {
-		return nil, err
-	}
-	return ReadGarden(ctx, c, s.Namespace)
-}
-
 type command struct {
 	clock     clock.PassiveClock
-	source    Source
+	source    fleet.Source
 	with      []string
 	at, until string
 	output    string
@@ -81,7 +43,7 @@ type command struct {
 func NewCommand() *cobra.Command { return newCommand(clock.RealClock{}) }
 
 func newCommand(clock clock.PassiveClock) *cobra.Command {
-	c := &command{clock: clock}
+	c := &command{clock: clock, source: fleet.Source{Options: Reads}}
 	cmd := &cobra.Command{
 		Use:   "plan [SHOOT...]",
 		Short: "Show what every maintenance window to come will do",
@@ -95,10 +57,11 @@ maintenance controller itself. The exit code is 3 if a Shoot ends in a dead end.
   hortus plan -f manifests/ --at 2026-01-10 --until 2027-01-01 -o json
   hortus plan --with new-cloudprofile.yaml --summary`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), args)
+			return c.run(cmd, args)
 		},
 	}
 	c.source.AddFlags(cmd)
+	c.source.AddNamespaceFlag(cmd)
 	flags := cmd.Flags()
 	flags.StringSliceVar(&c.with, "with", nil, "compare with the plan under the CloudProfiles of these manifests")
 	flags.StringVar(&c.at, "at", "", "begin of the plan, a date or an RFC 3339 time; empty means now")
@@ -110,7 +73,7 @@ maintenance controller itself. The exit code is 3 if a Shoot ends in a dead end.
 	return cmd
 }
 
-func (c *command) run(ctx context.Context, in io.Reader, out io.Writer, names []string) error {
+func (c *command) run(cmd *cobra.Command, names []string) error {
 	if !slices.Contains([]string{"table", "wide", "json", "yaml", "ics"}, c.output) {
 		return fmt.Errorf("unknown output %q: use table, wide, json, yaml or ics", c.output)
 	}
@@ -128,24 +91,24 @@ func (c *command) run(ctx context.Context, in io.Reader, out io.Writer, names []
 	// A run reads, computes and ends: with the usual 100, garbage of 20,000 manifests takes another 130 MB, at 15 % less
 	// CPU time.
 	defer debug.SetGCPercent(debug.SetGCPercent(50))
-	objects, err := c.source.Read(ctx, in)
+	read, err := c.source.Read(cmd)
 	if err != nil {
 		return err
 	}
-	if err := selectShoots(objects, names); err != nil {
+	if err := selectShoots(read, names); err != nil {
 		return err
 	}
 	options := Options{At: at, Until: until, Jitter: maintenance.HashJitter(c.seed)}
 	if c.step {
-		return c.writeSteps(in, out, objects, at)
+		return c.writeSteps(cmd, read, at)
 	}
 	if len(c.with) > 0 {
-		return c.compare(in, out, objects, options)
+		return c.compare(cmd, read, options)
 	}
-	fleet := NewFleet(objects, at)
-	objects = nil // The fleet is much smaller.
-	p := Make(fleet, options)
-	if err := c.write(out, p); err != nil {
+	in := Prepare(read, at)
+	read = nil // The input is much smaller.
+	p := Make(in, options)
+	if err := c.write(cmd.OutOrStdout(), p); err != nil {
 		return err
 	}
 	if p.DeadEnd() {
@@ -155,24 +118,24 @@ func (c *command) run(ctx context.Context, in io.Reader, out io.Writer, names []
 }
 
 // writeSteps takes the next step of every Shoot, with the changed CloudProfiles if there are some.
-func (c *command) writeSteps(in io.Reader, out io.Writer, objects *Objects, at time.Time) error {
+func (c *command) writeSteps(cmd *cobra.Command, read *fleet.Fleet, at time.Time) error {
 	if len(c.with) > 0 {
-		others, err := ReadFiles(c.with, in)
+		others, err := c.source.ReadFiles(cmd, c.with)
 		if err != nil {
 			return err
 		}
-		objects = objects.Overlay(others)
+		read = read.Overlay(others)
 	}
-	return WriteSteps(out, NewFleet(objects, at), at)
+	return WriteSteps(cmd.OutOrStdout(), Prepare(read, at), at)
 }
 
 // selectShoots keeps the Shoots that are named: NAME, or NAMESPACE/NAME.
-func selectShoots(o *Objects, names []string) error {
+func selectShoots(f *fleet.Fleet, names []string) error {
 	if len(names) == 0 {
 		return nil
 	}
 	found := map[string]bool{}
-	o.Shoots = slices.DeleteFunc(o.Shoots, func(shoot *corev1beta1.Shoot) bool {
+	f.Shoots = slices.DeleteFunc(f.Shoots, func(shoot corev1beta1.Shoot) bool {
 		for _, name := range names {
 			if name == shoot.Name || name == shoot.Namespace+"/"+shoot.Name {
 				found[name] = true
@@ -189,13 +152,14 @@ func selectShoots(o *Objects, names []string) error {
 	return nil
 }
 
-func (c *command) compare(in io.Reader, out io.Writer, objects *Objects, options Options) error {
-	others, err := ReadFiles(c.with, in)
+func (c *command) compare(cmd *cobra.Command, read *fleet.Fleet, options Options) error {
+	others, err := c.source.ReadFiles(cmd, c.with)
 	if err != nil {
 		return err
 	}
-	before := Make(NewFleet(objects, options.At), options)
-	after := Make(NewFleet(objects.Overlay(others), options.At), options)
+	out := cmd.OutOrStdout()
+	before := Make(Prepare(read, options.At), options)
+	after := Make(Prepare(read.Overlay(others), options.At), options)
 	comparison := Compare(before, after)
 	switch {
 	case c.output == "ics":

@@ -102,27 +102,3 @@ func TestCommandErrors(t *testing.T) {
 		})
 	}
 }
-
-func TestReadFiles(t *testing.T) {
-	profile := `{"apiVersion":"core.gardener.cloud/v1beta1","kind":"CloudProfile","metadata":{"name":"a"}}`
-	for name, text := range map[string]string{
-		"JSON":                     profile,
-		"JSON, one after another":  profile + "\n" + `{"apiVersion":"v1","kind":"ConfigMap"}`,
-		"a list":                   `{"apiVersion":"v1","kind":"List","items":[` + profile + `]}`,
-		"a document marker first":  "---\napiVersion: core.gardener.cloud/v1beta1\nkind: CloudProfile\nmetadata: {name: a}\n",
-		"comments on markers":      "--- # first\napiVersion: core.gardener.cloud/v1beta1\nkind: CloudProfile\nmetadata: {name: a}\n---\n# nothing\n",
-		"other kinds beside it":    "kind: Pod\napiVersion: v1\n---\n" + profile,
-		"content on a marker line": "--- {apiVersion: core.gardener.cloud/v1beta1, kind: CloudProfile, metadata: {name: a}}\n",
-		"Windows line ends":        "---\r\napiVersion: core.gardener.cloud/v1beta1\r\nkind: CloudProfile\r\nmetadata: {name: a}\r\n---\r\n",
-	} {
-		t.Run(name, func(t *testing.T) {
-			o, err := ReadFiles([]string{"-"}, strings.NewReader(text))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if len(o.CloudProfiles) != 1 || o.CloudProfiles[0].Name != "a" {
-				t.Errorf("read %+v", o.CloudProfiles)
-			}
-		})
-	}
-}

@@ -250,17 +250,31 @@ func TestStepsOfUnusualShoots(t *testing.T) {
 
 func TestBrokenManifestsAreErrors(t *testing.T) {
 	for name, tc := range map[string]struct{ input, want string }{
-		"no YAML":                {"a: b: c\n", "standard input, document from line 1: parse YAML"},
-		"no YAML further down":   {formProfile + "---\na: [\n", "standard input, document from line 23: parse YAML"},
-		"no mapping":             {"hello\n", "not a manifest"},
-		"field of another type":  {strings.Replace(formShoot, "workers:", "workers: 1\n    other:", 1), `decode Shoot "a": json: cannot unmarshal`},
-		"number for a version":   {strings.Replace(formShoot, "version: 1.24.12", "version: 1.24", 1), `decode Shoot "a": json: cannot unmarshal number`},
-		"the same in a List":     {"apiVersion: v1\nkind: List\nitems:\n" + entry(strings.Replace(formShoot, "version: 1.24.12", "version: 1.24", 1)), `decode Shoot "a"`},
-		"wrong date":             {strings.Replace(formProfile, "2025-12-01T00:00:00Z", "soon", 1), `decode CloudProfile "local"`},
-		"JSON that breaks off":   {toJSON(t, formShoot)[:100], "parse YAML"},
+		"no YAML": {"a: b: c\n", "stdin:1 document 1: invalid syntax: mapping values are not allowed in this context"},
+		"no YAML further down": {
+			formProfile + "---\na: [\n", "stdin:24 document 2: invalid syntax: did not find expected node content",
+		},
+		"no mapping": {"hello\n", `stdin:1 document 1: invalid value: "hello" (must have fields, such as apiVersion and kind)`},
+		"field of another type": {
+			strings.Replace(formShoot, "workers:", "workers: 1\n    other:", 1),
+			"stdin:12 Shoot garden-dev/a: spec.provider.workers: invalid value: 1 (must be a list)",
+		},
+		"number for a version": {
+			strings.Replace(formShoot, "version: 1.24.12", "version: 1.24", 1),
+			"stdin:9 Shoot garden-dev/a: spec.kubernetes.version: invalid value: 1.24 (must be a string)",
+		},
+		"the same in a List": {
+			"apiVersion: v1\nkind: List\nitems:\n" + entry(strings.Replace(formShoot, "version: 1.24.12", "version: 1.24", 1)),
+			"stdin:12 Shoot garden-dev/a: spec.kubernetes.version: invalid value: 1.24 (must be a string)",
+		},
+		"wrong date": {
+			strings.Replace(formProfile, "2025-12-01T00:00:00Z", "soon", 1),
+			`stdin:11 CloudProfile local: spec.kubernetes.versions[2].expirationDate: invalid value: "soon" (parsing time "soon"`,
+		},
+		"JSON that breaks off":   {toJSON(t, formShoot)[:100], "stdin:1 document 1: invalid syntax: found unexpected end of stream"},
+		"broken entry of a List": {"apiVersion: v1\nkind: List\nitems:\n- a: b: c\n", "stdin:4 document 1: invalid syntax"},
 		"nothing":                {"", ""},
 		"no Shoots":              {formProfile, ""},
-		"broken entry of a List": {"apiVersion: v1\nkind: List\nitems:\n- a: b: c\n", "parse YAML"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := steps(t, tc.input)

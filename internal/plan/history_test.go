@@ -25,6 +25,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/controllermanager/shoot/hibernation"
 	"hortus.dev/hortus/internal/controllermanager/shoot/maintenance"
+	"hortus.dev/hortus/internal/fleet"
 	decision "hortus.dev/hortus/internal/maintenance"
 	"hortus.dev/hortus/internal/plan"
 	"hortus.dev/hortus/internal/versionclass"
@@ -364,8 +365,8 @@ func TestPlanIsWhatTheControllerDoes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		objects := &plan.Objects{CloudProfiles: []*corev1beta1.CloudProfile{profile}, Shoots: []*corev1beta1.Shoot{shoot.DeepCopy()}}
-		planned := plan.Make(plan.NewFleet(objects, start), plan.Options{At: start, Until: until, Jitter: jitter}).Shoots[0]
+		objects := &fleet.Fleet{CloudProfiles: []corev1beta1.CloudProfile{*profile}, Shoots: []corev1beta1.Shoot{*shoot.DeepCopy()}}
+		planned := plan.Make(plan.Prepare(objects, start), plan.Options{At: start, Until: until, Jitter: jitter}).Shoots[0]
 
 		w := &world{clock: clocktesting.NewFakeClock(start), profile: profile, compiled: compiled, shoot: shoot, rotations: map[string][]time.Time{}}
 		w.live(t, jitter, until)

@@ -17,9 +17,9 @@ type Options struct {
 	Jitter    maintenance.Jitter // The controller's, so that instants are told exactly.
 }
 
-// Make plays all maintenance windows of the fleet, on all processors. Shoots come in the fleet's order.
-func Make(f *Fleet, o Options) *Plan {
-	p := &Plan{At: o.At, Until: o.Until, Shoots: make([]ShootPlan, len(f.Shoots))}
+// Make plays all maintenance windows of the Shoots, on all processors. They come in the order of the input.
+func Make(in *Input, o Options) *Plan {
+	p := &Plan{At: o.At, Until: o.Until, Shoots: make([]ShootPlan, len(in.Shoots))}
 	hibernation := newTimelines(o.At, o.Until)
 	const batch = 64 // Large enough that taking one is cheap, small enough that no processor is left waiting.
 	var next int
@@ -27,7 +27,7 @@ func Make(f *Fleet, o Options) *Plan {
 	take := func() (from, to int) {
 		mu.Lock()
 		defer mu.Unlock()
-		from, to = next, min(next+batch, len(f.Shoots))
+		from, to = next, min(next+batch, len(in.Shoots))
 		next = to
 		return from, to
 	}
@@ -37,7 +37,7 @@ func Make(f *Fleet, o Options) *Plan {
 			deciders := map[profileKey]*maintenance.Decider{}
 			for from, to := take(); from < to; from, to = take() {
 				for i := from; i < to; i++ {
-					p.Shoots[i] = simulate(f, f.Shoots[i], deciders, hibernation, o)
+					p.Shoots[i] = simulate(in, in.Shoots[i], deciders, hibernation, o)
 				}
 			}
 		})
@@ -63,7 +63,7 @@ type simulation struct {
 	open      map[deadEndKey]int // Dead ends that the Shoot is in, by their place in the plan.
 }
 
-func simulate(f *Fleet, s *Shoot, deciders map[profileKey]*maintenance.Decider, hibernation *timelines, o Options) ShootPlan {
+func simulate(in *Input, s *Shoot, deciders map[profileKey]*maintenance.Decider, hibernation *timelines, o Options) ShootPlan {
 	plan := ShootPlan{
 		Namespace:     s.Namespace,
 		Name:          s.Name,
@@ -80,7 +80,7 @@ func simulate(f *Fleet, s *Shoot, deciders map[profileKey]*maintenance.Decider, 
 		cluster: s.cluster,
 		plan:    &plan,
 	}
-	profile, err := f.profileOf(s)
+	profile, err := in.profileOf(s)
 	if err != nil {
 		plan.DeadEnds = []DeadEnd{{Since: sim.firstRun(), Reason: err.Error(), Fix: "create the CloudProfile, or correct the Shoot's reference to it"}}
 		return plan

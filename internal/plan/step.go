@@ -31,22 +31,22 @@ type StepWorker struct {
 
 // WriteSteps takes the next maintenance decision of every Shoot at the given time, whatever its window, and writes
 // one line of JSON for each.
-func WriteSteps(out io.Writer, f *Fleet, at time.Time) error {
+func WriteSteps(out io.Writer, in *Input, at time.Time) error {
 	encoder := json.NewEncoder(out)
 	encoder.SetEscapeHTML(false)
 	deciders := map[profileKey]*maintenance.Decider{}
-	for _, s := range f.Shoots {
-		if err := encoder.Encode(takeStep(f, s, deciders, at)); err != nil {
+	for _, s := range in.Shoots {
+		if err := encoder.Encode(takeStep(in, s, deciders, at)); err != nil {
 			return fmt.Errorf("write step of Shoot %s: %w", s.key, err)
 		}
 	}
 	return nil
 }
 
-func takeStep(f *Fleet, s *Shoot, deciders map[profileKey]*maintenance.Decider, at time.Time) Step {
+func takeStep(in *Input, s *Shoot, deciders map[profileKey]*maintenance.Decider, at time.Time) Step {
 	after := s.cluster
 	step := Step{Namespace: s.Namespace, Name: s.Name, Reasons: []string{}}
-	profile, err := f.profileOf(s)
+	profile, err := in.profileOf(s)
 	switch {
 	case s.deleting:
 	case err != nil:

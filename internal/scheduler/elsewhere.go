@@ -9,13 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/fleet"
 )
 
 // Elsewhere decides which other Seed each of the Shoots that leave a Seed should move to, in their order; each one
 // counts for the next. Planned are the destinations of Shoots that have been decided on before and are not bound yet. Shoots
 // that the fleet does not have are left out.
-func (f *Fleet) Elsewhere(
-	from string, strategy Strategy, leaving []types.NamespacedName, planned map[types.NamespacedName]string,
+func Elsewhere(
+	f *fleet.Fleet, from string, strategy Strategy, leaving []types.NamespacedName, planned map[types.NamespacedName]string,
 ) map[types.NamespacedName]Decision {
 	var usage Usage
 	shoots := map[types.NamespacedName]*corev1beta1.Shoot{}
@@ -31,15 +32,15 @@ func (f *Fleet) Elsewhere(
 		}
 	}
 	others, domains := *f, DefaultDomains(f.Seeds)
-	others.Seeds = f.destinations(from)
-	profiles := f.profiles()
+	others.Seeds = destinations(f, from)
+	profiles := profilesOf(f)
 	decisions := map[types.NamespacedName]Decision{}
 	for _, key := range leaving {
 		shoot := shoots[key]
 		if shoot == nil {
 			continue
 		}
-		in, err := others.input(shoot, profiles, strategy, &usage)
+		in, err := inputFor(&others, shoot, profiles, strategy, &usage)
 		in.DefaultDomains = domains // Those of the seed that is left count, too.
 		var d Decision
 		switch {
@@ -60,7 +61,7 @@ func (f *Fleet) Elsewhere(
 
 // destinations are the Seeds that control planes of a Seed can move to, by name: both need backups, and the internal
 // domain must be the same. If the Seed is gone, nothing is known of its domain.
-func (f *Fleet) destinations(from string) []corev1beta1.Seed {
+func destinations(f *fleet.Fleet, from string) []corev1beta1.Seed {
 	source := slices.IndexFunc(f.Seeds, func(s corev1beta1.Seed) bool { return s.Name == from })
 	var others []corev1beta1.Seed
 	for i := range f.Seeds {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/fleet"
 )
 
 func TestShootsThatLeaveGoElsewhere(t *testing.T) {
@@ -66,11 +67,11 @@ func TestShootsThatLeaveGoElsewhere(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := &Fleet{Shoots: shoots, CloudProfiles: []corev1beta1.CloudProfile{{ObjectMeta: metav1.ObjectMeta{Name: "local"}}}}
+			f := &fleet.Fleet{Shoots: shoots, CloudProfiles: []corev1beta1.CloudProfile{{ObjectMeta: metav1.ObjectMeta{Name: "local"}}}}
 			for _, s := range tc.seeds {
 				f.Seeds = append(f.Seeds, *s)
 			}
-			decisions := f.Elsewhere("here", SameRegion, []types.NamespacedName{key("a"), key("b"), key("c"), key("gone")}, tc.planned)
+			decisions := Elsewhere(f, "here", SameRegion, []types.NamespacedName{key("a"), key("b"), key("c"), key("gone")}, tc.planned)
 			if len(decisions) != 3 {
 				t.Errorf("there are %d decisions, want 3", len(decisions))
 			}
@@ -111,11 +112,11 @@ func TestShootsThatLeaveKeepTheirDomain(t *testing.T) {
 		"to a seed with the default domain":                {on("there", "example.com"), "there"},
 		"not where only the seed left has its default one": {on("there"), ""},
 	} {
-		f := &Fleet{
+		f := &fleet.Fleet{
 			Seeds: []corev1beta1.Seed{on("here", "example.com"), tc.other}, Shoots: []corev1beta1.Shoot{*leaving},
 			CloudProfiles: []corev1beta1.CloudProfile{{ObjectMeta: metav1.ObjectMeta{Name: "local"}}},
 		}
-		if d := f.Elsewhere("here", SameRegion, []types.NamespacedName{key}, nil)[key]; d.Seed != tc.want {
+		if d := Elsewhere(f, "here", SameRegion, []types.NamespacedName{key}, nil)[key]; d.Seed != tc.want {
 			t.Errorf("%s: seed %q (%s), want %q", name, d.Seed, d.Error, tc.want)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/fleet"
 	"hortus.dev/hortus/internal/scheduler"
 )
 
@@ -237,7 +238,7 @@ func (c chance) networking() *corev1beta1.Networking {
 }
 
 // garden is one case: some seeds, Shoots that have one, and one that waits.
-func (c chance) garden() (*scheduler.Fleet, scheduler.Strategy) {
+func (c chance) garden() (*fleet.Fleet, scheduler.Strategy) {
 	profile := corev1beta1.CloudProfile{ObjectMeta: metav1.ObjectMeta{Name: "profile"}, Spec: corev1beta1.CloudProfileSpec{Type: "local"}}
 	for _, region := range append(c.someOf("eu-central-1", "us-east-1"), home) {
 		profile.Spec.Regions = append(profile.Spec.Regions, corev1beta1.Region{Name: region,
@@ -256,9 +257,9 @@ func (c chance) garden() (*scheduler.Fleet, scheduler.Strategy) {
 	if c.of(50) {
 		profile.Spec.ControlPlane = &corev1beta1.CloudProfileControlPlane{AllowZonePinning: new(true)}
 	}
-	f := &scheduler.Fleet{
+	f := &fleet.Fleet{
 		CloudProfiles: []corev1beta1.CloudProfile{profile},
-		NamespacedProfiles: []corev1beta1.NamespacedCloudProfile{{
+		NamespacedCloudProfiles: []corev1beta1.NamespacedCloudProfile{{
 			ObjectMeta: metav1.ObjectMeta{Name: "own", Namespace: namespace},
 			Spec:       corev1beta1.NamespacedCloudProfileSpec{Parent: corev1beta1.CloudProfileReference{Kind: "CloudProfile", Name: "profile"}},
 		}},

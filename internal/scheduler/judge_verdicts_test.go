@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/fleet"
 	"hortus.dev/hortus/internal/scheduler"
 )
 
@@ -102,10 +103,10 @@ func TestDecisionsAgreeWithTheJudge(t *testing.T) {
 		decided[stage][rule]++
 	}
 	for i := range *judgedCases {
-		fleet, strategy := newChance(*judgedSeed, i).garden()
-		j := judgeOf(fleet, strategy)
+		f, strategy := newChance(*judgedSeed, i).garden()
+		j := judgeOf(f, strategy)
 		want := j.decide()
-		results := fleet.Schedule("default-scheduler", strategy, func(*corev1beta1.Shoot) bool { return true })
+		results := scheduler.Schedule(f, "default-scheduler", strategy, func(*corev1beta1.Shoot) bool { return true })
 		if len(results) != 1 {
 			t.Fatalf("case %d: %d decisions", i, len(results))
 		}
@@ -146,7 +147,7 @@ func TestDecisionsAgreeWithTheJudge(t *testing.T) {
 }
 
 // judgeOf gives the judge what a fleet has on its first Shoot.
-func judgeOf(f *scheduler.Fleet, strategy scheduler.Strategy) judge {
+func judgeOf(f *fleet.Fleet, strategy scheduler.Strategy) judge {
 	j := judge{minimalDistance: strategy == scheduler.MinimalDistance, shoot: &f.Shoots[0], profile: &f.CloudProfiles[0]}
 	j.seeds, j.shoots, j.regionConfigs = slices.Clone(f.Seeds), f.Shoots, slices.Clone(f.ConfigMaps)
 	for i := range f.Projects {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/fleet"
 )
 
 // world makes random inputs of decisions, small enough that every filter matters.
@@ -450,7 +451,7 @@ func TestDecideAsDocumented(t *testing.T) {
 func TestScheduleCountsAsItGoes(t *testing.T) {
 	w := world{rand.New(rand.NewPCG(5, 6))}
 	for i := range 300 {
-		f, order := &Fleet{CloudProfiles: []corev1beta1.CloudProfile{{ObjectMeta: metav1.ObjectMeta{Name: "profile"}}}}, []Result{}
+		f, order := &fleet.Fleet{CloudProfiles: []corev1beta1.CloudProfile{{ObjectMeta: metav1.ObjectMeta{Name: "profile"}}}}, []Result{}
 		counts := map[string]int{}
 		var in Input
 		in.Profile, in.Strategy = &corev1beta1.CloudProfileSpec{}, pick(w, SameRegion, MinimalDistance)
@@ -487,7 +488,7 @@ func TestScheduleCountsAsItGoes(t *testing.T) {
 			order = append(order, Result{Name: s.Name, Decision: Decision{Seed: chosen, TiedSeeds: tied}})
 		}
 		got := []Result{}
-		for _, r := range f.Schedule("default-scheduler", in.Strategy, func(*corev1beta1.Shoot) bool { return true }) {
+		for _, r := range Schedule(f, "default-scheduler", in.Strategy, func(*corev1beta1.Shoot) bool { return true }) {
 			got = append(got, Result{Name: r.Name, Decision: Decision{Seed: r.Seed, TiedSeeds: r.TiedSeeds}})
 		}
 		if diff := cmp.Diff(order, got); diff != "" {

@@ -10,14 +10,13 @@ import (
 	"github.com/spf13/cobra"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
-	"hortus.dev/hortus/internal/garden"
+	"hortus.dev/hortus/internal/fleet"
 )
 
 // NewScheduleCommand returns 'hortus schedule', which shows where Shoots go and why.
 func NewScheduleCommand() *cobra.Command {
+	source := fleet.Source{Options: reads} // The whole garden: Shoots of other namespaces count, too.
 	var (
-		access              garden.Access
-		files               []string
 		namespace, strategy string
 		scheduler, output   string
 	)
@@ -46,31 +45,28 @@ verdict on a seed that does not fit has all reasons, and the change of the Shoot
 			if output != "table" && output != "json" {
 				return fmt.Errorf("unknown output %q: use table or json", output)
 			}
-			var fleet *Fleet
-			if len(files) > 0 {
-				fleet, err = readFleet(command.InOrStdin(), files)
-			} else {
-				fleet, err = fetchFleet(command.Context(), &access)
-			}
+			f, err := source.Read(command)
 			if err != nil {
 				return err
+			}
+			if len(source.Files) > 0 {
+				admit(f)
 			}
 			selected := func(s *corev1beta1.Shoot) bool {
 				return (namespace == "" || s.Namespace == namespace) && (len(args) == 0 || slices.Contains(args, s.Name))
 			}
 			if len(args) > 0 {
-				fleet.takeOff(selected)
+				takeOff(f, selected)
 			}
-			results := fleet.Schedule(scheduler, parsed, selected)
+			results := Schedule(f, scheduler, parsed, selected)
 			if len(results) == 0 {
 				fmt.Fprintln(command.ErrOrStderr(), "No Shoot waits for a seed. Name one to see where it would go if it had none.")
 			}
 			return printResults(command.OutOrStdout(), output, results)
 		},
 	}
-	access.AddFlags(command.Flags())
+	source.AddFlags(command)
 	f := command.Flags()
-	f.StringSliceVarP(&files, "filename", "f", nil, "files or folders with manifests, - for standard input")
 	f.StringVarP(&namespace, "namespace", "n", "", "only Shoots of this namespace")
 	f.StringVar(&strategy, "strategy", string(SameRegion), "SameRegion or MinimalDistance")
 	f.StringVar(&scheduler, "scheduler-name", corev1beta1.DefaultSchedulerName, "decide on the Shoots whose spec.schedulerName is this")

@@ -1,6 +1,8 @@
 package validate
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,49 +12,32 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
-	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
-	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	"hortus.dev/hortus/api/validation"
 	"hortus.dev/hortus/internal/maintenance"
+	"hortus.dev/hortus/internal/manifest"
 	"hortus.dev/hortus/internal/offer"
 	"hortus.dev/hortus/internal/serverconfig"
 	"hortus.dev/hortus/internal/versionclass"
 )
 
-// Types of problems besides those of field errors.
-const (
-	TypeSyntax         = "Syntax"         // The document is no YAML or JSON.
-	TypeUnknownKind    = "UnknownKind"    // Our groups have no such kind.
-	TypeUnknownField   = "UnknownField"   // The kind has no such field.
-	TypeDuplicateField = "DuplicateField" // The field is given twice.
-	TypeMalformed      = "Malformed"      // The field cannot hold the value.
-	TypeNoOldObject    = "NoOldObject"    // The old manifests lack the object.
-)
-
-// Problem is why a server would refuse a manifest.
-type Problem struct {
-	// Type is one of the above or, for a rule, that of the field error, such as FieldValueInvalid.
-	Type  string `json:"type"`
-	Field string `json:"field,omitempty"`
-	// Line of the file at which the field stands, or the nearest field above it. Zero if that is not known.
-	Line    int    `json:"line,omitempty"`
-	Value   any    `json:"value,omitempty"`
-	Message string `json:"message"`
-}
+// typeNoOldObject is the type of the problem that the old manifests lack the object. Others come from package manifest or
+// from rules.
+const typeNoOldObject = "NoOldObject"
 
 // Result is what was found about one manifest.
 type Result struct {
-	File       string    `json:"file"`
-	Line       int       `json:"line"`
-	APIVersion string    `json:"apiVersion,omitempty"`
-	Kind       string    `json:"kind,omitempty"`
-	Namespace  string    `json:"namespace,omitempty"`
-	Name       string    `json:"name,omitempty"`
-	Valid      bool      `json:"valid"`
-	Problems   []Problem `json:"problems,omitempty"`
-	Warnings   []string  `json:"warnings,omitempty"`
+	File       string             `json:"file"`
+	Line       int                `json:"line"`
+	APIVersion string             `json:"apiVersion,omitempty"`
+	Kind       string             `json:"kind,omitempty"`
+	Namespace  string             `json:"namespace,omitempty"`
+	Name       string             `json:"name,omitempty"`
+	Valid      bool               `json:"valid"`
+	Problems   []manifest.Problem `json:"problems,omitempty"`
+	Warnings   []string           `json:"warnings,omitempty"`
 	// Skipped says why a manifest was not checked, or not completely.
 	Skipped string `json:"skipped,omitempty"`
 }
@@ -65,16 +50,13 @@ type Options struct {
 	Update    bool   // Every object must be among the old ones.
 }
 
-// otherScheme knows the kinds of ours that are no part of the garden's API: their rules are in CRDs.
-var otherScheme = func() *runtime.Scheme {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{extensionsv1alpha1.AddToScheme, resourcesv1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			panic(err) // The types are wrong, not their use.
-		}
-	}
-	return scheme
-}()
+// document is a manifest with its fields.
+type document struct {
+	*manifest.Object
+	fields map[string]any
+}
+
+func newDocument(object *manifest.Object) document { return document{object, object.Fields()} }
 
 // checker checks manifests among each other's CloudProfiles.
 type checker struct {
@@ -95,7 +77,7 @@ type profile struct {
 func check(documents, old []document, options Options) []Result {
 	c := checker{options: options, profiles: map[string]profile{}, configMaps: map[string]map[string]string{}, old: map[string]document{}}
 	for _, d := range old {
-		c.old[c.key(d.object)] = d
+		c.old[c.keyOf(d)] = d
 	}
 	for _, list := range [][]document{old, documents} { // New ones win.
 		for _, d := range list {
@@ -110,23 +92,21 @@ func check(documents, old []document, options Options) []Result {
 	return results
 }
 
-func (c *checker) key(object map[string]any) string {
-	namespace := stringAt(object, "metadata", "namespace")
-	if namespace == "" {
-		namespace = c.options.Namespace
-	}
-	group, _, _ := strings.Cut(stringAt(object, "apiVersion"), "/")
-	return strings.Join([]string{group, stringAt(object, "kind"), namespace, stringAt(object, "metadata", "name")}, " ")
+func (c *checker) keyOf(d document) string {
+	return c.key(d.GroupVersionKind().GroupKind(), d.Namespace, d.Name)
+}
+
+func (c *checker) key(kind schema.GroupKind, namespace, name string) string {
+	return strings.Join([]string{kind.String(), cmp.Or(namespace, c.options.Namespace), name}, " ")
 }
 
 // addProfile remembers a CloudProfile for the Shoots that use it, unless it is broken.
 func (c *checker) addProfile(d document) {
-	kind, ok := kindOf(d.object)
-	if !ok || kind.Kind != corev1beta1.CloudProfileKind {
+	if d.GroupVersionKind() != corev1beta1.SchemeGroupVersion.WithKind(corev1beta1.CloudProfileKind) {
 		return
 	}
-	read := kind.New().(*corev1beta1.CloudProfile)
-	if _, err := unmarshal(d.object, read); err != nil {
+	read := &corev1beta1.CloudProfile{}
+	if unmarshal(d.fields, read) != nil {
 		return
 	}
 	corev1beta1.SetDefaultsCloudProfile(read)
@@ -137,12 +117,12 @@ func (c *checker) addProfile(d document) {
 
 // addConfigMap remembers what Shoots may refer to.
 func (c *checker) addConfigMap(d document) {
-	if stringAt(d.object, "apiVersion") != "v1" || stringAt(d.object, "kind") != "ConfigMap" {
+	if d.GroupVersionKind() != configMapKind {
 		return
 	}
 	configMap := &corev1.ConfigMap{}
-	if _, err := unmarshal(d.object, configMap); err == nil {
-		c.configMaps[c.key(d.object)] = configMap.Data
+	if unmarshal(d.fields, configMap) == nil {
+		c.configMaps[c.keyOf(d)] = configMap.Data
 	}
 }
 
@@ -150,46 +130,41 @@ func (c *checker) addConfigMap(d document) {
 func (c *checker) files(shoot, old *corev1beta1.Shoot) field.ErrorList {
 	var errs field.ErrorList
 	for _, file := range serverconfig.Changed(shoot, old) {
-		key := c.key(map[string]any{
-			"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": shoot.Namespace, "name": file.ConfigMap},
-		})
-		if data, found := c.configMaps[key]; found {
+		if data, found := c.configMaps[c.key(configMapKind.GroupKind(), shoot.Namespace, file.ConfigMap)]; found {
 			errs = append(errs, file.Validate(data)...)
 		}
 	}
 	return errs
 }
 
-func kindOf(object map[string]any) (validation.Kind, bool) {
-	return validation.Find(schema.FromAPIVersionAndKind(stringAt(object, "apiVersion"), stringAt(object, "kind")))
-}
+var configMapKind = corev1.SchemeGroupVersion.WithKind("ConfigMap")
 
 func (c *checker) document(d document) Result {
-	result := Result{File: d.file, Line: d.line}
-	var problems []Problem
-	if d.object != nil {
-		result.APIVersion, result.Kind = stringAt(d.object, "apiVersion"), stringAt(d.object, "kind")
-		result.Namespace, result.Name = stringAt(d.object, "metadata", "namespace"), stringAt(d.object, "metadata", "name")
+	result := Result{
+		File: d.File, Line: d.Line(""), APIVersion: d.APIVersion, Kind: d.Kind, Namespace: d.Namespace, Name: d.Name,
+	}
+	var problems []manifest.Problem
+	if d.Parsed() {
 		problems = c.object(d, &result)
 	}
 	// A field given twice is found in the text; the decoder sees only one of the two.
-	result.Problems = append(slices.Clone(d.problems), problems...)
+	result.Problems = append(slices.Clone(d.Problems), problems...)
 	for i := range result.Problems {
 		if result.Problems[i].Line == 0 {
-			result.Problems[i].Line = d.lines.of(result.Problems[i].Field)
+			result.Problems[i].Line = d.Line(result.Problems[i].Field)
 		}
 	}
-	slices.SortStableFunc(result.Problems, func(a, b Problem) int { return a.Line - b.Line })
+	slices.SortStableFunc(result.Problems, func(a, b manifest.Problem) int { return a.Line - b.Line })
 	result.Valid = len(result.Problems) == 0
 	return result
 }
 
-func (c *checker) object(d document, result *Result) []Problem {
-	kind, ok := kindOf(d.object)
+func (c *checker) object(d document, result *Result) []manifest.Problem {
+	kind, ok := validation.Find(d.GroupVersionKind())
 	if !ok {
 		return c.other(d, result)
 	}
-	object, problems := decode(d.object, kind.New)
+	object, problems := manifest.Decode(d.Object, kind.New)
 	if object.GetNamespace() == "" && kind.Namespaced {
 		object.SetNamespace(c.options.Namespace)
 		result.Namespace = c.options.Namespace
@@ -198,13 +173,13 @@ func (c *checker) object(d document, result *Result) []Problem {
 
 	var stored validation.Object
 	if c.options.Update {
-		before, found := c.old[c.key(d.object)]
+		before, found := c.old[c.keyOf(d)]
 		if !found {
-			return append(problems, Problem{Type: TypeNoOldObject, Message: "is not among the old manifests"})
+			return append(problems, manifest.Problem{Type: typeNoOldObject, Message: "is not among the old manifests"})
 		}
 		var err error
-		if stored, object, err = c.change(kind, d.object, before.object); err != nil {
-			return append(problems, Problem{Type: TypeMalformed, Message: err.Error()})
+		if stored, object, err = c.change(kind, d.Fields(), before.fields); err != nil {
+			return append(problems, manifest.Problem{Type: manifest.TypeMalformed, Message: err.Error()})
 		}
 	}
 	kind.SetDefaults(object)
@@ -226,7 +201,7 @@ func (c *checker) object(d document, result *Result) []Problem {
 // change returns the stored object and the one that an apply of the manifest makes of it.
 func (c *checker) change(kind validation.Kind, manifest, old map[string]any) (stored, object validation.Object, err error) {
 	stored = kind.New()
-	if _, err := unmarshal(old, stored); err != nil {
+	if err := unmarshal(old, stored); err != nil {
 		return nil, nil, fmt.Errorf("read the old manifest: %w", err)
 	}
 	if stored.GetNamespace() == "" && kind.Namespaced {
@@ -266,11 +241,11 @@ func (c *checker) admission(shoot *corev1beta1.Shoot, stored validation.Object, 
 }
 
 // other checks what is no kind of the garden: kinds of ours that live elsewhere strictly, but without rules.
-func (c *checker) other(d document, result *Result) []Problem {
-	gvk := schema.FromAPIVersionAndKind(result.APIVersion, result.Kind)
-	if otherScheme.Recognizes(gvk) {
-		_, problems := decode(d.object, func() runtime.Object {
-			object, err := otherScheme.New(gvk)
+func (c *checker) other(d document, result *Result) []manifest.Problem {
+	gvk := d.GroupVersionKind()
+	if manifest.CRDs.Recognizes(gvk) {
+		_, problems := manifest.Decode(d.Object, func() runtime.Object {
+			object, err := manifest.CRDs.New(gvk)
 			if err != nil {
 				panic(err) // It was recognized.
 			}
@@ -279,13 +254,10 @@ func (c *checker) other(d document, result *Result) []Problem {
 		result.Skipped = "only the fields were checked: the rules of this kind are in its CRD"
 		return problems
 	}
-	switch {
-	case gvk.Kind == "" || gvk.Version == "":
-		return []Problem{{Type: TypeUnknownKind, Message: "apiVersion and kind must be given"}}
-	case ours(gvk.Group):
-		return []Problem{{Type: TypeUnknownKind, Field: "kind", Value: result.Kind, Message: "there is no kind " + result.Kind + " in " + result.APIVersion}}
+	if problem, unknown := d.UnknownKind(); unknown {
+		return []manifest.Problem{problem}
 	}
-	if gvk.Kind == "ConfigMap" && gvk.Group == "" {
+	if gvk == configMapKind {
 		result.Skipped = "checked only with the Shoots that take a file of their API server from it"
 		return nil
 	}
@@ -293,16 +265,19 @@ func (c *checker) other(d document, result *Result) []Problem {
 	return nil
 }
 
-func ours(group string) bool {
-	return group == extensionsv1alpha1.SchemeGroupVersion.Group || group == resourcesv1alpha1.GroupName ||
-		slices.ContainsFunc(validation.Kinds, func(k validation.Kind) bool { return k.Group == group })
+func unmarshal(fields map[string]any, into any) error {
+	raw, err := json.Marshal(fields)
+	if err != nil {
+		return err
+	}
+	return kjson.UnmarshalCaseSensitivePreserveInts(raw, into)
 }
 
-func fieldProblems(errs field.ErrorList) []Problem {
-	var problems []Problem
+func fieldProblems(errs field.ErrorList) []manifest.Problem {
+	var problems []manifest.Problem
 	for _, e := range errs {
-		p := Problem{Type: string(e.Type), Field: e.Field, Message: strings.TrimPrefix(e.Error(), e.Field+": ")}
-		if !slices.ContainsFunc(problems, func(other Problem) bool {
+		p := manifest.Problem{Type: string(e.Type), Field: e.Field, Message: strings.TrimPrefix(e.Error(), e.Field+": ")}
+		if !slices.ContainsFunc(problems, func(other manifest.Problem) bool {
 			return other.Type == p.Type && other.Field == p.Field && other.Message == p.Message
 		}) {
 			problems = append(problems, p)

@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/clock"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/manifest"
 )
 
 // invalidError asks for the exit code of invalid manifests.
@@ -60,8 +61,8 @@ With --old the manifests are changes of stored objects, which are manifests or w
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd.InOrStdin(), cmd.OutOrStdout()) },
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVarP(&c.files, "filename", "f", nil, "files, directories or - (standard input) with manifests in YAML or JSON")
-	flags.StringSliceVar(&c.old, "old", nil, "files, directories or - with the stored objects; checks changes")
+	flags.StringSliceVarP(&c.files, "filename", "f", nil, "files, folders or - (standard input) with manifests in YAML or JSON")
+	flags.StringSliceVar(&c.old, "old", nil, "files, folders or - with the stored objects; checks changes")
 	flags.StringVarP(&c.output, "output", "o", "table", "table, json or yaml")
 	flags.StringVarP(&c.options.Namespace, "namespace", "n", "default", "namespace of objects that name none")
 	flags.Var(&gatesValue{&c.gates}, "feature-gates", "gates of the API server that differ from their defaults, such as InPlaceNodeUpdates=false")
@@ -76,11 +77,11 @@ func (c *command) run(in io.Reader, out io.Writer) error {
 	if !ok {
 		return fmt.Errorf("output %q is none of table, json and yaml", c.output)
 	}
-	documents, err := readAll(c.files, in)
+	documents, err := manifest.Read(c.files, in, newDocument)
 	if err != nil {
 		return err
 	}
-	old, err := readAll(c.old, in)
+	old, err := manifest.Read(c.old, in, newDocument)
 	if err != nil {
 		return err
 	}

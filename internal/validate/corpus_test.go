@@ -13,6 +13,7 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/api/corpus"
+	"hortus.dev/hortus/internal/manifest"
 )
 
 // different are cases that are no manifests as somebody applies them.
@@ -39,9 +40,9 @@ func TestCorpus(t *testing.T) {
 			options := Options{Features: featuresOf(t, c.Features), Now: c.Now, Namespace: "default", Update: c.Operation == corpus.Update}
 			var old []document
 			if options.Update {
-				old = []document{{object: c.Old}}
+				old = []document{documentOf(t, c.Old)}
 			}
-			result := check([]document{{object: c.Object}}, old, options)[0]
+			result := check([]document{documentOf(t, c.Object)}, old, options)[0]
 			var got, want []string
 			for _, p := range result.Problems {
 				got = append(got, corpus.NewError(&field.Error{Type: field.ErrorType(p.Type), Field: p.Field}).String())
@@ -67,6 +68,15 @@ func TestCorpus(t *testing.T) {
 			}
 		})
 	}
+}
+
+func documentOf(t *testing.T, fields map[string]any) document {
+	t.Helper()
+	object, err := manifest.FromFields(fields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newDocument(object)
 }
 
 func featuresOf(t *testing.T, set map[string]bool) corev1beta1.Features {

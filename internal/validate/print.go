@@ -38,15 +38,7 @@ func writeTable(out io.Writer, results []Result) error {
 			return err
 		}
 		for _, p := range r.Problems {
-			at := p.Field
-			if at != "" {
-				at += ": "
-			}
-			value := ""
-			if p.Value != nil {
-				value = short(p.Value) + " "
-			}
-			if _, err := fmt.Fprintf(out, "  %s:%d: %s%s%s\n", r.File, p.Line, at, value, p.Message); err != nil {
+			if _, err := fmt.Fprintf(out, "  %s:%d: %s\n", r.File, p.Line, p); err != nil {
 				return err
 			}
 		}
@@ -77,18 +69,4 @@ func (r Result) object() string {
 	default:
 		return fmt.Sprintf("%s %s/%s (%s)", r.Kind, r.Namespace, r.Name, at)
 	}
-}
-
-// maxShownValue keeps a problem on one line.
-const maxShownValue = 60
-
-func short(value any) string {
-	raw, err := json.Marshal(value)
-	if err != nil {
-		return "the value"
-	}
-	if len(raw) > maxShownValue {
-		return string(raw[:maxShownValue-3]) + "..."
-	}
-	return string(raw)
 }

@@ -12,6 +12,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"hortus.dev/hortus/internal/golden"
+	"hortus.dev/hortus/internal/manifest"
 )
 
 // now lies after the expiration date and the creation of the objects in testdata.
@@ -101,8 +102,8 @@ func TestBadCalls(t *testing.T) {
 	}
 }
 
-// FuzzRead checks that no input stops the command.
-func FuzzRead(f *testing.F) {
+// FuzzCheck checks that no input stops the command.
+func FuzzCheck(f *testing.F) {
 	for _, path := range []string{"wrong/input.yaml", "profile/shoots.yaml", "list/list.json"} {
 		raw, err := os.ReadFile(filepath.Join("testdata", path))
 		if err != nil {
@@ -112,7 +113,7 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Add([]byte("apiVersion: core.gardener.cloud/v1beta1\nkind: Shoot\nspec: {provider: {workers: {a: [b]}}}\n"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		documents, err := readFrom("input", bytes.NewReader(raw))
+		documents, err := manifest.Read([]string{"-"}, bytes.NewReader(raw), newDocument)
 		if err != nil {
 			return
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/fleet"
 	"hortus.dev/hortus/internal/plan"
 	"hortus.dev/hortus/internal/versionclass"
 )
@@ -24,7 +25,7 @@ type Entry struct {
 }
 
 // Catalogue lists the versions of all profiles, or those named, highest first.
-func Catalogue(o *plan.Objects, names []string, now time.Time) ([]Entry, error) {
+func Catalogue(f *fleet.Fleet, names []string, now time.Time) ([]Entry, error) {
 	var entries []Entry
 	known := map[string]bool{}
 	add := func(name string, spec *corev1beta1.CloudProfileSpec) error {
@@ -36,7 +37,7 @@ func Catalogue(o *plan.Objects, names []string, now time.Time) ([]Entry, error) 
 		if err != nil {
 			return err
 		}
-		used := usage(o.Shoots, name, spec.MachineImages)
+		used := usage(f.Shoots, name, spec.MachineImages)
 		entry := func(image string, v *versionclass.Version) Entry {
 			e := Entry{CloudProfile: name, Image: image, Version: v.Text, Classification: v.Label(now), Shoots: used[[2]string{image, v.Text}]}
 			if expiry, expires := v.Expiry(); expires {
@@ -59,13 +60,15 @@ func Catalogue(o *plan.Objects, names []string, now time.Time) ([]Entry, error) 
 		return nil
 	}
 	parents := map[string]*corev1beta1.CloudProfileSpec{}
-	for _, p := range o.CloudProfiles {
+	for i := range f.CloudProfiles {
+		p := &f.CloudProfiles[i]
 		parents[p.Name] = &p.Spec
 		if err := add(p.Name, &p.Spec); err != nil {
 			return nil, err
 		}
 	}
-	for _, p := range o.NamespacedCloudProfiles {
+	for i := range f.NamespacedCloudProfiles {
+		p := &f.NamespacedCloudProfiles[i]
 		spec := p.Status.CloudProfileSpec
 		if parent := parents[p.Spec.Parent.Name]; parent != nil {
 			spec = versionclass.Merge(parent, &p.Spec)
@@ -83,9 +86,10 @@ func Catalogue(o *plan.Objects, names []string, now time.Time) ([]Entry, error) 
 }
 
 // usage counts the Shoots of a profile by image, empty for Kubernetes, and version.
-func usage(shoots []*corev1beta1.Shoot, profile string, images []corev1beta1.MachineImage) map[[2]string]int {
+func usage(shoots []corev1beta1.Shoot, profile string, images []corev1beta1.MachineImage) map[[2]string]int {
 	used := map[[2]string]int{}
-	for _, s := range shoots {
+	for i := range shoots {
+		s := &shoots[i]
 		if plan.ProfileOf(s) != profile {
 			continue
 		}

@@ -1,7 +1,6 @@
 package versions
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -11,13 +10,14 @@ import (
 	"k8s.io/utils/clock"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/fleet"
 	"hortus.dev/hortus/internal/maintenance"
 	"hortus.dev/hortus/internal/plan"
 )
 
 type command struct {
 	clock    clock.PassiveClock
-	source   plan.Source
+	source   fleet.Source
 	profiles []string
 	until    string
 	output   string
@@ -28,7 +28,7 @@ type command struct {
 func NewCommand() *cobra.Command { return newCommand(clock.RealClock{}) }
 
 func newCommand(clock clock.PassiveClock) *cobra.Command {
-	c := &command{clock: clock}
+	c := &command{clock: clock, source: fleet.Source{Options: plan.Reads}}
 	cmd := &cobra.Command{
 		Use:   "versions [SHOOT]",
 		Short: "List the offered versions, or where one Shoot can go and will be moved",
@@ -37,10 +37,11 @@ func newCommand(clock clock.PassiveClock) *cobra.Command {
   hortus versions -n garden-dev demo`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), args)
+			return c.run(cmd, args)
 		},
 	}
 	c.source.AddFlags(cmd)
+	c.source.AddNamespaceFlag(cmd)
 	flags := cmd.Flags()
 	flags.StringSliceVar(&c.profiles, "cloudprofile", nil, "only these profiles; NamespacedCloudProfiles are named NAMESPACE/NAME")
 	flags.StringVar(&c.until, "until", "1y", "for a Shoot: how far to look ahead, such as 2y, 6mo, 90d, or a date")
@@ -49,7 +50,7 @@ func newCommand(clock clock.PassiveClock) *cobra.Command {
 	return cmd
 }
 
-func (c *command) run(ctx context.Context, in io.Reader, out io.Writer, args []string) error {
+func (c *command) run(cmd *cobra.Command, args []string) error {
 	if !slices.Contains([]string{"table", "json", "yaml"}, c.output) {
 		return fmt.Errorf("unknown output %q: use table, json or yaml", c.output)
 	}
@@ -58,14 +59,15 @@ func (c *command) run(ctx context.Context, in io.Reader, out io.Writer, args []s
 	if err != nil {
 		return fmt.Errorf("--until: %w", err)
 	}
-	objects, err := c.source.Read(ctx, in)
+	read, err := c.source.Read(cmd)
 	if err != nil {
 		return err
 	}
+	out := cmd.OutOrStdout()
 	if len(args) == 1 {
-		return c.outlook(out, objects, args[0], plan.Options{At: now, Until: until, Jitter: maintenance.HashJitter(c.seed)})
+		return c.outlook(out, read, args[0], plan.Options{At: now, Until: until, Jitter: maintenance.HashJitter(c.seed)})
 	}
-	entries, err := Catalogue(objects, c.profiles, now)
+	entries, err := Catalogue(read, c.profiles, now)
 	if err != nil {
 		return err
 	}
@@ -75,24 +77,24 @@ func (c *command) run(ctx context.Context, in io.Reader, out io.Writer, args []s
 	return writeCatalogue(out, entries)
 }
 
-func (c *command) outlook(out io.Writer, objects *plan.Objects, name string, options plan.Options) error {
-	objects.Shoots = slices.DeleteFunc(objects.Shoots, func(s *corev1beta1.Shoot) bool {
+func (c *command) outlook(out io.Writer, f *fleet.Fleet, name string, options plan.Options) error {
+	f.Shoots = slices.DeleteFunc(f.Shoots, func(s corev1beta1.Shoot) bool {
 		return s.Name != name && s.Namespace+"/"+s.Name != name
 	})
-	switch len(objects.Shoots) {
+	switch len(f.Shoots) {
 	case 0:
 		return fmt.Errorf("there is no Shoot %q", name)
 	case 1:
 	default:
-		return fmt.Errorf("there are %d Shoots %q: name the namespace with -n", len(objects.Shoots), name)
+		return fmt.Errorf("there are %d Shoots %q: name the namespace with -n", len(f.Shoots), name)
 	}
-	fleet := plan.NewFleet(objects, options.At)
-	profile, err := fleet.Profile(plan.ProfileOf(objects.Shoots[0]))
+	shoot, prepared := &f.Shoots[0], plan.Prepare(f, options.At)
+	profile, err := prepared.Profile(plan.ProfileOf(shoot))
 	if err != nil {
 		return err
 	}
-	p := plan.Make(fleet, options)
-	o := OutlookOf(objects.Shoots[0], profile, p.Shoots[0], options.At)
+	p := plan.Make(prepared, options)
+	o := OutlookOf(shoot, profile, p.Shoots[0], options.At)
 	if c.output != "table" {
 		return plan.Encode(out, c.output, o)
 	}

@@ -263,7 +263,7 @@ func (d *drain) choose(ctx context.Context, keys []types.NamespacedName) error {
 			planned[key] = t.to
 		}
 	}
-	for key, decision := range fleet.Elsewhere(d.limits.seed, d.strategy, keys, planned) {
+	for key, decision := range scheduler.Elsewhere(fleet, d.limits.seed, d.strategy, keys, planned) {
 		d.members[key].to, d.members[key].noSeed = decision.Seed, decision.Error
 	}
 	return nil

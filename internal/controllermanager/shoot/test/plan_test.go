@@ -20,6 +20,7 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/controllermanager/shoot/maintenance"
+	"hortus.dev/hortus/internal/fleet"
 	"hortus.dev/hortus/internal/plan"
 	"hortus.dev/hortus/test/env"
 )
@@ -41,11 +42,11 @@ func TestPlanOfAGardenComesTrue(t *testing.T) {
 		}),
 	}
 	until := noon.AddDate(0, 0, 8)
-	objects, err := plan.ReadGarden(g.ctx, g.Client, g.namespace)
+	objects, err := fleet.FromGarden(g.ctx, g.Client, g.namespace, plan.Reads)
 	if err != nil {
 		t.Fatal(err)
 	}
-	planned := plan.Make(plan.NewFleet(objects, noon), plan.Options{At: noon, Until: until, Jitter: middle})
+	planned := plan.Make(plan.Prepare(objects, noon), plan.Options{At: noon, Until: until, Jitter: middle})
 	var want, got []string
 	for _, s := range planned.Shoots {
 		for _, c := range s.Changes {
@@ -87,7 +88,7 @@ func TestPlanOfAGardenComesTrue(t *testing.T) {
 	}
 }
 
-var fleet = flag.Int("shoots", 300, "Shoots that BenchmarkWindow has due at the same time")
+var dueShoots = flag.Int("shoots", 300, "Shoots that BenchmarkWindow has due at the same time")
 
 // BenchmarkWindow has many Shoots due in one window and measures how many are maintained per second, and the memory
 // that this takes. The pace should not depend on their number.
@@ -96,7 +97,7 @@ func BenchmarkWindow(b *testing.B) {
 	clock.SetTime(noon)
 	g := &garden{Environment: e, ctx: b.Context(), namespace: *e.Project(b).Spec.Namespace}
 	g.profile = profileFor(b, e, offer())
-	for i := range *fleet {
+	for i := range *dueShoots {
 		s := workerless(g, fmt.Sprintf("b%d", i))
 		if err := e.Client.Create(g.ctx, s); err != nil {
 			b.Fatal(err)
@@ -128,14 +129,14 @@ func BenchmarkWindow(b *testing.B) {
 		ended := make(chan error, 1)
 		begin := time.Now()
 		go func() { ended <- mgr.Start(ctx) }()
-		for done.Load() < int64(*fleet) {
+		for done.Load() < int64(*dueShoots) {
 			time.Sleep(20 * time.Millisecond)
 		}
 		took := time.Since(begin)
 		runtime.GC()
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
-		b.ReportMetric(float64(*fleet)/took.Seconds(), "shoots/s")
+		b.ReportMetric(float64(*dueShoots)/took.Seconds(), "shoots/s")
 		b.ReportMetric(float64(m.HeapAlloc)/(1<<20), "MB-heap")
 		stop()
 		if err := <-ended; err != nil {

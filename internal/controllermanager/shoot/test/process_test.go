@@ -66,7 +66,7 @@ func createDue(b *testing.B, g *garden) {
 	}
 	var creators errgroup.Group
 	creators.SetLimit(8)
-	for i := range *fleet {
+	for i := range *dueShoots {
 		creators.Go(func() error {
 			s := workerless(g, fmt.Sprintf("p%d", i))
 			s.Spec.Kubernetes.Version = "1.36.2"
@@ -103,14 +103,14 @@ func measureProcess(b *testing.B, g *garden, program, prefix string) {
 		if begin.IsZero() && done > 0 {
 			begin = time.Now()
 		}
-		if done >= float64(*fleet) {
+		if done >= float64(*dueShoots) {
 			break
 		}
 		if time.Now().After(deadline) {
-			b.Fatalf("%.0f of %d Shoots were maintained in %s", done, *fleet, patience)
+			b.Fatalf("%.0f of %d Shoots were maintained in %s", done, *dueShoots, patience)
 		}
 	}
-	b.ReportMetric(float64(*fleet)/time.Since(begin).Seconds(), prefix+"shoots/s")
+	b.ReportMetric(float64(*dueShoots)/time.Since(begin).Seconds(), prefix+"shoots/s")
 	b.ReportMetric(sample(metrics, `controller_runtime_reconcile_errors_total{controller="shoot-maintenance"}`), prefix+"errors")
 	b.ReportMetric(sample(metrics, "go_memstats_heap_inuse_bytes")/(1<<20), prefix+"MiB-heap")
 	b.ReportMetric(sample(metrics, "process_cpu_seconds_total"), prefix+"cpu-s")

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/fleet"
 	"hortus.dev/hortus/internal/maintenance"
 	"hortus.dev/hortus/internal/versionclass"
 )
 
-// Fleet is Shoots and their profiles, prepared for planning. Shoots are kept as small as a plan allows.
-type Fleet struct {
+// Input is Shoots and their profiles, prepared for planning. Shoots are kept as small as a plan allows.
+type Input struct {
 	Shoots   []*Shoot
 	profiles map[profileKey]compiled
 }
@@ -50,39 +51,41 @@ type Shoot struct {
 	spec            *corev1beta1.ShootSpec // Only if a Kubernetes update may remove fields.
 }
 
-// NewFleet compiles the profiles and prepares the Shoots, completing versions that are incomplete as of now. Shoots
+// Prepare compiles the profiles and prepares the Shoots, completing versions that are incomplete as of now. Shoots
 // whose profile is missing or broken are kept; planning reports them.
-func NewFleet(o *Objects, now time.Time) *Fleet {
-	f := &Fleet{profiles: map[profileKey]compiled{}}
+func Prepare(f *fleet.Fleet, now time.Time) *Input {
+	in := &Input{profiles: map[profileKey]compiled{}}
 	parents := map[string]*corev1beta1.CloudProfile{}
-	for _, p := range o.CloudProfiles {
+	for i := range f.CloudProfiles {
+		p := &f.CloudProfiles[i]
 		parents[p.Name] = p
-		f.compile(profileKey{name: p.Name}, &p.Spec)
+		in.compile(profileKey{name: p.Name}, &p.Spec)
 	}
-	for _, p := range o.NamespacedCloudProfiles {
+	for i := range f.NamespacedCloudProfiles {
+		p := &f.NamespacedCloudProfiles[i]
 		key := profileKey{p.Namespace, p.Name}
 		if parent := parents[p.Spec.Parent.Name]; parent != nil {
 			merged := versionclass.Merge(&parent.Spec, &p.Spec)
-			f.compile(key, &merged)
+			in.compile(key, &merged)
 		} else {
-			f.compile(key, &p.Status.CloudProfileSpec)
+			in.compile(key, &p.Status.CloudProfileSpec)
 		}
 	}
-	f.Shoots = make([]*Shoot, 0, len(o.Shoots))
-	for _, shoot := range o.Shoots {
-		f.Shoots = append(f.Shoots, f.prepare(shoot, now))
+	in.Shoots = make([]*Shoot, 0, len(f.Shoots))
+	for i := range f.Shoots {
+		in.Shoots = append(in.Shoots, in.prepare(&f.Shoots[i], now))
 	}
-	return f
+	return in
 }
 
-func (f *Fleet) compile(key profileKey, spec *corev1beta1.CloudProfileSpec) {
+func (in *Input) compile(key profileKey, spec *corev1beta1.CloudProfileSpec) {
 	profile, err := versionclass.Compile(key.String(), spec)
-	f.profiles[key] = compiled{profile, err}
+	in.profiles[key] = compiled{profile, err}
 }
 
 // profileOf returns the profile of a Shoot, or why there is none.
-func (f *Fleet) profileOf(s *Shoot) (*versionclass.Profile, error) {
-	c, ok := f.profiles[s.profile]
+func (in *Input) profileOf(s *Shoot) (*versionclass.Profile, error) {
+	c, ok := in.profiles[s.profile]
 	switch {
 	case ok:
 		return c.profile, c.err
@@ -98,8 +101,8 @@ func (f *Fleet) profileOf(s *Shoot) (*versionclass.Profile, error) {
 func ProfileOf(shoot *corev1beta1.Shoot) string { return profileKeyOf(shoot).String() }
 
 // Profile returns a profile by such a name, or why there is none.
-func (f *Fleet) Profile(name string) (*versionclass.Profile, error) {
-	for key, c := range f.profiles {
+func (in *Input) Profile(name string) (*versionclass.Profile, error) {
+	for key, c := range in.profiles {
 		if key.String() == name {
 			return c.profile, c.err
 		}
@@ -120,7 +123,7 @@ func profileKeyOf(shoot *corev1beta1.Shoot) profileKey {
 	return profileKey{}
 }
 
-func (f *Fleet) prepare(shoot *corev1beta1.Shoot, now time.Time) *Shoot {
+func (in *Input) prepare(shoot *corev1beta1.Shoot, now time.Time) *Shoot {
 	s := &Shoot{
 		Namespace:  shoot.Namespace,
 		Name:       shoot.Name,
@@ -134,7 +137,7 @@ func (f *Fleet) prepare(shoot *corev1beta1.Shoot, now time.Time) *Shoot {
 		deleting:   shoot.DeletionTimestamp != nil,
 		maintained: lastMaintained(shoot),
 	}
-	if c := f.profiles[s.profile]; c.profile != nil && incomplete(shoot) {
+	if c := in.profiles[s.profile]; c.profile != nil && incomplete(shoot) {
 		shoot = shoot.DeepCopy()
 		versionclass.DefaultShoot(shoot, nil, c.profile, now) // What cannot be completed fails in the plan.
 	}
@@ -160,7 +163,8 @@ func (f *Fleet) prepare(shoot *corev1beta1.Shoot, now time.Time) *Shoot {
 		}
 	}
 	if maintenance.MayNeedFixUp(&shoot.Spec) {
-		s.spec = &shoot.Spec
+		spec := shoot.Spec // A pointer into the Fleet would keep all of it.
+		s.spec = &spec
 	}
 	return s
 }

@@ -1,4 +1,4 @@
-package validate
+package manifest
 
 import (
 	"encoding/json"
@@ -12,41 +12,56 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// decode reads an object strictly into what into makes. Values that the type cannot hold are reported and taken out of
-// the object, so that the rest can be checked nevertheless.
-func decode[T any](object map[string]any, into func() T) (T, []Problem) {
+// Decode reads an object strictly into what into makes, and returns all problems with its fields. Values that the type
+// cannot hold are taken out of the object, so that the rest can be checked nevertheless.
+func Decode[T any](o *Object, into func() T) (T, []Problem) {
 	result := into()
-	strict, err := unmarshal(object, result)
+	strict, err := kjson.UnmarshalStrict(o.raw, result)
 	if err == nil {
-		return result, strictProblems(strict)
+		return result, o.withLines(strictProblems(strict))
 	}
-	s := search{decode: func(object map[string]any) error {
-		_, err := unmarshal(object, into())
-		return err
-	}}
-	s.below(object, "", func(value any) map[string]any {
+	var fields map[string]any
+	strict, err = kjson.UnmarshalStrict(o.raw, &fields)
+	if err != nil {
+		return result, o.withLines([]Problem{{Type: TypeMalformed, Message: reason(err.Error())}})
+	}
+	problems := strictProblems(strict) // Fields that JSON gives twice.
+	s := search{decode: func(fields map[string]any) error { return unmarshal(fields, into()) }}
+	s.below(fields, "", func(value any) map[string]any {
 		alone, _ := value.(map[string]any)
 		return alone
 	})
+	problems = append(problems, s.problems...)
 	result = into()
-	if strict, err = unmarshal(object, result); err != nil {
-		return result, append(s.problems, Problem{Type: TypeMalformed, Message: reason(err.Error())})
+	if o.raw, err = json.Marshal(fields); err == nil {
+		strict, err = kjson.UnmarshalStrict(o.raw, result)
 	}
-	return result, append(s.problems, strictProblems(strict)...)
+	if err != nil {
+		problems = append(problems, Problem{Type: TypeMalformed, Message: reason(err.Error())})
+	}
+	return result, o.withLines(append(problems, strictProblems(strict)...))
 }
 
-func unmarshal(object map[string]any, into any) (strict []error, err error) {
-	raw, err := json.Marshal(object)
-	if err != nil {
-		return nil, err
+// withLines adds the lines of the fields.
+func (o *Object) withLines(problems []Problem) []Problem {
+	for i := range problems {
+		problems[i].Line = o.Line(problems[i].Field)
 	}
-	return kjson.UnmarshalStrict(raw, into)
+	return problems
+}
+
+func unmarshal(fields map[string]any, into any) error {
+	raw, err := json.Marshal(fields)
+	if err != nil {
+		return err
+	}
+	return kjson.UnmarshalCaseSensitivePreserveInts(raw, into)
 }
 
 // search finds the innermost values that a type cannot hold. The decoder stops at the first and names only the types on
 // the way to it, so each value is decoded alone, with nothing around it but its place in the object.
 type search struct {
-	decode   func(object map[string]any) error
+	decode   func(fields map[string]any) error
 	problems []Problem
 }
 
@@ -86,7 +101,11 @@ func (s *search) value(value any, path string, alone func(value any) map[string]
 		return false
 	}
 	if s.decode(alone(empty(value))) != nil || !s.below(value, path, alone) {
-		s.problems = append(s.problems, Problem{Type: TypeMalformed, Field: path, Value: value, Message: reason(err.Error())})
+		message := reason(err.Error())
+		if message == mustBeString && s.decode(alone("")) != nil {
+			message = mustHaveFields // Names of types do not tell the two apart.
+		}
+		s.problems = append(s.problems, Problem{Type: TypeMalformed, Field: path, Value: value, Message: message})
 	}
 	return true
 }
@@ -102,6 +121,11 @@ func empty(value any) any {
 	return value
 }
 
+const (
+	mustBeString   = "must be a string"
+	mustHaveFields = "must have fields"
+)
+
 var wrongType = regexp.MustCompile(`cannot unmarshal .* of type (\S+)$`)
 
 // reason is what the decoder says about a value, without the names of Go.
@@ -112,7 +136,7 @@ func reason(failure string) string {
 	}
 	switch want := match[1]; {
 	case want == "string" || strings.HasPrefix(want, "v1"):
-		return "must be a text"
+		return mustBeString
 	case want == "bool":
 		return "must be true or false"
 	case strings.HasPrefix(want, "int"):
@@ -122,7 +146,7 @@ func reason(failure string) string {
 	case strings.HasPrefix(want, "[]"):
 		return "must be a list"
 	default:
-		return "must have fields"
+		return mustHaveFields
 	}
 }
 
@@ -134,9 +158,9 @@ func strictProblems(strict []error) []Problem {
 		path, quoteErr := strconv.Unquote(quoted)
 		switch {
 		case quoteErr == nil && what == "unknown":
-			problems = append(problems, Problem{Type: TypeUnknownField, Field: path, Message: "there is no such field"})
+			problems = append(problems, Problem{Type: TypeUnknownField, Field: path, Message: messageUnknown})
 		case quoteErr == nil && what == "duplicate":
-			problems = append(problems, Problem{Type: TypeDuplicateField, Field: path, Message: "is given twice"})
+			problems = append(problems, Problem{Type: TypeDuplicateField, Field: path, Message: messageDuplicate})
 		default:
 			problems = append(problems, Problem{Type: TypeMalformed, Message: err.Error()})
 		}

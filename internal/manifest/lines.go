@@ -1,4 +1,4 @@
-package validate
+package manifest
 
 import (
 	"fmt"
@@ -21,7 +21,9 @@ func (l lines) collect(node *yamlnode.Node, path string, offset int) []Problem {
 			key, value := node.Content[i], node.Content[i+1]
 			at := childPath(path, key.Value)
 			if seen[key.Value] && key.Value != "<<" {
-				problems = append(problems, Problem{Type: TypeDuplicateField, Field: at, Line: key.Line + offset, Message: "is given twice"})
+				problems = append(problems, Problem{
+					Type: TypeDuplicateField, Field: at, Line: key.Line + offset, Message: messageDuplicate,
+				})
 			}
 			seen[key.Value] = true
 			problems = append(problems, l.collect(value, at, offset)...)

@@ -1,0 +1,243 @@
+package manifest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+)
+
+// piece is a part of a file that can be parsed alone.
+type piece struct {
+	file     string
+	document int // Number in the file, from 1.
+	line     int // At which the text begins, from 1.
+	text     []byte
+	json     bool
+	dashed   bool     // The text is one item of a sequence, with its dash.
+	item     bool     // The piece is an item of a List,
+	list     typeMeta // of objects of this kind unless they name another,
+	whole    *piece   // which is this one if it is YAML.
+}
+
+// typeMeta says what an object is.
+type typeMeta struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+}
+
+// item returns what an item of this list is, if it does not say so itself, and whether this is the kind of a list.
+func (t typeMeta) item() (of typeMeta, isList bool) {
+	kind, isList := strings.CutSuffix(t.Kind, "List")
+	if !isList || kind == "" {
+		return typeMeta{}, isList
+	}
+	return typeMeta{t.APIVersion, kind}, true
+}
+
+// split cuts a file at the markers of documents, and Lists into their items.
+func split(file string, data []byte) []piece {
+	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")) // Some editors begin files with this mark.
+	var pieces []piece
+	document, start, startLine, number := 0, 0, 1, 1
+	add := func(end int) {
+		text, skipped := skipEmptyLines(data[start:end])
+		if len(text) == 0 {
+			return
+		}
+		document++
+		whole := piece{file: file, document: document, line: startLine + skipped, text: text}
+		parts, ok := splitJSON(whole)
+		if !ok {
+			parts = splitList(whole)
+		}
+		pieces = append(pieces, parts...)
+	}
+	for at := 0; at < len(data); number++ {
+		line, next := cutLine(data, at)
+		if isMarker(line) {
+			add(at)
+			start, startLine = at+len("---"), number
+		}
+		at = next
+	}
+	add(len(data))
+	return pieces
+}
+
+// skipEmptyLines returns the text from its first line that is neither empty, a comment nor a directive.
+func skipEmptyLines(text []byte) (rest []byte, skipped int) {
+	for at := 0; at < len(text); skipped++ {
+		line, next := cutLine(text, at)
+		if content := bytes.TrimSpace(line); len(content) > 0 && content[0] != '#' && line[0] != '%' {
+			return text[at:], skipped
+		}
+		at = next
+	}
+	return nil, 0
+}
+
+// isMarker reports whether a line begins a document: with three dashes that are not part of a word.
+func isMarker(line []byte) bool {
+	rest, ok := bytes.CutPrefix(line, []byte("---"))
+	return ok && (len(rest) == 0 || rest[0] == ' ' || rest[0] == '\t')
+}
+
+// cutLine returns the line that begins at a place, without white space at its end, and where the next one begins.
+func cutLine(data []byte, at int) (line []byte, next int) {
+	if end := bytes.IndexByte(data[at:], '\n'); end >= 0 {
+		return bytes.TrimRight(data[at:at+end], " \t\r"), at + end + 1
+	}
+	return bytes.TrimRight(data[at:], " \t\r"), len(data)
+}
+
+// splitJSON splits JSON objects that follow each other, and Lists among them. It declines YAML in flow style.
+func splitJSON(whole piece) ([]piece, bool) {
+	if bytes.TrimSpace(whole.text)[0] != '{' {
+		return nil, false
+	}
+	if json.Valid(whole.text) { // Without a copy of what may be very large.
+		whole.json = true
+		return orItems(whole), true
+	}
+	var pieces []piece
+	lines := lineCounter{piece: &whole}
+	decoder := json.NewDecoder(bytes.NewReader(whole.text))
+	for {
+		var raw json.RawMessage
+		if err := decoder.Decode(&raw); errors.Is(err, io.EOF) {
+			return pieces, true
+		} else if err != nil {
+			return nil, false
+		}
+		end := int(decoder.InputOffset())
+		pieces = append(pieces, orItems(lines.part(end-len(raw), end))...)
+	}
+}
+
+// orItems returns the items of a List in JSON, and any other object as it is.
+func orItems(value piece) []piece {
+	if bytes.Contains(value.text, []byte(`"items"`)) {
+		if items, ok := splitJSONList(value); ok {
+			return items
+		}
+	}
+	return []piece{value}
+}
+
+// splitJSONList splits a List in JSON into its items. It declines other objects.
+func splitJSONList(whole piece) ([]piece, bool) {
+	var list typeMeta
+	var items []piece
+	lines := lineCounter{piece: &whole}
+	decoder := json.NewDecoder(bytes.NewReader(whole.text))
+	for token, err := decoder.Token(); ; token, err = decoder.Token() {
+		var value any
+		switch {
+		case err != nil:
+			of, isList := list.item()
+			for i := range items {
+				items[i].item, items[i].list = true, of
+			}
+			return items, isList && errors.Is(err, io.EOF) && items != nil
+		case token == json.Delim('{'), token == json.Delim('}'):
+			continue
+		case token == "apiVersion":
+			value = &list.APIVersion
+		case token == "kind":
+			value = &list.Kind
+		case token == "items":
+			if token, err := decoder.Token(); err != nil || token != json.Delim('[') || items != nil {
+				return nil, false
+			}
+			for items = []piece{}; decoder.More(); {
+				var raw json.RawMessage
+				if err := decoder.Decode(&raw); err != nil {
+					return nil, false
+				}
+				end := int(decoder.InputOffset())
+				items = append(items, lines.part(end-len(raw), end))
+			}
+			if _, err := decoder.Token(); err != nil {
+				return nil, false
+			}
+			continue
+		default:
+			value = &json.RawMessage{}
+		}
+		if err := decoder.Decode(value); err != nil {
+			return nil, false
+		}
+	}
+}
+
+// lineCounter cuts parts from the text of a piece, in order, and counts each line once.
+type lineCounter struct {
+	piece    *piece
+	at, line int
+}
+
+func (c *lineCounter) part(begin, end int) piece {
+	c.line += bytes.Count(c.piece.text[c.at:begin], []byte("\n"))
+	c.at = begin
+	return piece{
+		file: c.piece.file, document: c.piece.document, line: c.piece.line + c.line, text: c.piece.text[begin:end], json: true,
+	}
+}
+
+// splitList splits a List in YAML into its items, if it is written as kubectl does: in block style, with the dashes at the
+// begin of lines. Everything else stays whole.
+func splitList(whole piece) []piece {
+	var list typeMeta
+	var items []piece
+	inItems, begin, beginLine := false, -1, 0 // Where the item at hand begins.
+	endItem := func(at int) {
+		if begin >= 0 {
+			items = append(items, piece{
+				file: whole.file, document: whole.document, line: beginLine, text: whole.text[begin:at], dashed: true, whole: &whole,
+			})
+		}
+		begin = -1
+	}
+	for at, number := 0, whole.line; at < len(whole.text); number++ {
+		line, next := cutLine(whole.text, at)
+		switch {
+		case len(line) == 0, line[0] == ' ', line[0] == '#':
+		case bytes.HasPrefix(line, []byte("- ")) && inItems:
+			endItem(at)
+			begin, beginLine = at, number
+		default:
+			endItem(at)
+			key, value, ok := bytes.Cut(line, []byte(":"))
+			text := string(bytes.Trim(value, ` "'`))
+			switch string(key) {
+			case "apiVersion":
+				list.APIVersion = text
+			case "kind":
+				list.Kind = text
+			case "metadata":
+			case "items":
+				ok = ok && text == "" && len(items) == 0
+			default:
+				ok = false
+			}
+			if !ok {
+				return []piece{whole}
+			}
+			inItems = string(key) == "items"
+		}
+		at = next
+	}
+	endItem(len(whole.text))
+	of, isList := list.item()
+	// Aliases may refer from one item to another.
+	aliases := bytes.Contains(whole.text, []byte(": &")) || bytes.Contains(whole.text, []byte("- &"))
+	if !isList || len(items) == 0 || aliases {
+		return []piece{whole}
+	}
+	for i := range items {
+		items[i].item, items[i].list = true, of
+	}
+	return items
+}
