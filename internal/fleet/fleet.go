@@ -1,8 +1,8 @@
 // Package fleet reads what commands decide about: Shoots, and the objects of the garden that decisions depend on.
 //
-// FromManifests reads a Fleet from files, folders and standard input, with the rules of package manifest; FromGarden from
-// a live garden. Source holds the flags of a command that does either. Options say which kinds a command needs: it is not
-// disturbed by mistakes in others.
+// FromManifests reads a Fleet from files, folders and standard input, with the rules of package manifest; FromGarden
+// from a live garden. Source holds the flags of a command that does either. Options say which kinds a command needs:
+// it is not disturbed by mistakes in others.
 package fleet
 
 import (
@@ -40,7 +40,8 @@ const (
 type Options struct {
 	// Kinds are read, others are passed over.
 	Kinds []Kind
-	// Trim removes parts of Shoots that the command does not need: fleets have tens of thousands. Nil keeps everything.
+	// Trim removes parts of Shoots that the command does not need: fleets have tens of thousands. Nil keeps
+	// everything.
 	Trim func(*corev1beta1.Shoot)
 }
 

@@ -69,8 +69,11 @@ func TestFromManifests(t *testing.T) {
 		"every kind": {all, everything, []string{
 			"Seed /s", "CloudProfile /c", "NamespacedCloudProfile n/c", "Project /p", "Shoot n/a", "Shoot m/a", "ConfigMap garden/r",
 		}},
-		"only the kinds that are needed": {all, Options{Kinds: []Kind{Shoots, Projects}}, []string{"Project /p", "Shoot n/a", "Shoot m/a"}},
-		"nothing":                        {"", everything, []string{""}},
+		"only the kinds that are needed": {
+			all, Options{Kinds: []Kind{Shoots, Projects}},
+			[]string{"Project /p", "Shoot n/a", "Shoot m/a"},
+		},
+		"nothing": {"", everything, []string{""}},
 		"the later one counts, in the first place": {
 			manifestOf("Shoot", "n", "a", "1") + manifestOf("Shoot", "n", "b", "") + manifestOf("Shoot", "n", "a", "2"), everything,
 			[]string{"Shoot n/a 2", "Shoot n/b"},
@@ -190,8 +193,10 @@ func TestFromGarden(t *testing.T) {
 	}{
 		"everything": {"", options, "Seed /s\nCloudProfile /c\nNamespacedCloudProfile m/c\nNamespacedCloudProfile n/c\nProject /p\n" +
 			"Shoot m/b\nShoot n/a\nShoot m/b\nShoot n/a\nConfigMap garden/regions"},
-		"a namespace": {"n", options, "Seed /s\nCloudProfile /c\nNamespacedCloudProfile n/c\nProject /p\nShoot n/a\nShoot n/a\nConfigMap garden/regions"},
-		"some kinds":  {"", Options{Kinds: []Kind{Seeds, Projects}}, "Seed /s\nProject /p"},
+		"a namespace": {
+			"n", options, "Seed /s\nCloudProfile /c\nNamespacedCloudProfile n/c\nProject /p\nShoot n/a\nShoot n/a\nConfigMap garden/regions",
+		},
+		"some kinds": {"", Options{Kinds: []Kind{Seeds, Projects}}, "Seed /s\nProject /p"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, err := FromGarden(t.Context(), pages, tc.namespace, tc.options)

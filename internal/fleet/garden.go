@@ -31,8 +31,8 @@ func NewClient(config *rest.Config) (client.Client, error) {
 	return c, nil
 }
 
-// FromGarden reads a live garden; Shoots and NamespacedCloudProfiles of one namespace unless it is empty. c must not be a
-// cache, which has no pages.
+// FromGarden reads a live garden; Shoots and NamespacedCloudProfiles of one namespace unless it is empty. c must not
+// be a cache, which has no pages.
 func FromGarden(ctx context.Context, c client.Reader, namespace string, options Options) (*Fleet, error) {
 	f := &Fleet{}
 	regions := client.MatchingLabels{corev1beta1.LabelSchedulingPurpose: corev1beta1.SchedulingPurposeRegionConfig}
@@ -49,7 +49,8 @@ func FromGarden(ctx context.Context, c client.Reader, namespace string, options 
 			f.CloudProfiles = append(f.CloudProfiles, l.(*corev1beta1.CloudProfileList).Items...)
 		}, nil},
 		{NamespacedCloudProfiles, &corev1beta1.NamespacedCloudProfileList{}, func(l client.ObjectList) {
-			f.NamespacedCloudProfiles = append(f.NamespacedCloudProfiles, l.(*corev1beta1.NamespacedCloudProfileList).Items...)
+			items := l.(*corev1beta1.NamespacedCloudProfileList).Items
+			f.NamespacedCloudProfiles = append(f.NamespacedCloudProfiles, items...)
 		}, []client.ListOption{client.InNamespace(namespace)}},
 		{Projects, &corev1beta1.ProjectList{}, func(l client.ObjectList) {
 			f.Projects = append(f.Projects, l.(*corev1beta1.ProjectList).Items...)
@@ -75,7 +76,9 @@ func FromGarden(ctx context.Context, c client.Reader, namespace string, options 
 	return f, nil
 }
 
-func readPages(ctx context.Context, c client.Reader, list client.ObjectList, take func(client.ObjectList), only []client.ListOption) error {
+func readPages(
+	ctx context.Context, c client.Reader, list client.ObjectList, take func(client.ObjectList), only []client.ListOption,
+) error {
 	for token, more := "", true; more; more = token != "" {
 		page := list.DeepCopyObject().(client.ObjectList)
 		if err := c.List(ctx, page, append(only, client.Limit(pageSize), client.Continue(token))...); err != nil {

@@ -13,11 +13,12 @@ import (
 	"hortus.dev/hortus/internal/manifest"
 )
 
-// FromManifests reads manifests; "-" is standard input. Of two manifests of one object the later one counts, in the place of
-// the first.
+// FromManifests reads manifests; "-" is standard input. Of two manifests of one object the later one counts, in the
+// place of the first.
 //
-// What cannot be read is an error, all of it at once (manifest.Errors). What the API server would refuse, but can be passed
-// over, is a warning: unknown and repeated fields, and manifests without a kind or with one that does not exist.
+// What cannot be read is an error, all of it at once (manifest.Errors). What the API server would refuse, but can be
+// passed over, is a warning: unknown and repeated fields, and manifests without a kind or with one that does not
+// exist.
 func FromManifests(paths []string, stdin io.Reader, options Options) (*Fleet, []manifest.Finding, error) {
 	results, err := manifest.Read(paths, stdin, options.decode)
 	if err != nil {
@@ -65,7 +66,8 @@ func (o *Options) decode(m *manifest.Object) result {
 	switch {
 	case wanted && gvk.Version != version.Version:
 		r.errs = append(r.errs, m.Finding(manifest.Problem{
-			Type: manifest.TypeMalformed, Field: "apiVersion", Value: m.APIVersion, Message: "must be " + version.String(),
+			Type: manifest.TypeMalformed, Field: "apiVersion", Value: m.APIVersion,
+			Message: "must be " + version.String(),
 		}))
 		return r
 	case isUnknown:

@@ -37,7 +37,9 @@ func (s *Source) Read(command *cobra.Command) (*Fleet, error) {
 	if len(s.Files) > 0 {
 		f, err := s.ReadFiles(command, s.Files)
 		if err == nil && s.Namespace != "" {
-			f.Shoots = slices.DeleteFunc(f.Shoots, func(shoot corev1beta1.Shoot) bool { return shoot.Namespace != s.Namespace })
+			f.Shoots = slices.DeleteFunc(f.Shoots, func(shoot corev1beta1.Shoot) bool {
+				return shoot.Namespace != s.Namespace
+			})
 		}
 		return f, err
 	}

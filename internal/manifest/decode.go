@@ -58,8 +58,8 @@ func unmarshal(fields map[string]any, into any) error {
 	return kjson.UnmarshalCaseSensitivePreserveInts(raw, into)
 }
 
-// search finds the innermost values that a type cannot hold. The decoder stops at the first and names only the types on
-// the way to it, so each value is decoded alone, with nothing around it but its place in the object.
+// search finds the innermost values that a type cannot hold. The decoder stops at the first and names only the types
+// on the way to it, so each value is decoded alone, with nothing around it but its place in the object.
 type search struct {
 	decode   func(fields map[string]any) error
 	problems []Problem

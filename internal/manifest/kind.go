@@ -28,8 +28,8 @@ func (o *Object) GroupVersionKind() schema.GroupVersionKind {
 	return schema.FromAPIVersionAndKind(o.APIVersion, o.Kind)
 }
 
-// UnknownKind returns the problem of an object that has no kind, or none that its group has. Other groups than ours are
-// free to have any.
+// UnknownKind returns the problem of an object that has no kind, or none that its group has. Other groups than ours
+// are free to have any.
 func (o *Object) UnknownKind() (Problem, bool) {
 	gvk := o.GroupVersionKind()
 	if gvk.Kind == "" || gvk.Version == "" {

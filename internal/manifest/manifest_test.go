@@ -48,32 +48,80 @@ func TestFormsOfManifests(t *testing.T) {
 		text string
 		want []string
 	}{
-		"nothing":                        {"", nil},
-		"comments only":                  {"# a\n---\n  # b\n%YAML 1.1\n---\n", nil},
-		"null":                           {"null\n---\n~\n", nil},
-		"a document":                     {project, []string{"stdin:1 1 Project /dev"}},
-		"documents are numbered":         {"---\n---\n" + project + "--- # next\n\n" + project, []string{"stdin:3 1 Project /dev", "stdin:9 2 Project /dev"}},
-		"content on the line of marker":  {"--- " + seed + "\n", []string{"stdin:1 1 Seed /home"}},
-		"dashes that are no marker":      {project + "  annotations:\n    a: |-\n      ---\n      b\n", []string{"stdin:1 1 Project /dev"}},
-		"end of a document":              {project + "...\n---\n" + project + "...\n", []string{"stdin:1 1 Project /dev", "stdin:7 2 Project /dev"}},
-		"byte order mark, carriages":     {"\ufeff" + strings.ReplaceAll(project, "\n", "\r\n"), []string{"stdin:1 1 Project /dev"}},
-		"JSON values":                    {seed + seed + "\n\n" + seed, []string{"stdin:1 1 Seed /home", "stdin:1 1 Seed /home", "stdin:3 1 Seed /home"}},
-		"JSON with tabs":                 {"{\n\t\"kind\": \"Seed\",\n\t\"apiVersion\": \"a/v1\"\n}", []string{"stdin:1 1 Seed /"}},
-		"YAML that looks like JSON":      {"{kind: Seed}", []string{"stdin:1 1 Seed /"}},
-		"a List":                         {list + item(project) + "# b\n" + item(project), []string{"stdin:4 1 Project /dev", "stdin:9 1 Project /dev"}},
-		"a List with indented items":     {list + "  " + strings.ReplaceAll(item(project), "\n", "\n  "), []string{"stdin:4 1 Project /dev"}},
-		"a List with aliases":            {list + "- &a\n  kind: A\n- *a\n", []string{"stdin:4 1 A /", "stdin:6 1 A /"}},
-		"a List of Lists":                {list + item(list+item(project)+item(project)), []string{"stdin:7 1 Project /dev", "stdin:11 1 Project /dev"}},
-		"a List in JSON":                 {"{\"kind\":\"List\",\n\"items\":[" + seed + ",\n" + seed + "]}", []string{"stdin:2 1 Seed /home", "stdin:3 1 Seed /home"}},
-		"Lists in JSON, one after other": {`{"items":[{"kind":"A"}],"kind":"List"} {"kind":"List","items":[]}{"kind":"B"}`, []string{"stdin:1 1 A /", "stdin:1 1 B /"}},
-		"a List in JSON, given twice":    {`{"kind":"List","items":[{"kind":"A"}],"items":[{"kind":"B"}]}`, []string{"stdin:1 1 B /"}},
-		"an empty List":                  {list[:len(list)-1] + " []\n", nil},
-		"a List without items":           {"kind: List\napiVersion: v1\n", nil},
-		"a list of a kind":               {"apiVersion: g/v1\nkind: SeedList\nitems:\n- metadata: {name: a}\n", []string{"stdin:4 1 Seed /a"}},
-		"a list of a kind in JSON":       {`{"items":[{"metadata":{"name":"a"}}],"apiVersion":"g/v1","kind":"SeedList"}`, []string{"stdin:1 1 Seed /a"}},
-		"a kind that ends like a list":   {"kind: AllowList\napiVersion: v1\n", []string{"stdin:1 1 AllowList /"}},
-		"items of another kind":          {"kind: Shop\nitems:\n- a\n", []string{"stdin:1 1 Shop /"}},
-		"a text with dashes in a List":   {list + "- kind: A\n  metadata: {name: \"a\n- b\"}\n", []string{"stdin:4 1 A /a - b"}},
+		"nothing":       {"", nil},
+		"comments only": {"# a\n---\n  # b\n%YAML 1.1\n---\n", nil},
+		"null":          {"null\n---\n~\n", nil},
+		"a document":    {project, []string{"stdin:1 1 Project /dev"}},
+		"documents are numbered": {
+			"---\n---\n" + project + "--- # next\n\n" + project, []string{"stdin:3 1 Project /dev",
+				"stdin:9 2 Project /dev"},
+		},
+		"content on the line of marker": {"--- " + seed + "\n", []string{"stdin:1 1 Seed /home"}},
+		"dashes that are no marker": {
+			project + "  annotations:\n    a: |-\n      ---\n      b\n",
+			[]string{"stdin:1 1 Project /dev"},
+		},
+		"end of a document": {
+			project + "...\n---\n" + project + "...\n", []string{"stdin:1 1 Project /dev",
+				"stdin:7 2 Project /dev"},
+		},
+		"byte order mark, carriages": {
+			"\ufeff" + strings.ReplaceAll(project, "\n", "\r\n"),
+			[]string{"stdin:1 1 Project /dev"},
+		},
+		"JSON values": {
+			seed + seed + "\n\n" + seed, []string{"stdin:1 1 Seed /home", "stdin:1 1 Seed /home",
+				"stdin:3 1 Seed /home"},
+		},
+		"JSON with tabs": {
+			"{\n\t\"kind\": \"Seed\",\n\t\"apiVersion\": \"a/v1\"\n}",
+			[]string{"stdin:1 1 Seed /"},
+		},
+		"YAML that looks like JSON": {"{kind: Seed}", []string{"stdin:1 1 Seed /"}},
+		"a List": {
+			list + item(project) + "# b\n" + item(project), []string{"stdin:4 1 Project /dev",
+				"stdin:9 1 Project /dev"},
+		},
+		"a List with indented items": {
+			list + "  " + strings.ReplaceAll(item(project), "\n", "\n  "),
+			[]string{"stdin:4 1 Project /dev"},
+		},
+		"a List with aliases": {
+			list + "- &a\n  kind: A\n- *a\n", []string{"stdin:4 1 A /",
+				"stdin:6 1 A /"},
+		},
+		"a List of Lists": {
+			list + item(list+item(project)+item(project)), []string{"stdin:7 1 Project /dev",
+				"stdin:11 1 Project /dev"},
+		},
+		"a List in JSON": {
+			"{\"kind\":\"List\",\n\"items\":[" + seed + ",\n" + seed + "]}", []string{"stdin:2 1 Seed /home",
+				"stdin:3 1 Seed /home"},
+		},
+		"Lists in JSON, one after other": {
+			`{"items":[{"kind":"A"}],"kind":"List"} {"kind":"List","items":[]}{"kind":"B"}`, []string{"stdin:1 1 A /",
+				"stdin:1 1 B /"},
+		},
+		"a List in JSON, given twice": {
+			`{"kind":"List","items":[{"kind":"A"}],"items":[{"kind":"B"}]}`,
+			[]string{"stdin:1 1 B /"},
+		},
+		"an empty List":        {list[:len(list)-1] + " []\n", nil},
+		"a List without items": {"kind: List\napiVersion: v1\n", nil},
+		"a list of a kind": {
+			"apiVersion: g/v1\nkind: SeedList\nitems:\n- metadata: {name: a}\n",
+			[]string{"stdin:4 1 Seed /a"},
+		},
+		"a list of a kind in JSON": {
+			`{"items":[{"metadata":{"name":"a"}}],"apiVersion":"g/v1","kind":"SeedList"}`,
+			[]string{"stdin:1 1 Seed /a"},
+		},
+		"a kind that ends like a list": {"kind: AllowList\napiVersion: v1\n", []string{"stdin:1 1 AllowList /"}},
+		"items of another kind":        {"kind: Shop\nitems:\n- a\n", []string{"stdin:1 1 Shop /"}},
+		"a text with dashes in a List": {
+			list + "- kind: A\n  metadata: {name: \"a\n- b\"}\n",
+			[]string{"stdin:4 1 A /a - b"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, read(t, tc.text), cmp.Transformer("nil", func(s []string) int { return len(s) })); diff != "" {
@@ -88,20 +136,53 @@ func TestFormsOfManifests(t *testing.T) {
 
 func TestBadManifests(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
-		"no YAML":                {"a: b: c\n", "stdin:1 1  /; 1: invalid syntax: mapping values are not allowed in this context"},
-		"a bracket is open":      {project + "---\n# c\na: [\n", "stdin:7 2  /; 7: invalid syntax: did not find expected node content"},
-		"less indented later on": {"  kind: A\nmetadata: {}\n", "stdin:1 1  /; 1: invalid syntax: did not find expected <document start>"},
-		"two values":             {"{a: 1}\nb: 2\n", "stdin:1 1  /; 1: invalid syntax: did not find expected <document start>"},
-		"text after the end":     {"a: 1\n...\nb: 2\n", "stdin:1 1  /; 2: invalid syntax: did not find expected <document start>"},
-		"a bad item":             {"kind: List\nitems:\n- kind: A\n- a: b: c\n", "stdin:1 1  /; 4: invalid syntax: mapping values are not allowed in this context"},
-		"a text":                 {"hello\n", `stdin:1 1  /; 0: invalid value: "hello" (must have fields, such as apiVersion and kind)`},
-		"a sequence":             {"- a\n", `stdin:1 1  /; 0: invalid value: ["a"] (must have fields, such as apiVersion and kind)`},
-		"an item that is empty":  {`{"kind":"List","items":[null]}`, "stdin:1 1  /; 0: must have fields, such as apiVersion and kind"},
-		"items are no list":      {"kind: List\nitems: {}\n", "stdin:1 1 List /; 0: items: must be a list"},
-		"a field given twice":    {"kind: A\na: 1\na: 2\n", "stdin:1 1 A /; 3: a: duplicate field"},
-		"twice in an item":       {"kind: List\nitems:\n- kind: A\n  a: {b: 1, b: 2}\n", "stdin:3 1 A /; 4: a.b: duplicate field"},
-		"twice in a List within": {"kind: List\nitems:\n- kind: List\n  items:\n  - kind: A\n    a: 1\n    a: 1\n", "stdin:5 1 A /; 7: a: duplicate field"},
-		"a kind that is a list":  {"kind: [A]\nmetadata: {name: true, namespace: n}\n", "stdin:1 1  /"},
+		"no YAML": {
+			"a: b: c\n",
+			"stdin:1 1  /; 1: invalid syntax: mapping values are not allowed in this context",
+		},
+		"a bracket is open": {
+			project + "---\n# c\na: [\n",
+			"stdin:7 2  /; 7: invalid syntax: did not find expected node content",
+		},
+		"less indented later on": {
+			"  kind: A\nmetadata: {}\n",
+			"stdin:1 1  /; 1: invalid syntax: did not find expected <document start>",
+		},
+		"two values": {
+			"{a: 1}\nb: 2\n",
+			"stdin:1 1  /; 1: invalid syntax: did not find expected <document start>",
+		},
+		"text after the end": {
+			"a: 1\n...\nb: 2\n",
+			"stdin:1 1  /; 2: invalid syntax: did not find expected <document start>",
+		},
+		"a bad item": {
+			"kind: List\nitems:\n- kind: A\n- a: b: c\n",
+			"stdin:1 1  /; 4: invalid syntax: mapping values are not allowed in this context",
+		},
+		"a text": {
+			"hello\n",
+			`stdin:1 1  /; 0: invalid value: "hello" (must have fields, such as apiVersion and kind)`,
+		},
+		"a sequence": {
+			"- a\n",
+			`stdin:1 1  /; 0: invalid value: ["a"] (must have fields, such as apiVersion and kind)`,
+		},
+		"an item that is empty": {
+			`{"kind":"List","items":[null]}`,
+			"stdin:1 1  /; 0: must have fields, such as apiVersion and kind",
+		},
+		"items are no list":   {"kind: List\nitems: {}\n", "stdin:1 1 List /; 0: items: must be a list"},
+		"a field given twice": {"kind: A\na: 1\na: 2\n", "stdin:1 1 A /; 3: a: duplicate field"},
+		"twice in an item": {
+			"kind: List\nitems:\n- kind: A\n  a: {b: 1, b: 2}\n",
+			"stdin:3 1 A /; 4: a.b: duplicate field",
+		},
+		"twice in a List within": {
+			"kind: List\nitems:\n- kind: List\n  items:\n  - kind: A\n    a: 1\n    a: 1\n",
+			"stdin:5 1 A /; 7: a: duplicate field",
+		},
+		"a kind that is a list": {"kind: [A]\nmetadata: {name: true, namespace: n}\n", "stdin:1 1  /"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := read(t, tc.text)
@@ -138,12 +219,20 @@ func TestSourcesOfManifests(t *testing.T) {
 		want  []string
 		err   string
 	}{
-		"a file":                        {paths: []string{a}, want: []string{"m/a.yaml"}},
-		"a file of any name":            {paths: []string{other}, want: []string{"other.txt"}},
-		"a folder":                      {paths: []string{manifests + "/"}, want: []string{"m/a.yaml", "m/b/1.yml", "m/b/2.JSON"}},
-		"a link to a folder":            {paths: []string{link}, want: []string{"link/a.yaml", "link/b/1.yml", "link/b/2.JSON"}},
-		"several, in their order":       {paths: []string{"-", other, a}, want: []string{"stdin", "other.txt", "m/a.yaml"}},
-		"a file that does not exist":    {paths: []string{a, filepath.Join(dir, "none.yaml")}, err: "none.yaml: no such file or directory"},
+		"a file":             {paths: []string{a}, want: []string{"m/a.yaml"}},
+		"a file of any name": {paths: []string{other}, want: []string{"other.txt"}},
+		"a folder": {
+			paths: []string{manifests + "/"}, want: []string{"m/a.yaml", "m/b/1.yml", "m/b/2.JSON"},
+		},
+		"a link to a folder": {
+			paths: []string{link}, want: []string{"link/a.yaml", "link/b/1.yml", "link/b/2.JSON"},
+		},
+		"several, in their order": {
+			paths: []string{"-", other, a}, want: []string{"stdin", "other.txt", "m/a.yaml"},
+		},
+		"a file that does not exist": {
+			paths: []string{a, filepath.Join(dir, "none.yaml")}, err: "none.yaml: no such file or directory",
+		},
 		"a file that is not accessible": {paths: []string{filepath.Join(a, "x")}, err: "not a directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -266,7 +355,8 @@ func TestErrorsAreBounded(t *testing.T) {
 // FuzzRead checks that no input stops the reader, and that Lists which are split have the items that the parser sees.
 func FuzzRead(f *testing.F) {
 	list := "apiVersion: v1\nkind: List\nitems:\n" + item(project) + item(project)
-	for _, seed := range []string{project, seed, list, "--- # a\n" + list + "...\n", `{"kind":"List","items":[` + seed + "]}" + seed, "- &a b\n- *a"} {
+	for _, seed := range []string{project, seed, list, "--- # a\n" + list + "...\n", `{"kind":"List","items":[` + seed + "]}" + seed, "- &a b\n- *a",
+		"kind: List\nitems:\n   metadata:\n    name: dev\n- kind: A\n"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

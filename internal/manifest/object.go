@@ -138,8 +138,8 @@ func below(path, above string) (string, bool) {
 	return strings.CutPrefix(path, above+".")
 }
 
-// toJSON converts YAML as kubectl does, so that yes, 0o17 and the like mean the same. Of fields that are given twice, which
-// s.twice then lists, the last counts.
+// toJSON converts YAML as kubectl does, so that yes, 0o17 and the like mean the same. Of fields that are given
+// twice, which s.twice then lists, the last counts.
 func (s *source) toJSON() ([]byte, error) {
 	raw, err := yaml.YAMLToJSONStrict(s.text)
 	if err != nil || !s.endsWithFile() {
@@ -156,8 +156,9 @@ func (s *source) toJSON() ([]byte, error) {
 	return raw, nil
 }
 
-// endsWithFile reports whether a text that parses is certainly a single value: the parser ignores what follows the first,
-// such as lines that are indented less than the first one. A block that begins at the begin of a line takes in all others.
+// endsWithFile reports whether a text that parses is certainly a single value: the parser ignores what follows the
+// first, such as lines that are indented less than the first one. A block that begins at the begin of a line takes
+// in all others.
 func (s *source) endsWithFile() bool {
 	return !bytes.ContainsRune([]byte(" \t{[\"'"), rune(s.text[0])) && !bytes.Contains(s.text, []byte("\n..."))
 }
@@ -221,7 +222,9 @@ func newObject(s *source, raw []byte, kind typeMeta, at string) *Object {
 	o := &Object{raw: raw, source: s, at: at}
 	if len(raw) == 0 || raw[0] != '{' {
 		o.raw = nil
-		o.Problems = []Problem{{Type: TypeMalformed, Value: shown(raw), Message: "must have fields, such as apiVersion and kind"}}
+		o.Problems = []Problem{{
+			Type: TypeMalformed, Value: shown(raw), Message: "must have fields, such as apiVersion and kind",
+		}}
 		return o
 	}
 	var head struct {

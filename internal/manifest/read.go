@@ -23,8 +23,8 @@ const stdinName = "stdin"
 var extensions = []string{".yaml", ".yml", ".json"}
 
 // Read reads the manifests of files, of folders, deeply and sorted by name, and of standard input for the path "-". It
-// calls visit for each manifest, several at a time, and returns the results in the order of the manifests. Documents that
-// cannot be parsed are visited, too: as objects without a kind, with a problem of type Syntax.
+// calls visit for each manifest, several at a time, and returns the results in the order of the manifests. Documents
+// that cannot be parsed are visited, too: as objects without a kind, with a problem of type Syntax.
 func Read[T any](paths []string, stdin io.Reader, visit func(*Object) T) ([]T, error) {
 	var pieces []piece
 	for _, path := range paths {
@@ -131,7 +131,8 @@ func visitAll[T any](pieces []piece, visit func(*Object) T) []T {
 			end++
 		}
 		if slices.Contains(broken[i:end], true) {
-			// An item that cannot be parsed may be part of a text that contains what looks like items. The parser decides.
+			// An item that cannot be parsed may be part of a text that contains what looks like items. The parser
+			// decides.
 			all = append(all, each(pieces[i].whole.objects(), visit)...)
 		} else {
 			all = append(all, slices.Concat(results[i:end]...)...)

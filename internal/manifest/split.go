@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"strings"
+
+	"sigs.k8s.io/yaml"
 )
 
 // piece is a part of a file that can be parsed alone.
@@ -182,20 +185,22 @@ func (c *lineCounter) part(begin, end int) piece {
 	c.line += bytes.Count(c.piece.text[c.at:begin], []byte("\n"))
 	c.at = begin
 	return piece{
-		file: c.piece.file, document: c.piece.document, line: c.piece.line + c.line, text: c.piece.text[begin:end], json: true,
+		file: c.piece.file, document: c.piece.document, line: c.piece.line + c.line,
+		text: c.piece.text[begin:end], json: true,
 	}
 }
 
 // splitList splits a List in YAML into its items, if it is written as kubectl does: in block style, with the dashes at the
 // begin of lines. Everything else stays whole.
 func splitList(whole piece) []piece {
-	var list typeMeta
 	var items []piece
+	var around []byte                         // What is no item.
 	inItems, begin, beginLine := false, -1, 0 // Where the item at hand begins.
 	endItem := func(at int) {
 		if begin >= 0 {
 			items = append(items, piece{
-				file: whole.file, document: whole.document, line: beginLine, text: whole.text[begin:at], dashed: true, whole: &whole,
+				file: whole.file, document: whole.document, line: beginLine,
+				text: whole.text[begin:at], dashed: true, item: true, whole: &whole,
 			})
 		}
 		begin = -1
@@ -209,35 +214,35 @@ func splitList(whole piece) []piece {
 			begin, beginLine = at, number
 		default:
 			endItem(at)
-			key, value, ok := bytes.Cut(line, []byte(":"))
-			text := string(bytes.Trim(value, ` "'`))
-			switch string(key) {
-			case "apiVersion":
-				list.APIVersion = text
-			case "kind":
-				list.Kind = text
-			case "metadata":
-			case "items":
-				ok = ok && text == "" && len(items) == 0
-			default:
-				ok = false
-			}
-			if !ok {
+			key, _, _ := bytes.Cut(line, []byte(":"))
+			if !slices.Contains([]string{"apiVersion", "kind", "metadata", "items"}, string(key)) {
 				return []piece{whole}
 			}
 			inItems = string(key) == "items"
 		}
+		if begin < 0 {
+			around = append(around, whole.text[at:next]...)
+		}
 		at = next
 	}
 	endItem(len(whole.text))
+	if len(items) == 0 {
+		return []piece{whole}
+	}
+	var list struct {
+		typeMeta `json:",inline"`
+		Metadata any `json:"metadata"`
+		Items    any `json:"items"`
+	}
+	err := yaml.UnmarshalStrict(around, &list)
 	of, isList := list.item()
 	// Aliases may refer from one item to another.
 	aliases := bytes.Contains(whole.text, []byte(": &")) || bytes.Contains(whole.text, []byte("- &"))
-	if !isList || len(items) == 0 || aliases {
+	if err != nil || !isList || list.Items != nil || aliases {
 		return []piece{whole}
 	}
 	for i := range items {
-		items[i].item, items[i].list = true, of
+		items[i].list = of
 	}
 	return items
 }

@@ -28,6 +28,7 @@ func trim(shoot *corev1beta1.Shoot) {
 	shoot.Spec.Provider.InfrastructureConfig, shoot.Spec.Provider.ControlPlaneConfig = nil, nil
 	for i := range shoot.Spec.Provider.Workers {
 		w := &shoot.Spec.Provider.Workers[i]
-		w.ProviderConfig, w.Labels, w.Annotations, w.Taints, w.Volume, w.Zones, w.DataVolumes = nil, nil, nil, nil, nil, nil, nil
+		w.ProviderConfig, w.Labels, w.Annotations, w.Taints = nil, nil, nil, nil
+		w.Volume, w.Zones, w.DataVolumes = nil, nil, nil
 	}
 }
