@@ -83,7 +83,7 @@ func (c *Cloud) learnSecret(accessKey, secretKey string) {
 		return nil
 	})
 	if err != nil { // The next request tries again.
-		c.log.Error("Keeping a secret key failed", "accessKey", accessKey, "err", err)
+		c.log.Error("Keeping a secret key failed", "accessKey", accessKey, "error", err)
 	}
 }
 

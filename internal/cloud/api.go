@@ -155,7 +155,7 @@ func requestTargets(r *request) []string {
 // logFailure logs what is not the caller's fault.
 func (c *Cloud) logFailure(operation string, who caller, err error) {
 	if code := api.CodeOf(err); code == "" || code == api.CodeInternal {
-		c.log.Error("Operation failed", "operation", operation, "account", who.account, "err", err)
+		c.log.Error("Operation failed", "operation", operation, "account", who.account, "error", err)
 	}
 }
 

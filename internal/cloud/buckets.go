@@ -139,6 +139,6 @@ func (c *Cloud) bucketCredentials(account, bucket string) []credentials {
 // latest.
 func (c *Cloud) removeContent(bucket, file string) {
 	if err := os.Remove(c.path("buckets", bucket, file)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		c.log.Error("Removing the content of an object failed", "bucket", bucket, "file", file, "err", err)
+		c.log.Error("Removing the content of an object failed", "bucket", bucket, "file", file, "error", err)
 	}
 }

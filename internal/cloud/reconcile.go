@@ -104,7 +104,7 @@ func (c *Cloud) reconcileNext(ctx context.Context) bool {
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		c.log.Error("Reconcile failed", "kind", string(k.kind), "id", k.id, "err", err)
+		c.log.Error("Reconcile failed", "kind", string(k.kind), "id", k.id, "error", err)
 		c.queue.AddRateLimited(k)
 	default:
 		c.queue.Forget(k)

@@ -38,7 +38,7 @@ func (c *Cloud) Run(ctx context.Context, ready func(endpoint string)) error {
 	}
 	// Before the API is served: what is being uploaded has no record yet.
 	if err := errors.Join(c.removeLooseObjects(), os.RemoveAll(c.path(uploadsDir))); err != nil {
-		c.log.Error("Removing leftovers of objects failed", "err", err)
+		c.log.Error("Removing leftovers of objects failed", "error", err)
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { c.driver.Run(ctx); return nil })
@@ -67,7 +67,7 @@ func (c *Cloud) carryOut(ctx context.Context) error {
 			if err == nil {
 				return
 			}
-			c.log.Error("Removing leftovers failed", "err", err)
+			c.log.Error("Removing leftovers failed", "error", err)
 			select {
 			case <-ctx.Done():
 			case <-c.clock.After(retryMax):

@@ -29,7 +29,7 @@ type s3Log struct{ c *Cloud }
 // Print implements [gofakes3.Logger].
 func (l s3Log) Print(level gofakes3.LogLevel, v ...any) {
 	if level == gofakes3.LogErr {
-		l.c.log.Error("S3 request failed", "err", fmt.Sprint(v...))
+		l.c.log.Error("S3 request failed", "error", fmt.Sprint(v...))
 	}
 }
 

@@ -93,7 +93,7 @@ func (c *Cloud) dropUploads(match func(*upload) bool) {
 		u.mu.Unlock()
 		_ = c.s3.ForgetMultipartUpload(withCaller(context.Background(), u.owner), u.bucket, u.key, u.id) // It may have ended.
 		if err != nil {
-			c.log.Error("Dropping an upload failed", "bucket", u.bucket, "key", u.key, "err", err)
+			c.log.Error("Dropping an upload failed", "bucket", u.bucket, "key", u.key, "error", err)
 		}
 	}
 }
@@ -189,7 +189,7 @@ func (b *s3Backend) CompleteMultipartUpload(
 	}
 	u.etag = `"` + o.ETag + `"`
 	if err := b.c.endUpload(u); err != nil { // The object is there, and the next start removes the parts.
-		b.c.log.Error("Removing the parts of an object failed", "bucket", bucket, "key", key, "err", err)
+		b.c.log.Error("Removing the parts of an object failed", "bucket", bucket, "key", key, "error", err)
 	}
 	return "", u.etag, nil
 }

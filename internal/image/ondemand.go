@@ -76,7 +76,7 @@ func (o *OnDemand) explain(version string, build *versionBuild) error {
 	last, took, err := o.LastBuild()
 	switch {
 	case err != nil:
-		o.Log.Error("Reading how long the last build took failed", "err", err)
+		o.Log.Error("Reading how long the last build took failed", "error", err)
 	case last != "":
 		text += fmt.Sprintf(", Kubernetes %s took %s", last, took.Round(time.Second))
 	}
@@ -105,7 +105,7 @@ func (o *OnDemand) start(version string) *versionBuild {
 		build.err = o.Build(Kubernetes(version))
 		if build.err != nil {
 			build.err = fmt.Errorf("build Kubernetes %s on first use: %w", version, build.err)
-			o.Log.Error("Build failed", "err", build.err)
+			o.Log.Error("Build failed", "error", build.err)
 		} else {
 			o.Log.Info("Kubernetes is built", "version", version)
 		}

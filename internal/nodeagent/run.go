@@ -81,7 +81,7 @@ func Run(ctx context.Context, configuration *config.Configuration, hostName stri
 		manager.RunnableFunc(func(ctx context.Context) error {
 			return access.KeepRenewing(ctx, own, func() {
 				if err := restartSelf(ctx); err != nil {
-					logger.Error(err, "Cannot restart with the new certificate")
+					logger.Error(err, "Failed to restart with the new certificate")
 				}
 			})
 		}),

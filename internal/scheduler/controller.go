@@ -284,7 +284,7 @@ func responsible(shoot *corev1beta1.Shoot, name string) bool {
 func (r *Reconciler) unscheduled(ctx context.Context, _ client.Object) []reconcile.Request {
 	var shoots corev1beta1.ShootList
 	if err := r.Garden.List(ctx, &shoots, client.MatchingFields{indexSeedName: ""}, client.UnsafeDisableDeepCopy); err != nil {
-		log.FromContext(ctx).Error(err, "Listing Shoots without seed")
+		log.FromContext(ctx).Error(err, "Failed to list Shoots without seed")
 		return nil
 	}
 	var requests []reconcile.Request

@@ -116,7 +116,7 @@ func (s *Server) client(ctx context.Context, conn *tls.Conn) {
 	config.StreamOpenTimeout = requestTimeout
 	session, err := yamux.Client(g, config)
 	if err != nil {
-		log.Error(err, "Cannot open session")
+		log.Error(err, "Failed to open session")
 		return
 	}
 	defer session.Close()

@@ -79,7 +79,7 @@ func seedsOf(s *corev1beta1.Shoot) []string {
 func (r *Reconciler) allSeeds(ctx context.Context, _ client.Object) []reconcile.Request {
 	var seeds corev1beta1.SeedList
 	if err := r.Garden.List(ctx, &seeds, client.UnsafeDisableDeepCopy); err != nil {
-		log.FromContext(ctx).Error(err, "Listing Seeds")
+		log.FromContext(ctx).Error(err, "Failed to list Seeds")
 		return nil
 	}
 	var requests []reconcile.Request
@@ -172,6 +172,8 @@ func (r *Reconciler) sync(ctx context.Context, seed *corev1beta1.Seed, registrat
 		if wanted || inUse(installation) || !installation.DeletionTimestamp.IsZero() {
 			continue
 		}
+		log.FromContext(ctx).Info("Deleting ControllerInstallation that nothing needs",
+			"ControllerInstallation", installation.Name)
 		if err := client.IgnoreNotFound(r.Garden.Delete(ctx, installation)); err != nil {
 			return 0, fmt.Errorf("delete ControllerInstallation %q: %w", installation.Name, err)
 		}
@@ -180,6 +182,7 @@ func (r *Reconciler) sync(ctx context.Context, seed *corev1beta1.Seed, registrat
 		if have[name] {
 			continue
 		}
+		log.FromContext(ctx).Info("Creating ControllerInstallation", "ControllerRegistration", name)
 		i := slices.IndexFunc(registrations, func(r corev1beta1.ControllerRegistration) bool { return r.Name == name })
 		if err := r.Garden.Create(ctx, newInstallation(&registrations[i], seed)); client.IgnoreAlreadyExists(err) != nil {
 			return 0, fmt.Errorf("create ControllerInstallation of %q on Seed %q: %w", name, seed.Name, err)

@@ -74,7 +74,7 @@ var moved = predicate.Funcs{
 func (r *Reconciler) ofShoot(ctx context.Context, shoot client.Object) []reconcile.Request {
 	var list seedmanagementv1alpha1.ManagedSeedList
 	if err := r.Garden.List(ctx, &list, client.InNamespace(shoot.GetNamespace()), client.MatchingFields{IndexShoot: shoot.GetName()}, client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Cannot list ManagedSeeds", "Shoot", shoot.GetName())
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to list ManagedSeeds", "Shoot", shoot.GetName())
 		return nil
 	}
 	var out []reconcile.Request

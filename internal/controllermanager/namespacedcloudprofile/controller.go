@@ -52,7 +52,7 @@ func Parent(o client.Object) []string {
 func (r *Reconciler) children(ctx context.Context, parent client.Object) []reconcile.Request {
 	var list corev1beta1.NamespacedCloudProfileList
 	if err := r.Garden.List(ctx, &list, client.MatchingFields{IndexParent: parent.GetName()}, client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Cannot list NamespacedCloudProfiles", "CloudProfile", parent.GetName())
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to list NamespacedCloudProfiles", "CloudProfile", parent.GetName())
 		return nil
 	}
 	var out []reconcile.Request

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -168,12 +169,14 @@ func (r *Reconciler) delete(ctx context.Context, p *corev1beta1.Project) (reconc
 	}
 	if err == nil && existing.Annotations[annotationProject] == string(p.UID) {
 		if existing.Annotations[annotationKeepAfter] == "true" {
+			log.FromContext(ctx).Info("Releasing namespace that was there before the Project", "Namespace", namespace)
 			if err := r.release(ctx, existing); err != nil {
 				return reconcile.Result{}, err
 			}
 		} else {
 			if existing.DeletionTimestamp.IsZero() {
 				r.Recorder.Eventf(p, nil, corev1.EventTypeNormal, "NamespaceMarkedForDeletion", "Delete", "Deleting namespace %q", namespace)
+				log.FromContext(ctx).Info("Deleting namespace of Project", "Namespace", namespace)
 				if err := client.IgnoreNotFound(r.Garden.Delete(ctx, existing)); err != nil {
 					return reconcile.Result{}, fmt.Errorf("delete namespace %q: %w", namespace, err)
 				}

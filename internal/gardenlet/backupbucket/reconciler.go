@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
@@ -74,6 +75,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, bucket *corev1beta1.BackupBu
 		return reconcile.Result{}, err
 	}
 	if kind, reason, action := backup.Event(before.Status.LastOperation, bucket.Status.LastOperation); reason != "" {
+		log.FromContext(ctx).Info("State of operation has changed", "operation", bucket.Status.LastOperation.Type,
+			"state", bucket.Status.LastOperation.State, "description", bucket.Status.LastOperation.Description)
 		r.Events.Eventf(bucket, nil, kind, reason, action, "%s", bucket.Status.LastOperation.Description)
 	}
 	return reconcile.Result{RequeueAfter: r.untilNext(result.retryAt, now)}, nil

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
@@ -81,6 +82,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, entry *corev1beta1.BackupEnt
 		return reconcile.Result{}, err
 	}
 	if kind, reason, action := backup.Event(before.Status.LastOperation, entry.Status.LastOperation); reason != "" {
+		log.FromContext(ctx).Info("State of operation has changed", "operation", entry.Status.LastOperation.Type,
+			"state", entry.Status.LastOperation.State, "description", entry.Status.LastOperation.Description)
 		r.Events.Eventf(entry, nil, kind, reason, action, "%s", entry.Status.LastOperation.Description)
 	}
 	if d.task == ensure && result.report.State == corev1beta1.LastOperationStateSucceeded {

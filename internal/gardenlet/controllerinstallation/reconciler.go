@@ -69,7 +69,7 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager, seed cluster.Cluster, concur
 func (r *Reconciler) ofSeed(ctx context.Context, _ client.Object) []reconcile.Request {
 	var list corev1beta1.ControllerInstallationList
 	if err := r.Garden.List(ctx, &list, client.MatchingFields{"spec.seedRef.name": r.SeedName}); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing ControllerInstallations")
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to list ControllerInstallations")
 		return nil
 	}
 	var requests []reconcile.Request

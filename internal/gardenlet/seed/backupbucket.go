@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/gardenlet/backupbucket"
@@ -29,6 +30,7 @@ func (r *Reconciler) ensureBackupBucket(ctx context.Context, seed *corev1beta1.S
 	before := bucket.DeepCopy()
 	desireBackupBucket(bucket, seed)
 	if !found {
+		log.FromContext(ctx).Info("Creating BackupBucket", "BackupBucket", bucket.Name)
 		if err := r.Garden.Create(ctx, bucket); client.IgnoreAlreadyExists(err) != nil {
 			return fmt.Errorf("create BackupBucket %q: %w", bucket.Name, err)
 		}
@@ -37,6 +39,7 @@ func (r *Reconciler) ensureBackupBucket(ctx context.Context, seed *corev1beta1.S
 	if bucket.DeletionTimestamp != nil || equality.Semantic.DeepEqual(before, bucket) {
 		return nil
 	}
+	log.FromContext(ctx).Info("Updating BackupBucket", "BackupBucket", bucket.Name)
 	if err := r.Garden.Patch(ctx, bucket, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("update BackupBucket %q: %w", bucket.Name, err)
 	}
@@ -78,6 +81,7 @@ func (r *Reconciler) deleteBackupBucket(ctx context.Context, seed *corev1beta1.S
 		if users := backupbucket.InUseBy(bucket.Name, entries.Items); users != "" {
 			return users, nil
 		}
+		log.FromContext(ctx).Info("Deleting BackupBucket", "BackupBucket", bucket.Name)
 		err := r.Garden.Delete(ctx, bucket)
 		if apierrors.IsForbidden(err) {
 			return err.Error(), nil // An entry of another seed uses it, which this one may not see.

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/gardenlet/config"
@@ -21,6 +22,7 @@ func Register(ctx context.Context, garden client.Client, c *config.SeedConfig) e
 		return err
 	}
 	if !found {
+		log.FromContext(ctx).Info("Registering Seed", "Seed", seed.Name)
 		if err := garden.Create(ctx, seed); err != nil {
 			return fmt.Errorf("register Seed %q: %w", seed.Name, err)
 		}
@@ -37,6 +39,7 @@ func Register(ctx context.Context, garden client.Client, c *config.SeedConfig) e
 	if equality.Semantic.DeepEqual(before, current) {
 		return nil
 	}
+	log.FromContext(ctx).Info("Updating Seed from the configuration", "Seed", seed.Name)
 	if err := garden.Patch(ctx, current, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("update Seed %q: %w", seed.Name, err)
 	}

@@ -86,7 +86,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return r.failed(shoot, err)
 	}
 	if outcome.Written > 0 {
-		ctrl.LoggerFrom(ctx).V(1).Info("Saved the state", "bytes", outcome.Bytes, "written", outcome.Written)
+		ctrl.LoggerFrom(ctx).Info("Saved the state", "bytes", outcome.Bytes, "written", outcome.Written)
 	}
 	if len(outcome.Missing) > 0 {
 		r.warn(shoot, EventMissing, "Extensions refer to objects that do not exist: "+describe(outcome.Missing))

@@ -62,7 +62,7 @@ var nodeKnown = predicate.Funcs{
 func (r *Reconciler) open(ctx context.Context, _ client.Object) []reconcile.Request {
 	list := &certificatesv1.CertificateSigningRequestList{}
 	if err := r.Target.List(ctx, list); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Cannot list certificate requests in the cache")
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to list certificate requests in the cache")
 		return nil
 	}
 	var out []reconcile.Request

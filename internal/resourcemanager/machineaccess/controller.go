@@ -159,7 +159,7 @@ var identity = predicate.Funcs{
 func (r *Reconciler) ofNode(ctx context.Context, node client.Object) []reconcile.Request {
 	roles := &rbacv1.ClusterRoleList{}
 	if err := r.Grants.Target.List(ctx, roles, client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Cannot list roles in the cache")
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to list roles in the cache")
 		return nil
 	}
 	var out []reconcile.Request

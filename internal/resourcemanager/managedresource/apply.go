@@ -241,7 +241,7 @@ func (r *Reconciler) applyOne(ctx context.Context, obj *object, last resourcesv1
 		if apierrors.IsNotFound(err) {
 			created := obj.want.DeepCopy()
 			if err = r.Target.Create(ctx, created); err == nil {
-				ctrl.LoggerFrom(ctx).V(1).Info("Created", "object", obj.ref.String())
+				ctrl.LoggerFrom(ctx).Info("Created object", "object", obj.ref.String())
 				return created, nil
 			}
 			if apierrors.IsAlreadyExists(err) {
@@ -260,6 +260,7 @@ func (r *Reconciler) applyOne(ctx context.Context, obj *object, last resourcesv1
 			return live, nil
 		}
 		if err = r.Target.Update(ctx, next); err == nil {
+			ctrl.LoggerFrom(ctx).Info("Updated object", "object", obj.ref.String())
 			return next, nil
 		}
 		if apierrors.IsInvalid(err) && replaceable(live, obj.want) {
@@ -294,7 +295,7 @@ func (r *Reconciler) deleteForReplacement(ctx context.Context, live, want *unstr
 		options = append(options, client.PropagationPolicy(p))
 	}
 	options = append(options, client.Preconditions{UID: ptr.To(live.GetUID())})
-	ctrl.LoggerFrom(ctx).Info("Deleting object whose update is invalid", "kind", live.GetKind(), "name", live.GetName())
+	ctrl.LoggerFrom(ctx).Info("Deleting object whose update is invalid", "object", live.GetKind()+" "+client.ObjectKeyFromObject(live).String())
 	if err := client.IgnoreNotFound(r.Target.Delete(ctx, live, options...)); err != nil {
 		return fmt.Errorf("delete for replacement: %w", err)
 	}

@@ -84,7 +84,7 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager, targetMetadata cache.Cache) 
 func (r *Reconciler) ofSecret(ctx context.Context, secret client.Object) []reconcile.Request {
 	var list resourcesv1alpha1.ManagedResourceList
 	if err := r.Source.List(ctx, &list, client.InNamespace(secret.GetNamespace()), client.MatchingFields{indexSecret: secret.GetName()}); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Cannot list ManagedResources", "Secret", client.ObjectKeyFromObject(secret))
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to list ManagedResources", "Secret", client.ObjectKeyFromObject(secret))
 		return nil
 	}
 	var out []reconcile.Request

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
@@ -112,6 +113,7 @@ func (r *Reconciler) deleteOne(ctx context.Context, mr *resourcesv1alpha1.Manage
 			return false, err
 		}
 	}
+	log.FromContext(ctx).Info("Deleting object", "object", at.String())
 	err := r.Target.Delete(ctx, live, propagation(at.Group), client.Preconditions{UID: ptr.To(live.GetUID())})
 	if gone(err) {
 		return false, nil

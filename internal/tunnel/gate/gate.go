@@ -45,7 +45,7 @@ func (g *Gate) Serve(ctx context.Context, l net.Listener, handle func(net.Conn))
 		case errors.Is(err, net.ErrClosed):
 			return err
 		case err != nil:
-			g.Log.Error(err, "Cannot accept")
+			g.Log.Error(err, "Failed to accept")
 			select {
 			case <-time.After(acceptRetry):
 			case <-ctx.Done():

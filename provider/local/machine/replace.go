@@ -71,7 +71,7 @@ func (r *replacements) run(ctx context.Context) {
 		after, err := r.reconcile(ctx, name)
 		switch {
 		case err != nil:
-			klog.Errorf("Replacing machine %q after its update failed: %v", name, err)
+			klog.ErrorS(err, "Failed to replace machine whose update in place has failed", "machine", name)
 			r.queue.AddRateLimited(name)
 		case after > 0:
 			r.queue.Forget(name)
@@ -103,7 +103,7 @@ func (r *replacements) reconcile(ctx context.Context, name string) (time.Duratio
 	if after := replaceAfter(m, all.Items, r.timeout, r.clock.Now()); after > 0 {
 		return after, nil
 	}
-	klog.V(2).Infof("Replacing machine %q, since its update in place has failed", name)
+	klog.InfoS("Replacing machine whose update in place has failed", "machine", name)
 	now := metav1.NewTime(r.clock.Now())
 	m.Status.LastOperation = machinev1alpha1.LastOperation{
 		Description: fmt.Sprintf("%s The machine is replaced.", m.Status.LastOperation.Description),

@@ -56,7 +56,7 @@ func (e *Events) Start(ctx context.Context) error {
 		if ctx.Err() != nil {
 			break
 		}
-		ctrl.LoggerFrom(ctx).Error(err, "Cannot follow the cloud")
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to follow the cloud")
 		select {
 		case <-ctx.Done():
 		case <-time.After(rewatch):
