@@ -34,8 +34,8 @@ const (
 )
 
 const (
-	// rsaBits gives about 128 bits of security (NIST SP 800-57 part 1, table 2), and a key is made in well under a second.
-	rsaBits = 3072
+	// defaultRSABits gives about 128 bits of security (NIST SP 800-57 part 1, table 2), and a key is made in well under a second.
+	defaultRSABits = 3072
 	// passwordBytes is the entropy of a generated password.
 	passwordBytes = 32
 	// encryptionKeyBytes is the key length of AES-256.
@@ -48,7 +48,13 @@ type Config interface {
 	configName() string
 	// signer is the name of the CA that has to sign, or "".
 	signer() string
-	generate(signer *pki.CA, c clock.PassiveClock) (map[string][]byte, error)
+	generate(signer *pki.CA, from sources) (map[string][]byte, error)
+}
+
+// sources are what secrets are made from.
+type sources struct {
+	clock   clock.PassiveClock
+	rsaBits int
 }
 
 // CA is a certificate authority. Its Secret has ca.crt and ca.key, its bundle bundle.crt.
@@ -60,8 +66,8 @@ type CA struct {
 func (c CA) configName() string { return c.Name }
 func (c CA) signer() string     { return "" }
 
-func (c CA) generate(_ *pki.CA, clock clock.PassiveClock) (map[string][]byte, error) {
-	ca, err := pki.NewCA(c.CommonName, clock)
+func (c CA) generate(_ *pki.CA, from sources) (map[string][]byte, error) {
+	ca, err := pki.NewCA(c.CommonName, from.clock)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +95,7 @@ type Certificate struct {
 func (c Certificate) configName() string { return c.Name }
 func (c Certificate) signer() string     { return c.SignedBy }
 
-func (c Certificate) generate(ca *pki.CA, _ clock.PassiveClock) (map[string][]byte, error) {
+func (c Certificate) generate(ca *pki.CA, _ sources) (map[string][]byte, error) {
 	pair, err := ca.Issue(pki.Request{
 		CommonName: c.CommonName, Organizations: c.Organizations, DNSNames: c.DNSNames, IPs: c.IPs, Usage: c.Usage, Validity: c.Validity,
 	})
@@ -109,8 +115,8 @@ type RSAKey struct {
 func (c RSAKey) configName() string { return c.Name }
 func (c RSAKey) signer() string     { return "" }
 
-func (c RSAKey) generate(*pki.CA, clock.PassiveClock) (map[string][]byte, error) {
-	key, err := rsa.GenerateKey(rand.Reader, rsaBits)
+func (c RSAKey) generate(_ *pki.CA, from sources) (map[string][]byte, error) {
+	key, err := rsa.GenerateKey(rand.Reader, from.rsaBits)
 	if err != nil {
 		return nil, fmt.Errorf("make RSA key: %w", err)
 	}
@@ -138,7 +144,7 @@ type BasicAuth struct {
 func (c BasicAuth) configName() string { return c.Name }
 func (c BasicAuth) signer() string     { return "" }
 
-func (c BasicAuth) generate(*pki.CA, clock.PassiveClock) (map[string][]byte, error) {
+func (c BasicAuth) generate(*pki.CA, sources) (map[string][]byte, error) {
 	password := make([]byte, passwordBytes)
 	_, _ = rand.Read(password) // Never fails.
 	return map[string][]byte{DataUserName: []byte(c.UserName), DataPassword: []byte(hex.EncodeToString(password))}, nil
@@ -153,11 +159,11 @@ type EncryptionKey struct {
 func (c EncryptionKey) configName() string { return c.Name }
 func (c EncryptionKey) signer() string     { return "" }
 
-func (c EncryptionKey) generate(_ *pki.CA, clock clock.PassiveClock) (map[string][]byte, error) {
+func (c EncryptionKey) generate(_ *pki.CA, from sources) (map[string][]byte, error) {
 	key := make([]byte, encryptionKeyBytes)
 	_, _ = rand.Read(key) // Never fails.
 	return map[string][]byte{
-		DataEncKey:    fmt.Appendf(nil, "key%d", clock.Now().Unix()),
+		DataEncKey:    fmt.Appendf(nil, "key%d", from.clock.Now().Unix()),
 		DataEncSecret: []byte(base64.StdEncoding.EncodeToString(key)),
 	}, nil
 }

@@ -46,6 +46,9 @@ const (
 	renewBefore = 10 * 24 * time.Hour
 )
 
+// TestRSABits is the RSABits of tests that do not depend on the size: the smallest that Go makes.
+const TestRSABits = 1024
+
 // Options of one Generate call.
 type Options struct {
 	// Persist marks Secrets that must survive the loss of the seed; they are copied into the ShootState.
@@ -62,6 +65,9 @@ type Options struct {
 
 // Manager generates the Secrets of one namespace. It is safe for concurrent use.
 type Manager struct {
+	// RSABits is the size of RSA keys that are made, 3072 by default.
+	RSABits int
+
 	client    client.Client
 	clock     clock.PassiveClock
 	namespace string
@@ -82,7 +88,7 @@ func New(ctx context.Context, c client.Client, clock clock.PassiveClock, namespa
 		return nil, fmt.Errorf("list generated Secrets in namespace %q: %w", namespace, err)
 	}
 	m := &Manager{
-		client: c, clock: clock, namespace: namespace, identity: identity,
+		RSABits: defaultRSABits, client: c, clock: clock, namespace: namespace, identity: identity,
 		existing: map[string]*corev1.Secret{}, current: map[string]*corev1.Secret{}, old: map[string][]*corev1.Secret{},
 		bundles: map[string]*corev1.Secret{}, requested: map[string]bool{},
 	}
@@ -106,7 +112,7 @@ func (m *Manager) Generate(ctx context.Context, config Config, opts Options) (*c
 	name := secretName(config, caSum, initiated)
 	secret := m.existing[name]
 	if secret == nil {
-		data, err := config.generate(signer, m.clock)
+		data, err := config.generate(signer, sources{clock: m.clock, rsaBits: m.RSABits})
 		if err != nil {
 			return nil, fmt.Errorf("generate Secret %q: %w", name, err)
 		}

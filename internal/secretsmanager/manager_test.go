@@ -2,6 +2,8 @@ package secretsmanager
 
 import (
 	"bytes"
+	"crypto/x509"
+	"encoding/pem"
 	"testing"
 	"time"
 
@@ -32,7 +34,24 @@ func (w *world) manager() *Manager {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	m.RSABits = TestRSABits
 	return m
+}
+
+func TestRSAKeysHaveTheDefaultSize(t *testing.T) {
+	w := newWorld(t)
+	m, err := New(t.Context(), w.c, w.clock, "shoot--p--s", "gardenlet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(w.generate(m, RSAKey{Name: "tokens"}, Options{}).Data[DataPrivateRSA])
+	key, err := x509.ParsePKCS1PrivateKey(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if key.N.BitLen() != 3072 {
+		t.Errorf("the key has %d bits, want 3072", key.N.BitLen())
+	}
 }
 
 func (w *world) generate(m *Manager, c Config, o Options) *corev1.Secret {

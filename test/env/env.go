@@ -2,10 +2,12 @@ package env
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -20,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/apiserver"
 	"hortus.dev/hortus/internal/pki"
 )
@@ -51,6 +54,9 @@ type Environment struct {
 	address string             // Where it listens.
 	// seeds is set when the kube-apiserver asks our API server about gardenlets.
 	seeds *seedAuthorizer
+	// roles of the garden are applied once.
+	roles      sync.Once
+	rolesError error
 }
 
 // Process is a program of the environment.
@@ -82,6 +88,16 @@ func WithGardenAPI(configure ...func(*apiserver.Options)) Option {
 // WithSeedAuthorizer starts our own API server, too, and makes the kube-apiserver ask it about gardenlets, as in production.
 func WithSeedAuthorizer() Option {
 	return func(o *options) { o.gardenAPI, o.authorizer = true, true }
+}
+
+// WithSeedsAuthorizedOnce leaves the authorization of gardenlets to the kube-apiserver, which has just decided about the
+// same request when it reaches our API server. For packages whose subject is what gardenlets do, not what they may do:
+// every decision is a request to the kube-apiserver and one back.
+func WithSeedsAuthorizedOnce() Option {
+	return WithGardenAPI(func(o *apiserver.Options) {
+		authorization := o.Recommended.Authorization
+		authorization.AlwaysAllowGroups = append(authorization.AlwaysAllowGroups, corev1beta1.SeedsGroup)
+	})
 }
 
 // WithGardenAPIProcess runs our own API server as a process of the given program with further arguments, all else being as in
@@ -186,7 +202,15 @@ func (e *Environment) startKubernetes(proxy *proxyCA, logs bool) error {
 		}
 		e.plane.ControlPlane.APIServer.Configure().Disable("authorization-mode").Set("authorization-config", e.seeds.configuration)
 	}
+	token := rand.Text()
+	tokens := filepath.Join(e.dir, "tokens.csv")
+	if err := os.WriteFile(tokens, fmt.Appendf(nil, "%s,admin,admin,system:masters\n", token), 0o600); err != nil {
+		return fmt.Errorf("write tokens: %w", err)
+	}
 	e.plane.ControlPlane.APIServer.Configure().
+		Set("token-auth-file", tokens).
+		// Requests of tests are few and have no order of importance.
+		Set("enable-priority-and-fairness", "false").
 		Set("feature-gates", "WatchListClient=true").
 		Set("profiling", "false").
 		// Kinds that no test watches need no cache of events.
@@ -200,6 +224,8 @@ func (e *Environment) startKubernetes(proxy *proxyCA, logs bool) error {
 	e.Kubeconfig = e.plane.KubeConfig
 	// Tests wait for nobody.
 	e.Config.QPS, e.Config.Burst = -1, 0
+	// A certificate would be verified with every request: 5 % of the kube-apiserver's time.
+	e.Config.CertData, e.Config.KeyData, e.Config.BearerToken = nil, nil, token
 	return nil
 }
 

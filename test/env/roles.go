@@ -13,11 +13,12 @@ import (
 // gardenRoles are the roles of the garden that concern gardenlets.
 var gardenRoles = []string{"gardener.cloud:system:seeds", "gardener.cloud:system:seed-authorizer", "gardener.cloud:system:read-global-resources"}
 
-// GardenRoles applies the roles that the chart of the garden gives to gardenlets and to everybody who is logged in.
+// GardenRoles applies the roles that the chart of the garden gives to gardenlets and to everybody who is logged in, once.
 func (e *Environment) GardenRoles(t testing.TB) {
 	t.Helper()
-	if err := e.applyGardenRoles(t); err != nil {
-		t.Fatalf("apply roles of the garden: %v", err)
+	e.roles.Do(func() { e.rolesError = e.applyGardenRoles(t) })
+	if e.rolesError != nil {
+		t.Fatalf("apply roles of the garden: %v", e.rolesError)
 	}
 }
 

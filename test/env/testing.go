@@ -163,7 +163,7 @@ func (e *Environment) As(user string, groups ...string) *rest.Config {
 // ClientAs returns a client for the access of another user.
 func (e *Environment) ClientAs(t testing.TB, user string, groups ...string) client.Client {
 	t.Helper()
-	c, err := client.New(e.As(user, groups...), client.Options{Scheme: e.Scheme})
+	c, err := client.New(e.As(user, groups...), client.Options{Scheme: e.Scheme, Mapper: e.Client.RESTMapper()})
 	if err != nil {
 		t.Fatalf("make client for %s: %v", user, err)
 	}

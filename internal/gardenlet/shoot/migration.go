@@ -244,8 +244,17 @@ func (r *Reconciler) openState(ctx context.Context, s *scope, id string) error {
 			return err
 		}
 	}
-	s.secrets, err = secretsmanager.New(ctx, s.namespace, r.Clock, id, steps.SecretsIdentity)
+	s.secrets, err = r.openSecrets(ctx, s.namespace, id)
 	return err
+}
+
+// openSecrets reads what the gardenlet has generated in a control plane namespace.
+func (r *Reconciler) openSecrets(ctx context.Context, view *kube.NamespaceView, id string) (*secretsmanager.Manager, error) {
+	m, err := secretsmanager.New(ctx, view, r.Clock, id, steps.SecretsIdentity)
+	if err == nil && r.RSABits > 0 {
+		m.RSABits = r.RSABits
+	}
+	return m, err
 }
 
 // claimFor takes the ownership of a control plane that this seed is to run, before anything could write, and only reads

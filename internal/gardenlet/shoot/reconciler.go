@@ -68,6 +68,8 @@ type Reconciler struct {
 	NewWorkerPoolHash bool
 	// Metrics count operations; nil counts nothing.
 	Metrics *Metrics
+	// RSABits is the size of the RSA keys of Shoots; 0 is the default of the secrets manager.
+	RSABits int
 
 	gardenApplied, seedApplied kube.ApplyCache
 	// seen is what passes have read, written and been told of in the seed.
@@ -301,7 +303,7 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope, d Decision) (beginni
 		err = r.openState(ctx, s, id)
 	} else {
 		s.namespace = kube.NewNamespaceView(r.Seed, id, &r.seen)
-		s.secrets, err = secretsmanager.New(ctx, s.namespace, r.Clock, id, steps.SecretsIdentity)
+		s.secrets, err = r.openSecrets(ctx, s.namespace, id)
 	}
 	if err != nil {
 		return beginning{}, err

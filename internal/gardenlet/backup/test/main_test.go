@@ -34,7 +34,7 @@ var clock = clocktesting.NewFakeClock(time.Now().Truncate(time.Second))
 var seedScheme = env.WithScheme(extensionsv1alpha1.AddToScheme, resourcesv1alpha1.AddToScheme)
 
 func TestMain(m *testing.M) {
-	env.Main(m, env.WithClock(clock), env.WithSeedAuthorizer(), env.WithCRDs(crds.Seed()...), seedScheme)
+	env.Main(m, env.WithClock(clock), env.WithSeedAuthorizer(), env.WithSeedsAuthorizedOnce(), env.WithCRDs(crds.Seed()...), seedScheme)
 }
 
 // world is a garden with a project and a cloud.

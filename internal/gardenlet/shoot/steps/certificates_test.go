@@ -29,6 +29,7 @@ func TestCertificatesAreInTheTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	manager.RSABits = secretsmanager.TestRSABits
 	s.Secrets = manager
 	for _, credential := range desiredCredentials(s) {
 		if _, err := manager.Generate(t.Context(), credential.config, credential.opts); err != nil {
@@ -94,6 +95,7 @@ func (a *aging) reconcile(succeeds bool) {
 	ctx := a.t.Context()
 	manager, err := secretsmanager.New(ctx, a.seed, a.clock, a.scope.Namespace, SecretsIdentity)
 	must(err)
+	manager.RSABits = secretsmanager.TestRSABits
 	a.scope.Secrets = manager
 	var secrets []*corev1.Secret
 	for _, c := range desiredCredentials(a.scope) {

@@ -75,7 +75,7 @@ func TestShootSurvivesFaults(t *testing.T) {
 		w := newWorld(t)
 		f := &faulty{random: rand.New(rand.NewPCG(seed, 0))}
 		f.left.Store(faultyWrites)
-		direct, err := client.NewWithWatch(w.Config, client.Options{Scheme: w.Scheme})
+		direct, err := client.NewWithWatch(w.Config, client.Options{Scheme: w.Scheme, Mapper: w.Client.RESTMapper()})
 		w.must(err)
 		w.r.Garden, w.r.Seed = f.client(direct), f.client(direct)
 

@@ -41,6 +41,7 @@ import (
 	"hortus.dev/hortus/internal/gardenlet/shoot"
 	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
 	"hortus.dev/hortus/internal/maintenance"
+	"hortus.dev/hortus/internal/secretsmanager"
 	"hortus.dev/hortus/test/env"
 )
 
@@ -50,7 +51,8 @@ const gardenletVersion = "test"
 var began = time.Now().Truncate(time.Second)
 
 func TestMain(m *testing.M) {
-	env.Main(m, append(seedOptions(), env.WithClock(clocktesting.NewFakeClock(began)), env.WithSeedAuthorizer())...)
+	env.Main(m, append(seedOptions(), env.WithClock(clocktesting.NewFakeClock(began)),
+		env.WithSeedAuthorizer(), env.WithSeedsAuthorizedOnce())...)
 }
 
 // seedOptions are for a server that is a seed.
@@ -137,8 +139,8 @@ func newWorldAt(t *testing.T, clock *clocktesting.FakeClock) *world {
 	e.GardenRoles(t)
 	w.gardenlet = e.ClientAs(t, corev1beta1.SeedUserPrefix+w.seed.Name, corev1beta1.SeedsGroup)
 	w.r = &shoot.Reconciler{
-		NewWorkerPoolHash: true,
-		Garden:            w.gardenlet, Cache: e.Client, Seed: e.Client, Clock: w.clock, Events: events.NewFakeRecorder(1000), Shoots: connector{w},
+		NewWorkerPoolHash: true, RSABits: secretsmanager.TestRSABits,
+		Garden: w.gardenlet, Cache: e.Client, Seed: e.Client, Clock: w.clock, Events: events.NewFakeRecorder(1000), Shoots: connector{w},
 		SeedName: w.seed.Name, GardenIdentity: "garden", Identity: shoot.Identity{ID: "i", Name: "gardenlet-0", Version: gardenletVersion},
 		Images: steps.DefaultImages(), Options: maintenance.ReconcileOptions{SyncPeriod: time.Hour}, Jitter: maintenance.HashJitter(0), RetryDuration: 12 * time.Hour, DNSTTL: 120,
 	}

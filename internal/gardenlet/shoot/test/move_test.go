@@ -37,6 +37,7 @@ import (
 	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/internal/maintenance"
 	"hortus.dev/hortus/internal/ownership"
+	"hortus.dev/hortus/internal/secretsmanager"
 	"hortus.dev/hortus/test/env"
 )
 
@@ -117,7 +118,9 @@ func newSide(t *testing.T, m *moved, i int, other *env.Environment) *side {
 	t.Helper()
 	s := &side{backups: newBackupsAt(t, m.clock), m: m, volumes: map[types.UID]*volume{}}
 	var err error
-	if s.gardenDirect, err = client.NewWithWatch(s.As(corev1beta1.SeedUserPrefix+s.seed.Name, corev1beta1.SeedsGroup), client.Options{Scheme: s.Scheme}); err != nil {
+	gardenlet := s.As(corev1beta1.SeedUserPrefix+s.seed.Name, corev1beta1.SeedsGroup)
+	options := client.Options{Scheme: s.Scheme, Mapper: s.Client.RESTMapper()}
+	if s.gardenDirect, err = client.NewWithWatch(gardenlet, options); err != nil {
 		t.Fatal(err)
 	}
 	if i == 1 { // From here on its environment is the other one; the garden is reached by the first seed's.
@@ -126,7 +129,7 @@ func newSide(t *testing.T, m *moved, i int, other *env.Environment) *side {
 		ensureNamespace(t, other, "hortus-gateway")
 		s.gateway()
 	}
-	if s.direct, err = client.NewWithWatch(s.Config, client.Options{Scheme: s.Scheme}); err != nil {
+	if s.direct, err = client.NewWithWatch(s.Config, client.Options{Scheme: s.Scheme, Mapper: s.Client.RESTMapper()}); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -155,8 +158,8 @@ func (s *side) restart() {
 	identity := shoot.Identity{ID: "i", Name: "gardenlet-0", Version: gardenletVersion}
 	states := &shootstate.States{Garden: garden, Seed: seed, Clock: m.clock, SeedName: s.seed.Name}
 	s.r = &shoot.Reconciler{
-		NewWorkerPoolHash: true,
-		Garden:            garden, Cache: m.garden(), Seed: seed, Clock: m.clock, Events: &events.FakeRecorder{}, Shoots: network{connector{s.world}, s}, States: states,
+		NewWorkerPoolHash: true, RSABits: secretsmanager.TestRSABits,
+		Garden: garden, Cache: m.garden(), Seed: seed, Clock: m.clock, Events: &events.FakeRecorder{}, Shoots: network{connector{s.world}, s}, States: states,
 		SeedName: s.seed.Name, GardenIdentity: "garden", Identity: identity, Images: steps.DefaultImages(),
 		Options: maintenance.ReconcileOptions{SyncPeriod: 1000 * time.Hour}, Jitter: maintenance.HashJitter(0), RetryDuration: 1000 * time.Hour, DNSTTL: 120,
 		FenceTime: movedFence,

@@ -22,7 +22,7 @@ import (
 // A number and a slash before another one, as in 2/4, tries the second of four parts.
 const (
 	pointsVariable = "HORTUS_TEST_POINTS"
-	sample         = 4
+	sample         = 8
 	apart          = 24
 )
 

@@ -20,7 +20,7 @@ import (
 // writes lets a function decide on every write of the gardenlet: it makes the write, or does not.
 func (w *world) writes(around func(write func() error) error) {
 	w.t.Helper()
-	direct, err := client.NewWithWatch(w.Config, client.Options{Scheme: w.Scheme})
+	direct, err := client.NewWithWatch(w.Config, client.Options{Scheme: w.Scheme, Mapper: w.Client.RESTMapper()})
 	w.must(err)
 	c := interceptor.NewClient(direct, interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {

@@ -48,7 +48,7 @@ func TestTakeOverSurvivesFaults(t *testing.T) {
 		destination := newBackupsAt(t, source.clock)
 		destination.namespace = source.namespace
 		destination.declareDead(s)
-		direct, err := client.NewWithWatch(destination.Config, client.Options{Scheme: destination.Scheme})
+		direct, err := client.NewWithWatch(destination.Config, client.Options{Scheme: destination.Scheme, Mapper: destination.Client.RESTMapper()})
 		destination.must(err)
 		f := &faulty{random: rand.New(rand.NewPCG(seed, 0))}
 		f.left.Store(faultyWrites)

@@ -32,7 +32,7 @@ func TestTasksThatAreAddedWhileAnOperationEnds(t *testing.T) {
 		t.Errorf("tasks after the creation: %q", left)
 	}
 
-	direct, err := client.NewWithWatch(w.Config, client.Options{Scheme: w.Scheme})
+	direct, err := client.NewWithWatch(w.Config, client.Options{Scheme: w.Scheme, Mapper: w.Client.RESTMapper()})
 	w.must(err)
 	added := false
 	w.r.Garden = interceptor.NewClient(direct, interceptor.Funcs{

@@ -30,7 +30,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	env.Main(m, env.WithSeedAuthorizer(), env.WithCRDs(crds.Seed()...),
+	env.Main(m, env.WithSeedAuthorizer(), env.WithSeedsAuthorizedOnce(), env.WithCRDs(crds.Seed()...),
 		env.WithScheme(extensionsv1alpha1.AddToScheme, machinev1alpha1.AddToScheme))
 }
 

@@ -195,7 +195,7 @@ func TestStopsAndLostAnswers(t *testing.T) {
 
 func withWatch(t *testing.T, w *world) client.WithWatch {
 	t.Helper()
-	c, err := client.NewWithWatch(w.As(corev1beta1.SeedUserPrefix+w.seed.Name, corev1beta1.SeedsGroup), client.Options{Scheme: w.Scheme})
+	c, err := client.NewWithWatch(w.As(corev1beta1.SeedUserPrefix+w.seed.Name, corev1beta1.SeedsGroup), client.Options{Scheme: w.Scheme, Mapper: w.Client.RESTMapper()})
 	if err != nil {
 		t.Fatal(err)
 	}

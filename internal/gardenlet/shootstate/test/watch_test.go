@@ -47,7 +47,7 @@ func (w *world) count() *requests {
 		},
 	}
 	w.garden = interceptor.NewClient(withWatch(w.t, w), funcs)
-	seed, err := client.NewWithWatch(w.Config, client.Options{Scheme: w.Scheme})
+	seed, err := client.NewWithWatch(w.Config, client.Options{Scheme: w.Scheme, Mapper: w.Client.RESTMapper()})
 	w.must(err)
 	w.restart()
 	w.r.States.Seed = interceptor.NewClient(seed, funcs)
