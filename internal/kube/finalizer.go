@@ -6,6 +6,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // EnsureFinalizer adds the finalizer unless it is there. The patch carries the resource version, because a merge patch of
@@ -29,6 +30,8 @@ func patchFinalizers(ctx context.Context, c client.Client, obj client.Object, ve
 	if err := c.Patch(ctx, target, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("%s finalizer %q of %s: %w", verb, finalizer, describe(obj, c.Scheme()), err)
 	}
+	log.FromContext(ctx).Info("Changed finalizers", "change", verb, "finalizer", finalizer,
+		"object", describe(obj, c.Scheme()))
 	obj.SetResourceVersion(target.GetResourceVersion())
 	obj.SetFinalizers(target.GetFinalizers())
 	return nil

@@ -6,7 +6,11 @@ import (
 	"reflect"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
 // PatchStatus writes the status of obj as a merge patch against before, the copy taken when it was read. Nothing is sent
@@ -20,7 +24,42 @@ func PatchStatus(ctx context.Context, c client.Client, obj, before client.Object
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("patch status of %s: %w", describe(obj, c.Scheme()), err)
 	}
+	LogConditions(ctx, c.Scheme(), obj, before)
 	return nil
+}
+
+// LogConditions logs which conditions of an object have become worse or better since the copy before. Those that are only
+// judged anew, from True to Progressing and back, are left out.
+func LogConditions(ctx context.Context, scheme *runtime.Scheme, obj, before client.Object) {
+	old := conditionsOf(before)
+	for _, c := range conditionsOf(obj) {
+		was := corev1beta1.ConditionStatus("")
+		if o := Condition(old, c.Type); o != nil {
+			was = o.Status
+		}
+		if c.Status != was && (bad(c.Status) || bad(was)) {
+			log.FromContext(ctx).Info("Condition has changed", "object", describe(obj, scheme), "condition", c.Type,
+				"status", c.Status, "before", was, "reason", c.Reason, "message", c.Message)
+		}
+	}
+}
+
+func bad(status corev1beta1.ConditionStatus) bool {
+	return status == corev1beta1.ConditionFalse || status == corev1beta1.ConditionUnknown
+}
+
+// conditionsOf are those of the status, none if its kind has none.
+func conditionsOf(obj client.Object) []corev1beta1.Condition {
+	status := reflect.ValueOf(statusOf(obj))
+	if status.Kind() != reflect.Struct {
+		return nil
+	}
+	field := status.FieldByName("Conditions")
+	if !field.IsValid() {
+		return nil
+	}
+	conditions, _ := field.Interface().([]corev1beta1.Condition)
+	return conditions
 }
 
 // statusOf is the Status field of a typed object.

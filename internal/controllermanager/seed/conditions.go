@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/kube"
 )
 
 // shootsUnknownAfter is how long a gardenlet may be away before its Shoots' conditions are given up. A node of the seed
@@ -70,6 +71,7 @@ func patchConditions(ctx context.Context, c client.Client, obj, before client.Ob
 	if equality.Semantic.DeepEqual(obj, before) {
 		return nil
 	}
+	changed := obj.DeepCopyObject().(client.Object)
 	err := c.Status().Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -77,5 +79,6 @@ func patchConditions(ctx context.Context, c client.Client, obj, before client.Ob
 	if err != nil {
 		return fmt.Errorf("patch status of %s: %w", client.ObjectKeyFromObject(obj), err)
 	}
+	kube.LogConditions(ctx, c.Scheme(), changed, before)
 	return nil
 }
