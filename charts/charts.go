@@ -1,4 +1,5 @@
-// Package charts carries the Helm charts of Hortus inside the binary, so that the landscape installs what production does.
+// Package charts carries the Helm charts of Hortus inside the binary, so that the landscape installs what production
+// does.
 package charts
 
 import "embed"

@@ -59,14 +59,16 @@ func TestGardenKeyIsMadeOnce(t *testing.T) {
 	}
 	secret := func(name string) *corev1.Secret {
 		return &corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-			ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: name}, Data: map[string][]byte{"encryption.yaml": []byte("before")}}
+			ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: name},
+			Data:       map[string][]byte{"encryption.yaml": []byte("before")}}
 	}
 	render := func(objects ...runtime.Object) *corev1.Secret {
 		t.Helper()
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system"}}
 		namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 		objects = append(objects, namespace)
-		files, err := engine.RenderWithClientProvider(c, values, cluster{fake.NewSimpleDynamicClient(scheme.Scheme, objects...)})
+		files, err := engine.RenderWithClientProvider(c, values,
+			cluster{fake.NewSimpleDynamicClient(scheme.Scheme, objects...)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +105,8 @@ func TestGardenKeyIsMadeOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !config.Equal(want) {
-		t.Errorf("the chart and the landscape begin with different configurations: %+v, %+v", config.Providers, want.Providers)
+		t.Errorf("the chart and the landscape begin with different configurations: %+v, %+v", config.Providers,
+			want.Providers)
 	}
 	if again := render(); again.StringData[keyrotation.KeyConfig] == made.StringData[keyrotation.KeyConfig] {
 		t.Error("two gardens have the same key")

@@ -18,11 +18,14 @@ func gardenValues() map[string]any {
 		"image": "hortus.dev/hortus:test",
 		"caCrt": "CA",
 		"apiserver": map[string]any{
-			"tlsCrt": "CRT", "tlsKey": "KEY", "encryptionSecret": "hortus-apiserver-encryption", "args": []any{"--feature-gates=A=true"},
+			"tlsCrt": "CRT", "tlsKey": "KEY", "encryptionSecret": "hortus-apiserver-encryption",
+			"args": []any{"--feature-gates=A=true"},
 		},
 		"etcd": map[string]any{
 			"serverCrt": "SCRT", "serverKey": "SKEY", "clientCrt": "CCRT", "clientKey": "CKEY",
-			"backup": map[string]any{"store": map[string]any{"accessKeyID": "ID", "secretAccessKey": "SECRET", "bucketName": "hortus-garden"}},
+			"backup": map[string]any{"store": map[string]any{
+				"accessKeyID": "ID", "secretAccessKey": "SECRET", "bucketName": "hortus-garden",
+			}},
 		},
 		"controllerManager": map[string]any{"replicas": 2},
 		"scheduler":         map[string]any{"replicas": 2},
@@ -72,7 +75,9 @@ func TestProgramsOfTheGardenKnowTheirArguments(t *testing.T) {
 		t.Fatal(err)
 	}
 	values := gardenValues()
-	values["etcd"].(map[string]any)["backup"].(map[string]any)["restore"] = map[string]any{"id": "1", "untilTime": "2026-01-31T15:04:05Z"}
+	values["etcd"].(map[string]any)["backup"].(map[string]any)["restore"] = map[string]any{
+		"id": "1", "untilTime": "2026-01-31T15:04:05Z",
+	}
 	delete(values["apiserver"].(map[string]any), "args") // An example.
 	objects, err := chart.Render(c, chart.Release{Name: "garden", Namespace: "garden"}, values)
 	if err != nil {

@@ -20,7 +20,9 @@ func TestProviderLocalRenders(t *testing.T) {
 	for _, o := range objects {
 		kinds[o.GetKind()]++
 	}
-	for kind, want := range map[string]int{"Deployment": 1, "ServiceAccount": 1, "ClusterRole": 1, "ClusterRoleBinding": 1, "Role": 1, "RoleBinding": 1} {
+	for kind, want := range map[string]int{
+		"Deployment": 1, "ServiceAccount": 1, "ClusterRole": 1, "ClusterRoleBinding": 1, "Role": 1, "RoleBinding": 1,
+	} {
 		if kinds[kind] != want {
 			t.Errorf("the chart has %d of %s, want %d", kinds[kind], kind, want)
 		}

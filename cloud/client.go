@@ -100,7 +100,9 @@ func (c *Client) do(ctx context.Context, op, method, path string, query url.Valu
 }
 
 // send sends one request and returns the answer if it is a success; the caller closes its body.
-func (c *Client) send(ctx context.Context, op, method, path string, query url.Values, body io.Reader) (*http.Response, error) {
+func (c *Client) send(
+	ctx context.Context, op, method, path string, query url.Values, body io.Reader,
+) (*http.Response, error) {
 	target := c.cfg.Endpoint + path
 	if len(query) > 0 {
 		target += "?" + query.Encode()
@@ -189,7 +191,9 @@ func (c *Client) About(ctx context.Context) (*About, error) {
 // Events waits at most wait for changes after revision since and returns them; no events and no error means that
 // nothing happened. Call it with since 0 for the current revision, or use the revision of a list.
 func (c *Client) Events(ctx context.Context, since int64, wait time.Duration) (*EventList, error) {
-	q := url.Values{"since": {strconv.FormatInt(since, 10)}, "waitSeconds": {strconv.FormatFloat(wait.Seconds(), 'f', -1, 64)}}
+	q := url.Values{
+		"since": {strconv.FormatInt(since, 10)}, "waitSeconds": {strconv.FormatFloat(wait.Seconds(), 'f', -1, 64)},
+	}
 	return get[EventList](ctx, c, "Events", "/v1/events", q)
 }
 

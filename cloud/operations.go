@@ -23,8 +23,9 @@ func (c *Client) ListInstances(ctx context.Context, f Filter) ([]Instance, error
 	return list[Instance](ctx, c, "ListInstances", "/v1/instances", f.query())
 }
 
-// UpdateInstance gives an instance other user data and restarts it with its disk, so that it applies them. in is what CreateInstance
-// would be given; nothing else in it may differ from what the instance has. The instance must be running.
+// UpdateInstance gives an instance other user data and restarts it with its disk, so that it applies them. in is what
+// CreateInstance would be given; nothing else in it may differ from what the instance has. The instance must be
+// running.
 func (c *Client) UpdateInstance(ctx context.Context, id string, in CreateInstance) (*Instance, error) {
 	return put[Instance](ctx, c, "UpdateInstance", http.MethodPut, "/v1/instances/"+url.PathEscape(id), in)
 }
@@ -73,8 +74,8 @@ func (c *Client) DeleteNetwork(ctx context.Context, id string) error {
 	return c.delete(ctx, "DeleteNetwork", "/v1/networks/"+url.PathEscape(id))
 }
 
-// CreateLoadBalancer makes a load balancer, or returns the one with this name, with the listeners it has. Its address is known
-// at once.
+// CreateLoadBalancer makes a load balancer, or returns the one with this name, with the listeners it has. Its address
+// is known at once.
 func (c *Client) CreateLoadBalancer(ctx context.Context, in CreateLoadBalancer) (*LoadBalancer, error) {
 	return put[LoadBalancer](ctx, c, "CreateLoadBalancer", http.MethodPost, "/v1/load-balancers", in)
 }
@@ -133,15 +134,16 @@ func (c *Client) ListVolumes(ctx context.Context, f Filter) ([]Volume, error) {
 	return list[Volume](ctx, c, "ListVolumes", "/v1/volumes", f.query())
 }
 
-// AttachVolume makes a volume appear in an instance of the same zone, at VolumesDir/<ID of the volume>. It answers at once; the
-// volume is there when its state is attached. While it is attached to another instance the call fails with DependencyViolation.
+// AttachVolume makes a volume appear in an instance of the same zone, at VolumesDir/<ID of the volume>. It answers at
+// once; the volume is there when its state is attached. While it is attached to another instance the call fails with
+// DependencyViolation.
 func (c *Client) AttachVolume(ctx context.Context, id, instanceID string) (*Volume, error) {
 	in := AttachVolume{InstanceID: instanceID}
 	return put[Volume](ctx, c, "AttachVolume", http.MethodPost, "/v1/volumes/"+url.PathEscape(id)+"/attach", in)
 }
 
-// DetachVolume takes a volume out of an instance, whatever still uses it there. It answers at once; the volume is free when it
-// has no instanceID. One that is not attached to this instance stays as it is.
+// DetachVolume takes a volume out of an instance, whatever still uses it there. It answers at once; the volume is free
+// when it has no instanceID. One that is not attached to this instance stays as it is.
 func (c *Client) DetachVolume(ctx context.Context, id, instanceID string) (*Volume, error) {
 	in := AttachVolume{InstanceID: instanceID}
 	return put[Volume](ctx, c, "DetachVolume", http.MethodPost, "/v1/volumes/"+url.PathEscape(id)+"/detach", in)

@@ -19,8 +19,8 @@ const (
 	StateTerminating State = "terminating"
 	// StateAvailable means that a network, load balancer or volume is ready for use.
 	StateAvailable State = "available"
-	// StateAttaching means that a volume is to appear in its running instance, StateAttached that it has, and StateDetaching that
-	// it is to disappear from it.
+	// StateAttaching means that a volume is to appear in its running instance, StateAttached that it has, and
+	// StateDetaching that it is to disappear from it.
 	StateAttaching State = "attaching"
 	StateAttached  State = "attached"
 	StateDetaching State = "detaching"
@@ -192,7 +192,8 @@ type Volume struct {
 	CreatedAt  time.Time `json:"createdAt"`
 }
 
-// VolumesDir is where an instance finds the volumes that are attached while it exists, each in a directory named by its ID.
+// VolumesDir is where an instance finds the volumes that are attached while it exists, each in a directory named by its
+// ID.
 const VolumesDir = "/mnt/volumes"
 
 // AttachVolume are the parameters of Client.AttachVolume and Client.DetachVolume.

@@ -325,7 +325,10 @@ func TestControllersHavePages(t *testing.T) {
 	}
 	name := regexp.MustCompile(`(?:\bNamed\(|\bName = )"([A-Za-z-]+)"`)
 	found := 0
-	for _, folder := range []string{"internal/apiserver/admission", "internal/controllermanager", "internal/scheduler", "internal/gardenlet", "internal/nodeagent", "internal/resourcemanager", "provider/local"} {
+	for _, folder := range []string{
+		"internal/apiserver/admission", "internal/controllermanager", "internal/scheduler", "internal/gardenlet",
+		"internal/nodeagent", "internal/resourcemanager", "provider/local",
+	} {
 		err := filepath.WalkDir(filepath.Join(repository, folder), func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err

@@ -77,7 +77,8 @@ func (s sources) problem(f feature) string {
 	less := f.evidence == "decisions" || f.evidence == "servers" && onMachines.MatchString(f.row)
 	enough := f.evidence + " suffice: "
 	if less && !strings.Contains(f.promise, enough) && !strings.Contains(f.promise, "missing: ") {
-		return fmt.Sprintf("evidence %s, but the promise says neither %q and why nor \"missing: \" and what", f.evidence, enough)
+		return fmt.Sprintf("evidence %s, but the promise says neither %q and why nor \"missing: \" and what", f.evidence,
+			enough)
 	}
 	return ""
 }
@@ -119,20 +120,26 @@ func TestProblemOfEvidence(t *testing.T) {
 		line string
 		good bool
 	}{
-		"a story":                        {"| U01 | it works | machines | " + table + ", " + story + " |", true},
-		"a check of a story":             {"| U01 | it works | machines | " + check + " |", true},
-		"a check that no story reaches":  {"| U01 | it works | machines | " + orphan + " |", false},
-		"a test that needs a landscape":  {"| U01 | it works | machines | " + kernel + " |", true},
-		"a stepped test is no machine":   {"| U01 | it works | machines | " + stepped + " |", false},
-		"a table test is no server":      {"| M01 | it works | servers | " + table + " |", false},
-		"servers, outside of clusters":   {"| M01 | it works | servers | " + stepped + " |", true},
-		"servers for clusters":           {"| S01 | it works | servers | " + stepped + " |", false},
-		"servers that suffice":           {"| S01 | it works; servers suffice: it is the API server's | servers | " + stepped + " |", true},
+		"a story":                       {"| U01 | it works | machines | " + table + ", " + story + " |", true},
+		"a check of a story":            {"| U01 | it works | machines | " + check + " |", true},
+		"a check that no story reaches": {"| U01 | it works | machines | " + orphan + " |", false},
+		"a test that needs a landscape": {"| U01 | it works | machines | " + kernel + " |", true},
+		"a stepped test is no machine":  {"| U01 | it works | machines | " + stepped + " |", false},
+		"a table test is no server":     {"| M01 | it works | servers | " + table + " |", false},
+		"servers, outside of clusters":  {"| M01 | it works | servers | " + stepped + " |", true},
+		"servers for clusters":          {"| S01 | it works | servers | " + stepped + " |", false},
+		"servers that suffice": {
+			"| S01 | it works; servers suffice: it is the API server's | servers | " + stepped + " |", true,
+		},
 		"servers with something missing": {"| S01 | it works; missing: real nodes | servers | " + stepped + " |", true},
 		"decisions":                      {"| M01 | it works | decisions | " + table + " |", false},
-		"decisions that suffice":         {"| M01 | it works; decisions suffice: time is all there is | decisions | " + table + " |", true},
-		"the reason of another kind":     {"| M01 | it works; servers suffice: time is all there is | decisions | " + table + " |", false},
-		"an unknown kind":                {"| M01 | it works; missing: all | hopes | " + story + " |", false},
+		"decisions that suffice": {
+			"| M01 | it works; decisions suffice: time is all there is | decisions | " + table + " |", true,
+		},
+		"the reason of another kind": {
+			"| M01 | it works; servers suffice: time is all there is | decisions | " + table + " |", false,
+		},
+		"an unknown kind": {"| M01 | it works; missing: all | hopes | " + story + " |", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, is := parseFeature(tc.line)

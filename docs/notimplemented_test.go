@@ -16,7 +16,8 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// fill sets every field that can be reached from v to something that is not its zero value; lists and maps get one element.
+// fill sets every field that can be reached from v to something that is not its zero value; lists and maps get one
+// element.
 func fill(v reflect.Value, depth int) {
 	if depth > 20 || !v.CanSet() {
 		return
@@ -74,7 +75,8 @@ func warned() map[string][]string {
 	add := func(kind string, texts []string) {
 		for _, text := range texts {
 			if match := withoutEffect.FindStringSubmatch(text); match != nil {
-				out[kind] = append(out[kind], "| `"+listIndex.ReplaceAllString(match[1], "[]")+"` | "+cmp.Or(match[2], "deprecated")+" |")
+				out[kind] = append(out[kind], "| `"+listIndex.ReplaceAllString(match[1], "[]")+"` | "+
+					cmp.Or(match[2], "deprecated")+" |")
 			}
 		}
 		slices.Sort(out[kind])

@@ -137,7 +137,8 @@ func simplify(words []string) []string {
 	}
 	var kept []string
 	for i := 0; i < len(words); i++ {
-		if strings.HasPrefix(words[i], ">") || strings.HasPrefix(words[i], "<") && !strings.HasSuffix(words[i], ">") || strings.HasPrefix(words[i], "2>") {
+		if strings.HasPrefix(words[i], ">") || strings.HasPrefix(words[i], "<") && !strings.HasSuffix(words[i], ">") ||
+			strings.HasPrefix(words[i], "2>") {
 			if strings.Trim(words[i], "<>2") == "" {
 				i++ // The file is the next word.
 			}

@@ -14,9 +14,10 @@ type Object = extensionsv1alpha1.Object
 
 // Actuator does the work for one kind and type.
 //
-// The object given is a copy. Changes to its status are written after the call, also after an error; the parts of the status
-// that the [Reconciler] keeps (lastOperation, lastError, observedGeneration) and all other changes are ignored. Cluster is
-// nil for objects that belong to no Shoot. Every method may be called again at any time and must then take up where it was.
+// The object given is a copy. Changes to its status are written after the call, also after an error; the parts of the
+// status that the [Reconciler] keeps (lastOperation, lastError, observedGeneration) and all other changes are ignored.
+// Cluster is nil for objects that belong to no Shoot. Every method may be called again at any time and must then take
+// up where it was.
 type Actuator[T Object] interface {
 	// Reconcile brings the outside in line with the spec. It is called for the operations Create and Reconcile.
 	Reconcile(ctx context.Context, obj T, cluster *Cluster) (Result, error)
@@ -37,8 +38,8 @@ type Validator[T Object] interface {
 	Validate(ctx context.Context, obj T, cluster *Cluster) field.ErrorList
 }
 
-// Follower may be implemented by an Actuator whose objects need it again after they have succeeded, because of what others
-// have done meanwhile.
+// Follower may be implemented by an Actuator whose objects need it again after they have succeeded, because of what
+// others have done meanwhile.
 type Follower[T Object] interface {
 	// FollowUp tells whether an object that nothing was asked of is to be reconciled. It is called on every event of the
 	// watches, so it must be cheap when there is nothing to do, and false after a Reconcile.
@@ -54,8 +55,8 @@ type Result struct {
 // Done says that the operation is complete.
 func Done() Result { return Result{} }
 
-// Waiting says that the operation goes on when something changes that the actuator watches, or after the given time at the
-// latest. The reason is shown to users.
+// Waiting says that the operation goes on when something changes that the actuator watches, or after the given time at
+// the latest. The reason is shown to users.
 func Waiting(reason string, after time.Duration) Result { return Result{waiting: reason, after: after} }
 
 // IsDone reports whether the operation is complete.

@@ -31,8 +31,8 @@ func OperationType(obj Object) corev1beta1.LastOperationType {
 	}
 }
 
-// requested tells whether there is something to do at all: it was asked for, or it was begun and has not succeeded. Changes
-// of the spec alone ask for nothing, since the gardenlet decides when they take effect.
+// requested tells whether there is something to do at all: it was asked for, or it was begun and has not succeeded.
+// Changes of the spec alone ask for nothing, since the gardenlet decides when they take effect.
 func requested(obj Object) bool {
 	last := obj.GetDefaultStatus().LastOperation
 	return operationAnnotation(obj) || !obj.GetDeletionTimestamp().IsZero() ||
@@ -56,5 +56,6 @@ func waitsForState(obj Object) bool {
 // migrated tells whether the object has been let go of; it stays frozen until it is deleted or restored.
 func migrated(obj Object) bool {
 	last := obj.GetDefaultStatus().LastOperation
-	return last != nil && last.Type == corev1beta1.LastOperationTypeMigrate && last.State == corev1beta1.LastOperationStateSucceeded
+	return last != nil && last.Type == corev1beta1.LastOperationTypeMigrate &&
+		last.State == corev1beta1.LastOperationStateSucceeded
 }

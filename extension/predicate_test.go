@@ -20,7 +20,8 @@ func TestOwnReportsAreNoRequests(t *testing.T) {
 		return n
 	}
 	asked := func(n *extensionsv1alpha1.Network) {
-		metav1.SetMetaDataAnnotation(&n.ObjectMeta, extensionsv1alpha1.AnnotationOperation, extensionsv1alpha1.OperationMigrate)
+		metav1.SetMetaDataAnnotation(&n.ObjectMeta, extensionsv1alpha1.AnnotationOperation,
+			extensionsv1alpha1.OperationMigrate)
 	}
 	again := func(n *extensionsv1alpha1.Network) {
 		metav1.SetMetaDataAnnotation(&n.ObjectMeta, extensionsv1alpha1.AnnotationTimestamp, "later")

@@ -173,7 +173,9 @@ func (r *Reconciler[T]) cluster(ctx context.Context, obj T) (*Cluster, error) {
 	return GetCluster(ctx, r.Client, obj.GetNamespace())
 }
 
-func (r *Reconciler[T]) reconcile(ctx context.Context, obj T, cluster *Cluster, op corev1beta1.LastOperationType) (reconcile.Result, error) {
+func (r *Reconciler[T]) reconcile(
+	ctx context.Context, obj T, cluster *Cluster, op corev1beta1.LastOperationType,
+) (reconcile.Result, error) {
 	if err := r.acquire(ctx, obj); err != nil {
 		return reconcile.Result{}, err
 	}

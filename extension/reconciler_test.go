@@ -42,7 +42,9 @@ type actuator struct {
 type infra = *extensionsv1alpha1.Infrastructure
 
 func newActuator() *actuator {
-	return &actuator{calls: map[client.ObjectKey][]string{}, fail: map[client.ObjectKey]error{}, state: map[client.ObjectKey][]byte{}}
+	return &actuator{
+		calls: map[client.ObjectKey][]string{}, fail: map[client.ObjectKey]error{}, state: map[client.ObjectKey][]byte{},
+	}
 }
 
 func (a *actuator) act(call string, obj infra) (extension.Result, error) {
@@ -108,7 +110,8 @@ var generations = interceptor.Funcs{
 		obj.SetGeneration(1)
 		return c.Create(ctx, obj, opts...)
 	},
-	Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch,
+		opts ...client.PatchOption) error {
 		before := obj.DeepCopyObject().(client.Object)
 		if err := c.Get(ctx, client.ObjectKeyFromObject(obj), before); err != nil {
 			return err
@@ -118,7 +121,8 @@ var generations = interceptor.Funcs{
 		}
 		a, ok1 := before.(infra)
 		b, ok2 := obj.(infra)
-		if ok1 && ok2 && !equality.Semantic.DeepEqual(a.Spec, b.Spec) && (len(b.Finalizers) > 0 || b.DeletionTimestamp.IsZero()) {
+		if ok1 && ok2 && !equality.Semantic.DeepEqual(a.Spec, b.Spec) &&
+			(len(b.Finalizers) > 0 || b.DeletionTimestamp.IsZero()) {
 			obj.SetGeneration(before.GetGeneration() + 1)
 			return c.Update(ctx, obj)
 		}
@@ -140,7 +144,8 @@ func newInfra() extensionsv1alpha1.Object {
 }
 
 func TestReconcilerConforms(t *testing.T) {
-	c := fake.NewClientBuilder().WithScheme(scheme()).WithStatusSubresource(&extensionsv1alpha1.Infrastructure{}).WithInterceptorFuncs(generations).Build()
+	c := fake.NewClientBuilder().WithScheme(scheme()).WithStatusSubresource(&extensionsv1alpha1.Infrastructure{}).
+		WithInterceptorFuncs(generations).Build()
 	a := newActuator()
 	r := newReconciler(c, a)
 	conformance.Run(t, conformance.Target{
@@ -153,19 +158,25 @@ func TestReconcilerConforms(t *testing.T) {
 	})
 }
 
-// TestReconcilerSurvivesStops stops the reconciler after every single write, in turn, and looks that the next start still
-// brings the operation to its end.
+// TestReconcilerSurvivesStops stops the reconciler after every single write, in turn, and looks that the next start
+// still brings the operation to its end.
 func TestReconcilerSurvivesStops(t *testing.T) {
 	errStop := errors.New("stopped")
 	for name, tc := range map[string]struct {
 		before, operation string // What was done before, and the operation under test; "" is deletion.
 		want              corev1beta1.LastOperationType
 	}{
-		"create":    {operation: extensionsv1alpha1.OperationReconcile, want: corev1beta1.LastOperationTypeCreate},
-		"reconcile": {before: extensionsv1alpha1.OperationReconcile, operation: extensionsv1alpha1.OperationReconcile, want: corev1beta1.LastOperationTypeReconcile},
-		"restore":   {operation: extensionsv1alpha1.OperationRestore, want: corev1beta1.LastOperationTypeRestore},
-		"migrate":   {before: extensionsv1alpha1.OperationReconcile, operation: extensionsv1alpha1.OperationMigrate, want: corev1beta1.LastOperationTypeMigrate},
-		"delete":    {before: extensionsv1alpha1.OperationReconcile},
+		"create": {operation: extensionsv1alpha1.OperationReconcile, want: corev1beta1.LastOperationTypeCreate},
+		"reconcile": {
+			before: extensionsv1alpha1.OperationReconcile, operation: extensionsv1alpha1.OperationReconcile,
+			want: corev1beta1.LastOperationTypeReconcile,
+		},
+		"restore": {operation: extensionsv1alpha1.OperationRestore, want: corev1beta1.LastOperationTypeRestore},
+		"migrate": {
+			before: extensionsv1alpha1.OperationReconcile, operation: extensionsv1alpha1.OperationMigrate,
+			want: corev1beta1.LastOperationTypeMigrate,
+		},
+		"delete": {before: extensionsv1alpha1.OperationReconcile},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for stopAt := 1; ; stopAt++ {
@@ -177,20 +188,23 @@ func TestReconcilerSurvivesStops(t *testing.T) {
 					return nil
 				}
 				funcs := interceptor.Funcs{
-					Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+					Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch,
+						opts ...client.PatchOption) error {
 						if err := c.Patch(ctx, obj, patch, opts...); err != nil {
 							return err
 						}
 						return count() // The write has happened, its answer is lost.
 					},
-					SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+					SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch,
+						opts ...client.SubResourcePatchOption) error {
 						if err := c.SubResource(sub).Patch(ctx, obj, patch, opts...); err != nil {
 							return err
 						}
 						return count()
 					},
 				}
-				base := fake.NewClientBuilder().WithScheme(scheme()).WithStatusSubresource(&extensionsv1alpha1.Infrastructure{}).Build()
+				base := fake.NewClientBuilder().WithScheme(scheme()).
+					WithStatusSubresource(&extensionsv1alpha1.Infrastructure{}).Build()
 				world := newWorld(t, base, tc.before, tc.operation)
 				stopping := newReconciler(interceptor.NewClient(base, funcs), newActuator())
 				if _, err := stopping.Reconcile(t.Context(), world); !errors.Is(err, errStop) {
@@ -217,7 +231,8 @@ func TestReconcilerSurvivesStops(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if op := obj.Status.LastOperation; op == nil || op.Type != tc.want || op.State != corev1beta1.LastOperationStateSucceeded {
+				if op := obj.Status.LastOperation; op == nil || op.Type != tc.want ||
+					op.State != corev1beta1.LastOperationStateSucceeded {
 					t.Errorf("after a stop at write %d lastOperation is %+v, want %s to succeed", stopAt, op, tc.want)
 				}
 				if op, asked := obj.Annotations[extensionsv1alpha1.AnnotationOperation]; asked {
@@ -287,7 +302,8 @@ func TestWaitingIsShownAndEnds(t *testing.T) {
 	if err := c.Get(t.Context(), req.NamespacedName, obj); err != nil {
 		t.Fatal(err)
 	}
-	if op := obj.Status.LastOperation; op.State != corev1beta1.LastOperationStateProcessing || op.Description != "not yet" {
+	if op := obj.Status.LastOperation; op.State != corev1beta1.LastOperationStateProcessing ||
+		op.Description != "not yet" {
 		t.Errorf("lastOperation is %+v, want Processing with the reason", op)
 	}
 	a.wait = false
@@ -297,7 +313,8 @@ func TestWaitingIsShownAndEnds(t *testing.T) {
 	if err := c.Get(t.Context(), req.NamespacedName, obj); err != nil {
 		t.Fatal(err)
 	}
-	if op := obj.Status.LastOperation; op.State != corev1beta1.LastOperationStateSucceeded || op.Type != corev1beta1.LastOperationTypeCreate {
+	if op := obj.Status.LastOperation; op.State != corev1beta1.LastOperationStateSucceeded ||
+		op.Type != corev1beta1.LastOperationTypeCreate {
 		t.Errorf("lastOperation is %+v, want Create to succeed", op)
 	}
 }
@@ -313,7 +330,8 @@ func TestStaleReadsAreNoErrors(t *testing.T) {
 			extensionsv1alpha1.OperationRestore:   {"Restore", "Restore"},
 		} {
 			t.Run(name+" in "+operation, func(t *testing.T) {
-				c := fake.NewClientBuilder().WithScheme(scheme()).WithStatusSubresource(&extensionsv1alpha1.Infrastructure{}).Build()
+				c := fake.NewClientBuilder().WithScheme(scheme()).
+					WithStatusSubresource(&extensionsv1alpha1.Infrastructure{}).Build()
 				req := newWorld(t, c, "", operation)
 				a := newActuator()
 				a.Fail(req.NamespacedName, err)
@@ -373,7 +391,8 @@ func TestSucceededObjectsAreFollowedUp(t *testing.T) {
 	if err := c.Get(t.Context(), req.NamespacedName, obj); err != nil {
 		t.Fatal(err)
 	}
-	if op := obj.Status.LastOperation; op.State != corev1beta1.LastOperationStateSucceeded || op.Type != corev1beta1.LastOperationTypeReconcile {
+	if op := obj.Status.LastOperation; op.State != corev1beta1.LastOperationStateSucceeded ||
+		op.Type != corev1beta1.LastOperationTypeReconcile {
 		t.Errorf("lastOperation is %+v, want Reconcile to succeed", op)
 	}
 }

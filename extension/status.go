@@ -41,8 +41,8 @@ func (r *Reconciler[T]) begin(obj T, op corev1beta1.LastOperationType) *progress
 	return &progress[T]{client: r.Client, clock: r.Clock, kind: r.Kind, op: op, obj: obj, before: obj.DeepCopyObject().(T)}
 }
 
-// start says that the operation has begun. An operation that is being retried keeps its error until it succeeds, so that it
-// does not flicker.
+// start says that the operation has begun. An operation that is being retried keeps its error until it succeeds, so
+// that it does not flicker.
 func (p *progress[T]) start(ctx context.Context) error {
 	last := p.obj.GetDefaultStatus().LastOperation
 	if last != nil && last.Type == p.op && !operationAnnotation(p.obj) &&
@@ -59,7 +59,8 @@ func (p *progress[T]) finish(ctx context.Context, result Result, actErr error) (
 	status := p.obj.GetDefaultStatus()
 	// The actuator has no say in these.
 	kept := p.before.GetDefaultStatus()
-	status.LastOperation, status.LastError, status.ObservedGeneration = kept.LastOperation, kept.LastError, kept.ObservedGeneration
+	status.LastOperation, status.LastError, status.ObservedGeneration = kept.LastOperation, kept.LastError,
+		kept.ObservedGeneration
 
 	if apierrors.IsConflict(actErr) || apierrors.IsAlreadyExists(actErr) {
 		// The cache was behind; that is no error a user should see.

@@ -25,9 +25,9 @@ type backupStore struct {
 	AccessKey, SecretKey string
 }
 
-// ensureBackupStore makes the bucket for the garden's backups and credentials that open nothing else, once. It returns them as
-// the keys of a Secret for etcd. A bucket that has vanished since is not made again: nobody would notice that the
-// backups in it are lost.
+// ensureBackupStore makes the bucket for the garden's backups and credentials that open nothing else, once. It returns
+// them as the keys of a Secret for etcd. A bucket that has vanished since is not made again: nobody would notice that
+// the backups in it are lost.
 func ensureBackupStore(ctx context.Context, o Options, c *cloud.Client, about *cloud.About) (map[string]string, error) {
 	path := filepath.Join(o.StateDir, "landscape", "garden-backup.json")
 	kept, err := loadOrMake(path, func() (*backupStore, error) {
@@ -45,8 +45,9 @@ func ensureBackupStore(ctx context.Context, o Options, c *cloud.Client, about *c
 	}
 	_, err = c.GetBucket(ctx, gardenBucket)
 	if cloud.IsNotFound(err) {
-		return nil, fmt.Errorf("bucket %q has vanished with the backups of the garden in it. To continue without them remove %s",
-			gardenBucket, path)
+		return nil,
+			fmt.Errorf("bucket %q has vanished with the backups of the garden in it. To continue without them remove %s",
+				gardenBucket, path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("look at bucket %q: %w", gardenBucket, err)

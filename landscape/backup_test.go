@@ -27,7 +27,8 @@ func TestBackupStoreIsMadeOnce(t *testing.T) {
 		t.Errorf("a second call gives %d other keys, %v", len(second), err)
 	}
 	for key, value := range map[string]string{
-		"bucketName": gardenBucket, "endpoint": c.Config.Endpoint, "trustedCaCert": c.Config.CA, "s3ForcePathStyle": "true", "region": about.Region,
+		"bucketName": gardenBucket, "endpoint": c.Config.Endpoint, "trustedCaCert": c.Config.CA, "s3ForcePathStyle": "true",
+		"region": about.Region,
 	} {
 		if first[key] != value {
 			t.Errorf("%s is %q, want %q", key, first[key], value)
@@ -60,7 +61,8 @@ func TestBackupStoreIsMadeOnce(t *testing.T) {
 	if err := c.Client.DeleteBucket(t.Context(), gardenBucket, true); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ensureBackupStore(t.Context(), o, c.Client, about); err == nil || !strings.Contains(err.Error(), "remove "+path) {
+	if _, err := ensureBackupStore(t.Context(), o, c.Client, about); err == nil ||
+		!strings.Contains(err.Error(), "remove "+path) {
 		t.Errorf("with the bucket gone the error is %v", err)
 	}
 }

@@ -14,7 +14,8 @@ import (
 	"hortus.dev/hortus/landscape/cluster"
 )
 
-// TestCertificatesAreInTheTable: what is issued for the landscape is in the table of certificates, with its life, and nothing else is.
+// TestCertificatesAreInTheTable: what is issued for the landscape is in the table of certificates, with its life, and
+// nothing else is.
 func TestCertificatesAreInTheTable(t *testing.T) {
 	values := cluster.Values{Name: "a", NodeAddress: "10.1.0.10", PublicAddress: "198.18.8.1", APIServiceIP: "10.0.0.1"}
 	material, err := cluster.NewPKI(values, clock.RealClock{})
@@ -26,7 +27,8 @@ func TestCertificatesAreInTheTable(t *testing.T) {
 	certificates.Check(t, lives, certificates.LandscapeCluster)
 
 	worker := &cluster.WorkerPKI{}
-	if _, err := material.RenewWorker(worker, cluster.Worker{Name: "w", Address: "10.1.0.11"}, clock.RealClock{}); err != nil {
+	if _, err := material.RenewWorker(worker, cluster.Worker{Name: "w", Address: "10.1.0.11"},
+		clock.RealClock{}); err != nil {
 		t.Fatal(err)
 	}
 	certificates.Check(t, livesOf(t, worker), certificates.LandscapeWorker)
@@ -38,7 +40,8 @@ func TestCertificatesAreInTheTable(t *testing.T) {
 	certificates.Check(t, livesOf(t, garden), certificates.LandscapeGarden)
 }
 
-// TestCertificatesOverTime: a landscape works for 13 months without 'hortus up', and as long as its CAs with one a year.
+// TestCertificatesOverTime: a landscape works for 13 months without 'hortus up', and as long as its CAs with one a
+// year.
 func TestCertificatesOverTime(t *testing.T) {
 	for name, tc := range map[string]struct{ last, step, up time.Duration }{
 		"13 months without hortus up": {last: 396 * certificates.Day, step: certificates.Day},

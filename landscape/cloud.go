@@ -36,8 +36,8 @@ var clusters = []clusterSpec{
 	{name: "seed-2", cidr: "10.2.0.0/24", address: "10.2.0.10", apiAddress: "198.18.8.2", seed: "local-2"},
 }
 
-// ensureInstance makes the network, the instance and its load balancer. An instance that is there already stays; if its user data
-// have changed, it restarts with the new ones.
+// ensureInstance makes the network, the instance and its load balancer. An instance that is there already stays; if its
+// user data have changed, it restarts with the new ones.
 func ensureInstance(ctx context.Context, c *cloud.Client, spec clusterSpec, userData string) (*cloud.Instance, error) {
 	network, err := c.CreateNetwork(ctx, cloud.CreateNetwork{Name: spec.name, CIDR: spec.cidr})
 	if err != nil {

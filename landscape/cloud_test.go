@@ -15,7 +15,8 @@ func TestInstancesRestartWithNewUserDataOnly(t *testing.T) {
 		what, userData string
 		boots          int
 	}{
-		{"the first up", "a", 1}, {"a second up", "a", 1}, {"an up with another kubelet", "b", 2}, {"an up after that", "b", 2},
+		{"the first up", "a", 1}, {"a second up", "a", 1}, {"an up with another kubelet", "b", 2},
+		{"an up after that", "b", 2},
 	} {
 		made, err := ensureInstance(t.Context(), c.Client, spec, up.userData)
 		if err != nil {
@@ -32,7 +33,8 @@ func TestInstancesRestartWithNewUserDataOnly(t *testing.T) {
 			id = now.ID
 		}
 		if now.ID != id || now.Boots != up.boots || now.State != cloud.StateRunning {
-			t.Errorf("after %s instance %s is %s with %d boots, want %s with %d", up.what, now.ID, now.State, now.Boots, id, up.boots)
+			t.Errorf("after %s instance %s is %s with %d boots, want %s with %d", up.what, now.ID, now.State, now.Boots, id,
+				up.boots)
 		}
 	}
 }

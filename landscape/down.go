@@ -31,8 +31,8 @@ removes that). It works in whatever state the landscape is, and twice.`,
 	return command
 }
 
-// Down removes the landscape. It goes on after an error, so that as little as possible is left, and tells all of them. It is
-// refused while an Up or another Down works on the same state folder.
+// Down removes the landscape. It goes on after an error, so that as little as possible is left, and tells all of them.
+// It is refused while an Up or another Down works on the same state folder.
 func Down(ctx context.Context, o Options) error {
 	if err := o.absolute(); err != nil {
 		return err
@@ -49,7 +49,9 @@ func Down(ctx context.Context, o Options) error {
 	return errors.Join(
 		p.Step(ctx, "host processes are gone", func(ctx context.Context) error { return stopSupervisor(ctx, o.paths()) }),
 		p.Step(ctx, "machines and networks are gone", func(ctx context.Context) error {
-			return cleanup.Run(ctx, cleanup.Options{StateDir: o.StateDir, RunDir: o.RunDir, Containerd: cloudhost.DefaultHostContainerd(o.StateDir, o.RunDir).Socket})
+			return cleanup.Run(ctx, cleanup.Options{
+				StateDir: o.StateDir, RunDir: o.RunDir, Containerd: cloudhost.DefaultHostContainerd(o.StateDir, o.RunDir).Socket,
+			})
 		}),
 		p.Step(ctx, "files are gone", func(context.Context) error {
 			if err := os.RemoveAll(o.RunDir); err != nil {

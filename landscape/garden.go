@@ -167,11 +167,14 @@ func (p *gardenPKI) renew(c clock.PassiveClock) (bool, error) {
 func halfLife(ca *pki.CA) time.Duration { return ca.Cert().NotAfter.Sub(ca.Cert().NotBefore) / 2 }
 
 func serviceNames(service string) []string {
-	return []string{service + "." + gardenNamespace, service + "." + gardenNamespace + ".svc", service + "." + gardenNamespace + ".svc.cluster.local", "localhost"}
+	return []string{
+		service + "." + gardenNamespace, service + "." + gardenNamespace + ".svc", service + "." + gardenNamespace +
+			".svc.cluster.local", "localhost",
+	}
 }
 
-// authorizerIP is the address of the garden's API server among the Services of its cluster; fixed, since the kube-apiserver
-// knows it before the Service is there.
+// authorizerIP is the address of the garden's API server among the Services of its cluster; fixed, since the
+// kube-apiserver knows it before the Service is there.
 const authorizerIP = "10.0.0.11"
 
 func loadGardenPKI(o Options) (*gardenPKI, error) {
@@ -187,7 +190,8 @@ func seedAuthorizer(o Options) (*cluster.SeedAuthorizer, error) {
 		return nil, err
 	}
 	return &cluster.SeedAuthorizer{
-		Server: "https://" + authorizerIP + seedauthorizer.Path, TLSServerName: "hortus-apiserver." + gardenNamespace + ".svc", CA: p.CA.CertPEM,
+		Server: "https://" + authorizerIP + seedauthorizer.Path, TLSServerName: "hortus-apiserver." + gardenNamespace +
+			".svc", CA: p.CA.CertPEM,
 	}, nil
 }
 
@@ -204,8 +208,9 @@ func (l *installation) installGarden(ctx context.Context) error {
 		"image": l.image,
 		"caCrt": string(p.CA.CertPEM),
 		"apiserver": map[string]any{
-			"tlsCrt": string(p.APIServer.CertPEM), "tlsKey": string(p.APIServer.KeyPEM), "encryptionSecret": keyrotation.SecretName,
-			"clusterIP": authorizerIP,
+			"tlsCrt": string(p.APIServer.CertPEM), "tlsKey": string(p.APIServer.KeyPEM),
+			"encryptionSecret": keyrotation.SecretName,
+			"clusterIP":        authorizerIP,
 			// The host's resolver does not know the cloud's names.
 			"args": []any{"--shoot-kubeconfig-resolve"},
 		},
@@ -219,17 +224,19 @@ func (l *installation) installGarden(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := l.garden.waitRolledOut(ctx, gardenNamespace, "hortus-apiserver", "hortus-controller-manager", "hortus-scheduler"); err != nil {
+	if err := l.garden.waitRolledOut(ctx, gardenNamespace, "hortus-apiserver", "hortus-controller-manager",
+		"hortus-scheduler"); err != nil {
 		return err
 	}
 	return retry(ctx, clusterStart, l.apiServicesAvailable)
 }
 
-// ensureEncryptionSecret makes the Secret with the first key. One that is there is left alone: its key may have been rotated
-// since.
+// ensureEncryptionSecret makes the Secret with the first key. One that is there is left alone: its key may have been
+// rotated since.
 func (l *installation) ensureEncryptionSecret(ctx context.Context, key string) error {
 	for _, object := range []client.Object{
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: gardenNamespace}}, keyrotation.InitialSecret(gardenNamespace, key),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: gardenNamespace}},
+		keyrotation.InitialSecret(gardenNamespace, key),
 	} {
 		if err := l.garden.client.Create(ctx, object); client.IgnoreAlreadyExists(err) != nil {
 			return fmt.Errorf("create %T %s: %w", object, object.GetName(), err)
@@ -241,7 +248,9 @@ func (l *installation) ensureEncryptionSecret(ctx context.Context, key string) e
 func (l *installation) apiServicesAvailable(ctx context.Context) error {
 	for _, name := range []string{"v1beta1.core.gardener.cloud", "v1alpha1.security.gardener.cloud"} {
 		service := &unstructured.Unstructured{}
-		service.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"})
+		service.SetGroupVersionKind(schema.GroupVersionKind{
+			Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService",
+		})
 		if err := l.garden.client.Get(ctx, client.ObjectKey{Name: name}, service); err != nil {
 			return fmt.Errorf("read APIService %s: %w", name, err)
 		}
@@ -266,7 +275,8 @@ func conditionOf(object *unstructured.Unstructured, wanted string) (status, mess
 	return "", "no condition " + wanted + " yet"
 }
 
-// publish creates what an operator would: what the cloud offers, a project, its credentials, and the provider's extension.
+// publish creates what an operator would: what the cloud offers, a project, its credentials, and the provider's
+// extension.
 func (l *installation) publish(ctx context.Context) error {
 	archive, err := chart.Archive(charts.FS, "provider-local", "provider-local")
 	if err != nil {

@@ -17,7 +17,8 @@ func TestEncryptionSecretIsMadeOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	secret := &corev1.Secret{}
-	if err := c.Get(t.Context(), client.ObjectKey{Namespace: gardenNamespace, Name: keyrotation.SecretName}, secret); err != nil {
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: gardenNamespace, Name: keyrotation.SecretName},
+		secret); err != nil {
 		t.Fatal(err)
 	}
 	secret.Data[keyrotation.KeyConfig] = []byte("rotated")

@@ -52,7 +52,9 @@ func NewHostCommand() *cobra.Command {
 }
 
 func superviseHost(ctx context.Context, paths hostPaths) error {
-	supervisor := unit.NewSupervisor(unit.Options{Dirs: []string{paths.units()}, LogDir: paths.logs(), RunDir: paths.records()})
+	supervisor := unit.NewSupervisor(unit.Options{
+		Dirs: []string{paths.units()}, LogDir: paths.logs(), RunDir: paths.records(),
+	})
 	lock, err := lockFile(paths.pidFile())
 	if err != nil {
 		return fmt.Errorf("be the only supervisor: %w", err)
@@ -198,9 +200,12 @@ func stopSupervisor(ctx context.Context, paths hostPaths) error {
 		return fmt.Errorf("read pid file %s: %w", paths.pidFile(), err)
 	}
 	lock, err := lockFile(paths.pidFile())
-	if err == nil { // Nobody holds it: the supervisor was killed, or the machine was. What it has left running is stopped from here.
+	if err == nil {
+		// Nobody holds it: the supervisor was killed, or the machine was. What it has left running is stopped from here.
 		defer lock.Close()
-		supervisor := unit.NewSupervisor(unit.Options{Dirs: []string{paths.units()}, LogDir: paths.logs(), RunDir: paths.records()})
+		supervisor := unit.NewSupervisor(unit.Options{
+			Dirs: []string{paths.units()}, LogDir: paths.logs(), RunDir: paths.records(),
+		})
 		if err := supervisor.StopAdopted(ctx); err != nil {
 			return fmt.Errorf("stop what a killed supervisor has left: %w", err)
 		}

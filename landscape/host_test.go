@@ -11,11 +11,16 @@ import (
 )
 
 func TestServicesGetTheirEnvironmentAndArgumentsAsTheyAre(t *testing.T) {
-	environment := map[string]string{"PATH": "/bin:/my programs", "HOME": "/root", "GOFLAGS": `-tags="a b" -x=$HOME%n`, "SECRET": "not handed on"}
+	environment := map[string]string{
+		"PATH": "/bin:/my programs", "HOME": "/root", "GOFLAGS": `-tags="a b" -x=$HOME%n`, "SECRET": "not handed on",
+	}
 	s := service{
 		description: "a test", after: "other.service",
-		environment: buildEnvironment(func(name string) (string, bool) { value, set := environment[name]; return value, set }),
-		command:     []string{"/my programs/hortus", "cloud", "--state-dir", "/a b/100%/$HOME/${HOME}", ""},
+		environment: buildEnvironment(func(name string) (string, bool) {
+			value, set := environment[name]
+			return value, set
+		}),
+		command: []string{"/my programs/hortus", "cloud", "--state-dir", "/a b/100%/$HOME/${HOME}", ""},
 	}
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "a.service"), []byte(s.unitFile()), 0o600); err != nil {

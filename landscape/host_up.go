@@ -29,7 +29,8 @@ func ensureCloud(ctx context.Context, o Options) (*cloud.Client, *cloud.About, e
 		return nil, nil, err
 	}
 	config := filepath.Join(o.StateDir, "host", "containerd.toml")
-	if err := os.WriteFile(config, []byte(cloudhost.DefaultHostContainerd(o.StateDir, o.RunDir).Render()), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte(cloudhost.DefaultHostContainerd(o.StateDir, o.RunDir).Render()),
+		0o600); err != nil {
 		return nil, nil, fmt.Errorf("write containerd's configuration: %w", err)
 	}
 	bin, err := linkHostPrograms(o)
@@ -75,7 +76,10 @@ func ensureCloud(ctx context.Context, o Options) (*cloud.Client, *cloud.About, e
 // buildEnvironment is what the Go tool goes by in this process: the cloud builds Kubernetes versions on first use.
 func buildEnvironment(lookup func(string) (value string, set bool)) []string {
 	var variables []string
-	for _, name := range []string{"PATH", "HOME", "GOPATH", "GOCACHE", "GOMODCACHE", "GOPROXY", "GONOSUMDB", "GOSUMDB", "GOFLAGS", "GOTOOLCHAIN", "TMPDIR"} {
+	for _, name := range []string{
+		"PATH", "HOME", "GOPATH", "GOCACHE", "GOMODCACHE", "GOPROXY", "GONOSUMDB", "GOSUMDB", "GOFLAGS", "GOTOOLCHAIN",
+		"TMPDIR",
+	} {
 		if value, set := lookup(name); set {
 			variables = append(variables, name+"="+value)
 		}

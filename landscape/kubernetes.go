@@ -49,15 +49,17 @@ type kubernetesCluster struct {
 func clusterValues(spec clusterSpec, about *cloud.About) cluster.Values {
 	return cluster.Values{
 		Pods: nodePods(0), Routes: routesFrom(spec, 0),
-		Name: spec.name, KubernetesVersion: components.KubernetesDefaultVersion, NodeAddress: spec.address, PublicAddress: spec.apiAddress,
-		Region: about.Region, Zone: about.Zones[0],
+		Name: spec.name, KubernetesVersion: components.KubernetesDefaultVersion, NodeAddress: spec.address,
+		PublicAddress: spec.apiAddress,
+		Region:        about.Region, Zone: about.Zones[0],
 		APIServerNames: []string{"api." + spec.name + ".landscape.local"},
 		PodCIDR:        "10.244.0.0/16", ServiceCIDR: "10.0.0.0/24", APIServiceIP: "10.0.0.1", DNSServiceIP: "10.0.0.10",
 		UpstreamDNS: about.DNS,
 	}
 }
 
-// clusterImages are the images of the landscape's own clusters with their digests, so that a new build replaces what runs.
+// clusterImages are the images of the landscape's own clusters with their digests, so that a new build replaces what
+// runs.
 func clusterImages(artifacts string) (images cluster.Images, err error) {
 	version := components.KubernetesDefaultVersion
 	for _, i := range []struct {
@@ -107,9 +109,10 @@ func ensureCluster(
 		values.SeedAuthorizer = authorizer
 		values.EtcdBackup = &cluster.EtcdBackup{Image: image.Hortus(), Store: store, Prefix: prefixKubernetesEtcd}
 	}
-	material, err := loadAndRenew(filepath.Join(o.StateDir, "landscape", spec.name, "pki.json"), func() (*cluster.PKI, error) {
-		return cluster.NewPKI(values, clock.RealClock{})
-	}, func(p *cluster.PKI) (bool, error) { return p.Renew(values, clock.RealClock{}) })
+	material, err := loadAndRenew(filepath.Join(o.StateDir, "landscape", spec.name, "pki.json"),
+		func() (*cluster.PKI, error) {
+			return cluster.NewPKI(values, clock.RealClock{})
+		}, func(p *cluster.PKI) (bool, error) { return p.Renew(values, clock.RealClock{}) })
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +167,8 @@ func (k *kubernetesCluster) connect(ctx context.Context) error {
 		return requests.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
 	})
 	if err != nil {
-		return fmt.Errorf("the API server of %q does not become ready: see 'hortus cloud instances console %s': %w", k.spec.name, k.spec.name, err)
+		return fmt.Errorf("the API server of %q does not become ready: see 'hortus cloud instances console %s': %w",
+			k.spec.name, k.spec.name, err)
 	}
 	k.client, err = client.New(config, client.Options{Scheme: newScheme()})
 	if err != nil {
@@ -177,7 +181,8 @@ func (k *kubernetesCluster) connect(ctx context.Context) error {
 func (k *kubernetesCluster) apply(ctx context.Context, objects []*unstructured.Unstructured) error {
 	for _, object := range objects {
 		wanted := object
-		err := retry(ctx, time.Minute, func(ctx context.Context) error { return kube.Apply(ctx, k.client, wanted.DeepCopy(), fieldOwner) })
+		err := retry(ctx, time.Minute,
+			func(ctx context.Context) error { return kube.Apply(ctx, k.client, wanted.DeepCopy(), fieldOwner) })
 		if err != nil {
 			return err
 		}
@@ -258,8 +263,8 @@ func loadOrMake[T any](path string, create func() (*T, error)) (*T, error) {
 	return value, writeSecret(path, data)
 }
 
-// loadAndRenew is loadOrMake for certificates: what is due is replaced, in the file, too. Machines and pods get it like any other
-// change.
+// loadAndRenew is loadOrMake for certificates: what is due is replaced, in the file, too. Machines and pods get it like
+// any other change.
 func loadAndRenew[T any](path string, create func() (*T, error), renew func(*T) (changed bool, err error)) (*T, error) {
 	value, err := loadOrMake(path, create)
 	if err != nil {

@@ -18,13 +18,14 @@ const (
 	lockTries = 100
 )
 
-// lockState keeps every other 'hortus up' and 'hortus down' away from a state folder until unlock is called or this process ends,
-// however it ends. It makes the folder; unlock removes it if nothing is in it.
+// lockState keeps every other 'hortus up' and 'hortus down' away from a state folder until unlock is called or this
+// process ends, however it ends. It makes the folder; unlock removes it if nothing is in it.
 func lockState(stateDir string) (unlock func(), err error) {
 	path := filepath.Join(stateDir, lockName)
 	file, err := lockFile(path)
 	if held := (*heldError)(nil); errors.As(err, &held) {
-		return nil, fmt.Errorf("another 'hortus up' or 'hortus down' works on %s%s: wait for it or end it", stateDir, held.holder())
+		return nil, fmt.Errorf("another 'hortus up' or 'hortus down' works on %s%s: wait for it or end it", stateDir,
+			held.holder())
 	}
 	if err != nil {
 		return nil, err
@@ -36,8 +37,8 @@ func lockState(stateDir string) (unlock func(), err error) {
 	}, nil
 }
 
-// removeState removes everything from a state folder except the lock, which the caller holds: without it another 'hortus up'
-// could begin in the midst of the removal.
+// removeState removes everything from a state folder except the lock, which the caller holds: without it another
+// 'hortus up' could begin in the midst of the removal.
 func removeState(stateDir string) error {
 	entries, err := os.ReadDir(stateDir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // It is gone already if the run folder is above it.
@@ -71,9 +72,9 @@ func (e *heldError) holder() string {
 
 var errRemoved = errors.New("the lock file is removed by others again and again")
 
-// lockFile locks the file at path, making it and its folder if needed, and writes the number of this process into it. The lock
-// lasts until the file is closed or this process ends; programs that it starts do not inherit it. A holder may remove the file
-// before it closes it. The error is a heldError if another process holds the lock.
+// lockFile locks the file at path, making it and its folder if needed, and writes the number of this process into it.
+// The lock lasts until the file is closed or this process ends; programs that it starts do not inherit it. A holder may
+// remove the file before it closes it. The error is a heldError if another process holds the lock.
 func lockFile(path string) (*os.File, error) {
 	for range lockTries {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -97,8 +98,8 @@ func lockFile(path string) (*os.File, error) {
 	return nil, fmt.Errorf("%s: %w", path, errRemoved)
 }
 
-// lock locks an open file, and makes sure afterwards that it still is the one that its name stands for: a lock on a file that was
-// removed after it was opened would exclude nobody. In that case the error is errRemoved.
+// lock locks an open file, and makes sure afterwards that it still is the one that its name stands for: a lock on a
+// file that was removed after it was opened would exclude nobody. In that case the error is errRemoved.
 func lock(file *os.File) error {
 	err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {

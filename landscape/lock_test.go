@@ -17,8 +17,8 @@ import (
 	"testing"
 )
 
-// lockedFolder lets the test program act as another 'hortus up': it locks the folder, says so, and holds it until it is killed
-// or its input ends.
+// lockedFolder lets the test program act as another 'hortus up': it locks the folder, says so, and holds it until it is
+// killed or its input ends.
 const lockedFolder = "HORTUS_TEST_LOCKED_FOLDER"
 
 func TestMain(m *testing.M) {
@@ -62,7 +62,8 @@ func TestOneProcessWorksOnAStateFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	holder := holdElsewhere(t, dir)
 	_, err := lockState(dir)
-	want := fmt.Sprintf("another 'hortus up' or 'hortus down' works on %s (process %d): wait for it or end it", dir, holder.Pid)
+	want := fmt.Sprintf("another 'hortus up' or 'hortus down' works on %s (process %d): wait for it or end it", dir,
+		holder.Pid)
 	if err == nil || err.Error() != want {
 		t.Errorf("lockState() of a locked folder = %v, want %q", err, want)
 	}

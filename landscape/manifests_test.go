@@ -20,7 +20,8 @@ func TestCloudProfileOffersTheHostsArchitecture(t *testing.T) {
 				t.Fatal(err)
 			}
 			var profile corev1beta1.CloudProfile
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(objects[0].Object, &profile, true); err != nil {
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(objects[0].Object, &profile,
+				true); err != nil {
 				t.Fatal(err)
 			}
 			corev1beta1.SetDefaultsCloudProfile(&profile)
@@ -36,7 +37,8 @@ func TestCloudProfileOffersTheHostsArchitecture(t *testing.T) {
 			for _, machineType := range profile.Spec.MachineTypes {
 				got = append(got, *machineType.Architecture)
 			}
-			if others := slices.DeleteFunc(slices.Clone(got), func(a string) bool { return a == architecture }); len(got) < 4 || len(others) > 0 {
+			if others := slices.DeleteFunc(slices.Clone(got), func(a string) bool { return a == architecture }); len(got) < 4 ||
+				len(others) > 0 {
 				t.Errorf("it offers %v", got)
 			}
 		})

@@ -75,7 +75,8 @@ func Problems(h Host) []string {
 	}
 	for _, controller := range []string{"cpu", "memory", "pids"} {
 		if !slices.Contains(h.Cgroups, controller) {
-			add("the cgroup controller %q is missing: mount the cgroup file systems or enable the controller in the kernel", controller)
+			add("the cgroup controller %q is missing: mount the cgroup file systems or enable the controller in the kernel",
+				controller)
 		}
 	}
 	if !slices.Contains(h.Filesystems, "overlay") {
@@ -191,8 +192,8 @@ func procFilesystems() []string {
 	return strings.Fields(string(data))
 }
 
-// busyPorts tries the very address that the cloud is going to use, though no interface has it yet: others may have the same
-// ports of other addresses, as resolvers have 53 of a loopback address.
+// busyPorts tries the very address that the cloud is going to use, though no interface has it yet: others may have the
+// same ports of other addresses, as resolvers have 53 of a loopback address.
 func busyPorts() []int {
 	freeBind := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		var optionErr error

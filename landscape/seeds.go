@@ -59,7 +59,9 @@ func (l *installation) gardenletKubeconfig(seed string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return pki.Kubeconfig{Name: "garden", Server: "https://" + l.garden.spec.apiAddress, CAPEM: ca.CertPEM, Client: pair}.Render()
+	return pki.Kubeconfig{
+		Name: "garden", Server: "https://" + l.garden.spec.apiAddress, CAPEM: ca.CertPEM, Client: pair,
+	}.Render()
 }
 
 // renewGardenlet replaces the first certificate of a gardenlet if it is due, and reports whether it was.
@@ -72,7 +74,9 @@ func renewGardenlet(pair *pki.KeyPair, seed string, ca *pki.CA, c clock.PassiveC
 
 // seedTemplate is the Seed that the gardenlet registers.
 func (l *installation) seedTemplate(k *kubernetesCluster) map[string]any {
-	credentials := map[string]any{"apiVersion": "v1", "kind": "Secret", "namespace": gardenNamespace, "name": "local-cloud"}
+	credentials := map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "namespace": gardenNamespace, "name": "local-cloud",
+	}
 	values := clusterValues(k.spec, l.about)
 	zones := make([]any, 0, len(l.about.Zones))
 	for _, zone := range l.about.Zones {
@@ -97,8 +101,10 @@ func (l *installation) seedTemplate(k *kubernetesCluster) map[string]any {
 				"internal": map[string]any{"type": "local", "domain": internalDomain, "credentialsRef": credentials},
 				"defaults": []any{map[string]any{"type": "local", "domain": defaultDomain, "credentialsRef": credentials}},
 			},
-			"backup":  map[string]any{"provider": "local", "credentialsRef": credentials},
-			"ingress": map[string]any{"domain": "ingress." + k.spec.seed + "." + defaultDomain, "controller": map[string]any{"kind": "nginx"}},
+			"backup": map[string]any{"provider": "local", "credentialsRef": credentials},
+			"ingress": map[string]any{
+				"domain": "ingress." + k.spec.seed + "." + defaultDomain, "controller": map[string]any{"kind": "nginx"},
+			},
 		},
 	}
 }

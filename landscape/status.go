@@ -45,8 +45,8 @@ func NewStatusCommand() *cobra.Command {
 	return command
 }
 
-// Status looks at every part of the landscape, from the host's processes up to the Shoots. A part that can't be asked is
-// reported as such and does not hide the others.
+// Status looks at every part of the landscape, from the host's processes up to the Shoots. A part that can't be asked
+// is reported as such and does not hide the others.
 func Status(ctx context.Context, o Options) []Part {
 	units, err := unit.NewClient(o.paths().socket()).List(ctx)
 	if err != nil {
@@ -98,7 +98,8 @@ func gardenParts(ctx context.Context, o Options) []Part {
 		part := Part{Part: "seed " + s.Name, State: "ready"}
 		for _, condition := range s.Status.Conditions {
 			if condition.Status != corev1beta1.ConditionTrue {
-				part.State, part.Detail = "not ready", fmt.Sprintf("%s is %s: %s", condition.Type, condition.Status, condition.Message)
+				part.State, part.Detail = "not ready",
+					fmt.Sprintf("%s is %s: %s", condition.Type, condition.Status, condition.Message)
 				break
 			}
 		}

@@ -131,10 +131,11 @@ func Up(ctx context.Context, o Options) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	for i, spec := range clusters {
 		group.Go(func() error {
-			return p.Step(groupCtx, fmt.Sprintf("cluster %q runs on its instance", spec.name), func(ctx context.Context) (err error) {
-				running[i], err = ensureCluster(ctx, o, c, about, spec, store)
-				return err
-			})
+			return p.Step(groupCtx, fmt.Sprintf("cluster %q runs on its instance", spec.name),
+				func(ctx context.Context) (err error) {
+					running[i], err = ensureCluster(ctx, o, c, about, spec, store)
+					return err
+				})
 		})
 	}
 	if err := group.Wait(); err != nil {
@@ -148,7 +149,8 @@ func Up(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(o.Out, nextSteps, time.Since(start).Round(time.Second), o.Artifacts, kubectl[0].Dir(o.Artifacts), garden.KubeconfigPath(o.StateDir, "garden"), olderVersions())
+	fmt.Fprintf(o.Out, nextSteps, time.Since(start).Round(time.Second), o.Artifacts, kubectl[0].Dir(o.Artifacts),
+		garden.KubeconfigPath(o.StateDir, "garden"), olderVersions())
 	return nil
 }
 
@@ -167,7 +169,8 @@ Kubernetes %s are built when a Shoot first uses them, which takes some minutes e
 
 // olderVersions are the Kubernetes versions that up does not build.
 func olderVersions() string {
-	versions := slices.DeleteFunc(slices.Clone(components.KubernetesVersions), func(v string) bool { return v == components.KubernetesDefaultVersion })
+	versions := slices.DeleteFunc(slices.Clone(components.KubernetesVersions),
+		func(v string) bool { return v == components.KubernetesDefaultVersion })
 	return strings.Join(versions, " and ")
 }
 

@@ -42,13 +42,16 @@ func routesFrom(spec clusterSpec, node int) []cluster.Route {
 
 func workerOf(spec clusterSpec, about *cloud.About, node int) cluster.Worker {
 	return cluster.Worker{
-		Name: fmt.Sprintf("%s-node-%d", spec.name, node+1), Address: nodeAddress(spec, node), Zone: about.Zones[node%len(about.Zones)],
+		Name: fmt.Sprintf("%s-node-%d", spec.name, node+1), Address: nodeAddress(spec, node),
+		Zone: about.Zones[node%len(about.Zones)],
 		Pods: nodePods(node), Routes: routesFrom(spec, node),
 	}
 }
 
 // ensureWorkers gives a seed the nodes that it should have besides the one with the control plane.
-func ensureWorkers(ctx context.Context, o Options, c *cloud.Client, about *cloud.About, k *kubernetesCluster, values cluster.Values) error {
+func ensureWorkers(
+	ctx context.Context, o Options, c *cloud.Client, about *cloud.About, k *kubernetesCluster, values cluster.Values,
+) error {
 	instances, err := c.ListInstances(ctx, cloud.Filter{})
 	if err != nil {
 		return fmt.Errorf("list instances: %w", err)
@@ -71,8 +74,11 @@ func ensureWorkers(ctx context.Context, o Options, c *cloud.Client, about *cloud
 }
 
 // ensureWorker makes a node, and waits until it is ready.
-func (k *kubernetesCluster) ensureWorker(ctx context.Context, o Options, c *cloud.Client, values cluster.Values, w cluster.Worker) error {
-	credentials, err := loadAndRenew(filepath.Join(o.StateDir, "landscape", k.spec.name, w.Name+".json"), empty[cluster.WorkerPKI],
+func (k *kubernetesCluster) ensureWorker(
+	ctx context.Context, o Options, c *cloud.Client, values cluster.Values, w cluster.Worker,
+) error {
+	credentials, err := loadAndRenew(filepath.Join(o.StateDir, "landscape", k.spec.name, w.Name+".json"),
+		empty[cluster.WorkerPKI],
 		func(p *cluster.WorkerPKI) (bool, error) { return k.pki.RenewWorker(p, w, clock.RealClock{}) })
 	if err != nil {
 		return err

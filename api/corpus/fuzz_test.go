@@ -43,7 +43,8 @@ func FuzzKinds(f *testing.F) {
 	f.Fuzz(func(t *testing.T, i uint8, raw, old []byte) {
 		kind := validation.Kinds[int(i)%len(validation.Kinds)]
 		object, before := kind.New(), kind.New()
-		if kjson.UnmarshalCaseSensitivePreserveInts(raw, object) != nil || kjson.UnmarshalCaseSensitivePreserveInts(old, before) != nil {
+		if kjson.UnmarshalCaseSensitivePreserveInts(raw, object) != nil ||
+			kjson.UnmarshalCaseSensitivePreserveInts(old, before) != nil {
 			return
 		}
 		checkInvariants(t, kind, object, before)
@@ -59,7 +60,8 @@ func checkInvariants(t *testing.T, kind validation.Kind, object, before validati
 		again := o.DeepCopyObject().(validation.Object)
 		kind.SetDefaults(again)
 		if !equality.Semantic.DeepEqual(o, again) {
-			t.Errorf("defaulting %s twice changes it again (-once +twice):\n%s", kind.Kind, cmp.Diff(toJSON(t, o), toJSON(t, again)))
+			t.Errorf("defaulting %s twice changes it again (-once +twice):\n%s", kind.Kind,
+				cmp.Diff(toJSON(t, o), toJSON(t, again)))
 		}
 	}
 	checkRoundTrip(t, kind, object)
@@ -128,7 +130,9 @@ func filler(seed int64) *randfill.Filler {
 		func(at *metav1.Time, c randfill.Continue) { at.Time = time.Unix(c.Int63n(1<<32), 0).Local() },
 		func(at *metav1.MicroTime, c randfill.Continue) { at.Time = time.Unix(c.Int63n(1<<32), 0).Local() },
 		func(raw *runtime.RawExtension, c randfill.Continue) {
-			raw.Raw = []byte([]string{`{"a":"b"}`, `{"kind":"GardenletConfiguration","seedConfig":{"spec":{}}}`, `{"chart":"YQ=="}`}[c.Intn(3)])
+			raw.Raw = []byte([]string{
+				`{"a":"b"}`, `{"kind":"GardenletConfiguration","seedConfig":{"spec":{}}}`, `{"chart":"YQ=="}`,
+			}[c.Intn(3)])
 		},
 	)
 }

@@ -19,11 +19,15 @@ var mutations = flag.Int("mutations", 4, "mutations of each case")
 
 // nasty values are where parsers and arithmetic end.
 var nasty = []any{
-	nil, "", " ", "0", "-1", "1.2.3", "v1", "1", "99999999999999999999.1.1", "1.35", "*", ".", "-", "--", "/", "a/b/c", ";", ",", "%", "-5%", "1e9%",
-	"TZ=", "CRON_TZ=UTC", "@every", "@every 1ns", "0 0 31 2 *", "240000+9999", "::/0", "0.0.0.0/0", "10.0.0.0/33", "https://", "https://[::1", "-----BEGIN CERTIFICATE-----",
-	"1Gi", "-1Gi", "1E", "9223372036854775807", "\x00", "é", "9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z", "292y", "-2562047h47m16s", "IPv4", "true",
+	nil, "", " ", "0", "-1", "1.2.3", "v1", "1", "99999999999999999999.1.1", "1.35", "*", ".", "-", "--", "/", "a/b/c",
+	";", ",", "%", "-5%", "1e9%",
+	"TZ=", "CRON_TZ=UTC", "@every", "@every 1ns", "0 0 31 2 *", "240000+9999", "::/0", "0.0.0.0/0", "10.0.0.0/33",
+	"https://", "https://[::1", "-----BEGIN CERTIFICATE-----",
+	"1Gi", "-1Gi", "1E", "9223372036854775807", "\x00", "é", "9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z", "292y",
+	"-2562047h47m16s", "IPv4", "true",
 	0.0, -1.0, 1.0, 32.0, 33.0, 2147483647.0, -2147483648.0, 1e300, true, false,
-	[]any{}, []any{nil}, []any{""}, []any{map[string]any{}}, map[string]any{}, map[string]any{"": ""}, map[string]any{"a": "b"},
+	[]any{}, []any{nil}, []any{""}, []any{map[string]any{}}, map[string]any{}, map[string]any{"": ""},
+	map[string]any{"a": "b"},
 }
 
 // TestMutatedCases replaces parts of all cases by nasty values and checks what must hold for any object.

@@ -87,7 +87,8 @@ func Find(gvk schema.GroupVersionKind) (Kind, bool) {
 
 // Kinds lists all kinds, by group and name.
 var Kinds = []Kind{
-	core("BackupBucket", false, corev1beta1.SetDefaultsBackupBucket, corev1beta1.ValidateBackupBucket, corev1beta1.ValidateBackupBucketUpdate).
+	core("BackupBucket", false, corev1beta1.SetDefaultsBackupBucket, corev1beta1.ValidateBackupBucket,
+		corev1beta1.ValidateBackupBucketUpdate).
 		withWarnings(func(object, old Object, _ Options) []string {
 			return corev1beta1.WarningsBackupBucket(as[corev1beta1.BackupBucket](object), as[corev1beta1.BackupBucket](old))
 		}),
@@ -97,20 +98,25 @@ var Kinds = []Kind{
 		}),
 	cloudProfile(),
 	controllerDeployment(),
-	core("ControllerInstallation", false, nil, corev1beta1.ValidateControllerInstallation, corev1beta1.ValidateControllerInstallationUpdate),
-	core("ControllerRegistration", false, corev1beta1.SetDefaultsControllerRegistration, corev1beta1.ValidateControllerRegistration, corev1beta1.ValidateControllerRegistrationUpdate).
+	core("ControllerInstallation", false, nil, corev1beta1.ValidateControllerInstallation,
+		corev1beta1.ValidateControllerInstallationUpdate),
+	core("ControllerRegistration", false, corev1beta1.SetDefaultsControllerRegistration,
+		corev1beta1.ValidateControllerRegistration, corev1beta1.ValidateControllerRegistrationUpdate).
 		withWarnings(func(object, old Object, _ Options) []string {
-			return corev1beta1.WarningsControllerRegistration(as[corev1beta1.ControllerRegistration](object), as[corev1beta1.ControllerRegistration](old))
+			return corev1beta1.WarningsControllerRegistration(as[corev1beta1.ControllerRegistration](object),
+				as[corev1beta1.ControllerRegistration](old))
 		}),
 	core("ExposureClass", false, nil, corev1beta1.ValidateExposureClass, corev1beta1.ValidateExposureClassUpdate),
-	core("InternalSecret", true, corev1beta1.SetDefaultsInternalSecret, corev1beta1.ValidateInternalSecret, corev1beta1.ValidateInternalSecretUpdate),
+	core("InternalSecret", true, corev1beta1.SetDefaultsInternalSecret, corev1beta1.ValidateInternalSecret,
+		corev1beta1.ValidateInternalSecretUpdate),
 	namespacedCloudProfile(),
 	core("Project", false, corev1beta1.SetDefaultsProject, corev1beta1.ValidateProject, corev1beta1.ValidateProjectUpdate).
 		withStatus(func(object, old Object) field.ErrorList {
 			return corev1beta1.ValidateProjectStatusUpdate(as[corev1beta1.Project](object), as[corev1beta1.Project](old))
 		}),
 	core("Quota", true, nil, corev1beta1.ValidateQuota, corev1beta1.ValidateQuotaUpdate),
-	core("SecretBinding", true, corev1beta1.SetDefaultsSecretBinding, corev1beta1.ValidateSecretBinding, corev1beta1.ValidateSecretBindingUpdate).
+	core("SecretBinding", true, corev1beta1.SetDefaultsSecretBinding, corev1beta1.ValidateSecretBinding,
+		corev1beta1.ValidateSecretBindingUpdate).
 		withWarnings(func(object, old Object, _ Options) []string {
 			return corev1beta1.WarningsSecretBinding(as[corev1beta1.SecretBinding](object), as[corev1beta1.SecretBinding](old))
 		}),
@@ -122,15 +128,20 @@ var Kinds = []Kind{
 			return corev1beta1.WarningsSeed(as[corev1beta1.Seed](object), as[corev1beta1.Seed](old))
 		}),
 	shoot(),
-	core("ShootState", true, nil, corev1beta1.ValidateShootState, func(object, old *corev1beta1.ShootState) field.ErrorList {
-		return corev1beta1.ValidateShootState(object)
-	}),
-	simple(corev1.SchemeGroupVersion.WithKind("ControllerDeployment"), false, nil, corev1.ValidateControllerDeployment, corev1.ValidateControllerDeploymentUpdate).
-		withWarnings(func(object, old Object, _ Options) []string {
-			return corev1.WarningsControllerDeployment(as[corev1.ControllerDeployment](object), as[corev1.ControllerDeployment](old))
+	core("ShootState", true, nil, corev1beta1.ValidateShootState,
+		func(object, old *corev1beta1.ShootState) field.ErrorList {
+			return corev1beta1.ValidateShootState(object)
 		}),
-	simple(operationsv1alpha1.SchemeGroupVersion.WithKind("Bastion"), true, nil, operationsv1alpha1.ValidateBastion, operationsv1alpha1.ValidateBastionUpdate),
-	simple(securityv1alpha1.SchemeGroupVersion.WithKind("CredentialsBinding"), true, securityv1alpha1.SetDefaultsCredentialsBinding,
+	simple(corev1.SchemeGroupVersion.WithKind("ControllerDeployment"), false, nil, corev1.ValidateControllerDeployment,
+		corev1.ValidateControllerDeploymentUpdate).
+		withWarnings(func(object, old Object, _ Options) []string {
+			return corev1.WarningsControllerDeployment(as[corev1.ControllerDeployment](object),
+				as[corev1.ControllerDeployment](old))
+		}),
+	simple(operationsv1alpha1.SchemeGroupVersion.WithKind("Bastion"), true, nil, operationsv1alpha1.ValidateBastion,
+		operationsv1alpha1.ValidateBastionUpdate),
+	simple(securityv1alpha1.SchemeGroupVersion.WithKind("CredentialsBinding"), true,
+		securityv1alpha1.SetDefaultsCredentialsBinding,
 		securityv1alpha1.ValidateCredentialsBinding, securityv1alpha1.ValidateCredentialsBindingUpdate),
 	simple(securityv1alpha1.SchemeGroupVersion.WithKind("WorkloadIdentity"), true, nil,
 		securityv1alpha1.ValidateWorkloadIdentity, securityv1alpha1.ValidateWorkloadIdentityUpdate),
@@ -200,7 +211,8 @@ func withCloudProfile(o Options) corev1beta1.CloudProfileValidation {
 }
 
 func cloudProfile() Kind {
-	k := core("CloudProfile", false, corev1beta1.SetDefaultsCloudProfile, corev1beta1.ValidateCloudProfile, corev1beta1.ValidateCloudProfileUpdate)
+	k := core("CloudProfile", false, corev1beta1.SetDefaultsCloudProfile, corev1beta1.ValidateCloudProfile,
+		corev1beta1.ValidateCloudProfileUpdate)
 	k.create = func(object Object, o Options) field.ErrorList {
 		return withCloudProfile(o).Create(as[corev1beta1.CloudProfile](object))
 	}
@@ -219,15 +231,18 @@ func namespacedCloudProfile() Kind {
 		return withCloudProfile(o).CreateNamespaced(as[corev1beta1.NamespacedCloudProfile](object))
 	}
 	k.update = func(object, old Object, o Options) field.ErrorList {
-		return withCloudProfile(o).UpdateNamespaced(as[corev1beta1.NamespacedCloudProfile](object), as[corev1beta1.NamespacedCloudProfile](old))
+		return withCloudProfile(o).UpdateNamespaced(as[corev1beta1.NamespacedCloudProfile](object),
+			as[corev1beta1.NamespacedCloudProfile](old))
 	}
 	return k.withWarnings(func(object, old Object, _ Options) []string {
-		return corev1beta1.WarningsNamespacedCloudProfile(as[corev1beta1.NamespacedCloudProfile](object), as[corev1beta1.NamespacedCloudProfile](old))
+		return corev1beta1.WarningsNamespacedCloudProfile(as[corev1beta1.NamespacedCloudProfile](object),
+			as[corev1beta1.NamespacedCloudProfile](old))
 	})
 }
 
 func managedSeed() Kind {
-	k := simple(seedmanagementv1alpha1.SchemeGroupVersion.WithKind("ManagedSeed"), true, seedmanagementv1alpha1.SetDefaultsManagedSeed,
+	k := simple(seedmanagementv1alpha1.SchemeGroupVersion.WithKind("ManagedSeed"), true,
+		seedmanagementv1alpha1.SetDefaultsManagedSeed,
 		seedmanagementv1alpha1.ValidateManagedSeed, seedmanagementv1alpha1.ValidateManagedSeedUpdate)
 	with := func(o Options) seedmanagementv1alpha1.ManagedSeedValidation {
 		return seedmanagementv1alpha1.ManagedSeedValidation{BeforeAdmission: o.BeforeAdmission}
@@ -247,7 +262,9 @@ func controllerDeployment() Kind {
 		converted := &corev1.ControllerDeployment{}
 		deployment := as[corev1beta1.ControllerDeployment](object)
 		if err := converted.ConvertFrom(deployment); err != nil {
-			return nil, field.ErrorList{field.Invalid(field.NewPath("providerConfig"), string(deployment.ProviderConfig.Raw), err.Error())}
+			return nil, field.ErrorList{
+				field.Invalid(field.NewPath("providerConfig"), string(deployment.ProviderConfig.Raw), err.Error()),
+			}
 		}
 		return converted, nil
 	}

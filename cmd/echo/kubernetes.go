@@ -7,7 +7,8 @@ import (
 	"net/http"
 )
 
-// maxRequest bounds the body of a request of an API server, which sends no more than 3 MiB of an object, in a list of them.
+// maxRequest bounds the body of a request of an API server, which sends no more than 3 MiB of an object, in a list of
+// them.
 const maxRequest = 16 << 20
 
 const (
@@ -19,8 +20,9 @@ const (
 
 type object map[string]any
 
-// addKubernetes makes a server of what API servers ask in a cluster: reviews of admission, conversions between the versions of a
-// kind, and an aggregated API with a resource "echoes", for any group and version. All answers name the host.
+// addKubernetes makes a server of what API servers ask in a cluster: reviews of admission, conversions between the
+// versions of a kind, and an aggregated API with a resource "echoes", for any group and version. All answers name the
+// host.
 func addKubernetes(mux *http.ServeMux, hostname string) {
 	mux.HandleFunc("POST /admit", answering(func(in review) (object, error) {
 		response := object{"uid": in.Request.UID, "allowed": true}

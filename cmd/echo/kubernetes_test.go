@@ -32,7 +32,8 @@ func TestAnswersOfAPIServersQuestions(t *testing.T) {
 				"response":{"uid":"1","allowed":false,"status":{"message":"denied by pod-1"}}}`,
 		},
 		"the admission of a deletion, which has no object": {
-			"POST", "/admit", `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","object":null}}`,
+			"POST", "/admit",
+			`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","object":null}}`,
 			`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":"1","allowed":true}}`,
 		},
 		"a conversion": {

@@ -41,7 +41,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	switch args[0] {
 	case "serve":
 		port := flags.Int("port", 8080, "TCP port to listen on, on all addresses")
-		certificate := flags.String("certificate", "", "file with the certificate for TLS, in PEM; without it there is no TLS")
+		certificate := flags.String("certificate", "",
+			"file with the certificate for TLS, in PEM; without it there is no TLS")
 		key := flags.String("key", "", "file with the private key of the certificate, in PEM")
 		if err := flags.Parse(args[1:]); err != nil {
 			return err
@@ -80,11 +81,12 @@ func serve(ctx context.Context, address, certificate, key string, out io.Writer)
 	if err != nil {
 		return fmt.Errorf("read host name: %w", err)
 	}
-	server := &http.Server{Addr: address, Handler: handler(hostname), ReadHeaderTimeout: 10 * time.Second, ConnState: func(c net.Conn, state http.ConnState) {
-		if state == http.StateNew {
-			fmt.Fprintf(out, "connection from %s\n", c.RemoteAddr())
-		}
-	}}
+	server := &http.Server{Addr: address, Handler: handler(hostname), ReadHeaderTimeout: 10 * time.Second,
+		ConnState: func(c net.Conn, state http.ConnState) {
+			if state == http.StateNew {
+				fmt.Fprintf(out, "connection from %s\n", c.RemoteAddr())
+			}
+		}}
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)

@@ -1,5 +1,5 @@
-// Command e2e.test is Kubernetes' own end-to-end tests, which Hortus holds its Shoots to. It takes the flags of the suite. The
-// name is one that the ginkgo program accepts to run specs in parallel.
+// Command e2e.test is Kubernetes' own end-to-end tests, which Hortus holds its Shoots to. It takes the flags of the
+// suite. The name is one that the ginkgo program accepts to run specs in parallel.
 package main
 
 import (

@@ -38,7 +38,8 @@ func main() {
 		}
 	}
 	if newCommand == nil {
-		fmt.Fprintln(os.Stderr, "usage: hyperkube kube-apiserver|kube-controller-manager|kube-scheduler|kube-proxy|kubelet [flags]")
+		fmt.Fprintln(os.Stderr,
+			"usage: hyperkube kube-apiserver|kube-controller-manager|kube-scheduler|kube-proxy|kubelet [flags]")
 		os.Exit(2)
 	}
 	os.Exit(cli.Run(newCommand()))

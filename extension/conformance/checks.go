@@ -43,7 +43,8 @@ func checkNoRequest(t *testing.T, f *fixture) {
 	f.change(t, f.Change)
 	before := f.get(t).GetDefaultStatus().DeepCopy()
 	f.stays(t, func() string {
-		if got := f.get(t).GetDefaultStatus(); got.ObservedGeneration != before.ObservedGeneration || got.LastOperation.Type != before.LastOperation.Type {
+		if got := f.get(t).GetDefaultStatus(); got.ObservedGeneration != before.ObservedGeneration ||
+			got.LastOperation.Type != before.LastOperation.Type {
 			return fmt.Sprintf("the change was acted upon: %+v", got.LastOperation)
 		}
 		return ""
@@ -107,7 +108,8 @@ func checkMigratedDelete(t *testing.T, f *fixture) {
 	f.succeeded(t, corev1beta1.LastOperationTypeMigrate)
 	f.delete(t)
 	f.gone(t)
-	if f.Probe != nil && (slices.Contains(f.Probe.Calls(f.key()), "Delete") || slices.Contains(f.Probe.Calls(f.key()), "ForceDelete")) {
+	if f.Probe != nil && (slices.Contains(f.Probe.Calls(f.key()), "Delete") ||
+		slices.Contains(f.Probe.Calls(f.key()), "ForceDelete")) {
 		t.Errorf("calls were %q, want no deletion", f.Probe.Calls(f.key()))
 	}
 }
@@ -141,7 +143,8 @@ func checkMigratedRestore(t *testing.T, f *fixture) {
 		t.Errorf("finalizers after the restore are %q, want %q among them", obj.GetFinalizers(), f.Finalizer)
 	}
 	if status := obj.GetDefaultStatus(); status.ObservedGeneration != obj.GetGeneration() || status.LastError != nil {
-		t.Errorf("observedGeneration is %d of %d and lastError %+v, want all observed and none", status.ObservedGeneration, obj.GetGeneration(), status.LastError)
+		t.Errorf("observedGeneration is %d of %d and lastError %+v, want all observed and none", status.ObservedGeneration,
+			obj.GetGeneration(), status.LastError)
 	}
 	f.ask(t, extensionsv1alpha1.OperationReconcile)
 	f.succeeded(t, corev1beta1.LastOperationTypeReconcile)
@@ -192,7 +195,8 @@ func checkDeleteError(t *testing.T, f *fixture) {
 			t.Fatal("the object is gone though its deletion failed")
 		}
 		status := obj.GetDefaultStatus()
-		if status.LastError == nil || !slices.Equal(status.LastError.Codes, []corev1beta1.ErrorCode{code}) || status.LastOperation.Type != corev1beta1.LastOperationTypeDelete {
+		if status.LastError == nil || !slices.Equal(status.LastError.Codes, []corev1beta1.ErrorCode{code}) ||
+			status.LastOperation.Type != corev1beta1.LastOperationTypeDelete {
 			return fmt.Sprintf("lastError is %+v of %+v, want code %s of Delete", status.LastError, status.LastOperation, code)
 		}
 		if !f.hasFinalizer(obj) {

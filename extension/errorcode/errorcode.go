@@ -1,8 +1,8 @@
-// Package errorcode classifies errors of providers, so that a controller knows whether to retry and a user knows whether
-// to act.
+// Package errorcode classifies errors of providers, so that a controller knows whether to retry and a user knows
+// whether to act.
 //
-// An error either carries codes, given by who knows best, or is classified by its text, as [Of] does: providers wrap each
-// other's errors so often that the text is what survives.
+// An error either carries codes, given by who knows best, or is classified by its text, as [Of] does: providers wrap
+// each other's errors so often that the text is what survives.
 package errorcode
 
 import (
@@ -102,7 +102,8 @@ func words(alternatives ...string) *regexp.Regexp {
 var classes = []class{
 	{code: corev1beta1.ErrorInfraUnauthenticated, pattern: words(
 		"InvalidAuthenticationTokenTenant", "authentication failed", "AuthFailure", "invalid character", "invalid_client",
-		"query returned no results", "InvalidAccessKeyId", "cannot fetch token", "InvalidSecretAccessKey", "InvalidSubscriptionId",
+		"query returned no results", "InvalidAccessKeyId", "cannot fetch token", "InvalidSecretAccessKey",
+		"InvalidSubscriptionId",
 	)},
 	{code: corev1beta1.ErrorInfraUnauthorized, pattern: words(
 		"Unauthorized", "InvalidClientTokenId", "SignatureDoesNotMatch", "AuthorizationFailed", "invalid_grant",
@@ -113,11 +114,14 @@ var classes = []class{
 		"LimitExceeded", "Quotas", "Quota.*exceeded", "exceeded quota", "quota has been met", "QUOTA_EXCEEDED",
 		"maximum number of ports exceeded", "VolumeSizeExceedsAvailableQuota", "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS",
 	)},
-	{code: corev1beta1.ErrorInfraRateLimitsExceeded, pattern: words("RequestLimitExceeded", "Throttling", "too many requests")},
+	{code: corev1beta1.ErrorInfraRateLimitsExceeded,
+		pattern: words("RequestLimitExceeded", "Throttling", "too many requests")},
 	{code: corev1beta1.ErrorInfraDependencies, pattern: words(
 		"PendingVerification", "access not configured", "DependencyViolation", "OptInRequired", "DeleteConflict", "Conflict",
-		"inactive billing state", "ReadOnlyDisabledSubscription", "is already being used", "InUse.*CannotBeDeleted", "VnetInUse",
-		"timeout while waiting for state to become", "InvalidCidrBlock", "already busy for", "InsufficientFreeAddressesInSubnet",
+		"inactive billing state", "ReadOnlyDisabledSubscription", "is already being used", "InUse.*CannotBeDeleted",
+		"VnetInUse",
+		"timeout while waiting for state to become", "InvalidCidrBlock", "already busy for",
+		"InsufficientFreeAddressesInSubnet",
 		"InternalServerError", "a resource with the ID", "VnetAddressSpaceCannotChangeDueToPeerings", "InternalBillingError",
 		"not enough hosts available",
 	)},
@@ -131,7 +135,8 @@ var classes = []class{
 		"KubeletHasInsufficientMemory", "KubeletHasDiskPressure", "KubeletHasInsufficientPID", "violates constraint",
 		"no attached internet gateway", "unrecognized feature gate", "runtime-config invalid key", "strict decoder error",
 		"not allowed to configure an unsupported", "error during apply of object .* is invalid:",
-		"OverconstrainedZonalAllocationRequest", "duplicate zones", "overlapping zones", "not supported in your requested availability zone",
+		"OverconstrainedZonalAllocationRequest", "duplicate zones", "overlapping zones",
+		"not supported in your requested availability zone",
 	)},
 	{code: corev1beta1.ErrorRetryableConfigurationProblem, pattern: words(
 		"is misconfigured and requires zero voluntary evictions", `SDK\.CanNotResolveEndpoint`,

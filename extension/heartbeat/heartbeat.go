@@ -49,7 +49,9 @@ func (b *Beat) Start(ctx context.Context) error {
 
 // Renew writes the current time into the Lease.
 func (b *Beat) Renew(ctx context.Context) error {
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: extensionsv1alpha1.HeartbeatLease}}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+		Namespace: b.Namespace, Name: extensionsv1alpha1.HeartbeatLease,
+	}}
 	spec := coordinationv1.LeaseSpec{
 		HolderIdentity:       ptr.To(b.Holder),
 		LeaseDurationSeconds: ptr.To(int32(Interval.Seconds())),

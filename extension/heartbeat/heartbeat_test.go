@@ -26,7 +26,8 @@ func TestBeat(t *testing.T) {
 		for range 3 {
 			synctest.Wait()
 			lease := &coordinationv1.Lease{}
-			if err := c.Get(ctx, client.ObjectKey{Namespace: "extension-x", Name: "gardener-extension-heartbeat"}, lease); err != nil {
+			if err := c.Get(ctx, client.ObjectKey{Namespace: "extension-x", Name: "gardener-extension-heartbeat"},
+				lease); err != nil {
 				t.Fatal(err)
 			}
 			if age := time.Since(lease.Spec.RenewTime.Time); age > time.Second || *lease.Spec.HolderIdentity != "x" {

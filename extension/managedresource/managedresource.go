@@ -1,5 +1,5 @@
-// Package managedresource lets an extension hand objects to the resource-manager, which applies them to a Shoot or to the
-// seed and keeps them there.
+// Package managedresource lets an extension hand objects to the resource-manager, which applies them to a Shoot or to
+// the seed and keeps them there.
 package managedresource
 
 import (

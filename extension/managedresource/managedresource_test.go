@@ -27,7 +27,9 @@ func newScheme() *runtime.Scheme {
 func TestApplyAndDelete(t *testing.T) {
 	scheme := newScheme()
 	c := fake.NewClientBuilder().WithScheme(scheme).Build()
-	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "c"}, Data: map[string]string{"a": "b"}}
+	object := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "c"}, Data: map[string]string{"a": "b"},
+	}
 	for name, set := range map[string]Set{
 		"for-shoot": {Namespace: "n", Name: "for-shoot", Objects: []client.Object{object}},
 		"for-seed":  {Namespace: "n", Name: "for-seed", Seed: true, Objects: []client.Object{object, object}},
@@ -46,7 +48,8 @@ func TestApplyAndDelete(t *testing.T) {
 				t.Errorf("class is %v, want seed: %v", mr.Spec.Class, set.Seed)
 			}
 			secret := &corev1.Secret{}
-			if err := c.Get(t.Context(), client.ObjectKey{Namespace: "n", Name: mr.Spec.SecretRefs[0].Name}, secret); err != nil {
+			if err := c.Get(t.Context(), client.ObjectKey{Namespace: "n", Name: mr.Spec.SecretRefs[0].Name},
+				secret); err != nil {
 				t.Fatal(err)
 			}
 			const one = "---\napiVersion: v1\ndata:\n  a: b\nkind: ConfigMap\nmetadata:\n  name: c\n  namespace: kube-system\n"
@@ -64,7 +67,8 @@ func TestApplyAndDelete(t *testing.T) {
 			if gone, err = Delete(t.Context(), c, "n", name, true); err != nil || !gone {
 				t.Fatalf("Delete() = %v, %v, want gone", gone, err)
 			}
-			if err := c.Get(t.Context(), client.ObjectKeyFromObject(secret), secret); client.IgnoreNotFound(err) != nil || err == nil {
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(secret),
+				secret); client.IgnoreNotFound(err) != nil || err == nil {
 				t.Errorf("the secret is still there (%v)", err)
 			}
 		})
@@ -87,8 +91,12 @@ func TestProblem(t *testing.T) {
 		want   string
 	}{
 		"applied, healthy and rolled out": {func(*resourcesv1alpha1.ManagedResource) {}, ""},
-		"not seen yet":                    {func(mr *resourcesv1alpha1.ManagedResource) { mr.Generation = 3 }, `managed resource "x" has not been applied yet`},
-		"a condition is missing": {func(mr *resourcesv1alpha1.ManagedResource) { mr.Status.Conditions = mr.Status.Conditions[:2] },
+		"not seen yet": {
+			func(mr *resourcesv1alpha1.ManagedResource) { mr.Generation = 3 }, `managed resource "x" has not been applied yet`,
+		},
+		"a condition is missing": {func(mr *resourcesv1alpha1.ManagedResource) {
+			mr.Status.Conditions = mr.Status.Conditions[:2]
+		},
 			`managed resource "x" has no condition ResourcesProgressing yet`},
 		"not healthy": {func(mr *resourcesv1alpha1.ManagedResource) {
 			mr.Status.Conditions[1].Status, mr.Status.Conditions[1].Message = corev1beta1.ConditionFalse, "down"

@@ -122,8 +122,8 @@ func (p *Pool) addShoot(shoot *corev1beta1.Shoot, cri *corev1beta1.CRI) {
 	}
 }
 
-// Initiated is the start of the rotation that a pool follows, nil if it follows none. last is when the newest rotation began;
-// a pool whose roll-out is pending stays with the one before.
+// Initiated is the start of the rotation that a pool follows, nil if it follows none. last is when the newest rotation
+// began; a pool whose roll-out is pending stays with the one before.
 func Initiated(pool string, last *metav1.Time, pending []corev1beta1.PendingWorkersRollout) *metav1.Time {
 	for _, p := range pending {
 		if p.Name == pool {
@@ -225,14 +225,16 @@ func kubeletItems(k *corev1beta1.KubeletConfig) []string {
 	}
 	var items []string
 	if kube, system := k.KubeReserved, k.SystemReserved; kube != nil || system != nil {
-		kube, system = cmp.Or(kube, &corev1beta1.KubeletConfigReserved{}), cmp.Or(system, &corev1beta1.KubeletConfigReserved{})
+		kube, system = cmp.Or(kube, &corev1beta1.KubeletConfigReserved{}),
+			cmp.Or(system, &corev1beta1.KubeletConfigReserved{})
 		items = append(items, strings.Join([]string{
 			Reserved(kube.CPU, system.CPU), Reserved(kube.Memory, system.Memory),
 			Reserved(kube.PID, system.PID), Reserved(kube.EphemeralStorage, system.EphemeralStorage),
 		}, "-"))
 	}
 	if e := k.EvictionHard; e != nil {
-		items = append(items, joinText(e.ImageFSAvailable, e.ImageFSInodesFree, e.MemoryAvailable, e.NodeFSAvailable, e.NodeFSInodesFree))
+		items = append(items, joinText(e.ImageFSAvailable, e.ImageFSInodesFree, e.MemoryAvailable, e.NodeFSAvailable,
+			e.NodeFSInodesFree))
 	}
 	if k.CPUManagerPolicy != nil {
 		items = append(items, *k.CPUManagerPolicy)
@@ -240,8 +242,9 @@ func kubeletItems(k *corev1beta1.KubeletConfig) []string {
 	return items
 }
 
-// Reserved is the text of what is kept from pods of one resource, for the kubelet and for the system together; "0" if nothing
-// is. Only the sum counts, so the unit of one alone stays as it was written, and different units lead to the same one.
+// Reserved is the text of what is kept from pods of one resource, for the kubelet and for the system together; "0" if
+// nothing is. Only the sum counts, so the unit of one alone stays as it was written, and different units lead to the
+// same one.
 func Reserved(kube, system *resource.Quantity) string {
 	if kube == nil && system == nil {
 		return "0"

@@ -14,7 +14,8 @@ import (
 
 func base() Pool {
 	return Pool{
-		Name: "w", KubernetesVersion: "1.33.2", MachineType: "small", ImageName: "os", ImageVersion: "1.0.0", CRIName: "containerd",
+		Name: "w", KubernetesVersion: "1.33.2", MachineType: "small", ImageName: "os", ImageVersion: "1.0.0",
+		CRIName:        "containerd",
 		ProviderConfig: []byte(`{"a":1}`), CAInitiated: "t1", KeyInitiated: "t2",
 	}
 }
@@ -23,7 +24,8 @@ func base() Pool {
 func all(t *testing.T, p Pool) [4]string {
 	t.Helper()
 	var out [4]string
-	for i, f := range []func(Pool) (string, error){KeyV1, KeyV2, InPlace, func(p Pool) (string, error) { return ClassV1(p) }} {
+	for i, f := range []func(Pool) (string, error){KeyV1, KeyV2, InPlace,
+		func(p Pool) (string, error) { return ClassV1(p) }} {
 		var err error
 		if out[i], err = f(p); err != nil {
 			t.Fatal(err)
@@ -38,31 +40,57 @@ func TestWhichChangesCount(t *testing.T) {
 		want   [4]bool // Whether key v1, key v2, in place, class v1 change.
 	}{
 		"a patch version of Kubernetes never counts": {func(p *Pool) { p.KubernetesVersion = "1.33.9" }, [4]bool{}},
-		"a minor version of Kubernetes counts":       {func(p *Pool) { p.KubernetesVersion = "1.34.0" }, [4]bool{true, true, true, true}},
-		"the machine type":                           {func(p *Pool) { p.MachineType = "large" }, [4]bool{false, true, false, true}},
-		"the image version":                          {func(p *Pool) { p.ImageVersion = "1.1.0" }, [4]bool{false, true, true, true}},
-		"the image name":                             {func(p *Pool) { p.ImageName = "other" }, [4]bool{false, true, false, true}},
+		"a minor version of Kubernetes counts": {
+			func(p *Pool) { p.KubernetesVersion = "1.34.0" }, [4]bool{true, true, true, true},
+		},
+		"the machine type": {
+			func(p *Pool) { p.MachineType = "large" }, [4]bool{false, true, false, true},
+		},
+		"the image version": {
+			func(p *Pool) { p.ImageVersion = "1.1.0" }, [4]bool{false, true, true, true},
+		},
+		"the image name": {
+			func(p *Pool) { p.ImageName = "other" }, [4]bool{false, true, false, true},
+		},
 		"the volume": {func(p *Pool) {
 			p.Volume = &extensionsv1alpha1.Volume{Size: "20Gi", Type: ptr.To("fast")}
 		}, [4]bool{false, true, false, true}},
-		"the provider's configuration counts in v1 only": {func(p *Pool) { p.ProviderConfig = []byte(`{"a":2}`) }, [4]bool{false, false, false, true}},
-		"the container runtime":                          {func(p *Pool) { p.CRIName = "other" }, [4]bool{true, true, false, true}},
-		"a rotation of the CAs":                          {func(p *Pool) { p.CAInitiated = "t9" }, [4]bool{false, true, true, true}},
-		"a rotation of the service account key":          {func(p *Pool) { p.KeyInitiated = "t9" }, [4]bool{false, true, true, true}},
-		"the DNS cache on nodes":                         {func(p *Pool) { p.NodeLocalDNS = true }, [4]bool{false, true, false, true}},
+		"the provider's configuration counts in v1 only": {
+			func(p *Pool) { p.ProviderConfig = []byte(`{"a":2}`) }, [4]bool{false, false, false, true},
+		},
+		"the container runtime": {
+			func(p *Pool) { p.CRIName = "other" }, [4]bool{true, true, false, true},
+		},
+		"a rotation of the CAs": {
+			func(p *Pool) { p.CAInitiated = "t9" }, [4]bool{false, true, true, true},
+		},
+		"a rotation of the service account key": {
+			func(p *Pool) { p.KeyInitiated = "t9" }, [4]bool{false, true, true, true},
+		},
+		"the DNS cache on nodes": {
+			func(p *Pool) { p.NodeLocalDNS = true }, [4]bool{false, true, false, true},
+		},
 		"reserved resources": {func(p *Pool) {
-			p.Kubelet = &corev1beta1.KubeletConfig{KubeReserved: &corev1beta1.KubeletConfigReserved{CPU: ptr.To(resource.MustParse("80m"))}}
+			p.Kubelet = &corev1beta1.KubeletConfig{
+				KubeReserved: &corev1beta1.KubeletConfigReserved{CPU: ptr.To(resource.MustParse("80m"))},
+			}
 		}, [4]bool{false, true, true, false}},
 		"resources reserved for the system": {func(p *Pool) {
-			p.Kubelet = &corev1beta1.KubeletConfig{SystemReserved: &corev1beta1.KubeletConfigReserved{PID: ptr.To(resource.MustParse("1k"))}}
+			p.Kubelet = &corev1beta1.KubeletConfig{
+				SystemReserved: &corev1beta1.KubeletConfigReserved{PID: ptr.To(resource.MustParse("1k"))},
+			}
 		}, [4]bool{false, true, true, false}},
 		"hard eviction": {func(p *Pool) {
-			p.Kubelet = &corev1beta1.KubeletConfig{EvictionHard: &corev1beta1.KubeletConfigEviction{MemoryAvailable: ptr.To("5%")}}
+			p.Kubelet = &corev1beta1.KubeletConfig{
+				EvictionHard: &corev1beta1.KubeletConfigEviction{MemoryAvailable: ptr.To("5%")},
+			}
 		}, [4]bool{false, true, true, false}},
 		"the CPU manager": {func(p *Pool) {
 			p.Kubelet = &corev1beta1.KubeletConfig{CPUManagerPolicy: ptr.To("static")}
 		}, [4]bool{false, true, true, false}},
-		"other kubelet settings never count": {func(p *Pool) { p.Kubelet = &corev1beta1.KubeletConfig{MaxPods: ptr.To(int32(50))} }, [4]bool{}},
+		"other kubelet settings never count": {
+			func(p *Pool) { p.Kubelet = &corev1beta1.KubeletConfig{MaxPods: ptr.To(int32(50))} }, [4]bool{},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			changed := base()
@@ -98,21 +126,31 @@ func TestOnlyTheSumOfReservationsCounts(t *testing.T) {
 		kube, system, nextKube, nextSystem *amounts
 		want                               bool // Whether the hashes change.
 	}{
-		"half moves":                     {&amounts{"80m", "1Gi"}, nil, &amounts{"40m", "512Mi"}, &amounts{"40m", "512Mi"}, false},
-		"all moves":                      {&amounts{"80m", "1Gi"}, nil, nil, &amounts{"80m", "1Gi"}, false},
-		"one resource moves":             {&amounts{"80m", "1Gi"}, nil, &amounts{"80m", ""}, &amounts{"", "1Gi"}, false},
-		"it moves back":                  {&amounts{"40m", "1500M"}, &amounts{"40m", "500M"}, &amounts{"80m", "2G"}, nil, false},
-		"they swap units":                {&amounts{"1", "1Gi"}, &amounts{"500m", "500M"}, &amounts{"500m", "500M"}, &amounts{"1", "1Gi"}, false},
+		"half moves": {&amounts{"80m", "1Gi"}, nil, &amounts{"40m", "512Mi"}, &amounts{
+			"40m", "512Mi",
+		}, false},
+		"all moves":          {&amounts{"80m", "1Gi"}, nil, nil, &amounts{"80m", "1Gi"}, false},
+		"one resource moves": {&amounts{"80m", "1Gi"}, nil, &amounts{"80m", ""}, &amounts{"", "1Gi"}, false},
+		"it moves back": {&amounts{"40m", "1500M"}, &amounts{"40m", "500M"}, &amounts{
+			"80m", "2G",
+		}, nil, false},
+		"they swap units": {
+			&amounts{"1", "1Gi"}, &amounts{"500m", "500M"}, &amounts{"500m", "500M"}, &amounts{"1", "1Gi"}, false,
+		},
 		"another spelling":               {&amounts{"1000m", "1024Mi"}, nil, &amounts{"1", "1Gi"}, nil, false},
 		"nothing is reserved explicitly": {&amounts{"80m", ""}, nil, &amounts{"80m", ""}, &amounts{"0", "0"}, false},
 		"more for the system":            {&amounts{"80m", "1Gi"}, nil, &amounts{"80m", "1Gi"}, &amounts{"", "1Mi"}, true},
 		"another resource":               {&amounts{"1", ""}, nil, &amounts{"", "1"}, nil, true},
-		"less than moved":                {&amounts{"80m", "1Gi"}, nil, &amounts{"40m", "512Mi"}, &amounts{"40m", "511Mi"}, true},
+		"less than moved": {&amounts{"80m", "1Gi"}, nil, &amounts{"40m", "512Mi"}, &amounts{
+			"40m", "511Mi",
+		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before, after := base(), base()
 			before.Kubelet = &corev1beta1.KubeletConfig{KubeReserved: reserved(tc.kube), SystemReserved: reserved(tc.system)}
-			after.Kubelet = &corev1beta1.KubeletConfig{KubeReserved: reserved(tc.nextKube), SystemReserved: reserved(tc.nextSystem)}
+			after.Kubelet = &corev1beta1.KubeletConfig{
+				KubeReserved: reserved(tc.nextKube), SystemReserved: reserved(tc.nextSystem),
+			}
 			a, b := all(t, before), all(t, after)
 			if a[1] != b[1] != tc.want || a[2] != b[2] != tc.want {
 				t.Errorf("changed (key v2, in place) = %t, %t, want %t", a[1] != b[1], a[2] != b[2], tc.want)
@@ -178,8 +216,10 @@ func TestFromShootAndWorkerPoolAgree(t *testing.T) {
 	shoot.Spec.Kubernetes.Version = "1.36.3"
 	worker := corev1beta1.Worker{
 		Name: "w", CRI: &corev1beta1.CRI{Name: corev1beta1.CRINameContainerD},
-		Machine: corev1beta1.Machine{Type: "small", Image: &corev1beta1.ShootMachineImage{Name: "os", Version: ptr.To("1.0.0")}},
-		Volume:  &corev1beta1.Volume{VolumeSize: "20Gi"},
+		Machine: corev1beta1.Machine{
+			Type: "small", Image: &corev1beta1.ShootMachineImage{Name: "os", Version: ptr.To("1.0.0")},
+		},
+		Volume: &corev1beta1.Volume{VolumeSize: "20Gi"},
 	}
 	shoot.Spec.Provider.Workers = []corev1beta1.Worker{worker}
 	shoot.Status.Credentials = &corev1beta1.ShootCredentials{Rotation: &corev1beta1.ShootCredentialsRotation{

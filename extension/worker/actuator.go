@@ -53,7 +53,8 @@ var (
 	_ extension.Follower[*extensionsv1alpha1.Worker]  = &Actuator{}
 )
 
-// Watch adds the watches that call the Actuator while an operation is unfinished: on everything the machines consist of.
+// Watch adds the watches that call the Actuator while an operation is unfinished: on everything the machines consist
+// of.
 func (a *Actuator) Watch(b *builder.Builder) *builder.Builder {
 	toWorkers := handler.EnqueueRequestsFromMapFunc(a.workersInNamespace)
 	return b.Watches(&machinev1alpha1.MachineDeployment{}, toWorkers).
@@ -93,7 +94,9 @@ func (a *Actuator) Validate(_ context.Context, w *extensionsv1alpha1.Worker, _ *
 }
 
 // Reconcile implements [extension.Actuator].
-func (a *Actuator) Reconcile(ctx context.Context, w *extensionsv1alpha1.Worker, cluster *extension.Cluster) (extension.Result, error) {
+func (a *Actuator) Reconcile(
+	ctx context.Context, w *extensionsv1alpha1.Worker, cluster *extension.Cluster,
+) (extension.Result, error) {
 	want, err := a.wanted(ctx, w, cluster)
 	if err != nil {
 		return extension.Result{}, err
@@ -126,7 +129,9 @@ func (a *Actuator) Reconcile(ctx context.Context, w *extensionsv1alpha1.Worker, 
 }
 
 // finish removes what is not wanted any more, and machines' controller when the Shoot sleeps.
-func (a *Actuator) finish(ctx context.Context, w *extensionsv1alpha1.Worker, want []Wanted, have *observed, cluster *extension.Cluster) (extension.Result, error) {
+func (a *Actuator) finish(
+	ctx context.Context, w *extensionsv1alpha1.Worker, want []Wanted, have *observed, cluster *extension.Cluster,
+) (extension.Result, error) {
 	left, after, err := a.removeUnwanted(ctx, w.Namespace, want, have)
 	if err != nil {
 		return extension.Result{}, err
@@ -143,9 +148,11 @@ func (a *Actuator) finish(ctx context.Context, w *extensionsv1alpha1.Worker, wan
 	return extension.Done(), a.stopController(ctx, w.Namespace)
 }
 
-// Restore implements [extension.Actuator]: the machines known from the other seed are put in place before anything could
-// create new ones.
-func (a *Actuator) Restore(ctx context.Context, w *extensionsv1alpha1.Worker, cluster *extension.Cluster) (extension.Result, error) {
+// Restore implements [extension.Actuator]: the machines known from the other seed are put in place before anything
+// could create new ones.
+func (a *Actuator) Restore(
+	ctx context.Context, w *extensionsv1alpha1.Worker, cluster *extension.Cluster,
+) (extension.Result, error) {
 	state, err := DecodeState(w.Status.State)
 	if err != nil {
 		return extension.Result{}, err
@@ -187,12 +194,16 @@ func (a *Actuator) Migrate(context.Context, *extensionsv1alpha1.Worker, *extensi
 }
 
 // ForceDelete implements [extension.Actuator]: the machines are the user's to clean up.
-func (a *Actuator) ForceDelete(context.Context, *extensionsv1alpha1.Worker, *extension.Cluster) (extension.Result, error) {
+func (a *Actuator) ForceDelete(
+	context.Context, *extensionsv1alpha1.Worker, *extension.Cluster,
+) (extension.Result, error) {
 	return extension.Done(), nil
 }
 
 // Delete implements [extension.Actuator].
-func (a *Actuator) Delete(ctx context.Context, w *extensionsv1alpha1.Worker, cluster *extension.Cluster) (extension.Result, error) {
+func (a *Actuator) Delete(
+	ctx context.Context, w *extensionsv1alpha1.Worker, cluster *extension.Cluster,
+) (extension.Result, error) {
 	have, err := a.observe(ctx, w.Namespace)
 	if err != nil {
 		return extension.Result{}, err
@@ -246,7 +257,9 @@ func machinesByDeployment(machines []machinev1alpha1.Machine) map[string]int {
 }
 
 // wanted computes all MachineDeployments of a Worker.
-func (a *Actuator) wanted(ctx context.Context, w *extensionsv1alpha1.Worker, cluster *extension.Cluster) ([]Wanted, error) {
+func (a *Actuator) wanted(
+	ctx context.Context, w *extensionsv1alpha1.Worker, cluster *extension.Cluster,
+) ([]Wanted, error) {
 	var out []Wanted
 	for i := range w.Spec.Pools {
 		pool := &w.Spec.Pools[i]
@@ -307,10 +320,13 @@ func (a *Actuator) applyClasses(ctx context.Context, w *extensionsv1alpha1.Worke
 			return fmt.Errorf("apply secret %q: %w", secret.Name, err)
 		}
 		wantClass := want[i].renderClass()
-		class := &machinev1alpha1.MachineClass{ObjectMeta: metav1.ObjectMeta{Namespace: wantClass.Namespace, Name: wantClass.Name}}
+		class := &machinev1alpha1.MachineClass{ObjectMeta: metav1.ObjectMeta{
+			Namespace: wantClass.Namespace, Name: wantClass.Name,
+		}}
 		if _, err := controllerutil.CreateOrPatch(ctx, a.Client, class, func() error {
 			class.Labels = merge(class.Labels, wantClass.Labels)
-			class.Provider, class.ProviderSpec, class.NodeTemplate = wantClass.Provider, wantClass.ProviderSpec, wantClass.NodeTemplate
+			class.Provider, class.ProviderSpec, class.NodeTemplate = wantClass.Provider, wantClass.ProviderSpec,
+				wantClass.NodeTemplate
 			class.SecretRef, class.CredentialsSecretRef = wantClass.SecretRef, wantClass.CredentialsSecretRef
 			return nil
 		}); err != nil {
@@ -321,7 +337,9 @@ func (a *Actuator) applyClasses(ctx context.Context, w *extensionsv1alpha1.Worke
 }
 
 // applyDeployments creates and patches the wanted MachineDeployments and puts the results into have.
-func (a *Actuator) applyDeployments(ctx context.Context, want []Wanted, have *observed, hibernated bool, restored State) error {
+func (a *Actuator) applyDeployments(
+	ctx context.Context, want []Wanted, have *observed, hibernated bool, restored State,
+) error {
 	autoscaled, waking := false, len(have.deployments) > 0
 	for i := range want {
 		autoscaled = autoscaled || want[i].pool.Minimum < want[i].pool.Maximum
@@ -359,8 +377,8 @@ func (a *Actuator) applyDeployments(ctx context.Context, want []Wanted, have *ob
 	return nil
 }
 
-// setDeployments tells the autoscaler what it may scale. The time moves once per request, so that the gardenlet knows that
-// the list answers it.
+// setDeployments tells the autoscaler what it may scale. The time moves once per request, so that the gardenlet knows
+// that the list answers it.
 func (a *Actuator) setDeployments(w *extensionsv1alpha1.Worker, want []Wanted) {
 	list := make([]extensionsv1alpha1.MachineDeployment, 0, len(want))
 	for i := range want {
@@ -409,10 +427,11 @@ func setInPlaceHashes(w *extensionsv1alpha1.Worker, want []Wanted, have observed
 	w.Status.InPlaceUpdates = &extensionsv1alpha1.InPlaceUpdatesWorkerStatus{WorkerPoolToHashMap: pools}
 }
 
-// FollowUp implements [extension.Follower]: users update pools by hand long after their Worker has succeeded, and what their
-// machines have then is still to be recorded.
+// FollowUp implements [extension.Follower]: users update pools by hand long after their Worker has succeeded, and what
+// their machines have then is still to be recorded.
 func (a *Actuator) FollowUp(ctx context.Context, w *extensionsv1alpha1.Worker) (bool, error) {
-	if !slices.ContainsFunc(w.Spec.Pools, func(p extensionsv1alpha1.WorkerPool) bool { return strategy(&p) == corev1beta1.ManualInPlaceUpdate }) {
+	if !slices.ContainsFunc(w.Spec.Pools,
+		func(p extensionsv1alpha1.WorkerPool) bool { return strategy(&p) == corev1beta1.ManualInPlaceUpdate }) {
 		return false, nil
 	}
 	list := &machinev1alpha1.MachineDeploymentList{}
@@ -439,7 +458,8 @@ func updatedByHand(w *extensionsv1alpha1.Worker, deployments []machinev1alpha1.M
 			if md.Labels[corev1beta1.LabelWorkerPool] != pool.Name {
 				continue
 			}
-			unrecorded = unrecorded || md.Annotations[annotationInPlace] != "" && md.Annotations[annotationInPlace] != recorded[pool.Name]
+			unrecorded = unrecorded || md.Annotations[annotationInPlace] != "" &&
+				md.Annotations[annotationInPlace] != recorded[pool.Name]
 			old = old || md.Status.ObservedGeneration < md.Generation || md.Status.UpdatedReplicas < md.Status.Replicas
 		}
 		if unrecorded && !old {
@@ -465,9 +485,11 @@ func (a *Actuator) forceDeletion(ctx context.Context, machines []machinev1alpha1
 	return nil
 }
 
-// removeUnwanted deletes the MachineDeployments, classes and Secrets that are not wanted. It returns what is still left of
-// them, or "", and how soon to look again.
-func (a *Actuator) removeUnwanted(ctx context.Context, namespace string, want []Wanted, have *observed) (left string, after time.Duration, err error) {
+// removeUnwanted deletes the MachineDeployments, classes and Secrets that are not wanted. It returns what is still left
+// of them, or "", and how soon to look again.
+func (a *Actuator) removeUnwanted(
+	ctx context.Context, namespace string, want []Wanted, have *observed,
+) (left string, after time.Duration, err error) {
 	names, classes := map[string]bool{}, map[string]bool{}
 	for i := range want {
 		names[want[i].Name], classes[want[i].ClassName] = true, true
@@ -501,7 +523,8 @@ func (a *Actuator) removeUnwanted(ctx context.Context, namespace string, want []
 		}
 	}
 	if machines+sets+deployments > 0 {
-		return fmt.Sprintf("%d machine(s), %d set(s) and %d deployment(s) are still to be deleted", machines, sets, deployments), recheck, nil
+		return fmt.Sprintf("%d machine(s), %d set(s) and %d deployment(s) are still to be deleted", machines, sets,
+			deployments), recheck, nil
 	}
 	left, err = a.removeClasses(ctx, namespace, classes, inUse)
 	return left, recheckSecrets, err
@@ -513,7 +536,8 @@ func (a *Actuator) removeClasses(ctx context.Context, namespace string, wanted, 
 		return "", fmt.Errorf("list machine classes: %w", err)
 	}
 	var secrets corev1.SecretList
-	if err := a.Client.List(ctx, &secrets, client.InNamespace(namespace), client.MatchingLabels{labelPurpose: purposeClass}); err != nil {
+	if err := a.Client.List(ctx, &secrets, client.InNamespace(namespace),
+		client.MatchingLabels{labelPurpose: purposeClass}); err != nil {
 		return "", fmt.Errorf("list secrets of machine classes: %w", err)
 	}
 	left := 0

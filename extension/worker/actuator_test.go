@@ -26,7 +26,9 @@ import (
 
 type plainProvider struct{}
 
-func (plainProvider) Machine(context.Context, *extensionsv1alpha1.Worker, *extension.Cluster, *extensionsv1alpha1.WorkerPool, string) (Machine, error) {
+func (plainProvider) Machine(
+	context.Context, *extensionsv1alpha1.Worker, *extension.Cluster, *extensionsv1alpha1.WorkerPool, string,
+) (Machine, error) {
 	return Machine{Provider: "test", Spec: runtime.RawExtension{Raw: []byte("{}")}}, nil
 }
 
@@ -37,8 +39,10 @@ func testWorker() *extensionsv1alpha1.Worker {
 	w.Spec.SecretRef = corev1.SecretReference{Namespace: ns, Name: "cloudprovider"}
 	w.Spec.Pools = []extensionsv1alpha1.WorkerPool{{
 		Name: "p", Minimum: 1, Maximum: 3, KubernetesVersion: ptr.To("1.36.3"), NodeAgentSecretName: ptr.To("k"),
-		MachineImage:      extensionsv1alpha1.MachineImage{Name: "os", Version: "1"},
-		UserDataSecretRef: corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "osc"}, Key: "cloud_config"},
+		MachineImage: extensionsv1alpha1.MachineImage{Name: "os", Version: "1"},
+		UserDataSecretRef: corev1.SecretKeySelector{
+			LocalObjectReference: corev1.LocalObjectReference{Name: "osc"}, Key: "cloud_config",
+		},
 	}}
 	return w
 }
@@ -49,16 +53,22 @@ func testCluster(hibernated bool) *extension.Cluster {
 	return &extension.Cluster{Shoot: shoot, CloudProfile: &corev1beta1.CloudProfile{}}
 }
 
-// newActuator returns an actuator on a fake cluster with a sleeping machine controller; created collects the kinds that are
-// created, in order.
+// newActuator returns an actuator on a fake cluster with a sleeping machine controller; created collects the kinds that
+// are created, in order.
 func newActuator(created *[]string, objects ...client.Object) *Actuator {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, extensionsv1alpha1.AddToScheme, machinev1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, extensionsv1alpha1.AddToScheme, machinev1alpha1.AddToScheme,
+	} {
 		utilruntime.Must(add(scheme))
 	}
 	objects = append(objects,
-		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "osc"}, Data: map[string][]byte{"cloud_config": []byte("data")}},
-		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: mcmName}, Spec: appsv1.DeploymentSpec{Replicas: ptr.To(int32(0))}},
+		&corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "osc"}, Data: map[string][]byte{"cloud_config": []byte("data")},
+		},
+		&appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: mcmName}, Spec: appsv1.DeploymentSpec{Replicas: ptr.To(int32(0))},
+		},
 	)
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
@@ -86,7 +96,9 @@ func (a *Actuator) controllerReplicas(t *testing.T) int32 {
 func TestRestorePutsMachinesFirst(t *testing.T) {
 	var created []string
 	a, w := newActuator(&created), testWorker()
-	set := machinev1alpha1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: ns + "-p-z1-1", Labels: map[string]string{"name": ns + "-p-z1"}}}
+	set := machinev1alpha1.MachineSet{ObjectMeta: metav1.ObjectMeta{
+		Name: ns + "-p-z1-1", Labels: map[string]string{"name": ns + "-p-z1"},
+	}}
 	machine := machinev1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{
 		Name: ns + "-p-z1-1-x", Labels: map[string]string{"name": ns + "-p-z1", machinev1alpha1.NodeLabelKey: "node-1"},
 	}}
@@ -97,7 +109,11 @@ func TestRestorePutsMachinesFirst(t *testing.T) {
 	}
 	set.Spec.Replicas, set.Spec.Template.Spec.Class.Name = 2, want[0].ClassName
 	set.Spec.Template.Annotations = map[string]string{"rolled-out-by-hand": "1"}
-	raw, err := EncodeState(State{ns + "-p-z1": {Replicas: 2, MachineSets: []machinev1alpha1.MachineSet{set}, Machines: []machinev1alpha1.Machine{machine}}})
+	raw, err := EncodeState(State{
+		ns + "-p-z1": {
+			Replicas: 2, MachineSets: []machinev1alpha1.MachineSet{set}, Machines: []machinev1alpha1.Machine{machine},
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +126,8 @@ func TestRestorePutsMachinesFirst(t *testing.T) {
 		t.Errorf("order mismatch (-want +got):\n%s", diff)
 	}
 	md := &machinev1alpha1.MachineDeployment{}
-	if err := a.Client.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: ns + "-p-z1"}, md); err != nil || md.Spec.Replicas != 2 {
+	if err := a.Client.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: ns + "-p-z1"}, md); err != nil ||
+		md.Spec.Replicas != 2 {
 		t.Errorf("replicas are %d (%v), want those of the state", md.Spec.Replicas, err)
 	}
 	if diff := cmp.Diff(set.Spec.Template.Annotations, md.Spec.Template.Annotations); diff != "" {
@@ -137,7 +154,9 @@ func TestRestorePutsMachinesFirst(t *testing.T) {
 
 func TestHibernationStopsTheControllerLast(t *testing.T) {
 	var created []string
-	machine := &machinev1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "m", Labels: map[string]string{"name": ns + "-p-z1"}}}
+	machine := &machinev1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{
+		Namespace: ns, Name: "m", Labels: map[string]string{"name": ns + "-p-z1"},
+	}}
 	a, w := newActuator(&created, machine), testWorker()
 	if err := a.scaleController(t.Context(), ns, 1); err != nil {
 		t.Fatal(err)
@@ -195,16 +214,20 @@ func TestListForTheAutoscalerIsWrittenOncePerRequest(t *testing.T) {
 
 func TestMigrateAndForceDeleteTouchNothing(t *testing.T) {
 	var created []string
-	machine := &machinev1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "m", Labels: map[string]string{"name": ns + "-p-z1"}}}
+	machine := &machinev1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{
+		Namespace: ns, Name: "m", Labels: map[string]string{"name": ns + "-p-z1"},
+	}}
 	a, w := newActuator(&created, machine), testWorker()
-	for name, act := range map[string]func(context.Context, *extensionsv1alpha1.Worker, *extension.Cluster) (extension.Result, error){
+	for name, act := range map[string]func(context.Context, *extensionsv1alpha1.Worker,
+		*extension.Cluster) (extension.Result, error){
 		"Migrate": a.Migrate, "ForceDelete": a.ForceDelete,
 	} {
 		if result, err := act(t.Context(), w, testCluster(false)); err != nil || !result.IsDone() {
 			t.Errorf("%s() = %v, %v, want done", name, result, err)
 		}
 	}
-	if err := a.Client.Get(t.Context(), client.ObjectKeyFromObject(machine), machine); err != nil || !machine.DeletionTimestamp.IsZero() {
+	if err := a.Client.Get(t.Context(), client.ObjectKeyFromObject(machine), machine); err != nil ||
+		!machine.DeletionTimestamp.IsZero() {
 		t.Errorf("the machine is touched (%v)", err)
 	}
 }

@@ -39,15 +39,16 @@ func (o *observed) deployment(name string) *machinev1alpha1.MachineDeployment {
 func (o *observed) setOf(deployment, class string) *machinev1alpha1.MachineSet {
 	for i := range o.sets {
 		s := &o.sets[i]
-		if s.Spec.Template.Labels[labelName] == deployment && s.Spec.Template.Spec.Class.Name == class && s.DeletionTimestamp.IsZero() {
+		if s.Spec.Template.Labels[labelName] == deployment && s.Spec.Template.Spec.Class.Name == class &&
+			s.DeletionTimestamp.IsZero() {
 			return s
 		}
 	}
 	return nil
 }
 
-// progress returns why the wanted machines are not all there yet, or "". An error means that something failed and will not
-// get better by waiting alone; it carries the codes found in what the provider said.
+// progress returns why the wanted machines are not all there yet, or "". An error means that something failed and will
+// not get better by waiting alone; it carries the codes found in what the provider said.
 func progress(want []Wanted, have observed, hibernated bool) (string, error) {
 	failed := failures(want, have)
 	if hibernated {
@@ -169,7 +170,8 @@ func (w *Wanted) waitingFor(have observed) string {
 			bad = c.Status == machinev1alpha1.ConditionTrue
 		}
 		if bad {
-			return fmt.Sprintf("MachineDeployment %q: condition %s is %s: %s", w.Name, c.Type, c.Status, cmp.Or(c.Message, c.Reason))
+			return fmt.Sprintf("MachineDeployment %q: condition %s is %s: %s", w.Name, c.Type, c.Status,
+				cmp.Or(c.Message, c.Reason))
 		}
 	}
 	return ""

@@ -13,7 +13,8 @@ import (
 // Provider is what an extension author writes: how a machine of a pool in a zone is made.
 type Provider interface {
 	// Machine describes the machines of a pool in a zone. The zone is empty for a pool without zones.
-	Machine(ctx context.Context, worker *extensionsv1alpha1.Worker, cluster *extension.Cluster, pool *extensionsv1alpha1.WorkerPool, zone string) (Machine, error)
+	Machine(ctx context.Context, worker *extensionsv1alpha1.Worker, cluster *extension.Cluster,
+		pool *extensionsv1alpha1.WorkerPool, zone string) (Machine, error)
 }
 
 // Machine describes the machines of a pool in a zone.

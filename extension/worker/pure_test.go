@@ -85,16 +85,32 @@ func TestReplicas(t *testing.T) {
 		scale scale
 		want  int32
 	}{
-		"a hibernated Shoot has none":                      {scale{min: 2, max: 5, hibernated: true, autoscaled: true, current: ptr.To(int32(3))}, 0},
-		"without autoscaler it is the minimum":             {scale{min: 2, max: 2, current: ptr.To(int32(7))}, 2},
-		"a new deployment starts with the minimum":         {scale{min: 2, max: 5, autoscaled: true}, 2},
-		"a restored deployment keeps its size":             {scale{min: 2, max: 5, autoscaled: true, restored: ptr.To(int32(4))}, 4},
-		"a restored one that exists is the autoscaler's":   {scale{min: 2, max: 5, autoscaled: true, restored: ptr.To(int32(4)), current: ptr.To(int32(3))}, 3},
-		"a Shoot that wakes up starts with the minimum":    {scale{min: 2, max: 5, autoscaled: true, waking: true, current: ptr.To(int32(0))}, 2},
-		"below the minimum it is raised":                   {scale{min: 2, max: 5, autoscaled: true, current: ptr.To(int32(1))}, 2},
-		"above the maximum it is lowered":                  {scale{min: 2, max: 5, autoscaled: true, current: ptr.To(int32(9))}, 5},
-		"in between it is the autoscaler's":                {scale{min: 2, max: 5, autoscaled: true, current: ptr.To(int32(4))}, 4},
-		"a pool that may be empty is raised from zero too": {scale{min: 0, max: 5, autoscaled: true, current: ptr.To(int32(0))}, 0},
+		"a hibernated Shoot has none": {scale{
+			min: 2, max: 5, hibernated: true, autoscaled: true, current: ptr.To(int32(3)),
+		}, 0},
+		"without autoscaler it is the minimum":     {scale{min: 2, max: 2, current: ptr.To(int32(7))}, 2},
+		"a new deployment starts with the minimum": {scale{min: 2, max: 5, autoscaled: true}, 2},
+		"a restored deployment keeps its size": {scale{
+			min: 2, max: 5, autoscaled: true, restored: ptr.To(int32(4)),
+		}, 4},
+		"a restored one that exists is the autoscaler's": {scale{
+			min: 2, max: 5, autoscaled: true, restored: ptr.To(int32(4)), current: ptr.To(int32(3)),
+		}, 3},
+		"a Shoot that wakes up starts with the minimum": {scale{
+			min: 2, max: 5, autoscaled: true, waking: true, current: ptr.To(int32(0)),
+		}, 2},
+		"below the minimum it is raised": {scale{
+			min: 2, max: 5, autoscaled: true, current: ptr.To(int32(1)),
+		}, 2},
+		"above the maximum it is lowered": {scale{
+			min: 2, max: 5, autoscaled: true, current: ptr.To(int32(9)),
+		}, 5},
+		"in between it is the autoscaler's": {scale{
+			min: 2, max: 5, autoscaled: true, current: ptr.To(int32(4)),
+		}, 4},
+		"a pool that may be empty is raised from zero too": {scale{
+			min: 0, max: 5, autoscaled: true, current: ptr.To(int32(0)),
+		}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := tc.scale.replicas(); got != tc.want {
@@ -109,17 +125,22 @@ func scene(strategy corev1beta1.MachineUpdateStrategy) (Wanted, observed) {
 	w := Wanted{Name: "md", ClassName: "md-abcde", pool: &extensionsv1alpha1.WorkerPool{UpdateStrategy: &strategy}}
 	md := machinev1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Name: "md", Generation: 2}}
 	md.Spec.Replicas = 2
-	md.Status = machinev1alpha1.MachineDeploymentStatus{ObservedGeneration: 2, Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 2}
+	md.Status = machinev1alpha1.MachineDeploymentStatus{
+		ObservedGeneration: 2, Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 2,
+	}
 	set := machinev1alpha1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: "md-1"}}
 	set.Spec.Template.Labels = map[string]string{"name": "md"}
 	set.Spec.Template.Spec.Class.Name = "md-abcde"
 	var machines []machinev1alpha1.Machine
 	for i := range 2 {
 		machines = append(machines, machinev1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{
-			Name: fmt.Sprintf("m%d", i), Labels: map[string]string{"name": "md"}, OwnerReferences: []metav1.OwnerReference{{Name: "md-1"}},
+			Name: fmt.Sprintf("m%d", i), Labels: map[string]string{"name": "md"},
+			OwnerReferences: []metav1.OwnerReference{{Name: "md-1"}},
 		}})
 	}
-	return w, observed{deployments: []machinev1alpha1.MachineDeployment{md}, sets: []machinev1alpha1.MachineSet{set}, machines: machines}
+	return w, observed{
+		deployments: []machinev1alpha1.MachineDeployment{md}, sets: []machinev1alpha1.MachineSet{set}, machines: machines,
+	}
 }
 
 func TestProgress(t *testing.T) {
@@ -139,7 +160,8 @@ func TestProgress(t *testing.T) {
 			change: func(o *observed) { o.deployments = nil }, want: `MachineDeployment "md" does not exist yet`,
 		},
 		"the change was not seen yet": {
-			change: func(o *observed) { o.deployments[0].Generation = 3 }, want: `MachineDeployment "md" has not been observed yet`,
+			change: func(o *observed) { o.deployments[0].Generation = 3 },
+			want:   `MachineDeployment "md" has not been observed yet`,
 		},
 		"no set of the class yet": {
 			change: func(o *observed) { o.sets[0].Spec.Template.Spec.Class.Name = "md-old" },
@@ -161,7 +183,9 @@ func TestProgress(t *testing.T) {
 			change: func(o *observed) {
 				o.deployments[0].Status.AvailableReplicas = 1
 				o.machines[1].CreationTimestamp = at
-				o.machines[1].Spec.MachineConfiguration = &machinev1alpha1.MachineConfiguration{MachineCreationTimeout: &metav1.Duration{Duration: time.Minute}}
+				o.machines[1].Spec.MachineConfiguration = &machinev1alpha1.MachineConfiguration{
+					MachineCreationTimeout: &metav1.Duration{Duration: time.Minute},
+				}
 				o.machines[1].Status.CurrentStatus.Phase = machinev1alpha1.MachinePending
 			},
 			want: `MachineDeployment "md" has 1 of 2 machines available: machine "m1" has not joined since its creation at 2026-03-01T12:00:00Z (replaced after 1m0s)`,
@@ -170,7 +194,9 @@ func TestProgress(t *testing.T) {
 			change: func(o *observed) {
 				o.deployments[0].Status.Replicas = 3
 				o.machines[0].DeletionTimestamp = &at
-				o.machines[1].Status.CurrentStatus = machinev1alpha1.CurrentStatus{Phase: machinev1alpha1.MachineUnknown, LastUpdateTime: at}
+				o.machines[1].Status.CurrentStatus = machinev1alpha1.CurrentStatus{
+					Phase: machinev1alpha1.MachineUnknown, LastUpdateTime: at,
+				}
 			},
 			want: `MachineDeployment "md" has 2 of 2 machines updated, 3 in total: machine "m0" has been in deletion since 2026-03-01T12:00:00Z, ` +
 				`machine "m1" has been unhealthy since 2026-03-01T12:00:00Z (replaced after 10m0s)`,
@@ -179,7 +205,9 @@ func TestProgress(t *testing.T) {
 			change: func(o *observed) {
 				o.deployments[0].Status.AvailableReplicas = 1
 				o.machines[1].Spec.MachineConfiguration = &machinev1alpha1.MachineConfiguration{DisableHealthTimeout: ptr.To(true)}
-				o.machines[1].Status.CurrentStatus = machinev1alpha1.CurrentStatus{Phase: machinev1alpha1.MachineUnknown, LastUpdateTime: at}
+				o.machines[1].Status.CurrentStatus = machinev1alpha1.CurrentStatus{
+					Phase: machinev1alpha1.MachineUnknown, LastUpdateTime: at,
+				}
 			},
 			want: `MachineDeployment "md" has 1 of 2 machines available: machine "m1" has been unhealthy since 2026-03-01T12:00:00Z`,
 		},
@@ -199,22 +227,29 @@ func TestProgress(t *testing.T) {
 		},
 		"a condition is bad": {
 			change: func(o *observed) {
-				o.deployments[0].Status.Conditions = []machinev1alpha1.MachineDeploymentCondition{{Type: machinev1alpha1.MachineDeploymentFrozen, Status: machinev1alpha1.ConditionTrue, Reason: "OverShooting"}}
+				o.deployments[0].Status.Conditions = []machinev1alpha1.MachineDeploymentCondition{
+					{Type: machinev1alpha1.MachineDeploymentFrozen, Status: machinev1alpha1.ConditionTrue, Reason: "OverShooting"},
+				}
 			},
 			want: `MachineDeployment "md": condition Frozen is True: OverShooting`,
 		},
 		"a machine failed": {
 			change: func(o *observed) {
-				o.machines[1].Status.LastOperation = machinev1alpha1.LastOperation{State: machinev1alpha1.MachineStateFailed, Description: "Cloud provider message - QuotaExceeded: Quota exceeded"}
+				o.machines[1].Status.LastOperation = machinev1alpha1.LastOperation{
+					State: machinev1alpha1.MachineStateFailed, Description: "Cloud provider message - QuotaExceeded: Quota exceeded",
+				}
 			},
-			want: `machine "m1" failed: Cloud provider message - QuotaExceeded: Quota exceeded`, codes: []corev1beta1.ErrorCode{corev1beta1.ErrorInfraQuotaExceeded},
+			want:  `machine "m1" failed: Cloud provider message - QuotaExceeded: Quota exceeded`,
+			codes: []corev1beta1.ErrorCode{corev1beta1.ErrorInfraQuotaExceeded},
 		},
 		"a machine failed while another has not joined": {
 			change: func(o *observed) {
 				o.deployments[0].Status.AvailableReplicas = 0
 				o.machines[0].CreationTimestamp = at
 				o.machines[0].Status.CurrentStatus.Phase = machinev1alpha1.MachinePending
-				o.machines[1].Status.LastOperation = machinev1alpha1.LastOperation{State: machinev1alpha1.MachineStateFailed, Description: "Cloud provider message - QuotaExceeded: Quota exceeded"}
+				o.machines[1].Status.LastOperation = machinev1alpha1.LastOperation{
+					State: machinev1alpha1.MachineStateFailed, Description: "Cloud provider message - QuotaExceeded: Quota exceeded",
+				}
 			},
 			want: `machine "m1" failed: Cloud provider message - QuotaExceeded: Quota exceeded; MachineDeployment "md" has 0 of 2 machines available: ` +
 				`machine "m0" has not joined since its creation at 2026-03-01T12:00:00Z (replaced after 10m0s)`,
@@ -277,13 +312,27 @@ func TestCodesOf(t *testing.T) {
 		return fmt.Sprintf("Cloud provider message - machine codes error: code = [%s] message = [%s]", code, message)
 	}
 	for description, want := range map[string][]corev1beta1.ErrorCode{
-		create("Internal", "AuthFailure: unknown access key"):                                                             {corev1beta1.ErrorInfraUnauthenticated},
-		create("InvalidArgument", "InvalidParameterValue: [x]"):                                                           {corev1beta1.ErrorConfigurationProblem},
-		create("ResourceExhausted", "Quota 'CPUS' exceeded"):                                                              {corev1beta1.ErrorInfraQuotaExceeded},
-		create("Unavailable", "Throttling: slow down"):                                                                    {corev1beta1.ErrorInfraRateLimitsExceeded},
-		"Cloud provider message - UnauthorizedOperation: no":                                                              {corev1beta1.ErrorInfraUnauthorized},
-		"Provider error: machine codes error: code = [Internal] message = [Error 403: no]. Instance initialization":       {corev1beta1.ErrorInfraUnauthorized},
-		"VM deletion failed due to - machine codes error: code = [Unknown] message = [AccessDenied]. Aborting operation.": {corev1beta1.ErrorInfraUnauthorized},
+		create("Internal", "AuthFailure: unknown access key"): {
+			corev1beta1.ErrorInfraUnauthenticated,
+		},
+		create("InvalidArgument", "InvalidParameterValue: [x]"): {
+			corev1beta1.ErrorConfigurationProblem,
+		},
+		create("ResourceExhausted", "Quota 'CPUS' exceeded"): {
+			corev1beta1.ErrorInfraQuotaExceeded,
+		},
+		create("Unavailable", "Throttling: slow down"): {
+			corev1beta1.ErrorInfraRateLimitsExceeded,
+		},
+		"Cloud provider message - UnauthorizedOperation: no": {
+			corev1beta1.ErrorInfraUnauthorized,
+		},
+		"Provider error: machine codes error: code = [Internal] message = [Error 403: no]. Instance initialization": {
+			corev1beta1.ErrorInfraUnauthorized,
+		},
+		"VM deletion failed due to - machine codes error: code = [Unknown] message = [AccessDenied]. Aborting operation.": {
+			corev1beta1.ErrorInfraUnauthorized,
+		},
 		`Drain failed due to - [error while evicting pod "p": pod disruption budget n/p is misconfigured and requires zero voluntary evictions]. ` +
 			"Will retry in next sync.": {corev1beta1.ErrorRetryableConfigurationProblem},
 
@@ -314,7 +363,8 @@ func TestCodesOf(t *testing.T) {
 func TestFailuresThatPassHaveNoCode(t *testing.T) {
 	w, have := scene(corev1beta1.AutoRollingUpdate)
 	have.machines[0].Status.LastOperation = machinev1alpha1.LastOperation{
-		State: machinev1alpha1.MachineStateFailed, Description: "Drain failed due to - Unauthorized. Will retry in next sync. Initiate node drain",
+		State:       machinev1alpha1.MachineStateFailed,
+		Description: "Drain failed due to - Unauthorized. Will retry in next sync. Initiate node drain",
 	}
 	err := failures([]Wanted{w}, have)
 	if err == nil {
@@ -373,18 +423,34 @@ func TestUpdatedByHand(t *testing.T) {
 		deployments []machinev1alpha1.MachineDeployment
 		want        bool
 	}{
-		"all machines are updated":                   {corev1beta1.ManualInPlaceUpdate, []machinev1alpha1.MachineDeployment{deployment("new", 2)}, true},
-		"one machine is old":                         {corev1beta1.ManualInPlaceUpdate, []machinev1alpha1.MachineDeployment{deployment("new", 1)}, false},
-		"another zone has an old machine":            {corev1beta1.ManualInPlaceUpdate, []machinev1alpha1.MachineDeployment{deployment("new", 2), deployment("new", 1)}, false},
-		"the change has not been seen yet":           {corev1beta1.ManualInPlaceUpdate, []machinev1alpha1.MachineDeployment{unobserved}, false},
-		"it is recorded already":                     {corev1beta1.ManualInPlaceUpdate, []machinev1alpha1.MachineDeployment{deployment("old", 2)}, false},
-		"pools updated by themselves are waited for": {corev1beta1.AutoInPlaceUpdate, []machinev1alpha1.MachineDeployment{deployment("new", 2)}, false},
-		"there is nothing yet":                       {corev1beta1.ManualInPlaceUpdate, nil, false},
+		"all machines are updated": {
+			corev1beta1.ManualInPlaceUpdate, []machinev1alpha1.MachineDeployment{deployment("new", 2)}, true,
+		},
+		"one machine is old": {
+			corev1beta1.ManualInPlaceUpdate, []machinev1alpha1.MachineDeployment{deployment("new", 1)}, false,
+		},
+		"another zone has an old machine": {
+			corev1beta1.ManualInPlaceUpdate, []machinev1alpha1.MachineDeployment{
+				deployment("new", 2), deployment("new", 1),
+			}, false,
+		},
+		"the change has not been seen yet": {
+			corev1beta1.ManualInPlaceUpdate, []machinev1alpha1.MachineDeployment{unobserved}, false,
+		},
+		"it is recorded already": {
+			corev1beta1.ManualInPlaceUpdate, []machinev1alpha1.MachineDeployment{deployment("old", 2)}, false,
+		},
+		"pools updated by themselves are waited for": {
+			corev1beta1.AutoInPlaceUpdate, []machinev1alpha1.MachineDeployment{deployment("new", 2)}, false,
+		},
+		"there is nothing yet": {corev1beta1.ManualInPlaceUpdate, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := testWorker()
 			w.Spec.Pools[0].UpdateStrategy = &tc.strategy
-			w.Status.InPlaceUpdates = &extensionsv1alpha1.InPlaceUpdatesWorkerStatus{WorkerPoolToHashMap: map[string]string{"p": "old"}}
+			w.Status.InPlaceUpdates = &extensionsv1alpha1.InPlaceUpdatesWorkerStatus{
+				WorkerPoolToHashMap: map[string]string{"p": "old"},
+			}
 			if got := updatedByHand(w, tc.deployments); got != tc.want {
 				t.Errorf("updatedByHand() = %t, want %t", got, tc.want)
 			}

@@ -56,7 +56,10 @@ type Wanted struct {
 }
 
 // wanted computes the MachineDeployment of a pool in its zone with the given index.
-func wanted(worker *extensionsv1alpha1.Worker, shoot *corev1beta1.Shoot, pool *extensionsv1alpha1.WorkerPool, index int, machine Machine) (Wanted, error) {
+func wanted(
+	worker *extensionsv1alpha1.Worker, shoot *corev1beta1.Shoot, pool *extensionsv1alpha1.WorkerPool, index int,
+	machine Machine,
+) (Wanted, error) {
 	zones, zone := max(len(pool.Zones), 1), ""
 	if len(pool.Zones) > 0 {
 		zone = pool.Zones[index]
@@ -118,16 +121,19 @@ func (w *Wanted) renderClass() *machinev1alpha1.MachineClass {
 			Namespace: w.worker.Namespace, Name: w.ClassName,
 			Labels: map[string]string{labelPurpose: purposeClass, corev1beta1.LabelWorkerPool: w.PoolName},
 		},
-		Provider:             w.machine.Provider,
-		ProviderSpec:         w.machine.Spec,
-		SecretRef:            &corev1.SecretReference{Namespace: w.worker.Namespace, Name: w.ClassName},
-		CredentialsSecretRef: &corev1.SecretReference{Namespace: w.worker.Spec.SecretRef.Namespace, Name: w.worker.Spec.SecretRef.Name},
+		Provider:     w.machine.Provider,
+		ProviderSpec: w.machine.Spec,
+		SecretRef:    &corev1.SecretReference{Namespace: w.worker.Namespace, Name: w.ClassName},
+		CredentialsSecretRef: &corev1.SecretReference{
+			Namespace: w.worker.Spec.SecretRef.Namespace, Name: w.worker.Spec.SecretRef.Name,
+		},
 	}
 	if t := w.pool.NodeTemplate; t != nil {
 		class.NodeTemplate = &machinev1alpha1.NodeTemplate{
 			Capacity: withGPU(t.Capacity), VirtualCapacity: t.VirtualCapacity, InstanceType: w.pool.MachineType,
 			// The machine controller insists on a zone. Without zones the region is the only place there is.
-			Region: w.worker.Spec.Region, Zone: cmp.Or(w.Zone, w.worker.Spec.Region), Architecture: ptr.To(ptr.Deref(w.pool.Architecture, "amd64")),
+			Region: w.worker.Spec.Region, Zone: cmp.Or(w.Zone, w.worker.Spec.Region),
+			Architecture: ptr.To(ptr.Deref(w.pool.Architecture, "amd64")),
 		}
 	}
 	return class
@@ -190,8 +196,10 @@ func (w *Wanted) strategy() machinev1alpha1.MachineDeploymentStrategy {
 		orchestration = machinev1alpha1.OrchestrationTypeManual
 	}
 	return machinev1alpha1.MachineDeploymentStrategy{
-		Type:          machinev1alpha1.InPlaceUpdateMachineDeploymentStrategyType,
-		InPlaceUpdate: &machinev1alpha1.InPlaceUpdateMachineDeployment{UpdateConfiguration: update, OrchestrationType: orchestration},
+		Type: machinev1alpha1.InPlaceUpdateMachineDeploymentStrategyType,
+		InPlaceUpdate: &machinev1alpha1.InPlaceUpdateMachineDeployment{
+			UpdateConfiguration: update, OrchestrationType: orchestration,
+		},
 	}
 }
 
@@ -199,8 +207,8 @@ func (w *Wanted) strategy() machinev1alpha1.MachineDeploymentStrategy {
 // machine-controller-manager by itself would use up the drain timeout.
 const defaultMaxEvictRetries = 10
 
-// defaultNodeConditions are the documented ones. machine-controller-manager by itself would replace machines without a route in
-// the cloud, too (NetworkUnavailable).
+// defaultNodeConditions are the documented ones. machine-controller-manager by itself would replace machines without a
+// route in the cloud, too (NetworkUnavailable).
 var defaultNodeConditions = []string{"KernelDeadlock", "ReadonlyFilesystem", "DiskPressure"}
 
 func (w *Wanted) configuration() *machinev1alpha1.MachineConfiguration {

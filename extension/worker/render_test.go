@@ -32,8 +32,9 @@ func TestRender(t *testing.T) {
 			p.Annotations = map[string]string{"note": "x"}
 			p.Taints = []corev1.Taint{{Key: "dedicated", Value: "x", Effect: corev1.TaintEffectNoSchedule}}
 			p.MachineControllerManagerSettings = &extensionsv1alpha1.MachineControllerManagerSettings{
-				MachineDrainTimeout: &metav1.Duration{Duration: time.Hour}, MachineHealthTimeout: &metav1.Duration{Duration: 5 * time.Minute},
-				MaxEvictRetries: ptr.To(int32(3)), NodeConditions: []string{"DiskPressure", "KernelDeadlock"},
+				MachineDrainTimeout:  &metav1.Duration{Duration: time.Hour},
+				MachineHealthTimeout: &metav1.Duration{Duration: 5 * time.Minute},
+				MaxEvictRetries:      ptr.To(int32(3)), NodeConditions: []string{"DiskPressure", "KernelDeadlock"},
 			}
 			p.ClusterAutoscaler = &extensionsv1alpha1.ClusterAutoscalerOptions{
 				ScaleDownUtilizationThreshold: ptr.To("0.7"), ScaleDownUnneededTime: &metav1.Duration{Duration: 10 * time.Minute},
@@ -42,16 +43,23 @@ func TestRender(t *testing.T) {
 		},
 		"in-place-by-hand": func(p *extensionsv1alpha1.WorkerPool) {
 			p.UpdateStrategy, p.NodeAgentSecretName = ptr.To(corev1beta1.ManualInPlaceUpdate), ptr.To("gardener-node-agent-pool")
-			p.MachineControllerManagerSettings = &extensionsv1alpha1.MachineControllerManagerSettings{DisableHealthTimeout: ptr.To(true)}
+			p.MachineControllerManagerSettings = &extensionsv1alpha1.MachineControllerManagerSettings{
+				DisableHealthTimeout: ptr.To(true),
+			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pool := &extensionsv1alpha1.WorkerPool{
-				Name: "pool", MachineType: "small", Minimum: 3, Maximum: 5, MaxSurge: intstr.FromInt32(1), MaxUnavailable: intstr.FromInt32(0),
+				Name: "pool", MachineType: "small", Minimum: 3, Maximum: 5, MaxSurge: intstr.FromInt32(1),
+				MaxUnavailable:      intstr.FromInt32(0),
 				MachineImage:        extensionsv1alpha1.MachineImage{Name: "os", Version: "1.0.0"},
 				NodeAgentSecretName: ptr.To("gardener-node-agent-pool-0123456789abcdef"), KubernetesVersion: ptr.To("1.36.3"),
-				Labels:       map[string]string{"worker.gardener.cloud/pool": "pool"},
-				NodeTemplate: &extensionsv1alpha1.NodeTemplate{Capacity: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("4Gi")}},
+				Labels: map[string]string{"worker.gardener.cloud/pool": "pool"},
+				NodeTemplate: &extensionsv1alpha1.NodeTemplate{
+					Capacity: corev1.ResourceList{
+						corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("4Gi"),
+					},
+				},
 			}
 			change(pool)
 			worker := &extensionsv1alpha1.Worker{ObjectMeta: metav1.ObjectMeta{Namespace: "shoot--dev--a", Name: "a"}}
@@ -62,7 +70,8 @@ func TestRender(t *testing.T) {
 			var out bytes.Buffer
 			for z := range max(len(pool.Zones), 1) {
 				w, err := wanted(worker, shoot, pool, z, Machine{
-					Provider: "test", Spec: runtime.RawExtension{Raw: []byte(`{"image":"x"}`)}, NodeLabels: map[string]string{"from": "provider"},
+					Provider: "test", Spec: runtime.RawExtension{Raw: []byte(`{"image":"x"}`)},
+					NodeLabels: map[string]string{"from": "provider"},
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -86,7 +95,9 @@ func TestRender(t *testing.T) {
 
 func TestRenderKeepsWhatOthersWrote(t *testing.T) {
 	worker := &extensionsv1alpha1.Worker{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a"}}
-	pool := &extensionsv1alpha1.WorkerPool{Name: "p", KubernetesVersion: ptr.To("1.36.3"), NodeAgentSecretName: ptr.To("k")}
+	pool := &extensionsv1alpha1.WorkerPool{
+		Name: "p", KubernetesVersion: ptr.To("1.36.3"), NodeAgentSecretName: ptr.To("k"),
+	}
 	w, err := wanted(worker, &corev1beta1.Shoot{}, pool, 0, Machine{})
 	if err != nil {
 		t.Fatal(err)

@@ -10,8 +10,8 @@ type scale struct {
 	restored   *int32 // From the state of another seed; nil otherwise.
 }
 
-// replicas returns the number of machines wanted. The first rule that matches decides; the last one leaves the number to the
-// autoscaler.
+// replicas returns the number of machines wanted. The first rule that matches decides; the last one leaves the number
+// to the autoscaler.
 func (s scale) replicas() int32 {
 	switch {
 	case s.hibernated:

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// spread returns the share of one zone, counted from 0, of a number that is spread over zones: the first ones get one more
-// if it does not divide.
+// spread returns the share of one zone, counted from 0, of a number that is spread over zones: the first ones get one
+// more if it does not divide.
 func spread(total int32, zone, zones int) int32 {
 	if zones <= 1 {
 		return total
@@ -22,9 +22,9 @@ func spread(total int32, zone, zones int) int32 {
 	return share
 }
 
-// spreadIntOrPercent returns the share of one zone of a number or percentage. A number is spread like machines. A percentage
-// stays as it is if the zones are of equal size; otherwise it follows the size of the zone, rounded up, so that the zones
-// together allow at least what was asked for.
+// spreadIntOrPercent returns the share of one zone of a number or percentage. A number is spread like machines. A
+// percentage stays as it is if the zones are of equal size; otherwise it follows the size of the zone, rounded up, so
+// that the zones together allow at least what was asked for.
 func spreadIntOrPercent(value intstr.IntOrString, zone, zones int, total int32) (intstr.IntOrString, error) {
 	if value.Type == intstr.Int {
 		return intstr.FromInt32(spread(value.IntVal, zone, zones)), nil

@@ -26,8 +26,8 @@ type DeploymentState struct {
 	Machines    []machinev1alpha1.Machine    `json:"machines,omitempty"`
 }
 
-// templateAnnotations are those of the machines of a class. A user has put them on the template of the MachineDeployment to
-// force a roll-out; without them the machine controller would replace the machines.
+// templateAnnotations are those of the machines of a class. A user has put them on the template of the
+// MachineDeployment to force a roll-out; without them the machine controller would replace the machines.
 func (s DeploymentState) templateAnnotations(class string) map[string]string {
 	for i := range s.MachineSets {
 		if t := &s.MachineSets[i].Spec.Template; t.Spec.Class.Name == class && s.MachineSets[i].Spec.Replicas > 0 {
@@ -45,22 +45,26 @@ type envelope struct {
 // maxStateBytes bounds a decompressed state; 64 MiB is some 50,000 machines.
 const maxStateBytes = 64 << 20
 
-// Collect computes the state of all machines in a control plane namespace. Machines without node and provider ID are left
-// out: they can be made again.
-func Collect(deployments []machinev1alpha1.MachineDeployment, sets []machinev1alpha1.MachineSet, machines []machinev1alpha1.Machine) State {
+// Collect computes the state of all machines in a control plane namespace. Machines without node and provider ID are
+// left out: they can be made again.
+func Collect(
+	deployments []machinev1alpha1.MachineDeployment, sets []machinev1alpha1.MachineSet, machines []machinev1alpha1.Machine,
+) State {
 	out := State{}
 	for i := range deployments {
 		md := &deployments[i]
 		state := DeploymentState{Replicas: md.Spec.Replicas}
 		for j := range sets {
 			if s := &sets[j]; s.Labels[labelName] == md.Name || s.Spec.Template.Labels[labelName] == md.Name {
-				state.MachineSets = append(state.MachineSets, machinev1alpha1.MachineSet{ObjectMeta: slimMeta(s.ObjectMeta), Spec: *s.Spec.DeepCopy()})
+				state.MachineSets = append(state.MachineSets,
+					machinev1alpha1.MachineSet{ObjectMeta: slimMeta(s.ObjectMeta), Spec: *s.Spec.DeepCopy()})
 			}
 		}
 		for j := range machines {
 			m := &machines[j]
 			if m.Labels[labelName] == md.Name && (m.Labels[machinev1alpha1.NodeLabelKey] != "" || m.Spec.ProviderID != "") {
-				state.Machines = append(state.Machines, machinev1alpha1.Machine{ObjectMeta: slimMeta(m.ObjectMeta), Spec: *m.Spec.DeepCopy()})
+				state.Machines = append(state.Machines,
+					machinev1alpha1.Machine{ObjectMeta: slimMeta(m.ObjectMeta), Spec: *m.Spec.DeepCopy()})
 			}
 		}
 		out[md.Name] = state
@@ -123,8 +127,8 @@ func DecodeState(raw *runtime.RawExtension) (State, error) {
 	return out, nil
 }
 
-// restoreMachines creates the sets and machines of a state that are not there yet. Machines carry their provider ID and node
-// label, so the machine controller finds their instances instead of making new ones.
+// restoreMachines creates the sets and machines of a state that are not there yet. Machines carry their provider ID and
+// node label, so the machine controller finds their instances instead of making new ones.
 func (a *Actuator) restoreMachines(ctx context.Context, namespace string, want []Wanted, state State) error {
 	for i := range want {
 		s, ok := state[want[i].Name]

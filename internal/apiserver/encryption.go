@@ -9,8 +9,9 @@ import (
 	"strconv"
 )
 
-// checkEncryptionRevision refuses an encryption configuration that is older than requested: a pod may be given a Secret as it was
-// before the change for which it is started. Another server may encrypt with a key that this one would not know.
+// checkEncryptionRevision refuses an encryption configuration that is older than requested: a pod may be given a Secret
+// as it was before the change for which it is started. Another server may encrypt with a key that this one would not
+// know.
 func (o *Options) checkEncryptionRevision() error {
 	if o.EncryptionRevision == "" {
 		return nil

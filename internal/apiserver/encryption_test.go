@@ -20,7 +20,8 @@ func TestEncryptionRevision(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, o := t.TempDir(), NewOptions()
-			o.EncryptionRevision, o.Recommended.Etcd.EncryptionProviderConfigFilepath = tc.want, filepath.Join(dir, "encryption.yaml")
+			o.EncryptionRevision, o.Recommended.Etcd.EncryptionProviderConfigFilepath = tc.want,
+				filepath.Join(dir, "encryption.yaml")
 			if tc.stored != "" {
 				if err := os.WriteFile(filepath.Join(dir, "revision"), []byte(tc.stored), 0o600); err != nil {
 					t.Fatal(err)

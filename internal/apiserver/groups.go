@@ -57,7 +57,8 @@ type entry struct {
 
 // kinds is everything that the server serves.
 func kinds(
-	features corev1beta1.Features, clock clock.PassiveClock, kubeconfigs shoot.KubeconfigIssuer, backups shoot.ListBackups, tokens *workloadidentity.TokenIssuer,
+	features corev1beta1.Features, clock clock.PassiveClock, kubeconfigs shoot.KubeconfigIssuer, backups shoot.ListBackups,
+	tokens *workloadidentity.TokenIssuer,
 ) []entry {
 	shoots := shoot.Kind(features)
 	shoots.Subresources = shoot.Subresources(kubeconfigs, backups)
@@ -86,13 +87,18 @@ func kinds(
 			[]string{corev1beta1.SchemeGroupVersion.Version, corev1.SchemeGroupVersion.Version}, controllerdeployment.Kind()},
 		security("CredentialsBinding", credentialsbinding.Kind()),
 		security("WorkloadIdentity", workloadidentity.Kind(tokens)),
-		{seedmanagementv1alpha1.GroupName, "ManagedSeed", []string{seedmanagementv1alpha1.SchemeGroupVersion.Version}, managedseed.Kind()},
+		{seedmanagementv1alpha1.GroupName, "ManagedSeed", []string{seedmanagementv1alpha1.SchemeGroupVersion.Version},
+			managedseed.Kind()},
 		{operationsv1alpha1.GroupName, "Bastion", []string{operationsv1alpha1.SchemeGroupVersion.Version}, bastion.Kind()},
 	}
 }
 
-// apiGroups makes the stores of all kinds, sorts them into groups and versions, and adds them to those that can be followed.
-func apiGroups(entries []entry, scheme *runtime.Scheme, ns runtime.NegotiatedSerializer, getter generic.RESTOptionsGetter, follow *stored.Kinds) ([]*genericapiserver.APIGroupInfo, error) {
+// apiGroups makes the stores of all kinds, sorts them into groups and versions, and adds them to those that can be
+// followed.
+func apiGroups(
+	entries []entry, scheme *runtime.Scheme, ns runtime.NegotiatedSerializer, getter generic.RESTOptionsGetter,
+	follow *stored.Kinds,
+) ([]*genericapiserver.APIGroupInfo, error) {
 	var groups []*genericapiserver.APIGroupInfo
 	byName := map[string]*genericapiserver.APIGroupInfo{}
 	parameters := runtime.NewParameterCodec(scheme)

@@ -20,8 +20,8 @@ import (
 	openapiutil "k8s.io/kube-openapi/pkg/util"
 )
 
-// installer serves groups of kinds. It does what InstallAPIGroups of the generic server does, except that managed fields are
-// worked out with a converter of our own, which that has no place for.
+// installer serves groups of kinds. It does what InstallAPIGroups of the generic server does, except that managed
+// fields are worked out with a converter of our own, which that has no place for.
 type installer struct {
 	server *genericapiserver.GenericAPIServer
 	config *genericapiserver.RecommendedConfig
@@ -43,7 +43,9 @@ func (i installer) install(groups []*genericapiserver.APIGroupInfo) error {
 			}
 		}
 		i.announce(group.PrioritizedVersions)
-		i.server.RegisterDestroyFunc(func() { eachStorage(group, func(_ schema.GroupVersionResource, s rest.Storage) { s.Destroy() }) })
+		i.server.RegisterDestroyFunc(func() {
+			eachStorage(group, func(_ schema.GroupVersionResource, s rest.Storage) { s.Destroy() })
+		})
 		eachStorage(group, func(gvr schema.GroupVersionResource, s rest.Storage) {
 			if ready, ok := s.(rest.StorageWithReadiness); ok {
 				i.server.StorageReadinessHook.RegisterStorage(metav1.GroupVersionResource(gvr), ready)
@@ -62,8 +64,8 @@ func eachStorage(group *genericapiserver.APIGroupInfo, visit func(schema.GroupVe
 	}
 }
 
-// samples returns an object of every type that is served. The versions of a kind share their storage, whose own type is that of
-// one of them.
+// samples returns an object of every type that is served. The versions of a kind share their storage, whose own type is
+// that of one of them.
 func samples(groups []*genericapiserver.APIGroupInfo) ([]runtime.Object, error) {
 	var objects []runtime.Object
 	var errs []error
@@ -85,7 +87,9 @@ func samples(groups []*genericapiserver.APIGroupInfo) ([]runtime.Object, error) 
 	return objects, errors.Join(errs...)
 }
 
-func (i installer) installVersion(group *genericapiserver.APIGroupInfo, gv schema.GroupVersion, converter managedfields.TypeConverter) error {
+func (i installer) installVersion(
+	group *genericapiserver.APIGroupInfo, gv schema.GroupVersion, converter managedfields.TypeConverter,
+) error {
 	versions := map[string][]string{}
 	eachStorage(group, func(gvr schema.GroupVersionResource, _ rest.Storage) {
 		versions[gvr.Resource] = append(versions[gvr.Resource], gvr.GroupVersion().String())
@@ -100,8 +104,10 @@ func (i installer) installVersion(group *genericapiserver.APIGroupInfo, gv schem
 		UnsafeConvertor: runtime.UnsafeObjectConvertor(group.Scheme), Defaulter: group.Scheme, Typer: group.Scheme,
 		Namer: runtime.Namer(meta.NewAccessor()),
 
-		EquivalentResourceRegistry: i.server.EquivalentResourceRegistry, Authorizer: i.server.Authorizer, Admit: i.config.AdmissionControl,
-		MinRequestTimeout: time.Duration(i.config.MinRequestTimeout) * time.Second, MaxRequestBodyBytes: i.config.MaxRequestBodyBytes,
+		EquivalentResourceRegistry: i.server.EquivalentResourceRegistry, Authorizer: i.server.Authorizer,
+		Admit:               i.config.AdmissionControl,
+		MinRequestTimeout:   time.Duration(i.config.MinRequestTimeout) * time.Second,
+		MaxRequestBodyBytes: i.config.MaxRequestBodyBytes,
 	}).InstallREST(i.server.Handler.GoRestfulContainer)
 	if err != nil {
 		return err
@@ -116,7 +122,8 @@ func (i installer) installVersion(group *genericapiserver.APIGroupInfo, gv schem
 func (i installer) announce(versions []schema.GroupVersion) {
 	group := metav1.APIGroup{Name: versions[0].Group}
 	for _, gv := range versions {
-		group.Versions = append(group.Versions, metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version})
+		group.Versions = append(group.Versions,
+			metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version})
 	}
 	group.PreferredVersion = group.Versions[0]
 	i.server.DiscoveryGroupManager.AddGroup(group)
@@ -124,7 +131,9 @@ func (i installer) announce(versions []schema.GroupVersion) {
 }
 
 // newTypeConverter reads from the OpenAPI document which fields of the given types may have different managers.
-func newTypeConverter(config *openapicommon.OpenAPIV3Config, objects []runtime.Object) (managedfields.TypeConverter, error) {
+func newTypeConverter(
+	config *openapicommon.OpenAPIV3Config, objects []runtime.Object,
+) (managedfields.TypeConverter, error) {
 	var names []string
 	for _, object := range objects {
 		names = append(names, openapiutil.GetCanonicalTypeName(object))

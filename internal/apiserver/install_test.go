@@ -27,7 +27,8 @@ func TestManagedFieldsOfAllServedVersions(t *testing.T) {
 	}
 	config := genericapiserver.NewRecommendedConfig(o.codecs)
 	addOpenAPI(config)
-	groups, err := apiGroups(kinds(o.features(), o.Clock, shoot.KubeconfigIssuer{}, nil, nil), o.scheme, o.serializer, nowhere{}, &stored.Kinds{})
+	groups, err := apiGroups(kinds(o.features(), o.Clock, shoot.KubeconfigIssuer{}, nil, nil), o.scheme, o.serializer,
+		nowhere{}, &stored.Kinds{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +56,9 @@ func TestManagedFieldsOfAllServedVersions(t *testing.T) {
 		})
 	}
 	for _, version := range []string{"v1beta1", "v1"} {
-		if gvk := (schema.GroupVersionKind{Group: "core.gardener.cloud", Version: version, Kind: "ControllerDeployment"}); !seen[gvk] {
+		if gvk := (schema.GroupVersionKind{
+			Group: "core.gardener.cloud", Version: version, Kind: "ControllerDeployment",
+		}); !seen[gvk] {
 			t.Errorf("%s is not served", gvk)
 		}
 	}
@@ -68,7 +71,8 @@ func (nowhere) GetRESTOptions(resource schema.GroupResource, _ runtime.Object) (
 	return generic.RESTOptions{
 		StorageConfig: &storagebackend.ConfigForResource{GroupResource: resource}, ResourcePrefix: resource.Resource,
 		Decorator: func(
-			*storagebackend.ConfigForResource, string, func(runtime.Object) (string, error), func() runtime.Object, func() runtime.Object,
+			*storagebackend.ConfigForResource, string, func(runtime.Object) (string, error), func() runtime.Object,
+			func() runtime.Object,
 			storage.AttrFunc, storage.IndexerFuncs, *cache.Indexers,
 		) (storage.Interface, factory.DestroyFunc, error) {
 			return nil, func() {}, nil

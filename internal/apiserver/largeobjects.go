@@ -105,7 +105,9 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 // storesLargeObjects makes stores of ShootStates with a decorator of their own.
 type storesLargeObjects struct{ generic.RESTOptionsGetter }
 
-func (g storesLargeObjects) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+func (g storesLargeObjects) GetRESTOptions(
+	resource schema.GroupResource, example runtime.Object,
+) (generic.RESTOptions, error) {
 	options, err := g.RESTOptionsGetter.GetRESTOptions(resource, example)
 	if err == nil && resource == corev1beta1.Resource("shootstates") {
 		options.Decorator = largeObjects
@@ -129,7 +131,8 @@ func largeObjects(
 	}
 	versioner := storage.APIObjectVersioner{}
 	// Etcd is compacted through the connection of the other kinds.
-	store, err := etcd3.New(client, nil, config.Codec, newFunc, newListFunc, config.Prefix, resourcePrefix, config.GroupResource,
+	store, err := etcd3.New(client, nil, config.Codec, newFunc, newListFunc, config.Prefix, resourcePrefix,
+		config.GroupResource,
 		transformer, config.LeaseManagerConfig, etcd3.NewDefaultDecoder(config.Codec, versioner), versioner)
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("make store of %s: %w", config.GroupResource, err), client.Close())
@@ -153,7 +156,9 @@ func largeObjectClient(c storagebackend.TransportConfig) (*etcdkubernetes.Client
 	}
 	if c.CertFile != "" || c.KeyFile != "" || c.TrustedCAFile != "" {
 		var err error
-		if config.TLS, err = (transport.TLSInfo{CertFile: c.CertFile, KeyFile: c.KeyFile, TrustedCAFile: c.TrustedCAFile}).ClientConfig(); err != nil {
+		if config.TLS, err = (transport.TLSInfo{
+			CertFile: c.CertFile, KeyFile: c.KeyFile, TrustedCAFile: c.TrustedCAFile,
+		}).ClientConfig(); err != nil {
 			return nil, err
 		}
 	}

@@ -15,18 +15,21 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// quickConverter shows objects to the computation of managed fields. That compares the object before a write with the one
-// after it, of which a write changes little: what is equal as Go value is not turned into the maps that the computation works
-// on. The library turns everything into maps, which took a third of a patch (BenchmarkManagedFields).
+// quickConverter shows objects to the computation of managed fields. That compares the object before a write with the
+// one after it, of which a write changes little: what is equal as Go value is not turned into the maps that the
+// computation works on. The library turns everything into maps, which took a third of a patch (BenchmarkManagedFields).
 //
-// Objects are not validated against the schema: both come from the same Go types, and an error would drop all managed fields.
+// Objects are not validated against the schema: both come from the same Go types, and an error would drop all managed
+// fields.
 type quickConverter struct {
 	managedfields.TypeConverter
 	types sync.Map // From schema.GroupVersionKind to *typed.TypedValue.
 }
 
 // ObjectToTyped implements managedfields.TypeConverter.
-func (c *quickConverter) ObjectToTyped(object runtime.Object, options ...typed.ValidationOptions) (*typed.TypedValue, error) {
+func (c *quickConverter) ObjectToTyped(
+	object runtime.Object, options ...typed.ValidationOptions,
+) (*typed.TypedValue, error) {
 	if _, ok := object.(runtime.Unstructured); ok {
 		return c.TypeConverter.ObjectToTyped(object, options...)
 	}
@@ -41,7 +44,8 @@ func (c *quickConverter) ObjectToTyped(object runtime.Object, options ...typed.V
 	return typed.AsTypedUnvalidated(objectValue{noFields, &fields{source: source}}, known.Schema(), known.TypeRef()), nil
 }
 
-// TypedToObject implements managedfields.TypeConverter. The computation asks for it to look at an object in another version.
+// TypedToObject implements managedfields.TypeConverter. The computation asks for it to look at an object in another
+// version.
 func (c *quickConverter) TypedToObject(v *typed.TypedValue) (runtime.Object, error) {
 	o, ok := v.AsValue().(objectValue)
 	if !ok || o.fields.whole != nil {
@@ -133,11 +137,13 @@ func (f *fields) Zip(other value.Map, order value.MapTraverseOrder, visit both) 
 	return f.ZipUsing(value.HeapAllocator, other, order, visit)
 }
 
-// ZipUsing visits the fields of two objects side by side: of objects of one type only those that differ. That is right for comparing
-// them and would be wrong for merging them; what is merged in an apply is never an object of a Go type on both sides.
+// ZipUsing visits the fields of two objects side by side: of objects of one type only those that differ. That is right
+// for comparing them and would be wrong for merging them; what is merged in an apply is never an object of a Go type on
+// both sides.
 func (f *fields) ZipUsing(a value.Allocator, other value.Map, order value.MapTraverseOrder, visit both) bool {
 	o, ok := other.(*fields)
-	if !ok || f.whole != nil || o.whole != nil || reflect.TypeOf(f.source) != reflect.TypeOf(o.source) || !divisible(reflect.TypeOf(f.source).Elem(), "") {
+	if !ok || f.whole != nil || o.whole != nil || reflect.TypeOf(f.source) != reflect.TypeOf(o.source) ||
+		!divisible(reflect.TypeOf(f.source).Elem(), "") {
 		return f.all().AsMap().ZipUsing(a, other, order, visit)
 	}
 	left, right := differences(reflect.ValueOf(f.source), reflect.ValueOf(o.source))
@@ -168,7 +174,8 @@ func differences(left, right reflect.Value) (reflect.Value, reflect.Value) {
 
 // divisible says whether a type is written field by field, and also when it has none.
 func divisible(t reflect.Type, tag reflect.StructTag) bool {
-	if t.Kind() != reflect.Struct || reflect.PointerTo(t).Implements(marshaler) || strings.Contains(tag.Get("json"), ",omitzero") {
+	if t.Kind() != reflect.Struct || reflect.PointerTo(t).Implements(marshaler) ||
+		strings.Contains(tag.Get("json"), ",omitzero") {
 		return false
 	}
 	for i := range t.NumField() {

@@ -41,10 +41,13 @@ func converters(t testing.TB) (o *Options, library, ours managedfields.TypeConve
 	return o, library, &quickConverter{TypeConverter: library}
 }
 
-func fieldManager(t testing.TB, o *Options, converter managedfields.TypeConverter, kind schema.GroupVersionKind) *managedfields.FieldManager {
+func fieldManager(
+	t testing.TB, o *Options, converter managedfields.TypeConverter, kind schema.GroupVersionKind,
+) *managedfields.FieldManager {
 	t.Helper()
 	hub := schema.GroupVersion{Group: kind.Group, Version: runtime.APIVersionInternal}
-	manager, err := managedfields.NewDefaultFieldManager(converter, runtime.UnsafeObjectConvertor(o.scheme), o.scheme, o.scheme, kind, hub, "", nil)
+	manager, err := managedfields.NewDefaultFieldManager(converter, runtime.UnsafeObjectConvertor(o.scheme), o.scheme,
+		o.scheme, kind, hub, "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +59,10 @@ func TestManagedFieldsAreTheLibrarys(t *testing.T) {
 	o, library, quick := converters(t)
 	filler := randfill.NewWithSeed(1).NilChance(0.4).NumElements(0, 3).MaxDepth(25).Funcs(
 		func(r *runtime.RawExtension, c randfill.Continue) {
-			raws := []string{`{"a":1,"b":["<&>",null,1.5]}`, `{"a":2,"c":{"d":true}}`, `{}`, `null`, `"a"`, `[1,{}]`, `1e30`, `9007199254740993`, `{"a":12345678901234567890}`}
+			raws := []string{
+				`{"a":1,"b":["<&>",null,1.5]}`, `{"a":2,"c":{"d":true}}`, `{}`, `null`, `"a"`, `[1,{}]`, `1e30`, `9007199254740993`,
+				`{"a":12345678901234567890}`,
+			}
 			r.Raw = []byte(raws[c.Intn(len(raws))])
 		},
 		func(m *metav1.ObjectMeta, c randfill.Continue) {
@@ -104,7 +110,9 @@ func TestManagedFieldsAreTheLibrarys(t *testing.T) {
 					t.Fatalf("%s: other managed fields (-library +ours):\n%s", kind.Kind, diff)
 				}
 			}
-			applied := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "name", "labels": map[string]any{"b": "applied"}}}}
+			applied := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{
+				"name": "name", "labels": map[string]any{"b": "applied"},
+			}}}
 			applied.SetGroupVersionKind(kind.GroupVersionKind)
 			for i, manager := range []*managedfields.FieldManager{theirs, ours} {
 				object, err := manager.Apply(live[i], applied.DeepCopy(), "applier", true)
@@ -128,7 +136,8 @@ func mix(random *rand.Rand, into, from reflect.Value) {
 		case !field.IsExported() || field.Name == "ManagedFields":
 		case old.Kind() == reflect.Struct && random.IntN(2) == 0:
 			mix(random, old, other)
-		case old.Kind() == reflect.Pointer && !old.IsNil() && !other.IsNil() && old.Elem().Kind() == reflect.Struct && random.IntN(2) == 0:
+		case old.Kind() == reflect.Pointer && !old.IsNil() && !other.IsNil() && old.Elem().Kind() == reflect.Struct &&
+			random.IntN(2) == 0:
 			mix(random, old.Elem(), other.Elem())
 		case random.IntN(8) == 0:
 			old.Set(other)

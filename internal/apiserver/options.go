@@ -58,7 +58,8 @@ func NewOptions() *Options {
 	scheme := newServerScheme()
 	codecs, ns := codec.New(scheme)
 	recommended := genericoptions.NewRecommendedOptions(etcdPrefix, codec.NewStorage(scheme, groupVersions...))
-	recommended.Etcd.StorageConfig.EncodeVersioner = schema.GroupVersions(append([]schema.GroupVersion{}, groupVersions...))
+	recommended.Etcd.StorageConfig.EncodeVersioner = schema.GroupVersions(append([]schema.GroupVersion{},
+		groupVersions...))
 	recommended.SecureServing.BindPort = 8443
 	plugins.Register(recommended.Admission)
 	features := featuregate.NewFeatureGate()
@@ -84,9 +85,11 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.EncryptionRevision, "encryption-revision", "",
 		"Lowest revision of the encryption configuration to start with; "+
 			"that of the configuration is in the file 'revision' next to it. Empty: any.")
-	flags.DurationVar(&o.AdminKubeconfigMaxExpiration, "shoot-admin-kubeconfig-max-expiration", o.AdminKubeconfigMaxExpiration,
+	flags.DurationVar(&o.AdminKubeconfigMaxExpiration, "shoot-admin-kubeconfig-max-expiration",
+		o.AdminKubeconfigMaxExpiration,
 		"Longest life of the credentials in administrators' kubeconfigs of Shoots; longer requests are cut to it.")
-	flags.DurationVar(&o.ViewerKubeconfigMaxExpiration, "shoot-viewer-kubeconfig-max-expiration", o.ViewerKubeconfigMaxExpiration,
+	flags.DurationVar(&o.ViewerKubeconfigMaxExpiration, "shoot-viewer-kubeconfig-max-expiration",
+		o.ViewerKubeconfigMaxExpiration,
 		"Longest life of the credentials in readers' kubeconfigs of Shoots; longer requests are cut to it.")
 	flags.BoolVar(&o.ResolveShootKubeconfigs, "shoot-kubeconfig-resolve", false,
 		"Put the address of the API server into kubeconfigs of Shoots, and its name for TLS only; for users whose resolvers do not know the name.")
@@ -106,13 +109,14 @@ func (o *Options) Validate() error {
 	return utilerrors.NewAggregate(errs)
 }
 
-// complete checks the revision of the encryption configuration, and makes a serving certificate if none is given, for tests and
-// first steps.
+// complete checks the revision of the encryption configuration, and makes a serving certificate if none is given, for
+// tests and first steps.
 func (o *Options) complete() error {
 	if err := o.checkEncryptionRevision(); err != nil {
 		return err
 	}
-	if err := o.Recommended.SecureServing.MaybeDefaultWithSelfSignedCerts("localhost", nil, []net.IP{net.IPv4(127, 0, 0, 1)}); err != nil {
+	if err := o.Recommended.SecureServing.MaybeDefaultWithSelfSignedCerts("localhost", nil,
+		[]net.IP{net.IPv4(127, 0, 0, 1)}); err != nil {
 		return fmt.Errorf("make serving certificate: %w", err)
 	}
 	return nil

@@ -30,7 +30,8 @@ var groupVersions = []schema.GroupVersion{
 func AddToClientScheme(scheme *runtime.Scheme) error {
 	builder := runtime.SchemeBuilder{
 		corev1beta1.AddToScheme, corev1.AddToScheme, securityv1alpha1.AddToScheme,
-		seedmanagementv1alpha1.AddToScheme, operationsv1alpha1.AddToScheme, authenticationv1alpha1.AddToScheme, backupv1alpha1.AddToScheme,
+		seedmanagementv1alpha1.AddToScheme, operationsv1alpha1.AddToScheme, authenticationv1alpha1.AddToScheme,
+		backupv1alpha1.AddToScheme,
 	}
 	return builder.AddToScheme(scheme)
 }

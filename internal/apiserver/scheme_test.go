@@ -72,7 +72,8 @@ func mustNew(t *testing.T, scheme *runtime.Scheme, gvk schema.GroupVersionKind) 
 // isMetaKind says whether a kind comes with every group, such as ListOptions.
 func isMetaKind(gvk schema.GroupVersionKind) bool {
 	switch gvk.Kind {
-	case "ListOptions", "GetOptions", "DeleteOptions", "CreateOptions", "UpdateOptions", "PatchOptions", "ApplyOptions", "WatchEvent":
+	case "ListOptions", "GetOptions", "DeleteOptions", "CreateOptions", "UpdateOptions", "PatchOptions", "ApplyOptions",
+		"WatchEvent":
 		return true
 	}
 	return false

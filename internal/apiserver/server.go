@@ -56,13 +56,16 @@ func New(o *Options) (*genericapiserver.GenericAPIServer, error) {
 	var objects *hortusadmission.Objects
 	follow := &stored.Kinds{}
 	seeds := seedauthorizer.New(clock.RealClock{})
-	o.Recommended.ExtraAdmissionInitializers = func(c *genericapiserver.RecommendedConfig) ([]admission.PluginInitializer, error) {
+	o.Recommended.ExtraAdmissionInitializers = func(c *genericapiserver.RecommendedConfig) ([]admission.PluginInitializer,
+		error) {
 		c.Authorization.Authorizer = union.New(seeds, c.Authorization.Authorizer)
 		var err error
 		if objects, err = newObjects(c, o, follow); err != nil {
 			return nil, err
 		}
-		return []admission.PluginInitializer{hortusadmission.NewInitializer(objects), seedrestriction.NewInitializer(seeds)}, nil
+		return []admission.PluginInitializer{
+			hortusadmission.NewInitializer(objects), seedrestriction.NewInitializer(seeds),
+		}, nil
 	}
 	if err := o.Recommended.ApplyTo(config); err != nil {
 		return nil, fmt.Errorf("apply options: %w", err)
@@ -95,7 +98,8 @@ func New(o *Options) (*genericapiserver.GenericAPIServer, error) {
 		return kube.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
 	})
 	entries := kinds(o.features(), o.Clock, issuer, backups.List, tokens)
-	groups, err := apiGroups(entries, o.scheme, o.serializer, storesLargeObjects{storedAsV1{config.RESTOptionsGetter, o.codecs}}, follow)
+	groups, err := apiGroups(entries, o.scheme, o.serializer,
+		storesLargeObjects{storedAsV1{config.RESTOptionsGetter, o.codecs}}, follow)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +119,9 @@ func New(o *Options) (*genericapiserver.GenericAPIServer, error) {
 }
 
 // feedSeeds fills the graph that requests of gardenlets are judged by, and keeps it up to date.
-func feedSeeds(ctx context.Context, c *genericapiserver.RecommendedConfig, follow *stored.Kinds, seeds *seedauthorizer.Authorizer) error {
+func feedSeeds(
+	ctx context.Context, c *genericapiserver.RecommendedConfig, follow *stored.Kinds, seeds *seedauthorizer.Authorizer,
+) error {
 	feed, err := seedauthorizer.NewFeed(seeds.Graph, follow.ListerWatcher, jsonConfig(c.ClientConfig))
 	if err != nil {
 		return err
@@ -129,9 +135,12 @@ func feedSeeds(ctx context.Context, c *genericapiserver.RecommendedConfig, follo
 
 // newObjects connects admission to the objects that its decisions are based on: our own, and those of Kubernetes in the
 // garden.
-func newObjects(c *genericapiserver.RecommendedConfig, o *Options, follow *stored.Kinds) (*hortusadmission.Objects, error) {
+func newObjects(
+	c *genericapiserver.RecommendedConfig, o *Options, follow *stored.Kinds,
+) (*hortusadmission.Objects, error) {
 	return hortusadmission.NewObjects(hortusadmission.Sources{
-		Loopback: jsonConfig(c.LoopbackClientConfig), Stored: follow.ListerWatcher, Garden: jsonConfig(c.ClientConfig), AddToScheme: AddToClientScheme,
+		Loopback: jsonConfig(c.LoopbackClientConfig), Stored: follow.ListerWatcher, Garden: jsonConfig(c.ClientConfig),
+		AddToScheme: AddToClientScheme,
 	}, c.Authorization.Authorizer, o.Clock)
 }
 

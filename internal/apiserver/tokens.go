@@ -36,7 +36,8 @@ type TokenOptions struct {
 func (o *TokenOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Issuer, "workload-identity-token-issuer", o.Issuer,
 		"The https URL below which others find the key that tokens of WorkloadIdentities are signed with. Empty: no tokens.")
-	flags.StringVar(&o.KeyFile, "workload-identity-signing-key-file", o.KeyFile, "File with the private RSA key for tokens of WorkloadIdentities, PEM.")
+	flags.StringVar(&o.KeyFile, "workload-identity-signing-key-file", o.KeyFile,
+		"File with the private RSA key for tokens of WorkloadIdentities, PEM.")
 	flags.DurationVar(&o.MaxExpiration, "workload-identity-token-max-expiration", o.MaxExpiration,
 		"Longest life of tokens of WorkloadIdentities; longer requests are cut to it.")
 }
@@ -53,13 +54,16 @@ func (o *TokenOptions) validate() []error {
 		errs = append(errs, errors.New("--workload-identity-signing-key-file must be given with an issuer"))
 	}
 	if o.MaxExpiration < time.Hour {
-		errs = append(errs, fmt.Errorf("--workload-identity-token-max-expiration must be at least 1h, is %s", o.MaxExpiration))
+		errs = append(errs, fmt.Errorf("--workload-identity-token-max-expiration must be at least 1h, is %s",
+			o.MaxExpiration))
 	}
 	return errs
 }
 
 // issuer returns nil if none is configured.
-func (o *TokenOptions) issuer(objects *hortusadmission.Objects, clock clock.PassiveClock) (*workloadidentity.TokenIssuer, error) {
+func (o *TokenOptions) issuer(
+	objects *hortusadmission.Objects, clock clock.PassiveClock,
+) (*workloadidentity.TokenIssuer, error) {
 	if o.Issuer == "" {
 		return nil, nil
 	}
@@ -71,17 +75,23 @@ func (o *TokenOptions) issuer(objects *hortusadmission.Objects, clock clock.Pass
 	if err != nil {
 		return nil, fmt.Errorf("read key for tokens from %s: %w", o.KeyFile, err)
 	}
-	return &workloadidentity.TokenIssuer{Issuer: o.Issuer, Key: key, Max: o.MaxExpiration, Clock: clock, UID: uidOf(objects)}, nil
+	return &workloadidentity.TokenIssuer{
+		Issuer: o.Issuer, Key: key, Max: o.MaxExpiration, Clock: clock, UID: uidOf(objects),
+	}, nil
 }
 
 // uidOf reads the UIDs of own objects that the caller may get. A token names no others.
-func uidOf(objects *hortusadmission.Objects) func(context.Context, schema.GroupVersionKind, string, string) (types.UID, error) {
+func uidOf(
+	objects *hortusadmission.Objects,
+) func(context.Context, schema.GroupVersionKind, string, string) (types.UID, error) {
 	return func(ctx context.Context, gvk schema.GroupVersionKind, namespace, name string) (types.UID, error) {
 		caller, ok := apirequest.UserFrom(ctx)
 		if !ok {
 			return "", apierrors.NewUnauthorized("the request has no user")
 		}
-		ref := corev1.ObjectReference{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind, Namespace: namespace, Name: name}
+		ref := corev1.ObjectReference{
+			APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind, Namespace: namespace, Name: name,
+		}
 		allowed, err := objects.MayGet(ctx, caller, ref)
 		if err != nil {
 			return "", err
@@ -94,7 +104,9 @@ func uidOf(objects *hortusadmission.Objects) func(context.Context, schema.GroupV
 		object.SetGroupVersionKind(gvk)
 		err = objects.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object)
 		if meta.IsNoMatchError(err) {
-			return "", apierrors.NewBadRequest(fmt.Sprintf("the context object must be of a kind of the garden, such as Shoot, not %s", gvk))
+			return "",
+				apierrors.NewBadRequest(fmt.Sprintf("the context object must be of a kind of the garden, such as Shoot, not %s",
+					gvk))
 		}
 		return object.UID, err
 	}

@@ -90,7 +90,8 @@ func addAddress(device string, ip netip.Addr) error {
 	if err != nil {
 		return fmt.Errorf("find network interface %q: %w", device, err)
 	}
-	err = netlink.AddrReplace(link, &netlink.Addr{IPNet: &net.IPNet{IP: ip.AsSlice(), Mask: net.CIDRMask(ip.BitLen(), ip.BitLen())}})
+	err = netlink.AddrReplace(link,
+		&netlink.Addr{IPNet: &net.IPNet{IP: ip.AsSlice(), Mask: net.CIDRMask(ip.BitLen(), ip.BitLen())}})
 	if err != nil {
 		return fmt.Errorf("add address %s to network interface %q: %w", ip, device, err)
 	}

@@ -16,13 +16,16 @@ import (
 // clients are libraries that talk to a Kubernetes API or are one.
 const clients = "k8s.io/client-go/... sigs.k8s.io/controller-runtime/... k8s.io/apiserver/..."
 
-// TestPackagesImportOnly says which packages of this project a package may import. Those below internal/ that are not listed are free.
+// TestPackagesImportOnly says which packages of this project a package may import. Those below internal/ that are not
+// listed are free.
 func TestPackagesImportOnly(t *testing.T) {
 	for _, boundary := range []struct{ packages, only, since string }{
 		{"api/...", "api/...", "it is a module of its own"},
 		{"cloud", "", "it is a client that anybody may use"},
 		{"extension/...", "api/... extension/... internal/kube", "extensions are written with it outside this project"},
-		{"provider/local/...", "api/... cloud extension/... provider/local/... internal/component internal/image internal/kube", "it shows what an extension needs"},
+		{"provider/local/...",
+			"api/... cloud extension/... provider/local/... internal/component internal/image internal/kube",
+			"it shows what an extension needs"},
 		{"charts", "", "it only embeds the charts"},
 
 		{"cmd/hortus", "internal/cli", "a command is a line in internal/cli"},
@@ -42,13 +45,16 @@ func TestPackagesImportOnly(t *testing.T) {
 		{"internal/kube", "api/...", "parts build on it, not the other way round"},
 		{"internal/secretsmanager", "internal/pki", "parts build on it, not the other way round"},
 		{"internal/encryption", "", "it decides about one file of API servers"},
-		{"internal/component/...", "api/... internal/component/... internal/encryption internal/etcdmember/configuration internal/pki", "a component is values in, objects out"},
+		{"internal/component/...",
+			"api/... internal/component/... internal/encryption internal/etcdmember/configuration internal/pki",
+			"a component is values in, objects out"},
 		{"internal/etcdmember/configuration", "", "the gardenlet and the process of etcd compute the same checksum with it"},
 
 		{"internal/versionclass", "api/...", "every decision about versions builds on it"},
 		{"internal/maintenance", "api/... internal/versionclass", "controllers, admission and plans ask it alike"},
 		{"internal/offer", "api/...", "admission and 'hortus validate' ask it alike"},
-		{"internal/plan", "api/... internal/fleet internal/maintenance internal/versionclass", "it calls the same decisions as the controllers, not the controllers"},
+		{"internal/plan", "api/... internal/fleet internal/maintenance internal/versionclass",
+			"it calls the same decisions as the controllers, not the controllers"},
 	} {
 		for _, p := range matching(t, boundary.packages) {
 			for _, imported := range repository(t).imports[p] {
@@ -68,10 +74,15 @@ func TestPackagesNeverReach(t *testing.T) {
 		{"cloud charts cmd/echo cmd/cni-policy", "*.*/...", "the standard library is enough for them"},
 		{"cmd/machine-init", "k8s.io/...", "process 1 of a machine stays small"},
 		{"cmd/tunnel", "k8s.io/api/... k8s.io/apimachinery/... k8s.io/client-go/...", "every Shoot runs two of it"},
-		{"internal/versionclass internal/maintenance internal/offer internal/nodeagent/change", clients, "they decide: objects and a time in, a value out"},
-		{"internal/manifest internal/validate", "sigs.k8s.io/controller-runtime/... k8s.io/client-go/kubernetes/... internal/garden", "it works without a garden"},
-		{"cmd/...", "testing test/... .../test/... .../conformance internal/golden internal/cloud/cloudtest internal/cloud/sandboxtest", "programs contain no tests"},
-		{"api/core/... api/extensions/... extension extension/worker", "testing test/... .../conformance internal/golden", "programs contain no tests"},
+		{"internal/versionclass internal/maintenance internal/offer internal/nodeagent/change", clients,
+			"they decide: objects and a time in, a value out"},
+		{"internal/manifest internal/validate",
+			"sigs.k8s.io/controller-runtime/... k8s.io/client-go/kubernetes/... internal/garden", "it works without a garden"},
+		{"cmd/...",
+			"testing test/... .../test/... .../conformance internal/golden internal/cloud/cloudtest internal/cloud/sandboxtest",
+			"programs contain no tests"},
+		{"api/core/... api/extensions/... extension extension/worker", "testing test/... .../conformance internal/golden",
+			"programs contain no tests"},
 	} {
 		for _, p := range matching(t, boundary.packages) {
 			for reached, by := range repository(t).reach(p) {
@@ -83,16 +94,21 @@ func TestPackagesNeverReach(t *testing.T) {
 	}
 }
 
-// TestPartsDoNotImportEachOther lets every part be a process of its own. The exceptions are what two of them have to agree on.
+// TestPartsDoNotImportEachOther lets every part be a process of its own. The exceptions are what two of them have to
+// agree on.
 func TestPartsDoNotImportEachOther(t *testing.T) {
 	parts := []string{
-		"internal/apiserver", "internal/controllermanager", "internal/scheduler", "internal/gardenlet", "internal/resourcemanager",
-		"internal/nodeagent", "internal/gateway", "internal/tunnel", "internal/apiserverproxy", "provider/local", "internal/cloud",
+		"internal/apiserver", "internal/controllermanager", "internal/scheduler", "internal/gardenlet",
+		"internal/resourcemanager",
+		"internal/nodeagent", "internal/gateway", "internal/tunnel", "internal/apiserverproxy", "provider/local",
+		"internal/cloud",
 		"internal/plan", "internal/lint", "internal/validate", "landscape", "internal/bench",
 	}
 	agreed := []struct{ part, imports, since string }{
-		{"internal/gardenlet", "internal/controllermanager/controllerregistration", "both decide which extensions a Shoot needs"},
-		{"internal/gardenlet", "internal/nodeagent/osc internal/nodeagent/config", "one writes what the other applies on the machine"},
+		{"internal/gardenlet", "internal/controllermanager/controllerregistration",
+			"both decide which extensions a Shoot needs"},
+		{"internal/gardenlet", "internal/nodeagent/osc internal/nodeagent/config",
+			"one writes what the other applies on the machine"},
 		{"internal/gardenlet", "internal/tunnel", "one deploys what the other listens on"},
 		{"internal/gateway", "internal/tunnel/relay internal/tunnel/gate", "both accept connections and pass them on"},
 		{"internal/apiserverproxy", "internal/tunnel/relay", "both pass connections on"},
@@ -119,7 +135,8 @@ func TestPartsDoNotImportEachOther(t *testing.T) {
 	for _, a := range agreed {
 		used := false
 		for _, p := range matching(t, a.part+"/...") {
-			used = used || slices.ContainsFunc(repository(t).imports[p], func(i string) bool { return matches(a.imports, below(i)) })
+			used = used || slices.ContainsFunc(repository(t).imports[p],
+				func(i string) bool { return matches(a.imports, below(i)) })
 		}
 		if !used {
 			t.Errorf("%s imports nothing of %s any more: the exception can go", a.part, a.imports)
@@ -127,18 +144,20 @@ func TestPartsDoNotImportEachOther(t *testing.T) {
 	}
 }
 
-// TestDecisionsArePure looks at single files, since most decisions lie beside the controller that carries them out. What they go by
-// is handed in: objects and a time.
+// TestDecisionsArePure looks at single files, since most decisions lie beside the controller that carries them out.
+// What they go by is handed in: objects and a time.
 func TestDecisionsArePure(t *testing.T) {
 	for _, decision := range []struct{ files, what string }{
 		{"internal/versionclass/*.go", "which versions may be used"},
 		{"internal/maintenance/*.go", "which updates are due, what a maintenance changes"},
 		{"internal/offer/*.go", "what a CloudProfile allows"},
-		{"internal/scheduler/decide.go internal/scheduler/filters.go internal/scheduler/fixes.go", "which seed runs a Shoot, and why others do not"},
+		{"internal/scheduler/decide.go internal/scheduler/filters.go internal/scheduler/fixes.go",
+			"which seed runs a Shoot, and why others do not"},
 		{"internal/scheduler/elsewhere.go", "where Shoots go that leave a seed"},
 		{"internal/garden/keyrotation/decide.go", "what a rotation of the garden's key does next"},
 		{"internal/cli/move/decide.go", "which Shoots of a drain move next, how far a move is"},
-		{"internal/scheduler/distance.go internal/scheduler/profile.go internal/scheduler/regions.go", "which seed is the nearest"},
+		{"internal/scheduler/distance.go internal/scheduler/profile.go internal/scheduler/regions.go",
+			"which seed is the nearest"},
 		{"internal/controllermanager/controllerregistration/required.go", "which extensions are needed"},
 		{"internal/gardenlet/shoot/decide.go", "what is to be done with a Shoot"},
 		{"internal/gardenlet/shoot/care/checks.go internal/gardenlet/shoot/care/nodes.go internal/gardenlet/shoot/care/thresholds.go", "its conditions"},
@@ -156,12 +175,14 @@ func TestDecisionsArePure(t *testing.T) {
 		{"internal/apiserver/seedauthorizer/decide.go", "what a gardenlet may do"},
 		{"internal/cloud/decide.go internal/cloud/ipam.go", "what an instance needs next, which address is free"},
 		{"extension/poolhash/*.go extension/errorcode/*.go", "when a pool rolls, who can help with an error"},
-		{"extension/worker/render.go extension/worker/spread.go extension/worker/replicas.go extension/worker/progress.go", "the machines of a pool, and how far they are"},
+		{"extension/worker/render.go extension/worker/spread.go extension/worker/replicas.go extension/worker/progress.go",
+			"the machines of a pool, and how far they are"},
 	} {
 		checkPure(t, decision.files, decision.what, outside+clients)
 	}
 	// Of the client library they use the type of objects, but they call nobody.
-	checkPure(t, "internal/component/*.go internal/component/*/*.go", "what a component is made of", outside+"k8s.io/client-go/...")
+	checkPure(t, "internal/component/*.go internal/component/*/*.go", "what a component is made of", outside+
+		"k8s.io/client-go/...")
 }
 
 // outside are packages by which code learns what it was not told.

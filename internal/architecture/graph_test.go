@@ -27,8 +27,8 @@ const (
 // graph says which packages each package imports, those of the project as well as others.
 type graph struct{ imports map[string][]string }
 
-// repository reads the graph once. The project's own files are read here, so that the go command knows when a result that it has
-// kept is out of date; the go command is asked about the packages of others, which go.mod fixes.
+// repository reads the graph once. The project's own files are read here, so that the go command knows when a result
+// that it has kept is out of date; the go command is asked about the packages of others, which go.mod fixes.
 func repository(t *testing.T) *graph {
 	t.Helper()
 	g, err := readGraph()
@@ -162,7 +162,8 @@ func sources(t *testing.T, patterns string) []string {
 	return files
 }
 
-// matches reports whether a path matches any of the patterns. Besides "..." there is "*", for anything within one element.
+// matches reports whether a path matches any of the patterns. Besides "..." there is "*", for anything within one
+// element.
 func matches(patterns, p string) bool {
 	return slices.ContainsFunc(strings.Fields(patterns), func(pattern string) bool {
 		text := regexp.QuoteMeta(pattern)

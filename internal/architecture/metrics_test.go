@@ -15,7 +15,8 @@ import (
 // rendered are the folders with everything that Hortus runs, as it is applied: golden files and templates.
 var rendered = []string{"charts", "internal/component", "landscape/cluster", "provider/local"}
 
-// openMetrics are files of programs whose metrics may be reached: those of CoreDNS are the Shoot's own, for its owner to read.
+// openMetrics are files of programs whose metrics may be reached: those of CoreDNS are the Shoot's own, for its owner
+// to read.
 var openMetrics = []string{"internal/component/coredns/testdata/coredns.yaml"}
 
 var (
@@ -25,8 +26,8 @@ var (
 	metricsAddress = regexp.MustCompile(`(?:--[a-z-]*metrics[a-z-]*(?:address|urls?)=|metricsBindAddress: )([^\s"]+)`)
 )
 
-// TestMetricsAreServedInsidePods keeps metrics on the loopback interface: they need no credentials, and not only a policy of the
-// network should keep others away.
+// TestMetricsAreServedInsidePods keeps metrics on the loopback interface: they need no credentials, and not only a
+// policy of the network should keep others away.
 func TestMetricsAreServedInsidePods(t *testing.T) {
 	seen := 0
 	for _, folder := range rendered {
@@ -81,7 +82,8 @@ func TestInsidePod(t *testing.T) {
 	for address, want := range map[string]bool{
 		"127.0.0.1:8080": true, "[::1]:8080": true, "0": true, "http://127.0.0.1:2381": true,
 		"http://127.0.0.1:2381,http://[::1]:2381": true, "http://127.0.0.1:1,http://10.0.0.1:1": false,
-		":8080": false, "0.0.0.0:10249": false, "[::]:8080": false, "http://0.0.0.0:2381": false, "localhost:8080": false, "": false,
+		":8080": false, "0.0.0.0:10249": false, "[::]:8080": false, "http://0.0.0.0:2381": false, "localhost:8080": false,
+		"": false,
 	} {
 		if got := insidePod(address); got != want {
 			t.Errorf("insidePod(%q) = %t, want %t", address, got, want)

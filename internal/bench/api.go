@@ -109,7 +109,9 @@ func API(ctx context.Context, target *Target, o APIOptions) (*APIReport, error) 
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	report := &APIReport{Host: describeHost(time.Now()), Server: target.Measured.Host, Clients: o.Clients, Watchers: o.Watchers}
+	report := &APIReport{
+		Host: describeHost(time.Now()), Server: target.Measured.Host, Clients: o.Clients, Watchers: o.Watchers,
+	}
 	garden, err := newJSONClient(target.Config)
 	if err != nil {
 		return nil, err
@@ -125,7 +127,9 @@ func API(ctx context.Context, target *Target, o APIOptions) (*APIReport, error) 
 			if err != nil {
 				return err
 			}
-			b := &apiBench{APIOptions: o, workspace: space, clients: clients, measure: target.Measured, shoots: n, report: report}
+			b := &apiBench{
+				APIOptions: o, workspace: space, clients: clients, measure: target.Measured, shoots: n, report: report,
+			}
 			return b.run(ctx)
 		}(); err != nil {
 			return nil, fmt.Errorf("bench with %d Shoots: %w", n, err)
@@ -168,7 +172,8 @@ func (b *apiBench) run(ctx context.Context) (err error) {
 		operation func(context.Context, *jsonClient, int) (int64, error)
 	}{
 		{"create", b.shoots, len(b.clients), b.create1},
-		{"get", patches, len(b.clients), func(ctx context.Context, c *jsonClient, i int) (int64, error) { return b.get(shootName(i))(ctx, c, i) }},
+		{"get", patches, len(b.clients),
+			func(ctx context.Context, c *jsonClient, i int) (int64, error) { return b.get(shootName(i))(ctx, c, i) }},
 		{"list", fullLists, 1, b.get("")},
 		{"list in pages", pagedLists, 1, b.listPages},
 		{"patch of spec", patches, len(b.clients), b.patchSpec},
@@ -197,7 +202,10 @@ func (b *apiBench) run(ctx context.Context) (err error) {
 }
 
 // phase measures one kind of operation.
-func (b *apiBench) phase(ctx context.Context, name string, count int, clients []*jsonClient, operation func(context.Context, *jsonClient, int) (int64, error)) error {
+func (b *apiBench) phase(
+	ctx context.Context, name string, count int, clients []*jsonClient,
+	operation func(context.Context, *jsonClient, int) (int64, error),
+) error {
 	b.Progress("%d Shoots: %s", b.shoots, name)
 	before, err := b.used(ctx)
 	if err != nil {
@@ -266,17 +274,19 @@ func (b *apiBench) listPages(ctx context.Context, c *jsonClient, _ int) (int64, 
 
 // patchSpec changes a number in the spec, as a user does.
 func (b *apiBench) patchSpec(ctx context.Context, c *jsonClient, i int) (int64, error) {
-	patch := fmt.Appendf(nil, `{"spec":{"kubernetes":{"kubeAPIServer":{"requests":{"maxMutatingInflight":%d}}}}}`, 201+i%199)
+	patch := fmt.Appendf(nil, `{"spec":{"kubernetes":{"kubeAPIServer":{"requests":{"maxMutatingInflight":%d}}}}}`,
+		201+i%199)
 	return c.send(ctx, http.MethodPatch, b.shoot(shootName(i)), mergePatch, patch)
 }
 
 // patchStatus reports progress, as a gardenlet does.
 func (b *apiBench) patchStatus(ctx context.Context, c *jsonClient, i int) (int64, error) {
 	now := time.Now().UTC().Format(time.RFC3339)
-	patch := fmt.Appendf(nil, `{"status":{"observedGeneration":1,"lastOperation":{"type":"Reconcile","state":"Processing",`+
-		`"progress":%d,"description":"Waiting until the control plane is ready","lastUpdateTime":%q},"conditions":[`+
-		`{"type":"APIServerAvailable","status":"True","lastTransitionTime":%[2]q,"lastUpdateTime":%[2]q,"reason":"HealthzRequestSucceeded","message":"The API server answers."},`+
-		`{"type":"ControlPlaneHealthy","status":"True","lastTransitionTime":%[2]q,"lastUpdateTime":%[2]q,"reason":"ControlPlaneRunning","message":"All components run."}]}}`,
+	patch := fmt.Appendf(nil,
+		`{"status":{"observedGeneration":1,"lastOperation":{"type":"Reconcile","state":"Processing",`+
+			`"progress":%d,"description":"Waiting until the control plane is ready","lastUpdateTime":%q},"conditions":[`+
+			`{"type":"APIServerAvailable","status":"True","lastTransitionTime":%[2]q,"lastUpdateTime":%[2]q,"reason":"HealthzRequestSucceeded","message":"The API server answers."},`+
+			`{"type":"ControlPlaneHealthy","status":"True","lastTransitionTime":%[2]q,"lastUpdateTime":%[2]q,"reason":"ControlPlaneRunning","message":"All components run."}]}}`,
 		i%100, now)
 	return c.send(ctx, http.MethodPatch, b.shoot(shootName(i))+"/status", mergePatch, patch)
 }

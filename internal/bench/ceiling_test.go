@@ -25,8 +25,8 @@ const (
 	answerBytes  = 13 << 10
 )
 
-// BenchmarkCeiling asks a server that does nothing through the kube-apiserver, with the clients of BenchmarkAPI: no API server can be
-// faster on this machine.
+// BenchmarkCeiling asks a server that does nothing through the kube-apiserver, with the clients of BenchmarkAPI: no API
+// server can be faster on this machine.
 func BenchmarkCeiling(b *testing.B) {
 	e := env.Start(b)
 	idle := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -79,7 +79,8 @@ func passOn(b *testing.B, garden client.Client, port int32) {
 			ObjectMeta: metav1.ObjectMeta{Name: "v1.bench.hortus.dev"},
 			Spec: apiregistrationv1.APIServiceSpec{
 				Service: &apiregistrationv1.ServiceReference{Namespace: metav1.NamespaceDefault, Name: name, Port: ptr.To(port)},
-				Group:   "bench.hortus.dev", Version: "v1", InsecureSkipTLSVerify: true, GroupPriorityMinimum: 100, VersionPriority: 100,
+				Group:   "bench.hortus.dev", Version: "v1", InsecureSkipTLSVerify: true, GroupPriorityMinimum: 100,
+				VersionPriority: 100,
 			},
 		},
 	} {

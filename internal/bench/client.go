@@ -134,7 +134,10 @@ type outcome struct {
 }
 
 // load runs n operations with all clients side by side. The first error ends it: a bench with errors measures nothing.
-func load(ctx context.Context, clients []*jsonClient, n int, operation func(ctx context.Context, c *jsonClient, i int) (int64, error)) (outcome, error) {
+func load(
+	ctx context.Context, clients []*jsonClient, n int,
+	operation func(ctx context.Context, c *jsonClient, i int) (int64, error),
+) (outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	result := outcome{durations: make([]time.Duration, n)}

@@ -98,10 +98,13 @@ Requests are plain JSON, so that two servers of this API can be compared.`,
 	f.IntSliceVar(&o.Shoots, "shoots", []int{1000, 5000}, "numbers of Shoots to measure with, one after the other")
 	f.IntVar(&o.Clients, "clients", 16, "clients side by side, each with a connection of its own")
 	f.IntVar(&o.Watchers, "watchers", 10, "watchers of all Shoots")
-	f.StringVar(&c.direct, "direct", "", "URL of the API server itself; empty means through the kube-apiserver in front of it")
-	f.StringVar(&c.directCA, "direct-ca", "", "file with the certificate authority of --direct; empty means that of the kubeconfig")
+	f.StringVar(&c.direct, "direct", "",
+		"URL of the API server itself; empty means through the kube-apiserver in front of it")
+	f.StringVar(&c.directCA, "direct-ca", "",
+		"file with the certificate authority of --direct; empty means that of the kubeconfig")
 	f.IntVar(&pid, "pid", 0, "process of the server on this machine, to read its memory and CPU time")
-	f.StringVar(&metricsPath, "metrics-path", "", "path of the measured server's metrics, to read its memory and CPU time, for example /metrics with --direct")
+	f.StringVar(&metricsPath, "metrics-path", "",
+		"path of the measured server's metrics, to read its memory and CPU time, for example /metrics with --direct")
 	return command
 }
 

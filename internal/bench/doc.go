@@ -5,5 +5,6 @@
 //   - Scheduler lets the real scheduler place Shoots that it has made for the purpose.
 //   - Landscape times a landscape and its Shoots, and weighs their processes.
 //
-// The first two make what they need under names of their own, let no real scheduler or gardenlet near it, and remove it.
+// The first two make what they need under names of their own, let no real scheduler or gardenlet near it, and remove
+// it.
 package bench

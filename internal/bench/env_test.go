@@ -16,12 +16,15 @@ func TestAPIMeasuresEveryPhaseAndLeavesNothing(t *testing.T) {
 	e := env.Shared(t)
 	target := &Target{Config: rest.CopyConfig(e.Config), Measured: rest.CopyConfig(e.Config)}
 	report, err := API(t.Context(), target, APIOptions{
-		Shoots: []int{12}, Clients: 3, Watchers: 2, Suffix: "api", Usage: processUsage("/proc", os.Getpid()), Progress: t.Logf,
+		Shoots: []int{12}, Clients: 3, Watchers: 2, Suffix: "api", Usage: processUsage("/proc", os.Getpid()),
+		Progress: t.Logf,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, phase := range []string{"create", "get", "list", "list in pages", "patch of spec", "patch of status", "event of a patch", "delete"} {
+	for i, phase := range []string{
+		"create", "get", "list", "list in pages", "patch of spec", "patch of status", "event of a patch", "delete",
+	} {
 		if m := report.Measurements[i]; m.Phase != phase || m.PerSecond <= 0 || m.P50 <= 0 || m.P99 < m.P50 {
 			t.Errorf("phase %d is %+v, want figures of %s", i, m, phase)
 		}
@@ -49,15 +52,19 @@ func TestSchedulerSpreadsEveryShootAndLeavesNothing(t *testing.T) {
 // nothingLeft checks that a bench has removed what it had made.
 func nothingLeft(t *testing.T, e *env.Environment) {
 	t.Helper()
-	shoots, projects, profiles, seeds := &corev1beta1.ShootList{}, &corev1beta1.ProjectList{}, &corev1beta1.CloudProfileList{}, &corev1beta1.SeedList{}
+	shoots, projects, profiles, seeds := &corev1beta1.ShootList{}, &corev1beta1.ProjectList{},
+		&corev1beta1.CloudProfileList{}, &corev1beta1.SeedList{}
 	for _, err := range []error{
-		e.Client.List(t.Context(), shoots), e.Client.List(t.Context(), projects), e.Client.List(t.Context(), profiles), e.Client.List(t.Context(), seeds),
+		e.Client.List(t.Context(), shoots), e.Client.List(t.Context(), projects), e.Client.List(t.Context(), profiles),
+		e.Client.List(t.Context(), seeds),
 	} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := []int{len(shoots.Items), len(projects.Items), len(profiles.Items), len(seeds.Items)}; n[0]+n[1]+n[2]+n[3] != 0 {
+	if n := []int{
+		len(shoots.Items), len(projects.Items), len(profiles.Items), len(seeds.Items),
+	}; n[0]+n[1]+n[2]+n[3] != 0 {
 		t.Errorf("left behind: %d Shoots, %d Projects, %d CloudProfiles, %d Seeds", n[0], n[1], n[2], n[3])
 	}
 }

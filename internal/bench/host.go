@@ -21,7 +21,10 @@ type Host struct {
 
 func describeHost(now time.Time) Host {
 	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease") // Only described where there is one.
-	return Host{Time: now.UTC().Round(time.Second), CPUs: runtime.NumCPU(), Kernel: strings.TrimSpace(string(kernel)), LoadBefore: load1()}
+	return Host{
+		Time: now.UTC().Round(time.Second), CPUs: runtime.NumCPU(), Kernel: strings.TrimSpace(string(kernel)),
+		LoadBefore: load1(),
+	}
 }
 
 // load1 is the load of the last minute, 0 where the system does not tell.

@@ -75,8 +75,8 @@ type MoveTimes struct {
 	Shoot string `json:"shoot"`
 	From  string `json:"from"`
 	To    string `json:"to"`
-	// Seconds until the control plane is restored, and the longest time in which no write was acknowledged to a client that
-	// writes every 50 ms over a new connection.
+	// Seconds until the control plane is restored, and the longest time in which no write was acknowledged to a client
+	// that writes every 50 ms over a new connection.
 	Seconds    float64 `json:"seconds"`
 	GapSeconds float64 `json:"gapSeconds"`
 	// Writes that were acknowledged to the client, and how many of them were not there afterwards.
@@ -132,7 +132,9 @@ func Landscape(ctx context.Context, s site, o LandscapeOptions) (report *Landsca
 	if o.Shoots < 1 || o.Shoots > maxClusters {
 		return nil, fmt.Errorf("%d Shoots asked for, 1 to %d are possible", o.Shoots, maxClusters)
 	}
-	b := &landscapeBench{LandscapeOptions: o, site: s, report: &LandscapeReport{Host: describeHost(o.now()), Fresh: o.Fresh}}
+	b := &landscapeBench{
+		LandscapeOptions: o, site: s, report: &LandscapeReport{Host: describeHost(o.now()), Fresh: o.Fresh},
+	}
 	if err := b.up(ctx); err != nil {
 		return nil, err
 	}
@@ -296,7 +298,9 @@ func (b *landscapeBench) rest(ctx context.Context, when string) (*idle, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &idle{g.weigh(after), g.worked(before, after), g.weighPrograms(before, after), b.now().Sub(start).Seconds()}, nil
+	return &idle{
+		g.weigh(after), g.worked(before, after), g.weighPrograms(before, after), b.now().Sub(start).Seconds(),
+	}, nil
 }
 
 // compare fills in the difference that Shoots make.
@@ -307,9 +311,11 @@ func (b *landscapeBench) compare(without, with *idle) {
 	for i, class := range classes {
 		use := ClassUse{
 			Class: class, WithoutShoots: without.weights[i].Bytes, WithShoots: with.weights[i].Bytes,
-			IdleMilliCPUWithout: milliCPU(without.done[class].cpu, without.seconds), IdleMilliCPUWith: milliCPU(with.done[class].cpu, with.seconds),
+			IdleMilliCPUWithout: milliCPU(without.done[class].cpu, without.seconds),
+			IdleMilliCPUWith:    milliCPU(with.done[class].cpu, with.seconds),
 		}
-		use.IdleWrittenShoot = int64((perHour(with.done[class].written, with.seconds) - perHour(without.done[class].written, without.seconds)) / shoots)
+		use.IdleWrittenShoot = int64((perHour(with.done[class].written, with.seconds) - perHour(without.done[class].written,
+			without.seconds)) / shoots)
 		use.PerShoot = (use.WithShoots - use.WithoutShoots) / int64(b.LandscapeOptions.Shoots)
 		use.IdleMilliCPUShoot = (use.IdleMilliCPUWith - use.IdleMilliCPUWithout) / shoots
 		b.report.Classes = append(b.report.Classes, use)
@@ -364,11 +370,14 @@ func (r *LandscapeReport) table(w *tabwriter.Writer) {
 	}
 	fmt.Fprintln(w, "\nMOVE OF A CONTROL PLANE\tRESTORED s\tLONGEST TIME WITHOUT A WRITE s\tWRITES\tLOST")
 	for _, m := range r.Moves {
-		fmt.Fprintf(w, "%s from %s to %s\t%.1f\t%.1f\t%d\t%d\n", m.Shoot, m.From, m.To, m.Seconds, m.GapSeconds, m.Writes, m.Lost)
+		fmt.Fprintf(w, "%s from %s to %s\t%.1f\t%.1f\t%d\t%d\n", m.Shoot, m.From, m.To, m.Seconds, m.GapSeconds, m.Writes,
+			m.Lost)
 	}
-	fmt.Fprintf(w, "\nPROPORTIONAL MEMORY, IDLE CPU OVER %.0f s\tWITHOUT MiB\tWITH MiB\tPER SHOOT MiB\tWITHOUT mCPU\tWITH mCPU\tPER SHOOT mCPU\tWRITTEN PER SHOOT AND HOUR MiB\n", r.PeriodSeconds)
+	fmt.Fprintf(w,
+		"\nPROPORTIONAL MEMORY, IDLE CPU OVER %.0f s\tWITHOUT MiB\tWITH MiB\tPER SHOOT MiB\tWITHOUT mCPU\tWITH mCPU\tPER SHOOT mCPU\tWRITTEN PER SHOOT AND HOUR MiB\n", r.PeriodSeconds)
 	for _, c := range r.Classes {
-		fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\n", c.Class, mebibytes(c.WithoutShoots), mebibytes(c.WithShoots), mebibytes(c.PerShoot),
+		fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\n", c.Class, mebibytes(c.WithoutShoots),
+			mebibytes(c.WithShoots), mebibytes(c.PerShoot),
 			c.IdleMilliCPUWithout, c.IdleMilliCPUWith, c.IdleMilliCPUShoot, mebibytes(c.IdleWrittenShoot))
 	}
 	fmt.Fprintf(w, "together\t%.0f\t%.0f\n", mebibytes(r.TotalWithoutShoots), mebibytes(r.TotalWithShoots))

@@ -164,7 +164,8 @@ func (w *writer) send(ctx context.Context, method, path string, body []byte) (*h
 		return nil, fmt.Errorf("read kubeconfig: %w", err)
 	}
 	transport := &http.Transport{TLSClientConfig: tlsConfig, DisableKeepAlives: true, DialContext: w.dial}
-	request, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(w.config.Host, "/")+path, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(w.config.Host, "/")+path,
+		bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -172,8 +173,8 @@ func (w *writer) send(ctx context.Context, method, path string, body []byte) (*h
 	return (&http.Client{Transport: transport}).Do(request)
 }
 
-// dial connects to where the name leads now: kubeconfigs of the local landscape have addresses, since the host does not know
-// the names of the local cloud.
+// dial connects to where the name leads now: kubeconfigs of the local landscape have addresses, since the host does not
+// know the names of the local cloud.
 func (w *writer) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if name := w.config.ServerName; name != "" {
 		addresses, err := w.resolver.LookupHost(ctx, name)

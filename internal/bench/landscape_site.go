@@ -17,8 +17,8 @@ import (
 	"hortus.dev/hortus/internal/garden"
 )
 
-// lookAgain is the time between two looks at a Shoot. It is the error of the times measured; a look costs the API server
-// about a millisecond.
+// lookAgain is the time between two looks at a Shoot. It is the error of the times measured; a look costs the API
+// server about a millisecond.
 const lookAgain = 100 * time.Millisecond
 
 // ownClusters are the landscape's own clusters. The first one holds the garden.
@@ -113,13 +113,15 @@ func (s *localSite) AwaitSucceeded(ctx context.Context, name string) error {
 	for {
 		state = shootState{}
 		if err := c.read(ctx, shootPath(name), &state); err != nil {
-			return fmt.Errorf("wait for success: it is at %d%% (%s): %w", state.Status.LastOperation.Progress, state.Status.LastOperation.Description, err)
+			return fmt.Errorf("wait for success: it is at %d%% (%s): %w", state.Status.LastOperation.Progress,
+				state.Status.LastOperation.Description, err)
 		}
 		if state.succeeded() {
 			return nil
 		}
 		if err := sleep(ctx, lookAgain); err != nil {
-			return fmt.Errorf("wait for success: it is at %d%% (%s): %w", state.Status.LastOperation.Progress, state.Status.LastOperation.Description, err)
+			return fmt.Errorf("wait for success: it is at %d%% (%s): %w", state.Status.LastOperation.Progress,
+				state.Status.LastOperation.Description, err)
 		}
 	}
 }
@@ -216,7 +218,8 @@ func (s *localSite) DeleteShoot(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := c.send(ctx, http.MethodDelete, shootPath(name), plainJSON, nil); err != nil && !hasStatus(err, http.StatusNotFound) {
+	if _, err := c.send(ctx, http.MethodDelete, shootPath(name), plainJSON, nil); err != nil &&
+		!hasStatus(err, http.StatusNotFound) {
 		return fmt.Errorf("delete Shoot %s: %w", name, err)
 	}
 	for {
@@ -266,8 +269,8 @@ func (s *localSite) Look(ctx context.Context) (*ground, []process, error) {
 	return g, processes, err
 }
 
-// addPods adds the pods of a cluster by the UIDs that their cgroups are named by. That of a static pod is the hash of its
-// manifest.
+// addPods adds the pods of a cluster by the UIDs that their cgroups are named by. That of a static pod is the hash of
+// its manifest.
 func addPods(ctx context.Context, c *jsonClient, pods map[string]podKey) error {
 	var list struct {
 		Items []struct {

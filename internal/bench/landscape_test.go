@@ -45,7 +45,8 @@ func (s *fakeSite) now() time.Time {
 }
 
 func (s *fakeSite) Up(_ context.Context, out io.Writer) error {
-	fmt.Fprint(out, "  ... images are built\n  done: components are built (0s)\n  done: images are built (2.5s)\n\nThe landscape is up after 40s. Next:\n")
+	fmt.Fprint(out,
+		"  ... images are built\n  done: components are built (0s)\n  done: images are built (2.5s)\n\nThe landscape is up after 40s. Next:\n")
 	return s.act("up", 40*time.Second)
 }
 
@@ -64,7 +65,8 @@ func (s *fakeSite) AwaitNode(context.Context, string) error { return nil }
 
 // Move takes a minute.
 func (s *fakeSite) Move(_ context.Context, name string) (MoveTimes, error) {
-	return MoveTimes{Shoot: name, From: "a", To: "b", Seconds: 60, GapSeconds: 9, Writes: 100}, s.act("move "+name, time.Minute)
+	return MoveTimes{Shoot: name, From: "a", To: "b", Seconds: 60, GapSeconds: 9, Writes: 100},
+		s.act("move "+name, time.Minute)
 }
 
 func (s *fakeSite) DeleteShoot(_ context.Context, name string) error {
@@ -75,11 +77,13 @@ func (s *fakeSite) DeleteShoot(_ context.Context, name string) error {
 	return s.act("delete "+name, 10*time.Second)
 }
 
-// Look shows managers that weigh 50 MiB, with 10 more per Shoot, and that use 1% of a core and write a byte a second per Shoot.
+// Look shows managers that weigh 50 MiB, with 10 more per Shoot, and that use 1% of a core and write a byte a second
+// per Shoot.
 func (s *fakeSite) Look(context.Context) (*ground, []process, error) {
 	n := len(s.shoots)
 	processes := []process{{
-		pid: 1, instance: "i-1", pod: "gardenlet", proportional: int64(50+10*n) << 20, cpu: time.Duration(s.now().Unix()) * time.Second * time.Duration(n) / 100,
+		pid: 1, instance: "i-1", pod: "gardenlet", proportional: int64(50+10*n) << 20,
+		cpu:     time.Duration(s.now().Unix()) * time.Second * time.Duration(n) / 100,
 		written: s.now().Unix() * int64(n),
 	}}
 	for i := range n {
@@ -114,23 +118,28 @@ func TestLandscapeIsMeasuredAndLeftAsItWas(t *testing.T) {
 	want := &LandscapeReport{
 		Fresh: true, UpSeconds: 40, UpSteps: []Step{{"components are built", 0}, {"images are built", 2.5}},
 		Shoots: []ShootTimes{
-			{Name: "bench-1", SucceededSeconds: 15, DeletedSeconds: 10}, {Name: "bench-2", SucceededSeconds: 15, DeletedSeconds: 10},
+			{Name: "bench-1", SucceededSeconds: 15, DeletedSeconds: 10},
+			{Name: "bench-2", SucceededSeconds: 15, DeletedSeconds: 10},
 		},
 		Moves: []MoveTimes{
-			{Shoot: "bench-1", From: "a", To: "b", Seconds: 60, GapSeconds: 9, Writes: 100}, {Shoot: "bench-1", From: "a", To: "b", Seconds: 60, GapSeconds: 9, Writes: 100},
+			{Shoot: "bench-1", From: "a", To: "b", Seconds: 60, GapSeconds: 9, Writes: 100},
+			{Shoot: "bench-1", From: "a", To: "b", Seconds: 60, GapSeconds: 9, Writes: 100},
 		},
 		Classes: []ClassUse{
 			{Class: ClassControlPlanes, WithShoots: 600 << 20, PerShoot: 300 << 20},
 			{Class: ClassBackups},
 			{Class: ClassMachines},
-			{Class: ClassManagers, WithoutShoots: 50 << 20, WithShoots: 70 << 20, PerShoot: 10 << 20, IdleMilliCPUWith: 20, IdleMilliCPUShoot: 10, IdleWrittenShoot: 3600},
+			{Class: ClassManagers, WithoutShoots: 50 << 20, WithShoots: 70 << 20, PerShoot: 10 << 20, IdleMilliCPUWith: 20,
+				IdleMilliCPUShoot: 10, IdleWrittenShoot: 3600},
 			{Class: ClassGardenAPI}, {Class: ClassSeeds}, {Class: ClassHost},
 		},
 		Programs:           []ProgramUse{{Program: "kube-apiserver", Processes: 1, Bytes: 300 << 20}},
 		TotalWithoutShoots: 50 << 20, TotalWithShoots: 670 << 20, PeriodSeconds: 60,
 	}
 	// The Node is awaited beside the success, so its time is not fixed here.
-	ignore := []cmp.Option{cmpopts.IgnoreFields(LandscapeReport{}, "Host"), cmpopts.IgnoreFields(ShootTimes{}, "NodeReadySeconds")}
+	ignore := []cmp.Option{
+		cmpopts.IgnoreFields(LandscapeReport{}, "Host"), cmpopts.IgnoreFields(ShootTimes{}, "NodeReadySeconds"),
+	}
 	if diff := cmp.Diff(want, report, ignore...); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)
 	}

@@ -25,8 +25,8 @@ type tenants interface {
 	CreateTenant(ctx context.Context, name string) error
 	AwaitSucceeded(ctx context.Context, name string) error
 	Client(ctx context.Context, name string) (*jsonClient, error)
-	// MakeNoise of a kind with the clients of some Shoots, until the function that it returns is called. That tells how many
-	// requests there were.
+	// MakeNoise of a kind with the clients of some Shoots, until the function that it returns is called. That tells how
+	// many requests there were.
 	MakeNoise(ctx context.Context, kind string, names []string) (func() (int, error), error)
 	DeleteShoot(ctx context.Context, name string) error
 }
@@ -58,8 +58,8 @@ type NeighboursReport struct {
 	Quiet []Quiet `json:"quietTenant"`
 }
 
-// Neighbours measures what a quiet tenant notices of noisy ones on the same seed. What an earlier run has left is removed first,
-// what this one makes in the end.
+// Neighbours measures what a quiet tenant notices of noisy ones on the same seed. What an earlier run has left is
+// removed first, what this one makes in the end.
 func Neighbours(ctx context.Context, site tenants, o NeighboursOptions) (report *NeighboursReport, err error) {
 	if o.Noisy < 1 || o.Noisy >= maxClusters {
 		return nil, fmt.Errorf("%d noisy tenants asked for, 1 to %d are possible", o.Noisy, maxClusters-1)
@@ -111,7 +111,10 @@ func Neighbours(ctx context.Context, site tenants, o NeighboursOptions) (report 
 		return nil, err
 	}
 	for _, n := range noises {
-		if err := measure(n.name, func() (func() (int, error), error) { return site.MakeNoise(ctx, n.name, loud) }); err != nil {
+		if err := measure(n.name, func() (func() (int, error),
+			error) {
+			return site.MakeNoise(ctx, n.name, loud)
+		}); err != nil {
 			return nil, err
 		}
 	}
@@ -131,7 +134,9 @@ func each(names []string, do func(string) error) error {
 }
 
 // besideNoise measures reads and writes of a quiet tenant while the others make noise.
-func besideNoise(ctx context.Context, quiet *jsonClient, start func() (func() (int, error), error), o NeighboursOptions) (seen Quiet, err error) {
+func besideNoise(
+	ctx context.Context, quiet *jsonClient, start func() (func() (int, error), error), o NeighboursOptions,
+) (seen Quiet, err error) {
 	stop, err := start()
 	if err != nil {
 		return Quiet{}, err

@@ -83,7 +83,8 @@ func (f *fakeTenants) MakeNoise(ctx context.Context, kind string, names []string
 		return nil, errors.Join(err, <-ended)
 	}
 	f.mu.Lock()
-	for before := f.served[names[0]]; !over && f.served[names[0]] <= before+noiseClients; { // Until a client has had an answer.
+	for before := f.served[names[0]]; !over && f.served[names[0]] <= before+noiseClients; {
+		// Until a client has had an answer.
 		f.more.Wait()
 	}
 	f.mu.Unlock()
@@ -165,7 +166,8 @@ func TestNeighboursLeavesNothingAfterAFailure(t *testing.T) {
 		t.Errorf("left behind: %v", f.exist)
 	}
 	for _, noisy := range []int{0, maxClusters} {
-		if _, err := Neighbours(t.Context(), f, NeighboursOptions{Noisy: noisy}); err == nil || !slices.Contains(strings.Fields(err.Error()), "possible") {
+		if _, err := Neighbours(t.Context(), f, NeighboursOptions{Noisy: noisy}); err == nil ||
+			!slices.Contains(strings.Fields(err.Error()), "possible") {
 			t.Errorf("%d noisy tenants: %v", noisy, err)
 		}
 	}

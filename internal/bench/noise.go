@@ -64,7 +64,8 @@ func fill(ctx context.Context, c *jsonClient) error {
 
 func configMap(name, text string) ([]byte, error) {
 	return json.Marshal(map[string]any{
-		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name}, "data": map[string]string{"text": text},
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name},
+		"data": map[string]string{"text": text},
 	})
 }
 
@@ -116,8 +117,8 @@ func newNoiseCommand() *cobra.Command {
 	}
 }
 
-// leastShare gives the session of this process the smallest share of the processors. Linux shares them between sessions first, and by
-// priority only within one; it does so for processes without a cgroup of their own.
+// leastShare gives the session of this process the smallest share of the processors. Linux shares them between sessions
+// first, and by priority only within one; it does so for processes without a cgroup of their own.
 func leastShare() error {
 	err := os.WriteFile("/proc/self/autogroup", []byte("19"), 0)
 	if errors.Is(err, os.ErrNotExist) { // The kernel does not.
@@ -157,8 +158,9 @@ func obeyNoiseOrder(ctx context.Context, in io.Reader, out io.Writer) error {
 	return json.NewEncoder(out).Encode(noiseResult{makeNoise(ctx, noises[i], clients)})
 }
 
-// startNoise starts a process of its own with the lowest priority: clients are elsewhere in practice and take nothing of the
-// processors that serve them. The function that it returns ends the noise and tells how many requests there were.
+// startNoise starts a process of its own with the lowest priority: clients are elsewhere in practice and take nothing
+// of the processors that serve them. The function that it returns ends the noise and tells how many requests there
+// were.
 func startNoise(ctx context.Context, program string, order noiseOrder) (func() (int, error), error) {
 	text, err := json.Marshal(order)
 	if err != nil {
@@ -166,7 +168,8 @@ func startNoise(ctx context.Context, program string, order noiseOrder) (func() (
 	}
 	// By nice, since a process that runs can change the priority of one of its threads only.
 	command := exec.CommandContext(ctx, "nice", "-n", "19", program, "bench", noiseCommand)
-	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // A session of its own has a share of its own, see leastShare.
+	// A session of its own has a share of its own, see leastShare.
+	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	command.Stderr = os.Stderr
 	in, err := command.StdinPipe()
 	if err != nil {

@@ -55,7 +55,8 @@ func checkOutput(format string) error {
 }
 
 func (r *APIReport) table(w *tabwriter.Writer) {
-	fmt.Fprintf(w, "Server %s, %d clients, %d watchers, Shoots of %d bytes\nMachine: %s\n\n", r.Server, r.Clients, r.Watchers, r.ShootBytes, r.Host)
+	fmt.Fprintf(w, "Server %s, %d clients, %d watchers, Shoots of %d bytes\nMachine: %s\n\n", r.Server, r.Clients,
+		r.Watchers, r.ShootBytes, r.Host)
 	fmt.Fprintln(w, "PHASE\tSHOOTS\tCOUNT\tPER SECOND\tP50 ms\tP99 ms\tMAX ms\tBYTES\tSERVER CPU ms")
 	for _, m := range r.Measurements {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%.1f\t%.1f\t%.1f\t%.1f\t%d\t%s\n",
@@ -66,7 +67,8 @@ func (r *APIReport) table(w *tabwriter.Writer) {
 	}
 	fmt.Fprintln(w, "\nSERVER MEMORY\tSHOOTS\tRESIDENT MiB\tPEAK MiB")
 	for _, m := range r.Memory {
-		fmt.Fprintf(w, "%s\t%d\t%.0f\t%s\n", m.Moment, m.Shoots, mebibytes(m.ResidentBytes), known(mebibytes(m.PeakBytes), "%.0f"))
+		fmt.Fprintf(w, "%s\t%d\t%.0f\t%s\n", m.Moment, m.Shoots, mebibytes(m.ResidentBytes),
+			known(mebibytes(m.PeakBytes), "%.0f"))
 	}
 }
 

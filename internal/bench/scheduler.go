@@ -96,7 +96,8 @@ func (r *SchedulerReport) table(w *tabwriter.Writer) {
 	fmt.Fprintln(w, "SHOOTS\tSEEDS\tSTART s\tPLACING s\tPER SECOND\tFIRST QUARTER\tLAST QUARTER\tPER SEED")
 	for _, p := range r.Placements {
 		fmt.Fprintf(w, "%d\t%d\t%.2f\t%.2f\t%.1f\t%.1f\t%.1f\t%d-%d\n",
-			p.Shoots, p.Seeds, p.StartSeconds, p.Seconds, p.PerSecond, p.FirstQuarterPerSecond, p.LastQuarterPerSecond, p.Fewest, p.Most)
+			p.Shoots, p.Seeds, p.StartSeconds, p.Seconds, p.PerSecond, p.FirstQuarterPerSecond, p.LastQuarterPerSecond, p.Fewest,
+			p.Most)
 	}
 }
 
@@ -170,9 +171,11 @@ func (b *schedulerBench) makeSeed(ctx context.Context, i int) error {
 		return err
 	}
 	now := time.Now().UTC().Format(time.RFC3339)
-	status := fmt.Appendf(nil, `{"status":{"observedGeneration":1,"lastOperation":{"type":"Reconcile","state":"Succeeded","progress":100,`+
-		`"description":"","lastUpdateTime":%[1]q},"allocatable":{"shoots":"%[2]d"},"conditions":[{"type":"GardenletReady","status":"True",`+
-		`"lastTransitionTime":%[1]q,"lastUpdateTime":%[1]q,"reason":"GardenletReady","message":"Made by a bench."}]}}`, now, maxShoots)
+	status := fmt.Appendf(nil,
+		`{"status":{"observedGeneration":1,"lastOperation":{"type":"Reconcile","state":"Succeeded","progress":100,`+
+			`"description":"","lastUpdateTime":%[1]q},"allocatable":{"shoots":"%[2]d"},"conditions":[{"type":"GardenletReady","status":"True",`+
+			`"lastTransitionTime":%[1]q,"lastUpdateTime":%[1]q,"reason":"GardenletReady","message":"Made by a bench."}]}}`, now,
+		maxShoots)
 	if _, err := b.garden.send(ctx, http.MethodPatch, coreAPI+"/seeds/"+name+"/status", mergePatch, status); err != nil {
 		return fmt.Errorf("make Seed %s ready: %w", name, err)
 	}
@@ -243,7 +246,9 @@ func (b *schedulerBench) newScheduler(ctx context.Context) (ctrl.Manager, error)
 		Controller: config.Controller{SkipNameValidation: &anyName},
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
-			ByObject:         map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {Namespaces: map[string]cache.Config{corev1beta1.GardenNamespace: {}}}},
+			ByObject: map[client.Object]cache.ByObject{
+				&corev1.ConfigMap{}: {Namespaces: map[string]cache.Config{corev1beta1.GardenNamespace: {}}},
+			},
 		},
 	})
 	if err != nil {

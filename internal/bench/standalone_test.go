@@ -71,7 +71,8 @@ func BenchmarkAPI(b *testing.B) {
 	e, target, shoots := standalone(b)
 	for b.Loop() {
 		report, err := API(b.Context(), target, APIOptions{
-			Shoots: shoots, Clients: 16, Watchers: 10, Suffix: suffix(), Usage: processUsage("/proc", e.GardenAPI.PID), Progress: b.Logf,
+			Shoots: shoots, Clients: 16, Watchers: 10, Suffix: suffix(), Usage: processUsage("/proc", e.GardenAPI.PID),
+			Progress: b.Logf,
 		})
 		if err != nil {
 			b.Fatal(err)

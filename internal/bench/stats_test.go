@@ -54,8 +54,9 @@ func TestSummarizePlacements(t *testing.T) {
 		seeds[shootName(i)] = []string{"a", "b"}[i%2]
 	}
 	want := &Placement{
-		Shoots: 9, Seeds: 3, StartSeconds: 1, Seconds: 0.1, PerSecond: 80, FirstQuarterPerSecond: 100, LastQuarterPerSecond: 50,
-		Fewest: 0, Most: 5,
+		Shoots: 9, Seeds: 3, StartSeconds: 1, Seconds: 0.1, PerSecond: 80, FirstQuarterPerSecond: 100,
+		LastQuarterPerSecond: 50,
+		Fewest:               0, Most: 5,
 	}
 	if diff := cmp.Diff(want, summarize(start, times, seeds, 3)); diff != "" {
 		t.Errorf("placement (-want +got):\n%s", diff)

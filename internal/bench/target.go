@@ -68,7 +68,9 @@ func (f *targetFlags) target(ctx context.Context) (*Target, error) {
 }
 
 // harmless says why a server must not be loaded without asking: it is neither on this machine nor in its landscape.
-func harmless(ctx context.Context, server string, lookup func(context.Context, string, string) ([]netip.Addr, error)) error {
+func harmless(
+	ctx context.Context, server string, lookup func(context.Context, string, string) ([]netip.Addr, error),
+) error {
 	parsed, err := url.Parse(server)
 	if err != nil || parsed.Hostname() == "" {
 		return fmt.Errorf("server %q is no URL", server)

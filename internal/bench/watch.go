@@ -47,7 +47,8 @@ func (b *apiBench) watch(ctx context.Context) error {
 	defer running.Wait()
 	defer cancel() // Before Wait, so that the watchers end.
 	for _, w := range watchers {
-		path := b.workspace.shoots() + "?watch=true&allowWatchBookmarks=false&resourceVersion=" + list.Metadata.ResourceVersion
+		path := b.workspace.shoots() + "?watch=true&allowWatchBookmarks=false&resourceVersion=" +
+			list.Metadata.ResourceVersion
 		stream, err := w.start(ctx, http.MethodGet, path, "", nil)
 		if err != nil {
 			return fmt.Errorf("watch: %w", err)
@@ -94,7 +95,8 @@ func (b *apiBench) patchesToEvents(ctx context.Context, arrivals <-chan arrival)
 	for sequence := range patchesWatched {
 		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"%d"}}}`, sequenceAnnotation, sequence)
 		sent := time.Now()
-		if _, err := b.clients[0].send(ctx, http.MethodPatch, b.shoot(shootName(sequence%b.shoots)), mergePatch, patch); err != nil {
+		if _, err := b.clients[0].send(ctx, http.MethodPatch, b.shoot(shootName(sequence%b.shoots)), mergePatch,
+			patch); err != nil {
 			return result, fmt.Errorf("patch for an event: %w", err)
 		}
 		timeout := time.NewTimer(eventTimeout)

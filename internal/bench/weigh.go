@@ -145,7 +145,9 @@ const (
 	ClassHost          Class = "host"
 )
 
-var classes = []Class{ClassControlPlanes, ClassBackups, ClassMachines, ClassManagers, ClassGardenAPI, ClassSeeds, ClassHost}
+var classes = []Class{
+	ClassControlPlanes, ClassBackups, ClassMachines, ClassManagers, ClassGardenAPI, ClassSeeds, ClassHost,
+}
 
 // podKey is where a pod runs, by namespace and name.
 type podKey struct{ namespace, name string }
@@ -219,8 +221,8 @@ type work struct {
 	written int64 // Bytes.
 }
 
-// workOf is what each process has done between two looks, by number. Processes that began or ended in between are not in it:
-// what they did is not known.
+// workOf is what each process has done between two looks, by number. Processes that began or ended in between are not
+// in it: what they did is not known.
 func workOf(before, after []process) map[int]work {
 	was := map[int]process{}
 	for _, p := range before {
@@ -250,7 +252,8 @@ func (g *ground) worked(before, after []process) map[Class]work {
 	return done
 }
 
-// programOf names what a process runs, as people know it: the file, and for a file with many programs the first command.
+// programOf names what a process runs, as people know it: the file, and for a file with many programs the first
+// command.
 func programOf(command string) string {
 	words := strings.Fields(command)
 	if len(words) == 0 {

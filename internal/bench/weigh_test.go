@@ -73,7 +73,9 @@ func TestProcessesAreReadAndKernelThreadsLeftOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []process{{pid: 7, instance: "i-ab12", command: "/usr/bin/a --flag", proportional: 200 << 10, cpu: time.Second, written: 4000}}
+	want := []process{{
+		pid: 7, instance: "i-ab12", command: "/usr/bin/a --flag", proportional: 200 << 10, cpu: time.Second, written: 4000,
+	}}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(process{})); diff != "" {
 		t.Errorf("processes (-want +got):\n%s", diff)
 	}
@@ -96,17 +98,23 @@ func TestProcessesAreSortedIntoClasses(t *testing.T) {
 		process process
 		want    Class
 	}{
-		"a control plane":                        {process{instance: "i-2", pod: "cp"}, ClassControlPlanes},
-		"the process that runs an etcd":          {process{instance: "i-2", pod: "cp", command: "/usr/local/bin/hortus etcd --epoch=1"}, ClassBackups},
-		"its etcd":                               {process{instance: "i-2", pod: "cp", command: "/usr/local/bin/etcd --name=hortus etcd "}, ClassControlPlanes},
-		"a gardenlet":                            {process{instance: "i-1", pod: "gardenlet"}, ClassManagers},
-		"an extension":                           {process{instance: "i-1", pod: "provider"}, ClassManagers},
-		"the garden's API server":                {process{instance: "i-1", pod: "api"}, ClassGardenAPI},
-		"the garden's etcd":                      {process{instance: "i-1", pod: "etcd"}, ClassGardenAPI},
-		"DNS of a seed":                          {process{instance: "i-1", pod: "dns"}, ClassSeeds},
-		"a seed's kubelet":                       {process{instance: "i-1"}, ClassSeeds},
-		"a machine of a Shoot":                   {process{instance: "i-9", pod: "unknown"}, ClassMachines},
-		"the cloud":                              {process{command: "hortus cloud serve --state-dir /var/lib/hortus"}, ClassHost},
+		"a control plane": {process{instance: "i-2", pod: "cp"}, ClassControlPlanes},
+		"the process that runs an etcd": {process{
+			instance: "i-2", pod: "cp", command: "/usr/local/bin/hortus etcd --epoch=1",
+		}, ClassBackups},
+		"its etcd": {process{
+			instance: "i-2", pod: "cp", command: "/usr/local/bin/etcd --name=hortus etcd ",
+		}, ClassControlPlanes},
+		"a gardenlet":             {process{instance: "i-1", pod: "gardenlet"}, ClassManagers},
+		"an extension":            {process{instance: "i-1", pod: "provider"}, ClassManagers},
+		"the garden's API server": {process{instance: "i-1", pod: "api"}, ClassGardenAPI},
+		"the garden's etcd":       {process{instance: "i-1", pod: "etcd"}, ClassGardenAPI},
+		"DNS of a seed":           {process{instance: "i-1", pod: "dns"}, ClassSeeds},
+		"a seed's kubelet":        {process{instance: "i-1"}, ClassSeeds},
+		"a machine of a Shoot":    {process{instance: "i-9", pod: "unknown"}, ClassMachines},
+		"the cloud": {
+			process{command: "hortus cloud serve --state-dir /var/lib/hortus"}, ClassHost,
+		},
 		"anything else on the host is not meant": {process{command: "go test"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -134,7 +142,8 @@ func TestWeightsAndWorkPerClass(t *testing.T) {
 		{pid: 4, instance: "i-1", pod: "provider", command: "b", proportional: 22, cpu: time.Second},
 	}
 	managers := g.weigh(before)[slices.Index(classes, ClassManagers)]
-	if diff := cmp.Diff(Weight{Class: ClassManagers, Processes: 2, Bytes: 30, CPU: 2 * time.Second}, managers); diff != "" {
+	if diff := cmp.Diff(Weight{Class: ClassManagers, Processes: 2, Bytes: 30, CPU: 2 * time.Second},
+		managers); diff != "" {
 		t.Errorf("weight of managers (-want +got):\n%s", diff)
 	}
 	want := map[Class]work{ClassManagers: {cpu: 2 * time.Second, written: 70}}
@@ -161,7 +170,8 @@ func TestWeighPrograms(t *testing.T) {
 	later := etcd
 	later.cpu = 3 * time.Second
 	got := newGround().weighPrograms([]process{etcd}, []process{later,
-		{pid: 2, instance: "i-2", pod: "cp", command: "/bin/etcd --b", proportional: 20, cpu: time.Hour}, // It began meanwhile.
+		// It began meanwhile.
+		{pid: 2, instance: "i-2", pod: "cp", command: "/bin/etcd --b", proportional: 20, cpu: time.Hour},
 		{pid: 3, instance: "i-1", pod: "gardenlet", command: "/bin/hortus gardenlet", proportional: 99}})
 	want := []ProgramUse{{Program: "etcd", Processes: 1, Bytes: 15, IdleMilliCPU: 100}}
 	if diff := cmp.Diff(want, perShoot(got, 2, 10)); diff != "" {

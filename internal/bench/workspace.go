@@ -111,7 +111,8 @@ func (w *workspace) shoot(name string) string { return w.shoots() + "/" + name }
 func (w *workspace) remove(ctx context.Context) error {
 	var errs []error
 	for i := len(w.made) - 1; i >= 0; i-- {
-		if _, err := w.garden.send(ctx, http.MethodDelete, w.made[i], plainJSON, nil); err != nil && !hasStatus(err, http.StatusNotFound) {
+		if _, err := w.garden.send(ctx, http.MethodDelete, w.made[i], plainJSON, nil); err != nil &&
+			!hasStatus(err, http.StatusNotFound) {
 			errs = append(errs, fmt.Errorf("remove %s: %w", w.made[i], err))
 		}
 	}

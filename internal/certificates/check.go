@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// LifeOf is how long a certificate is valid, without the minute by which its begin is moved back for the clocks of others.
+// LifeOf is how long a certificate is valid, without the minute by which its begin is moved back for the clocks of
+// others.
 func LifeOf(cert *x509.Certificate) time.Duration {
 	return cert.NotAfter.Sub(cert.NotBefore).Round(Day)
 }

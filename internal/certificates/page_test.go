@@ -48,14 +48,16 @@ func TestPage(t *testing.T) {
 	var out strings.Builder
 	out.WriteString(head)
 	for _, part := range parts {
-		fmt.Fprintf(&out, "\n## %s\n\n| name | for | signed by | life | replaced by, when | what that restarts |\n", part.title)
+		fmt.Fprintf(&out, "\n## %s\n\n| name | for | signed by | life | replaced by, when | what that restarts |\n",
+			part.title)
 		out.WriteString("|---|---|---|---|---|---|\n")
 		for _, r := range part.rows {
 			renewal := r.Renewal.Text
 			if r.Renewal.ByHand {
 				renewal = "**By hand**: " + renewal
 			}
-			fmt.Fprintf(&out, "| %s | %s | %s | %s | %s | %s |\n", names(r.Names), r.For, orDash(r.SignedBy), life(r), renewal, r.TakenUp)
+			fmt.Fprintf(&out, "| %s | %s | %s | %s | %s | %s |\n", names(r.Names), r.For, orDash(r.SignedBy), life(r), renewal,
+				r.TakenUp)
 		}
 	}
 	golden.Bytes(t, "../../../docs/certificates.md", []byte(out.String()))

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// simulated are tests that move a clock over certificates of the table. Each follows those rows with a Watch, which reports the
-// ones that it does not see in use.
+// simulated are tests that move a clock over certificates of the table. Each follows those rows with a Watch, which
+// reports the ones that it does not see in use.
 var simulated = []struct {
 	file, test string // From the root of the repository.
 	rows       []Row

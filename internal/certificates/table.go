@@ -2,7 +2,8 @@ package certificates
 
 import "time"
 
-// Row is one certificate, certificate authority or signing key; several are in one row if they differ in nothing but the name.
+// Row is one certificate, certificate authority or signing key; several are in one row if they differ in nothing but
+// the name.
 type Row struct {
 	// Names are those of the config of the Secret, or of the file.
 	Names []string
@@ -41,8 +42,10 @@ var (
 	onRequest   = Renewal{Text: "whoever needs it requests another one"}
 	byKubelet   = Renewal{Text: "kubelet, at 70 to 90 % of the life; the resource-manager approves", From: 0.7}
 	byOperator  = Renewal{Text: "the operator", ByHand: true}
-	byUp        = Renewal{Text: "whoever calls `hortus up`, when less than a third of the life is left", From: 2. / 3, ByHand: true}
-	never       = Renewal{Text: "nobody: the landscape is made anew", ByHand: true}
+	byUp        = Renewal{
+		Text: "whoever calls `hortus up`, when less than a third of the life is left", From: 2. / 3, ByHand: true,
+	}
+	never = Renewal{Text: "nobody: the landscape is made anew", ByHand: true}
 )
 
 const (
@@ -66,13 +69,16 @@ var ControlPlane = []Row{
 		Life: 10 * Year, Renewal: byRotation, TakenUp: "API server and nodes, in the phases of the rotation"},
 	{Names: []string{"ca-metrics-server"}, For: "nothing yet; it is rotated with the others", Life: 10 * Year,
 		Renewal: byRotation, TakenUp: "-"},
-	{Names: []string{"kube-apiserver"}, For: "API server", SignedBy: "ca", Life: Year, Renewal: onReconcile, TakenUp: server},
+	{Names: []string{"kube-apiserver"}, For: "API server", SignedBy: "ca", Life: Year, Renewal: onReconcile,
+		TakenUp: server},
 	{Names: []string{"etcd-server", "etcd-peer"}, For: "etcd", SignedBy: "ca-etcd, ca-etcd-peer", Life: Year,
 		Renewal: onReconcile, TakenUp: "nothing: etcd reads them for each connection"},
 	{Names: []string{"etcd-client", "kube-aggregator", "kube-apiserver-http-proxy", "kube-apiserver-kubelet"},
 		For:      "the API server towards etcd, aggregated APIs, the tunnel and kubelets",
 		SignedBy: "ca-etcd, ca-front-proxy, ca-vpn, ca-kubelet", Life: Year, Renewal: onReconcile, TakenUp: server},
-	{Names: []string{"kube-controller-manager", "kube-scheduler", "machine-controller-manager", "gardener-resource-manager"},
+	{Names: []string{
+		"kube-controller-manager", "kube-scheduler", "machine-controller-manager", "gardener-resource-manager",
+	},
 		For: "these towards the API server", SignedBy: "ca-client", Life: Year, Renewal: onReconcile, TakenUp: replaced},
 	{Names: []string{"gardener"}, For: "the gardenlet towards the API server; also in `gardener-internal`",
 		SignedBy: "ca-client", Life: Year, Renewal: onReconcile, TakenUp: "the next request uses it"},
@@ -120,7 +126,8 @@ var Garden = []Row{
 		For: "the garden's API and its etcd; values of the chart `garden`", SignedBy: "the operator",
 		LifeText: "as the operator gives", Renewal: byOperator, TakenUp: replaced},
 	{Names: []string{"hortus-apiserver-encryption"}, For: "encryption of the garden's etcd; signs nothing",
-		Renewal: Renewal{Text: "the operator, as often as wanted: `hortus garden rotate-etcd-encryption-key`"}, TakenUp: replaced},
+		Renewal: Renewal{Text: "the operator, as often as wanted: `hortus garden rotate-etcd-encryption-key`"},
+		TakenUp: replaced},
 	{Names: []string{"kube-apiserver of the garden, its etcd, its clients"}, For: "the cluster that the garden runs on",
 		SignedBy: "the operator", LifeText: "as the operator gives", Renewal: byOperator, TakenUp: "-"},
 }
@@ -130,11 +137,13 @@ var LandscapeCluster = []Row{
 	{Names: []string{"CA", "FrontProxyCA", "EtcdCA"}, For: "everything in the cluster", Life: 10 * Year, Renewal: never,
 		TakenUp: "-"},
 	{Names: []string{
-		"APIServer", "APIServerKubelet", "APIServerEtcd", "FrontProxy", "EtcdServer", "Kubelet", "KubeletServing", "ControllerManager",
+		"APIServer", "APIServerKubelet", "APIServerEtcd", "FrontProxy", "EtcdServer", "Kubelet", "KubeletServing",
+		"ControllerManager",
 		"Scheduler", "SeedAuthorizer", "Admin",
 	}, For: "its parts; `Admin` is that of `hortus` and of the kubeconfig", SignedBy: "CA, FrontProxyCA, EtcdCA",
 		Life: 5 * Year, Renewal: byUp, TakenUp: "the machine"},
-	{Names: []string{"ServiceAccountKey"}, For: "tokens of service accounts", Renewal: Renewal{Text: "never"}, TakenUp: "-"},
+	{Names: []string{"ServiceAccountKey"}, For: "tokens of service accounts", Renewal: Renewal{Text: "never"},
+		TakenUp: "-"},
 }
 
 // LandscapeWorker are those of the landscape's further nodes, by the field of their PKI; on their machines.
@@ -154,11 +163,15 @@ var LandscapeGarden = []Row{
 var LandscapeOther = []Row{
 	{Names: []string{"gardenlet, the first one"}, For: "as above; Secret `gardenlet-kubeconfig-garden` of the seed",
 		SignedBy: "CA of the garden's cluster", Life: 5 * Year,
-		Renewal: Renewal{Text: "gardenlet, as above; also `hortus up`, when less than a third of the life is left", From: 2. / 3},
+		Renewal: Renewal{
+			Text: "gardenlet, as above; also `hortus up`, when less than a third of the life is left", From: 2. / 3,
+		},
 		TakenUp: "as above; `hortus up` restarts the gardenlet"},
 	{Names: []string{"local cloud, CA"}, For: "the cloud's API; `ca.crt` of its state", Life: 10 * Year, Renewal: never,
 		TakenUp: "-"},
 	{Names: []string{"local cloud, serving"}, For: "the same; `server.crt` of its state", SignedBy: "local cloud, CA",
-		Life: Year, Renewal: Renewal{Text: "`hortus cloud serve`, with the first connection of the last 60 days", From: 305. / 365},
+		Life: Year, Renewal: Renewal{
+			Text: "`hortus cloud serve`, with the first connection of the last 60 days", From: 305. / 365,
+		},
 		TakenUp: "nothing"},
 }

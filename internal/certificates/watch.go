@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Watch follows what is in use while a test moves the clock. It reports certificates that are used outside of their life, and
-// those that are replaced earlier or later than the table says.
+// Watch follows what is in use while a test moves the clock. It reports certificates that are used outside of their
+// life, and those that are replaced earlier or later than the table says.
 type Watch struct {
 	t    tester
 	rows []Row
@@ -29,7 +29,8 @@ func NewWatch(t tester, rows []Row, within time.Duration) *Watch {
 	return &Watch{t: t, rows: rows, within: within, used: map[string]*x509.Certificate{}, replaced: map[string]int{}}
 }
 
-// Use says what is in use at a time. A certificate of another CA than the one before is no renewal: its CA has been rotated.
+// Use says what is in use at a time. A certificate of another CA than the one before is no renewal: its CA has been
+// rotated.
 func (w *Watch) Use(name string, cert *x509.Certificate, now time.Time) {
 	w.t.Helper()
 	if now.Before(cert.NotBefore) || now.After(cert.NotAfter) {
@@ -52,7 +53,8 @@ func (w *Watch) Use(name string, cert *x509.Certificate, now time.Time) {
 	}
 }
 
-// Done reports what was not in use, and returns how often each certificate was replaced. Keys without an end need not be used.
+// Done reports what was not in use, and returns how often each certificate was replaced. Keys without an end need not
+// be used.
 func (w *Watch) Done() map[string]int {
 	w.t.Helper()
 	for _, row := range w.rows {

@@ -165,7 +165,10 @@ func Archive(fsys fs.FS, dir, name string) ([]byte, error) {
 		if err != nil {
 			return err
 		}
-		header := &tar.Header{Name: path.Join(name, strings.TrimPrefix(file, path.Clean(dir)+"/")), Mode: 0o644, Size: int64(len(data)), Typeflag: tar.TypeReg}
+		header := &tar.Header{
+			Name: path.Join(name, strings.TrimPrefix(file, path.Clean(dir)+"/")), Mode: 0o644, Size: int64(len(data)),
+			Typeflag: tar.TypeReg,
+		}
 		if err := archive.WriteHeader(header); err != nil {
 			return err
 		}

@@ -23,7 +23,8 @@ const (
 // newCredentials makes and stores credentials; the answer is the only one with the secret key.
 func (c *Cloud) newCredentials(account string, admin bool) (out *api.Credentials, err error) {
 	if !freeName.MatchString(account) {
-		return nil, invalid("account %q must begin with a letter or digit and go on with letters, digits, -, _ and .", account)
+		return nil, invalid("account %q must begin with a letter or digit and go on with letters, digits, -, _ and .",
+			account)
 	}
 	err = c.store.update(func(tx *tx) error {
 		out, err = c.addCredentials(tx, api.Credentials{Account: account, Admin: admin})
@@ -65,7 +66,8 @@ func (c *Cloud) authenticate(r *http.Request) (caller, error) {
 	var found credentials
 	c.store.view(func() { found, ok = c.store.credentials.get(access) })
 	if !ok || subtle.ConstantTimeCompare([]byte(found.SecretHash), []byte(secretHash(secret))) != 1 {
-		return caller{}, api.Errorf(api.CodeAuthFailure, "authentication failed: access key %q is unknown or its secret key is wrong", access)
+		return caller{}, api.Errorf(api.CodeAuthFailure,
+			"authentication failed: access key %q is unknown or its secret key is wrong", access)
 	}
 	if found.SecretKey == "" {
 		c.learnSecret(access, secret)

@@ -17,7 +17,9 @@ func TestCredentialsOfOlderVersionsLearnTheirSecretKey(t *testing.T) {
 	defer s.close()
 	c := &Cloud{store: s, log: slog.New(slog.DiscardHandler)}
 	err = s.update(func(tx *tx) error {
-		old := credentials{Credentials: api.Credentials{AccessKey: "ak-1", Account: "alice"}, SecretHash: secretHash("secret")}
+		old := credentials{
+			Credentials: api.Credentials{AccessKey: "ak-1", Account: "alice"}, SecretHash: secretHash("secret"),
+		}
 		s.credentials.put(tx, "ak-1", old)
 		return nil
 	})

@@ -98,7 +98,8 @@ func (c *Cloud) serve(w http.ResponseWriter, req *http.Request, r route) {
 		}
 	}
 	lost := false
-	if !strings.HasSuffix(r.operation, "Fault") && !strings.HasSuffix(r.operation, "Faults") { // Faults can always be ended.
+	if !strings.HasSuffix(r.operation, "Fault") && !strings.HasSuffix(r.operation, "Faults") {
+		// Faults can always be ended.
 		strikes := call{operation: r.operation, account: who.account, targets: requestTargets(in)}
 		if lost, err = c.applyFaults(req.Context(), strikes); err != nil {
 			writeError(w, err)

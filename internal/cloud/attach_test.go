@@ -72,7 +72,8 @@ func TestVolumesMoveBetweenRunningInstances(t *testing.T) {
 	expectVolumes(t, c, a.ID, v.ID)
 	c.Restart(t)
 	api = c.Client
-	c.Eventually(t, "the volume is there after a restart of the cloud", func() bool { return len(c.Driver.Volumes(a.ID)) == 1 })
+	c.Eventually(t, "the volume is there after a restart of the cloud",
+		func() bool { return len(c.Driver.Volumes(a.ID)) == 1 })
 
 	if _, err := api.DetachVolume(ctx, v.ID, a.ID); err != nil {
 		t.Fatal(err)

@@ -12,8 +12,8 @@ import (
 	"hortus.dev/hortus/internal/pki"
 )
 
-// TestCertificatesOverTime: the cloud shows a valid certificate with each connection, until its CA expires after 10 years,
-// whether it runs all the time or is started anew. It makes none that would live no longer than the one before.
+// TestCertificatesOverTime: the cloud shows a valid certificate with each connection, until its CA expires after 10
+// years, whether it runs all the time or is started anew. It makes none that would live no longer than the one before.
 func TestCertificatesOverTime(t *testing.T) {
 	const ca, serving = "local cloud, CA", "local cloud, serving"
 	begin := time.Unix(2e9, 0)
@@ -24,7 +24,9 @@ func TestCertificatesOverTime(t *testing.T) {
 	}{
 		"13 months":                    {last: 396 * certificates.Day, step: certificates.Day, replaced: 1},
 		"13 months, started every day": {last: 396 * certificates.Day, step: certificates.Day, restarts: true, replaced: 1},
-		"10 years":                     {last: 10*certificates.Year - certificates.Day, step: 10 * certificates.Day, replaced: 11},
+		"10 years": {
+			last: 10*certificates.Year - certificates.Day, step: 10 * certificates.Day, replaced: 11,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			clock := testclock.NewFakeClock(begin)

@@ -60,7 +60,8 @@ func expectCode(t *testing.T, err error, want cloud.Code) {
 func TestInstanceLife(t *testing.T) {
 	c := cloudtest.Start(t, cloudtest.Options{})
 	network := c.Network(t, "n", "10.9.0.0/24")
-	i := createInstance(t, c.Client, cloud.CreateInstance{Name: "m", NetworkID: network, UserData: "hello", Tags: map[string]string{"a": "b"}})
+	i := createInstance(t, c.Client,
+		cloud.CreateInstance{Name: "m", NetworkID: network, UserData: "hello", Tags: map[string]string{"a": "b"}})
 	want := &cloud.Instance{
 		ID: i.ID, Name: "m", Account: "admin", MachineType: "small", Image: "hortus.dev/machine:1.0.0", NetworkID: network,
 		Region: "local", Zone: "local-a", Tags: map[string]string{"a": "b"}, Address: "10.9.0.10", CIDR: "10.9.0.0/24",
@@ -71,11 +72,13 @@ func TestInstanceLife(t *testing.T) {
 	}
 	c.Eventually(t, "it runs", func() bool { return stateOf(t, c.Client, i.ID) == cloud.StateRunning })
 
-	again := createInstance(t, c.Client, cloud.CreateInstance{Name: "m", NetworkID: network, UserData: "hello", Tags: map[string]string{"a": "b"}})
+	again := createInstance(t, c.Client,
+		cloud.CreateInstance{Name: "m", NetworkID: network, UserData: "hello", Tags: map[string]string{"a": "b"}})
 	if again.ID != i.ID {
 		t.Errorf("the same request again made %s, want %s", again.ID, i.ID)
 	}
-	_, err := c.Client.CreateInstance(t.Context(), cloud.CreateInstance{Name: "m", MachineType: "large", Image: "hortus.dev/machine:1.0.0", NetworkID: network})
+	_, err := c.Client.CreateInstance(t.Context(),
+		cloud.CreateInstance{Name: "m", MachineType: "large", Image: "hortus.dev/machine:1.0.0", NetworkID: network})
 	expectCode(t, err, cloud.CodeAlreadyExists)
 
 	c.Driver.Exit(i.ID, 1)
@@ -106,7 +109,8 @@ func TestUserDataOfInstancesCanBeChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := cloud.CreateInstance{
-		Name: "m", MachineType: "small", Image: "hortus.dev/machine:1.0.0", NetworkID: n.ID, UserData: "old", Tags: map[string]string{"a": "b"},
+		Name: "m", MachineType: "small", Image: "hortus.dev/machine:1.0.0", NetworkID: n.ID, UserData: "old",
+		Tags: map[string]string{"a": "b"},
 	}
 	i := createInstance(t, alice, in)
 	runs := func(boots int) {
@@ -158,7 +162,9 @@ func TestListsFilterByTags(t *testing.T) {
 	c := cloudtest.Start(t, cloudtest.Options{})
 	network := c.Network(t, "n", "")
 	for _, name := range []string{"a", "b", "c"} {
-		createInstance(t, c.Client, cloud.CreateInstance{Name: name, NetworkID: network, Tags: map[string]string{"name": name, "all": "yes"}})
+		createInstance(t, c.Client, cloud.CreateInstance{
+			Name: name, NetworkID: network, Tags: map[string]string{"name": name, "all": "yes"},
+		})
 	}
 	for name, tc := range map[string]struct {
 		filter cloud.Filter
@@ -199,16 +205,19 @@ func TestAccountsAreSeparate(t *testing.T) {
 	if list, err := bob.ListNetworks(t.Context(), cloud.Filter{}); err != nil || len(list) != 0 {
 		t.Errorf("bob lists %v, %v, want nothing", list, err)
 	}
-	_, err = bob.CreateInstance(t.Context(), cloud.CreateInstance{Name: "m", MachineType: "small", Image: "hortus.dev/machine:1.0.0", NetworkID: n.ID})
+	_, err = bob.CreateInstance(t.Context(),
+		cloud.CreateInstance{Name: "m", MachineType: "small", Image: "hortus.dev/machine:1.0.0", NetworkID: n.ID})
 	expectCode(t, err, cloud.CodeInvalid)
-	if _, err := alice.SetDNSRecord(t.Context(), cloud.DNSRecord{Name: "x.test", Type: "A", Values: []string{"1.2.3.4"}}); err != nil {
+	if _, err := alice.SetDNSRecord(t.Context(),
+		cloud.DNSRecord{Name: "x.test", Type: "A", Values: []string{"1.2.3.4"}}); err != nil {
 		t.Fatal(err)
 	}
 	_, err = bob.SetDNSRecord(t.Context(), cloud.DNSRecord{Name: "x.test", Type: "A", Values: []string{"6.6.6.6"}})
 	expectCode(t, err, cloud.CodeUnauthorized)
 	_, err = bob.SetFault(t.Context(), cloud.Fault{Type: cloud.FaultQuota, Operation: "*"})
 	expectCode(t, err, cloud.CodeUnauthorized)
-	for client, want := range map[*cloud.Client]int{alice: 2, bob: 0} { // A network and a DNS record, made after revision 1.
+	for client, want := range map[*cloud.Client]int{alice: 2, bob: 0} {
+		// A network and a DNS record, made after revision 1.
 		events, err := client.Events(t.Context(), 1, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -268,7 +277,8 @@ func TestCredentials(t *testing.T) {
 func TestQuotas(t *testing.T) {
 	c := cloudtest.Start(t, cloudtest.Options{})
 	alice := c.As(t, "alice")
-	if _, err := c.Client.SetQuota(t.Context(), "alice", cloud.Limits{Instances: 2, CPU: 3, LoadBalancers: 1}); err != nil {
+	if _, err := c.Client.SetQuota(t.Context(), "alice",
+		cloud.Limits{Instances: 2, CPU: 3, LoadBalancers: 1}); err != nil {
 		t.Fatal(err)
 	}
 	n, err := alice.CreateNetwork(t.Context(), cloud.CreateNetwork{Name: "n"})
@@ -336,7 +346,8 @@ func TestStateSurvivesRestart(t *testing.T) {
 	if i.State != cloud.StateRunning || i.Boots != 1 {
 		t.Errorf("instance is %s after %d boots, want it running since its first", i.State, i.Boots)
 	}
-	c.Eventually(t, "the load balancer forwards", func() bool { return ask(t, fmt.Sprintf("%s:20443", lb.Address)) == "one" })
+	c.Eventually(t, "the load balancer forwards",
+		func() bool { return ask(t, fmt.Sprintf("%s:20443", lb.Address)) == "one" })
 	content, err := c.Client.GetObject(t.Context(), "backups", "etcd/a b")
 	if err != nil {
 		t.Fatal(err)
@@ -367,14 +378,17 @@ func TestEventsWakeTheWaiting(t *testing.T) {
 		got <- events
 		failed <- err
 	}()
-	if _, err := c.Client.SetDNSRecord(t.Context(), cloud.DNSRecord{Name: "a.test", Type: "A", Values: []string{"1.2.3.4"}}); err != nil {
+	if _, err := c.Client.SetDNSRecord(t.Context(),
+		cloud.DNSRecord{Name: "a.test", Type: "A", Values: []string{"1.2.3.4"}}); err != nil {
 		t.Fatal(err)
 	}
 	events := <-got
 	if err := <-failed; err != nil {
 		t.Fatal(err)
 	}
-	want := []cloud.Event{{Revision: start.Revision + 1, Kind: "dnsrecord", ID: "a.test/A", Type: "created", Account: "admin"}}
+	want := []cloud.Event{{
+		Revision: start.Revision + 1, Kind: "dnsrecord", ID: "a.test/A", Type: "created", Account: "admin",
+	}}
 	if diff := cmp.Diff(want, events.Events); diff != "" {
 		t.Errorf("events mismatch (-want +got):\n%s", diff)
 	}
@@ -496,10 +510,12 @@ func TestDNS(t *testing.T) {
 	if err := c.Client.DeleteDNSRecord(t.Context(), "api.shoot.test", "A"); err != nil {
 		t.Fatal(err)
 	}
-	if m, err = dns.Exchange(new(dns.Msg).SetQuestion("api.shoot.test.", dns.TypeA), c.DNS); err != nil || m.Rcode != dns.RcodeNameError {
+	if m, err = dns.Exchange(new(dns.Msg).SetQuestion("api.shoot.test.", dns.TypeA), c.DNS); err != nil ||
+		m.Rcode != dns.RcodeNameError {
 		t.Errorf("answer for a deleted record = %v, %v, want NXDOMAIN", m, err)
 	}
-	if _, err := c.Client.SetDNSRecord(t.Context(), cloud.DNSRecord{Name: "x", Type: "MX", Values: []string{"y"}}); cloud.CodeOf(err) != cloud.CodeInvalid {
+	if _, err := c.Client.SetDNSRecord(t.Context(),
+		cloud.DNSRecord{Name: "x", Type: "MX", Values: []string{"y"}}); cloud.CodeOf(err) != cloud.CodeInvalid {
 		t.Errorf("MX record: %v, want it refused", err)
 	}
 }
@@ -581,16 +597,24 @@ func TestRequestsAreValidated(t *testing.T) {
 	network := c.Network(t, "n", "10.9.0.0/28")
 	valid := cloud.CreateInstance{Name: "m", MachineType: "small", Image: "hortus.dev/machine:1.0.0", NetworkID: network}
 	for name, change := range map[string]func(*cloud.CreateInstance){
-		"a name that is no host name":          func(i *cloud.CreateInstance) { i.Name = "Not a label" },
-		"an unknown machine type":              func(i *cloud.CreateInstance) { i.MachineType = "huge" },
-		"an unknown image":                     func(i *cloud.CreateInstance) { i.Image = "hortus.dev/machine:9" },
-		"an unknown network":                   func(i *cloud.CreateInstance) { i.NetworkID = "net-x" },
-		"an unknown zone":                      func(i *cloud.CreateInstance) { i.Zone = "elsewhere" },
-		"an address outside of the network":    func(i *cloud.CreateInstance) { i.Address = "10.8.0.2" },
-		"the gateway's address":                func(i *cloud.CreateInstance) { i.Address = "10.9.0.1" },
-		"the network's broadcast address":      func(i *cloud.CreateInstance) { i.Address = "10.9.0.15" },
-		"a volume mounted over the root":       func(i *cloud.CreateInstance) { i.Volumes = []cloud.VolumeAttachment{{Path: "/"}} },
-		"a volume mounted over later ones":     func(i *cloud.CreateInstance) { i.Volumes = []cloud.VolumeAttachment{{Path: "/mnt"}} },
+		"a name that is no host name":       func(i *cloud.CreateInstance) { i.Name = "Not a label" },
+		"an unknown machine type":           func(i *cloud.CreateInstance) { i.MachineType = "huge" },
+		"an unknown image":                  func(i *cloud.CreateInstance) { i.Image = "hortus.dev/machine:9" },
+		"an unknown network":                func(i *cloud.CreateInstance) { i.NetworkID = "net-x" },
+		"an unknown zone":                   func(i *cloud.CreateInstance) { i.Zone = "elsewhere" },
+		"an address outside of the network": func(i *cloud.CreateInstance) { i.Address = "10.8.0.2" },
+		"the gateway's address":             func(i *cloud.CreateInstance) { i.Address = "10.9.0.1" },
+		"the network's broadcast address":   func(i *cloud.CreateInstance) { i.Address = "10.9.0.15" },
+		"a volume mounted over the root": func(i *cloud.CreateInstance) {
+			i.Volumes = []cloud.VolumeAttachment{
+				{Path: "/"},
+			}
+		},
+		"a volume mounted over later ones": func(i *cloud.CreateInstance) {
+			i.Volumes = []cloud.VolumeAttachment{
+				{Path: "/mnt"},
+			}
+		},
 		"user data beyond the limit of 1 MiB":  func(i *cloud.CreateInstance) { i.UserData = strings.Repeat("x", 1<<20+1) },
 		"a tag whose key has an equality sign": func(i *cloud.CreateInstance) { i.Tags = map[string]string{"a=b": "c"} },
 	} {
@@ -630,7 +654,9 @@ func TestServerCertificateIsRenewed(t *testing.T) {
 	c := cloudtest.Start(t, cloudtest.Options{Clock: clock})
 	shown := func() *x509.Certificate {
 		t.Helper()
-		connection, err := tls.Dial("tcp", strings.TrimPrefix(c.Config.Endpoint, "https://"), &tls.Config{InsecureSkipVerify: true}) // The test looks itself.
+		// The test looks itself.
+		connection, err := tls.Dial("tcp", strings.TrimPrefix(c.Config.Endpoint, "https://"),
+			&tls.Config{InsecureSkipVerify: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -36,8 +36,8 @@ const (
 	maxBootPause = 30 * time.Second
 )
 
-// bootPause is the pause before the next boot after a number of exits in a row: none after the first, which is a reboot,
-// then 1 s, 2 s, 4 s and so on.
+// bootPause is the pause before the next boot after a number of exits in a row: none after the first, which is a
+// reboot, then 1 s, 2 s, 4 s and so on.
 func bootPause(exits int) time.Duration {
 	if exits <= 1 {
 		return 0

@@ -34,23 +34,57 @@ func TestDecide(t *testing.T) {
 		want   action
 		at     time.Time
 	}{
-		"a new instance is booted":                             {record: inState(api.StatePending), seen: driver.Absent, want: actionBoot},
-		"a booting instance is left alone":                     {record: inState(api.StatePending), seen: driver.Starting, want: actionNothing},
-		"a booted instance is noted":                           {record: inState(api.StatePending), seen: driver.Running, want: actionRunning},
-		"a running instance is left alone":                     {record: inState(api.StateRunning), seen: driver.Running, want: actionNothing},
-		"an exit is noted first":                               {record: inState(api.StateRunning), seen: driver.Exited, want: actionExited},
-		"an instance lost with the host's reboot is noted too": {record: inState(api.StateRunning), seen: driver.Absent, want: actionExited},
-		"an exit before it was seen running counts":            {record: inState(api.StatePending), seen: driver.Exited, want: actionExited},
-		"after the first exit it boots at once":                {record: inState(api.StateStopped, exited(1, 0)), seen: driver.Exited, want: actionBoot},
-		"after the second exit it waits a second":              {record: inState(api.StateStopped, exited(2, 0)), seen: driver.Exited, want: actionWait, at: noon.Add(time.Second)},
-		"when the pause is over it boots":                      {record: inState(api.StateStopped, exited(2, time.Second)), seen: driver.Exited, want: actionBoot},
-		"a reboot stops what runs":                             {record: inState(api.StateRunning, reboot), seen: driver.Running, want: actionReboot},
-		"a reboot of what has just exited is a boot":           {record: inState(api.StateRunning, reboot), seen: driver.Exited, want: actionExited},
-		"deletion beats everything":                            {record: inState(api.StateTerminating, reboot), seen: driver.Running, lost: true, want: actionRemove},
-		"lost hardware stops":                                  {record: inState(api.StateRunning), seen: driver.Running, lost: true, want: actionTakeAway},
-		"a new instance on lost hardware does not boot":        {record: inState(api.StatePending), seen: driver.Absent, lost: true, want: actionTakeAway},
-		"lost hardware stays away":                             {record: inState(api.StateLost), seen: driver.Exited, lost: true, want: actionNothing},
-		"found hardware boots":                                 {record: inState(api.StateLost), seen: driver.Exited, want: actionBoot},
+		"a new instance is booted": {
+			record: inState(api.StatePending), seen: driver.Absent, want: actionBoot,
+		},
+		"a booting instance is left alone": {
+			record: inState(api.StatePending), seen: driver.Starting, want: actionNothing,
+		},
+		"a booted instance is noted": {
+			record: inState(api.StatePending), seen: driver.Running, want: actionRunning,
+		},
+		"a running instance is left alone": {
+			record: inState(api.StateRunning), seen: driver.Running, want: actionNothing,
+		},
+		"an exit is noted first": {
+			record: inState(api.StateRunning), seen: driver.Exited, want: actionExited,
+		},
+		"an instance lost with the host's reboot is noted too": {
+			record: inState(api.StateRunning), seen: driver.Absent, want: actionExited,
+		},
+		"an exit before it was seen running counts": {
+			record: inState(api.StatePending), seen: driver.Exited, want: actionExited,
+		},
+		"after the first exit it boots at once": {
+			record: inState(api.StateStopped, exited(1, 0)), seen: driver.Exited, want: actionBoot,
+		},
+		"after the second exit it waits a second": {
+			record: inState(api.StateStopped, exited(2, 0)), seen: driver.Exited, want: actionWait, at: noon.Add(time.Second),
+		},
+		"when the pause is over it boots": {
+			record: inState(api.StateStopped, exited(2, time.Second)), seen: driver.Exited, want: actionBoot,
+		},
+		"a reboot stops what runs": {
+			record: inState(api.StateRunning, reboot), seen: driver.Running, want: actionReboot,
+		},
+		"a reboot of what has just exited is a boot": {
+			record: inState(api.StateRunning, reboot), seen: driver.Exited, want: actionExited,
+		},
+		"deletion beats everything": {
+			record: inState(api.StateTerminating, reboot), seen: driver.Running, lost: true, want: actionRemove,
+		},
+		"lost hardware stops": {
+			record: inState(api.StateRunning), seen: driver.Running, lost: true, want: actionTakeAway,
+		},
+		"a new instance on lost hardware does not boot": {
+			record: inState(api.StatePending), seen: driver.Absent, lost: true, want: actionTakeAway,
+		},
+		"lost hardware stays away": {
+			record: inState(api.StateLost), seen: driver.Exited, lost: true, want: actionNothing,
+		},
+		"found hardware boots": {
+			record: inState(api.StateLost), seen: driver.Exited, want: actionBoot,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := decide(tc.record, driver.Observation{Phase: tc.seen}, tc.lost, time.Time{}, noon)

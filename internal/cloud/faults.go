@@ -46,7 +46,8 @@ func faultError(f api.Fault, c call) error {
 	case api.FaultQuota:
 		return api.Errorf(api.CodeQuotaExceeded, "Quota exceeded for account %q in %s", c.account, c.operation)
 	case api.FaultRateLimit:
-		return api.Errorf(api.CodeRateLimited, "request rate of account %q is too high for %s, slow down", c.account, c.operation)
+		return api.Errorf(api.CodeRateLimited, "request rate of account %q is too high for %s, slow down", c.account,
+			c.operation)
 	case api.FaultDepleted:
 		return api.Errorf(api.CodeDepleted, "there is not enough capacity for %s at the moment", c.operation)
 	case api.FaultDependency:
@@ -59,7 +60,8 @@ func faultError(f api.Fault, c call) error {
 // validateFault checks a fault and fills in its defaults.
 func validateFault(f api.Fault, now time.Time) (api.Fault, error) {
 	switch f.Type {
-	case api.FaultUnauthorized, api.FaultQuota, api.FaultRateLimit, api.FaultDepleted, api.FaultDependency, api.FaultSlow, api.FaultLost:
+	case api.FaultUnauthorized, api.FaultQuota, api.FaultRateLimit, api.FaultDepleted, api.FaultDependency, api.FaultSlow,
+		api.FaultLost:
 	default:
 		return f, api.Errorf(api.CodeInvalid, "fault type %q is unknown", f.Type)
 	}
@@ -67,7 +69,8 @@ func validateFault(f api.Fault, now time.Time) (api.Fault, error) {
 		return f, api.Errorf(api.CodeInvalid, "operation is required; * stands for all")
 	}
 	if f.Operation == api.OperationInstance && f.Type != api.FaultLost {
-		return f, api.Errorf(api.CodeInvalid, "operation %s goes with fault type %s only", api.OperationInstance, api.FaultLost)
+		return f, api.Errorf(api.CodeInvalid, "operation %s goes with fault type %s only", api.OperationInstance,
+			api.FaultLost)
 	}
 	if f.Count < 0 || f.DurationSeconds < 0 || f.DelaySeconds < 0 {
 		return f, api.Errorf(api.CodeInvalid, "count, durationSeconds and delaySeconds must not be negative")

@@ -53,7 +53,8 @@ func TestLostHardware(t *testing.T) {
 	c.Eventually(t, "both run", func() bool {
 		return stateOf(t, c.Client, a.ID) == cloud.StateRunning && stateOf(t, c.Client, b.ID) == cloud.StateRunning
 	})
-	if _, err := c.Client.SetFault(t.Context(), cloud.Fault{Name: "f", Type: cloud.FaultLost, Operation: cloud.OperationInstance, Target: a.ID}); err != nil {
+	if _, err := c.Client.SetFault(t.Context(),
+		cloud.Fault{Name: "f", Type: cloud.FaultLost, Operation: cloud.OperationInstance, Target: a.ID}); err != nil {
 		t.Fatal(err)
 	}
 	c.Eventually(t, "a is lost", func() bool { return stateOf(t, c.Client, a.ID) == cloud.StateLost })
@@ -69,7 +70,8 @@ func TestLostHardware(t *testing.T) {
 func TestFaultsEndWithTime(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Now()) // Certificates made now must be valid.
 	c := cloudtest.Start(t, cloudtest.Options{Clock: clock})
-	if _, err := c.Client.SetFault(t.Context(), cloud.Fault{Type: cloud.FaultRateLimit, Operation: "*", DurationSeconds: 60}); err != nil {
+	if _, err := c.Client.SetFault(t.Context(),
+		cloud.Fault{Type: cloud.FaultRateLimit, Operation: "*", DurationSeconds: 60}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := c.Client.ListNetworks(t.Context(), cloud.Filter{})

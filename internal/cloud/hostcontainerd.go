@@ -18,13 +18,15 @@ type HostContainerd struct {
 	LogLevel string
 }
 
-// disabledPlugins are those nobody uses here: the Kubernetes interface, other snapshotters, image pulls through containerd.
+// disabledPlugins are those nobody uses here: the Kubernetes interface, other snapshotters, image pulls through
+// containerd.
 var disabledPlugins = []string{
 	"io.containerd.grpc.v1.cri", "io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime",
 	"io.containerd.internal.v1.opt", "io.containerd.internal.v1.tracing", "io.containerd.tracing.processor.v1.otlp",
 	"io.containerd.nri.v1.nri", "io.containerd.snapshotter.v1.blockfile", "io.containerd.snapshotter.v1.btrfs",
 	"io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs", "io.containerd.snapshotter.v1.erofs",
-	"io.containerd.differ.v1.erofs", "io.containerd.podsandbox.controller.v1.podsandbox", "io.containerd.sandbox.controller.v1.shim",
+	"io.containerd.differ.v1.erofs", "io.containerd.podsandbox.controller.v1.podsandbox",
+	"io.containerd.sandbox.controller.v1.shim",
 }
 
 // Render returns containerd's configuration file.

@@ -38,15 +38,16 @@ func imageKey(path string, random io.Reader) ([]byte, error) {
 	return key, nil
 }
 
-// imagePassword is what an instance pulls images with, under its ID as name. It follows from the key, so that nothing has to be
-// kept per instance.
+// imagePassword is what an instance pulls images with, under its ID as name. It follows from the key, so that nothing
+// has to be kept per instance.
 func (c *Cloud) imagePassword(id string) string {
 	mac := hmac.New(sha256.New, c.imageKey)
 	mac.Write([]byte(id))
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// guardImages lets through instances that exist and whoever may call the API: to answer a pull, the cloud may build the image.
+// guardImages lets through instances that exist and whoever may call the API: to answer a pull, the cloud may build the
+// image.
 func (c *Cloud) guardImages(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !c.mayPull(r) {

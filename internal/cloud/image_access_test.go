@@ -22,11 +22,14 @@ func TestImagesNeedCredentials(t *testing.T) {
 	c := cloudtest.Start(t, cloudtest.Options{Layout: layout})
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM([]byte(c.Config.CA))
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS13}}}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{
+		RootCAs: pool, MinVersion: tls.VersionTLS13,
+	}}}
 	t.Cleanup(client.CloseIdleConnections)
 	ask := func(user, password string) int {
 		t.Helper()
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.Config.Endpoint+"/v2/pause/manifests/1", nil)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.Config.Endpoint+"/v2/pause/manifests/1",
+			nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -63,7 +63,8 @@ func (c *Cloud) createInstance(ctx context.Context, who caller, in api.CreateIns
 			out = old.Instance
 			return repeated("instance", in.Name, hash(in), old.RequestHash, old.State)
 		}
-		if err := c.requireQuota(who.account, api.Limits{Instances: 1, CPU: machineType.CPU, MemoryBytes: machineType.MemoryBytes}); err != nil {
+		if err := c.requireQuota(who.account,
+			api.Limits{Instances: 1, CPU: machineType.CPU, MemoryBytes: machineType.MemoryBytes}); err != nil {
 			return err
 		}
 		n, ok := c.store.networks.get(in.NetworkID)
@@ -117,7 +118,8 @@ func (c *Cloud) instanceAddress(n network, wanted string) (string, error) {
 	if wanted == "" {
 		address, ok := nextAddress(prefix, first, last, n.LastAddress, used)
 		if !ok {
-			return "", api.Errorf(api.CodeQuotaExceeded, "Quota exceeded: network %q has no free address left in %s", n.ID, n.CIDR)
+			return "", api.Errorf(api.CodeQuotaExceeded, "Quota exceeded: network %q has no free address left in %s", n.ID,
+				n.CIDR)
 		}
 		return address, nil
 	}
@@ -221,7 +223,8 @@ func (c *Cloud) updateInstance(who caller, id string, in api.CreateInstance) (*a
 
 // sameButUserData reports whether an instance is what a request asks for, its user data aside.
 func sameButUserData(i api.Instance, in api.CreateInstance) bool {
-	return i.Name == in.Name && i.MachineType == in.MachineType && i.Image == in.Image && i.NetworkID == in.NetworkID && i.Zone == in.Zone &&
+	return i.Name == in.Name && i.MachineType == in.MachineType && i.Image == in.Image && i.NetworkID == in.NetworkID &&
+		i.Zone == in.Zone &&
 		(in.Address == "" || i.Address == in.Address) && maps.Equal(i.Tags, in.Tags) && slices.Equal(i.Volumes, in.Volumes)
 }
 

@@ -72,10 +72,12 @@ func parseNetworkCIDR(cidr string) (netip.Prefix, error) {
 		return netip.Prefix{}, api.Errorf(api.CodeInvalid, "cidr %q is not an IPv4 prefix", cidr)
 	}
 	if p.Bits() < minNetworkBits || p.Bits() > maxNetworkBits {
-		return netip.Prefix{}, api.Errorf(api.CodeInvalid, "cidr %q must have %d to %d bits", cidr, minNetworkBits, maxNetworkBits)
+		return netip.Prefix{}, api.Errorf(api.CodeInvalid, "cidr %q must have %d to %d bits", cidr, minNetworkBits,
+			maxNetworkBits)
 	}
 	if p != p.Masked() {
-		return netip.Prefix{}, api.Errorf(api.CodeInvalid, "cidr %q has bits set behind its prefix, did you mean %s?", cidr, p.Masked())
+		return netip.Prefix{}, api.Errorf(api.CodeInvalid, "cidr %q has bits set behind its prefix, did you mean %s?", cidr,
+			p.Masked())
 	}
 	return p, nil
 }

@@ -83,9 +83,15 @@ func TestCheckQuota(t *testing.T) {
 		used, more api.Limits
 		exceeded   bool
 	}{
-		"room for exactly one more":           {used: api.Limits{Instances: 1, CPU: 2}, more: api.Limits{Instances: 1, CPU: 2}},
-		"one too many":                        {used: api.Limits{Instances: 2}, more: api.Limits{Instances: 1}, exceeded: true},
-		"cores run out before instances":      {used: api.Limits{Instances: 1, CPU: 3}, more: api.Limits{Instances: 1, CPU: 2}, exceeded: true},
+		"room for exactly one more": {
+			used: api.Limits{Instances: 1, CPU: 2}, more: api.Limits{Instances: 1, CPU: 2},
+		},
+		"one too many": {
+			used: api.Limits{Instances: 2}, more: api.Limits{Instances: 1}, exceeded: true,
+		},
+		"cores run out before instances": {
+			used: api.Limits{Instances: 1, CPU: 3}, more: api.Limits{Instances: 1, CPU: 2}, exceeded: true,
+		},
 		"no limit on memory":                  {more: api.Limits{MemoryBytes: 1 << 50}},
 		"asking for nothing is never refused": {used: api.Limits{Instances: 9}, more: api.Limits{MemoryBytes: 1}},
 	} {

@@ -73,7 +73,8 @@ func (c *Cloud) balancerAddress(wanted string) (string, error) {
 		return address, nil
 	}
 	a, err := netip.ParseAddr(wanted)
-	if err != nil || !c.cfg.Public.Contains(a) || offsetOf(c.cfg.Public, a) < balancerFirst || offsetOf(c.cfg.Public, a) > balancerLast {
+	if err != nil || !c.cfg.Public.Contains(a) || offsetOf(c.cfg.Public, a) < balancerFirst ||
+		offsetOf(c.cfg.Public, a) > balancerLast {
 		return "", invalid("address %q is not in the range %s-%s", wanted,
 			addressAt(c.cfg.Public, balancerFirst), addressAt(c.cfg.Public, balancerLast))
 	}

@@ -39,8 +39,9 @@ func (c *Cloud) createNetwork(who caller, in api.CreateNetwork) (*api.Network, e
 			return err
 		}
 		out = api.Network{
-			ID: id, Name: in.Name, Account: who.account, CIDR: prefix.String(), Gateway: addressAt(prefix, gatewayOffset).String(),
-			Tags: in.Tags, UplinkAddress: uplink, State: api.StatePending, CreatedAt: c.clock.Now().UTC(),
+			ID: id, Name: in.Name, Account: who.account, CIDR: prefix.String(),
+			Gateway: addressAt(prefix, gatewayOffset).String(),
+			Tags:    in.Tags, UplinkAddress: uplink, State: api.StatePending, CreatedAt: c.clock.Now().UTC(),
 		}
 		c.store.networks.put(tx, id, network{Network: out, RequestHash: hash(in)})
 		return nil

@@ -30,8 +30,8 @@ type key struct {
 }
 
 const (
-	// workers is how many objects are worked on at once: starting an instance mostly waits for containerd, but two cores do
-	// not get faster by more.
+	// workers is how many objects are worked on at once: starting an instance mostly waits for containerd, but two cores
+	// do not get faster by more.
 	workers = 8
 	// resyncEvery is how often everything is compared with the host without an event, for changes nobody announced.
 	resyncEvery = time.Minute
@@ -145,7 +145,8 @@ func (c *Cloud) reconcileNetwork(ctx context.Context, id string) error {
 	}
 	prefix := netip.MustParsePrefix(n.CIDR)
 	err := c.fabric.EnsureNetwork(ctx, fabric.Network{
-		ID: id, Gateway: netip.PrefixFrom(netip.MustParseAddr(n.Gateway), prefix.Bits()), Uplink: netip.MustParseAddr(n.UplinkAddress),
+		ID: id, Gateway: netip.PrefixFrom(netip.MustParseAddr(n.Gateway), prefix.Bits()),
+		Uplink: netip.MustParseAddr(n.UplinkAddress),
 	})
 	state, message := api.StateAvailable, ""
 	if err != nil {
@@ -178,8 +179,8 @@ func (c *Cloud) enqueueInstancesOf(networkID string) {
 	})
 }
 
-// removeLeftovers removes what is on the host without a record: the daemon was killed between the removal of a record and
-// the end of its work, or its state was thrown away.
+// removeLeftovers removes what is on the host without a record: the daemon was killed between the removal of a record
+// and the end of its work, or its state was thrown away.
 func (c *Cloud) removeLeftovers(ctx context.Context) error {
 	ids, err := c.driver.List(ctx)
 	if err != nil {

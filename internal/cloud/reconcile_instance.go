@@ -169,7 +169,9 @@ func (c *Cloud) writeBootFiles(i instance) ([]driver.Mount, error) {
 	for _, v := range i.Volumes {
 		mounts = append(mounts, driver.Mount{Source: c.volumePath(v.VolumeID), Target: v.Path})
 	}
-	mounts = append(mounts, driver.Mount{Source: c.attachedPath(i.ID), Target: api.VolumesDir, ReadOnly: true, Follows: true})
+	mounts = append(mounts, driver.Mount{
+		Source: c.attachedPath(i.ID), Target: api.VolumesDir, ReadOnly: true, Follows: true,
+	})
 	for _, m := range mounts {
 		mode := os.FileMode(0o755)
 		if m.Target == bootMount {

@@ -58,7 +58,8 @@ func (c *Cloud) serves(address netip.Addr) bool {
 	return c.cfg.RealNetworks || address.IsLoopback()
 }
 
-// proxyConfig resolves the targets of a load balancer. Instances that are gone or lost are left out. The caller holds the store.
+// proxyConfig resolves the targets of a load balancer. Instances that are gone or lost are left out. The caller holds
+// the store.
 func (c *Cloud) proxyConfig(l loadBalancer) proxy.Config {
 	out := proxy.Config{
 		Address:     netip.MustParseAddr(l.Address),
@@ -73,7 +74,9 @@ func (c *Cloud) proxyConfig(l loadBalancer) proxy.Config {
 				continue
 			}
 			if i, ok := c.store.instances.get(t.InstanceID); ok && i.State != api.StateTerminating && i.State != api.StateLost {
-				targets = append(targets, proxy.Target{Network: i.NetworkID, Instance: i.ID, Address: net.JoinHostPort(i.Address, strconv.Itoa(t.Port))})
+				targets = append(targets, proxy.Target{
+					Network: i.NetworkID, Instance: i.ID, Address: net.JoinHostPort(i.Address, strconv.Itoa(t.Port)),
+				})
 			}
 		}
 		out.Listeners[listener.Port] = targets

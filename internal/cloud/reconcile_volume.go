@@ -22,8 +22,8 @@ func (c *Cloud) reconcileVolume(id string) error {
 	return c.store.update(func(tx *tx) error { c.store.volumes.remove(tx, id); return nil })
 }
 
-// reconcileVolumesOf makes the volumes appear in an instance that the records attach to it, all others disappear, and notes
-// what has been reached.
+// reconcileVolumesOf makes the volumes appear in an instance that the records attach to it, all others disappear, and
+// notes what has been reached.
 func (c *Cloud) reconcileVolumesOf(ctx context.Context, instanceID string) error {
 	var all []volume
 	c.store.view(func() {
@@ -70,7 +70,8 @@ func afterSetVolumes(v volume) volume {
 	return v
 }
 
-// ensureVolumeDirectory makes the directory behind a volume. Any user may write to a new one, as to the one disk of a pod.
+// ensureVolumeDirectory makes the directory behind a volume. Any user may write to a new one, as to the one disk of a
+// pod.
 func ensureVolumeDirectory(path string) error {
 	if _, err := os.Stat(path); err == nil {
 		return nil

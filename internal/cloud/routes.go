@@ -63,9 +63,10 @@ var routes = []route{
 	{operation: "DeleteInstance", pattern: "DELETE /v1/instances/{id}", handle: func(c *Cloud, r *request) (any, error) {
 		return nil, c.deleteInstance(r.who, r.PathValue("id"))
 	}},
-	{operation: "RebootInstance", pattern: "POST /v1/instances/{id}/reboot", handle: func(c *Cloud, r *request) (any, error) {
-		return nil, c.rebootInstance(r.who, r.PathValue("id"))
-	}},
+	{operation: "RebootInstance", pattern: "POST /v1/instances/{id}/reboot",
+		handle: func(c *Cloud, r *request) (any, error) {
+			return nil, c.rebootInstance(r.who, r.PathValue("id"))
+		}},
 	{operation: "ConsoleLog", pattern: "GET /v1/instances/{id}/console", handle: func(c *Cloud, r *request) (any, error) {
 		tail, err := strconv.ParseInt(orDefault(r.URL.Query().Get("tailBytes"), "0"), 10, 64)
 		if err != nil || tail < 0 {
@@ -105,34 +106,39 @@ var routes = []route{
 	{operation: "ListLoadBalancers", pattern: "GET /v1/load-balancers", handle: func(c *Cloud, r *request) (any, error) {
 		return c.listLoadBalancers(r.who, r.filter()), nil
 	}},
-	{operation: "GetLoadBalancer", pattern: "GET /v1/load-balancers/{id}", handle: func(c *Cloud, r *request) (any, error) {
-		return answer(c.getLoadBalancer(r.who, r.PathValue("id")))
-	}},
-	{operation: "UpdateLoadBalancer", pattern: "PUT /v1/load-balancers/{id}", handle: func(c *Cloud, r *request) (any, error) {
-		in, err := decode[api.UpdateLoadBalancer](r)
-		if err != nil {
-			return nil, err
-		}
-		return answer(c.updateLoadBalancer(r.who, r.PathValue("id"), in))
-	}},
-	{operation: "DeleteLoadBalancer", pattern: "DELETE /v1/load-balancers/{id}", handle: func(c *Cloud, r *request) (any, error) {
-		return nil, c.deleteLoadBalancer(r.who, r.PathValue("id"))
-	}},
+	{operation: "GetLoadBalancer", pattern: "GET /v1/load-balancers/{id}",
+		handle: func(c *Cloud, r *request) (any, error) {
+			return answer(c.getLoadBalancer(r.who, r.PathValue("id")))
+		}},
+	{operation: "UpdateLoadBalancer", pattern: "PUT /v1/load-balancers/{id}",
+		handle: func(c *Cloud, r *request) (any, error) {
+			in, err := decode[api.UpdateLoadBalancer](r)
+			if err != nil {
+				return nil, err
+			}
+			return answer(c.updateLoadBalancer(r.who, r.PathValue("id"), in))
+		}},
+	{operation: "DeleteLoadBalancer", pattern: "DELETE /v1/load-balancers/{id}",
+		handle: func(c *Cloud, r *request) (any, error) {
+			return nil, c.deleteLoadBalancer(r.who, r.PathValue("id"))
+		}},
 
 	{operation: "ListDNSRecords", pattern: "GET /v1/dns-records", handle: func(c *Cloud, r *request) (any, error) {
 		return c.listDNSRecords(r.who, r.filter()), nil
 	}},
-	{operation: "SetDNSRecord", pattern: "PUT /v1/dns-records/{name}/{type}", handle: func(c *Cloud, r *request) (any, error) {
-		in, err := decode[api.DNSRecord](r)
-		if err != nil {
-			return nil, err
-		}
-		in.Name, in.Type = r.PathValue("name"), r.PathValue("type")
-		return answer(c.setDNSRecord(r.who, in))
-	}},
-	{operation: "DeleteDNSRecord", pattern: "DELETE /v1/dns-records/{name}/{type}", handle: func(c *Cloud, r *request) (any, error) {
-		return nil, c.deleteDNSRecord(r.who, r.PathValue("name"), r.PathValue("type"))
-	}},
+	{operation: "SetDNSRecord", pattern: "PUT /v1/dns-records/{name}/{type}",
+		handle: func(c *Cloud, r *request) (any, error) {
+			in, err := decode[api.DNSRecord](r)
+			if err != nil {
+				return nil, err
+			}
+			in.Name, in.Type = r.PathValue("name"), r.PathValue("type")
+			return answer(c.setDNSRecord(r.who, in))
+		}},
+	{operation: "DeleteDNSRecord", pattern: "DELETE /v1/dns-records/{name}/{type}",
+		handle: func(c *Cloud, r *request) (any, error) {
+			return nil, c.deleteDNSRecord(r.who, r.PathValue("name"), r.PathValue("type"))
+		}},
 
 	{operation: "CreateVolume", pattern: "POST /v1/volumes", handle: func(c *Cloud, r *request) (any, error) {
 		in, err := decode[api.CreateVolume](r)
@@ -234,26 +240,30 @@ var routes = []route{
 	{operation: "ListQuotas", pattern: "GET /v1/quotas", handle: func(c *Cloud, r *request) (any, error) {
 		return c.listQuotas(r.who), nil
 	}},
-	{operation: "SetQuota", pattern: "PUT /v1/quotas/{name}", admin: true, handle: func(c *Cloud, r *request) (any, error) {
-		in, err := decode[api.Limits](r)
-		if err != nil {
-			return nil, err
-		}
-		return answer(c.setQuota(r.PathValue("name"), in))
-	}},
-	{operation: "ListCredentials", pattern: "GET /v1/credentials", admin: true, handle: func(c *Cloud, r *request) (any, error) {
-		return c.listCredentials(), nil
-	}},
-	{operation: "CreateCredentials", pattern: "POST /v1/credentials", admin: true, handle: func(c *Cloud, r *request) (any, error) {
-		in, err := decode[api.Credentials](r)
-		if err != nil {
-			return nil, err
-		}
-		return answer(c.newCredentials(in.Account, in.Admin))
-	}},
-	{operation: "DeleteCredentials", pattern: "DELETE /v1/credentials/{id}", admin: true, handle: func(c *Cloud, r *request) (any, error) {
-		return nil, c.deleteCredentials(r.PathValue("id"))
-	}},
+	{operation: "SetQuota", pattern: "PUT /v1/quotas/{name}", admin: true,
+		handle: func(c *Cloud, r *request) (any, error) {
+			in, err := decode[api.Limits](r)
+			if err != nil {
+				return nil, err
+			}
+			return answer(c.setQuota(r.PathValue("name"), in))
+		}},
+	{operation: "ListCredentials", pattern: "GET /v1/credentials", admin: true,
+		handle: func(c *Cloud, r *request) (any, error) {
+			return c.listCredentials(), nil
+		}},
+	{operation: "CreateCredentials", pattern: "POST /v1/credentials", admin: true,
+		handle: func(c *Cloud, r *request) (any, error) {
+			in, err := decode[api.Credentials](r)
+			if err != nil {
+				return nil, err
+			}
+			return answer(c.newCredentials(in.Account, in.Admin))
+		}},
+	{operation: "DeleteCredentials", pattern: "DELETE /v1/credentials/{id}", admin: true,
+		handle: func(c *Cloud, r *request) (any, error) {
+			return nil, c.deleteCredentials(r.PathValue("id"))
+		}},
 
 	{operation: "ListFaults", pattern: "GET /v1/faults", admin: true, handle: func(c *Cloud, r *request) (any, error) {
 		return api.List[api.Fault]{Items: orEmpty(c.listFaults())}, nil
@@ -265,9 +275,10 @@ var routes = []route{
 		}
 		return answer(c.setFault(in))
 	}},
-	{operation: "DeleteFault", pattern: "DELETE /v1/faults/{name}", admin: true, handle: func(c *Cloud, r *request) (any, error) {
-		return nil, c.deleteFault(r.PathValue("name"))
-	}},
+	{operation: "DeleteFault", pattern: "DELETE /v1/faults/{name}", admin: true,
+		handle: func(c *Cloud, r *request) (any, error) {
+			return nil, c.deleteFault(r.PathValue("name"))
+		}},
 }
 
 // answer keeps a nil pointer from becoming a non-nil answer.

@@ -149,8 +149,8 @@ func (c *Cloud) startAPI(ctx context.Context, group *errgroup.Group) (endpoint s
 	return c.endpoint, nil
 }
 
-// serverCertificates loads the CA, made at the first start, and returns what shows a connection the server certificate, which is
-// replaced before its end.
+// serverCertificates loads the CA, made at the first start, and returns what shows a connection the server certificate,
+// which is replaced before its end.
 func (c *Cloud) serverCertificates() (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
 	ca, err := c.loadCA()
 	if err != nil {
@@ -186,7 +186,8 @@ func (c *Cloud) serverCertificate(ca *pki.CA) (*tls.Certificate, error) {
 		return &pair, nil
 	}
 	issued, err := ca.Issue(pki.Request{
-		CommonName: "hortus-cloud", DNSNames: []string{"localhost"}, IPs: ips, Usage: pki.Server, Validity: 365 * 24 * time.Hour,
+		CommonName: "hortus-cloud", DNSNames: []string{"localhost"}, IPs: ips, Usage: pki.Server,
+		Validity: 365 * 24 * time.Hour,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("issue server certificate: %w", err)
@@ -198,7 +199,8 @@ func (c *Cloud) serverCertificate(ca *pki.CA) (*tls.Certificate, error) {
 	return &pair, err
 }
 
-// endsSoon reports whether a certificate is to be replaced. One that ends with its CA stays: another would end with it, too.
+// endsSoon reports whether a certificate is to be replaced. One that ends with its CA stays: another would end with it,
+// too.
 func endsSoon(leaf *x509.Certificate, ca *pki.CA, now time.Time) bool {
 	return now.Add(renewBefore).After(leaf.NotAfter) && leaf.NotAfter.Before(ca.Cert().NotAfter)
 }

@@ -55,12 +55,14 @@ func (s *store) tables() []interface {
 	return []interface {
 		bucket() string
 		load(key string, data []byte) error
-	}{s.instances, s.networks, s.loadBalancers, s.dnsRecords, s.volumes, s.buckets, s.objects, s.credentials, s.limits, s.faults}
+	}{s.instances, s.networks, s.loadBalancers, s.dnsRecords, s.volumes, s.buckets, s.objects, s.credentials, s.limits,
+		s.faults}
 }
 
 // openStore opens or makes the database. With noSync a crash of the host (not of the daemon) may lose it.
 func openStore(path string, noSync bool) (*store, error) {
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: openTimeout, NoSync: noSync, FreelistType: bbolt.FreelistMapType})
+	db, err := bbolt.Open(path, 0o600,
+		&bbolt.Options{Timeout: openTimeout, NoSync: noSync, FreelistType: bbolt.FreelistMapType})
 	if errors.Is(err, bbolterrors.ErrTimeout) {
 		return nil, fmt.Errorf("open store %s: another cloud daemon is using it", path)
 	}
@@ -212,8 +214,8 @@ func (s *store) eventsSince(since int64) (api.EventList, <-chan struct{}) {
 	return selectEvents(s.events, s.revision, since), s.changed
 }
 
-// selectEvents picks the events after since. It asks for a reset when some of them are no longer in events, or when since
-// lies in the future, as it does after the state was thrown away.
+// selectEvents picks the events after since. It asks for a reset when some of them are no longer in events, or when
+// since lies in the future, as it does after the state was thrown away.
 func selectEvents(events []api.Event, revision, since int64) api.EventList {
 	list := api.EventList{Revision: revision, Events: []api.Event{}}
 	if since == 0 || since == revision {

@@ -62,7 +62,8 @@ func validateInstance(in api.CreateInstance) error {
 		if !path.IsAbs(v.Path) || path.Clean(v.Path) != v.Path || v.Path == "/" {
 			return invalid("path %q of volume %q is not a clean absolute path", v.Path, v.VolumeID)
 		}
-		if v.Path == api.VolumesDir || strings.HasPrefix(v.Path, api.VolumesDir+"/") || strings.HasPrefix(api.VolumesDir, v.Path+"/") {
+		if v.Path == api.VolumesDir || strings.HasPrefix(v.Path, api.VolumesDir+"/") ||
+			strings.HasPrefix(api.VolumesDir, v.Path+"/") {
 			return invalid("path %q of volume %q overlaps with %s", v.Path, v.VolumeID, api.VolumesDir)
 		}
 		if targets[v.Path] {

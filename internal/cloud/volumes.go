@@ -103,14 +103,15 @@ func (c *Cloud) attachVolume(who caller, id, instanceID string) (*api.Volume, er
 	return c.changeAttachment(who, id, instanceID, attached)
 }
 
-// detachVolume lets a volume disappear from an instance. The same request again changes nothing, nor does one for an instance
-// that the volume is not attached to (any more).
+// detachVolume lets a volume disappear from an instance. The same request again changes nothing, nor does one for an
+// instance that the volume is not attached to (any more).
 func (c *Cloud) detachVolume(who caller, id, instanceID string) (*api.Volume, error) {
-	return c.changeAttachment(who, id, instanceID, func(v volume, _ instance) (volume, error) { return detached(v, instanceID) })
+	return c.changeAttachment(who, id, instanceID,
+		func(v volume, _ instance) (volume, error) { return detached(v, instanceID) })
 }
 
-// changeAttachment replaces the record of a volume by what decide says. The instance's record is empty if there is none that the
-// caller may see.
+// changeAttachment replaces the record of a volume by what decide says. The instance's record is empty if there is none
+// that the caller may see.
 func (c *Cloud) changeAttachment(
 	who caller, id, instanceID string, decide func(volume, instance) (volume, error),
 ) (*api.Volume, error) {

@@ -25,25 +25,61 @@ func TestAttachedAndDetached(t *testing.T) {
 		want   volume
 		code   api.Code
 	}{
-		"a free volume is attached":               {volumeIn(api.StateAvailable, ""), attach(here), volumeIn(api.StateAttaching, "i-1"), ""},
-		"again, nothing changes":                  {volumeIn(api.StateAttached, "i-1"), attach(here), volumeIn(api.StateAttached, "i-1"), ""},
-		"while it is being attached, nothing too": {volumeIn(api.StateAttaching, "i-1"), attach(here), volumeIn(api.StateAttaching, "i-1"), ""},
-		"while it is being detached, it stays":    {volumeIn(api.StateDetaching, "i-1"), attach(here), volumeIn(api.StateAttaching, "i-1"), ""},
-		"one that another instance has":           {volumeIn(api.StateAttached, "i-2"), attach(here), volume{}, api.CodeDependency},
-		"one that another instance loses":         {volumeIn(api.StateDetaching, "i-2"), attach(here), volume{}, api.CodeDependency},
-		"one that the instance was made with":     {volumeIn(api.StateAvailable, "i-1"), attach(here), volume{}, api.CodeInvalid},
-		"one that is being deleted":               {volumeIn(api.StateTerminating, ""), attach(here), volume{}, api.CodeNotFound},
-		"an instance of another zone":             {volumeIn(api.StateAvailable, ""), attach(elsewhere), volume{}, api.CodeInvalid},
-		"an instance of another account":          {volumeIn(api.StateAvailable, ""), attach(foreign), volume{}, api.CodeNotFound},
-		"an instance that is being deleted":       {volumeIn(api.StateAvailable, ""), attach(ending), volume{}, api.CodeNotFound},
-		"no instance":                             {volumeIn(api.StateAvailable, ""), attach(instance{}), volume{}, api.CodeNotFound},
+		"a free volume is attached": {
+			volumeIn(api.StateAvailable, ""), attach(here), volumeIn(api.StateAttaching, "i-1"), "",
+		},
+		"again, nothing changes": {
+			volumeIn(api.StateAttached, "i-1"), attach(here), volumeIn(api.StateAttached, "i-1"), "",
+		},
+		"while it is being attached, nothing too": {
+			volumeIn(api.StateAttaching, "i-1"), attach(here), volumeIn(api.StateAttaching, "i-1"), "",
+		},
+		"while it is being detached, it stays": {
+			volumeIn(api.StateDetaching, "i-1"), attach(here), volumeIn(api.StateAttaching, "i-1"), "",
+		},
+		"one that another instance has": {
+			volumeIn(api.StateAttached, "i-2"), attach(here), volume{}, api.CodeDependency,
+		},
+		"one that another instance loses": {
+			volumeIn(api.StateDetaching, "i-2"), attach(here), volume{}, api.CodeDependency,
+		},
+		"one that the instance was made with": {
+			volumeIn(api.StateAvailable, "i-1"), attach(here), volume{}, api.CodeInvalid,
+		},
+		"one that is being deleted": {
+			volumeIn(api.StateTerminating, ""), attach(here), volume{}, api.CodeNotFound,
+		},
+		"an instance of another zone": {
+			volumeIn(api.StateAvailable, ""), attach(elsewhere), volume{}, api.CodeInvalid,
+		},
+		"an instance of another account": {
+			volumeIn(api.StateAvailable, ""), attach(foreign), volume{}, api.CodeNotFound,
+		},
+		"an instance that is being deleted": {
+			volumeIn(api.StateAvailable, ""), attach(ending), volume{}, api.CodeNotFound,
+		},
+		"no instance": {
+			volumeIn(api.StateAvailable, ""), attach(instance{}), volume{}, api.CodeNotFound,
+		},
 
-		"an attached volume is detached":             {volumeIn(api.StateAttached, "i-1"), detach, volumeIn(api.StateDetaching, "i-1"), ""},
-		"one that has not been attached yet too":     {volumeIn(api.StateAttaching, "i-1"), detach, volumeIn(api.StateDetaching, "i-1"), ""},
-		"while it is being detached, nothing":        {volumeIn(api.StateDetaching, "i-1"), detach, volumeIn(api.StateDetaching, "i-1"), ""},
-		"a free volume stays free":                   {volumeIn(api.StateAvailable, ""), detach, volumeIn(api.StateAvailable, ""), ""},
-		"what another instance has meanwhile, stays": {volumeIn(api.StateAttached, "i-2"), detach, volumeIn(api.StateAttached, "i-2"), ""},
-		"what an instance was made with, stays":      {volumeIn(api.StateAvailable, "i-1"), detach, volume{}, api.CodeInvalid},
+		"an attached volume is detached": {
+			volumeIn(api.StateAttached, "i-1"), detach, volumeIn(api.StateDetaching, "i-1"), "",
+		},
+		"one that has not been attached yet too": {
+			volumeIn(api.StateAttaching, "i-1"), detach, volumeIn(api.StateDetaching, "i-1"), "",
+		},
+		"while it is being detached, nothing": {
+			volumeIn(api.StateDetaching, "i-1"), detach, volumeIn(api.StateDetaching, "i-1"), "",
+		},
+		"a free volume stays free": {
+			volumeIn(api.StateAvailable, ""), detach, volumeIn(api.StateAvailable, ""), "",
+		},
+		"what another instance has meanwhile, stays": {
+			volumeIn(api.StateAttached, "i-2"), detach, volumeIn(api.StateAttached, "i-2"), "",
+		},
+		"what an instance was made with, stays": {
+			volumeIn(api.StateAvailable, "i-1"), detach, volume{}, api.CodeInvalid,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := tc.decide(tc.before)

@@ -25,14 +25,24 @@ const APIServerURL = "https://kube-apiserver"
 // Mount joins CA bundle, certificate and a kubeconfig that refers to both, which sits in the ConfigMap or Secret named
 // kubeconfigMap. Rotated certificates have new names, so pods are replaced and nothing has to be reloaded.
 func (a ClientAccess) Mount(kubeconfigMap string) Mount {
-	return Mount{Name: "shoot-access", Path: ClientAccessPath, Source: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
-		DefaultMode: ptr.To(int32(0o640)),
-		Sources: []corev1.VolumeProjection{
-			{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: a.CASecret}, Items: []corev1.KeyToPath{{Key: "bundle.crt", Path: "ca.crt"}}}},
-			{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: a.CertSecret}, Items: []corev1.KeyToPath{{Key: "tls.crt", Path: "tls.crt"}, {Key: "tls.key", Path: "tls.key"}}}},
-			{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: kubeconfigMap}, Items: []corev1.KeyToPath{{Key: "kubeconfig", Path: "kubeconfig"}}}},
-		},
-	}}}
+	return Mount{Name: "shoot-access", Path: ClientAccessPath,
+		Source: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+			DefaultMode: ptr.To(int32(0o640)),
+			Sources: []corev1.VolumeProjection{
+				{Secret: &corev1.SecretProjection{
+					LocalObjectReference: corev1.LocalObjectReference{Name: a.CASecret},
+					Items:                []corev1.KeyToPath{{Key: "bundle.crt", Path: "ca.crt"}},
+				}},
+				{Secret: &corev1.SecretProjection{
+					LocalObjectReference: corev1.LocalObjectReference{Name: a.CertSecret},
+					Items:                []corev1.KeyToPath{{Key: "tls.crt", Path: "tls.crt"}, {Key: "tls.key", Path: "tls.key"}},
+				}},
+				{ConfigMap: &corev1.ConfigMapProjection{
+					LocalObjectReference: corev1.LocalObjectReference{Name: kubeconfigMap},
+					Items:                []corev1.KeyToPath{{Key: "kubeconfig", Path: "kubeconfig"}},
+				}},
+			},
+		}}}
 }
 
 // ClientKubeconfig is the kubeconfig for ClientAccess.Mount. It has no secrets in it.

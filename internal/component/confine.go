@@ -11,8 +11,8 @@ const UserID int64 = 65532
 // firstUnprivilegedPort is the first port that everybody may listen on by the kernel's default.
 const firstUnprivilegedPort = 1024
 
-// ConfinedPod is the security context of pods that need nothing of their node, as Pod Security's level "restricted" wants it.
-// Mounted Secrets and volumes belong to the group of the processes.
+// ConfinedPod is the security context of pods that need nothing of their node, as Pod Security's level "restricted"
+// wants it. Mounted Secrets and volumes belong to the group of the processes.
 func ConfinedPod() *corev1.PodSecurityContext {
 	return &corev1.PodSecurityContext{
 		RunAsNonRoot:        ptr.To(true),

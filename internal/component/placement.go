@@ -15,8 +15,8 @@ type Placement struct {
 	Tolerations  []corev1.Toleration
 }
 
-// SystemComponents is where components of the system run that need not be on every node: on nodes of pools that allow it
-// (spec.provider.workers[].systemComponents), whatever their taints.
+// SystemComponents is where components of the system run that need not be on every node: on nodes of pools that allow
+// it (spec.provider.workers[].systemComponents), whatever their taints.
 func SystemComponents(pools []corev1beta1.Worker) Placement {
 	tolerations := []corev1.Toleration{{Key: "CriticalAddonsOnly", Operator: corev1.TolerationOpExists}}
 	for i := range pools {
@@ -34,7 +34,9 @@ func SystemComponents(pools []corev1beta1.Worker) Placement {
 	slices.SortFunc(tolerations[1:], func(a, b corev1.Toleration) int {
 		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Value, b.Value), cmp.Compare(a.Effect, b.Effect))
 	})
-	return Placement{NodeSelector: map[string]string{corev1beta1.LabelWorkerPoolSystemComponents: "true"}, Tolerations: tolerations}
+	return Placement{
+		NodeSelector: map[string]string{corev1beta1.LabelWorkerPoolSystemComponents: "true"}, Tolerations: tolerations,
+	}
 }
 
 // AllowsSystemComponents tells whether a pool may run components of the system.

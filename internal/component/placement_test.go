@@ -27,9 +27,12 @@ func TestSystemComponents(t *testing.T) {
 		pools []corev1beta1.Worker
 		want  []corev1.Toleration
 	}{
-		"no taints":                  {[]corev1beta1.Worker{pool(nil)}, []corev1.Toleration{critical}},
-		"taints of pools that allow": {[]corev1beta1.Worker{pool(nil, gpu), pool(new(true), batch, gpu)}, []corev1.Toleration{critical, tolerate(batch), tolerate(gpu)}},
-		"not those of others":        {[]corev1beta1.Worker{pool(nil), pool(new(false), gpu)}, []corev1.Toleration{critical}},
+		"no taints": {[]corev1beta1.Worker{pool(nil)}, []corev1.Toleration{critical}},
+		"taints of pools that allow": {
+			[]corev1beta1.Worker{pool(nil, gpu), pool(new(true), batch, gpu)},
+			[]corev1.Toleration{critical, tolerate(batch), tolerate(gpu)},
+		},
+		"not those of others": {[]corev1beta1.Worker{pool(nil), pool(new(false), gpu)}, []corev1.Toleration{critical}},
 	} {
 		got := SystemComponents(tc.pools)
 		if diff := cmp.Diff(tc.want, got.Tolerations); diff != "" {

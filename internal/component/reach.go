@@ -18,7 +18,8 @@ import (
 // AllShoots stands for the namespaces of all control planes in the labels of those who reach Services there.
 const AllShoots = "all-shoots"
 
-// What pods reach that have to do with a cloud: its API may be anywhere, also in ranges that the operator has blocked for others.
+// What pods reach that have to do with a cloud: its API may be anywhere, also in ranges that the operator has blocked
+// for others.
 var Cloud = []string{
 	resourcesv1alpha1.LabelNetworkPolicyToPublicNetworks, resourcesv1alpha1.LabelNetworkPolicyToPrivateNetworks,
 	resourcesv1alpha1.LabelNetworkPolicyToBlockedCIDRs,
@@ -30,8 +31,8 @@ const (
 	ReachRuntimeAPI = resourcesv1alpha1.LabelNetworkPolicyToRuntimeAPIServer
 )
 
-// ReachAPIServer is the label of pods that reach the API server of their control plane, and ReachAllAPIServers of those that
-// reach the API servers of all control planes of the seed.
+// ReachAPIServer is the label of pods that reach the API server of their control plane, and ReachAllAPIServers of those
+// that reach the API servers of all control planes of the seed.
 var (
 	ReachAPIServer     = ReachService("kube-apiserver", 443)
 	ReachAllAPIServers = ReachServiceOf(AllShoots, "kube-apiserver", 443)
@@ -56,8 +57,8 @@ func ReachLabels(reaches []string) map[string]string {
 	return labels
 }
 
-// ReachableFrom are the annotations of a Service of control planes that pods in namespaces with one of the roles reach, if they
-// have the label with AllShoots.
+// ReachableFrom are the annotations of a Service of control planes that pods in namespaces with one of the roles reach,
+// if they have the label with AllShoots.
 func ReachableFrom(roles ...string) map[string]string {
 	var selectors []metav1.LabelSelector
 	for _, role := range roles {
@@ -72,7 +73,9 @@ func APIServerReachableFrom() map[string]string {
 		{MatchLabels: map[string]string{LabelRole: corev1beta1.RoleIngress}},
 		{MatchLabels: map[string]string{LabelRole: corev1beta1.RoleGarden}},
 		{MatchLabels: map[string]string{LabelRole: corev1beta1.RoleExtension}},
-		{MatchLabels: map[string]string{resourcesv1alpha1.LabelNetworkPolicyAccessTargetAPIServer: resourcesv1alpha1.NetworkPolicyAllowed}},
+		{MatchLabels: map[string]string{
+			resourcesv1alpha1.LabelNetworkPolicyAccessTargetAPIServer: resourcesv1alpha1.NetworkPolicyAllowed,
+		}},
 	})
 }
 
@@ -87,7 +90,9 @@ func reachableFrom(selectors []metav1.LabelSelector) map[string]string {
 func ReachableByEverybody(ports ...int32) map[string]string {
 	var open []networkingv1.NetworkPolicyPort
 	for _, p := range ports {
-		open = append(open, networkingv1.NetworkPolicyPort{Protocol: ptr.To(corev1.ProtocolTCP), Port: ptr.To(intstr.FromInt32(p))})
+		open = append(open, networkingv1.NetworkPolicyPort{
+			Protocol: ptr.To(corev1.ProtocolTCP), Port: ptr.To(intstr.FromInt32(p)),
+		})
 	}
 	return map[string]string{resourcesv1alpha1.AnnotationNetworkPolicyFromWorldToPorts: encode(open)}
 }

@@ -15,15 +15,17 @@ import (
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 )
 
-// annotationReference with a kind, a dash and eight hexadecimal digits after it names an object that is in use. Unique objects that
-// nobody names in such a way are deleted.
+// annotationReference with a kind, a dash and eight hexadecimal digits after it names an object that is in use. Unique
+// objects that nobody names in such a way are deleted.
 const annotationReference = "reference.resources.gardener.cloud/"
 
-// hashLength is that of the hashes in names and annotations: collisions of a few versions of the same object are out of the question.
+// hashLength is that of the hashes in names and annotations: collisions of a few versions of the same object are out of
+// the question.
 const hashLength = 8
 
-// UniqueConfigMap makes a ConfigMap one of many: immutable, with a name that ends in a hash of its content. Whoever mounts it gets
-// exactly this content, and new pods when it changes. With its Reference on what mounts it, it goes some time after its last user.
+// UniqueConfigMap makes a ConfigMap one of many: immutable, with a name that ends in a hash of its content. Whoever
+// mounts it gets exactly this content, and new pods when it changes. With its Reference on what mounts it, it goes some
+// time after its last user.
 func UniqueConfigMap(m *corev1.ConfigMap) *corev1.ConfigMap {
 	m.Name += "-" + hash(m.Data, func(s string) string { return s })
 	m.Labels = collectable(m.Labels)

@@ -70,8 +70,8 @@ type Workload struct {
 	// PodLabels and PodAnnotations are added to the template. A changed checksum annotation replaces the pods.
 	PodLabels      map[string]string
 	PodAnnotations map[string]string
-	// Reaches are labels of the pods for what they may connect to: ReachDNS, ReachService(...) and the like. Nothing else lets
-	// them out.
+	// Reaches are labels of the pods for what they may connect to: ReachDNS, ReachService(...) and the like. Nothing else
+	// lets them out.
 	Reaches []string
 	// References are annotations of the Deployment and its pods that keep unique objects which they use.
 	References map[string]string
@@ -91,7 +91,11 @@ type Mount struct {
 
 // SecretMount mounts all keys of a Secret at path.
 func SecretMount(name, secret, path string) Mount {
-	return Mount{Name: name, Path: path, Source: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: secret, DefaultMode: ptr.To(int32(0o640))}}}
+	return Mount{
+		Name: name, Path: path, Source: corev1.VolumeSource{
+			Secret: &corev1.SecretVolumeSource{SecretName: secret, DefaultMode: ptr.To(int32(0o640))},
+		},
+	}
 }
 
 // ConfigMapMount mounts all keys of a ConfigMap at path.
@@ -123,10 +127,11 @@ func GenericKubeconfigMount(kubeconfigSecret, accessSecret string) Mount {
 			Optional:             ptr.To(false),
 		}}
 	}
-	return Mount{Name: "kubeconfig", Path: GenericKubeconfigPath, Source: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
-		DefaultMode: ptr.To(int32(0o640)),
-		Sources:     []corev1.VolumeProjection{item(kubeconfigSecret, "kubeconfig"), item(accessSecret, "token")},
-	}}}
+	return Mount{Name: "kubeconfig", Path: GenericKubeconfigPath,
+		Source: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+			DefaultMode: ptr.To(int32(0o640)),
+			Sources:     []corev1.VolumeProjection{item(kubeconfigSecret, "kubeconfig"), item(accessSecret, "token")},
+		}}}
 }
 
 // Selector is the label set that identifies the pods of a component.
@@ -204,7 +209,9 @@ func (w Workload) PodTemplate() corev1.PodTemplateSpec {
 // Deployment returns the workload.
 func (w Workload) Deployment() *appsv1.Deployment {
 	return &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: w.Name, Namespace: w.Namespace, Labels: Labels(w.Name), Annotations: w.References},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: w.Name, Namespace: w.Namespace, Labels: Labels(w.Name), Annotations: w.References,
+		},
 		Spec: appsv1.DeploymentSpec{
 			Replicas:             ptr.To(w.Replicas),
 			RevisionHistoryLimit: ptr.To(int32(1)),
@@ -215,7 +222,8 @@ func (w Workload) Deployment() *appsv1.Deployment {
 	}
 }
 
-// spread counts pods of one version only: those that are about to be replaced say nothing about where the new ones belong.
+// spread counts pods of one version only: those that are about to be replaced say nothing about where the new ones
+// belong.
 func (w Workload) spread(topology string) corev1.TopologySpreadConstraint {
 	return corev1.TopologySpreadConstraint{
 		MaxSkew: 1, TopologyKey: topology, WhenUnsatisfiable: corev1.ScheduleAnyway,
@@ -252,7 +260,9 @@ func (h Health) probe(c *corev1.Container) {
 	}
 	get := func(path string, periodSeconds, failures int32) *corev1.Probe {
 		return &corev1.Probe{
-			ProbeHandler:     corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromInt32(h.Port), Scheme: h.Scheme}},
+			ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
+				Path: path, Port: intstr.FromInt32(h.Port), Scheme: h.Scheme,
+			}},
 			PeriodSeconds:    periodSeconds,
 			FailureThreshold: failures,
 			TimeoutSeconds:   probeTimeoutSeconds,

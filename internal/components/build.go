@@ -74,8 +74,8 @@ func (b *Builder) Ensure(ctx context.Context, names ...string) error {
 	return b.Build(ctx, selected)
 }
 
-// Build builds the components that are not up to date, one after the other: each alone keeps all cores busy, and together
-// they would compile the libraries they share several times.
+// Build builds the components that are not up to date, one after the other: each alone keeps all cores busy, and
+// together they would compile the libraries they share several times.
 func (b *Builder) Build(ctx context.Context, selected []Component) error {
 	statuses, err := b.Status(ctx, selected)
 	if err != nil {
@@ -130,7 +130,8 @@ func (b *Builder) buildLocked(ctx context.Context, c Component, prefix string) e
 		}
 		return fmt.Errorf("build %s: %w", c, err)
 	}
-	s.Inputs, s.BuiltAt, s.Seconds = inputs, start.UTC().Truncate(time.Second), time.Since(start).Round(time.Second/10).Seconds()
+	s.Inputs, s.BuiltAt, s.Seconds = inputs, start.UTC().Truncate(time.Second),
+		time.Since(start).Round(time.Second/10).Seconds()
 	if err := writeStamp(c.Dir(b.Artifacts), s); err != nil {
 		return fmt.Errorf("write stamp of %s: %w", c, err)
 	}
@@ -142,8 +143,8 @@ func (b *Builder) buildLocked(ctx context.Context, c Component, prefix string) e
 	return nil
 }
 
-// build compiles into a scratch folder and moves the programs into place only when all are complete. The scratch folder is
-// inside the component's folder, under the same lock, so what a killed build left behind can be removed safely.
+// build compiles into a scratch folder and moves the programs into place only when all are complete. The scratch folder
+// is inside the component's folder, under the same lock, so what a killed build left behind can be removed safely.
 func (b *Builder) build(ctx context.Context, c Component) (*stamp, error) {
 	dir := c.Dir(b.Artifacts)
 	scratch, err := filepath.Abs(filepath.Join(dir, ".scratch"))
@@ -205,7 +206,8 @@ func (b *Builder) compile(ctx context.Context, c Component, p Program, output st
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = filepath.Join(b.Source, c.Folder)
 	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off", "CGO_ENABLED="+map[bool]string{false: "0", true: "1"}[c.CGO])
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // Lets go stop its compilers and remove its files.
+	// Lets go stop its compilers and remove its files.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = stopGrace
 	var messages bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &messages, &messages
@@ -215,12 +217,12 @@ func (b *Builder) compile(ctx context.Context, c Component, p Program, output st
 	return nil
 }
 
-// GoTags are the build tags of every Go program. grpcnotrace leaves out gRPC's request tracing, whose templates keep the
-// linker from dropping unused methods.
+// GoTags are the build tags of every Go program. grpcnotrace leaves out gRPC's request tracing, whose templates keep
+// the linker from dropping unused methods.
 const GoTags = "grpcnotrace"
 
-// goArguments are the same for all components and for the project's own binary where they decide about cache hits: -trimpath
-// and the tags that shared libraries look at.
+// goArguments are the same for all components and for the project's own binary where they decide about cache hits:
+// -trimpath and the tags that shared libraries look at.
 func (c Component) goArguments() []string {
 	return []string{
 		"-trimpath", "-buildvcs=false",

@@ -19,7 +19,8 @@ func tiny(t *testing.T) (*Builder, Component, *bytes.Buffer) {
 	}
 	dir, progress := t.TempDir(), &bytes.Buffer{}
 	write(t, filepath.Join(dir, "src", "tiny", "go.mod"), "module tiny\n\ngo 1.26\n")
-	write(t, filepath.Join(dir, "src", "tiny", "main.go"), "package main\n\nvar name = \"?\"\n\nfunc main() { println(name) }\n")
+	write(t, filepath.Join(dir, "src", "tiny", "main.go"),
+		"package main\n\nvar name = \"?\"\n\nfunc main() { println(name) }\n")
 	b := &Builder{Source: filepath.Join(dir, "src"), Artifacts: filepath.Join(dir, "out"), Progress: progress}
 	return b, Component{
 		Name: "tiny", Version: "v1", Folder: "tiny", LDFlags: []string{"-X main.name=one"},

@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// DebianPackage is something the distribution has to provide. Presence is checked by file and not by asking dpkg, so that a
-// distribution with other packages but the same files will do.
+// DebianPackage is something the distribution has to provide. Presence is checked by file and not by asking dpkg, so
+// that a distribution with other packages but the same files will do.
 type DebianPackage struct {
 	Name string
 	// One of these says how to tell: a program on the search path, globs of which one has to match, or a function.
@@ -113,7 +113,8 @@ func missingPackages(packages []DebianPackage) []string {
 	return slices.Compact(missing)
 }
 
-// EnsurePackages installs what is missing with apt-get. Where that is not possible the error says what the user has to install.
+// EnsurePackages installs what is missing with apt-get. Where that is not possible the error says what the user has to
+// install.
 func EnsurePackages(ctx context.Context, progress io.Writer, packages ...DebianPackage) error {
 	missing := missingPackages(packages)
 	if len(missing) == 0 {
@@ -133,8 +134,8 @@ func EnsurePackages(ctx context.Context, progress io.Writer, packages ...DebianP
 	return nil
 }
 
-// aptInstall runs `apt-get install`. Package lists may be absent or too old for the mirror, so they are fetched only after
-// a first failure.
+// aptInstall runs `apt-get install`. Package lists may be absent or too old for the mirror, so they are fetched only
+// after a first failure.
 func aptInstall(ctx context.Context, args ...string) error {
 	install := append([]string{"install", "-y", "-q", "--no-install-recommends"}, args...)
 	if runQuietly(ctx, "apt-get", install...) == nil {

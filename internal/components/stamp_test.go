@@ -46,15 +46,22 @@ func TestHashInputsChangesWithEveryInput(t *testing.T) {
 	}
 
 	variants := map[string]func(fstest.MapFS, *Component, *compiler){
-		"a changed file":     func(s fstest.MapFS, _ *Component, _ *compiler) { s["go.sum"].Data = []byte("other\n") },
-		"a new file":         func(s fstest.MapFS, _ *Component, _ *compiler) { s["c.go"] = &fstest.MapFile{} },
-		"a removed file":     func(s fstest.MapFS, _ *Component, _ *compiler) { delete(s, "sub/a.go") },
-		"a renamed file":     func(s fstest.MapFS, _ *Component, _ *compiler) { s["sub/c.go"] = s["sub/a.go"]; delete(s, "sub/a.go") },
-		"another version":    func(_ fstest.MapFS, c *Component, _ *compiler) { c.Version = "v1.0.1" },
-		"another tag":        func(_ fstest.MapFS, c *Component, _ *compiler) { c.Tags = []string{"large"} },
-		"another link flag":  func(_ fstest.MapFS, c *Component, _ *compiler) { c.LDFlags = nil },
-		"cgo":                func(_ fstest.MapFS, c *Component, _ *compiler) { c.CGO = true },
-		"another program":    func(_ fstest.MapFS, c *Component, _ *compiler) { c.Programs = []Program{{Name: "x", Source: "."}} },
+		"a changed file": func(s fstest.MapFS, _ *Component, _ *compiler) { s["go.sum"].Data = []byte("other\n") },
+		"a new file":     func(s fstest.MapFS, _ *Component, _ *compiler) { s["c.go"] = &fstest.MapFile{} },
+		"a removed file": func(s fstest.MapFS, _ *Component, _ *compiler) { delete(s, "sub/a.go") },
+		"a renamed file": func(s fstest.MapFS, _ *Component,
+			_ *compiler) {
+			s["sub/c.go"] = s["sub/a.go"]
+			delete(s, "sub/a.go")
+		},
+		"another version":   func(_ fstest.MapFS, c *Component, _ *compiler) { c.Version = "v1.0.1" },
+		"another tag":       func(_ fstest.MapFS, c *Component, _ *compiler) { c.Tags = []string{"large"} },
+		"another link flag": func(_ fstest.MapFS, c *Component, _ *compiler) { c.LDFlags = nil },
+		"cgo":               func(_ fstest.MapFS, c *Component, _ *compiler) { c.CGO = true },
+		"another program": func(_ fstest.MapFS, c *Component,
+			_ *compiler) {
+			c.Programs = []Program{{Name: "x", Source: "."}}
+		},
 		"another Go version": func(_ fstest.MapFS, _ *Component, w *compiler) { w.GoVersion = "go1.27.0" },
 		"another processor":  func(_ fstest.MapFS, _ *Component, w *compiler) { w.Arch = "arm64" },
 	}
@@ -75,10 +82,12 @@ func TestReadState(t *testing.T) {
 		prepare func(t *testing.T, dir string)
 		want    State
 	}{
-		"nothing there is missing":     {prepare: func(*testing.T, string) {}, want: Missing},
-		"matching stamp is built":      {prepare: func(t *testing.T, dir string) { place(t, dir, "inputs", 4) }, want: Built},
-		"other inputs are stale":       {prepare: func(t *testing.T, dir string) { place(t, dir, "older", 4) }, want: Stale},
-		"truncated program is missing": {prepare: func(t *testing.T, dir string) { place(t, dir, "inputs", 5) }, want: Missing},
+		"nothing there is missing": {prepare: func(*testing.T, string) {}, want: Missing},
+		"matching stamp is built":  {prepare: func(t *testing.T, dir string) { place(t, dir, "inputs", 4) }, want: Built},
+		"other inputs are stale":   {prepare: func(t *testing.T, dir string) { place(t, dir, "older", 4) }, want: Stale},
+		"truncated program is missing": {
+			prepare: func(t *testing.T, dir string) { place(t, dir, "inputs", 5) }, want: Missing,
+		},
 		"broken stamp is missing": {prepare: func(t *testing.T, dir string) {
 			place(t, dir, "inputs", 4)
 			write(t, filepath.Join(dir, stampFile), "{")

@@ -22,7 +22,8 @@ const KubernetesDefaultVersion = "1.36.3"
 // KubernetesVersions lists every Kubernetes version that can be built, newest first, without the leading v.
 var KubernetesVersions = []string{KubernetesDefaultVersion, "1.36.1", "1.35.4", "1.34.4"}
 
-// E2EVersions lists the Kubernetes versions whose own end-to-end tests can be built: the newest of each minor, newest first.
+// E2EVersions lists the Kubernetes versions whose own end-to-end tests can be built: the newest of each minor, newest
+// first.
 var E2EVersions = []string{KubernetesDefaultVersion, "1.35.4", "1.34.4"}
 
 // Component is a set of programs built from one source in one version.
@@ -138,8 +139,9 @@ func kubernetes(version string) Component {
 	}
 }
 
-// e2e is the end-to-end tests of a Kubernetes version. Those of the default version come with the programs that the tests of all
-// versions run in pods, the others with the kubectl that they test, which is a component of its own in the default version.
+// e2e is the end-to-end tests of a Kubernetes version. Those of the default version come with the programs that the
+// tests of all versions run in pods, the others with the kubectl that they test, which is a component of its own in the
+// default version.
 func e2e(version string) Component {
 	major, minor := majorMinor(version)
 	c := Component{
@@ -180,8 +182,8 @@ func majorMinor(version string) (major, minor string) {
 	return major, minor
 }
 
-// Select returns the components that names mean, in table order. A name is a folder ("kubernetes-1.35.4"), a component name
-// with all its versions ("kubernetes"), or both name and version ("kubernetes@v1.35.4", the v may be left out).
+// Select returns the components that names mean, in table order. A name is a folder ("kubernetes-1.35.4"), a component
+// name with all its versions ("kubernetes"), or both name and version ("kubernetes@v1.35.4", the v may be left out).
 func Select(all []Component, names ...string) ([]Component, error) {
 	wanted := make([]bool, len(all))
 	for _, name := range names {

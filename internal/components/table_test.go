@@ -14,11 +14,22 @@ func TestSelect(t *testing.T) {
 		want  []string
 		fails bool
 	}{
-		"a folder selects one version":                 {names: []string{"kubernetes-1.35.4"}, want: []string{"kubernetes-1.35.4"}},
-		"a name selects all its versions":              {names: []string{"kubernetes"}, want: []string{"kubernetes-1.36.3", "kubernetes-1.36.1", "kubernetes-1.35.4", "kubernetes-1.34.4"}},
-		"name and version select one":                  {names: []string{"kubernetes@v1.34.4"}, want: []string{"kubernetes-1.34.4"}},
-		"the v of a version may be left out":           {names: []string{"kubernetes@1.34.4"}, want: []string{"kubernetes-1.34.4"}},
-		"table order wins and repetition is harmless":  {names: []string{"runc", "etcd", "runc"}, want: []string{"etcd", "runc"}},
+		"a folder selects one version": {
+			names: []string{"kubernetes-1.35.4"}, want: []string{"kubernetes-1.35.4"},
+		},
+		"a name selects all its versions": {
+			names: []string{"kubernetes"},
+			want:  []string{"kubernetes-1.36.3", "kubernetes-1.36.1", "kubernetes-1.35.4", "kubernetes-1.34.4"},
+		},
+		"name and version select one": {
+			names: []string{"kubernetes@v1.34.4"}, want: []string{"kubernetes-1.34.4"},
+		},
+		"the v of a version may be left out": {
+			names: []string{"kubernetes@1.34.4"}, want: []string{"kubernetes-1.34.4"},
+		},
+		"table order wins and repetition is harmless": {
+			names: []string{"runc", "etcd", "runc"}, want: []string{"etcd", "runc"},
+		},
 		"no names select nothing":                      {},
 		"an unknown name is an error":                  {names: []string{"etcd", "docker"}, fails: true},
 		"a version that cannot be built is an error":   {names: []string{"kubernetes@1.36.9"}, fails: true},

@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 )
 
-// Unpack returns the folder with the files of a package of the distribution, and of those it needs that are not installed
-// here. It is for packages that would start a server on this machine if they were installed. Like components, the folder is
-// kept among the artifacts.
+// Unpack returns the folder with the files of a package of the distribution, and of those it needs that are not
+// installed here. It is for packages that would start a server on this machine if they were installed. Like components,
+// the folder is kept among the artifacts.
 func Unpack(ctx context.Context, progress io.Writer, artifacts, name string) (string, error) {
 	root := filepath.Join(artifacts, "distribution", name)
 	if err := os.MkdirAll(filepath.Dir(root), 0o755); err != nil {
@@ -28,7 +28,8 @@ func Unpack(ctx context.Context, progress io.Writer, artifacts, name string) (st
 	}
 	for _, program := range []string{"apt-get", "dpkg-deb"} {
 		if _, err := exec.LookPath(program); err != nil {
-			return "", fmt.Errorf("package %s cannot be fetched without %s: install what it is called in this distribution", name, program)
+			return "", fmt.Errorf("package %s cannot be fetched without %s: install what it is called in this distribution",
+				name, program)
 		}
 	}
 	fmt.Fprintf(progress, "unpacking Debian package %s\n", name)

@@ -57,11 +57,14 @@ func NewCommand() *cobra.Command {
 	}
 	f := command.Flags()
 	f.BoolVar(&o.leaderElect, "leader-elect", false, "let only one replica work")
-	f.StringVar(&o.leaderElectionNamespace, "leader-election-namespace", "garden", "namespace of the leader election lease")
+	f.StringVar(&o.leaderElectionNamespace, "leader-election-namespace", "garden",
+		"namespace of the leader election lease")
 	f.StringVar(&o.healthAddress, "health-address", ":8081", "address of /healthz and /readyz")
 	f.StringVar(&o.metricsAddress, "metrics-address", "127.0.0.1:8080", "address of /metrics; 0 switches it off")
-	f.IntVar(&o.shoot.ConcurrentSyncs, "shoot-concurrent-syncs", 0, "Shoots that each controller works on side by side; 0 means the default")
-	f.Uint64Var(&o.shoot.MaintenanceJitterSeed, "maintenance-jitter-seed", 0, "spreads maintenances inside their windows; 'hortus plan' needs the same seed to tell the instants")
+	f.IntVar(&o.shoot.ConcurrentSyncs, "shoot-concurrent-syncs", 0,
+		"Shoots that each controller works on side by side; 0 means the default")
+	f.Uint64Var(&o.shoot.MaintenanceJitterSeed, "maintenance-jitter-seed", 0,
+		"spreads maintenances inside their windows; 'hortus plan' needs the same seed to tell the instants")
 	f.IntVar(&o.stale.MinimumLifetimeDays, "project-minimum-lifetime-days", o.stale.MinimumLifetimeDays,
 		"days without use, after creation and last activity, before a Project is stale")
 	f.IntVar(&o.stale.GracePeriodDays, "project-stale-grace-period-days", o.stale.GracePeriodDays,
@@ -129,12 +132,15 @@ func run(ctx context.Context, o options) error {
 }
 
 // newManager builds everything but starts nothing.
-func newManager(ctx context.Context, restConfig *rest.Config, o options, clock clock.PassiveClock) (ctrl.Manager, error) {
+func newManager(
+	ctx context.Context, restConfig *rest.Config, o options, clock clock.PassiveClock,
+) (ctrl.Manager, error) {
 	restConfig = rest.CopyConfig(restConfig)
 	restConfig.QPS, restConfig.Burst = -1, 0 // The API server's fairness decides, not this client.
 	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
-		Scheme:                        newScheme(),
-		Controller:                    ctrlconfig.Controller{SkipNameValidation: new(true)}, // Several managers in one process are tests.
+		Scheme: newScheme(),
+		// Several managers in one process are tests.
+		Controller:                    ctrlconfig.Controller{SkipNameValidation: new(true)},
 		HealthProbeBindAddress:        o.healthAddress,
 		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
 		LeaderElection:                o.leaderElect,
@@ -143,7 +149,9 @@ func newManager(ctx context.Context, restConfig *rest.Config, o options, clock c
 		LeaderElectionReleaseOnCancel: true,
 		GracefulShutdownTimeout:       new(5 * time.Second),
 		// Content of Secrets and ConfigMaps is read when needed; a cache of all of them would hold everybody's credentials.
-		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
+		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{
+			&corev1.Secret{}, &corev1.ConfigMap{},
+		}}},
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{

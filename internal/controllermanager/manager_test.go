@@ -80,7 +80,8 @@ func (g *garden) eventually(what string, o client.Object, holds func() bool) {
 
 func (g *garden) delete(o client.Object) {
 	g.t.Helper()
-	if err := g.Client.Patch(g.ctx, o, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":"true"}}}`))); err != nil {
+	if err := g.Client.Patch(g.ctx, o, client.RawPatch("application/merge-patch+json",
+		[]byte(`{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":"true"}}}`))); err != nil {
 		g.t.Fatal(err)
 	}
 	if err := g.Client.Delete(g.ctx, o); err != nil {
@@ -98,34 +99,52 @@ func (g *garden) gone(o client.Object) {
 
 func cloudProfile() *corev1beta1.CloudProfile {
 	version := corev1beta1.ExpirableVersion{Version: "1.36.3"}
-	return &corev1beta1.CloudProfile{ObjectMeta: metav1.ObjectMeta{Name: env.Name("profile-")}, Spec: corev1beta1.CloudProfileSpec{
-		Type:          "local",
-		Kubernetes:    corev1beta1.KubernetesSettings{Versions: []corev1beta1.ExpirableVersion{version}},
-		MachineImages: []corev1beta1.MachineImage{{Name: "os", Versions: []corev1beta1.MachineImageVersion{{ExpirableVersion: corev1beta1.ExpirableVersion{Version: "1.0.0"}}}}},
-		MachineTypes:  []corev1beta1.MachineType{{Name: "small", CPU: resource.MustParse("1"), GPU: resource.MustParse("0"), Memory: resource.MustParse("2Gi")}},
-		Regions:       []corev1beta1.Region{{Name: "local"}},
-	}}
+	return &corev1beta1.CloudProfile{ObjectMeta: metav1.ObjectMeta{Name: env.Name("profile-")},
+		Spec: corev1beta1.CloudProfileSpec{
+			Type:       "local",
+			Kubernetes: corev1beta1.KubernetesSettings{Versions: []corev1beta1.ExpirableVersion{version}},
+			MachineImages: []corev1beta1.MachineImage{{
+				Name: "os", Versions: []corev1beta1.MachineImageVersion{
+					{ExpirableVersion: corev1beta1.ExpirableVersion{Version: "1.0.0"}},
+				},
+			}},
+			MachineTypes: []corev1beta1.MachineType{{
+				Name: "small", CPU: resource.MustParse("1"), GPU: resource.MustParse("0"), Memory: resource.MustParse("2Gi"),
+			}},
+			Regions: []corev1beta1.Region{{Name: "local"}},
+		}}
 }
 
 func TestControllerManagerOnARealServer(t *testing.T) {
 	g := start(t)
 	profile := cloudProfile()
 	project := &corev1beta1.Project{ObjectMeta: metav1.ObjectMeta{Name: env.Name("p")}, Spec: corev1beta1.ProjectSpec{
-		Members: []corev1beta1.ProjectMember{{Subject: rbacv1.Subject{Kind: "User", APIGroup: rbacv1.GroupName, Name: "eve"}, Role: "viewer"}}}}
+		Members: []corev1beta1.ProjectMember{{
+			Subject: rbacv1.Subject{Kind: "User", APIGroup: rbacv1.GroupName, Name: "eve"}, Role: "viewer",
+		}}}}
 	g.create(profile, project)
 	g.eventually("the project is ready", project, func() bool {
-		return project.Status.Phase == corev1beta1.ProjectReady && project.Spec.Namespace != nil && slices.Contains(project.Finalizers, "gardener")
+		return project.Status.Phase == corev1beta1.ProjectReady && project.Spec.Namespace != nil &&
+			slices.Contains(project.Finalizers, "gardener")
 	})
 	namespace := *project.Spec.Namespace
-	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "gardener.cloud:system:project-viewer"}}
-	g.eventually("eve is a viewer", binding, func() bool { return len(binding.Subjects) == 1 && binding.Subjects[0].Name == "eve" })
+	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: "gardener.cloud:system:project-viewer",
+	}}
+	g.eventually("eve is a viewer", binding,
+		func() bool { return len(binding.Subjects) == 1 && binding.Subjects[0].Name == "eve" })
 
-	child := &corev1beta1.NamespacedCloudProfile{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "child"}, Spec: corev1beta1.NamespacedCloudProfileSpec{
-		Parent:       corev1beta1.CloudProfileReference{Kind: "CloudProfile", Name: profile.Name},
-		MachineTypes: []corev1beta1.MachineType{{Name: "large", CPU: resource.MustParse("8"), GPU: resource.MustParse("0"), Memory: resource.MustParse("16Gi")}}}}
+	child := &corev1beta1.NamespacedCloudProfile{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "child"},
+		Spec: corev1beta1.NamespacedCloudProfileSpec{
+			Parent: corev1beta1.CloudProfileReference{Kind: "CloudProfile", Name: profile.Name},
+			MachineTypes: []corev1beta1.MachineType{{
+				Name: "large", CPU: resource.MustParse("8"), GPU: resource.MustParse("0"), Memory: resource.MustParse("16Gi"),
+			}}}}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "cloud"}}
-	quota := &corev1beta1.Quota{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "quota"}, Spec: corev1beta1.QuotaSpec{
-		Scope: corev1.ObjectReference{APIVersion: "core.gardener.cloud/v1beta1", Kind: "Project"}, Metrics: corev1.ResourceList{"cpu": resource.MustParse("10")}}}
+	quota := &corev1beta1.Quota{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "quota"},
+		Spec: corev1beta1.QuotaSpec{
+			Scope:   corev1.ObjectReference{APIVersion: "core.gardener.cloud/v1beta1", Kind: "Project"},
+			Metrics: corev1.ResourceList{"cpu": resource.MustParse("10")}}}
 	g.create(child, secret, quota)
 	credentials := &securityv1alpha1.CredentialsBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "cloud"},
 		Provider:       securityv1alpha1.CredentialsBindingProvider{Type: "local"},
@@ -137,18 +156,30 @@ func TestControllerManagerOnARealServer(t *testing.T) {
 		return len(child.Status.CloudProfileSpec.MachineTypes) == 2 && child.Status.ObservedGeneration == child.Generation
 	})
 	g.eventually("the credentials are marked", secret, func() bool {
-		return secret.Labels["reference.gardener.cloud/credentialsbinding"] == "true" && secret.Labels["provider.shoot.gardener.cloud/local"] == "true" &&
+		return secret.Labels["reference.gardener.cloud/credentialsbinding"] == "true" &&
+			secret.Labels["provider.shoot.gardener.cloud/local"] == "true" &&
 			slices.Contains(secret.Finalizers, "gardener.cloud/credentialsbinding")
 	})
-	g.eventually("the quota is marked", quota, func() bool { return quota.Labels["reference.gardener.cloud/credentialsbinding"] == "true" })
+	g.eventually("the quota is marked", quota,
+		func() bool { return quota.Labels["reference.gardener.cloud/credentialsbinding"] == "true" })
 
-	shoot := &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: env.Name("s")}, Spec: corev1beta1.ShootSpec{
-		CloudProfile: &corev1beta1.CloudProfileReference{Kind: "CloudProfile", Name: profile.Name}, Region: "local",
-		CredentialsBindingName: ptr.To("cloud"), Networking: &corev1beta1.Networking{Type: ptr.To("bridge"), Pods: ptr.To("100.96.0.0/16"), Services: ptr.To("100.64.0.0/16"), Nodes: ptr.To("10.250.0.0/16")},
-		Provider: corev1beta1.Provider{Type: "local", Workers: []corev1beta1.Worker{{Name: "pool", Machine: corev1beta1.Machine{Type: "small"}, Minimum: 1, Maximum: 2}}}}}
+	shoot := &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: env.Name("s")},
+		Spec: corev1beta1.ShootSpec{
+			CloudProfile: &corev1beta1.CloudProfileReference{Kind: "CloudProfile", Name: profile.Name}, Region: "local",
+			CredentialsBindingName: ptr.To("cloud"), Networking: &corev1beta1.Networking{
+				Type: ptr.To("bridge"), Pods: ptr.To("100.96.0.0/16"), Services: ptr.To("100.64.0.0/16"),
+				Nodes: ptr.To("10.250.0.0/16"),
+			},
+			Provider: corev1beta1.Provider{
+				Type: "local", Workers: []corev1beta1.Worker{
+					{Name: "pool", Machine: corev1beta1.Machine{Type: "small"}, Minimum: 1, Maximum: 2},
+				},
+			}}}
 	g.create(shoot)
-	g.eventually("the profile is protected", profile, func() bool { return slices.Contains(profile.Finalizers, "gardener") })
-	g.eventually("the binding is protected", credentials, func() bool { return slices.Contains(credentials.Finalizers, "gardener") })
+	g.eventually("the profile is protected", profile,
+		func() bool { return slices.Contains(profile.Finalizers, "gardener") })
+	g.eventually("the binding is protected", credentials,
+		func() bool { return slices.Contains(credentials.Finalizers, "gardener") })
 	g.eventually("the quota is protected", quota, func() bool { return slices.Contains(quota.Finalizers, "gardener") })
 
 	for _, o := range []client.Object{credentials, quota, profile, project} {
@@ -161,7 +192,8 @@ func TestControllerManagerOnARealServer(t *testing.T) {
 		}
 	}
 	g.delete(shoot)
-	if err := g.Client.Patch(g.ctx, shoot, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))); client.IgnoreNotFound(err) != nil {
+	if err := g.Client.Patch(g.ctx, shoot, client.RawPatch("application/merge-patch+json",
+		[]byte(`{"metadata":{"finalizers":null}}`))); client.IgnoreNotFound(err) != nil {
 		t.Fatal(err)
 	}
 	g.gone(shoot)
@@ -184,10 +216,14 @@ func newSeed() *corev1beta1.Seed {
 	return &corev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: env.Name("seed-")}, Spec: corev1beta1.SeedSpec{
 		Provider: corev1beta1.SeedProvider{Type: "local", Region: "local"},
 		Networks: corev1beta1.SeedNetworks{Pods: "10.244.0.0/16", Services: "10.0.0.0/24", Nodes: ptr.To("10.1.0.0/24")},
-		Ingress:  &corev1beta1.Ingress{Domain: "ingress.local.hortus.dev", Controller: corev1beta1.IngressController{Kind: "nginx"}},
+		Ingress: &corev1beta1.Ingress{
+			Domain: "ingress.local.hortus.dev", Controller: corev1beta1.IngressController{Kind: "nginx"},
+		},
 		DNS: corev1beta1.SeedDNS{
 			Provider: &corev1beta1.SeedDNSProvider{Type: "local", CredentialsRef: &ref},
-			Internal: &corev1beta1.SeedDNSProviderConfig{Type: "local", Domain: "internal.local.hortus.dev", CredentialsRef: ref},
+			Internal: &corev1beta1.SeedDNSProviderConfig{
+				Type: "local", Domain: "internal.local.hortus.dev", CredentialsRef: ref,
+			},
 			Defaults: []corev1beta1.SeedDNSProviderConfig{{Type: "local", Domain: "local.hortus.dev", CredentialsRef: ref}},
 		},
 		Backup: &corev1beta1.Backup{Provider: "local", CredentialsRef: &ref},
@@ -198,11 +234,16 @@ func TestSeedsOnARealServer(t *testing.T) {
 	g := start(t)
 	deployment := &corev1beta1.ControllerDeployment{ObjectMeta: metav1.ObjectMeta{Name: env.Name("local-")}, Type: "helm"}
 	deployment.ProviderConfig.Raw = []byte(`{"chart":"H4sIAAAAAAAA"}`)
-	registration := &corev1beta1.ControllerRegistration{ObjectMeta: metav1.ObjectMeta{Name: deployment.Name}, Spec: corev1beta1.ControllerRegistrationSpec{
-		Resources:  []corev1beta1.ControllerResource{{Kind: "DNSRecord", Type: "local"}},
-		Deployment: &corev1beta1.ControllerRegistrationDeployment{DeploymentRefs: []corev1beta1.DeploymentRef{{Name: deployment.Name}}}}}
+	registration := &corev1beta1.ControllerRegistration{ObjectMeta: metav1.ObjectMeta{Name: deployment.Name},
+		Spec: corev1beta1.ControllerRegistrationSpec{
+			Resources: []corev1beta1.ControllerResource{{Kind: "DNSRecord", Type: "local"}},
+			Deployment: &corev1beta1.ControllerRegistrationDeployment{
+				DeploymentRefs: []corev1beta1.DeploymentRef{{Name: deployment.Name}},
+			}}}
 	seed := newSeed()
-	if err := g.Client.Create(g.ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "dns"}}); client.IgnoreAlreadyExists(err) != nil {
+	if err := g.Client.Create(g.ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "dns"},
+	}); client.IgnoreAlreadyExists(err) != nil {
 		t.Fatal(err)
 	}
 	g.create(deployment, registration, seed)
@@ -215,31 +256,45 @@ func TestSeedsOnARealServer(t *testing.T) {
 		return corev1beta1.Condition{}
 	}
 	g.eventually("the seed waits for its bucket", seed, func() bool {
-		return condition("BackupBucketsReady").Reason == "BackupBucketsMissing" && slices.Contains(seed.Finalizers, "core.gardener.cloud/controllerregistration")
+		return condition("BackupBucketsReady").Reason == "BackupBucketsMissing" &&
+			slices.Contains(seed.Finalizers, "core.gardener.cloud/controllerregistration")
 	})
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "seed-" + seed.Name}}
 	g.eventually("the seed's namespace is there", ns, func() bool { return ns.Labels["gardener.cloud/role"] == "seed" })
 
-	installation := &corev1beta1.ControllerInstallation{ObjectMeta: metav1.ObjectMeta{Name: registration.Name + "-" + seed.Name}}
-	g.eventually("the extension is to be installed", installation, func() bool { return installation.Spec.DeploymentRef.Name == deployment.Name })
+	installation := &corev1beta1.ControllerInstallation{ObjectMeta: metav1.ObjectMeta{
+		Name: registration.Name + "-" + seed.Name,
+	}}
+	g.eventually("the extension is to be installed", installation,
+		func() bool { return installation.Spec.DeploymentRef.Name == deployment.Name })
 	g.eventually("the registration is protected", registration, func() bool { return len(registration.Finalizers) == 1 })
 	g.eventually("the deployment is protected", deployment, func() bool { return len(deployment.Finalizers) == 1 })
 
-	bucket := &corev1beta1.BackupBucket{ObjectMeta: metav1.ObjectMeta{Name: string(seed.UID)}, Spec: corev1beta1.BackupBucketSpec{
-		Provider: corev1beta1.BackupBucketProvider{Type: "local", Region: "local"}, SeedName: &seed.Name, CredentialsRef: seed.Spec.Backup.CredentialsRef}}
+	bucket := &corev1beta1.BackupBucket{ObjectMeta: metav1.ObjectMeta{Name: string(seed.UID)},
+		Spec: corev1beta1.BackupBucketSpec{
+			Provider: corev1beta1.BackupBucketProvider{Type: "local", Region: "local"}, SeedName: &seed.Name,
+			CredentialsRef: seed.Spec.Backup.CredentialsRef}}
 	g.create(bucket)
 	before := bucket.DeepCopy()
-	bucket.Status.LastOperation = &corev1beta1.LastOperation{Type: corev1beta1.LastOperationTypeCreate, State: corev1beta1.LastOperationStateSucceeded, Progress: 100, LastUpdateTime: metav1.Now()}
+	bucket.Status.LastOperation = &corev1beta1.LastOperation{
+		Type: corev1beta1.LastOperationTypeCreate, State: corev1beta1.LastOperationStateSucceeded, Progress: 100,
+		LastUpdateTime: metav1.Now(),
+	}
 	if err := g.Client.Status().Patch(g.ctx, bucket, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
-	g.eventually("the bucket is ready", seed, func() bool { return condition("BackupBucketsReady").Status == corev1beta1.ConditionTrue })
+	g.eventually("the bucket is ready", seed,
+		func() bool { return condition("BackupBucketsReady").Status == corev1beta1.ConditionTrue })
 
 	// The last heartbeat is older than the grace.
 	renewed := metav1.NewMicroTime(time.Now().Add(-time.Hour))
-	g.create(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "gardener-system-seed-lease", Name: seed.Name}, Spec: coordinationv1.LeaseSpec{RenewTime: &renewed}})
+	g.create(&coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "gardener-system-seed-lease", Name: seed.Name},
+		Spec:       coordinationv1.LeaseSpec{RenewTime: &renewed},
+	})
 	g.eventually("the gardenlet is lost", seed, func() bool {
-		return condition("GardenletReady").Status == corev1beta1.ConditionUnknown && condition("BackupBucketsReady").Status == corev1beta1.ConditionTrue
+		return condition("GardenletReady").Status == corev1beta1.ConditionUnknown &&
+			condition("BackupBucketsReady").Status == corev1beta1.ConditionTrue
 	})
 
 	for _, o := range []client.Object{registration, deployment, bucket} {

@@ -25,9 +25,12 @@ func TestServerEnforces(t *testing.T) {
 	}
 	e.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}})
 	infra := &extensionsv1alpha1.Infrastructure{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", Finalizers: []string{"extensions.gardener.cloud/infrastructure"}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: "a", Finalizers: []string{"extensions.gardener.cloud/infrastructure"},
+		},
 		Spec: extensionsv1alpha1.InfrastructureSpec{
-			DefaultSpec: extensionsv1alpha1.DefaultSpec{Type: "local"}, Region: "r", SecretRef: corev1.SecretReference{Namespace: "ns", Name: "s"},
+			DefaultSpec: extensionsv1alpha1.DefaultSpec{Type: "local"}, Region: "r",
+			SecretRef: corev1.SecretReference{Namespace: "ns", Name: "s"},
 		},
 	}
 	e.Create(t, infra)
@@ -71,7 +74,8 @@ func TestServerEnforces(t *testing.T) {
 	if err := e.Client.Get(t.Context(), client.ObjectKeyFromObject(infra), infra); err != nil {
 		t.Fatal(err)
 	}
-	refused(patch(func(i *extensionsv1alpha1.Infrastructure) { i.Spec.SSHPublicKey = []byte("x") }), "spec must not change")
+	refused(patch(func(i *extensionsv1alpha1.Infrastructure) { i.Spec.SSHPublicKey = []byte("x") }),
+		"spec must not change")
 	if err := patch(func(i *extensionsv1alpha1.Infrastructure) { i.Finalizers = nil }); err != nil {
 		t.Errorf("the finalizer cannot be removed: %v", err)
 	}

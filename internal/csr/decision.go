@@ -20,9 +20,11 @@ type Decision struct {
 	Message  string // Why.
 }
 
-// Write approves or denies a request. A request that has changed or is gone meanwhile is left alone, without an error: its
-// change leads to another reconciliation.
-func Write(ctx context.Context, c client.Client, r *certificatesv1.CertificateSigningRequest, d Decision, now time.Time) error {
+// Write approves or denies a request. A request that has changed or is gone meanwhile is left alone, without an error:
+// its change leads to another reconciliation.
+func Write(
+	ctx context.Context, c client.Client, r *certificatesv1.CertificateSigningRequest, d Decision, now time.Time,
+) error {
 	kind := certificatesv1.CertificateDenied
 	if d.Approved {
 		kind = certificatesv1.CertificateApproved
@@ -30,7 +32,8 @@ func Write(ctx context.Context, c client.Client, r *certificatesv1.CertificateSi
 	ctrl.LoggerFrom(ctx).Info("Decided", "decision", kind, "requester", r.Spec.Username, "reason", d.Message)
 	at := metav1.NewTime(now)
 	r.Status.Conditions = append(r.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
-		Type: kind, Status: corev1.ConditionTrue, Reason: d.Reason, Message: d.Message, LastUpdateTime: at, LastTransitionTime: at,
+		Type: kind, Status: corev1.ConditionTrue, Reason: d.Reason, Message: d.Message, LastUpdateTime: at,
+		LastTransitionTime: at,
 	})
 	err := c.SubResource("approval").Update(ctx, r)
 	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {

@@ -30,8 +30,8 @@ type Dialer struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// DialContext connects to target, which is host:port with a name or an IP address and a port number other than 0. A name
-// is resolved once; its allowed addresses are tried in turn. Errors are of type *Error.
+// DialContext connects to target, which is host:port with a name or an IP address and a port number other than 0. A
+// name is resolved once; its allowed addresses are tried in turn. Errors are of type *Error.
 func (d *Dialer) DialContext(ctx context.Context, target string) (net.Conn, error) {
 	host, port, err := split(target)
 	if err != nil {

@@ -62,8 +62,10 @@ func TestDial(t *testing.T) {
 		resolved int
 		dialled  []string
 	}{
-		"an address":                            {target: "198.51.100.7:443", result: Allowed, dialled: one},
-		"an address of IPv6":                    {target: "[2606::7]:443", result: Allowed, dialled: []string{"tcp [2606::7]:443"}},
+		"an address": {target: "198.51.100.7:443", result: Allowed, dialled: one},
+		"an address of IPv6": {
+			target: "[2606::7]:443", result: Allowed, dialled: []string{"tcp [2606::7]:443"},
+		},
 		"a mapped address":                      {target: "[::ffff:198.51.100.7]:443", result: Allowed, dialled: one},
 		"a denied address":                      {target: "10.0.0.1:443", result: RefusedAddress},
 		"a mapped denied address":               {target: "[::ffff:10.0.0.1]:443", result: RefusedAddress},
@@ -84,7 +86,9 @@ func TestDial(t *testing.T) {
 			target: "hook.example:443", answers: []string{"10.0.0.1", "::ffff:127.0.0.1"}, result: RefusedAddress, resolved: 1,
 		},
 		"a name of denied addresses and another": {
-			target: "hook.example:443", answers: []string{"64:ff9b::a00:1", "10.0.0.1", "198.51.100.7"}, result: Allowed, resolved: 1,
+			target: "hook.example:443", answers: []string{
+				"64:ff9b::a00:1", "10.0.0.1", "198.51.100.7",
+			}, result: Allowed, resolved: 1,
 			dialled: []string{"tcp 198.51.100.7:443"},
 		},
 		"the second address answers": {
@@ -178,10 +182,11 @@ func TestRebindingChangesNothing(t *testing.T) {
 func TestDialGivesUpWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	n := &network{answers: map[string][]string{"hook.example.": {"198.51.100.7", "198.51.100.8"}}}
-	d := &Dialer{Rules: outside(t, nil, nil), Resolve: n.resolve, Dial: func(context.Context, string, string) (net.Conn, error) {
-		cancel()
-		return nil, context.Canceled
-	}}
+	d := &Dialer{Rules: outside(t, nil, nil), Resolve: n.resolve,
+		Dial: func(context.Context, string, string) (net.Conn, error) {
+			cancel()
+			return nil, context.Canceled
+		}}
 	if _, err := d.DialContext(ctx, "hook.example:80"); ResultOf(err) != Failed || !errors.Is(err, context.Canceled) {
 		t.Errorf("DialContext() = %v", err)
 	}
@@ -194,7 +199,8 @@ func TestRealDial(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if _, err := (&Dialer{Rules: Inside(nil, nil)}).DialContext(t.Context(), l.Addr().String()); ResultOf(err) != RefusedAddress {
+	if _, err := (&Dialer{Rules: Inside(nil, nil)}).DialContext(t.Context(),
+		l.Addr().String()); ResultOf(err) != RefusedAddress {
 		t.Errorf("a loopback address: %v", err)
 	}
 	conn, err := (&Dialer{Rules: &Rules{}}).DialContext(t.Context(), l.Addr().String())

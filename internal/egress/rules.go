@@ -83,8 +83,8 @@ func Outside(networks []netip.Prefix, domains []string) (*Rules, error) {
 	return r, nil
 }
 
-// Inside returns the rules for connections made from within a cluster: its own networks are allowed, and everything else but
-// the denied ones. The dialling machine itself, its link and its metadata service are denied in any case.
+// Inside returns the rules for connections made from within a cluster: its own networks are allowed, and everything
+// else but the denied ones. The dialling machine itself, its link and its metadata service are denied in any case.
 func Inside(own, denied []netip.Prefix) *Rules {
 	r := &Rules{special: hostRanges, domains: []string{"localhost"}}
 	for _, n := range own {
@@ -177,8 +177,8 @@ func malformed(name string) string {
 	return ""
 }
 
-// number reports whether a label may be one in decimal, octal, hexadecimal or binary form, as lenient parsers of addresses
-// take it. No top-level domain begins with a digit.
+// number reports whether a label may be one in decimal, octal, hexadecimal or binary form, as lenient parsers of
+// addresses take it. No top-level domain begins with a digit.
 func number(label string) bool {
 	return label[0] >= '0' && label[0] <= '9' && strings.Trim(label, "0123456789abcdefxo_") == ""
 }

@@ -176,7 +176,8 @@ func TestOutsideRefusesWrongDomains(t *testing.T) {
 	}
 }
 
-// lenient parses addresses as inet_aton of the C library does: one to four numbers in decimal, octal or hexadecimal form.
+// lenient parses addresses as inet_aton of the C library does: one to four numbers in decimal, octal or hexadecimal
+// form.
 func lenient(text string) bool {
 	parts := strings.Split(text, ".")
 	if len(parts) > 4 {
@@ -193,7 +194,8 @@ func lenient(text string) bool {
 // FuzzRules: whatever a target looks like, what is accepted is either an ordinary name or an address outside of what is
 // denied, and looking at it again changes nothing.
 func FuzzRules(f *testing.F) {
-	for _, seed := range []string{"hook.example.com", "10.0.0.1", "::ffff:127.0.0.1", "0x7f.1", "2130706433", "a.svc.", "::1%lo",
+	for _, seed := range []string{"hook.example.com", "10.0.0.1", "::ffff:127.0.0.1", "0x7f.1", "2130706433", "a.svc.",
+		"::1%lo",
 		"64:ff9b::7f00:1", "例え.jp", "127.0.0.1.", "a.cluster.local", "017700000001", "A.B"} {
 		f.Add(seed)
 	}

@@ -29,8 +29,8 @@ type Provider struct{ Cipher, Key string }
 // Plain stores objects as they are.
 var Plain = Provider{Cipher: identity}
 
-// Prefix is what a value in etcd begins with that was written by the provider; "" for plain text, whose values begin with
-// anything that is not PrefixEncrypted.
+// Prefix is what a value in etcd begins with that was written by the provider; "" for plain text, whose values begin
+// with anything that is not PrefixEncrypted.
 func (p Provider) Prefix() string {
 	if p == Plain {
 		return ""
@@ -76,7 +76,7 @@ func (c Config) Equal(other Config) bool {
 }
 
 // The parts of an EncryptionConfiguration that are used
-// (https://kubernetes.io/docs/reference/config-api/apiserver-config.v1/#apiserver-config-k8s-io-v1-EncryptionConfiguration).
+// (https://kubernetes.io/docs/reference/config-api/apiserver-config.v1/).
 type (
 	file struct {
 		APIVersion string      `json:"apiVersion"`
@@ -183,7 +183,10 @@ func ordered(writer Provider, readers ...Provider) []Provider {
 		}
 		return 1 + slices.Index(ciphers, p.Cipher)
 	}
-	slices.SortFunc(rest, func(a, b Provider) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Key, b.Key)) })
+	slices.SortFunc(rest, func(a, b Provider) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)),
+			cmp.Compare(a.Key, b.Key))
+	})
 	return append([]Provider{writer}, slices.Compact(rest)...)
 }
 

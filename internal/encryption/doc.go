@@ -8,7 +8,7 @@
 //  3. rewrite: every object that is stored otherwise is written again, and etcd is read to prove it;
 //  4. drop: providers with which nothing is stored any more are removed.
 //
-// A server that writes with a provider which another one cannot read breaks that other one, hence the pause for a roll-out
-// between 1, 2 and 4. An object whose provider has been removed is lost, hence the proof before 4. The Config in use is
-// the only memory, so an interruption costs nothing, and the Target may change, also back, at every moment.
+// A server that writes with a provider which another one cannot read breaks that other one, hence the pause for a
+// roll-out between 1, 2 and 4. An object whose provider has been removed is lost, hence the proof before 4. The Config
+// in use is the only memory, so an interruption costs nothing, and the Target may change, also back, at every moment.
 package encryption

@@ -22,7 +22,8 @@ type Target struct {
 type State struct {
 	// RolledOut: every API server that runs, and every one that may still write, uses it.
 	RolledOut bool
-	// Rewritten: etcd has been read since the roll-out, and holds no object of any resource that its writer has not written.
+	// Rewritten: etcd has been read since the roll-out, and holds no object of any resource that its writer has not
+	// written.
 	Rewritten bool
 }
 
@@ -43,8 +44,8 @@ func (t Target) writer(resource string) Provider {
 	return Plain
 }
 
-// Recover returns the Config to start with when the one in use is lost: it reads whatever one of the known Configs reads.
-// No server may be running.
+// Recover returns the Config to start with when the one in use is lost: it reads whatever one of the known Configs
+// reads. No server may be running.
 func (t Target) Recover(known ...Config) Config {
 	c := t.Config()
 	for _, k := range known {
@@ -71,8 +72,8 @@ func AnyCipher(resources []string, keys map[string]string) Config {
 	return c
 }
 
-// Next is the Config that follows the one in use. It is the same if something has to happen first, or if nothing is left
-// to be done.
+// Next is the Config that follows the one in use. It is the same if something has to happen first, or if nothing is
+// left to be done.
 func Next(inUse Config, t Target, s State) Config {
 	next := Config{Providers: map[string][]Provider{}, Keys: maps.Clone(inUse.Keys)}
 	if next.Keys == nil {
@@ -116,8 +117,8 @@ const (
 	Settled   Phase = "Settled"   // The Config in use is the target's.
 )
 
-// PhaseOf says where the way stands. Settled tells nothing about the objects: those of a resource that has just been added
-// may still be stored in plain text.
+// PhaseOf says where the way stands. Settled tells nothing about the objects: those of a resource that has just been
+// added may still be stored in plain text.
 func PhaseOf(inUse Config, t Target) Phase {
 	phase, end := Settled, t.Config()
 	for _, resource := range resources(inUse.Providers, end.Providers) {

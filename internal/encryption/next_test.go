@@ -36,21 +36,51 @@ func TestNext(t *testing.T) {
 		want   []Provider
 		phase  Phase
 	}{
-		"nothing to do":                               {[]Provider{cbc1, Plain}, target(cbc1, "secrets"), State{}, []Provider{cbc1, Plain}, Settled},
-		"a new key is read first":                     {[]Provider{cbc1, Plain}, target(cbc2, "secrets"), State{}, []Provider{cbc1, cbc2, Plain}, Learning},
-		"it does not write before all servers know":   {[]Provider{cbc1, cbc2, Plain}, target(cbc2, "secrets"), State{}, []Provider{cbc1, cbc2, Plain}, Switching},
-		"then it writes":                              {[]Provider{cbc1, cbc2, Plain}, target(cbc2, "secrets"), rolledOut, []Provider{cbc2, cbc1, Plain}, Switching},
-		"the old one stays until all is rewritten":    {[]Provider{cbc2, cbc1, Plain}, target(cbc2, "secrets"), rolledOut, []Provider{cbc2, cbc1, Plain}, Rewriting},
-		"and goes then":                               {[]Provider{cbc2, cbc1, Plain}, target(cbc2, "secrets"), rewritten, []Provider{cbc2, Plain}, Rewriting},
-		"a proof without a roll-out does not count":   {[]Provider{cbc2, cbc1, Plain}, target(cbc2, "secrets"), State{Rewritten: true}, []Provider{cbc2, cbc1, Plain}, Rewriting},
-		"a kept one stays":                            {[]Provider{cbc2, cbc1, Plain}, kept, rewritten, []Provider{cbc2, cbc1, Plain}, Settled},
-		"a new cipher is read first":                  {[]Provider{cbc1, Plain}, target(box1, "secrets"), rewritten, []Provider{cbc1, box1, Plain}, Learning},
-		"a resource that is added is read first":      {nil, target(cbc1, "secrets"), rewritten, []Provider{Plain, cbc1}, Learning},
-		"a resource that is removed becomes plain":    {[]Provider{cbc1, Plain}, target(cbc1), rolledOut, []Provider{Plain, cbc1}, Switching},
-		"and is read until all is plain":              {[]Provider{Plain, cbc1}, target(cbc1), rolledOut, []Provider{Plain, cbc1}, Rewriting},
-		"and is no longer listed then":                {[]Provider{Plain, cbc1}, target(cbc1), rewritten, nil, Rewriting},
-		"a change that is taken back in between":      {[]Provider{box1, cbc1, Plain}, target(cbc1, "secrets"), rolledOut, []Provider{cbc1, box1, Plain}, Switching},
-		"a change that is taken back before it wrote": {[]Provider{cbc1, box1, Plain}, target(cbc1, "secrets"), rewritten, []Provider{cbc1, Plain}, Rewriting},
+		"nothing to do": {
+			[]Provider{cbc1, Plain}, target(cbc1, "secrets"), State{}, []Provider{cbc1, Plain}, Settled,
+		},
+		"a new key is read first": {
+			[]Provider{cbc1, Plain}, target(cbc2, "secrets"), State{}, []Provider{cbc1, cbc2, Plain}, Learning,
+		},
+		"it does not write before all servers know": {
+			[]Provider{cbc1, cbc2, Plain}, target(cbc2, "secrets"), State{}, []Provider{cbc1, cbc2, Plain}, Switching,
+		},
+		"then it writes": {
+			[]Provider{cbc1, cbc2, Plain}, target(cbc2, "secrets"), rolledOut, []Provider{cbc2, cbc1, Plain}, Switching,
+		},
+		"the old one stays until all is rewritten": {
+			[]Provider{cbc2, cbc1, Plain}, target(cbc2, "secrets"), rolledOut, []Provider{cbc2, cbc1, Plain}, Rewriting,
+		},
+		"and goes then": {
+			[]Provider{cbc2, cbc1, Plain}, target(cbc2, "secrets"), rewritten, []Provider{cbc2, Plain}, Rewriting,
+		},
+		"a proof without a roll-out does not count": {
+			[]Provider{cbc2, cbc1, Plain}, target(cbc2, "secrets"), State{Rewritten: true}, []Provider{
+				cbc2, cbc1, Plain,
+			}, Rewriting,
+		},
+		"a kept one stays": {
+			[]Provider{cbc2, cbc1, Plain}, kept, rewritten, []Provider{cbc2, cbc1, Plain}, Settled,
+		},
+		"a new cipher is read first": {
+			[]Provider{cbc1, Plain}, target(box1, "secrets"), rewritten, []Provider{cbc1, box1, Plain}, Learning,
+		},
+		"a resource that is added is read first": {nil, target(cbc1, "secrets"), rewritten, []Provider{
+			Plain, cbc1,
+		}, Learning},
+		"a resource that is removed becomes plain": {
+			[]Provider{cbc1, Plain}, target(cbc1), rolledOut, []Provider{Plain, cbc1}, Switching,
+		},
+		"and is read until all is plain": {
+			[]Provider{Plain, cbc1}, target(cbc1), rolledOut, []Provider{Plain, cbc1}, Rewriting,
+		},
+		"and is no longer listed then": {[]Provider{Plain, cbc1}, target(cbc1), rewritten, nil, Rewriting},
+		"a change that is taken back in between": {
+			[]Provider{box1, cbc1, Plain}, target(cbc1, "secrets"), rolledOut, []Provider{cbc1, box1, Plain}, Switching,
+		},
+		"a change that is taken back before it wrote": {
+			[]Provider{cbc1, box1, Plain}, target(cbc1, "secrets"), rewritten, []Provider{cbc1, Plain}, Rewriting,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inUse := config(map[string][]Provider{"secrets": tc.inUse})
@@ -93,7 +123,8 @@ func TestParseShowsNoKeys(t *testing.T) {
 
 func TestStoragePrefix(t *testing.T) {
 	for resource, want := range map[string]string{
-		"secrets": "/registry/secrets/", "services": "/registry/services/specs/", "deployments.apps": "/registry/deployments/",
+		"secrets": "/registry/secrets/", "services": "/registry/services/specs/",
+		"deployments.apps": "/registry/deployments/",
 		"foos.example.com": "/registry/example.com/foos/", "leases.coordination.k8s.io": "/registry/leases/",
 		"customresourcedefinitions.apiextensions.k8s.io": "/registry/apiextensions.k8s.io/customresourcedefinitions/",
 	} {

@@ -21,8 +21,8 @@ var unusual = map[string]string{
 	"ingresses.networking.k8s.io": "ingress",
 }
 
-// StoragePrefix is what the keys of a resource, such as secrets or deployments.apps, begin with in etcd. Objects of custom
-// resources are stored by group, those that a kube-apiserver knows itself are not.
+// StoragePrefix is what the keys of a resource, such as secrets or deployments.apps, begin with in etcd. Objects of
+// custom resources are stored by group, those that a kube-apiserver knows itself are not.
 func StoragePrefix(resource string) string {
 	if name, ok := unusual[resource]; ok {
 		return registry + name + "/"

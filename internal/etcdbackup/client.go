@@ -55,8 +55,8 @@ type Confirmation struct {
 	Epoch int64 `json:"epoch"`
 }
 
-// Confirm tells the process which epoch the garden has for the control plane. The caller must have asked the garden just
-// before the call. A higher epoch than that of the process stops its etcd for good.
+// Confirm tells the process which epoch the garden has for the control plane. The caller must have asked the garden
+// just before the call. A higher epoch than that of the process stops its etcd for good.
 func (c *Client) Confirm(ctx context.Context, epoch int64) error {
 	return c.send(ctx, http.MethodPut, "/v1/confirmation", Confirmation{Epoch: epoch})
 }

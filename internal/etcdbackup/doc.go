@@ -1,5 +1,5 @@
-// Package etcdbackup is the client of the process that runs an etcd, keeps backups of it in an object store, and restores
-// them before etcd starts: `hortus etcd run`, see package etcdmember.
+// Package etcdbackup is the client of the process that runs an etcd, keeps backups of it in an object store, and
+// restores them before etcd starts: `hortus etcd run`, see package etcdmember.
 //
 //	chain     what backups are worth, from their names (pure)
 //	archive   the format of an object

@@ -92,8 +92,8 @@ type Etcd struct {
 	// Epoch and Holder of the owner that etcd runs for.
 	Epoch  int64  `json:"epoch,omitempty"`
 	Holder string `json:"holder,omitempty"`
-	// Data says what the process has found as its data directory: fine, broken or missing; empty before it has looked. It is
-	// fine as soon as etcd runs.
+	// Data says what the process has found as its data directory: fine, broken or missing; empty before it has looked. It
+	// is fine as soon as etcd runs.
 	Data string `json:"data,omitempty"`
 	// Starts counts how often this process has started etcd.
 	Starts int `json:"starts"`

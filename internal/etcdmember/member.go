@@ -138,8 +138,8 @@ func (m *Member) Run(ctx context.Context) error {
 // logSegment is how much room etcd wants for the next part of its log, in bytes.
 const logSegment = 64 << 20
 
-// lackOfSpace says that the disk of a data directory has less than so many bytes left, which may be why etcd does not run; etcd
-// itself says so only in its log. Empty if there is room, or that is not known.
+// lackOfSpace says that the disk of a data directory has less than so many bytes left, which may be why etcd does not
+// run; etcd itself says so only in its log. Empty if there is room, or that is not known.
 func lackOfSpace(dataDir string, wanted uint64) string {
 	var disk unix.Statfs_t
 	if err := unix.Statfs(filepath.Dir(dataDir), &disk); err != nil {
@@ -244,9 +244,11 @@ func (m *Member) once(ctx context.Context) error {
 
 func noTurn() {}
 
-// serve runs etcd with a configuration, and calls ready. When another one is wanted it returns the end of its turn to be
-// restarted; no error means that, or that ctx has ended.
-func (m *Member) serve(ctx context.Context, running configuration.Configuration, args []string, ready func()) (end func(), err error) {
+// serve runs etcd with a configuration, and calls ready. When another one is wanted it returns the end of its turn to
+// be restarted; no error means that, or that ctx has ended.
+func (m *Member) serve(
+	ctx context.Context, running configuration.Configuration, args []string, ready func(),
+) (end func(), err error) {
 	m.set(etcdbackup.EtcdStarting, m.failure)
 	p, err := startProcess(m.Program, m.args(running, args), m.lock)
 	if err != nil {

@@ -155,7 +155,9 @@ func tlsConfig(t testing.TB, bundle []byte, client *pki.KeyPair) *tls.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool, Certificates: []tls.Certificate{pair}, ServerName: "localhost"}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12, RootCAs: pool, Certificates: []tls.Certificate{pair}, ServerName: "localhost",
+	}
 }
 
 func connect(t testing.TB, m *Member, bundle []byte, client *pki.KeyPair) *clientv3.Client {
@@ -225,7 +227,8 @@ func (w *writer) end() {
 func TestRotationOfTheCA(t *testing.T) {
 	first, second := newCA(t, "first"), newCA(t, "second")
 	both := append(bytes.Clone(first.CertPEM), second.CertPEM...)
-	server, client, newClient := issue(t, first, pki.Server|pki.Client), issue(t, first, pki.Client), issue(t, second, pki.Client)
+	server, client, newClient := issue(t, first, pki.Server|pki.Client), issue(t, first, pki.Client),
+		issue(t, second, pki.Client)
 	f := &files{t: t, dir: t.TempDir()}
 	m := newMember(t, t.TempDir(), f)
 	c := f.write(first.CertPEM, server, client)
@@ -275,7 +278,8 @@ func TestRotationOfTheCA(t *testing.T) {
 		t.Errorf("a client with a certificate of the old CA: %v", err)
 	}
 	got, err := now.Get(context.Background(), "writer")
-	if err != nil || string(got.Kvs[0].Value) < strconv.Itoa(w.acked) && len(got.Kvs[0].Value) <= len(strconv.Itoa(w.acked)) {
+	if err != nil || string(got.Kvs[0].Value) < strconv.Itoa(w.acked) &&
+		len(got.Kvs[0].Value) <= len(strconv.Itoa(w.acked)) {
 		t.Errorf("etcd has %v, %v, but %d was acknowledged", got, err, w.acked)
 	}
 }
@@ -358,7 +362,8 @@ func etcdOf(t testing.TB, dataDir string) (pids []int) {
 	}
 	for _, path := range found {
 		line, _ := os.ReadFile(path)
-		if args := strings.Split(string(line), "\x00"); len(args) > 2 && filepath.Base(args[0]) == "etcd" && strings.Contains(string(line), "--data-dir="+dataDir) {
+		if args := strings.Split(string(line), "\x00"); len(args) > 2 && filepath.Base(args[0]) == "etcd" &&
+			strings.Contains(string(line), "--data-dir="+dataDir) {
 			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
 			pids = append(pids, pid)
 		}
@@ -378,7 +383,8 @@ func TestNeverTwoEtcds(t *testing.T) {
 	dir := t.TempDir()
 	m := newMember(t, dir, f)
 	child := exec.Command(os.Args[0], "-test.run=^TestChild$")
-	child.Env = append(os.Environ(), childVariable+"="+strings.Join(append([]string{m.DataDir, m.MetricsURL, f.dir, m.ClientAddress, m.ForwardAddress}, m.Args...), "\n"))
+	child.Env = append(os.Environ(), childVariable+"="+
+		strings.Join(append([]string{m.DataDir, m.MetricsURL, f.dir, m.ClientAddress, m.ForwardAddress}, m.Args...), "\n"))
 	child.Stdout, child.Stderr = os.Stdout, os.Stderr
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
@@ -407,8 +413,8 @@ func TestNeverTwoEtcds(t *testing.T) {
 	}
 }
 
-// TestPausedForLongerThanTheFenceTime stops all processes of a member, as a machine that hangs, and lets them go on when
-// another owner may have taken over. Etcd goes on first, which is the worst case.
+// TestPausedForLongerThanTheFenceTime stops all processes of a member, as a machine that hangs, and lets them go on
+// when another owner may have taken over. Etcd goes on first, which is the worst case.
 func TestPausedForLongerThanTheFenceTime(t *testing.T) {
 	ca := newCA(t, "ca")
 	client := issue(t, ca, pki.Client)
@@ -418,7 +424,9 @@ func TestPausedForLongerThanTheFenceTime(t *testing.T) {
 	const fenceTime = 3 * time.Second
 	child := exec.Command(os.Args[0], "-test.run=^TestChild$")
 	child.Env = append(os.Environ(), fenceVariable+"="+fenceTime.String(),
-		childVariable+"="+strings.Join(append([]string{m.DataDir, m.MetricsURL, f.dir, m.ClientAddress, m.ForwardAddress}, m.Args...), "\n"))
+		childVariable+"="+strings.Join(append([]string{
+			m.DataDir, m.MetricsURL, f.dir, m.ClientAddress, m.ForwardAddress,
+		}, m.Args...), "\n"))
 	child.Stdout, child.Stderr = os.Stdout, os.Stderr
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
@@ -484,7 +492,8 @@ func TestChild(t *testing.T) {
 		Configuration: configuration.Source{Dir: args[2]}, Clock: clock.RealClock{}, Log: logr.Discard()}
 	if fenceTime, err := time.ParseDuration(os.Getenv(fenceVariable)); err == nil {
 		owner := fence.Owner{Epoch: 1, Holder: "a"}
-		if m.Guard, err = fence.New(owner, fenceTime, false, m.DataDir+".superseded", fence.Monotonic, clock.RealClock{}); err != nil {
+		if m.Guard, err = fence.New(owner, fenceTime, false, m.DataDir+".superseded", fence.Monotonic,
+			clock.RealClock{}); err != nil {
 			t.Fatal(err)
 		}
 		go func() {
@@ -504,8 +513,8 @@ func TestChild(t *testing.T) {
 	}
 }
 
-// TestATurnEndsInEtcd ends the turn of a restart by writing to etcd, as members do, over connections that would be held as long as
-// clients are not let in.
+// TestATurnEndsInEtcd ends the turn of a restart by writing to etcd, as members do, over connections that would be held
+// as long as clients are not let in.
 func TestATurnEndsInEtcd(t *testing.T) {
 	ca := newCA(t, "first")
 	server, client := issue(t, ca, pki.Server|pki.Client), issue(t, ca, pki.Client)
@@ -517,7 +526,8 @@ func TestATurnEndsInEtcd(t *testing.T) {
 			const connections = 20 // Of each, the process that holds would get about half.
 			for range connections {
 				c, err := clientv3.New(clientv3.Config{
-					Endpoints: []string{"https://localhost" + port(m.ClientAddress)}, TLS: tlsConfig(t, ca.CertPEM, client), Logger: zap.NewNop(),
+					Endpoints: []string{"https://localhost" + port(m.ClientAddress)}, TLS: tlsConfig(t, ca.CertPEM, client),
+					Logger: zap.NewNop(),
 				})
 				if err == nil {
 					err = put(t, c, "turn", "ended")

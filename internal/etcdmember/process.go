@@ -75,8 +75,8 @@ func startProcess(program string, args []string, lock *os.File) (*process, error
 	return p, nil
 }
 
-// kill ends etcd at once. What it has acknowledged is in its log; on an orderly end it would wait for watches that never
-// end.
+// kill ends etcd at once. What it has acknowledged is in its log; on an orderly end it would wait for watches that
+// never end.
 func (p *process) kill() {
 	_ = p.command.Process.Kill()
 	<-p.ended

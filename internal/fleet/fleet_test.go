@@ -26,7 +26,8 @@ var everything = Options{Kinds: []Kind{Seeds, CloudProfiles, NamespacedCloudProf
 func names(f *Fleet) string {
 	var all []string
 	add := func(kind Kind, o metav1.Object) {
-		all = append(all, strings.TrimSuffix(fmt.Sprintf("%s %s/%s %s", kind, o.GetNamespace(), o.GetName(), o.GetLabels()["is"]), " "))
+		all = append(all, strings.TrimSuffix(fmt.Sprintf("%s %s/%s %s", kind, o.GetNamespace(), o.GetName(),
+			o.GetLabels()["is"]), " "))
 	}
 	for i := range f.Seeds {
 		add(Seeds, &f.Seeds[i])
@@ -55,19 +56,23 @@ func manifestOf(kind, namespace, name, label string) string {
 	if kind == "ConfigMap" {
 		version = "v1"
 	}
-	return fmt.Sprintf("--- {apiVersion: %s, kind: %s, metadata: {namespace: %q, name: %q, labels: {is: %q}}}\n", version, kind, namespace, name, label)
+	return fmt.Sprintf("--- {apiVersion: %s, kind: %s, metadata: {namespace: %q, name: %q, labels: {is: %q}}}\n", version,
+		kind, namespace, name, label)
 }
 
 func TestFromManifests(t *testing.T) {
-	all := manifestOf("Seed", "", "s", "") + manifestOf("CloudProfile", "", "c", "") + manifestOf("NamespacedCloudProfile", "n", "c", "") +
-		manifestOf("Project", "", "p", "") + manifestOf("Shoot", "n", "a", "") + manifestOf("Shoot", "m", "a", "") + manifestOf("ConfigMap", "garden", "r", "")
+	all := manifestOf("Seed", "", "s", "") + manifestOf("CloudProfile", "", "c", "") +
+		manifestOf("NamespacedCloudProfile", "n", "c", "") +
+		manifestOf("Project", "", "p", "") + manifestOf("Shoot", "n", "a", "") + manifestOf("Shoot", "m", "a", "") +
+		manifestOf("ConfigMap", "garden", "r", "")
 	for name, tc := range map[string]struct {
 		text    string
 		options Options
 		want    []string // Objects, then warnings or errors.
 	}{
 		"every kind": {all, everything, []string{
-			"Seed /s", "CloudProfile /c", "NamespacedCloudProfile n/c", "Project /p", "Shoot n/a", "Shoot m/a", "ConfigMap garden/r",
+			"Seed /s", "CloudProfile /c", "NamespacedCloudProfile n/c", "Project /p", "Shoot n/a", "Shoot m/a",
+			"ConfigMap garden/r",
 		}},
 		"only the kinds that are needed": {
 			all, Options{Kinds: []Kind{Shoots, Projects}},
@@ -75,7 +80,8 @@ func TestFromManifests(t *testing.T) {
 		},
 		"nothing": {"", everything, []string{""}},
 		"the later one counts, in the first place": {
-			manifestOf("Shoot", "n", "a", "1") + manifestOf("Shoot", "n", "b", "") + manifestOf("Shoot", "n", "a", "2"), everything,
+			manifestOf("Shoot", "n", "a", "1") + manifestOf("Shoot", "n", "b", "") + manifestOf("Shoot", "n", "a",
+				"2"), everything,
 			[]string{"Shoot n/a 2", "Shoot n/b"},
 		},
 		"Shoots without names are different ones": {
@@ -98,7 +104,8 @@ func TestFromManifests(t *testing.T) {
 		},
 		"errors, all of them": {
 			"a: [\n---\nhello\n--- {apiVersion: core.gardener.cloud/v1alpha1, kind: Shoot, metadata: {name: a}}\n" +
-				"--- {apiVersion: core.gardener.cloud/v1beta1, kind: Seed, metadata: {name: s}, spec: {dns: 1, taints: a}}\n", everything,
+				"--- {apiVersion: core.gardener.cloud/v1beta1, kind: Seed, metadata: {name: s}, spec: {dns: 1, taints: a}}\n",
+			everything,
 			[]string{
 				"error",
 				"stdin:1 document 1: invalid syntax: did not find expected node content",
@@ -128,13 +135,15 @@ func TestFromManifests(t *testing.T) {
 }
 
 func TestOverlay(t *testing.T) {
-	base, _, err := FromManifests([]string{"-"}, strings.NewReader(manifestOf("CloudProfile", "", "a", "1")+manifestOf("CloudProfile", "", "b", "1")+
-		manifestOf("NamespacedCloudProfile", "n", "a", "1")+manifestOf("Shoot", "n", "a", "1")), everything)
+	base, _, err := FromManifests([]string{"-"},
+		strings.NewReader(manifestOf("CloudProfile", "", "a", "1")+manifestOf("CloudProfile", "", "b", "1")+
+			manifestOf("NamespacedCloudProfile", "n", "a", "1")+manifestOf("Shoot", "n", "a", "1")), everything)
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, _, err := FromManifests([]string{"-"}, strings.NewReader(manifestOf("CloudProfile", "", "b", "2")+manifestOf("CloudProfile", "", "c", "2")+
-		manifestOf("NamespacedCloudProfile", "m", "a", "2")+manifestOf("Shoot", "n", "a", "2")), everything)
+	other, _, err := FromManifests([]string{"-"},
+		strings.NewReader(manifestOf("CloudProfile", "", "b", "2")+manifestOf("CloudProfile", "", "c", "2")+
+			manifestOf("NamespacedCloudProfile", "m", "a", "2")+manifestOf("Shoot", "n", "a", "2")), everything)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +171,8 @@ func TestFromGarden(t *testing.T) {
 	shoot.Spec.Region = "eu"
 	garden := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
 		&corev1beta1.Seed{ObjectMeta: meta("", "s")}, &corev1beta1.CloudProfile{ObjectMeta: meta("", "c")},
-		&corev1beta1.NamespacedCloudProfile{ObjectMeta: meta("n", "c")}, &corev1beta1.NamespacedCloudProfile{ObjectMeta: meta("m", "c")},
+		&corev1beta1.NamespacedCloudProfile{ObjectMeta: meta("n", "c")},
+		&corev1beta1.NamespacedCloudProfile{ObjectMeta: meta("m", "c")},
 		&corev1beta1.Project{ObjectMeta: meta("", "p")}, shoot, &corev1beta1.Shoot{ObjectMeta: meta("m", "b")},
 		region, &corev1.ConfigMap{ObjectMeta: meta(corev1beta1.GardenNamespace, "other")},
 	).Build()
@@ -191,10 +201,12 @@ func TestFromGarden(t *testing.T) {
 		options   Options
 		want      string
 	}{
-		"everything": {"", options, "Seed /s\nCloudProfile /c\nNamespacedCloudProfile m/c\nNamespacedCloudProfile n/c\nProject /p\n" +
-			"Shoot m/b\nShoot n/a\nShoot m/b\nShoot n/a\nConfigMap garden/regions"},
+		"everything": {"", options,
+			"Seed /s\nCloudProfile /c\nNamespacedCloudProfile m/c\nNamespacedCloudProfile n/c\nProject /p\n" +
+				"Shoot m/b\nShoot n/a\nShoot m/b\nShoot n/a\nConfigMap garden/regions"},
 		"a namespace": {
-			"n", options, "Seed /s\nCloudProfile /c\nNamespacedCloudProfile n/c\nProject /p\nShoot n/a\nShoot n/a\nConfigMap garden/regions",
+			"n", options,
+			"Seed /s\nCloudProfile /c\nNamespacedCloudProfile n/c\nProject /p\nShoot n/a\nShoot n/a\nConfigMap garden/regions",
 		},
 		"some kinds": {"", Options{Kinds: []Kind{Seeds, Projects}}, "Seed /s\nProject /p"},
 	} {

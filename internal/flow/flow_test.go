@@ -42,9 +42,11 @@ func TestProgress(t *testing.T) {
 		result Result
 		want   int32
 	}{
-		"nothing is to be done":           {Result{Skipped: make([]Skip, 7)}, 100},
-		"at the begin":                    {Result{Steps: 3, Waiting: make([]Wait, 1), Blocked: names(2)}, 0},
-		"skipped steps do not count":      {Result{Steps: 2, Done: names(1), Waiting: make([]Wait, 1), Skipped: make([]Skip, 98)}, 50},
+		"nothing is to be done": {Result{Skipped: make([]Skip, 7)}, 100},
+		"at the begin":          {Result{Steps: 3, Waiting: make([]Wait, 1), Blocked: names(2)}, 0},
+		"skipped steps do not count": {Result{
+			Steps: 2, Done: names(1), Waiting: make([]Wait, 1), Skipped: make([]Skip, 98),
+		}, 50},
 		"one of many is left":             {Result{Steps: 300, Done: names(299), Waiting: make([]Wait, 1)}, 99},
 		"all done, but a barrier is left": {Result{Steps: 2, Done: names(2), Blocked: names(1)}, 99},
 		"only a barrier, and it is left":  {Result{Blocked: names(1)}, 0},
@@ -62,7 +64,10 @@ func TestBarriersAreNoProgress(t *testing.T) {
 	c.After = []*Step[*scope]{b}
 	c.Remove, b.Remove = nil, nil // Nothing is removed before a.
 	got := Run(t.Context(), Reverse[*scope](nil, a, b, c), &scope{say: map[string]any{"-a": Waiting("a goes")}}, Options{})
-	want := Result{Steps: 1, Waiting: []Wait{{Step: "remove-a", Reason: "a goes"}}, Skipped: []Skip{{"remove-c", "nothing to do"}, {"remove-b", "nothing to do"}}}
+	want := Result{
+		Steps: 1, Waiting: []Wait{{Step: "remove-a", Reason: "a goes"}},
+		Skipped: []Skip{{"remove-c", "nothing to do"}, {"remove-b", "nothing to do"}},
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Run() mismatch (-want +got):\n%s", diff)
 	}
@@ -98,8 +103,10 @@ func TestRun(t *testing.T) {
 			progress: 100,
 		},
 		"a waiting step holds back only those behind it": {
-			scope:    &scope{say: map[string]any{"b": Waiting("b is slow")}},
-			want:     Result{Steps: 4, Done: []string{"a", "d"}, Waiting: []Wait{{Step: "b", Reason: "b is slow"}}, Blocked: []string{"c"}},
+			scope: &scope{say: map[string]any{"b": Waiting("b is slow")}},
+			want: Result{
+				Steps: 4, Done: []string{"a", "d"}, Waiting: []Wait{{Step: "b", Reason: "b is slow"}}, Blocked: []string{"c"},
+			},
 			progress: 50,
 		},
 		"independent branches keep running after a failure": {
@@ -108,13 +115,18 @@ func TestRun(t *testing.T) {
 			progress: 50,
 		},
 		"skipped steps count for order but not for progress": {
-			scope:    &scope{skip: map[string]string{"b": "no workers"}, say: map[string]any{"d": Waiting("x")}},
-			want:     Result{Steps: 3, Done: []string{"a", "c"}, Waiting: []Wait{{Step: "d", Reason: "x"}}, Skipped: []Skip{{"b", "no workers"}}},
+			scope: &scope{skip: map[string]string{"b": "no workers"}, say: map[string]any{"d": Waiting("x")}},
+			want: Result{
+				Steps: 3, Done: []string{"a", "c"}, Waiting: []Wait{{Step: "d", Reason: "x"}}, Skipped: []Skip{{"b", "no workers"}},
+			},
 			progress: 66,
 		},
 		"a skipped step passes on what it waits for": {
-			scope:    &scope{skip: map[string]string{"b": "no workers"}, say: map[string]any{"a": Waiting("x")}},
-			want:     Result{Steps: 3, Waiting: []Wait{{Step: "a", Reason: "x"}}, Blocked: []string{"c", "d"}, Skipped: []Skip{{"b", "no workers"}}},
+			scope: &scope{skip: map[string]string{"b": "no workers"}, say: map[string]any{"a": Waiting("x")}},
+			want: Result{
+				Steps: 3, Waiting: []Wait{{Step: "a", Reason: "x"}}, Blocked: []string{"c", "d"},
+				Skipped: []Skip{{"b", "no workers"}},
+			},
 			progress: 0,
 		},
 	} {
@@ -137,7 +149,9 @@ func TestStepSkippedAtOncePassesNothingOn(t *testing.T) {
 	c := step("c", b)
 	waiting := map[string]any{"a": Waiting("x")}
 	got := Run(t.Context(), New(a, b, c), &scope{skip: map[string]string{"b": "not asked for"}, say: waiting}, Options{})
-	want := Result{Steps: 2, Done: []string{"c"}, Waiting: []Wait{{Step: "a", Reason: "x"}}, Skipped: []Skip{{"b", "not asked for"}}}
+	want := Result{
+		Steps: 2, Done: []string{"c"}, Waiting: []Wait{{Step: "a", Reason: "x"}}, Skipped: []Skip{{"b", "not asked for"}},
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("skipped (-want +got):\n%s", diff)
 	}
@@ -216,7 +230,8 @@ func TestAnOutcomeSetsALimit(t *testing.T) {
 		t.Errorf("failed at the limit: %v", got.Failed)
 	}
 	clock.SetTime(clock.Now().Add(time.Second))
-	if got := Run(t.Context(), New(a), s, opts); len(got.Failed) != 1 || got.Failed[0].Err.Error() != "still not done after 1h0m0s: a is slow" {
+	if got := Run(t.Context(), New(a), s, opts); len(got.Failed) != 1 ||
+		got.Failed[0].Err.Error() != "still not done after 1h0m0s: a is slow" {
 		t.Errorf("Run() = %+v beyond the limit, want a failure", got)
 	}
 	// The step's own limit counts from then.
@@ -240,7 +255,9 @@ func TestAnOutcomeSetsALimit(t *testing.T) {
 func TestDescriptionSaysHowLongWaitsLast(t *testing.T) {
 	clock := testclock.NewFakePassiveClock(time.Unix(0, 0))
 	opts := Options{Clock: clock, Timers: &Timers{}}
-	s := &scope{say: map[string]any{"a": WaitingUpTo(48*time.Hour, "A has 0 of 1 machines."), "b": WaitingUpTo(48*time.Hour, "A has 0 of 1 machines.")}}
+	s := &scope{say: map[string]any{
+		"a": WaitingUpTo(48*time.Hour, "A has 0 of 1 machines."), "b": WaitingUpTo(48*time.Hour, "A has 0 of 1 machines."),
+	}}
 	for _, c := range []struct {
 		after time.Duration
 		want  string
@@ -296,7 +313,8 @@ func TestThenPutsGraphsBehindEachOther(t *testing.T) {
 }
 
 func TestCodes(t *testing.T) {
-	err := fmt.Errorf("deploy: %w", errors.Join(WithCodes(errors.New("x"), "B", "A"), WithCodes(errors.New("y"), "A"), errors.New("z")))
+	err := fmt.Errorf("deploy: %w",
+		errors.Join(WithCodes(errors.New("x"), "B", "A"), WithCodes(errors.New("y"), "A"), errors.New("z")))
 	if diff := cmp.Diff([]string{"A", "B"}, Codes(err)); diff != "" {
 		t.Errorf("Codes() mismatch (-want +got):\n%s", diff)
 	}
@@ -306,8 +324,8 @@ func TestCodes(t *testing.T) {
 }
 
 // Whatever the graph and the answers: a step runs at most once and only after all it depends on is done or skipped, and
-// every step is in exactly one list of the result. Passes repeated while steps turn done one by one always complete, and their
-// progress never goes back, and is 100 just at the end.
+// every step is in exactly one list of the result. Passes repeated while steps turn done one by one always complete,
+// and their progress never goes back, and is 100 just at the end.
 func TestRunProperties(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 1))

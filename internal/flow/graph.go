@@ -25,9 +25,10 @@ type Graph[S any] struct {
 	nodes []*node[S]
 }
 
-// New makes the graph that ensures the given steps. A dependency that is not listed is replaced by its own dependencies,
-// so that part of a flow can be run alone in the same order. The order of the list is kept where edges allow it. It panics
-// if two steps share a name, since the outcome of one would hide that of the other, and if one is skipped at once without a rule.
+// New makes the graph that ensures the given steps. A dependency that is not listed is replaced by its own
+// dependencies, so that part of a flow can be run alone in the same order. The order of the list is kept where edges
+// allow it. It panics if two steps share a name, since the outcome of one would hide that of the other, and if one is
+// skipped at once without a rule.
 func New[S any](steps ...*Step[S]) *Graph[S] {
 	return build(steps, func(s *Step[S]) *node[S] {
 		if s.SkipAtOnce && s.SkipIf == nil {

@@ -35,7 +35,8 @@ type Wait struct {
 	For time.Duration
 }
 
-// shownWaits are the times that people are told a wait has lasted. They are few, since each new text is written to a status.
+// shownWaits are the times that people are told a wait has lasted. They are few, since each new text is written to a
+// status.
 var shownWaits = []time.Duration{
 	time.Minute, 2 * time.Minute, 3 * time.Minute, 5 * time.Minute, 10 * time.Minute, 20 * time.Minute, 30 * time.Minute,
 	time.Hour, 2 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour,
@@ -70,8 +71,8 @@ func (r Result) Complete() bool {
 	return len(r.Waiting) == 0 && len(r.Failed) == 0 && len(r.Blocked) == 0
 }
 
-// Progress is the share of steps that are done, in percent, of those that have something to do. It is 100 only when the flow
-// is complete.
+// Progress is the share of steps that are done, in percent, of those that have something to do. It is 100 only when the
+// flow is complete.
 func (r Result) Progress() int32 {
 	switch {
 	case r.Complete():
@@ -169,14 +170,14 @@ type state struct {
 	blocked  bool
 }
 
-// passable reports whether what comes after the node may start. A skipped node passes on what it waits for itself, unless it is
-// skipped at once.
+// passable reports whether what comes after the node may start. A skipped node passes on what it waits for itself,
+// unless it is skipped at once.
 func (s *state) passable() bool {
 	return !s.blocked && (s.skipped != "" || (s.err == nil && s.outcome.done))
 }
 
-// Run makes one pass. Each step starts as soon as all it depends on is done or skipped; a step that waits or fails holds
-// back only those behind it. A panic in a step becomes its error. When ctx ends no further step starts.
+// Run makes one pass. Each step starts as soon as all it depends on is done or skipped; a step that waits or fails
+// holds back only those behind it. A panic in a step becomes its error. When ctx ends no further step starts.
 func Run[S any](ctx context.Context, g *Graph[S], scope S, opts Options) Result {
 	ended := opts.began()
 	states := make(map[*node[S]]*state, len(g.nodes))

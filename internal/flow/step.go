@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Step is one node of a flow over a scope of type S. Steps name their dependencies as variables, so that a misspelt name
-// or a cycle does not compile.
+// Step is one node of a flow over a scope of type S. Steps name their dependencies as variables, so that a misspelt
+// name or a cycle does not compile.
 type Step[S any] struct {
 	// Name identifies the step in plans, in error lists and to people; kebab case, unique in a graph.
 	Name string
@@ -30,8 +30,8 @@ type Step[S any] struct {
 	Recheck time.Duration
 }
 
-// DefaultLimit is the longest time a step may wait without saying otherwise. The slowest ordinary wait is a machine that
-// boots, for which the extension contract allows ten minutes.
+// DefaultLimit is the longest time a step may wait without saying otherwise. The slowest ordinary wait is a machine
+// that boots, for which the extension contract allows ten minutes.
 const DefaultLimit = 10 * time.Minute
 
 // Outcome is what a step that did not fail has reached. The zero value is not valid; use Done or Waiting.
@@ -60,8 +60,8 @@ func WaitingWithCodes(reason string, codes ...string) Outcome {
 	return o
 }
 
-// WaitingUpTo is Waiting with a limit in place of the step's, where it depends on what the step waits for. The step's own limit counts
-// from the end of such a wait.
+// WaitingUpTo is Waiting with a limit in place of the step's, where it depends on what the step waits for. The step's
+// own limit counts from the end of such a wait.
 func WaitingUpTo(limit time.Duration, reason string) Outcome {
 	o := Waiting(reason)
 	o.limit = limit

@@ -28,7 +28,8 @@ type Access struct {
 
 // AddFlags registers the flags.
 func (a *Access) AddFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&a.Kubeconfig, "kubeconfig", "", "kubeconfig of the garden; empty means $KUBECONFIG, then the landscape of this machine")
+	flags.StringVar(&a.Kubeconfig, "kubeconfig", "",
+		"kubeconfig of the garden; empty means $KUBECONFIG, then the landscape of this machine")
 	flags.StringVar(&a.Context, "context", "", "context of the kubeconfig; empty means its current one")
 	flags.StringVar(&a.StateDir, "state-dir", DefaultStateDir, "folder with the state of this machine's landscape")
 }
@@ -42,7 +43,8 @@ func (a *Access) RESTConfig() (*rest.Config, error) {
 	if path == "" {
 		path = KubeconfigPath(a.StateDir, "garden")
 		if _, err := os.Stat(path); err != nil {
-			return nil, fmt.Errorf("no garden found: give --kubeconfig, set KUBECONFIG, or bring up a landscape with 'hortus up' (%w)", err)
+			return nil,
+				fmt.Errorf("no garden found: give --kubeconfig, set KUBECONFIG, or bring up a landscape with 'hortus up' (%w)", err)
 		}
 	}
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(

@@ -93,7 +93,8 @@ func succeed(t *testing.T, e *env.Environment, o extensionsv1alpha1.Object) {
 	status := o.GetDefaultStatus()
 	status.ObservedGeneration = o.GetGeneration()
 	status.LastOperation = &corev1beta1.LastOperation{
-		Type: corev1beta1.LastOperationTypeCreate, State: corev1beta1.LastOperationStateSucceeded, LastUpdateTime: metav1.Now(),
+		Type: corev1beta1.LastOperationTypeCreate, State: corev1beta1.LastOperationStateSucceeded,
+		LastUpdateTime: metav1.Now(),
 	}
 	if err := e.Client.Status().Patch(t.Context(), o, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
@@ -103,11 +104,14 @@ func succeed(t *testing.T, e *env.Environment, o extensionsv1alpha1.Object) {
 func TestBackupControllersAreDrivenByWatches(t *testing.T) {
 	e := env.Shared(t)
 	e.GardenRoles(t)
-	err := e.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: corev1beta1.GardenNamespace}})
+	err := e.Client.Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: corev1beta1.GardenNamespace}})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
 	}
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: corev1beta1.GardenNamespace, Name: env.Name("backup-")}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Namespace: corev1beta1.GardenNamespace, Name: env.Name("backup-"),
+	}}
 	ref := corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: secret.Namespace, Name: secret.Name}
 	seed := &corev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: env.Name("seed-")}, Spec: corev1beta1.SeedSpec{
 		Provider: corev1beta1.SeedProvider{Type: "local", Region: "local"},

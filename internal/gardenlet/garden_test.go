@@ -45,7 +45,8 @@ func TestConfinedGardenletStarts(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for _, kind := range []client.Object{
-		&corev1beta1.Shoot{}, &corev1beta1.Seed{}, &corev1beta1.ControllerInstallation{}, &corev1beta1.ControllerRegistration{}, &corev1api.ControllerDeployment{},
+		&corev1beta1.Shoot{}, &corev1beta1.Seed{}, &corev1beta1.ControllerInstallation{},
+		&corev1beta1.ControllerRegistration{}, &corev1api.ControllerDeployment{},
 		&corev1beta1.BackupBucket{}, &corev1beta1.BackupEntry{},
 	} {
 		if _, err := watched.GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {

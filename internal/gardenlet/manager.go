@@ -64,7 +64,8 @@ var userAgent = "gardenlet/" + version.Version
 // GardenScheme has the types that a gardenlet uses in the garden.
 func GardenScheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
-	return s, errors.Join(clientgoscheme.AddToScheme(s), corev1beta1.AddToScheme(s), corev1api.AddToScheme(s), securityv1alpha1.AddToScheme(s))
+	return s, errors.Join(clientgoscheme.AddToScheme(s), corev1beta1.AddToScheme(s), corev1api.AddToScheme(s),
+		securityv1alpha1.AddToScheme(s))
 }
 
 // SeedScheme has the types that a gardenlet uses in the seed.
@@ -106,7 +107,8 @@ func newManager(ctx context.Context, c *config.GardenletConfiguration) (*manager
 	if m.seedDirect, err = client.New(seedConfig, client.Options{Scheme: seedScheme}); err != nil {
 		return nil, fmt.Errorf("connect to the seed: %w", err)
 	}
-	if m.access, err = access.Open(ctx, &c.GardenClientConnection, m.seedDirect, userAgent, clock.RealClock{}); err != nil {
+	if m.access, err = access.Open(ctx, &c.GardenClientConnection, m.seedDirect, userAgent,
+		clock.RealClock{}); err != nil {
 		return nil, err
 	}
 	gardenConfig := m.access.Config
@@ -168,7 +170,9 @@ func seedCache() cache.Options {
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Secret{}: {Label: labels.SelectorFromSet(labels.Set{resourcesv1alpha1.LabelPurpose: resourcesv1alpha1.PurposeTokenRequestor})},
+			&corev1.Secret{}: {
+				Label: labels.SelectorFromSet(labels.Set{resourcesv1alpha1.LabelPurpose: resourcesv1alpha1.PurposeTokenRequestor}),
+			},
 		},
 	}
 }
@@ -193,18 +197,19 @@ func (m *managers) prepareSeed(ctx context.Context) error {
 			return err
 		}
 	}
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, definitionsTimeout, true, func(ctx context.Context) (bool, error) {
-		for _, d := range definitions {
-			current := &apiextensionsv1.CustomResourceDefinition{}
-			if err := m.seedDirect.Get(ctx, client.ObjectKeyFromObject(d), current); err != nil {
-				return false, client.IgnoreNotFound(err)
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, definitionsTimeout, true,
+		func(ctx context.Context) (bool, error) {
+			for _, d := range definitions {
+				current := &apiextensionsv1.CustomResourceDefinition{}
+				if err := m.seedDirect.Get(ctx, client.ObjectKeyFromObject(d), current); err != nil {
+					return false, client.IgnoreNotFound(err)
+				}
+				if !established(current) {
+					return false, nil
+				}
 			}
-			if !established(current) {
-				return false, nil
-			}
-		}
-		return true, nil
-	})
+			return true, nil
+		})
 	if err != nil {
 		return fmt.Errorf("wait until the seed serves the kinds of the extension contract: %w", err)
 	}
@@ -252,9 +257,12 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 	}
 	validity := c.GardenClientConnection.KubeconfigValidity
 	renewal := &access.Reconciler{
-		Access: m.access, Garden: m.gardenDirect, Events: m.garden.GetEventRecorder("gardenlet"), Clock: real, Chance: rand.Float64,
+		Access: m.access, Garden: m.gardenDirect, Events: m.garden.GetEventRecorder("gardenlet"), Clock: real,
+		Chance:   rand.Float64,
 		SeedName: c.SeedConfig.Name,
-		Window:   access.Window{From: *validity.AutoRotationJitterPercentageMin, To: *validity.AutoRotationJitterPercentageMax},
+		Window: access.Window{
+			From: *validity.AutoRotationJitterPercentageMin, To: *validity.AutoRotationJitterPercentageMax,
+		},
 	}
 	if validity.Validity != nil {
 		renewal.Validity = &validity.Validity.Duration
@@ -282,7 +290,8 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 	return errors.Join(
 		renewal.AddToManager(m.garden),
 		(&seed.Reconciler{
-			Garden: m.gardenDirect, Cache: m.garden.GetClient(), Seed: m.seedDirect, Discovery: m.discovery, Clock: real, Config: c,
+			Garden: m.gardenDirect, Cache: m.garden.GetClient(), Seed: m.seedDirect, Discovery: m.discovery, Clock: real,
+			Config:   c,
 			Gardener: corev1beta1.Gardener{ID: me.ID, Name: me.Name, Version: me.Version}, Image: hortusImage,
 		}).AddToManager(m.garden, m.seed),
 		(&controllerinstallation.Reconciler{
@@ -302,12 +311,14 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 			Metrics: reconciler.Metrics,
 		}).AddToManager(m.garden, m.seed),
 		(&snapshot.Reconciler{
-			Garden: m.gardenDirect, Seed: m.seedDirect, Shoots: connector, Events: m.garden.GetEventRecorder("gardenlet"), SeedName: c.SeedConfig.Name,
+			Garden: m.gardenDirect, Seed: m.seedDirect, Shoots: connector, Events: m.garden.GetEventRecorder("gardenlet"),
+			SeedName: c.SeedConfig.Name,
 		}).AddToManager(m.garden),
 		(&care.Reconciler{
-			Garden: m.gardenDirect, Cache: m.garden.GetClient(), Seed: m.seedDirect, Clock: real, Shoots: connector, SeedName: c.SeedConfig.Name,
-			Events: m.garden.GetEventRecorder("gardenlet"),
-			Period: c.Controllers.ShootCare.SyncPeriod.Duration, Settings: careSettings(c.Controllers.ShootCare),
+			Garden: m.gardenDirect, Cache: m.garden.GetClient(), Seed: m.seedDirect, Clock: real, Shoots: connector,
+			SeedName: c.SeedConfig.Name,
+			Events:   m.garden.GetEventRecorder("gardenlet"),
+			Period:   c.Controllers.ShootCare.SyncPeriod.Duration, Settings: careSettings(c.Controllers.ShootCare),
 			RemediateWebhooks: *c.Controllers.ShootCare.WebhookRemediatorEnabled, Metrics: care.NewMetrics(registry),
 		}).AddToManager(m.garden, *c.Controllers.ShootCare.ConcurrentSyncs),
 		(&shootstate.Reconciler{

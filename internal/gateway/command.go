@@ -53,8 +53,10 @@ func NewCommand() *cobra.Command {
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the seed; empty is in-cluster")
 	f.StringVar(&o.gateway, "gateway", "", "namespace/name of the Gateway whose TLSRoutes are served; empty serves all")
 	f.StringVar(&o.tlsAddr, "tls-address", ":443", "address for TLS, routed by SNI; empty turns it off")
-	f.StringVar(&o.connectAddr, "connect-address", ":8132", "address for HTTP CONNECT, routed by header; empty turns it off")
-	f.StringVar(&o.proxyAddr, "proxy-address", ":8443", "address for PROXY protocol v2, routed by destination; empty turns it off")
+	f.StringVar(&o.connectAddr, "connect-address", ":8132",
+		"address for HTTP CONNECT, routed by header; empty turns it off")
+	f.StringVar(&o.proxyAddr, "proxy-address", ":8443",
+		"address for PROXY protocol v2, routed by destination; empty turns it off")
 	f.StringVar(&o.healthAddr, "health-address", ":8081", "address for /healthz and /readyz")
 	f.StringVar(&o.metricsAddr, "metrics-address", "127.0.0.1:8080", "address for /metrics; 0 turns it off")
 	f.DurationVar(&o.delay, "shutdown-delay", 5*time.Second,
@@ -124,7 +126,8 @@ func run(ctx context.Context, o options) error {
 	return runBoth(ctx, mgr.Start, func(ctx context.Context) error { return server.Serve(ctx, listeners) })
 }
 
-// runBoth runs the server until ctx ends or the manager fails. The manager, which answers health checks, ends after the server.
+// runBoth runs the server until ctx ends or the manager fails. The manager, which answers health checks, ends after the
+// server.
 func runBoth(ctx context.Context, manager, server func(context.Context) error) error {
 	managing, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()

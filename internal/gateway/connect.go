@@ -13,7 +13,9 @@ import (
 const maxRequestSize = 8 << 10
 
 // destinationHeaders are the accepted names of the header, in the form net/http stores them.
-var destinationHeaders = []string{http.CanonicalHeaderKey("Reversed-VPN"), http.CanonicalHeaderKey("X-Gardener-Destination")}
+var destinationHeaders = []string{
+	http.CanonicalHeaderKey("Reversed-VPN"), http.CanonicalHeaderKey("X-Gardener-Destination"),
+}
 
 // connectRequest is what the CONNECT port found in a request.
 type connectRequest struct {
@@ -78,5 +80,6 @@ func redirect(location string) string {
 	if location == "" {
 		return "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 	}
-	return fmt.Sprintf("HTTP/1.1 301 Moved Permanently\r\nLocation: %s\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", location)
+	return fmt.Sprintf("HTTP/1.1 301 Moved Permanently\r\nLocation: %s\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
+		location)
 }

@@ -40,8 +40,8 @@ func wait(t testing.TB, what string, reached func() bool) {
 	}
 }
 
-// seed is a gateway in front of backends that only accept. Control planes are named by letters: API servers have the cluster IPs
-// 10.0.0.1 (a) and 10.0.0.2 (b).
+// seed is a gateway in front of backends that only accept. Control planes are named by letters: API servers have the
+// cluster IPs 10.0.0.1 (a) and 10.0.0.2 (b).
 type seed struct {
 	started
 	t        testing.TB
@@ -50,7 +50,9 @@ type seed struct {
 
 func newSeed(t testing.TB, configure ...func(*Server)) *seed {
 	t.Helper()
-	table := &Table{exact: map[string][]Backend{}, destinations: map[Destination]Backend{}, apiServers: map[netip.Addr]Backend{}}
+	table := &Table{
+		exact: map[string][]Backend{}, destinations: map[Destination]Backend{}, apiServers: map[netip.Addr]Backend{},
+	}
 	backends := map[string]net.Listener{}
 	for i, namespace := range []string{"a", "b"} {
 		l := loopback(t)
@@ -80,7 +82,8 @@ func (s *seed) dial(address string) net.Conn {
 func (s *seed) askConnect(namespace string) (net.Conn, *http.Response, string) {
 	s.t.Helper()
 	conn := s.dial(s.connect)
-	fmt.Fprintf(conn, "CONNECT x:1 HTTP/1.1\r\nReversed-VPN: outbound|443||kube-apiserver.%s.svc.cluster.local\r\n\r\n", namespace)
+	fmt.Fprintf(conn, "CONNECT x:1 HTTP/1.1\r\nReversed-VPN: outbound|443||kube-apiserver.%s.svc.cluster.local\r\n\r\n",
+		namespace)
 	answer, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: http.MethodConnect})
 	if err != nil {
 		s.t.Fatal(err)
@@ -106,7 +109,8 @@ func (s *seed) askTLS(namespace string) net.Conn {
 func (s *seed) askProxy(ip net.IP) net.Conn {
 	s.t.Helper()
 	conn := s.dial(s.proxy)
-	h := proxyproto.HeaderProxyFromAddrs(2, &net.TCPAddr{IP: net.IPv4(10, 1, 0, 1), Port: 1}, &net.TCPAddr{IP: ip, Port: 443})
+	h := proxyproto.HeaderProxyFromAddrs(2, &net.TCPAddr{IP: net.IPv4(10, 1, 0, 1), Port: 1},
+		&net.TCPAddr{IP: ip, Port: 443})
 	if _, err := h.WriteTo(conn); err != nil {
 		s.t.Fatal(err)
 	}
@@ -287,8 +291,8 @@ func taken(total, n int) int {
 	return p.taken
 }
 
-// TestMemorySuffices: all control planes of a seed are cut off when the gateway has more than its limit. However many tenants
-// have all connections that they can get and take nothing, while all other connections carry much, it has less.
+// TestMemorySuffices: all control planes of a seed are cut off when the gateway has more than its limit. However many
+// tenants have all connections that they can get and take nothing, while all other connections carry much, it has less.
 func TestMemorySuffices(t *testing.T) {
 	limit, soft := memoryLimits(t)
 	const connections = maxTLS + maxProxy + maxConnect
@@ -474,8 +478,8 @@ func TestManagerEndsAfterTheServer(t *testing.T) {
 	}
 }
 
-// BenchmarkMemory measures what a connection takes in the process: idle, and after it has carried much. Both include the two
-// ends of the test, which are far smaller.
+// BenchmarkMemory measures what a connection takes in the process: idle, and after it has carried much. Both include
+// the two ends of the test, which are far smaller.
 func BenchmarkMemory(b *testing.B) {
 	const connections = 1000
 	s := newSeed(b, func(s *Server) { s.places[portConnect] = newPlaces(3 * connections) })

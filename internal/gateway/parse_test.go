@@ -52,19 +52,27 @@ func TestReadClientHello(t *testing.T) {
 		wantErr  bool
 		leftOver string
 	}{
-		"with a name":                           {in: named, want: "api.s.example"},
-		"TLS 1.2":                               {in: hello(t, &tls.Config{ServerName: "api.s.example", MaxVersion: tls.VersionTLS12}), want: "api.s.example"},
-		"without a name":                        {in: hello(t, &tls.Config{InsecureSkipVerify: true}), want: ""},
-		"an address is no name":                 {in: hello(t, &tls.Config{ServerName: "10.0.0.1"}), want: ""},
-		"spread over many records":              {in: fragment(named, 50), want: "api.s.example"},
-		"one byte in each record":               {in: fragment(named, 1), want: "api.s.example"},
-		"bytes after it stay in the connection": {in: append(bytes.Clone(named), "early"...), want: "api.s.example", leftOver: "early"},
-		"cut off":                               {in: named[:len(named)-1], wantErr: true},
-		"plain HTTP":                            {in: []byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), wantErr: true},
-		"empty record":                          {in: []byte{22, 3, 1, 0, 0}, wantErr: true},
-		"another handshake message":             {in: []byte{22, 3, 1, 0, 4, 2, 0, 0, 0}, wantErr: true},
-		"claims to be huge":                     {in: append([]byte{22, 3, 1, 0, 4, 1, 0xff, 0xff, 0xff}, named...), wantErr: true},
-		"lengths inside do not fit":             {in: append([]byte{22, 3, 1, 0, 39, 1, 0, 0, 35}, bytes.Repeat([]byte{0xff}, 35)...), wantErr: true},
+		"with a name": {in: named, want: "api.s.example"},
+		"TLS 1.2": {
+			in: hello(t, &tls.Config{ServerName: "api.s.example", MaxVersion: tls.VersionTLS12}), want: "api.s.example",
+		},
+		"without a name":           {in: hello(t, &tls.Config{InsecureSkipVerify: true}), want: ""},
+		"an address is no name":    {in: hello(t, &tls.Config{ServerName: "10.0.0.1"}), want: ""},
+		"spread over many records": {in: fragment(named, 50), want: "api.s.example"},
+		"one byte in each record":  {in: fragment(named, 1), want: "api.s.example"},
+		"bytes after it stay in the connection": {
+			in: append(bytes.Clone(named), "early"...), want: "api.s.example", leftOver: "early",
+		},
+		"cut off":                   {in: named[:len(named)-1], wantErr: true},
+		"plain HTTP":                {in: []byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), wantErr: true},
+		"empty record":              {in: []byte{22, 3, 1, 0, 0}, wantErr: true},
+		"another handshake message": {in: []byte{22, 3, 1, 0, 4, 2, 0, 0, 0}, wantErr: true},
+		"claims to be huge": {
+			in: append([]byte{22, 3, 1, 0, 4, 1, 0xff, 0xff, 0xff}, named...), wantErr: true,
+		},
+		"lengths inside do not fit": {
+			in: append([]byte{22, 3, 1, 0, 39, 1, 0, 0, 35}, bytes.Repeat([]byte{0xff}, 35)...), wantErr: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := bytes.NewReader(tc.in)
@@ -95,10 +103,11 @@ func FuzzReadClientHello(f *testing.F) {
 			t.Fatal("raw bytes are not what came in")
 		}
 		var want *string
-		_ = tls.Server(readOnly{bytes.NewReader(in)}, &tls.Config{GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
-			want = &h.ServerName
-			return nil, errors.New("seen")
-		}}).Handshake()
+		_ = tls.Server(readOnly{bytes.NewReader(in)},
+			&tls.Config{GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+				want = &h.ServerName
+				return nil, errors.New("seen")
+			}}).Handshake()
 		if want != nil && err == nil && name != *want && strings.TrimSuffix(name, ".") != *want {
 			t.Errorf("server name %q, crypto/tls finds %q", name, *want)
 		}
@@ -125,19 +134,43 @@ func TestReadConnect(t *testing.T) {
 		early    string
 		wantErr  bool
 	}{
-		"valid":          {in: "CONNECT api.s.example:8132 HTTP/1.1\r\nHost: api.s.example:8132\r\nReversed-VPN: " + valid + "\r\n\r\n", ok: true, location: "https://api.s.example/"},
-		"HTTP/1.0":       {in: "CONNECT api.s.example:8132 HTTP/1.0\r\nReversed-VPN: " + valid + "\r\n\r\n", ok: true, location: "https://api.s.example/"},
-		"newer header":   {in: "CONNECT x:1 HTTP/1.1\r\nHost: x:1\r\nx-gardener-destination: " + valid + "\r\n\r\n", ok: true, location: "https://x/"},
-		"early data":     {in: "CONNECT x:1 HTTP/1.1\r\nHost: x\r\nReversed-VPN: " + valid + "\r\n\r\n\x16\x03\x01", ok: true, location: "https://x/", early: "\x16\x03\x01"},
-		"no header":      {in: "CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n", location: "https://x/"},
-		"invalid header": {in: "CONNECT x:1 HTTP/1.1\r\nHost: x\r\nReversed-VPN: 10.0.0.1:443\r\n\r\n", location: "https://x/"},
-		"two headers":    {in: "CONNECT x:1 HTTP/1.1\r\nHost: x\r\nReversed-VPN: " + valid + "\r\nReversed-VPN: " + valid + "\r\n\r\n", location: "https://x/"},
-		"two spellings":  {in: "CONNECT x:1 HTTP/1.1\r\nHost: x\r\nReversed-VPN: " + valid + "\r\nX-Gardener-Destination: " + valid + "\r\n\r\n", location: "https://x/"},
-		"not CONNECT":    {in: "GET /a?b=c HTTP/1.1\r\nHost: x:8132\r\nReversed-VPN: " + valid + "\r\n\r\n", location: "https://x/a?b=c"},
-		"IPv6 host":      {in: "GET / HTTP/1.1\r\nHost: [fd00::1]:8132\r\n\r\n", location: "https://[fd00::1]/"},
-		"strange host":   {in: "GET / HTTP/1.1\r\nHost: a\"b\r\n\r\n"},
-		"no HTTP":        {in: "\x16\x03\x01\x00\x05hello", wantErr: true},
-		"too large":      {in: "GET / HTTP/1.1\r\nHost: x\r\nA: " + strings.Repeat("a", maxRequestSize) + "\r\n\r\n", wantErr: true},
+		"valid": {
+			in: "CONNECT api.s.example:8132 HTTP/1.1\r\nHost: api.s.example:8132\r\nReversed-VPN: " + valid + "\r\n\r\n",
+			ok: true, location: "https://api.s.example/",
+		},
+		"HTTP/1.0": {
+			in: "CONNECT api.s.example:8132 HTTP/1.0\r\nReversed-VPN: " + valid + "\r\n\r\n", ok: true,
+			location: "https://api.s.example/",
+		},
+		"newer header": {
+			in: "CONNECT x:1 HTTP/1.1\r\nHost: x:1\r\nx-gardener-destination: " + valid + "\r\n\r\n", ok: true,
+			location: "https://x/",
+		},
+		"early data": {
+			in: "CONNECT x:1 HTTP/1.1\r\nHost: x\r\nReversed-VPN: " + valid + "\r\n\r\n\x16\x03\x01", ok: true,
+			location: "https://x/", early: "\x16\x03\x01",
+		},
+		"no header": {in: "CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n", location: "https://x/"},
+		"invalid header": {
+			in: "CONNECT x:1 HTTP/1.1\r\nHost: x\r\nReversed-VPN: 10.0.0.1:443\r\n\r\n", location: "https://x/",
+		},
+		"two headers": {
+			in:       "CONNECT x:1 HTTP/1.1\r\nHost: x\r\nReversed-VPN: " + valid + "\r\nReversed-VPN: " + valid + "\r\n\r\n",
+			location: "https://x/",
+		},
+		"two spellings": {
+			in: "CONNECT x:1 HTTP/1.1\r\nHost: x\r\nReversed-VPN: " + valid + "\r\nX-Gardener-Destination: " + valid +
+				"\r\n\r\n", location: "https://x/",
+		},
+		"not CONNECT": {
+			in: "GET /a?b=c HTTP/1.1\r\nHost: x:8132\r\nReversed-VPN: " + valid + "\r\n\r\n", location: "https://x/a?b=c",
+		},
+		"IPv6 host":    {in: "GET / HTTP/1.1\r\nHost: [fd00::1]:8132\r\n\r\n", location: "https://[fd00::1]/"},
+		"strange host": {in: "GET / HTTP/1.1\r\nHost: a\"b\r\n\r\n"},
+		"no HTTP":      {in: "\x16\x03\x01\x00\x05hello", wantErr: true},
+		"too large": {
+			in: "GET / HTTP/1.1\r\nHost: x\r\nA: " + strings.Repeat("a", maxRequestSize) + "\r\n\r\n", wantErr: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := readConnect(strings.NewReader(tc.in))
@@ -156,7 +189,8 @@ func FuzzReadConnect(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if got.ok && (got.destination.Port != 443 && got.destination.Port != 1194 || got.destination.Service.Namespace == "") {
+		if got.ok && (got.destination.Port != 443 && got.destination.Port != 1194 ||
+			got.destination.Service.Namespace == "") {
 			t.Errorf("accepted %+v", got.destination)
 		}
 		answer, err := http.ReadResponse(bufioReader(redirect(got.location)), nil)
@@ -185,10 +219,15 @@ func TestReadProxyHeader(t *testing.T) {
 	}{
 		"version 2": {in: v2 + "TLS", want: "10.0.0.1:443", early: "TLS"},
 		"version 1": {in: encode(proxyproto.HeaderProxyFromAddrs(1, from, to)), wantErr: true},
-		"UDP":       {in: encode(proxyproto.HeaderProxyFromAddrs(2, &net.UDPAddr{IP: from.IP, Port: 1}, &net.UDPAddr{IP: to.IP, Port: 443})), wantErr: true},
-		"LOCAL":     {in: encode(&proxyproto.Header{Version: 2, Command: proxyproto.LOCAL, TransportProtocol: proxyproto.UNSPEC}), wantErr: true},
-		"none":      {in: "\x16\x03\x01\x00\x05hello", wantErr: true},
-		"cut off":   {in: v2[:len(v2)-1], wantErr: true},
+		"UDP": {
+			in: encode(proxyproto.HeaderProxyFromAddrs(2, &net.UDPAddr{IP: from.IP, Port: 1},
+				&net.UDPAddr{IP: to.IP, Port: 443})), wantErr: true,
+		},
+		"LOCAL": {in: encode(&proxyproto.Header{
+			Version: 2, Command: proxyproto.LOCAL, TransportProtocol: proxyproto.UNSPEC,
+		}), wantErr: true},
+		"none":    {in: "\x16\x03\x01\x00\x05hello", wantErr: true},
+		"cut off": {in: v2[:len(v2)-1], wantErr: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, early, err := readProxyHeader(strings.NewReader(tc.in))
@@ -203,7 +242,8 @@ func TestReadProxyHeader(t *testing.T) {
 }
 
 func FuzzReadProxyHeader(f *testing.F) {
-	b, _ := proxyproto.HeaderProxyFromAddrs(2, &net.TCPAddr{IP: net.IPv4(10, 1, 0, 1), Port: 1}, &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 443}).Format()
+	b, _ := proxyproto.HeaderProxyFromAddrs(2, &net.TCPAddr{IP: net.IPv4(10, 1, 0, 1), Port: 1},
+		&net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 443}).Format()
 	f.Add(b)
 	f.Add([]byte("PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\n"))
 	f.Fuzz(func(t *testing.T, in []byte) {

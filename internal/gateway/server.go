@@ -23,7 +23,8 @@ type Server struct {
 	Delay time.Duration
 	// Drain is how long open connections may continue after that. Zero cuts them at once.
 	Drain time.Duration
-	// Clock says when these times are over, and how long ago refusals were reported. Deadlines of connections are real time.
+	// Clock says when these times are over, and how long ago refusals were reported. Deadlines of connections are real
+	// time.
 	Clock clock.Clock
 
 	log       logr.Logger
@@ -39,9 +40,12 @@ type Server struct {
 
 // NewServer returns a server with an empty table: it refuses everything.
 func NewServer(log logr.Logger, r prometheus.Registerer) *Server {
-	s := &Server{Clock: clock.RealClock{}, log: log, metrics: newMetrics(r), undecided: maxUndecided, limits: connectionLimits,
-		places: map[string]*places{portTLS: newPlaces(maxTLS), portProxy: newPlaces(maxProxy), portConnect: newPlaces(maxConnect)},
-		conns:  map[net.Conn]struct{}{}}
+	s := &Server{Clock: clock.RealClock{}, log: log, metrics: newMetrics(r), undecided: maxUndecided,
+		limits: connectionLimits,
+		places: map[string]*places{
+			portTLS: newPlaces(maxTLS), portProxy: newPlaces(maxProxy), portConnect: newPlaces(maxConnect),
+		},
+		conns: map[net.Conn]struct{}{}}
 	s.SetTable(&Table{})
 	return s
 }
@@ -55,8 +59,8 @@ func (s *Server) SetTable(t *Table) {
 // Listeners are the ports of the gateway. A nil one is not served.
 type Listeners struct{ TLS, Connect, Proxy net.Listener }
 
-// Serve forwards connections until ctx ends. Then it accepts new ones for the delay, lets open ones continue for the drain time,
-// closes them and returns.
+// Serve forwards connections until ctx ends. Then it accepts new ones for the delay, lets open ones continue for the
+// drain time, closes them and returns.
 func (s *Server) Serve(ctx context.Context, l Listeners) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -250,8 +254,8 @@ func (s *Server) readProxy(conn net.Conn) request {
 	return request{backends: []Backend{backend}, early: early}
 }
 
-// dial connects to the first backend that accepts and sends it what was read already; nil if none does. It does so also during
-// shutdown: the client was accepted before.
+// dial connects to the first backend that accepts and sends it what was read already; nil if none does. It does so also
+// during shutdown: the client was accepted before.
 func (s *Server) dial(r request) net.Conn {
 	var errs []error
 	for _, b := range r.backends {

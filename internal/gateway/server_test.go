@@ -78,12 +78,17 @@ func loopback(t testing.TB) net.Listener {
 // apiServer starts a TLS server that answers with its name.
 func apiServer(t *testing.T, name string) (Backend, *tls.Config) {
 	t.Helper()
-	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "%s for %s", name, r.TLS.ServerName) }))
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
+		fmt.Fprintf(w, "%s for %s", name, r.TLS.ServerName)
+	}))
 	t.Cleanup(s.Close)
 	config := s.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 	config.ServerName = "example.com" // In the test server's certificate.
 	config.NextProtos = nil
-	return Backend{Service: types.NamespacedName{Name: name}, Address: netip.MustParseAddrPort(s.Listener.Addr().String())}, config
+	return Backend{
+		Service: types.NamespacedName{Name: name}, Address: netip.MustParseAddrPort(s.Listener.Addr().String()),
+	}, config
 }
 
 // get asks over an established TLS connection.
@@ -107,7 +112,9 @@ func TestTLSIsRoutedBySNIWithoutTermination(t *testing.T) {
 	dead := loopback(t)
 	dead.Close()
 	gone := Backend{Address: netip.MustParseAddrPort(dead.Addr().String())}
-	g := start(t, &Table{exact: map[string][]Backend{"example.com": {a}, "fallback.example.com": {gone, b}, "gone.example.com": {gone}}}, 0)
+	g := start(t, &Table{
+		exact: map[string][]Backend{"example.com": {a}, "fallback.example.com": {gone, b}, "gone.example.com": {gone}},
+	}, 0)
 	defer g.stop()
 
 	conn, err := tls.Dial("tcp", g.tls, config) // Verifies the API server's own certificate.
@@ -167,7 +174,8 @@ func TestConnectIsRoutedByHeader(t *testing.T) {
 	conn, answer = ask("CONNECT " + a.Address.String() + " HTTP/1.1\r\nHost: x\r\n\r\n")
 	conn.Close()
 	if answer.StatusCode != http.StatusMovedPermanently || answer.Header.Get("Location") != "https://127.0.0.1/" {
-		t.Errorf("without header: %s to %q, want a redirect to https://127.0.0.1/", answer.Status, answer.Header.Get("Location"))
+		t.Errorf("without header: %s to %q, want a redirect to https://127.0.0.1/", answer.Status,
+			answer.Header.Get("Location"))
 	}
 }
 
@@ -180,7 +188,8 @@ func TestProxyProtocolIsRoutedByDestination(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := proxyproto.HeaderProxyFromAddrs(2, &net.TCPAddr{IP: net.IPv4(10, 1, 0, 1), Port: 4000}, &net.TCPAddr{IP: to, Port: port})
+		h := proxyproto.HeaderProxyFromAddrs(2, &net.TCPAddr{IP: net.IPv4(10, 1, 0, 1), Port: 4000},
+			&net.TCPAddr{IP: to, Port: port})
 		if _, err := h.WriteTo(conn); err != nil {
 			t.Fatal(err)
 		}
@@ -200,13 +209,18 @@ func TestProxyProtocolIsRoutedByDestination(t *testing.T) {
 func TestOpenConnectionsGoOnWhileDraining(t *testing.T) {
 	up := loopback(t)
 	defer up.Close()
-	g := start(t, &Table{apiServers: map[netip.Addr]Backend{netip.MustParseAddr("10.0.0.1"): {Address: netip.MustParseAddrPort(up.Addr().String())}}}, 300*time.Millisecond)
+	g := start(t, &Table{
+		apiServers: map[netip.Addr]Backend{
+			netip.MustParseAddr("10.0.0.1"): {Address: netip.MustParseAddrPort(up.Addr().String())},
+		},
+	}, 300*time.Millisecond)
 	conn, err := net.Dial("tcp", g.proxy)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_, _ = proxyproto.HeaderProxyFromAddrs(2, &net.TCPAddr{IP: net.IPv4(10, 1, 0, 1), Port: 1}, &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 443}).WriteTo(conn)
+	_, _ = proxyproto.HeaderProxyFromAddrs(2, &net.TCPAddr{IP: net.IPv4(10, 1, 0, 1), Port: 1},
+		&net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 443}).WriteTo(conn)
 	server, err := up.Accept()
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bound bounds what the kernel holds for a connection. A connection for which it fails is broken, as its user will find.
+// bound bounds what the kernel holds for a connection. A connection for which it fails is broken, as its user will
+// find.
 func bound(conn net.Conn, receive int) {
 	tcp, ok := conn.(*net.TCPConn)
 	if !ok {

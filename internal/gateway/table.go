@@ -87,7 +87,9 @@ func BuildTable(o Observed, gateway types.NamespacedName) (*Table, []Problem) {
 	var problems []Problem
 	for _, r := range routes {
 		for _, reason := range t.route(r, services) {
-			problems = append(problems, Problem{Route: types.NamespacedName{Namespace: r.Namespace, Name: r.Name}, Reason: reason})
+			problems = append(problems, Problem{
+				Route: types.NamespacedName{Namespace: r.Namespace, Name: r.Name}, Reason: reason,
+			})
 		}
 	}
 	return t, problems
@@ -160,7 +162,9 @@ func (t *Table) route(r *gatewayv1.TLSRoute, services map[types.NamespacedName]*
 
 // routeBackend resolves a reference to a Service in the route's own namespace. References across namespaces would
 // need grants, which this gateway does not read.
-func routeBackend(namespace string, ref gatewayv1.BackendRef, services map[types.NamespacedName]*corev1.Service) (Backend, string) {
+func routeBackend(
+	namespace string, ref gatewayv1.BackendRef, services map[types.NamespacedName]*corev1.Service,
+) (Backend, string) {
 	name := types.NamespacedName{Namespace: namespace, Name: string(ref.Name)}
 	switch {
 	case ref.Namespace != nil && string(*ref.Namespace) != namespace:

@@ -14,7 +14,9 @@ import (
 )
 
 func service(namespace, name, ip string, exported bool, ports ...int32) corev1.Service {
-	s := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: corev1.ServiceSpec{ClusterIP: ip}}
+	s := corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: corev1.ServiceSpec{ClusterIP: ip},
+	}
 	if ip != "" && ip != corev1.ClusterIPNone {
 		s.Spec.ClusterIPs = []string{ip}
 	}
@@ -36,7 +38,9 @@ func route(namespace, name string, age time.Duration, backend string, hosts ...g
 				{Namespace: ptr.To(gatewayv1.Namespace("hortus-gateway")), Name: "gateway"}}},
 			Hostnames: hosts,
 			Rules: []gatewayv1.TLSRouteRule{{BackendRefs: []gatewayv1.BackendRef{{
-				BackendObjectReference: gatewayv1.BackendObjectReference{Name: gatewayv1.ObjectName(backend), Port: ptr.To(gatewayv1.PortNumber(443))}}}}},
+				BackendObjectReference: gatewayv1.BackendObjectReference{
+					Name: gatewayv1.ObjectName(backend), Port: ptr.To(gatewayv1.PortNumber(443)),
+				}}}}},
 		},
 	}
 }
@@ -76,14 +80,20 @@ func TestServerName(t *testing.T) {
 			}
 		})
 	}
-	want := []Problem{{Route: types.NamespacedName{Namespace: "b", Name: "late"}, Reason: "host name api.a.example is already routed to a/kube-apiserver"}}
+	want := []Problem{{
+		Route:  types.NamespacedName{Namespace: "b", Name: "late"},
+		Reason: "host name api.a.example is already routed to a/kube-apiserver",
+	}}
 	if diff := cmp.Diff(want, problems); diff != "" {
 		t.Errorf("problems mismatch (-want +got):\n%s", diff)
 	}
 }
 
 func TestRoutesThatAreNotServed(t *testing.T) {
-	services := []corev1.Service{service("a", "web", "10.0.0.1", false, 443), service("a", "headless", corev1.ClusterIPNone, false, 443), service("b", "web", "10.0.0.2", false, 443)}
+	services := []corev1.Service{
+		service("a", "web", "10.0.0.1", false, 443), service("a", "headless", corev1.ClusterIPNone, false, 443),
+		service("b", "web", "10.0.0.2", false, 443),
+	}
 	for name, tc := range map[string]struct {
 		change func(*gatewayv1.TLSRoute)
 		want   []string
@@ -96,20 +106,26 @@ func TestRoutesThatAreNotServed(t *testing.T) {
 		}, []string{"backend web is no Service", "no usable backend"}},
 		"no port": {func(r *gatewayv1.TLSRoute) { r.Spec.Rules[0].BackendRefs[0].Port = nil },
 			[]string{"backend web has no port", "no usable backend"}},
-		"port is not in the Service": {func(r *gatewayv1.TLSRoute) { r.Spec.Rules[0].BackendRefs[0].Port = ptr.To(gatewayv1.PortNumber(22)) },
+		"port is not in the Service": {func(r *gatewayv1.TLSRoute) {
+			r.Spec.Rules[0].BackendRefs[0].Port = ptr.To(gatewayv1.PortNumber(22))
+		},
 			[]string{"Service a/web has no cluster IP with port 22", "no usable backend"}},
 		"missing Service": {func(r *gatewayv1.TLSRoute) { r.Spec.Rules[0].BackendRefs[0].Name = "other" },
 			[]string{"Service a/other does not exist", "no usable backend"}},
 		"headless Service": {func(r *gatewayv1.TLSRoute) { r.Spec.Rules[0].BackendRefs[0].Name = "headless" },
 			[]string{"Service a/headless has no cluster IP with port 443", "no usable backend"}},
-		"weight zero":             {func(r *gatewayv1.TLSRoute) { r.Spec.Rules[0].BackendRefs[0].Weight = ptr.To[int32](0) }, []string{"no usable backend"}},
+		"weight zero": {
+			func(r *gatewayv1.TLSRoute) { r.Spec.Rules[0].BackendRefs[0].Weight = ptr.To[int32](0) },
+			[]string{"no usable backend"},
+		},
 		"no host names":           {func(r *gatewayv1.TLSRoute) { r.Spec.Hostnames = nil }, []string{"no hostnames"}},
 		"another Gateway's route": {func(r *gatewayv1.TLSRoute) { r.Spec.ParentRefs[0].Name = "other" }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := route("a", "r", 0, "web", "x.example")
 			tc.change(&r)
-			table, problems := BuildTable(Observed{Routes: []gatewayv1.TLSRoute{r}, Services: services}, types.NamespacedName{Namespace: "hortus-gateway", Name: "gateway"})
+			table, problems := BuildTable(Observed{Routes: []gatewayv1.TLSRoute{r}, Services: services},
+				types.NamespacedName{Namespace: "hortus-gateway", Name: "gateway"})
 			if b := table.ServerName("x.example"); b != nil {
 				t.Errorf("ServerName() = %v, want none", b)
 			}

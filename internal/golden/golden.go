@@ -42,8 +42,8 @@ func Objects(t *testing.T, name string, objects ...client.Object) {
 	Bytes(t, name+".yaml", out.Bytes())
 }
 
-// Messages compares refusals, by the names of their cases, with testdata/<name of the test>.golden. Cases that are allowed
-// have none.
+// Messages compares refusals, by the names of their cases, with testdata/<name of the test>.golden. Cases that are
+// allowed have none.
 func Messages(t *testing.T, messages map[string]error) {
 	t.Helper()
 	var text bytes.Buffer

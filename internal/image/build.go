@@ -237,8 +237,8 @@ func Select(names ...string) ([]string, error) {
 	return slices.DeleteFunc(Names(), func(full string) bool { return !wanted[full] }), nil
 }
 
-// Defaults returns the images that a plain build makes: all but those of the older Kubernetes versions, which are built when
-// a cluster asks for them, and those of Kubernetes' end-to-end tests.
+// Defaults returns the images that a plain build makes: all but those of the older Kubernetes versions, which are built
+// when a cluster asks for them, and those of Kubernetes' end-to-end tests.
 func Defaults() []string {
 	left := E2E()
 	for _, v := range components.KubernetesVersions {

@@ -63,11 +63,16 @@ without (machine); e2e stands for all of Kubernetes' end-to-end tests.`,
 	cmd.Flags().BoolVar(&everything, "all", false, "build every image in every version")
 	cmd.Flags().StringVar(&o.Components, "components", "components", "folder with the components' source modules")
 	cmd.Flags().StringVar(&o.Module, "module", ".", "folder of this project's Go module")
-	cmd.Flags().StringVar(&o.HortusBinary, "hortus-binary", "", "static program for the hortus image (default: built from the module)")
-	cmd.Flags().StringVar(&o.MachineInitBinary, "machine-init-binary", "", "static program for machines (default: built from the module)")
-	cmd.Flags().StringVar(&o.TunnelBinary, "tunnel-binary", "", "static program for both ends of the tunnel in the hortus image (default: built from the module)")
-	cmd.Flags().StringVar(&o.CNIPolicyBinary, "cni-policy-binary", "", "static program for machines and the hortus image (default: built from the module)")
-	cmd.Flags().StringVar(&o.EchoBinary, "echo-binary", "", "static program for the echo image (default: built from the module)")
+	cmd.Flags().StringVar(&o.HortusBinary, "hortus-binary", "",
+		"static program for the hortus image (default: built from the module)")
+	cmd.Flags().StringVar(&o.MachineInitBinary, "machine-init-binary", "",
+		"static program for machines (default: built from the module)")
+	cmd.Flags().StringVar(&o.TunnelBinary, "tunnel-binary", "",
+		"static program for both ends of the tunnel in the hortus image (default: built from the module)")
+	cmd.Flags().StringVar(&o.CNIPolicyBinary, "cni-policy-binary", "",
+		"static program for machines and the hortus image (default: built from the module)")
+	cmd.Flags().StringVar(&o.EchoBinary, "echo-binary", "",
+		"static program for the echo image (default: built from the module)")
 	return cmd
 }
 

@@ -32,8 +32,8 @@ var distributionPrograms = []program{
 	}},
 }
 
-// protocols is what nft names protocols by. Without it nft lists them as numbers, and kube-proxy, which compares its lists with what
-// it wants once an hour and after each start, would take all Services out of them.
+// protocols is what nft names protocols by. Without it nft lists them as numbers, and kube-proxy, which compares its
+// lists with what it wants once an hour and after each start, would take all Services out of them.
 const protocols = `icmp 1 ICMP
 tcp 6 TCP
 udp 17 UDP
@@ -88,7 +88,8 @@ func collect(ctx context.Context, programs []program, plugins ...string) ([]Entr
 	return entries, nil
 }
 
-// sharedLibraries asks the dynamic loader, which knows the search paths of this machine, and looks into further folders first.
+// sharedLibraries asks the dynamic loader, which knows the search paths of this machine, and looks into further folders
+// first.
 func sharedLibraries(ctx context.Context, files []string, folders ...string) ([]string, error) {
 	cmd := exec.CommandContext(ctx, "ldd", files...)
 	if len(folders) > 0 {

@@ -27,19 +27,20 @@ var (
 	testEtcds  = []string{"registry.k8s.io/etcd:3.6.8-0", "registry.k8s.io/etcd:3.6.6-0", "registry.k8s.io/etcd:3.6.4-0"}
 )
 
-// E2E lists the images that Kubernetes' own end-to-end tests run, in the tags that those of all versions ask for, without [Pause] and
-// [Etcd], which are there anyway. They behave like the originals as far as the conformance tests look at them: nginx, for instance, is
-// any server on port 80.
+// E2E lists the images that Kubernetes' own end-to-end tests run, in the tags that those of all versions ask for,
+// without [Pause] and [Etcd], which are there anyway. They behave like the originals as far as the conformance tests
+// look at them: nginx, for instance, is any server on port 80.
 func E2E() []string {
-	names := slices.DeleteFunc(slices.Concat(testPauses, testEtcds), func(name string) bool { return name == Pause || name == Etcd })
+	names := slices.DeleteFunc(slices.Concat(testPauses, testEtcds),
+		func(name string) bool { return name == Pause || name == Etcd })
 	for _, i := range testImages {
 		names = append(names, i.names()...)
 	}
 	return names
 }
 
-// testImage is one of those images, beside the programs of the distribution and the tools for tests. It has the same content
-// under all its tags.
+// testImage is one of those images, beside the programs of the distribution and the tools for tests. It has the same
+// content under all its tags.
 type testImage struct {
 	tags            []string
 	user            string
@@ -62,8 +63,8 @@ var (
 	serve   = []string{"test-webserver"} // Serves the files of the image on port 80.
 )
 
-// busyboxShell is the shell of the image busybox, whose messages a spec compares. The busybox of the distribution drops variables
-// whose names have dashes, which newer ones keep, so a command of one word is run without it.
+// busyboxShell is the shell of the image busybox, whose messages a spec compares. The busybox of the distribution drops
+// variables whose names have dashes, which newer ones keep, so a command of one word is run without it.
 const busyboxShell = `#!/bin/bash
 if [[ $# = 2 && $1 = -c && $2 =~ ^[a-z]+$ && $(type -t "$2") = file ]]; then exec "$2"; fi
 exec -a "$0" /bin/busybox "$@"
@@ -87,7 +88,9 @@ var testImages = []testImage{
 	{tags: []string{"glibc-dns-testing:2.0.0", "jessie-dnsutils:1.7"}, cmd: []string{"bash"}},
 	{
 		tags: []string{"httpd:2.4.38-4", "httpd:2.4.39-4"}, cmd: []string{"sh", "-c", serveHTTPD},
-		files: []Entry{{Path: "usr/local/apache2/htdocs/index.html", Content: []byte("<html><body>It works!</body></html>\n")}},
+		files: []Entry{{
+			Path: "usr/local/apache2/htdocs/index.html", Content: []byte("<html><body>It works!</body></html>\n"),
+		}},
 	},
 	{
 		tags: []string{"kitten:1.8", "kitten:1.7"}, programs: []string{"agnhost"}, entrypoint: agnhost, cmd: serve,
@@ -149,8 +152,8 @@ func tools(ctx context.Context) ([]Entry, error) {
 	), nil
 }
 
-// serverCertificate makes the certificate of servers in tests, which nobody checks, and its key: always the same, so that the
-// image stays the same.
+// serverCertificate makes the certificate of servers in tests, which nobody checks, and its key: always the same, so
+// that the image stays the same.
 func serverCertificate() (certificate, key []byte, err error) {
 	seed := sha256.Sum256([]byte("localhost"))
 	private := ed25519.NewKeyFromSeed(seed[:])

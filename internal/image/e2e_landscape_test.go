@@ -32,10 +32,12 @@ func TestBusyboxShell(t *testing.T) {
 		want string
 	}{
 		"variables whose names have dashes are kept": {[]string{"-c", "env"}, "with-dash=kept\n"},
-		"messages are those of busybox":              {[]string{"-c", "echo > /dev/null/a"}, shell + ": can't create /dev/null/a: "},
-		"commands of the shell itself":               {[]string{"-c", "pwd"}, "/\n"},
-		"arguments":                                  {[]string{"-c", "echo $0-$1", "a", "b"}, "a-b\n"},
-		"scripts":                                    {nil, "from stdin\n"},
+		"messages are those of busybox": {
+			[]string{"-c", "echo > /dev/null/a"}, shell + ": can't create /dev/null/a: ",
+		},
+		"commands of the shell itself": {[]string{"-c", "pwd"}, "/\n"},
+		"arguments":                    {[]string{"-c", "echo $0-$1", "a", "b"}, "a-b\n"},
+		"scripts":                      {nil, "from stdin\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			command := exec.CommandContext(t.Context(), shell, tc.args...)

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Entry is one file of a layer. Exactly one of Source, Content, Symlink, Hardlink and Dir says what it is; none of them means
-// an empty file.
+// Entry is one file of a layer. Exactly one of Source, Content, Symlink, Hardlink and Dir says what it is; none of them
+// means an empty file.
 type Entry struct {
 	Path string // In the image, without a leading slash.
 	// Mode holds the permission bits, plus tar's 01000 for sticky folders. 0 means 0755 for folders and sources, 0644 for
@@ -27,8 +27,8 @@ type Entry struct {
 	Dir      bool
 }
 
-// normalize completes entries with their parent folders and default modes, and sorts them, so that the same set of files
-// always makes the same layer. Hard links come last: they need their target in place.
+// normalize completes entries with their parent folders and default modes, and sorts them, so that the same set of
+// files always makes the same layer. Hard links come last: they need their target in place.
 func normalize(entries []Entry) ([]Entry, error) {
 	all := map[string]Entry{}
 	for _, e := range entries {

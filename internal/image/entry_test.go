@@ -71,11 +71,13 @@ func TestLayerContent(t *testing.T) {
 
 func TestNormalizeRefuses(t *testing.T) {
 	for name, entries := range map[string][]Entry{
-		"a path twice":                    {{Path: "a", Content: []byte("1")}, {Path: "/a", Content: []byte("2")}},
-		"a file as a folder":              {{Path: "a", Content: []byte("1")}, {Path: "a/b", Content: []byte("2")}},
-		"a hard link to nothing":          {{Path: "a", Hardlink: "b"}},
-		"a hard link to a symbolic link":  {{Path: "a", Hardlink: "b"}, {Path: "b", Symlink: "c"}},
-		"a hard link to another one":      {{Path: "a", Hardlink: "b"}, {Path: "b", Hardlink: "c"}, {Path: "c", Content: []byte("1")}},
+		"a path twice":                   {{Path: "a", Content: []byte("1")}, {Path: "/a", Content: []byte("2")}},
+		"a file as a folder":             {{Path: "a", Content: []byte("1")}, {Path: "a/b", Content: []byte("2")}},
+		"a hard link to nothing":         {{Path: "a", Hardlink: "b"}},
+		"a hard link to a symbolic link": {{Path: "a", Hardlink: "b"}, {Path: "b", Symlink: "c"}},
+		"a hard link to another one": {
+			{Path: "a", Hardlink: "b"}, {Path: "b", Hardlink: "c"}, {Path: "c", Content: []byte("1")},
+		},
 		"a file below a link of the same": {{Path: "run", Symlink: "/r"}, {Path: "run/x", Content: []byte("1")}},
 	} {
 		t.Run(name, func(t *testing.T) {

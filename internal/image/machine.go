@@ -10,8 +10,8 @@ const group = `root:x:0:
 nogroup:x:65534:
 `
 
-// machineFiles is what a root file system needs beside programs. Host name, hosts, resolv.conf and machine-id differ from
-// machine to machine, so process 1 writes them at boot, together with containerd's configuration and unit.
+// machineFiles is what a root file system needs beside programs. Host name, hosts, resolv.conf and machine-id differ
+// from machine to machine, so process 1 writes them at boot, together with containerd's configuration and unit.
 func machineFiles() []Entry {
 	entries := []Entry{
 		temporary,
@@ -25,7 +25,8 @@ func machineFiles() []Entry {
 	}
 	for _, dir := range []string{
 		"dev", "proc", "run", "sys", "mnt", "opt/bin", "etc/cni/net.d", "etc/containerd/certs.d", "etc/containerd/conf.d",
-		"etc/kubernetes/manifests", "etc/systemd/system", "usr/lib/systemd/system", "var/lib/containerd", "var/lib/kubelet", "var/log/pods",
+		"etc/kubernetes/manifests", "etc/systemd/system", "usr/lib/systemd/system", "var/lib/containerd", "var/lib/kubelet",
+		"var/log/pods",
 	} {
 		entries = append(entries, Entry{Path: dir, Dir: true})
 	}

@@ -15,8 +15,8 @@ const (
 	Echo    = "hortus.dev/echo:1.0.0"
 )
 
-// MachineVersions lists the versions of the machine image, newest first. They differ only in what os-release says, which is
-// enough to roll machines from one to the other.
+// MachineVersions lists the versions of the machine image, newest first. They differ only in what os-release says,
+// which is enough to roll machines from one to the other.
 var MachineVersions = []string{"1.2.0", "1.1.0", "1.0.0"}
 
 // Hortus is the image of this very version of the project.

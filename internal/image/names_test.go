@@ -52,11 +52,13 @@ func TestSelect(t *testing.T) {
 	}{
 		"the full name":              {names: []string{Etcd}, want: []string{Etcd}},
 		"the last part with its tag": {names: []string{"machine:1.0.0"}, want: []string{Machine("1.0.0")}},
-		"the last part without tag":  {names: []string{"machine"}, want: []string{Machine("1.2.0"), Machine("1.1.0"), Machine("1.0.0")}},
-		"build order":                {names: []string{"echo", "pause:3.10.1"}, want: []string{Pause, Echo}},
-		"those of tests":             {names: []string{"e2e"}, want: E2E()},
-		"an unknown name":            {names: []string{"apache"}, fails: true},
-		"an unknown tag":             {names: []string{"machine:9"}, fails: true},
+		"the last part without tag": {
+			names: []string{"machine"}, want: []string{Machine("1.2.0"), Machine("1.1.0"), Machine("1.0.0")},
+		},
+		"build order":     {names: []string{"echo", "pause:3.10.1"}, want: []string{Pause, Echo}},
+		"those of tests":  {names: []string{"e2e"}, want: E2E()},
+		"an unknown name": {names: []string{"apache"}, fails: true},
+		"an unknown tag":  {names: []string{"machine:9"}, fails: true},
 	} {
 		t.Run(label, func(t *testing.T) {
 			got, err := Select(tc.names...)
@@ -167,7 +169,8 @@ func TestPolicyPluginIsInImages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.ContainsFunc(slices.Concat(r.layers...), func(e Entry) bool { return e.Path == path && e.Source == "plugin" }) {
+		if !slices.ContainsFunc(slices.Concat(r.layers...),
+			func(e Entry) bool { return e.Path == path && e.Source == "plugin" }) {
 			t.Errorf("image %s lacks %s", name, path)
 		}
 	}

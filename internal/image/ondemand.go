@@ -15,12 +15,12 @@ import (
 	"hortus.dev/hortus/internal/components"
 )
 
-// patience is how long a pull waits for a build. Then people are told what is going on, and the container runtime asks again, after
-// pauses that get longer. containerd waits 30 s for an answer to begin.
+// patience is how long a pull waits for a build. Then people are told what is going on, and the container runtime asks
+// again, after pauses that get longer. containerd waits 30 s for an answer to begin.
 const patience = 20 * time.Second
 
-// OnDemand builds the images of a Kubernetes version when one of them is asked for the first time. It builds one version
-// after the other, and goes on when who has asked is gone.
+// OnDemand builds the images of a Kubernetes version when one of them is asked for the first time. It builds one
+// version after the other, and goes on when who has asked is gone.
 type OnDemand struct {
 	// Build makes images, all of one version, and ends with the process.
 	Build func(names []string) error

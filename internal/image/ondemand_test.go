@@ -84,6 +84,8 @@ func TestOnDemandExplains(t *testing.T) {
 	o.start("1.35.4")
 	<-begun
 	clock.SetTime(time.Unix(0, 0).Add(30 * time.Second))
-	ask(KubeProxy("1.35.4"), "Kubernetes 1.35.4 is being built, since it is used for the first time: it has taken 50s, Kubernetes 1.36.3 took 2m17s")
-	ask(KubeProxy("1.34.4"), "Kubernetes 1.34.4 is being built, since it is used for the first time: it comes after another version")
+	ask(KubeProxy("1.35.4"),
+		"Kubernetes 1.35.4 is being built, since it is used for the first time: it has taken 50s, Kubernetes 1.36.3 took 2m17s")
+	ask(KubeProxy("1.34.4"),
+		"Kubernetes 1.34.4 is being built, since it is used for the first time: it comes after another version")
 }

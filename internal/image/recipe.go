@@ -39,7 +39,9 @@ const cniPolicy = "hortus-policy"
 const searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 func (r recipe) config() v1.Config {
-	return v1.Config{Env: []string{"PATH=" + searchPath}, Entrypoint: r.entrypoint, Cmd: r.cmd, User: r.user, WorkingDir: "/"}
+	return v1.Config{
+		Env: []string{"PATH=" + searchPath}, Entrypoint: r.entrypoint, Cmd: r.cmd, User: r.user, WorkingDir: "/",
+	}
 }
 
 // temporary is a folder for everyone, which programs with self-signed certificates or uploads expect.
@@ -61,7 +63,8 @@ func recipeFor(name string, from sources) (recipe, error) {
 	case name == CoreDNS:
 		return single("coredns", "coredns", "/coredns")
 	case name == Hortus():
-		etcd, err := single("etcd", "etcd", "/usr/local/bin/etcd") // For `hortus etcd run`; the layer is that of the image of etcd.
+		// For `hortus etcd run`; the layer is that of the image of etcd.
+		etcd, err := single("etcd", "etcd", "/usr/local/bin/etcd")
 		r.layers = append(etcd.layers, []Entry{{Path: "usr/local/bin/tunnel", Source: from.tunnel}}, []Entry{
 			{Path: "usr/local/bin/hortus", Source: from.hortus},
 			{Path: "usr/local/bin/" + cniPolicy, Source: from.cniPolicy}, // For `hortus network-agent`, which installs it.
@@ -96,7 +99,9 @@ func recipeFor(name string, from sources) (recipe, error) {
 }
 
 // kubernetesPrograms are in the order of [Kubernetes].
-var kubernetesPrograms = []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet"}
+var kubernetesPrograms = []string{
+	"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet",
+}
 
 // componentsOf names the components an image needs, in the form [components.Select] takes.
 func componentsOf(name string) []string {
@@ -164,7 +169,9 @@ func kubernetesRecipe(name, version, program string, from sources) (recipe, erro
 	}
 	const dir = "usr/local/bin/"
 	// The kubelet is the regular file because it is the one that gets taken out of its image.
-	layer := []Entry{{Path: dir + "kubelet", Source: file}, temporary, {Path: dir + "hyperkube", Hardlink: dir + "kubelet"}}
+	layer := []Entry{
+		{Path: dir + "kubelet", Source: file}, temporary, {Path: dir + "hyperkube", Hardlink: dir + "kubelet"},
+	}
 	for _, link := range components.HyperkubeLinks {
 		if link != "kubelet" {
 			layer = append(layer, Entry{Path: dir + link, Hardlink: dir + "kubelet"})
@@ -177,7 +184,8 @@ func kubernetesRecipe(name, version, program string, from sources) (recipe, erro
 	return r, nil
 }
 
-// machineRecipe: the layers go from what changes least to what changes most, and only the last differs between versions.
+// machineRecipe: the layers go from what changes least to what changes most, and only the last differs between
+// versions.
 func machineRecipe(name, version string, from sources) (recipe, error) {
 	var runtime []Entry
 	for _, p := range []struct{ component, dir string }{
@@ -200,7 +208,8 @@ func machineRecipe(name, version string, from sources) (recipe, error) {
 			from.sshServer,
 			runtime,
 			append(machineFiles(),
-				Entry{Path: "sbin/init", Source: from.machineInit}, Entry{Path: "opt/cni/bin/" + cniPolicy, Source: from.cniPolicy}),
+				Entry{Path: "sbin/init", Source: from.machineInit},
+				Entry{Path: "opt/cni/bin/" + cniPolicy, Source: from.cniPolicy}),
 			{{Path: "etc/os-release", Content: osRelease(version)}},
 		},
 		entrypoint: []string{"/sbin/init"},

@@ -19,8 +19,8 @@ var sshServerFiles = []string{
 	sshServerProgram, "/usr/bin/ssh-keygen", "/usr/lib/openssh/sshd-session", "/usr/lib/openssh/sshd-auth",
 }
 
-// sshServer collects the distribution's SSH server with its libraries, but for what is there already. Where it is not installed
-// it is only unpacked: people want no new server on their machine.
+// sshServer collects the distribution's SSH server with its libraries, but for what is there already. Where it is not
+// installed it is only unpacked: people want no new server on their machine.
 func sshServer(ctx context.Context, progress io.Writer, artifacts string, there []Entry) ([]Entry, error) {
 	root := ""
 	if _, err := os.Stat(sshServerProgram); err != nil {

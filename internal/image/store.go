@@ -29,8 +29,8 @@ const AnnotationName = "org.opencontainers.image.ref.name"
 // annotationContainerd does the same for "ctr images import", which takes the other one for a mere tag.
 const annotationContainerd = "io.containerd.image.name"
 
-// Store is an OCI image layout with one image per name. It can be read by others at any time: blobs appear complete, and the
-// index is replaced in one step.
+// Store is an OCI image layout with one image per name. It can be read by others at any time: blobs appear complete,
+// and the index is replaced in one step.
 type Store struct {
 	path layout.Path
 	// layers remembers the layer made of given files, to skip reading hundreds of megabytes that did not change.
@@ -99,7 +99,8 @@ func (s *Store) Layer(entries []Entry) (v1.Layer, error) {
 	return storedLayer{descriptor, s.path}, nil
 }
 
-// layerKey identifies what a layer is made of: sources by path, size, change time and inode, everything else by content.
+// layerKey identifies what a layer is made of: sources by path, size, change time and inode, everything else by
+// content.
 func layerKey(sorted []Entry) (string, error) {
 	h := sha256.New()
 	for _, e := range sorted {
@@ -252,8 +253,8 @@ func (s *Store) List() ([]Stored, error) {
 	return all, nil
 }
 
-// Digest returns the digest of an image in the layout. Together with the name it refers to exactly this content, which a
-// tag that is built again and again does not.
+// Digest returns the digest of an image in the layout. Together with the name it refers to exactly this content, which
+// a tag that is built again and again does not.
 func Digest(artifacts, name string) (string, error) {
 	index, err := (&Store{path: layout.Path(LayoutDir(artifacts))}).index()
 	if err != nil {

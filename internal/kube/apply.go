@@ -18,7 +18,8 @@ func Apply(ctx context.Context, c client.Client, obj client.Object, owner string
 	if err != nil {
 		return fmt.Errorf("apply %s: %w", describe(obj, c.Scheme()), err)
 	}
-	if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(owner), client.ForceOwnership); err != nil {
+	if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(owner),
+		client.ForceOwnership); err != nil {
 		return fmt.Errorf("apply %s: %w", describe(obj, c.Scheme()), err)
 	}
 	if out, ok := obj.(*unstructured.Unstructured); ok {
@@ -58,9 +59,11 @@ func applyConfiguration(obj client.Object, scheme *runtime.Scheme) (*unstructure
 	return u, nil
 }
 
-// Delete deletes obj in the background and reports whether it is gone already. An unknown kind counts as gone, since its
-// objects went with the definition.
-func Delete(ctx context.Context, c client.Client, obj client.Object, opts ...client.DeleteOption) (gone bool, err error) {
+// Delete deletes obj in the background and reports whether it is gone already. An unknown kind counts as gone, since
+// its objects went with the definition.
+func Delete(
+	ctx context.Context, c client.Client, obj client.Object, opts ...client.DeleteOption,
+) (gone bool, err error) {
 	if len(opts) == 0 {
 		opts = []client.DeleteOption{client.PropagationPolicy("Background")}
 	}

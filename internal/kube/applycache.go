@@ -16,8 +16,8 @@ import (
 // ApplyCache applies objects like Apply, but only reads those that still are as it has left them. A flow that looks at
 // everything in every pass costs the server little that way: a read is a fraction of a server-side apply.
 //
-// What others change is noticed: spec and metadata by the object's generation and content, kinds without a generation by
-// their resource version. It is safe for concurrent use. The zero value is ready.
+// What others change is noticed: spec and metadata by the object's generation and content, kinds without a generation
+// by their resource version. It is safe for concurrent use. The zero value is ready.
 type ApplyCache struct {
 	mu      sync.Mutex
 	entries map[applyKey]applied
@@ -73,8 +73,9 @@ func (a *ApplyCache) Apply(ctx context.Context, c client.Client, obj client.Obje
 		a.entries = map[applyKey]applied{}
 	}
 	a.entries[key] = applied{
-		desired: desired, uid: string(obj.GetUID()), resourceVersion: obj.GetResourceVersion(), generation: obj.GetGeneration(),
-		labels: maps.Clone(obj.GetLabels()), annotations: maps.Clone(obj.GetAnnotations()),
+		desired: desired, uid: string(obj.GetUID()), resourceVersion: obj.GetResourceVersion(),
+		generation: obj.GetGeneration(),
+		labels:     maps.Clone(obj.GetLabels()), annotations: maps.Clone(obj.GetAnnotations()),
 	}
 	return nil
 }
@@ -88,7 +89,8 @@ func (a applied) still(live client.Object) bool {
 		return true
 	}
 	// A status has been written. Only kinds with a generation tell that from a change of the rest.
-	return a.generation > 0 && live.GetGeneration() == a.generation && maps.Equal(live.GetLabels(), a.labels) && maps.Equal(live.GetAnnotations(), a.annotations)
+	return a.generation > 0 && live.GetGeneration() == a.generation && maps.Equal(live.GetLabels(), a.labels) &&
+		maps.Equal(live.GetAnnotations(), a.annotations)
 }
 
 // Forget drops what is known about a namespace and the cluster-scoped object of the same name.

@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// EnsureFinalizer adds the finalizer unless it is there. The patch carries the resource version, because a merge patch of
-// the list would otherwise drop what others added meanwhile.
+// EnsureFinalizer adds the finalizer unless it is there. The patch carries the resource version, because a merge patch
+// of the list would otherwise drop what others added meanwhile.
 func EnsureFinalizer(ctx context.Context, c client.Client, obj client.Object, finalizer string) error {
 	return patchFinalizers(ctx, c, obj, "add", finalizer, controllerutil.AddFinalizer)
 }
@@ -20,7 +20,10 @@ func RemoveFinalizer(ctx context.Context, c client.Client, obj client.Object, fi
 	return client.IgnoreNotFound(patchFinalizers(ctx, c, obj, "remove", finalizer, controllerutil.RemoveFinalizer))
 }
 
-func patchFinalizers(ctx context.Context, c client.Client, obj client.Object, verb, finalizer string, change func(client.Object, string) bool) error {
+func patchFinalizers(
+	ctx context.Context, c client.Client, obj client.Object, verb, finalizer string,
+	change func(client.Object, string) bool,
+) error {
 	before := obj.DeepCopyObject().(client.Object)
 	if !change(obj, finalizer) {
 		return nil

@@ -102,7 +102,8 @@ func TestSetCondition(t *testing.T) {
 	}
 	c.Message = "m"
 	list = SetCondition(list, c, start.Add(time.Minute))
-	if got := Condition(list, "A"); !got.LastUpdateTime.Time.Equal(start.Add(time.Minute)) || !got.LastTransitionTime.Time.Equal(start) {
+	if got := Condition(list, "A"); !got.LastUpdateTime.Time.Equal(start.Add(time.Minute)) ||
+		!got.LastTransitionTime.Time.Equal(start) {
 		t.Errorf("a new message changes the update time only: %+v", got)
 	}
 	c.Status = corev1beta1.ConditionFalse
@@ -132,7 +133,10 @@ func TestDeploymentReady(t *testing.T) {
 		"the default is one replica": {func(d *appsv1.Deployment) { d.Spec.Replicas = nil }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: 2}, Spec: appsv1.DeploymentSpec{Replicas: ptr.To(int32(1))}, Status: ready}
+			d := &appsv1.Deployment{
+				ObjectMeta: metav1.ObjectMeta{Generation: 2}, Spec: appsv1.DeploymentSpec{Replicas: ptr.To(int32(1))},
+				Status: ready,
+			}
 			tc.change(d)
 			if got := DeploymentReady(d); got != tc.want {
 				t.Errorf("DeploymentReady() = %t, want %t", got, tc.want)

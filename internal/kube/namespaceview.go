@@ -19,9 +19,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// NamespaceView is a client for one short pass over one namespace. It reads each kind of the namespace once, with a list
-// that the server answers from its watch cache, instead of every object by itself from etcd. What is written through it
-// is read anew afterwards. Everything outside the namespace, and what has no Go type, goes straight to the server.
+// NamespaceView is a client for one short pass over one namespace. It reads each kind of the namespace once, with a
+// list that the server answers from its watch cache, instead of every object by itself from etcd. What is written
+// through it is read anew afterwards. Everything outside the namespace, and what has no Go type, goes straight to the
+// server.
 //
 // It is safe for concurrent use, and made to be thrown away after the pass.
 type NamespaceView struct {
@@ -42,11 +43,12 @@ type kindView struct {
 }
 
 // Versions remembers the newest resource version that is known of each kind. A list is asked to be no older, so that a
-// reader sees all that it has written itself and all that it was told about. It is safe for concurrent use. The zero value
-// is ready.
+// reader sees all that it has written itself and all that it was told about. It is safe for concurrent use. The zero
+// value is ready.
 //
-// Resource versions of one kind are integers that grow (https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions);
-// from a server that does not stick to that nothing is remembered, and lists are then as new as can be.
+// Resource versions of one kind are integers that grow
+// (https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions); from a server that does not stick
+// to that nothing is remembered, and lists are then as new as can be.
 type Versions struct {
 	mu     sync.Mutex
 	newest map[schema.GroupVersionKind]uint64
@@ -78,7 +80,9 @@ func (v *Versions) options(kind schema.GroupVersionKind) *metav1.ListOptions {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if version := v.newest[kind]; version > 0 {
-		return &metav1.ListOptions{ResourceVersion: strconv.FormatUint(version, 10), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}
+		return &metav1.ListOptions{
+			ResourceVersion: strconv.FormatUint(version, 10), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+		}
 	}
 	return &metav1.ListOptions{}
 }
@@ -89,7 +93,9 @@ func NewNamespaceView(c client.Client, namespace string, seen *Versions) *Namesp
 }
 
 // Get implements client.Reader.
-func (v *NamespaceView) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+func (v *NamespaceView) Get(
+	ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption,
+) error {
 	kind, ok := v.viewed(key.Namespace, obj)
 	if !ok || len(opts) > 0 {
 		return v.Client.Get(ctx, key, obj, opts...)
@@ -121,7 +127,8 @@ func (v *NamespaceView) List(ctx context.Context, list client.ObjectList, opts .
 	var o client.ListOptions
 	o.ApplyOptions(opts)
 	listKind, err := apiutil.GVKForObject(list, v.Scheme())
-	if err != nil || o.Namespace != v.namespace || o.FieldSelector != nil || o.Continue != "" || o.Raw != nil || !typed(list) {
+	if err != nil || o.Namespace != v.namespace || o.FieldSelector != nil || o.Continue != "" || o.Raw != nil ||
+		!typed(list) {
 		return v.Client.List(ctx, list, opts...)
 	}
 	kind := listKind.GroupVersion().WithKind(strings.TrimSuffix(listKind.Kind, "List"))
@@ -159,7 +166,9 @@ func (v *NamespaceView) Update(ctx context.Context, obj client.Object, opts ...c
 }
 
 // Patch implements client.Writer.
-func (v *NamespaceView) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+func (v *NamespaceView) Patch(
+	ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption,
+) error {
 	defer v.wrote(obj)
 	return v.Client.Patch(ctx, obj, patch, opts...)
 }
@@ -177,7 +186,9 @@ func (v *NamespaceView) DeleteAllOf(ctx context.Context, obj client.Object, opts
 }
 
 // Apply implements client.Writer.
-func (v *NamespaceView) Apply(ctx context.Context, configuration runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+func (v *NamespaceView) Apply(
+	ctx context.Context, configuration runtime.ApplyConfiguration, opts ...client.ApplyOption,
+) error {
 	if u, ok := configuration.(interface {
 		client.Object
 		GroupVersionKind() schema.GroupVersionKind
@@ -185,7 +196,8 @@ func (v *NamespaceView) Apply(ctx context.Context, configuration runtime.ApplyCo
 		defer func() { v.note(u.GroupVersionKind(), u) }()
 		return v.Client.Apply(ctx, configuration, opts...)
 	}
-	return fmt.Errorf("apply %T: the view of namespace %q takes only unstructured configurations", configuration, v.namespace)
+	return fmt.Errorf("apply %T: the view of namespace %q takes only unstructured configurations", configuration,
+		v.namespace)
 }
 
 // Status implements client.StatusClient.
@@ -206,7 +218,9 @@ func (s subResourceView) Update(ctx context.Context, obj client.Object, opts ...
 	return s.SubResourceClient.Update(ctx, obj, opts...)
 }
 
-func (s subResourceView) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+func (s subResourceView) Patch(
+	ctx context.Context, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption,
+) error {
 	defer s.view.wrote(obj)
 	return s.SubResourceClient.Patch(ctx, obj, patch, opts...)
 }
@@ -274,7 +288,8 @@ func (v *NamespaceView) load(ctx context.Context, kind schema.GroupVersionKind, 
 
 // isTooLargeVersion: the server does not know the version (yet), as after a restore from a backup.
 func isTooLargeVersion(err error) bool {
-	return err != nil && (apierrors.IsResourceExpired(err) || apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge))
+	return err != nil && (apierrors.IsResourceExpired(err) ||
+		apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge))
 }
 
 // wrote makes the next read of an object a fresh one. It is called after the write, whether that worked or not.

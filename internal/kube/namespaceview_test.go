@@ -25,7 +25,8 @@ func viewed(t *testing.T, objects ...client.Object) (*NamespaceView, *requests, 
 	seen, versions := &requests{}, &Versions{}
 	server := fake.NewClientBuilder().WithObjects(objects...).Build()
 	counting := interceptor.NewClient(server, interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object,
+			opts ...client.GetOption) error {
 			seen.gets++
 			return c.Get(ctx, key, obj, opts...)
 		},
@@ -43,7 +44,9 @@ func viewed(t *testing.T, objects ...client.Object) (*NamespaceView, *requests, 
 }
 
 func aConfigMap(namespace, name string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"name": name}}}
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: name, Labels: map[string]string{"name": name},
+	}}
 }
 
 func TestNamespaceViewReadsAKindOnce(t *testing.T) {
@@ -58,7 +61,8 @@ func TestNamespaceViewReadsAKindOnce(t *testing.T) {
 		t.Errorf("Get of what is not there = %v, want NotFound", err)
 	}
 	list := &corev1.ConfigMapList{}
-	if err := view.List(ctx, list, client.InNamespace("a"), client.MatchingLabels{"name": "y"}); err != nil || len(list.Items) != 1 {
+	if err := view.List(ctx, list, client.InNamespace("a"), client.MatchingLabels{"name": "y"}); err != nil ||
+		len(list.Items) != 1 {
 		t.Errorf("List by label = %d items, error %v, want 1", len(list.Items), err)
 	}
 	if requests.gets != 0 || requests.lists != 1 {

@@ -13,8 +13,8 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// PatchStatus writes the status of obj as a merge patch against before, the copy taken when it was read. Nothing is sent
-// when nothing changed, and an object that has gone meanwhile is fine.
+// PatchStatus writes the status of obj as a merge patch against before, the copy taken when it was read. Nothing is
+// sent when nothing changed, and an object that has gone meanwhile is fine.
 func PatchStatus(ctx context.Context, c client.Client, obj, before client.Object) error {
 	if equality.Semantic.DeepEqual(statusOf(obj), statusOf(before)) {
 		return nil
@@ -28,8 +28,8 @@ func PatchStatus(ctx context.Context, c client.Client, obj, before client.Object
 	return nil
 }
 
-// LogConditions logs which conditions of an object have become worse or better since the copy before. Those that are only
-// judged anew, from True to Progressing and back, are left out.
+// LogConditions logs which conditions of an object have become worse or better since the copy before. Those that are
+// only judged anew, from True to Progressing and back, are left out.
 func LogConditions(ctx context.Context, scheme *runtime.Scheme, obj, before client.Object) {
 	old := conditionsOf(before)
 	for _, c := range conditionsOf(obj) {

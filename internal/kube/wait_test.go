@@ -18,7 +18,8 @@ func TestWaitForAPI(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	if err := WaitForAPI(t.Context(), &rest.Config{Host: server.URL, QPS: -1}, "/readyz", "/apis/example.com/v1"); err != nil {
+	if err := WaitForAPI(t.Context(), &rest.Config{Host: server.URL, QPS: -1}, "/readyz",
+		"/apis/example.com/v1"); err != nil {
 		t.Fatal(err)
 	}
 	if got := asked.Load(); got != 4 {

@@ -18,7 +18,8 @@ func DeploymentReady(d *appsv1.Deployment) bool {
 		want = *d.Spec.Replicas
 	}
 	s := d.Status
-	return s.ObservedGeneration >= d.Generation && s.UpdatedReplicas == want && s.AvailableReplicas == want && s.Replicas == want
+	return s.ObservedGeneration >= d.Generation && s.UpdatedReplicas == want && s.AvailableReplicas == want &&
+		s.Replicas == want
 }
 
 // StatefulSetReady reports whether the controller has seen the newest spec and every wanted replica of it is ready.
@@ -27,7 +28,8 @@ func StatefulSetReady(s *appsv1.StatefulSet) bool {
 	if s.Spec.Replicas != nil {
 		want = *s.Spec.Replicas
 	}
-	return s.Status.ObservedGeneration >= s.Generation && s.Status.ReadyReplicas == want && s.Status.UpdatedReplicas >= want && s.Status.Replicas == want
+	return s.Status.ObservedGeneration >= s.Generation && s.Status.ReadyReplicas == want &&
+		s.Status.UpdatedReplicas >= want && s.Status.Replicas == want
 }
 
 // LoadBalancerAddress is the first address of a Service's load balancer, IP before host name, or "".
@@ -63,13 +65,13 @@ func DeploymentProgress(d *appsv1.Deployment) string {
 	return fmt.Sprintf("Deployment %s is rolling out: %d old pods still running", d.Name, s.Replicas-want)
 }
 
-// fetchStep is how often the text about an image that is being fetched changes, and how long nothing is said about it: a text for
-// people that changed all the time would be a write each time.
+// fetchStep is how often the text about an image that is being fetched changes, and how long nothing is said about it:
+// a text for people that changed all the time would be a write each time.
 const fetchStep = 30 * time.Second
 
-// WaitingContainers tells why containers of the pods do not start, such as an image that can't be pulled, in short text for people; ""
-// if none says why. Plain creation is no reason. It also reports whether one waits for an image that comes later: it is being
-// fetched, or its registry asks to try again.
+// WaitingContainers tells why containers of the pods do not start, such as an image that can't be pulled, in short text
+// for people; "" if none says why. Plain creation is no reason. It also reports whether one waits for an image that
+// comes later: it is being fetched, or its registry asks to try again.
 func WaitingContainers(pods []corev1.Pod, now time.Time) (why string, fetching bool) {
 	var reasons []string
 	for i := range pods {
@@ -101,8 +103,8 @@ func WaitingContainers(pods []corev1.Pod, now time.Time) (why string, fetching b
 	return strings.Join(reasons, "; "), fetching
 }
 
-// fetchedSince is when the pod had its volumes and its network, after which only images are missing to start containers; zero if it has
-// not.
+// fetchedSince is when the pod had its volumes and its network, after which only images are missing to start
+// containers; zero if it has not.
 func fetchedSince(status *corev1.PodStatus) time.Time {
 	for _, c := range status.Conditions {
 		if c.Type == corev1.PodReadyToStartContainers && c.Status == corev1.ConditionTrue {
@@ -112,8 +114,8 @@ func fetchedSince(status *corev1.PodStatus) time.Time {
 	return time.Time{}
 }
 
-// busyRegistry is what a registry says that asks to try again (status 503): words of its own after the status, or those of HTTP; "" if
-// no registry does. The kubelet passes it on in the text of its error only.
+// busyRegistry is what a registry says that asks to try again (status 503): words of its own after the status, or those
+// of HTTP; "" if no registry does. The kubelet passes it on in the text of its error only.
 func busyRegistry(w *corev1.ContainerStateWaiting) string {
 	if w.Reason != "ErrImagePull" && w.Reason != "ImagePullBackOff" {
 		return ""

@@ -12,7 +12,9 @@ import (
 
 func TestWaitingContainers(t *testing.T) {
 	waiting := func(name, reason, message string) corev1.ContainerStatus {
-		return corev1.ContainerStatus{Name: name, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}
+		return corev1.ContainerStatus{
+			Name: name, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}},
+		}
 	}
 	pod := func(statuses ...corev1.ContainerStatus) corev1.Pod {
 		return corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: statuses}}
@@ -40,12 +42,23 @@ func TestWaitingContainers(t *testing.T) {
 			},
 			after: time.Hour, want: "container a: ErrImagePull: not found",
 		},
-		"a pod without network fetches nothing":      {pods: []corev1.Pod{pod(creating)}, after: time.Hour},
-		"nothing is said about an image in time":     {pods: []corev1.Pod{withNetwork(pod(creating))}, after: 29 * time.Second, fetching: true},
-		"an image that takes long is named":          {pods: []corev1.Pod{withNetwork(pod(creating))}, after: 100 * time.Second, want: "container b: image b:1 is being fetched for 1m30s", fetching: true},
-		"other containers wait for their turn":       {pods: []corev1.Pod{withNetwork(pod(waiting("b", "PodInitializing", "")))}, after: time.Hour},
-		"a registry may ask to try again":            {pods: []corev1.Pod{withNetwork(pod(waiting("b", "ImagePullBackOff", busy)))}, want: "container b waits for its image: it is being built", fetching: true},
-		"the same words of a container mean nothing": {pods: []corev1.Pod{pod(waiting("b", "CrashLoopBackOff", busy))}, want: "container b: CrashLoopBackOff: " + busy},
+		"a pod without network fetches nothing": {pods: []corev1.Pod{pod(creating)}, after: time.Hour},
+		"nothing is said about an image in time": {
+			pods: []corev1.Pod{withNetwork(pod(creating))}, after: 29 * time.Second, fetching: true,
+		},
+		"an image that takes long is named": {
+			pods: []corev1.Pod{withNetwork(pod(creating))}, after: 100 * time.Second,
+			want: "container b: image b:1 is being fetched for 1m30s", fetching: true,
+		},
+		"other containers wait for their turn": {pods: []corev1.Pod{
+			withNetwork(pod(waiting("b", "PodInitializing", ""))),
+		}, after: time.Hour},
+		"a registry may ask to try again": {pods: []corev1.Pod{
+			withNetwork(pod(waiting("b", "ImagePullBackOff", busy))),
+		}, want: "container b waits for its image: it is being built", fetching: true},
+		"the same words of a container mean nothing": {
+			pods: []corev1.Pod{pod(waiting("b", "CrashLoopBackOff", busy))}, want: "container b: CrashLoopBackOff: " + busy,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if why, fetching := WaitingContainers(tc.pods, begun.Add(tc.after)); why != tc.want || fetching != tc.fetching {
@@ -57,12 +70,23 @@ func TestWaitingContainers(t *testing.T) {
 
 func TestDeploymentProgress(t *testing.T) {
 	for want, status := range map[string]appsv1.DeploymentStatus{
-		"Deployment a is rolling out: its newest version has not been observed yet": {ObservedGeneration: 1, Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 2},
-		"Deployment a is rolling out: 1 of 2 pods updated":                          {ObservedGeneration: 2, Replicas: 3, UpdatedReplicas: 1, AvailableReplicas: 3},
-		"Deployment a is rolling out: 1 of 2 updated pods available":                {ObservedGeneration: 2, Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 1},
-		"Deployment a is rolling out: 1 old pods still running":                     {ObservedGeneration: 2, Replicas: 3, UpdatedReplicas: 2, AvailableReplicas: 3},
+		"Deployment a is rolling out: its newest version has not been observed yet": {
+			ObservedGeneration: 1, Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 2,
+		},
+		"Deployment a is rolling out: 1 of 2 pods updated": {
+			ObservedGeneration: 2, Replicas: 3, UpdatedReplicas: 1, AvailableReplicas: 3,
+		},
+		"Deployment a is rolling out: 1 of 2 updated pods available": {
+			ObservedGeneration: 2, Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 1,
+		},
+		"Deployment a is rolling out: 1 old pods still running": {
+			ObservedGeneration: 2, Replicas: 3, UpdatedReplicas: 2, AvailableReplicas: 3,
+		},
 	} {
-		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "a", Generation: 2}, Spec: appsv1.DeploymentSpec{Replicas: ptr.To(int32(2))}, Status: status}
+		d := &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Name: "a", Generation: 2}, Spec: appsv1.DeploymentSpec{Replicas: ptr.To(int32(2))},
+			Status: status,
+		}
 		if DeploymentReady(d) {
 			t.Errorf("a Deployment with %+v is ready", status)
 		}

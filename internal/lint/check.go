@@ -24,7 +24,10 @@ type checker struct {
 func Check(name string, spec *corev1beta1.CloudProfileSpec, now time.Time) []Finding {
 	profile, err := versionclass.Compile(name, spec)
 	if err != nil {
-		return []Finding{{Severity: Error, Rule: RuleInvalid, Profile: name, What: "versions", Message: err.Error(), Fix: "correct the CloudProfile"}}
+		return []Finding{{
+			Severity: Error, Rule: RuleInvalid, Profile: name, What: "versions", Message: err.Error(),
+			Fix: "correct the CloudProfile",
+		}}
 	}
 	c := &checker{profile: profile, decider: maintenance.NewDecider(profile), now: now}
 	c.kubernetes()
@@ -49,7 +52,9 @@ const kubernetes = "kubernetes"
 func (c *checker) kubernetes() {
 	versions := c.profile.Kubernetes
 	if len(versions) == 0 {
-		c.add(Finding{Severity: Error, Rule: RuleInvalid, What: kubernetes, Message: "no Kubernetes version is offered", Fix: "offer one"})
+		c.add(Finding{
+			Severity: Error, Rule: RuleInvalid, What: kubernetes, Message: "no Kubernetes version is offered", Fix: "offer one",
+		})
 		return
 	}
 	c.kubernetesDeadEnds()
@@ -230,8 +235,9 @@ func (c *checker) machineTypes() {
 		for _, without := range slices.Sorted(maps.Keys(alike)) {
 			c.add(Finding{
 				Severity: Warning, Rule: RuleNoImage, What: "machine types " + strings.Join(alike[without], ", "),
-				Message: fmt.Sprintf("no machine image for architecture %s runs on them with kubelets of Kubernetes %s", architecture, without),
-				Fix:     "offer one, or relax a kubeletVersionConstraint",
+				Message: fmt.Sprintf("no machine image for architecture %s runs on them with kubelets of Kubernetes %s",
+					architecture, without),
+				Fix: "offer one, or relax a kubeletVersionConstraint",
 			})
 		}
 	}
@@ -245,7 +251,9 @@ func (c *checker) withoutImage(machineType *versionclass.MachineType) (without [
 		}
 		found := false
 		for _, image := range c.profile.Images {
-			for _, v := range image.Eligible(versionclass.Needs{Architecture: machineType.Architecture, MachineType: machineType, Kubelet: k.Semver}) {
+			for _, v := range image.Eligible(versionclass.Needs{
+				Architecture: machineType.Architecture, MachineType: machineType, Kubelet: k.Semver,
+			}) {
 				found = found || v.ClassAt(c.now).Active()
 			}
 		}

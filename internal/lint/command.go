@@ -53,7 +53,8 @@ leaves Shoots stuck or that the API server refuses.`,
 	}
 	c.source.AddFlags(cmd)
 	c.source.AddNamespaceFlag(cmd)
-	cmd.Flags().StringSliceVar(&c.with, "with", nil, "check the CloudProfiles of these manifests instead of those of the same name")
+	cmd.Flags().StringSliceVar(&c.with, "with", nil,
+		"check the CloudProfiles of these manifests instead of those of the same name")
 	cmd.Flags().StringVar(&c.at, "at", "", "time to check for, a date or an RFC 3339 time; empty means now")
 	cmd.Flags().StringVarP(&c.output, "output", "o", "table", "table, json or yaml")
 	return cmd

@@ -92,13 +92,15 @@ func (c *checker) inPlacePaths(image *versionclass.Image) {
 		}
 	}
 	for _, v := range image.Versions {
-		if newest == nil || !v.InPlace || !v.ClassAt(c.now).Active() || !v.Semver.LessThan(newest.Semver) || c.reaches(image, v, newest) {
+		if newest == nil || !v.InPlace || !v.ClassAt(c.now).Active() || !v.Semver.LessThan(newest.Semver) ||
+			c.reaches(image, v, newest) {
 			continue
 		}
 		c.add(Finding{
 			Severity: Warning, Rule: RuleInPlacePath, What: "image " + image.Name, Version: v.Text,
-			Message: fmt.Sprintf("in-place pools on it cannot get to %s: no chain of minVersionForUpdate leads there", newest.Text),
-			Fix:     fmt.Sprintf("offer a version that can be updated to from %s, or lower a minVersionForUpdate", v.Text),
+			Message: fmt.Sprintf("in-place pools on it cannot get to %s: no chain of minVersionForUpdate leads there",
+				newest.Text),
+			Fix: fmt.Sprintf("offer a version that can be updated to from %s, or lower a minVersionForUpdate", v.Text),
 		})
 	}
 }
@@ -323,7 +325,10 @@ func (c *checker) cluster(image *versionclass.Image, n need, version string, aut
 }
 
 func (c *checker) eligible(image *versionclass.Image, n need, version string) []*versionclass.ImageVersion {
-	needs := versionclass.Needs{Architecture: n.architecture, MachineType: c.profile.MachineTypes[n.machineType], InPlace: n.inPlace, Current: version}
+	needs := versionclass.Needs{
+		Architecture: n.architecture, MachineType: c.profile.MachineTypes[n.machineType], InPlace: n.inPlace,
+		Current: version,
+	}
 	if n.runtime != "" {
 		needs.Runtimes = []string{n.runtime}
 	}
@@ -349,7 +354,9 @@ func (c *checker) exploreImage(image *versionclass.Image, n need) map[string]stu
 	return g.explore()
 }
 
-func (c *checker) decideImage(image *versionclass.Image, n need, version string, t time.Time, auto bool) (string, bool) {
+func (c *checker) decideImage(
+	image *versionclass.Image, n need, version string, t time.Time, auto bool,
+) (string, bool) {
 	if item := c.imageItem(image, n, version, t, auto); item != nil {
 		return item.To, item.Err != nil
 	}
@@ -357,7 +364,9 @@ func (c *checker) decideImage(image *versionclass.Image, n need, version string,
 }
 
 // imageItem is what a maintenance does to the image of a pool with the need; nil if nothing.
-func (c *checker) imageItem(image *versionclass.Image, n need, version string, t time.Time, auto bool) *maintenance.Item {
+func (c *checker) imageItem(
+	image *versionclass.Image, n need, version string, t time.Time, auto bool,
+) *maintenance.Item {
 	d := c.decider.Decide(c.cluster(image, n, version, auto), t)
 	for i := range d.Items {
 		if d.Items[i].Subject == maintenance.PoolImage {

@@ -124,11 +124,13 @@ func TestDeadEndsAgreeWithExhaustiveSimulation(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := deadEnds(findings, kubernetes)
-		want := exhaust(profile, profile.Kubernetes, func(d *maintenance.Decider, v string, auto bool, at time.Time) (string, bool) {
-			return outcome(d.Decide(&maintenance.Cluster{Kubernetes: v, AutoKubernetes: auto}, at))
-		})
+		want := exhaust(profile, profile.Kubernetes,
+			func(d *maintenance.Decider, v string, auto bool, at time.Time) (string, bool) {
+				return outcome(d.Decide(&maintenance.Cluster{Kubernetes: v, AutoKubernetes: auto}, at))
+			})
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("seed %d: Kubernetes dead ends mismatch (-simulation +lint):\n%s\n%s", seed, diff, describeVersions(profile.Kubernetes))
+			t.Errorf("seed %d: Kubernetes dead ends mismatch (-simulation +lint):\n%s\n%s", seed, diff,
+				describeVersions(profile.Kubernetes))
 		}
 		if len(spec.Kubernetes.Versions) == 0 || len(spec.MachineImages[0].Versions) == 0 {
 			continue
@@ -164,7 +166,10 @@ func describeVersions(versions []*versionclass.Version) string {
 }
 
 // exhaust plays hours, not epochs, and returns the versions on which a Shoot gets stuck and whether it stays so.
-func exhaust(p *versionclass.Profile, versions []*versionclass.Version, decide func(*maintenance.Decider, string, bool, time.Time) (string, bool)) map[string]bool {
+func exhaust(
+	p *versionclass.Profile, versions []*versionclass.Version,
+	decide func(*maintenance.Decider, string, bool, time.Time) (string, bool),
+) map[string]bool {
 	decider := maintenance.NewDecider(p)
 	end := time.Date(2026, 3, 10, 0, 0, 0, 0, time.UTC) // After the last change of a class.
 	ends := map[string]bool{}
@@ -208,20 +213,25 @@ func exhaust(p *versionclass.Profile, versions []*versionclass.Version, decide f
 	return ends
 }
 
-// With capabilities, machine types of one architecture can use different versions: a dead end of any of them counts, and
-// names them.
+// With capabilities, machine types of one architecture can use different versions: a dead end of any of them counts,
+// and names them.
 func TestDeadEndsOfEveryMachineType(t *testing.T) {
 	named := 0
 	for seed := range *seeds {
 		rng := rand.New(rand.NewPCG(uint64(seed), 3))
 		spec := randomProfile(rng)
-		spec.MachineCapabilities = []corev1beta1.CapabilityDefinition{{Name: "architecture", Values: []string{"amd64"}}, {Name: "boot", Values: []string{"bios", "uefi"}}}
+		spec.MachineCapabilities = []corev1beta1.CapabilityDefinition{
+			{Name: "architecture", Values: []string{"amd64"}}, {Name: "boot", Values: []string{"bios", "uefi"}},
+		}
 		spec.MachineTypes = []corev1beta1.MachineType{{Name: "any"},
-			{Name: "old", Capabilities: corev1beta1.Capabilities{"boot": {"bios"}}}, {Name: "new", Capabilities: corev1beta1.Capabilities{"boot": {"uefi"}}}}
+			{Name: "old", Capabilities: corev1beta1.Capabilities{"boot": {"bios"}}},
+			{Name: "new", Capabilities: corev1beta1.Capabilities{"boot": {"uefi"}}}}
 		image := &spec.MachineImages[0]
 		for i := range image.Versions {
 			if boot := rng.IntN(3); boot < 2 {
-				image.Versions[i].CapabilityFlavors = []corev1beta1.Capabilities{{"architecture": {"amd64"}, "boot": {[]string{"bios", "uefi"}[boot]}}}
+				image.Versions[i].CapabilityFlavors = []corev1beta1.Capabilities{{
+					"architecture": {"amd64"}, "boot": {[]string{"bios", "uefi"}[boot]},
+				}}
 			}
 		}
 		findings := Check("p", spec, now)
@@ -276,7 +286,8 @@ func TestAddingSupportedVersionsAddsNoDeadEnd(t *testing.T) {
 		before := deadEnds(Check("p", spec, now), kubernetes)
 		supported := corev1beta1.ClassificationSupported
 		added := fmt.Sprintf("1.%d.9", 19+rng.IntN(6))
-		spec.Kubernetes.Versions = append(slices.Clone(spec.Kubernetes.Versions), corev1beta1.ExpirableVersion{Version: added, Classification: &supported})
+		spec.Kubernetes.Versions = append(slices.Clone(spec.Kubernetes.Versions),
+			corev1beta1.ExpirableVersion{Version: added, Classification: &supported})
 		for v := range deadEnds(Check("p", spec, now), kubernetes) {
 			if _, known := before[v]; !known {
 				t.Errorf("seed %d: adding %s makes %s a dead end", seed, added, v)

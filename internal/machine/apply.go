@@ -75,7 +75,8 @@ func (u *Unit) write(dir string) error {
 		}
 	}
 	for _, dropIn := range u.DropIns {
-		if err := writeFile(filepath.Join(dir, u.Name+".d", filepath.Base(dropIn.Name)), []byte(dropIn.Content), 0o644); err != nil {
+		if err := writeFile(filepath.Join(dir, u.Name+".d", filepath.Base(dropIn.Name)), []byte(dropIn.Content),
+			0o644); err != nil {
 			return err
 		}
 	}

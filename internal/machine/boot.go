@@ -101,7 +101,8 @@ func Boot(console io.Writer) error {
 			log.Error("Not all units could be started", "error", err)
 		}
 	}()
-	log.Info("Machine is up", "name", instance.Metadata.Name, "id", instance.Metadata.ID, "image", instance.Metadata.ImageVersion)
+	log.Info("Machine is up", "name", instance.Metadata.Name, "id", instance.Metadata.ID, "image",
+		instance.Metadata.ImageVersion)
 
 	select {
 	case <-terminate:
@@ -199,7 +200,9 @@ func writeIdentity(m Metadata) error {
 			return fmt.Errorf("write %s: %w", path, err)
 		}
 	}
-	for _, dir := range []string{"/tmp", "/run/lock", "/var/tmp", "/root", "/etc/containerd/conf.d", "/etc/cni/net.d", LogDir} {
+	for _, dir := range []string{
+		"/tmp", "/run/lock", "/var/tmp", "/root", "/etc/containerd/conf.d", "/etc/cni/net.d", LogDir,
+	} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return fmt.Errorf("make %s: %w", dir, err)
 		}

@@ -73,7 +73,9 @@ type booted struct {
 func makeRoot(t *testing.T, userData string) string {
 	t.Helper()
 	root := t.TempDir()
-	for _, dir := range []string{"sbin", "bin", "etc", "proc", "sys", "dev", "old", "tmp", "var/lib", strings.TrimPrefix(InstanceDir, "/")} {
+	for _, dir := range []string{
+		"sbin", "bin", "etc", "proc", "sys", "dev", "old", "tmp", "var/lib", strings.TrimPrefix(InstanceDir, "/"),
+	} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +97,9 @@ func makeRoot(t *testing.T, userData string) string {
 			t.Fatal(err)
 		}
 	}
-	metadata, err := json.Marshal(Metadata{ID: "i-1", Name: "machine-1", Address: "10.1.0.5", MemoryBytes: 512 << 20, DNS: "198.18.0.1"})
+	metadata, err := json.Marshal(Metadata{
+		ID: "i-1", Name: "machine-1", Address: "10.1.0.5", MemoryBytes: 512 << 20, DNS: "198.18.0.1",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +204,8 @@ units:
 	if err != nil {
 		t.Fatal(err)
 	}
-	kill := exec.Command("nsenter", "--target", fmt.Sprint(b.command.Process.Pid), "--pid", "--mount", "--root", "/bin/busybox", "kill", "-9", fmt.Sprint(before.PID))
+	kill := exec.Command("nsenter", "--target", fmt.Sprint(b.command.Process.Pid), "--pid", "--mount", "--root",
+		"/bin/busybox", "kill", "-9", fmt.Sprint(before.PID))
 	if out, err := kill.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -215,7 +220,8 @@ units:
 		t.Fatal(err)
 	}
 	bootID := func() string {
-		out, err := exec.Command("nsenter", "--target", fmt.Sprint(b.command.Process.Pid), "--mount", "--root", "/bin/busybox", "cat",
+		out, err := exec.Command("nsenter", "--target", fmt.Sprint(b.command.Process.Pid), "--mount", "--root",
+			"/bin/busybox", "cat",
 			"/proc/sys/kernel/random/boot_id").Output()
 		if err != nil {
 			t.Error(err)

@@ -132,7 +132,8 @@ func hierarchies(procCgroup []byte) []hierarchy {
 }
 
 func setUpCgroup1() error {
-	if err := unix.Mount("tmpfs", cgroupRoot, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=755"); err != nil {
+	if err := unix.Mount("tmpfs", cgroupRoot, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC,
+		"mode=755"); err != nil {
 		return fmt.Errorf("mount tmpfs at %s: %w", cgroupRoot, err)
 	}
 	proc, err := os.ReadFile("/proc/self/cgroup")
@@ -184,7 +185,8 @@ func setUpCgroup2() error {
 		return fmt.Errorf("list cgroup controllers: %w", err)
 	}
 	for _, controller := range strings.Fields(string(controllers)) {
-		if err := os.WriteFile(filepath.Join(cgroupRoot, "cgroup.subtree_control"), []byte("+"+controller), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(cgroupRoot, "cgroup.subtree_control"), []byte("+"+controller),
+			0o644); err != nil {
 			return fmt.Errorf("delegate cgroup controller %s: %w", controller, err)
 		}
 	}

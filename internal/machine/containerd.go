@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// containerdConfig is written unless the machine has one. Compared with containerd's own defaults: images come by
-// way of certs.d, files in conf.d are merged, oom scores below the one of process 1 are not tried (without
-// CAP_SYS_RESOURCE that fails), and the sandbox image is the one the landscape has. Containers are measured once a minute,
-// not every second, because kubelets measure them anyway and an idle machine does little else. Cgroups are managed by
-// cgroupfs, which is runc's default, since there is no systemd.
+// containerdConfig is written unless the machine has one. Compared with containerd's own defaults: images come by way
+// of certs.d, files in conf.d are merged, oom scores below the one of process 1 are not tried (without CAP_SYS_RESOURCE
+// that fails), and the sandbox image is the one the landscape has. Containers are measured once a minute, not every
+// second, because kubelets measure them anyway and an idle machine does little else. Cgroups are managed by cgroupfs,
+// which is runc's default, since there is no systemd.
 const containerdConfig = `version = 3
 imports = ["/etc/containerd/conf.d/*.toml"]
 root = "/var/lib/containerd"

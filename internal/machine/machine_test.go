@@ -125,7 +125,8 @@ func TestReadInstance(t *testing.T) {
 	if _, err := ReadInstance(dir); err == nil {
 		t.Error("an instance without metadata is read")
 	}
-	if err := os.WriteFile(filepath.Join(dir, "metadata.json"), []byte(`{"id":"i-1","name":"m","cpu":2,"memoryBytes":1024,"later":"ignored"}`), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "metadata.json"),
+		[]byte(`{"id":"i-1","name":"m","cpu":2,"memoryBytes":1024,"later":"ignored"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	got, err := ReadInstance(dir)
@@ -143,7 +144,9 @@ func TestWriteContainerd(t *testing.T) {
 	if err := writeFile(kept, []byte("# mine"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	instance := &Instance{Metadata: Metadata{ID: "i-1", Registry: "https://198.18.0.1:7443", RegistryPassword: "secret"}, CA: []byte("ca")}
+	instance := &Instance{
+		Metadata: Metadata{ID: "i-1", Registry: "https://198.18.0.1:7443", RegistryPassword: "secret"}, CA: []byte("ca"),
+	}
 	if err := writeContainerd(root, instance); err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +263,9 @@ func TestInstall(t *testing.T) {
 		}
 	}
 	got := map[string]string{}
-	for _, path := range []string{"usr/bin/tool", "bin/tool", "opt/bin/kubelet", "etc/os-release", "etc/passwd", "var/lib/x"} {
+	for _, path := range []string{
+		"usr/bin/tool", "bin/tool", "opt/bin/kubelet", "etc/os-release", "etc/passwd", "var/lib/x",
+	} {
 		content, err := os.ReadFile(filepath.Join(root, path))
 		if err != nil {
 			content = []byte("(missing)")
@@ -268,7 +273,8 @@ func TestInstall(t *testing.T) {
 		got[path] = string(content)
 	}
 	want := map[string]string{
-		"usr/bin/tool": "new", "bin/tool": "new", "opt/bin/kubelet": "installed", "etc/os-release": "new", "etc/passwd": "changed", "var/lib/x": "(missing)",
+		"usr/bin/tool": "new", "bin/tool": "new", "opt/bin/kubelet": "installed", "etc/os-release": "new",
+		"etc/passwd": "changed", "var/lib/x": "(missing)",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("root mismatch (-want +got):\n%s", diff)
@@ -281,7 +287,8 @@ func TestInstall(t *testing.T) {
 func TestInterruptedInstallShowsTheOldVersion(t *testing.T) {
 	image, root := t.TempDir(), t.TempDir()
 	for path, content := range map[string]string{
-		filepath.Join(image, "etc/os-release"): "new", filepath.Join(image, "usr"): "a file", // It cannot replace a directory.
+		// It cannot replace a directory.
+		filepath.Join(image, "etc/os-release"): "new", filepath.Join(image, "usr"): "a file",
 		filepath.Join(root, "etc/os-release"): "old", filepath.Join(root, "usr/bin/tool"): "old",
 	} {
 		if err := writeFile(path, []byte(content), 0o644); err != nil {

@@ -30,7 +30,8 @@ func Update(ctx context.Context, root, version string, reboot func(context.Conte
 		return fmt.Errorf("invalid arguments: %q is not a version", version)
 	}
 	image := imageRepository + ":" + version
-	if out, err := ctr(ctx, "images", "pull", "--hosts-dir", filepath.Join(root, "/etc/containerd/certs.d"), image); err != nil {
+	if out, err := ctr(ctx, "images", "pull", "--hosts-dir", filepath.Join(root, "/etc/containerd/certs.d"),
+		image); err != nil {
 		return fmt.Errorf("network problems: pull %s: %w: %s", image, err, out)
 	}
 	mounted, err := os.MkdirTemp("", "machine-image-")

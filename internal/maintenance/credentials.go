@@ -118,7 +118,8 @@ func DueRotations(rotations []Rotation, operations []string, hibernated bool, no
 		if r.Busy {
 			c.Err = "Could not start " + r.subject() + " rotation: " + rotationInProgressReason
 		}
-		if contains(operations, r.Operation) || r.Operation == corev1beta1.OperationRotateETCDEncryptionKey && contains(operations, corev1beta1.OperationRotateETCDEncryptionKeyStart) {
+		if contains(operations, r.Operation) || r.Operation == corev1beta1.OperationRotateETCDEncryptionKey &&
+			contains(operations, corev1beta1.OperationRotateETCDEncryptionKeyStart) {
 			continue
 		}
 		due = append(due, c)

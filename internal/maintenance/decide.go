@@ -151,7 +151,8 @@ func (d *Decider) Decide(c *Cluster, now time.Time) Decision {
 	epoch := d.epoch(now)
 	images, err := d.decideImages(c, epoch, now)
 	if err != nil {
-		decision.ImageErr, decision.Unreported, images = err, slices.DeleteFunc(images, func(i Item) bool { return i.Err != nil }), nil
+		decision.ImageErr, decision.Unreported, images = err,
+			slices.DeleteFunc(images, func(i Item) bool { return i.Err != nil }), nil
 	}
 	controlPlane := c.Kubernetes
 	if item, due := d.decideKubernetes(c.Kubernetes, c.AutoKubernetes, epoch, now); due {
@@ -181,7 +182,9 @@ func (d *Decider) Decide(c *Cluster, now time.Time) Decision {
 	return decision
 }
 
-var cappedRules = map[Cause]string{CauseMissing: "missing/capped", CauseExpired: "expired/capped", CauseAuto: "auto/capped"}
+var cappedRules = map[Cause]string{
+	CauseMissing: "missing/capped", CauseExpired: "expired/capped", CauseAuto: "auto/capped",
+}
 
 // capAt lowers a pool's target to the version of the control plane, which its kubelets must not pass.
 func (d *Decider) capAt(item *Item, controlPlane string) {
@@ -223,7 +226,8 @@ func (d *Decider) decideImages(c *Cluster, epoch int, now time.Time) (items []It
 		pool := &c.Pools[i]
 		machineType := d.profile.MachineTypes[pool.MachineType]
 		if machineType == nil {
-			return items, fmt.Errorf("machine type %q of worker pool %q does not exist in CloudProfile", pool.MachineType, pool.Name)
+			return items, fmt.Errorf("machine type %q of worker pool %q does not exist in CloudProfile", pool.MachineType,
+				pool.Name)
 		}
 		image := d.profile.Image(pool.Image)
 		if image == nil {
@@ -242,7 +246,9 @@ func (d *Decider) decideImages(c *Cluster, epoch int, now time.Time) (items []It
 	return items, nil
 }
 
-func decideImage(pool *Pool, image *versionclass.Image, eligible []*versionclass.ImageVersion, auto bool, now time.Time) answer {
+func decideImage(
+	pool *Pool, image *versionclass.Image, eligible []*versionclass.ImageVersion, auto bool, now time.Time,
+) answer {
 	made := choose(imageStrategies[image.Strategy], imageCandidates(eligible, now), pool.ImageVersion, auto)
 	item := Item{
 		Subject: PoolImage,
@@ -254,9 +260,11 @@ func decideImage(pool *Pool, image *versionclass.Image, eligible []*versionclass
 	case CauseMissing:
 		item.Reason = "Version does not exist in CloudProfile"
 	case CauseExpired:
-		item.Reason = fmt.Sprintf("Machine image version expired - force update required (image update strategy: %s)", image.Strategy)
+		item.Reason = fmt.Sprintf("Machine image version expired - force update required (image update strategy: %s)",
+			image.Strategy)
 	case CauseAuto:
-		item.Reason = fmt.Sprintf("Automatic update of the machine image version is configured (image update strategy: %s)", image.Strategy)
+		item.Reason = fmt.Sprintf("Automatic update of the machine image version is configured (image update strategy: %s)",
+			image.Strategy)
 	}
 	return item.complete(made)
 }

@@ -2,8 +2,8 @@
 // maintenance is a function of a Shoot, the profile of versions it may use, and a time.
 //
 //   - Window: when a maintenance may run, and when the next one will. Jitter spreads the Shoots.
-//   - Decider.Decide: the versions of Kubernetes and machine images, as a list of Items with their reasons. A Cluster is
-//     the small part of a Shoot that this needs, so that a plan can play years of windows for thousands of Shoots.
+//   - Decider.Decide: the versions of Kubernetes and machine images, as a list of Items with their reasons. A Cluster
+//     is the small part of a Shoot that this needs, so that a plan can play years of windows for thousands of Shoots.
 //   - Maintain: everything a maintenance does, as a changed copy of the Shoot: versions, fields that a new version does
 //     not know, due rotations of credentials, deferred operations, tasks. Outcome describes it for status and events.
 //   - RefusedBy: whether the API server will refuse that.

@@ -235,7 +235,8 @@ func TestImageExamples(t *testing.T) {
 		{"50", "major", "29.1.0", false, "27.0.1s 29.1.0x", "image=FAIL", nil},
 		{"51", "major", "29.1.0", false, "28.0.0s 29.1.0x 30.0.0x", "image=FAIL", nil},
 		{"52", "major", "29.0.9", false, "28.0.0s 29.1.0s", "image=29.1.0", nil},
-		{"53", "patch", "15.3.1", true, "15.3.1[arch=amd64,arm64] 15.3.4[arch=amd64] 15.3.3[arch=arm64]", "image=15.3.3", arm},
+		{"53", "patch", "15.3.1", true, "15.3.1[arch=amd64,arm64] 15.3.4[arch=amd64] 15.3.3[arch=arm64]", "image=15.3.3",
+			arm},
 		{"54", "patch", "15.3.1", true, "15.3.1[runtime=gvisor] 15.3.4", "", gvisor},
 		{"55", "patch", "15.3.1", true, "15.3.1 15.3.4[kubelet=>=1.26] 15.3.2", "image=15.3.2", kubelet("1.25.4")},
 		{"56", "patch", "15.3.1", false, "15.3.1[kubelet=<1.27] 15.3.4", "image=15.3.4", kubelet("1.27.0")},
@@ -245,8 +246,10 @@ func TestImageExamples(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p := compiled(t, corev1beta1.CloudProfileSpec{
-				Kubernetes:    corev1beta1.KubernetesSettings{Versions: kubernetesVersions(t, "1.25.4 1.27.0 1.36.0")},
-				MachineImages: []corev1beta1.MachineImage{{Name: "os", UpdateStrategy: &tc.strategy, Versions: imageVersions(t, tc.versions)}},
+				Kubernetes: corev1beta1.KubernetesSettings{Versions: kubernetesVersions(t, "1.25.4 1.27.0 1.36.0")},
+				MachineImages: []corev1beta1.MachineImage{{
+					Name: "os", UpdateStrategy: &tc.strategy, Versions: imageVersions(t, tc.versions),
+				}},
 			})
 			pool := Pool{Name: "p", MachineType: "small", Architecture: "amd64", Image: "OS", ImageVersion: tc.image}
 			if tc.pool != nil {

@@ -38,7 +38,8 @@ var removedFields = []struct {
 		return k.KubeScheduler != nil && unset(&k.KubeScheduler.KubeMaxPDVols)
 	}},
 	{35, "kubeAPIServer.watchCacheSizes.default", func(k *corev1beta1.Kubernetes) bool {
-		return k.KubeAPIServer != nil && k.KubeAPIServer.WatchCacheSizes != nil && unset(&k.KubeAPIServer.WatchCacheSizes.Default)
+		return k.KubeAPIServer != nil && k.KubeAPIServer.WatchCacheSizes != nil &&
+			unset(&k.KubeAPIServer.WatchCacheSizes.Default)
 	}},
 }
 
@@ -60,12 +61,14 @@ func fixUp(spec *corev1beta1.ShootSpec, before string) []string {
 	if from, err := semver.NewVersion(before); err == nil && target.Minor() > from.Minor() {
 		for _, f := range removedFields {
 			if target.Minor() >= f.minor && f.clear(k) {
-				done = append(done, fmt.Sprintf("Removed field spec.kubernetes.%s: not allowed from Kubernetes 1.%d on", f.path, f.minor))
+				done = append(done, fmt.Sprintf("Removed field spec.kubernetes.%s: not allowed from Kubernetes 1.%d on", f.path,
+					f.minor))
 			}
 		}
 	}
 	gates := func(config *corev1beta1.KubernetesConfig, path string, version *semver.Version) {
-		if names := drop(config.FeatureGates, corev1beta1.UnsupportedFeatureGates(config.FeatureGates, version.Original())); len(names) > 0 {
+		if names := drop(config.FeatureGates,
+			corev1beta1.UnsupportedFeatureGates(config.FeatureGates, version.Original())); len(names) > 0 {
 			done = append(done, fmt.Sprintf("Removed feature gates from %s: %s (not supported by Kubernetes %s)",
 				path, strings.Join(names, ", "), version.Original()))
 		}
@@ -102,13 +105,15 @@ func fixUp(spec *corev1beta1.ShootSpec, before string) []string {
 		return done
 	}
 	if names := dropPlugins(k.KubeAPIServer, target); len(names) > 0 {
-		done = append(done, fmt.Sprintf("Removed admission plugins from spec.kubernetes.kubeAPIServer: %s (not supported by Kubernetes %s)",
-			strings.Join(names, ", "), target.Original()))
+		done = append(done,
+			fmt.Sprintf("Removed admission plugins from spec.kubernetes.kubeAPIServer: %s (not supported by Kubernetes %s)",
+				strings.Join(names, ", "), target.Original()))
 	}
 	config := k.KubeAPIServer.RuntimeConfig
 	if names := drop(config, corev1beta1.UnsupportedAPIVersions(config, target.Original())); len(names) > 0 {
-		done = append(done, fmt.Sprintf("Removed API versions from spec.kubernetes.kubeAPIServer.runtimeConfig: %s (not supported by Kubernetes %s)",
-			strings.Join(names, ", "), target.Original()))
+		done = append(done,
+			fmt.Sprintf("Removed API versions from spec.kubernetes.kubeAPIServer.runtimeConfig: %s (not supported by Kubernetes %s)",
+				strings.Join(names, ", "), target.Original()))
 	}
 	return done
 }
@@ -139,7 +144,8 @@ func dropPlugins(config *corev1beta1.KubeAPIServerConfig, version *semver.Versio
 // MayNeedFixUp reports whether fixing up the Shoot could ever remove anything.
 func MayNeedFixUp(spec *corev1beta1.ShootSpec) bool {
 	plain := func(k *corev1beta1.WorkerKubernetes) bool { return k == nil || k.Kubelet == nil }
-	if k := &spec.Kubernetes; k.KubeAPIServer == nil && k.KubeControllerManager == nil && k.KubeScheduler == nil && k.KubeProxy == nil &&
+	if k := &spec.Kubernetes; k.KubeAPIServer == nil && k.KubeControllerManager == nil && k.KubeScheduler == nil &&
+		k.KubeProxy == nil &&
 		k.Kubelet == nil && k.ClusterAutoscaler == nil &&
 		!slices.ContainsFunc(spec.Provider.Workers, func(w corev1beta1.Worker) bool { return !plain(w.Kubernetes) }) {
 		return false // Most Shoots: nothing needs to be copied.

@@ -39,7 +39,8 @@ func TestFixedUpShootsAreAccepted(t *testing.T) {
 		k := &s.Spec.Kubernetes
 		k.Version = fmt.Sprintf("1.%d.1", from)
 		k.KubeAPIServer = &corev1beta1.KubeAPIServerConfig{KubernetesConfig: gates(), RuntimeConfig: map[string]bool{
-			"storagemigration.k8s.io/v1alpha1": true, "scheduling.k8s.io/v1alpha1": false, "scheduling.k8s.io/v1alpha2/podgroups": true, "api/beta": true}}
+			"storagemigration.k8s.io/v1alpha1": true, "scheduling.k8s.io/v1alpha1": false,
+			"scheduling.k8s.io/v1alpha2/podgroups": true, "api/beta": true}}
 		k.KubeControllerManager = &corev1beta1.KubeControllerManagerConfig{KubernetesConfig: gates()}
 		k.KubeScheduler = &corev1beta1.KubeSchedulerConfig{KubernetesConfig: gates()}
 		k.KubeProxy = &corev1beta1.KubeProxyConfig{KubernetesConfig: gates()}
@@ -70,7 +71,9 @@ func TestFixedUpShootsAreAccepted(t *testing.T) {
 func complaints(s *corev1beta1.Shoot) []string {
 	var wrong []string
 	for _, err := range corev1beta1.ValidateShoot(s) {
-		for _, field := range []string{"featureGates", "runtimeConfig", "admissionPlugins", "enableAnonymous", "podEviction"} {
+		for _, field := range []string{
+			"featureGates", "runtimeConfig", "admissionPlugins", "enableAnonymous", "podEviction",
+		} {
 			if strings.Contains(err.Field, field) {
 				wrong = append(wrong, err.Error())
 			}

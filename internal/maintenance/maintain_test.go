@@ -24,7 +24,9 @@ func shoot(change ...func(*corev1beta1.Shoot)) *corev1beta1.Shoot {
 		Name:    "p",
 		Machine: corev1beta1.Machine{Type: "small", Image: &corev1beta1.ShootMachineImage{Name: "os", Version: ptr("1.0.0")}},
 	}}
-	s.Status.LastOperation = &corev1beta1.LastOperation{Type: corev1beta1.LastOperationTypeReconcile, State: corev1beta1.LastOperationStateSucceeded}
+	s.Status.LastOperation = &corev1beta1.LastOperation{
+		Type: corev1beta1.LastOperationTypeReconcile, State: corev1beta1.LastOperationStateSucceeded,
+	}
 	for _, c := range change {
 		c(s)
 	}
@@ -52,7 +54,9 @@ const (
 )
 
 func TestMaintain(t *testing.T) {
-	etcdWeekly := rotating(corev1beta1.MaintenanceCredentialsAutoRotation{ETCDEncryptionKey: &corev1beta1.MaintenanceRotationConfig{}})
+	etcdWeekly := rotating(corev1beta1.MaintenanceCredentialsAutoRotation{
+		ETCDEncryptionKey: &corev1beta1.MaintenanceRotationConfig{},
+	})
 	for name, tc := range map[string]struct {
 		shoot       *corev1beta1.Shoot
 		kubernetes  string
@@ -71,8 +75,10 @@ func TestMaintain(t *testing.T) {
 			failure:     `Worker pool "p": could not determine higher suitable version than "1.0.0": cannot perform forceful update of expired version 1.0.0: no higher version that is not expired in the CloudProfile (end of life, or a mistake). No suitable version found`,
 			state:       corev1beta1.LastOperationStateFailed,
 			events: []Event{
-				{Reason: "KubernetesVersionMaintenance", Message: `Control Plane: Updated Kubernetes version from "1.30.1" to "1.31.0". Reason: Kubernetes version expired - force update required`},
-				{Warning: true, Reason: "MachineImageVersionMaintenance", Message: `Worker pool "p": machine image version maintenance failed. Reason for update: Machine image version expired - force update required (image update strategy: major). Error: could not determine higher suitable version than "1.0.0": cannot perform forceful update of expired version 1.0.0: no higher version that is not expired in the CloudProfile (end of life, or a mistake). No suitable version found`},
+				{Reason: "KubernetesVersionMaintenance",
+					Message: `Control Plane: Updated Kubernetes version from "1.30.1" to "1.31.0". Reason: Kubernetes version expired - force update required`},
+				{Warning: true, Reason: "MachineImageVersionMaintenance",
+					Message: `Worker pool "p": machine image version maintenance failed. Reason for update: Machine image version expired - force update required (image update strategy: major). Error: could not determine higher suitable version than "1.0.0": cannot perform forceful update of expired version 1.0.0: no higher version that is not expired in the CloudProfile (end of life, or a mistake). No suitable version found`},
 			},
 		},
 		"66: nothing is due": {
@@ -82,7 +88,9 @@ func TestMaintain(t *testing.T) {
 		"67: a failed Shoot gets its versions but no operation": {
 			shoot:      shoot(failed, annotated("maintenance.gardener.cloud/operation", "rotate-ca-start")),
 			kubernetes: expiring, images: "1.0.0s", version: "1.31.0",
-			annotations: map[string]string{"maintenance.gardener.cloud/operation": "rotate-ca-start", "shoot.gardener.cloud/tasks": tasksText},
+			annotations: map[string]string{
+				"maintenance.gardener.cloud/operation": "rotate-ca-start", "shoot.gardener.cloud/tasks": tasksText,
+			},
 			description: `All maintenance operations successful. Control Plane: Updated Kubernetes version from "1.30.1" to "1.31.0". Reason: Kubernetes version expired - force update required`,
 			state:       corev1beta1.LastOperationStateProcessing,
 			events: []Event{{Reason: "KubernetesVersionMaintenance",
@@ -98,18 +106,23 @@ func TestMaintain(t *testing.T) {
 		"71: deferred operations are started": {
 			shoot:      shoot(annotated("maintenance.gardener.cloud/operation", "rotate-ssh-keypair")),
 			kubernetes: calm, images: "1.0.0s",
-			annotations: map[string]string{"gardener.cloud/operation": "rotate-ssh-keypair;reconcile", "shoot.gardener.cloud/tasks": tasksText},
+			annotations: map[string]string{
+				"gardener.cloud/operation": "rotate-ssh-keypair;reconcile", "shoot.gardener.cloud/tasks": tasksText,
+			},
 			description: `All maintenance operations successful. Added "rotate-ssh-keypair;reconcile" operation annotation`,
 			state:       corev1beta1.LastOperationStateProcessing,
 		},
 		"63: the request for a maintenance is removed, also before the first operation": {
-			shoot:      shoot(annotated("gardener.cloud/operation", "maintain"), func(s *corev1beta1.Shoot) { s.Status.LastOperation = nil }),
+			shoot: shoot(annotated("gardener.cloud/operation", "maintain"),
+				func(s *corev1beta1.Shoot) { s.Status.LastOperation = nil }),
 			kubernetes: calm, images: "1.0.0s",
 			annotations: map[string]string{"shoot.gardener.cloud/tasks": tasksText},
 		},
 		"due credentials are rotated": {
 			shoot: shoot(etcdWeekly), kubernetes: calm, images: "1.0.0s",
-			annotations: map[string]string{"gardener.cloud/operation": "reconcile;rotate-etcd-encryption-key", "shoot.gardener.cloud/tasks": tasksText},
+			annotations: map[string]string{
+				"gardener.cloud/operation": "reconcile;rotate-etcd-encryption-key", "shoot.gardener.cloud/tasks": tasksText,
+			},
 			description: `All maintenance operations successful. Credentials "rotate-etcd-encryption-key": Automatic rotation of ETCD encryption key started. Reason: Automatic rotation of ETCD encryption key configured, Added "reconcile;rotate-etcd-encryption-key" operation annotation`,
 			state:       corev1beta1.LastOperationStateProcessing,
 		},
@@ -136,7 +149,9 @@ func TestMaintain(t *testing.T) {
 		"the rotation that a user has started is not started again": {
 			shoot:      shoot(etcdWeekly, annotated("maintenance.gardener.cloud/operation", "rotate-etcd-encryption-key-start")),
 			kubernetes: calm, images: "1.0.0s",
-			annotations: map[string]string{"gardener.cloud/operation": "rotate-etcd-encryption-key-start;reconcile", "shoot.gardener.cloud/tasks": tasksText},
+			annotations: map[string]string{
+				"gardener.cloud/operation": "rotate-etcd-encryption-key-start;reconcile", "shoot.gardener.cloud/tasks": tasksText,
+			},
 			description: `All maintenance operations successful. Added "rotate-etcd-encryption-key-start;reconcile" operation annotation`,
 			state:       corev1beta1.LastOperationStateProcessing,
 		},
@@ -174,7 +189,9 @@ func TestMaintain(t *testing.T) {
 			if !o.Record() {
 				return
 			}
-			want := &corev1beta1.LastMaintenance{Description: tc.description, TriggeredTime: metav1.NewTime(now), State: tc.state}
+			want := &corev1beta1.LastMaintenance{
+				Description: tc.description, TriggeredTime: metav1.NewTime(now), State: tc.state,
+			}
 			if tc.failure != "" {
 				want.FailureReason = &tc.failure
 			}
@@ -186,7 +203,9 @@ func TestMaintain(t *testing.T) {
 }
 
 func TestRestartTasksJoinExistingOnes(t *testing.T) {
-	p := compiled(t, corev1beta1.CloudProfileSpec{Kubernetes: corev1beta1.KubernetesSettings{Versions: kubernetesVersions(t, calm)}})
+	p := compiled(t, corev1beta1.CloudProfileSpec{
+		Kubernetes: corev1beta1.KubernetesSettings{Versions: kubernetesVersions(t, calm)},
+	})
 	s := shoot(annotated("shoot.gardener.cloud/tasks", "deployInfrastructure"))
 	s.Spec.Provider.Workers = nil
 	o := Maintain(s, NewDecider(p), now, Options{RestartControlPlane: true, RestartCoreAddons: true})
@@ -203,16 +222,24 @@ func TestFixUp(t *testing.T) {
 				KubeAPIServer: &corev1beta1.KubeAPIServerConfig{
 					KubernetesConfig: corev1beta1.KubernetesConfig{FeatureGates: map[string]bool{
 						"PodIndexLabel": true, "AllowOverwriteTerminationGracePeriodSeconds": true, "APIServerIdentity": true}},
-					RuntimeConfig:                 map[string]bool{"storagemigration.k8s.io/v1alpha1": true, "api/alpha": true, "batch/v1/jobs": true},
+					RuntimeConfig: map[string]bool{
+						"storagemigration.k8s.io/v1alpha1": true, "api/alpha": true, "batch/v1/jobs": true,
+					},
 					EnableAnonymousAuthentication: ptr(true),
-					AdmissionPlugins:              []corev1beta1.AdmissionPlugin{{Name: "SecurityContextDeny"}, {Name: "PodNodeSelector"}},
+					AdmissionPlugins: []corev1beta1.AdmissionPlugin{
+						{Name: "SecurityContextDeny"}, {Name: "PodNodeSelector"},
+					},
 				},
-				KubeControllerManager: &corev1beta1.KubeControllerManagerConfig{PodEvictionTimeout: &metav1.Duration{Duration: time.Minute}},
+				KubeControllerManager: &corev1beta1.KubeControllerManagerConfig{
+					PodEvictionTimeout: &metav1.Duration{Duration: time.Minute},
+				},
 			},
 			Provider: corev1beta1.Provider{Workers: []corev1beta1.Worker{{
 				Name: "old",
 				Kubernetes: &corev1beta1.WorkerKubernetes{Version: ptr("1.34.0"),
-					Kubelet: &corev1beta1.KubeletConfig{KubernetesConfig: corev1beta1.KubernetesConfig{FeatureGates: map[string]bool{"PodIndexLabel": true}}}},
+					Kubelet: &corev1beta1.KubeletConfig{
+						KubernetesConfig: corev1beta1.KubernetesConfig{FeatureGates: map[string]bool{"PodIndexLabel": true}},
+					}},
 			}}},
 		}
 	}

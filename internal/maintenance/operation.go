@@ -30,7 +30,8 @@ func split(value, separator string) []string {
 
 // WantsMaintenance reports whether the Shoot asks for a maintenance now, outside its window.
 func WantsMaintenance(shoot *corev1beta1.Shoot) bool {
-	return contains(split(shoot.Annotations[corev1beta1.AnnotationOperation], corev1beta1.OperationSeparator), corev1beta1.OperationMaintain)
+	return contains(split(shoot.Annotations[corev1beta1.AnnotationOperation], corev1beta1.OperationSeparator),
+		corev1beta1.OperationMaintain)
 }
 
 // ClearRequest removes the request for a maintenance from a Shoot, in place, and reports whether there was one.
@@ -72,7 +73,8 @@ func startOperations(shoot *corev1beta1.Shoot, rotations []Credential) string {
 		return ""
 	}
 	if last.State == corev1beta1.LastOperationStateFailed {
-		if wanted, err := strconv.ParseBool(shoot.Annotations[corev1beta1.AnnotationNeedsRetryOperation]); err != nil || !wanted {
+		if wanted, err := strconv.ParseBool(shoot.Annotations[corev1beta1.AnnotationNeedsRetryOperation]); err != nil ||
+			!wanted {
 			return ""
 		}
 		delete(shoot.Annotations, corev1beta1.AnnotationNeedsRetryOperation)

@@ -113,7 +113,8 @@ func TestDecisionsKeepTheRules(t *testing.T) {
 		after := cluster.Apply(&d)
 		for _, pool := range after.Pools {
 			if pool.Kubernetes != "" && semver.MustParse(pool.Kubernetes).GreaterThan(semver.MustParse(after.Kubernetes)) {
-				t.Errorf("seed %d: pool %s on %s is above the control plane on %s", seed, pool.Name, pool.Kubernetes, after.Kubernetes)
+				t.Errorf("seed %d: pool %s on %s is above the control plane on %s", seed, pool.Name, pool.Kubernetes,
+					after.Kubernetes)
 			}
 		}
 	}
@@ -182,10 +183,12 @@ func TestAddingASupportedVersionRemovesNoExit(t *testing.T) {
 		before := NewDecider(compiled(t, spec)).Decide(&cluster, now)
 		more := *spec.DeepCopy()
 		more.Kubernetes.Versions = append(more.Kubernetes.Versions, corev1beta1.ExpirableVersion{
-			Version: fmt.Sprintf("1.%d.%d", 23+rng.IntN(6), 4+rng.IntN(3)), Classification: ptr(corev1beta1.ClassificationSupported)})
+			Version:        fmt.Sprintf("1.%d.%d", 23+rng.IntN(6), 4+rng.IntN(3)),
+			Classification: ptr(corev1beta1.ClassificationSupported)})
 		after := NewDecider(compiled(t, more)).Decide(&cluster, now)
 		if !before.Failed() && after.Failed() {
-			t.Errorf("seed %d: %v fails after adding %s", seed, after.Items, more.Kubernetes.Versions[len(more.Kubernetes.Versions)-1].Version)
+			t.Errorf("seed %d: %v fails after adding %s", seed, after.Items,
+				more.Kubernetes.Versions[len(more.Kubernetes.Versions)-1].Version)
 		}
 	}
 }
@@ -201,7 +204,8 @@ func TestDecisionsChangeOnlyWithClasses(t *testing.T) {
 		for at := from; at.Before(now.AddDate(0, 0, 25)); at = at.Add(5 * time.Hour) {
 			d := NewDecider(p).Decide(&cluster, at)
 			changed := fmt.Sprint(d.Items) != fmt.Sprint(previous.Items)
-			passed := slices.ContainsFunc(p.Changes, func(c time.Time) bool { return c.Before(at) && !c.Before(at.Add(-5*time.Hour)) })
+			passed := slices.ContainsFunc(p.Changes,
+				func(c time.Time) bool { return c.Before(at) && !c.Before(at.Add(-5*time.Hour)) })
 			if changed && !passed {
 				t.Errorf("seed %d: another decision at %s without a change of classes", seed, at)
 			}

@@ -34,13 +34,14 @@ type Reconciliation struct {
 	inWindow bool // Now, because the maintenance window is open.
 }
 
-// retryFailedAfter is how long after its end an operation that has failed is begun again although nothing has changed. Only
-// reconciliations replace certificates of a control plane, after 80 % of their life of a year. An operation that fails has
-// replaced those that were due, so at least 73 days are left: two more attempts begin before the first certificate expires.
+// retryFailedAfter is how long after its end an operation that has failed is begun again although nothing has changed.
+// Only reconciliations replace certificates of a control plane, after 80 % of their life of a year. An operation that
+// fails has replaced those that were due, so at least 73 days are left: two more attempts begin before the first
+// certificate expires.
 const retryFailedAfter = 30 * 24 * time.Hour
 
-// maxRetryWait bounds how long a gardenlet waits until it looks at a Shoot that has failed: timers do not follow a clock that is
-// set, and stand still while a machine is suspended.
+// maxRetryWait bounds how long a gardenlet waits until it looks at a Shoot that has failed: timers do not follow a
+// clock that is set, and stand still while a machine is suspended.
 const maxRetryWait = 24 * time.Hour
 
 // reconciledRecently bounds how old a reconciliation may be that counts for the present window, which lasts 6h at most.
@@ -75,7 +76,8 @@ func DecideReconcile(r ReconcileRequest, now time.Time) Reconciliation {
 // ReconciledDuringWindow reports whether the last operation fell into the window that is open at the given time.
 func ReconciledDuringWindow(shoot *corev1beta1.Shoot, now time.Time) bool {
 	last := shoot.Status.LastOperation
-	return last != nil && WindowOf(shoot).Contains(last.LastUpdateTime.Time) && now.Sub(last.LastUpdateTime.Time) <= reconciledRecently
+	return last != nil && WindowOf(shoot).Contains(last.LastUpdateTime.Time) &&
+		now.Sub(last.LastUpdateTime.Time) <= reconciledRecently
 }
 
 // StartDelay returns how long a gardenlet that has just started waits before it looks at the Shoot.
@@ -91,8 +93,8 @@ func StartDelay(r ReconcileRequest, now time.Time, jitter Jitter) time.Duration 
 	return window.UntilNext(now, key, false, jitter)
 }
 
-// NextReconcile returns when the Shoot is looked at again after a reconciliation that has ended, and false if only a change of
-// the Shoot brings it back.
+// NextReconcile returns when the Shoot is looked at again after a reconciliation that has ended, and false if only a
+// change of the Shoot brings it back.
 func NextReconcile(r ReconcileRequest, now time.Time, jitter Jitter) (time.Duration, bool) {
 	switch {
 	case r.ignored(), r.failedForGood(now) && !r.retried():
@@ -119,8 +121,8 @@ func (r ReconcileRequest) failedForGood(now time.Time) bool {
 		!(r.retried() && !now.Before(r.retryAt()))
 }
 
-// retried: the operation is begun again some time after it has failed. Those that take a control plane away are not: they replace
-// no certificates.
+// retried: the operation is begun again some time after it has failed. Those that take a control plane away are not:
+// they replace no certificates.
 func (r ReconcileRequest) retried() bool {
 	switch r.Operation {
 	case corev1beta1.LastOperationTypeCreate, corev1beta1.LastOperationTypeReconcile, corev1beta1.LastOperationTypeRestore:
@@ -144,7 +146,8 @@ func (r ReconcileRequest) again() string {
 
 func (r ReconcileRequest) ignored() bool {
 	ignore, err := strconv.ParseBool(r.Shoot.Annotations[corev1beta1.AnnotationShootIgnore])
-	return err == nil && ignore && (r.Options.RespectSyncPeriodOverwrite || r.Shoot.Namespace == corev1beta1.GardenNamespace)
+	return err == nil && ignore &&
+		(r.Options.RespectSyncPeriodOverwrite || r.Shoot.Namespace == corev1beta1.GardenNamespace)
 }
 
 func (r ReconcileRequest) confined() bool {

@@ -88,7 +88,8 @@ func (o *Outcome) LastMaintenance(now time.Time) *corev1beta1.LastMaintenance {
 	}
 	if failed > 0 {
 		reason := strings.Join(failures, ", ")
-		last.Description = fmt.Sprintf("(%d/%d) maintenance operations successful. %s", succeeded, succeeded+failed, strings.Join(texts, ", "))
+		last.Description = fmt.Sprintf("(%d/%d) maintenance operations successful. %s", succeeded, succeeded+failed,
+			strings.Join(texts, ", "))
 		last.State, last.FailureReason = corev1beta1.LastOperationStateFailed, &reason
 	}
 	return last
@@ -146,7 +147,9 @@ func (o *Outcome) Events() []Event {
 	}
 	for i := range o.Credentials {
 		if c := &o.Credentials[i]; c.Err != "" {
-			events = append(events, Event{Warning: true, Reason: corev1beta1.EventMaintenanceFailed, Message: c.Describe() + ". Error: " + c.Err})
+			events = append(events, Event{
+				Warning: true, Reason: corev1beta1.EventMaintenanceFailed, Message: c.Describe() + ". Error: " + c.Err,
+			})
 		}
 	}
 	return events

@@ -26,9 +26,11 @@ func (d *Decider) RefusedBy(before, after *Cluster) string {
 		if problem := versionclass.SkewProblem(controlPlane, kubelet); problem != "" {
 			reasons = append(reasons, fmt.Sprintf("worker pool %q: %s", pool.Name, problem))
 		}
-		if i < len(before.Pools) && before.Pools[i].Kubernetes != pool.Kubernetes && d.profile.KubernetesVersion(pool.Kubernetes) == nil {
+		if i < len(before.Pools) && before.Pools[i].Kubernetes != pool.Kubernetes &&
+			d.profile.KubernetesVersion(pool.Kubernetes) == nil {
 			// The limit was a control plane whose own version is gone.
-			reasons = append(reasons, fmt.Sprintf("worker pool %q: Kubernetes version %s does not exist in CloudProfile", pool.Name, pool.Kubernetes))
+			reasons = append(reasons, fmt.Sprintf("worker pool %q: Kubernetes version %s does not exist in CloudProfile",
+				pool.Name, pool.Kubernetes))
 		}
 		if i < len(before.Pools) && before.Pools[i].ImageVersion == pool.ImageVersion &&
 			before.Pools[i].effectiveKubernetes(before.Kubernetes) == pool.effectiveKubernetes(after.Kubernetes) {

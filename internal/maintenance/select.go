@@ -108,7 +108,8 @@ var (
 		corev1beta1.UpdateStrategyMajor: {
 			autos: []func(v, current *semver.Version) bool{versionclass.SameMinor, anyDistance},
 			force: func([]candidate, *semver.Version) (candidate, error) {
-				return candidate{}, errors.New("no higher version that is not expired in the CloudProfile (end of life, or a mistake)")
+				return candidate{},
+					errors.New("no higher version that is not expired in the CloudProfile (end of life, or a mistake)")
 			},
 		},
 	}
@@ -151,7 +152,9 @@ func choose(s strategy, candidates []candidate, current string, auto bool) choic
 
 // highestForAuto returns the highest candidate above current and within the distance, supported if there is one,
 // else deprecated.
-func highestForAuto(candidates []candidate, current *semver.Version, within func(v, current *semver.Version) bool) (candidate, bool) {
+func highestForAuto(
+	candidates []candidate, current *semver.Version, within func(v, current *semver.Version) bool,
+) (candidate, bool) {
 	var deprecated candidate
 	for i := len(candidates) - 1; i >= 0; i-- {
 		c := candidates[i]
@@ -188,7 +191,8 @@ func forceConsecutiveMinor(candidates []candidate, current *semver.Version) (can
 		}
 	}
 	if offered {
-		return candidate{}, fmt.Errorf("only preview versions of %d.%d.x in the CloudProfile", current.Major(), current.Minor()+1)
+		return candidate{}, fmt.Errorf("only preview versions of %d.%d.x in the CloudProfile", current.Major(),
+			current.Minor()+1)
 	}
 	return candidate{}, fmt.Errorf("no %d.%d.x in the CloudProfile", current.Major(), current.Minor()+1)
 }
@@ -196,7 +200,9 @@ func forceConsecutiveMinor(candidates []candidate, current *semver.Version) (can
 // forceNextLine returns the highest version of the next line (minor or major). lineOf tells a version's line, and
 // whether it lies above the current one. A line may be skipped if all its versions are previews; rather than
 // skipping a line with expired versions, the update goes there.
-func forceNextLine(candidates []candidate, unit string, lineOf func(*semver.Version) (uint64, bool)) (candidate, error) {
+func forceNextLine(
+	candidates []candidate, unit string, lineOf func(*semver.Version) (uint64, bool),
+) (candidate, error) {
 	next, exists := uint64(0), false
 	for _, c := range candidates {
 		if line, above := lineOf(c.v); above && (!exists || line < next) {
@@ -217,7 +223,9 @@ func forceNextLine(candidates []candidate, unit string, lineOf func(*semver.Vers
 	return candidate{}, fmt.Errorf("only preview versions of higher %ss in the CloudProfile", unit)
 }
 
-func highestOfLowestLine(candidates []candidate, lineOf func(*semver.Version) (uint64, bool), allowExpired bool) (candidate, bool) {
+func highestOfLowestLine(
+	candidates []candidate, lineOf func(*semver.Version) (uint64, bool), allowExpired bool,
+) (candidate, bool) {
 	var best candidate
 	var bestLine uint64
 	for _, c := range candidates { // Ascending, so a later version of the same line is a higher one.

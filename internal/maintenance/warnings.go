@@ -10,12 +10,12 @@ import (
 	"hortus.dev/hortus/internal/versionclass"
 )
 
-// expiresSoon is how long before its expiration date a version is worth a warning: time to try the next one, and to wait
-// for a few maintenance windows.
+// expiresSoon is how long before its expiration date a version is worth a warning: time to try the next one, and to
+// wait for a few maintenance windows.
 const expiresSoon = 90 * 24 * time.Hour
 
-// Warnings names versions of a completed Shoot that are deprecated, expire soon or have expired, and what maintenance makes
-// of them as the profile is now. A Shoot whose spec stays as it was is left alone; old is nil for a new Shoot.
+// Warnings names versions of a completed Shoot that are deprecated, expire soon or have expired, and what maintenance
+// makes of them as the profile is now. A Shoot whose spec stays as it was is left alone; old is nil for a new Shoot.
 func Warnings(shoot, old *corev1beta1.Shoot, profile *versionclass.Profile, now time.Time) []string {
 	if old != nil && equality.Semantic.DeepEqual(shoot.Spec, old.Spec) {
 		return nil

@@ -64,7 +64,8 @@ func TestUntilNext(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, fraction := range []float64{0, 0.25, 0.999999} {
-				got := tc.from.Add(tc.window.UntilNext(tc.from, "a/b", tc.shift, func(string, time.Time) float64 { return fraction }))
+				got := tc.from.Add(tc.window.UntilNext(tc.from, "a/b", tc.shift,
+					func(string, time.Time) float64 { return fraction }))
 				if got.Before(tc.earliest) || got.After(tc.latest) {
 					t.Errorf("jitter %v: %s is outside %s..%s", fraction, got, tc.earliest, tc.latest)
 				}
@@ -76,7 +77,10 @@ func TestUntilNext(t *testing.T) {
 // Skipping ahead must end at the same instants as going from occurrence to occurrence.
 func TestFirstRunAfterFollowsUntilNext(t *testing.T) {
 	jitter := HashJitter(7)
-	for _, w := range []Window{Always, mustWindow(t, "220000+0000", "230000+0000").Effective(), mustWindow(t, "233000+0000", "003000+0000").Effective(), mustWindow(t, "210000-0700", "010000-0700").Effective()} {
+	for _, w := range []Window{
+		Always, mustWindow(t, "220000+0000", "230000+0000").Effective(),
+		mustWindow(t, "233000+0000", "003000+0000").Effective(), mustWindow(t, "210000-0700", "010000-0700").Effective(),
+	} {
 		run := now.Add(w.UntilNext(now, "ns/name", false, jitter))
 		for range 400 {
 			if got := w.FirstRunAfter(run.Add(-time.Nanosecond), "ns/name", jitter); !got.Equal(run) {

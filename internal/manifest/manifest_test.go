@@ -124,7 +124,8 @@ func TestFormsOfManifests(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, read(t, tc.text), cmp.Transformer("nil", func(s []string) int { return len(s) })); diff != "" {
+			if diff := cmp.Diff(tc.want, read(t, tc.text),
+				cmp.Transformer("nil", func(s []string) int { return len(s) })); diff != "" {
 				t.Errorf("number of manifests mismatch (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(strings.Join(tc.want, "\n"), strings.Join(read(t, tc.text), "\n")); diff != "" {
@@ -251,12 +252,14 @@ func TestSourcesOfManifests(t *testing.T) {
 			}
 		})
 	}
-	if _, err := Read([]string{"-"}, iotest.ErrReader(errors.New("lost")), file); err == nil || err.Error() != "read manifests: stdin: lost" {
+	if _, err := Read([]string{"-"}, iotest.ErrReader(errors.New("lost")), file); err == nil ||
+		err.Error() != "read manifests: stdin: lost" {
 		t.Errorf("standard input that fails gives %v", err)
 	}
 	const limit = 1 << 20
 	large := write("large.yaml", project+strings.Repeat("#", limit))
-	if _, err := readFile(large, limit); err == nil || !strings.HasSuffix(err.Error(), "large.yaml: too large (at most 1 MiB)") {
+	if _, err := readFile(large, limit); err == nil ||
+		!strings.HasSuffix(err.Error(), "large.yaml: too large (at most 1 MiB)") {
 		t.Errorf("a file that is too large gives %v", err)
 	}
 	if found, err := readFrom("x", strings.NewReader(strings.Repeat("#", limit)), limit); err != nil || len(found) != 0 {
@@ -347,7 +350,8 @@ func TestErrorsAreBounded(t *testing.T) {
 		findings[i] = Finding{File: "a.yaml", Document: i + 1, Problem: Problem{Message: "wrong"}}
 	}
 	lines := strings.Split(findings.Error(), "\n")
-	if len(lines) != maxShownFindings+1 || lines[0] != "a.yaml document 1: wrong" || lines[maxShownFindings] != "... and 3 more" {
+	if len(lines) != maxShownFindings+1 || lines[0] != "a.yaml document 1: wrong" ||
+		lines[maxShownFindings] != "... and 3 more" {
 		t.Errorf("error = %q", lines)
 	}
 }
@@ -355,7 +359,8 @@ func TestErrorsAreBounded(t *testing.T) {
 // FuzzRead checks that no input stops the reader, and that Lists which are split have the items that the parser sees.
 func FuzzRead(f *testing.F) {
 	list := "apiVersion: v1\nkind: List\nitems:\n" + item(project) + item(project)
-	for _, seed := range []string{project, seed, list, "--- # a\n" + list + "...\n", `{"kind":"List","items":[` + seed + "]}" + seed, "- &a b\n- *a",
+	for _, seed := range []string{project, seed, list, "--- # a\n" + list + "...\n", `{"kind":"List","items":[` + seed +
+		"]}" + seed, "- &a b\n- *a",
 		"kind: List\nitems:\n   metadata:\n    name: dev\n- kind: A\n"} {
 		f.Add([]byte(seed))
 	}

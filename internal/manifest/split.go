@@ -190,8 +190,8 @@ func (c *lineCounter) part(begin, end int) piece {
 	}
 }
 
-// splitList splits a List in YAML into its items, if it is written as kubectl does: in block style, with the dashes at the
-// begin of lines. Everything else stays whole.
+// splitList splits a List in YAML into its items, if it is written as kubectl does: in block style, with the dashes at
+// the begin of lines. Everything else stays whole.
 func splitList(whole piece) []piece {
 	var items []piece
 	var around []byte                         // What is no item.

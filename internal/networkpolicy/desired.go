@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Desired returns all policies that a namespace has, ordered by name: none if it is not managed. Services and namespaces are
-// those of the whole cluster. What can't be read of a Service is left out and reported.
+// Desired returns all policies that a namespace has, ordered by name: none if it is not managed. Services and
+// namespaces are those of the whole cluster. What can't be read of a Service is left out and reported.
 func Desired(
 	namespace string, namespaces []*corev1.Namespace, services []*corev1.Service, n Networks,
 ) ([]*networkingv1.NetworkPolicy, error) {
@@ -36,7 +36,8 @@ func Desired(
 		if s.Namespace == namespace {
 			errs = append(errs, err) // Reported once.
 		}
-		out = append(out, slices.DeleteFunc(policies, func(p *networkingv1.NetworkPolicy) bool { return p.Namespace != namespace })...)
+		out = append(out, slices.DeleteFunc(policies,
+			func(p *networkingv1.NetworkPolicy) bool { return p.Namespace != namespace })...)
 	}
 	sortByName(out)
 	return out, errors.Join(errs...)

@@ -24,8 +24,8 @@ const (
 	AllowBlockedCIDRs    = "allow-to-blocked-cidrs"
 )
 
-// LabelIsolated, "true" on the namespace of a control plane, says that all of its pods have the labels they need: from then on
-// nothing else may be reached there.
+// LabelIsolated, "true" on the namespace of a control plane, says that all of its pods have the labels they need: from
+// then on nothing else may be reached there.
 const LabelIsolated = "networking.hortus.dev/isolated"
 
 // labelOwn marks the policies of this package.
@@ -80,8 +80,8 @@ func Managed(ns *corev1.Namespace) bool {
 	return ns.DeletionTimestamp == nil && slices.Contains(roles, ns.Labels[corev1beta1.LabelRole])
 }
 
-// isolated tells whether all pods of a managed namespace have the labels they need. Control planes that an older version
-// has made may not have them yet.
+// isolated tells whether all pods of a managed namespace have the labels they need. Control planes that an older
+// version has made may not have them yet.
 func isolated(ns *corev1.Namespace) bool {
 	return ns.Labels[corev1beta1.LabelRole] != corev1beta1.RoleShoot || ns.Labels[LabelIsolated] == "true"
 }
@@ -93,7 +93,8 @@ func General(ns *corev1.Namespace, n Networks) []*networkingv1.NetworkPolicy {
 		egress(ns.Name, AllowRuntime, resourcesv1alpha1.LabelNetworkPolicyToRuntimeAPIServer,
 			"Lets labelled pods reach the API server of this cluster.", apiServer(n.API)...),
 		egress(ns.Name, AllowPublicNetworks, resourcesv1alpha1.LabelNetworkPolicyToPublicNetworks,
-			"Lets labelled pods reach public addresses.", to(without(everything, slices.Concat(private, linkLocal, n.Blocked)))...),
+			"Lets labelled pods reach public addresses.",
+			to(without(everything, slices.Concat(private, linkLocal, n.Blocked)))...),
 		egress(ns.Name, AllowPrivateNetworks, resourcesv1alpha1.LabelNetworkPolicyToPrivateNetworks,
 			"Lets labelled pods reach private addresses outside this cluster.",
 			to(without(private, slices.Concat(n.Cluster, n.Blocked)))...),
@@ -150,8 +151,8 @@ func ports(protocol corev1.Protocol, numbers ...int32) []networkingv1.NetworkPol
 	return out
 }
 
-// apiServer has a rule for each address: policies see the addresses of a Service before or after translation, as the network
-// of the cluster has it.
+// apiServer has a rule for each address: policies see the addresses of a Service before or after translation, as the
+// network of the cluster has it.
 func apiServer(addresses []netip.AddrPort) []networkingv1.NetworkPolicyEgressRule {
 	var out []networkingv1.NetworkPolicyEgressRule
 	for _, a := range sorted(addresses, netip.AddrPort.Compare) {
@@ -172,8 +173,8 @@ func to(peers []networkingv1.NetworkPolicyPeer) []networkingv1.NetworkPolicyEgre
 	return []networkingv1.NetworkPolicyEgressRule{{To: peers}}
 }
 
-// without returns ranges without parts of them. What is left out must lie inside its range, as Kubernetes validates; a part
-// that covers the range leaves nothing of it.
+// without returns ranges without parts of them. What is left out must lie inside its range, as Kubernetes validates; a
+// part that covers the range leaves nothing of it.
 func without(ranges, parts []netip.Prefix) []networkingv1.NetworkPolicyPeer {
 	var out []networkingv1.NetworkPolicyPeer
 	for _, whole := range sorted(ranges, netip.Prefix.Compare) {

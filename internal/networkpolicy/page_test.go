@@ -72,10 +72,11 @@ func namespaceOf(name, role string) *corev1.Namespace {
 }
 
 func (s *seed) addControlPlane(t *testing.T, namespace string) {
-	apiServer, err := kubeapiserver.Render(kubeapiserver.Values{Namespace: namespace, Workers: true, Encryption: encryption.Target{
-		Resources: []string{"secrets"}, Writer: encryption.Provider{Cipher: encryption.AESCBC, Key: "k"},
-		Keys: map[string]string{"k": "c2VjcmV0"},
-	}.Config()})
+	apiServer, err := kubeapiserver.Render(kubeapiserver.Values{Namespace: namespace, Workers: true,
+		Encryption: encryption.Target{
+			Resources: []string{"secrets"}, Writer: encryption.Provider{Cipher: encryption.AESCBC, Key: "k"},
+			Keys: map[string]string{"k": "c2VjcmV0"},
+		}.Config()})
 	if err != nil {
 		t.Fatal(err)
 	}

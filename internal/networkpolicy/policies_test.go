@@ -19,7 +19,9 @@ import (
 )
 
 func namespace(name, role string, labels ...string) *corev1.Namespace {
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelMetadataName: name}}}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Labels: map[string]string{corev1.LabelMetadataName: name},
+	}}
 	if role != "" {
 		ns.Labels["gardener.cloud/role"] = role
 	}
@@ -166,8 +168,8 @@ func TestServicesWithoutPodsHaveNoPolicies(t *testing.T) {
 	}
 }
 
-// TestEveryWayHasBothEnds makes random clusters: whatever is opened on the side of a Service is opened on the side of labelled
-// clients, and the other way round; all policies are in managed namespaces, and their names differ.
+// TestEveryWayHasBothEnds makes random clusters: whatever is opened on the side of a Service is opened on the side of
+// labelled clients, and the other way round; all policies are in managed namespaces, and their names differ.
 func TestEveryWayHasBothEnds(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	roles := []string{"garden", "shoot", "extension", "istio-ingress", "", "project"}
@@ -230,12 +232,14 @@ func ends(p *networkingv1.NetworkPolicy, in, out map[string]int) {
 	}
 	for _, rule := range p.Spec.Ingress {
 		for _, peer := range rule.From {
-			in[fmt.Sprint(where(peer), peer.PodSelector.MatchLabels, p.Namespace, p.Spec.PodSelector.MatchLabels, rule.Ports[0].Port)]++
+			in[fmt.Sprint(where(peer), peer.PodSelector.MatchLabels, p.Namespace, p.Spec.PodSelector.MatchLabels,
+				rule.Ports[0].Port)]++
 		}
 	}
 	for _, rule := range p.Spec.Egress {
 		for _, peer := range rule.To {
-			out[fmt.Sprint(p.Namespace, p.Spec.PodSelector.MatchLabels, where(peer), peer.PodSelector.MatchLabels, rule.Ports[0].Port)]++
+			out[fmt.Sprint(p.Namespace, p.Spec.PodSelector.MatchLabels, where(peer), peer.PodSelector.MatchLabels,
+				rule.Ports[0].Port)]++
 		}
 	}
 }

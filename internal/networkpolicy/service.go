@@ -23,9 +23,9 @@ import (
 // fromEverywhere is how the policy's name calls clients that need no label.
 const fromEverywhere = "world"
 
-// OfService returns the policies by which a Service of a managed namespace is reached, in its own namespace and in those of
-// its clients, ordered by namespace and name. Namespaces are all managed ones. Annotations that can't be read are left out
-// and reported; the rest holds.
+// OfService returns the policies by which a Service of a managed namespace is reached, in its own namespace and in
+// those of its clients, ordered by namespace and name. Namespaces are all managed ones. Annotations that can't be read
+// are left out and reported; the rest holds.
 func OfService(s *corev1.Service, namespaces []*corev1.Namespace) ([]*networkingv1.NetworkPolicy, error) {
 	if len(s.Spec.Selector) == 0 || s.DeletionTimestamp != nil {
 		return nil, nil
@@ -110,7 +110,8 @@ func (b *builder) way(p podPort, clients []string) {
 // group opens ports to pods with the label of a group of targets.
 func (b *builder) group(group string, open []networkingv1.NetworkPolicyPort, clients []string) {
 	label := resourcesv1alpha1.NetworkPolicyToGroup(group)
-	b.open(label, "ingress-to-"+b.service.Name+"-from-"+group, "egress-to-"+b.service.Name+"-from-"+group, open, b.service.Namespace)
+	b.open(label, "ingress-to-"+b.service.Name+"-from-"+group, "egress-to-"+b.service.Name+"-from-"+group, open,
+		b.service.Namespace)
 	if alias := b.service.Annotations[resourcesv1alpha1.AnnotationNetworkPolicyNamespaceAlias]; alias != "" {
 		label = resourcesv1alpha1.NetworkPolicyToGroup(alias + "-" + group)
 	}
@@ -121,7 +122,9 @@ func (b *builder) group(group string, open []networkingv1.NetworkPolicyPort, cli
 }
 
 // open adds both ends of a way: in to the Service's pods, and out of the clients' namespace.
-func (b *builder) open(label, ingressName, egressName string, open []networkingv1.NetworkPolicyPort, clientNamespace string) {
+func (b *builder) open(
+	label, ingressName, egressName string, open []networkingv1.NetworkPolicyPort, clientNamespace string,
+) {
 	if problems := validation.IsQualifiedName(label); len(problems) > 0 {
 		b.note(fmt.Errorf("label %q of clients in namespace %s: %s", label, clientNamespace, strings.Join(problems, ", ")))
 		return

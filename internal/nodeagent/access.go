@@ -85,7 +85,9 @@ func (a *Access) Renew(ctx context.Context, with *rest.Config) (*rest.Config, er
 		return nil, fmt.Errorf("make key: %w", err)
 	}
 	request, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
-		Subject: pkix.Name{CommonName: corev1beta1.NodeAgentUserPrefix + machine, Organization: []string{corev1beta1.NodeAgentsGroup}},
+		Subject: pkix.Name{
+			CommonName: corev1beta1.NodeAgentUserPrefix + machine, Organization: []string{corev1beta1.NodeAgentsGroup},
+		},
 	}, key)
 	if err != nil {
 		return nil, fmt.Errorf("make certificate request: %w", err)
@@ -94,7 +96,8 @@ func (a *Access) Renew(ctx context.Context, with *rest.Config) (*rest.Config, er
 	ctx, cancel := context.WithTimeout(ctx, certificateWait)
 	defer cancel()
 	name, uid, err := csr.RequestCertificateWithContext(ctx, client,
-		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: request}), "", certificatesv1.KubeAPIServerClientSignerName,
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: request}), "",
+		certificatesv1.KubeAPIServerClientSignerName,
 		nil, []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth}, key)
 	if err != nil {
 		return nil, fmt.Errorf("request certificate: %w", err)
@@ -107,7 +110,9 @@ func (a *Access) Renew(ctx context.Context, with *rest.Config) (*rest.Config, er
 	if err != nil {
 		return nil, fmt.Errorf("encode key: %w", err)
 	}
-	if err := a.save(pki.KeyPair{CertPEM: certPEM, KeyPEM: pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})}); err != nil {
+	if err := a.save(pki.KeyPair{
+		CertPEM: certPEM, KeyPEM: pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}),
+	}); err != nil {
 		return nil, err
 	}
 	return clientcmd.BuildConfigFromFlags("", a.path(config.KubeconfigFile))
@@ -175,7 +180,8 @@ func (a *Access) RemoveBootstrap() error {
 	if !fileExists(a.path(config.KubeletKubeconfig)) {
 		return nil
 	}
-	return errors.Join(removeFile(a.path(config.KubeletBootstrapKubeconfig)), removeFile(a.path(config.BootstrapTokenFile)))
+	return errors.Join(removeFile(a.path(config.KubeletBootstrapKubeconfig)),
+		removeFile(a.path(config.BootstrapTokenFile)))
 }
 
 // renewAt is when a certificate is replaced: after 80 % of its life, as kubelets do on average.

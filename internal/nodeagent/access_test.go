@@ -58,7 +58,8 @@ func TestJoin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff("CN="+corev1beta1.NodeAgentUserPrefix+"machine-1,O="+corev1beta1.NodeAgentsGroup, cert.Subject.String()); diff != "" || own.Host != "https://api.example" {
+	if diff := cmp.Diff("CN="+corev1beta1.NodeAgentUserPrefix+"machine-1,O="+corev1beta1.NodeAgentsGroup,
+		cert.Subject.String()); diff != "" || own.Host != "https://api.example" {
 		t.Errorf("own access is for %s at %s", cert.Subject, own.Host)
 	}
 }
@@ -99,7 +100,10 @@ func approveAndSign(ctx context.Context, admin kubernetes.Interface, ca *pki.CA)
 func TestEnsureNeedsAnAccess(t *testing.T) {
 	n := newNode(t)
 	now := testclock.NewFakeClock(time.Unix(1e9, 0))
-	access := &Access{Root: n.root, HostName: "node", Clock: now, Config: &config.Configuration{APIServer: config.APIServer{Server: "https://new", CABundle: []byte("ca")}}}
+	access := &Access{
+		Root: n.root, HostName: "node", Clock: now,
+		Config: &config.Configuration{APIServer: config.APIServer{Server: "https://new", CABundle: []byte("ca")}},
+	}
 	if _, err := access.Ensure(t.Context()); err == nil || !strings.Contains(err.Error(), "bootstrap token") {
 		t.Errorf("Ensure without anything: %v", err)
 	}
@@ -120,7 +124,8 @@ func TestEnsureNeedsAnAccess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if own.Host != "https://new" || string(own.CAData) != "ca" || !strings.Contains(n.read(t, config.KubeconfigFile), "https://new") {
+	if own.Host != "https://new" || string(own.CAData) != "ca" ||
+		!strings.Contains(n.read(t, config.KubeconfigFile), "https://new") {
 		t.Errorf("a changed URL is not taken over: %s", own.Host)
 	}
 	now.Step(2 * time.Hour)

@@ -173,7 +173,10 @@ func (r *round) run(ctx context.Context) error {
 // writeFiles writes files in their order, and notes which units have to be restarted because of them.
 func (r *round) writeFiles(ctx context.Context) error {
 	for _, path := range slices.Clone(r.changes.WriteFiles) {
-		undo, err := r.expectRestart(func(u *extensionsv1alpha1.Unit, _ change.Unit) bool { return slices.Contains(u.FilePaths, path) })
+		undo, err := r.expectRestart(func(u *extensionsv1alpha1.Unit,
+			_ change.Unit) bool {
+			return slices.Contains(u.FilePaths, path)
+		})
 		if err != nil {
 			return err
 		}
@@ -194,7 +197,9 @@ func (r *round) writeFiles(ctx context.Context) error {
 
 // expectRestart notes that the wanted units for which affected says so have to be restarted, before anything is written
 // that is the reason. Undo takes the note back for one unit, or for all with "", where there was none before.
-func (r *round) expectRestart(affected func(*extensionsv1alpha1.Unit, change.Unit) bool) (undo func(unit string), err error) {
+func (r *round) expectRestart(
+	affected func(*extensionsv1alpha1.Unit, change.Unit) bool,
+) (undo func(unit string), err error) {
 	var noted []string
 	for i := range r.changes.Units {
 		work := &r.changes.Units[i]
@@ -232,7 +237,8 @@ func (r *round) writeFile(ctx context.Context, file *extensionsv1alpha1.File) (b
 		ref := file.Content.ImageRef
 		return r.Images.Extract(ctx, ref.Image, ref.FilePathInImage, r.path(file.Path), mode)
 	}
-	return false, errors.New("the content is neither inline nor in an image; references to Secrets are resolved by the gardenlet")
+	return false,
+		errors.New("the content is neither inline nor in an image; references to Secrets are resolved by the gardenlet")
 }
 
 // writeUnits writes unit files and drop-ins, removes obsolete ones, and makes all known.

@@ -110,16 +110,21 @@ func (n *testNode) applyThrough(t *testing.T, raw []byte) {
 func rawOSC(t *testing.T, change func(*extensionsv1alpha1.OperatingSystemConfigSpec)) []byte {
 	t.Helper()
 	file := func(path, data string) extensionsv1alpha1.File {
-		return extensionsv1alpha1.File{Path: path, Content: extensionsv1alpha1.FileContent{Inline: &extensionsv1alpha1.FileContentInline{Data: data}}}
+		return extensionsv1alpha1.File{
+			Path: path, Content: extensionsv1alpha1.FileContent{Inline: &extensionsv1alpha1.FileContentInline{Data: data}},
+		}
 	}
 	image := func(path, name string) extensionsv1alpha1.File {
-		return extensionsv1alpha1.File{Path: path, Permissions: ptr.To[uint32](0o755), Content: extensionsv1alpha1.FileContent{
-			ImageRef: &extensionsv1alpha1.FileContentImageRef{Image: name, FilePathInImage: "/bin/x"},
-		}}
+		return extensionsv1alpha1.File{Path: path, Permissions: ptr.To[uint32](0o755),
+			Content: extensionsv1alpha1.FileContent{
+				ImageRef: &extensionsv1alpha1.FileContentImageRef{Image: name, FilePathInImage: "/bin/x"},
+			}}
 	}
 	spec := extensionsv1alpha1.OperatingSystemConfigSpec{
 		CRIConfig: &extensionsv1alpha1.CRIConfig{Name: "containerd", Containerd: &extensionsv1alpha1.ContainerdConfig{
-			SandboxImage: "pause:1", Registries: []extensionsv1alpha1.RegistryConfig{{Upstream: "docker.io", Hosts: []extensionsv1alpha1.RegistryHost{{URL: "http://mirror"}}}},
+			SandboxImage: "pause:1", Registries: []extensionsv1alpha1.RegistryConfig{
+				{Upstream: "docker.io", Hosts: []extensionsv1alpha1.RegistryHost{{URL: "http://mirror"}}},
+			},
 		}},
 		Files: []extensionsv1alpha1.File{
 			file(config.KubeletConfigFile, "maxPods: 1\n"), file("/etc/other", "1"),
@@ -127,9 +132,11 @@ func rawOSC(t *testing.T, change func(*extensionsv1alpha1.OperatingSystemConfigS
 		},
 		Units: []extensionsv1alpha1.Unit{
 			{Name: config.ContainerdUnitName, DropIns: []extensionsv1alpha1.DropIn{{Name: "10.conf", Content: "[Service]\n"}}},
-			{Name: config.KubeletUnitName, Content: ptr.To("[Service]\nExecStart=kubelet\n"), FilePaths: []string{config.KubeletBinary, config.KubeletConfigFile}},
+			{Name: config.KubeletUnitName, Content: ptr.To("[Service]\nExecStart=kubelet\n"),
+				FilePaths: []string{config.KubeletBinary, config.KubeletConfigFile}},
 			{Name: config.UnitName, Content: ptr.To("[Service]\nExecStart=agent\n"), FilePaths: []string{config.Binary}},
-			{Name: "off.service", Content: ptr.To("[Service]\nExecStart=off\n"), Enable: ptr.To(false), Command: ptr.To(extensionsv1alpha1.CommandStop)},
+			{Name: "off.service", Content: ptr.To("[Service]\nExecStart=off\n"), Enable: ptr.To(false),
+				Command: ptr.To(extensionsv1alpha1.CommandStop)},
 		},
 	}
 	if change != nil {
@@ -179,12 +186,16 @@ func TestApplyFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := map[string]string{}
-	for _, path := range []string{config.KubeletConfigFile, "/etc/other", config.KubeletBinary, unitDir + "/kubelet.service", unitDir + "/containerd.service.d/10.conf", changesFile} {
+	for _, path := range []string{
+		config.KubeletConfigFile, "/etc/other", config.KubeletBinary, unitDir + "/kubelet.service", unitDir +
+			"/containerd.service.d/10.conf", changesFile,
+	} {
 		got[path] = n.read(t, path)
 	}
 	want := map[string]string{
 		config.KubeletConfigFile: "maxPods: 1\n", "/etc/other": "1", config.KubeletBinary: "kubelet:1/bin/x",
-		unitDir + "/kubelet.service": "[Service]\nExecStart=kubelet\n", unitDir + "/containerd.service.d/10.conf": "[Service]\n",
+		unitDir + "/kubelet.service": "[Service]\nExecStart=kubelet\n", unitDir +
+			"/containerd.service.d/10.conf": "[Service]\n",
 		changesFile: "(missing)",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -194,7 +205,8 @@ func TestApplyFirst(t *testing.T) {
 		t.Errorf("hosts.toml: %s", hosts)
 	}
 	wantActions := []string{
-		"restart containerd.service", "restart containerd.service", "restart kubelet.service", "stop off.service", "restart gardener-node-agent.service",
+		"restart containerd.service", "restart containerd.service", "restart kubelet.service", "stop off.service",
+		"restart gardener-node-agent.service",
 	}
 	if diff := cmp.Diff(wantActions, actions(n.units.Log())); diff != "" {
 		t.Errorf("actions mismatch (-want +got):\n%s", diff)
@@ -243,7 +255,8 @@ func TestApplyChange(t *testing.T) {
 			want: []string{"restart containerd.service", "stop off.service"},
 			check: func(t *testing.T, n *testNode) {
 				for _, path := range []string{
-					"/etc/other", unitDir + "/off.service", unitDir + "/containerd.service.d/10.conf", "/etc/containerd/certs.d/docker.io/hosts.toml",
+					"/etc/other", unitDir + "/off.service", unitDir + "/containerd.service.d/10.conf",
+					"/etc/containerd/certs.d/docker.io/hosts.toml",
 				} {
 					if got := n.read(t, path); got != "(missing)" {
 						t.Errorf("%s is still there: %q", path, got)
@@ -287,7 +300,9 @@ func TestApplyRestoresWhatANewRootDiskLacks(t *testing.T) {
 		}
 	}
 	n.applyThrough(t, rawOSC(t, nil))
-	for _, path := range []string{config.KubeletBinary, unitDir + "/kubelet.service", "/etc/containerd/certs.d/docker.io/hosts.toml"} {
+	for _, path := range []string{
+		config.KubeletBinary, unitDir + "/kubelet.service", "/etc/containerd/certs.d/docker.io/hosts.toml",
+	} {
 		if n.read(t, path) == "(missing)" {
 			t.Errorf("%s was not restored", path)
 		}
@@ -318,9 +333,12 @@ func TestApplySurvivesStops(t *testing.T) {
 		setFile(s, "/etc/other", "2")
 		s.CRIConfig.Containerd.SandboxImage = "pause:2"
 		s.Units = append(s.Units, extensionsv1alpha1.Unit{Name: "new.service", Content: ptr.To("[Service]\nExecStart=new\n")})
-		s.Files = append(s.Files, extensionsv1alpha1.File{Path: "/etc/new", Content: extensionsv1alpha1.FileContent{Inline: &extensionsv1alpha1.FileContentInline{Data: "x"}}})
+		s.Files = append(s.Files, extensionsv1alpha1.File{
+			Path: "/etc/new", Content: extensionsv1alpha1.FileContent{Inline: &extensionsv1alpha1.FileContentInline{Data: "x"}},
+		})
 	}
-	for next, change := range map[string]func(*extensionsv1alpha1.OperatingSystemConfigSpec){"goes on": update, "goes back": nil} {
+	for next, change := range map[string]func(*extensionsv1alpha1.OperatingSystemConfigSpec){"goes on": update,
+		"goes back": nil} {
 		for limit := range 12 {
 			t.Run(fmt.Sprintf("stopped after %d operations, then the update %s", limit, next), func(t *testing.T) {
 				n := newNode(t)
@@ -334,7 +352,8 @@ func TestApplySurvivesStops(t *testing.T) {
 				wanted := newNode(t)
 				wanted.applyThrough(t, rawOSC(t, change))
 				for _, path := range []string{
-					config.KubeletBinary, "/etc/other", "/etc/new", unitDir + "/new.service", unitDir + "/kubelet.service", config.ContainerdConfigFile, changesFile,
+					config.KubeletBinary, "/etc/other", "/etc/new", unitDir + "/new.service", unitDir + "/kubelet.service",
+					config.ContainerdConfigFile, changesFile,
 				} {
 					if diff := cmp.Diff(wanted.read(t, path), n.read(t, path)); diff != "" {
 						t.Errorf("%s mismatch (-want +got):\n%s", path, diff)
@@ -380,7 +399,9 @@ func TestWhatHasToBeRestartedIsRemembered(t *testing.T) {
 func TestApplyRefusesSecretReferences(t *testing.T) {
 	n := newNode(t)
 	err := n.apply(rawOSC(t, func(s *extensionsv1alpha1.OperatingSystemConfigSpec) {
-		s.Files[1].Content = extensionsv1alpha1.FileContent{SecretRef: &extensionsv1alpha1.FileContentSecretRef{Name: "x", DataKey: "y"}}
+		s.Files[1].Content = extensionsv1alpha1.FileContent{SecretRef: &extensionsv1alpha1.FileContentSecretRef{
+			Name: "x", DataKey: "y",
+		}}
 	}))
 	if err == nil || !strings.Contains(err.Error(), "apply file /etc/other") {
 		t.Errorf("apply: %v", err)

@@ -79,7 +79,9 @@ func (c *Containerd) pull(ctx context.Context, name string) (containerdclient.Im
 	if errdefs.IsNotFound(err) {
 		hosts := dockerconfig.HostOptions{HostDir: dockerconfig.HostDirFromRoot(config.ContainerdCertsDir)}
 		return c.client.Pull(ctx, name, containerdclient.WithPullUnpack, containerdclient.WithPullSnapshotter(snapshotter),
-			containerdclient.WithResolver(docker.NewResolver(docker.ResolverOptions{Hosts: dockerconfig.ConfigureHosts(ctx, hosts)})))
+			containerdclient.WithResolver(docker.NewResolver(docker.ResolverOptions{
+				Hosts: dockerconfig.ConfigureHosts(ctx, hosts),
+			})))
 	}
 	if err != nil {
 		return nil, err
@@ -90,7 +92,9 @@ func (c *Containerd) pull(ctx context.Context, name string) (containerdclient.Im
 	return image, image.Unpack(ctx, snapshotter)
 }
 
-func (c *Containerd) copyOut(ctx context.Context, image containerdclient.Image, pathInImage, target string, mode fs.FileMode) (changed bool, err error) {
+func (c *Containerd) copyOut(
+	ctx context.Context, image containerdclient.Image, pathInImage, target string, mode fs.FileMode,
+) (changed bool, err error) {
 	layers, err := image.RootFS(ctx)
 	if err != nil {
 		return false, fmt.Errorf("read layers: %w", err)

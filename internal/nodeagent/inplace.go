@@ -84,8 +84,8 @@ func readyForUpdate(node *corev1.Node) bool {
 	return retryFailed(node)
 }
 
-// isBack reports whether the kubelet, in its new version, has reported the node as ready since the machine booted. Before that
-// the machine controller must not count on the node, since it takes others away for it.
+// isBack reports whether the kubelet, in its new version, has reported the node as ready since the machine booted.
+// Before that the machine controller must not count on the node, since it takes others away for it.
 func isBack(node *corev1.Node, bootID string, updated *extensionsv1alpha1.InPlaceUpdates) bool {
 	info := node.Status.NodeInfo
 	if info.BootID != bootID || updated != nil && !strings.HasPrefix(info.KubeletVersion, "v"+updated.KubeletVersion) {
@@ -173,10 +173,11 @@ func (r *Reconciler) tryInPlace(ctx context.Context, round *round, node *corev1.
 
 func (u *InPlaceUpdater) waitKubelet(ctx context.Context) error {
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, kubeletHealthPeriod, kubeletHealthLimit, true, func(ctx context.Context) (bool, error) {
-		last = u.KubeletHealthy(ctx)
-		return last == nil, nil
-	})
+	err := wait.PollUntilContextTimeout(ctx, kubeletHealthPeriod, kubeletHealthLimit, true,
+		func(ctx context.Context) (bool, error) {
+			last = u.KubeletHealthy(ctx)
+			return last == nil, nil
+		})
 	if err != nil {
 		return &failure{reason: fmt.Sprintf("the kubelet did not become healthy within %s: %v", kubeletHealthLimit, last)}
 	}
@@ -261,7 +262,8 @@ func (u *InPlaceUpdater) deletePods(ctx context.Context, node string) error {
 		return fmt.Errorf("list pods on node %q: %w", node, err)
 	}
 	for _, pod := range list.Items {
-		if err := access.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, deleteOptions(pod.UID)); client.IgnoreNotFound(err) != nil {
+		if err := access.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name,
+			deleteOptions(pod.UID)); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete pod %s/%s: %w", pod.Namespace, pod.Name, err)
 		}
 	}

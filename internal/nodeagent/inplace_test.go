@@ -71,11 +71,12 @@ func (a *agent) process(t *testing.T) (stopped bool) {
 	return false
 }
 
-// TestUpdatesInPlaceSurviveStops stops the node agent at each point of an update: the machine controller learns that it has
-// succeeded, also when the last change was made before the stop, and when another configuration has come meanwhile.
+// TestUpdatesInPlaceSurviveStops stops the node agent at each point of an update: the machine controller learns that it
+// has succeeded, also when the last change was made before the stop, and when another configuration has come meanwhile.
 func TestUpdatesInPlaceSurviveStops(t *testing.T) {
 	raw := func(os, kubelet, other string) []byte {
-		raw := inPlaceOSC(t, os, kubelet, func(s *extensionsv1alpha1.OperatingSystemConfigSpec) { setFile(s, "/etc/other", other) })
+		raw := inPlaceOSC(t, os, kubelet,
+			func(s *extensionsv1alpha1.OperatingSystemConfigSpec) { setFile(s, "/etc/other", other) })
 		return append(raw, []byte("status:\n  inPlaceUpdates: {osUpdate: {command: /bin/update}}\n")...)
 	}
 	for name, to := range map[string]struct{ os, kubelet string }{

@@ -77,7 +77,8 @@ func (k *LeaseKeeper) renew(ctx context.Context, node *corev1.Node) error {
 	if err != nil {
 		return fmt.Errorf("read lease %q: %w", name, err)
 	}
-	lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds, lease.Spec.RenewTime = ptr.To(name), ptr.To[int32](leaseDurationSeconds), &now
+	lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds, lease.Spec.RenewTime = ptr.To(name),
+		ptr.To[int32](leaseDurationSeconds), &now
 	if _, err := leases.Update(ctx, lease, metav1.UpdateOptions{}); err != nil {
 		return fmt.Errorf("update lease %q: %w", name, err)
 	}

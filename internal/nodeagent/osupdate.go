@@ -87,14 +87,16 @@ func (s *osState) next() (step osStep, reason string) {
 	case s.announced != s.wanted:
 		return osRun, ""
 	case s.begun == nil || s.begun.Version != s.wanted || s.begun.BootID != s.bootID:
-		return osFailed, fmt.Sprintf("the update of the operating system to %s was rolled back: it runs %s", s.wanted, s.installed)
+		return osFailed, fmt.Sprintf("the update of the operating system to %s was rolled back: it runs %s", s.wanted,
+			s.installed)
 	case s.begun.Ended == nil:
 		return osRun, "" // The node agent was killed while the command ran.
 	case s.now.Sub(s.begun.Ended.Time) < osRebootLimit:
 		return osAwaitReboot, ""
 	}
-	return osFailed, fmt.Sprintf("the update of the operating system to %s did not restart the machine within %s: it runs %s",
-		s.wanted, osRebootLimit, s.installed)
+	return osFailed,
+		fmt.Sprintf("the update of the operating system to %s did not restart the machine within %s: it runs %s",
+			s.wanted, osRebootLimit, s.installed)
 }
 
 func (r *Reconciler) readOSState(round *round, node *corev1.Node) (*osState, error) {

@@ -49,7 +49,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	checksum, again := change.Checksum(raw), reconcile.Result{RequeueAfter: r.Config.Controllers.OperatingSystemConfig.SyncPeriod.Duration}
+	checksum, again := change.Checksum(raw),
+		reconcile.Result{RequeueAfter: r.Config.Controllers.OperatingSystemConfig.SyncPeriod.Duration}
 	if node != nil && node.Annotations[config.AnnotationChecksum] == checksum && !retryFailed(node) {
 		return again, r.Access.RemoveBootstrap()
 	}
@@ -155,7 +156,8 @@ func setLabel(node *corev1.Node, key, value string) {
 	node.Labels[key] = value
 }
 
-// FindNode returns the Node of this host, or nil before the kubelet has registered it. Kubelets name their Node after the host.
+// FindNode returns the Node of this host, or nil before the kubelet has registered it. Kubelets name their Node after
+// the host.
 func FindNode(ctx context.Context, reader client.Reader, hostName string) (*corev1.Node, error) {
 	node := &corev1.Node{}
 	if err := reader.Get(ctx, client.ObjectKey{Name: hostName}, node); err != nil {

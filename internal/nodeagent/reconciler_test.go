@@ -63,7 +63,8 @@ func newAgent(t *testing.T, raw []byte, node *corev1.Node) *agent {
 	applier := a.applier()
 	applier.BeforeUnits = access.PrepareKubelet
 	a.Reconciler = &Reconciler{
-		Client: a.cluster, Config: configuration, HostName: "node", Applier: applier, Access: access, Recorder: a.events, Clock: a.clock,
+		Client: a.cluster, Config: configuration, HostName: "node", Applier: applier, Access: access, Recorder: a.events,
+		Clock: a.clock,
 		InPlace: &InPlaceUpdater{
 			Root: a.root, KubeletHealthy: func(context.Context) error { return nil }, Pods: podsOf(fake.NewClientset()),
 			Run: func(context.Context, string, ...string) ([]byte, error) { return nil, errors.New("not expected") },
@@ -150,7 +151,8 @@ func TestReconcileNewNode(t *testing.T) {
 	raw := rawOSC(t, nil)
 	a := newAgent(t, raw, nil)
 	a.mustReconcile(t) // Before the kubelet has registered the node.
-	if kubeconfig := a.read(t, config.KubeletBootstrapKubeconfig); !strings.Contains(kubeconfig, "abcdef.0123456789abcdef") {
+	if kubeconfig := a.read(t, config.KubeletBootstrapKubeconfig); !strings.Contains(kubeconfig,
+		"abcdef.0123456789abcdef") {
 		t.Errorf("the kubelet cannot join: %s", kubeconfig)
 	}
 	if err := a.cluster.Create(t.Context(), node(nil)); err != nil {
@@ -162,7 +164,8 @@ func TestReconcileNewNode(t *testing.T) {
 		t.Errorf("looks again after %s, want the sync period", result.RequeueAfter)
 	}
 	got := a.node(t)
-	if got.Annotations[config.AnnotationChecksum] != change.Checksum(raw) || got.Labels[corev1beta1.LabelWorkerKubernetesVersion] != "1.36.3" {
+	if got.Annotations[config.AnnotationChecksum] != change.Checksum(raw) ||
+		got.Labels[corev1beta1.LabelWorkerKubernetesVersion] != "1.36.3" {
 		t.Errorf("node after all is applied: %v %v", got.Labels, got.Annotations)
 	}
 	for _, path := range []string{config.BootstrapTokenFile, config.KubeletBootstrapKubeconfig} {
@@ -198,8 +201,8 @@ func TestReconcileWaitsItsTurn(t *testing.T) {
 	}
 }
 
-// TestNodesWaitForTheirTurnOnce: a node that has begun with a change continues with it after a restart of the agent, and one that has been
-// drained for an update in place begins at once.
+// TestNodesWaitForTheirTurnOnce: a node that has begun with a change continues with it after a restart of the agent,
+// and one that has been drained for an update in place begins at once.
 func TestNodesWaitForTheirTurnOnce(t *testing.T) {
 	slow := func(n *corev1.Node) *corev1.Node {
 		n.Annotations = map[string]string{corev1beta1.AnnotationNodeAgentReconciliationDelay: "3m"}
@@ -284,7 +287,8 @@ func TestInPlaceUpdateOfTheKubelet(t *testing.T) {
 		t.Errorf("kubelet on a drained node: %s", got)
 	}
 	n := a.node(t)
-	if n.Labels[corev1beta1.LabelNodeUpdateResult] != corev1beta1.NodeUpdateResultSuccessful || n.Annotations[config.AnnotationChecksum] != change.Checksum(next) {
+	if n.Labels[corev1beta1.LabelNodeUpdateResult] != corev1beta1.NodeUpdateResultSuccessful ||
+		n.Annotations[config.AnnotationChecksum] != change.Checksum(next) {
 		t.Errorf("node after the update: %v %v", n.Labels, n.Annotations)
 	}
 	pods, err := daemons.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
@@ -329,7 +333,8 @@ func TestInPlaceUpdateOfTheOperatingSystem(t *testing.T) {
 			a.setSecret(t, withCommand("1.1.0"))
 			_, err := a.reconcile(t)
 			n := a.node(t)
-			if failed := err != nil; failed != (tc.failed != "") || n.Annotations[corev1beta1.AnnotationNodeUpdateFailedReason] != tc.failed {
+			if failed := err != nil; failed != (tc.failed != "") ||
+				n.Annotations[corev1beta1.AnnotationNodeUpdateFailedReason] != tc.failed {
 				t.Errorf("error %v, annotations %v", err, n.Annotations)
 			}
 			want := corev1beta1.NodeUpdateResultSuccessful
@@ -343,7 +348,8 @@ func TestInPlaceUpdateOfTheOperatingSystem(t *testing.T) {
 				// Somebody repairs the node; the next try succeeds and clears the failure.
 				a.testNode.write(t, "/etc/os-release", "PRETTY_NAME=\"X 1.1.0\"\n")
 				a.mustReconcile(t)
-				if n = a.node(t); n.Labels[corev1beta1.LabelNodeUpdateResult] != corev1beta1.NodeUpdateResultSuccessful || n.Annotations[corev1beta1.AnnotationNodeUpdateFailedReason] != "" {
+				if n = a.node(t); n.Labels[corev1beta1.LabelNodeUpdateResult] != corev1beta1.NodeUpdateResultSuccessful ||
+					n.Annotations[corev1beta1.AnnotationNodeUpdateFailedReason] != "" {
 					t.Errorf("after the repair: %v %v", n.Labels, n.Annotations)
 				}
 			}
@@ -360,17 +366,21 @@ func TestOSStateNext(t *testing.T) {
 		want   osStep
 		reason string
 	}{
-		"nothing was tried":                {osState{}, osRun, ""},
-		"another version was tried before": {osState{announced: "1.0.5", begun: &change.OSUpdate{Version: "1.0.5", BootID: "a"}}, osRun, ""},
-		"the command failed":               {osState{begun: &change.OSUpdate{Version: "1.1.0", BootID: "b"}}, osRun, ""},
+		"nothing was tried": {osState{}, osRun, ""},
+		"another version was tried before": {osState{
+			announced: "1.0.5", begun: &change.OSUpdate{Version: "1.0.5", BootID: "a"},
+		}, osRun, ""},
+		"the command failed": {osState{begun: &change.OSUpdate{Version: "1.1.0", BootID: "b"}}, osRun, ""},
 		"the command was interrupted in this boot": {
 			osState{announced: "1.1.0", begun: &change.OSUpdate{Version: "1.1.0", BootID: "b"}}, osRun, "",
 		},
 		"the machine is going down": {
-			osState{announced: "1.1.0", begun: &change.OSUpdate{Version: "1.1.0", BootID: "b", Ended: ended(time.Minute)}}, osAwaitReboot, "",
+			osState{announced: "1.1.0", begun: &change.OSUpdate{Version: "1.1.0", BootID: "b", Ended: ended(time.Minute)}},
+			osAwaitReboot, "",
 		},
 		"the machine does not go down": {
-			osState{announced: "1.1.0", begun: &change.OSUpdate{Version: "1.1.0", BootID: "b", Ended: ended(osRebootLimit)}}, osFailed,
+			osState{announced: "1.1.0", begun: &change.OSUpdate{Version: "1.1.0", BootID: "b", Ended: ended(osRebootLimit)}},
+			osFailed,
 			"the update of the operating system to 1.1.0 did not restart the machine within 5m0s: it runs 1.0.0",
 		},
 		"another boot runs the old version": {
@@ -401,7 +411,8 @@ func TestOSStateNext(t *testing.T) {
 func osUpdate(t *testing.T) *agent {
 	t.Helper()
 	raw := func(os string) []byte {
-		return append(inPlaceOSC(t, os, "1.35.4", nil), []byte("status:\n  inPlaceUpdates: {osUpdate: {command: /bin/update}}\n")...)
+		return append(inPlaceOSC(t, os, "1.35.4", nil),
+			[]byte("status:\n  inPlaceUpdates: {osUpdate: {command: /bin/update}}\n")...)
 	}
 	a := newAgent(t, raw("1.0.0"), node(nil))
 	a.mustReconcile(t)

@@ -64,13 +64,18 @@ func Run(ctx context.Context, configuration *config.Configuration, hostName stri
 			HostName: hostName, Units: unitManager, Images: containerd,
 			BeforeUnits: access.PrepareKubelet, ProbeRegistry: ProbeRegistry,
 		},
-		InPlace:  &InPlaceUpdater{Run: RunCommand, KubeletHealthy: KubeletHealthz, RestartSelf: restartSelf, Pods: access.AsKubelet},
+		InPlace: &InPlaceUpdater{
+			Run: RunCommand, KubeletHealthy: KubeletHealthz, RestartSelf: restartSelf, Pods: access.AsKubelet,
+		},
 		Recorder: recorder, Clock: clock.RealClock{},
 	}
-	if err := addControllers(mgr, reconciler, &UnitRestarter{Client: mgr.GetClient(), Units: unitManager, Recorder: recorder, HostName: hostName}); err != nil {
+	if err := addControllers(mgr, reconciler,
+		&UnitRestarter{Client: mgr.GetClient(), Units: unitManager, Recorder: recorder, HostName: hostName}); err != nil {
 		return err
 	}
-	checker := HealthChecker{Units: unitManager, Reader: mgr.GetClient(), Recorder: recorder, HostName: hostName, Clock: clock.RealClock{}}
+	checker := HealthChecker{
+		Units: unitManager, Reader: mgr.GetClient(), Recorder: recorder, HostName: hostName, Clock: clock.RealClock{},
+	}
 	kubeletChecker, containerdChecker := checker, checker
 	kubeletChecker.Unit, kubeletChecker.Check = config.KubeletUnitName, KubeletHealthz
 	containerdChecker.Unit, containerdChecker.Check = config.ContainerdUnitName, containerd.Check
@@ -97,7 +102,9 @@ func Run(ctx context.Context, configuration *config.Configuration, hostName stri
 }
 
 // newManager caches nothing but what is about this node.
-func newManager(own *rest.Config, configuration *config.Configuration, hostName string, o Options) (manager.Manager, error) {
+func newManager(
+	own *rest.Config, configuration *config.Configuration, hostName string, o Options,
+) (manager.Manager, error) {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(corev1.AddToScheme(scheme))
 	utilruntime.Must(coordinationv1.AddToScheme(scheme))
@@ -108,7 +115,8 @@ func newManager(own *rest.Config, configuration *config.Configuration, hostName 
 		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
 			&corev1.Secret{}: {
 				Namespaces: map[string]cache.Config{"kube-system": {
-					FieldSelector: fields.OneTermEqualSelector("metadata.name", configuration.Controllers.OperatingSystemConfig.SecretName),
+					FieldSelector: fields.OneTermEqualSelector("metadata.name",
+						configuration.Controllers.OperatingSystemConfig.SecretName),
 				}},
 			},
 			&corev1.Node{}: {Field: fields.OneTermEqualSelector("metadata.name", hostName)},
@@ -137,10 +145,11 @@ func addControllers(mgr manager.Manager, configuration *Reconciler, restarter *U
 		return fmt.Errorf("set up controller for the configuration: %w", err)
 	}
 	err = builder.ControllerManagedBy(mgr).Named("unit-restarts").WithOptions(options).
-		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(one), builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
-			_, wanted := o.GetAnnotations()[config.AnnotationRestartUnits]
-			return wanted
-		}))).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(one),
+			builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
+				_, wanted := o.GetAnnotations()[config.AnnotationRestartUnits]
+				return wanted
+			}))).
 		Complete(restarter)
 	if err != nil {
 		return fmt.Errorf("set up controller for restarts: %w", err)

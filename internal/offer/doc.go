@@ -1,5 +1,5 @@
-// Package offer compares Shoots with what their cloud profile offers besides versions, which are versionclass's: regions,
-// zones, machine types, volumes, limits. All is pure; the API server's admission and hortus validate share it.
+// Package offer compares Shoots with what their cloud profile offers besides versions, which are versionclass's:
+// regions, zones, machine types, volumes, limits. All is pure; the API server's admission and hortus validate share it.
 //
 //   - Validate: what a new or changed Shoot asks for and the profile does not offer.
 //   - InUse: what a Shoot has from before and another profile does not offer.

@@ -19,7 +19,8 @@ func InUse(shoot, old *corev1beta1.Shoot, profile *corev1beta1.CloudProfileSpec)
 			continue // Checked as a new pool.
 		}
 		missing := func(path *field.Path, what string) {
-			errs = append(errs, field.Invalid(path, what, fmt.Sprintf("is in use, but %s %q does not offer it", shoot.Spec.CloudProfile.Kind, shoot.Spec.CloudProfile.Name)))
+			errs = append(errs, field.Invalid(path, what, fmt.Sprintf("is in use, but %s %q does not offer it",
+				shoot.Spec.CloudProfile.Kind, shoot.Spec.CloudProfile.Name)))
 		}
 		if c.machineTypeOffer(worker.Machine.Type) == nil {
 			missing(path.Child("machine", "type"), worker.Machine.Type)
@@ -43,7 +44,8 @@ func (c *check) offersImage(name, version string) bool {
 	for i := range c.profile.MachineImages {
 		image := &c.profile.MachineImages[i]
 		if image.Name == name {
-			return slices.ContainsFunc(image.Versions, func(v corev1beta1.MachineImageVersion) bool { return v.Version == version })
+			return slices.ContainsFunc(image.Versions,
+				func(v corev1beta1.MachineImageVersion) bool { return v.Version == version })
 		}
 	}
 	return false

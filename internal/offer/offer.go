@@ -19,8 +19,8 @@ type check struct {
 	profile    *corev1beta1.CloudProfileSpec
 }
 
-// Validate lists what a completed Shoot asks for and its profile does not offer. Only what is new or changed is checked,
-// so that a Shoot stays editable after its profile has changed.
+// Validate lists what a completed Shoot asks for and its profile does not offer. Only what is new or changed is
+// checked, so that a Shoot stays editable after its profile has changed.
 func Validate(shoot, old *corev1beta1.Shoot, profile *corev1beta1.CloudProfileSpec) field.ErrorList {
 	c := &check{shoot, old, profile}
 	errs := c.providerType()
@@ -54,16 +54,23 @@ func (c *check) providerType() field.ErrorList {
 	if given == c.profile.Type {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(specPath.Child("provider", "type"), given, fmt.Sprintf("the cloud profile is for provider type %q", c.profile.Type))}
+	return field.ErrorList{
+		field.Invalid(specPath.Child("provider", "type"), given,
+			fmt.Sprintf("the cloud profile is for provider type %q", c.profile.Type)),
+	}
 }
 
 // controlPlaneZones checks that a Shoot may choose zones for its control plane.
 func (c *check) controlPlaneZones() field.ErrorList {
 	offer := c.profile.ControlPlane
-	if offer != nil && ptr.Deref(offer.AllowZonePinning, false) || slices.Equal(controlPlaneZonesOf(c.shoot), controlPlaneZonesOf(c.old)) {
+	if offer != nil && ptr.Deref(offer.AllowZonePinning, false) ||
+		slices.Equal(controlPlaneZonesOf(c.shoot), controlPlaneZonesOf(c.old)) {
 		return nil
 	}
-	return field.ErrorList{field.Forbidden(specPath.Child("controlPlane", "zones"), "the cloud profile does not allow to choose zones (spec.controlPlane.allowZonePinning)")}
+	return field.ErrorList{
+		field.Forbidden(specPath.Child("controlPlane", "zones"),
+			"the cloud profile does not allow to choose zones (spec.controlPlane.allowZonePinning)"),
+	}
 }
 
 func controlPlaneZonesOf(shoot *corev1beta1.Shoot) []string {
@@ -104,7 +111,9 @@ func (c *check) region() field.ErrorList {
 		for _, region := range c.profile.Regions {
 			names = append(names, region.Name)
 		}
-		return field.ErrorList{notOffered(specPath.Child("region"), c.shoot.Spec.Region, names, "the cloud profile offers no regions")}
+		return field.ErrorList{
+			notOffered(specPath.Child("region"), c.shoot.Spec.Region, names, "the cloud profile offers no regions"),
+		}
 	}
 	var offered []string
 	for _, restriction := range offer.AccessRestrictions {
@@ -113,7 +122,8 @@ func (c *check) region() field.ErrorList {
 	var errs field.ErrorList
 	for i, restriction := range c.shoot.Spec.AccessRestrictions {
 		if !slices.Contains(offered, restriction.Name) {
-			errs = append(errs, notOffered(specPath.Child("accessRestrictions").Index(i).Child("name"), restriction.Name, offered,
+			errs = append(errs, notOffered(specPath.Child("accessRestrictions").Index(i).Child("name"), restriction.Name,
+				offered,
 				fmt.Sprintf("region %q offers no access restrictions", offer.Name)))
 		}
 	}

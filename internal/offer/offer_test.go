@@ -19,9 +19,10 @@ import (
 func profile() *corev1beta1.CloudProfileSpec {
 	return &corev1beta1.CloudProfileSpec{
 		Type: "local",
-		Regions: []corev1beta1.Region{{Name: "r", AccessRestrictions: []corev1beta1.AccessRestriction{{Name: "eu"}}, Zones: []corev1beta1.AvailabilityZone{
-			{Name: "a"}, {Name: "b", UnavailableMachineTypes: []string{"large"}, UnavailableVolumeTypes: []string{"fast"}},
-		}}},
+		Regions: []corev1beta1.Region{{Name: "r", AccessRestrictions: []corev1beta1.AccessRestriction{{Name: "eu"}},
+			Zones: []corev1beta1.AvailabilityZone{
+				{Name: "a"}, {Name: "b", UnavailableMachineTypes: []string{"large"}, UnavailableVolumeTypes: []string{"fast"}},
+			}}},
 		MachineImages: []corev1beta1.MachineImage{{Name: "os", Versions: []corev1beta1.MachineImageVersion{
 			{ExpirableVersion: corev1beta1.ExpirableVersion{Version: "1.0.0"}},
 		}}},
@@ -30,8 +31,10 @@ func profile() *corev1beta1.CloudProfileSpec {
 			{Name: "large"}, {Name: "old", Usable: ptr.To(false)},
 			{Name: "stored", Storage: &corev1beta1.MachineTypeStorage{MinSize: ptr.To(resource.MustParse("20Gi"))}},
 		},
-		VolumeTypes: []corev1beta1.VolumeType{{Name: "fast", MinSize: ptr.To(resource.MustParse("30Gi"))}, {Name: "gone", Usable: ptr.To(false)}},
-		Limits:      &corev1beta1.Limits{MaxNodesTotal: ptr.To[int32](5)},
+		VolumeTypes: []corev1beta1.VolumeType{
+			{Name: "fast", MinSize: ptr.To(resource.MustParse("30Gi"))}, {Name: "gone", Usable: ptr.To(false)},
+		},
+		Limits: &corev1beta1.Limits{MaxNodesTotal: ptr.To[int32](5)},
 	}
 }
 
@@ -82,15 +85,18 @@ func data(name, kind, size string) corev1beta1.DataVolume {
 func TestValidate(t *testing.T) {
 	reserve := func(cpu, memory string) shootChange {
 		return pool(func(w *corev1beta1.Worker) {
-			w.Kubernetes = &corev1beta1.WorkerKubernetes{Kubelet: &corev1beta1.KubeletConfig{KubeReserved: &corev1beta1.KubeletConfigReserved{
-				CPU: ptr.To(resource.MustParse(cpu)), Memory: ptr.To(resource.MustParse(memory)),
-			}}}
+			w.Kubernetes = &corev1beta1.WorkerKubernetes{Kubelet: &corev1beta1.KubeletConfig{
+				KubeReserved: &corev1beta1.KubeletConfigReserved{
+					CPU: ptr.To(resource.MustParse(cpu)), Memory: ptr.To(resource.MustParse(memory)),
+				}}}
 		})
 	}
 	pinned := func(s *corev1beta1.Shoot) { s.Spec.ControlPlane = &corev1beta1.ControlPlane{Zones: []string{"a"}} }
 	restricted := func(name string) shootChange {
 		return func(s *corev1beta1.Shoot) {
-			s.Spec.AccessRestrictions = []corev1beta1.AccessRestrictionWithOptions{{AccessRestriction: corev1beta1.AccessRestriction{Name: name}}}
+			s.Spec.AccessRestrictions = []corev1beta1.AccessRestrictionWithOptions{
+				{AccessRestriction: corev1beta1.AccessRestriction{Name: name}},
+			}
 		}
 	}
 	region := func(change func(*corev1beta1.Region)) func(*corev1beta1.CloudProfileSpec) {
@@ -100,41 +106,70 @@ func TestValidate(t *testing.T) {
 		shoot, old *corev1beta1.Shoot
 		profile    func(*corev1beta1.CloudProfileSpec) // What is different there. May be nil.
 	}{
-		"all is offered":                 {shoot: shootWith(zones("a", "b"), volume(nil, "1Gi"), reserve("1", "1Gi"), dataVolumes(data("d", "", "1Gi")))},
+		"all is offered": {
+			shoot: shootWith(zones("a", "b"), volume(nil, "1Gi"), reserve("1", "1Gi"), dataVolumes(data("d", "", "1Gi"))),
+		},
 		"other provider":                 {shoot: shootWith(func(s *corev1beta1.Shoot) { s.Spec.Provider.Type = "x" })},
 		"unknown region":                 {shoot: shootWith(func(s *corev1beta1.Shoot) { s.Spec.Region = "x" })},
 		"access restriction not offered": {shoot: shootWith(restricted("us"))},
-		"no access restrictions":         {shoot: shootWith(restricted("eu")), profile: region(func(r *corev1beta1.Region) { r.AccessRestrictions = nil })},
-		"no regions":                     {shoot: shootWith(), profile: func(s *corev1beta1.CloudProfileSpec) { s.Regions = nil }},
-		"no zones":                       {shoot: shootWith(zones("a")), profile: region(func(r *corev1beta1.Region) { r.Zones = nil })},
-		"no machine types":               {shoot: shootWith(), profile: func(s *corev1beta1.CloudProfileSpec) { s.MachineTypes = nil }},
+		"no access restrictions": {
+			shoot: shootWith(restricted("eu")), profile: region(func(r *corev1beta1.Region) { r.AccessRestrictions = nil }),
+		},
+		"no regions": {
+			shoot: shootWith(), profile: func(s *corev1beta1.CloudProfileSpec) { s.Regions = nil },
+		},
+		"no zones": {
+			shoot: shootWith(zones("a")), profile: region(func(r *corev1beta1.Region) { r.Zones = nil }),
+		},
+		"no machine types": {
+			shoot: shootWith(), profile: func(s *corev1beta1.CloudProfileSpec) { s.MachineTypes = nil },
+		},
 		"no usable machine types": {shoot: shootWith(machine("old")), profile: func(s *corev1beta1.CloudProfileSpec) {
 			s.MachineTypes = []corev1beta1.MachineType{{Name: "old", Usable: ptr.To(false)}}
 		}},
-		"no volume types":                {shoot: shootWith(volume(ptr.To("fast"), "50Gi")), profile: func(s *corev1beta1.CloudProfileSpec) { s.VolumeTypes = nil }},
-		"region that has gone":           {shoot: shootWith(func(s *corev1beta1.Shoot) { s.Spec.Region = "x" }), old: shootWith(func(s *corev1beta1.Shoot) { s.Spec.Region = "x" })},
-		"zones of the control plane":     {shoot: shootWith(pinned)},
-		"zones that were chosen before":  {shoot: shootWith(pinned), old: shootWith(pinned)},
-		"configuration without version":  {shoot: shootWith(func(s *corev1beta1.Shoot) { s.Spec.Provider.InfrastructureConfig = raw("local.example.com/__internal") })},
-		"unknown machine type":           {shoot: shootWith(machine("none"))},
-		"unusable machine type":          {shoot: shootWith(machine("old"))},
-		"unusable machine type in use":   {shoot: shootWith(machine("old")), old: shootWith(machine("old"))},
-		"other architecture":             {shoot: shootWith(pool(func(w *corev1beta1.Worker) { w.Machine.Architecture = ptr.To("arm64") }))},
-		"machine type not in the zone":   {shoot: shootWith(machine("large"), zones("b"))},
-		"unknown and repeated zones":     {shoot: shootWith(zones("a", "x", "a"))},
-		"unknown volume type":            {shoot: shootWith(volume(ptr.To("none"), "50Gi"))},
-		"unusable volume type":           {shoot: shootWith(volume(ptr.To("gone"), "50Gi"))},
-		"volume too small for its type":  {shoot: shootWith(volume(ptr.To("fast"), "25Gi"))},
-		"volume too small for machines":  {shoot: shootWith(machine("stored"), volume(nil, "10Gi"))},
-		"volume type not in the zone":    {shoot: shootWith(zones("b"), volume(ptr.To("fast"), "50Gi"))},
-		"unknown type of a data volume":  {shoot: shootWith(dataVolumes(data("a", "fast", "50Gi"), data("b", "none", "50Gi")))},
+		"no volume types": {
+			shoot:   shootWith(volume(ptr.To("fast"), "50Gi")),
+			profile: func(s *corev1beta1.CloudProfileSpec) { s.VolumeTypes = nil },
+		},
+		"region that has gone": {
+			shoot: shootWith(func(s *corev1beta1.Shoot) { s.Spec.Region = "x" }),
+			old:   shootWith(func(s *corev1beta1.Shoot) { s.Spec.Region = "x" }),
+		},
+		"zones of the control plane":    {shoot: shootWith(pinned)},
+		"zones that were chosen before": {shoot: shootWith(pinned), old: shootWith(pinned)},
+		"configuration without version": {
+			shoot: shootWith(func(s *corev1beta1.Shoot) {
+				s.Spec.Provider.InfrastructureConfig = raw("local.example.com/__internal")
+			}),
+		},
+		"unknown machine type":         {shoot: shootWith(machine("none"))},
+		"unusable machine type":        {shoot: shootWith(machine("old"))},
+		"unusable machine type in use": {shoot: shootWith(machine("old")), old: shootWith(machine("old"))},
+		"other architecture": {
+			shoot: shootWith(pool(func(w *corev1beta1.Worker) { w.Machine.Architecture = ptr.To("arm64") })),
+		},
+		"machine type not in the zone":  {shoot: shootWith(machine("large"), zones("b"))},
+		"unknown and repeated zones":    {shoot: shootWith(zones("a", "x", "a"))},
+		"unknown volume type":           {shoot: shootWith(volume(ptr.To("none"), "50Gi"))},
+		"unusable volume type":          {shoot: shootWith(volume(ptr.To("gone"), "50Gi"))},
+		"volume too small for its type": {shoot: shootWith(volume(ptr.To("fast"), "25Gi"))},
+		"volume too small for machines": {shoot: shootWith(machine("stored"), volume(nil, "10Gi"))},
+		"volume type not in the zone":   {shoot: shootWith(zones("b"), volume(ptr.To("fast"), "50Gi"))},
+		"unknown type of a data volume": {
+			shoot: shootWith(dataVolumes(data("a", "fast", "50Gi"), data("b", "none", "50Gi"))),
+		},
 		"data volume too small":          {shoot: shootWith(dataVolumes(data("a", "fast", "10Gi")))},
 		"data volume not in the zone":    {shoot: shootWith(zones("b"), dataVolumes(data("a", "fast", "50Gi")))},
 		"data volume of a small machine": {shoot: shootWith(machine("stored"), dataVolumes(data("a", "", "10Gi")))},
-		"data volumes from before":       {shoot: shootWith(dataVolumes(data("b", "gone", "1Gi"))), old: shootWith(dataVolumes(data("a", "", "1Gi"), data("b", "gone", "1Gi")))},
-		"data volume that changes":       {shoot: shootWith(dataVolumes(data("b", "gone", "2Gi"))), old: shootWith(dataVolumes(data("b", "gone", "1Gi")))},
-		"everything is reserved":         {shoot: shootWith(reserve("2", "4Gi"))},
-		"too many nodes":                 {shoot: shootWith(pool(func(w *corev1beta1.Worker) { w.Minimum = 6 }))},
+		"data volumes from before": {
+			shoot: shootWith(dataVolumes(data("b", "gone", "1Gi"))),
+			old:   shootWith(dataVolumes(data("a", "", "1Gi"), data("b", "gone", "1Gi"))),
+		},
+		"data volume that changes": {
+			shoot: shootWith(dataVolumes(data("b", "gone", "2Gi"))), old: shootWith(dataVolumes(data("b", "gone", "1Gi"))),
+		},
+		"everything is reserved": {shoot: shootWith(reserve("2", "4Gi"))},
+		"too many nodes":         {shoot: shootWith(pool(func(w *corev1beta1.Worker) { w.Minimum = 6 }))},
 	}
 	var messages strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(cases)) {
@@ -169,7 +204,8 @@ func TestInUse(t *testing.T) {
 		"a new pool":     {shootWith(machine("none")), &corev1beta1.Shoot{}, nil},
 		"a machine type": {shootWith(machine("none")), shootWith(), []string{at + "machine.type"}},
 		"an image":       {shootWith(image("2.0.0")), shootWith(), []string{at + "machine.image"}},
-		"volume types": {shootWith(volume(ptr.To("none"), "1Gi"), dataVolumes(data("a", "fast", "1Gi"), data("b", "none", "1Gi"))), shootWith(),
+		"volume types": {shootWith(volume(ptr.To("none"), "1Gi"),
+			dataVolumes(data("a", "fast", "1Gi"), data("b", "none", "1Gi"))), shootWith(),
 			[]string{at + "volume.type", at + "dataVolumes[1].type"}},
 	} {
 		var got []string

@@ -17,7 +17,8 @@ import (
 // worker checks what is new in a pool against the offer.
 func (c *check) worker(worker, old *corev1beta1.Worker, path *field.Path) field.ErrorList {
 	errs := c.zones(worker, old, path.Child("zones"))
-	if old == nil || old.Machine.Type != worker.Machine.Type || ptr.Deref(old.Machine.Architecture, "") != ptr.Deref(worker.Machine.Architecture, "") {
+	if old == nil || old.Machine.Type != worker.Machine.Type ||
+		ptr.Deref(old.Machine.Architecture, "") != ptr.Deref(worker.Machine.Architecture, "") {
 		errs = append(errs, c.machineType(worker, path.Child("machine"))...)
 	}
 	errs = append(errs, c.volumes(worker, old, path)...)
@@ -77,7 +78,8 @@ func (c *check) zones(worker, old *corev1beta1.Worker, path *field.Path) field.E
 	for i, zone := range worker.Zones {
 		switch {
 		case !offered.Has(zone):
-			errs = append(errs, notOffered(path.Index(i), zone, sets.List(offered), fmt.Sprintf("region %q has no zones; leave it out", offer.Name)))
+			errs = append(errs, notOffered(path.Index(i), zone, sets.List(offered),
+				fmt.Sprintf("region %q has no zones; leave it out", offer.Name)))
 		case seen.Has(zone):
 			errs = append(errs, field.Duplicate(path.Index(i), zone))
 		}
@@ -138,12 +140,15 @@ func (c *check) machineType(worker *corev1beta1.Worker, path *field.Path) field.
 	if !ptr.Deref(offer.Usable, true) {
 		errs = append(errs, unusable(path.Child("type"), offer.Name, c.machineTypes(), noMachineTypes))
 	}
-	if wanted, has := ptr.Deref(worker.Machine.Architecture, ""), ptr.Deref(offer.Architecture, ""); wanted != "" && has != "" && wanted != has {
-		errs = append(errs, field.Invalid(path.Child("type"), offer.Name, fmt.Sprintf("has architecture %s, not %s", has, wanted)))
+	if wanted, has := ptr.Deref(worker.Machine.Architecture, ""), ptr.Deref(offer.Architecture, ""); wanted != "" &&
+		has != "" && wanted != has {
+		errs = append(errs, field.Invalid(path.Child("type"), offer.Name,
+			fmt.Sprintf("has architecture %s, not %s", has, wanted)))
 	}
 	for _, zone := range c.zonesOf(worker) {
 		if slices.Contains(zone.UnavailableMachineTypes, offer.Name) {
-			errs = append(errs, field.Invalid(path.Child("type"), offer.Name, fmt.Sprintf("is not available in zone %s; choose another type or leave the zone out", zone.Name)))
+			errs = append(errs, field.Invalid(path.Child("type"), offer.Name,
+				fmt.Sprintf("is not available in zone %s; choose another type or leave the zone out", zone.Name)))
 		}
 	}
 	return errs
@@ -168,7 +173,9 @@ func (c *check) volumeTypeOffer(name string) *corev1beta1.VolumeType {
 	return nil
 }
 
-func (c *check) volume(typeName *string, size string, minimum *resource.Quantity, worker *corev1beta1.Worker, path *field.Path) field.ErrorList {
+func (c *check) volume(
+	typeName *string, size string, minimum *resource.Quantity, worker *corev1beta1.Worker, path *field.Path,
+) field.ErrorList {
 	var errs field.ErrorList
 	if typeName != nil {
 		offer := c.volumeTypeOffer(*typeName)
@@ -180,7 +187,8 @@ func (c *check) volume(typeName *string, size string, minimum *resource.Quantity
 		}
 		for _, zone := range c.zonesOf(worker) {
 			if slices.Contains(zone.UnavailableVolumeTypes, offer.Name) {
-				errs = append(errs, field.Invalid(path.Child("type"), offer.Name, fmt.Sprintf("is not available in zone %s; choose another type or leave the zone out", zone.Name)))
+				errs = append(errs, field.Invalid(path.Child("type"), offer.Name,
+					fmt.Sprintf("is not available in zone %s; choose another type or leave the zone out", zone.Name)))
 			}
 		}
 		if offer.MinSize != nil && (minimum == nil || offer.MinSize.Cmp(*minimum) > 0) {

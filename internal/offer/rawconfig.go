@@ -23,8 +23,10 @@ func (c *check) rawConfigs() field.ErrorList {
 		if json.Unmarshal(raw.Raw, &meta) != nil {
 			return // The extension says what is wrong with it.
 		}
-		if _, version, _ := strings.Cut(meta.APIVersion, "/"); version == internalVersion || meta.APIVersion == internalVersion {
-			errs = append(errs, field.Invalid(path.Child("apiVersion"), meta.APIVersion, "must be a version that is served, such as v1alpha1"))
+		if _, version, _ := strings.Cut(meta.APIVersion, "/"); version == internalVersion ||
+			meta.APIVersion == internalVersion {
+			errs = append(errs, field.Invalid(path.Child("apiVersion"), meta.APIVersion,
+				"must be a version that is served, such as v1alpha1"))
 		}
 	}
 	provider, path := &c.shoot.Spec.Provider, specPath.Child("provider")
@@ -40,7 +42,8 @@ func (c *check) rawConfigs() field.ErrorList {
 			continue
 		}
 		for j := range worker.CRI.ContainerRuntimes {
-			check(worker.CRI.ContainerRuntimes[j].ProviderConfig, path.Child("cri", "containerRuntimes").Index(j).Child("providerConfig"))
+			check(worker.CRI.ContainerRuntimes[j].ProviderConfig,
+				path.Child("cri", "containerRuntimes").Index(j).Child("providerConfig"))
 		}
 	}
 	return errs

@@ -28,8 +28,8 @@ const (
 	annotationProgress = "hortus.dev/preparing"
 )
 
-// Annotations of the Lease for seeds that cannot hand over any more: how long the holder's etcd runs without being confirmed,
-// and what the holder knows of the seed that it has taken the control plane from.
+// Annotations of the Lease for seeds that cannot hand over any more: how long the holder's etcd runs without being
+// confirmed, and what the holder knows of the seed that it has taken the control plane from.
 const (
 	annotationFenceTime = "hortus.dev/fence-time"
 	annotationTakenOver = "hortus.dev/taken-over"
@@ -54,8 +54,8 @@ type Claim struct {
 	Progress string
 	// FenceTime is the longest time that an etcd of the holder runs without being confirmed; 0 if that is not known.
 	FenceTime time.Duration
-	// TakenOver is set from when the holder has taken the control plane from a seed that could not hand it over, until users
-	// have been told.
+	// TakenOver is set from when the holder has taken the control plane from a seed that could not hand it over, until
+	// users have been told.
 	TakenOver TakenOver
 	// ChangedAt is when the Lease was written last.
 	ChangedAt time.Time
@@ -82,8 +82,8 @@ func (t TakenOver) FencedAt() time.Time {
 	return t.Unconfirmed.Add(t.Wait.Duration)
 }
 
-// Take makes seed the holder, whose etcd runs for at most fence without being confirmed. One that holds the Lease already
-// keeps its epoch; until its etcd is known to have the new fence time, the longer one counts.
+// Take makes seed the holder, whose etcd runs for at most fence without being confirmed. One that holds the Lease
+// already keeps its epoch; until its etcd is known to have the new fence time, the longer one counts.
 func (c Claim) Take(seed string, fence time.Duration) Claim {
 	if c.Holder == seed {
 		c.FenceTime = max(c.FenceTime, fence)
@@ -92,8 +92,8 @@ func (c Claim) Take(seed string, fence time.Duration) Claim {
 	return Claim{Holder: seed, Epoch: c.Epoch + 1, FenceTime: fence}
 }
 
-// AtLeast raises the epoch to one that an etcd of the holder runs for already: the garden may have lost the Lease, or have come
-// back from a backup that is older than it.
+// AtLeast raises the epoch to one that an etcd of the holder runs for already: the garden may have lost the Lease, or
+// have come back from a backup that is older than it.
 func (c Claim) AtLeast(epoch int64) Claim {
 	c.Epoch = max(c.Epoch, epoch)
 	return c
@@ -175,14 +175,14 @@ func (c Claim) Forget() Claim {
 	return c
 }
 
-// Superseded reports whether another seed runs the control plane, and seed, which may have run it for an epoch (0 if not), is
-// not asked to take it over. An epoch that the claim has not reached is newer than what the garden knows.
+// Superseded reports whether another seed runs the control plane, and seed, which may have run it for an epoch (0 if
+// not), is not asked to take it over. An epoch that the claim has not reached is newer than what the garden knows.
 func (c Claim) Superseded(seed string, epoch int64) bool {
 	return c.Epoch > epoch && c.Holder != seed && c.Called != seed
 }
 
-// OlderThan reports whether seed, which no claim says to be the owner, runs the control plane for an epoch that is newer than what
-// the garden knows, as after a restore of the garden.
+// OlderThan reports whether seed, which no claim says to be the owner, runs the control plane for an epoch that is
+// newer than what the garden knows, as after a restore of the garden.
 func (c Claim) OlderThan(seed string, epoch int64) bool {
 	return c.Epoch > 0 && c.Epoch <= epoch && c.Holder != seed && c.Called != seed
 }
@@ -192,8 +192,8 @@ func lease(namespace string, shoot types.UID) *coordinationv1.Lease {
 	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: NamePrefix + string(shoot)}}
 }
 
-// Leave tells a seed that was gone when the holder of the claim took a control plane over from it, for when it comes back. The
-// word is in that seed's namespace of the garden, so that it outlives the Shoot and goes with the seed.
+// Leave tells a seed that was gone when the holder of the claim took a control plane over from it, for when it comes
+// back. The word is in that seed's namespace of the garden, so that it outlives the Shoot and goes with the seed.
 func Leave(ctx context.Context, garden client.Client, from string, shoot types.UID, c Claim, now time.Time) error {
 	l := lease(corev1beta1.SeedNamespacePrefix+from, shoot)
 	left := Claim{Holder: c.Holder, Epoch: c.Epoch, Settled: c.Settled}
@@ -255,7 +255,9 @@ func claimOf(l *coordinationv1.Lease) (Claim, error) {
 
 // Change applies change to the claim of a Shoot and returns the result. It fails with a conflict if somebody else has
 // changed the Lease meanwhile.
-func Change(ctx context.Context, garden client.Client, shoot *corev1beta1.Shoot, now time.Time, change func(Claim) Claim) (Claim, error) {
+func Change(
+	ctx context.Context, garden client.Client, shoot *corev1beta1.Shoot, now time.Time, change func(Claim) Claim,
+) (Claim, error) {
 	l := lease(shoot.Namespace, shoot.UID)
 	found, err := kube.Exists(ctx, garden, l)
 	if err != nil {

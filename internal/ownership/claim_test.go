@@ -15,40 +15,65 @@ func TestClaimChanges(t *testing.T) {
 	called := Claim{Holder: "a", Epoch: 3, Settled: true, Called: "b", FenceTime: minute}
 	prepared := Claim{Holder: "a", Epoch: 3, Settled: true, Called: "b", Prepared: "b", FenceTime: minute}
 	now, rounded := time.Date(2026, 1, 31, 12, 0, 0, 1, time.UTC), time.Date(2026, 1, 31, 12, 0, 1, 0, time.UTC)
-	taken := Claim{Holder: "b", Epoch: 4, FenceTime: minute, TakenOver: TakenOver{From: "a", Wait: metav1.Duration{Duration: minute}}}
+	taken := Claim{
+		Holder: "b", Epoch: 4, FenceTime: minute, TakenOver: TakenOver{From: "a", Wait: metav1.Duration{Duration: minute}},
+	}
 	restored := taken
-	restored.TakenOver = TakenOver{From: "a", Wait: metav1.Duration{Duration: minute}, Unconfirmed: rounded, Revision: 7, Stored: rounded}
+	restored.TakenOver = TakenOver{
+		From: "a", Wait: metav1.Duration{Duration: minute}, Unconfirmed: rounded, Revision: 7, Stored: rounded,
+	}
 	for name, tc := range map[string]struct{ got, want Claim }{
-		"the first holder":                     {Claim{}.Take("a", minute), Claim{Holder: "a", Epoch: 1, FenceTime: minute}},
-		"the holder keeps its epoch":           {settled.Take("a", minute), settled},
-		"another holder begins a new epoch":    {prepared.Take("b", minute), Claim{Holder: "b", Epoch: 4, FenceTime: minute}},
-		"a destination is called":              {settled.Call("b"), called},
-		"a second call changes nothing":        {prepared.Call("b"), prepared},
-		"a call for somebody else starts over": {prepared.Call("c"), Claim{Holder: "a", Epoch: 3, Settled: true, Called: "c", FenceTime: minute}},
-		"the destination answers":              {called.Answer("b"), prepared},
-		"an answer that nobody asked for":      {settled.Answer("b"), settled},
-		"an answer to a call that is over":     {called.Answer("c"), called},
-		"the garden has lost the Lease":        {Claim{}.Take("a", minute).AtLeast(3), Claim{Holder: "a", Epoch: 3, FenceTime: minute}},
-		"etcd has an older epoch":              {settled.AtLeast(2), settled},
-		"called off":                           {prepared.CalledOff(), settled},
-		"only the holder settles":              {Claim{Holder: "a", Epoch: 2}.Settle("b", minute), Claim{Holder: "a", Epoch: 2}},
-		"the holder has all it needs":          {Claim{Holder: "a", Epoch: 2}.Settle("a", minute), Claim{Holder: "a", Epoch: 2, Settled: true, FenceTime: minute}},
-		"who takes over has nothing at first":  {settled.Take("b", minute), Claim{Holder: "b", Epoch: 4, FenceTime: minute}},
+		"the first holder":                  {Claim{}.Take("a", minute), Claim{Holder: "a", Epoch: 1, FenceTime: minute}},
+		"the holder keeps its epoch":        {settled.Take("a", minute), settled},
+		"another holder begins a new epoch": {prepared.Take("b", minute), Claim{Holder: "b", Epoch: 4, FenceTime: minute}},
+		"a destination is called":           {settled.Call("b"), called},
+		"a second call changes nothing":     {prepared.Call("b"), prepared},
+		"a call for somebody else starts over": {
+			prepared.Call("c"), Claim{Holder: "a", Epoch: 3, Settled: true, Called: "c", FenceTime: minute},
+		},
+		"the destination answers":          {called.Answer("b"), prepared},
+		"an answer that nobody asked for":  {settled.Answer("b"), settled},
+		"an answer to a call that is over": {called.Answer("c"), called},
+		"the garden has lost the Lease": {
+			Claim{}.Take("a", minute).AtLeast(3), Claim{Holder: "a", Epoch: 3, FenceTime: minute},
+		},
+		"etcd has an older epoch": {settled.AtLeast(2), settled},
+		"called off":              {prepared.CalledOff(), settled},
+		"only the holder settles": {
+			Claim{Holder: "a", Epoch: 2}.Settle("b", minute), Claim{Holder: "a", Epoch: 2},
+		},
+		"the holder has all it needs": {
+			Claim{Holder: "a", Epoch: 2}.Settle("a", minute), Claim{Holder: "a", Epoch: 2, Settled: true, FenceTime: minute},
+		},
+		"who takes over has nothing at first": {settled.Take("b", minute), Claim{Holder: "b", Epoch: 4, FenceTime: minute}},
 		"another fence time counts when it is longer": {settled.Take("a", time.Hour),
 			Claim{Holder: "a", Epoch: 3, Settled: true, FenceTime: time.Hour}},
 		"another fence time counts when it is settled": {settled.Settle("a", time.Second),
 			Claim{Holder: "a", Epoch: 3, Settled: true, FenceTime: time.Second}},
 		"taken from a seed that is gone": {prepared.TakeFrom("a", "b", time.Second),
-			Claim{Holder: "b", Epoch: 4, FenceTime: time.Second, TakenOver: TakenOver{From: "a", Wait: metav1.Duration{Duration: minute}}}},
+			Claim{
+				Holder: "b", Epoch: 4, FenceTime: time.Second,
+				TakenOver: TakenOver{From: "a", Wait: metav1.Duration{Duration: minute}},
+			}},
 		"taken once": {taken.TakeFrom("a", "b", time.Hour), taken},
 		"taken from an unknown fence time": {Claim{Holder: "a", Epoch: 1}.TakeFrom("a", "b", minute),
-			Claim{Holder: "b", Epoch: 2, FenceTime: minute, TakenOver: TakenOver{From: "a", Wait: metav1.Duration{Duration: DefaultFenceTime}}}},
-		"restored":                              {taken.Restored("b", now, 7, now), restored},
-		"restored once":                         {restored.Restored("b", now.Add(time.Hour), 8, now), restored},
-		"restored after a hand-over":            {settled.Restored("a", now, 7, now), settled},
-		"settled while it sleeps":               {taken.Settle("b", minute).Forget(), Claim{Holder: "b", Epoch: 4, Settled: true, FenceTime: minute, TakenOver: taken.TakenOver}},
-		"settled after it was taken":            {restored.Settle("b", minute).Forget(), Claim{Holder: "b", Epoch: 4, Settled: true, FenceTime: minute}},
-		"taking back is a change of the holder": {settled.Take("b", minute).Take("a", minute), Claim{Holder: "a", Epoch: 5, FenceTime: minute}},
+			Claim{
+				Holder: "b", Epoch: 2, FenceTime: minute,
+				TakenOver: TakenOver{From: "a", Wait: metav1.Duration{Duration: DefaultFenceTime}},
+			}},
+		"restored":                   {taken.Restored("b", now, 7, now), restored},
+		"restored once":              {restored.Restored("b", now.Add(time.Hour), 8, now), restored},
+		"restored after a hand-over": {settled.Restored("a", now, 7, now), settled},
+		"settled while it sleeps": {
+			taken.Settle("b", minute).Forget(),
+			Claim{Holder: "b", Epoch: 4, Settled: true, FenceTime: minute, TakenOver: taken.TakenOver},
+		},
+		"settled after it was taken": {
+			restored.Settle("b", minute).Forget(), Claim{Holder: "b", Epoch: 4, Settled: true, FenceTime: minute},
+		},
+		"taking back is a change of the holder": {
+			settled.Take("b", minute).Take("a", minute), Claim{Holder: "a", Epoch: 5, FenceTime: minute},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tc.got != tc.want {
@@ -88,7 +113,9 @@ func TestClaimsAreStored(t *testing.T) {
 		{Holder: "a", Epoch: 1, ChangedAt: now},
 		{Holder: "a", Epoch: 2, Settled: true, FenceTime: minute, Called: "b", Prepared: "b", ChangedAt: now},
 		{Holder: "a", Epoch: 3, FenceTime: minute, Called: "b", Progress: "waiting", ChangedAt: now,
-			TakenOver: TakenOver{From: "c", Wait: metav1.Duration{Duration: time.Hour}, Unconfirmed: now, Revision: 5, Stored: now}},
+			TakenOver: TakenOver{
+				From: "c", Wait: metav1.Duration{Duration: time.Hour}, Unconfirmed: now, Revision: 5, Stored: now,
+			}},
 	} {
 		l := &coordinationv1.Lease{}
 		if err := want.writeTo(l, now); err != nil {

@@ -16,8 +16,8 @@ const (
 	firstPage = 50
 	// maxPage is the largest number of objects of a page; more save no time.
 	maxPage = 500
-	// maxRequests bounds the requests of one Read: 500,000 objects in pages that are not full of bytes. An API server that is not
-	// the cluster's own may announce one empty page after the other.
+	// maxRequests bounds the requests of one Read: 500,000 objects in pages that are not full of bytes. An API server that
+	// is not the cluster's own may announce one empty page after the other.
 	maxRequests = 2000
 	// maxDuration bounds one Read together with its visits: a server that is made slow must not keep the caller for hours.
 	maxDuration = 5 * time.Minute
@@ -36,11 +36,12 @@ type TooMuchError struct{ reason string }
 
 func (e *TooMuchError) Error() string { return e.reason }
 
-// Read lists objects page by page and hands each page to visit, until visit returns false or an error. Pages are lists like the
-// given one, which is not changed. The error is a *TooMuchError if the limits do not suffice, or one object has more than
-// MaxResponse. Bytes are only counted on connections prepared by Bound.
+// Read lists objects page by page and hands each page to visit, until visit returns false or an error. Pages are lists
+// like the given one, which is not changed. The error is a *TooMuchError if the limits do not suffice, or one object
+// has more than MaxResponse. Bytes are only counted on connections prepared by Bound.
 func Read[L client.ObjectList](
-	ctx context.Context, reader client.Reader, limits Limits, like L, visit func(page L) (bool, error), opts ...client.ListOption,
+	ctx context.Context, reader client.Reader, limits Limits, like L, visit func(page L) (bool, error),
+	opts ...client.ListOption,
 ) error {
 	budget := &budget{limit: limits.Bytes}
 	ctx, cancel := context.WithTimeout(withBudget(ctx, budget), maxDuration)
@@ -74,13 +75,15 @@ func Read[L client.ObjectList](
 	return &TooMuchError{fmt.Sprintf("more than fit in %d pages", maxRequests)}
 }
 
-// tooLarge tells whether it was a page of the Read with the budget that was cut off, and not another response that it has needed.
+// tooLarge tells whether it was a page of the Read with the budget that was cut off, and not another response that it
+// has needed.
 func tooLarge(err error, b *budget) bool {
 	var cut responseError
 	return errors.As(err, &cut) && cut.budget == b
 }
 
-// nextLimit is the number of objects to ask for after a page of so many bytes: more if that is far from what a response may have.
+// nextLimit is the number of objects to ask for after a page of so many bytes: more if that is far from what a response
+// may have.
 func nextLimit(limit int, bytes int64) int {
 	if bytes > MaxResponse/4 {
 		return limit

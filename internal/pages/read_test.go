@@ -113,7 +113,9 @@ func TestRead(t *testing.T) {
 			cluster: cluster{sizes: objects(150, kib)}, limits: Limits{Objects: 150}, visited: 150,
 			pages: []int64{50, 100},
 		},
-		"enough has been seen": {cluster: cluster{sizes: objects(1000, kib)}, stopAt: 150, visited: 150, pages: []int64{50, 100}},
+		"enough has been seen": {
+			cluster: cluster{sizes: objects(1000, kib)}, stopAt: 150, visited: 150, pages: []int64{50, 100},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			visited := 0
@@ -144,13 +146,15 @@ func TestReadEnds(t *testing.T) {
 		t.Errorf("after %d requests: %v", len(c.limits), err)
 	}
 	wrong := errors.New("no")
-	err = Read(t.Context(), &cluster{}, Limits{}, &corev1.NodeList{}, func(*corev1.NodeList) (bool, error) { return true, wrong })
+	err = Read(t.Context(), &cluster{}, Limits{}, &corev1.NodeList{},
+		func(*corev1.NodeList) (bool, error) { return true, wrong })
 	if !errors.Is(err, wrong) {
 		t.Errorf("error = %v", err)
 	}
 }
 
-// TestOtherResponsesAreNoPages: what a list needs besides its pages may be too large as well, which smaller pages do not change.
+// TestOtherResponsesAreNoPages: what a list needs besides its pages may be too large as well, which smaller pages do
+// not change.
 func TestOtherResponsesAreNoPages(t *testing.T) {
 	c := &cluster{err: fmt.Errorf("ask for the kinds: %w", responseError{})}
 	err := Read(t.Context(), c, Limits{}, &corev1.NodeList{}, func(*corev1.NodeList) (bool, error) { return true, nil })

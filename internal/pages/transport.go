@@ -10,13 +10,14 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// MaxResponse bounds one response, in bytes. Etcd takes objects of 1.5 MiB, which have up to twice that in JSON, where quotes
-// and backslashes are escaped. An object with more is one that its owner has made up, full of "<", which takes 6 bytes.
+// MaxResponse bounds one response, in bytes. Etcd takes objects of 1.5 MiB, which have up to twice that in JSON, where
+// quotes and backslashes are escaped. An object with more is one that its owner has made up, full of "<", which takes 6
+// bytes.
 const MaxResponse = 4 << 20
 
-// Bound prepares the connection to a cluster: responses end with an error at MaxResponse, and lists are counted for Read. The
-// cluster is asked for JSON, in which it writes out empty fields: a list of empty conditions has 2 bytes each in protobuf, 75
-// in JSON, and 130 in memory. Watches are left alone.
+// Bound prepares the connection to a cluster: responses end with an error at MaxResponse, and lists are counted for
+// Read. The cluster is asked for JSON, in which it writes out empty fields: a list of empty conditions has 2 bytes each
+// in protobuf, 75 in JSON, and 130 in memory. Watches are left alone.
 func Bound(config *rest.Config) {
 	config.ContentType = runtime.ContentTypeJSON
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return transport{next} })
@@ -36,8 +37,8 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 // WrappedRoundTripper is for client-go, which looks through wrappers for what closes connections.
 func (t transport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
-// responseError is what reading a response ends with that is too large. budget is that of the Read which has asked for it, nil if
-// it was for something else, such as the kinds that the cluster has.
+// responseError is what reading a response ends with that is too large. budget is that of the Read which has asked for
+// it, nil if it was for something else, such as the kinds that the cluster has.
 type responseError struct{ budget *budget }
 
 func (responseError) Error() string {

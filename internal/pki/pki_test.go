@@ -32,13 +32,18 @@ func TestIssue(t *testing.T) {
 		end     time.Time
 	}{
 		"a server's certificate lasts as long as the CA when no validity is asked for": {
-			request: Request{CommonName: "api", DNSNames: []string{"api.example"}, IPs: []net.IP{net.IPv4(10, 0, 0, 1)}, Usage: Server},
-			usage:   x509.ExtKeyUsageServerAuth, refused: x509.ExtKeyUsageClientAuth,
+			request: Request{
+				CommonName: "api", DNSNames: []string{"api.example"}, IPs: []net.IP{net.IPv4(10, 0, 0, 1)}, Usage: Server,
+			},
+			usage: x509.ExtKeyUsageServerAuth, refused: x509.ExtKeyUsageClientAuth,
 			end: start.Add(caValidity),
 		},
 		"a client's certificate lasts as long as asked for": {
-			request: Request{CommonName: "admin", Organizations: []string{"system:masters"}, DNSNames: []string{"api.example"}, Usage: Client, Validity: time.Hour},
-			usage:   x509.ExtKeyUsageClientAuth, refused: x509.ExtKeyUsageServerAuth,
+			request: Request{
+				CommonName: "admin", Organizations: []string{"system:masters"}, DNSNames: []string{"api.example"}, Usage: Client,
+				Validity: time.Hour,
+			},
+			usage: x509.ExtKeyUsageClientAuth, refused: x509.ExtKeyUsageServerAuth,
 			end: start.Add(time.Hour),
 		},
 		"no certificate outlives its CA": {
@@ -58,7 +63,9 @@ func TestIssue(t *testing.T) {
 			}
 			roots := x509.NewCertPool()
 			roots.AddCert(ca.Cert())
-			options := x509.VerifyOptions{Roots: roots, DNSName: "api.example", CurrentTime: start, KeyUsages: []x509.ExtKeyUsage{tc.usage}}
+			options := x509.VerifyOptions{
+				Roots: roots, DNSName: "api.example", CurrentTime: start, KeyUsages: []x509.ExtKeyUsage{tc.usage},
+			}
 			if _, err := cert.Verify(options); err != nil {
 				t.Errorf("Verify: %v", err)
 			}
@@ -136,7 +143,9 @@ func TestKubeconfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := Kubeconfig{Server: "https://198.18.0.5", TLSServerName: "api.example", CAPEM: ca.CertPEM, Client: client}.Render()
+	out, err := Kubeconfig{
+		Server: "https://198.18.0.5", TLSServerName: "api.example", CAPEM: ca.CertPEM, Client: client,
+	}.Render()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +154,9 @@ func TestKubeconfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := []string{config.Host, config.ServerName, string(config.CAData), string(config.CertData), string(config.KeyData)}
-	want := []string{"https://198.18.0.5", "api.example", string(ca.CertPEM), string(client.CertPEM), string(client.KeyPEM)}
+	want := []string{
+		"https://198.18.0.5", "api.example", string(ca.CertPEM), string(client.CertPEM), string(client.KeyPEM),
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("rest config mismatch (-want +got):\n%s", diff)
 	}

@@ -24,7 +24,9 @@ func landscape(shoots int) *fleet.Fleet {
 	profile.Name = "large"
 	for minor := range 12 {
 		for patch := range 4 {
-			v := corev1beta1.ExpirableVersion{Version: fmt.Sprintf("1.%d.%d", 28+minor, patch), Classification: class("deprecated")}
+			v := corev1beta1.ExpirableVersion{
+				Version: fmt.Sprintf("1.%d.%d", 28+minor, patch), Classification: class("deprecated"),
+			}
 			if minor < 11 {
 				v.ExpirationDate = date(20 + 75*minor + 15*patch)
 			}
@@ -56,14 +58,21 @@ func landscape(shoots int) *fleet.Fleet {
 		s.Spec.Kubernetes.Version = fmt.Sprintf("1.%d.%d", 28+rng.IntN(3), rng.IntN(4))
 		hour := rng.IntN(23)
 		s.Spec.Maintenance = &corev1beta1.Maintenance{
-			TimeWindow: &corev1beta1.MaintenanceTimeWindow{Begin: fmt.Sprintf("%02d0000+0000", hour), End: fmt.Sprintf("%02d0000+0000", hour+1)},
+			TimeWindow: &corev1beta1.MaintenanceTimeWindow{
+				Begin: fmt.Sprintf("%02d0000+0000", hour), End: fmt.Sprintf("%02d0000+0000", hour+1),
+			},
 			AutoUpdate: &corev1beta1.MaintenanceAutoUpdate{KubernetesVersion: rng.IntN(2) == 0},
 			AutoRotation: &corev1beta1.MaintenanceAutoRotation{Credentials: &corev1beta1.MaintenanceCredentialsAutoRotation{
-				ETCDEncryptionKey: &corev1beta1.MaintenanceRotationConfig{RotationPeriod: &metav1.Duration{Duration: 672 * time.Hour}}}},
+				ETCDEncryptionKey: &corev1beta1.MaintenanceRotationConfig{
+					RotationPeriod: &metav1.Duration{Duration: 672 * time.Hour},
+				}}},
 		}
 		if rng.IntN(3) == 0 {
-			begin, end, zone := fmt.Sprintf("0 %d * * 1,2,3,4,5", 18+rng.IntN(4)), fmt.Sprintf("%d %d * * 1,2,3,4,5", 15*rng.IntN(4), 6+rng.IntN(3)), "Europe/Berlin"
-			s.Spec.Hibernation = &corev1beta1.Hibernation{Schedules: []corev1beta1.HibernationSchedule{{Start: &begin, End: &end, Location: &zone}}}
+			begin, end, zone := fmt.Sprintf("0 %d * * 1,2,3,4,5", 18+rng.IntN(4)),
+				fmt.Sprintf("%d %d * * 1,2,3,4,5", 15*rng.IntN(4), 6+rng.IntN(3)), "Europe/Berlin"
+			s.Spec.Hibernation = &corev1beta1.Hibernation{Schedules: []corev1beta1.HibernationSchedule{{
+				Start: &begin, End: &end, Location: &zone,
+			}}}
 		}
 		for pool := range 1 + rng.IntN(4) {
 			version := fmt.Sprintf("1500.%d.0", rng.IntN(3))

@@ -68,7 +68,8 @@ maintenance controller itself. The exit code is 3 if a Shoot ends in a dead end.
 	flags.StringVar(&c.until, "until", "1y", "end of the plan: a span such as 2y, 6mo, 2w, 90d, or a date or time")
 	flags.StringVarP(&c.output, "output", "o", "table", "table, wide, json, yaml or ics")
 	flags.BoolVar(&c.summary, "summary", false, "count instead of listing Shoots")
-	flags.BoolVar(&c.step, "step", false, "take the next decision about every Shoot at exactly --at, whatever its window, and print JSON lines")
+	flags.BoolVar(&c.step, "step", false,
+		"take the next decision about every Shoot at exactly --at, whatever its window, and print JSON lines")
 	flags.Uint64Var(&c.seed, "jitter-seed", 0, "the maintenance controller's seed, to tell the instant inside each window")
 	return cmd
 }

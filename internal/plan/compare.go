@@ -130,11 +130,13 @@ func WriteComparison(out io.Writer, c *Comparison) error {
 		name := d.Namespace + "/" + d.Name
 		for j := range d.Removed {
 			r := &d.Removed[j]
-			fmt.Fprintf(w, "-\t%s\t%s\t%s\t%s\t%s\t%s\n", name, windowText(r.Window), what(r.Subject, r.Pool, r.Image), r.From, r.To, r.Describe())
+			fmt.Fprintf(w, "-\t%s\t%s\t%s\t%s\t%s\t%s\n", name, windowText(r.Window), what(r.Subject, r.Pool, r.Image), r.From,
+				r.To, r.Describe())
 		}
 		for j := range d.Added {
 			a := &d.Added[j]
-			fmt.Fprintf(w, "+\t%s\t%s\t%s\t%s\t%s\t%s\n", name, windowText(a.Window), what(a.Subject, a.Pool, a.Image), a.From, a.To, a.Describe())
+			fmt.Fprintf(w, "+\t%s\t%s\t%s\t%s\t%s\t%s\n", name, windowText(a.Window), what(a.Subject, a.Pool, a.Image), a.From,
+				a.To, a.Describe())
 		}
 	}
 	if err := w.Flush(); err != nil {

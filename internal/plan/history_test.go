@@ -115,7 +115,9 @@ func (w *world) store(s *corev1beta1.Shoot) {
 		case corev1beta1.OperationRotateObservabilityCredentials:
 			r.Observability = &corev1beta1.ObservabilityRotation{LastCompletionTime: &now}
 		case corev1beta1.OperationRotateETCDEncryptionKey:
-			r.ETCDEncryptionKey = &corev1beta1.ETCDEncryptionKeyRotation{Phase: corev1beta1.RotationCompleted, LastCompletionTime: &now}
+			r.ETCDEncryptionKey = &corev1beta1.ETCDEncryptionKeyRotation{
+				Phase: corev1beta1.RotationCompleted, LastCompletionTime: &now,
+			}
 		}
 	}
 	delete(s.Annotations, corev1beta1.AnnotationOperation)
@@ -162,7 +164,9 @@ type status struct {
 	world *world
 }
 
-func (s status) Patch(_ context.Context, object client.Object, _ client.Patch, _ ...client.SubResourcePatchOption) error {
+func (s status) Patch(
+	_ context.Context, object client.Object, _ client.Patch, _ ...client.SubResourcePatchOption,
+) error {
 	patched := object.(*corev1beta1.Shoot)
 	if err := s.world.conflict(patched); err != nil {
 		return err
@@ -181,8 +185,12 @@ func (w *world) live(t *testing.T, jitter decision.Jitter, until time.Time) {
 	t.Helper()
 	recorder := events.NewFakeRecorder(0)
 	recorder.Events = nil // Thousands of events nobody reads.
-	maintainer := &maintenance.Reconciler{Garden: w, Clock: w.clock, Jitter: jitter, Recorder: recorder, Profiles: &maintenance.Profiles{}}
-	sleeper := &hibernation.Reconciler{Garden: w, Clock: w.clock, Recorder: recorder, TriggerDeadline: decision.DefaultTriggerDeadline}
+	maintainer := &maintenance.Reconciler{
+		Garden: w, Clock: w.clock, Jitter: jitter, Recorder: recorder, Profiles: &maintenance.Profiles{},
+	}
+	sleeper := &hibernation.Reconciler{
+		Garden: w, Clock: w.clock, Recorder: recorder, TriggerDeadline: decision.DefaultTriggerDeadline,
+	}
 	ctx := log.IntoContext(context.Background(), logr.Discard())
 	start := w.clock.Now()
 	nextSleep, nextMaintenance := start, start
@@ -253,18 +261,22 @@ func randomProfile(rng *rand.Rand, start time.Time) *corev1beta1.CloudProfile {
 	for minor := 26; minor < 36; minor++ {
 		for patch := range 3 {
 			if rng.IntN(5) < 3 {
-				p.Spec.Kubernetes.Versions = append(p.Spec.Kubernetes.Versions, randomVersion(rng, fmt.Sprintf("1.%d.%d", minor, patch), start))
+				p.Spec.Kubernetes.Versions = append(p.Spec.Kubernetes.Versions,
+					randomVersion(rng, fmt.Sprintf("1.%d.%d", minor, patch), start))
 			}
 		}
 	}
 	for _, name := range []string{"a", "b"} {
-		strategy := pick(rng, corev1beta1.UpdateStrategyPatch, corev1beta1.UpdateStrategyMinor, corev1beta1.UpdateStrategyMajor)
+		strategy := pick(rng, corev1beta1.UpdateStrategyPatch, corev1beta1.UpdateStrategyMinor,
+			corev1beta1.UpdateStrategyMajor)
 		image := corev1beta1.MachineImage{Name: name, UpdateStrategy: &strategy}
 		for i := range 18 {
 			if rng.IntN(5) < 2 {
 				continue
 			}
-			v := corev1beta1.MachineImageVersion{ExpirableVersion: randomVersion(rng, fmt.Sprintf("%d.%d.%d", 1+i/9, i/3%3, i%3), start)}
+			v := corev1beta1.MachineImageVersion{
+				ExpirableVersion: randomVersion(rng, fmt.Sprintf("%d.%d.%d", 1+i/9, i/3%3, i%3), start),
+			}
 			switch rng.IntN(8) {
 			case 0:
 				v.KubeletVersionConstraint = ptr(pick(rng, ">= 1.28", "< 1.30", ">= 1.27, < 1.33"))
@@ -300,7 +312,9 @@ func randomShoot(rng *rand.Rand, start time.Time) *corev1beta1.Shoot {
 	clock := func(minutes int) string { return fmt.Sprintf("%02d%02d00+0000", minutes/60%24, minutes%60) }
 	s.Spec.Maintenance = &corev1beta1.Maintenance{
 		TimeWindow: &corev1beta1.MaintenanceTimeWindow{Begin: clock(begin), End: clock(end)},
-		AutoUpdate: &corev1beta1.MaintenanceAutoUpdate{KubernetesVersion: rng.IntN(2) == 0, MachineImageVersion: ptr(rng.IntN(2) == 0)},
+		AutoUpdate: &corev1beta1.MaintenanceAutoUpdate{
+			KubernetesVersion: rng.IntN(2) == 0, MachineImageVersion: ptr(rng.IntN(2) == 0),
+		},
 	}
 	if rng.IntN(8) == 0 {
 		s.Spec.Maintenance.TimeWindow = nil
@@ -309,10 +323,13 @@ func randomShoot(rng *rand.Rand, start time.Time) *corev1beta1.Shoot {
 		if rng.IntN(3) > 0 {
 			return nil
 		}
-		return &corev1beta1.MaintenanceRotationConfig{RotationPeriod: &metav1.Duration{Duration: time.Duration(1+rng.IntN(40)) * 12 * time.Hour}}
+		return &corev1beta1.MaintenanceRotationConfig{
+			RotationPeriod: &metav1.Duration{Duration: time.Duration(1+rng.IntN(40)) * 12 * time.Hour},
+		}
 	}
-	s.Spec.Maintenance.AutoRotation = &corev1beta1.MaintenanceAutoRotation{Credentials: &corev1beta1.MaintenanceCredentialsAutoRotation{
-		SSHKeypair: rotation(), Observability: rotation(), ETCDEncryptionKey: rotation()}}
+	s.Spec.Maintenance.AutoRotation = &corev1beta1.MaintenanceAutoRotation{
+		Credentials: &corev1beta1.MaintenanceCredentialsAutoRotation{
+			SSHKeypair: rotation(), Observability: rotation(), ETCDEncryptionKey: rotation()}}
 	s.Spec.Hibernation = &corev1beta1.Hibernation{Enabled: ptr(rng.IntN(6) == 0)}
 	if rng.IntN(2) == 0 {
 		s.Spec.Hibernation.Schedules = []corev1beta1.HibernationSchedule{{
@@ -322,7 +339,8 @@ func randomShoot(rng *rand.Rand, start time.Time) *corev1beta1.Shoot {
 		}}
 	}
 	for i := range rng.IntN(4) {
-		strategy := pick(rng, corev1beta1.AutoRollingUpdate, corev1beta1.AutoRollingUpdate, corev1beta1.AutoInPlaceUpdate, corev1beta1.ManualInPlaceUpdate)
+		strategy := pick(rng, corev1beta1.AutoRollingUpdate, corev1beta1.AutoRollingUpdate, corev1beta1.AutoInPlaceUpdate,
+			corev1beta1.ManualInPlaceUpdate)
 		w := corev1beta1.Worker{Name: fmt.Sprintf("pool%d", i), UpdateStrategy: &strategy}
 		w.Machine.Type = pick(rng, "small", "small", "small", "arm")
 		if rng.IntN(30) == 0 {
@@ -332,7 +350,9 @@ func randomShoot(rng *rand.Rand, start time.Time) *corev1beta1.Shoot {
 		if *w.Machine.Architecture == "" {
 			w.Machine.Architecture = ptr("amd64")
 		}
-		w.Machine.Image = &corev1beta1.ShootMachineImage{Name: pick(rng, "a", "b"), Version: ptr(fmt.Sprintf("%d.%d.%d", 1+rng.IntN(2), rng.IntN(3), rng.IntN(3)))}
+		w.Machine.Image = &corev1beta1.ShootMachineImage{
+			Name: pick(rng, "a", "b"), Version: ptr(fmt.Sprintf("%d.%d.%d", 1+rng.IntN(2), rng.IntN(3), rng.IntN(3))),
+		}
 		if rng.IntN(6) == 0 {
 			w.CRI = &corev1beta1.CRI{Name: "containerd", ContainerRuntimes: []corev1beta1.ContainerRuntime{{Type: "gvisor"}}}
 		}
@@ -345,7 +365,9 @@ func randomShoot(rng *rand.Rand, start time.Time) *corev1beta1.Shoot {
 		}
 		s.Spec.Provider.Workers = append(s.Spec.Provider.Workers, w)
 	}
-	s.Status.LastOperation = &corev1beta1.LastOperation{Type: corev1beta1.LastOperationTypeReconcile, State: corev1beta1.LastOperationStateSucceeded}
+	s.Status.LastOperation = &corev1beta1.LastOperation{
+		Type: corev1beta1.LastOperationTypeReconcile, State: corev1beta1.LastOperationStateSucceeded,
+	}
 	s.Status.LastHibernationTriggerTime = ptr(metav1.NewTime(start))
 	s.Status.Credentials = &corev1beta1.ShootCredentials{Rotation: &corev1beta1.ShootCredentialsRotation{}}
 	return s
@@ -365,10 +387,15 @@ func TestPlanIsWhatTheControllerDoes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		objects := &fleet.Fleet{CloudProfiles: []corev1beta1.CloudProfile{*profile}, Shoots: []corev1beta1.Shoot{*shoot.DeepCopy()}}
+		objects := &fleet.Fleet{
+			CloudProfiles: []corev1beta1.CloudProfile{*profile}, Shoots: []corev1beta1.Shoot{*shoot.DeepCopy()},
+		}
 		planned := plan.Make(plan.Prepare(objects, start), plan.Options{At: start, Until: until, Jitter: jitter}).Shoots[0]
 
-		w := &world{clock: clocktesting.NewFakeClock(start), profile: profile, compiled: compiled, shoot: shoot, rotations: map[string][]time.Time{}}
+		w := &world{
+			clock: clocktesting.NewFakeClock(start), profile: profile, compiled: compiled, shoot: shoot,
+			rotations: map[string][]time.Time{},
+		}
 		w.live(t, jitter, until)
 
 		var want []string
@@ -393,7 +420,8 @@ func TestPlanIsWhatTheControllerDoes(t *testing.T) {
 			t.Errorf("seed %d: rotations mismatch (-controller +plan):\n%s", seed, diff)
 		}
 		stuck := slices.ContainsFunc(planned.DeadEnds, func(d plan.DeadEnd) bool {
-			return !d.Temporary && !(d.Version == "" && d.Subject == decision.PoolImage) // Unknown machine types are only logged.
+			// Unknown machine types are only logged.
+			return !d.Temporary && !(d.Version == "" && d.Subject == decision.PoolImage)
 		})
 		last := w.shoot.Status.LastMaintenance
 		if failed := last != nil && last.State == corev1beta1.LastOperationStateFailed; failed != stuck {

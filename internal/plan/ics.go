@@ -43,7 +43,8 @@ func (w *calendar) shoot(s *ShootPlan) {
 		for ; i < len(s.Changes) && s.Changes[i].Window == window; i++ {
 			c := &s.Changes[i]
 			titles = append(titles, fmt.Sprintf("%s %s to %s", what(c.Subject, c.Pool, c.Image), c.From, c.To))
-			texts = append(texts, fmt.Sprintf("%s: %s to %s (%s). %s", what(c.Subject, c.Pool, c.Image), c.From, c.To, c.Describe(), c.Reason))
+			texts = append(texts, fmt.Sprintf("%s: %s to %s (%s). %s", what(c.Subject, c.Pool, c.Image), c.From, c.To,
+				c.Describe(), c.Reason))
 			texts = append(texts, c.Notes...)
 		}
 		w.event(name, "maintenance", window.Begin,

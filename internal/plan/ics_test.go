@@ -21,7 +21,10 @@ func TestCalendarOpens(t *testing.T) {
 	image.Subject, image.Pool, image.Image = maintenance.PoolImage, "päckchen", "os"
 	p := &Plan{At: begin.AddDate(0, -1, 0), Until: begin.AddDate(1, 0, 0), Shoots: []ShootPlan{{
 		Namespace: "garden-dev", Name: "demo", Changes: []Change{change, image},
-		DeadEnds: []DeadEnd{{Since: begin, Subject: maintenance.ControlPlane, Version: "1.24.12", Reason: "no 1.25.x", Fix: "offer one", Deadline: &begin}},
+		DeadEnds: []DeadEnd{{
+			Since: begin, Subject: maintenance.ControlPlane, Version: "1.24.12", Reason: "no 1.25.x", Fix: "offer one",
+			Deadline: &begin,
+		}},
 	}}}
 	var out bytes.Buffer
 	if err := WriteCalendar(&out, p); err != nil {
@@ -52,7 +55,8 @@ func TestCalendarOpens(t *testing.T) {
 	if want := "garden-dev/demo: kubernetes 1.25.9 to 1.26.0, image os of pool päckchen 1.25.9 to 1.26.0"; ics.FromText(summary) != want {
 		t.Errorf("summary = %q, want %q", ics.FromText(summary), want)
 	}
-	if text := ics.FromText(events[0].GetProperty(ics.ComponentPropertyDescription).Value); !strings.Contains(text, change.Reason) {
+	if text := ics.FromText(events[0].GetProperty(ics.ComponentPropertyDescription).Value); !strings.Contains(text,
+		change.Reason) {
 		t.Errorf("description = %q", text)
 	}
 	if day, err := events[1].GetAllDayStartAt(); err != nil || day.Format(time.DateOnly) != "2026-05-14" {

@@ -208,7 +208,9 @@ func (c chance) overlay(parent string, of *judgedProfileSpec) *judgedProfileSpec
 
 func (c chance) shoot(all *judgedCase, i int) judgedShoot {
 	s := judgedShoot{APIVersion: "core.gardener.cloud/v1beta1", Kind: "Shoot"}
-	s.Metadata = judgedMeta{Name: fmt.Sprintf("s%d", i), Namespace: oneOf(c, "garden-a", "garden-b"), CreationTimestamp: "2025-10-01T00:00:00Z"}
+	s.Metadata = judgedMeta{
+		Name: fmt.Sprintf("s%d", i), Namespace: oneOf(c, "garden-a", "garden-b"), CreationTimestamp: "2025-10-01T00:00:00Z",
+	}
 	if c.of(3) {
 		s.Metadata.DeletionTimestamp = "2026-01-09T00:00:00Z"
 	}
@@ -268,7 +270,10 @@ func (c chance) shoot(all *judgedCase, i int) judgedShoot {
 			Version string `json:"version,omitempty"`
 		}{name, version}
 		if c.of(30) {
-			pool.CRI = &judgedCRI{Name: oneOf(c, "containerd", "containerd", "containerd", "other"), Runtimes: slices.Clone(judgedRuntimes[:c.IntN(3)])}
+			pool.CRI = &judgedCRI{
+				Name:     oneOf(c, "containerd", "containerd", "containerd", "other"),
+				Runtimes: slices.Clone(judgedRuntimes[:c.IntN(3)]),
+			}
 		}
 		if c.of(40) {
 			pool.Kubernetes = &struct {
@@ -301,10 +306,13 @@ func (s *judgedShoot) maintenance(c chance) {
 	rotation, rotated := map[string]any{}, map[string]any{}
 	for _, credentials := range []string{"sshKeypair", "observability", "etcdEncryptionKey"} {
 		if c.of(20) {
-			rotation[credentials] = oneOf(c, map[string]any{}, map[string]any{"rotationPeriod": "0s"}, map[string]any{"rotationPeriod": "720h"})
+			rotation[credentials] = oneOf(c, map[string]any{}, map[string]any{"rotationPeriod": "0s"},
+				map[string]any{"rotationPeriod": "720h"})
 		}
 		if c.of(30) {
-			status := map[string]any{"lastCompletionTime": judgedNow.Add(-time.Duration(c.IntN(40)) * 24 * time.Hour).Format(time.RFC3339)}
+			status := map[string]any{
+				"lastCompletionTime": judgedNow.Add(-time.Duration(c.IntN(40)) * 24 * time.Hour).Format(time.RFC3339),
+			}
 			if credentials == "etcdEncryptionKey" {
 				status["phase"] = oneOf(c, "", "Completed", "Prepared", "Preparing")
 			}
@@ -314,7 +322,8 @@ func (s *judgedShoot) maintenance(c chance) {
 	status := map[string]any{"credentials": map[string]any{"rotation": rotated}}
 	if c.of(90) {
 		status["lastOperation"] = map[string]any{
-			"type": oneOf(c, "Create", "Reconcile", "Reconcile", "Restore"), "state": oneOf(c, "Succeeded", "Succeeded", "Error", "Failed", "Processing"),
+			"type":  oneOf(c, "Create", "Reconcile", "Reconcile", "Restore"),
+			"state": oneOf(c, "Succeeded", "Succeeded", "Error", "Failed", "Processing"),
 		}
 	}
 	if len(rotation) > 0 {
@@ -322,7 +331,13 @@ func (s *judgedShoot) maintenance(c chance) {
 	}
 	convert(map[string]any{"spec": map[string]any{"maintenance": shoot}, "status": status}, s)
 	if settings := oneOf(c, "", "", "true", "false"); settings != "" && len(s.Spec.Provider.Workers) > 0 {
-		convert(map[string]any{"spec": map[string]any{"provider": map[string]any{"workersSettings": map[string]any{"sshAccess": map[string]any{"enabled": settings == "true"}}}}}, s)
+		convert(map[string]any{
+			"spec": map[string]any{
+				"provider": map[string]any{
+					"workersSettings": map[string]any{"sshAccess": map[string]any{"enabled": settings == "true"}},
+				},
+			},
+		}, s)
 	}
 }
 
@@ -359,11 +374,17 @@ func (all *judgedCase) manifests(c chance) string {
 		documents = append(documents, string(data))
 	}
 	for _, name := range slices.Sorted(maps.Keys(all.profiles)) {
-		add(map[string]any{"apiVersion": "core.gardener.cloud/v1beta1", "kind": "CloudProfile", "metadata": judgedMeta{Name: name}, "spec": all.profiles[name]})
+		add(map[string]any{
+			"apiVersion": "core.gardener.cloud/v1beta1", "kind": "CloudProfile", "metadata": judgedMeta{Name: name},
+			"spec": all.profiles[name],
+		})
 	}
 	for key, spec := range all.namespaced {
 		namespace, name, _ := strings.Cut(key, "/")
-		add(map[string]any{"apiVersion": "core.gardener.cloud/v1beta1", "kind": "NamespacedCloudProfile", "metadata": judgedMeta{Name: name, Namespace: namespace}, "spec": spec})
+		add(map[string]any{
+			"apiVersion": "core.gardener.cloud/v1beta1", "kind": "NamespacedCloudProfile",
+			"metadata": judgedMeta{Name: name, Namespace: namespace}, "spec": spec,
+		})
 	}
 	for _, s := range all.shoots {
 		add(s)
@@ -428,7 +449,8 @@ func TestStepsAgreeWithTheJudge(t *testing.T) {
 // line about credentials. Lines about the API server and about aborted steps are no results.
 func comparable(want, got []string) []string {
 	got = slices.DeleteFunc(slices.Clone(got), func(line string) bool {
-		return strings.HasPrefix(line, "The API server will refuse") || strings.HasPrefix(line, "Machine images are not maintained")
+		return strings.HasPrefix(line, "The API server will refuse") ||
+			strings.HasPrefix(line, "Machine images are not maintained")
 	})
 	for i := range got {
 		if i < len(want) && strings.HasPrefix(got[i], want[i]) &&

@@ -81,7 +81,9 @@ func (s *simulation) deadEnd(item *maintenance.Item, t time.Time) DeadEnd {
 	return end
 }
 
-func (s *simulation) noteChanges(d *maintenance.Decision, after *maintenance.Cluster, t time.Time, window Interval, asleep bool) {
+func (s *simulation) noteChanges(
+	d *maintenance.Decision, after *maintenance.Cluster, t time.Time, window Interval, asleep bool,
+) {
 	first := len(s.plan.Changes)
 	defer func() {
 		if s.shoot.spec == nil {

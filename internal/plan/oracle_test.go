@@ -233,7 +233,8 @@ func keep(versions []judgedVersion, accept func(judgedVersion) bool) []judgedVer
 func updateTo(versions []judgedVersion, current string, now time.Time, line func(a, b string) bool) string {
 	targets := keep(versions, func(v judgedVersion) bool {
 		class := v.classAt(now)
-		return class != "preview" && class != "expired" && class != "unavailable" && higher(v.Version, current) && line(v.Version, current)
+		return class != "preview" && class != "expired" && class != "unavailable" && higher(v.Version, current) &&
+			line(v.Version, current)
 	})
 	if fresh := keep(targets, func(v judgedVersion) bool { return v.classAt(now) != "deprecated" }); len(fresh) > 0 {
 		return highest(fresh)
@@ -248,7 +249,9 @@ type ruling struct {
 }
 
 // rule is the table of what is due, and the order of auto and force update.
-func rule(versions []judgedVersion, current string, auto bool, now time.Time, subject string, autoTo, forceTo func() string) ruling {
+func rule(
+	versions []judgedVersion, current string, auto bool, now time.Time, subject string, autoTo, forceTo func() string,
+) ruling {
 	var class string
 	for _, v := range versions {
 		if v.Version == current {
@@ -263,11 +266,13 @@ func rule(versions []judgedVersion, current string, auto bool, now time.Time, su
 	case class == "expired" && subject == "Kubernetes":
 		r.reason, expired = "Kubernetes version expired - force update required", true
 	case class == "expired":
-		r.reason, expired = fmt.Sprintf("Machine image version expired - force update required (image update strategy: %s)", subject), true
+		r.reason, expired = fmt.Sprintf("Machine image version expired - force update required (image update strategy: %s)",
+			subject), true
 	case auto && subject == "Kubernetes":
 		r.reason = "Automatic update of Kubernetes version configured"
 	case auto:
-		r.reason = fmt.Sprintf("Automatic update of the machine image version is configured (image update strategy: %s)", subject)
+		r.reason = fmt.Sprintf("Automatic update of the machine image version is configured (image update strategy: %s)",
+			subject)
 	default:
 		return ruling{}
 	}
@@ -290,7 +295,8 @@ func ruleKubernetes(profile *judgedProfileSpec, current string, auto bool, now t
 		func() string {
 			next := keep(versions, func(v judgedVersion) bool {
 				class := v.classAt(now)
-				return sameMajor(v.Version, current) && numbers(v.Version)[1] == numbers(current)[1]+1 && class != "preview" && class != "unavailable"
+				return sameMajor(v.Version, current) && numbers(v.Version)[1] == numbers(current)[1]+1 && class != "preview" &&
+					class != "unavailable"
 			})
 			if valid := keep(next, func(v judgedVersion) bool { return v.classAt(now) != "expired" }); len(valid) > 0 {
 				return highest(valid)
@@ -330,7 +336,9 @@ func typeOf(profile *judgedProfileSpec, name string) *judgedMachineType {
 }
 
 // fits tells whether an image version exists for a pool.
-func fits(profile *judgedProfileSpec, v judgedVersion, pool *judgedPool, machineType *judgedMachineType, kubelet, current string) bool {
+func fits(
+	profile *judgedProfileSpec, v judgedVersion, pool *judgedPool, machineType *judgedMachineType, kubelet, current string,
+) bool {
 	architecture := pool.Machine.Architecture
 	if architecture == "" {
 		architecture = machineType.Architecture
@@ -387,7 +395,8 @@ func fits(profile *judgedProfileSpec, v judgedVersion, pool *judgedPool, machine
 		asked = *pool.CRI
 	}
 	runs := slices.ContainsFunc(cris, func(c judgedCRI) bool {
-		return c.Name == asked.Name && !slices.ContainsFunc(asked.Runtimes, func(r judgedRuntime) bool { return !slices.Contains(c.Runtimes, r) })
+		return c.Name == asked.Name &&
+			!slices.ContainsFunc(asked.Runtimes, func(r judgedRuntime) bool { return !slices.Contains(c.Runtimes, r) })
 	})
 	if !runs {
 		return false
@@ -517,7 +526,10 @@ type judgedCase struct {
 
 // judge is the ruling on one Shoot, as a Step whose reasons leave out the errors.
 func (c *judgedCase) judge(s *judgedShoot, now time.Time) Step {
-	step := Step{Namespace: s.Metadata.Namespace, Name: s.Metadata.Name, KubernetesVersion: s.Spec.Kubernetes.Version, Workers: []StepWorker{}, Reasons: []string{}}
+	step := Step{
+		Namespace: s.Metadata.Namespace, Name: s.Metadata.Name, KubernetesVersion: s.Spec.Kubernetes.Version,
+		Workers: []StepWorker{}, Reasons: []string{},
+	}
 	for _, pool := range s.Spec.Provider.Workers {
 		w := StepWorker{Name: pool.Name, Image: pool.Machine.Image.Name, ImageVersion: pool.Machine.Image.Version}
 		if pool.Kubernetes != nil {
@@ -543,7 +555,8 @@ func (c *judgedCase) judge(s *judgedShoot, now time.Time) Step {
 	for i := range s.Spec.Provider.Workers {
 		pool := &s.Spec.Provider.Workers[i]
 		machineType := typeOf(profile, pool.Machine.Type)
-		known := slices.IndexFunc(profile.Images, func(i judgedImage) bool { return strings.EqualFold(i.Name, pool.Machine.Image.Name) })
+		known := slices.IndexFunc(profile.Images,
+			func(i judgedImage) bool { return strings.EqualFold(i.Name, pool.Machine.Image.Name) })
 		if machineType == nil || known < 0 {
 			images = nil // Pools before this one keep what they got, and nothing is reported.
 			break
@@ -553,12 +566,15 @@ func (c *judgedCase) judge(s *judgedShoot, now time.Time) Step {
 			kubelet = pool.Kubernetes.Version
 		}
 		current := pool.Machine.Image.Version
-		fitting := keep(profile.Images[known].Versions, func(v judgedVersion) bool { return fits(profile, v, pool, machineType, kubelet, current) })
+		fitting := keep(profile.Images[known].Versions,
+			func(v judgedVersion) bool { return fits(profile, v, pool, machineType, kubelet, current) })
 		r := ruleImage(&profile.Images[known], fitting, current, autoImage, now)
 		if r.failed {
-			images = append(images, fmt.Sprintf("Worker pool %q: machine image version maintenance failed. Reason for update: %s", pool.Name, r.reason))
+			images = append(images,
+				fmt.Sprintf("Worker pool %q: machine image version maintenance failed. Reason for update: %s", pool.Name, r.reason))
 		} else if r.to != "" {
-			images = append(images, fmt.Sprintf("Worker pool %q: Updated machine image %q from %q to %q. Reason: %s", pool.Name, pool.Machine.Image.Name, current, r.to, r.reason))
+			images = append(images, fmt.Sprintf("Worker pool %q: Updated machine image %q from %q to %q. Reason: %s", pool.Name,
+				pool.Machine.Image.Name, current, r.to, r.reason))
 			step.Workers[i].ImageVersion = r.to
 			step.Changed = true
 		}
@@ -568,7 +584,8 @@ func (c *judgedCase) judge(s *judgedShoot, now time.Time) Step {
 	if r.failed {
 		kubernetes = append(kubernetes, "Control Plane: Kubernetes version update failed. Reason for update: "+r.reason)
 	} else if r.to != "" {
-		kubernetes = append(kubernetes, fmt.Sprintf("Control Plane: Updated Kubernetes version from %q to %q. Reason: %s", step.KubernetesVersion, r.to, r.reason))
+		kubernetes = append(kubernetes, fmt.Sprintf("Control Plane: Updated Kubernetes version from %q to %q. Reason: %s",
+			step.KubernetesVersion, r.to, r.reason))
 		step.KubernetesVersion, step.Changed = r.to, true
 	}
 	for i := range step.Workers {
@@ -578,17 +595,20 @@ func (c *judgedCase) judge(s *judgedShoot, now time.Time) Step {
 		}
 		r := ruleKubernetes(profile, w.KubernetesVersion, autoKubernetes, now)
 		if r.failed {
-			kubernetes = append(kubernetes, fmt.Sprintf("Worker pool %q: Kubernetes version maintenance failed. Reason for update: %s", w.Name, r.reason))
+			kubernetes = append(kubernetes,
+				fmt.Sprintf("Worker pool %q: Kubernetes version maintenance failed. Reason for update: %s", w.Name, r.reason))
 		} else if r.to != "" {
 			if higher(r.to, step.KubernetesVersion) {
 				r.to = step.KubernetesVersion
 			}
-			kubernetes = append(kubernetes, fmt.Sprintf("Worker pool %q: Updated Kubernetes version from %q to %q. Reason: %s", w.Name, w.KubernetesVersion, r.to, r.reason))
+			kubernetes = append(kubernetes, fmt.Sprintf("Worker pool %q: Updated Kubernetes version from %q to %q. Reason: %s",
+				w.Name, w.KubernetesVersion, r.to, r.reason))
 			w.KubernetesVersion, step.Changed = r.to, true
 		}
 	}
 	step.Reasons = append(step.Reasons, slices.Concat(kubernetes, images, s.credentials(now))...)
-	step.Failed = slices.ContainsFunc(step.Reasons, func(r string) bool { return strings.Contains(r, " failed. Reason for update: ") })
+	step.Failed = slices.ContainsFunc(step.Reasons,
+		func(r string) bool { return strings.Contains(r, " failed. Reason for update: ") })
 	return step
 }
 
@@ -599,7 +619,8 @@ func (s *judgedShoot) credentials(now time.Time) (lines []string) {
 	}
 	// Operations start after a creation or restoration, and whenever a reconciliation has not failed for good.
 	last := s.Status.LastOperation
-	if last == nil || last.State == "Failed" || last.Type != "Reconcile" && (last.Type != "Create" && last.Type != "Restore" || last.State != "Succeeded") {
+	if last == nil || last.State == "Failed" || last.Type != "Reconcile" &&
+		(last.Type != "Create" && last.Type != "Restore" || last.State != "Succeeded") {
 		return nil
 	}
 	due := func(period *judgedPeriod, last *judgedRotation) bool {
@@ -621,7 +642,8 @@ func (s *judgedShoot) credentials(now time.Time) (lines []string) {
 	}
 	periods, rotated := s.Spec.Maintenance.AutoRotation.Credentials, s.Status.Credentials.Rotation
 	settings := s.Spec.Provider.WorkersSettings
-	if len(s.Spec.Provider.Workers) > 0 && (settings == nil || settings.SSHAccess.Enabled) && due(periods.SSH, rotated.SSH) {
+	if len(s.Spec.Provider.Workers) > 0 && (settings == nil || settings.SSHAccess.Enabled) &&
+		due(periods.SSH, rotated.SSH) {
 		lines = append(lines, `Credentials "rotate-ssh-keypair": `)
 	}
 	if due(periods.Observability, rotated.Observability) {

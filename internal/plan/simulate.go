@@ -63,7 +63,9 @@ type simulation struct {
 	open      map[deadEndKey]int // Dead ends that the Shoot is in, by their place in the plan.
 }
 
-func simulate(in *Input, s *Shoot, deciders map[profileKey]*maintenance.Decider, hibernation *timelines, o Options) ShootPlan {
+func simulate(
+	in *Input, s *Shoot, deciders map[profileKey]*maintenance.Decider, hibernation *timelines, o Options,
+) ShootPlan {
 	plan := ShootPlan{
 		Namespace:     s.Namespace,
 		Name:          s.Name,
@@ -82,7 +84,9 @@ func simulate(in *Input, s *Shoot, deciders map[profileKey]*maintenance.Decider,
 	}
 	profile, err := in.profileOf(s)
 	if err != nil {
-		plan.DeadEnds = []DeadEnd{{Since: sim.firstRun(), Reason: err.Error(), Fix: "create the CloudProfile, or correct the Shoot's reference to it"}}
+		plan.DeadEnds = []DeadEnd{{
+			Since: sim.firstRun(), Reason: err.Error(), Fix: "create the CloudProfile, or correct the Shoot's reference to it",
+		}}
 		return plan
 	}
 	if deciders[s.profile] == nil {

@@ -187,7 +187,8 @@ func WriteSummary(out io.Writer, s Summary) error {
 		if i == 0 {
 			fmt.Fprintln(out, "\nDead ends:")
 		}
-		fmt.Fprintf(out, "  %s of %s: %s %s; %s\n    fix: %s", count(d.Shoots, "Shoot", "Shoots"), d.CloudProfile, d.What, d.Version, d.Reason, d.Fix)
+		fmt.Fprintf(out, "  %s of %s: %s %s; %s\n    fix: %s", count(d.Shoots, "Shoot", "Shoots"), d.CloudProfile, d.What,
+			d.Version, d.Reason, d.Fix)
 		if d.Deadline != "" {
 			fmt.Fprintf(out, ", before %s", d.Deadline)
 		}

@@ -72,7 +72,9 @@ func shootRows(s *ShootPlan, wide bool) []row {
 	}
 	for i := range s.Rotations {
 		r := &s.Rotations[i]
-		cells := []string{r.Times[0].UTC().Format(minuteLayout), name, "credentials", "", r.Operation, "rotation", times(r.Times)}
+		cells := []string{
+			r.Times[0].UTC().Format(minuteLayout), name, "credentials", "", r.Operation, "rotation", times(r.Times),
+		}
 		if wide {
 			cells = append(cells, r.Times[0].UTC().Format(time.RFC3339), "automatic rotation is configured")
 		}

@@ -56,7 +56,8 @@ type options struct {
 
 // enabled tells whether a controller is selected.
 func (o options) enabled(name string) bool {
-	return slices.Contains(o.controllers, name) || slices.Contains(o.controllers, "*") && !slices.Contains(o.controllers, "-"+name)
+	return slices.Contains(o.controllers, name) || slices.Contains(o.controllers, "*") &&
+		!slices.Contains(o.controllers, "-"+name)
 }
 
 // watched are the namespaces of the source cluster whose objects are served; nil is all.
@@ -89,13 +90,18 @@ func NewCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.sourceKubeconfig, "source-kubeconfig", "", "kubeconfig of the cluster with the ManagedResources; empty is in-cluster")
-	f.StringVar(&o.targetKubeconfig, "target-kubeconfig", "", "kubeconfig of the cluster to act on; empty is the source cluster")
+	f.StringVar(&o.sourceKubeconfig, "source-kubeconfig", "",
+		"kubeconfig of the cluster with the ManagedResources; empty is in-cluster")
+	f.StringVar(&o.targetKubeconfig, "target-kubeconfig", "",
+		"kubeconfig of the cluster to act on; empty is the source cluster")
 	f.StringVar(&o.namespace, "namespace", "", "namespace of the ManagedResources, of the Machines and of the lease")
-	f.BoolVar(&o.allNamespaces, "all-namespaces", false, "serve the ManagedResources of all namespaces; default true if a class is given")
+	f.BoolVar(&o.allNamespaces, "all-namespaces", false,
+		"serve the ManagedResources of all namespaces; default true if a class is given")
 	f.StringVar(&o.class, "class", "", "class of the ManagedResources to serve; empty is that of Shoots")
-	f.StringVar(&o.clusterID, "cluster-id", "", "name of the source cluster in origin annotations, where several share a target")
-	f.StringSliceVar(&o.controllers, "controllers", []string{"*"}, "controllers to run: *, or some of "+fmt.Sprint(controllerNames()))
+	f.StringVar(&o.clusterID, "cluster-id", "",
+		"name of the source cluster in origin annotations, where several share a target")
+	f.StringSliceVar(&o.controllers, "controllers", []string{"*"}, "controllers to run: *, or some of "+
+		fmt.Sprint(controllerNames()))
 	f.DurationVar(&o.syncPeriod, "sync-period", time.Minute, "longest time between two checks of a ManagedResource")
 	f.DurationVar(&o.minDelay, "node-agent-min-delay", 0, "delay of the first node-agent")
 	f.DurationVar(&o.maxDelay, "node-agent-max-delay", 5*time.Minute, "upper bound of the node-agents' delays")
@@ -173,7 +179,8 @@ func newManager(o options, source, target *rest.Config) (ctrl.Manager, error) {
 			DefaultTransform:  cache.TransformStripManagedFields(),
 			ByObject:          sourceCache(),
 		},
-		Controller:                    config.Controller{SkipNameValidation: ptr.To(true)}, // Several managers in one process are tests.
+		// Several managers in one process are tests.
+		Controller:                    config.Controller{SkipNameValidation: ptr.To(true)},
 		HealthProbeBindAddress:        o.healthAddr,
 		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddr},
 		LeaderElection:                o.leaderElect,
@@ -206,7 +213,8 @@ func newManager(o options, source, target *rest.Config) (ctrl.Manager, error) {
 	if err := addControllers(clusters{mgr: mgr, source: source, target: remote, direct: direct, options: o}); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping)); err != nil {
+	if err := errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping),
+		mgr.AddReadyzCheck("ping", healthz.Ping)); err != nil {
 		return nil, fmt.Errorf("add health checks: %w", err)
 	}
 	return mgr, nil

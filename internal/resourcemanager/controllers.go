@@ -91,10 +91,12 @@ func addControllers(c clusters) error {
 
 func addManagedResource(c clusters) error {
 	managed, err := cache.New(c.target.GetConfig(), cache.Options{
-		Scheme:               c.target.GetScheme(),
-		Mapper:               c.target.GetRESTMapper(),
-		DefaultLabelSelector: labels.SelectorFromSet(labels.Set{resourcesv1alpha1.LabelManagedBy: resourcesv1alpha1.ManagedByGardener}),
-		DefaultTransform:     cache.TransformStripManagedFields(),
+		Scheme: c.target.GetScheme(),
+		Mapper: c.target.GetRESTMapper(),
+		DefaultLabelSelector: labels.SelectorFromSet(labels.Set{
+			resourcesv1alpha1.LabelManagedBy: resourcesv1alpha1.ManagedByGardener,
+		}),
+		DefaultTransform: cache.TransformStripManagedFields(),
 	})
 	if err != nil {
 		return fmt.Errorf("create cache of managed objects: %w", err)
@@ -136,7 +138,8 @@ func addToken(c clusters) error {
 
 func addReadiness(c clusters) error {
 	r := &node.Readiness{
-		Target: c.target.GetClient(), Reader: c.target.GetAPIReader(), Recorder: c.target.GetEventRecorder("gardener-resource-manager"),
+		Target: c.target.GetClient(), Reader: c.target.GetAPIReader(),
+		Recorder: c.target.GetEventRecorder("gardener-resource-manager"),
 	}
 	return r.AddToManager(c.mgr, c.target.GetCache())
 }

@@ -15,8 +15,8 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// TestMachinesOnARealServer follows a machine from its first certificate to the end of its rights: through the caches and watches
-// of the real manager.
+// TestMachinesOnARealServer follows a machine from its first certificate to the end of its rights: through the caches
+// and watches of the real manager.
 func TestMachinesOnARealServer(t *testing.T) {
 	e := env.Shared(t)
 	ctx := t.Context()
@@ -45,7 +45,8 @@ func TestMachinesOnARealServer(t *testing.T) {
 	}
 	env.Eventually(t, "the request is approved", func() (bool, error) {
 		err := e.Client.Get(ctx, client.ObjectKeyFromObject(request), request)
-		return len(request.Status.Conditions) == 1 && request.Status.Conditions[0].Type == certificatesv1.CertificateApproved, err
+		return len(request.Status.Conditions) == 1 && request.Status.Conditions[0].Type == certificatesv1.CertificateApproved,
+			err
 	})
 
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -78,14 +79,17 @@ func TestMachinesOnARealServer(t *testing.T) {
 			return false, err
 		}
 		err := e.Client.Get(ctx, client.ObjectKeyFromObject(binding), binding)
-		return len(role.Rules) == want && role.Labels["worker.hortus.dev/machine"] == name && binding.RoleRef.Name == role.Name, err
+		return len(role.Rules) == want && role.Labels["worker.hortus.dev/machine"] == name &&
+			binding.RoleRef.Name == role.Name, err
 	})
 
 	// The machine is gone: its rights stay with its Node, and end with it, also if another one of the name comes at once.
 	if err := e.Client.Delete(ctx, machine); err != nil {
 		t.Fatal(err)
 	}
-	renewal := &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: env.Name("csr-")}, Spec: request.Spec}
+	renewal := &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{Name: env.Name("csr-")}, Spec: request.Spec,
+	}
 	renewal.Spec.Username, renewal.Spec.Groups, renewal.Spec.UID, renewal.Spec.Extra = "", nil, "", nil
 	kubelet := e.ClientAs(t, corev1beta1.KubeletUserPrefix+name, corev1beta1.KubeletsGroup, "system:masters")
 	if err := kubelet.Create(ctx, renewal); err != nil {
@@ -100,7 +104,8 @@ func TestMachinesOnARealServer(t *testing.T) {
 		errBinding := e.Client.Get(ctx, client.ObjectKeyFromObject(binding), binding)
 		return apierrors.IsNotFound(errRole) && apierrors.IsNotFound(errBinding), nil
 	})
-	if err := e.Client.Get(ctx, client.ObjectKeyFromObject(renewal), renewal); err != nil || len(renewal.Status.Conditions) > 0 {
+	if err := e.Client.Get(ctx, client.ObjectKeyFromObject(renewal), renewal); err != nil ||
+		len(renewal.Status.Conditions) > 0 {
 		t.Errorf("conditions of a request for a node without a machine: %v, error %v", renewal.Status.Conditions, err)
 	}
 }

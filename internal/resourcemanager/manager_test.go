@@ -34,7 +34,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	env.Main(m, env.WithCRDs(crds.Get(crds.Resources, crds.Machine)...), env.WithScheme(resourcesv1alpha1.AddToScheme, machinev1alpha1.AddToScheme))
+	env.Main(m, env.WithCRDs(crds.Get(crds.Resources, crds.Machine)...),
+		env.WithScheme(resourcesv1alpha1.AddToScheme, machinev1alpha1.AddToScheme))
 }
 
 // counting counts the requests that are no watches.
@@ -57,7 +58,8 @@ func start(t *testing.T, e *env.Environment, namespace string) *atomic.Int64 {
 	config := rest.CopyConfig(e.Config)
 	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return counting{rt, requests} })
 	mgr, err := newManager(options{
-		namespace: namespace, controllers: []string{"*"}, syncPeriod: 2 * time.Second, maxDelay: 5 * time.Minute, healthAddr: "0", metricsAddr: "0",
+		namespace: namespace, controllers: []string{"*"}, syncPeriod: 2 * time.Second, maxDelay: 5 * time.Minute,
+		healthAddr: "0", metricsAddr: "0",
 	}, config, config)
 	if err != nil {
 		t.Fatal(err)
@@ -120,9 +122,14 @@ func TestResourceManagerOnARealServer(t *testing.T) {
 	ctx := t.Context()
 	namespace := e.Namespace(t, nil).Name
 	requests := start(t, e, namespace)
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "s"}, Data: map[string][]byte{"a.yaml": fmt.Appendf(nil, manifests, namespace)}}
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "s"},
+		Data:       map[string][]byte{"a.yaml": fmt.Appendf(nil, manifests, namespace)},
+	}
 	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "mr"},
-		Spec: resourcesv1alpha1.ManagedResourceSpec{SecretRefs: []corev1.LocalObjectReference{{Name: "s"}}, InjectLabels: map[string]string{"in": "1"}}}
+		Spec: resourcesv1alpha1.ManagedResourceSpec{
+			SecretRefs: []corev1.LocalObjectReference{{Name: "s"}}, InjectLabels: map[string]string{"in": "1"},
+		}}
 	for _, o := range []client.Object{mr, secret} { // The Secret comes late.
 		if err := e.Client.Create(ctx, o); err != nil {
 			t.Fatal(err)
@@ -162,9 +169,11 @@ func TestResourceManagerOnARealServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := metav1.Now()
-	d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1, Conditions: []appsv1.DeploymentCondition{
-		{Type: appsv1.DeploymentAvailable, Status: "True", LastUpdateTime: now, LastTransitionTime: now},
-		{Type: appsv1.DeploymentProgressing, Status: "True", Reason: "NewReplicaSetAvailable", LastUpdateTime: now, LastTransitionTime: now}}}
+	d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1,
+		AvailableReplicas: 1, Conditions: []appsv1.DeploymentCondition{
+			{Type: appsv1.DeploymentAvailable, Status: "True", LastUpdateTime: now, LastTransitionTime: now},
+			{Type: appsv1.DeploymentProgressing, Status: "True", Reason: "NewReplicaSetAvailable", LastUpdateTime: now,
+				LastTransitionTime: now}}}
 	if err := e.Client.Status().Update(ctx, d); err != nil {
 		t.Fatal(err)
 	}
@@ -198,15 +207,20 @@ func TestResourceManagerOnARealServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	env.Eventually(t, "all is deleted", func() (bool, error) {
-		foo := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}}
-		for _, o := range []client.Object{d, ds, mr, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}}, foo} {
+		foo := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		}}
+		for _, o := range []client.Object{
+			d, ds, mr, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}}, foo,
+		} {
 			k := client.ObjectKeyFromObject(o)
 			if o == client.Object(foo) {
 				k = client.ObjectKey{Name: "foos.example.hortus.dev"}
 			}
 			if err := e.Client.Get(ctx, k, o); !apierrors.IsNotFound(err) {
 				// No garbage collector runs here to end a deletion in the foreground.
-				if err == nil && len(o.GetFinalizers()) > 0 && (o == client.Object(d) || o == client.Object(ds)) && o.GetDeletionTimestamp() != nil {
+				if err == nil && len(o.GetFinalizers()) > 0 && (o == client.Object(d) || o == client.Object(ds)) &&
+					o.GetDeletionTimestamp() != nil {
 					o.SetFinalizers(nil)
 					_ = e.Client.Update(ctx, o)
 				}
@@ -223,12 +237,17 @@ func TestNodesAndTokensOnARealServer(t *testing.T) {
 	namespace := e.Namespace(t, nil).Name
 	start(t, e, namespace)
 
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: env.Name("node-")}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: node.TaintNotReady, Effect: corev1.TaintEffectNoSchedule}}}}
+	n := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: env.Name("node-")},
+		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: node.TaintNotReady, Effect: corev1.TaintEffectNoSchedule}}},
+	}
 	critical := map[string]string{node.LabelCritical: "true"}
-	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "cni", Labels: critical}, Spec: appsv1.DaemonSetSpec{
-		Selector: &metav1.LabelSelector{MatchLabels: critical},
-		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: critical}, Spec: corev1.PodSpec{
-			Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}, Containers: []corev1.Container{{Name: "c", Image: "c"}}}}}}
+	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "cni", Labels: critical},
+		Spec: appsv1.DaemonSetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: critical},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: critical}, Spec: corev1.PodSpec{
+				Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+				Containers:  []corev1.Container{{Name: "c", Image: "c"}}}}}}
 	e.Create(t, set, n)
 	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: n.Name}}
 	if err := e.Client.Status().Update(ctx, n); err != nil {
@@ -236,8 +255,13 @@ func TestNodesAndTokensOnARealServer(t *testing.T) {
 	}
 	controlled := true
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "cni-x", Labels: critical,
-		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: set.Name, UID: set.UID, Controller: &controlled}}},
-		Spec: corev1.PodSpec{NodeName: n.Name, ServiceAccountName: "default", AutomountServiceAccountToken: new(bool), Containers: []corev1.Container{{Name: "c", Image: "c"}}}}
+		OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: "apps/v1", Kind: "DaemonSet", Name: set.Name, UID: set.UID, Controller: &controlled,
+		}}},
+		Spec: corev1.PodSpec{
+			NodeName: n.Name, ServiceAccountName: "default", AutomountServiceAccountToken: new(bool),
+			Containers: []corev1.Container{{Name: "c", Image: "c"}},
+		}}
 	e.Create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "default"}}, p)
 	time.Sleep(500 * time.Millisecond)
 	if err := e.Client.Get(ctx, client.ObjectKeyFromObject(n), n); err != nil || len(n.Spec.Taints) == 0 {
@@ -260,16 +284,19 @@ func TestNodesAndTokensOnARealServer(t *testing.T) {
 		Namespace: namespace, Name: "pool-z1-abcde", Labels: map[string]string{machinev1alpha1.NodeLabelKey: "not-there-yet"},
 	}})
 	asNode := e.ClientAs(t, "system:bootstrap:616263", "system:bootstrappers", "system:masters")
-	request := &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: env.Name("csr-")}, Spec: certificatesv1.CertificateSigningRequestSpec{
-		SignerName: certificatesv1.KubeAPIServerClientSignerName, Usages: []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth},
-		Request: certificateRequest(t, corev1beta1.NodeAgentUserPrefix+"pool-z1-abcde", corev1beta1.NodeAgentsGroup),
-	}}
+	request := &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: env.Name("csr-")},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			SignerName: certificatesv1.KubeAPIServerClientSignerName,
+			Usages:     []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth},
+			Request:    certificateRequest(t, corev1beta1.NodeAgentUserPrefix+"pool-z1-abcde", corev1beta1.NodeAgentsGroup),
+		}}
 	if err := asNode.Create(ctx, request); err != nil {
 		t.Fatal(err)
 	}
 	env.Eventually(t, "the node-agent's request is approved", func() (bool, error) {
 		err := e.Client.Get(ctx, client.ObjectKeyFromObject(request), request)
-		return len(request.Status.Conditions) == 1 && request.Status.Conditions[0].Type == certificatesv1.CertificateApproved, err
+		return len(request.Status.Conditions) == 1 && request.Status.Conditions[0].Type == certificatesv1.CertificateApproved,
+			err
 	})
 	// The rights come before the certificate.
 	rights := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "gardener.cloud:machine:pool-z1-abcde"}}
@@ -278,8 +305,10 @@ func TestNodesAndTokensOnARealServer(t *testing.T) {
 	}
 
 	access := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "shoot-access-x",
-		Labels:      map[string]string{resourcesv1alpha1.LabelPurpose: resourcesv1alpha1.PurposeTokenRequestor},
-		Annotations: map[string]string{resourcesv1alpha1.AnnotationServiceAccountName: "x", resourcesv1alpha1.AnnotationServiceAccountNamespace: namespace}}}
+		Labels: map[string]string{resourcesv1alpha1.LabelPurpose: resourcesv1alpha1.PurposeTokenRequestor},
+		Annotations: map[string]string{
+			resourcesv1alpha1.AnnotationServiceAccountName: "x", resourcesv1alpha1.AnnotationServiceAccountNamespace: namespace,
+		}}}
 	e.Create(t, access)
 	env.Eventually(t, "the token is there", func() (bool, error) {
 		err := e.Client.Get(ctx, client.ObjectKeyFromObject(access), access)
@@ -293,7 +322,8 @@ func certificateRequest(t *testing.T, cn, org string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: cn, Organization: []string{org}}}, key)
+	der, err := x509.CreateCertificateRequest(rand.Reader,
+		&x509.CertificateRequest{Subject: pkix.Name{CommonName: cn, Organization: []string{org}}}, key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +334,8 @@ func TestSelectionOfControllers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		selected []string
 		want     bool // Whether token-requestor runs.
-	}{"all": {[]string{"*"}, true}, "all but": {[]string{"*", "-token-requestor"}, false}, "some": {[]string{"managed-resource"}, false}} {
+	}{"all": {[]string{"*"}, true}, "all but": {[]string{"*", "-token-requestor"}, false},
+		"some": {[]string{"managed-resource"}, false}} {
 		if got := (options{controllers: tc.selected}).enabled("token-requestor"); got != tc.want {
 			t.Errorf("%s: enabled = %v, want %v", name, got, tc.want)
 		}

@@ -1,7 +1,7 @@
-// Package restorable says from which point on the backups of a Shoot can be restored. Before its creation was complete, etcd
-// had a cluster without nodes; before the last change of the encryption it had objects that can't be decrypted any more.
-// The BackupEntry of the Shoot records the point in an annotation: it is in the garden, so it survives the loss of a control
-// plane and moves to other seeds, and lives as long as the backups.
+// Package restorable says from which point on the backups of a Shoot can be restored. Before its creation was complete,
+// etcd had a cluster without nodes; before the last change of the encryption it had objects that can't be decrypted any
+// more. The BackupEntry of the Shoot records the point in an annotation: it is in the garden, so it survives the loss
+// of a control plane and moves to other seeds, and lives as long as the backups.
 package restorable
 
 import (
@@ -17,8 +17,8 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// Point is a state of etcd that is in the backups, as the annotation hortus.dev/restorable-from has it. The zero value is for
-// Shoots of which no point is known.
+// Point is a state of etcd that is in the backups, as the annotation hortus.dev/restorable-from has it. The zero value
+// is for Shoots of which no point is known.
 type Point struct {
 	// Time is in whole seconds.
 	Time time.Time
@@ -26,8 +26,8 @@ type Point struct {
 	Revision int64
 }
 
-// Saved is the point of a revision that was in the backups at a time. That is rounded up: a request for the same second must
-// not find a backup from before.
+// Saved is the point of a revision that was in the backups at a time. That is rounded up: a request for the same second
+// must not find a backup from before.
 func Saved(at time.Time, revision int64) Point {
 	return Point{Time: at.UTC().Add(time.Second - time.Nanosecond).Truncate(time.Second), Revision: revision}
 }
@@ -44,7 +44,8 @@ func Parse(value string) (Point, error) {
 	}
 	revision, err := strconv.ParseInt(second, 10, 64)
 	if err != nil || revision <= 0 {
-		return Point{}, fmt.Errorf("annotation %s: invalid revision: %q (a positive number)", corev1beta1.AnnotationRestorableFrom, second)
+		return Point{}, fmt.Errorf("annotation %s: invalid revision: %q (a positive number)",
+			corev1beta1.AnnotationRestorableFrom, second)
 	}
 	return Saved(at, revision), nil
 }
@@ -93,7 +94,9 @@ func EntryName(shoot *corev1beta1.Shoot) string {
 }
 
 // Problem says why a Shoot can't be restored to a revision, or to a time if the revision is 0; "" if it can.
-func Problem(ctx context.Context, garden client.Reader, shoot *corev1beta1.Shoot, revision int64, at time.Time) (string, error) {
+func Problem(
+	ctx context.Context, garden client.Reader, shoot *corev1beta1.Shoot, revision int64, at time.Time,
+) (string, error) {
 	entry := &corev1beta1.BackupEntry{}
 	err := garden.Get(ctx, client.ObjectKey{Namespace: shoot.Namespace, Name: EntryName(shoot)}, entry)
 	if apierrors.IsNotFound(err) {

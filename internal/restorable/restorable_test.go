@@ -32,7 +32,10 @@ func TestSaved(t *testing.T) {
 }
 
 func TestInvalidPoints(t *testing.T) {
-	for _, value := range []string{"7", "2026-01-31T15:00:00Z", "2026-01-31T15:00:00Z ", "2026-01-31T15:00:00Z a", "2026-01-31T15:00:00Z 0", "yesterday 7"} {
+	for _, value := range []string{
+		"7", "2026-01-31T15:00:00Z", "2026-01-31T15:00:00Z ", "2026-01-31T15:00:00Z a", "2026-01-31T15:00:00Z 0",
+		"yesterday 7",
+	} {
 		if p, err := Parse(value); err == nil || !strings.Contains(err.Error(), "hortus.dev/restorable-from: invalid") {
 			t.Errorf("Parse(%q) = %+v, %v", value, p, err)
 		}

@@ -42,11 +42,13 @@ func NewCommand() *cobra.Command {
 		RunE:  func(command *cobra.Command, _ []string) error { return run(command.Context(), o) },
 	}
 	f := command.Flags()
-	f.StringVar(&o.name, "scheduler-name", corev1beta1.DefaultSchedulerName, "handle the Shoots whose spec.schedulerName is this")
+	f.StringVar(&o.name, "scheduler-name", corev1beta1.DefaultSchedulerName,
+		"handle the Shoots whose spec.schedulerName is this")
 	f.StringVar(&o.strategy, "strategy", string(SameRegion), "how near a seed must be: SameRegion or MinimalDistance")
 	f.IntVar(&o.workers, "workers", 8, "Shoots looked at side by side")
 	f.BoolVar(&o.leaderElect, "leader-elect", false, "let only one replica work")
-	f.StringVar(&o.leaderElectionNamespace, "leader-election-namespace", corev1beta1.GardenNamespace, "namespace of the leader election lease")
+	f.StringVar(&o.leaderElectionNamespace, "leader-election-namespace", corev1beta1.GardenNamespace,
+		"namespace of the leader election lease")
 	f.StringVar(&o.healthAddress, "health-address", ":8081", "address of /healthz and /readyz")
 	f.StringVar(&o.metricsAddress, "metrics-address", "127.0.0.1:8080", "address of /metrics; 0 switches it off")
 	return command
@@ -91,7 +93,9 @@ func run(ctx context.Context, o options) error {
 }
 
 // newManager makes the manager with the controller in it.
-func newManager(ctx context.Context, restConfig *rest.Config, o options, strategy Strategy, retry RetryLimiter) (ctrl.Manager, error) {
+func newManager(
+	ctx context.Context, restConfig *rest.Config, o options, strategy Strategy, retry RetryLimiter,
+) (ctrl.Manager, error) {
 	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
 		Scheme:                        newScheme(),
 		HealthProbeBindAddress:        o.healthAddress,
@@ -103,7 +107,9 @@ func newManager(ctx context.Context, restConfig *rest.Config, o options, strateg
 		GracefulShutdownTimeout:       new(5 * time.Second),
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
-			ByObject:         map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {Namespaces: map[string]cache.Config{corev1beta1.GardenNamespace: {}}}},
+			ByObject: map[client.Object]cache.ByObject{
+				&corev1.ConfigMap{}: {Namespaces: map[string]cache.Config{corev1beta1.GardenNamespace: {}}},
+			},
 		},
 	})
 	if err != nil {

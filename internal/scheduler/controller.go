@@ -55,8 +55,8 @@ type Reconciler struct {
 const (
 	// conflictRetry is the pause after a conflict. The cache has what it was about within milliseconds.
 	conflictRetry = 100 * time.Millisecond
-	// refusedRetry is the pause after the API server refused a binding. It decides with caches of its own, which may be a moment
-	// behind the scheduler's, and nothing triggers the next try when they have caught up.
+	// refusedRetry is the pause after the API server refused a binding. It decides with caches of its own, which may be a
+	// moment behind the scheduler's, and nothing triggers the next try when they have caught up.
 	refusedRetry = time.Second
 )
 
@@ -166,15 +166,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 		return reconcile.Result{RequeueAfter: refusedRetry}, r.tell(ctx, shoot, err.Error())
 	case err != nil:
 		r.Metrics.decided(resultError)
-		return reconcile.Result{}, errors.Join(fmt.Errorf("assign Shoot to seed %q: %w", decision.Seed, err), r.reportFailure(ctx, shoot, err.Error()))
+		return reconcile.Result{}, errors.Join(fmt.Errorf("assign Shoot to seed %q: %w", decision.Seed, err),
+			r.reportFailure(ctx, shoot, err.Error()))
 	}
 	r.Metrics.decided(resultAssigned)
-	r.Recorder.Eventf(shoot, nil, corev1.EventTypeNormal, "SchedulingSuccessful", "Reconcile", "Scheduled to seed %q", decision.Seed)
+	r.Recorder.Eventf(shoot, nil, corev1.EventTypeNormal, "SchedulingSuccessful", "Reconcile", "Scheduled to seed %q",
+		decision.Seed)
 	return reconcile.Result{}, nil
 }
 
-// binding returns what is sent to assign a Shoot: it without the half that the server keeps whatever is sent. It shares memory with the
-// Shoot, which must not be one in a cache: the answer is read into it.
+// binding returns what is sent to assign a Shoot: it without the half that the server keeps whatever is sent. It shares
+// memory with the Shoot, which must not be one in a cache: the answer is read into it.
 func binding(shoot *corev1beta1.Shoot, seed string) *corev1beta1.Shoot {
 	bound := &corev1beta1.Shoot{ObjectMeta: shoot.ObjectMeta, Spec: shoot.Spec}
 	bound.ManagedFields = nil
@@ -193,7 +195,8 @@ func (r *Reconciler) choose(ctx context.Context, shoot *corev1beta1.Shoot) (Deci
 	}
 	var configMaps corev1.ConfigMapList
 	if r.Strategy == MinimalDistance {
-		if err := r.Garden.List(ctx, &configMaps, client.InNamespace(corev1beta1.GardenNamespace), client.MatchingLabels{corev1beta1.LabelSchedulingPurpose: corev1beta1.SchedulingPurposeRegionConfig}); err != nil {
+		if err := r.Garden.List(ctx, &configMaps, client.InNamespace(corev1beta1.GardenNamespace),
+			client.MatchingLabels{corev1beta1.LabelSchedulingPurpose: corev1beta1.SchedulingPurposeRegionConfig}); err != nil {
 			return Decision{}, fmt.Errorf("list region ConfigMaps: %w", err)
 		}
 	}
@@ -225,8 +228,8 @@ func (r *Reconciler) choose(ctx context.Context, shoot *corev1beta1.Shoot) (Deci
 	return decision, nil
 }
 
-// reportFailure tells the user, and returns an error so that it is tried again with growing pauses; a change of what decisions
-// depend on triggers a try at once.
+// reportFailure tells the user, and returns an error so that it is tried again with growing pauses; a change of what
+// decisions depend on triggers a try at once.
 func (r *Reconciler) reportFailure(ctx context.Context, shoot *corev1beta1.Shoot, reason string) error {
 	if err := r.tell(ctx, shoot, reason); err != nil {
 		return err
@@ -283,7 +286,8 @@ func responsible(shoot *corev1beta1.Shoot, name string) bool {
 // unscheduled lists the Shoots that wait for a seed; the cache has an index for them.
 func (r *Reconciler) unscheduled(ctx context.Context, _ client.Object) []reconcile.Request {
 	var shoots corev1beta1.ShootList
-	if err := r.Garden.List(ctx, &shoots, client.MatchingFields{indexSeedName: ""}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Garden.List(ctx, &shoots, client.MatchingFields{indexSeedName: ""},
+		client.UnsafeDisableDeepCopy); err != nil {
 		log.FromContext(ctx).Error(err, "Failed to list Shoots without seed")
 		return nil
 	}

@@ -38,13 +38,20 @@ func newGarden(t *testing.T) *testGarden {
 	e := env.Shared(t)
 	g := &testGarden{Environment: e, t: t, namespace: *e.Project(t).Spec.Namespace}
 	version := corev1beta1.ExpirableVersion{Version: "1.36.3"}
-	g.profile = &corev1beta1.CloudProfile{ObjectMeta: metav1.ObjectMeta{Name: env.Name("profile-")}, Spec: corev1beta1.CloudProfileSpec{
-		Type:          "local",
-		Kubernetes:    corev1beta1.KubernetesSettings{Versions: []corev1beta1.ExpirableVersion{version}},
-		MachineImages: []corev1beta1.MachineImage{{Name: "os", Versions: []corev1beta1.MachineImageVersion{{ExpirableVersion: corev1beta1.ExpirableVersion{Version: "1.0.0"}}}}},
-		MachineTypes:  []corev1beta1.MachineType{{Name: "small", CPU: resource.MustParse("1"), GPU: resource.MustParse("0"), Memory: resource.MustParse("2Gi")}},
-		Regions:       []corev1beta1.Region{{Name: "eu-west-1"}},
-	}}
+	g.profile = &corev1beta1.CloudProfile{ObjectMeta: metav1.ObjectMeta{Name: env.Name("profile-")},
+		Spec: corev1beta1.CloudProfileSpec{
+			Type:       "local",
+			Kubernetes: corev1beta1.KubernetesSettings{Versions: []corev1beta1.ExpirableVersion{version}},
+			MachineImages: []corev1beta1.MachineImage{{
+				Name: "os", Versions: []corev1beta1.MachineImageVersion{
+					{ExpirableVersion: corev1beta1.ExpirableVersion{Version: "1.0.0"}},
+				},
+			}},
+			MachineTypes: []corev1beta1.MachineType{{
+				Name: "small", CPU: resource.MustParse("1"), GPU: resource.MustParse("0"), Memory: resource.MustParse("2Gi"),
+			}},
+			Regions: []corev1beta1.Region{{Name: "eu-west-1"}},
+		}}
 	e.Create(t, g.profile, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "cloud"}},
 		&securityv1alpha1.CredentialsBinding{
 			ObjectMeta:     metav1.ObjectMeta{Namespace: g.namespace, Name: "cloud"},
@@ -61,14 +68,19 @@ func (g *testGarden) seed(region, places string) *corev1beta1.Seed {
 	s := seed(env.Name("seed-"), region)
 	status := s.Status
 	status.Allocatable = corev1.ResourceList{corev1beta1.SeedResourceShoots: resource.MustParse(places)}
-	s.Spec.Ingress = &corev1beta1.Ingress{Domain: "ingress." + s.Name + ".example.org", Controller: corev1beta1.IngressController{Kind: "nginx"}}
+	s.Spec.Ingress = &corev1beta1.Ingress{
+		Domain: "ingress." + s.Name + ".example.org", Controller: corev1beta1.IngressController{Kind: "nginx"},
+	}
 	s.Spec.DNS = corev1beta1.SeedDNS{
 		Provider: &corev1beta1.SeedDNSProvider{Type: "local", CredentialsRef: &ref},
 		Internal: &corev1beta1.SeedDNSProviderConfig{Type: "local", Domain: "internal.example.org", CredentialsRef: ref},
 	}
 	g.Create(g.t, s)
 	s.Status = status
-	s.Status.LastOperation = &corev1beta1.LastOperation{Type: corev1beta1.LastOperationTypeReconcile, State: corev1beta1.LastOperationStateSucceeded, LastUpdateTime: metav1.Now()}
+	s.Status.LastOperation = &corev1beta1.LastOperation{
+		Type: corev1beta1.LastOperationTypeReconcile, State: corev1beta1.LastOperationStateSucceeded,
+		LastUpdateTime: metav1.Now(),
+	}
 	s.Status.Conditions[0].LastTransitionTime, s.Status.Conditions[0].LastUpdateTime = metav1.Now(), metav1.Now()
 	if err := g.Client.Status().Update(g.t.Context(), s); err != nil {
 		g.t.Fatalf("make Seed ready: %v", err)
@@ -78,11 +90,17 @@ func (g *testGarden) seed(region, places string) *corev1beta1.Seed {
 
 func (g *testGarden) shoot(change ...func(*corev1beta1.Shoot)) *corev1beta1.Shoot {
 	g.t.Helper()
-	s := &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: env.Name("s")}, Spec: corev1beta1.ShootSpec{
-		CloudProfile: &corev1beta1.CloudProfileReference{Name: g.profile.Name}, CredentialsBindingName: new("cloud"), Region: "eu-west-1",
-		Networking: &corev1beta1.Networking{Type: new("bridge"), Pods: new("100.96.0.0/16"), Services: new("100.64.0.0/16")},
-		Provider:   corev1beta1.Provider{Type: "local", Workers: []corev1beta1.Worker{{Name: "pool", Machine: corev1beta1.Machine{Type: "small"}, Minimum: 1, Maximum: 2}}},
-	}}
+	s := &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: env.Name("s")},
+		Spec: corev1beta1.ShootSpec{
+			CloudProfile: &corev1beta1.CloudProfileReference{Name: g.profile.Name}, CredentialsBindingName: new("cloud"),
+			Region:     "eu-west-1",
+			Networking: &corev1beta1.Networking{Type: new("bridge"), Pods: new("100.96.0.0/16"), Services: new("100.64.0.0/16")},
+			Provider: corev1beta1.Provider{
+				Type: "local", Workers: []corev1beta1.Worker{
+					{Name: "pool", Machine: corev1beta1.Machine{Type: "small"}, Minimum: 1, Maximum: 2},
+				},
+			},
+		}}
 	for _, c := range change {
 		c(s)
 	}
@@ -94,7 +112,8 @@ func (g *testGarden) shoot(change ...func(*corev1beta1.Shoot)) *corev1beta1.Shoo
 func (g *testGarden) reconciler(name string) (*Reconciler, *events.FakeRecorder) {
 	recorder := events.NewFakeRecorder(20)
 	clock := testclock.NewFakePassiveClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	return &Reconciler{Garden: g.Client, Clock: clock, Recorder: recorder, Name: name, Strategy: SameRegion, counted: func() bool { return true }}, recorder
+	return &Reconciler{Garden: g.Client, Clock: clock, Recorder: recorder, Name: name, Strategy: SameRegion,
+		counted: func() bool { return true }}, recorder
 }
 
 func (g *testGarden) get(o client.Object) {
@@ -112,7 +131,8 @@ func (g *testGarden) seedOf(s *corev1beta1.Shoot) string {
 
 func (g *testGarden) patch(o client.Object, patch string) {
 	g.t.Helper()
-	if err := g.Client.Patch(g.t.Context(), o, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
+	if err := g.Client.Patch(g.t.Context(), o,
+		client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
 		g.t.Fatalf("patch %T: %v", o, err)
 	}
 }
@@ -122,14 +142,18 @@ func (g *testGarden) delete(s *corev1beta1.Shoot) {
 	g.t.Helper()
 	g.get(s)
 	g.patch(s, `{"metadata":{"annotations":{"`+corev1beta1.AnnotationConfirmationDeletion+`":"true"}}}`)
-	s.Status.LastOperation = &corev1beta1.LastOperation{Type: corev1beta1.LastOperationTypeDelete, State: corev1beta1.LastOperationStateSucceeded, Progress: 100, LastUpdateTime: metav1.Now()}
+	s.Status.LastOperation = &corev1beta1.LastOperation{
+		Type: corev1beta1.LastOperationTypeDelete, State: corev1beta1.LastOperationStateSucceeded, Progress: 100,
+		LastUpdateTime: metav1.Now(),
+	}
 	if err := g.Client.Status().Update(g.t.Context(), s); err != nil {
 		g.t.Fatalf("end deletion: %v", err)
 	}
 	if err := g.Client.Delete(g.t.Context(), s); err != nil {
 		g.t.Fatalf("delete Shoot: %v", err)
 	}
-	if err := g.Client.Patch(g.t.Context(), s, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))); client.IgnoreNotFound(err) != nil {
+	if err := g.Client.Patch(g.t.Context(), s, client.RawPatch("application/merge-patch+json",
+		[]byte(`{"metadata":{"finalizers":null}}`))); client.IgnoreNotFound(err) != nil {
 		g.t.Fatalf("let Shoot go: %v", err)
 	}
 }
@@ -158,7 +182,8 @@ func TestEverySchedulerPlacesItsOwnShoots(t *testing.T) {
 	if got := g.seedOf(other); got != there.Name {
 		t.Errorf("seed is %q, want %q from its own scheduler", got, there.Name)
 	}
-	if got, want := <-recorder.Events, `Normal SchedulingSuccessful Scheduled to seed "`+there.Name+`"`; !strings.HasPrefix(got, want) {
+	if got, want := <-recorder.Events, `Normal SchedulingSuccessful Scheduled to seed "`+there.Name+
+		`"`; !strings.HasPrefix(got, want) {
 		t.Errorf("event %q, want %q", got, want)
 	}
 }
@@ -171,8 +196,13 @@ func TestFailureIsToldInStatusAndEvent(t *testing.T) {
 		prepare func()
 		want    string
 	}{
-		"no seed fits":           {func() {}, "Failed to schedule Shoot: no seed fits (1 checked): 1 by capacity (" + full.Name + ": it is full: 0 of 0 Shoots (status.allocatable.shoots))"},
-		"the profile is missing": {func() { s.Spec.CloudProfile.Name = "gone" }, "Failed to schedule Shoot: CloudProfile gone does not exist"},
+		"no seed fits": {
+			func() {}, "Failed to schedule Shoot: no seed fits (1 checked): 1 by capacity (" + full.Name +
+				": it is full: 0 of 0 Shoots (status.allocatable.shoots))",
+		},
+		"the profile is missing": {
+			func() { s.Spec.CloudProfile.Name = "gone" }, "Failed to schedule Shoot: CloudProfile gone does not exist",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, recorder := g.reconciler("default-scheduler")
@@ -182,7 +212,8 @@ func TestFailureIsToldInStatusAndEvent(t *testing.T) {
 				t.Error("no error, so that nothing will be tried again")
 			}
 			g.get(s)
-			if last := s.Status.LastOperation; last == nil || last.Type != "Create" || last.State != "Pending" || last.Description != tc.want || !last.LastUpdateTime.Time.Equal(r.Clock.Now()) {
+			if last := s.Status.LastOperation; last == nil || last.Type != "Create" || last.State != "Pending" ||
+				last.Description != tc.want || !last.LastUpdateTime.Time.Equal(r.Clock.Now()) {
 				t.Errorf("last operation is %+v, want Create Pending: %s", last, tc.want)
 			}
 			if got, want := <-recorder.Events, "Warning SchedulingFailed "+tc.want; got != want {
@@ -236,7 +267,8 @@ func TestConflictIsQuiet(t *testing.T) {
 		t.Errorf("a conflict gives %v, %v; want a retry without an error", result, err)
 	}
 	if g.seedOf(s) != "" || s.Status.LastOperation != nil || len(recorder.Events) > 0 || r.usage.Of(there.Name) != 0 {
-		t.Errorf("a conflict left traces: status %v, %d events, %d Shoots counted", s.Status.LastOperation, len(recorder.Events), r.usage.Of(there.Name))
+		t.Errorf("a conflict left traces: status %v, %d events, %d Shoots counted", s.Status.LastOperation,
+			len(recorder.Events), r.usage.Of(there.Name))
 	}
 	if _, err := r.Reconcile(t.Context(), s.DeepCopy()); err != nil || g.seedOf(s) != there.Name {
 		t.Errorf("the next try gives seed %q, error %v", g.seedOf(s), err)
@@ -266,7 +298,8 @@ func TestPendingShootsAreTriggered(t *testing.T) {
 	g.Create(t, distances)
 
 	ctx, cancel := context.WithCancel(context.Background())
-	mgr, err := newManager(ctx, g.Config, options{name: "default-scheduler", workers: 2, healthAddress: "0", metricsAddress: "0"}, MinimalDistance,
+	mgr, err := newManager(ctx, g.Config,
+		options{name: "default-scheduler", workers: 2, healthAddress: "0", metricsAddress: "0"}, MinimalDistance,
 		onlyWhenTriggered{})
 	if err != nil {
 		cancel()
@@ -283,7 +316,8 @@ func TestPendingShootsAreTriggered(t *testing.T) {
 	placed := func(s *corev1beta1.Shoot) {
 		t.Helper()
 		env.Eventually(t, "Shoot "+s.Name+" has a seed", func() (bool, error) {
-			return slices.Contains(seeds, g.seedOf(s)), fmt.Errorf("seed %q, last operation %+v", ptr.Deref(s.Spec.SeedName, ""), s.Status.LastOperation)
+			return slices.Contains(seeds, g.seedOf(s)),
+				fmt.Errorf("seed %q, last operation %+v", ptr.Deref(s.Spec.SeedName, ""), s.Status.LastOperation)
 		})
 	}
 	pending := func() *corev1beta1.Shoot {

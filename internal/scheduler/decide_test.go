@@ -21,7 +21,9 @@ func seed(name, region string, change ...func(*corev1beta1.Seed)) *corev1beta1.S
 	s.Spec.Provider = corev1beta1.SeedProvider{Type: "local", Region: region, Zones: []string{"a"}}
 	s.Spec.Networks = corev1beta1.SeedNetworks{Pods: "10.244.0.0/16", Services: "10.0.0.0/24"}
 	s.Status.LastOperation = &corev1beta1.LastOperation{}
-	s.Status.Conditions = []corev1beta1.Condition{{Type: corev1beta1.SeedGardenletReady, Status: corev1beta1.ConditionTrue}}
+	s.Status.Conditions = []corev1beta1.Condition{{
+		Type: corev1beta1.SeedGardenletReady, Status: corev1beta1.ConditionTrue,
+	}}
 	for _, c := range change {
 		c(s)
 	}
@@ -64,28 +66,56 @@ func TestDecideFilters(t *testing.T) {
 		filter string // Empty: the seed is taken.
 	}{
 		"a fitting seed is taken": {seed: seed("s", "eu-west-1")},
-		"a seed in deletion":      {seed: seed("s", "eu-west-1", func(s *corev1beta1.Seed) { s.DeletionTimestamp = &metav1.Time{} }), filter: "usable"},
+		"a seed in deletion": {
+			seed: seed("s", "eu-west-1", func(s *corev1beta1.Seed) { s.DeletionTimestamp = &metav1.Time{} }), filter: "usable",
+		},
 		"an invisible seed": {seed: seed("s", "eu-west-1", func(s *corev1beta1.Seed) {
 			s.Spec.Settings = &corev1beta1.SeedSettings{Scheduling: &corev1beta1.SeedSettingScheduling{Visible: false}}
 		}), filter: "usable"},
-		"a seed that was never reconciled": {seed: seed("s", "eu-west-1", func(s *corev1beta1.Seed) { s.Status.LastOperation = nil }), filter: "usable"},
-		"a seed whose gardenlet is lost":   {seed: seed("s", "eu-west-1", func(s *corev1beta1.Seed) { s.Status.Conditions[0].Status = corev1beta1.ConditionUnknown }), filter: "usable"},
-		"a seed with broken backup":        {seed: seed("s", "eu-west-1", func(s *corev1beta1.Seed) { s.Spec.Backup = &corev1beta1.Backup{} }), filter: "usable"},
-		"labels that the CloudProfile does not select": {seed: seed("s", "eu-west-1"), input: Input{Profile: &corev1beta1.CloudProfileSpec{SeedSelector: &corev1beta1.SeedSelector{
-			LabelSelector: metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}}}}, filter: "cloud-profile-selector"},
+		"a seed that was never reconciled": {
+			seed: seed("s", "eu-west-1", func(s *corev1beta1.Seed) { s.Status.LastOperation = nil }), filter: "usable",
+		},
+		"a seed whose gardenlet is lost": {
+			seed: seed("s", "eu-west-1",
+				func(s *corev1beta1.Seed) { s.Status.Conditions[0].Status = corev1beta1.ConditionUnknown }), filter: "usable",
+		},
+		"a seed with broken backup": {
+			seed: seed("s", "eu-west-1", func(s *corev1beta1.Seed) { s.Spec.Backup = &corev1beta1.Backup{} }), filter: "usable",
+		},
+		"labels that the CloudProfile does not select": {seed: seed("s", "eu-west-1"),
+			input: Input{Profile: &corev1beta1.CloudProfileSpec{SeedSelector: &corev1beta1.SeedSelector{
+				LabelSelector: metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}}}}, filter: "cloud-profile-selector"},
 		"labels that the Shoot does not select": {seed: seed("s", "eu-west-1"), shoot: shoot(func(s *corev1beta1.Shoot) {
-			s.Spec.SeedSelector = &corev1beta1.SeedSelector{LabelSelector: metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}}
+			s.Spec.SeedSelector = &corev1beta1.SeedSelector{
+				LabelSelector: metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}},
+			}
 		}), filter: "seed-selector"},
-		"another provider": {seed: seed("s", "eu-west-1", func(s *corev1beta1.Seed) { s.Spec.Provider.Type = "other" }), filter: "provider-type"},
-		"another provider that the CloudProfile allows, but far for SameRegion": {seed: seed("s", "eu-west-1", func(s *corev1beta1.Seed) { s.Spec.Provider.Type = "other" }),
-			input: Input{Profile: &corev1beta1.CloudProfileSpec{SeedSelector: &corev1beta1.SeedSelector{ProviderTypes: []string{"*"}}}}, filter: "region"},
-		"another provider that the CloudProfile allows, by distance": {seed: seed("s", "eu-west-1", func(s *corev1beta1.Seed) { s.Spec.Provider.Type = "other" }),
-			input: Input{Strategy: MinimalDistance, Profile: &corev1beta1.CloudProfileSpec{SeedSelector: &corev1beta1.SeedSelector{ProviderTypes: []string{"*"}}}}},
+		"another provider": {
+			seed: seed("s", "eu-west-1", func(s *corev1beta1.Seed) { s.Spec.Provider.Type = "other" }), filter: "provider-type",
+		},
+		"another provider that the CloudProfile allows, but far for SameRegion": {seed: seed("s", "eu-west-1",
+			func(s *corev1beta1.Seed) { s.Spec.Provider.Type = "other" }),
+			input: Input{
+				Profile: &corev1beta1.CloudProfileSpec{SeedSelector: &corev1beta1.SeedSelector{ProviderTypes: []string{"*"}}},
+			}, filter: "region"},
+		"another provider that the CloudProfile allows, by distance": {seed: seed("s", "eu-west-1",
+			func(s *corev1beta1.Seed) { s.Spec.Provider.Type = "other" }),
+			input: Input{
+				Strategy: MinimalDistance, Profile: &corev1beta1.CloudProfileSpec{
+					SeedSelector: &corev1beta1.SeedSelector{ProviderTypes: []string{"*"}},
+				},
+			}},
 		"too few zones for zone tolerance": {seed: seed("s", "eu-west-1"), shoot: shoot(func(s *corev1beta1.Shoot) {
-			s.Spec.ControlPlane = &corev1beta1.ControlPlane{HighAvailability: &corev1beta1.HighAvailability{FailureTolerance: corev1beta1.FailureTolerance{Type: corev1beta1.FailureToleranceTypeZone}}}
+			s.Spec.ControlPlane = &corev1beta1.ControlPlane{
+				HighAvailability: &corev1beta1.HighAvailability{
+					FailureTolerance: corev1beta1.FailureTolerance{Type: corev1beta1.FailureToleranceTypeZone},
+				},
+			}
 		}), filter: "zones"},
 		"an unsupported access restriction": {seed: seed("s", "eu-west-1"), shoot: shoot(func(s *corev1beta1.Shoot) {
-			s.Spec.AccessRestrictions = []corev1beta1.AccessRestrictionWithOptions{{AccessRestriction: corev1beta1.AccessRestriction{Name: "eu-only"}}}
+			s.Spec.AccessRestrictions = []corev1beta1.AccessRestrictionWithOptions{
+				{AccessRestriction: corev1beta1.AccessRestriction{Name: "eu-only"}},
+			}
 		}), filter: "access-restrictions"},
 		"an emergency stop": {seed: seed("s", "eu-west-1", func(s *corev1beta1.Seed) {
 			s.Annotations = map[string]string{corev1beta1.AnnotationEmergencyStopShootReconciliations: "true"}
@@ -105,13 +135,20 @@ func TestDecideFilters(t *testing.T) {
 		"overlap through the seed's defaults, but no networking": {seed: seed("s", "eu-west-1", func(s *corev1beta1.Seed) {
 			s.Spec.Networks.ShootDefaults = &corev1beta1.ShootNetworks{Services: new("10.0.0.0/16")}
 		})},
-		"overlap through the seed's defaults": {shoot: shoot(func(s *corev1beta1.Shoot) { s.Spec.Networking = &corev1beta1.Networking{} }), seed: seed("s", "eu-west-1", func(s *corev1beta1.Seed) {
+		"overlap through the seed's defaults": {shoot: shoot(func(s *corev1beta1.Shoot) {
+			s.Spec.Networking = &corev1beta1.Networking{}
+		}), seed: seed("s", "eu-west-1", func(s *corev1beta1.Seed) {
 			s.Spec.Networks.ShootDefaults = &corev1beta1.ShootNetworks{Services: new("10.0.0.0/16")}
 		}), filter: "networks"},
-		"an untolerated taint":      {seed: seed("s", "eu-west-1", tainted(corev1beta1.SeedTaint{Key: "seed.gardener.cloud/protected"})), filter: "taints"},
+		"an untolerated taint": {
+			seed: seed("s", "eu-west-1", tainted(corev1beta1.SeedTaint{Key: "seed.gardener.cloud/protected"})), filter: "taints",
+		},
 		"another region":            {seed: seed("s", "eu-east-1"), filter: "region"},
 		"another region by nearest": {seed: seed("s", "eu-east-1"), input: Input{Strategy: MinimalDistance}},
-		"another region for a test": {seed: seed("s", "eu-east-1"), shoot: shoot(func(s *corev1beta1.Shoot) { s.Spec.Purpose = new(corev1beta1.ShootPurposeTesting) })},
+		"another region for a test": {
+			seed:  seed("s", "eu-east-1"),
+			shoot: shoot(func(s *corev1beta1.Shoot) { s.Spec.Purpose = new(corev1beta1.ShootPurposeTesting) }),
+		},
 		"a full seed": {seed: seed("s", "eu-west-1", func(s *corev1beta1.Seed) {
 			s.Status.Allocatable = corev1.ResourceList{"shoots": resource.MustParse("0")}
 		}), filter: "capacity"},
@@ -143,7 +180,8 @@ func TestDecideChoosesFewestShoots(t *testing.T) {
 
 func TestOperatorsDistancesWin(t *testing.T) {
 	in := Input{Strategy: MinimalDistance, Distances: map[string]int{"eu-east-1": 50, "us-west-1": 10}}
-	if got := decide(in, seed("near-by-name", "eu-east-1"), seed("near-by-config", "us-west-1")).Seed; got != "near-by-config" {
+	if got := decide(in, seed("near-by-name", "eu-east-1"),
+		seed("near-by-config", "us-west-1")).Seed; got != "near-by-config" {
 		t.Errorf("seed = %q, want the one that the operator calls nearest", got)
 	}
 	if got := decide(in, seed("own", "eu-west-1"), seed("near-by-config", "us-west-1")).Seed; got != "own" {
@@ -156,7 +194,8 @@ func TestOperatorsDistancesWin(t *testing.T) {
 		t.Errorf("seed = %q, want the nearest by name if the operator gave no distance to any", got)
 	}
 	in.DistancesError = errors.New("bad YAML")
-	if got := decide(in, seed("a", "eu-west-1")); got.Seed != "" || got.Error != "bad YAML" || got.Verdicts[0].Filter != "distance" {
+	if got := decide(in, seed("a", "eu-west-1")); got.Seed != "" || got.Error != "bad YAML" ||
+		got.Verdicts[0].Filter != "distance" {
 		t.Errorf("decision with unreadable distances: %+v", got)
 	}
 	in.Shoot = shoot(func(s *corev1beta1.Shoot) { s.Spec.Purpose = new(corev1beta1.ShootPurposeTesting) })
@@ -222,7 +261,8 @@ func TestDecideByZones(t *testing.T) {
 			}
 		}
 	}
-	const none, prefer, enforce = corev1beta1.ZoneSelectionMode(""), corev1beta1.ZoneSelectionPrefer, corev1beta1.ZoneSelectionEnforce
+	const none, prefer, enforce = corev1beta1.ZoneSelectionMode(""), corev1beta1.ZoneSelectionPrefer,
+		corev1beta1.ZoneSelectionEnforce
 	pools := func(zones ...string) func(*corev1beta1.Shoot) {
 		return func(s *corev1beta1.Shoot) {
 			for _, zone := range zones {
@@ -234,7 +274,9 @@ func TestDecideByZones(t *testing.T) {
 		return func(s *corev1beta1.Shoot) {
 			s.Spec.ControlPlane = &corev1beta1.ControlPlane{Zones: pinned}
 			if tolerance != "" {
-				s.Spec.ControlPlane.HighAvailability = &corev1beta1.HighAvailability{FailureTolerance: corev1beta1.FailureTolerance{Type: tolerance}}
+				s.Spec.ControlPlane.HighAvailability = &corev1beta1.HighAvailability{
+					FailureTolerance: corev1beta1.FailureTolerance{Type: tolerance},
+				}
 			}
 		}
 	}
@@ -245,23 +287,58 @@ func TestDecideByZones(t *testing.T) {
 		// want lists the seeds that are left, and "filter" after those that are not.
 		want []string
 	}{
-		"three zones for zone tolerance":                  {[]func(*corev1beta1.Shoot){tolerance(zone)}, mode(none, "1", "2"), mode(none, "1", "2", "3"), []string{"zones", ""}},
-		"all pinned zones":                                {[]func(*corev1beta1.Shoot){tolerance("", "1", "2")}, mode(none, "1"), mode(none, "1", "2"), []string{"zones", ""}},
-		"pinned zones win over Enforce":                   {[]func(*corev1beta1.Shoot){tolerance("", "1"), pools("9")}, mode(enforce, "1"), mode(none, "2"), []string{"", "zones"}},
-		"pinned zones win over Prefer":                    {[]func(*corev1beta1.Shoot){tolerance("", "1"), pools("9")}, mode(prefer, "1"), mode(none, "1"), []string{"", ""}},
-		"pinned zones do not lift the need of zones":      {[]func(*corev1beta1.Shoot){tolerance(zone, "1", "2"), pools("9")}, mode(none, "1", "2"), mode(none, "1", "2", "3"), []string{"zones", ""}},
-		"Enforce by any shared zone":                      {[]func(*corev1beta1.Shoot){pools("9", "2")}, mode(enforce, "1", "2"), mode(enforce, "1"), []string{"", "zones"}},
-		"Enforce on a seed without zones":                 {[]func(*corev1beta1.Shoot){pools("1")}, mode(enforce), mode(none), []string{"zones", ""}},
-		"Enforce for a Shoot without zones":               {nil, mode(enforce, "1"), mode(enforce), []string{"", ""}},
-		"Enforce does not apply with zone tolerance":      {[]func(*corev1beta1.Shoot){tolerance(zone), pools("9")}, mode(enforce, "1", "2", "3"), mode(none, "1", "2", "3"), []string{"", ""}},
-		"Enforce applies with node tolerance":             {[]func(*corev1beta1.Shoot){tolerance("node"), pools("9")}, mode(enforce, "1", "2", "3"), mode(none, "1", "2", "3"), []string{"zones", ""}},
-		"Prefer drops if others are left":                 {[]func(*corev1beta1.Shoot){pools("9")}, mode(prefer, "1"), mode(none, "1"), []string{"zone-selection", ""}},
-		"Prefer keeps a seed that shares a zone":          {[]func(*corev1beta1.Shoot){pools("1")}, mode(prefer, "1"), mode(prefer, "2"), []string{"", "zone-selection"}},
-		"Prefer never drops all":                          {[]func(*corev1beta1.Shoot){pools("9")}, mode(prefer, "1"), mode(prefer, "2"), []string{"", ""}},
-		"Prefer does not apply without zones of pools":    {nil, mode(prefer, "1"), mode(none, "2"), []string{"", ""}},
-		"Prefer does not apply with zone tolerance":       {[]func(*corev1beta1.Shoot){tolerance(zone), pools("9")}, mode(prefer, "1", "2", "3"), mode(none, "1", "2", "3"), []string{"", ""}},
-		"Prefer on a seed without zones gives way":        {[]func(*corev1beta1.Shoot){pools("1")}, mode(prefer), mode(none), []string{"zone-selection", ""}},
-		"Prefer counts before Enforce by the own verdict": {[]func(*corev1beta1.Shoot){pools("9")}, mode(prefer, "1"), mode(enforce, "1"), []string{"", "zones"}},
+		"three zones for zone tolerance": {
+			[]func(*corev1beta1.Shoot){tolerance(zone)}, mode(none, "1", "2"), mode(none, "1", "2", "3"), []string{"zones", ""},
+		},
+		"all pinned zones": {
+			[]func(*corev1beta1.Shoot){tolerance("", "1", "2")}, mode(none, "1"), mode(none, "1", "2"), []string{"zones", ""},
+		},
+		"pinned zones win over Enforce": {
+			[]func(*corev1beta1.Shoot){tolerance("", "1"), pools("9")}, mode(enforce, "1"), mode(none, "2"),
+			[]string{"", "zones"},
+		},
+		"pinned zones win over Prefer": {
+			[]func(*corev1beta1.Shoot){tolerance("", "1"), pools("9")}, mode(prefer, "1"), mode(none, "1"), []string{"", ""},
+		},
+		"pinned zones do not lift the need of zones": {
+			[]func(*corev1beta1.Shoot){tolerance(zone, "1", "2"), pools("9")}, mode(none, "1", "2"), mode(none, "1", "2", "3"),
+			[]string{"zones", ""},
+		},
+		"Enforce by any shared zone": {
+			[]func(*corev1beta1.Shoot){pools("9", "2")}, mode(enforce, "1", "2"), mode(enforce, "1"), []string{"", "zones"},
+		},
+		"Enforce on a seed without zones": {
+			[]func(*corev1beta1.Shoot){pools("1")}, mode(enforce), mode(none), []string{"zones", ""},
+		},
+		"Enforce for a Shoot without zones": {nil, mode(enforce, "1"), mode(enforce), []string{"", ""}},
+		"Enforce does not apply with zone tolerance": {
+			[]func(*corev1beta1.Shoot){tolerance(zone), pools("9")}, mode(enforce, "1", "2", "3"), mode(none, "1", "2", "3"),
+			[]string{"", ""},
+		},
+		"Enforce applies with node tolerance": {
+			[]func(*corev1beta1.Shoot){tolerance("node"), pools("9")}, mode(enforce, "1", "2", "3"), mode(none, "1", "2", "3"),
+			[]string{"zones", ""},
+		},
+		"Prefer drops if others are left": {
+			[]func(*corev1beta1.Shoot){pools("9")}, mode(prefer, "1"), mode(none, "1"), []string{"zone-selection", ""},
+		},
+		"Prefer keeps a seed that shares a zone": {
+			[]func(*corev1beta1.Shoot){pools("1")}, mode(prefer, "1"), mode(prefer, "2"), []string{"", "zone-selection"},
+		},
+		"Prefer never drops all": {
+			[]func(*corev1beta1.Shoot){pools("9")}, mode(prefer, "1"), mode(prefer, "2"), []string{"", ""},
+		},
+		"Prefer does not apply without zones of pools": {nil, mode(prefer, "1"), mode(none, "2"), []string{"", ""}},
+		"Prefer does not apply with zone tolerance": {
+			[]func(*corev1beta1.Shoot){tolerance(zone), pools("9")}, mode(prefer, "1", "2", "3"), mode(none, "1", "2", "3"),
+			[]string{"", ""},
+		},
+		"Prefer on a seed without zones gives way": {
+			[]func(*corev1beta1.Shoot){pools("1")}, mode(prefer), mode(none), []string{"zone-selection", ""},
+		},
+		"Prefer counts before Enforce by the own verdict": {
+			[]func(*corev1beta1.Shoot){pools("9")}, mode(prefer, "1"), mode(enforce, "1"), []string{"", "zones"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := decide(Input{Shoot: shoot(tc.shoot...)}, seed("a", "eu-west-1", tc.a), seed("b", "eu-west-1", tc.b))
@@ -286,21 +363,30 @@ func TestDecideByDomain(t *testing.T) {
 		seed   func(*corev1beta1.Seed)
 		filter string
 	}{
-		"the one of Shoot and project":                    {"demo.dev.example.com", nil, serving("example.com"), ""},
-		"by any of the seed's domains":                    {"demo.dev.example.com", nil, serving("dev.example.com", "example.com"), ""},
-		"below a domain of another seed":                  {"demo.dev.example.com", []string{"example.com"}, serving("example.org"), "domain"},
-		"below a domain of a seed that is no candidate":   {"demo.dev.example.com", []string{"example.com"}, serving(), "domain"},
-		"below a default domain, but of another Shoot":    {"other.dev.example.com", nil, serving("example.com"), "domain"},
-		"below a default domain, but of another project":  {"demo.prod.example.com", nil, serving("example.com"), "domain"},
-		"the default domain itself is below none":         {"example.com", nil, serving("example.com"), ""},
-		"a domain that only ends alike":                   {"demo.dev.myexample.com", nil, serving("example.com"), ""},
-		"a domain of the user's own":                      {"demo.example.net", []string{"example.com"}, serving(), ""},
-		"another spelling is another domain":              {"demo.dev.Example.com", nil, serving("example.com"), ""},
-		"another spelling of the project does not serve":  {"demo.Dev.example.com", nil, serving("example.com"), "domain"},
-		"two defaults, of which another seed has the fit": {"demo.dev.example.com", []string{"example.com"}, serving("dev.example.com"), "domain"},
+		"the one of Shoot and project": {"demo.dev.example.com", nil, serving("example.com"), ""},
+		"by any of the seed's domains": {
+			"demo.dev.example.com", nil, serving("dev.example.com", "example.com"), "",
+		},
+		"below a domain of another seed": {
+			"demo.dev.example.com", []string{"example.com"}, serving("example.org"), "domain",
+		},
+		"below a domain of a seed that is no candidate": {
+			"demo.dev.example.com", []string{"example.com"}, serving(), "domain",
+		},
+		"below a default domain, but of another Shoot":   {"other.dev.example.com", nil, serving("example.com"), "domain"},
+		"below a default domain, but of another project": {"demo.prod.example.com", nil, serving("example.com"), "domain"},
+		"the default domain itself is below none":        {"example.com", nil, serving("example.com"), ""},
+		"a domain that only ends alike":                  {"demo.dev.myexample.com", nil, serving("example.com"), ""},
+		"a domain of the user's own":                     {"demo.example.net", []string{"example.com"}, serving(), ""},
+		"another spelling is another domain":             {"demo.dev.Example.com", nil, serving("example.com"), ""},
+		"another spelling of the project does not serve": {"demo.Dev.example.com", nil, serving("example.com"), "domain"},
+		"two defaults, of which another seed has the fit": {
+			"demo.dev.example.com", []string{"example.com"}, serving("dev.example.com"), "domain",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := Input{Project: "dev", DefaultDomains: tc.others, Shoot: shoot(func(s *corev1beta1.Shoot) { s.Spec.DNS = &corev1beta1.DNS{Domain: &tc.domain} })}
+			in := Input{Project: "dev", DefaultDomains: tc.others,
+				Shoot: shoot(func(s *corev1beta1.Shoot) { s.Spec.DNS = &corev1beta1.DNS{Domain: &tc.domain} })}
 			if got := decide(in, seed("s", "eu-west-1", tc.seed)).Verdicts[0]; got.Filter != tc.filter {
 				t.Errorf("filter = %q (%s), want %q", got.Filter, got.Reason, tc.filter)
 			}

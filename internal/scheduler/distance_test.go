@@ -50,16 +50,32 @@ func TestDistances(t *testing.T) {
 		want    map[string]int
 		fails   bool
 	}{
-		"none":                                  {},
-		"of another profile":                    {configs: []corev1.ConfigMap{config("a", "aws,gcp", map[string]string{"eu": "us: 1"})}},
-		"in another namespace":                  {configs: []corev1.ConfigMap{elsewhere}},
-		"one of several profiles":               {configs: []corev1.ConfigMap{config("a", "aws, local", map[string]string{"eu": "us: 1"})}, want: map[string]int{"us": 1}},
-		"the first by name":                     {configs: []corev1.ConfigMap{config("b", "local", map[string]string{"eu": "us: 2"}), config("a", "local", map[string]string{"eu": "us: 1"})}, want: map[string]int{"us": 1}},
-		"the first has nothing on the region":   {configs: []corev1.ConfigMap{config("a", "local", nil), config("b", "local", map[string]string{"eu": "us: 2"})}},
-		"an empty entry is none":                {configs: []corev1.ConfigMap{config("a", "local", map[string]string{"eu": ""})}},
-		"an entry without seeds is one":         {configs: []corev1.ConfigMap{config("a", "local", map[string]string{"eu": "{}"})}, want: map[string]int{}},
-		"distances that are no whole numbers":   {configs: []corev1.ConfigMap{config("a", "local", map[string]string{"eu": "us: far"})}, fails: true},
-		"mistakes in other entries do not hurt": {configs: []corev1.ConfigMap{config("a", "local", map[string]string{"eu": "us: 1", "us": "["})}, want: map[string]int{"us": 1}},
+		"none": {},
+		"of another profile": {configs: []corev1.ConfigMap{
+			config("a", "aws,gcp", map[string]string{"eu": "us: 1"}),
+		}},
+		"in another namespace": {configs: []corev1.ConfigMap{elsewhere}},
+		"one of several profiles": {configs: []corev1.ConfigMap{
+			config("a", "aws, local", map[string]string{"eu": "us: 1"}),
+		}, want: map[string]int{"us": 1}},
+		"the first by name": {configs: []corev1.ConfigMap{
+			config("b", "local", map[string]string{"eu": "us: 2"}), config("a", "local", map[string]string{"eu": "us: 1"}),
+		}, want: map[string]int{"us": 1}},
+		"the first has nothing on the region": {configs: []corev1.ConfigMap{
+			config("a", "local", nil), config("b", "local", map[string]string{"eu": "us: 2"}),
+		}},
+		"an empty entry is none": {configs: []corev1.ConfigMap{
+			config("a", "local", map[string]string{"eu": ""}),
+		}},
+		"an entry without seeds is one": {configs: []corev1.ConfigMap{
+			config("a", "local", map[string]string{"eu": "{}"}),
+		}, want: map[string]int{}},
+		"distances that are no whole numbers": {configs: []corev1.ConfigMap{
+			config("a", "local", map[string]string{"eu": "us: far"}),
+		}, fails: true},
+		"mistakes in other entries do not hurt": {configs: []corev1.ConfigMap{
+			config("a", "local", map[string]string{"eu": "us: 1", "us": "["}),
+		}, want: map[string]int{"us": 1}},
 	} {
 		got, err := Distances(tc.configs, "local", "eu")
 		if diff := cmp.Diff(tc.want, got); diff != "" || (err != nil) != tc.fails {

@@ -13,10 +13,11 @@ import (
 )
 
 // Elsewhere decides which other Seed each of the Shoots that leave a Seed should move to, in their order; each one
-// counts for the next. Planned are the destinations of Shoots that have been decided on before and are not bound yet. Shoots
-// that the fleet does not have are left out.
+// counts for the next. Planned are the destinations of Shoots that have been decided on before and are not bound yet.
+// Shoots that the fleet does not have are left out.
 func Elsewhere(
-	f *fleet.Fleet, from string, strategy Strategy, leaving []types.NamespacedName, planned map[types.NamespacedName]string,
+	f *fleet.Fleet, from string, strategy Strategy, leaving []types.NamespacedName,
+	planned map[types.NamespacedName]string,
 ) map[types.NamespacedName]Decision {
 	var usage Usage
 	shoots := map[types.NamespacedName]*corev1beta1.Shoot{}

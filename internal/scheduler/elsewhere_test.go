@@ -17,7 +17,8 @@ func TestShootsThatLeaveGoElsewhere(t *testing.T) {
 	backedUp := func(s *corev1beta1.Seed) {
 		s.Spec.Backup = &corev1beta1.Backup{}
 		s.Spec.DNS.Internal = &corev1beta1.SeedDNSProviderConfig{Domain: "internal.example.org"}
-		s.Status.Conditions = append(s.Status.Conditions, corev1beta1.Condition{Type: corev1beta1.SeedBackupBucketsReady, Status: corev1beta1.ConditionTrue})
+		s.Status.Conditions = append(s.Status.Conditions,
+			corev1beta1.Condition{Type: corev1beta1.SeedBackupBucketsReady, Status: corev1beta1.ConditionTrue})
 	}
 	places := func(n string) func(*corev1beta1.Seed) {
 		return func(s *corev1beta1.Seed) {
@@ -33,7 +34,10 @@ func TestShootsThatLeaveGoElsewhere(t *testing.T) {
 		})
 	}
 	here := seed("here", "eu-west-1", backedUp)
-	shoots := []corev1beta1.Shoot{on("a", "here", "here"), on("b", "here", "here"), on("c", "here", "here"), on("d", "far", "here"), on("e", "one", "one")}
+	shoots := []corev1beta1.Shoot{
+		on("a", "here", "here"), on("b", "here", "here"), on("c", "here", "here"), on("d", "far", "here"),
+		on("e", "one", "one"),
+	}
 	key := func(name string) types.NamespacedName {
 		return types.NamespacedName{Namespace: "garden-dev", Name: name}
 	}
@@ -63,15 +67,20 @@ func TestShootsThatLeaveGoElsewhere(t *testing.T) {
 			seeds: []*corev1beta1.Seed{seed("two", "eu-west-1", backedUp, otherDomain)}, want: three("two"),
 		},
 		"another region": {
-			seeds: []*corev1beta1.Seed{here, seed("far", "us-east-1", backedUp)}, want: three(`it is in region "us-east-1", the Shoot in "eu-west-1"`),
+			seeds: []*corev1beta1.Seed{here, seed("far", "us-east-1", backedUp)},
+			want:  three(`it is in region "us-east-1", the Shoot in "eu-west-1"`),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := &fleet.Fleet{Shoots: shoots, CloudProfiles: []corev1beta1.CloudProfile{{ObjectMeta: metav1.ObjectMeta{Name: "local"}}}}
+			f := &fleet.Fleet{
+				Shoots: shoots, CloudProfiles: []corev1beta1.CloudProfile{{ObjectMeta: metav1.ObjectMeta{Name: "local"}}},
+			}
 			for _, s := range tc.seeds {
 				f.Seeds = append(f.Seeds, *s)
 			}
-			decisions := Elsewhere(f, "here", SameRegion, []types.NamespacedName{key("a"), key("b"), key("c"), key("gone")}, tc.planned)
+			decisions := Elsewhere(f, "here", SameRegion, []types.NamespacedName{
+				key("a"), key("b"), key("c"), key("gone"),
+			}, tc.planned)
 			if len(decisions) != 3 {
 				t.Errorf("there are %d decisions, want 3", len(decisions))
 			}
@@ -101,7 +110,8 @@ func TestShootsThatLeaveKeepTheirDomain(t *testing.T) {
 		})
 	}
 	leaving := shoot(func(s *corev1beta1.Shoot) {
-		s.Spec.SeedName, s.Status.SeedName, s.Spec.DNS = new("here"), new("here"), &corev1beta1.DNS{Domain: new("demo.dev.example.com")}
+		s.Spec.SeedName, s.Status.SeedName, s.Spec.DNS = new("here"), new("here"),
+			&corev1beta1.DNS{Domain: new("demo.dev.example.com")}
 		s.Spec.CloudProfile = &corev1beta1.CloudProfileReference{Name: "local"}
 	})
 	key := types.NamespacedName{Namespace: leaving.Namespace, Name: leaving.Name}

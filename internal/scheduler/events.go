@@ -37,7 +37,8 @@ func placingChanges() builder.Predicates {
 	return builder.WithPredicates(predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			old, isProfile := e.ObjectOld.(*corev1beta1.CloudProfile)
-			return isProfile && !equality.Semantic.DeepEqual(old.Spec.SeedSelector, e.ObjectNew.(*corev1beta1.CloudProfile).Spec.SeedSelector)
+			return isProfile && !equality.Semantic.DeepEqual(old.Spec.SeedSelector,
+				e.ObjectNew.(*corev1beta1.CloudProfile).Spec.SeedSelector)
 		},
 		DeleteFunc: func(event.DeleteEvent) bool { return false }, // A profile that is gone helps nobody.
 	})

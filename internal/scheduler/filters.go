@@ -113,7 +113,8 @@ func checkProviderType(in Input, c Candidate) string {
 		if slices.Contains(types, seedType) || slices.Contains(types, "*") {
 			return ""
 		}
-		return fmt.Sprintf("its provider type %q is not in the CloudProfile's seedSelector.providerTypes (%s)", seedType, strings.Join(types, ", "))
+		return fmt.Sprintf("its provider type %q is not in the CloudProfile's seedSelector.providerTypes (%s)", seedType,
+			strings.Join(types, ", "))
 	}
 	if seedType != shootType {
 		return fmt.Sprintf("its provider type is %q, the Shoot's is %q", seedType, shootType)
@@ -128,11 +129,13 @@ func checkZones(in Input, c Candidate) string {
 		return fmt.Sprintf("it has %d zones, failure tolerance zone needs %d", len(has), zonesForZoneTolerance)
 	}
 	if missing := without(pinned, has); len(missing) > 0 {
-		return fmt.Sprintf("it lacks zones %s of the Shoot's spec.controlPlane.zones (available: %s)", list(missing), list(has))
+		return fmt.Sprintf("it lacks zones %s of the Shoot's spec.controlPlane.zones (available: %s)", list(missing),
+			list(has))
 	}
 	enforced := zoneSelection(c.Seed) == corev1beta1.ZoneSelectionEnforce && len(pinned) == 0 && !zoneTolerance
 	if enforced && len(zones) > 0 && !shareZone(zones, has) {
-		return fmt.Sprintf("it takes only Shoots with workers in its zones (%s), the Shoot's are in %s", list(has), list(zones))
+		return fmt.Sprintf("it takes only Shoots with workers in its zones (%s), the Shoot's are in %s", list(has),
+			list(zones))
 	}
 	return ""
 }
@@ -153,7 +156,8 @@ func checkAccessRestrictions(in Input, c Candidate) string {
 func unsupported(shoot *corev1beta1.Shoot, seed *corev1beta1.Seed) []string {
 	var names []string
 	for _, wanted := range shoot.Spec.AccessRestrictions {
-		if !slices.ContainsFunc(seed.Spec.AccessRestrictions, func(r corev1beta1.AccessRestriction) bool { return r.Name == wanted.Name }) {
+		if !slices.ContainsFunc(seed.Spec.AccessRestrictions,
+			func(r corev1beta1.AccessRestriction) bool { return r.Name == wanted.Name }) {
 			names = append(names, wanted.Name)
 		}
 	}
@@ -181,8 +185,8 @@ func DefaultDomains(seeds []corev1beta1.Seed) []string {
 	return domains
 }
 
-// checkDomain wants a Shoot below a default domain on a seed that serves it, which is the one with the names of Shoot and
-// project in front.
+// checkDomain wants a Shoot below a default domain on a seed that serves it, which is the one with the names of Shoot
+// and project in front.
 func checkDomain(in Input, c Candidate) string {
 	if in.Shoot.Spec.DNS == nil || in.Shoot.Spec.DNS.Domain == nil {
 		return ""
@@ -198,12 +202,14 @@ func checkDomain(in Input, c Candidate) string {
 	if slices.Contains(served, domain) {
 		return ""
 	}
-	return fmt.Sprintf("it cannot serve spec.dns.domain %s, which is below a default domain (available: %s)", domain, list(served))
+	return fmt.Sprintf("it cannot serve spec.dns.domain %s, which is below a default domain (available: %s)", domain,
+		list(served))
 }
 
 func checkEmergencyStop(_ Input, c Candidate) string {
 	if c.Seed.EmergencyStop() {
-		return "an operator has stopped all reconciliations on it (annotation " + corev1beta1.AnnotationEmergencyStopShootReconciliations + ")"
+		return "an operator has stopped all reconciliations on it (annotation " +
+			corev1beta1.AnnotationEmergencyStopShootReconciliations + ")"
 	}
 	return ""
 }
@@ -245,7 +251,8 @@ func checkRegion(in Input, c Candidate) string {
 	switch {
 	case seed.Type != shoot.Provider.Type:
 		return fmt.Sprintf("its provider type is %q, the Shoot's is %q", seed.Type, shoot.Provider.Type)
-	case isTesting(in.Shoot) || seed.Region == shoot.Region: // A test cluster may run anywhere, so that it takes no place near users.
+	case isTesting(in.Shoot) || seed.Region == shoot.Region:
+		// A test cluster may run anywhere, so that it takes no place near users.
 		return ""
 	}
 	return fmt.Sprintf("it is in region %q, the Shoot in %q", seed.Region, shoot.Region)

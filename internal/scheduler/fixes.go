@@ -117,9 +117,10 @@ func fixShootSelector(in Input, c Candidate) []fix {
 		if got, has := c.Seed.Labels[key]; has && got == value {
 			continue
 		}
-		fixes = append(fixes, fix{fmt.Sprintf("remove %s=%s from spec.seedSelector.matchLabels", key, value), func(s *corev1beta1.Shoot) {
-			delete(s.Spec.SeedSelector.MatchLabels, key)
-		}})
+		fixes = append(fixes, fix{fmt.Sprintf("remove %s=%s from spec.seedSelector.matchLabels", key, value),
+			func(s *corev1beta1.Shoot) {
+				delete(s.Spec.SeedSelector.MatchLabels, key)
+			}})
 	}
 	for _, requirement := range selector.MatchExpressions {
 		only := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{requirement}}
@@ -128,16 +129,17 @@ func fixShootSelector(in Input, c Candidate) []fix {
 		}
 		text := fmt.Sprintf("remove %s from spec.seedSelector.matchExpressions", metav1.FormatLabelSelector(only))
 		fixes = append(fixes, fix{text, func(s *corev1beta1.Shoot) {
-			s.Spec.SeedSelector.MatchExpressions = slices.DeleteFunc(s.Spec.SeedSelector.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool {
-				return r.Key == requirement.Key && r.Operator == requirement.Operator && slices.Equal(r.Values, requirement.Values)
-			})
+			s.Spec.SeedSelector.MatchExpressions = slices.DeleteFunc(s.Spec.SeedSelector.MatchExpressions,
+				func(r metav1.LabelSelectorRequirement) bool {
+					return r.Key == requirement.Key && r.Operator == requirement.Operator && slices.Equal(r.Values, requirement.Values)
+				})
 		}})
 	}
 	return fixes
 }
 
-// fixZones weakens the failure tolerance, pins the control plane to zones of the seed, or adds one of them to a pool, as
-// far as the seed's zones need it and the CloudProfile allows it.
+// fixZones weakens the failure tolerance, pins the control plane to zones of the seed, or adds one of them to a pool,
+// as far as the seed's zones need it and the CloudProfile allows it.
 func fixZones(in Input, c Candidate) []fix {
 	var fixes []fix
 	has := c.Seed.Spec.Provider.Zones
@@ -187,11 +189,12 @@ func pin(zones []string) fix {
 
 // allowsPinning says whether Shoots of the CloudProfile may choose the zones of their control planes.
 func (in Input) allowsPinning() bool {
-	return in.Profile != nil && in.Profile.ControlPlane != nil && ptr.Deref(in.Profile.ControlPlane.AllowZonePinning, false)
+	return in.Profile != nil && in.Profile.ControlPlane != nil &&
+		ptr.Deref(in.Profile.ControlPlane.AllowZonePinning, false)
 }
 
-// zonesFor are the zones of a seed in which the CloudProfile offers workers, in the region in which that seed would need
-// the Shoot.
+// zonesFor are the zones of a seed in which the CloudProfile offers workers, in the region in which that seed would
+// need the Shoot.
 func (in Input) zonesFor(seed *corev1beta1.Seed) []string {
 	if in.Profile == nil {
 		return nil
@@ -215,16 +218,18 @@ func fixAccessRestrictions(in Input, c Candidate) []fix {
 	var fixes []fix
 	for _, name := range unsupported(in.Shoot, c.Seed) {
 		fixes = append(fixes, fix{fmt.Sprintf("remove the access restriction %q", name), func(s *corev1beta1.Shoot) {
-			s.Spec.AccessRestrictions = slices.DeleteFunc(s.Spec.AccessRestrictions, func(r corev1beta1.AccessRestrictionWithOptions) bool { return r.Name == name })
+			s.Spec.AccessRestrictions = slices.DeleteFunc(s.Spec.AccessRestrictions,
+				func(r corev1beta1.AccessRestrictionWithOptions) bool { return r.Name == name })
 		}})
 	}
 	return fixes
 }
 
 func fixDomain(Input, Candidate) []fix {
-	return []fix{{"create the Shoot without spec.dns.domain; it then gets one that its seed serves", func(s *corev1beta1.Shoot) {
-		s.Spec.DNS.Domain = nil
-	}}}
+	return []fix{{"create the Shoot without spec.dns.domain; it then gets one that its seed serves",
+		func(s *corev1beta1.Shoot) {
+			s.Spec.DNS.Domain = nil
+		}}}
 }
 
 // fixNetworks finds ranges of the same size that are free. There is none for ranges in use.
@@ -233,7 +238,9 @@ func fixNetworks(in Input, c Candidate) []fix {
 	conflicts := corev1beta1.NetworkConflicts(in.Shoot, in.Shoot.Status.Networking, networks)
 	own := map[string]string{} // By field of spec.networking.
 	networking := corev1beta1.NetworksOnSeed(in.Shoot, networks)
-	for field, value := range map[string]*string{"nodes": networking.Nodes, "pods": networking.Pods, "services": networking.Services} {
+	for field, value := range map[string]*string{
+		"nodes": networking.Nodes, "pods": networking.Pods, "services": networking.Services,
+	} {
 		if value != nil {
 			own[field] = *value
 		}
@@ -281,7 +288,8 @@ func fixNetworks(in Input, c Candidate) []fix {
 // privatePools are where ranges for clusters come from. Source: RFC 1918, RFC 6598, RFC 4193.
 var privatePools = []netip.Prefix{
 	netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"),
-	netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("fd00::/9"), // Without the tunnel's own, fd8f:6d53:b97a:1::/96.
+	// Without the tunnel's own, fd8f:6d53:b97a:1::/96.
+	netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("fd00::/9"),
 }
 
 // freeRange returns the first private range as large as another that overlaps with none of those taken, or "".
@@ -345,8 +353,8 @@ func fixTaints(in Input, c Candidate) []fix {
 	return fixes
 }
 
-// fixRegion moves the Shoot to the seed, if provider and profile let it. Where distance decides, only test clusters need a
-// seed of their provider type.
+// fixRegion moves the Shoot to the seed, if provider and profile let it. Where distance decides, only test clusters
+// need a seed of their provider type.
 func fixRegion(in Input, c Candidate) []fix {
 	if in.Strategy == MinimalDistance {
 		return []fix{{"set spec.purpose to development", func(s *corev1beta1.Shoot) {
@@ -357,8 +365,10 @@ func fixRegion(in Input, c Candidate) []fix {
 	if c.Seed.Spec.Provider.Type != in.Shoot.Spec.Provider.Type { // The only demand of test clusters.
 		return nil
 	}
-	if in.Profile != nil && len(in.Profile.Regions) > 0 && !slices.ContainsFunc(in.Profile.Regions, func(r corev1beta1.Region) bool { return r.Name == region }) {
+	if in.Profile != nil && len(in.Profile.Regions) > 0 &&
+		!slices.ContainsFunc(in.Profile.Regions, func(r corev1beta1.Region) bool { return r.Name == region }) {
 		return nil
 	}
-	return []fix{{fmt.Sprintf("create the Shoot in region %q", region), func(s *corev1beta1.Shoot) { s.Spec.Region = region }}}
+	return []fix{{fmt.Sprintf("create the Shoot in region %q", region),
+		func(s *corev1beta1.Shoot) { s.Spec.Region = region }}}
 }

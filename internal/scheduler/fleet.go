@@ -76,9 +76,12 @@ func Schedule(f *fleet.Fleet, scheduler string, strategy Strategy, selected func
 	return results
 }
 
-func inputFor(f *fleet.Fleet, shoot *corev1beta1.Shoot, profiles fleetProfiles, strategy Strategy, usage *Usage) (Input, error) {
+func inputFor(
+	f *fleet.Fleet, shoot *corev1beta1.Shoot, profiles fleetProfiles, strategy Strategy, usage *Usage,
+) (Input, error) {
 	in := Input{
-		Shoot: shoot, Strategy: strategy, Project: ProjectName(f.Projects, shoot.Namespace), DefaultDomains: DefaultDomains(f.Seeds),
+		Shoot: shoot, Strategy: strategy, Project: ProjectName(f.Projects, shoot.Namespace),
+		DefaultDomains: DefaultDomains(f.Seeds),
 	}
 	name, profile, err := profileOf(profiles, shoot)
 	if err != nil {
@@ -94,8 +97,8 @@ func inputFor(f *fleet.Fleet, shoot *corev1beta1.Shoot, profiles fleetProfiles, 
 	return in, nil
 }
 
-// ProjectName returns the name of the project that a namespace belongs to. Where the project is not known, it goes by the
-// namespace: garden-dev is that of project dev.
+// ProjectName returns the name of the project that a namespace belongs to. Where the project is not known, it goes by
+// the namespace: garden-dev is that of project dev.
 func ProjectName(projects []corev1beta1.Project, namespace string) string {
 	for i := range projects {
 		if namespaceOf(&projects[i]) == namespace {
@@ -116,7 +119,9 @@ type fleetProfiles struct {
 }
 
 func profilesOf(f *fleet.Fleet) fleetProfiles {
-	p := fleetProfiles{map[string]*corev1beta1.CloudProfile{}, map[types.NamespacedName]*corev1beta1.NamespacedCloudProfile{}}
+	p := fleetProfiles{
+		map[string]*corev1beta1.CloudProfile{}, map[types.NamespacedName]*corev1beta1.NamespacedCloudProfile{},
+	}
 	for i := range f.CloudProfiles {
 		p.profiles[f.CloudProfiles[i].Name] = &f.CloudProfiles[i]
 	}

@@ -73,7 +73,9 @@ func (c chance) selector() *corev1beta1.SeedSelector {
 		s.MatchLabels = map[string]string{key: oneOf(c, "x", "y")}
 	}
 	for _, key := range c.someOf("env", "tier") {
-		e := metav1.LabelSelectorRequirement{Key: key, Operator: oneOf(c, metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist)}
+		e := metav1.LabelSelectorRequirement{
+			Key: key, Operator: oneOf(c, metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist),
+		}
 		if c.of(70) {
 			e.Operator, e.Values = oneOf(c, metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn), []string{oneOf(c, "x", "y")}
 		}
@@ -84,7 +86,8 @@ func (c chance) selector() *corev1beta1.SeedSelector {
 
 // taints are distinct, as validation wants them.
 func (c chance) taints() (taints []corev1beta1.SeedTaint) {
-	words := oneOf(c, []string{"a", "a=1"}, []string{"b", "b=1"}, c.atLeastOneOf("a", "a=1", "b", "b=1", "b=2"), c.atLeastOneOf("a", "b"))
+	words := oneOf(c, []string{"a", "a=1"}, []string{"b", "b=1"}, c.atLeastOneOf("a", "a=1", "b", "b=1", "b=2"),
+		c.atLeastOneOf("a", "b"))
 	for _, word := range words[:min(len(words), 1+c.IntN(4))] {
 		taints = append(taints, corev1beta1.SeedTaint(toleration(word)))
 	}
@@ -105,13 +108,17 @@ func (c chance) seed(name string) corev1beta1.Seed {
 	for _, key := range c.someOf("env", "tier") {
 		s.Labels[key] = oneOf(c, "x", "x", "y")
 	}
-	s.Spec.Provider = corev1beta1.SeedProvider{Type: "local", Region: c.region(), Zones: []string{"1", "2", "3", "4"}[:oneOf(c, 0, 1, 3, 3, 3, 4)]}
+	s.Spec.Provider = corev1beta1.SeedProvider{
+		Type: "local", Region: c.region(), Zones: []string{"1", "2", "3", "4"}[:oneOf(c, 0, 1, 3, 3, 3, 4)],
+	}
 	if c.in("types", 60, 10) {
 		s.Spec.Provider.Type = "other"
 	}
 	settings := &corev1beta1.SeedSettings{Scheduling: &corev1beta1.SeedSettingScheduling{Visible: !c.trouble(4)}}
 	if c.in("zones", 90, 30) {
-		settings.ZoneSelection = &corev1beta1.SeedSettingZoneSelection{Mode: oneOf(c, corev1beta1.ZoneSelectionPrefer, corev1beta1.ZoneSelectionEnforce)}
+		settings.ZoneSelection = &corev1beta1.SeedSettingZoneSelection{
+			Mode: oneOf(c, corev1beta1.ZoneSelectionPrefer, corev1beta1.ZoneSelectionEnforce),
+		}
 	}
 	if s.Spec.Settings = settings; c.of(20) {
 		s.Spec.Settings = nil
@@ -125,7 +132,8 @@ func (c chance) seed(name string) corev1beta1.Seed {
 	}
 	if c.of(30) {
 		s.Spec.Networks.ShootDefaults = &corev1beta1.ShootNetworks{
-			Pods: new(oneOf(c, "10.2.128.0/17", "10.3.0.0/20", "fd00:2:0:1::/64")), Services: new(oneOf(c, "10.6.0.0/16", "10.3.128.0/17", "fd00:3::/112"))}
+			Pods:     new(oneOf(c, "10.2.128.0/17", "10.3.0.0/20", "fd00:2:0:1::/64")),
+			Services: new(oneOf(c, "10.6.0.0/16", "10.3.128.0/17", "fd00:3::/112"))}
 	}
 	if c.of(22) {
 		s.Spec.Taints = c.taints()
@@ -177,17 +185,23 @@ func (c chance) shoot() corev1beta1.Shoot {
 		s.Spec.CloudProfile = &corev1beta1.CloudProfileReference{Kind: "NamespacedCloudProfile", Name: "own"}
 	}
 	if c.in("types", 40, 20) {
-		s.Spec.Purpose = new(oneOf(c, corev1beta1.ShootPurposeTesting, corev1beta1.ShootPurposeTesting, corev1beta1.ShootPurposeProduction))
+		s.Spec.Purpose = new(oneOf(c, corev1beta1.ShootPurposeTesting, corev1beta1.ShootPurposeTesting,
+			corev1beta1.ShootPurposeProduction))
 	}
 	if c.trouble(30) {
 		s.Spec.SeedSelector = c.selector()
 	}
-	for _, word := range oneOf(c, nil, []string{"a=1"}, []string{"b=1"}, c.someOf("a", "b=1", "c"), c.someOf("a=1", "b=2", "c"), c.someOf("a", "a=1", "b=1", "b=2")) {
+	for _, word := range oneOf(c, nil, []string{"a=1"}, []string{"b=1"}, c.someOf("a", "b=1", "c"),
+		c.someOf("a=1", "b=2", "c"), c.someOf("a", "a=1", "b=1", "b=2")) {
 		s.Spec.Tolerations = append(s.Spec.Tolerations, toleration(word))
 	}
 	tolerance := oneOf(c, "", "", "", "", "", "node", "zone")
 	if tolerance != "" {
-		s.Spec.ControlPlane = &corev1beta1.ControlPlane{HighAvailability: &corev1beta1.HighAvailability{FailureTolerance: corev1beta1.FailureTolerance{Type: corev1beta1.FailureToleranceType(tolerance)}}}
+		s.Spec.ControlPlane = &corev1beta1.ControlPlane{
+			HighAvailability: &corev1beta1.HighAvailability{
+				FailureTolerance: corev1beta1.FailureTolerance{Type: corev1beta1.FailureToleranceType(tolerance)},
+			},
+		}
 	}
 	if c.in("zones", 75, 12) {
 		s.Spec.ControlPlane = cmp.Or(s.Spec.ControlPlane, &corev1beta1.ControlPlane{})
@@ -205,17 +219,20 @@ func (c chance) shoot() corev1beta1.Shoot {
 	}
 	if c.trouble(30) {
 		for _, restriction := range c.atLeastOneOf("eu-only", "secret") {
-			s.Spec.AccessRestrictions = append(s.Spec.AccessRestrictions, corev1beta1.AccessRestrictionWithOptions{AccessRestriction: corev1beta1.AccessRestriction{Name: restriction}})
+			s.Spec.AccessRestrictions = append(s.Spec.AccessRestrictions,
+				corev1beta1.AccessRestrictionWithOptions{AccessRestriction: corev1beta1.AccessRestriction{Name: restriction}})
 		}
 	}
 	if c.trouble(50) {
-		s.Spec.DNS = &corev1beta1.DNS{Domain: new(oneOf(c, "demo.dev.example.com", "demo.dev.example.org", "demo.dev.dev.example.com", "demo.Dev.example.com",
+		s.Spec.DNS = &corev1beta1.DNS{Domain: new(oneOf(c, "demo.dev.example.com", "demo.dev.example.org",
+			"demo.dev.dev.example.com", "demo.Dev.example.com",
 			"other.dev.example.com", "demo.example.net", "example.com", "notexample.org"))}
 	}
 	if c.in("networks", 90, 40) {
 		s.Spec.Networking = c.networking()
 		if c.of(25) {
-			s.Status.Networking = &corev1beta1.NetworkingStatus{Nodes: []string{"10.4.0.0/16"}, Pods: []string{oneOf(c, "10.5.0.0/16", "10.3.64.0/18")},
+			s.Status.Networking = &corev1beta1.NetworkingStatus{Nodes: []string{"10.4.0.0/16"},
+				Pods:     []string{oneOf(c, "10.5.0.0/16", "10.3.64.0/18")},
 				Services: []string{oneOf(c, "10.6.0.0/16", "fd00:2:0:2::/64")}}
 		}
 	}
@@ -224,7 +241,10 @@ func (c chance) shoot() corev1beta1.Shoot {
 
 // networking has some ranges, apart from each other.
 func (c chance) networking() *corev1beta1.Networking {
-	n := &corev1beta1.Networking{IPFamilies: oneOf(c, nil, []corev1beta1.IPFamily{"IPv4"}, []corev1beta1.IPFamily{"IPv6"}, []corev1beta1.IPFamily{"IPv4", "IPv6"})}
+	n := &corev1beta1.Networking{
+		IPFamilies: oneOf(c, nil, []corev1beta1.IPFamily{"IPv4"}, []corev1beta1.IPFamily{"IPv6"},
+			[]corev1beta1.IPFamily{"IPv4", "IPv6"}),
+	}
 	if c.of(50) {
 		n.Nodes = new(oneOf(c, "10.4.0.0/16", "10.1.0.0/17", "10.3.0.0/19", "fd00:4::/48", "fd00:1:0:4::/64"))
 	}
@@ -232,14 +252,17 @@ func (c chance) networking() *corev1beta1.Networking {
 		n.Pods = new(oneOf(c, "10.5.0.0/16", "10.2.0.0/16", "10.3.32.0/19", "244.1.0.0/16", "fd00:5::/48", "fd00:2:0:5::/64"))
 	}
 	if c.of(50) {
-		n.Services = new(oneOf(c, "10.6.0.0/16", "10.3.64.0/19", "241.0.0.0/16", "fd00:6::/108", "fd00:3::/112", "fd8f:6d53:b97a:1::/112"))
+		n.Services = new(oneOf(c, "10.6.0.0/16", "10.3.64.0/19", "241.0.0.0/16", "fd00:6::/108", "fd00:3::/112",
+			"fd8f:6d53:b97a:1::/112"))
 	}
 	return n
 }
 
 // garden is one case: some seeds, Shoots that have one, and one that waits.
 func (c chance) garden() (*fleet.Fleet, scheduler.Strategy) {
-	profile := corev1beta1.CloudProfile{ObjectMeta: metav1.ObjectMeta{Name: "profile"}, Spec: corev1beta1.CloudProfileSpec{Type: "local"}}
+	profile := corev1beta1.CloudProfile{
+		ObjectMeta: metav1.ObjectMeta{Name: "profile"}, Spec: corev1beta1.CloudProfileSpec{Type: "local"},
+	}
 	for _, region := range append(c.someOf("eu-central-1", "us-east-1"), home) {
 		profile.Spec.Regions = append(profile.Spec.Regions, corev1beta1.Region{Name: region,
 			Zones: []corev1beta1.AvailabilityZone{{Name: "1"}, {Name: oneOf(c, "3", "7")}}})
@@ -252,7 +275,8 @@ func (c chance) garden() (*fleet.Fleet, scheduler.Strategy) {
 		if c.trouble(60) {
 			profile.Spec.SeedSelector = c.selector()
 		}
-		profile.Spec.SeedSelector.ProviderTypes = oneOf(c, nil, []string{"other"}, []string{"*"}, []string{"*"}, []string{"*"}, []string{"local", "other"}, []string{"local", "other"}, []string{"local", "other"})
+		profile.Spec.SeedSelector.ProviderTypes = oneOf(c, nil, []string{"other"}, []string{"*"}, []string{"*"},
+			[]string{"*"}, []string{"local", "other"}, []string{"local", "other"}, []string{"local", "other"})
 	}
 	if c.of(50) {
 		profile.Spec.ControlPlane = &corev1beta1.CloudProfileControlPlane{AllowZonePinning: new(true)}
@@ -261,7 +285,9 @@ func (c chance) garden() (*fleet.Fleet, scheduler.Strategy) {
 		CloudProfiles: []corev1beta1.CloudProfile{profile},
 		NamespacedCloudProfiles: []corev1beta1.NamespacedCloudProfile{{
 			ObjectMeta: metav1.ObjectMeta{Name: "own", Namespace: namespace},
-			Spec:       corev1beta1.NamespacedCloudProfileSpec{Parent: corev1beta1.CloudProfileReference{Kind: "CloudProfile", Name: "profile"}},
+			Spec: corev1beta1.NamespacedCloudProfileSpec{Parent: corev1beta1.CloudProfileReference{
+				Kind: "CloudProfile", Name: "profile",
+			}},
 		}},
 		Projects: []corev1beta1.Project{
 			{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Spec: corev1beta1.ProjectSpec{Namespace: new("garden-dev")}},
@@ -294,7 +320,10 @@ func (c chance) garden() (*fleet.Fleet, scheduler.Strategy) {
 func (c chance) regionConfig(name string) corev1.ConfigMap {
 	config := corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Namespace: "garden", Labels: map[string]string{"scheduling.gardener.cloud/purpose": "region-config"},
-		Annotations: map[string]string{"scheduling.gardener.cloud/cloudprofiles": oneOf(c, "profile", "profile", "profile", "another,profile", "another", "profiles")},
+		Annotations: map[string]string{
+			"scheduling.gardener.cloud/cloudprofiles": oneOf(c, "profile", "profile", "profile", "another,profile", "another",
+				"profiles"),
+		},
 	}, Data: map[string]string{"asia": "eu-west-1: 1"}}
 	distances := "{}\n"
 	for i, region := range c.someOf(home, "eu-central-1", "eu-west-2", "us-east-1", "asia") {

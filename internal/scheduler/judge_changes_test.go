@@ -113,7 +113,8 @@ func withPoolZone(zone string) edit {
 
 func withoutRestriction(name string) edit {
 	return func(s *corev1beta1.Shoot) {
-		s.Spec.AccessRestrictions = slices.DeleteFunc(s.Spec.AccessRestrictions, func(r corev1beta1.AccessRestrictionWithOptions) bool { return r.Name == name })
+		s.Spec.AccessRestrictions = slices.DeleteFunc(s.Spec.AccessRestrictions,
+			func(r corev1beta1.AccessRestrictionWithOptions) bool { return r.Name == name })
 	}
 }
 
@@ -153,7 +154,8 @@ func (j judge) changed(edits ...edit) judge {
 	return j
 }
 
-// fits says whether the seed takes the Shoot, as far as it is judged by itself, and the Shoot's control plane has a valid number of zones.
+// fits says whether the seed takes the Shoot, as far as it is judged by itself, and the Shoot's control plane has a
+// valid number of zones.
 func (j judge) fits(seed *corev1beta1.Seed) bool {
 	names, _ := j.fails(seed)
 	zones := 1
@@ -221,7 +223,8 @@ func (j judge) possibleEdits(seed *corev1beta1.Seed) (list []edit, possible bool
 	return list, true
 }
 
-// zoneEdits weaken the tolerance, or choose zones of the seed for control plane or workers if the profile lets the Shoot do so.
+// zoneEdits weaken the tolerance, or choose zones of the seed for control plane or workers if the profile lets the
+// Shoot do so.
 func (j judge) zoneEdits(seed *corev1beta1.Seed) (list []edit) {
 	if j.survivesZones() {
 		list = append(list, nodeTolerant)

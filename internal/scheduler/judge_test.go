@@ -279,7 +279,8 @@ func (j judge) withoutZones(seed *corev1beta1.Seed) string {
 
 func (j judge) withoutRestrictions(seed *corev1beta1.Seed) string {
 	for _, wanted := range j.shoot.Spec.AccessRestrictions {
-		if !slices.ContainsFunc(seed.Spec.AccessRestrictions, func(r corev1beta1.AccessRestriction) bool { return r.Name == wanted.Name }) {
+		if !slices.ContainsFunc(seed.Spec.AccessRestrictions,
+			func(r corev1beta1.AccessRestriction) bool { return r.Name == wanted.Name }) {
 			return "restriction not supported"
 		}
 	}
@@ -382,7 +383,9 @@ func familyOf(cidr string) corev1beta1.IPFamily {
 }
 
 func sameNetwork(cidr string, seed *corev1beta1.SeedNetworks) string {
-	for _, reserved := range []string{"240.0.0.0/8", "241.0.0.0/8", "242.0.0.0/8", "243.0.0.0/8", "244.0.0.0/8", "fd8f:6d53:b97a:1::/96"} {
+	for _, reserved := range []string{
+		"240.0.0.0/8", "241.0.0.0/8", "242.0.0.0/8", "243.0.0.0/8", "244.0.0.0/8", "fd8f:6d53:b97a:1::/96",
+	} {
 		if overlap(cidr, reserved) {
 			return "range reserved for the tunnel"
 		}

@@ -26,15 +26,20 @@ const minCases = 8
 
 // rulesOfJudge are all by which a seed can be dropped, by stage; and what can happen to the others.
 var rulesOfJudge = map[string][]string{
-	"usable":                 {"in deletion", "not visible", "never reconciled", "gardenlet not ready", "buckets for backups not ready"},
+	"usable": {
+		"in deletion", "not visible", "never reconciled", "gardenlet not ready", "buckets for backups not ready",
+	},
 	"cloud-profile-selector": {"matchLabels", "matchExpressions"},
 	"seed-selector":          {"matchLabels", "matchExpressions"},
 	"provider-type":          {"other type", "not in the profile's list"},
-	"zones":                  {"fewer than three zones", "without a zone of the control plane", "Enforce without a zone of the workers"},
-	"access-restrictions":    {"restriction not supported"},
-	"domain":                 {"default domain that it does not serve"},
-	"emergency-stop":         {"stopped by an operator"},
-	"networks": {"IPv4 range of its services", "IPv6 range of its own", "range reserved for the tunnel", "range from the defaults of the seed",
+	"zones": {
+		"fewer than three zones", "without a zone of the control plane", "Enforce without a zone of the workers",
+	},
+	"access-restrictions": {"restriction not supported"},
+	"domain":              {"default domain that it does not serve"},
+	"emergency-stop":      {"stopped by an operator"},
+	"networks": {"IPv4 range of its services", "IPv6 range of its own", "range reserved for the tunnel",
+		"range from the defaults of the seed",
 		"range from the status"},
 	"taints":         {"key not tolerated", "value not tolerated", "fewer tolerations than taints"},
 	"capacity":       {"full", "full with a Shoot that is leaving"},
@@ -42,10 +47,14 @@ var rulesOfJudge = map[string][]string{
 	"zone-selection": {"Prefer without a zone of the workers"},
 	inDistance:       {farByConfig, farByName, "without a distance that others have", unreadable},
 	"left":           {"chosen", "tied with the chosen one", "more Shoots than the chosen one"},
-	"kept": {"a stop that is not true", "another type, which the profile lists", "another type, as the profile takes any", "three zones for tolerance zone",
-		"the zones of the control plane, without those of workers", "Enforce, with workers in no zone", "Prefer, as all do and have no zone",
-		"restrictions supported", "its own default domain", "a domain of nobody", "IPv4 over its nodes or pods", "no networking",
-		"each taint tolerated", "a place is left", "buckets for backups ready", "a test in another region", "settings left out", "the own region is at 0"},
+	"kept": {"a stop that is not true", "another type, which the profile lists", "another type, as the profile takes any",
+		"three zones for tolerance zone",
+		"the zones of the control plane, without those of workers", "Enforce, with workers in no zone",
+		"Prefer, as all do and have no zone",
+		"restrictions supported", "its own default domain", "a domain of nobody", "IPv4 over its nodes or pods",
+		"no networking",
+		"each taint tolerated", "a place is left", "buckets for backups ready", "a test in another region",
+		"settings left out", "the own region is at 0"},
 	"changes": {"possible", "impossible", "of several parts"},
 }
 
@@ -59,7 +68,8 @@ func (j judge) kept(seed *corev1beta1.Seed) (rules []string) {
 	spec, shoot := &seed.Spec, &j.shoot.Spec
 	_, annotated := seed.Annotations[stopAnnotation]
 	otherType := spec.Provider.Type != shoot.Provider.Type
-	listed := j.profile.Spec.SeedSelector != nil && slices.Contains(j.profile.Spec.SeedSelector.ProviderTypes, spec.Provider.Type)
+	listed := j.profile.Spec.SeedSelector != nil &&
+		slices.Contains(j.profile.Spec.SeedSelector.ProviderTypes, spec.Provider.Type)
 	zoned := len(j.workerZones()) > 0
 	enforced := modeOf(seed) == "Enforce" && !j.survivesZones()
 	_, limited := seed.Status.Allocatable["shoots"]
@@ -68,15 +78,18 @@ func (j judge) kept(seed *corev1beta1.Seed) (rules []string) {
 	note(otherType && listed, "another type, which the profile lists")
 	note(otherType && !listed, "another type, as the profile takes any")
 	note(j.survivesZones(), "three zones for tolerance zone")
-	note(enforced && len(j.pinned()) > 0 && zoned && !j.sharesZone(seed), "the zones of the control plane, without those of workers")
+	note(enforced && len(j.pinned()) > 0 && zoned && !j.sharesZone(seed),
+		"the zones of the control plane, without those of workers")
 	note(enforced && len(j.pinned()) == 0 && !zoned, "Enforce, with workers in no zone")
-	note(modeOf(seed) == "Prefer" && len(j.pinned()) == 0 && !j.survivesZones() && zoned && !j.sharesZone(seed), "Prefer, as all do and have no zone")
+	note(modeOf(seed) == "Prefer" && len(j.pinned()) == 0 && !j.survivesZones() && zoned && !j.sharesZone(seed),
+		"Prefer, as all do and have no zone")
 	note(len(shoot.AccessRestrictions) > 0, "restrictions supported")
 	note(withDomain && j.belowDefaultDomain(), "its own default domain")
 	note(withDomain && !j.belowDefaultDomain(), "a domain of nobody")
 	if n := shoot.Networking; n != nil {
 		over := func(own *string) bool {
-			return own != nil && (overlap(*own, spec.Networks.Pods) || spec.Networks.Nodes != nil && overlap(*own, *spec.Networks.Nodes))
+			return own != nil && (overlap(*own, spec.Networks.Pods) || spec.Networks.Nodes != nil &&
+				overlap(*own, *spec.Networks.Nodes))
 		}
 		note(over(n.Nodes) || over(n.Pods), "IPv4 over its nodes or pods")
 	}
@@ -88,12 +101,13 @@ func (j judge) kept(seed *corev1beta1.Seed) (rules []string) {
 	note(spec.Settings == nil, "settings left out")
 	distances, err := j.configured()
 	_, given := distances[shoot.Region]
-	note(err == nil && distances != nil && !given && j.minimalDistance && !j.test() && spec.Provider.Region == shoot.Region, "the own region is at 0")
+	note(err == nil && distances != nil && !given && j.minimalDistance && !j.test() &&
+		spec.Provider.Region == shoot.Region, "the own region is at 0")
 	return rules
 }
 
-// TestDecisionsAgreeWithTheJudge places Shoots in random gardens: the chosen seed, those that are tied, the verdict on each seed with
-// everything that it fails, and the smallest changes are those of the judge.
+// TestDecisionsAgreeWithTheJudge places Shoots in random gardens: the chosen seed, those that are tied, the verdict on
+// each seed with everything that it fails, and the smallest changes are those of the judge.
 func TestDecisionsAgreeWithTheJudge(t *testing.T) {
 	decided := map[string]map[string]int{}
 	count := func(stage, rule string) {
@@ -224,12 +238,14 @@ func compareChanges(t *testing.T, j judge, want sentence, got scheduler.Result, 
 	}
 	text := ""
 	if fewest > 0 {
-		text = fmt.Sprintf("for seed %s: %s", first, got.Verdicts[slices.IndexFunc(got.Verdicts, func(v scheduler.Verdict) bool { return v.Seed == first })].Change)
+		text = fmt.Sprintf("for seed %s: %s", first,
+			got.Verdicts[slices.IndexFunc(got.Verdicts, func(v scheduler.Verdict) bool { return v.Seed == first })].Change)
 	}
 	if got.Change != text {
 		t.Errorf("change of the Shoot %q, want that of the seed which needs the fewest: %q", got.Change, text)
 	}
-	if parts, err := readEdits(strings.TrimPrefix(got.Change, "for seed "+first+": ")); fewest > 0 && err == nil && j.changed(parts...).decide().chosen == "" {
+	if parts, err := readEdits(strings.TrimPrefix(got.Change, "for seed "+first+": ")); fewest > 0 && err == nil &&
+		j.changed(parts...).decide().chosen == "" {
 		t.Errorf("no seed takes the Shoot after %q", got.Change)
 	}
 }
@@ -251,7 +267,8 @@ func compareChange(t *testing.T, j judge, seed *corev1beta1.Seed, text string, n
 	}
 	all := uint(1)<<len(parts) - 1
 	if len(parts) != n || !j.changed(parts...).fits(seed) {
-		t.Errorf("seed %s, which fails %v: change %q fits: %v; the judge needs %d parts", seed.Name, fails, text, j.changed(parts...).fits(seed), n)
+		t.Errorf("seed %s, which fails %v: change %q fits: %v; the judge needs %d parts", seed.Name, fails, text,
+			j.changed(parts...).fits(seed), n)
 	}
 	for set := range all {
 		if j.changed(chosen(parts, set)...).fits(seed) {

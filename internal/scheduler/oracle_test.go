@@ -36,7 +36,8 @@ func (w world) some(from ...string) []string {
 func (w world) region() string { return pick(w, "eu-west-1", "eu-central-1", "us-east-1", "asia") }
 
 func (w world) cidr() string {
-	return pick(w, "10.0.0.0/16", "10.1.0.0/16", "10.2.0.0/16", "10.3.0.0/17", "10.3.128.0/17", "100.96.0.0/16", "172.16.0.0/14", "10.0.0.0/8",
+	return pick(w, "10.0.0.0/16", "10.1.0.0/16", "10.2.0.0/16", "10.3.0.0/17", "10.3.128.0/17", "100.96.0.0/16",
+		"172.16.0.0/14", "10.0.0.0/8",
 		"243.1.0.0/16", "fd8f:6d53:b97a:1::/112", "fd00:1::/48", "fd00:1:0:1::/64", "fd00:2::/48")
 }
 
@@ -95,8 +96,10 @@ func (w world) seed(name string) *corev1beta1.Seed {
 	}
 	if w.once(2) {
 		s.Spec.Settings = &corev1beta1.SeedSettings{
-			Scheduling:    &corev1beta1.SeedSettingScheduling{Visible: true},
-			ZoneSelection: &corev1beta1.SeedSettingZoneSelection{Mode: pick(w, corev1beta1.ZoneSelectionPrefer, corev1beta1.ZoneSelectionEnforce)},
+			Scheduling: &corev1beta1.SeedSettingScheduling{Visible: true},
+			ZoneSelection: &corev1beta1.SeedSettingZoneSelection{
+				Mode: pick(w, corev1beta1.ZoneSelectionPrefer, corev1beta1.ZoneSelectionEnforce),
+			},
 		}
 	}
 	for _, domain := range w.some("example.com", "dev.example.com", "example.org") {
@@ -107,14 +110,18 @@ func (w world) seed(name string) *corev1beta1.Seed {
 	}
 	if w.once(4) {
 		s.Spec.Backup = &corev1beta1.Backup{}
-		s.Status.Conditions = append(s.Status.Conditions, corev1beta1.Condition{Type: "BackupBucketsReady", Status: pick(w, corev1beta1.ConditionTrue, corev1beta1.ConditionFalse)})
+		s.Status.Conditions = append(s.Status.Conditions, corev1beta1.Condition{
+			Type: "BackupBucketsReady", Status: pick(w, corev1beta1.ConditionTrue, corev1beta1.ConditionFalse),
+		})
 	}
 	if w.once(8) {
 		pick(w, func() { s.Status.LastOperation = nil }, func() { s.DeletionTimestamp = &metav1.Time{} },
 			func() { s.Status.Conditions[0].Status = corev1beta1.ConditionUnknown },
 			func() { s.Spec.Settings = &corev1beta1.SeedSettings{Scheduling: &corev1beta1.SeedSettingScheduling{}} },
 			func() {
-				s.Annotations = map[string]string{"shoot.gardener.cloud/emergency-stop-reconciliations": pick(w, "true", "1", "false", "", "yes")}
+				s.Annotations = map[string]string{
+					"shoot.gardener.cloud/emergency-stop-reconciliations": pick(w, "true", "1", "false", "", "yes"),
+				}
 			})()
 	}
 	return s
@@ -134,7 +141,9 @@ func (w world) shoot(name string) *corev1beta1.Shoot {
 	}
 	if w.once(4) {
 		s.Spec.ControlPlane = &corev1beta1.ControlPlane{HighAvailability: &corev1beta1.HighAvailability{
-			FailureTolerance: corev1beta1.FailureTolerance{Type: pick(w, corev1beta1.FailureToleranceTypeZone, corev1beta1.FailureToleranceTypeNode)}}}
+			FailureTolerance: corev1beta1.FailureTolerance{
+				Type: pick(w, corev1beta1.FailureToleranceTypeZone, corev1beta1.FailureToleranceTypeNode),
+			}}}
 	}
 	if w.once(6) {
 		if s.Spec.ControlPlane == nil {
@@ -147,11 +156,13 @@ func (w world) shoot(name string) *corev1beta1.Shoot {
 	}
 	if w.once(3) {
 		for _, name := range w.some("eu-only", "secret") {
-			s.Spec.AccessRestrictions = append(s.Spec.AccessRestrictions, corev1beta1.AccessRestrictionWithOptions{AccessRestriction: corev1beta1.AccessRestriction{Name: name}})
+			s.Spec.AccessRestrictions = append(s.Spec.AccessRestrictions,
+				corev1beta1.AccessRestrictionWithOptions{AccessRestriction: corev1beta1.AccessRestriction{Name: name}})
 		}
 	}
 	if w.once(4) {
-		s.Spec.DNS = &corev1beta1.DNS{Domain: new(pick(w, "demo.dev.example.com", "demo.dev.example.org", "demo.Dev.example.com", "demo.dev.dev.example.com",
+		s.Spec.DNS = &corev1beta1.DNS{Domain: new(pick(w, "demo.dev.example.com", "demo.dev.example.org",
+			"demo.Dev.example.com", "demo.dev.dev.example.com",
 			"other.dev.example.com", "demo.example.net", "example.com"))}
 	}
 	if w.once(2) {
@@ -162,7 +173,8 @@ func (w world) shoot(name string) *corev1beta1.Shoot {
 		if w.once(2) {
 			s.Spec.Networking.Services = new(w.cidr())
 		}
-		s.Spec.Networking.IPFamilies = pick(w, nil, []corev1beta1.IPFamily{"IPv4"}, []corev1beta1.IPFamily{"IPv6"}, []corev1beta1.IPFamily{"IPv4", "IPv6"})
+		s.Spec.Networking.IPFamilies = pick(w, nil, []corev1beta1.IPFamily{"IPv4"}, []corev1beta1.IPFamily{"IPv6"},
+			[]corev1beta1.IPFamily{"IPv4", "IPv6"})
 		if w.once(6) {
 			s.Status.Networking = &corev1beta1.NetworkingStatus{Nodes: []string{w.cidr()}, Pods: []string{w.cidr(), w.cidr()}}
 		}
@@ -182,7 +194,10 @@ func (w world) distances() map[string]int {
 }
 
 func (w world) input() Input {
-	in := Input{Shoot: w.shoot("demo"), Project: "dev", Profile: &corev1beta1.CloudProfileSpec{Type: "local"}, Strategy: pick(w, SameRegion, MinimalDistance)}
+	in := Input{
+		Shoot: w.shoot("demo"), Project: "dev", Profile: &corev1beta1.CloudProfileSpec{Type: "local"},
+		Strategy: pick(w, SameRegion, MinimalDistance),
+	}
 	if in.Strategy == MinimalDistance {
 		in.Distances = w.distances()
 	}
@@ -191,7 +206,8 @@ func (w world) input() Input {
 	}
 	if w.once(3) {
 		for _, name := range w.some("eu-west-1", "eu-central-1", "us-east-1") {
-			in.Profile.Regions = append(in.Profile.Regions, corev1beta1.Region{Name: name, Zones: []corev1beta1.AvailabilityZone{{Name: "1"}, {Name: "3"}}})
+			in.Profile.Regions = append(in.Profile.Regions,
+				corev1beta1.Region{Name: name, Zones: []corev1beta1.AvailabilityZone{{Name: "1"}, {Name: "3"}}})
 		}
 	}
 	for i := range w.IntN(6) {
@@ -224,7 +240,8 @@ func documented(in Input) []string {
 		for _, e := range selector.MatchExpressions {
 			value, has := seed.Labels[e.Key]
 			ok := map[metav1.LabelSelectorOperator]bool{
-				metav1.LabelSelectorOpIn: has && slices.Contains(e.Values, value), metav1.LabelSelectorOpNotIn: !has || !slices.Contains(e.Values, value),
+				metav1.LabelSelectorOpIn: has && slices.Contains(e.Values, value), metav1.LabelSelectorOpNotIn: !has ||
+					!slices.Contains(e.Values, value),
 				metav1.LabelSelectorOpExists: has,
 			}
 			if !ok[e.Operator] {
@@ -273,7 +290,8 @@ func documented(in Input) []string {
 			is[string(condition.Type)] = condition.Status == "True"
 		}
 		visible := spec.Settings == nil || spec.Settings.Scheduling == nil || spec.Settings.Scheduling.Visible
-		if seed.DeletionTimestamp != nil || !visible || seed.Status.LastOperation == nil || !is["GardenletReady"] || spec.Backup != nil && !is["BackupBucketsReady"] {
+		if seed.DeletionTimestamp != nil || !visible || seed.Status.LastOperation == nil || !is["GardenletReady"] ||
+			spec.Backup != nil && !is["BackupBucketsReady"] {
 			continue
 		}
 		if !selected(in.Profile.SeedSelector, seed) || !selected(shoot.Spec.SeedSelector, seed) {
@@ -451,7 +469,8 @@ func TestDecideAsDocumented(t *testing.T) {
 func TestScheduleCountsAsItGoes(t *testing.T) {
 	w := world{rand.New(rand.NewPCG(5, 6))}
 	for i := range 300 {
-		f, order := &fleet.Fleet{CloudProfiles: []corev1beta1.CloudProfile{{ObjectMeta: metav1.ObjectMeta{Name: "profile"}}}}, []Result{}
+		f, order := &fleet.Fleet{CloudProfiles: []corev1beta1.CloudProfile{{ObjectMeta: metav1.ObjectMeta{Name: "profile"}}}},
+			[]Result{}
 		counts := map[string]int{}
 		var in Input
 		in.Profile, in.Strategy = &corev1beta1.CloudProfileSpec{}, pick(w, SameRegion, MinimalDistance)
@@ -460,7 +479,8 @@ func TestScheduleCountsAsItGoes(t *testing.T) {
 		}
 		for j := range 12 {
 			s := w.shoot(fmt.Sprintf("demo-%d", j))
-			pick(w, func() {}, func() {}, func() { s.Spec.SeedName = new("s0") }, func() { s.Spec.SeedName, s.Status.SeedName = new("s0"), new("s1") },
+			pick(w, func() {}, func() {}, func() { s.Spec.SeedName = new("s0") },
+				func() { s.Spec.SeedName, s.Status.SeedName = new("s0"), new("s1") },
 				func() { s.DeletionTimestamp = &metav1.Time{} }, func() { s.Spec.SchedulerName = new("own") })()
 			for _, name := range []*string{s.Spec.SeedName, s.Status.SeedName} {
 				if name != nil {
@@ -542,7 +562,8 @@ func TestSmallestChange(t *testing.T) {
 	restricted := func(names ...string) *corev1beta1.Shoot {
 		return shoot(func(s *corev1beta1.Shoot) {
 			for _, name := range names {
-				s.Spec.AccessRestrictions = append(s.Spec.AccessRestrictions, corev1beta1.AccessRestrictionWithOptions{AccessRestriction: corev1beta1.AccessRestriction{Name: name}})
+				s.Spec.AccessRestrictions = append(s.Spec.AccessRestrictions,
+					corev1beta1.AccessRestrictionWithOptions{AccessRestriction: corev1beta1.AccessRestriction{Name: name}})
 			}
 		})
 	}
@@ -567,26 +588,40 @@ func TestSmallestChange(t *testing.T) {
 		seeds []*corev1beta1.Seed
 		want  string
 	}{
-		"nothing if the Shoot fits":         {shoot(), []*corev1beta1.Seed{seed("a", "eu-west-1"), seed("b", "eu-west-1", taint("x"))}, ""},
-		"nothing if no change helps":        {shoot(), []*corev1beta1.Seed{seed("a", "eu-west-1", func(s *corev1beta1.Seed) { s.Spec.Provider.Type = "other" })}, ""},
-		"the nearest of two seeds to reach": {shoot(), []*corev1beta1.Seed{seed("a", "eu-east-1", taint("x")), seed("b", "eu-west-1", taint("y"))}, "for seed b: add to the end of spec.tolerations: y"},
+		"nothing if the Shoot fits": {
+			shoot(), []*corev1beta1.Seed{seed("a", "eu-west-1"), seed("b", "eu-west-1", taint("x"))}, "",
+		},
+		"nothing if no change helps": {
+			shoot(), []*corev1beta1.Seed{seed("a", "eu-west-1", func(s *corev1beta1.Seed) { s.Spec.Provider.Type = "other" })},
+			"",
+		},
+		"the nearest of two seeds to reach": {
+			shoot(), []*corev1beta1.Seed{seed("a", "eu-east-1", taint("x")), seed("b", "eu-west-1", taint("y"))},
+			"for seed b: add to the end of spec.tolerations: y",
+		},
 		"all that a seed demands": {shoot(), []*corev1beta1.Seed{seed("a", "eu-east-1", taint("x"))},
 			`for seed a: add to the end of spec.tolerations: x, and create the Shoot in region "eu-east-1"`},
 		"all access restrictions": {restricted("eu-only", "secret"), []*corev1beta1.Seed{seed("a", "eu-west-1")},
 			`for seed a: remove the access restriction "eu-only", and remove the access restriction "secret"`},
 		"all networks, with ranges that are free": {shoot(func(s *corev1beta1.Shoot) {
-			s.Spec.Networking = &corev1beta1.Networking{Nodes: new("100.64.0.0/16"), Pods: new("10.244.0.0/16"), Services: new("10.0.0.0/25")}
+			s.Spec.Networking = &corev1beta1.Networking{
+				Nodes: new("100.64.0.0/16"), Pods: new("10.244.0.0/16"), Services: new("10.0.0.0/25"),
+			}
 		}), []*corev1beta1.Seed{seed("a", "eu-west-1")},
 			"for seed a: create the Shoot with spec.networking.services 100.65.0.0/25 instead of 10.0.0.0/25"},
-		"no zone tolerance where there are too few zones": {shoot(zoneTolerant), []*corev1beta1.Seed{seed("a", "eu-west-1", in("1", "2"))},
+		"no zone tolerance where there are too few zones": {shoot(zoneTolerant),
+			[]*corev1beta1.Seed{seed("a", "eu-west-1", in("1", "2"))},
 			"for seed a: create the Shoot with spec.controlPlane.highAvailability.failureTolerance.type node"},
-		"zones of the seed for the control plane": {shoot(pinned("9")), []*corev1beta1.Seed{seed("a", "eu-west-1", in("1", "2"))},
+		"zones of the seed for the control plane": {shoot(pinned("9")),
+			[]*corev1beta1.Seed{seed("a", "eu-west-1", in("1", "2"))},
 			"for seed a: create the Shoot with spec.controlPlane.zones [1]"},
-		"three zones with zone tolerance": {shoot(pinned("1", "2", "9"), zoneTolerant), []*corev1beta1.Seed{seed("a", "eu-west-1", in("1", "2", "3", "4"))},
+		"three zones with zone tolerance": {shoot(pinned("1", "2", "9"), zoneTolerant),
+			[]*corev1beta1.Seed{seed("a", "eu-west-1", in("1", "2", "3", "4"))},
 			"for seed a: create the Shoot with spec.controlPlane.zones [1, 2, 3]"},
 		"no zones, where the seed has none": {shoot(pinned("9")), []*corev1beta1.Seed{seed("a", "eu-west-1", in())},
 			"for seed a: create the Shoot without spec.controlPlane.zones"},
-		"a zone of the seed for workers": {shoot(pools("9")), []*corev1beta1.Seed{seed("a", "eu-west-1", in("1", "2"), selecting(corev1beta1.ZoneSelectionEnforce))},
+		"a zone of the seed for workers": {shoot(pools("9")),
+			[]*corev1beta1.Seed{seed("a", "eu-west-1", in("1", "2"), selecting(corev1beta1.ZoneSelectionEnforce))},
 			`for seed a: add zone "2" to spec.provider.workers[0].zones`},
 		"nothing if workers cannot be in zones of the seed": {shoot(pools("9")),
 			[]*corev1beta1.Seed{seed("a", "eu-west-1", in("1"), selecting(corev1beta1.ZoneSelectionEnforce))}, ""},
@@ -608,7 +643,8 @@ func TestSmallestChange(t *testing.T) {
 func selecting(mode corev1beta1.ZoneSelectionMode) func(*corev1beta1.Seed) {
 	return func(s *corev1beta1.Seed) {
 		s.Spec.Settings = &corev1beta1.SeedSettings{
-			Scheduling: &corev1beta1.SeedSettingScheduling{Visible: true}, ZoneSelection: &corev1beta1.SeedSettingZoneSelection{Mode: mode},
+			Scheduling:    &corev1beta1.SeedSettingScheduling{Visible: true},
+			ZoneSelection: &corev1beta1.SeedSettingZoneSelection{Mode: mode},
 		}
 	}
 }
@@ -673,7 +709,8 @@ func TestUsageReportsFreedPlaces(t *testing.T) {
 func TestExplain(t *testing.T) {
 	in := Input{Shoot: shoot(), Strategy: SameRegion, Candidates: []Candidate{
 		{Seed: seed("good", "eu-west-1")},
-		{Seed: seed("hopeless", "eu-east-1", tainted(corev1beta1.SeedTaint{Key: "x"}), func(s *corev1beta1.Seed) { s.Status.LastOperation = nil })},
+		{Seed: seed("hopeless", "eu-east-1", tainted(corev1beta1.SeedTaint{Key: "x"}),
+			func(s *corev1beta1.Seed) { s.Status.LastOperation = nil })},
 		{Seed: seed("possible", "eu-east-1", tainted(corev1beta1.SeedTaint{Key: "x"}))},
 	}}
 	d := Decide(in)

@@ -17,7 +17,8 @@ import (
 func Distances(configMaps []corev1.ConfigMap, cloudProfile, region string) (map[string]int, error) {
 	var first *corev1.ConfigMap
 	for i := range configMaps {
-		if cm := &configMaps[i]; isRegionConfig(cm) && meantFor(cm, cloudProfile) && (first == nil || cmp.Less(cm.Name, first.Name)) {
+		if cm := &configMaps[i]; isRegionConfig(cm) && meantFor(cm, cloudProfile) &&
+			(first == nil || cmp.Less(cm.Name, first.Name)) {
 			first = cm
 		}
 	}
@@ -30,14 +31,16 @@ func Distances(configMaps []corev1.ConfigMap, cloudProfile, region string) (map[
 	}
 	distances := map[string]int{}
 	if err := yaml.Unmarshal([]byte(data), &distances); err != nil {
-		return nil, fmt.Errorf("read distances of region %q in ConfigMap %s/%s: want a map from region to whole number: %w", region, first.Namespace, first.Name, err)
+		return nil, fmt.Errorf("read distances of region %q in ConfigMap %s/%s: want a map from region to whole number: %w",
+			region, first.Namespace, first.Name, err)
 	}
 	return distances, nil
 }
 
 // isRegionConfig says whether an operator has put distances into the ConfigMap.
 func isRegionConfig(cm *corev1.ConfigMap) bool {
-	return cm.Namespace == corev1beta1.GardenNamespace && cm.Labels[corev1beta1.LabelSchedulingPurpose] == corev1beta1.SchedulingPurposeRegionConfig
+	return cm.Namespace == corev1beta1.GardenNamespace &&
+		cm.Labels[corev1beta1.LabelSchedulingPurpose] == corev1beta1.SchedulingPurposeRegionConfig
 }
 
 func meantFor(cm *corev1.ConfigMap, cloudProfile string) bool {

@@ -69,7 +69,8 @@ verdict on a seed that does not fit has all reasons, and the change of the Shoot
 	f := command.Flags()
 	f.StringVarP(&namespace, "namespace", "n", "", "only Shoots of this namespace")
 	f.StringVar(&strategy, "strategy", string(SameRegion), "SameRegion or MinimalDistance")
-	f.StringVar(&scheduler, "scheduler-name", corev1beta1.DefaultSchedulerName, "decide on the Shoots whose spec.schedulerName is this")
+	f.StringVar(&scheduler, "scheduler-name", corev1beta1.DefaultSchedulerName,
+		"decide on the Shoots whose spec.schedulerName is this")
 	f.StringVarP(&output, "output", "o", "table", "table or json (one line per Shoot)")
 	return command
 }

@@ -29,11 +29,13 @@ func schedule(t *testing.T, stdin string, args ...string) (string, error) {
 
 func TestScheduleCommand(t *testing.T) {
 	for name, args := range map[string][]string{
-		"same-region.txt":    {"-f", "testdata/fleet"},
-		"same-region.jsonl":  {"-f", "testdata/fleet", "-o", "json"},
-		"distance.txt":       {"-f", "testdata/fleet", "--strategy", "MinimalDistance"},
-		"distance.jsonl":     {"-f", "testdata/fleet", "--strategy", "MinimalDistance", "-o", "json"},
-		"one-of-another.txt": {"-f", "testdata/fleet", "--scheduler-name", "own", "-n", "garden-dev", "of-another-scheduler", "running"},
+		"same-region.txt":   {"-f", "testdata/fleet"},
+		"same-region.jsonl": {"-f", "testdata/fleet", "-o", "json"},
+		"distance.txt":      {"-f", "testdata/fleet", "--strategy", "MinimalDistance"},
+		"distance.jsonl":    {"-f", "testdata/fleet", "--strategy", "MinimalDistance", "-o", "json"},
+		"one-of-another.txt": {
+			"-f", "testdata/fleet", "--scheduler-name", "own", "-n", "garden-dev", "of-another-scheduler", "running",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := schedule(t, "", args...)

@@ -200,7 +200,8 @@ var errStopped = errors.New("stopped")
 
 func newHistory(t *testing.T, seed uint64) *history {
 	h := &history{
-		world: newWorld(t), random: rand.New(rand.NewPCG(seed, 0)), counted: map[string]*corev1.Secret{}, records: []record{{}},
+		world: newWorld(t), random: rand.New(rand.NewPCG(seed, 0)), counted: map[string]*corev1.Secret{},
+		records: []record{{}},
 	}
 	stop := func(err error) error {
 		if h.left--; h.left < 0 && err == nil {

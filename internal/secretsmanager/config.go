@@ -34,7 +34,8 @@ const (
 )
 
 const (
-	// defaultRSABits gives about 128 bits of security (NIST SP 800-57 part 1, table 2), and a key is made in well under a second.
+	// defaultRSABits gives about 128 bits of security (NIST SP 800-57 part 1, table 2), and a key is made in well under a
+	// second.
 	defaultRSABits = 3072
 	// passwordBytes is the entropy of a generated password.
 	passwordBytes = 32
@@ -87,8 +88,8 @@ type Certificate struct {
 	SignedBy string
 	// Validity of the certificate; 0 means as long as the CA.
 	Validity time.Duration
-	// ForOldPeers is for certificates of clients whose servers may not trust a new CA yet while a rotation is prepared: those
-	// on nodes learn of it when they are replaced. Certificates of servers are always signed so.
+	// ForOldPeers is for certificates of clients whose servers may not trust a new CA yet while a rotation is prepared:
+	// those on nodes learn of it when they are replaced. Certificates of servers are always signed so.
 	ForOldPeers bool `json:",omitempty"`
 }
 
@@ -97,7 +98,8 @@ func (c Certificate) signer() string     { return c.SignedBy }
 
 func (c Certificate) generate(ca *pki.CA, _ sources) (map[string][]byte, error) {
 	pair, err := ca.Issue(pki.Request{
-		CommonName: c.CommonName, Organizations: c.Organizations, DNSNames: c.DNSNames, IPs: c.IPs, Usage: c.Usage, Validity: c.Validity,
+		CommonName: c.CommonName, Organizations: c.Organizations, DNSNames: c.DNSNames, IPs: c.IPs, Usage: c.Usage,
+		Validity: c.Validity,
 	})
 	if err != nil {
 		return nil, err
@@ -126,7 +128,9 @@ func (c RSAKey) generate(_ *pki.CA, from sources) (map[string][]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("encode public key: %w", err)
 		}
-		return map[string][]byte{DataPrivateRSA: private, DataPublicRSA: pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})}, nil
+		return map[string][]byte{
+			DataPrivateRSA: private, DataPublicRSA: pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}),
+		}, nil
 	}
 	public, err := ssh.NewPublicKey(&key.PublicKey)
 	if err != nil {

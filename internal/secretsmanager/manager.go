@@ -84,7 +84,8 @@ type Manager struct {
 // New reads the Secrets that the identity has generated in the namespace before.
 func New(ctx context.Context, c client.Client, clock clock.PassiveClock, namespace, identity string) (*Manager, error) {
 	list := &corev1.SecretList{}
-	if err := c.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{LabelManagedBy: ManagedBy, LabelIdentity: identity}); err != nil {
+	if err := c.List(ctx, list, client.InNamespace(namespace),
+		client.MatchingLabels{LabelManagedBy: ManagedBy, LabelIdentity: identity}); err != nil {
 		return nil, fmt.Errorf("list generated Secrets in namespace %q: %w", namespace, err)
 	}
 	m := &Manager{
@@ -98,8 +99,8 @@ func New(ctx context.Context, c client.Client, clock clock.PassiveClock, namespa
 	return m, nil
 }
 
-// Generate returns the Secret for the config, making it if there is none yet. The CA that signs must have been generated
-// before.
+// Generate returns the Secret for the config, making it if there is none yet. The CA that signs must have been
+// generated before.
 func (m *Manager) Generate(ctx context.Context, config Config, opts Options) (*corev1.Secret, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -265,9 +266,10 @@ func (m *Manager) signer(config Config) (*pki.CA, string, error) {
 	return ca, hexSum(ca.CertPEM)[:16], nil
 }
 
-// knownSigner is the CA that signs what all peers have to trust: the oldest one that is in all bundles that exist, since
-// peers may have any of them. That is the predecessor while a rotation is prepared, because of peers with the bundle
-// from before. If a completion had begun and its record was lost, there are peers that do not trust the predecessor.
+// knownSigner is the CA that signs what all peers have to trust: the oldest one that is in all bundles that exist,
+// since peers may have any of them. That is the predecessor while a rotation is prepared, because of peers with the
+// bundle from before. If a completion had begun and its record was lost, there are peers that do not trust the
+// predecessor.
 func (m *Manager) knownSigner(name string) *corev1.Secret {
 	candidates := append([]*corev1.Secret{m.current[name]}, m.old[name]...)
 	slices.Reverse(candidates)
@@ -328,7 +330,8 @@ func (m *Manager) initiation(config Config, caSum string, opts Options) time.Tim
 // needsRenewal decides whether a certificate has to be replaced at now.
 func needsRenewal(issued, end, now time.Time) bool {
 	validity := end.Sub(issued)
-	return now.After(issued.Add(time.Duration(renewShare*float64(validity)))) || end.Sub(now) < min(renewBefore, validity/2)
+	return now.After(issued.Add(time.Duration(renewShare*float64(validity)))) ||
+		end.Sub(now) < min(renewBefore, validity/2)
 }
 
 // predecessors are the Secrets of the same config name from earlier rotations, the youngest first.
@@ -398,7 +401,9 @@ func (m *Manager) labels(name string) map[string]string {
 	return map[string]string{LabelName: name, LabelManagedBy: ManagedBy, LabelIdentity: m.identity}
 }
 
-func (m *Manager) create(ctx context.Context, name string, labels map[string]string, data map[string][]byte) (*corev1.Secret, error) {
+func (m *Manager) create(
+	ctx context.Context, name string, labels map[string]string, data map[string][]byte,
+) (*corev1.Secret, error) {
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: m.namespace, Labels: labels},
 		Type:       corev1.SecretTypeOpaque,

@@ -92,7 +92,9 @@ func verify(t *testing.T, leaf *corev1.Secret, ca *corev1.Secret) bool {
 var (
 	testCA     = CA{Name: "ca", CommonName: "kubernetes"}
 	testServer = Certificate{Name: "server", CommonName: "s", DNSNames: []string{"s"}, Usage: pki.Server, SignedBy: "ca"}
-	testClient = Certificate{Name: "client", CommonName: "c", Usage: pki.Client, SignedBy: "ca", Validity: 100 * 24 * time.Hour}
+	testClient = Certificate{
+		Name: "client", CommonName: "c", Usage: pki.Client, SignedBy: "ca", Validity: 100 * 24 * time.Hour,
+	}
 )
 
 func TestSameInputsFindTheSameSecret(t *testing.T) {
@@ -271,7 +273,8 @@ func TestGenerateEveryKind(t *testing.T) {
 			t.Errorf("%s has %d keys, want %v", s.Name, len(s.Data), tc.keys)
 		}
 	}
-	if _, err := m.Generate(t.Context(), Certificate{Name: "x", SignedBy: "nobody", Usage: pki.Client}, Options{}); err == nil {
+	if _, err := m.Generate(t.Context(), Certificate{Name: "x", SignedBy: "nobody", Usage: pki.Client},
+		Options{}); err == nil {
 		t.Error("a certificate was signed by a CA that does not exist")
 	}
 }

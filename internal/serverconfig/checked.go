@@ -10,12 +10,12 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// maxChecked bounds the results that are kept. A seed has a few hundred Shoots, with up to three files each; a result has a
-// few bytes if nothing is wrong, and 10 KiB (maxProblems, maxProblemSize) at most.
+// maxChecked bounds the results that are kept. A seed has a few hundred Shoots, with up to three files each; a result
+// has a few bytes if nothing is wrong, and 10 KiB (maxProblems, maxProblemSize) at most.
 const maxChecked = 1000
 
-// results are what checks of files have found, by what they depend on. A file is checked whenever a Shoot begins to refer to it
-// and in every reconciliation, and compiling its expressions is by far the most of that.
+// results are what checks of files have found, by what they depend on. A file is checked whenever a Shoot begins to
+// refer to it and in every reconciliation, and compiling its expressions is by far the most of that.
 type results struct {
 	known   *lru.Cache
 	running singleflight.Group // Of checks that are not known yet.
@@ -24,8 +24,8 @@ type results struct {
 // checked are the results of this process.
 var checked = &results{known: lru.New(maxChecked)}
 
-// of returns what is wrong with the content by the rules; check finds it out if nobody has asked before, once for all who ask
-// at the same time. The rules name everything that the check depends on besides the content.
+// of returns what is wrong with the content by the rules; check finds it out if nobody has asked before, once for all
+// who ask at the same time. The rules name everything that the check depends on besides the content.
 func (r *results) of(rules string, content []byte, check func([]byte) []error) []error {
 	hash := sha256.New()
 	fmt.Fprintf(hash, "%d %s", len(rules), rules) // The length keeps rules and content apart.

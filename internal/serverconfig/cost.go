@@ -8,16 +8,16 @@ import (
 	api "k8s.io/apiserver/pkg/apis/apiserver"
 )
 
-// Limits on a file and on its CEL expressions. Everybody who may write a Shoot may have a server compile expressions, and
-// the time for that grows faster than their length: 6 s for 60 KiB of "||", 0.3 s for 300 bytes of nested lists. Within
-// these limits the slowest file takes less than 100 ms (BenchmarkSlowestFiles).
+// Limits on a file and on its CEL expressions. Everybody who may write a Shoot may have a server compile expressions,
+// and the time for that grows faster than their length: 6 s for 60 KiB of "||", 0.3 s for 300 bytes of nested lists.
+// Within these limits the slowest file takes less than 100 ms (BenchmarkSlowestFiles).
 const (
 	// maxSize bounds a file in bytes: decoding and checking one without expressions takes up to 2 µs per byte.
 	maxSize = 32 << 10
 	// maxExpressions bounds the expressions of a file, each of which takes 0.2 ms at least.
 	maxExpressions = 128
-	// maxExpressionSize bounds one expression, and maxExpressionsSize all of a file, in bytes. The slowest within the other
-	// limits take 18 µs per byte.
+	// maxExpressionSize bounds one expression, and maxExpressionsSize all of a file, in bytes. The slowest within the
+	// other limits take 18 µs per byte.
 	maxExpressionSize, maxExpressionsSize = 1 << 10, 4 << 10
 	// maxBrackets bounds the opening brackets of an expression: only with them types get nested, which makes the compiler
 	// cubic. Those in strings count, because nothing has parsed the expression yet.
@@ -46,9 +46,11 @@ func costs(expressions []expression) field.ErrorList {
 		}
 		n, size = n+1, size+len(e.text)
 		if len(e.text) > maxExpressionSize {
-			errs = append(errs, field.Forbidden(e.path, fmt.Sprintf("has %d bytes, must have at most %d", len(e.text), maxExpressionSize)))
+			errs = append(errs, field.Forbidden(e.path, fmt.Sprintf("has %d bytes, must have at most %d", len(e.text),
+				maxExpressionSize)))
 		}
-		if brackets := strings.Count(e.text, "(") + strings.Count(e.text, "[") + strings.Count(e.text, "{"); brackets > maxBrackets {
+		if brackets := strings.Count(e.text, "(") + strings.Count(e.text, "[") +
+			strings.Count(e.text, "{"); brackets > maxBrackets {
 			detail := fmt.Sprintf("has %d opening brackets, must have at most %d", brackets, maxBrackets)
 			errs = append(errs, field.Forbidden(e.path, detail))
 		}

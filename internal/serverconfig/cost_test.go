@@ -77,17 +77,21 @@ func TestCostsAreLimited(t *testing.T) {
 		content string
 		refused bool
 	}{
-		"an ordinary file":          {file, rules(10, ordinary), false},
-		"as many as may be":         {file, rules(maxExpressions, "claims.a==@"), false},
-		"too many":                  {file, rules(maxExpressions+1, "claims.a==@"), true},
-		"as long as may be":         {file, rules(1, sized(maxExpressionSize)), false},
-		"too long":                  {file, rules(1, sized(maxExpressionSize+1)), true},
-		"too long together":         {file, rules(5, sized(maxExpressionSize)), true},
-		"as nested as may be":       {file, rules(1, brackets(maxBrackets)), false},
-		"too nested":                {file, rules(1, brackets(maxBrackets+2)), true},
-		"a username":                {file, strings.Replace(*authenticationFile(issuer), "claim: sub, prefix: ''", nested, 1), true},
-		"other claims":              {file, strings.Replace(*authenticationFile(issuer), "prefix: ''}", extra, 1), true},
-		"the user":                  {file, *authenticationFile(issuer + "  userValidationRules: [{" + nested + "}]\n"), true},
+		"an ordinary file":    {file, rules(10, ordinary), false},
+		"as many as may be":   {file, rules(maxExpressions, "claims.a==@"), false},
+		"too many":            {file, rules(maxExpressions+1, "claims.a==@"), true},
+		"as long as may be":   {file, rules(1, sized(maxExpressionSize)), false},
+		"too long":            {file, rules(1, sized(maxExpressionSize+1)), true},
+		"too long together":   {file, rules(5, sized(maxExpressionSize)), true},
+		"as nested as may be": {file, rules(1, brackets(maxBrackets)), false},
+		"too nested":          {file, rules(1, brackets(maxBrackets+2)), true},
+		"a username": {
+			file, strings.Replace(*authenticationFile(issuer), "claim: sub, prefix: ''", nested, 1), true,
+		},
+		"other claims": {file, strings.Replace(*authenticationFile(issuer), "prefix: ''}", extra, 1), true},
+		"the user": {
+			file, *authenticationFile(issuer + "  userValidationRules: [{" + nested + "}]\n"), true,
+		},
 		"a match condition":         {webhooks, *authorizationFile(condition), true},
 		"more problems than listed": {file, rules(maxProblems+3, "x@"), true},
 		"a long problem":            {file, rules(1, "x"+strings.Repeat("||x", 300)), true},

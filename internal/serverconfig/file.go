@@ -40,7 +40,8 @@ type File struct {
 	check func(content []byte) []error
 }
 
-// Of lists the files of a Shoot. No file may let somebody else issue tokens with the issuers, which are the cluster's own.
+// Of lists the files of a Shoot. No file may let somebody else issue tokens with the issuers, which are the cluster's
+// own.
 func Of(shoot *corev1beta1.Shoot, issuers []string) []File {
 	server := shoot.Spec.Kubernetes.KubeAPIServer
 	if server == nil {
@@ -93,7 +94,8 @@ func Changed(shoot, old *corev1beta1.Shoot) []File {
 		case AuditPolicy:
 			return same(server.AuditConfig, before.AuditConfig)
 		case Authentication:
-			return same(server.StructuredAuthentication, before.StructuredAuthentication) && same(issuers(server), issuers(before))
+			return same(server.StructuredAuthentication, before.StructuredAuthentication) &&
+				same(issuers(server), issuers(before))
 		default:
 			return same(server.StructuredAuthorization, before.StructuredAuthorization)
 		}

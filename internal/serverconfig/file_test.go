@@ -22,7 +22,9 @@ func shootWith(change func(*corev1beta1.KubeAPIServerConfig)) *corev1beta1.Shoot
 
 func audit(name string) func(*corev1beta1.KubeAPIServerConfig) {
 	return func(s *corev1beta1.KubeAPIServerConfig) {
-		s.AuditConfig = &corev1beta1.AuditConfig{AuditPolicy: &corev1beta1.AuditPolicy{ConfigMapRef: &corev1.ObjectReference{Name: name}}}
+		s.AuditConfig = &corev1beta1.AuditConfig{
+			AuditPolicy: &corev1beta1.AuditPolicy{ConfigMapRef: &corev1.ObjectReference{Name: name}},
+		}
 	}
 }
 
@@ -63,12 +65,20 @@ func TestFilesThatChange(t *testing.T) {
 			server + "structuredAuthentication.configMapName b config.yaml",
 			server + "structuredAuthorization.configMapName c config.yaml",
 		}},
-		"nothing changes":           {all, all, nil},
-		"all go":                    {none, all, nil},
-		"a name that is missing":    {audit(""), nil, nil},
-		"another ConfigMap":         {audit("b"), audit("a"), []string{server + "auditConfig.auditPolicy.configMapRef.name b policy"}},
-		"another issuer of its own": {authenticated("b", "https://a"), authenticated("b"), []string{server + "structuredAuthentication.configMapName b config.yaml"}},
-		"another kubeconfig":        {authorized("c", "w", "v"), authorized("c", "w"), []string{server + "structuredAuthorization.configMapName c config.yaml"}},
+		"nothing changes":        {all, all, nil},
+		"all go":                 {none, all, nil},
+		"a name that is missing": {audit(""), nil, nil},
+		"another ConfigMap": {
+			audit("b"), audit("a"), []string{server + "auditConfig.auditPolicy.configMapRef.name b policy"},
+		},
+		"another issuer of its own": {
+			authenticated("b", "https://a"), authenticated("b"),
+			[]string{server + "structuredAuthentication.configMapName b config.yaml"},
+		},
+		"another kubeconfig": {
+			authorized("c", "w", "v"), authorized("c", "w"),
+			[]string{server + "structuredAuthorization.configMapName c config.yaml"},
+		},
 	} {
 		var old *corev1beta1.Shoot
 		if tc.before != nil {
@@ -114,7 +124,8 @@ func conditions(n int) string {
 	for i := range n {
 		fmt.Fprintf(&list, `{expression: "request.user != '%d'"},`, i)
 	}
-	return strings.Replace(webhook, settings, settings+", matchConditionSubjectAccessReviewVersion: v1, matchConditions: ["+list.String()+"]", 1)
+	return strings.Replace(webhook, settings, settings+
+		", matchConditionSubjectAccessReviewVersion: v1, matchConditions: ["+list.String()+"]", 1)
 }
 
 func TestContent(t *testing.T) {
@@ -125,43 +136,77 @@ func TestContent(t *testing.T) {
 		content *string
 		refused bool
 	}{
-		"audit: no key":                                 {audit("a"), nil, true},
-		"audit: empty":                                  {audit("a"), ptr.To(""), true},
-		"audit: no YAML":                                {audit("a"), ptr.To("a: b: c"), true},
-		"audit: another kind":                           {audit("a"), document("v1", "ConfigMap", ""), true},
-		"audit: a version that is gone":                 {audit("a"), document("audit.k8s.io/v1beta1", "Policy", "rules: [{level: None}]"), true},
-		"audit: no rules":                               {audit("a"), policyFile("rules: []"), true},
-		"audit: a good one":                             {audit("a"), policyFile("omitStages: [RequestReceived]\nrules: [{level: Metadata}]"), false},
-		"audit: two problems":                           {audit("a"), policyFile("omitStages: [Never]\nrules: [{level: Everything}]"), true},
-		"audit: a field of another type":                {audit("a"), policyFile("rules: {level: None}"), true},
-		"audit: too large":                              {audit("a"), policyFile("rules: [{level: None}]\n" + strings.Repeat("#", maxSize)), true},
-		"authentication: no key":                        {authenticated("b"), nil, true},
-		"authentication: a good one":                    {authenticated("b"), authenticationFile(issuer), false},
-		"authentication: an older version":              {authenticated("b"), document("apiserver.config.k8s.io/v1beta1", "AuthenticationConfiguration", issuer), false},
-		"authentication: no such version":               {authenticated("b"), document("apiserver.config.k8s.io/v3", "AuthenticationConfiguration", issuer), true},
-		"authentication: another kind":                  {authenticated("b"), authorizationFile(webhook), true},
-		"authentication: an unknown field":              {authenticated("b"), authenticationFile(issuer + "  claimMapping: {}\n"), true},
-		"authentication: no audience":                   {authenticated("b"), authenticationFile(strings.Replace(issuer, "me", "", 1)), true},
-		"authentication: a wrong expression":            {authenticated("b"), authenticationFile(issuer + "  claimValidationRules: [{expression: claims.a =}]\n"), true},
-		"authentication: the cluster's issuer":          {authenticated("b", "https://idp.example.org"), authenticationFile(issuer), true},
-		"authentication: a former issuer":               {authenticated("b", "https://x.org", "https://idp.example.org"), authenticationFile(issuer), true},
-		"authentication: nobody is anonymous":           {authenticated("b"), anonymous("{enabled: false}"), true},
-		"authentication: anonymous on one path":         {authenticated("b"), anonymous("{enabled: true, conditions: [{path: /livez}]}"), true},
-		"authentication: anonymous on its paths":        {authenticated("b"), anonymous("{enabled: true, conditions: [{path: /livez}, {path: /readyz}]}"), false},
-		"authentication: anonymous on every path":       {authenticated("b"), anonymous("{enabled: true}"), false},
-		"authorization: no key":                         {authorized("c", "w"), nil, true},
-		"authorization: a good one":                     {authorized("c", "w"), authorizationFile(webhook), false},
-		"authorization: no authorizers":                 {authorized("c", "w"), authorizationFile(""), true},
-		"authorization: a name of ours":                 {authorized("c", "rbac"), authorizationFile(strings.Replace(webhook, "name: w", "name: rbac", 1)), true},
+		"audit: no key":       {audit("a"), nil, true},
+		"audit: empty":        {audit("a"), ptr.To(""), true},
+		"audit: no YAML":      {audit("a"), ptr.To("a: b: c"), true},
+		"audit: another kind": {audit("a"), document("v1", "ConfigMap", ""), true},
+		"audit: a version that is gone": {
+			audit("a"), document("audit.k8s.io/v1beta1", "Policy", "rules: [{level: None}]"), true,
+		},
+		"audit: no rules": {audit("a"), policyFile("rules: []"), true},
+		"audit: a good one": {
+			audit("a"), policyFile("omitStages: [RequestReceived]\nrules: [{level: Metadata}]"), false,
+		},
+		"audit: two problems": {
+			audit("a"), policyFile("omitStages: [Never]\nrules: [{level: Everything}]"), true,
+		},
+		"audit: a field of another type": {audit("a"), policyFile("rules: {level: None}"), true},
+		"audit: too large": {
+			audit("a"), policyFile("rules: [{level: None}]\n" + strings.Repeat("#", maxSize)), true,
+		},
+		"authentication: no key":     {authenticated("b"), nil, true},
+		"authentication: a good one": {authenticated("b"), authenticationFile(issuer), false},
+		"authentication: an older version": {
+			authenticated("b"), document("apiserver.config.k8s.io/v1beta1", "AuthenticationConfiguration", issuer), false,
+		},
+		"authentication: no such version": {
+			authenticated("b"), document("apiserver.config.k8s.io/v3", "AuthenticationConfiguration", issuer), true,
+		},
+		"authentication: another kind": {authenticated("b"), authorizationFile(webhook), true},
+		"authentication: an unknown field": {
+			authenticated("b"), authenticationFile(issuer + "  claimMapping: {}\n"), true,
+		},
+		"authentication: no audience": {
+			authenticated("b"), authenticationFile(strings.Replace(issuer, "me", "", 1)), true,
+		},
+		"authentication: a wrong expression": {
+			authenticated("b"), authenticationFile(issuer + "  claimValidationRules: [{expression: claims.a =}]\n"), true,
+		},
+		"authentication: the cluster's issuer": {
+			authenticated("b", "https://idp.example.org"), authenticationFile(issuer), true,
+		},
+		"authentication: a former issuer": {
+			authenticated("b", "https://x.org", "https://idp.example.org"), authenticationFile(issuer), true,
+		},
+		"authentication: nobody is anonymous": {authenticated("b"), anonymous("{enabled: false}"), true},
+		"authentication: anonymous on one path": {
+			authenticated("b"), anonymous("{enabled: true, conditions: [{path: /livez}]}"), true,
+		},
+		"authentication: anonymous on its paths": {
+			authenticated("b"), anonymous("{enabled: true, conditions: [{path: /livez}, {path: /readyz}]}"), false,
+		},
+		"authentication: anonymous on every path": {authenticated("b"), anonymous("{enabled: true}"), false},
+		"authorization: no key":                   {authorized("c", "w"), nil, true},
+		"authorization: a good one":               {authorized("c", "w"), authorizationFile(webhook), false},
+		"authorization: no authorizers":           {authorized("c", "w"), authorizationFile(""), true},
+		"authorization: a name of ours": {
+			authorized("c", "rbac"), authorizationFile(strings.Replace(webhook, "name: w", "name: rbac", 1)), true,
+		},
 		"authorization: room for one more condition":    {authorized("c", "w"), authorizationFile(conditions(63)), false},
 		"authorization: no room for one more condition": {authorized("c", "w"), authorizationFile(conditions(64)), true},
-		"authorization: a mode of ours":                 {authorized("c", "w"), authorizationFile(webhook + "- {type: RBAC, name: rbac}\n"), true},
-		"authorization: no kubeconfig":                  {authorized("c", "v"), authorizationFile(webhook), true},
-		"authorization: no settings":                    {authorized("c", "w"), authorizationFile("authorizers: [{type: Webhook, name: w}]"), true},
-		"authorization: its own way to the webhook": {authorized("c", "w"), authorizationFile(strings.Replace(webhook, settings,
-			settings+", connectionInfo: {type: KubeConfigFile, kubeConfigFile: /k}", 1)), true},
-		"authorization: the way to the webhook said": {authorized("c", "w"), authorizationFile(strings.Replace(webhook, settings,
-			settings+", connectionInfo: {type: KubeConfigFile}", 1)), false},
+		"authorization: a mode of ours": {
+			authorized("c", "w"), authorizationFile(webhook + "- {type: RBAC, name: rbac}\n"), true,
+		},
+		"authorization: no kubeconfig": {authorized("c", "v"), authorizationFile(webhook), true},
+		"authorization: no settings": {
+			authorized("c", "w"), authorizationFile("authorizers: [{type: Webhook, name: w}]"), true,
+		},
+		"authorization: its own way to the webhook": {authorized("c", "w"),
+			authorizationFile(strings.Replace(webhook, settings,
+				settings+", connectionInfo: {type: KubeConfigFile, kubeConfigFile: /k}", 1)), true},
+		"authorization: the way to the webhook said": {authorized("c", "w"),
+			authorizationFile(strings.Replace(webhook, settings,
+				settings+", connectionInfo: {type: KubeConfigFile}", 1)), false},
 		"authorization: a wrong expression": {authorized("c", "w"), authorizationFile(strings.Replace(webhook, settings,
 			settings+", matchConditions: [{expression: request.x}], matchConditionSubjectAccessReviewVersion: v1", 1)), true},
 	} {

@@ -19,17 +19,20 @@ const KeyKubeconfig = "kubeconfig"
 // maxKubeconfig bounds a kubeconfig in bytes, as many of them become one Secret.
 const maxKubeconfig = 32 << 10
 
-// Kubeconfig says what is wrong with a kubeconfig that an API server of a Shoot is to use, given the content of its Secret.
+// Kubeconfig says what is wrong with a kubeconfig that an API server of a Shoot is to use, given the content of its
+// Secret.
 //
-// Its author has no rights in the control plane. So it must hold everything itself: a program that it names would run there,
-// and a file that it names would be the control plane's, private keys among them, and be sent to wherever it says.
+// Its author has no rights in the control plane. So it must hold everything itself: a program that it names would run
+// there, and a file that it names would be the control plane's, private keys among them, and be sent to wherever it
+// says.
 func Kubeconfig(data map[string][]byte) error {
 	content := data[KeyKubeconfig]
 	if len(content) == 0 {
 		return fmt.Errorf("the Secret must have the key %q", KeyKubeconfig)
 	}
 	if len(content) > maxKubeconfig {
-		return fmt.Errorf("key %q of the Secret has %d bytes, must have at most %d", KeyKubeconfig, len(content), maxKubeconfig)
+		return fmt.Errorf("key %q of the Secret has %d bytes, must have at most %d", KeyKubeconfig, len(content),
+			maxKubeconfig)
 	}
 	config, err := clientcmd.Load(content)
 	if err != nil {
@@ -41,13 +44,16 @@ func Kubeconfig(data map[string][]byte) error {
 	}
 	errs := []error{server(config.Clusters[current.Cluster])}
 	for _, name := range slices.Sorted(maps.Keys(config.Clusters)) {
-		errs = append(errs, refuse("cluster", name, map[string]bool{"certificate-authority": config.Clusters[name].CertificateAuthority != ""}))
+		errs = append(errs, refuse("cluster", name, map[string]bool{
+			"certificate-authority": config.Clusters[name].CertificateAuthority != "",
+		}))
 	}
 	for _, name := range slices.Sorted(maps.Keys(config.AuthInfos)) {
 		user := config.AuthInfos[name]
 		errs = append(errs, refuse("user", name, map[string]bool{
-			"client-certificate": user.ClientCertificate != "", "client-key": user.ClientKey != "", "tokenFile": user.TokenFile != "",
-			"exec": user.Exec != nil, "auth-provider": user.AuthProvider != nil,
+			"client-certificate": user.ClientCertificate != "", "client-key": user.ClientKey != "",
+			"tokenFile": user.TokenFile != "",
+			"exec":      user.Exec != nil, "auth-provider": user.AuthProvider != nil,
 		}))
 	}
 	if current.AuthInfo != "" && config.AuthInfos[current.AuthInfo] == nil {
@@ -86,9 +92,12 @@ func server(cluster *clientcmdapi.Cluster) error {
 
 func refuse(what, name string, given map[string]bool) error {
 	var errs []error
-	for _, field := range []string{"certificate-authority", "client-certificate", "client-key", "tokenFile", "exec", "auth-provider"} {
+	for _, field := range []string{
+		"certificate-authority", "client-certificate", "client-key", "tokenFile", "exec", "auth-provider",
+	} {
 		if given[field] {
-			errs = append(errs, fmt.Errorf("%s %q must not have %s, only data that the kubeconfig holds itself", what, name, field))
+			errs = append(errs, fmt.Errorf("%s %q must not have %s, only data that the kubeconfig holds itself", what, name,
+				field))
 		}
 	}
 	return utilerrors.NewAggregate(errs)

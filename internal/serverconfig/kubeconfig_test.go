@@ -29,26 +29,35 @@ users: [{name: a, user: {token: secret}}]
 		content string
 		refused bool
 	}{
-		"a good one":                {good, false},
-		"without a user":            {strings.Replace(strings.Replace(good, ", user: a}", "}", 1), "users: [{name: a, user: {token: secret}}]", "", 1), false},
-		"empty":                     {"", true},
-		"no YAML":                   {"secret: a: b", true},
-		"no context":                {strings.Replace(good, "current-context: a", "", 1), true},
-		"another context":           {strings.Replace(good, "current-context: a", "current-context: b", 1), true},
-		"no cluster":                {strings.Replace(good, "cluster: a,", "cluster: b,", 1), true},
-		"no such user":              {strings.Replace(good, "user: a}", "user: b}", 1), true},
-		"not encrypted":             {strings.Replace(good, "https", "http", 1), true},
-		"a server without a host":   {strings.Replace(good, "webhook.example.org", "", 1), true},
-		"a program":                 {user("exec: {apiVersion: client.authentication.k8s.io/v1, command: sh}"), true},
-		"a plugin":                  {user("auth-provider: {name: oidc}"), true},
-		"the file of a token":       {user("tokenFile: /srv/kubernetes/service-account-key/id_rsa"), true},
-		"files of certificates":     {user("client-certificate: /a, client-key: /b"), true},
-		"the file of a CA":          {strings.Replace(good, "certificate-authority-data: ", "certificate-authority: /a, x: ", 1), true},
-		"a program of another user": {strings.Replace(good, "token: secret}}]", "token: secret}}, {name: b, user: {exec: {command: sh}}}]", 1), true},
-		"a broken CA":               {strings.Replace(good, "certificate-authority-data: ", "certificate-authority-data: AAAA, x: ", 1), true},
-		"too large":                 {good + "#" + strings.Repeat("#", maxKubeconfig-len(good)), true},
-		"as large as may be":        {good + strings.Repeat("#", maxKubeconfig-len(good)), false},
-		"half a key pair":           {user("client-certificate-data: AAAA"), true},
+		"a good one": {good, false},
+		"without a user": {
+			strings.Replace(strings.Replace(good, ", user: a}", "}", 1), "users: [{name: a, user: {token: secret}}]",
+				"", 1), false,
+		},
+		"empty":                   {"", true},
+		"no YAML":                 {"secret: a: b", true},
+		"no context":              {strings.Replace(good, "current-context: a", "", 1), true},
+		"another context":         {strings.Replace(good, "current-context: a", "current-context: b", 1), true},
+		"no cluster":              {strings.Replace(good, "cluster: a,", "cluster: b,", 1), true},
+		"no such user":            {strings.Replace(good, "user: a}", "user: b}", 1), true},
+		"not encrypted":           {strings.Replace(good, "https", "http", 1), true},
+		"a server without a host": {strings.Replace(good, "webhook.example.org", "", 1), true},
+		"a program":               {user("exec: {apiVersion: client.authentication.k8s.io/v1, command: sh}"), true},
+		"a plugin":                {user("auth-provider: {name: oidc}"), true},
+		"the file of a token":     {user("tokenFile: /srv/kubernetes/service-account-key/id_rsa"), true},
+		"files of certificates":   {user("client-certificate: /a, client-key: /b"), true},
+		"the file of a CA": {
+			strings.Replace(good, "certificate-authority-data: ", "certificate-authority: /a, x: ", 1), true,
+		},
+		"a program of another user": {
+			strings.Replace(good, "token: secret}}]", "token: secret}}, {name: b, user: {exec: {command: sh}}}]", 1), true,
+		},
+		"a broken CA": {
+			strings.Replace(good, "certificate-authority-data: ", "certificate-authority-data: AAAA, x: ", 1), true,
+		},
+		"too large":          {good + "#" + strings.Repeat("#", maxKubeconfig-len(good)), true},
+		"as large as may be": {good + strings.Repeat("#", maxKubeconfig-len(good)), false},
+		"half a key pair":    {user("client-certificate-data: AAAA"), true},
 	} {
 		err := Kubeconfig(map[string][]byte{KeyKubeconfig: []byte(tc.content)})
 		if tc.refused != (err != nil) {

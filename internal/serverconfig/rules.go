@@ -43,12 +43,16 @@ const newest = math.MaxUint
 // Versions of the files, the newest first.
 var (
 	policyVersions         = []apiVersion{{"audit.k8s.io/v1", 12}}
-	authenticationVersions = []apiVersion{{"apiserver.config.k8s.io/v1", 34}, {"apiserver.config.k8s.io/v1beta1", 30}, {"apiserver.config.k8s.io/v1alpha1", 29}}
-	authorizationVersions  = []apiVersion{{"apiserver.config.k8s.io/v1", 32}, {"apiserver.config.k8s.io/v1beta1", 30}, {"apiserver.config.k8s.io/v1alpha1", 29}}
+	authenticationVersions = []apiVersion{
+		{"apiserver.config.k8s.io/v1", 34}, {"apiserver.config.k8s.io/v1beta1", 30}, {"apiserver.config.k8s.io/v1alpha1", 29},
+	}
+	authorizationVersions = []apiVersion{
+		{"apiserver.config.k8s.io/v1", 32}, {"apiserver.config.k8s.io/v1beta1", 30}, {"apiserver.config.k8s.io/v1alpha1", 29},
+	}
 )
 
-// typeProblem says why a file is not of the kind, in a version that a minor of Kubernetes reads. The decoders' own words
-// for that name no alternative.
+// typeProblem says why a file is not of the kind, in a version that a minor of Kubernetes reads. The decoders' own
+// words for that name no alternative.
 func typeProblem(content []byte, kind string, versions []apiVersion, minor uint) error {
 	var meta metav1.TypeMeta
 	if err := yaml.Unmarshal(content, &meta); err != nil {
@@ -66,7 +70,8 @@ func typeProblem(content []byte, kind string, versions []apiVersion, minor uint)
 	case len(read) == 0:
 		return fmt.Errorf("is not supported by Kubernetes 1.%d", minor)
 	}
-	return fmt.Errorf("is kind %q with apiVersion %q, must be kind %q with apiVersion %s", meta.Kind, meta.APIVersion, kind, strings.Join(read, " or "))
+	return fmt.Errorf("is kind %q with apiVersion %q, must be kind %q with apiVersion %s", meta.Kind, meta.APIVersion,
+		kind, strings.Join(read, " or "))
 }
 
 // read decodes a file of the group apiserver.config.k8s.io. An error may stand for several.
@@ -112,7 +117,8 @@ var probes = []string{"/livez", "/readyz"}
 // authentication: own are the cluster's issuers. Only with workers the server has something to select an egress from.
 func authentication(minor uint, own []string, workers bool) func([]byte) []error {
 	return func(content []byte) []error {
-		config, err := read[*api.AuthenticationConfiguration](content, "AuthenticationConfiguration", authenticationVersions, minor)
+		config, err := read[*api.AuthenticationConfiguration](content, "AuthenticationConfiguration", authenticationVersions,
+			minor)
 		if err != nil {
 			return []error{err}
 		}
@@ -122,7 +128,8 @@ func authentication(minor uint, own []string, workers bool) func([]byte) []error
 		errs := validation.ValidateAuthenticationConfiguration(authenticationcel.NewDefaultCompiler(), config, own)
 		if !letsProbesIn(config.Anonymous) {
 			errs = append(errs, field.Forbidden(field.NewPath("anonymous"),
-				"must be left out, or be enabled for "+strings.Join(probes, " and ")+", which the kubelet of the seed asks without credentials"))
+				"must be left out, or be enabled for "+strings.Join(probes, " and ")+
+					", which the kubelet of the seed asks without credentials"))
 		}
 		for i, jwt := range config.JWT {
 			if jwt.Issuer.EgressSelectorType != "" && !workers {
@@ -153,7 +160,8 @@ const maxConditions = 63
 // webhooks, are added to it.
 func authorization(minor uint, kubeconfigs []corev1beta1.AuthorizerKubeconfigReference) func([]byte) []error {
 	return func(content []byte) []error {
-		config, err := read[*api.AuthorizationConfiguration](content, "AuthorizationConfiguration", authorizationVersions, minor)
+		config, err := read[*api.AuthorizationConfiguration](content, "AuthorizationConfiguration", authorizationVersions,
+			minor)
 		if err != nil {
 			return []error{err}
 		}
@@ -169,30 +177,39 @@ func authorization(minor uint, kubeconfigs []corev1beta1.AuthorizerKubeconfigRef
 			}
 			webhooks[authorizer.Name] = true
 			if slices.Contains(modes, authorizer.Name) {
-				errs = append(errs, field.Forbidden(path.Child("name"), fmt.Sprintf("%s is the name of an authorizer that is added", authorizer.Name)))
+				errs = append(errs, field.Forbidden(path.Child("name"),
+					fmt.Sprintf("%s is the name of an authorizer that is added", authorizer.Name)))
 			}
-			if !slices.ContainsFunc(kubeconfigs, func(k corev1beta1.AuthorizerKubeconfigReference) bool { return k.AuthorizerName == authorizer.Name }) {
-				errs = append(errs, field.Invalid(path.Child("name"), authorizer.Name, "must be the authorizerName of one of the Shoot's kubeconfigs"))
+			if !slices.ContainsFunc(kubeconfigs,
+				func(k corev1beta1.AuthorizerKubeconfigReference) bool { return k.AuthorizerName == authorizer.Name }) {
+				errs = append(errs, field.Invalid(path.Child("name"), authorizer.Name,
+					"must be the authorizerName of one of the Shoot's kubeconfigs"))
 			}
 			if authorizer.Webhook == nil {
 				continue
 			}
 			if len(authorizer.Webhook.MatchConditions) > maxConditions {
-				errs = append(errs, field.TooMany(path.Child("webhook", "matchConditions"), len(authorizer.Webhook.MatchConditions), maxConditions))
+				errs = append(errs, field.TooMany(path.Child("webhook", "matchConditions"), len(authorizer.Webhook.MatchConditions),
+					maxConditions))
 			}
 			given := &authorizer.Webhook.ConnectionInfo
-			if given.KubeConfigFile != nil || given.Type != "" && given.Type != api.AuthorizationWebhookConnectionInfoTypeKubeConfigFile {
-				errs = append(errs, field.Forbidden(path.Child("webhook", "connectionInfo"), "must be left out; the Shoot names the Secret with the kubeconfig"))
+			if given.KubeConfigFile != nil || given.Type != "" &&
+				given.Type != api.AuthorizationWebhookConnectionInfoTypeKubeConfigFile {
+				errs = append(errs, field.Forbidden(path.Child("webhook", "connectionInfo"),
+					"must be left out; the Shoot names the Secret with the kubeconfig"))
 			}
-			*given = api.WebhookConnectionInfo{Type: api.AuthorizationWebhookConnectionInfoTypeInCluster} // One without a file passes.
+			// One without a file passes.
+			*given = api.WebhookConnectionInfo{Type: api.AuthorizationWebhookConnectionInfoTypeInCluster}
 		}
 		for _, kubeconfig := range kubeconfigs {
 			if !webhooks[kubeconfig.AuthorizerName] {
-				errs = append(errs, field.Required(field.NewPath("authorizers"), fmt.Sprintf("the Shoot has a kubeconfig for a Webhook with the name %q", kubeconfig.AuthorizerName)))
+				errs = append(errs, field.Required(field.NewPath("authorizers"),
+					fmt.Sprintf("the Shoot has a kubeconfig for a Webhook with the name %q", kubeconfig.AuthorizerName)))
 			}
 		}
 		known := sets.New(string(api.TypeWebhook))
-		return asErrors(append(errs, validation.ValidateAuthorizationConfiguration(authorizationcel.NewDefaultCompiler(), nil, config, known, known)...))
+		return asErrors(append(errs, validation.ValidateAuthorizationConfiguration(authorizationcel.NewDefaultCompiler(), nil,
+			config, known, known)...))
 	}
 }
 

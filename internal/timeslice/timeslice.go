@@ -1,9 +1,9 @@
 // Package timeslice asks the kernel for short time slices.
 //
-// Linux runs a task that wakes up before one that is running if its time slice is shorter, as long as it has not had more than
-// its share of the processor. That is what a process wants which does little for each of many requests, such as a proxy: on a
-// node where control planes are busy it otherwise waits for the end of a whole slice, about 3 ms, at each step of a request. Its
-// share does not change.
+// Linux runs a task that wakes up before one that is running if its time slice is shorter, as long as it has not had
+// more than its share of the processor. That is what a process wants which does little for each of many requests, such
+// as a proxy: on a node where control planes are busy it otherwise waits for the end of a whole slice, about 3 ms, at
+// each step of a request. Its share does not change.
 package timeslice
 
 import (
@@ -19,11 +19,12 @@ import (
 // short is the least that the kernel accepts.
 const short = 100 * time.Microsecond
 
-// Short gives all threads of the process short time slices, and with them those that start later and child processes. Kernels
-// before 6.12 accept it without effect.
+// Short gives all threads of the process short time slices, and with them those that start later and child processes.
+// Kernels before 6.12 accept it without effect.
 func Short() error {
 	done := map[string]bool{}
-	for before := -1; before < len(done); { // Until no thread has started meanwhile that one without a short slice may have made.
+	for before := -1; before < len(done); {
+		// Until no thread has started meanwhile that one without a short slice may have made.
 		before = len(done)
 		threads, err := os.ReadDir("/proc/self/task")
 		if err != nil {

@@ -45,7 +45,8 @@ func TestShort(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if attributes.Policy == unix.SCHED_IDLE { // No slices for tasks of the idle policy, with which somebody may run tests.
+		if attributes.Policy == unix.SCHED_IDLE {
+			// No slices for tasks of the idle policy, with which somebody may run tests.
 			continue
 		}
 		if got := time.Duration(attributes.Runtime); got != short && hasSlices(t) {

@@ -210,8 +210,8 @@ func (c *Client) serve(ctx context.Context, s *stream) {
 	relay.Both(s, conn)
 }
 
-// dialTarget connects to an address, or to a name: the API server resolves services itself, but a Node may have nothing but
-// a host name.
+// dialTarget connects to an address, or to a name: the API server resolves services itself, but a Node may have nothing
+// but a host name.
 func (c *Client) dialTarget(ctx context.Context, target string) (net.Conn, error) {
 	conn, err := c.targets.DialContext(ctx, target)
 	switch egress.ResultOf(err) {

@@ -49,8 +49,10 @@ func newServerCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.clients, "client-address", fmt.Sprintf(":%d", ClientPort),
 		"address for tunnel clients; empty for a Shoot without workers, whose requests all go to the outside")
-	f.StringVar(&o.proxy, "proxy-address", fmt.Sprintf(":%d", ProxyPort), `address for the API server's egress selector "cluster"`)
-	f.StringVar(&o.egress, "egress-address", "", `address for the API server's egress selector "controlplane"; empty is off`)
+	f.StringVar(&o.proxy, "proxy-address", fmt.Sprintf(":%d", ProxyPort),
+		`address for the API server's egress selector "cluster"`)
+	f.StringVar(&o.egress, "egress-address", "",
+		`address for the API server's egress selector "controlplane"; empty is off`)
 	web := endpointFlags(f)
 	o.networks.addFlags(f)
 	f.StringSliceVar(&o.deniedDomains, "denied-domains", nil,

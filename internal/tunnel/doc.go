@@ -11,8 +11,8 @@
 //	                                 ^                  |
 //	                                 +--- gateway <-----+   (the client dials)
 //
-// The server also connects the API server to the outside, for addresses that its users choose: what they may be is decided
-// by the package egress. A Shoot without workers has only that.
+// The server also connects the API server to the outside, for addresses that its users choose: what they may be is
+// decided by the package egress. A Shoot without workers has only that.
 //
 // Several clients may be connected; requests are spread over them, and a dead one is noticed by keepalive. Nothing is
 // stored: a restart of either side only costs the open connections.

@@ -49,7 +49,9 @@ func newOutside(t *testing.T) (w *world, egressPort string) {
 	}
 	ca := newAuthority(t)
 	w = &world{t: t, ca: ca, api: ca.issue(t, APIServerCommonName),
-		server: &Server{Certs: ca.issue(t, ServiceName), Log: logr.Discard(), Registry: prometheus.NewRegistry(), Egress: dialer}}
+		server: &Server{
+			Certs: ca.issue(t, ServiceName), Log: logr.Discard(), Registry: prometheus.NewRegistry(), Egress: dialer,
+		}}
 	proxy, out := listen(t), listen(t)
 	w.proxy = proxy.Addr().String()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -189,7 +191,8 @@ func TestDeniedAddressesAreNotAskedOfClients(t *testing.T) {
 	for target, want := range map[string]int{
 		"10.2.0.1:443": http.StatusForbidden, "169.254.169.254:80": http.StatusForbidden,
 		"node-1:10250": http.StatusForbidden,
-		"10.1.0.1:443": http.StatusServiceUnavailable, "192.0.2.1:443": http.StatusServiceUnavailable, // No client is there to ask.
+		// No client is there to ask.
+		"10.1.0.1:443": http.StatusServiceUnavailable, "192.0.2.1:443": http.StatusServiceUnavailable,
 	} {
 		conn, answer := w.connect(target)
 		conn.Close()

@@ -62,8 +62,8 @@ func (e *endpoints) serve(ctx context.Context, g prometheus.Gatherer, connected 
 	return errors.Join(err, errors.Join(webErrs...))
 }
 
-// healthHandler answers with a status and one word. /readyz does not depend on the peer: a server that became unready without
-// clients would vanish from its Service and could never be reached by one.
+// healthHandler answers with a status and one word. /readyz does not depend on the peer: a server that became unready
+// without clients would vanish from its Service and could never be reached by one.
 func healthHandler(connected func() bool) http.Handler {
 	mux := http.NewServeMux()
 	ok := func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) }

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Frames of the multiplexer: a header of 12 bytes (version, type, flags, stream, length), and contents if the type is data.
-// https://github.com/hashicorp/yamux/blob/master/spec.md
+// Frames of the multiplexer: a header of 12 bytes (version, type, flags, stream, length), and contents if the type is
+// data. https://github.com/hashicorp/yamux/blob/master/spec.md
 const (
 	frameHeader = 12
 	frameData   = 0
@@ -26,8 +26,8 @@ var (
 	errHeld         = errors.New("the client sends more than is taken")
 )
 
-// guard is a client's connection as the multiplexer gets to see it: reads fail when the client does what no client does and
-// what would take memory. It counts what streams hold.
+// guard is a client's connection as the multiplexer gets to see it: reads fail when the client does what no client does
+// and what would take memory. It counts what streams hold.
 type guard struct {
 	net.Conn
 	held *ledger
@@ -169,8 +169,8 @@ func (l *ledger) forget(h holding) {
 	}
 }
 
-// add counts bytes that a stream is about to hold. If all hold too much, the fullest connection is broken off; it fails if
-// there is none.
+// add counts bytes that a stream is about to hold. If all hold too much, the fullest connection is broken off; it fails
+// if there is none.
 func (l *ledger) add(h holding, bytes int) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

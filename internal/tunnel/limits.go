@@ -6,8 +6,8 @@ import (
 	"hortus.dev/hortus/internal/tunnel/relay"
 )
 
-// Limits of the server. The client sits in the Shoot, where its certificate is in the hands of the tenant, and so is what
-// the API server asks for: neither may take memory of the seed, nor the place of other connections, beyond these.
+// Limits of the server. The client sits in the Shoot, where its certificate is in the hands of the tenant, and so is
+// what the API server asks for: neither may take memory of the seed, nor the place of other connections, beyond these.
 const (
 	// maxHandshakes bounds the connections of a port that have not proven who they are. A handshake takes a few round
 	// trips; whoever wants to keep out others has to send this many connections in that time.
@@ -33,8 +33,8 @@ const (
 )
 
 var (
-	// tunnelLimits: what users pause, such as logs in a pager, stays open for a while; maxHeld bounds what it costs. There is
-	// no limit on idle time, since a session in a container may be idle for as long as its user likes.
+	// tunnelLimits: what users pause, such as logs in a pager, stays open for a while; maxHeld bounds what it costs. There
+	// is no limit on idle time, since a session in a container may be idle for as long as its user likes.
 	tunnelLimits = relay.Limits{Write: 15 * time.Minute}
 	// egressLimits: clients in the API server close idle connections after 90 s, those of HTTP/2 ping every 30 s.
 	egressLimits = relay.Limits{Idle: time.Hour, Write: time.Minute}

@@ -288,10 +288,14 @@ func TestGuard(t *testing.T) {
 		sent []byte
 		want error
 	}{
-		"an answer on a stream":                {join(frame(frameWindow, 2, 1, 0), frame(frameData, 2, 1, 4), []byte{0, 0, 0, 1}), nil},
-		"contents that look like a new stream": {join(frame(frameData, 0, 1, frameHeader), frame(frameWindow, flagOpen, 2, 0)), nil},
-		"a new stream":                         {frame(frameWindow, flagOpen, 2, 0), errClientStream},
-		"a new stream with data":               {join(frame(frameData, flagOpen, 2, 1), []byte{1}), errClientStream},
+		"an answer on a stream": {
+			join(frame(frameWindow, 2, 1, 0), frame(frameData, 2, 1, 4), []byte{0, 0, 0, 1}), nil,
+		},
+		"contents that look like a new stream": {
+			join(frame(frameData, 0, 1, frameHeader), frame(frameWindow, flagOpen, 2, 0)), nil,
+		},
+		"a new stream":           {frame(frameWindow, flagOpen, 2, 0), errClientStream},
+		"a new stream with data": {join(frame(frameData, flagOpen, 2, 1), []byte{1}), errClientStream},
 		"a new stream after contents": {
 			join(frame(frameData, 0, 1, 2), []byte{1, 2}, frame(frameWindow, flagOpen|4, 2, 0)), errClientStream,
 		},
@@ -395,12 +399,14 @@ func TestRequests(t *testing.T) {
 		request, target, early string
 		code                   int
 	}{
-		"of an API server":  {request: "CONNECT a.example:443 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", target: "a.example:443"},
-		"with data behind":  {request: "CONNECT 1.2.3.4:443 HTTP/1.1\r\n\r\nhello", target: "1.2.3.4:443", early: "hello"},
-		"another method":    {request: "GET http://a.example:80/ HTTP/1.1\r\n\r\n", code: 405},
-		"without port":      {request: "CONNECT a.example HTTP/1.1\r\n\r\n", code: 400},
-		"no HTTP":           {request: "hello\r\n\r\n", code: 400},
-		"too long":          {request: "CONNECT a:1 HTTP/1.1\r\nX: " + strings.Repeat("x", 2*maxHeader) + "\r\n\r\n", code: 431},
+		"of an API server": {request: "CONNECT a.example:443 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", target: "a.example:443"},
+		"with data behind": {request: "CONNECT 1.2.3.4:443 HTTP/1.1\r\n\r\nhello", target: "1.2.3.4:443", early: "hello"},
+		"another method":   {request: "GET http://a.example:80/ HTTP/1.1\r\n\r\n", code: 405},
+		"without port":     {request: "CONNECT a.example HTTP/1.1\r\n\r\n", code: 400},
+		"no HTTP":          {request: "hello\r\n\r\n", code: 400},
+		"too long": {
+			request: "CONNECT a:1 HTTP/1.1\r\nX: " + strings.Repeat("x", 2*maxHeader) + "\r\n\r\n", code: 431,
+		},
 		"nothing at all":    {request: ""},
 		"cut in the middle": {request: "CONNECT a.example:443 HT", code: 400},
 	} {

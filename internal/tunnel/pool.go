@@ -19,8 +19,8 @@ type pool struct {
 	next    int
 }
 
-// add takes a session in. Beyond maxSessions the oldest gives way and is returned: all clients have the certificate of the
-// one Shoot, and a pod that replaces others must always get in.
+// add takes a session in. Beyond maxSessions the oldest gives way and is returned: all clients have the certificate of
+// the one Shoot, and a pod that replaces others must always get in.
 func (p *pool) add(m *member) (evicted *member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -75,8 +75,8 @@ func (p *proxy) connection(ctx context.Context, down *tls.Conn) {
 	p.closed(p.limits.Both(relay.WithPrefix(down, early), up))
 }
 
-// readRequest reads a request and returns what it asks for and the bytes after it, or the status and the text to refuse it
-// with. A status of 0 means that there is nobody to answer.
+// readRequest reads a request and returns what it asks for and the bytes after it, or the status and the text to refuse
+// it with. A status of 0 means that there is nobody to answer.
 func readRequest(conn io.Reader) (target string, early []byte, code int, problem string) {
 	limited := &io.LimitedReader{R: conn, N: maxHeader}
 	r := bufio.NewReaderSize(limited, 512)

@@ -46,14 +46,15 @@ type Server struct {
 type Listeners struct {
 	// Clients is for tunnel clients; nil if there is no tunnel.
 	Clients net.Listener
-	// Proxy is for the API server's egress selector "cluster". Requests go through the tunnel, or outside if there is none.
+	// Proxy is for the API server's egress selector "cluster". Requests go through the tunnel, or outside if there is
+	// none.
 	Proxy net.Listener
 	// Egress is for the egress selector "controlplane", whose requests go outside; nil is not served.
 	Egress net.Listener
 }
 
-// Common names of those who connect. One CA signs for both, and the client's certificate is in the Shoot: it is no key to the
-// ports of the API server.
+// Common names of those who connect. One CA signs for both, and the client's certificate is in the Shoot: it is no key
+// to the ports of the API server.
 const (
 	ClientCommonName    = "vpn-shoot"
 	APIServerCommonName = "kube-apiserver-http-proxy"
@@ -144,8 +145,8 @@ func (s *Server) client(ctx context.Context, conn *tls.Conn) {
 
 var errNoClient = errors.New("no tunnel client is connected")
 
-// open returns a connection to target through one of the clients. A client that fails as such is passed over while there is
-// time; one that could not dial has the final word, since the others sit in the same network.
+// open returns a connection to target through one of the clients. A client that fails as such is passed over while
+// there is time; one that could not dial has the final word, since the others sit in the same network.
 func (s *Server) open(target string) (net.Conn, error) {
 	deadline := time.Now().Add(requestTimeout)
 	err := errNoClient

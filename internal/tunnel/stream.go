@@ -50,8 +50,8 @@ func (l sessionLog) Print(v ...any)            { l.log.V(2).Info("Session", "mes
 func (l sessionLog) Println(v ...any)          { l.Print(v...) }
 func (l sessionLog) Printf(f string, v ...any) { l.Print(fmt.Sprintf(f, v...)) }
 
-// stream is one connection inside a session. Unlike the multiplexer's own type it tells half close and close apart, keeps no
-// buffers while it is idle, and is counted by the server.
+// stream is one connection inside a session. Unlike the multiplexer's own type it tells half close and close apart,
+// keeps no buffers while it is idle, and is counted by the server.
 type stream struct {
 	*yamux.Stream
 	held *ledger // Nil at the client.
@@ -76,8 +76,8 @@ func (s *stream) onGone(f func()) { s.gone = f }
 // onFull sets what is called when the stream has to be broken off because it holds too much.
 func (s *stream) onFull(f func()) { s.held.onFull(s.id, f) }
 
-// Read reports the end of the session as an error: the multiplexer returns a clean end then, and a truncated answer must
-// not look complete.
+// Read reports the end of the session as an error: the multiplexer returns a clean end then, and a truncated answer
+// must not look complete.
 func (s *stream) Read(b []byte) (int, error) {
 	n, err := s.Stream.Read(b)
 	if s.held != nil {
@@ -95,8 +95,8 @@ func (s *stream) Read(b []byte) (int, error) {
 // CloseWrite tells the peer that nothing more comes; reading goes on.
 func (s *stream) CloseWrite() error { return s.Stream.Close() }
 
-// Close ends both directions. The multiplexer knows no reset, so what the peer still sends is discarded until it has seen
-// the end, or until halfOpenLimit.
+// Close ends both directions. The multiplexer knows no reset, so what the peer still sends is discarded until it has
+// seen the end, or until halfOpenLimit.
 func (s *stream) Close() error {
 	var err error
 	s.close.Do(func() {

@@ -82,7 +82,9 @@ func (a *authority) issue(t *testing.T, name string) *certs.Files {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &certs.Files{CA: filepath.Join(a.dir, "ca.crt"), Cert: filepath.Join(a.dir, name+".crt"), Key: filepath.Join(a.dir, name+".key")}
+	f := &certs.Files{
+		CA: filepath.Join(a.dir, "ca.crt"), Cert: filepath.Join(a.dir, name+".crt"), Key: filepath.Join(a.dir, name+".key"),
+	}
 	writePEM(t, f.Cert, "CERTIFICATE", der)
 	writePEM(t, f.Key, "PRIVATE KEY", keyDER)
 	return f

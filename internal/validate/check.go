@@ -23,8 +23,8 @@ import (
 	"hortus.dev/hortus/internal/versionclass"
 )
 
-// typeNoOldObject is the type of the problem that the old manifests lack the object. Others come from package manifest or
-// from rules.
+// typeNoOldObject is the type of the problem that the old manifests lack the object. Others come from package manifest
+// or from rules.
 const typeNoOldObject = "NoOldObject"
 
 // Result is what was found about one manifest.
@@ -75,7 +75,10 @@ type profile struct {
 
 // check checks all documents. old are the stored objects, if the documents are changes.
 func check(documents, old []document, options Options) []Result {
-	c := checker{options: options, profiles: map[string]profile{}, configMaps: map[string]map[string]string{}, old: map[string]document{}}
+	c := checker{
+		options: options, profiles: map[string]profile{}, configMaps: map[string]map[string]string{},
+		old: map[string]document{},
+	}
 	for _, d := range old {
 		c.old[c.keyOf(d)] = d
 	}
@@ -199,7 +202,9 @@ func (c *checker) object(d document, result *Result) []manifest.Problem {
 }
 
 // change returns the stored object and the one that an apply of the manifest makes of it.
-func (c *checker) change(kind validation.Kind, manifest, old map[string]any) (stored, object validation.Object, err error) {
+func (c *checker) change(
+	kind validation.Kind, manifest, old map[string]any,
+) (stored, object validation.Object, err error) {
 	stored = kind.New()
 	if err := unmarshal(old, stored); err != nil {
 		return nil, nil, fmt.Errorf("read the old manifest: %w", err)
@@ -227,7 +232,8 @@ func (c *checker) admission(shoot *corev1beta1.Shoot, stored validation.Object, 
 	}
 	profile, found := c.profiles[ref.Name]
 	if !found || ref.Kind != corev1beta1.CloudProfileKind {
-		result.Skipped = fmt.Sprintf("versions, images and machine types were not checked: %s %s is not among the manifests", ref.Kind, ref.Name)
+		result.Skipped = fmt.Sprintf("versions, images and machine types were not checked: %s %s is not among the manifests",
+			ref.Kind, ref.Name)
 		return errs
 	}
 	old, _ := stored.(*corev1beta1.Shoot)

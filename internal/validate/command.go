@@ -61,11 +61,13 @@ With --old the manifests are changes of stored objects, which are manifests or w
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd.InOrStdin(), cmd.OutOrStdout()) },
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVarP(&c.files, "filename", "f", nil, "files, folders or - (standard input) with manifests in YAML or JSON")
+	flags.StringSliceVarP(&c.files, "filename", "f", nil,
+		"files, folders or - (standard input) with manifests in YAML or JSON")
 	flags.StringSliceVar(&c.old, "old", nil, "files, folders or - with the stored objects; checks changes")
 	flags.StringVarP(&c.output, "output", "o", "table", "table, json or yaml")
 	flags.StringVarP(&c.options.Namespace, "namespace", "n", "default", "namespace of objects that name none")
-	flags.Var(&gatesValue{&c.gates}, "feature-gates", "gates of the API server that differ from their defaults, such as InPlaceNodeUpdates=false")
+	flags.Var(&gatesValue{&c.gates}, "feature-gates",
+		"gates of the API server that differ from their defaults, such as InPlaceNodeUpdates=false")
 	if err := cmd.MarkFlagRequired("filename"); err != nil {
 		panic(err) // The flag is declared above.
 	}

@@ -37,7 +37,9 @@ func TestCorpus(t *testing.T) {
 			continue
 		}
 		t.Run(strings.TrimSuffix(c.File, ".yaml"), func(t *testing.T) {
-			options := Options{Features: featuresOf(t, c.Features), Now: c.Now, Namespace: "default", Update: c.Operation == corpus.Update}
+			options := Options{
+				Features: featuresOf(t, c.Features), Now: c.Now, Namespace: "default", Update: c.Operation == corpus.Update,
+			}
 			var old []document
 			if options.Update {
 				old = []document{documentOf(t, c.Old)}

@@ -17,7 +17,9 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 // apply returns the object that `kubectl apply` of a manifest would send, given the stored object, whose defaults are
 // set. What the manifest no longer has is removed only if it was there when the manifest was applied last. The old
 // manifest itself counts as that, unless it was read from a server.
-func apply(manifest, old map[string]any, stored validation.Object, into func() validation.Object) (validation.Object, error) {
+func apply(
+	manifest, old map[string]any, stored validation.Object, into func() validation.Object,
+) (validation.Object, error) {
 	original := old
 	annotation, applied := stored.GetAnnotations()[lastApplied]
 	switch {

@@ -45,14 +45,28 @@ func TestCommand(t *testing.T) {
 		args   []string
 		want   int
 	}{
-		"everything that is wrong is said at once":        {"wrong/table.golden", []string{"-f", "testdata/wrong/input.yaml"}, 1},
-		"the same in JSON":                                {"wrong/json.golden", []string{"-f", "testdata/wrong/input.yaml", "-o", "json"}, 1},
-		"the same in YAML":                                {"wrong/yaml.golden", []string{"-f", "testdata/wrong/input.yaml", "-o", "yaml"}, 1},
-		"a CloudProfile among the manifests is used":      {"profile/table.golden", []string{"-f", "testdata/profile"}, 1},
-		"without a CloudProfile versions are not checked": {"profile/without.golden", []string{"-f", "testdata/profile/shoots.yaml"}, 0},
-		"changes are checked as kubectl apply makes them": {"change/table.golden", []string{"-f", "testdata/change/new.yaml", "--old", "testdata/change/old.yaml"}, 1},
-		"files of API servers are checked in ConfigMaps":  {"files/table.golden", []string{"-f", "testdata/files/input.yaml"}, 1},
-		"the items of a list are checked":                 {"list/table.golden", []string{"-f", "testdata/list/list.json"}, 1},
+		"everything that is wrong is said at once": {"wrong/table.golden", []string{
+			"-f", "testdata/wrong/input.yaml",
+		}, 1},
+		"the same in JSON": {
+			"wrong/json.golden", []string{"-f", "testdata/wrong/input.yaml", "-o", "json"}, 1,
+		},
+		"the same in YAML": {
+			"wrong/yaml.golden", []string{"-f", "testdata/wrong/input.yaml", "-o", "yaml"}, 1,
+		},
+		"a CloudProfile among the manifests is used": {"profile/table.golden", []string{"-f", "testdata/profile"}, 1},
+		"without a CloudProfile versions are not checked": {
+			"profile/without.golden", []string{"-f", "testdata/profile/shoots.yaml"}, 0,
+		},
+		"changes are checked as kubectl apply makes them": {
+			"change/table.golden", []string{"-f", "testdata/change/new.yaml", "--old", "testdata/change/old.yaml"}, 1,
+		},
+		"files of API servers are checked in ConfigMaps": {"files/table.golden", []string{
+			"-f", "testdata/files/input.yaml",
+		}, 1},
+		"the items of a list are checked": {"list/table.golden", []string{
+			"-f", "testdata/list/list.json",
+		}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, code := run(t, "", tc.args...)

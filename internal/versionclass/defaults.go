@@ -17,7 +17,8 @@ func (p *Profile) DefaultKubernetesVersion(given string, now time.Time) (string,
 	if v := highest(p.Kubernetes, func(v *Version) bool { return prefix.matches(v.Semver) }, now); v != nil {
 		return v.Text, nil
 	}
-	return "", fmt.Errorf("CloudProfile %q offers no supported or deprecated Kubernetes version that matches %q", p.Name, given)
+	return "", fmt.Errorf("CloudProfile %q offers no supported or deprecated Kubernetes version that matches %q", p.Name,
+		given)
 }
 
 // highest returns the highest supported version that passes, else the highest deprecated one, else nil.

@@ -7,10 +7,13 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// Merge returns the spec of a CloudProfile with the changes that a NamespacedCloudProfile makes to it: expiration
-// dates of existing versions are overridden, images, image versions and types are added, limits replaced, and CA
-// bundles joined. Kubernetes versions are never added: one that the parent has dropped is gone. Neither argument is changed; the result shares memory with both and is to be read only.
-func Merge(parent *corev1beta1.CloudProfileSpec, child *corev1beta1.NamespacedCloudProfileSpec) corev1beta1.CloudProfileSpec {
+// Merge returns the spec of a CloudProfile with the changes that a NamespacedCloudProfile makes to it: expiration dates
+// of existing versions are overridden, images, image versions and types are added, limits replaced, and CA bundles
+// joined. Kubernetes versions are never added: one that the parent has dropped is gone. Neither argument is changed;
+// the result shares memory with both and is to be read only.
+func Merge(
+	parent *corev1beta1.CloudProfileSpec, child *corev1beta1.NamespacedCloudProfileSpec,
+) corev1beta1.CloudProfileSpec {
 	merged := *parent
 	if child.Kubernetes != nil {
 		merged.Kubernetes.Versions = mergeList(parent.Kubernetes.Versions, child.Kubernetes.Versions,

@@ -126,7 +126,9 @@ func compileImage(in *corev1beta1.MachineImage, capabilities []corev1beta1.Capab
 	return image, nil
 }
 
-func compileImageVersion(in *corev1beta1.MachineImageVersion, capabilities []corev1beta1.CapabilityDefinition) (*ImageVersion, error) {
+func compileImageVersion(
+	in *corev1beta1.MachineImageVersion, capabilities []corev1beta1.CapabilityDefinition,
+) (*ImageVersion, error) {
 	base, err := newVersion(&in.ExpirableVersion)
 	if err != nil {
 		return nil, err
@@ -166,7 +168,8 @@ func compileImageVersion(in *corev1beta1.MachineImageVersion, capabilities []cor
 // architecturesOf are the architectures that flavors run on: one that mentions none, or having no flavors, means all.
 func architecturesOf(flavors []corev1beta1.Capabilities, definitions []corev1beta1.CapabilityDefinition) []string {
 	defined := corev1beta1.CapabilityDefinition{Name: architectureCapability}
-	if i := slices.IndexFunc(definitions, func(d corev1beta1.CapabilityDefinition) bool { return d.Name == architectureCapability }); i >= 0 {
+	if i := slices.IndexFunc(definitions,
+		func(d corev1beta1.CapabilityDefinition) bool { return d.Name == architectureCapability }); i >= 0 {
 		defined = definitions[i]
 	}
 	if len(flavors) == 0 {

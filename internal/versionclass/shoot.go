@@ -78,7 +78,9 @@ func defaultPoolImage(pool, old *corev1beta1.Worker, p *Profile, path *field.Pat
 	if err != nil {
 		return field.Invalid(path, image.Name, err.Error())
 	}
-	pool.Machine.Image = &corev1beta1.ShootMachineImage{Name: name, Version: &version, ProviderConfig: image.ProviderConfig}
+	pool.Machine.Image = &corev1beta1.ShootMachineImage{
+		Name: name, Version: &version, ProviderConfig: image.ProviderConfig,
+	}
 	return nil
 }
 

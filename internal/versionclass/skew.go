@@ -27,7 +27,8 @@ func SkewProblem(controlPlane, pool *semver.Version) string {
 		return fmt.Sprintf("Kubernetes version %s is higher than the control plane's %s", pool, controlPlane)
 	}
 	if limit := MaxSkew(controlPlane); pool.Major() != controlPlane.Major() || pool.Minor()+limit < controlPlane.Minor() {
-		return fmt.Sprintf("Kubernetes version %s is more than %d minors behind the control plane's %s", pool, limit, controlPlane)
+		return fmt.Sprintf("Kubernetes version %s is more than %d minors behind the control plane's %s", pool, limit,
+			controlPlane)
 	}
 	return ""
 }

@@ -90,7 +90,9 @@ func (c imageCheck) run() field.ErrorList {
 			fmt.Sprintf("version is %s", v.ClassAt(c.now)))}
 	}
 	var errs field.ErrorList
-	needs := Needs{Architecture: text(c.pool.Machine.Architecture), MachineType: c.profile.MachineTypes[c.pool.Machine.Type]}
+	needs := Needs{
+		Architecture: text(c.pool.Machine.Architecture), MachineType: c.profile.MachineTypes[c.pool.Machine.Type],
+	}
 	if (c.imageChanged() || c.machineChanged()) && needs.Architecture != "" && !image.runsOn(v, needs) {
 		errs = append(errs, field.Invalid(path, name+":"+version,
 			fmt.Sprintf("does not run on machine type %q with architecture %q", c.pool.Machine.Type, needs.Architecture)))
@@ -103,7 +105,8 @@ func (c imageCheck) run() field.ErrorList {
 	if c.imageChanged() || c.criChanged() {
 		errs = append(errs, c.checkCRI(v, name+":"+version)...)
 	}
-	if kubelet, err := semver.NewVersion(c.kubelet); err == nil && (c.imageChanged() || c.kubeletChanged()) && !v.AcceptsKubelet(kubelet) {
+	if kubelet, err := semver.NewVersion(c.kubelet); err == nil && (c.imageChanged() || c.kubeletChanged()) &&
+		!v.AcceptsKubelet(kubelet) {
 		errs = append(errs, field.Invalid(path, name+":"+version,
 			fmt.Sprintf("machine image accepts kubelet versions %s, the pool's is %s", v.KubeletText, c.kubelet)))
 	}
@@ -156,7 +159,8 @@ func (c imageCheck) classAllowed(v *ImageVersion) bool {
 	if class.Active() {
 		return true
 	}
-	if class != Expired || c.old == nil || c.old.Machine.Image == nil || c.old.Machine.Image.Name != c.pool.Machine.Image.Name {
+	if class != Expired || c.old == nil || c.old.Machine.Image == nil ||
+		c.old.Machine.Image.Name != c.pool.Machine.Image.Name {
 		return false
 	}
 	before, err := semver.NewVersion(text(c.old.Machine.Image.Version))

@@ -37,17 +37,27 @@ func TestClassAt(t *testing.T) {
 		at      time.Time
 		want    Class
 	}{
-		"unclassified counts as supported":         {offered("1.0.0", "", nil), now, Supported},
-		"classified":                               {offered("1.0.0", "deprecated", nil), now, Deprecated},
-		"the date is still part of life":           {offered("1.0.0", "supported", days(0)), now, Supported},
-		"the instant after it is not":              {offered("1.0.0", "supported", days(0)), now.Add(1), Expired},
-		"an expired preview is expired":            {offered("1.0.0", "preview", days(-1)), now, Expired},
-		"no stage has begun":                       {corev1beta1.ExpirableVersion{Lifecycle: stages}, now, Unavailable},
-		"the first stage":                          {corev1beta1.ExpirableVersion{Lifecycle: stages}, now.AddDate(0, 0, 1).Add(1), Preview},
-		"the last stage":                           {corev1beta1.ExpirableVersion{Lifecycle: stages}, now.AddDate(0, 0, 9), Expired},
-		"a leading stage without a start":          {corev1beta1.ExpirableVersion{Lifecycle: since}, now.AddDate(-9, 0, 0), Supported},
-		"an empty lifecycle is none":               {corev1beta1.ExpirableVersion{Lifecycle: []corev1beta1.LifecycleStage{}}, now, Supported},
-		"a stage begins after its start, strictly": {corev1beta1.ExpirableVersion{Lifecycle: stages}, now.AddDate(0, 0, 1), Unavailable},
+		"unclassified counts as supported": {offered("1.0.0", "", nil), now, Supported},
+		"classified":                       {offered("1.0.0", "deprecated", nil), now, Deprecated},
+		"the date is still part of life":   {offered("1.0.0", "supported", days(0)), now, Supported},
+		"the instant after it is not":      {offered("1.0.0", "supported", days(0)), now.Add(1), Expired},
+		"an expired preview is expired":    {offered("1.0.0", "preview", days(-1)), now, Expired},
+		"no stage has begun":               {corev1beta1.ExpirableVersion{Lifecycle: stages}, now, Unavailable},
+		"the first stage": {
+			corev1beta1.ExpirableVersion{Lifecycle: stages}, now.AddDate(0, 0, 1).Add(1), Preview,
+		},
+		"the last stage": {
+			corev1beta1.ExpirableVersion{Lifecycle: stages}, now.AddDate(0, 0, 9), Expired,
+		},
+		"a leading stage without a start": {
+			corev1beta1.ExpirableVersion{Lifecycle: since}, now.AddDate(-9, 0, 0), Supported,
+		},
+		"an empty lifecycle is none": {
+			corev1beta1.ExpirableVersion{Lifecycle: []corev1beta1.LifecycleStage{}}, now, Supported,
+		},
+		"a stage begins after its start, strictly": {
+			corev1beta1.ExpirableVersion{Lifecycle: stages}, now.AddDate(0, 0, 1), Unavailable,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := ClassAt(&tc.version, tc.at); got != tc.want {
@@ -65,7 +75,9 @@ func profile(t *testing.T) *Profile {
 	inPlace := image(offered("2.0.0", "deprecated", nil))
 	inPlace.InPlaceUpdates = &corev1beta1.InPlaceUpdates{Supported: true, MinVersionForUpdate: ptr("1.9.0")}
 	gvisor := image(offered("2.0.1", "deprecated", nil))
-	gvisor.CRI = []corev1beta1.CRI{{Name: "containerd", ContainerRuntimes: []corev1beta1.ContainerRuntime{{Type: "gvisor"}}}}
+	gvisor.CRI = []corev1beta1.CRI{{
+		Name: "containerd", ContainerRuntimes: []corev1beta1.ContainerRuntime{{Type: "gvisor"}},
+	}}
 	limited := image(offered("2.0.2", "deprecated", nil))
 	limited.KubeletVersionConstraint = ptr("< 1.36")
 	p, err := Compile("p", &corev1beta1.CloudProfileSpec{
@@ -123,21 +135,37 @@ func TestDefaultMachineImage(t *testing.T) {
 		request ImageRequest
 		want    string
 	}{
-		"the first image that runs on the machine":     {ImageRequest{MachineType: "small"}, "os 1.9.9"},
-		"another architecture":                         {ImageRequest{MachineType: "arm"}, "arm-only 9.0.0"},
-		"supported comes before higher deprecated":     {ImageRequest{Name: "os", MachineType: "small"}, "os 1.9.9"},
-		"only deprecated ones match":                   {ImageRequest{Name: "os", Version: "2", MachineType: "small"}, "os 2.1.0"},
-		"a prefix of two components":                   {ImageRequest{Name: "os", Version: "2.0", MachineType: "small"}, "os 2.0.2"},
-		"in-place pools need versions that support it": {ImageRequest{Name: "os", Version: "2", MachineType: "small", InPlace: true}, "os 2.0.0"},
+		"the first image that runs on the machine": {ImageRequest{MachineType: "small"}, "os 1.9.9"},
+		"another architecture":                     {ImageRequest{MachineType: "arm"}, "arm-only 9.0.0"},
+		"supported comes before higher deprecated": {ImageRequest{Name: "os", MachineType: "small"}, "os 1.9.9"},
+		"only deprecated ones match": {ImageRequest{
+			Name: "os", Version: "2", MachineType: "small",
+		}, "os 2.1.0"},
+		"a prefix of two components": {ImageRequest{
+			Name: "os", Version: "2.0", MachineType: "small",
+		}, "os 2.0.2"},
+		"in-place pools need versions that support it": {ImageRequest{
+			Name: "os", Version: "2", MachineType: "small", InPlace: true,
+		}, "os 2.0.0"},
 		"never a preview": {ImageRequest{Name: "os", Version: "3", MachineType: "small"},
 			`machine image "os" has no supported or deprecated version for architecture "amd64" that matches "3"`},
-		"in-place pools of an image that does not support it": {ImageRequest{Name: "arm-only", MachineType: "arm", InPlace: true},
+		"in-place pools of an image that does not support it": {ImageRequest{
+			Name: "arm-only", MachineType: "arm", InPlace: true,
+		},
 			`machine image "arm-only" has no supported or deprecated version for architecture "arm64" that can be updated in place ` +
 				`(inPlaceUpdates.supported of the version in the CloudProfile), as the pool's updateStrategy needs`},
-		"never an expired one, though it is the highest":  {ImageRequest{Name: "os", Version: "1.9", MachineType: "small"}, "os 1.9.9"},
-		"complete versions are kept":                      {ImageRequest{Name: "os", Version: "7.7.7", MachineType: "small"}, "os 7.7.7"},
-		"an unknown image":                                {ImageRequest{Name: "OS", MachineType: "small"}, `image "OS" is not supported`},
-		"an architecture given by hand wins over machine": {ImageRequest{Architecture: "arm64", MachineType: "small"}, "arm-only 9.0.0"},
+		"never an expired one, though it is the highest": {ImageRequest{
+			Name: "os", Version: "1.9", MachineType: "small",
+		}, "os 1.9.9"},
+		"complete versions are kept": {ImageRequest{
+			Name: "os", Version: "7.7.7", MachineType: "small",
+		}, "os 7.7.7"},
+		"an unknown image": {
+			ImageRequest{Name: "OS", MachineType: "small"}, `image "OS" is not supported`,
+		},
+		"an architecture given by hand wins over machine": {
+			ImageRequest{Architecture: "arm64", MachineType: "small"}, "arm-only 9.0.0",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			image, version, err := profile(t).DefaultMachineImage(tc.request, now)
@@ -169,7 +197,8 @@ func TestDefaultShoot(t *testing.T) {
 	s := shoot("1.36", "")
 	s.Spec.Provider.Workers[0].Machine.Architecture = nil
 	s.Spec.Provider.Workers = append(s.Spec.Provider.Workers, corev1beta1.Worker{
-		Name: "new", Machine: corev1beta1.Machine{Type: "arm"}, Kubernetes: &corev1beta1.WorkerKubernetes{Version: ptr("1.35")}})
+		Name: "new", Machine: corev1beta1.Machine{Type: "arm"},
+		Kubernetes: &corev1beta1.WorkerKubernetes{Version: ptr("1.35")}})
 	if errs := DefaultShoot(s, old, profile(t), now); len(errs) > 0 {
 		t.Fatal(errs)
 	}
@@ -185,7 +214,8 @@ func TestDefaultShoot(t *testing.T) {
 		t.Error("the old Shoot was changed")
 	}
 	errs := DefaultShoot(shoot("1.30", "5"), nil, profile(t), now)
-	if len(errs) != 2 || errs[0].Field != "spec.kubernetes.version" || errs[1].Field != "spec.provider.workers[0].machine.image" {
+	if len(errs) != 2 || errs[0].Field != "spec.kubernetes.version" ||
+		errs[1].Field != "spec.provider.workers[0].machine.image" {
 		t.Errorf("errors = %v", errs)
 	}
 }
@@ -202,28 +232,54 @@ func TestValidateShootVersions(t *testing.T) {
 		shoot, old *corev1beta1.Shoot
 		want       []string // Fields with errors.
 	}{
-		"a new Shoot on active versions":                {shoot("1.36.2", "1.9.9"), nil, nil},
-		"previews are allowed when named":               {shoot("1.37.0", "3.0.0"), nil, nil},
-		"a new Shoot on an expired version":             {shoot("1.35.4", "1.9.9"), nil, []string{"spec.kubernetes.version"}},
-		"a new Shoot on an unknown version":             {shoot("1.35.9", "1.9.9"), nil, []string{"spec.kubernetes.version"}},
-		"an update to an expired version":               {shoot("1.35.4", "1.9.9"), shoot("1.35.3", "1.9.9"), nil},
-		"an unchanged version that is gone":             {shoot("1.33.9", "0.0.1"), shoot("1.33.9", "0.0.1"), nil},
-		"a new pool on an expired Kubernetes version":   {shoot("1.36.2", "1.9.9", kubelet("1.35.4")), nil, []string{"spec.provider.workers[0].kubernetes.version"}},
-		"a new pool on an expired image":                {shoot("1.36.2", "1.9.10"), nil, []string{"spec.provider.workers[0].machine.image.version"}},
-		"a pool up to an expired image":                 {shoot("1.36.2", "1.9.10"), shoot("1.36.2", "1.9.9"), nil},
-		"a pool down to an expired image":               {shoot("1.36.2", "1.9.10"), shoot("1.36.2", "2.1.0"), []string{"spec.provider.workers[0].machine.image.version"}},
-		"an unknown image version":                      {shoot("1.36.2", "5.0.0"), shoot("1.36.2", "1.9.9"), []string{"spec.provider.workers[0].machine.image.version"}},
-		"an image for another architecture":             {shoot("1.36.2", "1.9.9", func(w *corev1beta1.Worker) { w.Machine.Architecture = ptr("arm64") }), nil, []string{"spec.provider.workers[0].machine.image"}},
-		"a runtime that the image lacks":                {shoot("1.36.2", "1.9.9", gvisor), nil, []string{"spec.provider.workers[0].cri.containerRuntimes[0].type"}},
-		"a runtime that it has":                         {shoot("1.36.2", "2.0.1", gvisor), nil, nil},
-		"a kubelet that the image does not accept":      {shoot("1.36.2", "2.0.2"), nil, []string{"spec.provider.workers[0].machine.image"}},
-		"a kubelet that it accepts":                     {shoot("1.36.2", "2.0.2", kubelet("1.35.3")), nil, nil},
-		"a control plane that takes the pool too far":   {shoot("1.36.2", "2.0.2"), shoot("1.35.3", "2.0.2"), []string{"spec.provider.workers[0].machine.image"}},
-		"a new in-place pool without support":           {shoot("1.36.2", "1.9.9", inPlace), nil, []string{"spec.provider.workers[0].machine.image"}},
-		"a new in-place pool":                           {shoot("1.36.2", "2.0.0", inPlace), nil, nil},
-		"an in-place update from far below":             {shoot("1.36.2", "2.0.0", inPlace), shoot("1.36.2", "1.0.0", inPlace), []string{"spec.provider.workers[0].machine.image"}},
-		"an in-place update from the minimum on":        {shoot("1.36.2", "2.0.0", inPlace), shoot("1.36.2", "1.9.9", inPlace), nil},
-		"other changes of a pool whose image has fault": {shoot("1.36.2", "2.0.2", func(w *corev1beta1.Worker) { w.Maximum = 9 }), shoot("1.36.2", "2.0.2"), nil},
+		"a new Shoot on active versions":    {shoot("1.36.2", "1.9.9"), nil, nil},
+		"previews are allowed when named":   {shoot("1.37.0", "3.0.0"), nil, nil},
+		"a new Shoot on an expired version": {shoot("1.35.4", "1.9.9"), nil, []string{"spec.kubernetes.version"}},
+		"a new Shoot on an unknown version": {shoot("1.35.9", "1.9.9"), nil, []string{"spec.kubernetes.version"}},
+		"an update to an expired version":   {shoot("1.35.4", "1.9.9"), shoot("1.35.3", "1.9.9"), nil},
+		"an unchanged version that is gone": {shoot("1.33.9", "0.0.1"), shoot("1.33.9", "0.0.1"), nil},
+		"a new pool on an expired Kubernetes version": {
+			shoot("1.36.2", "1.9.9", kubelet("1.35.4")), nil, []string{"spec.provider.workers[0].kubernetes.version"},
+		},
+		"a new pool on an expired image": {
+			shoot("1.36.2", "1.9.10"), nil, []string{"spec.provider.workers[0].machine.image.version"},
+		},
+		"a pool up to an expired image": {shoot("1.36.2", "1.9.10"), shoot("1.36.2", "1.9.9"), nil},
+		"a pool down to an expired image": {
+			shoot("1.36.2", "1.9.10"), shoot("1.36.2", "2.1.0"), []string{"spec.provider.workers[0].machine.image.version"},
+		},
+		"an unknown image version": {
+			shoot("1.36.2", "5.0.0"), shoot("1.36.2", "1.9.9"), []string{"spec.provider.workers[0].machine.image.version"},
+		},
+		"an image for another architecture": {
+			shoot("1.36.2", "1.9.9", func(w *corev1beta1.Worker) { w.Machine.Architecture = ptr("arm64") }), nil,
+			[]string{"spec.provider.workers[0].machine.image"},
+		},
+		"a runtime that the image lacks": {
+			shoot("1.36.2", "1.9.9", gvisor), nil, []string{"spec.provider.workers[0].cri.containerRuntimes[0].type"},
+		},
+		"a runtime that it has": {shoot("1.36.2", "2.0.1", gvisor), nil, nil},
+		"a kubelet that the image does not accept": {
+			shoot("1.36.2", "2.0.2"), nil, []string{"spec.provider.workers[0].machine.image"},
+		},
+		"a kubelet that it accepts": {shoot("1.36.2", "2.0.2", kubelet("1.35.3")), nil, nil},
+		"a control plane that takes the pool too far": {
+			shoot("1.36.2", "2.0.2"), shoot("1.35.3", "2.0.2"), []string{"spec.provider.workers[0].machine.image"},
+		},
+		"a new in-place pool without support": {
+			shoot("1.36.2", "1.9.9", inPlace), nil, []string{"spec.provider.workers[0].machine.image"},
+		},
+		"a new in-place pool": {shoot("1.36.2", "2.0.0", inPlace), nil, nil},
+		"an in-place update from far below": {
+			shoot("1.36.2", "2.0.0", inPlace), shoot("1.36.2", "1.0.0", inPlace),
+			[]string{"spec.provider.workers[0].machine.image"},
+		},
+		"an in-place update from the minimum on": {
+			shoot("1.36.2", "2.0.0", inPlace), shoot("1.36.2", "1.9.9", inPlace), nil,
+		},
+		"other changes of a pool whose image has fault": {
+			shoot("1.36.2", "2.0.2", func(w *corev1beta1.Worker) { w.Maximum = 9 }), shoot("1.36.2", "2.0.2"), nil,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
@@ -254,8 +310,10 @@ func TestSkewProblem(t *testing.T) {
 
 func TestMerge(t *testing.T) {
 	parent := &corev1beta1.CloudProfileSpec{
-		CABundle:   ptr("A\n"),
-		Kubernetes: corev1beta1.KubernetesSettings{Versions: []corev1beta1.ExpirableVersion{offered("1.35.0", "deprecated", days(1)), offered("1.36.0", "supported", nil)}},
+		CABundle: ptr("A\n"),
+		Kubernetes: corev1beta1.KubernetesSettings{Versions: []corev1beta1.ExpirableVersion{
+			offered("1.35.0", "deprecated", days(1)), offered("1.36.0", "supported", nil),
+		}},
 		MachineImages: []corev1beta1.MachineImage{{Name: "os", UpdateStrategy: ptr(corev1beta1.UpdateStrategyPatch),
 			Versions: []corev1beta1.MachineImageVersion{{ExpirableVersion: offered("1.0.0", "", days(1))}}}},
 		MachineTypes: []corev1beta1.MachineType{{Name: "small"}},
@@ -263,10 +321,14 @@ func TestMerge(t *testing.T) {
 	}
 	before := parent.DeepCopy()
 	merged := Merge(parent, &corev1beta1.NamespacedCloudProfileSpec{
-		CABundle:   ptr("B"),
-		Kubernetes: &corev1beta1.KubernetesSettings{Versions: []corev1beta1.ExpirableVersion{{Version: "1.35.0", ExpirationDate: days(90)}}},
+		CABundle: ptr("B"),
+		Kubernetes: &corev1beta1.KubernetesSettings{Versions: []corev1beta1.ExpirableVersion{{
+			Version: "1.35.0", ExpirationDate: days(90),
+		}}},
 		MachineImages: []corev1beta1.MachineImage{
-			{Name: "os", Versions: []corev1beta1.MachineImageVersion{{ExpirableVersion: offered("1.0.0", "", days(90))}, {ExpirableVersion: offered("1.1.0", "", nil)}}},
+			{Name: "os", Versions: []corev1beta1.MachineImageVersion{
+				{ExpirableVersion: offered("1.0.0", "", days(90))}, {ExpirableVersion: offered("1.1.0", "", nil)},
+			}},
 			{Name: "own", Versions: []corev1beta1.MachineImageVersion{{ExpirableVersion: offered("1.0.0", "", nil)}}}},
 		MachineTypes: []corev1beta1.MachineType{{Name: "large"}},
 		Limits:       &corev1beta1.Limits{MaxNodesTotal: ptr(int32(50))},
@@ -282,7 +344,8 @@ func TestMerge(t *testing.T) {
 	if p.KubernetesVersion("1.35.0").ClassAt(at) != Deprecated || p.Image("os").Version("1.0.0").ClassAt(at) != Supported {
 		t.Error("the expiration dates are not overridden")
 	}
-	if p.Image("os").Strategy != corev1beta1.UpdateStrategyPatch || p.Image("os").Version("1.1.0") == nil || p.Image("own") == nil ||
+	if p.Image("os").Strategy != corev1beta1.UpdateStrategyPatch || p.Image("os").Version("1.1.0") == nil ||
+		p.Image("own") == nil ||
 		len(p.MachineTypes) != 2 || *merged.Limits.MaxNodesTotal != 50 || *merged.CABundle != "A\nB" {
 		t.Errorf("merged = %+v", merged)
 	}
@@ -290,13 +353,21 @@ func TestMerge(t *testing.T) {
 
 func TestCapabilities(t *testing.T) {
 	p, err := Compile("p", &corev1beta1.CloudProfileSpec{
-		MachineCapabilities: []corev1beta1.CapabilityDefinition{{Name: "architecture", Values: []string{"amd64", "arm64"}}, {Name: "disk", Values: []string{"nvme", "scsi"}}},
+		MachineCapabilities: []corev1beta1.CapabilityDefinition{
+			{Name: "architecture", Values: []string{"amd64", "arm64"}}, {Name: "disk", Values: []string{"nvme", "scsi"}},
+		},
 		MachineImages: []corev1beta1.MachineImage{{Name: "os", Versions: []corev1beta1.MachineImageVersion{
-			{ExpirableVersion: offered("1.0.0", "", nil), CapabilityFlavors: []corev1beta1.Capabilities{{"architecture": {"amd64"}, "disk": {"scsi"}}}},
-			{ExpirableVersion: offered("1.1.0", "", nil), CapabilityFlavors: []corev1beta1.Capabilities{{"architecture": {"arm64"}}, {"architecture": {"amd64"}, "disk": {"nvme"}}}},
-			{ExpirableVersion: offered("1.2.0", "", nil), CapabilityFlavors: []corev1beta1.Capabilities{{"architecture": {"arm64"}}}},
+			{ExpirableVersion: offered("1.0.0", "", nil),
+				CapabilityFlavors: []corev1beta1.Capabilities{{"architecture": {"amd64"}, "disk": {"scsi"}}}},
+			{ExpirableVersion: offered("1.1.0", "", nil), CapabilityFlavors: []corev1beta1.Capabilities{
+				{"architecture": {"arm64"}}, {"architecture": {"amd64"}, "disk": {"nvme"}},
+			}},
+			{ExpirableVersion: offered("1.2.0", "", nil),
+				CapabilityFlavors: []corev1beta1.Capabilities{{"architecture": {"arm64"}}}},
 		}}},
-		MachineTypes: []corev1beta1.MachineType{{Name: "fast", Capabilities: corev1beta1.Capabilities{"architecture": {"amd64"}, "disk": {"nvme"}}}},
+		MachineTypes: []corev1beta1.MachineType{{
+			Name: "fast", Capabilities: corev1beta1.Capabilities{"architecture": {"amd64"}, "disk": {"nvme"}},
+		}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -39,7 +39,10 @@ func Catalogue(f *fleet.Fleet, names []string, now time.Time) ([]Entry, error) {
 		}
 		used := usage(f.Shoots, name, spec.MachineImages)
 		entry := func(image string, v *versionclass.Version) Entry {
-			e := Entry{CloudProfile: name, Image: image, Version: v.Text, Classification: v.Label(now), Shoots: used[[2]string{image, v.Text}]}
+			e := Entry{
+				CloudProfile: name, Image: image, Version: v.Text, Classification: v.Label(now),
+				Shoots: used[[2]string{image, v.Text}],
+			}
 			if expiry, expires := v.Expiry(); expires {
 				days := int(expiry.Sub(now).Hours() / 24)
 				if expiry.Before(now) {
@@ -120,7 +123,8 @@ func writeCatalogue(out io.Writer, entries []Entry) error {
 		if e.ExpirationDate != nil {
 			expires, left = e.ExpirationDate.UTC().Format(time.DateOnly), fmt.Sprint(*e.DaysLeft)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%d\n", e.CloudProfile, what, e.Version, e.Classification, expires, left, e.Shoots)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%d\n", e.CloudProfile, what, e.Version, e.Classification, expires, left,
+			e.Shoots)
 	}
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("write versions: %w", err)

@@ -35,13 +35,15 @@ type Use struct {
 // OutlookOf answers for one Shoot.
 func OutlookOf(shoot *corev1beta1.Shoot, profile *versionclass.Profile, coming plan.ShootPlan, now time.Time) *Outlook {
 	o := &Outlook{Namespace: shoot.Namespace, Name: shoot.Name, Coming: coming}
-	o.Uses = append(o.Uses, use("kubernetes", shoot.Spec.Kubernetes.Version, profile.KubernetesVersion(shoot.Spec.Kubernetes.Version),
+	o.Uses = append(o.Uses, use("kubernetes", shoot.Spec.Kubernetes.Version,
+		profile.KubernetesVersion(shoot.Spec.Kubernetes.Version),
 		controlPlaneTargets(profile, shoot, now), now))
 	cluster := maintenance.ClusterOf(shoot)
 	for i := range cluster.Pools {
 		pool := &cluster.Pools[i]
 		if pool.Kubernetes != "" {
-			o.Uses = append(o.Uses, use("kubernetes of pool "+pool.Name, pool.Kubernetes, profile.KubernetesVersion(pool.Kubernetes),
+			o.Uses = append(o.Uses, use("kubernetes of pool "+pool.Name, pool.Kubernetes,
+				profile.KubernetesVersion(pool.Kubernetes),
 				poolTargets(profile, pool, cluster.Kubernetes, now), now))
 		}
 		image := profile.Image(pool.Image)
@@ -82,7 +84,8 @@ func controlPlaneTargets(p *versionclass.Profile, shoot *corev1beta1.Shoot, now 
 	})
 }
 
-// poolTargets are the versions above the pool's up to that of the control plane. Machines that stay cannot skip a minor.
+// poolTargets are the versions above the pool's up to that of the control plane. Machines that stay cannot skip a
+// minor.
 func poolTargets(p *versionclass.Profile, pool *maintenance.Pool, controlPlane string, now time.Time) []string {
 	most, err := semver.NewVersion(controlPlane)
 	if err != nil {
@@ -94,14 +97,17 @@ func poolTargets(p *versionclass.Profile, pool *maintenance.Pool, controlPlane s
 }
 
 // kubernetesTargets are the versions above the given one that can be used and are accepted, ascending.
-func kubernetesTargets(p *versionclass.Profile, version string, now time.Time, accept func(v, current *semver.Version) bool) []string {
+func kubernetesTargets(
+	p *versionclass.Profile, version string, now time.Time, accept func(v, current *semver.Version) bool,
+) []string {
 	targets := []string{}
 	current, err := semver.NewVersion(version)
 	if err != nil {
 		return targets
 	}
 	for _, v := range p.Kubernetes {
-		if v.Semver.GreaterThan(current) && v.ClassAt(now).Active() && v.Semver.Major() == current.Major() && accept(v.Semver, current) {
+		if v.Semver.GreaterThan(current) && v.ClassAt(now).Active() && v.Semver.Major() == current.Major() &&
+			accept(v.Semver, current) {
 			targets = append(targets, v.Text)
 		}
 	}
@@ -110,11 +116,14 @@ func kubernetesTargets(p *versionclass.Profile, version string, now time.Time, a
 
 // imageTargets are the other versions of the image that suit the pool: any for pools that replace their machines, and
 // higher ones for pools that are updated in place.
-func imageTargets(p *versionclass.Profile, image *versionclass.Image, pool *maintenance.Pool, controlPlane string, now time.Time) []string {
+func imageTargets(
+	p *versionclass.Profile, image *versionclass.Image, pool *maintenance.Pool, controlPlane string, now time.Time,
+) []string {
 	targets := []string{}
 	current, err := semver.NewVersion(pool.ImageVersion)
 	for _, v := range image.Eligible(maintenance.NeedsOf(pool, p, controlPlane)) {
-		if v.Text == pool.ImageVersion || !v.ClassAt(now).Active() || pool.InPlace && (err != nil || !v.Semver.GreaterThan(current)) {
+		if v.Text == pool.ImageVersion || !v.ClassAt(now).Active() || pool.InPlace &&
+			(err != nil || !v.Semver.GreaterThan(current)) {
 			continue
 		}
 		targets = append(targets, v.Text)

@@ -25,7 +25,8 @@ func TestWhereVersionsCanGo(t *testing.T) {
 		s := &corev1beta1.Shoot{}
 		s.Spec.Kubernetes.Version = controlPlane
 		for _, p := range pools {
-			s.Spec.Provider.Workers = append(s.Spec.Provider.Workers, corev1beta1.Worker{Name: p, Kubernetes: &corev1beta1.WorkerKubernetes{Version: &p}})
+			s.Spec.Provider.Workers = append(s.Spec.Provider.Workers,
+				corev1beta1.Worker{Name: p, Kubernetes: &corev1beta1.WorkerKubernetes{Version: &p}})
 		}
 		return s
 	}
@@ -33,11 +34,21 @@ func TestWhereVersionsCanGo(t *testing.T) {
 		return &maintenance.Pool{Kubernetes: version, InPlace: inPlace}
 	}
 	for name, tc := range map[string]struct{ got, want []string }{
-		"a control plane skips no minor":            {controlPlaneTargets(profile, shoot("1.30.0"), now), []string{"1.30.4", "1.31.2"}},
-		"it waits for a pool that is far behind":    {controlPlaneTargets(profile, shoot("1.32.0", "1.29.1"), now), []string{}},
-		"not for one that is near":                  {controlPlaneTargets(profile, shoot("1.32.0", "1.30.0"), now), []string{"1.33.1"}},
-		"a pool goes up to the control plane":       {poolTargets(profile, pool("1.29.1", false), "1.32.0", now), []string{"1.30.0", "1.30.4", "1.31.2", "1.32.0"}},
-		"machines that stay skip no minor":          {poolTargets(profile, pool("1.29.1", true), "1.32.0", now), []string{"1.30.0", "1.30.4"}},
+		"a control plane skips no minor": {
+			controlPlaneTargets(profile, shoot("1.30.0"), now), []string{"1.30.4", "1.31.2"},
+		},
+		"it waits for a pool that is far behind": {
+			controlPlaneTargets(profile, shoot("1.32.0", "1.29.1"), now), []string{},
+		},
+		"not for one that is near": {
+			controlPlaneTargets(profile, shoot("1.32.0", "1.30.0"), now), []string{"1.33.1"},
+		},
+		"a pool goes up to the control plane": {
+			poolTargets(profile, pool("1.29.1", false), "1.32.0", now), []string{"1.30.0", "1.30.4", "1.31.2", "1.32.0"},
+		},
+		"machines that stay skip no minor": {
+			poolTargets(profile, pool("1.29.1", true), "1.32.0", now), []string{"1.30.0", "1.30.4"},
+		},
 		"a version that is none leads nowhere":      {controlPlaneTargets(profile, shoot("newest"), now), []string{}},
 		"nor does a control plane whose is none":    {poolTargets(profile, pool("1.29.1", false), "newest", now), []string{}},
 		"the highest of a major leads nowhere else": {controlPlaneTargets(profile, shoot("1.33.1"), now), []string{}},

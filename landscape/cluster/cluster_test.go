@@ -28,13 +28,21 @@ func testValues() Values {
 		Region: "local", Zone: "local-a", APIServerNames: []string{"api.garden.landscape.local"},
 		Pods: "10.244.0.0/22", Routes: []Route{{Pods: "10.244.4.0/22", Via: "10.1.0.11"}},
 		PodCIDR: "10.244.0.0/16", ServiceCIDR: "10.0.0.0/24", APIServiceIP: "10.0.0.1", DNSServiceIP: "10.0.0.10",
-		UpstreamDNS:    "198.18.0.1",
-		SeedAuthorizer: &SeedAuthorizer{Server: "https://10.0.0.11/authorize/seeds", TLSServerName: "hortus-apiserver.garden.svc", CA: []byte("CA of the garden\n")},
-		EtcdBackup:     &EtcdBackup{Image: "hortus.dev/hortus:dev", Prefix: "kubernetes-etcd", Store: map[string]string{"accessKeyID": "ID", "bucketName": "hortus-garden"}},
+		UpstreamDNS: "198.18.0.1",
+		SeedAuthorizer: &SeedAuthorizer{
+			Server: "https://10.0.0.11/authorize/seeds", TLSServerName: "hortus-apiserver.garden.svc",
+			CA: []byte("CA of the garden\n"),
+		},
+		EtcdBackup: &EtcdBackup{
+			Image: "hortus.dev/hortus:dev", Prefix: "kubernetes-etcd",
+			Store: map[string]string{"accessKeyID": "ID", "bucketName": "hortus-garden"},
+		},
 		Images: Images{
 			Kubelet: "hortus.dev/kubelet:v1.36.3@sha256:0123", KubeAPIServer: "registry.k8s.io/kube-apiserver:v1.36.3",
-			KubeControllerManager: "registry.k8s.io/kube-controller-manager:v1.36.3", KubeScheduler: "registry.k8s.io/kube-scheduler:v1.36.3",
-			KubeProxy: "registry.k8s.io/kube-proxy:v1.36.3", Etcd: "registry.k8s.io/etcd:3.6.8-0", CoreDNS: "registry.k8s.io/coredns/coredns:v1.14.7",
+			KubeControllerManager: "registry.k8s.io/kube-controller-manager:v1.36.3",
+			KubeScheduler:         "registry.k8s.io/kube-scheduler:v1.36.3",
+			KubeProxy:             "registry.k8s.io/kube-proxy:v1.36.3", Etcd: "registry.k8s.io/etcd:3.6.8-0",
+			CoreDNS: "registry.k8s.io/coredns/coredns:v1.14.7",
 		},
 	}
 }
@@ -162,7 +170,8 @@ func TestKubeletIsReplacedWhenItsImageDiffers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		install := exec.CommandContext(t.Context(), "/bin/sh", "-c", strings.ReplaceAll(string(script), "/opt/bin", dir+"/bin"))
+		install := exec.CommandContext(t.Context(), "/bin/sh", "-c",
+			strings.ReplaceAll(string(script), "/opt/bin", dir+"/bin"))
 		install.Env = []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "PULLED=" + dir + "/pulled", "TMPDIR=" + dir}
 		if out, err := install.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", step.what, err, out)
@@ -188,7 +197,8 @@ func TestClustersWithoutGardenAskNobody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Contains(encoded, []byte("--authorization-mode=Node,RBAC")) || bytes.Contains(encoded, []byte("seed-authorizer")) ||
+	if !bytes.Contains(encoded, []byte("--authorization-mode=Node,RBAC")) ||
+		bytes.Contains(encoded, []byte("seed-authorizer")) ||
 		bytes.Contains(encoded, []byte("kubernetes/etcd/")) {
 		t.Errorf("the API server is to ask a seed authorizer:\n%s", encoded)
 	}
@@ -214,8 +224,12 @@ func TestPKI(t *testing.T) {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(p.CA.CertPEM)
-	for _, name := range []string{"127.0.0.1", "10.0.0.1", "10.1.0.10", "198.18.8.1", "api.garden.landscape.local", "kubernetes.default.svc"} {
-		if _, err := server.Verify(x509.VerifyOptions{Roots: roots, DNSName: name, CurrentTime: now.Add(4 * 365 * 24 * time.Hour)}); err != nil {
+	for _, name := range []string{
+		"127.0.0.1", "10.0.0.1", "10.1.0.10", "198.18.8.1", "api.garden.landscape.local", "kubernetes.default.svc",
+	} {
+		if _, err := server.Verify(x509.VerifyOptions{
+			Roots: roots, DNSName: name, CurrentTime: now.Add(4 * 365 * 24 * time.Hour),
+		}); err != nil {
 			t.Errorf("the API server's certificate is not good for %s: %v", name, err)
 		}
 	}
@@ -314,7 +328,8 @@ func TestRenewal(t *testing.T) {
 		roots := x509.NewCertPool()
 		roots.AppendCertsFromPEM(c.ca.CertPEM)
 		_, err = cert.Verify(x509.VerifyOptions{
-			Roots: roots, CurrentTime: clock.Now().Add(4 * 365 * 24 * time.Hour), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+			Roots: roots, CurrentTime: clock.Now().Add(4 * 365 * 24 * time.Hour),
+			KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
 		})
 		if err != nil || cert.Subject.String() != old.Subject.String() || !cmp.Equal(cert.DNSNames, old.DNSNames) {
 			t.Errorf("%s: the new certificate is for %s %v, the old one for %s %v; %v",

@@ -12,7 +12,8 @@ import (
 	"hortus.dev/hortus/internal/pki"
 )
 
-// validity of leaf certificates. 'hortus up' renews them. The CAs are never replaced: the landscape is for trying things out.
+// validity of leaf certificates. 'hortus up' renews them. The CAs are never replaced: the landscape is for trying
+// things out.
 const validity = 5 * 365 * 24 * time.Hour
 
 // PKI is every credential of a cluster. It is made once and kept as JSON.
@@ -79,18 +80,31 @@ func (p *PKI) Renew(v Values, c clock.PassiveClock) (bool, error) {
 	loopback := net.ParseIP("127.0.0.1")
 	leaves := []Leaf{
 		{&p.APIServer, ca, pki.Request{CommonName: "kube-apiserver", Usage: pki.Server,
-			DNSNames: append([]string{"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local", "localhost"}, v.APIServerNames...),
-			IPs:      []net.IP{node, loopback, net.ParseIP(v.PublicAddress), net.ParseIP(v.APIServiceIP)}}},
-		{&p.APIServerKubelet, ca, pki.Request{CommonName: "kube-apiserver-kubelet-client", Organizations: []string{"system:masters"}, Usage: pki.Client}},
+			DNSNames: append([]string{
+				"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local", "localhost",
+			}, v.APIServerNames...),
+			IPs: []net.IP{node, loopback, net.ParseIP(v.PublicAddress), net.ParseIP(v.APIServiceIP)}}},
+		{&p.APIServerKubelet, ca, pki.Request{
+			CommonName: "kube-apiserver-kubelet-client", Organizations: []string{"system:masters"}, Usage: pki.Client,
+		}},
 		{&p.APIServerEtcd, etcdCA, pki.Request{CommonName: "kube-apiserver", Usage: pki.Client}},
 		{&p.FrontProxy, frontProxyCA, pki.Request{CommonName: "front-proxy-client", Usage: pki.Client}},
-		{&p.EtcdServer, etcdCA, pki.Request{CommonName: "etcd", Usage: pki.Server | pki.Client, DNSNames: []string{"localhost"}, IPs: []net.IP{loopback, node}}},
-		{&p.Kubelet, ca, pki.Request{CommonName: "system:node:" + v.Name, Organizations: []string{"system:nodes"}, Usage: pki.Client}},
-		{&p.KubeletServing, ca, pki.Request{CommonName: "system:node:" + v.Name, Organizations: []string{"system:nodes"}, Usage: pki.Server, DNSNames: []string{v.Name}, IPs: []net.IP{node}}},
+		{&p.EtcdServer, etcdCA, pki.Request{
+			CommonName: "etcd", Usage: pki.Server | pki.Client, DNSNames: []string{"localhost"}, IPs: []net.IP{loopback, node},
+		}},
+		{&p.Kubelet, ca, pki.Request{
+			CommonName: "system:node:" + v.Name, Organizations: []string{"system:nodes"}, Usage: pki.Client,
+		}},
+		{&p.KubeletServing, ca, pki.Request{
+			CommonName: "system:node:" + v.Name, Organizations: []string{"system:nodes"}, Usage: pki.Server,
+			DNSNames: []string{v.Name}, IPs: []net.IP{node},
+		}},
 		{&p.ControllerManager, ca, pki.Request{CommonName: "system:kube-controller-manager", Usage: pki.Client}},
 		{&p.SeedAuthorizer, ca, pki.Request{CommonName: AuthorizationCaller, Usage: pki.Client}},
 		{&p.Scheduler, ca, pki.Request{CommonName: "system:kube-scheduler", Usage: pki.Client}},
-		{&p.Admin, ca, pki.Request{CommonName: "landscape-admin", Organizations: []string{"system:masters"}, Usage: pki.Client}},
+		{&p.Admin, ca, pki.Request{
+			CommonName: "landscape-admin", Organizations: []string{"system:masters"}, Usage: pki.Client,
+		}},
 	}
 	for i := range leaves {
 		leaves[i].Request.Validity = validity
@@ -101,7 +115,8 @@ func (p *PKI) Renew(v Values, c clock.PassiveClock) (bool, error) {
 // WorkerPKI are the credentials of a node without a control plane.
 type WorkerPKI struct{ Kubelet, KubeletServing pki.KeyPair }
 
-// RenewWorker replaces the credentials of a node that are due, all of them at first, and reports whether there were any.
+// RenewWorker replaces the credentials of a node that are due, all of them at first, and reports whether there were
+// any.
 func (p *PKI) RenewWorker(credentials *WorkerPKI, w Worker, c clock.PassiveClock) (bool, error) {
 	ca, err := pki.LoadCA(p.CA.CertPEM, p.CA.KeyPEM, c)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"hortus.dev/hortus/internal/pki"
 )
 
-// Due reports whether a certificate of the landscape is replaced by 'hortus up': less than a third of its life is left, or there is
-// none yet. A landscape that is brought up once a year never gets near the end of those for five years.
+// Due reports whether a certificate of the landscape is replaced by 'hortus up': less than a third of its life is left,
+// or there is none yet. A landscape that is brought up once a year never gets near the end of those for five years.
 func Due(pair pki.KeyPair, now time.Time) (bool, error) {
 	if len(pair.CertPEM) == 0 {
 		return true, nil

@@ -46,7 +46,9 @@ func UserData(v Values, p *PKI) ([]byte, error) {
 	for name, client := range map[string]pki.KeyPair{
 		"kubelet": p.Kubelet, "controller-manager": p.ControllerManager, "scheduler": p.Scheduler,
 	} {
-		kubeconfig, err := pki.Kubeconfig{Name: v.Name, Server: "https://127.0.0.1:6443", CAPEM: p.CA.CertPEM, Client: &client}.Render()
+		kubeconfig, err := pki.Kubeconfig{
+			Name: v.Name, Server: "https://127.0.0.1:6443", CAPEM: p.CA.CertPEM, Client: &client,
+		}.Render()
 		if err != nil {
 			return nil, fmt.Errorf("render kubeconfig of %s: %w", name, err)
 		}
@@ -54,7 +56,8 @@ func UserData(v Values, p *PKI) ([]byte, error) {
 	}
 	if v.SeedAuthorizer != nil {
 		kubeconfig, err := pki.Kubeconfig{
-			Name: "seed-authorizer", Server: v.SeedAuthorizer.Server, TLSServerName: v.SeedAuthorizer.TLSServerName, CAPEM: v.SeedAuthorizer.CA, Client: &p.SeedAuthorizer,
+			Name: "seed-authorizer", Server: v.SeedAuthorizer.Server, TLSServerName: v.SeedAuthorizer.TLSServerName,
+			CAPEM: v.SeedAuthorizer.CA, Client: &p.SeedAuthorizer,
 		}.Render()
 		if err != nil {
 			return nil, fmt.Errorf("render kubeconfig of the seed authorizer: %w", err)
@@ -63,14 +66,15 @@ func UserData(v Values, p *PKI) ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read authorization configuration: %w", err)
 		}
-		files["/etc/kubernetes/seed-authorizer.kubeconfig"], files["/etc/kubernetes/authorization.yaml"] = kubeconfig, configuration
+		files["/etc/kubernetes/seed-authorizer.kubeconfig"], files["/etc/kubernetes/authorization.yaml"] = kubeconfig,
+			configuration
 	}
 	if v.EtcdBackup != nil {
 		for key, value := range v.EtcdBackup.Store {
 			files[etcdDir+"store/"+key] = []byte(value)
 		}
-		// Only what it needs of the cluster's credentials, under the names that 'hortus etcd run' knows. Etcd's certificate is
-		// good for clients, too.
+		// Only what it needs of the cluster's credentials, under the names that 'hortus etcd run' knows. Etcd's certificate
+		// is good for clients, too.
 		files[etcdDir+"pki/ca.crt"] = p.EtcdCA.CertPEM
 		for _, name := range []string{"server", "client"} {
 			files[etcdDir+"pki/"+name+".crt"], files[etcdDir+"pki/"+name+".key"] = p.EtcdServer.CertPEM, p.EtcdServer.KeyPEM
@@ -82,7 +86,9 @@ func UserData(v Values, p *PKI) ([]byte, error) {
 			return nil, err
 		}
 	}
-	for _, name := range []string{"etcd.yaml", "kube-apiserver.yaml", "kube-controller-manager.yaml", "kube-scheduler.yaml"} {
+	for _, name := range []string{
+		"etcd.yaml", "kube-apiserver.yaml", "kube-controller-manager.yaml", "kube-scheduler.yaml",
+	} {
 		var err error
 		if files[manifestDir+name], err = render(name, v, p); err != nil {
 			return nil, err
@@ -135,13 +141,18 @@ func encode(v Values, files map[string][]byte) ([]byte, error) {
 		if strings.HasSuffix(path, ".sh") {
 			mode = modeExecute
 		}
-		data.Files = append(data.Files, machine.File{Path: path, Permissions: ptr.To(mode), Content: machine.FileContent{Inline: machine.Inline{Data: string(files[path])}}})
+		data.Files = append(data.Files, machine.File{
+			Path: path, Permissions: ptr.To(mode),
+			Content: machine.FileContent{Inline: machine.Inline{Data: string(files[path])}},
+		})
 	}
 	kubelet, err := render("kubelet.service", v, nil)
 	if err != nil {
 		return nil, err
 	}
-	data.Units = []machine.Unit{{Name: "kubelet.service", Command: ptr.To("start"), Enable: ptr.To(true), Content: ptr.To(string(kubelet))}}
+	data.Units = []machine.Unit{{
+		Name: "kubelet.service", Command: ptr.To("start"), Enable: ptr.To(true), Content: ptr.To(string(kubelet)),
+	}}
 	document, err := yaml.Marshal(data)
 	if err != nil {
 		return nil, fmt.Errorf("encode user data: %w", err)

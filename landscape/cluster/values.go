@@ -37,8 +37,8 @@ type Worker struct {
 	Routes              []Route
 }
 
-// SeedAuthorizer is how the kube-apiserver asks the garden's API server about gardenlets. The address is a Service's, since
-// kube-apiservers do not resolve the names of Services.
+// SeedAuthorizer is how the kube-apiserver asks the garden's API server about gardenlets. The address is a Service's,
+// since kube-apiservers do not resolve the names of Services.
 type SeedAuthorizer struct {
 	Server, TLSServerName string
 	// CA of the serving certificate, PEM.

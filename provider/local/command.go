@@ -61,7 +61,9 @@ func NewCommand() *cobra.Command {
 				return err
 			}
 			if namespace != "" {
-				if err := mgr.Add(&heartbeat.Beat{Client: mgr.GetClient(), Clock: clock.RealClock{}, Namespace: namespace, Holder: name}); err != nil {
+				if err := mgr.Add(&heartbeat.Beat{
+					Client: mgr.GetClient(), Clock: clock.RealClock{}, Namespace: namespace, Holder: name,
+				}); err != nil {
 					return fmt.Errorf("set up heartbeat: %w", err)
 				}
 			}
@@ -70,7 +72,8 @@ func NewCommand() *cobra.Command {
 	}
 	flags.AddFlags(cmd.Flags())
 	cmd.Flags().StringVar(&opts.Image, "image", opts.Image, "image of this program, for what it deploys")
-	cmd.Flags().StringVar(&namespace, "namespace", namespace, "namespace of the heartbeat Lease, by default $POD_NAMESPACE; empty means no heartbeat")
+	cmd.Flags().StringVar(&namespace, "namespace", namespace,
+		"namespace of the heartbeat Lease, by default $POD_NAMESPACE; empty means no heartbeat")
 	return cmd
 }
 
@@ -78,18 +81,21 @@ func NewCommand() *cobra.Command {
 func NewScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, extensionsv1alpha1.AddToScheme, resourcesv1alpha1.AddToScheme, machinev1alpha1.AddToScheme,
+		clientgoscheme.AddToScheme, extensionsv1alpha1.AddToScheme, resourcesv1alpha1.AddToScheme,
+		machinev1alpha1.AddToScheme,
 	} {
 		utilruntime.Must(add(scheme))
 	}
 	return scheme
 }
 
-// SlimCache makes a manager read Secrets and the like directly: caching all of a seed would cost far more than a read per operation.
+// SlimCache makes a manager read Secrets and the like directly: caching all of a seed would cost far more than a read
+// per operation.
 func SlimCache(opts *ctrl.Options) {
 	opts.Cache = cache.Options{DefaultTransform: cache.TransformStripManagedFields()}
 	opts.Client = client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{
-		&corev1.Secret{}, &corev1.Namespace{}, &coordinationv1.Lease{}, &extensionsv1alpha1.Cluster{}, &resourcesv1alpha1.ManagedResource{},
+		&corev1.Secret{}, &corev1.Namespace{}, &coordinationv1.Lease{}, &extensionsv1alpha1.Cluster{},
+		&resourcesv1alpha1.ManagedResource{},
 	}}}
 }
 
@@ -172,10 +178,14 @@ func AddToManager(mgr ctrl.Manager, opts Options) error {
 }
 
 // allClasses are served for kinds that a seed or the garden may need for itself.
-var allClasses = []extensionsv1alpha1.Class{extensionsv1alpha1.ClassShoot, extensionsv1alpha1.ClassSeed, extensionsv1alpha1.ClassGarden}
+var allClasses = []extensionsv1alpha1.Class{
+	extensionsv1alpha1.ClassShoot, extensionsv1alpha1.ClassSeed, extensionsv1alpha1.ClassGarden,
+}
 
 // cloudFor gives an actuator the part of the cloud it declares. A part the client lacks is a programming error.
-func cloudFor[T any](clouds *credentials.Clients) func(context.Context, client.Reader, corev1.SecretReference) (T, error) {
+func cloudFor[T any](
+	clouds *credentials.Clients,
+) func(context.Context, client.Reader, corev1.SecretReference) (T, error) {
 	return func(ctx context.Context, c client.Reader, ref corev1.SecretReference) (T, error) {
 		var none T
 		api, err := clouds.For(ctx, c, ref)

@@ -31,7 +31,8 @@ func (l *landscape) controlPlane() *extensionsv1alpha1.ControlPlane {
 func (l *landscape) dnsRecord() *extensionsv1alpha1.DNSRecord {
 	return &extensionsv1alpha1.DNSRecord{ObjectMeta: l.meta("s-internal"), Spec: extensionsv1alpha1.DNSRecordSpec{
 		DefaultSpec: extensionsv1alpha1.DefaultSpec{Type: "local"}, SecretRef: l.secretRef,
-		Name: "api." + l.namespace + ".internal.local.hortus.dev", RecordType: extensionsv1alpha1.DNSRecordTypeA, Values: []string{"198.18.8.1"},
+		Name: "api." + l.namespace + ".internal.local.hortus.dev", RecordType: extensionsv1alpha1.DNSRecordTypeA,
+		Values: []string{"198.18.8.1"},
 	}}
 }
 
@@ -115,11 +116,15 @@ func TestKindsDoTheirWork(t *testing.T) {
 	net := l.network()
 	l.ask(t, net, extensionsv1alpha1.OperationReconcile)
 	l.succeeded(t, net)
-	if err := l.Client.Get(t.Context(), client.ObjectKey{Namespace: l.namespace, Name: "cloud-controller-manager"}, &appsv1.Deployment{}); err != nil {
+	if err := l.Client.Get(t.Context(), client.ObjectKey{Namespace: l.namespace, Name: "cloud-controller-manager"},
+		&appsv1.Deployment{}); err != nil {
 		t.Error(err)
 	}
-	for _, name := range []string{"extension-controlplane-shoot", "extension-controlplane-storageclasses", "extension-networking-bridge"} {
-		if err := l.Client.Get(t.Context(), client.ObjectKey{Namespace: l.namespace, Name: name}, &resourcesv1alpha1.ManagedResource{}); err != nil {
+	for _, name := range []string{
+		"extension-controlplane-shoot", "extension-controlplane-storageclasses", "extension-networking-bridge",
+	} {
+		if err := l.Client.Get(t.Context(), client.ObjectKey{Namespace: l.namespace, Name: name},
+			&resourcesv1alpha1.ManagedResource{}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -127,10 +132,12 @@ func TestKindsDoTheirWork(t *testing.T) {
 	for _, obj := range []extensionsv1alpha1.Object{net, cp, record, infra} {
 		l.gone(t, obj)
 	}
-	if networks, err = l.cloud.Client.ListNetworks(t.Context(), cloud.Filter{Name: l.namespace}); err != nil || len(networks) != 0 {
+	if networks, err = l.cloud.Client.ListNetworks(t.Context(), cloud.Filter{Name: l.namespace}); err != nil ||
+		len(networks) != 0 {
 		t.Errorf("networks after deletion are %v, %v, want none", networks, err)
 	}
-	if records, err = l.cloud.Client.ListDNSRecords(t.Context(), cloud.Filter{Name: record.Spec.Name}); err != nil || len(records) != 0 {
+	if records, err = l.cloud.Client.ListDNSRecords(t.Context(), cloud.Filter{Name: record.Spec.Name}); err != nil ||
+		len(records) != 0 {
 		t.Errorf("records after deletion are %v, %v, want none", records, err)
 	}
 }
@@ -148,7 +155,8 @@ func TestBackup(t *testing.T) {
 	entry := &extensionsv1alpha1.BackupEntry{
 		ObjectMeta: metav1.ObjectMeta{Name: l.namespace + "--1234"},
 		Spec: extensionsv1alpha1.BackupEntrySpec{
-			DefaultSpec: extensionsv1alpha1.DefaultSpec{Type: "local"}, Region: "local", BucketName: bucket.Name, SecretRef: l.secretRef,
+			DefaultSpec: extensionsv1alpha1.DefaultSpec{Type: "local"}, Region: "local", BucketName: bucket.Name,
+			SecretRef: l.secretRef,
 		},
 	}
 	for _, obj := range []extensionsv1alpha1.Object{bucket, entry} {
@@ -164,14 +172,16 @@ func TestBackup(t *testing.T) {
 	if err := l.Client.Get(t.Context(), generatedKey, secret); err != nil {
 		t.Error(err)
 	}
-	if err := l.Client.Get(t.Context(), client.ObjectKey{Namespace: l.namespace, Name: "etcd-backup"}, secret); err != nil {
+	if err := l.Client.Get(t.Context(), client.ObjectKey{Namespace: l.namespace, Name: "etcd-backup"},
+		secret); err != nil {
 		t.Fatal(err)
 	}
 	if got := string(secret.Data["bucketName"]); got != bucket.Name {
 		t.Errorf("bucketName is %q, want %q", got, bucket.Name)
 	}
 	credentials := &corev1.Secret{}
-	if err := l.Client.Get(t.Context(), client.ObjectKey{Namespace: l.namespace, Name: l.secretRef.Name}, credentials); err != nil {
+	if err := l.Client.Get(t.Context(), client.ObjectKey{Namespace: l.namespace, Name: l.secretRef.Name},
+		credentials); err != nil {
 		t.Fatal(err)
 	}
 	if len(credentials.Finalizers) != 2 {

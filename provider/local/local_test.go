@@ -108,9 +108,13 @@ func (l *landscape) setCluster(t *testing.T) {
 	}
 	l.Create(t, &extensionsv1alpha1.Cluster{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: l.namespace, Annotations: map[string]string{extensionsv1alpha1.AnnotationGenericTokenKubeconfig: "generic-token-kubeconfig"},
+			Name: l.namespace, Annotations: map[string]string{
+				extensionsv1alpha1.AnnotationGenericTokenKubeconfig: "generic-token-kubeconfig",
+			},
 		},
-		Spec: extensionsv1alpha1.ClusterSpec{Shoot: runtime.RawExtension{Raw: raw}, CloudProfile: runtime.RawExtension{Raw: []byte(profile)}},
+		Spec: extensionsv1alpha1.ClusterSpec{
+			Shoot: runtime.RawExtension{Raw: raw}, CloudProfile: runtime.RawExtension{Raw: []byte(profile)},
+		},
 	})
 }
 
@@ -215,20 +219,24 @@ func (l *landscape) infrastructure() *extensionsv1alpha1.Infrastructure {
 }
 
 func (l *landscape) osc() *extensionsv1alpha1.OperatingSystemConfig {
-	return &extensionsv1alpha1.OperatingSystemConfig{ObjectMeta: l.meta("pool-init"), Spec: extensionsv1alpha1.OperatingSystemConfigSpec{
-		DefaultSpec: extensionsv1alpha1.DefaultSpec{Type: "hortus-machine"},
-		Purpose:     extensionsv1alpha1.OperatingSystemConfigPurposeProvision,
-		Files: []extensionsv1alpha1.File{{
-			Path: "/var/lib/token", Permissions: ptr.To(uint32(0o600)),
-			Content: extensionsv1alpha1.FileContent{Inline: &extensionsv1alpha1.FileContentInline{Data: "<<BOOTSTRAP_TOKEN>>"}, TransmitUnencoded: ptr.To(true)},
-		}},
-	}}
+	return &extensionsv1alpha1.OperatingSystemConfig{ObjectMeta: l.meta("pool-init"),
+		Spec: extensionsv1alpha1.OperatingSystemConfigSpec{
+			DefaultSpec: extensionsv1alpha1.DefaultSpec{Type: "hortus-machine"},
+			Purpose:     extensionsv1alpha1.OperatingSystemConfigPurposeProvision,
+			Files: []extensionsv1alpha1.File{{
+				Path: "/var/lib/token", Permissions: ptr.To(uint32(0o600)),
+				Content: extensionsv1alpha1.FileContent{
+					Inline: &extensionsv1alpha1.FileContentInline{Data: "<<BOOTSTRAP_TOKEN>>"}, TransmitUnencoded: ptr.To(true),
+				},
+			}},
+		}}
 }
 
 // events returns the instances of the Shoot.
 func (l *landscape) instances(t *testing.T) []cloud.Instance {
 	t.Helper()
-	found, err := l.cloud.Client.ListInstances(t.Context(), cloud.Filter{Tags: map[string]string{"cluster.hortus.dev/name": l.namespace}})
+	found, err := l.cloud.Client.ListInstances(t.Context(),
+		cloud.Filter{Tags: map[string]string{"cluster.hortus.dev/name": l.namespace}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,8 +23,8 @@ import (
 	"hortus.dev/hortus/provider/local/machine"
 )
 
-// startMachineControllers runs the library's controllers for the namespace. They register metrics with the process, so only
-// one test may do this.
+// startMachineControllers runs the library's controllers for the namespace. They register metrics with the process, so
+// only one test may do this.
 func (l *landscape) startMachineControllers(t *testing.T) {
 	t.Helper()
 	opts := machine.DefaultOptions()
@@ -76,7 +76,9 @@ func (l *landscape) register(ctx context.Context, i cloud.Instance) error {
 		return err
 	}
 	before := node.DeepCopy()
-	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
+	node.Status.Conditions = []corev1.NodeCondition{{
+		Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now(),
+	}}
 	return l.Client.Status().Patch(ctx, node, client.MergeFrom(before))
 }
 
@@ -85,10 +87,13 @@ func (l *landscape) worker(infra *extensionsv1alpha1.Infrastructure) *extensions
 		DefaultSpec: extensionsv1alpha1.DefaultSpec{Type: "local"}, Region: "local", SecretRef: l.secretRef,
 		InfrastructureProviderStatus: infra.Status.ProviderStatus,
 		Pools: []extensionsv1alpha1.WorkerPool{{
-			Name: "pool", MachineType: "small", Minimum: 2, Maximum: 2, MaxSurge: intstr.FromInt32(1), MaxUnavailable: intstr.FromInt32(0),
+			Name: "pool", MachineType: "small", Minimum: 2, Maximum: 2, MaxSurge: intstr.FromInt32(1),
+			MaxUnavailable:      intstr.FromInt32(0),
 			MachineImage:        extensionsv1alpha1.MachineImage{Name: "hortus-machine", Version: "1.0.0"},
 			NodeAgentSecretName: ptr.To("key-1"), KubernetesVersion: ptr.To("1.36.3"), Zones: []string{"local-a", "local-b"},
-			UserDataSecretRef: corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "osc-result-pool-init"}, Key: "cloud_config"},
+			UserDataSecretRef: corev1.SecretKeySelector{
+				LocalObjectReference: corev1.LocalObjectReference{Name: "osc-result-pool-init"}, Key: "cloud_config",
+			},
 			NodeTemplate: &extensionsv1alpha1.NodeTemplate{Capacity: corev1.ResourceList{
 				corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("2Gi"),
 			}},
@@ -144,7 +149,8 @@ func TestMachines(t *testing.T) {
 		if err := l.Client.Get(t.Context(), client.ObjectKeyFromObject(w), w); err != nil {
 			return err.Error()
 		}
-		if e := w.Status.LastError; e == nil || !slices.Equal(e.Codes, []corev1beta1.ErrorCode{corev1beta1.ErrorInfraQuotaExceeded}) {
+		if e := w.Status.LastError; e == nil ||
+			!slices.Equal(e.Codes, []corev1beta1.ErrorCode{corev1beta1.ErrorInfraQuotaExceeded}) {
 			return fmt.Sprintf("lastError is %+v, want code %s", e, corev1beta1.ErrorInfraQuotaExceeded)
 		}
 		return ""
@@ -207,10 +213,13 @@ func (l *landscape) account(t *testing.T) string {
 func (l *landscape) updateInPlace(t *testing.T, w *extensionsv1alpha1.Worker) {
 	t.Helper()
 	pool := *w.Spec.Pools[0].DeepCopy()
-	pool.Name, pool.UpdateStrategy, pool.NodeAgentSecretName = "inplace", ptr.To(corev1beta1.AutoInPlaceUpdate), ptr.To("gardener-node-agent-inplace")
+	pool.Name, pool.UpdateStrategy, pool.NodeAgentSecretName = "inplace", ptr.To(corev1beta1.AutoInPlaceUpdate),
+		ptr.To("gardener-node-agent-inplace")
 	pool.Minimum, pool.Maximum, pool.Zones = 2, 2, nil
 	pool.MaxSurge, pool.MaxUnavailable = intstr.FromInt32(0), intstr.FromInt32(1)
-	pool.MachineControllerManagerSettings = &extensionsv1alpha1.MachineControllerManagerSettings{DisableHealthTimeout: ptr.To(true)}
+	pool.MachineControllerManagerSettings = &extensionsv1alpha1.MachineControllerManagerSettings{
+		DisableHealthTimeout: ptr.To(true),
+	}
 	w.Spec.Pools = append(w.Spec.Pools, pool)
 	l.ask(t, w, extensionsv1alpha1.OperationReconcile)
 	l.succeeded(t, w)
@@ -228,7 +237,8 @@ func (l *landscape) updateInPlace(t *testing.T, w *extensionsv1alpha1.Worker) {
 			return err.Error()
 		}
 		op := w.Status.LastOperation
-		if _, asked := w.Annotations[extensionsv1alpha1.AnnotationOperation]; asked || op.State != corev1beta1.LastOperationStateSucceeded {
+		if _, asked := w.Annotations[extensionsv1alpha1.AnnotationOperation]; asked ||
+			op.State != corev1beta1.LastOperationStateSucceeded {
 			return "the update is not done: " + op.Description
 		}
 		return ""
@@ -263,7 +273,8 @@ func (l *landscape) actAsNodeAgents(t *testing.T) {
 	for i := range nodes.Items {
 		node := &nodes.Items[i]
 		for _, c := range node.Status.Conditions {
-			if c.Type != machinev1alpha1.NodeInPlaceUpdate || c.Reason != machinev1alpha1.ReadyForUpdate || node.Labels[machinev1alpha1.LabelKeyNodeUpdateResult] != "" {
+			if c.Type != machinev1alpha1.NodeInPlaceUpdate || c.Reason != machinev1alpha1.ReadyForUpdate ||
+				node.Labels[machinev1alpha1.LabelKeyNodeUpdateResult] != "" {
 				continue
 			}
 			before := node.DeepCopy()

@@ -198,7 +198,8 @@ func TestMachinesSurviveAMigration(t *testing.T) {
 	for i := range machines.Items {
 		m := &machines.Items[i]
 		if metav1.GetControllerOf(m) == nil || m.Status.CurrentStatus.Phase != machinev1alpha1.MachineRunning {
-			t.Errorf("machine %s is %s with owners %v, want it adopted and running", m.Name, m.Status.CurrentStatus.Phase, m.OwnerReferences)
+			t.Errorf("machine %s is %s with owners %v, want it adopted and running", m.Name, m.Status.CurrentStatus.Phase,
+				m.OwnerReferences)
 		}
 	}
 
@@ -216,8 +217,8 @@ func (l *landscape) remove(t *testing.T, obj extensionsv1alpha1.Object) {
 	l.gone(t, obj)
 }
 
-// TestMigrationLeavesTheOutsideAlone: objects that are migrated and deleted on one seed and restored on another find what
-// they have made.
+// TestMigrationLeavesTheOutsideAlone: objects that are migrated and deleted on one seed and restored on another find
+// what they have made.
 func TestMigrationLeavesTheOutsideAlone(t *testing.T) {
 	l := startLandscape(t)
 	outside := func() map[string]string {

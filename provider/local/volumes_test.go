@@ -25,8 +25,9 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// TestVolumesWithTheRightsOfAShoot runs the controllers of volumes on a real API server, with no more rights than they have in a
-// Shoot: a claim gets a volume, a VolumeAttachment attaches it, and a released PersistentVolume takes it along.
+// TestVolumesWithTheRightsOfAShoot runs the controllers of volumes on a real API server, with no more rights than they
+// have in a Shoot: a claim gets a volume, a VolumeAttachment attaches it, and a released PersistentVolume takes it
+// along.
 func TestVolumesWithTheRightsOfAShoot(t *testing.T) {
 	e, c := env.Shared(t), cloudtest.Start(t, cloudtest.Options{})
 	ctx, namespace := t.Context(), e.Namespace(t, nil).Name
@@ -54,7 +55,8 @@ func TestVolumesWithTheRightsOfAShoot(t *testing.T) {
 	})
 
 	instance, err := c.Client.CreateInstance(ctx, cloud.CreateInstance{
-		Name: "n", MachineType: "small", Image: "hortus.dev/machine:1.0.0", NetworkID: c.Network(t, "n", "10.9.0.0/24"), Zone: "local-b",
+		Name: "n", MachineType: "small", Image: "hortus.dev/machine:1.0.0", NetworkID: c.Network(t, "n", "10.9.0.0/24"),
+		Zone: "local-b",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +72,9 @@ func TestVolumesWithTheRightsOfAShoot(t *testing.T) {
 		},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			StorageClassName: &class.Name, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			},
 		},
 	}
 	e.Create(t, class, node, claim, &storagev1.CSINode{
@@ -93,9 +97,10 @@ func TestVolumesWithTheRightsOfAShoot(t *testing.T) {
 	if found := volumes(); len(found) != 1 || found[0].ID != pv.Spec.CSI.VolumeHandle || found[0].Zone != instance.Zone {
 		t.Fatalf("volumes are %+v, want one of %q", found, pv.Spec.CSI.VolumeHandle)
 	}
-	va := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: env.Name("va")}, Spec: storagev1.VolumeAttachmentSpec{
-		Attacher: csi.Driver, NodeName: node.Name, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &pv.Name},
-	}}
+	va := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: env.Name("va")},
+		Spec: storagev1.VolumeAttachmentSpec{
+			Attacher: csi.Driver, NodeName: node.Name, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &pv.Name},
+		}}
 	e.Create(t, va)
 	env.Eventually(t, "the volume to be attached", func() (bool, error) {
 		err := e.Client.Get(ctx, client.ObjectKeyFromObject(va), va)

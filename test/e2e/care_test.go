@@ -13,8 +13,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// checkCare lets an operator give failing conditions some time, breaks a Shoot in two ways, sees both in its status, first as
-// Progressing, and lets it heal: a webhook that nobody serves keeps a system component from starting, and somebody has cordoned a node.
+// checkCare lets an operator give failing conditions some time, breaks a Shoot in two ways, sees both in its status,
+// first as Progressing, and lets it heal: a webhook that nobody serves keeps a system component from starting, and
+// somebody has cordoned a node.
 func checkCare(t *testing.T) {
 	giveConditionsTime(t, "two")
 	awaitShoot(t, "two", "conditions and constraints to be True", allWell)
@@ -72,13 +73,16 @@ func checkCare(t *testing.T) {
 	kubectl(t, kubeconfig, "delete", "validatingwebhookconfiguration", "nobody")
 	kubectl(t, kubeconfig, "uncordon", node)
 	// ReplicaSets that could not make their pods are tried again later and later, changed ones at once.
-	kubectl(t, kubeconfig, "-n", "kube-system", "annotate", "replicasets", "-l", "k8s-app=kube-dns", "example.com/try=again")
+	kubectl(t, kubeconfig, "-n", "kube-system", "annotate", "replicasets", "-l", "k8s-app=kube-dns",
+		"example.com/try=again")
 	awaitShoot(t, "two", "conditions and constraints to be True again", allWell)
 }
 
 // allWell tells whether a Shoot's conditions are True, and the constraints that are always shown.
 func allWell(o *unstructured.Unstructured) bool {
-	for _, name := range []string{"APIServerAvailable", "ControlPlaneHealthy", "EveryNodeReady", "SystemComponentsHealthy"} {
+	for _, name := range []string{
+		"APIServerAvailable", "ControlPlaneHealthy", "EveryNodeReady", "SystemComponentsHealthy",
+	} {
 		if conditionOf(o, "conditions", name)["status"] != "True" {
 			return false
 		}
@@ -91,13 +95,14 @@ func allWell(o *unstructured.Unstructured) bool {
 	return true
 }
 
-// giveConditionsTime changes the configuration of the gardenlet that runs a Shoot as its operator would: Shoots are looked at
-// often, and conditions get some time before they are False.
+// giveConditionsTime changes the configuration of the gardenlet that runs a Shoot as its operator would: Shoots are
+// looked at often, and conditions get some time before they are False.
 func giveConditionsTime(t *testing.T, shoot string) {
 	t.Helper()
 	reconfigureGardenlet(t, seedOf(t, shoot), func(config map[string]any) {
 		thresholds := []any{
-			map[string]any{"type": "EveryNodeReady", "duration": "10s"}, map[string]any{"type": "SystemComponentsHealthy", "duration": "10s"},
+			map[string]any{"type": "EveryNodeReady", "duration": "10s"},
+			map[string]any{"type": "SystemComponentsHealthy", "duration": "10s"},
 		}
 		care := map[string]any{"syncPeriod": "10s", "conditionThresholds": thresholds}
 		if err := unstructured.SetNestedMap(config, care, "controllers", "shootCare"); err != nil {

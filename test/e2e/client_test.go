@@ -48,7 +48,8 @@ func checkClient(t *testing.T) {
 	if err != nil {
 		t.Fatalf("apply: %v", err)
 	}
-	if got.GetLabels()["example.com/by"] != "patch" || got.GetAnnotations()["confirmation.gardener.cloud/deletion"] != "true" {
+	if got.GetLabels()["example.com/by"] != "patch" ||
+		got.GetAnnotations()["confirmation.gardener.cloud/deletion"] != "true" {
 		t.Errorf("after patch and apply the Shoot has labels %v and annotations %v", got.GetLabels(), got.GetAnnotations())
 	}
 	if err := resource.Delete(t.Context(), "typed", metav1.DeleteOptions{}); err != nil {

@@ -1,5 +1,6 @@
 // Package e2e uses a whole landscape the way people do: through the hortus command, kubectl and the API.
 //
-// It needs root and the build tag "landscape"; 'make test-landscape' runs it. TestLandscape is the story of a landscape, from the
-// command that brings it up to the one that leaves no trace. The other stories share one, and each can be run alone.
+// It needs root and the build tag "landscape"; 'make test-landscape' runs it. TestLandscape is the story of a
+// landscape, from the command that brings it up to the one that leaves no trace. The other stories share one, and each
+// can be run alone.
 package e2e

@@ -17,14 +17,16 @@ import (
 
 // parts are told by words of their command lines. Killing one must cost nothing but time.
 var parts = []string{
-	"hortus gardenlet", "hortus scheduler", "hortus controller-manager", "hortus provider-local", "hortus resource-manager",
+	"hortus gardenlet", "hortus scheduler", "hortus controller-manager", "hortus provider-local",
+	"hortus resource-manager",
 	"hortus apiserver ", "etcd --name=hortus-etcd", "hortus gateway", "hortus cloud serve",
 	"kube-controller-manager", "kube-apiserver --advertise-address=10.1.0.10",
 }
 
 // shootParts run only while a Shoot has them; that they come back shows in the Shoot's success.
 var shootParts = []string{
-	"hortus machine-controller-manager", "etcd --name=etcd-main-0", "bin/tunnel server", "bin/tunnel client", "gardener-node-agent node-agent",
+	"hortus machine-controller-manager", "etcd --name=etcd-main-0", "bin/tunnel server", "bin/tunnel client",
+	"gardener-node-agent node-agent",
 }
 
 // killInTurn kills every process of each part without warning, and goes on when the part has a new process.
@@ -136,7 +138,8 @@ func checkKills(t *testing.T) {
 	}
 	for name := range files {
 		eventually(t, "the garden takes the deletion of "+name, func() error {
-			out, err := kubectlE(t, garden, "-n", projectNS, "annotate", "--overwrite", "shoot", name, "confirmation.gardener.cloud/deletion=true")
+			out, err := kubectlE(t, garden, "-n", projectNS, "annotate", "--overwrite", "shoot", name,
+				"confirmation.gardener.cloud/deletion=true")
 			if err != nil {
 				return fmt.Errorf("%w: %s", err, out)
 			}

@@ -20,15 +20,18 @@ import (
 // keyRunbook is how an operator rotates the garden's key.
 const keyRunbook = "docs/runbooks/rotate-the-gardens-key.md"
 
-// gardenGap bounds the time in which the garden acknowledges no write while its API server is replaced. One of two servers is
-// ready all the time; the rest is what connections take that have to be made anew on a busy machine.
+// gardenGap bounds the time in which the garden acknowledges no write while its API server is replaced. One of two
+// servers is ready all the time; the rest is what connections take that have to be made anew on a busy machine.
 const gardenGap = 10 * time.Second
 
 // internalSecrets are of a kind that the garden encrypts.
-var internalSecrets = schema.GroupVersionResource{Group: "core.gardener.cloud", Version: "v1beta1", Resource: "internalsecrets"}
+var internalSecrets = schema.GroupVersionResource{
+	Group: "core.gardener.cloud", Version: "v1beta1", Resource: "internalsecrets",
+}
 
 // checkGardenKeyRotates rotates the key with which the garden encrypts, while a client writes to the garden: what was
-// acknowledged can be read, and another 'hortus up' keeps the new key. It returns a check of what was written, for later.
+// acknowledged can be read, and another 'hortus up' keeps the new key. It returns a check of what was written, for
+// later.
 func checkGardenKeyRotates(t *testing.T) (checkWritten func()) {
 	t.Helper()
 	garden := kubeconfigOf("garden")
@@ -60,10 +63,12 @@ func checkGardenKeyRotates(t *testing.T) (checkWritten func()) {
 	const pods = "jsonpath={.items[*].metadata.uid}"
 	running := kubectl(t, garden, "-n", "garden", "get", "pods", "-l", "app=hortus-apiserver", "-o", pods)
 	hortus(t, "up")
-	if again := kubectl(t, garden, "-n", "garden", "get", "secret", "hortus-apiserver-encryption", "-o", object); again != secret {
+	if again := kubectl(t, garden, "-n", "garden", "get", "secret", "hortus-apiserver-encryption", "-o",
+		object); again != secret {
 		t.Error("'hortus up' has changed the Secret with the key")
 	}
-	if again := kubectl(t, garden, "-n", "garden", "get", "pods", "-l", "app=hortus-apiserver", "-o", pods); again != running {
+	if again := kubectl(t, garden, "-n", "garden", "get", "pods", "-l", "app=hortus-apiserver", "-o",
+		pods); again != running {
 		t.Errorf("'hortus up' has replaced the API server: pods %s instead of %s", again, running)
 	}
 	checkWritten = func() {

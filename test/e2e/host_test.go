@@ -19,7 +19,9 @@ type host struct {
 }
 
 // landscapePrograms are the programs of which a landscape consists, beside those of Kubernetes.
-var landscapePrograms = []string{"hortus", "containerd", "containerd-shim-runc-v2", "runc", "init", "kubelet", "etcd", "coredns", "pause", "echo"}
+var landscapePrograms = []string{
+	"hortus", "containerd", "containerd-shim-runc-v2", "runc", "init", "kubelet", "etcd", "coredns", "pause", "echo",
+}
 
 func observeHost(t *testing.T) host {
 	t.Helper()
@@ -71,7 +73,9 @@ func observeHost(t *testing.T) host {
 	for _, table := range tables {
 		h.tables = append(h.tables, table.Name)
 	}
-	for _, pattern := range []string{"/sys/fs/cgroup/hortus*", "/sys/fs/cgroup/*/hortus*", "/sys/fs/cgroup/kubepods*", "/sys/fs/cgroup/*/kubepods*"} {
+	for _, pattern := range []string{
+		"/sys/fs/cgroup/hortus*", "/sys/fs/cgroup/*/hortus*", "/sys/fs/cgroup/kubepods*", "/sys/fs/cgroup/*/kubepods*",
+	} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
@@ -107,7 +111,8 @@ func (h host) compare(t *testing.T, now host) {
 		name          string
 		before, after []string
 	}{
-		{"processes", h.processes, now.processes}, {"mounts", h.mounts, now.mounts}, {"interfaces", h.interfaces, now.interfaces},
+		{"processes", h.processes, now.processes}, {"mounts", h.mounts, now.mounts},
+		{"interfaces", h.interfaces, now.interfaces},
 		{"network namespaces", h.namespaces, now.namespaces}, {"nft tables", h.tables, now.tables},
 		{"cgroups", h.cgroups, now.cgroups}, {"files", h.files, now.files},
 	} {

@@ -22,7 +22,8 @@ import (
 	"hortus.dev/hortus/cloud"
 )
 
-// TestLandscape is the story of a landscape from its first to its last minute. A landscape that is there already makes way.
+// TestLandscape is the story of a landscape from its first to its last minute. A landscape that is there already makes
+// way.
 func TestLandscape(t *testing.T) {
 	garden := kubeconfigOf("garden")
 	hortus(t, "down")
@@ -89,8 +90,10 @@ func TestLandscape(t *testing.T) {
 		})
 		kubectl(t, kubeconfig, "apply", "-f", "examples/workload.yaml")
 		kubectl(t, kubeconfig, "rollout", "status", "deployment/echo", "--timeout=120s")
-		pods := strings.Fields(kubectl(t, kubeconfig, "get", "pods", "-l", "app=echo", "-o", "jsonpath={.items[*].metadata.name}"))
-		nodes := strings.Fields(kubectl(t, kubeconfig, "get", "pods", "-l", "app=echo", "-o", "jsonpath={.items[*].spec.nodeName}"))
+		pods := strings.Fields(kubectl(t, kubeconfig, "get", "pods", "-l", "app=echo", "-o",
+			"jsonpath={.items[*].metadata.name}"))
+		nodes := strings.Fields(kubectl(t, kubeconfig, "get", "pods", "-l", "app=echo", "-o",
+			"jsonpath={.items[*].spec.nodeName}"))
 		if len(nodes) != 2 || nodes[0] == nodes[1] {
 			t.Fatalf("the pods are on %v, want two nodes", nodes)
 		}
@@ -136,7 +139,8 @@ func TestLandscape(t *testing.T) {
 	step(t, "gardenlets do what they have rights for", rightsAreObserved)
 	step(t, "deleted Shoots leave nothing", func(t *testing.T) {
 		for _, name := range []string{"demo", "two", "api-only", "older"} {
-			kubectl(t, garden, "-n", projectNS, "annotate", "--overwrite", "shoot", name, "confirmation.gardener.cloud/deletion=true")
+			kubectl(t, garden, "-n", projectNS, "annotate", "--overwrite", "shoot", name,
+				"confirmation.gardener.cloud/deletion=true")
 			kubectl(t, garden, "-n", projectNS, "delete", "shoot", name, "--wait=false")
 		}
 		for _, name := range []string{"demo", "two", "api-only", "older"} {
@@ -246,11 +250,13 @@ func nothingLeft(t *testing.T) {
 		if out := kubectl(t, kubeconfig, "get", "namespaces", "-o", "name"); strings.Contains(out, "shoot--") {
 			t.Errorf("cluster %s still has namespaces:\n%s", cluster, out)
 		}
-		if out := kubectl(t, kubeconfig, "get", "clusters.extensions.gardener.cloud,persistentvolumes", "-A", "-o", "name"); strings.Contains(out, "shoot--") {
+		if out := kubectl(t, kubeconfig, "get", "clusters.extensions.gardener.cloud,persistentvolumes", "-A", "-o",
+			"name"); strings.Contains(out, "shoot--") {
 			t.Errorf("cluster %s still has:\n%s", cluster, out)
 		}
 	}
-	out := kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "get", "secrets,configmaps,internalsecrets,shootstates", "-o", "name")
+	out := kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "get", "secrets,configmaps,internalsecrets,shootstates",
+		"-o", "name")
 	for _, name := range []string{"demo.", "two.", "api-only.", "older."} {
 		if strings.Contains(out, "/"+name) {
 			t.Errorf("the garden still has:\n%s", out)

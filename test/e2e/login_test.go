@@ -22,15 +22,16 @@ import (
 	"hortus.dev/hortus/internal/cloud/fabric/linux"
 )
 
-// sshMachine is a machine as people log in to it: from the gateway of its network, which is on the host of the local cloud.
+// sshMachine is a machine as people log in to it: from the gateway of its network, which is on the host of the local
+// cloud.
 type sshMachine struct {
 	name, network, address string
 	// hostKey is what the machine has shown first; another one is refused.
 	hostKey string
 }
 
-// logsInToNode logs in with the keys that the owner of a Shoot has, and with those that they do not have or no longer have. There
-// is one node, since changes take minutes to spread over several. It returns the machine.
+// logsInToNode logs in with the keys that the owner of a Shoot has, and with those that they do not have or no longer
+// have. There is one node, since changes take minutes to spread over several. It returns the machine.
 func logsInToNode(t *testing.T, kubeconfig, shoot string) *sshMachine {
 	t.Helper()
 	before := nodeOfPool(t, kubeconfig, "pool")
@@ -115,7 +116,8 @@ func keepsHostKey(t *testing.T, machine *sshMachine, shoot string) {
 // sshKey reads the private key in a Secret of the project.
 func sshKey(t *testing.T, secret string) ssh.Signer {
 	t.Helper()
-	encoded := kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "get", "secret", secret, "-o", "jsonpath={.data.id_rsa}")
+	encoded := kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "get", "secret", secret, "-o",
+		"jsonpath={.data.id_rsa}")
 	key, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil {
 		t.Fatal(err)
@@ -131,11 +133,13 @@ func sshKey(t *testing.T, secret string) ssh.Signer {
 func rotateSSHKey(t *testing.T, shoot string) ssh.Signer {
 	t.Helper()
 	last := func(o *unstructured.Unstructured) string {
-		time, _, _ := unstructured.NestedString(o.Object, "status", "credentials", "rotation", "sshKeypair", "lastCompletionTime")
+		time, _, _ := unstructured.NestedString(o.Object, "status", "credentials", "rotation", "sshKeypair",
+			"lastCompletionTime")
 		return time
 	}
 	before := last(awaitSucceeded(t, shoot))
-	kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "annotate", "shoot", shoot, "gardener.cloud/operation=rotate-ssh-keypair")
+	kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "annotate", "shoot", shoot,
+		"gardener.cloud/operation=rotate-ssh-keypair")
 	awaitShoot(t, shoot, "a rotated SSH key", func(o *unstructured.Unstructured) bool {
 		return succeeded(o) && last(o) != before && last(o) != ""
 	})

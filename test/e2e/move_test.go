@@ -16,8 +16,8 @@ var cloudResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context
 	return (&net.Dialer{}).DialContext(ctx, network, "198.18.0.1:53")
 }}
 
-// dialByName connects to where a name leads now, whatever address a kubeconfig has: hosts that know the names of the local
-// cloud would do so.
+// dialByName connects to where a name leads now, whatever address a kubeconfig has: hosts that know the names of the
+// local cloud would do so.
 func dialByName(name string) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		addresses, err := cloudResolver.LookupHost(ctx, name)

@@ -20,13 +20,15 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// checkUserContainerd has users put their own files beside the configuration of containerd: a mirror is used by the next pull,
-// a runtime after a restart, for which they ask by annotation.
+// checkUserContainerd has users put their own files beside the configuration of containerd: a mirror is used by the
+// next pull, a runtime after a restart, for which they ask by annotation.
 func checkUserContainerd(t *testing.T) {
 	kubeconfig := shootKubeconfig(t, "two")
-	applyTestdata(t, kubeconfig, "mirrored.yaml", "RuntimeClass \"users\" not found") // The first pod is there, the second refused.
+	// The first pod is there, the second refused.
+	applyTestdata(t, kubeconfig, "mirrored.yaml", "RuntimeClass \"users\" not found")
 	eventually(t, "the pull to fail without a mirror", func() error {
-		reason := kubectl(t, kubeconfig, "get", "pod", "mirrored", "-o", "jsonpath={.status.containerStatuses[0].state.waiting.reason}")
+		reason := kubectl(t, kubeconfig, "get", "pod", "mirrored", "-o",
+			"jsonpath={.status.containerStatuses[0].state.waiting.reason}")
 		if reason != "ErrImagePull" && reason != "ImagePullBackOff" {
 			return fmt.Errorf("the pod waits for %q", reason)
 		}
@@ -36,7 +38,8 @@ func checkUserContainerd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	manifest := strings.ReplaceAll(string(files), "CREDENTIALS", registryCredentials(t, nodeOfPool(t, kubeconfig, "large").Name))
+	manifest := strings.ReplaceAll(string(files), "CREDENTIALS",
+		registryCredentials(t, nodeOfPool(t, kubeconfig, "large").Name))
 	if out, err := applyText(t, kubeconfig, manifest); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -45,7 +48,8 @@ func checkUserContainerd(t *testing.T) {
 
 	applyTestdata(t, kubeconfig, "mirrored.yaml", "")
 	eventually(t, "the runtime to be unknown before a restart", func() error {
-		if out := kubectl(t, kubeconfig, "get", "events", "--field-selector=involvedObject.name=runtime"); !strings.Contains(out, "no runtime for") {
+		if out := kubectl(t, kubeconfig, "get", "events",
+			"--field-selector=involvedObject.name=runtime"); !strings.Contains(out, "no runtime for") {
 			return fmt.Errorf("events of the pod:\n%s", out)
 		}
 		return nil
@@ -69,9 +73,9 @@ func registryCredentials(t *testing.T, node string) string {
 	return credentials
 }
 
-// checkRollingUpdate changes a Shoot once, in a way that replaces the machines of one pool and only reconfigures the other's
-// node: the first is replaced with surge, its workload moves without ever being away, the second stays with all that users
-// have put on it.
+// checkRollingUpdate changes a Shoot once, in a way that replaces the machines of one pool and only reconfigures the
+// other's node: the first is replaced with surge, its workload moves without ever being away, the second stays with all
+// that users have put on it.
 func checkRollingUpdate(t *testing.T) {
 	kubeconfig := shootKubeconfig(t, "two")
 	applyTestdata(t, kubeconfig, "guarded.yaml", "")
@@ -80,8 +84,10 @@ func checkRollingUpdate(t *testing.T) {
 	instance := instanceOf(t, kept.Name)
 
 	client := dynamicClient(t, kubeconfig)
-	pods := watchCounts(t, client.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace("default"), "app=guarded", podReady)
-	nodes := watchCounts(t, client.Resource(corev1.SchemeGroupVersion.WithResource("nodes")), "worker.gardener.cloud/pool=pool", nodeReady)
+	pods := watchCounts(t, client.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace("default"),
+		"app=guarded", podReady)
+	nodes := watchCounts(t, client.Resource(corev1.SchemeGroupVersion.WithResource("nodes")),
+		"worker.gardener.cloud/pool=pool", nodeReady)
 	kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "patch", "shoot", "two", "--type=json", "-p", `[
 		{"op":"replace","path":"/spec/provider/workers/0/machine/type","value":"medium"},
 		{"op":"replace","path":"/spec/provider/workers/1/maximum","value":2},
@@ -91,7 +97,8 @@ func checkRollingUpdate(t *testing.T) {
 
 	replacement := nodeOfPool(t, kubeconfig, "pool")
 	if replacement.Name == rolled.Name || replacement.Labels[corev1.LabelInstanceTypeStable] != "medium" {
-		t.Errorf("the node %s of the changed pool was followed by %s of type %s", rolled.Name, replacement.Name, replacement.Labels[corev1.LabelInstanceTypeStable])
+		t.Errorf("the node %s of the changed pool was followed by %s of type %s", rolled.Name, replacement.Name,
+			replacement.Labels[corev1.LabelInstanceTypeStable])
 	}
 	if ready, most := nodes(); ready < 1 || most != 2 {
 		t.Errorf("while the pool was rolled it had at least %d ready nodes and at most %d in all, want 1 and 2", ready, most)
@@ -99,7 +106,8 @@ func checkRollingUpdate(t *testing.T) {
 	if ready, _ := pods(); ready < 1 {
 		t.Error("the workload was away for a while")
 	}
-	for node := range strings.FieldsSeq(kubectl(t, kubeconfig, "get", "pods", "-l", "app=guarded", "-o", "jsonpath={.items[*].spec.nodeName}")) {
+	for node := range strings.FieldsSeq(kubectl(t, kubeconfig, "get", "pods", "-l", "app=guarded", "-o",
+		"jsonpath={.items[*].spec.nodeName}")) {
 		if node != replacement.Name {
 			t.Errorf("a pod is on %s, want the new node %s", node, replacement.Name)
 		}
@@ -107,7 +115,8 @@ func checkRollingUpdate(t *testing.T) {
 
 	after := nodeOfPool(t, kubeconfig, "large")
 	if after.Name != kept.Name || after.UID != kept.UID || instanceOf(t, after.Name) != instance {
-		t.Errorf("the other pool's node %s (%s, %s) was followed by %s (%s, %s)", kept.Name, kept.UID, instance, after.Name, after.UID, instanceOf(t, after.Name))
+		t.Errorf("the other pool's node %s (%s, %s) was followed by %s (%s, %s)", kept.Name, kept.UID, instance, after.Name,
+			after.UID, instanceOf(t, after.Name))
 	}
 	if got := after.Status.Capacity.Pods().Value(); got != 77 || after.Labels["example.com/late"] != "yes" {
 		t.Errorf("the node that stays takes %d pods and has labels %v", got, after.Labels)
@@ -118,14 +127,16 @@ func checkRollingUpdate(t *testing.T) {
 	kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "pod/mirrored", "pod/runtime", "--timeout=120s")
 }
 
-// checkRotationLeavesNodes begins a rotation of CAs that leaves nodes as they are: logs and shells of their pods are still there.
+// checkRotationLeavesNodes begins a rotation of CAs that leaves nodes as they are: logs and shells of their pods are
+// still there.
 func checkRotationLeavesNodes(t *testing.T) {
 	const name = "two"
 	before := nodeOfPool(t, shootKubeconfig(t, name), "pool")
 	kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "annotate", "shoot", name,
 		"gardener.cloud/operation=rotate-ca-start-without-workers-rollout")
 	awaitShoot(t, name, "a rotation that waits for its nodes", func(o *unstructured.Unstructured) bool {
-		phase, _, _ := unstructured.NestedString(o.Object, "status", "credentials", "rotation", "certificateAuthorities", "phase")
+		phase, _, _ := unstructured.NestedString(o.Object, "status", "credentials", "rotation", "certificateAuthorities",
+			"phase")
 		return phase == "WaitingForWorkersRollout" && succeeded(o)
 	})
 	kubeconfig := shootKubeconfig(t, name)
@@ -136,11 +147,12 @@ func checkRotationLeavesNodes(t *testing.T) {
 	kubectl(t, kubeconfig, "get", "--raw", "/api/v1/nodes/"+before.Name+"/proxy/healthz")
 }
 
-// checkUpdateByHand adds a pool whose machines their user updates in place, changes it, and selects its node when the Shoot has
-// long succeeded.
+// checkUpdateByHand adds a pool whose machines their user updates in place, changes it, and selects its node when the
+// Shoot has long succeeded.
 func checkUpdateByHand(t *testing.T) {
 	garden, kubeconfig := kubeconfigOf("garden"), shootKubeconfig(t, "two")
-	kubectl(t, garden, "-n", projectNS, "patch", "shoot", "two", "--type=json", "-p", `[{"op":"add","path":"/spec/provider/workers/-","value":
+	kubectl(t, garden, "-n", projectNS, "patch", "shoot", "two", "--type=json",
+		"-p", `[{"op":"add","path":"/spec/provider/workers/-","value":
 		{"name":"byhand","minimum":1,"maximum":1,"updateStrategy":"ManualInPlaceUpdate","machine":{"type":"small","image":{"name":"hortus-machine"}},"zones":["local-a"]}}]`)
 	awaitSucceeded(t, "two")
 	before := nodeOfPool(t, kubeconfig, "byhand")
@@ -176,7 +188,8 @@ func checkUpdateByHand(t *testing.T) {
 	}
 	eventually(t, "the node to take pods again", func() error {
 		node := nodeOfPool(t, kubeconfig, "byhand")
-		if _, candidate := node.Labels["node.machine.sapcloud.io/candidate-for-update"]; candidate || node.Spec.Unschedulable || len(node.Spec.Taints) > 0 {
+		if _, candidate := node.Labels["node.machine.sapcloud.io/candidate-for-update"]; candidate ||
+			node.Spec.Unschedulable || len(node.Spec.Taints) > 0 {
 			return fmt.Errorf("labels %v, taints %v", node.Labels, node.Spec.Taints)
 		}
 		return nil
@@ -201,9 +214,11 @@ func evictionThreshold(t *testing.T, kubeconfig, node string) string {
 // restartContainerd asks the agents of all nodes for it, and waits until they have done it.
 func restartContainerd(t *testing.T, kubeconfig string) {
 	t.Helper()
-	kubectl(t, kubeconfig, "annotate", "nodes", "--all", "worker.gardener.cloud/restart-systemd-services=containerd.service")
+	kubectl(t, kubeconfig, "annotate", "nodes", "--all",
+		"worker.gardener.cloud/restart-systemd-services=containerd.service")
 	eventually(t, "containerd to be restarted on all nodes", func() error {
-		if out := kubectl(t, kubeconfig, "get", "nodes", "-o", `jsonpath={.items[*].metadata.annotations.worker\.gardener\.cloud/restart-systemd-services}`); out != "" {
+		if out := kubectl(t, kubeconfig, "get", "nodes", "-o",
+			`jsonpath={.items[*].metadata.annotations.worker\.gardener\.cloud/restart-systemd-services}`); out != "" {
 			return fmt.Errorf("still to be restarted: %s", out)
 		}
 		return nil
@@ -259,8 +274,8 @@ func instanceOf(t *testing.T, node string) string {
 	return fmt.Sprintf("%s, booted %d times", instance.ID, instance.Boots)
 }
 
-// watchCounts follows objects, also from one server of the API to the next, and returns a function that ends this and tells how few
-// of them were ready and how many there were at the most.
+// watchCounts follows objects, also from one server of the API to the next, and returns a function that ends this and
+// tells how few of them were ready and how many there were at the most.
 func watchCounts(
 	t *testing.T, resource dynamic.ResourceInterface, selector string, ready func(*unstructured.Unstructured) bool,
 ) func() (least, most int) {

@@ -16,7 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// checkPlan asks what will happen to the example Shoot, as things are and with a CloudProfile that leaves it no way out.
+// checkPlan asks what will happen to the example Shoot, as things are and with a CloudProfile that leaves it no way
+// out.
 func checkPlan(t *testing.T) {
 	if out := hortus(t, "plan", "-n", projectNS, "demo", "--until", "2y"); !strings.Contains(out, projectNS+"/demo") {
 		t.Errorf("the plan does not show the Shoot:\n%s", out)
@@ -31,7 +32,8 @@ func checkPlan(t *testing.T) {
 	if err := json.Unmarshal([]byte(hortus(t, "plan", "-n", projectNS, "demo", "-o", "json")), &plan); err != nil {
 		t.Fatal(err)
 	}
-	if len(plan.Shoots) != 1 || plan.Shoots[0].Name != "demo" || plan.Shoots[0].CloudProfile != "local" || plan.Shoots[0].EndKubernetes != "1.36.3" {
+	if len(plan.Shoots) != 1 || plan.Shoots[0].Name != "demo" || plan.Shoots[0].CloudProfile != "local" ||
+		plan.Shoots[0].EndKubernetes != "1.36.3" {
 		t.Errorf("the plan in JSON is %+v", plan)
 	}
 	var step struct {
@@ -42,7 +44,8 @@ func checkPlan(t *testing.T) {
 	if err := json.Unmarshal([]byte(hortus(t, "plan", "-n", projectNS, "demo", "--step")), &step); err != nil {
 		t.Fatal(err)
 	}
-	if step.Changed || step.Failed || step.Version != "1.36.3" || len(step.Workers) != 1 || step.Workers[0].ImageVersion != "1.2.0" {
+	if step.Changed || step.Failed || step.Version != "1.36.3" || len(step.Workers) != 1 ||
+		step.Workers[0].ImageVersion != "1.2.0" {
 		t.Errorf("the next step is %+v", step)
 	}
 
@@ -68,7 +71,8 @@ func checkPlan(t *testing.T) {
 	if out := hortus(t, "versions"); !strings.Contains(out, "1.36.3") || !strings.Contains(out, "hortus-machine") {
 		t.Errorf("the catalogue lacks versions:\n%s", out)
 	}
-	if out := hortus(t, "versions", "-n", projectNS, "demo"); !strings.Contains(out, "1.36.3") || !strings.Contains(out, "image hortus-machine of pool pool") {
+	if out := hortus(t, "versions", "-n", projectNS, "demo"); !strings.Contains(out, "1.36.3") ||
+		!strings.Contains(out, "image hortus-machine of pool pool") {
 		t.Errorf("the Shoot's own versions are:\n%s", out)
 	}
 }
@@ -77,14 +81,17 @@ func checkPlan(t *testing.T) {
 func checkMaintenance(t *testing.T) {
 	kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "annotate", "shoot", "demo",
 		"maintenance.gardener.cloud/operation=rotate-observability-credentials", "gardener.cloud/operation=maintain")
-	awaitShoot(t, "demo", "the maintenance to be recorded and its rotation to be completed", func(o *unstructured.Unstructured) bool {
-		if !succeeded(o) {
-			return false
-		}
-		state, _, _ := unstructured.NestedString(o.Object, "status", "lastMaintenance", "state")
-		description, _, _ := unstructured.NestedString(o.Object, "status", "lastMaintenance", "description")
-		_, rotated, _ := unstructured.NestedString(o.Object, "status", "credentials", "rotation", "observability", "lastCompletionTime")
-		left := o.GetAnnotations()["gardener.cloud/operation"] + o.GetAnnotations()["maintenance.gardener.cloud/operation"]
-		return state == "Succeeded" && strings.Contains(description, "rotate-observability-credentials") && rotated && left == ""
-	})
+	awaitShoot(t, "demo", "the maintenance to be recorded and its rotation to be completed",
+		func(o *unstructured.Unstructured) bool {
+			if !succeeded(o) {
+				return false
+			}
+			state, _, _ := unstructured.NestedString(o.Object, "status", "lastMaintenance", "state")
+			description, _, _ := unstructured.NestedString(o.Object, "status", "lastMaintenance", "description")
+			_, rotated, _ := unstructured.NestedString(o.Object, "status", "credentials", "rotation", "observability",
+				"lastCompletionTime")
+			left := o.GetAnnotations()["gardener.cloud/operation"] + o.GetAnnotations()["maintenance.gardener.cloud/operation"]
+			return state == "Succeeded" && strings.Contains(description,
+				"rotate-observability-credentials") && rotated && left == ""
+		})
 }

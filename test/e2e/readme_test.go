@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// checkTour types what the README tells newcomers to type in their first five minutes. The example Shoot is there already,
-// and what watches or deletes it is left out.
+// checkTour types what the README tells newcomers to type in their first five minutes. The example Shoot is there
+// already, and what watches or deletes it is left out.
 func checkTour(t *testing.T) {
 	readme, err := os.ReadFile(filepath.Join(repository, "README.md"))
 	if err != nil {

@@ -48,7 +48,8 @@ func startRegisters(t *testing.T, kubeconfig string) *registers {
 	r := &registers{history: linear.NewHistory(), stop: cancel}
 	client := func(number int) *linear.Client {
 		return &linear.Client{
-			Number: number, Config: config, Dial: dialByName(config.ServerName), Namespace: "default", Timeout: writeTimeout, History: r.history,
+			Number: number, Config: config, Dial: dialByName(config.ServerName), Namespace: "default", Timeout: writeTimeout,
+			History: r.history,
 		}
 	}
 	r.last = client(registerClients)
@@ -69,7 +70,8 @@ func (r *registers) end() {
 	r.done.Wait()
 }
 
-// check ends the clients, reads every register once more, and fails if the history is not linearizable. It keeps such a history.
+// check ends the clients, reads every register once more, and fails if the history is not linearizable. It keeps such a
+// history.
 func (r *registers) check(t *testing.T) {
 	t.Helper()
 	r.end()
@@ -83,7 +85,8 @@ func (r *registers) check(t *testing.T) {
 	}
 	start := time.Now()
 	err := r.history.Check(checkLimit)
-	t.Logf("history of %d operations with an answer, %d refused, %d of unknown outcome, checked in %s", r.history.Count(linear.Done),
+	t.Logf("history of %d operations with an answer, %d refused, %d of unknown outcome, checked in %s",
+		r.history.Count(linear.Done),
 		r.history.Count(linear.Refused), r.history.Count(linear.Unknown), time.Since(start).Round(time.Millisecond))
 	if err == nil {
 		return

@@ -32,8 +32,9 @@ func (r right) String() string {
 
 // keptUnused are rights of gardenlets that stories need not use, with the reason why they stay.
 var keptUnused = map[right]string{
-	{"bind", "rbac.authorization.k8s.io", "clusterroles"}: "the API server asks for it when a role is bound, and the audit log has no such questions",
-	{"patch", "events.k8s.io", "events"}:                  "an event that repeats is patched, after minutes",
+	{"bind", "rbac.authorization.k8s.io",
+		"clusterroles"}: "the API server asks for it when a role is bound, and the audit log has no such questions",
+	{"patch", "events.k8s.io", "events"}: "an event that repeats is patched, after minutes",
 
 	{"delete", "rbac.authorization.k8s.io", "clusterroles"}:        seedRemoval,
 	{"delete", "rbac.authorization.k8s.io", "clusterrolebindings"}: seedRemoval,
@@ -55,16 +56,16 @@ func (r right) mayStayUnused() bool {
 // usage says for each right who has used it, as an example.
 type usage map[right]string
 
-// observed is what the audit logs of the landscape tell about gardenlets. All stories together fill it: none of them makes
-// gardenlets use all that they may do.
+// observed is what the audit logs of the landscape tell about gardenlets. All stories together fill it: none of them
+// makes gardenlets use all that they may do.
 var observed = struct {
 	sync.Mutex // Stories run side by side.
 	// inSeeds and inGarden are requests that were allowed.
 	inSeeds, inGarden usage
 	// given are the rights in roles that gardenlets have made. They can't give what they don't have.
 	given usage
-	// refused are requests to seeds that were not allowed. In the garden some are to be expected: what a gardenlet may do ends
-	// when its Shoots do.
+	// refused are requests to seeds that were not allowed. In the garden some are to be expected: what a gardenlet may do
+	// ends when its Shoots do.
 	refused usage
 	// role is what gardenlets may do in seeds.
 	role []right
@@ -130,7 +131,8 @@ var auditLogName = regexp.MustCompile(`href="(audit[^"]*\.log)"`)
 
 // observeAuditLog reads the log of a cluster's API server, with the parts that have been rotated.
 func observeAuditLog(ctx context.Context, client kubernetes.Interface) error {
-	servers, err := client.CoreV1().Pods(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{LabelSelector: "component=kube-apiserver"})
+	servers, err := client.CoreV1().Pods(metav1.NamespaceSystem).List(ctx,
+		metav1.ListOptions{LabelSelector: "component=kube-apiserver"})
 	if err != nil {
 		return err
 	}
@@ -161,8 +163,8 @@ func observeAuditLog(ctx context.Context, client kubernetes.Interface) error {
 // eventStart begins each line of an audit log. Inside of one its quotes are escaped.
 const eventStart = `{"kind":"Event",`
 
-// observeRequest adds one line of an audit log. What stories themselves try with the credentials of a gardenlet, by kubectl, is
-// left out.
+// observeRequest adds one line of an audit log. What stories themselves try with the credentials of a gardenlet, by
+// kubectl, is left out.
 func observeRequest(line []byte) error {
 	var event struct {
 		RequestURI, Verb, UserAgent string
@@ -225,8 +227,9 @@ func rightsAreObserved(t *testing.T) {
 	}
 }
 
-// compareRights of gardenlets with what they did in all stories: what they lacked, and what they have without having used it or
-// given it to others. A right that was refused although they have it was refused by a server that had not read the roles yet.
+// compareRights of gardenlets with what they did in all stories: what they lacked, and what they have without having
+// used it or given it to others. A right that was refused although they have it was refused by a server that had not
+// read the roles yet.
 func compareRights() (lacking, unused []string, err error) {
 	observed.Lock()
 	defer observed.Unlock()
@@ -265,8 +268,8 @@ func (u usage) has(r right) bool {
 	return false
 }
 
-// rightsInGarden are those of gardenlets in the table of the page about the seed authorizer, which is compared with the code. Rights
-// that extensions have as well are theirs to use.
+// rightsInGarden are those of gardenlets in the table of the page about the seed authorizer, which is compared with the
+// code. Rights that extensions have as well are theirs to use.
 func rightsInGarden() ([]right, error) {
 	page, err := os.ReadFile(filepath.Join(repository, "docs/controllers/seed-authorizer.md"))
 	if err != nil {
@@ -293,8 +296,8 @@ func rightsInGarden() ([]right, error) {
 	return all, nil
 }
 
-// reportRights prints in which rights gardenlets differ from what they did in all stories, and returns the code to exit with: they
-// have what they use and use what they have.
+// reportRights prints in which rights gardenlets differ from what they did in all stories, and returns the code to exit
+// with: they have what they use and use what they have.
 func reportRights() int {
 	lacking, unused, err := compareRights()
 	if err != nil {

@@ -31,8 +31,8 @@ type roll struct {
 	hash func(*corev1beta1.Shoot, *corev1beta1.Worker) (string, error)
 }
 
-// apply makes the change, waits until it is rolled out, and compares three lists of pools: those that the documents name, those
-// that the hashes predict, and those whose machines were replaced.
+// apply makes the change, waits until it is rolled out, and compares three lists of pools: those that the documents
+// name, those that the hashes predict, and those whose machines were replaced.
 func (p pooled) apply(t *testing.T, r roll) {
 	t.Helper()
 	before, machines := p.shoot(t), p.machines(t)

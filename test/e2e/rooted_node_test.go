@@ -55,9 +55,9 @@ spec:
       - {name: echo, image: "hortus.dev/echo:1.0.0", args: [serve, --port, "8080"]}
 `
 
-// checkRootedNode takes what is on a node of the pool without components of the system, as somebody who has become root there
-// would, and tries to get at what is elsewhere: a pod with a strong token, the other machine's certificates, the other pool's
-// configuration.
+// checkRootedNode takes what is on a node of the pool without components of the system, as somebody who has become root
+// there would, and tries to get at what is elsewhere: a pod with a strong token, the other machine's certificates, the
+// other pool's configuration.
 func checkRootedNode(t *testing.T) {
 	admin := shootKubeconfig(t, "two")
 	mine, other := nodeOfPool(t, admin, "large"), nodeOfPool(t, admin, "pool")
@@ -74,7 +74,8 @@ func checkRootedNode(t *testing.T) {
 	agentCert, agentKey := pairOf(t, filepath.Join(root, "var/lib/gardener-node-agent/credentials/kubeconfig"))
 	agent := as(t, admin, "agent", &clientcmdapi.AuthInfo{ClientCertificateData: agentCert, ClientKeyData: agentKey})
 	kubeletPEM := kubeletCertificate(t, root)
-	kubelet := as(t, admin, "kubelet", &clientcmdapi.AuthInfo{ClientCertificateData: kubeletPEM, ClientKeyData: kubeletPEM})
+	kubelet := as(t, admin, "kubelet",
+		&clientcmdapi.AuthInfo{ClientCertificateData: kubeletPEM, ClientKeyData: kubeletPEM})
 
 	secretOf := func(labels map[string]string) string {
 		return labels["worker.gardener.cloud/gardener-node-agent-secret-name"]
@@ -106,7 +107,8 @@ func checkRootedNode(t *testing.T) {
 
 	kubectl(t, admin, "-n", "kube-system", "delete", "pod", "-l", "app=strong")
 	kubectl(t, admin, "-n", "kube-system", "rollout", "status", "deployment/strong", "--timeout=120s")
-	on := kubectl(t, admin, "-n", "kube-system", "get", "pods", "-l", "app=strong", "-o", "jsonpath={.items[*].spec.nodeName}")
+	on := kubectl(t, admin, "-n", "kube-system", "get", "pods", "-l", "app=strong", "-o",
+		"jsonpath={.items[*].spec.nodeName}")
 	if strings.TrimSpace(on) != other.Name {
 		t.Errorf("the strong pod is on %q, want %q", on, other.Name)
 	}
@@ -116,8 +118,8 @@ func checkRootedNode(t *testing.T) {
 	checkServingCertificatesAreOwn(t, admin, kubelet, &mine, &other)
 }
 
-// checkCertificatesAreOwn asks for certificates of another machine, with all that a machine has; and, with its bootstrap token,
-// for a second one of its own.
+// checkCertificatesAreOwn asks for certificates of another machine, with all that a machine has; and, with its
+// bootstrap token, for a second one of its own.
 func checkCertificatesAreOwn(t *testing.T, admin, mine, other string, credentials map[string]string) {
 	t.Helper()
 	const client, node = "kubernetes.io/kube-apiserver-client", "kubernetes.io/kube-apiserver-client-kubelet"
@@ -152,14 +154,16 @@ func checkCertificatesAreOwn(t *testing.T, admin, mine, other string, credential
 		}
 		condition := map[bool]string{true: "Approved", false: "Denied"}[try.may]
 		if out, err := kubectlE(t, admin, "wait", "--for=condition="+condition, "csr/"+name, "--timeout=60s"); err != nil {
-			t.Errorf("%s asks for a certificate of %s, which is not %s: %v\n%s", try.who, try.what, strings.ToLower(condition), err, out)
+			t.Errorf("%s asks for a certificate of %s, which is not %s: %v\n%s", try.who, try.what, strings.ToLower(condition),
+				err, out)
 		}
 	}
 }
 
-// checkServingCertificatesAreOwn writes the address and the name of another node into the own Node's status, as root may with the
-// kubelet's certificate, and asks for serving certificates for them: with one, the node would be taken for the other by the API
-// server. The kubelet puts its own addresses back every few seconds; then the answer has another reason, and it is tried again.
+// checkServingCertificatesAreOwn writes the address and the name of another node into the own Node's status, as root
+// may with the kubelet's certificate, and asks for serving certificates for them: with one, the node would be taken for
+// the other by the API server. The kubelet puts its own addresses back every few seconds; then the answer has another
+// reason, and it is tried again.
 func checkServingCertificatesAreOwn(t *testing.T, admin, kubelet string, mine, other *corev1.Node) {
 	t.Helper()
 	write := func(who string, more ...corev1.NodeAddress) {
@@ -268,7 +272,8 @@ spec: {signerName: %q, usages: [digital signature, %s], request: %q}
 	return strings.TrimSpace(out), nil
 }
 
-// bootstrap makes the bootstrap token of a machine again, as the machine controller has made it, and returns access with it.
+// bootstrap makes the bootstrap token of a machine again, as the machine controller has made it, and returns access
+// with it.
 func bootstrap(t *testing.T, admin, machine string) string {
 	t.Helper()
 	id, secret := hex.EncodeToString([]byte(machine[len(machine)-5:]))[:6], "0123456789abcdef"
@@ -324,7 +329,8 @@ func rootOf(t *testing.T, node string) string {
 			continue
 		}
 		root := filepath.Join(filepath.Dir(p), "root")
-		if name, err := os.ReadFile(filepath.Join(root, "etc/hostname")); err == nil && strings.TrimSpace(string(name)) == node {
+		if name, err := os.ReadFile(filepath.Join(root, "etc/hostname")); err == nil &&
+			strings.TrimSpace(string(name)) == node {
 			return root
 		}
 	}
@@ -346,8 +352,8 @@ func pairOf(t *testing.T, kubeconfig string) (cert, key []byte) {
 	return nil, nil
 }
 
-// kubeletCertificate returns certificate and key of the kubelet, which are in one file. Its link is absolute, so it is followed
-// below the machine's root.
+// kubeletCertificate returns certificate and key of the kubelet, which are in one file. Its link is absolute, so it is
+// followed below the machine's root.
 func kubeletCertificate(t *testing.T, root string) []byte {
 	t.Helper()
 	to, err := os.Readlink(filepath.Join(root, "var/lib/kubelet/pki/kubelet-client-current.pem"))

@@ -15,17 +15,20 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// checkKubeProxyKeepsServices of the garden's cluster, whose kube-proxy makes rules of nftables. It compares the rules that there are
-// with those it wants when it starts, and once an hour.
+// checkKubeProxyKeepsServices of the garden's cluster, whose kube-proxy makes rules of nftables. It compares the rules
+// that there are with those it wants when it starts, and once an hour.
 func checkKubeProxyKeepsServices(t *testing.T) {
 	garden := kubeconfigOf("garden")
 	inMachine := func(command string) (string, error) {
-		return run(t, filepath.Join(repository, ".build", "hortus"), "cloud", "instances", "exec", "garden", "--", "sh", "-c", command)
+		return run(t, filepath.Join(repository, ".build",
+			"hortus"), "cloud", "instances", "exec", "garden", "--", "sh", "-c", command)
 	}
 	reach := func() {
 		t.Helper()
-		for _, service := range []struct{ namespace, name, port string }{{"default", "kubernetes", "443"}, {"kube-system", "kube-dns", "53"}} {
-			address := kubectl(t, garden, "-n", service.namespace, "get", "service", service.name, "-o", "jsonpath={.spec.clusterIP}")
+		for _, service := range []struct{ namespace, name, port string }{{"default", "kubernetes", "443"},
+			{"kube-system", "kube-dns", "53"}} {
+			address := kubectl(t, garden, "-n", service.namespace, "get", "service", service.name, "-o",
+				"jsonpath={.spec.clusterIP}")
 			if out, err := inMachine("nc -w 5 " + address + " " + service.port + " </dev/null"); err != nil {
 				t.Errorf("Service %s can't be reached at %s: %v\n%s", service.name, address, err, out)
 			}
@@ -48,13 +51,15 @@ func checkKubeProxyKeepsServices(t *testing.T) {
 	reach()
 }
 
-// checkSeedsAreConfined uses the credentials of a gardenlet as somebody would who has taken over its seed: its own Seed can be
-// read, nothing of the garden and of the other seed can be read, written or taken.
+// checkSeedsAreConfined uses the credentials of a gardenlet as somebody would who has taken over its seed: its own Seed
+// can be read, nothing of the garden and of the other seed can be read, written or taken.
 func checkSeedsAreConfined(t *testing.T) {
-	home := strings.TrimSpace(kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "get", "shoot", "demo", "-o", "jsonpath={.spec.seedName}"))
+	home := strings.TrimSpace(kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "get", "shoot", "demo", "-o",
+		"jsonpath={.spec.seedName}"))
 	for seed, other := range map[string]string{"local-1": "local-2", "local-2": "local-1"} {
 		kubeconfig := gardenletKubeconfig(t, seed)
-		if out := kubectl(t, kubeconfig, "get", "seed", seed, "-o", "name"); strings.TrimSpace(out) != "seed.core.gardener.cloud/"+seed {
+		if out := kubectl(t, kubeconfig, "get", "seed", seed, "-o",
+			"name"); strings.TrimSpace(out) != "seed.core.gardener.cloud/"+seed {
 			t.Errorf("the gardenlet of %s sees its Seed as:\n%s", seed, out)
 		}
 		forbidden := [][]string{
@@ -76,7 +81,8 @@ func checkSeedsAreConfined(t *testing.T) {
 			{"annotate", "shoot", "demo", "gardener.cloud/operation=reconcile"},
 			{"patch", "shoot", "demo", "--subresource=binding", "--type=merge", "-p", `{"spec":{"seedName":"` + seed + `"}}`},
 			{"patch", "shoot", "demo", "--subresource=status", "--type=merge", "-p", `{"status":{"seedName":"` + seed + `"}}`},
-			{"create", "--raw", "/apis/core.gardener.cloud/v1beta1/namespaces/" + projectNS + "/shoots/demo/adminkubeconfig", "-f", adminKubeconfigRequest(t)},
+			{"create", "--raw", "/apis/core.gardener.cloud/v1beta1/namespaces/" + projectNS + "/shoots/demo/adminkubeconfig",
+				"-f", adminKubeconfigRequest(t)},
 		}
 		if seed == home {
 			kubectl(t, kubeconfig, "-n", projectNS, "get", "shoot", "demo")
@@ -93,24 +99,28 @@ func checkSeedsAreConfined(t *testing.T) {
 	}
 }
 
-// checkGardenletRenews has a gardenlet replace its certificate for the garden at once, and shows that another one's is not to be had.
+// checkGardenletRenews has a gardenlet replace its certificate for the garden at once, and shows that another one's is
+// not to be had.
 func checkGardenletRenews(t *testing.T) {
 	const seed = "local-1"
 	garden, cluster := kubeconfigOf("garden"), adminOf(seed)
 	certificate := func() string {
-		out, err := kubectlE(t, cluster, "-n", "garden", "get", "secret", "gardenlet-kubeconfig", "-o", "jsonpath={.data.kubeconfig}")
+		out, err := kubectlE(t, cluster, "-n", "garden", "get", "secret", "gardenlet-kubeconfig", "-o",
+			"jsonpath={.data.kubeconfig}")
 		if err != nil {
 			return "" // It comes with the first renewal.
 		}
 		return out
 	}
 	restarts := func() string {
-		return kubectl(t, cluster, "-n", "garden", "get", "pods", "-l", "app=gardenlet", "-o", "jsonpath={.items[*].metadata.uid}{.items[*].status.containerStatuses[*].restartCount}")
+		return kubectl(t, cluster, "-n", "garden", "get", "pods", "-l", "app=gardenlet", "-o",
+			"jsonpath={.items[*].metadata.uid}{.items[*].status.containerStatuses[*].restartCount}")
 	}
 	before, pods := certificate(), restarts()
 	kubectl(t, garden, "annotate", "seed", seed, "gardener.cloud/operation=renew-kubeconfig")
 	eventually(t, "another certificate, and an end of the operation", func() error {
-		operation := kubectl(t, garden, "get", "seed", seed, "-o", `jsonpath={.metadata.annotations.gardener\.cloud/operation}`)
+		operation := kubectl(t, garden, "get", "seed", seed, "-o",
+			`jsonpath={.metadata.annotations.gardener\.cloud/operation}`)
 		if now := certificate(); now == "" || now == before || operation != "" {
 			return fmt.Errorf("operation %q, a certificate: %t, another one: %t", operation, now != "", now != before)
 		}
@@ -119,7 +129,9 @@ func checkGardenletRenews(t *testing.T) {
 	if now := restarts(); now != pods {
 		t.Errorf("pods of the gardenlet and their restarts: %s, before %s", now, pods)
 	}
-	subject := pkix.Name{CommonName: "gardener.cloud:system:seed:local-2", Organization: []string{"gardener.cloud:system:seeds"}}
+	subject := pkix.Name{
+		CommonName: "gardener.cloud:system:seed:local-2", Organization: []string{"gardener.cloud:system:seeds"},
+	}
 	name, err := createRequest(t, gardenletKubeconfig(t, seed), "kubernetes.io/kube-apiserver-client", subject)
 	if err != nil {
 		t.Fatal(err)
@@ -138,8 +150,8 @@ func adminKubeconfigRequest(t *testing.T) string {
 	return path
 }
 
-// gardenletKubeconfig writes the access that the landscape has given to a seed's gardenlet. Address and authority are those of
-// the administrator.
+// gardenletKubeconfig writes the access that the landscape has given to a seed's gardenlet. Address and authority are
+// those of the administrator.
 func gardenletKubeconfig(t *testing.T, seed string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(stateDir, "landscape", "gardenlet-"+seed+".json"))
@@ -150,5 +162,6 @@ func gardenletKubeconfig(t *testing.T, seed string) string {
 	if err := json.Unmarshal(data, &pair); err != nil {
 		t.Fatal(err)
 	}
-	return as(t, kubeconfigOf("garden"), "gardenlet", &clientcmdapi.AuthInfo{ClientCertificateData: pair.CertPEM, ClientKeyData: pair.KeyPEM})
+	return as(t, kubeconfigOf("garden"), "gardenlet",
+		&clientcmdapi.AuthInfo{ClientCertificateData: pair.CertPEM, ClientKeyData: pair.KeyPEM})
 }

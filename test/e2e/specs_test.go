@@ -20,8 +20,8 @@ import (
 
 // specRun says which of Kubernetes' specs, its end-to-end tests, to run.
 type specRun struct {
-	// focus and skip are regular expressions for the names of specs to run, and to leave out; labels is an expression, such as
-	// "Serial && !Slow". Those are run that all three allow.
+	// focus and skip are regular expressions for the names of specs to run, and to leave out; labels is an expression,
+	// such as "Serial && !Slow". Those are run that all three allow.
 	focus, skip, labels string
 	// side is how many run side by side.
 	side     int
@@ -38,7 +38,8 @@ func buildSpecs(t *testing.T, kubernetes string) {
 	hortus(t, "images", "build", "e2e")
 }
 
-// specsComponent is the component with the end-to-end tests of a version, which is that of its minor: e2e-1.36 for 1.36.3.
+// specsComponent is the component with the end-to-end tests of a version, which is that of its minor: e2e-1.36 for
+// 1.36.3.
 func specsComponent(kubernetes string) string {
 	parts := strings.SplitN(kubernetes, ".", 3)
 	return "e2e-" + strings.Join(parts[:min(2, len(parts))], ".")
@@ -63,9 +64,9 @@ func specsPrograms(t *testing.T, kubernetes string) map[string]string {
 	return nil
 }
 
-// runSpecs runs specs of the Shoot's minor and returns what came of each, those included that are left out. One that fails fails the
-// test. The kubeconfig is changed: the tests drop the name that the server's certificate is checked for, so the server is called by
-// it.
+// runSpecs runs specs of the Shoot's minor and returns what came of each, those included that are left out. One that
+// fails fails the test. The kubeconfig is changed: the tests drop the name that the server's certificate is checked
+// for, so the server is called by it.
 func runSpecs(t *testing.T, kubeconfig string, s specRun) []specs.Result {
 	t.Helper()
 	folder := t.TempDir()
@@ -136,8 +137,8 @@ func specLog(t *testing.T) *os.File {
 	return file
 }
 
-// nameServer has the kubeconfig call its server by the name that its certificate is checked for, and writes a hosts file that
-// knows this name.
+// nameServer has the kubeconfig call its server by the name that its certificate is checked for, and writes a hosts
+// file that knows this name.
 func nameServer(t *testing.T, kubeconfig, hosts string) {
 	t.Helper()
 	view := func(field string) string {
@@ -148,7 +149,8 @@ func nameServer(t *testing.T, kubeconfig, hosts string) {
 		t.Fatal(err)
 	}
 	host := view("clusters[0].cluster.tls-server-name")
-	if err := os.WriteFile(hosts, fmt.Appendf(nil, "127.0.0.1 localhost\n%s %s\n", server.Hostname(), host), 0o644); err != nil {
+	if err := os.WriteFile(hosts, fmt.Appendf(nil, "127.0.0.1 localhost\n%s %s\n", server.Hostname(), host),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	named := "https://" + strings.Replace(server.Host, server.Hostname(), host, 1)

@@ -13,8 +13,8 @@ import (
 // kept says for which stories the state has been kept.
 var kept sync.Map
 
-// keepState writes how the landscape is when a story fails into a folder of the story's name, before its Shoots are deleted:
-// objects with their conditions and last operations, events, and logs. Secrets are left out.
+// keepState writes how the landscape is when a story fails into a folder of the story's name, before its Shoots are
+// deleted: objects with their conditions and last operations, events, and logs. Secrets are left out.
 func keepState(t *testing.T) {
 	t.Helper()
 	story, _, _ := strings.Cut(t.Name(), "/")
@@ -37,7 +37,8 @@ func keepState(t *testing.T) {
 	}
 	kubectl := kubectlPath(t)
 	ask := func(cluster, file string, args ...string) {
-		keep(cluster+"-"+file, kubectl, append([]string{"--request-timeout=30s", "--kubeconfig", kubeconfigOf(cluster)}, args...)...)
+		keep(cluster+"-"+file, kubectl,
+			append([]string{"--request-timeout=30s", "--kubeconfig", kubeconfigOf(cluster)}, args...)...)
 	}
 
 	program := filepath.Join(repository, ".build", "hortus")
@@ -50,8 +51,10 @@ func keepState(t *testing.T) {
 			"infrastructures,workers,controlplanes,extensions,operatingsystemconfigs,backupentries,managedresources,machines")
 		ask(cluster, "garden.log", "-n", "garden", "logs", "--prefix", "--tail=5000", "--max-log-requests=20", "-l",
 			"app in (gardenlet, hortus-apiserver, hortus-controller-manager, hortus-scheduler, hortus-etcd)")
-		ask(cluster, "kube-system.log", "-n", "kube-system", "logs", "--prefix", "--tail=2000", "-l", "component in (etcd, kube-apiserver)")
+		ask(cluster, "kube-system.log", "-n", "kube-system", "logs", "--prefix", "--tail=2000", "-l",
+			"component in (etcd, kube-apiserver)")
 	}
-	ask("garden", "shoots.yaml", "get", "shoots,seeds,projects,managedseeds,controllerinstallations", "--all-namespaces", "-o", "yaml")
+	ask("garden", "shoots.yaml", "get", "shoots,seeds,projects,managedseeds,controllerinstallations", "--all-namespaces",
+		"-o", "yaml")
 	t.Logf("the state of the landscape is in %s", filepath.Join(".build", "stories", story))
 }

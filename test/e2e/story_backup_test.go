@@ -15,8 +15,8 @@ import (
 	"hortus.dev/hortus/internal/etcdbackup/chain"
 )
 
-// TestLostEtcdVolumeIsRestored deletes the volume of a Shoot's etcd while a client writes: what the last delta holds comes
-// back by itself, and with it everything that was written before it.
+// TestLostEtcdVolumeIsRestored deletes the volume of a Shoot's etcd while a client writes: what the last delta holds
+// comes back by itself, and with it everything that was written before it.
 func TestLostEtcdVolumeIsRestored(t *testing.T) {
 	t.Parallel()
 	story(t)
@@ -42,7 +42,8 @@ func TestLostEtcdVolumeIsRestored(t *testing.T) {
 	kubectl(t, seed, "-n", namespace, "delete", "pvc", "main-etcd-etcd-main-0", "--wait=false")
 	kubectl(t, seed, "-n", namespace, "delete", "pod", "etcd-main-0", "--wait=false")
 	eventually(t, "a new volume", func() error {
-		out := kubectl(t, seed, "-n", namespace, "get", "pvc", "main-etcd-etcd-main-0", "--ignore-not-found", "-o", "jsonpath={.metadata.deletionTimestamp}/{.status.phase}")
+		out := kubectl(t, seed, "-n", namespace, "get", "pvc", "main-etcd-etcd-main-0", "--ignore-not-found", "-o",
+			"jsonpath={.metadata.deletionTimestamp}/{.status.phase}")
 		if out != "/Bound" {
 			return fmt.Errorf("the claim is %q", out)
 		}
@@ -95,7 +96,8 @@ func backupsOf(t *testing.T, namespace string) []string {
 	}
 	for _, bucket := range buckets.Items {
 		var objects struct{ Items []struct{ Key string } }
-		if err := json.Unmarshal([]byte(hortus(t, "cloud", "buckets", "list", bucket.Name, "-o", "json")), &objects); err != nil {
+		if err := json.Unmarshal([]byte(hortus(t, "cloud", "buckets", "list", bucket.Name, "-o", "json")),
+			&objects); err != nil {
 			t.Fatal(err)
 		}
 		for _, object := range objects.Items {

@@ -12,8 +12,9 @@ import (
 
 const asAdmin = " [Privileged:ClusterAdmin] "
 
-// selectedSpecs are specs of Kubernetes, by the beginning of their name, that take seconds each. They are chosen so that together
-// they use every way into a Shoot and out of it, and each part that a Shoot is made of; 'make conformance' runs all.
+// selectedSpecs are specs of Kubernetes, by the beginning of their name, that take seconds each. They are chosen so
+// that together they use every way into a Shoot and out of it, and each part that a Shoot is made of; 'make
+// conformance' runs all.
 var selectedSpecs = []struct{ shows, sig, spec string }{
 	{"commands in pods", "node", "Pods should support remote command execution over websockets"},
 	{"logs of pods", "node", "Pods should support retrieving logs from the container over websockets"},
@@ -47,11 +48,13 @@ var selectedSpecs = []struct{ shows, sig, spec string }{
 	},
 	{"tokens of pods", "auth", "ServiceAccounts should mount an API token into pods"},
 	{"certificates of users", "auth", "Certificates API" + asAdmin + "should support CSR API operations"},
-	{"the address of the API server", "network", "API Server should have Endpoints and EndpointSlices pointing to API Server"},
+	{"the address of the API server", "network",
+		"API Server should have Endpoints and EndpointSlices pointing to API Server"},
 	{"names of Services", "network", "DNS should provide DNS for the cluster [Conformance]"},
 	{"Services", "network", "Services should serve multiport endpoints from pods"},
 	{"ports of nodes", "network", "Services should be able to change the type from ExternalName to NodePort"},
-	{"pods of other nodes", "network", "Networking Granular Checks: Pods should function for intra-pod communication: http"},
+	{"pods of other nodes", "network",
+		"Networking Granular Checks: Pods should function for intra-pod communication: http"},
 	{"projected volumes", "storage", "Projected combined should project all components that make up the projection API"},
 	{
 		"secrets in volumes", "storage",
@@ -65,9 +68,11 @@ var selectedSpecs = []struct{ shows, sig, spec string }{
 	{"Deployments", "apps", "Deployment RollingUpdateDeployment should delete old pods and create new ones"},
 	{"Jobs", "apps", "Job should delete a job"},
 	{"garbage collection", "api-machinery", "Garbage collector should delete RS created by deployment when not orphaning"},
-	{"quotas", "api-machinery", "ResourceQuota should create a ResourceQuota and ensure its status is promptly calculated."},
+	{"quotas", "api-machinery",
+		"ResourceQuota should create a ResourceQuota and ensure its status is promptly calculated."},
 	{"init containers", "node", "InitContainer [NodeConformance] should invoke init containers on a RestartNever pod"},
-	{"ephemeral containers", "node", "Ephemeral Containers [NodeConformance] will start an ephemeral container in an existing pod"},
+	{"ephemeral containers", "node",
+		"Ephemeral Containers [NodeConformance] will start an ephemeral container in an existing pod"},
 	{
 		"users of containers", "node",
 		"Security Context should support pod.Spec.SecurityContext.RunAsUser And pod.Spec.SecurityContext.RunAsGroup",

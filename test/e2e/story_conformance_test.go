@@ -14,9 +14,9 @@ import (
 	"hortus.dev/hortus/test/specs"
 )
 
-// TestConformance runs Kubernetes' conformance tests on a Shoot of two nodes: first those that may run side by side, then the
-// others. HORTUS_KUBERNETES is the version of the Shoot and the tests, the newest unless stated; HORTUS_SPECS, a regular expression,
-// limits them. What came of them is recorded in docs/conformance.md.
+// TestConformance runs Kubernetes' conformance tests on a Shoot of two nodes: first those that may run side by side,
+// then the others. HORTUS_KUBERNETES is the version of the Shoot and the tests, the newest unless stated; HORTUS_SPECS,
+// a regular expression, limits them. What came of them is recorded in docs/conformance.md.
 func TestConformance(t *testing.T) {
 	story(t)
 	const name = "conformant"

@@ -16,13 +16,15 @@ import (
 // deadSeedRunbook is what an operator reads when a seed is gone; this story types its commands.
 const deadSeedRunbook = "docs/runbooks/a-seed-is-gone.md"
 
-// takeOverBound bounds the time from the operator's word to APIs that serve. The goal is the fence time of the landscape's seeds, two
-// minutes, and one more; measured are 2 min 30 to 45 s. The rest is for a machine that is busy with other things.
+// takeOverBound bounds the time from the operator's word to APIs that serve. The goal is the fence time of the
+// landscape's seeds, two minutes, and one more; measured are 2 min 30 to 45 s. The rest is for a machine that is busy
+// with other things.
 const takeOverBound = 6 * time.Minute
 
-// TestShootsOfADeadSeedAreTakenOver takes the hardware of a seed away while clients write to Shoots on it, and lets the other seed take
-// over. What was in the backups is there, nodes and pods are the same, and when the first seed comes back it removes what it
-// has left and touches nothing else. A Shoot that its owner deletes meanwhile is deleted by the seed that has taken over.
+// TestShootsOfADeadSeedAreTakenOver takes the hardware of a seed away while clients write to Shoots on it, and lets the
+// other seed take over. What was in the backups is there, nodes and pods are the same, and when the first seed comes
+// back it removes what it has left and touches nothing else. A Shoot that its owner deletes meanwhile is deleted by the
+// seed that has taken over.
 func TestShootsOfADeadSeedAreTakenOver(t *testing.T) {
 	story(t)
 	const source, destination = "local-2", "local-1"
@@ -40,7 +42,8 @@ func TestShootsOfADeadSeedAreTakenOver(t *testing.T) {
 		writers[name] = startWriter(t, kubeconfigs[name])
 	}
 	nodes, pods := nodeUIDs(t, kubeconfigs["orphan"]), podStarts(t, kubeconfigs["orphan"])
-	server := kubectl(t, kubeconfigs["orphan"], "config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.tls-server-name}")
+	server := kubectl(t, kubeconfigs["orphan"], "config", "view", "--minify", "-o",
+		"jsonpath={.clusters[0].cluster.tls-server-name}")
 	for name, w := range writers {
 		saved[name] = w.acknowledged()
 		hortus(t, "backup", "now", name, "-n", projectNS)
@@ -50,7 +53,8 @@ func TestShootsOfADeadSeedAreTakenOver(t *testing.T) {
 	hortus(t, "cloud", "faults", "set", "lost", "Instance", "--name", "dead-seed", "--target", "seed-2")
 	t.Cleanup(func() { _, _ = run(t, repository+"/.build/hortus", "cloud", "faults", "delete", "dead-seed") })
 	eventually(t, "a seed without a sign of life", func() error {
-		out, err := kubectlE(t, kubeconfigOf("garden"), "get", "seed", source, "-o", `jsonpath={.status.conditions[?(@.type=="GardenletReady")].status}`)
+		out, err := kubectlE(t, kubeconfigOf("garden"), "get", "seed", source, "-o",
+			`jsonpath={.status.conditions[?(@.type=="GardenletReady")].status}`)
 		if err != nil || out != "Unknown" {
 			return fmt.Errorf("GardenletReady is %s (%v)", out, err)
 		}
@@ -65,7 +69,8 @@ func TestShootsOfADeadSeedAreTakenOver(t *testing.T) {
 	for name, w := range writers {
 		gap, _ := w.longestGap()
 		t.Logf("%s: longest time without an acknowledged write: %s", name, gap.Round(time.Millisecond))
-		message := kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "get", "shoot", name, "-o", "jsonpath={.status.lastOperation.description}")
+		message := kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "get", "shoot", name, "-o",
+			"jsonpath={.status.lastOperation.description}")
 		if !strings.Contains(message, "stored at") {
 			t.Errorf("%s does not say what is lost: %s", name, message)
 		}
@@ -88,7 +93,8 @@ func TestShootsOfADeadSeedAreTakenOver(t *testing.T) {
 		awaitLeft(t, name, source)
 	}
 	eventually(t, "an empty seed", func() error {
-		out, err := kubectlE(t, adminOf(source), "get", "clusters.extensions.gardener.cloud,backupentries.extensions.gardener.cloud", "-o", "name")
+		out, err := kubectlE(t, adminOf(source), "get",
+			"clusters.extensions.gardener.cloud,backupentries.extensions.gardener.cloud", "-o", "name")
 		if err != nil || out != "" {
 			return fmt.Errorf("it has %s (%v)", out, err)
 		}
@@ -100,7 +106,8 @@ func TestShootsOfADeadSeedAreTakenOver(t *testing.T) {
 	after := podStarts(t, kubeconfigs["orphan"])
 	for pod, before := range pods {
 		if after[pod] != before {
-			t.Errorf("pod %s was started at %s with %s restarts, now at %s with %s", pod, before[0], before[1], after[pod][0], after[pod][1])
+			t.Errorf("pod %s was started at %s with %s restarts, now at %s with %s", pod, before[0], before[1], after[pod][0],
+				after[pod][1])
 		}
 	}
 	for name, w := range writers {

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// moveGap bounds the time in which no write is acknowledged during a move. The goal is 10 s, which `make bench` measures;
-// the rest is for a busy machine: at a load of 50 three members took 85 s.
+// moveGap bounds the time in which no write is acknowledged during a move. The goal is 10 s, which `make bench`
+// measures; the rest is for a busy machine: at a load of 50 three members took 85 s.
 const moveGap = 3 * time.Minute
 
-// TestSeedIsDrained moves all control planes of a seed at once: one without nodes, one with a node, and one that is hibernated. Clients
-// write to the two that are awake; no acknowledged write may be lost, and the nodes stay. Afterwards one moves back. Stories beside this
-// one have their control planes on the other seed.
+// TestSeedIsDrained moves all control planes of a seed at once: one without nodes, one with a node, and one that is
+// hibernated. Clients write to the two that are awake; no acknowledged write may be lost, and the nodes stay.
+// Afterwards one moves back. Stories beside this one have their control planes on the other seed.
 func TestSeedIsDrained(t *testing.T) {
 	t.Parallel()
 	holdSecondSeed(t)
@@ -40,7 +40,8 @@ func TestSeedIsDrained(t *testing.T) {
 		kubeconfigs[name] = shootKubeconfig(t, name)
 	}
 	serverOf := func(name string) string {
-		return kubectl(t, kubeconfigs[name], "config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.tls-server-name}")
+		return kubectl(t, kubeconfigs[name], "config", "view", "--minify", "-o",
+			"jsonpath={.clusters[0].cluster.tls-server-name}")
 	}
 	kubectl(t, kubeconfigs[sleepy], "-n", "default", "create", "configmap", remembered, "--from-literal=is=there")
 	awaitShoot(t, sleepy, "conditions and constraints to be True", allWell) // Hibernation needs the consent of care.
@@ -60,7 +61,8 @@ func TestSeedIsDrained(t *testing.T) {
 	took := time.Since(start)
 	for name, w := range writers {
 		gap, failed := w.longestGap()
-		t.Logf("%s: longest time without an acknowledged write: %s, failed requests %v", name, gap.Round(time.Millisecond), failed)
+		t.Logf("%s: longest time without an acknowledged write: %s, failed requests %v", name, gap.Round(time.Millisecond),
+			failed)
 	}
 	t.Logf("drained in %s", took.Round(100*time.Millisecond))
 	for _, name := range names {
@@ -88,7 +90,8 @@ func TestSeedIsDrained(t *testing.T) {
 	after := podStarts(t, kubeconfigs[noded])
 	for pod, before := range pods {
 		if after[pod] != before {
-			t.Errorf("pod %s was started at %s with %s restarts, now at %s with %s", pod, before[0], before[1], after[pod][0], after[pod][1])
+			t.Errorf("pod %s was started at %s with %s restarts, now at %s with %s", pod, before[0], before[1], after[pod][0],
+				after[pod][1])
 		}
 	}
 	for name, w := range writers {
@@ -97,13 +100,14 @@ func TestSeedIsDrained(t *testing.T) {
 
 	patchShoot(t, sleepy, `{"spec":{"hibernation":{"enabled":false}}}`)
 	kubeconfigs[sleepy] = shootKubeconfig(t, sleepy)
-	if is := kubectl(t, kubeconfigs[sleepy], "-n", "default", "get", "configmap", remembered, "-o", "jsonpath={.data.is}"); is != "there" {
+	if is := kubectl(t, kubeconfigs[sleepy], "-n", "default", "get", "configmap", remembered, "-o",
+		"jsonpath={.data.is}"); is != "there" {
 		t.Errorf("what was written before the hibernation is %q", is)
 	}
 }
 
-// applyShootOn makes a Shoot of an example under another name on a seed, with further lines of its spec. If it is still there at the
-// end of the story, it is deleted then.
+// applyShootOn makes a Shoot of an example under another name on a seed, with further lines of its spec. If it is still
+// there at the end of the story, it is deleted then.
 func applyShootOn(t *testing.T, file, name, seed string, spec ...string) {
 	t.Helper()
 	applyShootTextOn(t, example(t, file), name, seed, spec...)

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// encryptionGap bounds the time in which no write is acknowledged while API servers are replaced. On a quiet machine it is
-// below a second, which is the goal; a machine that does much else may need longer for a request.
+// encryptionGap bounds the time in which no write is acknowledged while API servers are replaced. On a quiet machine it
+// is below a second, which is the goal; a machine that does much else may need longer for a request.
 const encryptionGap = 10 * time.Second
 
 // TestEncryptionAtRest changes what is encrypted and how, back and forth, while a client writes: nothing may ever be
@@ -40,7 +40,8 @@ func TestEncryptionAtRest(t *testing.T) {
 		if out := kubectl(t, kubeconfig, "get", "configmap", "before", "-o", "jsonpath={.data.a}"); out != "b" {
 			t.Errorf("the ConfigMap from before has %q", out)
 		}
-		out := kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "get", "shoot", name, "-o", "jsonpath={.status.credentials.encryptionAtRest}")
+		out := kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "get", "shoot", name, "-o",
+			"jsonpath={.status.credentials.encryptionAtRest}")
 		if !strings.Contains(out, fmt.Sprintf("%q", cipher)) || strings.Contains(out, "configmaps") != (len(resources) > 0) {
 			t.Errorf("status.credentials.encryptionAtRest = %s, want %s and %v", out, cipher, resources)
 		}
@@ -53,7 +54,8 @@ func TestEncryptionAtRest(t *testing.T) {
 	readable("aescbc")
 	change("a resource is added", "aescbc", "configmaps")
 	w.during(t, "the key is rotated", encryptionGap, func() {
-		kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "annotate", "shoot", name, "gardener.cloud/operation=rotate-etcd-encryption-key")
+		kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "annotate", "shoot", name,
+			"gardener.cloud/operation=rotate-etcd-encryption-key")
 		awaitShoot(t, name, "the rotation of the key is complete", func(o *unstructured.Unstructured) bool {
 			phase, _, _ := unstructured.NestedString(o.Object, "status", "credentials", "rotation", "etcdEncryptionKey", "phase")
 			return phase == "Completed" && succeeded(o)

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestFullDiskLosesNothing lets the disk below a Shoot's etcd run full while clients write. The Shoot says so, and when there is room
-// again, etcd goes on with everything that was acknowledged.
+// TestFullDiskLosesNothing lets the disk below a Shoot's etcd run full while clients write. The Shoot says so, and when
+// there is room again, etcd goes on with everything that was acknowledged.
 func TestFullDiskLosesNothing(t *testing.T) {
 	t.Parallel()
 	story(t)
@@ -48,14 +48,16 @@ func TestFullDiskLosesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "an etcd that cannot write any more", func() error {
-		_, err := kubectlE(t, kubeconfig, "create", "configmap", fmt.Sprintf("large-%d", time.Now().UnixNano()), "--from-file="+large, "--request-timeout=5s")
+		_, err := kubectlE(t, kubeconfig, "create", "configmap", fmt.Sprintf("large-%d", time.Now().UnixNano()),
+			"--from-file="+large, "--request-timeout=5s")
 		if silent := w.silent(); err == nil || silent < 5*time.Second {
 			return fmt.Errorf("the last write was acknowledged %s ago (%v)", silent, err)
 		}
 		return nil
 	})
 	eventually(t, "a condition that says so", func() error {
-		out := kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "get", "shoot", name, "-o", `jsonpath={.status.conditions[?(@.type=="ControlPlaneHealthy")].message}`)
+		out := kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "get", "shoot", name, "-o",
+			`jsonpath={.status.conditions[?(@.type=="ControlPlaneHealthy")].message}`)
 		if !strings.Contains(out, "no space left") {
 			return fmt.Errorf("%q", out)
 		}

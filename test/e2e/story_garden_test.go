@@ -19,8 +19,9 @@ import (
 // gardenRunbook is what an operator reads when the garden is gone; this story types its commands.
 const gardenRunbook = "docs/runbooks/the-garden-is-gone.md"
 
-// TestLostGardenIsRestored rotates the key of the garden and deletes the data of both its etcds, one after the other. Clusters go on
-// meanwhile, and when the garden is back every Shoot is known and can be changed, and what is encrypted can be read.
+// TestLostGardenIsRestored rotates the key of the garden and deletes the data of both its etcds, one after the other.
+// Clusters go on meanwhile, and when the garden is back every Shoot is known and can be changed, and what is encrypted
+// can be read.
 func TestLostGardenIsRestored(t *testing.T) {
 	story(t)
 	const name = "evergreen"
@@ -36,7 +37,8 @@ func TestLostGardenIsRestored(t *testing.T) {
 	lost := kubectl(t, garden, "-n", "garden", "get", "pod", "hortus-etcd-0", "-o", "jsonpath={.metadata.uid}")
 	typeRunbook(t, gardenRunbook, "Start again from the newest backup")
 	eventually(t, "a new etcd, and a garden that knows the Shoot", func() error {
-		out, err := kubectlE(t, garden, "-n", "garden", "get", "pod", "hortus-etcd-0", "-o", "jsonpath={.metadata.uid} {.status.containerStatuses[0].ready}")
+		out, err := kubectlE(t, garden, "-n", "garden", "get", "pod", "hortus-etcd-0", "-o",
+			"jsonpath={.metadata.uid} {.status.containerStatuses[0].ready}")
 		if err != nil || strings.HasPrefix(out, lost) || !strings.HasSuffix(out, " true") {
 			return fmt.Errorf("%s (%v)", out, err)
 		}
@@ -59,12 +61,14 @@ func TestLostGardenIsRestored(t *testing.T) {
 		}
 		return gardenKnows(t, name, uid)
 	})
-	t.Logf("the garden's kube-apiserver answers %s after its data was deleted", time.Since(start).Round(100*time.Millisecond))
+	t.Logf("the garden's kube-apiserver answers %s after its data was deleted",
+		time.Since(start).Round(100*time.Millisecond))
 	checkUsable(t, name, 202)
 	checkEncrypted()
 
 	gap, failed := w.longestGap()
-	t.Logf("longest time without an acknowledged write to the Shoot: %s, failed requests %v", gap.Round(time.Millisecond), failed)
+	t.Logf("longest time without an acknowledged write to the Shoot: %s, failed requests %v", gap.Round(time.Millisecond),
+		failed)
 	t.Logf("%d acknowledged writes", w.check(t, kubeconfig))
 }
 
@@ -83,7 +87,8 @@ func checkUsable(t *testing.T, name string, inflight int) {
 	awaitSucceeded(t, name)
 	kubectl(t, shootKubeconfig(t, name), "get", "namespaces")
 	eventually(t, "Seeds that know all their control planes", func() error {
-		out, err := kubectlE(t, kubeconfigOf("garden"), "get", "seeds", "-o", `jsonpath={.items[*].status.conditions[?(@.type=="ControlPlanesKnown")].status}`)
+		out, err := kubectlE(t, kubeconfigOf("garden"), "get", "seeds", "-o",
+			`jsonpath={.items[*].status.conditions[?(@.type=="ControlPlanesKnown")].status}`)
 		if err != nil || strings.TrimSpace(out) != "True True" {
 			return fmt.Errorf("%w: %s", err, out)
 		}
@@ -98,7 +103,8 @@ func shootUID(t *testing.T, name string) string {
 }
 
 func gardenKnows(t *testing.T, name, uid string) error {
-	out, err := kubectlE(t, kubeconfigOf("garden"), "-n", projectNS, "get", "shoot", name, "-o", "jsonpath={.metadata.uid}")
+	out, err := kubectlE(t, kubeconfigOf("garden"), "-n", projectNS, "get", "shoot", name, "-o",
+		"jsonpath={.metadata.uid}")
 	if err != nil || out != uid {
 		return fmt.Errorf("%w: %s", err, out)
 	}
@@ -107,7 +113,8 @@ func gardenKnows(t *testing.T, name, uid string) error {
 
 func version(t *testing.T, name string) int {
 	t.Helper()
-	out := kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "get", "shoot", name, "-o", "jsonpath={.metadata.resourceVersion}")
+	out := kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "get", "shoot", name, "-o",
+		"jsonpath={.metadata.resourceVersion}")
 	version, err := strconv.Atoi(out)
 	if err != nil {
 		t.Fatal(err)
@@ -130,7 +137,8 @@ func awaitKubernetesBackup(t *testing.T, revision int) {
 func awaitSaved(t *testing.T, revision int, namespace, pod, certificates string) {
 	t.Helper()
 	command := []string{"-n", namespace, "exec", pod, "--", "hortus", "etcd-backup", "status", "-o", "json",
-		"--ca-file=" + certificates + "ca.crt", "--cert-file=" + certificates + "client.crt", "--key-file=" + certificates + "client.key"}
+		"--ca-file=" + certificates + "ca.crt", "--cert-file=" + certificates + "client.crt", "--key-file=" + certificates +
+			"client.key"}
 	eventually(t, "backups up to revision "+strconv.Itoa(revision), func() error {
 		out, err := kubectlE(t, kubeconfigOf("garden"), command...)
 		if err != nil {

@@ -26,10 +26,10 @@ const (
 	rollback         = "/etc/systemd/system/gardener-node-agent.service.d/rollback.conf"
 )
 
-// TestUpdatesInPlace gives four pools another machine image. One machine cannot install it, another boots the old one again:
-// both stay until their owner forces their pools to a third image. One does not get the image in time and is replaced; a
-// pool with one more machine keeps its size meanwhile; and two machines wait for their user, one after the other. The last
-// update is interrupted.
+// TestUpdatesInPlace gives four pools another machine image. One machine cannot install it, another boots the old one
+// again: both stay until their owner forces their pools to a third image. One does not get the image in time and is
+// replaced; a pool with one more machine keeps its size meanwhile; and two machines wait for their user, one after the
+// other. The last update is interrupted.
 func TestUpdatesInPlace(t *testing.T) {
 	t.Parallel()
 	story(t)
@@ -67,9 +67,10 @@ func TestUpdatesInPlace(t *testing.T) {
 		}
 	}
 	seen := watchShoot(t, name, map[string]func(*unstructured.Unstructured) bool{
-		"the machine that took too long is named":               failed(slow.Name, "failed to in-place update in 1s"),
-		"the machine that could not install its image is named": failed(failing.Name, "system failure: install hortus.dev/machine:1.1.0"),
-		"the machine that runs the old image again is named":    failed(byHand[0].Name, "rolled back: it runs 1.0.0"),
+		"the machine that took too long is named": failed(slow.Name, "failed to in-place update in 1s"),
+		"the machine that could not install its image is named": failed(failing.Name,
+			"system failure: install hortus.dev/machine:1.1.0"),
+		"the machine that runs the old image again is named": failed(byHand[0].Name, "rolled back: it runs 1.0.0"),
 	})
 
 	step(t, "what only another machine could have is refused", func(t *testing.T) {
@@ -113,7 +114,8 @@ func TestUpdatesInPlace(t *testing.T) {
 			t.Errorf("%d of its nodes were there before, want 1", stay)
 		}
 		waiting := nodeNamed(t, kubeconfig, byHand[1].Name)
-		if image := waiting.Status.NodeInfo.OSImage; !strings.HasSuffix(image, "1.0.0") || waiting.Labels[labelCandidate] != "true" {
+		if image := waiting.Status.NodeInfo.OSImage; !strings.HasSuffix(image, "1.0.0") ||
+			waiting.Labels[labelCandidate] != "true" {
 			t.Errorf("the node that nobody has selected runs %s and has labels %v", image, waiting.Labels)
 		}
 	})
@@ -123,7 +125,8 @@ func TestUpdatesInPlace(t *testing.T) {
 		for _, before := range []corev1.Node{failing, byHand[0]} {
 			node := nodeNamed(t, kubeconfig, before.Name)
 			if node.UID != before.UID || node.Labels[labelResult] != "failed" || !node.Spec.Unschedulable {
-				t.Errorf("the node whose update failed: %s, labels %v, unschedulable %t", node.UID, node.Labels, node.Spec.Unschedulable)
+				t.Errorf("the node whose update failed: %s, labels %v, unschedulable %t", node.UID, node.Labels,
+					node.Spec.Unschedulable)
 			}
 		}
 		// Progressing and not False, since the update is not over.
@@ -142,7 +145,8 @@ func TestUpdatesInPlace(t *testing.T) {
 		awaitSucceeded(t, name)
 		awaitUpdated(t, kubeconfig, failing, "1.2.0")
 		awaitUpdated(t, kubeconfig, byHand[0], "1.2.0")
-		if after := instanceOf(t, failing.Name); after == instance || strings.Fields(after)[0] != strings.Fields(instance)[0] {
+		if after := instanceOf(t, failing.Name); after == instance ||
+			strings.Fields(after)[0] != strings.Fields(instance)[0] {
 			t.Errorf("the instance was %s and is %s, want the same, booted more often", instance, after)
 		}
 		awaitPending(t, name, pendingPools{Manual: []string{"by-hand"}})
@@ -173,8 +177,8 @@ func TestUpdatesInPlace(t *testing.T) {
 	})
 }
 
-// TestMinorsInPlace brings the kubelets of two pools to the minor version of their Shoot, without new machines but for the one
-// more that a pool may have meanwhile.
+// TestMinorsInPlace brings the kubelets of two pools to the minor version of their Shoot, without new machines but for
+// the one more that a pool may have meanwhile.
 func TestMinorsInPlace(t *testing.T) {
 	t.Parallel()
 	story(t)
@@ -231,13 +235,16 @@ func replaceIn(pool int, field, value string) string {
 // runOn runs a command on an instance, as people do who have access to the cloud's host.
 func runOn(t *testing.T, instance string, command ...string) {
 	t.Helper()
-	hortus(t, append([]string{"cloud", "instances", "exec", instance, "--", "/bin/sh", "-c", `exec "$@"`, "sh"}, command...)...)
+	hortus(t, append([]string{
+		"cloud", "instances", "exec", instance, "--", "/bin/sh", "-c", `exec "$@"`, "sh",
+	}, command...)...)
 }
 
 // changeIsRefused has a user try a change that must not be accepted, for the given reason.
 func changeIsRefused(t *testing.T, shoot, patch, reason string) {
 	t.Helper()
-	out, err := kubectlE(t, kubeconfigOf("garden"), "-n", projectNS, "patch", "shoot", shoot, "--type=json", "-p", "["+patch+"]")
+	out, err := kubectlE(t, kubeconfigOf("garden"), "-n", projectNS, "patch", "shoot", shoot, "--type=json", "-p", "["+
+		patch+"]")
 	if err == nil || !strings.Contains(out, reason) {
 		t.Errorf("patch %s: %v, want a problem with %q\n%s", patch, err, reason, out)
 	}

@@ -50,8 +50,9 @@ spec:
   ports: [{port: 80, targetPort: 8080}]
 `
 
-// TestTenantsReachNothingElse lets the owners of two Shoots try every way by which an API server can be made to connect to
-// something: nothing of the seed, of another tenant, of the garden and of the cloud may be reached. What is nobody else's is reached.
+// TestTenantsReachNothingElse lets the owners of two Shoots try every way by which an API server can be made to connect
+// to something: nothing of the seed, of another tenant, of the garden and of the cloud may be reached. What is nobody
+// else's is reached.
 func TestTenantsReachNothingElse(t *testing.T) {
 	t.Parallel()
 	story(t)
@@ -92,7 +93,8 @@ func TestTenantsReachNothingElse(t *testing.T) {
 func memoryIsBounded(t *testing.T, seed, shoot string) {
 	t.Helper()
 	var pods corev1.PodList
-	if err := json.Unmarshal([]byte(kubectl(t, seed, "-n", "shoot--dev--"+shoot, "get", "pods", "-o", "json")), &pods); err != nil {
+	if err := json.Unmarshal([]byte(kubectl(t, seed, "-n", "shoot--dev--"+shoot, "get", "pods", "-o", "json")),
+		&pods); err != nil {
 		t.Fatal(err)
 	}
 	if len(pods.Items) < 8 {
@@ -121,12 +123,14 @@ func forbidden(t *testing.T, seed, shoot string) []target {
 	node := get("pod/canary", "-o", "jsonpath={.status.hostIP}")
 	targets := []target{
 		{what: "a pod of the seed", address: net.JoinHostPort(get("pod/canary", "-o", "jsonpath={.status.podIP}"), "8080")},
-		{what: "a Service of the seed", address: net.JoinHostPort(get("service/canary", "-o", "jsonpath={.spec.clusterIP}"), "80")},
+		{what: "a Service of the seed",
+			address: net.JoinHostPort(get("service/canary", "-o", "jsonpath={.spec.clusterIP}"), "80")},
 		{what: "a port of a node of the seed", address: net.JoinHostPort(node, nodePort)},
 		{what: "the API server of the seed", address: net.JoinHostPort(node, "6443")},
 		{what: "the health checks of another tenant's etcd",
 			address: net.JoinHostPort(get("-n", namespace, "pod/etcd-main-0", "-o", "jsonpath={.status.podIP}"), "2383")},
-		{what: "the Service of another tenant's etcd", address: net.JoinHostPort(get("-n", namespace, "service/etcd-main", "-o", "jsonpath={.spec.clusterIP}"), "2379")},
+		{what: "the Service of another tenant's etcd",
+			address: net.JoinHostPort(get("-n", namespace, "service/etcd-main", "-o", "jsonpath={.spec.clusterIP}"), "2379")},
 		{what: "the garden", address: "198.18.8.1:443"},
 		{what: "the cloud's API", address: "198.18.0.1:7443"},
 		{what: "the metadata service", address: "169.254.169.254:80"},
@@ -141,7 +145,8 @@ func forbidden(t *testing.T, seed, shoot string) []target {
 // outcome is what became of a try.
 type outcome struct{ reached, refused bool }
 
-// refusedPattern matches what an API server says when something on the way has refused, or an object that would lead there.
+// refusedPattern matches what an API server says when something on the way has refused, or an object that would lead
+// there.
 var refusedPattern = regexp.MustCompile(`403 Forbidden|address not allowed|no endpoints available|services "evil-\d+" not found|currently unable to handle`)
 
 // failedPattern matches what it says when nothing has answered.
@@ -179,14 +184,17 @@ func invade(t *testing.T, kubeconfig, shoot string, targets []target) {
 	removeTargets(t, kubeconfig)
 }
 
-// removeTargets removes the objects again: components of the system wait for nodes that are not there, and a deletion for their pods.
+// removeTargets removes the objects again: components of the system wait for nodes that are not there, and a deletion
+// for their pods.
 func removeTargets(t *testing.T, kubeconfig string) {
 	t.Helper()
-	kubectl(t, kubeconfig, "delete", "apiservices,validatingwebhookconfigurations,crd,nodes", "-l", "by=tenant", "--wait=false")
+	kubectl(t, kubeconfig, "delete", "apiservices,validatingwebhookconfigurations,crd,nodes", "-l", "by=tenant",
+		"--wait=false")
 	kubectl(t, kubeconfig, "delete", "pods", "-l", "by=tenant", "--force", "--wait=false")
 }
 
-// prepareTarget makes the objects by which the API server is led to the target. Kubernetes itself refuses Endpoints with some addresses.
+// prepareTarget makes the objects by which the API server is led to the target. Kubernetes itself refuses Endpoints
+// with some addresses.
 func prepareTarget(t *testing.T, kubeconfig string, g target) {
 	t.Helper()
 	manifest := fmt.Sprintf(`apiVersion: v1
@@ -262,12 +270,14 @@ spec:
 		t.Fatalf("prepare %s: %v\n%s", g.what, err, out)
 	}
 	kubectl(t, kubeconfig, "patch", "node", g.id, "--subresource=status", "--type=merge", "-p", fmt.Sprintf(
-		`{"status":{"addresses":[{"type":"InternalIP","address":%q}],"daemonEndpoints":{"kubeletEndpoint":{"Port":%s}}}}`, g.host(), g.port()))
+		`{"status":{"addresses":[{"type":"InternalIP","address":%q}],"daemonEndpoints":{"kubeletEndpoint":{"Port":%s}}}}`,
+		g.host(), g.port()))
 	// The port of a kubelet is always taken for HTTPS.
 	kubectl(t, kubeconfig, "patch", "node", g.id+"-plain", "--subresource=status", "--type=merge", "-p", fmt.Sprintf(
 		`{"status":{"addresses":[{"type":"InternalIP","address":%q}]}}`, g.host()))
 	kubectl(t, kubeconfig, "patch", "pod", g.id, "--subresource=status", "--type=merge", "-p", fmt.Sprintf(
-		`{"status":{"phase":"Running","podIP":%[1]q,"podIPs":[{"ip":%[1]q}],"hostIP":%[1]q,"hostIPs":[{"ip":%[1]q}]}}`, g.host()))
+		`{"status":{"phase":"Running","podIP":%[1]q,"podIPs":[{"ip":%[1]q}],"hostIP":%[1]q,"hostIPs":[{"ip":%[1]q}]}}`,
+		g.host()))
 	out, err := applyText(t, kubeconfig, fmt.Sprintf(`apiVersion: v1
 kind: Endpoints
 metadata: {name: %[1]s, namespace: default}
@@ -298,7 +308,8 @@ func command(args ...string) func(*testing.T, string, target) (string, error) {
 // review makes a ConfigMap that a webhook wants to see.
 func review(webhook string) func(*testing.T, string, target) (string, error) {
 	return func(t *testing.T, kubeconfig string, g target) (string, error) {
-		return applyText(t, kubeconfig, fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %[1]s-%[2]s, namespace: default, labels: {by: %[1]s-%[2]s}}\n", g.id, webhook))
+		return applyText(t, kubeconfig,
+			fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %[1]s-%[2]s, namespace: default, labels: {by: %[1]s-%[2]s}}\n", g.id, webhook))
 	}
 }
 
@@ -325,7 +336,8 @@ func aggregated(t *testing.T, kubeconfig string, g target) (string, error) {
 // served reads a path as soon as the API server knows whom to ask.
 func served(t *testing.T, kubeconfig, path string) (out string, err error) {
 	eventually(t, path+" is known", func() error {
-		if out, err = kubectlE(t, kubeconfig, "get", "--raw", path); err != nil && strings.Contains(out, "could not find the requested resource") {
+		if out, err = kubectlE(t, kubeconfig, "get", "--raw", path); err != nil &&
+			strings.Contains(out, "could not find the requested resource") {
 			return errors.New(out)
 		}
 		return nil
@@ -355,8 +367,10 @@ func byConfiguration(t *testing.T, shoot string, targets []target) {
 	garden := kubeconfigOf("garden")
 	var issuers, authorizers, kubeconfigs, resources strings.Builder
 	for _, g := range targets {
-		fmt.Fprintf(&issuers, "    - issuer: {url: \"https://%s\", audiences: [a]}\n      claimMappings: {username: {claim: sub, prefix: \"x:\"}}\n", g.address)
-		fmt.Fprintf(&authorizers, "    - {type: Webhook, name: %s, webhook: {timeout: 3s, failurePolicy: NoOpinion, subjectAccessReviewVersion: v1, matchConditionSubjectAccessReviewVersion: v1}}\n", g.id)
+		fmt.Fprintf(&issuers,
+			"    - issuer: {url: \"https://%s\", audiences: [a]}\n      claimMappings: {username: {claim: sub, prefix: \"x:\"}}\n", g.address)
+		fmt.Fprintf(&authorizers,
+			"    - {type: Webhook, name: %s, webhook: {timeout: 3s, failurePolicy: NoOpinion, subjectAccessReviewVersion: v1, matchConditionSubjectAccessReviewVersion: v1}}\n", g.id)
 		fmt.Fprintf(&kubeconfigs, `---
 apiVersion: v1
 kind: Secret
@@ -463,7 +477,8 @@ func firstPod(t *testing.T, kubeconfig string) string {
 func refusals(t *testing.T, seed, shoot string) int {
 	t.Helper()
 	namespace := "shoot--dev--" + shoot
-	pod := kubectl(t, seed, "-n", namespace, "get", "pods", "-l", "app=vpn-seed-server", "-o", "jsonpath={.items[0].metadata.name}")
+	pod := kubectl(t, seed, "-n", namespace, "get", "pods", "-l", "app=vpn-seed-server", "-o",
+		"jsonpath={.items[0].metadata.name}")
 	var metrics string
 	forward(t, seed, namespace, "pod/"+pod, "8081", func(url string) { metrics = answer(t, url+"/metrics") })
 	return counted(t, metrics, func(line string) bool {

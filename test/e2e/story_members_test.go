@@ -13,15 +13,16 @@ import (
 )
 
 const (
-	// memberGap bounds the time in which no write is acknowledged while a member of etcd is replaced or restarted: a request that
-	// is about to be agreed on when the leader changes may be lost, which its client learns after 7 s.
+	// memberGap bounds the time in which no write is acknowledged while a member of etcd is replaced or restarted: a
+	// request that is about to be agreed on when the leader changes may be lost, which its client learns after 7 s.
 	memberGap = 20 * time.Second
 	// members of an etcd that tolerates a failure.
 	members = 3
 )
 
-// TestControlPlaneToleratesFailures makes three members of one in seeds of three nodes, while a client writes. Then a member loses its
-// volume, a node of the seed restarts, all certificates are rotated, and the control plane moves to the other seed.
+// TestControlPlaneToleratesFailures makes three members of one in seeds of three nodes, while a client writes. Then a
+// member loses its volume, a node of the seed restarts, all certificates are rotated, and the control plane moves to
+// the other seed.
 func TestControlPlaneToleratesFailures(t *testing.T) {
 	story(t)
 	const name, source, destination, namespace = "trio", "local-2", "local-1", "shoot--dev--trio"
@@ -30,7 +31,8 @@ func TestControlPlaneToleratesFailures(t *testing.T) {
 	applyShootOn(t, "shoot-workerless.yaml", name, source)
 	awaitSucceeded(t, name)
 	kubeconfig, seed := shootKubeconfig(t, name), adminOf(source)
-	serverName := kubectl(t, kubeconfig, "config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.tls-server-name}")
+	serverName := kubectl(t, kubeconfig, "config", "view", "--minify", "-o",
+		"jsonpath={.clusters[0].cluster.tls-server-name}")
 	w := startWriter(t, kubeconfig)
 
 	w.during(t, "one member becomes three", memberGap, func() {
@@ -83,9 +85,11 @@ func TestControlPlaneToleratesFailures(t *testing.T) {
 	rotate := func(operation, phase string) {
 		t.Helper()
 		w.during(t, operation, memberGap, func() {
-			kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "annotate", "--overwrite", "shoot", name, "gardener.cloud/operation="+operation)
+			kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "annotate", "--overwrite", "shoot", name,
+				"gardener.cloud/operation="+operation)
 			awaitShoot(t, name, "phase "+phase, func(o *unstructured.Unstructured) bool {
-				got, _, _ := unstructured.NestedString(o.Object, "status", "credentials", "rotation", "certificateAuthorities", "phase")
+				got, _, _ := unstructured.NestedString(o.Object, "status", "credentials", "rotation", "certificateAuthorities",
+					"phase")
 				return got == phase && succeeded(o)
 			})
 		})
@@ -108,7 +112,8 @@ func TestControlPlaneToleratesFailures(t *testing.T) {
 func awaitMembers(t *testing.T, seed, namespace string) {
 	t.Helper()
 	eventually(t, "three members of etcd", func() error {
-		out := kubectl(t, seed, "-n", namespace, "get", "statefulset", "etcd-main", "-o", "jsonpath={.status.readyReplicas}/{.status.replicas}")
+		out := kubectl(t, seed, "-n", namespace, "get", "statefulset", "etcd-main", "-o",
+			"jsonpath={.status.readyReplicas}/{.status.replicas}")
 		if out != fmt.Sprintf("%d/%d", members, members) {
 			return fmt.Errorf("%s are ready", out)
 		}
@@ -127,8 +132,10 @@ func containersOn(t *testing.T, seed, namespace, node string) string {
 func zonesOf(t *testing.T, seed, namespace, component string) []string {
 	t.Helper()
 	var zones []string
-	for node := range strings.FieldsSeq(kubectl(t, seed, "-n", namespace, "get", "pods", "-l", "app="+component, "-o", "jsonpath={.items[*].spec.nodeName}")) {
-		zones = append(zones, kubectl(t, seed, "get", "node", node, "-o", `jsonpath={.metadata.labels.topology\.kubernetes\.io/zone}`))
+	for node := range strings.FieldsSeq(kubectl(t, seed, "-n", namespace, "get", "pods", "-l", "app="+component, "-o",
+		"jsonpath={.items[*].spec.nodeName}")) {
+		zones = append(zones, kubectl(t, seed, "get", "node", node, "-o",
+			`jsonpath={.metadata.labels.topology\.kubernetes\.io/zone}`))
 	}
 	slices.Sort(zones)
 	return slices.Compact(zones)

@@ -26,8 +26,8 @@ spec:
       expirationDate: %q
 `
 
-// TestMinorsByMaintenance has maintenance bring a Shoot from one minor version of Kubernetes to the next and the next after it,
-// since its versions expire. Each time its machines are replaced, and a guarded workload stays available.
+// TestMinorsByMaintenance has maintenance bring a Shoot from one minor version of Kubernetes to the next and the next
+// after it, since its versions expire. Each time its machines are replaced, and a guarded workload stays available.
 func TestMinorsByMaintenance(t *testing.T) {
 	t.Parallel()
 	story(t)
@@ -81,7 +81,8 @@ func TestMinorsByMaintenance(t *testing.T) {
 func expire(t *testing.T, version string, in time.Duration) time.Time {
 	t.Helper()
 	end := time.Now().Add(in).Truncate(time.Second).Add(time.Second)
-	if out, err := applyText(t, kubeconfigOf("garden"), fmt.Sprintf(ending, version, end.UTC().Format(time.RFC3339))); err != nil {
+	if out, err := applyText(t, kubeconfigOf("garden"),
+		fmt.Sprintf(ending, version, end.UTC().Format(time.RFC3339))); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return end

@@ -22,7 +22,8 @@ import (
 // moveFault is something that goes wrong during a move.
 type moveFault struct {
 	name string
-	// before is called before the move begins, strike while it is under way, after at its end. Those that are nil do nothing.
+	// before is called before the move begins, strike while it is under way, after at its end. Those that are nil do
+	// nothing.
 	before, strike, after func(*testing.T, movement)
 }
 
@@ -40,7 +41,8 @@ var moveFaults = []moveFault{
 	}},
 	{name: "the source's etcd is killed while it stores the last delta", strike: func(t *testing.T, m movement) {
 		awaitShoot(t, m.shoot, "a destination that prepares", func(o *unstructured.Unstructured) bool {
-			return m.handedOver(o) || lastOperation(o, "type") == "Migrate" && strings.Contains(lastOperation(o, "description"), "is preparing")
+			return m.handedOver(o) || lastOperation(o, "type") == "Migrate" &&
+				strings.Contains(lastOperation(o, "description"), "is preparing")
 		})
 		// Slow enough that the last delta is on its way when the API server has ended.
 		setFault(t, "slow-delta", "slow", "PutObject", "--target", m.bucket(t), "--delay", "5s")
@@ -81,22 +83,25 @@ var moveFaults = []moveFault{
 			setFault(t, "bucket-5-slow", "slow", "*", "--target", bucket, "--count", "10", "--delay", "1s")
 		},
 		after: func(t *testing.T, m movement) {
-			for _, name := range []string{"bucket-1-lost", "bucket-2-refuses", "bucket-3-lost", "bucket-4-refuses", "bucket-5-slow"} {
+			for _, name := range []string{
+				"bucket-1-lost", "bucket-2-refuses", "bucket-3-lost", "bucket-4-refuses", "bucket-5-slow",
+			} {
 				endFault(t, name)
 			}
 		},
 	},
-	{name: "the source is cut off from the garden and the bucket when the API server has stopped", strike: func(t *testing.T, m movement) {
-		m.awaitAPIServerStopped(t)
-		heal := cutOff(t, networkOf(m.instances[m.from]), cloudAddress, gardenAddress)
-		defer heal()
-		eventually(t, "a source that has been silent for 10 s", func() error {
-			if silent := silenceOf(t, m.from); silent < 10*time.Second {
-				return fmt.Errorf("its Lease was renewed %s ago", silent)
-			}
-			return nil
-		})
-	}},
+	{name: "the source is cut off from the garden and the bucket when the API server has stopped",
+		strike: func(t *testing.T, m movement) {
+			m.awaitAPIServerStopped(t)
+			heal := cutOff(t, networkOf(m.instances[m.from]), cloudAddress, gardenAddress)
+			defer heal()
+			eventually(t, "a source that has been silent for 10 s", func() error {
+				if silent := silenceOf(t, m.from); silent < 10*time.Second {
+					return fmt.Errorf("its Lease was renewed %s ago", silent)
+				}
+				return nil
+			})
+		}},
 }
 
 // TestMoveSurvivesFaults moves a Shoot there and back while one thing at a time goes wrong. Each move ends well all the
@@ -149,7 +154,8 @@ func (m movement) endure(t *testing.T, f moveFault, w *writer) {
 	}
 	moved := make(chan result, 1)
 	go func() {
-		out, err := run(t, filepath.Join(repository, ".build", "hortus"), "move", "shoot", m.shoot, "-n", projectNS, "--to", m.to)
+		out, err := run(t, filepath.Join(repository, ".build",
+			"hortus"), "move", "shoot", m.shoot, "-n", projectNS, "--to", m.to)
 		moved <- result{out, err}
 	}()
 	f.strike(t, m)
@@ -185,7 +191,8 @@ func (m movement) namespace() string { return "shoot--dev--" + m.shoot }
 // get reads the Shoot.
 func (m movement) get(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
-	o, err := dynamicClient(t, kubeconfigOf("garden")).Resource(shoots).Namespace(projectNS).Get(t.Context(), m.shoot, metav1.GetOptions{})
+	o, err := dynamicClient(t, kubeconfigOf("garden")).Resource(shoots).Namespace(projectNS).Get(t.Context(), m.shoot,
+		metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +211,8 @@ func seedIn(o *unstructured.Unstructured) string {
 // handedOver reports whether the source has given the control plane away.
 func (m movement) handedOver(o *unstructured.Unstructured) bool { return seedIn(o) == m.to }
 
-// awaitAPIServerStopped waits until the source has stopped the API server: from then on clients wait for the end of the move.
+// awaitAPIServerStopped waits until the source has stopped the API server: from then on clients wait for the end of the
+// move.
 func (m movement) awaitAPIServerStopped(t *testing.T) {
 	t.Helper()
 	deployments := dynamicClient(t, adminOf(m.from)).
@@ -246,7 +254,8 @@ func (m movement) kill(t *testing.T, seed, part, word string) {
 func (m movement) logState(t *testing.T, what string) {
 	t.Helper()
 	o := m.get(t)
-	t.Logf("%s; Shoot on %s: %s %s: %s", what, seedIn(o), lastOperation(o, "type"), lastOperation(o, "state"), lastOperation(o, "description"))
+	t.Logf("%s; Shoot on %s: %s %s: %s", what, seedIn(o), lastOperation(o, "type"), lastOperation(o, "state"),
+		lastOperation(o, "description"))
 }
 
 // processes are those of a part on a seed that have a word in their command lines. Their cgroups are below that of the
@@ -320,13 +329,15 @@ func (m movement) bucket(t *testing.T) string {
 	t.Helper()
 	garden := kubeconfigOf("garden")
 	uid := kubectl(t, garden, "-n", projectNS, "get", "shoot", m.shoot, "-o", "jsonpath={.status.uid}")
-	return kubectl(t, garden, "-n", projectNS, "get", "backupentry", m.namespace()+"--"+uid, "-o", "jsonpath={.spec.bucketName}")
+	return kubectl(t, garden, "-n", projectNS, "get", "backupentry", m.namespace()+"--"+uid, "-o",
+		"jsonpath={.spec.bucketName}")
 }
 
 // silenceOf is the time since the gardenlet of a seed has renewed its Lease in the garden.
 func silenceOf(t *testing.T, seed string) time.Duration {
 	t.Helper()
-	out := kubectl(t, kubeconfigOf("garden"), "-n", "gardener-system-seed-lease", "get", "lease", seed, "-o", "jsonpath={.spec.renewTime}")
+	out := kubectl(t, kubeconfigOf("garden"), "-n", "gardener-system-seed-lease", "get", "lease", seed, "-o",
+		"jsonpath={.spec.renewTime}")
 	renewed, err := time.Parse(time.RFC3339Nano, out)
 	if err != nil {
 		t.Fatal(err)

@@ -4,7 +4,8 @@ package e2e
 
 import "testing"
 
-// TestNodesOfTwoPools uses the nodes of a Shoot of two pools as its owner would, and as somebody would who has broken into one.
+// TestNodesOfTwoPools uses the nodes of a Shoot of two pools as its owner would, and as somebody would who has broken
+// into one.
 func TestNodesOfTwoPools(t *testing.T) {
 	t.Parallel()
 	story(t)

@@ -13,12 +13,12 @@ import (
 // fenceTime of the landscape's gardenlets.
 const fenceTime = 2 * time.Minute
 
-// outageGap bounds the time in which no write is acknowledged during an outage that stops no control plane. It is what a busy
-// machine may need for one write.
+// outageGap bounds the time in which no write is acknowledged during an outage that stops no control plane. It is what
+// a busy machine may need for one write.
 const outageGap = 10 * time.Second
 
-// TestOutagesStopNoControlPlane takes the garden, the cloud with its buckets, or both away from a seed, while a client writes. Only
-// when both have been away for the fence time etcd stops, and it starts again by itself.
+// TestOutagesStopNoControlPlane takes the garden, the cloud with its buckets, or both away from a seed, while a client
+// writes. Only when both have been away for the fence time etcd stops, and it starts again by itself.
 func TestOutagesStopNoControlPlane(t *testing.T) {
 	t.Parallel()
 	story(t)

@@ -51,19 +51,23 @@ spec:
   - {kind: Extension, type: ` + lateType + `, workerlessSupported: true, lifecycle: {reconcile: BeforeKubeAPIServer, migrate: AfterKubeAPIServer}}
 `
 
-// TestOwnExtensionsMove moves a Shoot that uses an extension of somebody else, which keeps something outside that only its state
-// knows. Source and destination do what the contract says, in its order, and nothing outside is deleted before the Shoot is.
+// TestOwnExtensionsMove moves a Shoot that uses an extension of somebody else, which keeps something outside that only
+// its state knows. Source and destination do what the contract says, in its order, and nothing outside is deleted
+// before the Shoot is.
 func TestOwnExtensionsMove(t *testing.T) {
 	story(t)
 	const name, source, destination = "guest", "local-1", "local-2"
 	archive, err := chart.Archive(fstest.MapFS{
-		"e2e/Chart.yaml":               {Data: []byte("apiVersion: v2\nname: e2e\nversion: 0.1.0\n")},
-		"e2e/templates/configmap.yaml": {Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: e2e, namespace: {{ .Release.Namespace }}}\n")},
+		"e2e/Chart.yaml": {Data: []byte("apiVersion: v2\nname: e2e\nversion: 0.1.0\n")},
+		"e2e/templates/configmap.yaml": {
+			Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: e2e, namespace: {{ .Release.Namespace }}}\n"),
+		},
 	}, "e2e", "e2e")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out, err := applyText(t, kubeconfigOf("garden"), fmt.Sprintf(ownRegistration, base64.StdEncoding.EncodeToString(archive))); err != nil {
+	if out, err := applyText(t, kubeconfigOf("garden"),
+		fmt.Sprintf(ownRegistration, base64.StdEncoding.EncodeToString(archive))); err != nil {
 		t.Fatalf("register the extension: %v\n%s", err, out)
 	}
 	t.Cleanup(func() {
@@ -75,7 +79,8 @@ func TestOwnExtensionsMove(t *testing.T) {
 		outside.serve(t, seed)
 	}
 
-	applyShootOn(t, "shoot-workerless.yaml", name, source, fmt.Sprintf("extensions: [{type: %s}, {type: %s}]", earlyType, lateType))
+	applyShootOn(t, "shoot-workerless.yaml", name, source,
+		fmt.Sprintf("extensions: [{type: %s}, {type: %s}]", earlyType, lateType))
 	awaitSucceeded(t, name)
 	made := outside.all()
 	if len(made) != 2 {
@@ -160,7 +165,8 @@ func (o *outside) serve(t *testing.T, seed string) {
 	for _, kind := range []string{earlyType, lateType} {
 		reconciler := &extension.Reconciler[*extensionsv1alpha1.Extension]{
 			Client: manager.GetClient(), Clock: clock.RealClock{}, Actuator: &ownActuator{outside: o, seed: seed, kind: kind},
-			Prototype: &extensionsv1alpha1.Extension{}, Kind: extensionsv1alpha1.ExtensionKind, Type: kind, FinalizerSuffix: kind,
+			Prototype: &extensionsv1alpha1.Extension{}, Kind: extensionsv1alpha1.ExtensionKind, Type: kind,
+			FinalizerSuffix: kind,
 		}
 		if err := reconciler.SetupWithManager(manager, nil); err != nil {
 			t.Fatal(err)
@@ -185,7 +191,9 @@ type ownActuator struct {
 
 type ownState struct{ Thing string }
 
-func (a *ownActuator) Reconcile(_ context.Context, e *extensionsv1alpha1.Extension, _ *extension.Cluster) (extension.Result, error) {
+func (a *ownActuator) Reconcile(
+	_ context.Context, e *extensionsv1alpha1.Extension, _ *extension.Cluster,
+) (extension.Result, error) {
 	a.outside.mu.Lock()
 	defer a.outside.mu.Unlock()
 	a.outside.note(a.kind, a.seed, "reconcile")
@@ -197,7 +205,9 @@ func (a *ownActuator) Reconcile(_ context.Context, e *extensionsv1alpha1.Extensi
 	return extension.Done(), err
 }
 
-func (a *ownActuator) Restore(_ context.Context, e *extensionsv1alpha1.Extension, _ *extension.Cluster) (extension.Result, error) {
+func (a *ownActuator) Restore(
+	_ context.Context, e *extensionsv1alpha1.Extension, _ *extension.Cluster,
+) (extension.Result, error) {
 	a.outside.mu.Lock()
 	defer a.outside.mu.Unlock()
 	state := ownState{}
@@ -210,14 +220,18 @@ func (a *ownActuator) Restore(_ context.Context, e *extensionsv1alpha1.Extension
 	return extension.Done(), nil
 }
 
-func (a *ownActuator) Migrate(context.Context, *extensionsv1alpha1.Extension, *extension.Cluster) (extension.Result, error) {
+func (a *ownActuator) Migrate(
+	context.Context, *extensionsv1alpha1.Extension, *extension.Cluster,
+) (extension.Result, error) {
 	a.outside.mu.Lock()
 	defer a.outside.mu.Unlock()
 	a.outside.note(a.kind, a.seed, "migrate")
 	return extension.Done(), nil
 }
 
-func (a *ownActuator) Delete(context.Context, *extensionsv1alpha1.Extension, *extension.Cluster) (extension.Result, error) {
+func (a *ownActuator) Delete(
+	context.Context, *extensionsv1alpha1.Extension, *extension.Cluster,
+) (extension.Result, error) {
 	a.outside.mu.Lock()
 	defer a.outside.mu.Unlock()
 	a.outside.note(a.kind, a.seed, "delete")
@@ -225,6 +239,8 @@ func (a *ownActuator) Delete(context.Context, *extensionsv1alpha1.Extension, *ex
 	return extension.Done(), nil
 }
 
-func (a *ownActuator) ForceDelete(ctx context.Context, e *extensionsv1alpha1.Extension, c *extension.Cluster) (extension.Result, error) {
+func (a *ownActuator) ForceDelete(
+	ctx context.Context, e *extensionsv1alpha1.Extension, c *extension.Cluster,
+) (extension.Result, error) {
 	return a.Delete(ctx, e, c)
 }

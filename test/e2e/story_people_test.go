@@ -11,8 +11,9 @@ import (
 	"testing"
 )
 
-// TestPeople has the members of a project do what their roles allow, and try what they don't: the owner makes a project and its
-// Shoot, an administrator uses it, a viewer looks at it, a user access manager adds members, and a stranger gets nothing.
+// TestPeople has the members of a project do what their roles allow, and try what they don't: the owner makes a project
+// and its Shoot, an administrator uses it, a viewer looks at it, a user access manager adds members, and a stranger
+// gets nothing.
 func TestPeople(t *testing.T) {
 	t.Parallel()
 	story(t)
@@ -40,14 +41,17 @@ func TestPeople(t *testing.T) {
 		return fmt.Sprintf(`{"apiVersion": "core.gardener.cloud/v1beta1", "kind": "Project", "metadata": {"name": %q},
 			"spec": {"namespace": %q, "owner": %s, "members": [%s]}}`, project, namespace, member("olga", ""), members)
 	}
-	members := strings.Join([]string{member("olga", "admin"), member("alice", "admin"), member("bob", "viewer"), member("carol", "uam")}, ",")
+	members := strings.Join([]string{
+		member("olga", "admin"), member("alice", "admin"), member("bob", "viewer"), member("carol", "uam"),
+	}, ",")
 	if out, err := applyText(t, garden, manifest(members)); err != nil {
 		t.Fatalf("%v:\n%s", err, out)
 	}
 	kubectl(t, garden, "wait", "project", project, "--for=jsonpath={.status.phase}=Ready", "--timeout=60s")
 
 	file := filepath.Join(t.TempDir(), "shoot.yaml")
-	text := strings.NewReplacer("name: api-only", "name: "+shoot, "namespace: "+projectNS, "namespace: "+namespace).Replace(example(t, "shoot-workerless.yaml"))
+	text := strings.NewReplacer("name: api-only", "name: "+shoot, "namespace: "+projectNS, "namespace: "+
+		namespace).Replace(example(t, "shoot-workerless.yaml"))
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +59,8 @@ func TestPeople(t *testing.T) {
 		mayNot(t, user, "create", "-f", file)
 	}
 	may(t, "alice", "create", "-f", file)
-	kubectl(t, garden, "-n", namespace, "wait", "shoot", shoot, "--for=jsonpath={.status.lastOperation.state}=Succeeded", "--timeout=5m")
+	kubectl(t, garden, "-n", namespace, "wait", "shoot", shoot, "--for=jsonpath={.status.lastOperation.state}=Succeeded",
+		"--timeout=5m")
 
 	step(t, "each role sees and changes what is its", func(t *testing.T) {
 		for _, user := range []string{"olga", "alice", "bob"} {
@@ -98,7 +103,8 @@ func TestPeople(t *testing.T) {
 			if err := os.WriteFile(body, []byte(content), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			path := "/apis/core.gardener.cloud/v1beta1/namespaces/" + namespace + "/shoots/" + shoot + "/" + strings.ToLower(kind) + "kubeconfig"
+			path := "/apis/core.gardener.cloud/v1beta1/namespaces/" + namespace + "/shoots/" + shoot + "/" +
+				strings.ToLower(kind) + "kubeconfig"
 			out, err := kubectlE(t, garden, "--as="+user, "create", "--raw", path, "-f", body)
 			if err != nil {
 				return out, err
@@ -110,7 +116,9 @@ func TestPeople(t *testing.T) {
 			kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 			return kubeconfig, os.WriteFile(kubeconfig, answer.Status.Kubeconfig, 0o600)
 		}
-		for user, kinds := range map[string][]string{"bob": {"Admin"}, "carol": {"Admin", "Viewer"}, "eve": {"Admin", "Viewer"}} {
+		for user, kinds := range map[string][]string{
+			"bob": {"Admin"}, "carol": {"Admin", "Viewer"}, "eve": {"Admin", "Viewer"},
+		} {
 			for _, kind := range kinds {
 				if out, err := request(user, kind); err == nil || !strings.Contains(out, "orbidden") {
 					t.Errorf("%s gets a kubeconfig of a Shoot's %s: %v", user, strings.ToLower(kind), err)
@@ -130,7 +138,8 @@ func TestPeople(t *testing.T) {
 		kubectl(t, viewer, "get", "configmap", "motto")
 		kubectl(t, viewer, "get", "namespaces,services,events", "-A")
 		for _, args := range [][]string{
-			{"get", "secret", "password"}, {"get", "secrets", "-A"}, {"create", "configmap", "more"}, {"delete", "configmap", "motto"},
+			{"get", "secret", "password"}, {"get", "secrets", "-A"}, {"create", "configmap", "more"},
+			{"delete", "configmap", "motto"},
 			{"label", "namespace", "default", "a=b"}, {"create", "token", "default"}, {"get", "--raw", "/metrics"},
 		} {
 			if out, err := kubectlE(t, viewer, args...); err == nil || !strings.Contains(out, "orbidden") {

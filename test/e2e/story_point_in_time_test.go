@@ -44,7 +44,8 @@ func TestPointInTimeRestore(t *testing.T) {
 	if got := kubectl(t, kubeconfig, "get", "configmap", "precious", "-o", "jsonpath={.metadata.uid}"); got != uid {
 		t.Errorf("what was deleted has come back with UID %s, want %s", got, uid)
 	}
-	if out, err := kubectlE(t, kubeconfig, "get", "configmap", "mistake"); err == nil || !strings.Contains(out, "NotFound") {
+	if out, err := kubectlE(t, kubeconfig, "get", "configmap", "mistake"); err == nil ||
+		!strings.Contains(out, "NotFound") {
 		t.Errorf("what was made since is still there: %v\n%s", err, out)
 	}
 	if now := resourceVersion(t, kubeconfig); now <= version {
@@ -63,7 +64,8 @@ func TestPointInTimeRestore(t *testing.T) {
 		"999999999": "no backup reaches",
 		"1":         "the Shoot was not completely created", // The empty etcd that the Shoot began with is in the backups.
 	} {
-		out, err := run(t, repository+"/.build/hortus", "backup", "restore", name, "-n", projectNS, "--revision", revision, "--yes")
+		out, err := run(t, repository+"/.build/hortus", "backup", "restore", name, "-n", projectNS, "--revision", revision,
+			"--yes")
 		if err == nil || !strings.Contains(out, reason) {
 			t.Errorf("revision %s gives %v:\n%s\nwant %q", revision, err, out, reason)
 		}

@@ -21,16 +21,20 @@ const (
 	grey
 )
 
-// movedReservations are what nodes keep from pods, moved between the kubelet and the system; the sum is that of shoot-pools.yaml.
+// movedReservations are what nodes keep from pods, moved between the kubelet and the system; the sum is that of
+// shoot-pools.yaml.
 const movedReservations = `"kubeReserved":{"cpu":"30m","memory":"128Mi","pid":"20k"},"systemReserved":{"cpu":"50m","memory":"128Mi"}`
 
-// nonTriggers change much of a Shoot and its pools, and need no new machines by the documents: what the kubelet is told beyond what
-// counts, what is synchronized to nodes, how machines are looked after, and what is no business of the machines.
+// nonTriggers change much of a Shoot and its pools, and need no new machines by the documents: what the kubelet is told
+// beyond what counts, what is synchronized to nodes, how machines are looked after, and what is no business of the
+// machines.
 var nonTriggers = strings.Join([]string{
-	`{"op":"replace","path":"/spec/kubernetes/kubelet","value":{` + movedReservations + `,"maxPods":77,"imageGCHighThresholdPercent":70,
+	`{"op":"replace","path":"/spec/kubernetes/kubelet","value":{` +
+		movedReservations + `,"maxPods":77,"imageGCHighThresholdPercent":70,
 		"evictionSoft":{"memoryAvailable":"60Mi"},"evictionSoftGracePeriod":{"memoryAvailable":"1m"}}}`,
 	`{"op":"add","path":"/spec/kubernetes/kubeControllerManager","value":{"nodeMonitorGracePeriod":"50s"}}`,
-	`{"op":"add","path":"/spec/systemComponents","value":{"nodeLocalDNS":{"enabled":true}}}`, // It counts up to 1.33, and with IPVS.
+	// It counts up to 1.33, and with IPVS.
+	`{"op":"add","path":"/spec/systemComponents","value":{"nodeLocalDNS":{"enabled":true}}}`,
 	addTo(red, "labels", `{"example.com/label":"new"}`),
 	addTo(red, "annotations", `{"example.com/annotation":"new"}`),
 	addTo(red, "taints", `[{"key":"example.com/taint","value":"new","effect":"PreferNoSchedule"}]`),
@@ -40,7 +44,8 @@ var nonTriggers = strings.Join([]string{
 	addTo(green, "priority", `5`),
 	addTo(blue, "machineControllerManager",
 		`{"machineDrainTimeout":"20m","machineHealthTimeout":"11m","maxEvictRetries":7,"nodeConditions":["Rusty"]}`),
-	addTo(blue, "providerConfig", `{"apiVersion":"local.provider.hortus.dev/v1alpha1","kind":"WorkerConfig","tags":{"example.com/tag":"new"}}`),
+	addTo(blue, "providerConfig",
+		`{"apiVersion":"local.provider.hortus.dev/v1alpha1","kind":"WorkerConfig","tags":{"example.com/tag":"new"}}`),
 	addTo(grey, "dataVolumes", `[{"name":"data","size":"10Gi"}]`),
 	addTo(grey, "sysctls", `{"net.core.somaxconn":"1024"}`),
 }, ",")
@@ -50,8 +55,9 @@ func addTo(pool int, field, value string) string {
 	return fmt.Sprintf(`{"op":"add","path":"/spec/provider/workers/%d/%s","value":%s}`, pool, field, value)
 }
 
-// TestPoolsRollWhenTheyAreAsked has a user change everything that needs no new machines, then one after the other what needs them: pools
-// are rolled side by side, each for another reason, while one is updated in place. It also restarts the add-ons.
+// TestPoolsRollWhenTheyAreAsked has a user change everything that needs no new machines, then one after the other what
+// needs them: pools are rolled side by side, each for another reason, while one is updated in place. It also restarts
+// the add-ons.
 func TestPoolsRollWhenTheyAreAsked(t *testing.T) {
 	t.Parallel()
 	story(t)
@@ -64,7 +70,9 @@ func TestPoolsRollWhenTheyAreAsked(t *testing.T) {
 	pools := pooled{name, shootKubeconfig(t, name)}
 
 	step(t, "what the documents do not name replaces nothing", func(t *testing.T) {
-		pools.apply(t, roll{patch: nonTriggers, asks: "rotate-ca-start-without-workers-rollout", done: rotation("certificateAuthorities")})
+		pools.apply(t, roll{
+			patch: nonTriggers, asks: "rotate-ca-start-without-workers-rollout", done: rotation("certificateAuthorities"),
+		})
 		for _, pool := range []string{"red", "steady"} {
 			node := nodeOfPool(t, pools.kubeconfig, pool)
 			kube, system := reservedOn(t, pools.kubeconfig, node.Name)
@@ -98,7 +106,8 @@ func TestPoolsRollWhenTheyAreAsked(t *testing.T) {
 		})
 		kubectl(t, garden, "-n", projectNS, "patch", "shoot", name, "--type=json", "-p", "["+strings.Join([]string{
 			`{"op":"add","path":"/metadata/annotations/gardener.cloud~1operation","value":"rotate-rollout-workers=own"}`,
-			replaceIn(red, "machine/type", "medium"), replaceIn(blue, "volume/size", "30Gi"), replaceIn(grey, "volume/type", "fast"),
+			replaceIn(red, "machine/type", "medium"), replaceIn(blue, "volume/size", "30Gi"),
+			replaceIn(grey, "volume/type", "fast"),
 		}, ",")+"]")
 		awaitShoot(t, name, "new machines", func(o *unstructured.Unstructured) bool {
 			_, asked := o.GetAnnotations()["gardener.cloud/operation"]
@@ -128,25 +137,28 @@ func TestPoolsRollWhenTheyAreAsked(t *testing.T) {
 			t.Errorf("the kubelet has the threshold %q", got)
 		}
 	})
-	step(t, "so do those of the Shoot, where a pool has none of its own, the key of service accounts, and a request", func(t *testing.T) {
-		pools.apply(t, roll{
-			patch: `{"op":"replace","path":"/spec/kubernetes/kubelet/systemReserved/cpu","value":"60m"}`,
-			asks:  "rotate-rollout-workers=own;rollout-workers=red",
-			done: func(o *unstructured.Unstructured) bool {
-				_, pending, _ := unstructured.NestedMap(o.Object, "status", "manualWorkerPoolRollout")
-				return !pending
-			},
-			pools: []string{"grey", "own", "red"}, requested: []string{"red"},
-		})
-		for _, pool := range []string{"grey", "steady"} {
-			if _, system := reservedOn(t, pools.kubeconfig, nodeOfPool(t, pools.kubeconfig, pool).Name); system["cpu"] != "60m" {
-				t.Errorf("systemReserved of pool %s = %v", pool, system)
+	step(t, "so do those of the Shoot, where a pool has none of its own, the key of service accounts, and a request",
+		func(t *testing.T) {
+			pools.apply(t, roll{
+				patch: `{"op":"replace","path":"/spec/kubernetes/kubelet/systemReserved/cpu","value":"60m"}`,
+				asks:  "rotate-rollout-workers=own;rollout-workers=red",
+				done: func(o *unstructured.Unstructured) bool {
+					_, pending, _ := unstructured.NestedMap(o.Object, "status", "manualWorkerPoolRollout")
+					return !pending
+				},
+				pools: []string{"grey", "own", "red"}, requested: []string{"red"},
+			})
+			for _, pool := range []string{"grey", "steady"} {
+				if _, system := reservedOn(t, pools.kubeconfig,
+					nodeOfPool(t, pools.kubeconfig, pool).Name); system["cpu"] != "60m" {
+					t.Errorf("systemReserved of pool %s = %v", pool, system)
+				}
 			}
-		}
-	})
+		})
 	step(t, "the add-ons are restarted", func(t *testing.T) {
 		uids := func() string {
-			return kubectl(t, pools.kubeconfig, "-n", "kube-system", "get", "pods", "-l", "k8s-app=kube-dns", "-o", "jsonpath={.items[*].metadata.uid}")
+			return kubectl(t, pools.kubeconfig, "-n", "kube-system", "get", "pods", "-l", "k8s-app=kube-dns", "-o",
+				"jsonpath={.items[*].metadata.uid}")
 		}
 		before := uids()
 		const task = "shoot.gardener.cloud/tasks"

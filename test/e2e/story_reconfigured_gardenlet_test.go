@@ -22,11 +22,13 @@ import (
 // checkPeriod is how often the story's gardenlet checks Shoots.
 const checkPeriod = 10 * time.Second
 
-// TestOperatorReconfiguresAGardenlet switches the hash of worker pools and the repair of webhooks while a Shoot is in use. The pools
-// begin with the classic hash. The switch replaces no machine; each pool gets the new hash when its machines are replaced anyway.
-// Webhooks that block system components are repaired; the owner of one changes it back each time, and is repaired less and less often.
+// TestOperatorReconfiguresAGardenlet switches the hash of worker pools and the repair of webhooks while a Shoot is in
+// use. The pools begin with the classic hash. The switch replaces no machine; each pool gets the new hash when its
+// machines are replaced anyway. Webhooks that block system components are repaired; the owner of one changes it back
+// each time, and is repaired less and less often.
 //
-// It has the second seed for itself: it restarts a gardenlet, which then repairs the webhooks of all Shoots of its seed.
+// It has the second seed for itself: it restarts a gardenlet, which then repairs the webhooks of all Shoots of its
+// seed.
 func TestOperatorReconfiguresAGardenlet(t *testing.T) {
 	t.Parallel()
 	holdSecondSeed(t)
@@ -56,25 +58,28 @@ func TestOperatorReconfiguresAGardenlet(t *testing.T) {
 	}
 	versions("red: classic, green: classic")
 
-	step(t, "settings of the kubelet that only the new hash counts replace nothing with the classic one", func(t *testing.T) {
-		pools.apply(t, roll{hash: classicHash, patch: `{"op":"add","path":"/spec/kubernetes/kubelet","value":{
+	step(t, "settings of the kubelet that only the new hash counts replace nothing with the classic one",
+		func(t *testing.T) {
+			pools.apply(t, roll{hash: classicHash, patch: `{"op":"add","path":"/spec/kubernetes/kubelet","value":{
 			"kubeReserved":{"cpu":"100m","memory":"256Mi"},"systemReserved":{"cpu":"50m"},"evictionHard":{"memoryAvailable":"70Mi"}}}`})
-		if got := evictionThreshold(t, pools.kubeconfig, nodeOfPool(t, pools.kubeconfig, "red").Name); got != "70Mi" {
-			t.Errorf("the kubelet has the threshold %q", got)
-		}
-	})
+			if got := evictionThreshold(t, pools.kubeconfig, nodeOfPool(t, pools.kubeconfig, "red").Name); got != "70Mi" {
+				t.Errorf("the kubelet has the threshold %q", got)
+			}
+		})
 	step(t, "switching to the new hash replaces nothing", func(t *testing.T) {
 		reconfigure(true, true)
 		pools.apply(t, roll{hash: classicHash, asks: "reconcile"})
 		versions("red: classic, green: classic")
 	})
-	step(t, "a webhook that blocks system components is repaired", func(t *testing.T) { repairsWebhook(t, name, pools.kubeconfig) })
+	step(t, "a webhook that blocks system components is repaired",
+		func(t *testing.T) { repairsWebhook(t, name, pools.kubeconfig) })
 
 	applyTestdata(t, pools.kubeconfig, "stubborn.yaml", "")
 	writes, stop := changeBack(t, pools.kubeconfig)
 	step(t, "a pool gets the new hash when its machines are replaced anyway", func(t *testing.T) {
 		pools.apply(t, roll{
-			hash: eitherHash, patch: addTo(red, "kubernetes", `{"kubelet":{"evictionHard":{"memoryAvailable":"80Mi"}}}`), pools: []string{"red"},
+			hash: eitherHash, patch: addTo(red, "kubernetes", `{"kubelet":{"evictionHard":{"memoryAvailable":"80Mi"}}}`),
+			pools: []string{"red"},
 		})
 		versions("red: new, green: classic")
 	})
@@ -86,19 +91,23 @@ func TestOperatorReconfiguresAGardenlet(t *testing.T) {
 			return classicHash(shoot, pool)
 		}
 		config := func(tag string) string {
-			return `{"apiVersion":"local.provider.hortus.dev/v1alpha1","kind":"WorkerConfig","tags":{"example.com/tag":"` + tag + `"}}`
+			return `{"apiVersion":"local.provider.hortus.dev/v1alpha1","kind":"WorkerConfig","tags":{"example.com/tag":"` + tag +
+				`"}}`
 		}
-		pools.apply(t, roll{hash: byPool, patch: addTo(red, "providerConfig", config("a")) + "," + addTo(green, "providerConfig", config("b")),
+		pools.apply(t, roll{hash: byPool, patch: addTo(red, "providerConfig", config("a")) + "," +
+			addTo(green, "providerConfig", config("b")),
 			pools: []string{"green"}})
 		versions("red: new, green: classic")
-		pools.apply(t, roll{hash: byPool, patch: `{"op":"add","path":"/spec/systemComponents","value":{"nodeLocalDNS":{"enabled":true}}}`,
-			pools: []string{"green"}})
+		pools.apply(t,
+			roll{hash: byPool, patch: `{"op":"add","path":"/spec/systemComponents","value":{"nodeLocalDNS":{"enabled":true}}}`,
+				pools: []string{"green"}})
 	})
 	step(t, "a webhook that its owner changes back is repaired less and less often", func(t *testing.T) {
 		awaitShoot(t, name, "the constraint that names the webhook", func(o *unstructured.Unstructured) bool {
 			c := conditionOf(o, "constraints", "HibernationPossible")
 			message, _ := c["message"].(string)
-			return c["status"] == "False" && c["reason"] == "ProblematicWebhooks" && strings.Contains(message, "changed back since then: stubborn.")
+			return c["status"] == "False" && c["reason"] == "ProblematicWebhooks" &&
+				strings.Contains(message, "changed back since then: stubborn.")
 		})
 		eventually(t, "three repairs", func() error {
 			if n, _ := writes(); n < 3 {
@@ -124,8 +133,8 @@ func TestOperatorReconfiguresAGardenlet(t *testing.T) {
 	})
 }
 
-// repairsWebhook installs a webhook that no pod gets past, and takes the DNS of the Shoot away: it comes back when the webhook has been
-// repaired. What the webhook does elsewhere is left as it is.
+// repairsWebhook installs a webhook that no pod gets past, and takes the DNS of the Shoot away: it comes back when the
+// webhook has been repaired. What the webhook does elsewhere is left as it is.
 func repairsWebhook(t *testing.T, shoot, kubeconfig string) {
 	applyTestdata(t, kubeconfig, "webhook.yaml", "")
 	kubectl(t, kubeconfig, "-n", "kube-system", "delete", "pods", "-l", "k8s-app=kube-dns", "--wait=false")
@@ -136,7 +145,8 @@ func repairsWebhook(t *testing.T, shoot, kubeconfig string) {
 	if !strings.Contains(message, "nobody") {
 		t.Errorf("the constraint says: %s", message)
 	}
-	warning := kubectl(t, kubeconfig, "get", "validatingwebhookconfiguration", "nobody", "-o", `jsonpath={.metadata.annotations.gardener\.cloud/warning}`)
+	warning := kubectl(t, kubeconfig, "get", "validatingwebhookconfiguration", "nobody", "-o",
+		`jsonpath={.metadata.annotations.gardener\.cloud/warning}`)
 	if !strings.Contains(warning, "pods.nobody.example.com") || !strings.Contains(warning, "Selector was extended") {
 		t.Errorf("the owner of the webhook reads: %q", warning)
 	}
@@ -144,17 +154,19 @@ func repairsWebhook(t *testing.T, shoot, kubeconfig string) {
 		t.Errorf("a pod of a user gets past the webhook: %s", out)
 	}
 	// ReplicaSets that could not make their pods are tried again later and later, changed ones at once.
-	kubectl(t, kubeconfig, "-n", "kube-system", "annotate", "replicasets", "-l", "k8s-app=kube-dns", "example.com/try=again")
+	kubectl(t, kubeconfig, "-n", "kube-system", "annotate", "replicasets", "-l", "k8s-app=kube-dns",
+		"example.com/try=again")
 	kubectl(t, kubeconfig, "-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=120s")
 	kubectl(t, kubeconfig, "delete", "validatingwebhookconfiguration", "nobody")
 	awaitShoot(t, shoot, "conditions and constraints to be True", allWell)
 }
 
-// changeBack acts as a controller that keeps the webhook of stubborn.yaml as its owner wants it. It returns a function that says how often
-// somebody else has changed the webhook, and since when it has been there, and one that ends this.
+// changeBack acts as a controller that keeps the webhook of stubborn.yaml as its owner wants it. It returns a function
+// that says how often somebody else has changed the webhook, and since when it has been there, and one that ends this.
 func changeBack(t *testing.T, kubeconfig string) (writes func() (int, time.Duration), stop func()) {
 	t.Helper()
-	resource := dynamicClient(t, kubeconfig).Resource(admissionregistrationv1.SchemeGroupVersion.WithResource("validatingwebhookconfigurations"))
+	resource := dynamicClient(t,
+		kubeconfig).Resource(admissionregistrationv1.SchemeGroupVersion.WithResource("validatingwebhookconfigurations"))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {

@@ -9,11 +9,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// rotationGap bounds the time in which no write is acknowledged while etcd is restarted with its new certificate. The goal is
-// a second, measured are 1.3 and 2.7 s; the rest is for a machine that is busy with other stories.
+// rotationGap bounds the time in which no write is acknowledged while etcd is restarted with its new certificate. The
+// goal is a second, measured are 1.3 and 2.7 s; the rest is for a machine that is busy with other stories.
 const rotationGap = 20 * time.Second
 
-// TestCredentialsAreRotatedWhileAClientWrites rotates everything at once: CAs, the key of service accounts and that of etcd.
+// TestCredentialsAreRotatedWhileAClientWrites rotates everything at once: CAs, the key of service accounts and that of
+// etcd.
 func TestCredentialsAreRotatedWhileAClientWrites(t *testing.T) {
 	t.Parallel()
 	story(t)
@@ -24,7 +25,8 @@ func TestCredentialsAreRotatedWhileAClientWrites(t *testing.T) {
 	rotate := func(operation, phase string) {
 		t.Helper()
 		w.during(t, operation, rotationGap, func() {
-			kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "annotate", "--overwrite", "shoot", name, "gardener.cloud/operation="+operation)
+			kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "annotate", "--overwrite", "shoot", name,
+				"gardener.cloud/operation="+operation)
 			awaitShoot(t, name, "phase "+phase, func(o *unstructured.Unstructured) bool {
 				for _, credential := range []string{"certificateAuthorities", "serviceAccountKey"} {
 					got, _, _ := unstructured.NestedString(o.Object, "status", "credentials", "rotation", credential, "phase")

@@ -24,8 +24,8 @@ metadata: {name: thing, namespace: default, finalizers: [example.com/nobody]}
 `
 
 // TestSleepAndDeletion lets schedules hibernate a Shoot, while a change of it waits for its window, and wake it up, and
-// deletes it while it holds everything that can block a deletion: it is removed after the grace periods of its annotations,
-// and the cloud has nothing left of it.
+// deletes it while it holds everything that can block a deletion: it is removed after the grace periods of its
+// annotations, and the cloud has nothing left of it.
 func TestSleepAndDeletion(t *testing.T) {
 	t.Parallel()
 	story(t)
@@ -91,7 +91,9 @@ func TestSleepAndDeletion(t *testing.T) {
 		})
 		cloudHas(t, name, map[string]int{"networks": 1, "load-balancers": 1})
 		awaitShoot(t, name, "conditions that are not checked", func(o *unstructured.Unstructured) bool {
-			for _, condition := range []string{"APIServerAvailable", "ControlPlaneHealthy", "EveryNodeReady", "SystemComponentsHealthy"} {
+			for _, condition := range []string{
+				"APIServerAvailable", "ControlPlaneHealthy", "EveryNodeReady", "SystemComponentsHealthy",
+			} {
 				if c := conditionOf(o, "conditions", condition); c["status"] != "True" || c["reason"] != "ConditionNotChecked" {
 					return false
 				}
@@ -146,8 +148,9 @@ func confinedUntilLater(now time.Time) string {
 		begin.Format(layout), begin.Add(time.Hour).Format(layout))
 }
 
-// scheduleHibernation gives the Shoot a schedule with one field, start or end, for the next minute, and waits until it is
-// hibernated or awake. A patch that takes longer than that minute is no harm: what a schedule has missed is made up for.
+// scheduleHibernation gives the Shoot a schedule with one field, start or end, for the next minute, and waits until it
+// is hibernated or awake. A patch that takes longer than that minute is no harm: what a schedule has missed is made up
+// for.
 func scheduleHibernation(t *testing.T, name, field string, hibernated bool) {
 	t.Helper()
 	at := time.Now().UTC().Add(time.Minute).Format("4 15 * * *")
@@ -197,7 +200,8 @@ func cling(t *testing.T, kubeconfig string) {
 	kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "pod/stuck", "--timeout=10m")
 	kubectl(t, kubeconfig, "rollout", "restart", "deployment/keeper")
 	kubectl(t, kubeconfig, "rollout", "status", "deployment/keeper", "--timeout=10m")
-	if starts := kubectl(t, kubeconfig, "exec", "deployment/keeper", "--", "cat", "/data/starts"); strings.Count(starts, "\n") != 2 {
+	if starts := kubectl(t, kubeconfig, "exec", "deployment/keeper", "--", "cat", "/data/starts"); strings.Count(starts,
+		"\n") != 2 {
 		t.Errorf("the volume has not been kept from one pod to the next; it tells of these starts:\n%s", starts)
 	}
 	applyTestdata(t, kubeconfig, "in-the-way.yaml", "")
@@ -213,11 +217,13 @@ func cling(t *testing.T, kubeconfig string) {
 // onlyKeptIsLeft waits until the clean-up has left one Deployment of the user, the one that is marked.
 func onlyKeptIsLeft(t *testing.T, name, kubeconfig string) {
 	t.Helper()
-	deployments := dynamicClient(t, kubeconfig).Resource(appsv1.SchemeGroupVersion.WithResource("deployments")).Namespace("default")
+	deployments := dynamicClient(t,
+		kubeconfig).Resource(appsv1.SchemeGroupVersion.WithResource("deployments")).Namespace("default")
 	eventually(t, "the clean-up", func() error {
 		list, err := deployments.List(t.Context(), metav1.ListOptions{})
 		if err != nil {
-			if kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "get", "shoot", name, "--ignore-not-found", "-o", "name") == "" {
+			if kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "get", "shoot", name, "--ignore-not-found", "-o",
+				"name") == "" {
 				t.Fatal("the Shoot is gone, and nobody has seen its Deployments go")
 			}
 			return err
@@ -238,7 +244,8 @@ func onlyKeptIsLeft(t *testing.T, name, kubeconfig string) {
 	})
 }
 
-// cloudHas checks how many objects of each kind the cloud has of a Shoot, by its own lists. Kinds that are not named have none.
+// cloudHas checks how many objects of each kind the cloud has of a Shoot, by its own lists. Kinds that are not named
+// have none.
 func cloudHas(t *testing.T, shoot string, want map[string]int) {
 	t.Helper()
 	got := map[string]int{}

@@ -12,8 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// TestStatusTellsTheTruth makes a Shoot with credentials that the cloud refuses, which fails and waits for its owner, who corrects
-// them and asks for another try; then the API server is taken away and given back. Status and label say so each time.
+// TestStatusTellsTheTruth makes a Shoot with credentials that the cloud refuses, which fails and waits for its owner,
+// who corrects them and asks for another try; then the API server is taken away and given back. Status and label say so
+// each time.
 func TestStatusTellsTheTruth(t *testing.T) {
 	t.Parallel()
 	story(t)
@@ -36,7 +37,8 @@ func TestStatusTellsTheTruth(t *testing.T) {
 	})
 	label := func(o *unstructured.Unstructured) string { return o.GetLabels()["shoot.gardener.cloud/status"] }
 
-	manifest := strings.NewReplacer("name: demo", "name: "+name, "credentialsBindingName: local", "credentialsBindingName: "+secret).
+	manifest := strings.NewReplacer("name: demo", "name: "+name, "credentialsBindingName: local",
+		"credentialsBindingName: "+secret).
 		Replace(example(t, "shoot.yaml"))
 	if out, err := applyText(t, garden, manifest); err != nil {
 		t.Fatalf("%v:\n%s", err, out)

@@ -15,8 +15,9 @@ import (
 	"time"
 )
 
-// Stories are tests of their own that share a landscape: each can be run alone by name, and makes and deletes its Shoots
-// itself. One that finds no landscape, or one that an earlier story broke, brings up another; TestMain takes it down.
+// Stories are tests of their own that share a landscape: each can be run alone by name, and makes and deletes its
+// Shoots itself. One that finds no landscape, or one that an earlier story broke, brings up another; TestMain takes it
+// down.
 
 // keepLandscape leaves the landscape of the stories there, to run the next one sooner.
 const keepLandscape = "HORTUS_KEEP_LANDSCAPE"
@@ -101,20 +102,22 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// newShoot makes a Shoot of an example under another name on the first seed, and waits until it is there. It is deleted at the end of
-// the story.
+// newShoot makes a Shoot of an example under another name on the first seed, and waits until it is there. It is deleted
+// at the end of the story.
 func newShoot(t *testing.T, file, name string) {
 	t.Helper()
 	applyShootOn(t, file, name, "local-1")
 	awaitSucceeded(t, name)
 }
 
-// applyShoot makes a Shoot of testdata. Its window for maintenance is far ahead, so that its versions stay while the story lasts.
+// applyShoot makes a Shoot of testdata. Its window for maintenance is far ahead, so that its versions stay while the
+// story lasts.
 func applyShoot(t *testing.T, file string) {
 	t.Helper()
 	const form = "150405-0700"
 	begin := time.Now().UTC().Add(6 * time.Hour)
-	window := fmt.Sprintf("maintenance: {timeWindow: {begin: %q, end: %q}}", begin.Format(form), begin.Add(time.Hour).Format(form))
+	window := fmt.Sprintf("maintenance: {timeWindow: {begin: %q, end: %q}}", begin.Format(form),
+		begin.Add(time.Hour).Format(form))
 	before, shoot, found := strings.Cut(testdata(t, file), "kind: Shoot\n")
 	if !found {
 		t.Fatalf("%s has no Shoot", file)

@@ -34,14 +34,15 @@ spec:
       - {name: echo, image: "hortus.dev/echo:1.0.0", args: [serve, --port, "8080"]}
 `
 
-// TestUpdatesOfNodes updates a Shoot with one pool of machines that are replaced and two that are updated in place: first to another
-// patch version of Kubernetes, which leaves all nodes and their pods as they are, then to another version of the machine image.
+// TestUpdatesOfNodes updates a Shoot with one pool of machines that are replaced and two that are updated in place:
+// first to another patch version of Kubernetes, which leaves all nodes and their pods as they are, then to another
+// version of the machine image.
 func TestUpdatesOfNodes(t *testing.T) {
 	t.Parallel()
 	story(t)
 	const name = "updates"
-	// How many nodes each pool has, and how many of them stay when the machine image changes: of a pool with one more machine
-	// meanwhile all but one.
+	// How many nodes each pool has, and how many of them stay when the machine image changes: of a pool with one more
+	// machine meanwhile all but one.
 	pools := []struct {
 		name        string
 		nodes, stay int
@@ -81,7 +82,8 @@ func TestUpdatesOfNodes(t *testing.T) {
 				}
 			}
 			if len(nodes) != pool.nodes || still != stay(i) {
-				t.Errorf("pool %s has %d nodes, %d of them as before; want %d and %d", pool.name, len(nodes), still, pool.nodes, stay(i))
+				t.Errorf("pool %s has %d nodes, %d of them as before; want %d and %d", pool.name, len(nodes), still, pool.nodes,
+					stay(i))
 			}
 		}
 	}
@@ -89,7 +91,8 @@ func TestUpdatesOfNodes(t *testing.T) {
 	step(t, "another patch version leaves nodes and pods as they are", func(t *testing.T) {
 		before := startsOfPods(t, kubeconfig)
 		patchShoot(t, name, `{"spec":{"kubernetes":{"version":"1.36.3"}}}`)
-		check(t, func(info corev1.NodeSystemInfo) bool { return info.KubeletVersion == "v1.36.3" }, func(pool int) int { return pools[pool].nodes })
+		check(t, func(info corev1.NodeSystemInfo) bool { return info.KubeletVersion == "v1.36.3" },
+			func(pool int) int { return pools[pool].nodes })
 		for pod, start := range startsOfPods(t, kubeconfig) {
 			if was := before[pod]; was != start {
 				t.Errorf("container %s started at %s, before the update it was %q", pod, start, was)
@@ -102,8 +105,10 @@ func TestUpdatesOfNodes(t *testing.T) {
 			{"op":"replace","path":"/spec/provider/workers/1/machine/image/version","value":"1.2.0"},
 			{"op":"replace","path":"/spec/provider/workers/2/machine/image/version","value":"1.2.0"}]`)
 		awaitSucceeded(t, name)
-		check(t, func(info corev1.NodeSystemInfo) bool { return strings.Contains(info.OSImage, "1.2.0") }, func(pool int) int { return pools[pool].stay })
-		out := kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "get", "shoot", name, "-o", "jsonpath={.status.inPlaceUpdates}")
+		check(t, func(info corev1.NodeSystemInfo) bool { return strings.Contains(info.OSImage, "1.2.0") },
+			func(pool int) int { return pools[pool].stay })
+		out := kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "get", "shoot", name, "-o",
+			"jsonpath={.status.inPlaceUpdates}")
 		if out != "" {
 			t.Errorf("status.inPlaceUpdates = %s after the update", out)
 		}
@@ -114,7 +119,8 @@ func TestUpdatesOfNodes(t *testing.T) {
 func startsOfPods(t *testing.T, kubeconfig string) map[string]string {
 	t.Helper()
 	var list corev1.PodList
-	if err := json.Unmarshal([]byte(kubectl(t, kubeconfig, "-n", metav1.NamespaceDefault, "get", "pods", "-o", "json")), &list); err != nil {
+	if err := json.Unmarshal([]byte(kubectl(t, kubeconfig, "-n", metav1.NamespaceDefault, "get", "pods", "-o", "json")),
+		&list); err != nil {
 		t.Fatal(err)
 	}
 	starts := map[string]string{}

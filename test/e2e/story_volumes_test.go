@@ -15,8 +15,9 @@ import (
 	"hortus.dev/hortus/cloud"
 )
 
-// TestVolumesOutliveNodes has a pod note each of its starts on a volume, while its node is replaced, its control plane is moved, and
-// its cluster sleeps. No note may be lost. A claim that is deleted takes its volume along, and so does the Shoot.
+// TestVolumesOutliveNodes has a pod note each of its starts on a volume, while its node is replaced, its control plane
+// is moved, and its cluster sleeps. No note may be lost. A claim that is deleted takes its volume along, and so does
+// the Shoot.
 func TestVolumesOutliveNodes(t *testing.T) {
 	t.Parallel()
 	holdSecondSeed(t) // Its control plane is there for a while.
@@ -49,7 +50,8 @@ func TestVolumesOutliveNodes(t *testing.T) {
 			t.Errorf("nodes that the pod was started on, by its notes (-want +got):\n%s", diff)
 		}
 		volume := volumeOf(t, name, "default/data-durable-0")
-		if volume == nil || volume.State != cloud.StateAttached || !strings.HasPrefix(instanceOf(t, node), volume.InstanceID+",") {
+		if volume == nil || volume.State != cloud.StateAttached ||
+			!strings.HasPrefix(instanceOf(t, node), volume.InstanceID+",") {
 			t.Errorf("the volume is %+v, want it attached to node %s", volume, node)
 		}
 	}

@@ -19,8 +19,8 @@ import (
 	"hortus.dev/hortus/internal/pki"
 )
 
-// TestWaysIntoShoot goes all ways between a Shoot and its API server, in both directions, lets a new node wait for all that is
-// critical to it, and logs in to nodes.
+// TestWaysIntoShoot goes all ways between a Shoot and its API server, in both directions, lets a new node wait for all
+// that is critical to it, and logs in to nodes.
 func TestWaysIntoShoot(t *testing.T) {
 	t.Parallel()
 	story(t)
@@ -48,13 +48,14 @@ func TestWaysIntoShoot(t *testing.T) {
 	})
 	step(t, "the API server reaches webhooks and APIs that pods serve", func(t *testing.T) { asksPods(t, kubeconfig) })
 	var machine *sshMachine
-	step(t, "people log in to nodes with keys that rotate", func(t *testing.T) { machine = logsInToNode(t, kubeconfig, name) })
+	step(t, "people log in to nodes with keys that rotate",
+		func(t *testing.T) { machine = logsInToNode(t, kubeconfig, name) })
 	step(t, "a new node waits for all that is critical", func(t *testing.T) { waitsForCritical(t, kubeconfig, name) })
 	step(t, "a node has the same host key after a reboot", func(t *testing.T) { keepsHostKey(t, machine, name) })
 }
 
-// reachesAPIServer has a pod ask its API server, by each name that pods have for it. The address that these lead to is one that
-// only the proxies of the Shoot's nodes listen at; the gateway counts what they pass on.
+// reachesAPIServer has a pod ask its API server, by each name that pods have for it. The address that these lead to is
+// one that only the proxies of the Shoot's nodes listen at; the gateway counts what they pass on.
 func reachesAPIServer(t *testing.T, kubeconfig, admin, shoot string) {
 	t.Helper()
 	advertised := kubectl(t, kubeconfig, "get", "endpointslices", "-l", "kubernetes.io/service-name=kubernetes",
@@ -73,7 +74,8 @@ func reachesAPIServer(t *testing.T, kubeconfig, admin, shoot string) {
 	for _, name := range names {
 		request := "exec /echo get --token-file " + token + " https://" + name + "/api/v1/namespaces/kube-system"
 		if out := kubectl(t, kubeconfig, "exec", "inside", "--", "sh", "-c", request); !strings.Contains(out, namespace) {
-			t.Errorf("%s does not lead to the API server of this Shoot, whose namespace kube-system is %s:\n%s", name, namespace, out)
+			t.Errorf("%s does not lead to the API server of this Shoot, whose namespace kube-system is %s:\n%s", name, namespace,
+				out)
 		}
 	}
 	if after := proxiedConnections(t, admin); after < before+len(names) {
@@ -155,7 +157,8 @@ func asksPods(t *testing.T, kubeconfig string) {
 
 	kubectl(t, kubeconfig, "wait", "--for=condition=Available", "apiservice/v1.echo.example.com", "--timeout=10m")
 	eventually(t, "an object of the aggregated API", func() error {
-		out, err := kubectlE(t, kubeconfig, "get", "echoes.v1.echo.example.com", "hello", "-o", "jsonpath={.metadata.name} {.from}")
+		out, err := kubectlE(t, kubeconfig, "get", "echoes.v1.echo.example.com", "hello", "-o",
+			"jsonpath={.metadata.name} {.from}")
 		if err != nil || out != "hello "+pod {
 			return fmt.Errorf("it is %q (%v)", out, err)
 		}
@@ -198,8 +201,8 @@ const (
 	lateDriver    = "late.csi.example.com"
 )
 
-// waitsForCritical adds a node for which a DaemonSet, a pod and a CSI driver come late, one after the other: other pods have to
-// wait for all of them. The node that was there before is not bothered.
+// waitsForCritical adds a node for which a DaemonSet, a pod and a CSI driver come late, one after the other: other pods
+// have to wait for all of them. The node that was there before is not bothered.
 func waitsForCritical(t *testing.T, kubeconfig, shoot string) {
 	t.Helper()
 	old := nodeOfPool(t, kubeconfig, "pool")
@@ -242,13 +245,15 @@ func waitsForCritical(t *testing.T, kubeconfig, shoot string) {
 	kubectl(t, kubeconfig, "-n", "kube-system", "rollout", "status", "daemonset/late", "--timeout=10m")
 	waits("UnreadyNodeCriticalPods", "kube-system/held")
 	eventually(t, "the pod that is held to be let go", func() error {
-		if out, err := kubectlE(t, kubeconfig, "-n", "kube-system", "exec", "held", "--", "touch", "/state/ready"); err != nil {
+		if out, err := kubectlE(t, kubeconfig, "-n", "kube-system", "exec", "held", "--", "touch",
+			"/state/ready"); err != nil {
 			return fmt.Errorf("%w\n%s", err, out)
 		}
 		return nil
 	})
 	waits("UnreadyRequiredCSIDrivers", lateDriver)
-	driver := fmt.Sprintf(`[{"op":"add","path":"/spec/drivers/-","value":{"name":%q,"nodeID":%q,"topologyKeys":[]}}]`, lateDriver, node)
+	driver := fmt.Sprintf(`[{"op":"add","path":"/spec/drivers/-","value":{"name":%q,"nodeID":%q,"topologyKeys":[]}}]`,
+		lateDriver, node)
 	eventually(t, "the driver beside that of the provider", func() error {
 		if out, err := kubectlE(t, kubeconfig, "patch", "csinode", node, "--type=json", "-p", driver); err != nil {
 			return fmt.Errorf("%w\n%s", err, out)
@@ -263,7 +268,8 @@ func waitsForCritical(t *testing.T, kubeconfig, shoot string) {
 	awaitSucceeded(t, shoot)
 }
 
-// awaitNodeEvent waits for an event about a node with a message that contains a text. Repeated events keep the first message.
+// awaitNodeEvent waits for an event about a node with a message that contains a text. Repeated events keep the first
+// message.
 func awaitNodeEvent(t *testing.T, kubeconfig, node, reason, text string) {
 	t.Helper()
 	eventually(t, "the event "+reason+" of node "+node, func() error {

@@ -32,7 +32,8 @@ const (
 	projectNS  = "garden-dev"
 )
 
-// patience bounds every wait for a state. It is far beyond what two busy cores need, even to build a Kubernetes version, and only ends runs that are stuck.
+// patience bounds every wait for a state. It is far beyond what two busy cores need, even to build a Kubernetes
+// version, and only ends runs that are stuck.
 const patience = 20 * time.Minute
 
 // shoots is all that a client has to know of the API: no type of ours is used.
@@ -106,7 +107,9 @@ func dynamicClient(t *testing.T, kubeconfig string) dynamic.Interface {
 }
 
 // awaitShoot watches a Shoot until the condition holds, and returns it. A deleted Shoot is passed as nil.
-func awaitShoot(t *testing.T, name, what string, holds func(*unstructured.Unstructured) bool) *unstructured.Unstructured {
+func awaitShoot(
+	t *testing.T, name, what string, holds func(*unstructured.Unstructured) bool,
+) *unstructured.Unstructured {
 	t.Helper()
 	resource := dynamicClient(t, kubeconfigOf("garden")).Resource(shoots).Namespace(projectNS)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
@@ -131,16 +134,17 @@ func awaitShoot(t *testing.T, name, what string, holds func(*unstructured.Unstru
 			pause(ctx)
 			continue
 		}
-		_, _ = watchtools.Until(ctx, current.GetResourceVersion(), &shootWatch{resource, name}, func(e watch.Event) (bool, error) {
-			if e.Type == watch.Error {
-				return false, fmt.Errorf("watch ended")
-			}
-			shoot, isShoot := e.Object.(*unstructured.Unstructured)
-			if e.Type == watch.Deleted {
-				return true, nil
-			}
-			return isShoot && holds(shoot), nil
-		})
+		_, _ = watchtools.Until(ctx, current.GetResourceVersion(), &shootWatch{resource, name},
+			func(e watch.Event) (bool, error) {
+				if e.Type == watch.Error {
+					return false, fmt.Errorf("watch ended")
+				}
+				shoot, isShoot := e.Object.(*unstructured.Unstructured)
+				if e.Type == watch.Deleted {
+					return true, nil
+				}
+				return isShoot && holds(shoot), nil
+			})
 	}
 }
 
@@ -262,7 +266,8 @@ func shootKubeconfig(t *testing.T, name string) string {
 func deleteShoot(t *testing.T, name string) {
 	t.Helper()
 	garden := kubeconfigOf("garden")
-	kubectl(t, garden, "-n", projectNS, "annotate", "--overwrite", "shoot", name, "confirmation.gardener.cloud/deletion=true")
+	kubectl(t, garden, "-n", projectNS, "annotate", "--overwrite", "shoot", name,
+		"confirmation.gardener.cloud/deletion=true")
 	kubectl(t, garden, "-n", projectNS, "delete", "shoot", name, "--wait=false")
 	awaitShoot(t, name, "gone", func(o *unstructured.Unstructured) bool { return o == nil })
 }

@@ -24,8 +24,8 @@ const (
 	writeTimeout = 10 * time.Second
 )
 
-// writer is a client of a Shoot that writes all the time, each time over a new connection, and remembers what the API server
-// has acknowledged.
+// writer is a client of a Shoot that writes all the time, each time over a new connection, and remembers what the API
+// server has acknowledged.
 type writer struct {
 	prefix string
 	// send makes one object.
@@ -106,15 +106,20 @@ func (w *writer) write(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	transport := &http.Transport{TLSClientConfig: tlsConfig, DisableKeepAlives: true, DialContext: dialByName(config.ServerName)}
+	transport := &http.Transport{
+		TLSClientConfig: tlsConfig, DisableKeepAlives: true, DialContext: dialByName(config.ServerName),
+	}
 	defer transport.CloseIdleConnections()
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"name": name}, "data": map[string]string{"a": name}})
+	body, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"name": name}, "data": map[string]string{"a": name},
+	})
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, config.Host+"/api/v1/namespaces/default/configmaps", bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, config.Host+"/api/v1/namespaces/default/configmaps",
+		bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -196,7 +201,8 @@ func (w *writer) checkFirst(t *testing.T, kubeconfig string, n int) {
 			Data     map[string]string
 		}
 	}
-	if err := json.Unmarshal([]byte(kubectl(t, kubeconfig, "-n", "default", "get", "configmaps", "-o", "json")), &list); err != nil {
+	if err := json.Unmarshal([]byte(kubectl(t, kubeconfig, "-n", "default", "get", "configmaps", "-o", "json")),
+		&list); err != nil {
 		t.Fatal(err)
 	}
 	found := map[string]string{}
@@ -240,7 +246,8 @@ func (w *writer) during(t *testing.T, what string, bound time.Duration, change f
 	start := time.Now()
 	change()
 	gap, failed := w.longestGap()
-	t.Logf("%s: %s, longest gap %s, failed requests %v", what, time.Since(start).Round(100*time.Millisecond), gap.Round(time.Millisecond), failed)
+	t.Logf("%s: %s, longest gap %s, failed requests %v", what, time.Since(start).Round(100*time.Millisecond),
+		gap.Round(time.Millisecond), failed)
 	if gap > bound {
 		t.Errorf("%s: no write was acknowledged for %s, want less than %s; failed requests: %v", what, gap, bound, failed)
 	}

@@ -85,14 +85,15 @@ func WithGardenAPI(configure ...func(*apiserver.Options)) Option {
 	return func(o *options) { o.gardenAPI, o.configure = true, append(o.configure, configure...) }
 }
 
-// WithSeedAuthorizer starts our own API server, too, and makes the kube-apiserver ask it about gardenlets, as in production.
+// WithSeedAuthorizer starts our own API server, too, and makes the kube-apiserver ask it about gardenlets, as in
+// production.
 func WithSeedAuthorizer() Option {
 	return func(o *options) { o.gardenAPI, o.authorizer = true, true }
 }
 
-// WithSeedsAuthorizedOnce leaves the authorization of gardenlets to the kube-apiserver, which has just decided about the
-// same request when it reaches our API server. For packages whose subject is what gardenlets do, not what they may do:
-// every decision is a request to the kube-apiserver and one back.
+// WithSeedsAuthorizedOnce leaves the authorization of gardenlets to the kube-apiserver, which has just decided about
+// the same request when it reaches our API server. For packages whose subject is what gardenlets do, not what they may
+// do: every decision is a request to the kube-apiserver and one back.
 func WithSeedsAuthorizedOnce() Option {
 	return WithGardenAPI(func(o *apiserver.Options) {
 		authorization := o.Recommended.Authorization
@@ -100,8 +101,8 @@ func WithSeedsAuthorizedOnce() Option {
 	})
 }
 
-// WithGardenAPIProcess runs our own API server as a process of the given program with further arguments, all else being as in
-// production, to measure what it uses.
+// WithGardenAPIProcess runs our own API server as a process of the given program with further arguments, all else being
+// as in production, to measure what it uses.
 func WithGardenAPIProcess(program string, arguments ...string) Option {
 	return func(o *options) { o.gardenAPI, o.program, o.arguments = true, program, arguments }
 }
@@ -200,7 +201,8 @@ func (e *Environment) startKubernetes(proxy *proxyCA, logs bool) error {
 		if e.seeds, err = newSeedAuthorizer(e.dir); err != nil {
 			return err
 		}
-		e.plane.ControlPlane.APIServer.Configure().Disable("authorization-mode").Set("authorization-config", e.seeds.configuration)
+		e.plane.ControlPlane.APIServer.Configure().Disable("authorization-mode").Set("authorization-config",
+			e.seeds.configuration)
 	}
 	token := rand.Text()
 	tokens := filepath.Join(e.dir, "tokens.csv")
@@ -265,7 +267,8 @@ func newProxyCA(dir string) (*proxyCA, error) {
 		return nil, err
 	}
 	p := &proxyCA{
-		ca: filepath.Join(dir, "front-proxy-ca.crt"), cert: filepath.Join(dir, "front-proxy.crt"), key: filepath.Join(dir, "front-proxy.key"),
+		ca: filepath.Join(dir, "front-proxy-ca.crt"), cert: filepath.Join(dir, "front-proxy.crt"),
+		key: filepath.Join(dir, "front-proxy.key"),
 	}
 	for path, content := range map[string][]byte{p.ca: ca.CertPEM, p.cert: pair.CertPEM, p.key: pair.KeyPEM} {
 		if err := os.WriteFile(path, content, 0o600); err != nil {

@@ -12,7 +12,9 @@ const etcdTimeout = 10 * time.Second
 
 // Stored returns what lies in etcd below a prefix, by key: what somebody sees who gets hold of the disk.
 func (e *Environment) Stored(ctx context.Context, prefix string) (map[string][]byte, error) {
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{e.plane.ControlPlane.Etcd.URL.String()}, DialTimeout: etcdTimeout})
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints: []string{e.plane.ControlPlane.Etcd.URL.String()}, DialTimeout: etcdTimeout,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("connect to etcd: %w", err)
 	}

@@ -60,12 +60,15 @@ func (e *Environment) startGardenAPI() error {
 	return e.register(ctx, listener.Addr().(*net.TCPAddr).Port, ca)
 }
 
-// prepareGardenAPI writes the files that our API server reads, and returns the certificate authority of its certificate.
+// prepareGardenAPI writes the files that our API server reads, and returns the certificate authority of its
+// certificate.
 func (e *Environment) prepareGardenAPI(ctx context.Context) ([]byte, error) {
 	// The kube-apiserver publishes how it proves itself some time after it has become ready.
 	if err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		published := &corev1.ConfigMap{}
-		err := e.Client.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "extension-apiserver-authentication"}, published)
+		err := e.Client.Get(ctx, client.ObjectKey{
+			Namespace: metav1.NamespaceSystem, Name: "extension-apiserver-authentication",
+		}, published)
 		return err == nil && published.Data["requestheader-client-ca-file"] != "", client.IgnoreNotFound(err)
 	}); err != nil {
 		return nil, fmt.Errorf("wait for extension-apiserver-authentication: %w", err)
@@ -153,7 +156,8 @@ func (e *Environment) spawnGardenAPI(listener net.Listener) error {
 	kubeconfig := filepath.Join(e.dir, "kubeconfig")
 	command := exec.Command(program, append([]string{
 		"apiserver", "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port),
-		"--tls-cert-file=" + filepath.Join(e.dir, "apiserver.crt"), "--tls-private-key-file=" + filepath.Join(e.dir, "apiserver.key"),
+		"--tls-cert-file=" + filepath.Join(e.dir, "apiserver.crt"), "--tls-private-key-file=" +
+			filepath.Join(e.dir, "apiserver.key"),
 		"--etcd-servers=" + e.plane.ControlPlane.Etcd.URL.String(),
 		"--kubeconfig=" + kubeconfig, "--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig,
 	}, e.options.arguments...)...)
@@ -180,7 +184,8 @@ func (e *Environment) spawnGardenAPI(listener net.Listener) error {
 	return nil
 }
 
-// servingCertificate issues the certificate of our API server, by an authority that the kube-apiserver may know already.
+// servingCertificate issues the certificate of our API server, by an authority that the kube-apiserver may know
+// already.
 func (e *Environment) servingCertificate() (*pki.CA, *pki.KeyPair, error) {
 	ca := (*pki.CA)(nil)
 	if e.seeds != nil {
@@ -193,7 +198,8 @@ func (e *Environment) servingCertificate() (*pki.CA, *pki.KeyPair, error) {
 	}
 	pair, err := ca.Issue(pki.Request{
 		CommonName: "hortus-apiserver", Usage: pki.Server,
-		DNSNames: []string{serviceName + "." + corev1beta1.GardenNamespace + ".svc", "localhost"}, IPs: []net.IP{net.IPv4(127, 0, 0, 1)},
+		DNSNames: []string{serviceName + "." + corev1beta1.GardenNamespace + ".svc", "localhost"},
+		IPs:      []net.IP{net.IPv4(127, 0, 0, 1)},
 	})
 	return ca, pair, err
 }

@@ -43,7 +43,8 @@ type KubeAPIServer struct {
 	server *envtest.APIServer
 }
 
-// StartKubeAPIServer starts a kube-apiserver with further flags on an etcd. It ends with the test unless it is stopped before.
+// StartKubeAPIServer starts a kube-apiserver with further flags on an etcd. It ends with the test unless it is stopped
+// before.
 func StartKubeAPIServer(t testing.TB, etcd *url.URL, flags map[string]string) *KubeAPIServer {
 	t.Helper()
 	_, program, err := binaries()
@@ -53,7 +54,9 @@ func StartKubeAPIServer(t testing.TB, etcd *url.URL, flags map[string]string) *K
 	if program, err = leash(t.TempDir(), program); err != nil {
 		t.Fatal(err)
 	}
-	k := &KubeAPIServer{server: &envtest.APIServer{Path: program, EtcdURL: etcd, StartTimeout: startTimeout, StopTimeout: stopTimeout}}
+	k := &KubeAPIServer{server: &envtest.APIServer{
+		Path: program, EtcdURL: etcd, StartTimeout: startTimeout, StopTimeout: stopTimeout,
+	}}
 	for name, value := range flags {
 		k.server.Configure().Set(name, value)
 	}
@@ -61,8 +64,12 @@ func StartKubeAPIServer(t testing.TB, etcd *url.URL, flags map[string]string) *K
 		t.Fatalf("start kube-apiserver: %v", err)
 	}
 	t.Cleanup(func() { k.Stop(t) })
-	base := &rest.Config{Host: fmt.Sprintf("https://%s", k.server.ListenAddr.HostPort()), TLSClientConfig: rest.TLSClientConfig{CAData: k.server.CA}, QPS: -1}
-	if k.Config, err = k.server.Authn.AddUser(envtest.User{Name: "admin", Groups: []string{"system:masters"}}, base); err != nil {
+	base := &rest.Config{
+		Host:            fmt.Sprintf("https://%s", k.server.ListenAddr.HostPort()),
+		TLSClientConfig: rest.TLSClientConfig{CAData: k.server.CA}, QPS: -1,
+	}
+	if k.Config, err = k.server.Authn.AddUser(envtest.User{Name: "admin", Groups: []string{"system:masters"}},
+		base); err != nil {
 		t.Fatalf("make access to kube-apiserver: %v", err)
 	}
 	if k.Client, err = client.New(k.Config, client.Options{}); err != nil {

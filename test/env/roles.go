@@ -11,9 +11,12 @@ import (
 )
 
 // gardenRoles are the roles of the garden that concern gardenlets.
-var gardenRoles = []string{"gardener.cloud:system:seeds", "gardener.cloud:system:seed-authorizer", "gardener.cloud:system:read-global-resources"}
+var gardenRoles = []string{
+	"gardener.cloud:system:seeds", "gardener.cloud:system:seed-authorizer", "gardener.cloud:system:read-global-resources",
+}
 
-// GardenRoles applies the roles that the chart of the garden gives to gardenlets and to everybody who is logged in, once.
+// GardenRoles applies the roles that the chart of the garden gives to gardenlets and to everybody who is logged in,
+// once.
 func (e *Environment) GardenRoles(t testing.TB) {
 	t.Helper()
 	e.roles.Do(func() { e.rolesError = e.applyGardenRoles(t) })

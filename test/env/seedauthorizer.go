@@ -14,7 +14,8 @@ import (
 	"hortus.dev/hortus/internal/pki"
 )
 
-// AuthorizationCaller is the user as which the kube-apiserver asks the seed authorizer. A test gives it the role for it.
+// AuthorizationCaller is the user as which the kube-apiserver asks the seed authorizer. A test gives it the role for
+// it.
 const AuthorizationCaller = "kube-apiserver-seed-authorizer"
 
 // seedAuthorizer is what the kube-apiserver must know of our API server before that runs.
@@ -39,8 +40,14 @@ func newSeedAuthorizer(dir string) (*seedAuthorizer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for our API server: %w", err)
 	}
-	s := &seedAuthorizer{listener: listener, ca: ca, configuration: filepath.Join(dir, "authorization.yaml"), clientCA: filepath.Join(dir, "authorization-ca.crt")}
-	kubeconfig, err := pki.Kubeconfig{Name: "seed-authorizer", Server: "https://" + listener.Addr().String() + seedauthorizer.Path, CAPEM: ca.CertPEM, Client: pair}.Render()
+	s := &seedAuthorizer{
+		listener: listener, ca: ca, configuration: filepath.Join(dir, "authorization.yaml"),
+		clientCA: filepath.Join(dir, "authorization-ca.crt"),
+	}
+	kubeconfig, err := pki.Kubeconfig{
+		Name: "seed-authorizer", Server: "https://" + listener.Addr().String() + seedauthorizer.Path, CAPEM: ca.CertPEM,
+		Client: pair,
+	}.Render()
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +60,9 @@ func newSeedAuthorizer(dir string) (*seedAuthorizer, error) {
 	// A test that moves something sees the effect at once.
 	configuration = bytes.ReplaceAll(configuration, []byte("TTL: 5s"), []byte("TTL: 1ms"))
 	configuration = bytes.ReplaceAll(configuration, []byte("TTL: 1s"), []byte("TTL: 1ms"))
-	for path, content := range map[string][]byte{s.configuration: configuration, path: kubeconfig, s.clientCA: ca.CertPEM} {
+	for path, content := range map[string][]byte{
+		s.configuration: configuration, path: kubeconfig, s.clientCA: ca.CertPEM,
+	} {
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			return nil, fmt.Errorf("write %s: %w", path, err)
 		}

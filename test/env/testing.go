@@ -97,10 +97,12 @@ func (e *Environment) remove(t testing.TB, object client.Object) {
 	steps := []func() error{
 		func() error { return e.Client.Delete(ctx, object) },
 		func() error {
-			return e.Client.Patch(ctx, object, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))
+			return e.Client.Patch(ctx, object,
+				client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))
 		},
 	}
-	if shoot, ok := object.(*corev1beta1.Shoot); ok { // The API server lets a Shoot go only when its deletion has succeeded.
+	if shoot, ok := object.(*corev1beta1.Shoot); ok {
+		// The API server lets a Shoot go only when its deletion has succeeded.
 		steps = append([]func() error{func() error {
 			return e.Client.Status().Patch(ctx, shoot, client.RawPatch("application/merge-patch+json", []byte(
 				`{"status":{"lastOperation":{"type":"Delete","state":"Succeeded","progress":100,"description":"","lastUpdateTime":"2000-01-01T00:00:00Z"}}}`)))
@@ -156,7 +158,9 @@ func (e *Environment) Project(t testing.TB) *corev1beta1.Project {
 // As returns the access of another user, who has only the rights that roles give.
 func (e *Environment) As(user string, groups ...string) *rest.Config {
 	config := rest.CopyConfig(e.Config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: append([]string{"system:authenticated"}, groups...)}
+	config.Impersonate = rest.ImpersonationConfig{
+		UserName: user, Groups: append([]string{"system:authenticated"}, groups...),
+	}
 	return config
 }
 

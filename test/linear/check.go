@@ -108,13 +108,13 @@ func linearizable(operations []Operation, deadline time.Time) (bool, error) {
 }
 
 // decided leaves out what had no effect, or none that anybody has seen, and bounds the time of the other operations of
-// unknown outcome. A write of unknown outcome could be anywhere after its call, and with many of those a search through all
-// orders would not end. As the values of all writes differ, nothing is lost by that:
+// unknown outcome. A write of unknown outcome could be anywhere after its call, and with many of those a search through
+// all orders would not end. As the values of all writes differ, nothing is lost by that:
 //
 //   - A write whose value nobody has seen can as well come after everything else.
 //   - One whose value somebody has seen came before the end of the first operation that has.
-//   - Between it and the first operation that has seen it there is nothing else, so it can as well come directly before that,
-//     and not before the earliest call of those that have.
+//   - Between it and the first operation that has seen it there is nothing else, so it can as well come directly before
+//     that, and not before the earliest call of those that have.
 func decided(operations []Operation) []porcupine.Operation {
 	v := newViews(operations)
 	var out []porcupine.Operation
@@ -149,7 +149,8 @@ type views struct {
 
 func newViews(operations []Operation) *views {
 	v := &views{
-		writers: map[string]Operation{}, observers: map[string][]Operation{}, before: map[string]time.Duration{}, visiting: map[string]bool{},
+		writers: map[string]Operation{}, observers: map[string][]Operation{}, before: map[string]time.Duration{},
+		visiting: map[string]bool{},
 	}
 	for _, o := range operations {
 		if o.Kind != Read {

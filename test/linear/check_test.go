@@ -15,7 +15,9 @@ const limit = time.Minute
 // op is an operation on register "a" from one second to another.
 func op(client int, kind Kind, from, value string, call, end float64) Operation {
 	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
-	return Operation{Client: client, Key: "a", Kind: kind, From: from, Value: value, Call: seconds(call), Return: seconds(end)}
+	return Operation{
+		Client: client, Key: "a", Kind: kind, From: from, Value: value, Call: seconds(call), Return: seconds(end),
+	}
 }
 
 func with(o Operation, outcome Outcome) Operation {
@@ -93,7 +95,8 @@ func TestCheck(t *testing.T) {
 			op(0, Swap, "", "x", 1, 2), with(op(1, Read, "", "", 3, 4), Unknown), op(0, Read, "", "x", 5, 6),
 		}},
 		"registers are independent, and the first violation is reported": {history: []Operation{
-			op(0, Swap, "", "x", 1, 2), onKey(op(0, Swap, "", "y", 3, 4), "b"), onKey(op(1, Read, "", "", 5, 6), "b"), op(1, Read, "", "", 7, 8),
+			op(0, Swap, "", "x", 1, 2), onKey(op(0, Swap, "", "y", 3, 4), "b"), onKey(op(1, Read, "", "", 5, 6), "b"),
+			op(1, Read, "", "", 7, 8),
 		}, want: []string{`register "b"`}},
 		"two writes of one value": {history: []Operation{
 			op(0, Swap, "", "x", 1, 2), op(0, Write, "", "x", 3, 4),
@@ -116,8 +119,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// played is a history of clients of a real register: each operation takes effect at a random time while it is under way, and
-// one in ten has an unknown outcome, of which half take effect, up to a minute late.
+// played is a history of clients of a real register: each operation takes effect at a random time while it is under
+// way, and one in ten has an unknown outcome, of which half take effect, up to a minute late.
 func played(seed uint64, clients, operations int) []Operation {
 	random := rand.New(rand.NewPCG(seed, 0))
 	type effect struct {
@@ -212,8 +215,8 @@ func TestPlayedHistories(t *testing.T) {
 	}
 }
 
-// TestShortCutsChangeNothing compares with a search in which unknown outcomes may take effect at any time, in histories that
-// are short enough for it and were falsified in every way.
+// TestShortCutsChangeNothing compares with a search in which unknown outcomes may take effect at any time, in histories
+// that are short enough for it and were falsified in every way.
 func TestShortCutsChangeNothing(t *testing.T) {
 	good, bad := 0, 0
 	for seed := range uint64(3000) {

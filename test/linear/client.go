@@ -134,8 +134,8 @@ func (c *Client) request(ctx context.Context, o Operation, method, path, resourc
 	return o
 }
 
-// outcomeOf decides what an answer says. Servers also answer with errors of the server (5xx) when they do not know whether
-// what they have asked etcd for took effect.
+// outcomeOf decides what an answer says. Servers also answer with errors of the server (5xx) when they do not know
+// whether what they have asked etcd for took effect.
 func outcomeOf(kind Kind, status int, sent bool, err error) Outcome {
 	switch {
 	case err != nil && !sent:
@@ -150,7 +150,9 @@ func outcomeOf(kind Kind, status int, sent bool, err error) Outcome {
 }
 
 // send makes one request. Sent reports whether the server may have it: the connection was made.
-func (c *Client) send(ctx context.Context, method, path string, body configMap) (status int, answer []byte, sent bool, err error) {
+func (c *Client) send(
+	ctx context.Context, method, path string, body configMap,
+) (status int, answer []byte, sent bool, err error) {
 	tlsConfig, err := rest.TLSConfigFor(c.Config)
 	if err != nil {
 		return 0, nil, false, err
@@ -172,7 +174,8 @@ func (c *Client) send(ctx context.Context, method, path string, body configMap) 
 	var connected atomic.Bool
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
+	ctx = httptrace.WithClientTrace(ctx,
+		&httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
 	request, err := http.NewRequestWithContext(ctx, method, address, content)
 	if err != nil {
 		return 0, nil, false, err

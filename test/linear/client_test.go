@@ -20,7 +20,9 @@ func TestClientsOfKubernetes(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var clients sync.WaitGroup
 		for _, number := range numbers {
-			client := &linear.Client{Number: number, Config: server.Config, Namespace: "default", Timeout: time.Minute, History: history}
+			client := &linear.Client{
+				Number: number, Config: server.Config, Namespace: "default", Timeout: time.Minute, History: history,
+			}
 			ticks := make(chan time.Time)
 			clients.Go(func() { client.Run(ctx, []string{"a", "b"}, ticks) })
 			go func() { // As fast as the client is.
@@ -53,7 +55,8 @@ func TestClientsOfKubernetes(t *testing.T) {
 	server = env.StartKubeAPIServer(t, etcd, nil)
 	run([]int{3, 4}, func() { await(linear.Done, history.Count(linear.Done)+200) })
 
-	t.Logf("%d done, %d refused, %d unknown", history.Count(linear.Done), history.Count(linear.Refused), history.Count(linear.Unknown))
+	t.Logf("%d done, %d refused, %d unknown", history.Count(linear.Done), history.Count(linear.Refused),
+		history.Count(linear.Unknown))
 	if err := history.Check(time.Minute); err != nil {
 		t.Error(err)
 	}

@@ -18,7 +18,8 @@ type violation struct {
 // Error explains the violation.
 func (v *violation) Error() string {
 	text := &strings.Builder{}
-	fmt.Fprintf(text, "register %q is not linearizable: no order of its operations explains the answer to\n", v.operation.Key)
+	fmt.Fprintf(text, "register %q is not linearizable: no order of its operations explains the answer to\n",
+		v.operation.Key)
 	fmt.Fprintf(text, "  %s\n", v.operation)
 	fmt.Fprintf(text, "%s\nOperations that ended before it, or while it was under way:\n", v.reason())
 	var before []Operation
@@ -65,8 +66,8 @@ func (v *violation) reason() string {
 	return fmt.Sprintf("%q was written by\n  %s", value, writer)
 }
 
-// overwritten returns a write that was called when the value of another one was there already, and acknowledged before the
-// violating operation was called; nil if there is none.
+// overwritten returns a write that was called when the value of another one was there already, and acknowledged before
+// the violating operation was called; nil if there is none.
 func (v *violation) overwritten(writer *Operation) *Operation {
 	there := v.seenFirst(writer)
 	for i := range v.history {

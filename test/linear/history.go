@@ -71,7 +71,9 @@ func (o Operation) String() string {
 	if o.Outcome == Done {
 		return text
 	}
-	return fmt.Sprintf("%s: %s: %s", text, map[Outcome]string{Refused: "refused", Unknown: "outcome unknown"}[o.Outcome], o.Reason)
+	return fmt.Sprintf("%s: %s: %s", text, map[Outcome]string{
+		Refused: "refused", Unknown: "outcome unknown",
+	}[o.Outcome], o.Reason)
 }
 
 // History is what all clients have done. It is safe for concurrent use.

@@ -19,8 +19,8 @@ type Suite struct {
 	Specs      []Result `json:"specs"`
 }
 
-// merge adds the conformance tests among the results to those that are known; of each spec, what came of the last run counts.
-// Results of another version of Kubernetes are dropped.
+// merge adds the conformance tests among the results to those that are known; of each spec, what came of the last run
+// counts. Results of another version of Kubernetes are dropped.
 func (s Suite) merge(kubernetes string, results []Result) Suite {
 	known := map[string]Result{}
 	if s.Kubernetes == kubernetes {

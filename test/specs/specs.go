@@ -53,8 +53,8 @@ type specReport struct {
 	RunTime                    time.Duration
 }
 
-// Read returns the results in a report that ginkgo has written as JSON, those of specs that were not run included, sorted by
-// name. What must not be shown of this machine is replaced in reasons by hide.
+// Read returns the results in a report that ginkgo has written as JSON, those of specs that were not run included,
+// sorted by name. What must not be shown of this machine is replaced in reasons by hide.
 func Read(report []byte, day string, hide *strings.Replacer) ([]Result, error) {
 	var suites []struct{ SpecReports []specReport }
 	if err := json.Unmarshal(report, &suites); err != nil {

@@ -29,7 +29,8 @@ const report = `[{"SpecReports": [
 
 func read(t *testing.T) []Result {
 	t.Helper()
-	results, err := Read([]byte(report), "2026-01-02", strings.NewReplacer("/tmp/x", "x", "machine-1", "a node", "10.1.2.3", "it"))
+	results, err := Read([]byte(report), "2026-01-02",
+		strings.NewReplacer("/tmp/x", "x", "machine-1", "a node", "10.1.2.3", "it"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,8 +45,9 @@ func TestRead(t *testing.T) {
 		{Name: "[sig-apps] Job is stopped", State: NotRun},
 		{Name: "[sig-apps] Job needs IPv6 [Conformance]", State: Skipped, Reason: "no IPv6", Day: "2026-01-02"},
 		{
-			Name: "[sig-network] DNS by pods resolves [Conformance]", State: Failed, Reason: "file x of a node and more", Seconds: 1,
-			Day: "2026-01-02",
+			Name: "[sig-network] DNS by pods resolves [Conformance]", State: Failed, Reason: "file x of a node and more",
+			Seconds: 1,
+			Day:     "2026-01-02",
 		},
 		{Name: "[sig-network] DNS hangs [Conformance]", State: Failed, Reason: "timedout", Day: "2026-01-02"},
 		{Name: "[sig-node] Pods run [Conformance]", State: Passed, Seconds: 12, Day: "2026-01-02"},
@@ -99,7 +101,9 @@ func TestMerge(t *testing.T) {
 				{Name: c, State: Failed, Day: "2026-01-02"},
 			},
 		},
-		"what is left out stays as it was": {"1.36.3", []Result{{Name: a, State: NotRun}, {Name: c, State: NotRun}}, before.Specs},
+		"what is left out stays as it was": {
+			"1.36.3", []Result{{Name: a, State: NotRun}, {Name: c, State: NotRun}}, before.Specs,
+		},
 		"another version starts anew": {
 			"1.36.4", []Result{{Name: a, State: NotRun}, {Name: b, State: Passed}},
 			[]Result{{Name: a, State: NotRun}, {Name: b, State: Passed}},
@@ -107,7 +111,8 @@ func TestMerge(t *testing.T) {
 		"other specs are not recorded": {"1.36.4", []Result{{Name: "[sig-a] other", State: Passed}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(Suite{Kubernetes: tc.version, Specs: tc.want}, before.merge(tc.version, tc.results)); diff != "" {
+			if diff := cmp.Diff(Suite{Kubernetes: tc.version, Specs: tc.want},
+				before.merge(tc.version, tc.results)); diff != "" {
 				t.Errorf("merged (-want +got):\n%s", diff)
 			}
 		})

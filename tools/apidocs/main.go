@@ -95,7 +95,8 @@ func compare(files map[string][]byte, dir string) error {
 			return err
 		}
 		if !bytes.Equal(have, files[name]) {
-			problems = append(problems, fmt.Errorf("%s is not what the types say; run 'make generate'", filepath.Join(dir, name)))
+			problems = append(problems, fmt.Errorf("%s is not what the types say; run 'make generate'",
+				filepath.Join(dir, name)))
 		}
 	}
 	stale, err := staleFiles(files, dir)

@@ -166,7 +166,8 @@ func (r reader) field(f *ast.Field) (*field, error) {
 			doc += " Rule: " + rule + "."
 		}
 	}
-	optional := strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero") || slices.Contains(markers, "+optional")
+	optional := strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero") ||
+		slices.Contains(markers, "+optional")
 	return &field{name: name, doc: doc, typ: typ, refs: r.refs(f.Type), required: !optional}, nil
 }
 

@@ -105,7 +105,8 @@ func (p *apiPackage) renderFields(out *bytes.Buffer, t *apiType) {
 		if f.required {
 			required = "yes"
 		}
-		fmt.Fprintf(out, "| `%s` | %s | %s | %s |\n", f.name, p.link(f), required, cell(strings.TrimPrefix(f.doc, f.name+" ")))
+		fmt.Fprintf(out, "| `%s` | %s | %s | %s |\n", f.name, p.link(f), required,
+			cell(strings.TrimPrefix(f.doc, f.name+" ")))
 	}
 }
 

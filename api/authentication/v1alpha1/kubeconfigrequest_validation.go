@@ -24,5 +24,7 @@ func validateExpiration(seconds *int64) field.ErrorList {
 	if seconds == nil || *seconds >= MinExpirationSeconds && *seconds <= MaxExpirationSeconds {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(field.NewPath("spec", "expirationSeconds"), *seconds, "must be between 600 and 4294967295")}
+	return field.ErrorList{
+		field.Invalid(field.NewPath("spec", "expirationSeconds"), *seconds, "must be between 600 and 4294967295"),
+	}
 }

@@ -14,7 +14,8 @@ var resourceName = regexp.MustCompile(`^[a-zA-Z0-9]+$`)
 
 // ValidateControllerDeployment checks a ControllerDeployment: a Helm chart, or the custom deployment of v1beta1.
 func ValidateControllerDeployment(deployment *ControllerDeployment) field.ErrorList {
-	errs := apivalidation.ValidateObjectMeta(&deployment.ObjectMeta, false, apivalidation.NameIsDNSLabel, field.NewPath("metadata"))
+	errs := apivalidation.ValidateObjectMeta(&deployment.ObjectMeta, false, apivalidation.NameIsDNSLabel,
+		field.NewPath("metadata"))
 	_, hasType := deployment.Annotations[AnnotationMigrationType]
 	_, hasConfig := deployment.Annotations[AnnotationMigrationProviderConfig]
 	custom, path := hasType || hasConfig, field.NewPath("helm")
@@ -52,7 +53,8 @@ func validateOCIRepository(repository *OCIRepository, path *field.Path) field.Er
 		}
 		return *s
 	}
-	ref, name, tag, digest := text(repository.Ref), text(repository.Repository), text(repository.Tag), text(repository.Digest)
+	ref, name, tag, digest := text(repository.Ref), text(repository.Repository), text(repository.Tag),
+		text(repository.Digest)
 	var errs field.ErrorList
 	if ref != "" {
 		for _, part := range []struct{ name, value string }{{"repository", name}, {"tag", tag}, {"digest", digest}} {

@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// WarningsControllerDeployment names what is accepted but without effect, by the paths of this version. old is nil for a
-// new ControllerDeployment.
+// WarningsControllerDeployment names what is accepted but without effect, by the paths of this version. old is nil for
+// a new ControllerDeployment.
 func WarningsControllerDeployment(deployment, old *ControllerDeployment) []string {
 	if old != nil && equality.Semantic.DeepEqual(deployment.Helm, old.Helm) &&
 		equality.Semantic.DeepEqual(deployment.InjectGardenKubeconfig, old.InjectGardenKubeconfig) &&
@@ -16,7 +16,8 @@ func WarningsControllerDeployment(deployment, old *ControllerDeployment) []strin
 	}
 	var warnings []string
 	if deployment.Helm != nil && deployment.Helm.OCIRepository != nil {
-		warnings = append(warnings, "helm.ociRepository has no effect: charts are not pulled, so the extension is not installed; give helm.rawChart")
+		warnings = append(warnings,
+			"helm.ociRepository has no effect: charts are not pulled, so the extension is not installed; give helm.rawChart")
 	}
 	if kind := deployment.Annotations[AnnotationMigrationType]; kind != "" {
 		warnings = append(warnings, fmt.Sprintf("type %q has no effect: only the type helm is installed", kind))

@@ -12,7 +12,8 @@ func ValidateBackupEntry(entry *BackupEntry) field.ErrorList {
 	}
 	errs = append(errs, validateOwner(entry.Spec.SeedName, entry.Spec.ShootRef, specPath)...)
 	if ref := entry.Spec.ShootRef; ref != nil && ref.Namespace != entry.Namespace {
-		errs = append(errs, field.Forbidden(specPath.Child("shootRef", "namespace"), "must be the namespace of the BackupEntry"))
+		errs = append(errs, field.Forbidden(specPath.Child("shootRef", "namespace"),
+			"must be the namespace of the BackupEntry"))
 	}
 	return errs
 }

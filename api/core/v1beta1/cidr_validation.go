@@ -18,7 +18,9 @@ func validateCIDR(value string, path *field.Path, families ...IPFamily) field.Er
 	}
 	family := familyOf(prefix)
 	if len(families) > 0 && !slices.Contains(families, family) {
-		return field.ErrorList{field.Invalid(path, value, "is an "+string(family)+" range, which is not among the ipFamilies")}
+		return field.ErrorList{
+			field.Invalid(path, value, "is an "+string(family)+" range, which is not among the ipFamilies"),
+		}
 	}
 	return nil
 }
@@ -43,7 +45,8 @@ func ValidateDisjointCIDRs(ranges ...NamedCIDR) field.ErrorList {
 		}
 		for _, earlier := range ranges[:i] {
 			if other, ok := parseCIDR(earlier.Value); ok && prefix.Overlaps(other) {
-				errs = append(errs, field.Invalid(r.Path, *r.Value, "must not overlap "+earlier.Path.String()+" ("+*earlier.Value+")"))
+				errs = append(errs, field.Invalid(r.Path, *r.Value, "must not overlap "+earlier.Path.String()+" ("+*earlier.Value+
+					")"))
 			}
 		}
 	}

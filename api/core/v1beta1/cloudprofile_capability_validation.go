@@ -43,7 +43,8 @@ func (v CloudProfileValidation) capabilities(spec *CloudProfileSpec) field.Error
 		errs = append(errs, field.Required(path, "must define the capability "+capabilityArchitecture))
 	}
 	for i := range spec.MachineTypes {
-		errs = append(errs, validateCapabilities(spec.MachineTypes[i].Capabilities, definitions, specPath.Child("machineTypes").Index(i).Child("capabilities"))...)
+		errs = append(errs, validateCapabilities(spec.MachineTypes[i].Capabilities, definitions,
+			specPath.Child("machineTypes").Index(i).Child("capabilities"))...)
 	}
 	for i := range spec.MachineImages {
 		for j := range spec.MachineImages[i].Versions {
@@ -56,7 +57,9 @@ func (v CloudProfileValidation) capabilities(spec *CloudProfileSpec) field.Error
 	return errs
 }
 
-func validateCapabilities(capabilities Capabilities, definitions []CapabilityDefinition, path *field.Path) field.ErrorList {
+func validateCapabilities(
+	capabilities Capabilities, definitions []CapabilityDefinition, path *field.Path,
+) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range sortedKeys(capabilities) {
 		path := path.Key(name)

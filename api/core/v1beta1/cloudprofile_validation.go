@@ -60,7 +60,8 @@ func (v CloudProfileValidation) spec(spec *CloudProfileSpec) field.ErrorList {
 	if len(spec.MachineTypes) == 0 {
 		errs = append(errs, field.Required(specPath.Child("machineTypes"), "must offer at least one machine type"))
 	}
-	errs = append(errs, validateMachineTypes(spec.MachineTypes, len(spec.MachineCapabilities) == 0, specPath.Child("machineTypes"))...)
+	errs = append(errs, validateMachineTypes(spec.MachineTypes, len(spec.MachineCapabilities) == 0,
+		specPath.Child("machineTypes"))...)
 	errs = append(errs, validateVolumeTypes(spec.VolumeTypes, specPath.Child("volumeTypes"))...)
 	errs = append(errs, validateRegions(spec.Regions, specPath.Child("regions"))...)
 	errs = append(errs, validateSeedSelector(spec.SeedSelector, specPath.Child("seedSelector"))...)
@@ -92,7 +93,8 @@ func validateMachineTypes(types []MachineType, needArchitecture bool, path *fiel
 		if needArchitecture && deref(machineType.Architecture) == "" {
 			errs = append(errs, field.Required(path.Child("architecture"), "must be amd64 or arm64"))
 		} else if deref(machineType.Architecture) != "" {
-			errs = append(errs, validateEnum(*machineType.Architecture, path.Child("architecture"), ArchitectureAMD64, ArchitectureARM64)...)
+			errs = append(errs, validateEnum(*machineType.Architecture, path.Child("architecture"), ArchitectureAMD64,
+				ArchitectureARM64)...)
 		}
 		if storage := machineType.Storage; storage != nil {
 			path := path.Child("storage")
@@ -137,7 +139,8 @@ func validateRegions(regions []Region, path *field.Path) field.ErrorList {
 	for i := range regions {
 		region, path := &regions[i], path.Index(i)
 		errs = append(errs, validateRequired(region.Name, path.Child("name"))...)
-		errs = append(errs, validateUnique(region.Zones, path.Child("zones"), func(z *AvailabilityZone) string { return z.Name }, child("name"))...)
+		errs = append(errs, validateUnique(region.Zones, path.Child("zones"),
+			func(z *AvailabilityZone) string { return z.Name }, child("name"))...)
 		for j, zone := range region.Zones {
 			errs = append(errs, validateRequired(zone.Name, path.Child("zones").Index(j).Child("name"))...)
 		}
@@ -159,15 +162,20 @@ func validateLimits(limits *Limits) field.ErrorList {
 	if limits == nil || limits.MaxNodesTotal == nil || *limits.MaxNodesTotal > 0 {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(specPath.Child("limits", "maxNodesTotal"), *limits.MaxNodesTotal, "must be more than 0")}
+	return field.ErrorList{
+		field.Invalid(specPath.Child("limits", "maxNodesTotal"), *limits.MaxNodesTotal, "must be more than 0"),
+	}
 }
 
 // validateLimitsUpdate keeps a limit from shrinking below what clusters may already have.
 func validateLimitsUpdate(limits, old *Limits) field.ErrorList {
-	if limits == nil || old == nil || limits.MaxNodesTotal == nil || old.MaxNodesTotal == nil || *limits.MaxNodesTotal >= *old.MaxNodesTotal {
+	if limits == nil || old == nil || limits.MaxNodesTotal == nil || old.MaxNodesTotal == nil ||
+		*limits.MaxNodesTotal >= *old.MaxNodesTotal {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(specPath.Child("limits", "maxNodesTotal"), *limits.MaxNodesTotal, "must not shrink")}
+	return field.ErrorList{
+		field.Invalid(specPath.Child("limits", "maxNodesTotal"), *limits.MaxNodesTotal, "must not shrink"),
+	}
 }
 
 // bastion needs a machine type or an image of the profile, or both, and they must fit.
@@ -189,7 +197,8 @@ func (v CloudProfileValidation) bastion(spec *CloudProfileSpec, path *field.Path
 			}
 		}
 		if !found {
-			errs = append(errs, field.Invalid(path.Child("machineType", "name"), want.Name, "must be a machine type of the profile"))
+			errs = append(errs, field.Invalid(path.Child("machineType", "name"), want.Name,
+				"must be a machine type of the profile"))
 		}
 	}
 	if want := bastion.MachineImage; want != nil {
@@ -198,7 +207,9 @@ func (v CloudProfileValidation) bastion(spec *CloudProfileSpec, path *field.Path
 	return errs
 }
 
-func (v CloudProfileValidation) bastionImage(spec *CloudProfileSpec, want *BastionMachineImage, architecture string, path *field.Path) field.ErrorList {
+func (v CloudProfileValidation) bastionImage(
+	spec *CloudProfileSpec, want *BastionMachineImage, architecture string, path *field.Path,
+) field.ErrorList {
 	for i := range spec.MachineImages {
 		image := &spec.MachineImages[i]
 		if image.Name != want.Name {

@@ -20,7 +20,8 @@ func (v CloudProfileValidation) kubernetesVersions(versions []ExpirableVersion, 
 	}
 	errs := v.kubernetesVersionList(versions, path)
 	errs = append(errs, validateHighestVersion(versions)...)
-	return append(errs, v.oneSupportedPerMinor(len(versions), func(i int) *ExpirableVersion { return &versions[i] }, path)...)
+	return append(errs, v.oneSupportedPerMinor(len(versions), func(i int) *ExpirableVersion { return &versions[i] },
+		path)...)
 }
 
 // kubernetesVersionList checks each version by itself.
@@ -39,7 +40,8 @@ func (v CloudProfileValidation) kubernetesVersionList(versions []ExpirableVersio
 func validateHighestVersion(versions []ExpirableVersion) field.ErrorList {
 	var highest *ExpirableVersion
 	for i := range versions {
-		if v := parseVersion(versions[i].Version); v != nil && (highest == nil || v.GreaterThan(parseVersion(highest.Version))) {
+		if v := parseVersion(versions[i].Version); v != nil &&
+			(highest == nil || v.GreaterThan(parseVersion(highest.Version))) {
 			highest = &versions[i]
 		}
 	}
@@ -48,7 +50,8 @@ func validateHighestVersion(versions []ExpirableVersion) field.ErrorList {
 	}
 	var errs field.ErrorList
 	if highest.ExpirationDate != nil {
-		errs = append(errs, field.Invalid(field.NewPath("spec", "kubernetes", "versions[]", "expirationDate"), highest.ExpirationDate.UTC().Format(time.RFC3339),
+		errs = append(errs, field.Invalid(field.NewPath("spec", "kubernetes", "versions[]", "expirationDate"),
+			highest.ExpirationDate.UTC().Format(time.RFC3339),
 			"the highest version, "+highest.Version+", must not expire"))
 	}
 	if stages := highest.Lifecycle; len(stages) > 0 && stages[len(stages)-1].Classification == ClassificationExpired {
@@ -60,7 +63,8 @@ func validateHighestVersion(versions []ExpirableVersion) field.ErrorList {
 
 // lifecycleOrder lists the stages in the order in which they follow each other.
 var lifecycleOrder = []VersionClassification{
-	ClassificationUnavailable, ClassificationPreview, ClassificationSupported, ClassificationDeprecated, ClassificationExpired,
+	ClassificationUnavailable, ClassificationPreview, ClassificationSupported, ClassificationDeprecated,
+	ClassificationExpired,
 }
 
 func (v CloudProfileValidation) expirableVersion(version *ExpirableVersion, path *field.Path) field.ErrorList {
@@ -69,7 +73,8 @@ func (v CloudProfileValidation) expirableVersion(version *ExpirableVersion, path
 		if *class == ClassificationExpired {
 			errs = append(errs, field.Forbidden(path.Child("classification"), "comes from expirationDate; set that instead"))
 		} else {
-			errs = append(errs, validateEnum(*class, path.Child("classification"), ClassificationPreview, ClassificationSupported, ClassificationDeprecated)...)
+			errs = append(errs, validateEnum(*class, path.Child("classification"), ClassificationPreview,
+				ClassificationSupported, ClassificationDeprecated)...)
 		}
 	}
 	if len(version.Lifecycle) == 0 {
@@ -79,13 +84,15 @@ func (v CloudProfileValidation) expirableVersion(version *ExpirableVersion, path
 		return append(errs, field.Forbidden(path.Child("lifecycle"), "lifecycles are switched off in this landscape"))
 	}
 	if version.Classification != nil || version.ExpirationDate != nil {
-		errs = append(errs, field.Forbidden(path, "lifecycle replaces classification and expirationDate; they cannot be given together"))
+		errs = append(errs, field.Forbidden(path,
+			"lifecycle replaces classification and expirationDate; they cannot be given together"))
 	}
 	return append(errs, validateLifecycle(version.Lifecycle, path.Child("lifecycle"))...)
 }
 
 func validateLifecycle(stages []LifecycleStage, path *field.Path) field.ErrorList {
-	errs := validateUnique(stages, path, func(s *LifecycleStage) VersionClassification { return s.Classification }, child("classification"))
+	errs := validateUnique(stages, path, func(s *LifecycleStage) VersionClassification { return s.Classification },
+		child("classification"))
 	for i, stage := range stages {
 		path := path.Index(i)
 		errs = append(errs, validateEnum(stage.Classification, path.Child("classification"), lifecycleOrder...)...)
@@ -93,14 +100,17 @@ func validateLifecycle(stages []LifecycleStage, path *field.Path) field.ErrorLis
 			continue
 		}
 		before := stages[i-1]
-		if rank := slices.Index(lifecycleOrder, stage.Classification); rank >= 0 && rank < slices.Index(lifecycleOrder, before.Classification) {
-			errs = append(errs, field.Invalid(path.Child("classification"), stage.Classification, "cannot follow "+string(before.Classification)))
+		if rank := slices.Index(lifecycleOrder, stage.Classification); rank >= 0 &&
+			rank < slices.Index(lifecycleOrder, before.Classification) {
+			errs = append(errs, field.Invalid(path.Child("classification"), stage.Classification, "cannot follow "+
+				string(before.Classification)))
 		}
 		switch {
 		case stage.StartTime == nil:
 			errs = append(errs, field.Required(path.Child("startTime"), "only the first stage may leave it out"))
 		case before.StartTime != nil && !stage.StartTime.After(before.StartTime.Time):
-			errs = append(errs, field.Invalid(path.Child("startTime"), stage.StartTime.UTC().Format(time.RFC3339), "must be after the start of the stage before"))
+			errs = append(errs, field.Invalid(path.Child("startTime"), stage.StartTime.UTC().Format(time.RFC3339),
+				"must be after the start of the stage before"))
 		}
 	}
 	return errs
@@ -133,7 +143,9 @@ func expired(version *ExpirableVersion, now time.Time) bool {
 
 // oneSupportedPerMinor keeps it clear what the supported version of a minor is. Versions that have expired and those
 // without a classification do not count.
-func (v CloudProfileValidation) oneSupportedPerMinor(n int, at func(int) *ExpirableVersion, path *field.Path) field.ErrorList {
+func (v CloudProfileValidation) oneSupportedPerMinor(
+	n int, at func(int) *ExpirableVersion, path *field.Path,
+) field.ErrorList {
 	byMinor := map[[2]uint64][]int{}
 	for i := range n {
 		version := at(i)
@@ -168,7 +180,8 @@ func (v CloudProfileValidation) newVersions(spec, old *CloudProfileSpec) field.E
 			errs = append(errs, field.Invalid(path.Child("expirationDate"), version.ExpirationDate.UTC().Format(time.RFC3339),
 				"a new version cannot have expired already"))
 		case len(version.Lifecycle) > 0 && classAt(version, v.Now) == ClassificationExpired:
-			errs = append(errs, field.Invalid(path.Child("lifecycle"), version.Version, "a new version cannot have expired already"))
+			errs = append(errs, field.Invalid(path.Child("lifecycle"), version.Version,
+				"a new version cannot have expired already"))
 		}
 	}
 	for i := range spec.Kubernetes.Versions {
@@ -192,7 +205,8 @@ func (v CloudProfileValidation) newVersions(spec, old *CloudProfileSpec) field.E
 func (v CloudProfileValidation) notUnavailableAgain(spec, old *CloudProfileSpec) field.ErrorList {
 	var errs field.ErrorList
 	compare := func(version, before *ExpirableVersion, path *field.Path) {
-		if before != nil && classAt(version, v.Now) == ClassificationUnavailable && classAt(before, v.Now) != ClassificationUnavailable {
+		if before != nil && classAt(version, v.Now) == ClassificationUnavailable &&
+			classAt(before, v.Now) != ClassificationUnavailable {
 			errs = append(errs, field.Forbidden(path, "a version that has been available cannot become unavailable"))
 		}
 	}
@@ -203,7 +217,8 @@ func (v CloudProfileValidation) notUnavailableAgain(spec, old *CloudProfileSpec)
 	for i := range spec.MachineImages {
 		for j := range spec.MachineImages[i].Versions {
 			version := &spec.MachineImages[i].Versions[j].ExpirableVersion
-			compare(version, imageVersion(old, spec.MachineImages[i].Name, version.Version), specPath.Child("machineImages").Index(i).Child("versions").Index(j))
+			compare(version, imageVersion(old, spec.MachineImages[i].Name, version.Version),
+				specPath.Child("machineImages").Index(i).Child("versions").Index(j))
 		}
 	}
 	return errs
@@ -244,7 +259,8 @@ func (v CloudProfileValidation) machineImages(spec *CloudProfileSpec, path *fiel
 		if deref(image.UpdateStrategy) == "" {
 			errs = append(errs, field.Required(path.Child("updateStrategy"), "must be patch, minor or major"))
 		} else {
-			errs = append(errs, validateEnum(*image.UpdateStrategy, path.Child("updateStrategy"), UpdateStrategyPatch, UpdateStrategyMinor, UpdateStrategyMajor)...)
+			errs = append(errs, validateEnum(*image.UpdateStrategy, path.Child("updateStrategy"), UpdateStrategyPatch,
+				UpdateStrategyMinor, UpdateStrategyMajor)...)
 		}
 		if len(image.Versions) == 0 {
 			errs = append(errs, field.Required(path.Child("versions"), "must offer at least one version"))
@@ -273,24 +289,29 @@ func (v CloudProfileValidation) imageVersions(image *MachineImage, path *field.P
 			errs = append(errs, field.Invalid(path.Child("version"), version.Version, "must be a version such as 1.2.3"))
 		}
 		errs = append(errs, v.expirableVersion(&version.ExpirableVersion, path)...)
-		errs = append(errs, validateUnique(version.CRI, path.Child("cri"), func(c *CRI) CRIName { return c.Name }, child("name"))...)
+		errs = append(errs, validateUnique(version.CRI, path.Child("cri"), func(c *CRI) CRIName { return c.Name },
+			child("name"))...)
 		for j := range version.CRI {
 			errs = append(errs, validateCRI(&version.CRI[j], path.Child("cri").Index(j))...)
 		}
 		errs = append(errs, validateUniqueStrings(version.Architectures, path.Child("architectures"))...)
 		for j, architecture := range version.Architectures {
-			errs = append(errs, validateEnum(architecture, path.Child("architectures").Index(j), ArchitectureAMD64, ArchitectureARM64)...)
+			errs = append(errs, validateEnum(architecture, path.Child("architectures").Index(j), ArchitectureAMD64,
+				ArchitectureARM64)...)
 		}
 		if constraint := version.KubeletVersionConstraint; constraint != nil {
 			if _, err := semver.NewConstraint(*constraint); err != nil {
-				errs = append(errs, field.Invalid(path.Child("kubeletVersionConstraint"), *constraint, `must be a version constraint such as ">= 1.26"`))
+				errs = append(errs, field.Invalid(path.Child("kubeletVersionConstraint"), *constraint,
+					`must be a version constraint such as ">= 1.26"`))
 			}
 		}
 		if updates := version.InPlaceUpdates; updates != nil && updates.MinVersionForUpdate != nil {
 			if _, err := semver.NewVersion(*updates.MinVersionForUpdate); err != nil {
-				errs = append(errs, field.Invalid(path.Child("inPlaceUpdates", "minVersionForInPlaceUpdate"), *updates.MinVersionForUpdate, "must be a version such as 1.2.3"))
+				errs = append(errs, field.Invalid(path.Child("inPlaceUpdates", "minVersionForInPlaceUpdate"),
+					*updates.MinVersionForUpdate, "must be a version such as 1.2.3"))
 			}
 		}
 	}
-	return append(errs, v.oneSupportedPerMinor(len(versions), func(i int) *ExpirableVersion { return &versions[i].ExpirableVersion }, path)...)
+	return append(errs, v.oneSupportedPerMinor(len(versions),
+		func(i int) *ExpirableVersion { return &versions[i].ExpirableVersion }, path)...)
 }

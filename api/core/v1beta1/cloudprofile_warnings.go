@@ -21,7 +21,8 @@ func WarningsCloudProfile(profile, old *CloudProfile) []string {
 	return warnings
 }
 
-// WarningsNamespacedCloudProfile names what is accepted but without effect. old is nil for a new NamespacedCloudProfile.
+// WarningsNamespacedCloudProfile names what is accepted but without effect. old is nil for a new
+// NamespacedCloudProfile.
 func WarningsNamespacedCloudProfile(profile, old *NamespacedCloudProfile) []string {
 	if old != nil && equality.Semantic.DeepEqual(profile.Spec.MachineTypes, old.Spec.MachineTypes) {
 		return nil

@@ -33,8 +33,11 @@ func ValidateControllerInstallationUpdate(installation, old *ControllerInstallat
 		}
 		return ref.Namespace + "/" + ref.Name
 	}
-	errs = append(errs, validateImmutable(installation.Spec.RegistrationRef.Name, old.Spec.RegistrationRef.Name, specPath.Child("registrationRef", "name"))...)
-	errs = append(errs, validateImmutable(name(installation.Spec.SeedRef), name(old.Spec.SeedRef), specPath.Child("seedRef", "name"))...)
-	errs = append(errs, validateImmutable(name(installation.Spec.ShootRef), name(old.Spec.ShootRef), specPath.Child("shootRef", "name"))...)
+	errs = append(errs, validateImmutable(installation.Spec.RegistrationRef.Name, old.Spec.RegistrationRef.Name,
+		specPath.Child("registrationRef", "name"))...)
+	errs = append(errs, validateImmutable(name(installation.Spec.SeedRef), name(old.Spec.SeedRef),
+		specPath.Child("seedRef", "name"))...)
+	errs = append(errs, validateImmutable(name(installation.Spec.ShootRef), name(old.Spec.ShootRef),
+		specPath.Child("shootRef", "name"))...)
 	return append(errs, ValidateControllerInstallation(installation)...)
 }

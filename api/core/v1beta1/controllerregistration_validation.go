@@ -89,9 +89,12 @@ func validateControllerResource(resource *ControllerResource, path *field.Path) 
 	}
 	if lifecycle := resource.Lifecycle; lifecycle != nil {
 		path := path.Child("lifecycle")
-		errs = append(errs, validateOptionalEnum(lifecycle.Reconcile, path.Child("reconcile"), BeforeKubeAPIServer, AfterKubeAPIServer, AfterWorker)...)
-		errs = append(errs, validateOptionalEnum(lifecycle.Delete, path.Child("delete"), BeforeKubeAPIServer, AfterKubeAPIServer)...)
-		errs = append(errs, validateOptionalEnum(lifecycle.Migrate, path.Child("migrate"), BeforeKubeAPIServer, AfterKubeAPIServer)...)
+		errs = append(errs, validateOptionalEnum(lifecycle.Reconcile, path.Child("reconcile"), BeforeKubeAPIServer,
+			AfterKubeAPIServer, AfterWorker)...)
+		errs = append(errs, validateOptionalEnum(lifecycle.Delete, path.Child("delete"), BeforeKubeAPIServer,
+			AfterKubeAPIServer)...)
+		errs = append(errs, validateOptionalEnum(lifecycle.Migrate, path.Child("migrate"), BeforeKubeAPIServer,
+			AfterKubeAPIServer)...)
 	}
 	return errs
 }
@@ -103,7 +106,8 @@ func ValidateControllerRegistrationUpdate(registration, old *ControllerRegistrat
 	for i, resource := range registration.Spec.Resources {
 		for _, before := range old.Spec.Resources {
 			if resource.Kind == before.Kind && resource.Type == before.Type {
-				errs = append(errs, validateImmutable(resource.Primary, before.Primary, specPath.Child("resources").Index(i).Child("primary"))...)
+				errs = append(errs, validateImmutable(resource.Primary, before.Primary,
+					specPath.Child("resources").Index(i).Child("primary"))...)
 			}
 		}
 	}

@@ -6,7 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// WarningsControllerRegistration names what is accepted but without effect. old is nil for a new ControllerRegistration.
+// WarningsControllerRegistration names what is accepted but without effect. old is nil for a new
+// ControllerRegistration.
 func WarningsControllerRegistration(registration, old *ControllerRegistration) []string {
 	if old != nil && equality.Semantic.DeepEqual(registration.Spec, old.Spec) {
 		return nil
@@ -19,7 +20,8 @@ func WarningsControllerRegistration(registration, old *ControllerRegistration) [
 			}
 		}
 		warn(resource.Kind == selfHostedShootExposureKind, "kind", "self-hosted Shoots are not supported")
-		warn(resource.ReconcileTimeout != nil && resource.ReconcileTimeout.Duration != extensionReconcileTimeout, "reconcileTimeout",
+		warn(resource.ReconcileTimeout != nil && resource.ReconcileTimeout.Duration != extensionReconcileTimeout,
+			"reconcileTimeout",
 			"operations wait for an extension as long as it takes")
 	}
 	return warnings

@@ -8,9 +8,11 @@ import (
 func AddDefaults(scheme *runtime.Scheme) {
 	addDefaults(scheme, SetDefaultsBackupBucket, func(l *BackupBucketList) []BackupBucket { return l.Items })
 	addDefaults(scheme, SetDefaultsCloudProfile, func(l *CloudProfileList) []CloudProfile { return l.Items })
-	addDefaults(scheme, SetDefaultsControllerRegistration, func(l *ControllerRegistrationList) []ControllerRegistration { return l.Items })
+	addDefaults(scheme, SetDefaultsControllerRegistration,
+		func(l *ControllerRegistrationList) []ControllerRegistration { return l.Items })
 	addDefaults(scheme, SetDefaultsInternalSecret, func(l *InternalSecretList) []InternalSecret { return l.Items })
-	addDefaults(scheme, SetDefaultsNamespacedCloudProfile, func(l *NamespacedCloudProfileList) []NamespacedCloudProfile { return l.Items })
+	addDefaults(scheme, SetDefaultsNamespacedCloudProfile,
+		func(l *NamespacedCloudProfileList) []NamespacedCloudProfile { return l.Items })
 	addDefaults(scheme, SetDefaultsProject, func(l *ProjectList) []Project { return l.Items })
 	addDefaults(scheme, SetDefaultsSecretBinding, func(l *SecretBindingList) []SecretBinding { return l.Items })
 	addDefaults(scheme, SetDefaultsSeed, func(l *SeedList) []Seed { return l.Items })

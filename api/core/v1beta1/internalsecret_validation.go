@@ -30,7 +30,8 @@ func ValidateInternalSecret(secret *InternalSecret) field.ErrorList {
 	case corev1.SecretTypeDockerConfigJson:
 		demand(corev1.DockerConfigJsonKey)
 		if raw, ok := secret.Data[corev1.DockerConfigJsonKey]; ok && !json.Valid(raw) {
-			errs = append(errs, field.Invalid(path.Key(corev1.DockerConfigJsonKey), "<secret contents redacted>", "must be JSON"))
+			errs = append(errs, field.Invalid(path.Key(corev1.DockerConfigJsonKey), "<secret contents redacted>",
+				"must be JSON"))
 		}
 	case corev1.SecretTypeDockercfg:
 		demand(corev1.DockerConfigKey)

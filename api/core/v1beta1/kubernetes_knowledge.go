@@ -74,7 +74,8 @@ func validateRuntimeConfig(config map[string]bool, version string, workers bool,
 			errs = append(errs, field.Forbidden(path, "the API version does not exist in Kubernetes "+version))
 			continue
 		}
-		needed := slices.Contains(requiredAPIVersions, apiVersion) || workers && slices.Contains(requiredAPIVersionsWithWorkers, apiVersion)
+		needed := slices.Contains(requiredAPIVersions, apiVersion) || workers &&
+			slices.Contains(requiredAPIVersionsWithWorkers, apiVersion)
 		if !config[key] && needed {
 			errs = append(errs, field.Forbidden(path, "the cluster needs this API version"))
 		}

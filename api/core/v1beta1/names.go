@@ -109,26 +109,27 @@ const (
 
 // Annotations of Shoots that are our own additions.
 const (
-	// AnnotationConfirmOlderSpec rolls out a specification that is older than the one rolled out last, as after a restore of the
-	// garden from a backup. It is removed when that is done.
+	// AnnotationConfirmOlderSpec rolls out a specification that is older than the one rolled out last, as after a restore
+	// of the garden from a backup. It is removed when that is done.
 	AnnotationConfirmOlderSpec = "hortus.dev/confirm-older-spec"
-	// AnnotationConfirmNewControlPlane creates a new, empty control plane for a Shoot whose control plane is gone. It is removed
-	// when that is done.
+	// AnnotationConfirmNewControlPlane creates a new, empty control plane for a Shoot whose control plane is gone. It is
+	// removed when that is done.
 	AnnotationConfirmNewControlPlane = "hortus.dev/confirm-new-control-plane"
-	// AnnotationTakeBackup requests a full snapshot of etcd, with any value. The gardenlet removes it when that is done or has failed.
+	// AnnotationTakeBackup requests a full snapshot of etcd, with any value. The gardenlet removes it when that is done or
+	// has failed.
 	AnnotationTakeBackup = "hortus.dev/take-backup"
-	// AnnotationRestoreBackup requests that etcd is taken back to revision=N or time=T (RFC 3339). The gardenlet removes it when
-	// it begins.
+	// AnnotationRestoreBackup requests that etcd is taken back to revision=N or time=T (RFC 3339). The gardenlet removes
+	// it when it begins.
 	AnnotationRestoreBackup = "hortus.dev/restore-backup"
-	// AnnotationSourceIsDead is an operator's word that the Seed it names, which runs the control plane by status.seedName, is
-	// gone: the Seed of spec.seedName takes over without it. It is set through shoots/binding, and removed when that has begun. On a
-	// BackupEntry it says the same of the Seed that uses the entry.
+	// AnnotationSourceIsDead is an operator's word that the Seed it names, which runs the control plane by
+	// status.seedName, is gone: the Seed of spec.seedName takes over without it. It is set through shoots/binding, and
+	// removed when that has begun. On a BackupEntry it says the same of the Seed that uses the entry.
 	AnnotationSourceIsDead = "hortus.dev/source-is-dead"
 )
 
-// AnnotationRestorableFrom on a BackupEntry is the first point that etcd can be restored to: time (RFC 3339) and revision, separated
-// by a space. The gardenlet sets it when the Shoot has been created and when the encryption of etcd has changed. It only grows.
-// Our own addition.
+// AnnotationRestorableFrom on a BackupEntry is the first point that etcd can be restored to: time (RFC 3339) and
+// revision, separated by a space. The gardenlet sets it when the Shoot has been created and when the encryption of etcd
+// has changed. It only grows. Our own addition.
 const AnnotationRestorableFrom = "hortus.dev/restorable-from"
 
 // Operations of Shoots, and Operation values that other kinds know too.
@@ -417,7 +418,8 @@ const (
 // NodeAgentLeasePrefix begins the name of a node agent's Lease in kube-system of a Shoot; the name of its Node follows.
 const NodeAgentLeasePrefix = "gardener-node-agent-"
 
-// Claims are rights, in a Shoot, to no real resource: a machine may say of its Node what it may claim. Admission asks for them.
+// Claims are rights, in a Shoot, to no real resource: a machine may say of its Node what it may claim. Admission asks
+// for them.
 const (
 	ClaimGroup = "worker.gardener.cloud"
 	ClaimVerb  = "claim"
@@ -464,7 +466,8 @@ const (
 	SeedExtensionsReady                   ConditionType = "ExtensionsReady"
 	SeedSystemComponentsHealthy           ConditionType = "SeedSystemComponentsHealthy"
 	SeedEmergencyStopShootReconciliations ConditionType = "EmergencyStopShootReconciliations"
-	// SeedControlPlanesKnown is False if there are control planes on the seed whose Shoots the garden does not know. Our own addition.
+	// SeedControlPlanesKnown is False if there are control planes on the seed whose Shoots the garden does not know. Our
+	// own addition.
 	SeedControlPlanesKnown ConditionType = "ControlPlanesKnown"
 )
 

@@ -48,11 +48,13 @@ func (v CloudProfileValidation) namespacedSpec(spec *NamespacedCloudProfileSpec)
 		}
 	}
 	path := specPath.Child("machineImages")
-	errs = append(errs, validateUnique(spec.MachineImages, path, func(i *MachineImage) string { return i.Name }, itself)...)
+	errs = append(errs, validateUnique(spec.MachineImages, path, func(i *MachineImage) string { return i.Name },
+		itself)...)
 	for i := range spec.MachineImages {
 		image, path := &spec.MachineImages[i], path.Index(i)
 		errs = append(errs, requiredName(image.Name, path.Child("name"))...)
-		errs = append(errs, validateOptionalEnum(image.UpdateStrategy, path.Child("updateStrategy"), UpdateStrategyPatch, UpdateStrategyMinor, UpdateStrategyMajor)...)
+		errs = append(errs, validateOptionalEnum(image.UpdateStrategy, path.Child("updateStrategy"), UpdateStrategyPatch,
+			UpdateStrategyMinor, UpdateStrategyMajor)...)
 		errs = append(errs, v.imageVersions(image, path.Child("versions"))...)
 	}
 	// Whether the architecture is needed depends on the capabilities of the parent.
@@ -71,7 +73,8 @@ func (v CloudProfileValidation) newExpirations(spec, old *NamespacedCloudProfile
 	}
 	compare := func(version, before *ExpirableVersion, path *field.Path) {
 		if expired(version, v.Now) && (before == nil || !version.ExpirationDate.Equal(before.ExpirationDate)) {
-			errs = append(errs, field.Invalid(path.Child("expirationDate"), version.ExpirationDate.UTC().Format(time.RFC3339), "must not be in the past"))
+			errs = append(errs, field.Invalid(path.Child("expirationDate"), version.ExpirationDate.UTC().Format(time.RFC3339),
+				"must not be in the past"))
 		}
 	}
 	if spec.Kubernetes != nil {

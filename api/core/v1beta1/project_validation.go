@@ -28,8 +28,10 @@ func ValidateProject(project *Project) field.ErrorList { return validateProject(
 func ValidateProjectUpdate(project, old *Project) field.ErrorList {
 	errs := validateMetaUpdate(&project.ObjectMeta, &old.ObjectMeta)
 	errs = append(errs, validateProject(project, old)...)
-	errs = append(errs, validateImmutableOnceSet(project.Spec.CreatedBy, old.Spec.CreatedBy, specPath.Child("createdBy"))...)
-	errs = append(errs, validateImmutableOnceSet(project.Spec.Namespace, old.Spec.Namespace, specPath.Child("namespace"))...)
+	errs = append(errs, validateImmutableOnceSet(project.Spec.CreatedBy, old.Spec.CreatedBy,
+		specPath.Child("createdBy"))...)
+	errs = append(errs, validateImmutableOnceSet(project.Spec.Namespace, old.Spec.Namespace,
+		specPath.Child("namespace"))...)
 	if old.Spec.Owner != nil && project.Spec.Owner == nil {
 		errs = append(errs, field.Invalid(specPath.Child("owner"), "", "cannot be unset"))
 	}
@@ -66,7 +68,8 @@ func validateProject(project, old *Project) field.ErrorList {
 	errs = append(errs, validateFreeText(spec.Purpose, old.Spec.Purpose, specPath.Child("purpose"))...)
 	errs = append(errs, ValidateProjectTolerations(spec.Tolerations, specPath.Child("tolerations"))...)
 	path := specPath.Child("dualApprovalForDeletion")
-	errs = append(errs, validateUnique(spec.DualApprovalForDeletion, path, func(d *DualApprovalForDeletion) string { return d.Resource }, child("resource"))...)
+	errs = append(errs, validateUnique(spec.DualApprovalForDeletion, path,
+		func(d *DualApprovalForDeletion) string { return d.Resource }, child("resource"))...)
 	for i := range spec.DualApprovalForDeletion {
 		rule, path := &spec.DualApprovalForDeletion[i], path.Index(i)
 		errs = append(errs, validateEnum(rule.Resource, path.Child("resource"), "shoots")...)
@@ -81,13 +84,15 @@ func validateProjectNamespace(namespace string, path *field.Path) field.ErrorLis
 		return append(errs, field.Invalid(path, namespace, "belongs to the landscape"))
 	}
 	if namespace != GardenNamespace && !strings.HasPrefix(namespace, ProjectNamespacePrefix) {
-		errs = append(errs, field.Invalid(path, namespace, "must be "+GardenNamespace+" or begin with "+ProjectNamespacePrefix))
+		errs = append(errs, field.Invalid(path, namespace, "must be "+GardenNamespace+" or begin with "+
+			ProjectNamespacePrefix))
 	}
 	return errs
 }
 
 var projectRoles = []string{
-	ProjectMemberOwner, ProjectMemberAdmin, ProjectMemberViewer, ProjectMemberUserAccessManager, ProjectMemberServiceAccountManager,
+	ProjectMemberOwner, ProjectMemberAdmin, ProjectMemberViewer, ProjectMemberUserAccessManager,
+	ProjectMemberServiceAccountManager,
 }
 
 func validateProjectMembers(members []ProjectMember, path *field.Path) field.ErrorList {
@@ -105,7 +110,8 @@ func validateProjectMembers(members []ProjectMember, path *field.Path) field.Err
 				errs = append(errs, validateExtensionRole(extension, role, path)...)
 				continue
 			}
-			errs = append(errs, validateEnum(role, path, append(slices.Clone(projectRoles), ProjectMemberExtensionPrefix+"<name>")...)...)
+			errs = append(errs, validateEnum(role, path, append(slices.Clone(projectRoles), ProjectMemberExtensionPrefix+
+				"<name>")...)...)
 			if role == ProjectMemberOwner {
 				if owners++; owners > 1 {
 					errs = append(errs, field.Forbidden(path, "only one member can be the owner"))
@@ -146,7 +152,9 @@ func validateSubject(subject *rbacv1.Subject, path *field.Path) field.ErrorList 
 		}
 		errs = append(errs, validateEnum(subject.APIGroup, path.Child("apiGroup"), rbacv1.GroupName)...)
 	default:
-		errs = append(errs, field.NotSupported(path.Child("kind"), subject.Kind, []string{rbacv1.UserKind, rbacv1.GroupKind, rbacv1.ServiceAccountKind}))
+		errs = append(errs, field.NotSupported(path.Child("kind"), subject.Kind, []string{
+			rbacv1.UserKind, rbacv1.GroupKind, rbacv1.ServiceAccountKind,
+		}))
 	}
 	return errs
 }
@@ -160,8 +168,11 @@ func validateFreeText(text, old *string, path *field.Path) field.ErrorList {
 		return field.ErrorList{field.Required(path, "must not be empty when given")}
 	}
 	for _, r := range *text {
-		if !unicode.In(r, unicode.L, unicode.M, unicode.N, unicode.Zs, unicode.Pd) && !strings.ContainsRune(`.,:;!?'"()[]{}_/&+@#%*=|~^`, r) {
-			return field.ErrorList{field.Invalid(path, *text, "must consist of letters, digits, spaces and common punctuation on one line")}
+		if !unicode.In(r, unicode.L, unicode.M, unicode.N, unicode.Zs, unicode.Pd) &&
+			!strings.ContainsRune(`.,:;!?'"()[]{}_/&+@#%*=|~^`, r) {
+			return field.ErrorList{
+				field.Invalid(path, *text, "must consist of letters, digits, spaces and common punctuation on one line"),
+			}
 		}
 	}
 	return nil

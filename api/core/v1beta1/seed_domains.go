@@ -5,8 +5,8 @@ import "strings"
 // internalLabel is in every internal domain, so that nobody takes it for one of users.
 const internalLabel = "internal"
 
-// InternalDomain is the domain below which the Seed has the internal names of Shoots, "" if it has none. The label "internal" is
-// put in front unless the domain has that word already.
+// InternalDomain is the domain below which the Seed has the internal names of Shoots, "" if it has none. The label
+// "internal" is put in front unless the domain has that word already.
 func (s *SeedSpec) InternalDomain() string {
 	switch {
 	case s.DNS.Internal == nil:

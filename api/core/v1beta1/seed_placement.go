@@ -11,7 +11,8 @@ import (
 // one of 240.0.0.0/8 to 244.0.0.0/8, nor of a Shoot fd8f:6d53:b97a:1::/96.
 var reservedNetworks = []netip.Prefix{
 	netip.MustParsePrefix("240.0.0.0/8"), netip.MustParsePrefix("241.0.0.0/8"), netip.MustParsePrefix("242.0.0.0/8"),
-	netip.MustParsePrefix("243.0.0.0/8"), netip.MustParsePrefix("244.0.0.0/8"), netip.MustParsePrefix("fd8f:6d53:b97a:1::/96"),
+	netip.MustParsePrefix("243.0.0.0/8"), netip.MustParsePrefix("244.0.0.0/8"),
+	netip.MustParsePrefix("fd8f:6d53:b97a:1::/96"),
 }
 
 // NetworkConflict is an address range of a Shoot that keeps it off a Seed.
@@ -37,8 +38,8 @@ func (c NetworkConflict) String() string {
 	return fmt.Sprintf("the Shoot's %s.networking.%s %s overlaps %s", of, c.Field, c.Range, c.With)
 }
 
-// NetworksOnSeed returns the networking that a Shoot has on a Seed, which gives it default ranges of services and, if it
-// has workers, of pods. Defaults count only if the Shoot has their IP family. Nil stays nil.
+// NetworksOnSeed returns the networking that a Shoot has on a Seed, which gives it default ranges of services and, if
+// it has workers, of pods. Defaults count only if the Shoot has their IP family. Nil stays nil.
 func NetworksOnSeed(shoot *Shoot, seed *SeedNetworks) *Networking {
 	if shoot.Spec.Networking == nil || seed.ShootDefaults == nil {
 		return shoot.Spec.Networking
@@ -64,8 +65,8 @@ func NetworksOnSeed(shoot *Shoot, seed *SeedNetworks) *Networking {
 }
 
 // NetworkConflicts returns the ranges of a Shoot that keep it off a Seed: those of its spec, completed with the Seed's
-// defaults, and those in use according to its status. IPv4 ranges may overlap the Seed's nodes and pods, because the tunnel
-// does not route by address, but not its services, from which the addresses come that API servers advertise.
+// defaults, and those in use according to its status. IPv4 ranges may overlap the Seed's nodes and pods, because the
+// tunnel does not route by address, but not its services, from which the addresses come that API servers advertise.
 func NetworkConflicts(shoot *Shoot, inUse *NetworkingStatus, seed *SeedNetworks) []NetworkConflict {
 	networking := NetworksOnSeed(shoot, seed)
 	if networking == nil {

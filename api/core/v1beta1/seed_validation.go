@@ -91,7 +91,9 @@ func validateSeedNetworks(networks *SeedNetworks, path *field.Path) field.ErrorL
 		}
 		wrong := validateCIDR(*value, path, networks.IPFamilies...)
 		if wrong == nil && inReservedRange(*value) {
-			wrong = field.ErrorList{field.Invalid(path, *value, "must not overlap 240.0.0.0/8 to 244.0.0.0/8, which are reserved")}
+			wrong = field.ErrorList{
+				field.Invalid(path, *value, "must not overlap 240.0.0.0/8 to 244.0.0.0/8, which are reserved"),
+			}
 		}
 		errs = append(errs, wrong...)
 	}
@@ -100,9 +102,12 @@ func validateSeedNetworks(networks *SeedNetworks, path *field.Path) field.ErrorL
 	cidr(&networks.Pods, pods)
 	cidr(&networks.Services, services)
 	if prefix, ok := parseCIDR(&networks.Services); ok && prefix.Addr().Is4() && prefix.Bits() < minServicesBits {
-		errs = append(errs, field.Invalid(services, networks.Services, "must not be wider than a /"+strconv.Itoa(minServicesBits)))
+		errs = append(errs, field.Invalid(services, networks.Services, "must not be wider than a /"+
+			strconv.Itoa(minServicesBits)))
 	}
-	errs = append(errs, ValidateDisjointCIDRs(NamedCIDR{nodes, networks.Nodes}, NamedCIDR{pods, &networks.Pods}, NamedCIDR{services, &networks.Services})...)
+	errs = append(errs, ValidateDisjointCIDRs(NamedCIDR{
+		nodes, networks.Nodes,
+	}, NamedCIDR{pods, &networks.Pods}, NamedCIDR{services, &networks.Services})...)
 	if defaults := networks.ShootDefaults; defaults != nil {
 		pods, services := path.Child("shootDefaults", "pods"), path.Child("shootDefaults", "services")
 		cidr(defaults.Pods, pods)
@@ -126,7 +131,8 @@ func validateBackup(backup *Backup, seedProvider string, path *field.Path) field
 	}
 	errs := validateRequired(backup.Provider, path.Child("provider"))
 	if backup.Provider != "" && backup.Provider != seedProvider && deref(backup.Region) == "" {
-		errs = append(errs, field.Invalid(path.Child("region"), "", "must be given when the provider is not that of the seed"))
+		errs = append(errs, field.Invalid(path.Child("region"), "",
+			"must be given when the provider is not that of the seed"))
 	}
 	return append(errs, validateCredentialsRef(backup.CredentialsRef, path.Child("credentialsRef"), true)...)
 }
@@ -150,7 +156,8 @@ func validateSeedVolume(volume *SeedVolume, path *field.Path) field.ErrorList {
 	}
 	errs := notNegative(path, []namedQuantity{{"minimumSize", volume.MinimumSize}})
 	path = path.Child("providers")
-	errs = append(errs, validateUnique(volume.Providers, path, func(p *SeedVolumeProvider) string { return p.Purpose }, child("purpose"))...)
+	errs = append(errs, validateUnique(volume.Providers, path, func(p *SeedVolumeProvider) string { return p.Purpose },
+		child("purpose"))...)
 	for i, provider := range volume.Providers {
 		errs = append(errs, validateRequired(provider.Purpose, path.Index(i).Child("purpose"))...)
 		errs = append(errs, validateRequired(provider.Name, path.Index(i).Child("name"))...)
@@ -171,41 +178,52 @@ func validateSeedSettings(settings *SeedSettings, zones []string, path *field.Pa
 			}
 			for _, name := range sortedKeys(config.Resources) {
 				if amount := config.Resources[name]; amount.Sign() < 0 {
-					errs = append(errs, field.Invalid(path.Child("resources").Key(string(name)), amount.String(), "must not be negative"))
+					errs = append(errs, field.Invalid(path.Child("resources").Key(string(name)), amount.String(),
+						"must not be negative"))
 				}
 			}
 			errs = append(errs, metav1validation.ValidateLabels(config.NodeSelector, path.Child("nodeSelector"))...)
 		}
 	}
-	errs = append(errs, validateLoadBalancerServices(settings.LoadBalancerServices, zones, path.Child("loadBalancerServices"))...)
+	errs = append(errs, validateLoadBalancerServices(settings.LoadBalancerServices, zones,
+		path.Child("loadBalancerServices"))...)
 	if routing := settings.TopologyAwareRouting; routing != nil && routing.Enabled && len(zones) < 2 {
-		errs = append(errs, field.Forbidden(path.Child("topologyAwareRouting", "enabled"), "needs a seed with at least two zones"))
+		errs = append(errs, field.Forbidden(path.Child("topologyAwareRouting", "enabled"),
+			"needs a seed with at least two zones"))
 	}
 	if selection := settings.ZoneSelection; selection != nil {
-		errs = append(errs, validateEnum(selection.Mode, path.Child("zoneSelection", "mode"), ZoneSelectionPrefer, ZoneSelectionEnforce)...)
+		errs = append(errs, validateEnum(selection.Mode, path.Child("zoneSelection", "mode"), ZoneSelectionPrefer,
+			ZoneSelectionEnforce)...)
 	}
 	return errs
 }
 
-func validateLoadBalancerServices(services *SeedSettingLoadBalancerServices, zones []string, path *field.Path) field.ErrorList {
+func validateLoadBalancerServices(
+	services *SeedSettingLoadBalancerServices, zones []string, path *field.Path,
+) field.ErrorList {
 	if services == nil {
 		return nil
 	}
-	policies := []corev1.ServiceExternalTrafficPolicy{corev1.ServiceExternalTrafficPolicyCluster, corev1.ServiceExternalTrafficPolicyLocal}
+	policies := []corev1.ServiceExternalTrafficPolicy{
+		corev1.ServiceExternalTrafficPolicyCluster, corev1.ServiceExternalTrafficPolicyLocal,
+	}
 	errs := apivalidation.ValidateAnnotations(services.Annotations, path.Child("annotations"))
-	errs = append(errs, validateOptionalEnum(services.ExternalTrafficPolicy, path.Child("externalTrafficPolicy"), policies...)...)
+	errs = append(errs, validateOptionalEnum(services.ExternalTrafficPolicy, path.Child("externalTrafficPolicy"),
+		policies...)...)
 	path = path.Child("zones")
 	if len(services.Zones) > 0 && len(zones) < 2 {
 		errs = append(errs, field.Forbidden(path, "needs a seed with at least two zones"))
 	}
-	errs = append(errs, validateUnique(services.Zones, path, func(z *SeedSettingLoadBalancerServicesZones) string { return z.Name }, child("name"))...)
+	errs = append(errs, validateUnique(services.Zones, path,
+		func(z *SeedSettingLoadBalancerServicesZones) string { return z.Name }, child("name"))...)
 	for i, zone := range services.Zones {
 		path := path.Index(i)
 		if !slices.Contains(zones, zone.Name) {
 			errs = append(errs, field.NotFound(path.Child("name"), zone.Name))
 		}
 		errs = append(errs, apivalidation.ValidateAnnotations(zone.Annotations, path.Child("annotations"))...)
-		errs = append(errs, validateOptionalEnum(zone.ExternalTrafficPolicy, path.Child("externalTrafficPolicy"), policies...)...)
+		errs = append(errs, validateOptionalEnum(zone.ExternalTrafficPolicy, path.Child("externalTrafficPolicy"),
+			policies...)...)
 	}
 	return errs
 }
@@ -236,11 +254,13 @@ func validateSeedDNS(dns *SeedDNS, path *field.Path) field.ErrorList {
 		errs = append(errs, validateCredentialsRef(provider.CredentialsRef, path.Child("credentialsRef"), true)...)
 	}
 	if dns.Internal == nil {
-		errs = append(errs, field.Required(path.Child("internal"), "must be given; it is the domain under which API servers are always reachable"))
+		errs = append(errs, field.Required(path.Child("internal"),
+			"must be given; it is the domain under which API servers are always reachable"))
 	} else {
 		errs = append(errs, validateSeedDNSProvider(dns.Internal, path.Child("internal"))...)
 	}
-	errs = append(errs, validateUnique(dns.Defaults, path.Child("defaults"), func(d *SeedDNSProviderConfig) string { return d.Domain }, child("domain"))...)
+	errs = append(errs, validateUnique(dns.Defaults, path.Child("defaults"),
+		func(d *SeedDNSProviderConfig) string { return d.Domain }, child("domain"))...)
 	for i := range dns.Defaults {
 		errs = append(errs, validateSeedDNSProvider(&dns.Defaults[i], path.Child("defaults").Index(i))...)
 	}

@@ -2,8 +2,9 @@ package v1beta1
 
 import "fmt"
 
-// seedWithoutEffect is withoutEffect for Seeds. Settings that ask for what is the case anyway are not named, and neither are
-// those that every Seed has by default, such as an enabled dependencyWatchdog: nobody need have asked for them.
+// seedWithoutEffect is withoutEffect for Seeds. Settings that ask for what is the case anyway are not named, and
+// neither are those that every Seed has by default, such as an enabled dependencyWatchdog: nobody need have asked for
+// them.
 func seedWithoutEffect(spec *SeedSpec) []string {
 	var texts []string
 	warn := func(given bool, path, why string) {
@@ -11,7 +12,8 @@ func seedWithoutEffect(spec *SeedSpec) []string {
 			texts = append(texts, fmt.Sprintf("%s has no effect: %s", path, why))
 		}
 	}
-	warn(spec.Volume != nil, "spec.volume", "volumes have the size that is asked for, and the StorageClass that is the cluster's default")
+	warn(spec.Volume != nil, "spec.volume",
+		"volumes have the size that is asked for, and the StorageClass that is the cluster's default")
 	if spec.Backup != nil && spec.Backup.CredentialsRef != nil {
 		warn(spec.Backup.CredentialsRef.Kind == "WorkloadIdentity", "spec.backup.credentialsRef",
 			"backups need a Secret; without one there is no bucket, and no Shoot is placed on the Seed")
@@ -22,7 +24,8 @@ func seedWithoutEffect(spec *SeedSpec) []string {
 	}
 	const path = "spec.settings."
 	if reservation := settings.ExcessCapacityReservation; reservation != nil {
-		warn(reservation.Enabled == nil || *reservation.Enabled, path+"excessCapacityReservation", "no room is kept for new control planes")
+		warn(reservation.Enabled == nil || *reservation.Enabled, path+"excessCapacityReservation",
+			"no room is kept for new control planes")
 	}
 	if services := settings.LoadBalancerServices; services != nil {
 		const why = "of the Service of the gateway, only the annotations can be chosen"
@@ -35,7 +38,8 @@ func seedWithoutEffect(spec *SeedSpec) []string {
 		warn(len(vpa.FeatureGates) > 0, path+"verticalPodAutoscaler.featureGates", "Seeds get no vertical pod autoscaler")
 		warn(len(vpa.MaxAllowed) > 0, path+"verticalPodAutoscaler.maxAllowed", "Seeds get no vertical pod autoscaler")
 	}
-	warn(settings.TopologyAwareRouting != nil && settings.TopologyAwareRouting.Enabled, path+"topologyAwareRouting", "traffic may leave its zone")
+	warn(settings.TopologyAwareRouting != nil && settings.TopologyAwareRouting.Enabled, path+"topologyAwareRouting",
+		"traffic may leave its zone")
 	warn(settings.PersistentVolumeClaimAutoscaler != nil && settings.PersistentVolumeClaimAutoscaler.Enabled,
 		path+"persistentVolumeClaimAutoscaler", "volumes keep their size")
 	return texts

@@ -23,23 +23,28 @@ const (
 )
 
 func (v ShootValidation) kubeAPIServer(shoot *Shoot) field.ErrorList {
-	config, path, version := shoot.Spec.Kubernetes.KubeAPIServer, specPath.Child("kubernetes", "kubeAPIServer"), shoot.Spec.Kubernetes.Version
+	config, path, version := shoot.Spec.Kubernetes.KubeAPIServer, specPath.Child("kubernetes", "kubeAPIServer"),
+		shoot.Spec.Kubernetes.Version
 	if config == nil {
 		return nil
 	}
 	var errs field.ErrorList
 	errs = append(errs, validateFeatureGates(config.FeatureGates, version, path.Child("featureGates"))...)
-	errs = append(errs, validateRuntimeConfig(config.RuntimeConfig, version, shoot.HasWorkers(), path.Child("runtimeConfig"))...)
+	errs = append(errs, validateRuntimeConfig(config.RuntimeConfig, version, shoot.HasWorkers(),
+		path.Child("runtimeConfig"))...)
 	errs = append(errs, validateAdmissionPlugins(config.AdmissionPlugins, shoot, path.Child("admissionPlugins"))...)
 	errs = append(errs, validateAudiences(config.APIAudiences, path.Child("apiAudiences"))...)
 	if audit := config.AuditConfig; audit != nil && audit.AuditPolicy != nil && audit.AuditPolicy.ConfigMapRef != nil {
-		errs = append(errs, validateRequired(audit.AuditPolicy.ConfigMapRef.Name, path.Child("auditConfig", "auditPolicy", "configMapRef", "name"))...)
+		errs = append(errs, validateRequired(audit.AuditPolicy.ConfigMapRef.Name,
+			path.Child("auditConfig", "auditPolicy", "configMapRef", "name"))...)
 	}
 	errs = append(errs, validateServiceAccountConfig(config.ServiceAccountConfig, path.Child("serviceAccountConfig"))...)
 	errs = append(errs, validateWatchCacheSizes(config.WatchCacheSizes, version, path.Child("watchCacheSizes"))...)
 	if requests := config.Requests; requests != nil {
-		errs = append(errs, between(requests.MaxNonMutatingInflight, 0, maxNonMutatingInflight, path.Child("requests", "maxNonMutatingInflight"))...)
-		errs = append(errs, between(requests.MaxMutatingInflight, 0, maxMutatingInflight, path.Child("requests", "maxMutatingInflight"))...)
+		errs = append(errs, between(requests.MaxNonMutatingInflight, 0, maxNonMutatingInflight,
+			path.Child("requests", "maxNonMutatingInflight"))...)
+		errs = append(errs, between(requests.MaxMutatingInflight, 0, maxMutatingInflight,
+			path.Child("requests", "maxMutatingInflight"))...)
 	}
 	if deref(config.EnableAnonymousAuthentication) && minorOf(version) >= 35 {
 		errs = append(errs, field.Forbidden(path.Child("enableAnonymousAuthentication"),
@@ -52,12 +57,16 @@ func (v ShootValidation) kubeAPIServer(shoot *Shoot) field.ErrorList {
 		errs = append(errs, atLeast(logging.Verbosity, 0, path.Child("logging", "verbosity"))...)
 		errs = append(errs, atLeast(logging.HTTPAccessVerbosity, 0, path.Child("logging", "httpAccessVerbosity"))...)
 	}
-	errs = append(errs, atLeast(config.DefaultNotReadyTolerationSeconds, 0, path.Child("defaultNotReadyTolerationSeconds"))...)
-	errs = append(errs, atLeast(config.DefaultUnreachableTolerationSeconds, 0, path.Child("defaultUnreachableTolerationSeconds"))...)
+	errs = append(errs, atLeast(config.DefaultNotReadyTolerationSeconds, 0,
+		path.Child("defaultNotReadyTolerationSeconds"))...)
+	errs = append(errs, atLeast(config.DefaultUnreachableTolerationSeconds, 0,
+		path.Child("defaultUnreachableTolerationSeconds"))...)
 	errs = append(errs, v.encryption(shoot, path.Child("encryptionConfig"))...)
 	errs = append(errs, validateStructured(config, path)...)
-	errs = append(errs, validateMinAllowed(config.Autoscaling, path.Child("autoscaling", "minAllowed"), minAllowedAPIServer)...)
-	errs = append(errs, validateOptionalEnum(config.TLSMinVersion, path.Child("tlsMinVersion"), "VersionTLS12", "VersionTLS13")...)
+	errs = append(errs, validateMinAllowed(config.Autoscaling, path.Child("autoscaling", "minAllowed"),
+		minAllowedAPIServer)...)
+	errs = append(errs, validateOptionalEnum(config.TLSMinVersion, path.Child("tlsMinVersion"), "VersionTLS12",
+		"VersionTLS13")...)
 	return errs
 }
 
@@ -65,7 +74,8 @@ func validateAudiences(audiences []string, path *field.Path) field.ErrorList {
 	errs := validateUniqueStrings(audiences, path)
 	for i, audience := range audiences {
 		if audience == "" || strings.Contains(audience, ",") {
-			errs = append(errs, field.Invalid(path.Index(i), audience, "must not be empty and not contain a comma; add an entry for each audience"))
+			errs = append(errs, field.Invalid(path.Index(i), audience,
+				"must not be empty and not contain a comma; add an entry for each audience"))
 		}
 	}
 	return errs
@@ -186,7 +196,9 @@ var (
 	}
 )
 
-func validateMinAllowed(autoscaling *ControlPlaneAutoscaling, path *field.Path, least corev1.ResourceList) field.ErrorList {
+func validateMinAllowed(
+	autoscaling *ControlPlaneAutoscaling, path *field.Path, least corev1.ResourceList,
+) field.ErrorList {
 	if autoscaling == nil {
 		return nil
 	}
@@ -224,14 +236,17 @@ func validateAdmissionPlugins(plugins []AdmissionPlugin, shoot *Shoot, path *fie
 		case slices.Contains(forbiddenAdmissionPlugins, plugin.Name):
 			errs = append(errs, field.Forbidden(path.Child("name"), "cannot be used"))
 		case known != nil && !slices.Contains(known, plugin.Name):
-			errs = append(errs, field.Forbidden(path.Child("name"), plugin.Name+" does not exist in Kubernetes "+shoot.Spec.Kubernetes.Version))
+			errs = append(errs, field.Forbidden(path.Child("name"), plugin.Name+" does not exist in Kubernetes "+
+				shoot.Spec.Kubernetes.Version))
 		case deref(plugin.Disabled) && slices.Contains(requiredAdmissionPlugins, plugin.Name):
 			errs = append(errs, field.Forbidden(path, plugin.Name+" cannot be disabled"))
 		}
-		if name := plugin.KubeconfigSecretName; name != nil && !slices.ContainsFunc(shoot.Spec.Resources, func(r NamedResourceReference) bool {
-			return r.ResourceRef.Kind == "Secret" && r.ResourceRef.Name == *name
-		}) {
-			errs = append(errs, field.Invalid(path.Child("kubeconfigSecretName"), *name, "must be a Secret that spec.resources refers to"))
+		if name := plugin.KubeconfigSecretName; name != nil &&
+			!slices.ContainsFunc(shoot.Spec.Resources, func(r NamedResourceReference) bool {
+				return r.ResourceRef.Kind == "Secret" && r.ResourceRef.Name == *name
+			}) {
+			errs = append(errs, field.Invalid(path.Child("kubeconfigSecretName"), *name,
+				"must be a Secret that spec.resources refers to"))
 		}
 	}
 	return errs

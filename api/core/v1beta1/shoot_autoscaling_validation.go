@@ -10,7 +10,8 @@ import (
 )
 
 var expanders = []string{
-	string(ClusterAutoscalerExpanderLeastWaste), string(ClusterAutoscalerExpanderMostPods), string(ClusterAutoscalerExpanderPriority),
+	string(ClusterAutoscalerExpanderLeastWaste), string(ClusterAutoscalerExpanderMostPods),
+	string(ClusterAutoscalerExpanderPriority),
 	string(ClusterAutoscalerExpanderRandom), string(ClusterAutoscalerExpanderLeastNodes),
 }
 
@@ -44,7 +45,8 @@ func validateClusterAutoscaler(config *ClusterAutoscaler, version string, path *
 		{"nodeGroupBackoffResetTimeout", config.NodeGroupBackoffResetTimeout},
 		{"maxBinpackingTime", config.MaxBinpackingTime},
 	})
-	errs = append(errs, between(config.ScaleDownUtilizationThreshold, 0, 1, path.Child("scaleDownUtilizationThreshold"))...)
+	errs = append(errs, between(config.ScaleDownUtilizationThreshold, 0, 1,
+		path.Child("scaleDownUtilizationThreshold"))...)
 	if config.Expander != nil {
 		errs = append(errs, validateExpander(string(*config.Expander), path.Child("expander"))...)
 	}
@@ -61,12 +63,14 @@ func validateClusterAutoscaler(config *ClusterAutoscaler, version string, path *
 		errs = append(errs, atLeast(count.value, 0, path.Child(count.name))...)
 	}
 	if config.MaxEmptyBulkDelete != nil && minorOf(version) >= noMaxEmptyBulkDelete {
-		errs = append(errs, field.Forbidden(path.Child("maxEmptyBulkDelete"), "not from Kubernetes 1.33 on; use maxScaleDownParallelism"))
+		errs = append(errs, field.Forbidden(path.Child("maxEmptyBulkDelete"),
+			"not from Kubernetes 1.33 on; use maxScaleDownParallelism"))
 	}
 	errs = append(errs, validateTaintKeys(config.IgnoreTaints, path.Child("ignoreTaints"))...)
 	errs = append(errs, validateTaintKeys(config.StartupTaints, path.Child("startupTaints"))...)
 	errs = append(errs, validateTaintKeys(config.StatusTaints, path.Child("statusTaints"))...)
-	return append(errs, validateMinAllowed(config.Autoscaling, path.Child("autoscaling", "minAllowed"), minAllowedClusterAutoscaler)...)
+	return append(errs, validateMinAllowed(config.Autoscaling, path.Child("autoscaling", "minAllowed"),
+		minAllowedClusterAutoscaler)...)
 }
 
 func validateExpander(expander string, path *field.Path) field.ErrorList {

@@ -17,13 +17,23 @@ func TestFailureToleranceIsKept(t *testing.T) {
 		old, now *ControlPlane
 		want     string // Part of the error; empty for none.
 	}{
-		"switched on":                  {now: with(FailureToleranceTypeNode)},
-		"switched on, zones added":     {old: with("", "a"), now: with(FailureToleranceTypeZone, "a", "b", "c")},
-		"unchanged":                    {old: with(FailureToleranceTypeNode), now: with(FailureToleranceTypeNode)},
-		"switched off":                 {old: with(FailureToleranceTypeNode), want: "spec.controlPlane.highAvailability.failureTolerance.type: Invalid value: \"\": field is immutable once it is set"},
-		"another kind":                 {old: with(FailureToleranceTypeNode), now: with(FailureToleranceTypeZone), want: "field is immutable once it is set"},
-		"switched on, another zone":    {old: with("", "a"), now: with(FailureToleranceTypeZone, "b", "c", "d"), want: "spec.controlPlane.zones"},
-		"zones taken away":             {old: with(FailureToleranceTypeZone, "a", "b", "c"), now: with(FailureToleranceTypeZone), want: "spec.controlPlane.zones"},
+		"switched on":              {now: with(FailureToleranceTypeNode)},
+		"switched on, zones added": {old: with("", "a"), now: with(FailureToleranceTypeZone, "a", "b", "c")},
+		"unchanged":                {old: with(FailureToleranceTypeNode), now: with(FailureToleranceTypeNode)},
+		"switched off": {
+			old:  with(FailureToleranceTypeNode),
+			want: "spec.controlPlane.highAvailability.failureTolerance.type: Invalid value: \"\": field is immutable once it is set",
+		},
+		"another kind": {
+			old: with(FailureToleranceTypeNode), now: with(FailureToleranceTypeZone), want: "field is immutable once it is set",
+		},
+		"switched on, another zone": {
+			old: with("", "a"), now: with(FailureToleranceTypeZone, "b", "c", "d"), want: "spec.controlPlane.zones",
+		},
+		"zones taken away": {
+			old: with(FailureToleranceTypeZone, "a", "b", "c"), now: with(FailureToleranceTypeZone),
+			want: "spec.controlPlane.zones",
+		},
 		"zones without high tolerance": {old: with("", "a"), now: with("", "a", "b", "c"), want: "spec.controlPlane.zones"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -110,7 +110,8 @@ func validateEncryptionUpdate(shoot, old *Shoot) field.ErrorList {
 	path := specPath.Child("kubernetes", "kubeAPIServer", "encryptionConfig")
 	var errs field.ErrorList
 	if phase := etcdKeyPhase(old); rotating(phase) {
-		errs = append(errs, field.Forbidden(path, "cannot be changed while the rotation of the etcd encryption key is in phase "+string(phase)))
+		errs = append(errs, field.Forbidden(path,
+			"cannot be changed while the rotation of the etcd encryption key is in phase "+string(phase)))
 	}
 	// Going back to what is encrypted at present is possible at every moment.
 	goesBack := encryptionRollsOut(old) && !encryptionRollsOut(shoot)
@@ -131,7 +132,8 @@ func validateEncryptionUpdate(shoot, old *Shoot) field.ErrorList {
 	operation := old.Status.LastOperation
 	if operation == nil || operation.State != LastOperationStateSucceeded ||
 		operation.Type != LastOperationTypeCreate && operation.Type != LastOperationTypeReconcile {
-		errs = append(errs, field.Forbidden(path, "cannot be changed before the cluster has been created or reconciled successfully"))
+		errs = append(errs, field.Forbidden(path,
+			"cannot be changed before the cluster has been created or reconciled successfully"))
 	}
 	return errs
 }

@@ -33,10 +33,12 @@ func validateKubelet(config *KubeletConfig, version string, path *field.Path) fi
 	if size := config.ContainerLogMaxSize; size != nil && size.Sign() <= 0 {
 		errs = append(errs, field.Invalid(path.Child("containerLogMaxSize"), size.String(), "must be more than 0"))
 	}
-	errs = append(errs, atLeast(config.ContainerLogMaxFiles, minContainerLogMaxFiles, path.Child("containerLogMaxFiles"))...)
+	errs = append(errs, atLeast(config.ContainerLogMaxFiles, minContainerLogMaxFiles,
+		path.Child("containerLogMaxFiles"))...)
 	if timeout := config.StreamingConnectionIdleTimeout; timeout != nil &&
 		(timeout.Duration < minStreamingIdleTimeout || timeout.Duration > maxStreamingIdleTimeout) {
-		errs = append(errs, field.Invalid(path.Child("streamingConnectionIdleTimeout"), timeout.Duration.String(), "must be between 30s and 4h"))
+		errs = append(errs, field.Invalid(path.Child("streamingConnectionIdleTimeout"), timeout.Duration.String(),
+			"must be between 30s and 4h"))
 	}
 	return append(errs, validateSwap(config, path)...)
 }
@@ -139,8 +141,10 @@ func quantityOrPercentage(text string) bool {
 func validateKubeletImages(config *KubeletConfig, path *field.Path) field.ErrorList {
 	errs := between(config.ImageGCHighThresholdPercent, 0, 100, path.Child("imageGCHighThresholdPercent"))
 	errs = append(errs, between(config.ImageGCLowThresholdPercent, 0, 100, path.Child("imageGCLowThresholdPercent"))...)
-	if high, low := config.ImageGCHighThresholdPercent, config.ImageGCLowThresholdPercent; high != nil && low != nil && *low >= *high {
-		errs = append(errs, field.Forbidden(path.Child("imageGCLowThresholdPercent"), "must be lower than imageGCHighThresholdPercent"))
+	if high, low := config.ImageGCHighThresholdPercent, config.ImageGCLowThresholdPercent; high != nil && low != nil &&
+		*low >= *high {
+		errs = append(errs, field.Forbidden(path.Child("imageGCLowThresholdPercent"),
+			"must be lower than imageGCHighThresholdPercent"))
 	}
 	errs = append(errs, durationsNotNegative(path, []namedDuration{
 		{"imageMinimumGCAge", config.ImageMinimumGCAge}, {"imageMaximumGCAge", config.ImageMaximumGCAge},
@@ -152,14 +156,17 @@ func validateKubeletImages(config *KubeletConfig, path *field.Path) field.ErrorL
 	}
 	errs = append(errs, atLeast(config.MaxParallelImagePulls, 1, path.Child("maxParallelImagePulls"))...)
 	if pulls := config.MaxParallelImagePulls; pulls != nil && *pulls > 1 && deref(config.SerializeImagePulls) {
-		errs = append(errs, field.Forbidden(path.Child("maxParallelImagePulls"), "cannot be more than 1 while serializeImagePulls is true"))
+		errs = append(errs, field.Forbidden(path.Child("maxParallelImagePulls"),
+			"cannot be more than 1 while serializeImagePulls is true"))
 	}
 	errs = append(errs, atLeast(config.RegistryPullQPS, 0, path.Child("registryPullQPS"))...)
 	errs = append(errs, atLeast(config.RegistryBurst, 0, path.Child("registryBurst"))...)
 	const allowlisted = "NeverVerifyAllowlistedImages"
-	errs = append(errs, validateOptionalEnum(config.ImagePullCredentialsVerificationPolicy, path.Child("imagePullCredentialsVerificationPolicy"),
+	errs = append(errs, validateOptionalEnum(config.ImagePullCredentialsVerificationPolicy,
+		path.Child("imagePullCredentialsVerificationPolicy"),
 		"NeverVerify", "NeverVerifyPreloadedImages", allowlisted, "AlwaysVerify")...)
-	if len(config.PreloadedImagesVerificationAllowlist) > 0 && deref(config.ImagePullCredentialsVerificationPolicy) != allowlisted {
+	if len(config.PreloadedImagesVerificationAllowlist) > 0 &&
+		deref(config.ImagePullCredentialsVerificationPolicy) != allowlisted {
 		errs = append(errs, field.Forbidden(path.Child("preloadedImagesVerificationAllowlist"),
 			"needs imagePullCredentialsVerificationPolicy "+allowlisted))
 	}

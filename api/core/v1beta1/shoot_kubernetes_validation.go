@@ -14,17 +14,22 @@ func (v ShootValidation) kubernetes(shoot *Shoot) field.ErrorList {
 	errs := v.versionForm(kubernetes.Version, path.Child("version"))
 	errs = append(errs, v.kubeAPIServer(shoot)...)
 	errs = append(errs, validateKubeControllerManager(shoot)...)
-	errs = append(errs, validateKubeScheduler(kubernetes.KubeScheduler, kubernetes.Version, path.Child("kubeScheduler"))...)
+	errs = append(errs, validateKubeScheduler(kubernetes.KubeScheduler, kubernetes.Version,
+		path.Child("kubeScheduler"))...)
 	errs = append(errs, validateKubeProxy(kubernetes.KubeProxy, kubernetes.Version, path.Child("kubeProxy"))...)
 	errs = append(errs, validateKubelet(kubernetes.Kubelet, kubernetes.Version, path.Child("kubelet"))...)
-	errs = append(errs, validateClusterAutoscaler(kubernetes.ClusterAutoscaler, kubernetes.Version, path.Child("clusterAutoscaler"))...)
-	errs = append(errs, validateVerticalPodAutoscaler(kubernetes.VerticalPodAutoscaler, path.Child("verticalPodAutoscaler"))...)
+	errs = append(errs, validateClusterAutoscaler(kubernetes.ClusterAutoscaler, kubernetes.Version,
+		path.Child("clusterAutoscaler"))...)
+	errs = append(errs, validateVerticalPodAutoscaler(kubernetes.VerticalPodAutoscaler,
+		path.Child("verticalPodAutoscaler"))...)
 	if etcd := kubernetes.ETCD; etcd != nil {
 		if etcd.Main != nil {
-			errs = append(errs, validateMinAllowed(etcd.Main.Autoscaling, path.Child("etcd", "main", "autoscaling", "minAllowed"), minAllowedETCDMain)...)
+			errs = append(errs, validateMinAllowed(etcd.Main.Autoscaling,
+				path.Child("etcd", "main", "autoscaling", "minAllowed"), minAllowedETCDMain)...)
 		}
 		if etcd.Events != nil {
-			errs = append(errs, validateMinAllowed(etcd.Events.Autoscaling, path.Child("etcd", "events", "autoscaling", "minAllowed"), minAllowedETCDEvents)...)
+			errs = append(errs, validateMinAllowed(etcd.Events.Autoscaling,
+				path.Child("etcd", "events", "autoscaling", "minAllowed"), minAllowedETCDEvents)...)
 		}
 	}
 	return errs
@@ -46,7 +51,8 @@ func validateKubeControllerManager(shoot *Shoot) field.ErrorList {
 	errs = append(errs, validateNodeCIDRMask(shoot, config, path)...)
 	if timeout := config.PodEvictionTimeout; timeout != nil {
 		if timeout.Duration <= 0 {
-			errs = append(errs, field.Invalid(path.Child("podEvictionTimeout"), timeout.Duration.String(), "must be more than 0s"))
+			errs = append(errs, field.Invalid(path.Child("podEvictionTimeout"), timeout.Duration.String(),
+				"must be more than 0s"))
 		}
 		if minorOf(version) >= 33 {
 			errs = append(errs, field.Forbidden(path.Child("podEvictionTimeout"),
@@ -54,9 +60,11 @@ func validateKubeControllerManager(shoot *Shoot) field.ErrorList {
 		}
 	}
 	if period := config.NodeMonitorGracePeriod; period != nil && period.Duration <= 0 {
-		errs = append(errs, field.Invalid(path.Child("nodeMonitorGracePeriod"), period.Duration.String(), "must be more than 0s"))
+		errs = append(errs, field.Invalid(path.Child("nodeMonitorGracePeriod"), period.Duration.String(),
+			"must be more than 0s"))
 	}
-	return append(errs, validateHorizontalPodAutoscaler(config.HorizontalPodAutoscalerConfig, path.Child("horizontalPodAutoscaler"))...)
+	return append(errs, validateHorizontalPodAutoscaler(config.HorizontalPodAutoscalerConfig,
+		path.Child("horizontalPodAutoscaler"))...)
 }
 
 func validateNodeCIDRMask(shoot *Shoot, config *KubeControllerManagerConfig, path *field.Path) field.ErrorList {
@@ -65,7 +73,8 @@ func validateNodeCIDRMask(shoot *Shoot, config *KubeControllerManagerConfig, pat
 		families = shoot.Spec.Networking.IPFamilies
 	}
 	onlyIPv6 := len(families) == 1 && families[0] == IPFamilyIPv6
-	errs := between(config.NodeCIDRMaskSizeIPv6, minNodeCIDRMaskSizeIPv6, maxNodeCIDRMaskSizeIPv6, path.Child("nodeCIDRMaskSizeIPv6"))
+	errs := between(config.NodeCIDRMaskSizeIPv6, minNodeCIDRMaskSizeIPv6, maxNodeCIDRMaskSizeIPv6,
+		path.Child("nodeCIDRMaskSizeIPv6"))
 	path = path.Child("nodeCIDRMaskSize")
 	if onlyIPv6 {
 		return append(errs, between(config.NodeCIDRMaskSize, minNodeCIDRMaskSizeIPv6, maxNodeCIDRMaskSizeIPv6, path)...)
@@ -96,7 +105,8 @@ func validateNodeCIDRMaskUpdate(spec, before *ShootSpec) field.ErrorList {
 	errs := validateImmutableOnceSet(now.NodeCIDRMaskSize, old.NodeCIDRMaskSize, path.Child("nodeCIDRMaskSize"))
 	// Leaving the second IP family takes its mask along.
 	if now.NodeCIDRMaskSizeIPv6 != nil {
-		errs = append(errs, validateImmutableOnceSet(now.NodeCIDRMaskSizeIPv6, old.NodeCIDRMaskSizeIPv6, path.Child("nodeCIDRMaskSizeIPv6"))...)
+		errs = append(errs, validateImmutableOnceSet(now.NodeCIDRMaskSizeIPv6, old.NodeCIDRMaskSizeIPv6,
+			path.Child("nodeCIDRMaskSizeIPv6"))...)
 	}
 	return errs
 }
@@ -119,7 +129,8 @@ func validateHorizontalPodAutoscaler(config *HorizontalPodAutoscalerConfig, path
 		}
 	}
 	if delay := config.InitialReadinessDelay; delay != nil && delay.Duration <= 0 {
-		errs = append(errs, field.Invalid(path.Child("initialReadinessDelay"), delay.Duration.String(), "must be more than 0s"))
+		errs = append(errs, field.Invalid(path.Child("initialReadinessDelay"), delay.Duration.String(),
+			"must be more than 0s"))
 	}
 	if tolerance := config.Tolerance; tolerance != nil && *tolerance <= 0 {
 		errs = append(errs, field.Invalid(path.Child("tolerance"), *tolerance, "must be more than 0"))
@@ -132,13 +143,15 @@ func validateKubeScheduler(config *KubeSchedulerConfig, version string, path *fi
 		return nil
 	}
 	errs := validateFeatureGates(config.FeatureGates, version, path.Child("featureGates"))
-	errs = append(errs, validateOptionalEnum(config.Profile, path.Child("profile"), SchedulingProfileBalanced, SchedulingProfileBinPacking)...)
+	errs = append(errs, validateOptionalEnum(config.Profile, path.Child("profile"), SchedulingProfileBalanced,
+		SchedulingProfileBinPacking)...)
 	if volumes := config.KubeMaxPDVols; volumes != nil {
 		if n, err := strconv.Atoi(*volumes); err != nil || n < 1 {
 			errs = append(errs, field.Invalid(path.Child("kubeMaxPDVols"), *volumes, "must be a whole number of at least 1"))
 		}
 		if minorOf(version) >= 35 {
-			errs = append(errs, field.Forbidden(path.Child("kubeMaxPDVols"), "not from Kubernetes 1.35 on, where the CSI drivers tell the limit"))
+			errs = append(errs, field.Forbidden(path.Child("kubeMaxPDVols"),
+				"not from Kubernetes 1.35 on, where the CSI drivers tell the limit"))
 		}
 	}
 	return errs
@@ -152,5 +165,6 @@ func validateKubeProxy(config *KubeProxyConfig, version string, path *field.Path
 	if config.Mode == nil {
 		return append(errs, field.Required(path.Child("mode"), "must be given"))
 	}
-	return append(errs, validateEnum(*config.Mode, path.Child("mode"), ProxyModeIPTables, ProxyModeIPVS, ProxyModeNFTables)...)
+	return append(errs, validateEnum(*config.Mode, path.Child("mode"), ProxyModeIPTables, ProxyModeIPVS,
+		ProxyModeNFTables)...)
 }

@@ -29,7 +29,8 @@ func validateMaintenance(maintenance *Maintenance, path *field.Path) field.Error
 		path := path.Child("autoRotation", "credentials")
 		errs = append(errs, validateRotationPeriod(rotation.Credentials.Observability, path.Child("observability"))...)
 		errs = append(errs, validateRotationPeriod(rotation.Credentials.SSHKeypair, path.Child("sshKeypair"))...)
-		errs = append(errs, validateRotationPeriod(rotation.Credentials.ETCDEncryptionKey, path.Child("etcdEncryptionKey"))...)
+		errs = append(errs, validateRotationPeriod(rotation.Credentials.ETCDEncryptionKey,
+			path.Child("etcdEncryptionKey"))...)
 	}
 	return errs
 }
@@ -62,7 +63,8 @@ func validateTimeWindow(window *MaintenanceTimeWindow, path *field.Path) field.E
 func windowLength(begin, end time.Time) time.Duration {
 	sinceMidnight := func(t time.Time) time.Duration {
 		t = t.UTC()
-		return time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute + time.Duration(t.Second())*time.Second
+		return time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute +
+			time.Duration(t.Second())*time.Second
 	}
 	length := sinceMidnight(end) - sinceMidnight(begin)
 	if length <= 0 {
@@ -79,7 +81,9 @@ func validateRotationPeriod(config *MaintenanceRotationConfig, path *field.Path)
 	if period == 0 || period >= minRotationPeriod && period <= maxRotationPeriod {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(path.Child("rotationPeriod"), period.String(), "must be between 30m and 2160h, or 0 for no rotation")}
+	return field.ErrorList{
+		field.Invalid(path.Child("rotationPeriod"), period.String(), "must be between 30m and 2160h, or 0 for no rotation"),
+	}
 }
 
 // hibernatedOrWakingUp is true while parts of the cluster do not run, or not yet again.
@@ -94,7 +98,8 @@ func validateHibernation(shoot *Shoot) field.ErrorList {
 	}
 	var errs field.ErrorList
 	if shoot.IsSelfHosted() {
-		errs = append(errs, field.Forbidden(path, "a cluster that hosts its own control plane cannot be stopped from outside"))
+		errs = append(errs, field.Forbidden(path,
+			"a cluster that hosts its own control plane cannot be stopped from outside"))
 	}
 	errs = append(errs, validateHibernationSchedules(hibernation.Schedules, path.Child("schedules"))...)
 	if shoot.HibernationEnabled() {
@@ -167,7 +172,8 @@ func validateHibernationUpdate(shoot, old *Shoot) field.ErrorList {
 		errs = append(errs, field.Forbidden(path, "the rotation of the service account key is in phase "+string(phase)))
 	}
 	if encryptionRollsOut(old) {
-		errs = append(errs, field.Forbidden(path, "a change of spec.kubernetes.kubeAPIServer.encryptionConfig is being rolled out"))
+		errs = append(errs, field.Forbidden(path,
+			"a change of spec.kubernetes.kubeAPIServer.encryptionConfig is being rolled out"))
 	}
 	return errs
 }

@@ -58,7 +58,8 @@ func validateShootNetworkingUpdate(spec, before *ShootSpec) field.ErrorList {
 	}
 	errs = append(errs, validateImmutableOnceSet(now.Pods, old.Pods, path.Child("pods"))...)
 	errs = append(errs, validateImmutableOnceSet(now.Services, old.Services, path.Child("services"))...)
-	if !equality.Semantic.DeepEqual(now.IPFamilies, old.IPFamilies) && !ipFamiliesMayChange(old.IPFamilies, now.IPFamilies) {
+	if !equality.Semantic.DeepEqual(now.IPFamilies, old.IPFamilies) &&
+		!ipFamiliesMayChange(old.IPFamilies, now.IPFamilies) {
 		errs = append(errs, field.Forbidden(path.Child("ipFamilies"), "can change only between [IPv4] and [IPv4, IPv6]"))
 	}
 	return errs
@@ -84,7 +85,8 @@ func validateSystemComponents(components *SystemComponents, path *field.Path) fi
 		errs = append(errs, validateUniqueStrings(rewriting.CommonSuffixes, path)...)
 		for i, suffix := range rewriting.CommonSuffixes {
 			if !strings.Contains(strings.Trim(suffix, "."), ".") {
-				errs = append(errs, field.Invalid(path.Index(i), suffix, "must contain a dot between two names, as in .example.org"))
+				errs = append(errs, field.Invalid(path.Index(i), suffix,
+					"must contain a dot between two names, as in .example.org"))
 			}
 		}
 	}
@@ -138,7 +140,8 @@ func validateDNS(dns *DNS, path *field.Path) field.ErrorList {
 		if ref := provider.CredentialsRef; ref != nil && provider.Type != nil {
 			id := ref.APIVersion + "/" + ref.Kind + "/" + ref.Name + " " + *provider.Type
 			if seen[id] {
-				errs = append(errs, field.Invalid(path, ref.Name, "must not repeat the credentials and the type of another provider"))
+				errs = append(errs, field.Invalid(path, ref.Name,
+					"must not repeat the credentials and the type of another provider"))
 			}
 			seen[id] = true
 		}
@@ -172,10 +175,13 @@ func validateDNSProvider(provider *DNSProvider, path *field.Path) field.ErrorLis
 	case ref != nil && deref(provider.Type) == "":
 		errs = append(errs, field.Required(path.Child("type"), "must be given together with credentials"))
 	case ref == nil && !deref(provider.Primary):
-		errs = append(errs, field.Required(path.Child("credentialsRef"), "must be given for a provider that is not the primary one"))
+		errs = append(errs, field.Required(path.Child("credentialsRef"),
+			"must be given for a provider that is not the primary one"))
 	}
-	if name := provider.SecretName; name != nil && (ref == nil || ref.APIVersion != "v1" || ref.Kind != "Secret" || ref.Name != *name) {
-		errs = append(errs, field.Invalid(path.Child("secretName"), *name, "must be the Secret that credentialsRef names; leave it out"))
+	if name := provider.SecretName; name != nil &&
+		(ref == nil || ref.APIVersion != "v1" || ref.Kind != "Secret" || ref.Name != *name) {
+		errs = append(errs, field.Invalid(path.Child("secretName"), *name,
+			"must be the Secret that credentialsRef names; leave it out"))
 	}
 	if ref == nil {
 		return errs

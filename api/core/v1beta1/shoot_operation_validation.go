@@ -13,9 +13,11 @@ import (
 // shootOperations are the values of the operation annotations that take no pool names.
 var shootOperations = []string{
 	OperationMaintain, OperationRetry, OperationForceInPlaceUpdate, OperationReconcile,
-	OperationRotateCredentialsStart, OperationRotateCredentialsStartWithoutWorkersRollout, OperationRotateCredentialsComplete,
+	OperationRotateCredentialsStart, OperationRotateCredentialsStartWithoutWorkersRollout,
+	OperationRotateCredentialsComplete,
 	OperationRotateCAStart, OperationRotateCAStartWithoutWorkersRollout, OperationRotateCAComplete,
-	OperationRotateServiceAccountKeyStart, OperationRotateServiceAccountKeyStartWithoutWorkersRollout, OperationRotateServiceAccountKeyComplete,
+	OperationRotateServiceAccountKeyStart, OperationRotateServiceAccountKeyStartWithoutWorkersRollout,
+	OperationRotateServiceAccountKeyComplete,
 	OperationRotateETCDEncryptionKey, OperationRotateETCDEncryptionKeyStart, OperationRotateETCDEncryptionKeyComplete,
 	OperationRotateObservabilityCredentials, OperationRotateSSHKeypair,
 }
@@ -24,8 +26,10 @@ var shootOperations = []string{
 var (
 	credentialsStarts = []string{OperationRotateCredentialsStart, OperationRotateCredentialsStartWithoutWorkersRollout}
 	caStarts          = []string{OperationRotateCAStart, OperationRotateCAStartWithoutWorkersRollout}
-	keyStarts         = []string{OperationRotateServiceAccountKeyStart, OperationRotateServiceAccountKeyStartWithoutWorkersRollout}
-	etcdStarts        = []string{OperationRotateETCDEncryptionKey, OperationRotateETCDEncryptionKeyStart}
+	keyStarts         = []string{
+		OperationRotateServiceAccountKeyStart, OperationRotateServiceAccountKeyStartWithoutWorkersRollout,
+	}
+	etcdStarts = []string{OperationRotateETCDEncryptionKey, OperationRotateETCDEncryptionKeyStart}
 
 	// aloneOperations are done before all others could be.
 	aloneOperations = []string{OperationMaintain, OperationRetry, OperationForceInPlaceUpdate}
@@ -77,7 +81,8 @@ func (v ShootValidation) annotations(shoot, old *Shoot) field.ErrorList {
 		}
 	}
 	if _, asked := shoot.Annotations[AnnotationLiveMigrate]; asked && !v.Features.LiveControlPlaneMigration {
-		errs = append(errs, field.Forbidden(annotationsPath.Key(AnnotationLiveMigrate), "live migration is switched off in this landscape"))
+		errs = append(errs, field.Forbidden(annotationsPath.Key(AnnotationLiveMigrate),
+			"live migration is switched off in this landscape"))
 	}
 	return errs
 }
@@ -93,7 +98,8 @@ func validateOperations(shoot, old *Shoot) field.ErrorList {
 	errs = append(errs, validateOperationList(later, shoot, laterPath)...)
 	for _, operation := range later {
 		if slices.Contains(now, operation) {
-			errs = append(errs, field.Forbidden(laterPath, operation+" is asked for by the annotation "+AnnotationOperation+" already"))
+			errs = append(errs, field.Forbidden(laterPath, operation+" is asked for by the annotation "+AnnotationOperation+
+				" already"))
 		}
 		errs = append(errs, coveredBy(operation, now, laterPath)...)
 	}
@@ -153,8 +159,8 @@ func validateOperationList(operations []string, shoot *Shoot, path *field.Path) 
 	return errs
 }
 
-// validateOperationPools checks the pools of an operation that rolls them. If rolling is true "*" means all that can be rolled,
-// and each that is named must be one of them.
+// validateOperationPools checks the pools of an operation that rolls them. If rolling is true "*" means all that can be
+// rolled, and each that is named must be one of them.
 func validateOperationPools(list string, rolling bool, shoot *Shoot, path *field.Path) field.ErrorList {
 	if list == "" {
 		return field.ErrorList{field.Required(path, "must name the worker pools, separated by commas")}
@@ -218,7 +224,8 @@ func operationContext(operation string, shoot *Shoot, path *field.Path) field.Er
 		starts = true
 		idle(keyName, key)
 	}
-	if starts && len(pendingInPlaceUpdates(shoot).AutoInPlaceUpdate)+len(pendingInPlaceUpdates(shoot).ManualInPlaceUpdate) > 0 {
+	if starts && len(pendingInPlaceUpdates(shoot).AutoInPlaceUpdate)+
+		len(pendingInPlaceUpdates(shoot).ManualInPlaceUpdate) > 0 {
 		forbid("worker pools are undergoing an update in place")
 	}
 	if all || slices.Contains(etcdStarts, operation) {
@@ -249,7 +256,8 @@ func operationContext(operation string, shoot *Shoot, path *field.Path) field.Er
 			forbid("no rotation waits for worker pools to be rolled")
 		}
 	}
-	if !before134 && (operation == OperationRotateETCDEncryptionKeyStart || operation == OperationRotateETCDEncryptionKeyComplete) {
+	if !before134 && (operation == OperationRotateETCDEncryptionKeyStart ||
+		operation == OperationRotateETCDEncryptionKeyComplete) {
 		forbid("not from Kubernetes 1.34 on, where " + OperationRotateETCDEncryptionKey + " does both steps")
 	}
 	return errs
@@ -269,7 +277,8 @@ func mayStartRotation(operation *LastOperation) bool {
 
 // forceDeletionCodes are errors that only somebody outside can solve, so that waiting for the cleanup is in vain.
 var forceDeletionCodes = []ErrorCode{
-	ErrorInfraUnauthenticated, ErrorInfraUnauthorized, ErrorInfraDependencies, ErrorCleanupClusterResources, ErrorConfigurationProblem,
+	ErrorInfraUnauthenticated, ErrorInfraUnauthorized, ErrorInfraDependencies, ErrorCleanupClusterResources,
+	ErrorConfigurationProblem,
 }
 
 func validateForceDeletion(shoot, old *Shoot) field.ErrorList {
@@ -303,8 +312,8 @@ func validateForceDeletion(shoot, old *Shoot) field.ErrorList {
 // DefaultMaxNodeAgentDelay is how long the nodes of a Shoot spread a change of their configuration by default.
 const DefaultMaxNodeAgentDelay = 5 * time.Minute
 
-// MaxNodeAgentDelay is how long the nodes of the Shoot spread a change of their configuration; what can't be read counts as not
-// set.
+// MaxNodeAgentDelay is how long the nodes of the Shoot spread a change of their configuration; what can't be read
+// counts as not set.
 func (s *Shoot) MaxNodeAgentDelay() time.Duration {
 	if text, set := s.Annotations[AnnotationShootCloudConfigExecutionMaxDelaySeconds]; set {
 		if delay, err := maxNodeAgentDelay(text); err == nil {

@@ -10,7 +10,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// ParseRestorePoint reads the annotation hortus.dev/restore-backup: revision=N or time=T (RFC 3339). One of the results is zero.
+// ParseRestorePoint reads the annotation hortus.dev/restore-backup: revision=N or time=T (RFC 3339). One of the results
+// is zero.
 func ParseRestorePoint(value string) (revision int64, at time.Time, err error) {
 	kind, point, _ := strings.Cut(strings.TrimSpace(value), "=")
 	switch kind {

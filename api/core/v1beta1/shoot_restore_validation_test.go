@@ -12,7 +12,8 @@ import (
 func TestParseRestorePoint(t *testing.T) {
 	for value, want := range map[string]string{
 		"revision=12": "12", "time=2026-01-31T16:04:05+01:00": "2026-01-31T15:04:05Z", " revision=1 ": "1",
-		"revision=0": "", "revision=-1": "", "revision=a": "", "time=yesterday": "", "12": "", "": "", "revision": "", "until=12": "",
+		"revision=0": "", "revision=-1": "", "revision=a": "", "time=yesterday": "", "12": "", "": "", "revision": "",
+		"until=12": "",
 	} {
 		revision, at, err := ParseRestorePoint(value)
 		got := ""
@@ -35,24 +36,35 @@ func TestRestoresAreRefused(t *testing.T) {
 		change func(*Shoot)
 		want   string // Part of the error; empty for none.
 	}{
-		"a revision":              {value: "revision=12"},
-		"a time":                  {value: "time=2026-01-31T15:04:05Z"},
-		"another format":          {value: "12", want: "must be revision=NUMBER or time="},
-		"deleted":                 {change: func(s *Shoot) { s.DeletionTimestamp = ptr.To(metav1.Now()) }, want: "is being deleted"},
-		"not created":             {change: func(s *Shoot) { s.Status.TechnicalID = "" }, want: "has no control plane yet"},
-		"to be hibernated":        {change: func(s *Shoot) { s.Spec.Hibernation = &Hibernation{Enabled: ptr.To(true)} }, want: "Wake it up first"},
-		"still hibernated":        {change: func(s *Shoot) { s.Status.IsHibernated = true }, want: "Wake it up first"},
-		"moving":                  {change: func(s *Shoot) { s.Status.SeedName = ptr.To("old") }, want: "being moved"},
-		"several members":         {change: func(s *Shoot) { s.Spec.ControlPlane = &ControlPlane{HighAvailability: &HighAvailability{}} }, want: "several members"},
-		"a rotation is under way": {change: keyRotation(RotationPrepared), want: "rotation of the service account key is Prepared. Complete it first"},
-		"a rotation is complete":  {change: keyRotation(RotationCompleted)},
+		"a revision":     {value: "revision=12"},
+		"a time":         {value: "time=2026-01-31T15:04:05Z"},
+		"another format": {value: "12", want: "must be revision=NUMBER or time="},
+		"deleted": {
+			change: func(s *Shoot) { s.DeletionTimestamp = ptr.To(metav1.Now()) }, want: "is being deleted",
+		},
+		"not created": {change: func(s *Shoot) { s.Status.TechnicalID = "" }, want: "has no control plane yet"},
+		"to be hibernated": {
+			change: func(s *Shoot) { s.Spec.Hibernation = &Hibernation{Enabled: ptr.To(true)} }, want: "Wake it up first",
+		},
+		"still hibernated": {change: func(s *Shoot) { s.Status.IsHibernated = true }, want: "Wake it up first"},
+		"moving":           {change: func(s *Shoot) { s.Status.SeedName = ptr.To("old") }, want: "being moved"},
+		"several members": {
+			change: func(s *Shoot) { s.Spec.ControlPlane = &ControlPlane{HighAvailability: &HighAvailability{}} },
+			want:   "several members",
+		},
+		"a rotation is under way": {
+			change: keyRotation(RotationPrepared), want: "rotation of the service account key is Prepared. Complete it first",
+		},
+		"a rotation is complete": {change: keyRotation(RotationCompleted)},
 		"requested before, then asleep": {change: func(s *Shoot) {
 			s.Status.IsHibernated = true
 			s.Labels = map[string]string{"old": "same"}
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &Shoot{Spec: ShootSpec{SeedName: ptr.To("s")}, Status: ShootStatus{TechnicalID: "shoot--dev--a", SeedName: ptr.To("s")}}
+			s := &Shoot{
+				Spec: ShootSpec{SeedName: ptr.To("s")}, Status: ShootStatus{TechnicalID: "shoot--dev--a", SeedName: ptr.To("s")},
+			}
 			old := s.DeepCopy()
 			if tc.value == "" {
 				tc.value = "revision=1"
@@ -74,6 +86,8 @@ func TestRestoresAreRefused(t *testing.T) {
 
 func keyRotation(phase CredentialsRotationPhase) func(*Shoot) {
 	return func(s *Shoot) {
-		s.Status.Credentials = &ShootCredentials{Rotation: &ShootCredentialsRotation{ServiceAccountKey: &ServiceAccountKeyRotation{Phase: phase}}}
+		s.Status.Credentials = &ShootCredentials{
+			Rotation: &ShootCredentialsRotation{ServiceAccountKey: &ServiceAccountKeyRotation{Phase: phase}},
+		}
 	}
 }

@@ -15,10 +15,12 @@ func ValidateShootStatusUpdate(shoot, old *Shoot) field.ErrorList {
 		errs = append(errs, validateImmutable(now.TechnicalID, before.TechnicalID, statusPath.Child("technicalID"))...)
 	}
 	if deref(before.ClusterIdentity) != "" {
-		errs = append(errs, validateImmutable(now.ClusterIdentity, before.ClusterIdentity, statusPath.Child("clusterIdentity"))...)
+		errs = append(errs, validateImmutable(now.ClusterIdentity, before.ClusterIdentity,
+			statusPath.Child("clusterIdentity"))...)
 	}
 	path := statusPath.Child("advertisedAddresses")
-	errs = append(errs, validateUnique(now.AdvertisedAddresses, path, func(a *ShootAdvertisedAddress) string { return a.Name }, child("name"))...)
+	errs = append(errs, validateUnique(now.AdvertisedAddresses, path,
+		func(a *ShootAdvertisedAddress) string { return a.Name }, child("name"))...)
 	for i, address := range now.AdvertisedAddresses {
 		errs = append(errs, validateRequired(address.Name, path.Index(i).Child("name"))...)
 		if problem := httpsURLProblem(address.URL); problem != "" {
@@ -30,7 +32,8 @@ func ValidateShootStatusUpdate(shoot, old *Shoot) field.ErrorList {
 		for _, list := range []struct {
 			name  string
 			cidrs []string
-		}{{"pods", networking.Pods}, {"nodes", networking.Nodes}, {"services", networking.Services}, {"egressCIDRs", networking.EgressCIDRs}} {
+		}{{"pods", networking.Pods}, {"nodes", networking.Nodes}, {"services", networking.Services},
+			{"egressCIDRs", networking.EgressCIDRs}} {
 			for i, cidr := range list.cidrs {
 				errs = append(errs, validateCIDR(cidr, path.Child(list.name).Index(i))...)
 			}

@@ -65,8 +65,8 @@ func (v ShootValidation) Update(shoot, old *Shoot) field.ErrorList {
 	return errs
 }
 
-// specOfDeleted lets only the Seed of a Shoot change that is being deleted, and only if the one that has to delete it is gone, or
-// has never begun with it. It can be named again, which takes that word back.
+// specOfDeleted lets only the Seed of a Shoot change that is being deleted, and only if the one that has to delete it
+// is gone, or has never begun with it. It can be named again, which takes that word back.
 func (v ShootValidation) specOfDeleted(shoot, old *Shoot) field.ErrorList {
 	if equality.Semantic.DeepEqual(shoot.Spec, old.Spec) {
 		return nil
@@ -80,8 +80,9 @@ func (v ShootValidation) specOfDeleted(shoot, old *Shoot) field.ErrorList {
 	case to != "" && (on == "" || shoot.SourceIsDead() || old.SourceIsDead() && to == on):
 		return nil
 	}
-	return field.ErrorList{field.Forbidden(specPath.Child("seedName"), fmt.Sprintf("cannot be changed while Seed %q deletes the Shoot; "+
-		"if that Seed is gone, say so with the annotation %s in the same request", on, AnnotationSourceIsDead))}
+	return field.ErrorList{field.Forbidden(specPath.Child("seedName"),
+		fmt.Sprintf("cannot be changed while Seed %q deletes the Shoot; "+
+			"if that Seed is gone, say so with the annotation %s in the same request", on, AnnotationSourceIsDead))}
 }
 
 // spec checks what a spec says, whatever it said before. old is nil on creation; it lets existing pools keep what new
@@ -180,7 +181,9 @@ func validateShootBindings(shoot *Shoot) field.ErrorList {
 	case secret != "" && credentials != "":
 		return field.ErrorList{field.Forbidden(path, "must not be given together with credentialsBindingName")}
 	case secret == "" && credentials == "" && !shoot.IsSelfHosted():
-		return field.ErrorList{field.Required(path, "secretBindingName or credentialsBindingName must be given; the latter is the newer one")}
+		return field.ErrorList{
+			field.Required(path, "secretBindingName or credentialsBindingName must be given; the latter is the newer one"),
+		}
 	}
 	return nil
 }
@@ -189,11 +192,13 @@ func validateShootBindings(shoot *Shoot) field.ErrorList {
 func validateShootBindingsUpdate(spec, before *ShootSpec) field.ErrorList {
 	var errs field.ErrorList
 	if before.CredentialsBindingName != nil && deref(spec.CredentialsBindingName) == "" {
-		errs = append(errs, field.Forbidden(specPath.Child("credentialsBindingName"), "cannot be unset; it may name another CredentialsBinding"))
+		errs = append(errs, field.Forbidden(specPath.Child("credentialsBindingName"),
+			"cannot be unset; it may name another CredentialsBinding"))
 	}
 	migrates := deref(spec.SecretBindingName) == "" && deref(spec.CredentialsBindingName) != ""
 	if !migrates {
-		errs = append(errs, validateImmutable(spec.SecretBindingName, before.SecretBindingName, specPath.Child("secretBindingName"))...)
+		errs = append(errs, validateImmutable(spec.SecretBindingName, before.SecretBindingName,
+			specPath.Child("secretBindingName"))...)
 	}
 	return errs
 }
@@ -274,10 +279,12 @@ func validateControlPlaneUpdate(shoot, old *Shoot) field.ErrorList {
 	path := specPath.Child("controlPlane")
 	now, before := failureTolerance(shoot.Spec.ControlPlane), failureTolerance(old.Spec.ControlPlane)
 	if now != "" && before == "" && (shoot.HibernationEnabled() || shoot.Status.IsHibernated) {
-		errs = append(errs, field.Forbidden(path.Child("highAvailability"), "cannot be switched on while the cluster is hibernated"))
+		errs = append(errs, field.Forbidden(path.Child("highAvailability"),
+			"cannot be switched on while the cluster is hibernated"))
 	}
 	if before != "" && now != before { // Members of etcd cannot be taken away, and their volumes stay in their zones.
-		errs = append(errs, field.Invalid(path.Child("highAvailability", "failureTolerance", "type"), now, immutableText+" once it is set"))
+		errs = append(errs, field.Invalid(path.Child("highAvailability", "failureTolerance", "type"), now, immutableText+
+			" once it is set"))
 	}
 	if old.Spec.ControlPlane == nil || len(old.Spec.ControlPlane.Zones) == 0 {
 		return errs
@@ -308,7 +315,8 @@ func (v ShootValidation) addons(spec *ShootSpec, path *field.Path) field.ErrorLi
 		errs = append(errs, field.Forbidden(path, "addons can be enabled only with purpose evaluation"))
 	}
 	if dashboard != nil {
-		errs = append(errs, validateOptionalEnum(dashboard.AuthenticationMode, path.Child("kubernetesDashboard", "authenticationMode"), "token")...)
+		errs = append(errs, validateOptionalEnum(dashboard.AuthenticationMode,
+			path.Child("kubernetesDashboard", "authenticationMode"), "token")...)
 	}
 	if nginx == nil {
 		return errs
@@ -360,11 +368,16 @@ func validateWorkerless(spec *ShootSpec) field.ErrorList {
 		{kubernetes.Kubelet != nil, specPath.Child("kubernetes", "kubelet")},
 		{kubernetes.ClusterAutoscaler != nil, specPath.Child("kubernetes", "clusterAutoscaler")},
 		{kubernetes.VerticalPodAutoscaler != nil, specPath.Child("kubernetes", "verticalPodAutoscaler")},
-		{controllerManager.NodeCIDRMaskSize != nil, specPath.Child("kubernetes", "kubeControllerManager", "nodeCIDRMaskSize")},
-		{controllerManager.NodeCIDRMaskSizeIPv6 != nil, specPath.Child("kubernetes", "kubeControllerManager", "nodeCIDRMaskSizeIPv6")},
-		{controllerManager.HorizontalPodAutoscalerConfig != nil, specPath.Child("kubernetes", "kubeControllerManager", "horizontalPodAutoscaler")},
-		{controllerManager.PodEvictionTimeout != nil, specPath.Child("kubernetes", "kubeControllerManager", "podEvictionTimeout")},
-		{controllerManager.NodeMonitorGracePeriod != nil, specPath.Child("kubernetes", "kubeControllerManager", "nodeMonitorGracePeriod")},
+		{controllerManager.NodeCIDRMaskSize != nil,
+			specPath.Child("kubernetes", "kubeControllerManager", "nodeCIDRMaskSize")},
+		{controllerManager.NodeCIDRMaskSizeIPv6 != nil,
+			specPath.Child("kubernetes", "kubeControllerManager", "nodeCIDRMaskSizeIPv6")},
+		{controllerManager.HorizontalPodAutoscalerConfig != nil,
+			specPath.Child("kubernetes", "kubeControllerManager", "horizontalPodAutoscaler")},
+		{controllerManager.PodEvictionTimeout != nil,
+			specPath.Child("kubernetes", "kubeControllerManager", "podEvictionTimeout")},
+		{controllerManager.NodeMonitorGracePeriod != nil,
+			specPath.Child("kubernetes", "kubeControllerManager", "nodeMonitorGracePeriod")},
 		{autoUpdateImage, specPath.Child("maintenance", "autoUpdate", "machineImageVersion")},
 		{rotateSSH, specPath.Child("maintenance", "autoRotation", "credentials", "sshKeypair")},
 		{spec.SystemComponents != nil, specPath.Child("systemComponents")},

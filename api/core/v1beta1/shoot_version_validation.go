@@ -35,7 +35,8 @@ var coreVersion = regexp.MustCompile(`^v?[0-9]+(\.[0-9]+){0,2}`)
 
 // minorOf returns the minor of a Kubernetes version 1.x, or -1 if it is none: nothing is known about that one.
 func minorOf(version string) int {
-	if v := parseVersion(version); v != nil && v.Major() == 1 && v.Minor() < 1000 && partialOrFullMinor.MatchString(version) {
+	if v := parseVersion(version); v != nil && v.Major() == 1 && v.Minor() < 1000 &&
+		partialOrFullMinor.MatchString(version) {
 		return int(v.Minor())
 	}
 	return -1
@@ -109,7 +110,8 @@ func skewProblem(controlPlaneText, poolText string) string {
 
 // validateVersionUpdate checks the way of the control plane and of each pool from one version to another.
 func validateVersionUpdate(shoot, old *Shoot) field.ErrorList {
-	errs := versionStep(old.Spec.Kubernetes.Version, shoot.Spec.Kubernetes.Version, false, specPath.Child("kubernetes", "version"))
+	errs := versionStep(old.Spec.Kubernetes.Version, shoot.Spec.Kubernetes.Version, false,
+		specPath.Child("kubernetes", "version"))
 	for i := range shoot.Spec.Provider.Workers {
 		pool := &shoot.Spec.Provider.Workers[i]
 		before := workerNamed(old, pool.Name)
@@ -136,9 +138,14 @@ func versionStep(fromText, toText string, maySkip bool, path *field.Path) field.
 	case from == nil || to == nil:
 		return nil
 	case to.LessThan(from):
-		return field.ErrorList{field.Forbidden(path, fmt.Sprintf("downgrade is not supported: %s is lower than %s", to, from))}
+		return field.ErrorList{
+			field.Forbidden(path, fmt.Sprintf("downgrade is not supported: %s is lower than %s", to, from)),
+		}
 	case !maySkip && (to.Major() != from.Major() || to.Minor() > from.Minor()+1):
-		return field.ErrorList{field.Forbidden(path, fmt.Sprintf("cannot skip a minor version: after %s comes %d.%d", from, from.Major(), from.Minor()+1))}
+		return field.ErrorList{
+			field.Forbidden(path, fmt.Sprintf("cannot skip a minor version: after %s comes %d.%d", from, from.Major(),
+				from.Minor()+1)),
+		}
 	}
 	return nil
 }

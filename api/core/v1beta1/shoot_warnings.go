@@ -101,7 +101,8 @@ func WarningsShoot(shoot, old *Shoot, now time.Time) []string {
 
 // secretNameNewlyGiven compares with all providers from before, because they may have changed their places.
 func secretNameNewlyGiven(name *string, before *DNS) bool {
-	return name != nil && (before == nil || !slices.ContainsFunc(before.Providers, func(p DNSProvider) bool { return !newlyGiven(name, p.SecretName) }))
+	return name != nil && (before == nil || !slices.ContainsFunc(before.Providers,
+		func(p DNSProvider) bool { return !newlyGiven(name, p.SecretName) }))
 }
 
 // overdueRotations names the credentials that should have been rotated, and rotations that should have been completed.
@@ -122,8 +123,9 @@ func overdueRotations(shoot *Shoot, now time.Time) []string {
 	check := func(name, operation, completion string, phase CredentialsRotationPhase, begun, done *metav1.Time) {
 		if rotating(phase) {
 			if begun != nil && completion != "" && now.Sub(begun.Time) > rotationCompletionDue {
-				warnings = append(warnings, fmt.Sprintf("the rotation of the %s began at %s and is not completed; annotate the Shoot with %s=%s",
-					name, begun.UTC().Format(time.RFC3339), AnnotationOperation, completion))
+				warnings = append(warnings,
+					fmt.Sprintf("the rotation of the %s began at %s and is not completed; annotate the Shoot with %s=%s",
+						name, begun.UTC().Format(time.RFC3339), AnnotationOperation, completion))
 			}
 			return
 		}
@@ -140,12 +142,14 @@ func overdueRotations(shoot *Shoot, now time.Time) []string {
 	if rotation.CertificateAuthorities != nil {
 		ca = *rotation.CertificateAuthorities
 	}
-	check("certificate authorities", OperationRotateCAStart, OperationRotateCAComplete, ca.Phase, ca.LastInitiationTime, ca.LastCompletionTime)
+	check("certificate authorities", OperationRotateCAStart, OperationRotateCAComplete, ca.Phase, ca.LastInitiationTime,
+		ca.LastCompletionTime)
 	key := ServiceAccountKeyRotation{}
 	if rotation.ServiceAccountKey != nil {
 		key = *rotation.ServiceAccountKey
 	}
-	check("service account key", OperationRotateServiceAccountKeyStart, OperationRotateServiceAccountKeyComplete, key.Phase, key.LastInitiationTime, key.LastCompletionTime)
+	check("service account key", OperationRotateServiceAccountKeyStart, OperationRotateServiceAccountKeyComplete,
+		key.Phase, key.LastInitiationTime, key.LastCompletionTime)
 	if !automatic(auto.ETCDEncryptionKey) {
 		etcd := ETCDEncryptionKeyRotation{}
 		if rotation.ETCDEncryptionKey != nil {
@@ -155,17 +159,20 @@ func overdueRotations(shoot *Shoot, now time.Time) []string {
 		if minorOf(shoot.Spec.Kubernetes.Version) >= 34 {
 			completion = ""
 		}
-		check("etcd encryption key", OperationRotateETCDEncryptionKey, completion, etcd.Phase, etcd.LastInitiationTime, etcd.LastCompletionTime)
+		check("etcd encryption key", OperationRotateETCDEncryptionKey, completion, etcd.Phase, etcd.LastInitiationTime,
+			etcd.LastCompletionTime)
 	}
 	if !automatic(auto.Observability) {
 		observability := ObservabilityRotation{}
 		if rotation.Observability != nil {
 			observability = *rotation.Observability
 		}
-		check("observability credentials", OperationRotateObservabilityCredentials, "", "", nil, observability.LastCompletionTime)
+		check("observability credentials", OperationRotateObservabilityCredentials, "", "", nil,
+			observability.LastCompletionTime)
 	}
 	settings := shoot.Spec.Provider.WorkersSettings
-	if shoot.HasWorkers() && !automatic(auto.SSHKeypair) && (settings == nil || settings.SSHAccess == nil || settings.SSHAccess.Enabled) {
+	if shoot.HasWorkers() && !automatic(auto.SSHKeypair) &&
+		(settings == nil || settings.SSHAccess == nil || settings.SSHAccess.Enabled) {
 		ssh := ShootSSHKeypairRotation{}
 		if rotation.SSHKeypair != nil {
 			ssh = *rotation.SSHKeypair

@@ -2,8 +2,8 @@ package v1beta1
 
 import "fmt"
 
-// withoutEffect names the fields that are kept as they are written but change nothing, because no part of the system acts
-// on them. Silence would let their author believe otherwise.
+// withoutEffect names the fields that are kept as they are written but change nothing, because no part of the system
+// acts on them. Silence would let their author believe otherwise.
 func withoutEffect(shoot *Shoot) []string {
 	var texts []string
 	warn := func(given bool, path, why string) {
@@ -19,21 +19,25 @@ func withoutEffect(shoot *Shoot) []string {
 	spec := &shoot.Spec
 	kubernetes := &spec.Kubernetes
 	warn(kubernetes.ClusterAutoscaler != nil, "spec.kubernetes.clusterAutoscaler", noAutoscaler)
-	warn(kubernetes.VerticalPodAutoscaler != nil && kubernetes.VerticalPodAutoscaler.Enabled, "spec.kubernetes.verticalPodAutoscaler", noVPA)
+	warn(kubernetes.VerticalPodAutoscaler != nil && kubernetes.VerticalPodAutoscaler.Enabled,
+		"spec.kubernetes.verticalPodAutoscaler", noVPA)
 	warn(kubernetes.ETCD != nil, "spec.kubernetes.etcd", noVPA)
 	if server := kubernetes.KubeAPIServer; server != nil {
 		const path = "spec.kubernetes.kubeAPIServer"
 		warn(server.Autoscaling != nil, path+".autoscaling", noVPA)
 		for i, plugin := range server.AdmissionPlugins {
-			warn(plugin.KubeconfigSecretName != nil, fmt.Sprintf("%s.admissionPlugins[%d].kubeconfigSecretName", path, i), "plugins get no kubeconfigs")
+			warn(plugin.KubeconfigSecretName != nil, fmt.Sprintf("%s.admissionPlugins[%d].kubeconfigSecretName", path, i),
+				"plugins get no kubeconfigs")
 		}
 	}
 	if addons := spec.Addons; addons != nil {
-		warn(addons.KubernetesDashboard != nil && addons.KubernetesDashboard.Enabled, "spec.addons.kubernetesDashboard", "addons are not deployed")
+		warn(addons.KubernetesDashboard != nil && addons.KubernetesDashboard.Enabled, "spec.addons.kubernetesDashboard",
+			"addons are not deployed")
 		warn(addons.NginxIngress != nil && addons.NginxIngress.Enabled, "spec.addons.nginxIngress", "addons are not deployed")
 	}
 	warn(spec.Monitoring != nil && spec.Monitoring.Alerting != nil, "spec.monitoring.alerting", "no alerts are sent")
-	warn(spec.ExposureClassName != nil, "spec.exposureClassName", "beyond scheduling; every API server is exposed in the same way")
+	warn(spec.ExposureClassName != nil, "spec.exposureClassName",
+		"beyond scheduling; every API server is exposed in the same way")
 	warn(spec.ControlPlane != nil && len(spec.ControlPlane.Zones) > 0, "spec.controlPlane.zones",
 		"beyond the choice of the Seed, whose own scheduler chooses the zones")
 	if components := spec.SystemComponents; components != nil {
@@ -54,7 +58,8 @@ func withoutEffect(shoot *Shoot) []string {
 		warn(worker.ControlPlane != nil, path+".controlPlane", "self-hosted Shoots are not supported")
 		if settings := worker.MachineControllerManagerSettings; settings != nil {
 			warn(settings.MachinePreserveTimeout != nil, path+".machineControllerManager.machinePreserveTimeout", noPreservation)
-			warn(settings.AutoPreserveFailedMachineMax != nil, path+".machineControllerManager.autoPreserveFailedMachineMax", noPreservation)
+			warn(settings.AutoPreserveFailedMachineMax != nil, path+".machineControllerManager.autoPreserveFailedMachineMax",
+				noPreservation)
 		}
 	}
 	return texts

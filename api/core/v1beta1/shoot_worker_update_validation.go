@@ -22,7 +22,8 @@ func validateWorkersUpdate(shoot, old *Shoot) field.ErrorList {
 			continue
 		}
 		errs = append(errs, validateInPlaceImmutable(pool, before, path)...)
-		if pendingInPlaceUpdate(old, pool.Name) && !slices.Contains(Operations(shoot.Annotations, AnnotationOperation), OperationForceInPlaceUpdate) &&
+		if pendingInPlaceUpdate(old, pool.Name) &&
+			!slices.Contains(Operations(shoot.Annotations, AnnotationOperation), OperationForceInPlaceUpdate) &&
 			poolDiffers(shoot, old, pool, before) {
 			errs = append(errs, field.Forbidden(path, "the pool is undergoing an update in place; annotate the Shoot with "+
 				AnnotationOperation+"="+OperationForceInPlaceUpdate+" to change it nevertheless"))
@@ -39,8 +40,10 @@ func validateInPlaceImmutable(pool, before *Worker, path *field.Path) field.Erro
 		imagePath := path.Child("machine", "image")
 		errs = append(errs, validateImmutable(image.Name, old.Name, imagePath.Child("name"))...)
 		to, from := parseVersion(deref(image.Version)), parseVersion(deref(old.Version))
-		if image.Name == old.Name && to != nil && from != nil && fullVersion.MatchString(*image.Version) && to.LessThan(from) {
-			errs = append(errs, field.Forbidden(imagePath.Child("version"), "downgrade is not supported: "+*image.Version+" is lower than "+*old.Version))
+		if image.Name == old.Name && to != nil && from != nil && fullVersion.MatchString(*image.Version) &&
+			to.LessThan(from) {
+			errs = append(errs, field.Forbidden(imagePath.Child("version"), "downgrade is not supported: "+*image.Version+
+				" is lower than "+*old.Version))
 		}
 	}
 	if cri, old := pool.CRI, before.CRI; cri != nil && old != nil {

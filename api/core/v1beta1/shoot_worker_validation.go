@@ -63,9 +63,11 @@ func (v ShootValidation) worker(shoot *Shoot, worker *Worker, path *field.Path) 
 	errs = append(errs, v.machine(&worker.Machine, path.Child("machine"))...)
 	errs = append(errs, v.poolVersion(shoot, worker, path)...)
 	if worker.Kubernetes != nil {
-		errs = append(errs, validateKubelet(worker.Kubernetes.Kubelet, effectiveVersion(shoot, worker), path.Child("kubernetes", "kubelet"))...)
+		errs = append(errs, validateKubelet(worker.Kubernetes.Kubelet, effectiveVersion(shoot, worker),
+			path.Child("kubernetes", "kubelet"))...)
 	}
-	errs = append(errs, validateOptionalEnum(worker.UpdateStrategy, path.Child("updateStrategy"), AutoRollingUpdate, AutoInPlaceUpdate, ManualInPlaceUpdate)...)
+	errs = append(errs, validateOptionalEnum(worker.UpdateStrategy, path.Child("updateStrategy"), AutoRollingUpdate,
+		AutoInPlaceUpdate, ManualInPlaceUpdate)...)
 	errs = append(errs, validateWorkerSize(worker, path)...)
 	errs = append(errs, metav1validation.ValidateLabels(worker.Labels, path.Child("labels"))...)
 	errs = append(errs, apivalidation.ValidateAnnotations(worker.Annotations, path.Child("annotations"))...)
@@ -76,8 +78,10 @@ func (v ShootValidation) worker(shoot *Shoot, worker *Worker, path *field.Path) 
 	errs = append(errs, validateMachineController(worker, path.Child("machineControllerManager"))...)
 	if options := worker.ClusterAutoscaler; options != nil {
 		path := path.Child("autoscaler")
-		errs = append(errs, between(options.ScaleDownUtilizationThreshold, 0, 1, path.Child("scaleDownUtilizationThreshold"))...)
-		errs = append(errs, between(options.ScaleDownGpuUtilizationThreshold, 0, 1, path.Child("scaleDownGpuUtilizationThreshold"))...)
+		errs = append(errs, between(options.ScaleDownUtilizationThreshold, 0, 1,
+			path.Child("scaleDownUtilizationThreshold"))...)
+		errs = append(errs, between(options.ScaleDownGpuUtilizationThreshold, 0, 1,
+			path.Child("scaleDownGpuUtilizationThreshold"))...)
 		errs = append(errs, durationsNotNegative(path, []namedDuration{
 			{"scaleDownUnneededTime", options.ScaleDownUnneededTime},
 			{"scaleDownUnreadyTime", options.ScaleDownUnreadyTime},
@@ -102,7 +106,8 @@ func shortLabel(name string, length int, path *field.Path) field.ErrorList {
 
 func (v ShootValidation) machine(machine *Machine, path *field.Path) field.ErrorList {
 	errs := validateRequired(machine.Type, path.Child("type"))
-	errs = append(errs, validateOptionalEnum(machine.Architecture, path.Child("architecture"), ArchitectureAMD64, ArchitectureARM64)...)
+	errs = append(errs, validateOptionalEnum(machine.Architecture, path.Child("architecture"), ArchitectureAMD64,
+		ArchitectureARM64)...)
 	if v.BeforeAdmission {
 		return errs
 	}
@@ -118,7 +123,8 @@ func validateWorkerSize(worker *Worker, path *field.Path) field.ErrorList {
 	errs := atLeast(&worker.Minimum, 0, path.Child("minimum"))
 	errs = append(errs, atLeast(&worker.Maximum, 0, path.Child("maximum"))...)
 	if worker.Maximum < worker.Minimum {
-		errs = append(errs, field.Forbidden(path.Child("maximum"), "must be at least minimum, which is "+strconv.Itoa(int(worker.Minimum))))
+		errs = append(errs, field.Forbidden(path.Child("maximum"), "must be at least minimum, which is "+
+			strconv.Itoa(int(worker.Minimum))))
 	}
 	surge, surgeErrs := validateIntOrPercent(worker.MaxSurge, path.Child("maxSurge"))
 	unavailable, unavailableErrs := validateIntOrPercent(worker.MaxUnavailable, path.Child("maxUnavailable"))
@@ -129,7 +135,8 @@ func validateWorkerSize(worker *Worker, path *field.Path) field.ErrorList {
 	// Whoever updates machines one by one decides himself how many are missing.
 	manual := deref(worker.UpdateStrategy) == ManualInPlaceUpdate
 	if !manual && surge == 0 && unavailable == 0 && surgeErrs == nil && unavailableErrs == nil {
-		errs = append(errs, field.Invalid(path.Child("maxUnavailable"), unavailable, "may not be 0 when maxSurge is 0: no machine could be updated"))
+		errs = append(errs, field.Invalid(path.Child("maxUnavailable"), unavailable,
+			"may not be 0 when maxSurge is 0: no machine could be updated"))
 	}
 	return errs
 }
@@ -218,14 +225,16 @@ func validateVolumes(worker *Worker, path *field.Path) field.ErrorList {
 	if len(volumes) > 0 && worker.Volume == nil {
 		errs = append(errs, field.Required(path.Child("volume"), "must be given together with dataVolumes"))
 	}
-	errs = append(errs, validateUnique(volumes, volumesPath, func(v *DataVolume) string { return v.Name }, child("name"))...)
+	errs = append(errs, validateUnique(volumes, volumesPath, func(v *DataVolume) string { return v.Name },
+		child("name"))...)
 	for i, volume := range volumes {
 		errs = append(errs, shortLabel(volume.Name, maxVolumeNameLength, volumesPath.Index(i).Child("name"))...)
 		errs = append(errs, validateVolumeSize(volume.VolumeSize, volumesPath.Index(i).Child("size"))...)
 	}
 	if name := worker.KubeletDataVolumeName; name != nil &&
 		!slices.ContainsFunc(volumes, func(v DataVolume) bool { return v.Name == *name }) {
-		errs = append(errs, field.Invalid(path.Child("kubeletDataVolumeName"), *name, "must be the name of a data volume of the pool"))
+		errs = append(errs, field.Invalid(path.Child("kubeletDataVolumeName"), *name,
+			"must be the name of a data volume of the pool"))
 	}
 	return errs
 }
@@ -243,7 +252,8 @@ func validateCRI(cri *CRI, path *field.Path) field.ErrorList {
 	}
 	errs := validateEnum(cri.Name, path.Child("name"), CRINameContainerD)
 	path = path.Child("containerRuntimes")
-	errs = append(errs, validateUnique(cri.ContainerRuntimes, path, func(r *ContainerRuntime) string { return r.Type }, child("type"))...)
+	errs = append(errs, validateUnique(cri.ContainerRuntimes, path, func(r *ContainerRuntime) string { return r.Type },
+		child("type"))...)
 	for i, runtime := range cri.ContainerRuntimes {
 		errs = append(errs, validateRequired(runtime.Type, path.Index(i).Child("type"))...)
 		if runtime.Type != "" {
@@ -328,7 +338,8 @@ func validateSystemPools(workers []Worker, path *field.Path) field.ErrorList {
 	for _, i := range allowed {
 		if !covered[zonesOf(&workers[i])] {
 			errs = append(errs, field.Forbidden(path.Index(i).Child("maximum"),
-				"must be at least the number of zones, "+strconv.Itoa(len(workers[i].Zones))+", so that each zone can run system components"))
+				"must be at least the number of zones, "+strconv.Itoa(len(workers[i].Zones))+
+					", so that each zone can run system components"))
 		}
 	}
 	return errs

@@ -4,8 +4,8 @@ import "slices"
 
 // UntoleratedTaints returns the taints of a Seed that keep a Shoot with these tolerations away, in their order. A taint
 // without value is tolerated by every toleration of its key, one with a value by that value. There must be as many
-// tolerations as taints: where they are fewer, taints are returned that have no toleration of the same key and value. A Shoot
-// that gets tolerations like the returned taints tolerates the Seed, and none of them can be left out.
+// tolerations as taints: where they are fewer, taints are returned that have no toleration of the same key and value. A
+// Shoot that gets tolerations like the returned taints tolerates the Seed, and none of them can be left out.
 func UntoleratedTaints(taints []SeedTaint, tolerations []Toleration) []SeedTaint {
 	var distinct []SeedTaint
 	for _, taint := range taints {
@@ -47,8 +47,8 @@ func UntoleratedTaints(taints []SeedTaint, tolerations []Toleration) []SeedTaint
 	return untolerated
 }
 
-// TolerationsWithDefaults returns the tolerations with those defaults whose keys they lack, the first of each key. None of
-// the arguments is changed.
+// TolerationsWithDefaults returns the tolerations with those defaults whose keys they lack, the first of each key. None
+// of the arguments is changed.
 func TolerationsWithDefaults(tolerations []Toleration, defaults ...[]Toleration) []Toleration {
 	completed := slices.Clip(tolerations)
 	for _, toleration := range slices.Concat(defaults...) {

@@ -95,7 +95,9 @@ func invalid(value any, path *field.Path, problems []string) field.ErrorList {
 }
 
 // validateUnique demands that every key occurs once.
-func validateUnique[T any, K comparable](list []T, path *field.Path, key func(*T) K, at func(*field.Path) *field.Path) field.ErrorList {
+func validateUnique[T any, K comparable](
+	list []T, path *field.Path, key func(*T) K, at func(*field.Path) *field.Path,
+) field.ErrorList {
 	var errs field.ErrorList
 	seen := sets.New[K]()
 	var none K // What is missing is no duplicate of what else is missing.
@@ -151,7 +153,8 @@ func validateTolerations(tolerations []Toleration, path *field.Path) field.Error
 		}
 		id := toleration.Key
 		if toleration.Value != nil {
-			errs = append(errs, invalid(*toleration.Value, path.Child("value"), validation.IsValidLabelValue(*toleration.Value))...)
+			errs = append(errs, invalid(*toleration.Value, path.Child("value"),
+				validation.IsValidLabelValue(*toleration.Value))...)
 			id += "=" + *toleration.Value
 		}
 		if bare.Has(toleration.Key) || exact.Has(id) {
@@ -210,7 +213,8 @@ func validateNamedResources(resources []NamedResourceReference, path *field.Path
 func validateOwner(seedName *string, shootRef *corev1.ObjectReference, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if (seedName == nil || *seedName == "") == (shootRef == nil) {
-		errs = append(errs, field.Invalid(path.Child("seedName"), seedName, "exactly one of seedName and shootRef must be given"))
+		errs = append(errs, field.Invalid(path.Child("seedName"), seedName,
+			"exactly one of seedName and shootRef must be given"))
 	}
 	if shootRef == nil {
 		return errs

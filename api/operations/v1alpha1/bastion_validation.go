@@ -11,7 +11,8 @@ import (
 
 // ValidateBastion checks a Bastion.
 func ValidateBastion(bastion *Bastion) field.ErrorList {
-	errs := apivalidation.ValidateObjectMeta(&bastion.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	errs := apivalidation.ValidateObjectMeta(&bastion.ObjectMeta, true, apivalidation.NameIsDNSSubdomain,
+		field.NewPath("metadata"))
 	path := field.NewPath("spec")
 	if bastion.Spec.ShootRef.Name == "" {
 		errs = append(errs, field.Required(path.Child("shootRef", "name"), "must be given"))
@@ -30,7 +31,9 @@ func ValidateBastion(bastion *Bastion) field.ErrorList {
 	}
 	key := gardencorev1beta1.AnnotationOperation
 	if asked, ok := bastion.Annotations[key]; ok && asked != gardencorev1beta1.OperationKeepalive {
-		errs = append(errs, field.NotSupported(field.NewPath("metadata", "annotations").Key(key), asked, []string{gardencorev1beta1.OperationKeepalive}))
+		errs = append(errs, field.NotSupported(field.NewPath("metadata", "annotations").Key(key), asked, []string{
+			gardencorev1beta1.OperationKeepalive,
+		}))
 	}
 	return errs
 }

@@ -8,7 +8,8 @@ const (
 
 // Annotations on managed objects and on ManagedResources.
 const (
-	// AnnotationIgnore, "true", on a ManagedResource stops its reconciliation; on an object it is only created, never updated.
+	// AnnotationIgnore, "true", on a ManagedResource stops its reconciliation; on an object it is only created, never
+	// updated.
 	AnnotationIgnore = "resources.gardener.cloud/ignore"
 	// AnnotationMode with ModeIgnore makes an object unmanaged.
 	AnnotationMode = "resources.gardener.cloud/mode"

@@ -19,7 +19,8 @@ const (
 	LabelNetworkPolicyToBlockedCIDRs = "networking.gardener.cloud/to-blocked-cidrs"
 )
 
-// LabelNetworkPolicyAccessTargetAPIServer, "allowed" on a Namespace, lets labelled pods in it reach the API servers of Shoots.
+// LabelNetworkPolicyAccessTargetAPIServer, "allowed" on a Namespace, lets labelled pods in it reach the API servers of
+// Shoots.
 const LabelNetworkPolicyAccessTargetAPIServer = "networking.gardener.cloud/access-target-apiserver"
 
 // Annotations of Services that let more than pods of their own namespace reach them.
@@ -41,13 +42,14 @@ const (
 // labelNetworkPolicyTo begins the labels of pods that may reach a Service.
 const labelNetworkPolicyTo = "networking.resources.gardener.cloud/to-"
 
-// NetworkPolicyToService returns the label that lets a pod reach a port of a Service in its own namespace. The port is that of
-// the pods behind the Service, a number or a name; the protocol is in lower case.
+// NetworkPolicyToService returns the label that lets a pod reach a port of a Service in its own namespace. The port is
+// that of the pods behind the Service, a number or a name; the protocol is in lower case.
 func NetworkPolicyToService(service, protocol, port string) string {
 	return fmt.Sprintf("%s%s-%s-%s", labelNetworkPolicyTo, service, protocol, port)
 }
 
-// NetworkPolicyToServiceOf is NetworkPolicyToService for a Service of another namespace, or of all namespaces with an alias.
+// NetworkPolicyToServiceOf is NetworkPolicyToService for a Service of another namespace, or of all namespaces with an
+// alias.
 func NetworkPolicyToServiceOf(namespaceOrAlias, service, protocol, port string) string {
 	return NetworkPolicyToService(namespaceOrAlias+"-"+service, protocol, port)
 }

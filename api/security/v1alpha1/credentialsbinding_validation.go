@@ -16,7 +16,8 @@ var credentialsKinds = []string{
 
 // ValidateCredentialsBinding checks a CredentialsBinding.
 func ValidateCredentialsBinding(binding *CredentialsBinding) field.ErrorList {
-	errs := apivalidation.ValidateObjectMeta(&binding.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	errs := apivalidation.ValidateObjectMeta(&binding.ObjectMeta, true, apivalidation.NameIsDNSSubdomain,
+		field.NewPath("metadata"))
 	ref, path := binding.CredentialsRef, field.NewPath("credentialsRef")
 	for _, part := range []struct{ name, value string }{
 		{"apiVersion", ref.APIVersion}, {"kind", ref.Kind}, {"name", ref.Name}, {"namespace", ref.Namespace},

@@ -13,7 +13,8 @@ const (
 
 // ValidateWorkloadIdentity checks a WorkloadIdentity.
 func ValidateWorkloadIdentity(identity *WorkloadIdentity) field.ErrorList {
-	errs := apivalidation.ValidateObjectMeta(&identity.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	errs := apivalidation.ValidateObjectMeta(&identity.ObjectMeta, true, apivalidation.NameIsDNSSubdomain,
+		field.NewPath("metadata"))
 	path := field.NewPath("spec", "audiences")
 	if len(identity.Spec.Audiences) == 0 {
 		errs = append(errs, field.Required(path, "must list at least one audience"))
@@ -38,7 +39,8 @@ func ValidateWorkloadIdentity(identity *WorkloadIdentity) field.ErrorList {
 // on them.
 func ValidateWorkloadIdentityUpdate(identity, old *WorkloadIdentity) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&identity.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
-	errs = append(errs, immutable(identity.Spec.TargetSystem.Type, old.Spec.TargetSystem.Type, field.NewPath("spec", "targetSystem", "type"))...)
+	errs = append(errs, immutable(identity.Spec.TargetSystem.Type, old.Spec.TargetSystem.Type,
+		field.NewPath("spec", "targetSystem", "type"))...)
 	if old.Status.Sub != "" {
 		errs = append(errs, immutable(identity.Status.Sub, old.Status.Sub, field.NewPath("status", "sub"))...)
 	}
@@ -48,8 +50,10 @@ func ValidateWorkloadIdentityUpdate(identity, old *WorkloadIdentity) field.Error
 // ValidateTokenRequest checks a request for a token.
 func ValidateTokenRequest(request *TokenRequest) field.ErrorList {
 	var errs field.ErrorList
-	if seconds := request.Spec.ExpirationSeconds; seconds != nil && (*seconds < minExpirationSeconds || *seconds > maxExpirationSeconds) {
-		errs = append(errs, field.Invalid(field.NewPath("spec", "expirationSeconds"), *seconds, "must be between 600 and 4294967295"))
+	if seconds := request.Spec.ExpirationSeconds; seconds != nil &&
+		(*seconds < minExpirationSeconds || *seconds > maxExpirationSeconds) {
+		errs = append(errs, field.Invalid(field.NewPath("spec", "expirationSeconds"), *seconds,
+			"must be between 600 and 4294967295"))
 	}
 	object, path := request.Spec.ContextObject, field.NewPath("spec", "contextObject")
 	if object == nil {

@@ -77,10 +77,12 @@ func (v ManagedSeedValidation) Update(managedSeed, old *ManagedSeed) field.Error
 	spec, before := &managedSeed.Spec, &old.Spec
 	errs = append(errs, immutable(spec.Shoot, before.Shoot, specPath.Child("shoot"))...)
 	if before.Gardenlet.Bootstrap != nil {
-		errs = append(errs, immutable(spec.Gardenlet.Bootstrap, before.Gardenlet.Bootstrap, gardenletPath.Child("bootstrap"))...)
+		errs = append(errs, immutable(spec.Gardenlet.Bootstrap, before.Gardenlet.Bootstrap,
+			gardenletPath.Child("bootstrap"))...)
 	}
 	if before.Gardenlet.MergeWithParent != nil {
-		errs = append(errs, immutable(spec.Gardenlet.MergeWithParent, before.Gardenlet.MergeWithParent, gardenletPath.Child("mergeWithParent"))...)
+		errs = append(errs, immutable(spec.Gardenlet.MergeWithParent, before.Gardenlet.MergeWithParent,
+			gardenletPath.Child("mergeWithParent"))...)
 	}
 	config, _ := parseConfig(spec.Gardenlet.Config)
 	configBefore, _ := parseConfig(before.Gardenlet.Config)
@@ -88,13 +90,14 @@ func (v ManagedSeedValidation) Update(managedSeed, old *ManagedSeed) field.Error
 		if v.BeforeAdmission {
 			assumeFilled(&config.SeedConfig.Spec, &configBefore.SeedConfig.Spec)
 		}
-		errs = append(errs, gardencorev1beta1.ValidateSeedTemplateUpdate(config.SeedConfig, configBefore.SeedConfig, gardenletPath.Child("config", "seedConfig"))...)
+		errs = append(errs, gardencorev1beta1.ValidateSeedTemplateUpdate(config.SeedConfig, configBefore.SeedConfig,
+			gardenletPath.Child("config", "seedConfig"))...)
 	}
 	return errs
 }
 
-// assumeFilled makes fields equal that admission would fill from the Shoot in one of the two, where they are empty: what is
-// not written cannot contradict what was written before.
+// assumeFilled makes fields equal that admission would fill from the Shoot in one of the two, where they are empty:
+// what is not written cannot contradict what was written before.
 func assumeFilled(spec, before *gardencorev1beta1.SeedSpec) {
 	same := func(now, old *string) {
 		if *now == "" {
@@ -178,7 +181,8 @@ func (v ManagedSeedValidation) config(gardenlet *GardenletConfig, path *field.Pa
 // filledByAdmission says whether an error is about a field that admission fills from the Shoot.
 func filledByAdmission(e *field.Error) bool {
 	empty := e.BadValue == nil || e.BadValue == ""
-	return e.Type == field.ErrorTypeRequired || empty && (e.Type == field.ErrorTypeInvalid || e.Type == field.ErrorTypeNotSupported)
+	return e.Type == field.ErrorTypeRequired || empty &&
+		(e.Type == field.ErrorTypeInvalid || e.Type == field.ErrorTypeNotSupported)
 }
 
 // validateConnection checks how the gardenlet reaches the garden. Its first credentials are made for it, unless
@@ -190,7 +194,8 @@ func validateConnection(gardenlet *GardenletConfig, config *gardenletConfigurati
 	var errs field.ErrorList
 	if connection == nil {
 		if !bootstraps && !merges {
-			errs = append(errs, field.Required(path, "must be given when there is neither a bootstrap nor a parent's configuration"))
+			errs = append(errs, field.Required(path,
+				"must be given when there is neither a bootstrap nor a parent's configuration"))
 		}
 		return errs
 	}
@@ -206,7 +211,8 @@ func validateConnection(gardenlet *GardenletConfig, config *gardenletConfigurati
 	for _, part := range []struct {
 		name  string
 		given bool
-	}{{"bootstrapKubeconfig", len(connection.BootstrapKubeconfig) > 0}, {"kubeconfigSecret", len(connection.KubeconfigSecret) > 0}} {
+	}{{"bootstrapKubeconfig", len(connection.BootstrapKubeconfig) > 0},
+		{"kubeconfigSecret", len(connection.KubeconfigSecret) > 0}} {
 		if part.given {
 			errs = append(errs, field.Forbidden(path.Child(part.name), "has no meaning without a bootstrap"))
 		}

@@ -16,11 +16,13 @@ func TestChangesBeforeAdmission(t *testing.T) {
 			Spec: ManagedSeedSpec{Shoot: &Shoot{Name: "apple"}, Gardenlet: GardenletConfig{
 				MergeWithParent: new(true),
 				Config: &runtime.RawExtension{Raw: []byte(
-					`{"apiVersion":"gardenlet.config.gardener.cloud/v1alpha1","kind":"GardenletConfiguration","seedConfig":{"spec":` + seed + `}}`)},
+					`{"apiVersion":"gardenlet.config.gardener.cloud/v1alpha1","kind":"GardenletConfiguration","seedConfig":{"spec":` +
+						seed + `}}`)},
 			}},
 		}
 	}
-	const networks, path = `{"networks":{"nodes":"10.0.0.0/16","pods":"10.1.0.0/16","services":"10.2.0.0/16"}}`, "spec.gardenlet.config.seedConfig.spec."
+	const networks, path = `{"networks":{"nodes":"10.0.0.0/16","pods":"10.1.0.0/16","services":"10.2.0.0/16"}}`,
+		"spec.gardenlet.config.seedConfig.spec."
 	const ingress, backup = `{"ingress":{"domain":"a.example.org"}}`, `{"backup":{"provider":"local"}}`
 	for name, tc := range map[string]struct {
 		now, before string
@@ -33,10 +35,12 @@ func TestChangesBeforeAdmission(t *testing.T) {
 			[]string{path + "networks.pods", path + "networks.services", path + "networks.nodes"}},
 		"a domain is left to the Shoot": {`{"ingress":{}}`, ingress, nil},
 		"a domain is written later":     {ingress, `{"ingress":{}}`, nil},
-		"a domain changes":              {`{"ingress":{"domain":"b.example.org"}}`, ingress, []string{path + "ingress.domain"}},
-		"a store is left to the Shoot":  {`{"backup":{}}`, backup, nil},
-		"a store changes":               {`{"backup":{"provider":"aws"}}`, backup, []string{path + "backup.provider"}},
-		"a store is removed":            {`{}`, backup, []string{path + "backup"}},
+		"a domain changes": {
+			`{"ingress":{"domain":"b.example.org"}}`, ingress, []string{path + "ingress.domain"},
+		},
+		"a store is left to the Shoot": {`{"backup":{}}`, backup, nil},
+		"a store changes":              {`{"backup":{"provider":"aws"}}`, backup, []string{path + "backup.provider"}},
+		"a store is removed":           {`{}`, backup, []string{path + "backup"}},
 	} {
 		var got []string
 		for _, err := range (ManagedSeedValidation{BeforeAdmission: true}).Update(written(tc.now), written(tc.before)) {

@@ -1,4 +1,5 @@
-// Command nnp prints its effective user ID. Installed with the set-user-ID bit, it shows whether a container may gain privileges.
+// Command nnp prints its effective user ID. Installed with the set-user-ID bit, it shows whether a container may gain
+// privileges.
 package main
 
 import (

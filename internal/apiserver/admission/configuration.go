@@ -23,7 +23,8 @@ func ReadConfiguration(reader io.Reader, plugin, apiVersion string, into any) er
 		return fmt.Errorf("read configuration of %s: %w", plugin, err)
 	}
 	if meta.APIVersion != apiVersion || meta.Kind != "Configuration" {
-		return fmt.Errorf("configuration of %s is %s %s, must be %s Configuration", plugin, meta.APIVersion, meta.Kind, apiVersion)
+		return fmt.Errorf("configuration of %s is %s %s, must be %s Configuration", plugin, meta.APIVersion, meta.Kind,
+			apiVersion)
 	}
 	if err := yaml.UnmarshalStrict(content, into); err != nil {
 		return fmt.Errorf("read configuration of %s: %w", plugin, err)

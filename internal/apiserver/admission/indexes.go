@@ -149,7 +149,9 @@ func keepOfShoot(o any) (any, error) {
 	return kept, nil
 }
 
-func (o *Objects) shootsBy(ctx context.Context, index, key string, options ...client.ListOption) ([]corev1beta1.Shoot, error) {
+func (o *Objects) shootsBy(
+	ctx context.Context, index, key string, options ...client.ListOption,
+) ([]corev1beta1.Shoot, error) {
 	shoots := &corev1beta1.ShootList{}
 	options = append(options, client.MatchingFields{index: key}, client.UnsafeDisableDeepCopy)
 	if err := o.Cached.List(ctx, shoots, options...); err != nil {
@@ -180,7 +182,9 @@ func (o *Objects) ShootsInNamespace(ctx context.Context, namespace string) ([]co
 
 // ShootsWithCredentials is ShootsOnSeed for the Shoots of all projects whose bindings refer to the same credentials.
 func (o *Objects) ShootsWithCredentials(ctx context.Context, ref corev1.ObjectReference) ([]corev1beta1.Shoot, error) {
-	byCredentials := []client.ListOption{client.MatchingFields{indexCredentials: credentialsKey(ref.Kind, ref.Namespace, ref.Name)}, client.UnsafeDisableDeepCopy}
+	byCredentials := []client.ListOption{client.MatchingFields{
+		indexCredentials: credentialsKey(ref.Kind, ref.Namespace, ref.Name),
+	}, client.UnsafeDisableDeepCopy}
 	secretBindings, credentialsBindings := &corev1beta1.SecretBindingList{}, &securityv1alpha1.CredentialsBindingList{}
 	if err := o.Cached.List(ctx, secretBindings, byCredentials...); err != nil {
 		return nil, fmt.Errorf("list SecretBindings: %w", err)
@@ -190,14 +194,16 @@ func (o *Objects) ShootsWithCredentials(ctx context.Context, ref corev1.ObjectRe
 	}
 	var all []corev1beta1.Shoot
 	for i := range secretBindings.Items {
-		shoots, err := o.ShootsOfBinding(ctx, secretBindings.Items[i].Namespace, BindingKey(true, secretBindings.Items[i].Name))
+		shoots, err := o.ShootsOfBinding(ctx, secretBindings.Items[i].Namespace,
+			BindingKey(true, secretBindings.Items[i].Name))
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, shoots...)
 	}
 	for i := range credentialsBindings.Items {
-		shoots, err := o.ShootsOfBinding(ctx, credentialsBindings.Items[i].Namespace, BindingKey(false, credentialsBindings.Items[i].Name))
+		shoots, err := o.ShootsOfBinding(ctx, credentialsBindings.Items[i].Namespace,
+			BindingKey(false, credentialsBindings.Items[i].Name))
 		if err != nil {
 			return nil, err
 		}
@@ -223,16 +229,20 @@ func (o *Objects) ShootsAround(ctx context.Context, domain string) ([]corev1beta
 }
 
 // ManagedSeedOf returns the ManagedSeed that makes a Shoot a Seed, or nil. It is read live when the cache has none.
-func (o *Objects) ManagedSeedOf(ctx context.Context, namespace, shoot string) (*seedmanagementv1alpha1.ManagedSeed, error) {
+func (o *Objects) ManagedSeedOf(
+	ctx context.Context, namespace, shoot string,
+) (*seedmanagementv1alpha1.ManagedSeed, error) {
 	if namespace != corev1beta1.GardenNamespace {
 		return nil, nil // Others cannot be Seeds.
 	}
 	list := &seedmanagementv1alpha1.ManagedSeedList{}
-	if err := o.Cached.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{indexShoot: shoot}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := o.Cached.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{indexShoot: shoot},
+		client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list ManagedSeeds: %w", err)
 	}
 	if len(list.Items) == 0 {
-		if err := o.Live.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{"spec.shoot.name": shoot}); err != nil {
+		if err := o.Live.List(ctx, list, client.InNamespace(namespace),
+			client.MatchingFields{"spec.shoot.name": shoot}); err != nil {
 			return nil, fmt.Errorf("list ManagedSeeds: %w", err)
 		}
 	}

@@ -18,7 +18,8 @@ import (
 func TestIndexes(t *testing.T) {
 	shoot := &corev1beta1.Shoot{
 		Spec: corev1beta1.ShootSpec{
-			SeedName: ptr.To("new"), SecretBindingName: ptr.To("s"), CredentialsBindingName: ptr.To("c"), DNS: &corev1beta1.DNS{Domain: ptr.To("a.dev.x.org")},
+			SeedName: ptr.To("new"), SecretBindingName: ptr.To("s"), CredentialsBindingName: ptr.To("c"),
+			DNS: &corev1beta1.DNS{Domain: ptr.To("a.dev.x.org")},
 		},
 		Status: corev1beta1.ShootStatus{SeedName: ptr.To("old")},
 	}
@@ -31,7 +32,9 @@ func TestIndexes(t *testing.T) {
 		indexDomain:      {shoot, []string{"a.dev.x.org"}},
 		indexDomainBelow: {shoot, []string{"dev.x.org", "x.org", "org"}},
 		indexNamespace:   {&corev1beta1.Project{}, nil},
-		indexCredentials: {&securityv1alpha1.CredentialsBinding{CredentialsRef: corev1.ObjectReference{Kind: "Secret", Namespace: "n", Name: "s"}}, []string{"Secret/n/s"}},
+		indexCredentials: {&securityv1alpha1.CredentialsBinding{CredentialsRef: corev1.ObjectReference{
+			Kind: "Secret", Namespace: "n", Name: "s",
+		}}, []string{"Secret/n/s"}},
 	} {
 		for _, index := range indexes() {
 			if index.name != name || !sameType(index.object, tc.object) {
@@ -54,10 +57,15 @@ func sameType(a, b client.Object) bool { return reflect.TypeOf(a) == reflect.Typ
 
 func TestLittleIsKeptOfShoots(t *testing.T) {
 	shoot := &corev1beta1.Shoot{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "garden-dev", Name: "s", UID: "u", ResourceVersion: "1", Annotations: map[string]string{"a": "b"}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "garden-dev", Name: "s", UID: "u", ResourceVersion: "1", Annotations: map[string]string{"a": "b"},
+		},
 		Spec: corev1beta1.ShootSpec{
-			SeedName: ptr.To("seed"), Purpose: ptr.To(corev1beta1.ShootPurposeTesting), DNS: &corev1beta1.DNS{Domain: ptr.To("d"), Providers: make([]corev1beta1.DNSProvider, 1)},
-			Provider: corev1beta1.Provider{Type: "local", Workers: []corev1beta1.Worker{{Name: "p", Maximum: 3, Labels: map[string]string{"a": "b"}}}},
+			SeedName: ptr.To("seed"), Purpose: ptr.To(corev1beta1.ShootPurposeTesting),
+			DNS: &corev1beta1.DNS{Domain: ptr.To("d"), Providers: make([]corev1beta1.DNSProvider, 1)},
+			Provider: corev1beta1.Provider{
+				Type: "local", Workers: []corev1beta1.Worker{{Name: "p", Maximum: 3, Labels: map[string]string{"a": "b"}}},
+			},
 		},
 	}
 	before := shoot.DeepCopy()
@@ -85,7 +93,10 @@ func TestLittleIsKeptOfShoots(t *testing.T) {
 }
 
 func TestPluralOf(t *testing.T) {
-	for kind, want := range map[string]string{"Secret": "secrets", "ConfigMap": "configmaps", "WorkloadIdentity": "workloadidentities", "Quota": "quotas", "InternalSecret": "internalsecrets"} {
+	for kind, want := range map[string]string{
+		"Secret": "secrets", "ConfigMap": "configmaps", "WorkloadIdentity": "workloadidentities", "Quota": "quotas",
+		"InternalSecret": "internalsecrets",
+	} {
 		if got := pluralOf(kind); got != want {
 			t.Errorf("pluralOf(%s) = %s", kind, got)
 		}

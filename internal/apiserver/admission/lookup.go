@@ -66,7 +66,9 @@ type compiledProfile struct {
 
 // Profile reads and compiles the profile that a Shoot in the namespace refers to. One that does not exist is an answer
 // of its own, for InternalError.
-func (o *Objects) Profile(ctx context.Context, namespace string, ref corev1beta1.CloudProfileReference) (*Profile, error) {
+func (o *Objects) Profile(
+	ctx context.Context, namespace string, ref corev1beta1.CloudProfileReference,
+) (*Profile, error) {
 	parent, child := &corev1beta1.CloudProfile{}, (*corev1beta1.NamespacedCloudProfile)(nil)
 	parentName, key := ref.Name, ref.Name
 	if ref.Kind == corev1beta1.NamespacedCloudProfileKind {
@@ -105,9 +107,11 @@ func (o *Objects) Profile(ctx context.Context, namespace string, ref corev1beta1
 	return profile, nil
 }
 
-// missingProfile tells of a profile that could not be read. Where it does not exist, the answer is 500, which clients of
-// this API know, but with the field, the value and what there is, as of any other wrong value.
-func (o *Objects) missingProfile(ctx context.Context, namespace string, ref corev1beta1.CloudProfileReference, err error) error {
+// missingProfile tells of a profile that could not be read. Where it does not exist, the answer is 500, which clients
+// of this API know, but with the field, the value and what there is, as of any other wrong value.
+func (o *Objects) missingProfile(
+	ctx context.Context, namespace string, ref corev1beta1.CloudProfileReference, err error,
+) error {
 	err = fmt.Errorf("could not find referenced cloud profile: %w", err)
 	if !apierrors.IsNotFound(err) {
 		return err
@@ -118,7 +122,8 @@ func (o *Objects) missingProfile(ctx context.Context, namespace string, ref core
 	status := apierrors.NewInternalError(err)
 	status.ErrStatus.Message = fmt.Sprintf("%v: %s", problem, detail)
 	status.ErrStatus.Details.Causes = []metav1.StatusCause{{
-		Type: metav1.CauseTypeFieldValueNotFound, Field: path.String(), Message: fmt.Sprintf("%s: %s", problem.ErrorBody(), detail),
+		Type: metav1.CauseTypeFieldValueNotFound, Field: path.String(),
+		Message: fmt.Sprintf("%s: %s", problem.ErrorBody(), detail),
 	}}
 	return status
 }

@@ -27,7 +27,9 @@ func TestMissingProfile(t *testing.T) {
 	own := func(namespace, name string) client.Object {
 		return &corev1beta1.NamespacedCloudProfile{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-			Spec:       corev1beta1.NamespacedCloudProfileSpec{Parent: corev1beta1.CloudProfileReference{Kind: "CloudProfile", Name: "gone"}},
+			Spec: corev1beta1.NamespacedCloudProfileSpec{Parent: corev1beta1.CloudProfileReference{
+				Kind: "CloudProfile", Name: "gone",
+			}},
 		}
 	}
 	var many []client.Object
@@ -39,11 +41,16 @@ func TestMissingProfile(t *testing.T) {
 		kind, name string
 		want       string
 	}{
-		"none at all":   {nil, "CloudProfile", "aws", "there is no CloudProfile"},
-		"others":        {[]client.Object{profile("local"), profile("gcp")}, "CloudProfile", "aws", `there are CloudProfiles "gcp", "local"`},
-		"many others":   {many, "CloudProfile", "aws", `"p09" and 2 more`},
-		"those of ours": {[]client.Object{profile("local"), own("dev", "ours"), own("prod", "theirs")}, "NamespacedCloudProfile", "mine", `there are NamespacedCloudProfiles "ours"`},
-		"its parent":    {[]client.Object{own("dev", "ours")}, "NamespacedCloudProfile", "ours", `"gone" not found`},
+		"none at all": {nil, "CloudProfile", "aws", "there is no CloudProfile"},
+		"others": {
+			[]client.Object{profile("local"), profile("gcp")}, "CloudProfile", "aws", `there are CloudProfiles "gcp", "local"`,
+		},
+		"many others": {many, "CloudProfile", "aws", `"p09" and 2 more`},
+		"those of ours": {
+			[]client.Object{profile("local"), own("dev", "ours"), own("prod", "theirs")}, "NamespacedCloudProfile", "mine",
+			`there are NamespacedCloudProfiles "ours"`,
+		},
+		"its parent": {[]client.Object{own("dev", "ours")}, "NamespacedCloudProfile", "ours", `"gone" not found`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(tc.objects...).Build()
@@ -54,18 +61,22 @@ func TestMissingProfile(t *testing.T) {
 			if !errors.As(answer, &status) || !apierrors.IsInternalError(answer) {
 				t.Fatalf("InternalError() = %v", answer)
 			}
-			for _, text := range []string{`spec.cloudProfile.name: Not found: "` + tc.name + `"`, "could not find referenced cloud profile", tc.want} {
+			for _, text := range []string{
+				`spec.cloudProfile.name: Not found: "` + tc.name + `"`, "could not find referenced cloud profile", tc.want,
+			} {
 				if !strings.Contains(answer.Error(), text) {
 					t.Errorf("%q does not say %q", answer, text)
 				}
 			}
 			cause := status.ErrStatus.Details.Causes[0]
-			if diff := cmp.Diff([]string{"FieldValueNotFound", "spec.cloudProfile.name"}, []string{string(cause.Type), cause.Field}); diff != "" {
+			if diff := cmp.Diff([]string{"FieldValueNotFound", "spec.cloudProfile.name"},
+				[]string{string(cause.Type), cause.Field}); diff != "" {
 				t.Errorf("cause (-want +got):\n%s", diff)
 			}
 		})
 	}
-	if err := InternalError(errors.New("etcd is down")); !apierrors.IsInternalError(err) || !strings.Contains(err.Error(), "etcd is down") {
+	if err := InternalError(errors.New("etcd is down")); !apierrors.IsInternalError(err) ||
+		!strings.Contains(err.Error(), "etcd is down") {
 		t.Errorf("InternalError() = %v", err)
 	}
 }

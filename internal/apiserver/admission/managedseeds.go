@@ -26,7 +26,8 @@ func (o *Objects) ShootOfManagedSeed(ctx context.Context, seed string) (*corev1b
 		return nil, client.IgnoreNotFound(err)
 	}
 	shoot := &corev1beta1.Shoot{}
-	if err := o.Cached.Get(ctx, client.ObjectKey{Namespace: corev1beta1.GardenNamespace, Name: managed.Spec.Shoot.Name}, shoot); err != nil {
+	if err := o.Cached.Get(ctx, client.ObjectKey{Namespace: corev1beta1.GardenNamespace, Name: managed.Spec.Shoot.Name},
+		shoot); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
 	return shoot, nil

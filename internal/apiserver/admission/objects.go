@@ -45,7 +45,8 @@ func cachedKinds() []client.Object {
 	return []client.Object{
 		&corev1beta1.CloudProfile{}, &corev1beta1.NamespacedCloudProfile{}, &corev1beta1.Seed{}, &corev1beta1.Project{},
 		&corev1beta1.SecretBinding{}, &securityv1alpha1.CredentialsBinding{}, &corev1beta1.ExposureClass{},
-		&corev1beta1.Quota{}, &corev1beta1.ControllerRegistration{}, &corev1beta1.Shoot{}, &seedmanagementv1alpha1.ManagedSeed{},
+		&corev1beta1.Quota{}, &corev1beta1.ControllerRegistration{}, &corev1beta1.Shoot{},
+		&seedmanagementv1alpha1.ManagedSeed{},
 	}
 }
 
@@ -80,7 +81,8 @@ func NewObjects(sources Sources, authorizer authorizer.Authorizer, clock clock.P
 	own, err := cache.New(sources.Loopback, cache.Options{
 		Scheme: scheme, Mapper: mapper,
 		// Only kinds that the server stores are cached, whole and in all namespaces.
-		NewInformer: func(_ toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+		NewInformer: func(_ toolscache.ListerWatcher, object runtime.Object, resync time.Duration,
+			indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 			return toolscache.NewSharedIndexInformer(sources.Stored(object), object, resync, indexers)
 		},
 		// Decisions do not change what they are based on.

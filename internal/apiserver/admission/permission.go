@@ -27,7 +27,8 @@ func (o *Objects) MayGet(ctx context.Context, caller user.Info, ref corev1.Objec
 func (o *Objects) May(ctx context.Context, attributes authorizer.AttributesRecord) (bool, error) {
 	decision, _, err := o.Authorizer.Authorize(ctx, attributes)
 	if err != nil {
-		return false, fmt.Errorf("authorize verb %q on %s %s/%s: %w", attributes.Verb, attributes.Resource, attributes.Namespace, attributes.Name, err)
+		return false, fmt.Errorf("authorize verb %q on %s %s/%s: %w", attributes.Verb, attributes.Resource,
+			attributes.Namespace, attributes.Name, err)
 	}
 	return decision == authorizer.DecisionAllow, nil
 }

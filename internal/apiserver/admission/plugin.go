@@ -39,7 +39,8 @@ func (b *Base) ValidateInitialization() error {
 // Concerns says whether a request is on the resource itself or on one of the given subresources, and can be decided
 // now. It waits for the caches.
 func (b *Base) Concerns(a admission.Attributes, resource string, subresources ...string) (bool, error) {
-	if a.GetResource().Resource != resource || a.GetSubresource() != "" && !slices.Contains(subresources, a.GetSubresource()) {
+	if a.GetResource().Resource != resource || a.GetSubresource() != "" &&
+		!slices.Contains(subresources, a.GetSubresource()) {
 		return false, nil
 	}
 	if err := b.Await(a); err != nil {
@@ -51,7 +52,8 @@ func (b *Base) Concerns(a admission.Attributes, resource string, subresources ..
 // Await waits for the caches. The answer is 403 when they take too long, as of any plugin of a Kubernetes API server.
 func (b *Base) Await(a admission.Attributes) error {
 	if !b.WaitForReady() {
-		return admission.NewForbidden(a, errors.New("the server is starting: the caches of admission are not filled yet; try again"))
+		return admission.NewForbidden(a,
+			errors.New("the server is starting: the caches of admission are not filled yet; try again"))
 	}
 	return nil
 }

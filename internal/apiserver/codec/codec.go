@@ -1,5 +1,5 @@
-// Package codec reads and writes our kinds: JSON only, without parsing a document twice, and with little memory for what
-// is the same in many objects.
+// Package codec reads and writes our kinds: JSON only, without parsing a document twice, and with little memory for
+// what is the same in many objects.
 package codec
 
 import (
@@ -41,7 +41,8 @@ func New(scheme *runtime.Scheme) (serializer.CodecFactory, runtime.NegotiatedSer
 // NewStorage returns what objects are stored with: always JSON.
 func NewStorage(scheme *runtime.Scheme, versions ...schema.GroupVersion) runtime.Codec {
 	plain := newJSON(scheme, false)
-	return newSharing(versioning.NewDefaultingCodecForScheme(scheme, plain, plain, schema.GroupVersions(versions), runtime.InternalGroupVersioner))
+	return newSharing(versioning.NewDefaultingCodecForScheme(scheme, plain, plain, schema.GroupVersions(versions),
+		runtime.InternalGroupVersioner))
 }
 
 // quickMeta finds apiVersion and kind where all encoders write them, at the beginning, instead of parsing whole

@@ -13,9 +13,14 @@ func TestLeadingMeta(t *testing.T) {
 		document, apiVersion, kind string
 		ok                         bool
 	}{
-		"as our encoder writes":          {`{"kind":"Shoot","apiVersion":"core.gardener.cloud/v1beta1","metadata":{}}`, "core.gardener.cloud/v1beta1", "Shoot", true},
-		"sorted, as clients write":       {`{"apiVersion":"v1","kind":"Secret"}`, "v1", "Secret", true},
-		"indented":                       {"{\n  \"apiVersion\": \"v1\",\n  \"kind\": \"Secret\",\n  \"a\": 1\n}", "v1", "Secret", true},
+		"as our encoder writes": {
+			`{"kind":"Shoot","apiVersion":"core.gardener.cloud/v1beta1","metadata":{}}`, "core.gardener.cloud/v1beta1", "Shoot",
+			true,
+		},
+		"sorted, as clients write": {`{"apiVersion":"v1","kind":"Secret"}`, "v1", "Secret", true},
+		"indented": {
+			"{\n  \"apiVersion\": \"v1\",\n  \"kind\": \"Secret\",\n  \"a\": 1\n}", "v1", "Secret", true,
+		},
 		"behind the metadata":            {document: `{"metadata":{},"apiVersion":"v1","kind":"Secret"}`},
 		"only one of them":               {document: `{"kind":"Secret","metadata":{}}`},
 		"twice the same":                 {document: `{"kind":"Secret","kind":"Shoot","apiVersion":"v1"}`},

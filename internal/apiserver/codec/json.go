@@ -15,10 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 )
 
-// quick reads and writes the documents that clients and etcd send and get all the time with a faster JSON than the library's
-// (BenchmarkJSON, ADR 9). What it does not read without doubt (duplicate and, if strict, unknown fields, invalid text, mistakes)
-// the library reads again, so that answers to clients are the library's. What it writes is the same, byte by byte, where text is
-// valid UTF-8. An object to decode into must be empty: here it is replaced, while the library would merge.
+// quick reads and writes the documents that clients and etcd send and get all the time with a faster JSON than the
+// library's (BenchmarkJSON, ADR 9). What it does not read without doubt (duplicate and, if strict, unknown fields,
+// invalid text, mistakes) the library reads again, so that answers to clients are the library's. What it writes is the
+// same, byte by byte, where text is valid UTF-8. An object to decode into must be empty: here it is replaced, while the
+// library would merge.
 type quick struct {
 	*json.Serializer
 	creater runtime.ObjectCreater
@@ -27,7 +28,9 @@ type quick struct {
 
 func newJSON(scheme *runtime.Scheme, strict bool) runtime.Serializer {
 	options := json.SerializerOptions{Strict: strict, StreamingCollectionsEncoding: true}
-	return &quick{Serializer: json.NewSerializerWithOptions(quickMeta{}, scheme, scheme, options), creater: scheme, strict: strict}
+	return &quick{
+		Serializer: json.NewSerializerWithOptions(quickMeta{}, scheme, scheme, options), creater: scheme, strict: strict,
+	}
 }
 
 var (
@@ -39,7 +42,9 @@ var (
 )
 
 // Decode implements runtime.Decoder.
-func (q *quick) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+func (q *quick) Decode(
+	data []byte, defaults *schema.GroupVersionKind, into runtime.Object,
+) (runtime.Object, *schema.GroupVersionKind, error) {
 	if object, gvk := q.read(data, into); object != nil {
 		return object, gvk, nil
 	}

@@ -34,7 +34,8 @@ func testScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
 	for _, add := range []func(*runtime.Scheme) error{
-		corev1beta1.AddToScheme, gardencorev1.AddToScheme, operationsv1alpha1.AddToScheme, securityv1alpha1.AddToScheme, seedmanagementv1alpha1.AddToScheme,
+		corev1beta1.AddToScheme, gardencorev1.AddToScheme, operationsv1alpha1.AddToScheme, securityv1alpha1.AddToScheme,
+		seedmanagementv1alpha1.AddToScheme,
 	} {
 		utilruntime.Must(add(scheme))
 	}
@@ -114,7 +115,8 @@ func TestRandomObjectsAreReadAndWrittenLikeTheLibrary(t *testing.T) {
 func compareWithLibrary(t *testing.T, scheme *runtime.Scheme, document []byte) {
 	t.Helper()
 	for _, strict := range []bool{false, true} {
-		library := libraryjson.NewSerializerWithOptions(quickMeta{}, scheme, scheme, libraryjson.SerializerOptions{Strict: strict, StreamingCollectionsEncoding: true})
+		library := libraryjson.NewSerializerWithOptions(quickMeta{}, scheme, scheme,
+			libraryjson.SerializerOptions{Strict: strict, StreamingCollectionsEncoding: true})
 		ours := newJSON(scheme, strict)
 		want, wantKind, wantErr := library.Decode(document, nil, nil)
 		got, gotKind, gotErr := ours.Decode(document, nil, nil)
@@ -142,7 +144,8 @@ func compareWithLibrary(t *testing.T, scheme *runtime.Scheme, document []byte) {
 
 // withoutLocation is what the library says of a mistake.
 func withoutLocation(err error) string {
-	if located := errors.Unwrap(err); located != nil && err.Error() != located.Error() && !runtime.IsStrictDecodingError(err) {
+	if located := errors.Unwrap(err); located != nil && err.Error() != located.Error() &&
+		!runtime.IsStrictDecodingError(err) {
 		return located.Error()
 	}
 	return text(err)
@@ -155,7 +158,8 @@ func text(err error) string {
 	return err.Error()
 }
 
-// corpusDocuments are manifests of all kinds, sorted as clients write them, and with the kind in front as our encoder does.
+// corpusDocuments are manifests of all kinds, sorted as clients write them, and with the kind in front as our encoder
+// does.
 func corpusDocuments(t testing.TB) [][]byte {
 	t.Helper()
 	cases, err := corpus.Load(os.DirFS("../../../api/testdata/corpus"))
@@ -188,10 +192,12 @@ func corpusDocuments(t testing.TB) [][]byte {
 	return documents
 }
 
-// TestDocumentsAreReadQuickly fails when the fast way gives up on what users write, which nobody would notice otherwise.
+// TestDocumentsAreReadQuickly fails when the fast way gives up on what users write, which nobody would notice
+// otherwise.
 func TestDocumentsAreReadQuickly(t *testing.T) {
 	scheme := testScheme()
-	library := libraryjson.NewSerializerWithOptions(quickMeta{}, scheme, scheme, libraryjson.SerializerOptions{Strict: true})
+	library := libraryjson.NewSerializerWithOptions(quickMeta{}, scheme, scheme,
+		libraryjson.SerializerOptions{Strict: true})
 	for _, document := range corpusDocuments(t) {
 		if _, _, ok := leadingMeta(document); !ok {
 			continue
@@ -236,11 +242,13 @@ func TestDecodeIntoGivenObject(t *testing.T) {
 	serializer := newJSON(testScheme(), true)
 	document := []byte(`{"kind":"Shoot","apiVersion":"core.gardener.cloud/v1beta1","metadata":{"name":"a"}}`)
 	into := &corev1beta1.Shoot{}
-	if got, _, err := serializer.Decode(document, nil, into); err != nil || got != runtime.Object(into) || into.Name != "a" {
+	if got, _, err := serializer.Decode(document, nil, into); err != nil || got != runtime.Object(into) ||
+		into.Name != "a" {
 		t.Errorf("read %v into %+v: %v", got, into.ObjectMeta, err)
 	}
 	other := &corev1beta1.Seed{} // As the library does: whoever asked for a Seed has to look at the kind.
-	if got, gvk, err := serializer.Decode(document, nil, other); err != nil || gvk.Kind != "Shoot" || got == runtime.Object(other) {
+	if got, gvk, err := serializer.Decode(document, nil, other); err != nil || gvk.Kind != "Shoot" ||
+		got == runtime.Object(other) {
 		t.Errorf("read %T (%v) into a Seed: %v", got, gvk, err)
 	}
 }

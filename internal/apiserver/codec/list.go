@@ -73,8 +73,8 @@ func writeParts(w io.Writer, head []byte, items reflect.Value, tail []byte) erro
 	return err
 }
 
-// pieces hands out the pieces of a list in order. About as many as there are processors are being encoded. If they are stopped, those go
-// on to their end, reading items, which nobody changes.
+// pieces hands out the pieces of a list in order. About as many as there are processors are being encoded. If they are
+// stopped, those go on to their end, reading items, which nobody changes.
 func pieces(items reflect.Value, stop <-chan struct{}) <-chan chan piece {
 	queue := make(chan chan piece, runtime.GOMAXPROCS(0))
 	go func() {

@@ -43,7 +43,8 @@ func shootList(t testing.TB, length, padding int) *corev1beta1.ShootList {
 }
 
 func TestListsAreWrittenLikeTheLibrary(t *testing.T) {
-	library := libraryjson.NewSerializerWithOptions(quickMeta{}, testScheme(), testScheme(), libraryjson.SerializerOptions{StreamingCollectionsEncoding: true})
+	library := libraryjson.NewSerializerWithOptions(quickMeta{}, testScheme(), testScheme(),
+		libraryjson.SerializerOptions{StreamingCollectionsEncoding: true})
 	ours := newJSON(testScheme(), false)
 	for name, list := range map[string]runtime.Object{
 		"no items":          &corev1beta1.ShootList{},
@@ -95,7 +96,8 @@ func (w writer) Write(data []byte) (int, error) { return w(data) }
 // BenchmarkList writes a list of 1,000 Shoots.
 func BenchmarkList(b *testing.B) {
 	list := shootList(b, 1000, 0)
-	library := libraryjson.NewSerializerWithOptions(quickMeta{}, testScheme(), testScheme(), libraryjson.SerializerOptions{StreamingCollectionsEncoding: true})
+	library := libraryjson.NewSerializerWithOptions(quickMeta{}, testScheme(), testScheme(),
+		libraryjson.SerializerOptions{StreamingCollectionsEncoding: true})
 	for name, encoder := range map[string]runtime.Encoder{"library": library, "ours": newJSON(testScheme(), false)} {
 		b.Run(name, func(b *testing.B) { measure(b, 0, func() error { return encoder.Encode(list, io.Discard) }) })
 	}

@@ -19,8 +19,9 @@ var looseOptions = jsonv2.JoinOptions(
 	jsonv1.ParseBytesWithLooseRFC4648(true),
 )
 
-// located adds to the library's error for a document the path of the field whose type does not take its value. The library names
-// a Go type at best. The value is not added: errors are logged and audited, and documents may hold secrets.
+// located adds to the library's error for a document the path of the field whose type does not take its value. The
+// library names a Go type at best. The value is not added: errors are logged and audited, and documents may hold
+// secrets.
 func located(err error, data []byte, object runtime.Object) error {
 	var mistake *jsonv2.SemanticError
 	if !errors.As(jsonv2.Unmarshal(data, object, looseOptions), &mistake) || mistake.JSONPointer == "" {

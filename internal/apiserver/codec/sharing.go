@@ -14,13 +14,13 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// sharing is a codec that lets stored objects share memory where they are equal: all objects their sets of managed fields,
-// which are 40% of a Shoot and the same in most of them, and a Shoot the rest with what it was before its last change. The
-// server keeps what each object was like in the last minute and a quarter, so that clients can go on watching from there;
-// without this a status that is written every minute doubles a Shoot.
+// sharing is a codec that lets stored objects share memory where they are equal: all objects their sets of managed
+// fields, which are 40% of a Shoot and the same in most of them, and a Shoot the rest with what it was before its last
+// change. The server keeps what each object was like in the last minute and a quarter, so that clients can go on
+// watching from there; without this a status that is written every minute doubles a Shoot.
 //
-// Nobody changes shared memory in place: for managed fields decoding replaces them, and copying copies them. A Shoot shares
-// only if it comes from a watch of etcd; such objects live in caches, which are read only.
+// Nobody changes shared memory in place: for managed fields decoding replaces them, and copying copies them. A Shoot
+// shares only if it comes from a watch of etcd; such objects live in caches, which are read only.
 type sharing struct {
 	apiruntime.Codec
 	sets   fieldSets
@@ -32,7 +32,9 @@ func newSharing(codec apiruntime.Codec) *sharing {
 }
 
 // Decode implements runtime.Decoder.
-func (s *sharing) Decode(data []byte, defaults *schema.GroupVersionKind, into apiruntime.Object) (apiruntime.Object, *schema.GroupVersionKind, error) {
+func (s *sharing) Decode(
+	data []byte, defaults *schema.GroupVersionKind, into apiruntime.Object,
+) (apiruntime.Object, *schema.GroupVersionKind, error) {
 	decoded, gvk, err := s.Codec.Decode(data, defaults, into)
 	if err != nil {
 		return decoded, gvk, err
@@ -44,15 +46,16 @@ func (s *sharing) Decode(data []byte, defaults *schema.GroupVersionKind, into ap
 			}
 		}
 	}
-	if shoot, ok := decoded.(*corev1beta1.Shoot); ok && into == nil { // Watches alone leave it to the decoder to make an object.
+	if shoot, ok := decoded.(*corev1beta1.Shoot); ok && into == nil {
+		// Watches alone leave it to the decoder to make an object.
 		s.latest.share(shoot)
 	}
 	return decoded, gvk, nil
 }
 
-// sharedBytes bounds the sets in the table that finds equal ones; it holds each twice, as key and as what is shared. Objects made
-// alike have equal ones, so a landscape needs a small part of it: a Shoot's take 2 to 6 KB. A set larger than longestShared is rare
-// enough to be left alone.
+// sharedBytes bounds the sets in the table that finds equal ones; it holds each twice, as key and as what is shared.
+// Objects made alike have equal ones, so a landscape needs a small part of it: a Shoot's take 2 to 6 KB. A set larger
+// than longestShared is rare enough to be left alone.
 const (
 	sharedBytes   = 4 << 20
 	longestShared = sharedBytes / 16
@@ -89,8 +92,8 @@ type versions struct {
 	shoots map[types.UID]weak.Pointer[corev1beta1.Shoot]
 }
 
-// share lets a new version of a Shoot use the memory of the one before it where they are equal. What the storage still has to set
-// is left alone.
+// share lets a new version of a Shoot use the memory of the one before it where they are equal. What the storage still
+// has to set is left alone.
 func (v *versions) share(shoot *corev1beta1.Shoot) {
 	if before := v.of(shoot.UID); before != nil {
 		adopt(reflect.ValueOf(&shoot.Spec).Elem(), reflect.ValueOf(&before.Spec).Elem())
@@ -124,13 +127,14 @@ func (v *versions) forget(uid types.UID) {
 	}
 }
 
-// adopt says whether two values of a type are equal, and makes one refer to the memory of the other where they are. It writes to
-// no bytes: those of managed fields are shared already.
+// adopt says whether two values of a type are equal, and makes one refer to the memory of the other where they are. It
+// writes to no bytes: those of managed fields are shared already.
 func adopt(value, from reflect.Value) (equal bool) {
 	switch kind := value.Kind(); {
 	case kind == reflect.Pointer && !value.IsNil() && !from.IsNil():
 		equal = adopt(value.Elem(), from.Elem())
-	case kind == reflect.Slice && value.Type().Elem().Kind() != reflect.Uint8 && value.Len() == from.Len() && value.IsNil() == from.IsNil():
+	case kind == reflect.Slice && value.Type().Elem().Kind() != reflect.Uint8 && value.Len() == from.Len() &&
+		value.IsNil() == from.IsNil():
 		equal = true
 		for i := range value.Len() {
 			equal = adopt(value.Index(i), from.Index(i)) && equal

@@ -60,7 +60,8 @@ func TestVersionsOfAShootShareWhatIsEqual(t *testing.T) {
 	if diff := cmp.Diff(decode(plain, data, nil), first); diff != "" {
 		t.Errorf("the version before has changed (-want +got):\n%s", diff)
 	}
-	if first.Spec.Kubernetes.KubeAPIServer != second.Spec.Kubernetes.KubeAPIServer || &first.Spec.Provider.Workers[0] != &second.Spec.Provider.Workers[0] {
+	if first.Spec.Kubernetes.KubeAPIServer != second.Spec.Kubernetes.KubeAPIServer ||
+		&first.Spec.Provider.Workers[0] != &second.Spec.Provider.Workers[0] {
 		t.Error("equal parts of the spec are in memory twice")
 	}
 	if &first.Status.Conditions[0] == &second.Status.Conditions[0] {
@@ -88,7 +89,8 @@ func TestVersionsAreReadWhileOthersAreDecoded(t *testing.T) {
 	s := newSharing(storage(plain))
 	var readers sync.WaitGroup
 	for i := range 20 {
-		object, _, err := s.Decode(bytes.Replace(data, []byte("ControlPlaneRunning"), fmt.Appendf(nil, "Reason%d", i), 1), nil, nil)
+		object, _, err := s.Decode(bytes.Replace(data, []byte("ControlPlaneRunning"),
+			fmt.Appendf(nil, "Reason%d", i), 1), nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +105,8 @@ func TestVersionsAreReadWhileOthersAreDecoded(t *testing.T) {
 
 func TestVersionsAreForgottenWithTheLastObject(t *testing.T) {
 	s := newSharing(storage(newJSON(testScheme(), false)))
-	if _, _, err := s.Decode([]byte(`{"kind":"Shoot","apiVersion":"core.gardener.cloud/v1beta1","metadata":{"uid":"a"}}`), nil, nil); err != nil {
+	if _, _, err := s.Decode([]byte(`{"kind":"Shoot","apiVersion":"core.gardener.cloud/v1beta1","metadata":{"uid":"a"}}`),
+		nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	known := func() int {

@@ -12,7 +12,10 @@ import (
 
 // SyncSecretRef keeps the two spellings of a reference equal. Of two that disagree, the one that this request changed
 // is meant; if both changed, the newer one, credentialsRef.
-func SyncSecretRef(secretRef **corev1.SecretReference, credentialsRef **corev1.ObjectReference, oldSecretRef *corev1.SecretReference, oldCredentialsRef *corev1.ObjectReference) {
+func SyncSecretRef(
+	secretRef **corev1.SecretReference, credentialsRef **corev1.ObjectReference, oldSecretRef *corev1.SecretReference,
+	oldCredentialsRef *corev1.ObjectReference,
+) {
 	if ref := *secretRef; ref != nil && oldSecretRef != nil &&
 		!equality.Semantic.DeepEqual(ref, oldSecretRef) && equality.Semantic.DeepEqual(*credentialsRef, oldCredentialsRef) {
 		*credentialsRef = &corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: ref.Namespace, Name: ref.Name}

@@ -44,7 +44,9 @@ func (k *Kind[T]) Storage(scheme *runtime.Scheme, getter generic.RESTOptionsGett
 		return nil, fmt.Errorf("make store of %s: %w", k.Resource, err)
 	}
 
-	storages := map[string]rest.Storage{k.Resource.Resource: &resource{Store: store, shortNames: k.ShortNames, categories: k.Categories}}
+	storages := map[string]rest.Storage{k.Resource.Resource: &resource{
+		Store: store, shortNames: k.ShortNames, categories: k.Categories,
+	}}
 	if k.CopyStatus != nil {
 		storages[k.Resource.Resource+"/status"] = k.subresource(store, statusStrategy[T]{base})
 	}
@@ -117,7 +119,8 @@ func (k *Kind[T]) indexers() (*cache.Indexers, map[string]storage.IndexerFunc) {
 		}
 	}
 	first := k.Indexed[0]
-	return &indexers, map[string]storage.IndexerFunc{first: func(o runtime.Object) string { return k.Fields(o.(T))[first] }}
+	return &indexers,
+		map[string]storage.IndexerFunc{first: func(o runtime.Object) string { return k.Fields(o.(T))[first] }}
 }
 
 // resource is a store with the names that discovery shows.
@@ -159,7 +162,10 @@ func (s *Subresource) Get(ctx context.Context, name string, options *v1.GetOptio
 	return s.store.Get(ctx, name, options)
 }
 
-func (s *Subresource) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, _ bool, options *v1.UpdateOptions) (runtime.Object, bool, error) {
+func (s *Subresource) Update(
+	ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
+	update rest.ValidateObjectUpdateFunc, _ bool, options *v1.UpdateOptions,
+) (runtime.Object, bool, error) {
 	return s.store.Update(ctx, name, info, create, update, false, options)
 }
 

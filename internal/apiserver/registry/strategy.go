@@ -67,8 +67,9 @@ func (s strategy[T]) PrepareForUpdate(ctx context.Context, o, oldObject runtime.
 	s.setGeneration(object, old, bump)
 }
 
-// KeepType makes the object of an update name its kind as the stored one does. They differ by how they were read, and the
-// library would take that for a change: a repeated server-side apply would be stored for the sake of its time alone.
+// KeepType makes the object of an update name its kind as the stored one does. They differ by how they were read, and
+// the library would take that for a change: a repeated server-side apply would be stored for the sake of its time
+// alone.
 func KeepType(object, old runtime.Object) {
 	object.GetObjectKind().SetGroupVersionKind(old.GetObjectKind().GroupVersionKind())
 }

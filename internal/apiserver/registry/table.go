@@ -35,8 +35,10 @@ func Or(value *string, missing string) string {
 }
 
 var (
-	nameColumn = metav1.TableColumnDefinition{Name: "Name", Type: "string", Format: "name", Description: "Name of the object."}
-	ageColumn  = metav1.TableColumnDefinition{Name: "Age", Type: "date", Description: "Time since the object was created."}
+	nameColumn = metav1.TableColumnDefinition{
+		Name: "Name", Type: "string", Format: "name", Description: "Name of the object.",
+	}
+	ageColumn = metav1.TableColumnDefinition{Name: "Age", Type: "date", Description: "Time since the object was created."}
 )
 
 type tableConvertor[T Object] struct{ kind *Kind[T] }

@@ -22,12 +22,13 @@ import (
 // moment earlier. Watches deliver in milliseconds, also on busy machines in less than this.
 const patience = 300 * time.Millisecond
 
-// maxWaiting refusals of one Seed are held back at a time, so that a gardenlet gone wild does not use up what the server
-// does at once for all. Working gardenlets are hardly ever refused.
+// maxWaiting refusals of one Seed are held back at a time, so that a gardenlet gone wild does not use up what the
+// server does at once for all. Working gardenlets are hardly ever refused.
 const maxWaiting = 10
 
 // extensionUser matches the ServiceAccounts of extensions, which are in the namespaces of Seeds.
-var extensionUser = regexp.MustCompile(`^system:serviceaccount:` + corev1beta1.SeedNamespacePrefix + `([^:]+):` + corev1beta1.ExtensionNamespacePrefix + `[^:]+$`)
+var extensionUser = regexp.MustCompile(`^system:serviceaccount:` + corev1beta1.SeedNamespacePrefix + `([^:]+):` +
+	corev1beta1.ExtensionNamespacePrefix + `[^:]+$`)
 
 // Identify returns the Seed that a user is confined to, and whether it is an extension in the seed.
 func Identify(u user.Info) (seed string, extension, confined bool) {
@@ -73,7 +74,9 @@ func (a *Authorizer) Sync() { a.synced.Store(true) }
 func (a *Authorizer) Synced() bool { return a.synced.Load() }
 
 // Authorize implements authorizer.Authorizer.
-func (a *Authorizer) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
+func (a *Authorizer) Authorize(
+	ctx context.Context, attributes authorizer.Attributes,
+) (authorizer.Decision, string, error) {
 	seed, extension, confined := Identify(attributes.GetUser())
 	if !confined || !attributes.IsResourceRequest() {
 		return authorizer.DecisionNoOpinion, "", nil
@@ -91,8 +94,10 @@ func (a *Authorizer) Authorize(ctx context.Context, attributes authorizer.Attrib
 	case Allow:
 		return authorizer.DecisionAllow, "", nil
 	case Deny:
-		klog.FromContext(ctx).Info("Refused a request of a gardenlet", "seed", seed, "verb", request.Verb, "group", request.Group,
-			"resource", request.Resource, "subresource", request.Subresource, "namespace", request.Namespace, "name", request.Name, "reason", reason)
+		klog.FromContext(ctx).Info("Refused a request of a gardenlet", "seed", seed, "verb", request.Verb, "group",
+			request.Group,
+			"resource", request.Resource, "subresource", request.Subresource, "namespace", request.Namespace, "name",
+			request.Name, "reason", reason)
 		return authorizer.DecisionDeny, reason, nil
 	}
 	return authorizer.DecisionNoOpinion, "", nil
@@ -157,7 +162,8 @@ func (a *Authorizer) MayRead(ctx context.Context, seed string, ref Ref) bool {
 			continue
 		}
 		decision, _ := a.decide(ctx, Request{
-			Seed: seed, Verb: "get", Group: table[i].group, Resource: table[i].resource, Namespace: ref.Namespace, Name: ref.Name,
+			Seed: seed, Verb: "get", Group: table[i].group, Resource: table[i].resource, Namespace: ref.Namespace,
+			Name: ref.Name,
 		})
 		return decision == Allow
 	}
@@ -172,7 +178,8 @@ func requestOf(a authorizer.Attributes) Request {
 	// A selector that cannot be read demands nothing, which allows less.
 	if requirements, err := a.GetFieldSelector(); err == nil {
 		for _, requirement := range requirements {
-			if requirement.Operator == selection.Equals || requirement.Operator == selection.DoubleEquals || requirement.Operator == selection.In {
+			if requirement.Operator == selection.Equals || requirement.Operator == selection.DoubleEquals ||
+				requirement.Operator == selection.In {
 				r.Fields[requirement.Field] = requirement.Value
 			}
 		}

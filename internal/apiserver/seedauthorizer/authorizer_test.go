@@ -28,10 +28,14 @@ func TestIdentify(t *testing.T) {
 		groups []string
 		want   identity
 	}{
-		"a gardenlet":                        {"gardener.cloud:system:seed:a", []string{"gardener.cloud:system:seeds"}, identity{"a", false, true}},
-		"the name alone makes no gardenlet":  {"gardener.cloud:system:seed:a", nil, identity{}},
-		"a member with another name":         {"alice", []string{"gardener.cloud:system:seeds"}, identity{"", false, true}},
-		"a member without a Seed":            {"gardener.cloud:system:seed:", []string{"gardener.cloud:system:seeds"}, identity{"", false, true}},
+		"a gardenlet": {
+			"gardener.cloud:system:seed:a", []string{"gardener.cloud:system:seeds"}, identity{"a", false, true},
+		},
+		"the name alone makes no gardenlet": {"gardener.cloud:system:seed:a", nil, identity{}},
+		"a member with another name":        {"alice", []string{"gardener.cloud:system:seeds"}, identity{"", false, true}},
+		"a member without a Seed": {
+			"gardener.cloud:system:seed:", []string{"gardener.cloud:system:seeds"}, identity{"", false, true},
+		},
 		"an extension":                       {"system:serviceaccount:seed-a:extension-dns", nil, identity{"a", true, true}},
 		"another ServiceAccount of the seed": {"system:serviceaccount:seed-a:default", nil, identity{}},
 		"a ServiceAccount of a project":      {"system:serviceaccount:garden-a:extension-dns", nil, identity{}},
@@ -49,7 +53,8 @@ func TestIdentify(t *testing.T) {
 func getShoot(name string) authorizer.AttributesRecord {
 	return authorizer.AttributesRecord{
 		User: &user.DefaultInfo{Name: "gardener.cloud:system:seed:a", Groups: []string{"gardener.cloud:system:seeds"}},
-		Verb: "get", APIGroup: core, APIVersion: "v1beta1", Resource: "shoots", Namespace: "garden-a", Name: name, ResourceRequest: true,
+		Verb: "get", APIGroup: core, APIVersion: "v1beta1", Resource: "shoots", Namespace: "garden-a", Name: name,
+		ResourceRequest: true,
 	}
 }
 
@@ -72,7 +77,8 @@ func TestRefusalWaitsForTheGraph(t *testing.T) {
 			t.Errorf("waited %s", waited)
 		}
 		began = time.Now()
-		if decision, _, err := a.Authorize(t.Context(), getShoot("unknown")); decision != authorizer.DecisionDeny || err != nil {
+		if decision, _, err := a.Authorize(t.Context(), getShoot("unknown")); decision != authorizer.DecisionDeny ||
+			err != nil {
 			t.Errorf("an unknown Shoot: %v, %v", decision, err)
 		}
 		if waited := time.Since(began); waited != patience {
@@ -81,7 +87,8 @@ func TestRefusalWaitsForTheGraph(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		began = time.Now()
-		if decision, _, _ := a.Authorize(ctx, getShoot("unknown")); decision != authorizer.DecisionDeny || time.Since(began) > 0 {
+		if decision, _, _ := a.Authorize(ctx, getShoot("unknown")); decision != authorizer.DecisionDeny ||
+			time.Since(began) > 0 {
 			t.Error("a request that has ended is waited with")
 		}
 	})
@@ -100,7 +107,9 @@ func TestWhatIsAllowedNowhereIsRefusedAtOnce(t *testing.T) {
 		"a Quota":                             {gardenlet, "get", "quotas", "", authorizer.DecisionDeny},
 		"a subresource that no grant names":   {gardenlet, "create", "shoots", "adminkubeconfig", authorizer.DecisionDeny},
 		"a verb that extensions may never do": {extension, "patch", "shoots", "status", authorizer.DecisionNoOpinion},
-		"a member of the group without Seed":  {&user.DefaultInfo{Name: "alice", Groups: gardenlet.GetGroups()}, "get", "shoots", "", authorizer.DecisionDeny},
+		"a member of the group without Seed": {
+			&user.DefaultInfo{Name: "alice", Groups: gardenlet.GetGroups()}, "get", "shoots", "", authorizer.DecisionDeny,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -148,7 +157,8 @@ func TestFewRefusalsWait(t *testing.T) {
 
 func TestNothingIsDecidedBeforeTheGraphIsFilled(t *testing.T) {
 	a := New(clock.RealClock{})
-	if decision, _, err := a.Authorize(t.Context(), getShoot("a-shoot")); decision == authorizer.DecisionAllow || err == nil {
+	if decision, _, err := a.Authorize(t.Context(), getShoot("a-shoot")); decision == authorizer.DecisionAllow ||
+		err == nil {
 		t.Errorf("got %v, %v", decision, err)
 	}
 	others := getShoot("a-shoot")
@@ -160,7 +170,9 @@ func TestNothingIsDecidedBeforeTheGraphIsFilled(t *testing.T) {
 
 func TestWebhook(t *testing.T) {
 	a := &Authorizer{Graph: world(t), Clock: clock.RealClock{}}
-	gardenlet := authorizationv1.SubjectAccessReviewSpec{User: "gardener.cloud:system:seed:a", Groups: []string{"gardener.cloud:system:seeds"}}
+	gardenlet := authorizationv1.SubjectAccessReviewSpec{
+		User: "gardener.cloud:system:seed:a", Groups: []string{"gardener.cloud:system:seeds"},
+	}
 	of := func(resource *authorizationv1.ResourceAttributes) authorizationv1.SubjectAccessReviewSpec {
 		spec := gardenlet
 		spec.ResourceAttributes = resource
@@ -183,7 +195,9 @@ func TestWebhook(t *testing.T) {
 		return answer.Code, review
 	}
 	review := func(spec authorizationv1.SubjectAccessReviewSpec) authorizationv1.SubjectAccessReview {
-		return authorizationv1.SubjectAccessReview{TypeMeta: metav1.TypeMeta{APIVersion: "authorization.k8s.io/v1", Kind: "SubjectAccessReview"}, Spec: spec}
+		return authorizationv1.SubjectAccessReview{TypeMeta: metav1.TypeMeta{
+			APIVersion: "authorization.k8s.io/v1", Kind: "SubjectAccessReview",
+		}, Spec: spec}
 	}
 	if code, _ := ask(review(gardenlet)); code != http.StatusServiceUnavailable {
 		t.Errorf("before the graph is filled: %d", code)
@@ -197,25 +211,50 @@ func TestWebhook(t *testing.T) {
 		spec authorizationv1.SubjectAccessReviewSpec
 		want status
 	}{
-		"a Secret of its own":    {of(&authorizationv1.ResourceAttributes{Verb: "get", Version: "v1", Resource: "secrets", Namespace: "garden-a", Name: "a-cloud"}), status{true, false}},
-		"a Secret of another":    {of(&authorizationv1.ResourceAttributes{Verb: "get", Version: "v1", Resource: "secrets", Namespace: "garden-b", Name: "b-cloud"}), status{false, true}},
-		"all Secrets":            {of(&authorizationv1.ResourceAttributes{Verb: "list", Version: "v1", Resource: "secrets"}), status{false, true}},
-		"a kind that is unknown": {of(&authorizationv1.ResourceAttributes{Verb: "get", Group: "apps", Version: "v1", Resource: "deployments", Namespace: "garden", Name: "x"}), status{}},
+		"a Secret of its own": {of(&authorizationv1.ResourceAttributes{
+			Verb: "get", Version: "v1", Resource: "secrets", Namespace: "garden-a", Name: "a-cloud",
+		}), status{true, false}},
+		"a Secret of another": {of(&authorizationv1.ResourceAttributes{
+			Verb: "get", Version: "v1", Resource: "secrets", Namespace: "garden-b", Name: "b-cloud",
+		}), status{false, true}},
+		"all Secrets": {
+			of(&authorizationv1.ResourceAttributes{Verb: "list", Version: "v1", Resource: "secrets"}), status{false, true},
+		},
+		"a kind that is unknown": {of(&authorizationv1.ResourceAttributes{
+			Verb: "get", Group: "apps", Version: "v1", Resource: "deployments", Namespace: "garden", Name: "x",
+		}), status{}},
 		"a path": {func() authorizationv1.SubjectAccessReviewSpec {
 			spec := gardenlet
 			spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Verb: "get", Path: "/version"}
 			return spec
 		}(), status{}},
-		"its Shoots by label": {of(&authorizationv1.ResourceAttributes{Verb: "watch", Group: core, Resource: "shoots", LabelSelector: &authorizationv1.LabelSelectorAttributes{
-			Requirements: []metav1.LabelSelectorRequirement{{Key: "name.seed.gardener.cloud/a", Operator: "In", Values: []string{"true"}}}}}), status{true, false}},
-		"Shoots by a label with several values": {of(&authorizationv1.ResourceAttributes{Verb: "watch", Group: core, Resource: "shoots", LabelSelector: &authorizationv1.LabelSelectorAttributes{
-			Requirements: []metav1.LabelSelectorRequirement{{Key: "name.seed.gardener.cloud/a", Operator: "In", Values: []string{"true", "false"}}}}}), status{false, true}},
-		"Shoots without its label": {of(&authorizationv1.ResourceAttributes{Verb: "watch", Group: core, Resource: "shoots", LabelSelector: &authorizationv1.LabelSelectorAttributes{
-			Requirements: []metav1.LabelSelectorRequirement{{Key: "name.seed.gardener.cloud/a", Operator: "NotIn", Values: []string{"true"}}}}}), status{false, true}},
-		"its Shoots by field": {of(&authorizationv1.ResourceAttributes{Verb: "list", Group: core, Resource: "shoots", FieldSelector: &authorizationv1.FieldSelectorAttributes{
-			Requirements: []metav1.FieldSelectorRequirement{{Key: "spec.seedName", Operator: "In", Values: []string{"a"}}}}}), status{true, false}},
-		"its Shoots by a raw selector":         {of(&authorizationv1.ResourceAttributes{Verb: "list", Group: core, Resource: "shoots", FieldSelector: &authorizationv1.FieldSelectorAttributes{RawSelector: "spec.seedName=a"}}), status{true, false}},
-		"Shoots not its own by a raw selector": {of(&authorizationv1.ResourceAttributes{Verb: "list", Group: core, Resource: "shoots", FieldSelector: &authorizationv1.FieldSelectorAttributes{RawSelector: "spec.seedName!=a"}}), status{false, true}},
+		"its Shoots by label": {of(&authorizationv1.ResourceAttributes{Verb: "watch", Group: core, Resource: "shoots",
+			LabelSelector: &authorizationv1.LabelSelectorAttributes{
+				Requirements: []metav1.LabelSelectorRequirement{{
+					Key: "name.seed.gardener.cloud/a", Operator: "In", Values: []string{"true"},
+				}}}}), status{true, false}},
+		"Shoots by a label with several values": {of(&authorizationv1.ResourceAttributes{Verb: "watch", Group: core,
+			Resource: "shoots", LabelSelector: &authorizationv1.LabelSelectorAttributes{
+				Requirements: []metav1.LabelSelectorRequirement{{
+					Key: "name.seed.gardener.cloud/a", Operator: "In", Values: []string{"true", "false"},
+				}}}}), status{false, true}},
+		"Shoots without its label": {of(&authorizationv1.ResourceAttributes{Verb: "watch", Group: core, Resource: "shoots",
+			LabelSelector: &authorizationv1.LabelSelectorAttributes{
+				Requirements: []metav1.LabelSelectorRequirement{{
+					Key: "name.seed.gardener.cloud/a", Operator: "NotIn", Values: []string{"true"},
+				}}}}), status{false, true}},
+		"its Shoots by field": {of(&authorizationv1.ResourceAttributes{Verb: "list", Group: core, Resource: "shoots",
+			FieldSelector: &authorizationv1.FieldSelectorAttributes{
+				Requirements: []metav1.FieldSelectorRequirement{{Key: "spec.seedName", Operator: "In", Values: []string{"a"}}}}}),
+			status{true, false}},
+		"its Shoots by a raw selector": {of(&authorizationv1.ResourceAttributes{
+			Verb: "list", Group: core, Resource: "shoots",
+			FieldSelector: &authorizationv1.FieldSelectorAttributes{RawSelector: "spec.seedName=a"},
+		}), status{true, false}},
+		"Shoots not its own by a raw selector": {of(&authorizationv1.ResourceAttributes{
+			Verb: "list", Group: core, Resource: "shoots",
+			FieldSelector: &authorizationv1.FieldSelectorAttributes{RawSelector: "spec.seedName!=a"},
+		}), status{false, true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, answer := ask(review(tc.spec))

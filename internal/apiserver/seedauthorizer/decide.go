@@ -30,7 +30,8 @@ const (
 	NoOpinion Decision = "no opinion"
 )
 
-// Decide says whether a request stays within the caller's Seed. The reason of a refusal is for whoever has to find out why.
+// Decide says whether a request stays within the caller's Seed. The reason of a refusal is for whoever has to find out
+// why.
 func Decide(r Request, g *Graph) (Decision, string) {
 	rule := ruleFor(r.Group, r.Resource)
 	if rule == nil {
@@ -79,7 +80,8 @@ func (g grant) covers(r Request) bool {
 	if r.Extension && !g.extensions {
 		return false
 	}
-	if r.Subresource != "" && !slices.Contains(g.subresources, r.Subresource) || r.Subresource == "" && g.subresources != nil && !slices.Contains(g.subresources, "") {
+	if r.Subresource != "" && !slices.Contains(g.subresources, r.Subresource) || r.Subresource == "" &&
+		g.subresources != nil && !slices.Contains(g.subresources, "") {
 		return false
 	}
 	// A list of one object, by its name, shows what reading it does. A watch would go on showing it after it has left.

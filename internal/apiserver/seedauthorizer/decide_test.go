@@ -34,7 +34,8 @@ func matrix() map[string][]target {
 			{what: "marked for b", labels: map[string]string{"name.seed.gardener.cloud/b": "true"}},
 		}
 		for _, field := range fields {
-			out = append(out, target{what: field + "=a", fields: map[string]string{field: "a"}}, target{what: field + "=b", fields: map[string]string{field: "b"}})
+			out = append(out, target{what: field + "=a", fields: map[string]string{field: "a"}},
+				target{what: field + "=b", fields: map[string]string{field: "b"}})
 		}
 		return out
 	}
@@ -59,7 +60,8 @@ func matrix() map[string][]target {
 		}
 		return out
 	}
-	shoots := slices.Concat(namespaced("", "garden-a", "a-shoot", "moving"), namespaced("", "garden-b", "b-shoot"), namespaced("", "garden-shared", "a-shared", "b-shared"))
+	shoots := slices.Concat(namespaced("", "garden-a", "a-shoot", "moving"), namespaced("", "garden-b", "b-shoot"),
+		namespaced("", "garden-shared", "a-shared", "b-shared"))
 	sub := func(targets []target, subresource string) []target {
 		out := slices.Clone(targets)
 		for i := range out {
@@ -67,44 +69,75 @@ func matrix() map[string][]target {
 		}
 		return out
 	}
-	identities := slices.Concat(namespaced("", "garden-a", "a-identity", "unused"), namespaced("", "garden-shared", "a-identity", "b-identity"))
+	identities := slices.Concat(namespaced("", "garden-a", "a-identity", "unused"),
+		namespaced("", "garden-shared", "a-identity", "b-identity"))
 	m := map[string][]target{
-		core + "/shoots": slices.Concat(shoots, sub(shoots[:3], "status"), sub(shoots[:1], "binding"), sub(shoots[:1], "adminkubeconfig"), sub(shoots[:1], "viewerkubeconfig"),
+		core + "/shoots": slices.Concat(shoots, sub(shoots[:3], "status"), sub(shoots[:1], "binding"),
+			sub(shoots[:1], "adminkubeconfig"), sub(shoots[:1], "viewerkubeconfig"),
 			collections("spec.seedName", "status.seedName")),
-		core + "/seeds":                   slices.Concat(global("a", "b", "b-managed", "c"), sub(global("a", "b"), "status"), collections("metadata.name")),
-		core + "/shootstates":             slices.Concat(shoots[:3], namespaced("", "garden-a", "other"), unnamed("garden-a", "garden-b"), collections()),
-		core + "/internalsecrets":         slices.Concat(namespaced("", "garden-a", "a-shoot.ca-client", "moving.ca-client", "shoot", "wi-internal"), namespaced("", "garden-b", "b-shoot.ca-client"), unnamed("garden-a", "garden-b"), collections()),
-		core + "/backupbuckets":           slices.Concat(global("a-uid", "b-uid", "a-bucket", "b-bucket", "b-old-bucket"), sub(global("a-bucket", "b-bucket"), "status"), collections("spec.seedName")),
-		core + "/backupentries":           slices.Concat(namespaced("", "garden-a", "a-entry", "moving-entry", "shoot--a--a-shoot--a-shoot-uid", "shoot--b--b-shoot--b-shoot-uid"), namespaced("", "garden-b", "b-entry", "shoot--a--a-shoot--a-shoot-uid"), unnamed("garden-a", "garden-b"), collections("spec.seedName", "status.seedName")),
-		core + "/controllerinstallations": slices.Concat(global("a-installation", "b-installation"), sub(global("a-installation", "b-installation"), "status"), collections("spec.seedRef.name")),
+		core + "/seeds": slices.Concat(global("a", "b", "b-managed", "c"), sub(global("a", "b"), "status"),
+			collections("metadata.name")),
+		core + "/shootstates": slices.Concat(shoots[:3], namespaced("", "garden-a", "other"),
+			unnamed("garden-a", "garden-b"), collections()),
+		core + "/internalsecrets": slices.Concat(namespaced("", "garden-a", "a-shoot.ca-client", "moving.ca-client",
+			"shoot", "wi-internal"), namespaced("", "garden-b", "b-shoot.ca-client"), unnamed("garden-a", "garden-b"),
+			collections()),
+		core + "/backupbuckets": slices.Concat(global("a-uid", "b-uid", "a-bucket", "b-bucket", "b-old-bucket"),
+			sub(global("a-bucket", "b-bucket"), "status"), collections("spec.seedName")),
+		core + "/backupentries": slices.Concat(namespaced("", "garden-a", "a-entry", "moving-entry",
+			"shoot--a--a-shoot--a-shoot-uid", "shoot--b--b-shoot--b-shoot-uid"),
+			namespaced("", "garden-b", "b-entry", "shoot--a--a-shoot--a-shoot-uid"), unnamed("garden-a", "garden-b"),
+			collections("spec.seedName", "status.seedName")),
+		core + "/controllerinstallations": slices.Concat(global("a-installation", "b-installation"),
+			sub(global("a-installation", "b-installation"), "status"), collections("spec.seedRef.name")),
 		core + "/controllerdeployments":   slices.Concat(global("a-deployment", "b-deployment"), collections()),
 		core + "/controllerregistrations": slices.Concat(global("any"), collections()),
 		core + "/cloudprofiles":           slices.Concat(global("any"), collections()),
 		core + "/exposureclasses":         slices.Concat(global("any"), collections()),
-		core + "/namespacedcloudprofiles": slices.Concat(namespaced("", "garden-a", "a-profile", "unused"), namespaced("", "garden-b", "b-profile"), collections()),
+		core + "/namespacedcloudprofiles": slices.Concat(namespaced("", "garden-a", "a-profile", "unused"),
+			namespaced("", "garden-b", "b-profile"), collections()),
 		core + "/projects": slices.Concat(global("a", "b", "shared"), collections(), []target{
-			{what: "of a-namespace", fields: map[string]string{"spec.namespace": "garden-a"}}, {what: "of b-namespace", fields: map[string]string{"spec.namespace": "garden-b"}}}),
-		core + "/secretbindings":          slices.Concat(namespaced("", "garden-a", "a-binding", "unused"), namespaced("", "garden-b", "b-binding"), collections()),
-		core + "/quotas":                  slices.Concat(namespaced("", "garden-a", "any"), collections()),
-		security + "/credentialsbindings": slices.Concat(namespaced("", "garden-shared", "binding", "b-binding", "unused"), collections()),
-		security + "/workloadidentities":  slices.Concat(identities, sub(identities, "token"), collections()),
-		management + "/managedseeds":      slices.Concat(namespaced("", "garden", "b-managed", "c"), sub(namespaced("", "garden", "b-managed", "c"), "status"), collections()),
-		management + "/managedseedsets":   slices.Concat(namespaced("", "garden", "any"), collections()),
-		operations + "/bastions":          slices.Concat(namespaced("", "garden-a", "a-bastion"), namespaced("", "garden-b", "b-bastion"), collections("spec.seedName")),
+			{what: "of a-namespace", fields: map[string]string{"spec.namespace": "garden-a"}},
+			{what: "of b-namespace", fields: map[string]string{"spec.namespace": "garden-b"}}}),
+		core + "/secretbindings": slices.Concat(namespaced("", "garden-a", "a-binding", "unused"),
+			namespaced("", "garden-b", "b-binding"), collections()),
+		core + "/quotas": slices.Concat(namespaced("", "garden-a", "any"), collections()),
+		security + "/credentialsbindings": slices.Concat(namespaced("", "garden-shared", "binding", "b-binding", "unused"),
+			collections()),
+		security + "/workloadidentities": slices.Concat(identities, sub(identities, "token"), collections()),
+		management + "/managedseeds": slices.Concat(namespaced("", "garden", "b-managed", "c"),
+			sub(namespaced("", "garden", "b-managed", "c"), "status"), collections()),
+		management + "/managedseedsets": slices.Concat(namespaced("", "garden", "any"), collections()),
+		operations + "/bastions": slices.Concat(namespaced("", "garden-a", "a-bastion"),
+			namespaced("", "garden-b", "b-bastion"), collections("spec.seedName")),
 		"/secrets": slices.Concat(
-			namespaced("", "garden-a", "a-cloud", "a-resource", "a-dns", "a-authorizer", "a-shoot.ssh-keypair", "a-shoot.ssh-keypair.old", "a-shoot.monitoring", "a-shoot.else", "unused"),
-			namespaced("", "garden-b", "b-cloud", "b-shoot.ssh-keypair"), namespaced("", "garden-shared", "cloud", "b-cloud", "b-shared.ssh-keypair"),
-			namespaced("", "garden", "a-backup", "b-backup", "b-managed-backup", "generated-bucket-a-bucket", "generated-bucket-b-bucket", "generated-bucket-b-old-bucket", "b-old-cloud", "hortus-apiserver"),
+			namespaced("", "garden-a", "a-cloud", "a-resource", "a-dns", "a-authorizer", "a-shoot.ssh-keypair",
+				"a-shoot.ssh-keypair.old", "a-shoot.monitoring", "a-shoot.else", "unused"),
+			namespaced("", "garden-b", "b-cloud", "b-shoot.ssh-keypair"),
+			namespaced("", "garden-shared", "cloud", "b-cloud", "b-shared.ssh-keypair"),
+			namespaced("", "garden", "a-backup", "b-backup", "b-managed-backup", "generated-bucket-a-bucket",
+				"generated-bucket-b-bucket", "generated-bucket-b-old-bucket", "b-old-cloud", "hortus-apiserver"),
 			namespaced("", "gardener-system-shoot-issuer", "a--a-shoot-uid", "b--b-shoot-uid", "b--a-shoot-uid"),
-			namespaced("", "seed-a", "any"), namespaced("", "seed-b", "any"), unnamed("seed-a", "seed-b", "garden-a", "garden"), collections()),
-		"/configmaps": slices.Concat(namespaced("", "garden-a", "a-audit", "a-authentication", "a-authorization", "a-resource", "a-shoot.ca-cluster", "a-shoot.ca-kubelet", "unused"),
-			namespaced("", "garden-b", "b-shoot.ca-cluster"), namespaced("", "kube-system", "cluster-identity", "extension-apiserver-authentication"),
-			namespaced("", "gardener-system-public", "gardener-info"), namespaced("", "seed-a", "any"), namespaced("", "seed-b", "any"), unnamed("seed-a", "seed-b", "garden-a"), collections()),
-		"/serviceaccounts":           slices.Concat(namespaced("", "seed-a", "any"), sub(namespaced("", "seed-a", "any"), "token"), namespaced("", "seed-b", "any"), sub(namespaced("", "seed-b", "any"), "token"), namespaced("", "garden", "any"), unnamed("seed-a", "garden-a"), collections()),
-		"/namespaces":                slices.Concat(global("garden-a", "garden-b", "garden-shared", "garden", "seed-a", "seed-b", "kube-system"), collections()),
-		"/events":                    slices.Concat(namespaced("", "garden-a", "any"), namespaced("", "garden-b", "any"), unnamed("garden-a", "garden-b", "garden", "default", "seed-a", "seed-b"), collections()),
-		"coordination.k8s.io/leases": slices.Concat(namespaced("", "gardener-system-seed-lease", "a", "b"), unnamed("gardener-system-seed-lease"), namespaced("", "seed-a", "any"), namespaced("", "seed-b", "any"), namespaced("", "garden-a", "any"), collections()),
-		"certificates.k8s.io/certificatesigningrequests": slices.Concat(global("a-request", "b-request"), []target{{what: "unnamed"}}, collections()),
+			namespaced("", "seed-a", "any"), namespaced("", "seed-b", "any"), unnamed("seed-a", "seed-b", "garden-a", "garden"),
+			collections()),
+		"/configmaps": slices.Concat(namespaced("", "garden-a", "a-audit", "a-authentication", "a-authorization",
+			"a-resource", "a-shoot.ca-cluster", "a-shoot.ca-kubelet", "unused"),
+			namespaced("", "garden-b", "b-shoot.ca-cluster"),
+			namespaced("", "kube-system", "cluster-identity", "extension-apiserver-authentication"),
+			namespaced("", "gardener-system-public", "gardener-info"), namespaced("", "seed-a", "any"),
+			namespaced("", "seed-b", "any"), unnamed("seed-a", "seed-b", "garden-a"), collections()),
+		"/serviceaccounts": slices.Concat(namespaced("", "seed-a", "any"),
+			sub(namespaced("", "seed-a", "any"), "token"), namespaced("", "seed-b", "any"), sub(namespaced("", "seed-b", "any"),
+				"token"), namespaced("", "garden", "any"), unnamed("seed-a", "garden-a"), collections()),
+		"/namespaces": slices.Concat(global("garden-a", "garden-b", "garden-shared", "garden", "seed-a",
+			"seed-b", "kube-system"), collections()),
+		"/events": slices.Concat(namespaced("", "garden-a", "any"), namespaced("", "garden-b", "any"),
+			unnamed("garden-a", "garden-b", "garden", "default", "seed-a", "seed-b"), collections()),
+		"coordination.k8s.io/leases": slices.Concat(namespaced("", "gardener-system-seed-lease", "a", "b"),
+			unnamed("gardener-system-seed-lease"), namespaced("", "seed-a", "any"), namespaced("", "seed-b", "any"),
+			namespaced("", "garden-a", "any"), collections()),
+		"certificates.k8s.io/certificatesigningrequests": slices.Concat(global("a-request", "b-request"),
+			[]target{{what: "unnamed"}}, collections()),
 		"apps/deployments": global("any"),
 	}
 	m["events.k8s.io/events"] = m["/events"]
@@ -117,7 +150,8 @@ var verbs = []string{"get", "list", "watch", "create", "update", "patch", "delet
 func TestMatrix(t *testing.T) {
 	g := world(t)
 	var out strings.Builder
-	fmt.Fprintf(&out, "Seed a: its gardenlet | an extension in it. + allow, - deny, . no opinion\nverbs: %s\n", strings.Join(verbs, " "))
+	fmt.Fprintf(&out, "Seed a: its gardenlet | an extension in it. + allow, - deny, . no opinion\nverbs: %s\n",
+		strings.Join(verbs, " "))
 	m := matrix()
 	for _, resource := range slices.Sorted(maps.Keys(m)) {
 		fmt.Fprintf(&out, "\n%s\n", strings.TrimPrefix(resource, "/"))
@@ -158,8 +192,10 @@ func TestNothingOfOthers(t *testing.T) {
 			continue // What is on offer is for all to see.
 		}
 		for _, namespace := range []string{"", "garden-b", "seed-b", "garden"} {
-			for _, name := range []string{"c", "b-shoot", "b-cloud", "b-uid", "b-backup", "b-bucket", "b-entry", "b-binding", "b-profile", "b-bastion", "b-request", "b-installation",
-				"b-deployment", "b-shoot.ca-client", "b-shoot.ssh-keypair", "generated-bucket-b-bucket", "garden-b", "seed-b", "any"} {
+			for _, name := range []string{"c", "b-shoot", "b-cloud", "b-uid", "b-backup", "b-bucket", "b-entry", "b-binding",
+				"b-profile", "b-bastion", "b-request", "b-installation",
+				"b-deployment", "b-shoot.ca-client", "b-shoot.ssh-keypair", "generated-bucket-b-bucket", "garden-b", "seed-b",
+				"any"} {
 				if rule.kind == "Event" && namespace == "garden" {
 					continue // Events in the garden namespace are about nothing secret.
 				}
@@ -167,7 +203,9 @@ func TestNothingOfOthers(t *testing.T) {
 					if rule.kind == ControllerDeployment && (verb == "list" || verb == "watch") {
 						continue
 					}
-					request := Request{Seed: "a", Verb: verb, Group: rule.group, Resource: rule.resource, Namespace: namespace, Name: name}
+					request := Request{
+						Seed: "a", Verb: verb, Group: rule.group, Resource: rule.resource, Namespace: namespace, Name: name,
+					}
 					if decision, _ := Decide(request, g); decision != Deny {
 						t.Errorf("%+v: %s", request, decision)
 					}
@@ -183,9 +221,13 @@ func TestReasons(t *testing.T) {
 		request Request
 		want    string
 	}{
-		"where it would be allowed": {Request{Seed: "a", Verb: "patch", Group: core, Resource: "shoots", Namespace: "garden-b", Name: "b-shoot"},
+		"where it would be allowed": {Request{
+			Seed: "a", Verb: "patch", Group: core, Resource: "shoots", Namespace: "garden-b", Name: "b-shoot",
+		},
 			`the gardenlet of Seed "a" may not patch this: it is allowed only where the object is on the seed`},
-		"allowed nowhere": {Request{Seed: "a", Verb: "delete", Group: core, Resource: "shoots", Namespace: "garden-a", Name: "a-shoot"},
+		"allowed nowhere": {Request{
+			Seed: "a", Verb: "delete", Group: core, Resource: "shoots", Namespace: "garden-a", Name: "a-shoot",
+		},
 			`the gardenlet of Seed "a" may not delete this: it is allowed nowhere`},
 		"no Seed": {Request{Verb: "list", Group: core, Resource: "shoots"}, "the caller is the gardenlet of no Seed"},
 	} {

@@ -54,7 +54,9 @@ func markdown() string {
 			if grant.extensions {
 				extensions = "too"
 			}
-			fmt.Fprintf(&out, "| %s | %s | %s | %s | %s |\n", group(rule.group), resource, strings.Join(slices.Clone(grant.verbs), ", "), strings.ReplaceAll(grant.where.text, "<shoot>", "`<shoot>`"), extensions)
+			fmt.Fprintf(&out, "| %s | %s | %s | %s | %s |\n", group(rule.group), resource,
+				strings.Join(slices.Clone(grant.verbs), ", "), strings.ReplaceAll(grant.where.text, "<shoot>",
+					"`<shoot>`"), extensions)
 		}
 	}
 	return out.String() + "\n"

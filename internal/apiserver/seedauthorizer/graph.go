@@ -52,8 +52,8 @@ type Node struct {
 	With []Ref
 }
 
-// Graph of relations. It is safe for concurrent use. Its paths are short: bindings, buckets and managed seeds lie between a
-// Secret and what belongs to a Seed, and nothing lies behind a Seed or a Shoot. So there are no cycles.
+// Graph of relations. It is safe for concurrent use. Its paths are short: bindings, buckets and managed seeds lie
+// between a Secret and what belongs to a Seed, and nothing lies behind a Seed or a Shoot. So there are no cycles.
 type Graph struct {
 	mu       sync.RWMutex
 	vertices map[Ref]*vertex
@@ -228,7 +228,8 @@ func (v *vertex) share(seed string, n int) {
 }
 
 func (n Node) equal(other Node) bool {
-	return n.UID == other.UID && slices.Equal(n.Seeds, other.Seeds) && slices.Equal(n.Needs, other.Needs) && slices.Equal(n.With, other.With)
+	return n.UID == other.UID && slices.Equal(n.Seeds, other.Seeds) && slices.Equal(n.Needs, other.Needs) &&
+		slices.Equal(n.With, other.With)
 }
 
 // Belongs says whether an object itself is one of a Seed.

@@ -9,7 +9,8 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// TestGraphForgetsNothingAndKeepsNothing: after any sequence of changes the graph is the same as one made of what is left.
+// TestGraphForgetsNothingAndKeepsNothing: after any sequence of changes the graph is the same as one made of what is
+// left.
 func TestGraphForgetsNothingAndKeepsNothing(t *testing.T) {
 	type place struct {
 		ref  Ref
@@ -105,7 +106,8 @@ func TestSizeOfLargeGarden(t *testing.T) {
 	g := NewGraph()
 	binding := "all"
 	for i := range 20000 {
-		ref, node, _ := Of(shootOn("garden-large", fmt.Sprintf("s-%d", i), fmt.Sprintf("seed-%d", i%50), "", func(s *corev1beta1.ShootSpec) { s.CredentialsBindingName = &binding }))
+		ref, node, _ := Of(shootOn("garden-large", fmt.Sprintf("s-%d", i), fmt.Sprintf("seed-%d", i%50), "",
+			func(s *corev1beta1.ShootSpec) { s.CredentialsBindingName = &binding }))
 		g.Set(ref, node)
 	}
 	g.Set(Ref{CredentialsBinding, "garden-large", "all"}, Node{Needs: []Ref{{Secret, "garden-large", "cloud"}}})

@@ -45,7 +45,8 @@ func Of(object runtime.Object) (Ref, Node, bool) {
 		return Ref{ControllerInstallation, "", o.Name}, node, true
 	case *corev1beta1.BackupBucket:
 		needs := append(objectRef(o.Spec.CredentialsRef, ""), secretRef(o.Spec.SecretRef, "")...)
-		return Ref{BackupBucket, "", o.Name}, Node{Seeds: names(o.Spec.SeedName), Needs: append(needs, secretRef(o.Status.GeneratedSecretRef, "")...)}, true
+		return Ref{BackupBucket, "", o.Name},
+			Node{Seeds: names(o.Spec.SeedName), Needs: append(needs, secretRef(o.Status.GeneratedSecretRef, "")...)}, true
 	case *corev1beta1.BackupEntry:
 		return Ref{BackupEntry, o.Namespace, o.Name}, Node{
 			Seeds: names(o.Spec.SeedName, o.Status.SeedName), Needs: []Ref{{BackupBucket, "", o.Spec.BucketName}},
@@ -111,10 +112,12 @@ func ofShoot(s *corev1beta1.Shoot) Node {
 func ofSeedSpec(spec *corev1beta1.SeedSpec) []Ref {
 	var needs []Ref
 	if b := spec.Backup; b != nil {
-		needs = append(append(needs, objectRef(b.CredentialsRef, corev1beta1.GardenNamespace)...), secretRef(b.SecretRef, corev1beta1.GardenNamespace)...)
+		needs = append(append(needs, objectRef(b.CredentialsRef, corev1beta1.GardenNamespace)...),
+			secretRef(b.SecretRef, corev1beta1.GardenNamespace)...)
 	}
 	if p := spec.DNS.Provider; p != nil {
-		needs = append(append(needs, objectRef(p.CredentialsRef, corev1beta1.GardenNamespace)...), secretRef(p.SecretRef, corev1beta1.GardenNamespace)...)
+		needs = append(append(needs, objectRef(p.CredentialsRef, corev1beta1.GardenNamespace)...),
+			secretRef(p.SecretRef, corev1beta1.GardenNamespace)...)
 	}
 	if spec.DNS.Internal != nil {
 		needs = append(needs, objectRef(&spec.DNS.Internal.CredentialsRef, corev1beta1.GardenNamespace)...)
@@ -164,7 +167,8 @@ func objectRef(ref *corev1.ObjectReference, namespace string) []Ref {
 		kind = Secret
 	}
 	group, ok := referable[kind]
-	if gv, err := schema.ParseGroupVersion(ref.APIVersion); !ok || err != nil || ref.APIVersion != "" && gv.Group != group {
+	if gv, err := schema.ParseGroupVersion(ref.APIVersion); !ok || err != nil || ref.APIVersion != "" &&
+		gv.Group != group {
 		return nil
 	}
 	if ref.Namespace != "" {
@@ -184,7 +188,9 @@ func secretRef(ref *corev1.SecretReference, namespace string) []Ref {
 	if ref == nil {
 		return nil
 	}
-	return objectRef(&corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: ref.Namespace, Name: ref.Name}, namespace)
+	return objectRef(&corev1.ObjectReference{
+		APIVersion: "v1", Kind: "Secret", Namespace: ref.Namespace, Name: ref.Name,
+	}, namespace)
 }
 
 // names returns the different ones that are set.

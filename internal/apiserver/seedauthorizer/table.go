@@ -35,8 +35,9 @@ type relation struct {
 var (
 	anything = relation{"any", func(Request, Kind, *Graph) bool { return true }}
 	// judged: admission sees the object and decides, since a request to create often does not tell its name.
-	judged = relation{"one that admission finds to belong to the seed", func(r Request, _ Kind, _ *Graph) bool { return true }}
-	own    = relation{"on the seed", func(r Request, kind Kind, g *Graph) bool {
+	judged = relation{"one that admission finds to belong to the seed",
+		func(r Request, _ Kind, _ *Graph) bool { return true }}
+	own = relation{"on the seed", func(r Request, kind Kind, g *Graph) bool {
 		return g.Belongs(r.ref(kind), r.Seed)
 	}}
 	needed = relation{"needed by something on the seed", func(r Request, kind Kind, g *Graph) bool {
@@ -79,12 +80,15 @@ var (
 		ref, known := g.ByUID(uid)
 		return ok && known && ref.Kind == Shoot && ref.Namespace == r.Namespace && g.Belongs(ref, r.Seed)
 	}}
-	// leftLease: a seed that is gone finds it in its namespace when it comes back, also when the Shoot is not there any more.
-	leftLease = relation{"control-plane-<UID> of a Shoot on the seed, in the namespace of another seed", func(r Request, _ Kind, g *Graph) bool {
-		uid, ok := strings.CutPrefix(r.Name, ownership.NamePrefix)
-		ref, known := g.ByUID(uid)
-		return ok && known && ref.Kind == Shoot && strings.HasPrefix(r.Namespace, corev1beta1.SeedNamespacePrefix) && g.Belongs(ref, r.Seed)
-	}}
+	// leftLease: a seed that is gone finds it in its namespace when it comes back, also when the Shoot is not there any
+	// more.
+	leftLease = relation{"control-plane-<UID> of a Shoot on the seed, in the namespace of another seed",
+		func(r Request, _ Kind, g *Graph) bool {
+			uid, ok := strings.CutPrefix(r.Name, ownership.NamePrefix)
+			ref, known := g.ByUID(uid)
+			return ok && known && ref.Kind == Shoot && strings.HasPrefix(r.Namespace, corev1beta1.SeedNamespacePrefix) &&
+				g.Belongs(ref, r.Seed)
+		}}
 	// anyControlPlaneLease: a seed that another one has taken a control plane over from learns of it there.
 	anyControlPlaneLease = relation{"control-plane-<UID>", func(r Request, _ Kind, _ *Graph) bool {
 		return strings.HasPrefix(r.Name, ownership.NamePrefix)
@@ -92,7 +96,8 @@ var (
 	issuerKey = relation{"the issuer key of a Shoot on the seed", func(r Request, _ Kind, g *Graph) bool {
 		project, uid := cutLast(r.Name, "--")
 		ref, ok := g.ByUID(uid)
-		return ok && r.Namespace == corev1beta1.ShootIssuerNamespace && ref.Kind == Shoot && g.Belongs(ref, r.Seed) && g.projectIs(project, ref.Namespace)
+		return ok && r.Namespace == corev1beta1.ShootIssuerNamespace && ref.Kind == Shoot && g.Belongs(ref, r.Seed) &&
+			g.projectIs(project, ref.Namespace)
 	}}
 )
 
@@ -110,9 +115,10 @@ const generatedBucketPrefix = "generated-bucket-"
 
 // selectedBy a field that names the Seed.
 func selectedBy(fields ...string) relation {
-	return relation{"selected by " + strings.Join(fields, " or ") + " of the seed", func(r Request, _ Kind, _ *Graph) bool {
-		return slices.ContainsFunc(fields, func(field string) bool { return r.Fields[field] == r.Seed })
-	}}
+	return relation{"selected by " + strings.Join(fields, " or ") + " of the seed",
+		func(r Request, _ Kind, _ *Graph) bool {
+			return slices.ContainsFunc(fields, func(field string) bool { return r.Fields[field] == r.Seed })
+		}}
 }
 
 // published are objects named <shoot>.<suffix>, which the gardenlet makes for users. Without suffixes any will do.
@@ -123,7 +129,8 @@ func published(suffixes ...string) relation {
 	}
 	return relation{text, func(r Request, _ Kind, g *Graph) bool {
 		shoot, suffix, ok := strings.Cut(r.Name, ".")
-		return ok && (suffixes == nil || slices.Contains(suffixes, suffix)) && g.Belongs(Ref{Shoot, r.Namespace, shoot}, r.Seed)
+		return ok && (suffixes == nil || slices.Contains(suffixes, suffix)) &&
+			g.Belongs(Ref{Shoot, r.Namespace, shoot}, r.Seed)
 	}}
 }
 
@@ -140,8 +147,8 @@ func inNamespaces(namespaces ...string) relation {
 	}}
 }
 
-// table says what gardenlets, and extensions in the seed, may do. A resource that is not here is left to other authorizers;
-// of one that is here, whatever no line allows is refused.
+// table says what gardenlets, and extensions in the seed, may do. A resource that is not here is left to other
+// authorizers; of one that is here, whatever no line allows is refused.
 var table = []rule{
 	{corev1beta1.GroupName, "shoots", Shoot, []grant{
 		{verbs: read, where: own, subresources: withStatus, extensions: true},
@@ -195,17 +202,21 @@ var table = []rule{
 		{verbs: read, where: needed, extensions: true},
 		{verbs: collection, where: anything},
 	}},
-	{corev1beta1.GroupName, "controllerregistrations", "ControllerRegistration", []grant{{verbs: reads, where: anything, extensions: true}}},
+	{corev1beta1.GroupName, "controllerregistrations", "ControllerRegistration",
+		[]grant{{verbs: reads, where: anything, extensions: true}}},
 	{corev1beta1.GroupName, "cloudprofiles", "CloudProfile", []grant{{verbs: reads, where: anything, extensions: true}}},
-	{corev1beta1.GroupName, "exposureclasses", "ExposureClass", []grant{{verbs: reads, where: anything, extensions: true}}},
-	{corev1beta1.GroupName, "namespacedcloudprofiles", NamespacedCloudProfile, []grant{{verbs: read, where: needed, extensions: true}}},
+	{corev1beta1.GroupName, "exposureclasses", "ExposureClass",
+		[]grant{{verbs: reads, where: anything, extensions: true}}},
+	{corev1beta1.GroupName, "namespacedcloudprofiles", NamespacedCloudProfile,
+		[]grant{{verbs: read, where: needed, extensions: true}}},
 	{corev1beta1.GroupName, "projects", Project, []grant{
 		{verbs: read, where: needed, extensions: true},
 		{verbs: collection, where: ofOwnProject, extensions: true},
 	}},
 	{corev1beta1.GroupName, "secretbindings", SecretBinding, []grant{{verbs: read, where: needed, extensions: true}}},
 	{corev1beta1.GroupName, "quotas", "Quota", nil},
-	{securityv1alpha1.GroupName, "credentialsbindings", CredentialsBinding, []grant{{verbs: read, where: needed, extensions: true}}},
+	{securityv1alpha1.GroupName, "credentialsbindings", CredentialsBinding,
+		[]grant{{verbs: read, where: needed, extensions: true}}},
 	{securityv1alpha1.GroupName, "workloadidentities", WorkloadIdentity, []grant{
 		{verbs: read, where: needed},
 		{verbs: create, where: needed, subresources: []string{"token"}},
@@ -220,24 +231,29 @@ var table = []rule{
 		{verbs: collection, where: selectedBy("spec.seedName")},
 	}},
 
-	// Kinds of Kubernetes. No admission of ours sees them, so that an object is created by a request that names it (apply).
+	// Kinds of Kubernetes. No admission of ours sees them, so that an object is created by a request that names it
+	// (apply).
 	{"", "secrets", Secret, []grant{
 		{verbs: read, where: needed},
-		{verbs: publish, where: published(corev1beta1.ShootSuffixSSHKeypair, corev1beta1.ShootSuffixOldSSHKeypair, corev1beta1.ShootSuffixMonitoring, corev1beta1.ShootSuffixCACluster)},
-		{verbs: []string{"delete"}, where: published(corev1beta1.ShootSuffixSSHKeypair, corev1beta1.ShootSuffixOldSSHKeypair)},
+		{verbs: publish, where: published(corev1beta1.ShootSuffixSSHKeypair, corev1beta1.ShootSuffixOldSSHKeypair,
+			corev1beta1.ShootSuffixMonitoring, corev1beta1.ShootSuffixCACluster)},
+		{verbs: []string{"delete"}, where: published(corev1beta1.ShootSuffixSSHKeypair,
+			corev1beta1.ShootSuffixOldSSHKeypair)},
 		{verbs: publish, where: issuerKey},
 		{verbs: read, where: fromBucket(needed)},
 		{verbs: readWrite, where: fromBucket(own)},
 	}},
 	{"", "configmaps", ConfigMap, []grant{
 		{verbs: read, where: needed, extensions: true},
-		{verbs: read, where: called("kube-system/cluster-identity", corev1beta1.PublicNamespace+"/gardener-info"), extensions: true},
+		{verbs: read, where: called("kube-system/cluster-identity", corev1beta1.PublicNamespace+"/gardener-info"),
+			extensions: true},
 		{verbs: publish, where: published(corev1beta1.ShootSuffixCACluster, corev1beta1.ShootSuffixCAKubelet)},
 	}},
 	{"", "serviceaccounts", "ServiceAccount", nil},
 	{"", "namespaces", Namespace, []grant{
 		{verbs: read, where: needed, extensions: true},
-		{verbs: read, where: relation{"the seed's namespace", func(r Request, _ Kind, _ *Graph) bool { return r.Name == r.ownNamespace() }}, extensions: true},
+		{verbs: read, where: relation{"the seed's namespace",
+			func(r Request, _ Kind, _ *Graph) bool { return r.Name == r.ownNamespace() }}, extensions: true},
 	}},
 	{"", "events", "Event", []grant{
 		{verbs: []string{"create", "patch", "update"}, where: inOwnNamespace, extensions: true},

@@ -34,7 +34,8 @@ func (a *Authorizer) Webhook() http.Handler {
 		if err == nil {
 			err = json.Unmarshal(body, review)
 		}
-		if want := authorizationv1.SchemeGroupVersion.WithKind("SubjectAccessReview"); err == nil && review.GroupVersionKind() != want {
+		if want := authorizationv1.SchemeGroupVersion.WithKind("SubjectAccessReview"); err == nil &&
+			review.GroupVersionKind() != want {
 			err = fmt.Errorf("the body is %s, not %s", review.GroupVersionKind(), want)
 		}
 		if err != nil {
@@ -53,7 +54,9 @@ func (a *Authorizer) Webhook() http.Handler {
 	})
 }
 
-func (a *Authorizer) review(ctx context.Context, spec *authorizationv1.SubjectAccessReviewSpec) authorizationv1.SubjectAccessReviewStatus {
+func (a *Authorizer) review(
+	ctx context.Context, spec *authorizationv1.SubjectAccessReviewSpec,
+) authorizationv1.SubjectAccessReviewStatus {
 	decision, reason, err := a.Authorize(ctx, attributesOf(spec))
 	status := authorizationv1.SubjectAccessReviewStatus{
 		Allowed: decision == authorizer.DecisionAllow, Denied: decision == authorizer.DecisionDeny, Reason: reason,
@@ -72,7 +75,8 @@ func attributesOf(spec *authorizationv1.SubjectAccessReviewSpec) authorizer.Attr
 	if resource := spec.ResourceAttributes; resource != nil {
 		record.ResourceRequest = true
 		record.Verb, record.APIGroup, record.APIVersion = resource.Verb, resource.Group, resource.Version
-		record.Resource, record.Subresource, record.Namespace, record.Name = resource.Resource, resource.Subresource, resource.Namespace, resource.Name
+		record.Resource, record.Subresource, record.Namespace, record.Name = resource.Resource, resource.Subresource,
+			resource.Namespace, resource.Name
 		if resource.FieldSelector != nil {
 			record.FieldSelectorRequirements, record.FieldSelectorParsingErr = fieldRequirements(resource.FieldSelector)
 		}
@@ -83,8 +87,8 @@ func attributesOf(spec *authorizationv1.SubjectAccessReviewSpec) authorizer.Attr
 	return record
 }
 
-// fieldRequirements takes what a kube-apiserver sends, or the raw text of other askers. What it does not understand demands
-// nothing.
+// fieldRequirements takes what a kube-apiserver sends, or the raw text of other askers. What it does not understand
+// demands nothing.
 func fieldRequirements(s *authorizationv1.FieldSelectorAttributes) (fields.Requirements, error) {
 	if s.RawSelector != "" {
 		selector, err := fields.ParseSelector(s.RawSelector)

@@ -42,35 +42,56 @@ func shootOn(namespace, name, spec, status string, change ...func(*corev1beta1.S
 // objects of a garden with the Seeds a, b and c, and the ManagedSeeds b-managed on a and c on b.
 func objects() []runtime.Object {
 	seed := func(name, credentials string) *corev1beta1.Seed {
-		return &corev1beta1.Seed{ObjectMeta: named("", name), Spec: corev1beta1.SeedSpec{Backup: &corev1beta1.Backup{CredentialsRef: secretReference("garden", credentials)}}}
+		return &corev1beta1.Seed{
+			ObjectMeta: named("", name), Spec: corev1beta1.SeedSpec{
+				Backup: &corev1beta1.Backup{CredentialsRef: secretReference("garden", credentials)},
+			},
+		}
 	}
 	installation := func(name, seed, deployment string) *corev1beta1.ControllerInstallation {
 		return &corev1beta1.ControllerInstallation{ObjectMeta: named("", name), Spec: corev1beta1.ControllerInstallationSpec{
 			SeedRef: &corev1.ObjectReference{Name: seed}, DeploymentRef: &corev1.ObjectReference{Name: deployment}}}
 	}
 	bucket := func(name, seed, secret string) *corev1beta1.BackupBucket {
-		return &corev1beta1.BackupBucket{ObjectMeta: named("", name), Spec: corev1beta1.BackupBucketSpec{SeedName: &seed, CredentialsRef: secretReference("garden", secret)},
-			Status: corev1beta1.BackupBucketStatus{GeneratedSecretRef: &corev1.SecretReference{Namespace: "garden", Name: "generated-bucket-" + name}}}
+		return &corev1beta1.BackupBucket{ObjectMeta: named("", name),
+			Spec: corev1beta1.BackupBucketSpec{SeedName: &seed, CredentialsRef: secretReference("garden", secret)},
+			Status: corev1beta1.BackupBucketStatus{GeneratedSecretRef: &corev1.SecretReference{
+				Namespace: "garden", Name: "generated-bucket-" + name,
+			}}}
 	}
 	entry := func(namespace, name, bucket, spec, status string) *corev1beta1.BackupEntry {
-		return &corev1beta1.BackupEntry{ObjectMeta: named(namespace, name), Spec: corev1beta1.BackupEntrySpec{BucketName: bucket, SeedName: &spec}, Status: corev1beta1.BackupEntryStatus{SeedName: &status}}
+		return &corev1beta1.BackupEntry{
+			ObjectMeta: named(namespace, name), Spec: corev1beta1.BackupEntrySpec{BucketName: bucket, SeedName: &spec},
+			Status: corev1beta1.BackupEntryStatus{SeedName: &status},
+		}
 	}
 	managed := func(name, shoot, config string) *seedmanagementv1alpha1.ManagedSeed {
-		return &seedmanagementv1alpha1.ManagedSeed{ObjectMeta: named("garden", name), Spec: seedmanagementv1alpha1.ManagedSeedSpec{
-			Shoot: &seedmanagementv1alpha1.Shoot{Name: shoot}, Gardenlet: seedmanagementv1alpha1.GardenletConfig{Config: &runtime.RawExtension{Raw: []byte(config)}}}}
+		return &seedmanagementv1alpha1.ManagedSeed{ObjectMeta: named("garden", name),
+			Spec: seedmanagementv1alpha1.ManagedSeedSpec{
+				Shoot:     &seedmanagementv1alpha1.Shoot{Name: shoot},
+				Gardenlet: seedmanagementv1alpha1.GardenletConfig{Config: &runtime.RawExtension{Raw: []byte(config)}}}}
 	}
 	resource := func(kind, name string) corev1beta1.NamedResourceReference {
-		return corev1beta1.NamedResourceReference{Name: name, ResourceRef: autoscalingv1.CrossVersionObjectReference{APIVersion: "v1", Kind: kind, Name: name}}
+		return corev1beta1.NamedResourceReference{
+			Name: name, ResourceRef: autoscalingv1.CrossVersionObjectReference{APIVersion: "v1", Kind: kind, Name: name},
+		}
 	}
 	project := func(name string) *corev1beta1.Project {
-		return &corev1beta1.Project{ObjectMeta: named("", name), Spec: corev1beta1.ProjectSpec{Namespace: ptr.To("garden-" + name)}}
+		return &corev1beta1.Project{
+			ObjectMeta: named("", name), Spec: corev1beta1.ProjectSpec{Namespace: ptr.To("garden-" + name)},
+		}
 	}
 	binding := func(name, secret string) *securityv1alpha1.CredentialsBinding {
-		return &securityv1alpha1.CredentialsBinding{ObjectMeta: named("garden-shared", name), CredentialsRef: *secretReference("", secret)}
+		return &securityv1alpha1.CredentialsBinding{
+			ObjectMeta: named("garden-shared", name), CredentialsRef: *secretReference("", secret),
+		}
 	}
 	identified := func(name, identity string) *securityv1alpha1.CredentialsBinding {
 		return &securityv1alpha1.CredentialsBinding{ObjectMeta: named("garden-shared", name),
-			CredentialsRef: corev1.ObjectReference{APIVersion: "security.gardener.cloud/v1alpha1", Kind: "WorkloadIdentity", Namespace: "garden-shared", Name: identity}}
+			CredentialsRef: corev1.ObjectReference{
+				APIVersion: "security.gardener.cloud/v1alpha1", Kind: "WorkloadIdentity", Namespace: "garden-shared",
+				Name: identity,
+			}}
 	}
 	bound := func(name string) func(*corev1beta1.ShootSpec) {
 		return func(s *corev1beta1.ShootSpec) { s.CredentialsBindingName = &name }
@@ -81,36 +102,61 @@ func objects() []runtime.Object {
 		shootOn("garden-a", "a-shoot", "a", "a", func(s *corev1beta1.ShootSpec) {
 			s.SecretBindingName = ptr.To("a-binding")
 			s.CloudProfile = &corev1beta1.CloudProfileReference{Kind: "NamespacedCloudProfile", Name: "a-profile"}
-			s.Resources = []corev1beta1.NamedResourceReference{resource("Secret", "a-resource"), resource("ConfigMap", "a-resource"), resource("Deployment", "unused"),
-				{Name: "i", ResourceRef: autoscalingv1.CrossVersionObjectReference{APIVersion: "security.gardener.cloud/v1alpha1", Kind: "WorkloadIdentity", Name: "a-identity"}}}
+			s.Resources = []corev1beta1.NamedResourceReference{resource("Secret", "a-resource"),
+				resource("ConfigMap", "a-resource"), resource("Deployment", "unused"),
+				{Name: "i", ResourceRef: autoscalingv1.CrossVersionObjectReference{
+					APIVersion: "security.gardener.cloud/v1alpha1", Kind: "WorkloadIdentity", Name: "a-identity",
+				}}}
 			s.DNS = &corev1beta1.DNS{Providers: []corev1beta1.DNSProvider{{SecretName: ptr.To("a-dns")}}}
 			s.Kubernetes.KubeAPIServer = &corev1beta1.KubeAPIServerConfig{
-				AuditConfig:              &corev1beta1.AuditConfig{AuditPolicy: &corev1beta1.AuditPolicy{ConfigMapRef: &corev1.ObjectReference{Name: "a-audit"}}},
+				AuditConfig: &corev1beta1.AuditConfig{
+					AuditPolicy: &corev1beta1.AuditPolicy{ConfigMapRef: &corev1.ObjectReference{Name: "a-audit"}},
+				},
 				StructuredAuthentication: &corev1beta1.StructuredAuthentication{ConfigMapName: "a-authentication"},
 				StructuredAuthorization: &corev1beta1.StructuredAuthorization{ConfigMapName: "a-authorization",
 					Kubeconfigs: []corev1beta1.AuthorizerKubeconfigReference{{AuthorizerName: "w", SecretName: "a-authorizer"}}},
 			}
 		}),
 		shootOn("garden-a", "moving", "b", "a"),
-		shootOn("garden-b", "b-shoot", "b", "b", func(s *corev1beta1.ShootSpec) { s.SecretBindingName = ptr.To("b-binding") }),
-		shootOn("garden-shared", "a-shared", "a", "a", bound("binding")), shootOn("garden-shared", "b-shared", "b", "b", bound("b-binding")), shootOn("garden-shared", "b-too", "b", "b", bound("binding")),
+		shootOn("garden-b", "b-shoot", "b", "b",
+			func(s *corev1beta1.ShootSpec) { s.SecretBindingName = ptr.To("b-binding") }),
+		shootOn("garden-shared", "a-shared", "a", "a", bound("binding")), shootOn("garden-shared", "b-shared", "b", "b",
+			bound("b-binding")), shootOn("garden-shared", "b-too", "b", "b", bound("binding")),
 		shootOn("garden-shared", "unscheduled", "", "", bound("unused")),
-		&corev1beta1.SecretBinding{ObjectMeta: named("garden-a", "a-binding"), SecretRef: corev1.SecretReference{Namespace: "garden-a", Name: "a-cloud"}},
-		&corev1beta1.SecretBinding{ObjectMeta: named("garden-b", "b-binding"), SecretRef: corev1.SecretReference{Namespace: "garden-b", Name: "b-cloud"}},
+		&corev1beta1.SecretBinding{
+			ObjectMeta: named("garden-a", "a-binding"),
+			SecretRef:  corev1.SecretReference{Namespace: "garden-a", Name: "a-cloud"},
+		},
+		&corev1beta1.SecretBinding{
+			ObjectMeta: named("garden-b", "b-binding"),
+			SecretRef:  corev1.SecretReference{Namespace: "garden-b", Name: "b-cloud"},
+		},
 		binding("binding", "cloud"), binding("b-binding", "b-cloud"), binding("unused", "unused"),
 		identified("a-identified", "a-identity"), identified("b-identified", "b-identity"),
-		shootOn("garden-shared", "a-identified", "a", "a", bound("a-identified")), shootOn("garden-shared", "b-identified", "b", "b", bound("b-identified")),
+		shootOn("garden-shared", "a-identified", "a", "a", bound("a-identified")),
+		shootOn("garden-shared", "b-identified", "b", "b", bound("b-identified")),
 		installation("a-installation", "a", "a-deployment"), installation("b-installation", "b", "b-deployment"),
 		bucket("a-bucket", "a", "a-backup"), bucket("b-bucket", "b", "b-backup"), bucket("b-old-bucket", "b", "b-old-cloud"),
 		entry("garden-a", "a-entry", "a-bucket", "a", "a"), entry("garden-b", "b-entry", "b-bucket", "b", "b"),
 		entry("garden-a", "moving-entry", "b-old-bucket", "a", "b"), // Has come from b and is still in its bucket.
-		&operationsv1alpha1.Bastion{ObjectMeta: named("garden-a", "a-bastion"), Spec: operationsv1alpha1.BastionSpec{SeedName: ptr.To("a")}},
-		&operationsv1alpha1.Bastion{ObjectMeta: named("garden-b", "b-bastion"), Spec: operationsv1alpha1.BastionSpec{SeedName: ptr.To("b")}},
+		&operationsv1alpha1.Bastion{
+			ObjectMeta: named("garden-a", "a-bastion"), Spec: operationsv1alpha1.BastionSpec{SeedName: ptr.To("a")},
+		},
+		&operationsv1alpha1.Bastion{
+			ObjectMeta: named("garden-b", "b-bastion"), Spec: operationsv1alpha1.BastionSpec{SeedName: ptr.To("b")},
+		},
 		shootOn("garden", "a-host", "a", "a"), shootOn("garden", "b-host", "b", "b"),
-		managed("b-managed", "a-host", `{"seedConfig":{"spec":{"backup":{"credentialsRef":{"apiVersion":"v1","kind":"Secret","namespace":"garden","name":"b-managed-backup"}}}}}`),
+		managed("b-managed", "a-host",
+			`{"seedConfig":{"spec":{"backup":{"credentialsRef":{"apiVersion":"v1","kind":"Secret","namespace":"garden","name":"b-managed-backup"}}}}}`),
 		managed("c", "b-host", `{}`),
-		&certificatesv1.CertificateSigningRequest{ObjectMeta: named("", "a-request"), Spec: certificatesv1.CertificateSigningRequestSpec{Username: corev1beta1.SeedUserPrefix + "a"}},
-		&certificatesv1.CertificateSigningRequest{ObjectMeta: named("", "b-request"), Spec: certificatesv1.CertificateSigningRequestSpec{Username: corev1beta1.SeedUserPrefix + "b"}},
+		&certificatesv1.CertificateSigningRequest{
+			ObjectMeta: named("", "a-request"),
+			Spec:       certificatesv1.CertificateSigningRequestSpec{Username: corev1beta1.SeedUserPrefix + "a"},
+		},
+		&certificatesv1.CertificateSigningRequest{
+			ObjectMeta: named("", "b-request"),
+			Spec:       certificatesv1.CertificateSigningRequestSpec{Username: corev1beta1.SeedUserPrefix + "b"},
+		},
 	}
 }
 

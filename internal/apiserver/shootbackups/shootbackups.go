@@ -1,8 +1,9 @@
-// Package shootbackups lists the backups of Shoots for their owners, with the credentials that the garden has for the buckets.
-// It needs neither the seed nor its gardenlet. Names of objects say all there is to know, so no content is read.
+// Package shootbackups lists the backups of Shoots for their owners, with the credentials that the garden has for the
+// buckets. It needs neither the seed nor its gardenlet. Names of objects say all there is to know, so no content is
+// read.
 //
-// Neither answers nor errors have anything of the credentials. What users get of an error is its reason; the server's log
-// has the rest.
+// Neither answers nor errors have anything of the credentials. What users get of an error is its reason; the server's
+// log has the rest.
 package shootbackups
 
 import (
@@ -75,9 +76,11 @@ func (l *Lister) List(ctx context.Context, shoot *corev1beta1.Shoot) (*backupv1a
 	}
 	found, err := list(ctx, data, entry.Name+"/"+etcdName, l.Clock)
 	if err != nil {
-		klog.FromContext(ctx).Error(err, "Failed to list backups", "Shoot", klog.KObj(shoot), "BackupBucket", klog.KObj(bucket))
+		klog.FromContext(ctx).Error(err, "Failed to list backups", "Shoot", klog.KObj(shoot), "BackupBucket",
+			klog.KObj(bucket))
 		return nil, apierrors.NewServiceUnavailable(fmt.Sprintf(
-			"list backups of Shoot %q: the object store of BackupBucket %q answers %s; see the log of the API server", shoot.Name, bucket.Name, reasonOf(err)))
+			"list backups of Shoot %q: the object store of BackupBucket %q answers %s; see the log of the API server",
+			shoot.Name, bucket.Name, reasonOf(err)))
 	}
 	from, err := restorable.Of(entry)
 	if err != nil {
@@ -98,7 +101,9 @@ func reasonOf(err error) store.Reason {
 }
 
 // place finds the Shoot's place in a bucket.
-func (l *Lister) place(ctx context.Context, shoot *corev1beta1.Shoot) (*corev1beta1.BackupEntry, *corev1beta1.BackupBucket, error) {
+func (l *Lister) place(
+	ctx context.Context, shoot *corev1beta1.Shoot,
+) (*corev1beta1.BackupEntry, *corev1beta1.BackupBucket, error) {
 	entry, bucket := &corev1beta1.BackupEntry{}, &corev1beta1.BackupBucket{}
 	name := restorable.EntryName(shoot)
 	err := l.Own.Get(ctx, client.ObjectKey{Namespace: shoot.Namespace, Name: name}, entry)
@@ -124,7 +129,8 @@ func (l *Lister) credentials(ctx context.Context, bucket *corev1beta1.BackupBuck
 	case given != nil && given.Kind == "Secret":
 		namespace, name = given.Namespace, given.Name
 	default:
-		return nil, apierrors.NewServiceUnavailable(fmt.Sprintf("BackupBucket %q has no credentials in a Secret", bucket.Name))
+		return nil, apierrors.NewServiceUnavailable(fmt.Sprintf("BackupBucket %q has no credentials in a Secret",
+			bucket.Name))
 	}
 	secret, err := l.Secrets(ctx, namespace, name)
 	if err != nil {
@@ -133,7 +139,9 @@ func (l *Lister) credentials(ctx context.Context, bucket *corev1beta1.BackupBuck
 	data := map[string][]byte{keyBucketName: []byte(bucket.Name)}
 	for key, value := range secret.Data {
 		if key == keyPath {
-			return nil, apierrors.NewServiceUnavailable(fmt.Sprintf("BackupBucket %q is a folder, which cannot be listed from here", bucket.Name))
+			return nil,
+				apierrors.NewServiceUnavailable(fmt.Sprintf("BackupBucket %q is a folder, which cannot be listed from here",
+					bucket.Name))
 		}
 		if key != keyBucketName {
 			data[key] = value
@@ -142,8 +150,11 @@ func (l *Lister) credentials(ctx context.Context, bucket *corev1beta1.BackupBuck
 	return data, nil
 }
 
-// list reads the names of the objects below a prefix. The store takes credentials as files, which exist for the time of the call.
-func list(ctx context.Context, data map[string][]byte, prefix string, c clock.WithTickerAndDelayedExecution) (_ store.Listing, err error) {
+// list reads the names of the objects below a prefix. The store takes credentials as files, which exist for the time of
+// the call.
+func list(
+	ctx context.Context, data map[string][]byte, prefix string, c clock.WithTickerAndDelayedExecution,
+) (_ store.Listing, err error) {
 	folder, err := os.MkdirTemp("", "shoot-backups-")
 	if err != nil {
 		return store.Listing{}, fmt.Errorf("make folder for credentials: %w", err)
@@ -161,8 +172,8 @@ func list(ctx context.Context, data map[string][]byte, prefix string, c clock.Wi
 	return s.List(ctx)
 }
 
-// convert sorts the objects into chains, the newest first, and leaves out those that end before the first point that can be
-// restored, and the oldest beyond maxBackups.
+// convert sorts the objects into chains, the newest first, and leaves out those that end before the first point that
+// can be restored, and the oldest beyond maxBackups.
 func convert(found store.Listing, from restorable.Point) *backupv1alpha1.ShootBackups {
 	owned, _ := chain.Owned(found.Objects, found.Claims)
 	answer := &backupv1alpha1.ShootBackups{Chains: []backupv1alpha1.BackupChain{}}
@@ -193,6 +204,7 @@ func convert(found store.Listing, from restorable.Point) *backupv1alpha1.ShootBa
 
 func convertObject(o chain.Object) backupv1alpha1.Backup {
 	return backupv1alpha1.Backup{
-		Kind: string(o.Kind), Epoch: o.Epoch, FirstRevision: o.First, LastRevision: o.Last, Time: metav1.NewMicroTime(o.Created), SizeBytes: o.Size,
+		Kind: string(o.Kind), Epoch: o.Epoch, FirstRevision: o.First, LastRevision: o.Last,
+		Time: metav1.NewMicroTime(o.Created), SizeBytes: o.Size,
 	}
 }

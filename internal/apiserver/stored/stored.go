@@ -1,5 +1,5 @@
-// Package stored lets the server follow what it stores itself, out of its own watch caches. Through HTTP and JSON, as others do
-// it, following all Shoots took a quarter of the CPU time of every write.
+// Package stored lets the server follow what it stores itself, out of its own watch caches. Through HTTP and JSON, as
+// others do it, following all Shoots took a quarter of the CPU time of every write.
 package stored
 
 import (
@@ -53,8 +53,8 @@ func (k *Kinds) store(kind reflect.Type) (Store, error) {
 	return nil, fmt.Errorf("%s is not stored here", kind)
 }
 
-// ListerWatcher follows the objects of a type in all namespaces. They are shared with the cache: who gets one does not change
-// what it points to.
+// ListerWatcher follows the objects of a type in all namespaces. They are shared with the cache: who gets one does not
+// change what it points to.
 func (k *Kinds) ListerWatcher(object runtime.Object) cache.ListerWatcher {
 	kind := reflect.TypeOf(object)
 	return &cache.ListWatch{

@@ -62,7 +62,8 @@ func TestListerWatcherFollowsAStore(t *testing.T) {
 		t.Errorf("listed %v: %v", list, err)
 	}
 	events, err := follow.WatchWithContext(t.Context(), metav1.ListOptions{
-		ResourceVersion: "5", AllowWatchBookmarks: true, SendInitialEvents: new(true), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+		ResourceVersion: "5", AllowWatchBookmarks: true, SendInitialEvents: new(true),
+		ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -84,10 +85,12 @@ func TestListerWatcherFollowsAStore(t *testing.T) {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 	if len(store.asked) != 2 || store.asked[0].ResourceVersion != "0" || store.asked[1].ResourceVersion != "5" ||
-		!store.asked[1].AllowWatchBookmarks || !*store.asked[1].SendInitialEvents || store.asked[1].ResourceVersionMatch != metav1.ResourceVersionMatchNotOlderThan {
+		!store.asked[1].AllowWatchBookmarks || !*store.asked[1].SendInitialEvents ||
+		store.asked[1].ResourceVersionMatch != metav1.ResourceVersionMatchNotOlderThan {
 		t.Errorf("the store was asked with %+v", store.asked)
 	}
-	if _, err := cache.ToListerWatcherWithContext(kinds.ListerWatcher(&corev1beta1.Shoot{})).WatchWithContext(t.Context(), metav1.ListOptions{}); err == nil {
+	if _, err := cache.ToListerWatcherWithContext(kinds.ListerWatcher(&corev1beta1.Shoot{})).WatchWithContext(t.Context(),
+		metav1.ListOptions{}); err == nil {
 		t.Error("a kind without a store can be watched")
 	}
 }

@@ -49,12 +49,14 @@ func TestBastionIsCompletedFromItsShoot(t *testing.T) {
 		b.Spec.Ingress[0].IPBlock.CIDR = "10.0.0.0/8"
 		return b
 	}
-	refuse(t, "a Shoot that is not there", g.Client.Create(g.ctx, bastion("none")), apierrors.IsInvalid, "spec.shootRef.name")
+	refuse(t, "a Shoot that is not there", g.Client.Create(g.ctx, bastion("none")), apierrors.IsInvalid,
+		"spec.shootRef.name")
 	refuse(t, "a Shoot without Seed", g.Client.Create(g.ctx, bastion(waiting.Name)), apierrors.IsInvalid, "no Seed")
 	b := bastion(shoot.Name)
 	b.Annotations = map[string]string{corev1beta1.AnnotationCreatedBy: "somebody"}
 	g.Create(t, b)
-	if *b.Spec.SeedName != seed.Name || *b.Spec.ProviderType != "local" || b.Annotations[corev1beta1.AnnotationCreatedBy] == "somebody" {
+	if *b.Spec.SeedName != seed.Name || *b.Spec.ProviderType != "local" ||
+		b.Annotations[corev1beta1.AnnotationCreatedBy] == "somebody" {
 		t.Errorf("Bastion is %+v of %q", b.Spec, b.Annotations[corev1beta1.AnnotationCreatedBy])
 	}
 	g.mustPatch(b, `{"metadata":{"annotations":{"gardener.cloud/created-by":"somebody"}}}`)
@@ -70,17 +72,20 @@ func TestSeedTakesAsManyShootsAsItHasRoomFor(t *testing.T) {
 	second := g.newShoot()
 	g.Create(t, second)
 	env.Eventually(t, "the Seed is known to be full", func() (bool, error) {
-		err := g.Client.SubResource("binding").Patch(g.ctx, second, client.RawPatch("application/merge-patch+json", []byte(bind(seed.Name))), client.DryRunAll)
+		err := g.Client.SubResource("binding").Patch(g.ctx, second,
+			client.RawPatch("application/merge-patch+json", []byte(bind(seed.Name))), client.DryRunAll)
 		return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "allocatable.shoots"), err
 	})
 	g.mustPatch(first, `{"spec":{"purpose":"testing"}}`)
-	refuse(t, "a selector that leaves the Seed out", g.patch(first, `{"spec":{"seedSelector":{"matchLabels":{"a":"b"}}}}`), apierrors.IsForbidden, "spec.seedSelector")
+	refuse(t, "a selector that leaves the Seed out", g.patch(first, `{"spec":{"seedSelector":{"matchLabels":{"a":"b"}}}}`),
+		apierrors.IsForbidden, "spec.seedSelector")
 	g.mustPatch(seed, `{"metadata":{"labels":{"a":"b"}}}`)
 	env.Eventually(t, "the label is known", func() (bool, error) {
 		err := g.patch(first, `{"spec":{"seedSelector":{"matchLabels":{"a":"b"}}}}`)
 		return err == nil, err
 	})
-	refuse(t, "removal of the selector", g.patch(first, `{"spec":{"seedSelector":null}}`), apierrors.IsForbidden, "cannot be removed")
+	refuse(t, "removal of the selector", g.patch(first, `{"spec":{"seedSelector":null}}`), apierrors.IsForbidden,
+		"cannot be removed")
 }
 
 func TestDomainsBelongToWhoTakesThemFirst(t *testing.T) {
@@ -134,16 +139,23 @@ func TestShootReferences(t *testing.T) {
 	g := newGarden(t)
 	shoot := g.newShoot()
 	server := &corev1beta1.KubeAPIServerConfig{
-		AuditConfig:              &corev1beta1.AuditConfig{AuditPolicy: &corev1beta1.AuditPolicy{ConfigMapRef: &corev1.ObjectReference{Name: "audit"}}},
+		AuditConfig: &corev1beta1.AuditConfig{
+			AuditPolicy: &corev1beta1.AuditPolicy{ConfigMapRef: &corev1.ObjectReference{Name: "audit"}},
+		},
 		StructuredAuthentication: &corev1beta1.StructuredAuthentication{ConfigMapName: "authn"},
-		AdmissionPlugins:         []corev1beta1.AdmissionPlugin{{Name: "PodNodeSelector", KubeconfigSecretName: ptr.To("hook")}},
+		AdmissionPlugins: []corev1beta1.AdmissionPlugin{{
+			Name: "PodNodeSelector", KubeconfigSecretName: ptr.To("hook"),
+		}},
 	}
 	shoot.Spec.Kubernetes.KubeAPIServer = server
 	ref := corev1beta1.NamedResourceReference{Name: "hook"}
 	ref.ResourceRef.APIVersion, ref.ResourceRef.Kind, ref.ResourceRef.Name = "v1", "Secret", "hook"
 	shoot.Spec.Resources = []corev1beta1.NamedResourceReference{ref}
 	err := g.Client.Create(g.ctx, shoot.DeepCopy())
-	for _, text := range []string{"configMapRef.name", "structuredAuthentication.configMapName", "spec.resources[0].resourceRef", "kubeconfigSecretName"} {
+	for _, text := range []string{
+		"configMapRef.name", "structuredAuthentication.configMapName", "spec.resources[0].resourceRef",
+		"kubeconfigSecretName",
+	} {
 		refuse(t, "what is not there", err, apierrors.IsForbidden, text)
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "hook"}}
@@ -152,16 +164,21 @@ func TestShootReferences(t *testing.T) {
 	audit.Data = map[string]string{"policy": "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: All}]"}
 	g.Create(t, secret, audit, authentication)
 	err = g.Client.Create(g.ctx, shoot.DeepCopy())
-	for _, text := range []string{`must have the key "kubeconfig"`, `must have the key "config.yaml"`, `rules[0].level: Unsupported value: "All"`} {
+	for _, text := range []string{
+		`must have the key "kubeconfig"`, `must have the key "config.yaml"`, `rules[0].level: Unsupported value: "All"`,
+	} {
 		refuse(t, "wrong content", err, apierrors.IsForbidden, text)
 	}
 	g.mustPatch(secret, `{"stringData":{"kubeconfig":"x"}}`)
 	g.mustPatch(audit, `{"data":{"policy":"apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]"}}`)
-	g.mustPatch(authentication, `{"data":{"config.yaml":"apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration"}}`)
+	g.mustPatch(authentication,
+		`{"data":{"config.yaml":"apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration"}}`)
 	g.Create(t, shoot)
 	g.mustPatch(audit, `{"data":null}`)
 	g.mustPatch(shoot, `{"spec":{"purpose":"testing"}}`) // The reference has not changed.
-	refuse(t, "another API server", g.patch(shoot, `{"spec":{"kubernetes":{"kubeAPIServer":{"auditConfig":{"auditPolicy":{"configMapRef":{"name":"authn"}}}}}}}`),
+	refuse(t, "another API server",
+		g.patch(shoot,
+			`{"spec":{"kubernetes":{"kubeAPIServer":{"auditConfig":{"auditPolicy":{"configMapRef":{"name":"authn"}}}}}}}`),
 		apierrors.IsForbidden, `must have the key "policy"`)
 }
 
@@ -169,7 +186,8 @@ func TestCredentialsBindingsOfAShoot(t *testing.T) {
 	g := newGarden(t)
 	other := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "other"}}
 	otherBinding := &securityv1alpha1.CredentialsBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "other"}, Provider: securityv1alpha1.CredentialsBindingProvider{Type: "local"},
+		ObjectMeta:     metav1.ObjectMeta{Namespace: g.namespace, Name: "other"},
+		Provider:       securityv1alpha1.CredentialsBindingProvider{Type: "local"},
 		CredentialsRef: corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Name: "other", Namespace: g.namespace},
 	}
 	old := &corev1beta1.SecretBinding{
@@ -183,7 +201,8 @@ func TestCredentialsBindingsOfAShoot(t *testing.T) {
 	to := func(name string) string {
 		return `{"spec":{"secretBindingName":null,"credentialsBindingName":"` + name + `"}}`
 	}
-	refuse(t, "migration to other credentials", g.patch(shoot, to("other")), apierrors.IsForbidden, "must refer to Secret "+g.namespace+"/cloud")
+	refuse(t, "migration to other credentials", g.patch(shoot, to("other")), apierrors.IsForbidden,
+		"must refer to Secret "+g.namespace+"/cloud")
 	g.mustPatch(shoot, to("cloud"))
 	g.mustPatch(shoot, to("other"))
 
@@ -191,36 +210,47 @@ func TestCredentialsBindingsOfAShoot(t *testing.T) {
 		name, finalizers string
 		refused          bool
 	}{{"cloud", "[]", false}, {"other", "[]", true}} {
-		binding := &securityv1alpha1.CredentialsBinding{ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: step.name}}
+		binding := &securityv1alpha1.CredentialsBinding{ObjectMeta: metav1.ObjectMeta{
+			Namespace: g.namespace, Name: step.name,
+		}}
 		g.mustPatch(binding, `{"metadata":{"finalizers":["gardener"]}}`)
 		err := g.patch(binding, `{"metadata":{"finalizers":`+step.finalizers+`}}`)
 		if apierrors.IsForbidden(err) != step.refused || !step.refused && err != nil {
 			t.Errorf("finalizer of %s: %v", step.name, err)
 		}
 	}
-	refuse(t, "a managed issuer", g.patch(shoot, `{"metadata":{"annotations":{"authentication.gardener.cloud/issuer":"managed"}}}`), apierrors.IsForbidden, "manages no issuers")
+	refuse(t, "a managed issuer",
+		g.patch(shoot, `{"metadata":{"annotations":{"authentication.gardener.cloud/issuer":"managed"}}}`),
+		apierrors.IsForbidden, "manages no issuers")
 	g.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-		Namespace: corev1beta1.GardenNamespace, Name: "issuer", Labels: map[string]string{"gardener.cloud/role": "shoot-service-account-issuer"},
+		Namespace: corev1beta1.GardenNamespace, Name: "issuer",
+		Labels: map[string]string{"gardener.cloud/role": "shoot-service-account-issuer"},
 	}})
 	g.mustPatch(shoot, `{"metadata":{"annotations":{"authentication.gardener.cloud/issuer":"managed"}}}`)
-	refuse(t, "giving it up", g.patch(shoot, `{"metadata":{"annotations":{"authentication.gardener.cloud/issuer":null}}}`), apierrors.IsForbidden, "cannot be given up")
+	refuse(t, "giving it up", g.patch(shoot, `{"metadata":{"annotations":{"authentication.gardener.cloud/issuer":null}}}`),
+		apierrors.IsForbidden, "cannot be given up")
 }
 
 func TestCredentialsFitTheProvider(t *testing.T) {
 	g := newGarden(t)
 	identity := &securityv1alpha1.WorkloadIdentity{
 		ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "wi"},
-		Spec:       securityv1alpha1.WorkloadIdentitySpec{Audiences: []string{"a"}, TargetSystem: securityv1alpha1.TargetSystem{Type: "aws"}},
+		Spec: securityv1alpha1.WorkloadIdentitySpec{
+			Audiences: []string{"a"}, TargetSystem: securityv1alpha1.TargetSystem{Type: "aws"},
+		},
 	}
 	g.Create(t, identity)
-	ref := corev1.ObjectReference{APIVersion: "security.gardener.cloud/v1alpha1", Kind: "WorkloadIdentity", Name: "wi", Namespace: g.namespace}
+	ref := corev1.ObjectReference{
+		APIVersion: "security.gardener.cloud/v1alpha1", Kind: "WorkloadIdentity", Name: "wi", Namespace: g.namespace,
+	}
 	binding := func(name, provider string, ref corev1.ObjectReference) *securityv1alpha1.CredentialsBinding {
 		return &securityv1alpha1.CredentialsBinding{
 			ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: name},
 			Provider:   securityv1alpha1.CredentialsBindingProvider{Type: provider}, CredentialsRef: ref,
 		}
 	}
-	refuse(t, "an identity for another target", g.Client.Create(g.ctx, binding("a", "local", ref)), apierrors.IsForbidden, "targetSystem.type")
+	refuse(t, "an identity for another target", g.Client.Create(g.ctx, binding("a", "local", ref)), apierrors.IsForbidden,
+		"targetSystem.type")
 	g.Create(t, binding("a", "aws", ref))
 	bucket := &corev1beta1.BackupBucket{ObjectMeta: metav1.ObjectMeta{Name: env.Name("bucket-")}}
 	bucket.Spec.Provider = corev1beta1.BackupBucketProvider{Type: "local", Region: "home"}
@@ -229,9 +259,14 @@ func TestCredentialsFitTheProvider(t *testing.T) {
 	g.Create(t, seed)
 	bucket.Spec.SeedName = &seed.Name
 	refuse(t, "an identity of a bucket", g.Client.Create(g.ctx, bucket), apierrors.IsForbidden, "targetSystem.type")
-	bucket.Spec.CredentialsRef = &corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: g.namespace, Name: "cloud"}
+	bucket.Spec.CredentialsRef = &corev1.ObjectReference{
+		APIVersion: "v1", Kind: "Secret", Namespace: g.namespace, Name: "cloud",
+	}
 	g.Create(t, bucket)
-	entry := &corev1beta1.BackupEntry{ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "e"}, Spec: corev1beta1.BackupEntrySpec{BucketName: bucket.Name, SeedName: &seed.Name}}
+	entry := &corev1beta1.BackupEntry{
+		ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "e"},
+		Spec:       corev1beta1.BackupEntrySpec{BucketName: bucket.Name, SeedName: &seed.Name},
+	}
 	g.Create(t, entry)
 	if entry.Labels["provider.extensions.gardener.cloud/local"] != "true" {
 		t.Errorf("labels of the entry: %v", entry.Labels)
@@ -241,29 +276,37 @@ func TestCredentialsFitTheProvider(t *testing.T) {
 	// A provider judges credentials with a policy or webhook on Secrets with its label.
 	picky := env.Name("picky")
 	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: picky}}
-	policy.Spec.MatchConstraints = &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
-		RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-			Operations: []admissionregistrationv1.OperationType{"CREATE"},
-			Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"secrets"}},
-		},
-	}}}
+	policy.Spec.MatchConstraints = &admissionregistrationv1.MatchResources{
+		ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
+			RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+				Operations: []admissionregistrationv1.OperationType{"CREATE"},
+				Rule: admissionregistrationv1.Rule{
+					APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"secrets"},
+				},
+			},
+		}}}
 	policy.Spec.Validations = []admissionregistrationv1.Validation{{
-		Expression: `!has(object.metadata.labels) || !('provider.shoot.gardener.cloud/` + picky + `' in object.metadata.labels) || has(object.data) && 'token' in object.data`,
-		Message:    "the key token is missing",
+		Expression: `!has(object.metadata.labels) || !('provider.shoot.gardener.cloud/` + picky +
+			`' in object.metadata.labels) || has(object.data) && 'token' in object.data`,
+		Message: "the key token is missing",
 	}}
 	g.Create(t, policy, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: picky},
-		Spec:       admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: picky, ValidationActions: []admissionregistrationv1.ValidationAction{"Deny"}},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: picky, ValidationActions: []admissionregistrationv1.ValidationAction{"Deny"},
+		},
 	})
 	cloud := corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Name: "cloud", Namespace: g.namespace}
 	env.Eventually(t, "the provider refuses the credentials", func() (bool, error) {
 		err := g.Client.Create(g.ctx, binding("b", picky, cloud), client.DryRunAll)
 		return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "the key token is missing"), err
 	})
-	g.mustPatch(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "cloud"}}, `{"stringData":{"token":"x"}}`)
+	g.mustPatch(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "cloud"}},
+		`{"stringData":{"token":"x"}}`)
 	g.Create(t, binding("b", picky, cloud))
 	secrets := &corev1.SecretList{}
-	if err := g.Client.List(g.ctx, secrets, client.InNamespace(g.namespace), client.HasLabels{"provider.shoot.gardener.cloud/" + picky}); err != nil || len(secrets.Items) > 0 {
+	if err := g.Client.List(g.ctx, secrets, client.InNamespace(g.namespace),
+		client.HasLabels{"provider.shoot.gardener.cloud/" + picky}); err != nil || len(secrets.Items) > 0 {
 		t.Errorf("%d copies of credentials are left, %v", len(secrets.Items), err)
 	}
 }
@@ -274,14 +317,19 @@ func TestSeedAndRegistrationReferences(t *testing.T) {
 	ref := corev1beta1.NamedResourceReference{Name: "a"}
 	ref.ResourceRef.APIVersion, ref.ResourceRef.Kind, ref.ResourceRef.Name = "v1", "Secret", "of-the-seed"
 	seed.Spec.Resources = []corev1beta1.NamedResourceReference{ref}
-	refuse(t, "resources of a Seed", g.Client.Create(g.ctx, seed.DeepCopy()), apierrors.IsForbidden, "spec.resources[0].resourceRef")
-	g.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: corev1beta1.GardenNamespace, Name: "of-the-seed"}}, seed)
+	refuse(t, "resources of a Seed", g.Client.Create(g.ctx, seed.DeepCopy()), apierrors.IsForbidden,
+		"spec.resources[0].resourceRef")
+	g.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: corev1beta1.GardenNamespace, Name: "of-the-seed"}},
+		seed)
 	if seed.Labels[corev1beta1.LabelPrefixSeedName+seed.Name] != "true" {
 		t.Errorf("labels of the Seed: %v", seed.Labels)
 	}
 	registration := &corev1beta1.ControllerRegistration{ObjectMeta: metav1.ObjectMeta{Name: env.Name("r-")}}
-	registration.Spec.Deployment = &corev1beta1.ControllerRegistrationDeployment{DeploymentRefs: []corev1beta1.DeploymentRef{{Name: "none"}}}
-	refuse(t, "a deployment that is not there", g.Client.Create(g.ctx, registration), apierrors.IsForbidden, "deploymentRefs[0].name")
+	registration.Spec.Deployment = &corev1beta1.ControllerRegistrationDeployment{
+		DeploymentRefs: []corev1beta1.DeploymentRef{{Name: "none"}},
+	}
+	refuse(t, "a deployment that is not there", g.Client.Create(g.ctx, registration), apierrors.IsForbidden,
+		"deploymentRefs[0].name")
 }
 
 func TestQuotaLetsThoseThroughWhoTakeLess(t *testing.T) {

@@ -48,23 +48,33 @@ func newBackedUp(t *testing.T) *backedUp {
 	for user, role := range map[string]string{"backup-viewer": "viewer", "backup-admin": "member"} {
 		g.Create(t, &rbacv1.RoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: user},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "gardener.cloud:system:project-" + role},
-			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+			RoleRef: rbacv1.RoleRef{
+				APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "gardener.cloud:system:project-" + role,
+			},
+			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
 		})
 	}
 	var seed *corev1beta1.Seed
 	b.shoot, seed = g.placed()
 	id := "shoot--dev--" + b.shoot.Name
-	g.mustPatch(b.shoot, `{"status":{"technicalID":"`+id+`","uid":"`+string(b.shoot.UID)+`","seedName":"`+seed.Name+`"}}`, "status")
-	if err := b.Client.Create(g.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "garden"}}); err != nil && !apierrors.IsAlreadyExists(err) {
+	g.mustPatch(b.shoot, `{"status":{"technicalID":"`+id+`","uid":"`+string(b.shoot.UID)+`","seedName":"`+seed.Name+`"}}`,
+		"status")
+	if err := b.Client.Create(g.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "garden"}}); err != nil &&
+		!apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
 	}
-	b.secret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: env.Name("bucket-")}, Data: credentials.S3Data(b.cloud.Config, "local")}
-	b.bucket = &corev1beta1.BackupBucket{ObjectMeta: metav1.ObjectMeta{Name: env.Name("bucket-")}, Spec: corev1beta1.BackupBucketSpec{
-		Provider: corev1beta1.BackupBucketProvider{Type: "local", Region: "local"}, SeedName: ptr.To(seed.Name),
-		CredentialsRef: &corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: "garden", Name: b.secret.Name},
-	}}
-	entry := &corev1beta1.BackupEntry{ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: id + "--" + string(b.shoot.UID)},
+	b.secret = &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: env.Name("bucket-")},
+		Data:       credentials.S3Data(b.cloud.Config, "local"),
+	}
+	b.bucket = &corev1beta1.BackupBucket{ObjectMeta: metav1.ObjectMeta{Name: env.Name("bucket-")},
+		Spec: corev1beta1.BackupBucketSpec{
+			Provider: corev1beta1.BackupBucketProvider{Type: "local", Region: "local"}, SeedName: ptr.To(seed.Name),
+			CredentialsRef: &corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: "garden", Name: b.secret.Name},
+		}}
+	entry := &corev1beta1.BackupEntry{ObjectMeta: metav1.ObjectMeta{
+		Namespace: g.namespace, Name: id + "--" + string(b.shoot.UID),
+	},
 		Spec: corev1beta1.BackupEntrySpec{BucketName: b.bucket.Name, SeedName: ptr.To(seed.Name)}}
 	g.Create(t, b.secret, b.bucket, entry)
 	if _, err := b.cloud.Client.CreateBucket(g.ctx, b.bucket.Name); err != nil {
@@ -89,7 +99,8 @@ func (b *backedUp) hortus(user string, args ...string) (string, error) {
 	config := clientcmdapi.NewConfig()
 	config.Clusters["garden"] = &clientcmdapi.Cluster{Server: b.Config.Host, CertificateAuthorityData: b.Config.CAData}
 	config.AuthInfos["user"] = &clientcmdapi.AuthInfo{
-		ClientCertificateData: b.Config.CertData, ClientKeyData: b.Config.KeyData, Token: b.Config.BearerToken, Impersonate: user,
+		ClientCertificateData: b.Config.CertData, ClientKeyData: b.Config.KeyData, Token: b.Config.BearerToken,
+		Impersonate: user,
 	}
 	config.Contexts["user"] = &clientcmdapi.Context{Cluster: "garden", AuthInfo: "user"}
 	config.CurrentContext = "user"
@@ -120,7 +131,8 @@ func TestMembersListBackupsWithoutTheSeed(t *testing.T) {
 	}
 	out, err = b.hortus("backup-viewer", "list", "-o", "json")
 	found := &backupv1alpha1.ShootBackups{}
-	if err != nil || json.Unmarshal([]byte(out), found) != nil || len(found.Chains) != 1 || len(found.Chains[0].Deltas) != 2 || found.Name != b.shoot.Name {
+	if err != nil || json.Unmarshal([]byte(out), found) != nil || len(found.Chains) != 1 ||
+		len(found.Chains[0].Deltas) != 2 || found.Name != b.shoot.Name {
 		t.Errorf("list -o json = %v:\n%s", err, out)
 	}
 	if out, err := b.hortus("backup-stranger", "list"); !apierrors.IsForbidden(err) {
@@ -144,7 +156,8 @@ func TestMembersListBackupsWithoutTheSeed(t *testing.T) {
 		before := b.secret.DeepCopy()
 		b.mustPatch(b.secret, string(patch))
 		out, err := b.hortus("backup-viewer", "list")
-		if err == nil || !apierrors.IsServiceUnavailable(err) || strings.Contains(err.Error()+out, "hunter2") || strings.Contains(err.Error()+out, b.cloud.Config.AccessKey) {
+		if err == nil || !apierrors.IsServiceUnavailable(err) || strings.Contains(err.Error()+out, "hunter2") ||
+			strings.Contains(err.Error()+out, b.cloud.Config.AccessKey) {
 			t.Errorf("%s gives %v\n%s", what, err, out)
 		}
 		before.ResourceVersion = ""
@@ -185,7 +198,8 @@ func TestSnapshotOnRequest(t *testing.T) {
 		t.Errorf("now without a snapshot = %v:\n%s", err, out)
 	}
 	// Nobody takes the request.
-	if out, err := b.hortus("backup-admin", "now", "--timeout=1s"); err == nil || !strings.Contains(err.Error(), "withdrawn") {
+	if out, err := b.hortus("backup-admin", "now", "--timeout=1s"); err == nil ||
+		!strings.Contains(err.Error(), "withdrawn") {
 		t.Errorf("now without a gardenlet = %v:\n%s", err, out)
 	}
 	b.get(b.shoot)
@@ -219,22 +233,26 @@ func TestEarlyPointsAreRefused(t *testing.T) {
 	if err != nil || strings.Count(out, "\n") != 3 {
 		t.Errorf("list before the Shoot has been created = %v:\n%s\nwant two chains", err, out)
 	}
-	if _, err = b.hortus("backup-admin", "restore", "--revision=120", "--yes"); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "completely created") {
+	if _, err = b.hortus("backup-admin", "restore", "--revision=120", "--yes"); !apierrors.IsForbidden(err) ||
+		!strings.Contains(err.Error(), "completely created") {
 		t.Errorf("a restore before the Shoot has been created gives %v", err)
 	}
 
 	const from = "from revision 120, 2026-01-31T15:01:00Z, on"
 	b.restorableFrom("2026-01-31T15:01:00Z 120")
-	if out, err = b.hortus("backup-viewer", "list"); err != nil || strings.Count(out, "\n") != 3 || !strings.Contains(out, "Points can be restored "+from) {
+	if out, err = b.hortus("backup-viewer", "list"); err != nil || strings.Count(out, "\n") != 3 ||
+		!strings.Contains(out, "Points can be restored "+from) {
 		t.Errorf("list = %v:\n%s\nwant one chain and the first point", err, out)
 	}
 	found := &backupv1alpha1.ShootBackups{}
 	if err := b.Client.SubResource("backups").Get(b.ctx, b.shoot, found); err != nil || len(found.Chains) != 1 ||
-		found.RestorableFrom == nil || found.RestorableFrom.Revision != 120 || !found.RestorableFrom.Time.Equal(ptr.To(metav1.NewTime(begin.Add(time.Minute)))) {
+		found.RestorableFrom == nil || found.RestorableFrom.Revision != 120 ||
+		!found.RestorableFrom.Time.Equal(ptr.To(metav1.NewTime(begin.Add(time.Minute)))) {
 		t.Errorf("backups = %+v, %v", found, err)
 	}
 	for _, point := range []string{"--revision=1", "--revision=119", "--to=2026-01-31T15:00:59Z"} {
-		if out, err := b.hortus("backup-admin", "restore", point, "--yes"); err == nil || !strings.Contains(err.Error(), from) {
+		if out, err := b.hortus("backup-admin", "restore", point, "--yes"); err == nil ||
+			!strings.Contains(err.Error(), from) {
 			t.Errorf("restore %s = %v:\n%s", point, err, out)
 		}
 	}
@@ -268,15 +286,20 @@ func TestRestoreCommandEnds(t *testing.T) {
 	// The gardenlet takes the request away when the operation begins.
 	state := func(state, description string) {
 		b.get(b.shoot)
-		b.mustPatch(b.shoot, fmt.Sprintf(`{"metadata":{"annotations":{%q:null}},"status":{"observedGeneration":%d,"lastOperation":`+
-			`{"type":"Reconcile","state":%q,"description":%q,"progress":93,"lastUpdateTime":"2026-01-31T15:00:00Z"}}}`,
-			corev1beta1.AnnotationRestoreBackup, b.shoot.Generation, state, description), "status")
+		b.mustPatch(b.shoot,
+			fmt.Sprintf(`{"metadata":{"annotations":{%q:null}},"status":{"observedGeneration":%d,"lastOperation":`+
+				`{"type":"Reconcile","state":%q,"description":%q,"progress":93,"lastUpdateTime":"2026-01-31T15:00:00Z"}}}`,
+				corev1beta1.AnnotationRestoreBackup, b.shoot.Generation, state, description), "status")
 	}
 	event := func(reason, note string) {
 		if err := b.Client.Create(b.ctx, &eventsv1.Event{
-			ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: env.Name("e")}, EventTime: metav1.NowMicro(), Type: "Normal",
+			ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: env.Name("e")}, EventTime: metav1.NowMicro(),
+			Type:   "Normal",
 			Reason: reason, Note: note, Action: "Restore", ReportingController: "gardenlet", ReportingInstance: "gardenlet-0",
-			Regarding: corev1.ObjectReference{APIVersion: corev1beta1.SchemeGroupVersion.String(), Kind: "Shoot", Namespace: b.namespace, Name: b.shoot.Name, UID: b.shoot.UID},
+			Regarding: corev1.ObjectReference{
+				APIVersion: corev1beta1.SchemeGroupVersion.String(), Kind: "Shoot", Namespace: b.namespace, Name: b.shoot.Name,
+				UID: b.shoot.UID,
+			},
 		}); err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,8 @@ func TestLargeAnswersArePacked(t *testing.T) {
 	label := env.Name("packed-")
 	for range 6 { // Together above 128 KiB.
 		e.Create(t, &corev1beta1.ControllerRegistration{ObjectMeta: metav1.ObjectMeta{
-			Name: env.Name("packed-"), Labels: map[string]string{"test": label}, Annotations: map[string]string{"test": strings.Repeat("some text ", 2500)},
+			Name: env.Name("packed-"), Labels: map[string]string{"test": label},
+			Annotations: map[string]string{"test": strings.Repeat("some text ", 2500)},
 		}})
 	}
 	config := rest.CopyConfig(e.Config)
@@ -32,7 +33,8 @@ func TestLargeAnswersArePacked(t *testing.T) {
 		t.Fatal(err)
 	}
 	get := func(query string, accept string) *http.Response {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, strings.TrimSuffix(e.Config.Host, "/")+path+query, nil)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, strings.TrimSuffix(e.Config.Host,
+			"/")+path+query, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +62,9 @@ func TestLargeAnswersArePacked(t *testing.T) {
 	for what, response := range map[string]*http.Response{
 		"a list for a client that wants it plain": get(all, "identity"),
 		"a small list": get(all+"&limit=1", "gzip"),
-		"a watch":      get(all+"&watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=1", "gzip"),
+		"a watch": get(all+
+			"&watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=1",
+			"gzip"),
 	} {
 		if got := response.Header.Get("Content-Encoding"); got != "" || response.StatusCode != http.StatusOK {
 			t.Errorf("%s comes with status %d as %q, want it plain", what, response.StatusCode, got)

@@ -45,7 +45,8 @@ func TestDryRunChangesNothing(t *testing.T) {
 		"apply": func(s *corev1beta1.Shoot) error {
 			s.ManagedFields, s.ResourceVersion = nil, ""
 			s.SetGroupVersionKind(corev1beta1.SchemeGroupVersion.WithKind("Shoot"))
-			return dry.Patch(g.ctx, s, client.Apply, client.FieldOwner("test"), client.ForceOwnership) //nolint:staticcheck // Typed objects have no other way.
+			options := []client.PatchOption{client.FieldOwner("test"), client.ForceOwnership}
+			return dry.Patch(g.ctx, s, client.Apply, options...) //nolint:staticcheck // Typed objects have no other way.
 		},
 		"status": func(s *corev1beta1.Shoot) error {
 			s.Status.TechnicalID = "x"

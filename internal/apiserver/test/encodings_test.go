@@ -63,14 +63,20 @@ func TestEncodingOfAnswers(t *testing.T) {
 		status int
 		want   string
 	}{
-		"JSON":                            {jsonType, http.StatusOK, jsonType},
-		"protobuf, else JSON":             {protobufType + "," + jsonType, http.StatusOK, jsonType},
-		"protobuf, else anything":         {protobufType + ", */*", http.StatusOK, jsonType},
-		"YAML":                            {runtime.ContentTypeYAML, http.StatusOK, runtime.ContentTypeYAML},
-		"nothing but protobuf":            {protobufType, http.StatusNotAcceptable, ""},
-		"table in protobuf, else JSON":    {protobufType + ";as=Table;v=v1;g=meta.k8s.io," + jsonType + ";as=Table;v=v1;g=meta.k8s.io", http.StatusOK, jsonType},
-		"table in nothing but protobuf":   {protobufType + ";as=Table;v=v1;g=meta.k8s.io", http.StatusNotAcceptable, ""},
-		"metadata in protobuf, else JSON": {protobufType + ";as=PartialObjectMetadata;v=v1;g=meta.k8s.io," + jsonType + ";as=PartialObjectMetadata;v=v1;g=meta.k8s.io", http.StatusOK, protobufType}, // They are the library's own type.
+		"JSON":                    {jsonType, http.StatusOK, jsonType},
+		"protobuf, else JSON":     {protobufType + "," + jsonType, http.StatusOK, jsonType},
+		"protobuf, else anything": {protobufType + ", */*", http.StatusOK, jsonType},
+		"YAML":                    {runtime.ContentTypeYAML, http.StatusOK, runtime.ContentTypeYAML},
+		"nothing but protobuf":    {protobufType, http.StatusNotAcceptable, ""},
+		"table in protobuf, else JSON": {
+			protobufType + ";as=Table;v=v1;g=meta.k8s.io," + jsonType + ";as=Table;v=v1;g=meta.k8s.io", http.StatusOK, jsonType,
+		},
+		"table in nothing but protobuf": {protobufType + ";as=Table;v=v1;g=meta.k8s.io", http.StatusNotAcceptable, ""},
+		// They are the library's own type.
+		"metadata in protobuf, else JSON": {
+			protobufType + ";as=PartialObjectMetadata;v=v1;g=meta.k8s.io," + jsonType +
+				";as=PartialObjectMetadata;v=v1;g=meta.k8s.io", http.StatusOK, protobufType,
+		},
 	} {
 		for _, path := range []string{classes, classes + "/" + class.Name} {
 			t.Run(name+" of "+strings.TrimPrefix(path, "/apis/"), func(t *testing.T) {
@@ -93,14 +99,18 @@ func TestEncodingOfAnswers(t *testing.T) {
 func TestEncodingOfRequests(t *testing.T) {
 	e := env.Shared(t)
 	manifest := func(name string) string {
-		return `{"apiVersion":"core.gardener.cloud/v1beta1","kind":"ExposureClass","metadata":{"name":"` + name + `"},"handler":"x"}`
+		return `{"apiVersion":"core.gardener.cloud/v1beta1","kind":"ExposureClass","metadata":{"name":"` + name +
+			`"},"handler":"x"}`
 	}
 	for name, tc := range map[string]struct {
 		contentType, body string
 		status            int
 	}{
-		"JSON":               {jsonType, manifest(env.Name("class-")), http.StatusCreated},
-		"YAML":               {runtime.ContentTypeYAML, "apiVersion: core.gardener.cloud/v1beta1\nkind: ExposureClass\nmetadata: {name: " + env.Name("class-") + "}\nhandler: x\n", http.StatusCreated},
+		"JSON": {jsonType, manifest(env.Name("class-")), http.StatusCreated},
+		"YAML": {
+			runtime.ContentTypeYAML, "apiVersion: core.gardener.cloud/v1beta1\nkind: ExposureClass\nmetadata: {name: " +
+				env.Name("class-") + "}\nhandler: x\n", http.StatusCreated,
+		},
 		"no type means JSON": {"", manifest(env.Name("class-")), http.StatusCreated},
 		"protobuf":           {protobufType, "k8s\x00\x0a\x00", http.StatusUnsupportedMediaType},
 		"something else":     {"text/plain", manifest(env.Name("class-")), http.StatusUnsupportedMediaType},
@@ -120,8 +130,14 @@ func TestMistakesInDocumentsAreLocated(t *testing.T) {
 	class := &corev1beta1.ExposureClass{ObjectMeta: metav1.ObjectMeta{Name: env.Name("class-")}, Handler: "x"}
 	e.Create(t, class)
 	for what, tc := range map[string]struct{ method, path, contentType, body string }{
-		"create": {http.MethodPost, classes, jsonType, `{"apiVersion":"core.gardener.cloud/v1beta1","kind":"ExposureClass","metadata":{"name":"x"},"handler":"x","scheduling":{"tolerations":[{"key":5}]}}`},
-		"patch":  {http.MethodPatch, classes + "/" + class.Name, "application/merge-patch+json", `{"scheduling":{"tolerations":[{"key":5}]}}`},
+		"create": {
+			http.MethodPost, classes, jsonType,
+			`{"apiVersion":"core.gardener.cloud/v1beta1","kind":"ExposureClass","metadata":{"name":"x"},"handler":"x","scheduling":{"tolerations":[{"key":5}]}}`,
+		},
+		"patch": {
+			http.MethodPatch, classes + "/" + class.Name, "application/merge-patch+json",
+			`{"scheduling":{"tolerations":[{"key":5}]}}`,
+		},
 	} {
 		got := ask(t, e, tc.method, tc.path, map[string]string{"Content-Type": tc.contentType}, tc.body)
 		if !strings.Contains(string(got.body), "scheduling.tolerations[0].key: json: cannot unmarshal number") {
@@ -130,9 +146,9 @@ func TestMistakesInDocumentsAreLocated(t *testing.T) {
 	}
 }
 
-// TestClientsThatPreferProtobuf: client-go falls back where it can. It asks for protobuf or anything else, so that answers are
-// JSON; options of a deletion are the server library's own type, which it reads in protobuf, too. What it cannot encode
-// itself, it does not send.
+// TestClientsThatPreferProtobuf: client-go falls back where it can. It asks for protobuf or anything else, so that
+// answers are JSON; options of a deletion are the server library's own type, which it reads in protobuf, too. What it
+// cannot encode itself, it does not send.
 func TestClientsThatPreferProtobuf(t *testing.T) {
 	e := env.Shared(t)
 	ctx := t.Context()
@@ -150,7 +166,8 @@ func TestClientsThatPreferProtobuf(t *testing.T) {
 		t.Errorf("get: %q, %v", got.Handler, err)
 	}
 	list := &corev1beta1.ExposureClassList{}
-	if err := typed.List(ctx, list, client.MatchingFields{"metadata.name": class.Name}); err != nil || len(list.Items) != 1 {
+	if err := typed.List(ctx, list, client.MatchingFields{"metadata.name": class.Name}); err != nil ||
+		len(list.Items) != 1 {
 		t.Errorf("list: %d, %v", len(list.Items), err)
 	}
 	w, err := typed.Watch(ctx, &corev1beta1.ExposureClassList{}, client.MatchingFields{"metadata.name": class.Name})
@@ -161,11 +178,13 @@ func TestClientsThatPreferProtobuf(t *testing.T) {
 	if event := <-w.ResultChan(); event.Type != watch.Added || event.Object.(*corev1beta1.ExposureClass).Handler != "x" {
 		t.Errorf("watch: %+v", event)
 	}
-	if err := typed.Patch(ctx, got, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"a":"b"}}}`))); err != nil || got.Labels["a"] != "b" {
+	if err := typed.Patch(ctx, got, client.RawPatch("application/merge-patch+json",
+		[]byte(`{"metadata":{"labels":{"a":"b"}}}`))); err != nil || got.Labels["a"] != "b" {
 		t.Errorf("patch: %v, %v", got.Labels, err)
 	}
 	other := &corev1beta1.ExposureClass{ObjectMeta: metav1.ObjectMeta{Name: env.Name("class-")}, Handler: "x"}
-	if err := typed.Create(ctx, other); err == nil || !strings.Contains(err.Error(), "does not implement the protobuf marshalling interface") {
+	if err := typed.Create(ctx, other); err == nil ||
+		!strings.Contains(err.Error(), "does not implement the protobuf marshalling interface") {
 		t.Errorf("create in protobuf: %v, want the client itself to say that it cannot", err)
 	}
 	if err := typed.Delete(ctx, got, client.Preconditions{UID: ptr.To(got.UID)}); err != nil {
@@ -189,7 +208,8 @@ func TestClientsThatPreferProtobuf(t *testing.T) {
 		t.Errorf("get of metadata: %v", err)
 	}
 	options := metav1.ListOptions{FieldSelector: "metadata.name=" + other.Name}
-	if l, err := meta.Resource(resource).List(ctx, options); err != nil || len(l.Items) != 1 || l.Items[0].UID != other.UID {
+	if l, err := meta.Resource(resource).List(ctx, options); err != nil || len(l.Items) != 1 ||
+		l.Items[0].UID != other.UID {
 		t.Errorf("list of metadata: %v", err)
 	}
 	mw, err := meta.Resource(resource).Watch(ctx, options)
@@ -197,16 +217,21 @@ func TestClientsThatPreferProtobuf(t *testing.T) {
 		t.Fatalf("watch of metadata: %v", err)
 	}
 	defer mw.Stop()
-	if event := <-mw.ResultChan(); event.Type != watch.Added || event.Object.(*metav1.PartialObjectMetadata).UID != other.UID {
+	if event := <-mw.ResultChan(); event.Type != watch.Added ||
+		event.Object.(*metav1.PartialObjectMetadata).UID != other.UID {
 		t.Errorf("watch of metadata: %+v", event)
 	}
-	if err := meta.Resource(resource).Delete(ctx, other.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &other.UID}}); err != nil {
+	if err := meta.Resource(resource).Delete(ctx, other.Name,
+		metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &other.UID}}); err != nil {
 		t.Errorf("delete by metadata: %v", err)
 	}
 }
 
 // watched reads a watch until one is the last.
-func watched(t *testing.T, e *env.Environment, resource schema.GroupVersionResource, options metav1.ListOptions, last func(watch.Event) bool) []watch.Event {
+func watched(
+	t *testing.T, e *env.Environment, resource schema.GroupVersionResource, options metav1.ListOptions,
+	last func(watch.Event) bool,
+) []watch.Event {
 	t.Helper()
 	c, err := dynamic.NewForConfig(e.Config)
 	if err != nil {
@@ -240,9 +265,11 @@ func TestWatchBookmarks(t *testing.T) {
 	e.Create(t, class)
 	// The server sends one shortly before the watch ends by its timeout.
 	got := watched(t, e, corev1beta1.SchemeGroupVersion.WithResource("exposureclasses"), metav1.ListOptions{
-		FieldSelector: "metadata.name=" + class.Name, AllowWatchBookmarks: true, ResourceVersion: "0", TimeoutSeconds: ptr.To[int64](4),
+		FieldSelector: "metadata.name=" + class.Name, AllowWatchBookmarks: true, ResourceVersion: "0",
+		TimeoutSeconds: ptr.To[int64](4),
 	}, isBookmark)
-	if bookmark := got[len(got)-1]; resourceVersion(bookmark) == "" || bookmark.Object.GetObjectKind().GroupVersionKind().Kind != "ExposureClass" {
+	if bookmark := got[len(got)-1]; resourceVersion(bookmark) == "" ||
+		bookmark.Object.GetObjectKind().GroupVersionKind().Kind != "ExposureClass" {
 		t.Errorf("the bookmark is %+v", bookmark.Object)
 	}
 }
@@ -251,7 +278,9 @@ func TestWatchList(t *testing.T) {
 	e := env.Shared(t)
 	class := &corev1beta1.ExposureClass{ObjectMeta: metav1.ObjectMeta{Name: env.Name("class-")}, Handler: "x"}
 	e.Create(t, class)
-	for name, version := range map[string]string{"from any version": "", "from the one of its creation": class.ResourceVersion} {
+	for name, version := range map[string]string{
+		"from any version": "", "from the one of its creation": class.ResourceVersion,
+	} {
 		t.Run(name, func(t *testing.T) {
 			got := watched(t, e, corev1beta1.SchemeGroupVersion.WithResource("exposureclasses"), metav1.ListOptions{
 				FieldSelector: "metadata.name=" + class.Name, SendInitialEvents: ptr.To(true), ResourceVersion: version,
@@ -260,7 +289,8 @@ func TestWatchList(t *testing.T) {
 			if len(got) != 2 || got[0].Type != watch.Added || resourceVersion(got[0]) != class.ResourceVersion {
 				t.Fatalf("events before the bookmark: %+v", got)
 			}
-			if annotations := got[1].Object.(metav1.Object).GetAnnotations(); annotations[metav1.InitialEventsAnnotationKey] != "true" || resourceVersion(got[1]) == "" {
+			annotations := got[1].Object.(metav1.Object).GetAnnotations()
+			if annotations[metav1.InitialEventsAnnotationKey] != "true" || resourceVersion(got[1]) == "" {
 				t.Errorf("the bookmark is %+v", got[1].Object)
 			}
 		})

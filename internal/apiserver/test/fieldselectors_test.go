@@ -17,8 +17,8 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// TestFieldSelectors: every key of every kind is accepted and really selects, one that is unknown is refused with those that
-// are known. The list of keys here is the one that clients have been promised.
+// TestFieldSelectors: every key of every kind is accepted and really selects, one that is unknown is refused with those
+// that are known. The list of keys here is the one that clients have been promised.
 func TestFieldSelectors(t *testing.T) {
 	g := newGarden(t)
 	// Two objects of each kind, that differ in every selectable field but the namespace of their own.
@@ -32,11 +32,15 @@ func TestFieldSelectors(t *testing.T) {
 	g.mustPatch(moved, bind(seed.Name), "binding")
 	g.mustPatch(moved, `{"status":{"seedName":"`+otherSeed.Name+`"}}`, "status")
 
-	onShoot := &corev1.ObjectReference{APIVersion: "core.gardener.cloud/v1beta1", Kind: "Shoot", Namespace: g.namespace, Name: moved.Name}
+	onShoot := &corev1.ObjectReference{
+		APIVersion: "core.gardener.cloud/v1beta1", Kind: "Shoot", Namespace: g.namespace, Name: moved.Name,
+	}
 	credentials := &corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: g.namespace, Name: "cloud"}
 	bucket := func(seed *string, shoot *corev1.ObjectReference) *corev1beta1.BackupBucket {
-		return &corev1beta1.BackupBucket{ObjectMeta: metav1.ObjectMeta{Name: env.Name("bucket-")}, Spec: corev1beta1.BackupBucketSpec{
-			Provider: corev1beta1.BackupBucketProvider{Type: "local", Region: "local"}, CredentialsRef: credentials, SeedName: seed, ShootRef: shoot}}
+		return &corev1beta1.BackupBucket{ObjectMeta: metav1.ObjectMeta{Name: env.Name("bucket-")},
+			Spec: corev1beta1.BackupBucketSpec{
+				Provider: corev1beta1.BackupBucketProvider{Type: "local", Region: "local"}, CredentialsRef: credentials,
+				SeedName: seed, ShootRef: shoot}}
 	}
 	seedBucket, shootBucket := bucket(&seed.Name, nil), bucket(nil, onShoot)
 	g.Create(t, seedBucket, shootBucket)
@@ -49,17 +53,23 @@ func TestFieldSelectors(t *testing.T) {
 		return &corev1beta1.ControllerRegistration{ObjectMeta: metav1.ObjectMeta{Name: env.Name("registration-")}}
 	}
 	one, two := registration(), registration()
-	installation := func(of *corev1beta1.ControllerRegistration, seed, shoot *corev1.ObjectReference) *corev1beta1.ControllerInstallation {
+	installation := func(of *corev1beta1.ControllerRegistration, seed,
+		shoot *corev1.ObjectReference) *corev1beta1.ControllerInstallation {
 		return &corev1beta1.ControllerInstallation{ObjectMeta: metav1.ObjectMeta{Name: env.Name("installation-")},
-			Spec: corev1beta1.ControllerInstallationSpec{RegistrationRef: corev1.ObjectReference{Name: of.Name}, SeedRef: seed, ShootRef: shoot}}
+			Spec: corev1beta1.ControllerInstallationSpec{
+				RegistrationRef: corev1.ObjectReference{Name: of.Name}, SeedRef: seed, ShootRef: shoot,
+			}}
 	}
 	onSeed := installation(one, &corev1.ObjectReference{Name: seed.Name}, nil)
 	inShoot := installation(two, nil, onShoot)
 	secret := func(kind corev1.SecretType) *corev1beta1.InternalSecret {
-		return &corev1beta1.InternalSecret{ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: env.Name("secret-")}, Type: kind}
+		return &corev1beta1.InternalSecret{ObjectMeta: metav1.ObjectMeta{
+			Namespace: g.namespace, Name: env.Name("secret-"),
+		}, Type: kind}
 	}
 	opaque, special := secret(corev1.SecretTypeOpaque), secret("example.com/special")
-	config := strings.Replace(seedConfig, `"dns": {`, `"dns": {"provider": {"type": "local", "credentialsRef": {"apiVersion": "v1", "kind": "Secret", "namespace": "garden", "name": "dns"}}, `, 1)
+	config := strings.Replace(seedConfig, `"dns": {`,
+		`"dns": {"provider": {"type": "local", "credentialsRef": {"apiVersion": "v1", "kind": "Secret", "namespace": "garden", "name": "dns"}}, `, 1)
 	managed, otherManaged := newManagedSeed(host.Name, config), newManagedSeed(otherHost.Name, config)
 	project, otherProject := g.Project(t), g.Project(t)
 	g.Create(t, seedEntry, shootEntry, one, two, onSeed, inShoot, opaque, special, managed, otherManaged)

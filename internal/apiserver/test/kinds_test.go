@@ -29,7 +29,8 @@ func TestVersionsInUseStay(t *testing.T) {
 		*versions = append((*versions)[:index:index], (*versions)[index+1:]...)
 		return profile
 	}
-	if err := g.Client.Update(g.ctx, without(1)); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), shoot.Name) {
+	if err := g.Client.Update(g.ctx, without(1)); !apierrors.IsForbidden(err) ||
+		!strings.Contains(err.Error(), shoot.Name) {
 		t.Errorf("removal of a version in use: %v", err)
 	}
 	if err := g.Client.Update(g.ctx, without(3)); err != nil {
@@ -52,30 +53,41 @@ func TestNamespacedCloudProfile(t *testing.T) {
 	child := func(parent string) *corev1beta1.NamespacedCloudProfile {
 		return &corev1beta1.NamespacedCloudProfile{
 			ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: env.Name("mine-")},
-			Spec:       corev1beta1.NamespacedCloudProfileSpec{Parent: corev1beta1.CloudProfileReference{Kind: "CloudProfile", Name: parent}},
+			Spec: corev1beta1.NamespacedCloudProfileSpec{Parent: corev1beta1.CloudProfileReference{
+				Kind: "CloudProfile", Name: parent,
+			}},
 		}
 	}
 	refuse(t, "an unknown parent", g.Client.Create(g.ctx, child("none")), apierrors.IsBadRequest, "none")
 	unknown := child(g.profile.Name)
 	later := metav1.NewTime(time.Now().Add(time.Hour).Truncate(time.Second))
-	unknown.Spec.Kubernetes = &corev1beta1.KubernetesSettings{Versions: []corev1beta1.ExpirableVersion{{Version: "1.36.2", ExpirationDate: &later}}}
-	refuse(t, "a version that the parent lacks", g.Client.Create(g.ctx, unknown), apierrors.IsForbidden, "spec.kubernetes.versions[0].version")
+	unknown.Spec.Kubernetes = &corev1beta1.KubernetesSettings{Versions: []corev1beta1.ExpirableVersion{{
+		Version: "1.36.2", ExpirationDate: &later,
+	}}}
+	refuse(t, "a version that the parent lacks", g.Client.Create(g.ctx, unknown), apierrors.IsForbidden,
+		"spec.kubernetes.versions[0].version")
 
 	// 1.34.0 has expired in the parent.
 	profile := child(g.profile.Name)
-	profile.Spec.Kubernetes = &corev1beta1.KubernetesSettings{Versions: []corev1beta1.ExpirableVersion{{Version: "1.34.0", ExpirationDate: &later}}}
+	profile.Spec.Kubernetes = &corev1beta1.KubernetesSettings{Versions: []corev1beta1.ExpirableVersion{{
+		Version: "1.34.0", ExpirationDate: &later,
+	}}}
 	g.Create(t, profile)
 	shoot := g.newShoot()
 	shoot.Spec.Kubernetes.Version = "1.34.0"
-	refuse(t, "a version that has expired in the parent", g.Client.Create(g.ctx, shoot.DeepCopy()), apierrors.IsForbidden, "spec.kubernetes.version")
+	refuse(t, "a version that has expired in the parent", g.Client.Create(g.ctx, shoot.DeepCopy()), apierrors.IsForbidden,
+		"spec.kubernetes.version")
 	shoot.Spec.CloudProfile = &corev1beta1.CloudProfileReference{Kind: "NamespacedCloudProfile", Name: profile.Name}
 	g.Create(t, shoot)
-	refuse(t, "a later date that a Shoot needs", g.patch(profile, `{"spec":{"kubernetes":null}}`), apierrors.IsForbidden, shoot.Name)
+	refuse(t, "a later date that a Shoot needs", g.patch(profile,
+		`{"spec":{"kubernetes":null}}`), apierrors.IsForbidden, shoot.Name)
 	g.mustPatch(profile, `{"metadata":{"labels":{"a":"b"}}}`)
-	refuse(t, "another parent", g.patch(profile, `{"spec":{"parent":{"name":"other"}}}`), apierrors.IsInvalid, "spec.parent")
+	refuse(t, "another parent", g.patch(profile, `{"spec":{"parent":{"name":"other"}}}`), apierrors.IsInvalid,
+		"spec.parent")
 	g.get(g.profile)
 	g.profile.Spec.Kubernetes.Versions = g.profile.Spec.Kubernetes.Versions[:4]
-	refuse(t, "a version that a child changes", g.Client.Update(g.ctx, g.profile), apierrors.IsForbidden, "NamespacedCloudProfile "+g.namespace+"/"+profile.Name)
+	refuse(t, "a version that a child changes", g.Client.Update(g.ctx, g.profile), apierrors.IsForbidden,
+		"NamespacedCloudProfile "+g.namespace+"/"+profile.Name)
 }
 
 func TestProject(t *testing.T) {
@@ -121,7 +133,8 @@ func TestControllerDeploymentVersions(t *testing.T) {
 	if err := e.Client.Get(ctx, client.ObjectKeyFromObject(old), v1); err != nil {
 		t.Fatal(err)
 	}
-	if v1.Helm == nil || string(v1.Helm.RawChart) != "hello" || string(v1.Helm.Values.Raw) != `{"a":1}` || v1.Generation != 1 {
+	if v1.Helm == nil || string(v1.Helm.RawChart) != "hello" || string(v1.Helm.Values.Raw) != `{"a":1}` ||
+		v1.Generation != 1 {
 		t.Errorf("as v1: %+v", v1)
 	}
 	custom := &corev1beta1.ControllerDeployment{
@@ -155,11 +168,13 @@ func TestInternalSecret(t *testing.T) {
 	}
 	g.Create(t, secret)
 	want := map[string][]byte{"a": []byte("1"), "b": []byte("2")}
-	if diff := cmp.Diff(want, secret.Data); diff != "" || secret.StringData != nil || secret.Type != corev1.SecretTypeOpaque {
+	if diff := cmp.Diff(want, secret.Data); diff != "" || secret.StringData != nil ||
+		secret.Type != corev1.SecretTypeOpaque {
 		t.Errorf("stored: %+v", secret)
 	}
 	list := &corev1beta1.InternalSecretList{}
-	if err := g.Client.List(g.ctx, list, client.InNamespace(g.namespace), client.MatchingFields{"type": "Opaque"}); err != nil || len(list.Items) != 1 {
+	if err := g.Client.List(g.ctx, list, client.InNamespace(g.namespace),
+		client.MatchingFields{"type": "Opaque"}); err != nil || len(list.Items) != 1 {
 		t.Errorf("list by type: %d, %v", len(list.Items), err)
 	}
 }
@@ -182,7 +197,9 @@ func TestBindingNeedsItsCredentials(t *testing.T) {
 	// Somebody who may write bindings but not read the Secret cannot use it through a binding.
 	role := &rbacv1.Role{
 		ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "binder"},
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{corev1beta1.GroupName}, Resources: []string{"secretbindings"}, Verbs: []string{"create"}}},
+		Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{corev1beta1.GroupName}, Resources: []string{"secretbindings"}, Verbs: []string{"create"},
+		}},
 	}
 	grant := &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "binder"},

@@ -26,7 +26,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	env.Main(m, env.WithGardenAPI(issueTokens, func(o *apiserver.Options) { o.Recommended.Admission.DisablePlugins = nil }))
+	env.Main(m, env.WithGardenAPI(issueTokens,
+		func(o *apiserver.Options) { o.Recommended.Admission.DisablePlugins = nil }))
 }
 
 const tokenIssuer = "https://issuer.example.com"
@@ -36,7 +37,9 @@ func issueTokens(o *apiserver.Options) {
 	path := filepath.Join(filepath.Dir(o.Recommended.SecureServing.ServerCert.CertKey.CertFile), "tokens.key")
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err == nil {
-		err = os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}), 0o600)
+		err = os.WriteFile(path, pem.EncodeToMemory(&pem.Block{
+			Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key),
+		}), 0o600)
 	}
 	if err != nil {
 		panic(err)
@@ -77,8 +80,11 @@ var registered sync.Once
 func register(e *env.Environment, t *testing.T) {
 	registered.Do(func() {
 		registration := &corev1beta1.ControllerRegistration{ObjectMeta: metav1.ObjectMeta{Name: "local"}}
-		for _, kind := range []string{"ControlPlane", "Infrastructure", "Worker", "DNSRecord", "BackupBucket", "BackupEntry"} {
-			registration.Spec.Resources = append(registration.Spec.Resources, corev1beta1.ControllerResource{Kind: kind, Type: "local"})
+		for _, kind := range []string{
+			"ControlPlane", "Infrastructure", "Worker", "DNSRecord", "BackupBucket", "BackupEntry",
+		} {
+			registration.Spec.Resources = append(registration.Spec.Resources,
+				corev1beta1.ControllerResource{Kind: kind, Type: "local"})
 		}
 		registration.Spec.Resources = append(registration.Spec.Resources,
 			corev1beta1.ControllerResource{Kind: "Network", Type: "bridge"},
@@ -149,10 +155,14 @@ func newSeed() *corev1beta1.Seed {
 				Pods: "10.244.0.0/16", Services: "10.0.0.0/24", Nodes: ptr.To("10.1.0.0/24"),
 				ShootDefaults: &corev1beta1.ShootNetworks{Pods: ptr.To("100.96.0.0/16"), Services: ptr.To("100.64.0.0/16")},
 			},
-			Ingress: &corev1beta1.Ingress{Domain: "ingress.local.hortus.dev", Controller: corev1beta1.IngressController{Kind: "nginx"}},
+			Ingress: &corev1beta1.Ingress{
+				Domain: "ingress.local.hortus.dev", Controller: corev1beta1.IngressController{Kind: "nginx"},
+			},
 			DNS: corev1beta1.SeedDNS{
 				Provider: &corev1beta1.SeedDNSProvider{Type: "local", CredentialsRef: &ref},
-				Internal: &corev1beta1.SeedDNSProviderConfig{Type: "local", Domain: "internal.local.hortus.dev", CredentialsRef: ref},
+				Internal: &corev1beta1.SeedDNSProviderConfig{
+					Type: "local", Domain: "internal.local.hortus.dev", CredentialsRef: ref,
+				},
 				Defaults: []corev1beta1.SeedDNSProviderConfig{{Type: "local", Domain: "local.hortus.dev", CredentialsRef: ref}},
 			},
 			Backup: &corev1beta1.Backup{Provider: "local", CredentialsRef: &ref},

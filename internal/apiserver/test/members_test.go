@@ -34,8 +34,9 @@ func applyProjectRoles(t *testing.T, e *env.Environment) {
 		t.Fatal(err)
 	}
 	objects, err := chart.Render(c, chart.Release{Name: "garden", Namespace: "garden"}, map[string]any{
-		"image": "hortus:test", "caCrt": "-", "apiserver": map[string]any{"tlsCrt": "-", "tlsKey": "-", "encryptionSecret": "-"},
-		"etcd": map[string]any{"serverCrt": "-", "serverKey": "-", "clientCrt": "-", "clientKey": "-"},
+		"image": "hortus:test", "caCrt": "-",
+		"apiserver": map[string]any{"tlsCrt": "-", "tlsKey": "-", "encryptionSecret": "-"},
+		"etcd":      map[string]any{"serverCrt": "-", "serverKey": "-", "clientCrt": "-", "clientKey": "-"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -74,14 +75,16 @@ func applyProjectRoles(t *testing.T, e *env.Environment) {
 // applyRoles creates the roles of the chart once. They are the same for all tests.
 var applyRoles sync.Once
 
-// newProject makes a project with a member for each role, named <prefix>-<role>, and all that the controller manager gives it.
+// newProject makes a project with a member for each role, named <prefix>-<role>, and all that the controller manager
+// gives it.
 func newProject(t *testing.T, prefix string) (*env.Environment, *corev1beta1.Project) {
 	t.Helper()
 	e := env.Shared(t)
 	applyRoles.Do(func() { applyProjectRoles(t, e) })
 	member := func(name string, roles ...string) corev1beta1.ProjectMember {
 		return corev1beta1.ProjectMember{
-			Subject: rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: prefix + "-" + name}, Role: roles[0], Roles: roles[1:],
+			Subject: rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: prefix + "-" + name},
+			Role:    roles[0], Roles: roles[1:],
 		}
 	}
 	p := &corev1beta1.Project{
@@ -103,7 +106,8 @@ func newProject(t *testing.T, prefix string) (*env.Environment, *corev1beta1.Pro
 	}
 	for _, role := range []string{"owner", "admin", "viewer", "uam", "accounts"} {
 		env.Eventually(t, role+" may list Shoots", func() (bool, error) {
-			err := e.ClientAs(t, prefix+"-"+role).List(t.Context(), &corev1beta1.ShootList{}, client.InNamespace(*p.Spec.Namespace))
+			err := e.ClientAs(t, prefix+"-"+role).List(t.Context(), &corev1beta1.ShootList{},
+				client.InNamespace(*p.Spec.Namespace))
 			return err == nil, err
 		})
 	}
@@ -126,7 +130,8 @@ func TestMembersDoNotSeeShootStates(t *testing.T) {
 			}
 		}
 	}
-	if err := e.ClientAs(t, "state-admin").Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "own"}}); err != nil {
+	if err := e.ClientAs(t, "state-admin").Create(t.Context(),
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "own"}}); err != nil {
 		t.Errorf("an admin cannot create a Secret: %v", err)
 	}
 }
@@ -150,7 +155,8 @@ func attempts(as client.Client, namespace string) map[string]func(context.Contex
 		all["create "+kind] = func(ctx context.Context) error { return as.Create(ctx, object()) }
 		all["delete "+kind] = func(ctx context.Context) error { return as.Delete(ctx, object()) }
 		all["patch "+kind] = func(ctx context.Context) error {
-			return as.Patch(ctx, object(), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"a":"b"}}}`)))
+			return as.Patch(ctx, object(),
+				client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"a":"b"}}}`)))
 		}
 	}
 	return all
@@ -160,9 +166,13 @@ func attempts(as client.Client, namespace string) map[string]func(context.Contex
 func TestVerbsOfMembers(t *testing.T) {
 	e, p := newProject(t, "verb")
 	user := func(name string) corev1beta1.ProjectMember {
-		return corev1beta1.ProjectMember{Subject: rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}, Role: "viewer"}
+		return corev1beta1.ProjectMember{Subject: rbacv1.Subject{
+			APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name,
+		}, Role: "viewer"}
 	}
-	account := corev1beta1.ProjectMember{Subject: rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: *p.Spec.Namespace, Name: "robot"}, Role: "admin"}
+	account := corev1beta1.ProjectMember{Subject: rbacv1.Subject{
+		Kind: rbacv1.ServiceAccountKind, Namespace: *p.Spec.Namespace, Name: "robot",
+	}, Role: "admin"}
 	const manage, tolerate = "manage-members", "modify-spec-tolerations-whitelist"
 	for _, tc := range []struct {
 		who, what string
@@ -170,7 +180,8 @@ func TestVerbsOfMembers(t *testing.T) {
 		verb      string // That is missing; empty: allowed.
 	}{
 		{"admin", "a purpose", func(s *corev1beta1.ProjectSpec) { s.Purpose = new("tests") }, ""},
-		{"admin", "another member", func(s *corev1beta1.ProjectSpec) { s.Members = append(s.Members, user("carol")) }, manage},
+		{"admin", "another member", func(s *corev1beta1.ProjectSpec) { s.Members = append(s.Members, user("carol")) },
+			manage},
 		{"admin", "another robot", func(s *corev1beta1.ProjectSpec) { s.Members = append(s.Members, account) }, ""},
 		{"admin", "more roles for itself", func(s *corev1beta1.ProjectSpec) { s.Members[1].Roles = []string{"uam"} }, manage},
 		{"admin", "ownership", func(s *corev1beta1.ProjectSpec) { s.Owner = &s.Members[1].Subject }, manage},
@@ -209,12 +220,15 @@ func TestKubeconfigsOfMembers(t *testing.T) {
 	g.namespace = *p.Spec.Namespace
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "cloud"}}
 	binding := g.binding.DeepCopy()
-	binding.ObjectMeta, binding.CredentialsRef.Namespace = metav1.ObjectMeta{Namespace: g.namespace, Name: "cloud"}, g.namespace
+	binding.ObjectMeta, binding.CredentialsRef.Namespace = metav1.ObjectMeta{
+		Namespace: g.namespace, Name: "cloud",
+	}, g.namespace
 	shoot := g.newShoot()
 	g.Create(t, secret, binding, shoot)
 	_, err := g.adminKubeconfig(g.Client, shoot)
 	refuse(t, "a Shoot without address", err, apierrors.IsInvalid, "status.advertisedAddresses")
-	g.mustPatch(shoot, `{"status":{"advertisedAddresses":[{"name":"wildcard-tls-seed-bound","url":"https://x.seed.example.com"},{"name":"unmanaged","url":"https://10.0.0.1"}]}}`, "status")
+	g.mustPatch(shoot,
+		`{"status":{"advertisedAddresses":[{"name":"wildcard-tls-seed-bound","url":"https://x.seed.example.com"},{"name":"unmanaged","url":"https://10.0.0.1"}]}}`, "status")
 	_, err = g.adminKubeconfig(g.Client, shoot)
 	refuse(t, "a Shoot without client CA", err, apierrors.IsServiceUnavailable, "client CA")
 	ca := g.publishCA(shoot)
@@ -256,10 +270,12 @@ func TestKubeconfigsOfMembers(t *testing.T) {
 		if got := cert.Subject.CommonName + " " + strings.Join(cert.Subject.Organization, " "); got != tc.want {
 			t.Errorf("%s asks for %s and is %q, want %q", tc.who, tc.request, got, tc.want)
 		}
-		if wildcard := config.Clusters[prefix+"wildcard-tls-seed-bound"]; wildcard == nil || len(wildcard.CertificateAuthorityData) > 0 {
+		if wildcard := config.Clusters[prefix+"wildcard-tls-seed-bound"]; wildcard == nil ||
+			len(wildcard.CertificateAuthorityData) > 0 {
 			t.Errorf("cluster with a public certificate: %+v", wildcard)
 		}
-		if other := config.Clusters[prefix+"unmanaged"]; other == nil || string(other.CertificateAuthorityData) != string(ca.CertPEM) {
+		if other := config.Clusters[prefix+"unmanaged"]; other == nil ||
+			string(other.CertificateAuthorityData) != string(ca.CertPEM) {
 			t.Errorf("cluster with a certificate of its own: %+v", other)
 		}
 	}

@@ -52,11 +52,13 @@ func newMovable(t *testing.T) *movable {
 		m.Create(t, m.seeds[i])
 		for _, kind := range []corev1beta1.ConditionType{corev1beta1.SeedGardenletReady, corev1beta1.SeedBackupBucketsReady} {
 			m.seeds[i].Status.Conditions = append(m.seeds[i].Status.Conditions, corev1beta1.Condition{
-				Type: kind, Status: corev1beta1.ConditionTrue, Reason: "Ready", Message: "It is.", LastTransitionTime: metav1.Now(), LastUpdateTime: metav1.Now(),
+				Type: kind, Status: corev1beta1.ConditionTrue, Reason: "Ready", Message: "It is.", LastTransitionTime: metav1.Now(),
+				LastUpdateTime: metav1.Now(),
 			})
 		}
 		m.seeds[i].Status.LastOperation = &corev1beta1.LastOperation{
-			Type: corev1beta1.LastOperationTypeReconcile, State: corev1beta1.LastOperationStateSucceeded, LastUpdateTime: metav1.Now(),
+			Type: corev1beta1.LastOperationTypeReconcile, State: corev1beta1.LastOperationStateSucceeded,
+			LastUpdateTime: metav1.Now(),
 		}
 		if err := m.Client.Status().Update(m.ctx, m.seeds[i]); err != nil {
 			t.Fatal(err)
@@ -76,7 +78,9 @@ func (m *movable) on(seed *corev1beta1.Seed) *corev1beta1.Shoot {
 }
 
 // report writes the status as the gardenlet does that acts.
-func (m *movable) report(s *corev1beta1.Shoot, seed string, kind corev1beta1.LastOperationType, state corev1beta1.LastOperationState) {
+func (m *movable) report(
+	s *corev1beta1.Shoot, seed string, kind corev1beta1.LastOperationType, state corev1beta1.LastOperationState,
+) {
 	m.t.Helper()
 	if err := m.write(m.ctx, s, seed, kind, state); err != nil {
 		m.t.Fatal(err)
@@ -84,15 +88,16 @@ func (m *movable) report(s *corev1beta1.Shoot, seed string, kind corev1beta1.Las
 }
 
 func (m *movable) write(
-	ctx context.Context, s *corev1beta1.Shoot, seed string, kind corev1beta1.LastOperationType, state corev1beta1.LastOperationState,
+	ctx context.Context, s *corev1beta1.Shoot, seed string, kind corev1beta1.LastOperationType,
+	state corev1beta1.LastOperationState,
 ) error {
 	patch := fmt.Sprintf(`{"status":{"seedName":%q,"observedGeneration":%d,"lastOperation":{"type":%q,"state":%q,"progress":50,"description":"As planned.","lastUpdateTime":%q}}}`,
 		seed, s.Generation, kind, state, time.Now().UTC().Format(time.RFC3339))
 	return m.Client.Status().Patch(ctx, s, client.RawPatch("application/merge-patch+json", []byte(patch)))
 }
 
-// gardenlets moves all Shoots of the project that are bound elsewhere, one step at a time, until stop is called. Those for which fails
-// says so are not restored. It returns how many were moving at the same time at most.
+// gardenlets moves all Shoots of the project that are bound elsewhere, one step at a time, until stop is called. Those
+// for which fails says so are not restored. It returns how many were moving at the same time at most.
 func (m *movable) gardenlets(fails func(name string) bool) (stop func() (most int)) {
 	ctx, cancel := context.WithCancel(m.ctx)
 	var done sync.WaitGroup
@@ -126,7 +131,9 @@ func (m *movable) gardenlets(fails func(name string) bool) (stop func() (most in
 }
 
 // nextStep is what the status of a moving Shoot is next, nothing if it does not move.
-func nextStep(s *corev1beta1.Shoot, fails bool) (corev1beta1.LastOperationType, corev1beta1.LastOperationState, string) {
+func nextStep(
+	s *corev1beta1.Shoot, fails bool,
+) (corev1beta1.LastOperationType, corev1beta1.LastOperationState, string) {
 	bound, on, op := ptr.Deref(s.Spec.SeedName, ""), ptr.Deref(s.Status.SeedName, ""), s.Status.LastOperation
 	switch {
 	case op == nil || on == "":
@@ -166,7 +173,9 @@ func (m *movable) move(s *corev1beta1.Shoot, to string, args ...string) (out, lo
 	return m.run(move.NewMoveCommand(), append([]string{"shoot", s.Name, "-n", m.namespace, "--to", to}, args...)...)
 }
 
-func (m *movable) drain(seed *corev1beta1.Seed, args ...string) (results map[string]move.Result, log string, err error) {
+func (m *movable) drain(
+	seed *corev1beta1.Seed, args ...string,
+) (results map[string]move.Result, log string, err error) {
 	m.t.Helper()
 	out, log, err := m.run(move.NewDrainCommand(), append([]string{"seed", seed.Name, "-o", "json"}, args...)...)
 	var list []move.Result
@@ -184,14 +193,16 @@ func TestShootMovesByCommand(t *testing.T) {
 	m := newMovable(t)
 	here, there := m.seeds[0], m.seeds[1]
 	s := m.on(here)
-	if out, log, err := m.move(s, here.Name); err != nil || !strings.Contains(log, "is on Seed "+here.Name+" already") || !strings.Contains(out, "Moved") {
+	if out, log, err := m.move(s, here.Name); err != nil || !strings.Contains(log, "is on Seed "+here.Name+" already") ||
+		!strings.Contains(out, "Moved") {
 		t.Errorf("to where it is: %v\n%s%s", err, log, out)
 	}
 	stop := m.gardenlets(nobody)
 	out, log, err := m.move(s, there.Name)
 	stop()
 	m.get(s)
-	if err != nil || *s.Status.SeedName != there.Name || !strings.Contains(log, "moved to "+there.Name) || !strings.Contains(out, "Moved") {
+	if err != nil || *s.Status.SeedName != there.Name || !strings.Contains(log, "moved to "+there.Name) ||
+		!strings.Contains(out, "Moved") {
 		t.Errorf("to another Seed: %v\n%s%s", err, log, out)
 	}
 
@@ -199,13 +210,15 @@ func TestShootMovesByCommand(t *testing.T) {
 	bare := newSeed()
 	bare.Spec.Backup = nil
 	m.Create(t, bare)
-	if _, log, err := m.move(s, bare.Name); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "both have spec.backup") {
+	if _, log, err := m.move(s, bare.Name); !apierrors.IsForbidden(err) ||
+		!strings.Contains(err.Error(), "both have spec.backup") {
 		t.Errorf("to a Seed without backups: %v\n%s", err, log)
 	}
 	if _, _, err := m.move(s, "nowhere"); err == nil || !strings.Contains(err.Error(), "nowhere") {
 		t.Errorf("to a Seed that is not there: %v", err)
 	}
-	if _, _, err := m.move(&corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Name: "none"}}, here.Name); !apierrors.IsNotFound(err) {
+	if _, _, err := m.move(&corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Name: "none"}},
+		here.Name); !apierrors.IsNotFound(err) {
 		t.Errorf("a Shoot that is not there: %v", err)
 	}
 
@@ -214,7 +227,8 @@ func TestShootMovesByCommand(t *testing.T) {
 	stop = m.gardenlets(func(string) bool { return true })
 	out, log, err = m.move(s, here.Name, "-o", "yaml")
 	stop()
-	if err == nil || !strings.Contains(log, "is bound to Seed "+here.Name+" already") || !strings.Contains(out, "state: Failed") || !strings.Contains(log, "can move to another Seed") {
+	if err == nil || !strings.Contains(log, "is bound to Seed "+here.Name+" already") ||
+		!strings.Contains(out, "state: Failed") || !strings.Contains(log, "can move to another Seed") {
 		t.Errorf("a move that fails: %v\n%s%s", err, log, out)
 	}
 	stop = m.gardenlets(nobody)
@@ -287,12 +301,14 @@ func TestDeadSourceIsConfirmed(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, log, err := m.move(s, there.Name, "--source-is-dead")
-	if err == nil || !strings.Contains(err.Error(), "nothing is moved") || !strings.Contains(log, "no Lease") || strings.Contains(log, "WARNING") {
+	if err == nil || !strings.Contains(err.Error(), "nothing is moved") || !strings.Contains(log, "no Lease") ||
+		strings.Contains(log, "WARNING") {
 		t.Errorf("a Seed that was never seen: %v\n%s", err, log)
 	}
 	renewed := metav1.NowMicro()
 	m.Create(t, &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: here.Name}, Spec: coordinationv1.LeaseSpec{RenewTime: &renewed},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: here.Name},
+		Spec:       coordinationv1.LeaseSpec{RenewTime: &renewed},
 	})
 	for _, run := range []func() (string, error){
 		func() (string, error) { _, log, err := m.move(s, there.Name, "--source-is-dead"); return log, err },
@@ -303,7 +319,8 @@ func TestDeadSourceIsConfirmed(t *testing.T) {
 	} {
 		log, err := run()
 		if err == nil || !strings.Contains(err.Error(), "nothing is moved") || !strings.Contains(log, "seems to be alive") ||
-			!strings.Contains(log, "GardenletReady is True: It is.") || !strings.Contains(log, "What is not in the last delta of the backups is lost") {
+			!strings.Contains(log, "GardenletReady is True: It is.") ||
+			!strings.Contains(log, "What is not in the last delta of the backups is lost") {
 			t.Errorf("a Seed that is alive: %v\n%s", err, log)
 		}
 	}
@@ -316,8 +333,8 @@ func TestDeadSourceIsConfirmed(t *testing.T) {
 	}
 }
 
-// TestDeadSourceIsDeclared declares the source dead together with the binding, and after a move has begun. The gardenlet of the
-// destination is played: it hands the control plane over to itself.
+// TestDeadSourceIsDeclared declares the source dead together with the binding, and after a move has begun. The
+// gardenlet of the destination is played: it hands the control plane over to itself.
 func TestDeadSourceIsDeclared(t *testing.T) {
 	m := newMovable(t)
 	here, there := m.seeds[0], m.seeds[1]
@@ -354,7 +371,8 @@ func TestDeadSourceIsDeclared(t *testing.T) {
 func TestSeedIsDrainedByCommand(t *testing.T) {
 	m := newMovable(t)
 	here, there, third := m.seeds[0], m.seeds[1], m.seeds[2]
-	if results, log, err := m.drain(here); err != nil || len(results) > 0 || !strings.Contains(log, "No Shoot is on Seed") {
+	if results, log, err := m.drain(here); err != nil || len(results) > 0 ||
+		!strings.Contains(log, "No Shoot is on Seed") {
 		t.Errorf("an empty Seed: %v, %v\n%s", err, results, log)
 	}
 	var movers []*corev1beta1.Shoot
@@ -367,7 +385,8 @@ func TestSeedIsDrainedByCommand(t *testing.T) {
 	m.Create(t, fresh)
 	m.mustPatch(fresh, bind(here.Name), "binding")
 
-	if _, log, err := m.drain(here); err == nil || !strings.Contains(err.Error(), "nothing is moved") || !strings.Contains(log, "8 Shoots are on Seed") ||
+	if _, log, err := m.drain(here); err == nil || !strings.Contains(err.Error(), "nothing is moved") ||
+		!strings.Contains(log, "8 Shoots are on Seed") ||
 		!strings.Contains(log, `kubectl patch seed `+here.Name) {
 		t.Errorf("without a confirmation: %v\n%s", err, log)
 	}
@@ -381,7 +400,8 @@ func TestSeedIsDrainedByCommand(t *testing.T) {
 		defer close(drained)
 		results, log, err = m.drain(here, "--parallel", "2", "--yes")
 	}()
-	env.Eventually(t, "a Shoot is moved", func() (bool, error) { // From here on the drain follows the one that is bound already.
+	env.Eventually(t, "a Shoot is moved", func() (bool, error) {
+		// From here on the drain follows the one that is bound already.
 		m.get(movers[0])
 		return *movers[0].Spec.SeedName != here.Name, nil
 	})
@@ -400,7 +420,8 @@ func TestSeedIsDrainedByCommand(t *testing.T) {
 		}
 		on[*s.Status.SeedName]++
 	}
-	if on[there.Name] != 3 || on[third.Name] != 3 { // The scheduler takes the Seed with fewer Shoots; one is there already.
+	if on[there.Name] != 3 || on[third.Name] != 3 {
+		// The scheduler takes the Seed with fewer Shoots; one is there already.
 		t.Errorf("the Shoots are on %v, want three on each of the others", on)
 	}
 	for _, s := range []*corev1beta1.Shoot{created, fresh} {
@@ -431,7 +452,8 @@ func TestDrainStopsAfterFailures(t *testing.T) {
 		}
 		return states
 	}
-	if states := count(); err == nil || most > 2 || states[move.Failed] < 2 || states[move.Failed] > 3 || states[move.Waiting] != 6-states[move.Failed] {
+	if states := count(); err == nil || most > 2 || states[move.Failed] < 2 || states[move.Failed] > 3 ||
+		states[move.Waiting] != 6-states[move.Failed] {
 		t.Errorf("a drain that fails: %v, %v, %d at once\n%s", err, states, most, log)
 	}
 	if strings.Contains(log, "kubectl patch seed") {
@@ -459,11 +481,14 @@ func TestDrainStopsAfterFailures(t *testing.T) {
 	bare.Spec.Backup = nil
 	m.Create(t, bare)
 	results, log, err = m.drain(third, "--to", bare.Name, "--parallel", "1", "--failures", "1", "--yes")
-	if states := count(); err == nil || states[move.Failed] != 1 || states[move.Waiting] != 1 || !strings.Contains(log, "both have spec.backup") {
+	if states := count(); err == nil || states[move.Failed] != 1 || states[move.Waiting] != 1 ||
+		!strings.Contains(log, "both have spec.backup") {
 		t.Errorf("refused: %v, %v\n%s", err, states, log)
 	}
 	m.get(refused)
-	for _, args := range [][]string{{"--parallel", "0"}, {"--failures", "0"}, {"--to", third.Name}, {"--strategy", "Best"}, {"-o", "xml"}} {
+	for _, args := range [][]string{
+		{"--parallel", "0"}, {"--failures", "0"}, {"--to", third.Name}, {"--strategy", "Best"}, {"-o", "xml"},
+	} {
 		if _, _, err := m.drain(third, args...); err == nil || !strings.Contains(err.Error(), args[0][:2]) {
 			t.Errorf("%v: %v", args, err)
 		}
@@ -472,7 +497,9 @@ func TestDrainStopsAfterFailures(t *testing.T) {
 	if states := count(); err == nil || states[move.Failed] != 2 {
 		t.Errorf("to a Seed that is not there: %v, %v\n%s", err, states, log)
 	}
-	if _, _, err := m.drain(&corev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "nowhere"}}); !apierrors.IsNotFound(err) {
+	if _, _, err := m.drain(&corev1beta1.Seed{
+		ObjectMeta: metav1.ObjectMeta{Name: "nowhere"},
+	}); !apierrors.IsNotFound(err) {
 		t.Errorf("a Seed that is not there: %v", err)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// Tools that apply the same again and again, as those do that follow a repository, must not change anything by that, even
-// if the server writes it in another way.
+// Tools that apply the same again and again, as those do that follow a repository, must not change anything by that,
+// even if the server writes it in another way.
 func TestApplyingTheSameAgainChangesNothing(t *testing.T) {
 	g := newGarden(t)
 	seed := newSeed()
@@ -75,13 +75,17 @@ spec:
 			first := apply()
 			t.Cleanup(func() {
 				ctx := context.WithoutCancel(t.Context())
-				_ = g.Client.Patch(ctx, first, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":"true"}}}`)))
+				_ = g.Client.Patch(ctx, first, client.RawPatch("application/merge-patch+json",
+					[]byte(`{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":"true"}}}`)))
 				_ = g.Client.Delete(ctx, first) // What is left goes with the server.
 			})
 			applied := time.Now().Unix()
-			env.Eventually(t, "another second has begun, since managed fields have times without fractions", func() (bool, error) { return time.Now().Unix() > applied, nil })
-			if again := apply(); again.GetResourceVersion() != first.GetResourceVersion() || again.GetGeneration() != first.GetGeneration() {
-				t.Errorf("resource version %s -> %s, generation %d -> %d", first.GetResourceVersion(), again.GetResourceVersion(), first.GetGeneration(), again.GetGeneration())
+			env.Eventually(t, "another second has begun, since managed fields have times without fractions",
+				func() (bool, error) { return time.Now().Unix() > applied, nil })
+			if again := apply(); again.GetResourceVersion() != first.GetResourceVersion() ||
+				again.GetGeneration() != first.GetGeneration() {
+				t.Errorf("resource version %s -> %s, generation %d -> %d", first.GetResourceVersion(), again.GetResourceVersion(),
+					first.GetGeneration(), again.GetGeneration())
 			}
 		})
 	}

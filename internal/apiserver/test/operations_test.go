@@ -28,7 +28,10 @@ func TestOperationsOfOtherKinds(t *testing.T) {
 	bucket.Spec.Provider = corev1beta1.BackupBucketProvider{Type: "local", Region: "home"}
 	bucket.Spec.CredentialsRef, bucket.Spec.SeedName = seed.Spec.Backup.CredentialsRef, &seed.Name
 	g.Create(t, bucket)
-	entry := &corev1beta1.BackupEntry{ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "e"}, Spec: corev1beta1.BackupEntrySpec{BucketName: bucket.Name, SeedName: &seed.Name}}
+	entry := &corev1beta1.BackupEntry{
+		ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "e"},
+		Spec:       corev1beta1.BackupEntrySpec{BucketName: bucket.Name, SeedName: &seed.Name},
+	}
 	managed := newManagedSeed(shoot.Name, seedConfig)
 	managed.Spec.Gardenlet.Config.Raw = []byte(withDNSProvider)
 	g.Create(t, entry, managed)
@@ -38,10 +41,12 @@ func TestOperationsOfOtherKinds(t *testing.T) {
 		operation, stays string
 		bump             bool
 	}{
-		{seed, "reconcile", "", true}, {seed, "renew-kubeconfig", "renew-kubeconfig", true}, {seed, "renew-kubeconfig", "renew-kubeconfig", false},
+		{seed, "reconcile", "", true}, {seed, "renew-kubeconfig", "renew-kubeconfig", true},
+		{seed, "renew-kubeconfig", "renew-kubeconfig", false},
 		{seed, "", "", false}, {seed, "renew-garden-access-secrets", "renew-garden-access-secrets", true},
 		{bucket, "reconcile", "", true}, {bucket, "restore", "restore", false},
-		{entry, "reconcile", "", true}, {entry, "migrate", "", true}, {entry, "restore", "restore", true}, {entry, "restore", "restore", false},
+		{entry, "reconcile", "", true}, {entry, "migrate", "", true}, {entry, "restore", "restore", true},
+		{entry, "restore", "restore", false},
 		{managed, "reconcile", "", true}, {managed, "renew-kubeconfig", "renew-kubeconfig", true},
 	} {
 		before := step.object.GetGeneration()
@@ -53,9 +58,11 @@ func TestOperationsOfOtherKinds(t *testing.T) {
 			t.Errorf("%T with %q: %q stays, want %q", step.object, step.operation, got, step.stays)
 		}
 	}
-	refuse(t, "an operation while one is pending", g.patch(seed, operate("reconcile")), apierrors.IsInvalid, "has not been picked up")
+	refuse(t, "an operation while one is pending", g.patch(seed, operate("reconcile")), apierrors.IsInvalid,
+		"has not been picked up")
 	before := entry.Generation
-	g.mustPatch(entry, `{"metadata":{"annotations":{"gardener.cloud/operation":null,"backupentry.core.gardener.cloud/force-deletion":"true"}}}`)
+	g.mustPatch(entry,
+		`{"metadata":{"annotations":{"gardener.cloud/operation":null,"backupentry.core.gardener.cloud/force-deletion":"true"}}}`)
 	if entry.Generation != before+1 {
 		t.Errorf("forced deletion of an entry: generation %d -> %d", before, entry.Generation)
 	}
@@ -83,23 +90,29 @@ func TestOwnerOfAProjectChanges(t *testing.T) {
 		return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}
 	}
 	project := &corev1beta1.Project{ObjectMeta: metav1.ObjectMeta{Name: env.Name("m")}, Spec: corev1beta1.ProjectSpec{
-		Members: []corev1beta1.ProjectMember{{Subject: user("alice"), Role: "owner", Roles: []string{"admin"}}, {Subject: user("bob"), Role: "viewer"}},
+		Members: []corev1beta1.ProjectMember{
+			{Subject: user("alice"), Role: "owner", Roles: []string{"admin"}}, {Subject: user("bob"), Role: "viewer"},
+		},
 	}}
 	e.Create(t, project)
 	patch := func(text string) {
 		t.Helper()
-		if err := e.Client.Patch(t.Context(), project, client.RawPatch("application/merge-patch+json", []byte(text))); err != nil {
+		if err := e.Client.Patch(t.Context(), project,
+			client.RawPatch("application/merge-patch+json", []byte(text))); err != nil {
 			t.Fatalf("patch with %s: %v", text, err)
 		}
 	}
 	patch(`{"spec":{"owner":{"kind":"User","name":"bob"}}}`)
-	want := []corev1beta1.ProjectMember{{Subject: user("alice"), Role: "admin"}, {Subject: user("bob"), Role: "viewer", Roles: []string{"owner"}}}
+	want := []corev1beta1.ProjectMember{
+		{Subject: user("alice"), Role: "admin"}, {Subject: user("bob"), Role: "viewer", Roles: []string{"owner"}},
+	}
 	if diff := cmp.Diff(want, project.Spec.Members); diff != "" {
 		t.Errorf("members after a change of the owner (-want +got):\n%s", diff)
 	}
 	patch(`{"spec":{"owner":{"kind":"User","name":"carol"}}}`) // No member yet.
 	want = []corev1beta1.ProjectMember{
-		{Subject: user("alice"), Role: "admin"}, {Subject: user("bob"), Role: "viewer"}, {Subject: user("carol"), Role: "admin", Roles: []string{"owner"}},
+		{Subject: user("alice"), Role: "admin"}, {Subject: user("bob"), Role: "viewer"},
+		{Subject: user("carol"), Role: "admin", Roles: []string{"owner"}},
 	}
 	if diff := cmp.Diff(want, project.Spec.Members); diff != "" {
 		t.Errorf("members with a new owner (-want +got):\n%s", diff)
@@ -109,7 +122,8 @@ func TestOwnerOfAProjectChanges(t *testing.T) {
 	if project.Generation != before {
 		t.Errorf("labels raise the generation of a project: %d -> %d", before, project.Generation)
 	}
-	err := e.Client.Patch(t.Context(), project, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"owner":null}}`)))
+	err := e.Client.Patch(t.Context(), project,
+		client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"owner":null}}`)))
 	refuse(t, "no owner", err, apierrors.IsInvalid, "spec.owner")
 }
 
@@ -126,7 +140,10 @@ func TestSubresourcesOfAllKinds(t *testing.T) {
 	if bucket.Status.ObservedGeneration != 0 {
 		t.Errorf("status of a new object: %+v", bucket.Status)
 	}
-	entry := &corev1beta1.BackupEntry{ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "e"}, Spec: corev1beta1.BackupEntrySpec{BucketName: bucket.Name, SeedName: &seed.Name}}
+	entry := &corev1beta1.BackupEntry{
+		ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "e"},
+		Spec:       corev1beta1.BackupEntrySpec{BucketName: bucket.Name, SeedName: &seed.Name},
+	}
 	g.Create(t, entry)
 	for name, kind := range map[string]struct {
 		object   client.Object
@@ -135,10 +152,12 @@ func TestSubresourcesOfAllKinds(t *testing.T) {
 	}{
 		"BackupBucket": {bucket, `"providerConfig":{"a":"b"}`, func() int64 { return bucket.Status.ObservedGeneration }},
 		"BackupEntry":  {entry, `"bucketName":"other"`, func() int64 { return entry.Status.ObservedGeneration }},
-		"ManagedSeed":  {managed, `"gardenlet":{"deployment":{"replicaCount":7}}`, func() int64 { return managed.Status.ObservedGeneration }},
-		"Seed":         {seed, `"taints":[{"key":"t"}]`, func() int64 { return seed.Status.ObservedGeneration }},
-		"Shoot":        {shoot, `"purpose":"testing"`, func() int64 { return shoot.Status.ObservedGeneration }},
-		"Project":      {g.projectOf(), `"purpose":"testing"`, nil},
+		"ManagedSeed": {
+			managed, `"gardenlet":{"deployment":{"replicaCount":7}}`, func() int64 { return managed.Status.ObservedGeneration },
+		},
+		"Seed":    {seed, `"taints":[{"key":"t"}]`, func() int64 { return seed.Status.ObservedGeneration }},
+		"Shoot":   {shoot, `"purpose":"testing"`, func() int64 { return shoot.Status.ObservedGeneration }},
+		"Project": {g.projectOf(), `"purpose":"testing"`, nil},
 	} {
 		object := kind.object
 		if project, ok := object.(*corev1beta1.Project); ok {
@@ -151,7 +170,8 @@ func TestSubresourcesOfAllKinds(t *testing.T) {
 			continue
 		}
 		if kind.observed() != 42 || object.GetGeneration() != generation || object.GetLabels()["from"] != "status" {
-			t.Errorf("%s: the subresource left generation %d -> %d, observed %d, labels %v", name, generation, object.GetGeneration(), kind.observed(), object.GetLabels())
+			t.Errorf("%s: the subresource left generation %d -> %d, observed %d, labels %v", name, generation,
+				object.GetGeneration(), kind.observed(), object.GetLabels())
 		}
 		if err := g.patch(object, `{"status":{"observedGeneration":43}}`); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -160,8 +180,10 @@ func TestSubresourcesOfAllKinds(t *testing.T) {
 			t.Errorf("%s: the resource itself changed the status to %d", name, kind.observed())
 		}
 		got := object.DeepCopyObject().(client.Object)
-		if err := g.Client.SubResource("status").Get(g.ctx, object, got); err != nil || got.GetResourceVersion() != object.GetResourceVersion() {
-			t.Errorf("%s: get the subresource: version %s, want %s, %v", name, got.GetResourceVersion(), object.GetResourceVersion(), err)
+		if err := g.Client.SubResource("status").Get(g.ctx, object, got); err != nil ||
+			got.GetResourceVersion() != object.GetResourceVersion() {
+			t.Errorf("%s: get the subresource: version %s, want %s, %v", name, got.GetResourceVersion(),
+				object.GetResourceVersion(), err)
 		}
 	}
 }

@@ -68,7 +68,8 @@ func TestShootGeneration(t *testing.T) {
 	shoot := g.newShoot()
 	g.Create(t, shoot)
 	operation := func(state string) string {
-		return `{"status":{"lastOperation":{"type":"Reconcile","state":"` + state + `","progress":1,"description":"","lastUpdateTime":"2030-01-01T00:00:00Z"}}}`
+		return `{"status":{"lastOperation":{"type":"Reconcile","state":"` + state +
+			`","progress":1,"description":"","lastUpdateTime":"2030-01-01T00:00:00Z"}}}`
 	}
 	annotate := func(value string) string {
 		return `{"metadata":{"annotations":{"gardener.cloud/operation":"` + value + `"}}}`
@@ -86,7 +87,8 @@ func TestShootGeneration(t *testing.T) {
 		{name: "status does not bump", patch: operation("Processing"), subresource: "status", annotation: "reconcile"},
 		{name: "reconcile bumps and goes", patch: annotate("reconcile"), bump: true},
 		{name: "maintain stays without a bump", patch: annotate("maintain"), annotation: "maintain"},
-		{name: "a rotation bumps and stays", patch: annotate("rotate-observability-credentials"), bump: true, annotation: "rotate-observability-credentials"},
+		{name: "a rotation bumps and stays", patch: annotate("rotate-observability-credentials"), bump: true,
+			annotation: "rotate-observability-credentials"},
 		{name: "the operation is taken away", patch: `{"metadata":{"annotations":{"gardener.cloud/operation":null}}}`},
 		{name: "a failed operation", patch: operation("Failed"), subresource: "status"},
 		{name: "retry of a failed operation bumps and goes", patch: annotate("retry"), bump: true},
@@ -149,17 +151,20 @@ func TestShootBinding(t *testing.T) {
 	if err := g.patch(shoot, bind(first.Name)); !apierrors.IsForbidden(err) {
 		t.Errorf("a plain edit of seedName: %v", err)
 	}
-	if err := g.patch(shoot, bind(tainted.Name), "binding"); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "reserved") {
+	if err := g.patch(shoot, bind(tainted.Name), "binding"); !apierrors.IsForbidden(err) ||
+		!strings.Contains(err.Error(), "reserved") {
 		t.Errorf("an untolerated taint: %v", err)
 	}
 	if err := g.patch(shoot, bind("nowhere"), "binding"); !apierrors.IsForbidden(err) {
 		t.Errorf("a Seed that does not exist: %v", err)
 	}
 	g.mustPatch(shoot, bind(first.Name), "binding")
-	if shoot.Generation != 2 || *shoot.Spec.Networking.Pods != "100.96.0.0/16" || *shoot.Spec.Networking.Services != "100.64.0.0/16" {
+	if shoot.Generation != 2 || *shoot.Spec.Networking.Pods != "100.96.0.0/16" ||
+		*shoot.Spec.Networking.Services != "100.64.0.0/16" {
 		t.Errorf("bound Shoot: generation %d, networking %+v", shoot.Generation, shoot.Spec.Networking)
 	}
-	if want := shoot.Name + "." + strings.TrimPrefix(g.namespace, "garden-") + ".local.hortus.dev"; *shoot.Spec.DNS.Domain != want {
+	if want := shoot.Name + "." + strings.TrimPrefix(g.namespace, "garden-") +
+		".local.hortus.dev"; *shoot.Spec.DNS.Domain != want {
 		t.Errorf("domain is %s, want %s", *shoot.Spec.DNS.Domain, want)
 	}
 	if err := g.patch(shoot, `{"metadata":{"labels":{"a":"b"}}}`, "binding"); !apierrors.IsForbidden(err) {
@@ -175,7 +180,8 @@ func TestShootBinding(t *testing.T) {
 
 	shoots := &corev1beta1.ShootList{}
 	for selector, want := range map[string]int{"spec.seedName=" + second.Name: 1, "spec.seedName=" + first.Name: 0} {
-		if err := g.Client.List(g.ctx, shoots, &client.ListOptions{Raw: &metav1.ListOptions{FieldSelector: selector}}); err != nil || len(shoots.Items) != want {
+		if err := g.Client.List(g.ctx, shoots,
+			&client.ListOptions{Raw: &metav1.ListOptions{FieldSelector: selector}}); err != nil || len(shoots.Items) != want {
 			t.Errorf("list with %s: %d, %v", selector, len(shoots.Items), err)
 		}
 	}
@@ -193,15 +199,20 @@ func TestOneMoveAtATime(t *testing.T) {
 	third.Spec.Taints = []corev1beta1.SeedTaint{{Key: "reserved"}}
 	g.Create(t, second, third)
 	report := func(seed string, kind corev1beta1.LastOperationType, state corev1beta1.LastOperationState) {
-		g.mustPatch(shoot, fmt.Sprintf(`{"status":{"seedName":%q,"lastOperation":{"type":%q,"state":%q,"progress":100,"description":"","lastUpdateTime":"2026-01-01T00:00:00Z"}}}`, seed, kind, state), "status")
+		g.mustPatch(shoot,
+			fmt.Sprintf(`{"status":{"seedName":%q,"lastOperation":{"type":%q,"state":%q,"progress":100,"description":"","lastUpdateTime":"2026-01-01T00:00:00Z"}}}`, seed, kind, state), "status")
 	}
 	report(first.Name, corev1beta1.LastOperationTypeReconcile, corev1beta1.LastOperationStateSucceeded)
-	for _, part := range []string{"metadata.annotations: nothing but", "spec.backup", `taint "reserved"`} { // All reasons at once.
-		err := g.patch(shoot, `{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":"true"}},"spec":{"seedName":"`+third.Name+`"}}`, "binding")
+	for _, part := range []string{"metadata.annotations: nothing but", "spec.backup", `taint "reserved"`} {
+		// All reasons at once.
+		err := g.patch(shoot,
+			`{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":"true"}},"spec":{"seedName":"`+third.Name+`"}}`,
+			"binding")
 		refuse(t, "a move for which much is wrong", err, apierrors.IsForbidden, part)
 	}
 	g.mustPatch(shoot, bind(second.Name), "binding")
-	refuse(t, "a change", g.patch(shoot, `{"spec":{"purpose":"testing"}}`), apierrors.IsForbidden, "rescheduled to a new seed")
+	refuse(t, "a change", g.patch(shoot, `{"spec":{"purpose":"testing"}}`), apierrors.IsForbidden,
+		"rescheduled to a new seed")
 	refuse(t, "a third Seed", g.patch(shoot, bind(third.Name), "binding"), apierrors.IsForbidden, "call that off first")
 	g.mustPatch(shoot, bind(first.Name), "binding") // It is called off.
 	g.mustPatch(shoot, `{"spec":{"purpose":"testing"}}`)
@@ -214,7 +225,8 @@ func TestOneMoveAtATime(t *testing.T) {
 	report(first.Name, corev1beta1.LastOperationTypeRestore, corev1beta1.LastOperationStateSucceeded)
 	g.mustPatch(shoot, bind(second.Name), "binding")
 	report(second.Name, corev1beta1.LastOperationTypeRestore, corev1beta1.LastOperationStateProcessing)
-	refuse(t, "a move before it runs", g.patch(shoot, bind(first.Name), "binding"), apierrors.IsForbidden, "(Restore Processing)")
+	refuse(t, "a move before it runs", g.patch(shoot, bind(first.Name), "binding"), apierrors.IsForbidden,
+		"(Restore Processing)")
 	report(second.Name, corev1beta1.LastOperationTypeRestore, corev1beta1.LastOperationStateSucceeded)
 	g.mustPatch(shoot, bind(first.Name), "binding")
 }
@@ -227,23 +239,29 @@ func TestShootRefusals(t *testing.T) {
 		text   string
 	}{
 		"unknown cloud profile": {
-			func(s *corev1beta1.Shoot) { s.Spec.CloudProfile.Name = "none" }, apierrors.IsInternalError, "could not find referenced cloud profile"},
+			func(s *corev1beta1.Shoot) { s.Spec.CloudProfile.Name = "none" }, apierrors.IsInternalError,
+			"could not find referenced cloud profile"},
 		"expired version": {
-			func(s *corev1beta1.Shoot) { s.Spec.Kubernetes.Version = "1.34.0" }, apierrors.IsForbidden, "spec.kubernetes.version"},
+			func(s *corev1beta1.Shoot) { s.Spec.Kubernetes.Version = "1.34.0" }, apierrors.IsForbidden,
+			"spec.kubernetes.version"},
 		"unknown region": {
 			func(s *corev1beta1.Shoot) { s.Spec.Region = "moon" }, apierrors.IsForbidden, "spec.region"},
 		"unknown machine type": {
-			func(s *corev1beta1.Shoot) { s.Spec.Provider.Workers[0].Machine.Type = "huge" }, apierrors.IsForbidden, "spec.provider.workers[0].machine.type"},
+			func(s *corev1beta1.Shoot) { s.Spec.Provider.Workers[0].Machine.Type = "huge" }, apierrors.IsForbidden,
+			"spec.provider.workers[0].machine.type"},
 		"unknown zone": {
-			func(s *corev1beta1.Shoot) { s.Spec.Provider.Workers[0].Zones = []string{"z"} }, apierrors.IsForbidden, "spec.provider.workers[0].zones[0]"},
+			func(s *corev1beta1.Shoot) { s.Spec.Provider.Workers[0].Zones = []string{"z"} }, apierrors.IsForbidden,
+			"spec.provider.workers[0].zones[0]"},
 		"unknown binding": {
-			func(s *corev1beta1.Shoot) { s.Spec.CredentialsBindingName = ptr.To("none") }, apierrors.IsForbidden, "spec.credentialsBindingName"},
+			func(s *corev1beta1.Shoot) { s.Spec.CredentialsBindingName = ptr.To("none") }, apierrors.IsForbidden,
+			"spec.credentialsBindingName"},
 		"long name": {
 			func(s *corev1beta1.Shoot) { s.Name = "a-name-that-is-too-long" }, apierrors.IsInvalid, "metadata.name"},
 		"unknown namespace": {
 			func(s *corev1beta1.Shoot) { s.Namespace = "nowhere" }, apierrors.IsNotFound, "nowhere"},
 		"two profiles": {
-			func(s *corev1beta1.Shoot) { s.Spec.CloudProfileName = ptr.To("other") }, apierrors.IsBadRequest, "different profiles"},
+			func(s *corev1beta1.Shoot) { s.Spec.CloudProfileName = ptr.To("other") }, apierrors.IsBadRequest,
+			"different profiles"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			shoot := g.newShoot()
@@ -266,7 +284,8 @@ func TestDeletionNeedsConfirmation(t *testing.T) {
 	if err := g.Client.DeleteAllOf(g.ctx, shoot, client.InNamespace(g.namespace)); !apierrors.IsForbidden(err) {
 		t.Errorf("unconfirmed deletion of a collection: %v", err)
 	}
-	g.mustPatch(shoot, `{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":"1","deletion.gardener.cloud/confirmed-by":"somebody"}}}`)
+	g.mustPatch(shoot,
+		`{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":"1","deletion.gardener.cloud/confirmed-by":"somebody"}}}`)
 	if by := shoot.Annotations[corev1beta1.AnnotationDeletionConfirmedBy]; by == "" || by == "somebody" {
 		t.Errorf("confirmed by %q", by)
 	}
@@ -287,11 +306,14 @@ func TestOlderSpellings(t *testing.T) {
 	shoot := g.newShoot()
 	shoot.Spec.CloudProfile, shoot.Spec.CloudProfileName = nil, &g.profile.Name
 	g.Create(t, shoot)
-	if want := (corev1beta1.CloudProfileReference{Kind: "CloudProfile", Name: g.profile.Name}); *shoot.Spec.CloudProfile != want {
+	if want := (corev1beta1.CloudProfileReference{
+		Kind: "CloudProfile", Name: g.profile.Name,
+	}); *shoot.Spec.CloudProfile != want {
 		t.Errorf("cloudProfile is %v, want %v", *shoot.Spec.CloudProfile, want)
 	}
 	// A profile of another hierarchy is refused, which shows that the older spelling was understood.
-	if err := g.patch(shoot, `{"spec":{"cloudProfileName":"`+other.Name+`"}}`); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "spec.cloudProfile") {
+	if err := g.patch(shoot, `{"spec":{"cloudProfileName":"`+other.Name+`"}}`); !apierrors.IsForbidden(err) ||
+		!strings.Contains(err.Error(), "spec.cloudProfile") {
 		t.Errorf("changed older spelling: %v", err)
 	}
 }
@@ -332,7 +354,9 @@ func TestKubeconfigRequests(t *testing.T) {
 	shoot := g.newShoot()
 	g.Create(t, shoot)
 	request := func(c client.Client, seconds *int64) (*authenticationv1alpha1.AdminKubeconfigRequest, error) {
-		r := &authenticationv1alpha1.AdminKubeconfigRequest{Spec: authenticationv1alpha1.AdminKubeconfigRequestSpec{ExpirationSeconds: seconds}}
+		r := &authenticationv1alpha1.AdminKubeconfigRequest{
+			Spec: authenticationv1alpha1.AdminKubeconfigRequestSpec{ExpirationSeconds: seconds},
+		}
 		return r, c.SubResource("adminkubeconfig").Create(g.ctx, shoot, r)
 	}
 	if _, err := request(g.Client, nil); !apierrors.IsInvalid(err) {
@@ -341,7 +365,8 @@ func TestKubeconfigRequests(t *testing.T) {
 	if _, err := request(g.Client, ptr.To[int64](10)); !apierrors.IsInvalid(err) {
 		t.Errorf("too short a life: %v", err)
 	}
-	g.mustPatch(shoot, `{"status":{"advertisedAddresses":[{"name":"external","url":"https://api.example.com"},{"name":"internal","url":"https://api.internal.example.com"},{"name":"service-account-issuer","url":"https://issuer.example.com"}]}}`, "status")
+	g.mustPatch(shoot,
+		`{"status":{"advertisedAddresses":[{"name":"external","url":"https://api.example.com"},{"name":"internal","url":"https://api.internal.example.com"},{"name":"service-account-issuer","url":"https://issuer.example.com"}]}}`, "status")
 	g.publishCA(shoot)
 	answer, err := request(g.Client, ptr.To[int64](1<<31))
 	if err != nil {
@@ -355,7 +380,8 @@ func TestKubeconfigRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	prefix := g.namespace + "--" + shoot.Name + "-"
-	if config.CurrentContext != prefix+"external" || len(config.Clusters) != 2 || config.Clusters[prefix+"internal"].Server != "https://api.internal.example.com" {
+	if config.CurrentContext != prefix+"external" || len(config.Clusters) != 2 ||
+		config.Clusters[prefix+"internal"].Server != "https://api.internal.example.com" {
 		t.Errorf("kubeconfig:\n%s", answer.Status.Kubeconfig)
 	}
 	cert, err := pki.ParseCert(config.AuthInfos[prefix+"external"].ClientCertificateData)

@@ -19,11 +19,15 @@ func TestTokensOfWorkloadIdentities(t *testing.T) {
 	shoot := g.newShoot()
 	identity := &securityv1alpha1.WorkloadIdentity{
 		ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "w"},
-		Spec:       securityv1alpha1.WorkloadIdentitySpec{Audiences: []string{"cloud"}, TargetSystem: securityv1alpha1.TargetSystem{Type: "local"}},
+		Spec: securityv1alpha1.WorkloadIdentitySpec{
+			Audiences: []string{"cloud"}, TargetSystem: securityv1alpha1.TargetSystem{Type: "local"},
+		},
 	}
 	g.Create(t, shoot, identity)
 	ask := func(seconds *int64, object *securityv1alpha1.ContextObject) (*securityv1alpha1.TokenRequest, error) {
-		request := &securityv1alpha1.TokenRequest{Spec: securityv1alpha1.TokenRequestSpec{ExpirationSeconds: seconds, ContextObject: object}}
+		request := &securityv1alpha1.TokenRequest{Spec: securityv1alpha1.TokenRequestSpec{
+			ExpirationSeconds: seconds, ContextObject: object,
+		}}
 		return request, g.Client.SubResource("token").Create(g.ctx, identity, request)
 	}
 	context := &securityv1alpha1.ContextObject{
@@ -48,7 +52,8 @@ func TestTokensOfWorkloadIdentities(t *testing.T) {
 	if err := json.Unmarshal(raw, &claims); err != nil {
 		t.Fatal(err)
 	}
-	if claims.Iss != tokenIssuer || claims.Sub != identity.Status.Sub || claims.Gardener.ContextObject.UID != string(shoot.UID) {
+	if claims.Iss != tokenIssuer || claims.Sub != identity.Status.Sub ||
+		claims.Gardener.ContextObject.UID != string(shoot.UID) {
 		t.Errorf("claims are %s", raw)
 	}
 
@@ -62,7 +67,8 @@ func TestTokensOfWorkloadIdentities(t *testing.T) {
 	other.Kind = "Hut"
 	_, err = ask(nil, &other)
 	refuse(t, "a kind that is not the garden's", err, apierrors.IsBadRequest, "Hut")
-	if err := g.ClientAs(t, "nobody").SubResource("token").Create(g.ctx, identity, &securityv1alpha1.TokenRequest{}); !apierrors.IsForbidden(err) {
+	if err := g.ClientAs(t, "nobody").SubResource("token").Create(g.ctx, identity,
+		&securityv1alpha1.TokenRequest{}); !apierrors.IsForbidden(err) {
 		t.Errorf("a token for somebody without the role: %v", err)
 	}
 }

@@ -61,7 +61,8 @@ func TestClientsAreWarned(t *testing.T) {
 	}
 	label := func(object client.Object) {
 		t.Helper()
-		if err := c.Patch(t.Context(), object, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"a":"b"}}}`))); err != nil {
+		if err := c.Patch(t.Context(), object,
+			client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"a":"b"}}}`))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -79,7 +80,9 @@ func TestClientsAreWarned(t *testing.T) {
 	shoot.Spec.CloudProfileName, shoot.Spec.CloudProfile = ptr.To(g.profile.Name), nil
 	shoot.Spec.Kubernetes.Version = "1.36.1"
 	shoot.Spec.Provider.Workers[0].Maximum = 1
-	shoot.Spec.Provider.Workers[0].Machine.Image = &corev1beta1.ShootMachineImage{Name: "hortus-machine", Version: ptr.To("1.0.0")}
+	shoot.Spec.Provider.Workers[0].Machine.Image = &corev1beta1.ShootMachineImage{
+		Name: "hortus-machine", Version: ptr.To("1.0.0"),
+	}
 	shoot.Spec.DNS = &corev1beta1.DNS{
 		Domain:    ptr.To(env.Name("d") + ".example.com"),
 		Providers: []corev1beta1.DNSProvider{{Type: ptr.To("local"), Primary: ptr.To(true), SecretName: ptr.To("cloud")}},
@@ -97,18 +100,21 @@ func TestClientsAreWarned(t *testing.T) {
 
 	nobodys := g.newShoot()
 	namespace := g.Namespace(t, nil).Name
-	nobodys.Namespace, nobodys.Spec.CloudProfile.Kind, nobodys.Spec.Provider.Workers[0].Maximum = namespace, "CloudProfile", 1
+	nobodys.Namespace, nobodys.Spec.CloudProfile.Kind, nobodys.Spec.Provider.Workers[0].Maximum = namespace,
+		"CloudProfile", 1
 	binding := g.binding.DeepCopy()
 	binding.ObjectMeta = metav1.ObjectMeta{Namespace: namespace, Name: g.binding.Name}
 	create(binding)
 	create(nobodys)
 	expect("a Shoot in a namespace of no Project",
-		`metadata.namespace: "`+namespace+`" belongs to no Project; nothing is done for the Shoot until spec.namespace of one names it`)
+		`metadata.namespace: "`+namespace+
+			`" belongs to no Project; nothing is done for the Shoot until spec.namespace of one names it`)
 	label(nobodys)
 	expect("the same Shoot with a label")
 
 	seed := newSeed()
-	seed.Spec.Backup.CredentialsRef, seed.Spec.Backup.SecretRef = nil, &corev1.SecretReference{Namespace: "garden", Name: "dns"}
+	seed.Spec.Backup.CredentialsRef, seed.Spec.Backup.SecretRef = nil,
+		&corev1.SecretReference{Namespace: "garden", Name: "dns"}
 	create(seed)
 	expect("a new Seed", "spec.backup.secretRef is deprecated, use credentialsRef")
 	label(seed)

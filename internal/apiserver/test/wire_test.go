@@ -46,7 +46,8 @@ func TestServerSideApply(t *testing.T) {
 	}
 	apply := func(owner, spec string) error {
 		u := &unstructured.Unstructured{}
-		if err := json.Unmarshal([]byte(`{"apiVersion":"core.gardener.cloud/v1beta1","kind":"Shoot","metadata":{"name":"`+shoot.Name+`","namespace":"`+g.namespace+`"},"spec":`+spec+`}`), u); err != nil {
+		if err := json.Unmarshal([]byte(`{"apiVersion":"core.gardener.cloud/v1beta1","kind":"Shoot","metadata":{"name":"`+
+			shoot.Name+`","namespace":"`+g.namespace+`"},"spec":`+spec+`}`), u); err != nil {
 			t.Fatal(err)
 		}
 		return g.Client.Apply(g.ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(owner))
@@ -81,7 +82,8 @@ func TestStrategicMergePatch(t *testing.T) {
 	g := newGarden(t)
 	shoot := g.newShoot()
 	g.Create(t, shoot)
-	patch := client.RawPatch(types.StrategicMergePatchType, []byte(`{"spec":{"provider":{"workers":[{"name":"pool","maximum":5}]}}}`))
+	patch := client.RawPatch(types.StrategicMergePatchType,
+		[]byte(`{"spec":{"provider":{"workers":[{"name":"pool","maximum":5}]}}}`))
 	if err := g.Client.Patch(g.ctx, shoot, patch); err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +130,8 @@ func TestWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	shoot := g.newShoot()
-	w, err := c.Watch(g.ctx, &corev1beta1.ShootList{}, client.InNamespace(g.namespace), client.MatchingFields{"spec.seedName": ""})
+	w, err := c.Watch(g.ctx, &corev1beta1.ShootList{}, client.InNamespace(g.namespace),
+		client.MatchingFields{"spec.seedName": ""})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,17 +147,23 @@ func TestTables(t *testing.T) {
 	seed := newSeed()
 	shoot := g.newShoot()
 	g.Create(t, seed, shoot)
-	g.mustPatch(shoot, `{"metadata":{"labels":{"shoot.gardener.cloud/status":"healthy"}},"spec":{"hibernation":{"enabled":true}}}`)
-	g.mustPatch(shoot, `{"status":{"lastOperation":{"type":"Create","state":"Processing","progress":42,"description":"","lastUpdateTime":"2030-01-01T00:00:00Z"}}}`, "status")
+	g.mustPatch(shoot,
+		`{"metadata":{"labels":{"shoot.gardener.cloud/status":"healthy"}},"spec":{"hibernation":{"enabled":true}}}`)
+	g.mustPatch(shoot,
+		`{"status":{"lastOperation":{"type":"Create","state":"Processing","progress":42,"description":"","lastUpdateTime":"2030-01-01T00:00:00Z"}}}`, "status")
 	for path, want := range map[string]string{
-		"/apis/core.gardener.cloud/v1beta1/namespaces/" + g.namespace + "/shoots": "Name=" + shoot.Name + " CloudProfile=" + g.profile.Name +
+		"/apis/core.gardener.cloud/v1beta1/namespaces/" + g.namespace + "/shoots": "Name=" + shoot.Name + " CloudProfile=" +
+			g.profile.Name +
 			" Provider=local Region=local Seed=<none> K8S Version=1.36.3 Hibernation=Hibernating Last Operation=Create Processing (42%)" +
 			" Status=healthy Purpose=evaluation Gardener Version=<unknown> APIServer=<unknown> Control=<unknown> Observability=<unknown> Nodes=<unknown> System=<unknown>",
-		"/apis/core.gardener.cloud/v1beta1/seeds/" + seed.Name:                                      "Name=" + seed.Name + " Status=NotReady Last Operation=<pending> Provider=local Region=local",
-		"/apis/security.gardener.cloud/v1alpha1/namespaces/" + g.namespace + "/credentialsbindings": "Name=cloud Provider=local APIVersion=v1 Kind=Secret Name=" + g.namespace + "/cloud",
+		"/apis/core.gardener.cloud/v1beta1/seeds/" + seed.Name: "Name=" + seed.Name +
+			" Status=NotReady Last Operation=<pending> Provider=local Region=local",
+		"/apis/security.gardener.cloud/v1alpha1/namespaces/" + g.namespace +
+			"/credentialsbindings": "Name=cloud Provider=local APIVersion=v1 Kind=Secret Name=" + g.namespace + "/cloud",
 	} {
 		table := &metav1.Table{}
-		if err := json.Unmarshal(raw(t, g.Environment, "application/json;as=Table;v=v1;g=meta.k8s.io", "%s", path), table); err != nil {
+		if err := json.Unmarshal(raw(t, g.Environment, "application/json;as=Table;v=v1;g=meta.k8s.io", "%s", path),
+			table); err != nil {
 			t.Fatal(err)
 		}
 		var cells []string
@@ -177,7 +186,10 @@ func TestDiscovery(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := map[string]string{}
-	for _, gv := range []string{"core.gardener.cloud/v1beta1", "core.gardener.cloud/v1", "security.gardener.cloud/v1alpha1", "seedmanagement.gardener.cloud/v1alpha1"} {
+	for _, gv := range []string{
+		"core.gardener.cloud/v1beta1", "core.gardener.cloud/v1", "security.gardener.cloud/v1alpha1",
+		"seedmanagement.gardener.cloud/v1alpha1",
+	} {
 		resources, err := d.ServerResourcesForGroupVersion(gv)
 		if err != nil {
 			t.Fatal(err)
@@ -187,7 +199,9 @@ func TestDiscovery(t *testing.T) {
 			if r.Namespaced {
 				scope = "ns"
 			}
-			got[gv+" "+r.Name] = strings.Join([]string{r.Kind, r.SingularName, scope, strings.Join(r.ShortNames, ","), strings.Join(r.Categories, ",")}, " ")
+			got[gv+" "+r.Name] = strings.Join([]string{
+				r.Kind, r.SingularName, scope, strings.Join(r.ShortNames, ","), strings.Join(r.Categories, ","),
+			}, " ")
 		}
 	}
 	for name, want := range map[string]string{
@@ -237,12 +251,17 @@ func TestOpenAPIHasFieldDocs(t *testing.T) {
 			Schemas map[string]any `json:"schemas"`
 		} `json:"components"`
 	}
-	if err := json.Unmarshal(raw(t, e, "application/json", "/openapi/v3/apis/core.gardener.cloud/v1beta1"), &v3); err != nil {
+	if err := json.Unmarshal(raw(t, e, "application/json", "/openapi/v3/apis/core.gardener.cloud/v1beta1"),
+		&v3); err != nil {
 		t.Fatal(err)
 	}
 	check("OpenAPI v3", v3.Components.Schemas)
-	for _, gv := range []string{"core.gardener.cloud/v1", "security.gardener.cloud/v1alpha1", "seedmanagement.gardener.cloud/v1alpha1", "operations.gardener.cloud/v1alpha1"} {
-		if err := json.Unmarshal(raw(t, e, "application/json", "/openapi/v3/apis/%s", gv), &v3); err != nil { // Adds to the ones before.
+	for _, gv := range []string{
+		"core.gardener.cloud/v1", "security.gardener.cloud/v1alpha1", "seedmanagement.gardener.cloud/v1alpha1",
+		"operations.gardener.cloud/v1alpha1",
+	} {
+		if err := json.Unmarshal(raw(t, e, "application/json", "/openapi/v3/apis/%s", gv), &v3); err != nil {
+			// Adds to the ones before.
 			t.Fatal(err)
 		}
 	}
@@ -280,7 +299,8 @@ func documented(t *testing.T, document string, schemas map[string]any) {
 		properties, _ := schema["properties"].(map[string]any)
 		for _, field := range slices.Sorted(maps.Keys(properties)) {
 			fields++
-			if description, _ := properties[field].(map[string]any)["description"].(string); strings.TrimSpace(description) == "" {
+			description, _ := properties[field].(map[string]any)["description"].(string)
+			if strings.TrimSpace(description) == "" {
 				t.Errorf("%s: %s has no description of %s", document, name, field)
 			}
 		}

@@ -1,5 +1,5 @@
-// Package backup are the commands for backups of Shoots: list them, take one now, restore one. They need the garden only, with
-// the rights of a member of the Shoot's project.
+// Package backup are the commands for backups of Shoots: list them, take one now, restore one. They need the garden
+// only, with the rights of a member of the Shoot's project.
 package backup
 
 import (
@@ -44,7 +44,8 @@ func NewCommand() *cobra.Command {
   hortus backup restore demo -n garden-dev --to 2026-01-31T15:04:05Z`,
 	}
 	c := clock.RealClock{}
-	cmd.AddCommand(newListCommand(&command{clock: c}), newNowCommand(&command{clock: c}), newRestoreCommand(&command{clock: c}))
+	cmd.AddCommand(newListCommand(&command{clock: c}), newNowCommand(&command{clock: c}),
+		newRestoreCommand(&command{clock: c}))
 	return cmd
 }
 
@@ -70,7 +71,8 @@ func (c *command) connect() (client.WithWatch, error) {
 		return nil, err
 	}
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1beta1.AddToScheme(scheme), backupv1alpha1.AddToScheme(scheme), eventsv1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(corev1beta1.AddToScheme(scheme), backupv1alpha1.AddToScheme(scheme),
+		eventsv1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	garden, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
@@ -134,9 +136,12 @@ func annotate(ctx context.Context, garden client.Client, s *corev1beta1.Shoot, n
 }
 
 // await watches the Shoot until the condition holds.
-func await(ctx context.Context, garden client.WithWatch, s *corev1beta1.Shoot, holds func(*corev1beta1.Shoot) bool) error {
+func await(
+	ctx context.Context, garden client.WithWatch, s *corev1beta1.Shoot, holds func(*corev1beta1.Shoot) bool,
+) error {
 	for {
-		w, err := garden.Watch(ctx, &corev1beta1.ShootList{}, client.InNamespace(s.Namespace), client.MatchingFields{"metadata.name": s.Name})
+		w, err := garden.Watch(ctx, &corev1beta1.ShootList{}, client.InNamespace(s.Namespace),
+			client.MatchingFields{"metadata.name": s.Name})
 		if err != nil {
 			return fmt.Errorf("watch Shoot %s/%s: %w", s.Namespace, s.Name, err)
 		}

@@ -46,7 +46,8 @@ func writeChains(out io.Writer, found *backupv1alpha1.ShootBackups) {
 		for _, b := range append([]backupv1alpha1.Backup{c.Full}, c.Deltas...) {
 			size += b.SizeBytes
 		}
-		fmt.Fprintf(out, "%s\t%d\t%s\t%d\t%d\t%.1f MiB\n", stamp(c.Full.Time.Time), c.Full.LastRevision, stamp(last.Time.Time), last.LastRevision,
+		fmt.Fprintf(out, "%s\t%d\t%s\t%d\t%d\t%.1f MiB\n", stamp(c.Full.Time.Time), c.Full.LastRevision,
+			stamp(last.Time.Time), last.LastRevision,
 			len(c.Deltas), float64(size)/(1<<20))
 	}
 	if from := found.RestorableFrom; from != nil {

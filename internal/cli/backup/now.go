@@ -40,7 +40,8 @@ before a risky change is kept longer and is quicker to restore.`,
 		},
 	}
 	c.addFlags(cmd)
-	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Minute, "how long to wait for the snapshot; after that the request is withdrawn")
+	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Minute,
+		"how long to wait for the snapshot; after that the request is withdrawn")
 	return cmd
 }
 
@@ -62,8 +63,10 @@ func (c *command) now(ctx context.Context, garden client.WithWatch, name string)
 	if errors.Is(err, context.DeadlineExceeded) {
 		withdraw, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
-		return nil, errors.Join(fmt.Errorf("the gardenlet of Seed %q has not taken the snapshot in time; the request is withdrawn", seedOf(s)),
-			annotate(withdraw, garden, s, request, ""))
+		return nil,
+			errors.Join(fmt.Errorf("the gardenlet of Seed %q has not taken the snapshot in time; the request is withdrawn",
+				seedOf(s)),
+				annotate(withdraw, garden, s, request, ""))
 	}
 	if err != nil {
 		return nil, err

@@ -69,7 +69,8 @@ the object store for a while.`,
 	cmd.Flags().StringVar(&to, "to", "", "restore the newest backup from before this time (RFC 3339)")
 	cmd.Flags().Int64Var(&revision, "revision", 0, "restore this revision of etcd, as 'hortus backup list' shows them")
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask for a confirmation")
-	cmd.Flags().DurationVar(&timeout, "timeout", 15*time.Minute, "how long to wait for the end of the restore; it continues after that")
+	cmd.Flags().DurationVar(&timeout, "timeout", 15*time.Minute,
+		"how long to wait for the end of the restore; it continues after that")
 	cmd.MarkFlagsMutuallyExclusive("to", "revision")
 	return cmd
 }
@@ -116,7 +117,8 @@ type loss struct {
 func undone(found *backupv1alpha1.ShootBackups, p point) (loss, error) {
 	var u loss
 	if from := found.RestorableFrom; from != nil {
-		if problem := (restorable.Point{Time: from.Time.Time, Revision: from.Revision}).Problem(p.revision, p.time); problem != "" {
+		if problem := (restorable.Point{Time: from.Time.Time, Revision: from.Revision}).Problem(p.revision,
+			p.time); problem != "" {
 			return u, fmt.Errorf("%s: %s", p.annotation(), problem)
 		}
 	}
@@ -127,7 +129,8 @@ func undone(found *backupv1alpha1.ShootBackups, p point) (loss, error) {
 				u.newest = b
 			}
 			switch {
-			case p.revision > 0 && p.revision >= c.Full.LastRevision && p.revision <= b.LastRevision && (!reached || b.LastRevision < u.restored.LastRevision):
+			case p.revision > 0 && p.revision >= c.Full.LastRevision && p.revision <= b.LastRevision &&
+				(!reached || b.LastRevision < u.restored.LastRevision):
 				u.restored, u.revision, reached = b, p.revision, true
 			case p.revision == 0 && !b.Time.After(p.time) && (!reached || b.LastRevision > u.restored.LastRevision):
 				u.restored, u.revision, reached = b, b.LastRevision, true
@@ -143,7 +146,8 @@ func undone(found *backupv1alpha1.ShootBackups, p point) (loss, error) {
 // describe says what will be undone.
 func (u loss) describe(shoot string, now time.Time) string {
 	return fmt.Sprintf("Shoot %s goes back to revision %d, backed up at %s. At least %d revisions of the last %s are undone.\n",
-		shoot, u.revision, stamp(u.restored.Time.Time), u.newest.LastRevision-u.revision, now.Sub(u.restored.Time.Time).Round(time.Second))
+		shoot, u.revision, stamp(u.restored.Time.Time), u.newest.LastRevision-u.revision,
+		now.Sub(u.restored.Time.Time).Round(time.Second))
 }
 
 // confirm lets a person type the name of the Shoot.
@@ -161,7 +165,9 @@ func confirm(in io.Reader, out io.Writer, name string) error {
 }
 
 // restore requests it and waits until the gardenlet is done.
-func (c *command) restore(ctx context.Context, garden client.WithWatch, s *corev1beta1.Shoot, p point, out io.Writer) error {
+func (c *command) restore(
+	ctx context.Context, garden client.WithWatch, s *corev1beta1.Shoot, p point, out io.Writer,
+) error {
 	const request = corev1beta1.AnnotationRestoreBackup
 	before, err := outcomes(ctx, garden, s)
 	if err != nil {
@@ -192,7 +198,8 @@ func (c *command) restore(ctx context.Context, garden client.WithWatch, s *corev
 			return false
 		}
 		if op.State == corev1beta1.LastOperationStateError {
-			failing.since(fmt.Errorf("the restore of Shoot %s/%s does not get any further: %s", s.Namespace, s.Name, op.Description))
+			failing.since(fmt.Errorf("the restore of Shoot %s/%s does not get any further: %s", s.Namespace, s.Name,
+				op.Description))
 		} else {
 			failing.over()
 		}
@@ -202,7 +209,8 @@ func (c *command) restore(ctx context.Context, garden client.WithWatch, s *corev
 		return context.Cause(watching)
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("the restore of Shoot %s/%s is not done yet and continues; see its last operation", s.Namespace, s.Name)
+		return fmt.Errorf("the restore of Shoot %s/%s is not done yet and continues; see its last operation", s.Namespace,
+			s.Name)
 	}
 	if err != nil {
 		return err
@@ -227,8 +235,8 @@ func (c *command) restore(ctx context.Context, garden client.WithWatch, s *corev
 	return err
 }
 
-// errorPatience is how long an operation may be in Error: a tenth of the time there is. Shorter errors pass by themselves, as
-// those of components that look for the API server while it is stopped.
+// errorPatience is how long an operation may be in Error: a tenth of the time there is. Shorter errors pass by
+// themselves, as those of components that look for the API server while it is stopped.
 func errorPatience(ctx context.Context) time.Duration {
 	if end, ok := ctx.Deadline(); ok {
 		return time.Until(end) / 10
@@ -277,11 +285,14 @@ func outcomes(ctx context.Context, garden client.Client, s *corev1beta1.Shoot) (
 }
 
 func isOutcome(e *eventsv1.Event, s *corev1beta1.Shoot) bool {
-	return e.Regarding.UID == s.UID && (e.Reason == corev1beta1.EventBackupRestored || e.Reason == corev1beta1.EventBackupNotRestored)
+	return e.Regarding.UID == s.UID &&
+		(e.Reason == corev1beta1.EventBackupRestored || e.Reason == corev1beta1.EventBackupNotRestored)
 }
 
 // newOutcome waits for an event that was not there before.
-func newOutcome(ctx context.Context, garden client.WithWatch, s *corev1beta1.Shoot, before map[string]string) (*eventsv1.Event, error) {
+func newOutcome(
+	ctx context.Context, garden client.WithWatch, s *corev1beta1.Shoot, before map[string]string,
+) (*eventsv1.Event, error) {
 	for {
 		w, err := garden.Watch(ctx, &eventsv1.EventList{}, client.InNamespace(s.Namespace))
 		if err != nil {
@@ -289,7 +300,8 @@ func newOutcome(ctx context.Context, garden client.WithWatch, s *corev1beta1.Sho
 		}
 		var found *eventsv1.Event
 		for e := range w.ResultChan() {
-			if event, ok := e.Object.(*eventsv1.Event); ok && isOutcome(event, s) && before[event.Name] != event.ResourceVersion {
+			if event, ok := e.Object.(*eventsv1.Event); ok && isOutcome(event, s) &&
+				before[event.Name] != event.ResourceVersion {
 				found = event
 				break
 			}

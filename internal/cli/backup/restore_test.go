@@ -40,19 +40,24 @@ func TestUndone(t *testing.T) {
 		"a time between two deltas":      {to: "2026-01-31T16:01:30Z", want: 210, backup: 210},
 		"a time before the newest chain": {to: "2026-01-31T15:59:30Z", want: 205, backup: 205},
 		"a time after everything":        {to: "2026-02-01T00:00:00Z", want: 220, backup: 220},
-		"a time before everything":       {to: "2026-01-31T14:59:00Z", failure: "no backup reaches time=2026-01-31T14:59:00Z"},
-		"a revision in a delta":          {revision: 215, want: 215, backup: 220},
-		"a revision of the older chain":  {revision: 199, want: 199, backup: 205},
-		"a revision of a full snapshot":  {revision: 100, want: 100, backup: 100},
-		"a revision before everything":   {revision: 99, failure: "no backup reaches revision=99"},
-		"a revision after everything":    {revision: 221, failure: "no backup reaches revision=221"},
-		"the first revision there is":    {revision: 150, want: 150, backup: 150, from: from(150, 10)},
-		"a revision before the first":    {revision: 149, from: from(150, 10), failure: "revision=149: points can be restored from revision 150, 2026-01-31T15:10:00Z, on"},
-		"a revision without backups":     {revision: 1, from: from(150, 10), failure: "from revision 150"},
-		"the first time there is":        {to: "2026-01-31T15:10:00Z", want: 150, backup: 150, from: from(150, 10)},
-		"a time before the first":        {to: "2026-01-31T15:09:59Z", from: from(150, 10), failure: "from revision 150"},
-		"nothing":                        {failure: "--to or --revision"},
-		"no time":                        {to: "yesterday", failure: "--to: invalid value"},
+		"a time before everything": {
+			to: "2026-01-31T14:59:00Z", failure: "no backup reaches time=2026-01-31T14:59:00Z",
+		},
+		"a revision in a delta":         {revision: 215, want: 215, backup: 220},
+		"a revision of the older chain": {revision: 199, want: 199, backup: 205},
+		"a revision of a full snapshot": {revision: 100, want: 100, backup: 100},
+		"a revision before everything":  {revision: 99, failure: "no backup reaches revision=99"},
+		"a revision after everything":   {revision: 221, failure: "no backup reaches revision=221"},
+		"the first revision there is":   {revision: 150, want: 150, backup: 150, from: from(150, 10)},
+		"a revision before the first": {
+			revision: 149, from: from(150, 10),
+			failure: "revision=149: points can be restored from revision 150, 2026-01-31T15:10:00Z, on",
+		},
+		"a revision without backups": {revision: 1, from: from(150, 10), failure: "from revision 150"},
+		"the first time there is":    {to: "2026-01-31T15:10:00Z", want: 150, backup: 150, from: from(150, 10)},
+		"a time before the first":    {to: "2026-01-31T15:09:59Z", from: from(150, 10), failure: "from revision 150"},
+		"nothing":                    {failure: "--to or --revision"},
+		"no time":                    {to: "yesterday", failure: "--to: invalid value"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := pointOf(tc.to, tc.revision)
@@ -75,7 +80,9 @@ func TestUndone(t *testing.T) {
 }
 
 func TestConfirm(t *testing.T) {
-	for typed, good := range map[string]bool{"demo\n": true, "  demo \n": true, "demo": true, "other\n": false, "": false, "yes\n": false} {
+	for typed, good := range map[string]bool{
+		"demo\n": true, "  demo \n": true, "demo": true, "other\n": false, "": false, "yes\n": false,
+	} {
 		var out bytes.Buffer
 		if err := confirm(strings.NewReader(typed), &out, "demo"); (err == nil) != good {
 			t.Errorf("%q gives %v", typed, err)

@@ -17,8 +17,8 @@ import (
 	"hortus.dev/hortus/internal/garden/keyrotation"
 )
 
-// backupDelay is how old a new key is before it encrypts: a change is in the backups of etcd after 60 s at the latest, and an
-// upload takes a moment.
+// backupDelay is how old a new key is before it encrypts: a change is in the backups of etcd after 60 s at the latest,
+// and an upload takes a moment.
 const backupDelay = 2 * time.Minute
 
 // NewCommand returns 'hortus garden'.
@@ -62,7 +62,8 @@ The new key is used after --backup-delay only, so that the backups of the cluste
 		},
 	}
 	access.AddFlags(cmd.Flags())
-	cmd.Flags().StringVarP(&rotation.Namespace, "namespace", "n", corev1beta1.GardenNamespace, "namespace of hortus-apiserver")
+	cmd.Flags().StringVarP(&rotation.Namespace, "namespace", "n", corev1beta1.GardenNamespace,
+		"namespace of hortus-apiserver")
 	cmd.Flags().DurationVar(&rotation.BackupDelay, "backup-delay", backupDelay,
 		"how old a new key is before it encrypts; longer than the backups of the cluster's etcd take to have a change")
 	return cmd

@@ -25,7 +25,8 @@ func NewCommand() *cobra.Command {
 		Example: `  hortus kubeconfig garden > garden.yaml
   hortus kubeconfig shoot demo -n garden-dev > demo.yaml`,
 	}
-	command.AddCommand(newClusterCommand("garden", cobra.NoArgs), newClusterCommand("seed", cobra.ExactArgs(1)), newShootCommand())
+	command.AddCommand(newClusterCommand("garden", cobra.NoArgs), newClusterCommand("seed", cobra.ExactArgs(1)),
+		newShootCommand())
 	return command
 }
 
@@ -90,7 +91,9 @@ type answer struct {
 	} `json:"status"`
 }
 
-func requestShoot(ctx context.Context, config *rest.Config, out io.Writer, namespace, name string, viewer bool, expiration time.Duration) error {
+func requestShoot(
+	ctx context.Context, config *rest.Config, out io.Writer, namespace, name string, viewer bool, expiration time.Duration,
+) error {
 	kind, subresource := "AdminKubeconfigRequest", "adminkubeconfig"
 	if viewer {
 		kind, subresource = "ViewerKubeconfigRequest", "viewerkubeconfig"

@@ -92,7 +92,9 @@ func (c *command) connect() (client.WithWatch, error) {
 		return nil, err
 	}
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1beta1.AddToScheme, corev1.AddToScheme, coordinationv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		corev1beta1.AddToScheme, corev1.AddToScheme, coordinationv1.AddToScheme,
+	} {
 		if err := add(scheme); err != nil {
 			return nil, err
 		}
@@ -142,8 +144,8 @@ func (c *command) bind(
 	return bound, nil
 }
 
-// bindingPatch is what moves a Shoot. A source that is declared dead is named, so that the declaration is about no other
-// Seed. There is none if no Seed has begun with the Shoot.
+// bindingPatch is what moves a Shoot. A source that is declared dead is named, so that the declaration is about no
+// other Seed. There is none if no Seed has begun with the Shoot.
 func bindingPatch(s *corev1beta1.Shoot, to string, sourceIsDead bool) ([]byte, error) {
 	patch := map[string]any{"spec": map[string]any{"seedName": to}}
 	if on := ptr.Deref(s.Status.SeedName, ""); sourceIsDead && on != "" {

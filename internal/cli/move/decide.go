@@ -215,7 +215,8 @@ func judge(l limits, m member, now time.Time) (p progress, ready bool) {
 }
 
 func creating(op *corev1beta1.LastOperation) bool {
-	return op != nil && op.Type == corev1beta1.LastOperationTypeCreate && op.State != corev1beta1.LastOperationStateSucceeded
+	return op != nil && op.Type == corev1beta1.LastOperationTypeCreate &&
+		op.State != corev1beta1.LastOperationStateSucceeded
 }
 
 // busy says whether the API server refuses a move because another one has not ended.

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package cleanup removes everything the local cloud has ever made on a host, whether its daemon ended well or not. It goes
-// by names and by what the kernel knows, and uses containerd only if that is alive.
+// Package cleanup removes everything the local cloud has ever made on a host, whether its daemon ended well or not. It
+// goes by names and by what the kernel knows, and uses containerd only if that is alive.
 package cleanup
 
 import (
@@ -47,8 +47,8 @@ const (
 	shimSockets = "/run/containerd/s"
 )
 
-// Run removes everything, going on after an error. The daemon must have ended; containerd may run or not. If it does not, its
-// data is removed too.
+// Run removes everything, going on after an error. The daemon must have ended; containerd may run or not. If it does
+// not, its data is removed too.
 func Run(ctx context.Context, o Options) error {
 	recorded, unlock, err := lock(filepath.Join(o.StateDir, "cloud", "cloud.db"))
 	if err != nil {
@@ -207,7 +207,8 @@ func detachMounts(dir string) error {
 	slices.Reverse(points)
 	var errs []error
 	for _, p := range points {
-		if err := unix.Unmount(p, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+		if err := unix.Unmount(p, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) &&
+			!errors.Is(err, unix.ENOENT) {
 			errs = append(errs, fmt.Errorf("detach %s: %w", p, err))
 		}
 	}

@@ -13,10 +13,15 @@ func TestIsShim(t *testing.T) {
 		want bool
 	}{
 		"a shim of the cloud": {
-			args: []string{"/opt/bin/containerd-shim-runc-v2", "-namespace", "hortus", "-id", "i-1", "-address", socket}, want: true,
+			args: []string{
+				"/opt/bin/containerd-shim-runc-v2", "-namespace", "hortus", "-id", "i-1", "-address", socket,
+			}, want: true,
 		},
 		"a shim inside an instance": {
-			args: []string{"/usr/bin/containerd-shim-runc-v2", "-namespace", "k8s.io", "-id", "x", "-address", "/run/containerd/containerd.sock"},
+			args: []string{
+				"/usr/bin/containerd-shim-runc-v2", "-namespace", "k8s.io", "-id", "x", "-address",
+				"/run/containerd/containerd.sock",
+			},
 		},
 		"a shim of another containerd with a namespace of the same name": {
 			args: []string{"containerd-shim-runc-v2", "-namespace", "hortus", "-id", "i-1", "-address", "/run/other.sock"},

@@ -76,7 +76,8 @@ func TestTheCloudOnARealHost(t *testing.T) {
 	w := &world{T: t, host: sandboxtest.NewHost(t), log: &bytes.Buffer{}}
 	w.start()
 	ctx := t.Context()
-	if _, err := w.client.SetDNSRecord(ctx, cloud.DNSRecord{Name: "www.example.test", Type: "A", Values: []string{"198.18.77.7"}}); err != nil {
+	if _, err := w.client.SetDNSRecord(ctx,
+		cloud.DNSRecord{Name: "www.example.test", Type: "A", Values: []string{"198.18.77.7"}}); err != nil {
 		t.Fatal(err)
 	}
 	var balancers, ids []string
@@ -86,7 +87,8 @@ func TestTheCloudOnARealHost(t *testing.T) {
 			t.Fatal(err)
 		}
 		i, err := w.client.CreateInstance(ctx, cloud.CreateInstance{
-			Name: name, MachineType: "small", Image: "hortus.dev/machine:1.0.0", NetworkID: n.ID, Address: "10.1.0.10", UserData: userData,
+			Name: name, MachineType: "small", Image: "hortus.dev/machine:1.0.0", NetworkID: n.ID, Address: "10.1.0.10",
+			UserData: userData,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -104,7 +106,8 @@ func TestTheCloudOnARealHost(t *testing.T) {
 		for n, name := range []string{"one", "two"} {
 			w.until(when+": "+name+" answers", func() bool { return w.get(balancers[n], "name") == name })
 			w.until(when+": "+name+" has booted", func() bool { return w.get(balancers[n], "boots") == fmt.Sprint(boots) })
-			w.until(when+": "+name+" resolves", func() bool { return strings.Contains(w.get(balancers[n], "dns"), "198.18.77.7") })
+			w.until(when+": "+name+" resolves",
+				func() bool { return strings.Contains(w.get(balancers[n], "dns"), "198.18.77.7") })
 			w.until(when+": "+name+" pulls", func() bool { return strings.HasSuffix(w.get(balancers[n], "pull"), "exit 0") })
 		}
 	}
@@ -217,7 +220,8 @@ func (w *world) crashHost(ids []string) {
 	for _, id := range ids {
 		w.killShim(id)
 	}
-	if err := exec.Command("sh", "-c", "for m in $(awk '{print $5}' /proc/self/mountinfo | grep ^"+w.host.RunDir+" | sort -r); do umount -l $m; done; rm -rf "+w.host.RunDir+"/*").Run(); err != nil {
+	if err := exec.Command("sh", "-c", "for m in $(awk '{print $5}' /proc/self/mountinfo | grep ^"+w.host.RunDir+
+		" | sort -r); do umount -l $m; done; rm -rf "+w.host.RunDir+"/*").Run(); err != nil {
 		w.Fatal(err)
 	}
 }

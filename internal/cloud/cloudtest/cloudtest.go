@@ -1,5 +1,5 @@
-// Package cloudtest runs a whole simulated cloud inside a test: real API, real DNS and load balancers on loopback addresses,
-// instances without processes. It needs no root.
+// Package cloudtest runs a whole simulated cloud inside a test: real API, real DNS and load balancers on loopback
+// addresses, instances without processes. It needs no root.
 package cloudtest
 
 import (
@@ -62,8 +62,8 @@ func Start(t testing.TB, opts Options) *Cloud {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
 	c := &Cloud{dir: filepath.Join(t.TempDir(), "cloud"), opts: opts} // As below a state directory.
-	// Linux answers on all of 127.0.0.0/8, so load balancers work without making addresses. Tests that run at the same time get
-	// different ones, most of the time.
+	// Linux answers on all of 127.0.0.0/8, so load balancers work without making addresses. Tests that run at the same
+	// time get different ones, most of the time.
 	c.public = netip.PrefixFrom(netip.AddrFrom4([4]byte{127, byte(64 + rand.IntN(128)), 0, 0}), 16)
 	c.run(t)
 	t.Cleanup(func() { c.stop() })

@@ -49,7 +49,8 @@ The commands find it by flags, by the environment variables ` + envEndpoint + `,
 	f.StringVar(&c.secretKey, "secret-key", "", "secret key")
 	f.StringVar(&c.caFile, "ca-file", "", "file with the certificate authority of the endpoint")
 	command.AddCommand(newServeCommand(&c.stateDir), newCleanupCommand(&c.stateDir))
-	for _, sub := range append(c.resourceCommands(), c.newFaultsCommand(), c.newBucketsCommand(), c.newAboutCommand(), c.newEventsCommand()) {
+	for _, sub := range append(c.resourceCommands(), c.newFaultsCommand(), c.newBucketsCommand(), c.newAboutCommand(),
+		c.newEventsCommand()) {
 		command.AddCommand(sub)
 	}
 	return command

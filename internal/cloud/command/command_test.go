@@ -41,13 +41,15 @@ func TestEveryListCanBePrinted(t *testing.T) {
 	c := cloudtest.Start(t, cloudtest.Options{})
 	network := c.Network(t, "n", "10.9.0.0/24")
 	i, err := c.Client.CreateInstance(t.Context(), cloud.CreateInstance{
-		Name: "m", MachineType: "small", Image: "hortus.dev/machine:1.0.0", NetworkID: network, Tags: map[string]string{"b": "2", "a": "1"},
+		Name: "m", MachineType: "small", Image: "hortus.dev/machine:1.0.0", NetworkID: network,
+		Tags: map[string]string{"b": "2", "a": "1"},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, kind := range []string{
-		"instances", "networks", "load-balancers", "dns", "volumes", "buckets", "quotas", "faults", "machine-types", "images", "credentials",
+		"instances", "networks", "load-balancers", "dns", "volumes", "buckets", "quotas", "faults", "machine-types", "images",
+		"credentials",
 	} {
 		for _, format := range []string{"table", "wide", "json", "yaml"} {
 			if out := mustRun(t, c, kind, "list", "-o", format); out == "" {

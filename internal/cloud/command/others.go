@@ -117,7 +117,8 @@ func (c *client) newBucketsCommand() *cobra.Command {
 	command := &cobra.Command{Use: "buckets", Short: "buckets and their objects", Aliases: []string{"bucket"}}
 	var prefix string
 	list := &cobra.Command{
-		Use: "list [BUCKET]", Short: "List buckets, or the objects of one", Aliases: []string{"ls"}, Args: cobra.MaximumNArgs(1),
+		Use: "list [BUCKET]", Short: "List buckets, or the objects of one", Aliases: []string{"ls"},
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
 			api, err := c.connect()
 			if err != nil {

@@ -277,7 +277,10 @@ var quotaResource = resource[cloud.Quota]{
 		{title: "INSTANCES", value: func(q cloud.Quota) string { return of(q.Used.Instances, q.Limits.Instances) }},
 		{title: "CPU", value: func(q cloud.Quota) string { return of(q.Used.CPU, q.Limits.CPU) }},
 		{title: "MEMORY", value: func(q cloud.Quota) string { return ofBytes(q.Used.MemoryBytes, q.Limits.MemoryBytes) }},
-		{title: "LOAD BALANCERS", value: func(q cloud.Quota) string { return of(q.Used.LoadBalancers, q.Limits.LoadBalancers) }},
+		{title: "LOAD BALANCERS", value: func(q cloud.Quota) string {
+			return of(q.Used.LoadBalancers,
+				q.Limits.LoadBalancers)
+		}},
 		{title: "NETWORKS", value: func(q cloud.Quota) string { return of(q.Used.Networks, q.Limits.Networks) }},
 		{title: "VOLUMES", value: func(q cloud.Quota) string { return ofBytes(q.Used.VolumeBytes, q.Limits.VolumeBytes) }},
 	},

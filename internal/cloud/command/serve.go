@@ -71,14 +71,19 @@ func newServeCommand(stateDir *string) *cobra.Command {
 		},
 	}
 	f := command.Flags()
-	f.StringVar(&o.driver, "driver", "container", "how instances run: container (real, needs root) or simulated (no process)")
-	f.StringSliceVar(&o.listen, "listen", nil, "addresses of the HTTPS API; default port 7443 of the public network's host and of loopback, or of loopback only for the simulated driver")
-	f.StringVar(&o.dnsListen, "dns-listen", "", "address of the DNS server; default port 53 of the public network's host, or none for the simulated driver")
+	f.StringVar(&o.driver, "driver", "container",
+		"how instances run: container (real, needs root) or simulated (no process)")
+	f.StringSliceVar(&o.listen, "listen", nil,
+		"addresses of the HTTPS API; default port 7443 of the public network's host and of loopback, or of loopback only for the simulated driver")
+	f.StringVar(&o.dnsListen, "dns-listen", "",
+		"address of the DNS server; default port 53 of the public network's host, or none for the simulated driver")
 	f.StringVar(&o.region, "region", "local", "name of the region")
-	f.StringSliceVar(&o.zones, "zones", []string{"local-a", "local-b", "local-c"}, "names of the zones; the first is the default")
+	f.StringSliceVar(&o.zones, "zones", []string{"local-a", "local-b", "local-c"},
+		"names of the zones; the first is the default")
 	f.StringVar(&o.public, "public-network", "198.18.0.0/16", "IPv4 range of the public network, 16 bits")
 	f.StringVar(&o.images, "images", "", "directory of the OCI image layout with machine images and what machines pull")
-	f.StringVar(&o.artifacts, "build-artifacts", "", "folder of built programs and images; with it, images of Kubernetes versions are built when they are first asked for")
+	f.StringVar(&o.artifacts, "build-artifacts", "",
+		"folder of built programs and images; with it, images of Kubernetes versions are built when they are first asked for")
 	f.StringVar(&o.components, "build-components", "components", "folder with the components' source modules")
 	f.StringVar(&o.module, "build-module", ".", "folder of this project's Go module")
 	f.StringVar(&o.containerd, "containerd", defaultContainerd, "socket of the host's containerd")
@@ -94,7 +99,8 @@ func (o serveOptions) buildImages(names []string) error {
 		return fmt.Errorf("find the hortus binary: %w", err)
 	}
 	build := exec.Command(self, append([]string{
-		"images", "build", "--artifacts", o.artifacts, "--components", o.components, "--module", o.module, "--hortus-binary", self,
+		"images", "build", "--artifacts", o.artifacts, "--components", o.components, "--module", o.module, "--hortus-binary",
+		self,
 	}, names...)...)
 	build.Dir = o.module
 	build.Stdout, build.Stderr = os.Stderr, os.Stderr
@@ -119,7 +125,9 @@ func (o serveOptions) config(stateDir string) (daemon.Config, error) {
 	}
 	if o.artifacts != "" {
 		lastBuild := func() (string, time.Duration, error) { return components.LastBuild(o.artifacts, "kubernetes") }
-		cfg.MakeImage = (&image.OnDemand{Build: o.buildImages, Log: cfg.Log, Clock: clock.RealClock{}, LastBuild: lastBuild}).Make
+		cfg.MakeImage = (&image.OnDemand{
+			Build: o.buildImages, Log: cfg.Log, Clock: clock.RealClock{}, LastBuild: lastBuild,
+		}).Make
 	}
 	switch o.driver {
 	case "container":

@@ -70,8 +70,9 @@ type Driver interface {
 	Stop(ctx context.Context, id string) error
 	// Remove ends an instance and removes all traces of it; a missing one is fine.
 	Remove(ctx context.Context, id string) error
-	// SetVolumes makes volumes, directories of the host by name, appear below dir, a directory of the host that the instance may
-	// have mounted with Follows, and every other one disappear from it, even if it is in use. The instance may run or not.
+	// SetVolumes makes volumes, directories of the host by name, appear below dir, a directory of the host that the
+	// instance may have mounted with Follows, and every other one disappear from it, even if it is in use. The instance
+	// may run or not.
 	SetVolumes(ctx context.Context, id, dir string, volumes map[string]string) error
 	// RemoveVolumes undoes SetVolumes. Without error, nothing of a volume is left below dir.
 	RemoveVolumes(ctx context.Context, id, dir string) error

@@ -164,7 +164,9 @@ func (s *Server) find(name string) (records []Record, exists bool) {
 // resourceRecords picks the records that answer a question; alias is the name to go on with, if it is a CNAME.
 func resourceRecords(owner string, qtype uint16, records []Record) (out []dns.RR, alias string) {
 	for _, r := range records {
-		header := dns.RR_Header{Name: owner, Rrtype: dns.StringToType[r.Type], Class: dns.ClassINET, Ttl: uint32(r.TTLSeconds)}
+		header := dns.RR_Header{
+			Name: owner, Rrtype: dns.StringToType[r.Type], Class: dns.ClassINET, Ttl: uint32(r.TTLSeconds),
+		}
 		switch {
 		case header.Rrtype == dns.TypeCNAME:
 			out = append(out, &dns.CNAME{Hdr: header, Target: dns.Fqdn(r.Values[0])})
@@ -189,6 +191,7 @@ func resourceRecords(owner string, qtype uint16, records []Record) (out []dns.RR
 func soa(name string) dns.RR {
 	return &dns.SOA{
 		Hdr: dns.RR_Header{Name: name, Rrtype: dns.TypeSOA, Class: dns.ClassINET, Ttl: negativeTTL},
-		Ns:  "ns.cloud.invalid.", Mbox: "admin.cloud.invalid.", Serial: 1, Refresh: 60, Retry: 60, Expire: 60, Minttl: negativeTTL,
+		Ns:  "ns.cloud.invalid.", Mbox: "admin.cloud.invalid.", Serial: 1, Refresh: 60, Retry: 60, Expire: 60,
+		Minttl: negativeTTL,
 	}
 }

@@ -40,8 +40,10 @@ func TestAnswer(t *testing.T) {
 		rcode int
 		want  []string
 	}{
-		{"api.shoot.test.", dns.TypeA, dns.RcodeSuccess, []string{"api.shoot.test. 5 A 198.18.8.1", "api.shoot.test. 5 A 198.18.8.2"}},
-		{"API.Shoot.TEST.", dns.TypeA, dns.RcodeSuccess, []string{"API.Shoot.TEST. 5 A 198.18.8.1", "API.Shoot.TEST. 5 A 198.18.8.2"}},
+		{"api.shoot.test.", dns.TypeA, dns.RcodeSuccess,
+			[]string{"api.shoot.test. 5 A 198.18.8.1", "api.shoot.test. 5 A 198.18.8.2"}},
+		{"API.Shoot.TEST.", dns.TypeA, dns.RcodeSuccess,
+			[]string{"API.Shoot.TEST. 5 A 198.18.8.1", "API.Shoot.TEST. 5 A 198.18.8.2"}},
 		{"api.shoot.test.", dns.TypeAAAA, dns.RcodeSuccess, nil},
 		{"shoot.test.", dns.TypeA, dns.RcodeSuccess, nil}, // Nothing there, but something below.
 		{"nothing.test.", dns.TypeA, dns.RcodeNameError, nil},
@@ -51,7 +53,8 @@ func TestAnswer(t *testing.T) {
 		{"own.ingress.test.", dns.TypeA, dns.RcodeSuccess, nil},
 		{"x.own.ingress.test.", dns.TypeA, dns.RcodeNameError, nil}, // The closest name has no wildcard.
 		{"own.ingress.test.", dns.TypeTXT, dns.RcodeSuccess, []string{`own.ingress.test. 60 TXT "mine"`}},
-		{"www.test.", dns.TypeA, dns.RcodeSuccess, []string{"www.test. 5 CNAME api.shoot.test.", "api.shoot.test. 5 A 198.18.8.1", "api.shoot.test. 5 A 198.18.8.2"}},
+		{"www.test.", dns.TypeA, dns.RcodeSuccess,
+			[]string{"www.test. 5 CNAME api.shoot.test.", "api.shoot.test. 5 A 198.18.8.1", "api.shoot.test. 5 A 198.18.8.2"}},
 		{"www.test.", dns.TypeCNAME, dns.RcodeSuccess, []string{"www.test. 5 CNAME api.shoot.test."}},
 		{"out.test.", dns.TypeA, dns.RcodeSuccess, []string{"out.test. 5 CNAME elsewhere.example."}},
 	} {
@@ -65,7 +68,8 @@ func TestAnswer(t *testing.T) {
 				t.Errorf("answer mismatch (-want +got):\n%s", diff)
 			}
 			if m.Rcode != tc.rcode || !m.Authoritative {
-				t.Errorf("code = %s, authoritative = %v, want %s from the authority", dns.RcodeToString[m.Rcode], m.Authoritative, dns.RcodeToString[tc.rcode])
+				t.Errorf("code = %s, authoritative = %v, want %s from the authority", dns.RcodeToString[m.Rcode], m.Authoritative,
+					dns.RcodeToString[tc.rcode])
 			}
 			if len(m.Answer) == 0 && len(m.Ns) != 1 {
 				t.Error("a negative answer needs a SOA record, which says how long it may be remembered")

@@ -59,8 +59,8 @@ func New(dial func(context.Context, Target) (net.Conn, error)) *Proxy {
 	return &Proxy{dial: dial, balancers: map[string]*balancer{}}
 }
 
-// Apply makes the load balancer id forward as cfg says. Connections to targets that stay are kept, others are closed. An
-// error names the ports that could not be opened; the others work.
+// Apply makes the load balancer id forward as cfg says. Connections to targets that stay are kept, others are closed.
+// An error names the ports that could not be opened; the others work.
 func (p *Proxy) Apply(id string, cfg Config) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -147,7 +147,9 @@ func (p *Proxy) listen(address netip.Addr, port int) (*listener, error) {
 		return nil, fmt.Errorf("open listener: %w", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &listener{tcp: tcp, dial: p.dial, ctx: ctx, cancel: cancel, shunned: map[Target]time.Time{}, conns: map[*connection]bool{}}
+	l := &listener{
+		tcp: tcp, dial: p.dial, ctx: ctx, cancel: cancel, shunned: map[Target]time.Time{}, conns: map[*connection]bool{},
+	}
 	go l.accept()
 	return l, nil
 }

@@ -101,7 +101,8 @@ func TestTargetsTakeTurns(t *testing.T) {
 }
 
 func TestDeadTargetsAreSkipped(t *testing.T) {
-	dead := Target{Address: "127.99.99.99:1"} // Refused at once: nobody listens on ports below 1024 of odd loopback addresses.
+	// Refused at once: nobody listens on ports below 1024 of odd loopback addresses.
+	dead := Target{Address: "127.99.99.99:1"}
 	_, port := start(t, 0, dead, server(t, says("alive")))
 	for range 4 {
 		if data, err := io.ReadAll(connect(t, port)); string(data) != "alive" {

@@ -1,4 +1,5 @@
-// Package registry serves an OCI image layout as a read-only image registry (OCI distribution specification, pull only).
+// Package registry serves an OCI image layout as a read-only image registry (OCI distribution specification, pull
+// only).
 package registry
 
 import (
@@ -130,8 +131,8 @@ func (r *Registry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.serveBlob(w, req, d.Digest.String(), kind)
 }
 
-// find looks an image up. containerd asks a mirror for "<path>:<tag>" and passes the registry host as ns; others put the
-// host into the path or leave it out, and get the image if only one fits.
+// find looks an image up. containerd asks a mirror for "<path>:<tag>" and passes the registry host as ns; others put
+// the host into the path or leave it out, and get the image if only one fits.
 func find(images map[string]ocispec.Descriptor, ns, name, tag string) (ocispec.Descriptor, bool) {
 	for _, full := range []string{ns + "/" + name + ":" + tag, name + ":" + tag} {
 		if d, ok := images[full]; ok {
@@ -182,8 +183,9 @@ func Refuse(w http.ResponseWriter, message string) {
 	fail(w, http.StatusUnauthorized, "UNAUTHORIZED", message)
 }
 
-// notYet answers that an image is to be asked for again later, and why. Container runtimes show people the status line of such an
-// answer and nothing of its body, so that the reason is in both. HTTP/2 has no reasons in its status; its clients get the body only.
+// notYet answers that an image is to be asked for again later, and why. Container runtimes show people the status line
+// of such an answer and nothing of its body, so that the reason is in both. HTTP/2 has no reasons in its status; its
+// clients get the body only.
 func notYet(w http.ResponseWriter, req *http.Request, why string) {
 	connection, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -201,7 +203,8 @@ func notYet(w http.ResponseWriter, req *http.Request, why string) {
 		}
 		return r
 	}, why)
-	fmt.Fprintf(buffered, "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
+	fmt.Fprintf(buffered,
+		"HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
 		http.StatusServiceUnavailable, line, len(body), body)
 	_ = buffered.Flush() // Who is gone asks again.
 }

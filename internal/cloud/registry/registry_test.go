@@ -134,7 +134,8 @@ func TestImagesThatAreBeingMade(t *testing.T) {
 		}
 		body, err := io.ReadAll(response.Body)
 		response.Body.Close()
-		if want := "503 it is being made: soon"; err != nil || response.Status != want || (method == http.MethodGet) != strings.Contains(string(body), `"UNAVAILABLE"`) {
+		if want := "503 it is being made: soon"; err != nil || response.Status != want ||
+			(method == http.MethodGet) != strings.Contains(string(body), `"UNAVAILABLE"`) {
 			t.Errorf("%s = %q, %q, %v, want %q", method, response.Status, body, err, want)
 		}
 	}

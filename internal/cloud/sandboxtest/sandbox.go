@@ -1,7 +1,7 @@
 //go:build landscape && linux
 
-// Package sandboxtest lets tests that need root run beside a landscape on the same host: in network and mount namespaces of
-// their own, with a containerd of their own.
+// Package sandboxtest lets tests that need root run beside a landscape on the same host: in network and mount
+// namespaces of their own, with a containerd of their own.
 package sandboxtest
 
 import (
@@ -46,7 +46,9 @@ func reexec() int {
 	c := exec.Command("/proc/self/exe", os.Args[1:]...)
 	c.Env = append(os.Environ(), marker+"=1")
 	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
-	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+	c.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL,
+	}
 	err := c.Run()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {

@@ -32,9 +32,14 @@ type Values struct {
 
 // Render returns the objects for the Shoot.
 func Render(v Values) []client.Object {
-	own := map[string]string{component.LabelApp: name, component.LabelRole: "system-component", "node.gardener.cloud/critical-component": "true"}
+	own := map[string]string{
+		component.LabelApp: name, component.LabelRole: "system-component", "node.gardener.cloud/critical-component": "true",
+	}
 	return []client.Object{
-		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: own}, AutomountServiceAccountToken: ptr.To(false)},
+		&corev1.ServiceAccount{
+			ObjectMeta:                   metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: own},
+			AutomountServiceAccountToken: ptr.To(false),
+		},
 		&appsv1.DaemonSet{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: own},
 			Spec: appsv1.DaemonSetSpec{
@@ -65,10 +70,14 @@ func Render(v Values) []client.Object {
 							SecurityContext: &corev1.SecurityContext{
 								AllowPrivilegeEscalation: ptr.To(false),
 								// The address is put on the loopback interface and port 443 is bound.
-								Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"NET_ADMIN", "NET_BIND_SERVICE"}, Drop: []corev1.Capability{"ALL"}},
+								Capabilities: &corev1.Capabilities{
+									Add: []corev1.Capability{"NET_ADMIN", "NET_BIND_SERVICE"}, Drop: []corev1.Capability{"ALL"},
+								},
 							},
 							ReadinessProbe: &corev1.Probe{
-								ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/readyz", Port: intstr.FromInt32(healthPort)}},
+								ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
+									Path: "/readyz", Port: intstr.FromInt32(healthPort),
+								}},
 								PeriodSeconds: 2, TimeoutSeconds: 5, FailureThreshold: 5,
 							},
 						}},

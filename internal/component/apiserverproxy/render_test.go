@@ -7,5 +7,7 @@ import (
 )
 
 func TestRender(t *testing.T) {
-	golden.Objects(t, "apiserver-proxy", Render(Values{Image: "hortus.dev/hortus:dev", Address: "10.0.0.7", Gateway: "api.a.dev.internal.local.hortus.dev:8443"})...)
+	golden.Objects(t, "apiserver-proxy", Render(Values{
+		Image: "hortus.dev/hortus:dev", Address: "10.0.0.7", Gateway: "api.a.dev.internal.local.hortus.dev:8443",
+	})...)
 }

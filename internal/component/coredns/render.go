@@ -60,7 +60,8 @@ func Render(v Values) []client.Object {
 		&rbacv1.ClusterRole{
 			ObjectMeta: metav1.ObjectMeta{Name: "system:coredns", Labels: labels},
 			Rules: []rbacv1.PolicyRule{
-				{APIGroups: []string{""}, Resources: []string{"endpoints", "services", "pods", "namespaces"}, Verbs: []string{"list", "watch"}},
+				{APIGroups: []string{""}, Resources: []string{"endpoints", "services", "pods", "namespaces"},
+					Verbs: []string{"list", "watch"}},
 				{APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}, Verbs: []string{"list", "watch"}},
 			},
 		},
@@ -68,7 +69,8 @@ func Render(v Values) []client.Object {
 		&corev1.ConfigMap{ObjectMeta: meta(name), Data: map[string]string{"Corefile": config}},
 		&corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{Name: serviceName, Namespace: namespace, Labels: map[string]string{
-				"k8s-app": "kube-dns", "kubernetes.io/cluster-service": "true", "kubernetes.io/name": "CoreDNS", component.LabelRole: "system-component",
+				"k8s-app": "kube-dns", "kubernetes.io/cluster-service": "true", "kubernetes.io/name": "CoreDNS",
+				component.LabelRole: "system-component",
 			}},
 			Spec: corev1.ServiceSpec{
 				ClusterIP: v.ClusterIP,
@@ -81,7 +83,9 @@ func Render(v Values) []client.Object {
 		},
 		&policyv1.PodDisruptionBudget{
 			ObjectMeta: meta(name),
-			Spec:       policyv1.PodDisruptionBudgetSpec{MaxUnavailable: ptr.To(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{MatchLabels: selector}},
+			Spec: policyv1.PodDisruptionBudgetSpec{
+				MaxUnavailable: ptr.To(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{MatchLabels: selector},
+			},
 		},
 		deployment(v, meta(name), selector, hex.EncodeToString(checksum[:])),
 	}
@@ -104,7 +108,9 @@ func deployment(v Values, meta metav1.ObjectMeta, selector map[string]string, ch
 			Selector:             &metav1.LabelSelector{MatchLabels: selector},
 			Strategy:             component.ReplaceWithoutGap(),
 			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: meta.Labels, Annotations: map[string]string{"checksum/configmap-" + name: checksum}},
+				ObjectMeta: metav1.ObjectMeta{
+					Labels: meta.Labels, Annotations: map[string]string{"checksum/configmap-" + name: checksum},
+				},
 				Spec: corev1.PodSpec{
 					ServiceAccountName:           name,
 					AutomountServiceAccountToken: ptr.To(true),
@@ -133,9 +139,10 @@ func deployment(v Values, meta metav1.ObjectMeta, selector map[string]string, ch
 						LivenessProbe:   probe("/health", 8080, 20),
 						SecurityContext: component.ConfinedContainer(),
 					}},
-					Volumes: []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
-						LocalObjectReference: corev1.LocalObjectReference{Name: name},
-					}}}},
+					Volumes: []corev1.Volume{{Name: "config",
+						VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+							LocalObjectReference: corev1.LocalObjectReference{Name: name},
+						}}}},
 				},
 			},
 		},
@@ -148,7 +155,9 @@ func corefile(v Values) string {
 	for _, suffix := range v.CommonSuffixes {
 		// The search path makes "a.b.<suffix>.<namespace>.svc.cluster.local" of a name that is complete already.
 		escaped := strings.ReplaceAll(strings.TrimPrefix(suffix, "."), ".", `\.`)
-		fmt.Fprintf(&rewrites, "    rewrite stop {\n        name regex (.*)\\.%s\\.svc\\.cluster\\.local {1}.%s answer auto\n    }\n", escaped, strings.TrimPrefix(suffix, "."))
+		fmt.Fprintf(&rewrites,
+			"    rewrite stop {\n        name regex (.*)\\.%s\\.svc\\.cluster\\.local {1}.%s answer auto\n    }\n", escaped,
+			strings.TrimPrefix(suffix, "."))
 	}
 	return fmt.Sprintf(`.:%d {
     errors

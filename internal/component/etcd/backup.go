@@ -44,8 +44,8 @@ type Restore struct {
 	Time     time.Time
 }
 
-// Flags that say who owns an etcd. A running process may have been told about a newer owner, so they alone are no reason to
-// replace its pod.
+// Flags that say who owns an etcd. A running process may have been told about a newer owner, so they alone are no
+// reason to replace its pod.
 const (
 	flagEpoch     = "--epoch="
 	flagFenceTime = "--fence-time="
@@ -68,7 +68,8 @@ func Owner(set *appsv1.StatefulSet) (epoch int64, standby bool) {
 
 // StandsBy reports whether a pod of etcd was started to stand by. Its process may have been activated since.
 func StandsBy(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return slices.Contains(c.Command, flagStandby+"true") })
+	return slices.ContainsFunc(pod.Spec.Containers,
+		func(c corev1.Container) bool { return slices.Contains(c.Command, flagStandby+"true") })
 }
 
 // HasBackups reports whether backups are taken of an etcd.

@@ -28,8 +28,9 @@ const (
 // quotaBytes is etcd's advised maximum for its database; beyond it start-up and defragmentation get slow.
 const quotaBytes = 8 << 30
 
-// flags of etcd that may change while the pod runs. With one member nobody can vote against it, so a short election timeout
-// costs nothing and shortens a restart: it elects itself after one to two timeouts, less what it skips at the start.
+// flags of etcd that may change while the pod runs. With one member nobody can vote against it, so a short election
+// timeout costs nothing and shortens a restart: it elects itself after one to two timeouts, less what it skips at the
+// start.
 func flags(members int) string {
 	heartbeat, election := 50, 250
 	if members > 1 {
@@ -49,7 +50,8 @@ func flags(members int) string {
 func members(namespace string, n int) string {
 	lines := &strings.Builder{}
 	for i := range n {
-		fmt.Fprintf(lines, "%s-%d https://%s:%d %s %s\n", Name, i, peerHost(namespace, i), peerPort, MemberURL(namespace, i), MemberServiceURL(namespace, i))
+		fmt.Fprintf(lines, "%s-%d https://%s:%d %s %s\n", Name, i, peerHost(namespace, i), peerPort, MemberURL(namespace, i),
+			MemberServiceURL(namespace, i))
 	}
 	return lines.String()
 }
@@ -87,8 +89,8 @@ func Checksum(certificates *corev1.Secret, config *corev1.ConfigMap) string {
 	return configuration.Configuration{Files: certificates.Data, Flags: config.Data[keyFlags]}.Checksum()
 }
 
-// Config returns what may change besides the certificates: flags of etcd, its members, and the schedule of full snapshots
-// as cron in UTC. Etcd is restarted only for the flags.
+// Config returns what may change besides the certificates: flags of etcd, its members, and the schedule of full
+// snapshots as cron in UTC. Etcd is restarted only for the flags.
 func Config(namespace, fullSchedule string, n int) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: configName, Namespace: namespace, Labels: component.Labels(Name)},

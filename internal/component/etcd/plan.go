@@ -103,8 +103,8 @@ func with(m map[string]string, key, value string) map[string]string {
 	return m
 }
 
-// Next decides what has to be done to the pods now. Only one of them is ended at a time, and of several only when all others
-// are ready, so that they keep a quorum.
+// Next decides what has to be done to the pods now. Only one of them is ended at a time, and of several only when all
+// others are ready, so that they keep a quorum.
 func Next(template *corev1.PodTemplateSpec, checksum string, pods []corev1.Pod) map[string]Change {
 	changes := map[string]Change{}
 	var ends, unready []string
@@ -134,8 +134,8 @@ func Next(template *corev1.PodTemplateSpec, checksum string, pods []corev1.Pod) 
 	return changes
 }
 
-// templateChecksum identifies a template without what can change in a running pod, which are its images and the owner, and
-// without where pods are placed, which matters only for new ones.
+// templateChecksum identifies a template without what can change in a running pod, which are its images and the owner,
+// and without where pods are placed, which matters only for new ones.
 func templateChecksum(t corev1.PodTemplateSpec) string {
 	t = *t.DeepCopy()
 	t.Spec.TopologySpreadConstraints = nil
@@ -143,7 +143,8 @@ func templateChecksum(t corev1.PodTemplateSpec) string {
 		for i := range containers {
 			containers[i].Image = ""
 			containers[i].Command = slices.DeleteFunc(containers[i].Command, func(arg string) bool {
-				return strings.HasPrefix(arg, flagEpoch) || strings.HasPrefix(arg, flagHolder) || strings.HasPrefix(arg, flagStandby)
+				return strings.HasPrefix(arg, flagEpoch) || strings.HasPrefix(arg, flagHolder) ||
+					strings.HasPrefix(arg, flagStandby)
 			})
 		}
 	}

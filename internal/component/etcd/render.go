@@ -52,8 +52,8 @@ const (
 // annotationTemplate of a pod is the checksum of the template that it was made from, images left out.
 const annotationTemplate = "etcd.hortus.dev/template"
 
-// memoryLimit bounds etcd and what takes its backups: a database has 8 GiB at most, of which the pages that are read are memory
-// that the kernel can have back.
+// memoryLimit bounds etcd and what takes its backups: a database has 8 GiB at most, of which the pages that are read
+// are memory that the kernel can have back.
 const memoryLimit = "8Gi"
 
 // startupSeconds is how long etcd may take before the container is killed: a restore of a large database takes minutes,
@@ -162,7 +162,9 @@ func Render(v Values) (*corev1.Service, *appsv1.StatefulSet) {
 				ObjectMeta: metav1.ObjectMeta{Name: volumeData, Labels: component.Labels(Name)},
 				Spec: corev1.PersistentVolumeClaimSpec{
 					AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-					Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(v.StorageSize)}},
+					Resources: corev1.VolumeResourceRequirements{
+						Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(v.StorageSize)},
+					},
 				},
 			}},
 		},
@@ -175,7 +177,9 @@ func Peers(namespace string) *corev1.Service {
 		ObjectMeta: metav1.ObjectMeta{Name: peerName, Namespace: namespace, Labels: component.Labels(Name)},
 		Spec: corev1.ServiceSpec{
 			ClusterIP: corev1.ClusterIPNone, Selector: component.Selector(Name), PublishNotReadyAddresses: true,
-			Ports: []corev1.ServicePort{{Name: "peer", Port: peerPort, TargetPort: intstr.FromInt32(peerPort), Protocol: corev1.ProtocolTCP}},
+			Ports: []corev1.ServicePort{{
+				Name: "peer", Port: peerPort, TargetPort: intstr.FromInt32(peerPort), Protocol: corev1.ProtocolTCP,
+			}},
 		},
 	}
 }
@@ -246,7 +250,8 @@ func template(v Values) corev1.PodTemplateSpec {
 // reaches is what the pods connect to: other members, and the bucket of the backups.
 func reaches(v Values) []string {
 	out := []string{
-		component.ReachDNS, component.ReachService(peerName, peerPort), component.ReachService(Name, ClientPort), component.ReachService(Name, ServicePort),
+		component.ReachDNS, component.ReachService(peerName, peerPort), component.ReachService(Name, ClientPort),
+		component.ReachService(Name, ServicePort),
 	}
 	if v.Backup != nil {
 		out = append(out, component.Cloud...)

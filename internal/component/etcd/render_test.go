@@ -19,7 +19,10 @@ func values() Values {
 
 func TestRender(t *testing.T) {
 	v := values()
-	certificates := Certificates{Bundle: []byte("BUNDLE"), Server: Pair{[]byte("SERVER"), []byte("KEY")}, Client: Pair{[]byte("CLIENT"), []byte("KEY")}}
+	certificates := Certificates{
+		Bundle: []byte("BUNDLE"), Server: Pair{[]byte("SERVER"), []byte("KEY")},
+		Client: Pair{[]byte("CLIENT"), []byte("KEY")},
+	}
 	service, set := Render(v)
 	if HasBackups(set) {
 		t.Error("an etcd without backups has some")
@@ -36,14 +39,18 @@ func TestRender(t *testing.T) {
 
 	v.Replicas, v.Spread = 3, "topology.kubernetes.io/zone"
 	service, set = Render(v)
-	golden.Objects(t, "three-members", service, Peers(v.Namespace), set, DisruptionBudget(v.Namespace), Config(v.Namespace, "30 22 * * *", 3))
+	golden.Objects(t, "three-members", service, Peers(v.Namespace), set, DisruptionBudget(v.Namespace),
+		Config(v.Namespace, "30 22 * * *", 3))
 	if got := set.Spec.Template.Annotations[annotationTemplate]; got != one {
 		t.Error("three members instead of one replace the pod of the first one")
 	}
 }
 
 func TestChecksum(t *testing.T) {
-	certificates := Certificates{Bundle: []byte("BUNDLE"), Server: Pair{[]byte("SERVER"), []byte("KEY")}, Client: Pair{[]byte("CLIENT"), []byte("KEY")}}
+	certificates := Certificates{
+		Bundle: []byte("BUNDLE"), Server: Pair{[]byte("SERVER"), []byte("KEY")},
+		Client: Pair{[]byte("CLIENT"), []byte("KEY")},
+	}
 	sum := func(c Certificates, schedule string) string { return Checksum(c.Secret("a"), Config("a", schedule, 1)) }
 	before := sum(certificates, "0 1 * * *")
 	if got := sum(certificates, "0 2 * * *"); got != before {
@@ -88,8 +95,10 @@ func TestPlan(t *testing.T) {
 			unready: "Pod etcd-main-0 has to be updated",
 		},
 		"another image": {
-			pod:     running(func(p *corev1.Pod) { p.Spec.Containers[0].Image = "old" }),
-			want:    Change{Images: map[string]string{Name: values().Image}, Annotations: map[string]string{AnnotationRestarts: "2"}},
+			pod: running(func(p *corev1.Pod) { p.Spec.Containers[0].Image = "old" }),
+			want: Change{
+				Images: map[string]string{Name: values().Image}, Annotations: map[string]string{AnnotationRestarts: "2"},
+			},
 			unready: "Pod etcd-main-0 has to be updated",
 		},
 		"another image and other certificates": {

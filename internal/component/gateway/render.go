@@ -32,19 +32,19 @@ const (
 )
 
 const (
-	// memoryLimit is more than the gateway takes (TestMemorySuffices in internal/gateway): 1,200 MiB for the process, its soft
-	// limit, and 2,500 MiB of the kernel's buffers if none of 20,000 clients takes what it is sent (128 KiB each). That many belong
-	// to many tenants: n of them have n/(n+2) of all connections if they take what they can get.
+	// memoryLimit is more than the gateway takes (TestMemorySuffices in internal/gateway): 1,200 MiB for the process, its
+	// soft limit, and 2,500 MiB of the kernel's buffers if none of 20,000 clients takes what it is sent (128 KiB each).
+	// That many belong to many tenants: n of them have n/(n+2) of all connections if they take what they can get.
 	memoryLimit = "4Gi"
-	// softMemoryLimit is where the runtime collects garbage more often rather than taking more; it does not count the kernel's
-	// buffers. The process takes 1,000 MiB for 20,000 connections that carry much (51 KiB each; 380 MiB if they are idle, as
-	// measured), and, as estimated, 60 MiB for itself and what it watches, and 120 MiB for 3,000 connections that have sent a long
-	// header and no more.
+	// softMemoryLimit is where the runtime collects garbage more often rather than taking more; it does not count the
+	// kernel's buffers. The process takes 1,000 MiB for 20,000 connections that carry much (51 KiB each; 380 MiB if they
+	// are idle, as measured), and, as estimated, 60 MiB for itself and what it watches, and 120 MiB for 3,000 connections
+	// that have sent a long header and no more.
 	softMemoryLimit = "1200MiB"
 )
 
-// gracePeriodSeconds is more than the gateway takes on shutdown: 5 s in which it still accepts connections, until the Service
-// sends it none, and 10 s for those that are open.
+// gracePeriodSeconds is more than the gateway takes on shutdown: 5 s in which it still accepts connections, until the
+// Service sends it none, and 10 s for those that are open.
 const gracePeriodSeconds = 30
 
 // Values is what the rendering depends on.
@@ -58,7 +58,9 @@ type Values struct {
 // Render returns the objects for the seed; the Service and the Deployment are the last ones.
 func Render(v Values) []client.Object {
 	port := func(name string, number int32) corev1.ServicePort {
-		return corev1.ServicePort{Name: name, Port: number, TargetPort: intstr.FromInt32(number), Protocol: corev1.ProtocolTCP}
+		return corev1.ServicePort{
+			Name: name, Port: number, TargetPort: intstr.FromInt32(number), Protocol: corev1.ProtocolTCP,
+		}
 	}
 	labels := map[string]string{component.LabelApp: Name}
 	meta := func(namespace, name string) metav1.ObjectMeta {
@@ -95,7 +97,8 @@ func Render(v Values) []client.Object {
 		ServiceAccount: Name,
 		PriorityClass:  "gardener-system-critical",
 		Reaches: []string{
-			component.ReachRuntimeAPI, component.ReachAllAPIServers, component.ReachServiceOf(component.AllShoots, "vpn-seed-server", 1194),
+			component.ReachRuntimeAPI, component.ReachAllAPIServers,
+			component.ReachServiceOf(component.AllShoots, "vpn-seed-server", 1194),
 		},
 		Spread:             true,
 		Strategy:           component.ReplaceWithoutGap(),
@@ -110,7 +113,8 @@ func Render(v Values) []client.Object {
 		&corev1.ServiceAccount{ObjectMeta: meta(Namespace, Name)},
 		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role}, Rules: []rbacv1.PolicyRule{
 			{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"get", "list", "watch"}},
-			{APIGroups: []string{"gateway.networking.k8s.io"}, Resources: []string{"tlsroutes"}, Verbs: []string{"get", "list", "watch"}},
+			{APIGroups: []string{"gateway.networking.k8s.io"}, Resources: []string{"tlsroutes"},
+				Verbs: []string{"get", "list", "watch"}},
 		}},
 		component.BindClusterRole(role, role, component.ServiceAccount(Namespace, Name)),
 		budget,

@@ -20,21 +20,23 @@ const authorizationSecretName = "kube-apiserver-authorization-kubeconfigs"
 
 const pathAuthorization = "/etc/kubernetes/authorization"
 
-// sparedUsers and sparedGroups are those of the system, about whom no webhook of a user is asked: nodes could not join any
-// more, and nothing could be repaired, while a webhook does not answer, which may run in the Shoot itself. Members of
-// system:masters are authorized before any webhook.
+// sparedUsers and sparedGroups are those of the system, about whom no webhook of a user is asked: nodes could not join
+// any more, and nothing could be repaired, while a webhook does not answer, which may run in the Shoot itself. Members
+// of system:masters are authorized before any webhook.
 var (
 	// The last one is whom kubelets ask about when somebody wants logs or a shell through the API server.
 	sparedUsers = []string{
-		"system:kube-controller-manager", "system:kube-scheduler", machinecontrollermanager.CommonName, shootsystem.UserKubeletClient,
+		"system:kube-controller-manager", "system:kube-scheduler", machinecontrollermanager.CommonName,
+		shootsystem.UserKubeletClient,
 	}
 	sparedGroups = []string{
-		corev1beta1.KubeletsGroup, corev1beta1.BootstrappersGroup, corev1beta1.NodeAgentsGroup, "system:serviceaccounts:kube-system",
+		corev1beta1.KubeletsGroup, corev1beta1.BootstrappersGroup, corev1beta1.NodeAgentsGroup,
+		"system:serviceaccounts:kube-system",
 	}
 )
 
-// spare is the match condition of a webhook that leaves them out. So it does the paths of health checks: otherwise a webhook
-// that does not answer would have the server restarted.
+// spare is the match condition of a webhook that leaves them out. So it does the paths of health checks: otherwise a
+// webhook that does not answer would have the server restarted.
 func spare() string {
 	list := func(names []string) string { return "['" + strings.Join(names, "', '") + "']" }
 	return fmt.Sprintf("!(request.user in %s) && !request.groups.exists(g, g in %s) && "+
@@ -42,8 +44,8 @@ func spare() string {
 		list(sparedUsers), list(sparedGroups), list(healthPaths))
 }
 
-// authorizationConfiguration is the user's, or "" if there is none: the webhooks come first, since after RBAC they could not
-// forbid anything; then Node and RBAC, as in a server without webhooks.
+// authorizationConfiguration is the user's, or "" if there is none: the webhooks come first, since after RBAC they
+// could not forbid anything; then Node and RBAC, as in a server without webhooks.
 func authorizationConfiguration(v Values) (string, error) {
 	if v.Authorization == "" {
 		return "", nil

@@ -30,7 +30,9 @@ func configFiles(v Values) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	files := map[string]string{keyAuthentication: authentication, keyAudit: v.AuditPolicy, keyEgress: egressSelectorConfiguration()}
+	files := map[string]string{
+		keyAuthentication: authentication, keyAudit: v.AuditPolicy, keyEgress: egressSelectorConfiguration(),
+	}
 	if v.AuditPolicy == "" {
 		files[keyAudit] = defaultAuditPolicy
 	}
@@ -68,9 +70,9 @@ func authenticationConfiguration(v Values) (string, error) {
 	return marshal(config), nil
 }
 
-// selectEgress makes the server reach issuers of tokens through the tunnel server; without a selector it dials them itself,
-// wherever in the seed they are. A selector that the user has set stays: each leads through the tunnel server. All API
-// versions of the configuration have the field.
+// selectEgress makes the server reach issuers of tokens through the tunnel server; without a selector it dials them
+// itself, wherever in the seed they are. A selector that the user has set stays: each leads through the tunnel server.
+// All API versions of the configuration have the field.
 func selectEgress(config map[string]any) {
 	authenticators, _ := config["jwt"].([]any)
 	for _, a := range authenticators {
@@ -97,7 +99,9 @@ func admissionConfiguration(v Values) string {
 	if len(plugins) == 0 {
 		return ""
 	}
-	return marshal(map[string]any{"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration", "plugins": plugins})
+	return marshal(map[string]any{
+		"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration", "plugins": plugins,
+	})
 }
 
 // egressSelectorConfiguration sends all that users decide about through the tunnel server: what goes to nodes, pods and

@@ -9,8 +9,8 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// shutdownDelay is how long a server that is shutting down serves new connections: the Service's endpoints reach all proxies
-// of a seed within a second or two, or three if the seed is busy.
+// shutdownDelay is how long a server that is shutting down serves new connections: the Service's endpoints reach all
+// proxies of a seed within a second or two, or three if the seed is busy.
 const shutdownDelay = "5s"
 
 // defaultPlugins are switched on besides the server's own defaults. NodeRestriction keeps a kubelet to its own objects.
@@ -184,8 +184,8 @@ func specFlags(spec corev1beta1.KubeAPIServerConfig) []string {
 	return f
 }
 
-// gateIssuerEgress is the feature that lets issuers of tokens have an egress selector: on by default since 1.34, the oldest
-// supported version.
+// gateIssuerEgress is the feature that lets issuers of tokens have an egress selector: on by default since 1.34, the
+// oldest supported version.
 const gateIssuerEgress = "StructuredAuthenticationConfigurationEgressSelector"
 
 // withIssuerEgress keeps that feature on: without it the server would refuse its configuration.

@@ -21,34 +21,58 @@ func TestDefaultAuditPolicy(t *testing.T) {
 	me := somebody("me")
 	masters := somebody("admin", "system:masters")
 	request := func(who user.Info, verb, group, resource, subresource string) authorizer.Attributes {
-		return authorizer.AttributesRecord{User: who, Verb: verb, APIGroup: group, APIVersion: "v1", Resource: resource, Subresource: subresource, Namespace: "a", Name: "b", ResourceRequest: true}
+		return authorizer.AttributesRecord{
+			User: who, Verb: verb, APIGroup: group, APIVersion: "v1", Resource: resource, Subresource: subresource,
+			Namespace: "a", Name: "b", ResourceRequest: true,
+		}
 	}
 	for name, tc := range map[string]struct {
 		request authorizer.Attributes
 		logged  bool
 	}{
-		"a change":                        {request(me, "patch", "apps", "deployments", ""), true},
-		"a deletion of many":              {request(me, "deletecollection", "", "pods", ""), true},
-		"a change by an administrator":    {request(masters, "create", "rbac.authorization.k8s.io", "clusterrolebindings", ""), true},
-		"a change of what users add":      {request(me, "update", "example.org", "things", "status"), true},
-		"a token for a service account":   {request(me, "create", "", "serviceaccounts", "token"), true},
-		"a shell":                         {request(me, "get", "", "pods", "exec"), true},
-		"a way through a node":            {request(me, "get", "", "nodes", "proxy"), true},
-		"a secret that is read":           {request(me, "get", "", "secrets", ""), true},
-		"a service account that reads it": {request(somebody("system:serviceaccount:a:b", "system:serviceaccounts", "system:serviceaccounts:a"), "list", "", "secrets", ""), true},
-		"anything else that is read":      {request(me, "list", "", "pods", ""), false},
-		"an event":                        {request(me, "create", "events.k8s.io", "events", ""), false},
-		"an old event":                    {request(me, "create", "", "events", ""), false},
-		"a lease":                         {request(me, "update", "coordination.k8s.io", "leases", ""), false},
-		"a question about rights":         {request(me, "create", "authorization.k8s.io", "selfsubjectaccessreviews", ""), false},
-		"a kubelet":                       {request(somebody("system:node:a", "system:nodes"), "patch", "", "nodes", "status"), false},
-		"a node agent":                    {request(somebody("gardener.cloud:node-agent:machine:a", "gardener.cloud:node-agents"), "patch", "", "nodes", ""), false},
-		"the controllers of Kubernetes":   {request(somebody("system:serviceaccount:kube-system:deployment-controller", "system:serviceaccounts:kube-system"), "create", "", "pods", ""), false},
-		"the controller manager":          {request(somebody("system:kube-controller-manager"), "update", "", "endpoints", ""), false},
-		"the gardenlet":                   {request(somebody("gardener.cloud:system:gardenlet", "system:masters"), "patch", "", "secrets", ""), false},
-		"somebody who proves nothing":     {request(nil, "create", "", "pods", ""), false},
-		"a stranger":                      {request(&user.DefaultInfo{Name: "system:anonymous", Groups: []string{"system:unauthenticated"}}, "create", "", "pods", ""), false},
-		"no object":                       {authorizer.AttributesRecord{User: me, Verb: "get", Path: "/metrics"}, false},
+		"a change":           {request(me, "patch", "apps", "deployments", ""), true},
+		"a deletion of many": {request(me, "deletecollection", "", "pods", ""), true},
+		"a change by an administrator": {
+			request(masters, "create", "rbac.authorization.k8s.io", "clusterrolebindings", ""), true,
+		},
+		"a change of what users add":    {request(me, "update", "example.org", "things", "status"), true},
+		"a token for a service account": {request(me, "create", "", "serviceaccounts", "token"), true},
+		"a shell":                       {request(me, "get", "", "pods", "exec"), true},
+		"a way through a node":          {request(me, "get", "", "nodes", "proxy"), true},
+		"a secret that is read":         {request(me, "get", "", "secrets", ""), true},
+		"a service account that reads it": {
+			request(somebody("system:serviceaccount:a:b", "system:serviceaccounts", "system:serviceaccounts:a"), "list", "",
+				"secrets", ""), true,
+		},
+		"anything else that is read": {request(me, "list", "", "pods", ""), false},
+		"an event":                   {request(me, "create", "events.k8s.io", "events", ""), false},
+		"an old event":               {request(me, "create", "", "events", ""), false},
+		"a lease":                    {request(me, "update", "coordination.k8s.io", "leases", ""), false},
+		"a question about rights": {
+			request(me, "create", "authorization.k8s.io", "selfsubjectaccessreviews", ""), false,
+		},
+		"a kubelet": {
+			request(somebody("system:node:a", "system:nodes"), "patch", "", "nodes", "status"), false,
+		},
+		"a node agent": {
+			request(somebody("gardener.cloud:node-agent:machine:a", "gardener.cloud:node-agents"), "patch", "",
+				"nodes", ""), false,
+		},
+		"the controllers of Kubernetes": {
+			request(somebody("system:serviceaccount:kube-system:deployment-controller", "system:serviceaccounts:kube-system"),
+				"create", "", "pods", ""), false,
+		},
+		"the controller manager": {
+			request(somebody("system:kube-controller-manager"), "update", "", "endpoints", ""), false,
+		},
+		"the gardenlet": {
+			request(somebody("gardener.cloud:system:gardenlet", "system:masters"), "patch", "", "secrets", ""), false,
+		},
+		"somebody who proves nothing": {request(nil, "create", "", "pods", ""), false},
+		"a stranger": {request(&user.DefaultInfo{
+			Name: "system:anonymous", Groups: []string{"system:unauthenticated"},
+		}, "create", "", "pods", ""), false},
+		"no object": {authorizer.AttributesRecord{User: me, Verb: "get", Path: "/metrics"}, false},
 	} {
 		config := evaluator.EvaluatePolicyRule(tc.request)
 		if config.Level != audit.LevelNone && config.Level != audit.LevelMetadata {

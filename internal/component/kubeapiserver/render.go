@@ -23,8 +23,8 @@ import (
 // Name of the Deployment, the Service and the TLSRoute.
 const Name = "kube-apiserver"
 
-// Port of the Service and of the process. They have to be equal, since the Shoot's `kubernetes` Service gets the port of
-// the process together with the address of the Service.
+// Port of the Service and of the process. They have to be equal, since the Shoot's `kubernetes` Service gets the port
+// of the process together with the address of the Service.
 const Port = 443
 
 // Names of the objects that carry configuration. They are followed by a hash of the content.
@@ -111,7 +111,8 @@ type Values struct {
 // Service returns the Service. The server advertises the proxy address to its cluster.
 func Service(namespace, proxyAddress string) *corev1.Service {
 	annotations := component.APIServerReachableFrom()
-	annotations[component.AnnotationExport], annotations[component.AnnotationProxyAddress] = component.ExportAll, proxyAddress
+	annotations[component.AnnotationExport], annotations[component.AnnotationProxyAddress] = component.ExportAll,
+		proxyAddress
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: Name, Namespace: namespace, Labels: component.Labels(Name),
@@ -120,7 +121,9 @@ func Service(namespace, proxyAddress string) *corev1.Service {
 		Spec: corev1.ServiceSpec{
 			Type:     corev1.ServiceTypeClusterIP,
 			Selector: component.Selector(Name),
-			Ports:    []corev1.ServicePort{{Name: Name, Port: Port, TargetPort: intstr.FromInt32(Port), Protocol: corev1.ProtocolTCP}},
+			Ports: []corev1.ServicePort{{
+				Name: Name, Port: Port, TargetPort: intstr.FromInt32(Port), Protocol: corev1.ProtocolTCP,
+			}},
 		},
 	}
 }
@@ -146,12 +149,13 @@ func Route(namespace, gatewayNamespace, gatewayName string, hosts []string) *gat
 				Namespace: ptr.To(gatewayv1.Namespace(gatewayNamespace)),
 				Name:      gatewayv1.ObjectName(gatewayName),
 			}}},
-			Rules: []gatewayv1.TLSRouteRule{{BackendRefs: []gatewayv1.BackendRef{{BackendObjectReference: gatewayv1.BackendObjectReference{
-				Group: ptr.To(gatewayv1.Group("")),
-				Kind:  ptr.To(gatewayv1.Kind("Service")),
-				Name:  Name,
-				Port:  ptr.To(gatewayv1.PortNumber(Port)),
-			}, Weight: ptr.To(int32(1))}}}},
+			Rules: []gatewayv1.TLSRouteRule{{BackendRefs: []gatewayv1.BackendRef{{
+				BackendObjectReference: gatewayv1.BackendObjectReference{
+					Group: ptr.To(gatewayv1.Group("")),
+					Kind:  ptr.To(gatewayv1.Kind("Service")),
+					Name:  Name,
+					Port:  ptr.To(gatewayv1.PortNumber(Port)),
+				}, Weight: ptr.To(int32(1))}}}},
 		},
 	}
 	for _, h := range hosts {
@@ -194,9 +198,11 @@ func Render(v Values) (*Objects, error) {
 		// Each pod reads exactly the configuration that it was made for: what may be written depends on what all others read.
 		// In the middle of a change only the configuration tells what has been written how, so another seed needs it.
 		EncryptionSecret: component.UniqueSecret(&corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Name: EncryptionSecretName, Namespace: v.Namespace, Labels: persistent(component.Labels(Name))},
-			Type:       corev1.SecretTypeOpaque,
-			Data:       map[string][]byte{KeyEncryption: v.Encryption.Render()},
+			ObjectMeta: metav1.ObjectMeta{
+				Name: EncryptionSecretName, Namespace: v.Namespace, Labels: persistent(component.Labels(Name)),
+			},
+			Type: corev1.SecretTypeOpaque,
+			Data: map[string][]byte{KeyEncryption: v.Encryption.Render()},
 		}),
 		AuthorizationSecret: authorizationSecret(v),
 	}
@@ -226,13 +232,16 @@ func Render(v Values) (*Objects, error) {
 		// Whatever a tenant has it connect to leaves by way of the tunnel server.
 		Reaches: []string{
 			component.ReachDNS, component.ReachService(etcd.Name, etcd.ClientPort),
-			component.ReachService(vpnseedserver.Name, vpnseedserver.ProxyPort), component.ReachService(vpnseedserver.Name, vpnseedserver.EgressPort),
+			component.ReachService(vpnseedserver.Name, vpnseedserver.ProxyPort),
+			component.ReachService(vpnseedserver.Name, vpnseedserver.EgressPort),
 		},
 		References: component.References(unique...),
 		// A new server is ready before an old one goes, so that updates are not noticed.
 		Strategy: appsv1.DeploymentStrategy{
-			Type:          appsv1.RollingUpdateDeploymentStrategyType,
-			RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: ptr.To(intstr.FromInt32(1)), MaxUnavailable: ptr.To(intstr.FromInt32(0))},
+			Type: appsv1.RollingUpdateDeploymentStrategyType,
+			RollingUpdate: &appsv1.RollingUpdateDeployment{
+				MaxSurge: ptr.To(intstr.FromInt32(1)), MaxUnavailable: ptr.To(intstr.FromInt32(0)),
+			},
 		},
 	}
 	o.Deployment = w.Deployment()

@@ -21,16 +21,21 @@ func values() Values {
 	return Values{
 		Size:      component.Small,
 		Namespace: "shoot--dev--a", Image: "registry.k8s.io/kube-apiserver:v1.36.3", Replicas: 1, AdvertiseIP: "10.0.0.7",
-		ExternalHost: "api.a.dev.local.hortus.dev", ServiceCIDR: "100.64.0.0/16", Issuer: "https://api.a.dev.internal.local.hortus.dev",
+		ExternalHost: "api.a.dev.local.hortus.dev", ServiceCIDR: "100.64.0.0/16",
+		Issuer:  "https://api.a.dev.internal.local.hortus.dev",
 		Workers: true,
 		Secrets: Secrets{
-			Server: "kube-apiserver-1", ClientCABundle: "ca-client-bundle-1", EtcdCABundle: "ca-etcd-bundle-1", EtcdClient: "etcd-client-1",
-			FrontProxyCABundle: "ca-front-proxy-bundle-1", Aggregator: "kube-aggregator-1", ServiceAccountKey: "service-account-key-1",
-			KeyBundle: "service-account-key-bundle-1", KubeletCABundle: "ca-kubelet-bundle-1", KubeletClient: "kube-apiserver-kubelet-1",
-			VPNCABundle: "ca-vpn-bundle-1", VPNClient: "kube-apiserver-http-proxy-1",
+			Server: "kube-apiserver-1", ClientCABundle: "ca-client-bundle-1", EtcdCABundle: "ca-etcd-bundle-1",
+			EtcdClient:         "etcd-client-1",
+			FrontProxyCABundle: "ca-front-proxy-bundle-1", Aggregator: "kube-aggregator-1",
+			ServiceAccountKey: "service-account-key-1",
+			KeyBundle:         "service-account-key-bundle-1", KubeletCABundle: "ca-kubelet-bundle-1",
+			KubeletClient: "kube-apiserver-kubelet-1",
+			VPNCABundle:   "ca-vpn-bundle-1", VPNClient: "kube-apiserver-http-proxy-1",
 		},
 		Encryption: encryption.Target{
-			Resources: []string{"secrets"}, Writer: encryption.Provider{Cipher: encryption.AESCBC, Key: "key1"}, Keys: map[string]string{"key1": "c2VjcmV0"},
+			Resources: []string{"secrets"}, Writer: encryption.Provider{Cipher: encryption.AESCBC, Key: "key1"},
+			Keys: map[string]string{"key1": "c2VjcmV0"},
 		}.Config(),
 	}
 }
@@ -44,7 +49,8 @@ func TestRender(t *testing.T) {
 	configured.AcceptedIssuers = []string{"https://old.example"}
 	configured.Encryption = encryption.Target{
 		Resources: []string{"configmaps", "secrets"}, Writer: encryption.Provider{Cipher: encryption.Secretbox, Key: "key2"},
-		Keep: []encryption.Provider{{Cipher: encryption.Secretbox, Key: "key1"}}, Keys: map[string]string{"key1": "b2xk", "key2": "bmV3"},
+		Keep: []encryption.Provider{{Cipher: encryption.Secretbox, Key: "key1"}},
+		Keys: map[string]string{"key1": "b2xk", "key2": "bmV3"},
 	}.Config()
 	configured.Authentication = "apiVersion: apiserver.config.k8s.io/v1beta1\nkind: AuthenticationConfiguration\njwt:\n- issuer: {url: https://idp.example, audiences: [me]}\n"
 	configured.AuditPolicy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Request}]\n"
@@ -62,22 +68,34 @@ authorizers:
     matchConditions: [{expression: "request.user != 'me'"}]
     connectionInfo: {type: KubeConfigFile}
 `
-	configured.AuthorizationKubeconfigs = map[string][]byte{"plain": []byte("kubeconfig of plain"), "b.example": []byte("kubeconfig of b")}
+	configured.AuthorizationKubeconfigs = map[string][]byte{
+		"plain": []byte("kubeconfig of plain"), "b.example": []byte("kubeconfig of b"),
+	}
 	configured.Config = &corev1beta1.KubeAPIServerConfig{
 		KubernetesConfig: corev1beta1.KubernetesConfig{FeatureGates: map[string]bool{"B": false, "A": true}},
 		AdmissionPlugins: []corev1beta1.AdmissionPlugin{
-			{Name: "PodNodeSelector", Config: &runtime.RawExtension{Raw: []byte(`{"podNodeSelectorPluginConfig":{"clusterDefaultNodeSelector":"a=b"}}`)}},
+			{Name: "PodNodeSelector", Config: &runtime.RawExtension{
+				Raw: []byte(`{"podNodeSelectorPluginConfig":{"clusterDefaultNodeSelector":"a=b"}}`),
+			}},
 			{Name: "Priority", Disabled: ptr.To(true)},
 		},
-		RuntimeConfig:                       map[string]bool{"batch/v2alpha1": true},
-		Requests:                            &corev1beta1.APIServerRequests{MaxNonMutatingInflight: ptr.To(int32(400)), MaxMutatingInflight: ptr.To(int32(200))},
+		RuntimeConfig: map[string]bool{"batch/v2alpha1": true},
+		Requests: &corev1beta1.APIServerRequests{
+			MaxNonMutatingInflight: ptr.To(int32(400)), MaxMutatingInflight: ptr.To(int32(200)),
+		},
 		EventTTL:                            &metav1.Duration{Duration: time.Hour},
 		Logging:                             &corev1beta1.APIServerLogging{Verbosity: ptr.To(int32(2))},
 		DefaultNotReadyTolerationSeconds:    ptr.To(int64(300)),
 		DefaultUnreachableTolerationSeconds: ptr.To(int64(300)),
 		APIAudiences:                        []string{"kubernetes", "mine"},
-		ServiceAccountConfig:                &corev1beta1.ServiceAccountConfig{ExtendTokenExpiration: ptr.To(false), MaxTokenExpiration: &metav1.Duration{Duration: 720 * time.Hour}},
-		WatchCacheSizes:                     &corev1beta1.WatchCacheSizes{Resources: []corev1beta1.ResourceWatchCacheSize{{Resource: "secrets", CacheSize: 500}, {APIGroup: ptr.To("apps"), Resource: "deployments", CacheSize: 10}}},
+		ServiceAccountConfig: &corev1beta1.ServiceAccountConfig{
+			ExtendTokenExpiration: ptr.To(false), MaxTokenExpiration: &metav1.Duration{Duration: 720 * time.Hour},
+		},
+		WatchCacheSizes: &corev1beta1.WatchCacheSizes{
+			Resources: []corev1beta1.ResourceWatchCacheSize{
+				{Resource: "secrets", CacheSize: 500}, {APIGroup: ptr.To("apps"), Resource: "deployments", CacheSize: 10},
+			},
+		},
 	}
 	for name, v := range map[string]Values{"with-workers": values(), "workerless": workerless, "configured": configured} {
 		t.Run(name, func(t *testing.T) {
@@ -94,12 +112,14 @@ func TestRenderRefuses(t *testing.T) {
 	webhook := "authorizers: [{type: Webhook, name: a, webhook: {timeout: 3s}}]"
 	kubeconfigs := map[string][]byte{"a": []byte("k")}
 	for name, change := range map[string]func(*Values){
-		"authentication that is no YAML":     func(v *Values) { v.Authentication = "jwt: [" },
-		"authorization that is no YAML":      func(v *Values) { v.Authorization = "authorizers: [" },
-		"an authorizer that is no webhook":   func(v *Values) { v.Authorization = "authorizers: [{type: RBAC, name: a}]" },
-		"a webhook without a kubeconfig":     func(v *Values) { v.Authorization = webhook },
-		"a server without encryption keys":   func(v *Values) { v.Encryption = encryption.Config{} },
-		"authorizers that are not a webhook": func(v *Values) { v.Authorization, v.AuthorizationKubeconfigs = "authorizers: [a]", kubeconfigs },
+		"authentication that is no YAML":   func(v *Values) { v.Authentication = "jwt: [" },
+		"authorization that is no YAML":    func(v *Values) { v.Authorization = "authorizers: [" },
+		"an authorizer that is no webhook": func(v *Values) { v.Authorization = "authorizers: [{type: RBAC, name: a}]" },
+		"a webhook without a kubeconfig":   func(v *Values) { v.Authorization = webhook },
+		"a server without encryption keys": func(v *Values) { v.Encryption = encryption.Config{} },
+		"authorizers that are not a webhook": func(v *Values) {
+			v.Authorization, v.AuthorizationKubeconfigs = "authorizers: [a]", kubeconfigs
+		},
 	} {
 		v := values()
 		change(&v)
@@ -120,7 +140,12 @@ func TestConditionIsThereOnce(t *testing.T) {
 	addCondition(webhook, "a")
 	addCondition(webhook, "a")
 	addCondition(webhook, "b")
-	want := map[string]any{"matchConditionSubjectAccessReviewVersion": "v1", "matchConditions": []any{map[string]any{"expression": "b"}, map[string]any{"expression": "a"}}}
+	want := map[string]any{
+		"matchConditionSubjectAccessReviewVersion": "v1",
+		"matchConditions": []any{
+			map[string]any{"expression": "b"}, map[string]any{"expression": "a"},
+		},
+	}
 	if diff := cmp.Diff(want, webhook); diff != "" {
 		t.Errorf("webhook (-want +got):\n%s", diff)
 	}
@@ -148,9 +173,12 @@ func TestConfigurationIsNeverChanged(t *testing.T) {
 		"more replicas":      {func(v *Values) { v.Replicas = 3 }, false, false},
 		"another policy":     {func(v *Values) { v.AuditPolicy = "rules: []" }, true, false},
 		"another kubeconfig": {func(v *Values) { v.AuthorizationKubeconfigs["a"] = []byte("l") }, false, true},
-		"another webhook":    {func(v *Values) { v.Authorization = strings.Replace(v.Authorization, "3s", "4s", 1) }, true, false},
+		"another webhook": {
+			func(v *Values) { v.Authorization = strings.Replace(v.Authorization, "3s", "4s", 1) }, true, false,
+		},
 		"another name for it": {func(v *Values) {
-			v.Authorization, v.AuthorizationKubeconfigs = strings.Replace(v.Authorization, "name: a", "name: b", 1), map[string][]byte{"b": []byte("k")}
+			v.Authorization, v.AuthorizationKubeconfigs = strings.Replace(v.Authorization, "name: a", "name: b", 1),
+				map[string][]byte{"b": []byte("k")}
 		}, true, true},
 	} {
 		c, s := name(tc.change)
@@ -162,7 +190,8 @@ func TestConfigurationIsNeverChanged(t *testing.T) {
 
 func TestServiceAndRoute(t *testing.T) {
 	golden.Objects(t, "service", Service("shoot--dev--a", "240.1.2.3"))
-	route := Route("shoot--dev--a", "hortus-gateway", "gateway", []string{"api.a.dev.local.hortus.dev", "api.a.dev.internal.local.hortus.dev"})
+	route := Route("shoot--dev--a", "hortus-gateway", "gateway",
+		[]string{"api.a.dev.local.hortus.dev", "api.a.dev.internal.local.hortus.dev"})
 	route.APIVersion, route.Kind = "gateway.networking.k8s.io/v1", "TLSRoute"
 	golden.Objects(t, "route", route)
 }
@@ -170,7 +199,9 @@ func TestServiceAndRoute(t *testing.T) {
 // Every issuer of tokens is reached through the tunnel server, also if it came with a selector or with an odd shape.
 func TestIssuersAreReachedThroughTheTunnelServer(t *testing.T) {
 	for name, tc := range map[string]struct{ jwt, want string }{
-		"no selector":         {"[{issuer: {url: 'https://a'}}]", "[{issuer: {egressSelectorType: controlplane, url: 'https://a'}}]"},
+		"no selector": {
+			"[{issuer: {url: 'https://a'}}]", "[{issuer: {egressSelectorType: controlplane, url: 'https://a'}}]",
+		},
 		"an empty selector":   {"[{issuer: {egressSelectorType: ''}}]", "[{issuer: {egressSelectorType: controlplane}}]"},
 		"the user's selector": {"[{issuer: {egressSelectorType: cluster}}]", "[{issuer: {egressSelectorType: cluster}}]"},
 		"two issuers": {
@@ -204,7 +235,9 @@ func TestIssuersAreReachedThroughTheTunnelServer(t *testing.T) {
 func TestIssuerEgressStaysOn(t *testing.T) {
 	for name, tc := range map[string]struct{ gates, want map[string]bool }{
 		"nothing about it": {map[string]bool{"A": false}, map[string]bool{"A": false}},
-		"switched off":     {map[string]bool{"A": false, gateIssuerEgress: false}, map[string]bool{"A": false, gateIssuerEgress: true}},
+		"switched off": {
+			map[string]bool{"A": false, gateIssuerEgress: false}, map[string]bool{"A": false, gateIssuerEgress: true},
+		},
 		"all switched off": {map[string]bool{"AllBeta": false}, map[string]bool{"AllBeta": false, gateIssuerEgress: true}},
 	} {
 		if diff := cmp.Diff(tc.want, withIssuerEgress(tc.gates)); diff != "" {

@@ -85,7 +85,10 @@ func Render(v Values) (*corev1.ConfigMap, *appsv1.Deployment) {
 func flags(v Values) []string {
 	kubeconfig := component.ClientAccessPath + "/kubeconfig"
 	signer := func(name, path string) []string {
-		return []string{"--cluster-signing-" + name + "-cert-file=" + path + "/ca.crt", "--cluster-signing-" + name + "-key-file=" + path + "/ca.key"}
+		return []string{
+			"--cluster-signing-" + name + "-cert-file=" + path + "/ca.crt", "--cluster-signing-" + name + "-key-file=" + path +
+				"/ca.key",
+		}
 	}
 	f := []string{
 		"--authentication-kubeconfig=" + kubeconfig,
@@ -104,12 +107,14 @@ func flags(v Values) []string {
 	f = append(f, signer("kube-apiserver-client", pathClientCA)...)
 	f = append(f, signer("legacy-unknown", pathClientCA)...)
 	if v.Workers {
-		f = append(f, "--allocate-node-cidrs=true", "--cluster-cidr="+v.PodCIDR, "--controllers=*,bootstrapsigner,tokencleaner")
+		f = append(f, "--allocate-node-cidrs=true", "--cluster-cidr="+v.PodCIDR,
+			"--controllers=*,bootstrapsigner,tokencleaner")
 		f = append(f, signer("kubelet-client", pathClientCA)...)
 		f = append(f, signer("kubelet-serving", pathKubeletCA)...)
 	} else {
 		// Nothing runs in a cluster without nodes, so what looks after nodes and pods is left out.
-		f = append(f, "--allocate-node-cidrs=false", "--controllers=*,-nodeipam,-nodelifecycle,-attachdetach,-persistentvolume-binder,-persistentvolume-expander,-ttl,-daemonset,-cloud-node-lifecycle")
+		f = append(f, "--allocate-node-cidrs=false",
+			"--controllers=*,-nodeipam,-nodelifecycle,-attachdetach,-persistentvolume-binder,-persistentvolume-expander,-ttl,-daemonset,-cloud-node-lifecycle")
 		f = append(f, signer("kubelet-client", pathClientCA)...)
 	}
 	return append(f, specFlags(v)...)

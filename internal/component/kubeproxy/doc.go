@@ -1,2 +1,3 @@
-// Package kubeproxy renders kube-proxy in a Shoot: one DaemonSet per worker pool, since pools may run different versions.
+// Package kubeproxy renders kube-proxy in a Shoot: one DaemonSet per worker pool, since pools may run different
+// versions.
 package kubeproxy

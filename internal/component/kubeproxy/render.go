@@ -59,15 +59,21 @@ func Render(v Values) ([]client.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	kubeconfig, err := pki.Kubeconfig{Name: name, Server: v.APIServerURL, CAPEM: v.CABundle, TokenFile: tokenMount}.Render()
+	kubeconfig, err := pki.Kubeconfig{
+		Name: name, Server: v.APIServerURL, CAPEM: v.CABundle, TokenFile: tokenMount,
+	}.Render()
 	if err != nil {
 		return nil, err
 	}
 	checksum := sha256.Sum256([]byte(config + string(kubeconfig)))
 	objects := []client.Object{
 		&corev1.ServiceAccount{ObjectMeta: meta(name), AutomountServiceAccountToken: ptr.To(false)},
-		component.BindClusterRole("gardener.cloud:target:node-proxier", "system:node-proxier", component.ServiceAccount(namespace, name)),
-		&corev1.ConfigMap{ObjectMeta: meta("kube-proxy-config"), Data: map[string]string{"config.yaml": config, "kubeconfig": string(kubeconfig)}},
+		component.BindClusterRole("gardener.cloud:target:node-proxier", "system:node-proxier",
+			component.ServiceAccount(namespace, name)),
+		&corev1.ConfigMap{
+			ObjectMeta: meta("kube-proxy-config"),
+			Data:       map[string]string{"config.yaml": config, "kubeconfig": string(kubeconfig)},
+		},
 	}
 	for _, pool := range v.Pools {
 		objects = append(objects, daemonSet(pool, labels, hex.EncodeToString(checksum[:])))
@@ -76,15 +82,23 @@ func Render(v Values) ([]client.Object, error) {
 }
 
 func daemonSet(pool Pool, labels map[string]string, checksum string) *appsv1.DaemonSet {
-	podLabels := map[string]string{component.LabelApp: name, component.LabelRole: "system-component", "pool": pool.Name, labelCritical: "true"}
-	own := map[string]string{component.LabelApp: name, component.LabelRole: labels[component.LabelRole], labelCritical: "true"}
+	podLabels := map[string]string{
+		component.LabelApp: name, component.LabelRole: "system-component", "pool": pool.Name, labelCritical: "true",
+	}
+	own := map[string]string{
+		component.LabelApp: name, component.LabelRole: labels[component.LabelRole], labelCritical: "true",
+	}
 	return &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{Name: name + "-" + pool.Name, Namespace: namespace, Labels: own},
 		Spec: appsv1.DaemonSetSpec{
-			Selector:             &metav1.LabelSelector{MatchLabels: map[string]string{component.LabelApp: name, "pool": pool.Name}},
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{
+				component.LabelApp: name, "pool": pool.Name,
+			}},
 			RevisionHistoryLimit: ptr.To(int32(2)),
 			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: podLabels, Annotations: map[string]string{"checksum/configmap-kube-proxy-config": checksum}},
+				ObjectMeta: metav1.ObjectMeta{
+					Labels: podLabels, Annotations: map[string]string{"checksum/configmap-kube-proxy-config": checksum},
+				},
 				Spec: corev1.PodSpec{
 					HostNetwork:                  true,
 					ServiceAccountName:           name,
@@ -97,27 +111,36 @@ func daemonSet(pool Pool, labels map[string]string, checksum string) *appsv1.Dae
 						Name:            name,
 						Image:           pool.Image,
 						ImagePullPolicy: corev1.PullIfNotPresent,
-						Command:         []string{"/usr/local/bin/kube-proxy", "--config=" + pathConfig + "/config.yaml", "--hostname-override=$(NODE_NAME)"},
-						Env:             []corev1.EnvVar{{Name: "NODE_NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"}}}},
+						Command: []string{
+							"/usr/local/bin/kube-proxy", "--config=" + pathConfig + "/config.yaml", "--hostname-override=$(NODE_NAME)",
+						},
+						Env: []corev1.EnvVar{{
+							Name: "NODE_NAME", ValueFrom: &corev1.EnvVarSource{
+								FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"},
+							},
+						}},
 						SecurityContext: &corev1.SecurityContext{Privileged: ptr.To(true)},
 						Resources:       component.Requests("10m", "32Mi"),
 						VolumeMounts:    []corev1.VolumeMount{{Name: "config", MountPath: pathConfig, ReadOnly: true}},
 						ReadinessProbe: &corev1.Probe{
-							ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromInt32(healthPort)}},
+							ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
+								Path: "/healthz", Port: intstr.FromInt32(healthPort),
+							}},
 							PeriodSeconds: 2, TimeoutSeconds: 5, FailureThreshold: 5,
 						},
 					}},
-					Volumes: []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
-						LocalObjectReference: corev1.LocalObjectReference{Name: "kube-proxy-config"},
-					}}}},
+					Volumes: []corev1.Volume{{Name: "config",
+						VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+							LocalObjectReference: corev1.LocalObjectReference{Name: "kube-proxy-config"},
+						}}}},
 				},
 			},
 		},
 	}
 }
 
-// configuration is the KubeProxyConfiguration. The connection tracking limits stay as they are: a machine that is itself
-// a container may not change them, and on others the kernel's defaults follow the size of memory.
+// configuration is the KubeProxyConfiguration. The connection tracking limits stay as they are: a machine that is
+// itself a container may not change them, and on others the kernel's defaults follow the size of memory.
 func configuration(v Values) (string, error) {
 	mode := strings.ToLower(string(v.Mode))
 	if mode == "" {
@@ -130,8 +153,10 @@ func configuration(v Values) (string, error) {
 		"mode":               mode,
 		"metricsBindAddress": "127.0.0.1:10249",
 		"healthzBindAddress": fmt.Sprintf("0.0.0.0:%d", healthPort),
-		"conntrack":          map[string]any{"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
-		"oomScoreAdj":        1000,
+		"conntrack": map[string]any{
+			"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s",
+		},
+		"oomScoreAdj": 1000,
 	}
 	if len(v.FeatureGates) > 0 {
 		gates := map[string]any{}

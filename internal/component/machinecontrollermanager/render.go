@@ -42,8 +42,10 @@ func Render(v Values) []client.Object {
 	role := &rbacv1.Role{ObjectMeta: meta(), Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{"machine.sapcloud.io"}, Resources: []string{"*"}, Verbs: all},
 		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "list", "patch", "update", "watch"}},
-		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create", "get", "update"}},
-		{APIGroups: []string{"", "events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch", "update"}},
+		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"},
+			Verbs: []string{"create", "get", "update"}},
+		{APIGroups: []string{"", "events.k8s.io"}, Resources: []string{"events"},
+			Verbs: []string{"create", "patch", "update"}},
 	}}
 	kubeconfig := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: configMapName, Namespace: v.Namespace, Labels: component.Labels(Name)},
@@ -70,7 +72,8 @@ func Render(v Values) []client.Object {
 		ServiceAccount: Name,
 		PriorityClass:  component.PriorityControllers,
 		PodLabels:      map[string]string{component.LabelRestart: "true"},
-		Reaches:        append([]string{component.ReachDNS, component.ReachAPIServer, component.ReachRuntimeAPI}, component.Cloud...),
+		Reaches: append([]string{component.ReachDNS, component.ReachAPIServer, component.ReachRuntimeAPI},
+			component.Cloud...),
 	}
 	return []client.Object{account, role, binding, kubeconfig, deployment.Deployment()}
 }
@@ -81,19 +84,27 @@ var all = []string{"create", "delete", "deletecollection", "get", "list", "patch
 func ShootAccess() []client.Object {
 	return []client.Object{
 		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: shootRole}, Rules: []rbacv1.PolicyRule{
-			{APIGroups: []string{""}, Resources: []string{"nodes", "nodes/status", "endpoints", "replicationcontrollers", "pods", "persistentvolumes", "persistentvolumeclaims"}, Verbs: all},
+			{APIGroups: []string{""}, Resources: []string{
+				"nodes", "nodes/status", "endpoints", "replicationcontrollers", "pods", "persistentvolumes",
+				"persistentvolumeclaims",
+			}, Verbs: all},
 			{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch", "update"}},
 			{APIGroups: []string{""}, Resources: []string{"pods/eviction"}, Verbs: []string{"create"}},
-			{APIGroups: []string{"apps"}, Resources: []string{"replicasets", "statefulsets", "daemonsets", "deployments"}, Verbs: all},
-			{APIGroups: []string{"policy"}, Resources: []string{"poddisruptionbudgets"}, Verbs: []string{"get", "list", "watch"}},
-			{APIGroups: []string{"storage.k8s.io"}, Resources: []string{"volumeattachments"}, Verbs: []string{"delete", "get", "list", "watch"}},
+			{APIGroups: []string{"apps"}, Resources: []string{
+				"replicasets", "statefulsets", "daemonsets", "deployments",
+			}, Verbs: all},
+			{APIGroups: []string{"policy"}, Resources: []string{"poddisruptionbudgets"},
+				Verbs: []string{"get", "list", "watch"}},
+			{APIGroups: []string{"storage.k8s.io"}, Resources: []string{"volumeattachments"},
+				Verbs: []string{"delete", "get", "list", "watch"}},
 			{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: all},
 		}},
 		component.BindClusterRole(shootRole, shootRole, component.User(CommonName)),
 		// Bootstrap tokens of new machines.
-		&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: shootRole, Namespace: metav1.NamespaceSystem}, Rules: []rbacv1.PolicyRule{
-			{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: all},
-		}},
+		&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: shootRole, Namespace: metav1.NamespaceSystem},
+			Rules: []rbacv1.PolicyRule{
+				{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: all},
+			}},
 		component.BindRole(metav1.NamespaceSystem, shootRole, shootRole, component.User(CommonName)),
 	}
 }

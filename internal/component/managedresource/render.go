@@ -29,7 +29,9 @@ const dataKey = "objects.yaml"
 const LabelNoCleanup = "shoot.gardener.cloud/no-cleanup"
 
 // ForShoot returns the Secret and the ManagedResource for objects in a Shoot.
-func ForShoot(scheme *runtime.Scheme, namespace, name string, objects ...client.Object) (*corev1.Secret, *resourcesv1alpha1.ManagedResource, error) {
+func ForShoot(
+	scheme *runtime.Scheme, namespace, name string, objects ...client.Object,
+) (*corev1.Secret, *resourcesv1alpha1.ManagedResource, error) {
 	secret, mr, err := render(scheme, namespace, name, objects)
 	if err != nil {
 		return nil, nil, err
@@ -41,7 +43,9 @@ func ForShoot(scheme *runtime.Scheme, namespace, name string, objects ...client.
 }
 
 // ForSeed returns the Secret and the ManagedResource for objects in the seed itself.
-func ForSeed(scheme *runtime.Scheme, namespace, name string, objects ...client.Object) (*corev1.Secret, *resourcesv1alpha1.ManagedResource, error) {
+func ForSeed(
+	scheme *runtime.Scheme, namespace, name string, objects ...client.Object,
+) (*corev1.Secret, *resourcesv1alpha1.ManagedResource, error) {
 	secret, mr, err := render(scheme, namespace, name, objects)
 	if err != nil {
 		return nil, nil, err
@@ -54,7 +58,9 @@ func ForSeed(scheme *runtime.Scheme, namespace, name string, objects ...client.O
 // SecretName is the name of the Secret behind a ManagedResource.
 func SecretName(name string) string { return "managedresource-" + name }
 
-func render(scheme *runtime.Scheme, namespace, name string, objects []client.Object) (*corev1.Secret, *resourcesv1alpha1.ManagedResource, error) {
+func render(
+	scheme *runtime.Scheme, namespace, name string, objects []client.Object,
+) (*corev1.Secret, *resourcesv1alpha1.ManagedResource, error) {
 	data, err := Encode(scheme, objects)
 	if err != nil {
 		return nil, nil, fmt.Errorf("encode objects of ManagedResource %q: %w", name, err)
@@ -65,7 +71,9 @@ func render(scheme *runtime.Scheme, namespace, name string, objects []client.Obj
 			Data:       map[string][]byte{dataKey: data},
 		}, &resourcesv1alpha1.ManagedResource{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
-			Spec:       resourcesv1alpha1.ManagedResourceSpec{SecretRefs: []corev1.LocalObjectReference{{Name: SecretName(name)}}},
+			Spec: resourcesv1alpha1.ManagedResourceSpec{
+				SecretRefs: []corev1.LocalObjectReference{{Name: SecretName(name)}},
+			},
 		}, nil
 }
 
@@ -95,8 +103,8 @@ func Encode(scheme *runtime.Scheme, objects []client.Object) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Checksum of the data of a ManagedResource's Secrets, in their order: what status.secretsDataChecksum says when exactly
-// this has been applied.
+// Checksum of the data of a ManagedResource's Secrets, in their order: what status.secretsDataChecksum says when
+// exactly this has been applied.
 func Checksum(secrets ...*corev1.Secret) string {
 	h := sha256.New()
 	for _, s := range secrets {
@@ -109,8 +117,8 @@ func Checksum(secrets ...*corev1.Secret) string {
 }
 
 // Ready reports whether the newest spec has been applied and everything in it is healthy and rolled out; if not, why.
-// checksum is that of the Secrets as they are now: a status from before their last change says nothing about it. "" skips
-// that check.
+// checksum is that of the Secrets as they are now: a status from before their last change says nothing about it. ""
+// skips that check.
 func Ready(mr *resourcesv1alpha1.ManagedResource, checksum string) (bool, string) {
 	if mr.Status.ObservedGeneration != mr.Generation {
 		return false, fmt.Sprintf("ManagedResource %s has not been observed yet", mr.Name)

@@ -22,7 +22,8 @@ func secret(name string, data map[string]string) *corev1.Secret {
 func TestChecksumTellsDataApart(t *testing.T) {
 	seen := map[string]bool{Checksum(secret("s", map[string]string{"x": "1", "y": "2"})): true}
 	for _, s := range []*corev1.Secret{
-		secret("s", map[string]string{"x": "1"}), secret("s", map[string]string{"x": "12", "y": ""}), secret("s", map[string]string{"x": "1", "y": "3"}),
+		secret("s", map[string]string{"x": "1"}), secret("s", map[string]string{"x": "12", "y": ""}),
+		secret("s", map[string]string{"x": "1", "y": "3"}),
 		secret("s", map[string]string{"x": "1", "z": "2"}), secret("t", map[string]string{"x": "1", "y": "2"}),
 	} {
 		sum := Checksum(s)
@@ -37,20 +38,26 @@ func TestReady(t *testing.T) {
 	ready := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Name: "a", Generation: 2}}
 	ready.Status.ObservedGeneration, ready.Status.SecretsDataChecksum = 2, ptr.To("sum")
 	for kind, status := range map[string]corev1beta1.ConditionStatus{
-		resourcesv1alpha1.ResourcesApplied: "True", resourcesv1alpha1.ResourcesHealthy: "True", resourcesv1alpha1.ResourcesProgressing: "False",
+		resourcesv1alpha1.ResourcesApplied: "True", resourcesv1alpha1.ResourcesHealthy: "True",
+		resourcesv1alpha1.ResourcesProgressing: "False",
 	} {
-		ready.Status.Conditions = append(ready.Status.Conditions, corev1beta1.Condition{Type: corev1beta1.ConditionType(kind), Status: status})
+		ready.Status.Conditions = append(ready.Status.Conditions,
+			corev1beta1.Condition{Type: corev1beta1.ConditionType(kind), Status: status})
 	}
 	for name, tc := range map[string]struct {
 		change   func(*resourcesv1alpha1.ManagedResource)
 		checksum string
 		want     bool
 	}{
-		"everything is as it should be":      {func(*resourcesv1alpha1.ManagedResource) {}, "sum", true},
-		"the checksum is not asked for":      {func(*resourcesv1alpha1.ManagedResource) {}, "", true},
-		"other content has been applied":     {func(*resourcesv1alpha1.ManagedResource) {}, "newer", false},
-		"a newer spec has not been observed": {func(mr *resourcesv1alpha1.ManagedResource) { mr.Generation = 3 }, "sum", false},
-		"a condition is missing":             {func(mr *resourcesv1alpha1.ManagedResource) { mr.Status.Conditions = mr.Status.Conditions[1:] }, "sum", false},
+		"everything is as it should be":  {func(*resourcesv1alpha1.ManagedResource) {}, "sum", true},
+		"the checksum is not asked for":  {func(*resourcesv1alpha1.ManagedResource) {}, "", true},
+		"other content has been applied": {func(*resourcesv1alpha1.ManagedResource) {}, "newer", false},
+		"a newer spec has not been observed": {
+			func(mr *resourcesv1alpha1.ManagedResource) { mr.Generation = 3 }, "sum", false,
+		},
+		"a condition is missing": {
+			func(mr *resourcesv1alpha1.ManagedResource) { mr.Status.Conditions = mr.Status.Conditions[1:] }, "sum", false,
+		},
 		"a condition has another status": {func(mr *resourcesv1alpha1.ManagedResource) {
 			mr.Status.Conditions[0].Status = corev1beta1.ConditionProgressing
 		}, "sum", false},

@@ -35,7 +35,8 @@ type Values struct {
 	Workers bool
 	// MaxNodeAgentDelay is how long nodes spread a change of their configuration; only with workers.
 	MaxNodeAgentDelay time.Duration
-	// ClusterNetworks and BlockedNetworks of the seed decide about network policies; only for the resource-manager of the seed.
+	// ClusterNetworks and BlockedNetworks of the seed decide about network policies; only for the resource-manager of the
+	// seed.
 	ClusterNetworks, BlockedNetworks []string
 }
 
@@ -58,7 +59,8 @@ func Render(v Values) []client.Object {
 			command = append(command, "--blocked-networks="+strings.Join(v.BlockedNetworks, ","))
 		}
 		// What gardenlets install may contain anything, roles included, so nothing less is enough.
-		objects = append(objects, component.BindClusterRole("gardener.cloud:"+Name, "cluster-admin", component.ServiceAccount(v.Namespace, Name)))
+		objects = append(objects, component.BindClusterRole("gardener.cloud:"+Name, "cluster-admin",
+			component.ServiceAccount(v.Namespace, Name)))
 	} else {
 		command = append(command, "--target-kubeconfig="+component.ClientAccessPath+"/kubeconfig")
 		if v.Workers {
@@ -67,17 +69,26 @@ func Render(v Values) []client.Object {
 		mounts = append(mounts, v.Access.Mount(configMapName))
 		reaches = append(reaches, component.ReachAPIServer)
 		objects = append(objects,
-			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: configMapName, Namespace: v.Namespace, Labels: component.Labels(Name)},
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+				Name: configMapName, Namespace: v.Namespace, Labels: component.Labels(Name),
+			},
 				Data: map[string]string{"kubeconfig": component.ClientKubeconfig()}},
 			&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
-				{APIGroups: []string{"resources.gardener.cloud"}, Resources: []string{"managedresources", "managedresources/status"}, Verbs: []string{"get", "list", "patch", "update", "watch"}},
-				{APIGroups: []string{""}, Resources: []string{"secrets", "configmaps"}, Verbs: []string{"create", "delete", "get", "list", "patch", "update", "watch"}},
+				{APIGroups: []string{"resources.gardener.cloud"}, Resources: []string{
+					"managedresources", "managedresources/status",
+				}, Verbs: []string{"get", "list", "patch", "update", "watch"}},
+				{APIGroups: []string{""}, Resources: []string{"secrets", "configmaps"},
+					Verbs: []string{"create", "delete", "get", "list", "patch", "update", "watch"}},
 				{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch"}},
-				{APIGroups: []string{"apps"}, Resources: []string{"deployments", "statefulsets", "daemonsets", "replicasets"}, Verbs: []string{"get", "list", "watch"}},
+				{APIGroups: []string{"apps"}, Resources: []string{"deployments", "statefulsets", "daemonsets", "replicasets"},
+					Verbs: []string{"get", "list", "watch"}},
 				{APIGroups: []string{"batch"}, Resources: []string{"jobs", "cronjobs"}, Verbs: []string{"get", "list", "watch"}},
-				{APIGroups: []string{"machine.sapcloud.io"}, Resources: []string{"machines"}, Verbs: []string{"get", "list", "watch"}},
-				{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create", "get", "list", "patch", "update", "watch"}},
-				{APIGroups: []string{"", "events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch", "update"}},
+				{APIGroups: []string{"machine.sapcloud.io"}, Resources: []string{"machines"},
+					Verbs: []string{"get", "list", "watch"}},
+				{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"},
+					Verbs: []string{"create", "get", "list", "patch", "update", "watch"}},
+				{APIGroups: []string{"", "events.k8s.io"}, Resources: []string{"events"},
+					Verbs: []string{"create", "patch", "update"}},
 			}},
 			component.BindRole(v.Namespace, Name, Name, component.ServiceAccount(v.Namespace, Name)),
 		)

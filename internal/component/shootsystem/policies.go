@@ -20,8 +20,8 @@ const (
 
 const kubeletPort = 10250
 
-// policies confine what the system runs on the pod network of a Shoot, and let pods with documented labels through, should
-// users deny everything in kube-system. Pods of users are not touched.
+// policies confine what the system runs on the pod network of a Shoot, and let pods with documented labels through,
+// should users deny everything in kube-system. Pods of users are not touched.
 func policies() []client.Object {
 	dns := metav1.LabelSelector{MatchLabels: map[string]string{"k8s-app": "kube-dns"}}
 	tunnel := metav1.LabelSelector{MatchLabels: map[string]string{"app": "vpn-shoot"}}
@@ -29,26 +29,33 @@ func policies() []client.Object {
 		return networkingv1.NetworkPolicyEgressRule{Ports: p}
 	}
 	public := networkingv1.NetworkPolicyEgressRule{To: []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{
-		CIDR: "0.0.0.0/0", Except: []string{"10.0.0.0/8", "100.64.0.0/10", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16"},
+		CIDR: "0.0.0.0/0", Except: []string{
+			"10.0.0.0/8", "100.64.0.0/10", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16",
+		},
 	}}}}
 	toDNS := networkingv1.NetworkPolicyEgressRule{
 		To: []networkingv1.NetworkPolicyPeer{{
-			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}}, PodSelector: &dns,
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},
+			PodSelector:       &dns,
 		}},
 		Ports: []networkingv1.NetworkPolicyPort{udp(53), tcp(53), udp(8053), tcp(8053)},
 	}
 	return []client.Object{
 		&networkingv1.NetworkPolicy{
-			ObjectMeta: describe("allow-dns", "Everybody may ask the cluster's DNS servers, which ask those of the node and the API server."),
+			ObjectMeta: describe("allow-dns",
+				"Everybody may ask the cluster's DNS servers, which ask those of the node and the API server."),
 			Spec: networkingv1.NetworkPolicySpec{
 				PodSelector: dns,
 				PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
-				Ingress:     []networkingv1.NetworkPolicyIngressRule{{Ports: []networkingv1.NetworkPolicyPort{udp(8053), tcp(8053), tcp(9153)}}},
-				Egress:      []networkingv1.NetworkPolicyEgressRule{everywhere(udp(53), tcp(53), tcp(443))},
+				Ingress: []networkingv1.NetworkPolicyIngressRule{{Ports: []networkingv1.NetworkPolicyPort{
+					udp(8053), tcp(8053), tcp(9153),
+				}}},
+				Egress: []networkingv1.NetworkPolicyEgressRule{everywhere(udp(53), tcp(53), tcp(443))},
 			},
 		},
 		&networkingv1.NetworkPolicy{
-			ObjectMeta: describe("allow-vpn", "The tunnel connects for the API server to anything in the cluster. Nothing connects to it."),
+			ObjectMeta: describe("allow-vpn",
+				"The tunnel connects for the API server to anything in the cluster. Nothing connects to it."),
 			Spec: networkingv1.NetworkPolicySpec{
 				PodSelector: tunnel,
 				PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
@@ -60,19 +67,24 @@ func policies() []client.Object {
 			Spec: networkingv1.NetworkPolicySpec{
 				PodSelector: allowed(labelFromSeed),
 				PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
-				Ingress:     []networkingv1.NetworkPolicyIngressRule{{From: []networkingv1.NetworkPolicyPeer{{PodSelector: &tunnel}}}},
+				Ingress: []networkingv1.NetworkPolicyIngressRule{
+					{From: []networkingv1.NetworkPolicyPeer{{PodSelector: &tunnel}}},
+				},
 			},
 		},
-		out("allow-to-dns", "Labelled pods may ask the cluster's DNS servers.", resourcesv1alpha1.LabelNetworkPolicyToDNS, toDNS),
+		out("allow-to-dns", "Labelled pods may ask the cluster's DNS servers.", resourcesv1alpha1.LabelNetworkPolicyToDNS,
+			toDNS),
 		out("allow-to-apiserver", "Labelled pods may reach the API server.", labelToAPIServer, everywhere(tcp(443))),
 		out("allow-to-kubelet", "Labelled pods may reach kubelets.", labelToKubelet, everywhere(tcp(kubeletPort))),
-		out("allow-to-public-networks", "Labelled pods may reach public addresses.", resourcesv1alpha1.LabelNetworkPolicyToPublicNetworks, public),
+		out("allow-to-public-networks", "Labelled pods may reach public addresses.",
+			resourcesv1alpha1.LabelNetworkPolicyToPublicNetworks, public),
 	}
 }
 
 func describe(name, text string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
-		Namespace: namespace, Name: "gardener.cloud--" + name, Annotations: map[string]string{resourcesv1alpha1.AnnotationDescription: text},
+		Namespace: namespace, Name: "gardener.cloud--" + name,
+		Annotations: map[string]string{resourcesv1alpha1.AnnotationDescription: text},
 	}
 }
 

@@ -57,7 +57,8 @@ func Render(v Values) []client.Object {
 			Data:       map[string]string{"cluster-identity": v.ClusterIdentity, "origin": "shoot"},
 		},
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "shoot-info", Namespace: namespace}, Data: v.Info},
-		component.BindClusterRole("gardener.cloud:admins", "cluster-admin", component.Group(GroupAdmins), component.Group(GroupProjectAdmins)),
+		component.BindClusterRole("gardener.cloud:admins", "cluster-admin", component.Group(GroupAdmins),
+			component.Group(GroupProjectAdmins)),
 		&rbacv1.ClusterRole{
 			ObjectMeta: metav1.ObjectMeta{Name: viewerRole},
 			Rules: []rbacv1.PolicyRule{
@@ -65,7 +66,8 @@ func Render(v Values) []client.Object {
 				{APIGroups: otherGroups, Resources: []string{"*"}, Verbs: read},
 			},
 		},
-		component.BindClusterRole("gardener.cloud:viewers", viewerRole, component.Group(GroupViewers), component.Group(GroupProjectViewers)),
+		component.BindClusterRole("gardener.cloud:viewers", viewerRole, component.Group(GroupViewers),
+			component.Group(GroupProjectViewers)),
 	}
 	if !v.Workers {
 		return objects
@@ -79,15 +81,20 @@ var read = []string{"get", "list", "watch"}
 
 // coreResourcesWithoutSecrets lists what viewers may read in the core group; a wildcard would show Secrets.
 var coreResourcesWithoutSecrets = []string{
-	"bindings", "componentstatuses", "configmaps", "endpoints", "events", "limitranges", "namespaces", "namespaces/status", "nodes", "nodes/status",
-	"persistentvolumeclaims", "persistentvolumeclaims/status", "persistentvolumes", "persistentvolumes/status", "pods", "pods/log", "pods/status",
-	"podtemplates", "replicationcontrollers", "replicationcontrollers/scale", "replicationcontrollers/status", "resourcequotas",
+	"bindings", "componentstatuses", "configmaps", "endpoints", "events", "limitranges", "namespaces", "namespaces/status",
+	"nodes", "nodes/status",
+	"persistentvolumeclaims", "persistentvolumeclaims/status", "persistentvolumes", "persistentvolumes/status", "pods",
+	"pods/log", "pods/status",
+	"podtemplates", "replicationcontrollers", "replicationcontrollers/scale", "replicationcontrollers/status",
+	"resourcequotas",
 	"resourcequotas/status", "serviceaccounts", "services", "services/status",
 }
 
 // otherGroups are Kubernetes' own groups besides the core group.
 var otherGroups = []string{
-	"admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "apps", "autoscaling", "batch", "certificates.k8s.io",
-	"coordination.k8s.io", "discovery.k8s.io", "events.k8s.io", "flowcontrol.apiserver.k8s.io", "metrics.k8s.io", "networking.k8s.io",
+	"admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "apps", "autoscaling", "batch",
+	"certificates.k8s.io",
+	"coordination.k8s.io", "discovery.k8s.io", "events.k8s.io", "flowcontrol.apiserver.k8s.io", "metrics.k8s.io",
+	"networking.k8s.io",
 	"node.k8s.io", "policy", "rbac.authorization.k8s.io", "resource.k8s.io", "scheduling.k8s.io", "storage.k8s.io",
 }

@@ -53,20 +53,24 @@ type Values struct {
 	// Workers tells whether there are nodes. Without any the server has no tunnel, and all that the API server asks for is
 	// outside.
 	Workers bool
-	// OwnNetworks are the CIDRs of the Shoot: they are reached through the tunnel, or not at all. DeniedNetworks are those of the
-	// operator, which are reached by neither way.
+	// OwnNetworks are the CIDRs of the Shoot: they are reached through the tunnel, or not at all. DeniedNetworks are those
+	// of the operator, which are reached by neither way.
 	OwnNetworks, DeniedNetworks []string
 }
 
 // DNSNames are the names that the server's certificate has to carry.
 func DNSNames(namespace string) []string {
-	return []string{Name, Name + "." + namespace, Name + "." + namespace + ".svc", Name + "." + namespace + ".svc.cluster.local"}
+	return []string{
+		Name, Name + "." + namespace, Name + "." + namespace + ".svc", Name + "." + namespace + ".svc.cluster.local",
+	}
 }
 
 // Render returns the Service and the Deployment.
 func Render(v Values) (*corev1.Service, *appsv1.Deployment) {
 	port := func(name string, number int32) corev1.ServicePort {
-		return corev1.ServicePort{Name: name, Port: number, TargetPort: intstr.FromInt32(number), Protocol: corev1.ProtocolTCP}
+		return corev1.ServicePort{
+			Name: name, Port: number, TargetPort: intstr.FromInt32(number), Protocol: corev1.ProtocolTCP,
+		}
 	}
 	service := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{
@@ -120,7 +124,8 @@ func Render(v Values) (*corev1.Service, *appsv1.Deployment) {
 		PriorityClass:      component.PriorityControllers,
 		GracePeriodSeconds: 5,
 		Reaches: []string{
-			component.ReachDNS, resourcesv1alpha1.LabelNetworkPolicyToPublicNetworks, resourcesv1alpha1.LabelNetworkPolicyToPrivateNetworks,
+			component.ReachDNS, resourcesv1alpha1.LabelNetworkPolicyToPublicNetworks,
+			resourcesv1alpha1.LabelNetworkPolicyToPrivateNetworks,
 		},
 	}
 	return service, w.Deployment()

@@ -63,11 +63,15 @@ func Render(v Values) []client.Object {
 				RevisionHistoryLimit: ptr.To(int32(2)),
 				Selector:             &metav1.LabelSelector{MatchLabels: map[string]string{component.LabelApp: Name}},
 				Strategy: appsv1.DeploymentStrategy{
-					Type:          appsv1.RollingUpdateDeploymentStrategyType,
-					RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: ptr.To(intstr.FromInt32(1)), MaxUnavailable: ptr.To(intstr.FromInt32(0))},
+					Type: appsv1.RollingUpdateDeploymentStrategyType,
+					RollingUpdate: &appsv1.RollingUpdateDeployment{
+						MaxSurge: ptr.To(intstr.FromInt32(1)), MaxUnavailable: ptr.To(intstr.FromInt32(0)),
+					},
 				},
 				Template: corev1.PodTemplateSpec{
-					ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{"checksum/secret-" + secretName: v.Checksum}},
+					ObjectMeta: metav1.ObjectMeta{
+						Labels: labels, Annotations: map[string]string{"checksum/secret-" + secretName: v.Checksum},
+					},
 					Spec: corev1.PodSpec{
 						ServiceAccountName:            Name,
 						AutomountServiceAccountToken:  ptr.To(false),
@@ -96,7 +100,11 @@ func Render(v Values) []client.Object {
 							LivenessProbe:   probe("/healthz"),
 							SecurityContext: component.ConfinedContainer(),
 						}},
-						Volumes: []corev1.Volume{{Name: "certs", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: secretName, DefaultMode: ptr.To(int32(0o640))}}}},
+						Volumes: []corev1.Volume{{
+							Name: "certs", VolumeSource: corev1.VolumeSource{
+								Secret: &corev1.SecretVolumeSource{SecretName: secretName, DefaultMode: ptr.To(int32(0o640))},
+							},
+						}},
 					},
 				},
 			},

@@ -42,8 +42,10 @@ type view struct {
 
 func ofSecretBinding(b *corev1beta1.SecretBinding) view {
 	v := view{
-		credentials: marked{corev1.SchemeGroupVersion.WithKind("Secret"), cmp.Or(b.SecretRef.Namespace, b.Namespace), b.SecretRef.Name},
-		quotas:      quotas(b.Quotas, b.Namespace),
+		credentials: marked{
+			corev1.SchemeGroupVersion.WithKind("Secret"), cmp.Or(b.SecretRef.Namespace, b.Namespace), b.SecretRef.Name,
+		},
+		quotas: quotas(b.Quotas, b.Namespace),
 	}
 	if b.Provider != nil {
 		v.providers = strings.Split(b.Provider.Type, ",")
@@ -54,16 +56,20 @@ func ofSecretBinding(b *corev1beta1.SecretBinding) view {
 func ofCredentialsBinding(b *securityv1alpha1.CredentialsBinding) view {
 	ref := b.CredentialsRef
 	return view{
-		credentials: marked{schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind), cmp.Or(ref.Namespace, b.Namespace), ref.Name},
-		quotas:      quotas(b.Quotas, b.Namespace),
-		providers:   []string{b.Provider.Type},
+		credentials: marked{
+			schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind), cmp.Or(ref.Namespace, b.Namespace), ref.Name,
+		},
+		quotas:    quotas(b.Quotas, b.Namespace),
+		providers: []string{b.Provider.Type},
 	}
 }
 
 func quotas(refs []corev1.ObjectReference, namespace string) []marked {
 	var out []marked
 	for _, ref := range refs {
-		out = append(out, marked{corev1beta1.SchemeGroupVersion.WithKind("Quota"), cmp.Or(ref.Namespace, namespace), ref.Name})
+		out = append(out, marked{
+			corev1beta1.SchemeGroupVersion.WithKind("Quota"), cmp.Or(ref.Namespace, namespace), ref.Name,
+		})
 	}
 	return out
 }
@@ -110,9 +116,10 @@ var kinds = []kind{
 		},
 	},
 	{
-		name: "credentialsbinding", label: corev1beta1.LabelCredentialsBindingReference, finalizer: corev1beta1.FinalizerCredentialsBinding,
-		new:  func() client.Object { return &securityv1alpha1.CredentialsBinding{} },
-		view: func(o client.Object) view { return ofCredentialsBinding(o.(*securityv1alpha1.CredentialsBinding)) },
+		name: "credentialsbinding", label: corev1beta1.LabelCredentialsBindingReference,
+		finalizer: corev1beta1.FinalizerCredentialsBinding,
+		new:       func() client.Object { return &securityv1alpha1.CredentialsBinding{} },
+		view:      func(o client.Object) view { return ofCredentialsBinding(o.(*securityv1alpha1.CredentialsBinding)) },
 		all: func(ctx context.Context, r client.Reader) (out []client.Object, err error) {
 			var list securityv1alpha1.CredentialsBindingList
 			err = r.List(ctx, &list, client.UnsafeDisableDeepCopy)
@@ -212,7 +219,8 @@ func (r *Reconciler) unmark(ctx context.Context, m marked, on marks) error {
 	return r.patch(ctx, m, func(o *metav1.PartialObjectMetadata) {
 		delete(o.Labels, on.label)
 		controllerutil.RemoveFinalizer(o, on.finalizer)
-		if o.Labels[corev1beta1.LabelSecretBindingReference] == "true" || o.Labels[corev1beta1.LabelCredentialsBindingReference] == "true" {
+		if o.Labels[corev1beta1.LabelSecretBindingReference] == "true" ||
+			o.Labels[corev1beta1.LabelCredentialsBindingReference] == "true" {
 			return
 		}
 		for key := range o.Labels {
@@ -238,7 +246,8 @@ func (r *Reconciler) patch(ctx context.Context, m marked, change func(*metav1.Pa
 		return nil
 	}
 	o.SetGroupVersionKind(m.GroupVersionKind)
-	if err := r.Garden.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+	if err := r.Garden.Patch(ctx, o,
+		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("patch %s %s/%s: %w", m.Kind, m.namespace, m.name, err)
 	}
 	return nil

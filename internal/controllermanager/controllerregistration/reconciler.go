@@ -36,15 +36,18 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Named("controllerregistration").
 		For(&corev1beta1.Seed{}).
 		Watches(&corev1beta1.ControllerRegistration{}, handler.EnqueueRequestsFromMapFunc(r.allSeeds)).
-		Watches(&corev1beta1.ControllerInstallation{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-			ref := o.(*corev1beta1.ControllerInstallation).Spec.SeedRef
-			if ref == nil {
-				return nil
-			}
-			return request(ref.Name)
-		})).
-		Watches(&corev1beta1.BackupBucket{}, handler.EnqueueRequestsFromMapFunc(ofBucket), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&corev1beta1.Shoot{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		Watches(&corev1beta1.ControllerInstallation{},
+			handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+				ref := o.(*corev1beta1.ControllerInstallation).Spec.SeedRef
+				if ref == nil {
+					return nil
+				}
+				return request(ref.Name)
+			})).
+		Watches(&corev1beta1.BackupBucket{}, handler.EnqueueRequestsFromMapFunc(ofBucket),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&corev1beta1.Shoot{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context,
+			o client.Object) []reconcile.Request {
 			var requests []reconcile.Request
 			for _, name := range seedsOf(o.(*corev1beta1.Shoot)) {
 				requests = append(requests, request(name)...)
@@ -129,7 +132,8 @@ func (r *Reconciler) needed(ctx context.Context, seed *corev1beta1.Seed) (Set, b
 	found := false
 	for _, index := range []string{IndexSpecSeed, IndexStatusSeed} {
 		var shoots corev1beta1.ShootList
-		if err := r.Garden.List(ctx, &shoots, client.MatchingFields{index: seed.Name}, client.UnsafeDisableDeepCopy); err != nil {
+		if err := r.Garden.List(ctx, &shoots, client.MatchingFields{index: seed.Name},
+			client.UnsafeDisableDeepCopy); err != nil {
 			return nil, false, fmt.Errorf("list Shoots of Seed %q: %w", seed.Name, err)
 		}
 		for i := range shoots.Items {
@@ -156,7 +160,9 @@ func (r *Reconciler) neededByBuckets(ctx context.Context, s *corev1beta1.Seed) (
 }
 
 // sync creates missing installations and deletes those that nothing needs, and returns how many there are or will be.
-func (r *Reconciler) sync(ctx context.Context, seed *corev1beta1.Seed, registrations []corev1beta1.ControllerRegistration, required []string) (int, error) {
+func (r *Reconciler) sync(
+	ctx context.Context, seed *corev1beta1.Seed, registrations []corev1beta1.ControllerRegistration, required []string,
+) (int, error) {
 	var installations corev1beta1.ControllerInstallationList
 	if err := r.Garden.List(ctx, &installations, client.MatchingFields{IndexInstallationSeed: seed.Name}); err != nil {
 		return 0, fmt.Errorf("list ControllerInstallations of Seed %q: %w", seed.Name, err)
@@ -200,7 +206,9 @@ func inUse(installation *corev1beta1.ControllerInstallation) bool {
 }
 
 // newInstallation has a name that follows from registration and seed, so that two tries make one object.
-func newInstallation(registration *corev1beta1.ControllerRegistration, seed *corev1beta1.Seed) *corev1beta1.ControllerInstallation {
+func newInstallation(
+	registration *corev1beta1.ControllerRegistration, seed *corev1beta1.Seed,
+) *corev1beta1.ControllerInstallation {
 	deployment := registration.Spec.Deployment.DeploymentRefs[0].Name
 	return &corev1beta1.ControllerInstallation{
 		ObjectMeta: metav1.ObjectMeta{Name: registration.Name + "-" + seed.Name},
@@ -242,10 +250,11 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	}); err != nil {
 		return err
 	}
-	return indexer.IndexField(ctx, &corev1beta1.ControllerInstallation{}, IndexInstallationSeed, func(o client.Object) []string {
-		if ref := o.(*corev1beta1.ControllerInstallation).Spec.SeedRef; ref != nil {
-			return []string{ref.Name}
-		}
-		return nil
-	})
+	return indexer.IndexField(ctx, &corev1beta1.ControllerInstallation{}, IndexInstallationSeed,
+		func(o client.Object) []string {
+			if ref := o.(*corev1beta1.ControllerInstallation).Spec.SeedRef; ref != nil {
+				return []string{ref.Name}
+			}
+			return nil
+		})
 }

@@ -87,7 +87,9 @@ func NeededBySeed(s *corev1beta1.Seed) Set {
 
 // Required returns the names of the registrations that have to be installed on a seed, sorted. shoots says whether the
 // seed has any Shoot.
-func Required(registrations []corev1beta1.ControllerRegistration, seed *corev1beta1.Seed, needed Set, shoots bool) []string {
+func Required(
+	registrations []corev1beta1.ControllerRegistration, seed *corev1beta1.Seed, needed Set, shoots bool,
+) []string {
 	var names []string
 	for i := range registrations {
 		if required(&registrations[i], seed, needed, shoots) {
@@ -122,6 +124,7 @@ func required(r *corev1beta1.ControllerRegistration, seed *corev1beta1.Seed, nee
 		if _, yes := needed[KindType{resource.Kind, resource.Type}]; yes {
 			return true
 		}
-		return shoots && slices.Contains(resource.AutoEnable, corev1beta1.ClusterTypeShoot) || slices.Contains(resource.AutoEnable, corev1beta1.ClusterTypeSeed)
+		return shoots && slices.Contains(resource.AutoEnable, corev1beta1.ClusterTypeShoot) ||
+			slices.Contains(resource.AutoEnable, corev1beta1.ClusterTypeSeed)
 	})
 }

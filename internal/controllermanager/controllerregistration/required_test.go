@@ -25,7 +25,9 @@ func TestNeeded(t *testing.T) {
 	s := &corev1beta1.Shoot{}
 	s.Spec.Provider.Type = "local"
 	s.Spec.Extensions = []corev1beta1.Extension{{Type: "audit"}, {Type: "off", Disabled: new(true)}}
-	s.Spec.DNS = &corev1beta1.DNS{Providers: []corev1beta1.DNSProvider{{Type: new("aws-route53")}, {Type: new("unmanaged")}}}
+	s.Spec.DNS = &corev1beta1.DNS{Providers: []corev1beta1.DNSProvider{
+		{Type: new("aws-route53")}, {Type: new("unmanaged")},
+	}}
 	if diff := cmp.Diff([]string{"DNSRecord/aws-route53", "Extension/audit"}, list(NeededByShoot(s))); diff != "" {
 		t.Errorf("a Shoot without workers needs (-want +got):\n%s", diff)
 	}
@@ -34,7 +36,8 @@ func TestNeeded(t *testing.T) {
 		Machine: corev1beta1.Machine{Image: &corev1beta1.ShootMachineImage{Name: "os"}},
 		CRI:     &corev1beta1.CRI{ContainerRuntimes: []corev1beta1.ContainerRuntime{{Type: "gvisor"}}},
 	}}
-	want := []string{"ContainerRuntime/gvisor", "ControlPlane/local", "DNSRecord/aws-route53", "Extension/audit", "Infrastructure/local",
+	want := []string{"ContainerRuntime/gvisor", "ControlPlane/local", "DNSRecord/aws-route53", "Extension/audit",
+		"Infrastructure/local",
 		"Network/bridge", "OperatingSystemConfig/os", "Worker/local"}
 	if diff := cmp.Diff(want, list(NeededByShoot(s))); diff != "" {
 		t.Errorf("a Shoot with workers needs (-want +got):\n%s", diff)
@@ -42,16 +45,20 @@ func TestNeeded(t *testing.T) {
 	seed := &corev1beta1.Seed{}
 	seed.Spec.Backup = &corev1beta1.Backup{Provider: "s3"}
 	seed.Spec.DNS.Internal = &corev1beta1.SeedDNSProviderConfig{Type: "dns"}
-	if diff := cmp.Diff([]string{"BackupBucket/s3", "BackupEntry/s3", "DNSRecord/dns"}, list(NeededBySeed(seed))); diff != "" {
+	if diff := cmp.Diff([]string{"BackupBucket/s3", "BackupEntry/s3", "DNSRecord/dns"},
+		list(NeededBySeed(seed))); diff != "" {
 		t.Errorf("a Seed needs (-want +got):\n%s", diff)
 	}
 }
 
 func TestRequired(t *testing.T) {
-	registration := func(name string, change ...func(*corev1beta1.ControllerRegistration)) corev1beta1.ControllerRegistration {
+	registration := func(name string,
+		change ...func(*corev1beta1.ControllerRegistration)) corev1beta1.ControllerRegistration {
 		r := corev1beta1.ControllerRegistration{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		r.Spec.Resources = []corev1beta1.ControllerResource{{Kind: "Network", Type: name}}
-		r.Spec.Deployment = &corev1beta1.ControllerRegistrationDeployment{DeploymentRefs: []corev1beta1.DeploymentRef{{Name: name}}}
+		r.Spec.Deployment = &corev1beta1.ControllerRegistrationDeployment{
+			DeploymentRefs: []corev1beta1.DeploymentRef{{Name: name}},
+		}
 		for _, c := range change {
 			c(&r)
 		}
@@ -65,12 +72,14 @@ func TestRequired(t *testing.T) {
 		registration("unused"),
 		registration("always", policy(corev1beta1.ControllerDeploymentPolicyAlways)),
 		registration("with-shoots", policy(corev1beta1.ControllerDeploymentPolicyAlwaysExceptNoShoots)),
-		registration("elsewhere", policy(corev1beta1.ControllerDeploymentPolicyAlways), func(r *corev1beta1.ControllerRegistration) {
-			r.Spec.Deployment.SeedSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
-		}),
-		registration("leaving", policy(corev1beta1.ControllerDeploymentPolicyAlways), func(r *corev1beta1.ControllerRegistration) {
-			r.DeletionTimestamp = &metav1.Time{}
-		}),
+		registration("elsewhere", policy(corev1beta1.ControllerDeploymentPolicyAlways),
+			func(r *corev1beta1.ControllerRegistration) {
+				r.Spec.Deployment.SeedSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
+			}),
+		registration("leaving", policy(corev1beta1.ControllerDeploymentPolicyAlways),
+			func(r *corev1beta1.ControllerRegistration) {
+				r.DeletionTimestamp = &metav1.Time{}
+			}),
 		registration("for-every-shoot", func(r *corev1beta1.ControllerRegistration) {
 			r.Spec.Resources[0].AutoEnable = []corev1beta1.ClusterType{corev1beta1.ClusterTypeShoot}
 		}),

@@ -31,10 +31,11 @@ type Reconciler struct {
 func (r *Reconciler) AddToManager(mgr ctrl.Manager) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("csr-approver").
-		For(&certificatesv1.CertificateSigningRequest{}, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
-			request, ok := o.(*certificatesv1.CertificateSigningRequest)
-			return ok && ours(request)
-		}))).
+		For(&certificatesv1.CertificateSigningRequest{},
+			builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
+				request, ok := o.(*certificatesv1.CertificateSigningRequest)
+				return ok && ours(request)
+			}))).
 		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
 	if err != nil {
 		return fmt.Errorf("create CSR approver: %w", err)
@@ -43,7 +44,9 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager) error {
 }
 
 // Reconcile decides about one request.
-func (r *Reconciler) Reconcile(ctx context.Context, request *certificatesv1.CertificateSigningRequest) (reconcile.Result, error) {
+func (r *Reconciler) Reconcile(
+	ctx context.Context, request *certificatesv1.CertificateSigningRequest,
+) (reconcile.Result, error) {
 	if !ours(request) {
 		return reconcile.Result{}, nil
 	}

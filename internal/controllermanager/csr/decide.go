@@ -11,8 +11,9 @@ import (
 	"hortus.dev/hortus/internal/csr"
 )
 
-// ours reports whether a request is open, its certificate would have the rights of a gardenlet, and a gardenlet asks for it.
-// Requests of others are left to whoever may approve them: so an operator gives a gardenlet its first certificate.
+// ours reports whether a request is open, its certificate would have the rights of a gardenlet, and a gardenlet asks
+// for it. Requests of others are left to whoever may approve them: so an operator gives a gardenlet its first
+// certificate.
 func ours(r *certificatesv1.CertificateSigningRequest) bool {
 	if r.Spec.SignerName != certificatesv1.KubeAPIServerClientSignerName || !csr.Open(r) || seedOf(r) == "" {
 		return false
@@ -31,7 +32,8 @@ func seedOf(r *certificatesv1.CertificateSigningRequest) string {
 	return seed
 }
 
-// decide reports whether a request is approved, and why or why not. registered tells whether the Seed of the requester exists.
+// decide reports whether a request is approved, and why or why not. registered tells whether the Seed of the requester
+// exists.
 func decide(r *certificatesv1.CertificateSigningRequest, registered bool) (approved bool, message string) {
 	parsed, err := csr.Parse(r.Spec.Request)
 	if err != nil {

@@ -23,11 +23,14 @@ const (
 )
 
 // renewal is a request as a gardenlet makes it, but for the changes.
-func renewal(t *testing.T, change func(*x509.CertificateRequest, *certificatesv1.CertificateSigningRequestSpec)) *certificatesv1.CertificateSigningRequest {
+func renewal(
+	t *testing.T, change func(*x509.CertificateRequest, *certificatesv1.CertificateSigningRequestSpec),
+) *certificatesv1.CertificateSigningRequest {
 	t.Helper()
 	wish := &x509.CertificateRequest{Subject: pkix.Name{CommonName: own, Organization: []string{corev1beta1.SeedsGroup}}}
 	spec := certificatesv1.CertificateSigningRequestSpec{
-		SignerName: certificatesv1.KubeAPIServerClientSignerName, Username: own, Groups: []string{corev1beta1.SeedsGroup, "system:authenticated"},
+		SignerName: certificatesv1.KubeAPIServerClientSignerName, Username: own,
+		Groups: []string{corev1beta1.SeedsGroup, "system:authenticated"},
 		Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
 	}
 	if change != nil {
@@ -56,29 +59,60 @@ func TestDecide(t *testing.T) {
 		ignore bool
 		denied string // Part of the message; empty is approved.
 	}{
-		"renewal":                     {},
-		"another seed":                {change: func(w *wish, _ *spec) { w.Subject.CommonName = other }, denied: "common name"},
-		"by another seed":             {change: func(_ *wish, s *spec) { s.Username = other }, denied: "common name"},
-		"by an operator":              {change: func(_ *wish, s *spec) { s.Username, s.Groups = "admin", []string{"system:masters"} }, ignore: true},
-		"by a user named like a seed": {change: func(_ *wish, s *spec) { s.Groups = []string{"system:authenticated"} }, ignore: true},
-		"by an extension":             {change: func(_ *wish, s *spec) { s.Username = "system:serviceaccount:seed-own:extension" }, ignore: true},
+		"renewal": {},
+		"another seed": {
+			change: func(w *wish, _ *spec) { w.Subject.CommonName = other }, denied: "common name",
+		},
+		"by another seed": {change: func(_ *wish, s *spec) { s.Username = other }, denied: "common name"},
+		"by an operator": {change: func(_ *wish, s *spec) {
+			s.Username, s.Groups = "admin", []string{"system:masters"}
+		}, ignore: true},
+		"by a user named like a seed": {
+			change: func(_ *wish, s *spec) { s.Groups = []string{"system:authenticated"} }, ignore: true,
+		},
+		"by an extension": {
+			change: func(_ *wish, s *spec) { s.Username = "system:serviceaccount:seed-own:extension" }, ignore: true,
+		},
 		"without a name of a seed": {change: func(w *wish, s *spec) {
 			w.Subject.CommonName, s.Username = corev1beta1.SeedUserPrefix, corev1beta1.SeedUserPrefix
 		}, ignore: true},
-		"the group for another user": {change: func(w *wish, _ *spec) { w.Subject.CommonName = "admin" }, denied: "common name"},
-		"more organizations":         {change: func(w *wish, _ *spec) { w.Subject.Organization = append(w.Subject.Organization, "system:masters") }, denied: "organization"},
-		"no organization":            {change: func(w *wish, _ *spec) { w.Subject.Organization = nil }, denied: "organization"},
-		"a DNS name":                 {change: func(w *wish, _ *spec) { w.DNSNames = []string{"a.example"} }, denied: "alternative names"},
-		"an address":                 {change: func(w *wish, _ *spec) { w.IPAddresses = []net.IP{net.IPv4(10, 0, 0, 1)} }, denied: "alternative names"},
-		"an email address":           {change: func(w *wish, _ *spec) { w.EmailAddresses = []string{"a@example.com"} }, denied: "alternative names"},
-		"a URI":                      {change: func(w *wish, _ *spec) { w.URIs = []*url.URL{{Scheme: "spiffe", Host: "a"}} }, denied: "alternative names"},
-		"usable as a server":         {change: func(_ *wish, s *spec) { s.Usages = append(s.Usages, certificatesv1.UsageServerAuth) }, denied: "usages"},
-		"usable to sign":             {change: func(_ *wish, s *spec) { s.Usages = append(s.Usages, certificatesv1.UsageCertSign) }, denied: "usages"},
-		"not usable as a client":     {change: func(_ *wish, s *spec) { s.Usages = s.Usages[:1] }, denied: "usages"},
-		"the Seed is gone":           {gone: true, denied: "does not exist"},
-		"another signer":             {change: func(_ *wish, s *spec) { s.SignerName = "example.com/signer" }, ignore: true},
-		"the signer of kubelets":     {change: func(_ *wish, s *spec) { s.SignerName = certificatesv1.KubeAPIServerClientKubeletSignerName }, ignore: true},
-		"nothing of gardenlets":      {change: func(w *wish, _ *spec) { w.Subject.CommonName, w.Subject.Organization = "alice", nil }, ignore: true},
+		"the group for another user": {
+			change: func(w *wish, _ *spec) { w.Subject.CommonName = "admin" }, denied: "common name",
+		},
+		"more organizations": {
+			change: func(w *wish, _ *spec) { w.Subject.Organization = append(w.Subject.Organization, "system:masters") },
+			denied: "organization",
+		},
+		"no organization": {
+			change: func(w *wish, _ *spec) { w.Subject.Organization = nil }, denied: "organization",
+		},
+		"a DNS name": {
+			change: func(w *wish, _ *spec) { w.DNSNames = []string{"a.example"} }, denied: "alternative names",
+		},
+		"an address": {
+			change: func(w *wish, _ *spec) { w.IPAddresses = []net.IP{net.IPv4(10, 0, 0, 1)} }, denied: "alternative names",
+		},
+		"an email address": {
+			change: func(w *wish, _ *spec) { w.EmailAddresses = []string{"a@example.com"} }, denied: "alternative names",
+		},
+		"a URI": {
+			change: func(w *wish, _ *spec) { w.URIs = []*url.URL{{Scheme: "spiffe", Host: "a"}} }, denied: "alternative names",
+		},
+		"usable as a server": {
+			change: func(_ *wish, s *spec) { s.Usages = append(s.Usages, certificatesv1.UsageServerAuth) }, denied: "usages",
+		},
+		"usable to sign": {
+			change: func(_ *wish, s *spec) { s.Usages = append(s.Usages, certificatesv1.UsageCertSign) }, denied: "usages",
+		},
+		"not usable as a client": {change: func(_ *wish, s *spec) { s.Usages = s.Usages[:1] }, denied: "usages"},
+		"the Seed is gone":       {gone: true, denied: "does not exist"},
+		"another signer":         {change: func(_ *wish, s *spec) { s.SignerName = "example.com/signer" }, ignore: true},
+		"the signer of kubelets": {
+			change: func(_ *wish, s *spec) { s.SignerName = certificatesv1.KubeAPIServerClientKubeletSignerName }, ignore: true,
+		},
+		"nothing of gardenlets": {change: func(w *wish, _ *spec) {
+			w.Subject.CommonName, w.Subject.Organization = "alice", nil
+		}, ignore: true},
 		"a gardenlet as somebody else": {change: func(w *wish, _ *spec) {
 			w.Subject.CommonName, w.Subject.Organization = "alice", []string{"system:masters"}
 		}, ignore: true},
@@ -100,7 +134,9 @@ func TestDecide(t *testing.T) {
 }
 
 func TestWhatIsDecidedIsLeftAlone(t *testing.T) {
-	for _, decided := range []certificatesv1.RequestConditionType{certificatesv1.CertificateApproved, certificatesv1.CertificateDenied} {
+	for _, decided := range []certificatesv1.RequestConditionType{
+		certificatesv1.CertificateApproved, certificatesv1.CertificateDenied,
+	} {
 		r := renewal(t, nil)
 		r.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: decided}}
 		if ours(r) {

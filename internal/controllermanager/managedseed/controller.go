@@ -1,7 +1,7 @@
 // Package managedseed keeps the labels true by which gardenlets list ManagedSeeds and the Seeds that they make.
 //
-// Trigger: ManagedSeeds, and their Shoots when they are placed or moved. Writes: nothing of its own. The API server sets
-// the labels whenever an object is written, so that nobody can forge them; an empty patch makes it do so.
+// Trigger: ManagedSeeds, and their Shoots when they are placed or moved. Writes: nothing of its own. The API server
+// sets the labels whenever an object is written, so that nobody can forge them; an empty patch makes it do so.
 package managedseed
 
 import (
@@ -35,7 +35,8 @@ type Reconciler struct {
 
 // AddToManager registers the controller.
 func (r *Reconciler) AddToManager(mgr ctrl.Manager) error {
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &seedmanagementv1alpha1.ManagedSeed{}, IndexShoot, ShootOf); err != nil {
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &seedmanagementv1alpha1.ManagedSeed{}, IndexShoot,
+		ShootOf); err != nil {
 		return fmt.Errorf("index ManagedSeeds: %w", err)
 	}
 	err := ctrl.NewControllerManagedBy(mgr).
@@ -73,7 +74,8 @@ var moved = predicate.Funcs{
 // ofShoot returns the ManagedSeed of a Shoot.
 func (r *Reconciler) ofShoot(ctx context.Context, shoot client.Object) []reconcile.Request {
 	var list seedmanagementv1alpha1.ManagedSeedList
-	if err := r.Garden.List(ctx, &list, client.InNamespace(shoot.GetNamespace()), client.MatchingFields{IndexShoot: shoot.GetName()}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Garden.List(ctx, &list, client.InNamespace(shoot.GetNamespace()),
+		client.MatchingFields{IndexShoot: shoot.GetName()}, client.UnsafeDisableDeepCopy); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Failed to list ManagedSeeds", "Shoot", shoot.GetName())
 		return nil
 	}
@@ -85,12 +87,15 @@ func (r *Reconciler) ofShoot(ctx context.Context, shoot client.Object) []reconci
 }
 
 // Reconcile compares the labels of a ManagedSeed and of its Seed with where the Shoot runs.
-func (r *Reconciler) Reconcile(ctx context.Context, managed *seedmanagementv1alpha1.ManagedSeed) (reconcile.Result, error) {
+func (r *Reconciler) Reconcile(
+	ctx context.Context, managed *seedmanagementv1alpha1.ManagedSeed,
+) (reconcile.Result, error) {
 	if managed.DeletionTimestamp != nil || managed.Spec.Shoot == nil {
 		return reconcile.Result{}, nil
 	}
 	shoot := &corev1beta1.Shoot{}
-	if err := r.Garden.Get(ctx, client.ObjectKey{Namespace: managed.Namespace, Name: managed.Spec.Shoot.Name}, shoot); err != nil {
+	if err := r.Garden.Get(ctx, client.ObjectKey{Namespace: managed.Namespace, Name: managed.Spec.Shoot.Name},
+		shoot); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	seed := &corev1beta1.Seed{}

@@ -37,7 +37,8 @@ func labels(seeds ...string) map[string]string {
 
 // relabelling is what the API server does on each write, unless it has not seen the Shoot move yet.
 func relabelling(shoot *corev1beta1.Shoot, behind bool, written *[]string) interceptor.Funcs {
-	return interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+	return interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
+		opts ...client.PatchOption) error {
 		if err := c.Patch(ctx, o, p, opts...); err != nil {
 			return err
 		}

@@ -29,13 +29,15 @@ type Reconciler struct {
 
 // AddToManager registers the controller.
 func (r *Reconciler) AddToManager(mgr ctrl.Manager) error {
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1beta1.NamespacedCloudProfile{}, IndexParent, Parent); err != nil {
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1beta1.NamespacedCloudProfile{}, IndexParent,
+		Parent); err != nil {
 		return fmt.Errorf("index NamespacedCloudProfiles: %w", err)
 	}
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("namespacedcloudprofile").
 		For(&corev1beta1.NamespacedCloudProfile{}).
-		Watches(&corev1beta1.CloudProfile{}, handler.EnqueueRequestsFromMapFunc(r.children), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&corev1beta1.CloudProfile{}, handler.EnqueueRequestsFromMapFunc(r.children),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
 	if err != nil {
 		return fmt.Errorf("create NamespacedCloudProfile controller: %w", err)
@@ -51,7 +53,8 @@ func Parent(o client.Object) []string {
 // children returns the profiles that change the given one.
 func (r *Reconciler) children(ctx context.Context, parent client.Object) []reconcile.Request {
 	var list corev1beta1.NamespacedCloudProfileList
-	if err := r.Garden.List(ctx, &list, client.MatchingFields{IndexParent: parent.GetName()}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Garden.List(ctx, &list, client.MatchingFields{IndexParent: parent.GetName()},
+		client.UnsafeDisableDeepCopy); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Failed to list NamespacedCloudProfiles", "CloudProfile", parent.GetName())
 		return nil
 	}
@@ -63,7 +66,9 @@ func (r *Reconciler) children(ctx context.Context, parent client.Object) []recon
 }
 
 // Reconcile renders one profile.
-func (r *Reconciler) Reconcile(ctx context.Context, profile *corev1beta1.NamespacedCloudProfile) (reconcile.Result, error) {
+func (r *Reconciler) Reconcile(
+	ctx context.Context, profile *corev1beta1.NamespacedCloudProfile,
+) (reconcile.Result, error) {
 	parent := &corev1beta1.CloudProfile{}
 	if err := r.Garden.Get(ctx, client.ObjectKey{Name: profile.Spec.Parent.Name}, parent); err != nil {
 		return reconcile.Result{}, fmt.Errorf("read parent CloudProfile %q: %w", profile.Spec.Parent.Name, err)

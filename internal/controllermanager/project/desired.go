@@ -55,7 +55,8 @@ func adoptable(p *corev1beta1.Project, ns *corev1.Namespace) string {
 	if owner := ns.Annotations[annotationProject]; owner != "" && owner != string(p.UID) {
 		return "it belongs to another project"
 	}
-	if ns.Annotations[annotationProject] == string(p.UID) || ns.Labels[labelProjectName] == p.Name && ns.Labels[labelRole] == roleProject {
+	if ns.Annotations[annotationProject] == string(p.UID) || ns.Labels[labelProjectName] == p.Name &&
+		ns.Labels[labelRole] == roleProject {
 		return ""
 	}
 	return "it exists and is not labelled " + labelRole + "=" + roleProject + " and " + labelProjectName + "=" + p.Name
@@ -99,7 +100,8 @@ func desiredAccess(p *corev1beta1.Project) []client.Object {
 	objects := []client.Object{
 		roleBinding(namespace, roleMember, roleMember, members),
 		roleBinding(namespace, roleViewer, roleViewer, viewers),
-		roleBinding(namespace, roleServiceAccounts, roleServiceAccounts, membersWith(p, corev1beta1.ProjectMemberServiceAccountManager)),
+		roleBinding(namespace, roleServiceAccounts, roleServiceAccounts,
+			membersWith(p, corev1beta1.ProjectMemberServiceAccountManager)),
 		projectRole(p, owner, "get", "patch", "update", "delete", "manage-members"),
 		projectRole(p, roleMember+":"+p.Name, "get", "patch", "update", "delete"),
 		projectRole(p, roleViewer+":"+p.Name, "get"),
@@ -113,8 +115,10 @@ func desiredAccess(p *corev1beta1.Project) []client.Object {
 		name := roleExtensionPrefix + p.Name + ":" + role
 		objects = append(objects,
 			&rbacv1.ClusterRole{
-				ObjectMeta:      owned(p, name),
-				AggregationRule: &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{{MatchLabels: map[string]string{labelAggregateExtRole: role}}}},
+				ObjectMeta: owned(p, name),
+				AggregationRule: &rbacv1.AggregationRule{
+					ClusterRoleSelectors: []metav1.LabelSelector{{MatchLabels: map[string]string{labelAggregateExtRole: role}}},
+				},
 			},
 			roleBinding(namespace, name, name, membersWith(p, corev1beta1.ProjectMemberExtensionPrefix+role)))
 	}
@@ -128,8 +132,10 @@ func owned(p *corev1beta1.Project, name string) metav1.ObjectMeta {
 
 func projectRole(p *corev1beta1.Project, name string, verbs ...string) *rbacv1.ClusterRole {
 	return &rbacv1.ClusterRole{ObjectMeta: owned(p, name), Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{corev1beta1.GroupName}, Resources: []string{"projects"}, ResourceNames: []string{p.Name}, Verbs: verbs},
-		{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{namespaceName(p)}, Verbs: []string{"get"}},
+		{APIGroups: []string{corev1beta1.GroupName}, Resources: []string{"projects"}, ResourceNames: []string{p.Name},
+			Verbs: verbs},
+		{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{namespaceName(p)},
+			Verbs: []string{"get"}},
 	}}
 }
 

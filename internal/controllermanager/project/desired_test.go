@@ -20,11 +20,13 @@ func project(change ...func(*corev1beta1.Project)) *corev1beta1.Project {
 }
 
 func TestNamespaceName(t *testing.T) {
-	if got := namespaceName(project(func(p *corev1beta1.Project) { p.Spec.Namespace = new("garden-x") })); got != "garden-x" {
+	named := project(func(p *corev1beta1.Project) { p.Spec.Namespace = new("garden-x") })
+	if got := namespaceName(named); got != "garden-x" {
 		t.Errorf("the namespace asked for became %q", got)
 	}
 	// First five hexadecimal digits of the SHA-256 sum of 4711.
-	if got, want := namespaceName(project()), "garden-dev-dd9ea"; len(got) != len(want) || got[:len("garden-dev-")] != "garden-dev-" {
+	if got, want := namespaceName(project()), "garden-dev-dd9ea"; len(got) != len(want) ||
+		got[:len("garden-dev-")] != "garden-dev-" {
 		t.Errorf("the derived namespace is %q, want something like %q", got, want)
 	}
 }
@@ -36,10 +38,14 @@ func TestAdoptable(t *testing.T) {
 		want bool
 	}{
 		"a namespace that an operator has labelled": {metav1.ObjectMeta{Labels: labelled}, true},
-		"our own":                      {metav1.ObjectMeta{Annotations: map[string]string{annotationProject: "4711"}}, true},
-		"a foreign one":                {metav1.ObjectMeta{}, false},
-		"another project's":            {metav1.ObjectMeta{Labels: labelled, Annotations: map[string]string{annotationProject: "other"}}, false},
-		"labelled for another project": {metav1.ObjectMeta{Labels: map[string]string{labelRole: roleProject, labelProjectName: "x"}}, false},
+		"our own":       {metav1.ObjectMeta{Annotations: map[string]string{annotationProject: "4711"}}, true},
+		"a foreign one": {metav1.ObjectMeta{}, false},
+		"another project's": {metav1.ObjectMeta{
+			Labels: labelled, Annotations: map[string]string{annotationProject: "other"},
+		}, false},
+		"labelled for another project": {metav1.ObjectMeta{Labels: map[string]string{
+			labelRole: roleProject, labelProjectName: "x",
+		}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if reason := adoptable(project(), &corev1.Namespace{ObjectMeta: tc.meta}); (reason == "") != tc.want {

@@ -43,7 +43,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("project").
 		For(&corev1beta1.Project{}).
-		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context,
+			o client.Object) []reconcile.Request {
 			name := o.GetLabels()[labelProjectName]
 			if name == "" {
 				return nil
@@ -132,7 +133,8 @@ func (r *Reconciler) removeStaleExtensionRoles(ctx context.Context, p *corev1bet
 		wanted[roleExtensionPrefix+p.Name+":"+role] = true
 	}
 	var bindings rbacv1.RoleBindingList
-	if err := r.Garden.List(ctx, &bindings, client.InNamespace(namespaceName(p)), client.MatchingLabels{labelRole: roleProject}); err != nil {
+	if err := r.Garden.List(ctx, &bindings, client.InNamespace(namespaceName(p)),
+		client.MatchingLabels{labelRole: roleProject}); err != nil {
 		return fmt.Errorf("list role bindings of Project %q: %w", p.Name, err)
 	}
 	for i := range bindings.Items {
@@ -155,11 +157,13 @@ func (r *Reconciler) removeStaleExtensionRoles(ctx context.Context, p *corev1bet
 func (r *Reconciler) delete(ctx context.Context, p *corev1beta1.Project) (reconcile.Result, error) {
 	namespace := namespaceName(p)
 	var shoots corev1beta1.ShootList
-	if err := r.Garden.List(ctx, &shoots, client.InNamespace(namespace), client.Limit(1), client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Garden.List(ctx, &shoots, client.InNamespace(namespace), client.Limit(1),
+		client.UnsafeDisableDeepCopy); err != nil {
 		return reconcile.Result{}, fmt.Errorf("list Shoots of Project %q: %w", p.Name, err)
 	}
 	if len(shoots.Items) > 0 { // The deletion of the last one brings us back.
-		r.Recorder.Eventf(p, nil, corev1.EventTypeWarning, "NamespaceNotEmpty", "Delete", "Shoots are left in namespace %q, for instance %q", namespace, shoots.Items[0].Name)
+		r.Recorder.Eventf(p, nil, corev1.EventTypeWarning, "NamespaceNotEmpty", "Delete",
+			"Shoots are left in namespace %q, for instance %q", namespace, shoots.Items[0].Name)
 		return reconcile.Result{}, nil
 	}
 	existing := &corev1.Namespace{}
@@ -175,7 +179,8 @@ func (r *Reconciler) delete(ctx context.Context, p *corev1beta1.Project) (reconc
 			}
 		} else {
 			if existing.DeletionTimestamp.IsZero() {
-				r.Recorder.Eventf(p, nil, corev1.EventTypeNormal, "NamespaceMarkedForDeletion", "Delete", "Deleting namespace %q", namespace)
+				r.Recorder.Eventf(p, nil, corev1.EventTypeNormal, "NamespaceMarkedForDeletion", "Delete", "Deleting namespace %q",
+					namespace)
 				log.FromContext(ctx).Info("Deleting namespace of Project", "Namespace", namespace)
 				if err := client.IgnoreNotFound(r.Garden.Delete(ctx, existing)); err != nil {
 					return reconcile.Result{}, fmt.Errorf("delete namespace %q: %w", namespace, err)
@@ -210,7 +215,8 @@ var onlyDeletions = predicate.Funcs{
 // ofShoot maps a Shoot that has gone to its project, which may wait for that.
 func (r *Reconciler) ofShoot(ctx context.Context, shoot client.Object) []reconcile.Request {
 	ns := &corev1.Namespace{}
-	if err := r.Garden.Get(ctx, client.ObjectKey{Name: shoot.GetNamespace()}, ns); err != nil || ns.Labels[labelProjectName] == "" {
+	if err := r.Garden.Get(ctx, client.ObjectKey{Name: shoot.GetNamespace()}, ns); err != nil ||
+		ns.Labels[labelProjectName] == "" {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: ns.Labels[labelProjectName]}}}

@@ -39,7 +39,8 @@ func AddToManager(mgr ctrl.Manager) error {
 		if err := AddIndexes(context.Background(), mgr.GetFieldIndexer(), kind); err != nil {
 			return err
 		}
-		b := ctrl.NewControllerManagedBy(mgr).Named(kind.Name+"-protection").For(kind.New(), builder.WithPredicates(deletionOrCreation))
+		b := ctrl.NewControllerManagedBy(mgr).Named(kind.Name+"-protection").For(kind.New(),
+			builder.WithPredicates(deletionOrCreation))
 		for _, user := range kind.Users {
 			b = b.Watches(user.New(), released(user))
 		}
@@ -52,7 +53,8 @@ func AddToManager(mgr ctrl.Manager) error {
 
 // deletionOrCreation ignores updates that change neither finalizers nor the wish to delete.
 var deletionOrCreation = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-	return e.ObjectNew.GetDeletionTimestamp() != nil || !slices.Equal(e.ObjectOld.GetFinalizers(), e.ObjectNew.GetFinalizers())
+	return e.ObjectNew.GetDeletionTimestamp() != nil ||
+		!slices.Equal(e.ObjectOld.GetFinalizers(), e.ObjectNew.GetFinalizers())
 }}
 
 // index is the name of the index of a user by the objects of a kind it refers to.
@@ -114,7 +116,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	if len(users) > 0 {
-		r.Recorder.Eventf(object, nil, corev1.EventTypeWarning, "ResourceReferenced", "Delete", "Cannot be deleted yet, still in use by %s", sentence(users))
+		r.Recorder.Eventf(object, nil, corev1.EventTypeWarning, "ResourceReferenced", "Delete",
+			"Cannot be deleted yet, still in use by %s", sentence(users))
 		return reconcile.Result{}, nil // The end of the last use is an event.
 	}
 	return reconcile.Result{}, kube.RemoveFinalizer(ctx, r.Garden, object, r.Kind.Finalizer)
@@ -125,7 +128,8 @@ func (r *Reconciler) users(ctx context.Context, name types.NamespacedName) ([]st
 	var out []string
 	for _, user := range r.Kind.Users {
 		list := user.List()
-		if err := r.Garden.List(ctx, list, client.MatchingFields{r.Kind.index(): name.String()}, client.UnsafeDisableDeepCopy); err != nil {
+		if err := r.Garden.List(ctx, list, client.MatchingFields{r.Kind.index(): name.String()},
+			client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("list kind %s: %w", user.Kind, err)
 		}
 		items, err := meta.ExtractList(list)

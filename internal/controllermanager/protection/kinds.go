@@ -163,7 +163,9 @@ func profile(s *corev1beta1.Shoot) corev1beta1.CloudProfileReference {
 		ref.Kind = cmp.Or(ref.Kind, corev1beta1.CloudProfileKind)
 		return ref
 	}
-	return corev1beta1.CloudProfileReference{Kind: corev1beta1.CloudProfileKind, Name: ptr.Deref(s.Spec.CloudProfileName, "")}
+	return corev1beta1.CloudProfileReference{
+		Kind: corev1beta1.CloudProfileKind, Name: ptr.Deref(s.Spec.CloudProfileName, ""),
+	}
 }
 
 // named returns one name, or none if it is empty.

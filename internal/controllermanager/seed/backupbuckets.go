@@ -52,8 +52,8 @@ func (r *BackupBuckets) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
 }
 
-// conditionTouched passes updates by which another writer of conditions has changed or dropped ours: the gardenlet writes
-// the whole list, and may have read it before we wrote.
+// conditionTouched passes updates by which another writer of conditions has changed or dropped ours: the gardenlet
+// writes the whole list, and may have read it before we wrote.
 var conditionTouched = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	old, ok1 := e.ObjectOld.(*corev1beta1.Seed)
 	now, ok2 := e.ObjectNew.(*corev1beta1.Seed)
@@ -82,7 +82,8 @@ func (r *BackupBuckets) Reconcile(ctx context.Context, seed *corev1beta1.Seed) (
 		})
 	} else {
 		status, reason, message := judgeBuckets(buckets.Items)
-		seed.Status.Conditions = setCondition(seed.Status.Conditions, corev1beta1.SeedBackupBucketsReady, status, reason, message, r.Clock.Now())
+		seed.Status.Conditions = setCondition(seed.Status.Conditions, corev1beta1.SeedBackupBucketsReady, status, reason,
+			message, r.Clock.Now())
 	}
 	return reconcile.Result{}, patchConditions(ctx, r.Garden, seed, before)
 }
@@ -93,7 +94,8 @@ func judgeBuckets(buckets []corev1beta1.BackupBucket) (status corev1beta1.Condit
 		return corev1beta1.ConditionUnknown, reasonBucketsMissing, "The backup bucket has not been created yet."
 	}
 	var failed, working []string
-	for _, b := range slices.SortedFunc(slices.Values(buckets), func(a, b corev1beta1.BackupBucket) int { return cmp.Compare(a.Name, b.Name) }) {
+	for _, b := range slices.SortedFunc(slices.Values(buckets),
+		func(a, b corev1beta1.BackupBucket) int { return cmp.Compare(a.Name, b.Name) }) {
 		switch {
 		case b.Status.LastError != nil:
 			failed = append(failed, fmt.Sprintf("%s: %s", b.Name, b.Status.LastError.Description))
@@ -105,7 +107,8 @@ func judgeBuckets(buckets []corev1beta1.BackupBucket) (status corev1beta1.Condit
 	case len(failed) > 0:
 		return corev1beta1.ConditionFalse, reasonBucketsError, "Backup buckets have errors: " + strings.Join(failed, "; ")
 	case len(working) > 0:
-		return corev1beta1.ConditionProgressing, reasonBucketsProgressing, "Backup buckets are being worked on: " + strings.Join(working, ", ")
+		return corev1beta1.ConditionProgressing, reasonBucketsProgressing, "Backup buckets are being worked on: " +
+			strings.Join(working, ", ")
 	}
 	return corev1beta1.ConditionTrue, reasonBucketsAvailable, "All backup buckets are available."
 }

@@ -20,9 +20,14 @@ import (
 const shootsUnknownAfter = 5 * time.Minute
 
 // setCondition returns the conditions with one of them set. Times change only when it does.
-func setCondition(conditions []corev1beta1.Condition, kind corev1beta1.ConditionType, status corev1beta1.ConditionStatus, reason, message string, now time.Time) []corev1beta1.Condition {
+func setCondition(
+	conditions []corev1beta1.Condition, kind corev1beta1.ConditionType, status corev1beta1.ConditionStatus, reason,
+	message string, now time.Time,
+) []corev1beta1.Condition {
 	at := metav1.NewTime(now.Truncate(time.Second))
-	wanted := corev1beta1.Condition{Type: kind, Status: status, Reason: reason, Message: message, LastTransitionTime: at, LastUpdateTime: at}
+	wanted := corev1beta1.Condition{
+		Type: kind, Status: status, Reason: reason, Message: message, LastTransitionTime: at, LastUpdateTime: at,
+	}
 	out := slices.Clone(conditions)
 	for i, c := range out {
 		if c.Type != kind {
@@ -52,21 +57,23 @@ func untilShootsUnknown(conditions []corev1beta1.Condition, now time.Time) time.
 
 // allUnknown reports whether nothing is known.
 func allUnknown(conditions []corev1beta1.Condition) bool {
-	return !slices.ContainsFunc(conditions, func(c corev1beta1.Condition) bool { return c.Status != corev1beta1.ConditionUnknown })
+	return !slices.ContainsFunc(conditions,
+		func(c corev1beta1.Condition) bool { return c.Status != corev1beta1.ConditionUnknown })
 }
 
 // unknownAll returns the conditions with nothing known.
 func unknownAll(conditions []corev1beta1.Condition, now time.Time) []corev1beta1.Condition {
 	for _, c := range conditions {
 		if c.Status != corev1beta1.ConditionUnknown {
-			conditions = setCondition(conditions, c.Type, corev1beta1.ConditionUnknown, reasonStatusUnknown, "The gardenlet has stopped to send heartbeats.", now)
+			conditions = setCondition(conditions, c.Type, corev1beta1.ConditionUnknown, reasonStatusUnknown,
+				"The gardenlet has stopped to send heartbeats.", now)
 		}
 	}
 	return conditions
 }
 
-// patchConditions writes the status. The gardenlet writes conditions of the same objects, and a merge patch replaces the
-// whole list, hence the resource version; a conflict means that a newer object is on its way.
+// patchConditions writes the status. The gardenlet writes conditions of the same objects, and a merge patch replaces
+// the whole list, hence the resource version; a conflict means that a newer object is on its way.
 func patchConditions(ctx context.Context, c client.Client, obj, before client.Object) error {
 	if equality.Semantic.DeepEqual(obj, before) {
 		return nil

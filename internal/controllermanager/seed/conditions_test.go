@@ -26,12 +26,20 @@ func TestJudgeBuckets(t *testing.T) {
 		buckets         []corev1beta1.BackupBucket
 		status, message string
 	}{
-		"none yet":                         {nil, "Unknown", "The backup bucket has not been created yet."},
-		"ready":                            {[]corev1beta1.BackupBucket{ready}, "True", "All backup buckets are available."},
-		"new":                              {[]corev1beta1.BackupBucket{ready, bucket("new", "", "")}, "Progressing", "Backup buckets are being worked on: new"},
-		"working":                          {[]corev1beta1.BackupBucket{bucket("w", corev1beta1.LastOperationStateProcessing, "")}, "Progressing", "Backup buckets are being worked on: w"},
-		"an error outweighs work":          {[]corev1beta1.BackupBucket{bucket("new", "", ""), bucket("bad", corev1beta1.LastOperationStateError, "no access")}, "False", "Backup buckets have errors: bad: no access"},
-		"an error of an earlier operation": {[]corev1beta1.BackupBucket{bucket("b", corev1beta1.LastOperationStateProcessing, "x"), bucket("a", corev1beta1.LastOperationStateError, "y")}, "False", "Backup buckets have errors: a: y; b: x"},
+		"none yet": {nil, "Unknown", "The backup bucket has not been created yet."},
+		"ready":    {[]corev1beta1.BackupBucket{ready}, "True", "All backup buckets are available."},
+		"new": {
+			[]corev1beta1.BackupBucket{ready, bucket("new", "", "")}, "Progressing", "Backup buckets are being worked on: new",
+		},
+		"working": {[]corev1beta1.BackupBucket{
+			bucket("w", corev1beta1.LastOperationStateProcessing, ""),
+		}, "Progressing", "Backup buckets are being worked on: w"},
+		"an error outweighs work": {[]corev1beta1.BackupBucket{
+			bucket("new", "", ""), bucket("bad", corev1beta1.LastOperationStateError, "no access"),
+		}, "False", "Backup buckets have errors: bad: no access"},
+		"an error of an earlier operation": {[]corev1beta1.BackupBucket{
+			bucket("b", corev1beta1.LastOperationStateProcessing, "x"), bucket("a", corev1beta1.LastOperationStateError, "y"),
+		}, "False", "Backup buckets have errors: a: y; b: x"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			status, _, message := judgeBuckets(tc.buckets)
@@ -44,7 +52,9 @@ func TestJudgeBuckets(t *testing.T) {
 
 func TestUntilShootsUnknown(t *testing.T) {
 	since := func(ago time.Duration, status corev1beta1.ConditionStatus) []corev1beta1.Condition {
-		return []corev1beta1.Condition{{Type: conditionGardenletReady, Status: status, LastTransitionTime: metav1.NewTime(noon.Add(-ago))}}
+		return []corev1beta1.Condition{{
+			Type: conditionGardenletReady, Status: status, LastTransitionTime: metav1.NewTime(noon.Add(-ago)),
+		}}
 	}
 	for name, tc := range map[string]struct {
 		conditions []corev1beta1.Condition
@@ -64,11 +74,14 @@ func TestUntilShootsUnknown(t *testing.T) {
 func TestUnknownAll(t *testing.T) {
 	earlier := metav1.NewTime(noon.Add(-time.Hour))
 	conditions := []corev1beta1.Condition{
-		{Type: "A", Status: corev1beta1.ConditionTrue, LastTransitionTime: earlier, LastUpdateTime: earlier, Codes: []corev1beta1.ErrorCode{"X"}},
-		{Type: "B", Status: corev1beta1.ConditionUnknown, Reason: "own", LastTransitionTime: earlier, LastUpdateTime: earlier},
+		{Type: "A", Status: corev1beta1.ConditionTrue, LastTransitionTime: earlier, LastUpdateTime: earlier,
+			Codes: []corev1beta1.ErrorCode{"X"}},
+		{Type: "B", Status: corev1beta1.ConditionUnknown, Reason: "own", LastTransitionTime: earlier,
+			LastUpdateTime: earlier},
 	}
 	got := unknownAll(conditions, noon)
-	if got[0].Status != corev1beta1.ConditionUnknown || got[0].Reason != reasonStatusUnknown || !got[0].LastTransitionTime.Time.Equal(noon) || len(got[0].Codes) != 0 {
+	if got[0].Status != corev1beta1.ConditionUnknown || got[0].Reason != reasonStatusUnknown ||
+		!got[0].LastTransitionTime.Time.Equal(noon) || len(got[0].Codes) != 0 {
 		t.Errorf("condition A = %+v", got[0])
 	}
 	if diff := cmp.Diff(conditions[1], got[1]); diff != "" {

@@ -24,7 +24,8 @@ import (
 const (
 	fieldOwner     = "hortus-controller-manager"
 	leaseNamespace = "gardener-system-seed-lease"
-	// leaseGrace is how long a Lease may stay unrenewed: gardenlets renew every few seconds, so that this covers a restart.
+	// leaseGrace is how long a Lease may stay unrenewed: gardenlets renew every few seconds, so that this covers a
+	// restart.
 	leaseGrace = 40 * time.Second
 
 	reasonStatusUnknown = "StatusUnknown"
@@ -43,12 +44,13 @@ func (r *Lifecycle) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("seed-lifecycle").
 		For(&corev1beta1.Seed{}).
-		Watches(&coordinationv1.Lease{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-			if o.GetNamespace() != leaseNamespace {
-				return nil
-			}
-			return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: o.GetName()}}}
-		})).
+		Watches(&coordinationv1.Lease{},
+			handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+				if o.GetNamespace() != leaseNamespace {
+					return nil
+				}
+				return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: o.GetName()}}}
+			})).
 		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
 }
 
@@ -57,7 +59,9 @@ func (r *Lifecycle) Reconcile(ctx context.Context, seed *corev1beta1.Seed) (reco
 	if seed.DeletionTimestamp.IsZero() {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 			Name: "seed-" + seed.Name, Labels: map[string]string{"gardener.cloud/role": "seed"},
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(seed, corev1beta1.SchemeGroupVersion.WithKind("Seed"))},
+			OwnerReferences: []metav1.OwnerReference{
+				*metav1.NewControllerRef(seed, corev1beta1.SchemeGroupVersion.WithKind("Seed")),
+			},
 		}}
 		if err := kube.Apply(ctx, r.Garden, ns, fieldOwner); err != nil {
 			return reconcile.Result{}, err
@@ -87,10 +91,12 @@ func (r *Lifecycle) Reconcile(ctx context.Context, seed *corev1beta1.Seed) (reco
 	return reconcile.Result{}, r.forgetShoots(ctx, seed)
 }
 
-// forgetShoots tells that nothing is known of the Shoots of a lost seed: their conditions are what it was last seen to be.
+// forgetShoots tells that nothing is known of the Shoots of a lost seed: their conditions are what it was last seen to
+// be.
 func (r *Lifecycle) forgetShoots(ctx context.Context, seed *corev1beta1.Seed) error {
 	var shoots corev1beta1.ShootList
-	if err := r.Garden.List(ctx, &shoots, client.MatchingFields{controllerregistration.IndexStatusSeed: seed.Name}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Garden.List(ctx, &shoots, client.MatchingFields{controllerregistration.IndexStatusSeed: seed.Name},
+		client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list Shoots of Seed %q: %w", seed.Name, err)
 	}
 	var errs []error
@@ -118,7 +124,8 @@ type verdict struct {
 func judge(renewed *time.Time, created, now time.Time) verdict {
 	since, message := created, "The gardenlet has not sent a heartbeat yet."
 	if renewed != nil {
-		since, message = *renewed, fmt.Sprintf("The gardenlet has stopped to send heartbeats; the last one was at %s.", renewed.UTC().Format(time.RFC3339))
+		since, message = *renewed, fmt.Sprintf("The gardenlet has stopped to send heartbeats; the last one was at %s.",
+			renewed.UTC().Format(time.RFC3339))
 	}
 	if left := since.Add(leaseGrace).Sub(now); left > 0 {
 		return verdict{again: left}

@@ -19,11 +19,17 @@ func TestJudge(t *testing.T) {
 		created time.Time
 		want    verdict
 	}{
-		"a fresh heartbeat is looked at again when it would be overdue": {at(10 * time.Second), noon.Add(-time.Hour), verdict{again: 30 * time.Second}},
+		"a fresh heartbeat is looked at again when it would be overdue": {
+			at(10 * time.Second), noon.Add(-time.Hour), verdict{again: 30 * time.Second},
+		},
 		"an old heartbeat is overdue": {at(time.Minute), noon.Add(-time.Hour),
-			verdict{overdue: true, message: "The gardenlet has stopped to send heartbeats; the last one was at 2026-03-01T11:59:00Z."}},
-		"a new Seed has time for its first heartbeat":   {nil, noon.Add(-10 * time.Second), verdict{again: 30 * time.Second}},
-		"a Seed without any heartbeat is overdue later": {nil, noon.Add(-time.Minute), verdict{overdue: true, message: "The gardenlet has not sent a heartbeat yet."}},
+			verdict{
+				overdue: true, message: "The gardenlet has stopped to send heartbeats; the last one was at 2026-03-01T11:59:00Z.",
+			}},
+		"a new Seed has time for its first heartbeat": {nil, noon.Add(-10 * time.Second), verdict{again: 30 * time.Second}},
+		"a Seed without any heartbeat is overdue later": {
+			nil, noon.Add(-time.Minute), verdict{overdue: true, message: "The gardenlet has not sent a heartbeat yet."},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, judge(tc.renewed, tc.created, noon), cmp.AllowUnexported(verdict{})); diff != "" {
@@ -35,11 +41,15 @@ func TestJudge(t *testing.T) {
 
 func TestSetUnknown(t *testing.T) {
 	earlier := metav1.NewTime(noon.Add(-time.Hour))
-	ready := corev1beta1.Condition{Type: conditionGardenletReady, Status: corev1beta1.ConditionTrue, LastTransitionTime: earlier, LastUpdateTime: earlier}
+	ready := corev1beta1.Condition{
+		Type: conditionGardenletReady, Status: corev1beta1.ConditionTrue, LastTransitionTime: earlier,
+		LastUpdateTime: earlier,
+	}
 	other := corev1beta1.Condition{Type: "ExtensionsReady", Status: corev1beta1.ConditionTrue}
 
 	first := setUnknown([]corev1beta1.Condition{other, ready}, "gone", noon)
-	if first[1].Status != corev1beta1.ConditionUnknown || !first[1].LastTransitionTime.Time.Equal(noon) || first[0].Type != "ExtensionsReady" {
+	if first[1].Status != corev1beta1.ConditionUnknown || !first[1].LastTransitionTime.Time.Equal(noon) ||
+		first[0].Type != "ExtensionsReady" {
 		t.Errorf("conditions became %+v", first)
 	}
 	if again := setUnknown(first, "gone", noon.Add(time.Minute)); !again[1].LastUpdateTime.Time.Equal(noon) {

@@ -12,7 +12,9 @@ import (
 func TestOurConditionIsWatched(t *testing.T) {
 	seed := func(status corev1beta1.ConditionStatus) *corev1beta1.Seed {
 		s := &corev1beta1.Seed{Spec: corev1beta1.SeedSpec{Backup: &corev1beta1.Backup{}}}
-		s.Status.Conditions = []corev1beta1.Condition{{Type: corev1beta1.SeedGardenletReady, Status: corev1beta1.ConditionTrue}}
+		s.Status.Conditions = []corev1beta1.Condition{{
+			Type: corev1beta1.SeedGardenletReady, Status: corev1beta1.ConditionTrue,
+		}}
 		if status != "" {
 			c := corev1beta1.Condition{Type: corev1beta1.SeedBackupBucketsReady, Status: status}
 			s.Status.Conditions = append(s.Status.Conditions, c)

@@ -88,7 +88,9 @@ func AddToManager(mgr manager.Manager, c Config, clock clock.PassiveClock) error
 			MaxJitter: orDefault(c.RetryJitter.Duration, retry.DefaultJitter),
 			Jitter:    decision.HashJitter(rand.Uint64()), // Nobody needs to foresee a retry.
 		}).AddToManager,
-		(&quota.Reconciler{Garden: garden, Clock: clock, SyncPeriod: orDefault(c.QuotaSyncPeriod.Duration, quota.DefaultSyncPeriod)}).AddToManager,
+		(&quota.Reconciler{
+			Garden: garden, Clock: clock, SyncPeriod: orDefault(c.QuotaSyncPeriod.Duration, quota.DefaultSyncPeriod),
+		}).AddToManager,
 		(&migration.Reconciler{Garden: garden, Clock: clock}).AddToManager,
 		(&statuslabel.Reconciler{Garden: garden}).AddToManager,
 		(&reference.Reconciler{Garden: garden, Live: mgr.GetAPIReader()}).AddToManager,

@@ -51,7 +51,8 @@ func NewestBranch(branches []Branch) (Branch, bool) {
 	if len(branches) == 0 {
 		return Branch{}, false
 	}
-	return slices.MaxFunc(branches, func(a, b Branch) int { return cmp.Or(cmp.Compare(a.Begins, b.Begins), cmp.Compare(a.ID, b.ID)) }), true
+	return slices.MaxFunc(branches,
+		func(a, b Branch) int { return cmp.Or(cmp.Compare(a.Begins, b.Begins), cmp.Compare(a.ID, b.ID)) }), true
 }
 
 // Current returns the objects to restore from when nothing special is asked for, and the target. As long as the newest

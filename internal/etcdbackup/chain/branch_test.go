@@ -20,12 +20,24 @@ func TestCurrent(t *testing.T) {
 		want     []Object
 		target   Target
 	}{
-		"without branches":                {objects: old, want: old},
-		"a branch without a backup":       {objects: old, branches: []Branch{branch}, want: old, target: Target{Revision: 150}},
-		"a branch with a full snapshot":   {objects: with(full(1300), delta(1301, 1500)), branches: []Branch{branch}, want: []Object{full(1300), delta(1301, 1500)}},
-		"a delta alone is no backup":      {objects: with(delta(1301, 1500)), branches: []Branch{branch}, want: old, target: Target{Revision: 150}},
-		"taken back twice":                {objects: with(full(1300), delta(1301, 1500)), branches: []Branch{later, branch}, want: with(full(1300), delta(1301, 1500)), target: Target{Revision: 1400}},
-		"taken back twice, with a backup": {objects: with(full(1300), full(3001)), branches: []Branch{branch, later}, want: []Object{full(3001)}},
+		"without branches": {objects: old, want: old},
+		"a branch without a backup": {
+			objects: old, branches: []Branch{branch}, want: old, target: Target{Revision: 150},
+		},
+		"a branch with a full snapshot": {
+			objects: with(full(1300), delta(1301, 1500)), branches: []Branch{branch},
+			want: []Object{full(1300), delta(1301, 1500)},
+		},
+		"a delta alone is no backup": {
+			objects: with(delta(1301, 1500)), branches: []Branch{branch}, want: old, target: Target{Revision: 150},
+		},
+		"taken back twice": {
+			objects: with(full(1300), delta(1301, 1500)), branches: []Branch{later, branch},
+			want: with(full(1300), delta(1301, 1500)), target: Target{Revision: 1400},
+		},
+		"taken back twice, with a backup": {
+			objects: with(full(1300), full(3001)), branches: []Branch{branch, later}, want: []Object{full(3001)},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, target := Current(tc.objects, tc.branches)
@@ -41,7 +53,9 @@ func TestBranchNames(t *testing.T) {
 	if !IsBranchName(b.Name()) {
 		t.Errorf("%s is no name of a branch", b.Name())
 	}
-	for _, name := range []string{ClaimName(1), (Object{Epoch: 1, Kind: Full, First: 1, Last: 2}).Name(), "branches/x", "branches/0000000000000001300-"} {
+	for _, name := range []string{
+		ClaimName(1), (Object{Epoch: 1, Kind: Full, First: 1, Last: 2}).Name(), "branches/x", "branches/0000000000000001300-",
+	} {
 		if IsBranchName(name) {
 			t.Errorf("%s is a name of a branch", name)
 		}

@@ -77,7 +77,9 @@ func list(ctx context.Context, flags *keeper.StoreFlags) (*listing, error) {
 		return nil, err
 	}
 	owned, late := chain.Owned(found.Objects, found.Claims)
-	l := &listing{Location: s.Location(), Claims: found.Claims, Branches: found.Branches, Chains: []listedChain{}, Unused: late}
+	l := &listing{
+		Location: s.Location(), Claims: found.Claims, Branches: found.Branches, Chains: []listedChain{}, Unused: late,
+	}
 	used := map[string]bool{}
 	for _, c := range chain.Build(owned) {
 		objects := c.Objects()

@@ -67,7 +67,8 @@ func New(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// Ports below those from which Linux takes the ports of clients: a client of another test must not get one before it is used.
+// Ports below those from which Linux takes the ports of clients: a client of another test must not get one before it is
+// used.
 const firstPort, ports = 10000, 22000
 
 // given are the ports that this process has handed out.

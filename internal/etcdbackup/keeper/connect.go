@@ -23,8 +23,8 @@ const (
 	grpcBuffer = 8 << 10
 )
 
-// Connect returns a client of one etcd member, which uses the newest certificates for every connection. It does not wait
-// for etcd.
+// Connect returns a client of one etcd member, which uses the newest certificates for every connection. It does not
+// wait for etcd.
 func Connect(endpoint string, files *certs.Files) (*clientv3.Client, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" {

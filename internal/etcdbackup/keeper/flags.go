@@ -37,7 +37,8 @@ type StoreFlags struct {
 
 // Add defines the flags of the place.
 func (f *StoreFlags) Add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.Dir, "store-credentials", "/etc/etcd-backup/store", "folder with the files of the provider's Secret")
+	flags.StringVar(&f.Dir, "store-credentials", "/etc/etcd-backup/store",
+		"folder with the files of the provider's Secret")
 	flags.StringVar(&f.Prefix, "prefix", "", "prefix of all objects, for example shoot--dev--a--uid/etcd-main")
 	flags.StringVar(&f.Identity, "identity", "", "identity that objects must have; default the prefix")
 }
@@ -119,7 +120,9 @@ func (f *Flags) Validate() error {
 }
 
 // New returns the keeper of the backups of an etcd. It registers its metrics.
-func (f *Flags) New(etcd *clientv3.Client, s *store.Store, log logr.Logger, registry prometheus.Registerer) (*Keeper, error) {
+func (f *Flags) New(
+	etcd *clientv3.Client, s *store.Store, log logr.Logger, registry prometheus.Registerer,
+) (*Keeper, error) {
 	schedules, err := f.schedules()
 	if err != nil {
 		return nil, err

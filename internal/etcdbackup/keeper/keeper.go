@@ -32,8 +32,8 @@ const (
 	etcdTimeout     = 15 * time.Second
 )
 
-// Keeper takes the backups of one etcd member while it leads its cluster, and does what comes with them: reading new ones
-// back, deleting old ones, verification, maintenance of etcd.
+// Keeper takes the backups of one etcd member while it leads its cluster, and does what comes with them: reading new
+// ones back, deleting old ones, verification, maintenance of etcd.
 type Keeper struct {
 	etcd      *clientv3.Client
 	store     *store.Store

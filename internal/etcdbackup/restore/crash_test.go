@@ -191,8 +191,8 @@ func TestDamagedLogIsFound(t *testing.T) {
 	}
 }
 
-// TestKilledEtcdIsNotBroken kills etcd after writes, again and again, and reads everything: what was acknowledged must not
-// be replaced by a backup.
+// TestKilledEtcdIsNotBroken kills etcd after writes, again and again, and reads everything: what was acknowledged must
+// not be replaced by a backup.
 func TestKilledEtcdIsNotBroken(t *testing.T) {
 	server := etcdtest.New(t)
 	for i := range 8 {

@@ -86,7 +86,9 @@ type Decision struct {
 // Decide says what has to be done before etcd starts. It never lets etcd start with less than what is known to exist,
 // nor empty when backups exist or could exist.
 func Decide(f Facts) Decision {
-	for _, check := range []func(Facts) Decision{notOwner, forced, unreachable, empty, oneOfSeveral, absent, abandoned, otherEpoch} {
+	for _, check := range []func(Facts) Decision{
+		notOwner, forced, unreachable, empty, oneOfSeveral, absent, abandoned, otherEpoch,
+	} {
 		if d := check(f); d.Action != "" {
 			return d
 		}

@@ -147,8 +147,8 @@ func deepCheck(dataDir, file string) (err error) {
 	return nil
 }
 
-// checkLog makes sure that the log has everything that the database file has applied. Of an etcd that was killed, the log
-// may not tell yet that the last entries are committed, since it does so with the entries that follow.
+// checkLog makes sure that the log has everything that the database file has applied. Of an etcd that was killed, the
+// log may not tell yet that the last entries are committed, since it does so with the entries that follow.
 func checkLog(dataDir, file string) error {
 	dir := datadir.ToWALDir(dataDir)
 	snapshots, err := wal.ValidSnapshotEntries(zap.NewNop(), dir)

@@ -326,7 +326,9 @@ func restore(ctx context.Context, o Options, m marker, forced bool, l store.List
 		}
 		next.Branch = o.ID
 		// What follows begins after built.Revision+bump, and everything that exists ends before.
-		b := chain.Branch{ID: o.ID, Epoch: o.Epoch, Time: o.Clock.Now().UTC(), Revision: built.Revision, Begins: built.Revision + bump}
+		b := chain.Branch{
+			ID: o.ID, Epoch: o.Epoch, Time: o.Clock.Now().UTC(), Revision: built.Revision, Begins: built.Revision + bump,
+		}
 		if err := o.Store.SetBranch(ctx, b); err != nil {
 			return nil, err
 		}

@@ -113,7 +113,8 @@ func (p Probes) Handler() http.Handler {
 	return mux
 }
 
-// Serve serves the routes on address with the certificates, and only the probes, in plain text, on health, until ctx ends.
+// Serve serves the routes on address with the certificates, and only the probes, in plain text, on health, until ctx
+// ends.
 func Serve(ctx context.Context, address, health string, files *certs.Files, routes http.Handler, probed Probes) error {
 	secure, err := net.Listen("tcp", address)
 	if err != nil {
@@ -126,7 +127,9 @@ func Serve(ctx context.Context, address, health string, files *certs.Files, rout
 	quiet := log.New(io.Discard, "", 0) // Port scans and probes without a certificate are not news.
 	web := &http.Server{Handler: routes, TLSConfig: files.Server(), ReadHeaderTimeout: headerTimeout,
 		IdleTimeout: idleTimeout, ErrorLog: quiet}
-	probes := &http.Server{Handler: probed.Handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, ErrorLog: quiet}
+	probes := &http.Server{
+		Handler: probed.Handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, ErrorLog: quiet,
+	}
 	ended := make(chan error, 2)
 	go func() { ended <- web.ServeTLS(secure, "", "") }()
 	go func() { ended <- probes.Serve(plain) }()

@@ -172,7 +172,8 @@ func (s *session) resume(ctx context.Context) (reason string, err error) {
 	}
 	if best.Last() > now {
 		return "",
-			fmt.Errorf("etcd is at revision %d, but the backups reach %d: data has been lost. Restart it so that it is restored", now, best.Last())
+			fmt.Errorf("etcd is at revision %d, but the backups reach %d: data has been lost. Restart it so that it is restored",
+				now, best.Last())
 	}
 	same, err := s.sameCluster(ctx, best.Full)
 	if err != nil {

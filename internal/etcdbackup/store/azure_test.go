@@ -15,13 +15,15 @@ import (
 	"time"
 )
 
-// azureValues are credentials for a server that speaks as much of the protocol of Azure Blob Storage as the store needs.
+// azureValues are credentials for a server that speaks as much of the protocol of Azure Blob Storage as the store
+// needs.
 func azureValues(t *testing.T) map[string]string {
 	t.Helper()
 	server := httptest.NewServer(&azureServer{blobs: map[string][]byte{}, blocks: map[string][]byte{}})
 	t.Cleanup(server.Close)
 	return map[string]string{
-		"storageAccount": "a", "storageKey": base64.StdEncoding.EncodeToString([]byte(secret)), "bucketName": "c", "endpoint": server.URL,
+		"storageAccount": "a", "storageKey": base64.StdEncoding.EncodeToString([]byte(secret)), "bucketName": "c",
+		"endpoint": server.URL,
 	}
 }
 
@@ -92,8 +94,9 @@ func (s *azureServer) list(w http.ResponseWriter, prefix string) {
 	w.Header().Set("Content-Type", "application/xml")
 	fmt.Fprint(w, `<?xml version="1.0" encoding="utf-8"?><EnumerationResults><Blobs>`)
 	for _, name := range names {
-		fmt.Fprintf(w, "<Blob><Name>%s</Name><Properties><Last-Modified>Thu, 01 Jan 2026 00:00:00 GMT</Last-Modified><Etag>1</Etag>"+
-			"<Content-Length>%d</Content-Length><BlobType>BlockBlob</BlobType></Properties></Blob>", name, len(s.blobs[name]))
+		fmt.Fprintf(w,
+			"<Blob><Name>%s</Name><Properties><Last-Modified>Thu, 01 Jan 2026 00:00:00 GMT</Last-Modified><Etag>1</Etag>"+
+				"<Content-Length>%d</Content-Length><BlobType>BlockBlob</BlobType></Properties></Blob>", name, len(s.blobs[name]))
 	}
 	fmt.Fprint(w, "</Blobs><NextMarker/></EnumerationResults>")
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/fsouza/fake-gcs-server/fakestorage"
 )
 
-// googleValues are credentials for a server that speaks the protocol of Google Cloud Storage, with a bucket, and gives out access
-// tokens for keys of service accounts.
+// googleValues are credentials for a server that speaks the protocol of Google Cloud Storage, with a bucket, and gives
+// out access tokens for keys of service accounts.
 func googleValues(t *testing.T) map[string]string {
 	t.Helper()
 	const bucket, token = "backups", "token-of-the-test"
@@ -52,11 +52,14 @@ func googleValues(t *testing.T) map[string]string {
 		t.Fatal(err)
 	}
 	account, err := json.Marshal(map[string]string{
-		"type": "service_account", "client_email": "backups@example.org", "private_key_id": "1", "token_uri": server.URL + "/token",
+		"type": "service_account", "client_email": "backups@example.org", "private_key_id": "1", "token_uri": server.URL +
+			"/token",
 		"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded})),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return map[string]string{"serviceaccount.json": string(account), "bucketName": bucket, "endpoint": server.URL + "/storage/v1/"}
+	return map[string]string{
+		"serviceaccount.json": string(account), "bucketName": bucket, "endpoint": server.URL + "/storage/v1/",
+	}
 }

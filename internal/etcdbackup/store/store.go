@@ -144,7 +144,8 @@ type Listing struct {
 	Branches []chain.Branch
 }
 
-// Current returns the objects of the owners that etcd is restored from when nothing special is asked for, and the target.
+// Current returns the objects of the owners that etcd is restored from when nothing special is asked for, and the
+// target.
 func (l Listing) Current() ([]chain.Object, chain.Target) {
 	owned, _ := chain.Owned(l.Objects, l.Claims)
 	return chain.Current(owned, l.Branches)

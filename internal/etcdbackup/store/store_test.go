@@ -154,7 +154,8 @@ func (s *s3Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, "<ListBucketResult>")
 		for _, name := range names {
 			fmt.Fprintf(w,
-				"<Contents><Key>%s</Key><Size>%d</Size><LastModified>2026-01-01T00:00:00Z</LastModified><ETag>x</ETag></Contents>", name, len(s.objects[name]))
+				"<Contents><Key>%s</Key><Size>%d</Size><LastModified>2026-01-01T00:00:00Z</LastModified><ETag>x</ETag></Contents>",
+				name, len(s.objects[name]))
 		}
 		fmt.Fprint(w, "</ListBucketResult>")
 	case r.Method == http.MethodPut:

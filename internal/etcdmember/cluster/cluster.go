@@ -58,7 +58,10 @@ func (c *Cluster) Ready(ctx context.Context) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	f := Facts{Name: c.Name, PeerURL: c.PeerURL, First: c.First, HasData: state == restore.DataFine, Broken: state == restore.DataBroken}
+	f := Facts{
+		Name: c.Name, PeerURL: c.PeerURL, First: c.First, HasData: state == restore.DataFine,
+		Broken: state == restore.DataBroken,
+	}
 	f.Peers = c.ask(ctx)
 	if slices.ContainsFunc(f.Peers, func(p Peer) bool { return p.Runs }) {
 		f.Members, err = c.members(ctx)
@@ -108,7 +111,9 @@ func (c *Cluster) members(ctx context.Context) ([]Member, error) {
 	}
 	var members []Member
 	for _, m := range list.Members {
-		members = append(members, Member{ID: m.ID, Name: m.Name, PeerURL: strings.Join(m.PeerURLs, ","), Learner: m.IsLearner})
+		members = append(members, Member{
+			ID: m.ID, Name: m.Name, PeerURL: strings.Join(m.PeerURLs, ","), Learner: m.IsLearner,
+		})
 	}
 	return members, nil
 }
@@ -134,8 +139,8 @@ func (c *Cluster) join(ctx context.Context, d Decision) error {
 	return nil
 }
 
-// Settle runs while etcd starts: it promotes this member if it is a learner, and corrects its address if it was begun by an
-// earlier release. It returns when nothing is left to do.
+// Settle runs while etcd starts: it promotes this member if it is a learner, and corrects its address if it was begun
+// by an earlier release. It returns when nothing is left to do.
 func (c *Cluster) Settle(ctx context.Context) {
 	for ctx.Err() == nil {
 		members, err := c.members(ctx)
@@ -163,8 +168,8 @@ func (c *Cluster) Settle(ctx context.Context) {
 	}
 }
 
-// Turn waits until no other member is being restarted and all of them answer, and hands leadership over. The caller restarts
-// etcd and then ends the turn.
+// Turn waits until no other member is being restarted and all of them answer, and hands leadership over. The caller
+// restarts etcd and then ends the turn.
 func (c *Cluster) Turn(ctx context.Context) (end func(), err error) {
 	session, err := concurrency.NewSession(c.Etcd, concurrency.WithTTL(turnSeconds), concurrency.WithContext(ctx))
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package cluster decides how a member becomes part of its etcd cluster, and does it: it begins a new cluster, or joins one
-// as a learner that is promoted once it has caught up.
+// Package cluster decides how a member becomes part of its etcd cluster, and does it: it begins a new cluster, or joins
+// one as a learner that is promoted once it has caught up.
 package cluster
 
 import (
@@ -58,20 +58,21 @@ const (
 type Decision struct {
 	Action Action
 	Reason string
-	// Remove is the member that this one was before, when it joins: with an empty data directory it must not come back under
-	// its old identity, since it could vote again on what it has voted on. 0 if there is none.
+	// Remove is the member that this one was before, when it joins: with an empty data directory it must not come back
+	// under its old identity, since it could vote again on what it has voted on. 0 if there is none.
 	Remove uint64
 	// Initial is the flag --initial-cluster.
 	Initial string
 }
 
 // Decide says how a member becomes part of its cluster. A cluster is begun only if nobody can have data: by the first
-// member, when every other wanted one says that it has none. So two clusters never exist, and what a quorum has agreed on
-// is never replaced by a backup.
+// member, when every other wanted one says that it has none. So two clusters never exist, and what a quorum has agreed
+// on is never replaced by a backup.
 func Decide(f Facts) Decision {
 	self := f.Name + "=" + f.PeerURL
 	// Removed while it was away: its data is of no use.
-	removed := f.HasData && f.Members != nil && !slices.ContainsFunc(f.Members, func(m Member) bool { return m.Name == f.Name || m.PeerURL == f.PeerURL })
+	removed := f.HasData && f.Members != nil &&
+		!slices.ContainsFunc(f.Members, func(m Member) bool { return m.Name == f.Name || m.PeerURL == f.PeerURL })
 	switch {
 	case f.HasData && !removed:
 		return Decision{Action: Start, Reason: "the data directory is fine", Initial: self}
@@ -91,11 +92,17 @@ func Decide(f Facts) Decision {
 	slices.Sort(others)
 	switch {
 	case len(others) > 0:
-		return Decision{Action: Wait, Reason: fmt.Sprintf("there is no data; %s has some, but there is no quorum", strings.Join(others, ", "))}
+		return Decision{
+			Action: Wait, Reason: fmt.Sprintf("there is no data; %s has some, but there is no quorum",
+				strings.Join(others, ", ")),
+		}
 	case !f.First:
 		return Decision{Action: Wait, Reason: "there is no data, and the first member has not begun a cluster yet"}
 	case len(silent) > 0:
-		return Decision{Action: Wait, Reason: fmt.Sprintf("there is no data, and %s may have some, but does not answer", strings.Join(silent, ", "))}
+		return Decision{
+			Action: Wait, Reason: fmt.Sprintf("there is no data, and %s may have some, but does not answer",
+				strings.Join(silent, ", ")),
+		}
 	}
 	return Decision{Action: Begin, Reason: "no member has data", Initial: self}
 }

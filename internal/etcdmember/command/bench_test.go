@@ -39,8 +39,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// BenchmarkRestore measures how long it takes to save a database as a whole, and to restore it after the volume was lost,
-// and how much memory of its own the process takes for that.
+// BenchmarkRestore measures how long it takes to save a database as a whole, and to restore it after the volume was
+// lost, and how much memory of its own the process takes for that.
 func BenchmarkRestore(b *testing.B) {
 	for range b.N {
 		s := newSeed(b, b.TempDir())
@@ -83,7 +83,8 @@ func (s *seed) start(b *testing.B) (r *running, memory *atomic.Int64) {
 	b.Helper()
 	at := newAddresses(b)
 	flags, args := s.commandLine(at, "--epoch=1", "--holder=a", "--full-schedule=0 0 1 1 *")
-	program := exec.Command(os.Args[0], append(append(flags, "--"), append(args, "--quota-backend-bytes="+strconv.Itoa(8<<30))...)...)
+	program := exec.Command(os.Args[0],
+		append(append(flags, "--"), append(args, "--quota-backend-bytes="+strconv.Itoa(8<<30))...)...)
 	program.Env = append(os.Environ(), asProcess+"=1")
 	program.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := program.Start(); err != nil {

@@ -34,7 +34,8 @@ import (
 	"hortus.dev/hortus/internal/tunnel/certs"
 )
 
-// drainTimeout bounds how long etcd goes on after the end was requested, so that what is not in the backups yet is stored.
+// drainTimeout bounds how long etcd goes on after the end was requested, so that what is not in the backups yet is
+// stored.
 const drainTimeout = 2 * time.Second
 
 // NewCommand returns `etcd` with its subcommands.
@@ -76,12 +77,15 @@ or the file with further flags changes, etcd is restarted in place; clients that
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.program, "program", "/usr/local/bin/etcd", "etcd")
-	flags.StringVar(&f.certificates, "certificates", "/var/etcd/ssl", "folder with ca.crt, server.crt, server.key, client.crt and client.key")
-	flags.StringVar(&f.flagsFile, "flags-file", "", "file with further flags of etcd, one per line; etcd is restarted when it changes")
+	flags.StringVar(&f.certificates, "certificates", "/var/etcd/ssl",
+		"folder with ca.crt, server.crt, server.key, client.crt and client.key")
+	flags.StringVar(&f.flagsFile, "flags-file", "",
+		"file with further flags of etcd, one per line; etcd is restarted when it changes")
 	flags.StringVar(&f.membersFile, "members-file", "",
 		"file with the wanted members of the cluster, one per line: name, and URLs for peers, for clients and of the process; "+
 			"the first one may begin the cluster. Default there is one member")
-	flags.StringVar(&f.metrics, "metrics-url", "http://127.0.0.1:2381", "where etcd serves /readyz and /livez in plain text")
+	flags.StringVar(&f.metrics, "metrics-url", "http://127.0.0.1:2381",
+		"where etcd serves /readyz and /livez in plain text")
 	flags.StringVar(&f.endpoint, "etcd-endpoint", "https://localhost:2379", "client URL of etcd")
 	flags.StringVar(&f.clientAddress, "client-address", "",
 		"address on which etcd serves clients: those that connect while etcd is restarted wait; default they are refused")
@@ -286,7 +290,9 @@ func (p *parts) restore(ctx context.Context, initialCluster string) error {
 	})
 	var other *restore.NotOwnerError
 	if errors.As(err, &other) {
-		return errors.Join(err, p.guard.Confirm(fence.Bucket, fence.Owner{Epoch: other.Claim.Epoch, Holder: other.Claim.Holder}, p.guard.Now()))
+		return errors.Join(err, p.guard.Confirm(fence.Bucket, fence.Owner{
+			Epoch: other.Claim.Epoch, Holder: other.Claim.Holder,
+		}, p.guard.Now()))
 	}
 	if built := result.Built; built != nil {
 		newest := built.Chain.Full

@@ -23,8 +23,8 @@ type listed struct {
 	peerURL string
 }
 
-// readMembers reads the members that are wanted, one per line: name, and URLs for peers, for clients and of the process. The
-// first one may begin a cluster. Without the file there is one member.
+// readMembers reads the members that are wanted, one per line: name, and URLs for peers, for clients and of the
+// process. The first one may begin a cluster. Without the file there is one member.
 func readMembers(path string) ([]listed, error) {
 	data, err := os.ReadFile(path)
 	if path == "" || errors.Is(err, fs.ErrNotExist) {
@@ -39,9 +39,12 @@ func readMembers(path string) ([]listed, error) {
 		switch len(fields) {
 		case 0:
 		case 4:
-			members = append(members, listed{cluster.Address{Name: fields[0], ClientURL: fields[2], ServiceURL: fields[3]}, fields[1]})
+			members = append(members, listed{
+				cluster.Address{Name: fields[0], ClientURL: fields[2], ServiceURL: fields[3]}, fields[1],
+			})
 		default:
-			return nil, fmt.Errorf("%s: invalid line: %q (name, peer URL, client URL, service URL)", path, strings.TrimSpace(line))
+			return nil, fmt.Errorf("%s: invalid line: %q (name, peer URL, client URL, service URL)", path,
+				strings.TrimSpace(line))
 		}
 	}
 	return members, nil

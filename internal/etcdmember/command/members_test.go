@@ -53,7 +53,8 @@ func (g *group) want(n int) {
 	g.t.Helper()
 	var lines bytes.Buffer
 	for _, s := range g.seeds[:n] {
-		fmt.Fprintf(&lines, "%s %s https://localhost%s https://localhost%s\n", s.member, s.addresses.peer, port(s.addresses.clients), port(s.addresses.listen))
+		fmt.Fprintf(&lines, "%s %s https://localhost%s https://localhost%s\n", s.member, s.addresses.peer,
+			port(s.addresses.clients), port(s.addresses.listen))
 	}
 	if err := os.WriteFile(g.file+".tmp", lines.Bytes(), 0o600); err != nil {
 		g.t.Fatal(err)
@@ -119,8 +120,8 @@ func (g *group) voters(c *clientv3.Client, n int) {
 	}
 }
 
-// TestThreeMembers raises an etcd from one to three members while a client writes, loses the volume of one, restarts all
-// of them for another CA bundle, and loses all volumes.
+// TestThreeMembers raises an etcd from one to three members while a client writes, loses the volume of one, restarts
+// all of them for another CA bundle, and loses all volumes.
 func TestThreeMembers(t *testing.T) {
 	g := newGroup(t)
 	g.want(1)
@@ -151,7 +152,8 @@ func TestThreeMembers(t *testing.T) {
 		}
 	}()
 	phase := func(name string) {
-		t.Logf("%s: longest time without an acknowledged write %s, %d requests failed", name, time.Duration(gap.Swap(0)), failed.Swap(0))
+		t.Logf("%s: longest time without an acknowledged write %s, %d requests failed", name, time.Duration(gap.Swap(0)),
+			failed.Swap(0))
 	}
 
 	g.want(3)
@@ -219,7 +221,8 @@ func TestThreeMembers(t *testing.T) {
 		}
 	}
 	g.start(0)
-	g.members[0].await("it does not begin alone", func(s etcdbackup.Status) bool { return strings.Contains(s.Etcd.Message, "does not answer") })
+	g.members[0].await("it does not begin alone",
+		func(s etcdbackup.Status) bool { return strings.Contains(s.Etcd.Message, "does not answer") })
 	g.start(1)
 	g.start(2)
 	g.voters(c, 3)

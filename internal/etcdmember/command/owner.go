@@ -15,16 +15,16 @@ import (
 	"hortus.dev/hortus/internal/etcdmember/fence"
 )
 
-// bucketPeriod is how often the bucket is asked whether the epoch is still the newest. Several answers may be lost within
-// the fence time.
+// bucketPeriod is how often the bucket is asked whether the epoch is still the newest. Several answers may be lost
+// within the fence time.
 const bucketPeriod = 15 * time.Second
 
 // Paths of what lies beside the data directory.
 func (p *parts) supersededPath() string { return p.args.dataDir + ".superseded" }
 func (p *parts) ownerPath() string      { return p.args.dataDir + ".owner" }
 
-// own finds out for which owner etcd runs: that of the flags, or a later one of an activation, which a restart of the pod
-// must not take back.
+// own finds out for which owner etcd runs: that of the flags, or a later one of an activation, which a restart of the
+// pod must not take back.
 func (p *parts) own() error {
 	owner, standby := fence.Owner{Epoch: p.flags.store.Epoch, Holder: p.flags.store.Holder}, p.flags.standby
 	var activated fence.Owner
@@ -42,7 +42,8 @@ func (p *parts) own() error {
 	if !standby {
 		close(p.active)
 	}
-	p.guard, err = fence.New(owner, p.flags.fenceTime, p.flags.store.Dir == "", p.supersededPath(), fence.Monotonic, clock.RealClock{})
+	p.guard, err = fence.New(owner, p.flags.fenceTime, p.flags.store.Dir == "", p.supersededPath(), fence.Monotonic,
+		clock.RealClock{})
 	return err
 }
 
@@ -56,8 +57,8 @@ func (p *parts) isActive() bool {
 	}
 }
 
-// standBy waits for an activation and reports whether it has come. Meanwhile it makes sure that the store can be read: with
-// nothing to be done but a restore, that is the part that can go wrong.
+// standBy waits for an activation and reports whether it has come. Meanwhile it makes sure that the store can be read:
+// with nothing to be done but a restore, that is the part that can go wrong.
 func (p *parts) standBy(ctx context.Context) bool {
 	for {
 		if p.isActive() {

@@ -107,8 +107,10 @@ func (s *seed) commandLine(at *addresses, more ...string) (flags, args []string)
 	in := func(name string) string { return filepath.Join(s.certificates, name) }
 	flags = append([]string{
 		"--program=" + etcdtest.Binary(s.t), "--certificates=" + s.certificates, "--metrics-url=http://" + metrics,
-		"--etcd-endpoint=https://localhost" + port(clients), "--client-address=0.0.0.0" + port(clients), "--forward-address=" + forward,
-		"--listen-address=" + listen, "--health-address=127.0.0.1:0", "--store-credentials=" + s.secrets, "--prefix=" + prefix,
+		"--etcd-endpoint=https://localhost" + port(clients), "--client-address=0.0.0.0" + port(clients),
+		"--forward-address=" + forward,
+		"--listen-address=" + listen, "--health-address=127.0.0.1:0", "--store-credentials=" + s.secrets, "--prefix=" +
+			prefix,
 		"--temp-dir=" + s.volume, "--delta-period=200ms", "--termination-log=" + filepath.Join(s.volume, "termination"),
 	}, more...)
 	args = []string{
@@ -173,7 +175,8 @@ func (s *seed) reach(at *addresses, stop func()) *running {
 	}
 	r.service = etcdbackup.NewClient("https://"+at.listen, config())
 	var err error
-	if r.etcd, err = clientv3.New(clientv3.Config{Endpoints: []string{"https://localhost" + port(at.clients)}, TLS: config(),
+	if r.etcd, err = clientv3.New(clientv3.Config{Endpoints: []string{"https://localhost" + port(at.clients)},
+		TLS:         config(),
 		DialTimeout: timeout, Logger: zap.NewNop()}); err != nil {
 		s.t.Fatal(err)
 	}
@@ -277,7 +280,8 @@ func TestNewerOwnerStopsEtcdForGood(t *testing.T) {
 				t.Error(err)
 			}
 			r.stop()
-			if after := s.objects(); name == "garden" && after != before && strings.Count(after, "delta") > strings.Count(before, "delta")+1 {
+			if after := s.objects(); name == "garden" && after != before &&
+				strings.Count(after, "delta") > strings.Count(before, "delta")+1 {
 				t.Errorf("the store has %s, before %s", after, before)
 			}
 			stopped := s.objects()
@@ -427,7 +431,10 @@ func TestTakenBack(t *testing.T) {
 			}
 		}
 	}
-	request := []string{"--epoch=1", "--holder=a", "--restore-id=first", fmt.Sprintf("--until-revision=%d", good), "--full-schedule=0 0 1 1 *"}
+	request := []string{
+		"--epoch=1", "--holder=a", "--restore-id=first", fmt.Sprintf("--until-revision=%d", good),
+		"--full-schedule=0 0 1 1 *",
+	}
 	before := s.objects()
 	if err := os.Chmod(s.bucket, 0o700); err != nil {
 		t.Fatal(err)
@@ -440,7 +447,8 @@ func TestTakenBack(t *testing.T) {
 	r.mustPut("a", "better")
 	r.mustSave()
 	r.stop()
-	if after := s.objects(); !strings.HasPrefix(strings.TrimSuffix(after, "]"), "[full") || strings.Count(after, "full") != strings.Count(before, "full")+1 {
+	if after := s.objects(); !strings.HasPrefix(strings.TrimSuffix(after, "]"), "[full") ||
+		strings.Count(after, "full") != strings.Count(before, "full")+1 {
 		t.Errorf("the store has %s", after)
 	}
 	r = s.run(request...) // It is not carried out again.

@@ -1,5 +1,5 @@
-// Package configuration says what an etcd runs with that may change while its pod runs: certificates, bundles and flags.
-// The gardenlet and the process compute the same checksum from it.
+// Package configuration says what an etcd runs with that may change while its pod runs: certificates, bundles and
+// flags. The gardenlet and the process compute the same checksum from it.
 package configuration
 
 import (
@@ -40,7 +40,8 @@ var files = []struct {
 	reloads  bool
 	optional bool
 }{
-	{CA, false, false}, {ServerCert, true, false}, {ClientCert, true, false}, {PeerCA, false, true}, {PeerCert, true, true},
+	{CA, false, false}, {ServerCert, true, false}, {ClientCert, true, false}, {PeerCA, false, true},
+	{PeerCert, true, true},
 }
 
 // Configuration of an etcd.

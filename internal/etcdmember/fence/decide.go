@@ -87,8 +87,9 @@ func Decide(f Facts) Decision {
 		if s.Holder != "" {
 			holder = fmt.Sprintf("%q", s.Holder)
 		}
-		return Decision{Verdict: Superseded, Reason: fmt.Sprintf("epoch %d is superseded: the %s shows that %s owns epoch %d since %s or before",
-			f.Owner.Epoch, s.Witness, holder, s.Epoch, s.Time.UTC().Format("2006-01-02 15:04:05 MST"))}
+		return Decision{Verdict: Superseded,
+			Reason: fmt.Sprintf("epoch %d is superseded: the %s shows that %s owns epoch %d since %s or before",
+				f.Owner.Epoch, s.Witness, holder, s.Epoch, s.Time.UTC().Format("2006-01-02 15:04:05 MST"))}
 	}
 	if f.Alone {
 		return Decision{Verdict: Run}
@@ -103,7 +104,9 @@ func Decide(f Facts) Decision {
 	case any && f.Now < last+f.FenceTime:
 		return Decision{Verdict: Run, Until: last + f.FenceTime}
 	case !any && f.Now < f.Since+f.FenceTime:
-		return Decision{Verdict: Wait, Reason: fmt.Sprintf("waiting until the bucket or the garden confirms epoch %d", f.Owner.Epoch)}
+		return Decision{
+			Verdict: Wait, Reason: fmt.Sprintf("waiting until the bucket or the garden confirms epoch %d", f.Owner.Epoch),
+		}
 	case !any:
 		return Decision{Verdict: Wait, Reason: fmt.Sprintf("neither the bucket nor the garden has confirmed epoch %d for %s",
 			f.Owner.Epoch, (f.Now - f.Since).Round(time.Second))}

@@ -20,20 +20,40 @@ func TestDecide(t *testing.T) {
 		want   Verdict
 		reason string
 	}{
-		"nobody has said anything yet":          {facts: Facts{Now: time.Minute}, want: Wait, reason: "waiting until"},
-		"nobody has said anything for long":     {facts: Facts{Now: time.Hour}, want: Wait, reason: "has confirmed epoch 2 for 1h0m0s"},
-		"the bucket has confirmed it":           {facts: Facts{Now: time.Hour, Confirmed: at(Bucket, time.Hour-time.Minute)}, want: Run},
-		"the garden has confirmed it":           {facts: Facts{Now: time.Hour, Confirmed: at(Garden, time.Hour-time.Minute)}, want: Run},
-		"the last moment":                       {facts: Facts{Now: fenceTime - 1, Confirmed: at(Garden, 0)}, want: Run},
-		"the moment after":                      {facts: Facts{Now: fenceTime, Confirmed: at(Garden, 0)}, want: Fenced, reason: "for 5m0s (at most 5m0s)"},
-		"both have been silent for long":        {facts: Facts{Now: time.Hour, Confirmed: map[Witness]time.Duration{Garden: 0, Bucket: time.Minute}}, want: Fenced, reason: "59m0s"},
-		"one of them is enough":                 {facts: Facts{Now: time.Hour, Confirmed: map[Witness]time.Duration{Garden: 0, Bucket: time.Hour}}, want: Run},
-		"a newer owner, though confirmed":       {facts: Facts{Now: 1, Confirmed: at(Garden, 0), Successor: newer}, want: Superseded, reason: `"b" owns epoch 3`},
-		"an older owner":                        {facts: Facts{Now: 1, Confirmed: at(Garden, 0), Successor: &Successor{Owner: Owner{Epoch: 1, Holder: "b"}}}, want: Run},
-		"another holder of the epoch":           {facts: Facts{Now: 1, Confirmed: at(Garden, 0), Successor: &Successor{Owner: Owner{Epoch: 2, Holder: "b"}, Witness: Bucket}}, want: Superseded},
-		"a newer owner of whom the name is not": {facts: Facts{Successor: &Successor{Owner: Owner{Epoch: 3}, Witness: Garden}}, want: Superseded, reason: "the garden shows that another seed owns epoch 3"},
-		"without a bucket":                      {facts: Facts{Now: time.Hour, Alone: true}, want: Run},
-		"without a bucket, a newer owner":       {facts: Facts{Alone: true, Successor: newer}, want: Superseded},
+		"nobody has said anything yet": {facts: Facts{Now: time.Minute}, want: Wait, reason: "waiting until"},
+		"nobody has said anything for long": {
+			facts: Facts{Now: time.Hour}, want: Wait, reason: "has confirmed epoch 2 for 1h0m0s",
+		},
+		"the bucket has confirmed it": {facts: Facts{
+			Now: time.Hour, Confirmed: at(Bucket, time.Hour-time.Minute),
+		}, want: Run},
+		"the garden has confirmed it": {facts: Facts{
+			Now: time.Hour, Confirmed: at(Garden, time.Hour-time.Minute),
+		}, want: Run},
+		"the last moment": {facts: Facts{Now: fenceTime - 1, Confirmed: at(Garden, 0)}, want: Run},
+		"the moment after": {
+			facts: Facts{Now: fenceTime, Confirmed: at(Garden, 0)}, want: Fenced, reason: "for 5m0s (at most 5m0s)",
+		},
+		"both have been silent for long": {facts: Facts{
+			Now: time.Hour, Confirmed: map[Witness]time.Duration{Garden: 0, Bucket: time.Minute},
+		}, want: Fenced, reason: "59m0s"},
+		"one of them is enough": {facts: Facts{
+			Now: time.Hour, Confirmed: map[Witness]time.Duration{Garden: 0, Bucket: time.Hour},
+		}, want: Run},
+		"a newer owner, though confirmed": {
+			facts: Facts{Now: 1, Confirmed: at(Garden, 0), Successor: newer}, want: Superseded, reason: `"b" owns epoch 3`,
+		},
+		"an older owner": {facts: Facts{
+			Now: 1, Confirmed: at(Garden, 0), Successor: &Successor{Owner: Owner{Epoch: 1, Holder: "b"}},
+		}, want: Run},
+		"another holder of the epoch": {facts: Facts{
+			Now: 1, Confirmed: at(Garden, 0), Successor: &Successor{Owner: Owner{Epoch: 2, Holder: "b"}, Witness: Bucket},
+		}, want: Superseded},
+		"a newer owner of whom the name is not": {facts: Facts{Successor: &Successor{
+			Owner: Owner{Epoch: 3}, Witness: Garden,
+		}}, want: Superseded, reason: "the garden shows that another seed owns epoch 3"},
+		"without a bucket":                {facts: Facts{Now: time.Hour, Alone: true}, want: Run},
+		"without a bucket, a newer owner": {facts: Facts{Alone: true, Successor: newer}, want: Superseded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.facts.Owner, tc.facts.FenceTime = Owner{Epoch: 2, Holder: "a"}, fenceTime

@@ -40,8 +40,8 @@ type Guard struct {
 	changed   chan struct{}
 }
 
-// New returns a guard for an owner. What it finds out about a successor is kept in a file at path, which also ends a later
-// start. alone says that there is no bucket.
+// New returns a guard for an owner. What it finds out about a successor is kept in a file at path, which also ends a
+// later start. alone says that there is no bucket.
 func New(owner Owner, fenceTime time.Duration, alone bool, path string, monotonic func() time.Duration,
 	clock clock.PassiveClock) (*Guard, error) {
 	g := &Guard{owner: owner, fenceTime: fenceTime, alone: alone, path: path, monotonic: monotonic, clock: clock,
@@ -107,8 +107,8 @@ func (g *Guard) Confirm(w Witness, o Owner, asked time.Duration) error {
 	return nil
 }
 
-// supersede is final, so it is written down first. If that fails, etcd ends nevertheless, and the witnesses say it again
-// after a restart.
+// supersede is final, so it is written down first. If that fails, etcd ends nevertheless, and the witnesses say it
+// again after a restart.
 func (g *Guard) supersede(s Successor) error {
 	if g.successor != nil && g.successor.Epoch >= s.Epoch {
 		return nil

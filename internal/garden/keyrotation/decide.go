@@ -32,12 +32,13 @@ type state struct {
 	rotatedTo string
 	// rolledOut: every server that runs, and every one that may still write, uses the configuration.
 	rolledOut bool
-	// rewrittenWith is the key with which this run of the command has written every object again. An earlier run does not count:
-	// etcd may have been restored since.
+	// rewrittenWith is the key with which this run of the command has written every object again. An earlier run does not
+	// count: etcd may have been restored since.
 	rewrittenWith string
 	// active: this run has begun or continued a rotation.
 	active bool
-	// keyAge is how long ago the newest key was made, backupDelay how old it has to be before anything is encrypted with it.
+	// keyAge is how long ago the newest key was made, backupDelay how old it has to be before anything is encrypted with
+	// it.
 	keyAge, backupDelay time.Duration
 }
 
@@ -67,8 +68,8 @@ func next(s state) (step, error) {
 	return finish, nil
 }
 
-// configAfter is the configuration that a step leads to. It is called when the servers are rolled out; key is the new one of
-// begin, base64 of 32 bytes.
+// configAfter is the configuration that a step leads to. It is called when the servers are rolled out; key is the new
+// one of begin, base64 of 32 bytes.
 func configAfter(does step, c encryption.Config, key string) (encryption.Config, error) {
 	target, err := targetOf(c)
 	if err != nil {

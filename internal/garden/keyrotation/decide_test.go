@@ -49,13 +49,18 @@ func TestNext(t *testing.T) {
 		"what an earlier run has rewritten does not count": {
 			state{config: config("key3", "key1", "key2"), rolledOut: true, rotatedTo: "key2"}, rewrite, "key3 key1 key2"},
 		"nor what this run has rewritten with another key": {
-			state{config: config("key3", "key1", "key2"), rolledOut: true, rotatedTo: "key2", rewrittenWith: "key2"}, rewrite, "key3 key1 key2"},
+			state{config: config("key3", "key1", "key2"), rolledOut: true, rotatedTo: "key2", rewrittenWith: "key2"}, rewrite,
+			"key3 key1 key2"},
 		"the key before the predecessor is dropped": {
-			state{config: config("key3", "key1", "key2"), rolledOut: true, rotatedTo: "key2", rewrittenWith: "key3"}, drop, "key3 key2"},
+			state{
+				config: config("key3", "key1", "key2"), rolledOut: true, rotatedTo: "key2", rewrittenWith: "key3",
+			}, drop, "key3 key2"},
 		"servers without it are rolled out before the end": {
 			state{config: config("key3", "key2"), rotatedTo: "key2", rewrittenWith: "key3"}, rollOut, "key3 key2"},
 		"the end is recorded": {
-			state{config: config("key3", "key2"), rolledOut: true, rotatedTo: "key2", rewrittenWith: "key3"}, finish, "key3 key2"},
+			state{
+				config: config("key3", "key2"), rolledOut: true, rotatedTo: "key2", rewrittenWith: "key3",
+			}, finish, "key3 key2"},
 		"this run has completed a rotation": {
 			state{config: config("key3", "key2"), rolledOut: true, rotatedTo: "key3", active: true}, done, "key3 key2"},
 		"an earlier run has completed it": {
@@ -176,7 +181,8 @@ func TestNoObjectIsEverUnreadable(t *testing.T) {
 			for object, by := range stored {
 				for _, server := range servers {
 					if !slices.Contains(server.Of(Resources[0]), by) {
-						t.Fatalf("seed %d: a server with %v can't read object %s, written with %s", seed, server.Of(Resources[0]), object, by.Key)
+						t.Fatalf("seed %d: a server with %v can't read object %s, written with %s", seed, server.Of(Resources[0]), object,
+							by.Key)
 					}
 				}
 			}

@@ -17,17 +17,18 @@ import (
 )
 
 const (
-	// tries and tryPause bound how long a request is tried again: the aggregator takes some seconds to notice that a server of
-	// several has ended.
+	// tries and tryPause bound how long a request is tried again: the aggregator takes some seconds to notice that a
+	// server of several has ended.
 	tries    = 30
 	tryPause = time.Second
 )
 
 // rewrite makes the API server write every object of the target's resources with the target's key.
 //
-// An empty patch is enough: a server writes an object that is stored with another key than the one it writes with even if nothing
-// is changed in it, and otherwise leaves it as it is. So whether the patch has written or not, after it the object is stored with
-// the key. Objects that are made meanwhile are so too, since no server that runs writes with another one.
+// An empty patch is enough: a server writes an object that is stored with another key than the one it writes with even
+// if nothing is changed in it, and otherwise leaves it as it is. So whether the patch has written or not, after it the
+// object is stored with the key. Objects that are made meanwhile are so too, since no server that runs writes with
+// another one.
 func (r *Rotation) rewrite(ctx context.Context, t encryption.Target) error {
 	for _, resource := range t.Resources {
 		gvk, err := r.Garden.RESTMapper().KindFor(schema.ParseGroupResource(resource).WithVersion(""))

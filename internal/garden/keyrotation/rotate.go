@@ -60,7 +60,8 @@ func (r *Rotation) Run(ctx context.Context) error {
 			return err
 		}
 		s := state{
-			config: now.config, rotatedTo: now.rotatedTo, rolledOut: outdated == "", rewrittenWith: r.rewrittenWith, active: r.active,
+			config: now.config, rotatedTo: now.rotatedTo, rolledOut: outdated == "", rewrittenWith: r.rewrittenWith,
+			active: r.active,
 			keyAge: r.Clock.Since(now.keyMade), backupDelay: r.BackupDelay,
 		}
 		does, err := next(s)
@@ -105,7 +106,9 @@ func (r *Rotation) read(ctx context.Context) (*appsv1.Deployment, *corev1.Secret
 	return d, secret, now, err
 }
 
-func (r *Rotation) do(ctx context.Context, does step, s state, now stored, secret *corev1.Secret, d *appsv1.Deployment) error {
+func (r *Rotation) do(
+	ctx context.Context, does step, s state, now stored, secret *corev1.Secret, d *appsv1.Deployment,
+) error {
 	target, err := targetOf(s.config)
 	if err != nil {
 		return err
@@ -176,7 +179,8 @@ func (r *Rotation) annotate(ctx context.Context, secret *corev1.Secret, annotati
 func (r *Rotation) rollOut(ctx context.Context, d *appsv1.Deployment, revision int) error {
 	if revisionOf(d.Spec.Template.Annotations) != strconv.Itoa(revision) {
 		fmt.Fprintf(r.Out, "Rolling out revision %d of the encryption configuration.\n", revision)
-		patch := fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{%q:"%d"}}}}}`, AnnotationRevision, revision)
+		patch := fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{%q:"%d"}}}}}`, AnnotationRevision,
+			revision)
 		if err := r.Garden.Patch(ctx, d, client.RawPatch(types.MergePatchType, patch)); err != nil {
 			return fmt.Errorf("patch Deployment %s/%s: %w", d.Namespace, d.Name, err)
 		}
@@ -203,8 +207,8 @@ func (r *Rotation) rollOut(ctx context.Context, d *appsv1.Deployment, revision i
 	}
 }
 
-// outdated says which server may still use an earlier revision, "" if none does. Pods that are being deleted count as long as
-// they are there: they may still write.
+// outdated says which server may still use an earlier revision, "" if none does. Pods that are being deleted count as
+// long as they are there: they may still write.
 func (r *Rotation) outdated(ctx context.Context, d *appsv1.Deployment, revision int) (string, error) {
 	want := strconv.Itoa(revision)
 	if revisionOf(d.Spec.Template.Annotations) != want {

@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// TestConflictIsNoRotation: somebody else changes the Secret when a rotation begins. It begins all the same, instead of being taken
-// for complete.
+// TestConflictIsNoRotation: somebody else changes the Secret when a rotation begins. It begins all the same, instead of
+// being taken for complete.
 func TestConflictIsNoRotation(t *testing.T) {
 	const namespace = "garden"
 	secret := InitialSecret(namespace, "first")
@@ -42,7 +42,8 @@ func TestConflictIsNoRotation(t *testing.T) {
 	garden := fake.NewClientBuilder().WithObjects(secret, d).WithInterceptorFuncs(interceptor.Funcs{
 		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
 			if tries++; tries == 1 {
-				return apierrors.NewConflict(schema.GroupResource{Resource: "secrets"}, o.GetName(), errors.New("somebody has labelled it"))
+				return apierrors.NewConflict(schema.GroupResource{Resource: "secrets"}, o.GetName(),
+					errors.New("somebody has labelled it"))
 			}
 			defer cancel() // The rest is not of interest.
 			return c.Update(ctx, o, opts...)

@@ -56,7 +56,9 @@ func newWorld(t *testing.T) *world {
 	w.seed = &corev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: env.Name("seed-")}, Spec: corev1beta1.SeedSpec{
 		Provider: corev1beta1.SeedProvider{Type: "local", Region: "home"},
 		Networks: corev1beta1.SeedNetworks{Pods: "10.244.0.0/16", Services: "10.0.0.0/24", Nodes: ptr.To("10.1.0.0/24")},
-		Ingress:  &corev1beta1.Ingress{Domain: "ingress.example.com", Controller: corev1beta1.IngressController{Kind: "nginx"}},
+		Ingress: &corev1beta1.Ingress{
+			Domain: "ingress.example.com", Controller: corev1beta1.IngressController{Kind: "nginx"},
+		},
 		DNS: corev1beta1.SeedDNS{
 			Provider: &corev1beta1.SeedDNSProvider{Type: "local", CredentialsRef: &dns},
 			Internal: &corev1beta1.SeedDNSProviderConfig{Type: "local", Domain: "internal.example.com", CredentialsRef: dns},
@@ -71,11 +73,15 @@ func (w *world) user() string { return corev1beta1.SeedUserPrefix + w.seed.Name 
 // give writes a kubeconfig as an operator does, valid for a year from now on.
 func (w *world) give() {
 	w.t.Helper()
-	pair, err := w.ca.Issue(pki.Request{CommonName: w.user(), Organizations: []string{corev1beta1.SeedsGroup}, Usage: pki.Client, Validity: 365 * day})
+	pair, err := w.ca.Issue(pki.Request{
+		CommonName: w.user(), Organizations: []string{corev1beta1.SeedsGroup}, Usage: pki.Client, Validity: 365 * day,
+	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	kubeconfig, err := pki.Kubeconfig{Name: "garden", Server: "https://garden.example", CAPEM: w.ca.CertPEM, Client: pair}.Render()
+	kubeconfig, err := pki.Kubeconfig{
+		Name: "garden", Server: "https://garden.example", CAPEM: w.ca.CertPEM, Client: pair,
+	}.Render()
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -87,7 +93,9 @@ func (w *world) give() {
 // start is what the gardenlet does when it starts.
 func (w *world) start(secret *config.SecretReference) *Reconciler {
 	w.t.Helper()
-	connection := &config.GardenClientConnection{ClientConnection: config.ClientConnection{Kubeconfig: w.file}, KubeconfigSecret: secret}
+	connection := &config.GardenClientConnection{
+		ClientConnection: config.ClientConnection{Kubeconfig: w.file}, KubeconfigSecret: secret,
+	}
 	access, err := Open(w.t.Context(), connection, w.Client, "test", w.clock)
 	if err != nil {
 		w.t.Fatal(err)
@@ -145,7 +153,8 @@ func (w *world) sign(name string) {
 	}
 }
 
-// renew takes a renewal that is due to its end. The seed authorizer is a process of its own and has to learn of the request.
+// renew takes a renewal that is due to its end. The seed authorizer is a process of its own and has to learn of the
+// request.
 func (w *world) renew(r *Reconciler) (next time.Duration) {
 	w.t.Helper()
 	if next := w.step(r); next != answerPeriod || r.pending == nil {
@@ -193,7 +202,8 @@ func TestRenewal(t *testing.T) {
 	}
 	second := r.Access.cert
 	if second.Subject.String() != first.Subject.String() || !second.NotBefore.After(first.NotBefore) {
-		t.Errorf("the second certificate is %s from %s, the first %s from %s", second.Subject, second.NotBefore, first.Subject, first.NotBefore)
+		t.Errorf("the second certificate is %s from %s, the first %s from %s", second.Subject, second.NotBefore,
+			first.Subject, first.NotBefore)
 	}
 
 	// A new start, long after the file's certificate has expired.
@@ -230,7 +240,8 @@ func TestRenewalInAFile(t *testing.T) {
 	r := w.start(nil)
 	w.clock.Step(w.step(r))
 	w.renew(r)
-	if again := w.start(nil); !again.Access.cert.Equal(r.Access.cert) || again.Access.Config.Host != "https://garden.example" {
+	if again := w.start(nil); !again.Access.cert.Equal(r.Access.cert) ||
+		again.Access.Config.Host != "https://garden.example" {
 		t.Errorf("the file has a certificate of %s", again.Access.cert.NotBefore)
 	}
 	files, err := os.ReadDir(filepath.Dir(w.file))
@@ -313,13 +324,15 @@ func TestRefusal(t *testing.T) {
 	}
 	request := &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{GenerateName: "stolen-"}}
 	request.Spec = certificatesv1.CertificateSigningRequestSpec{
-		Request: wish, SignerName: certificatesv1.KubeAPIServerClientSignerName, Usages: []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth},
+		Request: wish, SignerName: certificatesv1.KubeAPIServerClientSignerName,
+		Usages: []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth},
 	}
 	if err := gardenlet.Create(t.Context(), request); err != nil {
 		t.Fatal(err)
 	}
 	w.decide(request)
-	if c := request.Status.Conditions; len(c) != 1 || c[0].Type != certificatesv1.CertificateDenied || !strings.Contains(c[0].Message, "common name") {
+	if c := request.Status.Conditions; len(c) != 1 || c[0].Type != certificatesv1.CertificateDenied ||
+		!strings.Contains(c[0].Message, "common name") {
 		t.Errorf("conditions of a request for another seed: %v", c)
 	}
 	foreign := w.ClientAs(t, corev1beta1.SeedUserPrefix+"other", corev1beta1.SeedsGroup)
@@ -359,7 +372,8 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// TestRenewalSurvivesFailedWrites: whatever write fails first, the renewal ends with one certificate in use and in the Secret.
+// TestRenewalSurvivesFailedWrites: whatever write fails first, the renewal ends with one certificate in use and in the
+// Secret.
 func TestRenewalSurvivesFailedWrites(t *testing.T) {
 	w := newWorld(t)
 	w.give()
@@ -381,7 +395,8 @@ func TestRenewalSurvivesFailedWrites(t *testing.T) {
 		t.Fatal("the certificate is not stored after the failure")
 	}
 	stored := &corev1.Secret{}
-	if err := w.Client.Get(t.Context(), client.ObjectKey{Namespace: secret.Namespace, Name: secret.Name}, stored); err != nil {
+	if err := w.Client.Get(t.Context(), client.ObjectKey{Namespace: secret.Namespace, Name: secret.Name},
+		stored); err != nil {
 		t.Fatal(err)
 	}
 	c, err := clientcmd.RESTConfigFromKubeConfig(stored.Data[keyKubeconfig])

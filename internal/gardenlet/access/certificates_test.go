@@ -23,8 +23,9 @@ import (
 	"hortus.dev/hortus/internal/pki"
 )
 
-// TestCertificatesOverTime: a gardenlet always has a valid certificate, by whatever chance it is renewed, with a signer that
-// gives 365 days whatever is asked for, and if nothing in the garden answers for the first month after the request.
+// TestCertificatesOverTime: a gardenlet always has a valid certificate, by whatever chance it is renewed, with a signer
+// that gives 365 days whatever is asked for, and if nothing in the garden answers for the first month after the
+// request.
 func TestCertificatesOverTime(t *testing.T) {
 	for name, tc := range map[string]struct {
 		chance   float64
@@ -62,7 +63,9 @@ func moveGardenlet(t *testing.T, chance float64, last, silent time.Duration) int
 		Validity: certificates.Year,
 	})
 	must(err)
-	kubeconfig, err := pki.Kubeconfig{Name: "garden", Server: "https://garden.example", CAPEM: ca.CertPEM, Client: pair}.Render()
+	kubeconfig, err := pki.Kubeconfig{
+		Name: "garden", Server: "https://garden.example", CAPEM: ca.CertPEM, Client: pair,
+	}.Render()
 	must(err)
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	must(os.WriteFile(file, kubeconfig, 0o600))
@@ -76,7 +79,8 @@ func moveGardenlet(t *testing.T, chance float64, last, silent time.Duration) int
 	access, err := Open(t.Context(), connection, garden, "test", clock)
 	must(err)
 	r := &Reconciler{
-		Access: access, Garden: garden, Events: events.NewFakeRecorder(1000), Clock: clock, Chance: func() float64 { return chance },
+		Access: access, Garden: garden, Events: events.NewFakeRecorder(1000), Clock: clock,
+		Chance:   func() float64 { return chance },
 		SeedName: seedName, Window: Window{80, 90},
 	}
 	// sign answers the request that is open, for 365 days.

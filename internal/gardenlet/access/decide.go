@@ -12,8 +12,8 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// Window is the part of a certificate's life in which it is renewed, in percent. Where in the window is left to chance, so that
-// gardenlets which were installed together do not come together.
+// Window is the part of a certificate's life in which it is renewed, in percent. Where in the window is left to chance,
+// so that gardenlets which were installed together do not come together.
 type Window struct{ From, To int32 }
 
 // renewAt is when a certificate is renewed. chance is at least 0 and below 1.
@@ -22,8 +22,8 @@ func renewAt(cert *x509.Certificate, window Window, chance float64) time.Time {
 	return cert.NotBefore.Add(time.Duration(part * float64(cert.NotAfter.Sub(cert.NotBefore))))
 }
 
-// newer reports whether the stored certificate is used instead of the given one: it is for the same user, was issued later, and
-// has not expired. So a kubeconfig that an operator makes replaces what was renewed before.
+// newer reports whether the stored certificate is used instead of the given one: it is for the same user, was issued
+// later, and has not expired. So a kubeconfig that an operator makes replaces what was renewed before.
 func newer(stored, given *x509.Certificate, now time.Time) bool {
 	return sameUser(stored, given) && stored.NotBefore.After(given.NotBefore) && now.Before(stored.NotAfter)
 }

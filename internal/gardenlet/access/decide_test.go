@@ -50,13 +50,15 @@ func TestNewer(t *testing.T) {
 		now    time.Duration
 		want   bool
 	}{
-		"renewed":                                 {issuedTo("a", day0.Add(80*day), 100*day), 85 * day, true},
-		"renewed, and the given one has expired":  {issuedTo("a", day0.Add(80*day), 100*day), 150 * day, true},
-		"both have expired":                       {issuedTo("a", day0.Add(80*day), 100*day), 200 * day, false},
-		"the operator gives one after a renewal":  {issuedTo("a", day0.Add(-80*day), 400*day), day, false},
-		"the same":                                {given, day, false},
-		"of another seed":                         {issuedTo("b", day0.Add(80*day), 100*day), 85 * day, false},
-		"of the same user with more rights":       {issuedTo("a", day0.Add(80*day), 100*day, "system:masters"), 85 * day, false},
+		"renewed":                                {issuedTo("a", day0.Add(80*day), 100*day), 85 * day, true},
+		"renewed, and the given one has expired": {issuedTo("a", day0.Add(80*day), 100*day), 150 * day, true},
+		"both have expired":                      {issuedTo("a", day0.Add(80*day), 100*day), 200 * day, false},
+		"the operator gives one after a renewal": {issuedTo("a", day0.Add(-80*day), 400*day), day, false},
+		"the same":                               {given, day, false},
+		"of another seed":                        {issuedTo("b", day0.Add(80*day), 100*day), 85 * day, false},
+		"of the same user with more rights": {
+			issuedTo("a", day0.Add(80*day), 100*day, "system:masters"), 85 * day, false,
+		},
 		"renewed with a life shorter than before": {issuedTo("a", day0.Add(80*day), 10*day), 85 * day, true},
 	} {
 		if got := newer(tc.stored, given, day0.Add(tc.now)); got != tc.want {
@@ -84,9 +86,12 @@ func TestRenewable(t *testing.T) {
 }
 
 func TestAnswered(t *testing.T) {
-	condition := func(kind certificatesv1.RequestConditionType, message string) certificatesv1.CertificateSigningRequestStatus {
+	condition := func(kind certificatesv1.RequestConditionType,
+		message string) certificatesv1.CertificateSigningRequestStatus {
 		return certificatesv1.CertificateSigningRequestStatus{
-			Conditions: []certificatesv1.CertificateSigningRequestCondition{{Type: kind, Status: corev1.ConditionTrue, Message: message}}}
+			Conditions: []certificatesv1.CertificateSigningRequestCondition{{
+				Type: kind, Status: corev1.ConditionTrue, Message: message,
+			}}}
 	}
 	signed := condition(certificatesv1.CertificateApproved, "")
 	signed.Certificate = []byte("certificate")

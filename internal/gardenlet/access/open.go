@@ -31,8 +31,8 @@ type Access struct {
 	cert *x509.Certificate
 }
 
-// Open finds the kubeconfig and the certificate. The address of the garden is that of the file, if there is one; of file and
-// Secret, the certificate is used that was issued last.
+// Open finds the kubeconfig and the certificate. The address of the garden is that of the file, if there is one; of
+// file and Secret, the certificate is used that was issued last.
 func Open(
 	ctx context.Context, c *config.GardenClientConnection, seed client.Client, userAgent string, clock clock.PassiveClock,
 ) (*Access, error) {
@@ -99,7 +99,8 @@ func (a *Access) base(ctx context.Context) (*rest.Config, error) {
 // keyKubeconfig is the key of the kubeconfig in its Secret.
 const keyKubeconfig = "kubeconfig"
 
-// stored returns the certificate in the Secret, nil if there is none. What cannot be read there is replaced by a renewal.
+// stored returns the certificate in the Secret, nil if there is none. What cannot be read there is replaced by a
+// renewal.
 func (a *Access) stored(ctx context.Context) (*pki.KeyPair, *x509.Certificate, error) {
 	if a.secret == nil {
 		return nil, nil, nil

@@ -25,14 +25,15 @@ import (
 )
 
 const (
-	// answerPeriod is the pause between looks at an open request. It takes about a second; a watch would have to wait for the seed
-	// authorizer to learn of the request first.
+	// answerPeriod is the pause between looks at an open request. It takes about a second; a watch would have to wait for
+	// the seed authorizer to learn of the request first.
 	answerPeriod = time.Second
 	// answerTimeout is when an open request is given up for another one: somebody may have removed it.
 	answerTimeout = 15 * time.Minute
 )
 
-// Reconciler renews the certificate of one Access. Every replica has its own: one that waits has to reach the garden, too.
+// Reconciler renews the certificate of one Access. Every replica has its own: one that waits has to reach the garden,
+// too.
 type Reconciler struct {
 	Access *Access
 	Garden client.Client // Direct reads and writes.
@@ -99,7 +100,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, seed *corev1beta1.Seed) (rec
 	if !renewed {
 		return reconcile.Result{RequeueAfter: answerPeriod}, nil
 	}
-	ctrl.LoggerFrom(ctx).Info("Renewed certificate for the garden", "notAfter", r.Access.cert.NotAfter, "renewAt", r.renewAt)
+	ctrl.LoggerFrom(ctx).Info("Renewed certificate for the garden", "notAfter", r.Access.cert.NotAfter, "renewAt",
+		r.renewAt)
 	r.Events.Eventf(seed, nil, corev1.EventTypeNormal, "CertificateRenewed", "Renew",
 		"The gardenlet's certificate for the garden is valid until %s", r.Access.cert.NotAfter.UTC().Format(time.RFC3339))
 	if asked {
@@ -162,7 +164,8 @@ func (r *Reconciler) ask(ctx context.Context) error {
 	if r.Validity != nil {
 		o.Spec.ExpirationSeconds = csr.DurationToExpirationSeconds(*r.Validity)
 	}
-	ctrl.LoggerFrom(ctx).Info("Requesting certificate for the garden", "user", subject.CommonName, "notAfter", r.Access.cert.NotAfter)
+	ctrl.LoggerFrom(ctx).Info("Requesting certificate for the garden", "user", subject.CommonName, "notAfter",
+		r.Access.cert.NotAfter)
 	if err := r.Garden.Create(ctx, o); err != nil {
 		return fmt.Errorf("request certificate: %w", err)
 	}
@@ -191,7 +194,8 @@ func (r *Reconciler) use(pair pki.KeyPair) error {
 func (r *Reconciler) done(ctx context.Context, seed *corev1beta1.Seed) error {
 	before := seed.DeepCopy()
 	delete(seed.Annotations, corev1beta1.AnnotationOperation)
-	if err := r.Garden.Patch(ctx, seed, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := r.Garden.Patch(ctx, seed,
+		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("remove operation from Seed %q: %w", seed.Name, err)
 	}
 	return nil

@@ -17,14 +17,15 @@ import (
 	"hortus.dev/hortus/internal/pki"
 )
 
-// store keeps a new certificate for the next start: in the Secret, or else in the file. A file that cannot be written is often
-// mounted from a Secret that somebody else maintains; then the certificate lasts until the gardenlet stops.
+// store keeps a new certificate for the next start: in the Secret, or else in the file. A file that cannot be written
+// is often mounted from a Secret that somebody else maintains; then the certificate lasts until the gardenlet stops.
 func (a *Access) store(ctx context.Context, pair pki.KeyPair) error {
 	if a.secret != nil {
 		return a.storeInSecret(ctx, pair)
 	}
 	if err := a.storeInFile(pair); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "New certificate is kept in memory only: the file cannot be written", "path", a.kubeconfig)
+		ctrl.LoggerFrom(ctx).Error(err, "New certificate is kept in memory only: the file cannot be written", "path",
+			a.kubeconfig)
 	}
 	return nil
 }

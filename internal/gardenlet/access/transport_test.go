@@ -15,7 +15,8 @@ import (
 	"hortus.dev/hortus/internal/pki"
 )
 
-// TestCertificateChangesUnderWatches: a watch that is under way goes on, what is sent afterwards shows the new certificate.
+// TestCertificateChangesUnderWatches: a watch that is under way goes on, what is sent afterwards shows the new
+// certificate.
 func TestCertificateChangesUnderWatches(t *testing.T) {
 	ca, err := pki.NewCA("ca", clock.RealClock{})
 	if err != nil {
@@ -49,11 +50,15 @@ func TestCertificateChangesUnderWatches(t *testing.T) {
 	})
 	server := httptest.NewUnstartedServer(mux)
 	server.EnableHTTP2 = true
-	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients}
+	server.TLS = &tls.Config{
+		Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients,
+	}
 	server.StartTLS()
 	t.Cleanup(server.Close)
 
-	base := &rest.Config{Host: server.URL, UserAgent: "test", TLSClientConfig: rest.TLSClientConfig{CAData: ca.CertPEM, ServerName: "garden"}}
+	base := &rest.Config{
+		Host: server.URL, UserAgent: "test", TLSClientConfig: rest.TLSClientConfig{CAData: ca.CertPEM, ServerName: "garden"},
+	}
 	transport, err := NewTransport(base, issue("first", pki.Client))
 	if err != nil {
 		t.Fatal(err)

@@ -71,19 +71,21 @@ func decide(entry *corev1beta1.BackupEntry, seed string, grace Grace, now time.T
 	return decision{task: remove, operation: corev1beta1.LastOperationTypeDelete}
 }
 
-// responsible is the seed whose gardenlet acts: the one that uses the entry, until it has handed it over or is known to be
-// gone.
+// responsible is the seed whose gardenlet acts: the one that uses the entry, until it has handed it over or is known to
+// be gone.
 func responsible(entry *corev1beta1.BackupEntry) string {
-	if seed := ptr.Deref(entry.Status.SeedName, ""); seed != "" && entry.Annotations[corev1beta1.AnnotationSourceIsDead] != seed {
+	if seed := ptr.Deref(entry.Status.SeedName, ""); seed != "" &&
+		entry.Annotations[corev1beta1.AnnotationSourceIsDead] != seed {
 		return seed
 	}
 	return ptr.Deref(entry.Spec.SeedName, "")
 }
 
-// restoring: another seed has handed the entry over or is gone and this one has not taken it over yet, or somebody requests
-// that.
+// restoring: another seed has handed the entry over or is gone and this one has not taken it over yet, or somebody
+// requests that.
 func restoring(entry *corev1beta1.BackupEntry) bool {
-	if entry.Annotations[corev1beta1.AnnotationOperation] == corev1beta1.OperationRestore || entry.Annotations[corev1beta1.AnnotationSourceIsDead] != "" {
+	if entry.Annotations[corev1beta1.AnnotationOperation] == corev1beta1.OperationRestore ||
+		entry.Annotations[corev1beta1.AnnotationSourceIsDead] != "" {
 		return true
 	}
 	last := entry.Status.LastOperation

@@ -63,7 +63,8 @@ func TestDecide(t *testing.T) {
 			e.Spec.SeedName, e.Annotations = ptr.To("b"), map[string]string{corev1beta1.AnnotationSourceIsDead: "a"}
 		}, "a", decision{task: nothing}},
 		"until it is taken over completely": {func(e *corev1beta1.BackupEntry) {
-			e.Spec.SeedName, e.Status.SeedName, e.Annotations = ptr.To("b"), ptr.To("b"), map[string]string{corev1beta1.AnnotationSourceIsDead: "a"}
+			e.Spec.SeedName, e.Status.SeedName, e.Annotations = ptr.To("b"), ptr.To("b"),
+				map[string]string{corev1beta1.AnnotationSourceIsDead: "a"}
 		}, "b", decision{task: ensure, operation: restore}},
 		"the word of another seed counts for nothing": {func(e *corev1beta1.BackupEntry) {
 			e.Spec.SeedName, e.Annotations = ptr.To("b"), map[string]string{corev1beta1.AnnotationSourceIsDead: "c"}
@@ -92,10 +93,16 @@ func TestDecide(t *testing.T) {
 			deleted(e)
 			e.Status.SeedName, e.Status.LastOperation = nil, operation(migration, succeeded)
 		}, "a", decision{task: ensure, operation: restore}},
-		"a purpose without grace": {func(e *corev1beta1.BackupEntry) { deleted(e); e.Annotations[AnnotationShootPurpose] = "testing" }, "a", decision{task: remove, operation: deletion}},
+		"a purpose without grace": {
+			func(e *corev1beta1.BackupEntry) { deleted(e); e.Annotations[AnnotationShootPurpose] = "testing" }, "a",
+			decision{task: remove, operation: deletion},
+		},
 		"no purpose": {func(e *corev1beta1.BackupEntry) { deleted(e) }, "a",
 			decision{task: remove, operation: deletion}},
-		"the grace period": {func(e *corev1beta1.BackupEntry) { deleted(e); e.Annotations[AnnotationShootPurpose] = "production" }, "a",
+		"the grace period": {func(e *corev1beta1.BackupEntry) {
+			deleted(e)
+			e.Annotations[AnnotationShootPurpose] = "production"
+		}, "a",
 			decision{task: wait, operation: deletion, until: noon.Add(time.Hour)}},
 		"the grace period is over": {func(e *corev1beta1.BackupEntry) {
 			e.DeletionTimestamp = &metav1.Time{Time: noon.Add(-2 * time.Hour)}
@@ -103,11 +110,13 @@ func TestDecide(t *testing.T) {
 		}, "a", decision{task: remove, operation: deletion}},
 		"a forced deletion does not wait": {func(e *corev1beta1.BackupEntry) {
 			deleted(e)
-			e.Annotations[AnnotationShootPurpose], e.Annotations[corev1beta1.AnnotationBackupEntryForceDeletion] = "production", "true"
+			e.Annotations[AnnotationShootPurpose], e.Annotations[corev1beta1.AnnotationBackupEntryForceDeletion] = "production",
+				"true"
 		}, "a", decision{task: remove, operation: deletion}},
 		"force-deletion=false is none": {func(e *corev1beta1.BackupEntry) {
 			deleted(e)
-			e.Annotations[AnnotationShootPurpose], e.Annotations[corev1beta1.AnnotationBackupEntryForceDeletion] = "production", "false"
+			e.Annotations[AnnotationShootPurpose], e.Annotations[corev1beta1.AnnotationBackupEntryForceDeletion] = "production",
+				"false"
 		}, "a", decision{task: wait, operation: deletion, until: noon.Add(time.Hour)}},
 		"one that is as good as gone is left": {func(e *corev1beta1.BackupEntry) { deleted(e); e.Finalizers = nil }, "a",
 			decision{task: nothing}},

@@ -121,7 +121,8 @@ func (r *Reconciler) run(ctx context.Context, entry *corev1beta1.BackupEntry, d 
 	return r.ensure(ctx, entry, d.operation == corev1beta1.LastOperationTypeRestore)
 }
 
-// finish removes the requests to restore. They count only once they are done, unlike others, which the API server removes.
+// finish removes the requests to restore. They count only once they are done, unlike others, which the API server
+// removes.
 func (r *Reconciler) finish(ctx context.Context, entry *corev1beta1.BackupEntry) error {
 	before := entry.DeepCopy()
 	delete(entry.Annotations, corev1beta1.AnnotationSourceIsDead)

@@ -129,8 +129,9 @@ func Validate(c *GardenletConfiguration) error {
 	for name, value := range map[string]*int{
 		"shoot": c.Controllers.Shoot.ConcurrentSyncs, "shootCare": c.Controllers.ShootCare.ConcurrentSyncs,
 		"controllerInstallation": c.Controllers.ControllerInstallation.ConcurrentSyncs,
-		"backupBucket":           c.Controllers.BackupBucket.ConcurrentSyncs, "backupEntry": c.Controllers.BackupEntry.ConcurrentSyncs,
-		"shootState": c.Controllers.ShootState.ConcurrentSyncs,
+		"backupBucket":           c.Controllers.BackupBucket.ConcurrentSyncs,
+		"backupEntry":            c.Controllers.BackupEntry.ConcurrentSyncs,
+		"shootState":             c.Controllers.ShootState.ConcurrentSyncs,
 	} {
 		if *value < 1 {
 			errs = append(errs, fmt.Errorf("controllers.%s.concurrentSyncs must be at least 1", name))
@@ -143,8 +144,11 @@ func Validate(c *GardenletConfiguration) error {
 		errs = append(errs, errors.New("controllers.shoot.syncPeriod must be at least 1m"))
 	}
 	// The garden confirms an owner with every look at the health of its Shoot. One that fails must not stop etcd.
-	if fence, care := c.Controllers.Shoot.FenceTime.Duration, c.Controllers.ShootCare.SyncPeriod.Duration; fence < max(30*time.Second, 2*care) {
-		errs = append(errs, fmt.Errorf("controllers.shoot.fenceTime: %s must be at least 30s, and twice controllers.shootCare.syncPeriod, %s", fence, care))
+	if fence, care := c.Controllers.Shoot.FenceTime.Duration,
+		c.Controllers.ShootCare.SyncPeriod.Duration; fence < max(30*time.Second, 2*care) {
+		errs = append(errs,
+			fmt.Errorf("controllers.shoot.fenceTime: %s must be at least 30s, and twice controllers.shootCare.syncPeriod, %s",
+				fence, care))
 	}
 	if c.Controllers.ShootState.SyncPeriod.Duration < time.Minute {
 		errs = append(errs, errors.New("controllers.shootState.syncPeriod must be at least 1m"))
@@ -213,7 +217,8 @@ func validateGardenConnection(c *GardenClientConnection) []error {
 	if v := c.KubeconfigValidity.Validity; v != nil && v.Duration < minValidity {
 		errs = append(errs, fmt.Errorf("%s.validity: %s must be at least %s", path, v.Duration, minValidity))
 	}
-	from, to := *c.KubeconfigValidity.AutoRotationJitterPercentageMin, *c.KubeconfigValidity.AutoRotationJitterPercentageMax
+	from, to := *c.KubeconfigValidity.AutoRotationJitterPercentageMin,
+		*c.KubeconfigValidity.AutoRotationJitterPercentageMax
 	if from < 1 || to < from || to > 99 {
 		errs = append(errs, fmt.Errorf("%s: autoRotationJitterPercentageMin and autoRotationJitterPercentageMax: "+
 			"%d and %d must be from 1 to 99, in this order", path, from, to))

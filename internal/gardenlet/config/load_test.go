@@ -21,7 +21,8 @@ func TestParseCompletes(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := c.Controllers.Shoot
-	if *s.ConcurrentSyncs != 20 || s.SyncPeriod.Duration != time.Hour || s.RetryDuration.Duration != 12*time.Hour || *s.DNSEntryTTLSeconds != 120 {
+	if *s.ConcurrentSyncs != 20 || s.SyncPeriod.Duration != time.Hour || s.RetryDuration.Duration != 12*time.Hour ||
+		*s.DNSEntryTTLSeconds != 120 {
 		t.Errorf("shoot controller = %+v, want the documented defaults", s)
 	}
 	v := c.GardenClientConnection.KubeconfigValidity
@@ -31,7 +32,8 @@ func TestParseCompletes(t *testing.T) {
 	if c.SeedConfig.Name != "local-1" || c.SeedConfig.Spec.Provider.Type != "local" {
 		t.Errorf("seedConfig = %+v", c.SeedConfig)
 	}
-	if health, metrics := c.Server.HealthProbes, c.Server.Metrics; health.BindAddress != "" || metrics.BindAddress != "127.0.0.1" {
+	if health, metrics := c.Server.HealthProbes, c.Server.Metrics; health.BindAddress != "" ||
+		metrics.BindAddress != "127.0.0.1" {
 		t.Errorf("health is served on %q and metrics on %q, want all addresses of the pod and 127.0.0.1", health.BindAddress,
 			metrics.BindAddress)
 	}
@@ -39,11 +41,13 @@ func TestParseCompletes(t *testing.T) {
 		t.Error("NewWorkerPoolHash is off by default")
 	}
 	b, e := c.Controllers.BackupBucket, c.Controllers.BackupEntry
-	if *b.ConcurrentSyncs != 20 || b.SyncPeriod.Duration != time.Minute || *e.ConcurrentSyncs != 20 || *e.DeletionGracePeriodHours != 0 {
+	if *b.ConcurrentSyncs != 20 || b.SyncPeriod.Duration != time.Minute || *e.ConcurrentSyncs != 20 ||
+		*e.DeletionGracePeriodHours != 0 {
 		t.Errorf("backup controllers = %+v and %+v, want the documented defaults", b, e)
 	}
 	if !*c.LeaderElection.LeaderElect || c.Controllers.ShootCare.SyncPeriod.Duration != time.Minute {
-		t.Errorf("leader election %t, care period %s", *c.LeaderElection.LeaderElect, c.Controllers.ShootCare.SyncPeriod.Duration)
+		t.Errorf("leader election %t, care period %s", *c.LeaderElection.LeaderElect,
+			c.Controllers.ShootCare.SyncPeriod.Duration)
 	}
 }
 
@@ -62,14 +66,23 @@ func TestParseRefuses(t *testing.T) {
 		"another kind":          {"GardenletConfiguration", "Other", "apiVersion and kind"},
 		"an unknown field":      {"gardenClientConnection", "gardenConnection", "unknown field"},
 		"a seed without a name": {"metadata: {name: local-1}", "metadata: {}", "seedConfig.metadata.name"},
-		"no concurrency":        {"seedConfig:", "controllers: {shoot: {concurrentSyncs: 0}}\nseedConfig:", "concurrentSyncs"},
-		"a bad quantity":        {"seedConfig:", "resources: {capacity: {shoots: many}}\nseedConfig:", "resources.capacity.shoots"},
-		"an unknown gate":       {"seedConfig:", "featureGates: {Other: true}\nseedConfig:", "featureGates.Other: unknown feature gate (available: NewWorkerPoolHash)"},
+		"no concurrency": {
+			"seedConfig:", "controllers: {shoot: {concurrentSyncs: 0}}\nseedConfig:", "concurrentSyncs",
+		},
+		"a bad quantity": {
+			"seedConfig:", "resources: {capacity: {shoots: many}}\nseedConfig:", "resources.capacity.shoots",
+		},
+		"an unknown gate": {
+			"seedConfig:", "featureGates: {Other: true}\nseedConfig:",
+			"featureGates.Other: unknown feature gate (available: NewWorkerPoolHash)",
+		},
 		"buckets without concurrency": {
-			"seedConfig:", "controllers: {backupBucket: {concurrentSyncs: 0}}\nseedConfig:", "controllers.backupBucket.concurrentSyncs",
+			"seedConfig:", "controllers: {backupBucket: {concurrentSyncs: 0}}\nseedConfig:",
+			"controllers.backupBucket.concurrentSyncs",
 		},
 		"entries without concurrency": {
-			"seedConfig:", "controllers: {backupEntry: {concurrentSyncs: 0}}\nseedConfig:", "controllers.backupEntry.concurrentSyncs",
+			"seedConfig:", "controllers: {backupEntry: {concurrentSyncs: 0}}\nseedConfig:",
+			"controllers.backupEntry.concurrentSyncs",
 		},
 		"credentials read all the time": {
 			"seedConfig:", "controllers: {backupBucket: {syncPeriod: 1s}}\nseedConfig:", "controllers.backupBucket.syncPeriod",
@@ -78,16 +91,22 @@ func TestParseRefuses(t *testing.T) {
 			"seedConfig:", "controllers: {backupEntry: {deletionGracePeriodHours: -1}}\nseedConfig:", "deletionGracePeriodHours",
 		},
 		"a grace period that overflows": {
-			"seedConfig:", "controllers: {backupEntry: {deletionGracePeriodHours: 99999999}}\nseedConfig:", "deletionGracePeriodHours",
+			"seedConfig:", "controllers: {backupEntry: {deletionGracePeriodHours: 99999999}}\nseedConfig:",
+			"deletionGracePeriodHours",
 		},
 		"an unknown purpose": {
 			"seedConfig:", "controllers: {backupEntry: {deletionGracePeriodShootPurposes: [production, fun]}}\nseedConfig:",
 			`deletionGracePeriodShootPurposes[1]: unknown purpose: "fun"`,
 		},
-		"a Secret without a namespace": {"kubeconfig: /etc/gardenlet/kubeconfig", "kubeconfigSecret: {name: a}", "kubeconfigSecret"},
-		"a life shorter than any":      {"kubeconfig: /etc/gardenlet/kubeconfig", "kubeconfigValidity: {validity: 5m}", "kubeconfigValidity.validity"},
+		"a Secret without a namespace": {
+			"kubeconfig: /etc/gardenlet/kubeconfig", "kubeconfigSecret: {name: a}", "kubeconfigSecret",
+		},
+		"a life shorter than any": {
+			"kubeconfig: /etc/gardenlet/kubeconfig", "kubeconfigValidity: {validity: 5m}", "kubeconfigValidity.validity",
+		},
 		"a renewal after the end": {
-			"kubeconfig: /etc/gardenlet/kubeconfig", "kubeconfigValidity: {autoRotationJitterPercentageMax: 100}", "from 1 to 99",
+			"kubeconfig: /etc/gardenlet/kubeconfig", "kubeconfigValidity: {autoRotationJitterPercentageMax: 100}",
+			"from 1 to 99",
 		},
 		"a renewal that ends before it begins": {
 			"kubeconfig: /etc/gardenlet/kubeconfig", "kubeconfigValidity: {autoRotationJitterPercentageMax: 70}", "80 and 70",
@@ -95,7 +114,8 @@ func TestParseRefuses(t *testing.T) {
 		"an unknown log level": {"seedConfig:", "logLevel: loud\nseedConfig:", "logLevel"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := Parse([]byte(strings.Replace(minimal, tc.replace, tc.by, 1))); err == nil || !strings.Contains(err.Error(), tc.want) {
+			if _, err := Parse([]byte(strings.Replace(minimal, tc.replace, tc.by, 1))); err == nil ||
+				!strings.Contains(err.Error(), tc.want) {
 				t.Errorf("Parse() = %v, want an error about %q", err, tc.want)
 			}
 		})

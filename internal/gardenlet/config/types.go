@@ -37,8 +37,9 @@ type GardenletConfiguration struct {
 	Server *Server `json:"server,omitempty"`
 	// seedConfig is the Seed that this gardenlet registers and keeps. Required.
 	SeedConfig *SeedConfig `json:"seedConfig,omitempty"`
-	// featureGates switch features on or off, by name. NewWorkerPoolHash, on by default: worker pools that are new, or rolled
-	// anyway, get the hash that counts fewer changes of their providerConfig and more of their kubelets. Others keep theirs.
+	// featureGates switch features on or off, by name. NewWorkerPoolHash, on by default: worker pools that are new, or
+	// rolled anyway, get the hash that counts fewer changes of their providerConfig and more of their kubelets. Others
+	// keep theirs.
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
 	// images override where images come from, by name: hortus, etcd, coredns, pause, kube-apiserver, ... The tag is kept.
 	Images map[string]string `json:"images,omitempty"`
@@ -52,9 +53,10 @@ type SeedConfig struct {
 // GardenClientConnection says how to reach the garden, and how the certificate for it is renewed.
 type GardenClientConnection struct {
 	ClientConnection `json:",inline"`
-	// kubeconfigSecret is the Secret in the seed where a renewed certificate is stored, as a kubeconfig under the key kubeconfig.
-	// The gardenlet makes it. Without the field kubeconfig it has to exist, and is all there is. With both, the file says where
-	// the garden is, and the certificate is used that was issued last. Empty: the file is rewritten if that is possible.
+	// kubeconfigSecret is the Secret in the seed where a renewed certificate is stored, as a kubeconfig under the key
+	// kubeconfig. The gardenlet makes it. Without the field kubeconfig it has to exist, and is all there is. With both,
+	// the file says where the garden is, and the certificate is used that was issued last. Empty: the file is rewritten if
+	// that is possible.
 	KubeconfigSecret *SecretReference `json:"kubeconfigSecret,omitempty"`
 	// kubeconfigValidity says how long certificates are valid and when they are renewed.
 	KubeconfigValidity *KubeconfigValidity `json:"kubeconfigValidity,omitempty"`
@@ -110,8 +112,8 @@ type ShootController struct {
 	// retryDuration is how long a failing operation is retried before it counts as failed. Default 12h.
 	RetryDuration *metav1.Duration `json:"retryDuration,omitempty"`
 	// fenceTime is how long an etcd runs although neither the garden nor the bucket of its backups confirms that this seed
-	// owns it, and so how long a seed waits that takes over control planes of this one when it is gone. Default 5m, at least
-	// 30s. Our own addition.
+	// owns it, and so how long a seed waits that takes over control planes of this one when it is gone. Default 5m, at
+	// least 30s. Our own addition.
 	FenceTime *metav1.Duration `json:"fenceTime,omitempty"`
 	// dnsEntryTTLSeconds is the time to live of DNS records. Default 120.
 	DNSEntryTTLSeconds *int64 `json:"dnsEntryTTLSeconds,omitempty"`
@@ -127,8 +129,8 @@ type ShootCareController struct {
 	StaleExtensionHealthChecks *StaleExtensionHealthChecks `json:"staleExtensionHealthChecks,omitempty"`
 	// conditionThresholds give failing conditions time to recover.
 	ConditionThresholds []ConditionThreshold `json:"conditionThresholds,omitempty"`
-	// webhookRemediatorEnabled repairs problematic webhooks of users; those that are changed back, less and less often. Default
-	// false.
+	// webhookRemediatorEnabled repairs problematic webhooks of users; those that are changed back, less and less often.
+	// Default false.
 	WebhookRemediatorEnabled *bool `json:"webhookRemediatorEnabled,omitempty"`
 }
 

@@ -24,14 +24,16 @@ type observed struct {
 	usedBy        string // An object in the seed that needs the extension.
 }
 
-// required says whether the extension may be removed. Nothing else than that makes a difference to the controller-manager.
+// required says whether the extension may be removed. Nothing else than that makes a difference to the
+// controller-manager.
 func required(usedBy string) corev1beta1.Condition {
 	c := corev1beta1.Condition{
 		Type: corev1beta1.ControllerInstallationRequired, Status: corev1beta1.ConditionFalse, Reason: "NoExtensionObjects",
 		Message: "No object in the seed needs the extension.",
 	}
 	if usedBy != "" {
-		c.Status, c.Reason, c.Message = corev1beta1.ConditionTrue, "ExtensionObjectsExist", "Objects in the seed need the extension, such as "+usedBy+"."
+		c.Status, c.Reason, c.Message = corev1beta1.ConditionTrue, "ExtensionObjectsExist",
+			"Objects in the seed need the extension, such as "+usedBy+"."
 	}
 	return c
 }
@@ -40,7 +42,8 @@ func required(usedBy string) corev1beta1.Condition {
 func conditionsFor(before []corev1beta1.Condition, o observed, now time.Time) []corev1beta1.Condition {
 	conditions := before
 	set := func(kind corev1beta1.ConditionType, status corev1beta1.ConditionStatus, reason, message string) {
-		conditions = kube.SetCondition(conditions, corev1beta1.Condition{Type: kind, Status: status, Reason: reason, Message: message}, now)
+		conditions = kube.SetCondition(conditions,
+			corev1beta1.Condition{Type: kind, Status: status, Reason: reason, Message: message}, now)
 	}
 	if o.invalid != nil {
 		set(conditionValid, corev1beta1.ConditionFalse, o.invalidReason, o.invalid.Error())
@@ -54,13 +57,17 @@ func conditionsFor(before []corev1beta1.Condition, o observed, now time.Time) []
 		yes, no, pending, text string
 		progressing            bool
 	}{
-		{conditionInstalled, resourcesv1alpha1.ResourcesApplied, "InstallationSuccessful", "InstallationFailed", "InstallationPending", "The extension is installed.", false},
-		{conditionHealthy, resourcesv1alpha1.ResourcesHealthy, "ControllerHealthy", "ControllerNotHealthy", "ControllerNotHealthy", "The extension is healthy.", false},
-		{conditionProgressing, resourcesv1alpha1.ResourcesProgressing, "ControllerNotRolledOut", "ControllerRolledOut", "ControllerNotRolledOut", "The extension is being rolled out.", true},
+		{conditionInstalled, resourcesv1alpha1.ResourcesApplied, "InstallationSuccessful", "InstallationFailed",
+			"InstallationPending", "The extension is installed.", false},
+		{conditionHealthy, resourcesv1alpha1.ResourcesHealthy, "ControllerHealthy", "ControllerNotHealthy",
+			"ControllerNotHealthy", "The extension is healthy.", false},
+		{conditionProgressing, resourcesv1alpha1.ResourcesProgressing, "ControllerNotRolledOut", "ControllerRolledOut",
+			"ControllerNotRolledOut", "The extension is being rolled out.", true},
 	} {
 		source := sourceCondition(o.resource, row.from)
 		switch {
-		case source == nil || source.Status == corev1beta1.ConditionUnknown || source.Status == corev1beta1.ConditionProgressing:
+		case source == nil || source.Status == corev1beta1.ConditionUnknown ||
+			source.Status == corev1beta1.ConditionProgressing:
 			pending := corev1beta1.ConditionFalse
 			if row.progressing {
 				pending = corev1beta1.ConditionTrue

@@ -55,7 +55,8 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager, seed cluster.Cluster, concur
 		Watches(&corev1v1.ControllerDeployment{}, all).
 		Watches(&corev1beta1.ControllerRegistration{}, all).
 		WatchesRawSource(source.Kind(seed.GetCache(), &resourcesv1alpha1.ManagedResource{},
-			handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, mr *resourcesv1alpha1.ManagedResource) []reconcile.Request {
+			handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context,
+				mr *resourcesv1alpha1.ManagedResource) []reconcile.Request {
 				if mr.Namespace != gardenNamespace {
 					return nil
 				}
@@ -82,7 +83,9 @@ func (r *Reconciler) ofSeed(ctx context.Context, _ client.Object) []reconcile.Re
 }
 
 // Reconcile drives one installation. It may stop after any write and start over.
-func (r *Reconciler) Reconcile(ctx context.Context, installation *corev1beta1.ControllerInstallation) (res reconcile.Result, err error) {
+func (r *Reconciler) Reconcile(
+	ctx context.Context, installation *corev1beta1.ControllerInstallation,
+) (res reconcile.Result, err error) {
 	if ref := installation.Spec.SeedRef; ref == nil || ref.Name != r.SeedName {
 		return res, nil
 	}
@@ -118,7 +121,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, installation *corev1beta1.Co
 }
 
 // objects reads what the extension is made from and renders it; what users must mend is put into o.
-func (r *Reconciler) objects(ctx context.Context, installation *corev1beta1.ControllerInstallation, o *observed) ([]client.Object, error) {
+func (r *Reconciler) objects(
+	ctx context.Context, installation *corev1beta1.ControllerInstallation, o *observed,
+) ([]client.Object, error) {
 	registration := &corev1beta1.ControllerRegistration{}
 	if err := r.Garden.Get(ctx, client.ObjectKey{Name: installation.Spec.RegistrationRef.Name}, registration); err != nil {
 		err = fmt.Errorf("read ControllerRegistration %q: %w", installation.Spec.RegistrationRef.Name, err)
@@ -154,11 +159,14 @@ func (r *Reconciler) objects(ctx context.Context, installation *corev1beta1.Cont
 }
 
 // delete removes the extension once nothing in the seed needs it; the finalizer goes with the last of it.
-func (r *Reconciler) delete(ctx context.Context, installation *corev1beta1.ControllerInstallation) (reconcile.Result, error) {
+func (r *Reconciler) delete(
+	ctx context.Context, installation *corev1beta1.ControllerInstallation,
+) (reconcile.Result, error) {
 	registration := &corev1beta1.ControllerRegistration{}
 	err := r.Garden.Get(ctx, client.ObjectKey{Name: installation.Spec.RegistrationRef.Name}, registration)
 	if client.IgnoreNotFound(err) != nil {
-		return reconcile.Result{}, fmt.Errorf("read ControllerRegistration %q: %w", installation.Spec.RegistrationRef.Name, err)
+		return reconcile.Result{}, fmt.Errorf("read ControllerRegistration %q: %w", installation.Spec.RegistrationRef.Name,
+			err)
 	}
 	usedBy, err := r.usedBy(ctx, registration)
 	if err != nil {
@@ -169,11 +177,15 @@ func (r *Reconciler) delete(ctx context.Context, installation *corev1beta1.Contr
 		installation.Status.Conditions = kube.SetCondition(installation.Status.Conditions, required(usedBy), r.Clock.Now())
 		return reconcile.Result{RequeueAfter: requiredPeriod}, kube.PatchStatus(ctx, r.Garden, installation, before)
 	}
-	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: gardenNamespace, Name: installation.Name}}
+	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{
+		Namespace: gardenNamespace, Name: installation.Name,
+	}}
 	if gone, err := kube.Delete(ctx, r.Seed, mr); err != nil || !gone {
 		return reconcile.Result{}, err // Its end brings us back.
 	}
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: gardenNamespace, Name: managedresource.SecretName(installation.Name)}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Namespace: gardenNamespace, Name: managedresource.SecretName(installation.Name),
+	}}
 	if _, err := kube.Delete(ctx, r.Seed, secret); err != nil {
 		return reconcile.Result{}, err
 	}

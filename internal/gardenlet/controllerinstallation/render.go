@@ -35,7 +35,9 @@ func namespaceOf(installation *corev1beta1.ControllerInstallation) string {
 }
 
 // desiredNamespace is the namespace of an extension.
-func desiredNamespace(installation *corev1beta1.ControllerInstallation, registration *corev1beta1.ControllerRegistration) *corev1.Namespace {
+func desiredNamespace(
+	installation *corev1beta1.ControllerInstallation, registration *corev1beta1.ControllerRegistration,
+) *corev1.Namespace {
 	security := defaultPodSecurity
 	if wanted := registration.Annotations[annotationPodSecurity]; wanted != "" {
 		security = wanted
@@ -46,10 +48,11 @@ func desiredNamespace(installation *corev1beta1.ControllerInstallation, registra
 	}}
 }
 
-// render returns the objects of an extension: its namespace and what its chart makes of the deployment's values, to which
-// the key gardener is added with what an extension has to know of its surroundings.
+// render returns the objects of an extension: its namespace and what its chart makes of the deployment's values, to
+// which the key gardener is added with what an extension has to know of its surroundings.
 func render(
-	installation *corev1beta1.ControllerInstallation, registration *corev1beta1.ControllerRegistration, deployment *corev1v1.ControllerDeployment,
+	installation *corev1beta1.ControllerInstallation, registration *corev1beta1.ControllerRegistration,
+	deployment *corev1v1.ControllerDeployment,
 	seed *corev1beta1.Seed, gardenIdentity string, gates map[string]bool,
 ) ([]client.Object, error) {
 	if deployment.Helm == nil || len(deployment.Helm.RawChart) == 0 {
@@ -68,7 +71,9 @@ func render(
 	if values["gardener"], err = surroundings(seed, gardenIdentity, gates); err != nil {
 		return nil, err
 	}
-	rendered, err := chart.Render(loaded, chart.Release{Name: installation.Name, Namespace: namespaceOf(installation)}, values)
+	rendered, err := chart.Render(loaded, chart.Release{
+		Name: installation.Name, Namespace: namespaceOf(installation),
+	}, values)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +93,8 @@ func surroundings(seed *corev1beta1.Seed, gardenIdentity string, gates map[strin
 	about := map[string]any{
 		"name": seed.Name, "provider": seed.Spec.Provider.Type, "region": seed.Spec.Provider.Region,
 		"annotations": toAny(seed.Annotations), "labels": toAny(seed.Labels), "spec": spec,
-		"visible":   seed.Spec.Settings == nil || seed.Spec.Settings.Scheduling == nil || seed.Spec.Settings.Scheduling.Visible,
+		"visible": seed.Spec.Settings == nil || seed.Spec.Settings.Scheduling == nil ||
+			seed.Spec.Settings.Scheduling.Visible,
 		"protected": hasTaint(seed, "seed.gardener.cloud/protected"),
 	}
 	if seed.Spec.Ingress != nil {

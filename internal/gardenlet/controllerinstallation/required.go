@@ -14,14 +14,15 @@ import (
 )
 
 const (
-	// requiredPeriod is how often it is looked up whether an extension is in use. Objects of extensions are many and not watched.
+	// requiredPeriod is how often it is looked up whether an extension is in use. Objects of extensions are many and not
+	// watched.
 	requiredPeriod = time.Minute
 	// usersPage bounds what one request returns. The first object is nearly always of the right type.
 	usersPage = 50
 )
 
-// usedBy names an object in the seed that needs the extension, "" if none does. The garden may not know all control planes of
-// the seed, as after a restore from a backup; no extension may be removed below one.
+// usedBy names an object in the seed that needs the extension, "" if none does. The garden may not know all control
+// planes of the seed, as after a restore from a backup; no extension may be removed below one.
 func (r *Reconciler) usedBy(ctx context.Context, registration *corev1beta1.ControllerRegistration) (string, error) {
 	for _, resource := range registration.Spec.Resources {
 		name, err := r.firstOf(ctx, resource.Kind, resource.Type)

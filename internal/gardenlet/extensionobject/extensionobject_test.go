@@ -21,7 +21,8 @@ func object(change func(*extensionsv1alpha1.BackupBucket)) *extensionsv1alpha1.B
 		Status: extensionsv1alpha1.BackupBucketStatus{DefaultStatus: extensionsv1alpha1.DefaultStatus{
 			ObservedGeneration: 1,
 			LastOperation: &corev1beta1.LastOperation{
-				Type: corev1beta1.LastOperationTypeCreate, State: corev1beta1.LastOperationStateSucceeded, LastUpdateTime: metav1.Time{Time: noon},
+				Type: corev1beta1.LastOperationTypeCreate, State: corev1beta1.LastOperationStateSucceeded,
+				LastUpdateTime: metav1.Time{Time: noon},
 			},
 		}},
 	}

@@ -28,7 +28,8 @@ type observed struct {
 // conditions of a Seed whose gardenlet runs.
 func conditions(o observed) []corev1beta1.Condition {
 	return []corev1beta1.Condition{
-		{Type: corev1beta1.SeedGardenletReady, Status: corev1beta1.ConditionTrue, Reason: "GardenletReady", Message: "Gardenlet is posting ready status."},
+		{Type: corev1beta1.SeedGardenletReady, Status: corev1beta1.ConditionTrue, Reason: "GardenletReady",
+			Message: "Gardenlet is posting ready status."},
 		systemComponents(o),
 		extensions(o.installations),
 		controlPlanes(o.unknown),
@@ -38,8 +39,8 @@ func conditions(o observed) []corev1beta1.Condition {
 // maxUnknown bounds the control planes that a message names.
 const maxUnknown = 5
 
-// controlPlanes reports control planes of unknown Shoots, as after a restore of the garden from a backup that is older than
-// them. They go on and are never deleted unless a person asks for it.
+// controlPlanes reports control planes of unknown Shoots, as after a restore of the garden from a backup that is older
+// than them. They go on and are never deleted unless a person asks for it.
 func controlPlanes(unknown []string) corev1beta1.Condition {
 	c := corev1beta1.Condition{
 		Type: corev1beta1.SeedControlPlanesKnown, Status: corev1beta1.ConditionTrue, Reason: "AllControlPlanesKnown",
@@ -59,7 +60,8 @@ func controlPlanes(unknown []string) corev1beta1.Condition {
 	return c
 }
 
-// unknownControlPlanes are the control plane namespaces that no Shoot has, sorted. Namespaces that are being deleted do not count.
+// unknownControlPlanes are the control plane namespaces that no Shoot has, sorted. Namespaces that are being deleted do
+// not count.
 func unknownControlPlanes(namespaces []metav1.PartialObjectMetadata, shoots []corev1beta1.Shoot) []string {
 	known := map[string]bool{}
 	for i := range shoots {
@@ -92,7 +94,8 @@ func systemComponents(o observed) corev1beta1.Condition {
 			return c
 		}
 	}
-	c.Status, c.Reason, c.Message = corev1beta1.ConditionTrue, "SystemComponentsRunning", "All system components are healthy."
+	c.Status, c.Reason, c.Message = corev1beta1.ConditionTrue, "SystemComponentsRunning",
+		"All system components are healthy."
 	for _, d := range o.deployments {
 		if d.Status.AvailableReplicas < ptr.Deref(d.Spec.Replicas, 1) {
 			c.Message = "All system components are running. " + kube.DeploymentProgress(d) + "."
@@ -110,10 +113,14 @@ func extensions(installations []corev1beta1.ControllerInstallation) corev1beta1.
 		status    corev1beta1.ConditionStatus
 		reason    string
 	}{
-		{corev1beta1.ControllerInstallationValid, corev1beta1.ConditionTrue, corev1beta1.ConditionFalse, "NotAllExtensionsValid"},
-		{corev1beta1.ControllerInstallationInstalled, corev1beta1.ConditionTrue, corev1beta1.ConditionFalse, "NotAllExtensionsInstalled"},
-		{corev1beta1.ControllerInstallationHealthy, corev1beta1.ConditionTrue, corev1beta1.ConditionFalse, "NotAllExtensionsHealthy"},
-		{corev1beta1.ControllerInstallationProgressing, corev1beta1.ConditionFalse, corev1beta1.ConditionProgressing, "SomeExtensionsProgressing"},
+		{corev1beta1.ControllerInstallationValid, corev1beta1.ConditionTrue, corev1beta1.ConditionFalse,
+			"NotAllExtensionsValid"},
+		{corev1beta1.ControllerInstallationInstalled, corev1beta1.ConditionTrue, corev1beta1.ConditionFalse,
+			"NotAllExtensionsInstalled"},
+		{corev1beta1.ControllerInstallationHealthy, corev1beta1.ConditionTrue, corev1beta1.ConditionFalse,
+			"NotAllExtensionsHealthy"},
+		{corev1beta1.ControllerInstallationProgressing, corev1beta1.ConditionFalse, corev1beta1.ConditionProgressing,
+			"SomeExtensionsProgressing"},
 	} {
 		var names []string
 		for _, i := range installations {
@@ -125,10 +132,12 @@ func extensions(installations []corev1beta1.ControllerInstallation) corev1beta1.
 		if len(names) > 0 {
 			slices.Sort(names)
 			c.Status, c.Reason = check.status, check.reason
-			c.Message = fmt.Sprintf("Condition %s of these extensions is not %s: %s.", check.condition, check.want, strings.Join(names, ", "))
+			c.Message = fmt.Sprintf("Condition %s of these extensions is not %s: %s.", check.condition, check.want,
+				strings.Join(names, ", "))
 			return c
 		}
 	}
-	c.Status, c.Reason, c.Message = corev1beta1.ConditionTrue, "AllExtensionsReady", "All extensions are installed and ready."
+	c.Status, c.Reason, c.Message = corev1beta1.ConditionTrue, "AllExtensionsReady",
+		"All extensions are installed and ready."
 	return c
 }

@@ -14,7 +14,8 @@ import (
 	"hortus.dev/hortus/internal/gardenlet/config"
 )
 
-// priorityClasses rank what runs in a seed. The numbers lie below those that Kubernetes keeps for itself (1,000,000,000).
+// priorityClasses rank what runs in a seed. The numbers lie below those that Kubernetes keeps for itself
+// (1,000,000,000).
 var priorityClasses = []struct {
 	name  string
 	value int32
@@ -33,7 +34,9 @@ func base() []client.Object {
 		Name: corev1beta1.GardenNamespace, Labels: map[string]string{corev1beta1.LabelRole: corev1beta1.RoleGarden},
 	}}}
 	for _, p := range priorityClasses {
-		objects = append(objects, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: p.name}, Value: p.value, Description: p.text})
+		objects = append(objects, &schedulingv1.PriorityClass{
+			ObjectMeta: metav1.ObjectMeta{Name: p.name}, Value: p.value, Description: p.text,
+		})
 	}
 	return objects
 }

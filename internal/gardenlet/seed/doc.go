@@ -3,6 +3,6 @@
 // which the garden sees that the gardenlet lives. A Seed with spec.backup gets a BackupBucket, named by its UID.
 //
 // Trigger: the Seed, its BackupBucket, the Deployments it makes, time. Writes: Seed, BackupBucket and Lease in the
-// garden, objects in the seed. Finalizer: gardener, until no Shoot, no BackupBucket and no ControllerInstallation of the
-// Seed is left.
+// garden, objects in the seed. Finalizer: gardener, until no Shoot, no BackupBucket and no ControllerInstallation of
+// the Seed is left.
 package seed

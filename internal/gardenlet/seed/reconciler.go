@@ -110,7 +110,10 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
 
 // observe reads what the conditions depend on.
 func (r *Reconciler) observe(ctx context.Context, s *scope) error {
-	for _, key := range []client.ObjectKey{{Namespace: gateway.Namespace, Name: gateway.Name}, {Namespace: corev1beta1.GardenNamespace, Name: resourcemanager.Name}} {
+	for _, key := range []client.ObjectKey{
+		{Namespace: gateway.Namespace, Name: gateway.Name},
+		{Namespace: corev1beta1.GardenNamespace, Name: resourcemanager.Name},
+	} {
 		d := &appsv1.Deployment{}
 		if err := r.Seed.Get(ctx, key, d); err != nil {
 			return fmt.Errorf("read Deployment %s: %w", key, err)
@@ -131,7 +134,8 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) error {
 func (r *Reconciler) findUnknown(ctx context.Context, s *scope) error {
 	namespaces := &metav1.PartialObjectMetadataList{}
 	namespaces.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
-	if err := r.Seed.List(ctx, namespaces, client.MatchingLabels{corev1beta1.LabelRole: corev1beta1.RoleShoot}); err != nil {
+	if err := r.Seed.List(ctx, namespaces,
+		client.MatchingLabels{corev1beta1.LabelRole: corev1beta1.RoleShoot}); err != nil {
 		return fmt.Errorf("list control plane namespaces: %w", err)
 	}
 	// After the namespaces: a Shoot is there before its namespace.
@@ -173,7 +177,10 @@ func (r *Reconciler) setStatus(ctx context.Context, s *scope) error {
 			status.ClusterIdentity = ptr.To(string(ns.UID))
 		}
 	}
-	op := corev1beta1.LastOperation{Type: corev1beta1.LastOperationTypeReconcile, State: corev1beta1.LastOperationStateSucceeded, Progress: 100, Description: "Seed is reconciled."}
+	op := corev1beta1.LastOperation{
+		Type: corev1beta1.LastOperationTypeReconcile, State: corev1beta1.LastOperationStateSucceeded, Progress: 100,
+		Description: "Seed is reconciled.",
+	}
 	if err := errors.Join(s.err, s.bucketErr); err != nil {
 		op.State, op.Progress, op.Description = corev1beta1.LastOperationStateError, 50, err.Error()
 	}

@@ -42,22 +42,26 @@ const (
 // AddToManager registers the controller. The manager's cache is that of the garden; what the passes wait for is watched
 // in the seed.
 func (r *Reconciler) AddToManager(mgr ctrl.Manager, seed cluster.Cluster, concurrency int) error {
-	err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1beta1.Shoot{}, indexTechnicalID, func(o client.Object) []string {
-		return []string{o.(*corev1beta1.Shoot).Status.TechnicalID}
-	})
+	err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1beta1.Shoot{}, indexTechnicalID,
+		func(o client.Object) []string {
+			return []string{o.(*corev1beta1.Shoot).Status.TechnicalID}
+		})
 	if err != nil {
 		return fmt.Errorf("index Shoots: %w", err)
 	}
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("shoot").
 		For(&corev1beta1.Shoot{}, builder.WithPredicates(relevantUpdates)).
-		Watches(&corev1beta1.BackupEntry{}, handler.EnqueueRequestsFromMapFunc(ofBackupEntry), builder.WithPredicates(entryUpdates)).
+		Watches(&corev1beta1.BackupEntry{}, handler.EnqueueRequestsFromMapFunc(ofBackupEntry),
+			builder.WithPredicates(entryUpdates)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: concurrency,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackoff, maxBackoff),
+			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackoff,
+				maxBackoff),
 		})
 	for _, o := range []client.Object{
-		&extensionsv1alpha1.Infrastructure{}, &extensionsv1alpha1.ControlPlane{}, &extensionsv1alpha1.Network{}, &extensionsv1alpha1.Worker{},
+		&extensionsv1alpha1.Infrastructure{}, &extensionsv1alpha1.ControlPlane{}, &extensionsv1alpha1.Network{},
+		&extensionsv1alpha1.Worker{},
 		&extensionsv1alpha1.OperatingSystemConfig{}, &extensionsv1alpha1.DNSRecord{}, &extensionsv1alpha1.Extension{},
 		&resourcesv1alpha1.ManagedResource{}, &appsv1.Deployment{}, &appsv1.StatefulSet{}, &corev1.Secret{},
 	} {
@@ -93,12 +97,15 @@ func movesOn(old, now *corev1beta1.Shoot) bool {
 		c := kube.Condition(s.Status.Constraints, corev1beta1.ShootReadyForMigration)
 		return c != nil && c.Status == corev1beta1.ConditionTrue
 	}
-	return migrating(now) && (ready(old) != ready(now) || !equality.Semantic.DeepEqual(old.Status.LastOperation, now.Status.LastOperation))
+	return migrating(now) && (ready(old) != ready(now) ||
+		!equality.Semantic.DeepEqual(old.Status.LastOperation, now.Status.LastOperation))
 }
 
-// toShoot leads events in control plane namespaces to their Shoots. Many come in bursts, and one pass looks at everything,
-// so they are collected for a moment.
-func (r *Reconciler) toShoot(garden client.Reader, kind schema.GroupVersionKind) handler.TypedEventHandler[client.Object, reconcile.Request] {
+// toShoot leads events in control plane namespaces to their Shoots. Many come in bursts, and one pass looks at
+// everything, so they are collected for a moment.
+func (r *Reconciler) toShoot(
+	garden client.Reader, kind schema.GroupVersionKind,
+) handler.TypedEventHandler[client.Object, reconcile.Request] {
 	enqueue := func(ctx context.Context, o client.Object, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 		if !strings.HasPrefix(o.GetNamespace(), corev1beta1.TechnicalIDPrefix) {
 			return
@@ -116,13 +123,16 @@ func (r *Reconciler) toShoot(garden client.Reader, kind schema.GroupVersionKind)
 		}
 	}
 	return handler.TypedFuncs[client.Object, reconcile.Request]{
-		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[client.Object], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[client.Object],
+			q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 			enqueue(ctx, e.Object, q)
 		},
-		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[client.Object], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[client.Object],
+			q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 			enqueue(ctx, e.ObjectNew, q)
 		},
-		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[client.Object], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[client.Object],
+			q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 			enqueue(ctx, e.Object, q)
 		},
 	}
@@ -134,5 +144,6 @@ const burst = 100 * time.Millisecond
 // unfinished: events in the seed matter to the Shoot's operation.
 func unfinished(shoot *corev1beta1.Shoot) bool {
 	op := shoot.Status.LastOperation
-	return waitsForManualPools(shoot) || op == nil || op.State == corev1beta1.LastOperationStateProcessing || op.State == corev1beta1.LastOperationStateError || mayHeal(&shoot.Status)
+	return waitsForManualPools(shoot) || op == nil || op.State == corev1beta1.LastOperationStateProcessing ||
+		op.State == corev1beta1.LastOperationStateError || mayHeal(&shoot.Status)
 }

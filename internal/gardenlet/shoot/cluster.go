@@ -22,8 +22,8 @@ import (
 const (
 	// annotationStarted is when the present operation began, RFC 3339 with fractions.
 	annotationStarted = "hortus.dev/operation-started"
-	// annotationTasks are the tasks that the present operation carries out, separated by commas. It changes only together with
-	// annotationStarted.
+	// annotationTasks are the tasks that the present operation carries out, separated by commas. It changes only together
+	// with annotationStarted.
 	annotationTasks = "hortus.dev/operation-tasks"
 	// annotationChecksum is over what extensions may depend on, so that the object is not written for every progress.
 	annotationChecksum = "hortus.dev/content-checksum"

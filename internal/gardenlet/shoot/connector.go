@@ -144,8 +144,8 @@ func (c *Connector) Status(ctx context.Context, kubeconfig []byte) (int, error) 
 	return 0, result.Error()
 }
 
-// CertificatesUntil returns the ends of the certificates that the API server has shown with its last answer, and of that in the
-// kubeconfig; zero if not known. It sends no request.
+// CertificatesUntil returns the ends of the certificates that the API server has shown with its last answer, and of
+// that in the kubeconfig; zero if not known. It sends no request.
 func (c *Connector) CertificatesUntil(kubeconfig []byte) (server, client time.Time) {
 	conn, err := c.connect(kubeconfig)
 	if err != nil {
@@ -173,7 +173,8 @@ func (c *Connector) TunnelWorks(ctx context.Context, kubeconfig []byte) error {
 	if node == "" {
 		return fmt.Errorf("no node is ready")
 	}
-	kubelet := conn.clientset.CoreV1().RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix("healthz")
+	kubelet := conn.clientset.CoreV1().RESTClient().Get().Resource("nodes").Name(node).
+		SubResource("proxy").Suffix("healthz")
 	if err := kubelet.Do(ctx).Error(); err != nil {
 		return fmt.Errorf("ask kubelet of node %q: %w", node, err)
 	}

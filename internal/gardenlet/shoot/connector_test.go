@@ -22,7 +22,9 @@ func TestCertificatesUntil(t *testing.T) {
 		t.Fatal(err)
 	}
 	issue := func(usage pki.Usage, life time.Duration) (*pki.KeyPair, time.Time) {
-		pair, err := ca.Issue(pki.Request{CommonName: "a", Usage: usage, IPs: []net.IP{net.IPv4(127, 0, 0, 1)}, Validity: life})
+		pair, err := ca.Issue(pki.Request{
+			CommonName: "a", Usage: usage, IPs: []net.IP{net.IPv4(127, 0, 0, 1)}, Validity: life,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

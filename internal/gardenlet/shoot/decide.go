@@ -50,8 +50,8 @@ type DecideInput struct {
 	Healed bool
 	// Seen is what the seed remembers of the Shoot; nil if that is not known.
 	Seen *Remembered
-	// TakenOver: this seed has taken the control plane from one that is gone. It is looked up only for Shoots that are deleted
-	// before they have been created.
+	// TakenOver: this seed has taken the control plane from one that is gone. It is looked up only for Shoots that are
+	// deleted before they have been created.
 	TakenOver bool
 }
 
@@ -83,7 +83,8 @@ func Decide(shoot *corev1beta1.Shoot, in DecideInput) Decision {
 	}
 	begin := Decision{Action: Run, Operation: operation, Begin: true, Reason: now.Reason}
 	switch {
-	case last == nil, shoot.Generation != shoot.Status.ObservedGeneration, last.Type == corev1beta1.LastOperationTypeMigrate:
+	case last == nil, shoot.Generation != shoot.Status.ObservedGeneration,
+		last.Type == corev1beta1.LastOperationTypeMigrate:
 		return begin
 	case last.State == corev1beta1.LastOperationStateProcessing, last.State == corev1beta1.LastOperationStateError:
 		return Decision{Action: Run, Operation: operation, Reason: "the operation goes on"}
@@ -113,8 +114,8 @@ func confined(shoot *corev1beta1.Shoot, in DecideInput) bool {
 	return in.Options.InMaintenanceOnly || m != nil && ptr.Deref(m.ConfineSpecUpdateRollout, false)
 }
 
-// notNow is the decision for a Shoot that is not to be reconciled. It is looked at again: nothing else tells that its window has
-// opened, that the emergency stop of the seed has ended, or that it is time to try again what has failed.
+// notNow is the decision for a Shoot that is not to be reconciled. It is looked at again: nothing else tells that its
+// window has opened, that the emergency stop of the seed has ended, or that it is time to try again what has failed.
 func notNow(request maintenance.ReconcileRequest, answer maintenance.Reconciliation, in DecideInput) Decision {
 	d := Decision{Action: Drop, Reason: answer.Reason}
 	if answer.ClusterOnly {
@@ -126,8 +127,8 @@ func notNow(request maintenance.ReconcileRequest, answer maintenance.Reconciliat
 	return d
 }
 
-// decideDeletion decides about a Shoot that is being deleted. If nothing may happen to it now, as during an emergency stop or while
-// it is ignored, the decision is wait. A deletion that has failed needs a reason to be tried again.
+// decideDeletion decides about a Shoot that is being deleted. If nothing may happen to it now, as during an emergency
+// stop or while it is ignored, the decision is wait. A deletion that has failed needs a reason to be tried again.
 func decideDeletion(shoot *corev1beta1.Shoot, in DecideInput, now bool, wait Decision) Decision {
 	last := shoot.Status.LastOperation
 	const operation = corev1beta1.LastOperationTypeDelete
@@ -194,8 +195,8 @@ func migrating(shoot *corev1beta1.Shoot) bool {
 	return status != "" && status != ptr.Deref(shoot.Spec.SeedName, "")
 }
 
-// unknownHere: a Shoot that is to be deleted has things at the provider that this seed learns of only by the operation which
-// brings the control plane here. That ends first. A forced deletion touches nothing there.
+// unknownHere: a Shoot that is to be deleted has things at the provider that this seed learns of only by the operation
+// which brings the control plane here. That ends first. A forced deletion touches nothing there.
 func unknownHere(shoot *corev1beta1.Shoot, takenOver bool) bool {
 	last := shoot.Status.LastOperation
 	if last == nil || migrating(shoot) || forced(shoot) {
@@ -213,10 +214,12 @@ func unknownHere(shoot *corev1beta1.Shoot, takenOver bool) bool {
 // beingCreated: the control plane has never run completely.
 func beingCreated(shoot *corev1beta1.Shoot) bool {
 	last := shoot.Status.LastOperation
-	return last == nil || last.Type == corev1beta1.LastOperationTypeCreate && last.State != corev1beta1.LastOperationStateSucceeded
+	return last == nil || last.Type == corev1beta1.LastOperationTypeCreate &&
+		last.State != corev1beta1.LastOperationStateSucceeded
 }
 
-// operationType is what reconciling the Shoot means in its present state. It may have been taken over from a seed that is gone.
+// operationType is what reconciling the Shoot means in its present state. It may have been taken over from a seed that
+// is gone.
 func operationType(shoot *corev1beta1.Shoot, takenOver bool) corev1beta1.LastOperationType {
 	last := shoot.Status.LastOperation
 	switch {

@@ -205,8 +205,9 @@ func TestDecide(t *testing.T) {
 			spec: "s1", status: "s1", last: op(create, "Processing", 0), change: deleted,
 			want: Decision{Action: Run, Operation: remove, Begin: true},
 		},
-		"deleted while it is created, taken over": {spec: "s1", status: "s1", last: op(create, "Processing", 0), change: deleted,
-			in: func(in *DecideInput) { in.TakenOver = true }, want: Decision{Action: Run, Operation: create}},
+		"deleted while it is created, taken over": {spec: "s1", status: "s1", last: op(create, "Processing", 0),
+			change: deleted,
+			in:     func(in *DecideInput) { in.TakenOver = true }, want: Decision{Action: Run, Operation: create}},
 		"created, taken over, to be deleted": {spec: "s1", status: "s1", last: op(create, "Succeeded", 0), change: deleted,
 			in: func(in *DecideInput) { in.TakenOver = true }, want: Decision{Action: Run, Operation: remove, Begin: true}},
 		"taken over, of no concern": {
@@ -229,10 +230,12 @@ func TestDecide(t *testing.T) {
 			want: Decision{Action: Run, Operation: reconcile, Begin: true},
 		},
 		"creation failed 30 days ago": {
-			spec: "s1", status: "s1", last: op(create, "Failed", 30*day), want: Decision{Action: Run, Operation: create, Begin: true},
+			spec: "s1", status: "s1", last: op(create, "Failed", 30*day),
+			want: Decision{Action: Run, Operation: create, Begin: true},
 		},
 		"restoring failed 30 days ago": {
-			spec: "s1", status: "s1", last: op(restore, "Failed", 30*day), want: Decision{Action: Run, Operation: restore, Begin: true},
+			spec: "s1", status: "s1", last: op(restore, "Failed", 30*day),
+			want: Decision{Action: Run, Operation: restore, Begin: true},
 		},
 		"failed 30 days ago, the seed is stopped": {
 			spec: "s1", status: "s1", last: op(reconcile, "Failed", 30*day),
@@ -292,7 +295,9 @@ func TestDecide(t *testing.T) {
 }
 
 func readyToMove(s *corev1beta1.Shoot) {
-	s.Status.Constraints = []corev1beta1.Condition{{Type: corev1beta1.ShootReadyForMigration, Status: corev1beta1.ConditionTrue}}
+	s.Status.Constraints = []corev1beta1.Condition{{
+		Type: corev1beta1.ShootReadyForMigration, Status: corev1beta1.ConditionTrue,
+	}}
 }
 
 func deleted(s *corev1beta1.Shoot) { s.DeletionTimestamp = &metav1.Time{Time: now} }
@@ -315,10 +320,12 @@ func TestDecideStopsAndHealing(t *testing.T) {
 		stopped, ignored, healed, newVersion bool
 		want                                 Decision // Without Reason and RequeueAfter.
 	}{
-		"healed":                              {kind: reconcile, state: failed, healed: true, want: resume(reconcile)},
-		"healed, but the seed is stopped":     {kind: reconcile, state: failed, healed: true, stopped: true, want: drop},
-		"healed, but ignored":                 {kind: reconcile, state: failed, healed: true, ignored: true, want: refresh},
-		"healed and changed":                  {kind: reconcile, state: failed, healed: true, changed: true, want: begin(reconcile)},
+		"healed":                          {kind: reconcile, state: failed, healed: true, want: resume(reconcile)},
+		"healed, but the seed is stopped": {kind: reconcile, state: failed, healed: true, stopped: true, want: drop},
+		"healed, but ignored":             {kind: reconcile, state: failed, healed: true, ignored: true, want: refresh},
+		"healed and changed": {
+			kind: reconcile, state: failed, healed: true, changed: true, want: begin(reconcile),
+		},
 		"creation healed":                     {kind: create, state: failed, healed: true, want: resume(create)},
 		"creation healed, but ignored":        {kind: create, state: failed, healed: true, ignored: true, want: refresh},
 		"healed is no reason without failure": {kind: reconcile, state: done, healed: true, want: drop},
@@ -332,11 +339,15 @@ func TestDecideStopsAndHealing(t *testing.T) {
 		"deletion while moving, but the seed is stopped": {
 			kind: remove, state: running, deleted: true, moving: true, stopped: true, want: drop,
 		},
-		"deletion, but ignored":            {kind: create, state: done, deleted: true, ignored: true, want: refresh},
-		"deletion healed, but ignored":     {kind: remove, state: failed, deleted: true, healed: true, ignored: true, want: refresh},
-		"deletion failed":                  {kind: remove, state: failed, deleted: true, want: refresh},
-		"deletion healed":                  {kind: remove, state: failed, deleted: true, healed: true, want: resume(remove)},
-		"deletion failed, a new gardenlet": {kind: remove, state: failed, deleted: true, newVersion: true, want: begin(remove)},
+		"deletion, but ignored": {kind: create, state: done, deleted: true, ignored: true, want: refresh},
+		"deletion healed, but ignored": {
+			kind: remove, state: failed, deleted: true, healed: true, ignored: true, want: refresh,
+		},
+		"deletion failed": {kind: remove, state: failed, deleted: true, want: refresh},
+		"deletion healed": {kind: remove, state: failed, deleted: true, healed: true, want: resume(remove)},
+		"deletion failed, a new gardenlet": {
+			kind: remove, state: failed, deleted: true, newVersion: true, want: begin(remove),
+		},
 		"deletion healed, a new gardenlet": {
 			kind: remove, state: failed, deleted: true, healed: true, newVersion: true, want: resume(remove),
 		},
@@ -366,7 +377,8 @@ func TestDecideStopsAndHealing(t *testing.T) {
 				shoot.Annotations = map[string]string{corev1beta1.AnnotationShootIgnore: "true"}
 			}
 			in := DecideInput{
-				SeedName: "s1", Now: now, Version: "v1", EmergencyStop: tc.stopped, Healed: tc.healed, Jitter: maintenance.HashJitter(0),
+				SeedName: "s1", Now: now, Version: "v1", EmergencyStop: tc.stopped, Healed: tc.healed,
+				Jitter:  maintenance.HashJitter(0),
 				Options: maintenance.ReconcileOptions{SyncPeriod: time.Hour, RespectSyncPeriodOverwrite: true},
 			}
 			if tc.newVersion {

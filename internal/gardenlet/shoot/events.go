@@ -47,7 +47,8 @@ func eventFor(before, after *corev1beta1.LastOperation) (reason string, warning 
 	case corev1beta1.LastOperationStateSucceeded:
 		return pick(corev1beta1.EventReconciled, corev1beta1.EventDeleted, corev1beta1.EventMigrationPrepared), false
 	case corev1beta1.LastOperationStateError, corev1beta1.LastOperationStateFailed:
-		return pick(corev1beta1.EventReconcileError, corev1beta1.EventDeleteError, corev1beta1.EventMigrationPreparationFailed), true
+		return pick(corev1beta1.EventReconcileError, corev1beta1.EventDeleteError,
+			corev1beta1.EventMigrationPreparationFailed), true
 	}
 	return "", false
 }

@@ -46,11 +46,15 @@ func setPending(shoot *corev1beta1.Shoot, auto, manual []string) {
 		shoot.Status.InPlaceUpdates = nil
 		return
 	}
-	shoot.Status.InPlaceUpdates = &corev1beta1.InPlaceUpdatesStatus{PendingWorkerUpdates: &corev1beta1.PendingWorkerUpdates{AutoInPlaceUpdate: auto, ManualInPlaceUpdate: manual}}
+	shoot.Status.InPlaceUpdates = &corev1beta1.InPlaceUpdatesStatus{
+		PendingWorkerUpdates: &corev1beta1.PendingWorkerUpdates{AutoInPlaceUpdate: auto, ManualInPlaceUpdate: manual},
+	}
 }
 
 // poolHashes reads what the Worker says its machines run.
-func (r *Reconciler) poolHashes(ctx context.Context, shoot *corev1beta1.Shoot, namespace string) (map[string]string, error) {
+func (r *Reconciler) poolHashes(
+	ctx context.Context, shoot *corev1beta1.Shoot, namespace string,
+) (map[string]string, error) {
 	worker := &extensionsv1alpha1.Worker{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: shoot.Name}}
 	if _, err := kube.Exists(ctx, r.Seed, worker); err != nil {
 		return nil, err
@@ -99,8 +103,8 @@ func (r *Reconciler) finishInPlaceUpdates(ctx context.Context, shoot *corev1beta
 	return r.dropForce(ctx, shoot)
 }
 
-// updateManualPools follows the progress of users who update pools by hand, while nothing else happens to the Shoot. When
-// the last pool is done, a rotation that waited for it can go on.
+// updateManualPools follows the progress of users who update pools by hand, while nothing else happens to the Shoot.
+// When the last pool is done, a rotation that waited for it can go on.
 func (r *Reconciler) updateManualPools(ctx context.Context, shoot *corev1beta1.Shoot) error {
 	if !waitsForManualPools(shoot) || !finished(shoot) {
 		return nil
@@ -148,15 +152,18 @@ func rotationWaits(shoot *corev1beta1.Shoot) bool {
 		return false
 	}
 	waits := func(phase corev1beta1.CredentialsRotationPhase, pending []corev1beta1.PendingWorkersRollout) bool {
-		return len(pending) == 0 && (phase == corev1beta1.RotationPreparing || phase == corev1beta1.RotationWaitingForWorkersRollout)
+		return len(pending) == 0 && (phase == corev1beta1.RotationPreparing ||
+			phase == corev1beta1.RotationWaitingForWorkersRollout)
 	}
 	ca, key := c.Rotation.CertificateAuthorities, c.Rotation.ServiceAccountKey
-	return ca != nil && waits(ca.Phase, ca.PendingWorkersRollouts) || key != nil && waits(key.Phase, key.PendingWorkersRollouts)
+	return ca != nil && waits(ca.Phase, ca.PendingWorkersRollouts) || key != nil &&
+		waits(key.Phase, key.PendingWorkersRollouts)
 }
 
 // dropForce removes the permission to change pools in the middle of an update once nothing is pending.
 func (r *Reconciler) dropForce(ctx context.Context, shoot *corev1beta1.Shoot) error {
-	if shoot.Status.InPlaceUpdates != nil || shoot.Annotations[corev1beta1.AnnotationOperation] != corev1beta1.OperationForceInPlaceUpdate {
+	if shoot.Status.InPlaceUpdates != nil ||
+		shoot.Annotations[corev1beta1.AnnotationOperation] != corev1beta1.OperationForceInPlaceUpdate {
 		return nil
 	}
 	target := shoot.DeepCopy()

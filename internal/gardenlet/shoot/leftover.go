@@ -35,9 +35,9 @@ import (
 const leftoverPeriod = 5 * time.Second
 
 // Leftovers removes what is left on this seed of control planes that other seeds run: after a move, after one that was
-// called off, and after this seed had been given up as dead. It acts only on what the Lease of the control plane says, or, if
-// the Shoot has been deleted since and the Lease with it, on the word of the seed that has taken over: a Shoot that is not to be
-// found is no reason to remove anything.
+// called off, and after this seed had been given up as dead. It acts only on what the Lease of the control plane says,
+// or, if the Shoot has been deleted since and the Lease with it, on the word of the seed that has taken over: a Shoot
+// that is not to be found is no reason to remove anything.
 type Leftovers struct {
 	// Garden reads and writes directly, Shoots are those of this seed in the cache.
 	Garden   client.Client
@@ -123,7 +123,8 @@ func (l *Leftovers) here(ctx context.Context, shoot *corev1beta1.Shoot) (bool, e
 	if err != nil {
 		return false, fmt.Errorf("read Shoot %s/%s: %w", shoot.Namespace, shoot.Name, err)
 	}
-	return current.UID == shoot.UID && (responsibleSeed(current) == l.SeedName || ptr.Deref(current.Spec.SeedName, "") == l.SeedName), nil
+	return current.UID == shoot.UID &&
+		(responsibleSeed(current) == l.SeedName || ptr.Deref(current.Spec.SeedName, "") == l.SeedName), nil
 }
 
 // AddToManager registers the controller. It looks at every control plane once after a start, and when its Shoot leaves
@@ -138,11 +139,13 @@ func (l *Leftovers) AddToManager(mgr ctrl.Manager, seed cluster.Cluster) error {
 	}
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("shoot-leftover").
-		WatchesRawSource(source.Kind[client.Object](seed.GetCache(), clusters, handler.TypedFuncs[client.Object, reconcile.Request]{
-			CreateFunc: func(_ context.Context, e event.TypedCreateEvent[client.Object], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-				enqueue(e.Object.GetName(), q)
-			},
-		})).
+		WatchesRawSource(source.Kind[client.Object](seed.GetCache(), clusters,
+			handler.TypedFuncs[client.Object, reconcile.Request]{
+				CreateFunc: func(_ context.Context, e event.TypedCreateEvent[client.Object],
+					q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+					enqueue(e.Object.GetName(), q)
+				},
+			})).
 		Watches(&corev1beta1.Shoot{}, handler.Funcs{
 			UpdateFunc: func(_ context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 				enqueue(e.ObjectNew.(*corev1beta1.Shoot).Status.TechnicalID, q)

@@ -87,11 +87,13 @@ func flowName(operation corev1beta1.LastOperationType, shoot *corev1beta1.Shoot)
 var waitKinds = func() map[string]string {
 	kinds := map[string]string{
 		"etcd": "Etcd", "server": "APIServer", "tunnel": "Tunnel", "gateway": "Gateway", "image": "Image",
-		"encryption": "Encryption", "token": "Token", "object": "Object", "machine": "Machine", "seed": "Seed", "backup": "Backup",
+		"encryption": "Encryption", "token": "Token", "object": "Object", "machine": "Machine", "seed": "Seed",
+		"backup": "Backup",
 	}
 	for _, kind := range []string{
 		"Deployment", "StatefulSet", "DaemonSet", "Pod", "Node", "Namespace", "Secret", "ManagedResource", "BackupBucket",
-		"BackupEntry", "Infrastructure", "ControlPlane", "Network", "Worker", "OperatingSystemConfig", "DNSRecord", "Extension", "ContainerRuntime",
+		"BackupEntry", "Infrastructure", "ControlPlane", "Network", "Worker", "OperatingSystemConfig", "DNSRecord",
+		"Extension", "ContainerRuntime",
 	} {
 		kinds[strings.ToLower(kind)] = kind
 	}

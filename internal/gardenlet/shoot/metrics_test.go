@@ -62,7 +62,8 @@ func (l listed) List(_ context.Context, list client.ObjectList, _ ...client.List
 }
 
 func TestFleetCountsShootsOfItsSeed(t *testing.T) {
-	shoot := func(seed string, state corev1beta1.LastOperationState, conditions ...corev1beta1.Condition) corev1beta1.Shoot {
+	shoot := func(seed string, state corev1beta1.LastOperationState,
+		conditions ...corev1beta1.Condition) corev1beta1.Shoot {
 		s := corev1beta1.Shoot{Spec: corev1beta1.ShootSpec{SeedName: &seed}}
 		s.Status.SeedName = &seed
 		if state != "" {
@@ -104,7 +105,9 @@ func TestMetricsFollowTheirRules(t *testing.T) {
 	m := NewMetrics(registry, func() []*flow.Timers { return nil })
 	m.start(corev1beta1.LastOperationTypeCreate)
 	m.retry(corev1beta1.LastOperationTypeCreate)
-	m.end(&corev1beta1.LastOperation{Type: corev1beta1.LastOperationTypeCreate, State: corev1beta1.LastOperationStateFailed}, 1)
+	m.end(&corev1beta1.LastOperation{
+		Type: corev1beta1.LastOperationTypeCreate, State: corev1beta1.LastOperationStateFailed,
+	}, 1)
 	if problems, err := testutil.GatherAndLint(registry); err != nil || len(problems) > 0 {
 		t.Errorf("lint: %v, %v", problems, err)
 	}

@@ -37,8 +37,8 @@ func takenOverHere(shoot *corev1beta1.Shoot, seed string) bool {
 }
 
 // takeOver makes this seed the owner of a control plane whose seed is gone: first for those who ask the Lease, then for
-// users. From then on it is restored as after a hand-over, or created if there is nothing to restore it from. The word that
-// the seed is gone stays on the Shoot until then: such a Shoot can be deleted.
+// users. From then on it is restored as after a hand-over, or created if there is nothing to restore it from. The word
+// that the seed is gone stays on the Shoot until then: such a Shoot can be deleted.
 func (r *Reconciler) takeOver(ctx context.Context, shoot *corev1beta1.Shoot) (reconcile.Result, error) {
 	ready := kube.Condition(shoot.Status.Constraints, corev1beta1.ShootReadyForMigration)
 	if ready == nil || ready.Status != corev1beta1.ConditionTrue {
@@ -71,7 +71,8 @@ func (r *Reconciler) takeOver(ctx context.Context, shoot *corev1beta1.Shoot) (re
 	next.LastUpdateTime = metav1.Time{Time: r.Clock.Now()}
 	shoot.Status.LastOperation = &next
 	target := shoot.DeepCopy()
-	if err := r.Garden.Status().Patch(ctx, target, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := r.Garden.Status().Patch(ctx, target,
+		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return reconcile.Result{}, fmt.Errorf("take over Shoot %s/%s: %w", shoot.Namespace, shoot.Name, err)
 	}
 	r.recordEvent(before, target)
@@ -92,7 +93,8 @@ func (r *Reconciler) takenOverAs(ctx context.Context, shoot *corev1beta1.Shoot) 
 		}
 		return corev1beta1.LastOperation{
 			Type: corev1beta1.LastOperationTypeCreate, State: corev1beta1.LastOperationStateProcessing,
-			Description: fmt.Sprintf("Seed %s is gone, and has saved no credentials. Seed %s creates the control plane.", from, r.SeedName),
+			Description: fmt.Sprintf("Seed %s is gone, and has saved no credentials. Seed %s creates the control plane.", from,
+				r.SeedName),
 		}, nil
 	case shoot.DeletionTimestamp != nil && last != nil && last.Type == corev1beta1.LastOperationTypeDelete:
 		// The last thing that a deletion does is to give up the backups.
@@ -107,7 +109,8 @@ func (r *Reconciler) takenOverAs(ctx context.Context, shoot *corev1beta1.Shoot) 
 		}
 		return corev1beta1.LastOperation{
 			Type: corev1beta1.LastOperationTypeDelete, State: corev1beta1.LastOperationStateProcessing,
-			Description: fmt.Sprintf("Seed %s is gone, after it had deleted everything. Seed %s ends the deletion.", from, r.SeedName),
+			Description: fmt.Sprintf("Seed %s is gone, after it had deleted everything. Seed %s ends the deletion.", from,
+				r.SeedName),
 		}, nil
 	}
 	return corev1beta1.LastOperation{
@@ -128,8 +131,8 @@ func lost(t ownership.TakenOver) string {
 		t.From, t.Revision, t.Stored.UTC().Format(time.RFC3339))
 }
 
-// prepareMove makes one pass of the flow by which this seed prepares for a control plane that another one still runs. The
-// status of the Shoot belongs to that one, which shows users what this one waits for.
+// prepareMove makes one pass of the flow by which this seed prepares for a control plane that another one still runs.
+// The status of the Shoot belongs to that one, which shows users what this one waits for.
 func (r *Reconciler) prepareMove(ctx context.Context, shoot *corev1beta1.Shoot) (reconcile.Result, error) {
 	claim, err := ownership.Read(ctx, r.Garden, shoot.Namespace, shoot.UID)
 	if err != nil || claim.Called != r.SeedName || claim.Prepared == r.SeedName {
@@ -143,7 +146,8 @@ func (r *Reconciler) prepareMove(ctx context.Context, shoot *corev1beta1.Shoot) 
 	if err == nil && result.Complete() {
 		log.FromContext(ctx).Info("Prepared for the control plane of another seed", "source", *shoot.Status.SeedName)
 		r.forget(shoot.UID)
-		_, err := ownership.Change(ctx, r.Garden, shoot, r.Clock.Now(), func(c ownership.Claim) ownership.Claim { return c.Answer(r.SeedName) })
+		_, err := ownership.Change(ctx, r.Garden, shoot, r.Clock.Now(),
+			func(c ownership.Claim) ownership.Claim { return c.Answer(r.SeedName) })
 		return reconcile.Result{}, ignoreConflict(err)
 	}
 	progress := describe(result)
@@ -220,9 +224,11 @@ func (r *Reconciler) openState(ctx context.Context, s *scope, id string) error {
 	switch {
 	case shoot.DeletionTimestamp != nil: // What is missing is made once more, so that everything can be found and deleted.
 	case state == nil:
-		return fmt.Errorf("there is no ShootState %s/%s, from which the control plane could be restored", shoot.Namespace, shoot.Name)
+		return fmt.Errorf("there is no ShootState %s/%s, from which the control plane could be restored", shoot.Namespace,
+			shoot.Name)
 	case !state.HasCredentials():
-		return fmt.Errorf("ShootState %s/%s has no credentials, without which the nodes could not join", shoot.Namespace, shoot.Name)
+		return fmt.Errorf("ShootState %s/%s has no credentials, without which the nodes could not join", shoot.Namespace,
+			shoot.Name)
 	}
 	s.state = state
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: id}}
@@ -249,7 +255,9 @@ func (r *Reconciler) openState(ctx context.Context, s *scope, id string) error {
 }
 
 // openSecrets reads what the gardenlet has generated in a control plane namespace.
-func (r *Reconciler) openSecrets(ctx context.Context, view *kube.NamespaceView, id string) (*secretsmanager.Manager, error) {
+func (r *Reconciler) openSecrets(
+	ctx context.Context, view *kube.NamespaceView, id string,
+) (*secretsmanager.Manager, error) {
 	m, err := secretsmanager.New(ctx, view, r.Clock, id, steps.SecretsIdentity)
 	if err == nil && r.RSABits > 0 {
 		m.RSABits = r.RSABits
@@ -259,7 +267,9 @@ func (r *Reconciler) openSecrets(ctx context.Context, view *kube.NamespaceView, 
 
 // claimFor takes the ownership of a control plane that this seed is to run, before anything could write, and only reads
 // it while the control plane is being handed over.
-func (r *Reconciler) claimFor(ctx context.Context, shoot *corev1beta1.Shoot, namespace string, operation corev1beta1.LastOperationType) (ownership.Claim, error) {
+func (r *Reconciler) claimFor(
+	ctx context.Context, shoot *corev1beta1.Shoot, namespace string, operation corev1beta1.LastOperationType,
+) (ownership.Claim, error) {
 	if operation == corev1beta1.LastOperationTypeMigrate {
 		return ownership.Read(ctx, r.Garden, shoot.Namespace, shoot.UID)
 	}
@@ -272,8 +282,8 @@ func (r *Reconciler) claimFor(ctx context.Context, shoot *corev1beta1.Shoot, nam
 	})
 }
 
-// settle tells the seeds that have had the control plane that they can give up what is left of it. From whom it was taken is
-// forgotten with the next operation, when the end of this one has been written.
+// settle tells the seeds that have had the control plane that they can give up what is left of it. From whom it was
+// taken is forgotten with the next operation, when the end of this one has been written.
 func (r *Reconciler) settle(ctx context.Context, s *scope, operation corev1beta1.LastOperationType) error {
 	settled := func(c ownership.Claim) ownership.Claim {
 		c = c.Settle(r.SeedName, r.FenceTime)
@@ -292,8 +302,8 @@ func (r *Reconciler) settle(ctx context.Context, s *scope, operation corev1beta1
 	return err
 }
 
-// leave tells a seed that was gone when this one took the control plane over that nothing of it is needed any more. The Lease of
-// the Shoot says so as well, but goes with the Shoot.
+// leave tells a seed that was gone when this one took the control plane over that nothing of it is needed any more. The
+// Lease of the Shoot says so as well, but goes with the Shoot.
 func (r *Reconciler) leave(ctx context.Context, s *scope) error {
 	from := s.claim.TakenOver.From
 	if from == "" || s.claim.Holder != r.SeedName {
@@ -302,8 +312,8 @@ func (r *Reconciler) leave(ctx context.Context, s *scope) error {
 	return ownership.Leave(ctx, r.Garden, from, s.shoot.UID, s.claim.Settle(r.SeedName, r.FenceTime), r.Clock.Now())
 }
 
-// keepsStart reports whether an operation goes on with the start time of the one before it: extensions were asked to act
-// in the preparation of a move, and need not be asked again.
+// keepsStart reports whether an operation goes on with the start time of the one before it: extensions were asked to
+// act in the preparation of a move, and need not be asked again.
 func keepsStart(operation corev1beta1.LastOperationType, last *corev1beta1.LastOperation, started time.Time) bool {
 	return operation == corev1beta1.LastOperationTypeRestore && !started.IsZero() &&
 		last != nil && last.Type == corev1beta1.LastOperationTypeMigrate

@@ -19,8 +19,8 @@ import (
 	"hortus.dev/hortus/internal/kube"
 )
 
-// A garden that has been restored from a backup may be older than what its seeds have done since. The Cluster object in the
-// seed has the Shoot as it was rolled out last, so the two can be compared.
+// A garden that has been restored from a backup may be older than what its seeds have done since. The Cluster object in
+// the seed has the Shoot as it was rolled out last, so the two can be compared.
 
 // Remembered is what the seed knows of a Shoot.
 type Remembered struct {
@@ -40,8 +40,8 @@ const (
 	taskLostControlPlane = "find-control-plane"
 )
 
-// hold says why nothing may be done for a Shoot until a user confirms it, "" if nothing speaks against it. A spec that is older
-// than what was rolled out last would undo that: downgrade versions, delete pools, wake up or put to sleep.
+// hold says why nothing may be done for a Shoot until a user confirms it, "" if nothing speaks against it. A spec that
+// is older than what was rolled out last would undo that: downgrade versions, delete pools, wake up or put to sleep.
 func hold(shoot *corev1beta1.Shoot, seen *Remembered) (task, reason string) {
 	if seen == nil || shoot.DeletionTimestamp != nil {
 		return "", ""
@@ -70,7 +70,8 @@ func hold(shoot *corev1beta1.Shoot, seen *Remembered) (task, reason string) {
 
 // heldFor: the Shoot has been held before. Edits raise the generation of an older specification past the newer one.
 func heldFor(shoot *corev1beta1.Shoot, task string) bool {
-	return slices.ContainsFunc(shoot.Status.LastErrors, func(e corev1beta1.LastError) bool { return ptr.Deref(e.TaskID, "") == task })
+	return slices.ContainsFunc(shoot.Status.LastErrors,
+		func(e corev1beta1.LastError) bool { return ptr.Deref(e.TaskID, "") == task })
 }
 
 func confirmed(shoot *corev1beta1.Shoot, annotation string) bool {
@@ -78,8 +79,8 @@ func confirmed(shoot *corev1beta1.Shoot, annotation string) bool {
 	return err == nil && on
 }
 
-// olderStatus: the status is from before the last operation. Rotations, addresses and published credentials may be older, too;
-// a reconciliation brings all of them up to date.
+// olderStatus: the status is from before the last operation. Rotations, addresses and published credentials may be
+// older, too; a reconciliation brings all of them up to date.
 func olderStatus(shoot *corev1beta1.Shoot, seen *Remembered) bool {
 	if seen == nil || !seen.Cluster || seen.UID != shoot.UID {
 		return false
@@ -139,8 +140,9 @@ func (r *Reconciler) reportHeld(ctx context.Context, shoot *corev1beta1.Shoot, d
 	return nil
 }
 
-// adopt gives a Shoot that is new to the garden the identity of the control plane that is there already, and with it its
-// backups: the Shoot was created after the backup that the garden has been restored from, and has been created once more.
+// adopt gives a Shoot that is new to the garden the identity of the control plane that is there already, and with it
+// its backups: the Shoot was created after the backup that the garden has been restored from, and has been created once
+// more.
 func (r *Reconciler) adopt(ctx context.Context, shoot *corev1beta1.Shoot, id string, clusterExists bool) error {
 	if shoot.Status.UID != "" || !clusterExists {
 		return nil

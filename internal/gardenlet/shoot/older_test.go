@@ -30,39 +30,80 @@ func TestShootsOfAnOlderGarden(t *testing.T) {
 		begin  bool
 		text   string
 	}{
-		"nothing is known":                     {want: Drop},
-		"as it was rolled out":                 {seen: seen(func(r *Remembered) { r.Generation = 3; r.Spec.Kubernetes.Version = "1.35.4" }), want: Drop},
-		"an older specification":               {seen: seen(nil), want: Hold, text: "(generation 3)"},
-		"an older specification is confirmed":  {seen: seen(nil), change: annotated(corev1beta1.AnnotationConfirmOlderSpec), want: Drop},
-		"the same specification, older object": {seen: seen(func(r *Remembered) { r.Spec.Kubernetes.Version = "1.35.4" }), want: Drop},
-		"another Shoot of the name":            {seen: seen(func(r *Remembered) { r.UID = "old" }), want: Drop},
-		"held, then confirmed":                 {seen: seen(nil), change: both(held(taskOlderSpec), annotated(corev1beta1.AnnotationConfirmOlderSpec)), want: Run, begin: true},
-		"held, then the newest is applied":     {seen: seen(nil), change: both(held(taskOlderSpec), func(s *corev1beta1.Shoot) { s.Spec, s.Generation = newer, 4 }), want: Run, begin: true},
-		"held, then edited several times":      {seen: seen(nil), change: both(held(taskOlderSpec), func(s *corev1beta1.Shoot) { s.Generation = 9 }), want: Hold, text: "(generation 9)"},
-		"held, then deleted":                   {seen: seen(nil), change: both(held(taskOlderSpec), deleted, func(s *corev1beta1.Shoot) { s.Generation++ }), want: Run, begin: true},
-		"held on a seed that is stopped":       {seen: seen(nil), change: held(taskOlderSpec), in: func(in *DecideInput) { in.EmergencyStop = true }, want: Drop},
-		"no control plane":                     {seen: &Remembered{}, want: Hold, text: "does not exist on Seed \"s1\""},
-		"no control plane, confirmed":          {seen: &Remembered{}, change: annotated(corev1beta1.AnnotationConfirmNewControlPlane), want: Drop},
-		"no control plane, held and confirmed": {seen: &Remembered{}, change: both(held(taskLostControlPlane), annotated(corev1beta1.AnnotationConfirmNewControlPlane)), want: Run, begin: true},
-		"a namespace without Cluster":          {seen: &Remembered{Namespace: true}, want: Drop},
-		"no control plane yet":                 {seen: &Remembered{}, change: operation(corev1beta1.LastOperationTypeCreate, "Error"), want: Run},
-		"moving here":                          {seen: &Remembered{}, change: operation(corev1beta1.LastOperationTypeMigrate, "Succeeded"), want: Run, begin: true},
-		"an older status":                      {seen: seen(func(r *Remembered) { r.Generation = 3; r.Started = now }), want: Run, begin: true},
-		"a status of the same second":          {seen: seen(func(r *Remembered) { r.Generation = 3; r.Started = now.Add(-time.Minute + time.Millisecond) }), want: Drop},
+		"nothing is known": {want: Drop},
+		"as it was rolled out": {
+			seen: seen(func(r *Remembered) { r.Generation = 3; r.Spec.Kubernetes.Version = "1.35.4" }), want: Drop,
+		},
+		"an older specification": {seen: seen(nil), want: Hold, text: "(generation 3)"},
+		"an older specification is confirmed": {
+			seen: seen(nil), change: annotated(corev1beta1.AnnotationConfirmOlderSpec), want: Drop,
+		},
+		"the same specification, older object": {
+			seen: seen(func(r *Remembered) { r.Spec.Kubernetes.Version = "1.35.4" }), want: Drop,
+		},
+		"another Shoot of the name": {seen: seen(func(r *Remembered) { r.UID = "old" }), want: Drop},
+		"held, then confirmed": {
+			seen: seen(nil), change: both(held(taskOlderSpec),
+				annotated(corev1beta1.AnnotationConfirmOlderSpec)), want: Run, begin: true,
+		},
+		"held, then the newest is applied": {
+			seen: seen(nil), change: both(held(taskOlderSpec), func(s *corev1beta1.Shoot) { s.Spec, s.Generation = newer, 4 }),
+			want: Run, begin: true,
+		},
+		"held, then edited several times": {
+			seen: seen(nil), change: both(held(taskOlderSpec), func(s *corev1beta1.Shoot) { s.Generation = 9 }), want: Hold,
+			text: "(generation 9)",
+		},
+		"held, then deleted": {
+			seen: seen(nil), change: both(held(taskOlderSpec), deleted, func(s *corev1beta1.Shoot) { s.Generation++ }),
+			want: Run, begin: true,
+		},
+		"held on a seed that is stopped": {
+			seen: seen(nil), change: held(taskOlderSpec), in: func(in *DecideInput) { in.EmergencyStop = true }, want: Drop,
+		},
+		"no control plane": {seen: &Remembered{}, want: Hold, text: "does not exist on Seed \"s1\""},
+		"no control plane, confirmed": {
+			seen: &Remembered{}, change: annotated(corev1beta1.AnnotationConfirmNewControlPlane), want: Drop,
+		},
+		"no control plane, held and confirmed": {
+			seen: &Remembered{}, change: both(held(taskLostControlPlane),
+				annotated(corev1beta1.AnnotationConfirmNewControlPlane)), want: Run, begin: true,
+		},
+		"a namespace without Cluster": {seen: &Remembered{Namespace: true}, want: Drop},
+		"no control plane yet": {
+			seen: &Remembered{}, change: operation(corev1beta1.LastOperationTypeCreate, "Error"), want: Run,
+		},
+		"moving here": {
+			seen: &Remembered{}, change: operation(corev1beta1.LastOperationTypeMigrate, "Succeeded"), want: Run, begin: true,
+		},
+		"an older status": {
+			seen: seen(func(r *Remembered) { r.Generation = 3; r.Started = now }), want: Run, begin: true,
+		},
+		"a status of the same second": {
+			seen: seen(func(r *Remembered) { r.Generation = 3; r.Started = now.Add(-time.Minute + time.Millisecond) }),
+			want: Drop,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &corev1beta1.Shoot{
 				ObjectMeta: metav1.ObjectMeta{UID: "u", Generation: 3, Finalizers: []string{corev1beta1.FinalizerName}},
 				Spec:       corev1beta1.ShootSpec{SeedName: ptr.To("s1"), Kubernetes: corev1beta1.Kubernetes{Version: "1.35.4"}},
 				Status: corev1beta1.ShootStatus{
-					UID: "u", TechnicalID: "shoot--dev--a", SeedName: ptr.To("s1"), ObservedGeneration: 3, Gardener: corev1beta1.Gardener{Version: "v1"},
-					LastOperation: &corev1beta1.LastOperation{Type: corev1beta1.LastOperationTypeReconcile, State: "Succeeded", LastUpdateTime: metav1.Time{Time: now.Add(-time.Minute)}},
+					UID: "u", TechnicalID: "shoot--dev--a", SeedName: ptr.To("s1"), ObservedGeneration: 3,
+					Gardener: corev1beta1.Gardener{Version: "v1"},
+					LastOperation: &corev1beta1.LastOperation{
+						Type: corev1beta1.LastOperationTypeReconcile, State: "Succeeded",
+						LastUpdateTime: metav1.Time{Time: now.Add(-time.Minute)},
+					},
 				},
 			}
 			if tc.change != nil {
 				tc.change(s)
 			}
-			in := DecideInput{SeedName: "s1", Now: now, Version: "v1", Options: maintenance.ReconcileOptions{SyncPeriod: time.Hour}, Jitter: maintenance.HashJitter(0), Seen: tc.seen}
+			in := DecideInput{
+				SeedName: "s1", Now: now, Version: "v1", Options: maintenance.ReconcileOptions{SyncPeriod: time.Hour},
+				Jitter: maintenance.HashJitter(0), Seen: tc.seen,
+			}
 			if name == "the same specification, older object" {
 				s.Generation, s.Status.ObservedGeneration = 4, 4
 			}

@@ -36,7 +36,8 @@ func consumable(op string) bool {
 // records which pools an update in place is about to begin for. Nothing is written yet, see writeStart. A Shoot that is
 // being deleted starts nothing.
 func (r *Reconciler) startOperations(
-	ctx context.Context, shoot *corev1beta1.Shoot, operation corev1beta1.LastOperationType, namespace string, now time.Time,
+	ctx context.Context, shoot *corev1beta1.Shoot, operation corev1beta1.LastOperationType, namespace string,
+	now time.Time,
 ) error {
 	switch {
 	case operation == corev1beta1.LastOperationTypeMigrate:
@@ -110,7 +111,8 @@ func startOperation(shoot *corev1beta1.Shoot, op string, now time.Time) {
 		startCA(shoot, op == corev1beta1.OperationRotateCAStartWithoutWorkersRollout, now)
 	case corev1beta1.OperationRotateCAComplete:
 		completeCA(shoot, now)
-	case corev1beta1.OperationRotateServiceAccountKeyStart, corev1beta1.OperationRotateServiceAccountKeyStartWithoutWorkersRollout:
+	case corev1beta1.OperationRotateServiceAccountKeyStart,
+		corev1beta1.OperationRotateServiceAccountKeyStartWithoutWorkersRollout:
 		startServiceAccountKey(shoot, op == corev1beta1.OperationRotateServiceAccountKeyStartWithoutWorkersRollout, now)
 	case corev1beta1.OperationRotateServiceAccountKeyComplete:
 		completeServiceAccountKey(shoot, now)
@@ -143,7 +145,8 @@ func rotation(shoot *corev1beta1.Shoot) *corev1beta1.ShootCredentialsRotation {
 	return shoot.Status.Credentials.Rotation
 }
 
-// startPhase is the first phase. With the roll-out left to the user, all pools stay with what they have, see pendingPools.
+// startPhase is the first phase. With the roll-out left to the user, all pools stay with what they have, see
+// pendingPools.
 func startPhase(withoutRollout bool) corev1beta1.CredentialsRotationPhase {
 	if withoutRollout {
 		return corev1beta1.RotationPreparingWithoutWorkersRollout
@@ -151,9 +154,11 @@ func startPhase(withoutRollout bool) corev1beta1.CredentialsRotationPhase {
 	return corev1beta1.RotationPreparing
 }
 
-// pendingPools are the pools that stay with the rotation before. A hibernated Shoot has no machines that could: those that it
-// wakes up with are new.
-func pendingPools(shoot *corev1beta1.Shoot, withoutRollout bool, previous *metav1.Time) []corev1beta1.PendingWorkersRollout {
+// pendingPools are the pools that stay with the rotation before. A hibernated Shoot has no machines that could: those
+// that it wakes up with are new.
+func pendingPools(
+	shoot *corev1beta1.Shoot, withoutRollout bool, previous *metav1.Time,
+) []corev1beta1.PendingWorkersRollout {
 	if !withoutRollout || shoot.HibernationEnabled() {
 		return nil
 	}
@@ -276,13 +281,14 @@ func completeEncryptionKey(shoot *corev1beta1.Shoot, now time.Time) {
 // completeByItself goes on with a rotation that needs no second request.
 func completeByItself(shoot *corev1beta1.Shoot, now time.Time) {
 	c := shoot.Status.Credentials
-	if c != nil && c.Rotation != nil && c.Rotation.ETCDEncryptionKey != nil && ptr.Deref(c.Rotation.ETCDEncryptionKey.AutoCompleteAfterPrepared, false) {
+	if c != nil && c.Rotation != nil && c.Rotation.ETCDEncryptionKey != nil &&
+		ptr.Deref(c.Rotation.ETCDEncryptionKey.AutoCompleteAfterPrepared, false) {
 		completeEncryptionKey(shoot, now)
 	}
 }
 
-// startRollout records the pools whose machines are to be replaced because a user asks for it; "*" are all of them. Pools that
-// are updated in place are never rolled. The time tells the request from the one before.
+// startRollout records the pools whose machines are to be replaced because a user asks for it; "*" are all of them.
+// Pools that are updated in place are never rolled. The time tells the request from the one before.
 func startRollout(shoot *corev1beta1.Shoot, pools []string, now time.Time) {
 	var pending []corev1beta1.PendingWorkersRollout
 	if r := shoot.Status.ManualWorkerPoolRollout; r != nil {
@@ -305,7 +311,8 @@ func startRollout(shoot *corev1beta1.Shoot, pools []string, now time.Time) {
 	}
 }
 
-// finishRollouts forgets the requested roll-outs. The flow has waited for them, unless the Shoot has no machines any more.
+// finishRollouts forgets the requested roll-outs. The flow has waited for them, unless the Shoot has no machines any
+// more.
 func finishRollouts(shoot *corev1beta1.Shoot, operation corev1beta1.LastOperationType) {
 	if operation != corev1beta1.LastOperationTypeMigrate { // The other seed goes on with them.
 		shoot.Status.ManualWorkerPoolRollout = nil

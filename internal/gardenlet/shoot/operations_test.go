@@ -54,8 +54,12 @@ func TestRotationsBeginAndCompleteOnlyWhereTheyMay(t *testing.T) {
 	const completing = corev1beta1.RotationCompleting
 	type want map[string]corev1beta1.CredentialsRotationPhase
 	starts := map[string]want{
-		corev1beta1.OperationRotateCredentialsStart:                            {"ca": preparing, "key": preparing, "etcd": preparing},
-		corev1beta1.OperationRotateCredentialsStartWithoutWorkersRollout:       {"ca": without, "key": without, "etcd": preparing},
+		corev1beta1.OperationRotateCredentialsStart: {
+			"ca": preparing, "key": preparing, "etcd": preparing,
+		},
+		corev1beta1.OperationRotateCredentialsStartWithoutWorkersRollout: {
+			"ca": without, "key": without, "etcd": preparing,
+		},
 		corev1beta1.OperationRotateCAStart:                                     {"ca": preparing},
 		corev1beta1.OperationRotateCAStartWithoutWorkersRollout:                {"ca": without},
 		corev1beta1.OperationRotateServiceAccountKeyStart:                      {"key": preparing},
@@ -156,10 +160,12 @@ func TestStartRollout(t *testing.T) {
 		operation string
 		want      rollouts
 	}{
-		"one pool":                    {nil, "rollout-workers=a", rollouts{of("a", 0)}},
-		"two pools":                   {nil, "rollout-workers=b,a", rollouts{of("a", 0), of("b", 0)}},
-		"all that are rolled":         {nil, "rollout-workers=*", rollouts{of("a", 0), of("b", 0)}},
-		"one more":                    {rollouts{of("a", -time.Hour)}, "rollout-workers=b", rollouts{of("a", -time.Hour), of("b", 0)}},
+		"one pool":            {nil, "rollout-workers=a", rollouts{of("a", 0)}},
+		"two pools":           {nil, "rollout-workers=b,a", rollouts{of("a", 0), of("b", 0)}},
+		"all that are rolled": {nil, "rollout-workers=*", rollouts{of("a", 0), of("b", 0)}},
+		"one more": {
+			rollouts{of("a", -time.Hour)}, "rollout-workers=b", rollouts{of("a", -time.Hour), of("b", 0)},
+		},
 		"once more":                   {rollouts{of("a", -time.Hour)}, "rollout-workers=a", rollouts{of("a", 0)}},
 		"twice within a second":       {rollouts{of("a", 0)}, "rollout-workers=a", rollouts{of("a", time.Second)}},
 		"a pool updated in place":     {nil, "rollout-workers=c", nil},

@@ -101,7 +101,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 	switch {
 	case apierrors.IsNotFound(err):
 		return reconcile.Result{}, nil
-	case apierrors.IsForbidden(err) && !ours: // Another seed's. Ours is forbidden, too, until the API server has seen whose it is.
+	case apierrors.IsForbidden(err) && !ours:
+		// Another seed's. Ours is forbidden, too, until the API server has seen whose it is.
 		return reconcile.Result{}, nil
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("read Shoot %s: %w", client.ObjectKeyFromObject(shoot), err)
@@ -120,7 +121,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 	if err := r.Cache.Get(ctx, client.ObjectKey{Name: r.SeedName}, s.seed); err != nil {
 		return reconcile.Result{}, fmt.Errorf("read Seed %q: %w", r.SeedName, err)
 	}
-	in := DecideInput{SeedName: r.SeedName, Now: r.Clock.Now(), Version: r.Identity.Version, EmergencyStop: s.seed.EmergencyStop(), Options: r.Options, Jitter: r.Jitter}
+	in := DecideInput{
+		SeedName: r.SeedName, Now: r.Clock.Now(), Version: r.Identity.Version, EmergencyStop: s.seed.EmergencyStop(),
+		Options: r.Options, Jitter: r.Jitter,
+	}
 	if mayHeal(&shoot.Status) {
 		healed, err := r.healed(ctx, shoot)
 		if err != nil {
@@ -139,7 +143,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 		in.TakenOver = claim.Holder == r.SeedName && claim.TakenOver.From != ""
 	}
 	d := Decide(shoot, in)
-	log.FromContext(ctx).V(1).Info("Decided what to do", "action", d.Action, "operation", d.Operation, "begin", d.Begin, "reason", d.Reason)
+	log.FromContext(ctx).V(1).Info("Decided what to do", "action", d.Action, "operation", d.Operation, "begin", d.Begin,
+		"reason", d.Reason)
 	switch d.Action {
 	case Hold:
 		return reconcile.Result{}, r.reportHeld(ctx, shoot, d)
@@ -170,7 +175,9 @@ func (r *Reconciler) read(ctx context.Context, s *scope) error {
 
 // cloudProfile reads the Shoot's profile; a namespaced one is rendered as the CloudProfile that it results in.
 func (r *Reconciler) cloudProfile(ctx context.Context, shoot *corev1beta1.Shoot) (*corev1beta1.CloudProfile, error) {
-	ref := corev1beta1.CloudProfileReference{Kind: corev1beta1.CloudProfileKind, Name: ptr.Deref(shoot.Spec.CloudProfileName, "")}
+	ref := corev1beta1.CloudProfileReference{
+		Kind: corev1beta1.CloudProfileKind, Name: ptr.Deref(shoot.Spec.CloudProfileName, ""),
+	}
 	if shoot.Spec.CloudProfile != nil {
 		ref = *shoot.Spec.CloudProfile
 	}
@@ -332,7 +339,8 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope, d Decision) (beginni
 		// What was wrong has healed; the operation continues with a fresh retry period.
 		log.FromContext(ctx).Info("Resuming operation", "operation", d.Operation, "reason", d.Reason)
 		shoot.Status.RetryCycleStartTime = &metav1.Time{Time: now}
-		setOperation(&shoot.Status, corev1beta1.LastOperationStateProcessing, shoot.Status.LastOperation.Progress, "The operation is resumed.", now)
+		setOperation(&shoot.Status, corev1beta1.LastOperationStateProcessing, shoot.Status.LastOperation.Progress,
+			"The operation is resumed.", now)
 	}
 	cluster, err := desiredCluster(id, shoot, s.seed, s.profile, began)
 	if err != nil {
@@ -433,10 +441,13 @@ func (r *Reconciler) stepScope(
 		return nil, fmt.Errorf("list ControllerInstallations: %w", err)
 	}
 	return &steps.Scope{
-		Garden: r.Garden, Seed: seed, GardenApplied: &r.gardenApplied, SeedApplied: &r.seedApplied, Clock: r.Clock, Shoots: r.Shoots,
-		Shoot: s.shoot.DeepCopy(), SeedObject: s.seed, Project: s.project, CloudProfile: s.profile, GardenIdentity: r.GardenIdentity,
-		Namespace: namespace, Operation: operation, Started: began.At, Tasks: began.Tasks, Claim: s.claim, FenceTime: r.FenceTime,
-		State: s.state, States: r.States,
+		Garden: r.Garden, Seed: seed, GardenApplied: &r.gardenApplied, SeedApplied: &r.seedApplied, Clock: r.Clock,
+		Shoots: r.Shoots,
+		Shoot:  s.shoot.DeepCopy(), SeedObject: s.seed, Project: s.project, CloudProfile: s.profile,
+		GardenIdentity: r.GardenIdentity,
+		Namespace:      namespace, Operation: operation, Started: began.At, Tasks: began.Tasks, Claim: s.claim,
+		FenceTime: r.FenceTime,
+		State:     s.state, States: r.States,
 		Images: r.Images, DNSTTL: r.DNSTTL, NewWorkerPoolHash: r.NewWorkerPoolHash, Facts: facts, Secrets: s.secrets,
 		Registered: registrations.Items, Installations: installations.Items,
 	}, nil
@@ -454,9 +465,11 @@ func GardenIdentity(ctx context.Context, garden client.Reader) (string, error) {
 	return corev1beta1.GardenNamespace, nil
 }
 
-// afterSuccess removes the annotations that have done their work, and the tasks that have been carried out. If the Shoot
-// has changed since the pass, it returns a conflict.
-func (r *Reconciler) afterSuccess(ctx context.Context, s *scope, operation corev1beta1.LastOperationType, tasks []string) error {
+// afterSuccess removes the annotations that have done their work, and the tasks that have been carried out. If the
+// Shoot has changed since the pass, it returns a conflict.
+func (r *Reconciler) afterSuccess(
+	ctx context.Context, s *scope, operation corev1beta1.LastOperationType, tasks []string,
+) error {
 	if operation != corev1beta1.LastOperationTypeMigrate {
 		if err := r.settle(ctx, s, operation); err != nil {
 			return err
@@ -488,13 +501,16 @@ func (r *Reconciler) afterSuccess(ctx context.Context, s *scope, operation corev
 }
 
 // report makes an error from outside the flow visible on the Shoot and returns it.
-func (r *Reconciler) report(ctx context.Context, shoot *corev1beta1.Shoot, operation corev1beta1.LastOperationType, cause error) error {
+func (r *Reconciler) report(
+	ctx context.Context, shoot *corev1beta1.Shoot, operation corev1beta1.LastOperationType, cause error,
+) error {
 	before := shoot.DeepCopy()
 	if shoot.Status.LastOperation == nil {
 		shoot.Status.LastOperation = &corev1beta1.LastOperation{Type: operation}
 	}
 	progress := shoot.Status.LastOperation.Progress
-	setOperation(&shoot.Status, corev1beta1.LastOperationStateError, progress, cause.Error()+" Operation will be retried.", r.Clock.Now())
+	setOperation(&shoot.Status, corev1beta1.LastOperationStateError, progress, cause.Error()+" Operation will be retried.",
+		r.Clock.Now())
 	return errors.Join(cause, kube.PatchStatus(ctx, r.Garden, shoot, before))
 }
 
@@ -502,7 +518,8 @@ func (r *Reconciler) report(ctx context.Context, shoot *corev1beta1.Shoot, opera
 func (r *Reconciler) finalize(ctx context.Context, s *scope) error {
 	if id := s.shoot.Status.TechnicalID; id != "" {
 		r.seedApplied.Forget(id)
-		if _, err := kube.Delete(ctx, r.Seed, &extensionsv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: id}}); err != nil {
+		if _, err := kube.Delete(ctx, r.Seed,
+			&extensionsv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: id}}); err != nil {
 			return err
 		}
 	}
@@ -518,7 +535,8 @@ func (r *Reconciler) finalize(ctx context.Context, s *scope) error {
 func (r *Reconciler) healed(ctx context.Context, shoot *corev1beta1.Shoot) (bool, error) {
 	meta := metav1.ObjectMeta{Name: shoot.Name, Namespace: shoot.Status.TechnicalID}
 	for _, o := range []extensionsv1alpha1.Object{
-		&extensionsv1alpha1.Infrastructure{ObjectMeta: meta}, &extensionsv1alpha1.ControlPlane{ObjectMeta: meta}, &extensionsv1alpha1.Worker{ObjectMeta: meta},
+		&extensionsv1alpha1.Infrastructure{ObjectMeta: meta}, &extensionsv1alpha1.ControlPlane{ObjectMeta: meta},
+		&extensionsv1alpha1.Worker{ObjectMeta: meta},
 	} {
 		found, err := kube.Exists(ctx, r.Seed, o)
 		if err != nil {
@@ -543,7 +561,9 @@ func seedReady(seed *corev1beta1.Seed, version string) error {
 	if seed.Status.ObservedGeneration != seed.Generation {
 		return fmt.Errorf("seed %q has not been reconciled since its last change", seed.Name)
 	}
-	for _, want := range []corev1beta1.ConditionType{corev1beta1.SeedGardenletReady, corev1beta1.SeedSystemComponentsHealthy} {
+	for _, want := range []corev1beta1.ConditionType{
+		corev1beta1.SeedGardenletReady, corev1beta1.SeedSystemComponentsHealthy,
+	} {
 		c := kube.Condition(seed.Status.Conditions, want)
 		if c == nil || c.Status != corev1beta1.ConditionTrue {
 			return fmt.Errorf("seed %q is not ready: condition %s is not True", seed.Name, want)
@@ -554,7 +574,8 @@ func seedReady(seed *corev1beta1.Seed, version string) error {
 
 // transient errors are answered by another pass: somebody else was faster, or the server is busy.
 func transient(err error) bool {
-	return apierrors.IsConflict(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err)
+	return apierrors.IsConflict(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) ||
+		apierrors.IsTimeout(err)
 }
 
 func (r *Reconciler) timersOf(uid types.UID) *flow.Timers {

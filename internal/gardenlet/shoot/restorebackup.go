@@ -11,10 +11,12 @@ import (
 	"hortus.dev/hortus/internal/restorable"
 )
 
-// startRestore records in the seed that a backup is to be restored, and takes the request out of the annotations; writeStart
-// writes that. After a stop in between the record is there, and the same request continues it. A request that can't be met is
-// answered by an event.
-func (r *Reconciler) startRestore(ctx context.Context, shoot *corev1beta1.Shoot, namespace string, now time.Time) error {
+// startRestore records in the seed that a backup is to be restored, and takes the request out of the annotations;
+// writeStart writes that. After a stop in between the record is there, and the same request continues it. A request
+// that can't be met is answered by an event.
+func (r *Reconciler) startRestore(
+	ctx context.Context, shoot *corev1beta1.Shoot, namespace string, now time.Time,
+) error {
 	value, requested := shoot.Annotations[corev1beta1.AnnotationRestoreBackup]
 	if !requested {
 		return nil
@@ -32,7 +34,8 @@ func (r *Reconciler) startRestore(ctx context.Context, shoot *corev1beta1.Shoot,
 	}
 	delete(shoot.Annotations, corev1beta1.AnnotationRestoreBackup)
 	if problem != "" {
-		r.Events.Eventf(shoot, nil, corev1.EventTypeWarning, corev1beta1.EventBackupNotRestored, "Restore", "%s is not restored: %s", value, problem)
+		r.Events.Eventf(shoot, nil, corev1.EventTypeWarning, corev1beta1.EventBackupNotRestored, "Restore",
+			"%s is not restored: %s", value, problem)
 		return nil
 	}
 	if before.Pending() && before.Revision == revision && before.Time.Equal(at) {
@@ -49,7 +52,8 @@ func (r *Reconciler) reportRestore(ctx context.Context, shoot *corev1beta1.Shoot
 	if err != nil || done == nil || done.Phase != steps.RestorationDone {
 		return err
 	}
-	r.Events.Eventf(shoot, nil, corev1.EventTypeNormal, corev1beta1.EventBackupRestored, "Restore", "etcd has been restored to %s.", done.Point())
+	r.Events.Eventf(shoot, nil, corev1.EventTypeNormal, corev1beta1.EventBackupRestored, "Restore",
+		"etcd has been restored to %s.", done.Point())
 	done.Phase = steps.RestorationReported
 	return steps.WriteRestoration(ctx, r.Seed, shoot.Status.TechnicalID, done)
 }

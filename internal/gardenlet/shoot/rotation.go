@@ -71,15 +71,22 @@ func finishRotation(s *corev1beta1.ShootStatus, now time.Time) {
 		return
 	}
 	r, t := s.Credentials.Rotation, &metav1.Time{Time: now}
-	manual := s.InPlaceUpdates != nil && s.InPlaceUpdates.PendingWorkerUpdates != nil && len(s.InPlaceUpdates.PendingWorkerUpdates.ManualInPlaceUpdate) > 0
+	manual := s.InPlaceUpdates != nil && s.InPlaceUpdates.PendingWorkerUpdates != nil &&
+		len(s.InPlaceUpdates.PendingWorkerUpdates.ManualInPlaceUpdate) > 0
 	if ca := r.CertificateAuthorities; ca != nil {
-		advance(rotationFields{&ca.Phase, &ca.LastInitiationFinishedTime, &ca.LastCompletionTriggeredTime, &ca.LastCompletionTime}, len(ca.PendingWorkersRollouts), manual, t)
+		advance(rotationFields{
+			&ca.Phase, &ca.LastInitiationFinishedTime, &ca.LastCompletionTriggeredTime, &ca.LastCompletionTime,
+		}, len(ca.PendingWorkersRollouts), manual, t)
 	}
 	if key := r.ServiceAccountKey; key != nil {
-		advance(rotationFields{&key.Phase, &key.LastInitiationFinishedTime, &key.LastCompletionTriggeredTime, &key.LastCompletionTime}, len(key.PendingWorkersRollouts), manual, t)
+		advance(rotationFields{
+			&key.Phase, &key.LastInitiationFinishedTime, &key.LastCompletionTriggeredTime, &key.LastCompletionTime,
+		}, len(key.PendingWorkersRollouts), manual, t)
 	}
 	if enc := r.ETCDEncryptionKey; enc != nil {
-		advance(rotationFields{&enc.Phase, &enc.LastInitiationFinishedTime, &enc.LastCompletionTriggeredTime, &enc.LastCompletionTime}, 0, false, t)
+		advance(rotationFields{
+			&enc.Phase, &enc.LastInitiationFinishedTime, &enc.LastCompletionTriggeredTime, &enc.LastCompletionTime,
+		}, 0, false, t)
 	}
 	if ssh := r.SSHKeypair; ssh != nil && underWay(ssh.LastInitiationTime, ssh.LastCompletionTime) {
 		ssh.LastCompletionTime = t
@@ -95,7 +102,8 @@ type rotationFields struct {
 	initiationFinished, completionTriggered, lastCompleted **metav1.Time
 }
 
-// advance moves a two-phase rotation on. One that leaves the roll-out of pools to the user waits for it only if there are pools.
+// advance moves a two-phase rotation on. One that leaves the roll-out of pools to the user waits for it only if there
+// are pools.
 func advance(f rotationFields, pendingPools int, manualPending bool, now *metav1.Time) {
 	switch *f.phase {
 	case corev1beta1.RotationPreparing:

@@ -26,7 +26,9 @@ var selfHealing = []corev1beta1.ErrorCode{corev1beta1.ErrorInfraQuotaExceeded}
 type Identity struct{ ID, Name, Version string }
 
 // begin records the start of an operation.
-func begin(shoot *corev1beta1.Shoot, operation corev1beta1.LastOperationType, me Identity, technicalID string, now time.Time) {
+func begin(
+	shoot *corev1beta1.Shoot, operation corev1beta1.LastOperationType, me Identity, technicalID string, now time.Time,
+) {
 	s := &shoot.Status
 	previous := s.LastOperation
 	if s.RetryCycleStartTime == nil || shoot.Generation != s.ObservedGeneration || s.Gardener.Version != me.Version ||
@@ -34,7 +36,8 @@ func begin(shoot *corev1beta1.Shoot, operation corev1beta1.LastOperationType, me
 		s.RetryCycleStartTime = &metav1.Time{Time: now}
 	}
 	s.LastOperation = &corev1beta1.LastOperation{
-		Type: operation, State: corev1beta1.LastOperationStateProcessing, Description: startDescription(operation), LastUpdateTime: metav1.Time{Time: now},
+		Type: operation, State: corev1beta1.LastOperationStateProcessing, Description: startDescription(operation),
+		LastUpdateTime: metav1.Time{Time: now},
 	}
 	if operation == corev1beta1.LastOperationTypeMigrate && (previous == nil || previous.Type != operation) {
 		s.MigrationStartTime = &metav1.Time{Time: now}
@@ -60,7 +63,8 @@ func dropGonePools(shoot *corev1beta1.Shoot) {
 	}
 	hibernated := shoot.Spec.Hibernation != nil && ptr.Deref(shoot.Spec.Hibernation.Enabled, false)
 	gone := func(p corev1beta1.PendingWorkersRollout) bool {
-		return hibernated || !slices.ContainsFunc(shoot.Spec.Provider.Workers, func(w corev1beta1.Worker) bool { return w.Name == p.Name })
+		return hibernated || !slices.ContainsFunc(shoot.Spec.Provider.Workers,
+			func(w corev1beta1.Worker) bool { return w.Name == p.Name })
 	}
 	r := shoot.Status.Credentials.Rotation
 	if ca := r.CertificateAuthorities; ca != nil {
@@ -97,7 +101,8 @@ func apply(shoot *corev1beta1.Shoot, result flow.Result, retryDuration time.Dura
 	progress := max(min(s.LastOperation.Progress, 99), result.Progress())
 	if len(result.Failed) == 0 {
 		// Errors of steps that are done by now, or wait again, are over.
-		s.LastErrors = slices.DeleteFunc(s.LastErrors, func(e corev1beta1.LastError) bool { return !slices.Contains(result.Blocked, ptr.Deref(e.TaskID, "")) })
+		s.LastErrors = slices.DeleteFunc(s.LastErrors,
+			func(e corev1beta1.LastError) bool { return !slices.Contains(result.Blocked, ptr.Deref(e.TaskID, "")) })
 		if len(s.LastErrors) == 0 {
 			s.LastErrors = nil
 		}
@@ -146,15 +151,16 @@ func succeed(shoot *corev1beta1.Shoot, operation corev1beta1.LastOperationType, 
 	finishRotation(s, now)
 }
 
-// judgedByCare are the conditions and constraints that care always sets. It looks again as soon as an operation has ended.
+// judgedByCare are the conditions and constraints that care always sets. It looks again as soon as an operation has
+// ended.
 var judgedByCare = []corev1beta1.ConditionType{
 	corev1beta1.ShootAPIServerAvailable, corev1beta1.ShootControlPlaneHealthy, corev1beta1.ShootEveryNodeReady,
 	corev1beta1.ShootSystemComponentsHealthy,
 	corev1beta1.ShootHibernationPossible, corev1beta1.ShootMaintenancePreconditionsSatisfied,
 }
 
-// askCare makes what care has found before an operation Progressing, so that nobody takes it for a finding about its result.
-// What is False stays so until it is known to be over.
+// askCare makes what care has found before an operation Progressing, so that nobody takes it for a finding about its
+// result. What is False stays so until it is known to be over.
 func askCare(conditions []corev1beta1.Condition, now time.Time) {
 	for i := range conditions {
 		c := &conditions[i]
@@ -169,7 +175,9 @@ func askCare(conditions []corev1beta1.Condition, now time.Time) {
 
 // setOperation changes the operation's state, and its time only if something is different: a status that says the same
 // is not written again.
-func setOperation(s *corev1beta1.ShootStatus, state corev1beta1.LastOperationState, progress int32, description string, now time.Time) {
+func setOperation(
+	s *corev1beta1.ShootStatus, state corev1beta1.LastOperationState, progress int32, description string, now time.Time,
+) {
 	op := *s.LastOperation
 	op.State, op.Progress, op.Description = state, progress, description
 	if op == *s.LastOperation {
@@ -198,7 +206,8 @@ func lastErrors(before []corev1beta1.LastError, failed []flow.Failure, now time.
 	var out []corev1beta1.LastError
 	for _, f := range failed {
 		e := corev1beta1.LastError{
-			Description: fmt.Sprintf("task %q failed: %v", f.Step, f.Err), TaskID: ptr.To(f.Step), LastUpdateTime: &metav1.Time{Time: now},
+			Description: fmt.Sprintf("task %q failed: %v", f.Step, f.Err), TaskID: ptr.To(f.Step),
+			LastUpdateTime: &metav1.Time{Time: now},
 		}
 		for _, c := range flow.Codes(f.Err) {
 			e.Codes = append(e.Codes, corev1beta1.ErrorCode(c))

@@ -13,7 +13,8 @@ import (
 	"hortus.dev/hortus/internal/flow"
 )
 
-// What was found before an operation says nothing about its result, so care looks again. Only trouble stays until it is over.
+// What was found before an operation says nothing about its result, so care looks again. Only trouble stays until it is
+// over.
 func TestFindingsFromBeforeAnOperation(t *testing.T) {
 	const (
 		reconcile = corev1beta1.LastOperationTypeReconcile
@@ -45,9 +46,12 @@ func TestFindingsFromBeforeAnOperation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &corev1beta1.Shoot{}
-			s.Status.LastOperation = &corev1beta1.LastOperation{Type: tc.operation, State: corev1beta1.LastOperationStateProcessing}
+			s.Status.LastOperation = &corev1beta1.LastOperation{
+				Type: tc.operation, State: corev1beta1.LastOperationStateProcessing,
+			}
 			c := corev1beta1.Condition{
-				Type: tc.kind, Status: tc.status, Reason: "Found", Message: "text", LastTransitionTime: earlier, LastUpdateTime: earlier,
+				Type: tc.kind, Status: tc.status, Reason: "Found", Message: "text", LastTransitionTime: earlier,
+				LastUpdateTime: earlier,
 			}
 			s.Status.Conditions, s.Status.Constraints = []corev1beta1.Condition{c}, []corev1beta1.Condition{c}
 			succeed(s, tc.operation, now)

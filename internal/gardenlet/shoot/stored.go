@@ -15,11 +15,12 @@ import (
 	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
 )
 
-// storedPage bounds the objects that one request to etcd returns: an object has up to 1.5 MiB, few have more than 10 KiB.
+// storedPage bounds the objects that one request to etcd returns: an object has up to 1.5 MiB, few have more than 10
+// KiB.
 const storedPage = 100
 
-// Stored visits what an etcd holds under a prefix, in the order of the keys, until visit returns false. The connection lasts
-// for the call: reading etcd is rare.
+// Stored visits what an etcd holds under a prefix, in the order of the keys, until visit returns false. The connection
+// lasts for the call: reading etcd is rare.
 func (c *Connector) Stored(
 	ctx context.Context, access steps.EtcdAccess, prefix string, visit func(key string, value []byte) bool,
 ) error {
@@ -58,8 +59,8 @@ const backupStatusTimeout = 5 * time.Second
 // saveTimeout bounds the wait for a delta, which has 10 MiB at most.
 const saveTimeout = 20 * time.Second
 
-// SaveBackup waits until everything that etcd holds is in the backups, and returns the last revision in them. The endpoint is that
-// of the backups' service.
+// SaveBackup waits until everything that etcd holds is in the backups, and returns the last revision in them. The
+// endpoint is that of the backups' service.
 func (c *Connector) SaveBackup(ctx context.Context, access steps.EtcdAccess) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, saveTimeout)
 	defer cancel()
@@ -73,7 +74,8 @@ func (c *Connector) SaveBackup(ctx context.Context, access steps.EtcdAccess) (in
 	return saved.Revision, err
 }
 
-// TakeBackup takes a full snapshot and waits until it is stored. The endpoint is that of the backups' service; ctx bounds the wait.
+// TakeBackup takes a full snapshot and waits until it is stored. The endpoint is that of the backups' service; ctx
+// bounds the wait.
 func (c *Connector) TakeBackup(ctx context.Context, access steps.EtcdAccess) (etcdbackup.Snapshot, error) {
 	config, err := c.etcdTLS(access)
 	if err != nil {
@@ -85,7 +87,9 @@ func (c *Connector) TakeBackup(ctx context.Context, access steps.EtcdAccess) (et
 }
 
 // askEtcd calls the process that runs an etcd. The connection lasts for the call.
-func (c *Connector) askEtcd(ctx context.Context, access steps.EtcdAccess, call func(context.Context, *etcdbackup.Client) error) error {
+func (c *Connector) askEtcd(
+	ctx context.Context, access steps.EtcdAccess, call func(context.Context, *etcdbackup.Client) error,
+) error {
 	config, err := c.etcdTLS(access)
 	if err != nil {
 		return err
@@ -108,7 +112,10 @@ func (c *Connector) BackupStatus(ctx context.Context, access steps.EtcdAccess) (
 
 // ConfirmOwner tells the process that runs an etcd which epoch the garden has for the control plane.
 func (c *Connector) ConfirmOwner(ctx context.Context, access steps.EtcdAccess, epoch int64) error {
-	return c.askEtcd(ctx, access, func(ctx context.Context, client *etcdbackup.Client) error { return client.Confirm(ctx, epoch) })
+	return c.askEtcd(ctx, access, func(ctx context.Context,
+		client *etcdbackup.Client) error {
+		return client.Confirm(ctx, epoch)
+	})
 }
 
 // EtcdStatus asks the process that runs an etcd for its status.
@@ -118,11 +125,16 @@ func (c *Connector) EtcdStatus(ctx context.Context, access steps.EtcdAccess) (et
 
 // ActivateEtcd lets an etcd that stands by start.
 func (c *Connector) ActivateEtcd(ctx context.Context, access steps.EtcdAccess, epoch int64, holder string) error {
-	return c.askEtcd(ctx, access, func(ctx context.Context, client *etcdbackup.Client) error { return client.Activate(ctx, epoch, holder) })
+	return c.askEtcd(ctx, access, func(ctx context.Context,
+		client *etcdbackup.Client) error {
+		return client.Activate(ctx, epoch, holder)
+	})
 }
 
 // VisitStored is Stored for a connection: it reads page after page, all at the same revision.
-func VisitStored(ctx context.Context, client clientv3.KV, prefix string, visit func(key string, value []byte) bool) error {
+func VisitStored(
+	ctx context.Context, client clientv3.KV, prefix string, visit func(key string, value []byte) bool,
+) error {
 	options := []clientv3.OpOption{
 		clientv3.WithRange(clientv3.GetPrefixRangeEnd(prefix)), clientv3.WithLimit(storedPage),
 		clientv3.WithSort(clientv3.SortByKey, clientv3.SortAscend),
@@ -147,7 +159,9 @@ func VisitStored(ctx context.Context, client clientv3.KV, prefix string, visit f
 	}
 }
 
-func get(ctx context.Context, client clientv3.KV, key string, options []clientv3.OpOption) (*clientv3.GetResponse, error) {
+func get(
+	ctx context.Context, client clientv3.KV, key string, options []clientv3.OpOption,
+) (*clientv3.GetResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	return client.Get(ctx, key, options...)

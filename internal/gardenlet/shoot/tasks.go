@@ -17,8 +17,8 @@ func tasksOf(shoot *corev1beta1.Shoot) []string {
 	return splitTasks(shoot.Annotations[corev1beta1.AnnotationShootTasks])
 }
 
-// removeTasks takes tasks that an operation has carried out out of the annotation. Those that were added since it began lead to
-// another operation. So do all if the Shoot has changed: a change may need a task that was in the list already.
+// removeTasks takes tasks that an operation has carried out out of the annotation. Those that were added since it began
+// lead to another operation. So do all if the Shoot has changed: a change may need a task that was in the list already.
 func removeTasks(shoot *corev1beta1.Shoot, done []string) {
 	if shoot.Generation != shoot.Status.ObservedGeneration {
 		return

@@ -18,9 +18,13 @@ func TestRemoveTasks(t *testing.T) {
 		changed bool // The Shoot, since the operation began.
 		want    tasks
 	}{
-		"all were there":        {written: "deployInfrastructure,deployDNSRecordInternal", done: tasks{infrastructure, dns}},
-		"one was added":         {written: "deployInfrastructure,restartControlPlanePods", done: tasks{infrastructure}, want: tasks{restart}},
-		"all were added":        {written: "deployInfrastructure, restartControlPlanePods", want: tasks{infrastructure, restart}},
+		"all were there": {written: "deployInfrastructure,deployDNSRecordInternal", done: tasks{infrastructure, dns}},
+		"one was added": {
+			written: "deployInfrastructure,restartControlPlanePods", done: tasks{infrastructure}, want: tasks{restart},
+		},
+		"all were added": {
+			written: "deployInfrastructure, restartControlPlanePods", want: tasks{infrastructure, restart},
+		},
 		"one was taken back":    {written: "deployInfrastructure", done: tasks{infrastructure, restart}},
 		"one that nobody knows": {written: "paintItBlue", done: tasks{"paintItBlue"}},
 		"all were taken back":   {done: tasks{infrastructure}},

@@ -26,8 +26,8 @@ const (
 	// minPause is the least time between two passes over a Shoot. A roll-out of machines changes something every second.
 	minPause = 10 * time.Second
 	// bytesPerSecond is what the writes of one Shoot may cost etcd, which stores a ShootState as a whole. The pause for
-	// the largest state, 40 s, is below the minute after which changes reach the backups of the Shoot's etcd: a key is saved
-	// before a backup depends on it.
+	// the largest state, 40 s, is below the minute after which changes reach the backups of the Shoot's etcd: a key is
+	// saved before a backup depends on it.
 	bytesPerSecond = 512 << 10
 )
 

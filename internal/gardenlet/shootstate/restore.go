@@ -39,8 +39,8 @@ func Load(ctx context.Context, garden client.Reader, shoot *corev1beta1.Shoot) (
 // New returns what a ShootState holds.
 func New(state *corev1beta1.ShootState) *Saved { return &Saved{state} }
 
-// CompleteFrom is the seed that has saved everything after its extensions had been migrated; empty if the state is the last
-// that a seed has written before it was lost.
+// CompleteFrom is the seed that has saved everything after its extensions had been migrated; empty if the state is the
+// last that a seed has written before it was lost.
 func (s *Saved) CompleteFrom() string {
 	var seed string
 	_, _ = fmt.Sscan(s.state.Annotations[annotationComplete], &seed)

@@ -71,33 +71,53 @@ func TestDesired(t *testing.T) {
 		t.Fatal(err)
 	}
 	resources := []extensionsv1alpha1.NamedResourceReference{
-		{Name: "r", ResourceRef: autoscalingv1.CrossVersionObjectReference{APIVersion: "v1", Kind: "ConfigMap", Name: "there"}},
-		{Name: "l", ResourceRef: autoscalingv1.CrossVersionObjectReference{APIVersion: "v1", Kind: "ConfigMap", Name: "lost"}},
+		{Name: "r", ResourceRef: autoscalingv1.CrossVersionObjectReference{
+			APIVersion: "v1", Kind: "ConfigMap", Name: "there",
+		}},
+		{Name: "l", ResourceRef: autoscalingv1.CrossVersionObjectReference{
+			APIVersion: "v1", Kind: "ConfigMap", Name: "lost",
+		}},
 	}
 	status := func(state string) extensionsv1alpha1.DefaultStatus {
 		return extensionsv1alpha1.DefaultStatus{State: &runtime.RawExtension{Raw: []byte(state)}}
 	}
-	infra := &extensionsv1alpha1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "i"}, Status: extensionsv1alpha1.InfrastructureStatus{DefaultStatus: status(`{"a":1}`)}}
+	infra := &extensionsv1alpha1.Infrastructure{
+		ObjectMeta: metav1.ObjectMeta{Name: "i"},
+		Status:     extensionsv1alpha1.InfrastructureStatus{DefaultStatus: status(`{"a":1}`)},
+	}
 	infra.Status.Resources = resources
-	none := &extensionsv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: extensionsv1alpha1.NetworkStatus{DefaultStatus: status(`null`)}}
-	leaving := &extensionsv1alpha1.Extension{ObjectMeta: metav1.ObjectMeta{Name: "e", DeletionTimestamp: &metav1.Time{}}, Status: extensionsv1alpha1.ExtensionStatus{DefaultStatus: status(`{}`)}}
-	exposure := &extensionsv1alpha1.ControlPlane{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Status: extensionsv1alpha1.ControlPlaneStatus{DefaultStatus: status(`{}`)}}
+	none := &extensionsv1alpha1.Network{
+		ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: extensionsv1alpha1.NetworkStatus{DefaultStatus: status(`null`)},
+	}
+	leaving := &extensionsv1alpha1.Extension{
+		ObjectMeta: metav1.ObjectMeta{Name: "e", DeletionTimestamp: &metav1.Time{}},
+		Status:     extensionsv1alpha1.ExtensionStatus{DefaultStatus: status(`{}`)},
+	}
+	exposure := &extensionsv1alpha1.ControlPlane{
+		ObjectMeta: metav1.ObjectMeta{Name: "c"}, Status: extensionsv1alpha1.ControlPlaneStatus{DefaultStatus: status(`{}`)},
+	}
 	exposure.Spec.Purpose = ptr.To(extensionsv1alpha1.ControlPlanePurposeExposure)
 	restored := &extensionsv1alpha1.Worker{ObjectMeta: metav1.ObjectMeta{Name: "w"}}
 	restored.Status.State = machines
 	there := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"k": "v"}, "status": map[string]any{},
-		"metadata": map[string]any{"name": "there", "namespace": "ns", "resourceVersion": "7", "uid": "u", "labels": map[string]any{"l": "1"}},
+		"metadata": map[string]any{
+			"name": "there", "namespace": "ns", "resourceVersion": "7", "uid": "u", "labels": map[string]any{"l": "1"},
+		},
 	}}
 	spec, missing, err := Desired(&Observed{
 		Secrets: []corev1.Secret{
-			{ObjectMeta: metav1.ObjectMeta{Name: "ca", Labels: map[string]string{"persist": "true"}}, Data: map[string][]byte{"ca.crt": []byte("x")}},
+			{ObjectMeta: metav1.ObjectMeta{Name: "ca", Labels: map[string]string{"persist": "true"}},
+				Data: map[string][]byte{"ca.crt": []byte("x")}},
 			{ObjectMeta: metav1.ObjectMeta{Name: "gone", DeletionTimestamp: &metav1.Time{}}},
 		},
-		Extensions:  []extensionsv1alpha1.Object{infra, none, leaving, exposure, restored},
-		Deployments: []machinev1alpha1.MachineDeployment{{ObjectMeta: metav1.ObjectMeta{Name: "pool"}, Spec: machinev1alpha1.MachineDeploymentSpec{Replicas: 2}}},
+		Extensions: []extensionsv1alpha1.Object{infra, none, leaving, exposure, restored},
+		Deployments: []machinev1alpha1.MachineDeployment{{
+			ObjectMeta: metav1.ObjectMeta{Name: "pool"}, Spec: machinev1alpha1.MachineDeploymentSpec{Replicas: 2},
+		}},
 		Machines: []machinev1alpha1.Machine{
-			machine("m1", machinev1alpha1.Machine{Spec: machinev1alpha1.MachineSpec{ProviderID: "id"}}), machine("m2", machinev1alpha1.Machine{}),
+			machine("m1", machinev1alpha1.Machine{Spec: machinev1alpha1.MachineSpec{ProviderID: "id"}}),
+			machine("m2", machinev1alpha1.Machine{}),
 		},
 		Referenced: map[Reference]*unstructured.Unstructured{{"v1", "ConfigMap", "there"}: there},
 	})
@@ -114,18 +134,23 @@ func TestDesired(t *testing.T) {
 	spec.Gardener[1].Data.Raw = nil
 	want := corev1beta1.ShootStateSpec{
 		Gardener: []corev1beta1.GardenerResourceData{
-			{Name: "ca", Type: "secret", Labels: map[string]string{"persist": "true"}, Data: runtime.RawExtension{Raw: []byte(`{"ca.crt":"eA=="}`)}},
+			{Name: "ca", Type: "secret", Labels: map[string]string{"persist": "true"},
+				Data: runtime.RawExtension{Raw: []byte(`{"ca.crt":"eA=="}`)}},
 			{Name: "machine-state", Type: "machine-state"},
 		},
 		Extensions: []corev1beta1.ExtensionResourceState{
-			{Kind: "Infrastructure", Name: ptr.To("i"), State: &runtime.RawExtension{Raw: []byte(`{"a":1}`)}, Resources: []corev1beta1.NamedResourceReference{
-				{Name: "r", ResourceRef: resources[0].ResourceRef}, {Name: "l", ResourceRef: resources[1].ResourceRef},
-			}},
-			{Kind: "ControlPlane", Name: ptr.To("c"), Purpose: ptr.To("exposure"), State: &runtime.RawExtension{Raw: []byte(`{}`)}},
+			{Kind: "Infrastructure", Name: ptr.To("i"), State: &runtime.RawExtension{Raw: []byte(`{"a":1}`)},
+				Resources: []corev1beta1.NamedResourceReference{
+					{Name: "r", ResourceRef: resources[0].ResourceRef}, {Name: "l", ResourceRef: resources[1].ResourceRef},
+				}},
+			{Kind: "ControlPlane", Name: ptr.To("c"), Purpose: ptr.To("exposure"),
+				State: &runtime.RawExtension{Raw: []byte(`{}`)}},
 		},
 		Resources: []corev1beta1.ResourceData{{
 			CrossVersionObjectReference: resources[0].ResourceRef,
-			Data:                        runtime.RawExtension{Raw: []byte(`{"apiVersion":"v1","data":{"k":"v"},"kind":"ConfigMap","metadata":{"labels":{"l":"1"},"name":"there","namespace":"ns"}}`)},
+			Data: runtime.RawExtension{
+				Raw: []byte(`{"apiVersion":"v1","data":{"k":"v"},"kind":"ConfigMap","metadata":{"labels":{"l":"1"},"name":"there","namespace":"ns"}}`),
+			},
 		}},
 	}
 	if diff := cmp.Diff(want, spec); diff != "" {
@@ -144,18 +169,24 @@ func TestPatchesLeadToWhatIsWanted(t *testing.T) {
 		for i := range 6 {
 			raw := fmt.Appendf(nil, `{"v":%d}`, random.IntN(3))
 			if random.IntN(2) == 0 {
-				spec.Gardener = append(spec.Gardener, corev1beta1.GardenerResourceData{Name: fmt.Sprint("s", i), Type: "secret", Data: runtime.RawExtension{Raw: raw}})
+				spec.Gardener = append(spec.Gardener,
+					corev1beta1.GardenerResourceData{Name: fmt.Sprint("s", i), Type: "secret", Data: runtime.RawExtension{Raw: raw}})
 			}
 			if random.IntN(2) == 0 {
-				spec.Extensions = append(spec.Extensions, corev1beta1.ExtensionResourceState{Kind: "Extension", Name: ptr.To(fmt.Sprint("e", i)), State: &runtime.RawExtension{Raw: raw}})
+				spec.Extensions = append(spec.Extensions, corev1beta1.ExtensionResourceState{
+					Kind: "Extension", Name: ptr.To(fmt.Sprint("e", i)), State: &runtime.RawExtension{Raw: raw},
+				})
 			}
 			if random.IntN(8) == 0 {
 				spec.Resources = append(spec.Resources, corev1beta1.ResourceData{
-					CrossVersionObjectReference: autoscalingv1.CrossVersionObjectReference{APIVersion: "v1", Kind: "Secret", Name: fmt.Sprint("r", i)}, Data: runtime.RawExtension{Raw: raw},
+					CrossVersionObjectReference: autoscalingv1.CrossVersionObjectReference{
+						APIVersion: "v1", Kind: "Secret", Name: fmt.Sprint("r", i),
+					}, Data: runtime.RawExtension{Raw: raw},
 				})
 			}
 		}
-		random.Shuffle(len(spec.Gardener), func(i, j int) { spec.Gardener[i], spec.Gardener[j] = spec.Gardener[j], spec.Gardener[i] })
+		random.Shuffle(len(spec.Gardener),
+			func(i, j int) { spec.Gardener[i], spec.Gardener[j] = spec.Gardener[j], spec.Gardener[i] })
 		return spec
 	}
 	for range 500 {
@@ -243,25 +274,45 @@ func TestCacheHoldsChecksums(t *testing.T) {
 		return m
 	}
 	secret := func(data string) client.Object {
-		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s"}, Data: map[string][]byte{"k": []byte(data)}}
+		return &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s"}, Data: map[string][]byte{"k": []byte(data)},
+		}
 	}
 	for name, tc := range map[string]struct {
 		old, new client.Object
 		want     bool
 	}{
-		"the same":               {worker(func(*extensionsv1alpha1.Worker) {}), worker(func(*extensionsv1alpha1.Worker) {}), false},
-		"another state":          {worker(func(*extensionsv1alpha1.Worker) {}), worker(func(w *extensionsv1alpha1.Worker) { w.Status.State.Raw = []byte(`{}`) }), true},
-		"no state any more":      {worker(func(*extensionsv1alpha1.Worker) {}), worker(func(w *extensionsv1alpha1.Worker) { w.Status.State = nil }), true},
-		"another last operation": {worker(func(*extensionsv1alpha1.Worker) {}), worker(func(w *extensionsv1alpha1.Worker) { w.Status.LastOperation = &corev1beta1.LastOperation{} }), false},
-		"another spec":           {worker(func(*extensionsv1alpha1.Worker) {}), worker(func(w *extensionsv1alpha1.Worker) { w.Spec.Region = "r" }), false},
+		"the same": {
+			worker(func(*extensionsv1alpha1.Worker) {}), worker(func(*extensionsv1alpha1.Worker) {}), false,
+		},
+		"another state": {
+			worker(func(*extensionsv1alpha1.Worker) {}),
+			worker(func(w *extensionsv1alpha1.Worker) { w.Status.State.Raw = []byte(`{}`) }), true,
+		},
+		"no state any more": {
+			worker(func(*extensionsv1alpha1.Worker) {}), worker(func(w *extensionsv1alpha1.Worker) { w.Status.State = nil }),
+			true,
+		},
+		"another last operation": {
+			worker(func(*extensionsv1alpha1.Worker) {}),
+			worker(func(w *extensionsv1alpha1.Worker) { w.Status.LastOperation = &corev1beta1.LastOperation{} }), false,
+		},
+		"another spec": {
+			worker(func(*extensionsv1alpha1.Worker) {}), worker(func(w *extensionsv1alpha1.Worker) { w.Spec.Region = "r" }),
+			false,
+		},
 		"a machine's heartbeat": {machine(func(*machinev1alpha1.Machine) {}), machine(func(m *machinev1alpha1.Machine) {
 			m.Status.CurrentStatus.LastUpdateTime = metav1.Now()
 		}), false},
-		"a machine's node": {machine(func(*machinev1alpha1.Machine) {}), machine(func(m *machinev1alpha1.Machine) { m.Labels = map[string]string{"node": "n"} }), true},
-		"a machine that is only wanted yet": {machine(func(m *machinev1alpha1.Machine) { m.Spec.ProviderID = "" }), machine(func(m *machinev1alpha1.Machine) {
-			m.Spec.ProviderID = ""
-			m.Spec.Class.Name = "c"
-		}), false},
+		"a machine's node": {
+			machine(func(*machinev1alpha1.Machine) {}),
+			machine(func(m *machinev1alpha1.Machine) { m.Labels = map[string]string{"node": "n"} }), true,
+		},
+		"a machine that is only wanted yet": {machine(func(m *machinev1alpha1.Machine) { m.Spec.ProviderID = "" }),
+			machine(func(m *machinev1alpha1.Machine) {
+				m.Spec.ProviderID = ""
+				m.Spec.Class.Name = "c"
+			}), false},
 		"a Secret's data": {secret("a"), secret("b"), true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -299,7 +350,9 @@ func reducedSecret(t *testing.T, o client.Object) *corev1.Secret {
 }
 
 func TestPauses(t *testing.T) {
-	for bytes, want := range map[int]time.Duration{0: 10 * time.Second, 100 << 10: 10 * time.Second, 20 << 20: 40 * time.Second} {
+	for bytes, want := range map[int]time.Duration{
+		0: 10 * time.Second, 100 << 10: 10 * time.Second, 20 << 20: 40 * time.Second,
+	} {
 		if got := pauseAfter(bytes); got != want {
 			t.Errorf("pauseAfter(%d) = %s, want %s", bytes, got, want)
 		}

@@ -20,8 +20,9 @@ const (
 	// maxBytes bounds a ShootState. The API server takes requests of 30 MiB, and etcd 32 MiB; the rest is for managed
 	// fields and the encryption. 20 MiB are more than the state of 100,000 machines, which is compressed.
 	maxBytes = 20 << 20
-	// annotationComplete on a ShootState names the seed that has saved everything after its extensions had been migrated, the
-	// time when the migration began, and whether that includes the last extensions. The next seed removes the annotation.
+	// annotationComplete on a ShootState names the seed that has saved everything after its extensions had been migrated,
+	// the time when the migration began, and whether that includes the last extensions. The next seed removes the
+	// annotation.
 	annotationComplete = "hortus.dev/complete"
 	// attempts of one Save after somebody else has written the ShootState.
 	attempts = 3
@@ -136,8 +137,8 @@ func (s *States) Seal(ctx context.Context, shoot *corev1beta1.Shoot) (saved bool
 	return s.seal(ctx, shoot, sealed)
 }
 
-// SealLast is Seal for the extensions that are migrated after the others, when nothing of the control plane is left that
-// they could need.
+// SealLast is Seal for the extensions that are migrated after the others, when nothing of the control plane is left
+// that they could need.
 func (s *States) SealLast(ctx context.Context, shoot *corev1beta1.Shoot) (saved bool, err error) {
 	return s.seal(ctx, shoot, sealedLast)
 }

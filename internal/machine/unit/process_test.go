@@ -129,7 +129,9 @@ func TestNotify(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := &console{}
-	s, dir := newReal(t, map[string]string{"a.service": "[Service]\nType=notify\nEnvironment=" + partVariable + "=notify\nExecStart=" + self + "\n"}, Options{Console: out})
+	s, dir := newReal(t, map[string]string{
+		"a.service": "[Service]\nType=notify\nEnvironment=" + partVariable + "=notify\nExecStart=" + self + "\n",
+	}, Options{Console: out})
 	if err := s.Start(t.Context(), "a.service"); err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +143,9 @@ func TestNotify(t *testing.T) {
 }
 
 func TestNotifyTimeout(t *testing.T) {
-	s, _ := newReal(t, map[string]string{"a.service": "[Service]\nType=notify\nExecStart=/bin/sleep 1000\nTimeoutStartSec=50ms\n"}, Options{})
+	s, _ := newReal(t, map[string]string{
+		"a.service": "[Service]\nType=notify\nExecStart=/bin/sleep 1000\nTimeoutStartSec=50ms\n",
+	}, Options{})
 	if err := s.Start(t.Context(), "a.service"); err == nil || !strings.Contains(err.Error(), "not ready within 50ms") {
 		t.Errorf("Start: %v", err)
 	}
@@ -162,7 +166,9 @@ func TestReaper(t *testing.T) {
 func TestStopReachesChildren(t *testing.T) {
 	dir := t.TempDir()
 	pidFile := filepath.Join(dir, "pid")
-	s, _ := newReal(t, map[string]string{"a.service": "[Service]\nExecStart=/bin/sh -c 'sleep 1000 & echo $! > " + pidFile + "; wait'\n"}, Options{})
+	s, _ := newReal(t, map[string]string{
+		"a.service": "[Service]\nExecStart=/bin/sh -c 'sleep 1000 & echo $! > " + pidFile + "; wait'\n",
+	}, Options{})
 	if err := s.Start(t.Context(), "a.service"); err != nil {
 		t.Fatal(err)
 	}
@@ -186,8 +192,12 @@ func TestStopReachesChildren(t *testing.T) {
 
 func TestAdopt(t *testing.T) {
 	dir, run := t.TempDir(), t.TempDir()
-	write(t, dir, map[string]string{"a.service": "[Service]\nExecStart=/bin/sleep 1000\nRestart=always\nRestartSec=10ms\n"})
-	options := Options{Dirs: []string{dir}, LogDir: filepath.Join(dir, "log"), RunDir: run, Log: slog.New(slog.DiscardHandler)}
+	write(t, dir, map[string]string{
+		"a.service": "[Service]\nExecStart=/bin/sleep 1000\nRestart=always\nRestartSec=10ms\n",
+	})
+	options := Options{
+		Dirs: []string{dir}, LogDir: filepath.Join(dir, "log"), RunDir: run, Log: slog.New(slog.DiscardHandler),
+	}
 	first := NewSupervisor(options)
 	if err := first.Start(t.Context(), "a.service"); err != nil {
 		t.Fatal(err)
@@ -230,9 +240,12 @@ func TestStopAdopted(t *testing.T) {
 	dir, run := t.TempDir(), t.TempDir()
 	write(t, dir, map[string]string{
 		"running.service": "[Service]\nExecStart=/bin/sleep 1000\n[Install]\nWantedBy=multi-user.target\n",
-		"idle.service":    "[Service]\nExecStart=/bin/touch " + filepath.Join(run, "started") + "\n[Install]\nWantedBy=multi-user.target\n",
+		"idle.service": "[Service]\nExecStart=/bin/touch " + filepath.Join(run, "started") +
+			"\n[Install]\nWantedBy=multi-user.target\n",
 	})
-	options := Options{Dirs: []string{dir}, LogDir: filepath.Join(dir, "log"), RunDir: run, Log: slog.New(slog.DiscardHandler)}
+	options := Options{
+		Dirs: []string{dir}, LogDir: filepath.Join(dir, "log"), RunDir: run, Log: slog.New(slog.DiscardHandler),
+	}
 	first := NewSupervisor(options)
 	for _, name := range []string{"running.service", "idle.service"} {
 		if err := first.Enable(name); err != nil {

@@ -89,10 +89,12 @@ func TestLoadFails(t *testing.T) {
 		"a unit without a command":               {"a.service", "[Service]\nType=simple\n", "no ExecStart"},
 		"several commands of a long-running one": {"a.service", "[Service]\nExecStart=/a\nExecStart=/b\n", "only oneshot"},
 		"an unknown type":                        {"a.service", "[Service]\nType=dbus\nExecStart=/a\n", "Type=dbus"},
-		"a bad time span":                        {"a.service", "[Service]\nExecStart=/a\nRestartSec=soon\n", "RestartSec=soon"},
-		"an open quote":                          {"a.service", "[Service]\nExecStart=/a \"b\n", "quote"},
-		"another kind of unit":                   {"a.timer", "[Timer]\n", "only services"},
-		"a name with a path":                     {"../a.service", "[Service]\nExecStart=/a\n", "only services"},
+		"a bad time span": {
+			"a.service", "[Service]\nExecStart=/a\nRestartSec=soon\n", "RestartSec=soon",
+		},
+		"an open quote":        {"a.service", "[Service]\nExecStart=/a \"b\n", "quote"},
+		"another kind of unit": {"a.timer", "[Timer]\n", "only services"},
+		"a name with a path":   {"../a.service", "[Service]\nExecStart=/a\n", "only services"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -114,14 +116,16 @@ func TestArgs(t *testing.T) {
 		line string
 		want []string
 	}{
-		"a variable anywhere in a word":              {"run --x=${ONE}y", []string{"run", "--x=2y"}},
-		"a word that is a variable is split":         {"run $LIST end", []string{"run", "a", "b", "c", "end"}},
-		"an empty variable is no word":               {"run $EMPTY $MISSING", []string{"run"}},
-		"a variable in braces is one word":           {"run ${LIST}", []string{"run", "a b  c"}},
-		"without braces only whole words":            {"run a$ONE", []string{"run", "a$ONE"}},
-		"doubled signs":                              {"run $$ONE 100%%", []string{"run", "$ONE", "100%"}},
-		"the name of the unit":                       {"run %n %N", []string{"run", "u.service", "u"}},
-		"quotes of both kinds":                       {`sh -c 'echo "$ONE" done' "it's"`, []string{"sh", "-c", `echo "$ONE" done`, "it's"}},
+		"a variable anywhere in a word":      {"run --x=${ONE}y", []string{"run", "--x=2y"}},
+		"a word that is a variable is split": {"run $LIST end", []string{"run", "a", "b", "c", "end"}},
+		"an empty variable is no word":       {"run $EMPTY $MISSING", []string{"run"}},
+		"a variable in braces is one word":   {"run ${LIST}", []string{"run", "a b  c"}},
+		"without braces only whole words":    {"run a$ONE", []string{"run", "a$ONE"}},
+		"doubled signs":                      {"run $$ONE 100%%", []string{"run", "$ONE", "100%"}},
+		"the name of the unit":               {"run %n %N", []string{"run", "u.service", "u"}},
+		"quotes of both kinds": {
+			`sh -c 'echo "$ONE" done' "it's"`, []string{"sh", "-c", `echo "$ONE" done`, "it's"},
+		},
 		"escapes":                                    {`run a\ b c\\d "x\"y"`, []string{"run", "a b", `c\d`, `x"y`}},
 		"nothing is expanded after a colon":          {":run $ONE ${ONE}", []string{"run", "$ONE", "${ONE}"}},
 		"prefixes that change privileges go":         {"+!run", []string{"run"}},
@@ -143,8 +147,12 @@ func TestArgs(t *testing.T) {
 }
 
 func TestLaterSettingsOfAVariableWin(t *testing.T) {
-	s, dir := newReal(t, map[string]string{"env": "FILE=from file\nPATH=/file\n"}, Options{Env: []string{"PATH=/supervisor", "HOME=/root"}})
-	spec := &Spec{Environment: []string{"OWN=%n", "PATH=/unit", "FILE=unit"}, EnvironmentFiles: []EnvironmentFile{{Path: filepath.Join(dir, "env")}}}
+	s, dir := newReal(t, map[string]string{"env": "FILE=from file\nPATH=/file\n"},
+		Options{Env: []string{"PATH=/supervisor", "HOME=/root"}})
+	spec := &Spec{
+		Environment:      []string{"OWN=%n", "PATH=/unit", "FILE=unit"},
+		EnvironmentFiles: []EnvironmentFile{{Path: filepath.Join(dir, "env")}},
+	}
 	got, err := (&service{Supervisor: s, name: "a.service"}).environment(spec)
 	if err != nil {
 		t.Fatal(err)

@@ -82,7 +82,9 @@ func newTest(t *testing.T, files map[string]string) (*Supervisor, *fakeStarter, 
 	t.Helper()
 	dir, starter := t.TempDir(), &fakeStarter{}
 	write(t, dir, files)
-	s := NewSupervisor(Options{Dirs: []string{dir}, LogDir: filepath.Join(dir, "log"), Starter: starter, Log: slog.New(slog.DiscardHandler)})
+	s := NewSupervisor(Options{
+		Dirs: []string{dir}, LogDir: filepath.Join(dir, "log"), Starter: starter, Log: slog.New(slog.DiscardHandler),
+	})
 	t.Cleanup(func() {
 		if err := s.StopAll(context.Background()); err != nil {
 			t.Error(err)
@@ -180,7 +182,9 @@ func TestFailedStart(t *testing.T) {
 		for _, name := range []string{"pre.service", "missing.service", "ignored.service", "after.service"} {
 			got[name] = state(t, s, name)
 		}
-		want := map[string]State{"pre.service": Failed, "missing.service": Failed, "ignored.service": Active, "after.service": Active}
+		want := map[string]State{
+			"pre.service": Failed, "missing.service": Failed, "ignored.service": Active, "after.service": Active,
+		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("states mismatch (-want +got):\n%s", diff)
 		}
@@ -317,7 +321,9 @@ func TestEnable(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for _, link := range []string{"my.target.wants/a.service", "other.target.wants/a.service", "multi-user.target.wants/b.service"} {
+		for _, link := range []string{
+			"my.target.wants/a.service", "other.target.wants/a.service", "multi-user.target.wants/b.service",
+		} {
 			if _, err := os.Stat(filepath.Join(dir, link)); err != nil {
 				t.Error(err)
 			}

@@ -113,7 +113,8 @@ func Compute(old, next *Config, nextChecksum string, observed Observed, unfinish
 	}
 	changes.Touched.Files = sorted(append(changes.Touched.Files, append(changes.WriteFiles, changes.DeleteFiles...)...))
 	changes.Touched.Units, changes.Touched.UnitFiles = sorted(changes.Touched.Units), sorted(changes.Touched.UnitFiles)
-	changes.Touched.Registries = sorted(append(changes.Touched.Registries, append(changes.WriteRegistries, changes.DeleteRegistries...)...))
+	changes.Touched.Registries = sorted(append(changes.Touched.Registries,
+		append(changes.WriteRegistries, changes.DeleteRegistries...)...))
 	return changes
 }
 
@@ -166,7 +167,8 @@ func computeUnits(changes *Changes, old, next *Config, unknown Touched, unfinish
 				}
 			}
 		}
-		uses := slices.ContainsFunc(unit.FilePaths, func(path string) bool { return slices.Contains(changes.WriteFiles, path) })
+		uses := slices.ContainsFunc(unit.FilePaths,
+			func(path string) bool { return slices.Contains(changes.WriteFiles, path) })
 		if pending := unfinished.unit(unit.Name); pending != nil {
 			work.Restart = pending.Restart
 		}
@@ -185,7 +187,8 @@ func computeUnits(changes *Changes, old, next *Config, unknown Touched, unfinish
 	}
 	for _, name := range unknown.Units {
 		if old.unit(name) == nil && next.unit(name) == nil {
-			changes.Units = append(changes.Units, Unit{Name: name, Delete: true, DeleteFile: slices.Contains(unknown.UnitFiles, name)})
+			changes.Units = append(changes.Units,
+				Unit{Name: name, Delete: true, DeleteFile: slices.Contains(unknown.UnitFiles, name)})
 		}
 	}
 	slices.SortFunc(changes.Units, func(a, b Unit) int { return strings.Compare(a.Name, b.Name) })

@@ -13,7 +13,9 @@ import (
 )
 
 func file(path, data string) extensionsv1alpha1.File {
-	return extensionsv1alpha1.File{Path: path, Content: extensionsv1alpha1.FileContent{Inline: &extensionsv1alpha1.FileContentInline{Data: data}}}
+	return extensionsv1alpha1.File{
+		Path: path, Content: extensionsv1alpha1.FileContent{Inline: &extensionsv1alpha1.FileContentInline{Data: data}},
+	}
 }
 
 func unit(name, content string, filePaths ...string) extensionsv1alpha1.Unit {
@@ -32,7 +34,9 @@ func withUnits(c *Config, list ...extensionsv1alpha1.Unit) *Config {
 }
 
 func registries(list ...extensionsv1alpha1.RegistryConfig) *Config {
-	return &Config{CRI: &extensionsv1alpha1.CRIConfig{Name: "containerd", Containerd: &extensionsv1alpha1.ContainerdConfig{Registries: list}}}
+	return &Config{CRI: &extensionsv1alpha1.CRIConfig{
+		Name: "containerd", Containerd: &extensionsv1alpha1.ContainerdConfig{Registries: list},
+	}}
 }
 
 func TestCompute(t *testing.T) {
@@ -56,8 +60,12 @@ func TestCompute(t *testing.T) {
 			want: Changes{WriteFiles: []string{"/a"}, Units: []Unit{{Name: "u.service"}}},
 		},
 		"a file with another mode is written": {
-			old:  files(file("/a", "1")),
-			next: files(func() extensionsv1alpha1.File { f := file("/a", "1"); f.Permissions = ptr.To[uint32](0o600); return f }()),
+			old: files(file("/a", "1")),
+			next: files(func() extensionsv1alpha1.File {
+				f := file("/a", "1")
+				f.Permissions = ptr.To[uint32](0o600)
+				return f
+			}()),
 			want: Changes{WriteFiles: []string{"/a"}},
 		},
 		"a file that is no longer wanted is deleted": {
@@ -69,13 +77,19 @@ func TestCompute(t *testing.T) {
 			want: Changes{Units: []Unit{{Name: "u.service", Delete: true, DeleteFile: true}}},
 		},
 		"a unit of the machine image only loses its drop-ins": {
-			old:  withUnits(files(), extensionsv1alpha1.Unit{Name: "containerd.service", DropIns: []extensionsv1alpha1.DropIn{dropIn("10.conf", "x")}}),
+			old: withUnits(files(), extensionsv1alpha1.Unit{
+				Name: "containerd.service", DropIns: []extensionsv1alpha1.DropIn{dropIn("10.conf", "x")},
+			}),
 			next: files(),
 			want: Changes{Units: []Unit{{Name: "containerd.service", Delete: true, DeleteDropIns: []string{"10.conf"}}}},
 		},
 		"drop-ins that are gone are removed": {
-			old:  withUnits(files(), extensionsv1alpha1.Unit{Name: "u.service", DropIns: []extensionsv1alpha1.DropIn{dropIn("10.conf", "x"), dropIn("20.conf", "x")}}),
-			next: withUnits(files(), extensionsv1alpha1.Unit{Name: "u.service", DropIns: []extensionsv1alpha1.DropIn{dropIn("20.conf", "x")}}),
+			old: withUnits(files(), extensionsv1alpha1.Unit{
+				Name: "u.service", DropIns: []extensionsv1alpha1.DropIn{dropIn("10.conf", "x"), dropIn("20.conf", "x")},
+			}),
+			next: withUnits(files(), extensionsv1alpha1.Unit{
+				Name: "u.service", DropIns: []extensionsv1alpha1.DropIn{dropIn("20.conf", "x")},
+			}),
 			want: Changes{Units: []Unit{{Name: "u.service", Write: true, DeleteDropIns: []string{"10.conf"}}}},
 		},
 		"a changed command brings the unit": {
@@ -94,9 +108,11 @@ func TestCompute(t *testing.T) {
 			want:     Changes{WriteFiles: []string{"/a"}, Units: []Unit{{Name: "u.service", Write: true}, {Name: "v.service"}}},
 		},
 		"an interrupted round may have left anything": {
-			old:        withUnits(files(file("/a", "1")), unit("u.service", "c")),
-			next:       withUnits(files(file("/a", "1")), unit("u.service", "c")),
-			unfinished: &Changes{Touched: Touched{Files: []string{"/a", "/new"}, Units: []string{"new.service", "u.service"}, UnitFiles: []string{"new.service"}}},
+			old:  withUnits(files(file("/a", "1")), unit("u.service", "c")),
+			next: withUnits(files(file("/a", "1")), unit("u.service", "c")),
+			unfinished: &Changes{Touched: Touched{
+				Files: []string{"/a", "/new"}, Units: []string{"new.service", "u.service"}, UnitFiles: []string{"new.service"},
+			}},
 			want: Changes{
 				WriteFiles: []string{"/a"}, DeleteFiles: []string{"/new"},
 				Units: []Unit{{Name: "new.service", Delete: true, DeleteFile: true}, {Name: "u.service", Write: true}},
@@ -147,7 +163,8 @@ func checkTouched(t *testing.T, c *Changes) {
 			touched[name] = true
 		}
 	}
-	work := append(append(append(append([]string{}, c.WriteFiles...), c.DeleteFiles...), c.WriteRegistries...), c.DeleteRegistries...)
+	work := append(append(append(append([]string{}, c.WriteFiles...), c.DeleteFiles...), c.WriteRegistries...),
+		c.DeleteRegistries...)
 	for _, unit := range c.Units {
 		work = append(work, unit.Name)
 	}
@@ -179,7 +196,8 @@ func TestComputeInPlace(t *testing.T) {
 	}{
 		"nothing changed": {nil, InPlace{}},
 		"another operating system": {
-			func(u *extensionsv1alpha1.InPlaceUpdates, _ *string) { u.OperatingSystemVersion = "1.1.0" }, InPlace{OperatingSystem: true},
+			func(u *extensionsv1alpha1.InPlaceUpdates, _ *string) { u.OperatingSystemVersion = "1.1.0" },
+			InPlace{OperatingSystem: true},
 		},
 		"another patch version of the kubelet needs no drain": {
 			func(u *extensionsv1alpha1.InPlaceUpdates, _ *string) { u.KubeletVersion = "1.35.9" }, InPlace{},
@@ -215,7 +233,8 @@ func TestComputeInPlace(t *testing.T) {
 			func(_ *extensionsv1alpha1.InPlaceUpdates, k *string) { *k += "maxPods: 50\ncpuManagerPolicy: none\n" }, InPlace{},
 		},
 		"another CPU manager policy": {
-			func(_ *extensionsv1alpha1.InPlaceUpdates, k *string) { *k += "cpuManagerPolicy: static\n" }, InPlace{CPUManagerPolicy: true},
+			func(_ *extensionsv1alpha1.InPlaceUpdates, k *string) { *k += "cpuManagerPolicy: static\n" },
+			InPlace{CPUManagerPolicy: true},
 		},
 		"new CAs": {
 			func(u *extensionsv1alpha1.InPlaceUpdates, _ *string) {
@@ -265,8 +284,13 @@ status:
 		t.Fatal(err)
 	}
 	want := &Config{
-		CRI:   &extensionsv1alpha1.CRIConfig{Name: "containerd"},
-		Files: []extensionsv1alpha1.File{file("/a", "extension"), func() extensionsv1alpha1.File { f := file("/h", "mine"); f.HostName = ptr.To("mine"); return f }(), file("/z", "all")},
+		CRI: &extensionsv1alpha1.CRIConfig{Name: "containerd"},
+		Files: []extensionsv1alpha1.File{file("/a", "extension"), func() extensionsv1alpha1.File {
+			f := file("/h",
+				"mine")
+			f.HostName = ptr.To("mine")
+			return f
+		}(), file("/z", "all")},
 		Units: []extensionsv1alpha1.Unit{
 			{Name: "extra.service", Content: ptr.To("x")},
 			{

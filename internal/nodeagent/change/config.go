@@ -28,7 +28,9 @@ func Parse(raw []byte, hostName string) (*Config, error) {
 	if err := yaml.Unmarshal(raw, osc); err != nil {
 		return nil, fmt.Errorf("parse OperatingSystemConfig: %w", err)
 	}
-	c := &Config{CRI: osc.Spec.CRIConfig, InPlaceUpdates: osc.Spec.InPlaceUpdates, InPlaceStatus: osc.Status.InPlaceUpdates}
+	c := &Config{
+		CRI: osc.Spec.CRIConfig, InPlaceUpdates: osc.Spec.InPlaceUpdates, InPlaceStatus: osc.Status.InPlaceUpdates,
+	}
 	for _, file := range slices.Concat(osc.Spec.Files, osc.Status.ExtensionFiles) {
 		if file.HostName != nil && *file.HostName != hostName {
 			continue
@@ -65,13 +67,15 @@ func mergeUnit(unit *extensionsv1alpha1.Unit, addition extensionsv1alpha1.Unit) 
 		unit.Content = addition.Content
 	}
 	for _, dropIn := range addition.DropIns {
-		unit.DropIns = slices.DeleteFunc(unit.DropIns, func(d extensionsv1alpha1.DropIn) bool { return d.Name == dropIn.Name })
+		unit.DropIns = slices.DeleteFunc(unit.DropIns,
+			func(d extensionsv1alpha1.DropIn) bool { return d.Name == dropIn.Name })
 		unit.DropIns = append(unit.DropIns, dropIn)
 	}
 	unit.FilePaths = append(unit.FilePaths, addition.FilePaths...)
 }
 
-// Checksum identifies the content of a Secret. It is what the gardenlet writes beside the content and waits for at Nodes.
+// Checksum identifies the content of a Secret. It is what the gardenlet writes beside the content and waits for at
+// Nodes.
 func Checksum(raw []byte) string {
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:])

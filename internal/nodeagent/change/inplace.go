@@ -105,8 +105,8 @@ func policy(c *kubeletv1beta1.KubeletConfiguration) string {
 	return c.CPUManagerPolicy
 }
 
-// reserved is what is kept from pods, for the kubelet and the system together: what moves between them needs no drain, and
-// the hash of the pool, which starts an update, does not see it either.
+// reserved is what is kept from pods, for the kubelet and the system together: what moves between them needs no drain,
+// and the hash of the pool, which starts an update, does not see it either.
 func reserved(c *kubeletv1beta1.KubeletConfiguration) map[string]string {
 	out := map[string]string{}
 	for _, name := range []string{"cpu", "memory", "ephemeral-storage", "pid"} {
@@ -128,7 +128,8 @@ func quantity(text string) *resource.Quantity {
 }
 
 func thresholds(c *kubeletv1beta1.KubeletConfiguration) map[string]string {
-	return pick(c.EvictionHard, "memory.available", "imagefs.available", "imagefs.inodesFree", "nodefs.available", "nodefs.inodesFree")
+	return pick(c.EvictionHard, "memory.available", "imagefs.available", "imagefs.inodesFree", "nodefs.available",
+		"nodefs.inodesFree")
 }
 
 func pick(from map[string]string, keys ...string) map[string]string {

@@ -80,7 +80,9 @@ func NodeLabels() []string {
 
 // NodeAnnotations is explained with NodeLabels.
 func NodeAnnotations() []string {
-	return []string{AnnotationChecksum, AnnotationUpdatingOS, AnnotationRestartUnits, corev1beta1.AnnotationNodeUpdateFailedReason}
+	return []string{
+		AnnotationChecksum, AnnotationUpdatingOS, AnnotationRestartUnits, corev1beta1.AnnotationNodeUpdateFailedReason,
+	}
 }
 
 // APIVersion and Kind of the configuration file.
@@ -139,7 +141,8 @@ func Parse(raw []byte) (*Configuration, error) {
 		return nil, fmt.Errorf("parse node agent configuration: %w", err)
 	}
 	if c.APIVersion != APIVersion || c.Kind != Kind {
-		return nil, fmt.Errorf("parse node agent configuration: it is a %s %s, not a %s %s", c.APIVersion, c.Kind, APIVersion, Kind)
+		return nil, fmt.Errorf("parse node agent configuration: it is a %s %s, not a %s %s", c.APIVersion, c.Kind, APIVersion,
+			Kind)
 	}
 	osc := &c.Controllers.OperatingSystemConfig
 	if c.APIServer.Server == "" || len(c.APIServer.CABundle) == 0 || osc.SecretName == "" || osc.KubernetesVersion == "" {

@@ -70,12 +70,18 @@ bin_dir = "/opt/cni/bin"
 		"what extensions add and remove comes last": {
 			"version = 3\n[plugins.old]\na = 1\nb = 2\n",
 			cri(
-				extensionsv1alpha1.PluginConfig{Path: []string{"new", "table"}, Values: values(`{"n": 3, "f": 1.5, "l": [1], "t": {"s": "x"}}`)},
+				extensionsv1alpha1.PluginConfig{
+					Path: []string{"new", "table"}, Values: values(`{"n": 3, "f": 1.5, "l": [1], "t": {"s": "x"}}`),
+				},
 				extensionsv1alpha1.PluginConfig{Path: []string{"new", "table"}, Values: values(`{"more": true}`)},
 				extensionsv1alpha1.PluginConfig{Path: []string{"scalar"}, Values: values(`"x"`)},
 				extensionsv1alpha1.PluginConfig{Path: []string{"empty"}},
-				extensionsv1alpha1.PluginConfig{Op: ptr.To(extensionsv1alpha1.RemovePluginPathOperation), Path: []string{"old", "a"}},
-				extensionsv1alpha1.PluginConfig{Op: ptr.To(extensionsv1alpha1.RemovePluginPathOperation), Path: []string{"nothing", "there"}},
+				extensionsv1alpha1.PluginConfig{
+					Op: ptr.To(extensionsv1alpha1.RemovePluginPathOperation), Path: []string{"old", "a"},
+				},
+				extensionsv1alpha1.PluginConfig{
+					Op: ptr.To(extensionsv1alpha1.RemovePluginPathOperation), Path: []string{"nothing", "there"},
+				},
 			), `
 version = 3
 imports = ["/etc/containerd/conf.d/*.toml"]
@@ -135,10 +141,14 @@ func TestPatchFails(t *testing.T) {
 		content string
 		plugin  extensionsv1alpha1.PluginConfig
 	}{
-		"broken TOML":            {"version = \n", extensionsv1alpha1.PluginConfig{Path: []string{"a"}}},
-		"a version of long ago":  {"version = 1\n", extensionsv1alpha1.PluginConfig{Path: []string{"a"}}},
-		"broken values":          {"version = 3\n", extensionsv1alpha1.PluginConfig{Path: []string{"a"}, Values: values("{")}},
-		"a path through a value": {"version = 3\n[plugins]\na = 1\n", extensionsv1alpha1.PluginConfig{Path: []string{"a", "b"}, Values: values("{}")}},
+		"broken TOML":           {"version = \n", extensionsv1alpha1.PluginConfig{Path: []string{"a"}}},
+		"a version of long ago": {"version = 1\n", extensionsv1alpha1.PluginConfig{Path: []string{"a"}}},
+		"broken values": {
+			"version = 3\n", extensionsv1alpha1.PluginConfig{Path: []string{"a"}, Values: values("{")},
+		},
+		"a path through a value": {
+			"version = 3\n[plugins]\na = 1\n", extensionsv1alpha1.PluginConfig{Path: []string{"a", "b"}, Values: values("{}")},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if out, _, err := Patch([]byte(tc.content), cri(tc.plugin)); err == nil {
@@ -152,7 +162,8 @@ func TestHosts(t *testing.T) {
 	got := Hosts(extensionsv1alpha1.RegistryConfig{
 		Upstream: "docker.io", Server: ptr.To("https://registry-1.docker.io"),
 		Hosts: []extensionsv1alpha1.RegistryHost{
-			{URL: "https://mirror", Capabilities: []extensionsv1alpha1.RegistryCapability{"pull"}, CACerts: []string{"/a.crt", "/b.crt"}, OverridePath: ptr.To(true)},
+			{URL: "https://mirror", Capabilities: []extensionsv1alpha1.RegistryCapability{"pull"},
+				CACerts: []string{"/a.crt", "/b.crt"}, OverridePath: ptr.To(true)},
 			{URL: "http://plain:5000"},
 		},
 	})

@@ -21,7 +21,9 @@ func Hosts(registry extensionsv1alpha1.RegistryConfig) []byte {
 		fmt.Fprintf(&out, "\n[host.%q]\n", host.URL)
 		capabilities := host.Capabilities
 		if len(capabilities) == 0 {
-			capabilities = []extensionsv1alpha1.RegistryCapability{extensionsv1alpha1.PullCapability, extensionsv1alpha1.ResolveCapability}
+			capabilities = []extensionsv1alpha1.RegistryCapability{
+				extensionsv1alpha1.PullCapability, extensionsv1alpha1.ResolveCapability,
+			}
 		}
 		fmt.Fprintf(&out, "  capabilities = %s\n", stringList(capabilities))
 		if len(host.CACerts) > 0 {

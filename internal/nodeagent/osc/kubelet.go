@@ -78,7 +78,8 @@ func (v Values) kubeletConfig() string {
 			memoryAvailable: "200Mi", imageFSAvailable: "10%", imageFSInodes: "10%", nodeFSAvailable: "10%", nodeFSInodes: "10%",
 		},
 		EvictionSoftGracePeriod: map[string]string{
-			memoryAvailable: "1m30s", imageFSAvailable: "1m30s", imageFSInodes: "1m30s", nodeFSAvailable: "1m30s", nodeFSInodes: "1m30s",
+			memoryAvailable: "1m30s", imageFSAvailable: "1m30s", imageFSInodes: "1m30s", nodeFSAvailable: "1m30s",
+			nodeFSInodes: "1m30s",
 		},
 		EvictionMaxPodGracePeriod:        90,
 		EvictionPressureTransitionPeriod: metav1.Duration{Duration: 4 * time.Minute},
@@ -115,7 +116,9 @@ func adjustToContainer(c *kubeletv1beta1.KubeletConfiguration) {
 	c.FailCgroupV1 = ptr.To(false)
 	c.MakeIPTablesUtilChains = ptr.To(false)
 	c.ProtectKernelDefaults = false // The settings are the host's.
-	c.EvictionHard = map[string]string{memoryAvailable: "100Mi", imageFSAvailable: "1Gi", nodeFSAvailable: "1Gi", nodeFSInodes: "1%"}
+	c.EvictionHard = map[string]string{
+		memoryAvailable: "100Mi", imageFSAvailable: "1Gi", nodeFSAvailable: "1Gi", nodeFSInodes: "1%",
+	}
 	c.EvictionSoft = map[string]string{memoryAvailable: "200Mi"}
 	c.EvictionSoftGracePeriod = map[string]string{memoryAvailable: "1m30s"}
 	c.KubeReserved = map[string]string{"cpu": "80m", "memory": "256Mi"}
@@ -229,8 +232,9 @@ func mergeUserConfig(c *kubeletv1beta1.KubeletConfiguration, user *corev1beta1.K
 	c.PreloadedImagesVerificationAllowlist = user.PreloadedImagesVerificationAllowlist
 }
 
-// mergeReserved takes over what is kept from pods. The default of a resource counts only while the user reserves none of it
-// under either name: what moves between the two leaves the sum the same, by which machines are replaced or drained.
+// mergeReserved takes over what is kept from pods. The default of a resource counts only while the user reserves none
+// of it under either name: what moves between the two leaves the sum the same, by which machines are replaced or
+// drained.
 func mergeReserved(c *kubeletv1beta1.KubeletConfiguration, user *corev1beta1.KubeletConfig) {
 	c.SystemReserved = reservations(user.SystemReserved)
 	for name := range c.SystemReserved {

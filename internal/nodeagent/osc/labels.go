@@ -21,7 +21,8 @@ func mayKubeletSet(label string) bool {
 	if !found || !under(namespace, "kubernetes.io") && !under(namespace, "k8s.io") {
 		return true
 	}
-	return slices.Contains(kubeletLabels, label) || under(namespace, "kubelet.kubernetes.io") || under(namespace, "node.kubernetes.io")
+	return slices.Contains(kubeletLabels, label) || under(namespace, "kubelet.kubernetes.io") ||
+		under(namespace, "node.kubernetes.io")
 }
 
 func under(namespace, domain string) bool {

@@ -50,8 +50,10 @@ func cloudValues() Values {
 	v.Kubelet = &corev1beta1.KubeletConfig{
 		CPUManagerPolicy: ptr.To("static"),
 		EvictionHard:     &corev1beta1.KubeletConfigEviction{MemoryAvailable: ptr.To("300Mi")},
-		KubeReserved:     &corev1beta1.KubeletConfigReserved{CPU: ptr.To(resource.MustParse("200m")), PID: ptr.To(resource.MustParse("20k"))},
-		MaxPods:          ptr.To[int32](60),
+		KubeReserved: &corev1beta1.KubeletConfigReserved{
+			CPU: ptr.To(resource.MustParse("200m")), PID: ptr.To(resource.MustParse("20k")),
+		},
+		MaxPods: ptr.To[int32](60),
 	}
 	v.InPlaceUpdates = &extensionsv1alpha1.InPlaceUpdates{OperatingSystemVersion: "1.0.0", KubeletVersion: "1.36.3"}
 	return v
@@ -90,10 +92,16 @@ func TestGolden(t *testing.T) {
 func TestPercentagesDoNotReachContainers(t *testing.T) {
 	v := localValues()
 	v.Kubelet = &corev1beta1.KubeletConfig{
-		FailSwapOn: ptr.To(true), ImageGCHighThresholdPercent: ptr.To[int32](50), ImageGCLowThresholdPercent: ptr.To[int32](40),
-		EvictionHard: &corev1beta1.KubeletConfigEviction{MemoryAvailable: ptr.To("3%"), ImageFSInodesFree: ptr.To("5%"), NodeFSAvailable: ptr.To("5%"), ImageFSAvailable: ptr.To("7Gi")},
+		FailSwapOn: ptr.To(true), ImageGCHighThresholdPercent: ptr.To[int32](50),
+		ImageGCLowThresholdPercent: ptr.To[int32](40),
+		EvictionHard: &corev1beta1.KubeletConfigEviction{
+			MemoryAvailable: ptr.To("3%"), ImageFSInodesFree: ptr.To("5%"), NodeFSAvailable: ptr.To("5%"),
+			ImageFSAvailable: ptr.To("7Gi"),
+		},
 		EvictionSoft: &corev1beta1.KubeletConfigEviction{NodeFSAvailable: ptr.To("10%")},
-		KubeReserved: &corev1beta1.KubeletConfigReserved{CPU: ptr.To(resource.MustParse("80m")), Memory: ptr.To(resource.MustParse("1Gi"))},
+		KubeReserved: &corev1beta1.KubeletConfigReserved{
+			CPU: ptr.To(resource.MustParse("80m")), Memory: ptr.To(resource.MustParse("1Gi")),
+		},
 	}
 	var got struct {
 		FailSwapOn                                              bool
@@ -106,7 +114,9 @@ func TestPercentagesDoNotReachContainers(t *testing.T) {
 	}
 	want := got
 	want.FailSwapOn, want.ImageGCHighThresholdPercent, want.ImageGCLowThresholdPercent = false, 100, 99
-	want.EvictionHard = map[string]string{"memory.available": "3%", "nodefs.available": "1Gi", "imagefs.available": "7Gi", "nodefs.inodesFree": "1%"}
+	want.EvictionHard = map[string]string{
+		"memory.available": "3%", "nodefs.available": "1Gi", "imagefs.available": "7Gi", "nodefs.inodesFree": "1%",
+	}
 	want.EvictionSoft = map[string]string{"memory.available": "200Mi"}
 	want.KubeReserved = map[string]string{"cpu": "80m", "memory": "1Gi"}
 	want.EvictionSoftGracePeriod = map[string]string{"memory.available": "1m30s"}
@@ -173,11 +183,19 @@ func TestLabelFlag(t *testing.T) {
 		labels map[string]string
 		want   string
 	}{
-		"labels outside the reserved domains are set":    {map[string]string{"b": "2", "example.com/a": "1"}, "b=2,example.com/a=1"},
-		"node labels a kubelet may set are set":          {map[string]string{"node.kubernetes.io/role": "node"}, "node.kubernetes.io/role=node"},
-		"roles are left out":                             {map[string]string{"node-role.kubernetes.io/worker": ""}, ""},
-		"a domain that only ends alike is not reserved":  {map[string]string{"my-kubernetes.io/x": "1"}, "my-kubernetes.io/x=1"},
-		"architecture and zone of the machine are known": {map[string]string{"kubernetes.io/arch": "amd64", "topology.kubernetes.io/zone": "a"}, "kubernetes.io/arch=amd64,topology.kubernetes.io/zone=a"},
+		"labels outside the reserved domains are set": {
+			map[string]string{"b": "2", "example.com/a": "1"}, "b=2,example.com/a=1",
+		},
+		"node labels a kubelet may set are set": {
+			map[string]string{"node.kubernetes.io/role": "node"}, "node.kubernetes.io/role=node",
+		},
+		"roles are left out": {map[string]string{"node-role.kubernetes.io/worker": ""}, ""},
+		"a domain that only ends alike is not reserved": {
+			map[string]string{"my-kubernetes.io/x": "1"}, "my-kubernetes.io/x=1",
+		},
+		"architecture and zone of the machine are known": {map[string]string{
+			"kubernetes.io/arch": "amd64", "topology.kubernetes.io/zone": "a",
+		}, "kubernetes.io/arch=amd64,topology.kubernetes.io/zone=a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, labelFlag(tc.labels)); diff != "" {
@@ -187,7 +205,8 @@ func TestLabelFlag(t *testing.T) {
 	}
 }
 
-// What the hash of a pool counts is what the kubelet reserves: defaults fill in only what a Shoot reserves under no name.
+// What the hash of a pool counts is what the kubelet reserves: defaults fill in only what a Shoot reserves under no
+// name.
 func TestReservationsReachTheKubelet(t *testing.T) {
 	type amounts = map[string]string
 	reserved := func(a amounts) *corev1beta1.KubeletConfigReserved {
@@ -205,8 +224,10 @@ func TestReservationsReachTheKubelet(t *testing.T) {
 		return out
 	}
 	for name, tc := range map[string]struct{ kube, system, wantKube, wantSystem amounts }{
-		"defaults":             {wantKube: amounts{"cpu": "80m", "memory": "1Gi"}},
-		"for the kubelet only": {kube: amounts{"memory": "2Gi", "pid": "20k"}, wantKube: amounts{"cpu": "80m", "memory": "2Gi", "pid": "20k"}},
+		"defaults": {wantKube: amounts{"cpu": "80m", "memory": "1Gi"}},
+		"for the kubelet only": {
+			kube: amounts{"memory": "2Gi", "pid": "20k"}, wantKube: amounts{"cpu": "80m", "memory": "2Gi", "pid": "20k"},
+		},
 		"for the system only": {
 			system: amounts{"memory": "512Mi", "ephemeral-storage": "1Gi"}, wantKube: amounts{"cpu": "80m"},
 			wantSystem: amounts{"memory": "512Mi", "ephemeral-storage": "1Gi"},

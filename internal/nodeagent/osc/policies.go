@@ -22,8 +22,8 @@ type policy struct {
 	validations         []admissionregistrationv1.Validation
 }
 
-// policies bound what machines write about themselves. Roles can't: they know names of objects, but not what is in them, nor
-// the name of what is created.
+// policies bound what machines write about themselves. Roles can't: they know names of objects, but not what is in
+// them, nor the name of what is created.
 func policies() []client.Object {
 	var out []client.Object
 	for _, p := range []policy{nodesOfAgents(), leasesOfAgents(), nodesOfKubelets()} {
@@ -66,8 +66,8 @@ func leasesOfAgents() policy {
 	}
 }
 
-// nodesOfKubelets keeps a kubelet from saying that its Node belongs to a pool, or runs components of kube-system, if its machine
-// does not. Kubernetes' own admission leaves such labels to kubelets.
+// nodesOfKubelets keeps a kubelet from saying that its Node belongs to a pool, or runs components of kube-system, if
+// its machine does not. Kubernetes' own admission leaves such labels to kubelets.
 func nodesOfKubelets() policy {
 	claim := func(label, resource, what string) admissionregistrationv1.Validation {
 		return admissionregistrationv1.Validation{
@@ -93,9 +93,13 @@ func nodesOfKubelets() policy {
 
 // Variables of expressions.
 var (
-	newLabels      = admissionregistrationv1.Variable{Name: "newLabels", Expression: "object.metadata.?labels.orValue({})"}
-	oldLabels      = admissionregistrationv1.Variable{Name: "oldLabels", Expression: "oldObject.metadata.?labels.orValue({})"}
-	newAnnotations = admissionregistrationv1.Variable{Name: "newAnnotations", Expression: "object.metadata.?annotations.orValue({})"}
+	newLabels = admissionregistrationv1.Variable{Name: "newLabels", Expression: "object.metadata.?labels.orValue({})"}
+	oldLabels = admissionregistrationv1.Variable{
+		Name: "oldLabels", Expression: "oldObject.metadata.?labels.orValue({})",
+	}
+	newAnnotations = admissionregistrationv1.Variable{
+		Name: "newAnnotations", Expression: "object.metadata.?annotations.orValue({})",
+	}
 	oldAnnotations = admissionregistrationv1.Variable{
 		Name: "oldAnnotations", Expression: "oldObject.metadata.?annotations.orValue({})",
 	}

@@ -23,8 +23,8 @@ func Reconcile(v Values) extensionsv1alpha1.OperatingSystemConfigSpec {
 			inline("/etc/pki/trust/anchors/ROOTcerts.pem", readable, string(v.RootCAs)),
 		)
 	}
-	// No unit depends on the keys, so that nothing is restarted for them. They are not in the user data, which is for machines
-	// that are new.
+	// No unit depends on the keys, so that nothing is restarted for them. They are not in the user data, which is for
+	// machines that are new.
 	if len(v.AuthorizedKeys) > 0 {
 		files = append(files, inline(extensionsv1alpha1.AuthorizedKeysFile, readable, string(v.AuthorizedKeys)))
 	}

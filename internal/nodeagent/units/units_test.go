@@ -28,7 +28,9 @@ func TestConformance(t *testing.T) {
 
 // newProcess1 returns a client of the supervisor that machines run as process 1.
 func newProcess1(t *testing.T, dir string) Manager {
-	supervisor := unit.NewSupervisor(unit.Options{Dirs: []string{dir}, LogDir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	supervisor := unit.NewSupervisor(unit.Options{
+		Dirs: []string{dir}, LogDir: t.TempDir(), Log: slog.New(slog.DiscardHandler),
+	})
 	socket := filepath.Join(t.TempDir(), "socket")
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
@@ -63,7 +65,9 @@ func conformance(t *testing.T, m Manager, dir string) {
 	if _, err := m.Status(ctx, name); !errors.Is(err, unit.ErrNotFound) {
 		t.Errorf("Status of a unit without a file: %v, want ErrNotFound", err)
 	}
-	for operation, do := range map[string]func(context.Context, string) error{"start": m.Start, "restart": m.Restart, "enable": m.Enable} {
+	for operation, do := range map[string]func(context.Context, string) error{
+		"start": m.Start, "restart": m.Restart, "enable": m.Enable,
+	} {
 		if err := do(ctx, name); !errors.Is(err, unit.ErrNotFound) {
 			t.Errorf("%s of a unit without a file: %v, want ErrNotFound", operation, err)
 		}
@@ -71,7 +75,8 @@ func conformance(t *testing.T, m Manager, dir string) {
 	must(m.Stop(ctx, name)) // A unit that does not run need not exist.
 	must(m.Disable(ctx, name))
 
-	must(os.WriteFile(filepath.Join(dir, name), []byte("[Service]\nExecStart=/bin/sleep 1000\n[Install]\nWantedBy=multi-user.target\n"), 0o644))
+	must(os.WriteFile(filepath.Join(dir, name),
+		[]byte("[Service]\nExecStart=/bin/sleep 1000\n[Install]\nWantedBy=multi-user.target\n"), 0o644))
 	must(m.Reload(ctx))
 	if s := status(); s.State != unit.Inactive || s.Enabled {
 		t.Errorf("a new unit is %+v", s)

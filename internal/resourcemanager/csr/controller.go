@@ -24,8 +24,8 @@ import (
 // reason is that of the conditions on requests.
 const reason = "HortusResourceManager"
 
-// Reconciler approves or denies requests. A decision on a stale cache would be wrong for good, so the nodes and machines that it
-// rests on are read directly; that there is nothing to decide yet is seen in the caches.
+// Reconciler approves or denies requests. A decision on a stale cache would be wrong for good, so the nodes and
+// machines that it rests on are read directly; that there is nothing to decide yet is seen in the caches.
 type Reconciler struct {
 	Target       client.Client // Cached reads, direct writes.
 	TargetReader client.Reader // Direct.
@@ -37,11 +37,12 @@ type Reconciler struct {
 	Clock  clock.PassiveClock
 }
 
-// AddToManager registers the controller for the target cluster's cache. What has been left open is looked at again when it
-// becomes known which node a machine has.
+// AddToManager registers the controller for the target cluster's cache. What has been left open is looked at again when
+// it becomes known which node a machine has.
 func (r *Reconciler) AddToManager(mgr ctrl.Manager, target cache.Cache) error {
 	requests := source.Kind(target, &certificatesv1.CertificateSigningRequest{},
-		&handler.TypedEnqueueRequestForObject[*certificatesv1.CertificateSigningRequest]{}, predicate.NewTypedPredicateFuncs(ours))
+		&handler.TypedEnqueueRequestForObject[*certificatesv1.CertificateSigningRequest]{},
+		predicate.NewTypedPredicateFuncs(ours))
 	if err := ctrl.NewControllerManagedBy(mgr).Named("csr-approver").WatchesRawSource(requests).
 		Watches(&machinev1alpha1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.open), builder.WithPredicates(nodeKnown)).
 		Complete(r); err != nil {
@@ -96,7 +97,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	now := r.Clock.Now()
 	switch v.decision {
 	case ignore:
-		ctrl.LoggerFrom(ctx).V(1).Info("Left to the owner of the Shoot", "requester", request.Spec.Username, "reason", v.message)
+		ctrl.LoggerFrom(ctx).V(1).Info("Left to the owner of the Shoot", "requester", request.Spec.Username, "reason",
+			v.message)
 		return reconcile.Result{}, nil
 	case later:
 		ctrl.LoggerFrom(ctx).V(1).Info("Waiting", "requester", request.Spec.Username, "reason", v.message)

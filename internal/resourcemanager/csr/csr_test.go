@@ -151,7 +151,8 @@ func TestKubeletServing(t *testing.T) {
 		},
 		"a host name that another node has, in other letters": {
 			wish: with(func(w *wish) { w.dns = []string{"host"} }), node: called("host"),
-			others: []corev1.Node{*nodeWith("o", corev1.NodeAddress{Type: corev1.NodeInternalDNS, Address: "HOST"})}, denied: `node "o"`,
+			others: []corev1.Node{*nodeWith("o", corev1.NodeAddress{Type: corev1.NodeInternalDNS, Address: "HOST"})},
+			denied: `node "o"`,
 		},
 		"a host name that is a machine": {
 			wish: with(func(w *wish) { w.dns = []string{"host"} }), node: called("host"),
@@ -179,13 +180,16 @@ func TestKubeletServing(t *testing.T) {
 		"external address":      {wish: with(func(w *wish) { w.ips = []string{"10.0.0.1", "1.2.3.4"} }), denied: "1.2.3.4"},
 		"two addresses":         {wish: taken, node: liar("10.0.0.2")},
 		"an address of another node in its own status": {
-			wish: taken, node: liar("10.0.0.2"), others: []corev1.Node{*nodeWith("o", internalIP("10.0.0.2"))}, denied: `node "o"`,
+			wish: taken, node: liar("10.0.0.2"), others: []corev1.Node{*nodeWith("o", internalIP("10.0.0.2"))},
+			denied: `node "o"`,
 		},
 		"the same in another notation": {
-			wish: taken, node: liar("::ffff:10.0.0.2"), others: []corev1.Node{*nodeWith("o", internalIP("10.0.0.2"))}, denied: `node "o"`,
+			wish: taken, node: liar("::ffff:10.0.0.2"), others: []corev1.Node{*nodeWith("o", internalIP("10.0.0.2"))},
+			denied: `node "o"`,
 		},
 		"an external address of another node": {
-			wish: taken, node: liar("10.0.0.2"), others: []corev1.Node{*nodeWith("o", externalIP("10.0.0.2"))}, denied: `node "o"`,
+			wish: taken, node: liar("10.0.0.2"), others: []corev1.Node{*nodeWith("o", externalIP("10.0.0.2"))},
+			denied: `node "o"`,
 		},
 		"an address of a machine that has not joined": {
 			wish: taken, node: liar("10.0.0.2"), machines: append(one, reporting("o", "", "10.0.0.2")), denied: `machine "o"`,
@@ -243,7 +247,9 @@ func TestKubeletServing(t *testing.T) {
 			}
 		})
 	}
-	r := &certificatesv1.CertificateSigningRequest{Spec: certificatesv1.CertificateSigningRequestSpec{Request: []byte("x")}}
+	r := &certificatesv1.CertificateSigningRequest{
+		Spec: certificatesv1.CertificateSigningRequestSpec{Request: []byte("x")},
+	}
 	if got := kubeletServing(r, facts{machines: one, node: theNode()}); got.decision != deny {
 		t.Error("an unreadable request was not denied")
 	}
@@ -300,7 +306,8 @@ func TestNodeAgent(t *testing.T) {
 			machines: known, message: "organization",
 		},
 		"alternative names": {
-			user: agent, wish: wish{cn: agent, orgs: good.orgs, dns: []string{"x"}}, machines: known, message: "alternative names",
+			user: agent, wish: wish{cn: agent, orgs: good.orgs, dns: []string{"x"}}, machines: known,
+			message: "alternative names",
 		},
 		"for a server": {user: agent, wish: good, machines: known, usages: serving, message: "usages"},
 		"anybody else": {user: "admin", wish: good, machines: known, message: "may not"},
@@ -359,15 +366,18 @@ func TestKubeletClient(t *testing.T) {
 		want     decision // Zero is deny, unless the request is left.
 		message  string
 	}{
-		"bootstrap":                {user: bootstrap, groups: bootstrappers, wish: good, machines: mine, want: approve},
-		"node not known yet":       {user: bootstrap, groups: bootstrappers, wish: good, machines: undecided, want: later},
-		"token of another machine": {user: foreign, groups: bootstrappers, wish: good, machines: mine, message: "not that of machine"},
+		"bootstrap":          {user: bootstrap, groups: bootstrappers, wish: good, machines: mine, want: approve},
+		"node not known yet": {user: bootstrap, groups: bootstrappers, wish: good, machines: undecided, want: later},
+		"token of another machine": {
+			user: foreign, groups: bootstrappers, wish: good, machines: mine, message: "not that of machine",
+		},
 		"token of a machine with another node": {
 			user: bootstrap, groups: bootstrappers, wish: good, machines: elsewhere, message: `another node than "n"`,
 		},
 		"two machines": {
-			user: bootstrap, groups: bootstrappers, wish: good, machines: []machine{{name: "a", node: "n"}, {name: "b", node: "n"}},
-			message: "2 machines",
+			user: bootstrap, groups: bootstrappers, wish: good,
+			machines: []machine{{name: "a", node: "n"}, {name: "b", node: "n"}},
+			message:  "2 machines",
 		},
 		"token after joining": {
 			user: bootstrap, groups: bootstrappers, wish: good, machines: mine, joined: true, message: "has joined",
@@ -385,13 +395,16 @@ func TestKubeletClient(t *testing.T) {
 		},
 		"more organizations": {
 			user: bootstrap, groups: bootstrappers, machines: mine,
-			wish: with(func(w *wish) { w.orgs = []string{corev1beta1.KubeletsGroup, "system:masters"} }), message: "organization",
+			wish:    with(func(w *wish) { w.orgs = []string{corev1beta1.KubeletsGroup, "system:masters"} }),
+			message: "organization",
 		},
 		"alternative names": {
 			user: bootstrap, groups: bootstrappers, wish: with(func(w *wish) { w.dns = []string{"x"} }), machines: mine,
 			message: "alternative names",
 		},
-		"for a server": {user: bootstrap, groups: bootstrappers, wish: good, machines: mine, usages: serving, message: "usages"},
+		"for a server": {
+			user: bootstrap, groups: bootstrappers, wish: good, machines: mine, usages: serving, message: "usages",
+		},
 
 		"no machine: a token made by hand": {user: bootstrap, groups: bootstrappers, wish: good, left: true},
 		"no machine: a token made by hand, another machine undecided": {
@@ -399,7 +412,9 @@ func TestKubeletClient(t *testing.T) {
 		},
 		"no machine: renewal":             {user: "system:node:n", wish: good, machines: elsewhere, joined: true, left: true},
 		"no machine: by an administrator": {user: "admin", wish: good, machines: elsewhere, left: true},
-		"no machine: by a machine's node": {user: "system:node:elsewhere", wish: good, machines: elsewhere, message: "may not"},
+		"no machine: by a machine's node": {
+			user: "system:node:elsewhere", wish: good, machines: elsewhere, message: "may not",
+		},
 		"no machine: by a node agent": {
 			user: corev1beta1.NodeAgentUserPrefix + machineName, wish: good, machines: elsewhere, message: "may not",
 		},
@@ -430,12 +445,15 @@ func TestAgain(t *testing.T) {
 }
 
 func TestOurs(t *testing.T) {
-	agent := request(t, certificatesv1.KubeAPIServerClientSignerName, "u", nil, wish{cn: corev1beta1.NodeAgentUserPrefix + "m"})
+	agent := request(t, certificatesv1.KubeAPIServerClientSignerName, "u", nil,
+		wish{cn: corev1beta1.NodeAgentUserPrefix + "m"})
 	user := request(t, certificatesv1.KubeAPIServerClientSignerName, "u", nil, wish{cn: "someone"})
 	kubelet := request(t, certificatesv1.KubeletServingSignerName, "u", nil, wish{cn: "x"})
 	client := request(t, certificatesv1.KubeAPIServerClientKubeletSignerName, "u", nil, wish{cn: "system:node:n"})
 	decided := agent.DeepCopy()
-	decided.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateDenied}}
+	decided.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{
+		{Type: certificatesv1.CertificateDenied},
+	}
 	for name, tc := range map[string]struct {
 		r    *certificatesv1.CertificateSigningRequest
 		want bool
@@ -481,7 +499,8 @@ type reads struct{ requests, objects int }
 
 func (r *reads) of(c client.Client) client.Reader {
 	return interceptor.NewClient(c.(client.WithWatch), interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
+			options ...client.GetOption) error {
 			r.requests++
 			err := c.Get(ctx, key, o, options...)
 			if err == nil {
@@ -526,8 +545,10 @@ func TestDirectReads(t *testing.T) {
 		want         certificatesv1.RequestConditionType
 		reads        reads
 	}{
-		"serving":                          {forServing, node, server, approved, reads{2, 2}},
-		"serving, with the names of all":   {forServing, node, greedy, refused, reads{2 + 2*maxConfirmed, 2 + 2*maxConfirmed}},
+		"serving": {forServing, node, server, approved, reads{2, 2}},
+		"serving, with the names of all": {
+			forServing, node, greedy, refused, reads{2 + 2*maxConfirmed, 2 + 2*maxConfirmed},
+		},
 		"kubelet":                          {forKubelet, node, kubelet("n"), approved, reads{2, 2}},
 		"kubelet of another node":          {forKubelet, node, kubelet("n-1"), refused, reads{3, 3}},
 		"token of a machine that joined":   {forKubelet, bootstrap, kubelet("n"), refused, reads{2, 2}},
@@ -562,11 +583,14 @@ func TestDirectReads(t *testing.T) {
 	}
 }
 
-// TestStaleCacheDeniesNothing: what speaks against a request is in the caches, but gone or changed, or is not there yet.
+// TestStaleCacheDeniesNothing: what speaks against a request is in the caches, but gone or changed, or is not there
+// yet.
 func TestStaleCacheDeniesNothing(t *testing.T) {
 	bootstrap := corev1beta1.BootstrapUserPrefix + token
 	servingRequest := request(t, certificatesv1.KubeletServingSignerName, "system:node:n", nil,
-		wish{cn: "system:node:n", orgs: []string{corev1beta1.KubeletsGroup}, dns: []string{"n"}, ips: []string{"10.0.0.1"}}, serving...)
+		wish{
+			cn: "system:node:n", orgs: []string{corev1beta1.KubeletsGroup}, dns: []string{"n"}, ips: []string{"10.0.0.1"},
+		}, serving...)
 	first := request(t, certificatesv1.KubeAPIServerClientKubeletSignerName, bootstrap, bootstrappers,
 		wish{cn: "system:node:n", orgs: []string{corev1beta1.KubeletsGroup}}, clientOnly...)
 	former := machineObject("former", "o")
@@ -609,8 +633,8 @@ func TestStaleCacheDeniesNothing(t *testing.T) {
 	}
 }
 
-// TestMachineBecomesKnown has a request wait for the machine's node in the cache, and shows that it is decided on what is read
-// directly.
+// TestMachineBecomesKnown has a request wait for the machine's node in the cache, and shows that it is decided on what
+// is read directly.
 func TestMachineBecomesKnown(t *testing.T) {
 	w := wish{cn: "system:node:n", orgs: []string{corev1beta1.KubeletsGroup}}
 	user := corev1beta1.BootstrapUserPrefix + token
@@ -666,7 +690,8 @@ func reconcilerWith(t *testing.T, m *machinev1alpha1.Machine, objects ...client.
 		WithStatusSubresource(&certificatesv1.CertificateSigningRequest{}).Build()
 	return &Reconciler{
 		Target: approvals{target}, TargetReader: target, Machines: source, Source: source, Namespace: "cp",
-		Grants: machineaccess.Grants{Target: target, Direct: target}, Clock: clocktesting.NewFakePassiveClock(time.Unix(100, 0)),
+		Grants: machineaccess.Grants{Target: target, Direct: target},
+		Clock:  clocktesting.NewFakePassiveClock(time.Unix(100, 0)),
 	}
 }
 

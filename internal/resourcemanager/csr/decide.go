@@ -148,7 +148,8 @@ func (f facts) foreign(r *certificatesv1.CertificateSigningRequest, node string)
 	token, bootstrapping := bootstrapToken(r)
 	byMachine := strings.HasPrefix(r.Spec.Username, corev1beta1.NodeAgentUserPrefix) ||
 		slices.ContainsFunc(f.machines, func(m machine) bool {
-			return m.node != "" && r.Spec.Username == corev1beta1.KubeletUserPrefix+m.node || bootstrapping && m.tokenID() == token
+			return m.node != "" && r.Spec.Username == corev1beta1.KubeletUserPrefix+m.node || bootstrapping &&
+				m.tokenID() == token
 		})
 	return len(f.having(node)) == 0 && !byMachine
 }
@@ -160,8 +161,8 @@ func denied(format string, args ...any) verdict {
 	return verdict{decision: deny, message: fmt.Sprintf(format, args...)}
 }
 
-// tokenID is the ID of a machine's bootstrap token: the machine controller makes it from the end of the machine's name. Two
-// machines may have the same, and then share the token.
+// tokenID is the ID of a machine's bootstrap token: the machine controller makes it from the end of the machine's name.
+// Two machines may have the same, and then share the token.
 func (m machine) tokenID() string {
 	const tail, digits = 5, 6
 	if len(m.name) < tail {
@@ -191,7 +192,8 @@ func ours(r *certificatesv1.CertificateSigningRequest) bool {
 	return false
 }
 
-// kubeletServing decides about a serving certificate: it is for the node's own name, and for addresses that no other node has.
+// kubeletServing decides about a serving certificate: it is for the node's own name, and for addresses that no other
+// node has.
 func kubeletServing(r *certificatesv1.CertificateSigningRequest, f facts) verdict {
 	parsed, err := csr.Parse(r.Spec.Request)
 	if err != nil {
@@ -236,8 +238,9 @@ func kubeletServing(r *certificatesv1.CertificateSigningRequest, f facts) verdic
 	return verdict{decision: approve, message: "the certificate is for the addresses of a node with one machine"}
 }
 
-// mayBeNamed returns why a machine may not have a certificate for a DNS name, "" if it may. Besides the name of its Node and
-// those that the provider reports it may have the host name in the Node's status, under the same conditions as an address there.
+// mayBeNamed returns why a machine may not have a certificate for a DNS name, "" if it may. Besides the name of its
+// Node and those that the provider reports it may have the host name in the Node's status, under the same conditions as
+// an address there.
 func (f facts) mayBeNamed(m machine, dns string) string {
 	if names := append([]string{m.node}, m.dnsNames...); slices.Contains(names, dns) {
 		return ""
@@ -253,9 +256,9 @@ func (f facts) mayBeNamed(m machine, dns string) string {
 	return f.taken(m, func(n *corev1.Node) bool { return isNamed(n, dns) }, func(o machine) bool { return o.isNamed(dns) })
 }
 
-// mayHave returns why a machine may not have a certificate for an address, "" if it may. What the provider reports is certain.
-// Without it there is only what the Node says, which its kubelet writes itself: so no other Node and no other machine may have
-// the address.
+// mayHave returns why a machine may not have a certificate for an address, "" if it may. What the provider reports is
+// certain. Without it there is only what the Node says, which its kubelet writes itself: so no other Node and no other
+// machine may have the address.
 func (f facts) mayHave(m machine, address netip.Addr) string {
 	if len(m.addresses) > 0 {
 		if !slices.Contains(m.addresses, address) {
@@ -315,8 +318,8 @@ func isAddress(a corev1.NodeAddress, address netip.Addr) bool {
 	return err == nil && parsed.Unmap() == address
 }
 
-// kubeletClient decides about a client certificate of a kubelet. A bootstrap token gets the first one of its own machine; once
-// the node exists, it requests others itself.
+// kubeletClient decides about a client certificate of a kubelet. A bootstrap token gets the first one of its own
+// machine; once the node exists, it requests others itself.
 func kubeletClient(r *certificatesv1.CertificateSigningRequest, f facts) verdict {
 	parsed, err := csr.Parse(r.Spec.Request)
 	if err != nil {
@@ -411,11 +414,12 @@ func nodeAgent(r *certificatesv1.CertificateSigningRequest, f facts) verdict {
 }
 
 const (
-	// minRetry and maxRetry bound the time until a request is looked at again. What it waits for is an event, so this is only
-	// for an event that got lost.
+	// minRetry and maxRetry bound the time until a request is looked at again. What it waits for is an event, so this is
+	// only for an event that got lost.
 	minRetry = time.Second
 	maxRetry = 30 * time.Second
 )
 
-// again returns the time until a request is looked at again that has been open for a time: as long again, within bounds.
+// again returns the time until a request is looked at again that has been open for a time: as long again, within
+// bounds.
 func again(open time.Duration) time.Duration { return min(max(open, minRetry), maxRetry) }

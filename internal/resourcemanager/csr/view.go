@@ -13,19 +13,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// maxConfirmed bounds how many objects of a kind, found in the cache, are read directly for one decision. A kubelet that requests
-// what is its own has one or two; for one that lists the names of all nodes the others are taken from the cache.
+// maxConfirmed bounds how many objects of a kind, found in the cache, are read directly for one decision. A kubelet
+// that requests what is its own has one or two; for one that lists the names of all nodes the others are taken from the
+// cache.
 const maxConfirmed = 10
 
-// view is what a decision is read from. There is one of the caches, and one that reads directly what the decision rests on: the
-// cost of a decision does not depend on the size of the Shoot.
+// view is what a decision is read from. There is one of the caches, and one that reads directly what the decision rests
+// on: the cost of a decision does not depend on the size of the Shoot.
 type view struct {
 	target   client.Reader // For the Node that the request is for.
 	machines func(context.Context, subject) ([]machinev1alpha1.Machine, error)
 	nodes    func(context.Context, subject) ([]corev1.Node, error)
 }
 
-// cachedMachines returns the machines in the cache that a request may be about. They are the cache's own: not to be changed.
+// cachedMachines returns the machines in the cache that a request may be about. They are the cache's own: not to be
+// changed.
 func (r *Reconciler) cachedMachines(ctx context.Context, about subject) ([]machinev1alpha1.Machine, error) {
 	list := &machinev1alpha1.MachineList{}
 	if err := r.Machines.List(ctx, list, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -40,8 +42,9 @@ func (r *Reconciler) cachedMachines(ctx context.Context, about subject) ([]machi
 	return out, nil
 }
 
-// directMachines reads the machines that a request may be about: by name and by node, and those that the cache has found by
-// token, name and address. A machine that the cache does not have yet is like one that is reported after the decision.
+// directMachines reads the machines that a request may be about: by name and by node, and those that the cache has
+// found by token, name and address. A machine that the cache does not have yet is like one that is reported after the
+// decision.
 func (r *Reconciler) directMachines(ctx context.Context, about subject) ([]machinev1alpha1.Machine, error) {
 	var out []machinev1alpha1.Machine
 	for _, node := range about.nodes {
@@ -78,7 +81,8 @@ func (r *Reconciler) directMachines(ctx context.Context, about subject) ([]machi
 			out = append(out, *m)
 		}
 	}
-	found = slices.DeleteFunc(found, func(m machinev1alpha1.Machine) bool { return has(m.Name) || m.Name == about.machine })
+	found = slices.DeleteFunc(found,
+		func(m machinev1alpha1.Machine) bool { return has(m.Name) || m.Name == about.machine })
 	found, err = confirm(found, func(m *machinev1alpha1.Machine) (*machinev1alpha1.Machine, error) { return read(m.Name) })
 	return append(out, found...), err
 }
@@ -101,8 +105,8 @@ func confirm[T any](found []T, read func(*T) (*T, error)) ([]T, error) {
 	return out, nil
 }
 
-// allMachines reads all machines, for what only the absence of a machine shows. Few requests come to this: only those with a
-// bootstrap token, which is good until its machine has joined.
+// allMachines reads all machines, for what only the absence of a machine shows. Few requests come to this: only those
+// with a bootstrap token, which is good until its machine has joined.
 func (r *Reconciler) allMachines(ctx context.Context, _ subject) ([]machinev1alpha1.Machine, error) {
 	list := &machinev1alpha1.MachineList{}
 	if err := r.Source.List(ctx, list, client.InNamespace(r.Namespace)); err != nil {
@@ -111,7 +115,8 @@ func (r *Reconciler) allMachines(ctx context.Context, _ subject) ([]machinev1alp
 	return list.Items, nil
 }
 
-// cachedNodes returns the Nodes in the cache that have something a request asks for. They are the cache's own: not to be changed.
+// cachedNodes returns the Nodes in the cache that have something a request asks for. They are the cache's own: not to
+// be changed.
 func (r *Reconciler) cachedNodes(ctx context.Context, about subject) ([]corev1.Node, error) {
 	list := &corev1.NodeList{}
 	if err := r.Target.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
@@ -120,7 +125,8 @@ func (r *Reconciler) cachedNodes(ctx context.Context, about subject) ([]corev1.N
 	return slices.DeleteFunc(list.Items, func(n corev1.Node) bool { return !about.concernsNode(&n) }), nil
 }
 
-// directNodes reads the Nodes that the cache has found. One that it does not have yet is like one that joins after the decision.
+// directNodes reads the Nodes that the cache has found. One that it does not have yet is like one that joins after the
+// decision.
 func (r *Reconciler) directNodes(ctx context.Context, about subject) ([]corev1.Node, error) {
 	found, err := r.cachedNodes(ctx, about)
 	if err != nil {
@@ -156,8 +162,8 @@ func machineOf(m *machinev1alpha1.Machine) machine {
 	return out
 }
 
-// canBeMachine and canBeLabel tell whether there can be a machine of a name, or one with the label of a node. Requesters write
-// what they like; asked for what cannot be, an API server answers with an error.
+// canBeMachine and canBeLabel tell whether there can be a machine of a name, or one with the label of a node.
+// Requesters write what they like; asked for what cannot be, an API server answers with an error.
 func canBeMachine(name string) bool { return len(validation.IsDNS1123Subdomain(name)) == 0 }
 
 func canBeLabel(node string) bool { return node != "" && len(validation.IsValidLabelValue(node)) == 0 }

@@ -1,5 +1,5 @@
-// Package garbage deletes ConfigMaps and Secrets with unique names that nothing refers to any more. Components make such
-// an object for every version of their configuration and name it in an annotation of what mounts it.
+// Package garbage deletes ConfigMaps and Secrets with unique names that nothing refers to any more. Components make
+// such an object for every version of their configuration and name it in an annotation of what mounts it.
 package garbage
 
 import (
@@ -32,7 +32,8 @@ const (
 	pageSize = 500
 )
 
-// Collector deletes unreferenced objects from time to time. It keeps no cache: lists of metadata once an hour cost less.
+// Collector deletes unreferenced objects from time to time. It keeps no cache: lists of metadata once an hour cost
+// less.
 type Collector struct {
 	Target client.Client // Direct.
 	Clock  clock.WithTicker
@@ -110,11 +111,14 @@ func (c *Collector) Collect(ctx context.Context) error {
 }
 
 // each calls fn for the metadata of every object of a kind, page by page.
-func (c *Collector) each(ctx context.Context, gvk schema.GroupVersionKind, fn func(metav1.PartialObjectMetadata), options ...client.ListOption) error {
+func (c *Collector) each(
+	ctx context.Context, gvk schema.GroupVersionKind, fn func(metav1.PartialObjectMetadata), options ...client.ListOption,
+) error {
 	list := &metav1.PartialObjectMetadataList{}
 	for {
 		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-		if err := c.Target.List(ctx, list, append(options, client.Limit(pageSize), client.Continue(list.Continue))...); err != nil {
+		if err := c.Target.List(ctx, list,
+			append(options, client.Limit(pageSize), client.Continue(list.Continue))...); err != nil {
 			return fmt.Errorf("list %s: %w", gvk.Kind, err)
 		}
 		for _, m := range list.Items {

@@ -49,9 +49,12 @@ func TestCollect(t *testing.T) {
 		&corev1.Secret{ObjectMeta: meta("a", "used-by-deployment", time.Hour, true)},
 		&corev1.Secret{ObjectMeta: meta("a", "used-by-resource", time.Hour, true)},
 		&corev1.Secret{ObjectMeta: meta("a", "named-in-a-wrong-annotation", time.Hour, true)},
-		&appsv1.Deployment{ObjectMeta: uses("a", "reference.resources.gardener.cloud/configmap-12345678", "used-by-deployment",
+		&appsv1.Deployment{ObjectMeta: uses("a", "reference.resources.gardener.cloud/configmap-12345678",
+			"used-by-deployment",
 			"reference.resources.gardener.cloud/secret-xyz", "named-in-a-wrong-annotation")},
-		&resourcesv1alpha1.ManagedResource{ObjectMeta: uses("a", "reference.resources.gardener.cloud/secret-0a1b2c3d", "used-by-resource")},
+		&resourcesv1alpha1.ManagedResource{
+			ObjectMeta: uses("a", "reference.resources.gardener.cloud/secret-0a1b2c3d", "used-by-resource"),
+		},
 	).Build()
 	collector := &Collector{Target: c, Clock: clocktesting.NewFakeClock(now), Period: time.Hour}
 	if err := collector.Collect(context.Background()); err != nil {
@@ -70,7 +73,10 @@ func TestCollect(t *testing.T) {
 		got = append(got, "Secret "+client.ObjectKeyFromObject(&o).String())
 	}
 	slices.Sort(got)
-	want := []string{"ConfigMap a/unused-but-not-collectable", "ConfigMap a/unused-but-young", "ConfigMap a/used-by-deployment", "Secret a/used-by-resource"}
+	want := []string{
+		"ConfigMap a/unused-but-not-collectable", "ConfigMap a/unused-but-young", "ConfigMap a/used-by-deployment",
+		"Secret a/used-by-resource",
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("left over mismatch (-want +got):\n%s", diff)
 	}

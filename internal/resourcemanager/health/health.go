@@ -171,8 +171,11 @@ func job(j *batchv1.Job) string {
 }
 
 func definition(d *apiextensionsv1.CustomResourceDefinition) string {
-	for _, kind := range []apiextensionsv1.CustomResourceDefinitionConditionType{apiextensionsv1.NamesAccepted, apiextensionsv1.Established} {
-		i := slices.IndexFunc(d.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool { return c.Type == kind })
+	for _, kind := range []apiextensionsv1.CustomResourceDefinitionConditionType{
+		apiextensionsv1.NamesAccepted, apiextensionsv1.Established,
+	} {
+		i := slices.IndexFunc(d.Status.Conditions,
+			func(c apiextensionsv1.CustomResourceDefinitionCondition) bool { return c.Type == kind })
 		if i < 0 || d.Status.Conditions[i].Status != apiextensionsv1.ConditionTrue {
 			return fmt.Sprintf("condition %s is not True", kind)
 		}
@@ -204,7 +207,8 @@ func verticalPodAutoscaler(u *unstructured.Unstructured) (string, error) {
 func requireConditions(kinds ...string) func(*unstructured.Unstructured) (string, error) {
 	return func(u *unstructured.Unstructured) (string, error) {
 		found := conditions(u)
-		if replicas, set, _ := unstructured.NestedInt64(u.Object, "spec", "replicas"); set && replicas == 0 && len(found) == 0 {
+		if replicas, set, _ := unstructured.NestedInt64(u.Object, "spec", "replicas"); set && replicas == 0 &&
+			len(found) == 0 {
 			return "", nil
 		}
 		for _, kind := range kinds {

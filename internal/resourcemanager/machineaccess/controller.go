@@ -44,8 +44,8 @@ func (g Grants) Ensure(ctx context.Context, m Machine) error {
 	)
 }
 
-// noteNode puts the UID of a machine's Node on its role. A machine that is being deleted keeps the one that is noted: its Node is
-// deleted before it is, and a kubelet that makes another one would have rights without a machine.
+// noteNode puts the UID of a machine's Node on its role. A machine that is being deleted keeps the one that is noted:
+// its Node is deleted before it is, and a kubelet that makes another one would have rights without a machine.
 func (g Grants) noteNode(ctx context.Context, m Machine, role *rbacv1.ClusterRole) error {
 	if m.Leaving {
 		return nil
@@ -130,8 +130,8 @@ type Reconciler struct {
 	Grants    Grants
 }
 
-// AddToManager registers the controller. A machine is reconciled when it changes, when somebody changes its rights, and when its
-// Node comes or is removed.
+// AddToManager registers the controller. A machine is reconciled when it changes, when somebody changes its rights, and
+// when its Node comes or is removed.
 func (r *Reconciler) AddToManager(mgr ctrl.Manager, target cache.Cache) error {
 	b := ctrl.NewControllerManagedBy(mgr).Named("machine-access").
 		Watches(&machinev1alpha1.Machine{}, &handler.EnqueueRequestForObject{})
@@ -147,7 +147,9 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager, target cache.Cache) error {
 }
 
 func (r *Reconciler) ofObject(_ context.Context, o client.Object) []reconcile.Request {
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: r.Namespace, Name: machineOf(o.GetName())}}}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{
+		Namespace: r.Namespace, Name: machineOf(o.GetName()),
+	}}}
 }
 
 // identity passes Nodes that come, are removed or have been replaced.
@@ -171,8 +173,9 @@ func (r *Reconciler) ofNode(ctx context.Context, node client.Object) []reconcile
 	return out
 }
 
-// Reconcile makes the rights of one machine so. Those of a machine that is gone stay while its Node is there: the machine
-// controller deletes Nodes first, and while a control plane moves, Nodes are there before Machines are restored.
+// Reconcile makes the rights of one machine so. Those of a machine that is gone stay while its Node is there: the
+// machine controller deletes Nodes first, and while a control plane moves, Nodes are there before Machines are
+// restored.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	m := &machinev1alpha1.Machine{}
 	err := r.Machines.Get(ctx, req.NamespacedName, m)
@@ -201,7 +204,9 @@ func TargetCache() map[client.Object]cache.ByObject {
 	if err != nil {
 		panic(err) // A constant.
 	}
-	return map[client.Object]cache.ByObject{&rbacv1.ClusterRole{}: {Label: own}, &rbacv1.ClusterRoleBinding{}: {Label: own}}
+	return map[client.Object]cache.ByObject{
+		&rbacv1.ClusterRole{}: {Label: own}, &rbacv1.ClusterRoleBinding{}: {Label: own},
+	}
 }
 
 // SourceCache keeps of Machines what Of reads, and their addresses, which decide about certificates.

@@ -58,7 +58,9 @@ type objects struct {
 func desired(m Machine) objects {
 	meta := metav1.ObjectMeta{Name: namePrefix + m.Name, Labels: map[string]string{label: m.Name}}
 	rule := func(group, resource, name string, verbs ...string) rbacv1.PolicyRule {
-		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, ResourceNames: []string{name}, Verbs: verbs}
+		return rbacv1.PolicyRule{
+			APIGroups: []string{group}, Resources: []string{resource}, ResourceNames: []string{name}, Verbs: verbs,
+		}
 	}
 	rules := []rbacv1.PolicyRule{
 		rule("", "nodes", m.Node, "get", "list", "watch", "patch"),
@@ -81,7 +83,9 @@ func desired(m Machine) objects {
 		binding: &rbacv1.ClusterRoleBinding{
 			ObjectMeta: meta,
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name},
-			Subjects:   []rbacv1.Subject{user(corev1beta1.NodeAgentUserPrefix + m.Name), user(corev1beta1.KubeletUserPrefix + m.Node)},
+			Subjects: []rbacv1.Subject{
+				user(corev1beta1.NodeAgentUserPrefix + m.Name), user(corev1beta1.KubeletUserPrefix + m.Node),
+			},
 		},
 	}
 }
@@ -89,8 +93,8 @@ func desired(m Machine) objects {
 // machineOf returns the machine whose objects have a name.
 func machineOf(name string) string { return strings.TrimPrefix(name, namePrefix) }
 
-// keep tells whether the rights of a machine that is gone stay: while the Node is there that it had, and no other one of the same
-// name, which anybody with a copy of the kubelet's key could create. node is nil if there is none.
+// keep tells whether the rights of a machine that is gone stay: while the Node is there that it had, and no other one
+// of the same name, which anybody with a copy of the kubelet's key could create. node is nil if there is none.
 func keep(role *rbacv1.ClusterRole, node *corev1.Node) bool {
 	return node != nil && node.Name == nodeOf(role) && role.Annotations[annotationNode] == string(node.UID)
 }
@@ -150,7 +154,8 @@ func adoptMeta(current, want client.Object) fit {
 		current.SetLabels(labels)
 		f = differs
 	}
-	if annotations := merged(current.GetAnnotations(), want.GetAnnotations()); !maps.Equal(annotations, current.GetAnnotations()) {
+	if annotations := merged(current.GetAnnotations(), want.GetAnnotations()); !maps.Equal(annotations,
+		current.GetAnnotations()) {
 		current.SetAnnotations(annotations)
 		f = differs
 	}

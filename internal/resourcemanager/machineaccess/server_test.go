@@ -16,9 +16,9 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// TestMachinesWriteOnlyWhatIsTheirs shows on a real API server, with everything that a Shoot gets, what the credentials of one
-// machine are good for. The machine is of the pool "plain", which runs no components of the system; its neighbour is of
-// the pool "system".
+// TestMachinesWriteOnlyWhatIsTheirs shows on a real API server, with everything that a Shoot gets, what the credentials
+// of one machine are good for. The machine is of the pool "plain", which runs no components of the system; its
+// neighbour is of the pool "system".
 func TestMachinesWriteOnlyWhatIsTheirs(t *testing.T) {
 	e := env.Start(t, env.WithKubeAPIServer(func(s *envtest.APIServer) {
 		s.Configure().Set("authorization-mode", "Node", "RBAC").Append("enable-admission-plugins", "NodeRestriction")
@@ -34,7 +34,9 @@ func TestMachinesWriteOnlyWhatIsTheirs(t *testing.T) {
 			t.Fatal(err)
 		}
 		e.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: m.ConfigSecret}},
-			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.Name, Labels: map[string]string{corev1beta1.LabelWorkerPool: m.Pool}}})
+			&corev1.Node{ObjectMeta: metav1.ObjectMeta{
+				Name: m.Name, Labels: map[string]string{corev1beta1.LabelWorkerPool: m.Pool},
+			}})
 	}
 	agent := kubernetes.NewForConfigOrDie(e.As(corev1beta1.NodeAgentUserPrefix+"mine", corev1beta1.NodeAgentsGroup))
 	kubelet := kubernetes.NewForConfigOrDie(e.As("system:node:mine", "system:nodes"))
@@ -50,7 +52,8 @@ func TestMachinesWriteOnlyWhatIsTheirs(t *testing.T) {
 	}
 	lease := func(node string) error {
 		_, err := agent.CoordinationV1().Leases("kube-system").Create(ctx,
-			&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: corev1beta1.NodeAgentLeasePrefix + node}}, metav1.CreateOptions{})
+			&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: corev1beta1.NodeAgentLeasePrefix + node}},
+			metav1.CreateOptions{})
 		return err
 	}
 	join := func(c kubernetes.Interface, name string, labels map[string]string) error {

@@ -33,14 +33,17 @@ const (
 
 // apply deletes what is no longer wanted and applies the rest. The conditions tell the outcome; an error means that it
 // is worth trying again soon, a result that something has to be waited for.
-func (r *Reconciler) apply(ctx context.Context, mr *resourcesv1alpha1.ManagedResource, rec *record) (reconcile.Result, error) {
+func (r *Reconciler) apply(
+	ctx context.Context, mr *resourcesv1alpha1.ManagedResource, rec *record,
+) (reconcile.Result, error) {
 	secrets, err := r.readSecrets(ctx, mr)
 	if err != nil {
 		return r.cannotRead(mr, err)
 	}
 	objects, decodeErr := decode(secrets, r.Target.RESTMapper())
 	if objects == nil && decodeErr != nil {
-		r.set(mr, resourcesv1alpha1.ResourcesApplied, corev1beta1.ConditionFalse, resourcesv1alpha1.ReasonDecodingFailed, decodeErr.Error())
+		r.set(mr, resourcesv1alpha1.ResourcesApplied, corev1beta1.ConditionFalse, resourcesv1alpha1.ReasonDecodingFailed,
+			decodeErr.Error())
 		return reconcile.Result{}, decodeErr
 	}
 	options := mergeOptions{
@@ -61,30 +64,36 @@ func (r *Reconciler) apply(ctx context.Context, mr *resourcesv1alpha1.ManagedRes
 	}
 
 	if err := r.release(ctx, released, options.origin); err != nil {
-		r.set(mr, resourcesv1alpha1.ResourcesApplied, corev1beta1.ConditionFalse, resourcesv1alpha1.ReasonReleaseOfOrphanedResourcesFailed, err.Error())
+		r.set(mr, resourcesv1alpha1.ResourcesApplied, corev1beta1.ConditionFalse,
+			resourcesv1alpha1.ReasonReleaseOfOrphanedResourcesFailed, err.Error())
 		return reconcile.Result{}, err
 	}
 	pending, err := r.deleteObjects(ctx, mr, orphans)
 	if err != nil {
-		r.set(mr, resourcesv1alpha1.ResourcesApplied, corev1beta1.ConditionFalse, resourcesv1alpha1.ReasonDeletionFailed, err.Error())
+		r.set(mr, resourcesv1alpha1.ResourcesApplied, corev1beta1.ConditionFalse, resourcesv1alpha1.ReasonDeletionFailed,
+			err.Error())
 		return reconcile.Result{}, err
 	}
 	if len(pending) > 0 {
-		r.set(mr, resourcesv1alpha1.ResourcesApplied, corev1beta1.ConditionProgressing, resourcesv1alpha1.ReasonDeletionPending, waitingFor(pending))
+		r.set(mr, resourcesv1alpha1.ResourcesApplied, corev1beta1.ConditionProgressing,
+			resourcesv1alpha1.ReasonDeletionPending, waitingFor(pending))
 		return reconcile.Result{RequeueAfter: pendingInterval}, nil
 	}
 	if err := r.applyAll(ctx, wanted, last, options, rec); err != nil {
-		r.set(mr, resourcesv1alpha1.ResourcesApplied, corev1beta1.ConditionFalse, resourcesv1alpha1.ReasonApplyFailed, err.Error())
+		r.set(mr, resourcesv1alpha1.ResourcesApplied, corev1beta1.ConditionFalse, resourcesv1alpha1.ReasonApplyFailed,
+			err.Error())
 		return reconcile.Result{}, err
 	}
 	if decodeErr != nil {
-		r.set(mr, resourcesv1alpha1.ResourcesApplied, corev1beta1.ConditionFalse, resourcesv1alpha1.ReasonDecodingFailed, decodeErr.Error())
+		r.set(mr, resourcesv1alpha1.ResourcesApplied, corev1beta1.ConditionFalse, resourcesv1alpha1.ReasonDecodingFailed,
+			decodeErr.Error())
 		return reconcile.Result{RequeueAfter: r.SyncPeriod}, nil
 	}
 	mr.Status.Resources = references(wanted)
 	mr.Status.SecretsDataChecksum = &sum
 	mr.Status.ObservedGeneration = mr.Generation
-	r.set(mr, resourcesv1alpha1.ResourcesApplied, corev1beta1.ConditionTrue, resourcesv1alpha1.ReasonApplySucceeded, "All resources are applied.")
+	r.set(mr, resourcesv1alpha1.ResourcesApplied, corev1beta1.ConditionTrue, resourcesv1alpha1.ReasonApplySucceeded,
+		"All resources are applied.")
 	return reconcile.Result{}, nil
 }
 
@@ -122,7 +131,9 @@ func references(objects []*object) []resourcesv1alpha1.ObjectReference {
 }
 
 // compare returns the references of the last application that are no longer wanted, and by identity those that are.
-func compare(before []resourcesv1alpha1.ObjectReference, wanted, released []*object, id func(reference) identity) (orphans []resourcesv1alpha1.ObjectReference, last map[identity]resourcesv1alpha1.ObjectReference) {
+func compare(
+	before []resourcesv1alpha1.ObjectReference, wanted, released []*object, id func(reference) identity,
+) (orphans []resourcesv1alpha1.ObjectReference, last map[identity]resourcesv1alpha1.ObjectReference) {
 	now := map[identity]bool{}
 	for _, o := range slices.Concat(wanted, released) {
 		now[id(o.ref)] = true
@@ -141,7 +152,9 @@ func compare(before []resourcesv1alpha1.ObjectReference, wanted, released []*obj
 
 // announce records in the status, before anything is done, which objects may exist from now on and that nothing is
 // known of them. An object created just before a crash is found again that way.
-func (r *Reconciler) announce(ctx context.Context, mr *resourcesv1alpha1.ManagedResource, wanted []*object, sum string, id func(reference) identity) error {
+func (r *Reconciler) announce(
+	ctx context.Context, mr *resourcesv1alpha1.ManagedResource, wanted []*object, sum string, id func(reference) identity,
+) error {
 	known := map[identity]bool{}
 	for _, ref := range mr.Status.Resources {
 		known[id(fromStatus(ref))] = true
@@ -161,9 +174,12 @@ func (r *Reconciler) announce(ctx context.Context, mr *resourcesv1alpha1.Managed
 	sortReferences(all)
 	mr.Status.Resources = all
 	const message = "The resources are being applied."
-	r.set(mr, resourcesv1alpha1.ResourcesHealthy, corev1beta1.ConditionUnknown, resourcesv1alpha1.ReasonChecksPending, message)
-	r.set(mr, resourcesv1alpha1.ResourcesProgressing, corev1beta1.ConditionUnknown, resourcesv1alpha1.ReasonChecksPending, message)
-	r.set(mr, resourcesv1alpha1.ResourcesApplied, corev1beta1.ConditionProgressing, resourcesv1alpha1.ReasonApplyProgressing, message)
+	r.set(mr, resourcesv1alpha1.ResourcesHealthy, corev1beta1.ConditionUnknown, resourcesv1alpha1.ReasonChecksPending,
+		message)
+	r.set(mr, resourcesv1alpha1.ResourcesProgressing, corev1beta1.ConditionUnknown, resourcesv1alpha1.ReasonChecksPending,
+		message)
+	r.set(mr, resourcesv1alpha1.ResourcesApplied, corev1beta1.ConditionProgressing,
+		resourcesv1alpha1.ReasonApplyProgressing, message)
 	return r.patchStatus(ctx, mr, before)
 }
 
@@ -192,7 +208,10 @@ func (r *Reconciler) release(ctx context.Context, objects []*object, origin stri
 
 // applyAll applies the objects kind after kind. A failure does not keep others from being applied: what depends on the
 // failed object fails too and is tried again with it.
-func (r *Reconciler) applyAll(ctx context.Context, objects []*object, last map[identity]resourcesv1alpha1.ObjectReference, o mergeOptions, rec *record) error {
+func (r *Reconciler) applyAll(
+	ctx context.Context, objects []*object, last map[identity]resourcesv1alpha1.ObjectReference, o mergeOptions,
+	rec *record,
+) error {
 	scaled := scaleTargets(objects)
 	id := identities(nil)
 	var mu sync.Mutex
@@ -232,7 +251,9 @@ func (r *Reconciler) applyAll(ctx context.Context, objects []*object, last map[i
 }
 
 // applyOne creates or updates one object and returns it as the server has it now.
-func (r *Reconciler) applyOne(ctx context.Context, obj *object, last resourcesv1alpha1.ObjectReference, scaled bool, o mergeOptions) (*unstructured.Unstructured, error) {
+func (r *Reconciler) applyOne(
+	ctx context.Context, obj *object, last resourcesv1alpha1.ObjectReference, scaled bool, o mergeOptions,
+) (*unstructured.Unstructured, error) {
 	var err error
 	for range applyAttempts {
 		live := &unstructured.Unstructured{}
@@ -290,12 +311,14 @@ func replaceable(live, want *unstructured.Unstructured) bool {
 
 func (r *Reconciler) deleteForReplacement(ctx context.Context, live, want *unstructured.Unstructured) error {
 	var options []client.DeleteOption
-	switch p := want.GetAnnotations()[resourcesv1alpha1.AnnotationDeletionPropagationOnInvalidUpdate]; metav1.DeletionPropagation(p) {
+	p := want.GetAnnotations()[resourcesv1alpha1.AnnotationDeletionPropagationOnInvalidUpdate]
+	switch metav1.DeletionPropagation(p) {
 	case metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan:
 		options = append(options, client.PropagationPolicy(p))
 	}
 	options = append(options, client.Preconditions{UID: ptr.To(live.GetUID())})
-	ctrl.LoggerFrom(ctx).Info("Deleting object whose update is invalid", "object", live.GetKind()+" "+client.ObjectKeyFromObject(live).String())
+	ctrl.LoggerFrom(ctx).Info("Deleting object whose update is invalid", "object", live.GetKind()+" "+
+		client.ObjectKeyFromObject(live).String())
 	if err := client.IgnoreNotFound(r.Target.Delete(ctx, live, options...)); err != nil {
 		return fmt.Errorf("delete for replacement: %w", err)
 	}

@@ -11,7 +11,10 @@ import (
 )
 
 // setCondition writes one condition into the status. Times change only when the condition does.
-func setCondition(mr *resourcesv1alpha1.ManagedResource, now time.Time, kind corev1beta1.ConditionType, status corev1beta1.ConditionStatus, reason, message string) {
+func setCondition(
+	mr *resourcesv1alpha1.ManagedResource, now time.Time, kind corev1beta1.ConditionType,
+	status corev1beta1.ConditionStatus, reason, message string,
+) {
 	i := slices.IndexFunc(mr.Status.Conditions, func(c corev1beta1.Condition) bool { return c.Type == kind })
 	if i < 0 {
 		mr.Status.Conditions = append(mr.Status.Conditions, corev1beta1.Condition{Type: kind})

@@ -56,13 +56,14 @@ type Reconciler struct {
 
 // AddToManager registers the controller. targetMetadata holds the metadata of managed objects of the target cluster.
 func (r *Reconciler) AddToManager(mgr ctrl.Manager, targetMetadata cache.Cache) error {
-	err := mgr.GetFieldIndexer().IndexField(context.Background(), &resourcesv1alpha1.ManagedResource{}, indexSecret, func(o client.Object) []string {
-		var names []string
-		for _, ref := range o.(*resourcesv1alpha1.ManagedResource).Spec.SecretRefs {
-			names = append(names, ref.Name)
-		}
-		return names
-	})
+	err := mgr.GetFieldIndexer().IndexField(context.Background(), &resourcesv1alpha1.ManagedResource{}, indexSecret,
+		func(o client.Object) []string {
+			var names []string
+			for _, ref := range o.(*resourcesv1alpha1.ManagedResource).Spec.SecretRefs {
+				names = append(names, ref.Name)
+			}
+			return names
+		})
 	if err != nil {
 		return fmt.Errorf("index ManagedResources: %w", err)
 	}
@@ -71,7 +72,8 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager, targetMetadata cache.Cache) 
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrentSyncs}).
 		For(&resourcesv1alpha1.ManagedResource{}, builderPredicates(predicate.Or[client.Object](
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, finalizersChanged()))).
-		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.ofSecret), builderPredicates(predicate.ResourceVersionChangedPredicate{})).
+		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.ofSecret),
+			builderPredicates(predicate.ResourceVersionChangedPredicate{})).
 		Build(r)
 	if err != nil {
 		return fmt.Errorf("create ManagedResource controller: %w", err)
@@ -83,7 +85,8 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager, targetMetadata cache.Cache) 
 // ofSecret returns the ManagedResources that name a Secret.
 func (r *Reconciler) ofSecret(ctx context.Context, secret client.Object) []reconcile.Request {
 	var list resourcesv1alpha1.ManagedResourceList
-	if err := r.Source.List(ctx, &list, client.InNamespace(secret.GetNamespace()), client.MatchingFields{indexSecret: secret.GetName()}); err != nil {
+	if err := r.Source.List(ctx, &list, client.InNamespace(secret.GetNamespace()),
+		client.MatchingFields{indexSecret: secret.GetName()}); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Failed to list ManagedResources", "Secret", client.ObjectKeyFromObject(secret))
 		return nil
 	}
@@ -147,7 +150,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 // withStatus runs one way of reconciling and writes the status once, whatever happened.
-func (r *Reconciler) withStatus(ctx context.Context, mr *resourcesv1alpha1.ManagedResource, run func(context.Context, *resourcesv1alpha1.ManagedResource) (reconcile.Result, error)) (reconcile.Result, error) {
+func (r *Reconciler) withStatus(
+	ctx context.Context, mr *resourcesv1alpha1.ManagedResource,
+	run func(context.Context, *resourcesv1alpha1.ManagedResource) (reconcile.Result, error),
+) (reconcile.Result, error) {
 	before := mr.DeepCopy()
 	result, err := run(ctx, mr)
 	if apierrors.IsConflict(err) { // Stale cache; the newer object is on its way.
@@ -172,16 +178,22 @@ func (r *Reconciler) patchStatus(ctx context.Context, mr, before *resourcesv1alp
 	return nil
 }
 
-func (r *Reconciler) set(mr *resourcesv1alpha1.ManagedResource, kind corev1beta1.ConditionType, status corev1beta1.ConditionStatus, reason, message string) {
+func (r *Reconciler) set(
+	mr *resourcesv1alpha1.ManagedResource, kind corev1beta1.ConditionType, status corev1beta1.ConditionStatus, reason,
+	message string,
+) {
 	setCondition(mr, r.Clock.Now(), kind, status, reason, message)
 }
 
 // ignore leaves everything as it is.
 func (r *Reconciler) ignore(_ context.Context, mr *resourcesv1alpha1.ManagedResource) (reconcile.Result, error) {
 	const message = "The ManagedResource is marked to be ignored."
-	r.set(mr, resourcesv1alpha1.ResourcesApplied, corev1beta1.ConditionTrue, resourcesv1alpha1.ReasonManagedResourceIgnored, message)
-	r.set(mr, resourcesv1alpha1.ResourcesHealthy, corev1beta1.ConditionTrue, resourcesv1alpha1.ReasonManagedResourceIgnored, message)
-	r.set(mr, resourcesv1alpha1.ResourcesProgressing, corev1beta1.ConditionFalse, resourcesv1alpha1.ReasonManagedResourceIgnored, message)
+	r.set(mr, resourcesv1alpha1.ResourcesApplied, corev1beta1.ConditionTrue,
+		resourcesv1alpha1.ReasonManagedResourceIgnored, message)
+	r.set(mr, resourcesv1alpha1.ResourcesHealthy, corev1beta1.ConditionTrue,
+		resourcesv1alpha1.ReasonManagedResourceIgnored, message)
+	r.set(mr, resourcesv1alpha1.ResourcesProgressing, corev1beta1.ConditionFalse,
+		resourcesv1alpha1.ReasonManagedResourceIgnored, message)
 	return reconcile.Result{}, nil
 }
 
@@ -192,7 +204,8 @@ func (r *Reconciler) ensure(ctx context.Context, mr *resourcesv1alpha1.ManagedRe
 	if err != nil {
 		return r.cannotRead(mr, err)
 	}
-	if rec.input != input || condition(mr, resourcesv1alpha1.ResourcesApplied) != corev1beta1.ConditionTrue || !r.unchanged(ctx, rec) {
+	if rec.input != input || condition(mr, resourcesv1alpha1.ResourcesApplied) != corev1beta1.ConditionTrue ||
+		!r.unchanged(ctx, rec) {
 		rec.input = ""
 		if result, err := r.apply(ctx, mr, rec); err != nil || !result.IsZero() {
 			return result, err
@@ -206,7 +219,8 @@ func (r *Reconciler) ensure(ctx context.Context, mr *resourcesv1alpha1.ManagedRe
 }
 
 func (r *Reconciler) cannotRead(mr *resourcesv1alpha1.ManagedResource, err error) (reconcile.Result, error) {
-	r.set(mr, resourcesv1alpha1.ResourcesApplied, corev1beta1.ConditionFalse, resourcesv1alpha1.ReasonCannotReadSecret, err.Error())
+	r.set(mr, resourcesv1alpha1.ResourcesApplied, corev1beta1.ConditionFalse, resourcesv1alpha1.ReasonCannotReadSecret,
+		err.Error())
 	if apierrors.IsNotFound(err) { // The watch on Secrets tells when it appears.
 		return reconcile.Result{RequeueAfter: r.SyncPeriod}, nil
 	}

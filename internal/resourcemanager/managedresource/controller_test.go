@@ -38,7 +38,9 @@ type fixture struct {
 
 var mrKey = types.NamespacedName{Namespace: "ns", Name: "mr"}
 
-func newFixture(t *testing.T, class string, data map[string]string, change ...func(*resourcesv1alpha1.ManagedResource)) *fixture {
+func newFixture(
+	t *testing.T, class string, data map[string]string, change ...func(*resourcesv1alpha1.ManagedResource),
+) *fixture {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), resourcesv1alpha1.AddToScheme(scheme)); err != nil {
@@ -55,23 +57,27 @@ func newFixture(t *testing.T, class string, data map[string]string, change ...fu
 		c(mr)
 	}
 	f := &fixture{t: t, clock: clocktesting.NewFakePassiveClock(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))}
-	f.source = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(mr).WithObjects(mr, secret("s", data)).Build()
+	f.source = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(mr).WithObjects(mr,
+		secret("s", data)).Build()
 	wrote := func(err *error) error { f.writes++; out := *err; *err = nil; return out }
-	f.target = fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(testMapperApps()).WithInterceptorFuncs(interceptor.Funcs{
-		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
-			if err := wrote(&f.failWrite); err != nil {
-				return err
-			}
-			return c.Create(ctx, o, opts...)
-		},
-		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
-			if err := wrote(&f.failWrite); err != nil {
-				return err
-			}
-			return c.Update(ctx, o, opts...)
-		},
-	}).Build()
-	f.r = &Reconciler{Source: f.source, Secrets: f.source, Target: f.target, Clock: f.clock, Class: class, SyncPeriod: time.Minute}
+	f.target = fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(testMapperApps()).
+		WithInterceptorFuncs(interceptor.Funcs{
+			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+				if err := wrote(&f.failWrite); err != nil {
+					return err
+				}
+				return c.Create(ctx, o, opts...)
+			},
+			Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+				if err := wrote(&f.failWrite); err != nil {
+					return err
+				}
+				return c.Update(ctx, o, opts...)
+			},
+		}).Build()
+	f.r = &Reconciler{
+		Source: f.source, Secrets: f.source, Target: f.target, Clock: f.clock, Class: class, SyncPeriod: time.Minute,
+	}
 	return f
 }
 
@@ -104,7 +110,9 @@ func (f *fixture) conditions() map[string]string {
 
 func (f *fixture) wantConditions(applied, healthy, progressing string) {
 	f.t.Helper()
-	want := map[string]string{"ResourcesApplied": applied, "ResourcesHealthy": healthy, "ResourcesProgressing": progressing}
+	want := map[string]string{
+		"ResourcesApplied": applied, "ResourcesHealthy": healthy, "ResourcesProgressing": progressing,
+	}
 	for key, value := range want {
 		if value == "" {
 			delete(want, key)
@@ -149,11 +157,13 @@ func TestObjectsAreAppliedRepairedAndDeleted(t *testing.T) {
 	f.reconcile()
 	f.wantConditions("True ApplySucceeded", "True ResourcesHealthy", "False ResourcesRolledOut")
 	mr := f.mr()
-	if len(mr.Status.Resources) != 2 || mr.Status.ObservedGeneration != 1 || len(ptr.Deref(mr.Status.SecretsDataChecksum, "")) != 64 || len(mr.Finalizers) != 1 {
+	if len(mr.Status.Resources) != 2 || mr.Status.ObservedGeneration != 1 ||
+		len(ptr.Deref(mr.Status.SecretsDataChecksum, "")) != 64 || len(mr.Finalizers) != 1 {
 		t.Errorf("status = %+v, finalizers %v", mr.Status, mr.Finalizers)
 	}
 	one := f.configMap("one")
-	if one == nil || one.Annotations[resourcesv1alpha1.AnnotationOrigin] != "ns/mr" || one.Labels[resourcesv1alpha1.LabelManagedBy] != "gardener" {
+	if one == nil || one.Annotations[resourcesv1alpha1.AnnotationOrigin] != "ns/mr" ||
+		one.Labels[resourcesv1alpha1.LabelManagedBy] != "gardener" {
 		t.Fatalf("ConfigMap = %+v", one)
 	}
 
@@ -197,11 +207,20 @@ func TestObjectsThatStay(t *testing.T) {
 		change func(*fixture)
 		want   bool
 	}{
-		"plain":                          {want: false},
-		"keep-object":                    {extra: `, annotations: {resources.gardener.cloud/keep-object: "true"}`, want: true},
-		"keep-object with a false value": {extra: `, annotations: {resources.gardener.cloud/keep-object: "false"}`, want: false},
-		"garbage-collectable":            {extra: `, labels: {resources.gardener.cloud/garbage-collectable-reference: "true"}`, change: func(f *fixture) { f.r.GarbageCollected = true }, want: true},
-		"garbage-collectable while nobody collects": {extra: `, labels: {resources.gardener.cloud/garbage-collectable-reference: "true"}`, want: false},
+		"plain": {want: false},
+		"keep-object": {
+			extra: `, annotations: {resources.gardener.cloud/keep-object: "true"}`, want: true,
+		},
+		"keep-object with a false value": {
+			extra: `, annotations: {resources.gardener.cloud/keep-object: "false"}`, want: false,
+		},
+		"garbage-collectable": {
+			extra:  `, labels: {resources.gardener.cloud/garbage-collectable-reference: "true"}`,
+			change: func(f *fixture) { f.r.GarbageCollected = true }, want: true,
+		},
+		"garbage-collectable while nobody collects": {
+			extra: `, labels: {resources.gardener.cloud/garbage-collectable-reference: "true"}`, want: false,
+		},
 		"taken over by another ManagedResource": {change: func(f *fixture) {
 			cm := f.configMap("one")
 			cm.Annotations[resourcesv1alpha1.AnnotationOrigin] = "ns/other"
@@ -229,9 +248,12 @@ func TestObjectsThatStay(t *testing.T) {
 }
 
 func TestKeepObjectsAndReleasedObjects(t *testing.T) {
-	f := newFixture(t, "", map[string]string{"a": configMap("one", "")}, func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.KeepObjects = ptr.To(true) })
+	f := newFixture(t, "", map[string]string{"a": configMap("one", "")},
+		func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.KeepObjects = ptr.To(true) })
 	f.reconcile()
-	f.setData(map[string]string{"a": configMap("one", ", annotations: {resources.gardener.cloud/mode: Ignore}") + configMap("two", "")})
+	f.setData(map[string]string{
+		"a": configMap("one", ", annotations: {resources.gardener.cloud/mode: Ignore}") + configMap("two", ""),
+	})
 	f.reconcile()
 	if one := f.configMap("one"); one == nil || one.Annotations[resourcesv1alpha1.AnnotationOrigin] != "" {
 		t.Errorf("released object = %+v, want it without origin", one)
@@ -246,7 +268,9 @@ func TestKeepObjectsAndReleasedObjects(t *testing.T) {
 }
 
 func TestIgnoredManagedResourceAndIgnoredObject(t *testing.T) {
-	f := newFixture(t, "", map[string]string{"a": configMap("one", `, annotations: {resources.gardener.cloud/ignore: "true"}`)})
+	f := newFixture(t, "", map[string]string{
+		"a": configMap("one", `, annotations: {resources.gardener.cloud/ignore: "true"}`),
+	})
 	f.reconcile()
 	one := f.configMap("one")
 	one.Data = map[string]string{"a": "user"}
@@ -312,7 +336,9 @@ func TestClassChange(t *testing.T) {
 	if err := f.source.Update(context.Background(), mr); err != nil {
 		t.Fatal(err)
 	}
-	seed := &Reconciler{Source: f.source, Secrets: f.source, Target: f.target, Clock: f.clock, Class: "seed", SyncPeriod: time.Minute}
+	seed := &Reconciler{
+		Source: f.source, Secrets: f.source, Target: f.target, Clock: f.clock, Class: "seed", SyncPeriod: time.Minute,
+	}
 	old := f.r
 	f.r = seed
 	f.reconcile()
@@ -326,7 +352,8 @@ func TestClassChange(t *testing.T) {
 	}
 	f.r = seed
 	f.reconcile()
-	if got := f.mr().Finalizers; f.configMap("one") == nil || len(got) != 1 || got[0] != resourcesv1alpha1.FinalizerName+"-seed" {
+	if got := f.mr().Finalizers; f.configMap("one") == nil || len(got) != 1 || got[0] != resourcesv1alpha1.FinalizerName+
+		"-seed" {
 		t.Errorf("the new class did not take over, finalizers %v", got)
 	}
 }
@@ -337,9 +364,15 @@ func TestDeletionWaitsForFinalizersAndStripsThemWhenAsked(t *testing.T) {
 		after time.Duration
 		gone  bool
 	}{
-		"waits":                    {extra: ", finalizers: [example/x]", after: time.Hour},
-		"not yet":                  {extra: ", finalizers: [example/x], annotations: {resources.gardener.cloud/finalize-deletion-after: 30m}", after: 29 * time.Minute},
-		"finalizes after the time": {extra: ", finalizers: [example/x], annotations: {resources.gardener.cloud/finalize-deletion-after: 30m}", after: 31 * time.Minute, gone: true},
+		"waits": {extra: ", finalizers: [example/x]", after: time.Hour},
+		"not yet": {
+			extra: ", finalizers: [example/x], annotations: {resources.gardener.cloud/finalize-deletion-after: 30m}",
+			after: 29 * time.Minute,
+		},
+		"finalizes after the time": {
+			extra: ", finalizers: [example/x], annotations: {resources.gardener.cloud/finalize-deletion-after: 30m}",
+			after: 31 * time.Minute, gone: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, "", map[string]string{"a": configMap("one", tc.extra)})
@@ -360,19 +393,26 @@ func TestDeletionWaitsForFinalizersAndStripsThemWhenAsked(t *testing.T) {
 }
 
 func TestHealthOfWorkloads(t *testing.T) {
-	f := newFixture(t, "", map[string]string{"a": "{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {replicas: 1, progressDeadlineSeconds: 600, selector: {matchLabels: {app: d}}, template: {metadata: {labels: {app: d}}}}}"})
+	f := newFixture(t, "", map[string]string{
+		"a": "{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {replicas: 1, progressDeadlineSeconds: 600, selector: {matchLabels: {app: d}}, template: {metadata: {labels: {app: d}}}}}",
+	})
 	f.reconcile()
 	f.wantConditions("True ApplySucceeded", "False DeploymentUnhealthy", "True DeploymentProgressing")
 	d := &appsv1.Deployment{}
 	if err := f.target.Get(context.Background(), types.NamespacedName{Namespace: "default", Name: "d"}, d); err != nil {
 		t.Fatal(err)
 	}
-	d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: "True"}, {Type: appsv1.DeploymentProgressing, Status: "True", Reason: "NewReplicaSetAvailable"}}
+	d.Status.Conditions = []appsv1.DeploymentCondition{
+		{Type: appsv1.DeploymentAvailable, Status: "True"},
+		{Type: appsv1.DeploymentProgressing, Status: "True", Reason: "NewReplicaSetAvailable"},
+	}
 	if err := f.target.Status().Update(context.Background(), d); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"old", "new"} {
-		if err := f.target.Create(context.Background(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{"app": "d"}}}); err != nil {
+		if err := f.target.Create(context.Background(), &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{"app": "d"}},
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -380,7 +420,8 @@ func TestHealthOfWorkloads(t *testing.T) {
 		t.Errorf("result = %+v, want a look at the old pods soon", result)
 	}
 	f.wantConditions("True ApplySucceeded", "True ResourcesHealthy", "True DeploymentProgressing")
-	if err := f.target.Delete(context.Background(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "old"}}); err != nil {
+	if err := f.target.Delete(context.Background(),
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "old"}}); err != nil {
 		t.Fatal(err)
 	}
 	f.reconcile()
@@ -393,14 +434,20 @@ func TestInvalidUpdateReplacesObjects(t *testing.T) {
 		extra, field string
 		want         bool
 	}{
-		"plain":             {want: false},
-		"asked for":         {extra: `, annotations: {resources.gardener.cloud/delete-on-invalid-update: "true"}`, want: true},
+		"plain": {want: false},
+		"asked for": {
+			extra: `, annotations: {resources.gardener.cloud/delete-on-invalid-update: "true"}`, want: true,
+		},
 		"immutable content": {field: "immutable: true, ", want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, "", map[string]string{"a": "{apiVersion: v1, kind: ConfigMap, " + tc.field + "metadata: {name: one" + tc.extra + "}, data: {a: old}}"})
+			f := newFixture(t, "", map[string]string{
+				"a": "{apiVersion: v1, kind: ConfigMap, " + tc.field + "metadata: {name: one" + tc.extra + "}, data: {a: old}}",
+			})
 			f.reconcile()
-			f.setData(map[string]string{"a": "{apiVersion: v1, kind: ConfigMap, " + tc.field + "metadata: {name: one" + tc.extra + "}, data: {a: new}}"})
+			f.setData(map[string]string{
+				"a": "{apiVersion: v1, kind: ConfigMap, " + tc.field + "metadata: {name: one" + tc.extra + "}, data: {a: new}}",
+			})
 			f.failWrite = invalid
 			_, err := f.r.Reconcile(context.Background(), reconcile.Request{NamespacedName: mrKey})
 			if got := f.configMap("one").Data["a"] == "new"; got != tc.want || (err == nil) != tc.want {
@@ -424,7 +471,8 @@ func TestConditionTimes(t *testing.T) {
 	if c := set(time.Minute, "True", "a"); !c.LastUpdateTime.Time.Equal(start) {
 		t.Error("an equal condition was touched")
 	}
-	if c := set(2*time.Minute, "True", "b"); !c.LastTransitionTime.Time.Equal(start) || !c.LastUpdateTime.Time.Equal(start.Add(2*time.Minute)) {
+	if c := set(2*time.Minute, "True", "b"); !c.LastTransitionTime.Time.Equal(start) ||
+		!c.LastUpdateTime.Time.Equal(start.Add(2*time.Minute)) {
 		t.Errorf("message changed: %+v", c)
 	}
 	if c := set(3*time.Minute, "False", "b"); !c.LastTransitionTime.Time.Equal(start.Add(3 * time.Minute)) {

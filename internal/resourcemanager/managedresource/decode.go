@@ -163,7 +163,9 @@ func definedScopes(objects []*unstructured.Unstructured) map[schema.GroupKind]me
 }
 
 // scopeOf returns the scope of a kind, empty if nobody knows it; then the author's namespace stands.
-func scopeOf(gvk schema.GroupVersionKind, mapper meta.RESTMapper, defined map[schema.GroupKind]meta.RESTScopeName) (meta.RESTScopeName, error) {
+func scopeOf(
+	gvk schema.GroupVersionKind, mapper meta.RESTMapper, defined map[schema.GroupKind]meta.RESTScopeName,
+) (meta.RESTScopeName, error) {
 	if scope, ok := defined[gvk.GroupKind()]; ok {
 		return scope, nil
 	}

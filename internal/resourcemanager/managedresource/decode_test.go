@@ -62,31 +62,44 @@ func TestDecode(t *testing.T) {
 			want: []string{"ConfigMap x/one", "Namespace two", "ConfigMap default/three"},
 		},
 		"cluster-wide kinds lose their namespace": {
-			data: map[string]string{"a": "{apiVersion: v1, kind: Namespace, metadata: {name: a, namespace: b}}"}, want: []string{"Namespace a"},
+			data: map[string]string{"a": "{apiVersion: v1, kind: Namespace, metadata: {name: a, namespace: b}}"},
+			want: []string{"Namespace a"},
 		},
 		"compressed": {
-			data: map[string]string{"a.yaml.br": compressed("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}")}, want: []string{"ConfigMap default/a"},
+			data: map[string]string{"a.yaml.br": compressed("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}")},
+			want: []string{"ConfigMap default/a"},
 		},
 		"lists": {
-			data: map[string]string{"a": "{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}, {apiVersion: v1, kind: Secret, metadata: {name: b}}]}"},
+			data: map[string]string{
+				"a": "{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}, {apiVersion: v1, kind: Secret, metadata: {name: b}}]}",
+			},
 			want: []string{"ConfigMap default/a", "Secret default/b"},
 		},
 		"the scope of a kind defined beside it": {
-			data: map[string]string{"a": "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: foos.x}, spec: {group: x, scope: Cluster, names: {kind: Foo}}}\n---\n{apiVersion: x/v1, kind: Foo, metadata: {name: f, namespace: z}}"},
+			data: map[string]string{
+				"a": "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: foos.x}, spec: {group: x, scope: Cluster, names: {kind: Foo}}}\n---\n{apiVersion: x/v1, kind: Foo, metadata: {name: f, namespace: z}}",
+			},
 			want: []string{"CustomResourceDefinition foos.x", "Foo f"},
 		},
 		"an unknown kind keeps what its author wrote": {
-			data: map[string]string{"a": "{apiVersion: x/v1, kind: Foo, metadata: {name: f, namespace: z}}\n---\n{apiVersion: x/v1, kind: Foo, metadata: {name: g}}"},
+			data: map[string]string{
+				"a": "{apiVersion: x/v1, kind: Foo, metadata: {name: f, namespace: z}}\n---\n{apiVersion: x/v1, kind: Foo, metadata: {name: g}}",
+			},
 			want: []string{"Foo z/f", "Foo g"},
 		},
 		"a broken document does not hide others": {
-			data:    map[string]string{"a": "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n---\n{\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: b}}", "c.br": "not compressed"},
+			data: map[string]string{
+				"a": "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n---\n{\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: b}}", "c.br": "not compressed",
+			},
 			want:    []string{"ConfigMap default/a", "ConfigMap default/b"},
 			wantErr: `key "a" of Secret "s": document 1`,
 		},
 		"no name": {data: map[string]string{"a": "{apiVersion: v1, kind: ConfigMap}"}, wantErr: "ConfigMap without a name"},
 		"no kind": {data: map[string]string{"a": "{metadata: {name: x}}"}, wantErr: "apiVersion or kind is missing"},
-		"twice":   {data: map[string]string{"a": "{apiVersion: v1, kind: Secret, metadata: {name: a}}", "b": "{apiVersion: v1, kind: Secret, metadata: {name: a, namespace: default}}"}, want: []string{"Secret default/a"}, wantErr: "Secret default/a is given twice"},
+		"twice": {data: map[string]string{
+			"a": "{apiVersion: v1, kind: Secret, metadata: {name: a}}",
+			"b": "{apiVersion: v1, kind: Secret, metadata: {name: a, namespace: default}}",
+		}, want: []string{"Secret default/a"}, wantErr: "Secret default/a is given twice"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects, err := decode([]*corev1.Secret{secret("s", tc.data)}, testMapper())

@@ -30,18 +30,22 @@ func (r *Reconciler) remove(ctx context.Context, mr *resourcesv1alpha1.ManagedRe
 	if !ptr.Deref(mr.Spec.KeepObjects, false) || mr.DeletionTimestamp == nil {
 		before := mr.DeepCopy()
 		const message = "The resources are being deleted."
-		r.set(mr, resourcesv1alpha1.ResourcesHealthy, corev1beta1.ConditionFalse, resourcesv1alpha1.ReasonDeletionPending, message)
-		r.set(mr, resourcesv1alpha1.ResourcesProgressing, corev1beta1.ConditionTrue, resourcesv1alpha1.ReasonDeletionPending, message)
+		r.set(mr, resourcesv1alpha1.ResourcesHealthy, corev1beta1.ConditionFalse, resourcesv1alpha1.ReasonDeletionPending,
+			message)
+		r.set(mr, resourcesv1alpha1.ResourcesProgressing, corev1beta1.ConditionTrue, resourcesv1alpha1.ReasonDeletionPending,
+			message)
 		if err := r.patchStatus(ctx, mr, before); err != nil {
 			return reconcile.Result{}, err
 		}
 		pending, err := r.deleteObjects(ctx, mr, mr.Status.Resources)
 		if err != nil {
-			r.set(mr, resourcesv1alpha1.ResourcesApplied, corev1beta1.ConditionFalse, resourcesv1alpha1.ReasonDeletionFailed, err.Error())
+			r.set(mr, resourcesv1alpha1.ResourcesApplied, corev1beta1.ConditionFalse, resourcesv1alpha1.ReasonDeletionFailed,
+				err.Error())
 			return reconcile.Result{}, err
 		}
 		if len(pending) > 0 {
-			r.set(mr, resourcesv1alpha1.ResourcesApplied, corev1beta1.ConditionProgressing, resourcesv1alpha1.ReasonDeletionPending, waitingFor(pending))
+			r.set(mr, resourcesv1alpha1.ResourcesApplied, corev1beta1.ConditionProgressing,
+				resourcesv1alpha1.ReasonDeletionPending, waitingFor(pending))
 			return reconcile.Result{RequeueAfter: pendingInterval}, nil
 		}
 	}
@@ -62,7 +66,9 @@ func waitingFor(pending []string) string {
 }
 
 // deleteObjects deletes objects and returns those that are still there.
-func (r *Reconciler) deleteObjects(ctx context.Context, mr *resourcesv1alpha1.ManagedResource, refs []resourcesv1alpha1.ObjectReference) ([]string, error) {
+func (r *Reconciler) deleteObjects(
+	ctx context.Context, mr *resourcesv1alpha1.ManagedResource, refs []resourcesv1alpha1.ObjectReference,
+) ([]string, error) {
 	var mu sync.Mutex
 	var pending []string
 	var errs []error
@@ -91,7 +97,9 @@ func (r *Reconciler) deleteObjects(ctx context.Context, mr *resourcesv1alpha1.Ma
 func gone(err error) bool { return apierrors.IsNotFound(err) || meta.IsNoMatchError(err) }
 
 // deleteOne deletes an object if it is ours to delete, and reports whether it is still there.
-func (r *Reconciler) deleteOne(ctx context.Context, mr *resourcesv1alpha1.ManagedResource, ref resourcesv1alpha1.ObjectReference) (bool, error) {
+func (r *Reconciler) deleteOne(
+	ctx context.Context, mr *resourcesv1alpha1.ManagedResource, ref resourcesv1alpha1.ObjectReference,
+) (bool, error) {
 	at := fromStatus(ref)
 	key := client.ObjectKey{Namespace: at.Namespace, Name: at.Name}
 	live := &unstructured.Unstructured{}
@@ -133,7 +141,8 @@ func (r *Reconciler) deleteOne(ctx context.Context, mr *resourcesv1alpha1.Manage
 // stays tells that an object that is no longer wanted must not be deleted.
 func (r *Reconciler) stays(live *unstructured.Unstructured, ref resourcesv1alpha1.ObjectReference, origin string) bool {
 	a := live.GetAnnotations()
-	if isTrue(a, resourcesv1alpha1.AnnotationKeepObject) || isTrue(ref.Annotations, resourcesv1alpha1.AnnotationKeepObject) {
+	if isTrue(a, resourcesv1alpha1.AnnotationKeepObject) ||
+		isTrue(ref.Annotations, resourcesv1alpha1.AnnotationKeepObject) {
 		return true
 	}
 	if r.GarbageCollected && live.GetLabels()[resourcesv1alpha1.LabelGarbageCollectable] == "true" {
@@ -172,7 +181,8 @@ func (r *Reconciler) deleteClaims(ctx context.Context, set *unstructured.Unstruc
 	if len(match) == 0 {
 		return nil
 	}
-	err := r.Target.DeleteAllOf(ctx, &corev1.PersistentVolumeClaim{}, client.InNamespace(set.GetNamespace()), client.MatchingLabels(match))
+	err := r.Target.DeleteAllOf(ctx, &corev1.PersistentVolumeClaim{}, client.InNamespace(set.GetNamespace()),
+		client.MatchingLabels(match))
 	if err != nil {
 		return fmt.Errorf("delete claims: %w", err)
 	}

@@ -56,13 +56,15 @@ func (f *faults) interceptor() interceptor.Funcs {
 		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
 			return f.write(func() error { return c.Update(ctx, o, opts...) })
 		},
-		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
+			opts ...client.PatchOption) error {
 			return f.write(func() error { return c.Patch(ctx, o, p, opts...) })
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
 			return f.write(func() error { return c.Delete(ctx, o, opts...) })
 		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch,
+			opts ...client.SubResourcePatchOption) error {
 			return f.write(func() error { return c.SubResource(sub).Patch(ctx, o, p, opts...) })
 		},
 	}
@@ -91,9 +93,12 @@ func life(t *testing.T, f *faults) {
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), resourcesv1alpha1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
-	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "mr", Generation: 1, UID: "mr"},
+	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "ns", Name: "mr", Generation: 1, UID: "mr",
+	},
 		Spec: resourcesv1alpha1.ManagedResourceSpec{SecretRefs: []corev1.LocalObjectReference{{Name: "s"}}}}
-	quiet := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(mr).WithObjects(mr, secret("s", map[string]string{"a": configMap("one", "") + configMap("two", "")})).Build()
+	quiet := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(mr).WithObjects(mr,
+		secret("s", map[string]string{"a": configMap("one", "") + configMap("two", "")})).Build()
 	target := fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(testMapperApps()).Build()
 	source := interceptor.NewClient(quiet, f.interceptor())
 
@@ -143,7 +148,8 @@ func life(t *testing.T, f *faults) {
 			t.Errorf("%s: left over %v", stage, got)
 		}
 		err := quiet.Get(ctx, mrKey, mr)
-		if applied && (err != nil || condition(mr, resourcesv1alpha1.ResourcesApplied) != "True" || len(mr.Status.Resources) != len(names)) {
+		if applied && (err != nil || condition(mr, resourcesv1alpha1.ResourcesApplied) != "True" ||
+			len(mr.Status.Resources) != len(names)) {
 			t.Errorf("%s: status %+v, error %v", stage, mr.Status, err)
 		}
 		if !applied && !apierrors.IsNotFound(err) {
@@ -165,7 +171,9 @@ func life(t *testing.T, f *faults) {
 	settle()
 	want("changed", true, "two", "three")
 
-	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "two"}, Data: map[string]string{"a": "broken"}}
+	cm := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "two"}, Data: map[string]string{"a": "broken"},
+	}
 	if err := target.Update(ctx, cm); err != nil {
 		t.Fatal(err)
 	}

@@ -81,7 +81,8 @@ func mergeService(out, live *unstructured.Unstructured) {
 		}
 		for _, r := range running {
 			other, ok := r.(map[string]any)
-			if ok && number(other["port"]) == number(port["port"]) && protocol(other) == protocol(port) && other["nodePort"] != nil {
+			if ok && number(other["port"]) == number(port["port"]) && protocol(other) == protocol(port) &&
+				other["nodePort"] != nil {
 				port["nodePort"] = other["nodePort"]
 			}
 		}

@@ -154,7 +154,8 @@ func asYAML(t *testing.T, u *unstructured.Unstructured) string {
 }
 
 func TestInjected(t *testing.T) {
-	u := parse(t, `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: a, labels: {x: z}}, spec: {template: {metadata: {labels: {app: a}}}, volumeClaimTemplates: [{metadata: {name: c}}]}, status: {replicas: 1}}`)
+	u := parse(t,
+		`{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: a, labels: {x: z}}, spec: {template: {metadata: {labels: {app: a}}}, volumeClaimTemplates: [{metadata: {name: c}}]}, status: {replicas: 1}}`)
 	got := injected(u, mergeOptions{origin: "seed:ns/mr", injectLabels: map[string]string{"in": "1"}})
 	want := map[string]string{"x": "z", "in": "1", resourcesv1alpha1.LabelManagedBy: "gardener"}
 	if diff := cmp.Diff(want, got.GetLabels()); diff != "" {
@@ -176,7 +177,9 @@ func TestInjected(t *testing.T) {
 
 func TestInOrder(t *testing.T) {
 	var objects []*object
-	for _, kind := range []string{"Foo", "Deployment", "CustomResourceDefinition", "Service", "ClusterRole", "Namespace", "Secret", "Deployment", "Bar"} {
+	for _, kind := range []string{
+		"Foo", "Deployment", "CustomResourceDefinition", "Service", "ClusterRole", "Namespace", "Secret", "Deployment", "Bar",
+	} {
 		objects = append(objects, &object{ref: reference{Name: "x"}})
 		objects[len(objects)-1].ref.Kind = kind
 	}
@@ -184,7 +187,9 @@ func TestInOrder(t *testing.T) {
 	for _, group := range inOrder(objects) {
 		got = append(got, group[0].ref.Kind)
 	}
-	want := []string{"Namespace", "Secret", "CustomResourceDefinition", "ClusterRole", "Service", "Deployment", "Bar", "Foo"}
+	want := []string{
+		"Namespace", "Secret", "CustomResourceDefinition", "ClusterRole", "Service", "Deployment", "Bar", "Foo",
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("inOrder() mismatch (-want +got):\n%s", diff)
 	}
@@ -192,10 +197,16 @@ func TestInOrder(t *testing.T) {
 
 func TestCompareKnowsEquivalentGroups(t *testing.T) {
 	status := func(apiVersion, kind, name string) resourcesv1alpha1.ObjectReference {
-		return resourcesv1alpha1.ObjectReference{ObjectReference: corev1.ObjectReference{APIVersion: apiVersion, Kind: kind, Name: name}}
+		return resourcesv1alpha1.ObjectReference{ObjectReference: corev1.ObjectReference{
+			APIVersion: apiVersion, Kind: kind, Name: name,
+		}}
 	}
-	wanted := []*object{{ref: fromStatus(status("apps/v1", "Deployment", "a"))}, {ref: fromStatus(status("v2.example/v1", "Foo", "b"))}}
-	before := []resourcesv1alpha1.ObjectReference{status("extensions/v1beta1", "Deployment", "a"), status("v1.example/v1", "Foo", "b"), status("v1", "ConfigMap", "c")}
+	wanted := []*object{
+		{ref: fromStatus(status("apps/v1", "Deployment", "a"))}, {ref: fromStatus(status("v2.example/v1", "Foo", "b"))},
+	}
+	before := []resourcesv1alpha1.ObjectReference{
+		status("extensions/v1beta1", "Deployment", "a"), status("v1.example/v1", "Foo", "b"), status("v1", "ConfigMap", "c"),
+	}
 	id := identities(nil)
 	orphans, last := compare(before, wanted, nil, id)
 	if len(orphans) != 2 || len(last) != 1 {

@@ -17,9 +17,13 @@ import (
 )
 
 // judge sets the conditions about health and progress. Objects that did not change since they were judged are not read.
-func (r *Reconciler) judge(ctx context.Context, mr *resourcesv1alpha1.ManagedResource, rec *record) (reconcile.Result, error) {
+func (r *Reconciler) judge(
+	ctx context.Context, mr *resourcesv1alpha1.ManagedResource, rec *record,
+) (reconcile.Result, error) {
 	healthy := finding{corev1beta1.ConditionTrue, resourcesv1alpha1.ReasonResourcesHealthy, "All resources are healthy."}
-	progressing := finding{corev1beta1.ConditionFalse, resourcesv1alpha1.ReasonResourcesRolledOut, "All resources are rolled out."}
+	progressing := finding{
+		corev1beta1.ConditionFalse, resourcesv1alpha1.ReasonResourcesRolledOut, "All resources are rolled out.",
+	}
 	judged := make(map[reference]verdict, len(mr.Status.Resources))
 	recheck := false
 	for _, status := range mr.Status.Resources {
@@ -27,7 +31,8 @@ func (r *Reconciler) judge(ctx context.Context, mr *resourcesv1alpha1.ManagedRes
 		v, found, err := r.judgeOne(ctx, ref, status, rec.judged)
 		if err != nil {
 			message := fmt.Sprintf("%s: %s", ref, err)
-			r.set(mr, resourcesv1alpha1.ResourcesHealthy, corev1beta1.ConditionFalse, resourcesv1alpha1.ReasonHealthCheckError, message)
+			r.set(mr, resourcesv1alpha1.ResourcesHealthy, corev1beta1.ConditionFalse, resourcesv1alpha1.ReasonHealthCheckError,
+				message)
 			return reconcile.Result{}, fmt.Errorf("check health of %s: %w", ref, err)
 		}
 		judged[ref] = v
@@ -36,10 +41,14 @@ func (r *Reconciler) judge(ctx context.Context, mr *resourcesv1alpha1.ManagedRes
 			healthy = finding{corev1beta1.ConditionFalse, ref.Kind + "Missing", fmt.Sprintf("%s does not exist.", ref)}
 		}
 		if healthy.status == corev1beta1.ConditionTrue && v.unhealthy != "" {
-			healthy = finding{corev1beta1.ConditionFalse, ref.Kind + "Unhealthy", fmt.Sprintf("%s is unhealthy: %s.", ref, v.unhealthy)}
+			healthy = finding{
+				corev1beta1.ConditionFalse, ref.Kind + "Unhealthy", fmt.Sprintf("%s is unhealthy: %s.", ref, v.unhealthy),
+			}
 		}
 		if progressing.status == corev1beta1.ConditionFalse && v.progress != "" {
-			progressing = finding{corev1beta1.ConditionTrue, ref.Kind + "Progressing", fmt.Sprintf("%s is being rolled out: %s.", ref, v.progress)}
+			progressing = finding{
+				corev1beta1.ConditionTrue, ref.Kind + "Progressing", fmt.Sprintf("%s is being rolled out: %s.", ref, v.progress),
+			}
 		}
 	}
 	rec.judged = judged
@@ -57,7 +66,9 @@ type finding struct {
 }
 
 // judgeOne judges one object and reports whether it exists.
-func (r *Reconciler) judgeOne(ctx context.Context, ref reference, status resourcesv1alpha1.ObjectReference, before map[reference]verdict) (verdict, bool, error) {
+func (r *Reconciler) judgeOne(
+	ctx context.Context, ref reference, status resourcesv1alpha1.ObjectReference, before map[reference]verdict,
+) (verdict, bool, error) {
 	if isTrue(status.Annotations, resourcesv1alpha1.AnnotationSkipHealthCheck) {
 		return verdict{}, true, nil
 	}
@@ -113,7 +124,8 @@ func (r *Reconciler) oldPods(ctx context.Context, deployment *unstructured.Unstr
 	}
 	pods := &metav1.PartialObjectMetadataList{}
 	pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
-	if err := r.Target.List(ctx, pods, client.InNamespace(deployment.GetNamespace()), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+	if err := r.Target.List(ctx, pods, client.InNamespace(deployment.GetNamespace()),
+		client.MatchingLabelsSelector{Selector: selector}); err != nil {
 		return "", fmt.Errorf("list pods: %w", err)
 	}
 	return health.OldPods(deployment, len(pods.Items)), nil

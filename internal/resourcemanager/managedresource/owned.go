@@ -48,7 +48,8 @@ func (o *owned) watch(ctx context.Context, gvk schema.GroupVersionKind) error {
 	if err != nil {
 		return fmt.Errorf("watch %s: %w", gvk.Kind, err)
 	}
-	toOrigin := handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, m *metav1.PartialObjectMetadata) []reconcile.Request {
+	toOrigin := handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context,
+		m *metav1.PartialObjectMetadata) []reconcile.Request {
 		key, ok := parseOrigin(m.Annotations[resourcesv1alpha1.AnnotationOrigin])
 		if !ok {
 			return nil
@@ -89,8 +90,8 @@ func metadata(gvk schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 	return m
 }
 
-// stamp changes whenever the part of an object that is applied changes. The generation of kinds that have one moves with
-// the spec only, so changes of their status do not matter here.
+// stamp changes whenever the part of an object that is applied changes. The generation of kinds that have one moves
+// with the spec only, so changes of their status do not matter here.
 func stamp(m metav1.Object) string {
 	h := fnv.New64a()
 	for _, set := range []map[string]string{m.GetLabels(), m.GetAnnotations()} {

@@ -29,8 +29,8 @@ type records struct {
 	byKey map[types.NamespacedName]*record
 }
 
-// get returns the record, made when it is missing. Only one reconcile of a ManagedResource runs at a time, so its record
-// needs no lock of its own.
+// get returns the record, made when it is missing. Only one reconcile of a ManagedResource runs at a time, so its
+// record needs no lock of its own.
 func (r *records) get(key types.NamespacedName) *record {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -62,7 +62,8 @@ var serviceChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool 
 	before, ok1 := e.ObjectOld.(*corev1.Service)
 	after, ok2 := e.ObjectNew.(*corev1.Service)
 	return ok1 && ok2 && (before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
-		!equality.Semantic.DeepEqual(before.Spec, after.Spec) || !equality.Semantic.DeepEqual(before.Annotations, after.Annotations))
+		!equality.Semantic.DeepEqual(before.Spec, after.Spec) ||
+		!equality.Semantic.DeepEqual(before.Annotations, after.Annotations))
 }}
 
 func request(namespace string) reconcile.Request {
@@ -146,7 +147,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	desired, problem := networkpolicy.Desired(req.Name, pointers(namespaces.Items), pointers(services.Items),
 		networkpolicy.Networks{Cluster: r.Cluster, Blocked: r.Blocked, API: addresses})
 	if problem != nil {
-		ctrl.LoggerFrom(ctx).Error(problem, "Some annotations of Services have no effect on network policies", "namespace", req.Name)
+		ctrl.LoggerFrom(ctx).Error(problem, "Some annotations of Services have no effect on network policies", "namespace",
+			req.Name)
 	}
 	return reconcile.Result{}, r.apply(ctx, desired, current.Items)
 }
@@ -196,7 +198,8 @@ func order(p *networkingv1.NetworkPolicy) int {
 // apiAddresses returns where the cluster's API server answers: at its Service, and behind it.
 func (r *Reconciler) apiAddresses(ctx context.Context) ([]netip.AddrPort, error) {
 	service := &corev1.Service{}
-	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: apiService}, service); err != nil {
+	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: apiService},
+		service); err != nil {
 		return nil, fmt.Errorf("read the Service of the API server: %w", err)
 	}
 	var out []netip.AddrPort

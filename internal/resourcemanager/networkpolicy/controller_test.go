@@ -69,7 +69,8 @@ func TestPoliciesFollowServices(t *testing.T) {
 			Ports:    []corev1.ServicePort{{Port: 5432, Protocol: corev1.ProtocolTCP}},
 		},
 	}
-	r := newReconciler(namespace("shoot--dev--a", "shoot"), namespace("garden", "garden"), namespace("default", ""), service)
+	r := newReconciler(namespace("shoot--dev--a", "shoot"), namespace("garden",
+		"garden"), namespace("default", ""), service)
 	if got := names(t, r, "default"); len(got) != 0 {
 		t.Errorf("a namespace that is not managed has %v", got)
 	}
@@ -117,9 +118,10 @@ func TestWhatOthersChangeIsPutRight(t *testing.T) {
 }
 
 func TestNamespacesAskForThoseWhoseServicesTheyReach(t *testing.T) {
-	hook := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "extension-a", Name: "hook", Annotations: map[string]string{
-		"networking.resources.gardener.cloud/namespace-selectors": `[{"matchLabels":{"gardener.cloud/role":"shoot"}}]`,
-	}}}
+	hook := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "extension-a", Name: "hook",
+		Annotations: map[string]string{
+			"networking.resources.gardener.cloud/namespace-selectors": `[{"matchLabels":{"gardener.cloud/role":"shoot"}}]`,
+		}}}
 	r := newReconciler(hook)
 	for role, want := range map[string]int{"shoot": 2, "garden": 1} {
 		if got := r.ofNamespace(t.Context(), namespace("n", role)); len(got) != want {

@@ -26,8 +26,8 @@ import (
 const (
 	// recheck guards against what no watch tells.
 	recheck = 10 * time.Second
-	// recheckDrivers is the wait for the registration of CSI drivers, which kubelets need a second or two for after the pod of the
-	// driver is ready. New nodes take no pods meanwhile.
+	// recheckDrivers is the wait for the registration of CSI drivers, which kubelets need a second or two for after the
+	// pod of the driver is ready. New nodes take no pods meanwhile.
 	recheckDrivers = time.Second
 	// indexNode finds pods by node.
 	indexNode = "spec.nodeName"
@@ -58,7 +58,8 @@ func (r *Readiness) AddToManager(mgr ctrl.Manager, target cache.Cache) error {
 			}
 			return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: p.Spec.NodeName}}}
 		}))
-	err = ctrl.NewControllerManagedBy(mgr).Named("node-readiness").WatchesRawSource(nodes).WatchesRawSource(pods).Complete(r)
+	err = ctrl.NewControllerManagedBy(mgr).Named("node-readiness").
+		WatchesRawSource(nodes).WatchesRawSource(pods).Complete(r)
 	if err != nil {
 		return fmt.Errorf("create node readiness controller: %w", err)
 	}
@@ -87,13 +88,15 @@ func (r *Readiness) Reconcile(ctx context.Context, req reconcile.Request) (recon
 	}
 	before := node.DeepCopy()
 	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == TaintNotReady })
-	if err := r.Target.Patch(ctx, node, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := r.Target.Patch(ctx, node,
+		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 			return reconcile.Result{RequeueAfter: time.Second}, nil
 		}
 		return reconcile.Result{}, fmt.Errorf("remove taint: %w", err)
 	}
-	r.Recorder.Eventf(node, nil, corev1.EventTypeNormal, reasonReady, "CheckReadiness", "All critical components of the node are ready")
+	r.Recorder.Eventf(node, nil, corev1.EventTypeNormal, reasonReady, "CheckReadiness",
+		"All critical components of the node are ready")
 	ctrl.LoggerFrom(ctx).Info("Removed taint")
 	return reconcile.Result{}, nil
 }
@@ -106,7 +109,8 @@ func (r *Readiness) observe(ctx context.Context, node *corev1.Node) (observed, e
 	}
 	o.daemonSets = sets.Items
 	var pods corev1.PodList
-	if err := r.Target.List(ctx, &pods, client.MatchingLabels{LabelCritical: "true"}, client.MatchingFields{indexNode: node.Name}); err != nil {
+	if err := r.Target.List(ctx, &pods, client.MatchingLabels{LabelCritical: "true"},
+		client.MatchingFields{indexNode: node.Name}); err != nil {
 		return o, fmt.Errorf("list pods: %w", err)
 	}
 	o.pods = pods.Items

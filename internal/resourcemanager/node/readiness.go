@@ -162,12 +162,14 @@ func matchesAffinity(a *corev1.Affinity, n *corev1.Node) bool {
 	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return true
 	}
-	return slices.ContainsFunc(a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms, func(t corev1.NodeSelectorTerm) bool {
-		if len(t.MatchExpressions)+len(t.MatchFields) == 0 {
-			return false // An empty term matches nothing.
-		}
-		return matchesAll(t.MatchExpressions, labels.Set(n.Labels)) && matchesAll(t.MatchFields, labels.Set{metav1.ObjectNameField: n.Name})
-	})
+	return slices.ContainsFunc(a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms,
+		func(t corev1.NodeSelectorTerm) bool {
+			if len(t.MatchExpressions)+len(t.MatchFields) == 0 {
+				return false // An empty term matches nothing.
+			}
+			return matchesAll(t.MatchExpressions, labels.Set(n.Labels)) &&
+				matchesAll(t.MatchFields, labels.Set{metav1.ObjectNameField: n.Name})
+		})
 }
 
 var operators = map[corev1.NodeSelectorOperator]selection.Operator{

@@ -109,7 +109,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, secret *corev1.Secret) (reco
 	if err := r.store(ctx, secret, token, now.Add(wait)); err != nil {
 		return reconcile.Result{}, err
 	}
-	ctrl.LoggerFrom(ctx).Info("Renewed token", "ServiceAccount", client.ObjectKeyFromObject(account), "renewAfter", wait.String())
+	ctrl.LoggerFrom(ctx).Info("Renewed token", "ServiceAccount", client.ObjectKeyFromObject(account), "renewAfter",
+		wait.String())
 	return reconcile.Result{RequeueAfter: wait}, nil
 }
 
@@ -163,7 +164,8 @@ func renewalAfter(lifetime time.Duration, jitter float64) time.Duration {
 func (r *Reconciler) ensureAccount(ctx context.Context, secret *corev1.Secret) (*corev1.ServiceAccount, error) {
 	a := secret.Annotations
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
-		Name: a[resourcesv1alpha1.AnnotationServiceAccountName], Namespace: a[resourcesv1alpha1.AnnotationServiceAccountNamespace]}}
+		Name:      a[resourcesv1alpha1.AnnotationServiceAccountName],
+		Namespace: a[resourcesv1alpha1.AnnotationServiceAccountNamespace]}}
 	if account.Name == "" || account.Namespace == "" {
 		return nil, reconcile.TerminalError(errors.New("the Secret names no ServiceAccount"))
 	}
@@ -186,7 +188,9 @@ func (r *Reconciler) ensureAccount(ctx context.Context, secret *corev1.Secret) (
 	return account, nil
 }
 
-func (r *Reconciler) request(ctx context.Context, secret *corev1.Secret, account *corev1.ServiceAccount) (string, time.Time, error) {
+func (r *Reconciler) request(
+	ctx context.Context, secret *corev1.Secret, account *corev1.ServiceAccount,
+) (string, time.Time, error) {
 	lifetime := defaultLifetime
 	if text := secret.Annotations[resourcesv1alpha1.AnnotationTokenExpirationDuration]; text != "" {
 		var err error
@@ -194,9 +198,12 @@ func (r *Reconciler) request(ctx context.Context, secret *corev1.Secret, account
 			return "", time.Time{}, reconcile.TerminalError(fmt.Errorf("read lifetime: %w", err))
 		}
 	}
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(lifetime / time.Second))}}
+	request := &authenticationv1.TokenRequest{
+		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(lifetime / time.Second))},
+	}
 	if err := r.Target.SubResource("token").Create(ctx, account, request); err != nil {
-		return "", time.Time{}, fmt.Errorf("request token for ServiceAccount %s: %w", client.ObjectKeyFromObject(account), err)
+		return "", time.Time{}, fmt.Errorf("request token for ServiceAccount %s: %w", client.ObjectKeyFromObject(account),
+			err)
 	}
 	return request.Status.Token, request.Status.ExpirationTimestamp.Time, nil
 }
@@ -222,7 +229,8 @@ func (r *Reconciler) store(ctx context.Context, secret *corev1.Secret, token str
 		return err
 	}
 	if target != nil {
-		_, err := controllerutil.CreateOrPatch(ctx, r.Target, target, func() error { return setToken(target, secret.Data[dataKubeconfig], token) })
+		_, err := controllerutil.CreateOrPatch(ctx, r.Target, target,
+			func() error { return setToken(target, secret.Data[dataKubeconfig], token) })
 		if err != nil {
 			return fmt.Errorf("apply Secret %s of the target: %w", client.ObjectKeyFromObject(target), err)
 		}
@@ -230,8 +238,10 @@ func (r *Reconciler) store(ctx context.Context, secret *corev1.Secret, token str
 	} else if err := setToken(secret, secret.Data[dataKubeconfig], token); err != nil {
 		return reconcile.TerminalError(err)
 	}
-	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, resourcesv1alpha1.AnnotationTokenRenewTimestamp, renew.UTC().Format(time.RFC3339))
-	if err := r.Source.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, resourcesv1alpha1.AnnotationTokenRenewTimestamp,
+		renew.UTC().Format(time.RFC3339))
+	if err := r.Source.Patch(ctx, secret,
+		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("patch Secret: %w", err)
 	}
 	return nil

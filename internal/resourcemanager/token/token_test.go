@@ -34,18 +34,24 @@ func newFixture(t *testing.T, change ...func(*corev1.Secret)) *fixture {
 	t.Helper()
 	f := &fixture{t: t, clock: clocktesting.NewFakePassiveClock(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))}
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "cp", Name: "shoot-access-x",
-		Labels:      map[string]string{resourcesv1alpha1.LabelPurpose: resourcesv1alpha1.PurposeTokenRequestor},
-		Annotations: map[string]string{resourcesv1alpha1.AnnotationServiceAccountName: "x", resourcesv1alpha1.AnnotationServiceAccountNamespace: "kube-system", resourcesv1alpha1.AnnotationServiceAccountLabels: `{"a":"b"}`}}}
+		Labels: map[string]string{resourcesv1alpha1.LabelPurpose: resourcesv1alpha1.PurposeTokenRequestor},
+		Annotations: map[string]string{
+			resourcesv1alpha1.AnnotationServiceAccountName:      "x",
+			resourcesv1alpha1.AnnotationServiceAccountNamespace: "kube-system",
+			resourcesv1alpha1.AnnotationServiceAccountLabels:    `{"a":"b"}`,
+		}}}
 	for _, c := range change {
 		c(s)
 	}
 	f.source = fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(s).Build()
 	f.target = fake.NewClientBuilder().WithScheme(scheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
-		SubResourceCreate: func(_ context.Context, _ client.Client, _ string, _ client.Object, sub client.Object, _ ...client.SubResourceCreateOption) error {
+		SubResourceCreate: func(_ context.Context, _ client.Client, _ string, _ client.Object, sub client.Object,
+			_ ...client.SubResourceCreateOption) error {
 			request := sub.(*authenticationv1.TokenRequest)
 			f.requested = append(f.requested, *request.Spec.ExpirationSeconds)
 			request.Status = authenticationv1.TokenRequestStatus{Token: "token-" + string(rune('0'+len(f.requested))),
-				ExpirationTimestamp: metav1.NewTime(f.clock.Now().Add(time.Duration(*request.Spec.ExpirationSeconds) * time.Second))}
+				ExpirationTimestamp: metav1.NewTime(
+					f.clock.Now().Add(time.Duration(*request.Spec.ExpirationSeconds) * time.Second))}
 			return nil
 		},
 	}).Build()
@@ -56,7 +62,8 @@ func newFixture(t *testing.T, change ...func(*corev1.Secret)) *fixture {
 func (f *fixture) secret() *corev1.Secret {
 	f.t.Helper()
 	s := &corev1.Secret{}
-	if err := f.source.Get(context.Background(), types.NamespacedName{Namespace: "cp", Name: "shoot-access-x"}, s); err != nil {
+	if err := f.source.Get(context.Background(), types.NamespacedName{Namespace: "cp", Name: "shoot-access-x"},
+		s); err != nil {
 		f.t.Fatal(err)
 	}
 	return s
@@ -81,7 +88,8 @@ func TestTokenIsRequestedAndRenewed(t *testing.T) {
 		t.Errorf("token %q", got)
 	}
 	account := &corev1.ServiceAccount{}
-	if err := f.target.Get(context.Background(), types.NamespacedName{Namespace: "kube-system", Name: "x"}, account); err != nil || account.Labels["a"] != "b" || *account.AutomountServiceAccountToken {
+	if err := f.target.Get(context.Background(), types.NamespacedName{Namespace: "kube-system", Name: "x"},
+		account); err != nil || account.Labels["a"] != "b" || *account.AutomountServiceAccountToken {
 		t.Errorf("ServiceAccount %+v, error %v", account, err)
 	}
 	f.clock.SetTime(f.clock.Now().Add(want - time.Minute))
@@ -106,8 +114,9 @@ func TestTokenIsRequestedAndRenewed(t *testing.T) {
 
 func TestTokenGoesIntoKubeconfig(t *testing.T) {
 	config, err := clientcmd.Write(clientcmdapi.Config{
-		Clusters: map[string]*clientcmdapi.Cluster{"c": {Server: "https://x"}}, AuthInfos: map[string]*clientcmdapi.AuthInfo{"u": {}},
-		Contexts: map[string]*clientcmdapi.Context{"x": {Cluster: "c", AuthInfo: "u"}}, CurrentContext: "x"})
+		Clusters:  map[string]*clientcmdapi.Cluster{"c": {Server: "https://x"}},
+		AuthInfos: map[string]*clientcmdapi.AuthInfo{"u": {}},
+		Contexts:  map[string]*clientcmdapi.Context{"x": {Cluster: "c", AuthInfo: "u"}}, CurrentContext: "x"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +128,8 @@ func TestTokenGoesIntoKubeconfig(t *testing.T) {
 		t.Errorf("renewed after %v, %d s asked for; want %v, 172800", got, f.requested[0], want)
 	}
 	loaded, err := clientcmd.Load(f.secret().Data[dataKubeconfig])
-	if err != nil || loaded.AuthInfos["u"].Token != "token-1" || loaded.Clusters["c"].Server != "https://x" || f.secret().Data[dataToken] != nil {
+	if err != nil || loaded.AuthInfos["u"].Token != "token-1" || loaded.Clusters["c"].Server != "https://x" ||
+		f.secret().Data[dataToken] != nil {
 		t.Errorf("kubeconfig %+v, error %v", loaded, err)
 	}
 	if f.reconcile(); len(f.requested) != 1 {
@@ -160,8 +170,11 @@ func TestResponsible(t *testing.T) {
 	for _, tc := range []struct {
 		label, class string
 		want         bool
-	}{{"", "", true}, {"shoot", "", true}, {"seed", "", false}, {"seed", "seed", true}, {"", "seed", false}, {"garden", "", false}} {
-		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{resourcesv1alpha1.LabelPurpose: "token-requestor"}}}
+	}{{"", "", true}, {"shoot", "", true}, {"seed", "", false}, {"seed", "seed", true}, {"", "seed", false},
+		{"garden", "", false}} {
+		s := &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{resourcesv1alpha1.LabelPurpose: "token-requestor"}},
+		}
 		if tc.label != "" {
 			s.Labels[resourcesv1alpha1.LabelClass] = tc.label
 		}
@@ -176,7 +189,8 @@ func TestRenewalAfter(t *testing.T) {
 		lifetime time.Duration
 		jitter   float64
 		want     time.Duration
-	}{{10 * time.Hour, 0, 8 * time.Hour}, {10 * time.Hour, 1, 8*time.Hour - 24*time.Minute}, {100 * time.Hour, 0, 24 * time.Hour * 8 / 10}} {
+	}{{10 * time.Hour, 0, 8 * time.Hour}, {10 * time.Hour, 1, 8*time.Hour - 24*time.Minute},
+		{100 * time.Hour, 0, 24 * time.Hour * 8 / 10}} {
 		if got := renewalAfter(tc.lifetime, tc.jitter); got.Round(time.Second) != tc.want {
 			t.Errorf("renewalAfter(%v, %v) = %v, want %v", tc.lifetime, tc.jitter, got, tc.want)
 		}

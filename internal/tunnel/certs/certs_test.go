@@ -23,7 +23,9 @@ func write(t *testing.T, f *Files, name string, at time.Time) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cert := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true}
+	cert := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
+	}
 	der, err := x509.CreateCertificate(rand.Reader, cert, cert, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +35,8 @@ func write(t *testing.T, f *Files, name string, at time.Time) {
 		t.Fatal(err)
 	}
 	for file, block := range map[string]*pem.Block{
-		f.CA: {Type: "CERTIFICATE", Bytes: der}, f.Cert: {Type: "CERTIFICATE", Bytes: der}, f.Key: {Type: "PRIVATE KEY", Bytes: keyDER},
+		f.CA: {Type: "CERTIFICATE", Bytes: der}, f.Cert: {Type: "CERTIFICATE", Bytes: der},
+		f.Key: {Type: "PRIVATE KEY", Bytes: keyDER},
 	} {
 		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
@@ -47,7 +50,9 @@ func write(t *testing.T, f *Files, name string, at time.Time) {
 func TestFilesFollowRotation(t *testing.T) {
 	dir, start := t.TempDir(), time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	clock := clocktesting.NewFakePassiveClock(start)
-	f := &Files{CA: filepath.Join(dir, "ca"), Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key"), Clock: clock}
+	f := &Files{
+		CA: filepath.Join(dir, "ca"), Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key"), Clock: clock,
+	}
 	if err := f.Load(); err == nil {
 		t.Error("Load() without files: no error")
 	}

@@ -15,8 +15,8 @@ import (
 // acceptRetry is the pause after a failed accept, usually for want of descriptors.
 const acceptRetry = 50 * time.Millisecond
 
-// Gate keeps at most Max connections that have not passed: the oldest gives way to a new one, so that connections that only
-// stay open keep nobody out.
+// Gate keeps at most Max connections that have not passed: the oldest gives way to a new one, so that connections that
+// only stay open keep nobody out.
 type Gate struct {
 	Max int
 	// GaveWay is called for each connection that was closed for a newer one.
@@ -27,8 +27,8 @@ type Gate struct {
 	waiting []net.Conn // The oldest first.
 }
 
-// Serve accepts connections until ctx ends or l is closed, and runs handle for each in a goroutine of its own. It closes l and
-// returns when all of them have returned. handle calls Pass and closes the connection.
+// Serve accepts connections until ctx ends or l is closed, and runs handle for each in a goroutine of its own. It
+// closes l and returns when all of them have returned. handle calls Pass and closes the connection.
 func (g *Gate) Serve(ctx context.Context, l net.Listener, handle func(net.Conn)) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()

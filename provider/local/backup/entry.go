@@ -54,7 +54,9 @@ func SecretKey(entry string) (client.ObjectKey, error) {
 }
 
 // Reconcile writes the Secret for etcd, if its namespace is there and stays.
-func (a *EntryActuator) Reconcile(ctx context.Context, entry *extensionsv1alpha1.BackupEntry, _ *extension.Cluster) (extension.Result, error) {
+func (a *EntryActuator) Reconcile(
+	ctx context.Context, entry *extensionsv1alpha1.BackupEntry, _ *extension.Cluster,
+) (extension.Result, error) {
 	key, err := SecretKey(entry.Name)
 	if err != nil {
 		return extension.Result{}, err
@@ -111,12 +113,16 @@ func (a *EntryActuator) secretData(ctx context.Context, entry *extensionsv1alpha
 }
 
 // Restore does what Reconcile does.
-func (a *EntryActuator) Restore(ctx context.Context, entry *extensionsv1alpha1.BackupEntry, cluster *extension.Cluster) (extension.Result, error) {
+func (a *EntryActuator) Restore(
+	ctx context.Context, entry *extensionsv1alpha1.BackupEntry, cluster *extension.Cluster,
+) (extension.Result, error) {
 	return a.Reconcile(ctx, entry, cluster)
 }
 
 // Migrate does nothing: the Secret goes with its namespace, and the backups are what the other seed restores from.
-func (a *EntryActuator) Migrate(context.Context, *extensionsv1alpha1.BackupEntry, *extension.Cluster) (extension.Result, error) {
+func (a *EntryActuator) Migrate(
+	context.Context, *extensionsv1alpha1.BackupEntry, *extension.Cluster,
+) (extension.Result, error) {
 	return extension.Done(), nil
 }
 
@@ -154,7 +160,9 @@ func (a *EntryActuator) Delete(
 }
 
 // ForceDelete leaves the backups to the operator.
-func (a *EntryActuator) ForceDelete(ctx context.Context, entry *extensionsv1alpha1.BackupEntry, _ *extension.Cluster) (extension.Result, error) {
+func (a *EntryActuator) ForceDelete(
+	ctx context.Context, entry *extensionsv1alpha1.BackupEntry, _ *extension.Cluster,
+) (extension.Result, error) {
 	return extension.Done(), a.deleteSecret(ctx, entry)
 }
 

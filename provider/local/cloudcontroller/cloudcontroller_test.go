@@ -62,9 +62,12 @@ func TestListeners(t *testing.T) {
 			want: []cloud.Listener{{Port: 80, Targets: both(30080)}, {Port: 443, Targets: both(30443)}},
 		},
 		"nodes that are not ready, unknown or excluded get nothing": {
-			svc:   testService(func(s *corev1.Service) { s.Spec.Ports = s.Spec.Ports[:1] }),
-			nodes: []corev1.Node{a, testNode("c", "i-c", corev1.ConditionFalse), testNode("d", "", corev1.ConditionTrue), testNode("e", "i-e", ""), excluded},
-			want:  []cloud.Listener{{Port: 443, Targets: []cloud.Target{{InstanceID: "i-a", Port: 30443}}}},
+			svc: testService(func(s *corev1.Service) { s.Spec.Ports = s.Spec.Ports[:1] }),
+			nodes: []corev1.Node{
+				a, testNode("c", "i-c", corev1.ConditionFalse), testNode("d", "", corev1.ConditionTrue), testNode("e", "i-e",
+					""), excluded,
+			},
+			want: []cloud.Listener{{Port: 443, Targets: []cloud.Target{{InstanceID: "i-a", Port: 30443}}}},
 		},
 		"without nodes the ports stay": {
 			svc:  testService(nil),
@@ -108,10 +111,16 @@ func TestWantsLoadBalancer(t *testing.T) {
 		svc  *corev1.Service
 		want bool
 	}{
-		"a Service of the type":         {testService(nil), true},
-		"another type":                  {testService(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeNodePort }), false},
-		"one that is for somebody else": {testService(func(s *corev1.Service) { s.Spec.LoadBalancerClass = ptr.To("other") }), false},
-		"one that is being deleted":     {testService(func(s *corev1.Service) { s.DeletionTimestamp = ptr.To(metav1.Now()) }), false},
+		"a Service of the type": {testService(nil), true},
+		"another type": {
+			testService(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeNodePort }), false,
+		},
+		"one that is for somebody else": {
+			testService(func(s *corev1.Service) { s.Spec.LoadBalancerClass = ptr.To("other") }), false,
+		},
+		"one that is being deleted": {
+			testService(func(s *corev1.Service) { s.DeletionTimestamp = ptr.To(metav1.Now()) }), false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := wantsLoadBalancer(tc.svc); got != tc.want {
@@ -132,7 +141,8 @@ func TestServiceLife(t *testing.T) {
 	}
 	node := testNode("a", instance.ID, corev1.ConditionFalse)
 	svc := testService(nil)
-	k := fake.NewClientBuilder().WithScheme(NewScheme()).WithObjects(&node, svc).WithStatusSubresource(&corev1.Service{}, &corev1.Node{}).Build()
+	k := fake.NewClientBuilder().WithScheme(NewScheme()).WithObjects(&node, svc).WithStatusSubresource(&corev1.Service{},
+		&corev1.Node{}).Build()
 	r := &Services{Client: k, Cloud: c.Client, Cluster: "test", Recorder: events.NewFakeRecorder(10)}
 	step := func() reconcile.Result {
 		t.Helper()
@@ -221,7 +231,8 @@ func TestServiceLife(t *testing.T) {
 func TestNodes(t *testing.T) {
 	c := cloudtest.Start(t, cloudtest.Options{})
 	instance, err := c.Client.CreateInstance(t.Context(), cloud.CreateInstance{
-		Name: "a", MachineType: "small", Image: "hortus.dev/machine:1.0.0", NetworkID: c.Network(t, "n", "10.9.0.0/24"), Zone: "local-b",
+		Name: "a", MachineType: "small", Image: "hortus.dev/machine:1.0.0", NetworkID: c.Network(t, "n", "10.9.0.0/24"),
+		Zone: "local-b",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -236,22 +247,28 @@ func TestNodes(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{
 					corev1.LabelTopologyRegion: "local", corev1.LabelTopologyZone: "local-b", corev1.LabelInstanceTypeStable: "small",
 				}},
-				Spec:   corev1.NodeSpec{ProviderID: instance.ProviderID},
-				Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: instance.Address}}},
+				Spec: corev1.NodeSpec{ProviderID: instance.ProviderID},
+				Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{{
+					Type: corev1.NodeInternalIP, Address: instance.Address,
+				}}},
 			},
 		},
 		"an unready node without instance is deleted": {node: testNode("gone", "i-gone", corev1.ConditionUnknown)},
 		"a ready node is never deleted": {
 			node: testNode("odd", "i-odd", corev1.ConditionTrue),
-			want: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "odd"}, Spec: corev1.NodeSpec{ProviderID: "local:///r1/i-odd"}},
+			want: &corev1.Node{
+				ObjectMeta: metav1.ObjectMeta{Name: "odd"}, Spec: corev1.NodeSpec{ProviderID: "local:///r1/i-odd"},
+			},
 		},
 		"a node that is not of the cloud is left alone": {
-			node: testNode("other", "", corev1.ConditionUnknown), want: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "other"}},
+			node: testNode("other", "", corev1.ConditionUnknown),
+			want: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "other"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := context.Background()
-			k := fake.NewClientBuilder().WithScheme(NewScheme()).WithObjects(&tc.node).WithStatusSubresource(&corev1.Node{}).Build()
+			k := fake.NewClientBuilder().WithScheme(NewScheme()).WithObjects(&tc.node).
+				WithStatusSubresource(&corev1.Node{}).Build()
 			node := &corev1.Node{}
 			if err := k.Get(ctx, client.ObjectKeyFromObject(&tc.node), node); err != nil {
 				t.Fatal(err)

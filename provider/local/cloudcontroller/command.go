@@ -61,7 +61,8 @@ func NewCommand() *cobra.Command {
 		},
 	}
 	opts.AddFlags(cmd.Flags())
-	cmd.Flags().StringVar(&credentialsDir, "credentials-dir", "/etc/cloudprovider", "directory with the files endpoint, accessKey, secretKey and ca.crt")
+	cmd.Flags().StringVar(&credentialsDir, "credentials-dir", "/etc/cloudprovider",
+		"directory with the files endpoint, accessKey, secretKey and ca.crt")
 	cmd.Flags().StringVar(&cluster, "cluster-name", "", "name of the cluster, a tag on its load balancers and volumes")
 	cmd.Flags().BoolVar(&volumes, "volumes", false, "make, attach and delete volumes of the cloud for PersistentVolumes")
 	utilruntime.Must(cmd.MarkFlagRequired("cluster-name"))

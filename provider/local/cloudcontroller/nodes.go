@@ -28,8 +28,8 @@ type Nodes struct {
 	Cloud  Instances
 }
 
-// recheckUnready is how often an unready node's instance is looked up: rare enough to cost nothing, often enough that the
-// pods of a dead node move on in a few minutes.
+// recheckUnready is how often an unready node's instance is looked up: rare enough to cost nothing, often enough that
+// the pods of a dead node move on in a few minutes.
 const recheckUnready = time.Minute
 
 // SetupWithManager registers the reconciler.
@@ -84,7 +84,8 @@ func (r *Nodes) Reconcile(ctx context.Context, node *corev1.Node) (reconcile.Res
 	}
 	if !hasInternalIP(node) && instance.Address != "" {
 		before = node.DeepCopy()
-		node.Status.Addresses = append(node.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: instance.Address})
+		node.Status.Addresses = append(node.Status.Addresses,
+			corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: instance.Address})
 		if err := r.Client.Status().Patch(ctx, node, client.StrategicMergeFrom(before)); err != nil {
 			return reconcile.Result{}, fmt.Errorf("patch addresses of node %q: %w", node.Name, err)
 		}
@@ -95,8 +96,8 @@ func (r *Nodes) Reconcile(ctx context.Context, node *corev1.Node) (reconcile.Res
 	return reconcile.Result{}, nil
 }
 
-// find returns the instance of a node, or nil if there is none. A node without provider ID is looked up by its name, which
-// is the instance's host name.
+// find returns the instance of a node, or nil if there is none. A node without provider ID is looked up by its name,
+// which is the instance's host name.
 func (r *Nodes) find(ctx context.Context, node *corev1.Node) (*cloud.Instance, error) {
 	if id := instanceID(node.Spec.ProviderID); id != "" {
 		instance, err := r.Cloud.GetInstance(ctx, id)

@@ -20,7 +20,8 @@ const (
 
 // wantsLoadBalancer tells whether the Service should have a load balancer of ours.
 func wantsLoadBalancer(svc *corev1.Service) bool {
-	return svc.DeletionTimestamp.IsZero() && svc.Spec.Type == corev1.ServiceTypeLoadBalancer && svc.Spec.LoadBalancerClass == nil
+	return svc.DeletionTimestamp.IsZero() && svc.Spec.Type == corev1.ServiceTypeLoadBalancer &&
+		svc.Spec.LoadBalancerClass == nil
 }
 
 // loadBalancerName is unique in the account, also when the Service is deleted and made again under the same name.
@@ -50,10 +51,12 @@ func ready(node *corev1.Node) bool {
 	return false
 }
 
-// listeners computes what the load balancer of a Service must forward: every TCP port to its node port on every node that
-// may receive traffic, sorted by port and instance. With external traffic policy Local these are the nodes with an endpoint,
-// since the others drop the connection. Ports of other protocols are returned by name in skipped.
-func listeners(svc *corev1.Service, nodes []corev1.Node, endpoints []discoveryv1.EndpointSlice) (out []cloud.Listener, skipped []string) {
+// listeners computes what the load balancer of a Service must forward: every TCP port to its node port on every node
+// that may receive traffic, sorted by port and instance. With external traffic policy Local these are the nodes with an
+// endpoint, since the others drop the connection. Ports of other protocols are returned by name in skipped.
+func listeners(
+	svc *corev1.Service, nodes []corev1.Node, endpoints []discoveryv1.EndpointSlice,
+) (out []cloud.Listener, skipped []string) {
 	var local map[string]bool
 	if svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
 		local = nodesWithEndpoint(endpoints)
@@ -120,7 +123,8 @@ func completeNode(node *corev1.Node, instance *cloud.Instance) bool {
 			node.Labels[key], changed = value, true
 		}
 	}
-	taints := slices.DeleteFunc(slices.Clone(node.Spec.Taints), func(t corev1.Taint) bool { return t.Key == taintUninitialized })
+	taints := slices.DeleteFunc(slices.Clone(node.Spec.Taints),
+		func(t corev1.Taint) bool { return t.Key == taintUninitialized })
 	if len(taints) != len(node.Spec.Taints) {
 		node.Spec.Taints, changed = taints, true
 	}
@@ -138,9 +142,11 @@ func nodeComplete(node *corev1.Node) bool {
 		}
 	}
 	return node.Spec.ProviderID != "" && node.Labels[corev1.LabelTopologyRegion] != "" &&
-		node.Labels[corev1.LabelTopologyZone] != "" && node.Labels[corev1.LabelInstanceTypeStable] != "" && hasInternalIP(node)
+		node.Labels[corev1.LabelTopologyZone] != "" && node.Labels[corev1.LabelInstanceTypeStable] != "" &&
+		hasInternalIP(node)
 }
 
 func hasInternalIP(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Status.Addresses, func(a corev1.NodeAddress) bool { return a.Type == corev1.NodeInternalIP })
+	return slices.ContainsFunc(node.Status.Addresses,
+		func(a corev1.NodeAddress) bool { return a.Type == corev1.NodeInternalIP })
 }

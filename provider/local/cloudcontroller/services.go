@@ -28,7 +28,8 @@ const (
 	// tagCluster and tagService tell people whose load balancer it is.
 	tagCluster = "kubernetes.io/cluster"
 	tagService = "kubernetes.io/service"
-	// deletionPoll is how often a load balancer that is being deleted is looked at. The cloud needs far less than a second.
+	// deletionPoll is how often a load balancer that is being deleted is looked at. The cloud needs far less than a
+	// second.
 	deletionPoll = time.Second
 )
 
@@ -104,7 +105,8 @@ func (r *Services) Reconcile(ctx context.Context, svc *corev1.Service) (reconcil
 	if !controllerutil.ContainsFinalizer(svc, finalizer) {
 		before := svc.DeepCopy()
 		controllerutil.AddFinalizer(svc, finalizer)
-		if err := r.Client.Patch(ctx, svc, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		if err := r.Client.Patch(ctx, svc,
+			client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 			return reconcile.Result{}, fmt.Errorf("add finalizer to service %s: %w", client.ObjectKeyFromObject(svc), err)
 		}
 	}
@@ -141,7 +143,8 @@ func (r *Services) wanted(ctx context.Context, svc *corev1.Service) ([]cloud.Lis
 		return nil, nil, fmt.Errorf("list nodes: %w", err)
 	}
 	if svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
-		if err := r.Client.List(ctx, endpoints, client.InNamespace(svc.Namespace), client.MatchingLabels{discoveryv1.LabelServiceName: svc.Name}); err != nil {
+		if err := r.Client.List(ctx, endpoints, client.InNamespace(svc.Namespace),
+			client.MatchingLabels{discoveryv1.LabelServiceName: svc.Name}); err != nil {
 			return nil, nil, fmt.Errorf("list endpoint slices of service %s: %w", client.ObjectKeyFromObject(svc), err)
 		}
 	}
@@ -149,10 +152,12 @@ func (r *Services) wanted(ctx context.Context, svc *corev1.Service) ([]cloud.Lis
 	return out, skipped, nil
 }
 
-// ensure makes or updates the load balancer. One that is being deleted is returned as it is: its successor has the same name
-// and has to wait. The create call returns the existing one of that name, so nothing is lost when
-// the process stops in between.
-func (r *Services) ensure(ctx context.Context, svc *corev1.Service, want []cloud.Listener) (*cloud.LoadBalancer, error) {
+// ensure makes or updates the load balancer. One that is being deleted is returned as it is: its successor has the same
+// name and has to wait. The create call returns the existing one of that name, so nothing is lost when the process
+// stops in between.
+func (r *Services) ensure(
+	ctx context.Context, svc *corev1.Service, want []cloud.Listener,
+) (*cloud.LoadBalancer, error) {
 	in := cloud.CreateLoadBalancer{
 		Name:      loadBalancerName(svc),
 		Tags:      map[string]string{tagCluster: r.Cluster, tagService: svc.Namespace + "/" + svc.Name},
@@ -176,7 +181,8 @@ func (r *Services) ensure(ctx context.Context, svc *corev1.Service, want []cloud
 		return lb, nil
 	}
 	ctrl.LoggerFrom(ctx).Info("Updating load balancer", "loadBalancer", lb.ID, "listeners", len(want))
-	lb, err = r.Cloud.UpdateLoadBalancer(ctx, lb.ID, cloud.UpdateLoadBalancer{Listeners: want, IdleTimeoutSeconds: lb.IdleTimeoutSeconds})
+	lb, err = r.Cloud.UpdateLoadBalancer(ctx, lb.ID,
+		cloud.UpdateLoadBalancer{Listeners: want, IdleTimeoutSeconds: lb.IdleTimeoutSeconds})
 	if err != nil {
 		return nil, fmt.Errorf("update load balancer of service %s: %w", client.ObjectKeyFromObject(svc), err)
 	}
@@ -230,7 +236,8 @@ func (r *Services) remove(ctx context.Context, svc *corev1.Service) (reconcile.R
 	}
 	before := svc.DeepCopy()
 	controllerutil.RemoveFinalizer(svc, finalizer)
-	if err := r.Client.Patch(ctx, svc, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+	if err := r.Client.Patch(ctx, svc,
+		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
 		return reconcile.Result{}, fmt.Errorf("remove finalizer from service %s: %w", client.ObjectKeyFromObject(svc), err)
 	}
 	return reconcile.Result{}, nil

@@ -1,4 +1,5 @@
-// Package controlplane acts on ControlPlanes: it runs the cloud controller of a Shoot and gives the Shoot a StorageClass.
+// Package controlplane acts on ControlPlanes: it runs the cloud controller of a Shoot and gives the Shoot a
+// StorageClass.
 package controlplane
 
 import (
@@ -55,11 +56,14 @@ var (
 // Watch makes the API server's start and end call the Actuator.
 func (a *Actuator) Watch(b *builder.Builder) *builder.Builder {
 	isAPIServer := predicate.NewPredicateFuncs(func(obj client.Object) bool { return obj.GetName() == apiServer })
-	return b.Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(controlPlanesOf(a.Client)), builder.WithPredicates(isAPIServer))
+	return b.Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(controlPlanesOf(a.Client)),
+		builder.WithPredicates(isAPIServer))
 }
 
 // Validate checks the provider's configuration.
-func (a *Actuator) Validate(_ context.Context, cp *extensionsv1alpha1.ControlPlane, _ *extension.Cluster) field.ErrorList {
+func (a *Actuator) Validate(
+	_ context.Context, cp *extensionsv1alpha1.ControlPlane, _ *extension.Cluster,
+) field.ErrorList {
 	if err := v1alpha1.Decode(cp.Spec.ProviderConfig, "ControlPlaneConfig", &v1alpha1.ControlPlaneConfig{}); err != nil {
 		return field.ErrorList{field.Invalid(field.NewPath("spec", "providerConfig"), "<config>", err.Error())}
 	}
@@ -72,7 +76,9 @@ func exposure(cp *extensionsv1alpha1.ControlPlane) bool {
 }
 
 // Reconcile deploys the cloud controller, and hands its rights and the StorageClass to the Shoot.
-func (a *Actuator) Reconcile(ctx context.Context, cp *extensionsv1alpha1.ControlPlane, cluster *extension.Cluster) (extension.Result, error) {
+func (a *Actuator) Reconcile(
+	ctx context.Context, cp *extensionsv1alpha1.ControlPlane, cluster *extension.Cluster,
+) (extension.Result, error) {
 	if exposure(cp) {
 		return extension.Done(), nil
 	}
@@ -110,12 +116,13 @@ func (a *Actuator) Reconcile(ctx context.Context, cp *extensionsv1alpha1.Control
 		replicas = 0
 	}
 	return extension.Done(), kube.Apply(ctx, a.Client, cloudcontroller.ShootDeployment(cloudcontroller.Values{
-		Namespace: cp.Namespace, Image: a.Image, Replicas: replicas, KubeconfigSecret: kubeconfig, CredentialsSecret: cp.Spec.SecretRef.Name,
+		Namespace: cp.Namespace, Image: a.Image, Replicas: replicas, KubeconfigSecret: kubeconfig,
+		CredentialsSecret: cp.Spec.SecretRef.Name,
 	}), fieldOwner)
 }
 
-// asleep tells whether the cloud controller has nothing to do. A Shoot that is put to sleep needs it until its machines are gone,
-// and the API server after them: a drain waits for volumes to be detached.
+// asleep tells whether the cloud controller has nothing to do. A Shoot that is put to sleep needs it until its machines
+// are gone, and the API server after them: a drain waits for volumes to be detached.
 func asleep(cluster *extension.Cluster, apiServerRuns bool) bool {
 	return cluster.Hibernated() && !apiServerRuns
 }
@@ -136,7 +143,8 @@ func (a *Actuator) replicas(ctx context.Context, namespace, name string) (int32,
 	return ptr.Deref(d.Spec.Replicas, 1), nil
 }
 
-// FollowUp implements [extension.Follower]: the API server of a hibernated Shoot was stopped, or started for the Shoot's deletion.
+// FollowUp implements [extension.Follower]: the API server of a hibernated Shoot was stopped, or started for the
+// Shoot's deletion.
 func (a *Actuator) FollowUp(ctx context.Context, cp *extensionsv1alpha1.ControlPlane) (bool, error) {
 	if exposure(cp) || !cp.DeletionTimestamp.IsZero() || cp.Status.LastOperation == nil {
 		return false, nil
@@ -163,7 +171,8 @@ func (a *Actuator) applyAccess(ctx context.Context, namespace string) error {
 		metav1.SetMetaDataLabel(&secret.ObjectMeta, resourcesv1alpha1.LabelPurpose, resourcesv1alpha1.PurposeTokenRequestor)
 		metav1.SetMetaDataLabel(&secret.ObjectMeta, resourcesv1alpha1.LabelClass, "shoot")
 		metav1.SetMetaDataAnnotation(&secret.ObjectMeta, resourcesv1alpha1.AnnotationServiceAccountName, deployment)
-		metav1.SetMetaDataAnnotation(&secret.ObjectMeta, resourcesv1alpha1.AnnotationServiceAccountNamespace, metav1.NamespaceSystem)
+		metav1.SetMetaDataAnnotation(&secret.ObjectMeta, resourcesv1alpha1.AnnotationServiceAccountNamespace,
+			metav1.NamespaceSystem)
 		return nil
 	})
 	if err != nil {
@@ -173,13 +182,17 @@ func (a *Actuator) applyAccess(ctx context.Context, namespace string) error {
 }
 
 // Restore does what Reconcile does.
-func (a *Actuator) Restore(ctx context.Context, cp *extensionsv1alpha1.ControlPlane, cluster *extension.Cluster) (extension.Result, error) {
+func (a *Actuator) Restore(
+	ctx context.Context, cp *extensionsv1alpha1.ControlPlane, cluster *extension.Cluster,
+) (extension.Result, error) {
 	return a.Reconcile(ctx, cp, cluster)
 }
 
-// Migrate stops the cloud controller and leaves the Shoot's load balancers and objects alone. The ManagedResources stay until the
-// gardenlet drops them: the resource-manager of a Shoot that sleeps would not let them go.
-func (a *Actuator) Migrate(ctx context.Context, cp *extensionsv1alpha1.ControlPlane, _ *extension.Cluster) (extension.Result, error) {
+// Migrate stops the cloud controller and leaves the Shoot's load balancers and objects alone. The ManagedResources stay
+// until the gardenlet drops them: the resource-manager of a Shoot that sleeps would not let them go.
+func (a *Actuator) Migrate(
+	ctx context.Context, cp *extensionsv1alpha1.ControlPlane, _ *extension.Cluster,
+) (extension.Result, error) {
 	if exposure(cp) {
 		return extension.Done(), nil
 	}
@@ -187,16 +200,22 @@ func (a *Actuator) Migrate(ctx context.Context, cp *extensionsv1alpha1.ControlPl
 }
 
 // Delete removes everything. The Services of the Shoot are gone by now, and their load balancers with them.
-func (a *Actuator) Delete(ctx context.Context, cp *extensionsv1alpha1.ControlPlane, _ *extension.Cluster) (extension.Result, error) {
+func (a *Actuator) Delete(
+	ctx context.Context, cp *extensionsv1alpha1.ControlPlane, _ *extension.Cluster,
+) (extension.Result, error) {
 	return a.remove(ctx, cp, false)
 }
 
 // ForceDelete removes what is in the seed.
-func (a *Actuator) ForceDelete(ctx context.Context, cp *extensionsv1alpha1.ControlPlane, _ *extension.Cluster) (extension.Result, error) {
+func (a *Actuator) ForceDelete(
+	ctx context.Context, cp *extensionsv1alpha1.ControlPlane, _ *extension.Cluster,
+) (extension.Result, error) {
 	return a.remove(ctx, cp, true)
 }
 
-func (a *Actuator) remove(ctx context.Context, cp *extensionsv1alpha1.ControlPlane, keep bool) (extension.Result, error) {
+func (a *Actuator) remove(
+	ctx context.Context, cp *extensionsv1alpha1.ControlPlane, keep bool,
+) (extension.Result, error) {
 	if exposure(cp) {
 		return extension.Done(), nil
 	}
@@ -221,7 +240,8 @@ func (a *Actuator) stop(ctx context.Context, cp *extensionsv1alpha1.ControlPlane
 		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: cp.Namespace, Name: deployment}},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cp.Namespace, Name: cloudcontroller.AccessSecret}},
 	} {
-		if err := a.Client.Delete(ctx, obj, client.PropagationPolicy(metav1.DeletePropagationBackground)); client.IgnoreNotFound(err) != nil {
+		if err := a.Client.Delete(ctx, obj,
+			client.PropagationPolicy(metav1.DeletePropagationBackground)); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete %T %q: %w", obj, obj.GetName(), err)
 		}
 	}

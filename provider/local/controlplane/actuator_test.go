@@ -44,8 +44,8 @@ func newControlPlane() *extensionsv1alpha1.ControlPlane {
 	}
 }
 
-// TestReplicasFollowHibernation puts a Shoot to sleep, wakes it up, and deletes it while it sleeps. Volumes are detached as long as
-// there are machines, so the cloud controller ends after the API server.
+// TestReplicasFollowHibernation puts a Shoot to sleep, wakes it up, and deletes it while it sleeps. Volumes are
+// detached as long as there are machines, so the cloud controller ends after the API server.
 func TestReplicasFollowHibernation(t *testing.T) {
 	for name, tc := range map[string]struct {
 		hibernated bool
@@ -77,7 +77,8 @@ func TestReplicasFollowHibernation(t *testing.T) {
 			for name, replicas := range map[string]int32{apiServer: tc.apiServer, deployment: tc.before} {
 				if replicas >= 0 {
 					objects = append(objects, &appsv1.Deployment{
-						ObjectMeta: metav1.ObjectMeta{Namespace: cp.Namespace, Name: name}, Spec: appsv1.DeploymentSpec{Replicas: &replicas},
+						ObjectMeta: metav1.ObjectMeta{Namespace: cp.Namespace, Name: name},
+						Spec:       appsv1.DeploymentSpec{Replicas: &replicas},
 					})
 				}
 			}
@@ -110,7 +111,8 @@ func TestExposureHasNothingToDo(t *testing.T) {
 	c := newClient()
 	cp := newControlPlane()
 	cp.Spec.Purpose = ptr.To(extensionsv1alpha1.ControlPlanePurposeExposure)
-	if result, err := (&Actuator{Client: c}).Reconcile(t.Context(), cp, newCluster(false)); err != nil || !result.IsDone() {
+	if result, err := (&Actuator{Client: c}).Reconcile(t.Context(), cp, newCluster(false)); err != nil ||
+		!result.IsDone() {
 		t.Errorf("Reconcile() = %v, %v, want done", result, err)
 	}
 	secrets := &corev1.SecretList{}
@@ -129,11 +131,14 @@ func TestStorageCanBeSwitchedOff(t *testing.T) {
 	if err := c.Get(t.Context(), key, &resourcesv1alpha1.ManagedResource{}); err != nil {
 		t.Fatal(err)
 	}
-	cp.Spec.ProviderConfig = &runtime.RawExtension{Raw: []byte(`{"apiVersion":"local.provider.hortus.dev/v1alpha1","kind":"ControlPlaneConfig","storage":{"disabled":true}}`)}
+	cp.Spec.ProviderConfig = &runtime.RawExtension{
+		Raw: []byte(`{"apiVersion":"local.provider.hortus.dev/v1alpha1","kind":"ControlPlaneConfig","storage":{"disabled":true}}`),
+	}
 	if _, err := a.Reconcile(t.Context(), cp, newCluster(false)); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Get(t.Context(), key, &resourcesv1alpha1.ManagedResource{}); client.IgnoreNotFound(err) != nil || err == nil {
+	if err := c.Get(t.Context(), key, &resourcesv1alpha1.ManagedResource{}); client.IgnoreNotFound(err) != nil ||
+		err == nil {
 		t.Errorf("the storage is still there (%v)", err)
 	}
 }
@@ -161,7 +166,8 @@ func TestMigrateStopsTheCloudController(t *testing.T) {
 		t.Errorf("the ManagedResource is gone or going: %v, %v", err, mr.DeletionTimestamp)
 	}
 	controller := &appsv1.Deployment{}
-	if err := c.Get(t.Context(), client.ObjectKey{Namespace: key.Namespace, Name: deployment}, controller); !apierrors.IsNotFound(err) {
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: key.Namespace, Name: deployment},
+		controller); !apierrors.IsNotFound(err) {
 		t.Errorf("the cloud controller is still there: %v", err)
 	}
 	// Force deletion does drop it: the objects are kept first, and only then the ManagedResource goes.

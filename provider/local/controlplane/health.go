@@ -23,8 +23,8 @@ import (
 	"hortus.dev/hortus/provider/local/v1alpha1"
 )
 
-// Health keeps the condition ControlPlaneHealthy of ControlPlanes: whether the cloud controller runs. The gardenlet merges
-// it into the Shoot's. ManagedResources need no condition here, since the gardenlet looks at them itself.
+// Health keeps the condition ControlPlaneHealthy of ControlPlanes: whether the cloud controller runs. The gardenlet
+// merges it into the Shoot's. ManagedResources need no condition here, since the gardenlet looks at them itself.
 type Health struct {
 	Client client.Client
 	Clock  clock.PassiveClock
@@ -34,8 +34,10 @@ type Health struct {
 func (h *Health) SetupWithManager(mgr ctrl.Manager) error {
 	isOurs := predicate.NewPredicateFuncs(func(obj client.Object) bool { return obj.GetName() == deployment })
 	return ctrl.NewControllerManagedBy(mgr).Named("controlplane-health").
-		For(&extensionsv1alpha1.ControlPlane{}, builder.WithPredicates(extension.HasTypeAndClass(v1alpha1.Type, extensionsv1alpha1.ClassShoot))).
-		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(controlPlanesOf(h.Client)), builder.WithPredicates(isOurs)).
+		For(&extensionsv1alpha1.ControlPlane{},
+			builder.WithPredicates(extension.HasTypeAndClass(v1alpha1.Type, extensionsv1alpha1.ClassShoot))).
+		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(controlPlanesOf(h.Client)),
+			builder.WithPredicates(isOurs)).
 		Complete(reconcile.AsReconciler(h.Client, h))
 }
 
@@ -82,11 +84,13 @@ func healthy(d *appsv1.Deployment) corev1beta1.Condition {
 	case d == nil:
 		out.Reason, out.Message = "DeploymentMissing", fmt.Sprintf("Deployment %q does not exist.", deployment)
 	case ptr.Deref(d.Spec.Replicas, 1) == 0:
-		out.Status, out.Reason, out.Message = corev1beta1.ConditionTrue, "ControllersScaledDown", "The cloud controller is scaled down."
+		out.Status, out.Reason, out.Message = corev1beta1.ConditionTrue, "ControllersScaledDown",
+			"The cloud controller is scaled down."
 	case kube.DeploymentReady(d):
 		out.Status, out.Reason, out.Message = corev1beta1.ConditionTrue, "ControlPlaneRunning", "The cloud controller runs."
 	case d.Status.AvailableReplicas > 0:
-		out.Status, out.Reason, out.Message = corev1beta1.ConditionProgressing, "DeploymentProgressing", kube.DeploymentProgress(d)
+		out.Status, out.Reason, out.Message = corev1beta1.ConditionProgressing, "DeploymentProgressing",
+			kube.DeploymentProgress(d)
 	default:
 		out.Reason, out.Message = "DeploymentUnhealthy", kube.DeploymentProgress(d)
 	}

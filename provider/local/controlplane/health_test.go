@@ -24,11 +24,20 @@ func TestHealthy(t *testing.T) {
 		status     corev1beta1.ConditionStatus
 		reason     string
 	}{
-		"missing":     {nil, corev1beta1.ConditionFalse, "DeploymentMissing"},
-		"running":     {running(func(*appsv1.Deployment) {}), corev1beta1.ConditionTrue, "ControlPlaneRunning"},
-		"scaled down": {running(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To(int32(0)) }), corev1beta1.ConditionTrue, "ControllersScaledDown"},
-		"rolling":     {running(func(d *appsv1.Deployment) { d.Status.UpdatedReplicas = 0 }), corev1beta1.ConditionProgressing, "DeploymentProgressing"},
-		"down":        {running(func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 0 }), corev1beta1.ConditionFalse, "DeploymentUnhealthy"},
+		"missing": {nil, corev1beta1.ConditionFalse, "DeploymentMissing"},
+		"running": {running(func(*appsv1.Deployment) {}), corev1beta1.ConditionTrue, "ControlPlaneRunning"},
+		"scaled down": {
+			running(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To(int32(0)) }), corev1beta1.ConditionTrue,
+			"ControllersScaledDown",
+		},
+		"rolling": {
+			running(func(d *appsv1.Deployment) { d.Status.UpdatedReplicas = 0 }), corev1beta1.ConditionProgressing,
+			"DeploymentProgressing",
+		},
+		"down": {
+			running(func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 0 }), corev1beta1.ConditionFalse,
+			"DeploymentUnhealthy",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := healthy(tc.deployment)

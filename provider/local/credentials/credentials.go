@@ -1,5 +1,5 @@
-// Package credentials reads the local cloud's credentials where Kubernetes keeps them: in the Secret cloudprovider, or in
-// the directory it is mounted to.
+// Package credentials reads the local cloud's credentials where Kubernetes keeps them: in the Secret cloudprovider, or
+// in the directory it is mounted to.
 package credentials
 
 import (
@@ -39,7 +39,9 @@ func FromData(data map[string][]byte) (cloud.Config, error) {
 		cfg.AccessKey, cfg.SecretKey = string(data[KeyS3AccessKey]), string(data[KeyS3SecretKey])
 		cfg.CA = string(data[KeyS3CA])
 	}
-	for key, value := range map[string]string{KeyEndpoint: cfg.Endpoint, KeyAccessKey: cfg.AccessKey, KeySecretKey: cfg.SecretKey} {
+	for key, value := range map[string]string{
+		KeyEndpoint: cfg.Endpoint, KeyAccessKey: cfg.AccessKey, KeySecretKey: cfg.SecretKey,
+	} {
 		if value == "" {
 			return cloud.Config{}, fmt.Errorf("%w: key %q is missing or empty", errMissing, key)
 		}
@@ -65,7 +67,9 @@ func FromDir(dir string) (cloud.Config, error) {
 }
 
 // FromSecret reads the Secret ref names. The Secret itself is returned too, for callers that protect it.
-func FromSecret(ctx context.Context, c client.Reader, ref corev1.SecretReference) (cloud.Config, *corev1.Secret, error) {
+func FromSecret(
+	ctx context.Context, c client.Reader, ref corev1.SecretReference,
+) (cloud.Config, *corev1.Secret, error) {
 	secret := &corev1.Secret{}
 	if err := c.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, secret); err != nil {
 		return cloud.Config{}, nil, fmt.Errorf("read credentials secret %s/%s: %w", ref.Namespace, ref.Name, err)
@@ -77,8 +81,8 @@ func FromSecret(ctx context.Context, c client.Reader, ref corev1.SecretReference
 	return cfg, secret, nil
 }
 
-// Clients makes clients of the cloud and keeps them, since each one has connections of its own. It is safe for concurrent
-// use; the zero value is ready.
+// Clients makes clients of the cloud and keeps them, since each one has connections of its own. It is safe for
+// concurrent use; the zero value is ready.
 type Clients struct {
 	mu     sync.Mutex
 	byAuth map[cloud.Config]*cloud.Client

@@ -1,4 +1,5 @@
-// Package csi gives Shoots PersistentVolumes that are volumes of the local cloud: they outlive their node and move with their pod.
+// Package csi gives Shoots PersistentVolumes that are volumes of the local cloud: they outlive their node and move with
+// their pod.
 //
 //	objects.go   what a Shoot gets: StorageClass, CSIDriver, and the driver on every node
 //	controller/  in the control plane: makes and deletes volumes, attaches and detaches them

@@ -24,7 +24,8 @@ const (
 	Metadata = "/run/hortus-instance/metadata.json"
 	// KubeletDir is the kubelet's directory.
 	KubeletDir = "/var/lib/kubelet"
-	// SocketDir is the directory of the driver's socket, RegistryDir that of the sockets by which drivers introduce themselves.
+	// SocketDir is the directory of the driver's socket, RegistryDir that of the sockets by which drivers introduce
+	// themselves.
 	SocketDir   = KubeletDir + "/plugins/" + Driver
 	RegistryDir = KubeletDir + "/plugins_registry"
 
@@ -34,7 +35,8 @@ const (
 // Objects renders the StorageClass "default", the CSIDriver, and the driver on every node of a cluster.
 func Objects(image string) []client.Object {
 	labels := map[string]string{
-		"app": NodeCommand, corev1beta1.LabelRole: corev1beta1.RoleSystemComponent, corev1beta1.LabelNodeCriticalComponent: "true",
+		"app": NodeCommand, corev1beta1.LabelRole: corev1beta1.RoleSystemComponent,
+		corev1beta1.LabelNodeCriticalComponent: "true",
 	}
 	meta := metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: NodeCommand, Labels: labels}
 	return []client.Object{
@@ -112,16 +114,21 @@ func nodePod(image string) corev1.PodSpec {
 }
 
 func hostPath(name, path string, kind corev1.HostPathType) corev1.Volume {
-	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path, Type: &kind}}}
+	return corev1.Volume{
+		Name: name, VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path, Type: &kind}},
+	}
 }
 
 // Rules are what the controllers of the driver may do in a cluster.
 func Rules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{"persistentvolumes"}, Verbs: []string{"get", "list", "watch", "create", "delete", "patch"}},
-		{APIGroups: []string{""}, Resources: []string{"persistentvolumeclaims"}, Verbs: []string{"get", "list", "watch", "patch"}},
+		{APIGroups: []string{""}, Resources: []string{"persistentvolumes"},
+			Verbs: []string{"get", "list", "watch", "create", "delete", "patch"}},
+		{APIGroups: []string{""}, Resources: []string{"persistentvolumeclaims"},
+			Verbs: []string{"get", "list", "watch", "patch"}},
 		{APIGroups: []string{"storage.k8s.io"}, Resources: []string{"storageclasses", "csinodes"}, Verbs: []string{"get"}},
-		{APIGroups: []string{"storage.k8s.io"}, Resources: []string{"volumeattachments"}, Verbs: []string{"get", "list", "watch", "delete", "patch"}},
+		{APIGroups: []string{"storage.k8s.io"}, Resources: []string{"volumeattachments"},
+			Verbs: []string{"get", "list", "watch", "delete", "patch"}},
 		{APIGroups: []string{"storage.k8s.io"}, Resources: []string{"volumeattachments/status"}, Verbs: []string{"patch"}},
 	}
 }

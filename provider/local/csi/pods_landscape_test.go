@@ -106,17 +106,20 @@ type world struct {
 	components bytes.Buffer
 }
 
-// TestPodsFindTheirData has real kubelets on two machines mount a volume for one pod after the other, by the driver as it is
-// deployed: the second finds what the first has written. It goes with its claim.
+// TestPodsFindTheirData has real kubelets on two machines mount a volume for one pod after the other, by the driver as
+// it is deployed: the second finds what the first has written. It goes with its claim.
 func TestPodsFindTheirData(t *testing.T) {
 	w := &world{T: t, host: sandboxtest.NewHost(t)}
 	w.startCloud()
-	server := env.StartKubeAPIServer(t, env.Etcd(t), map[string]string{"allow-privileged": "true", "advertise-address": hostAddress})
+	server := env.StartKubeAPIServer(t, env.Etcd(t),
+		map[string]string{"allow-privileged": "true", "advertise-address": hostAddress})
 	w.k = server.Client
 	address := w.publish(server.Config.Host)
 	kubeconfig, err := clientcmd.Write(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: "https://" + address, InsecureSkipTLSVerify: true}},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"u": {ClientCertificateData: server.Config.CertData, ClientKeyData: server.Config.KeyData}},
+		Clusters: map[string]*clientcmdapi.Cluster{"c": {Server: "https://" + address, InsecureSkipTLSVerify: true}},
+		AuthInfos: map[string]*clientcmdapi.AuthInfo{"u": {
+			ClientCertificateData: server.Config.CertData, ClientKeyData: server.Config.KeyData,
+		}},
 		Contexts:       map[string]*clientcmdapi.Context{"x": {Cluster: "c", AuthInfo: "u"}},
 		CurrentContext: "x",
 	})
@@ -170,7 +173,9 @@ func TestPodsFindTheirData(t *testing.T) {
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			StorageClassName: ptr.To("default"),
-			Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")}},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")},
+			},
 		},
 	}
 	w.create(claim)
@@ -221,12 +226,14 @@ func podOn(node string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "writer"},
 		Spec: corev1.PodSpec{
-			NodeSelector: map[string]string{corev1.LabelHostname: node}, HostNetwork: true, TerminationGracePeriodSeconds: ptr.To[int64](1),
-			Tolerations:                  []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
-			AutomountServiceAccountToken: ptr.To(false), EnableServiceLinks: ptr.To(false),
+			NodeSelector: map[string]string{corev1.LabelHostname: node}, HostNetwork: true,
+			TerminationGracePeriodSeconds: ptr.To[int64](1),
+			Tolerations:                   []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+			AutomountServiceAccountToken:  ptr.To(false), EnableServiceLinks: ptr.To(false),
 			SecurityContext: &corev1.PodSecurityContext{RunAsUser: ptr.To[int64](1000)},
 			Containers: []corev1.Container{{
-				Name: "echo", Image: "hortus.dev/echo:1.0.0", Command: []string{"sh", "-c", "echo " + node + " >> /data/nodes; exec sleep 10000"},
+				Name: "echo", Image: "hortus.dev/echo:1.0.0",
+				Command:      []string{"sh", "-c", "echo " + node + " >> /data/nodes; exec sleep 10000"},
 				VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
 			}},
 			Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
@@ -250,7 +257,8 @@ func (w *world) create(o client.Object) {
 
 // volume returns the volume of the claim, or nil.
 func (w *world) volume() *cloud.Volume {
-	found, err := w.cloud.ListVolumes(w.Context(), cloud.Filter{Tags: map[string]string{"kubernetes.io/claim": "default/data"}})
+	found, err := w.cloud.ListVolumes(w.Context(),
+		cloud.Filter{Tags: map[string]string{"kubernetes.io/claim": "default/data"}})
 	if err != nil || len(found) == 0 {
 		return nil
 	}
@@ -278,7 +286,8 @@ func (w *world) startNode(name, networkID string, kubeconfig []byte) *cloud.Inst
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		w.Fatal(err)
 	}
-	if err := copyFile(filepath.Join(sandboxtest.Artifacts(w), "bin", "kubernetes", kubernetes, "kubelet"), filepath.Join(dir, "kubelet")); err != nil {
+	if err := copyFile(filepath.Join(sandboxtest.Artifacts(w), "bin", "kubernetes", kubernetes, "kubelet"),
+		filepath.Join(dir, "kubelet")); err != nil {
 		w.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "kubeconfig"), kubeconfig, 0o600); err != nil {

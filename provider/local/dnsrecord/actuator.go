@@ -44,7 +44,9 @@ var (
 )
 
 // Validate checks what the cloud does not offer.
-func (a *Actuator) Validate(_ context.Context, record *extensionsv1alpha1.DNSRecord, _ *extension.Cluster) field.ErrorList {
+func (a *Actuator) Validate(
+	_ context.Context, record *extensionsv1alpha1.DNSRecord, _ *extension.Cluster,
+) field.ErrorList {
 	path := field.NewPath("spec")
 	var out field.ErrorList
 	if record.Spec.RecordType == extensionsv1alpha1.DNSRecordTypeAAAA {
@@ -61,7 +63,9 @@ func name(record *extensionsv1alpha1.DNSRecord) string {
 }
 
 // Reconcile sets the record. The first attempt leaves a condition that tells whether there is anything to delete.
-func (a *Actuator) Reconcile(ctx context.Context, record *extensionsv1alpha1.DNSRecord, _ *extension.Cluster) (extension.Result, error) {
+func (a *Actuator) Reconcile(
+	ctx context.Context, record *extensionsv1alpha1.DNSRecord, _ *extension.Cluster,
+) (extension.Result, error) {
 	err := a.set(ctx, record)
 	switch {
 	case err == nil:
@@ -87,17 +91,23 @@ func (a *Actuator) set(ctx context.Context, record *extensionsv1alpha1.DNSRecord
 }
 
 // Restore does what Reconcile does.
-func (a *Actuator) Restore(ctx context.Context, record *extensionsv1alpha1.DNSRecord, cluster *extension.Cluster) (extension.Result, error) {
+func (a *Actuator) Restore(
+	ctx context.Context, record *extensionsv1alpha1.DNSRecord, cluster *extension.Cluster,
+) (extension.Result, error) {
 	return a.Reconcile(ctx, record, cluster)
 }
 
 // Migrate has nothing in the seed to remove.
-func (a *Actuator) Migrate(context.Context, *extensionsv1alpha1.DNSRecord, *extension.Cluster) (extension.Result, error) {
+func (a *Actuator) Migrate(
+	context.Context, *extensionsv1alpha1.DNSRecord, *extension.Cluster,
+) (extension.Result, error) {
 	return extension.Done(), nil
 }
 
 // Delete removes the record, unless it is known that it was never there: invalid credentials must not block that.
-func (a *Actuator) Delete(ctx context.Context, record *extensionsv1alpha1.DNSRecord, _ *extension.Cluster) (extension.Result, error) {
+func (a *Actuator) Delete(
+	ctx context.Context, record *extensionsv1alpha1.DNSRecord, _ *extension.Cluster,
+) (extension.Result, error) {
 	if c := created(record); c != nil && c.Status == corev1beta1.ConditionFalse {
 		return extension.Done(), nil
 	}
@@ -110,7 +120,9 @@ func (a *Actuator) Delete(ctx context.Context, record *extensionsv1alpha1.DNSRec
 }
 
 // ForceDelete leaves the record to the user.
-func (a *Actuator) ForceDelete(context.Context, *extensionsv1alpha1.DNSRecord, *extension.Cluster) (extension.Result, error) {
+func (a *Actuator) ForceDelete(
+	context.Context, *extensionsv1alpha1.DNSRecord, *extension.Cluster,
+) (extension.Result, error) {
 	return extension.Done(), nil
 }
 
@@ -123,7 +135,9 @@ func created(record *extensionsv1alpha1.DNSRecord) *corev1beta1.Condition {
 	return nil
 }
 
-func (a *Actuator) setCreated(record *extensionsv1alpha1.DNSRecord, status corev1beta1.ConditionStatus, reason, message string) {
+func (a *Actuator) setCreated(
+	record *extensionsv1alpha1.DNSRecord, status corev1beta1.ConditionStatus, reason, message string,
+) {
 	now := metav1.NewTime(a.Clock.Now())
 	c := created(record)
 	if c == nil {

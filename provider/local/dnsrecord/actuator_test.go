@@ -45,10 +45,18 @@ func TestCreatedTellsWhetherThereIsAnythingToDelete(t *testing.T) {
 		want       corev1beta1.ConditionStatus
 		deleteFail bool // Whether a deletion with invalid credentials fails.
 	}{
-		"a record that was never made is forgotten":      {attempts: []error{errCredentials}, want: corev1beta1.ConditionFalse},
-		"a record that was made must be deleted":         {attempts: []error{nil}, want: corev1beta1.ConditionTrue, deleteFail: true},
-		"a later success counts":                         {attempts: []error{errCredentials, nil}, want: corev1beta1.ConditionTrue, deleteFail: true},
-		"a later failure does not make it undone":        {attempts: []error{nil, errCredentials}, want: corev1beta1.ConditionTrue, deleteFail: true},
+		"a record that was never made is forgotten": {
+			attempts: []error{errCredentials}, want: corev1beta1.ConditionFalse,
+		},
+		"a record that was made must be deleted": {
+			attempts: []error{nil}, want: corev1beta1.ConditionTrue, deleteFail: true,
+		},
+		"a later success counts": {
+			attempts: []error{errCredentials, nil}, want: corev1beta1.ConditionTrue, deleteFail: true,
+		},
+		"a later failure does not make it undone": {
+			attempts: []error{nil, errCredentials}, want: corev1beta1.ConditionTrue, deleteFail: true,
+		},
 		"without a condition the record must be deleted": {deleteFail: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -104,8 +112,10 @@ func TestValidate(t *testing.T) {
 		record *extensionsv1alpha1.DNSRecord
 		valid  bool
 	}{
-		"an address":      {record(nil), true},
-		"an IPv6 address": {record(func(r *extensionsv1alpha1.DNSRecord) { r.Spec.RecordType = extensionsv1alpha1.DNSRecordTypeAAAA }), false},
+		"an address": {record(nil), true},
+		"an IPv6 address": {
+			record(func(r *extensionsv1alpha1.DNSRecord) { r.Spec.RecordType = extensionsv1alpha1.DNSRecordTypeAAAA }), false,
+		},
 		"a name with two values": {record(func(r *extensionsv1alpha1.DNSRecord) {
 			r.Spec.RecordType, r.Spec.Values = extensionsv1alpha1.DNSRecordTypeCNAME, []string{"a", "b"}
 		}), false},

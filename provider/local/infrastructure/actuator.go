@@ -45,7 +45,9 @@ var (
 )
 
 // Validate checks the provider's configuration.
-func (a *Actuator) Validate(_ context.Context, infra *extensionsv1alpha1.Infrastructure, _ *extension.Cluster) field.ErrorList {
+func (a *Actuator) Validate(
+	_ context.Context, infra *extensionsv1alpha1.Infrastructure, _ *extension.Cluster,
+) field.ErrorList {
 	path := field.NewPath("spec", "providerConfig")
 	cfg := &v1alpha1.InfrastructureConfig{}
 	if err := v1alpha1.Decode(infra.Spec.ProviderConfig, "InfrastructureConfig", cfg); err != nil {
@@ -63,7 +65,9 @@ func (a *Actuator) Validate(_ context.Context, infra *extensionsv1alpha1.Infrast
 func networkName(infra *extensionsv1alpha1.Infrastructure) string { return infra.Namespace }
 
 // desiredCIDR is the network asked for, or "" to let the cloud pick one. What was picked before stays.
-func desiredCIDR(infra *extensionsv1alpha1.Infrastructure, cluster *extension.Cluster, cfg *v1alpha1.InfrastructureConfig) string {
+func desiredCIDR(
+	infra *extensionsv1alpha1.Infrastructure, cluster *extension.Cluster, cfg *v1alpha1.InfrastructureConfig,
+) string {
 	switch {
 	case cfg.Networks.CIDR != "":
 		return cfg.Networks.CIDR
@@ -77,7 +81,9 @@ func desiredCIDR(infra *extensionsv1alpha1.Infrastructure, cluster *extension.Cl
 }
 
 // Reconcile makes the network.
-func (a *Actuator) Reconcile(ctx context.Context, infra *extensionsv1alpha1.Infrastructure, cluster *extension.Cluster) (extension.Result, error) {
+func (a *Actuator) Reconcile(
+	ctx context.Context, infra *extensionsv1alpha1.Infrastructure, cluster *extension.Cluster,
+) (extension.Result, error) {
 	cfg := &v1alpha1.InfrastructureConfig{}
 	if err := v1alpha1.Decode(infra.Spec.ProviderConfig, "InfrastructureConfig", cfg); err != nil {
 		return extension.Result{}, err
@@ -117,17 +123,24 @@ func (a *Actuator) Reconcile(ctx context.Context, infra *extensionsv1alpha1.Infr
 }
 
 // Restore finds the network by its name, so it needs no state.
-func (a *Actuator) Restore(ctx context.Context, infra *extensionsv1alpha1.Infrastructure, cluster *extension.Cluster) (extension.Result, error) {
+func (a *Actuator) Restore(
+	ctx context.Context, infra *extensionsv1alpha1.Infrastructure, cluster *extension.Cluster,
+) (extension.Result, error) {
 	return a.Reconcile(ctx, infra, cluster)
 }
 
 // Migrate has nothing in the seed to remove.
-func (a *Actuator) Migrate(context.Context, *extensionsv1alpha1.Infrastructure, *extension.Cluster) (extension.Result, error) {
+func (a *Actuator) Migrate(
+	context.Context, *extensionsv1alpha1.Infrastructure, *extension.Cluster,
+) (extension.Result, error) {
 	return extension.Done(), nil
 }
 
-// Delete removes the volumes that are left of the Shoot, and then the network; the cloud refuses while instances are in it.
-func (a *Actuator) Delete(ctx context.Context, infra *extensionsv1alpha1.Infrastructure, _ *extension.Cluster) (extension.Result, error) {
+// Delete removes the volumes that are left of the Shoot, and then the network; the cloud refuses while instances are in
+// it.
+func (a *Actuator) Delete(
+	ctx context.Context, infra *extensionsv1alpha1.Infrastructure, _ *extension.Cluster,
+) (extension.Result, error) {
 	api, err := a.Cloud(ctx, a.Client, infra.Spec.SecretRef)
 	if err != nil {
 		return extension.Result{}, err
@@ -157,7 +170,9 @@ func (a *Actuator) Delete(ctx context.Context, infra *extensionsv1alpha1.Infrast
 }
 
 // ForceDelete removes the volumes of the Shoot, if the cloud lets it, and leaves the network to the user.
-func (a *Actuator) ForceDelete(ctx context.Context, infra *extensionsv1alpha1.Infrastructure, _ *extension.Cluster) (extension.Result, error) {
+func (a *Actuator) ForceDelete(
+	ctx context.Context, infra *extensionsv1alpha1.Infrastructure, _ *extension.Cluster,
+) (extension.Result, error) {
 	api, err := a.Cloud(ctx, a.Client, infra.Spec.SecretRef)
 	if err == nil {
 		var left int
@@ -171,8 +186,8 @@ func (a *Actuator) ForceDelete(ctx context.Context, infra *extensionsv1alpha1.In
 	return extension.Done(), nil
 }
 
-// removeVolumes asks for the deletion of all volumes with the tag of the cluster, whoever still uses them, and returns how many are
-// left. Usually there are none: the claims of the Shoot were deleted before.
+// removeVolumes asks for the deletion of all volumes with the tag of the cluster, whoever still uses them, and returns
+// how many are left. Usually there are none: the claims of the Shoot were deleted before.
 func removeVolumes(ctx context.Context, api Cloud, infra *extensionsv1alpha1.Infrastructure) (left int, err error) {
 	found, err := api.ListVolumes(ctx, cloud.Filter{Tags: map[string]string{v1alpha1.TagCluster: infra.Namespace}})
 	if err != nil {

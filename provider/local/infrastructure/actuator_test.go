@@ -21,10 +21,11 @@ func newInfrastructure() *extensionsv1alpha1.Infrastructure {
 	return &extensionsv1alpha1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Namespace: "shoot--dev--a", Name: "a"}}
 }
 
-// TestDeletionTakesVolumesAlong deletes an Infrastructure while the cloud has volumes of the Shoot, one of them attached, and one of
-// another Shoot.
+// TestDeletionTakesVolumesAlong deletes an Infrastructure while the cloud has volumes of the Shoot, one of them
+// attached, and one of another Shoot.
 func TestDeletionTakesVolumesAlong(t *testing.T) {
-	type act func(*Actuator, context.Context, *extensionsv1alpha1.Infrastructure, *extension.Cluster) (extension.Result, error)
+	type act func(*Actuator, context.Context, *extensionsv1alpha1.Infrastructure, *extension.Cluster) (extension.Result,
+		error)
 	for name, remove := range map[string]act{"Delete": (*Actuator).Delete, "ForceDelete": (*Actuator).ForceDelete} {
 		t.Run(name, func(t *testing.T) {
 			c := cloudtest.Start(t, cloudtest.Options{})
@@ -35,7 +36,9 @@ func TestDeletionTakesVolumesAlong(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for volume, cluster := range map[string]string{"free": infra.Namespace, "attached": infra.Namespace, "other": "shoot--dev--b"} {
+			for volume, cluster := range map[string]string{
+				"free": infra.Namespace, "attached": infra.Namespace, "other": "shoot--dev--b",
+			} {
 				v, err := c.Client.CreateVolume(ctx, cloud.CreateVolume{
 					Name: volume, SizeBytes: 1, Tags: map[string]string{v1alpha1.TagCluster: cluster},
 				})
@@ -48,7 +51,9 @@ func TestDeletionTakesVolumesAlong(t *testing.T) {
 					}
 				}
 			}
-			a := &Actuator{Cloud: func(context.Context, client.Reader, corev1.SecretReference) (Cloud, error) { return c.Client, nil }}
+			a := &Actuator{Cloud: func(context.Context, client.Reader, corev1.SecretReference) (Cloud, error) {
+				return c.Client, nil
+			}}
 			if result, err := remove(a, ctx, infra, nil); err != nil || result.IsDone() {
 				t.Errorf("the first attempt ends with %v, %v, want to wait", result, err)
 			}

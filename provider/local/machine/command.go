@@ -36,17 +36,24 @@ func NewCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&controlKubeconfig, "control-kubeconfig", inCluster, "path of a kubeconfig of the cluster with the machine objects; "+inCluster+" means the one the process runs in")
+	f.StringVar(&controlKubeconfig, "control-kubeconfig", inCluster,
+		"path of a kubeconfig of the cluster with the machine objects; "+inCluster+" means the one the process runs in")
 	f.StringVar(&targetKubeconfig, "target-kubeconfig", "", "path of a kubeconfig of the cluster the machines join")
 	f.StringVar(&opts.Namespace, "namespace", "", "namespace of the machine objects")
 	f.StringVar(&opts.HealthAddress, "health-address", opts.HealthAddress, "address of /healthz and /readyz")
 	f.StringVar(&opts.MetricsAddress, "metrics-address", opts.MetricsAddress, "address of /metrics")
-	f.BoolVar(&opts.LeaderElect, "leader-elect", opts.LeaderElect, "elect a leader, so that an old pod does not interfere with a new one")
-	f.StringVar(&opts.NodeConditions, "node-conditions", opts.NodeConditions, "comma-separated node conditions that make a machine unhealthy when True")
-	f.DurationVar(&opts.Machines.MachineCreationTimeout.Duration, "machine-creation-timeout", opts.Machines.MachineCreationTimeout.Duration, "how long a machine may take to join")
-	f.DurationVar(&opts.Machines.MachineHealthTimeout.Duration, "machine-health-timeout", opts.Machines.MachineHealthTimeout.Duration, "how long a machine may be unhealthy")
-	f.DurationVar(&opts.Machines.MachineDrainTimeout.Duration, "machine-drain-timeout", opts.Machines.MachineDrainTimeout.Duration, "how long a machine may drain")
-	f.DurationVar(&opts.Machines.MachineSafetyOrphanVMsPeriod.Duration, "machine-safety-orphan-vms-period", opts.Machines.MachineSafetyOrphanVMsPeriod.Duration, "how often instances without machine are looked for")
+	f.BoolVar(&opts.LeaderElect, "leader-elect", opts.LeaderElect,
+		"elect a leader, so that an old pod does not interfere with a new one")
+	f.StringVar(&opts.NodeConditions, "node-conditions", opts.NodeConditions,
+		"comma-separated node conditions that make a machine unhealthy when True")
+	f.DurationVar(&opts.Machines.MachineCreationTimeout.Duration, "machine-creation-timeout",
+		opts.Machines.MachineCreationTimeout.Duration, "how long a machine may take to join")
+	f.DurationVar(&opts.Machines.MachineHealthTimeout.Duration, "machine-health-timeout",
+		opts.Machines.MachineHealthTimeout.Duration, "how long a machine may be unhealthy")
+	f.DurationVar(&opts.Machines.MachineDrainTimeout.Duration, "machine-drain-timeout",
+		opts.Machines.MachineDrainTimeout.Duration, "how long a machine may drain")
+	f.DurationVar(&opts.Machines.MachineSafetyOrphanVMsPeriod.Duration, "machine-safety-orphan-vms-period",
+		opts.Machines.MachineSafetyOrphanVMsPeriod.Duration, "how often instances without machine are looked for")
 	for _, required := range []string{"target-kubeconfig", "namespace"} {
 		utilruntime.Must(cmd.MarkFlagRequired(required))
 	}

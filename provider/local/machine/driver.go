@@ -35,8 +35,8 @@ type Instances interface {
 	DeleteInstance(ctx context.Context, id string) error
 }
 
-// Driver makes and deletes machines as instances of the local cloud. An instance has the name of its machine, which is the
-// cloud's idempotency key, so a repeated call finds what the first one made.
+// Driver makes and deletes machines as instances of the local cloud. An instance has the name of its machine, which is
+// the cloud's idempotency key, so a repeated call finds what the first one made.
 type Driver struct {
 	// Cloud returns the cloud for the credentials in the data of a Secret.
 	Cloud func(data map[string][]byte) (Instances, error)
@@ -62,13 +62,17 @@ func CloudFor(clients *credentials.Clients, used func(*cloud.Client)) func(map[s
 }
 
 // open decodes what all calls are given.
-func (d *Driver) open(class *machinev1alpha1.MachineClass, secret *corev1.Secret) (*v1alpha1.MachineSpec, Instances, error) {
+func (d *Driver) open(
+	class *machinev1alpha1.MachineClass, secret *corev1.Secret,
+) (*v1alpha1.MachineSpec, Instances, error) {
 	if class.Provider != v1alpha1.Type {
-		return nil, nil, status.Error(codes.InvalidArgument, fmt.Sprintf("machine class %q is for provider %q, not %q", class.Name, class.Provider, v1alpha1.Type))
+		return nil, nil, status.Error(codes.InvalidArgument,
+			fmt.Sprintf("machine class %q is for provider %q, not %q", class.Name, class.Provider, v1alpha1.Type))
 	}
 	spec := &v1alpha1.MachineSpec{}
 	if err := json.Unmarshal(class.ProviderSpec.Raw, spec); err != nil {
-		return nil, nil, status.Error(codes.InvalidArgument, fmt.Sprintf("decode provider specification of machine class %q: %v", class.Name, err))
+		return nil, nil, status.Error(codes.InvalidArgument,
+			fmt.Sprintf("decode provider specification of machine class %q: %v", class.Name, err))
 	}
 	if secret == nil {
 		return nil, nil, status.Error(codes.InvalidArgument, fmt.Sprintf("machine class %q has no secret", class.Name))
@@ -92,7 +96,9 @@ func find(ctx context.Context, api Instances, machine *machinev1alpha1.Machine) 
 }
 
 // CreateMachine makes an instance; its node has the same name.
-func (d *Driver) CreateMachine(ctx context.Context, req *driver.CreateMachineRequest) (*driver.CreateMachineResponse, error) {
+func (d *Driver) CreateMachine(
+	ctx context.Context, req *driver.CreateMachineRequest,
+) (*driver.CreateMachineResponse, error) {
 	spec, api, err := d.open(req.MachineClass, req.Secret)
 	if err != nil {
 		return nil, err
@@ -105,18 +111,23 @@ func (d *Driver) CreateMachine(ctx context.Context, req *driver.CreateMachineReq
 		return nil, statusError(err)
 	}
 	return &driver.CreateMachineResponse{
-		ProviderID: instance.ProviderID, NodeName: instance.Name, LastKnownState: fmt.Sprintf("Created instance %s", instance.ID),
-		Addresses: addresses(instance),
+		ProviderID: instance.ProviderID, NodeName: instance.Name,
+		LastKnownState: fmt.Sprintf("Created instance %s", instance.ID),
+		Addresses:      addresses(instance),
 	}, nil
 }
 
 // InitializeMachine has nothing to do: an instance is complete when it is made.
-func (d *Driver) InitializeMachine(context.Context, *driver.InitializeMachineRequest) (*driver.InitializeMachineResponse, error) {
+func (d *Driver) InitializeMachine(
+	context.Context, *driver.InitializeMachineRequest,
+) (*driver.InitializeMachineResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "instances need no initialization")
 }
 
 // DeleteMachine removes the instance and waits a little for it to be gone.
-func (d *Driver) DeleteMachine(ctx context.Context, req *driver.DeleteMachineRequest) (*driver.DeleteMachineResponse, error) {
+func (d *Driver) DeleteMachine(
+	ctx context.Context, req *driver.DeleteMachineRequest,
+) (*driver.DeleteMachineResponse, error) {
 	_, api, err := d.open(req.MachineClass, req.Secret)
 	if err != nil {
 		return nil, err
@@ -148,7 +159,9 @@ func (d *Driver) DeleteMachine(ctx context.Context, req *driver.DeleteMachineReq
 }
 
 // GetMachineStatus finds the instance of a machine.
-func (d *Driver) GetMachineStatus(ctx context.Context, req *driver.GetMachineStatusRequest) (*driver.GetMachineStatusResponse, error) {
+func (d *Driver) GetMachineStatus(
+	ctx context.Context, req *driver.GetMachineStatusRequest,
+) (*driver.GetMachineStatusResponse, error) {
 	_, api, err := d.open(req.MachineClass, req.Secret)
 	if err != nil {
 		return nil, err
@@ -160,18 +173,23 @@ func (d *Driver) GetMachineStatus(ctx context.Context, req *driver.GetMachineSta
 	if instance == nil {
 		return nil, status.Error(codes.NotFound, fmt.Sprintf("there is no instance %q", req.Machine.Name))
 	}
-	return &driver.GetMachineStatusResponse{ProviderID: instance.ProviderID, NodeName: instance.Name, Addresses: addresses(instance)}, nil
+	return &driver.GetMachineStatusResponse{
+		ProviderID: instance.ProviderID, NodeName: instance.Name, Addresses: addresses(instance),
+	}, nil
 }
 
 // ListMachines lists all instances of the Shoot, so that those without machine are found and deleted.
-func (d *Driver) ListMachines(ctx context.Context, req *driver.ListMachinesRequest) (*driver.ListMachinesResponse, error) {
+func (d *Driver) ListMachines(
+	ctx context.Context, req *driver.ListMachinesRequest,
+) (*driver.ListMachinesResponse, error) {
 	spec, api, err := d.open(req.MachineClass, req.Secret)
 	if err != nil {
 		return nil, err
 	}
 	if spec.Tags[v1alpha1.TagCluster] == "" {
 		// Without the tag every instance of the account would look like an orphan.
-		return nil, status.Error(codes.InvalidArgument, fmt.Sprintf("machine class %q has no tag %s", req.MachineClass.Name, v1alpha1.TagCluster))
+		return nil, status.Error(codes.InvalidArgument, fmt.Sprintf("machine class %q has no tag %s", req.MachineClass.Name,
+			v1alpha1.TagCluster))
 	}
 	found, err := api.ListInstances(ctx, cloud.Filter{Tags: map[string]string{
 		v1alpha1.TagCluster: spec.Tags[v1alpha1.TagCluster], v1alpha1.TagRole: v1alpha1.RoleNode,
@@ -189,7 +207,9 @@ func (d *Driver) ListMachines(ctx context.Context, req *driver.ListMachinesReque
 }
 
 // GetVolumeIDs returns the volumes of the cloud among PersistentVolumes: a drain waits until they are detached.
-func (d *Driver) GetVolumeIDs(_ context.Context, req *driver.GetVolumeIDsRequest) (*driver.GetVolumeIDsResponse, error) {
+func (d *Driver) GetVolumeIDs(
+	_ context.Context, req *driver.GetVolumeIDsRequest,
+) (*driver.GetVolumeIDsResponse, error) {
 	out := &driver.GetVolumeIDsResponse{}
 	for _, spec := range req.PVSpecs {
 		if spec.CSI != nil && spec.CSI.Driver == csi.Driver {

@@ -46,11 +46,13 @@ func TestDriver(t *testing.T) {
 	class := &machinev1alpha1.MachineClass{Provider: "local", ProviderSpec: runtime.RawExtension{Raw: raw}}
 	secret := &corev1.Secret{Data: map[string][]byte{
 		credentials.KeyEndpoint: []byte(c.Config.Endpoint), credentials.KeyAccessKey: []byte(c.Config.AccessKey),
-		credentials.KeySecretKey: []byte(c.Config.SecretKey), credentials.KeyCA: []byte(c.Config.CA), keyUserData: []byte("data"),
+		credentials.KeySecretKey: []byte(c.Config.SecretKey), credentials.KeyCA: []byte(c.Config.CA),
+		keyUserData: []byte("data"),
 	}}
 	m := &machinev1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "m1"}}
 
-	if _, err := d.GetMachineStatus(ctx, &driver.GetMachineStatusRequest{Machine: m, MachineClass: class, Secret: secret}); codeOf(err) != codes.NotFound {
+	if _, err := d.GetMachineStatus(ctx,
+		&driver.GetMachineStatusRequest{Machine: m, MachineClass: class, Secret: secret}); codeOf(err) != codes.NotFound {
 		t.Errorf("status of a machine that does not exist: %v, want code NotFound", err)
 	}
 	first, err := d.CreateMachine(ctx, &driver.CreateMachineRequest{Machine: m, MachineClass: class, Secret: secret})
@@ -76,7 +78,8 @@ func TestDriver(t *testing.T) {
 		t.Errorf("machines mismatch (-want +got):\n%s", diff)
 	}
 	for range 2 { // The second call finds nothing, which is fine.
-		if _, err := d.DeleteMachine(ctx, &driver.DeleteMachineRequest{Machine: m, MachineClass: class, Secret: secret}); err != nil {
+		if _, err := d.DeleteMachine(ctx,
+			&driver.DeleteMachineRequest{Machine: m, MachineClass: class, Secret: secret}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -105,13 +108,17 @@ func TestDriverRefuses(t *testing.T) {
 	}{
 		"a class of another provider":         {provider: "other", spec: "{}", data: good(), want: codes.InvalidArgument},
 		"a specification that does not parse": {provider: "local", spec: "x", data: good(), want: codes.InvalidArgument},
-		"incomplete credentials":              {provider: "local", spec: "{}", data: map[string][]byte{}, want: codes.Unauthenticated},
-		"a class without tags":                {provider: "local", spec: "{}", data: good(), want: codes.InvalidArgument},
+		"incomplete credentials": {
+			provider: "local", spec: "{}", data: map[string][]byte{}, want: codes.Unauthenticated,
+		},
+		"a class without tags": {provider: "local", spec: "{}", data: good(), want: codes.InvalidArgument},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := d.ListMachines(ctx, &driver.ListMachinesRequest{
-				MachineClass: &machinev1alpha1.MachineClass{Provider: tc.provider, ProviderSpec: runtime.RawExtension{Raw: []byte(tc.spec)}},
-				Secret:       &corev1.Secret{Data: tc.data},
+				MachineClass: &machinev1alpha1.MachineClass{
+					Provider: tc.provider, ProviderSpec: runtime.RawExtension{Raw: []byte(tc.spec)},
+				},
+				Secret: &corev1.Secret{Data: tc.data},
 			})
 			if codeOf(err) != tc.want {
 				t.Errorf("ListMachines() error is %v, want code %s", err, tc.want)
@@ -124,7 +131,8 @@ func TestStatusError(t *testing.T) {
 	for c, want := range map[cloud.Code]codes.Code{
 		cloud.CodeAuthFailure: codes.Unauthenticated, cloud.CodeUnauthorized: codes.PermissionDenied,
 		cloud.CodeQuotaExceeded: codes.ResourceExhausted, cloud.CodeDepleted: codes.ResourceExhausted,
-		cloud.CodeRateLimited: codes.Unavailable, cloud.CodeUnavailable: codes.Unavailable, cloud.CodeInternal: codes.Internal,
+		cloud.CodeRateLimited: codes.Unavailable, cloud.CodeUnavailable: codes.Unavailable,
+		cloud.CodeInternal:   codes.Internal,
 		cloud.CodeDependency: codes.FailedPrecondition, cloud.CodeInvalid: codes.InvalidArgument,
 		cloud.CodeNotFound: codes.NotFound, cloud.CodeAlreadyExists: codes.AlreadyExists,
 	} {
@@ -144,17 +152,25 @@ func TestStepFinished(t *testing.T) {
 	now := metav1.Now()
 	step := func(description string, state machinev1alpha1.MachineState) *machinev1alpha1.Machine {
 		m := &machinev1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &now}}
-		m.Status.LastOperation = machinev1alpha1.LastOperation{Type: machinev1alpha1.MachineOperationDelete, State: state, Description: description}
+		m.Status.LastOperation = machinev1alpha1.LastOperation{
+			Type: machinev1alpha1.MachineOperationDelete, State: state, Description: description,
+		}
 		return m
 	}
 	for name, tc := range map[string]struct {
 		before, after *machinev1alpha1.Machine
 		want          bool
 	}{
-		"the next step":               {step("a", machinev1alpha1.MachineStateProcessing), step("b", machinev1alpha1.MachineStateProcessing), true},
-		"the same step":               {step("a", machinev1alpha1.MachineStateProcessing), step("a", machinev1alpha1.MachineStateProcessing), false},
-		"an error waits for its time": {step("a", machinev1alpha1.MachineStateProcessing), step("b", machinev1alpha1.MachineStateFailed), false},
-		"a machine that stays":        {&machinev1alpha1.Machine{}, &machinev1alpha1.Machine{}, false},
+		"the next step": {
+			step("a", machinev1alpha1.MachineStateProcessing), step("b", machinev1alpha1.MachineStateProcessing), true,
+		},
+		"the same step": {
+			step("a", machinev1alpha1.MachineStateProcessing), step("a", machinev1alpha1.MachineStateProcessing), false,
+		},
+		"an error waits for its time": {
+			step("a", machinev1alpha1.MachineStateProcessing), step("b", machinev1alpha1.MachineStateFailed), false,
+		},
+		"a machine that stays": {&machinev1alpha1.Machine{}, &machinev1alpha1.Machine{}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := stepFinished(tc.before, tc.after); got != tc.want {
@@ -174,7 +190,9 @@ func TestVolumesThatADrainWaitsFor(t *testing.T) {
 		HostPath: &corev1.HostPathVolumeSource{Path: "/v"},
 	}}
 	got, err := (&Driver{}).GetVolumeIDs(t.Context(), &driver.GetVolumeIDsRequest{
-		PVSpecs: []*corev1.PersistentVolumeSpec{of(csi.Driver, "vol-1"), of("other", "x"), directory, of(csi.Driver, "vol-2")},
+		PVSpecs: []*corev1.PersistentVolumeSpec{
+			of(csi.Driver, "vol-1"), of("other", "x"), directory, of(csi.Driver, "vol-2"),
+		},
 	})
 	if err != nil || !slices.Equal(got.VolumeIDs, []string{"vol-1", "vol-2"}) {
 		t.Errorf("GetVolumeIDs() = %v, %v, want those of the cloud", got, err)

@@ -53,8 +53,8 @@ const (
 // Options configure one process. The durations are the library's and are overridden by those of a pool.
 type Options struct {
 	Namespace string // Control plane namespace.
-	// HealthAddress is that of /healthz and /readyz, MetricsAddress that of /metrics: everybody who reaches the first one gets an
-	// answer, so it serves nothing else.
+	// HealthAddress is that of /healthz and /readyz, MetricsAddress that of /metrics: everybody who reaches the first one
+	// gets an answer, so it serves nothing else.
 	HealthAddress, MetricsAddress string
 	LeaderElect                   bool
 
@@ -77,8 +77,8 @@ func DefaultOptions() Options {
 			MachineInPlaceUpdateTimeout: metav1.Duration{Duration: 20 * time.Minute},
 			MaxEvictRetries:             drain.DefaultMaxEvictRetries,
 			PvDetachTimeout:             metav1.Duration{Duration: 30 * time.Second},
-			// A drain waits so long per pod for its volumes to be attached to another node, which takes two or three seconds unless
-			// there is none, as when all machines go.
+			// A drain waits so long per pod for its volumes to be attached to another node, which takes two or three seconds
+			// unless there is none, as when all machines go.
 			PvReattachTimeout:                        metav1.Duration{Duration: 10 * time.Second},
 			MachineSafetyOrphanVMsPeriod:             metav1.Duration{Duration: 5 * time.Minute},
 			MachineSafetyAPIServerStatusCheckPeriod:  metav1.Duration{Duration: time.Minute},
@@ -155,7 +155,9 @@ func cause(ctx context.Context, err error) error {
 }
 
 // runControllers constructs the library's controllers on shared caches and runs them until ctx ends.
-func runControllers(ctx context.Context, opts Options, control, target *rest.Config, controlClient kubernetes.Interface) error {
+func runControllers(
+	ctx context.Context, opts Options, control, target *rest.Config, controlClient kubernetes.Interface,
+) error {
 	targetClient, err := kubernetes.NewForConfig(target)
 	if err != nil {
 		return fmt.Errorf("client of the target cluster: %w", err)
@@ -172,15 +174,20 @@ func runControllers(ctx context.Context, opts Options, control, target *rest.Con
 	if err != nil {
 		return err
 	}
-	machineFactory := machineinformers.NewSharedInformerFactoryWithOptions(machineClient, resync, machineinformers.WithNamespace(opts.Namespace))
-	controlFactory := kubeinformers.NewSharedInformerFactoryWithOptions(controlClient, resync, kubeinformers.WithNamespace(opts.Namespace))
-	targetFactory := kubeinformers.NewSharedInformerFactoryWithOptions(targetClient, resync, kubeinformers.WithTransform(slim))
+	machineFactory := machineinformers.NewSharedInformerFactoryWithOptions(machineClient, resync,
+		machineinformers.WithNamespace(opts.Namespace))
+	controlFactory := kubeinformers.NewSharedInformerFactoryWithOptions(controlClient, resync,
+		kubeinformers.WithNamespace(opts.Namespace))
+	targetFactory := kubeinformers.NewSharedInformerFactoryWithOptions(targetClient, resync,
+		kubeinformers.WithTransform(slim))
 	machines := machineFactory.Machine().V1alpha1()
 	wake := &wakeups{MachineInformer: machines.Machines()}
 	recorder := newRecorder(controlClient, opts.Namespace)
 
-	deployments, err := deploymentcontroller.NewController(opts.Namespace, machineClient.MachineV1alpha1(), controlClient, targetClient,
-		targetFactory, machines.Machines(), machines.MachineSets(), machines.MachineDeployments(), recorder, opts.Deployments, true)
+	deployments, err := deploymentcontroller.NewController(opts.Namespace, machineClient.MachineV1alpha1(), controlClient,
+		targetClient,
+		targetFactory, machines.Machines(), machines.MachineSets(), machines.MachineDeployments(), recorder, opts.Deployments,
+		true)
 	if err != nil {
 		return fmt.Errorf("set up deployment controller: %w", err)
 	}
@@ -188,7 +195,8 @@ func runControllers(ctx context.Context, opts Options, control, target *rest.Con
 		Clock: clock.RealClock{},
 		Cloud: CloudFor(&credentials.Clients{}, func(api *cloud.Client) { wake.watchCloud(ctx, api) }),
 	}
-	singles, err := machinecontroller.NewController(opts.Namespace, machineClient.MachineV1alpha1(), controlClient, targetClient, driver,
+	singles, err := machinecontroller.NewController(opts.Namespace, machineClient.MachineV1alpha1(), controlClient,
+		targetClient, driver,
 		targetFactory, controlFactory.Core().V1().Secrets(), machines.MachineClasses(), wake, recorder,
 		opts.Machines, opts.NodeConditions, "", version)
 	if err != nil {

@@ -13,11 +13,12 @@ import (
 	"hortus.dev/hortus/cloud"
 )
 
-// wakeups is the machine informer given to the machine controller, which looks at a machine again only after its spec has
-// changed or a fixed time (5 s to 10 min) has passed. It tells the controller's own handlers of a change when
+// wakeups is the machine informer given to the machine controller, which looks at a machine again only after its spec
+// has changed or a fixed time (5 s to 10 min) has passed. It tells the controller's own handlers of a change when
 //   - a machine in deletion has finished a step, so that the next one need not wait 5 s;
 //   - a new machine was written to by somebody else or its class has become usable, which would also wait 5 s;
-//   - something has changed in the cloud that may let a failed creation succeed, such as a quota, which would wait 10 min.
+//   - something has changed in the cloud that may let a failed creation succeed, such as a quota, which would wait
+//     10 min.
 type wakeups struct {
 	machineinformers.MachineInformer
 
@@ -40,7 +41,9 @@ type recordingInformer struct {
 }
 
 // AddEventHandler implements cache.SharedIndexInformer.
-func (i *recordingInformer) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+func (i *recordingInformer) AddEventHandler(
+	h cache.ResourceEventHandler,
+) (cache.ResourceEventHandlerRegistration, error) {
 	i.wakeups.mu.Lock()
 	i.wakeups.handlers = append(i.wakeups.handlers, h)
 	i.wakeups.mu.Unlock()
@@ -65,7 +68,8 @@ func (w *wakeups) watchSteps(classes machineinformers.MachineClassInformer) erro
 		UpdateFunc: func(before, after any) {
 			o, ok1 := before.(*machinev1alpha1.Machine)
 			n, ok2 := after.(*machinev1alpha1.Machine)
-			if ok1 && ok2 && o.Generation == n.Generation && (stepFinished(o, n) || (isNew(n) && o.ResourceVersion != n.ResourceVersion)) {
+			if ok1 && ok2 && o.Generation == n.Generation &&
+				(stepFinished(o, n) || (isNew(n) && o.ResourceVersion != n.ResourceVersion)) {
 				w.wake(n)
 			}
 		},

@@ -1,5 +1,5 @@
-// Package network acts on Networks of type bridge: it puts the network agent, which enforces NetworkPolicies too, on every
-// node of a Shoot.
+// Package network acts on Networks of type bridge: it puts the network agent, which enforces NetworkPolicies too, on
+// every node of a Shoot.
 package network
 
 import (
@@ -61,14 +61,18 @@ func (a *Actuator) Validate(_ context.Context, n *extensionsv1alpha1.Network, _ 
 	}
 	for i, family := range n.Spec.IPFamilies {
 		if family != extensionsv1alpha1.IPFamilyIPv4 {
-			out = append(out, field.NotSupported(path.Child("ipFamilies").Index(i), family, []extensionsv1alpha1.IPFamily{extensionsv1alpha1.IPFamilyIPv4}))
+			out = append(out, field.NotSupported(path.Child("ipFamilies").Index(i), family, []extensionsv1alpha1.IPFamily{
+				extensionsv1alpha1.IPFamilyIPv4,
+			}))
 		}
 	}
 	return out
 }
 
 // Reconcile hands the agent to the Shoot's resource-manager.
-func (a *Actuator) Reconcile(ctx context.Context, n *extensionsv1alpha1.Network, cluster *extension.Cluster) (extension.Result, error) {
+func (a *Actuator) Reconcile(
+	ctx context.Context, n *extensionsv1alpha1.Network, cluster *extension.Cluster,
+) (extension.Result, error) {
 	err := managedresource.Apply(ctx, a.Client, a.Client.Scheme(), managedresource.Set{
 		Namespace: n.Namespace, Name: managedResource,
 		Objects: Objects(Values{Image: a.Image, PodCIDR: n.Spec.PodCIDR, APIServer: apiServer(cluster.Shoot)}),
@@ -78,23 +82,29 @@ func (a *Actuator) Reconcile(ctx context.Context, n *extensionsv1alpha1.Network,
 }
 
 // Restore does what Reconcile does.
-func (a *Actuator) Restore(ctx context.Context, n *extensionsv1alpha1.Network, cluster *extension.Cluster) (extension.Result, error) {
+func (a *Actuator) Restore(
+	ctx context.Context, n *extensionsv1alpha1.Network, cluster *extension.Cluster,
+) (extension.Result, error) {
 	return a.Reconcile(ctx, n, cluster)
 }
 
-// Migrate has nothing to stop. The ManagedResource stays until the gardenlet drops it: the resource-manager of a Shoot that
-// sleeps would not let it go.
+// Migrate has nothing to stop. The ManagedResource stays until the gardenlet drops it: the resource-manager of a Shoot
+// that sleeps would not let it go.
 func (a *Actuator) Migrate(context.Context, *extensionsv1alpha1.Network, *extension.Cluster) (extension.Result, error) {
 	return extension.Done(), nil
 }
 
 // Delete removes the agent from the Shoot.
-func (a *Actuator) Delete(ctx context.Context, n *extensionsv1alpha1.Network, _ *extension.Cluster) (extension.Result, error) {
+func (a *Actuator) Delete(
+	ctx context.Context, n *extensionsv1alpha1.Network, _ *extension.Cluster,
+) (extension.Result, error) {
 	return a.remove(ctx, n, false)
 }
 
 // ForceDelete leaves the agent to the user.
-func (a *Actuator) ForceDelete(ctx context.Context, n *extensionsv1alpha1.Network, _ *extension.Cluster) (extension.Result, error) {
+func (a *Actuator) ForceDelete(
+	ctx context.Context, n *extensionsv1alpha1.Network, _ *extension.Cluster,
+) (extension.Result, error) {
 	return a.remove(ctx, n, true)
 }
 
@@ -143,16 +153,21 @@ func Objects(v Values) []client.Object {
 	meta := metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: agentName, Labels: labels}
 	readOnly := []string{"get", "list", "watch"}
 	roleName := "extensions.gardener.cloud:networking-bridge:" + agentName
-	env := []corev1.EnvVar{{Name: "NODE_NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"}}}}
+	env := []corev1.EnvVar{{
+		Name: "NODE_NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"}},
+	}}
 	if v.APIServer != "" {
 		host, port := v.APIServer, "443"
 		if h, p, err := net.SplitHostPort(v.APIServer); err == nil {
 			host, port = h, p
 		}
-		env = append(env, corev1.EnvVar{Name: "KUBERNETES_SERVICE_HOST", Value: host}, corev1.EnvVar{Name: "KUBERNETES_SERVICE_PORT", Value: port})
+		env = append(env, corev1.EnvVar{Name: "KUBERNETES_SERVICE_HOST", Value: host},
+			corev1.EnvVar{Name: "KUBERNETES_SERVICE_PORT", Value: port})
 	}
 	probe := func(path string) corev1.ProbeHandler {
-		return corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Host: "127.0.0.1", Path: path, Port: intstr.FromInt32(healthPort)}}
+		return corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
+			Host: "127.0.0.1", Path: path, Port: intstr.FromInt32(healthPort),
+		}}
 	}
 	return []client.Object{
 		&corev1.ServiceAccount{ObjectMeta: meta, AutomountServiceAccountToken: ptr.To(false)},
@@ -173,7 +188,10 @@ func Objects(v Values) []client.Object {
 			Spec: appsv1.DaemonSetSpec{
 				RevisionHistoryLimit: ptr.To(int32(1)),
 				Selector:             &metav1.LabelSelector{MatchLabels: map[string]string{"app": agentName}},
-				UpdateStrategy:       appsv1.DaemonSetUpdateStrategy{Type: appsv1.RollingUpdateDaemonSetStrategyType, RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxUnavailable: ptr.To(intstr.FromString("100%"))}},
+				UpdateStrategy: appsv1.DaemonSetUpdateStrategy{
+					Type:          appsv1.RollingUpdateDaemonSetStrategyType,
+					RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxUnavailable: ptr.To(intstr.FromString("100%"))},
+				},
 				Template: corev1.PodTemplateSpec{
 					ObjectMeta: metav1.ObjectMeta{Labels: labels},
 					Spec: corev1.PodSpec{

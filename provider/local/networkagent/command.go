@@ -23,8 +23,8 @@ import (
 // name of the process and its user agent.
 const name = "network-agent"
 
-// metadata is the network of link-local addresses (RFC 3927), in which clouds have their metadata services. Routers must not
-// forward to it; what is there identifies the machine and is none of a pod's business.
+// metadata is the network of link-local addresses (RFC 3927), in which clouds have their metadata services. Routers
+// must not forward to it; what is there identifies the machine and is none of a pod's business.
 var metadata = netip.MustParsePrefix("169.254.0.0/16")
 
 // options are the flags of the command.
@@ -46,7 +46,8 @@ func NewCommand() *cobra.Command {
 	}
 	o.AddFlags(cmd.Flags())
 	cmd.Flags().StringVar(&o.nodeName, "node-name", "", "name of the Node of this machine")
-	cmd.Flags().StringVar(&o.podCIDR, "pod-cidr", "", "pod network of the whole cluster; required unless --policies-only is set")
+	cmd.Flags().StringVar(&o.podCIDR, "pod-cidr", "",
+		"pod network of the whole cluster; required unless --policies-only is set")
 	cmd.Flags().StringVar(&o.confDir, "cni-conf-dir", "/etc/cni/net.d", "directory of CNI configurations")
 	cmd.Flags().StringVar(&o.binDir, "cni-bin-dir", "/opt/cni/bin",
 		"directory of CNI plugins, where "+hook.PluginName+" is installed")

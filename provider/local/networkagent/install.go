@@ -12,8 +12,8 @@ import (
 	"hortus.dev/hortus/provider/local/networkagent/hook"
 )
 
-// installPlugin puts the CNI plugin into the directory, in one step: the container runtime may start it at any time. A plugin
-// with the same content stays, others in the directory are left alone.
+// installPlugin puts the CNI plugin into the directory, in one step: the container runtime may start it at any time. A
+// plugin with the same content stays, others in the directory are left alone.
 func installPlugin(source, dir string) error {
 	target := filepath.Join(dir, hook.PluginName)
 	want, err := fileSum(source)

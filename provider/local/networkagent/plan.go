@@ -24,8 +24,8 @@ type State struct {
 	Routes []Route      // Sorted by destination.
 }
 
-// Decide computes what the machine of the Node called self must have. Nodes without pod network or address are left out:
-// they have no pods yet. Pod networks that do not parse are left out too, the API server does not let them in.
+// Decide computes what the machine of the Node called self must have. Nodes without pod network or address are left
+// out: they have no pods yet. Pod networks that do not parse are left out too, the API server does not let them in.
 func Decide(nodes []corev1.Node, self string) State {
 	var out State
 	for i := range nodes {
@@ -73,8 +73,8 @@ func internalIP(node *corev1.Node) (netip.Addr, bool) {
 }
 
 // CNIConfig renders the CNI configuration for a machine whose pods are in the given network. The bridge plugin does not
-// masquerade: one rule per machine does, and it spares traffic between pods of different machines. The last plugin waits until
-// the pod's policies are in force, so it has to come when the network is complete.
+// masquerade: one rule per machine does, and it spares traffic between pods of different machines. The last plugin
+// waits until the pod's policies are in force, so it has to come when the network is complete.
 func CNIConfig(pods netip.Prefix) []byte {
 	type object = map[string]any
 	data, err := json.MarshalIndent(object{

@@ -15,7 +15,9 @@ func node(name, pods, ip string) corev1.Node {
 		n.Spec.PodCIDR, n.Spec.PodCIDRs = pods, []string{pods}
 	}
 	if ip != "" {
-		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: name}, {Type: corev1.NodeInternalIP, Address: ip}}
+		n.Status.Addresses = []corev1.NodeAddress{
+			{Type: corev1.NodeHostName, Address: name}, {Type: corev1.NodeInternalIP, Address: ip},
+		}
 	}
 	return n
 }
@@ -40,20 +42,26 @@ func TestDecide(t *testing.T) {
 			want:  State{Pods: netip.MustParsePrefix("100.96.0.0/24")},
 		},
 		"routes are sorted whatever the order of Nodes": {
-			nodes: []corev1.Node{node("c", "100.96.2.0/24", "10.250.0.4"), node("self", "100.96.0.0/24", "10.250.0.2"), node("b", "100.96.1.0/24", "10.250.0.3")},
+			nodes: []corev1.Node{
+				node("c", "100.96.2.0/24", "10.250.0.4"), node("self", "100.96.0.0/24", "10.250.0.2"),
+				node("b", "100.96.1.0/24", "10.250.0.3"),
+			},
 			want: State{
 				Pods:   netip.MustParsePrefix("100.96.0.0/24"),
 				Routes: []Route{route("100.96.1.0/24", "10.250.0.3"), route("100.96.2.0/24", "10.250.0.4")},
 			},
 		},
 		"a Node without address or pod network is left out": {
-			nodes: []corev1.Node{node("self", "100.96.0.0/24", "10.250.0.2"), node("b", "100.96.1.0/24", ""), node("c", "", "10.250.0.4")},
-			want:  State{Pods: netip.MustParsePrefix("100.96.0.0/24")},
+			nodes: []corev1.Node{
+				node("self", "100.96.0.0/24", "10.250.0.2"), node("b", "100.96.1.0/24", ""), node("c", "", "10.250.0.4"),
+			},
+			want: State{Pods: netip.MustParsePrefix("100.96.0.0/24")},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Decide(tc.nodes, "self")
-			if diff := cmp.Diff(tc.want, got, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+			if diff := cmp.Diff(tc.want, got, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
+				cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 				t.Errorf("Decide() mismatch (-want +got):\n%s", diff)
 			}
 		})

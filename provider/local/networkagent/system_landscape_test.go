@@ -39,7 +39,10 @@ func TestSystem(t *testing.T) {
 	route := func(dst, gw string) Route {
 		return Route{Destination: netip.MustParsePrefix(dst), Gateway: netip.MustParseAddr(gw)}
 	}
-	state := State{Pods: netip.MustParsePrefix("100.96.0.0/24"), Routes: []Route{route("100.96.1.0/24", "10.250.0.3"), route("100.96.2.0/24", "10.250.0.4")}}
+	state := State{
+		Pods:   netip.MustParsePrefix("100.96.0.0/24"),
+		Routes: []Route{route("100.96.1.0/24", "10.250.0.3"), route("100.96.2.0/24", "10.250.0.4")},
+	}
 	for range 2 {
 		if err := s.Apply(state); err != nil {
 			t.Fatal(err)
@@ -49,7 +52,8 @@ func TestSystem(t *testing.T) {
 	if err := s.Apply(state); err != nil {
 		t.Fatal(err)
 	}
-	routes, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Protocol: routeProtocol}, netlink.RT_FILTER_PROTOCOL)
+	routes, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Protocol: routeProtocol},
+		netlink.RT_FILTER_PROTOCOL)
 	if err != nil {
 		t.Fatal(err)
 	}

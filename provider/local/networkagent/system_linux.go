@@ -38,9 +38,9 @@ func (s *System) Prepare() error {
 	return s.masquerade()
 }
 
-// filterBridges lets packets between two pods of one bridge pass the hooks of IP. Without it replies between them pass by the
-// translation of Service addresses, and network policies do not apply to them. The file exists only where the module
-// br_netfilter is loaded, and there 1 is the default; a machine whose pods have no bridge does not need it.
+// filterBridges lets packets between two pods of one bridge pass the hooks of IP. Without it replies between them pass
+// by the translation of Service addresses, and network policies do not apply to them. The file exists only where the
+// module br_netfilter is loaded, and there 1 is the default; a machine whose pods have no bridge does not need it.
 func filterBridges() {
 	_ = os.WriteFile("/proc/sys/net/bridge/bridge-nf-call-iptables", []byte("1\n"), 0o644)
 }
@@ -59,7 +59,8 @@ func (s *System) masquerade() error {
 		Name: "postrouting", Table: table, Type: nftables.ChainTypeNAT,
 		Hooknum: nftables.ChainHookPostrouting, Priority: nftables.ChainPriorityNATSource,
 	})
-	exprs := append(matchAddress(offsetSource, s.AllPods, expr.CmpOpEq), matchAddress(offsetDestination, s.AllPods, expr.CmpOpNeq)...)
+	exprs := append(matchAddress(offsetSource, s.AllPods, expr.CmpOpEq),
+		matchAddress(offsetDestination, s.AllPods, expr.CmpOpNeq)...)
 	conn.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: append(exprs, &expr.Masq{})})
 	if err := conn.Flush(); err != nil {
 		return fmt.Errorf("write nftables rules: %w", err)
@@ -109,7 +110,8 @@ func (s *System) writeConfig(data []byte) error {
 }
 
 func (s *System) applyRoutes(want []Route) error {
-	have, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Protocol: routeProtocol, Table: unix.RT_TABLE_MAIN},
+	have, err := netlink.RouteListFiltered(netlink.FAMILY_V4,
+		&netlink.Route{Protocol: routeProtocol, Table: unix.RT_TABLE_MAIN},
 		netlink.RT_FILTER_PROTOCOL|netlink.RT_FILTER_TABLE)
 	if err != nil {
 		return fmt.Errorf("list routes: %w", err)

@@ -1,5 +1,5 @@
-// Package operatingsystemconfig acts on OperatingSystemConfigs for the machine image of this project: it renders the user
-// data that the image's init reads at the first boot.
+// Package operatingsystemconfig acts on OperatingSystemConfigs for the machine image of this project: it renders the
+// user data that the image's init reads at the first boot.
 package operatingsystemconfig
 
 import (
@@ -38,9 +38,11 @@ type Actuator struct {
 
 var _ extension.Actuator[*extensionsv1alpha1.OperatingSystemConfig] = &Actuator{}
 
-// Reconcile renders the user data of purpose provision. Purpose reconcile is for the node agent; the SSH server is all that the
-// image needs beside it.
-func (a *Actuator) Reconcile(ctx context.Context, osc *extensionsv1alpha1.OperatingSystemConfig, _ *extension.Cluster) (extension.Result, error) {
+// Reconcile renders the user data of purpose provision. Purpose reconcile is for the node agent; the SSH server is all
+// that the image needs beside it.
+func (a *Actuator) Reconcile(
+	ctx context.Context, osc *extensionsv1alpha1.OperatingSystemConfig, _ *extension.Cluster,
+) (extension.Result, error) {
 	if osc.Spec.Purpose != extensionsv1alpha1.OperatingSystemConfigPurposeProvision {
 		osc.Status.InPlaceUpdates = inPlaceUpdate(osc.Spec.InPlaceUpdates)
 		osc.Status.ExtensionFiles, osc.Status.ExtensionUnits = sshServer(&osc.Spec)
@@ -73,7 +75,9 @@ func inPlaceUpdate(spec *extensionsv1alpha1.InPlaceUpdates) *extensionsv1alpha1.
 		return nil
 	}
 	return &extensionsv1alpha1.InPlaceUpdatesStatus{
-		OSUpdate: &extensionsv1alpha1.OSUpdate{Command: "/sbin/init", Args: []string{"ctl", "update", spec.OperatingSystemVersion}},
+		OSUpdate: &extensionsv1alpha1.OSUpdate{
+			Command: "/sbin/init", Args: []string{"ctl", "update", spec.OperatingSystemVersion},
+		},
 	}
 }
 
@@ -102,7 +106,9 @@ type dropIn struct {
 }
 
 // files resolves the content of all files: the machine cannot read Secrets.
-func (a *Actuator) files(ctx context.Context, osc *extensionsv1alpha1.OperatingSystemConfig) ([]extensionsv1alpha1.File, error) {
+func (a *Actuator) files(
+	ctx context.Context, osc *extensionsv1alpha1.OperatingSystemConfig,
+) ([]extensionsv1alpha1.File, error) {
 	out := make([]extensionsv1alpha1.File, 0, len(osc.Spec.Files))
 	for _, f := range osc.Spec.Files {
 		switch {
@@ -133,8 +139,8 @@ func inline(data []byte) *extensionsv1alpha1.FileContentInline {
 	return &extensionsv1alpha1.FileContentInline{Encoding: "b64", Data: base64.StdEncoding.EncodeToString(data)}
 }
 
-// UserData renders files, whose content is inline, and units in the form the init reads. Content stays as readable as it
-// came, so that placeholders in it can be replaced for each machine.
+// UserData renders files, whose content is inline, and units in the form the init reads. Content stays as readable as
+// it came, so that placeholders in it can be replaced for each machine.
 func UserData(files []extensionsv1alpha1.File, units []extensionsv1alpha1.Unit) ([]byte, error) {
 	doc := struct {
 		Files []file `json:"files,omitempty"`
@@ -142,11 +148,14 @@ func UserData(files []extensionsv1alpha1.File, units []extensionsv1alpha1.Unit) 
 	}{}
 	for _, f := range files {
 		doc.Files = append(doc.Files, file{
-			Path: f.Path, Permissions: ptr.Deref(f.Permissions, defaultPermissions), Content: fileContent{Inline: *f.Content.Inline},
+			Path: f.Path, Permissions: ptr.Deref(f.Permissions, defaultPermissions),
+			Content: fileContent{Inline: *f.Content.Inline},
 		})
 	}
 	for _, u := range units {
-		one := unit{Name: u.Name, Command: string(ptr.Deref(u.Command, "")), Enable: u.Enable, Content: ptr.Deref(u.Content, "")}
+		one := unit{
+			Name: u.Name, Command: string(ptr.Deref(u.Command, "")), Enable: u.Enable, Content: ptr.Deref(u.Content, ""),
+		}
 		for _, d := range u.DropIns {
 			one.DropIns = append(one.DropIns, dropIn{Name: d.Name, Content: d.Content})
 		}
@@ -160,21 +169,29 @@ func UserData(files []extensionsv1alpha1.File, units []extensionsv1alpha1.Unit) 
 }
 
 // Restore does what Reconcile does: the result follows from the spec alone.
-func (a *Actuator) Restore(ctx context.Context, osc *extensionsv1alpha1.OperatingSystemConfig, cluster *extension.Cluster) (extension.Result, error) {
+func (a *Actuator) Restore(
+	ctx context.Context, osc *extensionsv1alpha1.OperatingSystemConfig, cluster *extension.Cluster,
+) (extension.Result, error) {
 	return a.Reconcile(ctx, osc, cluster)
 }
 
 // Migrate has nothing to remove: the Secret goes with its owner.
-func (a *Actuator) Migrate(context.Context, *extensionsv1alpha1.OperatingSystemConfig, *extension.Cluster) (extension.Result, error) {
+func (a *Actuator) Migrate(
+	context.Context, *extensionsv1alpha1.OperatingSystemConfig, *extension.Cluster,
+) (extension.Result, error) {
 	return extension.Done(), nil
 }
 
 // Delete has nothing to remove: the Secret goes with its owner.
-func (a *Actuator) Delete(context.Context, *extensionsv1alpha1.OperatingSystemConfig, *extension.Cluster) (extension.Result, error) {
+func (a *Actuator) Delete(
+	context.Context, *extensionsv1alpha1.OperatingSystemConfig, *extension.Cluster,
+) (extension.Result, error) {
 	return extension.Done(), nil
 }
 
 // ForceDelete has nothing to remove.
-func (a *Actuator) ForceDelete(context.Context, *extensionsv1alpha1.OperatingSystemConfig, *extension.Cluster) (extension.Result, error) {
+func (a *Actuator) ForceDelete(
+	context.Context, *extensionsv1alpha1.OperatingSystemConfig, *extension.Cluster,
+) (extension.Result, error) {
 	return extension.Done(), nil
 }

@@ -26,20 +26,30 @@ func TestUserDataIsWhatTheMachineReads(t *testing.T) {
 	utilruntime.Must(extensionsv1alpha1.AddToScheme(scheme))
 	binary := []byte{0xff, 0xfe, 0x00}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(&corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s"}, Data: map[string][]byte{"text": []byte("from secret"), "binary": binary},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s"},
+		Data:       map[string][]byte{"text": []byte("from secret"), "binary": binary},
 	}).Build()
-	osc := &extensionsv1alpha1.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pool-init", UID: "u"}}
+	osc := &extensionsv1alpha1.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "ns", Name: "pool-init", UID: "u",
+	}}
 	osc.Spec.Purpose = extensionsv1alpha1.OperatingSystemConfigPurposeProvision
 	osc.Spec.Files = []extensionsv1alpha1.File{
 		{Path: "/token", Permissions: ptr.To(uint32(0o600)), Content: extensionsv1alpha1.FileContent{
 			Inline: &extensionsv1alpha1.FileContentInline{Data: "<<BOOTSTRAP_TOKEN>>\n"}, TransmitUnencoded: ptr.To(true),
 		}},
-		{Path: "/b64", Content: extensionsv1alpha1.FileContent{Inline: &extensionsv1alpha1.FileContentInline{Encoding: "b64", Data: "aGVsbG8="}}},
-		{Path: "/text", Content: extensionsv1alpha1.FileContent{SecretRef: &extensionsv1alpha1.FileContentSecretRef{Name: "s", DataKey: "text"}}},
-		{Path: "/binary", Content: extensionsv1alpha1.FileContent{SecretRef: &extensionsv1alpha1.FileContentSecretRef{Name: "s", DataKey: "binary"}}},
+		{Path: "/b64", Content: extensionsv1alpha1.FileContent{
+			Inline: &extensionsv1alpha1.FileContentInline{Encoding: "b64", Data: "aGVsbG8="},
+		}},
+		{Path: "/text", Content: extensionsv1alpha1.FileContent{
+			SecretRef: &extensionsv1alpha1.FileContentSecretRef{Name: "s", DataKey: "text"},
+		}},
+		{Path: "/binary", Content: extensionsv1alpha1.FileContent{
+			SecretRef: &extensionsv1alpha1.FileContentSecretRef{Name: "s", DataKey: "binary"},
+		}},
 	}
 	osc.Spec.Units = []extensionsv1alpha1.Unit{{
-		Name: "a.service", Command: ptr.To(extensionsv1alpha1.CommandStart), Enable: ptr.To(true), Content: ptr.To("[Service]\nExecStart=/a\n"),
+		Name: "a.service", Command: ptr.To(extensionsv1alpha1.CommandStart), Enable: ptr.To(true),
+		Content: ptr.To("[Service]\nExecStart=/a\n"),
 		DropIns: []extensionsv1alpha1.DropIn{{Name: "10.conf", Content: "[Service]\nRestart=always\n"}},
 	}}
 	if _, err := (&Actuator{Client: c}).Reconcile(ctx, osc, nil); err != nil {
@@ -68,7 +78,9 @@ func TestUserDataIsWhatTheMachineReads(t *testing.T) {
 		}
 		got[f.Path] = string(content)
 	}
-	want := map[string]string{"/token": "<<BOOTSTRAP_TOKEN>>\n", "/b64": "hello", "/text": "from secret", "/binary": string(binary)}
+	want := map[string]string{
+		"/token": "<<BOOTSTRAP_TOKEN>>\n", "/b64": "hello", "/text": "from secret", "/binary": string(binary),
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("files mismatch (-want +got):\n%s", diff)
 	}
@@ -76,7 +88,8 @@ func TestUserDataIsWhatTheMachineReads(t *testing.T) {
 		t.Errorf("permissions are %v, want 0600", p)
 	}
 	unit := parsed.Units[0]
-	if unit.Name != "a.service" || ptr.Deref(unit.Content, "") != "[Service]\nExecStart=/a\n" || len(unit.DropIns) != 1 || ptr.Deref(unit.Command, "") != "start" {
+	if unit.Name != "a.service" || ptr.Deref(unit.Content, "") != "[Service]\nExecStart=/a\n" || len(unit.DropIns) != 1 ||
+		ptr.Deref(unit.Command, "") != "start" {
 		t.Errorf("unit is %+v", unit)
 	}
 }
@@ -84,7 +97,11 @@ func TestUserDataIsWhatTheMachineReads(t *testing.T) {
 func TestFilesFromImagesAreRefused(t *testing.T) {
 	osc := &extensionsv1alpha1.OperatingSystemConfig{}
 	osc.Spec.Purpose = extensionsv1alpha1.OperatingSystemConfigPurposeProvision
-	osc.Spec.Files = []extensionsv1alpha1.File{{Path: "/x", Content: extensionsv1alpha1.FileContent{ImageRef: &extensionsv1alpha1.FileContentImageRef{Image: "i", FilePathInImage: "/x"}}}}
+	osc.Spec.Files = []extensionsv1alpha1.File{{
+		Path: "/x", Content: extensionsv1alpha1.FileContent{
+			ImageRef: &extensionsv1alpha1.FileContentImageRef{Image: "i", FilePathInImage: "/x"},
+		},
+	}}
 	if _, err := (&Actuator{}).Reconcile(context.Background(), osc, nil); err == nil {
 		t.Error("Reconcile() accepts a file that a machine cannot have before its first boot")
 	}

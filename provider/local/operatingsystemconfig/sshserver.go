@@ -14,9 +14,11 @@ const (
 	sshServerScript = "/opt/bin/ssh-server"
 )
 
-// sshServer returns what runs the SSH server of the image, if the machine has keys for people who log in. Without the unit the
-// node agent stops it.
-func sshServer(spec *extensionsv1alpha1.OperatingSystemConfigSpec) ([]extensionsv1alpha1.File, []extensionsv1alpha1.Unit) {
+// sshServer returns what runs the SSH server of the image, if the machine has keys for people who log in. Without the
+// unit the node agent stops it.
+func sshServer(
+	spec *extensionsv1alpha1.OperatingSystemConfigSpec,
+) ([]extensionsv1alpha1.File, []extensionsv1alpha1.Unit) {
 	hasKeys := func(f extensionsv1alpha1.File) bool { return f.Path == extensionsv1alpha1.AuthorizedKeysFile }
 	if !slices.ContainsFunc(spec.Files, hasKeys) {
 		return nil, nil
@@ -31,7 +33,8 @@ func sshServer(spec *extensionsv1alpha1.OperatingSystemConfigSpec) ([]extensions
 		text(sshServerScript, 0o755, sshServerCommands),
 	}
 	return files, []extensionsv1alpha1.Unit{{
-		Name: sshServerUnit, Enable: ptr.To(true), Command: ptr.To(extensionsv1alpha1.CommandStart), Content: ptr.To(sshServerContent),
+		Name: sshServerUnit, Enable: ptr.To(true), Command: ptr.To(extensionsv1alpha1.CommandStart),
+		Content:   ptr.To(sshServerContent),
 		FilePaths: []string{sshServerConfig, sshServerScript},
 	}}
 }
@@ -49,8 +52,8 @@ PrintLastLog no
 Subsystem sftp internal-sftp
 `
 
-// sshServerContent does not wait until the server listens, and is skipped on machines whose image is too old to have one: the
-// node agent goes on, whatever becomes of the server.
+// sshServerContent does not wait until the server listens, and is skipped on machines whose image is too old to have
+// one: the node agent goes on, whatever becomes of the server.
 const sshServerContent = `[Unit]
 Description=SSH server for people who log in
 ConditionPathExists=/usr/sbin/sshd
@@ -65,9 +68,9 @@ RestartSec=1
 WantedBy=multi-user.target
 `
 
-// sshServerCommands makes what the server needs and is not there yet: /etc is that of the image with which the machine was made.
-// The key of the host is on the disk that stays, so that a machine has the same one after a reboot. Sessions outlive their
-// server; they are told from those of servers in pods by the file of their program.
+// sshServerCommands makes what the server needs and is not there yet: /etc is that of the image with which the machine
+// was made. The key of the host is on the disk that stays, so that a machine has the same one after a reboot. Sessions
+// outlive their server; they are told from those of servers in pods by the file of their program.
 const sshServerCommands = `#!/bin/sh
 # Runs the SSH server of this machine, and ends its sessions.
 set -eu

@@ -29,11 +29,14 @@ type Options struct {
 
 // AddFlags adds the flags to fs, with the current values as defaults.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "path of a kubeconfig; empty means the cluster the process runs in")
-	fs.StringVar(&o.HealthAddress, "health-address", o.HealthAddress, `address of /healthz and /readyz; "0" switches them off`)
+	fs.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig,
+		"path of a kubeconfig; empty means the cluster the process runs in")
+	fs.StringVar(&o.HealthAddress, "health-address", o.HealthAddress,
+		`address of /healthz and /readyz; "0" switches them off`)
 	fs.StringVar(&o.MetricsAddress, "metrics-address", o.MetricsAddress, `address of /metrics; "0" switches it off`)
 	fs.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "elect a leader, so that several replicas may run")
-	fs.StringVar(&o.LeaderElectionNamespace, "leader-elect-namespace", o.LeaderElectionNamespace, "namespace of the leader's Lease; empty means the namespace of the pod")
+	fs.StringVar(&o.LeaderElectionNamespace, "leader-elect-namespace", o.LeaderElectionNamespace,
+		"namespace of the leader's Lease; empty means the namespace of the pod")
 }
 
 // RESTConfig returns the configuration of the cluster.
@@ -46,9 +49,11 @@ func (o *Options) RESTConfig(userAgent string) (*rest.Config, error) {
 	return rest.AddUserAgent(cfg, userAgent), nil
 }
 
-// Manager waits for the API server and returns a manager for a process of the given name with health endpoints; tweak may
-// change its options.
-func (o *Options) Manager(ctx context.Context, name string, scheme *runtime.Scheme, tweak func(*ctrl.Options)) (ctrl.Manager, error) {
+// Manager waits for the API server and returns a manager for a process of the given name with health endpoints; tweak
+// may change its options.
+func (o *Options) Manager(
+	ctx context.Context, name string, scheme *runtime.Scheme, tweak func(*ctrl.Options),
+) (ctrl.Manager, error) {
 	log := Logger(name)
 	ctrl.SetLogger(log)
 	cfg, err := o.RESTConfig(name)

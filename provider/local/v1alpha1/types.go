@@ -134,7 +134,8 @@ func (c *CloudProfileConfig) Image(name, version, architecture string) (string, 
 			}
 		}
 	}
-	return "", fmt.Errorf("the CloudProfile maps no image of the cloud to %q version %q for %s", name, version, architecture)
+	return "", fmt.Errorf("the CloudProfile maps no image of the cloud to %q version %q for %s", name, version,
+		architecture)
 }
 
 // Decode reads a configuration strictly: an unknown field is an error, since it is most likely misspelt. Nothing at all

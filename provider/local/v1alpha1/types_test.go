@@ -20,10 +20,12 @@ func TestDecode(t *testing.T) {
 		"a full object":          {raw: "{" + head + `,"networks":{"cidr":"10.0.0.0/16"}}`, want: "10.0.0.0/16"},
 		"an object without type": {raw: `{"networks":{"cidr":"10.0.0.0/16"}}`, want: "10.0.0.0/16"},
 		"a misspelt field":       {raw: "{" + head + `,"networks":{"cird":"10.0.0.0/16"}}`, fail: true},
-		"another kind":           {raw: `{"apiVersion":"local.provider.hortus.dev/v1alpha1","kind":"WorkerConfig"}`, fail: true},
-		"another provider":       {raw: `{"apiVersion":"aws/v1","kind":"InfrastructureConfig"}`, fail: true},
-		"two objects":            {raw: "{}{}", fail: true},
-		"not an object":          {raw: `"x"`, fail: true},
+		"another kind": {
+			raw: `{"apiVersion":"local.provider.hortus.dev/v1alpha1","kind":"WorkerConfig"}`, fail: true,
+		},
+		"another provider": {raw: `{"apiVersion":"aws/v1","kind":"InfrastructureConfig"}`, fail: true},
+		"two objects":      {raw: "{}{}", fail: true},
+		"not an object":    {raw: `"x"`, fail: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := &InfrastructureConfig{}
@@ -40,10 +42,12 @@ func TestDecode(t *testing.T) {
 
 func TestImage(t *testing.T) {
 	cfg := CloudProfileConfig{MachineImages: []MachineImage{{Name: "os", Versions: []MachineImageVersion{
-		{Version: "1.0.0", Image: "arm", Architecture: "arm64"}, {Version: "1.0.0", Image: "amd", Architecture: "amd64"}, {Version: "2.0.0", Image: "any"},
+		{Version: "1.0.0", Image: "arm", Architecture: "arm64"}, {Version: "1.0.0", Image: "amd", Architecture: "amd64"},
+		{Version: "2.0.0", Image: "any"},
 	}}}}
 	for _, tc := range []struct{ name, version, architecture, want string }{
-		{"os", "1.0.0", "amd64", "amd"}, {"os", "1.0.0", "arm64", "arm"}, {"os", "1.0.0", "", "arm"}, {"os", "2.0.0", "arm64", "any"},
+		{"os", "1.0.0", "amd64", "amd"}, {"os", "1.0.0", "arm64", "arm"}, {"os", "1.0.0", "", "arm"},
+		{"os", "2.0.0", "arm64", "any"},
 		{"os", "3.0.0", "amd64", ""}, {"other", "1.0.0", "amd64", ""},
 	} {
 		got, err := cfg.Image(tc.name, tc.version, tc.architecture)

@@ -45,7 +45,8 @@ func SetupWithManager(mgr ctrl.Manager, node Node) error {
 
 // Reconcile makes the volume for one claim.
 func (r *Claims) Reconcile(ctx context.Context, claim *corev1.PersistentVolumeClaim) (reconcile.Result, error) {
-	if claim.Spec.StorageClassName == nil || *claim.Spec.StorageClassName == "" || claim.Annotations[annotationSelectedNode] != r.NodeName {
+	if claim.Spec.StorageClassName == nil || *claim.Spec.StorageClassName == "" ||
+		claim.Annotations[annotationSelectedNode] != r.NodeName {
 		return reconcile.Result{}, nil
 	}
 	class := &storagev1.StorageClass{}
@@ -86,8 +87,8 @@ func (n *Node) ensureDirectory(volume string) error {
 	return nil
 }
 
-// Reconcile removes one volume when it is released or deleted: first the directory, then the object. A volume whose node has lost
-// its disk is an empty one from then on.
+// Reconcile removes one volume when it is released or deleted: first the directory, then the object. A volume whose
+// node has lost its disk is an empty one from then on.
 func (r *Volumes) Reconcile(ctx context.Context, pv *corev1.PersistentVolume) (reconcile.Result, error) {
 	if !removable(pv, r.Hostname) {
 		if own(pv, r.Hostname) {
@@ -112,7 +113,8 @@ func (r *Volumes) Reconcile(ctx context.Context, pv *corev1.PersistentVolume) (r
 	}
 	before := pv.DeepCopy()
 	controllerutil.RemoveFinalizer(pv, finalizer)
-	if err := r.Client.Patch(ctx, pv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+	if err := r.Client.Patch(ctx, pv,
+		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
 		return reconcile.Result{}, fmt.Errorf("remove finalizer from volume %q: %w", pv.Name, err)
 	}
 	return reconcile.Result{}, nil

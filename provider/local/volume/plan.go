@@ -48,7 +48,9 @@ func unsupported(claim *corev1.PersistentVolumeClaim) string {
 func volumeName(claim *corev1.PersistentVolumeClaim) string { return "pvc-" + string(claim.UID) }
 
 // desiredVolume renders the volume for a claim: a directory below root, usable on the node with that host name only.
-func desiredVolume(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, root, hostname string) *corev1.PersistentVolume {
+func desiredVolume(
+	claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, root, hostname string,
+) *corev1.PersistentVolume {
 	name := volumeName(claim)
 	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{
@@ -62,7 +64,9 @@ func desiredVolume(claim *corev1.PersistentVolumeClaim, class *storagev1.Storage
 			MountOptions:                  class.MountOptions,
 			AccessModes:                   claim.Spec.AccessModes,
 			VolumeMode:                    claim.Spec.VolumeMode,
-			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: claim.Spec.Resources.Requests[corev1.ResourceStorage]},
+			Capacity: corev1.ResourceList{
+				corev1.ResourceStorage: claim.Spec.Resources.Requests[corev1.ResourceStorage],
+			},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{
 				Path: filepath.Join(root, name),
 				Type: ptr.To(corev1.HostPathDirectory), // The kubelet would make one that only root may write to.

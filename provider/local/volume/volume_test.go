@@ -24,11 +24,15 @@ func testClass() *storagev1.StorageClass {
 
 func testClaim(mutate func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
 	claim := &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data", UID: "1234", Annotations: map[string]string{annotationSelectedNode: "n1"}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: "data", UID: "1234", Annotations: map[string]string{annotationSelectedNode: "n1"},
+		},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			StorageClassName: ptr.To("default"),
 			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			},
 		},
 	}
 	if mutate != nil {
@@ -48,8 +52,13 @@ func TestServesAndUnsupported(t *testing.T) {
 	}{
 		"a claim placed on this node":    {claim: testClaim(nil), class: testClass(), serves: true},
 		"a class of another provisioner": {claim: testClaim(nil), class: other},
-		"a claim placed on another node": {claim: testClaim(func(c *corev1.PersistentVolumeClaim) { c.Annotations[annotationSelectedNode] = "n2" }), class: testClass()},
-		"a claim that is bound already":  {claim: testClaim(func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "pv" }), class: testClass()},
+		"a claim placed on another node": {
+			claim: testClaim(func(c *corev1.PersistentVolumeClaim) { c.Annotations[annotationSelectedNode] = "n2" }),
+			class: testClass(),
+		},
+		"a claim that is bound already": {
+			claim: testClaim(func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "pv" }), class: testClass(),
+		},
 		"a claim for a raw device": {
 			claim: testClaim(func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) }),
 			class: testClass(), serves: true, unsupported: true,
@@ -75,8 +84,11 @@ func TestServesAndUnsupported(t *testing.T) {
 func TestVolumeLivesAndGoes(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	claim := testClaim(nil)
-	c := fake.NewClientBuilder().WithScheme(newScheme()).WithObjects(testClass(), claim).WithStatusSubresource(&corev1.PersistentVolume{}).Build()
-	node := Node{Client: c, Recorder: events.NewFakeRecorder(10), NodeName: "n1", Hostname: "n1", Root: "/var/lib/volumes", Dir: dir}
+	c := fake.NewClientBuilder().WithScheme(newScheme()).WithObjects(testClass(),
+		claim).WithStatusSubresource(&corev1.PersistentVolume{}).Build()
+	node := Node{
+		Client: c, Recorder: events.NewFakeRecorder(10), NodeName: "n1", Hostname: "n1", Root: "/var/lib/volumes", Dir: dir,
+	}
 
 	if _, err := (&Claims{node}).Reconcile(ctx, claim); err != nil {
 		t.Fatal(err)

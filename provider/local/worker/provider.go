@@ -23,7 +23,10 @@ type Provider struct{}
 var _ worker.Provider = Provider{}
 
 // Machine describes the machines of a pool in a zone.
-func (Provider) Machine(_ context.Context, w *extensionsv1alpha1.Worker, cluster *extension.Cluster, pool *extensionsv1alpha1.WorkerPool, zone string) (worker.Machine, error) {
+func (Provider) Machine(
+	_ context.Context, w *extensionsv1alpha1.Worker, cluster *extension.Cluster, pool *extensionsv1alpha1.WorkerPool,
+	zone string,
+) (worker.Machine, error) {
 	infra, profile, cfg := &v1alpha1.InfrastructureStatus{}, &v1alpha1.CloudProfileConfig{}, &v1alpha1.WorkerConfig{}
 	if err := v1alpha1.Decode(w.Spec.InfrastructureProviderStatus, "InfrastructureStatus", infra); err != nil {
 		return worker.Machine{}, err

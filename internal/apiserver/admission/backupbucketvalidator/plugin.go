@@ -1,5 +1,5 @@
-// Package backupbucketvalidator demands that a WorkloadIdentity for backups is one for the bucket's provider, and warns of
-// deprecated spellings and of what has no effect.
+// Package backupbucketvalidator demands that a WorkloadIdentity for backups is one for the bucket's provider, and warns
+// of deprecated spellings and of what has no effect.
 package backupbucketvalidator
 
 import (
@@ -54,7 +54,8 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 		return err
 	}
 	bucket, ok := a.GetObject().(*corev1beta1.BackupBucket)
-	if !ok || bucket.DeletionTimestamp != nil || bucket.Spec.CredentialsRef == nil || bucket.Spec.CredentialsRef.Kind != "WorkloadIdentity" {
+	if !ok || bucket.DeletionTimestamp != nil || bucket.Spec.CredentialsRef == nil ||
+		bucket.Spec.CredentialsRef.Kind != "WorkloadIdentity" {
 		return nil
 	}
 	if old, ok := a.GetOldObject().(*corev1beta1.BackupBucket); ok && a.GetOperation() == admission.Update &&
@@ -66,7 +67,8 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	return hortusadmission.Forbid(a, MismatchedIdentity(field.NewPath("spec", "credentialsRef"), ref.Namespace+"/"+ref.Name, target, bucket.Spec.Provider.Type))
+	return hortusadmission.Forbid(a, MismatchedIdentity(field.NewPath("spec", "credentialsRef"),
+		ref.Namespace+"/"+ref.Name, target, bucket.Spec.Provider.Type))
 }
 
 // MismatchedIdentity compares the target of a WorkloadIdentity, empty if there is none, with a provider.
@@ -77,5 +79,9 @@ func MismatchedIdentity(path *field.Path, identity, target, provider string) fie
 	case "":
 		return field.ErrorList{field.NotFound(path, "WorkloadIdentity "+identity)}
 	}
-	return field.ErrorList{field.Invalid(path, identity, fmt.Sprintf("the WorkloadIdentity has spec.targetSystem.type %q, must be %q, the provider of the backups", target, provider))}
+	return field.ErrorList{
+		field.Invalid(path, identity,
+			fmt.Sprintf("the WorkloadIdentity has spec.targetSystem.type %q, must be %q, the provider of the backups", target,
+				provider)),
+	}
 }

@@ -8,7 +8,9 @@ import (
 
 func TestMismatchedIdentity(t *testing.T) {
 	path := field.NewPath("spec", "credentialsRef")
-	for target, want := range map[string]field.ErrorType{"local": "", "other": field.ErrorTypeInvalid, "": field.ErrorTypeNotFound} {
+	for target, want := range map[string]field.ErrorType{
+		"local": "", "other": field.ErrorTypeInvalid, "": field.ErrorTypeNotFound,
+	} {
 		errs := MismatchedIdentity(path, "garden/backup", target, "local")
 		if len(errs) == 0 && want == "" || len(errs) == 1 && errs[0].Type == want {
 			continue

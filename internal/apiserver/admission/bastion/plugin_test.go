@@ -31,7 +31,9 @@ func TestComplete(t *testing.T) {
 			SeedName: ptr.To("local-1"), Provider: corev1beta1.Provider{Type: "local", Workers: make([]corev1beta1.Worker, 1)},
 		}}
 		tc.change(shoot)
-		bastion := &operationsv1alpha1.Bastion{Spec: operationsv1alpha1.BastionSpec{SeedName: ptr.To("forged"), ProviderType: ptr.To("forged")}}
+		bastion := &operationsv1alpha1.Bastion{Spec: operationsv1alpha1.BastionSpec{
+			SeedName: ptr.To("forged"), ProviderType: ptr.To("forged"),
+		}}
 		errs := complete(bastion, shoot)
 		messages[name] = errs.ToAggregate()
 		if tc.want != "" {

@@ -40,7 +40,9 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	return hortusadmission.Forbid(a, conflicts(registration, others.Items))
 }
 
-func conflicts(registration *corev1beta1.ControllerRegistration, others []corev1beta1.ControllerRegistration) field.ErrorList {
+func conflicts(
+	registration *corev1beta1.ControllerRegistration, others []corev1beta1.ControllerRegistration,
+) field.ErrorList {
 	type key struct{ kind, name string }
 	owners := map[key]string{}
 	for _, other := range others {
@@ -60,7 +62,8 @@ func conflicts(registration *corev1beta1.ControllerRegistration, others []corev1
 		}
 		if owner, ok := owners[key{resource.Kind, resource.Type}]; ok {
 			errs = append(errs, field.Forbidden(field.NewPath("spec", "resources").Index(i).Child("primary"),
-				fmt.Sprintf("%s/%s belongs to ControllerRegistration %q already; set it to false", resource.Kind, resource.Type, owner)))
+				fmt.Sprintf("%s/%s belongs to ControllerRegistration %q already; set it to false", resource.Kind, resource.Type,
+					owner)))
 		}
 	}
 	return errs

@@ -112,7 +112,9 @@ func ofShoot(shoot, old *corev1beta1.Shoot) []change {
 	hosting, path := controlPlanePools(old), specPath.Child("provider", "workers")
 	var changes []change
 	add := func(path *field.Path, to, pool string) {
-		changes = append(changes, change{verb: corev1beta1.VerbMarkSelfHosted, path: path, to: fmt.Sprintf("%s pool %q", to, pool)})
+		changes = append(changes, change{
+			verb: corev1beta1.VerbMarkSelfHosted, path: path, to: fmt.Sprintf("%s pool %q", to, pool),
+		})
 	}
 	for i := range shoot.Spec.Provider.Workers {
 		pool := &shoot.Spec.Provider.Workers[i]
@@ -150,11 +152,16 @@ func ofProfile(profile, old *corev1beta1.NamespacedCloudProfile) []change {
 		changes = append(changes, change{verb: corev1beta1.VerbModifyKubernetes, path: specPath.Child("kubernetes"), to: to})
 	}
 	if !equality.Semantic.DeepEqual(profile.Spec.MachineImages, old.Spec.MachineImages) {
-		to := changing(profile.Spec.MachineImages, old.Spec.MachineImages, func(i corev1beta1.MachineImage) string { return i.Name })
-		changes = append(changes, change{verb: corev1beta1.VerbModifyMachineImages, path: specPath.Child("machineImages"), to: to})
+		to := changing(profile.Spec.MachineImages, old.Spec.MachineImages,
+			func(i corev1beta1.MachineImage) string { return i.Name })
+		changes = append(changes, change{
+			verb: corev1beta1.VerbModifyMachineImages, path: specPath.Child("machineImages"), to: to,
+		})
 	}
 	if !equality.Semantic.DeepEqual(profile.Spec.ProviderConfig, old.Spec.ProviderConfig) {
-		changes = append(changes, change{verb: corev1beta1.VerbModifyProviderConfig, path: specPath.Child("providerConfig"), to: "change it"})
+		changes = append(changes, change{
+			verb: corev1beta1.VerbModifyProviderConfig, path: specPath.Child("providerConfig"), to: "change it",
+		})
 	}
 	return changes
 }
@@ -183,17 +190,23 @@ func changing[T any](now, old []T, name func(T) string) string {
 // ofProject returns the first kind of change that needs a verb.
 func ofProject(project, old *corev1beta1.Project, caller user.Info) []change {
 	if now, before := whitelist(project), whitelist(old); !equality.Semantic.DeepEqual(now, before) {
-		return []change{{verb: corev1beta1.VerbModifyTolerationsWhitelist, path: specPath.Child("tolerations", "whitelist"), to: changing(now, before, id)}}
+		return []change{{
+			verb: corev1beta1.VerbModifyTolerationsWhitelist, path: specPath.Child("tolerations", "whitelist"),
+			to: changing(now, before, id),
+		}}
 	}
-	if now, before := people(project), people(old); !equality.Semantic.DeepEqual(now, before) && !isCaller(project.Spec.Owner, caller) {
-		to := changing(slices.Collect(maps.Values(now)), slices.Collect(maps.Values(before)), func(m corev1beta1.ProjectMember) string { return show(m.Subject) })
+	if now, before := people(project), people(old); !equality.Semantic.DeepEqual(now, before) &&
+		!isCaller(project.Spec.Owner, caller) {
+		to := changing(slices.Collect(maps.Values(now)), slices.Collect(maps.Values(before)),
+			func(m corev1beta1.ProjectMember) string { return show(m.Subject) })
 		members := change{verb: corev1beta1.VerbManageMembers, path: specPath.Child("members"), to: to}
 		if equality.Semantic.DeepEqual(project.Spec.Owner, old.Spec.Owner) {
 			members.owner = project.Spec.Owner
 		}
 		return []change{members}
 	}
-	if old.Spec.Owner != nil && !equality.Semantic.DeepEqual(project.Spec.Owner, old.Spec.Owner) && !isCaller(old.Spec.Owner, caller) {
+	if old.Spec.Owner != nil && !equality.Semantic.DeepEqual(project.Spec.Owner, old.Spec.Owner) &&
+		!isCaller(old.Spec.Owner, caller) {
 		to := "remove it"
 		if project.Spec.Owner != nil {
 			to = "change it to " + show(*project.Spec.Owner)

@@ -38,7 +38,9 @@ func TestVerbsOfProject(t *testing.T) {
 	member := func(name, role string) corev1beta1.ProjectMember {
 		return corev1beta1.ProjectMember{Subject: person(name), Role: role}
 	}
-	robot := corev1beta1.ProjectMember{Subject: rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: "n", Name: "robot"}, Role: "admin"}
+	robot := corev1beta1.ProjectMember{Subject: rbacv1.Subject{
+		Kind: rbacv1.ServiceAccountKind, Namespace: "n", Name: "robot",
+	}, Role: "admin"}
 	tolerates := func(p *corev1beta1.Project, namespace string, keys ...string) *corev1beta1.Project {
 		p.Spec.Namespace, p.Spec.Tolerations = &namespace, &corev1beta1.ProjectTolerations{}
 		for _, key := range keys {
@@ -52,18 +54,35 @@ func TestVerbsOfProject(t *testing.T) {
 		now, old *corev1beta1.Project
 		want     []string
 	}{
-		"a new project of one's own":                  {"alice", project("alice", member("alice", "admin")), project(""), nil},
-		"a new project with other members":            {"alice", project("alice", member("bob", "viewer")), project(""), nil},
-		"a new project for somebody else":             {"alice", project("bob", member("bob", "admin")), project(""), nil},
-		"the owner adds a member":                     {"alice", project("alice", member("bob", "viewer")), project("alice"), nil},
-		"somebody else adds a member":                 {"bob", project("alice", member("bob", "admin")), project("alice"), []string{"manage-members"}},
-		"somebody else adds a robot":                  {"bob", project("alice", robot), project("alice"), nil},
-		"somebody else changes a role":                {"bob", project("alice", member("bob", "admin")), project("alice", member("bob", "viewer")), []string{"manage-members"}},
-		"the owner hands the project over":            {"alice", project("bob"), project("alice"), nil},
-		"somebody else takes the project over":        {"bob", project("bob"), project("alice"), []string{"manage-members"}},
-		"nobody is exempt for the whitelist":          {"alice", tolerates(project("alice"), "garden-dev", "x"), project("alice"), []string{"modify-spec-tolerations-whitelist"}},
-		"what defaulting adds is no change":           {"alice", tolerates(project("alice"), "garden", "seed.gardener.cloud/protected"), project("alice"), nil},
-		"the whitelist decides before the membership": {"bob", tolerates(project("alice", member("bob", "admin")), "garden-dev", "x"), project("alice"), []string{"modify-spec-tolerations-whitelist"}},
+		"a new project of one's own": {
+			"alice", project("alice", member("alice", "admin")), project(""), nil,
+		},
+		"a new project with other members": {"alice", project("alice", member("bob", "viewer")), project(""), nil},
+		"a new project for somebody else":  {"alice", project("bob", member("bob", "admin")), project(""), nil},
+		"the owner adds a member": {
+			"alice", project("alice", member("bob", "viewer")), project("alice"), nil,
+		},
+		"somebody else adds a member": {
+			"bob", project("alice", member("bob", "admin")), project("alice"), []string{"manage-members"},
+		},
+		"somebody else adds a robot": {"bob", project("alice", robot), project("alice"), nil},
+		"somebody else changes a role": {
+			"bob", project("alice", member("bob", "admin")), project("alice", member("bob", "viewer")),
+			[]string{"manage-members"},
+		},
+		"the owner hands the project over":     {"alice", project("bob"), project("alice"), nil},
+		"somebody else takes the project over": {"bob", project("bob"), project("alice"), []string{"manage-members"}},
+		"nobody is exempt for the whitelist": {
+			"alice", tolerates(project("alice"), "garden-dev", "x"), project("alice"),
+			[]string{"modify-spec-tolerations-whitelist"},
+		},
+		"what defaulting adds is no change": {
+			"alice", tolerates(project("alice"), "garden", "seed.gardener.cloud/protected"), project("alice"), nil,
+		},
+		"the whitelist decides before the membership": {
+			"bob", tolerates(project("alice", member("bob", "admin")), "garden-dev", "x"), project("alice"),
+			[]string{"modify-spec-tolerations-whitelist"},
+		},
 	} {
 		var verbs []string
 		for _, change := range ofProject(tc.now, tc.old, &user.DefaultInfo{Name: tc.caller}) {
@@ -79,17 +98,22 @@ func TestPoolsOfAControlPlane(t *testing.T) {
 	shoot := func(pools ...corev1beta1.Worker) *corev1beta1.Shoot {
 		return &corev1beta1.Shoot{Spec: corev1beta1.ShootSpec{Provider: corev1beta1.Provider{Workers: pools}}}
 	}
-	hosting, plain := corev1beta1.Worker{Name: "a", ControlPlane: &corev1beta1.WorkerControlPlane{}}, corev1beta1.Worker{Name: "a"}
+	hosting, plain := corev1beta1.Worker{Name: "a", ControlPlane: &corev1beta1.WorkerControlPlane{}},
+		corev1beta1.Worker{Name: "a"}
 	other := corev1beta1.Worker{Name: "b", Maximum: 3}
 	for name, tc := range map[string]struct {
 		now, old *corev1beta1.Shoot
 		want     []string // Fields.
 	}{
-		"a pool begins to run the control plane": {shoot(other, hosting), shoot(other, plain), []string{"spec.provider.workers[1].controlPlane"}},
-		"a pool ends to run it":                  {shoot(plain), shoot(hosting), []string{"spec.provider.workers[0].controlPlane"}},
-		"the pool goes":                          {shoot(other), shoot(other, hosting), []string{"spec.provider.workers"}},
-		"another pool is added":                  {shoot(other, hosting), shoot(hosting), nil},
-		"a new Shoot without such a pool":        {shoot(plain, other), shoot(), nil},
+		"a pool begins to run the control plane": {
+			shoot(other, hosting), shoot(other, plain), []string{"spec.provider.workers[1].controlPlane"},
+		},
+		"a pool ends to run it": {
+			shoot(plain), shoot(hosting), []string{"spec.provider.workers[0].controlPlane"},
+		},
+		"the pool goes":                   {shoot(other), shoot(other, hosting), []string{"spec.provider.workers"}},
+		"another pool is added":           {shoot(other, hosting), shoot(hosting), nil},
+		"a new Shoot without such a pool": {shoot(plain, other), shoot(), nil},
 	} {
 		var got []string
 		for _, change := range ofShoot(tc.now, tc.old) {
@@ -125,7 +149,9 @@ func TestRefusals(t *testing.T) {
 	hosting := corev1beta1.Worker{Name: "cp", ControlPlane: &corev1beta1.WorkerControlPlane{}}
 	profile := func(change func(*corev1beta1.NamespacedCloudProfileSpec)) *corev1beta1.NamespacedCloudProfile {
 		p := &corev1beta1.NamespacedCloudProfile{ObjectMeta: in}
-		p.Spec.Kubernetes = &corev1beta1.KubernetesSettings{Versions: []corev1beta1.ExpirableVersion{{Version: "1.34.4"}, {Version: "1.35.4"}}}
+		p.Spec.Kubernetes = &corev1beta1.KubernetesSettings{Versions: []corev1beta1.ExpirableVersion{
+			{Version: "1.34.4"}, {Version: "1.35.4"},
+		}}
 		change(&p.Spec)
 		return p
 	}
@@ -138,7 +164,9 @@ func TestRefusals(t *testing.T) {
 		object, old client.Object
 		allowed     bool
 	}{
-		"Project: nothing of note": {project(func(s *corev1beta1.ProjectSpec) { s.Purpose = ptr.To("tests") }), asBefore, true},
+		"Project: nothing of note": {
+			project(func(s *corev1beta1.ProjectSpec) { s.Purpose = ptr.To("tests") }), asBefore, true,
+		},
 		"Project: on the way out":  {leaving(whitelisted(a)), asBefore, true},
 		"Project: the whitelist":   {whitelisted(a, b), whitelisted(b, corev1beta1.Toleration{Key: "gone"}), false},
 		"Project: its order":       {whitelisted(a, b), whitelisted(b, a), false},
@@ -152,19 +180,31 @@ func TestRefusals(t *testing.T) {
 				s.Members = append(s.Members, corev1beta1.ProjectMember{Subject: person(fmt.Sprintf("m%02d", i)), Role: "viewer"})
 			}
 		}), asBefore, false},
-		"Project: members under another owner": {project(func(s *corev1beta1.ProjectSpec) { s.Owner, s.Members = ptr.To(person("carol")), s.Members[:1] }), asBefore, false},
-		"Project: the owner":                   {project(func(s *corev1beta1.ProjectSpec) { s.Owner, s.Members = &bob, nil }), project(func(s *corev1beta1.ProjectSpec) { s.Members = nil }), false},
-		"Project: no owner":                    {project(func(s *corev1beta1.ProjectSpec) { s.Owner, s.Members = nil, nil }), project(func(s *corev1beta1.ProjectSpec) { s.Members = nil }), false},
-		"Shoot: a pool of the control plane":   {shoot(hosting), nil, false},
-		"Shoot: it goes":                       {shoot(), shoot(hosting), false},
-		"NamespacedCloudProfile: nothing":      {same, same, true},
+		"Project: members under another owner": {project(func(s *corev1beta1.ProjectSpec) {
+			s.Owner, s.Members = ptr.To(person("carol")), s.Members[:1]
+		}), asBefore, false},
+		"Project: the owner": {
+			project(func(s *corev1beta1.ProjectSpec) { s.Owner, s.Members = &bob, nil }),
+			project(func(s *corev1beta1.ProjectSpec) { s.Members = nil }), false,
+		},
+		"Project: no owner": {
+			project(func(s *corev1beta1.ProjectSpec) { s.Owner, s.Members = nil, nil }),
+			project(func(s *corev1beta1.ProjectSpec) { s.Members = nil }), false,
+		},
+		"Shoot: a pool of the control plane": {shoot(hosting), nil, false},
+		"Shoot: it goes":                     {shoot(), shoot(hosting), false},
+		"NamespacedCloudProfile: nothing":    {same, same, true},
 		"NamespacedCloudProfile: everything": {profile(func(s *corev1beta1.NamespacedCloudProfileSpec) {
-			s.Kubernetes.Versions = []corev1beta1.ExpirableVersion{{Version: "1.34.4", ExpirationDate: &metav1.Time{}}, {Version: "1.36.3"}}
+			s.Kubernetes.Versions = []corev1beta1.ExpirableVersion{
+				{Version: "1.34.4", ExpirationDate: &metav1.Time{}}, {Version: "1.36.3"},
+			}
 			s.MachineImages = []corev1beta1.MachineImage{{Name: "os"}}
 			s.ProviderConfig = &runtime.RawExtension{Raw: []byte(`{}`)}
 		}), same, false},
-		"NamespacedCloudProfile: no versions any more": {profile(func(s *corev1beta1.NamespacedCloudProfileSpec) { s.Kubernetes = nil }), same, false},
-		"NamespacedCloudProfile: a generated name":     {nameless, nil, false},
+		"NamespacedCloudProfile: no versions any more": {
+			profile(func(s *corev1beta1.NamespacedCloudProfileSpec) { s.Kubernetes = nil }), same, false,
+		},
+		"NamespacedCloudProfile: a generated name": {nameless, nil, false},
 	} {
 		err := validate(t, tc.object, tc.old, authorizer.DecisionDeny, nil)
 		if (err == nil) != tc.allowed || err != nil && !apierrors.IsForbidden(err) {
@@ -176,7 +216,8 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	golden.Messages(t, messages)
-	if err := validate(t, shoot(hosting), nil, authorizer.DecisionNoOpinion, errors.New("no connection")); !apierrors.IsInternalError(err) {
+	if err := validate(t, shoot(hosting), nil, authorizer.DecisionNoOpinion,
+		errors.New("no connection")); !apierrors.IsInternalError(err) {
 		t.Errorf("nobody can be asked: %v", err)
 	}
 }
@@ -193,11 +234,15 @@ func validate(t *testing.T, object, old client.Object, decision authorizer.Decis
 		operation, before = admission.Create, nil
 	}
 	kind := strings.TrimPrefix(fmt.Sprintf("%T", object), "*v1beta1.")
-	a := admission.NewAttributesRecord(object, before, corev1beta1.SchemeGroupVersion.WithKind(kind), object.GetNamespace(), object.GetName(),
-		corev1beta1.SchemeGroupVersion.WithResource(strings.ToLower(kind)+"s"), "", operation, nil, false, &user.DefaultInfo{Name: "bob"})
+	a := admission.NewAttributesRecord(object, before, corev1beta1.SchemeGroupVersion.WithKind(kind),
+		object.GetNamespace(), object.GetName(),
+		corev1beta1.SchemeGroupVersion.WithResource(strings.ToLower(kind)+"s"), "", operation, nil, false,
+		&user.DefaultInfo{Name: "bob"})
 	answer := authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 		return decision, "", fault
 	})
-	p := &plugin{hortusadmission.Base{Handler: admission.NewHandler(operation), Objects: &hortusadmission.Objects{Authorizer: answer}}}
+	p := &plugin{hortusadmission.Base{
+		Handler: admission.NewHandler(operation), Objects: &hortusadmission.Objects{Authorizer: answer},
+	}}
 	return p.Validate(t.Context(), a, nil)
 }

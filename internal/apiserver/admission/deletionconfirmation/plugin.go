@@ -162,7 +162,8 @@ func needsSecondPerson(project *corev1beta1.Project, object metav1.Object, user 
 		if rule.Resource != "shoots" || err != nil || !selector.Matches(labels.Set(object.GetLabels())) {
 			continue
 		}
-		if rule.IncludeServiceAccounts == nil || *rule.IncludeServiceAccounts || !strings.HasPrefix(user, "system:serviceaccount:") {
+		if rule.IncludeServiceAccounts == nil || *rule.IncludeServiceAccounts ||
+			!strings.HasPrefix(user, "system:serviceaccount:") {
 			return true
 		}
 	}

@@ -29,12 +29,21 @@ func TestRecord(t *testing.T) {
 		now, old map[string]string
 		want     string
 	}{
-		"confirmed now":                     {now: map[string]string{confirmation: "true"}, want: "alice"},
-		"confirmed with a forged record":    {now: map[string]string{confirmation: "1", confirmedBy: "bob"}, want: "alice"},
-		"confirmed before by somebody else": {now: map[string]string{confirmation: "true"}, old: map[string]string{confirmation: "true", confirmedBy: "bob"}, want: "bob"},
-		"confirmed again":                   {now: map[string]string{confirmation: "true"}, old: map[string]string{confirmation: "false", confirmedBy: "bob"}, want: "alice"},
-		"no longer confirmed":               {now: map[string]string{confirmedBy: "bob"}, old: map[string]string{confirmation: "true", confirmedBy: "bob"}},
-		"no boolean":                        {now: map[string]string{confirmation: "yes"}},
+		"confirmed now":                  {now: map[string]string{confirmation: "true"}, want: "alice"},
+		"confirmed with a forged record": {now: map[string]string{confirmation: "1", confirmedBy: "bob"}, want: "alice"},
+		"confirmed before by somebody else": {
+			now: map[string]string{confirmation: "true"}, old: map[string]string{
+				confirmation: "true", confirmedBy: "bob",
+			}, want: "bob",
+		},
+		"confirmed again": {
+			now: map[string]string{confirmation: "true"}, old: map[string]string{confirmation: "false", confirmedBy: "bob"},
+			want: "alice",
+		},
+		"no longer confirmed": {
+			now: map[string]string{confirmedBy: "bob"}, old: map[string]string{confirmation: "true", confirmedBy: "bob"},
+		},
+		"no boolean": {now: map[string]string{confirmation: "yes"}},
 	} {
 		shoot := &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Annotations: tc.now}}
 		record(shoot, tc.old, "alice")
@@ -45,11 +54,15 @@ func TestRecord(t *testing.T) {
 }
 
 func TestNeedsSecondPerson(t *testing.T) {
-	project := &corev1beta1.Project{Spec: corev1beta1.ProjectSpec{DualApprovalForDeletion: []corev1beta1.DualApprovalForDeletion{{
-		Resource: "shoots", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"important": "yes"}}, IncludeServiceAccounts: ptr.To(false),
-	}}}}
+	project := &corev1beta1.Project{Spec: corev1beta1.ProjectSpec{
+		DualApprovalForDeletion: []corev1beta1.DualApprovalForDeletion{{
+			Resource: "shoots", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"important": "yes"}},
+			IncludeServiceAccounts: ptr.To(false),
+		}}}}
 	shoot := func(by string, labels map[string]string) *corev1beta1.Shoot {
-		return &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{confirmedBy: by}}}
+		return &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{
+			Labels: labels, Annotations: map[string]string{confirmedBy: by},
+		}}
 	}
 	important, robot := map[string]string{"important": "yes"}, "system:serviceaccount:n:robot"
 	for name, tc := range map[string]struct {
@@ -74,13 +87,19 @@ func TestRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	project := &corev1beta1.Project{ObjectMeta: metav1.ObjectMeta{Name: "dev"}, Spec: corev1beta1.ProjectSpec{
-		Namespace:               ptr.To("garden-dev"),
-		DualApprovalForDeletion: []corev1beta1.DualApprovalForDeletion{{Resource: "shoots", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"important": "yes"}}}},
+		Namespace: ptr.To("garden-dev"),
+		DualApprovalForDeletion: []corev1beta1.DualApprovalForDeletion{{
+			Resource: "shoots", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"important": "yes"}},
+		}},
 	}}
 	byNamespace := func(o client.Object) []string { return []string{*o.(*corev1beta1.Project).Spec.Namespace} }
-	reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(project, &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: "garden-dev", Name: "pear", UID: "new"}}).
-		WithIndex(&corev1beta1.Project{}, "namespace", byNamespace).WithIndex(&corev1beta1.Project{}, "spec.namespace", byNamespace).Build()
-	p := &plugin{hortusadmission.Base{Handler: admission.NewHandler(admission.Delete), Objects: &hortusadmission.Objects{Cached: reader, Live: reader}}}
+	reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(project,
+		&corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: "garden-dev", Name: "pear", UID: "new"}}).
+		WithIndex(&corev1beta1.Project{}, "namespace", byNamespace).WithIndex(&corev1beta1.Project{}, "spec.namespace",
+		byNamespace).Build()
+	p := &plugin{hortusadmission.Base{
+		Handler: admission.NewHandler(admission.Delete), Objects: &hortusadmission.Objects{Cached: reader, Live: reader},
+	}}
 
 	meta := func(labels map[string]string, annotations ...string) metav1.ObjectMeta {
 		m := metav1.ObjectMeta{Namespace: "garden-dev", Name: "apple", Labels: labels, Annotations: map[string]string{}}
@@ -91,7 +110,9 @@ func TestRefusals(t *testing.T) {
 	}
 	stateOf := func(name, uid string) *corev1beta1.ShootState {
 		s := &corev1beta1.ShootState{ObjectMeta: meta(nil)}
-		s.OwnerReferences = []metav1.OwnerReference{{Kind: "Shoot", Name: name, UID: types.UID(uid), Controller: ptr.To(true)}}
+		s.OwnerReferences = []metav1.OwnerReference{{
+			Kind: "Shoot", Name: name, UID: types.UID(uid), Controller: ptr.To(true),
+		}}
 		return s
 	}
 	important := map[string]string{"important": "yes"}
@@ -101,20 +122,32 @@ func TestRefusals(t *testing.T) {
 		kind    string
 		allowed bool
 	}{
-		"a Shoot, not confirmed":              {&corev1beta1.Shoot{ObjectMeta: meta(nil)}, "Shoot", false},
-		"a Shoot, confirmed with no boolean":  {&corev1beta1.Shoot{ObjectMeta: meta(nil, confirmation, "yes")}, "Shoot", false},
-		"a Shoot, confirmed":                  {&corev1beta1.Shoot{ObjectMeta: meta(nil, confirmation, "true", confirmedBy, "alice")}, "Shoot", true},
-		"a Shoot, confirmed by the same":      {&corev1beta1.Shoot{ObjectMeta: meta(important, confirmation, "true", confirmedBy, "alice")}, "Shoot", false},
-		"a Shoot, confirmed by somebody else": {&corev1beta1.Shoot{ObjectMeta: meta(important, confirmation, "true", confirmedBy, "bob")}, "Shoot", true},
-		"a Project, not confirmed":            {&corev1beta1.Project{ObjectMeta: metav1.ObjectMeta{Name: "dev"}}, "Project", false},
-		"a ShootState, not confirmed":         {&corev1beta1.ShootState{ObjectMeta: meta(nil)}, "ShootState", false},
-		"a ShootState of a Shoot":             {stateOf("pear", "new"), "ShootState", false},
-		"a ShootState of a former Shoot":      {stateOf("pear", "old"), "ShootState", true},
-		"a ShootState whose Shoot is gone":    {stateOf("apple", "1"), "ShootState", true},
-		"a Seed":                              {&corev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, "Seed", true},
+		"a Shoot, not confirmed": {&corev1beta1.Shoot{ObjectMeta: meta(nil)}, "Shoot", false},
+		"a Shoot, confirmed with no boolean": {
+			&corev1beta1.Shoot{ObjectMeta: meta(nil, confirmation, "yes")}, "Shoot", false,
+		},
+		"a Shoot, confirmed": {&corev1beta1.Shoot{
+			ObjectMeta: meta(nil, confirmation, "true", confirmedBy, "alice"),
+		}, "Shoot", true},
+		"a Shoot, confirmed by the same": {&corev1beta1.Shoot{
+			ObjectMeta: meta(important, confirmation, "true", confirmedBy, "alice"),
+		}, "Shoot", false},
+		"a Shoot, confirmed by somebody else": {&corev1beta1.Shoot{
+			ObjectMeta: meta(important, confirmation, "true", confirmedBy, "bob"),
+		}, "Shoot", true},
+		"a Project, not confirmed": {
+			&corev1beta1.Project{ObjectMeta: metav1.ObjectMeta{Name: "dev"}}, "Project", false,
+		},
+		"a ShootState, not confirmed":      {&corev1beta1.ShootState{ObjectMeta: meta(nil)}, "ShootState", false},
+		"a ShootState of a Shoot":          {stateOf("pear", "new"), "ShootState", false},
+		"a ShootState of a former Shoot":   {stateOf("pear", "old"), "ShootState", true},
+		"a ShootState whose Shoot is gone": {stateOf("apple", "1"), "ShootState", true},
+		"a Seed":                           {&corev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, "Seed", true},
 	} {
-		a := admission.NewAttributesRecord(nil, tc.object, corev1beta1.SchemeGroupVersion.WithKind(tc.kind), tc.object.GetNamespace(), tc.object.GetName(),
-			corev1beta1.SchemeGroupVersion.WithResource(strings.ToLower(tc.kind)+"s"), "", admission.Delete, nil, false, &user.DefaultInfo{Name: "alice"})
+		a := admission.NewAttributesRecord(nil, tc.object, corev1beta1.SchemeGroupVersion.WithKind(tc.kind),
+			tc.object.GetNamespace(), tc.object.GetName(),
+			corev1beta1.SchemeGroupVersion.WithResource(strings.ToLower(tc.kind)+"s"), "", admission.Delete, nil, false,
+			&user.DefaultInfo{Name: "alice"})
 		err := p.Validate(t.Context(), a, nil)
 		if (err == nil) != tc.allowed || err != nil && !apierrors.IsForbidden(err) {
 			t.Errorf("%s: Validate() = %v", name, err)

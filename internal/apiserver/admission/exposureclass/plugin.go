@@ -53,8 +53,10 @@ var specPath = field.NewPath("spec")
 func merge(spec *corev1beta1.ShootSpec, scheduling *corev1beta1.ExposureClassScheduling) field.ErrorList {
 	errs := mergeSelector(spec, scheduling.SeedSelector)
 	for _, toleration := range scheduling.Tolerations {
-		if i := slices.IndexFunc(spec.Tolerations, func(t corev1beta1.Toleration) bool { return t.Key == toleration.Key }); i >= 0 {
-			errs = append(errs, field.Forbidden(specPath.Child("tolerations").Index(i), fmt.Sprintf("key %q is set by the exposure class; leave it out", toleration.Key)))
+		if i := slices.IndexFunc(spec.Tolerations,
+			func(t corev1beta1.Toleration) bool { return t.Key == toleration.Key }); i >= 0 {
+			errs = append(errs, field.Forbidden(specPath.Child("tolerations").Index(i),
+				fmt.Sprintf("key %q is set by the exposure class; leave it out", toleration.Key)))
 			continue
 		}
 		spec.Tolerations = append(spec.Tolerations, toleration)
@@ -75,7 +77,8 @@ func mergeSelector(spec *corev1beta1.ShootSpec, selector *corev1beta1.SeedSelect
 	for _, key := range slices.Sorted(maps.Keys(selector.MatchLabels)) {
 		value := selector.MatchLabels[key]
 		if own, ok := merged.MatchLabels[key]; ok && own != value {
-			errs = append(errs, field.Invalid(path.Child("matchLabels").Key(key), own, fmt.Sprintf("the exposure class demands %q", value)))
+			errs = append(errs, field.Invalid(path.Child("matchLabels").Key(key), own,
+				fmt.Sprintf("the exposure class demands %q", value)))
 			continue
 		}
 		if merged.MatchLabels == nil {

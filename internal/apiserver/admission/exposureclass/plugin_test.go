@@ -29,7 +29,8 @@ func TestMerge(t *testing.T) {
 		},
 		"rules are added to each other": {
 			spec: corev1beta1.ShootSpec{
-				SeedSelector: selector([]string{"other", "local"}, map[string]string{"a": "b"}), Tolerations: []corev1beta1.Toleration{{Key: "x"}},
+				SeedSelector: selector([]string{"other", "local"}, map[string]string{"a": "b"}),
+				Tolerations:  []corev1beta1.Toleration{{Key: "x"}},
 			},
 			want: corev1beta1.ShootSpec{
 				SeedSelector: selector([]string{"other", "local"}, map[string]string{"a": "b", "net": "private", "zone": "inner"}),
@@ -38,10 +39,12 @@ func TestMerge(t *testing.T) {
 		},
 		"rules that contradict the class are refused": {
 			spec: corev1beta1.ShootSpec{
-				SeedSelector: selector([]string{"local"}, map[string]string{"net": "public", "zone": "outer"}), Tolerations: class.Tolerations,
+				SeedSelector: selector([]string{"local"}, map[string]string{"net": "public", "zone": "outer"}),
+				Tolerations:  class.Tolerations,
 			},
 			want: corev1beta1.ShootSpec{
-				SeedSelector: selector([]string{"local"}, map[string]string{"net": "public", "zone": "outer"}), Tolerations: class.Tolerations,
+				SeedSelector: selector([]string{"local"}, map[string]string{"net": "public", "zone": "outer"}),
+				Tolerations:  class.Tolerations,
 			},
 			errs: 3,
 		},

@@ -88,7 +88,8 @@ func (l *labels) add(prefix string, types ...string) {
 
 var prefixes = []string{
 	corev1beta1.LabelPrefixProvider, corev1beta1.LabelPrefixDNSRecord, corev1beta1.LabelPrefixNetworking,
-	corev1beta1.LabelPrefixOperatingSystemConfig, corev1beta1.LabelPrefixContainerRuntime, corev1beta1.LabelPrefixExtension,
+	corev1beta1.LabelPrefixOperatingSystemConfig, corev1beta1.LabelPrefixContainerRuntime,
+	corev1beta1.LabelPrefixExtension,
 	corev1beta1.LabelPrefixSelfHostedShootExposure,
 }
 

@@ -16,13 +16,16 @@ func TestLabelsOfShoot(t *testing.T) {
 			CRI:     &corev1beta1.CRI{ContainerRuntimes: []corev1beta1.ContainerRuntime{{Type: "gvisor"}}},
 		}}},
 		Networking: &corev1beta1.Networking{Type: ptr.To("bridge")},
-		DNS:        &corev1beta1.DNS{Providers: []corev1beta1.DNSProvider{{Type: ptr.To("cloud")}, {Type: ptr.To("unmanaged")}}},
+		DNS: &corev1beta1.DNS{Providers: []corev1beta1.DNSProvider{
+			{Type: ptr.To("cloud")}, {Type: ptr.To("unmanaged")},
+		}},
 		Extensions: []corev1beta1.Extension{{Type: "on"}, {Type: "off", Disabled: ptr.To(true)}},
 	}}
 	existing := map[string]string{"mine": "1", "provider.extensions.gardener.cloud/before": "true"}
 	want := map[string]string{
-		"mine": "1", "provider.extensions.gardener.cloud/local": "true", "networking.extensions.gardener.cloud/bridge": "true",
-		"dnsrecord.extensions.gardener.cloud/cloud": "true", "operatingsystemconfig.extensions.gardener.cloud/os": "true",
+		"mine": "1", "provider.extensions.gardener.cloud/local": "true",
+		"networking.extensions.gardener.cloud/bridge": "true",
+		"dnsrecord.extensions.gardener.cloud/cloud":   "true", "operatingsystemconfig.extensions.gardener.cloud/os": "true",
 		"containerruntime.extensions.gardener.cloud/gvisor": "true", "extensions.extensions.gardener.cloud/on": "true",
 	}
 	if diff := cmp.Diff(want, ofShoot(shoot).replaceIn(existing)); diff != "" {

@@ -60,7 +60,8 @@ func asked(a admission.Attributes) []use {
 	if !ok || object.GetDeletionTimestamp() != nil {
 		return nil
 	}
-	if a.GetOperation() == admission.Update && equality.Semantic.DeepEqual(specOf(a.GetObject()), specOf(a.GetOldObject())) {
+	if a.GetOperation() == admission.Update &&
+		equality.Semantic.DeepEqual(specOf(a.GetObject()), specOf(a.GetOldObject())) {
 		return nil
 	}
 	return usesOf(a.GetObject())
@@ -140,7 +141,9 @@ func offersOf(registrations []corev1beta1.ControllerRegistration) map[key]offer 
 		}
 		for _, resource := range registration.Spec.Resources {
 			if resource.Primary == nil || *resource.Primary {
-				offers[key{resource.Kind, resource.Type}] = offer{resource.WorkerlessSupported != nil && *resource.WorkerlessSupported}
+				offers[key{resource.Kind, resource.Type}] = offer{
+					resource.WorkerlessSupported != nil && *resource.WorkerlessSupported,
+				}
 			}
 		}
 	}
@@ -153,7 +156,8 @@ func missing(uses []use, registered map[key]offer) field.ErrorList {
 		offer, ok := registered[key{use.kind, use.name}]
 		switch {
 		case !ok:
-			errs = append(errs, field.Invalid(use.path, use.name, fmt.Sprintf("no extension is registered for %s/%s, %s", use.kind, use.name, typesOf(use.kind, registered))))
+			errs = append(errs, field.Invalid(use.path, use.name,
+				fmt.Sprintf("no extension is registered for %s/%s, %s", use.kind, use.name, typesOf(use.kind, registered))))
 		case use.workerless && use.kind == "Extension" && !offer.workerless:
 			errs = append(errs, field.Invalid(use.path, use.name, "the extension does not support Shoots without workers"))
 		}

@@ -18,7 +18,8 @@ func TestMissing(t *testing.T) {
 	}
 	registrations := []corev1beta1.ControllerRegistration{
 		{Spec: corev1beta1.ControllerRegistrationSpec{Resources: []corev1beta1.ControllerResource{
-			resource("ControlPlane", "local"), resource("Infrastructure", "local"), resource("Worker", "local"), resource("Network", "bridge"),
+			resource("ControlPlane", "local"), resource("Infrastructure", "local"), resource("Worker", "local"),
+			resource("Network", "bridge"),
 			resource("OperatingSystemConfig", "os"), resource("Extension", "dns"),
 			{Kind: "Extension", Type: "small", WorkerlessSupported: ptr.To(true)},
 			{Kind: "Extension", Type: "helper", Primary: ptr.To(false)},
@@ -45,10 +46,19 @@ func TestMissing(t *testing.T) {
 		"all is registered": {func(*corev1beta1.ShootSpec) {}, nil},
 		"another provider": {func(s *corev1beta1.ShootSpec) { s.Provider.Type = "x" },
 			[]string{"spec.provider.type", "spec.provider.type", "spec.provider.type"}},
-		"a network that goes": {func(s *corev1beta1.ShootSpec) { s.Networking.Type = ptr.To("old") }, []string{"spec.networking.type"}},
-		"an unknown system":   {func(s *corev1beta1.ShootSpec) { s.Provider.Workers[0].Machine.Image.Name = "x" }, []string{"spec.provider.workers[0].machine.image.name"}},
-		"one that only helps": {func(s *corev1beta1.ShootSpec) { s.Extensions[0].Type = "helper" }, []string{"spec.extensions[0].type"}},
-		"not without workers": {func(s *corev1beta1.ShootSpec) { s.Provider.Workers = nil }, []string{"spec.extensions[0].type"}},
+		"a network that goes": {
+			func(s *corev1beta1.ShootSpec) { s.Networking.Type = ptr.To("old") }, []string{"spec.networking.type"},
+		},
+		"an unknown system": {
+			func(s *corev1beta1.ShootSpec) { s.Provider.Workers[0].Machine.Image.Name = "x" },
+			[]string{"spec.provider.workers[0].machine.image.name"},
+		},
+		"one that only helps": {
+			func(s *corev1beta1.ShootSpec) { s.Extensions[0].Type = "helper" }, []string{"spec.extensions[0].type"},
+		},
+		"not without workers": {
+			func(s *corev1beta1.ShootSpec) { s.Provider.Workers = nil }, []string{"spec.extensions[0].type"},
+		},
 		"unmanaged records": {func(s *corev1beta1.ShootSpec) {
 			s.DNS = &corev1beta1.DNS{Providers: []corev1beta1.DNSProvider{{Type: ptr.To("unmanaged")}}}
 		}, nil},
@@ -89,7 +99,9 @@ func TestTypesOfASeed(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	bucket := &corev1beta1.BackupBucket{Spec: corev1beta1.BackupBucketSpec{Provider: corev1beta1.BackupBucketProvider{Type: "store"}}}
+	bucket := &corev1beta1.BackupBucket{
+		Spec: corev1beta1.BackupBucketSpec{Provider: corev1beta1.BackupBucketProvider{Type: "store"}},
+	}
 	if errs := missing(usesOf(bucket), map[key]offer{{"BackupBucket", "store"}: {}}); len(errs) > 0 {
 		t.Errorf("a bucket that somebody serves: %v", errs)
 	}

@@ -68,13 +68,17 @@ func tooEarly(shoot *corev1beta1.Shoot) *field.Error {
 		what = "delete the Shoot, and the finalizer goes in the end"
 	}
 	last := shoot.Status.LastOperation
-	return field.Forbidden(finalizersPath, fmt.Sprintf("%q can be removed only when the Shoot is deleted completely (status.lastOperation is %s %s, %d %%; must be %s %s, 100 %%); %s",
-		corev1beta1.FinalizerName, last.Type, last.State, last.Progress, corev1beta1.LastOperationTypeDelete, corev1beta1.LastOperationStateSucceeded, what))
+	return field.Forbidden(finalizersPath,
+		fmt.Sprintf("%q can be removed only when the Shoot is deleted completely (status.lastOperation is %s %s, %d %%; must be %s %s, 100 %%); %s",
+			corev1beta1.FinalizerName, last.Type, last.State, last.Progress, corev1beta1.LastOperationTypeDelete,
+			corev1beta1.LastOperationStateSucceeded, what))
 }
 
 // inUse says which Shoot keeps the finalizer of a binding.
 func inUse(shoot string) *field.Error {
-	return field.Forbidden(finalizersPath, fmt.Sprintf("%q cannot be removed while Shoot %q uses the binding; delete the Shoot or change its binding first", corev1beta1.FinalizerName, shoot))
+	return field.Forbidden(finalizersPath,
+		fmt.Sprintf("%q cannot be removed while Shoot %q uses the binding; delete the Shoot or change its binding first",
+			corev1beta1.FinalizerName, shoot))
 }
 
 // cleanedUp says whether nothing of the cluster is left, or nothing was ever made.
@@ -83,14 +87,16 @@ func cleanedUp(shoot *corev1beta1.Shoot) bool {
 	if shoot.Status.TechnicalID == "" || last == nil {
 		return true
 	}
-	return last.Type == corev1beta1.LastOperationTypeDelete && last.State == corev1beta1.LastOperationStateSucceeded && last.Progress == 100
+	return last.Type == corev1beta1.LastOperationTypeDelete && last.State == corev1beta1.LastOperationStateSucceeded &&
+		last.Progress == 100
 }
 
 // userOf returns the name of a Shoot that uses a binding.
 func (p *plugin) userOf(ctx context.Context, binding any) (string, error) {
 	object := binding.(metav1.Object)
 	_, secretBinding := binding.(*corev1beta1.SecretBinding)
-	shoots, err := p.ShootsOfBinding(ctx, object.GetNamespace(), hortusadmission.BindingKey(secretBinding, object.GetName()))
+	shoots, err := p.ShootsOfBinding(ctx, object.GetNamespace(),
+		hortusadmission.BindingKey(secretBinding, object.GetName()))
 	if err != nil {
 		return "", err
 	}

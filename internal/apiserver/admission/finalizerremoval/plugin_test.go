@@ -26,13 +26,23 @@ func TestCleanedUp(t *testing.T) {
 		status corev1beta1.ShootStatus
 		want   bool
 	}{
-		"nothing was made":          {corev1beta1.ShootStatus{}, true},
-		"no operation has begun":    {corev1beta1.ShootStatus{TechnicalID: "x"}, true},
-		"not placed":                {corev1beta1.ShootStatus{LastOperation: &corev1beta1.LastOperation{Type: "Create", State: "Pending"}}, true},
-		"it is there":               {corev1beta1.ShootStatus{TechnicalID: "x", LastOperation: &corev1beta1.LastOperation{Type: "Reconcile", State: "Succeeded", Progress: 100}}, false},
-		"the deletion goes on":      {corev1beta1.ShootStatus{TechnicalID: "x", LastOperation: &corev1beta1.LastOperation{Type: "Delete", State: "Processing", Progress: 100}}, false},
-		"the deletion is not whole": {corev1beta1.ShootStatus{TechnicalID: "x", LastOperation: &corev1beta1.LastOperation{Type: "Delete", State: "Succeeded", Progress: 99}}, false},
-		"it is deleted":             {corev1beta1.ShootStatus{TechnicalID: "x", LastOperation: &corev1beta1.LastOperation{Type: "Delete", State: "Succeeded", Progress: 100}}, true},
+		"nothing was made":       {corev1beta1.ShootStatus{}, true},
+		"no operation has begun": {corev1beta1.ShootStatus{TechnicalID: "x"}, true},
+		"not placed": {corev1beta1.ShootStatus{LastOperation: &corev1beta1.LastOperation{
+			Type: "Create", State: "Pending",
+		}}, true},
+		"it is there": {corev1beta1.ShootStatus{
+			TechnicalID: "x", LastOperation: &corev1beta1.LastOperation{Type: "Reconcile", State: "Succeeded", Progress: 100},
+		}, false},
+		"the deletion goes on": {corev1beta1.ShootStatus{
+			TechnicalID: "x", LastOperation: &corev1beta1.LastOperation{Type: "Delete", State: "Processing", Progress: 100},
+		}, false},
+		"the deletion is not whole": {corev1beta1.ShootStatus{
+			TechnicalID: "x", LastOperation: &corev1beta1.LastOperation{Type: "Delete", State: "Succeeded", Progress: 99},
+		}, false},
+		"it is deleted": {corev1beta1.ShootStatus{
+			TechnicalID: "x", LastOperation: &corev1beta1.LastOperation{Type: "Delete", State: "Succeeded", Progress: 100},
+		}, true},
 	} {
 		if got := cleanedUp(&corev1beta1.Shoot{Status: tc.status}); got != tc.want {
 			t.Errorf("%s: %v", name, got)
@@ -65,19 +75,26 @@ func TestRefusals(t *testing.T) {
 		return metav1.ObjectMeta{Namespace: "garden-dev", Name: name, Finalizers: []string{corev1beta1.FinalizerName}}
 	}
 	older := &corev1beta1.Shoot{ObjectMeta: in("plum"), Spec: corev1beta1.ShootSpec{SecretBindingName: ptr.To("used")}}
-	newer := &corev1beta1.Shoot{ObjectMeta: in("apple"), Spec: corev1beta1.ShootSpec{CredentialsBindingName: ptr.To("used")}}
+	newer := &corev1beta1.Shoot{
+		ObjectMeta: in("apple"), Spec: corev1beta1.ShootSpec{CredentialsBindingName: ptr.To("used")},
+	}
 	late := &corev1beta1.Shoot{ObjectMeta: in("pear"), Spec: corev1beta1.ShootSpec{CredentialsBindingName: ptr.To("late")}}
-	cached := fake.NewClientBuilder().WithScheme(scheme).WithObjects(older, newer).WithIndex(&corev1beta1.Shoot{}, "binding", func(o client.Object) []string {
-		if name := o.(*corev1beta1.Shoot).Spec.SecretBindingName; name != nil {
-			return []string{hortusadmission.BindingKey(true, *name)}
-		}
-		return []string{hortusadmission.BindingKey(false, *o.(*corev1beta1.Shoot).Spec.CredentialsBindingName)}
-	}).Build()
+	cached := fake.NewClientBuilder().WithScheme(scheme).WithObjects(older, newer).WithIndex(&corev1beta1.Shoot{},
+		"binding", func(o client.Object) []string {
+			if name := o.(*corev1beta1.Shoot).Spec.SecretBindingName; name != nil {
+				return []string{hortusadmission.BindingKey(true, *name)}
+			}
+			return []string{hortusadmission.BindingKey(false, *o.(*corev1beta1.Shoot).Spec.CredentialsBindingName)}
+		}).Build()
 	live := fake.NewClientBuilder().WithScheme(scheme).WithObjects(older, newer, late).Build()
-	p := &plugin{hortusadmission.Base{Handler: admission.NewHandler(admission.Update), Objects: &hortusadmission.Objects{Cached: cached, Live: live}}}
+	p := &plugin{hortusadmission.Base{
+		Handler: admission.NewHandler(admission.Update), Objects: &hortusadmission.Objects{Cached: cached, Live: live},
+	}}
 
 	shoot := func(deleted bool, last corev1beta1.LastOperation) *corev1beta1.Shoot {
-		s := &corev1beta1.Shoot{ObjectMeta: in("apple"), Status: corev1beta1.ShootStatus{TechnicalID: "shoot--dev--apple", LastOperation: &last}}
+		s := &corev1beta1.Shoot{
+			ObjectMeta: in("apple"), Status: corev1beta1.ShootStatus{TechnicalID: "shoot--dev--apple", LastOperation: &last},
+		}
 		if deleted {
 			s.DeletionTimestamp = &metav1.Time{}
 		}
@@ -88,9 +105,15 @@ func TestRefusals(t *testing.T) {
 		object  client.Object
 		allowed bool
 	}{
-		"a Shoot that runs":                          {shoot(false, corev1beta1.LastOperation{Type: "Reconcile", State: "Succeeded", Progress: 100}), false},
-		"a Shoot half way":                           {shoot(true, corev1beta1.LastOperation{Type: "Delete", State: "Processing", Progress: 50}), false},
-		"a Shoot that is gone":                       {shoot(true, corev1beta1.LastOperation{Type: "Delete", State: "Succeeded", Progress: 100}), true},
+		"a Shoot that runs": {
+			shoot(false, corev1beta1.LastOperation{Type: "Reconcile", State: "Succeeded", Progress: 100}), false,
+		},
+		"a Shoot half way": {
+			shoot(true, corev1beta1.LastOperation{Type: "Delete", State: "Processing", Progress: 50}), false,
+		},
+		"a Shoot that is gone": {
+			shoot(true, corev1beta1.LastOperation{Type: "Delete", State: "Succeeded", Progress: 100}), true,
+		},
 		"a SecretBinding in use":                     {&corev1beta1.SecretBinding{ObjectMeta: in("used")}, false},
 		"a SecretBinding":                            {&corev1beta1.SecretBinding{ObjectMeta: in("late")}, true},
 		"a CredentialsBinding in use":                {&securityv1alpha1.CredentialsBinding{ObjectMeta: in("used")}, false},
@@ -101,8 +124,10 @@ func TestRefusals(t *testing.T) {
 		without := tc.object.DeepCopyObject().(client.Object)
 		without.SetFinalizers(nil)
 		kind := reflect.TypeOf(tc.object).Elem().Name()
-		a := admission.NewAttributesRecord(without, tc.object, schema.GroupVersionKind{Kind: kind}, "garden-dev", tc.object.GetName(),
-			schema.GroupVersionResource{Resource: strings.ToLower(kind) + "s"}, "", admission.Update, nil, false, &user.DefaultInfo{Name: "alice"})
+		a := admission.NewAttributesRecord(without, tc.object, schema.GroupVersionKind{Kind: kind}, "garden-dev",
+			tc.object.GetName(),
+			schema.GroupVersionResource{Resource: strings.ToLower(kind) + "s"}, "", admission.Update, nil, false,
+			&user.DefaultInfo{Name: "alice"})
 		err := p.Validate(t.Context(), a, nil)
 		if (err == nil) != tc.allowed || err != nil && !apierrors.IsForbidden(err) {
 			t.Errorf("%s: Validate() = %v", name, err)

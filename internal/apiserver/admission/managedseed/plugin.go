@@ -44,14 +44,16 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 		return nil
 	}
 	if a.GetNamespace() != corev1beta1.GardenNamespace {
-		return hortusadmission.Refuse(a, field.ErrorList{field.Invalid(field.NewPath("metadata", "namespace"), a.GetNamespace(),
-			fmt.Sprintf("must be %q", corev1beta1.GardenNamespace))})
+		return hortusadmission.Refuse(a,
+			field.ErrorList{field.Invalid(field.NewPath("metadata", "namespace"), a.GetNamespace(),
+				fmt.Sprintf("must be %q", corev1beta1.GardenNamespace))})
 	}
 	if managed.Spec.Shoot == nil || managed.Spec.Shoot.Name == "" {
 		return nil // Validation asks for it.
 	}
 	shoot := &corev1beta1.Shoot{}
-	if err := p.Live.Get(ctx, client.ObjectKey{Namespace: a.GetNamespace(), Name: managed.Spec.Shoot.Name}, shoot); err != nil {
+	if err := p.Live.Get(ctx, client.ObjectKey{Namespace: a.GetNamespace(), Name: managed.Spec.Shoot.Name},
+		shoot); err != nil {
 		if apierrors.IsNotFound(err) {
 			return hortusadmission.Refuse(a, field.ErrorList{field.NotFound(shootPath, managed.Spec.Shoot.Name)})
 		}
@@ -63,7 +65,8 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	}
 	errs := unfit(shoot)
 	if other != nil && other.Name != managed.Name {
-		errs = append(errs, field.Invalid(shootPath, shoot.Name, fmt.Sprintf("is the Shoot of ManagedSeed %q already; each needs one of its own", other.Name)))
+		errs = append(errs, field.Invalid(shootPath, shoot.Name,
+			fmt.Sprintf("is the Shoot of ManagedSeed %q already; each needs one of its own", other.Name)))
 	}
 	if len(errs) > 0 {
 		return hortusadmission.Refuse(a, errs)
@@ -72,7 +75,9 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	return p.complete(ctx, a, managed, shoot)
 }
 
-func (p *plugin) complete(ctx context.Context, a admission.Attributes, managed *seedmanagementv1alpha1.ManagedSeed, shoot *corev1beta1.Shoot) error {
+func (p *plugin) complete(
+	ctx context.Context, a admission.Attributes, managed *seedmanagementv1alpha1.ManagedSeed, shoot *corev1beta1.Shoot,
+) error {
 	config, err := readConfig(managed.Spec.Gardenlet.Config)
 	if config == nil || err != nil {
 		return nil // Validation says what is wrong with it.
@@ -101,7 +106,9 @@ func (p *plugin) complete(ctx context.Context, a admission.Attributes, managed *
 	return nil
 }
 
-func (p *plugin) defaultDomainsOf(ctx context.Context, shoot *corev1beta1.Shoot) ([]corev1beta1.SeedDNSProviderConfig, error) {
+func (p *plugin) defaultDomainsOf(
+	ctx context.Context, shoot *corev1beta1.Shoot,
+) ([]corev1beta1.SeedDNSProviderConfig, error) {
 	if shoot.Spec.SeedName == nil {
 		return nil, nil
 	}
@@ -133,5 +140,7 @@ func unfit(shoot *corev1beta1.Shoot) field.ErrorList {
 	if len(problems) == 0 {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(shootPath, shoot.Name, "the Shoot cannot become a Seed: it "+strings.Join(problems, ", it "))}
+	return field.ErrorList{
+		field.Invalid(shootPath, shoot.Name, "the Shoot cannot become a Seed: it "+strings.Join(problems, ", it ")),
+	}
 }

@@ -121,7 +121,8 @@ func contradictions(seed *corev1beta1.SeedSpec, shoot *corev1beta1.Shoot) field.
 	zones := shootmanagedseed.ZonesOf(shoot)
 	for i, zone := range seed.Provider.Zones {
 		if !slices.Contains(zones, zone) {
-			errs = append(errs, field.Invalid(path.Child("provider", "zones").Index(i), zone, fmt.Sprintf("no pool of the Shoot is there; its zones are %v", zones)))
+			errs = append(errs, field.Invalid(path.Child("provider", "zones").Index(i), zone,
+				fmt.Sprintf("no pool of the Shoot is there; its zones are %v", zones)))
 		}
 	}
 	if networking := shoot.Spec.Networking; networking != nil {
@@ -131,7 +132,8 @@ func contradictions(seed *corev1beta1.SeedSpec, shoot *corev1beta1.Shoot) field.
 	}
 	same(path.Child("ingress", "domain"), seed.Ingress.Domain, ingressDomain(shoot))
 	if vpa := seed.Settings.VerticalPodAutoscaler; vpa.Enabled {
-		errs = append(errs, field.Invalid(path.Child("settings", "verticalPodAutoscaler", "enabled"), true, "must be false: the Shoot has one already"))
+		errs = append(errs, field.Invalid(path.Child("settings", "verticalPodAutoscaler", "enabled"), true,
+			"must be false: the Shoot has one already"))
 	}
 	return errs
 }

@@ -34,7 +34,8 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 		return apierrors.NewInternalError(err)
 	}
 	if user != "" {
-		return admission.NewForbidden(a, fmt.Errorf("the Seed still runs control planes, such as that of Shoot %s; delete or move them first", user))
+		return admission.NewForbidden(a,
+			fmt.Errorf("the Seed still runs control planes, such as that of Shoot %s; delete or move them first", user))
 	}
 	return nil
 }

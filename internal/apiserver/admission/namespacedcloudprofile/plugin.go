@@ -51,7 +51,8 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	parent := &corev1beta1.CloudProfile{}
 	if err := p.Get(ctx, "", profile.Spec.Parent.Name, parent); err != nil {
 		if apierrors.IsNotFound(err) {
-			return apierrors.NewBadRequest(fmt.Sprintf("spec.parent.name: parent CloudProfile %q does not exist; %s", profile.Spec.Parent.Name, p.OfferedProfiles(ctx, "", corev1beta1.CloudProfileKind)))
+			return apierrors.NewBadRequest(fmt.Sprintf("spec.parent.name: parent CloudProfile %q does not exist; %s",
+				profile.Spec.Parent.Name, p.OfferedProfiles(ctx, "", corev1beta1.CloudProfileKind)))
 		}
 		return apierrors.NewInternalError(err)
 	}
@@ -62,10 +63,13 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if a.GetOperation() == admission.Create {
 		errs = append(errs, bornExpired(profile, &parent.Spec, p.Clock.Now())...)
 	}
-	if old, ok := a.GetOldObject().(*corev1beta1.NamespacedCloudProfile); ok && a.GetOperation() == admission.Update && len(errs) == 0 {
+	if old, ok := a.GetOldObject().(*corev1beta1.NamespacedCloudProfile); ok && a.GetOperation() == admission.Update &&
+		len(errs) == 0 {
 		shoots := &corev1beta1.ShootList{}
 		if err := p.Live.List(ctx, shoots, client.InNamespace(profile.Namespace),
-			client.MatchingFields{"spec.cloudProfile.Name": profile.Name, "spec.cloudProfile.Kind": corev1beta1.NamespacedCloudProfileKind}); err != nil {
+			client.MatchingFields{
+				"spec.cloudProfile.Name": profile.Name, "spec.cloudProfile.Kind": corev1beta1.NamespacedCloudProfileKind,
+			}); err != nil {
 			return apierrors.NewInternalError(fmt.Errorf("list Shoots of NamespacedCloudProfile %q: %w", profile.Name, err))
 		}
 		before := versionclass.Merge(&parent.Spec, &old.Spec)
@@ -88,10 +92,12 @@ func overrides(spec *corev1beta1.NamespacedCloudProfileSpec, parent *corev1beta1
 		for i, version := range spec.Kubernetes.Versions {
 			path := specPath.Child("kubernetes", "versions").Index(i)
 			if !offered[version.Version] {
-				errs = append(errs, field.Invalid(path.Child("version"), version.Version, "the parent does not offer it, "+instead(slices.Collect(maps.Keys(offered)))))
+				errs = append(errs, field.Invalid(path.Child("version"), version.Version, "the parent does not offer it, "+
+					instead(slices.Collect(maps.Keys(offered)))))
 			}
 			if version.ExpirationDate == nil {
-				errs = append(errs, field.Invalid(path.Child("expirationDate"), nil, "is all that can be changed, and must be given"))
+				errs = append(errs, field.Invalid(path.Child("expirationDate"), nil,
+					"is all that can be changed, and must be given"))
 			}
 		}
 	}
@@ -104,7 +110,8 @@ func overrides(spec *corev1beta1.NamespacedCloudProfileSpec, parent *corev1beta1
 	}
 	for i, machine := range spec.MachineTypes {
 		if names[machine.Name] {
-			errs = append(errs, field.Invalid(specPath.Child("machineTypes").Index(i), machine.Name, "the parent offers it already; leave it out"))
+			errs = append(errs, field.Invalid(specPath.Child("machineTypes").Index(i), machine.Name,
+				"the parent offers it already; leave it out"))
 		}
 	}
 	volumes := map[string]bool{}
@@ -113,7 +120,8 @@ func overrides(spec *corev1beta1.NamespacedCloudProfileSpec, parent *corev1beta1
 	}
 	for i, volume := range spec.VolumeTypes {
 		if volumes[volume.Name] {
-			errs = append(errs, field.Invalid(specPath.Child("volumeTypes").Index(i), volume.Name, "the parent offers it already; leave it out"))
+			errs = append(errs, field.Invalid(specPath.Child("volumeTypes").Index(i), volume.Name,
+				"the parent offers it already; leave it out"))
 		}
 	}
 	return errs
@@ -127,7 +135,9 @@ func instead(offered []string) string {
 	return "but " + hortusadmission.Named(offered)
 }
 
-func imageOverrides(image *corev1beta1.MachineImage, parent *corev1beta1.CloudProfileSpec, path *field.Path) field.ErrorList {
+func imageOverrides(
+	image *corev1beta1.MachineImage, parent *corev1beta1.CloudProfileSpec, path *field.Path,
+) field.ErrorList {
 	offered := map[string]bool{}
 	found := false
 	for _, other := range parent.MachineImages {
@@ -148,14 +158,17 @@ func imageOverrides(image *corev1beta1.MachineImage, parent *corev1beta1.CloudPr
 			continue // A version of the project's own.
 		}
 		if version.ExpirationDate == nil {
-			errs = append(errs, field.Invalid(path.Child("expirationDate"), nil, "is all that can be changed of the parent's version, and must be given"))
+			errs = append(errs, field.Invalid(path.Child("expirationDate"), nil,
+				"is all that can be changed of the parent's version, and must be given"))
 		}
 		for _, part := range []struct {
 			name  string
 			given bool
 		}{
-			{"classification", version.Classification != nil}, {"cri", len(version.CRI) > 0}, {"architectures", len(version.Architectures) > 0},
-			{"capabilityFlavors", len(version.CapabilityFlavors) > 0}, {"kubeletVersionConstraint", version.KubeletVersionConstraint != nil},
+			{"classification", version.Classification != nil}, {"cri", len(version.CRI) > 0},
+			{"architectures", len(version.Architectures) > 0},
+			{"capabilityFlavors", len(version.CapabilityFlavors) > 0},
+			{"kubeletVersionConstraint", version.KubeletVersionConstraint != nil},
 			{"inPlaceUpdates", version.InPlaceUpdates != nil},
 		} {
 			if part.given {
@@ -166,9 +179,11 @@ func imageOverrides(image *corev1beta1.MachineImage, parent *corev1beta1.CloudPr
 	return errs
 }
 
-// bornExpired refuses versions of the project's own that come in expired, as new versions of a CloudProfile are. Those of
-// the parent may be expired for the project at once; later dates in the past are refused by static validation.
-func bornExpired(profile *corev1beta1.NamespacedCloudProfile, parent *corev1beta1.CloudProfileSpec, now time.Time) field.ErrorList {
+// bornExpired refuses versions of the project's own that come in expired, as new versions of a CloudProfile are. Those
+// of the parent may be expired for the project at once; later dates in the past are refused by static validation.
+func bornExpired(
+	profile *corev1beta1.NamespacedCloudProfile, parent *corev1beta1.CloudProfileSpec, now time.Time,
+) field.ErrorList {
 	if allowed, _ := strconv.ParseBool(profile.Annotations[corev1beta1.AnnotationAllowExpiredVersions]); allowed {
 		return nil
 	}
@@ -184,7 +199,8 @@ func bornExpired(profile *corev1beta1.NamespacedCloudProfile, parent *corev1beta
 		for j := range image.Versions {
 			version := &image.Versions[j].ExpirableVersion
 			if !offered[image.Name+" "+version.Version] && versionclass.ClassAt(version, now) == versionclass.Expired {
-				errs = append(errs, field.Invalid(specPath.Child("machineImages").Index(i).Child("versions").Index(j), version.Version, "a new version cannot have expired already; give it a later expirationDate, or leave it out"))
+				errs = append(errs, field.Invalid(specPath.Child("machineImages").Index(i).Child("versions").Index(j),
+					version.Version, "a new version cannot have expired already; give it a later expirationDate, or leave it out"))
 			}
 		}
 	}
@@ -220,7 +236,8 @@ func lost(before, after *corev1beta1.CloudProfileSpec, shoots []corev1beta1.Shoo
 	users := usersOf(shoots, func(used string) bool { return was[used] && !is[used] })
 	var errs field.ErrorList
 	for _, used := range slices.Sorted(maps.Keys(users)) {
-		errs = append(errs, field.Forbidden(pathOf(used), fmt.Sprintf("%s is used by Shoots: %s", used, hortusadmission.Named(users[used]))))
+		errs = append(errs, field.Forbidden(pathOf(used), fmt.Sprintf("%s is used by Shoots: %s", used,
+			hortusadmission.Named(users[used]))))
 	}
 	if after.Limits == nil || after.Limits.MaxNodesTotal == nil {
 		return errs
@@ -236,13 +253,17 @@ func lost(before, after *corev1beta1.CloudProfileSpec, shoots []corev1beta1.Shoo
 		}
 	}
 	if len(larger) > 0 {
-		errs = append(errs, field.Forbidden(specPath.Child("limits", "maxNodesTotal"), "Shoots have more nodes at least: "+hortusadmission.Named(larger)))
+		errs = append(errs, field.Forbidden(specPath.Child("limits", "maxNodesTotal"), "Shoots have more nodes at least: "+
+			hortusadmission.Named(larger)))
 	}
 	return errs
 }
 
 // unexpired names the Shoots that use a version which expires because its later date is taken away.
-func unexpired(spec, old *corev1beta1.NamespacedCloudProfileSpec, parent *corev1beta1.CloudProfileSpec, shoots []corev1beta1.Shoot, now time.Time) field.ErrorList {
+func unexpired(
+	spec, old *corev1beta1.NamespacedCloudProfileSpec, parent *corev1beta1.CloudProfileSpec, shoots []corev1beta1.Shoot,
+	now time.Time,
+) field.ErrorList {
 	gone := overridden(old)
 	for used := range overridden(spec) {
 		delete(gone, used)
@@ -263,7 +284,9 @@ func unexpired(spec, old *corev1beta1.NamespacedCloudProfileSpec, parent *corev1
 	users := usersOf(shoots, func(used string) bool { return expired[used] })
 	var errs field.ErrorList
 	for _, used := range slices.Sorted(maps.Keys(users)) {
-		errs = append(errs, field.Forbidden(pathOf(used), fmt.Sprintf("%s has expired in the parent and is used by Shoots: %s; keep its expirationDate here", used, hortusadmission.Named(users[used]))))
+		errs = append(errs, field.Forbidden(pathOf(used),
+			fmt.Sprintf("%s has expired in the parent and is used by Shoots: %s; keep its expirationDate here", used,
+				hortusadmission.Named(users[used]))))
 	}
 	return errs
 }
@@ -285,7 +308,9 @@ func overridden(spec *corev1beta1.NamespacedCloudProfileSpec) map[string]bool {
 }
 
 // updateStrategies keeps the strategy of an image that the parent has, too, by now.
-func updateStrategies(spec, old *corev1beta1.NamespacedCloudProfileSpec, parent *corev1beta1.CloudProfileSpec) field.ErrorList {
+func updateStrategies(
+	spec, old *corev1beta1.NamespacedCloudProfileSpec, parent *corev1beta1.CloudProfileSpec,
+) field.ErrorList {
 	find := func(images []corev1beta1.MachineImage, name string) *corev1beta1.MachineImage {
 		for i := range images {
 			if images[i].Name == name {
@@ -298,10 +323,12 @@ func updateStrategies(spec, old *corev1beta1.NamespacedCloudProfileSpec, parent 
 	for i := range spec.MachineImages {
 		image := &spec.MachineImages[i]
 		before := find(old.MachineImages, image.Name)
-		if before == nil || find(parent.MachineImages, image.Name) == nil || equality.Semantic.DeepEqual(image.UpdateStrategy, before.UpdateStrategy) {
+		if before == nil || find(parent.MachineImages, image.Name) == nil ||
+			equality.Semantic.DeepEqual(image.UpdateStrategy, before.UpdateStrategy) {
 			continue
 		}
-		errs = append(errs, field.Forbidden(specPath.Child("machineImages").Index(i).Child("updateStrategy"), "is that of the parent, which has the image, too; it cannot change here"))
+		errs = append(errs, field.Forbidden(specPath.Child("machineImages").Index(i).Child("updateStrategy"),
+			"is that of the parent, which has the image, too; it cannot change here"))
 	}
 	return errs
 }

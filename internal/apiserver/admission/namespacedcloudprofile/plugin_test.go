@@ -13,8 +13,12 @@ import (
 	"hortus.dev/hortus/internal/golden"
 )
 
-func imageVersion(version string, date *metav1.Time, change ...func(*corev1beta1.MachineImageVersion)) corev1beta1.MachineImageVersion {
-	v := corev1beta1.MachineImageVersion{ExpirableVersion: corev1beta1.ExpirableVersion{Version: version, ExpirationDate: date}}
+func imageVersion(
+	version string, date *metav1.Time, change ...func(*corev1beta1.MachineImageVersion),
+) corev1beta1.MachineImageVersion {
+	v := corev1beta1.MachineImageVersion{ExpirableVersion: corev1beta1.ExpirableVersion{
+		Version: version, ExpirationDate: date,
+	}}
 	for _, c := range change {
 		c(&v)
 	}
@@ -25,12 +29,16 @@ func TestOverrides(t *testing.T) {
 	messages := map[string]error{}
 	date := ptr.To(metav1.Now())
 	parent := &corev1beta1.CloudProfileSpec{
-		Kubernetes:    corev1beta1.KubernetesSettings{Versions: []corev1beta1.ExpirableVersion{{Version: "1.36.3"}}},
-		MachineImages: []corev1beta1.MachineImage{{Name: "os", Versions: []corev1beta1.MachineImageVersion{imageVersion("1.0.0", nil)}}},
-		MachineTypes:  []corev1beta1.MachineType{{Name: "small"}},
+		Kubernetes: corev1beta1.KubernetesSettings{Versions: []corev1beta1.ExpirableVersion{{Version: "1.36.3"}}},
+		MachineImages: []corev1beta1.MachineImage{{
+			Name: "os", Versions: []corev1beta1.MachineImageVersion{imageVersion("1.0.0", nil)},
+		}},
+		MachineTypes: []corev1beta1.MachineType{{Name: "small"}},
 	}
 	images := func(name string, versions ...corev1beta1.MachineImageVersion) corev1beta1.NamespacedCloudProfileSpec {
-		return corev1beta1.NamespacedCloudProfileSpec{MachineImages: []corev1beta1.MachineImage{{Name: name, Versions: versions}}}
+		return corev1beta1.NamespacedCloudProfileSpec{MachineImages: []corev1beta1.MachineImage{{
+			Name: name, Versions: versions,
+		}}}
 	}
 	kubernetes := func(version string, date *metav1.Time) corev1beta1.NamespacedCloudProfileSpec {
 		return corev1beta1.NamespacedCloudProfileSpec{Kubernetes: &corev1beta1.KubernetesSettings{
@@ -42,15 +50,24 @@ func TestOverrides(t *testing.T) {
 		spec corev1beta1.NamespacedCloudProfileSpec
 		want []string
 	}{
-		"a later date for a version":         {kubernetes("1.36.3", date), nil},
-		"a version that the parent lacks":    {kubernetes("1.37.0", date), []string{"spec.kubernetes.versions[0].version"}},
-		"no date":                            {kubernetes("1.36.3", nil), []string{"spec.kubernetes.versions[0].expirationDate"}},
-		"a later date for an image":          {images("os", imageVersion("1.0.0", date)), nil},
-		"another class for an image":         {images("os", imageVersion("1.0.0", date, classified)), []string{"spec.machineImages[0].versions[0].classification"}},
-		"a version of one's own":             {images("os", imageVersion("2.0.0", nil, classified)), nil},
-		"an image of one's own":              {images("mine", imageVersion("1.0.0", nil, classified)), nil},
-		"a machine type that the parent has": {corev1beta1.NamespacedCloudProfileSpec{MachineTypes: []corev1beta1.MachineType{{Name: "small"}}}, []string{"spec.machineTypes[0]"}},
-		"a machine type of one's own":        {corev1beta1.NamespacedCloudProfileSpec{MachineTypes: []corev1beta1.MachineType{{Name: "large"}}}, nil},
+		"a later date for a version":      {kubernetes("1.36.3", date), nil},
+		"a version that the parent lacks": {kubernetes("1.37.0", date), []string{"spec.kubernetes.versions[0].version"}},
+		"no date": {
+			kubernetes("1.36.3", nil), []string{"spec.kubernetes.versions[0].expirationDate"},
+		},
+		"a later date for an image": {images("os", imageVersion("1.0.0", date)), nil},
+		"another class for an image": {
+			images("os", imageVersion("1.0.0", date, classified)), []string{"spec.machineImages[0].versions[0].classification"},
+		},
+		"a version of one's own": {images("os", imageVersion("2.0.0", nil, classified)), nil},
+		"an image of one's own":  {images("mine", imageVersion("1.0.0", nil, classified)), nil},
+		"a machine type that the parent has": {
+			corev1beta1.NamespacedCloudProfileSpec{MachineTypes: []corev1beta1.MachineType{{Name: "small"}}},
+			[]string{"spec.machineTypes[0]"},
+		},
+		"a machine type of one's own": {
+			corev1beta1.NamespacedCloudProfileSpec{MachineTypes: []corev1beta1.MachineType{{Name: "large"}}}, nil,
+		},
 	} {
 		var got []string
 		errs := overrides(&tc.spec, parent)
@@ -77,7 +94,8 @@ func TestLost(t *testing.T) {
 	shoots := []corev1beta1.Shoot{{
 		ObjectMeta: metav1.ObjectMeta{Name: "s"},
 		Spec: corev1beta1.ShootSpec{
-			Kubernetes: corev1beta1.Kubernetes{Version: "1.36.3"}, Provider: corev1beta1.Provider{Workers: []corev1beta1.Worker{{Minimum: 3}}},
+			Kubernetes: corev1beta1.Kubernetes{Version: "1.36.3"},
+			Provider:   corev1beta1.Provider{Workers: []corev1beta1.Worker{{Minimum: 3}}},
 		},
 	}}
 	if errs := lost(spec("1.36.3", nil), spec("1.36.3", ptr.To[int32](3)), shoots); len(errs) > 0 {
@@ -100,13 +118,21 @@ func TestALaterDateStaysWhileItIsNeeded(t *testing.T) {
 	past, future := &metav1.Time{Time: now.Add(-time.Hour)}, &metav1.Time{Time: now.Add(time.Hour)}
 	parent := func(date *metav1.Time) *corev1beta1.CloudProfileSpec {
 		return &corev1beta1.CloudProfileSpec{
-			Kubernetes:    corev1beta1.KubernetesSettings{Versions: []corev1beta1.ExpirableVersion{{Version: "1.35.4", ExpirationDate: date}}},
-			MachineImages: []corev1beta1.MachineImage{{Name: "os", Versions: []corev1beta1.MachineImageVersion{imageVersion("1.0.0", date)}}},
+			Kubernetes: corev1beta1.KubernetesSettings{Versions: []corev1beta1.ExpirableVersion{{
+				Version: "1.35.4", ExpirationDate: date,
+			}}},
+			MachineImages: []corev1beta1.MachineImage{{
+				Name: "os", Versions: []corev1beta1.MachineImageVersion{imageVersion("1.0.0", date)},
+			}},
 		}
 	}
 	child := &corev1beta1.NamespacedCloudProfileSpec{
-		Kubernetes:    &corev1beta1.KubernetesSettings{Versions: []corev1beta1.ExpirableVersion{{Version: "1.35.4", ExpirationDate: future}}},
-		MachineImages: []corev1beta1.MachineImage{{Name: "os", Versions: []corev1beta1.MachineImageVersion{imageVersion("1.0.0", future)}}},
+		Kubernetes: &corev1beta1.KubernetesSettings{Versions: []corev1beta1.ExpirableVersion{{
+			Version: "1.35.4", ExpirationDate: future,
+		}}},
+		MachineImages: []corev1beta1.MachineImage{{
+			Name: "os", Versions: []corev1beta1.MachineImageVersion{imageVersion("1.0.0", future)},
+		}},
 	}
 	shoot := corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Name: "apple"}, Spec: corev1beta1.ShootSpec{
 		Kubernetes: corev1beta1.Kubernetes{Version: "1.35.4"},
@@ -151,7 +177,10 @@ func TestUpdateStrategyOfTheParentsImage(t *testing.T) {
 		"the same strategy":            {image("os", "major"), image("os", "major"), image("os", "minor"), false},
 		"an override that is new":      {image("os", "patch"), nil, image("os", "major"), false},
 	} {
-		errs := updateStrategies(&corev1beta1.NamespacedCloudProfileSpec{MachineImages: tc.now}, &corev1beta1.NamespacedCloudProfileSpec{MachineImages: tc.old}, &corev1beta1.CloudProfileSpec{MachineImages: tc.parent})
+		errs := updateStrategies(&corev1beta1.NamespacedCloudProfileSpec{
+			MachineImages: tc.now,
+		}, &corev1beta1.NamespacedCloudProfileSpec{MachineImages: tc.old},
+			&corev1beta1.CloudProfileSpec{MachineImages: tc.parent})
 		messages[name] = errs.ToAggregate()
 		if (len(errs) > 0) != tc.refused {
 			t.Errorf("%s: %v", name, errs)

@@ -20,7 +20,8 @@ func TestPluginsThatAreOff(t *testing.T) {
 			return s.SystemComponents != nil && s.SystemComponents.NodeLocalDNS != nil && s.SystemComponents.NodeLocalDNS.Enabled
 		},
 		"ShootDNSRewriting": func(s *corev1beta1.ShootSpec) bool {
-			return s.SystemComponents != nil && s.SystemComponents.CoreDNS != nil && len(s.SystemComponents.CoreDNS.Rewriting.CommonSuffixes) == 1
+			return s.SystemComponents != nil && s.SystemComponents.CoreDNS != nil &&
+				len(s.SystemComponents.CoreDNS.Rewriting.CommonSuffixes) == 1
 		},
 		"ShootVPAEnabledByDefault": func(s *corev1beta1.ShootSpec) bool {
 			return s.Kubernetes.VerticalPodAutoscaler != nil && s.Kubernetes.VerticalPodAutoscaler.Enabled

@@ -72,7 +72,9 @@ var waiting = map[string]string{
 func TestNothingIsDecidedByCachesThatAreNotFilled(t *testing.T) {
 	requests := map[string]func(string) client.Object{
 		"backupbuckets": func(v string) client.Object {
-			return &corev1beta1.BackupBucket{Spec: corev1beta1.BackupBucketSpec{SeedName: ptr.To(v), Provider: corev1beta1.BackupBucketProvider{Type: v}}}
+			return &corev1beta1.BackupBucket{Spec: corev1beta1.BackupBucketSpec{
+				SeedName: ptr.To(v), Provider: corev1beta1.BackupBucketProvider{Type: v},
+			}}
 		},
 		"backupentries": func(v string) client.Object {
 			return &corev1beta1.BackupEntry{Spec: corev1beta1.BackupEntrySpec{SeedName: ptr.To(v), BucketName: v}}
@@ -84,16 +86,24 @@ func TestNothingIsDecidedByCachesThatAreNotFilled(t *testing.T) {
 			return &corev1beta1.CloudProfile{Spec: corev1beta1.CloudProfileSpec{Type: v}}
 		},
 		"controllerregistrations": func(v string) client.Object {
-			return &corev1beta1.ControllerRegistration{Spec: corev1beta1.ControllerRegistrationSpec{Resources: []corev1beta1.ControllerResource{{Kind: "Worker", Type: v}}}}
+			return &corev1beta1.ControllerRegistration{
+				Spec: corev1beta1.ControllerRegistrationSpec{Resources: []corev1beta1.ControllerResource{{
+					Kind: "Worker", Type: v,
+				}}},
+			}
 		},
 		"credentialsbindings": func(v string) client.Object {
 			return &securityv1alpha1.CredentialsBinding{Provider: securityv1alpha1.CredentialsBindingProvider{Type: v}}
 		},
 		"managedseeds": func(v string) client.Object {
-			return &seedmanagementv1alpha1.ManagedSeed{Spec: seedmanagementv1alpha1.ManagedSeedSpec{Shoot: &seedmanagementv1alpha1.Shoot{Name: v}}}
+			return &seedmanagementv1alpha1.ManagedSeed{
+				Spec: seedmanagementv1alpha1.ManagedSeedSpec{Shoot: &seedmanagementv1alpha1.Shoot{Name: v}},
+			}
 		},
 		"namespacedcloudprofiles": func(v string) client.Object {
-			return &corev1beta1.NamespacedCloudProfile{Spec: corev1beta1.NamespacedCloudProfileSpec{Parent: corev1beta1.CloudProfileReference{Name: v}}}
+			return &corev1beta1.NamespacedCloudProfile{
+				Spec: corev1beta1.NamespacedCloudProfileSpec{Parent: corev1beta1.CloudProfileReference{Name: v}},
+			}
 		},
 		"projects": func(v string) client.Object {
 			return &corev1beta1.Project{Spec: corev1beta1.ProjectSpec{Namespace: ptr.To(v)}}
@@ -110,9 +120,13 @@ func TestNothingIsDecidedByCachesThatAreNotFilled(t *testing.T) {
 		},
 		"shoots": func(v string) client.Object {
 			shoot := &corev1beta1.Shoot{Spec: corev1beta1.ShootSpec{
-				SeedName: ptr.To(v), CloudProfile: &corev1beta1.CloudProfileReference{Name: v}, CredentialsBindingName: ptr.To(v), ExposureClassName: ptr.To(v),
-				Provider: corev1beta1.Provider{Type: v, Workers: []corev1beta1.Worker{{Name: "pool", Maximum: int32(len(v))}}},
-				DNS:      &corev1beta1.DNS{Domain: ptr.To(v + ".example.org")}, Tolerations: []corev1beta1.Toleration{{Key: v}},
+				SeedName: ptr.To(v), CloudProfile: &corev1beta1.CloudProfileReference{Name: v}, CredentialsBindingName: ptr.To(v),
+				ExposureClassName: ptr.To(v),
+				Provider: corev1beta1.Provider{
+					Type: v, Workers: []corev1beta1.Worker{{Name: "pool", Maximum: int32(len(v))}},
+				},
+				DNS:         &corev1beta1.DNS{Domain: ptr.To(v + ".example.org")},
+				Tolerations: []corev1beta1.Toleration{{Key: v}},
 			}}
 			shoot.Annotations = map[string]string{corev1beta1.AnnotationConfirmationDeletion: "true"}
 			return shoot
@@ -126,7 +140,8 @@ func TestNothingIsDecidedByCachesThatAreNotFilled(t *testing.T) {
 					t.Fatal(err)
 				}
 				hortusadmission.NewInitializer(&hortusadmission.Objects{
-					Cached: unfilled{t}, Live: empty{}, Garden: empty{}, Authorizer: authorizerfactory.NewAlwaysAllowAuthorizer(), Clock: clock.RealClock{},
+					Cached: unfilled{t}, Live: empty{}, Garden: empty{}, Authorizer: authorizerfactory.NewAlwaysAllowAuthorizer(),
+					Clock: clock.RealClock{},
 				}).Initialize(made)
 				refused := map[string]bool{}
 				for resource, object := range requests {
@@ -149,7 +164,10 @@ func TestNothingIsDecidedByCachesThatAreNotFilled(t *testing.T) {
 }
 
 // decidesLater says whether a plugin asks the client to try again.
-func decidesLater(t *testing.T, plugin admission.Interface, resource string, operation admission.Operation, object func(string) client.Object) bool {
+func decidesLater(
+	t *testing.T, plugin admission.Interface, resource string, operation admission.Operation,
+	object func(string) client.Object,
+) bool {
 	t.Helper()
 	var now, old runtime.Object
 	switch operation {
@@ -167,7 +185,8 @@ func decidesLater(t *testing.T, plugin admission.Interface, resource string, ope
 		group = seedmanagementv1alpha1.GroupName
 	}
 	a := admission.NewAttributesRecord(now, old, schema.GroupVersionKind{Group: group}, corev1beta1.GardenNamespace, "x",
-		schema.GroupVersionResource{Group: group, Resource: resource}, "", operation, nil, false, &user.DefaultInfo{Name: "alice"})
+		schema.GroupVersionResource{Group: group, Resource: resource}, "", operation, nil, false,
+		&user.DefaultInfo{Name: "alice"})
 	var errs []error
 	if mutating, ok := plugin.(admission.MutationInterface); ok {
 		errs = append(errs, mutating.Admit(t.Context(), a, nil))
@@ -177,7 +196,8 @@ func decidesLater(t *testing.T, plugin admission.Interface, resource string, ope
 	}
 	later := false
 	for _, err := range errs {
-		later = later || apierrors.IsForbidden(err) && strings.Contains(err.Error(), "the caches of admission are not filled yet; try again")
+		later = later || apierrors.IsForbidden(err) &&
+			strings.Contains(err.Error(), "the caches of admission are not filled yet; try again")
 	}
 	return later
 }

@@ -60,7 +60,8 @@ func ownerOf(project *corev1beta1.Project, creator rbacv1.Subject) *rbacv1.Subje
 
 func includeOwner(project *corev1beta1.Project) {
 	owner := project.Spec.Owner
-	if owner == nil || slices.ContainsFunc(project.Spec.Members, func(m corev1beta1.ProjectMember) bool { return m.Subject == *owner }) {
+	if owner == nil || slices.ContainsFunc(project.Spec.Members,
+		func(m corev1beta1.ProjectMember) bool { return m.Subject == *owner }) {
 		return
 	}
 	project.Spec.Members = append(project.Spec.Members, corev1beta1.ProjectMember{

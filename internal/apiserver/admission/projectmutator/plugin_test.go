@@ -27,9 +27,11 @@ func TestOwnerIsAMember(t *testing.T) {
 		owner   rbacv1.Subject
 		count   int
 	}{
-		"nobody but the creator":       {nil, alice, 1},
-		"a member with the role owner": {[]corev1beta1.ProjectMember{{Subject: bob, Role: "admin", Roles: []string{"owner"}}}, bob, 1},
-		"members without that role":    {[]corev1beta1.ProjectMember{{Subject: bob, Role: "admin"}}, alice, 2},
+		"nobody but the creator": {nil, alice, 1},
+		"a member with the role owner": {
+			[]corev1beta1.ProjectMember{{Subject: bob, Role: "admin", Roles: []string{"owner"}}}, bob, 1,
+		},
+		"members without that role": {[]corev1beta1.ProjectMember{{Subject: bob, Role: "admin"}}, alice, 2},
 	} {
 		project := &corev1beta1.Project{Spec: corev1beta1.ProjectSpec{Members: tc.members}}
 		project.Spec.Owner = ownerOf(project, alice)

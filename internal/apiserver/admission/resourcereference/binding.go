@@ -29,7 +29,9 @@ type binding struct {
 }
 
 func ofSecretBinding(b *corev1beta1.SecretBinding) binding {
-	ref := corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: b.SecretRef.Namespace, Name: b.SecretRef.Name}
+	ref := corev1.ObjectReference{
+		APIVersion: "v1", Kind: "Secret", Namespace: b.SecretRef.Namespace, Name: b.SecretRef.Name,
+	}
 	provider := ""
 	if b.Provider != nil {
 		provider = b.Provider.Type
@@ -38,10 +40,13 @@ func ofSecretBinding(b *corev1beta1.SecretBinding) binding {
 }
 
 func ofCredentialsBinding(b *securityv1alpha1.CredentialsBinding) binding {
-	return newBinding(b.Namespace, hortusadmission.BindingKey(false, b.Name), b.CredentialsRef, "credentialsRef", b.Provider.Type, b.Quotas)
+	return newBinding(b.Namespace, hortusadmission.BindingKey(false, b.Name), b.CredentialsRef, "credentialsRef",
+		b.Provider.Type, b.Quotas)
 }
 
-func newBinding(namespace, key string, ref corev1.ObjectReference, path, provider string, quotas []corev1.ObjectReference) binding {
+func newBinding(
+	namespace, key string, ref corev1.ObjectReference, path, provider string, quotas []corev1.ObjectReference,
+) binding {
 	if ref.Namespace == "" {
 		ref.Namespace = namespace
 	}
@@ -80,7 +85,8 @@ func (p *plugin) binding(ctx context.Context, a admission.Attributes, b binding)
 		}
 		scope := scopeOf(object)
 		if first, taken := scopes[scope]; taken {
-			errs = append(errs, field.Invalid(path, quota.Namespace+"/"+quota.Name, fmt.Sprintf("has the scope %s, as quotas[%d]; at most one of each scope is allowed", scope, first)))
+			errs = append(errs, field.Invalid(path, quota.Namespace+"/"+quota.Name,
+				fmt.Sprintf("has the scope %s, as quotas[%d]; at most one of each scope is allowed", scope, first)))
 			continue
 		}
 		scopes[scope] = i
@@ -140,7 +146,9 @@ func (p *plugin) credentials(ctx context.Context, b binding) (field.ErrorList, e
 		if err := p.Live.Get(ctx, key, secret); err != nil {
 			return nil, client.IgnoreNotFound(err)
 		}
-		return refusedCopy(b, p.DryRunOwn.Create(ctx, &corev1beta1.InternalSecret{ObjectMeta: meta, Type: secret.Type, Data: secret.Data}))
+		return refusedCopy(b, p.DryRunOwn.Create(ctx, &corev1beta1.InternalSecret{
+			ObjectMeta: meta, Type: secret.Type, Data: secret.Data,
+		}))
 	default:
 		secret := &corev1.Secret{}
 		if err := p.Garden.Get(ctx, key, secret); err != nil {
@@ -155,7 +163,10 @@ const dryRunPrefix = "check-credentials-"
 
 func otherTarget(identity *securityv1alpha1.WorkloadIdentity, provider string, path *field.Path) field.ErrorList {
 	if target := identity.Spec.TargetSystem.Type; target != provider {
-		return field.ErrorList{field.Invalid(path, identity.Name, fmt.Sprintf("its spec.targetSystem.type is %q, the provider type of the binding is %q", target, provider))}
+		return field.ErrorList{
+			field.Invalid(path, identity.Name,
+				fmt.Sprintf("its spec.targetSystem.type is %q, the provider type of the binding is %q", target, provider)),
+		}
 	}
 	return nil
 }
@@ -163,7 +174,9 @@ func otherTarget(identity *securityv1alpha1.WorkloadIdentity, provider string, p
 // refusedCopy passes on what a webhook of the provider thinks of the credentials.
 func refusedCopy(b binding, err error) (field.ErrorList, error) {
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
-		return field.ErrorList{field.Invalid(b.path, b.credentials.Name, fmt.Sprintf("refused as credentials of provider %q: %v", b.provider, err))}, nil
+		return field.ErrorList{
+			field.Invalid(b.path, b.credentials.Name, fmt.Sprintf("refused as credentials of provider %q: %v", b.provider, err)),
+		}, nil
 	}
 	return nil, err
 }

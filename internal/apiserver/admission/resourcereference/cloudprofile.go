@@ -54,13 +54,15 @@ func (p *plugin) cloudProfile(ctx context.Context, profile, old *corev1beta1.Clo
 		if child.Spec.Parent.Name != profile.Name {
 			continue
 		}
-		references = append(references, corev1beta1.CloudProfileReference{Kind: corev1beta1.NamespacedCloudProfileKind, Name: child.Name})
+		references = append(references,
+			corev1beta1.CloudProfileReference{Kind: corev1beta1.NamespacedCloudProfileKind, Name: child.Name})
 		errs = append(errs, usedByChild(gone, child)...)
 		errs = append(errs, takenByChild(added, child)...)
 	}
 	for _, ref := range references {
 		shoots := &corev1beta1.ShootList{}
-		if err := p.Live.List(ctx, shoots, client.MatchingFields{"spec.cloudProfile.Name": ref.Name, "spec.cloudProfile.Kind": ref.Kind}); err != nil {
+		if err := p.Live.List(ctx, shoots,
+			client.MatchingFields{"spec.cloudProfile.Name": ref.Name, "spec.cloudProfile.Kind": ref.Kind}); err != nil {
 			return nil, err
 		}
 		errs = append(errs, usedByShoots(gone, limit, shoots.Items)...)
@@ -88,7 +90,8 @@ func usedByShoots(gone removed, limit *int32, shoots []corev1beta1.Shoot) field.
 		}
 	}
 	if users > maxUsers {
-		errs = append(errs, field.Forbidden(field.NewPath("spec"), fmt.Sprintf("%d more Shoots are in the way", users-maxUsers)))
+		errs = append(errs, field.Forbidden(field.NewPath("spec"),
+			fmt.Sprintf("%d more Shoots are in the way", users-maxUsers)))
 	}
 	return errs
 }
@@ -109,7 +112,8 @@ func takenByChild(added map[string]*field.Path, child *corev1beta1.NamespacedClo
 	var errs field.ErrorList
 	for _, image := range child.Spec.MachineImages {
 		if path := added[image.Name]; path != nil {
-			errs = append(errs, field.Forbidden(path, fmt.Sprintf("%q is an image of NamespacedCloudProfile %s/%s", image.Name, child.Namespace, child.Name)))
+			errs = append(errs, field.Forbidden(path, fmt.Sprintf("%q is an image of NamespacedCloudProfile %s/%s", image.Name,
+				child.Namespace, child.Name)))
 		}
 	}
 	return errs
@@ -136,14 +140,16 @@ func usedByChild(gone removed, child *corev1beta1.NamespacedCloudProfile) field.
 	if child.Spec.Kubernetes != nil {
 		for _, version := range child.Spec.Kubernetes.Versions {
 			if gone.kubernetes.Has(version.Version) {
-				errs = append(errs, field.Forbidden(kubernetesVersionsPath, fmt.Sprintf("version %s is used by %s", version.Version, user)))
+				errs = append(errs, field.Forbidden(kubernetesVersionsPath,
+					fmt.Sprintf("version %s is used by %s", version.Version, user)))
 			}
 		}
 	}
 	for _, image := range child.Spec.MachineImages {
 		for _, version := range image.Versions {
 			if gone.images.Has(image.Name + ":" + version.Version) {
-				errs = append(errs, field.Forbidden(machineImagesPath, fmt.Sprintf("image %s version %s is used by %s", image.Name, version.Version, user)))
+				errs = append(errs, field.Forbidden(machineImagesPath,
+					fmt.Sprintf("image %s version %s is used by %s", image.Name, version.Version, user)))
 			}
 		}
 	}
@@ -173,7 +179,8 @@ func usedByShoot(gone removed, limit *int32, shoot *corev1beta1.Shoot) field.Err
 		errs = append(errs, field.Forbidden(machineImagesPath, fmt.Sprintf("image %s is used by %s", image, user)))
 	}
 	if limit != nil && minimum > *limit {
-		errs = append(errs, field.Forbidden(field.NewPath("spec", "limits", "maxNodesTotal"), fmt.Sprintf("%s has at least %d nodes", user, minimum)))
+		errs = append(errs, field.Forbidden(field.NewPath("spec", "limits", "maxNodesTotal"),
+			fmt.Sprintf("%s has at least %d nodes", user, minimum)))
 	}
 	return errs
 }

@@ -40,12 +40,18 @@ func TestWhatIsInUseStays(t *testing.T) {
 		limit *int32
 		want  []string
 	}{
-		"unused versions may go":      {profile([]string{"1.36.3", "1.35.4"}, []string{"1.0.0"}), nil, nil},
-		"the control plane counts":    {profile([]string{"1.35.4", "1.34.4"}, []string{"1.0.0"}), nil, []string{"spec.kubernetes.versions"}},
-		"a pool's own version counts": {profile([]string{"1.36.3"}, []string{"1.0.0"}), nil, []string{"spec.kubernetes.versions"}},
-		"images count":                {profile([]string{"1.36.3", "1.35.4"}, []string{"1.1.0"}), nil, []string{"spec.machineImages"}},
-		"nodes count":                 {old, ptr.To[int32](1), []string{"spec.limits.maxNodesTotal"}},
-		"as many nodes as there are":  {old, ptr.To[int32](2), nil},
+		"unused versions may go": {profile([]string{"1.36.3", "1.35.4"}, []string{"1.0.0"}), nil, nil},
+		"the control plane counts": {
+			profile([]string{"1.35.4", "1.34.4"}, []string{"1.0.0"}), nil, []string{"spec.kubernetes.versions"},
+		},
+		"a pool's own version counts": {
+			profile([]string{"1.36.3"}, []string{"1.0.0"}), nil, []string{"spec.kubernetes.versions"},
+		},
+		"images count": {
+			profile([]string{"1.36.3", "1.35.4"}, []string{"1.1.0"}), nil, []string{"spec.machineImages"},
+		},
+		"nodes count":                {old, ptr.To[int32](1), []string{"spec.limits.maxNodesTotal"}},
+		"as many nodes as there are": {old, ptr.To[int32](2), nil},
 	} {
 		var got []string
 		errs := usedByShoot(removedFrom(tc.now, old), tc.limit, shoot)
@@ -60,7 +66,8 @@ func TestWhatIsInUseStays(t *testing.T) {
 	child := &corev1beta1.NamespacedCloudProfile{ObjectMeta: metav1.ObjectMeta{Namespace: "garden-dev", Name: "mine"}}
 	child.Spec.MachineImages = old.MachineImages
 	messages["images that a child uses"] = usedByChild(removedFrom(profile(nil, nil), old), child).ToAggregate()
-	messages["an image with the name of a child's"] = takenByChild(addedImages(old, &corev1beta1.CloudProfileSpec{}), child).ToAggregate()
+	messages["an image with the name of a child's"] = takenByChild(addedImages(old, &corev1beta1.CloudProfileSpec{}),
+		child).ToAggregate()
 	messages["a binding for another provider"] = otherProviders("aws", []corev1beta1.Shoot{*shoot}).ToAggregate()
 	golden.Messages(t, messages)
 }

@@ -65,7 +65,8 @@ func (p *plugin) checkOf(a admission.Attributes) check {
 		if a.GetOperation() == admission.Create {
 			return func(ctx context.Context) (field.ErrorList, error) { return p.binding(ctx, a, ofSecretBinding(object)) }
 		}
-		if old, ok := a.GetOldObject().(*corev1beta1.SecretBinding); ok && !equality.Semantic.DeepEqual(object.Provider, old.Provider) {
+		if old, ok := a.GetOldObject().(*corev1beta1.SecretBinding); ok &&
+			!equality.Semantic.DeepEqual(object.Provider, old.Provider) {
 			return func(ctx context.Context) (field.ErrorList, error) { return p.users(ctx, ofSecretBinding(object)) }
 		}
 	case *securityv1alpha1.CredentialsBinding:
@@ -123,8 +124,11 @@ func (p *plugin) checkAll(ctx context.Context, a admission.Attributes, refs []re
 }
 
 // deployments checks that what a registration deploys is there.
-func (p *plugin) deployments(ctx context.Context, registration, old *corev1beta1.ControllerRegistration) (field.ErrorList, error) {
-	if registration.Spec.Deployment == nil || old != nil && equality.Semantic.DeepEqual(registration.Spec.Deployment, old.Spec.Deployment) {
+func (p *plugin) deployments(
+	ctx context.Context, registration, old *corev1beta1.ControllerRegistration,
+) (field.ErrorList, error) {
+	if registration.Spec.Deployment == nil || old != nil &&
+		equality.Semantic.DeepEqual(registration.Spec.Deployment, old.Spec.Deployment) {
 		return nil, nil
 	}
 	var errs field.ErrorList
@@ -132,7 +136,8 @@ func (p *plugin) deployments(ctx context.Context, registration, old *corev1beta1
 		err := p.Live.Get(ctx, client.ObjectKey{Name: ref.Name}, &gardencorev1.ControllerDeployment{})
 		switch {
 		case apierrors.IsNotFound(err):
-			errs = append(errs, field.NotFound(field.NewPath("spec", "deployment", "deploymentRefs").Index(i).Child("name"), ref.Name))
+			errs = append(errs, field.NotFound(field.NewPath("spec", "deployment", "deploymentRefs").Index(i).Child("name"),
+				ref.Name))
 		case err != nil:
 			return nil, err
 		}
@@ -141,7 +146,9 @@ func (p *plugin) deployments(ctx context.Context, registration, old *corev1beta1
 }
 
 // exists says whether an own object is there.
-func (p *plugin) exists(ctx context.Context, namespace, name string, object client.Object, path *field.Path) (field.ErrorList, error) {
+func (p *plugin) exists(
+	ctx context.Context, namespace, name string, object client.Object, path *field.Path,
+) (field.ErrorList, error) {
 	err := p.Get(ctx, namespace, name, object)
 	if apierrors.IsNotFound(err) {
 		return field.ErrorList{field.NotFound(path, name)}, nil
@@ -150,7 +157,9 @@ func (p *plugin) exists(ctx context.Context, namespace, name string, object clie
 }
 
 // optional is exists for references that may be empty.
-func (p *plugin) optional(ctx context.Context, namespace string, name *string, object client.Object, path *field.Path) (field.ErrorList, error) {
+func (p *plugin) optional(
+	ctx context.Context, namespace string, name *string, object client.Object, path *field.Path,
+) (field.ErrorList, error) {
 	if name == nil || *name == "" {
 		return nil, nil
 	}
@@ -165,7 +174,10 @@ func (p *plugin) project(ctx context.Context, project *corev1beta1.Project) (fie
 	if err != nil || other == nil || other.Name == project.Name {
 		return nil, err
 	}
-	return field.ErrorList{field.Forbidden(field.NewPath("spec", "namespace"), fmt.Sprintf("%q belongs to project %q; name another one", *project.Spec.Namespace, other.Name))}, nil
+	return field.ErrorList{
+		field.Forbidden(field.NewPath("spec", "namespace"),
+			fmt.Sprintf("%q belongs to project %q; name another one", *project.Spec.Namespace, other.Name)),
+	}, nil
 }
 
 func (p *plugin) backupEntry(ctx context.Context, entry, old *corev1beta1.BackupEntry) (field.ErrorList, error) {
@@ -194,14 +206,16 @@ func (p *plugin) deletion(a admission.Attributes) check {
 	case *corev1beta1.BackupBucket:
 		return func(ctx context.Context) (field.ErrorList, error) {
 			entries := &corev1beta1.BackupEntryList{}
-			if err := p.Live.List(ctx, entries, client.MatchingFields{"spec.bucketName": object.Name}, client.Limit(1)); err != nil {
+			if err := p.Live.List(ctx, entries, client.MatchingFields{"spec.bucketName": object.Name},
+				client.Limit(1)); err != nil {
 				return nil, err
 			}
 			if len(entries.Items) == 0 {
 				return nil, nil
 			}
 			return field.ErrorList{field.Forbidden(field.NewPath("metadata", "name"),
-				fmt.Sprintf("BackupEntry %s/%s uses the bucket; delete it first", entries.Items[0].Namespace, entries.Items[0].Name))}, nil
+				fmt.Sprintf("BackupEntry %s/%s uses the bucket; delete it first", entries.Items[0].Namespace,
+					entries.Items[0].Name))}, nil
 		}
 	}
 	return nil

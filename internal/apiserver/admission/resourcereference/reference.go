@@ -45,23 +45,29 @@ func namedByShoot(shoot, old *corev1beta1.Shoot) []reference {
 		}
 		ref := resource.ResourceRef
 		refs = append(refs, reference{
-			ObjectReference: local(namespace, ref.APIVersion, ref.Kind, ref.Name), path: path.Child("resources").Index(i).Child("resourceRef"),
+			ObjectReference: local(namespace, ref.APIVersion, ref.Kind, ref.Name),
+			path:            path.Child("resources").Index(i).Child("resourceRef"),
 		})
 	}
 	if dns := spec.DNS; dns != nil && !equality.Semantic.DeepEqual(dns, before.DNS) {
 		for i, provider := range dns.Providers {
 			if ref := provider.CredentialsRef; ref != nil {
 				refs = append(refs, reference{
-					ObjectReference: local(namespace, ref.APIVersion, ref.Kind, ref.Name), path: path.Child("dns", "providers").Index(i).Child("credentialsRef"),
+					ObjectReference: local(namespace, ref.APIVersion, ref.Kind, ref.Name),
+					path:            path.Child("dns", "providers").Index(i).Child("credentialsRef"),
 				})
 			}
 		}
 	}
-	if server := spec.Kubernetes.KubeAPIServer; server != nil && !equality.Semantic.DeepEqual(server, before.Kubernetes.KubeAPIServer) {
+	if server := spec.Kubernetes.KubeAPIServer; server != nil &&
+		!equality.Semantic.DeepEqual(server, before.Kubernetes.KubeAPIServer) {
 		for _, file := range serverconfig.Changed(shoot, old) {
-			refs = append(refs, reference{ObjectReference: local(namespace, "v1", "ConfigMap", file.ConfigMap), path: file.Path, file: &file})
+			refs = append(refs, reference{
+				ObjectReference: local(namespace, "v1", "ConfigMap", file.ConfigMap), path: file.Path, file: &file,
+			})
 		}
-		refs = append(refs, namedByAPIServer(server, before.Kubernetes.KubeAPIServer, namespace, path.Child("kubernetes", "kubeAPIServer"))...)
+		refs = append(refs, namedByAPIServer(server, before.Kubernetes.KubeAPIServer, namespace,
+			path.Child("kubernetes", "kubeAPIServer"))...)
 	}
 	return refs
 }
@@ -72,11 +78,13 @@ func namedByAPIServer(server, old *corev1beta1.KubeAPIServerConfig, namespace st
 		old = &corev1beta1.KubeAPIServerConfig{}
 	}
 	var refs []reference
-	if authorization := server.StructuredAuthorization; authorization != nil && !equality.Semantic.DeepEqual(authorization, old.StructuredAuthorization) {
+	if authorization := server.StructuredAuthorization; authorization != nil &&
+		!equality.Semantic.DeepEqual(authorization, old.StructuredAuthorization) {
 		for i, kubeconfig := range authorization.Kubeconfigs {
 			refs = append(refs, reference{
 				ObjectReference: local(namespace, "v1", "Secret", kubeconfig.SecretName),
-				path:            path.Child("structuredAuthorization", "kubeconfigs").Index(i).Child("secretName"), content: serverconfig.Kubeconfig,
+				path:            path.Child("structuredAuthorization", "kubeconfigs").Index(i).Child("secretName"),
+				content:         serverconfig.Kubeconfig,
 			})
 		}
 	}
@@ -115,7 +123,10 @@ func (p *plugin) check(ctx context.Context, a admission.Attributes, ref referenc
 			return nil, err
 		}
 		if !allowed {
-			return field.ErrorList{field.Forbidden(ref.path, fmt.Sprintf("user %q may not get %s %s/%s", a.GetUserInfo().GetName(), ref.Kind, ref.Namespace, ref.Name))}, nil
+			return field.ErrorList{
+				field.Forbidden(ref.path, fmt.Sprintf("user %q may not get %s %s/%s", a.GetUserInfo().GetName(), ref.Kind,
+					ref.Namespace, ref.Name)),
+			}, nil
 		}
 	}
 	return p.read(ctx, gv, ref)

@@ -18,7 +18,9 @@ import (
 )
 
 func named(name, kind, object string) corev1beta1.NamedResourceReference {
-	return corev1beta1.NamedResourceReference{Name: name, ResourceRef: autoscalingv1.CrossVersionObjectReference{APIVersion: "v1", Kind: kind, Name: object}}
+	return corev1beta1.NamedResourceReference{
+		Name: name, ResourceRef: autoscalingv1.CrossVersionObjectReference{APIVersion: "v1", Kind: kind, Name: object},
+	}
 }
 
 func show(refs []reference) []string {
@@ -39,14 +41,21 @@ func show(refs []reference) []string {
 func TestReferencesOfAShoot(t *testing.T) {
 	shoot := &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: "dev"}}
 	shoot.Spec.Resources = []corev1beta1.NamedResourceReference{named("a", "Secret", "hook"), named("b", "ConfigMap", "b")}
-	shoot.Spec.DNS = &corev1beta1.DNS{Providers: []corev1beta1.DNSProvider{{}, {CredentialsRef: &autoscalingv1.CrossVersionObjectReference{APIVersion: "v1", Kind: "Secret", Name: "dns"}}}}
+	shoot.Spec.DNS = &corev1beta1.DNS{Providers: []corev1beta1.DNSProvider{
+		{}, {CredentialsRef: &autoscalingv1.CrossVersionObjectReference{APIVersion: "v1", Kind: "Secret", Name: "dns"}},
+	}}
 	shoot.Spec.Kubernetes.KubeAPIServer = &corev1beta1.KubeAPIServerConfig{
-		AuditConfig:              &corev1beta1.AuditConfig{AuditPolicy: &corev1beta1.AuditPolicy{ConfigMapRef: &corev1.ObjectReference{Name: "audit"}}},
+		AuditConfig: &corev1beta1.AuditConfig{
+			AuditPolicy: &corev1beta1.AuditPolicy{ConfigMapRef: &corev1.ObjectReference{Name: "audit"}},
+		},
 		StructuredAuthentication: &corev1beta1.StructuredAuthentication{ConfigMapName: "authn"},
-		StructuredAuthorization: &corev1beta1.StructuredAuthorization{ConfigMapName: "authz", Kubeconfigs: []corev1beta1.AuthorizerKubeconfigReference{
-			{AuthorizerName: "w", SecretName: "webhook"},
-		}},
-		AdmissionPlugins: []corev1beta1.AdmissionPlugin{{Name: "A"}, {Name: "B", KubeconfigSecretName: ptr.To("hook")}, {Name: "C"}},
+		StructuredAuthorization: &corev1beta1.StructuredAuthorization{ConfigMapName: "authz",
+			Kubeconfigs: []corev1beta1.AuthorizerKubeconfigReference{
+				{AuthorizerName: "w", SecretName: "webhook"},
+			}},
+		AdmissionPlugins: []corev1beta1.AdmissionPlugin{{Name: "A"}, {
+			Name: "B", KubeconfigSecretName: ptr.To("hook"),
+		}, {Name: "C"}},
 	}
 	const (
 		server = "spec.kubernetes.kubeAPIServer."
@@ -58,7 +67,8 @@ func TestReferencesOfAShoot(t *testing.T) {
 		server + "auditConfig.auditPolicy.configMapRef.name ConfigMap dev/audit",
 		server + "structuredAuthentication.configMapName ConfigMap dev/authn",
 		server + "structuredAuthorization.configMapName ConfigMap dev/authz",
-		server + "structuredAuthorization.kubeconfigs[0].secretName Secret dev/webhook" + empty + `key "kubeconfig" of the Secret cannot be read`,
+		server + "structuredAuthorization.kubeconfigs[0].secretName Secret dev/webhook" + empty +
+			`key "kubeconfig" of the Secret cannot be read`,
 		server + "admissionPlugins[1].kubeconfigSecretName Secret dev/hook" + empty + "<nil>",
 	}
 	if diff := cmp.Diff(want, show(namedByShoot(shoot, &corev1beta1.Shoot{}))); diff != "" {
@@ -80,7 +90,8 @@ func TestReferencesOfASeed(t *testing.T) {
 	seed.Spec.Resources = []corev1beta1.NamedResourceReference{named("a", "Secret", "a"), named("b", "ConfigMap", "b")}
 	old := seed.DeepCopy()
 	old.Spec.Resources = old.Spec.Resources[:1]
-	if diff := cmp.Diff([]string{"spec.resources[1].resourceRef ConfigMap garden/b unread"}, show(namedBySeed(seed, old))); diff != "" {
+	if diff := cmp.Diff([]string{"spec.resources[1].resourceRef ConfigMap garden/b unread"},
+		show(namedBySeed(seed, old))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -92,7 +103,9 @@ func TestBindingsFitTheirUsers(t *testing.T) {
 			t.Errorf("%s: %v", types, errs)
 		}
 	}
-	identity := &securityv1alpha1.WorkloadIdentity{Spec: securityv1alpha1.WorkloadIdentitySpec{TargetSystem: securityv1alpha1.TargetSystem{Type: "local"}}}
+	identity := &securityv1alpha1.WorkloadIdentity{
+		Spec: securityv1alpha1.WorkloadIdentitySpec{TargetSystem: securityv1alpha1.TargetSystem{Type: "local"}},
+	}
 	for provider, ok := range map[string]bool{"local": true, "aws": false} {
 		if errs := otherTarget(identity, provider, field.NewPath("credentialsRef")); (len(errs) == 0) != ok {
 			t.Errorf("identity for %s: %v", provider, errs)
@@ -101,7 +114,9 @@ func TestBindingsFitTheirUsers(t *testing.T) {
 }
 
 func TestRefusedCredentials(t *testing.T) {
-	b := ofSecretBinding(&corev1beta1.SecretBinding{SecretRef: corev1.SecretReference{Name: "s"}, Provider: &corev1beta1.SecretBindingProvider{Type: "local"}})
+	b := ofSecretBinding(&corev1beta1.SecretBinding{
+		SecretRef: corev1.SecretReference{Name: "s"}, Provider: &corev1beta1.SecretBindingProvider{Type: "local"},
+	})
 	forbidden := apierrors.NewForbidden(corev1.Resource("secrets"), "s", errors.New("no token"))
 	if errs, err := refusedCopy(b, forbidden); err != nil || len(errs) != 1 || errs[0].Field != "secretRef" {
 		t.Errorf("refused by a webhook: %v, %v", errs, err)
@@ -122,7 +137,9 @@ func TestNamesOfImagesAreTaken(t *testing.T) {
 		}
 		return list
 	}
-	child := &corev1beta1.NamespacedCloudProfile{Spec: corev1beta1.NamespacedCloudProfileSpec{MachineImages: images("own", "os")}}
+	child := &corev1beta1.NamespacedCloudProfile{Spec: corev1beta1.NamespacedCloudProfileSpec{
+		MachineImages: images("own", "os"),
+	}}
 	old := &corev1beta1.CloudProfileSpec{MachineImages: images("os")}
 	added := addedImages(&corev1beta1.CloudProfileSpec{MachineImages: images("os", "new", "own")}, old)
 	errs := takenByChild(added, child)

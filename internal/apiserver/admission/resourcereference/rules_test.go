@@ -61,7 +61,9 @@ func garden(t *testing.T) *plugin {
 		}
 	}
 	quota := func(name, kind string) *corev1beta1.Quota {
-		return &corev1beta1.Quota{ObjectMeta: in(dev, name), Spec: corev1beta1.QuotaSpec{Scope: corev1.ObjectReference{Kind: kind}}}
+		return &corev1beta1.Quota{
+			ObjectMeta: in(dev, name), Spec: corev1beta1.QuotaSpec{Scope: corev1.ObjectReference{Kind: kind}},
+		}
 	}
 	profile := &corev1beta1.CloudProfile{ObjectMeta: in("", "local")}
 	child := &corev1beta1.NamespacedCloudProfile{ObjectMeta: in(dev, "mine")}
@@ -81,14 +83,19 @@ func garden(t *testing.T) *plugin {
 		profile, child, shoot, older, quota("project", "Project"), quota("another", "Project"), quota("secret", "Secret"),
 		&corev1beta1.Project{ObjectMeta: in("", "dev"), Spec: corev1beta1.ProjectSpec{Namespace: ptr.To(dev)}},
 		&corev1beta1.BackupEntry{ObjectMeta: in(dev, "entry"), Spec: corev1beta1.BackupEntrySpec{BucketName: "bucket"}},
-		&securityv1alpha1.WorkloadIdentity{ObjectMeta: in(dev, "aws"), Spec: securityv1alpha1.WorkloadIdentitySpec{TargetSystem: securityv1alpha1.TargetSystem{Type: "aws"}}},
+		&securityv1alpha1.WorkloadIdentity{
+			ObjectMeta: in(dev, "aws"), Spec: securityv1alpha1.WorkloadIdentitySpec{
+				TargetSystem: securityv1alpha1.TargetSystem{Type: "aws"},
+			},
+		},
 	)
 	// The names of indexes are those of the cache, and those of field selectors of the server.
 	index := func(object client.Object, name string, keys func(client.Object) []string) {
 		own = own.WithIndex(object, name, keys)
 	}
 	for _, name := range []string{"namespace", "spec.namespace"} {
-		index(&corev1beta1.Project{}, name, func(o client.Object) []string { return []string{*o.(*corev1beta1.Project).Spec.Namespace} })
+		index(&corev1beta1.Project{}, name,
+			func(o client.Object) []string { return []string{*o.(*corev1beta1.Project).Spec.Namespace} })
 	}
 	index(&corev1beta1.Shoot{}, "binding", func(o client.Object) []string {
 		if name := o.(*corev1beta1.Shoot).Spec.SecretBindingName; name != nil {
@@ -96,29 +103,48 @@ func garden(t *testing.T) *plugin {
 		}
 		return []string{hortusadmission.BindingKey(false, *o.(*corev1beta1.Shoot).Spec.CredentialsBindingName)}
 	})
-	index(&corev1beta1.Shoot{}, "spec.cloudProfile.Name", func(o client.Object) []string { return []string{o.(*corev1beta1.Shoot).Spec.CloudProfile.Name} })
-	index(&corev1beta1.Shoot{}, "spec.cloudProfile.Kind", func(o client.Object) []string { return []string{o.(*corev1beta1.Shoot).Spec.CloudProfile.Kind} })
-	index(&corev1beta1.BackupEntry{}, "spec.bucketName", func(o client.Object) []string { return []string{o.(*corev1beta1.BackupEntry).Spec.BucketName} })
+	index(&corev1beta1.Shoot{}, "spec.cloudProfile.Name",
+		func(o client.Object) []string { return []string{o.(*corev1beta1.Shoot).Spec.CloudProfile.Name} })
+	index(&corev1beta1.Shoot{}, "spec.cloudProfile.Kind",
+		func(o client.Object) []string { return []string{o.(*corev1beta1.Shoot).Spec.CloudProfile.Kind} })
+	index(&corev1beta1.BackupEntry{}, "spec.bucketName",
+		func(o client.Object) []string { return []string{o.(*corev1beta1.BackupEntry).Spec.BucketName} })
 
 	kube := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
 		&corev1.Secret{ObjectMeta: in(dev, "good")}, &corev1.Secret{ObjectMeta: in(dev, "hidden")},
 		&corev1.Secret{ObjectMeta: in(dev, "refused"), Data: map[string][]byte{"token": []byte("short")}},
-		&corev1.Secret{ObjectMeta: in(dev, "webhook"), Data: map[string][]byte{"kubeconfig": []byte(webhookKubeconfig("https", "token: x"))}},
-		&corev1.Secret{ObjectMeta: in(dev, "unencrypted"), Data: map[string][]byte{"kubeconfig": []byte(webhookKubeconfig("http", "token: x"))}},
-		&corev1.Secret{ObjectMeta: in(dev, "files"), Data: map[string][]byte{"kubeconfig": []byte(webhookKubeconfig("https", "tokenFile: /token, exec: {command: sh}"))}},
+		&corev1.Secret{
+			ObjectMeta: in(dev, "webhook"),
+			Data:       map[string][]byte{"kubeconfig": []byte(webhookKubeconfig("https", "token: x"))},
+		},
+		&corev1.Secret{
+			ObjectMeta: in(dev, "unencrypted"),
+			Data:       map[string][]byte{"kubeconfig": []byte(webhookKubeconfig("http", "token: x"))},
+		},
+		&corev1.Secret{
+			ObjectMeta: in(dev, "files"), Data: map[string][]byte{
+				"kubeconfig": []byte(webhookKubeconfig("https", "tokenFile: /token, exec: {command: sh}")),
+			},
+		},
 		&corev1.ConfigMap{ObjectMeta: in(dev, "authorization"), Data: map[string]string{"config.yaml": authorization}},
-		&corev1.ConfigMap{ObjectMeta: in(dev, "policy"), Data: map[string]string{"policy": "apiVersion: audit.k8s.io/v1\nkind: Policy\n"}},
+		&corev1.ConfigMap{
+			ObjectMeta: in(dev, "policy"), Data: map[string]string{"policy": "apiVersion: audit.k8s.io/v1\nkind: Policy\n"},
+		},
 	).Build()
-	webhook := interceptor.Funcs{Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
+	webhook := interceptor.Funcs{Create: func(_ context.Context, _ client.WithWatch, o client.Object,
+		_ ...client.CreateOption) error {
 		if secret := o.(*corev1.Secret); len(secret.Data) > 0 {
-			return apierrors.NewForbidden(corev1.Resource("secrets"), secret.GenerateName, errors.New("admission webhook denied the request: token is too short"))
+			return apierrors.NewForbidden(corev1.Resource("secrets"), secret.GenerateName,
+				errors.New("admission webhook denied the request: token is too short"))
 		}
 		return nil
 	}}
 	live := own.Build()
-	return &plugin{hortusadmission.Base{Handler: admission.NewHandler(admission.Create, admission.Update, admission.Delete), Objects: &hortusadmission.Objects{
+	return &plugin{hortusadmission.Base{Handler: admission.NewHandler(admission.Create, admission.Update,
+		admission.Delete), Objects: &hortusadmission.Objects{
 		Cached: live, Live: live, Garden: kube, DryRun: interceptor.NewClient(kube, webhook), DryRunOwn: live,
-		Authorizer: authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+		Authorizer: authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string,
+			error) {
 			if a.GetName() == "hidden" {
 				return authorizer.DecisionDeny, "", nil
 			}
@@ -147,12 +173,17 @@ func TestRules(t *testing.T) {
 	}
 	audit := func(name string) *corev1beta1.Shoot {
 		return server(func(s *corev1beta1.KubeAPIServerConfig) {
-			s.AuditConfig = &corev1beta1.AuditConfig{AuditPolicy: &corev1beta1.AuditPolicy{ConfigMapRef: &corev1.ObjectReference{Name: name}}}
+			s.AuditConfig = &corev1beta1.AuditConfig{
+				AuditPolicy: &corev1beta1.AuditPolicy{ConfigMapRef: &corev1.ObjectReference{Name: name}},
+			}
 		})
 	}
 	authorized := func(secret string) *corev1beta1.Shoot {
 		return server(func(s *corev1beta1.KubeAPIServerConfig) {
-			s.StructuredAuthorization = &corev1beta1.StructuredAuthorization{ConfigMapName: "authorization", Kubeconfigs: []corev1beta1.AuthorizerKubeconfigReference{{AuthorizerName: "w", SecretName: secret}}}
+			s.StructuredAuthorization = &corev1beta1.StructuredAuthorization{
+				ConfigMapName: "authorization",
+				Kubeconfigs:   []corev1beta1.AuthorizerKubeconfigReference{{AuthorizerName: "w", SecretName: secret}},
+			}
 		})
 	}
 	labelled := func(s *corev1beta1.Shoot) *corev1beta1.Shoot {
@@ -160,7 +191,9 @@ func TestRules(t *testing.T) {
 		return s
 	}
 	binding := func(name, secret string, quotas ...string) *securityv1alpha1.CredentialsBinding {
-		b := &securityv1alpha1.CredentialsBinding{ObjectMeta: in(dev, name), Provider: securityv1alpha1.CredentialsBindingProvider{Type: "local"}}
+		b := &securityv1alpha1.CredentialsBinding{
+			ObjectMeta: in(dev, name), Provider: securityv1alpha1.CredentialsBindingProvider{Type: "local"},
+		}
 		b.CredentialsRef = local(dev, "v1", "Secret", secret)
 		for _, quota := range quotas {
 			b.Quotas = append(b.Quotas, corev1.ObjectReference{Namespace: dev, Name: quota})
@@ -172,7 +205,9 @@ func TestRules(t *testing.T) {
 		return b
 	}
 	older := func(provider string) *corev1beta1.SecretBinding {
-		b := &corev1beta1.SecretBinding{ObjectMeta: in(dev, "used"), SecretRef: corev1.SecretReference{Namespace: dev, Name: "good"}}
+		b := &corev1beta1.SecretBinding{
+			ObjectMeta: in(dev, "used"), SecretRef: corev1.SecretReference{Namespace: dev, Name: "good"},
+		}
 		if provider != "" {
 			b.Provider = &corev1beta1.SecretBindingProvider{Type: provider}
 		}
@@ -183,13 +218,19 @@ func TestRules(t *testing.T) {
 	profile := func(change func(*corev1beta1.CloudProfileSpec)) *corev1beta1.CloudProfile {
 		p := &corev1beta1.CloudProfile{ObjectMeta: in("", "local")}
 		p.Spec.Kubernetes.Versions = []corev1beta1.ExpirableVersion{{Version: "1.36.3"}}
-		p.Spec.MachineImages = []corev1beta1.MachineImage{{Name: "os", Versions: []corev1beta1.MachineImageVersion{{ExpirableVersion: corev1beta1.ExpirableVersion{Version: "1.0.0"}}}}}
+		p.Spec.MachineImages = []corev1beta1.MachineImage{{
+			Name: "os", Versions: []corev1beta1.MachineImageVersion{
+				{ExpirableVersion: corev1beta1.ExpirableVersion{Version: "1.0.0"}},
+			},
+		}}
 		change(&p.Spec)
 		return p
 	}
 	asBefore := profile(func(*corev1beta1.CloudProfileSpec) {})
 	registration := &corev1beta1.ControllerRegistration{ObjectMeta: in("", "dns")}
-	registration.Spec.Deployment = &corev1beta1.ControllerRegistrationDeployment{DeploymentRefs: []corev1beta1.DeploymentRef{{Name: "none"}}}
+	registration.Spec.Deployment = &corev1beta1.ControllerRegistrationDeployment{
+		DeploymentRefs: []corev1beta1.DeploymentRef{{Name: "none"}},
+	}
 	seed := &corev1beta1.Seed{ObjectMeta: in("", "x")}
 	seed.Spec.Resources = []corev1beta1.NamedResourceReference{named("r", "ConfigMap", "none")}
 
@@ -198,16 +239,32 @@ func TestRules(t *testing.T) {
 		object, old client.Object // Without an object: deletion.
 		allowed     bool
 	}{
-		"BackupBucket: an unknown Seed":           {object: &corev1beta1.BackupBucket{Spec: corev1beta1.BackupBucketSpec{SeedName: ptr.To("none")}}},
-		"BackupBucket: deletion in use":           {old: &corev1beta1.BackupBucket{ObjectMeta: in("", "bucket")}},
-		"BackupBucket: deletion":                  {old: &corev1beta1.BackupBucket{ObjectMeta: in("", "empty")}, allowed: true},
-		"BackupEntry: an unknown bucket and Seed": {object: &corev1beta1.BackupEntry{ObjectMeta: in(dev, "e"), Spec: corev1beta1.BackupEntrySpec{BucketName: "none", SeedName: ptr.To("none")}}},
-		"CloudProfile: a version in use goes":     {object: profile(func(s *corev1beta1.CloudProfileSpec) { s.Kubernetes.Versions = nil }), old: asBefore},
-		"CloudProfile: an image in use goes":      {object: profile(func(s *corev1beta1.CloudProfileSpec) { s.MachineImages = nil }), old: asBefore},
+		"BackupBucket: an unknown Seed": {
+			object: &corev1beta1.BackupBucket{Spec: corev1beta1.BackupBucketSpec{SeedName: ptr.To("none")}},
+		},
+		"BackupBucket: deletion in use": {old: &corev1beta1.BackupBucket{ObjectMeta: in("", "bucket")}},
+		"BackupBucket: deletion": {
+			old: &corev1beta1.BackupBucket{ObjectMeta: in("", "empty")}, allowed: true,
+		},
+		"BackupEntry: an unknown bucket and Seed": {object: &corev1beta1.BackupEntry{
+			ObjectMeta: in(dev, "e"), Spec: corev1beta1.BackupEntrySpec{BucketName: "none", SeedName: ptr.To("none")},
+		}},
+		"CloudProfile: a version in use goes": {
+			object: profile(func(s *corev1beta1.CloudProfileSpec) { s.Kubernetes.Versions = nil }), old: asBefore,
+		},
+		"CloudProfile: an image in use goes": {
+			object: profile(func(s *corev1beta1.CloudProfileSpec) { s.MachineImages = nil }), old: asBefore,
+		},
 		"CloudProfile: an image that a child has": {object: profile(func(s *corev1beta1.CloudProfileSpec) {
 			s.MachineImages = append(s.MachineImages, corev1beta1.MachineImage{Name: "own"})
 		}), old: asBefore},
-		"CloudProfile: too few nodes":                   {object: profile(func(s *corev1beta1.CloudProfileSpec) { s.Limits = &corev1beta1.Limits{MaxNodesTotal: ptr.To[int32](1)} }), old: asBefore},
+		"CloudProfile: too few nodes": {
+			object: profile(func(s *corev1beta1.CloudProfileSpec) {
+				s.Limits = &corev1beta1.Limits{
+					MaxNodesTotal: ptr.To[int32](1),
+				}
+			}), old: asBefore,
+		},
 		"ControllerRegistration: an unknown deployment": {object: registration},
 		"CredentialsBinding: good credentials":          {object: binding("new", "good", "project", "secret"), allowed: true},
 		"CredentialsBinding: unknown credentials":       {object: binding("new", "none")},
@@ -218,21 +275,26 @@ func TestRules(t *testing.T) {
 		"CredentialsBinding: two quotas of a project":   {object: binding("new", "good", "project", "another")},
 		"CredentialsBinding: another provider":          {object: forProvider(binding("used", "good"), "aws")},
 		"CredentialsBinding: another target":            {object: identity},
-		"Project: a namespace of another":               {object: &corev1beta1.Project{ObjectMeta: in("", "other"), Spec: corev1beta1.ProjectSpec{Namespace: ptr.To(dev)}}},
-		"SecretBinding: the provider of its users":      {object: older("local"), old: older(""), allowed: true},
-		"SecretBinding: one of several providers":       {object: older("aws,local"), old: older(""), allowed: true},
-		"SecretBinding: another provider":               {object: older("aws"), old: older("")},
-		"Seed: an unknown resource":                     {object: seed},
+		"Project: a namespace of another": {object: &corev1beta1.Project{
+			ObjectMeta: in("", "other"), Spec: corev1beta1.ProjectSpec{Namespace: ptr.To(dev)},
+		}},
+		"SecretBinding: the provider of its users": {object: older("local"), old: older(""), allowed: true},
+		"SecretBinding: one of several providers":  {object: older("aws,local"), old: older(""), allowed: true},
+		"SecretBinding: another provider":          {object: older("aws"), old: older("")},
+		"Seed: an unknown resource":                {object: seed},
 		"Shoot: nothing is there": {object: shoot(func(s *corev1beta1.ShootSpec) {
-			s.SeedName, s.SecretBindingName, s.CredentialsBindingName, s.ExposureClassName = ptr.To("none"), ptr.To("none"), ptr.To("none"), ptr.To("none")
+			s.SeedName, s.SecretBindingName, s.CredentialsBindingName, s.ExposureClassName = ptr.To("none"), ptr.To("none"),
+				ptr.To("none"), ptr.To("none")
 		})},
-		"Shoot: an unknown resource":       {object: resource("Secret", "none")},
-		"Shoot: a hidden resource":         {object: resource("Secret", "hidden")},
-		"Shoot: a resource":                {object: resource("Secret", "good"), allowed: true},
-		"Shoot: a resource that was there": {object: resource("Secret", "none"), old: resource("Secret", "none"), allowed: true},
-		"Shoot: an unknown audit policy":   {object: audit("none")},
-		"Shoot: a hidden audit policy":     {object: audit("hidden")},
-		"Shoot: a wrong audit policy":      {object: audit("policy")},
+		"Shoot: an unknown resource": {object: resource("Secret", "none")},
+		"Shoot: a hidden resource":   {object: resource("Secret", "hidden")},
+		"Shoot: a resource":          {object: resource("Secret", "good"), allowed: true},
+		"Shoot: a resource that was there": {
+			object: resource("Secret", "none"), old: resource("Secret", "none"), allowed: true,
+		},
+		"Shoot: an unknown audit policy": {object: audit("none")},
+		"Shoot: a hidden audit policy":   {object: audit("hidden")},
+		"Shoot: a wrong audit policy":    {object: audit("policy")},
 		"Shoot: an unknown authentication": {object: server(func(s *corev1beta1.KubeAPIServerConfig) {
 			s.StructuredAuthentication = &corev1beta1.StructuredAuthentication{ConfigMapName: "none"}
 		})},
@@ -240,19 +302,31 @@ func TestRules(t *testing.T) {
 			s.StructuredAuthentication = &corev1beta1.StructuredAuthentication{ConfigMapName: "policy"}
 		})},
 		"Shoot: an unknown authorization": {object: server(func(s *corev1beta1.KubeAPIServerConfig) {
-			s.StructuredAuthorization = &corev1beta1.StructuredAuthorization{ConfigMapName: "none", Kubeconfigs: []corev1beta1.AuthorizerKubeconfigReference{{AuthorizerName: "w", SecretName: "none"}}}
+			s.StructuredAuthorization = &corev1beta1.StructuredAuthorization{
+				ConfigMapName: "none", Kubeconfigs: []corev1beta1.AuthorizerKubeconfigReference{
+					{AuthorizerName: "w", SecretName: "none"},
+				},
+			}
 		})},
-		"Shoot: authorization with a kubeconfig":                     {object: authorized("webhook"), allowed: true},
-		"Shoot: authorization without a kubeconfig":                  {object: authorized("good")},
-		"Shoot: authorization with a hidden kubeconfig":              {object: authorized("hidden")},
-		"Shoot: authorization with files and programs":               {object: authorized("files")},
-		"Shoot: authorization by an unencrypted webhook":             {object: authorized("unencrypted")},
-		"Shoot: authorization that was there, whatever it holds now": {object: labelled(authorized("files")), old: authorized("files"), allowed: true},
+		"Shoot: authorization with a kubeconfig":         {object: authorized("webhook"), allowed: true},
+		"Shoot: authorization without a kubeconfig":      {object: authorized("good")},
+		"Shoot: authorization with a hidden kubeconfig":  {object: authorized("hidden")},
+		"Shoot: authorization with files and programs":   {object: authorized("files")},
+		"Shoot: authorization by an unencrypted webhook": {object: authorized("unencrypted")},
+		"Shoot: authorization that was there, whatever it holds now": {
+			object: labelled(authorized("files")), old: authorized("files"), allowed: true,
+		},
 		"Shoot: an admission plugin without kubeconfig": {object: server(func(s *corev1beta1.KubeAPIServerConfig) {
-			s.AdmissionPlugins = []corev1beta1.AdmissionPlugin{{Name: "ImagePolicyWebhook", KubeconfigSecretName: ptr.To("good")}}
+			s.AdmissionPlugins = []corev1beta1.AdmissionPlugin{{
+				Name: "ImagePolicyWebhook", KubeconfigSecretName: ptr.To("good"),
+			}}
 		})},
 		"Shoot: unknown credentials for DNS": {object: shoot(func(s *corev1beta1.ShootSpec) {
-			s.DNS = &corev1beta1.DNS{Providers: []corev1beta1.DNSProvider{{CredentialsRef: &autoscalingv1.CrossVersionObjectReference{APIVersion: "v1", Kind: "Secret", Name: "none"}}}}
+			s.DNS = &corev1beta1.DNS{
+				Providers: []corev1beta1.DNSProvider{{CredentialsRef: &autoscalingv1.CrossVersionObjectReference{
+					APIVersion: "v1", Kind: "Secret", Name: "none",
+				}}},
+			}
 		})},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -266,7 +340,8 @@ func TestRules(t *testing.T) {
 				old = nil
 			}
 			a := admission.NewAttributesRecord(object, old, schema.GroupVersionKind{Kind: kind}, "", "an-object",
-				schema.GroupVersionResource{Resource: strings.ToLower(kind) + "s"}, "", operation, nil, false, &user.DefaultInfo{Name: "alice"})
+				schema.GroupVersionResource{Resource: strings.ToLower(kind) + "s"}, "", operation, nil, false,
+				&user.DefaultInfo{Name: "alice"})
 			err := garden(t).Validate(t.Context(), a, nil)
 			if (err == nil) != tc.allowed || err != nil && !apierrors.IsForbidden(err) {
 				t.Errorf("Validate() = %v", err)

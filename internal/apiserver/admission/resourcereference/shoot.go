@@ -13,7 +13,9 @@ import (
 )
 
 // shoot checks the references of a Shoot that are new or changed.
-func (p *plugin) shoot(ctx context.Context, a admission.Attributes, shoot, old *corev1beta1.Shoot) (field.ErrorList, error) {
+func (p *plugin) shoot(
+	ctx context.Context, a admission.Attributes, shoot, old *corev1beta1.Shoot,
+) (field.ErrorList, error) {
 	if a.GetOperation() == admission.Create || old == nil {
 		old = &corev1beta1.Shoot{}
 	}
@@ -27,8 +29,10 @@ func (p *plugin) shoot(ctx context.Context, a admission.Attributes, shoot, old *
 	var errs field.ErrorList
 	for _, ref := range []reference{
 		{spec.SeedName, before.SeedName, "", &corev1beta1.Seed{}, "seedName"},
-		{spec.SecretBindingName, before.SecretBindingName, shoot.Namespace, &corev1beta1.SecretBinding{}, "secretBindingName"},
-		{spec.CredentialsBindingName, before.CredentialsBindingName, shoot.Namespace, &securityv1alpha1.CredentialsBinding{}, "credentialsBindingName"},
+		{spec.SecretBindingName, before.SecretBindingName, shoot.Namespace, &corev1beta1.SecretBinding{},
+			"secretBindingName"},
+		{spec.CredentialsBindingName, before.CredentialsBindingName, shoot.Namespace, &securityv1alpha1.CredentialsBinding{},
+			"credentialsBindingName"},
 		{spec.ExposureClassName, before.ExposureClassName, "", &corev1beta1.ExposureClass{}, "exposureClassName"},
 	} {
 		if equality.Semantic.DeepEqual(ref.name, ref.old) {

@@ -144,17 +144,19 @@ func reserveByMachine(shoot *corev1beta1.Shoot, types []corev1beta1.MachineType)
 	}
 }
 
-// followGlobal changes the settings of pools along with those for all pools that they were copied from. Those that differ
-// by more than the reservation, and those that change in the same request, are the user's own.
+// followGlobal changes the settings of pools along with those for all pools that they were copied from. Those that
+// differ by more than the reservation, and those that change in the same request, are the user's own.
 func followGlobal(shoot, old *corev1beta1.Shoot) {
 	global, before := shoot.Spec.Kubernetes.Kubelet, old.Spec.Kubernetes.Kubelet
-	if global == nil || before == nil || global.KubeReserved != nil || before.KubeReserved != nil || equality.Semantic.DeepEqual(global, before) {
+	if global == nil || before == nil || global.KubeReserved != nil || before.KubeReserved != nil ||
+		equality.Semantic.DeepEqual(global, before) {
 		return
 	}
 	for i := range shoot.Spec.Provider.Workers {
 		pool := &shoot.Spec.Provider.Workers[i]
 		at := slices.IndexFunc(old.Spec.Provider.Workers, func(w corev1beta1.Worker) bool { return w.Name == pool.Name })
-		if at < 0 || pool.Kubernetes == nil || pool.Kubernetes.Kubelet == nil || old.Spec.Provider.Workers[at].Kubernetes == nil ||
+		if at < 0 || pool.Kubernetes == nil || pool.Kubernetes.Kubelet == nil ||
+			old.Spec.Provider.Workers[at].Kubernetes == nil ||
 			!equality.Semantic.DeepEqual(pool.Kubernetes.Kubelet, old.Spec.Provider.Workers[at].Kubernetes.Kubelet) {
 			continue
 		}

@@ -55,9 +55,10 @@ func TestReserveByMachine(t *testing.T) {
 	shoot.Spec.Kubernetes.Kubelet = &corev1beta1.KubeletConfig{MaxPods: ptr.To[int32](50)}
 	shoot.Spec.Provider.Workers = []corev1beta1.Worker{
 		{Name: "a", Machine: corev1beta1.Machine{Type: "tiny"}}, {Name: "b", Machine: corev1beta1.Machine{Type: "large"}},
-		{Name: "c", Machine: corev1beta1.Machine{Type: "large"}, Kubernetes: &corev1beta1.WorkerKubernetes{Kubelet: &corev1beta1.KubeletConfig{
-			KubeReserved: &corev1beta1.KubeletConfigReserved{CPU: ptr.To(resource.MustParse("1"))},
-		}}},
+		{Name: "c", Machine: corev1beta1.Machine{Type: "large"},
+			Kubernetes: &corev1beta1.WorkerKubernetes{Kubelet: &corev1beta1.KubeletConfig{
+				KubeReserved: &corev1beta1.KubeletConfigReserved{CPU: ptr.To(resource.MustParse("1"))},
+			}}},
 		{Name: "d", Machine: corev1beta1.Machine{Type: "gone"}},
 	}
 	reserveByMachine(shoot, types)
@@ -105,14 +106,33 @@ func TestPoolsFollowWhatHoldsForAll(t *testing.T) {
 		now, old *corev1beta1.Shoot
 		want     *corev1beta1.WorkerKubernetes
 	}{
-		"settings copied for the reservation":  {shoot(kubelet(200, ""), of(kubelet(110, "90m"))), shoot(kubelet(110, ""), of(kubelet(110, "90m"))), of(kubelet(200, "90m"))},
-		"settings of the pool's own":           {shoot(kubelet(200, ""), of(kubelet(50, "90m"))), shoot(kubelet(110, ""), of(kubelet(50, "90m"))), of(kubelet(50, "90m"))},
-		"settings that change, too":            {shoot(kubelet(200, ""), of(kubelet(110, "1"))), shoot(kubelet(110, ""), of(kubelet(110, "90m"))), of(kubelet(110, "1"))},
-		"a change of something else":           {shoot(kubelet(110, ""), of(kubelet(110, "90m"))), shoot(kubelet(110, ""), of(kubelet(110, "90m"))), of(kubelet(110, "90m"))},
-		"a reservation for all that is new":    {shoot(kubelet(200, "1"), of(kubelet(110, "90m"))), shoot(kubelet(110, ""), of(kubelet(110, "90m"))), of(kubelet(110, "90m"))},
-		"a pool without settings":              {shoot(kubelet(200, ""), nil), shoot(kubelet(110, ""), nil), nil},
-		"a pool that had none":                 {shoot(kubelet(200, ""), of(kubelet(110, ""))), shoot(kubelet(110, ""), nil), of(kubelet(110, ""))},
-		"a Shoot that begins to have settings": {shoot(kubelet(200, ""), of(kubelet(110, "90m"))), shoot(nil, of(kubelet(110, "90m"))), of(kubelet(110, "90m"))},
+		"settings copied for the reservation": {
+			shoot(kubelet(200, ""), of(kubelet(110, "90m"))), shoot(kubelet(110, ""), of(kubelet(110, "90m"))),
+			of(kubelet(200, "90m")),
+		},
+		"settings of the pool's own": {
+			shoot(kubelet(200, ""), of(kubelet(50, "90m"))), shoot(kubelet(110, ""), of(kubelet(50, "90m"))),
+			of(kubelet(50, "90m")),
+		},
+		"settings that change, too": {
+			shoot(kubelet(200, ""), of(kubelet(110, "1"))), shoot(kubelet(110, ""), of(kubelet(110, "90m"))),
+			of(kubelet(110, "1")),
+		},
+		"a change of something else": {
+			shoot(kubelet(110, ""), of(kubelet(110, "90m"))), shoot(kubelet(110, ""), of(kubelet(110, "90m"))),
+			of(kubelet(110, "90m")),
+		},
+		"a reservation for all that is new": {
+			shoot(kubelet(200, "1"), of(kubelet(110, "90m"))), shoot(kubelet(110, ""), of(kubelet(110, "90m"))),
+			of(kubelet(110, "90m")),
+		},
+		"a pool without settings": {shoot(kubelet(200, ""), nil), shoot(kubelet(110, ""), nil), nil},
+		"a pool that had none": {
+			shoot(kubelet(200, ""), of(kubelet(110, ""))), shoot(kubelet(110, ""), nil), of(kubelet(110, "")),
+		},
+		"a Shoot that begins to have settings": {
+			shoot(kubelet(200, ""), of(kubelet(110, "90m"))), shoot(nil, of(kubelet(110, "90m"))), of(kubelet(110, "90m")),
+		},
 	} {
 		followGlobal(tc.now, tc.old)
 		if diff := cmp.Diff(tc.want, tc.now.Spec.Provider.Workers[0].Kubernetes); diff != "" {
@@ -128,7 +148,8 @@ func TestPoolsFollowWhatHoldsForAll(t *testing.T) {
 func TestConfiguration(t *testing.T) {
 	const head = "apiVersion: shootresourcereservation.admission.gardener.cloud/v1alpha1\nkind: Configuration\n"
 	for config, ok := range map[string]bool{
-		"": true, head: true, head + "useGKEFormula: true\n": true, head + "useGKEFormula: true\nselector: {matchLabels: {a: b}}\n": true,
+		"": true, head: true, head + "useGKEFormula: true\n": true, head +
+			"useGKEFormula: true\nselector: {matchLabels: {a: b}}\n": true,
 		head + "useGKE: true\n": false, "apiVersion: v1\nkind: Configuration\n": false,
 		head + "useGKEFormula: true\nselector: {matchExpressions: [{key: a, operator: Some}]}\n": false,
 	} {

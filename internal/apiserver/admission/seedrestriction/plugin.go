@@ -133,14 +133,15 @@ func (p *plugin) newReference(ctx context.Context, seed string, object, old runt
 			return "", err
 		}
 		if !offered {
-			return fmt.Sprintf("%s: it is not there, or lacks the annotation %s with the name of the Seed", name, AnnotationSeeds), nil
+			return fmt.Sprintf("%s: it is not there, or lacks the annotation %s with the name of the Seed", name,
+				AnnotationSeeds), nil
 		}
 	}
 	return "", nil
 }
 
-// AnnotationSeeds on credentials lists the Seeds, separated by commas, whose gardenlets may register a Seed that refers to
-// them; * stands for all.
+// AnnotationSeeds on credentials lists the Seeds, separated by commas, whose gardenlets may register a Seed that refers
+// to them; * stands for all.
 const AnnotationSeeds = "hortus.dev/seeds"
 
 func (p *plugin) offered(ctx context.Context, seed string, ref seedauthorizer.Ref) (bool, error) {
@@ -167,7 +168,9 @@ func (p *plugin) offered(ctx context.Context, seed string, ref seedauthorizer.Re
 
 // belongs says whether an object belongs to a Seed before and after the write. Objects that move with a control plane
 // belong to two Seeds meanwhile.
-func (p *plugin) belongs(ctx context.Context, a admission.Attributes, seed string, object, old runtime.Object) (bool, error) {
+func (p *plugin) belongs(
+	ctx context.Context, a admission.Attributes, seed string, object, old runtime.Object,
+) (bool, error) {
 	present := old // For a deletion there is only the old one.
 	if present == nil {
 		present = object
@@ -180,7 +183,8 @@ func (p *plugin) belongs(ctx context.Context, a admission.Attributes, seed strin
 			return false, nil
 		}
 		after, before := object.(*corev1beta1.Shoot).Status.SeedName, present.Status.SeedName
-		if ptr.Deref(present.Spec.SeedName, "") != seed && (ptr.Deref(after, "") == "" || ptr.Deref(after, "") == ptr.Deref(present.Spec.SeedName, "")) {
+		if ptr.Deref(present.Spec.SeedName, "") != seed &&
+			(ptr.Deref(after, "") == "" || ptr.Deref(after, "") == ptr.Deref(present.Spec.SeedName, "")) {
 			return true, nil // The control plane has left, and is handed over to where it is to go.
 		}
 		return is(after, seed) || ptr.Deref(after, "") == ptr.Deref(before, ""), nil
@@ -224,8 +228,8 @@ func (p *plugin) shootOnSeed(ctx context.Context, namespace, name, seed string) 
 	return err == nil && onSeed(shoot, seed), err
 }
 
-// runsShootOf says whether the Shoot that an entry belongs to has its control plane on a Seed: who runs the control plane
-// says where its backups belong.
+// runsShootOf says whether the Shoot that an entry belongs to has its control plane on a Seed: who runs the control
+// plane says where its backups belong.
 func (p *plugin) runsShootOf(ctx context.Context, entry *corev1beta1.BackupEntry, seed string) (bool, error) {
 	for _, owner := range entry.OwnerReferences {
 		if owner.Kind != "Shoot" {

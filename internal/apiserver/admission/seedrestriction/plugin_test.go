@@ -34,28 +34,40 @@ func TestGardenletWritesOnlyItsOwn(t *testing.T) {
 	}
 	entry := func(spec, status string) *corev1beta1.BackupEntry {
 		return &corev1beta1.BackupEntry{
-			Spec: corev1beta1.BackupEntrySpec{SeedName: &spec, BucketName: "readable"}, Status: corev1beta1.BackupEntryStatus{SeedName: &status},
+			Spec:   corev1beta1.BackupEntrySpec{SeedName: &spec, BucketName: "readable"},
+			Status: corev1beta1.BackupEntryStatus{SeedName: &status},
 		}
 	}
 	installation := func(seed string) *corev1beta1.ControllerInstallation {
-		return &corev1beta1.ControllerInstallation{Spec: corev1beta1.ControllerInstallationSpec{SeedRef: &corev1.ObjectReference{Name: seed}}}
+		return &corev1beta1.ControllerInstallation{
+			Spec: corev1beta1.ControllerInstallationSpec{SeedRef: &corev1.ObjectReference{Name: seed}},
+		}
 	}
 	secret := func(name, seeds string) *corev1.Secret {
-		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: name, Annotations: map[string]string{AnnotationSeeds: seeds}}}
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "garden", Name: name, Annotations: map[string]string{AnnotationSeeds: seeds},
+		}}
 	}
 	seedWith := func(credentials string) *corev1beta1.Seed {
-		return &corev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "mine"}, Spec: corev1beta1.SeedSpec{Backup: &corev1beta1.Backup{
-			CredentialsRef: &corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: "garden", Name: credentials}}}}
+		return &corev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "mine"},
+			Spec: corev1beta1.SeedSpec{Backup: &corev1beta1.Backup{
+				CredentialsRef: &corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: "garden", Name: credentials}}}}
 	}
 	shootWith := func(resource string) *corev1beta1.Shoot {
 		s := shoot("mine", "mine")
 		if resource != "" {
-			s.Spec.Resources = []corev1beta1.NamedResourceReference{{Name: "r", ResourceRef: autoscalingv1.CrossVersionObjectReference{APIVersion: "v1", Kind: "Secret", Name: resource}}}
+			s.Spec.Resources = []corev1beta1.NamedResourceReference{{
+				Name: "r", ResourceRef: autoscalingv1.CrossVersionObjectReference{APIVersion: "v1", Kind: "Secret", Name: resource},
+			}}
 		}
 		return s
 	}
 	bucket := func(seed, secret string) *corev1beta1.BackupBucket {
-		return &corev1beta1.BackupBucket{Spec: corev1beta1.BackupBucketSpec{SeedName: &seed, CredentialsRef: &corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: "garden", Name: secret}}}
+		return &corev1beta1.BackupBucket{Spec: corev1beta1.BackupBucketSpec{
+			SeedName: &seed, CredentialsRef: &corev1.ObjectReference{
+				APIVersion: "v1", Kind: "Secret", Namespace: "garden", Name: secret,
+			},
+		}}
 	}
 	inBucket := func(name string) *corev1beta1.BackupEntry {
 		e := entry("mine", "mine")
@@ -67,7 +79,9 @@ func TestGardenletWritesOnlyItsOwn(t *testing.T) {
 		i.Spec.DeploymentRef = &corev1.ObjectReference{Name: deployment}
 		return i
 	}
-	gardenlet := &user.DefaultInfo{Name: "gardener.cloud:system:seed:mine", Groups: []string{"gardener.cloud:system:seeds"}}
+	gardenlet := &user.DefaultInfo{
+		Name: "gardener.cloud:system:seed:mine", Groups: []string{"gardener.cloud:system:seeds"},
+	}
 
 	for name, tc := range map[string]struct {
 		caller      user.Info
@@ -76,50 +90,133 @@ func TestGardenletWritesOnlyItsOwn(t *testing.T) {
 		object, old runtime.Object
 		allowed     bool
 	}{
-		"somebody else is not restricted":             {caller: &user.DefaultInfo{Name: "alice"}, operation: admission.Create, object: &corev1beta1.CloudProfile{}, allowed: true},
-		"the name alone makes no gardenlet":           {caller: &user.DefaultInfo{Name: gardenlet.Name}, operation: admission.Create, object: &corev1beta1.CloudProfile{}, allowed: true},
-		"its own Seed":                                {operation: admission.Create, object: &corev1beta1.Seed{ObjectMeta: meta("mine")}, allowed: true},
-		"another Seed":                                {operation: admission.Update, object: &corev1beta1.Seed{ObjectMeta: meta("other")}, old: &corev1beta1.Seed{ObjectMeta: meta("other")}},
-		"a Shoot placed on it":                        {operation: admission.Update, object: shoot("mine", ""), old: shoot("mine", ""), allowed: true},
-		"a Shoot that leaves it":                      {operation: admission.Update, object: shoot("other", "mine"), old: shoot("other", "mine"), allowed: true},
-		"a Shoot that it takes over":                  {operation: admission.Update, object: shoot("mine", "mine"), old: shoot("mine", "other"), allowed: true},
-		"a Shoot that it pushes to another Seed":      {operation: admission.Update, object: shoot("mine", "other"), old: shoot("mine", "mine")},
-		"a Shoot that it hands over":                  {operation: admission.Update, object: shoot("other", "other"), old: shoot("other", "mine"), allowed: true},
-		"a Shoot that it lets go of":                  {operation: admission.Update, object: shoot("other", ""), old: shoot("other", "mine"), allowed: true},
-		"a Shoot that it hands to a third":            {operation: admission.Update, object: shoot("other", "third"), old: shoot("other", "mine")},
-		"a Shoot that it only forgets":                {operation: admission.Update, object: shoot("mine", ""), old: shoot("mine", "mine")},
-		"a Shoot of another Seed":                     {operation: admission.Update, object: shoot("other", "other"), old: shoot("other", "other")},
-		"a Shoot that it grabs":                       {operation: admission.Update, object: shoot("other", "mine"), old: shoot("other", "other")},
-		"the binding of its Shoot":                    {operation: admission.Update, subresource: "binding", object: shoot("other", "mine"), old: shoot("mine", "mine")},
-		"a new Shoot":                                 {operation: admission.Create, object: shoot("mine", "")},
-		"the deletion of its Shoot":                   {operation: admission.Delete, old: shoot("mine", "mine")},
-		"its bucket":                                  {operation: admission.Create, object: &corev1beta1.BackupBucket{Spec: corev1beta1.BackupBucketSpec{SeedName: ptr.To("mine")}}, allowed: true},
-		"a bucket of another":                         {operation: admission.Delete, old: &corev1beta1.BackupBucket{Spec: corev1beta1.BackupBucketSpec{SeedName: ptr.To("other")}}},
-		"a backup entry that leaves it":               {operation: admission.Update, object: entry("other", "mine"), old: entry("mine", "mine"), allowed: true},
-		"a backup entry of another":                   {operation: admission.Update, object: entry("mine", "mine"), old: entry("other", "other")},
-		"its installation":                            {operation: admission.Update, object: installation("mine"), old: installation("mine"), allowed: true},
-		"an installation of another":                  {operation: admission.Update, object: installation("mine"), old: installation("other")},
-		"a bucket given away":                         {operation: admission.Update, object: bucket("other", "readable"), old: bucket("mine", "readable")},
-		"a new Seed with credentials offered to it":   {operation: admission.Create, object: seedWith("offered"), allowed: true},
-		"a new Seed with credentials offered to all":  {operation: admission.Create, object: seedWith("offered-to-all"), allowed: true},
-		"a new Seed with credentials of another":      {operation: admission.Create, object: seedWith("offered-to-other")},
-		"a new Seed with credentials nobody offers":   {operation: admission.Create, object: seedWith("hidden")},
-		"a new Seed with credentials that are not":    {operation: admission.Create, object: seedWith("missing")},
-		"its Seed with the credentials it has":        {operation: admission.Update, object: seedWith("hidden"), old: seedWith("hidden"), allowed: true},
-		"its Seed with other credentials":             {operation: admission.Update, object: seedWith("hidden"), old: seedWith("offered")},
-		"its Shoot with a Secret more":                {operation: admission.Update, object: shootWith("hidden"), old: shootWith("")},
-		"its Shoot with a Secret less":                {operation: admission.Update, object: shootWith(""), old: shootWith("hidden"), allowed: true},
-		"its Shoot with a Secret it reads already":    {operation: admission.Update, object: shootWith("readable"), old: shootWith(""), allowed: true},
-		"its bucket with credentials it reads":        {operation: admission.Create, object: bucket("mine", "readable"), allowed: true},
-		"its bucket with credentials it does not":     {operation: admission.Create, object: bucket("mine", "offered")},
-		"its entry in a bucket it reads":              {operation: admission.Create, object: inBucket("readable"), allowed: true},
-		"its entry in a bucket it does not":           {operation: admission.Update, object: inBucket("hidden"), old: inBucket("readable")},
-		"its installation of something else":          {operation: admission.Update, object: deploying("readable-2"), old: deploying("readable")},
-		"the state of its Shoot":                      {operation: admission.Create, object: &corev1beta1.ShootState{ObjectMeta: meta("here")}, allowed: true},
-		"the state of another's Shoot":                {operation: admission.Create, object: &corev1beta1.ShootState{ObjectMeta: meta("there")}},
-		"the client CA of its Shoot":                  {operation: admission.Create, object: &corev1beta1.InternalSecret{ObjectMeta: meta("here.ca-client")}, allowed: true},
-		"the client CA of another's Shoot":            {operation: admission.Create, object: &corev1beta1.InternalSecret{ObjectMeta: meta("there.ca-client")}},
-		"an internal secret that belongs to no Shoot": {operation: admission.Create, object: &corev1beta1.InternalSecret{ObjectMeta: meta("here")}},
+		"somebody else is not restricted": {
+			caller: &user.DefaultInfo{Name: "alice"}, operation: admission.Create, object: &corev1beta1.CloudProfile{},
+			allowed: true,
+		},
+		"the name alone makes no gardenlet": {
+			caller: &user.DefaultInfo{Name: gardenlet.Name}, operation: admission.Create, object: &corev1beta1.CloudProfile{},
+			allowed: true,
+		},
+		"its own Seed": {
+			operation: admission.Create, object: &corev1beta1.Seed{ObjectMeta: meta("mine")}, allowed: true,
+		},
+		"another Seed": {
+			operation: admission.Update, object: &corev1beta1.Seed{ObjectMeta: meta("other")},
+			old: &corev1beta1.Seed{ObjectMeta: meta("other")},
+		},
+		"a Shoot placed on it": {
+			operation: admission.Update, object: shoot("mine", ""), old: shoot("mine", ""), allowed: true,
+		},
+		"a Shoot that leaves it": {
+			operation: admission.Update, object: shoot("other", "mine"), old: shoot("other", "mine"), allowed: true,
+		},
+		"a Shoot that it takes over": {
+			operation: admission.Update, object: shoot("mine", "mine"), old: shoot("mine", "other"), allowed: true,
+		},
+		"a Shoot that it pushes to another Seed": {
+			operation: admission.Update, object: shoot("mine", "other"), old: shoot("mine", "mine"),
+		},
+		"a Shoot that it hands over": {
+			operation: admission.Update, object: shoot("other", "other"), old: shoot("other", "mine"), allowed: true,
+		},
+		"a Shoot that it lets go of": {
+			operation: admission.Update, object: shoot("other", ""), old: shoot("other", "mine"), allowed: true,
+		},
+		"a Shoot that it hands to a third": {
+			operation: admission.Update, object: shoot("other", "third"), old: shoot("other", "mine"),
+		},
+		"a Shoot that it only forgets": {
+			operation: admission.Update, object: shoot("mine", ""), old: shoot("mine", "mine"),
+		},
+		"a Shoot of another Seed": {
+			operation: admission.Update, object: shoot("other", "other"), old: shoot("other", "other"),
+		},
+		"a Shoot that it grabs": {
+			operation: admission.Update, object: shoot("other", "mine"), old: shoot("other", "other"),
+		},
+		"the binding of its Shoot": {
+			operation: admission.Update, subresource: "binding", object: shoot("other", "mine"), old: shoot("mine", "mine"),
+		},
+		"a new Shoot":               {operation: admission.Create, object: shoot("mine", "")},
+		"the deletion of its Shoot": {operation: admission.Delete, old: shoot("mine", "mine")},
+		"its bucket": {
+			operation: admission.Create, object: &corev1beta1.BackupBucket{
+				Spec: corev1beta1.BackupBucketSpec{SeedName: ptr.To("mine")},
+			}, allowed: true,
+		},
+		"a bucket of another": {
+			operation: admission.Delete, old: &corev1beta1.BackupBucket{
+				Spec: corev1beta1.BackupBucketSpec{SeedName: ptr.To("other")},
+			},
+		},
+		"a backup entry that leaves it": {
+			operation: admission.Update, object: entry("other", "mine"), old: entry("mine", "mine"), allowed: true,
+		},
+		"a backup entry of another": {
+			operation: admission.Update, object: entry("mine", "mine"), old: entry("other", "other"),
+		},
+		"its installation": {
+			operation: admission.Update, object: installation("mine"), old: installation("mine"), allowed: true,
+		},
+		"an installation of another": {
+			operation: admission.Update, object: installation("mine"), old: installation("other"),
+		},
+		"a bucket given away": {
+			operation: admission.Update, object: bucket("other", "readable"), old: bucket("mine", "readable"),
+		},
+		"a new Seed with credentials offered to it": {
+			operation: admission.Create, object: seedWith("offered"), allowed: true,
+		},
+		"a new Seed with credentials offered to all": {
+			operation: admission.Create, object: seedWith("offered-to-all"), allowed: true,
+		},
+		"a new Seed with credentials of another":    {operation: admission.Create, object: seedWith("offered-to-other")},
+		"a new Seed with credentials nobody offers": {operation: admission.Create, object: seedWith("hidden")},
+		"a new Seed with credentials that are not":  {operation: admission.Create, object: seedWith("missing")},
+		"its Seed with the credentials it has": {
+			operation: admission.Update, object: seedWith("hidden"), old: seedWith("hidden"), allowed: true,
+		},
+		"its Seed with other credentials": {
+			operation: admission.Update, object: seedWith("hidden"), old: seedWith("offered"),
+		},
+		"its Shoot with a Secret more": {
+			operation: admission.Update, object: shootWith("hidden"), old: shootWith(""),
+		},
+		"its Shoot with a Secret less": {
+			operation: admission.Update, object: shootWith(""), old: shootWith("hidden"), allowed: true,
+		},
+		"its Shoot with a Secret it reads already": {
+			operation: admission.Update, object: shootWith("readable"), old: shootWith(""), allowed: true,
+		},
+		"its bucket with credentials it reads": {
+			operation: admission.Create, object: bucket("mine", "readable"), allowed: true,
+		},
+		"its bucket with credentials it does not": {operation: admission.Create, object: bucket("mine", "offered")},
+		"its entry in a bucket it reads": {
+			operation: admission.Create, object: inBucket("readable"), allowed: true,
+		},
+		"its entry in a bucket it does not": {
+			operation: admission.Update, object: inBucket("hidden"), old: inBucket("readable"),
+		},
+		"its installation of something else": {
+			operation: admission.Update, object: deploying("readable-2"), old: deploying("readable"),
+		},
+		"the state of its Shoot": {
+			operation: admission.Create, object: &corev1beta1.ShootState{ObjectMeta: meta("here")}, allowed: true,
+		},
+		"the state of another's Shoot": {
+			operation: admission.Create, object: &corev1beta1.ShootState{ObjectMeta: meta("there")},
+		},
+		"the client CA of its Shoot": {
+			operation: admission.Create, object: &corev1beta1.InternalSecret{ObjectMeta: meta("here.ca-client")}, allowed: true,
+		},
+		"the client CA of another's Shoot": {
+			operation: admission.Create, object: &corev1beta1.InternalSecret{ObjectMeta: meta("there.ca-client")},
+		},
+		"an internal secret that belongs to no Shoot": {
+			operation: admission.Create, object: &corev1beta1.InternalSecret{ObjectMeta: meta("here")},
+		},
 		"a project": {operation: admission.Update, object: &corev1beta1.Project{}, old: &corev1beta1.Project{}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -129,12 +226,15 @@ func TestGardenletWritesOnlyItsOwn(t *testing.T) {
 			}
 			here, there := shoot("mine", "mine"), shoot("other", "other")
 			here.Name, there.Name = "here", "there"
-			p := &plugin{Base: hortusadmission.NewBase(admission.Create), mayRead: func(_ context.Context, seed string, ref seedauthorizer.Ref) bool {
-				return seed == "mine" && strings.HasPrefix(ref.Name, "readable") || ref.Kind == seedauthorizer.Namespace || ref.Kind == seedauthorizer.Seed
-			}}
+			p := &plugin{Base: hortusadmission.NewBase(admission.Create),
+				mayRead: func(_ context.Context, seed string, ref seedauthorizer.Ref) bool {
+					return seed == "mine" && strings.HasPrefix(ref.Name, "readable") || ref.Kind == seedauthorizer.Namespace ||
+						ref.Kind == seedauthorizer.Seed
+				}}
 			p.Objects = &hortusadmission.Objects{
-				Live:   fake.NewClientBuilder().WithScheme(scheme).WithObjects(here, there).Build(),
-				Garden: fake.NewClientBuilder().WithObjects(secret("offered", "other, mine"), secret("offered-to-all", "*"), secret("offered-to-other", "other"), secret("hidden", "")).Build(),
+				Live: fake.NewClientBuilder().WithScheme(scheme).WithObjects(here, there).Build(),
+				Garden: fake.NewClientBuilder().WithObjects(secret("offered", "other, mine"), secret("offered-to-all", "*"),
+					secret("offered-to-other", "other"), secret("hidden", "")).Build(),
 			}
 			if tc.caller == nil {
 				tc.caller = gardenlet

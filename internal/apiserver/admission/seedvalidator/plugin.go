@@ -76,16 +76,19 @@ func (p *plugin) deletion(ctx context.Context, a admission.Attributes, seed stri
 // backup compares a WorkloadIdentity for backups with their provider.
 func (p *plugin) backup(ctx context.Context, a admission.Attributes, seed, old *corev1beta1.Seed) error {
 	backup := seed.Spec.Backup
-	if backup == nil || backup.CredentialsRef == nil || backup.CredentialsRef.Kind != "WorkloadIdentity" || seed.DeletionTimestamp != nil ||
-		old != nil && old.Spec.Backup != nil && equality.Semantic.DeepEqual(backup.CredentialsRef, old.Spec.Backup.CredentialsRef) {
+	if backup == nil || backup.CredentialsRef == nil || backup.CredentialsRef.Kind != "WorkloadIdentity" ||
+		seed.DeletionTimestamp != nil ||
+		old != nil && old.Spec.Backup != nil &&
+			equality.Semantic.DeepEqual(backup.CredentialsRef, old.Spec.Backup.CredentialsRef) {
 		return nil
 	}
 	target, err := p.TargetOfIdentity(ctx, backup.CredentialsRef.Namespace, backup.CredentialsRef.Name)
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	return hortusadmission.Forbid(a, backupbucketvalidator.MismatchedIdentity(field.NewPath("spec", "backup", "credentialsRef"),
-		backup.CredentialsRef.Namespace+"/"+backup.CredentialsRef.Name, target, backup.Provider))
+	return hortusadmission.Forbid(a,
+		backupbucketvalidator.MismatchedIdentity(field.NewPath("spec", "backup", "credentialsRef"),
+			backup.CredentialsRef.Namespace+"/"+backup.CredentialsRef.Name, target, backup.Provider))
 }
 
 // Lost names the Shoots that use what an update takes away. The path is that of the spec.
@@ -115,7 +118,8 @@ func lose(spec, old *corev1beta1.SeedSpec) losses {
 	}
 	l.internal = internal(old) != "" && internal(spec) != internal(old)
 	for _, domain := range old.DNS.Defaults {
-		if !slices.ContainsFunc(spec.DNS.Defaults, func(d corev1beta1.SeedDNSProviderConfig) bool { return d.Domain == domain.Domain }) {
+		if !slices.ContainsFunc(spec.DNS.Defaults,
+			func(d corev1beta1.SeedDNSProviderConfig) bool { return d.Domain == domain.Domain }) {
 			l.domains = append(l.domains, domain.Domain)
 		}
 	}
@@ -141,14 +145,17 @@ func (l losses) usedBy(shoots []corev1beta1.Shoot, spec *field.Path) field.Error
 	}
 	var errs field.ErrorList
 	if len(l.zones) > 0 {
-		errs = append(errs, field.Forbidden(spec.Child("provider", "zones"), fmt.Sprintf("Shoots may be in the removed zones %v: %s", l.zones, hortusadmission.Named(users))))
+		errs = append(errs, field.Forbidden(spec.Child("provider", "zones"),
+			fmt.Sprintf("Shoots may be in the removed zones %v: %s", l.zones, hortusadmission.Named(users))))
 	}
 	if l.internal {
-		errs = append(errs, field.Forbidden(spec.Child("dns", "internal", "domain"), "Shoots are reached through it: "+hortusadmission.Named(users)))
+		errs = append(errs, field.Forbidden(spec.Child("dns", "internal", "domain"), "Shoots are reached through it: "+
+			hortusadmission.Named(users)))
 	}
 	for _, domain := range l.domains {
 		if len(byDomain[domain]) > 0 {
-			errs = append(errs, field.Forbidden(spec.Child("dns", "defaults"), fmt.Sprintf("Shoots use the removed domain %s: %s", domain, hortusadmission.Named(byDomain[domain]))))
+			errs = append(errs, field.Forbidden(spec.Child("dns", "defaults"),
+				fmt.Sprintf("Shoots use the removed domain %s: %s", domain, hortusadmission.Named(byDomain[domain]))))
 		}
 	}
 	return errs

@@ -22,7 +22,9 @@ func TestLosses(t *testing.T) {
 		return s
 	}
 	old := spec([]string{"a", "b"}, "internal.example.com", "example.com", "example.org")
-	shoots := []corev1beta1.Shoot{{Spec: corev1beta1.ShootSpec{DNS: &corev1beta1.DNS{Domain: ptr.To("x.dev.example.com")}}}}
+	shoots := []corev1beta1.Shoot{
+		{Spec: corev1beta1.ShootSpec{DNS: &corev1beta1.DNS{Domain: ptr.To("x.dev.example.com")}}},
+	}
 	for range 11 {
 		shoots = append(shoots, corev1beta1.Shoot{})
 	}
@@ -33,10 +35,18 @@ func TestLosses(t *testing.T) {
 		now  *corev1beta1.SeedSpec
 		want []string
 	}{
-		"nothing":            {spec([]string{"b", "a", "c"}, "internal.example.com", "example.net", "example.com", "example.org"), nil},
-		"a zone":             {spec([]string{"a"}, "internal.example.com", "example.com", "example.org"), []string{"spec.provider.zones"}},
-		"the inner domain":   {spec([]string{"a", "b"}, "other.example.com", "example.com", "example.org"), []string{"spec.dns.internal.domain"}},
-		"a domain in use":    {spec([]string{"a", "b"}, "internal.example.com", "example.org"), []string{"spec.dns.defaults"}},
+		"nothing": {
+			spec([]string{"b", "a", "c"}, "internal.example.com", "example.net", "example.com", "example.org"), nil,
+		},
+		"a zone": {
+			spec([]string{"a"}, "internal.example.com", "example.com", "example.org"), []string{"spec.provider.zones"},
+		},
+		"the inner domain": {
+			spec([]string{"a", "b"}, "other.example.com", "example.com", "example.org"), []string{"spec.dns.internal.domain"},
+		},
+		"a domain in use": {
+			spec([]string{"a", "b"}, "internal.example.com", "example.org"), []string{"spec.dns.defaults"},
+		},
 		"a domain of nobody": {spec([]string{"a", "b"}, "internal.example.com", "example.com"), nil},
 	} {
 		var got []string

@@ -107,7 +107,8 @@ func restorePrimary(dns, old *corev1beta1.DNS) {
 	}
 	for i := range dns.Providers {
 		provider, was := &dns.Providers[i], &old.Providers[before]
-		if equality.Semantic.DeepEqual(provider.Type, was.Type) && equality.Semantic.DeepEqual(provider.CredentialsRef, was.CredentialsRef) {
+		if equality.Semantic.DeepEqual(provider.Type, was.Type) &&
+			equality.Semantic.DeepEqual(provider.CredentialsRef, was.CredentialsRef) {
 			provider.Primary = new(true)
 			return
 		}
@@ -130,7 +131,8 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 		return nil
 	}
 	domain := *shoot.Spec.DNS.Domain
-	if old, ok := a.GetOldObject().(*corev1beta1.Shoot); ok && a.GetOperation() == admission.Update && sameDomain(shoot, old) &&
+	if old, ok := a.GetOldObject().(*corev1beta1.Shoot); ok && a.GetOperation() == admission.Update &&
+		sameDomain(shoot, old) &&
 		(old.Spec.SeedName != nil || shoot.Spec.SeedName == nil) {
 		return nil // Checked when it was set, and when the Shoot was placed.
 	}
@@ -172,8 +174,8 @@ func defaultDomains(seeds []corev1beta1.Seed) []string {
 	return domains
 }
 
-// reservedDomains have names by which machines and users reach the control planes of all Shoots, hibernated ones included, and
-// what runs in seeds.
+// reservedDomains have names by which machines and users reach the control planes of all Shoots, hibernated ones
+// included, and what runs in seeds.
 func reservedDomains(seeds []corev1beta1.Seed) []string {
 	var domains []string
 	for i := range seeds {
@@ -191,7 +193,9 @@ func reservedDomains(seeds []corev1beta1.Seed) []string {
 func besideReserved(domain string, reserved []string) field.ErrorList {
 	for _, r := range reserved {
 		if overlap(domain, r) {
-			return field.ErrorList{field.Forbidden(domainPath, fmt.Sprintf("%s overlaps with %s, which the landscape uses itself", domain, r))}
+			return field.ErrorList{
+				field.Forbidden(domainPath, fmt.Sprintf("%s overlaps with %s, which the landscape uses itself", domain, r)),
+			}
 		}
 	}
 	return nil
@@ -215,7 +219,9 @@ func below(domain string, of []string) []string {
 }
 
 // belowDefault checks that a domain below default domains is the one that belongs to the Shoot below any of them.
-func belowDefault(shoot *corev1beta1.Shoot, domain string, parents []string, project *corev1beta1.Project) field.ErrorList {
+func belowDefault(
+	shoot *corev1beta1.Shoot, domain string, parents []string, project *corev1beta1.Project,
+) field.ErrorList {
 	var errs field.ErrorList
 	for i, provider := range shoot.Spec.DNS.Providers {
 		if isPrimary(provider) {

@@ -58,7 +58,9 @@ func TestReservedDomains(t *testing.T) {
 		}
 		return s
 	}
-	reserved := reservedDomains([]corev1beta1.Seed{seed("cloud.example", "ingress.one.example"), seed("internal.two.example", ""), seed("", "")})
+	reserved := reservedDomains([]corev1beta1.Seed{
+		seed("cloud.example", "ingress.one.example"), seed("internal.two.example", ""), seed("", ""),
+	})
 	for domain, want := range map[string]bool{
 		"mine.example":                          false,
 		"a.dev.internal.cloud.example":          true, // The internal name of another Shoot.
@@ -80,7 +82,10 @@ func TestReservedDomains(t *testing.T) {
 
 func TestAssignedPrimaryProvider(t *testing.T) {
 	provider := func(name string, primary *bool) corev1beta1.DNSProvider {
-		return corev1beta1.DNSProvider{Type: ptr.To("t"), Primary: primary, CredentialsRef: &autoscalingv1.CrossVersionObjectReference{Kind: "Secret", Name: name}}
+		return corev1beta1.DNSProvider{
+			Type: ptr.To("t"), Primary: primary,
+			CredentialsRef: &autoscalingv1.CrossVersionObjectReference{Kind: "Secret", Name: name},
+		}
 	}
 	dns := func(providers ...corev1beta1.DNSProvider) *corev1beta1.DNS {
 		return &corev1beta1.DNS{Providers: providers}
@@ -89,9 +94,13 @@ func TestAssignedPrimaryProvider(t *testing.T) {
 		now, old *corev1beta1.DNS
 		want     string // Name of the primary provider.
 	}{
-		"the first of new ones":             {dns(provider("a", nil), provider("b", nil)), dns(), "a"},
-		"the one that says so":              {dns(provider("a", nil), provider("b", ptr.To(true))), dns(provider("a", ptr.To(true))), "b"},
-		"the one from before":               {dns(provider("a", nil), provider("b", nil)), dns(provider("b", ptr.To(true)), provider("a", nil)), "b"},
+		"the first of new ones": {dns(provider("a", nil), provider("b", nil)), dns(), "a"},
+		"the one that says so": {
+			dns(provider("a", nil), provider("b", ptr.To(true))), dns(provider("a", ptr.To(true))), "b",
+		},
+		"the one from before": {
+			dns(provider("a", nil), provider("b", nil)), dns(provider("b", ptr.To(true)), provider("a", nil)), "b",
+		},
 		"another if the one before is gone": {dns(provider("c", nil)), dns(provider("b", ptr.To(true))), "c"},
 	} {
 		restorePrimary(tc.now, tc.old)

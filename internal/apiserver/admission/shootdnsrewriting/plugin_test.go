@@ -24,7 +24,8 @@ func TestAdd(t *testing.T) {
 		Rewriting: &corev1beta1.CoreDNSRewriting{CommonSuffixes: []string{"own.org", "a.org"}},
 	}}
 	add(shoot, p.(*plugin).config.CommonSuffixes)
-	if diff := cmp.Diff([]string{"own.org", "a.org", "b.org"}, shoot.Spec.SystemComponents.CoreDNS.Rewriting.CommonSuffixes); diff != "" {
+	if diff := cmp.Diff([]string{"own.org", "a.org", "b.org"},
+		shoot.Spec.SystemComponents.CoreDNS.Rewriting.CommonSuffixes); diff != "" {
 		t.Errorf("suffixes (-want +got):\n%s", diff)
 	}
 }

@@ -69,10 +69,12 @@ func changes(shoot, old *corev1beta1.Shoot, registered []string) field.ErrorList
 	var errs field.ErrorList
 	path := field.NewPath("spec")
 	if addons := shoot.Spec.Addons; addons != nil && addons.NginxIngress != nil && addons.NginxIngress.Enabled {
-		errs = append(errs, field.Forbidden(path.Child("addons", "nginxIngress", "enabled"), "the Seed brings its own ingress; set it to false"))
+		errs = append(errs, field.Forbidden(path.Child("addons", "nginxIngress", "enabled"),
+			"the Seed brings its own ingress; set it to false"))
 	}
 	if vpa := shoot.Spec.Kubernetes.VerticalPodAutoscaler; vpa == nil || !vpa.Enabled {
-		errs = append(errs, field.Forbidden(path.Child("kubernetes", "verticalPodAutoscaler", "enabled"), "the Seed needs it; set it to true"))
+		errs = append(errs, field.Forbidden(path.Child("kubernetes", "verticalPodAutoscaler", "enabled"),
+			"the Seed needs it; set it to true"))
 	}
 	nodes := func(s *corev1beta1.Shoot) *string {
 		if s.Spec.Networking == nil {
@@ -81,12 +83,14 @@ func changes(shoot, old *corev1beta1.Shoot, registered []string) field.ErrorList
 		return s.Spec.Networking.Nodes
 	}
 	if before := nodes(old); before != nil && !equality.Semantic.DeepEqual(nodes(shoot), before) {
-		errs = append(errs, field.Invalid(path.Child("networking", "nodes"), nodes(shoot), fmt.Sprintf("is %s in the Seed, and cannot change", *before)))
+		errs = append(errs, field.Invalid(path.Child("networking", "nodes"), nodes(shoot),
+			fmt.Sprintf("is %s in the Seed, and cannot change", *before)))
 	}
 	now, before := ZonesOf(shoot), ZonesOf(old)
 	for _, zone := range registered {
 		if slices.Contains(before, zone) && !slices.Contains(now, zone) {
-			errs = append(errs, field.Forbidden(path.Child("provider", "workers"), fmt.Sprintf("zone %q is one of the Seed's and cannot be given up; keep it in a pool", zone)))
+			errs = append(errs, field.Forbidden(path.Child("provider", "workers"),
+				fmt.Sprintf("zone %q is one of the Seed's and cannot be given up; keep it in a pool", zone)))
 		}
 	}
 	return errs

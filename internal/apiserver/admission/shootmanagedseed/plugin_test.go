@@ -30,12 +30,19 @@ func TestChanges(t *testing.T) {
 		"an ingress addon": {func(s *corev1beta1.Shoot) {
 			s.Spec.Addons = &corev1beta1.Addons{NginxIngress: &corev1beta1.NginxIngress{Addon: corev1beta1.Addon{Enabled: true}}}
 		}, []string{"spec.addons.nginxIngress.enabled"}},
-		"no autoscaler":          {func(s *corev1beta1.Shoot) { s.Spec.Kubernetes.VerticalPodAutoscaler = nil }, []string{"spec.kubernetes.verticalPodAutoscaler.enabled"}},
-		"other nodes":            {func(s *corev1beta1.Shoot) { s.Spec.Networking.Nodes = ptr.To("10.0.0.0/8") }, []string{"spec.networking.nodes"}},
+		"no autoscaler": {
+			func(s *corev1beta1.Shoot) { s.Spec.Kubernetes.VerticalPodAutoscaler = nil },
+			[]string{"spec.kubernetes.verticalPodAutoscaler.enabled"},
+		},
+		"other nodes": {
+			func(s *corev1beta1.Shoot) { s.Spec.Networking.Nodes = ptr.To("10.0.0.0/8") }, []string{"spec.networking.nodes"},
+		},
 		"no nodes":               {func(s *corev1beta1.Shoot) { s.Spec.Networking = nil }, []string{"spec.networking.nodes"}},
 		"a zone of another pool": {func(s *corev1beta1.Shoot) { s.Spec.Provider.Workers[0].Zones = []string{"a"} }, nil},
-		"a registered zone less": {func(s *corev1beta1.Shoot) { s.Spec.Provider.Workers[0].Zones = []string{"b"} }, []string{"spec.provider.workers"}},
-		"another zone less":      {func(s *corev1beta1.Shoot) { s.Spec.Provider.Workers[1].Zones = []string{"b"} }, nil},
+		"a registered zone less": {
+			func(s *corev1beta1.Shoot) { s.Spec.Provider.Workers[0].Zones = []string{"b"} }, []string{"spec.provider.workers"},
+		},
+		"another zone less": {func(s *corev1beta1.Shoot) { s.Spec.Provider.Workers[1].Zones = []string{"b"} }, nil},
 	} {
 		var got []string
 		errs := changes(shoot(tc.change), shoot(), []string{"a", "b", "unknown"})

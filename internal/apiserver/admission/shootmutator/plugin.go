@@ -78,7 +78,8 @@ func create(shoot *corev1beta1.Shoot, user string) error {
 	if spec.Maintenance.AutoRotation.Credentials == nil {
 		spec.Maintenance.AutoRotation.Credentials = &corev1beta1.MaintenanceCredentialsAutoRotation{}
 	}
-	if credentials := spec.Maintenance.AutoRotation.Credentials; credentials.ETCDEncryptionKey == nil || credentials.ETCDEncryptionKey.RotationPeriod == nil {
+	if credentials := spec.Maintenance.AutoRotation.Credentials; credentials.ETCDEncryptionKey == nil ||
+		credentials.ETCDEncryptionKey.RotationPeriod == nil {
 		credentials.ETCDEncryptionKey = &corev1beta1.MaintenanceRotationConfig{
 			RotationPeriod: &metav1.Duration{Duration: defaultETCDKeyRotation},
 		}

@@ -34,7 +34,8 @@ func TestTasksOfAnUpdate(t *testing.T) {
 	annotated := func(key, value string) func(*corev1beta1.Shoot) {
 		return func(s *corev1beta1.Shoot) { s.Annotations = map[string]string{key: value} }
 	}
-	const infrastructure, dns = "deployInfrastructure", "deployDNSRecordInternal,deployDNSRecordExternal,deployDNSRecordIngress"
+	const infrastructure, dns = "deployInfrastructure",
+		"deployDNSRecordInternal,deployDNSRecordExternal,deployDNSRecordIngress"
 	for name, tc := range map[string]struct {
 		now, old *corev1beta1.Shoot
 		want     string
@@ -46,9 +47,16 @@ func TestTasksOfAnUpdate(t *testing.T) {
 			s.Spec.Provider.InfrastructureConfig = &runtime.RawExtension{Raw: []byte("{}")}
 		}), shootWith(), infrastructure},
 		"no SSH access any more": {shootWith(ssh(false)), shootWith(ssh(true)), infrastructure},
-		"another domain":         {shootWith(func(s *corev1beta1.Shoot) { s.Spec.DNS = &corev1beta1.DNS{Domain: ptr.To("a")} }), shootWith(), dns},
-		"a rotation of the keys": {shootWith(annotated(corev1beta1.AnnotationOperation, "rotate-ssh-keypair")), shootWith(), infrastructure},
-		"tasks that are there":   {shootWith(hibernated(false), annotated(corev1beta1.AnnotationShootTasks, "restartCoreAddons,"+infrastructure)), shootWith(hibernated(true)), "restartCoreAddons," + infrastructure + "," + dns},
+		"another domain": {
+			shootWith(func(s *corev1beta1.Shoot) { s.Spec.DNS = &corev1beta1.DNS{Domain: ptr.To("a")} }), shootWith(), dns,
+		},
+		"a rotation of the keys": {
+			shootWith(annotated(corev1beta1.AnnotationOperation, "rotate-ssh-keypair")), shootWith(), infrastructure,
+		},
+		"tasks that are there": {
+			shootWith(hibernated(false), annotated(corev1beta1.AnnotationShootTasks, "restartCoreAddons,"+infrastructure)),
+			shootWith(hibernated(true)), "restartCoreAddons," + infrastructure + "," + dns,
+		},
 	} {
 		update(tc.now, tc.old)
 		if got := tc.now.Annotations[corev1beta1.AnnotationShootTasks]; got != tc.want {
@@ -61,7 +69,11 @@ func TestNetworksFromSeed(t *testing.T) {
 	seed := &corev1beta1.Seed{Spec: corev1beta1.SeedSpec{Networks: corev1beta1.SeedNetworks{
 		ShootDefaults: &corev1beta1.ShootNetworks{Pods: ptr.To("100.96.0.0/16"), Services: ptr.To("100.64.0.0/16")},
 	}}}
-	shoot := shootWith(func(s *corev1beta1.Shoot) { s.Spec.Networking = &corev1beta1.Networking{Pods: ptr.To("10.0.0.0/16")} })
+	shoot := shootWith(func(s *corev1beta1.Shoot) {
+		s.Spec.Networking = &corev1beta1.Networking{
+			Pods: ptr.To("10.0.0.0/16"),
+		}
+	})
 	networksFromSeed(shoot, seed)
 	if *shoot.Spec.Networking.Pods != "10.0.0.0/16" || *shoot.Spec.Networking.Services != "100.64.0.0/16" {
 		t.Errorf("networking %+v", shoot.Spec.Networking)
@@ -75,9 +87,10 @@ func TestNetworksFromSeed(t *testing.T) {
 
 func TestCreate(t *testing.T) {
 	given := func(period *metav1.Duration) *corev1beta1.Maintenance {
-		return &corev1beta1.Maintenance{AutoRotation: &corev1beta1.MaintenanceAutoRotation{Credentials: &corev1beta1.MaintenanceCredentialsAutoRotation{
-			ETCDEncryptionKey: &corev1beta1.MaintenanceRotationConfig{RotationPeriod: period},
-		}}}
+		return &corev1beta1.Maintenance{AutoRotation: &corev1beta1.MaintenanceAutoRotation{
+			Credentials: &corev1beta1.MaintenanceCredentialsAutoRotation{
+				ETCDEncryptionKey: &corev1beta1.MaintenanceRotationConfig{RotationPeriod: period},
+			}}}
 	}
 	for name, tc := range map[string]struct {
 		maintenance *corev1beta1.Maintenance

@@ -31,7 +31,8 @@ func update(shoot, old *corev1beta1.Shoot) {
 	}
 	maintenance, last := shoot.Spec.Maintenance, old.Status.LastOperation
 	if maintenance != nil && maintenance.ConfineSpecUpdateRollout != nil && *maintenance.ConfineSpecUpdateRollout &&
-		last != nil && last.State == corev1beta1.LastOperationStateFailed && !equality.Semantic.DeepEqual(shoot.Spec, old.Spec) {
+		last != nil && last.State == corev1beta1.LastOperationStateFailed &&
+		!equality.Semantic.DeepEqual(shoot.Spec, old.Spec) {
 		metav1.SetMetaDataAnnotation(&shoot.ObjectMeta, corev1beta1.AnnotationNeedsRetryOperation, "true")
 	}
 }
@@ -47,19 +48,21 @@ func infrastructureChanged(shoot, old *corev1beta1.Shoot) bool {
 		settings := s.Spec.Provider.WorkersSettings
 		return settings != nil && settings.SSHAccess != nil && settings.SSHAccess.Enabled
 	}
-	return !equality.Semantic.DeepEqual(shoot.Spec.Provider.InfrastructureConfig, old.Spec.Provider.InfrastructureConfig) ||
+	return !equality.Semantic.DeepEqual(shoot.Spec.Provider.InfrastructureConfig,
+		old.Spec.Provider.InfrastructureConfig) ||
 		families(shoot) > families(old) || ssh(shoot) != ssh(old)
 }
 
 func rotatesSSHKeypair(shoot *corev1beta1.Shoot) bool {
-	return slices.ContainsFunc(corev1beta1.Operations(shoot.Annotations, corev1beta1.AnnotationOperation), func(operation string) bool {
-		switch operation {
-		case corev1beta1.OperationRotateSSHKeypair, corev1beta1.OperationRotateCredentialsStart,
-			corev1beta1.OperationRotateCredentialsStartWithoutWorkersRollout:
-			return true
-		}
-		return false
-	})
+	return slices.ContainsFunc(corev1beta1.Operations(shoot.Annotations, corev1beta1.AnnotationOperation),
+		func(operation string) bool {
+			switch operation {
+			case corev1beta1.OperationRotateSSHKeypair, corev1beta1.OperationRotateCredentialsStart,
+				corev1beta1.OperationRotateCredentialsStartWithoutWorkersRollout:
+				return true
+			}
+			return false
+		})
 }
 
 // addTasks adds tasks that are not listed yet.

@@ -88,7 +88,8 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 // mayCost says whether an update touches what quotas are about. Most do not.
 func mayCost(shoot, old *corev1beta1.Shoot) bool {
 	return !equality.Semantic.DeepEqual(shoot.Spec.Provider.Workers, old.Spec.Provider.Workers) ||
-		!equality.Semantic.DeepEqual(shoot.Spec.Addons, old.Spec.Addons) || !sameBinding(shoot, old) || lifetimeChanged(shoot, old)
+		!equality.Semantic.DeepEqual(shoot.Spec.Addons, old.Spec.Addons) || !sameBinding(shoot, old) ||
+		lifetimeChanged(shoot, old)
 }
 
 func sameBinding(shoot, old *corev1beta1.Shoot) bool {
@@ -97,7 +98,8 @@ func sameBinding(shoot, old *corev1beta1.Shoot) bool {
 }
 
 func lifetimeChanged(shoot, old *corev1beta1.Shoot) bool {
-	return shoot.Annotations[corev1beta1.AnnotationShootExpirationTimestamp] != old.Annotations[corev1beta1.AnnotationShootExpirationTimestamp]
+	const key = corev1beta1.AnnotationShootExpirationTimestamp
+	return shoot.Annotations[key] != old.Annotations[key]
 }
 
 // rises says whether some amount is larger than before.
@@ -111,7 +113,9 @@ func rises(needed, before corev1.ResourceList) bool {
 }
 
 // bindingOf returns the quotas and the credentials that a binding names.
-func (p *plugin) bindingOf(ctx context.Context, shoot *corev1beta1.Shoot) (quotas []corev1.ObjectReference, credentials corev1.ObjectReference, err error) {
+func (p *plugin) bindingOf(
+	ctx context.Context, shoot *corev1beta1.Shoot,
+) (quotas []corev1.ObjectReference, credentials corev1.ObjectReference, err error) {
 	switch spec := &shoot.Spec; {
 	case spec.CredentialsBindingName != nil:
 		binding := &securityv1alpha1.CredentialsBinding{}
@@ -120,14 +124,18 @@ func (p *plugin) bindingOf(ctx context.Context, shoot *corev1beta1.Shoot) (quota
 	case spec.SecretBindingName != nil:
 		binding := &corev1beta1.SecretBinding{}
 		err = p.Get(ctx, shoot.Namespace, *spec.SecretBindingName, binding)
-		quotas, credentials = binding.Quotas, corev1.ObjectReference{Kind: "Secret", Namespace: binding.SecretRef.Namespace, Name: binding.SecretRef.Name}
+		quotas, credentials = binding.Quotas,
+			corev1.ObjectReference{Kind: "Secret", Namespace: binding.SecretRef.Namespace, Name: binding.SecretRef.Name}
 	}
 	return quotas, credentials, client.IgnoreNotFound(err) // Reported by the plugin that checks references.
 }
 
 // used sums up what a Shoot needs and what the others that count against a quota need: all of the project, or all with
 // the same credentials.
-func (p *plugin) used(ctx context.Context, shoot *corev1beta1.Shoot, needed corev1.ResourceList, credentials corev1.ObjectReference, quota *corev1beta1.Quota) (corev1.ResourceList, error) {
+func (p *plugin) used(
+	ctx context.Context, shoot *corev1beta1.Shoot, needed corev1.ResourceList, credentials corev1.ObjectReference,
+	quota *corev1beta1.Quota,
+) (corev1.ResourceList, error) {
 	total := needed.DeepCopy()
 	var others []corev1beta1.Shoot
 	var err error
@@ -192,7 +200,9 @@ func needs(shoot *corev1beta1.Shoot, profile *corev1beta1.CloudProfileSpec) core
 }
 
 // rootDisk returns the class and size of the disk of a pool's machines.
-func rootDisk(worker *corev1beta1.Worker, machine *corev1beta1.MachineType, profile *corev1beta1.CloudProfileSpec) (string, resource.Quantity) {
+func rootDisk(
+	worker *corev1beta1.Worker, machine *corev1beta1.MachineType, profile *corev1beta1.CloudProfileSpec,
+) (string, resource.Quantity) {
 	class, size := "", resource.Quantity{}
 	if machine.Storage != nil {
 		class = machine.Storage.Class
@@ -238,8 +248,9 @@ func excess(used corev1.ResourceList, quota *corev1beta1.Quota) error {
 	} {
 		limit, limited := quota.Spec.Metrics[name]
 		if amount := used[name]; limited && amount.Cmp(limit) > 0 {
-			return field.Forbidden(costs(name), fmt.Sprintf("quota limits exceeded: Quota %s/%s allows %s of %s, the Shoots together need up to %s",
-				quota.Namespace, quota.Name, limit.String(), name, amount.String()))
+			return field.Forbidden(costs(name),
+				fmt.Sprintf("quota limits exceeded: Quota %s/%s allows %s of %s, the Shoots together need up to %s",
+					quota.Namespace, quota.Name, limit.String(), name, amount.String()))
 		}
 	}
 	return nil
@@ -262,10 +273,12 @@ func lifetimeProblem(shoot *corev1beta1.Shoot, quota *corev1beta1.Quota, now tim
 		return nil
 	}
 	latest := now.AddDate(0, 0, int(*quota.Spec.ClusterLifetimeDays))
-	allowed := fmt.Sprintf("Quota %s/%s allows %d days, until %s", quota.Namespace, quota.Name, *quota.Spec.ClusterLifetimeDays, latest.UTC().Format(time.RFC3339))
+	allowed := fmt.Sprintf("Quota %s/%s allows %d days, until %s", quota.Namespace, quota.Name,
+		*quota.Spec.ClusterLifetimeDays, latest.UTC().Format(time.RFC3339))
 	expiration, err := time.Parse(time.RFC3339, written)
 	if err != nil {
-		return field.Invalid(expirationPath, written, "must be a time such as "+latest.UTC().Format(time.RFC3339)+"; "+allowed)
+		return field.Invalid(expirationPath, written, "must be a time such as "+latest.UTC().Format(time.RFC3339)+"; "+
+			allowed)
 	}
 	if expiration.After(latest) {
 		return field.Invalid(expirationPath, written, "is too late: "+allowed)

@@ -27,7 +27,8 @@ func TestNeeds(t *testing.T) {
 	shoot := &corev1beta1.Shoot{Spec: corev1beta1.ShootSpec{
 		Addons: &corev1beta1.Addons{NginxIngress: &corev1beta1.NginxIngress{Addon: corev1beta1.Addon{Enabled: true}}},
 		Provider: corev1beta1.Provider{Workers: []corev1beta1.Worker{
-			{Machine: corev1beta1.Machine{Type: "small"}, Minimum: 1, Maximum: 3, Volume: &corev1beta1.Volume{Type: ptr.To("ssd"), VolumeSize: "20Gi"}},
+			{Machine: corev1beta1.Machine{Type: "small"}, Minimum: 1, Maximum: 3,
+				Volume: &corev1beta1.Volume{Type: ptr.To("ssd"), VolumeSize: "20Gi"}},
 			{Machine: corev1beta1.Machine{Type: "disk"}, Maximum: 2},
 			{Machine: corev1beta1.Machine{Type: "gone"}, Maximum: 9},
 		}},
@@ -45,10 +46,13 @@ func TestNeeds(t *testing.T) {
 }
 
 func TestExcessAndLifetime(t *testing.T) {
-	quota := &corev1beta1.Quota{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "small"}, Spec: corev1beta1.QuotaSpec{
-		Metrics: corev1.ResourceList{"cpu": resource.MustParse("8"), "loadbalancer": resource.MustParse("1")}, ClusterLifetimeDays: ptr.To[int32](2),
-	}}
-	if err := excess(corev1.ResourceList{"cpu": resource.MustParse("8"), "memory": resource.MustParse("1Ti")}, quota); err != nil {
+	quota := &corev1beta1.Quota{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "small"},
+		Spec: corev1beta1.QuotaSpec{
+			Metrics:             corev1.ResourceList{"cpu": resource.MustParse("8"), "loadbalancer": resource.MustParse("1")},
+			ClusterLifetimeDays: ptr.To[int32](2),
+		}}
+	if err := excess(corev1.ResourceList{"cpu": resource.MustParse("8"), "memory": resource.MustParse("1Ti")},
+		quota); err != nil {
 		t.Errorf("within the quota: %v", err)
 	}
 	messages := map[string]error{
@@ -59,8 +63,14 @@ func TestExcessAndLifetime(t *testing.T) {
 		t.Errorf("beyond the quota: %v", err)
 	}
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	for written, ok := range map[string]bool{"": true, "2030-01-03T00:00:00Z": true, "2030-01-03T00:00:01Z": false, "tomorrow": false} {
-		shoot := &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{corev1beta1.AnnotationShootExpirationTimestamp: written}}}
+	for written, ok := range map[string]bool{
+		"": true, "2030-01-03T00:00:00Z": true, "2030-01-03T00:00:01Z": false, "tomorrow": false,
+	} {
+		shoot := &corev1beta1.Shoot{
+			ObjectMeta: metav1.ObjectMeta{
+				Annotations: map[string]string{corev1beta1.AnnotationShootExpirationTimestamp: written},
+			},
+		}
 		err := lifetimeProblem(shoot, quota, now)
 		if (err == nil) != ok {
 			t.Errorf("expiration %q: %v", written, err)

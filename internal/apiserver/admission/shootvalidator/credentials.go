@@ -24,7 +24,9 @@ type credentialsChange struct {
 }
 
 // readCredentialsChange returns nil if the binding does not change or one of the two is gone.
-func (p *plugin) readCredentialsChange(ctx context.Context, a admission.Attributes, shoot, old *corev1beta1.Shoot) (*credentialsChange, error) {
+func (p *plugin) readCredentialsChange(
+	ctx context.Context, a admission.Attributes, shoot, old *corev1beta1.Shoot,
+) (*credentialsChange, error) {
 	now, before := ptr.Deref(shoot.Spec.CredentialsBindingName, ""), ptr.Deref(old.Spec.CredentialsBindingName, "")
 	if now == "" || now == before {
 		return nil, nil
@@ -41,7 +43,9 @@ func (p *plugin) readCredentialsChange(ctx context.Context, a admission.Attribut
 		if err := p.Get(ctx, shoot.Namespace, *old.Spec.SecretBindingName, binding); err != nil {
 			return nil, client.IgnoreNotFound(err)
 		}
-		change.from = corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: binding.SecretRef.Namespace, Name: binding.SecretRef.Name}
+		change.from = corev1.ObjectReference{
+			APIVersion: "v1", Kind: "Secret", Namespace: binding.SecretRef.Namespace, Name: binding.SecretRef.Name,
+		}
 		return change, nil
 	case before == "":
 		return nil, nil
@@ -76,12 +80,14 @@ func (r *request) credentialsProblem() error {
 	if change == nil {
 		return nil
 	}
-	if change.migration && (change.to.Kind != "Secret" || change.to.Namespace != change.from.Namespace || change.to.Name != change.from.Name) {
+	if change.migration && (change.to.Kind != "Secret" || change.to.Namespace != change.from.Namespace ||
+		change.to.Name != change.from.Name) {
 		return fmt.Errorf("spec.credentialsBindingName: the CredentialsBinding refers to %s %s/%s; it must refer to Secret %s/%s, as the SecretBinding before",
 			change.to.Kind, change.to.Namespace, change.to.Name, change.from.Namespace, change.from.Name)
 	}
 	for _, ref := range change.unreadable {
-		return fmt.Errorf("spec.credentialsBindingName: to change it, the permission to get %s %s/%s is needed", ref.Kind, ref.Namespace, ref.Name)
+		return fmt.Errorf("spec.credentialsBindingName: to change it, the permission to get %s %s/%s is needed", ref.Kind,
+			ref.Namespace, ref.Name)
 	}
 	return nil
 }
@@ -101,7 +107,8 @@ func (p *plugin) issuersConfigured(ctx context.Context) (bool, error) {
 const roleIssuer = "shoot-service-account-issuer"
 
 func managedIssuer(shoot *corev1beta1.Shoot) bool {
-	return shoot != nil && shoot.Annotations[corev1beta1.AnnotationAuthenticationIssuer] == corev1beta1.AuthenticationIssuerManaged
+	return shoot != nil &&
+		shoot.Annotations[corev1beta1.AnnotationAuthenticationIssuer] == corev1beta1.AuthenticationIssuerManaged
 }
 
 // issuerProblem decides about the issuer of service account tokens that the garden publishes.
@@ -109,7 +116,8 @@ func (r *request) issuerProblem() error {
 	const annotation = "metadata.annotations[" + corev1beta1.AnnotationAuthenticationIssuer + "]"
 	if !managedIssuer(r.shoot) {
 		if managedIssuer(r.old) && r.shoot.DeletionTimestamp == nil {
-			return fmt.Errorf("%s: a managed issuer cannot be given up; keep the value %q", annotation, corev1beta1.AuthenticationIssuerManaged)
+			return fmt.Errorf("%s: a managed issuer cannot be given up; keep the value %q", annotation,
+				corev1beta1.AuthenticationIssuerManaged)
 		}
 		return nil
 	}

@@ -19,12 +19,20 @@ func TestCredentialsChange(t *testing.T) {
 		change *credentialsChange
 		want   string
 	}{
-		"none":                                   {nil, ""},
-		"to a binding of the same Secret":        {&credentialsChange{migration: true, from: secret("a"), to: secret("a")}, ""},
-		"to a binding of another Secret":         {&credentialsChange{migration: true, from: secret("a"), to: secret("b")}, "must refer to Secret garden-dev/a"},
-		"to a binding of an identity":            {&credentialsChange{migration: true, from: secret("a"), to: identity}, "WorkloadIdentity"},
-		"to other credentials":                   {&credentialsChange{from: secret("a"), to: secret("b")}, ""},
-		"by somebody who may not read all of it": {&credentialsChange{from: secret("a"), to: secret("b"), unreadable: []corev1.ObjectReference{secret("b")}}, "get Secret garden-dev/b"},
+		"none": {nil, ""},
+		"to a binding of the same Secret": {&credentialsChange{
+			migration: true, from: secret("a"), to: secret("a"),
+		}, ""},
+		"to a binding of another Secret": {
+			&credentialsChange{migration: true, from: secret("a"), to: secret("b")}, "must refer to Secret garden-dev/a",
+		},
+		"to a binding of an identity": {
+			&credentialsChange{migration: true, from: secret("a"), to: identity}, "WorkloadIdentity",
+		},
+		"to other credentials": {&credentialsChange{from: secret("a"), to: secret("b")}, ""},
+		"by somebody who may not read all of it": {&credentialsChange{
+			from: secret("a"), to: secret("b"), unreadable: []corev1.ObjectReference{secret("b")},
+		}, "get Secret garden-dev/b"},
 	} {
 		r := request{credentials: tc.change}
 		refused(t, name, r.credentialsProblem(), tc.want)
@@ -36,19 +44,23 @@ func TestManagedIssuer(t *testing.T) {
 		s.Annotations = map[string]string{corev1beta1.AnnotationAuthenticationIssuer: "managed"}
 	}
 	own := func(s *corev1beta1.Shoot) {
-		s.Spec.Kubernetes.KubeAPIServer = &corev1beta1.KubeAPIServerConfig{ServiceAccountConfig: &corev1beta1.ServiceAccountConfig{Issuer: ptr.To("https://x.org")}}
+		s.Spec.Kubernetes.KubeAPIServer = &corev1beta1.KubeAPIServerConfig{
+			ServiceAccountConfig: &corev1beta1.ServiceAccountConfig{Issuer: ptr.To("https://x.org")},
+		}
 	}
 	leaving := func(s *corev1beta1.Shoot) { s.DeletionTimestamp = &metav1.Time{} }
 	for name, tc := range map[string]struct {
 		request request
 		want    string
 	}{
-		"none":                                {request{shoot: shootOn("")}, ""},
-		"where the landscape has them":        {request{shoot: shootOn("", managed), issuers: true}, ""},
-		"where it has none":                   {request{shoot: shootOn("", managed)}, "manages no issuers"},
-		"where it has none any more":          {request{old: shootOn("", managed), shoot: shootOn("", managed, purpose)}, ""},
-		"with one of its own":                 {request{shoot: shootOn("", managed, own), issuers: true}, "must not be set"},
-		"with one of its own later":           {request{old: shootOn("", managed), shoot: shootOn("", managed, own)}, "must not be set"},
+		"none":                         {request{shoot: shootOn("")}, ""},
+		"where the landscape has them": {request{shoot: shootOn("", managed), issuers: true}, ""},
+		"where it has none":            {request{shoot: shootOn("", managed)}, "manages no issuers"},
+		"where it has none any more":   {request{old: shootOn("", managed), shoot: shootOn("", managed, purpose)}, ""},
+		"with one of its own":          {request{shoot: shootOn("", managed, own), issuers: true}, "must not be set"},
+		"with one of its own later": {
+			request{old: shootOn("", managed), shoot: shootOn("", managed, own)}, "must not be set",
+		},
 		"given up":                            {request{old: shootOn("", managed), shoot: shootOn("")}, "cannot be given up"},
 		"given up by a Shoot that is deleted": {request{old: shootOn("", managed), shoot: shootOn("", leaving)}, ""},
 	} {

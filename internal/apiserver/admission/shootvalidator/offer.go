@@ -38,7 +38,8 @@ func (r *request) profileChange() field.ErrorList {
 		return offer.InUse(r.shoot, r.old, r.profile.Spec)
 	}
 	return field.ErrorList{field.Forbidden(specPath.Child("cloudProfile"),
-		fmt.Sprintf("the Shoot is made from CloudProfile %q and can change only to NamespacedCloudProfiles of it", r.oldProfile.Parent))}
+		fmt.Sprintf("the Shoot is made from CloudProfile %q and can change only to NamespacedCloudProfiles of it",
+			r.oldProfile.Parent))}
 }
 
 func (r *request) providerOfCredentials() field.ErrorList {
@@ -46,7 +47,10 @@ func (r *request) providerOfCredentials() field.ErrorList {
 	if r.bindingProvider == "" || slices.Contains(strings.Split(r.bindingProvider, ","), given) {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(specPath.Child("provider", "type"), given, fmt.Sprintf("the credentials binding is for provider type %q", r.bindingProvider))}
+	return field.ErrorList{
+		field.Invalid(specPath.Child("provider", "type"), given,
+			fmt.Sprintf("the credentials binding is for provider type %q", r.bindingProvider)),
+	}
 }
 
 // networks checks that the address ranges of the Shoot are disjoint and, when it is placed on a Seed, that the Seed can

@@ -14,7 +14,8 @@ import (
 
 // selectorProblem keeps the seedSelector of a placed Shoot true.
 func (r *request) selectorProblem() error {
-	if r.old == nil || ptr.Deref(r.old.Spec.SeedName, "") == "" || equality.Semantic.DeepEqual(r.shoot.Spec.SeedSelector, r.old.Spec.SeedSelector) {
+	if r.old == nil || ptr.Deref(r.old.Spec.SeedName, "") == "" ||
+		equality.Semantic.DeepEqual(r.shoot.Spec.SeedSelector, r.old.Spec.SeedSelector) {
 		return nil
 	}
 	if r.shoot.Spec.SeedSelector == nil {
@@ -39,7 +40,8 @@ func (r *request) capacityProblem() error {
 	if !limited || limit.CmpInt64(int64(r.shootsOnSeed)) > 0 {
 		return nil
 	}
-	return fmt.Errorf("spec.seedName: Seed %q has %d Shoots already, and takes at most %s (status.allocatable.shoots)", r.seed.Name, r.shootsOnSeed, limit.String())
+	return fmt.Errorf("spec.seedName: Seed %q has %d Shoots already, and takes at most %s (status.allocatable.shoots)",
+		r.seed.Name, r.shootsOnSeed, limit.String())
 }
 
 // defaultDomainProblem keeps a Shoot that moves reachable by its name.
@@ -51,8 +53,10 @@ func (r *request) defaultDomainProblem() error {
 		if !strings.HasSuffix(*r.shoot.Spec.DNS.Domain, "."+domain.Domain) {
 			continue
 		}
-		if !slices.ContainsFunc(r.seed.Spec.DNS.Defaults, func(d corev1beta1.SeedDNSProviderConfig) bool { return d.Domain == domain.Domain }) {
-			return fmt.Errorf("spec.seedName: Seed %q does not offer the default domain %q, which the Shoot uses", r.seed.Name, domain.Domain)
+		if !slices.ContainsFunc(r.seed.Spec.DNS.Defaults,
+			func(d corev1beta1.SeedDNSProviderConfig) bool { return d.Domain == domain.Domain }) {
+			return fmt.Errorf("spec.seedName: Seed %q does not offer the default domain %q, which the Shoot uses", r.seed.Name,
+				domain.Domain)
 		}
 	}
 	return nil
@@ -71,7 +75,10 @@ func (r *request) domain() field.ErrorList {
 		if used == domain {
 			return field.ErrorList{field.Duplicate(domainPath, domain)}
 		}
-		return field.ErrorList{field.Forbidden(domainPath, fmt.Sprintf("%s overlaps with the domain of another Shoot; choose one that is neither above nor below it", domain))}
+		return field.ErrorList{
+			field.Forbidden(domainPath,
+				fmt.Sprintf("%s overlaps with the domain of another Shoot; choose one that is neither above nor below it", domain)),
+		}
 	}
 	return nil
 }

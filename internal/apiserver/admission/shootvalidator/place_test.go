@@ -36,12 +36,20 @@ func TestSelectorOfAPlacedShoot(t *testing.T) {
 		request request
 		want    string
 	}{
-		"before it is placed":      {request{old: shootOn(""), shoot: shootOn("", selector("prod"))}, ""},
-		"one that matches":         {request{old: shootOn("x"), shoot: shootOn("x", selector("test")), seed: seed}, ""},
-		"other labels":             {request{old: shootOn("x"), shoot: shootOn("x", selector("prod")), seed: seed}, "do not match"},
-		"another provider":         {request{old: shootOn("x"), shoot: shootOn("x", selector("test", "aws")), seed: seed}, "provider type"},
-		"removal":                  {request{old: shootOn("x", selector("test")), shoot: shootOn("x"), seed: seed}, "cannot be removed"},
-		"one that stays but fails": {request{old: shootOn("x", selector("prod")), shoot: shootOn("x", selector("prod"), purpose), seed: seed}, ""},
+		"before it is placed": {request{old: shootOn(""), shoot: shootOn("", selector("prod"))}, ""},
+		"one that matches":    {request{old: shootOn("x"), shoot: shootOn("x", selector("test")), seed: seed}, ""},
+		"other labels": {
+			request{old: shootOn("x"), shoot: shootOn("x", selector("prod")), seed: seed}, "do not match",
+		},
+		"another provider": {
+			request{old: shootOn("x"), shoot: shootOn("x", selector("test", "aws")), seed: seed}, "provider type",
+		},
+		"removal": {
+			request{old: shootOn("x", selector("test")), shoot: shootOn("x"), seed: seed}, "cannot be removed",
+		},
+		"one that stays but fails": {request{
+			old: shootOn("x", selector("prod")), shoot: shootOn("x", selector("prod"), purpose), seed: seed,
+		}, ""},
 	} {
 		refused(t, name, tc.request.selectorProblem(), tc.want)
 	}
@@ -57,11 +65,21 @@ func TestRoomOnTheSeed(t *testing.T) {
 		request request
 		want    string
 	}{
-		"no limit":           {request{binding: true, old: shootOn(""), shoot: shootOn("x"), seed: seedNamed("x"), shootsOnSeed: 9}, ""},
-		"the last place":     {request{binding: true, old: shootOn(""), shoot: shootOn("x"), seed: full("3"), shootsOnSeed: 2}, ""},
-		"no place":           {request{binding: true, old: shootOn(""), shoot: shootOn("x"), seed: full("3"), shootsOnSeed: 3}, "at most 3"},
-		"no place on a move": {request{binding: true, old: shootOn("y"), shoot: shootOn("x"), seed: full("0"), oldSeed: seedNamed("y")}, "at most 0"},
-		"who is there stays": {request{old: shootOn("x"), shoot: shootOn("x", purpose), seed: full("0"), shootsOnSeed: 3}, ""},
+		"no limit": {request{
+			binding: true, old: shootOn(""), shoot: shootOn("x"), seed: seedNamed("x"), shootsOnSeed: 9,
+		}, ""},
+		"the last place": {request{
+			binding: true, old: shootOn(""), shoot: shootOn("x"), seed: full("3"), shootsOnSeed: 2,
+		}, ""},
+		"no place": {request{
+			binding: true, old: shootOn(""), shoot: shootOn("x"), seed: full("3"), shootsOnSeed: 3,
+		}, "at most 3"},
+		"no place on a move": {request{
+			binding: true, old: shootOn("y"), shoot: shootOn("x"), seed: full("0"), oldSeed: seedNamed("y"),
+		}, "at most 0"},
+		"who is there stays": {request{
+			old: shootOn("x"), shoot: shootOn("x", purpose), seed: full("0"), shootsOnSeed: 3,
+		}, ""},
 	} {
 		refused(t, name, tc.request.seedProblem(), tc.want)
 	}
@@ -82,7 +100,8 @@ func TestFewerTolerationsThanTaintsFail(t *testing.T) {
 	}
 	refused(t, "none", binding(), `taint "a", "a=v" of Seed "x"`)
 	refused(t, "one for two taints", binding(corev1beta1.Toleration{Key: "a", Value: v}), `taint "a" of Seed "x"`)
-	refused(t, "as many as taints", binding(corev1beta1.Toleration{Key: "a", Value: v}, corev1beta1.Toleration{Key: "b"}), "")
+	refused(t, "as many as taints", binding(corev1beta1.Toleration{Key: "a", Value: v},
+		corev1beta1.Toleration{Key: "b"}), "")
 }
 
 func TestDefaultDomainMovesAlong(t *testing.T) {
@@ -105,7 +124,10 @@ func TestDefaultDomainMovesAlong(t *testing.T) {
 		"not offered by the new Seed": {"a.dev.x.org", with("y", "z.org"), "x.org"},
 		"a domain of its own":         {"a.example.com", with("y"), ""},
 	} {
-		r := request{binding: true, old: shootOn("x", domain(tc.domain)), shoot: shootOn("y", domain(tc.domain)), oldSeed: with("x", "x.org"), seed: tc.seed}
+		r := request{
+			binding: true, old: shootOn("x", domain(tc.domain)), shoot: shootOn("y", domain(tc.domain)),
+			oldSeed: with("x", "x.org"), seed: tc.seed,
+		}
 		refused(t, name, r.seedProblem(), tc.want)
 	}
 }
@@ -120,15 +142,18 @@ func TestTakenDomains(t *testing.T) {
 		neighbours []corev1beta1.Shoot
 		want       field.ErrorType
 	}{
-		"nobody's":     {nil, ""},
-		"its own":      {[]corev1beta1.Shoot{shoot("s", "a.example.com")}, ""},
-		"another's":    {[]corev1beta1.Shoot{shoot("s", "a.example.com"), shoot("t", "a.example.com")}, field.ErrorTypeDuplicate},
+		"nobody's": {nil, ""},
+		"its own":  {[]corev1beta1.Shoot{shoot("s", "a.example.com")}, ""},
+		"another's": {
+			[]corev1beta1.Shoot{shoot("s", "a.example.com"), shoot("t", "a.example.com")}, field.ErrorTypeDuplicate,
+		},
 		"one above it": {[]corev1beta1.Shoot{shoot("t", "example.com")}, field.ErrorTypeForbidden},
 		"one below it": {[]corev1beta1.Shoot{shoot("t", "x.a.example.com")}, field.ErrorTypeForbidden},
 	} {
 		r := request{shoot: ptr.To(shoot("s", "a.example.com")), neighbours: tc.neighbours}
 		errs := r.domain()
-		if len(errs) == 0 && tc.want == "" || len(errs) == 1 && errs[0].Type == tc.want && errs[0].Field == "spec.dns.domain" {
+		if len(errs) == 0 && tc.want == "" || len(errs) == 1 && errs[0].Type == tc.want &&
+			errs[0].Field == "spec.dns.domain" {
 			continue
 		}
 		t.Errorf("%s: %v", name, errs)
@@ -147,16 +172,26 @@ func TestZonesOfTheControlPlane(t *testing.T) {
 	zones := func(zones ...string) func(*corev1beta1.Shoot) {
 		return func(s *corev1beta1.Shoot) { s.Spec.ControlPlane = &corev1beta1.ControlPlane{Zones: zones} }
 	}
-	pinning := &corev1beta1.CloudProfileSpec{ControlPlane: &corev1beta1.CloudProfileControlPlane{AllowZonePinning: ptr.To(true)}}
+	pinning := &corev1beta1.CloudProfileSpec{
+		ControlPlane: &corev1beta1.CloudProfileControlPlane{AllowZonePinning: ptr.To(true)},
+	}
 	for name, tc := range map[string]struct {
 		profile *corev1beta1.CloudProfileSpec
 		request request
 		want    []string
 	}{
-		"allowed":                      {pinning, request{shoot: shootOn("x", zones("a")), seed: seedNamed("x")}, nil},
-		"chosen when it was allowed":   {&corev1beta1.CloudProfileSpec{}, request{old: shootOn("x", zones("a")), shoot: shootOn("x", zones("a")), seed: seedNamed("x")}, nil},
-		"not one of the Seed's":        {pinning, request{shoot: shootOn("x", zones("d")), seed: seedNamed("x")}, []string{"spec.controlPlane.zones[0]"}},
-		"not one of the Seed's, bound": {pinning, request{old: shootOn("", zones("d")), shoot: shootOn("x", zones("d")), seed: seedNamed("x")}, []string{"spec.controlPlane.zones[0]"}},
+		"allowed": {pinning, request{shoot: shootOn("x", zones("a")), seed: seedNamed("x")}, nil},
+		"chosen when it was allowed": {
+			&corev1beta1.CloudProfileSpec{},
+			request{old: shootOn("x", zones("a")), shoot: shootOn("x", zones("a")), seed: seedNamed("x")}, nil,
+		},
+		"not one of the Seed's": {
+			pinning, request{shoot: shootOn("x", zones("d")), seed: seedNamed("x")}, []string{"spec.controlPlane.zones[0]"},
+		},
+		"not one of the Seed's, bound": {
+			pinning, request{old: shootOn("", zones("d")), shoot: shootOn("x", zones("d")), seed: seedNamed("x")},
+			[]string{"spec.controlPlane.zones[0]"},
+		},
 	} {
 		tc.request.profile = &hortusadmission.Profile{Spec: tc.profile}
 		if diff := cmp.Diff(tc.want, fieldsOf(tc.request.controlPlaneZones())); diff != "" {
@@ -169,7 +204,11 @@ func TestChangeOfTheProfile(t *testing.T) {
 	offer := func(parent string, change func(*corev1beta1.CloudProfileSpec)) *hortusadmission.Profile {
 		spec := &corev1beta1.CloudProfileSpec{
 			MachineTypes: []corev1beta1.MachineType{{Name: "small"}}, VolumeTypes: []corev1beta1.VolumeType{{Name: "fast"}},
-			MachineImages: []corev1beta1.MachineImage{{Name: "os", Versions: []corev1beta1.MachineImageVersion{{ExpirableVersion: corev1beta1.ExpirableVersion{Version: "1.0.0"}}}}},
+			MachineImages: []corev1beta1.MachineImage{{
+				Name: "os", Versions: []corev1beta1.MachineImageVersion{
+					{ExpirableVersion: corev1beta1.ExpirableVersion{Version: "1.0.0"}},
+				},
+			}},
 		}
 		change(spec)
 		return &hortusadmission.Profile{Spec: spec, Parent: parent}
@@ -179,7 +218,9 @@ func TestChangeOfTheProfile(t *testing.T) {
 	shoot.Spec.CloudProfile = &corev1beta1.CloudProfileReference{Kind: "NamespacedCloudProfile", Name: "b"}
 	shoot.Spec.Provider.Workers = []corev1beta1.Worker{{
 		Name: "p", Volume: &corev1beta1.Volume{Type: ptr.To("fast")},
-		Machine: corev1beta1.Machine{Type: "small", Image: &corev1beta1.ShootMachineImage{Name: "os", Version: ptr.To("1.0.0")}},
+		Machine: corev1beta1.Machine{
+			Type: "small", Image: &corev1beta1.ShootMachineImage{Name: "os", Version: ptr.To("1.0.0")},
+		},
 	}}
 	const pool = "spec.provider.workers[0]."
 	for name, tc := range map[string]struct {
@@ -188,9 +229,16 @@ func TestChangeOfTheProfile(t *testing.T) {
 	}{
 		"of the same parent": {offer("a", all), nil},
 		"of another parent":  {offer("c", all), []string{"spec.cloudProfile"}},
-		"without the type":   {offer("a", func(s *corev1beta1.CloudProfileSpec) { s.MachineTypes = nil }), []string{pool + "machine.type"}},
-		"without the image":  {offer("a", func(s *corev1beta1.CloudProfileSpec) { s.MachineImages[0].Versions = nil }), []string{pool + "machine.image"}},
-		"without the volume": {offer("a", func(s *corev1beta1.CloudProfileSpec) { s.VolumeTypes = nil }), []string{pool + "volume.type"}},
+		"without the type": {
+			offer("a", func(s *corev1beta1.CloudProfileSpec) { s.MachineTypes = nil }), []string{pool + "machine.type"},
+		},
+		"without the image": {
+			offer("a", func(s *corev1beta1.CloudProfileSpec) { s.MachineImages[0].Versions = nil }),
+			[]string{pool + "machine.image"},
+		},
+		"without the volume": {
+			offer("a", func(s *corev1beta1.CloudProfileSpec) { s.VolumeTypes = nil }), []string{pool + "volume.type"},
+		},
 	} {
 		r := request{shoot: shoot, old: shoot.DeepCopy(), profile: tc.profile, oldProfile: offer("a", all)}
 		if diff := cmp.Diff(tc.want, fieldsOf(r.profileChange())); diff != "" {

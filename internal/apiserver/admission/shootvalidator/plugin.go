@@ -58,7 +58,8 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if a.GetOperation() == admission.Create {
 		old = nil
 	}
-	if old != nil && equality.Semantic.DeepEqual(shoot.Spec, old.Spec) && equality.Semantic.DeepEqual(shoot.ObjectMeta, old.ObjectMeta) {
+	if old != nil && equality.Semantic.DeepEqual(shoot.Spec, old.Spec) &&
+		equality.Semantic.DeepEqual(shoot.ObjectMeta, old.ObjectMeta) {
 		return nil
 	}
 	r, err := p.read(ctx, a, shoot, old)
@@ -70,18 +71,21 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 		return hortusadmission.Refuse(a, invalid)
 	}
 	if problem == nil && old == nil && r.project == nil { // It may come later, so this is no reason to refuse the Shoot.
-		warning.AddWarning(ctx, "", fmt.Sprintf("metadata.namespace: %q belongs to no Project; nothing is done for the Shoot until spec.namespace of one names it", shoot.Namespace))
+		warning.AddWarning(ctx, "",
+			fmt.Sprintf("metadata.namespace: %q belongs to no Project; nothing is done for the Shoot until spec.namespace of one names it", shoot.Namespace))
 	}
 	return forbid(a, problem)
 }
 
-// decide returns what makes a request invalid, or the first reason to forbid it, in the order that docs/controllers has.
+// decide returns what makes a request invalid, or the first reason to forbid it, in the order that docs/controllers
+// has.
 func (r *request) decide() (invalid field.ErrorList, forbidden error) {
 	if errs := r.names(); len(errs) > 0 {
 		return errs, nil
 	}
 	for _, problem := range []func() error{
-		r.selectorProblem, r.projectProblem, r.bindingProblem, r.sourceIsDeadProblem, r.seedProblem, r.operationProblem, r.hibernationProblem,
+		r.selectorProblem, r.projectProblem, r.bindingProblem, r.sourceIsDeadProblem, r.seedProblem, r.operationProblem,
+		r.hibernationProblem,
 		r.issuerProblem, r.credentialsProblem, r.restoreProblem,
 	} {
 		if err := problem(); err != nil {
@@ -245,7 +249,8 @@ func (r *request) names() field.ErrorList {
 	}
 	if length += len(r.project.Name); length > maxNamesLength {
 		return field.ErrorList{field.Invalid(field.NewPath("metadata", "name"), name,
-			fmt.Sprintf("name and project name %q have %d characters together, at most %d are allowed", r.project.Name, length, maxNamesLength))}
+			fmt.Sprintf("name and project name %q have %d characters together, at most %d are allowed", r.project.Name, length,
+				maxNamesLength))}
 	}
 	return nil
 }
@@ -264,14 +269,15 @@ func (r *request) hibernationProblem() error {
 	}
 	for _, constraint := range r.old.Status.Constraints {
 		if constraint.Type == corev1beta1.ShootHibernationPossible && constraint.Status != corev1beta1.ConditionTrue {
-			return fmt.Errorf("spec.hibernation.enabled: constraint %s is %s: %s", constraint.Type, constraint.Status, constraint.Message)
+			return fmt.Errorf("spec.hibernation.enabled: constraint %s is %s: %s", constraint.Type, constraint.Status,
+				constraint.Message)
 		}
 	}
 	return nil
 }
 
-// deletionProblem says why a Shoot cannot be deleted now. One whose Seed is gone can be: the Seed that takes it over restores it
-// first.
+// deletionProblem says why a Shoot cannot be deleted now. One whose Seed is gone can be: the Seed that takes it over
+// restores it first.
 func deletionProblem(shoot *corev1beta1.Shoot) error {
 	if _, gone := shoot.Annotations[corev1beta1.AnnotationSourceIsDead]; !gone && migrating(shoot.Status.LastOperation) {
 		return errors.New("the control plane is being moved to another Seed; delete the Shoot afterwards")

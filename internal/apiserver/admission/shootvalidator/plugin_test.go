@@ -66,70 +66,165 @@ func TestSeedChanges(t *testing.T) {
 		request request
 		want    string // Part of the refusal; empty: allowed.
 	}{
-		"creation without a Seed":          {request{shoot: shootOn("")}, ""},
-		"creation with a Seed":             {request{shoot: shootOn("x"), seed: seedNamed("x")}, "shoots/binding"},
-		"creation by one who may bind":     {request{shoot: shootOn("x"), seed: seedNamed("x"), mayBind: true}, ""},
-		"a plain edit":                     {request{old: shootOn(""), shoot: shootOn("x"), seed: seedNamed("x")}, "subresource shoots/binding"},
-		"binding":                          {request{binding: true, old: shootOn(""), shoot: shootOn("x"), seed: seedNamed("x")}, ""},
-		"binding without a change":         {request{binding: true, old: shootOn("x"), shoot: shootOn("x"), seed: seedNamed("x")}, "already"},
-		"removal":                          {request{binding: true, old: shootOn("x"), shoot: shootOn("")}, "cannot be removed"},
-		"a move":                           {request{binding: true, old: shootOn("x"), shoot: shootOn("y"), seed: seedNamed("y"), oldSeed: seedNamed("x")}, ""},
-		"a move with another change":       {request{binding: true, old: shootOn("x"), shoot: shootOn("y", purpose), seed: seedNamed("y"), oldSeed: seedNamed("x")}, "nothing but"},
-		"a move to a Seed without backups": {request{binding: true, old: shootOn("x"), shoot: shootOn("y"), oldSeed: seedNamed("x"), seed: seedNamed("y", func(s *corev1beta1.Seed) { s.Spec.Backup = nil })}, "spec.backup"},
-		"a move to another inner domain": {request{binding: true, old: shootOn("x"), shoot: shootOn("y"), oldSeed: seedNamed("x"), seed: seedNamed("y", func(s *corev1beta1.Seed) {
-			s.Spec.DNS.Internal = &corev1beta1.SeedDNSProviderConfig{Domain: "internal"}
-		})}, "internal domain"},
-		"a move of a control plane":             {request{binding: true, old: shootOn("x", runsOn("x")), shoot: shootOn("y", runsOn("x")), seed: seedNamed("y"), oldSeed: seedNamed("x")}, ""},
-		"a move of what is being created":       {request{binding: true, old: shootOn("x", runsOn("x"), state("Create", "Error")), shoot: shootOn("y", runsOn("x"), state("Create", "Error")), seed: seedNamed("y"), oldSeed: seedNamed("x")}, "still being created"},
-		"a way out of a destination that fails": {request{binding: true, old: shootOn("x", runsOn("x"), state("Restore", "Error")), shoot: shootOn("y", runsOn("x"), state("Restore", "Error")), seed: seedNamed("y"), oldSeed: seedNamed("x")}, ""},
-		"a way out while it goes on":            {request{binding: true, old: shootOn("x", runsOn("x"), state("Restore", "Processing")), shoot: shootOn("y", runsOn("x"), state("Restore", "Processing")), seed: seedNamed("y"), oldSeed: seedNamed("x")}, "being moved"},
-		"a move called off": {request{binding: true, old: shootOn("y", runsOn("x")), shoot: shootOn("x", runsOn("x")), seed: seedNamed("x", deleting, func(s *corev1beta1.Seed) {
-			s.Spec.Backup = nil
-		}), oldSeed: seedNamed("y")}, ""},
-		"a move called off with another change": {request{binding: true, old: shootOn("y", runsOn("x")), shoot: shootOn("x", runsOn("x"), purpose), seed: seedNamed("x"), oldSeed: seedNamed("y")}, "nothing but"},
-		"a move called off that has begun":      {request{binding: true, old: shootOn("y", runsOn("x"), state("Migrate", "Processing")), shoot: shootOn("x", runsOn("x"), state("Migrate", "Processing")), seed: seedNamed("x"), oldSeed: seedNamed("y")}, ""},
-		"a creation with a dead source":         {request{shoot: shootOn("", dead("x"))}, "only through the subresource"},
-		"a plain edit with a dead source":       {request{old: shootOn("x", runsOn("x")), shoot: shootOn("x", runsOn("x"), dead("x"))}, "only through the subresource"},
-		"a plain edit beside a dead source":     {request{old: shootOn("y", runsOn("x"), dead("x")), shoot: shootOn("y", runsOn("x"), dead("x"), label)}, ""},
-		"a dead source":                         {request{binding: true, old: shootOn("x", runsOn("x")), shoot: shootOn("y", runsOn("x"), dead("x")), seed: seedNamed("y"), oldSeed: seedNamed("x")}, ""},
-		"a dead source of another Shoot":        {request{binding: true, old: shootOn("x", runsOn("x")), shoot: shootOn("y", runsOn("x"), dead("z")), seed: seedNamed("y"), oldSeed: seedNamed("x")}, "must name the Seed"},
-		"a dead source that takes over":         {request{binding: true, old: shootOn("y", runsOn("x")), shoot: shootOn("x", runsOn("x"), dead("x")), seed: seedNamed("x"), oldSeed: seedNamed("y")}, "another Seed"},
-		"a dead source of nothing":              {request{binding: true, old: shootOn("x"), shoot: shootOn("y", dead("x")), seed: seedNamed("y"), oldSeed: seedNamed("x")}, "not on any Seed"},
-		"a dead source of what is deleted":      {request{binding: true, old: shootOn("x", runsOn("x"), gone), shoot: shootOn("y", runsOn("x"), gone, dead("x")), seed: seedNamed("y"), oldSeed: seedNamed("x")}, ""},
-		"a move of what is deleted":             {request{binding: true, old: shootOn("x", runsOn("x"), gone), shoot: shootOn("y", runsOn("x"), gone), seed: seedNamed("y"), oldSeed: seedNamed("x")}, "if that Seed is gone"},
-		"the word taken back":                   {request{binding: true, old: shootOn("y", runsOn("x"), gone, dead("x")), shoot: shootOn("x", runsOn("x"), gone), seed: seedNamed("x"), oldSeed: seedNamed("y")}, ""},
-		"another Seed for what has not begun":   {request{binding: true, old: shootOn("x", gone), shoot: shootOn("y", gone), seed: seedNamed("y"), oldSeed: seedNamed("x")}, ""},
-		"a source that has died in a move":      {request{binding: true, old: shootOn("y", runsOn("x"), state("Migrate", "Processing")), shoot: shootOn("y", runsOn("x"), state("Migrate", "Processing"), dead("x")), seed: seedNamed("y")}, ""},
-		"a dead source, another way":            {request{binding: true, old: shootOn("y", runsOn("x"), state("Migrate", "Processing")), shoot: shootOn("z", runsOn("x"), state("Migrate", "Processing"), dead("x")), seed: seedNamed("z"), oldSeed: seedNamed("y")}, ""},
-		"a source that has died in a creation":  {request{binding: true, old: shootOn("x", runsOn("x"), state("Create", "Processing")), shoot: shootOn("y", runsOn("x"), state("Create", "Processing"), dead("x")), seed: seedNamed("y"), oldSeed: seedNamed("x")}, ""},
-		"a Seed that goes":                      {request{binding: true, old: shootOn(""), shoot: shootOn("x"), seed: seedNamed("x", deleting)}, "being deleted"},
-		"a change on a Seed that goes":          {request{old: shootOn("x"), shoot: shootOn("x", purpose), seed: seedNamed("x", deleting)}, "being deleted"},
-		"the confirmation on a Seed that goes": {request{old: shootOn("x"), seed: seedNamed("x", deleting), shoot: shootOn("x", func(s *corev1beta1.Shoot) {
-			s.Annotations = map[string]string{corev1beta1.AnnotationConfirmationDeletion: "true"}
-		})}, ""},
-		"a taint": {request{binding: true, old: shootOn(""), shoot: shootOn("x"), seed: seedNamed("x", func(s *corev1beta1.Seed) {
-			s.Spec.Taints = []corev1beta1.SeedTaint{{Key: "t"}}
-		})}, "taint"},
+		"creation without a Seed":      {request{shoot: shootOn("")}, ""},
+		"creation with a Seed":         {request{shoot: shootOn("x"), seed: seedNamed("x")}, "shoots/binding"},
+		"creation by one who may bind": {request{shoot: shootOn("x"), seed: seedNamed("x"), mayBind: true}, ""},
+		"a plain edit": {
+			request{old: shootOn(""), shoot: shootOn("x"), seed: seedNamed("x")}, "subresource shoots/binding",
+		},
+		"binding": {request{
+			binding: true, old: shootOn(""), shoot: shootOn("x"), seed: seedNamed("x"),
+		}, ""},
+		"binding without a change": {request{
+			binding: true, old: shootOn("x"), shoot: shootOn("x"), seed: seedNamed("x"),
+		}, "already"},
+		"removal": {
+			request{binding: true, old: shootOn("x"), shoot: shootOn("")}, "cannot be removed",
+		},
+		"a move": {request{
+			binding: true, old: shootOn("x"), shoot: shootOn("y"), seed: seedNamed("y"), oldSeed: seedNamed("x"),
+		}, ""},
+		"a move with another change": {request{
+			binding: true, old: shootOn("x"), shoot: shootOn("y", purpose), seed: seedNamed("y"), oldSeed: seedNamed("x"),
+		}, "nothing but"},
+		"a move to a Seed without backups": {request{binding: true, old: shootOn("x"), shoot: shootOn("y"),
+			oldSeed: seedNamed("x"), seed: seedNamed("y", func(s *corev1beta1.Seed) { s.Spec.Backup = nil })}, "spec.backup"},
+		"a move to another inner domain": {request{binding: true, old: shootOn("x"), shoot: shootOn("y"),
+			oldSeed: seedNamed("x"), seed: seedNamed("y", func(s *corev1beta1.Seed) {
+				s.Spec.DNS.Internal = &corev1beta1.SeedDNSProviderConfig{Domain: "internal"}
+			})}, "internal domain"},
+		"a move of a control plane": {request{
+			binding: true, old: shootOn("x", runsOn("x")), shoot: shootOn("y", runsOn("x")), seed: seedNamed("y"),
+			oldSeed: seedNamed("x"),
+		}, ""},
+		"a move of what is being created": {request{
+			binding: true, old: shootOn("x", runsOn("x"), state("Create", "Error")),
+			shoot: shootOn("y", runsOn("x"), state("Create", "Error")), seed: seedNamed("y"), oldSeed: seedNamed("x"),
+		}, "still being created"},
+		"a way out of a destination that fails": {request{
+			binding: true, old: shootOn("x", runsOn("x"), state("Restore", "Error")),
+			shoot: shootOn("y", runsOn("x"), state("Restore", "Error")), seed: seedNamed("y"), oldSeed: seedNamed("x"),
+		}, ""},
+		"a way out while it goes on": {request{
+			binding: true, old: shootOn("x", runsOn("x"), state("Restore", "Processing")),
+			shoot: shootOn("y", runsOn("x"), state("Restore", "Processing")), seed: seedNamed("y"), oldSeed: seedNamed("x"),
+		}, "being moved"},
+		"a move called off": {request{binding: true, old: shootOn("y", runsOn("x")), shoot: shootOn("x", runsOn("x")),
+			seed: seedNamed("x", deleting, func(s *corev1beta1.Seed) {
+				s.Spec.Backup = nil
+			}), oldSeed: seedNamed("y")}, ""},
+		"a move called off with another change": {request{
+			binding: true, old: shootOn("y", runsOn("x")), shoot: shootOn("x", runsOn("x"), purpose), seed: seedNamed("x"),
+			oldSeed: seedNamed("y"),
+		}, "nothing but"},
+		"a move called off that has begun": {request{
+			binding: true, old: shootOn("y", runsOn("x"), state("Migrate", "Processing")),
+			shoot: shootOn("x", runsOn("x"), state("Migrate", "Processing")), seed: seedNamed("x"), oldSeed: seedNamed("y"),
+		}, ""},
+		"a creation with a dead source": {request{shoot: shootOn("", dead("x"))}, "only through the subresource"},
+		"a plain edit with a dead source": {request{
+			old: shootOn("x", runsOn("x")), shoot: shootOn("x", runsOn("x"), dead("x")),
+		}, "only through the subresource"},
+		"a plain edit beside a dead source": {request{
+			old: shootOn("y", runsOn("x"), dead("x")), shoot: shootOn("y", runsOn("x"), dead("x"), label),
+		}, ""},
+		"a dead source": {request{
+			binding: true, old: shootOn("x", runsOn("x")), shoot: shootOn("y", runsOn("x"), dead("x")), seed: seedNamed("y"),
+			oldSeed: seedNamed("x"),
+		}, ""},
+		"a dead source of another Shoot": {request{
+			binding: true, old: shootOn("x", runsOn("x")), shoot: shootOn("y", runsOn("x"), dead("z")), seed: seedNamed("y"),
+			oldSeed: seedNamed("x"),
+		}, "must name the Seed"},
+		"a dead source that takes over": {request{
+			binding: true, old: shootOn("y", runsOn("x")), shoot: shootOn("x", runsOn("x"), dead("x")), seed: seedNamed("x"),
+			oldSeed: seedNamed("y"),
+		}, "another Seed"},
+		"a dead source of nothing": {request{
+			binding: true, old: shootOn("x"), shoot: shootOn("y", dead("x")), seed: seedNamed("y"), oldSeed: seedNamed("x"),
+		}, "not on any Seed"},
+		"a dead source of what is deleted": {request{
+			binding: true, old: shootOn("x", runsOn("x"), gone), shoot: shootOn("y", runsOn("x"), gone, dead("x")),
+			seed: seedNamed("y"), oldSeed: seedNamed("x"),
+		}, ""},
+		"a move of what is deleted": {request{
+			binding: true, old: shootOn("x", runsOn("x"), gone), shoot: shootOn("y", runsOn("x"), gone), seed: seedNamed("y"),
+			oldSeed: seedNamed("x"),
+		}, "if that Seed is gone"},
+		"the word taken back": {request{
+			binding: true, old: shootOn("y", runsOn("x"), gone, dead("x")), shoot: shootOn("x", runsOn("x"), gone),
+			seed: seedNamed("x"), oldSeed: seedNamed("y"),
+		}, ""},
+		"another Seed for what has not begun": {request{
+			binding: true, old: shootOn("x", gone), shoot: shootOn("y", gone), seed: seedNamed("y"), oldSeed: seedNamed("x"),
+		}, ""},
+		"a source that has died in a move": {request{
+			binding: true, old: shootOn("y", runsOn("x"), state("Migrate", "Processing")),
+			shoot: shootOn("y", runsOn("x"), state("Migrate", "Processing"), dead("x")), seed: seedNamed("y"),
+		}, ""},
+		"a dead source, another way": {request{
+			binding: true, old: shootOn("y", runsOn("x"), state("Migrate", "Processing")), shoot: shootOn("z", runsOn("x"),
+				state("Migrate", "Processing"), dead("x")), seed: seedNamed("z"), oldSeed: seedNamed("y"),
+		}, ""},
+		"a source that has died in a creation": {request{
+			binding: true, old: shootOn("x", runsOn("x"), state("Create", "Processing")), shoot: shootOn("y", runsOn("x"),
+				state("Create", "Processing"), dead("x")), seed: seedNamed("y"), oldSeed: seedNamed("x"),
+		}, ""},
+		"a Seed that goes": {request{
+			binding: true, old: shootOn(""), shoot: shootOn("x"), seed: seedNamed("x", deleting),
+		}, "being deleted"},
+		"a change on a Seed that goes": {request{
+			old: shootOn("x"), shoot: shootOn("x", purpose), seed: seedNamed("x", deleting),
+		}, "being deleted"},
+		"the confirmation on a Seed that goes": {request{old: shootOn("x"), seed: seedNamed("x", deleting),
+			shoot: shootOn("x", func(s *corev1beta1.Shoot) {
+				s.Annotations = map[string]string{corev1beta1.AnnotationConfirmationDeletion: "true"}
+			})}, ""},
+		"a taint": {request{binding: true, old: shootOn(""), shoot: shootOn("x"),
+			seed: seedNamed("x", func(s *corev1beta1.Seed) {
+				s.Spec.Taints = []corev1beta1.SeedTaint{{Key: "t"}}
+			})}, "taint"},
 		"a tolerated taint": {request{binding: true, old: shootOn(""), shoot: shootOn("x", func(s *corev1beta1.Shoot) {
 			s.Spec.Tolerations = []corev1beta1.Toleration{{Key: "t", Value: ptr.To("v")}}
 		}), seed: seedNamed("x", func(s *corev1beta1.Seed) { s.Spec.Taints = []corev1beta1.SeedTaint{{Key: "t"}} })}, ""},
-		"a taint with another value": {request{binding: true, old: shootOn(""), shoot: shootOn("x", func(s *corev1beta1.Shoot) {
-			s.Spec.Tolerations = []corev1beta1.Toleration{{Key: "t"}}
-		}), seed: seedNamed("x", func(s *corev1beta1.Seed) { s.Spec.Taints = []corev1beta1.SeedTaint{{Key: "t", Value: ptr.To("v")}} })}, "taint"},
-		"a Seed that the profile does not select": {request{binding: true, old: shootOn(""), shoot: shootOn("x"), seed: seedNamed("x"), profile: &hortusadmission.Profile{Spec: &corev1beta1.CloudProfileSpec{
-			SeedSelector: &corev1beta1.SeedSelector{LabelSelector: metav1.LabelSelector{MatchLabels: map[string]string{"env": "prod"}}},
-		}}}, "seedSelector"},
+		"a taint with another value": {request{binding: true, old: shootOn(""),
+			shoot: shootOn("x", func(s *corev1beta1.Shoot) {
+				s.Spec.Tolerations = []corev1beta1.Toleration{{Key: "t"}}
+			}), seed: seedNamed("x", func(s *corev1beta1.Seed) {
+				s.Spec.Taints = []corev1beta1.SeedTaint{{
+					Key: "t", Value: ptr.To("v"),
+				}}
+			})}, "taint"},
+		"a Seed that the profile does not select": {request{binding: true, old: shootOn(""), shoot: shootOn("x"),
+			seed: seedNamed("x"), profile: &hortusadmission.Profile{Spec: &corev1beta1.CloudProfileSpec{
+				SeedSelector: &corev1beta1.SeedSelector{
+					LabelSelector: metav1.LabelSelector{MatchLabels: map[string]string{"env": "prod"}},
+				},
+			}}}, "seedSelector"},
 		"too few zones": {request{binding: true, old: shootOn(""), shoot: shootOn("x", func(s *corev1beta1.Shoot) {
-			s.Spec.ControlPlane = &corev1beta1.ControlPlane{HighAvailability: &corev1beta1.HighAvailability{FailureTolerance: corev1beta1.FailureTolerance{Type: "zone"}}}
+			s.Spec.ControlPlane = &corev1beta1.ControlPlane{
+				HighAvailability: &corev1beta1.HighAvailability{FailureTolerance: corev1beta1.FailureTolerance{Type: "zone"}},
+			}
 		}), seed: seedNamed("x", func(s *corev1beta1.Seed) { s.Spec.Provider.Zones = []string{"a"} })}, "3 zones"},
-		"a change during a migration":            {request{old: shootOn("x", state("Migrate", "Processing")), shoot: shootOn("x", purpose)}, "being moved"},
-		"a change before a restoration succeeds": {request{old: shootOn("x", state("Restore", "Error")), shoot: shootOn("x", purpose)}, "being moved"},
-		"a change after a restoration":           {request{old: shootOn("x", state("Restore", "Succeeded")), shoot: shootOn("x", purpose)}, ""},
-		"a change after rescheduling":            {request{old: shootOn("y", func(s *corev1beta1.Shoot) { s.Status.SeedName = ptr.To("x") }), shoot: shootOn("y", purpose)}, "rescheduled to a new seed"},
+		"a change during a migration": {request{
+			old: shootOn("x", state("Migrate", "Processing")), shoot: shootOn("x", purpose),
+		}, "being moved"},
+		"a change before a restoration succeeds": {request{
+			old: shootOn("x", state("Restore", "Error")), shoot: shootOn("x", purpose),
+		}, "being moved"},
+		"a change after a restoration": {request{
+			old: shootOn("x", state("Restore", "Succeeded")), shoot: shootOn("x", purpose),
+		}, ""},
+		"a change after rescheduling": {
+			request{old: shootOn("y", func(s *corev1beta1.Shoot) { s.Status.SeedName = ptr.To("x") }),
+				shoot: shootOn("y", purpose)}, "rescheduled to a new seed",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got error
-			for _, problem := range []func() error{tc.request.bindingProblem, tc.request.sourceIsDeadProblem, tc.request.seedProblem, tc.request.operationProblem} {
+			for _, problem := range []func() error{
+				tc.request.bindingProblem, tc.request.sourceIsDeadProblem, tc.request.seedProblem, tc.request.operationProblem,
+			} {
 				if got = problem(); got != nil {
 					break
 				}
@@ -176,28 +271,56 @@ func TestOffer(t *testing.T) {
 		binding     string
 		want        []string
 	}{
-		"all is offered":                 {worker: pool("small", zones("a", "b"))},
-		"other provider":                 {worker: pool("small"), change: func(s *corev1beta1.Shoot) { s.Spec.Provider.Type = "x" }, want: []string{"spec.provider.type"}},
+		"all is offered": {worker: pool("small", zones("a", "b"))},
+		"other provider": {
+			worker: pool("small"), change: func(s *corev1beta1.Shoot) { s.Spec.Provider.Type = "x" },
+			want: []string{"spec.provider.type"},
+		},
 		"other provider of the binding":  {worker: pool("small"), binding: "x,y", want: []string{"spec.provider.type"}},
 		"several providers of a binding": {worker: pool("small"), binding: "x,local"},
-		"unknown region":                 {worker: pool("small"), change: func(s *corev1beta1.Shoot) { s.Spec.Region = "x" }, want: []string{"spec.region"}},
-		"unknown machine type":           {worker: pool("none"), want: []string{"spec.provider.workers[0].machine.type"}},
-		"unusable machine type":          {worker: pool("old"), want: []string{"spec.provider.workers[0].machine.type"}},
-		"unusable machine type in use":   {worker: pool("old"), old: pool("old")},
-		"other architecture":             {worker: pool("small", func(w *corev1beta1.Worker) { w.Machine.Architecture = ptr.To("arm64") }), want: []string{"spec.provider.workers[0].machine.type"}},
-		"type not in the zone":           {worker: pool("large", zones("b")), want: []string{"spec.provider.workers[0].machine.type"}},
-		"unknown and repeated zones":     {worker: pool("small", zones("a", "x", "a")), want: []string{"spec.provider.workers[0].zones[1]", "spec.provider.workers[0].zones[2]"}},
-		"unknown volume type":            {worker: pool("small", volume(ptr.To("none"), "50Gi")), want: []string{"spec.provider.workers[0].volume.type"}},
-		"volume too small for its type":  {worker: pool("small", volume(ptr.To("fast"), "25Gi")), want: []string{"spec.provider.workers[0].volume.size"}},
-		"volume too small for the type":  {worker: pool("stored", volume(nil, "10Gi")), want: []string{"spec.provider.workers[0].volume.size"}},
-		"volume type not in the zone":    {worker: pool("small", zones("b"), volume(ptr.To("fast"), "50Gi")), want: []string{"spec.provider.workers[0].volume.type"}},
-		"too many nodes":                 {worker: pool("small", func(w *corev1beta1.Worker) { w.Minimum = 6 }), want: []string{"spec.provider.workers"}},
+		"unknown region": {
+			worker: pool("small"), change: func(s *corev1beta1.Shoot) { s.Spec.Region = "x" }, want: []string{"spec.region"},
+		},
+		"unknown machine type":         {worker: pool("none"), want: []string{"spec.provider.workers[0].machine.type"}},
+		"unusable machine type":        {worker: pool("old"), want: []string{"spec.provider.workers[0].machine.type"}},
+		"unusable machine type in use": {worker: pool("old"), old: pool("old")},
+		"other architecture": {
+			worker: pool("small", func(w *corev1beta1.Worker) { w.Machine.Architecture = ptr.To("arm64") }),
+			want:   []string{"spec.provider.workers[0].machine.type"},
+		},
+		"type not in the zone": {
+			worker: pool("large", zones("b")), want: []string{"spec.provider.workers[0].machine.type"},
+		},
+		"unknown and repeated zones": {
+			worker: pool("small", zones("a", "x", "a")),
+			want:   []string{"spec.provider.workers[0].zones[1]", "spec.provider.workers[0].zones[2]"},
+		},
+		"unknown volume type": {
+			worker: pool("small", volume(ptr.To("none"), "50Gi")), want: []string{"spec.provider.workers[0].volume.type"},
+		},
+		"volume too small for its type": {
+			worker: pool("small", volume(ptr.To("fast"), "25Gi")), want: []string{"spec.provider.workers[0].volume.size"},
+		},
+		"volume too small for the type": {
+			worker: pool("stored", volume(nil, "10Gi")), want: []string{"spec.provider.workers[0].volume.size"},
+		},
+		"volume type not in the zone": {
+			worker: pool("small", zones("b"), volume(ptr.To("fast"), "50Gi")),
+			want:   []string{"spec.provider.workers[0].volume.type"},
+		},
+		"too many nodes": {
+			worker: pool("small", func(w *corev1beta1.Worker) { w.Minimum = 6 }), want: []string{"spec.provider.workers"},
+		},
 		"overlapping networks": {worker: pool("small"), change: func(s *corev1beta1.Shoot) {
-			s.Spec.Networking = &corev1beta1.Networking{Nodes: ptr.To("10.0.0.0/16"), Pods: ptr.To("10.0.1.0/24"), Services: ptr.To("10.1.0.0/16")}
+			s.Spec.Networking = &corev1beta1.Networking{
+				Nodes: ptr.To("10.0.0.0/16"), Pods: ptr.To("10.0.1.0/24"), Services: ptr.To("10.1.0.0/16"),
+			}
 		}, want: []string{"spec.networking.pods"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			shoot := &corev1beta1.Shoot{Spec: corev1beta1.ShootSpec{Region: "r", Provider: corev1beta1.Provider{Type: "local", Workers: []corev1beta1.Worker{tc.worker}}}}
+			shoot := &corev1beta1.Shoot{Spec: corev1beta1.ShootSpec{
+				Region: "r", Provider: corev1beta1.Provider{Type: "local", Workers: []corev1beta1.Worker{tc.worker}},
+			}}
 			if tc.change != nil {
 				tc.change(shoot)
 			}

@@ -8,8 +8,8 @@ import (
 	"hortus.dev/hortus/internal/restorable"
 )
 
-// notRestorable says why the point that a request wants etcd to be taken back to can't be restored, "" if it can or there is
-// no such request. It reads from the server: what is too early may have changed a moment ago.
+// notRestorable says why the point that a request wants etcd to be taken back to can't be restored, "" if it can or
+// there is no such request. It reads from the server: what is too early may have changed a moment ago.
 func (p *plugin) notRestorable(ctx context.Context, shoot, old *corev1beta1.Shoot) (string, error) {
 	value := shoot.Annotations[corev1beta1.AnnotationRestoreBackup]
 	if value == "" || old == nil || value == old.Annotations[corev1beta1.AnnotationRestoreBackup] {

@@ -46,11 +46,15 @@ func TestNotRestorable(t *testing.T) {
 		want   string
 		failed error
 	}{
-		"no request":                     {shoot(""), "", entries{err: down}, "", nil},
-		"a request from before":          {shoot("revision=1"), "revision=1", entries{err: down}, "", nil},
-		"a new Shoot":                    {nil, "revision=1", entries{err: down}, "", nil},
-		"another request":                {shoot("revision=1000"), "revision=999", entries{from: from}, "from revision 1000", nil},
-		"an early time":                  {shoot(""), "time=2026-01-31T14:59:59Z", entries{from: from}, "2026-01-31T15:00:00Z, on", nil},
+		"no request":            {shoot(""), "", entries{err: down}, "", nil},
+		"a request from before": {shoot("revision=1"), "revision=1", entries{err: down}, "", nil},
+		"a new Shoot":           {nil, "revision=1", entries{err: down}, "", nil},
+		"another request": {
+			shoot("revision=1000"), "revision=999", entries{from: from}, "from revision 1000", nil,
+		},
+		"an early time": {
+			shoot(""), "time=2026-01-31T14:59:59Z", entries{from: from}, "2026-01-31T15:00:00Z, on", nil,
+		},
 		"a point that can be restored":   {shoot(""), "revision=1000", entries{from: from}, "", nil},
 		"no point yet":                   {shoot(""), "revision=1000", entries{}, "completely created", nil},
 		"no BackupEntry":                 {shoot(""), "revision=1000", entries{err: gone}, "no BackupEntry", nil},

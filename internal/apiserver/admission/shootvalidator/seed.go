@@ -43,8 +43,8 @@ func (r *request) bindingProblem() error {
 	return nil
 }
 
-// declaresSourceDead says whether the request has an operator's word, which was not there before, that the Seed of the control
-// plane is gone.
+// declaresSourceDead says whether the request has an operator's word, which was not there before, that the Seed of the
+// control plane is gone.
 func (r *request) declaresSourceDead() bool {
 	is, set := r.shoot.Annotations[corev1beta1.AnnotationSourceIsDead]
 	if r.old == nil {
@@ -90,21 +90,25 @@ func (r *request) migrationProblems() []error {
 		problems = append(problems, err)
 	}
 	if field := changedBesides(r.shoot, r.old); field != "" {
-		problems = append(problems, fmt.Errorf("%s: nothing but spec.seedName may change when a control plane moves to another Seed", field))
+		problems = append(problems,
+			fmt.Errorf("%s: nothing but spec.seedName may change when a control plane moves to another Seed", field))
 	}
 	if r.callsOff() {
 		return problems
 	}
 	for _, seed := range []*corev1beta1.Seed{r.oldSeed, r.seed} {
 		if seed != nil && seed.Spec.Backup == nil {
-			problems = append(problems, fmt.Errorf("spec.seedName: a control plane can move only between Seeds that both have spec.backup; Seed %q has none", seed.Name))
+			problems = append(problems,
+				fmt.Errorf("spec.seedName: a control plane can move only between Seeds that both have spec.backup; Seed %q has none", seed.Name))
 		}
 	}
 	if r.oldSeed == nil { // It is gone, and with it what the new one would have to match.
 		return problems
 	}
 	if was, is := r.oldSeed.Spec.InternalDomain(), r.seed.Spec.InternalDomain(); was != is {
-		problems = append(problems, fmt.Errorf("spec.seedName: Seed %q has the internal domain %q, Seed %q has %q; they must be the same", r.oldSeed.Name, was, r.seed.Name, is))
+		problems = append(problems,
+			fmt.Errorf("spec.seedName: Seed %q has the internal domain %q, Seed %q has %q; they must be the same",
+				r.oldSeed.Name, was, r.seed.Name, is))
 	}
 	if err := r.defaultDomainProblem(); err != nil {
 		problems = append(problems, err)
@@ -124,14 +128,16 @@ func (r *request) movingProblem() error {
 	case r.old.DeletionTimestamp != nil:
 		return fmt.Errorf("spec.seedName: Seed %q deletes the Shoot; if that Seed is gone, say so with the annotation %s "+
 			"in the same request", on, corev1beta1.AnnotationSourceIsDead)
-	case op != nil && op.Type == corev1beta1.LastOperationTypeCreate && op.State != corev1beta1.LastOperationStateSucceeded:
+	case op != nil && op.Type == corev1beta1.LastOperationTypeCreate &&
+		op.State != corev1beta1.LastOperationStateSucceeded:
 		return fmt.Errorf("spec.seedName: the control plane is still being created on Seed %q (%s); it can move when it runs there, or, "+
 			"if that Seed is gone, with the annotation %s in the same request", on, op.State, corev1beta1.AnnotationSourceIsDead)
 	case migrating(op) && !stranded(op):
 		return fmt.Errorf("spec.seedName: the control plane is being moved to Seed %q already (%s %s); choose another one when it runs there",
 			*r.old.Spec.SeedName, op.Type, op.State)
 	}
-	if from := ptr.Deref(r.old.Status.SeedName, ""); from != "" && from != *r.old.Spec.SeedName && from != *r.shoot.Spec.SeedName {
+	if from := ptr.Deref(r.old.Status.SeedName, ""); from != "" && from != *r.old.Spec.SeedName &&
+		from != *r.shoot.Spec.SeedName {
 		return fmt.Errorf("spec.seedName: the control plane is on Seed %q and is to be moved to %q; call that off first with %q, or wait until it runs there",
 			from, *r.old.Spec.SeedName, from)
 	}
@@ -155,7 +161,8 @@ func changedBesides(shoot, old *corev1beta1.Shoot) string {
 		return rest
 	}
 	ownAnnotation := func(key string) bool {
-		return key == corev1beta1.AnnotationShootTasks || key == corev1beta1.AnnotationNeedsRetryOperation || key == corev1beta1.AnnotationDeletionConfirmedBy ||
+		return key == corev1beta1.AnnotationShootTasks || key == corev1beta1.AnnotationNeedsRetryOperation ||
+			key == corev1beta1.AnnotationDeletionConfirmedBy ||
 			key == corev1beta1.AnnotationSourceIsDead
 	}
 	ownLabel := func(key string) bool {
@@ -198,8 +205,10 @@ func (r *request) seedProblem() error {
 		problems = append(problems, fmt.Errorf("spec.seedName: Seed %q is being deleted", seed.Name))
 	}
 	for _, restriction := range r.shoot.Spec.AccessRestrictions {
-		if !slices.ContainsFunc(seed.Spec.AccessRestrictions, func(a corev1beta1.AccessRestriction) bool { return a.Name == restriction.Name }) {
-			problems = append(problems, fmt.Errorf("spec.accessRestrictions: Seed %q does not support %q, %s", seed.Name, restriction.Name, supported(seed.Spec.AccessRestrictions)))
+		if !slices.ContainsFunc(seed.Spec.AccessRestrictions,
+			func(a corev1beta1.AccessRestriction) bool { return a.Name == restriction.Name }) {
+			problems = append(problems, fmt.Errorf("spec.accessRestrictions: Seed %q does not support %q, %s", seed.Name,
+				restriction.Name, supported(seed.Spec.AccessRestrictions)))
 		}
 	}
 	for _, problem := range []func() error{r.taintsProblem, r.profileSelectorProblem, r.capacityProblem, r.zonesProblem} {
@@ -254,7 +263,8 @@ func (r *request) taintsProblem() error {
 	if len(keys) == 0 {
 		return nil
 	}
-	return fmt.Errorf("spec.tolerations: the Shoot does not tolerate taint %s of Seed %q", strings.Join(keys, ", "), r.seed.Name)
+	return fmt.Errorf("spec.tolerations: the Shoot does not tolerate taint %s of Seed %q", strings.Join(keys,
+		", "), r.seed.Name)
 }
 
 // selects says why a Seed is not among those that a selector chooses.
@@ -268,7 +278,8 @@ func selects(selector *corev1beta1.SeedSelector, seed *corev1beta1.Seed, of stri
 	}
 	types := selector.ProviderTypes
 	if len(types) > 0 && !slices.Contains(types, "*") && !slices.Contains(types, seed.Spec.Provider.Type) {
-		return fmt.Errorf("provider type %q of Seed %q is not among those of the seedSelector of the %s: %v", seed.Spec.Provider.Type, seed.Name, of, types)
+		return fmt.Errorf("provider type %q of Seed %q is not among those of the seedSelector of the %s: %v",
+			seed.Spec.Provider.Type, seed.Name, of, types)
 	}
 	return nil
 }

@@ -64,7 +64,8 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	shoot.Spec.Tolerations = corev1beta1.TolerationsWithDefaults(shoot.Spec.Tolerations, p.config.Defaults, ofProject(project).Defaults)
+	shoot.Spec.Tolerations = corev1beta1.TolerationsWithDefaults(shoot.Spec.Tolerations, p.config.Defaults,
+		ofProject(project).Defaults)
 	return nil
 }
 
@@ -88,7 +89,8 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	return hortusadmission.Forbid(a, refused(shoot.Spec.Tolerations, before, p.config.Whitelist, ofProject(project).Whitelist))
+	return hortusadmission.Forbid(a,
+		refused(shoot.Spec.Tolerations, before, p.config.Whitelist, ofProject(project).Whitelist))
 }
 
 func ofProject(project *corev1beta1.Project) corev1beta1.ProjectTolerations {

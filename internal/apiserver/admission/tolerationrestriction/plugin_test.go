@@ -27,19 +27,28 @@ func tolerations(ids ...string) []corev1beta1.Toleration {
 func TestRefused(t *testing.T) {
 	messages := map[string]error{}
 	for name, tc := range map[string]struct{ now, before, global, project, refused []string }{
-		"a key on the whitelist of the project":       {now: []string{"a"}, project: []string{"a"}},
-		"a key on the whitelist of the landscape":     {now: []string{"a"}, global: []string{"a"}},
-		"a bare key allows every value":               {now: []string{"a=1"}, project: []string{"a"}},
-		"an exact value":                              {now: []string{"a=1"}, project: []string{"a=1"}},
-		"another value":                               {now: []string{"a=2"}, project: []string{"a=1"}, refused: []string{"spec.tolerations[0]"}},
-		"a bare key where only a value is allowed":    {now: []string{"a"}, project: []string{"a=1"}, refused: []string{"spec.tolerations[0]"}},
-		"what was there stays without a whitelist":    {now: []string{"a", "b"}, before: []string{"a"}, refused: []string{"spec.tolerations[1]"}},
-		"no whitelist at all":                         {now: []string{"a", "b"}, refused: []string{"spec.tolerations[0]", "spec.tolerations[1]"}},
+		"a key on the whitelist of the project":   {now: []string{"a"}, project: []string{"a"}},
+		"a key on the whitelist of the landscape": {now: []string{"a"}, global: []string{"a"}},
+		"a bare key allows every value":           {now: []string{"a=1"}, project: []string{"a"}},
+		"an exact value":                          {now: []string{"a=1"}, project: []string{"a=1"}},
+		"another value": {
+			now: []string{"a=2"}, project: []string{"a=1"}, refused: []string{"spec.tolerations[0]"},
+		},
+		"a bare key where only a value is allowed": {
+			now: []string{"a"}, project: []string{"a=1"}, refused: []string{"spec.tolerations[0]"},
+		},
+		"what was there stays without a whitelist": {
+			now: []string{"a", "b"}, before: []string{"a"}, refused: []string{"spec.tolerations[1]"},
+		},
+		"no whitelist at all": {
+			now: []string{"a", "b"}, refused: []string{"spec.tolerations[0]", "spec.tolerations[1]"},
+		},
 		"a Shoot without tolerations needs no answer": {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			errs := refused(tolerations(tc.now...), tolerations(tc.before...), tolerations(tc.global...), tolerations(tc.project...))
+			errs := refused(tolerations(tc.now...), tolerations(tc.before...), tolerations(tc.global...),
+				tolerations(tc.project...))
 			messages[name] = errs.ToAggregate()
 			for _, err := range errs {
 				got = append(got, err.Field)

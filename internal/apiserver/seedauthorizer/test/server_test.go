@@ -35,7 +35,8 @@ import (
 
 func TestMain(m *testing.M) {
 	env.Main(m, env.WithSeedAuthorizer(), env.WithGardenAPI(func(o *apiserver.Options) {
-		o.Tokens.Issuer, o.Tokens.KeyFile = "https://issuer.example.com", filepath.Join(filepath.Dir(o.Recommended.SecureServing.ServerCert.CertKey.CertFile), "tokens.key")
+		o.Tokens.Issuer, o.Tokens.KeyFile = "https://issuer.example.com",
+			filepath.Join(filepath.Dir(o.Recommended.SecureServing.ServerCert.CertKey.CertFile), "tokens.key")
 		if err := writeKey(o.Tokens.KeyFile); err != nil {
 			panic(err)
 		}
@@ -47,7 +48,9 @@ func writeKey(path string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}), 0o600)
+	return os.WriteFile(path, pem.EncodeToMemory(&pem.Block{
+		Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key),
+	}), 0o600)
 }
 
 // side is one seed with a project of its own.
@@ -88,24 +91,31 @@ func newSeed(name, secret string) *corev1beta1.Seed {
 	return &corev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1beta1.SeedSpec{
 		Provider: corev1beta1.SeedProvider{Type: "local", Region: "local"},
 		Networks: corev1beta1.SeedNetworks{Pods: "10.244.0.0/16", Services: "10.0.0.0/24", Nodes: ptr.To("10.1.0.0/24")},
-		Ingress:  &corev1beta1.Ingress{Domain: "ingress." + name + ".local.hortus.dev", Controller: corev1beta1.IngressController{Kind: "nginx"}},
+		Ingress: &corev1beta1.Ingress{
+			Domain: "ingress." + name + ".local.hortus.dev", Controller: corev1beta1.IngressController{Kind: "nginx"},
+		},
 		DNS: corev1beta1.SeedDNS{
 			Provider: &corev1beta1.SeedDNSProvider{Type: "local", CredentialsRef: &ref},
-			Internal: &corev1beta1.SeedDNSProviderConfig{Type: "local", Domain: "internal.local.hortus.dev", CredentialsRef: ref},
+			Internal: &corev1beta1.SeedDNSProviderConfig{
+				Type: "local", Domain: "internal.local.hortus.dev", CredentialsRef: ref,
+			},
 			Defaults: []corev1beta1.SeedDNSProviderConfig{{Type: "local", Domain: "local.hortus.dev", CredentialsRef: ref}},
 		},
 	}}
 }
 
 func secretIn(namespace, name string) *corev1.Secret {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string][]byte{"k": []byte("v")}}
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string][]byte{"k": []byte("v")},
+	}
 }
 
 func (g *garden) newSide(profile string) *side {
 	g.t.Helper()
 	name := env.Name("seed-")
 	s := &side{gardenlet: gardenletOf(g.Environment, g.t, name), namespace: *g.Project(g.t).Spec.Namespace}
-	s.extension = g.ClientAs(g.t, "system:serviceaccount:seed-"+name+":extension-local", "system:serviceaccounts", "system:serviceaccounts:seed-"+name)
+	s.extension = g.ClientAs(g.t, "system:serviceaccount:seed-"+name+":extension-local", "system:serviceaccounts",
+		"system:serviceaccounts:seed-"+name)
 	g.namespace("seed-" + name)
 	s.credentials = secretIn("garden", name+"-credentials")
 	s.credentials.Annotations = map[string]string{seedrestriction.AnnotationSeeds: name}
@@ -128,9 +138,11 @@ func (g *garden) newSide(profile string) *side {
 }
 
 func newBastion(namespace, shoot string) *operationsv1alpha1.Bastion {
-	bastion := &operationsv1alpha1.Bastion{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: env.Name("bastion-")}, Spec: operationsv1alpha1.BastionSpec{
-		ShootRef: corev1.LocalObjectReference{Name: shoot}, SSHPublicKey: "ssh-ed25519 AAAA", Ingress: make([]operationsv1alpha1.BastionIngressPolicy, 1),
-	}}
+	bastion := &operationsv1alpha1.Bastion{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: env.Name("bastion-")},
+		Spec: operationsv1alpha1.BastionSpec{
+			ShootRef: corev1.LocalObjectReference{Name: shoot}, SSHPublicKey: "ssh-ed25519 AAAA",
+			Ingress: make([]operationsv1alpha1.BastionIngressPolicy, 1),
+		}}
 	bastion.Spec.Ingress[0].IPBlock.CIDR = "10.0.0.0/8"
 	return bastion
 }
@@ -150,19 +162,30 @@ func (g *garden) newManagedSeed(profile, seed string) *seedmanagementv1alpha1.Ma
 		"provider": {"type": "local", "credentialsRef": {"apiVersion": "v1", "kind": "Secret", "namespace": "garden", "name": "dns"}},
 		"internal": {"type": "local", "domain": "internal.example.org", "credentialsRef": {"apiVersion": "v1", "kind": "Secret", "namespace": "garden", "name": "dns"}}}}}}`)}
 	g.Create(g.t, &securityv1alpha1.CredentialsBinding{
-		ObjectMeta:     metav1.ObjectMeta{Namespace: corev1beta1.GardenNamespace, Name: seed},
-		Provider:       securityv1alpha1.CredentialsBindingProvider{Type: "local"},
-		CredentialsRef: corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Name: seed + "-credentials", Namespace: corev1beta1.GardenNamespace},
+		ObjectMeta: metav1.ObjectMeta{Namespace: corev1beta1.GardenNamespace, Name: seed},
+		Provider:   securityv1alpha1.CredentialsBindingProvider{Type: "local"},
+		CredentialsRef: corev1.ObjectReference{
+			APIVersion: "v1", Kind: "Secret", Name: seed + "-credentials", Namespace: corev1beta1.GardenNamespace,
+		},
 	}, shoot, managed)
 	return managed
 }
 
 func (g *garden) newShoot(namespace, profile, seed string) *corev1beta1.Shoot {
-	return &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: env.Name("s")}, Spec: corev1beta1.ShootSpec{
-		CloudProfile: &corev1beta1.CloudProfileReference{Kind: "CloudProfile", Name: profile}, Region: "local", SeedName: &seed,
-		CredentialsBindingName: ptr.To("cloud"), Networking: &corev1beta1.Networking{Type: ptr.To("bridge"), Pods: ptr.To("100.96.0.0/16"), Services: ptr.To("100.64.0.0/16"), Nodes: ptr.To("10.250.0.0/16")},
-		Provider: corev1beta1.Provider{Type: "local", Workers: []corev1beta1.Worker{{Name: "pool", Machine: corev1beta1.Machine{Type: "small"}, Minimum: 1, Maximum: 2}}},
-	}}
+	return &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: env.Name("s")},
+		Spec: corev1beta1.ShootSpec{
+			CloudProfile: &corev1beta1.CloudProfileReference{Kind: "CloudProfile", Name: profile}, Region: "local",
+			SeedName:               &seed,
+			CredentialsBindingName: ptr.To("cloud"), Networking: &corev1beta1.Networking{
+				Type: ptr.To("bridge"), Pods: ptr.To("100.96.0.0/16"), Services: ptr.To("100.64.0.0/16"),
+				Nodes: ptr.To("10.250.0.0/16"),
+			},
+			Provider: corev1beta1.Provider{
+				Type: "local", Workers: []corev1beta1.Worker{
+					{Name: "pool", Machine: corev1beta1.Machine{Type: "small"}, Minimum: 1, Maximum: 2},
+				},
+			},
+		}}
 }
 
 func TestSeedsAreFenced(t *testing.T) {
@@ -172,13 +195,20 @@ func TestSeedsAreFenced(t *testing.T) {
 	for _, name := range []string{"garden", "gardener-system-seed-lease", "gardener-system-public"} {
 		g.namespace(name)
 	}
-	profile := &corev1beta1.CloudProfile{ObjectMeta: metav1.ObjectMeta{Name: env.Name("profile-")}, Spec: corev1beta1.CloudProfileSpec{
-		Type:          "local",
-		Kubernetes:    corev1beta1.KubernetesSettings{Versions: []corev1beta1.ExpirableVersion{{Version: "1.36.3"}}},
-		MachineImages: []corev1beta1.MachineImage{{Name: "os", Versions: []corev1beta1.MachineImageVersion{{ExpirableVersion: corev1beta1.ExpirableVersion{Version: "1.0.0"}}}}},
-		MachineTypes:  []corev1beta1.MachineType{{Name: "small", CPU: resource.MustParse("1"), GPU: resource.MustParse("0"), Memory: resource.MustParse("2Gi")}},
-		Regions:       []corev1beta1.Region{{Name: "local"}},
-	}}
+	profile := &corev1beta1.CloudProfile{ObjectMeta: metav1.ObjectMeta{Name: env.Name("profile-")},
+		Spec: corev1beta1.CloudProfileSpec{
+			Type:       "local",
+			Kubernetes: corev1beta1.KubernetesSettings{Versions: []corev1beta1.ExpirableVersion{{Version: "1.36.3"}}},
+			MachineImages: []corev1beta1.MachineImage{{
+				Name: "os", Versions: []corev1beta1.MachineImageVersion{
+					{ExpirableVersion: corev1beta1.ExpirableVersion{Version: "1.0.0"}},
+				},
+			}},
+			MachineTypes: []corev1beta1.MachineType{{
+				Name: "small", CPU: resource.MustParse("1"), GPU: resource.MustParse("0"), Memory: resource.MustParse("2Gi"),
+			}},
+			Regions: []corev1beta1.Region{{Name: "local"}},
+		}}
 	e.Create(t, profile, secretIn("garden", "hortus-apiserver"))
 	a, b := g.newSide(profile.Name), g.newSide(profile.Name)
 
@@ -198,12 +228,14 @@ func TestSeedsAreFenced(t *testing.T) {
 	}
 	patch := func(o client.Object, body string) request {
 		return func(ctx context.Context, c client.Client) error {
-			return c.Patch(ctx, o.DeepCopyObject().(client.Object), client.RawPatch("application/merge-patch+json", []byte(body)), client.DryRunAll)
+			return c.Patch(ctx, o.DeepCopyObject().(client.Object),
+				client.RawPatch("application/merge-patch+json", []byte(body)), client.DryRunAll)
 		}
 	}
 	status := func(o client.Object, body string) request {
 		return func(ctx context.Context, c client.Client) error {
-			return c.Status().Patch(ctx, o.DeepCopyObject().(client.Object), client.RawPatch("application/merge-patch+json", []byte(body)))
+			return c.Status().Patch(ctx, o.DeepCopyObject().(client.Object),
+				client.RawPatch("application/merge-patch+json", []byte(body)))
 		}
 	}
 	apply := func(o client.Object) request {
@@ -221,8 +253,10 @@ func TestSeedsAreFenced(t *testing.T) {
 	}
 	event := func(namespace string) *eventsv1.Event {
 		return &eventsv1.Event{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: env.Name("event-")}, EventTime: metav1.NowMicro(), Type: "Normal", Reason: "Test", Action: "Test",
-			ReportingController: "gardenlet", ReportingInstance: "gardenlet-0", Regarding: corev1.ObjectReference{Kind: "Shoot", Namespace: namespace, Name: "s"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: env.Name("event-")}, EventTime: metav1.NowMicro(),
+			Type: "Normal", Reason: "Test", Action: "Test",
+			ReportingController: "gardenlet", ReportingInstance: "gardenlet-0",
+			Regarding: corev1.ObjectReference{Kind: "Shoot", Namespace: namespace, Name: "s"},
 		}
 	}
 	label := func(s *side) client.ListOption {
@@ -242,71 +276,143 @@ func TestSeedsAreFenced(t *testing.T) {
 		for name, tc := range map[string]struct {
 			own, other request
 		}{
-			"read Shoot":                  {get(a.shoot), get(b.shoot)},
-			"list Shoots by label":        {list(&corev1beta1.ShootList{}, label(a)), list(&corev1beta1.ShootList{}, label(b))},
-			"list Shoots by field":        {list(&corev1beta1.ShootList{}, client.MatchingFields{"spec.seedName": a.seed.Name}), list(&corev1beta1.ShootList{}, client.MatchingFields{"spec.seedName": b.seed.Name})},
-			"list Shoots of a project":    {nil, list(&corev1beta1.ShootList{}, client.InNamespace(a.namespace))},
-			"list all Shoots":             {nil, list(&corev1beta1.ShootList{})},
-			"change Shoot":                {patch(a.shoot, note), patch(b.shoot, note)},
-			"report on Shoot":             {status(a.shoot, `{"status":{"gardener":{"id":"i","name":"n","version":"v"}}}`), status(b.shoot, `{"status":{"gardener":{"id":"i","name":"n","version":"v"}}}`)},
-			"delete Shoot":                {nil, remove(a.shoot)},
-			"help itself to a Secret":     {nil, patch(a.shoot, `{"spec":{"resources":[{"name":"r","resourceRef":{"apiVersion":"v1","kind":"Secret","name":"unused"}}]}}`)},
-			"read Seed":                   {get(a.seed), get(b.seed)},
-			"list Seeds":                  {list(&corev1beta1.SeedList{}, client.MatchingFields{"metadata.name": a.seed.Name}), list(&corev1beta1.SeedList{})},
-			"change Seed":                 {patch(a.seed, note), patch(b.seed, note)},
-			"change the Seed's Secret":    {nil, patch(a.seed, `{"spec":{"dns":{"provider":{"credentialsRef":{"apiVersion":"v1","kind":"Secret","namespace":"garden","name":"hortus-apiserver"}}}}}`)},
-			"register Seed":               {nil, create(newSeed("stranger", a.credentials.Name))},
-			"read credentials of Seed":    {get(a.credentials), get(b.credentials)},
-			"read the garden's Secrets":   {nil, get(secretIn("garden", "hortus-apiserver"))},
-			"read cloud credentials":      {get(secretIn(a.namespace, "cloud")), get(secretIn(b.namespace, "cloud"))},
-			"read what nothing needs":     {nil, get(secretIn(a.namespace, "unused"))},
-			"list Secrets":                {nil, list(&corev1.SecretList{}, client.InNamespace("seed-"+b.seed.Name))},
-			"list Secrets of a project":   {nil, list(&corev1.SecretList{}, client.InNamespace(a.namespace))},
-			"list all Secrets":            {nil, list(&corev1.SecretList{})},
-			"change cloud credentials":    {nil, patch(secretIn(a.namespace, "cloud"), note)},
-			"read binding":                {get(&securityv1alpha1.CredentialsBinding{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: "cloud"}}), get(&securityv1alpha1.CredentialsBinding{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: "cloud"}})},
-			"publish CA":                  {apply(configMap(a.namespace, a.shoot.Name+".ca-cluster")), apply(configMap(b.namespace, b.shoot.Name+".ca-cluster"))},
-			"publish SSH key":             {apply(secretIn(a.namespace, a.shoot.Name+".ssh-keypair")), apply(secretIn(b.namespace, b.shoot.Name+".ssh-keypair"))},
+			"read Shoot":           {get(a.shoot), get(b.shoot)},
+			"list Shoots by label": {list(&corev1beta1.ShootList{}, label(a)), list(&corev1beta1.ShootList{}, label(b))},
+			"list Shoots by field": {
+				list(&corev1beta1.ShootList{}, client.MatchingFields{"spec.seedName": a.seed.Name}),
+				list(&corev1beta1.ShootList{}, client.MatchingFields{"spec.seedName": b.seed.Name}),
+			},
+			"list Shoots of a project": {nil, list(&corev1beta1.ShootList{}, client.InNamespace(a.namespace))},
+			"list all Shoots":          {nil, list(&corev1beta1.ShootList{})},
+			"change Shoot":             {patch(a.shoot, note), patch(b.shoot, note)},
+			"report on Shoot": {
+				status(a.shoot, `{"status":{"gardener":{"id":"i","name":"n","version":"v"}}}`),
+				status(b.shoot, `{"status":{"gardener":{"id":"i","name":"n","version":"v"}}}`),
+			},
+			"delete Shoot": {nil, remove(a.shoot)},
+			"help itself to a Secret": {
+				nil,
+				patch(a.shoot,
+					`{"spec":{"resources":[{"name":"r","resourceRef":{"apiVersion":"v1","kind":"Secret","name":"unused"}}]}}`),
+			},
+			"read Seed": {get(a.seed), get(b.seed)},
+			"list Seeds": {
+				list(&corev1beta1.SeedList{}, client.MatchingFields{"metadata.name": a.seed.Name}), list(&corev1beta1.SeedList{}),
+			},
+			"change Seed": {patch(a.seed, note), patch(b.seed, note)},
+			"change the Seed's Secret": {
+				nil,
+				patch(a.seed,
+					`{"spec":{"dns":{"provider":{"credentialsRef":{"apiVersion":"v1","kind":"Secret","namespace":"garden","name":"hortus-apiserver"}}}}}`),
+			},
+			"register Seed":             {nil, create(newSeed("stranger", a.credentials.Name))},
+			"read credentials of Seed":  {get(a.credentials), get(b.credentials)},
+			"read the garden's Secrets": {nil, get(secretIn("garden", "hortus-apiserver"))},
+			"read cloud credentials":    {get(secretIn(a.namespace, "cloud")), get(secretIn(b.namespace, "cloud"))},
+			"read what nothing needs":   {nil, get(secretIn(a.namespace, "unused"))},
+			"list Secrets":              {nil, list(&corev1.SecretList{}, client.InNamespace("seed-"+b.seed.Name))},
+			"list Secrets of a project": {nil, list(&corev1.SecretList{}, client.InNamespace(a.namespace))},
+			"list all Secrets":          {nil, list(&corev1.SecretList{})},
+			"change cloud credentials":  {nil, patch(secretIn(a.namespace, "cloud"), note)},
+			"read binding": {
+				get(&securityv1alpha1.CredentialsBinding{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: "cloud"}}),
+				get(&securityv1alpha1.CredentialsBinding{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: "cloud"}}),
+			},
+			"publish CA": {
+				apply(configMap(a.namespace, a.shoot.Name+".ca-cluster")),
+				apply(configMap(b.namespace, b.shoot.Name+".ca-cluster")),
+			},
+			"publish SSH key": {
+				apply(secretIn(a.namespace, a.shoot.Name+".ssh-keypair")),
+				apply(secretIn(b.namespace, b.shoot.Name+".ssh-keypair")),
+			},
 			"publish something":           {nil, apply(secretIn(a.namespace, "something"))},
 			"create a Secret by its body": {nil, create(secretIn(a.namespace, a.shoot.Name+".ssh-keypair"))},
 			"publish client CA": {
-				apply(&corev1beta1.InternalSecret{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: a.shoot.Name + ".ca-client"}, Type: corev1.SecretTypeOpaque}),
-				apply(&corev1beta1.InternalSecret{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: b.shoot.Name + ".ca-client"}, Type: corev1.SecretTypeOpaque}),
+				apply(&corev1beta1.InternalSecret{ObjectMeta: metav1.ObjectMeta{
+					Namespace: a.namespace, Name: a.shoot.Name + ".ca-client",
+				}, Type: corev1.SecretTypeOpaque}),
+				apply(&corev1beta1.InternalSecret{ObjectMeta: metav1.ObjectMeta{
+					Namespace: b.namespace, Name: b.shoot.Name + ".ca-client",
+				}, Type: corev1.SecretTypeOpaque}),
 			},
-			"read client CA": {get(&corev1beta1.InternalSecret{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: a.shoot.Name + ".ca-client"}}),
-				get(&corev1beta1.InternalSecret{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: b.shoot.Name + ".ca-client"}})},
-			"save state": {create(&corev1beta1.ShootState{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: a.shoot.Name}}),
+			"read client CA": {get(&corev1beta1.InternalSecret{ObjectMeta: metav1.ObjectMeta{
+				Namespace: a.namespace, Name: a.shoot.Name + ".ca-client",
+			}}),
+				get(&corev1beta1.InternalSecret{ObjectMeta: metav1.ObjectMeta{
+					Namespace: b.namespace, Name: b.shoot.Name + ".ca-client",
+				}})},
+			"save state": {create(&corev1beta1.ShootState{ObjectMeta: metav1.ObjectMeta{
+				Namespace: a.namespace, Name: a.shoot.Name,
+			}}),
 				create(&corev1beta1.ShootState{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: b.shoot.Name}})},
 			"renew Lease":                {apply(lease(a.seed.Name)), apply(lease(b.seed.Name))},
 			"create a Lease by its body": {nil, create(lease("stranger"))},
-			"list Leases":                {nil, list(&coordinationv1.LeaseList{}, client.InNamespace("gardener-system-seed-lease"))},
-			"list installations": {list(&corev1beta1.ControllerInstallationList{}, client.MatchingFields{"spec.seedRef.name": a.seed.Name}),
+			"list Leases": {
+				nil, list(&coordinationv1.LeaseList{}, client.InNamespace("gardener-system-seed-lease")),
+			},
+			"list installations": {list(&corev1beta1.ControllerInstallationList{},
+				client.MatchingFields{"spec.seedRef.name": a.seed.Name}),
 				list(&corev1beta1.ControllerInstallationList{}, client.MatchingFields{"spec.seedRef.name": b.seed.Name})},
-			"list registrations":         {list(&corev1beta1.ControllerRegistrationList{}), nil},
-			"read profile":               {get(profile), nil},
-			"change profile":             {nil, patch(profile, note)},
-			"find project":               {list(&corev1beta1.ProjectList{}, client.MatchingFields{"spec.namespace": a.namespace}), list(&corev1beta1.ProjectList{}, client.MatchingFields{"spec.namespace": b.namespace})},
-			"list projects":              {nil, list(&corev1beta1.ProjectList{})},
-			"record event":               {create(event(a.namespace)), create(event(b.namespace))},
-			"read namespace":             {get(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.namespace}}), get(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: b.namespace}})},
-			"read garden identity":       {get(configMap("kube-system", "cluster-identity")), get(configMap("kube-system", "extension-apiserver-authentication"))},
-			"account for extension":      {nil, create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "seed-" + a.seed.Name, Name: "extension-local"}})},
-			"read Bastion":               {get(a.bastion), get(b.bastion)},
-			"list Bastions":              {list(&operationsv1alpha1.BastionList{}, client.MatchingFields{"spec.seedName": a.seed.Name}), list(&operationsv1alpha1.BastionList{}, client.MatchingFields{"spec.seedName": b.seed.Name})},
+			"list registrations": {list(&corev1beta1.ControllerRegistrationList{}), nil},
+			"read profile":       {get(profile), nil},
+			"change profile":     {nil, patch(profile, note)},
+			"find project": {
+				list(&corev1beta1.ProjectList{}, client.MatchingFields{"spec.namespace": a.namespace}),
+				list(&corev1beta1.ProjectList{}, client.MatchingFields{"spec.namespace": b.namespace}),
+			},
+			"list projects": {nil, list(&corev1beta1.ProjectList{})},
+			"record event":  {create(event(a.namespace)), create(event(b.namespace))},
+			"read namespace": {
+				get(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.namespace}}),
+				get(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: b.namespace}}),
+			},
+			"read garden identity": {
+				get(configMap("kube-system", "cluster-identity")),
+				get(configMap("kube-system", "extension-apiserver-authentication")),
+			},
+			"account for extension": {
+				nil, create(&corev1.ServiceAccount{
+					ObjectMeta: metav1.ObjectMeta{Namespace: "seed-" + a.seed.Name, Name: "extension-local"},
+				}),
+			},
+			"read Bastion": {get(a.bastion), get(b.bastion)},
+			"list Bastions": {
+				list(&operationsv1alpha1.BastionList{}, client.MatchingFields{"spec.seedName": a.seed.Name}),
+				list(&operationsv1alpha1.BastionList{}, client.MatchingFields{"spec.seedName": b.seed.Name}),
+			},
 			"list Bastions of a project": {nil, list(&operationsv1alpha1.BastionList{}, client.InNamespace(a.namespace))},
-			"take on Bastion":            {patch(a.bastion, `{"metadata":{"finalizers":["gardener"]}}`), patch(b.bastion, `{"metadata":{"finalizers":["gardener"]}}`)},
-			"report on Bastion":          {status(a.bastion, `{"status":{"observedGeneration":1}}`), status(b.bastion, `{"status":{"observedGeneration":1}}`)},
-			"open Bastion to the world":  {nil, patch(a.bastion, `{"spec":{"ingress":[{"ipBlock":{"cidr":"0.0.0.0/0"}}]}}`)},
-			"create Bastion":             {nil, create(newBastion(a.namespace, a.shoot.Name))},
-			"delete Bastion":             {nil, remove(a.bastion)},
-			"read ManagedSeed":           {get(a.managed), get(b.managed)},
-			"list ManagedSeeds":          {list(&seedmanagementv1alpha1.ManagedSeedList{}, label(a)), list(&seedmanagementv1alpha1.ManagedSeedList{}, label(b))},
-			"list all ManagedSeeds":      {nil, list(&seedmanagementv1alpha1.ManagedSeedList{})},
-			"take on ManagedSeed":        {patch(a.managed, `{"metadata":{"finalizers":["gardener"]}}`), patch(b.managed, `{"metadata":{"finalizers":["gardener"]}}`)},
-			"report on ManagedSeed":      {status(a.managed, `{"status":{"observedGeneration":1}}`), status(b.managed, `{"status":{"observedGeneration":1}}`)},
-			"change ManagedSeed":         {nil, patch(a.managed, `{"spec":{"gardenlet":{"deployment":{"replicaCount":7}}}}`)},
-			"delete ManagedSeed":         {nil, remove(a.managed)},
-			"take over the garden":       {nil, create(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "x"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"}})},
+			"take on Bastion": {
+				patch(a.bastion, `{"metadata":{"finalizers":["gardener"]}}`),
+				patch(b.bastion, `{"metadata":{"finalizers":["gardener"]}}`),
+			},
+			"report on Bastion": {
+				status(a.bastion, `{"status":{"observedGeneration":1}}`), status(b.bastion, `{"status":{"observedGeneration":1}}`),
+			},
+			"open Bastion to the world": {nil, patch(a.bastion, `{"spec":{"ingress":[{"ipBlock":{"cidr":"0.0.0.0/0"}}]}}`)},
+			"create Bastion":            {nil, create(newBastion(a.namespace, a.shoot.Name))},
+			"delete Bastion":            {nil, remove(a.bastion)},
+			"read ManagedSeed":          {get(a.managed), get(b.managed)},
+			"list ManagedSeeds": {
+				list(&seedmanagementv1alpha1.ManagedSeedList{}, label(a)),
+				list(&seedmanagementv1alpha1.ManagedSeedList{}, label(b)),
+			},
+			"list all ManagedSeeds": {nil, list(&seedmanagementv1alpha1.ManagedSeedList{})},
+			"take on ManagedSeed": {
+				patch(a.managed, `{"metadata":{"finalizers":["gardener"]}}`),
+				patch(b.managed, `{"metadata":{"finalizers":["gardener"]}}`),
+			},
+			"report on ManagedSeed": {
+				status(a.managed, `{"status":{"observedGeneration":1}}`), status(b.managed, `{"status":{"observedGeneration":1}}`),
+			},
+			"change ManagedSeed": {nil, patch(a.managed, `{"spec":{"gardenlet":{"deployment":{"replicaCount":7}}}}`)},
+			"delete ManagedSeed": {nil, remove(a.managed)},
+			"take over the garden": {
+				nil, create(&rbacv1.ClusterRoleBinding{
+					ObjectMeta: metav1.ObjectMeta{Name: "x"},
+					RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+				}),
+			},
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -326,11 +432,13 @@ func TestSeedsAreFenced(t *testing.T) {
 
 	t.Run("extensions", func(t *testing.T) {
 		for name, tc := range map[string]struct{ own, other request }{
-			"read Shoot":    {get(a.shoot), get(b.shoot)},
-			"list Shoots":   {list(&corev1beta1.ShootList{}, label(a)), list(&corev1beta1.ShootList{}, label(b))},
-			"change Shoot":  {nil, patch(a.shoot, note)},
-			"read Secret":   {nil, get(secretIn(a.namespace, "cloud"))},
-			"elect leaders": {create(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "seed-" + a.seed.Name, Name: "leader"}}), create(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "seed-" + b.seed.Name, Name: "leader"}})},
+			"read Shoot":   {get(a.shoot), get(b.shoot)},
+			"list Shoots":  {list(&corev1beta1.ShootList{}, label(a)), list(&corev1beta1.ShootList{}, label(b))},
+			"change Shoot": {nil, patch(a.shoot, note)},
+			"read Secret":  {nil, get(secretIn(a.namespace, "cloud"))},
+			"elect leaders": {create(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+				Namespace: "seed-" + a.seed.Name, Name: "leader",
+			}}), create(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "seed-" + b.seed.Name, Name: "leader"}})},
 		} {
 			if tc.own != nil {
 				if err := tc.own(t.Context(), a.extension); err != nil {
@@ -352,14 +460,16 @@ func TestSeedsAreFenced(t *testing.T) {
 		if err := get(secret)(t.Context(), a.gardenlet); err != nil {
 			t.Errorf("the Shoot's credentials: %v", err)
 		}
-		if err := get(secretIn(b.namespace, b.shoot.Name+".ssh-keypair"))(t.Context(), a.gardenlet); !apierrors.IsForbidden(err) {
+		if err := get(secretIn(b.namespace, b.shoot.Name+".ssh-keypair"))(t.Context(),
+			a.gardenlet); !apierrors.IsForbidden(err) {
 			t.Errorf("a neighbour's key: %v", err)
 		}
 		for _, body := range []string{
 			`{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":"true"}}}`,
 			`{"metadata":{"finalizers":null}}`,
 		} {
-			if err := e.Client.Patch(t.Context(), shoot, client.RawPatch("application/merge-patch+json", []byte(body))); err != nil {
+			if err := e.Client.Patch(t.Context(), shoot,
+				client.RawPatch("application/merge-patch+json", []byte(body))); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -375,15 +485,19 @@ func TestSeedsAreFenced(t *testing.T) {
 	t.Run("tokens of WorkloadIdentities", func(t *testing.T) {
 		identity := func(name string) *securityv1alpha1.WorkloadIdentity {
 			return &securityv1alpha1.WorkloadIdentity{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: name},
-				Spec: securityv1alpha1.WorkloadIdentitySpec{Audiences: []string{"cloud"}, TargetSystem: securityv1alpha1.TargetSystem{Type: "local"}}}
+				Spec: securityv1alpha1.WorkloadIdentitySpec{
+					Audiences: []string{"cloud"}, TargetSystem: securityv1alpha1.TargetSystem{Type: "local"},
+				}}
 		}
 		needed, unused := identity("needed"), identity("unused")
 		shoot := g.newShoot(a.namespace, profile.Name, a.seed.Name)
 		shoot.Spec.CredentialsBindingName = ptr.To("identified")
 		e.Create(t, needed, unused, &securityv1alpha1.CredentialsBinding{
-			ObjectMeta:     metav1.ObjectMeta{Namespace: a.namespace, Name: "identified"},
-			Provider:       securityv1alpha1.CredentialsBindingProvider{Type: "local"},
-			CredentialsRef: corev1.ObjectReference{APIVersion: "security.gardener.cloud/v1alpha1", Kind: "WorkloadIdentity", Name: needed.Name, Namespace: a.namespace},
+			ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: "identified"},
+			Provider:   securityv1alpha1.CredentialsBindingProvider{Type: "local"},
+			CredentialsRef: corev1.ObjectReference{
+				APIVersion: "security.gardener.cloud/v1alpha1", Kind: "WorkloadIdentity", Name: needed.Name, Namespace: a.namespace,
+			},
 		}, shoot)
 		ask := func(c client.Client, of client.Object) (string, error) {
 			request := &securityv1alpha1.TokenRequest{}
@@ -405,7 +519,8 @@ func TestSeedsAreFenced(t *testing.T) {
 	})
 
 	t.Run("others are not asked about", func(t *testing.T) {
-		if err := get(secretIn("garden", "hortus-apiserver"))(t.Context(), e.ClientAs(t, "alice")); !apierrors.IsForbidden(err) {
+		if err := get(secretIn("garden", "hortus-apiserver"))(t.Context(),
+			e.ClientAs(t, "alice")); !apierrors.IsForbidden(err) {
 			t.Errorf("a user without roles: %v", err)
 		}
 		if err := get(b.seed)(t.Context(), e.ClientAs(t, "alice")); err != nil {

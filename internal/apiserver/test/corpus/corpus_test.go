@@ -35,7 +35,8 @@ var clock = clocktesting.NewFakePassiveClock(beginning)
 func TestMain(m *testing.M) {
 	env.Main(m, env.WithClock(clock), env.WithGardenAPI(func(o *apiserver.Options) {
 		// The cases are about single objects, and most of what they refer to does not exist.
-		o.Recommended.Admission.DisablePlugins = slices.DeleteFunc(plugins.Names(), func(name string) bool { return name == extensionlabels.Name })
+		o.Recommended.Admission.DisablePlugins = slices.DeleteFunc(plugins.Names(),
+			func(name string) bool { return name == extensionlabels.Name })
 	}))
 }
 
@@ -58,7 +59,8 @@ func TestServerAnswersLikePureFunctions(t *testing.T) {
 			object := &unstructured.Unstructured{Object: c.Object}
 			if namespace := object.GetNamespace(); namespace != "" && !namespaces[namespace] {
 				namespaces[namespace] = true
-				if err := e.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
+				if err := e.Client.Create(t.Context(),
+					&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -114,7 +116,8 @@ func send(t *testing.T, e *env.Environment, c corpus.Case, object *unstructured.
 		object.SetDeletionGracePeriodSeconds(stored.GetDeletionGracePeriodSeconds())
 		object.SetFinalizers(stored.GetFinalizers())
 	}
-	if window := corpus.Get(stored.Object, "spec.maintenance.timeWindow"); window != nil && corpus.Get(c.Object, "spec.maintenance.timeWindow") == nil &&
+	if window := corpus.Get(stored.Object, "spec.maintenance.timeWindow"); window != nil &&
+		corpus.Get(c.Object, "spec.maintenance.timeWindow") == nil &&
 		object.GetKind() == "Shoot" { // The default is a random one.
 		if err := corpus.Set(object.Object, "spec.maintenance.timeWindow", window); err != nil {
 			return nil, err

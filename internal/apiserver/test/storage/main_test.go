@@ -1,5 +1,5 @@
-// Package storage checks what the API server keeps in etcd and how its admission is set, configured as the garden's chart
-// configures it.
+// Package storage checks what the API server keeps in etcd and how its admission is set, configured as the garden's
+// chart configures it.
 package storage
 
 import (

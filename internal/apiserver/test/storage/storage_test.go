@@ -38,7 +38,9 @@ func TestSecretsAreEncryptedInEtcd(t *testing.T) {
 	encrypted := map[string]client.Object{
 		"shootstates": &corev1beta1.ShootState{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "s"},
-			Spec:       corev1beta1.ShootStateSpec{Gardener: []corev1beta1.GardenerResourceData{{Name: "ca", Type: "secret", Data: raw}}},
+			Spec: corev1beta1.ShootStateSpec{Gardener: []corev1beta1.GardenerResourceData{{
+				Name: "ca", Type: "secret", Data: raw,
+			}}},
 		},
 		"internalsecrets": &corev1beta1.InternalSecret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "s"}, StringData: map[string]string{"key": marker},
@@ -53,7 +55,9 @@ func TestSecretsAreEncryptedInEtcd(t *testing.T) {
 	}
 	quota := &corev1beta1.Quota{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "q", Annotations: map[string]string{"marker": marker}},
-		Spec:       corev1beta1.QuotaSpec{Scope: corev1.ObjectReference{APIVersion: "core.gardener.cloud/v1beta1", Kind: "Project"}},
+		Spec: corev1beta1.QuotaSpec{Scope: corev1.ObjectReference{
+			APIVersion: "core.gardener.cloud/v1beta1", Kind: "Project",
+		}},
 	}
 	e.Create(t, quota)
 
@@ -68,7 +72,8 @@ func TestSecretsAreEncryptedInEtcd(t *testing.T) {
 		if !ok {
 			t.Errorf("%s is not in etcd", key)
 		}
-		if !bytes.HasPrefix(value, []byte("k8s:enc:secretbox:v1:key1:")) || bytes.Contains(value, []byte(marker)) || bytes.Contains(value, []byte(encoded)) {
+		if !bytes.HasPrefix(value, []byte("k8s:enc:secretbox:v1:key1:")) || bytes.Contains(value, []byte(marker)) ||
+			bytes.Contains(value, []byte(encoded)) {
 			t.Errorf("%s can be read: %.200q", key, value)
 		}
 		if err := e.Client.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
@@ -136,7 +141,8 @@ func TestLargeShootState(t *testing.T) {
 	same("update", got)
 	same("watch", event("MODIFIED"))
 
-	if err := e.Client.Patch(ctx, got, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"a":"b"}}}`))); err != nil {
+	if err := e.Client.Patch(ctx, got,
+		client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"a":"b"}}}`))); err != nil {
 		t.Fatal(err)
 	}
 	same("small patch", got)
@@ -156,7 +162,8 @@ func TestLargeShootState(t *testing.T) {
 	}
 	same("list", &list.Items[0])
 	page := &corev1beta1.ShootStateList{}
-	if err := e.Client.List(ctx, page, client.InNamespace(namespace), client.Limit(1)); err != nil || len(page.Items) != 1 {
+	if err := e.Client.List(ctx, page, client.InNamespace(namespace), client.Limit(1)); err != nil ||
+		len(page.Items) != 1 {
 		t.Fatalf("list of a page: %d, %v", len(page.Items), err)
 	}
 }
@@ -169,7 +176,8 @@ func watchStates(t *testing.T, e *env.Environment, namespace string) func(string
 	if err != nil {
 		t.Fatal(err)
 	}
-	stream, err := http.Get(strings.TrimSuffix(e.Config.Host, "/") + "/apis/core.gardener.cloud/v1beta1/namespaces/" + namespace + "/shootstates?watch=true&timeoutSeconds=300")
+	stream, err := http.Get(strings.TrimSuffix(e.Config.Host, "/") + "/apis/core.gardener.cloud/v1beta1/namespaces/" +
+		namespace + "/shootstates?watch=true&timeoutSeconds=300")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +200,9 @@ func TestOnlyShootStatesAreLarge(t *testing.T) {
 	e := env.Shared(t)
 	namespace := *e.Project(t).Spec.Namespace
 	tooMuch := strings.Repeat("x", 4<<20)
-	quota := &corev1beta1.Quota{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "q", Annotations: map[string]string{"a": tooMuch}}}
+	quota := &corev1beta1.Quota{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: "q", Annotations: map[string]string{"a": tooMuch},
+	}}
 	if err := e.Client.Create(t.Context(), quota); !apierrors.IsRequestEntityTooLargeError(err) {
 		t.Errorf("a Quota of 4 MiB: %.300v", err)
 	}

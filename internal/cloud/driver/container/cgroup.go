@@ -24,7 +24,8 @@ const (
 	killPause  = 20 * time.Millisecond
 )
 
-// RemoveCgroup removes a cgroup and all below it in every tree, killing what is left in them. It accepts what is missing.
+// RemoveCgroup removes a cgroup and all below it in every tree, killing what is left in them. It accepts what is
+// missing.
 func RemoveCgroup(name string) error {
 	if filepath.Clean("/"+name) == "/" {
 		return errors.New("the root cgroup cannot be removed")

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package container is the driver that runs instances for real: as privileged containers on the host's containerd, each with
-// its own network namespace, in which the machine's own init, containerd and kubelet run.
+// Package container is the driver that runs instances for real: as privileged containers on the host's containerd, each
+// with its own network namespace, in which the machine's own init, containerd and kubelet run.
 package container
 
 import (
@@ -73,7 +73,8 @@ var _ driver.Driver = (*Driver)(nil)
 
 // New returns a Driver. It does not wait for containerd.
 func New(opts Options) (*Driver, error) {
-	client, err := containerd.New(opts.Address, containerd.WithDefaultNamespace(Namespace), containerd.WithTimeout(connectTimeout))
+	client, err := containerd.New(opts.Address, containerd.WithDefaultNamespace(Namespace),
+		containerd.WithTimeout(connectTimeout))
 	if err != nil {
 		return nil, fmt.Errorf("connect to containerd at %s: %w", opts.Address, err)
 	}

@@ -35,8 +35,10 @@ func TestConformance(t *testing.T) {
 	go func() { d.Run(ctx); close(ended) }()
 	machine := func(t *testing.T, id string) driver.Machine { return testMachine(t, host.StateDir, id) }
 	conformance.Run(t, conformance.Subject{Driver: d, Machine: machine, Patience: 30 * time.Second})
-	t.Run("a command inside an instance gives its exit code", func(t *testing.T) { execGivesExitCode(t, d, machine(t, "i-exec")) })
-	t.Run("volumes come and go while an instance runs", func(t *testing.T) { volumesComeAndGo(t, d, machine(t, "i-volumes")) })
+	t.Run("a command inside an instance gives its exit code",
+		func(t *testing.T) { execGivesExitCode(t, d, machine(t, "i-exec")) })
+	t.Run("volumes come and go while an instance runs",
+		func(t *testing.T) { volumesComeAndGo(t, d, machine(t, "i-volumes")) })
 	cancel()
 	<-ended
 }
@@ -79,7 +81,9 @@ func execGivesExitCode(t *testing.T, d *container.Driver, m driver.Machine) {
 			t.Error(err)
 		}
 	}()
-	code, err := d.Exec(t.Context(), m.ID, []string{"/bin/sh", "-c", "test $(hostname) = " + m.Hostname + " && exit 7"}, false)
+	code, err := d.Exec(t.Context(), m.ID, []string{
+		"/bin/sh", "-c", "test $(hostname) = " + m.Hostname + " && exit 7",
+	}, false)
 	if err != nil || code != 7 {
 		t.Errorf("Exec() = %d, %v, want exit code 7", code, err)
 	}
@@ -113,7 +117,8 @@ func volumesComeAndGo(t *testing.T, d *container.Driver, m driver.Machine) {
 	}
 	m.Mounts = append(m.Mounts, driver.Mount{Source: dir, Target: cloud.VolumesDir, ReadOnly: true, Follows: true})
 	defer func() {
-		if err := errors.Join(d.Remove(context.Background(), m.ID), d.RemoveVolumes(context.Background(), m.ID, dir)); err != nil {
+		if err := errors.Join(d.Remove(context.Background(), m.ID),
+			d.RemoveVolumes(context.Background(), m.ID, dir)); err != nil {
 			t.Error(err)
 		}
 	}()

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/term"
 )
 
-// Exec runs a command inside an instance with this process' input and output, and returns its exit code. With tty it gets a
-// terminal of the current size.
+// Exec runs a command inside an instance with this process' input and output, and returns its exit code. With tty it
+// gets a terminal of the current size.
 func (d *Driver) Exec(ctx context.Context, id string, args []string, tty bool) (code uint32, err error) {
 	container, task, err := d.load(ctx, id)
 	if err != nil {

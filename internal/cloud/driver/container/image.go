@@ -73,7 +73,8 @@ func (d *Driver) importImage(ctx context.Context, name string, target ocispec.De
 func (d *Driver) writeArchive(w io.Writer, name string, target ocispec.Descriptor) error {
 	target.Annotations = map[string]string{images.AnnotationImageName: name}
 	index, err := json.Marshal(ocispec.Index{
-		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex, Manifests: []ocispec.Descriptor{target},
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex,
+		Manifests: []ocispec.Descriptor{target},
 	})
 	if err != nil {
 		return err

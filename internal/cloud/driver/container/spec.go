@@ -24,8 +24,8 @@ const (
 	sharesPerCPU = 1024
 )
 
-// specOptions describe an instance as a container: privileged, for a kubelet inside needs all devices, /sys, /proc/sys and
-// mounts; and with limits on everything in it, pods included, since their cgroups are below its own.
+// specOptions describe an instance as a container: privileged, for a kubelet inside needs all devices, /sys, /proc/sys
+// and mounts; and with limits on everything in it, pods included, since their cgroups are below its own.
 func specOptions(m driver.Machine, image containerd.Image) []oci.SpecOpts {
 	return []oci.SpecOpts{
 		oci.WithImageConfig(image),
@@ -51,8 +51,10 @@ func withMounts(mounts []driver.Mount) oci.SpecOpts {
 		}
 		add := []specs.Mount{
 			// /run holds the state of the containers inside. Its content goes with a reboot, as it should.
-			{Destination: "/run", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "strictatime", "mode=755", "size=1g"}},
-			{Destination: "/sys/fs/cgroup", Type: "cgroup", Source: "cgroup", Options: []string{"nosuid", "noexec", "nodev", "relatime", "rw"}},
+			{Destination: "/run", Type: "tmpfs", Source: "tmpfs",
+				Options: []string{"nosuid", "strictatime", "mode=755", "size=1g"}},
+			{Destination: "/sys/fs/cgroup", Type: "cgroup", Source: "cgroup",
+				Options: []string{"nosuid", "noexec", "nodev", "relatime", "rw"}},
 		}
 		for _, m := range mounts {
 			access, propagation := "rw", "rprivate"

@@ -14,7 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SetVolumes mounts volumes below dir. Dir is made a mount of its own whose mounts spread to the instances that follow it.
+// SetVolumes mounts volumes below dir. Dir is made a mount of its own whose mounts spread to the instances that follow
+// it.
 func (d *Driver) SetVolumes(_ context.Context, _, dir string, volumes map[string]string) error {
 	dir, err := ensureShared(dir)
 	if err != nil {
@@ -66,8 +67,8 @@ func (d *Driver) RemoveVolumes(_ context.Context, _, dir string) error {
 	return detach(dir)
 }
 
-// ensureShared makes dir a mount whose peers and followers see what is mounted below it, and returns its path as the kernel
-// knows it.
+// ensureShared makes dir a mount whose peers and followers see what is mounted below it, and returns its path as the
+// kernel knows it.
 func ensureShared(dir string) (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("make directory of volumes: %w", err)

@@ -1,5 +1,5 @@
-// Package simulated is a driver without processes: instances run because the driver says so. It serves tests without root
-// and clouds with thousands of instances.
+// Package simulated is a driver without processes: instances run because the driver says so. It serves tests without
+// root and clouds with thousands of instances.
 package simulated
 
 import (
@@ -55,7 +55,10 @@ func New(opts Options) *Driver {
 			})
 		}
 	}
-	d := &Driver{opts: opts, changes: make(chan string, changesBuffered), machines: map[string]*machine{}, volumes: map[string]map[string]string{}}
+	d := &Driver{
+		opts: opts, changes: make(chan string, changesBuffered), machines: map[string]*machine{},
+		volumes: map[string]map[string]string{},
+	}
 	for _, id := range opts.Running {
 		d.machines[id] = &machine{phase: driver.Running, cancel: func() {}}
 	}

@@ -12,7 +12,8 @@ import (
 
 // modules are what instances and networks need; kernels that have them built in do not know modprobe's answer.
 var modules = []string{
-	"overlay", "bridge", "br_netfilter", "veth", "nf_tables", "nft_masq", "nft_nat", "nft_ct", "nft_reject_ipv4", "nf_conntrack",
+	"overlay", "bridge", "br_netfilter", "veth", "nf_tables", "nft_masq", "nft_nat", "nft_ct", "nft_reject_ipv4",
+	"nf_conntrack",
 }
 
 // atLeast are global settings that one machine with many nodes outgrows. fs.inotify.max_user_instances is shared by all
@@ -27,8 +28,8 @@ var atLeast = map[string]int{
 	"vm/max_map_count":                  262144,
 }
 
-// prepareKernel loads modules and raises limits as far as possible. What is missing shows later, with a better message than
-// could be given here: a module may be built in, a limit high enough.
+// prepareKernel loads modules and raises limits as far as possible. What is missing shows later, with a better message
+// than could be given here: a module may be built in, a limit high enough.
 func prepareKernel() {
 	for _, m := range modules {
 		if _, err := os.Stat(filepath.Join("/sys/module", m)); err == nil {
@@ -48,8 +49,8 @@ func prepareKernel() {
 	}
 }
 
-// prepareNetworkNamespace runs inside the namespace of a network: it forwards, and frames between instances are none of its
-// packet filter's business.
+// prepareNetworkNamespace runs inside the namespace of a network: it forwards, and frames between instances are none of
+// its packet filter's business.
 func prepareNetworkNamespace() error {
 	_ = setSysctl("net/bridge/bridge-nf-call-iptables", "0") // Missing unless br_netfilter is loaded, and then not needed.
 	return setSysctl("net/ipv4/ip_forward", "1")

@@ -55,9 +55,10 @@ func ensureBridge(h *netlink.Handle, name string, address netip.Prefix) (netlink
 	return link, nil
 }
 
-// ensureHardwareAddr gives an interface an address of its own choice that follows from its network address. Left alone, a
-// bridge takes over the lowest one of its ports whenever ports come and go, and a network address that is given to a new
-// interface comes with a new one: what neighbours have in mind is wrong then, and packets are lost for up to a minute.
+// ensureHardwareAddr gives an interface an address of its own choice that follows from its network address. Left alone,
+// a bridge takes over the lowest one of its ports whenever ports come and go, and a network address that is given to a
+// new interface comes with a new one: what neighbours have in mind is wrong then, and packets are lost for up to a
+// minute.
 func ensureHardwareAddr(h *netlink.Handle, link netlink.Link, address netip.Addr) error {
 	want := hardwareAddr(address)
 	if bytes.Equal(link.Attrs().HardwareAddr, want) {
@@ -90,8 +91,8 @@ func openEnd(ns netns.NsHandle, name string) (end, error) {
 	return end{ns: ns, handle: h, name: name}, nil
 }
 
-// ensureVeth makes a pair of inside, which is going to have the address, and port, which is made a port of the bridge with
-// index master. A pair that is not complete is made anew.
+// ensureVeth makes a pair of inside, which is going to have the address, and port, which is made a port of the bridge
+// with index master. A pair that is not complete is made anew.
 func ensureVeth(inside, port end, address netip.Addr, master int) (netlink.Link, error) {
 	link, err := inside.handle.LinkByName(inside.name)
 	other, otherErr := port.handle.LinkByName(port.name)
@@ -140,7 +141,8 @@ func makeVeth(inside, port end) (link, other netlink.Link, err error) {
 // defaultRoute routes everything else through gateway.
 func defaultRoute(h *netlink.Handle, link netlink.Link, gateway netip.Addr) error {
 	route := &netlink.Route{
-		LinkIndex: link.Attrs().Index, Gw: net.IP(gateway.AsSlice()), Dst: &net.IPNet{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(0, 32)},
+		LinkIndex: link.Attrs().Index, Gw: net.IP(gateway.AsSlice()),
+		Dst: &net.IPNet{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(0, 32)},
 	}
 	if err := h.RouteReplace(route); err != nil {
 		return fmt.Errorf("set default route through %s: %w", gateway, err)

@@ -2,10 +2,11 @@
 
 // Package linux makes the cloud's networks from network namespaces, bridges and veth pairs.
 //
-// The public network is the bridge hortus-public in the host's namespace. A network is a namespace of its own with a bridge
-// (the gateway), and an uplink to the public bridge through which traffic leaves, masqueraded. An instance is a namespace
-// with eth0 in the bridge of its network. Everything has a name made from an ID, so what belongs to the cloud can be found
-// without records; nothing but the public bridge and the host ends of the uplinks is in the host's namespace.
+// The public network is the bridge hortus-public in the host's namespace. A network is a namespace of its own with a
+// bridge (the gateway), and an uplink to the public bridge through which traffic leaves, masqueraded. An instance is a
+// namespace with eth0 in the bridge of its network. Everything has a name made from an ID, so what belongs to the cloud
+// can be found without records; nothing but the public bridge and the host ends of the uplinks is in the host's
+// namespace.
 package linux
 
 import (
@@ -198,8 +199,8 @@ func (f *Fabric) Detach(_ context.Context, instanceID string) error {
 
 func (f *Fabric) detach(instanceID string) error { return dissolve(instanceID, instanceName) }
 
-// dissolve removes a namespace and, first of all, the link that connects it. A process or a connection that lingers keeps the
-// namespace alive, and its address would answer twice when it is given to somebody else.
+// dissolve removes a namespace and, first of all, the link that connects it. A process or a connection that lingers
+// keeps the namespace alive, and its address would answer twice when it is given to somebody else.
 func dissolve(id, link string) error {
 	ns, err := openNamespace(id)
 	if err != nil {

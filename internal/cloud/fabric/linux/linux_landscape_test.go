@@ -141,7 +141,8 @@ func TestHardwareAddressesStay(t *testing.T) {
 	before := public()
 	for n := range 16 { // The hardware addresses of the ports are random; one that is lower than all before comes up soon.
 		network := fabric.Network{
-			ID: fmt.Sprintf("net-test%d", n), Gateway: netip.MustParsePrefix("10.1.0.1/24"), Uplink: netip.MustParseAddr(fmt.Sprintf("198.18.1.%d", n)),
+			ID: fmt.Sprintf("net-test%d", n), Gateway: netip.MustParsePrefix("10.1.0.1/24"),
+			Uplink: netip.MustParseAddr(fmt.Sprintf("198.18.1.%d", n)),
 		}
 		if err := f.EnsureNetwork(ctx, network); err != nil {
 			t.Fatal(err)
@@ -152,7 +153,8 @@ func TestHardwareAddressesStay(t *testing.T) {
 	}
 	instance := func(id string) string {
 		path, err := f.Attach(ctx, fabric.Port{
-			InstanceID: id, NetworkID: "net-test0", Address: netip.MustParsePrefix("10.1.0.10/24"), Gateway: netip.MustParseAddr("10.1.0.1"),
+			InstanceID: id, NetworkID: "net-test0", Address: netip.MustParsePrefix("10.1.0.10/24"),
+			Gateway: netip.MustParseAddr("10.1.0.1"),
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -71,7 +71,8 @@ func newIssuer(t *testing.T, ca *pki.CA) *issuer {
 	})
 	mux.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) {
 		respond(w, map[string]any{"keys": []any{map[string]any{
-			"kty": "RSA", "alg": "RS256", "use": "sig", "kid": "k", "n": encode(key.N.Bytes()), "e": encode(big.NewInt(int64(key.E)).Bytes()),
+			"kty": "RSA", "alg": "RS256", "use": "sig", "kid": "k", "n": encode(key.N.Bytes()),
+			"e": encode(big.NewInt(int64(key.E)).Bytes()),
 		}}})
 	})
 	_, i.url = serve(t, ca, mux)
@@ -91,7 +92,8 @@ func (i *issuer) token(t *testing.T, url, user string) string {
 		return encode(text)
 	}
 	text := part(map[string]string{"alg": "RS256", "kid": "k"}) + "." + part(map[string]any{
-		"iss": url, "aud": "shoot", "sub": user, "iat": time.Now().Add(-time.Minute).Unix(), "exp": time.Now().Add(time.Hour).Unix(),
+		"iss": url, "aud": "shoot", "sub": user, "iat": time.Now().Add(-time.Minute).Unix(),
+		"exp": time.Now().Add(time.Hour).Unix(),
 	})
 	sum := sha256.Sum256([]byte(text))
 	signature, err := rsa.SignPKCS1v15(rand.Reader, i.key, crypto.SHA256, sum[:])

@@ -21,14 +21,16 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// rendered are the flags of the server of a Shoot that concern the files of its user. The files lie where the flags say.
+// rendered are the flags of the server of a Shoot that concern the files of its user. The files lie where the flags
+// say.
 func rendered(t *testing.T, idp *issuer, hook *webhook, ca *pki.CA, out *tunnelServer) map[string]string {
 	t.Helper()
 	v := kubeapiserver.Values{
 		Namespace: "shoot--dev--a", Replicas: 1, ServiceCIDR: "100.64.0.0/16", Issuer: "https://shoot.example.org",
 		Secrets: kubeapiserver.Secrets{VPNCABundle: "ca-vpn-bundle", VPNClient: "http-proxy"},
 		Encryption: encryption.Target{
-			Resources: []string{"secrets"}, Writer: encryption.Provider{Cipher: encryption.AESCBC, Key: "key1"}, Keys: map[string]string{"key1": "c2VjcmV0"},
+			Resources: []string{"secrets"}, Writer: encryption.Provider{Cipher: encryption.AESCBC, Key: "key1"},
+			Keys: map[string]string{"key1": "c2VjcmV0"},
 		}.Config(),
 	}
 	addFiles(t, &v, map[serverconfig.Use]string{
@@ -64,7 +66,8 @@ func rendered(t *testing.T, idp *issuer, hook *webhook, ca *pki.CA, out *tunnelS
 				v.Secrets.VPNClient:              {"tls.crt": out.client.CertPEM, "tls.key": out.client.KeyPEM},
 			}[s.SecretName]
 		}
-		mount := template.Containers[0].VolumeMounts[slices.IndexFunc(template.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == volume.Name })]
+		mount := template.Containers[0].VolumeMounts[slices.IndexFunc(template.Containers[0].VolumeMounts,
+			func(m corev1.VolumeMount) bool { return m.Name == volume.Name })]
 		for key, content := range data {
 			path := filepath.Join(dir, mount.MountPath, key)
 			for _, root := range []string{"/etc/kubernetes/", "/srv/kubernetes/"} {
@@ -84,7 +87,8 @@ func rendered(t *testing.T, idp *issuer, hook *webhook, ca *pki.CA, out *tunnelS
 	flags := map[string]string{}
 	for _, flag := range template.Containers[0].Command[1:] {
 		name, value, _ := strings.Cut(strings.TrimPrefix(flag, "--"), "=")
-		if kind, _, _ := strings.Cut(name, "-"); slices.Contains([]string{"audit", "authentication", "authorization", "egress"}, kind) {
+		if kind, _, _ := strings.Cut(name,
+			"-"); slices.Contains([]string{"audit", "authentication", "authorization", "egress"}, kind) {
 			flags[name] = strings.Replace(value, "/etc/kubernetes/", dir+"/etc/kubernetes/", 1)
 		}
 	}
@@ -105,10 +109,14 @@ func addFiles(t *testing.T, v *kubeapiserver.Values, files map[serverconfig.Use]
 	shoot := &corev1beta1.Shoot{}
 	shoot.Spec.Kubernetes.Version = "1.36.3"
 	shoot.Spec.Kubernetes.KubeAPIServer = &corev1beta1.KubeAPIServerConfig{
-		AuditConfig:              &corev1beta1.AuditConfig{AuditPolicy: &corev1beta1.AuditPolicy{ConfigMapRef: &corev1.ObjectReference{Name: "a"}}},
+		AuditConfig: &corev1beta1.AuditConfig{
+			AuditPolicy: &corev1beta1.AuditPolicy{ConfigMapRef: &corev1.ObjectReference{Name: "a"}},
+		},
 		StructuredAuthentication: &corev1beta1.StructuredAuthentication{ConfigMapName: "a"},
 		StructuredAuthorization: &corev1beta1.StructuredAuthorization{
-			ConfigMapName: "a", Kubeconfigs: []corev1beta1.AuthorizerKubeconfigReference{{AuthorizerName: "mine", SecretName: "a"}},
+			ConfigMapName: "a", Kubeconfigs: []corev1beta1.AuthorizerKubeconfigReference{
+				{AuthorizerName: "mine", SecretName: "a"},
+			},
 		},
 	}
 	for _, file := range serverconfig.Of(shoot, []string{v.Issuer}) {
@@ -132,7 +140,11 @@ func allowReaders(t *testing.T, e *env.Environment) {
 	t.Helper()
 	meta := metav1.ObjectMeta{Name: "readers"}
 	e.Create(t,
-		&rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"list"}}}},
+		&rbacv1.ClusterRole{
+			ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
+				{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"list"}},
+			},
+		},
 		&rbacv1.ClusterRoleBinding{
 			ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name},
 			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: meta.Name}},

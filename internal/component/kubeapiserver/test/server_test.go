@@ -94,18 +94,24 @@ func TestServerActsOnTheFilesOfItsUser(t *testing.T) {
 		}
 	})
 	t.Run("strangers get to the probes only", func(t *testing.T) {
-		for path, want := range map[string]int{"/livez": http.StatusOK, "/readyz": http.StatusOK, "/version": http.StatusUnauthorized} {
+		for path, want := range map[string]int{
+			"/livez": http.StatusOK, "/readyz": http.StatusOK, "/version": http.StatusUnauthorized,
+		} {
 			if got := anonymous(t, e.Config, path); got != want {
 				t.Errorf("%s: status %d, want %d", path, got, want)
 			}
 		}
 	})
 	t.Run("the webhook allows what roles do not", func(t *testing.T) {
-		m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "of-anna"}, Data: map[string]string{"a": "kept in the log"}}
+		m := &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "of-anna"},
+			Data:       map[string]string{"a": "kept in the log"},
+		}
 		if err := withToken(idp.token(t, idp.url, "anna")).Create(ctx, m); err != nil {
 			t.Errorf("Anna, whom the webhook allows everything: %v", err)
 		}
-		if err := withToken(idp.token(t, idp.url, "otto")).Get(ctx, client.ObjectKeyFromObject(m), m); !apierrors.IsForbidden(err) {
+		if err := withToken(idp.token(t, idp.url, "otto")).Get(ctx, client.ObjectKeyFromObject(m),
+			m); !apierrors.IsForbidden(err) {
 			t.Errorf("Otto, about whom nobody knows anything: %v", err)
 		}
 	})
@@ -145,7 +151,8 @@ func TestServerActsOnTheFilesOfItsUser(t *testing.T) {
 	t.Run("what the policy asks for is logged", func(t *testing.T) {
 		env.Eventually(t, "an event of the ConfigMap in the log", func() (bool, error) {
 			return slices.ContainsFunc(log.events(t), func(event auditv1.Event) bool {
-				return event.User.Username == "idp:anna" && event.ObjectRef.Name == "of-anna" && event.Level == auditv1.LevelRequest &&
+				return event.User.Username == "idp:anna" && event.ObjectRef.Name == "of-anna" &&
+					event.Level == auditv1.LevelRequest &&
 					strings.Contains(string(event.RequestObject.Raw), "kept in the log")
 			}), nil
 		})

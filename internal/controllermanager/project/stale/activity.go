@@ -23,11 +23,12 @@ import (
 // NameOfActivity is the name of the controller of activities.
 const NameOfActivity = "project-activity"
 
-// resolution of lastActivityTimestamp, so that busy projects cost one write an hour. It is also how old an object may be
-// that still counts as new: after a start, all objects are reported as created.
+// resolution of lastActivityTimestamp, so that busy projects cost one write an hour. It is also how old an object may
+// be that still counts as new: after a start, all objects are reported as created.
 const resolution = time.Hour
 
-// Activity notes when something happened in the namespace of a Project. It is triggered by what happens, never by the Project.
+// Activity notes when something happened in the namespace of a Project. It is triggered by what happens, never by the
+// Project.
 type Activity struct {
 	Garden client.Client // Cached reads, direct writes.
 	Clock  clock.PassiveClock
@@ -39,7 +40,8 @@ func (r *Activity) SetupWithManager(mgr ctrl.Manager) error {
 	b := ctrl.NewControllerManagedBy(mgr).Named(NameOfActivity).
 		Watches(&corev1beta1.Shoot{}, project, builder.WithPredicates(r.happenings(true)))
 	for _, kind := range []client.Object{
-		&corev1beta1.BackupEntry{}, &corev1beta1.Quota{}, &corev1beta1.SecretBinding{}, &securityv1alpha1.CredentialsBinding{},
+		&corev1beta1.BackupEntry{}, &corev1beta1.Quota{}, &corev1beta1.SecretBinding{},
+		&securityv1alpha1.CredentialsBinding{},
 	} {
 		b = b.Watches(kind, project, builder.WithPredicates(r.happenings(false)))
 	}
@@ -74,7 +76,8 @@ func (r *Activity) Reconcile(ctx context.Context, p *corev1beta1.Project) (recon
 // projectOf maps an object to the Project of its namespace.
 func (r *Activity) projectOf(ctx context.Context, o client.Object) []reconcile.Request {
 	ns := &corev1.Namespace{}
-	if err := r.Garden.Get(ctx, client.ObjectKey{Name: o.GetNamespace()}, ns); err != nil || ns.Labels[corev1beta1.LabelProjectName] == "" {
+	if err := r.Garden.Get(ctx, client.ObjectKey{Name: o.GetNamespace()}, ns); err != nil ||
+		ns.Labels[corev1beta1.LabelProjectName] == "" {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: ns.Labels[corev1beta1.LabelProjectName]}}}

@@ -50,7 +50,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 var newOrActive = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*corev1beta1.Project), e.ObjectNew.(*corev1beta1.Project)
-		return before.Generation != after.Generation || !before.Status.LastActivityTimestamp.Equal(after.Status.LastActivityTimestamp)
+		return before.Generation != after.Generation ||
+			!before.Status.LastActivityTimestamp.Equal(after.Status.LastActivityTimestamp)
 	},
 	DeleteFunc: func(event.DeleteEvent) bool { return false },
 }
@@ -101,7 +102,8 @@ func (r *Reconciler) use(ctx context.Context, namespace string) (string, error) 
 	var shoots corev1beta1.ShootList
 	var entries corev1beta1.BackupEntryList
 	for _, list := range []client.ObjectList{&shoots, &entries} {
-		if err := r.Garden.List(ctx, list, client.InNamespace(namespace), client.Limit(1), client.UnsafeDisableDeepCopy); err != nil {
+		if err := r.Garden.List(ctx, list, client.InNamespace(namespace), client.Limit(1),
+			client.UnsafeDisableDeepCopy); err != nil {
 			return "", fmt.Errorf("list %T in namespace %q: %w", list, namespace, err)
 		}
 	}
@@ -140,7 +142,9 @@ func (r *Reconciler) bindings(ctx context.Context) (all []binding, err error) {
 		}
 	}
 	add := func(kind, namespace, name, credentialsNamespace string, quotas []corev1.ObjectReference) {
-		b := binding{kind: kind, namespace: namespace, name: name, refersTo: []string{cmp.Or(credentialsNamespace, namespace)}}
+		b := binding{
+			kind: kind, namespace: namespace, name: name, refersTo: []string{cmp.Or(credentialsNamespace, namespace)},
+		}
 		for _, quota := range quotas {
 			b.refersTo = append(b.refersTo, cmp.Or(quota.Namespace, namespace))
 		}

@@ -14,11 +14,13 @@ import (
 
 // Config says when Projects are stale, and when stale ones end. Days have 24 hours.
 type Config struct {
-	// MinimumLifetimeDays is how long a Project may be without use, after its creation and its last activity, before it is stale.
+	// MinimumLifetimeDays is how long a Project may be without use, after its creation and its last activity, before it is
+	// stale.
 	MinimumLifetimeDays int
 	// GracePeriodDays is how long a Project is stale before its deletion is announced.
 	GracePeriodDays int
-	// ExpirationTimeDays is how long a Project is stale before it is deleted. A date that was announced never comes closer.
+	// ExpirationTimeDays is how long a Project is stale before it is deleted. A date that was announced never comes
+	// closer.
 	ExpirationTimeDays int
 	// SyncPeriod is how often a Project is looked at: the end of a use triggers nothing.
 	SyncPeriod time.Duration
@@ -78,7 +80,8 @@ func decide(p *corev1beta1.Project, use string, now time.Time, c Config) decisio
 		d.again = min(left, c.SyncPeriod)
 		return d
 	}
-	// Nothing is deleted that was not announced in time, also if nobody looked for long or the periods have become shorter.
+	// Nothing is deleted that was not announced in time, also if nobody looked for long or the periods have become
+	// shorter.
 	earliest := now.Add(days(c.ExpirationTimeDays - c.GracePeriodDays))
 	if announced := p.Status.StaleAutoDeleteTimestamp; announced != nil {
 		earliest = announced.Time

@@ -31,33 +31,70 @@ func TestDecide(t *testing.T) {
 		"a new Project is not stale":             {now: 29, want: decision{again: period}},
 		"it is looked at when it could be stale": {now: 29.75, want: decision{again: 6 * time.Hour}},
 		"after 30 days without use it is":        {now: 30, want: decision{since: day(30), again: period}},
-		"activity puts it off":                   {now: 49, status: corev1beta1.ProjectStatus{LastActivityTimestamp: day(20)}, want: decision{again: period}},
-		"but not for ever":                       {now: 50, status: corev1beta1.ProjectStatus{LastActivityTimestamp: day(20)}, want: decision{since: day(50), again: period}},
+		"activity puts it off": {
+			now: 49, status: corev1beta1.ProjectStatus{LastActivityTimestamp: day(20)}, want: decision{again: period},
+		},
+		"but not for ever": {
+			now: 50, status: corev1beta1.ProjectStatus{LastActivityTimestamp: day(20)},
+			want: decision{since: day(50), again: period},
+		},
 		"a Project in use is not stale, however old": {now: 500, use: "Shoot a", want: decision{again: period},
 			status: corev1beta1.ProjectStatus{StaleSinceTimestamp: day(30), StaleAutoDeleteTimestamp: day(120)}},
-		"activity after it was stale":         {now: 45, status: corev1beta1.ProjectStatus{StaleSinceTimestamp: day(30), LastActivityTimestamp: day(44.9)}, want: decision{again: period}},
-		"no date in the first 14 days":        {now: 43.75, status: corev1beta1.ProjectStatus{StaleSinceTimestamp: day(30)}, want: decision{since: day(30), again: 6 * time.Hour}},
-		"then its deletion is announced":      {now: 44, status: corev1beta1.ProjectStatus{StaleSinceTimestamp: day(30)}, want: decision{since: day(30), autoDelete: day(120), again: period}},
-		"until the date it stays":             {now: 119.75, status: corev1beta1.ProjectStatus{StaleSinceTimestamp: day(30), StaleAutoDeleteTimestamp: day(120)}, want: decision{since: day(30), autoDelete: day(120), again: 6 * time.Hour}},
-		"at the date it is deleted":           {now: 120, status: corev1beta1.ProjectStatus{StaleSinceTimestamp: day(30), StaleAutoDeleteTimestamp: day(120)}, want: decision{since: day(30), autoDelete: day(120), delete: true}},
-		"a longer expiration counts at once":  {now: 120, config: later, status: corev1beta1.ProjectStatus{StaleSinceTimestamp: day(30), StaleAutoDeleteTimestamp: day(120)}, want: decision{since: day(30), autoDelete: day(130), again: period}},
-		"a shorter one brings no date closer": {now: 60, config: sooner, status: corev1beta1.ProjectStatus{StaleSinceTimestamp: day(30), StaleAutoDeleteTimestamp: day(120)}, want: decision{since: day(30), autoDelete: day(120), again: period}},
-		"a date is announced in time, however late": {now: 200, status: corev1beta1.ProjectStatus{StaleSinceTimestamp: day(30)},
-			want: decision{since: day(30), autoDelete: day(276), again: period}},
-		"and with shorter periods, too": {now: 60, config: sooner, status: corev1beta1.ProjectStatus{StaleSinceTimestamp: day(30)},
-			want: decision{since: day(30), autoDelete: day(66), again: period}},
-		"a longer grace period takes a date back": {now: 60, config: Config{MinimumLifetimeDays: 30, GracePeriodDays: 40, ExpirationTimeDays: 90, SyncPeriod: period},
-			status: corev1beta1.ProjectStatus{StaleSinceTimestamp: day(30), StaleAutoDeleteTimestamp: day(120)}, want: decision{since: day(30), again: period}},
-		"a longer minimum makes it one that is in use": {now: 60, config: Config{MinimumLifetimeDays: 90, GracePeriodDays: 14, ExpirationTimeDays: 90, SyncPeriod: period},
-			status: corev1beta1.ProjectStatus{StaleSinceTimestamp: day(30), StaleAutoDeleteTimestamp: day(120)}, want: decision{again: period}},
+		"activity after it was stale": {
+			now: 45, status: corev1beta1.ProjectStatus{StaleSinceTimestamp: day(30), LastActivityTimestamp: day(44.9)},
+			want: decision{again: period},
+		},
+		"no date in the first 14 days": {
+			now: 43.75, status: corev1beta1.ProjectStatus{StaleSinceTimestamp: day(30)},
+			want: decision{since: day(30), again: 6 * time.Hour},
+		},
+		"then its deletion is announced": {
+			now: 44, status: corev1beta1.ProjectStatus{StaleSinceTimestamp: day(30)},
+			want: decision{since: day(30), autoDelete: day(120), again: period},
+		},
+		"until the date it stays": {
+			now: 119.75, status: corev1beta1.ProjectStatus{StaleSinceTimestamp: day(30), StaleAutoDeleteTimestamp: day(120)},
+			want: decision{since: day(30), autoDelete: day(120), again: 6 * time.Hour},
+		},
+		"at the date it is deleted": {
+			now: 120, status: corev1beta1.ProjectStatus{StaleSinceTimestamp: day(30), StaleAutoDeleteTimestamp: day(120)},
+			want: decision{since: day(30), autoDelete: day(120), delete: true},
+		},
+		"a longer expiration counts at once": {
+			now: 120, config: later, status: corev1beta1.ProjectStatus{
+				StaleSinceTimestamp: day(30), StaleAutoDeleteTimestamp: day(120),
+			}, want: decision{since: day(30), autoDelete: day(130), again: period},
+		},
+		"a shorter one brings no date closer": {
+			now: 60, config: sooner, status: corev1beta1.ProjectStatus{
+				StaleSinceTimestamp: day(30), StaleAutoDeleteTimestamp: day(120),
+			}, want: decision{since: day(30), autoDelete: day(120), again: period},
+		},
+		"a date is announced in time, however late": {now: 200,
+			status: corev1beta1.ProjectStatus{StaleSinceTimestamp: day(30)},
+			want:   decision{since: day(30), autoDelete: day(276), again: period}},
+		"and with shorter periods, too": {now: 60, config: sooner,
+			status: corev1beta1.ProjectStatus{StaleSinceTimestamp: day(30)},
+			want:   decision{since: day(30), autoDelete: day(66), again: period}},
+		"a longer grace period takes a date back": {now: 60,
+			config: Config{MinimumLifetimeDays: 30, GracePeriodDays: 40, ExpirationTimeDays: 90, SyncPeriod: period},
+			status: corev1beta1.ProjectStatus{StaleSinceTimestamp: day(30), StaleAutoDeleteTimestamp: day(120)},
+			want:   decision{since: day(30), again: period}},
+		"a longer minimum makes it one that is in use": {now: 60,
+			config: Config{MinimumLifetimeDays: 90, GracePeriodDays: 14, ExpirationTimeDays: 90, SyncPeriod: period},
+			status: corev1beta1.ProjectStatus{StaleSinceTimestamp: day(30), StaleAutoDeleteTimestamp: day(120)},
+			want:   decision{again: period}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := tc.config
 			if config == (Config{}) {
 				config = Default()
 			}
-			p := &corev1beta1.Project{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.Time{Time: created}}, Status: tc.status}
-			if diff := cmp.Diff(tc.want, decide(p, tc.use, day(tc.now).Time, config), cmp.AllowUnexported(decision{})); diff != "" {
+			p := &corev1beta1.Project{
+				ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.Time{Time: created}}, Status: tc.status,
+			}
+			if diff := cmp.Diff(tc.want, decide(p, tc.use, day(tc.now).Time, config),
+				cmp.AllowUnexported(decision{})); diff != "" {
 				t.Errorf("decide() mismatch (-want +got):\n%s", diff)
 			}
 		})
@@ -75,7 +112,9 @@ func TestExempt(t *testing.T) {
 		"one that is not exempt":         {"garden-dev", "false", false},
 		"a value that is neither of two": {"garden-dev", "maybe", false},
 	} {
-		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tc.namespace, Annotations: map[string]string{corev1beta1.AnnotationProjectSkipStaleCheck: tc.annotation}}}
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+			Name: tc.namespace, Annotations: map[string]string{corev1beta1.AnnotationProjectSkipStaleCheck: tc.annotation},
+		}}
 		if why := exempt(ns); (why != "") != tc.want {
 			t.Errorf("%s: exempt() = %q", name, why)
 		}
@@ -84,7 +123,8 @@ func TestExempt(t *testing.T) {
 
 func TestUsedBy(t *testing.T) {
 	shoots := []corev1beta1.Shoot{
-		{Spec: corev1beta1.ShootSpec{SecretBindingName: new("old")}}, {Spec: corev1beta1.ShootSpec{CredentialsBindingName: new("new")}}, {},
+		{Spec: corev1beta1.ShootSpec{SecretBindingName: new("old")}},
+		{Spec: corev1beta1.ShootSpec{CredentialsBindingName: new("new")}}, {},
 	}
 	for b, want := range map[[2]string]bool{
 		{kindSecretBinding, "old"}: true, {kindSecretBinding, "new"}: false,

@@ -42,8 +42,8 @@ func (h *history) namespace() string { return *h.project.Spec.Namespace }
 // day is one of those since the Project was created.
 func (h *history) day(n int) time.Time { return h.project.CreationTimestamp.AddDate(0, 0, n).UTC() }
 
-// look steps the controller on a day, and checks what the status then says: the days since which the Project is stale and at which it is
-// deleted, 0 for none.
+// look steps the controller on a day, and checks what the status then says: the days since which the Project is stale
+// and at which it is deleted, 0 for none.
 func (h *history) look(day, since, autoDelete int) {
 	h.t.Helper()
 	h.clock.SetTime(h.day(day))
@@ -54,7 +54,9 @@ func (h *history) look(day, since, autoDelete int) {
 	}
 	h.get()
 	got := map[string]time.Time{}
-	for name, at := range map[string]*metav1.Time{"since": h.project.Status.StaleSinceTimestamp, "delete": h.project.Status.StaleAutoDeleteTimestamp} {
+	for name, at := range map[string]*metav1.Time{
+		"since": h.project.Status.StaleSinceTimestamp, "delete": h.project.Status.StaleAutoDeleteTimestamp,
+	} {
 		if at != nil {
 			got[name] = at.UTC()
 		}
@@ -80,7 +82,8 @@ func (h *history) get() {
 // gone deletes a Shoot that no gardenlet has seen.
 func (h *history) gone(s *corev1beta1.Shoot) {
 	h.t.Helper()
-	confirmed := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":"true"}}}`))
+	confirmed := client.RawPatch("application/merge-patch+json",
+		[]byte(`{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":"true"}}}`))
 	if err := h.Client.Patch(h.t.Context(), s, confirmed); err != nil {
 		h.t.Fatal(err)
 	}
@@ -127,19 +130,28 @@ func TestUnusedProjectIsDeletedInTheEnd(t *testing.T) {
 
 func TestUseMakesProjectFresh(t *testing.T) {
 	h, other := newHistory(t), newHistory(t)
-	profile := &corev1beta1.CloudProfile{ObjectMeta: metav1.ObjectMeta{Name: env.Name("profile-")}, Spec: corev1beta1.CloudProfileSpec{
-		Type:          "local",
-		Kubernetes:    corev1beta1.KubernetesSettings{Versions: []corev1beta1.ExpirableVersion{{Version: "1.36.3"}}},
-		MachineImages: []corev1beta1.MachineImage{{Name: "os", Versions: []corev1beta1.MachineImageVersion{{ExpirableVersion: corev1beta1.ExpirableVersion{Version: "1.0.0"}}}}},
-		MachineTypes:  []corev1beta1.MachineType{{Name: "small", CPU: resource.MustParse("1"), GPU: resource.MustParse("0"), Memory: resource.MustParse("2Gi")}},
-		Regions:       []corev1beta1.Region{{Name: "local"}},
-	}}
+	profile := &corev1beta1.CloudProfile{ObjectMeta: metav1.ObjectMeta{Name: env.Name("profile-")},
+		Spec: corev1beta1.CloudProfileSpec{
+			Type:       "local",
+			Kubernetes: corev1beta1.KubernetesSettings{Versions: []corev1beta1.ExpirableVersion{{Version: "1.36.3"}}},
+			MachineImages: []corev1beta1.MachineImage{{
+				Name: "os", Versions: []corev1beta1.MachineImageVersion{
+					{ExpirableVersion: corev1beta1.ExpirableVersion{Version: "1.0.0"}},
+				},
+			}},
+			MachineTypes: []corev1beta1.MachineType{{
+				Name: "small", CPU: resource.MustParse("1"), GPU: resource.MustParse("0"), Memory: resource.MustParse("2Gi"),
+			}},
+			Regions: []corev1beta1.Region{{Name: "local"}},
+		}}
 	h.Create(t, profile)
 	shoot := func(namespace string) *corev1beta1.Shoot {
-		return &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo"}, Spec: corev1beta1.ShootSpec{
-			CloudProfile: &corev1beta1.CloudProfileReference{Kind: "CloudProfile", Name: profile.Name},
-			Region:       "local", Kubernetes: corev1beta1.Kubernetes{Version: "1.36.3"}, Provider: corev1beta1.Provider{Type: "local"},
-		}}
+		return &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo"},
+			Spec: corev1beta1.ShootSpec{
+				CloudProfile: &corev1beta1.CloudProfileReference{Kind: "CloudProfile", Name: profile.Name},
+				Region:       "local", Kubernetes: corev1beta1.Kubernetes{Version: "1.36.3"},
+				Provider: corev1beta1.Provider{Type: "local"},
+			}}
 	}
 
 	t.Run("a Shoot", func(t *testing.T) {
@@ -175,7 +187,9 @@ func TestUseMakesProjectFresh(t *testing.T) {
 	})
 	t.Run("credentials for the Shoot of another project", func(t *testing.T) {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace(), Name: "cloud"}}
-		binding := &securityv1alpha1.CredentialsBinding{ObjectMeta: metav1.ObjectMeta{Namespace: other.namespace(), Name: "cloud"},
+		binding := &securityv1alpha1.CredentialsBinding{ObjectMeta: metav1.ObjectMeta{
+			Namespace: other.namespace(), Name: "cloud",
+		},
 			Provider:       securityv1alpha1.CredentialsBindingProvider{Type: "local"},
 			CredentialsRef: corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: h.namespace(), Name: "cloud"}}
 		h.Create(t, secret, binding)
@@ -184,7 +198,9 @@ func TestUseMakesProjectFresh(t *testing.T) {
 		user.Spec.CredentialsBindingName = new("cloud")
 		user.Spec.Networking = &corev1beta1.Networking{Type: new("bridge")}
 		user.Spec.Provider.Workers = []corev1beta1.Worker{{Name: "pool", Minimum: 1, Maximum: 1,
-			Machine: corev1beta1.Machine{Type: "small", Image: &corev1beta1.ShootMachineImage{Name: "os", Version: new("1.0.0")}}}}
+			Machine: corev1beta1.Machine{
+				Type: "small", Image: &corev1beta1.ShootMachineImage{Name: "os", Version: new("1.0.0")},
+			}}}
 		h.Create(t, user)
 		h.look(123, 0, 0)
 		other.look(123, 0, 0)

@@ -66,7 +66,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 }
 
 func (r *Reconciler) act(ctx context.Context, shoot *corev1beta1.Shoot, fire maintenance.Fire, now time.Time) error {
-	if enabled := shoot.Spec.Hibernation.Enabled; enabled == nil && fire.Hibernate || enabled != nil && *enabled != fire.Hibernate {
+	if enabled := shoot.Spec.Hibernation.Enabled; enabled == nil && fire.Hibernate || enabled != nil &&
+		*enabled != fire.Hibernate {
 		before := shoot.DeepCopy()
 		hibernate := fire.Hibernate
 		shoot.Spec.Hibernation.Enabled = &hibernate

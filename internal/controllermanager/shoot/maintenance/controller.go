@@ -139,7 +139,9 @@ func (r *Reconciler) recordRefusal(ctx context.Context, shoot *corev1beta1.Shoot
 }
 
 // patch changes status and annotations, unless the Shoot has been changed since it was read.
-func (r *Reconciler) patch(ctx context.Context, shoot *corev1beta1.Shoot, change func(*corev1beta1.Shoot)) (*corev1beta1.Shoot, error) {
+func (r *Reconciler) patch(
+	ctx context.Context, shoot *corev1beta1.Shoot, change func(*corev1beta1.Shoot),
+) (*corev1beta1.Shoot, error) {
 	changed := shoot.DeepCopy()
 	change(changed)
 	patch := client.MergeFromWithOptions(shoot, client.MergeFromWithOptimisticLock{})

@@ -52,7 +52,9 @@ func (p *Profiles) cluster(ctx context.Context, c client.Reader, name string) (*
 	return p.of(key, profile, &profile.Spec)
 }
 
-func (p *Profiles) of(key types.NamespacedName, object client.Object, spec *corev1beta1.CloudProfileSpec) (*versionclass.Profile, error) {
+func (p *Profiles) of(
+	key types.NamespacedName, object client.Object, spec *corev1beta1.CloudProfileSpec,
+) (*versionclass.Profile, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if e, ok := p.compiled[key]; ok && e.uid == object.GetUID() && e.resourceVersion == object.GetResourceVersion() {

@@ -23,7 +23,8 @@ func readySeed() *corev1beta1.Seed {
 		Gardener: &corev1beta1.Gardener{Version: "v1"}, ObservedGeneration: 2,
 	}}
 	for _, kind := range needed {
-		seed.Status.Conditions = append(seed.Status.Conditions, corev1beta1.Condition{Type: kind, Status: corev1beta1.ConditionTrue})
+		seed.Status.Conditions = append(seed.Status.Conditions,
+			corev1beta1.Condition{Type: kind, Status: corev1beta1.ConditionTrue})
 	}
 	return seed
 }
@@ -33,8 +34,10 @@ func TestConstraint(t *testing.T) {
 		change          func(*corev1beta1.Seed) *corev1beta1.Seed
 		reason, message string
 	}{
-		"ready": {func(s *corev1beta1.Seed) *corev1beta1.Seed { return s }, ReasonReady, "Seed there can take over the control plane."},
-		"gone":  {func(*corev1beta1.Seed) *corev1beta1.Seed { return nil }, ReasonUnready, "Seed there does not exist."},
+		"ready": {
+			func(s *corev1beta1.Seed) *corev1beta1.Seed { return s }, ReasonReady, "Seed there can take over the control plane.",
+		},
+		"gone": {func(*corev1beta1.Seed) *corev1beta1.Seed { return nil }, ReasonUnready, "Seed there does not exist."},
 		"going": {func(s *corev1beta1.Seed) *corev1beta1.Seed {
 			s.DeletionTimestamp = &metav1.Time{}
 			return s
@@ -84,7 +87,9 @@ func TestMoving(t *testing.T) {
 		"called off":         {ptr.To("a"), ptr.To("a"), false},
 		"no seed any longer": {nil, ptr.To("a"), false},
 	} {
-		shoot := &corev1beta1.Shoot{Spec: corev1beta1.ShootSpec{SeedName: tc.spec}, Status: corev1beta1.ShootStatus{SeedName: tc.status}}
+		shoot := &corev1beta1.Shoot{
+			Spec: corev1beta1.ShootSpec{SeedName: tc.spec}, Status: corev1beta1.ShootStatus{SeedName: tc.status},
+		}
 		if got := moving(shoot); got != tc.want {
 			t.Errorf("%s: got %v", name, got)
 		}

@@ -85,7 +85,8 @@ func expire(shoot *corev1beta1.Shoot, days int32, bounded bool) (expiration time
 		}
 	}
 	expiration = shoot.CreationTimestamp.AddDate(0, 0, int(days))
-	metav1.SetMetaDataAnnotation(&shoot.ObjectMeta, corev1beta1.AnnotationShootExpirationTimestamp, expiration.UTC().Format(time.RFC3339))
+	metav1.SetMetaDataAnnotation(&shoot.ObjectMeta, corev1beta1.AnnotationShootExpirationTimestamp,
+		expiration.UTC().Format(time.RFC3339))
 	return expiration, true
 }
 
@@ -105,13 +106,15 @@ func (r *Reconciler) quotas(ctx context.Context, shoot *corev1beta1.Shoot) ([]*c
 	switch {
 	case shoot.Spec.CredentialsBindingName != nil:
 		binding := &securityv1alpha1.CredentialsBinding{}
-		if err := r.Garden.Get(ctx, client.ObjectKey{Namespace: shoot.Namespace, Name: *shoot.Spec.CredentialsBindingName}, binding); err != nil {
+		if err := r.Garden.Get(ctx, client.ObjectKey{Namespace: shoot.Namespace, Name: *shoot.Spec.CredentialsBindingName},
+			binding); err != nil {
 			return nil, fmt.Errorf("get CredentialsBinding: %w", err)
 		}
 		refs = binding.Quotas
 	case shoot.Spec.SecretBindingName != nil:
 		binding := &corev1beta1.SecretBinding{}
-		if err := r.Garden.Get(ctx, client.ObjectKey{Namespace: shoot.Namespace, Name: *shoot.Spec.SecretBindingName}, binding); err != nil {
+		if err := r.Garden.Get(ctx, client.ObjectKey{Namespace: shoot.Namespace, Name: *shoot.Spec.SecretBindingName},
+			binding); err != nil {
 			return nil, fmt.Errorf("get SecretBinding: %w", err)
 		}
 		refs = binding.Quotas
@@ -139,7 +142,8 @@ func (r *Reconciler) AddToManager(mgr manager.Manager, concurrentSyncs int) erro
 			CreateFunc: func(event.CreateEvent) bool { return true },
 			UpdateFunc: func(e event.UpdateEvent) bool {
 				before, after := e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()
-				return before[corev1beta1.AnnotationShootExpirationTimestamp] != after[corev1beta1.AnnotationShootExpirationTimestamp]
+				const key = corev1beta1.AnnotationShootExpirationTimestamp
+				return before[key] != after[key]
 			},
 			DeleteFunc:  func(event.DeleteEvent) bool { return false },
 			GenericFunc: func(event.GenericEvent) bool { return false },

@@ -104,7 +104,8 @@ func (r *Reconciler) release(ctx context.Context, shoot *corev1beta1.Shoot) erro
 		}
 		for i := range list.Items {
 			object := &list.Items[i]
-			if !controllerutil.ContainsFinalizer(object, corev1beta1.FinalizerReferenceProtection) || used[Reference{kind, object.Name}] {
+			if !controllerutil.ContainsFinalizer(object, corev1beta1.FinalizerReferenceProtection) ||
+				used[Reference{kind, object.Name}] {
 				continue
 			}
 			object.SetGroupVersionKind(kinds[kind])

@@ -137,7 +137,9 @@ func (g *garden) newShoot(kubernetes string, change ...func(*corev1beta1.Shoot))
 			},
 			Provider: corev1beta1.Provider{Type: "local", Workers: []corev1beta1.Worker{{
 				Name: "pool", Minimum: 1, Maximum: 2,
-				Machine: corev1beta1.Machine{Type: "small", Image: &corev1beta1.ShootMachineImage{Name: "os", Version: ptr.To("1.0.0")}},
+				Machine: corev1beta1.Machine{
+					Type: "small", Image: &corev1beta1.ShootMachineImage{Name: "os", Version: ptr.To("1.0.0")},
+				},
 			}}},
 		},
 	}
@@ -161,15 +163,19 @@ func (g *garden) get(s *corev1beta1.Shoot) *corev1beta1.Shoot {
 }
 
 // operate sets the last operation, as the gardenlet does.
-func (g *garden) operate(s *corev1beta1.Shoot, kind corev1beta1.LastOperationType, state corev1beta1.LastOperationState) {
+func (g *garden) operate(
+	s *corev1beta1.Shoot, kind corev1beta1.LastOperationType, state corev1beta1.LastOperationState,
+) {
 	g.t.Helper()
-	g.status(s, fmt.Sprintf(`{"status":{"observedGeneration":%d,"lastOperation":{"type":%q,"state":%q,"progress":100,"description":"","lastUpdateTime":%q}}}`,
-		s.Generation, kind, state, clock.Now().UTC().Format(time.RFC3339)))
+	g.status(s,
+		fmt.Sprintf(`{"status":{"observedGeneration":%d,"lastOperation":{"type":%q,"state":%q,"progress":100,"description":"","lastUpdateTime":%q}}}`,
+			s.Generation, kind, state, clock.Now().UTC().Format(time.RFC3339)))
 }
 
 func (g *garden) status(s *corev1beta1.Shoot, patch string) {
 	g.t.Helper()
-	if err := g.Client.Status().Patch(g.ctx, s, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
+	if err := g.Client.Status().Patch(g.ctx, s,
+		client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
 		g.t.Fatalf("patch status: %v", err)
 	}
 }

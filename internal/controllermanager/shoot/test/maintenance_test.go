@@ -40,9 +40,15 @@ func TestWindows(t *testing.T) {
 		runs       bool
 		next       time.Duration // Middle of the next effective window, since midnight of today.
 	}{
-		"60: an offset is applied":        {"220000+0100", "230000+0100", 21*time.Hour + 10*time.Minute, true, 45*time.Hour + 22*time.Minute + 30*time.Second},
-		"61: the last 15 minutes are cut": {"220000+0100", "230000+0100", 21*time.Hour + 50*time.Minute, false, 45*time.Hour + 22*time.Minute + 30*time.Second},
-		"62: the window spans midnight":   {"233000+0000", "003000+0000", 10 * time.Minute, true, 23*time.Hour + 52*time.Minute + 30*time.Second},
+		"60: an offset is applied": {
+			"220000+0100", "230000+0100", 21*time.Hour + 10*time.Minute, true, 45*time.Hour + 22*time.Minute + 30*time.Second,
+		},
+		"61: the last 15 minutes are cut": {
+			"220000+0100", "230000+0100", 21*time.Hour + 50*time.Minute, false, 45*time.Hour + 22*time.Minute + 30*time.Second,
+		},
+		"62: the window spans midnight": {
+			"233000+0000", "003000+0000", 10 * time.Minute, true, 23*time.Hour + 52*time.Minute + 30*time.Second,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := g.newShoot("1.34.4", func(s *corev1beta1.Shoot) {
@@ -110,11 +116,13 @@ func TestPartialFailureIsShownUntilItHeals(t *testing.T) {
 	inWindow(2)
 	_, events := g.maintain(s)
 	last := s.Status.LastMaintenance
-	if s.Spec.Kubernetes.Version != "1.35.4" || last == nil || last.State != failedState || !strings.HasPrefix(last.Description, "(1/2) maintenance operations successful. ") {
+	if s.Spec.Kubernetes.Version != "1.35.4" || last == nil || last.State != failedState ||
+		!strings.HasPrefix(last.Description, "(1/2) maintenance operations successful. ") {
 		t.Errorf("65: version %s, lastMaintenance %+v", s.Spec.Kubernetes.Version, last)
 	}
 	if len(events) != 2 || !strings.HasPrefix(events[0], "Normal KubernetesVersionMaintenance Control Plane: Updated") ||
-		!strings.HasPrefix(events[1], `Warning MachineImageVersionMaintenance Worker pool "pool": machine image version maintenance failed.`) {
+		!strings.HasPrefix(events[1],
+			`Warning MachineImageVersionMaintenance Worker pool "pool": machine image version maintenance failed.`) {
 		t.Errorf("65: events = %q", events)
 	}
 
@@ -129,13 +137,17 @@ func TestPartialFailureIsShownUntilItHeals(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.profile.Spec.MachineImages[0].Versions = append(g.profile.Spec.MachineImages[0].Versions,
-		corev1beta1.MachineImageVersion{ExpirableVersion: version("1.1.0", "s"), CRI: []corev1beta1.CRI{{Name: "containerd"}}, Architectures: []string{"amd64"}})
+		corev1beta1.MachineImageVersion{
+			ExpirableVersion: version("1.1.0", "s"), CRI: []corev1beta1.CRI{{Name: "containerd"}},
+			Architectures: []string{"amd64"},
+		})
 	if err := g.Client.Update(g.ctx, g.profile); err != nil {
 		t.Fatal(err)
 	}
 	inWindow(4)
 	g.maintain(s)
-	if image := *s.Spec.Provider.Workers[0].Machine.Image.Version; image != "1.1.0" || s.Status.LastMaintenance.State != succeeded {
+	if image := *s.Spec.Provider.Workers[0].Machine.Image.Version; image != "1.1.0" ||
+		s.Status.LastMaintenance.State != succeeded {
 		t.Errorf("healed: image %s, lastMaintenance %+v", image, s.Status.LastMaintenance)
 	}
 }
@@ -144,7 +156,8 @@ func TestNothingToDoHealsAFailure(t *testing.T) {
 	g := newGarden(t, offer())
 	s := g.newShoot("1.36.3")
 	g.operate(s, "Reconcile", succeeded)
-	g.status(s, `{"status":{"lastMaintenance":{"description":"x","state":"Failed","failureReason":"y","triggeredTime":"2020-01-01T00:00:00Z"}}}`)
+	g.status(s,
+		`{"status":{"lastMaintenance":{"description":"x","state":"Failed","failureReason":"y","triggeredTime":"2020-01-01T00:00:00Z"}}}`)
 	inWindow(0)
 	g.maintain(s)
 	last := s.Status.LastMaintenance
@@ -161,7 +174,8 @@ func TestQuietMaintenanceReconciles(t *testing.T) {
 	inWindow(0)
 	g.maintain(s)
 	if s.Generation != generation+1 || s.Annotations[operation] != "" || s.Status.LastMaintenance != nil {
-		t.Errorf("66: generation %d -> %d, operation %q, lastMaintenance %+v", generation, s.Generation, s.Annotations[operation], s.Status.LastMaintenance)
+		t.Errorf("66: generation %d -> %d, operation %q, lastMaintenance %+v", generation, s.Generation,
+			s.Annotations[operation], s.Status.LastMaintenance)
 	}
 	want := "deployInfrastructure,deployDNSRecordInternal,deployDNSRecordExternal,deployDNSRecordIngress,restartControlPlanePods"
 	if got := s.Annotations[corev1beta1.AnnotationShootTasks]; got != want {
@@ -178,8 +192,10 @@ func TestFailedShoots(t *testing.T) {
 	generation := s.Generation
 	inWindow(2)
 	g.maintain(s)
-	if s.Spec.Kubernetes.Version != "1.35.4" || s.Annotations[operation] != "" || s.Annotations[deferred] != "rotate-ca-start" || s.Generation != generation+1 {
-		t.Errorf("67: version %s, annotations %v, generation %d -> %d", s.Spec.Kubernetes.Version, s.Annotations, generation, s.Generation)
+	if s.Spec.Kubernetes.Version != "1.35.4" || s.Annotations[operation] != "" ||
+		s.Annotations[deferred] != "rotate-ca-start" || s.Generation != generation+1 {
+		t.Errorf("67: version %s, annotations %v, generation %d -> %d", s.Spec.Kubernetes.Version, s.Annotations, generation,
+			s.Generation)
 	}
 }
 
@@ -230,14 +246,16 @@ func TestDeferredOperationsStartInTheWindow(t *testing.T) {
 	if s.Annotations[operation] != "rotate-ssh-keypair" || s.Annotations[deferred] != "" {
 		t.Errorf("71: annotations %v", s.Annotations)
 	}
-	if last := s.Status.LastMaintenance; last == nil || !strings.Contains(last.Description, `Added "rotate-ssh-keypair;reconcile" operation annotation`) {
+	if last := s.Status.LastMaintenance; last == nil ||
+		!strings.Contains(last.Description, `Added "rotate-ssh-keypair;reconcile" operation annotation`) {
 		t.Errorf("71: lastMaintenance = %+v", last)
 	}
 }
 
 func TestConsecutiveUpdatesTakeOneWindowEach(t *testing.T) {
 	g := newGarden(t, corev1beta1.CloudProfileSpec{
-		Kubernetes: kubernetes(version("1.36.3", "s"), version("1.35.4", "dx"), version("1.35.3", "dx"), version("1.34.4", "dx")),
+		Kubernetes: kubernetes(version("1.36.3", "s"), version("1.35.4", "dx"), version("1.35.3", "dx"),
+			version("1.34.4", "dx")),
 	})
 	s := g.newShoot("1.34.4")
 	for day, want := range []string{"1.34.4", "1.34.4", "1.35.4", "1.36.3", "1.36.3"} {
@@ -283,7 +301,8 @@ func stopAfter(c client.Client, writes int) client.Client {
 			}
 			return c.Update(ctx, obj, opts...)
 		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, name string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+		SubResourcePatch: func(ctx context.Context, c client.Client, name string, obj client.Object, patch client.Patch,
+			opts ...client.SubResourcePatchOption) error {
 			if err := count(); err != nil {
 				return err
 			}
@@ -329,7 +348,9 @@ func TestMaintenanceDoesNotOverwrite(t *testing.T) {
 		t.Errorf("error = %v, want a conflict", err)
 	}
 	g.get(s)
-	if *s.Spec.Purpose != corev1beta1.ShootPurposeTesting || s.Spec.Kubernetes.Version != "1.34.4" || s.Status.LastMaintenance != nil {
-		t.Errorf("purpose %s, version %s, lastMaintenance %+v", *s.Spec.Purpose, s.Spec.Kubernetes.Version, s.Status.LastMaintenance)
+	if *s.Spec.Purpose != corev1beta1.ShootPurposeTesting || s.Spec.Kubernetes.Version != "1.34.4" ||
+		s.Status.LastMaintenance != nil {
+		t.Errorf("purpose %s, version %s, lastMaintenance %+v", *s.Spec.Purpose, s.Spec.Kubernetes.Version,
+			s.Status.LastMaintenance)
 	}
 }

@@ -44,7 +44,9 @@ func (g *garden) step(s *corev1beta1.Shoot, r reconcile.ObjectReconciler[*corev1
 }
 
 func (g *garden) sleeper() *hibernation.Reconciler {
-	return &hibernation.Reconciler{Garden: g.Client, Clock: clock, Recorder: events.NewFakeRecorder(10), TriggerDeadline: 2 * time.Hour}
+	return &hibernation.Reconciler{
+		Garden: g.Client, Clock: clock, Recorder: events.NewFakeRecorder(10), TriggerDeadline: 2 * time.Hour,
+	}
 }
 
 func berlin(t *testing.T, hour, minute int) time.Time {
@@ -132,7 +134,8 @@ func TestHibernationOfFailedShoots(t *testing.T) {
 func TestHibernationThatIsRefusedIsTriedAgain(t *testing.T) {
 	g := newGarden(t, offer())
 	s := g.newShoot("1.36.3", nightly)
-	g.status(s, `{"status":{"constraints":[{"type":"HibernationPossible","status":"False","reason":"x","message":"","lastTransitionTime":"2030-01-01T00:00:00Z","lastUpdateTime":"2030-01-01T00:00:00Z"}]}}`)
+	g.status(s,
+		`{"status":{"constraints":[{"type":"HibernationPossible","status":"False","reason":"x","message":"","lastTransitionTime":"2030-01-01T00:00:00Z","lastUpdateTime":"2030-01-01T00:00:00Z"}]}}`)
 	clock.SetTime(berlin(t, 20, 0).Add(time.Second))
 	if _, err := g.sleeper().Reconcile(g.ctx, g.get(s)); !apierrors.IsForbidden(err) {
 		t.Fatalf("error = %v, want a refusal", err)
@@ -149,7 +152,9 @@ func TestHibernationThatIsRefusedIsTriedAgain(t *testing.T) {
 
 func TestRetryAfterRateLimits(t *testing.T) {
 	g := newGarden(t, offer())
-	r := &retry.Reconciler{Garden: g.Client, Clock: clock, Period: 10 * time.Minute, MaxJitter: 4 * time.Minute, Jitter: middle}
+	r := &retry.Reconciler{
+		Garden: g.Client, Clock: clock, Period: 10 * time.Minute, MaxJitter: 4 * time.Minute, Jitter: middle,
+	}
 	s := g.newShoot("1.36.3")
 	g.operate(s, "Reconcile", failedState)
 	if result := g.step(s, r); !result.IsZero() {
@@ -179,17 +184,29 @@ func TestStatusLabel(t *testing.T) {
 		conditions []corev1beta1.ConditionStatus
 		want       string
 	}{
-		"no operation yet":                   {conditions: []corev1beta1.ConditionStatus{"False"}, want: "healthy"},
-		"being created":                      {"Create", "Processing", 0, []corev1beta1.ConditionStatus{"False"}, "healthy"},
-		"creation has errors":                {"Create", "Error", 1, []corev1beta1.ConditionStatus{"True"}, "unhealthy"},
-		"being deleted":                      {"Delete", "Processing", 0, []corev1beta1.ConditionStatus{"False"}, "healthy"},
-		"being reconciled":                   {"Reconcile", "Processing", 0, []corev1beta1.ConditionStatus{"True", "True"}, "healthy"},
-		"being reconciled, with errors":      {"Reconcile", "Processing", 1, []corev1beta1.ConditionStatus{"True"}, "unhealthy"},
-		"one condition in progress":          {"Reconcile", "Succeeded", 0, []corev1beta1.ConditionStatus{"True", "Progressing"}, "progressing"},
-		"one unknown, one in progress":       {"Reconcile", "Succeeded", 0, []corev1beta1.ConditionStatus{"Unknown", "Progressing"}, "unknown"},
-		"one false":                          {"Reconcile", "Succeeded", 0, []corev1beta1.ConditionStatus{"Unknown", "False"}, "unhealthy"},
-		"failed":                             {"Reconcile", "Failed", 0, []corev1beta1.ConditionStatus{"True"}, "unhealthy"},
-		"created, with a condition in peril": {"Create", "Succeeded", 0, []corev1beta1.ConditionStatus{"Progressing"}, "progressing"},
+		"no operation yet":    {conditions: []corev1beta1.ConditionStatus{"False"}, want: "healthy"},
+		"being created":       {"Create", "Processing", 0, []corev1beta1.ConditionStatus{"False"}, "healthy"},
+		"creation has errors": {"Create", "Error", 1, []corev1beta1.ConditionStatus{"True"}, "unhealthy"},
+		"being deleted":       {"Delete", "Processing", 0, []corev1beta1.ConditionStatus{"False"}, "healthy"},
+		"being reconciled": {"Reconcile", "Processing", 0, []corev1beta1.ConditionStatus{
+			"True", "True",
+		}, "healthy"},
+		"being reconciled, with errors": {
+			"Reconcile", "Processing", 1, []corev1beta1.ConditionStatus{"True"}, "unhealthy",
+		},
+		"one condition in progress": {
+			"Reconcile", "Succeeded", 0, []corev1beta1.ConditionStatus{"True", "Progressing"}, "progressing",
+		},
+		"one unknown, one in progress": {
+			"Reconcile", "Succeeded", 0, []corev1beta1.ConditionStatus{"Unknown", "Progressing"}, "unknown",
+		},
+		"one false": {"Reconcile", "Succeeded", 0, []corev1beta1.ConditionStatus{
+			"Unknown", "False",
+		}, "unhealthy"},
+		"failed": {"Reconcile", "Failed", 0, []corev1beta1.ConditionStatus{"True"}, "unhealthy"},
+		"created, with a condition in peril": {
+			"Create", "Succeeded", 0, []corev1beta1.ConditionStatus{"Progressing"}, "progressing",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &corev1beta1.Shoot{}
@@ -255,13 +272,15 @@ func TestQuotaEndsLives(t *testing.T) {
 func TestReferencesAreProtected(t *testing.T) {
 	g := newGarden(t, offer())
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "registry"}}
-	policy := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "audit"}, Data: map[string]string{
-		"policy": "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n",
-	}}
+	policy := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "audit"},
+		Data: map[string]string{
+			"policy": "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n",
+		}}
 	g.Create(t, secret, policy)
 	using := func(s *corev1beta1.Shoot) {
 		s.Spec.Resources = []corev1beta1.NamedResourceReference{{Name: "registry"}}
-		s.Spec.Resources[0].ResourceRef.APIVersion, s.Spec.Resources[0].ResourceRef.Kind, s.Spec.Resources[0].ResourceRef.Name = "v1", "Secret", "registry"
+		ref := &s.Spec.Resources[0].ResourceRef
+		ref.APIVersion, ref.Kind, ref.Name = "v1", "Secret", "registry"
 		s.Spec.Kubernetes.KubeAPIServer = &corev1beta1.KubeAPIServerConfig{AuditConfig: &corev1beta1.AuditConfig{
 			AuditPolicy: &corev1beta1.AuditPolicy{ConfigMapRef: &corev1.ObjectReference{Name: "audit"}}}}
 	}

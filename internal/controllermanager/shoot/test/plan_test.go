@@ -28,7 +28,8 @@ import (
 // What 'hortus plan' says about a garden is what its controllers then do, on the real API server.
 func TestPlanOfAGardenComesTrue(t *testing.T) {
 	spec := corev1beta1.CloudProfileSpec{
-		Kubernetes:    kubernetes(version("1.36.3", "s"), version("1.35.4", "dx"), version("1.35.3", "dx"), version("1.34.4", "dx"), version("1.34.3", "d")),
+		Kubernetes: kubernetes(version("1.36.3", "s"), version("1.35.4", "dx"), version("1.35.3", "dx"),
+			version("1.34.4", "dx"), version("1.34.3", "d")),
 		MachineImages: images(version("1.0.0", "x"), version("1.1.0", "d"), version("2.0.0", "s")),
 	}
 	g := newGarden(t, spec)
@@ -50,7 +51,8 @@ func TestPlanOfAGardenComesTrue(t *testing.T) {
 	var want, got []string
 	for _, s := range planned.Shoots {
 		for _, c := range s.Changes {
-			want = append(want, fmt.Sprintf("%s %s %s%s %s->%s", c.At.Format(time.RFC3339), s.Name, c.Subject, c.Pool, c.From, c.To))
+			want = append(want, fmt.Sprintf("%s %s %s%s %s->%s", c.At.Format(time.RFC3339), s.Name, c.Subject, c.Pool, c.From,
+				c.To))
 		}
 	}
 	if len(want) < 8 {
@@ -120,7 +122,10 @@ func BenchmarkWindow(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		r := &maintenance.Reconciler{Garden: mgr.GetClient(), Clock: clock, Jitter: middle, Recorder: mgr.GetEventRecorder("b"), Profiles: &maintenance.Profiles{}}
+		r := &maintenance.Reconciler{
+			Garden: mgr.GetClient(), Clock: clock, Jitter: middle, Recorder: mgr.GetEventRecorder("b"),
+			Profiles: &maintenance.Profiles{},
+		}
 		if err := r.AddToManager(mgr, 5); err != nil {
 			b.Fatal(err)
 		}

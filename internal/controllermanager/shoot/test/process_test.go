@@ -28,7 +28,8 @@ import (
 // one updates the Kubernetes version of each: a dry run, the status, the Shoot, the status again, and an event.
 func BenchmarkControllerManager(b *testing.B) {
 	program := filepath.Join(b.TempDir(), "hortus")
-	if out, err := exec.Command("go", "build", "-tags", "grpcnotrace", "-ldflags", "-s -w", "-o", program, "hortus.dev/hortus/cmd/hortus").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-tags", "grpcnotrace", "-ldflags", "-s -w", "-o", program,
+		"hortus.dev/hortus/cmd/hortus").CombinedOutput(); err != nil {
 		b.Fatalf("build: %v\n%s", err, out)
 	}
 	e := env.Shared(b)
@@ -50,7 +51,8 @@ func BenchmarkControllerManager(b *testing.B) {
 		if err := g.Client.Get(g.ctx, client.ObjectKeyFromObject(shoot), shoot); err != nil {
 			b.Fatal(err)
 		}
-		if m := shoot.Status.LastMaintenance; shoot.Spec.Kubernetes.Version != "1.36.3" || m == nil || m.State != corev1beta1.LastOperationStateSucceeded {
+		if m := shoot.Status.LastMaintenance; shoot.Spec.Kubernetes.Version != "1.36.3" || m == nil ||
+			m.State != corev1beta1.LastOperationStateSucceeded {
 			b.Errorf("a Shoot ends with %s and %+v", shoot.Spec.Kubernetes.Version, m)
 		}
 	}
@@ -70,7 +72,9 @@ func createDue(b *testing.B, g *garden) {
 		creators.Go(func() error {
 			s := workerless(g, fmt.Sprintf("p%d", i))
 			s.Spec.Kubernetes.Version = "1.36.2"
-			s.Spec.Maintenance = &corev1beta1.Maintenance{TimeWindow: window, AutoUpdate: &corev1beta1.MaintenanceAutoUpdate{KubernetesVersion: true}}
+			s.Spec.Maintenance = &corev1beta1.Maintenance{
+				TimeWindow: window, AutoUpdate: &corev1beta1.MaintenanceAutoUpdate{KubernetesVersion: true},
+			}
 			return g.Client.Create(g.ctx, s)
 		})
 	}
@@ -88,7 +92,8 @@ func measureProcess(b *testing.B, g *garden, program, prefix string) {
 		b.Fatal(err)
 	}
 	defer log.Close()
-	command := exec.CommandContext(g.ctx, program, "controller-manager", "--metrics-address", metrics, "--health-address", health)
+	command := exec.CommandContext(g.ctx, program, "controller-manager", "--metrics-address", metrics, "--health-address",
+		health)
 	command.Env = append(os.Environ(), "KUBECONFIG="+writeKubeconfig(b, g))
 	command.Stdout, command.Stderr = log, log
 	if err := command.Start(); err != nil {
@@ -111,7 +116,8 @@ func measureProcess(b *testing.B, g *garden, program, prefix string) {
 		}
 	}
 	b.ReportMetric(float64(*dueShoots)/time.Since(begin).Seconds(), prefix+"shoots/s")
-	b.ReportMetric(sample(metrics, `controller_runtime_reconcile_errors_total{controller="shoot-maintenance"}`), prefix+"errors")
+	b.ReportMetric(sample(metrics, `controller_runtime_reconcile_errors_total{controller="shoot-maintenance"}`), prefix+
+		"errors")
 	b.ReportMetric(sample(metrics, "go_memstats_heap_inuse_bytes")/(1<<20), prefix+"MiB-heap")
 	b.ReportMetric(sample(metrics, "process_cpu_seconds_total"), prefix+"cpu-s")
 	b.ReportMetric(statusField(b, command.Process.Pid, "VmHWM:")/1024, prefix+"MiB-peak-RSS")

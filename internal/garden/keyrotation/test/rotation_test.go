@@ -41,8 +41,8 @@ var (
 
 const etcdPrefix = "/registry-gardener/"
 
-// TestKeyIsRotatedTwice stops the command after its first write, then after its second one and so on, and begins it again each
-// time.
+// TestKeyIsRotatedTwice stops the command after its first write, then after its second one and so on, and begins it
+// again each time.
 func TestKeyIsRotatedTwice(t *testing.T) {
 	e := env.Shared(t)
 	objects := createObjects(t, e)
@@ -137,7 +137,8 @@ func stopping(t *testing.T, e *env.Environment, writes int64, stop context.Cance
 		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
 			return note(ctx, c.Update(ctx, o, opts...))
 		},
-		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
+			opts ...client.PatchOption) error {
 			return note(ctx, c.Patch(ctx, o, p, opts...))
 		},
 	})
@@ -155,10 +156,12 @@ func createObjects(t *testing.T, e *env.Environment) []client.Object {
 			&corev1beta1.InternalSecret{
 				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, StringData: map[string]string{"a": "b"},
 			},
-			&corev1beta1.ShootState{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: corev1beta1.ShootStateSpec{
-				Gardener: []corev1beta1.GardenerResourceData{{Name: "ca", Type: "secret", Data: raw}}}},
-			&gardencorev1.ControllerDeployment{ObjectMeta: metav1.ObjectMeta{Name: name}, Helm: &gardencorev1.HelmControllerDeployment{
-				RawChart: []byte("chart"), Values: &raw}},
+			&corev1beta1.ShootState{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+				Spec: corev1beta1.ShootStateSpec{
+					Gardener: []corev1beta1.GardenerResourceData{{Name: "ca", Type: "secret", Data: raw}}}},
+			&gardencorev1.ControllerDeployment{ObjectMeta: metav1.ObjectMeta{Name: name},
+				Helm: &gardencorev1.HelmControllerDeployment{
+					RawChart: []byte("chart"), Values: &raw}},
 			&corev1beta1.ControllerRegistration{ObjectMeta: metav1.ObjectMeta{Name: name}},
 		)
 	}
@@ -207,15 +210,16 @@ func deployment(t *testing.T, e *env.Environment) *appsv1.Deployment {
 
 func setRolledOut(t *testing.T, e *env.Environment, d *appsv1.Deployment) {
 	t.Helper()
-	patch := fmt.Appendf(nil, `{"status":{"observedGeneration":%d,"replicas":1,"updatedReplicas":1,"readyReplicas":1,"availableReplicas":1}}`,
+	patch := fmt.Appendf(nil,
+		`{"status":{"observedGeneration":%d,"replicas":1,"updatedReplicas":1,"readyReplicas":1,"availableReplicas":1}}`,
 		d.Generation)
 	if err := e.Client.Status().Patch(t.Context(), d, client.RawPatch("application/merge-patch+json", patch)); err != nil {
 		t.Error(err)
 	}
 }
 
-// withRollOuts runs the command and does what a cluster would: when the pods of the Deployment change, the API server is started
-// anew with what the Secret has then.
+// withRollOuts runs the command and does what a cluster would: when the pods of the Deployment change, the API server
+// is started anew with what the Secret has then.
 func withRollOuts(t *testing.T, e *env.Environment, run func() error) error {
 	t.Helper()
 	result := make(chan error, 1)
@@ -309,7 +313,8 @@ func checkKeys(t *testing.T, e *env.Environment, writer, reader string) {
 		t.Fatal(err)
 	}
 	for _, resource := range keyrotation.Resources {
-		if got := fmt.Sprint(config.Of(resource)); got != fmt.Sprintf("[{secretbox %s} {secretbox %s} {identity }]", writer, reader) {
+		if got := fmt.Sprint(config.Of(resource)); got != fmt.Sprintf("[{secretbox %s} {secretbox %s} {identity }]", writer,
+			reader) {
 			t.Errorf("%s has %s", resource, got)
 		}
 	}

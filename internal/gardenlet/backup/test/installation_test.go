@@ -21,17 +21,23 @@ func TestExtensionsStayAsLongAsObjectsInTheSeedNeedThem(t *testing.T) {
 	registration := w.offer()
 	other := env.Name("other-")
 	registration.Spec.Resources[0].Type = other
-	registration.Spec.Resources = append(registration.Spec.Resources, corev1beta1.ControllerResource{Kind: "SelfHostedShootExposure", Type: other})
+	registration.Spec.Resources = append(registration.Spec.Resources,
+		corev1beta1.ControllerResource{Kind: "SelfHostedShootExposure", Type: other})
 	w.must(w.Client.Update(w.ctx, registration))
 	i := &corev1beta1.ControllerInstallation{
-		ObjectMeta: metav1.ObjectMeta{Name: env.Name("i-"), Finalizers: []string{"core.gardener.cloud/controllerinstallation"}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: env.Name("i-"), Finalizers: []string{"core.gardener.cloud/controllerinstallation"},
+		},
 		Spec: corev1beta1.ControllerInstallationSpec{
-			RegistrationRef: corev1.ObjectReference{Name: registration.Name}, SeedRef: &corev1.ObjectReference{Name: s.object.Name},
+			RegistrationRef: corev1.ObjectReference{Name: registration.Name},
+			SeedRef:         &corev1.ObjectReference{Name: s.object.Name},
 		},
 	}
-	bucket := &extensionsv1alpha1.BackupBucket{ObjectMeta: metav1.ObjectMeta{Name: env.Name("b-")}, Spec: extensionsv1alpha1.BackupBucketSpec{
-		DefaultSpec: extensionsv1alpha1.DefaultSpec{Type: other}, Region: "local", SecretRef: corev1.SecretReference{Namespace: "garden", Name: "x"},
-	}}
+	bucket := &extensionsv1alpha1.BackupBucket{ObjectMeta: metav1.ObjectMeta{Name: env.Name("b-")},
+		Spec: extensionsv1alpha1.BackupBucketSpec{
+			DefaultSpec: extensionsv1alpha1.DefaultSpec{Type: other}, Region: "local",
+			SecretRef: corev1.SecretReference{Namespace: "garden", Name: "x"},
+		}}
 	w.Create(t, i, bucket)
 	w.must(w.Client.Delete(w.ctx, i))
 	r := &controllerinstallation.Reconciler{Garden: w.Client, Seed: w.Client, Clock: clock, SeedName: s.object.Name}

@@ -34,7 +34,8 @@ var clock = clocktesting.NewFakeClock(time.Now().Truncate(time.Second))
 var seedScheme = env.WithScheme(extensionsv1alpha1.AddToScheme, resourcesv1alpha1.AddToScheme)
 
 func TestMain(m *testing.M) {
-	env.Main(m, env.WithClock(clock), env.WithSeedAuthorizer(), env.WithSeedsAuthorizedOnce(), env.WithCRDs(crds.Seed()...), seedScheme)
+	env.Main(m, env.WithClock(clock), env.WithSeedAuthorizer(), env.WithSeedsAuthorizedOnce(),
+		env.WithCRDs(crds.Seed()...), seedScheme)
 }
 
 // world is a garden with a project and a cloud.
@@ -109,7 +110,8 @@ func (w *world) newSeed(cluster client.Client) *seed {
 	w.ensureNamespace(cluster, "garden")
 	s.garden = w.ClientAs(w.t, corev1beta1.SeedUserPrefix+s.object.Name, corev1beta1.SeedsGroup)
 	s.buckets = &backupbucket.Reconciler{
-		Garden: s.garden, Seed: cluster, Clock: clock, Events: events.NewFakeRecorder(1000), SeedName: s.object.Name, SyncPeriod: time.Minute,
+		Garden: s.garden, Seed: cluster, Clock: clock, Events: events.NewFakeRecorder(1000), SeedName: s.object.Name,
+		SyncPeriod: time.Minute,
 	}
 	s.entries = &backupentry.Reconciler{
 		Garden: s.garden, Seed: cluster, Clock: clock, Events: events.NewFakeRecorder(1000), SeedName: s.object.Name,
@@ -119,12 +121,14 @@ func (w *world) newSeed(cluster client.Client) *seed {
 		return clouds.For(ctx, c, ref)
 	}
 	s.bucketExtension = &extension.Reconciler[*extensionsv1alpha1.BackupBucket]{
-		Client: cluster, Clock: clock, Prototype: &extensionsv1alpha1.BackupBucket{}, Kind: extensionsv1alpha1.BackupBucketKind, Type: "local",
+		Client: cluster, Clock: clock, Prototype: &extensionsv1alpha1.BackupBucket{},
+		Kind: extensionsv1alpha1.BackupBucketKind, Type: "local",
 		SecretRef: func(o *extensionsv1alpha1.BackupBucket) *corev1.SecretReference { return &o.Spec.SecretRef },
 		Actuator:  withoutGenerated{&backup.BucketActuator{Client: cluster, Cloud: access}},
 	}
 	s.entryExtension = &extension.Reconciler[*extensionsv1alpha1.BackupEntry]{
-		Client: cluster, Clock: clock, Prototype: &extensionsv1alpha1.BackupEntry{}, Kind: extensionsv1alpha1.BackupEntryKind, Type: "local",
+		Client: cluster, Clock: clock, Prototype: &extensionsv1alpha1.BackupEntry{}, Kind: extensionsv1alpha1.BackupEntryKind,
+		Type:      "local",
 		SecretRef: func(o *extensionsv1alpha1.BackupEntry) *corev1.SecretReference { return &o.Spec.SecretRef },
 		Actuator:  &backup.EntryActuator{Client: cluster, Cloud: access},
 	}

@@ -31,7 +31,8 @@ func (s *seed) keeper() *gardenletseed.Reconciler {
 	d, err := discovery.NewDiscoveryClientForConfig(s.Config)
 	s.must(err)
 	return &gardenletseed.Reconciler{
-		Garden: s.garden, Cache: s.Client, Seed: s.cluster, Discovery: d, Clock: clock, Config: c, Image: "hortus.dev/hortus:test",
+		Garden: s.garden, Cache: s.Client, Seed: s.cluster, Discovery: d, Clock: clock, Config: c,
+		Image: "hortus.dev/hortus:test",
 	}
 }
 
@@ -77,7 +78,8 @@ func (s *seed) installed(registration *corev1beta1.ControllerRegistration) bool 
 func (s *seed) schedulable() bool {
 	s.t.Helper()
 	d := scheduler.Decide(scheduler.Input{
-		Shoot: &corev1beta1.Shoot{}, Profile: &corev1beta1.CloudProfileSpec{}, Candidates: []scheduler.Candidate{{Seed: s.object}},
+		Shoot: &corev1beta1.Shoot{}, Profile: &corev1beta1.CloudProfileSpec{},
+		Candidates: []scheduler.Candidate{{Seed: s.object}},
 	})
 	return d.Verdicts[0].Filter != "usable"
 }

@@ -28,8 +28,8 @@ type attempt struct {
 	pause time.Duration
 }
 
-// next is the attempt that follows this one, the zero value being none, and whether it may be made now. Each pause is twice as
-// long as the one before, beginning with first.
+// next is the attempt that follows this one, the zero value being none, and whether it may be made now. Each pause is
+// twice as long as the one before, beginning with first.
 func (a attempt) next(now time.Time, first time.Duration) (attempt, bool) {
 	switch since := now.Sub(a.at); {
 	case a.at.IsZero() || since >= repairForgotten:
@@ -52,8 +52,9 @@ func targetOf(shoot *corev1beta1.Shoot, c client.Object) repairTarget {
 	return repairTarget{shoot.UID, fmt.Sprintf("%T", c), c.GetName()}
 }
 
-// repairs remembers the last repair of each webhook configuration. An owner who changes a configuration back each time, most
-// likely with a controller, would be fought with every check otherwise. It is lost with the process, which then begins anew.
+// repairs remembers the last repair of each webhook configuration. An owner who changes a configuration back each time,
+// most likely with a controller, would be fought with every check otherwise. It is lost with the process, which then
+// begins anew.
 type repairs struct {
 	mu   sync.Mutex // Several Shoots are checked at once.
 	last map[repairTarget]attempt

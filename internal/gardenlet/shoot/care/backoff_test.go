@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// What is changed back at once is repaired after 1, 2, 4, ... minutes, at most once an hour, and as soon again when all has been
-// quiet for two hours.
+// What is changed back at once is repaired after 1, 2, 4, ... minutes, at most once an hour, and as soon again when all
+// has been quiet for two hours.
 func TestRepairsOfWhatIsChangedBack(t *testing.T) {
 	const period = time.Minute
 	begin := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -19,11 +19,15 @@ func TestRepairsOfWhatIsChangedBack(t *testing.T) {
 		problematic func(minute int) bool
 		want        []int // Minutes.
 	}{
-		"never again":             {func(minute int) bool { return minute == 0 }, []int{0}},
-		"after each repair":       {always, []int{0, 1, 3, 7, 15, 31, 63, 123, 183, 243}},
-		"hours after a repair":    {func(minute int) bool { return minute == 0 || minute == 200 || minute == 201 }, []int{0, 200, 201}},
+		"never again":       {func(minute int) bool { return minute == 0 }, []int{0}},
+		"after each repair": {always, []int{0, 1, 3, 7, 15, 31, 63, 123, 183, 243}},
+		"hours after a repair": {
+			func(minute int) bool { return minute == 0 || minute == 200 || minute == 201 }, []int{0, 200, 201},
+		},
 		"by an owner who is slow": {func(minute int) bool { return minute%40 == 0 }, []int{0, 40, 80, 120, 160, 200, 240}},
-		"an hour after a repair":  {func(minute int) bool { return minute == 0 || minute >= 60 && minute < 64 }, []int{0, 60, 62}},
+		"an hour after a repair": {
+			func(minute int) bool { return minute == 0 || minute >= 60 && minute < 64 }, []int{0, 60, 62},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, target := &repairs{}, repairTarget{shoot: "a", kind: "k", name: "n"}

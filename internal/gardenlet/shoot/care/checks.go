@@ -36,7 +36,8 @@ func Conditions(o *Observed, s Settings) []corev1beta1.Condition {
 		if t, ok := s.Thresholds[kind]; ok {
 			threshold = &t
 		}
-		out = append(out, next(kind, kube.Condition(o.Shoot.Status.Conditions, kind), check(o, s, kind), threshold, op, o.Now))
+		out = append(out, next(kind, kube.Condition(o.Shoot.Status.Conditions, kind), check(o, s, kind), threshold, op,
+			o.Now))
 	}
 	return out
 }
@@ -67,9 +68,11 @@ func apiServer(o *Observed) Finding {
 	case d == nil || ptr.Deref(d.Spec.Replicas, 1) == 0:
 		return bad("APIServerDown", "The API server is not running at the moment.")
 	case o.HealthError != nil:
-		return bad("HealthzRequestFailed", fmt.Sprintf("Request to the health endpoint of the API server failed: %v.", o.HealthError))
+		return bad("HealthzRequestFailed",
+			fmt.Sprintf("Request to the health endpoint of the API server failed: %v.", o.HealthError))
 	case o.HealthStatus != 200:
-		return bad("HealthzRequestError", fmt.Sprintf("The API server answers its health check with status %d.", o.HealthStatus))
+		return bad("HealthzRequestError",
+			fmt.Sprintf("The API server answers its health check with status %d.", o.HealthStatus))
 	}
 	if f, soon := expiry(o); soon {
 		return f
@@ -103,7 +106,8 @@ func controlPlane(o *Observed, s Settings) Finding {
 		return bad("EtcdMissing", "Missing required etcd: etcd-main.")
 	}
 	if want := ptr.Deref(o.Etcd.Spec.Replicas, 1); o.Etcd.Status.ReadyReplicas < want || want == 0 {
-		return bad("EtcdUnhealthy", fmt.Sprintf("etcd-main has %d of %d members ready.", o.Etcd.Status.ReadyReplicas, max(want, 1)))
+		return bad("EtcdUnhealthy", fmt.Sprintf("etcd-main has %d of %d members ready.", o.Etcd.Status.ReadyReplicas,
+			max(want, 1)))
 	}
 	lacking, unclear := backups(o)
 	if lacking != nil {
@@ -112,7 +116,8 @@ func controlPlane(o *Observed, s Settings) Finding {
 	if f, ok := reports(o, s, corev1beta1.ShootControlPlaneHealthy); ok {
 		return f
 	}
-	if f, ok := resources(o, corev1beta1.ShootControlPlaneHealthy, func(mr *resourcesv1alpha1.ManagedResource) bool { return ptr.Deref(mr.Spec.Class, "") != "" }); ok {
+	if f, ok := resources(o, corev1beta1.ShootControlPlaneHealthy,
+		func(mr *resourcesv1alpha1.ManagedResource) bool { return ptr.Deref(mr.Spec.Class, "") != "" }); ok {
 		return f
 	}
 	if unclear != nil {
@@ -131,12 +136,14 @@ func stoppedEtcd(o *Observed) *Finding {
 	if ready >= wanted || etcd.Message == "" {
 		return nil
 	}
-	f := bad("EtcdUnhealthy", fmt.Sprintf("etcd-main has %d of %d members ready. One is %s: %s.", ready, wanted, etcd.State, printable(etcd.Message)))
+	f := bad("EtcdUnhealthy", fmt.Sprintf("etcd-main has %d of %d members ready. One is %s: %s.", ready, wanted,
+		etcd.State, printable(etcd.Message)))
 	return &f
 }
 
 func systemComponents(o *Observed, s Settings) Finding {
-	if f, ok := resources(o, corev1beta1.ShootSystemComponentsHealthy, func(mr *resourcesv1alpha1.ManagedResource) bool { return ptr.Deref(mr.Spec.Class, "") == "" }); ok {
+	if f, ok := resources(o, corev1beta1.ShootSystemComponentsHealthy,
+		func(mr *resourcesv1alpha1.ManagedResource) bool { return ptr.Deref(mr.Spec.Class, "") == "" }); ok {
 		return f
 	}
 	if f, ok := reports(o, s, corev1beta1.ShootSystemComponentsHealthy); ok {
@@ -150,7 +157,8 @@ func systemComponents(o *Observed, s Settings) Finding {
 		case !o.TunnelPod:
 			return bad("NoTunnelDeployed", "No tunnel pod is running in the Shoot, so its nodes cannot be reached.")
 		case o.TunnelError != nil:
-			return bad("TunnelConnectionBroken", fmt.Sprintf("The tunnel to the Shoot's nodes does not work: %v.", o.TunnelError))
+			return bad("TunnelConnectionBroken",
+				fmt.Sprintf("The tunnel to the Shoot's nodes does not work: %v.", o.TunnelError))
 		}
 	}
 	return good("SystemComponentsRunning", "All system components are healthy.")
@@ -163,7 +171,8 @@ func deploymentProblem(d *appsv1.Deployment) string {
 	}
 	for _, c := range d.Status.Conditions {
 		switch {
-		case c.Type == appsv1.DeploymentAvailable && c.Status != "True", c.Type == appsv1.DeploymentReplicaFailure && c.Status == "True":
+		case c.Type == appsv1.DeploymentAvailable && c.Status != "True", c.Type == appsv1.DeploymentReplicaFailure &&
+			c.Status == "True":
 			return c.Message
 		}
 	}
@@ -175,7 +184,9 @@ func deploymentProblem(d *appsv1.Deployment) string {
 
 // resources reports the first ManagedResource of a condition that is not good. A label assigns it to a condition;
 // without one its class does.
-func resources(o *Observed, kind corev1beta1.ConditionType, byClass func(*resourcesv1alpha1.ManagedResource) bool) (Finding, bool) {
+func resources(
+	o *Observed, kind corev1beta1.ConditionType, byClass func(*resourcesv1alpha1.ManagedResource) bool,
+) (Finding, bool) {
 	for i := range o.Resources {
 		mr := &o.Resources[i]
 		if label, ok := mr.Labels[corev1beta1.LabelCareConditionType]; ok && label != string(kind) || !ok && !byClass(mr) {
@@ -194,7 +205,9 @@ func resourceReason(mr *resourcesv1alpha1.ManagedResource) string {
 		return "OutdatedStatus"
 	}
 	// Always in this order: a reason that changes counts as a new problem, to which its threshold applies again.
-	for _, kind := range []corev1beta1.ConditionType{resourcesv1alpha1.ResourcesApplied, resourcesv1alpha1.ResourcesHealthy} {
+	for _, kind := range []corev1beta1.ConditionType{
+		resourcesv1alpha1.ResourcesApplied, resourcesv1alpha1.ResourcesHealthy,
+	} {
 		c := kube.Condition(mr.Status.Conditions, kind)
 		if c == nil {
 			return "MissingManagedResourceCondition"
@@ -203,7 +216,8 @@ func resourceReason(mr *resourcesv1alpha1.ManagedResource) string {
 			return c.Reason
 		}
 	}
-	if c := kube.Condition(mr.Status.Conditions, resourcesv1alpha1.ResourcesProgressing); c != nil && c.Status != corev1beta1.ConditionFalse && c.Reason != "" {
+	if c := kube.Condition(mr.Status.Conditions, resourcesv1alpha1.ResourcesProgressing); c != nil &&
+		c.Status != corev1beta1.ConditionFalse && c.Reason != "" {
 		return c.Reason
 	}
 	return "MissingManagedResourceCondition"
@@ -216,14 +230,20 @@ func reports(o *Observed, s Settings, kind corev1beta1.ConditionType) (Finding, 
 			continue
 		}
 		if s.StaleAfter > 0 && !r.Heartbeat.IsZero() && o.Now.Sub(r.Heartbeat) > s.StaleAfter {
-			return unknown(r.Kind+"OutdatedHealthCheckReport", fmt.Sprintf("%s extension (%s/%s) has not shown that it lives for more than %s.", r.Kind, r.Kind, r.Name, s.StaleAfter)), true
+			return unknown(r.Kind+"OutdatedHealthCheckReport",
+				fmt.Sprintf("%s extension (%s/%s) has not shown that it lives for more than %s.", r.Kind, r.Kind, r.Name,
+					s.StaleAfter)), true
 		}
 		switch r.Condition.Status {
 		case corev1beta1.ConditionTrue:
 		case corev1beta1.ConditionProgressing:
-			return Finding{Status: corev1beta1.ConditionProgressing, Reason: r.Condition.Reason, Message: r.Condition.Message, Codes: r.Condition.Codes}, true
+			return Finding{
+				Status: corev1beta1.ConditionProgressing, Reason: r.Condition.Reason, Message: r.Condition.Message,
+				Codes: r.Condition.Codes,
+			}, true
 		default:
-			return bad(r.Kind+"UnhealthyReport", fmt.Sprintf("%s %q reports failing health check: %s", r.Kind, r.Name, r.Condition.Message), r.Condition.Codes...), true
+			return bad(r.Kind+"UnhealthyReport", fmt.Sprintf("%s %q reports failing health check: %s",
+				r.Kind, r.Name, r.Condition.Message), r.Condition.Codes...), true
 		}
 	}
 	return Finding{}, false

@@ -22,7 +22,9 @@ import (
 	"hortus.dev/hortus/internal/secretsmanager"
 )
 
-func resource(name string, applied, healthy, progressing corev1beta1.ConditionStatus) resourcesv1alpha1.ManagedResource {
+func resource(
+	name string, applied, healthy, progressing corev1beta1.ConditionStatus,
+) resourcesv1alpha1.ManagedResource {
 	mr := resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	for kind, status := range map[string]corev1beta1.ConditionStatus{
 		resourcesv1alpha1.ResourcesApplied:     applied,
@@ -77,13 +79,16 @@ func healthyShoot() *Observed {
 func healthyNode() *corev1.Node {
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:        "n1",
-			Labels:      map[string]string{corev1beta1.LabelWorkerPool: "pool", corev1beta1.LabelWorkerNodeAgentSecretName: "key"},
+			Name: "n1",
+			Labels: map[string]string{
+				corev1beta1.LabelWorkerPool: "pool", corev1beta1.LabelWorkerNodeAgentSecretName: "key",
+			},
 			Annotations: map[string]string{annotationChecksum: "sum"},
 		},
 		Status: corev1.NodeStatus{
 			Conditions: []corev1.NodeCondition{
-				{Type: corev1.NodeReady, Status: corev1.ConditionTrue}, {Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse},
+				{Type: corev1.NodeReady, Status: corev1.ConditionTrue},
+				{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse},
 			},
 			NodeInfo: corev1.NodeSystemInfo{KubeletVersion: "v1.36.3"},
 		},
@@ -121,7 +126,8 @@ func TestConditions(t *testing.T) {
 			})(o)
 			o.Machines[0].Status.CurrentStatus.Phase = machinev1alpha1.MachineInPlaceUpdating
 			o.MachineDeployments[0].Status.Conditions = []machinev1alpha1.MachineDeploymentCondition{{
-				Type: machinev1alpha1.MachineDeploymentProgressing, Status: machinev1alpha1.ConditionTrue, Reason: "MachineSetUpdated",
+				Type: machinev1alpha1.MachineDeploymentProgressing, Status: machinev1alpha1.ConditionTrue,
+				Reason: "MachineSetUpdated",
 			}}
 		}
 	}
@@ -164,7 +170,9 @@ func TestConditions(t *testing.T) {
 		},
 		"etcd is down with a reason, which comes before its consequences": {func(o *Observed) {
 			o.Etcd.Status.ReadyReplicas, o.Deployments[0].Status.AvailableReplicas = 0, 0
-			o.Backups = &Backups{Status: etcdbackup.Status{Etcd: etcdbackup.Etcd{State: etcdbackup.EtcdFailing, Message: "no space left"}}}
+			o.Backups = &Backups{Status: etcdbackup.Status{Etcd: etcdbackup.Etcd{
+				State: etcdbackup.EtcdFailing, Message: "no space left",
+			}}}
 		}, want{corev1beta1.ShootControlPlaneHealthy, "False", "EtcdUnhealthy"}},
 		"an extension complains": {func(o *Observed) {
 			o.Reports = []Report{{Kind: "ControlPlane", Name: "a", Condition: corev1beta1.Condition{
@@ -323,10 +331,13 @@ func TestConstraints(t *testing.T) {
 	webhook := func(o *Observed, labels, annotations map[string]string) {
 		c := &admissionregistrationv1.ValidatingWebhookConfiguration{
 			ObjectMeta: metav1.ObjectMeta{Name: "policy", Labels: labels, Annotations: annotations},
-			Webhooks: []admissionregistrationv1.ValidatingWebhook{{Name: "w", Rules: []admissionregistrationv1.RuleWithOperations{{
-				Operations: []admissionregistrationv1.OperationType{"*"},
-				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
-			}}}},
+			Webhooks: []admissionregistrationv1.ValidatingWebhook{{Name: "w",
+				Rules: []admissionregistrationv1.RuleWithOperations{{
+					Operations: []admissionregistrationv1.OperationType{"*"},
+					Rule: admissionregistrationv1.Rule{
+						APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"},
+					},
+				}}}},
 		}
 		o.Webhooks.add(c, webhooksOf(c))
 	}
@@ -379,7 +390,9 @@ func TestConstraints(t *testing.T) {
 			"ManualInPlaceWorkersUpdated=False/WorkerPoolsWithManualInPlaceUpdateStrategyPending"},
 		"a rotation is due, and every window is while the cluster sleeps": {func(o *Observed) {
 			sleep, wake := "0 20 * * *", "0 6 * * *"
-			o.Shoot.Spec.Hibernation = &corev1beta1.Hibernation{Schedules: []corev1beta1.HibernationSchedule{{Start: &sleep, End: &wake}}}
+			o.Shoot.Spec.Hibernation = &corev1beta1.Hibernation{Schedules: []corev1beta1.HibernationSchedule{{
+				Start: &sleep, End: &wake,
+			}}}
 			o.Shoot.Spec.Maintenance = &corev1beta1.Maintenance{
 				TimeWindow: &corev1beta1.MaintenanceTimeWindow{Begin: "220000+0000", End: "230000+0000"},
 				AutoRotation: &corev1beta1.MaintenanceAutoRotation{Credentials: &corev1beta1.MaintenanceCredentialsAutoRotation{

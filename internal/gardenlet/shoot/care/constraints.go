@@ -24,7 +24,9 @@ func Constraints(o *Observed) []corev1beta1.Condition {
 	var out []corev1beta1.Condition
 	add := func(kind corev1beta1.ConditionType, f Finding, always bool) {
 		if always || f.Status != corev1beta1.ConditionTrue {
-			out = append(out, corev1beta1.Condition{Type: kind, Status: f.Status, Reason: f.Reason, Message: f.Message, Codes: f.Codes})
+			out = append(out, corev1beta1.Condition{
+				Type: kind, Status: f.Status, Reason: f.Reason, Message: f.Message, Codes: f.Codes,
+			})
 		}
 	}
 	webhooks := webhookConstraint(o)
@@ -78,36 +80,43 @@ func certificates(o *Observed) Finding {
 			continue
 		}
 		if end := time.Unix(seconds, 0); end.Before(o.Now.Add(caWarning)) {
-			expiring = append(expiring, fmt.Sprintf("%q (expiring at %s)", o.CAs[i].Labels[secretsmanager.LabelName], end.UTC().Format(time.RFC3339)))
+			expiring = append(expiring, fmt.Sprintf("%q (expiring at %s)", o.CAs[i].Labels[secretsmanager.LabelName],
+				end.UTC().Format(time.RFC3339)))
 		}
 	}
 	if len(expiring) == 0 {
 		return good("NoExpiringCACertificates", "All CA certificates are still valid for at least 1y.")
 	}
 	slices.Sort(expiring)
-	return bad("ExpiringCACertificates", "Some CA certificates are expiring in less than one year, you should rotate them: "+strings.Join(expiring, ", ")+".")
+	return bad("ExpiringCACertificates",
+		"Some CA certificates are expiring in less than one year, you should rotate them: "+strings.Join(expiring, ", ")+".")
 }
 
 // needsItsWebhook tells whether a definition cannot be moved to one version without its webhook.
 func needsItsWebhook(d *apiextensionsv1.CustomResourceDefinition) bool {
-	return d.Spec.Conversion != nil && d.Spec.Conversion.Strategy == apiextensionsv1.WebhookConverter && len(d.Status.StoredVersions) > 1
+	return d.Spec.Conversion != nil && d.Spec.Conversion.Strategy == apiextensionsv1.WebhookConverter &&
+		len(d.Status.StoredVersions) > 1
 }
 
 func conversions(o *Observed) Finding {
 	if names := &o.Conversions; names.Count > 0 {
 		return bad("CRDsWithProblematicConversionWebhooks", fmt.Sprintf(
-			"Some CRDs in your cluster have multiple stored versions present and have a conversion webhook configured: %s.", names))
+			"Some CRDs in your cluster have multiple stored versions present and have a conversion webhook configured: %s.",
+			names))
 	}
 	if f, ok := tooMuch(o, Definitions); ok {
 		return f
 	}
-	return good("NoCRDsWithProblematicConversionWebhooks", "No definition depends on a conversion webhook for stored objects.")
+	return good("NoCRDsWithProblematicConversionWebhooks",
+		"No definition depends on a conversion webhook for stored objects.")
 }
 
 func manualUpdates(shoot *corev1beta1.Shoot) Finding {
-	if u := shoot.Status.InPlaceUpdates; u != nil && u.PendingWorkerUpdates != nil && len(u.PendingWorkerUpdates.ManualInPlaceUpdate) > 0 {
+	if u := shoot.Status.InPlaceUpdates; u != nil && u.PendingWorkerUpdates != nil &&
+		len(u.PendingWorkerUpdates.ManualInPlaceUpdate) > 0 {
 		return bad("WorkerPoolsWithManualInPlaceUpdateStrategyPending",
-			fmt.Sprintf("Worker pools wait for their nodes to be selected for an update in place: %s.", strings.Join(u.PendingWorkerUpdates.ManualInPlaceUpdate, ", ")))
+			fmt.Sprintf("Worker pools wait for their nodes to be selected for an update in place: %s.",
+				strings.Join(u.PendingWorkerUpdates.ManualInPlaceUpdate, ", ")))
 	}
 	return good("NoPendingUpdates", "No worker pool waits for a manual update.")
 }
@@ -115,8 +124,9 @@ func manualUpdates(shoot *corev1beta1.Shoot) Finding {
 // automaticRotation finds rotations that wait for a maintenance window in which the Shoot is awake, and would for ever.
 func automaticRotation(o *Observed) Finding {
 	if maintenance.RotationBlocked(o.Shoot, o.Now) {
-		return bad("MaintenanceWindowDuringHibernation", "The ETCD encryption key is due to be rotated, but the cluster is hibernated in every maintenance window to come. "+
-			"Change spec.maintenance.timeWindow or spec.hibernation.schedules, or rotate the key by hand.")
+		return bad("MaintenanceWindowDuringHibernation",
+			"The ETCD encryption key is due to be rotated, but the cluster is hibernated in every maintenance window to come. "+
+				"Change spec.maintenance.timeWindow or spec.hibernation.schedules, or rotate the key by hand.")
 	}
 	return good("RotationPossible", "Credentials can be rotated in maintenance windows.")
 }

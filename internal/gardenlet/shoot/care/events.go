@@ -18,8 +18,9 @@ const maxEventNote = 1000
 // conditionEvent is an event about a condition.
 type conditionEvent struct{ kind, reason, note string }
 
-// eventsOf are the events about conditions that have become False, that are False for another reason, or that are True again; and
-// every day about a certificate that expires soon. There is none for what is only unknown, or not certain yet.
+// eventsOf are the events about conditions that have become False, that are False for another reason, or that are True
+// again; and every day about a certificate that expires soon. There is none for what is only unknown, or not certain
+// yet.
 func eventsOf(before, after []corev1beta1.Condition) []conditionEvent {
 	var events []conditionEvent
 	for _, now := range after {
@@ -27,7 +28,9 @@ func eventsOf(before, after []corev1beta1.Condition) []conditionEvent {
 		if old := kube.Condition(before, now.Type); old != nil {
 			was = *old
 		}
-		e := conditionEvent{kind: corev1.EventTypeWarning, reason: now.Reason, note: fmt.Sprintf("%s: %s", now.Type, now.Message)}
+		e := conditionEvent{
+			kind: corev1.EventTypeWarning, reason: now.Reason, note: fmt.Sprintf("%s: %s", now.Type, now.Message),
+		}
 		switch {
 		case now.Status == corev1beta1.ConditionFalse && (was.Status != now.Status || was.Reason != now.Reason):
 		case now.Status == corev1beta1.ConditionTrue && was.Status == corev1beta1.ConditionFalse:

@@ -11,7 +11,9 @@ import (
 
 func TestEventsOfConditions(t *testing.T) {
 	condition := func(status corev1beta1.ConditionStatus, reason, message string) []corev1beta1.Condition {
-		return []corev1beta1.Condition{{Type: corev1beta1.ShootControlPlaneHealthy, Status: status, Reason: reason, Message: message}}
+		return []corev1beta1.Condition{{
+			Type: corev1beta1.ShootControlPlaneHealthy, Status: status, Reason: reason, Message: message,
+		}}
 	}
 	good, bad := condition("True", "ControlPlaneRunning", "fine"), condition("False", "BackupsBehind", "behind")
 	expires := func(message string) []corev1beta1.Condition {
@@ -24,14 +26,26 @@ func TestEventsOfConditions(t *testing.T) {
 		before, after []corev1beta1.Condition
 		want          []conditionEvent
 	}{
-		"well for the first time":     {nil, good, nil},
-		"still well":                  {good, good, nil},
-		"bad for the first time":      {nil, bad, []conditionEvent{{"Warning", "BackupsBehind", "ControlPlaneHealthy: behind"}}},
-		"bad":                         {good, bad, []conditionEvent{{"Warning", "BackupsBehind", "ControlPlaneHealthy: behind"}}},
-		"bad after a while":           {condition("Progressing", "BackupsBehind", "behind"), bad, []conditionEvent{{"Warning", "BackupsBehind", "ControlPlaneHealthy: behind"}}},
-		"still bad, in other words":   {bad, condition("False", "BackupsBehind", "more behind"), nil},
-		"bad for another reason":      {bad, condition("False", "EtcdUnhealthy", "down"), []conditionEvent{{"Warning", "EtcdUnhealthy", "ControlPlaneHealthy: down"}}},
-		"well again":                  {bad, good, []conditionEvent{{"Normal", "ControlPlaneRunning", "ControlPlaneHealthy: fine"}}},
+		"well for the first time": {nil, good, nil},
+		"still well":              {good, good, nil},
+		"bad for the first time": {
+			nil, bad, []conditionEvent{{"Warning", "BackupsBehind", "ControlPlaneHealthy: behind"}},
+		},
+		"bad": {
+			good, bad, []conditionEvent{{"Warning", "BackupsBehind", "ControlPlaneHealthy: behind"}},
+		},
+		"bad after a while": {
+			condition("Progressing", "BackupsBehind", "behind"), bad,
+			[]conditionEvent{{"Warning", "BackupsBehind", "ControlPlaneHealthy: behind"}},
+		},
+		"still bad, in other words": {bad, condition("False", "BackupsBehind", "more behind"), nil},
+		"bad for another reason": {
+			bad, condition("False", "EtcdUnhealthy", "down"),
+			[]conditionEvent{{"Warning", "EtcdUnhealthy", "ControlPlaneHealthy: down"}},
+		},
+		"well again": {
+			bad, good, []conditionEvent{{"Normal", "ControlPlaneRunning", "ControlPlaneHealthy: fine"}},
+		},
 		"not certain":                 {good, condition("Progressing", "BackupsBehind", "behind"), nil},
 		"unknown":                     {bad, condition("Unknown", "ConditionCheckError", "no answer"), nil},
 		"well after it was unknown":   {condition("Unknown", "ConditionCheckError", "no answer"), good, nil},

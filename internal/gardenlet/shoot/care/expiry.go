@@ -6,15 +6,16 @@ import (
 )
 
 const (
-	// certificateWarning is how long before their end certificates of a control plane are warned of. Reconciliations replace
-	// them 73 days before; a Shoot that has failed is tried again every 30 days, so one more attempt begins after the warning.
+	// certificateWarning is how long before their end certificates of a control plane are warned of. Reconciliations
+	// replace them 73 days before; a Shoot that has failed is tried again every 30 days, so one more attempt begins after
+	// the warning.
 	certificateWarning = 30 * 24 * time.Hour
 	// reasonCertificateExpires is of APIServerAvailable, which stays True: the API server works until the end.
 	reasonCertificateExpires = "CertificateExpiresSoon"
 )
 
-// expiry is the finding if one of the certificates ends soon by which the gardenlet and the API server know each other. The
-// others of the control plane are of about the same age. Its message changes once a day.
+// expiry is the finding if one of the certificates ends soon by which the gardenlet and the API server know each other.
+// The others of the control plane are of about the same age. Its message changes once a day.
 func expiry(o *Observed) (Finding, bool) {
 	whose, end := "API server", o.ServerUntil
 	if end.IsZero() || !o.ClientUntil.IsZero() && o.ClientUntil.Before(end) {

@@ -12,12 +12,18 @@ func TestExpiry(t *testing.T) {
 		server, client time.Duration // From now on; 0 is not known.
 		want           string        // Part of the message after "certificate of the "; empty for no warning.
 	}{
-		"not known":                  {},
-		"new":                        {server: 365 * day, client: 365 * day},
-		"more than 30 days":          {server: 30*day + time.Second, client: 73 * day},
-		"30 days":                    {server: 30 * day, client: 73 * day, want: "API server expires in 30 days, on 2026-03-31."},
-		"hours":                      {server: 5 * time.Hour, client: 73 * day, want: "API server expires in 0 days, on 2026-03-01."},
-		"the client's is the first":  {server: 73 * day, client: 12 * day, want: "gardenlet for the API server expires in 12 days"},
+		"not known":         {},
+		"new":               {server: 365 * day, client: 365 * day},
+		"more than 30 days": {server: 30*day + time.Second, client: 73 * day},
+		"30 days": {
+			server: 30 * day, client: 73 * day, want: "API server expires in 30 days, on 2026-03-31.",
+		},
+		"hours": {
+			server: 5 * time.Hour, client: 73 * day, want: "API server expires in 0 days, on 2026-03-01.",
+		},
+		"the client's is the first": {
+			server: 73 * day, client: 12 * day, want: "gardenlet for the API server expires in 12 days",
+		},
 		"only the client's is known": {client: 12 * day, want: "gardenlet for"},
 		"the client's is not known":  {server: 12 * day, want: "API server"},
 		"both, the server's first":   {server: 11 * day, client: 12 * day, want: "API server expires in 11 days"},

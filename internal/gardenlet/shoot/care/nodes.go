@@ -40,8 +40,9 @@ func nodes(o *Observed, s Settings) Finding {
 			return f
 		}
 		if len(pool) < int(w.Minimum) {
-			return bad("MissingNodes", fmt.Sprintf("Not enough worker nodes registered in worker pool %q to meet minimum desired "+
-				"machine count. (%d/%d).", w.Name, len(pool), w.Minimum))
+			return bad("MissingNodes",
+				fmt.Sprintf("Not enough worker nodes registered in worker pool %q to meet minimum desired "+
+					"machine count. (%d/%d).", w.Name, len(pool), w.Minimum))
 		}
 	}
 	for _, f := range []func() (Finding, bool){
@@ -86,7 +87,8 @@ func unhealthyNodes(nodes []*Node) (Finding, bool) {
 	return Finding{}, false
 }
 
-// nodeProblem says what is wrong with a node by its conditions, or "", and whether what its users run on it is the reason.
+// nodeProblem says what is wrong with a node by its conditions, or "", and whether what its users run on it is the
+// reason.
 func nodeProblem(n *corev1.Node) (problem string, byItsUsers bool) {
 	seen := false
 	for _, c := range n.Status.Conditions {
@@ -114,7 +116,8 @@ func nodeProblem(n *corev1.Node) (problem string, byItsUsers bool) {
 	return "", false
 }
 
-// oldKubelets finds nodes whose kubelet is behind the pool's patch version. Another minor is a roll-out, judged elsewhere.
+// oldKubelets finds nodes whose kubelet is behind the pool's patch version. Another minor is a roll-out, judged
+// elsewhere.
 func oldKubelets(shoot *corev1beta1.Shoot, w corev1beta1.Worker, nodes []*Node) (Finding, bool) {
 	version := shoot.Spec.Kubernetes.Version
 	if w.Kubernetes != nil && w.Kubernetes.Version != nil {
@@ -151,23 +154,24 @@ func outdatedConfigs(o *Observed) (Finding, bool) {
 		fmt.Sprintf("Nodes have not applied their newest configuration: %s.", &outdated)), true
 }
 
-// beingUpdated tells whether the machine controller is updating a node in place: from its selection until it is uncordoned.
+// beingUpdated tells whether the machine controller is updating a node in place: from its selection until it is
+// uncordoned.
 func beingUpdated(n *corev1.Node) bool {
 	_, candidate := n.Labels[corev1beta1.LabelNodeCandidateForUpdate]
 	_, selected := n.Labels[corev1beta1.LabelNodeSelectedForUpdate]
 	return candidate && selected
 }
 
-// updatedByHand tells whether a node is cordoned because somebody has selected it for an update in place, so that its pool
-// neither shrinks nor rolls by itself.
+// updatedByHand tells whether a node is cordoned because somebody has selected it for an update in place, so that its
+// pool neither shrinks nor rolls by itself.
 func (o *Observed) updatedByHand(n *Node) bool {
 	return n.BeingUpdated && slices.ContainsFunc(o.Shoot.Spec.Provider.Workers, func(w corev1beta1.Worker) bool {
 		return w.Name == n.Pool && w.UpdateStrategy != nil && *w.UpdateStrategy == corev1beta1.ManualInPlaceUpdate
 	})
 }
 
-// scaling explains why there are more or fewer nodes than the machine deployments want. Nodes that are updated by hand count as
-// if they were ready.
+// scaling explains why there are more or fewer nodes than the machine deployments want. Nodes that are updated by hand
+// count as if they were ready.
 func scaling(o *Observed) (Finding, bool) {
 	var desired int32
 	for _, d := range o.MachineDeployments {
@@ -200,9 +204,11 @@ func scaling(o *Observed) (Finding, bool) {
 		for _, c := range d.Status.Conditions {
 			if c.Type == machinev1alpha1.MachineDeploymentProgressing && c.Status == machinev1alpha1.ConditionTrue &&
 				c.Reason != "NewMachineSetAvailable" {
-				return bad("NodesRollOutScalingUp", fmt.Sprintf("Machine deployment %q is being rolled out: %s", d.Name, c.Message)), true
+				return bad("NodesRollOutScalingUp",
+					fmt.Sprintf("Machine deployment %q is being rolled out: %s", d.Name, c.Message)), true
 			}
-			if c.Type == machinev1alpha1.MachineDeploymentAvailable && c.Status != machinev1alpha1.ConditionTrue && registered < desired {
+			if c.Type == machinev1alpha1.MachineDeploymentAvailable && c.Status != machinev1alpha1.ConditionTrue &&
+				registered < desired {
 				return scalingUp(o, desired), true
 			}
 		}

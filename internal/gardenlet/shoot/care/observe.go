@@ -85,8 +85,8 @@ func (r *Reconciler) readBackups(ctx context.Context, o *Observed, _ client.InNa
 	return nil
 }
 
-// confirmOwner passes on what the garden says of the owner of the control plane. Etcd goes on as long as the garden or the
-// bucket of its backups confirms its epoch, and this is its only way to ask the garden.
+// confirmOwner passes on what the garden says of the owner of the control plane. Etcd goes on as long as the garden or
+// the bucket of its backups confirms its epoch, and this is its only way to ask the garden.
 func (r *Reconciler) confirmOwner(ctx context.Context, shoot *corev1beta1.Shoot, access steps.EtcdAccess) error {
 	claim, err := ownership.Read(ctx, r.Garden, shoot.Namespace, shoot.UID)
 	if err != nil || claim.Epoch == 0 {
@@ -100,7 +100,9 @@ func (r *Reconciler) confirmOwner(ctx context.Context, shoot *corev1beta1.Shoot,
 
 func (r *Reconciler) readCAs(ctx context.Context, o *Observed, in client.InNamespace) error {
 	secrets := &corev1.SecretList{}
-	if err := r.Seed.List(ctx, secrets, in, client.MatchingLabels{secretsmanager.LabelManagedBy: secretsmanager.ManagedBy, secretsmanager.LabelPersist: "true"}); err != nil {
+	if err := r.Seed.List(ctx, secrets, in, client.MatchingLabels{
+		secretsmanager.LabelManagedBy: secretsmanager.ManagedBy, secretsmanager.LabelPersist: "true",
+	}); err != nil {
 		return fmt.Errorf("list certificate authorities: %w", err)
 	}
 	for _, s := range secrets.Items {
@@ -115,8 +117,10 @@ func (r *Reconciler) readCAs(ctx context.Context, o *Observed, in client.InNames
 // readReports collects the conditions that extensions have written to their objects.
 func (r *Reconciler) readReports(ctx context.Context, o *Observed, in client.InNamespace) error {
 	for _, list := range []client.ObjectList{
-		&extensionsv1alpha1.InfrastructureList{}, &extensionsv1alpha1.ControlPlaneList{}, &extensionsv1alpha1.WorkerList{}, &extensionsv1alpha1.NetworkList{},
-		&extensionsv1alpha1.ExtensionList{}, &extensionsv1alpha1.ContainerRuntimeList{}, &extensionsv1alpha1.OperatingSystemConfigList{},
+		&extensionsv1alpha1.InfrastructureList{}, &extensionsv1alpha1.ControlPlaneList{}, &extensionsv1alpha1.WorkerList{},
+		&extensionsv1alpha1.NetworkList{},
+		&extensionsv1alpha1.ExtensionList{}, &extensionsv1alpha1.ContainerRuntimeList{},
+		&extensionsv1alpha1.OperatingSystemConfigList{},
 	} {
 		if err := r.Seed.List(ctx, list, in); err != nil {
 			if meta.IsNoMatchError(err) {
@@ -135,7 +139,9 @@ func (r *Reconciler) readReports(ctx context.Context, o *Observed, in client.InN
 				return fmt.Errorf("list extension objects: %w", err)
 			}
 			for _, c := range e.GetDefaultStatus().Conditions {
-				o.Reports = append(o.Reports, Report{Kind: gvk.Kind, Name: e.GetName(), Type: e.GetDefaultSpec().Type, Condition: c})
+				o.Reports = append(o.Reports, Report{
+					Kind: gvk.Kind, Name: e.GetName(), Type: e.GetDefaultSpec().Type, Condition: c,
+				})
 			}
 		}
 	}
@@ -172,7 +178,9 @@ func (r *Reconciler) readHeartbeats(ctx context.Context, o *Observed) error {
 			continue
 		}
 		if _, ok := beats[namespace]; !ok {
-			lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: extensionsv1alpha1.HeartbeatLease}}
+			lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+				Namespace: namespace, Name: extensionsv1alpha1.HeartbeatLease,
+			}}
 			if _, err := kube.Exists(ctx, r.Seed, lease); err != nil {
 				return err
 			}

@@ -33,11 +33,12 @@ type Observed struct {
 	// The API server: HealthError is why it could not be asked, HealthStatus the HTTP status it answered with.
 	HealthError  error
 	HealthStatus int
-	// ServerUntil is the end of the certificate that the API server has shown, ClientUntil that of the gardenlet as its client.
-	// Zero: not known.
+	// ServerUntil is the end of the certificate that the API server has shown, ClientUntil that of the gardenlet as its
+	// client. Zero: not known.
 	ServerUntil, ClientUntil time.Time
 
-	// In the Shoot; only if its API server answers. Its users can fill it with anything, so only what the checks need is kept.
+	// In the Shoot; only if its API server answers. Its users can fill it with anything, so only what the checks need is
+	// kept.
 	Nodes       []Node
 	NodeLeases  []Lease // Of kubelets.
 	AgentLeases []Lease // Of node agents.

@@ -20,8 +20,8 @@ import (
 	"hortus.dev/hortus/internal/pages"
 )
 
-// shootTimeout bounds the reads in one Shoot in one check. An API server in good health answers all of them within a second;
-// one that its users have made slow must not keep a worker from the other Shoots of the seed.
+// shootTimeout bounds the reads in one Shoot in one check. An API server in good health answers all of them within a
+// second; one that its users have made slow must not keep a worker from the other Shoots of the seed.
 const shootTimeout = 20 * time.Second
 
 // Limits on what is read of a kind in one check.
@@ -75,11 +75,13 @@ type Node struct {
 // nodeOf keeps of a node what the checks need.
 func nodeOf(n *corev1.Node) Node {
 	out := Node{
-		Name: n.Name, Pool: n.Labels[corev1beta1.LabelWorkerPool], ConfigKey: n.Labels[corev1beta1.LabelWorkerNodeAgentSecretName],
-		Checksum: n.Annotations[annotationChecksum], KubeletVersion: n.Status.NodeInfo.KubeletVersion,
+		Name: n.Name, Pool: n.Labels[corev1beta1.LabelWorkerPool],
+		ConfigKey: n.Labels[corev1beta1.LabelWorkerNodeAgentSecretName],
+		Checksum:  n.Annotations[annotationChecksum], KubeletVersion: n.Status.NodeInfo.KubeletVersion,
 		NotManaged: n.Annotations[annotationNotManaged] == "1", Unschedulable: n.Spec.Unschedulable, Ready: nodeReady(n),
-		BeingReplaced: slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taintPreferNoSchedule }),
-		BeingUpdated:  beingUpdated(n),
+		BeingReplaced: slices.ContainsFunc(n.Spec.Taints,
+			func(t corev1.Taint) bool { return t.Key == taintPreferNoSchedule }),
+		BeingUpdated: beingUpdated(n),
 	}
 	out.Problem, out.ByItsUsers = nodeProblem(n)
 	for _, text := range []*string{&out.Pool, &out.ConfigKey, &out.Checksum, &out.KubeletVersion, &out.Problem} {
@@ -148,7 +150,8 @@ func readAll[L client.ObjectList](
 func tooMuch(o *Observed, kinds ...Kind) (Finding, bool) {
 	for _, kind := range kinds {
 		if why, ok := o.TooMuch[kind]; ok {
-			return unknown("TooManyObjects", fmt.Sprintf("Not checked: the cluster has more %s than a check reads (%s).", kind, why)), true
+			return unknown("TooManyObjects",
+				fmt.Sprintf("Not checked: the cluster has more %s than a check reads (%s).", kind, why)), true
 		}
 	}
 	return Finding{}, false
@@ -202,11 +205,15 @@ func webhooksOf(c client.Object) []Webhook {
 	switch c := c.(type) {
 	case *admissionregistrationv1.MutatingWebhookConfiguration:
 		for _, w := range c.Webhooks {
-			out = append(out, Webhook{c.Name, w.Name, w.FailurePolicy, w.TimeoutSeconds, w.Rules, w.ObjectSelector, w.NamespaceSelector})
+			out = append(out, Webhook{
+				c.Name, w.Name, w.FailurePolicy, w.TimeoutSeconds, w.Rules, w.ObjectSelector, w.NamespaceSelector,
+			})
 		}
 	case *admissionregistrationv1.ValidatingWebhookConfiguration:
 		for _, w := range c.Webhooks {
-			out = append(out, Webhook{c.Name, w.Name, w.FailurePolicy, w.TimeoutSeconds, w.Rules, w.ObjectSelector, w.NamespaceSelector})
+			out = append(out, Webhook{
+				c.Name, w.Name, w.FailurePolicy, w.TimeoutSeconds, w.Rules, w.ObjectSelector, w.NamespaceSelector,
+			})
 		}
 	}
 	return out
@@ -215,7 +222,8 @@ func webhooksOf(c client.Object) []Webhook {
 // readShoot reads what is looked at inside the Shoot.
 func readShoot(ctx context.Context, o *Observed, user client.Reader) error {
 	for _, read := range []func(context.Context, *Observed, client.Reader) error{
-		readMutatingWebhooks, readValidatingWebhooks, readDefinitions, readNodes, readNodeLeases, readAgentLeases, readTunnelPods,
+		readMutatingWebhooks, readValidatingWebhooks, readDefinitions, readNodes, readNodeLeases, readAgentLeases,
+		readTunnelPods,
 	} {
 		if err := read(ctx, o, user); err != nil {
 			return err
@@ -272,26 +280,28 @@ func readNodeLeases(ctx context.Context, o *Observed, user client.Reader) error 
 	if o.workerless() {
 		return nil
 	}
-	return readAll(ctx, o, user, NodeLeases, limits, &coordinationv1.LeaseList{}, func(page *coordinationv1.LeaseList) bool {
-		for i := range page.Items {
-			o.NodeLeases = append(o.NodeLeases, leaseOf(&page.Items[i]))
-		}
-		return true
-	}, client.InNamespace(corev1.NamespaceNodeLease))
+	return readAll(ctx, o, user, NodeLeases, limits, &coordinationv1.LeaseList{},
+		func(page *coordinationv1.LeaseList) bool {
+			for i := range page.Items {
+				o.NodeLeases = append(o.NodeLeases, leaseOf(&page.Items[i]))
+			}
+			return true
+		}, client.InNamespace(corev1.NamespaceNodeLease))
 }
 
 func readAgentLeases(ctx context.Context, o *Observed, user client.Reader) error {
 	if o.workerless() {
 		return nil
 	}
-	return readAll(ctx, o, user, AgentLeases, limits, &coordinationv1.LeaseList{}, func(page *coordinationv1.LeaseList) bool {
-		for i := range page.Items {
-			if strings.HasPrefix(page.Items[i].Name, corev1beta1.NodeAgentLeasePrefix) {
-				o.AgentLeases = append(o.AgentLeases, leaseOf(&page.Items[i]))
+	return readAll(ctx, o, user, AgentLeases, limits, &coordinationv1.LeaseList{},
+		func(page *coordinationv1.LeaseList) bool {
+			for i := range page.Items {
+				if strings.HasPrefix(page.Items[i].Name, corev1beta1.NodeAgentLeasePrefix) {
+					o.AgentLeases = append(o.AgentLeases, leaseOf(&page.Items[i]))
+				}
 			}
-		}
-		return true
-	}, client.InNamespace(metav1.NamespaceSystem))
+			return true
+		}, client.InNamespace(metav1.NamespaceSystem))
 }
 
 func readTunnelPods(ctx context.Context, o *Observed, user client.Reader) error {

@@ -64,7 +64,9 @@ func configuration(name string, bytes int, timeout int32) *admissionregistration
 			ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://127.0.0.1:1/")},
 			Rules: []admissionregistrationv1.RuleWithOperations{{
 				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+				Rule: admissionregistrationv1.Rule{
+					APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"},
+				},
 			}},
 			NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 				{Key: "a", Operator: metav1.LabelSelectorOpNotIn, Values: append(values, "b")}}},
@@ -115,14 +117,20 @@ func (w *watched) List(ctx context.Context, list client.ObjectList, opts ...clie
 // mib is the memory that was in use at most, beyond what was before.
 func (w *watched) mib() float64 { return float64(int64(w.peak)-int64(w.base)) / (1 << 20) }
 
-// TestShootFullOfObjects fills a real API server and checks that what is found is right, and that little is held at a time.
+// TestShootFullOfObjects fills a real API server and checks that what is found is right, and that little is held at a
+// time.
 func TestShootFullOfObjects(t *testing.T) {
 	e := env.Start(t)
 	user := userClient(t, e.Config)
 	const small, large, leases = 600, 60, 600
-	fill(t, user, small, func(i int) client.Object { return configuration(fmt.Sprintf("small-%04d", i), 500, int32(10+i%2*10)) })
+	fill(t, user, small, func(i int) client.Object {
+		return configuration(fmt.Sprintf("small-%04d", i), 500,
+			int32(10+i%2*10))
+	})
 	fill(t, user, leases, func(i int) client.Object {
-		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: fmt.Sprintf("other-%d", i)}}
+		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+			Namespace: metav1.NamespaceSystem, Name: fmt.Sprintf("other-%d", i),
+		}}
 	})
 	fill(t, user, 3, func(i int) client.Object {
 		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{
@@ -149,7 +157,8 @@ func TestShootFullOfObjects(t *testing.T) {
 	o, reader := check(empty())
 	problematic, repairs := o.Webhooks.Problematic.Count, len(o.Webhooks.ToRepair)
 	if problematic != small/2 || repairs != maxRepairs || len(o.Nodes) != 3 || len(o.AgentLeases) != 0 {
-		t.Errorf("%d problematic webhooks, %d to repair, %d nodes, %d leases", problematic, repairs, len(o.Nodes), len(o.AgentLeases))
+		t.Errorf("%d problematic webhooks, %d to repair, %d nodes, %d leases", problematic, repairs, len(o.Nodes),
+			len(o.AgentLeases))
 	}
 	if len(o.TooMuch) > 0 {
 		t.Errorf("too much: %v", o.TooMuch)

@@ -37,8 +37,8 @@ const unassignedPeriod = 30 * time.Second
 type Connector interface {
 	Connect(kubeconfig []byte) (client.Client, error)
 	Status(ctx context.Context, kubeconfig []byte) (int, error)
-	// CertificatesUntil returns the ends of the certificates that the API server has shown with its last answer, and of that
-	// in the kubeconfig; zero if not known. It sends no request.
+	// CertificatesUntil returns the ends of the certificates that the API server has shown with its last answer, and of
+	// that in the kubeconfig; zero if not known. It sends no request.
 	CertificatesUntil(kubeconfig []byte) (server, client time.Time)
 	TunnelWorks(ctx context.Context, kubeconfig []byte) error
 	// BackupStatus asks the process that takes the backups of an etcd. It gives up after seconds.
@@ -72,7 +72,8 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager, concurrency int) error {
 	ended := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		old, ok1 := e.ObjectOld.(*corev1beta1.Shoot)
 		now, ok2 := e.ObjectNew.(*corev1beta1.Shoot)
-		return ok1 && ok2 && (operationEnded(old, now) || ptr.Deref(old.Status.SeedName, "") != ptr.Deref(now.Status.SeedName, ""))
+		return ok1 && ok2 && (operationEnded(old, now) || ptr.Deref(old.Status.SeedName, "") != ptr.Deref(now.Status.SeedName,
+			""))
 	}}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("shoot-care").
@@ -124,7 +125,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 	return reconcile.Result{RequeueAfter: r.Period}, nil
 }
 
-// set writes conditions and constraints to the status. Conditions of others stay; constraints that are no longer shown go.
+// set writes conditions and constraints to the status. Conditions of others stay; constraints that are no longer shown
+// go.
 func set(shoot *corev1beta1.Shoot, conditions, constraints []corev1beta1.Condition, now time.Time) {
 	s := &shoot.Status
 	for _, c := range conditions {
@@ -161,8 +163,8 @@ func setUnknown(shoot *corev1beta1.Shoot, err error, now time.Time) {
 	}
 }
 
-// remediate repairs problematic webhooks if the operator wants that, and tells their owners by annotation. Those that are changed
-// back are repaired less and less often.
+// remediate repairs problematic webhooks if the operator wants that, and tells their owners by annotation. Those that
+// are changed back are repaired less and less often.
 func (r *Reconciler) remediate(ctx context.Context, o *Observed, user client.Client) error {
 	if !r.RemediateWebhooks {
 		return nil

@@ -45,7 +45,9 @@ func remediate(w Webhook) fix {
 			// No selector can exclude these.
 			if f.failurePolicy == nil {
 				f.failurePolicy = ptr.To(admissionregistrationv1.Ignore)
-				f.changes = append(f.changes, fmt.Sprintf("webhook %q: failurePolicy was set to Ignore, because it acts on %s, which no selector can exclude", w.Name, r.resources[0]))
+				f.changes = append(f.changes,
+					fmt.Sprintf("webhook %q: failurePolicy was set to Ignore, because it acts on %s, which no selector can exclude",
+						w.Name, r.resources[0]))
 			}
 		case r.cluster || len(r.namespaces) == 0:
 			maps.Copy(object, r.object)
@@ -63,11 +65,13 @@ func remediate(w Webhook) fix {
 	if len(object) > 0 {
 		// Namespaces are told apart by their own labels.
 		f.objectSelector = exclude(w.ObjectSelector, labels.Set{corev1beta1.LabelPurpose: object[corev1beta1.LabelPurpose]})
-		f.changes = append(f.changes, fmt.Sprintf("webhook %q: objectSelector was extended to exclude system objects", w.Name))
+		f.changes = append(f.changes, fmt.Sprintf("webhook %q: objectSelector was extended to exclude system objects",
+			w.Name))
 	}
 	if len(namespace) > 0 {
 		f.namespaceSelector = exclude(w.NamespaceSelector, namespace)
-		f.changes = append(f.changes, fmt.Sprintf("webhook %q: namespaceSelector was extended to exclude system namespaces", w.Name))
+		f.changes = append(f.changes, fmt.Sprintf("webhook %q: namespaceSelector was extended to exclude system namespaces",
+			w.Name))
 	}
 	return f
 }
@@ -88,7 +92,8 @@ func exclude(selector *metav1.LabelSelector, set labels.Set) *metav1.LabelSelect
 		out = selector.DeepCopy()
 	}
 	for _, key := range slices.Sorted(maps.Keys(set)) {
-		out.MatchExpressions = append(out.MatchExpressions, metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOpNotIn, Values: []string{set[key]}})
+		out.MatchExpressions = append(out.MatchExpressions,
+			metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOpNotIn, Values: []string{set[key]}})
 	}
 	return out
 }

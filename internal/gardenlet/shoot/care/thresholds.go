@@ -38,7 +38,10 @@ type Operation struct {
 
 // next turns a finding into the condition that follows the old one. A failing check makes a condition Progressing for
 // the threshold before it becomes False; nil has no threshold.
-func next(kind corev1beta1.ConditionType, old *corev1beta1.Condition, f Finding, threshold *time.Duration, op Operation, now time.Time) corev1beta1.Condition {
+func next(
+	kind corev1beta1.ConditionType, old *corev1beta1.Condition, f Finding, threshold *time.Duration, op Operation,
+	now time.Time,
+) corev1beta1.Condition {
 	c := corev1beta1.Condition{
 		Type: kind, Status: f.Status, Reason: f.Reason, Message: f.Message, Codes: f.Codes,
 		LastTransitionTime: metav1.Time{Time: now}, LastUpdateTime: metav1.Time{Time: now},
@@ -56,14 +59,17 @@ func next(kind corev1beta1.ConditionType, old *corev1beta1.Condition, f Finding,
 }
 
 // failing is the status for a check that fails.
-func failing(old *corev1beta1.Condition, f Finding, threshold *time.Duration, op Operation, now time.Time) corev1beta1.ConditionStatus {
+func failing(
+	old *corev1beta1.Condition, f Finding, threshold *time.Duration, op Operation, now time.Time,
+) corev1beta1.ConditionStatus {
 	if f.Patience > 0 && (old == nil || old.Status == corev1beta1.ConditionUnknown) {
 		return corev1beta1.ConditionProgressing
 	}
 	if threshold == nil || old == nil {
 		return corev1beta1.ConditionFalse
 	}
-	justSucceeded := op.Last != nil && op.Last.State == corev1beta1.LastOperationStateSucceeded && now.Sub(op.Last.LastUpdateTime.Time) < *threshold
+	justSucceeded := op.Last != nil && op.Last.State == corev1beta1.LastOperationStateSucceeded &&
+		now.Sub(op.Last.LastUpdateTime.Time) < *threshold
 	switch old.Status {
 	case corev1beta1.ConditionTrue:
 		return corev1beta1.ConditionProgressing

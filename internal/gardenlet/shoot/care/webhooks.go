@@ -31,7 +31,8 @@ type row struct {
 
 var (
 	kubeSystem = labels.Set{
-		corev1beta1.LabelPurpose: metav1.NamespaceSystem, corev1beta1.LabelNoCleanup: "true", "kubernetes.io/metadata.name": metav1.NamespaceSystem,
+		corev1beta1.LabelPurpose: metav1.NamespaceSystem, corev1beta1.LabelNoCleanup: "true",
+		"kubernetes.io/metadata.name": metav1.NamespaceSystem,
 	}
 	defaultNamespace = labels.Set{"kubernetes.io/metadata.name": metav1.NamespaceDefault}
 	inKubeSystem     = []labels.Set{kubeSystem}
@@ -41,30 +42,47 @@ var (
 )
 
 // leases of system components: the row of the strict rule.
-var systemLeases = row{groups: []string{"coordination.k8s.io"}, versions: leaseVersions, resources: []string{"leases"}, namespaces: inKubeSystem}
+var systemLeases = row{
+	groups: []string{"coordination.k8s.io"}, versions: leaseVersions, resources: []string{"leases"},
+	namespaces: inKubeSystem,
+}
 
 // rows is the table of the specification.
 var rows = []row{
-	{groups: []string{""}, versions: []string{"v1"}, resources: []string{"pods", "pods/status"}, object: labels.Set{corev1beta1.LabelNoCleanup: "true", "origin": "gardener"}, namespaces: inKubeSystem},
-	{groups: []string{""}, versions: []string{"v1"}, resources: []string{"configmaps", "secrets", "serviceaccounts"}, namespaces: inKubeSystem},
-	{groups: []string{""}, versions: []string{"v1"}, resources: []string{"endpoints", "services", "services/status"}, namespaces: []labels.Set{kubeSystem, defaultNamespace}},
+	{groups: []string{""}, versions: []string{"v1"}, resources: []string{"pods", "pods/status"},
+		object: labels.Set{corev1beta1.LabelNoCleanup: "true", "origin": "gardener"}, namespaces: inKubeSystem},
+	{groups: []string{""}, versions: []string{"v1"}, resources: []string{"configmaps", "secrets", "serviceaccounts"},
+		namespaces: inKubeSystem},
+	{groups: []string{""}, versions: []string{"v1"}, resources: []string{"endpoints", "services", "services/status"},
+		namespaces: []labels.Set{kubeSystem, defaultNamespace}},
 	{groups: []string{""}, versions: []string{"v1"}, resources: []string{"nodes", "nodes/status"}, cluster: true},
-	{groups: []string{""}, versions: []string{"v1"}, resources: []string{"namespaces", "namespaces/status"}, cluster: true, object: kubeSystem, namespaces: inKubeSystem},
-	{groups: []string{"apps"}, versions: []string{"v1", "v1beta1", "v1beta2"}, resources: workloads, namespaces: inKubeSystem},
+	{groups: []string{""}, versions: []string{"v1"}, resources: []string{"namespaces", "namespaces/status"}, cluster: true,
+		object: kubeSystem, namespaces: inKubeSystem},
+	{groups: []string{"apps"}, versions: []string{"v1", "v1beta1", "v1beta2"}, resources: workloads,
+		namespaces: inKubeSystem},
 	{groups: []string{"extensions"}, versions: []string{"v1beta1"}, resources: workloads, namespaces: inKubeSystem},
-	{groups: []string{"networking.k8s.io"}, versions: twoVersions, resources: []string{"networkpolicies"}, namespaces: inKubeSystem},
-	{groups: []string{"extensions"}, versions: []string{"v1beta1"}, resources: []string{"networkpolicies"}, namespaces: inKubeSystem},
+	{groups: []string{"networking.k8s.io"}, versions: twoVersions, resources: []string{"networkpolicies"},
+		namespaces: inKubeSystem},
+	{groups: []string{"extensions"}, versions: []string{"v1beta1"}, resources: []string{"networkpolicies"},
+		namespaces: inKubeSystem},
 	{groups: []string{"coordination.k8s.io"}, versions: leaseVersions, resources: []string{"leases"}},
-	{groups: []string{"rbac.authorization.k8s.io"}, versions: rbacVersions, resources: []string{"clusterroles", "clusterrolebindings"}, cluster: true},
-	{groups: []string{"rbac.authorization.k8s.io"}, versions: rbacVersions, resources: []string{"roles", "rolebindings"}, namespaces: inKubeSystem},
-	{groups: []string{"apiextensions.k8s.io"}, versions: twoVersions, resources: []string{"customresourcedefinitions", "customresourcedefinitions/status"}, cluster: true},
-	{groups: []string{"apiregistration.k8s.io"}, versions: twoVersions, resources: []string{"apiservices", "apiservices/status"}, cluster: true},
-	{groups: []string{"certificates.k8s.io"}, versions: twoVersions, resources: []string{"certificatesigningrequests", "certificatesigningrequests/status", "certificatesigningrequests/approval"}, cluster: true},
+	{groups: []string{"rbac.authorization.k8s.io"}, versions: rbacVersions,
+		resources: []string{"clusterroles", "clusterrolebindings"}, cluster: true},
+	{groups: []string{"rbac.authorization.k8s.io"}, versions: rbacVersions, resources: []string{"roles", "rolebindings"},
+		namespaces: inKubeSystem},
+	{groups: []string{"apiextensions.k8s.io"}, versions: twoVersions,
+		resources: []string{"customresourcedefinitions", "customresourcedefinitions/status"}, cluster: true},
+	{groups: []string{"apiregistration.k8s.io"}, versions: twoVersions,
+		resources: []string{"apiservices", "apiservices/status"}, cluster: true},
+	{groups: []string{"certificates.k8s.io"}, versions: twoVersions, resources: []string{
+		"certificatesigningrequests", "certificatesigningrequests/status", "certificatesigningrequests/approval",
+	}, cluster: true},
 	{groups: []string{"scheduling.k8s.io"}, versions: rbacVersions, resources: []string{"priorityclasses"}, cluster: true},
 }
 
 var workloads = []string{
-	"controllerrevisions", "daemonsets", "daemonsets/status", "deployments", "deployments/scale", "replicasets", "replicasets/status", "replicasets/scale",
+	"controllerrevisions", "daemonsets", "daemonsets/status", "deployments", "deployments/scale", "replicasets",
+	"replicasets/status", "replicasets/scale",
 }
 
 // Webhook is what the rule needs of a webhook of either kind.
@@ -78,7 +96,8 @@ type Webhook struct {
 
 // own tells whether the configuration belongs to the system itself.
 func own(l map[string]string) bool {
-	return l["app"] == "gardener-resource-manager" || l["resources.gardener.cloud/managed-by"] == "gardener" || l["origin"] == "gardener"
+	return l["app"] == "gardener-resource-manager" || l["resources.gardener.cloud/managed-by"] == "gardener" ||
+		l["origin"] == "gardener"
 }
 
 // Problematic tells whether the webhook can keep the system from working when it does not answer.
@@ -98,7 +117,8 @@ func ignoresFailure(w Webhook) bool {
 
 // hits tells whether the webhook is asked about writes to the row.
 func hits(w Webhook, r row) bool {
-	if !slices.ContainsFunc(w.Rules, func(rule admissionregistrationv1.RuleWithOperations) bool { return ruleHits(rule, r) }) {
+	if !slices.ContainsFunc(w.Rules,
+		func(rule admissionregistrationv1.RuleWithOperations) bool { return ruleHits(rule, r) }) {
 		return false
 	}
 	if !selects(w.ObjectSelector, []labels.Set{r.object}) {
@@ -113,9 +133,11 @@ func hits(w Webhook, r row) bool {
 
 func ruleHits(rule admissionregistrationv1.RuleWithOperations, r row) bool {
 	writes := slices.ContainsFunc(rule.Operations, func(o admissionregistrationv1.OperationType) bool {
-		return o == admissionregistrationv1.Create || o == admissionregistrationv1.Update || o == admissionregistrationv1.OperationAll
+		return o == admissionregistrationv1.Create || o == admissionregistrationv1.Update ||
+			o == admissionregistrationv1.OperationAll
 	})
-	if !writes || !overlap(rule.APIGroups, r.groups) || !overlap(rule.APIVersions, r.versions) || !scopeHits(rule.Scope, r.cluster) {
+	if !writes || !overlap(rule.APIGroups, r.groups) || !overlap(rule.APIVersions, r.versions) ||
+		!scopeHits(rule.Scope, r.cluster) {
 		return false
 	}
 	return slices.ContainsFunc(r.resources, func(resource string) bool {
@@ -124,7 +146,8 @@ func ruleHits(rule admissionregistrationv1.RuleWithOperations, r row) bool {
 }
 
 func overlap(patterns, values []string) bool {
-	return slices.Contains(patterns, "*") || slices.ContainsFunc(values, func(v string) bool { return slices.Contains(patterns, v) })
+	return slices.Contains(patterns, "*") ||
+		slices.ContainsFunc(values, func(v string) bool { return slices.Contains(patterns, v) })
 }
 
 func scopeHits(scope *admissionregistrationv1.ScopeType, cluster bool) bool {

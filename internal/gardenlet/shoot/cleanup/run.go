@@ -54,7 +54,9 @@ func Run(ctx context.Context, shoot client.Client, step Step, now time.Time) ([]
 	return all, err
 }
 
-func runKind(ctx context.Context, shoot client.Client, step Step, kind schema.GroupVersionKind, now time.Time) ([]string, error) {
+func runKind(
+	ctx context.Context, shoot client.Client, step Step, kind schema.GroupVersionKind, now time.Time,
+) ([]string, error) {
 	found, requests := false, 0
 	err := list(ctx, shoot, kind, func(page []metav1.PartialObjectMetadata) (bool, error) {
 		for i := range page {
@@ -99,7 +101,9 @@ func act(
 	return nil
 }
 
-func forEach(ctx context.Context, objects []metav1.PartialObjectMetadata, do func(*metav1.PartialObjectMetadata) error) error {
+func forEach(
+	ctx context.Context, objects []metav1.PartialObjectMetadata, do func(*metav1.PartialObjectMetadata) error,
+) error {
 	group, _ := errgroup.WithContext(ctx)
 	group.SetLimit(parallelObjects)
 	for i := range objects {
@@ -110,7 +114,8 @@ func forEach(ctx context.Context, objects []metav1.PartialObjectMetadata, do fun
 
 // list hands the metadata of all objects of a kind to visit, page by page; an unknown kind has none.
 func list(
-	ctx context.Context, shoot client.Client, kind schema.GroupVersionKind, visit func([]metav1.PartialObjectMetadata) (bool, error),
+	ctx context.Context, shoot client.Client, kind schema.GroupVersionKind,
+	visit func([]metav1.PartialObjectMetadata) (bool, error),
 ) error {
 	like := &metav1.PartialObjectMetadataList{}
 	like.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
@@ -135,7 +140,8 @@ func list(
 }
 
 func remove(ctx context.Context, shoot client.Client, o *metav1.PartialObjectMetadata, grace time.Duration) error {
-	err := shoot.Delete(ctx, o, client.GracePeriodSeconds(int64(grace.Seconds())), client.PropagationPolicy(metav1.DeletePropagationBackground))
+	err := shoot.Delete(ctx, o, client.GracePeriodSeconds(int64(grace.Seconds())),
+		client.PropagationPolicy(metav1.DeletePropagationBackground))
 	if client.IgnoreNotFound(err) != nil && !meta.IsNoMatchError(err) {
 		return fmt.Errorf("delete %s: %w", client.ObjectKeyFromObject(o), err)
 	}
@@ -152,8 +158,11 @@ func stripFinalizers(ctx context.Context, shoot client.Client, o *metav1.Partial
 }
 
 // markSnapshot makes the CSI sidecar act on a VolumeSnapshotContent whose grace period is over.
-func markSnapshot(ctx context.Context, shoot client.Client, kind string, o *metav1.PartialObjectMetadata, step Step, now time.Time) error {
-	if kind != "VolumeSnapshotContent" || o.DeletionTimestamp.Add(step.Grace).After(now) || o.Annotations[annotationSnapshotBeingDeleted] == "yes" {
+func markSnapshot(
+	ctx context.Context, shoot client.Client, kind string, o *metav1.PartialObjectMetadata, step Step, now time.Time,
+) error {
+	if kind != "VolumeSnapshotContent" || o.DeletionTimestamp.Add(step.Grace).After(now) ||
+		o.Annotations[annotationSnapshotBeingDeleted] == "yes" {
 		return nil
 	}
 	before := o.DeepCopy()

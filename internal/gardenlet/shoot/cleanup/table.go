@@ -64,11 +64,15 @@ var table = map[string]entry{
 	Webhooks: {finalizeSoon, corev1beta1.AnnotationShootCleanupWebhooksFinalizeGracePeriodSeconds, 1,
 		kinds("admissionregistration.k8s.io", "v1", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")},
 	ExtendedAPIs: {finalizeLater, corev1beta1.AnnotationShootCleanupExtendedAPIsFinalizeGracePeriodSeconds, 0.1,
-		join(kinds("apiregistration.k8s.io", "v1", "APIService"), kinds("apiextensions.k8s.io", "v1", "CustomResourceDefinition"))},
-	KubernetesResources: {finalizeSoon, corev1beta1.AnnotationShootCleanupKubernetesResourcesFinalizeGracePeriodSeconds, 1, join(
-		kinds("batch", "v1", "CronJob"), kinds("apps", "v1", "DaemonSet", "Deployment"), kinds("networking.k8s.io", "v1", "Ingress"),
-		kinds("batch", "v1", "Job"), kinds("", "v1", "Pod"), kinds("apps", "v1", "ReplicaSet"), kinds("", "v1", "ReplicationController"),
-		kinds("apps", "v1", "StatefulSet"), costly)},
+		join(kinds("apiregistration.k8s.io", "v1", "APIService"),
+			kinds("apiextensions.k8s.io", "v1", "CustomResourceDefinition"))},
+	KubernetesResources: {finalizeSoon, corev1beta1.AnnotationShootCleanupKubernetesResourcesFinalizeGracePeriodSeconds, 1,
+		join(
+			kinds("batch", "v1", "CronJob"), kinds("apps", "v1", "DaemonSet", "Deployment"),
+			kinds("networking.k8s.io", "v1", "Ingress"),
+			kinds("batch", "v1", "Job"), kinds("", "v1", "Pod"), kinds("apps", "v1", "ReplicaSet"),
+			kinds("", "v1", "ReplicationController"),
+			kinds("apps", "v1", "StatefulSet"), costly)},
 	VolumeSnapshots: {finalizeLater, corev1beta1.AnnotationShootCleanupKubernetesResourcesFinalizeGracePeriodSeconds, 0.5,
 		kinds("snapshot.storage.k8s.io", "v1", "VolumeSnapshot", "VolumeSnapshotContent")},
 }

@@ -40,7 +40,8 @@ func TestTimes(t *testing.T) {
 
 func TestPlanRefusesAnUnreadableAnnotation(t *testing.T) {
 	for _, value := range []string{"soon", "-1", "1.5"} {
-		if _, _, err := Plan(Webhooks, map[string]string{corev1beta1.AnnotationShootCleanupWebhooksFinalizeGracePeriodSeconds: value}); err == nil {
+		if _, _, err := Plan(Webhooks,
+			map[string]string{corev1beta1.AnnotationShootCleanupWebhooksFinalizeGracePeriodSeconds: value}); err == nil {
 			t.Errorf("Plan() accepted %q", value)
 		}
 	}
@@ -75,15 +76,32 @@ func TestDecide(t *testing.T) {
 		meta metav1.ObjectMeta
 		want Action
 	}{
-		"a Deployment without labels":                                 {"Deployment", metav1.ObjectMeta{}, Delete},
-		"a Deployment that is not to be cleaned up":                   {"Deployment", metav1.ObjectMeta{Labels: map[string]string{"shoot.gardener.cloud/no-cleanup": "true"}}, Keep},
-		"a system component":                                          {"Deployment", metav1.ObjectMeta{Labels: map[string]string{"gardener.cloud/role": "system-component"}}, Keep},
-		"an APIService does not honour the label":                     {"APIService", metav1.ObjectMeta{Labels: map[string]string{"shoot.gardener.cloud/no-cleanup": "true"}}, Delete},
-		"an APIService that the aggregator manages":                   {"APIService", metav1.ObjectMeta{Labels: map[string]string{"kube-aggregator.kubernetes.io/automanaged": "onstart"}}, Keep},
-		"the Service of Kubernetes":                                   {"Service", metav1.ObjectMeta{Labels: map[string]string{"provider": "kubernetes"}}, Keep},
-		"a Pod that has been going for six minutes, with a finalizer": {"Pod", metav1.ObjectMeta{DeletionTimestamp: ago(6 * time.Minute), Finalizers: []string{"x"}}, Finalize},
-		"a Pod that has been going for six minutes, without":          {"Pod", metav1.ObjectMeta{DeletionTimestamp: ago(6 * time.Minute)}, Wait},
-		"a Pod that has been going for four minutes":                  {"Pod", metav1.ObjectMeta{DeletionTimestamp: ago(4 * time.Minute), Finalizers: []string{"x"}}, Wait},
+		"a Deployment without labels": {"Deployment", metav1.ObjectMeta{}, Delete},
+		"a Deployment that is not to be cleaned up": {
+			"Deployment", metav1.ObjectMeta{Labels: map[string]string{"shoot.gardener.cloud/no-cleanup": "true"}}, Keep,
+		},
+		"a system component": {
+			"Deployment", metav1.ObjectMeta{Labels: map[string]string{"gardener.cloud/role": "system-component"}}, Keep,
+		},
+		"an APIService does not honour the label": {
+			"APIService", metav1.ObjectMeta{Labels: map[string]string{"shoot.gardener.cloud/no-cleanup": "true"}}, Delete,
+		},
+		"an APIService that the aggregator manages": {
+			"APIService", metav1.ObjectMeta{Labels: map[string]string{"kube-aggregator.kubernetes.io/automanaged": "onstart"}},
+			Keep,
+		},
+		"the Service of Kubernetes": {
+			"Service", metav1.ObjectMeta{Labels: map[string]string{"provider": "kubernetes"}}, Keep,
+		},
+		"a Pod that has been going for six minutes, with a finalizer": {
+			"Pod", metav1.ObjectMeta{DeletionTimestamp: ago(6 * time.Minute), Finalizers: []string{"x"}}, Finalize,
+		},
+		"a Pod that has been going for six minutes, without": {
+			"Pod", metav1.ObjectMeta{DeletionTimestamp: ago(6 * time.Minute)}, Wait,
+		},
+		"a Pod that has been going for four minutes": {
+			"Pod", metav1.ObjectMeta{DeletionTimestamp: ago(4 * time.Minute), Finalizers: []string{"x"}}, Wait,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := Decide(step, tc.kind, &tc.meta, now); got != tc.want {

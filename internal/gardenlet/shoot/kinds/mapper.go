@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// maxVersions bounds the versions of a group in which a resource is looked for, each with a request of its own: owners of Shoots
-// make groups with as many versions as they like. A resource that only later versions serve counts as not served: while objects
-// of it have to be encrypted anew, the rotation of the key fails and names it.
+// maxVersions bounds the versions of a group in which a resource is looked for, each with a request of its own: owners
+// of Shoots make groups with as many versions as they like. A resource that only later versions serve counts as not
+// served: while objects of it have to be encrypted anew, the rotation of the key fails and names it.
 const maxVersions = 10
 
 // known is a kind that every API server has, or would have under this name.
@@ -42,7 +42,8 @@ var table = []known{
 	namespaced("", "v1", "Secret", "secrets"),
 	namespaced("", "v1", "Service", "services"),
 	clusterScoped("admissionregistration.k8s.io", "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
-	clusterScoped("admissionregistration.k8s.io", "v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
+	clusterScoped("admissionregistration.k8s.io", "v1", "ValidatingWebhookConfiguration",
+		"validatingwebhookconfigurations"),
 	clusterScoped("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions"),
 	clusterScoped("apiregistration.k8s.io", "v1", "APIService", "apiservices"),
 	namespaced("apps", "v1", "DaemonSet", "daemonsets"),
@@ -57,14 +58,15 @@ var table = []known{
 	clusterScoped("snapshot.storage.k8s.io", "v1", "VolumeSnapshotContent", "volumesnapshotcontents"),
 }
 
-// mapper answers RESTMapping and KindFor, which the client and the gardenlet use, for all kinds; the other methods only know
-// those of the table.
+// mapper answers RESTMapping and KindFor, which the client and the gardenlet use, for all kinds; the other methods only
+// know those of the table.
 type mapper struct {
 	meta.RESTMapper // Of the table.
 	server          discovery.DiscoveryInterface
 }
 
-// NewMapper returns a mapper that asks the server for groups whose kinds are not known. It keeps no answers; a client does.
+// NewMapper returns a mapper that asks the server for groups whose kinds are not known. It keeps no answers; a client
+// does.
 func NewMapper(server discovery.DiscoveryInterface) meta.RESTMapper {
 	var versions []schema.GroupVersion
 	for _, k := range table {
@@ -85,7 +87,8 @@ func scope(namespaced bool) meta.RESTScope {
 	return meta.RESTScopeRoot
 }
 
-// RESTMapping finds the resource of a kind. Without a version it is one of the server's preferred version, if that has it.
+// RESTMapping finds the resource of a kind. Without a version it is one of the server's preferred version, if that has
+// it.
 func (m mapper) RESTMapping(gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
 	if mapping, err := m.RESTMapper.RESTMapping(gk, versions...); err == nil {
 		return mapping, nil
@@ -99,14 +102,17 @@ func (m mapper) RESTMapping(gk schema.GroupKind, versions ...string) (*meta.REST
 	}
 	version := schema.GroupVersion{Group: gk.Group, Version: found.Version}
 	return &meta.RESTMapping{
-		Resource: version.WithResource(found.Name), GroupVersionKind: version.WithKind(found.Kind), Scope: scope(found.Namespaced),
+		Resource: version.WithResource(found.Name), GroupVersionKind: version.WithKind(found.Kind),
+		Scope: scope(found.Namespaced),
 	}, nil
 }
 
-// KindFor finds the kind of a resource. An empty group is that of Kubernetes' core, as in the configuration of encryption.
+// KindFor finds the kind of a resource. An empty group is that of Kubernetes' core, as in the configuration of
+// encryption.
 func (m mapper) KindFor(resource schema.GroupVersionResource) (schema.GroupVersionKind, error) {
 	for _, k := range table {
-		if k.Group == resource.Group && k.resource == resource.Resource && (resource.Version == "" || resource.Version == k.Version) {
+		if k.Group == resource.Group && k.resource == resource.Resource &&
+			(resource.Version == "" || resource.Version == k.Version) {
 			return k.GroupVersionKind, nil
 		}
 	}
@@ -121,9 +127,11 @@ func (m mapper) KindFor(resource schema.GroupVersionResource) (schema.GroupVersi
 	return schema.GroupVersionKind{Group: resource.Group, Version: found.Version, Kind: found.Kind}, nil
 }
 
-// find asks the server for the first resource in one of the versions of a group that matches; nil if there is none. No versions,
-// and empty ones, stand for all that the group has.
-func (m mapper) find(group string, versions []string, match func(metav1.APIResource) bool) (*metav1.APIResource, error) {
+// find asks the server for the first resource in one of the versions of a group that matches; nil if there is none. No
+// versions, and empty ones, stand for all that the group has.
+func (m mapper) find(
+	group string, versions []string, match func(metav1.APIResource) bool,
+) (*metav1.APIResource, error) {
 	versions = slices.DeleteFunc(slices.Clone(versions), func(v string) bool { return v == "" })
 	if len(versions) == 0 {
 		var err error

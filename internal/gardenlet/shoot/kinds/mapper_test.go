@@ -36,7 +36,9 @@ func used(t *testing.T) []schema.GroupVersionKind {
 		{Version: "v1", Kind: "Node"}, {Version: "v1", Kind: "Pod"}, {Version: "v1", Kind: "Secret"},
 		{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease"},
 	}
-	for _, name := range []string{cleanup.Webhooks, cleanup.ExtendedAPIs, cleanup.KubernetesResources, cleanup.VolumeSnapshots} {
+	for _, name := range []string{
+		cleanup.Webhooks, cleanup.ExtendedAPIs, cleanup.KubernetesResources, cleanup.VolumeSnapshots,
+	} {
 		step, _, err := cleanup.Plan(name, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -104,8 +106,8 @@ func connect(t *testing.T, e *env.Environment) client.Client {
 	return c
 }
 
-// TestKindsAreKnown compares with what a real server says, and makes sure that it is asked for none of those that the gardenlet
-// uses.
+// TestKindsAreKnown compares with what a real server says, and makes sure that it is asked for none of those that the
+// gardenlet uses.
 func TestKindsAreKnown(t *testing.T) {
 	e := env.Shared(t)
 	httpClient, err := rest.HTTPClientFor(e.Config)
@@ -152,7 +154,8 @@ func TestOtherKinds(t *testing.T) {
 		"namespaces": {schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, meta.RESTScopeNameRoot},
 		"events":     {schema.GroupVersionKind{Version: "v1", Kind: "Event"}, meta.RESTScopeNameNamespace},
 		"roles.rbac.authorization.k8s.io": {
-			schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"}, meta.RESTScopeNameNamespace,
+			schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"},
+			meta.RESTScopeNameNamespace,
 		},
 		"things.other.example.org": {
 			schema.GroupVersionKind{Group: "other.example.org", Version: "v8", Kind: "Kindthings"}, meta.RESTScopeNameRoot,
@@ -179,7 +182,9 @@ func TestOtherKinds(t *testing.T) {
 			}
 		})
 	}
-	if _, err := mapper.RESTMapping(schema.GroupKind{Group: "other.example.org", Kind: "None"}); !meta.IsNoMatchError(err) {
+	if _, err := mapper.RESTMapping(schema.GroupKind{
+		Group: "other.example.org", Kind: "None",
+	}); !meta.IsNoMatchError(err) {
 		t.Errorf("error %v for a kind that does not exist", err)
 	}
 	thing := &unstructured.Unstructured{}
@@ -188,7 +193,8 @@ func TestOtherKinds(t *testing.T) {
 	if err := c.Create(t.Context(), thing.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Patch(t.Context(), thing, client.RawPatch(types.MergePatchType, []byte("{}"))); err != nil || thing.GetUID() == "" {
+	if err := c.Patch(t.Context(), thing, client.RawPatch(types.MergePatchType, []byte("{}"))); err != nil ||
+		thing.GetUID() == "" {
 		t.Errorf("write a thing again: %v", err)
 	}
 }

@@ -1,8 +1,8 @@
 // Package snapshot takes full snapshots of Shoots' etcds on request: the annotation hortus.dev/take-backup.
 //
-// A snapshot is one request to the process that takes the backups, which answers when it is stored. The outcome is an event,
-// good or bad, and the annotation goes: whoever wants another attempt requests it. After a restart of the gardenlet in between
-// it is taken once more, which does no harm.
+// A snapshot is one request to the process that takes the backups, which answers when it is stored. The outcome is an
+// event, good or bad, and the annotation goes: whoever wants another attempt requests it. After a restart of the
+// gardenlet in between it is taken once more, which does no harm.
 package snapshot
 
 import (
@@ -83,7 +83,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 		return reconcile.Result{}, ctx.Err() // The gardenlet ends; the next one takes it.
 	}
 	if err != nil {
-		r.Events.Eventf(shoot, nil, corev1.EventTypeWarning, corev1beta1.EventBackupFailed, "Backup", "No full snapshot of etcd was taken: %v", err)
+		r.Events.Eventf(shoot, nil, corev1.EventTypeWarning, corev1beta1.EventBackupFailed, "Backup",
+			"No full snapshot of etcd was taken: %v", err)
 	} else {
 		r.Events.Eventf(shoot, nil, corev1.EventTypeNormal, corev1beta1.EventBackupTaken, "Backup",
 			"A full snapshot of etcd at revision %d has been stored.", taken.Revision)
@@ -122,11 +123,15 @@ func (r *Reconciler) take(ctx context.Context, shoot *corev1beta1.Shoot) (etcdba
 // removeRequest removes the annotation, unless another request has been made since.
 func (r *Reconciler) removeRequest(ctx context.Context, shoot *corev1beta1.Shoot, request string) error {
 	path := "/metadata/annotations/" + strings.ReplaceAll(corev1beta1.AnnotationTakeBackup, "/", "~1")
-	patch, err := json.Marshal([]map[string]any{{"op": "test", "path": path, "value": request}, {"op": "remove", "path": path}})
+	patch, err := json.Marshal([]map[string]any{
+		{"op": "test", "path": path, "value": request}, {"op": "remove", "path": path},
+	})
 	if err != nil {
 		return err
 	}
-	err = r.Garden.Patch(ctx, &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: shoot.Namespace, Name: shoot.Name}},
+	err = r.Garden.Patch(ctx, &corev1beta1.Shoot{
+		ObjectMeta: metav1.ObjectMeta{Namespace: shoot.Namespace, Name: shoot.Name},
+	},
 		client.RawPatch(types.JSONPatchType, patch))
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsInvalid(err) {
 		return fmt.Errorf("remove the request for a backup from Shoot %s/%s: %w", shoot.Namespace, shoot.Name, err)

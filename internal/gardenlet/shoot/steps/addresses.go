@@ -25,7 +25,8 @@ func ensureAdvertisedAddresses(ctx context.Context, s *Scope) (flow.Outcome, err
 	if equality.Semantic.DeepEqual(s.Shoot.Status.AdvertisedAddresses, want) {
 		return flow.Done(), nil
 	}
-	return flow.Done(), s.patchShootStatus(ctx, func(status *corev1beta1.ShootStatus) { status.AdvertisedAddresses = want })
+	return flow.Done(), s.patchShootStatus(ctx,
+		func(status *corev1beta1.ShootStatus) { status.AdvertisedAddresses = want })
 }
 
 func advertisedAddresses(s *Scope) []corev1beta1.ShootAdvertisedAddress {
@@ -46,7 +47,8 @@ func advertisedAddresses(s *Scope) []corev1beta1.ShootAdvertisedAddress {
 
 // issuer of service account tokens: the user's, or the API server's internal address.
 func issuer(s *Scope) string {
-	if c := s.Shoot.Spec.Kubernetes.KubeAPIServer; c != nil && c.ServiceAccountConfig != nil && c.ServiceAccountConfig.Issuer != nil {
+	if c := s.Shoot.Spec.Kubernetes.KubeAPIServer; c != nil && c.ServiceAccountConfig != nil &&
+		c.ServiceAccountConfig.Issuer != nil {
 		return *c.ServiceAccountConfig.Issuer
 	}
 	return "https://" + s.InternalHost()

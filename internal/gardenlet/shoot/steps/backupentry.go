@@ -77,7 +77,8 @@ func ensureBackupEntry(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	switch {
 	case !found:
 		err = s.Garden.Create(ctx, entry)
-	case !extensionobject.SameJSON(before.ObjectMeta, entry.ObjectMeta), !extensionobject.SameJSON(before.Spec, entry.Spec):
+	case !extensionobject.SameJSON(before.ObjectMeta, entry.ObjectMeta),
+		!extensionobject.SameJSON(before.Spec, entry.Spec):
 		err = s.Garden.Patch(ctx, entry, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	}
 	if err != nil {

@@ -22,7 +22,8 @@ func TestBackupEntryWaits(t *testing.T) {
 			func(e *corev1beta1.BackupEntry) { e.Generation = 2 }, "BackupEntry e has not been reconciled yet",
 		},
 		"in the works": {func(e *corev1beta1.BackupEntry) {
-			e.Status.LastOperation.State, e.Status.LastOperation.Description = corev1beta1.LastOperationStatePending, "the bucket is new"
+			e.Status.LastOperation.State, e.Status.LastOperation.Description = corev1beta1.LastOperationStatePending,
+				"the bucket is new"
 		}, "BackupEntry e: the bucket is new"},
 		"failing": {func(e *corev1beta1.BackupEntry) {
 			e.Status.LastError = &corev1beta1.LastError{Description: "no access"}

@@ -20,12 +20,13 @@ import (
 	"hortus.dev/hortus/internal/secretsmanager"
 )
 
-// TestCertificatesAreInTheTable: what is generated for a control plane is in the table of certificates, with its life, and nothing
-// else is.
+// TestCertificatesAreInTheTable: what is generated for a control plane is in the table of certificates, with its life,
+// and nothing else is.
 func TestCertificatesAreInTheTable(t *testing.T) {
 	s := testScope("a")
 	c := fake.NewClientBuilder().WithScheme(scheme.Scheme).Build()
-	manager, err := secretsmanager.New(t.Context(), c, testclock.NewFakePassiveClock(time.Unix(1e9, 0)), s.Namespace, SecretsIdentity)
+	manager, err := secretsmanager.New(t.Context(), c, testclock.NewFakePassiveClock(time.Unix(1e9, 0)), s.Namespace,
+		SecretsIdentity)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +51,8 @@ func TestCertificatesAreInTheTable(t *testing.T) {
 		}
 		name := secret.Labels[secretsmanager.LabelName]
 		lives[name] = 0
-		for _, key := range []string{secretsmanager.DataCACert, secretsmanager.DataCert} { // The second counts if there are both.
+		for _, key := range []string{secretsmanager.DataCACert, secretsmanager.DataCert} {
+			// The second counts if there are both.
 			if cert, err := pki.ParseCert(secret.Data[key]); err == nil {
 				lives[name] = certificates.LifeOf(cert)
 			}
@@ -71,7 +73,8 @@ type aging struct {
 	used map[string]*x509.Certificate
 }
 
-// newAging makes a control plane. Its certificates are to be replaced at the latest within a time after the one in the table.
+// newAging makes a control plane. Its certificates are to be replaced at the latest within a time after the one in the
+// table.
 func newAging(t *testing.T, within time.Duration) *aging {
 	t.Helper()
 	begin := time.Unix(2e9, 0)
@@ -110,7 +113,8 @@ func (a *aging) reconcile(succeeds bool) {
 	}
 	a.used = map[string]*x509.Certificate{}
 	for _, secret := range append(secrets, server) {
-		for _, key := range []string{secretsmanager.DataCACert, secretsmanager.DataCert} { // The second counts if there are both.
+		for _, key := range []string{secretsmanager.DataCACert, secretsmanager.DataCert} {
+			// The second counts if there are both.
 			if cert, err := pki.ParseCert(secret.Data[key]); err == nil {
 				a.used[secret.Labels[secretsmanager.LabelName]] = cert
 			}
@@ -147,8 +151,8 @@ func (a *aging) done(want int) {
 	}
 }
 
-// TestCertificatesOverTime: a control plane that is reconciled every day has valid certificates for 13 months, and for 11 years
-// if its owner rotates the CAs in the year in which the Shoot asks for that.
+// TestCertificatesOverTime: a control plane that is reconciled every day has valid certificates for 13 months, and for
+// 11 years if its owner rotates the CAs in the year in which the Shoot asks for that.
 func TestCertificatesOverTime(t *testing.T) {
 	t.Run("13 months", func(t *testing.T) {
 		a := newAging(t, certificates.Day)
@@ -184,11 +188,13 @@ func TestCertificatesOverTime(t *testing.T) {
 	})
 }
 
-// TestCertificatesOfAFailedShoot: a Shoot that fails every time has valid certificates, whenever it has failed first: the package
-// maintenance has it tried again often enough, if the attempts get as far as the control plane.
+// TestCertificatesOfAFailedShoot: a Shoot that fails every time has valid certificates, whenever it has failed first:
+// the package maintenance has it tried again often enough, if the attempts get as far as the control plane.
 func TestCertificatesOfAFailedShoot(t *testing.T) {
 	const retried = 30 * certificates.Day
-	for name, failsOn := range map[string]int{"from the beginning": 0, "just before they are due": 291, "when they are due": 292} {
+	for name, failsOn := range map[string]int{
+		"from the beginning": 0, "just before they are due": 291, "when they are due": 292,
+	} {
 		t.Run(name, func(t *testing.T) {
 			a := newAging(t, retried+certificates.Day)
 			s := a.scope.Shoot
@@ -197,7 +203,8 @@ func TestCertificatesOfAFailedShoot(t *testing.T) {
 			for day := range 396 {
 				a.at(time.Duration(day) * certificates.Day)
 				request := maintenance.ReconcileRequest{
-					Shoot: s, Operation: corev1beta1.LastOperationTypeReconcile, Options: maintenance.ReconcileOptions{SyncPeriod: time.Hour},
+					Shoot: s, Operation: corev1beta1.LastOperationTypeReconcile,
+					Options: maintenance.ReconcileOptions{SyncPeriod: time.Hour},
 				}
 				if !maintenance.DecideReconcile(request, a.clock.Now()).Now {
 					continue
@@ -212,7 +219,8 @@ func TestCertificatesOfAFailedShoot(t *testing.T) {
 				}
 			}
 			a.done(1)
-			if days := int(retried / certificates.Day); len(attempts) != (395-failsOn)/days+1 || !slices.Contains(attempts, failsOn+days) {
+			if days := int(retried / certificates.Day); len(attempts) != (395-failsOn)/days+1 ||
+				!slices.Contains(attempts, failsOn+days) {
 				t.Errorf("attempts on days %v", attempts)
 			}
 		})

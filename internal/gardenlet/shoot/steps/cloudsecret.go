@@ -30,9 +30,12 @@ func ensureCloudCredentials(ctx context.Context, s *Scope) (flow.Outcome, error)
 		return flow.Outcome{}, err
 	}
 	return flow.Done(), s.apply(ctx, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: cloudProviderSecret, Namespace: s.Namespace, Labels: map[string]string{corev1beta1.LabelPurpose: cloudProviderSecret}},
-		Type:       corev1.SecretTypeOpaque,
-		Data:       data,
+		ObjectMeta: metav1.ObjectMeta{
+			Name: cloudProviderSecret, Namespace: s.Namespace,
+			Labels: map[string]string{corev1beta1.LabelPurpose: cloudProviderSecret},
+		},
+		Type: corev1.SecretTypeOpaque,
+		Data: data,
 	})
 }
 
@@ -42,22 +45,29 @@ func (s *Scope) cloudCredentials(ctx context.Context) (map[string][]byte, error)
 	switch {
 	case s.Shoot.Spec.CredentialsBindingName != nil:
 		b := &securityv1alpha1.CredentialsBinding{}
-		if err := s.Garden.Get(ctx, client.ObjectKey{Namespace: namespace, Name: *s.Shoot.Spec.CredentialsBindingName}, b); err != nil {
+		if err := s.Garden.Get(ctx, client.ObjectKey{Namespace: namespace, Name: *s.Shoot.Spec.CredentialsBindingName},
+			b); err != nil {
 			return nil, fmt.Errorf("read CredentialsBinding %q: %w", *s.Shoot.Spec.CredentialsBindingName, err)
 		}
 		return s.credentials(ctx, b.CredentialsRef, namespace)
 	case s.Shoot.Spec.SecretBindingName != nil:
 		b := &corev1beta1.SecretBinding{}
-		if err := s.Garden.Get(ctx, client.ObjectKey{Namespace: namespace, Name: *s.Shoot.Spec.SecretBindingName}, b); err != nil {
+		if err := s.Garden.Get(ctx, client.ObjectKey{Namespace: namespace, Name: *s.Shoot.Spec.SecretBindingName},
+			b); err != nil {
 			return nil, fmt.Errorf("read SecretBinding %q: %w", *s.Shoot.Spec.SecretBindingName, err)
 		}
-		return s.credentials(ctx, corev1.ObjectReference{Kind: "Secret", Namespace: b.SecretRef.Namespace, Name: b.SecretRef.Name}, namespace)
+		return s.credentials(ctx, corev1.ObjectReference{
+			Kind: "Secret", Namespace: b.SecretRef.Namespace, Name: b.SecretRef.Name,
+		}, namespace)
 	}
-	return nil, flow.WithCodes(fmt.Errorf("the Shoot names neither a CredentialsBinding nor a SecretBinding"), string(corev1beta1.ErrorConfigurationProblem))
+	return nil, flow.WithCodes(fmt.Errorf("the Shoot names neither a CredentialsBinding nor a SecretBinding"),
+		string(corev1beta1.ErrorConfigurationProblem))
 }
 
 // credentials reads the data behind a reference in the garden; without a namespace it is in the default one.
-func (s *Scope) credentials(ctx context.Context, ref corev1.ObjectReference, defaultNamespace string) (map[string][]byte, error) {
+func (s *Scope) credentials(
+	ctx context.Context, ref corev1.ObjectReference, defaultNamespace string,
+) (map[string][]byte, error) {
 	key := client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
 	if key.Namespace == "" {
 		key.Namespace = defaultNamespace
@@ -76,5 +86,6 @@ func (s *Scope) credentials(ctx context.Context, ref corev1.ObjectReference, def
 		}
 		return secret.Data, nil
 	}
-	return nil, flow.WithCodes(fmt.Errorf("credentials of kind %s are not supported by this seed", ref.Kind), string(corev1beta1.ErrorConfigurationProblem))
+	return nil, flow.WithCodes(fmt.Errorf("credentials of kind %s are not supported by this seed", ref.Kind),
+		string(corev1beta1.ErrorConfigurationProblem))
 }

@@ -25,7 +25,9 @@ func ensureControlPlane(ctx context.Context, s *Scope) (flow.Outcome, error) {
 		object: &extensionsv1alpha1.ControlPlane{
 			ObjectMeta: s.extensionMeta(s.Shoot.Name),
 			Spec: extensionsv1alpha1.ControlPlaneSpec{
-				DefaultSpec:                  extensionsv1alpha1.DefaultSpec{Type: s.Shoot.Spec.Provider.Type, ProviderConfig: s.Shoot.Spec.Provider.ControlPlaneConfig},
+				DefaultSpec: extensionsv1alpha1.DefaultSpec{
+					Type: s.Shoot.Spec.Provider.Type, ProviderConfig: s.Shoot.Spec.Provider.ControlPlaneConfig,
+				},
 				Region:                       s.Shoot.Spec.Region,
 				SecretRef:                    s.cloudSecretRef(),
 				InfrastructureProviderStatus: infrastructure.Status.ProviderStatus,
@@ -36,5 +38,6 @@ func ensureControlPlane(ctx context.Context, s *Scope) (flow.Outcome, error) {
 }
 
 func removeControlPlane(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	return s.deleteExtension(ctx, &extensionsv1alpha1.ControlPlane{ObjectMeta: s.extensionMeta(s.Shoot.Name)}, severeDefault)
+	return s.deleteExtension(ctx, &extensionsv1alpha1.ControlPlane{ObjectMeta: s.extensionMeta(s.Shoot.Name)},
+		severeDefault)
 }

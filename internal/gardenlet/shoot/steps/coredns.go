@@ -32,7 +32,10 @@ func renderCoreDNS(_ context.Context, s *Scope) ([]client.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := coredns.Values{Image: s.Images.CoreDNS, Placement: component.SystemComponents(s.Shoot.Spec.Provider.Workers), ClusterIP: ip, Replicas: 2}
+	v := coredns.Values{
+		Image: s.Images.CoreDNS, Placement: component.SystemComponents(s.Shoot.Spec.Provider.Workers), ClusterIP: ip,
+		Replicas: 2,
+	}
 	if maximumNodes(s) < 2 {
 		v.Replicas = 1 // A second one on the same node would help nobody.
 	}
@@ -57,10 +60,12 @@ func withoutAddonsTask(s *Scope) string {
 	return ""
 }
 
-// annotationRestartedAt is what "kubectl rollout restart" sets on a pod template; the resource manager of the Shoot leaves it.
+// annotationRestartedAt is what "kubectl rollout restart" sets on a pod template; the resource manager of the Shoot
+// leaves it.
 const annotationRestartedAt = "kubectl.kubernetes.io/restartedAt"
 
-// ensureAddonsRestarted marks the pods with the start of the operation, so that another pass does not restart them again.
+// ensureAddonsRestarted marks the pods with the start of the operation, so that another pass does not restart them
+// again.
 func ensureAddonsRestarted(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	shoot, err := s.shootClient()
 	if err != nil {

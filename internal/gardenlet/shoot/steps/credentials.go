@@ -57,8 +57,8 @@ const (
 // certificateValidity of everything that is renewed by replacing pods.
 const certificateValidity = 365 * 24 * time.Hour
 
-// Credentials makes the CAs, keys and certificates of the control plane, except the API server's certificate, which needs
-// an address that only exists later.
+// Credentials makes the CAs, keys and certificates of the control plane, except the API server's certificate, which
+// needs an address that only exists later.
 var Credentials = &flow.Step[*Scope]{
 	Name:   "credentials",
 	After:  []*flow.Step[*Scope]{Namespace},
@@ -86,9 +86,12 @@ func ensureCredentials(ctx context.Context, s *Scope) (flow.Outcome, error) {
 		return flow.Outcome{}, err
 	}
 	return flow.Done(), s.apply(ctx, kubeconfig, s.clusterAnnotation(kubeconfig.Name), &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: nameGardenerInternal, Namespace: s.Namespace, Labels: map[string]string{corev1beta1.LabelRole: corev1beta1.RoleKubeconfig}},
-		Type:       corev1.SecretTypeOpaque,
-		Data:       map[string][]byte{"kubeconfig": internal},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: nameGardenerInternal, Namespace: s.Namespace,
+			Labels: map[string]string{corev1beta1.LabelRole: corev1beta1.RoleKubeconfig},
+		},
+		Type: corev1.SecretTypeOpaque,
+		Data: map[string][]byte{"kubeconfig": internal},
 	})
 }
 
@@ -113,7 +116,8 @@ func desiredCredentials(s *Scope) []credential {
 		certificate(nameEtcdPeer, "etcd-peer", nameCAEtcdPeer, pki.Server|pki.Client, etcd.PeerDNSNames(s.Namespace)),
 		certificate(nameKubeAggregator, "system:kube-aggregator", nameCAFrontProxy, pki.Client, nil),
 		certificate(kubecontrollermanager.Name, kubecontrollermanager.CommonName, nameCAClient, pki.Client, nil),
-		certificate(resourcemanager.Name, "gardener.cloud:system:gardener-resource-manager", nameCAClient, pki.Client, nil, "system:masters"),
+		certificate(resourcemanager.Name, "gardener.cloud:system:gardener-resource-manager", nameCAClient, pki.Client, nil,
+			"system:masters"),
 		certificate(nameGardener, "gardener.cloud:system:gardenlet", nameCAClient, pki.Client, nil, "system:masters"),
 	}
 	// The API server of every Shoot reaches the outside through its tunnel server.
@@ -137,7 +141,9 @@ func desiredCredentials(s *Scope) []credential {
 		certificate(nameVPNShoot, tunnel.ClientCommonName, nameCAVPN, pki.Client, nil),
 	)
 	if s.SSHAccess() {
-		list = append(list, credential{secretsmanager.RSAKey{Name: nameSSHKeypair, SSH: true}, sshOptions(rotation.SSHKeypair)})
+		list = append(list, credential{
+			secretsmanager.RSAKey{Name: nameSSHKeypair, SSH: true}, sshOptions(rotation.SSHKeypair),
+		})
 	}
 	return list
 }
@@ -150,7 +156,8 @@ func (s *Scope) SSHAccess() bool {
 
 func certificate(name, commonName, ca string, usage pki.Usage, dnsNames []string, organizations ...string) credential {
 	return credential{config: secretsmanager.Certificate{
-		Name: name, CommonName: commonName, Organizations: organizations, DNSNames: dnsNames, Usage: usage, SignedBy: ca, Validity: certificateValidity,
+		Name: name, CommonName: commonName, Organizations: organizations, DNSNames: dnsNames, Usage: usage, SignedBy: ca,
+		Validity: certificateValidity,
 	}}
 }
 
@@ -219,9 +226,11 @@ func (s *Scope) genericKubeconfig() (*corev1.Secret, error) {
 	}
 	sum := sha256.Sum256(content)
 	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: genericTokenKubeconfig + "-" + hex.EncodeToString(sum[:])[:8], Namespace: s.Namespace},
-		Type:       corev1.SecretTypeOpaque,
-		Data:       map[string][]byte{"kubeconfig": content},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: genericTokenKubeconfig + "-" + hex.EncodeToString(sum[:])[:8], Namespace: s.Namespace,
+		},
+		Type: corev1.SecretTypeOpaque,
+		Data: map[string][]byte{"kubeconfig": content},
 	}, nil
 }
 

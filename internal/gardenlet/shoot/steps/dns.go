@@ -56,7 +56,8 @@ func ensureDNSInternal(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	return s.ensureRecord(ctx, "internal", "api."+s.InternalDomain(), corev1beta1.ShootTaskDeployDNSRecordInternal, dnsProvider{internal.Type, internal.Zone, data})
+	return s.ensureRecord(ctx, "internal", "api."+s.InternalDomain(), corev1beta1.ShootTaskDeployDNSRecordInternal,
+		dnsProvider{internal.Type, internal.Zone, data})
 }
 
 func ensureDNSExternal(ctx context.Context, s *Scope) (flow.Outcome, error) {
@@ -64,7 +65,8 @@ func ensureDNSExternal(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	return s.ensureRecord(ctx, "external", "api."+s.ExternalDomain(), corev1beta1.ShootTaskDeployDNSRecordExternal, *provider)
+	return s.ensureRecord(ctx, "external", "api."+s.ExternalDomain(), corev1beta1.ShootTaskDeployDNSRecordExternal,
+		*provider)
 }
 
 // externalProvider is the Shoot's own provider, or the one of the default domain that the Shoot's domain lies in.
@@ -88,8 +90,9 @@ func (s *Scope) externalProvider(ctx context.Context) (*dnsProvider, error) {
 			return &dnsProvider{d.Type, d.Zone, data}, err
 		}
 	}
-	return nil, flow.WithCodes(fmt.Errorf("no DNS provider for domain %q: the Shoot names none, and it is below no default domain of seed %q", domain, s.SeedObject.Name),
-		string(corev1beta1.ErrorConfigurationProblem))
+	return nil,
+		flow.WithCodes(fmt.Errorf("no DNS provider for domain %q: the Shoot names none, and it is below no default domain of seed %q", domain, s.SeedObject.Name),
+			string(corev1beta1.ErrorConfigurationProblem))
 }
 
 // primaryProvider is the one marked so, or the only one.
@@ -105,13 +108,18 @@ func primaryProvider(providers []corev1beta1.DNSProvider) *corev1beta1.DNSProvid
 	return nil
 }
 
-func (s *Scope) ensureRecord(ctx context.Context, suffix, host, task string, provider dnsProvider) (flow.Outcome, error) {
+func (s *Scope) ensureRecord(
+	ctx context.Context, suffix, host, task string, provider dnsProvider,
+) (flow.Outcome, error) {
 	address, err := s.gatewayAddress(ctx)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
 	name := s.Shoot.Name + "-" + suffix
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "dnsrecord-" + name, Namespace: s.Namespace}, Type: corev1.SecretTypeOpaque, Data: provider.data}
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "dnsrecord-" + name, Namespace: s.Namespace}, Type: corev1.SecretTypeOpaque,
+		Data: provider.data,
+	}
 	if err := s.apply(ctx, secret); err != nil {
 		return flow.Outcome{}, err
 	}
@@ -147,5 +155,6 @@ func recordType(address string) extensionsv1alpha1.DNSRecordType {
 }
 
 func (s *Scope) removeRecord(ctx context.Context, suffix string) (flow.Outcome, error) {
-	return s.deleteExtension(ctx, &extensionsv1alpha1.DNSRecord{ObjectMeta: s.extensionMeta(s.Shoot.Name + "-" + suffix)}, severeDNS)
+	return s.deleteExtension(ctx, &extensionsv1alpha1.DNSRecord{ObjectMeta: s.extensionMeta(s.Shoot.Name + "-" + suffix)},
+		severeDNS)
 }

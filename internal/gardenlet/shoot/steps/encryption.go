@@ -21,17 +21,17 @@ import (
 	"hortus.dev/hortus/internal/secretsmanager"
 )
 
-// annotationRewritten on the Deployment of the API server names the encryption configuration with which every object has
-// been written, and the operation in which that was proven.
+// annotationRewritten on the Deployment of the API server names the encryption configuration with which every object
+// has been written, and the operation in which that was proven.
 const annotationRewritten = "hortus.dev/objects-rewritten-with"
 
 // alwaysEncrypted is encrypted in every Shoot.
 const alwaysEncrypted = "secrets"
 
-// EncryptionAtRest waits until what is stored in etcd is encrypted as the spec and a rotation of the key ask for. The API
-// servers are led there by the step KubeAPIServer, one change per roll-out; this step writes objects again that are stored
-// otherwise, and proves by reading etcd that none is left. It trusts no other step: the readiness of API servers may be
-// skipped, the safety of data may not.
+// EncryptionAtRest waits until what is stored in etcd is encrypted as the spec and a rotation of the key ask for. The
+// API servers are led there by the step KubeAPIServer, one change per roll-out; this step writes objects again that are
+// stored otherwise, and proves by reading etcd that none is left. It trusts no other step: the readiness of API servers
+// may be skipped, the safety of data may not.
 var EncryptionAtRest = &flow.Step[*Scope]{
 	Name:    "encryption-at-rest",
 	After:   []*flow.Step[*Scope]{KubeAPIServerReady, Connection},
@@ -60,7 +60,8 @@ func ensureEncryptionAtRest(ctx context.Context, s *Scope) (flow.Outcome, error)
 	if phase == encryption.Learning || phase == encryption.Switching {
 		return flow.Waiting("The API servers are being switched to the new encryption of etcd"), nil
 	}
-	if phase == encryption.Settled && s.encryptionReported(target) && s.encryptionPhase() != corev1beta1.RotationPreparing {
+	if phase == encryption.Settled && s.encryptionReported(target) &&
+		s.encryptionPhase() != corev1beta1.RotationPreparing {
 		return flow.Done(), nil
 	}
 	if outdated, err := s.outdatedAPIServer(ctx, d); err != nil || outdated != "" {
@@ -86,8 +87,8 @@ func ensureEncryptionAtRest(ctx context.Context, s *Scope) (flow.Outcome, error)
 	return flow.Done(), s.reportEncryption(ctx, target)
 }
 
-// saveRewritten puts what was written again into the backups, and records that no earlier point can be restored. Without that, a
-// restore could bring back objects whose key has been removed.
+// saveRewritten puts what was written again into the backups, and records that no earlier point can be restored.
+// Without that, a restore could bring back objects whose key has been removed.
 func (s *Scope) saveRewritten(ctx context.Context) (flow.Outcome, error) {
 	if _, ok, err := s.BackupSecret(ctx); err != nil || !ok {
 		return flow.Done(), err
@@ -129,7 +130,8 @@ func encryptionSpec(shoot *corev1beta1.Shoot) ([]string, corev1beta1.EncryptionP
 	if k == nil || k.EncryptionConfig == nil {
 		return nil, corev1beta1.EncryptionProviderTypeAESCBC
 	}
-	resources := slices.DeleteFunc(slices.Clone(k.EncryptionConfig.Resources), func(r string) bool { return r == alwaysEncrypted })
+	resources := slices.DeleteFunc(slices.Clone(k.EncryptionConfig.Resources),
+		func(r string) bool { return r == alwaysEncrypted })
 	slices.Sort(resources)
 	return slices.Compact(resources), ptr.Deref(k.EncryptionConfig.Provider.Type, corev1beta1.EncryptionProviderTypeAESCBC)
 }
@@ -149,7 +151,8 @@ func (s *Scope) encryptionReported(t encryption.Target) bool {
 		return false
 	}
 	resources, _ := encryptionSpec(s.Shoot)
-	return slices.Equal(c.EncryptionAtRest.Resources, resources) && string(c.EncryptionAtRest.Provider.Type) == t.Writer.Cipher
+	return slices.Equal(c.EncryptionAtRest.Resources, resources) &&
+		string(c.EncryptionAtRest.Provider.Type) == t.Writer.Cipher
 }
 
 func (s *Scope) reportEncryption(ctx context.Context, t encryption.Target) error {
@@ -264,8 +267,8 @@ func encryptionSecret(pod *corev1.PodSpec) string {
 	return ""
 }
 
-// outdatedAPIServer says which API server may still use another encryption configuration than the Deployment's newest, or
-// "" if none does. Pods that are being deleted count as long as they are there: they may still write.
+// outdatedAPIServer says which API server may still use another encryption configuration than the Deployment's newest,
+// or "" if none does. Pods that are being deleted count as long as they are there: they may still write.
 func (s *Scope) outdatedAPIServer(ctx context.Context, d *appsv1.Deployment) (string, error) {
 	if d.UID != "" && !kube.DeploymentReady(d) {
 		return kube.DeploymentProgress(d), nil
@@ -286,8 +289,8 @@ func (s *Scope) outdatedAPIServer(ctx context.Context, d *appsv1.Deployment) (st
 	return "", nil
 }
 
-// proofOf is the value of the annotation that says that etcd holds nothing but what the Deployment's configuration writes.
-// It counts for one operation: etcd may be restored to an earlier state between two.
+// proofOf is the value of the annotation that says that etcd holds nothing but what the Deployment's configuration
+// writes. It counts for one operation: etcd may be restored to an earlier state between two.
 func (s *Scope) proofOf(d *appsv1.Deployment) string {
 	return encryptionSecret(&d.Spec.Template.Spec) + "@" + strconv.FormatInt(s.Started.Unix(), 10)
 }

@@ -67,14 +67,16 @@ func ensureEtcd(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	}
 	config := s.etcdConfig()
 	service, set := etcd.Render(etcd.Values{
-		Namespace: s.Namespace, Image: s.Images.Hortus, Replicas: s.Replicas() * int32(s.etcdMembers()), Spread: s.etcdSpread(),
+		Namespace: s.Namespace, Image: s.Images.Hortus, Replicas: s.Replicas() * int32(s.etcdMembers()),
+		Spread:      s.etcdSpread(),
 		StorageSize: etcdStorage, Backup: backup,
 	})
 	if again, err := s.renewEtcdSet(ctx, set); err != nil || again {
 		return waitingOr("StatefulSet of etcd is being made anew; its pods stay", err)
 	}
 	// What pods mount comes first. It reaches those that run; the kubelet looks when they change.
-	if err := s.apply(ctx, certificates, config, service, etcd.Peers(s.Namespace), etcd.DisruptionBudget(s.Namespace), set); err != nil {
+	if err := s.apply(ctx, certificates, config, service, etcd.Peers(s.Namespace), etcd.DisruptionBudget(s.Namespace),
+		set); err != nil {
 		return flow.Outcome{}, err
 	}
 	pods, err := s.podsOf(ctx, etcd.Name)
@@ -84,18 +86,20 @@ func ensureEtcd(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	return flow.Done(), s.updateEtcds(ctx, set, etcd.Checksum(certificates, config), pods)
 }
 
-// renewEtcdSet deletes a StatefulSet of an earlier release that cannot be changed to the wanted one. Its pods run on, and the
-// next StatefulSet adopts them.
+// renewEtcdSet deletes a StatefulSet of an earlier release that cannot be changed to the wanted one. Its pods run on,
+// and the next StatefulSet adopts them.
 func (s *Scope) renewEtcdSet(ctx context.Context, wanted *appsv1.StatefulSet) (bool, error) {
 	is := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: wanted.Name, Namespace: wanted.Namespace}}
 	found, err := kube.Exists(ctx, s.Seed, is)
-	if err != nil || !found || is.Spec.ServiceName == wanted.Spec.ServiceName && is.Spec.PodManagementPolicy == wanted.Spec.PodManagementPolicy {
+	if err != nil || !found || is.Spec.ServiceName == wanted.Spec.ServiceName &&
+		is.Spec.PodManagementPolicy == wanted.Spec.PodManagementPolicy {
 		return false, err
 	}
 	if !is.DeletionTimestamp.IsZero() {
 		return true, nil
 	}
-	err = s.Seed.Delete(ctx, is, client.PropagationPolicy(metav1.DeletePropagationOrphan), client.Preconditions{UID: &is.UID})
+	err = s.Seed.Delete(ctx, is, client.PropagationPolicy(metav1.DeletePropagationOrphan),
+		client.Preconditions{UID: &is.UID})
 	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("delete StatefulSet %q, which cannot be changed, without its pods: %w", is.Name, err)
 	}
@@ -132,9 +136,10 @@ func (s *Scope) updateEtcds(ctx context.Context, set *appsv1.StatefulSet, checks
 	return nil
 }
 
-// etcdCertificates is the Secret that the pods of etcd mount, with the certificates that are current. The process of a member calls
-// itself and the other members with the server's certificate: when a rotation begins, it is still of the old CA, so members
-// trust it whose bundle has the old one alone, and when the rotation ends, it is of the new CA, which all bundles have.
+// etcdCertificates is the Secret that the pods of etcd mount, with the certificates that are current. The process of a
+// member calls itself and the other members with the server's certificate: when a rotation begins, it is still of the
+// old CA, so members trust it whose bundle has the old one alone, and when the rotation ends, it is of the new CA,
+// which all bundles have.
 func (s *Scope) etcdCertificates() (*corev1.Secret, error) {
 	server, err := s.Secrets.Get(nameEtcdServer)
 	if err != nil {
@@ -213,8 +218,9 @@ func (s *Scope) etcdBackup(ctx context.Context) (*etcd.Backup, error) {
 		return nil, err
 	}
 	backup := &etcd.Backup{
-		StoreSecret: secret, Prefix: s.BackupEntryName() + "/" + etcd.Name, Holder: s.SeedObject.Name, Epoch: s.Claim.Epoch, FenceTime: s.FenceTime,
-		Restore: s.Facts.Restoration.restore(),
+		StoreSecret: secret, Prefix: s.BackupEntryName() + "/" + etcd.Name, Holder: s.SeedObject.Name, Epoch: s.Claim.Epoch,
+		FenceTime: s.FenceTime,
+		Restore:   s.Facts.Restoration.restore(),
 	}
 	if s.Preparing() {
 		backup.Standby = true
@@ -302,8 +308,8 @@ func (s *Scope) activateEtcd(ctx context.Context, pod *corev1.Pod) (flow.Outcome
 	return flow.Done(), s.replaceImpatientAPIServers(ctx)
 }
 
-// replaceImpatientAPIServers deletes pods whose server has given up waiting for etcd: they would be started again only after a
-// while.
+// replaceImpatientAPIServers deletes pods whose server has given up waiting for etcd: they would be started again only
+// after a while.
 func (s *Scope) replaceImpatientAPIServers(ctx context.Context) error {
 	pods, err := s.podsOf(ctx, kubeapiserver.Name)
 	if err != nil {
@@ -364,7 +370,8 @@ func ensureEtcdReady(ctx context.Context, s *Scope) (flow.Outcome, error) {
 		case standby && err == nil && status.Etcd.State == etcdbackup.EtcdStandby && status.Etcd.Message == "":
 			continue // It cannot be readier.
 		case err == nil && status.Etcd.Epoch > 0 && status.Etcd.Epoch < epoch && status.Etcd.State != etcdbackup.EtcdStandby:
-			return flow.Waiting(fmt.Sprintf("Pod %s is being replaced: it runs for epoch %d, not %d", pod.Name, status.Etcd.Epoch, epoch)),
+			return flow.Waiting(fmt.Sprintf("Pod %s is being replaced: it runs for epoch %d, not %d", pod.Name,
+					status.Etcd.Epoch, epoch)),
 				s.updateEtcd(ctx, pod, etcd.Change{Replace: true, Reason: "it runs for an older epoch"})
 		case err != nil && reason == "":
 			reason = fmt.Sprintf("The process of etcd in Pod %s does not answer: %v", pod.Name, err)
@@ -401,7 +408,8 @@ func removeEtcd(ctx context.Context, s *Scope) (flow.Outcome, error) {
 		return flow.Outcome{}, err
 	}
 	claims := &corev1.PersistentVolumeClaimList{}
-	if err := s.Seed.List(ctx, claims, client.InNamespace(s.Namespace), client.MatchingLabels(component.Selector(etcd.Name))); err != nil {
+	if err := s.Seed.List(ctx, claims, client.InNamespace(s.Namespace),
+		client.MatchingLabels(component.Selector(etcd.Name))); err != nil {
 		return flow.Outcome{}, fmt.Errorf("list volumes of etcd: %w", err)
 	}
 	for i := range claims.Items {

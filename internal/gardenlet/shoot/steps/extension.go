@@ -58,7 +58,8 @@ func (s *Scope) reconcileExtension(ctx context.Context, r extensionRequest) (flo
 		return flow.Waiting(fmt.Sprintf("%s %s is being created", kind, r.object.GetName())), nil
 	}
 	if current.GetDeletionTimestamp() != nil {
-		return flow.Waiting(fmt.Sprintf("%s %s is being deleted before it can be created again", kind, current.GetName())), nil
+		return flow.Waiting(fmt.Sprintf("%s %s is being deleted before it can be created again", kind, current.GetName())),
+			nil
 	}
 	changed := !extensionobject.SameJSON(extensionobject.SpecOf(current), extensionobject.SpecOf(r.object))
 	if changed || triggerDue(current, r.trigger, s.hasTask(r.task), s.Started) {
@@ -90,9 +91,11 @@ func triggerDue(o extensionsv1alpha1.Object, t trigger, task bool, started time.
 		stamped.Truncate(time.Second).After(op.LastUpdateTime.Time)
 }
 
-// extensionOutcome is the ready test of the extension contract. The first rule that does not hold is the reason to wait;
-// an error of the extension is passed on with its codes once it has lasted long enough.
-func extensionOutcome(kind string, o extensionsv1alpha1.Object, now time.Time, severe time.Duration) (flow.Outcome, error) {
+// extensionOutcome is the ready test of the extension contract. The first rule that does not hold is the reason to
+// wait; an error of the extension is passed on with its codes once it has lasted long enough.
+func extensionOutcome(
+	kind string, o extensionsv1alpha1.Object, now time.Time, severe time.Duration,
+) (flow.Outcome, error) {
 	name, status := o.GetName(), o.GetDefaultStatus()
 	stamped, err := time.Parse(time.RFC3339Nano, o.GetAnnotations()[extensionsv1alpha1.AnnotationTimestamp])
 	if err != nil {
@@ -125,7 +128,9 @@ func extensionOutcome(kind string, o extensionsv1alpha1.Object, now time.Time, s
 }
 
 // deleteExtension asks for the deletion of the object and reports how far it is.
-func (s *Scope) deleteExtension(ctx context.Context, o extensionsv1alpha1.Object, severe time.Duration) (flow.Outcome, error) {
+func (s *Scope) deleteExtension(
+	ctx context.Context, o extensionsv1alpha1.Object, severe time.Duration,
+) (flow.Outcome, error) {
 	kind := reflect.TypeOf(o).Elem().Name()
 	found, err := kube.Exists(ctx, s.Seed, o)
 	if err != nil {
@@ -162,7 +167,9 @@ func (s *Scope) deleteExtension(ctx context.Context, o extensionsv1alpha1.Object
 }
 
 // deleteAll deletes several extension objects at once.
-func (s *Scope) deleteAll(ctx context.Context, severe time.Duration, objects ...extensionsv1alpha1.Object) (flow.Outcome, error) {
+func (s *Scope) deleteAll(
+	ctx context.Context, severe time.Duration, objects ...extensionsv1alpha1.Object,
+) (flow.Outcome, error) {
 	outcome := flow.Done()
 	for _, o := range objects {
 		one, err := s.deleteExtension(ctx, o, severe)

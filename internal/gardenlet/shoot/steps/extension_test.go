@@ -18,10 +18,14 @@ var now = time.Date(2026, 3, 1, 12, 0, 0, 500_000_000, time.UTC)
 // reconciled is an object whose extension has done what it was asked for ten seconds ago.
 func reconciled() *extensionsv1alpha1.Worker {
 	w := &extensionsv1alpha1.Worker{ObjectMeta: metav1.ObjectMeta{
-		Name: "a", Generation: 2, Annotations: map[string]string{extensionsv1alpha1.AnnotationTimestamp: now.Add(-10 * time.Second).Format(time.RFC3339Nano)},
+		Name: "a", Generation: 2, Annotations: map[string]string{
+			extensionsv1alpha1.AnnotationTimestamp: now.Add(-10 * time.Second).Format(time.RFC3339Nano),
+		},
 	}}
 	w.Status.ObservedGeneration = 2
-	w.Status.LastOperation = &corev1beta1.LastOperation{State: corev1beta1.LastOperationStateSucceeded, LastUpdateTime: metav1.Time{Time: now.Add(-5 * time.Second)}}
+	w.Status.LastOperation = &corev1beta1.LastOperation{
+		State: corev1beta1.LastOperationStateSucceeded, LastUpdateTime: metav1.Time{Time: now.Add(-5 * time.Second)},
+	}
 	return w
 }
 
@@ -42,18 +46,28 @@ func TestExtensionOutcome(t *testing.T) {
 		"the request is still there": {func(w *extensionsv1alpha1.Worker) {
 			w.Annotations[extensionsv1alpha1.AnnotationOperation] = "reconcile"
 		}, "waits for its extension", nil},
-		"never reconciled": {func(w *extensionsv1alpha1.Worker) { w.Status.LastOperation = nil }, "not been reconciled yet", nil},
-		"in the middle":    {func(w *extensionsv1alpha1.Worker) { w.Status.LastOperation.State = "Processing" }, "Worker a", nil},
+		"never reconciled": {
+			func(w *extensionsv1alpha1.Worker) { w.Status.LastOperation = nil }, "not been reconciled yet", nil,
+		},
+		"in the middle": {
+			func(w *extensionsv1alpha1.Worker) { w.Status.LastOperation.State = "Processing" }, "Worker a", nil,
+		},
 		"success from before the request": {func(w *extensionsv1alpha1.Worker) {
 			w.Status.LastOperation.LastUpdateTime.Time = now.Add(-12 * time.Second)
 		}, "since it was asked to", nil},
 		"success in the second of the request": {func(w *extensionsv1alpha1.Worker) {
 			w.Status.LastOperation.LastUpdateTime.Time = now.Add(-10 * time.Second).Truncate(time.Second)
 		}, "", nil},
-		"no timestamp":                              {func(w *extensionsv1alpha1.Worker) { w.Annotations = nil }, "no valid timestamp", nil},
-		"an error without codes is waited for":      {failed(time.Hour), "no machines", nil},
-		"an error with codes is tolerated at first": {failed(29*time.Second, corev1beta1.ErrorInfraQuotaExceeded), "no machines", nil},
-		"an error with codes that lasts":            {failed(31*time.Second, corev1beta1.ErrorInfraQuotaExceeded), "", []string{"ERR_INFRA_QUOTA_EXCEEDED"}},
+		"no timestamp": {
+			func(w *extensionsv1alpha1.Worker) { w.Annotations = nil }, "no valid timestamp", nil,
+		},
+		"an error without codes is waited for": {failed(time.Hour), "no machines", nil},
+		"an error with codes is tolerated at first": {
+			failed(29*time.Second, corev1beta1.ErrorInfraQuotaExceeded), "no machines", nil,
+		},
+		"an error with codes that lasts": {
+			failed(31*time.Second, corev1beta1.ErrorInfraQuotaExceeded), "", []string{"ERR_INFRA_QUOTA_EXCEEDED"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := reconciled()
@@ -78,14 +92,23 @@ func TestTriggerDue(t *testing.T) {
 		started time.Time
 		want    bool
 	}{
-		"asked in this operation":                     {started: before},
-		"not asked in this operation yet":             {started: after, want: true},
-		"not needed":                                  {trigger: triggerIfNeeded, started: after},
-		"not needed, but a task asks":                 {trigger: triggerIfNeeded, task: true, started: after, want: true},
-		"a task asks once":                            {trigger: triggerIfNeeded, task: true, started: before},
-		"needed since it has not succeeded":           {change: func(w *extensionsv1alpha1.Worker) { w.Status.LastOperation.State = "Error" }, trigger: triggerIfNeeded, started: after, want: true},
-		"needed since the last request was not heard": {change: func(w *extensionsv1alpha1.Worker) { w.Status.LastOperation.LastUpdateTime.Time = now.Add(-time.Hour) }, trigger: triggerIfNeeded, started: after, want: true},
-		"never asked":                                 {change: func(w *extensionsv1alpha1.Worker) { w.Annotations = nil }, trigger: triggerIfNeeded, started: before, want: true},
+		"asked in this operation":         {started: before},
+		"not asked in this operation yet": {started: after, want: true},
+		"not needed":                      {trigger: triggerIfNeeded, started: after},
+		"not needed, but a task asks":     {trigger: triggerIfNeeded, task: true, started: after, want: true},
+		"a task asks once":                {trigger: triggerIfNeeded, task: true, started: before},
+		"needed since it has not succeeded": {
+			change: func(w *extensionsv1alpha1.Worker) { w.Status.LastOperation.State = "Error" }, trigger: triggerIfNeeded,
+			started: after, want: true,
+		},
+		"needed since the last request was not heard": {
+			change:  func(w *extensionsv1alpha1.Worker) { w.Status.LastOperation.LastUpdateTime.Time = now.Add(-time.Hour) },
+			trigger: triggerIfNeeded, started: after, want: true,
+		},
+		"never asked": {
+			change: func(w *extensionsv1alpha1.Worker) { w.Annotations = nil }, trigger: triggerIfNeeded, started: before,
+			want: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := reconciled()
@@ -101,7 +124,8 @@ func TestTriggerDue(t *testing.T) {
 
 func TestHostsOfAShoot(t *testing.T) {
 	s := testScope("pool")
-	if got := s.APIHosts(); !slices.Equal(got, []string{"api.a.dev.internal.local.hortus.dev", "api.a.dev.local.hortus.dev"}) {
+	if got := s.APIHosts(); !slices.Equal(got,
+		[]string{"api.a.dev.internal.local.hortus.dev", "api.a.dev.local.hortus.dev"}) {
 		t.Errorf("APIHosts() = %v", got)
 	}
 	s.SeedObject.Spec.DNS.Internal.Domain = "example.com"
@@ -115,7 +139,8 @@ func TestServiceIP(t *testing.T) {
 		cidr string
 		n    int
 		want string
-	}{{"100.64.0.0/16", 1, "100.64.0.1"}, {"100.64.0.0/16", 10, "100.64.0.10"}, {"10.0.0.128/25", 10, "10.0.0.138"}, {"10.0.0.0/30", 10, ""}, {"nonsense", 1, ""}} {
+	}{{"100.64.0.0/16", 1, "100.64.0.1"}, {"100.64.0.0/16", 10, "100.64.0.10"}, {"10.0.0.128/25", 10, "10.0.0.138"},
+		{"10.0.0.0/30", 10, ""}, {"nonsense", 1, ""}} {
 		got, err := serviceIP(tc.cidr, tc.n)
 		if got != tc.want || (err == nil) != (tc.want != "") {
 			t.Errorf("serviceIP(%q, %d) = %q, %v, want %q", tc.cidr, tc.n, got, err, tc.want)

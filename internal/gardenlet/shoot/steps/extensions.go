@@ -59,7 +59,8 @@ func wantedExtensions(shoot *corev1beta1.Shoot, registrations []corev1beta1.Cont
 	var out []wantedExtension
 	for _, r := range registrations {
 		for _, resource := range r.Spec.Resources {
-			if resource.Kind != extensionsv1alpha1.ExtensionKind || (workerless && !ptr.Deref(resource.WorkerlessSupported, false)) {
+			if resource.Kind != extensionsv1alpha1.ExtensionKind ||
+				(workerless && !ptr.Deref(resource.WorkerlessSupported, false)) {
 				continue
 			}
 			spec := corev1beta1.Extension{Type: resource.Type}
@@ -99,7 +100,9 @@ func withoutExtensions(point corev1beta1.ControllerResourceLifecycleStrategy) fu
 	}
 }
 
-func ensureExtensions(point corev1beta1.ControllerResourceLifecycleStrategy) func(context.Context, *Scope) (flow.Outcome, error) {
+func ensureExtensions(
+	point corev1beta1.ControllerResourceLifecycleStrategy,
+) func(context.Context, *Scope) (flow.Outcome, error) {
 	return func(ctx context.Context, s *Scope) (flow.Outcome, error) {
 		outcome := flow.Done()
 		for _, w := range wantedExtensions(s.Shoot, s.Registered) {
@@ -109,7 +112,9 @@ func ensureExtensions(point corev1beta1.ControllerResourceLifecycleStrategy) fun
 			one, err := s.reconcileExtension(ctx, extensionRequest{
 				object: &extensionsv1alpha1.Extension{
 					ObjectMeta: s.extensionMeta(w.spec.Type),
-					Spec:       extensionsv1alpha1.ExtensionSpec{DefaultSpec: extensionsv1alpha1.DefaultSpec{Type: w.spec.Type, ProviderConfig: w.spec.ProviderConfig}},
+					Spec: extensionsv1alpha1.ExtensionSpec{DefaultSpec: extensionsv1alpha1.DefaultSpec{
+						Type: w.spec.Type, ProviderConfig: w.spec.ProviderConfig,
+					}},
 				},
 				trigger: triggerAlways, severe: severeDefault,
 			})
@@ -132,14 +137,18 @@ func ensureStaleExtensions(ctx context.Context, s *Scope) (flow.Outcome, error) 
 	return s.deleteExtensions(ctx, func(e *extensionsv1alpha1.Extension) bool { return !wanted[e.Spec.Type] })
 }
 
-// removeExtensions deletes the extensions whose turn is at the point of a deletion; the default is before the API server.
-func removeExtensions(point corev1beta1.ControllerResourceLifecycleStrategy) func(context.Context, *Scope) (flow.Outcome, error) {
+// removeExtensions deletes the extensions whose turn is at the point of a deletion; the default is before the API
+// server.
+func removeExtensions(
+	point corev1beta1.ControllerResourceLifecycleStrategy,
+) func(context.Context, *Scope) (flow.Outcome, error) {
 	return func(ctx context.Context, s *Scope) (flow.Outcome, error) {
 		after := map[string]bool{}
 		for _, r := range s.Registered {
 			for _, resource := range r.Spec.Resources {
 				if resource.Kind == extensionsv1alpha1.ExtensionKind && resource.Lifecycle != nil {
-					after[resource.Type] = ptr.Deref(resource.Lifecycle.Delete, corev1beta1.BeforeKubeAPIServer) == corev1beta1.AfterKubeAPIServer
+					after[resource.Type] = ptr.Deref(resource.Lifecycle.Delete,
+						corev1beta1.BeforeKubeAPIServer) == corev1beta1.AfterKubeAPIServer
 				}
 			}
 		}
@@ -150,7 +159,9 @@ func removeExtensions(point corev1beta1.ControllerResourceLifecycleStrategy) fun
 	}
 }
 
-func (s *Scope) deleteExtensions(ctx context.Context, match func(*extensionsv1alpha1.Extension) bool) (flow.Outcome, error) {
+func (s *Scope) deleteExtensions(
+	ctx context.Context, match func(*extensionsv1alpha1.Extension) bool,
+) (flow.Outcome, error) {
 	list := &extensionsv1alpha1.ExtensionList{}
 	if err := s.Seed.List(ctx, list, client.InNamespace(s.Namespace)); err != nil {
 		return flow.Outcome{}, fmt.Errorf("list Extensions: %w", err)

@@ -19,8 +19,8 @@ import (
 	"hortus.dev/hortus/internal/kube"
 )
 
-// The forced deletion of a Shoot lets go of everything without touching the user's cluster or the provider: what is left
-// there is the user's to remove.
+// The forced deletion of a Shoot lets go of everything without touching the user's cluster or the provider: what is
+// left there is the user's to remove.
 var (
 	// ForceMachines lets go of the machines; first the controller goes, so that it does not act on them.
 	ForceMachines = &flow.Step[*Scope]{
@@ -55,7 +55,9 @@ var machineGroupVersion = schema.GroupVersion{Group: "machine.sapcloud.io", Vers
 var machineKinds = []string{"MachineDeployment", "MachineSet", "Machine", "MachineClass"}
 
 func forceMachines(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	controller := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: machinecontrollermanager.Name, Namespace: s.Namespace}}
+	controller := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+		Name: machinecontrollermanager.Name, Namespace: s.Namespace,
+	}}
 	if outcome, err := s.removeDeployment(ctx, controller); err != nil || !outcome.IsDone() {
 		return outcome, err
 	}
@@ -103,8 +105,10 @@ func (s *Scope) letGo(ctx context.Context, kind schema.GroupVersionKind) (int, e
 
 // shootExtensionKinds are the namespaced kinds of the extension contract.
 var shootExtensionKinds = []string{
-	extensionsv1alpha1.WorkerKind, extensionsv1alpha1.OperatingSystemConfigKind, extensionsv1alpha1.NetworkKind, extensionsv1alpha1.ContainerRuntimeKind,
-	extensionsv1alpha1.ControlPlaneKind, extensionsv1alpha1.ExtensionKind, extensionsv1alpha1.InfrastructureKind, extensionsv1alpha1.DNSRecordKind,
+	extensionsv1alpha1.WorkerKind, extensionsv1alpha1.OperatingSystemConfigKind, extensionsv1alpha1.NetworkKind,
+	extensionsv1alpha1.ContainerRuntimeKind,
+	extensionsv1alpha1.ControlPlaneKind, extensionsv1alpha1.ExtensionKind, extensionsv1alpha1.InfrastructureKind,
+	extensionsv1alpha1.DNSRecordKind,
 }
 
 func forceExtensions(ctx context.Context, s *Scope) (flow.Outcome, error) {

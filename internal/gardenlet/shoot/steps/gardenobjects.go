@@ -31,7 +31,9 @@ func ensureGardenObjects(ctx context.Context, s *Scope) (flow.Outcome, error) {
 		}
 	}
 	for _, suffix := range uselessKeys(s) {
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: s.Shoot.Name + "." + suffix, Namespace: s.Shoot.Namespace}}
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+			Name: s.Shoot.Name + "." + suffix, Namespace: s.Shoot.Namespace,
+		}}
 		if err := client.IgnoreNotFound(s.Garden.Delete(ctx, secret)); err != nil {
 			return flow.Outcome{}, fmt.Errorf("delete Secret %q of the project: %w", secret.Name, err)
 		}
@@ -39,8 +41,8 @@ func ensureGardenObjects(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	return flow.Done(), nil
 }
 
-// uselessKeys are the suffixes of Secrets, which may be there or not, with keys that machines do not take: all without access,
-// the older one if there was no access for a while since the last rotation.
+// uselessKeys are the suffixes of Secrets, which may be there or not, with keys that machines do not take: all without
+// access, the older one if there was no access for a while since the last rotation.
 func uselessKeys(s *Scope) []string {
 	credentials := s.Shoot.Status.Credentials
 	rotated := credentials != nil && credentials.Rotation != nil && credentials.Rotation.SSHKeypair != nil
@@ -61,9 +63,12 @@ func gardenObjects(s *Scope) ([]client.Object, error) {
 			Name:      s.Shoot.Name + "." + suffix,
 			Namespace: s.Shoot.Namespace,
 			Labels: map[string]string{
-				corev1beta1.LabelRole: role, corev1beta1.LabelShootName: s.Shoot.Name, corev1beta1.LabelShootUID: string(s.Shoot.UID),
+				corev1beta1.LabelRole: role, corev1beta1.LabelShootName: s.Shoot.Name,
+				corev1beta1.LabelShootUID: string(s.Shoot.UID),
 			},
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(s.Shoot, corev1beta1.SchemeGroupVersion.WithKind("Shoot"))},
+			OwnerReferences: []metav1.OwnerReference{
+				*metav1.NewControllerRef(s.Shoot, corev1beta1.SchemeGroupVersion.WithKind("Shoot")),
+			},
 		}
 	}
 	configMap := func(bundle, suffix, role string) (client.Object, error) {
@@ -71,7 +76,10 @@ func gardenObjects(s *Scope) ([]client.Object, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &corev1.ConfigMap{ObjectMeta: meta(suffix, role), Data: map[string]string{corev1beta1.DataKeyCertificateCA: string(ca.Data[secretsmanager.DataBundle])}}, nil
+		return &corev1.ConfigMap{
+			ObjectMeta: meta(suffix, role),
+			Data:       map[string]string{corev1beta1.DataKeyCertificateCA: string(ca.Data[secretsmanager.DataBundle])},
+		}, nil
 	}
 	cluster, err := configMap(nameCA, corev1beta1.ShootSuffixCACluster, corev1beta1.RoleCACluster)
 	if err != nil {
@@ -104,9 +112,15 @@ func gardenObjects(s *Scope) ([]client.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	objects = append(objects, &corev1.Secret{ObjectMeta: meta(corev1beta1.ShootSuffixSSHKeypair, corev1beta1.RoleSSHKeypair), Type: corev1.SecretTypeOpaque, Data: pair.Data})
+	objects = append(objects, &corev1.Secret{
+		ObjectMeta: meta(corev1beta1.ShootSuffixSSHKeypair, corev1beta1.RoleSSHKeypair), Type: corev1.SecretTypeOpaque,
+		Data: pair.Data,
+	})
 	if old := s.Secrets.Old(nameSSHKeypair); old != nil {
-		objects = append(objects, &corev1.Secret{ObjectMeta: meta(corev1beta1.ShootSuffixOldSSHKeypair, corev1beta1.RoleSSHKeypair), Type: corev1.SecretTypeOpaque, Data: old.Data})
+		objects = append(objects, &corev1.Secret{
+			ObjectMeta: meta(corev1beta1.ShootSuffixOldSSHKeypair, corev1beta1.RoleSSHKeypair), Type: corev1.SecretTypeOpaque,
+			Data: old.Data,
+		})
 	}
 	return objects, nil
 }

@@ -26,11 +26,13 @@ import (
 	"hortus.dev/hortus/internal/pages"
 )
 
-// Hibernate puts the control plane to sleep once no node is left. Volumes, the provider's network and the namespace stay.
+// Hibernate puts the control plane to sleep once no node is left. Volumes, the provider's network and the namespace
+// stay.
 var Hibernate = &flow.Step[*Scope]{
 	Name: "hibernate",
 	After: []*flow.Step[*Scope]{
-		Worker, ExtensionsAfterKubeAPIServer, ExtensionsAfterWorker, KubeControllerManager, KubeScheduler, ResourceManager, VPNSeedServer,
+		Worker, ExtensionsAfterKubeAPIServer, ExtensionsAfterWorker, KubeControllerManager, KubeScheduler, ResourceManager,
+		VPNSeedServer,
 		ShootSystem, GardenObjects, Connection, StaleExtensions, RenewAccess, EncryptionAtRest,
 	},
 	SkipIf:  awake,
@@ -48,7 +50,8 @@ func awake(s *Scope) string {
 
 // controlPlaneDeployments sleep in this order: what acts on the API server goes before it.
 var controlPlaneDeployments = []string{
-	machinecontrollermanager.Name, resourcemanager.Name, kubecontrollermanager.Name, kubescheduler.Name, vpnseedserver.Name, kubeapiserver.Name,
+	machinecontrollermanager.Name, resourcemanager.Name, kubecontrollermanager.Name, kubescheduler.Name,
+	vpnseedserver.Name, kubeapiserver.Name,
 }
 
 func ensureHibernated(ctx context.Context, s *Scope) (flow.Outcome, error) {
@@ -93,8 +96,8 @@ func ensureHibernated(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	return flow.Done(), nil
 }
 
-// readLimits bound what a step reads of a kind in a Shoot, page by page: 5,000 nodes, as many as Kubernetes supports, of
-// 25 KiB each.
+// readLimits bound what a step reads of a kind in a Shoot, page by page: 5,000 nodes, as many as Kubernetes supports,
+// of 25 KiB each.
 var readLimits = pages.Limits{Bytes: 128 << 20}
 
 // shownPods bounds the pods named in a message.
@@ -103,8 +106,8 @@ const shownPods = 5
 // lostPodsAtOnce bounds the pods that one pass reads to find the namespaces in which it ends such pods.
 const lostPodsAtOnce = 500
 
-// nodesGone reports whether the Shoot has neither nodes nor running pods. Pods whose nodes are gone are ended: no kubelet will confirm
-// their end, and the garbage collector of pods lets a minute pass before it takes them.
+// nodesGone reports whether the Shoot has neither nodes nor running pods. Pods whose nodes are gone are ended: no
+// kubelet will confirm their end, and the garbage collector of pods lets a minute pass before it takes them.
 func (s *Scope) nodesGone(ctx context.Context) (flow.Outcome, error) {
 	shoot, err := s.shootClient()
 	if err != nil {
@@ -179,7 +182,8 @@ func withoutRestartTask(s *Scope) string {
 // ensureRestarted deletes only pods from before the operation, so that another pass does not restart the new ones.
 func ensureRestarted(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	pods := &corev1.PodList{}
-	if err := s.Seed.List(ctx, pods, client.InNamespace(s.Namespace), client.MatchingLabels{corev1beta1.LabelMaintenanceRestart: "true"}); err != nil {
+	if err := s.Seed.List(ctx, pods, client.InNamespace(s.Namespace),
+		client.MatchingLabels{corev1beta1.LabelMaintenanceRestart: "true"}); err != nil {
 		return flow.Outcome{}, fmt.Errorf("list pods to restart: %w", err)
 	}
 	for i := range pods.Items {

@@ -21,7 +21,8 @@ func ensureClusterIdentity(ctx context.Context, s *Scope) (flow.Outcome, error) 
 	if s.Shoot.Status.ClusterIdentity != nil {
 		return flow.Done(), nil
 	}
-	return flow.Done(), s.patchShootStatus(ctx, func(status *corev1beta1.ShootStatus) { status.ClusterIdentity = ptr.To(clusterIdentity(s)) })
+	return flow.Done(), s.patchShootStatus(ctx,
+		func(status *corev1beta1.ShootStatus) { status.ClusterIdentity = ptr.To(clusterIdentity(s)) })
 }
 
 func clusterIdentity(s *Scope) string {

@@ -42,13 +42,17 @@ func ensureInfrastructure(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	o := &extensionsv1alpha1.Infrastructure{
 		ObjectMeta: s.extensionMeta(s.Shoot.Name),
 		Spec: extensionsv1alpha1.InfrastructureSpec{
-			DefaultSpec:  extensionsv1alpha1.DefaultSpec{Type: s.Shoot.Spec.Provider.Type, ProviderConfig: s.Shoot.Spec.Provider.InfrastructureConfig},
+			DefaultSpec: extensionsv1alpha1.DefaultSpec{
+				Type: s.Shoot.Spec.Provider.Type, ProviderConfig: s.Shoot.Spec.Provider.InfrastructureConfig,
+			},
 			Region:       s.Shoot.Spec.Region,
 			SecretRef:    s.cloudSecretRef(),
 			SSHPublicKey: key,
 		},
 	}
-	outcome, err := s.reconcileExtension(ctx, extensionRequest{object: o, trigger: triggerIfNeeded, task: corev1beta1.ShootTaskDeployInfrastructure, severe: severeInfrastructure})
+	outcome, err := s.reconcileExtension(ctx, extensionRequest{
+		object: o, trigger: triggerIfNeeded, task: corev1beta1.ShootTaskDeployInfrastructure, severe: severeInfrastructure,
+	})
 	if err != nil || !outcome.IsDone() {
 		return outcome, err
 	}
@@ -64,7 +68,8 @@ func (s *Scope) recordNetworks(ctx context.Context, o *extensionsv1alpha1.Infras
 		}
 	}
 	nodes := firstNodesCIDR(o)
-	frozen := s.Restoring() || s.Shoot.DeletionTimestamp != nil // What was not recorded before is by the next reconciliation.
+	// What was not recorded before is by the next reconciliation.
+	frozen := s.Restoring() || s.Shoot.DeletionTimestamp != nil
 	if nodes == "" || s.Shoot.Spec.Networking == nil || s.Shoot.Spec.Networking.Nodes != nil || frozen {
 		return nil
 	}
@@ -119,7 +124,8 @@ func firstNodesCIDR(o *extensionsv1alpha1.Infrastructure) string {
 }
 
 func removeInfrastructure(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	return s.deleteExtension(ctx, &extensionsv1alpha1.Infrastructure{ObjectMeta: s.extensionMeta(s.Shoot.Name)}, severeInfrastructure)
+	return s.deleteExtension(ctx, &extensionsv1alpha1.Infrastructure{ObjectMeta: s.extensionMeta(s.Shoot.Name)},
+		severeInfrastructure)
 }
 
 // infrastructure reads the object for those that build on its status.

@@ -56,7 +56,9 @@ var Route = &flow.Step[*Scope]{
 }
 
 func removeRoute(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	_, err := s.remove(ctx, &gatewayv1.TLSRoute{ObjectMeta: metav1.ObjectMeta{Name: kubeapiserver.Name, Namespace: s.Namespace}})
+	_, err := s.remove(ctx, &gatewayv1.TLSRoute{
+		ObjectMeta: metav1.ObjectMeta{Name: kubeapiserver.Name, Namespace: s.Namespace},
+	})
 	return flow.Done(), err
 }
 
@@ -151,14 +153,15 @@ func ensureKubeAPIServerReady(ctx context.Context, s *Scope) (flow.Outcome, erro
 	}
 	for i := range pods {
 		if !pods[i].DeletionTimestamp.IsZero() {
-			return flow.Waiting(fmt.Sprintf("Deployment %s is rolling out: the previous server is shutting down", kubeapiserver.Name)), nil
+			return flow.Waiting(fmt.Sprintf("Deployment %s is rolling out: the previous server is shutting down",
+				kubeapiserver.Name)), nil
 		}
 	}
 	return flow.Done(), nil
 }
 
-// fetchLimit is how long nodes may take to fetch an image. Some registries, the local cloud's for one, make an image when it is asked
-// for.
+// fetchLimit is how long nodes may take to fetch an image. Some registries, the local cloud's for one, make an image
+// when it is asked for.
 const fetchLimit = 30 * time.Minute
 
 // waitForPods adds to the text what the pods wait for.
@@ -185,7 +188,8 @@ func (s *Scope) deploymentReady(ctx context.Context, name string) (flow.Outcome,
 	}
 	if !kube.DeploymentReady(d) {
 		pods := &corev1.PodList{}
-		if err := s.Seed.List(ctx, pods, client.InNamespace(s.Namespace), client.MatchingLabels(d.Spec.Selector.MatchLabels)); err != nil {
+		if err := s.Seed.List(ctx, pods, client.InNamespace(s.Namespace),
+			client.MatchingLabels(d.Spec.Selector.MatchLabels)); err != nil {
 			return flow.Outcome{}, fmt.Errorf("list pods of Deployment %q: %w", name, err)
 		}
 		return s.waitForPods(kube.DeploymentProgress(d), pods.Items), nil
@@ -265,8 +269,9 @@ func (s *Scope) apiServerSecrets(server string) (*kubeapiserver.Secrets, error) 
 	return out, firstErr
 }
 
-// removeKubeAPIServer deletes the API server, and stops what acts on it, so that no pods are left for the namespace. Its pods are
-// taken from their controllers first and end at once: nobody uses it any more, so that it need not wait for clients.
+// removeKubeAPIServer deletes the API server, and stops what acts on it, so that no pods are left for the namespace.
+// Its pods are taken from their controllers first and end at once: nobody uses it any more, so that it need not wait
+// for clients.
 func removeKubeAPIServer(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	const waiting = "Deployment kube-apiserver is being deleted"
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: kubeapiserver.Name, Namespace: s.Namespace}}
@@ -314,8 +319,8 @@ func (s *Scope) podsOf(ctx context.Context, name string, opts ...client.ListOpti
 	return pods.Items, nil
 }
 
-// endPods reports whether the pods of a component have ended that nobody uses any more. Those that are shutting down need
-// not wait for their clients.
+// endPods reports whether the pods of a component have ended that nobody uses any more. Those that are shutting down
+// need not wait for their clients.
 func (s *Scope) endPods(ctx context.Context, name string) (bool, error) {
 	return s.deletePods(ctx, name, func(p *corev1.Pod) bool { return !p.DeletionTimestamp.IsZero() })
 }

@@ -33,7 +33,8 @@ func renderKubeProxy(_ context.Context, s *Scope) ([]client.Object, error) {
 		return nil, err
 	}
 	v := kubeproxy.Values{
-		APIServerURL: "https://" + s.InternalHost(), CABundle: ca.Data[secretsmanager.DataBundle], PodCIDR: s.PodCIDR(), Mode: corev1beta1.ProxyModeIPTables,
+		APIServerURL: "https://" + s.InternalHost(), CABundle: ca.Data[secretsmanager.DataBundle], PodCIDR: s.PodCIDR(),
+		Mode: corev1beta1.ProxyModeIPTables,
 	}
 	if p := s.Shoot.Spec.Kubernetes.KubeProxy; p != nil {
 		v.Mode, v.FeatureGates = ptr.Deref(p.Mode, v.Mode), p.FeatureGates

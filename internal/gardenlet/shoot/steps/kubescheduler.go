@@ -25,8 +25,9 @@ func ensureKubeScheduler(ctx context.Context, s *Scope) (flow.Outcome, error) {
 		return flow.Outcome{}, err
 	}
 	config, deployment := kubescheduler.Render(kubescheduler.Values{
-		Namespace: s.Namespace, Image: s.Images.KubeScheduler(s.Shoot.Spec.Kubernetes.Version), Replicas: s.Replicas(), Access: access,
-		Size: s.size(), Config: s.Shoot.Spec.Kubernetes.KubeScheduler,
+		Namespace: s.Namespace, Image: s.Images.KubeScheduler(s.Shoot.Spec.Kubernetes.Version), Replicas: s.Replicas(),
+		Access: access,
+		Size:   s.size(), Config: s.Shoot.Spec.Kubernetes.KubeScheduler,
 	})
 	return s.applyWorkload(ctx, []client.Object{config, deployment})
 }

@@ -16,14 +16,15 @@ import (
 	"hortus.dev/hortus/internal/kube"
 )
 
-// StopLeftover ends everything that is left here of a control plane that another seed has taken over. The volume of etcd
-// stays: the other seed may not have all it needs yet.
+// StopLeftover ends everything that is left here of a control plane that another seed has taken over. The volume of
+// etcd stays: the other seed may not have all it needs yet.
 func StopLeftover() *flow.Graph[*Scope] { return flow.New(LeftoverStopped) }
 
-// RemoveLeftover removes it all, touching neither the cluster nor the provider: they belong to the other seed now. So no
-// extension is asked; finalizers go first.
+// RemoveLeftover removes it all, touching neither the cluster nor the provider: they belong to the other seed now. So
+// no extension is asked; finalizers go first.
 func RemoveLeftover() *flow.Graph[*Scope] {
-	return flow.New(LeftoverStopped, LeftoverObjectsDropped).Then(flow.Reverse(nil, Etcd)).Then(flow.Reverse(nil, Namespace))
+	return flow.New(LeftoverStopped,
+		LeftoverObjectsDropped).Then(flow.Reverse(nil, Etcd)).Then(flow.Reverse(nil, Namespace))
 }
 
 var (
@@ -129,8 +130,8 @@ func ensureLeftoverObjectsDropped(ctx context.Context, s *Scope) (flow.Outcome, 
 	return flow.Done(), nil
 }
 
-// dropBackupEntry drops the object by which an extension keeps the place of the backups in its bucket, with its credentials.
-// The backups are another seed's now.
+// dropBackupEntry drops the object by which an extension keeps the place of the backups in its bucket, with its
+// credentials. The backups are another seed's now.
 func (s *Scope) dropBackupEntry(ctx context.Context) (int, error) {
 	entry := &extensionsv1alpha1.BackupEntry{ObjectMeta: metav1.ObjectMeta{Name: s.BackupEntryName()}}
 	found, err := kube.Exists(ctx, s.Seed, entry)

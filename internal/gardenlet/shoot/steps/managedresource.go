@@ -16,9 +16,11 @@ import (
 	"hortus.dev/hortus/internal/kube"
 )
 
-// shootResource returns the Ensure function of a step whose objects live in the Shoot. It is done when they are handed to
-// the resource-manager; SystemComponentsReady waits for all of them together.
-func shootResource(name string, render func(context.Context, *Scope) ([]client.Object, error)) func(context.Context, *Scope) (flow.Outcome, error) {
+// shootResource returns the Ensure function of a step whose objects live in the Shoot. It is done when they are handed
+// to the resource-manager; SystemComponentsReady waits for all of them together.
+func shootResource(
+	name string, render func(context.Context, *Scope) ([]client.Object, error),
+) func(context.Context, *Scope) (flow.Outcome, error) {
 	return func(ctx context.Context, s *Scope) (flow.Outcome, error) {
 		objects, err := render(ctx, s)
 		if err != nil {
@@ -42,7 +44,9 @@ func (s *Scope) removeShootResource(ctx context.Context, name string) (flow.Outc
 	if gone, err := s.remove(ctx, mr); err != nil || !gone {
 		return waitingOr("ManagedResource is being deleted: "+name, err)
 	}
-	_, err := s.remove(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: managedresource.SecretName(name), Namespace: s.Namespace}})
+	_, err := s.remove(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: managedresource.SecretName(name), Namespace: s.Namespace},
+	})
 	return flow.Done(), err
 }
 
@@ -127,8 +131,8 @@ func removeShootResources(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	return flow.Done(), nil
 }
 
-// deleteLostPods ends the pods of system components. Their machines are gone, so no kubelet will ever confirm their end,
-// and the garbage collector of pods lets a minute pass before it takes them.
+// deleteLostPods ends the pods of system components. Their machines are gone, so no kubelet will ever confirm their
+// end, and the garbage collector of pods lets a minute pass before it takes them.
 func (s *Scope) deleteLostPods(ctx context.Context) error {
 	shoot, err := s.shootClient()
 	if err != nil {
@@ -157,7 +161,8 @@ func ensureSystemComponentsReady(ctx context.Context, s *Scope) (flow.Outcome, e
 	}
 	var reasons []string
 	for i := range list {
-		if list[i].Labels[resourcesv1alpha1.LabelOrigin] != resourcesv1alpha1.OriginGardener || !list[i].DeletionTimestamp.IsZero() {
+		if list[i].Labels[resourcesv1alpha1.LabelOrigin] != resourcesv1alpha1.OriginGardener ||
+			!list[i].DeletionTimestamp.IsZero() {
 			continue
 		}
 		outcome, err := s.resourceOutcome(ctx, list[i].Name)

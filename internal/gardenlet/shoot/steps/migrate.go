@@ -26,13 +26,14 @@ import (
 )
 
 // Migrate is the flow by which the source hands a control plane over. All that takes long happens while the API server
-// still serves: extensions stop acting, and the destination prepares. What is left for the time without an API
-// is the end of the server and the last delta of etcd. After it nothing here writes any more, and the status of the Shoot
+// still serves: extensions stop acting, and the destination prepares. What is left for the time without an API is the
+// end of the server and the last delta of etcd. After it nothing here writes any more, and the status of the Shoot
 // names the destination.
 func Migrate() *flow.Graph[*Scope] {
 	return flow.New(
 		EtcdSaved, MachineControllerStopped, WorkerMigrated, OthersMigrated, InfrastructureMigrated, StateSaved,
-		BackupEntryHandedOver, DestinationPrepared, KubeAPIServerStopped, LateExtensionsMigrated, LateStateSaved, LastDeltaSaved,
+		BackupEntryHandedOver, DestinationPrepared, KubeAPIServerStopped, LateExtensionsMigrated, LateStateSaved,
+		LastDeltaSaved,
 	)
 }
 
@@ -62,7 +63,8 @@ var (
 		Name:  "extensions-migrated",
 		After: []*flow.Step[*Scope]{WorkerMigrated},
 		Ensure: migrate(
-			extensionsv1alpha1.OperatingSystemConfigKind, extensionsv1alpha1.NetworkKind, extensionsv1alpha1.ContainerRuntimeKind,
+			extensionsv1alpha1.OperatingSystemConfigKind, extensionsv1alpha1.NetworkKind,
+			extensionsv1alpha1.ContainerRuntimeKind,
 			extensionsv1alpha1.ControlPlaneKind, extensionsv1alpha1.DNSRecordKind, extensionsv1alpha1.ExtensionKind,
 		),
 	}
@@ -153,7 +155,8 @@ func ensureEtcdSaved(ctx context.Context, s *Scope) (flow.Outcome, error) {
 		return flow.Outcome{}, err
 	}
 	if !ok {
-		return flow.Outcome{}, fmt.Errorf("etcd of namespace %q has no backups, from which another seed could restore it", s.Namespace)
+		return flow.Outcome{}, fmt.Errorf("etcd of namespace %q has no backups, from which another seed could restore it",
+			s.Namespace)
 	}
 	if _, err := s.Shoots.SaveBackup(ctx, access); err != nil {
 		return flow.Waiting(fmt.Sprintf("All that etcd holds has to be in its backups: %v", err)), nil
@@ -171,7 +174,8 @@ func ensureMachineControllerStopped(ctx context.Context, s *Scope) (flow.Outcome
 	return flow.Done(), nil
 }
 
-// stoppedWithAPIServer are of no use without the API server. The tunnel's server ends so that the nodes look for the new one.
+// stoppedWithAPIServer are of no use without the API server. The tunnel's server ends so that the nodes look for the
+// new one.
 var stoppedWithAPIServer = []string{
 	vpnseedserver.Name, kubecontrollermanager.Name, kubescheduler.Name, resourcemanager.Name,
 }
@@ -206,14 +210,16 @@ func ensureBackupEntryHandedOver(ctx context.Context, s *Scope) (flow.Outcome, e
 		return flow.Outcome{}, err
 	}
 	if !found {
-		return flow.Outcome{}, fmt.Errorf("BackupEntry %q does not exist, from which another seed could restore etcd", entry.Name)
+		return flow.Outcome{}, fmt.Errorf("BackupEntry %q does not exist, from which another seed could restore etcd",
+			entry.Name)
 	}
 	if ptr.Equal(entry.Spec.SeedName, s.Shoot.Spec.SeedName) {
 		return flow.Done(), nil
 	}
 	before := entry.DeepCopy()
 	entry.Spec.SeedName = s.Shoot.Spec.SeedName
-	if err := s.Garden.Patch(ctx, entry, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := s.Garden.Patch(ctx, entry,
+		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return flow.Outcome{}, fmt.Errorf("hand BackupEntry %q over: %w", entry.Name, err)
 	}
 	return flow.Done(), nil
@@ -238,14 +244,21 @@ func ensureDestinationPrepared(ctx context.Context, s *Scope) (flow.Outcome, err
 
 // extensionLists make lists of the kinds that belong to a Shoot.
 var extensionLists = map[string]func() client.ObjectList{
-	extensionsv1alpha1.ContainerRuntimeKind:      func() client.ObjectList { return &extensionsv1alpha1.ContainerRuntimeList{} },
-	extensionsv1alpha1.ControlPlaneKind:          func() client.ObjectList { return &extensionsv1alpha1.ControlPlaneList{} },
-	extensionsv1alpha1.DNSRecordKind:             func() client.ObjectList { return &extensionsv1alpha1.DNSRecordList{} },
-	extensionsv1alpha1.ExtensionKind:             func() client.ObjectList { return &extensionsv1alpha1.ExtensionList{} },
-	extensionsv1alpha1.InfrastructureKind:        func() client.ObjectList { return &extensionsv1alpha1.InfrastructureList{} },
-	extensionsv1alpha1.NetworkKind:               func() client.ObjectList { return &extensionsv1alpha1.NetworkList{} },
-	extensionsv1alpha1.OperatingSystemConfigKind: func() client.ObjectList { return &extensionsv1alpha1.OperatingSystemConfigList{} },
-	extensionsv1alpha1.WorkerKind:                func() client.ObjectList { return &extensionsv1alpha1.WorkerList{} },
+	extensionsv1alpha1.ContainerRuntimeKind:      newList[extensionsv1alpha1.ContainerRuntimeList],
+	extensionsv1alpha1.ControlPlaneKind:          newList[extensionsv1alpha1.ControlPlaneList],
+	extensionsv1alpha1.DNSRecordKind:             newList[extensionsv1alpha1.DNSRecordList],
+	extensionsv1alpha1.ExtensionKind:             newList[extensionsv1alpha1.ExtensionList],
+	extensionsv1alpha1.InfrastructureKind:        newList[extensionsv1alpha1.InfrastructureList],
+	extensionsv1alpha1.NetworkKind:               newList[extensionsv1alpha1.NetworkList],
+	extensionsv1alpha1.OperatingSystemConfigKind: newList[extensionsv1alpha1.OperatingSystemConfigList],
+	extensionsv1alpha1.WorkerKind:                newList[extensionsv1alpha1.WorkerList],
+}
+
+func newList[T any, L interface {
+	*T
+	client.ObjectList
+}]() client.ObjectList {
+	return L(new(T))
 }
 
 // extensionObjects lists the objects of the kinds.
@@ -264,8 +277,8 @@ func (s *Scope) extensionObjects(ctx context.Context, kinds ...string) ([]extens
 	return out, nil
 }
 
-// migrate asks the extensions of all objects of the kinds to stop acting, except those that are to be migrated after the
-// API server has ended.
+// migrate asks the extensions of all objects of the kinds to stop acting, except those that are to be migrated after
+// the API server has ended.
 func migrate(kinds ...string) func(context.Context, *Scope) (flow.Outcome, error) {
 	return func(ctx context.Context, s *Scope) (flow.Outcome, error) {
 		objects, err := s.extensionObjects(ctx, kinds...)
@@ -341,7 +354,8 @@ func (s *Scope) migrateExtension(ctx context.Context, o extensionsv1alpha1.Objec
 	if !asked && (!migrating || op.State == corev1beta1.LastOperationStateError) {
 		before := o.DeepCopyObject().(extensionsv1alpha1.Object)
 		stamp(o, extensionsv1alpha1.OperationMigrate, s.Clock.Now())
-		if err := s.Seed.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		if err := s.Seed.Patch(ctx, o,
+			client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 			return flow.Outcome{}, fmt.Errorf("migrate %s %q: %w", kind, o.GetName(), err)
 		}
 		return flow.Waiting(fmt.Sprintf("%s %s is being migrated", kind, o.GetName())), nil

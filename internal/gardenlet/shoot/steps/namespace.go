@@ -59,7 +59,8 @@ func (s *Scope) applyNamespace(ctx context.Context, isolated bool) (flow.Outcome
 var Isolated = &flow.Step[*Scope]{
 	Name: "isolated",
 	After: []*flow.Step[*Scope]{
-		Hibernate, RestartControlPlane, VPNSeedServer, ExtensionsAfterWorker, ExtensionsAfterKubeAPIServer, ControlPlane, EtcdReady,
+		Hibernate, RestartControlPlane, VPNSeedServer, ExtensionsAfterWorker, ExtensionsAfterKubeAPIServer, ControlPlane,
+		EtcdReady,
 	},
 	Ensure: func(ctx context.Context, s *Scope) (flow.Outcome, error) {
 		return s.applyNamespace(ctx, true)
@@ -117,7 +118,8 @@ func (s *Scope) removeWorkloads(ctx context.Context) (pods int, err error) {
 func remaining(ns *corev1.Namespace) string {
 	var messages []string
 	for _, c := range ns.Status.Conditions {
-		if c.Status == corev1.ConditionTrue && (c.Type == corev1.NamespaceContentRemaining || c.Type == corev1.NamespaceFinalizersRemaining) {
+		if c.Status == corev1.ConditionTrue &&
+			(c.Type == corev1.NamespaceContentRemaining || c.Type == corev1.NamespaceFinalizersRemaining) {
 			messages = append(messages, c.Message)
 		}
 	}
@@ -127,7 +129,8 @@ func remaining(ns *corev1.Namespace) string {
 	return ": " + strings.Join(messages, "; ")
 }
 
-// NamespaceFor returns the namespace of a control plane. It carries what others need to know about the Shoot: selectors of network policies and webhooks.
+// NamespaceFor returns the namespace of a control plane. It carries what others need to know about the Shoot: selectors
+// of network policies and webhooks.
 func NamespaceFor(shoot *corev1beta1.Shoot, seed *corev1beta1.Seed, name string) *corev1.Namespace {
 	labels := map[string]string{
 		corev1beta1.LabelRole:                                        corev1beta1.RoleShoot,

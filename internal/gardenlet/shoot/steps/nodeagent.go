@@ -67,7 +67,9 @@ func configSecret(ctx context.Context, seed client.Reader, namespace, pool, key 
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: key, Namespace: metav1.NamespaceSystem,
-			Labels:      map[string]string{corev1beta1.LabelRole: corev1beta1.RoleOperatingSystemConfig, corev1beta1.LabelWorkerPool: pool},
+			Labels: map[string]string{
+				corev1beta1.LabelRole: corev1beta1.RoleOperatingSystemConfig, corev1beta1.LabelWorkerPool: pool,
+			},
 			Annotations: map[string]string{annotationConfigChecksum: hex.EncodeToString(sum[:])},
 		},
 		Type: corev1.SecretTypeOpaque,
@@ -75,15 +77,18 @@ func configSecret(ctx context.Context, seed client.Reader, namespace, pool, key 
 	}, nil
 }
 
-// encodeConfig writes spec and the parts of the status that machines need. What changes with every reconciliation is left
-// out, since a changed checksum makes every node apply its configuration again.
+// encodeConfig writes spec and the parts of the status that machines need. What changes with every reconciliation is
+// left out, since a changed checksum makes every node apply its configuration again.
 func encodeConfig(o *extensionsv1alpha1.OperatingSystemConfig) ([]byte, error) {
 	out := &extensionsv1alpha1.OperatingSystemConfig{
-		TypeMeta:   metav1.TypeMeta{APIVersion: extensionsv1alpha1.SchemeGroupVersion.String(), Kind: extensionsv1alpha1.OperatingSystemConfigKind},
+		TypeMeta: metav1.TypeMeta{
+			APIVersion: extensionsv1alpha1.SchemeGroupVersion.String(), Kind: extensionsv1alpha1.OperatingSystemConfigKind,
+		},
 		ObjectMeta: metav1.ObjectMeta{Name: o.Name},
 		Spec:       o.Spec,
 		Status: extensionsv1alpha1.OperatingSystemConfigStatus{
-			ExtensionUnits: o.Status.ExtensionUnits, ExtensionFiles: o.Status.ExtensionFiles, InPlaceUpdates: o.Status.InPlaceUpdates,
+			ExtensionUnits: o.Status.ExtensionUnits, ExtensionFiles: o.Status.ExtensionFiles,
+			InPlaceUpdates: o.Status.InPlaceUpdates,
 		},
 	}
 	content, err := yaml.Marshal(out)
@@ -105,7 +110,8 @@ var NodesUpdated = &flow.Step[*Scope]{
 // applyLimit is how long a node may take to apply its configuration after its turn has come.
 const applyLimit = 3 * time.Minute
 
-// maxOutdated bounds the nodes that a pass finds out of date: more than the largest cluster of Kubernetes has are made up.
+// maxOutdated bounds the nodes that a pass finds out of date: more than the largest cluster of Kubernetes has are made
+// up.
 const maxOutdated = 5000
 
 func ensureNodesUpdated(ctx context.Context, s *Scope) (flow.Outcome, error) {
@@ -133,7 +139,9 @@ func ensureNodesUpdated(ctx context.Context, s *Scope) (flow.Outcome, error) {
 }
 
 // ConfigChecksums are what nodes have to have applied, by the key of their pool's configuration.
-func ConfigChecksums(ctx context.Context, seed client.Reader, shoot *corev1beta1.Shoot, namespace string) (map[string]string, error) {
+func ConfigChecksums(
+	ctx context.Context, seed client.Reader, shoot *corev1beta1.Shoot, namespace string,
+) (map[string]string, error) {
 	keys, err := readKeys(ctx, seed, shoot, namespace)
 	if err != nil {
 		return nil, err
@@ -149,8 +157,8 @@ func ConfigChecksums(ctx context.Context, seed client.Reader, shoot *corev1beta1
 	return wanted, nil
 }
 
-// outdatedNodes names the nodes that have not applied the configuration of their pool. Nodes that are being replaced, or
-// that belong to an older key, need not.
+// outdatedNodes names the nodes that have not applied the configuration of their pool. Nodes that are being replaced,
+// or that belong to an older key, need not.
 func outdatedNodes(nodes []corev1.Node, wanted map[string]string) []string {
 	var out []string
 	for _, n := range nodes {

@@ -75,12 +75,15 @@ func (s *Scope) desiredConfigs(w *corev1beta1.Worker, key string) ([]*extensions
 	if err != nil {
 		return nil, err
 	}
-	object := func(suffix string, spec extensionsv1alpha1.OperatingSystemConfigSpec) *extensionsv1alpha1.OperatingSystemConfig {
+	object := func(suffix string,
+		spec extensionsv1alpha1.OperatingSystemConfigSpec) *extensionsv1alpha1.OperatingSystemConfig {
 		o := &extensionsv1alpha1.OperatingSystemConfig{ObjectMeta: s.extensionMeta(key + suffix), Spec: spec}
 		o.Labels = map[string]string{corev1beta1.LabelWorkerPool: w.Name}
 		return o
 	}
-	return []*extensionsv1alpha1.OperatingSystemConfig{object(suffixProvision, osc.Provision(v)), object(suffixReconcile, osc.Reconcile(v))}, nil
+	return []*extensionsv1alpha1.OperatingSystemConfig{
+		object(suffixProvision, osc.Provision(v)), object(suffixReconcile, osc.Reconcile(v)),
+	}, nil
 }
 
 // inPlace tells whether machines of the pool are updated rather than replaced.
@@ -138,8 +141,8 @@ func (s *Scope) configValues(w *corev1beta1.Worker, key string) (osc.Values, err
 	return v, nil
 }
 
-// authorizedKeys are those that people log in to machines with: the one in the garden and its predecessor, which is good
-// until the next rotation. There are none without SSH access.
+// authorizedKeys are those that people log in to machines with: the one in the garden and its predecessor, which is
+// good until the next rotation. There are none without SSH access.
 func (s *Scope) authorizedKeys() ([]byte, error) {
 	key, err := s.sshPublicKey()
 	if err != nil || key == nil {
@@ -175,8 +178,8 @@ func rootCAs(profile *corev1beta1.CloudProfile, w *corev1beta1.Worker) string {
 	return bundle
 }
 
-// rotationTimes says which rotations a pool that is updated in place follows, nil if none. The hash of the pool depends on
-// the same times: a time that changes here alone makes the nodes wait for an update that nobody starts.
+// rotationTimes says which rotations a pool that is updated in place follows, nil if none. The hash of the pool depends
+// on the same times: a time that changes here alone makes the nodes wait for an update that nobody starts.
 func rotationTimes(shoot *corev1beta1.Shoot, pool string) *extensionsv1alpha1.CredentialsRotation {
 	if shoot.Status.Credentials == nil || shoot.Status.Credentials.Rotation == nil {
 		return nil
@@ -200,7 +203,8 @@ func rotationTimes(shoot *corev1beta1.Shoot, pool string) *extensionsv1alpha1.Cr
 
 // nodeLabels are the labels of a pool's nodes.
 func nodeLabels(shoot *corev1beta1.Shoot, w *corev1beta1.Worker, key string) map[string]string {
-	localDNS := shoot.Spec.SystemComponents != nil && shoot.Spec.SystemComponents.NodeLocalDNS != nil && shoot.Spec.SystemComponents.NodeLocalDNS.Enabled
+	localDNS := shoot.Spec.SystemComponents != nil && shoot.Spec.SystemComponents.NodeLocalDNS != nil &&
+		shoot.Spec.SystemComponents.NodeLocalDNS.Enabled
 	out := map[string]string{
 		"node.kubernetes.io/role":                  "node",
 		corev1.LabelArchStable:                     ptr.Deref(w.Machine.Architecture, corev1beta1.ArchitectureAMD64),

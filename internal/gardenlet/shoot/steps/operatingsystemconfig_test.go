@@ -11,12 +11,15 @@ import (
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 )
 
-// A pool that waits for its roll-out keeps the rotations that it has; another one of the same Shoot follows the new ones.
+// A pool that waits for its roll-out keeps the rotations that it has; another one of the same Shoot follows the new
+// ones.
 func TestRotationTimes(t *testing.T) {
 	before := &metav1.Time{Time: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 	last := &metav1.Time{Time: before.Add(24 * time.Hour)}
 	waits := func(since *metav1.Time) []corev1beta1.PendingWorkersRollout {
-		return []corev1beta1.PendingWorkersRollout{{Name: "other", LastInitiationTime: last}, {Name: "pool", LastInitiationTime: since}}
+		return []corev1beta1.PendingWorkersRollout{
+			{Name: "other", LastInitiationTime: last}, {Name: "pool", LastInitiationTime: since},
+		}
 	}
 	times := func(ca, key *metav1.Time) *extensionsv1alpha1.CredentialsRotation {
 		out := &extensionsv1alpha1.CredentialsRotation{}
@@ -45,7 +48,9 @@ func TestRotationTimes(t *testing.T) {
 			shoot := &corev1beta1.Shoot{}
 			shoot.Status.Credentials = &corev1beta1.ShootCredentials{Rotation: &corev1beta1.ShootCredentialsRotation{
 				CertificateAuthorities: &corev1beta1.CARotation{LastInitiationTime: last, PendingWorkersRollouts: tc.ca},
-				ServiceAccountKey:      &corev1beta1.ServiceAccountKeyRotation{LastInitiationTime: last, PendingWorkersRollouts: tc.key},
+				ServiceAccountKey: &corev1beta1.ServiceAccountKeyRotation{
+					LastInitiationTime: last, PendingWorkersRollouts: tc.key,
+				},
 			}}
 			if diff := cmp.Diff(tc.want, rotationTimes(shoot, "pool")); diff != "" {
 				t.Errorf("rotationTimes() (-want +got):\n%s", diff)

@@ -22,8 +22,8 @@ func Reconcile() *flow.Graph[*Scope] {
 	)
 }
 
-// Delete is the flow that removes a Shoot: its control plane is brought up once more, so that what users have left in the
-// cluster can be cleaned up, and then everything goes in the reverse order of its creation.
+// Delete is the flow that removes a Shoot: its control plane is brought up once more, so that what users have left in
+// the cluster can be cleaned up, and then everything goes in the reverse order of its creation.
 func Delete() *flow.Graph[*Scope] {
 	prepare := flow.New(Namespace, CloudCredentials, Credentials, References).SkipAll(notLive)
 	bringUp := flow.New(
@@ -34,10 +34,12 @@ func Delete() *flow.Graph[*Scope] {
 		Beside(flow.New(ShootSystem, MachineController).SkipAll(either(notClean, withoutWorkerObject)))
 	cleanUp := flow.New(CleanWebhooks, CleanExtendedAPIs, CleanKubernetesResources).SkipAll(notClean)
 	leaveCluster := flow.Reverse(nil,
-		DNSExternal, ManagedResources, ControlPlane, ExtensionsAfterKubeAPIServer, OperatingSystemConfig, Network, ShootResources,
+		DNSExternal, ManagedResources, ControlPlane, ExtensionsAfterKubeAPIServer, OperatingSystemConfig, Network,
+		ShootResources,
 		MachineController, Worker,
 	)
-	tearDown := flow.Reverse(nil, KubeAPIServerService, Route, DNSInternal, Etcd, ExtensionsBeforeKubeAPIServer, KubeAPIServer).
+	tearDown := flow.Reverse(nil, KubeAPIServerService, Route, DNSInternal, Etcd, ExtensionsBeforeKubeAPIServer,
+		KubeAPIServer).
 		Beside(flow.Reverse(nil, Infrastructure))
 	return prepare.Then(bringUp).Then(providers).Then(cleanUp).Then(leaveCluster).Then(tearDown).
 		Then(flow.Reverse(nil, Namespace)).Then(flow.Reverse(nil, BackupEntry))

@@ -11,10 +11,12 @@ const labelPodSecurity = "pod-security.kubernetes.io/enforce"
 // podSecurityLevels are the levels of Kubernetes' Pod Security, the strictest first.
 var podSecurityLevels = []string{"restricted", "baseline", "privileged"}
 
-// podSecurity is the strictest level under which all extensions of the seed can run their pods in control planes. All pods of our
-// own meet the strictest one. An extension says by annotation what it needs; one that says nothing, or something unknown, may
-// run anything, as the contract has it.
-func podSecurity(registrations []corev1beta1.ControllerRegistration, installations []corev1beta1.ControllerInstallation) string {
+// podSecurity is the strictest level under which all extensions of the seed can run their pods in control planes. All
+// pods of our own meet the strictest one. An extension says by annotation what it needs; one that says nothing, or
+// something unknown, may run anything, as the contract has it.
+func podSecurity(
+	registrations []corev1beta1.ControllerRegistration, installations []corev1beta1.ControllerInstallation,
+) string {
 	weakest := 0
 	for i := range installations {
 		level := -1

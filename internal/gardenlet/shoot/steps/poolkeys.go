@@ -23,8 +23,8 @@ const (
 	hashV2 = 2 // That of the feature gate NewWorkerPoolHash.
 )
 
-// poolKeysSecret and poolKeysData are where the keys of the pools are kept. The Secret goes into the ShootState: a seed that
-// takes the Shoot over must not replace its machines.
+// poolKeysSecret and poolKeysData are where the keys of the pools are kept. The Secret goes into the ShootState: a seed
+// that takes the Shoot over must not replace its machines.
 const (
 	poolKeysSecret = "worker-pools-operatingsystemconfig-hashes"
 	poolKeysData   = "pools"
@@ -42,9 +42,9 @@ type poolKeys struct {
 // key is the one that the machines of the pool have.
 func (k *poolKeys) key() string { return k.Keys[k.CurrentVersion] }
 
-// decidePoolKeys says which keys the pools of a Shoot have from now on. A pool keeps the version of its hash until something
-// happens that replaces its machines anyway; then it gets the latest version, as a new pool does. So to switch the version
-// replaces nothing.
+// decidePoolKeys says which keys the pools of a Shoot have from now on. A pool keeps the version of its hash until
+// something happens that replaces its machines anyway; then it gets the latest version, as a new pool does. So to
+// switch the version replaces nothing.
 func decidePoolKeys(pools []poolhash.Pool, stored []poolKeys, latest int) ([]poolKeys, error) {
 	var out []poolKeys
 	for _, pool := range pools {
@@ -91,7 +91,8 @@ func keyOf(pool poolhash.Pool, version int) (string, error) {
 	case hashV2:
 		return poolhash.KeyV2(pool)
 	}
-	return "", fmt.Errorf("worker pool %q: unknown version of the hash: %d (available: %d, %d)", pool.Name, version, hashV1, hashV2)
+	return "", fmt.Errorf("worker pool %q: unknown version of the hash: %d (available: %d, %d)", pool.Name, version,
+		hashV1, hashV2)
 }
 
 // rolledPools are the inputs of the pools whose machines are replaced, not updated in place.
@@ -131,8 +132,8 @@ func (s *Scope) ensurePoolKeys(ctx context.Context) error {
 	return s.apply(ctx, secret)
 }
 
-// adoptPoolKeys are those of a control plane from before they were stored: its Worker tells which version each pool has. What
-// has changed since is not known, so no pool gets another version.
+// adoptPoolKeys are those of a control plane from before they were stored: its Worker tells which version each pool
+// has. What has changed since is not known, so no pool gets another version.
 func (s *Scope) adoptPoolKeys(ctx context.Context) ([]poolKeys, error) {
 	worker := &extensionsv1alpha1.Worker{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Shoot.Name}}
 	if _, err := kube.Exists(ctx, s.Seed, worker); err != nil {
@@ -182,7 +183,9 @@ type poolKey struct {
 }
 
 // readKeys are the keys by name of the pool, as they were stored last. A pool that has none yet is left out.
-func readKeys(ctx context.Context, seed client.Reader, shoot *corev1beta1.Shoot, namespace string) (map[string]poolKey, error) {
+func readKeys(
+	ctx context.Context, seed client.Reader, shoot *corev1beta1.Shoot, namespace string,
+) (map[string]poolKey, error) {
 	stored, _, err := readPoolKeys(ctx, seed, namespace)
 	if err != nil {
 		return nil, err

@@ -53,9 +53,15 @@ func TestDecidePoolKeys(t *testing.T) {
 		"switching it on changes nothing":            {was, has(1, 1), hashV2, gets(1, was, 1, 2)},
 		"nor does the next reconciliation":           {was, has(1, 1, 2), hashV2, gets(1, was, 1, 2)},
 		"switching it off changes nothing":           {was, has(2, 2), hashV1, gets(2, was, 1, 2)},
-		"a trigger of both leads to the new hash":    {pool("36", "small"), has(1, 1, 2), hashV2, gets(2, pool("36", "small"), 2)},
-		"a trigger of the new hash leads to it":      {pool("35", "large"), has(1, 1, 2), hashV2, gets(2, pool("35", "large"), 2)},
-		"a trigger leads back to the classic hash":   {pool("35", "large"), has(2, 1, 2), hashV1, gets(1, pool("35", "large"), 1)},
+		"a trigger of both leads to the new hash": {
+			pool("36", "small"), has(1, 1, 2), hashV2, gets(2, pool("36", "small"), 2),
+		},
+		"a trigger of the new hash leads to it": {
+			pool("35", "large"), has(1, 1, 2), hashV2, gets(2, pool("35", "large"), 2),
+		},
+		"a trigger leads back to the classic hash": {
+			pool("35", "large"), has(2, 1, 2), hashV1, gets(1, pool("35", "large"), 1),
+		},
 		"a pool from before the keys were stored": {
 			pool("35", "large"), &poolKeys{CurrentVersion: 2}, hashV2, gets(2, pool("35", "large"), 2),
 		},
@@ -88,7 +94,8 @@ func TestDecidePoolKeys(t *testing.T) {
 	}
 }
 
-// edit changes a Shoot with a pool. The documents say whether its machines are replaced: by the classic hash, by the new one.
+// edit changes a Shoot with a pool. The documents say whether its machines are replaced: by the classic hash, by the
+// new one.
 type edit struct {
 	name         string
 	classic, new bool
@@ -138,13 +145,16 @@ func documentedEdits() []edit {
 			ca := s.Status.Credentials.Rotation.CertificateAuthorities
 			ca.LastInitiationTime = &metav1.Time{Time: ca.LastInitiationTime.Add(time.Duration(1+r.IntN(1000)) * time.Second)}
 		}},
-		{"CA rotation that the pool waits for", false, false, func(s *corev1beta1.Shoot, w *corev1beta1.Worker, _ *rand.Rand) {
-			ca := s.Status.Credentials.Rotation.CertificateAuthorities
-			if len(ca.PendingWorkersRollouts) == 0 {
-				ca.PendingWorkersRollouts = []corev1beta1.PendingWorkersRollout{{Name: w.Name, LastInitiationTime: ca.LastInitiationTime.DeepCopy()}}
-			}
-			ca.LastInitiationTime = &metav1.Time{Time: ca.LastInitiationTime.Add(time.Second)}
-		}},
+		{"CA rotation that the pool waits for", false, false,
+			func(s *corev1beta1.Shoot, w *corev1beta1.Worker, _ *rand.Rand) {
+				ca := s.Status.Credentials.Rotation.CertificateAuthorities
+				if len(ca.PendingWorkersRollouts) == 0 {
+					ca.PendingWorkersRollouts = []corev1beta1.PendingWorkersRollout{{
+						Name: w.Name, LastInitiationTime: ca.LastInitiationTime.DeepCopy(),
+					}}
+				}
+				ca.LastInitiationTime = &metav1.Time{Time: ca.LastInitiationTime.Add(time.Second)}
+			}},
 		{"more for the kubelet", false, true, func(s *corev1beta1.Shoot, _ *corev1beta1.Worker, r *rand.Rand) {
 			kubelet(s).KubeReserved.CPU.Add(*resource.NewMilliQuantity(1+r.Int64N(100), resource.DecimalSI))
 		}},
@@ -199,15 +209,19 @@ func editedShoot() *corev1beta1.Shoot {
 		CertificateAuthorities: &corev1beta1.CARotation{LastInitiationTime: started},
 	}}
 	shoot.Spec.Provider.Workers = []corev1beta1.Worker{{
-		Name: "w", Machine: corev1beta1.Machine{Type: "0", Image: &corev1beta1.ShootMachineImage{Name: "os-0", Version: ptr.To("0.0.0")}},
-		Volume: &corev1beta1.Volume{VolumeSize: "0", Type: ptr.To("0")}, ProviderConfig: &runtime.RawExtension{Raw: []byte("0")},
-		CRI: &corev1beta1.CRI{Name: corev1beta1.CRINameContainerD},
+		Name: "w", Machine: corev1beta1.Machine{
+			Type: "0", Image: &corev1beta1.ShootMachineImage{Name: "os-0", Version: ptr.To("0.0.0")},
+		},
+		Volume:         &corev1beta1.Volume{VolumeSize: "0", Type: ptr.To("0")},
+		ProviderConfig: &runtime.RawExtension{Raw: []byte("0")},
+		CRI:            &corev1beta1.CRI{Name: corev1beta1.CRINameContainerD},
 	}}
 	return shoot
 }
 
-// Over random edits, reconciliations and switches of the feature gate: the machines of a pool are replaced exactly when an edit
-// is a documented trigger, of the hash that the pool has or of one that is stored for it; the gate alone replaces nothing.
+// Over random edits, reconciliations and switches of the feature gate: the machines of a pool are replaced exactly when
+// an edit is a documented trigger, of the hash that the pool has or of one that is stored for it; the gate alone
+// replaces nothing.
 func TestPoolsRollOnDocumentedTriggersOnly(t *testing.T) {
 	const runs, editsEach = 300, 12
 	edits := documentedEdits()
@@ -236,7 +250,8 @@ func TestPoolsRollOnDocumentedTriggersOnly(t *testing.T) {
 			if r.IntN(3) == 0 {
 				latest = hashV1 + r.IntN(2)
 				if now := identity(); now != before {
-					t.Fatalf("seed %d: version %d of the hash: machines change from %s to %s without an edit", seed, latest, before, now)
+					t.Fatalf("seed %d: version %d of the hash: machines change from %s to %s without an edit", seed, latest, before,
+						now)
 				}
 			}
 			e := edits[r.IntN(len(edits))]

@@ -49,7 +49,8 @@ var (
 	KubeAPIServerPrepared = &flow.Step[*Scope]{
 		Name: "kube-apiserver-prepared",
 		After: []*flow.Step[*Scope]{
-			Credentials, References, KubeAPIServerService, GatewayAddress, Route, Infrastructure, VPNSeedServer, ImagesPulled, EtcdStandsBy,
+			Credentials, References, KubeAPIServerService, GatewayAddress, Route, Infrastructure, VPNSeedServer, ImagesPulled,
+			EtcdStandsBy,
 		},
 		SkipIf:  either(startsLater, extensionsComeFirst),
 		Ensure:  ensureKubeAPIServerPrepared,
@@ -58,7 +59,8 @@ var (
 	}
 )
 
-// startsLater: a sleeping control plane is in no hurry, and the members of a larger etcd find each other only when they run.
+// startsLater: a sleeping control plane is in no hurry, and the members of a larger etcd find each other only when they
+// run.
 func startsLater(s *Scope) string {
 	switch {
 	case s.Hibernated():
@@ -135,8 +137,8 @@ func ensureImagesPulled(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	return flow.Done(), nil
 }
 
-// renderImagePod returns a pod that needs the images of the control plane and does nothing. That of etcd is the one of the
-// gardenlet itself.
+// renderImagePod returns a pod that needs the images of the control plane and does nothing. That of etcd is the one of
+// the gardenlet itself.
 func (s *Scope) renderImagePod() *corev1.Pod {
 	version := s.Shoot.Spec.Kubernetes.Version
 	pod := &corev1.Pod{

@@ -37,7 +37,10 @@ func ensureReferences(ctx context.Context, s *Scope) (flow.Outcome, error) {
 
 func (s *Scope) referencedCopy(ctx context.Context, r corev1beta1.NamedResourceReference) (client.Object, error) {
 	key := client.ObjectKey{Namespace: s.Shoot.Namespace, Name: r.ResourceRef.Name}
-	meta := metav1.ObjectMeta{Name: referencePrefix + r.ResourceRef.Name, Namespace: s.Namespace, Labels: map[string]string{corev1beta1.LabelRole: corev1beta1.RoleResourceReference}}
+	meta := metav1.ObjectMeta{
+		Name: referencePrefix + r.ResourceRef.Name, Namespace: s.Namespace,
+		Labels: map[string]string{corev1beta1.LabelRole: corev1beta1.RoleResourceReference},
+	}
 	switch r.ResourceRef.Kind {
 	case "Secret":
 		from := &corev1.Secret{}
@@ -52,6 +55,7 @@ func (s *Scope) referencedCopy(ctx context.Context, r corev1beta1.NamedResourceR
 		}
 		return &corev1.ConfigMap{ObjectMeta: meta, Data: from.Data, BinaryData: from.BinaryData}, nil
 	}
-	return nil, flow.WithCodes(fmt.Errorf("resource %q of the Shoot has kind %s; only Secret and ConfigMap are supported", r.Name, r.ResourceRef.Kind),
+	return nil, flow.WithCodes(fmt.Errorf("resource %q of the Shoot has kind %s; only Secret and ConfigMap are supported",
+		r.Name, r.ResourceRef.Kind),
 		string(corev1beta1.ErrorConfigurationProblem))
 }

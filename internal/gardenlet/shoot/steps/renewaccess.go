@@ -16,8 +16,8 @@ import (
 	"hortus.dev/hortus/internal/flow"
 )
 
-// RenewAccess replaces the tokens of components in the seed while the key that signs them is being rotated: those signed
-// by the old key end with it.
+// RenewAccess replaces the tokens of components in the seed while the key that signs them is being rotated: those
+// signed by the old key end with it.
 var RenewAccess = &flow.Step[*Scope]{
 	Name:   "renew-access",
 	After:  []*flow.Step[*Scope]{ResourceManager},
@@ -28,7 +28,8 @@ var RenewAccess = &flow.Step[*Scope]{
 func withoutServiceAccountKeyRotation(s *Scope) string {
 	if r := serviceAccountKeyRotation(s); r != nil && r.LastInitiationTime != nil {
 		switch r.Phase {
-		case corev1beta1.RotationPreparing, corev1beta1.RotationPreparingWithoutWorkersRollout, corev1beta1.RotationWaitingForWorkersRollout:
+		case corev1beta1.RotationPreparing, corev1beta1.RotationPreparingWithoutWorkersRollout,
+			corev1beta1.RotationWaitingForWorkersRollout:
 			return ""
 		}
 	}

@@ -29,7 +29,10 @@ func ensureRequiredExtensions(_ context.Context, s *Scope) (flow.Outcome, error)
 }
 
 // missingExtensions names what the Shoot needs and the seed does not offer yet, as kind/type, sorted.
-func missingExtensions(shoot *corev1beta1.Shoot, seed *corev1beta1.Seed, registrations []corev1beta1.ControllerRegistration, installations []corev1beta1.ControllerInstallation) []string {
+func missingExtensions(
+	shoot *corev1beta1.Shoot, seed *corev1beta1.Seed, registrations []corev1beta1.ControllerRegistration,
+	installations []corev1beta1.ControllerInstallation,
+) []string {
 	ready := map[controllerregistration.KindType]bool{}
 	for _, i := range installations {
 		if !installationReady(&i) {
@@ -63,7 +66,8 @@ func missingExtensions(shoot *corev1beta1.Shoot, seed *corev1beta1.Seed, registr
 // installationReady: installed, healthy and not in the middle of a roll-out.
 func installationReady(i *corev1beta1.ControllerInstallation) bool {
 	for kind, want := range map[corev1beta1.ConditionType]corev1beta1.ConditionStatus{
-		corev1beta1.ControllerInstallationInstalled: corev1beta1.ConditionTrue, corev1beta1.ControllerInstallationHealthy: corev1beta1.ConditionTrue,
+		corev1beta1.ControllerInstallationInstalled:   corev1beta1.ConditionTrue,
+		corev1beta1.ControllerInstallationHealthy:     corev1beta1.ConditionTrue,
 		corev1beta1.ControllerInstallationProgressing: corev1beta1.ConditionFalse,
 	} {
 		if c := kube.Condition(i.Status.Conditions, kind); c == nil || c.Status != want {

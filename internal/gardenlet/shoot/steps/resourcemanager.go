@@ -13,8 +13,8 @@ import (
 	"hortus.dev/hortus/internal/flow"
 )
 
-// ResourceManager applies what runs in the Shoot, and hands out tokens of it to components in the seed. It starts beside
-// the API server and becomes ready when that answers.
+// ResourceManager applies what runs in the Shoot, and hands out tokens of it to components in the seed. It starts
+// beside the API server and becomes ready when that answers.
 var ResourceManager = &flow.Step[*Scope]{
 	Name:   "resource-manager",
 	After:  []*flow.Step[*Scope]{KubeAPIServer},

@@ -14,8 +14,9 @@ import (
 	"hortus.dev/hortus/internal/restorable"
 )
 
-// RestorableFrom records in the BackupEntry from which point on backups can be restored, once the Shoot has everything for the
-// first time. An earlier point would be a cluster without nodes. A change of the encryption moves the point, see EncryptionAtRest.
+// RestorableFrom records in the BackupEntry from which point on backups can be restored, once the Shoot has everything
+// for the first time. An earlier point would be a cluster without nodes. A change of the encryption moves the point,
+// see EncryptionAtRest.
 var RestorableFrom = &flow.Step[*Scope]{
 	Name: "restorable-from",
 	After: []*flow.Step[*Scope]{
@@ -60,7 +61,8 @@ func (s *Scope) saveRestorable(ctx context.Context, why string) (flow.Outcome, e
 	before := entry.DeepCopy()
 	from = from.Later(restorable.Saved(s.Clock.Now(), revision))
 	metav1.SetMetaDataAnnotation(&entry.ObjectMeta, corev1beta1.AnnotationRestorableFrom, from.String())
-	if err := s.Garden.Patch(ctx, entry, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := s.Garden.Patch(ctx, entry,
+		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return flow.Outcome{}, fmt.Errorf("record in BackupEntry %q since when it can be restored: %w", entry.Name, err)
 	}
 	return flow.Done(), nil

@@ -29,11 +29,15 @@ func toRestore(o extensionsv1alpha1.Object) bool {
 }
 
 // restoreExtension makes an object, with the state that it had elsewhere, and asks its extension to take over the
-// outside. After a stop in between it goes on where it was: until the state is there, the extension keeps its hands off.
-func (s *Scope) restoreExtension(ctx context.Context, wanted, current extensionsv1alpha1.Object, found bool) (flow.Outcome, error) {
+// outside. After a stop in between it goes on where it was: until the state is there, the extension keeps its hands
+// off.
+func (s *Scope) restoreExtension(
+	ctx context.Context, wanted, current extensionsv1alpha1.Object, found bool,
+) (flow.Outcome, error) {
 	kind := reflect.TypeOf(wanted).Elem().Name()
 	if found && current.GetDeletionTimestamp() != nil {
-		return flow.Waiting(fmt.Sprintf("%s %s is being deleted before it can be created again", kind, current.GetName())), nil
+		return flow.Waiting(fmt.Sprintf("%s %s is being deleted before it can be created again", kind, current.GetName())),
+			nil
 	}
 	if !found {
 		current = wanted.DeepCopyObject().(extensionsv1alpha1.Object)
@@ -50,7 +54,8 @@ func (s *Scope) restoreExtension(ctx context.Context, wanted, current extensions
 	before := current.DeepCopyObject().(extensionsv1alpha1.Object)
 	extensionobject.SetSpec(current, wanted)
 	stamp(current, extensionsv1alpha1.OperationRestore, s.Clock.Now())
-	if err := s.Seed.Patch(ctx, current, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := s.Seed.Patch(ctx, current,
+		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return flow.Outcome{}, fmt.Errorf("restore %s %q: %w", kind, current.GetName(), err)
 	}
 	return flow.Waiting(fmt.Sprintf("%s %s is being restored", kind, current.GetName())), nil

@@ -15,8 +15,8 @@ import (
 	"hortus.dev/hortus/internal/kube"
 )
 
-// restorationName is the ConfigMap in the control plane's namespace that records the last restore of a backup. It stays: the
-// process of etcd knows by the ID that it has been done, and its pod keeps its flags.
+// restorationName is the ConfigMap in the control plane's namespace that records the last restore of a backup. It
+// stays: the process of etcd knows by the ID that it has been done, and its pod keeps its flags.
 const restorationName = "etcd-main-restoration"
 
 // Restoration is a restore of a backup that an owner has requested.
@@ -85,7 +85,9 @@ func WriteRestoration(ctx context.Context, seed client.Client, namespace string,
 	} else {
 		data["time"] = r.Time.UTC().Format(time.RFC3339)
 	}
-	return kube.Apply(ctx, seed, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: restorationName}, Data: data}, FieldOwner)
+	return kube.Apply(ctx, seed, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: restorationName}, Data: data,
+	}, FieldOwner)
 }
 
 // restore is what etcd is told of it: nothing before the API servers are stopped.
@@ -96,8 +98,9 @@ func (r *Restoration) restore() *etcd.Restore {
 	return &etcd.Restore{ID: r.ID, Revision: r.Revision, Time: r.Time}
 }
 
-// RestoreBackup takes etcd back to an earlier point on request: the API servers are stopped, so that nobody writes or has
-// caches of what is undone, etcd starts anew and restores, and the API servers come back with the step after this one.
+// RestoreBackup takes etcd back to an earlier point on request: the API servers are stopped, so that nobody writes or
+// has caches of what is undone, etcd starts anew and restores, and the API servers come back with the step after this
+// one.
 var RestoreBackup = &flow.Step[*Scope]{
 	Name:    "restore-backup",
 	After:   []*flow.Step[*Scope]{Etcd},

@@ -18,8 +18,8 @@ import (
 	"hortus.dev/hortus/internal/secretsmanager"
 )
 
-// rewriteBatch bounds the objects that one pass writes again; the next pass goes on. At the request rate to a Shoot's API
-// server a batch takes about four seconds.
+// rewriteBatch bounds the objects that one pass writes again; the next pass goes on. At the request rate to a Shoot's
+// API server a batch takes about four seconds.
 const rewriteBatch = 200
 
 // EtcdAccess is how to reach the etcd of a control plane.
@@ -81,7 +81,9 @@ func (s *Scope) rewrite(ctx context.Context, c encryption.Config) (int, error) {
 }
 
 // rewriteObjects writes objects again, by their keys in etcd. stored is how many there are.
-func rewriteObjects(ctx context.Context, shoot client.Client, resource, prefix string, keys []string, stored int) error {
+func rewriteObjects(
+	ctx context.Context, shoot client.Client, resource, prefix string, keys []string, stored int,
+) error {
 	gvk, err := shoot.RESTMapper().KindFor(schema.ParseGroupResource(resource).WithVersion(""))
 	if meta.IsNoMatchError(err) && len(keys) == 0 {
 		return nil // A custom resource that does not exist (yet).
@@ -105,8 +107,10 @@ func rewriteObjects(ctx context.Context, shoot client.Client, resource, prefix s
 		}
 		o.SetNamespace(namespace)
 		o.SetName(name)
-		// A server writes an object even if nothing is changed in it when it is stored otherwise than the server would store it.
-		if err := client.IgnoreNotFound(shoot.Patch(ctx, o, client.RawPatch(types.MergePatchType, []byte("{}")))); err != nil {
+		// A server writes an object even if nothing is changed in it when it is stored otherwise than the server would store
+		// it.
+		if err := client.IgnoreNotFound(shoot.Patch(ctx, o,
+			client.RawPatch(types.MergePatchType, []byte("{}")))); err != nil {
 			return fmt.Errorf("write %s %s again: %w", gvk.Kind, client.ObjectKeyFromObject(o), err)
 		}
 	}

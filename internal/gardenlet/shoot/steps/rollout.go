@@ -13,12 +13,12 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// annotationRollout on the template of a MachineDeployment makes machines differ that were made before and after a request to
-// roll their pool; its value is the time of the request.
+// annotationRollout on the template of a MachineDeployment makes machines differ that were made before and after a
+// request to roll their pool; its value is the time of the request.
 const annotationRollout = "rollout-workers"
 
-// pendingRollouts are the values of the annotation for the pools of which a user has requested new machines. They sort by
-// time.
+// pendingRollouts are the values of the annotation for the pools of which a user has requested new machines. They sort
+// by time.
 func pendingRollouts(shoot *corev1beta1.Shoot) map[string]string {
 	if shoot.Status.ManualWorkerPoolRollout == nil {
 		return nil
@@ -32,8 +32,9 @@ func pendingRollouts(shoot *corev1beta1.Shoot) map[string]string {
 	return out
 }
 
-// rollPools annotates the MachineDeployments of the pools that are to be rolled. Those that have the annotation are being
-// rolled already, and those with a later one have been: a garden that was restored from a backup may not know of it.
+// rollPools annotates the MachineDeployments of the pools that are to be rolled. Those that have the annotation are
+// being rolled already, and those with a later one have been: a garden that was restored from a backup may not know of
+// it.
 func (s *Scope) rollPools(ctx context.Context) error {
 	pending := pendingRollouts(s.Shoot)
 	if len(pending) == 0 {
@@ -61,8 +62,8 @@ func (s *Scope) rollPools(ctx context.Context) error {
 	return nil
 }
 
-// waitingForRollouts says which of the requested pools still have old machines, "" if none has. The extension of the Worker
-// waits for new machines, too; here is made sure that it has seen the request.
+// waitingForRollouts says which of the requested pools still have old machines, "" if none has. The extension of the
+// Worker waits for new machines, too; here is made sure that it has seen the request.
 func (s *Scope) waitingForRollouts(ctx context.Context) (string, error) {
 	pending := pendingRollouts(s.Shoot)
 	if len(pending) == 0 {

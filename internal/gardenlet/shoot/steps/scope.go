@@ -33,8 +33,8 @@ const SecretsIdentity = "gardenlet"
 
 // Scope is what steps may use. It is made anew for every pass and not changed during one.
 type Scope struct {
-	// Garden reads and writes directly, Seed is a view of the control plane's namespace: a step must see what an earlier one
-	// has just written.
+	// Garden reads and writes directly, Seed is a view of the control plane's namespace: a step must see what an earlier
+	// one has just written.
 	Garden client.Client
 	Seed   client.Client
 	Clock  clock.PassiveClock
@@ -109,8 +109,9 @@ type Images struct {
 func DefaultImages() Images {
 	return Images{
 		Hortus: image.Hortus(), CoreDNS: image.CoreDNS, Pause: image.Pause,
-		KubeAPIServer: image.KubeAPIServer, KubeControllerManager: image.KubeControllerManager, KubeScheduler: image.KubeScheduler,
-		KubeProxy: image.KubeProxy, Kubelet: image.Kubelet,
+		KubeAPIServer: image.KubeAPIServer, KubeControllerManager: image.KubeControllerManager,
+		KubeScheduler: image.KubeScheduler,
+		KubeProxy:     image.KubeProxy, Kubelet: image.Kubelet,
 	}
 }
 
@@ -184,7 +185,8 @@ func (s *Scope) Hibernated() bool {
 
 // Asleep: the Shoot is to be hibernated and its control plane has gone already, so nothing may wake it up.
 func (s *Scope) Asleep() bool {
-	return !s.Deleting() && s.Hibernated() && s.Facts.APIServer && s.Facts.APIServerReplicas == 0 && !s.Facts.Restoration.Pending()
+	return !s.Deleting() && s.Hibernated() && s.Facts.APIServer && s.Facts.APIServerReplicas == 0 &&
+		!s.Facts.Restoration.Pending()
 }
 
 // Deleting reports whether the Shoot is on its way out.
@@ -231,9 +233,10 @@ func (s *Scope) ExternalDomain() string {
 
 // externallyUnmanaged: the user looks after the records of the domain.
 func (s *Scope) externallyUnmanaged() bool {
-	return s.Shoot.Spec.DNS != nil && slices.ContainsFunc(s.Shoot.Spec.DNS.Providers, func(p corev1beta1.DNSProvider) bool {
-		return ptr.Deref(p.Type, "") == corev1beta1.DNSUnmanaged
-	})
+	return s.Shoot.Spec.DNS != nil &&
+		slices.ContainsFunc(s.Shoot.Spec.DNS.Providers, func(p corev1beta1.DNSProvider) bool {
+			return ptr.Deref(p.Type, "") == corev1beta1.DNSUnmanaged
+		})
 }
 
 // APIHosts are the names that lead to the API server from outside, the internal one first.

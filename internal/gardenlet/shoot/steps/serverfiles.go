@@ -17,9 +17,9 @@ import (
 	"hortus.dev/hortus/internal/serverconfig"
 )
 
-// addServerFiles reads what the user has written for the API server from the project. It was checked when the Shoot began to
-// refer to it and may have changed since. A server does not start with a wrong file, so it never gets one: the error has the
-// code of a problem of the user, and the servers that run go on with what they have.
+// addServerFiles reads what the user has written for the API server from the project. It was checked when the Shoot
+// began to refer to it and may have changed since. A server does not start with a wrong file, so it never gets one: the
+// error has the code of a problem of the user, and the servers that run go on with what they have.
 func (s *Scope) addServerFiles(ctx context.Context, v *kubeapiserver.Values) error {
 	var errs []error
 	for _, file := range serverconfig.Of(s.Shoot, append([]string{v.Issuer}, v.AcceptedIssuers...)) {
@@ -51,7 +51,9 @@ func (s *Scope) addServerFiles(ctx context.Context, v *kubeapiserver.Values) err
 }
 
 // authorizationKubeconfigs reads the kubeconfigs of the user's webhooks, by the names of their authorizers.
-func (s *Scope) authorizationKubeconfigs(ctx context.Context, references []corev1beta1.AuthorizerKubeconfigReference) (map[string][]byte, error) {
+func (s *Scope) authorizationKubeconfigs(
+	ctx context.Context, references []corev1beta1.AuthorizerKubeconfigReference,
+) (map[string][]byte, error) {
 	path := field.NewPath("spec", "kubernetes", "kubeAPIServer", "structuredAuthorization", "kubeconfigs")
 	kubeconfigs := map[string][]byte{}
 	var errs []error
@@ -63,7 +65,8 @@ func (s *Scope) authorizationKubeconfigs(ctx context.Context, references []corev
 			continue
 		}
 		if err := serverconfig.Kubeconfig(secret.Data); err != nil {
-			errs = append(errs, flow.WithCodes(fmt.Errorf("%s: %q: %w", path, r.SecretName, err), string(corev1beta1.ErrorConfigurationProblem)))
+			errs = append(errs, flow.WithCodes(fmt.Errorf("%s: %q: %w", path, r.SecretName, err),
+				string(corev1beta1.ErrorConfigurationProblem)))
 			continue
 		}
 		kubeconfigs[r.AuthorizerName] = secret.Data[serverconfig.KeyKubeconfig]
@@ -71,8 +74,8 @@ func (s *Scope) authorizationKubeconfigs(ctx context.Context, references []corev
 	return kubeconfigs, joined(errs)
 }
 
-// joined is one error for all, on one line, as users read it. An error without a code comes from the garden and not from the
-// user; the pass is tried again, so the others can wait.
+// joined is one error for all, on one line, as users read it. An error without a code comes from the garden and not
+// from the user; the pass is tried again, so the others can wait.
 func joined(errs []error) error {
 	for _, err := range errs {
 		if err != nil && len(flow.Codes(err)) == 0 {

@@ -48,7 +48,9 @@ func renderShootSystem(_ context.Context, s *Scope) ([]client.Object, error) {
 			info["nodeNetwork"] = strings.Join(n.Nodes, ",")
 		}
 	}
-	objects := shootsystem.Render(shootsystem.Values{ClusterIdentity: clusterIdentity(s), Info: info, Workers: !s.Workerless()})
+	objects := shootsystem.Render(shootsystem.Values{
+		ClusterIdentity: clusterIdentity(s), Info: info, Workers: !s.Workerless(),
+	})
 	if !s.Workerless() {
 		objects = append(objects, machinecontrollermanager.ShootAccess()...)
 	}

@@ -15,11 +15,13 @@ import (
 	"hortus.dev/hortus/internal/component"
 )
 
-// stopKubeAPIServer ends the API server, together with other Deployments, and reports whether no server is left that could write to
-// etcd. It does not let the server drain: clients have to connect anew in any case, and what has been acknowledged is in etcd.
+// stopKubeAPIServer ends the API server, together with other Deployments, and reports whether no server is left that
+// could write to etcd. It does not let the server drain: clients have to connect anew in any case, and what has been
+// acknowledged is in etcd.
 //
-// Controllers delete pods with the whole grace period, which a kubelet does not shorten later, and replace a pod that somebody else
-// deletes. So the pods are taken out of their hands first, and serve until they are ended. [ensureKubeAPIServer] gives them back.
+// Controllers delete pods with the whole grace period, which a kubelet does not shorten later, and replace a pod that
+// somebody else deletes. So the pods are taken out of their hands first, and serve until they are ended.
+// [ensureKubeAPIServer] gives them back.
 func (s *Scope) stopKubeAPIServer(ctx context.Context, others ...string) (bool, error) {
 	d, err := s.apiServerDeployment(ctx)
 	if err != nil {
@@ -39,7 +41,8 @@ func (s *Scope) stopKubeAPIServer(ctx context.Context, others ...string) (bool, 
 			return false, err
 		}
 	}
-	if d, err = s.apiServerDeployment(ctx); err != nil || !ended || d.Status.ObservedGeneration < d.Generation || d.Status.Replicas > 0 {
+	if d, err = s.apiServerDeployment(ctx); err != nil || !ended || d.Status.ObservedGeneration < d.Generation ||
+		d.Status.Replicas > 0 {
 		return false, err
 	}
 	// A cache may not know a pod yet that could write.
@@ -47,8 +50,8 @@ func (s *Scope) stopKubeAPIServer(ctx context.Context, others ...string) (bool, 
 	return len(pods) == 0, err
 }
 
-// releasePods pauses a Deployment, so that it makes no ReplicaSet, and deletes its ReplicaSets, but not their pods. It reports
-// whether the pods belong to nobody.
+// releasePods pauses a Deployment, so that it makes no ReplicaSet, and deletes its ReplicaSets, but not their pods. It
+// reports whether the pods belong to nobody.
 func (s *Scope) releasePods(ctx context.Context, d *appsv1.Deployment) (bool, error) {
 	if err := s.pauseDeployment(ctx, d, true); err != nil {
 		return false, err
@@ -59,8 +62,8 @@ func (s *Scope) releasePods(ctx context.Context, d *appsv1.Deployment) (bool, er
 	return s.deleteReplicaSets(ctx, d.Name)
 }
 
-// deleteReplicaSets deletes the ReplicaSets of a Deployment that makes no more of them, but not their pods. It reports whether the
-// pods belong to nobody.
+// deleteReplicaSets deletes the ReplicaSets of a Deployment that makes no more of them, but not their pods. It reports
+// whether the pods belong to nobody.
 func (s *Scope) deleteReplicaSets(ctx context.Context, name string) (bool, error) {
 	sets := &appsv1.ReplicaSetList{}
 	if err := s.Seed.List(ctx, sets, client.InNamespace(s.Namespace), client.MatchingLabels(component.Selector(name)),
@@ -72,7 +75,8 @@ func (s *Scope) deleteReplicaSets(ctx context.Context, name string) (bool, error
 		return cmp.Compare(ptr.Deref(a.Spec.Replicas, 1), ptr.Deref(b.Spec.Replicas, 1))
 	})
 	for i := range sets.Items {
-		if err := s.Seed.Delete(ctx, &sets.Items[i], client.PropagationPolicy(metav1.DeletePropagationOrphan)); client.IgnoreNotFound(err) != nil {
+		if err := s.Seed.Delete(ctx, &sets.Items[i],
+			client.PropagationPolicy(metav1.DeletePropagationOrphan)); client.IgnoreNotFound(err) != nil {
 			return false, fmt.Errorf("delete ReplicaSet %q, but not its pods: %w", sets.Items[i].Name, err)
 		}
 	}

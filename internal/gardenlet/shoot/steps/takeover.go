@@ -16,9 +16,9 @@ import (
 	"hortus.dev/hortus/internal/ownership"
 )
 
-// FormerOwnerFenced waits, after a control plane was taken over from a seed that is gone, until what may be left of it there
-// has stopped by itself. By then the garden and the bucket have not confirmed it for its fence time: the Lease names the
-// new owner from the beginning, the bucket does as soon as etcd has been restored here.
+// FormerOwnerFenced waits, after a control plane was taken over from a seed that is gone, until what may be left of it
+// there has stopped by itself. By then the garden and the bucket have not confirmed it for its fence time: the Lease
+// names the new owner from the beginning, the bucket does as soon as etcd has been restored here.
 var FormerOwnerFenced = &flow.Step[*Scope]{
 	Name:    "former-owner-fenced",
 	After:   []*flow.Step[*Scope]{Etcd},
@@ -60,8 +60,8 @@ func ensureFormerOwnerFenced(ctx context.Context, s *Scope) (flow.Outcome, error
 	return flow.Done(), nil
 }
 
-// restoredEtcd waits until etcd runs for the new owner, which the bucket then knows, and returns what it was restored to, as far
-// as its process still knows.
+// restoredEtcd waits until etcd runs for the new owner, which the bucket then knows, and returns what it was restored
+// to, as far as its process still knows.
 func (s *Scope) restoredEtcd(ctx context.Context) (etcdbackup.Restored, flow.Outcome, error) {
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: etcd.Name, Namespace: s.Namespace}}
 	if _, err := kube.Exists(ctx, s.Seed, set); err != nil {
@@ -72,7 +72,8 @@ func (s *Scope) restoredEtcd(ctx context.Context) (etcdbackup.Restored, flow.Out
 		return etcdbackup.Restored{}, flow.Outcome{}, err
 	}
 	if !ok {
-		return etcdbackup.Restored{}, flow.Outcome{}, fmt.Errorf("etcd of namespace %q has no backups, from which it could be restored", s.Namespace)
+		return etcdbackup.Restored{}, flow.Outcome{},
+			fmt.Errorf("etcd of namespace %q has no backups, from which it could be restored", s.Namespace)
 	}
 	const starting = "etcd is being restored from its backups"
 	status, err := s.Shoots.EtcdStatus(ctx, access)

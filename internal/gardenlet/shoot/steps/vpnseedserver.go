@@ -13,7 +13,8 @@ import (
 	"hortus.dev/hortus/internal/flow"
 )
 
-// VPNSeedServer is the seed's end of the tunnel to nodes, pods and services, and the API server's only way to the outside.
+// VPNSeedServer is the seed's end of the tunnel to nodes, pods and services, and the API server's only way to the
+// outside.
 var VPNSeedServer = &flow.Step[*Scope]{
 	Name:   "vpn-seed-server",
 	After:  []*flow.Step[*Scope]{Credentials},
@@ -32,12 +33,14 @@ func ensureVPNSeedServer(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	}
 	service, deployment := vpnseedserver.Render(vpnseedserver.Values{
 		Namespace: s.Namespace, Image: s.Images.Hortus, Replicas: s.Replicas(), ServerSecret: server.Name, CASecret: ca.Name,
-		Workers: !s.Workerless(), OwnNetworks: ownNetworks(s.Shoot, s.ServiceCIDR()), DeniedNetworks: deniedNetworks(s.SeedObject),
+		Workers: !s.Workerless(), OwnNetworks: ownNetworks(s.Shoot, s.ServiceCIDR()),
+		DeniedNetworks: deniedNetworks(s.SeedObject),
 	})
 	return s.applyWorkload(ctx, []client.Object{service, deployment})
 }
 
-// deniedNetworks are the ranges of the seed, and what its operator has blocked, sorted: no API server of a Shoot has business there.
+// deniedNetworks are the ranges of the seed, and what its operator has blocked, sorted: no API server of a Shoot has
+// business there.
 func deniedNetworks(seed *corev1beta1.Seed) []string {
 	n := seed.Spec.Networks
 	return distinct(append([]string{n.Pods, n.Services, ptr.Deref(n.Nodes, "")}, n.BlockCIDRs...))

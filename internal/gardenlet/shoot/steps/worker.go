@@ -35,7 +35,9 @@ func ensureMachineController(ctx context.Context, s *Scope) (flow.Outcome, error
 	if waits, err := s.machinesAreMissing(ctx); err != nil {
 		return flow.Outcome{}, err
 	} else if waits {
-		deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: machinecontrollermanager.Name, Namespace: s.Namespace}}
+		deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+			Name: machinecontrollermanager.Name, Namespace: s.Namespace,
+		}}
 		if found, err := kube.Exists(ctx, s.Seed, deployment); err != nil || found {
 			return flow.Done(), err // The extension of the Worker starts it.
 		}
@@ -73,8 +75,11 @@ func removeMachineController(ctx context.Context, s *Scope) (flow.Outcome, error
 
 // Worker is the machines of all pools.
 var Worker = &flow.Step[*Scope]{
-	Name:   "worker",
-	After:  []*flow.Step[*Scope]{MachineController, OperatingSystemConfig, ShootSystem, ShootResources, Network, ControlPlane, ExtensionsAfterKubeAPIServer, Route, DNSInternal},
+	Name: "worker",
+	After: []*flow.Step[*Scope]{
+		MachineController, OperatingSystemConfig, ShootSystem, ShootResources, Network, ControlPlane,
+		ExtensionsAfterKubeAPIServer, Route, DNSInternal,
+	},
 	SkipIf: either(workerless, asleep),
 	Ensure: ensureWorker,
 	Remove: removeWorker,
@@ -128,9 +133,12 @@ func ensureWorker(ctx context.Context, s *Scope) (flow.Outcome, error) {
 }
 
 // desiredPool describes the machines of a pool to the provider.
-func (s *Scope) desiredPool(ctx context.Context, w *corev1beta1.Worker, key poolKey) (*extensionsv1alpha1.WorkerPool, error) {
+func (s *Scope) desiredPool(
+	ctx context.Context, w *corev1beta1.Worker, key poolKey,
+) (*extensionsv1alpha1.WorkerPool, error) {
 	provision := &extensionsv1alpha1.OperatingSystemConfig{}
-	if err := s.Seed.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: key.name + suffixProvision}, provision); err != nil {
+	if err := s.Seed.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: key.name + suffixProvision},
+		provision); err != nil {
 		return nil, fmt.Errorf("read OperatingSystemConfig: %w", err)
 	}
 	if provision.Status.CloudConfig == nil {
@@ -145,11 +153,15 @@ func (s *Scope) desiredPool(ctx context.Context, w *corev1beta1.Worker, key pool
 }
 
 // renderPool is the part of a pool that follows from Shoot and CloudProfile.
-func renderPool(shoot *corev1beta1.Shoot, profile *corev1beta1.CloudProfile, w *corev1beta1.Worker, key poolKey) *extensionsv1alpha1.WorkerPool {
+func renderPool(
+	shoot *corev1beta1.Shoot, profile *corev1beta1.CloudProfile, w *corev1beta1.Worker, key poolKey,
+) *extensionsv1alpha1.WorkerPool {
 	p := &extensionsv1alpha1.WorkerPool{
-		Name:                  w.Name,
-		MachineType:           w.Machine.Type,
-		MachineImage:          extensionsv1alpha1.MachineImage{Name: w.Machine.Image.Name, Version: ptr.Deref(w.Machine.Image.Version, "")},
+		Name:        w.Name,
+		MachineType: w.Machine.Type,
+		MachineImage: extensionsv1alpha1.MachineImage{
+			Name: w.Machine.Image.Name, Version: ptr.Deref(w.Machine.Image.Version, ""),
+		},
 		Minimum:               w.Minimum,
 		Maximum:               w.Maximum,
 		MaxSurge:              ptr.Deref(w.MaxSurge, intstr.FromInt32(0)),
@@ -174,11 +186,13 @@ func renderPool(shoot *corev1beta1.Shoot, profile *corev1beta1.CloudProfile, w *
 		p.Volume = &extensionsv1alpha1.Volume{Name: v.Name, Type: v.Type, Size: v.VolumeSize, Encrypted: v.Encrypted}
 	}
 	for _, v := range w.DataVolumes {
-		p.DataVolumes = append(p.DataVolumes, extensionsv1alpha1.DataVolume{Name: v.Name, Type: v.Type, Size: v.VolumeSize, Encrypted: v.Encrypted})
+		p.DataVolumes = append(p.DataVolumes,
+			extensionsv1alpha1.DataVolume{Name: v.Name, Type: v.Type, Size: v.VolumeSize, Encrypted: v.Encrypted})
 	}
 	if m := w.MachineControllerManagerSettings; m != nil {
 		p.MachineControllerManagerSettings = &extensionsv1alpha1.MachineControllerManagerSettings{
-			MachineDrainTimeout: m.MachineDrainTimeout, MachineHealthTimeout: m.MachineHealthTimeout, MachineCreationTimeout: m.MachineCreationTimeout,
+			MachineDrainTimeout: m.MachineDrainTimeout, MachineHealthTimeout: m.MachineHealthTimeout,
+			MachineCreationTimeout:      m.MachineCreationTimeout,
 			MachineInPlaceUpdateTimeout: m.MachineInPlaceUpdateTimeout, DisableHealthTimeout: m.DisableHealthTimeout,
 			MaxEvictRetries: m.MaxEvictRetries, NodeConditions: m.NodeConditions,
 		}
@@ -191,8 +205,10 @@ func renderPool(shoot *corev1beta1.Shoot, profile *corev1beta1.CloudProfile, w *
 			return ptr.To(strconv.FormatFloat(*f, 'f', -1, 64))
 		}
 		p.ClusterAutoscaler = &extensionsv1alpha1.ClusterAutoscalerOptions{
-			ScaleDownUtilizationThreshold: number(c.ScaleDownUtilizationThreshold), ScaleDownGpuUtilizationThreshold: number(c.ScaleDownGpuUtilizationThreshold),
-			ScaleDownUnneededTime: c.ScaleDownUnneededTime, ScaleDownUnreadyTime: c.ScaleDownUnreadyTime, MaxNodeProvisionTime: c.MaxNodeProvisionTime,
+			ScaleDownUtilizationThreshold:    number(c.ScaleDownUtilizationThreshold),
+			ScaleDownGpuUtilizationThreshold: number(c.ScaleDownGpuUtilizationThreshold),
+			ScaleDownUnneededTime:            c.ScaleDownUnneededTime, ScaleDownUnreadyTime: c.ScaleDownUnreadyTime,
+			MaxNodeProvisionTime: c.MaxNodeProvisionTime,
 		}
 	}
 	return p
@@ -213,5 +229,7 @@ func nodeTemplate(profile *corev1beta1.CloudProfile, machineType string) *extens
 }
 
 func removeWorker(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	return s.deleteExtension(ctx, &extensionsv1alpha1.Worker{ObjectMeta: metav1.ObjectMeta{Name: s.Shoot.Name, Namespace: s.Namespace}}, severeDefault)
+	return s.deleteExtension(ctx, &extensionsv1alpha1.Worker{
+		ObjectMeta: metav1.ObjectMeta{Name: s.Shoot.Name, Namespace: s.Namespace},
+	}, severeDefault)
 }

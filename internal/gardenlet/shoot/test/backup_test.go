@@ -50,7 +50,8 @@ func newBackupsAt(t *testing.T, clock *clocktesting.FakeClock) *backups {
 		}}
 	b.Create(t, b.bucket)
 	b.bucket.Status.LastOperation = &corev1beta1.LastOperation{
-		Type: corev1beta1.LastOperationTypeCreate, State: corev1beta1.LastOperationStateSucceeded, LastUpdateTime: metav1.NewTime(b.clock.Now()),
+		Type: corev1beta1.LastOperationTypeCreate, State: corev1beta1.LastOperationStateSucceeded,
+		LastUpdateTime: metav1.NewTime(b.clock.Now()),
 	}
 	b.must(b.Client.Status().Update(b.ctx, b.bucket))
 	b.entries = &backupentry.Reconciler{

@@ -45,7 +45,8 @@ func (c connector) BackupStatus(ctx context.Context, access steps.EtcdAccess) (e
 func (w *world) care(s *corev1beta1.Shoot, r *care.Reconciler) *corev1beta1.Shoot {
 	w.t.Helper()
 	w.clock.Step(time.Minute)
-	_, err := reconcile.AsReconciler(w.Client, r).Reconcile(w.ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(s)})
+	_, err := reconcile.AsReconciler(w.Client, r).Reconcile(w.ctx,
+		reconcile.Request{NamespacedName: client.ObjectKeyFromObject(s)})
 	w.must(err)
 	out := &corev1beta1.Shoot{}
 	w.must(w.Client.Get(w.ctx, client.ObjectKeyFromObject(s), out))
@@ -54,9 +55,12 @@ func (w *world) care(s *corev1beta1.Shoot, r *care.Reconciler) *corev1beta1.Shoo
 
 func (w *world) carer() *care.Reconciler {
 	return &care.Reconciler{
-		Garden: w.gardenlet, Cache: w.Client, Seed: w.Client, Clock: w.clock, Shoots: connector{w}, SeedName: w.seed.Name, Period: time.Minute,
-		Events:   events.NewFakeRecorder(1000),
-		Settings: care.Settings{Thresholds: map[corev1beta1.ConditionType]time.Duration{corev1beta1.ShootAPIServerAvailable: 90 * time.Second}},
+		Garden: w.gardenlet, Cache: w.Client, Seed: w.Client, Clock: w.clock, Shoots: connector{w}, SeedName: w.seed.Name,
+		Period: time.Minute,
+		Events: events.NewFakeRecorder(1000),
+		Settings: care.Settings{
+			Thresholds: map[corev1beta1.ConditionType]time.Duration{corev1beta1.ShootAPIServerAvailable: 90 * time.Second},
+		},
 	}
 }
 
@@ -69,7 +73,8 @@ func TestConditionsOfAShoot(t *testing.T) {
 	want := func(status corev1beta1.ConditionStatus, reason string) {
 		t.Helper()
 		s = w.care(s, r)
-		if c := kube.Condition(s.Status.Conditions, corev1beta1.ShootAPIServerAvailable); c == nil || c.Status != status || c.Reason != reason {
+		if c := kube.Condition(s.Status.Conditions, corev1beta1.ShootAPIServerAvailable); c == nil || c.Status != status ||
+			c.Reason != reason {
 			t.Errorf("condition = %+v, want %s, %s", c, status, reason)
 		}
 	}
@@ -79,7 +84,8 @@ func TestConditionsOfAShoot(t *testing.T) {
 			t.Errorf("condition of a healthy Shoot = %+v", c)
 		}
 	}
-	if c := kube.Condition(s.Status.Constraints, corev1beta1.ShootHibernationPossible); c == nil || c.Status != corev1beta1.ConditionTrue {
+	if c := kube.Condition(s.Status.Constraints, corev1beta1.ShootHibernationPossible); c == nil ||
+		c.Status != corev1beta1.ConditionTrue {
 		t.Errorf("constraint = %+v", c)
 	}
 	w.health = 500
@@ -101,7 +107,9 @@ func TestWebhooksAreRemediatedOnlyIfTheOperatorWants(t *testing.T) {
 				Name: "pods.example.com", FailurePolicy: ptr.To(admissionregistrationv1.Fail), TimeoutSeconds: ptr.To(int32(30)),
 				Rules: []admissionregistrationv1.RuleWithOperations{{
 					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-					Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+					Rule: admissionregistrationv1.Rule{
+						APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"},
+					},
 				}},
 			}},
 		}
@@ -124,7 +132,8 @@ func TestWebhooksAreRemediatedOnlyIfTheOperatorWants(t *testing.T) {
 	s = w.care(s, r)
 	w.must(w.user.Get(w.ctx, client.ObjectKeyFromObject(policy), policy))
 	fixed := policy.Webhooks[0]
-	if *fixed.TimeoutSeconds != 15 || fixed.NamespaceSelector == nil || *fixed.FailurePolicy != admissionregistrationv1.Fail || policy.Annotations[corev1beta1.AnnotationWarning] == "" {
+	if *fixed.TimeoutSeconds != 15 || fixed.NamespaceSelector == nil ||
+		*fixed.FailurePolicy != admissionregistrationv1.Fail || policy.Annotations[corev1beta1.AnnotationWarning] == "" {
 		t.Errorf("remediated webhook = %+v, annotations %v", fixed, policy.Annotations)
 	}
 	w.must(w.user.Get(w.ctx, client.ObjectKeyFromObject(left), left))
@@ -137,7 +146,8 @@ func TestWebhooksAreRemediatedOnlyIfTheOperatorWants(t *testing.T) {
 	}
 }
 
-// An owner, or a controller of the owner, who changes a webhook back each time is not fought with every check, and the status tells.
+// An owner, or a controller of the owner, who changes a webhook back each time is not fought with every check, and the
+// status tells.
 func TestWebhooksThatAreChangedBackAreRemediatedLessAndLessOften(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -148,7 +158,9 @@ func TestWebhooksThatAreChangedBackAreRemediatedLessAndLessOften(t *testing.T) {
 			Name: "pods.example.com", FailurePolicy: ptr.To(admissionregistrationv1.Ignore), TimeoutSeconds: ptr.To(int32(30)),
 			Rules: []admissionregistrationv1.RuleWithOperations{{
 				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+				Rule: admissionregistrationv1.Rule{
+					APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"},
+				},
 			}},
 		}},
 	}
@@ -162,7 +174,8 @@ func TestWebhooksThatAreChangedBackAreRemediatedLessAndLessOften(t *testing.T) {
 	var repaired []int
 	for check := range checks {
 		s = w.care(s, r)
-		if c := constraint(); check > 0 && (c.Reason != "ProblematicWebhooks" || !strings.Contains(c.Message, "changed back since then: stubborn.")) {
+		if c := constraint(); check > 0 &&
+			(c.Reason != "ProblematicWebhooks" || !strings.Contains(c.Message, "changed back since then: stubborn.")) {
 			t.Fatalf("check %d: constraint = %+v, want one that says what is changed back", check, c)
 		}
 		w.must(w.user.Get(w.ctx, client.ObjectKeyFromObject(policy), policy))

@@ -27,9 +27,9 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// controlPlane runs what the seed would: a real etcd, and real kube-apiservers with the encryption configuration that the
-// Deployment mounts, one after the other as in a roll-out. Whenever a server has started or stopped, every object that was
-// ever written is read through every server.
+// controlPlane runs what the seed would: a real etcd, and real kube-apiservers with the encryption configuration that
+// the Deployment mounts, one after the other as in a roll-out. Whenever a server has started or stopped, every object
+// that was ever written is read through every server.
 type controlPlane struct {
 	*world
 	etcd    *url.URL
@@ -62,7 +62,9 @@ func (c realConnector) Connect([]byte) (client.Client, error) {
 	return nil, errors.New("no API server runs")
 }
 
-func (c realConnector) Stored(ctx context.Context, _ steps.EtcdAccess, prefix string, visit func(string, []byte) bool) error {
+func (c realConnector) Stored(
+	ctx context.Context, _ steps.EtcdAccess, prefix string, visit func(string, []byte) bool,
+) error {
 	etcd, err := clientv3.New(clientv3.Config{Context: ctx, Endpoints: []string{c.cp.etcd.String()}})
 	if err != nil {
 		return err
@@ -71,7 +73,8 @@ func (c realConnector) Stored(ctx context.Context, _ steps.EtcdAccess, prefix st
 	return shoot.VisitStored(ctx, etcd, prefix, visit)
 }
 
-// act is one moment of a roll-out: the first one starts the new server beside the old one, the next one stops the old one.
+// act is one moment of a roll-out: the first one starts the new server beside the old one, the next one stops the old
+// one.
 func (cp *controlPlane) act(d *appsv1.Deployment) appsv1.DeploymentStatus {
 	cp.t.Helper()
 	want := ""
@@ -84,7 +87,9 @@ func (cp *controlPlane) act(d *appsv1.Deployment) appsv1.DeploymentStatus {
 	if cp.servers[name] == nil {
 		cp.start(d, name, want)
 		n := int32(len(cp.servers))
-		return appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: n, UpdatedReplicas: 1, AvailableReplicas: n, ReadyReplicas: n}
+		return appsv1.DeploymentStatus{
+			ObservedGeneration: d.Generation, Replicas: n, UpdatedReplicas: 1, AvailableReplicas: n, ReadyReplicas: n,
+		}
 	}
 	for other, server := range cp.servers {
 		if other != name {
@@ -95,7 +100,9 @@ func (cp *controlPlane) act(d *appsv1.Deployment) appsv1.DeploymentStatus {
 		}
 	}
 	cp.readEverything()
-	return appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1, ReadyReplicas: 1}
+	return appsv1.DeploymentStatus{
+		ObservedGeneration: d.Generation, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1, ReadyReplicas: 1,
+	}
 }
 
 func (cp *controlPlane) start(d *appsv1.Deployment, name, secretName string) {
@@ -104,7 +111,10 @@ func (cp *controlPlane) start(d *appsv1.Deployment, name, secretName string) {
 	cp.must(cp.Client.Get(cp.ctx, client.ObjectKey{Namespace: d.Namespace, Name: secretName}, secret))
 	file := filepath.Join(cp.t.TempDir(), "encryption.yaml")
 	cp.must(os.WriteFile(file, secret.Data[kubeapiserver.KeyEncryption], 0o600))
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: name, Labels: d.Spec.Template.Labels}, Spec: d.Spec.Template.Spec}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: name, Labels: d.Spec.Template.Labels},
+		Spec:       d.Spec.Template.Spec,
+	}
 	pod.Spec.PriorityClassName = ""
 	cp.must(cp.Client.Create(cp.ctx, pod))
 	cp.servers[name] = env.StartKubeAPIServer(cp.t, cp.etcd, map[string]string{"encryption-provider-config": file})
@@ -172,7 +182,9 @@ func (cp *controlPlane) stored(resource, cipher string) (keyName string) {
 }
 
 // encrypt changes the spec of the Shoot.
-func (cp *controlPlane) encrypt(s *corev1beta1.Shoot, cipher corev1beta1.EncryptionProviderType, resources ...string) *corev1beta1.Shoot {
+func (cp *controlPlane) encrypt(
+	s *corev1beta1.Shoot, cipher corev1beta1.EncryptionProviderType, resources ...string,
+) *corev1beta1.Shoot {
 	cp.t.Helper()
 	before := s.DeepCopy()
 	if s.Spec.Kubernetes.KubeAPIServer == nil {
@@ -272,7 +284,8 @@ func (cp *controlPlane) loseServers(s *corev1beta1.Shoot) {
 	}
 	in := client.InNamespace(s.Status.TechnicalID)
 	cp.must(cp.Client.DeleteAllOf(cp.ctx, &corev1.Pod{}, in, client.GracePeriodSeconds(0)))
-	cp.must(cp.Client.Delete(cp.ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.Status.TechnicalID, Name: kubeapiserver.Name}}))
+	cp.must(cp.Client.Delete(cp.ctx,
+		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.Status.TechnicalID, Name: kubeapiserver.Name}}))
 	secrets := &corev1.SecretList{}
 	cp.must(cp.Client.List(cp.ctx, secrets, in))
 	for i := range secrets.Items {

@@ -29,7 +29,9 @@ func TestForcedDeletionAsksNobody(t *testing.T) {
 		return err == nil && infrastructure.DeletionTimestamp != nil
 	})
 	now := infrastructure.DeletionTimestamp
-	infrastructure.Status.LastError = &corev1beta1.LastError{Description: "no access", Codes: []corev1beta1.ErrorCode{corev1beta1.ErrorInfraUnauthorized}, LastUpdateTime: now}
+	infrastructure.Status.LastError = &corev1beta1.LastError{
+		Description: "no access", Codes: []corev1beta1.ErrorCode{corev1beta1.ErrorInfraUnauthorized}, LastUpdateTime: now,
+	}
 	w.must(w.Client.Status().Update(w.ctx, infrastructure))
 	s = w.run(s, func(s *corev1beta1.Shoot) bool {
 		w.clock.Step(time.Minute)
@@ -41,7 +43,8 @@ func TestForcedDeletionAsksNobody(t *testing.T) {
 	w.must(w.Client.Patch(w.ctx, s, client.MergeFrom(before)))
 	s = w.run(s, func(*corev1beta1.Shoot) bool {
 		w.must(w.Client.Get(w.ctx, key, infrastructure))
-		return infrastructure.Annotations[extensionsv1alpha1.AnnotationConfirmForceDeletion] == "true" || infrastructure.DeletionTimestamp != nil
+		return infrastructure.Annotations[extensionsv1alpha1.AnnotationConfirmForceDeletion] == "true" ||
+			infrastructure.DeletionTimestamp != nil
 	})
 	infrastructure.Finalizers = nil // The extension forgets its object.
 	w.must(w.Client.Update(w.ctx, infrastructure))

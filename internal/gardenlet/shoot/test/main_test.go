@@ -58,7 +58,8 @@ func TestMain(m *testing.M) {
 // seedOptions are for a server that is a seed.
 func seedOptions() []env.Option {
 	return []env.Option{env.WithCRDs(crds.Seed()...),
-		env.WithScheme(extensionsv1alpha1.AddToScheme, resourcesv1alpha1.AddToScheme, gatewayv1.Install, machinev1alpha1.AddToScheme)}
+		env.WithScheme(extensionsv1alpha1.AddToScheme, resourcesv1alpha1.AddToScheme, gatewayv1.Install,
+			machinev1alpha1.AddToScheme)}
 }
 
 // world is a project on a seed, with everything that acts in the seed besides the gardenlet.
@@ -79,7 +80,8 @@ type world struct {
 	backupService string
 	// etcdStatus plays the process that runs the Shoot's etcd; nil lets it run with what its pod is marked with.
 	etcdStatus func(namespace string) (etcdbackup.Status, error)
-	// revision is that of etcd, all of which is in the backups; saves counts the requests to save it, which end with saveError.
+	// revision is that of etcd, all of which is in the backups; saves counts the requests to save it, which end with
+	// saveError.
 	revision  int64
 	saves     int
 	saveError error
@@ -102,31 +104,50 @@ func newWorld(t *testing.T) *world {
 func newWorldAt(t *testing.T, clock *clocktesting.FakeClock) *world {
 	t.Helper()
 	e := env.Shared(t)
-	w := &world{Environment: e, t: t, ctx: t.Context(), clock: clock, namespace: *e.Project(t).Spec.Namespace, fail: map[string]corev1beta1.ErrorCode{}}
+	w := &world{
+		Environment: e, t: t, ctx: t.Context(), clock: clock, namespace: *e.Project(t).Spec.Namespace,
+		fail: map[string]corev1beta1.ErrorCode{},
+	}
 	w.health, w.user, w.revision = 200, userCluster(t), 10
-	w.profile = &corev1beta1.CloudProfile{ObjectMeta: metav1.ObjectMeta{Name: env.Name("profile-")}, Spec: corev1beta1.CloudProfileSpec{
-		Type:          "local",
-		Kubernetes:    corev1beta1.KubernetesSettings{Versions: []corev1beta1.ExpirableVersion{{Version: "1.36.3"}}},
-		MachineImages: []corev1beta1.MachineImage{{Name: "hortus-machine", Versions: []corev1beta1.MachineImageVersion{{ExpirableVersion: corev1beta1.ExpirableVersion{Version: "1.0.0"}}}}},
-		MachineTypes:  []corev1beta1.MachineType{{Name: "small", CPU: resource.MustParse("1"), GPU: resource.MustParse("0"), Memory: resource.MustParse("2Gi")}},
-		Regions:       []corev1beta1.Region{{Name: "local"}},
-	}}
+	w.profile = &corev1beta1.CloudProfile{ObjectMeta: metav1.ObjectMeta{Name: env.Name("profile-")},
+		Spec: corev1beta1.CloudProfileSpec{
+			Type:       "local",
+			Kubernetes: corev1beta1.KubernetesSettings{Versions: []corev1beta1.ExpirableVersion{{Version: "1.36.3"}}},
+			MachineImages: []corev1beta1.MachineImage{{
+				Name: "hortus-machine", Versions: []corev1beta1.MachineImageVersion{
+					{ExpirableVersion: corev1beta1.ExpirableVersion{Version: "1.0.0"}},
+				},
+			}},
+			MachineTypes: []corev1beta1.MachineType{{
+				Name: "small", CPU: resource.MustParse("1"), GPU: resource.MustParse("0"), Memory: resource.MustParse("2Gi"),
+			}},
+			Regions: []corev1beta1.Region{{Name: "local"}},
+		}}
 	ensureNamespace(t, e, "garden")
 	ensureNamespace(t, e, "hortus-gateway")
 	credentials := corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: "garden", Name: env.Name("dns-")}
 	w.seed = &corev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: env.Name("seed-")}, Spec: corev1beta1.SeedSpec{
 		Provider: corev1beta1.SeedProvider{Type: "local", Region: "local"},
 		Networks: corev1beta1.SeedNetworks{Pods: "10.244.0.0/16", Services: "10.0.0.0/24"},
-		Ingress:  &corev1beta1.Ingress{Domain: "ingress.local.hortus.dev", Controller: corev1beta1.IngressController{Kind: "nginx"}},
+		Ingress: &corev1beta1.Ingress{
+			Domain: "ingress.local.hortus.dev", Controller: corev1beta1.IngressController{Kind: "nginx"},
+		},
 		DNS: corev1beta1.SeedDNS{
 			Provider: &corev1beta1.SeedDNSProvider{Type: "local", CredentialsRef: &credentials},
-			Internal: &corev1beta1.SeedDNSProviderConfig{Type: "local", Domain: "internal.local.hortus.dev", CredentialsRef: credentials},
-			Defaults: []corev1beta1.SeedDNSProviderConfig{{Type: "local", Domain: "local.hortus.dev", CredentialsRef: credentials}},
+			Internal: &corev1beta1.SeedDNSProviderConfig{
+				Type: "local", Domain: "internal.local.hortus.dev", CredentialsRef: credentials,
+			},
+			Defaults: []corev1beta1.SeedDNSProviderConfig{{
+				Type: "local", Domain: "local.hortus.dev", CredentialsRef: credentials,
+			}},
 		},
 	}}
 	e.Create(t, w.profile,
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: credentials.Name}},
-		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "cloud"}, Data: map[string][]byte{"accessKey": []byte("a")}},
+		&corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "cloud"},
+			Data:       map[string][]byte{"accessKey": []byte("a")},
+		},
 		&securityv1alpha1.CredentialsBinding{
 			ObjectMeta:     metav1.ObjectMeta{Namespace: w.namespace, Name: "cloud"},
 			Provider:       securityv1alpha1.CredentialsBindingProvider{Type: "local"},
@@ -140,9 +161,12 @@ func newWorldAt(t *testing.T, clock *clocktesting.FakeClock) *world {
 	w.gardenlet = e.ClientAs(t, corev1beta1.SeedUserPrefix+w.seed.Name, corev1beta1.SeedsGroup)
 	w.r = &shoot.Reconciler{
 		NewWorkerPoolHash: true, RSABits: secretsmanager.TestRSABits,
-		Garden: w.gardenlet, Cache: e.Client, Seed: e.Client, Clock: w.clock, Events: events.NewFakeRecorder(1000), Shoots: connector{w},
-		SeedName: w.seed.Name, GardenIdentity: "garden", Identity: shoot.Identity{ID: "i", Name: "gardenlet-0", Version: gardenletVersion},
-		Images: steps.DefaultImages(), Options: maintenance.ReconcileOptions{SyncPeriod: time.Hour}, Jitter: maintenance.HashJitter(0), RetryDuration: 12 * time.Hour, DNSTTL: 120,
+		Garden: w.gardenlet, Cache: e.Client, Seed: e.Client, Clock: w.clock, Events: events.NewFakeRecorder(1000),
+		Shoots:   connector{w},
+		SeedName: w.seed.Name, GardenIdentity: "garden",
+		Identity: shoot.Identity{ID: "i", Name: "gardenlet-0", Version: gardenletVersion},
+		Images:   steps.DefaultImages(), Options: maintenance.ReconcileOptions{SyncPeriod: time.Hour},
+		Jitter: maintenance.HashJitter(0), RetryDuration: 12 * time.Hour, DNSTTL: 120,
 	}
 	return w
 }
@@ -184,8 +208,12 @@ func (w *world) seedReady() {
 	now := metav1.NewTime(w.clock.Now())
 	w.seed.Status.Gardener = &corev1beta1.Gardener{Version: gardenletVersion}
 	w.seed.Status.ObservedGeneration = w.seed.Generation
-	for _, c := range []corev1beta1.ConditionType{corev1beta1.SeedGardenletReady, corev1beta1.SeedSystemComponentsHealthy} {
-		w.seed.Status.Conditions = append(w.seed.Status.Conditions, corev1beta1.Condition{Type: c, Status: corev1beta1.ConditionTrue, Reason: "Test", LastTransitionTime: now, LastUpdateTime: now})
+	for _, c := range []corev1beta1.ConditionType{
+		corev1beta1.SeedGardenletReady, corev1beta1.SeedSystemComponentsHealthy,
+	} {
+		w.seed.Status.Conditions = append(w.seed.Status.Conditions, corev1beta1.Condition{
+			Type: c, Status: corev1beta1.ConditionTrue, Reason: "Test", LastTransitionTime: now, LastUpdateTime: now,
+		})
 	}
 	w.must(w.Client.Status().Update(w.ctx, w.seed))
 }
@@ -195,7 +223,8 @@ func (w *world) extensionsInstalled() {
 	w.t.Helper()
 	registration := &corev1beta1.ControllerRegistration{ObjectMeta: metav1.ObjectMeta{Name: "local"}}
 	for kind, t := range map[string]string{
-		"Infrastructure": "local", "ControlPlane": "local", "Worker": "local", "Network": "bridge", "OperatingSystemConfig": "hortus-machine", "DNSRecord": "local",
+		"Infrastructure": "local", "ControlPlane": "local", "Worker": "local", "Network": "bridge",
+		"OperatingSystemConfig": "hortus-machine", "DNSRecord": "local",
 	} {
 		registration.Spec.Resources = append(registration.Spec.Resources, corev1beta1.ControllerResource{Kind: kind, Type: t})
 	}
@@ -205,15 +234,18 @@ func (w *world) extensionsInstalled() {
 	i := &corev1beta1.ControllerInstallation{
 		ObjectMeta: metav1.ObjectMeta{Name: env.Name("local-")},
 		Spec: corev1beta1.ControllerInstallationSpec{
-			RegistrationRef: corev1.ObjectReference{Name: registration.Name}, SeedRef: &corev1.ObjectReference{Name: w.seed.Name},
+			RegistrationRef: corev1.ObjectReference{Name: registration.Name},
+			SeedRef:         &corev1.ObjectReference{Name: w.seed.Name},
 		},
 	}
 	w.Create(w.t, i)
 	now := metav1.NewTime(w.clock.Now())
 	for kind, status := range map[corev1beta1.ConditionType]corev1beta1.ConditionStatus{
-		corev1beta1.ControllerInstallationInstalled: "True", corev1beta1.ControllerInstallationHealthy: "True", corev1beta1.ControllerInstallationProgressing: "False",
+		corev1beta1.ControllerInstallationInstalled: "True", corev1beta1.ControllerInstallationHealthy: "True",
+		corev1beta1.ControllerInstallationProgressing: "False",
 	} {
-		i.Status.Conditions = append(i.Status.Conditions, corev1beta1.Condition{Type: kind, Status: status, Reason: "Test", LastTransitionTime: now, LastUpdateTime: now})
+		i.Status.Conditions = append(i.Status.Conditions,
+			corev1beta1.Condition{Type: kind, Status: status, Reason: "Test", LastTransitionTime: now, LastUpdateTime: now})
 	}
 	w.must(w.Client.Status().Update(w.ctx, i))
 }
@@ -256,12 +288,16 @@ func (w *world) newShoot(pools ...string) *corev1beta1.Shoot {
 	}
 	if len(pools) > 0 {
 		s.Spec.CredentialsBindingName = ptr.To("cloud")
-		s.Spec.Networking = &corev1beta1.Networking{Type: ptr.To("bridge"), Pods: ptr.To("100.96.0.0/16"), Services: ptr.To("100.64.0.0/16")}
+		s.Spec.Networking = &corev1beta1.Networking{
+			Type: ptr.To("bridge"), Pods: ptr.To("100.96.0.0/16"), Services: ptr.To("100.64.0.0/16"),
+		}
 	}
 	for _, name := range pools {
 		s.Spec.Provider.Workers = append(s.Spec.Provider.Workers, corev1beta1.Worker{
 			Name: name, Minimum: 1, Maximum: 2,
-			Machine: corev1beta1.Machine{Type: "small", Image: &corev1beta1.ShootMachineImage{Name: "hortus-machine", Version: ptr.To("1.0.0")}},
+			Machine: corev1beta1.Machine{
+				Type: "small", Image: &corev1beta1.ShootMachineImage{Name: "hortus-machine", Version: ptr.To("1.0.0")},
+			},
 		})
 	}
 	w.Create(w.t, s)
@@ -272,7 +308,8 @@ func (w *world) newShoot(pools ...string) *corev1beta1.Shoot {
 func (w *world) step(s *corev1beta1.Shoot) (*corev1beta1.Shoot, error) {
 	w.t.Helper()
 	w.clock.Step(2 * time.Second)
-	_, err := reconcile.AsReconciler(w.Client, w.r).Reconcile(w.ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(s)})
+	_, err := reconcile.AsReconciler(w.Client, w.r).Reconcile(w.ctx,
+		reconcile.Request{NamespacedName: client.ObjectKeyFromObject(s)})
 	out := &corev1beta1.Shoot{}
 	if getErr := w.Client.Get(w.ctx, client.ObjectKeyFromObject(s), out); apierrors.IsNotFound(getErr) {
 		return nil, err
@@ -300,12 +337,14 @@ func (w *world) run(s *corev1beta1.Shoot, until func(*corev1beta1.Shoot) bool) *
 		s = now
 		w.seedActs(s)
 	}
-	w.t.Fatalf("not reached after %d passes: %+v, errors %+v, %v", maxPasses, s.Status.LastOperation, s.Status.LastErrors, err)
+	w.t.Fatalf("not reached after %d passes: %+v, errors %+v, %v", maxPasses, s.Status.LastOperation, s.Status.LastErrors,
+		err)
 	return nil
 }
 
 func succeeded(s *corev1beta1.Shoot) bool {
-	return s != nil && s.Status.LastOperation != nil && s.Status.LastOperation.State == corev1beta1.LastOperationStateSucceeded &&
+	return s != nil && s.Status.LastOperation != nil &&
+		s.Status.LastOperation.State == corev1beta1.LastOperationStateSucceeded &&
 		s.Status.ObservedGeneration == s.Generation
 }
 
@@ -335,7 +374,9 @@ func (w *world) workloads(in client.ListOption) {
 			continue
 		}
 		n, before := *d.Spec.Replicas, d.Status
-		d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: n, UpdatedReplicas: n, AvailableReplicas: n, ReadyReplicas: n}
+		d.Status = appsv1.DeploymentStatus{
+			ObservedGeneration: d.Generation, Replicas: n, UpdatedReplicas: n, AvailableReplicas: n, ReadyReplicas: n,
+		}
 		if d.Name == kubeapiserver.Name && w.apiServers != nil {
 			d.Status = w.apiServers(d)
 		}
@@ -348,7 +389,9 @@ func (w *world) workloads(in client.ListOption) {
 	for i := range sets.Items {
 		s := &sets.Items[i]
 		n, before := *s.Spec.Replicas, s.Status
-		s.Status = appsv1.StatefulSetStatus{ObservedGeneration: s.Generation, Replicas: n, UpdatedReplicas: n, AvailableReplicas: n, ReadyReplicas: n}
+		s.Status = appsv1.StatefulSetStatus{
+			ObservedGeneration: s.Generation, Replicas: n, UpdatedReplicas: n, AvailableReplicas: n, ReadyReplicas: n,
+		}
 		if !equality.Semantic.DeepEqual(s.Status, before) {
 			w.must(w.Client.Status().Update(w.ctx, s))
 		}
@@ -376,7 +419,8 @@ func (w *world) podOf(set *appsv1.StatefulSet, i int32) {
 	pod.Namespace, pod.Name, pod.Spec.PriorityClassName = key.Namespace, key.Name, ""
 	pod.Spec.Containers[0].VolumeMounts = nil // The volumes of claims are not played.
 	w.must(w.Client.Create(w.ctx, pod))
-	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning,
+		Conditions:        []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
 		ContainerStatuses: []corev1.ContainerStatus{{Name: set.Name, Ready: true}}}
 	w.must(w.Client.Status().Update(w.ctx, pod))
 }
@@ -409,7 +453,9 @@ const annotationActivated = "test.hortus.dev/activated"
 // ActivateEtcd is what the process of a pod does that stands by.
 func (c connector) ActivateEtcd(ctx context.Context, access steps.EtcdAccess, epoch int64, holder string) error {
 	pod := &corev1.Pod{}
-	if err := c.Client.Get(ctx, client.ObjectKey{Namespace: strings.Split(access.Endpoint, ".")[1], Name: etcd.Name + "-0"}, pod); err != nil {
+	if err := c.Client.Get(ctx, client.ObjectKey{
+		Namespace: strings.Split(access.Endpoint, ".")[1], Name: etcd.Name + "-0",
+	}, pod); err != nil {
 		return err
 	}
 	if has := epochOf(pod); epoch < has || holder == "" {
@@ -422,7 +468,11 @@ func (c connector) ActivateEtcd(ctx context.Context, access steps.EtcdAccess, ep
 // epochOf is what the process in a pod of etcd was started for; 0 without backups.
 func epochOf(pod *corev1.Pod) int64 {
 	for _, c := range pod.Spec.Containers {
-		epoch, _ := etcd.Owner(&appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{c}}}}})
+		epoch, _ := etcd.Owner(&appsv1.StatefulSet{
+			Spec: appsv1.StatefulSetSpec{
+				Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{c}}},
+			},
+		})
 		if epoch > 0 {
 			return epoch
 		}
@@ -434,8 +484,10 @@ func epochOf(pod *corev1.Pod) int64 {
 func (w *world) extensions(in client.ListOption) {
 	w.t.Helper()
 	var all []extensionsv1alpha1.Object
-	infrastructures, controlPlanes, networks := &extensionsv1alpha1.InfrastructureList{}, &extensionsv1alpha1.ControlPlaneList{}, &extensionsv1alpha1.NetworkList{}
-	workers, configs, records := &extensionsv1alpha1.WorkerList{}, &extensionsv1alpha1.OperatingSystemConfigList{}, &extensionsv1alpha1.DNSRecordList{}
+	infrastructures, controlPlanes, networks := &extensionsv1alpha1.InfrastructureList{},
+		&extensionsv1alpha1.ControlPlaneList{}, &extensionsv1alpha1.NetworkList{}
+	workers, configs, records := &extensionsv1alpha1.WorkerList{}, &extensionsv1alpha1.OperatingSystemConfigList{},
+		&extensionsv1alpha1.DNSRecordList{}
 	for _, l := range []client.ObjectList{infrastructures, controlPlanes, networks, workers, configs, records} {
 		w.must(w.Client.List(w.ctx, l, in))
 	}
@@ -445,7 +497,9 @@ func (w *world) extensions(in client.ListOption) {
 	}
 	for i := range configs.Items {
 		if c := &configs.Items[i]; c.Spec.Purpose == extensionsv1alpha1.OperatingSystemConfigPurposeProvision {
-			c.Status.CloudConfig = &extensionsv1alpha1.CloudConfig{SecretRef: corev1.SecretReference{Name: "osc-result-" + c.Name, Namespace: c.Namespace}}
+			c.Status.CloudConfig = &extensionsv1alpha1.CloudConfig{SecretRef: corev1.SecretReference{
+				Name: "osc-result-" + c.Name, Namespace: c.Namespace,
+			}}
 		}
 		all = append(all, &configs.Items[i])
 	}
@@ -470,7 +524,8 @@ func (w *world) act(o extensionsv1alpha1.Object) {
 	w.t.Helper()
 	kind := kindOf(o)
 	code, failing := w.fail[kind]
-	if o.GetAnnotations()[extensionsv1alpha1.AnnotationOperation] == "" && (o.GetDefaultStatus().LastError == nil || failing) {
+	if o.GetAnnotations()[extensionsv1alpha1.AnnotationOperation] == "" &&
+		(o.GetDefaultStatus().LastError == nil || failing) {
 		return
 	}
 	status := o.DeepCopyObject().(extensionsv1alpha1.Object)
@@ -482,10 +537,15 @@ func (w *world) act(o extensionsv1alpha1.Object) {
 	now := metav1.NewTime(w.clock.Now())
 	s := status.GetDefaultStatus()
 	s.ObservedGeneration, s.LastError = o.GetGeneration(), nil
-	s.LastOperation = &corev1beta1.LastOperation{Type: corev1beta1.LastOperationTypeReconcile, State: corev1beta1.LastOperationStateSucceeded, Progress: 100, LastUpdateTime: now}
+	s.LastOperation = &corev1beta1.LastOperation{
+		Type: corev1beta1.LastOperationTypeReconcile, State: corev1beta1.LastOperationStateSucceeded, Progress: 100,
+		LastUpdateTime: now,
+	}
 	if failing {
 		s.LastOperation.State = corev1beta1.LastOperationStateError
-		s.LastError = &corev1beta1.LastError{Description: "it failed", Codes: []corev1beta1.ErrorCode{code}, LastUpdateTime: &now}
+		s.LastError = &corev1beta1.LastError{
+			Description: "it failed", Codes: []corev1beta1.ErrorCode{code}, LastUpdateTime: &now,
+		}
 	}
 	status.SetAnnotations(annotations)
 	w.must(w.Client.Status().Update(w.ctx, status))
@@ -524,7 +584,8 @@ func (w *world) resourceManager(in client.ListOption) {
 		mr.Status.ObservedGeneration = mr.Generation
 		mr.Status.Conditions = nil
 		for name, status := range map[string]corev1beta1.ConditionStatus{
-			resourcesv1alpha1.ResourcesApplied: corev1beta1.ConditionTrue, resourcesv1alpha1.ResourcesHealthy: corev1beta1.ConditionTrue,
+			resourcesv1alpha1.ResourcesApplied:     corev1beta1.ConditionTrue,
+			resourcesv1alpha1.ResourcesHealthy:     corev1beta1.ConditionTrue,
 			resourcesv1alpha1.ResourcesProgressing: corev1beta1.ConditionFalse,
 		} {
 			mr.Status.Conditions = append(mr.Status.Conditions, corev1beta1.Condition{
@@ -534,7 +595,8 @@ func (w *world) resourceManager(in client.ListOption) {
 		w.must(w.Client.Status().Update(w.ctx, mr))
 	}
 	secrets := &corev1.SecretList{}
-	w.must(w.Client.List(w.ctx, secrets, in, client.MatchingLabels{resourcesv1alpha1.LabelPurpose: resourcesv1alpha1.PurposeTokenRequestor}))
+	w.must(w.Client.List(w.ctx, secrets, in,
+		client.MatchingLabels{resourcesv1alpha1.LabelPurpose: resourcesv1alpha1.PurposeTokenRequestor}))
 	for i := range secrets.Items {
 		s := &secrets.Items[i]
 		if s.Data["token"] == nil {

@@ -44,8 +44,8 @@ import (
 // movedFence is how long an etcd runs without being confirmed in moves.
 const movedFence = 40 * time.Second
 
-// moved is a Shoot that moves between two seeds, each with an API server of its own; the first one also has the garden. Two things
-// are modelled: what users have written, as the revision of etcd, and the bucket of the backups.
+// moved is a Shoot that moves between two seeds, each with an API server of its own; the first one also has the garden.
+// Two things are modelled: what users have written, as the revision of etcd, and the bucket of the backups.
 type moved struct {
 	t     *testing.T
 	ctx   context.Context
@@ -96,7 +96,10 @@ type volume struct{ epoch, revision int64 }
 // newMoved creates a Shoot on the first of two seeds.
 func newMoved(t *testing.T) *moved {
 	t.Helper()
-	m := &moved{t: t, ctx: t.Context(), clock: clocktesting.NewFakeClock(began), states: map[string]string{}, known: map[string]bool{}}
+	m := &moved{
+		t: t, ctx: t.Context(), clock: clocktesting.NewFakeClock(began), states: map[string]string{},
+		known: map[string]bool{},
+	}
 	m.fault = newFault(0, 0)
 	other := env.Start(t, seedOptions()...)
 	for i := range m.seeds {
@@ -129,7 +132,8 @@ func newSide(t *testing.T, m *moved, i int, other *env.Environment) *side {
 		ensureNamespace(t, other, "hortus-gateway")
 		s.gateway()
 	}
-	if s.direct, err = client.NewWithWatch(s.Config, client.Options{Scheme: s.Scheme, Mapper: s.Client.RESTMapper()}); err != nil {
+	if s.direct, err = client.NewWithWatch(s.Config,
+		client.Options{Scheme: s.Scheme, Mapper: s.Client.RESTMapper()}); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -159,15 +163,20 @@ func (s *side) restart() {
 	states := &shootstate.States{Garden: garden, Seed: seed, Clock: m.clock, SeedName: s.seed.Name}
 	s.r = &shoot.Reconciler{
 		NewWorkerPoolHash: true, RSABits: secretsmanager.TestRSABits,
-		Garden: garden, Cache: m.garden(), Seed: seed, Clock: m.clock, Events: &events.FakeRecorder{}, Shoots: network{connector{s.world}, s}, States: states,
+		Garden: garden, Cache: m.garden(), Seed: seed, Clock: m.clock, Events: &events.FakeRecorder{},
+		Shoots: network{connector{s.world}, s}, States: states,
 		SeedName: s.seed.Name, GardenIdentity: "garden", Identity: identity, Images: steps.DefaultImages(),
-		Options: maintenance.ReconcileOptions{SyncPeriod: 1000 * time.Hour}, Jitter: maintenance.HashJitter(0), RetryDuration: 1000 * time.Hour, DNSTTL: 120,
+		Options: maintenance.ReconcileOptions{SyncPeriod: 1000 * time.Hour}, Jitter: maintenance.HashJitter(0),
+		RetryDuration: 1000 * time.Hour, DNSTTL: 120,
 		FenceTime: movedFence,
 	}
 	s.leftovers = &shoot.Leftovers{Garden: garden, Shoots: m.garden(), Seed: seed, Clock: m.clock, SeedName: s.seed.Name}
-	s.entries = &backupentry.Reconciler{Garden: garden, Seed: seed, Clock: m.clock, Events: &events.FakeRecorder{}, SeedName: s.seed.Name}
+	s.entries = &backupentry.Reconciler{
+		Garden: garden, Seed: seed, Clock: m.clock, Events: &events.FakeRecorder{}, SeedName: s.seed.Name,
+	}
 	s.saver = &shootstate.Reconciler{
-		Garden: garden, Clock: m.clock, Events: &events.FakeRecorder{}, States: states, SyncPeriod: time.Hour, Jitter: maintenance.HashJitter(0),
+		Garden: garden, Clock: m.clock, Events: &events.FakeRecorder{}, States: states, SyncPeriod: time.Hour,
+		Jitter: maintenance.HashJitter(0),
 	}
 	s.dirty = nil
 }
@@ -213,7 +222,8 @@ func (n network) EtcdStatus(ctx context.Context, access steps.EtcdAccess) (etcdb
 // ActivateEtcd is a write as well: the process may stop after it.
 func (n network) ActivateEtcd(ctx context.Context, access steps.EtcdAccess, epoch int64, holder string) error {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: n.s.m.shoot.Status.TechnicalID, Name: etcd.Name + "-0"}}
-	return n.s.process.write("activate", "", pod, n.s.Scheme, func() error { return n.connector.ActivateEtcd(ctx, access, epoch, holder) })
+	return n.s.process.write("activate", "", pod, n.s.Scheme,
+		func() error { return n.connector.ActivateEtcd(ctx, access, epoch, holder) })
 }
 
 func (m *moved) problem(format string, args ...any) {
@@ -240,7 +250,8 @@ func (s *side) observe(kind, name string) {
 	case kind == "Lease" && strings.Contains(name, ownership.NamePrefix):
 		m.checkLease()
 	case id == "":
-	case kind == "Deployment" && name == id+"/"+kubeapiserver.Name, kind == "StatefulSet", kind == "Pod", kind == "Namespace":
+	case kind == "Deployment" && name == id+"/"+kubeapiserver.Name, kind == "StatefulSet", kind == "Pod",
+		kind == "Namespace":
 		s.look()
 		m.check(s)
 	case kind == "Deployment" && name == id+"/"+machinecontrollermanager.Name:
@@ -254,7 +265,8 @@ func (s *side) look() {
 	before := s.wanted
 	deployment, set, pods := &appsv1.Deployment{}, &appsv1.StatefulSet{}, &corev1.PodList{}
 	s.wanted, s.members, s.serving = 0, 0, false
-	if s.found(client.ObjectKey{Namespace: id, Name: kubeapiserver.Name}, deployment) && deployment.DeletionTimestamp == nil {
+	if s.found(client.ObjectKey{Namespace: id, Name: kubeapiserver.Name}, deployment) &&
+		deployment.DeletionTimestamp == nil {
 		s.wanted = ptr.Deref(deployment.Spec.Replicas, 1)
 	}
 	if s.found(client.ObjectKey{Namespace: id, Name: etcd.Name}, set) {
@@ -292,7 +304,8 @@ func (s *side) found(key client.ObjectKey, o client.Object) bool {
 	return err == nil
 }
 
-// check: never are there two API servers with an etcd each. One that was left on a seed that is gone has none once it is fenced.
+// check: never are there two API servers with an etcd each. One that was left on a seed that is gone has none once it
+// is fenced.
 func (m *moved) check(writer *side) {
 	a, b := m.seeds[0], m.seeds[1]
 	active := func(s *side) bool { return s.members > 0 && (s.wanted > 0 || s.serving) }
@@ -340,7 +353,8 @@ func (m *moved) checkLease() {
 func (s *side) checkMachines() {
 	d := &appsv1.Deployment{}
 	id := s.m.shoot.Status.TechnicalID
-	if !s.found(client.ObjectKey{Namespace: id, Name: machinecontrollermanager.Name}, d) || ptr.Deref(d.Spec.Replicas, 1) == 0 || len(s.m.machines) == 0 {
+	if !s.found(client.ObjectKey{Namespace: id, Name: machinecontrollermanager.Name}, d) ||
+		ptr.Deref(d.Spec.Replicas, 1) == 0 || len(s.m.machines) == 0 {
 		return
 	}
 	if have := s.machinesOf(); !maps.Equal(have, s.m.machines) {
@@ -365,8 +379,8 @@ func (m *moved) read() {
 	m.seeds[0].must(m.garden().Get(m.ctx, client.ObjectKeyFromObject(m.shoot), m.shoot))
 }
 
-// pass lets the gardenlet of a seed look at everything that it has of the Shoot, until it gets through without a fault, and then
-// everybody else in the seed act.
+// pass lets the gardenlet of a seed look at everything that it has of the Shoot, until it gets through without a fault,
+// and then everybody else in the seed act.
 func (s *side) pass() {
 	m := s.m
 	s.t.Helper()
@@ -429,7 +443,8 @@ func (s *side) usersWrite() {
 	}
 	s.running.revision++
 	if s.running.revision <= m.acknowledged {
-		m.problem("seed %s serves revision %d of etcd after revision %d was acknowledged", s.seed.Name, s.running.revision, m.acknowledged)
+		m.problem("seed %s serves revision %d of etcd after revision %d was acknowledged", s.seed.Name, s.running.revision,
+			m.acknowledged)
 	}
 	m.acknowledged = s.running.revision
 }
@@ -444,7 +459,8 @@ func (m *moved) until(operation corev1beta1.LastOperationType, seed int, absent 
 			return
 		}
 	}
-	m.problem("not finished after %d turns: %s; last operation %+v, errors %v, %v", maxTurns, why, m.shoot.Status.LastOperation, m.seeds[0].err, m.seeds[1].err)
+	m.problem("not finished after %d turns: %s; last operation %+v, errors %v, %v", maxTurns, why,
+		m.shoot.Status.LastOperation, m.seeds[0].err, m.seeds[1].err)
 }
 
 // turn lets both seeds act once, but not those that are gone.
@@ -465,12 +481,16 @@ const maxTurns = 1500
 func (m *moved) unfinished(operation corev1beta1.LastOperationType, seed int, absent []*side) string {
 	s, other := m.seeds[seed], m.seeds[1-seed]
 	last := m.shoot.Status.LastOperation
-	if last == nil || last.Type != operation && operation != "" || !succeeded(m.shoot) || ptr.Deref(m.shoot.Status.SeedName, "") != s.seed.Name ||
+	if last == nil || last.Type != operation && operation != "" || !succeeded(m.shoot) ||
+		ptr.Deref(m.shoot.Status.SeedName, "") != s.seed.Name ||
 		ptr.Deref(m.shoot.Spec.SeedName, "") != s.seed.Name {
 		return "the operation"
 	}
-	entry := &corev1beta1.BackupEntry{ObjectMeta: metav1.ObjectMeta{Namespace: m.shoot.Namespace, Name: m.shoot.Status.TechnicalID + "--" + string(m.shoot.UID)}}
-	if err := m.garden().Get(m.ctx, client.ObjectKeyFromObject(entry), entry); err != nil || ptr.Deref(entry.Status.SeedName, "") != s.seed.Name ||
+	entry := &corev1beta1.BackupEntry{ObjectMeta: metav1.ObjectMeta{
+		Namespace: m.shoot.Namespace, Name: m.shoot.Status.TechnicalID + "--" + string(m.shoot.UID),
+	}}
+	if err := m.garden().Get(m.ctx, client.ObjectKeyFromObject(entry), entry); err != nil ||
+		ptr.Deref(entry.Status.SeedName, "") != s.seed.Name ||
 		entry.Status.LastOperation.State != corev1beta1.LastOperationStateSucceeded {
 		return "the BackupEntry"
 	}
@@ -511,7 +531,8 @@ func (m *moved) verify(seed int, had map[string]map[string]string) {
 	s := m.seeds[seed]
 	claim, err := ownership.Read(m.ctx, m.garden(), m.shoot.Namespace, m.shoot.UID)
 	s.must(err)
-	if claim.Holder != s.seed.Name || !claim.Settled || claim.Called != "" || claim.Epoch != m.epoch || claim.Epoch != m.bucket.epoch {
+	if claim.Holder != s.seed.Name || !claim.Settled || claim.Called != "" || claim.Epoch != m.epoch ||
+		claim.Epoch != m.bucket.epoch {
 		m.problem("claim is %+v, epoch of the bucket %d", claim, m.bucket.epoch)
 	}
 	have := s.persistent(m.shoot)
@@ -537,7 +558,8 @@ func (m *moved) verify(seed int, had map[string]map[string]string) {
 		m.problem("etcd has %+v, acknowledged was %d, serving %v", s.running, m.acknowledged, s.serving)
 	}
 	server := &appsv1.Deployment{}
-	if !s.found(client.ObjectKey{Namespace: m.shoot.Status.TechnicalID, Name: kubeapiserver.Name}, server) || server.Spec.Paused {
+	if !s.found(client.ObjectKey{Namespace: m.shoot.Status.TechnicalID, Name: kubeapiserver.Name}, server) ||
+		server.Spec.Paused {
 		m.problem("the Deployment of the API server is missing or paused")
 	}
 	ns := &corev1.Namespace{}

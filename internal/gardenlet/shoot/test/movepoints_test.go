@@ -12,12 +12,14 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// pointsVariable is the environment variable that says which writes of a move have a fault. Without it, one in sample of the
-// different ones is the last one of a process, and one in sample fails. "each" lets each of them, in one move after the other
-// write. Anything else does that far from any other fault: one in apart in a move, in as many moves, until all have had their
-// turn. Each is then one at which a move is called off as well; otherwise moves are called off in the middle.
+// pointsVariable is the environment variable that says which writes of a move have a fault. Without it, one in sample
+// of the different ones is the last one of a process, and one in sample fails. "each" lets each of them, in one move
+// after the other write. Anything else does that far from any other fault: one in apart in a move, in as many moves,
+// until all have had their turn. Each is then one at which a move is called off as well; otherwise moves are called off
+// in the middle.
 //
-//	HORTUS_TEST_POINTS=each go test -tags grpcnotrace -v -timeout 120m -run StopAfterEveryWrite ./internal/gardenlet/shoot/test
+//	HORTUS_TEST_POINTS=each go test -tags grpcnotrace -v -timeout 120m -run StopAfterEveryWrite \
+//	  ./internal/gardenlet/shoot/test
 //
 // A number and a slash before another one, as in 2/4, tries the second of four parts.
 const (
@@ -26,8 +28,9 @@ const (
 	apart          = 24
 )
 
-// A control plane moves without losing anything wherever one of the two gardenlets stops, and whichever write fails. In one move
-// every different write is the last one of a process, in one every write fails at first, and moves are called off.
+// A control plane moves without losing anything wherever one of the two gardenlets stops, and whichever write fails. In
+// one move every different write is the last one of a process, in one every write fails at first, and moves are called
+// off.
 func TestMoveSurvivesAStopAfterEveryWrite(t *testing.T) {
 	t.Parallel()
 	m := newMoved(t)
@@ -37,8 +40,8 @@ func TestMoveSurvivesAStopAfterEveryWrite(t *testing.T) {
 	}
 }
 
-// A control plane is taken over from a seed that is gone wherever the gardenlet of the other seed stops, and whichever write fails;
-// when the seed comes back, it cleans up, wherever it stops then.
+// A control plane is taken over from a seed that is gone wherever the gardenlet of the other seed stops, and whichever
+// write fails; when the seed comes back, it cleans up, wherever it stops then.
 func TestTakeOverSurvivesAStopAfterEveryWrite(t *testing.T) {
 	t.Parallel()
 	m := newMoved(t)
@@ -60,7 +63,8 @@ func (m *moved) survives(run func()) *fault {
 		every, first = apart, points(apart)
 	}
 	for _, n := range first {
-		m.logged(fmt.Sprintf("one write in %d from number %d is the last one of a process", every, n), newFault(n, every), run)
+		m.logged(fmt.Sprintf("one write in %d from number %d is the last one of a process", every,
+			n), newFault(n, every), run)
 		m.logged(fmt.Sprintf("one write in %d from number %d fails", every, n), newFault(n, every).failing(), run)
 	}
 	return count
@@ -118,7 +122,8 @@ func (m *moved) move() {
 	m.arrived(1-m.at, had)
 }
 
-// callOff begins a move, and binds the control plane back when the fault has happened, unless it has been handed over by then.
+// callOff begins a move, and binds the control plane back when the fault has happened, unless it has been handed over
+// by then.
 func (m *moved) callOff() {
 	m.t.Helper()
 	to, source := 1-m.at, m.seeds[m.at].seed.Name

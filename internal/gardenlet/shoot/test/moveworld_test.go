@@ -37,7 +37,8 @@ func (s *side) extensionObjects() []extensionsv1alpha1.Object {
 	for kind, list := range map[string]client.ObjectList{
 		"Infrastructure": &extensionsv1alpha1.InfrastructureList{}, "ControlPlane": &extensionsv1alpha1.ControlPlaneList{},
 		"Network": &extensionsv1alpha1.NetworkList{}, "Worker": &extensionsv1alpha1.WorkerList{},
-		"OperatingSystemConfig": &extensionsv1alpha1.OperatingSystemConfigList{}, "DNSRecord": &extensionsv1alpha1.DNSRecordList{},
+		"OperatingSystemConfig": &extensionsv1alpha1.OperatingSystemConfigList{},
+		"DNSRecord":             &extensionsv1alpha1.DNSRecordList{},
 	} {
 		if s.dirty != nil && !s.dirty[kind] && !s.dirty[""] {
 			continue
@@ -70,7 +71,8 @@ func (s *side) everybodyActs() {
 			s.extensionActs(entry)
 		}
 	}
-	if dirty("Deployment", "ReplicaSet", "StatefulSet", "Pod", "Namespace", "Secret", "ConfigMap", "PersistentVolumeClaim") && !s.namespaceEnds() {
+	if dirty("Deployment", "ReplicaSet", "StatefulSet", "Pod", "Namespace", "Secret", "ConfigMap",
+		"PersistentVolumeClaim") && !s.namespaceEnds() {
 		s.workloads(in)
 		s.podsAct(in)
 	}
@@ -100,10 +102,12 @@ func (s *side) namespaceEnds() bool {
 		s.must(s.Client.List(s.ctx, list, in))
 		for _, o := range objects(s.t, list) {
 			if slices.Contains(o.GetFinalizers(), "kubernetes.io/pvc-protection") {
-				s.must(client.IgnoreNotFound(s.Client.Patch(s.ctx, o, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))))
+				s.must(client.IgnoreNotFound(s.Client.Patch(s.ctx, o,
+					client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))))
 			}
 			if len(o.GetFinalizers()) > 0 {
-				s.m.problem("%T %s with finalizers %v is left in a namespace that is being deleted", o, o.GetName(), o.GetFinalizers())
+				s.m.problem("%T %s with finalizers %v is left in a namespace that is being deleted", o, o.GetName(),
+					o.GetFinalizers())
 			}
 			s.must(client.IgnoreNotFound(s.Client.Delete(s.ctx, o, client.GracePeriodSeconds(0))))
 		}
@@ -115,21 +119,27 @@ func (s *side) namespaceEnds() bool {
 // endingKinds are those that a control plane has objects of.
 func endingKinds() []client.ObjectList {
 	return []client.ObjectList{
-		&appsv1.DeploymentList{}, &appsv1.ReplicaSetList{}, &appsv1.StatefulSetList{}, &corev1.PodList{}, &corev1.PersistentVolumeClaimList{}, &corev1.ServiceList{},
-		&corev1.SecretList{}, &corev1.ConfigMapList{}, &corev1.ServiceAccountList{}, &networkingv1.NetworkPolicyList{}, &policyv1.PodDisruptionBudgetList{},
+		&appsv1.DeploymentList{}, &appsv1.ReplicaSetList{}, &appsv1.StatefulSetList{}, &corev1.PodList{},
+		&corev1.PersistentVolumeClaimList{}, &corev1.ServiceList{},
+		&corev1.SecretList{}, &corev1.ConfigMapList{}, &corev1.ServiceAccountList{}, &networkingv1.NetworkPolicyList{},
+		&policyv1.PodDisruptionBudgetList{},
 		&rbacv1.RoleList{}, &rbacv1.RoleBindingList{}, &gatewayv1.TLSRouteList{}, &resourcesv1alpha1.ManagedResourceList{},
-		&extensionsv1alpha1.InfrastructureList{}, &extensionsv1alpha1.ControlPlaneList{}, &extensionsv1alpha1.NetworkList{}, &extensionsv1alpha1.WorkerList{},
+		&extensionsv1alpha1.InfrastructureList{}, &extensionsv1alpha1.ControlPlaneList{}, &extensionsv1alpha1.NetworkList{},
+		&extensionsv1alpha1.WorkerList{},
 		&extensionsv1alpha1.OperatingSystemConfigList{}, &extensionsv1alpha1.DNSRecordList{},
-		&machinev1alpha1.MachineDeploymentList{}, &machinev1alpha1.MachineSetList{}, &machinev1alpha1.MachineList{}, &machinev1alpha1.MachineClassList{},
+		&machinev1alpha1.MachineDeploymentList{}, &machinev1alpha1.MachineSetList{}, &machinev1alpha1.MachineList{},
+		&machinev1alpha1.MachineClassList{},
 	}
 }
 
-// podsAct plays what makes and ends pods: those of the API server, those whose set is gone, and those that end by themselves.
+// podsAct plays what makes and ends pods: those of the API server, those whose set is gone, and those that end by
+// themselves.
 func (s *side) podsAct(in client.InNamespace) {
 	pods, set, deployment := &corev1.PodList{}, &appsv1.StatefulSet{}, &appsv1.Deployment{}
 	s.must(s.Client.List(s.ctx, pods, in))
 	hasSet := s.found(client.ObjectKey{Namespace: string(in), Name: etcd.Name}, set)
-	wants := s.found(client.ObjectKey{Namespace: string(in), Name: kubeapiserver.Name}, deployment) && ptr.Deref(deployment.Spec.Replicas, 1) > 0
+	wants := s.found(client.ObjectKey{Namespace: string(in), Name: kubeapiserver.Name}, deployment) &&
+		ptr.Deref(deployment.Spec.Replicas, 1) > 0
 	makes, has := s.replicaSetActs(deployment, wants), false
 	for i := range pods.Items {
 		p := &pods.Items[i]
@@ -147,10 +157,14 @@ func (s *side) podsAct(in client.InNamespace) {
 		}
 	}
 	if makes && !has {
-		p := &corev1.Pod{ObjectMeta: *deployment.Spec.Template.ObjectMeta.DeepCopy(), Spec: *deployment.Spec.Template.Spec.DeepCopy()}
+		p := &corev1.Pod{
+			ObjectMeta: *deployment.Spec.Template.ObjectMeta.DeepCopy(), Spec: *deployment.Spec.Template.Spec.DeepCopy(),
+		}
 		p.Namespace, p.Name, p.Spec.PriorityClassName = string(in), kubeapiserver.Name+"-0", ""
 		s.must(s.Client.Create(s.ctx, p))
-		p.Status = corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
+		p.Status = corev1.PodStatus{
+			Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+		}
 		s.must(s.Client.Status().Update(s.ctx, p))
 	}
 	claim := &corev1.PersistentVolumeClaim{}
@@ -160,12 +174,15 @@ func (s *side) podsAct(in client.InNamespace) {
 		s.must(s.Client.Update(s.ctx, claim))
 	case !found && hasSet && *set.Spec.Replicas > 0:
 		template := set.Spec.VolumeClaimTemplates[0]
-		claim = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: string(in), Name: volumeOfEtcd, Labels: template.Labels}, Spec: template.Spec}
+		claim = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+			Namespace: string(in), Name: volumeOfEtcd, Labels: template.Labels,
+		}, Spec: template.Spec}
 		s.must(s.Client.Create(s.ctx, claim))
 	}
 }
 
-// replicaSetActs plays the ReplicaSet of a Deployment and the garbage collector that lets its pods go. It reports whether one makes pods.
+// replicaSetActs plays the ReplicaSet of a Deployment and the garbage collector that lets its pods go. It reports
+// whether one makes pods.
 func (s *side) replicaSetActs(deployment *appsv1.Deployment, wants bool) bool {
 	if deployment.Name == "" {
 		return false
@@ -178,8 +195,12 @@ func (s *side) replicaSetActs(deployment *appsv1.Deployment, wants bool) bool {
 		return false
 	case !found && wants && !deployment.Spec.Paused:
 		set = &appsv1.ReplicaSet{
-			ObjectMeta: metav1.ObjectMeta{Namespace: deployment.Namespace, Name: deployment.Name, Labels: deployment.Spec.Template.Labels},
-			Spec:       appsv1.ReplicaSetSpec{Replicas: ptr.To[int32](1), Selector: deployment.Spec.Selector, Template: deployment.Spec.Template},
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: deployment.Namespace, Name: deployment.Name, Labels: deployment.Spec.Template.Labels,
+			},
+			Spec: appsv1.ReplicaSetSpec{
+				Replicas: ptr.To[int32](1), Selector: deployment.Spec.Selector, Template: deployment.Spec.Template,
+			},
 		}
 		s.must(s.Client.Create(s.ctx, set))
 		return true
@@ -191,14 +212,15 @@ func (s *side) replicaSetActs(deployment *appsv1.Deployment, wants bool) bool {
 // volumeOfEtcd is the name of its claim.
 const volumeOfEtcd = "main-etcd-" + etcd.Name + "-0"
 
-// etcdActs plays the process of etcd: it claims its epoch in the bucket, restores itself from there if another one was the owner
-// before, and stops if another one is now.
+// etcdActs plays the process of etcd: it claims its epoch in the bucket, restores itself from there if another one was
+// the owner before, and stops if another one is now.
 func (s *side) etcdActs() {
 	m := s.m
 	id := m.shoot.Status.TechnicalID
 	pod, claim := &corev1.Pod{}, &corev1.PersistentVolumeClaim{}
 	s.running = nil
-	if !s.found(client.ObjectKey{Namespace: id, Name: etcd.Name + "-0"}, pod) || !s.found(client.ObjectKey{Namespace: id, Name: volumeOfEtcd}, claim) || standsBy(pod) {
+	if !s.found(client.ObjectKey{Namespace: id, Name: etcd.Name + "-0"}, pod) ||
+		!s.found(client.ObjectKey{Namespace: id, Name: volumeOfEtcd}, claim) || standsBy(pod) {
 		return
 	}
 	epoch := epochOf(pod)
@@ -227,7 +249,8 @@ func (s *side) extensionActs(o extensionsv1alpha1.Object) {
 	const finalizer = "extensions.gardener.cloud/test"
 	operation := o.GetAnnotations()[extensionsv1alpha1.AnnotationOperation]
 	last := o.GetDefaultStatus().LastOperation
-	migrated := last != nil && last.Type == corev1beta1.LastOperationTypeMigrate && last.State == corev1beta1.LastOperationStateSucceeded
+	migrated := last != nil && last.Type == corev1beta1.LastOperationTypeMigrate &&
+		last.State == corev1beta1.LastOperationStateSucceeded
 	if o.GetDeletionTimestamp() != nil {
 		if !migrated {
 			m.problem("the extension of %s on seed %s is asked to delete what belongs to another seed", name, s.seed.Name)
@@ -266,7 +289,9 @@ func (s *side) extensionActs(o extensionsv1alpha1.Object) {
 	case extensionsv1alpha1.OperationRestore:
 		kind = corev1beta1.LastOperationTypeRestore
 	}
-	st.LastOperation = &corev1beta1.LastOperation{Type: kind, State: corev1beta1.LastOperationStateSucceeded, Progress: 100, LastUpdateTime: now}
+	st.LastOperation = &corev1beta1.LastOperation{
+		Type: kind, State: corev1beta1.LastOperationStateSucceeded, Progress: 100, LastUpdateTime: now,
+	}
 	switch w := status.(type) {
 	case *extensionsv1alpha1.Worker:
 		s.workerActs(w, operation)
@@ -280,7 +305,9 @@ func (s *side) extensionActs(o extensionsv1alpha1.Object) {
 		o.Status.NodesCIDR = ptr.To("10.250.0.0/16")
 	case *extensionsv1alpha1.OperatingSystemConfig:
 		if o.Spec.Purpose == extensionsv1alpha1.OperatingSystemConfigPurposeProvision {
-			o.Status.CloudConfig = &extensionsv1alpha1.CloudConfig{SecretRef: corev1.SecretReference{Name: "osc-result-" + o.Name, Namespace: o.Namespace}}
+			o.Status.CloudConfig = &extensionsv1alpha1.CloudConfig{SecretRef: corev1.SecretReference{
+				Name: "osc-result-" + o.Name, Namespace: o.Namespace,
+			}}
 		}
 	}
 	s.must(s.Client.Status().Update(s.ctx, status))
@@ -309,7 +336,8 @@ func (s *side) etcdGetsAccess(operation string) {
 		return
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.m.shoot.Status.TechnicalID, Name: "etcd-backup"}}
-	if err := s.Client.Create(s.ctx, secret); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsAlreadyExists(err) && !apierrors.IsForbidden(err) {
+	if err := s.Client.Create(s.ctx, secret); err != nil && !apierrors.IsNotFound(err) &&
+		!apierrors.IsAlreadyExists(err) && !apierrors.IsForbidden(err) {
 		s.t.Fatal(err)
 	}
 }
@@ -317,10 +345,14 @@ func (s *side) etcdGetsAccess(operation string) {
 // workerActs makes machines, or takes over those that there are.
 func (s *side) workerActs(w *extensionsv1alpha1.Worker, operation string) {
 	s.t.Helper()
-	meta := metav1.ObjectMeta{Namespace: w.Namespace, Name: w.Name + "-a", Labels: map[string]string{"name": w.Name + "-a"}}
+	meta := metav1.ObjectMeta{
+		Namespace: w.Namespace, Name: w.Name + "-a", Labels: map[string]string{"name": w.Name + "-a"},
+	}
 	template := machinev1alpha1.MachineTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: meta.Labels}}
 	template.Spec.Class.Name, template.Spec.Class.Kind = meta.Name, "MachineClass"
-	deployment := &machinev1alpha1.MachineDeployment{ObjectMeta: meta, Spec: machinev1alpha1.MachineDeploymentSpec{Replicas: 1, Template: template}}
+	deployment := &machinev1alpha1.MachineDeployment{
+		ObjectMeta: meta, Spec: machinev1alpha1.MachineDeploymentSpec{Replicas: 1, Template: template},
+	}
 	deployment.Spec.Selector = &metav1.LabelSelector{MatchLabels: meta.Labels}
 	create := func(o client.Object) {
 		o.SetNamespace(w.Namespace)
@@ -337,11 +369,16 @@ func (s *side) workerActs(w *extensionsv1alpha1.Worker, operation string) {
 			s.m.problem("the Worker on seed %s is asked to reconcile without the machines", s.seed.Name)
 		}
 		create(deployment)
-		set := &machinev1alpha1.MachineSet{ObjectMeta: meta, Spec: machinev1alpha1.MachineSetSpec{Replicas: 1, Template: template, Selector: deployment.Spec.Selector}}
+		set := &machinev1alpha1.MachineSet{
+			ObjectMeta: meta, Spec: machinev1alpha1.MachineSetSpec{
+				Replicas: 1, Template: template, Selector: deployment.Spec.Selector,
+			},
+		}
 		create(set)
-		machine := &machinev1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Name: env.Name("machine-"), Labels: meta.Labels}, Spec: machinev1alpha1.MachineSpec{
-			ProviderID: env.Name("local:///"), Class: template.Spec.Class,
-		}}
+		machine := &machinev1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Name: env.Name("machine-"), Labels: meta.Labels},
+			Spec: machinev1alpha1.MachineSpec{
+				ProviderID: env.Name("local:///"), Class: template.Spec.Class,
+			}}
 		machine.Finalizers = []string{"machine.sapcloud.io/machine-controller"}
 		create(machine)
 	case extensionsv1alpha1.OperationRestore:

@@ -24,7 +24,8 @@ func (w *world) annotate(s *corev1beta1.Shoot, name string) *corev1beta1.Shoot {
 
 func failedWith(text string) func(*corev1beta1.Shoot) bool {
 	return func(s *corev1beta1.Shoot) bool {
-		return s != nil && s.Status.LastOperation.State == corev1beta1.LastOperationStateFailed && strings.Contains(s.Status.LastOperation.Description, text)
+		return s != nil && s.Status.LastOperation.State == corev1beta1.LastOperationStateFailed &&
+			strings.Contains(s.Status.LastOperation.Description, text)
 	}
 }
 
@@ -87,7 +88,9 @@ func TestAnUnknownControlPlaneIsAdopted(t *testing.T) {
 		}
 		return string(list.Items[0].UID)
 	}
-	ca, again := secret(), &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name}, Spec: s.Spec}
+	ca, again := secret(), &corev1beta1.Shoot{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name}, Spec: s.Spec,
+	}
 	w.must(w.Client.Delete(w.ctx, w.annotate(s, corev1beta1.AnnotationConfirmationDeletion)))
 	w.must(w.Client.Get(w.ctx, client.ObjectKeyFromObject(s), s))
 	before := s.DeepCopy()
@@ -100,7 +103,8 @@ func TestAnUnknownControlPlaneIsAdopted(t *testing.T) {
 	w.Create(t, again)
 	now := w.run(again, succeeded)
 	if now.UID == s.UID || now.Status.UID != s.Status.UID || now.Status.TechnicalID != s.Status.TechnicalID {
-		t.Errorf("the Shoot has status.uid %q and technical ID %q, want %q and %q", now.Status.UID, now.Status.TechnicalID, s.Status.UID, s.Status.TechnicalID)
+		t.Errorf("the Shoot has status.uid %q and technical ID %q, want %q and %q", now.Status.UID, now.Status.TechnicalID,
+			s.Status.UID, s.Status.TechnicalID)
 	}
 	if secret() != ca {
 		t.Error("the control plane has another CA")

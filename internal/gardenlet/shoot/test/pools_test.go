@@ -15,7 +15,8 @@ import (
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 )
 
-// The feature gate alone gives no pool another hash; a change that rolls the pool does. The keys survive the loss of the seed.
+// The feature gate alone gives no pool another hash; a change that rolls the pool does. The keys survive the loss of
+// the seed.
 func TestPoolsKeepTheirHashUntilTheyRoll(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -36,8 +37,11 @@ func TestPoolsKeepTheirHashUntilTheyRoll(t *testing.T) {
 		t.Errorf("keys with the classic hash = %q, want none", got)
 	}
 	secret := &corev1.Secret{}
-	w.must(w.Client.Get(w.ctx, client.ObjectKey{Namespace: s.Status.TechnicalID, Name: "worker-pools-operatingsystemconfig-hashes"}, secret))
-	if secret.Labels[corev1beta1.LabelPersist] != "true" || !strings.Contains(string(secret.Data["pools"]), "currentVersion: 1") {
+	w.must(w.Client.Get(w.ctx, client.ObjectKey{
+		Namespace: s.Status.TechnicalID, Name: "worker-pools-operatingsystemconfig-hashes",
+	}, secret))
+	if secret.Labels[corev1beta1.LabelPersist] != "true" ||
+		!strings.Contains(string(secret.Data["pools"]), "currentVersion: 1") {
 		t.Errorf("stored keys = %s with labels %v, want version 1, persisted", secret.Data["pools"], secret.Labels)
 	}
 
@@ -48,11 +52,14 @@ func TestPoolsKeepTheirHashUntilTheyRoll(t *testing.T) {
 	}
 	s = w.latest(s)
 	before := s.DeepCopy()
-	s.Spec.Provider.Workers[1].Kubernetes = &corev1beta1.WorkerKubernetes{Kubelet: &corev1beta1.KubeletConfig{CPUManagerPolicy: ptr.To("static")}}
+	s.Spec.Provider.Workers[1].Kubernetes = &corev1beta1.WorkerKubernetes{
+		Kubelet: &corev1beta1.KubeletConfig{CPUManagerPolicy: ptr.To("static")},
+	}
 	w.must(w.Client.Patch(w.ctx, s, client.MergeFrom(before)))
 	s = w.run(s, succeeded)
 	rolled := keys()
-	if rolled[0] != "" || !strings.HasPrefix(rolled[1], "gardener-node-agent-b-") || len(rolled[1]) != len("gardener-node-agent-b-")+16 {
+	if rolled[0] != "" || !strings.HasPrefix(rolled[1], "gardener-node-agent-b-") ||
+		len(rolled[1]) != len("gardener-node-agent-b-")+16 {
 		t.Errorf("keys after pool b was changed = %q, want the new hash for b", rolled)
 	}
 	w.r.NewWorkerPoolHash = false
@@ -62,14 +69,16 @@ func TestPoolsKeepTheirHashUntilTheyRoll(t *testing.T) {
 	}
 }
 
-// A request to roll pools is recorded, reaches the machines of these pools, and is done when all their machines are new.
+// A request to roll pools is recorded, reaches the machines of these pools, and is done when all their machines are
+// new.
 func TestPoolsAreRolledOnRequest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := w.run(w.newShoot("a", "b"), succeeded)
 	deployment := func(pool string) *machinev1alpha1.MachineDeployment {
 		md := &machinev1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{
-			Namespace: s.Status.TechnicalID, Name: s.Status.TechnicalID + "-" + pool + "-z1", Labels: map[string]string{corev1beta1.LabelWorkerPool: pool},
+			Namespace: s.Status.TechnicalID, Name: s.Status.TechnicalID + "-" + pool + "-z1",
+			Labels: map[string]string{corev1beta1.LabelWorkerPool: pool},
 		}}
 		md.Spec.Replicas, md.Spec.Selector = 1, &metav1.LabelSelector{MatchLabels: map[string]string{"name": md.Name}}
 		md.Spec.Template.Labels = map[string]string{"name": md.Name}

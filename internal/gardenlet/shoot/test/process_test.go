@@ -27,8 +27,8 @@ type process struct {
 	ended bool
 	// written are the versions of the objects that it has written, so that writes which change nothing are known.
 	written map[string]string
-	// before says whether a write fails, after whether the process stops when it is done, changed with something different on
-	// the server. done is called after every write. All may be nil.
+	// before says whether a write fails, after whether the process stops when it is done, changed with something different
+	// on the server. done is called after every write. All may be nil.
 	before func(write string) error
 	after  func(write string, changed bool) bool
 	done   func(kind, name string)
@@ -100,7 +100,8 @@ func detail(o any) string {
 			return fmt.Sprint(last.Type, last.State, ptr.Deref(o.Status.SeedName, ""))
 		}
 	case *coordinationv1.Lease:
-		return fmt.Sprint(ptr.Deref(o.Spec.HolderIdentity, ""), ptr.Deref(o.Spec.LeaseTransitions, 0), o.Spec.AcquireTime != nil,
+		return fmt.Sprint(ptr.Deref(o.Spec.HolderIdentity, ""), ptr.Deref(o.Spec.LeaseTransitions, 0),
+			o.Spec.AcquireTime != nil,
 			o.Annotations["hortus.dev/called"], o.Annotations["hortus.dev/prepared"])
 	case *corev1beta1.BackupEntry:
 		if last := o.Status.LastOperation; last != nil {
@@ -118,7 +119,8 @@ func detail(o any) string {
 func (p *process) client(c client.WithWatch) client.Client {
 	scheme := c.Scheme()
 	return interceptor.NewClient(c, interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
+			opts ...client.GetOption) error {
 			if p.stopped() {
 				return errStopped
 			}
@@ -142,28 +144,32 @@ func (p *process) client(c client.WithWatch) client.Client {
 		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
 			return p.write("update", "", o, scheme, func() error { return c.Update(ctx, o, opts...) })
 		},
-		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch,
+			opts ...client.PatchOption) error {
 			return p.write("patch", "", o, scheme, func() error { return c.Patch(ctx, o, patch, opts...) })
 		},
 		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
 			return p.write("apply", "", o, scheme, func() error { return c.Apply(ctx, o, opts...) })
 		},
-		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object,
+			opts ...client.SubResourceUpdateOption) error {
 			return p.write("update", sub, o, scheme, func() error { return c.SubResource(sub).Update(ctx, o, opts...) })
 		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch,
+			opts ...client.SubResourcePatchOption) error {
 			return p.write("patch", sub, o, scheme, func() error { return c.SubResource(sub).Patch(ctx, o, patch, opts...) })
 		},
 	})
 }
 
-// fault happens to the two gardenlets of a move: at the first-th different write, and at every so-manieth after it; not at all if
-// first is 0. Writes that a process repeats after a stop or a failure do not count, so that everything ends.
+// fault happens to the two gardenlets of a move: at the first-th different write, and at every so-manieth after it; not
+// at all if first is 0. Writes that a process repeats after a stop or a failure do not count, so that everything ends.
 type fault struct {
 	first, every int
 	// stop ends the process after the write; else the write fails before it is done.
 	stop bool
-	// writes of each of the two, seen the different ones, and how many there were before the control plane was another seed's.
+	// writes of each of the two, seen the different ones, and how many there were before the control plane was another
+	// seed's.
 	writes     map[bool]int
 	seen       map[string]bool
 	handedOver int

@@ -109,12 +109,14 @@ func TestBackupIsRestoredInPlace(t *testing.T) {
 			t.Errorf("%s: the request is still there", point)
 		}
 		e := outcome()
-		if possible != strings.Contains(e, corev1beta1.EventBackupRestored) || possible == strings.Contains(e, "from revision 1000") {
+		if possible != strings.Contains(e, corev1beta1.EventBackupRestored) ||
+			possible == strings.Contains(e, "from revision 1000") {
 			t.Errorf("%s ends with %q", point, e)
 		}
 	}
 	metav1.SetMetaDataAnnotation(&s.ObjectMeta, corev1beta1.AnnotationRestoreBackup, "revision=999")
-	if err := b.Client.Update(b.ctx, s); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "from revision 1000, 2026-01-31T15:00:00Z") {
+	if err := b.Client.Update(b.ctx, s); !apierrors.IsForbidden(err) ||
+		!strings.Contains(err.Error(), "from revision 1000, 2026-01-31T15:00:00Z") {
 		t.Errorf("the API server answers %v", err)
 	}
 	b.delete(s)
@@ -153,7 +155,8 @@ func TestFirstPointThatCanBeRestored(t *testing.T) {
 	// The Shoot is complete only when that is recorded.
 	b.saveError = errors.New("the bucket is away")
 	s := b.until(b.newShoot(), func(s *corev1beta1.Shoot) bool {
-		return strings.Contains(s.Status.LastOperation.Description, "The first point that can be restored has to be in a backup: the bucket is away")
+		return strings.Contains(s.Status.LastOperation.Description,
+			"The first point that can be restored has to be in a backup: the bucket is away")
 	})
 	if got := from(s); got != "" {
 		t.Errorf("during the creation points can be restored from %q on", got)
@@ -187,7 +190,8 @@ func TestFirstPointThatCanBeRestored(t *testing.T) {
 	expect("after the rotation of the key", s, begin, 30)
 	b.must(b.Client.Delete(b.ctx, b.apiServer(s)))
 	metav1.SetMetaDataAnnotation(&s.ObjectMeta, corev1beta1.AnnotationRestoreBackup, "revision=29")
-	if err := b.Client.Update(b.ctx, s); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "from revision 30") {
+	if err := b.Client.Update(b.ctx, s); !apierrors.IsForbidden(err) ||
+		!strings.Contains(err.Error(), "from revision 30") {
 		t.Errorf("the API server answers %v", err)
 	}
 	s = b.until(s, succeeded)

@@ -39,7 +39,8 @@ func TestAllCredentialsAreRotated(t *testing.T) {
 
 	annotate(corev1beta1.OperationRotateCredentialsStart)
 	r := s.Status.Credentials.Rotation
-	if r.CertificateAuthorities.Phase != corev1beta1.RotationPrepared || r.ServiceAccountKey.Phase != corev1beta1.RotationPrepared {
+	if r.CertificateAuthorities.Phase != corev1beta1.RotationPrepared ||
+		r.ServiceAccountKey.Phase != corev1beta1.RotationPrepared {
 		t.Errorf("phases = %s, %s, want both Prepared", r.CertificateAuthorities.Phase, r.ServiceAccountKey.Phase)
 	}
 	if r.SSHKeypair.LastCompletionTime == nil {
@@ -51,11 +52,13 @@ func TestAllCredentialsAreRotated(t *testing.T) {
 	if _, left := s.Annotations[corev1beta1.AnnotationOperation]; left {
 		t.Error("the operation annotation is still there")
 	}
-	w.must(w.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: s.Name + ".ssh-keypair.old"}, &corev1.Secret{}))
+	w.must(w.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: s.Name + ".ssh-keypair.old"},
+		&corev1.Secret{}))
 
 	annotate(corev1beta1.OperationRotateCredentialsComplete)
 	r = s.Status.Credentials.Rotation
-	if r.CertificateAuthorities.Phase != corev1beta1.RotationCompleted || r.ServiceAccountKey.Phase != corev1beta1.RotationCompleted {
+	if r.CertificateAuthorities.Phase != corev1beta1.RotationCompleted ||
+		r.ServiceAccountKey.Phase != corev1beta1.RotationCompleted {
 		t.Errorf("phases = %s, %s, want both Completed", r.CertificateAuthorities.Phase, r.ServiceAccountKey.Phase)
 	}
 	if n := bundle(); n != 1 {
@@ -84,7 +87,8 @@ func TestPoolsMayWaitForARotation(t *testing.T) {
 		t.Fatalf("rotation = %+v, want to wait for both pools", ca)
 	}
 	start(corev1beta1.OperationRotateRolloutWorkersPrefix + "a")
-	if ca = s.Status.Credentials.Rotation.CertificateAuthorities; ca.Phase != corev1beta1.RotationWaitingForWorkersRollout || len(ca.PendingWorkersRollouts) != 1 {
+	ca = s.Status.Credentials.Rotation.CertificateAuthorities
+	if ca.Phase != corev1beta1.RotationWaitingForWorkersRollout || len(ca.PendingWorkersRollouts) != 1 {
 		t.Errorf("rotation = %+v, want to wait for pool b", ca)
 	}
 	start(corev1beta1.OperationRotateRolloutWorkersPrefix + "b")
@@ -156,7 +160,8 @@ func TestRotationsSurviveARestoreOfTheGarden(t *testing.T) {
 	}
 }
 
-// The keys of people who log in to machines are in the configuration of the nodes, as the garden has them, and no others.
+// The keys of people who log in to machines are in the configuration of the nodes, as the garden has them, and no
+// others.
 func TestSSHKeysReachNodes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

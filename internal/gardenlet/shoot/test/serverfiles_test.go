@@ -50,17 +50,25 @@ type files struct {
 func (w *world) newShootWithFiles() (*corev1beta1.Shoot, files) {
 	w.t.Helper()
 	configMap := func(key, content string) *corev1.ConfigMap {
-		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: env.Name("file-")}, Data: map[string]string{key: content}}
+		return &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: env.Name("file-")},
+			Data:       map[string]string{key: content},
+		}
 	}
 	f := files{
 		configMap("policy", auditPolicy), configMap("config.yaml", authentication), configMap("config.yaml", authorization),
-		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: env.Name("kubeconfig-")}, Data: map[string][]byte{"kubeconfig": []byte(webhookKubeconfig)}},
+		&corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: env.Name("kubeconfig-")},
+			Data:       map[string][]byte{"kubeconfig": []byte(webhookKubeconfig)},
+		},
 	}
 	w.Create(w.t, f.policy, f.authentication, f.authorization, f.kubeconfig)
 	s := w.newShoot()
 	before := s.DeepCopy()
 	s.Spec.Kubernetes.KubeAPIServer = &corev1beta1.KubeAPIServerConfig{
-		AuditConfig:              &corev1beta1.AuditConfig{AuditPolicy: &corev1beta1.AuditPolicy{ConfigMapRef: &corev1.ObjectReference{Name: f.policy.Name}}},
+		AuditConfig: &corev1beta1.AuditConfig{
+			AuditPolicy: &corev1beta1.AuditPolicy{ConfigMapRef: &corev1.ObjectReference{Name: f.policy.Name}},
+		},
 		StructuredAuthentication: &corev1beta1.StructuredAuthentication{ConfigMapName: f.authentication.Name},
 		StructuredAuthorization: &corev1beta1.StructuredAuthorization{
 			ConfigMapName: f.authorization.Name,
@@ -113,7 +121,8 @@ func TestFilesOfTheUserReachTheAPIServer(t *testing.T) {
 		t.Errorf("authentication:\n%s", data["authentication.yaml"])
 	}
 	_, kubeconfigs := w.mounted(s, "/etc/kubernetes/authorization")
-	if !strings.Contains(data["authorization.yaml"], "/etc/kubernetes/authorization/mine.kubeconfig") || kubeconfigs["mine.kubeconfig"] != webhookKubeconfig {
+	if !strings.Contains(data["authorization.yaml"], "/etc/kubernetes/authorization/mine.kubeconfig") ||
+		kubeconfigs["mine.kubeconfig"] != webhookKubeconfig {
 		t.Errorf("authorization:\n%s\nkubeconfigs: %v", data["authorization.yaml"], kubeconfigs)
 	}
 
@@ -139,7 +148,8 @@ func TestFilesOfTheUserReachTheAPIServer(t *testing.T) {
 		s.Spec.Kubernetes.KubeAPIServer.AuditConfig, s.Spec.Kubernetes.KubeAPIServer.StructuredAuthorization = nil, nil
 		w.must(w.Client.Patch(w.ctx, s, client.MergeFrom(before)))
 		s = w.run(s, succeeded)
-		if _, data := w.mounted(s, pathConfig); data["authorization.yaml"] != "" || data["audit-policy.yaml"] == "" || data["audit-policy.yaml"] == f.policy.Data["policy"] {
+		if _, data := w.mounted(s, pathConfig); data["authorization.yaml"] != "" || data["audit-policy.yaml"] == "" ||
+			data["audit-policy.yaml"] == f.policy.Data["policy"] {
 			t.Errorf("files of the server: %v", data)
 		}
 		if name, _ := w.mounted(s, "/etc/kubernetes/authorization"); name != "" {
@@ -154,7 +164,8 @@ func TestBrokenFilesOfTheUserAreReported(t *testing.T) {
 	s, f := w.newShootWithFiles()
 	s = w.run(s, succeeded)
 	good, _ := w.mounted(s, pathConfig)
-	host := s.Status.AdvertisedAddresses[slices.IndexFunc(s.Status.AdvertisedAddresses, func(a corev1beta1.ShootAdvertisedAddress) bool { return a.Name == "service-account-issuer" })].URL
+	host := s.Status.AdvertisedAddresses[slices.IndexFunc(s.Status.AdvertisedAddresses,
+		func(a corev1beta1.ShootAdvertisedAddress) bool { return a.Name == "service-account-issuer" })].URL
 
 	for _, tc := range []struct {
 		name        string
@@ -185,7 +196,8 @@ func TestBrokenFilesOfTheUserAreReported(t *testing.T) {
 		{
 			"a kubeconfig that runs a program",
 			func() {
-				f.kubeconfig.Data["kubeconfig"] = []byte(strings.Replace(webhookKubeconfig, "token: t", "exec: {apiVersion: client.authentication.k8s.io/v1, command: sh}", 1))
+				f.kubeconfig.Data["kubeconfig"] = []byte(strings.Replace(webhookKubeconfig, "token: t",
+					"exec: {apiVersion: client.authentication.k8s.io/v1, command: sh}", 1))
 				w.must(w.Client.Update(w.ctx, f.kubeconfig))
 			},
 			func() {
@@ -212,10 +224,12 @@ func TestBrokenFilesOfTheUserAreReported(t *testing.T) {
 				return s.Status.LastOperation.State == corev1beta1.LastOperationStateFailed
 			})
 			e := s.Status.LastErrors[0]
-			if len(s.Status.LastErrors) != 1 || ptr.Deref(e.TaskID, "") != "kube-apiserver" || !slices.Equal(e.Codes, []corev1beta1.ErrorCode{corev1beta1.ErrorConfigurationProblem}) {
+			if len(s.Status.LastErrors) != 1 || ptr.Deref(e.TaskID, "") != "kube-apiserver" ||
+				!slices.Equal(e.Codes, []corev1beta1.ErrorCode{corev1beta1.ErrorConfigurationProblem}) {
 				t.Errorf("errors = %+v", s.Status.LastErrors)
 			}
-			if !strings.Contains(e.Description, "spec.kubernetes.kubeAPIServer."+tc.field) || !strings.Contains(e.Description, tc.text) {
+			if !strings.Contains(e.Description, "spec.kubernetes.kubeAPIServer."+tc.field) ||
+				!strings.Contains(e.Description, tc.text) {
 				t.Errorf("description = %q, want field %s and %q", e.Description, tc.field, tc.text)
 			}
 			if now, _ := w.mounted(s, pathConfig); now != good {

@@ -42,12 +42,15 @@ func TestWorkerlessShootIsCreatedAndDeleted(t *testing.T) {
 	if !strings.HasPrefix(names["internal"], "https://api."+s.Name+".") || names["service-account-issuer"] == "" {
 		t.Errorf("advertised addresses = %v", names)
 	}
-	w.must(w.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: s.Name + ".ca-cluster"}, &corev1.ConfigMap{}))
-	w.must(w.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: s.Name + ".ca-client"}, &corev1beta1.InternalSecret{}))
+	w.must(w.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: s.Name + ".ca-cluster"},
+		&corev1.ConfigMap{}))
+	w.must(w.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: s.Name + ".ca-client"},
+		&corev1beta1.InternalSecret{}))
 
 	w.delete(s)
 	w.run(s, gone)
-	if err := w.Client.Get(w.ctx, client.ObjectKey{Name: s.Status.TechnicalID}, &corev1.Namespace{}); !apierrors.IsNotFound(err) {
+	if err := w.Client.Get(w.ctx, client.ObjectKey{Name: s.Status.TechnicalID},
+		&corev1.Namespace{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the control plane namespace is still there: %v", err)
 	}
 	err := w.Client.Get(w.ctx, client.ObjectKey{Name: s.Status.TechnicalID}, &extensionsv1alpha1.Cluster{})
@@ -85,7 +88,8 @@ func TestShootWithMachinesIsCreatedAndDeleted(t *testing.T) {
 	s = w.run(s, func(s *corev1beta1.Shoot) bool {
 		return strings.Contains(s.Status.LastOperation.Description, "Deployment default/web")
 	})
-	if err := w.user.Get(w.ctx, client.ObjectKey{Namespace: "default", Name: "web"}, &corev1.Service{}); !apierrors.IsNotFound(err) {
+	if err := w.user.Get(w.ctx, client.ObjectKey{Namespace: "default", Name: "web"},
+		&corev1.Service{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the Service is still there: %v", err)
 	}
 	w.must(w.Client.Get(w.ctx, client.ObjectKeyFromObject(worker), worker))
@@ -122,9 +126,15 @@ func TestFailuresOfExtensions(t *testing.T) {
 		code corev1beta1.ErrorCode
 		want corev1beta1.LastOperationState
 	}{
-		"depleted resources are retried":             {corev1beta1.ErrorInfraResourcesDepleted, corev1beta1.LastOperationStateError},
-		"bad credentials wait for the user":          {corev1beta1.ErrorInfraUnauthorized, corev1beta1.LastOperationStateFailed},
-		"an exceeded quota is reported as a failure": {corev1beta1.ErrorInfraQuotaExceeded, corev1beta1.LastOperationStateFailed},
+		"depleted resources are retried": {
+			corev1beta1.ErrorInfraResourcesDepleted, corev1beta1.LastOperationStateError,
+		},
+		"bad credentials wait for the user": {
+			corev1beta1.ErrorInfraUnauthorized, corev1beta1.LastOperationStateFailed,
+		},
+		"an exceeded quota is reported as a failure": {
+			corev1beta1.ErrorInfraQuotaExceeded, corev1beta1.LastOperationStateFailed,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -187,8 +197,8 @@ func TestFailedShootIsTriedAgain(t *testing.T) {
 	w.run(s, succeeded)
 }
 
-// TestCertificatesAreReplacedThoughTheCloudFails: the control plane of a Shoot whose infrastructure fails gets new ones all the
-// same.
+// TestCertificatesAreReplacedThoughTheCloudFails: the control plane of a Shoot whose infrastructure fails gets new ones
+// all the same.
 func TestCertificatesAreReplacedThoughTheCloudFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -201,7 +211,8 @@ func TestCertificatesAreReplacedThoughTheCloudFails(t *testing.T) {
 		return string(volumes)
 	}
 	parts := []string{
-		"kube-apiserver", "kube-controller-manager", "kube-scheduler", "machine-controller-manager", "gardener-resource-manager",
+		"kube-apiserver", "kube-controller-manager", "kube-scheduler", "machine-controller-manager",
+		"gardener-resource-manager",
 	}
 	before := map[string]string{}
 	for _, part := range parts {
@@ -258,7 +269,8 @@ func TestShootHibernatesAndWakesUp(t *testing.T) {
 	}
 	left := &corev1.PodList{}
 	w.must(w.user.List(w.ctx, left))
-	if len(left.Items) != 2 || left.Items[0].Status.Phase != corev1.PodSucceeded || left.Items[1].Status.Phase != corev1.PodPending {
+	if len(left.Items) != 2 || left.Items[0].Status.Phase != corev1.PodSucceeded ||
+		left.Items[1].Status.Phase != corev1.PodPending {
 		t.Errorf("pods %v are left, want the one that has succeeded and the one that never ran", left.Items)
 	}
 	w.clock.Step(time.Hour)
@@ -284,7 +296,8 @@ func TestKubeProxyIsRemovedWhenItIsDisabled(t *testing.T) {
 		w.must(w.Client.Patch(w.ctx, s, client.MergeFrom(before)))
 		s = w.run(s, succeeded)
 		for name, o := range map[string]client.Object{
-			"shoot-core-kube-proxy": &resourcesv1alpha1.ManagedResource{}, "managedresource-shoot-core-kube-proxy": &corev1.Secret{},
+			"shoot-core-kube-proxy":                 &resourcesv1alpha1.ManagedResource{},
+			"managedresource-shoot-core-kube-proxy": &corev1.Secret{},
 		} {
 			err := w.Client.Get(w.ctx, client.ObjectKey{Namespace: s.Status.TechnicalID, Name: name}, o)
 			if client.IgnoreNotFound(err) != nil || (err == nil) != enabled {

@@ -77,7 +77,8 @@ func isEncryptionConfig(name string) bool {
 func (w *world) persistent(s *corev1beta1.Shoot) map[string]map[string]string {
 	w.t.Helper()
 	list := &corev1.SecretList{}
-	w.must(w.Client.List(w.ctx, list, client.InNamespace(s.Status.TechnicalID), client.MatchingLabels{secretsmanager.LabelPersist: "true"}))
+	w.must(w.Client.List(w.ctx, list, client.InNamespace(s.Status.TechnicalID),
+		client.MatchingLabels{secretsmanager.LabelPersist: "true"}))
 	out := map[string]map[string]string{}
 	for _, secret := range list.Items {
 		data := map[string]string{}

@@ -31,10 +31,13 @@ func TestSnapshotsAreTakenOnRequest(t *testing.T) {
 	tk := &taker{}
 	b.serveBackups(s.Status.TechnicalID, tk)
 	recorder := events.NewFakeRecorder(10)
-	r := &snapshot.Reconciler{Garden: b.gardenlet, Seed: b.Client, Shoots: connector{b.world}, Events: recorder, SeedName: b.seed.Name}
+	r := &snapshot.Reconciler{
+		Garden: b.gardenlet, Seed: b.Client, Shoots: connector{b.world}, Events: recorder, SeedName: b.seed.Name,
+	}
 	step := func() {
 		t.Helper()
-		_, err := reconcile.AsReconciler(b.Client, r).Reconcile(b.ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(s)})
+		_, err := reconcile.AsReconciler(b.Client, r).Reconcile(b.ctx,
+			reconcile.Request{NamespacedName: client.ObjectKeyFromObject(s)})
 		b.must(err)
 		b.must(b.Client.Get(b.ctx, client.ObjectKeyFromObject(s), s))
 		if _, left := s.Annotations[corev1beta1.AnnotationTakeBackup]; left {
@@ -56,7 +59,8 @@ func TestSnapshotsAreTakenOnRequest(t *testing.T) {
 	tk.err = errors.New("the store is full")
 	b.annotate(s, corev1beta1.AnnotationTakeBackup)
 	step()
-	if e := <-recorder.Events; !strings.Contains(e, corev1beta1.EventBackupFailed) || !strings.Contains(e, "the store is full") {
+	if e := <-recorder.Events; !strings.Contains(e, corev1beta1.EventBackupFailed) ||
+		!strings.Contains(e, "the store is full") {
 		t.Errorf("event is %q", e)
 	}
 	b.delete(s)

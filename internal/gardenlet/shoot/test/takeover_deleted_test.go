@@ -55,7 +55,8 @@ func (b *backups) saveState(s *corev1beta1.Shoot) {
 // doing holds when an operation is under way.
 func doing(kind corev1beta1.LastOperationType) func(*corev1beta1.Shoot) bool {
 	return func(s *corev1beta1.Shoot) bool {
-		return s != nil && s.Status.LastOperation.Type == kind && s.Status.LastOperation.State == corev1beta1.LastOperationStateProcessing
+		return s != nil && s.Status.LastOperation.Type == kind &&
+			s.Status.LastOperation.State == corev1beta1.LastOperationStateProcessing
 	}
 }
 
@@ -64,7 +65,8 @@ func (b *backups) operations(s *corev1beta1.Shoot, holds func(*corev1beta1.Shoot
 	b.t.Helper()
 	var done []string
 	s = b.until(s, func(s *corev1beta1.Shoot) bool {
-		if s != nil && s.Status.LastOperation.State == corev1beta1.LastOperationStateSucceeded && *s.Status.SeedName == b.seed.Name {
+		if s != nil && s.Status.LastOperation.State == corev1beta1.LastOperationStateSucceeded &&
+			*s.Status.SeedName == b.seed.Name {
 			if kind := string(s.Status.LastOperation.Type); len(done) == 0 || done[len(done)-1] != kind {
 				done = append(done, kind)
 			}
@@ -83,9 +85,12 @@ func (b *backups) nothingLeft(s *corev1beta1.Shoot) {
 	}
 	id := s.Status.TechnicalID
 	for _, o := range []client.Object{
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: id}}, &extensionsv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: id}},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: id}},
+		&extensionsv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: id}},
 		&extensionsv1alpha1.BackupEntry{ObjectMeta: metav1.ObjectMeta{Name: id + "--" + string(s.Status.UID)}},
-		&corev1beta1.BackupEntry{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: id + "--" + string(s.Status.UID)}},
+		&corev1beta1.BackupEntry{ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.Namespace, Name: id + "--" + string(s.Status.UID),
+		}},
 	} {
 		if found, err := kube.Exists(b.ctx, b.Client, o); err != nil || found {
 			b.t.Errorf("%T %s is still there (%v): %+v", o, o.GetName(), err, o)
@@ -93,8 +98,8 @@ func (b *backups) nothingLeft(s *corev1beta1.Shoot) {
 	}
 }
 
-// A deletion that a seed has begun, or never learned of, is ended by another one, which restores the Shoot first: so it knows
-// what is to be deleted.
+// A deletion that a seed has begun, or never learned of, is ended by another one, which restores the Shoot first: so it
+// knows what is to be deleted.
 func TestADeletionIsTakenOver(t *testing.T) {
 	t.Parallel()
 	for name, begun := range map[string]bool{"begun on the seed that is gone": true, "only requested": false} {
@@ -108,7 +113,8 @@ func TestADeletionIsTakenOver(t *testing.T) {
 				s = source.until(s, doing(corev1beta1.LastOperationTypeDelete))
 			}
 			source.must(source.user.Create(source.ctx, &corev1.Service{
-				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer},
+				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
+				Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer},
 			}))
 			source.lose(s)
 
@@ -127,7 +133,8 @@ func TestADeletionIsTakenOver(t *testing.T) {
 			if s.Status.LastOperation.Type != corev1beta1.LastOperationTypeRestore {
 				t.Errorf("operation = %+v", s.Status.LastOperation)
 			}
-			destination.must(destination.user.Get(destination.ctx, client.ObjectKey{Namespace: "default", Name: "web"}, &corev1.Service{}))
+			destination.must(destination.user.Get(destination.ctx, client.ObjectKey{Namespace: "default", Name: "web"},
+				&corev1.Service{}))
 			for name, data := range destination.persistent(s) {
 				if was, ok := had[name]; ok && !isEncryptionConfig(name) && !maps.Equal(data, was) {
 					t.Errorf("Secret %s was generated anew", name)
@@ -136,7 +143,8 @@ func TestADeletionIsTakenOver(t *testing.T) {
 			if done, _ := destination.operations(s, gone); done != "Migrate Restore" && done != "Restore" {
 				t.Errorf("operations were %q", done)
 			}
-			if err := destination.user.Get(destination.ctx, client.ObjectKey{Namespace: "default", Name: "web"}, &corev1.Service{}); !apierrors.IsNotFound(err) {
+			if err := destination.user.Get(destination.ctx, client.ObjectKey{Namespace: "default", Name: "web"},
+				&corev1.Service{}); !apierrors.IsNotFound(err) {
 				t.Errorf("the Service is still there: %v", err)
 			}
 			destination.nothingLeft(s)
@@ -175,7 +183,8 @@ func TestADeletionThatHadEnded(t *testing.T) {
 	destination := source.heir()
 	destination.declareDead(s)
 	done, _ := destination.operations(s, func(s *corev1beta1.Shoot) bool {
-		if s != nil && *s.Status.SeedName == destination.seed.Name && s.Status.LastOperation.Type != corev1beta1.LastOperationTypeDelete {
+		if s != nil && *s.Status.SeedName == destination.seed.Name &&
+			s.Status.LastOperation.Type != corev1beta1.LastOperationTypeDelete {
 			t.Errorf("operation = %+v", s.Status.LastOperation)
 		}
 		return gone(s)
@@ -193,7 +202,9 @@ func TestAForcedDeletionIsTakenOver(t *testing.T) {
 	s := source.until(source.newShoot("a"), succeeded)
 	source.delete(s)
 	s = source.until(s, doing(corev1beta1.LastOperationTypeDelete))
-	s.Status.LastErrors = []corev1beta1.LastError{{Description: "no access", Codes: []corev1beta1.ErrorCode{corev1beta1.ErrorInfraUnauthorized}}}
+	s.Status.LastErrors = []corev1beta1.LastError{{
+		Description: "no access", Codes: []corev1beta1.ErrorCode{corev1beta1.ErrorInfraUnauthorized},
+	}}
 	source.must(source.Client.Status().Update(source.ctx, s))
 	before := s.DeepCopy()
 	s.Annotations[corev1beta1.AnnotationConfirmationForceDeletion] = "true"
@@ -242,13 +253,16 @@ func TestACreationIsTakenOver(t *testing.T) {
 
 			destination := source.heir()
 			destination.declareDead(s)
-			server := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.Status.TechnicalID, Name: kubeapiserver.Name}}
+			server := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+				Namespace: s.Status.TechnicalID, Name: kubeapiserver.Name,
+			}}
 			ended := func(s *corev1beta1.Shoot) bool {
 				claim, err := ownership.Read(t.Context(), destination.Client, s.Namespace, s.UID)
 				destination.must(err)
 				made, err := kube.Exists(t.Context(), destination.Client, server)
 				destination.must(err)
-				if fenced := claim.TakenOver.FencedAt(); made && !claim.Settled && (fenced.IsZero() || source.clock.Now().Before(fenced)) {
+				if fenced := claim.TakenOver.FencedAt(); made && !claim.Settled &&
+					(fenced.IsZero() || source.clock.Now().Before(fenced)) {
 					t.Fatalf("an API server is made at %s: %+v", source.clock.Now(), claim)
 				}
 				return succeeded(s) && s.Status.LastOperation.Type != corev1beta1.LastOperationTypeMigrate
@@ -327,7 +341,9 @@ func TestASeedComesBackAfterTheDeletion(t *testing.T) {
 	entry.Spec.SecretRef = corev1.SecretReference{Namespace: "garden", Name: "entry-" + entry.Name}
 	remains := []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: id}},
-		&extensionsv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: id}, Spec: cluster.Spec}, infrastructure, machine, entry,
+		&extensionsv1alpha1.Cluster{
+			ObjectMeta: metav1.ObjectMeta{Name: id}, Spec: cluster.Spec,
+		}, infrastructure, machine, entry,
 	}
 	for _, o := range remains {
 		source.must(source.Client.Create(source.ctx, o))
@@ -336,7 +352,9 @@ func TestASeedComesBackAfterTheDeletion(t *testing.T) {
 		seed string
 		uses client.Client
 	}{{destination.seed.Name, destination.gardenlet}, {source.seed.Name, source.gardenlet}} {
-		leftovers := &shoot.Leftovers{Garden: other.uses, Shoots: source.Client, Seed: source.Client, Clock: source.clock, SeedName: other.seed}
+		leftovers := &shoot.Leftovers{
+			Garden: other.uses, Shoots: source.Client, Seed: source.Client, Clock: source.clock, SeedName: other.seed,
+		}
 		removed := false
 		for range 20 {
 			source.clock.Step(2 * time.Second)

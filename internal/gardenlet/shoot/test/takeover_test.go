@@ -29,8 +29,8 @@ import (
 	"hortus.dev/hortus/internal/ownership"
 )
 
-// Whatever write of the taking over fails or is the last one of a process: one seed owns the control plane, with one new epoch,
-// no API server is made before the former owner is fenced, and no credential is generated anew.
+// Whatever write of the taking over fails or is the last one of a process: one seed owns the control plane, with one
+// new epoch, no API server is made before the former owner is fenced, and no credential is generated anew.
 func TestTakeOverSurvivesFaults(t *testing.T) {
 	t.Parallel()
 	const fence = 40 * time.Second
@@ -38,7 +38,9 @@ func TestTakeOverSurvivesFaults(t *testing.T) {
 		source := newBackups(t)
 		source.r.FenceTime = fence
 		s := source.until(source.newShoot("a"), succeeded)
-		states := &shootstate.States{Garden: source.gardenlet, Seed: source.Client, Clock: source.clock, SeedName: source.seed.Name}
+		states := &shootstate.States{
+			Garden: source.gardenlet, Seed: source.Client, Clock: source.clock, SeedName: source.seed.Name,
+		}
 		if _, err := states.Save(source.ctx, s); err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +50,8 @@ func TestTakeOverSurvivesFaults(t *testing.T) {
 		destination := newBackupsAt(t, source.clock)
 		destination.namespace = source.namespace
 		destination.declareDead(s)
-		direct, err := client.NewWithWatch(destination.Config, client.Options{Scheme: destination.Scheme, Mapper: destination.Client.RESTMapper()})
+		direct, err := client.NewWithWatch(destination.Config,
+			client.Options{Scheme: destination.Scheme, Mapper: destination.Client.RESTMapper()})
 		destination.must(err)
 		f := &faulty{random: rand.New(rand.NewPCG(seed, 0))}
 		f.left.Store(faultyWrites)
@@ -59,10 +62,12 @@ func TestTakeOverSurvivesFaults(t *testing.T) {
 			destination.must(err)
 			made, err := kube.Exists(t.Context(), destination.Client, server)
 			destination.must(err)
-			if fenced := claim.TakenOver.FencedAt(); made && !claim.Settled && (fenced.IsZero() || source.clock.Now().Before(fenced)) {
+			if fenced := claim.TakenOver.FencedAt(); made && !claim.Settled &&
+				(fenced.IsZero() || source.clock.Now().Before(fenced)) {
 				t.Fatalf("seed %d: an API server is made at %s: %+v", seed, source.clock.Now(), claim)
 			}
-			return succeeded(s) && *s.Status.SeedName == destination.seed.Name && s.Status.LastOperation.Type == corev1beta1.LastOperationTypeRestore
+			return succeeded(s) && *s.Status.SeedName == destination.seed.Name &&
+				s.Status.LastOperation.Type == corev1beta1.LastOperationTypeRestore
 		})
 		claim, err := ownership.Read(t.Context(), destination.Client, s.Namespace, s.UID)
 		destination.must(err)
@@ -81,7 +86,8 @@ func TestTakeOverSurvivesFaults(t *testing.T) {
 			}
 		}
 		entry := destination.entryOf(s)
-		if ptr.Deref(entry.Spec.SeedName, "") != destination.seed.Name || ptr.Deref(entry.Status.SeedName, "") != destination.seed.Name {
+		if ptr.Deref(entry.Spec.SeedName, "") != destination.seed.Name ||
+			ptr.Deref(entry.Status.SeedName, "") != destination.seed.Name {
 			t.Errorf("seed %d: BackupEntry is on %v, %v", seed, entry.Spec.SeedName, entry.Status.SeedName)
 		}
 		destination.delete(s)
@@ -100,7 +106,9 @@ func TestAMoveThatTheGardenHasForgotten(t *testing.T) {
 	w := newBackups(t)
 	w.r.FenceTime = 40 * time.Second
 	s := w.until(w.newShoot("a"), succeeded)
-	_, err := (&shootstate.States{Garden: w.gardenlet, Seed: w.Client, Clock: w.clock, SeedName: w.seed.Name}).Save(w.ctx, s)
+	_, err := (&shootstate.States{
+		Garden: w.gardenlet, Seed: w.Client, Clock: w.clock, SeedName: w.seed.Name,
+	}).Save(w.ctx, s)
 	w.must(err)
 	lease := &coordinationv1.Lease{}
 	key := client.ObjectKey{Namespace: s.Namespace, Name: ownership.NamePrefix + string(s.UID)}
@@ -126,9 +134,12 @@ func TestAMoveThatTheGardenHasForgotten(t *testing.T) {
 	w.must(w.Client.SubResource("binding").Update(w.ctx, s))
 	s.Status = status
 	w.must(w.Client.Status().Update(w.ctx, s))
-	leftovers := &shoot.Leftovers{Garden: w.gardenlet, Shoots: w.Client, Seed: w.Client, Clock: w.clock, SeedName: w.seed.Name}
+	leftovers := &shoot.Leftovers{
+		Garden: w.gardenlet, Shoots: w.Client, Seed: w.Client, Clock: w.clock, SeedName: w.seed.Name,
+	}
 	for range 3 {
-		result, err := leftovers.Reconcile(w.ctx, reconcile.Request{NamespacedName: client.ObjectKey{Name: s.Status.TechnicalID}})
+		result, err := leftovers.Reconcile(w.ctx,
+			reconcile.Request{NamespacedName: client.ObjectKey{Name: s.Status.TechnicalID}})
 		if err != nil || result.RequeueAfter == 0 {
 			t.Errorf("Reconcile() = %+v, %v, want it to look again", result, err)
 		}
@@ -141,14 +152,16 @@ func TestAMoveThatTheGardenHasForgotten(t *testing.T) {
 
 	w.declareDead(s)
 	s = w.until(s, func(s *corev1beta1.Shoot) bool {
-		return succeeded(s) && *s.Status.SeedName == w.seed.Name && s.Status.LastOperation.Type == corev1beta1.LastOperationTypeRestore
+		return succeeded(s) && *s.Status.SeedName == w.seed.Name &&
+			s.Status.LastOperation.Type == corev1beta1.LastOperationTypeRestore
 	})
 	w.must(w.Client.Get(w.ctx, client.ObjectKeyFromObject(pod), pod))
 	w.must(w.Client.Get(w.ctx, client.ObjectKeyFromObject(server), server))
 	if pod.UID != was || *server.Spec.Replicas != 1 {
 		t.Errorf("etcd is another one (%t), or API servers have been stopped (%d)", pod.UID != was, *server.Spec.Replicas)
 	}
-	if claim, err := ownership.Read(w.ctx, w.Client, s.Namespace, s.UID); err != nil || claim.Holder != w.seed.Name || claim.Epoch != 2 {
+	if claim, err := ownership.Read(w.ctx, w.Client, s.Namespace, s.UID); err != nil || claim.Holder != w.seed.Name ||
+		claim.Epoch != 2 {
 		t.Errorf("claim is %+v, %v", claim, err)
 	}
 	w.delete(s)
@@ -170,16 +183,19 @@ func (b *backups) declareDead(s *corev1beta1.Shoot) {
 	b.must(b.Client.Status().Patch(b.ctx, s, client.MergeFrom(before)))
 }
 
-// lose removes everything in the namespace of a control plane, as on a seed that has never seen it: one API server stands for all
-// seeds.
+// lose removes everything in the namespace of a control plane, as on a seed that has never seen it: one API server
+// stands for all seeds.
 func (b *backups) lose(s *corev1beta1.Shoot) {
 	b.t.Helper()
 	in := client.InNamespace(s.Status.TechnicalID)
 	for _, list := range []client.ObjectList{
 		&extensionsv1alpha1.InfrastructureList{}, &extensionsv1alpha1.ControlPlaneList{}, &extensionsv1alpha1.NetworkList{},
-		&extensionsv1alpha1.WorkerList{}, &extensionsv1alpha1.OperatingSystemConfigList{}, &extensionsv1alpha1.DNSRecordList{},
-		&resourcesv1alpha1.ManagedResourceList{}, &corev1.SecretList{}, &corev1.ConfigMapList{}, &corev1.ServiceList{}, &corev1.PodList{},
-		&appsv1.DeploymentList{}, &appsv1.StatefulSetList{}, &networkingv1.NetworkPolicyList{}, &extensionsv1alpha1.BackupEntryList{}, &extensionsv1alpha1.ClusterList{},
+		&extensionsv1alpha1.WorkerList{}, &extensionsv1alpha1.OperatingSystemConfigList{},
+		&extensionsv1alpha1.DNSRecordList{},
+		&resourcesv1alpha1.ManagedResourceList{}, &corev1.SecretList{}, &corev1.ConfigMapList{}, &corev1.ServiceList{},
+		&corev1.PodList{},
+		&appsv1.DeploymentList{}, &appsv1.StatefulSetList{}, &networkingv1.NetworkPolicyList{},
+		&extensionsv1alpha1.BackupEntryList{}, &extensionsv1alpha1.ClusterList{},
 	} {
 		options := []client.ListOption{in}
 		switch list.(type) {
@@ -192,7 +208,8 @@ func (b *backups) lose(s *corev1beta1.Shoot) {
 				continue
 			}
 			b.must(client.IgnoreNotFound(b.Client.Patch(b.ctx, o, client.RawPatch(types.MergePatchType,
-				[]byte(`{"metadata":{"finalizers":null,"annotations":{"`+extensionsv1alpha1.AnnotationConfirmDeletion+`":"true"}}}`)))))
+				[]byte(`{"metadata":{"finalizers":null,"annotations":{"`+extensionsv1alpha1.AnnotationConfirmDeletion+
+					`":"true"}}}`)))))
 			b.must(client.IgnoreNotFound(b.Client.Delete(b.ctx, o, client.GracePeriodSeconds(0))))
 		}
 	}

@@ -36,7 +36,8 @@ func TestTasksThatAreAddedWhileAnOperationEnds(t *testing.T) {
 	w.must(err)
 	added := false
 	w.r.Garden = interceptor.NewClient(direct, interceptor.Funcs{
-		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
+			opts ...client.PatchOption) error {
 			if _, ok := o.(*corev1beta1.Shoot); ok && !added { // It takes the first task out.
 				added = true
 				write(first + "," + second)

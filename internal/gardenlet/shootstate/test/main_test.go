@@ -77,10 +77,14 @@ func (w *world) newSeed() *corev1beta1.Seed {
 	seed := &corev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: env.Name("seed-")}, Spec: corev1beta1.SeedSpec{
 		Provider: corev1beta1.SeedProvider{Type: "local", Region: "local"},
 		Networks: corev1beta1.SeedNetworks{Pods: "10.244.0.0/16", Services: "10.0.0.0/24"},
-		Ingress:  &corev1beta1.Ingress{Domain: "ingress.local.hortus.dev", Controller: corev1beta1.IngressController{Kind: "nginx"}},
+		Ingress: &corev1beta1.Ingress{
+			Domain: "ingress.local.hortus.dev", Controller: corev1beta1.IngressController{Kind: "nginx"},
+		},
 		DNS: corev1beta1.SeedDNS{
 			Provider: &corev1beta1.SeedDNSProvider{Type: "local", CredentialsRef: &ref},
-			Internal: &corev1beta1.SeedDNSProviderConfig{Type: "local", Domain: "internal.local.hortus.dev", CredentialsRef: ref},
+			Internal: &corev1beta1.SeedDNSProviderConfig{
+				Type: "local", Domain: "internal.local.hortus.dev", CredentialsRef: ref,
+			},
 			Defaults: []corev1beta1.SeedDNSProviderConfig{{Type: "local", Domain: "local.hortus.dev", CredentialsRef: ref}},
 		},
 	}}
@@ -99,13 +103,20 @@ func (w *world) newSeed() *corev1beta1.Seed {
 // newShoot makes a Shoot that has a control plane namespace on the seed.
 func (w *world) newShoot(seed string) *corev1beta1.Shoot {
 	w.t.Helper()
-	profile := &corev1beta1.CloudProfile{ObjectMeta: metav1.ObjectMeta{Name: env.Name("profile-")}, Spec: corev1beta1.CloudProfileSpec{
-		Type:          "local",
-		Kubernetes:    corev1beta1.KubernetesSettings{Versions: []corev1beta1.ExpirableVersion{{Version: "1.36.3"}}},
-		MachineImages: []corev1beta1.MachineImage{{Name: "hortus-machine", Versions: []corev1beta1.MachineImageVersion{{ExpirableVersion: corev1beta1.ExpirableVersion{Version: "1.0.0"}}}}},
-		MachineTypes:  []corev1beta1.MachineType{{Name: "small", CPU: resource.MustParse("1"), GPU: resource.MustParse("0"), Memory: resource.MustParse("2Gi")}},
-		Regions:       []corev1beta1.Region{{Name: "local"}},
-	}}
+	profile := &corev1beta1.CloudProfile{ObjectMeta: metav1.ObjectMeta{Name: env.Name("profile-")},
+		Spec: corev1beta1.CloudProfileSpec{
+			Type:       "local",
+			Kubernetes: corev1beta1.KubernetesSettings{Versions: []corev1beta1.ExpirableVersion{{Version: "1.36.3"}}},
+			MachineImages: []corev1beta1.MachineImage{{
+				Name: "hortus-machine", Versions: []corev1beta1.MachineImageVersion{
+					{ExpirableVersion: corev1beta1.ExpirableVersion{Version: "1.0.0"}},
+				},
+			}},
+			MachineTypes: []corev1beta1.MachineType{{
+				Name: "small", CPU: resource.MustParse("1"), GPU: resource.MustParse("0"), Memory: resource.MustParse("2Gi"),
+			}},
+			Regions: []corev1beta1.Region{{Name: "local"}},
+		}}
 	w.Create(w.t, profile)
 	s := &corev1beta1.Shoot{
 		ObjectMeta: metav1.ObjectMeta{Namespace: *w.Project(w.t).Spec.Namespace, Name: env.Name("s")},
@@ -119,7 +130,8 @@ func (w *world) newShoot(seed string) *corev1beta1.Shoot {
 	w.Create(w.t, s)
 	before := s.DeepCopy()
 	s.Status.SeedName, s.Status.UID = ptr.To(seed), s.UID
-	s.Status.TechnicalID = corev1beta1.TechnicalIDPrefix + s.Namespace[len(corev1beta1.ProjectNamespacePrefix):] + "--" + s.Name
+	s.Status.TechnicalID = corev1beta1.TechnicalIDPrefix + s.Namespace[len(corev1beta1.ProjectNamespacePrefix):] + "--" +
+		s.Name
 	w.must(w.Client.Status().Patch(w.ctx, s, client.MergeFrom(before)))
 	w.must(w.Client.Create(w.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Status.TechnicalID}}))
 	return s
@@ -171,7 +183,9 @@ func (w *world) unchanged(what string, f func()) {
 func (w *world) operation(kind corev1beta1.LastOperationType, state corev1beta1.LastOperationState) {
 	w.t.Helper()
 	w.setStatus(func(s *corev1beta1.ShootStatus) {
-		s.LastOperation = &corev1beta1.LastOperation{Type: kind, State: state, LastUpdateTime: metav1.Time{Time: w.clock.Now()}}
+		s.LastOperation = &corev1beta1.LastOperation{
+			Type: kind, State: state, LastUpdateTime: metav1.Time{Time: w.clock.Now()},
+		}
 	})
 }
 
@@ -187,15 +201,19 @@ func (w *world) setStatus(change func(*corev1beta1.ShootStatus)) {
 func (w *world) persist(name, data string) *corev1.Secret {
 	w.t.Helper()
 	s := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace(), Name: name, Labels: map[string]string{"persist": "true", "name": name}},
-		Data:       map[string][]byte{"key": []byte(data)},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: w.namespace(), Name: name, Labels: map[string]string{"persist": "true", "name": name},
+		},
+		Data: map[string][]byte{"key": []byte(data)},
 	}
 	w.must(w.Client.Create(w.ctx, s))
 	return s
 }
 
 // infrastructure creates one with a state.
-func (w *world) infrastructure(state string, refs ...extensionsv1alpha1.NamedResourceReference) *extensionsv1alpha1.Infrastructure {
+func (w *world) infrastructure(
+	state string, refs ...extensionsv1alpha1.NamedResourceReference,
+) *extensionsv1alpha1.Infrastructure {
 	w.t.Helper()
 	o := &extensionsv1alpha1.Infrastructure{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace(), Name: w.shoot.Name},
@@ -228,15 +246,18 @@ func (w *world) machines(n int) {
 	meta := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: w.namespace(), Name: name, Labels: labels}
 	}
-	template := machinev1alpha1.MachineTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: machinev1alpha1.MachineSpec{
-		Class: machinev1alpha1.ClassSpec{Kind: "MachineClass", Name: "class"},
-	}}
-	w.must(w.Client.Create(w.ctx, &machinev1alpha1.MachineDeployment{ObjectMeta: meta("pool"), Spec: machinev1alpha1.MachineDeploymentSpec{
-		Replicas: int32(n), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template,
-	}}))
-	w.must(w.Client.Create(w.ctx, &machinev1alpha1.MachineSet{ObjectMeta: meta("pool-1"), Spec: machinev1alpha1.MachineSetSpec{
-		Replicas: int32(n), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template,
-	}}))
+	template := machinev1alpha1.MachineTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
+		Spec: machinev1alpha1.MachineSpec{
+			Class: machinev1alpha1.ClassSpec{Kind: "MachineClass", Name: "class"},
+		}}
+	w.must(w.Client.Create(w.ctx, &machinev1alpha1.MachineDeployment{ObjectMeta: meta("pool"),
+		Spec: machinev1alpha1.MachineDeploymentSpec{
+			Replicas: int32(n), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template,
+		}}))
+	w.must(w.Client.Create(w.ctx, &machinev1alpha1.MachineSet{ObjectMeta: meta("pool-1"),
+		Spec: machinev1alpha1.MachineSetSpec{
+			Replicas: int32(n), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template,
+		}}))
 	for i := range n {
 		m := &machinev1alpha1.Machine{ObjectMeta: meta(fmt.Sprintf("pool-1-%d", i)), Spec: machinev1alpha1.MachineSpec{
 			Class: machinev1alpha1.ClassSpec{Kind: "MachineClass", Name: "class"}, ProviderID: fmt.Sprintf("local:///%d", i),

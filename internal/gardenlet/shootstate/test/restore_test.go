@@ -156,7 +156,8 @@ func TestStateOfExtensionsIsRestored(t *testing.T) {
 		t.Fatalf("Load() = %v, %v, want nothing", saved, err)
 	}
 	referenced := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace(), Name: "terraform", Labels: map[string]string{"l": "1"}}, Data: map[string]string{"k": "v"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace(), Name: "terraform", Labels: map[string]string{"l": "1"}},
+		Data:       map[string]string{"k": "v"},
 	}
 	w.must(w.Client.Create(w.ctx, referenced))
 	infra := w.infrastructure(`{"serial":9007199254740993,"vpc":"1"}`, reference("terraform"))
@@ -166,7 +167,8 @@ func TestStateOfExtensionsIsRestored(t *testing.T) {
 	w.must(err)
 
 	state, resources := saved.StateOfObject(infra)
-	if string(state.Raw) != `{"serial":9007199254740993,"vpc":"1"}` || len(resources) != 1 || resources[0] != reference("terraform") {
+	if string(state.Raw) != `{"serial":9007199254740993,"vpc":"1"}` || len(resources) != 1 ||
+		resources[0] != reference("terraform") {
 		t.Errorf("state of the Infrastructure is %s with %v", state.Raw, resources)
 	}
 	if state, resources := saved.StateOf("Infrastructure", "another", nil); state != nil || resources != nil {

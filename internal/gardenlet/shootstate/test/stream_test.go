@@ -34,7 +34,9 @@ func TestStateFollowsTheSeed(t *testing.T) {
 	if w.state() != nil {
 		t.Fatal("there is a ShootState of an empty namespace")
 	}
-	referenced := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace(), Name: "terraform"}, Data: map[string]string{"k": "v"}}
+	referenced := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace(), Name: "terraform"}, Data: map[string]string{"k": "v"},
+	}
 	w.must(w.Client.Create(w.ctx, referenced))
 	ca := w.persist("ca", "one")
 	infra := w.infrastructure(`{"vpc":"1"}`, reference("terraform"))
@@ -48,7 +50,8 @@ func TestStateFollowsTheSeed(t *testing.T) {
 	if owner := metav1.GetControllerOf(state); owner == nil || owner.UID != w.shoot.UID {
 		t.Errorf("controller is %+v, want the Shoot", owner)
 	}
-	if got, want := state.Annotations[corev1beta1.AnnotationTimestamp], w.clock.Now().UTC().Format(time.RFC3339); got != want {
+	if got, want := state.Annotations[corev1beta1.AnnotationTimestamp],
+		w.clock.Now().UTC().Format(time.RFC3339); got != want {
 		t.Errorf("timestamp is %q, want %q", got, want)
 	}
 	w.unchanged("nothing has happened", w.pass)
@@ -76,7 +79,8 @@ func TestChangesOfOthersAreSeen(t *testing.T) {
 	w.persist("ca", "one")
 	w.pass()
 	spoil := func() {
-		w.must(w.Client.Patch(w.ctx, w.state(), client.RawPatch(types.JSONPatchType, []byte(`[{"op":"remove","path":"/spec/gardener/0"}]`))))
+		w.must(w.Client.Patch(w.ctx, w.state(),
+			client.RawPatch(types.JSONPatchType, []byte(`[{"op":"remove","path":"/spec/gardener/0"}]`))))
 	}
 	t.Run("with the next write", func(t *testing.T) {
 		spoil()
@@ -113,7 +117,9 @@ func TestRestoresAreNotDisturbed(t *testing.T) {
 	infra := w.infrastructure(`{"vpc":"1"}`)
 	w.operation("Restore", "Succeeded")
 	w.pass()
-	for _, o := range []corev1beta1.LastOperation{{Type: "Migrate", State: "Succeeded"}, {Type: "Restore", State: "Processing"}, {Type: "Restore", State: "Error"}} {
+	for _, o := range []corev1beta1.LastOperation{
+		{Type: "Migrate", State: "Succeeded"}, {Type: "Restore", State: "Processing"}, {Type: "Restore", State: "Error"},
+	} {
 		w.operation(o.Type, o.State)
 		w.unchanged(fmt.Sprintf("%s is %s", o.Type, o.State), func() {
 			w.setState(infra, "")
@@ -172,7 +178,8 @@ func TestStopsAndLostAnswers(t *testing.T) {
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			return answer(c.Create(ctx, o, opts...))
 		},
-		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
+			opts ...client.PatchOption) error {
 			return answer(c.Patch(ctx, o, p, opts...))
 		},
 	})
@@ -195,7 +202,8 @@ func TestStopsAndLostAnswers(t *testing.T) {
 
 func withWatch(t *testing.T, w *world) client.WithWatch {
 	t.Helper()
-	c, err := client.NewWithWatch(w.As(corev1beta1.SeedUserPrefix+w.seed.Name, corev1beta1.SeedsGroup), client.Options{Scheme: w.Scheme, Mapper: w.Client.RESTMapper()})
+	c, err := client.NewWithWatch(w.As(corev1beta1.SeedUserPrefix+w.seed.Name, corev1beta1.SeedsGroup),
+		client.Options{Scheme: w.Scheme, Mapper: w.Client.RESTMapper()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,7 +296,8 @@ func TestLargeStates(t *testing.T) {
 	began = time.Now()
 	outcome, err := w.r.States.Save(w.ctx, w.shoot)
 	w.must(err)
-	t.Logf("two changes of %d MiB saved with %d bytes in %s", outcome.Bytes/mib, outcome.Written, time.Since(began).Round(time.Millisecond))
+	t.Logf("two changes of %d MiB saved with %d bytes in %s", outcome.Bytes/mib, outcome.Written,
+		time.Since(began).Round(time.Millisecond))
 	if outcome.Written == 0 || outcome.Written > 2000 {
 		t.Errorf("the request has %d bytes, want less than 2000", outcome.Written)
 	}
@@ -297,7 +306,9 @@ func TestLargeStates(t *testing.T) {
 	for i := range 2 {
 		o := &extensionsv1alpha1.Network{
 			ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace(), Name: fmt.Sprintf("n%d", i)},
-			Spec:       extensionsv1alpha1.NetworkSpec{DefaultSpec: extensionsv1alpha1.DefaultSpec{Type: "local"}, PodCIDR: "10.0.0.0/16", ServiceCIDR: "10.1.0.0/16"},
+			Spec: extensionsv1alpha1.NetworkSpec{
+				DefaultSpec: extensionsv1alpha1.DefaultSpec{Type: "local"}, PodCIDR: "10.0.0.0/16", ServiceCIDR: "10.1.0.0/16",
+			},
 		}
 		w.must(w.Client.Create(w.ctx, o))
 		w.setState(o, text("z", mib-i))

@@ -29,7 +29,8 @@ func (w *world) count() *requests {
 	w.t.Helper()
 	counted := &requests{}
 	funcs := interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
+			opts ...client.GetOption) error {
 			counted.reads.Add(1)
 			return c.Get(ctx, key, o, opts...)
 		},
@@ -41,7 +42,8 @@ func (w *world) count() *requests {
 			counted.writes.Add(1)
 			return c.Create(ctx, o, opts...)
 		},
-		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
+			opts ...client.PatchOption) error {
 			counted.writes.Add(1)
 			return c.Patch(ctx, o, p, opts...)
 		},
@@ -145,7 +147,9 @@ func TestChangesInTheSeedAreEvents(t *testing.T) {
 	// What does not count costs no request: the status of an operation, and a Secret of another kind.
 	network := &extensionsv1alpha1.Network{}
 	network.Namespace, network.Name = w.namespace(), "n"
-	network.Spec = extensionsv1alpha1.NetworkSpec{DefaultSpec: extensionsv1alpha1.DefaultSpec{Type: "local"}, PodCIDR: "10.0.0.0/16", ServiceCIDR: "10.1.0.0/16"}
+	network.Spec = extensionsv1alpha1.NetworkSpec{
+		DefaultSpec: extensionsv1alpha1.DefaultSpec{Type: "local"}, PodCIDR: "10.0.0.0/16", ServiceCIDR: "10.1.0.0/16",
+	}
 	w.must(w.Client.Create(w.ctx, network))
 	for i := range 5 {
 		before := network.DeepCopy()

@@ -22,8 +22,8 @@ import (
 const (
 	// finalizerAttachment keeps a VolumeAttachment until the volume is detached.
 	finalizerAttachment = "local.provider.hortus.dev/attachment"
-	// annotationVolume and annotationInstance are what a VolumeAttachment is about in the cloud. They are written before the volume
-	// is attached, since the objects they were read from may be gone when it is to be detached.
+	// annotationVolume and annotationInstance are what a VolumeAttachment is about in the cloud. They are written before
+	// the volume is attached, since the objects they were read from may be gone when it is to be detached.
 	annotationVolume   = "local.provider.hortus.dev/volume"
 	annotationInstance = "local.provider.hortus.dev/instance"
 )
@@ -89,8 +89,8 @@ func (r *Attachments) Reconcile(ctx context.Context, va *storagev1.VolumeAttachm
 	return reconcile.Result{}, r.patchStatus(ctx, va, before)
 }
 
-// lost deletes a VolumeAttachment whose instance is gone: nothing has the volume mounted there. Kubernetes itself would wait
-// for minutes, in case the node comes back.
+// lost deletes a VolumeAttachment whose instance is gone: nothing has the volume mounted there. Kubernetes itself would
+// wait for minutes, in case the node comes back.
 func (r *Attachments) lost(ctx context.Context, va *storagev1.VolumeAttachment) (bool, error) {
 	instance := va.Annotations[annotationInstance]
 	if instance == "" {
@@ -179,7 +179,8 @@ func (r *Attachments) report(err error) *storagev1.VolumeError {
 
 func (r *Attachments) patchStatus(ctx context.Context, va, before *storagev1.VolumeAttachment) error {
 	// The time of an error alone is no change: the update would bring the next attempt at once.
-	if sameError(before.Status.AttachError, va.Status.AttachError) && sameError(before.Status.DetachError, va.Status.DetachError) &&
+	if sameError(before.Status.AttachError, va.Status.AttachError) &&
+		sameError(before.Status.DetachError, va.Status.DetachError) &&
 		before.Status.Attached == va.Status.Attached {
 		return nil
 	}

@@ -64,7 +64,8 @@ func (r *Claims) Reconcile(ctx context.Context, claim *corev1.PersistentVolumeCl
 	}
 	err = r.Client.Create(ctx, desiredVolume(claim, class, volume))
 	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return reconcile.Result{}, fmt.Errorf("create PersistentVolume for claim %s: %w", client.ObjectKeyFromObject(claim), err)
+		return reconcile.Result{}, fmt.Errorf("create PersistentVolume for claim %s: %w", client.ObjectKeyFromObject(claim),
+			err)
 	}
 	return reconcile.Result{}, nil
 }
@@ -79,8 +80,8 @@ func (r *Claims) askScheduler(ctx context.Context, claim *corev1.PersistentVolum
 	return nil
 }
 
-// ensure finds the volume of this name or makes it. One that an earlier attempt has made stays in its zone, whichever node was
-// chosen since.
+// ensure finds the volume of this name or makes it. One that an earlier attempt has made stays in its zone, whichever
+// node was chosen since.
 func (r *Claims) ensure(ctx context.Context, in cloud.CreateVolume) (*cloud.Volume, error) {
 	found, err := r.Cloud.ListVolumes(ctx, cloud.Filter{Name: in.Name})
 	if err != nil {

@@ -49,10 +49,13 @@ func newSetting(t *testing.T, objects ...client.Object) *setting {
 		}
 		s.instances[name] = i.ID
 		objects = append(objects,
-			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelTopologyZone: "local-b"}}},
-			&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{
-				{Name: "other", NodeID: "x"}, {Name: csi.Driver, NodeID: i.ID},
-			}}})
+			&corev1.Node{ObjectMeta: metav1.ObjectMeta{
+				Name: name, Labels: map[string]string{corev1.LabelTopologyZone: "local-b"},
+			}},
+			&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name},
+				Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{
+					{Name: "other", NodeID: "x"}, {Name: csi.Driver, NodeID: i.ID},
+				}}})
 	}
 	s.k = fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(objects...).
 		WithStatusSubresource(&corev1.PersistentVolume{}, &storagev1.VolumeAttachment{}).Build()
@@ -63,7 +66,9 @@ func newSetting(t *testing.T, objects ...client.Object) *setting {
 }
 
 // reconcile reads an object and reconciles it; a missing one is fine.
-func reconcileOne[T client.Object](t *testing.T, k client.Client, r reconcile.ObjectReconciler[T], o T) (reconcile.Result, error) {
+func reconcileOne[T client.Object](
+	t *testing.T, k client.Client, r reconcile.ObjectReconciler[T], o T,
+) (reconcile.Result, error) {
 	t.Helper()
 	if err := k.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -106,7 +111,8 @@ func exists(t *testing.T, k client.Client, o client.Object) bool {
 
 func attachment(name, node string) *storagev1.VolumeAttachment {
 	return &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.VolumeAttachmentSpec{
-		Attacher: csi.Driver, NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: ptr.To("pvc-1234")},
+		Attacher: csi.Driver, NodeName: node,
+		Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: ptr.To("pvc-1234")},
 	}}
 }
 
@@ -120,7 +126,8 @@ func TestVolumeFromClaimToDeletion(t *testing.T) {
 		}
 	}
 	found := s.list(t)
-	if len(found) != 1 || found[0].Zone != "local-b" || found[0].SizeBytes != 1<<30 || found[0].Tags[tagClaim] != "ns/data" {
+	if len(found) != 1 || found[0].Zone != "local-b" || found[0].SizeBytes != 1<<30 ||
+		found[0].Tags[tagClaim] != "ns/data" {
 		t.Fatalf("volumes are %+v, want one of the claim's size in the node's zone", found)
 	}
 	id := found[0].ID
@@ -136,11 +143,14 @@ func TestVolumeFromClaimToDeletion(t *testing.T) {
 		}
 	}
 	s.Eventually(t, "the volume is attached", settled(t, s.k, s.attachments, first))
-	if !exists(t, s.k, first) || !first.Status.Attached || !slices.Equal(s.Driver.Volumes(s.instances["n1"]), []string{id}) {
-		t.Errorf("attachment is %+v and the instance sees %q, want it attached", first.Status, s.Driver.Volumes(s.instances["n1"]))
+	if !exists(t, s.k, first) || !first.Status.Attached ||
+		!slices.Equal(s.Driver.Volumes(s.instances["n1"]), []string{id}) {
+		t.Errorf("attachment is %+v and the instance sees %q, want it attached", first.Status,
+			s.Driver.Volumes(s.instances["n1"]))
 	}
 	result, err := reconcileOne(t, s.k, s.attachments, second)
-	if err != nil || result.RequeueAfter == 0 || !exists(t, s.k, second) || second.Status.Attached || second.Status.AttachError == nil {
+	if err != nil || result.RequeueAfter == 0 || !exists(t, s.k, second) || second.Status.Attached ||
+		second.Status.AttachError == nil {
 		t.Errorf("a second attachment ends with %v, %v and is %+v, want it to wait", result, err, second.Status)
 	}
 
@@ -270,7 +280,8 @@ func TestEventsReachTheirObjects(t *testing.T) {
 	for reset := false; ; {
 		select {
 		case got := <-e.readers[0]:
-			if name := got.Object.GetName(); name == v.ID || name == "" { // Whatever happened before the first answer is part of it.
+			if name := got.Object.GetName(); name == v.ID || name == "" {
+				// Whatever happened before the first answer is part of it.
 				return
 			}
 			reset = true

@@ -44,7 +44,8 @@ type Events struct {
 func (e *Events) Source(requests func(ctx context.Context, id string) []reconcile.Request) source.Source {
 	reader := make(chan event.GenericEvent)
 	e.readers = append(e.readers, reader)
-	return source.Channel(reader, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+	return source.Channel(reader, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context,
+		o client.Object) []reconcile.Request {
 		return requests(ctx, o.GetName())
 	}))
 }

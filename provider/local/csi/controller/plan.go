@@ -30,7 +30,8 @@ const (
 
 // serves tells whether a volume should be made for the claim now.
 func serves(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) bool {
-	waits := ptr.Deref(class.VolumeBindingMode, storagev1.VolumeBindingImmediate) == storagev1.VolumeBindingWaitForFirstConsumer
+	waits := ptr.Deref(class.VolumeBindingMode,
+		storagev1.VolumeBindingImmediate) == storagev1.VolumeBindingWaitForFirstConsumer
 	return claim.DeletionTimestamp.IsZero() && claim.Spec.VolumeName == "" && class.Provisioner == csi.Driver &&
 		(!waits || claim.Annotations[annotationSelectedNode] != "")
 }
@@ -66,7 +67,9 @@ func request(claim *corev1.PersistentVolumeClaim, cluster, zone string) cloud.Cr
 }
 
 // desiredVolume renders the PersistentVolume for a claim: a volume of the cloud, usable on the nodes of its zone.
-func desiredVolume(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, volume *cloud.Volume) *corev1.PersistentVolume {
+func desiredVolume(
+	claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, volume *cloud.Volume,
+) *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        volumeName(claim),
@@ -79,7 +82,9 @@ func desiredVolume(claim *corev1.PersistentVolumeClaim, class *storagev1.Storage
 			MountOptions:                  class.MountOptions,
 			AccessModes:                   claim.Spec.AccessModes,
 			VolumeMode:                    ptr.To(corev1.PersistentVolumeFilesystem),
-			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: *resource.NewQuantity(volume.SizeBytes, resource.BinarySI)},
+			Capacity: corev1.ResourceList{
+				corev1.ResourceStorage: *resource.NewQuantity(volume.SizeBytes, resource.BinarySI),
+			},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
 				Driver: csi.Driver, VolumeHandle: volume.ID,
 			}},
@@ -119,8 +124,8 @@ const (
 	stepDestroy step = "destroy" // Delete the volume of the cloud, then remove the finalizer.
 )
 
-// next decides about a PersistentVolume, and names the finalizer it is about. What the cloud has no part in, a directory on a
-// node, is forgotten: it is removed with its node.
+// next decides about a PersistentVolume, and names the finalizer it is about. What the cloud has no part in, a
+// directory on a node, is forgotten: it is removed with its node.
 func next(pv *corev1.PersistentVolume) (step, string) {
 	finalizer := ""
 	switch {

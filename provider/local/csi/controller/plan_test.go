@@ -27,11 +27,15 @@ func testClass(change ...func(*storagev1.StorageClass)) *storagev1.StorageClass 
 
 func testClaim(change ...func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
 	claim := &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data", UID: "1234", Annotations: map[string]string{annotationSelectedNode: "n1"}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: "data", UID: "1234", Annotations: map[string]string{annotationSelectedNode: "n1"},
+		},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			StorageClassName: ptr.To("default"),
 			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			},
 		},
 	}
 	for _, c := range change {
@@ -48,12 +52,21 @@ func TestServesAndUnsupported(t *testing.T) {
 		class               *storagev1.StorageClass
 		serves, unsupported bool
 	}{
-		"a claim placed on a node":                         {claim: testClaim(), class: testClass(), serves: true},
-		"a claim the scheduler has not placed":             {claim: testClaim(unplaced), class: testClass()},
-		"a claim of a class that does not wait for a node": {claim: testClaim(unplaced), class: testClass(immediate), serves: true},
-		"a class of another provisioner":                   {claim: testClaim(), class: testClass(func(c *storagev1.StorageClass) { c.Provisioner = "other" })},
-		"a claim that is bound already":                    {claim: testClaim(func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "pv" }), class: testClass()},
-		"a claim that is being deleted":                    {claim: testClaim(func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = ptr.To(metav1.Now()) }), class: testClass()},
+		"a claim placed on a node":             {claim: testClaim(), class: testClass(), serves: true},
+		"a claim the scheduler has not placed": {claim: testClaim(unplaced), class: testClass()},
+		"a claim of a class that does not wait for a node": {
+			claim: testClaim(unplaced), class: testClass(immediate), serves: true,
+		},
+		"a class of another provisioner": {
+			claim: testClaim(), class: testClass(func(c *storagev1.StorageClass) { c.Provisioner = "other" }),
+		},
+		"a claim that is bound already": {
+			claim: testClaim(func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "pv" }), class: testClass(),
+		},
+		"a claim that is being deleted": {
+			claim: testClaim(func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = ptr.To(metav1.Now()) }),
+			class: testClass(),
+		},
 		"a claim for a raw device": {
 			claim: testClaim(func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) }),
 			class: testClass(), serves: true, unsupported: true,
@@ -165,13 +178,20 @@ func TestDesiredVolume(t *testing.T) {
 	pv := desiredVolume(testClaim(), testClass(), &cloud.Volume{ID: "vol-1", Zone: "a", SizeBytes: 1 << 30})
 	want := corev1.PersistentVolumeSpec{
 		StorageClassName: "default", PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
-		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, VolumeMode: ptr.To(corev1.PersistentVolumeFilesystem),
-		Capacity:               corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
-		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: csi.Driver, VolumeHandle: "vol-1"}},
+		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		VolumeMode:  ptr.To(corev1.PersistentVolumeFilesystem),
+		Capacity:    corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
+			Driver: csi.Driver, VolumeHandle: "vol-1",
+		}},
 		NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{"a"}}},
+			MatchExpressions: []corev1.NodeSelectorRequirement{{
+				Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{"a"},
+			}},
 		}}}},
-		ClaimRef: &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: "ns", Name: "data", UID: "1234"},
+		ClaimRef: &corev1.ObjectReference{
+			APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: "ns", Name: "data", UID: "1234",
+		},
 	}
 	if diff := cmp.Diff(want, pv.Spec); diff != "" {
 		t.Errorf("specification mismatch (-want +got):\n%s", diff)

@@ -9,7 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// SetupWithManager registers all controllers of the driver. Cluster is a tag on all volumes, name that of the process in events.
+// SetupWithManager registers all controllers of the driver. Cluster is a tag on all volumes, name that of the process
+// in events.
 func SetupWithManager(mgr ctrl.Manager, api Volumes, cluster, name string) error {
 	c, follow := mgr.GetClient(), &Events{Cloud: api}
 	for _, one := range []interface{ SetupWithManager(ctrl.Manager) error }{

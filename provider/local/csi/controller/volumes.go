@@ -68,7 +68,8 @@ func (r *PersistentVolumes) Reconcile(ctx context.Context, pv *corev1.Persistent
 	return reconcile.Result{}, nil
 }
 
-// destroy deletes a volume and reports whether it is gone. While it is attached the cloud refuses; its detachment is an event.
+// destroy deletes a volume and reports whether it is gone. While it is attached the cloud refuses; its detachment is an
+// event.
 func (r *PersistentVolumes) destroy(ctx context.Context, id string) (gone bool, err error) {
 	volume, err := r.Cloud.GetVolume(ctx, id)
 	switch {
@@ -78,7 +79,8 @@ func (r *PersistentVolumes) destroy(ctx context.Context, id string) (gone bool, 
 		return false, err
 	}
 	ctrl.LoggerFrom(ctx).Info("Deleting volume", "volume", id)
-	if err := r.Cloud.DeleteVolume(ctx, id); cloud.IgnoreNotFound(err) != nil && cloud.CodeOf(err) != cloud.CodeDependency {
+	if err := r.Cloud.DeleteVolume(ctx, id); cloud.IgnoreNotFound(err) != nil &&
+		cloud.CodeOf(err) != cloud.CodeDependency {
 		return false, err
 	}
 	return false, nil

@@ -32,7 +32,8 @@ func NewCommand() *cobra.Command {
 	cmd.Flags().StringVar(&metadata, "metadata", metadata, "file in which the machine finds what it is")
 	cmd.Flags().StringVar(&s.VolumesDir, "volumes-dir", s.VolumesDir, "directory in which attached volumes appear")
 	cmd.Flags().StringVar(&socketDir, "socket-dir", socketDir, "directory of the driver's socket")
-	cmd.Flags().StringVar(&registryDir, "registry-dir", registryDir, "directory of the sockets by which the kubelet finds drivers")
+	cmd.Flags().StringVar(&registryDir, "registry-dir", registryDir,
+		"directory of the sockets by which the kubelet finds drivers")
 	return cmd
 }
 

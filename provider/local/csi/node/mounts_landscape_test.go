@@ -48,8 +48,10 @@ func TestKernel(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(target, "from"), []byte("a pod"), 0o600); !errors.Is(err, want) {
 			t.Errorf("writing (read-only: %t) ends with %v, want %v", readOnly, err, want)
 		}
-		stats, err := s.NodeGetVolumeStats(t.Context(), &csispec.NodeGetVolumeStatsRequest{VolumeId: "vol-1", VolumePath: target})
-		if err != nil || len(stats.Usage) != 2 || stats.Usage[0].Total <= 0 || stats.Usage[0].Available > stats.Usage[0].Total {
+		stats, err := s.NodeGetVolumeStats(t.Context(),
+			&csispec.NodeGetVolumeStatsRequest{VolumeId: "vol-1", VolumePath: target})
+		if err != nil || len(stats.Usage) != 2 || stats.Usage[0].Total <= 0 ||
+			stats.Usage[0].Available > stats.Usage[0].Total {
 			t.Errorf("NodeGetVolumeStats() = %v, %v", stats, err)
 		}
 		unpublish := &csispec.NodeUnpublishVolumeRequest{VolumeId: "vol-1", TargetPath: target}

@@ -16,7 +16,8 @@ import (
 	"hortus.dev/hortus/provider/local/csi"
 )
 
-// csiVersion is the version of the Container Storage Interface that the driver announces to the kubelet; it stands for all 1.x.
+// csiVersion is the version of the Container Storage Interface that the driver announces to the kubelet; it stands for
+// all 1.x.
 const csiVersion = "1.0.0"
 
 // registrar introduces the driver to the kubelet.
@@ -33,7 +34,8 @@ func (r *registrar) GetInfo(context.Context, *registration.InfoRequest) (*regist
 	}, nil
 }
 
-// NotifyRegistrationStatus learns whether the kubelet has accepted the driver. If not, the process ends and is started again.
+// NotifyRegistrationStatus learns whether the kubelet has accepted the driver. If not, the process ends and is started
+// again.
 func (r *registrar) NotifyRegistrationStatus(
 	_ context.Context, s *registration.RegistrationStatus,
 ) (*registration.RegistrationStatusResponse, error) {
@@ -46,8 +48,8 @@ func (r *registrar) NotifyRegistrationStatus(
 	return &registration.RegistrationStatusResponse{}, nil
 }
 
-// Serve serves the driver at a socket in socketDir and introduces it by one in registryDir, until ctx ends or the kubelet refuses
-// it.
+// Serve serves the driver at a socket in socketDir and introduces it by one in registryDir, until ctx ends or the
+// kubelet refuses it.
 func Serve(ctx context.Context, s *Server, socketDir, registryDir string) error {
 	endpoint := filepath.Join(socketDir, "csi.sock")
 	driver, introduction := grpc.NewServer(), grpc.NewServer()

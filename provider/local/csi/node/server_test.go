@@ -54,7 +54,8 @@ func TestPublishAndUnpublish(t *testing.T) {
 			t.Fatalf("mounts are %v, want the volume at %s", mounts, target)
 		}
 	}
-	stats, err := s.NodeGetVolumeStats(t.Context(), &csispec.NodeGetVolumeStatsRequest{VolumeId: "vol-1", VolumePath: target})
+	stats, err := s.NodeGetVolumeStats(t.Context(),
+		&csispec.NodeGetVolumeStatsRequest{VolumeId: "vol-1", VolumePath: target})
 	if err != nil || len(stats.Usage) != 2 || stats.Usage[0].Used != 2 {
 		t.Errorf("NodeGetVolumeStats() = %v, %v", stats, err)
 	}
@@ -115,18 +116,21 @@ func TestKubeletFindsTheDriver(t *testing.T) {
 	wait := grpc.WaitForReady(true)
 	introduction := registration.NewRegistrationClient(dial(t, old))
 	info, err := introduction.GetInfo(ctx, &registration.InfoRequest{}, wait)
-	if err != nil || info.Type != registration.CSIPlugin || info.Name != csi.Driver || !slices.Contains(info.SupportedVersions, "1.0.0") {
+	if err != nil || info.Type != registration.CSIPlugin || info.Name != csi.Driver ||
+		!slices.Contains(info.SupportedVersions, "1.0.0") {
 		t.Fatalf("GetInfo() = %v, %v", info, err)
 	}
 	connection := dial(t, info.Endpoint)
-	if got, err := csispec.NewIdentityClient(connection).GetPluginInfo(ctx, &csispec.GetPluginInfoRequest{}, wait); err != nil || got.Name != csi.Driver {
+	if got, err := csispec.NewIdentityClient(connection).GetPluginInfo(ctx, &csispec.GetPluginInfoRequest{},
+		wait); err != nil || got.Name != csi.Driver {
 		t.Errorf("GetPluginInfo() = %v, %v", got, err)
 	}
 	got, err := csispec.NewNodeClient(connection).NodeGetInfo(ctx, &csispec.NodeGetInfoRequest{}, wait)
 	if err != nil || got.NodeId != "i-1" || got.AccessibleTopology.Segments["topology.kubernetes.io/zone"] != "z" {
 		t.Errorf("NodeGetInfo() = %v, %v", got, err)
 	}
-	if _, err := introduction.NotifyRegistrationStatus(ctx, &registration.RegistrationStatus{PluginRegistered: true}); err != nil {
+	if _, err := introduction.NotifyRegistrationStatus(ctx,
+		&registration.RegistrationStatus{PluginRegistered: true}); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -134,7 +138,8 @@ func TestKubeletFindsTheDriver(t *testing.T) {
 		t.Fatalf("the driver has ended: %v", err)
 	default:
 	}
-	_, _ = introduction.NotifyRegistrationStatus(ctx, &registration.RegistrationStatus{Error: "no"}) // It may end before it answers.
+	// It may end before it answers.
+	_, _ = introduction.NotifyRegistrationStatus(ctx, &registration.RegistrationStatus{Error: "no"})
 	select {
 	case err := <-ended:
 		if err == nil {

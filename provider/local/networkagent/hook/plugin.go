@@ -27,8 +27,8 @@ const (
 )
 
 const (
-	// addPatience bounds the wait for an agent that starts, on a new node with the pods that need it. Kubelets give a container
-	// runtime two minutes.
+	// addPatience bounds the wait for an agent that starts, on a new node with the pods that need it. Kubelets give a
+	// container runtime two minutes.
 	addPatience = 60 * time.Second
 	// shortPatience bounds what nobody should wait for.
 	shortPatience = 2 * time.Second
@@ -68,8 +68,8 @@ type failure struct {
 
 // Run does what CNI_COMMAND says and returns the exit status of the process.
 //
-//	ADD      reports the pod to the agent and prints the previous result once the pod's rules are in force. Without an agent
-//	         for 60 seconds, or after an error of the agent, it fails with code 11, try again later.
+//	ADD      reports the pod to the agent and prints the previous result once the pod's rules are in force. Without an
+//	         agent for 60 seconds, or after an error of the agent, it fails with code 11, try again later.
 //	CHECK    asks the same, and waits for the agent 2 seconds only.
 //	DEL      tells the agent that the pod's network is going away. It never fails.
 //	STATUS   fails with code 50 if there is no agent.
@@ -173,7 +173,9 @@ func (p *Plugin) attachment(name string, cfg config) ([]byte, *failure) {
 		} `json:"ips"`
 	}
 	if len(cfg.PrevResult) == 0 {
-		return nil, &failure{Code: codeInvalidConfig, Msg: "prevResult: required: the plugin must be chained after one that gives addresses"}
+		return nil, &failure{
+			Code: codeInvalidConfig, Msg: "prevResult: required: the plugin must be chained after one that gives addresses",
+		}
 	}
 	if err := json.Unmarshal(cfg.PrevResult, &previous); err != nil {
 		return nil, &failure{Code: codeDecodingFailure, Msg: "decode prevResult", Details: err.Error()}

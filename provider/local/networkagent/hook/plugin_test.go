@@ -81,7 +81,9 @@ func TestPlugin(t *testing.T) {
 		},
 		"ADD of a pod without UID": {
 			env: map[string]string{"CNI_ARGS": "K8S_POD_NAMESPACE=x;K8S_POD_NAME=a"}, agent: []string{done},
-			want: previousResult + "\n", sent: []request{{confine, Sandbox{ContainerID: "c1", Namespace: "x", Name: "a", Addresses: confined.Addresses}}},
+			want: previousResult + "\n", sent: []request{
+				{confine, Sandbox{ContainerID: "c1", Namespace: "x", Name: "a", Addresses: confined.Addresses}},
+			},
 		},
 		"ADD must be chained": {
 			input: `{"cniVersion":"1.0.0","name":"hortus"}`, status: 1, want: `"code":7,"msg":"prevResult: required`,
@@ -89,18 +91,31 @@ func TestPlugin(t *testing.T) {
 		"ADD with a previous result that does not parse": {
 			input: `{"cniVersion":"1.0.0","name":"hortus","prevResult":{"ips":[{"address":"x"}]}}`, status: 1, want: `"code":6`,
 		},
-		"ADD without container":         {env: map[string]string{"CNI_CONTAINERID": ""}, status: 1, want: `"code":4,"msg":"CNI_CONTAINERID: required"`},
-		"ADD without network namespace": {env: map[string]string{"CNI_NETNS": ""}, status: 1, want: `"code":4,"msg":"CNI_NETNS: required"`},
-		"ADD without interface":         {env: map[string]string{"CNI_IFNAME": ""}, status: 1, want: `"code":4,"msg":"CNI_IFNAME: required"`},
-		"no configuration":              {input: "{", status: 1, want: `"code":6`},
-		"no name":                       {input: `{"cniVersion":"1.0.0"}`, status: 1, want: `"code":7,"msg":"name: required"`},
-		"another version": {
-			input: `{"cniVersion":"0.3.1","name":"hortus"}`, status: 1, want: `not supported: \"0.3.1\" (available: 0.4.0, 1.0.0, 1.1.0)`,
+		"ADD without container": {
+			env: map[string]string{"CNI_CONTAINERID": ""}, status: 1, want: `"code":4,"msg":"CNI_CONTAINERID: required"`,
 		},
-		"no command":      {env: map[string]string{"CNI_COMMAND": ""}, status: 1, want: `"code":4`},
-		"unknown command": {env: map[string]string{"CNI_COMMAND": "FETCH"}, status: 1, want: `"code":4,"msg":"CNI_COMMAND: not supported: \"FETCH\""`},
+		"ADD without network namespace": {
+			env: map[string]string{"CNI_NETNS": ""}, status: 1, want: `"code":4,"msg":"CNI_NETNS: required"`,
+		},
+		"ADD without interface": {
+			env: map[string]string{"CNI_IFNAME": ""}, status: 1, want: `"code":4,"msg":"CNI_IFNAME: required"`,
+		},
+		"no configuration": {input: "{", status: 1, want: `"code":6`},
+		"no name": {
+			input: `{"cniVersion":"1.0.0"}`, status: 1, want: `"code":7,"msg":"name: required"`,
+		},
+		"another version": {
+			input: `{"cniVersion":"0.3.1","name":"hortus"}`, status: 1,
+			want: `not supported: \"0.3.1\" (available: 0.4.0, 1.0.0, 1.1.0)`,
+		},
+		"no command": {env: map[string]string{"CNI_COMMAND": ""}, status: 1, want: `"code":4`},
+		"unknown command": {
+			env: map[string]string{"CNI_COMMAND": "FETCH"}, status: 1,
+			want: `"code":4,"msg":"CNI_COMMAND: not supported: \"FETCH\""`,
+		},
 		"DEL tells the agent": {
-			env: map[string]string{"CNI_COMMAND": "DEL", "CNI_NETNS": ""}, agent: []string{done}, sent: []request{{release, pod}},
+			env: map[string]string{"CNI_COMMAND": "DEL", "CNI_NETNS": ""}, agent: []string{done},
+			sent: []request{{release, pod}},
 		},
 		"DEL does not wait for an agent": {env: map[string]string{"CNI_COMMAND": "DEL"}},
 		"DEL does not mind errors of the agent": {
@@ -108,7 +123,9 @@ func TestPlugin(t *testing.T) {
 		},
 		"DEL does not mind a broken configuration": {env: map[string]string{"CNI_COMMAND": "DEL"}, input: "{"},
 		"DEL does not mind missing variables":      {env: map[string]string{"CNI_COMMAND": "DEL", "CNI_CONTAINERID": ""}},
-		"DEL of what is no pod":                    {env: map[string]string{"CNI_COMMAND": "DEL", "CNI_ARGS": ""}, agent: []string{done}},
+		"DEL of what is no pod": {
+			env: map[string]string{"CNI_COMMAND": "DEL", "CNI_ARGS": ""}, agent: []string{done},
+		},
 		"CHECK asks the agent": {
 			env: map[string]string{"CNI_COMMAND": "CHECK"}, agent: []string{done}, sent: []request{{confine, confined}},
 		},
@@ -127,15 +144,20 @@ func TestPlugin(t *testing.T) {
 			env: map[string]string{"CNI_COMMAND": "STATUS"}, input: `{"cniVersion":"1.1.0","name":"hortus"}`,
 			status: 1, want: `{"cniVersion":"1.1.0","code":50,`, after: shortPatience,
 		},
-		"GC":                          {env: map[string]string{"CNI_COMMAND": "GC"}, input: `{"cniVersion":"1.1.0","name":"hortus"}`},
-		"STATUS came with 1.1.0":      {env: map[string]string{"CNI_COMMAND": "STATUS"}, status: 1, want: `"code":4`},
-		"GC came with 1.1.0":          {env: map[string]string{"CNI_COMMAND": "GC"}, status: 1, want: `"code":4`},
-		"an agent that never replies": {agent: []string{"never"}, status: 1, want: `"code":11`, after: addPatience, sent: nil},
+		"GC": {
+			env: map[string]string{"CNI_COMMAND": "GC"}, input: `{"cniVersion":"1.1.0","name":"hortus"}`,
+		},
+		"STATUS came with 1.1.0": {env: map[string]string{"CNI_COMMAND": "STATUS"}, status: 1, want: `"code":4`},
+		"GC came with 1.1.0":     {env: map[string]string{"CNI_COMMAND": "GC"}, status: 1, want: `"code":4`},
+		"an agent that never replies": {
+			agent: []string{"never"}, status: 1, want: `"code":11`, after: addPatience, sent: nil,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				env := map[string]string{
-					"CNI_COMMAND": "ADD", "CNI_CONTAINERID": "c1", "CNI_NETNS": "/run/netns/a", "CNI_IFNAME": "eth0", "CNI_PATH": "/opt/cni/bin",
+					"CNI_COMMAND": "ADD", "CNI_CONTAINERID": "c1", "CNI_NETNS": "/run/netns/a", "CNI_IFNAME": "eth0",
+					"CNI_PATH": "/opt/cni/bin",
 					"CNI_ARGS": "IgnoreUnknown=1;K8S_POD_NAMESPACE=x;K8S_POD_NAME=a;K8S_POD_INFRA_CONTAINER_ID=c1;K8S_POD_UID=u1",
 				}
 				maps.Copy(env, tc.env)
@@ -145,7 +167,8 @@ func TestPlugin(t *testing.T) {
 				}
 				fake := &agent{replies: tc.agent, requests: make(chan request, 2000)}
 				var out bytes.Buffer
-				p := &Plugin{Getenv: func(key string) string { return env[key] }, Stdin: strings.NewReader(input), Stdout: &out, Dial: fake.dial}
+				p := &Plugin{Getenv: func(key string) string { return env[key] }, Stdin: strings.NewReader(input), Stdout: &out,
+					Dial: fake.dial}
 				start := time.Now()
 				if got := p.Run(); got != tc.status {
 					t.Errorf("exit status %d, want %d", got, tc.status)

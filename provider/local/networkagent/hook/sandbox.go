@@ -23,8 +23,8 @@ type Sandbox struct {
 	Addresses []netip.Addr `json:"addresses,omitempty"`
 }
 
-// Limits of what the agent reads. A namespace has at most 63 characters, a name 253; container runtimes use 64 for IDs, and a
-// pod has an address per IP family.
+// Limits of what the agent reads. A namespace has at most 63 characters, a name 253; container runtimes use 64 for IDs,
+// and a pod has an address per IP family.
 const (
 	nameLength     = 253
 	addressesLimit = 16

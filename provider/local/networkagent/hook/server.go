@@ -64,8 +64,8 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 }
 
-// listen makes the socket under another name, so that it appears with its permissions and in the place of a stale one. The
-// file stays when the server ends: connections to it are refused, which plugins try again like a missing file.
+// listen makes the socket under another name, so that it appears with its permissions and in the place of a stale one.
+// The file stays when the server ends: connections to it are refused, which plugins try again like a missing file.
 func (s *Server) listen() (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(s.Path), 0o755); err != nil {
 		return nil, fmt.Errorf("make directory of socket: %w", err)

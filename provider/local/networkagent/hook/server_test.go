@@ -63,7 +63,8 @@ func invoke(socket, command, pod string) (int, string) {
 	var out bytes.Buffer
 	p := &Plugin{
 		Getenv: func(key string) string { return env[key] }, Stdout: &out, Dial: DialSocket,
-		Stdin: strings.NewReader(fmt.Sprintf(`{"cniVersion":"1.0.0","name":"n","socket":%q,"prevResult":%s}`, socket, previousResult)),
+		Stdin: strings.NewReader(fmt.Sprintf(`{"cniVersion":"1.0.0","name":"n","socket":%q,"prevResult":%s}`, socket,
+			previousResult)),
 	}
 	return p.Run(), out.String()
 }
@@ -106,7 +107,8 @@ func TestServer(t *testing.T) {
 		t.Errorf("%d pods are confined, want 50", len(confined))
 	}
 	got := confined["c-p7"]
-	if got.Namespace != "x" || got.Name != "p7" || got.UID != "u-p7" || got.Addresses[0] != netip.MustParseAddr("10.0.0.7") {
+	if got.Namespace != "x" || got.Name != "p7" || got.UID != "u-p7" ||
+		got.Addresses[0] != netip.MustParseAddr("10.0.0.7") {
 		t.Errorf("sandbox %+v", got)
 	}
 	if code, out := invoke(socket, "ADD", "bad"); code != 1 || !strings.Contains(out, "no Pod") {
@@ -127,14 +129,18 @@ func TestServerRefuses(t *testing.T) {
 	})
 	many := strings.Repeat(`"10.0.0.1",`, addressesLimit) + `"10.0.0.1"`
 	for name, tc := range map[string]struct{ request, want string }{
-		"what is no JSON":     {"hello", "read request"},
-		"unknown commands":    {`{"command":"x","sandbox":{"containerID":"c","namespace":"x","name":"a"}}`, `unknown command "x"`},
+		"what is no JSON": {"hello", "read request"},
+		"unknown commands": {
+			`{"command":"x","sandbox":{"containerID":"c","namespace":"x","name":"a"}}`, `unknown command "x"`,
+		},
 		"requests without ID": {`{"command":"release","sandbox":{"namespace":"x","name":"a"}}`, "must have 1 to"},
 		"long names": {
-			`{"command":"release","sandbox":{"containerID":"c","namespace":"x","name":"` + strings.Repeat("a", nameLength+1) + `"}}`, "must have 1 to",
+			`{"command":"release","sandbox":{"containerID":"c","namespace":"x","name":"` + strings.Repeat("a", nameLength+1) +
+				`"}}`, "must have 1 to",
 		},
 		"many addresses": {
-			`{"command":"release","sandbox":{"containerID":"c","namespace":"x","name":"a","addresses":[` + many + `]}}`, "too long",
+			`{"command":"release","sandbox":{"containerID":"c","namespace":"x","name":"a","addresses":[` + many + `]}}`,
+			"too long",
 		},
 		"large requests": {`{"command":"` + strings.Repeat("a", messageBytes), "read request: unexpected EOF"},
 		"with errors that fit a reply": {

@@ -53,7 +53,8 @@ func (k *lockedKernel) writes() int {
 func TestControllerOnAPIServer(t *testing.T) {
 	e := env.Start(t)
 	mgr, err := ctrl.NewManager(e.Config, ctrl.Options{
-		Scheme: e.Scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Cache: cache.Options{ByObject: CacheOptions(self)},
+		Scheme: e.Scheme, Metrics: metricsserver.Options{BindAddress: "0"},
+		Cache: cache.Options{ByObject: CacheOptions(self)},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +125,8 @@ func TestControllerOnAPIServer(t *testing.T) {
 	if err := e.Client.Update(t.Context(), &p); err != nil {
 		t.Fatal(err)
 	}
-	env.Eventually(t, "the other policy is applied", func() (bool, error) { return kernel.passes("10.0.0.3", "10.0.0.2"), nil })
+	env.Eventually(t, "the other policy is applied",
+		func() (bool, error) { return kernel.passes("10.0.0.3", "10.0.0.2"), nil })
 	if got := kernel.writes() - writes; got != 1 {
 		t.Errorf("%d writes, want 1", got)
 	}

@@ -14,8 +14,8 @@ const (
 	manyKinds      = manyNamespaces * manyApps
 )
 
-// manyPods returns a cluster: pods in 20 namespaces with 10 apps each, some of them on the own node, and policies, each for
-// one app: from two apps and a block to a named port and two numbers, and to everything but the metadata service.
+// manyPods returns a cluster: pods in 20 namespaces with 10 apps each, some of them on the own node, and policies, each
+// for one app: from two apps and a block to a named port and two numbers, and to everything but the metadata service.
 func manyPods(all, local, policies int) Observed {
 	o := Observed{Node: self, Refused: []netip.Prefix{netip.MustParsePrefix("169.254.0.0/16")}}
 	for n := range manyNamespaces {
@@ -38,7 +38,9 @@ func manyPods(all, local, policies int) Observed {
 					pods(app(i + 1)), podsIn(fmt.Sprintf("team=t%d", i%5), app(i+2)),
 					block("192.168.0.0/16", fmt.Sprintf("192.168.%d.0/24", i%250)),
 				},
-				ports{namedPort(corev1.ProtocolTCP, "http"), port(corev1.ProtocolTCP, 9090), portRange(corev1.ProtocolUDP, 5000, 5100)}),
+				ports{
+					namedPort(corev1.ProtocolTCP, "http"), port(corev1.ProtocolTCP, 9090), portRange(corev1.ProtocolUDP, 5000, 5100),
+				}),
 			to(peers{block("0.0.0.0/0", "169.254.169.254/32")}, nil)))
 	}
 	return o

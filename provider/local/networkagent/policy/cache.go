@@ -15,9 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
-// CacheOptions keeps of the watched objects only what Decide reads: one agent runs on every node and caches all of them.
-// Pods that take no part in policies are not even sent by the API server. Of Pods without address, which are few, the labels
-// and ports are kept only if they are of the node: the container runtime may report their addresses first.
+// CacheOptions keeps of the watched objects only what Decide reads: one agent runs on every node and caches all of
+// them. Pods that take no part in policies are not even sent by the API server. Of Pods without address, which are few,
+// the labels and ports are kept only if they are of the node: the container runtime may report their addresses first.
 func CacheOptions(node string) map[client.Object]cache.ByObject {
 	takePart := fields.AndSelectors(
 		fields.OneTermEqualSelector("spec.hostNetwork", "false"),
@@ -25,7 +25,9 @@ func CacheOptions(node string) map[client.Object]cache.ByObject {
 		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
 	)
 	return map[client.Object]cache.ByObject{
-		&corev1.Pod{}:                 {Field: takePart, Transform: transform(func(p *corev1.Pod) *corev1.Pod { return slimPod(p, node) })},
+		&corev1.Pod{}: {
+			Field: takePart, Transform: transform(func(p *corev1.Pod) *corev1.Pod { return slimPod(p, node) }),
+		},
 		&corev1.Namespace{}:           {Transform: transform(slimNamespace)},
 		&networkingv1.NetworkPolicy{}: {Transform: transform(slimPolicy)},
 	}
@@ -87,8 +89,8 @@ func updates[T client.Object](differ func(before, after T) bool) predicate.Funcs
 	}}
 }
 
-// podEvents drops what the rules do not depend on: Pods without address whose network the container runtime has not reported
-// either, and updates of what only other controllers read, such as conditions.
+// podEvents drops what the rules do not depend on: Pods without address whose network the container runtime has not
+// reported either, and updates of what only other controllers read, such as conditions.
 func podEvents(reported func(client.ObjectKey) bool) predicate.Funcs {
 	concerned := func(o client.Object) bool {
 		p, ok := o.(*corev1.Pod)

@@ -98,8 +98,8 @@ func ipv4(addresses []netip.Addr) []netip.Addr {
 	return out
 }
 
-// outranks says which of two Pods has an address that both claim. A Pod that is being deleted, or whose node is lost, keeps
-// its address in its status while another may have got it.
+// outranks says which of two Pods has an address that both claim. A Pod that is being deleted, or whose node is lost,
+// keeps its address in its status while another may have got it.
 func (p *pod) outranks(other *pod) bool {
 	a, b := p.Pod, other.Pod
 	if p.certain != other.certain {

@@ -24,7 +24,8 @@ import (
 	"hortus.dev/hortus/provider/local/networkagent/hook"
 )
 
-// minInterval is the pause between two passes: a burst of changes costs one pass at its beginning and then ten per second.
+// minInterval is the pause between two passes: a burst of changes costs one pass at its beginning and then ten per
+// second.
 const minInterval = 100 * time.Millisecond
 
 // Kernel is where rules take effect; Table is one.
@@ -65,8 +66,8 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(c)
 }
 
-// Reconcile applies what all objects together ask for. It runs only once the caches are filled. Pods that wait for their rules
-// to start are not made to wait for the pause between passes.
+// Reconcile applies what all objects together ask for. It runs only once the caches are filled. Pods that wait for
+// their rules to start are not made to wait for the pause between passes.
 func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	if wait := minInterval - c.Clock.Since(c.lastPass); !c.lastPass.IsZero() && wait > 0 && !c.urgent(ctx) {
 		return reconcile.Result{RequeueAfter: wait}, nil
@@ -113,8 +114,8 @@ func (c *Controller) observe(ctx context.Context) (Observed, error) {
 	}, nil
 }
 
-// write brings the kernel from the rules it has to the next ones. A change that the kernel refuses, because somebody else
-// has touched the table, is followed by a replacement.
+// write brings the kernel from the rules it has to the next ones. A change that the kernel refuses, because somebody
+// else has touched the table, is followed by a replacement.
 func (c *Controller) write(ctx context.Context, next Ruleset) error {
 	log := ctrl.LoggerFrom(ctx)
 	if c.applied != nil {

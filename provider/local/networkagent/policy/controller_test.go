@@ -161,7 +161,8 @@ func TestEventsThatMatter(t *testing.T) {
 			after := pod.DeepCopy()
 			tc.change(after)
 			for kind, e := range map[string]event.UpdateEvent{
-				"whole": {ObjectOld: &pod, ObjectNew: after}, "slim": {ObjectOld: slimPod(&pod, self), ObjectNew: slimPod(after, self)},
+				"whole": {ObjectOld: &pod, ObjectNew: after},
+				"slim":  {ObjectOld: slimPod(&pod, self), ObjectNew: slimPod(after, self)},
 			} {
 				if got := podEvents(nobody).Update(e); got != tc.want {
 					t.Errorf("%s objects: %t, want %t", kind, got, tc.want)
@@ -181,7 +182,11 @@ func TestEventsThatMatter(t *testing.T) {
 		"one without address, but with sandbox": {newPod("x/reported", "", ""), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			events := podEvents(func(key client.ObjectKey) bool { return key == client.ObjectKey{Namespace: "x", Name: "reported"} })
+			events := podEvents(func(key client.ObjectKey) bool {
+				return key == client.ObjectKey{
+					Namespace: "x", Name: "reported",
+				}
+			})
 			if got := events.Create(event.CreateEvent{Object: &tc.pod}); got != tc.want {
 				t.Errorf("its creation matters: %t, want %t", got, tc.want)
 			}

@@ -22,13 +22,13 @@ type Observed struct {
 	Namespaces []corev1.Namespace
 	Policies   []networkingv1.NetworkPolicy
 	Refused    []netip.Prefix // IPv4 networks to which the node forwards nothing, whatever policies say.
-	// Sandboxes are the networks of pods of the own node that the container runtime has reported. They count instead of the
-	// addresses in the status of their Pods, and against every other Pod with such an address. At most one per Pod.
+	// Sandboxes are the networks of pods of the own node that the container runtime has reported. They count instead of
+	// the addresses in the status of their Pods, and against every other Pod with such an address. At most one per Pod.
 	Sandboxes []hook.Sandbox
 }
 
-// matches reports whether the sandbox is that of the Pod. For a static pod the kubelet has another UID than the API server,
-// and only one pod of the name.
+// matches reports whether the sandbox is that of the Pod. For a static pod the kubelet has another UID than the API
+// server, and only one pod of the name.
 func matches(s hook.Sandbox, p *corev1.Pod) bool {
 	_, isMirror := p.Annotations[corev1.MirrorPodAnnotationKey]
 	return s.Namespace == p.Namespace && s.Name == p.Name && (s.UID == "" || s.UID == string(p.UID) || isMirror)
@@ -44,10 +44,10 @@ const (
 
 // Decide computes the rules of the node called o.Node.
 //
-// Pods with hostNetwork, without an IPv4 address, and in phase Succeeded or Failed are left out, both as subjects and as
-// peers. If several Pods claim an address, the one with the sandbox has it, otherwise the one that is not being deleted and
-// was created last. What the API server does not let in, such as selectors and ranges that do not parse, matches nothing. The
-// order of objects does not matter.
+// Pods with hostNetwork, without an IPv4 address, and in phase Succeeded or Failed are left out, both as subjects and
+// as peers. If several Pods claim an address, the one with the sandbox has it, otherwise the one that is not being
+// deleted and was created last. What the API server does not let in, such as selectors and ranges that do not parse,
+// matches nothing. The order of objects does not matter.
 func Decide(o Observed) Ruleset {
 	d := &decision{cluster: newCluster(o), sets: map[string]func() Set{}}
 	selecting := map[*pod]*[2][]int{} // Indexes into policies, by direction.
@@ -347,8 +347,8 @@ func (d *decision) rangeSet(spans []span) string {
 	return name
 }
 
-// serviceSet returns the name of the set with the ports of the name: for egress of all pods, for ingress of the pods of this
-// node. The policy that selects a pod, or the peer, restricts it to the right pods.
+// serviceSet returns the name of the set with the ports of the name: for egress of all pods, for ingress of the pods of
+// this node. The policy that selects a pod, or the peer, restricts it to the right pods.
 func (d *decision) serviceSet(dir direction, port string, protocol Protocol) string {
 	name, node, comment := "egress-port-"+port+"-"+protocol.String(), "", "port "+port+" of all pods"
 	if dir == ingress {

@@ -24,13 +24,14 @@ var (
 	bothTypes   = policyTypes(networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress)
 )
 
-// TestDecide tries packets between four pods: a (10.0.0.1) and b (10.0.0.2) of namespace x, c (10.0.0.3) of namespace y, and
-// d (10.1.0.4) of namespace y on another node.
+// TestDecide tries packets between four pods: a (10.0.0.1) and b (10.0.0.2) of namespace x, c (10.0.0.3) of namespace
+// y, and d (10.1.0.4) of namespace y on another node.
 func TestDecide(t *testing.T) {
 	always := corev1.ContainerRestartPolicyAlways
 	cluster := []corev1.Pod{
 		newPod("x/a", "app=a", "10.0.0.1"),
-		newPod("x/b", "app=b", "10.0.0.2", withPort("web", tcp, 8080), withPort("web", udp, 8081), withInitPort(&always, "side", 9000),
+		newPod("x/b", "app=b", "10.0.0.2", withPort("web", tcp, 8080), withPort("web", udp, 8081),
+			withInitPort(&always, "side", 9000),
 			withInitPort(nil, "setup", 9001)),
 		newPod("y/c", "app=c,tier=back", "10.0.0.3"),
 		newPod("y/d", "app=d", "10.1.0.4", onNode("node-2"), withPort("web", tcp, 81)),
@@ -80,7 +81,8 @@ func TestDecide(t *testing.T) {
 		},
 		"policies add up": {
 			policies: []networkingv1.NetworkPolicy{
-				newPolicy("x/p", "app=b", from(peers{pods("app=a")}, nil)), newPolicy("x/q", "", from(peers{namespaces("team=y")}, nil)),
+				newPolicy("x/p", "app=b", from(peers{pods("app=a")}, nil)),
+				newPolicy("x/q", "", from(peers{namespaces("team=y")}, nil)),
 			},
 			allowed: "a b tcp/80, c b tcp/80, c a tcp/80, d b tcp/80",
 			refused: "b a tcp/80, 8.8.8.8 b tcp/80",
@@ -151,7 +153,8 @@ func TestDecide(t *testing.T) {
 		},
 		"pods that take no part are neither subjects nor peers": {
 			pods: []corev1.Pod{
-				newPod("x/host", "app=b", "10.250.0.2", hostNetwork), newPod("x/done", "app=a", "10.0.0.9", inPhase(corev1.PodSucceeded)),
+				newPod("x/host", "app=b", "10.250.0.2", hostNetwork),
+				newPod("x/done", "app=a", "10.0.0.9", inPhase(corev1.PodSucceeded)),
 				newPod("x/failed", "app=a", "10.0.0.8", inPhase(corev1.PodFailed)), newPod("x/new", "app=b", ""),
 			},
 			policies: []networkingv1.NetworkPolicy{newPolicy("x/p", "app=b", bothTypes, from(peers{pods("")}, nil))},

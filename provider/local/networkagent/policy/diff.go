@@ -32,24 +32,25 @@ func (c Change) Empty() bool {
 		len(c.RemovedChains)+len(c.RemovedSets) == 0
 }
 
-// Diff returns the change from previous to next. Both come from Decide: a set of the same name has the same kind, a chain of
-// the same name the same hook, and the maps are the same.
+// Diff returns the change from previous to next. Both come from Decide: a set of the same name has the same kind, a
+// chain of the same name the same hook, and the maps are the same.
 func Diff(previous, next Ruleset) Change {
 	var c Change
-	merge(previous.Sets, next.Sets, func(a, b Set) int { return strings.Compare(a.Name, b.Name) }, func(before, after *Set) {
-		switch {
-		case before == nil:
-			c.NewSets = append(c.NewSets, *after)
-		case after == nil:
-			c.RemovedSets = append(c.RemovedSets, Set{Name: before.Name, Kind: before.Kind})
-		default:
-			change := ElementChange{Set: after.Name, Kind: after.Kind}
-			change.Removed, change.Added = differences(before.Elements, after.Elements, Element.compare)
-			if len(change.Removed)+len(change.Added) > 0 {
-				c.Elements = append(c.Elements, change)
+	merge(previous.Sets, next.Sets, func(a, b Set) int { return strings.Compare(a.Name, b.Name) },
+		func(before, after *Set) {
+			switch {
+			case before == nil:
+				c.NewSets = append(c.NewSets, *after)
+			case after == nil:
+				c.RemovedSets = append(c.RemovedSets, Set{Name: before.Name, Kind: before.Kind})
+			default:
+				change := ElementChange{Set: after.Name, Kind: after.Kind}
+				change.Removed, change.Added = differences(before.Elements, after.Elements, Element.compare)
+				if len(change.Removed)+len(change.Added) > 0 {
+					c.Elements = append(c.Elements, change)
+				}
 			}
-		}
-	})
+		})
 	merge(previous.Chains, next.Chains, compareChains, func(before, after *Chain) {
 		switch {
 		case before == nil:
@@ -60,16 +61,17 @@ func Diff(previous, next Ruleset) Change {
 			c.ChangedChains = append(c.ChangedChains, *after)
 		}
 	})
-	merge(previous.Maps, next.Maps, func(a, b Map) int { return strings.Compare(a.Name, b.Name) }, func(before, after *Map) {
-		if before == nil || after == nil {
-			panic("rulesets with different maps: " + previous.String() + next.String())
-		}
-		change := JumpChange{Map: after.Name}
-		change.Removed, change.Added = differences(before.Elements, after.Elements, Jump.compare)
-		if len(change.Removed)+len(change.Added) > 0 {
-			c.Jumps = append(c.Jumps, change)
-		}
-	})
+	merge(previous.Maps, next.Maps, func(a, b Map) int { return strings.Compare(a.Name, b.Name) },
+		func(before, after *Map) {
+			if before == nil || after == nil {
+				panic("rulesets with different maps: " + previous.String() + next.String())
+			}
+			change := JumpChange{Map: after.Name}
+			change.Removed, change.Added = differences(before.Elements, after.Elements, Jump.compare)
+			if len(change.Removed)+len(change.Added) > 0 {
+				c.Jumps = append(c.Jumps, change)
+			}
+		})
 	return c
 }
 
@@ -86,8 +88,8 @@ func differences[T any](before, after []T, compare func(a, b T) int) (removed, a
 	return removed, added
 }
 
-// merge calls visit for every item of two sorted lists, once for items that compare equal. The pointer of a list that lacks
-// the item is nil.
+// merge calls visit for every item of two sorted lists, once for items that compare equal. The pointer of a list that
+// lacks the item is nil.
 func merge[T any](before, after []T, compare func(a, b T) int, visit func(before, after *T)) {
 	for len(before) > 0 || len(after) > 0 {
 		order := 0

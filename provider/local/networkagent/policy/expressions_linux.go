@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Offsets and lengths in the headers of IPv4 (RFC 791, section 3.1) and of TCP, UDP and SCTP, which all begin with the ports.
+// Offsets and lengths in the headers of IPv4 (RFC 791, section 3.1) and of TCP, UDP and SCTP, which all begin with the
+// ports.
 const (
 	offsetSource          = 12
 	offsetDestination     = 16
@@ -74,7 +75,9 @@ func expressions(r Rule) []expr.Any {
 
 // verdictOf looks the first register up in a map. A destination of 0 is the register of the verdict.
 func verdictOf(name string) *expr.Lookup {
-	return &expr.Lookup{SourceRegister: firstRegister, SetName: name, IsDestRegSet: true, DestRegister: unix.NFT_REG_VERDICT}
+	return &expr.Lookup{
+		SourceRegister: firstRegister, SetName: name, IsDestRegSet: true, DestRegister: unix.NFT_REG_VERDICT,
+	}
 }
 
 func conditions(m Match) []expr.Any {

@@ -68,7 +68,8 @@ func (o *objects) List(_ context.Context, into client.ObjectList, _ ...client.Li
 // runAgent starts a controller with a server for plugins, and returns its socket.
 func runAgent(t testing.TB, node host, o *objects) string {
 	c := &Controller{
-		Client: o, API: o, Clock: clock.RealClock{}, Kernel: tableIn{node}, Node: self, woken: make(chan event.GenericEvent, 1),
+		Client: o, API: o, Clock: clock.RealClock{}, Kernel: tableIn{node}, Node: self,
+		woken:   make(chan event.GenericEvent, 1),
 		Metrics: NewMetrics(prometheus.NewRegistry(), func() (Refused, error) { return Refused{}, nil }),
 	}
 	pass := func() {
@@ -121,7 +122,8 @@ func plugin(socket, command, pod, address string) error {
 	return nil
 }
 
-// TestPluginConfinesBeforeThePodStarts tries connections as soon as the plugin has returned, while no status has an address.
+// TestPluginConfinesBeforeThePodStarts tries connections as soon as the plugin has returned, while no status has an
+// address.
 func TestPluginConfinesBeforeThePodStarts(t *testing.T) {
 	l := newLab(t)
 	for i := range 3 {

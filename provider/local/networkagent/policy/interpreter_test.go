@@ -57,7 +57,8 @@ func (c Chain) fate(r Ruleset, p packet) Verdict {
 			panic("no map " + rule.Map)
 		}
 		elements := r.Maps[m].Elements
-		if e, ok := slices.BinarySearchFunc(elements, address, func(j Jump, a netip.Addr) int { return j.Address.Compare(a) }); ok {
+		if e, ok := slices.BinarySearchFunc(elements, address,
+			func(j Jump, a netip.Addr) int { return j.Address.Compare(a) }); ok {
 			next := slices.IndexFunc(r.Chains, func(c Chain) bool { return c.Name == elements[e].Chain })
 			return r.Chains[next].fate(r, p)
 		}
@@ -87,7 +88,8 @@ func (m Match) holds(r Ruleset, p packet) bool {
 		return ok
 	}
 	inRange := func(a netip.Addr) bool {
-		return slices.ContainsFunc(set.Elements, func(e Element) bool { return e.Address.Compare(a) <= 0 && a.Compare(e.Last) <= 0 })
+		return slices.ContainsFunc(set.Elements,
+			func(e Element) bool { return e.Address.Compare(a) <= 0 && a.Compare(e.Last) <= 0 })
 	}
 	switch m.Kind {
 	case InSource:

@@ -37,7 +37,8 @@ func TestConnections(t *testing.T) {
 	t.Log("a pod that is selected is denied all but itself; its node reaches it")
 	l.set(t, newPolicy("x/deny", "app=b", bothTypes))
 	l.check(t, l.a, "!"+toB+":80", "!"+udpB+":53", "!"+toService+":80", toC+":80")
-	l.check(t, l.b, "!"+toA+":80", "!"+toNode+":80", "!"+toOutside+":80", "!udp:"+addressA+":53", toB+":80", toService+":80")
+	l.check(t, l.b, "!"+toA+":80", "!"+toNode+":80", "!"+toOutside+":80", "!udp:"+addressA+":53", toB+":80", toService+
+		":80")
 	l.check(t, l.c, "!"+toB+":80", toA+":80")
 	l.check(t, l.outside, "~"+toB+":80", toA+":80")
 	l.check(t, l.node, toB+":80", udpB+":53")

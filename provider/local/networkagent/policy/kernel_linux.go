@@ -16,8 +16,8 @@ const (
 	tableName = "hortus-policy"
 	// elementsPerMessage keeps the elements of a message, at most 76 bytes each, below the 64 KiB of a netlink attribute.
 	elementsPerMessage = 512
-	// bufferBytes is for a transaction and for its acknowledgements, which the kernel sends all at once. It is a limit, not
-	// an allocation. A transaction with 1,000 pods and 200 policies has less than 1 MiB.
+	// bufferBytes is for a transaction and for its acknowledgements, which the kernel sends all at once. It is a limit,
+	// not an allocation. A transaction with 1,000 pods and 200 policies has less than 1 MiB.
 	bufferBytes = 64 << 20
 	// kernelTimeout ends the wait for an acknowledgement that the kernel has dropped for lack of memory.
 	kernelTimeout = 30 * time.Second
@@ -25,11 +25,12 @@ const (
 	commentBytes = 120
 )
 
-// Table writes rulesets into the kernel, as a table in the network namespace of the calling thread. It touches no other table.
+// Table writes rulesets into the kernel, as a table in the network namespace of the calling thread. It touches no other
+// table.
 type Table struct{}
 
-// Replace makes the table what the ruleset says, in one transaction: packets see either all of the old rules or all of the
-// new ones. The counters go on.
+// Replace makes the table what the ruleset says, in one transaction: packets see either all of the old rules or all of
+// the new ones. The counters go on.
 func (t Table) Replace(r Ruleset) error {
 	refused, err := t.Refused()
 	if err != nil {
@@ -58,8 +59,8 @@ func (t Table) Replace(r Ruleset) error {
 	})
 }
 
-// Apply changes the table in one transaction. It fails, and changes nothing, if the table is not what the change started
-// from, so far as the kernel notices.
+// Apply changes the table in one transaction. It fails, and changes nothing, if the table is not what the change
+// started from, so far as the kernel notices.
 func (Table) Apply(c Change) error {
 	return transact(func(w *writer) error { return w.apply(c) })
 }
@@ -109,7 +110,8 @@ func prepareSocket[C interface {
 	SetWriteBuffer(bytes int) error
 	SetDeadline(t time.Time) error
 }](c C) error {
-	return errors.Join(c.SetReadBuffer(bufferBytes), c.SetWriteBuffer(bufferBytes), c.SetDeadline(time.Now().Add(kernelTimeout)))
+	return errors.Join(c.SetReadBuffer(bufferBytes), c.SetWriteBuffer(bufferBytes),
+		c.SetDeadline(time.Now().Add(kernelTimeout)))
 }
 
 func transact(write func(*writer) error) error {

@@ -90,7 +90,8 @@ func newHost(t testing.TB, name string) host {
 	return h
 }
 
-// join makes a veth pair: eth0 with the address in h, the other end in node, there a port of the bridge if it is not nil.
+// join makes a veth pair: eth0 with the address in h, the other end in node, there a port of the bridge if it is not
+// nil.
 func join(node, h host, address, nodeAddress string, bridge netlink.Link) error {
 	prefix, err := netlink.ParseAddr(address)
 	if err != nil {
@@ -98,7 +99,9 @@ func join(node, h host, address, nodeAddress string, bridge netlink.Link) error 
 	}
 	veth := "v" + h.name
 	err = node.do(func() error {
-		pair := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: veth}, PeerName: "eth0", PeerNamespace: netlink.NsFd(int(h.ns))}
+		pair := &netlink.Veth{
+			LinkAttrs: netlink.LinkAttrs{Name: veth}, PeerName: "eth0", PeerNamespace: netlink.NsFd(int(h.ns)),
+		}
 		if err := netlink.LinkAdd(pair); err != nil {
 			return err
 		}
@@ -210,7 +213,9 @@ type lab struct {
 }
 
 func newLab(t *testing.T) *lab {
-	l := &lab{node: newHost(t, "node"), a: newHost(t, "a"), b: newHost(t, "b"), c: newHost(t, "c"), outside: newHost(t, "outside")}
+	l := &lab{
+		node: newHost(t, "node"), a: newHost(t, "a"), b: newHost(t, "b"), c: newHost(t, "c"), outside: newHost(t, "outside"),
+	}
 	var bridge netlink.Link
 	must(t, l.node.do(func() error {
 		for path, value := range map[string]string{
@@ -274,7 +279,8 @@ func newLab(t *testing.T) *lab {
 		Namespaces: []corev1.Namespace{newNamespace("x", "team=x"), newNamespace("y", "team=y")},
 		Pods: []corev1.Pod{
 			newPod("x/a", "app=a", addressA), newPod("x/b", "app=b", addressB, withPort("web", corev1.ProtocolTCP, 8080)),
-			newPod("y/c", "app=c", addressC), newPod("y/d", "app=d", addressD, onNode("node-2"), withPort("web", corev1.ProtocolTCP, 81)),
+			newPod("y/c", "app=c", addressC),
+			newPod("y/d", "app=d", addressD, onNode("node-2"), withPort("web", corev1.ProtocolTCP, 81)),
 		},
 	}
 	return l

@@ -9,8 +9,8 @@ import (
 )
 
 // dropLinkLocal makes a second table, for IPv6. Pods of an IPv4 cluster have link-local addresses of IPv6 too, by which
-// those of one bridge would reach each other whatever policies say. Such packets are never routed, only bridged; all but
-// ICMPv6, which neighbours need to find each other, is dropped. Kernels without IPv6 need none of it.
+// those of one bridge would reach each other whatever policies say. Such packets are never routed, only bridged; all
+// but ICMPv6, which neighbours need to find each other, is dropped. Kernels without IPv6 need none of it.
 func (w *writer) dropLinkLocal() {
 	if _, err := os.Stat("/proc/sys/net/ipv6"); err != nil {
 		return
@@ -28,7 +28,8 @@ func (w *writer) dropLinkLocal() {
 			DestRegister: firstRegister, Base: expr.PayloadBaseNetworkHeader, Offset: 8, Len: 4,
 		},
 		&expr.Bitwise{
-			SourceRegister: firstRegister, DestRegister: firstRegister, Len: 4, Mask: []byte{0xff, 0xc0, 0, 0}, Xor: make([]byte, 4),
+			SourceRegister: firstRegister, DestRegister: firstRegister, Len: 4, Mask: []byte{0xff, 0xc0, 0, 0},
+			Xor: make([]byte, 4),
 		},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: firstRegister, Data: []byte{0xfe, 0x80, 0, 0}},
 		loadProtocol(firstRegister),

@@ -31,7 +31,8 @@ func NewMetrics(r prometheus.Registerer, refused func() (Refused, error)) *Metri
 			Name: "hortus_network_agent_policies", Help: "Number of NetworkPolicies in the cluster."}),
 		pods: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "hortus_network_agent_restricted_pods",
-			Help: "Number of pods of this node that policies restrict, by direction: egress or ingress."}, []string{"direction"}),
+			Help: "Number of pods of this node that policies restrict, by direction: egress or ingress."},
+			[]string{"direction"}),
 	}
 	m.setup = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "hortus_network_agent_pod_setup_duration_seconds",
@@ -42,10 +43,11 @@ func NewMetrics(r prometheus.Registerer, refused func() (Refused, error)) *Metri
 		Name: "hortus_network_agent_pod_setup_errors_total",
 		Help: "Reports of new pods' addresses by the container runtime that were answered with an error.",
 	})
-	r.MustRegister(m.changes, m.policies, m.pods, m.setup, m.failures, &refusedCollector{read: refused, packets: prometheus.NewDesc(
-		"hortus_network_agent_refused_packets_total",
-		"Packets refused by policies and by fixed rules, by direction seen from the pods of this node: egress or ingress.",
-		[]string{"direction"}, nil)})
+	r.MustRegister(m.changes, m.policies, m.pods, m.setup, m.failures,
+		&refusedCollector{read: refused, packets: prometheus.NewDesc(
+			"hortus_network_agent_refused_packets_total",
+			"Packets refused by policies and by fixed rules, by direction seen from the pods of this node: egress or ingress.",
+			[]string{"direction"}, nil)})
 	return m
 }
 

@@ -44,12 +44,14 @@ func TestRulesetIsWhatPoliciesMean(t *testing.T) {
 				dropped++
 			}
 			if got := fate(rules, p); got != wantFate {
-				t.Fatalf("seed %d: verdict %d about packet %s, want %d: %s\n%s\n%s", seed, got, p, wantFate, reason, describe(o), rules)
+				t.Fatalf("seed %d: verdict %d about packet %s, want %d: %s\n%s\n%s", seed, got, p, wantFate, reason, describe(o),
+					rules)
 			}
 		}
 	}
 	if total := allowed + refused; allowed < total/10 || refused < total/10 || dropped < total/50 {
-		t.Errorf("%d packets are allowed, %d refused, %d of them dropped: the clusters show too little", allowed, refused, dropped)
+		t.Errorf("%d packets are allowed, %d refused, %d of them dropped: the clusters show too little", allowed, refused,
+			dropped)
 	}
 }
 
@@ -200,8 +202,12 @@ var (
 	someValues    = []string{"a", "b", "c"}
 	someNames     = []string{"http", "dns", "none"}
 	someProtocols = []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP}
-	someAddresses = []string{"0.0.0.1", "10.0.0.9", "10.9.0.1", "192.168.7.7", "192.168.8.8", "169.254.169.254", "255.255.255.255"}
-	someBlocks    = []string{"0.0.0.0/0", "10.0.0.0/8", "10.0.0.0/29", "192.168.0.0/16", "192.168.7.7/32", "128.0.0.0/1", "fd00::/8"}
+	someAddresses = []string{
+		"0.0.0.1", "10.0.0.9", "10.9.0.1", "192.168.7.7", "192.168.8.8", "169.254.169.254", "255.255.255.255",
+	}
+	someBlocks = []string{
+		"0.0.0.0/0", "10.0.0.0/8", "10.0.0.0/29", "192.168.0.0/16", "192.168.7.7/32", "128.0.0.0/1", "fd00::/8",
+	}
 )
 
 const nodeAddress = "10.250.0.2"
@@ -230,7 +236,9 @@ func randomSelector(r *rand.Rand) *metav1.LabelSelector {
 			{Key: key, Operator: metav1.LabelSelectorOpIn, Values: []string{"a", "c"}},
 		}
 	case 4:
-		s.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: key, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"b"}}}
+		s.MatchExpressions = []metav1.LabelSelectorRequirement{{
+			Key: key, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"b"},
+		}}
 	case 5:
 		operator := pick(r, []metav1.LabelSelectorOperator{metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist})
 		s.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: key, Operator: operator}}
@@ -277,7 +285,9 @@ func randomPeers(r *rand.Rand) []networkingv1.NetworkPolicyPeer {
 		case 3:
 			out = append(out, networkingv1.NetworkPolicyPeer{NamespaceSelector: randomSelector(r)})
 		case 4:
-			out = append(out, networkingv1.NetworkPolicyPeer{NamespaceSelector: randomSelector(r), PodSelector: randomSelector(r)})
+			out = append(out, networkingv1.NetworkPolicyPeer{
+				NamespaceSelector: randomSelector(r), PodSelector: randomSelector(r),
+			})
 		}
 	}
 	return out
@@ -324,7 +334,8 @@ func randomCluster(r *rand.Rand) Observed {
 	o := Observed{Node: self, Refused: []netip.Prefix{netip.MustParsePrefix("169.254.0.0/16")}}
 	for _, name := range someValues {
 		if r.Intn(20) > 0 { // A namespace whose object has not arrived yet is selected by nothing.
-			o.Namespaces = append(o.Namespaces, corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: randomLabels(r)}})
+			o.Namespaces = append(o.Namespaces,
+				corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: randomLabels(r)}})
 		}
 	}
 	for i := range 4 + r.Intn(8) {
@@ -443,8 +454,11 @@ func meansPod(o Observed, a netip.Addr) *corev1.Pod {
 	return byStatus
 }
 
-// meansDirection judges one direction: subject is selected by policies, peer may be nil, server is the pod with the ports.
-func meansDirection(o Observed, p packet, out bool, subject, peer *corev1.Pod, peerAddress netip.Addr, server *corev1.Pod) bool {
+// meansDirection judges one direction: subject is selected by policies, peer may be nil, server is the pod with the
+// ports.
+func meansDirection(
+	o Observed, p packet, out bool, subject, peer *corev1.Pod, peerAddress netip.Addr, server *corev1.Pod,
+) bool {
 	restricted := false
 	for _, policy := range o.Policies {
 		spec := policy.Spec
@@ -475,7 +489,9 @@ func meansDirection(o Observed, p packet, out bool, subject, peer *corev1.Pod, p
 	return !restricted
 }
 
-func meansPeers(o Observed, namespace string, peers []networkingv1.NetworkPolicyPeer, pod *corev1.Pod, address netip.Addr) bool {
+func meansPeers(
+	o Observed, namespace string, peers []networkingv1.NetworkPolicyPeer, pod *corev1.Pod, address netip.Addr,
+) bool {
 	if len(peers) == 0 {
 		return true
 	}
@@ -511,7 +527,9 @@ func meansPorts(ports []networkingv1.NetworkPolicyPort, p packet, server *corev1
 	if len(ports) == 0 {
 		return true
 	}
-	numbers := map[corev1.Protocol]Protocol{"": TCP, corev1.ProtocolTCP: TCP, corev1.ProtocolUDP: UDP, corev1.ProtocolSCTP: SCTP}
+	numbers := map[corev1.Protocol]Protocol{
+		"": TCP, corev1.ProtocolTCP: TCP, corev1.ProtocolUDP: UDP, corev1.ProtocolSCTP: SCTP,
+	}
 	for _, port := range ports {
 		protocol := corev1.ProtocolTCP
 		if port.Protocol != nil {

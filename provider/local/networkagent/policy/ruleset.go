@@ -64,7 +64,8 @@ type Jump struct {
 	Chain   string
 }
 
-// Chain is a list of rules. The first rule with a verdict decides; packets that reach the end of a base chain are accepted.
+// Chain is a list of rules. The first rule with a verdict decides; packets that reach the end of a base chain are
+// accepted.
 type Chain struct {
 	Name  string
 	Hook  Hook // Zero: no base chain, packets come from maps only.
@@ -95,11 +96,12 @@ type Verdict int
 
 // Verdicts.
 const (
-	Accept               Verdict = iota
-	Reject                       // Dropped, and the sender gets ICMP "administratively prohibited".
-	ToChainOfSource              // Continues in the chain that Map has for the source address; without one in the next rule.
-	ToChainOfDestination         // The same for the destination address.
-	Drop                         // Dropped without an answer.
+	Accept Verdict = iota
+	Reject         // Dropped, and the sender gets ICMP "administratively prohibited".
+	// Continues in the chain that Map has for the source address; without one in the next rule.
+	ToChainOfSource
+	ToChainOfDestination // The same for the destination address.
+	Drop                 // Dropped without an answer.
 )
 
 // MatchKind says what a Match compares.
@@ -157,7 +159,8 @@ func (c Chain) equal(other Chain) bool {
 }
 
 func (r Rule) equal(other Rule) bool {
-	return r.Counter == other.Counter && r.Verdict == other.Verdict && r.Map == other.Map && slices.Equal(r.Matches, other.Matches)
+	return r.Counter == other.Counter && r.Verdict == other.Verdict && r.Map == other.Map &&
+		slices.Equal(r.Matches, other.Matches)
 }
 
 // String returns the name of the protocol as nftables has it.
@@ -204,8 +207,8 @@ func (r Ruleset) String() string {
 	return out.String()
 }
 
-// place returns hook and priority of a base chain. Any priority would do, as the hooks are of no use to translations; the
-// two chains on the forward hook only need a fixed order.
+// place returns hook and priority of a base chain. Any priority would do, as the hooks are of no use to translations;
+// the two chains on the forward hook only need a fixed order.
 func (h Hook) place() (hook string, priority int) {
 	switch h {
 	case ForwardEgress:

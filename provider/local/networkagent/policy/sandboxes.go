@@ -16,12 +16,12 @@ import (
 	"hortus.dev/hortus/provider/local/networkagent/hook"
 )
 
-// readAfter is the wait for a Pod to arrive by the watch before it is read from the API server, and between two such reads.
-// Watches are usually a few milliseconds behind.
+// readAfter is the wait for a Pod to arrive by the watch before it is read from the API server, and between two such
+// reads. Watches are usually a few milliseconds behind.
 const readAfter = 2 * time.Second
 
-// sandboxes are the networks of the node's pods that the container runtime has reported and that still exist. The zero value
-// is empty. It is safe for concurrent use.
+// sandboxes are the networks of the node's pods that the container runtime has reported and that still exist. The zero
+// value is empty. It is safe for concurrent use.
 type sandboxes struct {
 	mu   sync.Mutex
 	list []*sandbox // A Pod and an address have at most one each.
@@ -120,9 +120,9 @@ func (l *sandboxes) has(pod client.ObjectKey) bool {
 	return slices.ContainsFunc(l.list, func(s *sandbox) bool { return s.Namespace == pod.Namespace && s.Name == pod.Name })
 }
 
-// match finds the Pods of sandboxes, among those of the cache or as the API server returned them, and adds both to what is
-// observed. Sandboxes whose Pod was in the cache and is there no longer are forgotten. The function returned answers the
-// requests for all that have a Pod.
+// match finds the Pods of sandboxes, among those of the cache or as the API server returned them, and adds both to what
+// is observed. Sandboxes whose Pod was in the cache and is there no longer are forgotten. The function returned answers
+// the requests for all that have a Pod.
 func (l *sandboxes) match(o *Observed) (answer func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -161,9 +161,9 @@ func (l *sandboxes) match(o *Observed) (answer func()) {
 	}
 }
 
-// Confine applies the rules of the pod that a sandbox belongs to and returns once they are in force. It fails when ctx ends
-// before, and if the pod has ended. The pod keeps the addresses until Release, until another pod gets them, or until the Pod is
-// gone or has ended. Calls may be concurrent; one pass is enough for several.
+// Confine applies the rules of the pod that a sandbox belongs to and returns once they are in force. It fails when ctx
+// ends before, and if the pod has ended. The pod keeps the addresses until Release, until another pod gets them, or
+// until the Pod is gone or has ended. Calls may be concurrent; one pass is enough for several.
 func (c *Controller) Confine(ctx context.Context, network hook.Sandbox) (err error) {
 	start := c.Clock.Now()
 	defer func() { c.Metrics.confined(c.Clock.Since(start), err) }()
@@ -188,7 +188,8 @@ func (c *Controller) Confine(ctx context.Context, network hook.Sandbox) (err err
 	}
 }
 
-// provide reads the Pod of a sandbox from the API server, in case the watch is late. It returns what the request waits for.
+// provide reads the Pod of a sandbox from the API server, in case the watch is late. It returns what the request waits
+// for.
 func (c *Controller) provide(ctx context.Context, s *sandbox) error {
 	p := &corev1.Pod{}
 	switch err := c.API.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: s.Name}, p); {

@@ -22,8 +22,8 @@ import (
 	"hortus.dev/hortus/provider/local/networkagent/hook"
 )
 
-// confinement is a controller with a cache and an API server, which know different Pods, and whose time is that of the test's
-// bubble. A policy lets only app=a reach app=b.
+// confinement is a controller with a cache and an API server, which know different Pods, and whose time is that of the
+// test's bubble. A policy lets only app=a reach app=b.
 type confinement struct {
 	*Controller
 	t          *testing.T
@@ -50,7 +50,8 @@ func newConfinement(t *testing.T, cached, only []corev1.Pod) *confinement {
 		c.create(c.cache, cached[i])
 	}
 	c.Controller = &Controller{
-		Client: c.cache, API: c.api, Clock: clock.RealClock{}, Kernel: c.kernel, Node: self, woken: make(chan event.GenericEvent, 1),
+		Client: c.cache, API: c.api, Clock: clock.RealClock{}, Kernel: c.kernel, Node: self,
+		woken:   make(chan event.GenericEvent, 1),
 		Metrics: NewMetrics(prometheus.NewRegistry(), func() (Refused, error) { return Refused{}, nil }),
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -130,7 +131,8 @@ func TestConfine(t *testing.T) {
 			cached: []corev1.Pod{b}, sandbox: sandboxOf("c", "b", "", "10.0.0.2"),
 		},
 		"a static pod has another UID": {
-			cached: []corev1.Pod{newPod("x/b", "app=b", "", withUID("2"), mirror)}, sandbox: sandboxOf("c", "b", "1", "10.0.0.2"),
+			cached:  []corev1.Pod{newPod("x/b", "app=b", "", withUID("2"), mirror)},
+			sandbox: sandboxOf("c", "b", "1", "10.0.0.2"),
 		},
 		"an address in the status of another pod": {
 			cached:  []corev1.Pod{b, newPod("x/old", "app=c", "10.0.0.2", createdAt(9))},
@@ -158,7 +160,8 @@ func TestConfine(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newConfinement(t, tc.cached, tc.only)
 				err := c.confine(tc.sandbox)
-				if tc.wantErr == "" && err != nil || tc.wantErr != "" && (err == nil || !strings.Contains(err.Error(), tc.wantErr)) {
+				if tc.wantErr == "" && err != nil || tc.wantErr != "" &&
+					(err == nil || !strings.Contains(err.Error(), tc.wantErr)) {
 					t.Errorf("error %v, want one about %q", err, tc.wantErr)
 				}
 				c.expect(stranger, "10.0.0.2", tc.open, tc.after)
@@ -172,7 +175,8 @@ func TestConfine(t *testing.T) {
 	}
 }
 
-// TestConfinedPodIsAPeer tries what made control planes restart: a new pod connects to one that lets it in by its labels.
+// TestConfinedPodIsAPeer tries what made control planes restart: a new pod connects to one that lets it in by its
+// labels.
 func TestConfinedPodIsAPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newConfinement(t, []corev1.Pod{newPod("x/b", "app=b", "10.0.0.2"), newPod("x/a", "app=a", "")}, nil)

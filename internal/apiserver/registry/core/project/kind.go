@@ -71,7 +71,8 @@ func Kind() *registry.Kind[*corev1beta1.Project] {
 // markOwner gives the role owner to the owner, if a member, and to nobody else.
 func markOwner(p *corev1beta1.Project) {
 	owner := p.Spec.Owner
-	if owner == nil || !slices.ContainsFunc(p.Spec.Members, func(m corev1beta1.ProjectMember) bool { return m.Subject == *owner }) {
+	if owner == nil || !slices.ContainsFunc(p.Spec.Members,
+		func(m corev1beta1.ProjectMember) bool { return m.Subject == *owner }) {
 		return
 	}
 	found := false

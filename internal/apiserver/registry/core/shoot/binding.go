@@ -31,7 +31,8 @@ func (bindingStrategy) PrepareForUpdate(_ context.Context, o, oldObject runtime.
 		s.Status.LastOperation = nil
 	}
 	// A move that is called off, or goes somewhere else when the one that was taken to be dead has handed over.
-	if dead, same := s.Annotations[corev1beta1.AnnotationSourceIsDead]; dead == old.Annotations[corev1beta1.AnnotationSourceIsDead] && same &&
+	dead, same := s.Annotations[corev1beta1.AnnotationSourceIsDead]
+	if same && dead == old.Annotations[corev1beta1.AnnotationSourceIsDead] &&
 		(dead == ptr.Deref(s.Spec.SeedName, "") || dead != ptr.Deref(s.Status.SeedName, "")) {
 		delete(s.Annotations, corev1beta1.AnnotationSourceIsDead)
 	}

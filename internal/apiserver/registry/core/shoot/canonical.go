@@ -12,10 +12,12 @@ import (
 func canonicalize(s *corev1beta1.Shoot) {
 	kubernetes := &s.Spec.Kubernetes
 	// What validation refuses stays for it to see.
-	if autoscaler := kubernetes.ClusterAutoscaler; autoscaler != nil && autoscaler.AcceptsMaxEmptyBulkDelete(kubernetes.Version) {
+	if autoscaler := kubernetes.ClusterAutoscaler; autoscaler != nil &&
+		autoscaler.AcceptsMaxEmptyBulkDelete(kubernetes.Version) {
 		kubernetes.ClusterAutoscaler.MaxEmptyBulkDelete = nil
 	}
-	if server := kubernetes.KubeAPIServer; server != nil && server.EnableAnonymousAuthentication != nil && !*server.EnableAnonymousAuthentication {
+	if server := kubernetes.KubeAPIServer; server != nil && server.EnableAnonymousAuthentication != nil &&
+		!*server.EnableAnonymousAuthentication {
 		server.EnableAnonymousAuthentication = nil
 	}
 	if addons := s.Spec.Addons; addons != nil && addons.NginxIngress == nil &&
@@ -62,7 +64,9 @@ func syncCloudProfile(s, old *corev1beta1.Shoot) {
 		spec.CloudProfile.Kind == corev1beta1.CloudProfileKind &&
 		!equality.Semantic.DeepEqual(spec.CloudProfileName, old.Spec.CloudProfileName) &&
 		equality.Semantic.DeepEqual(spec.CloudProfile, old.Spec.CloudProfile) {
-		spec.CloudProfile = &corev1beta1.CloudProfileReference{Kind: corev1beta1.CloudProfileKind, Name: *spec.CloudProfileName}
+		spec.CloudProfile = &corev1beta1.CloudProfileReference{
+			Kind: corev1beta1.CloudProfileKind, Name: *spec.CloudProfileName,
+		}
 	}
 	spec.CloudProfileName = nil
 	if ref := spec.CloudProfile; ref != nil && ref.Kind == corev1beta1.CloudProfileKind {
@@ -75,7 +79,9 @@ func syncDNSCredentials(provider, old *corev1beta1.DNSProvider) {
 	if old != nil && provider.SecretName != nil &&
 		!equality.Semantic.DeepEqual(provider.SecretName, old.SecretName) &&
 		equality.Semantic.DeepEqual(provider.CredentialsRef, old.CredentialsRef) {
-		provider.CredentialsRef = &autoscalingv1.CrossVersionObjectReference{APIVersion: "v1", Kind: "Secret", Name: *provider.SecretName}
+		provider.CredentialsRef = &autoscalingv1.CrossVersionObjectReference{
+			APIVersion: "v1", Kind: "Secret", Name: *provider.SecretName,
+		}
 	}
 	provider.SecretName = nil
 	if ref := provider.CredentialsRef; ref != nil && ref.APIVersion == "v1" && ref.Kind == "Secret" {

@@ -22,7 +22,9 @@ func TestWhatSaysNothingIsRemoved(t *testing.T) {
 		"empty addons":           {&corev1beta1.Addons{}, false},
 		"a dashboard that is on": {&corev1beta1.Addons{KubernetesDashboard: dashboard(true)}, true},
 		"one that is off":        {&corev1beta1.Addons{KubernetesDashboard: dashboard(false)}, false},
-		"an ingress that is off": {&corev1beta1.Addons{KubernetesDashboard: dashboard(false), NginxIngress: &corev1beta1.NginxIngress{}}, true},
+		"an ingress that is off": {&corev1beta1.Addons{
+			KubernetesDashboard: dashboard(false), NginxIngress: &corev1beta1.NginxIngress{},
+		}, true},
 	} {
 		s := shootWith(func(s *corev1beta1.Shoot) { s.Spec.Addons = tc.addons })
 		if canonicalize(s); (s.Spec.Addons != nil) != tc.kept {
@@ -34,7 +36,8 @@ func TestWhatSaysNothingIsRemoved(t *testing.T) {
 			s.Spec.Kubernetes.KubeAPIServer = &corev1beta1.KubeAPIServerConfig{EnableAnonymousAuthentication: &enabled}
 		})
 		if canonicalize(s); (s.Spec.Kubernetes.KubeAPIServer.EnableAnonymousAuthentication != nil) != enabled {
-			t.Errorf("enableAnonymousAuthentication %t becomes %v", enabled, s.Spec.Kubernetes.KubeAPIServer.EnableAnonymousAuthentication)
+			t.Errorf("enableAnonymousAuthentication %t becomes %v", enabled,
+				s.Spec.Kubernetes.KubeAPIServer.EnableAnonymousAuthentication)
 		}
 	}
 	for version, kept := range map[string]bool{"1.32.1": false, "1.33.0": true} { // Validation refuses what is kept.
@@ -50,7 +53,9 @@ func TestWhatSaysNothingIsRemoved(t *testing.T) {
 
 func TestLabelsAreDerived(t *testing.T) {
 	s := shootWith(func(s *corev1beta1.Shoot) {
-		s.Labels = map[string]string{"a": "b", "name.seed.gardener.cloud/left": "true", corev1beta1.LabelShootSelfHosted: "true"}
+		s.Labels = map[string]string{
+			"a": "b", "name.seed.gardener.cloud/left": "true", corev1beta1.LabelShootSelfHosted: "true",
+		}
 		s.Spec.SeedName, s.Status.SeedName = ptr.To("new"), ptr.To("old")
 	})
 	canonicalize(s)
@@ -77,20 +82,34 @@ func TestSpellingsOfTheProfile(t *testing.T) {
 	}
 	local := pair{ptr.To("local"), ref("CloudProfile", "local")}
 	for name, tc := range map[string]struct{ sent, stored, want pair }{
-		"only the newer one":         {pair{nil, ref("CloudProfile", "local")}, pair{}, local},
-		"one of a project":           {pair{nil, ref("NamespacedCloudProfile", "mine")}, pair{}, pair{nil, ref("NamespacedCloudProfile", "mine")}},
-		"from a project's to none":   {pair{ptr.To("local"), ref("NamespacedCloudProfile", "mine")}, local, pair{nil, ref("NamespacedCloudProfile", "mine")}},
-		"the older one was changed":  {pair{ptr.To("other"), ref("CloudProfile", "local")}, local, pair{ptr.To("other"), ref("CloudProfile", "other")}},
-		"the newer one was changed":  {pair{ptr.To("local"), ref("CloudProfile", "other")}, local, pair{ptr.To("other"), ref("CloudProfile", "other")}},
-		"both were changed":          {pair{ptr.To("a"), ref("CloudProfile", "b")}, local, pair{ptr.To("b"), ref("CloudProfile", "b")}},
+		"only the newer one": {pair{nil, ref("CloudProfile", "local")}, pair{}, local},
+		"one of a project": {
+			pair{nil, ref("NamespacedCloudProfile", "mine")}, pair{}, pair{nil, ref("NamespacedCloudProfile", "mine")},
+		},
+		"from a project's to none": {
+			pair{ptr.To("local"), ref("NamespacedCloudProfile", "mine")}, local,
+			pair{nil, ref("NamespacedCloudProfile", "mine")},
+		},
+		"the older one was changed": {
+			pair{ptr.To("other"), ref("CloudProfile", "local")}, local, pair{ptr.To("other"), ref("CloudProfile", "other")},
+		},
+		"the newer one was changed": {
+			pair{ptr.To("local"), ref("CloudProfile", "other")}, local, pair{ptr.To("other"), ref("CloudProfile", "other")},
+		},
+		"both were changed": {
+			pair{ptr.To("a"), ref("CloudProfile", "b")}, local, pair{ptr.To("b"), ref("CloudProfile", "b")},
+		},
 		"the older one was left out": {pair{nil, ref("CloudProfile", "local")}, local, local},
 	} {
-		s := shootWith(func(s *corev1beta1.Shoot) { s.Spec.CloudProfileName, s.Spec.CloudProfile = tc.sent.name, tc.sent.ref })
+		s := shootWith(func(s *corev1beta1.Shoot) {
+			s.Spec.CloudProfileName, s.Spec.CloudProfile = tc.sent.name, tc.sent.ref
+		})
 		old := shootWith(func(s *corev1beta1.Shoot) {
 			s.Spec.CloudProfileName, s.Spec.CloudProfile = tc.stored.name, tc.stored.ref
 		})
 		syncSpellings(s, old)
-		if diff := cmp.Diff(tc.want, pair{s.Spec.CloudProfileName, s.Spec.CloudProfile}, cmp.AllowUnexported(pair{})); diff != "" {
+		if diff := cmp.Diff(tc.want, pair{s.Spec.CloudProfileName, s.Spec.CloudProfile},
+			cmp.AllowUnexported(pair{})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
@@ -110,7 +129,9 @@ func TestSpellingsOfCredentialsForDNS(t *testing.T) {
 		"only the newer one":        {pair{nil, ref("Secret", "a")}, pair{}, a},
 		"the older one was changed": {pair{ptr.To("b"), ref("Secret", "a")}, a, pair{ptr.To("b"), ref("Secret", "b")}},
 		"the newer one was changed": {pair{ptr.To("a"), ref("Secret", "b")}, a, pair{ptr.To("b"), ref("Secret", "b")}},
-		"an identity instead":       {pair{ptr.To("a"), ref("WorkloadIdentity", "i")}, a, pair{nil, ref("WorkloadIdentity", "i")}},
+		"an identity instead": {
+			pair{ptr.To("a"), ref("WorkloadIdentity", "i")}, a, pair{nil, ref("WorkloadIdentity", "i")},
+		},
 	} {
 		with := func(p pair) *corev1beta1.Shoot {
 			return shootWith(func(s *corev1beta1.Shoot) {

@@ -43,27 +43,49 @@ func TestOperations(t *testing.T) {
 		bump  bool
 		rest  string
 	}{
-		"none":                                  {shootWith(done), false, ""},
-		"before the first operation":            {shootWith(asked("reconcile")), false, "reconcile"},
-		"reconcile":                             {shootWith(done, asked("reconcile")), true, ""},
-		"reconcile of a failed Shoot":           {shootWith(failed, asked("reconcile")), false, "reconcile"},
-		"retry":                                 {shootWith(failed, asked("retry")), true, ""},
-		"retry of one that did not fail":        {shootWith(done, asked("retry")), false, "retry"},
-		"retry with others":                     {shootWith(failed, asked("retry;reconcile")), false, "retry;reconcile"},
-		"maintain":                              {shootWith(done, asked("maintain")), false, "maintain"},
-		"force":                                 {shootWith(done, asked("force-in-place-update")), false, "force-in-place-update"},
-		"a rotation":                            {shootWith(done, asked("rotate-ca-start")), true, "rotate-ca-start"},
-		"a rotation with reconcile":             {shootWith(done, asked("reconcile;rotate-ca-start")), true, "rotate-ca-start"},
-		"a rollout":                             {shootWith(done, asked("rollout-workers=pool")), true, "rollout-workers=pool"},
-		"a rollout for a rotation":              {shootWith(done, asked("rotate-rollout-workers=pool")), true, "rotate-rollout-workers=pool"},
-		"SSH keys":                              {shootWith(done, asked("rotate-ssh-keypair")), true, "rotate-ssh-keypair"},
-		"SSH keys that nobody has":              {shootWith(done, asked("rotate-ssh-keypair"), noSSH), false, ""},
-		"SSH keys without machines":             {shootWith(done, asked("rotate-ssh-keypair"), workerless), false, ""},
-		"SSH keys that nobody has and others":   {shootWith(done, asked("rotate-ssh-keypair;rotate-ca-start"), noSSH), true, "rotate-ca-start"},
-		"all credentials and some":              {shootWith(done, asked("rotate-ca-start;rotate-credentials-start;rotate-ssh-keypair")), true, "rotate-credentials-start"},
-		"all credentials and some, no rollout":  {shootWith(done, asked("rotate-credentials-start-without-workers-rollout;rotate-ca-start-without-workers-rollout")), true, "rotate-credentials-start-without-workers-rollout"},
-		"completion of all credentials and one": {shootWith(done, asked("rotate-credentials-complete;rotate-serviceaccount-key-complete")), true, "rotate-credentials-complete"},
-		"completion and something else":         {shootWith(done, asked("rotate-credentials-complete;rotate-ssh-keypair")), true, "rotate-credentials-complete;rotate-ssh-keypair"},
+		"none":                           {shootWith(done), false, ""},
+		"before the first operation":     {shootWith(asked("reconcile")), false, "reconcile"},
+		"reconcile":                      {shootWith(done, asked("reconcile")), true, ""},
+		"reconcile of a failed Shoot":    {shootWith(failed, asked("reconcile")), false, "reconcile"},
+		"retry":                          {shootWith(failed, asked("retry")), true, ""},
+		"retry of one that did not fail": {shootWith(done, asked("retry")), false, "retry"},
+		"retry with others":              {shootWith(failed, asked("retry;reconcile")), false, "retry;reconcile"},
+		"maintain":                       {shootWith(done, asked("maintain")), false, "maintain"},
+		"force": {
+			shootWith(done, asked("force-in-place-update")), false, "force-in-place-update",
+		},
+		"a rotation": {shootWith(done, asked("rotate-ca-start")), true, "rotate-ca-start"},
+		"a rotation with reconcile": {
+			shootWith(done, asked("reconcile;rotate-ca-start")), true, "rotate-ca-start",
+		},
+		"a rollout": {
+			shootWith(done, asked("rollout-workers=pool")), true, "rollout-workers=pool",
+		},
+		"a rollout for a rotation": {
+			shootWith(done, asked("rotate-rollout-workers=pool")), true, "rotate-rollout-workers=pool",
+		},
+		"SSH keys":                  {shootWith(done, asked("rotate-ssh-keypair")), true, "rotate-ssh-keypair"},
+		"SSH keys that nobody has":  {shootWith(done, asked("rotate-ssh-keypair"), noSSH), false, ""},
+		"SSH keys without machines": {shootWith(done, asked("rotate-ssh-keypair"), workerless), false, ""},
+		"SSH keys that nobody has and others": {
+			shootWith(done, asked("rotate-ssh-keypair;rotate-ca-start"), noSSH), true, "rotate-ca-start",
+		},
+		"all credentials and some": {
+			shootWith(done, asked("rotate-ca-start;rotate-credentials-start;rotate-ssh-keypair")), true,
+			"rotate-credentials-start",
+		},
+		"all credentials and some, no rollout": {
+			shootWith(done, asked("rotate-credentials-start-without-workers-rollout;rotate-ca-start-without-workers-rollout")),
+			true, "rotate-credentials-start-without-workers-rollout",
+		},
+		"completion of all credentials and one": {
+			shootWith(done, asked("rotate-credentials-complete;rotate-serviceaccount-key-complete")), true,
+			"rotate-credentials-complete",
+		},
+		"completion and something else": {
+			shootWith(done, asked("rotate-credentials-complete;rotate-ssh-keypair")), true,
+			"rotate-credentials-complete;rotate-ssh-keypair",
+		},
 	} {
 		bump := takeOperations(tc.shoot)
 		if rest := tc.shoot.Annotations[corev1beta1.AnnotationOperation]; bump != tc.bump || rest != tc.rest {
@@ -81,7 +103,8 @@ func TestOperationsAreAskedForOnce(t *testing.T) {
 	}
 	deduplicateOperations(s)
 	want := map[string]string{
-		corev1beta1.AnnotationOperation: "rotate-ca-start;reconcile", corev1beta1.AnnotationMaintenanceOperation: "reconcile", "other": "a;a",
+		corev1beta1.AnnotationOperation: "rotate-ca-start;reconcile", corev1beta1.AnnotationMaintenanceOperation: "reconcile",
+		"other": "a;a",
 	}
 	if diff := cmp.Diff(want, s.Annotations); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -107,20 +130,22 @@ func TestGenerationOfAnUpdate(t *testing.T) {
 		bump     bool
 		rest     string
 	}{
-		"nothing":                         {},
-		"the spec":                        {now: list(purpose), bump: true},
-		"the spec, confined":              {now: list(purpose, confined), old: list(confined)},
-		"hibernation, confined":           {now: list(hibernated, confined), old: list(confined), bump: true},
-		"waking up, confined":             {now: list(confined), old: list(hibernated, confined), bump: true},
-		"hibernation said to be off":      {now: list(notHibernated, confined), old: list(confined)},
-		"confinement given up":            {old: list(confined), bump: true},
-		"deletion":                        {now: list(deleted), bump: true},
-		"deletion that goes on":           {now: list(deleted), old: list(deleted)},
-		"forced deletion":                 {now: list(deleted, forced("yes")), old: list(deleted)},
-		"forced deletion, confirmed":      {now: list(deleted, forced("true")), old: list(deleted), bump: true},
-		"forced deletion, still":          {now: list(deleted, forced("true")), old: list(deleted, forced("1"))},
-		"an operation":                    {now: list(done, asked("reconcile")), old: list(done), bump: true},
-		"an operation sent with the spec": {now: list(done, asked("reconcile"), purpose), old: list(done), bump: true, rest: "reconcile"},
+		"nothing":                    {},
+		"the spec":                   {now: list(purpose), bump: true},
+		"the spec, confined":         {now: list(purpose, confined), old: list(confined)},
+		"hibernation, confined":      {now: list(hibernated, confined), old: list(confined), bump: true},
+		"waking up, confined":        {now: list(confined), old: list(hibernated, confined), bump: true},
+		"hibernation said to be off": {now: list(notHibernated, confined), old: list(confined)},
+		"confinement given up":       {old: list(confined), bump: true},
+		"deletion":                   {now: list(deleted), bump: true},
+		"deletion that goes on":      {now: list(deleted), old: list(deleted)},
+		"forced deletion":            {now: list(deleted, forced("yes")), old: list(deleted)},
+		"forced deletion, confirmed": {now: list(deleted, forced("true")), old: list(deleted), bump: true},
+		"forced deletion, still":     {now: list(deleted, forced("true")), old: list(deleted, forced("1"))},
+		"an operation":               {now: list(done, asked("reconcile")), old: list(done), bump: true},
+		"an operation sent with the spec": {
+			now: list(done, asked("reconcile"), purpose), old: list(done), bump: true, rest: "reconcile",
+		},
 	} {
 		now := shootWith(tc.now...)
 		bump := prepareForUpdate(t.Context(), now, shootWith(tc.old...))

@@ -43,9 +43,11 @@ func Kind(features corev1beta1.Features) *registry.Kind[*corev1beta1.Shoot] {
 		Fields:  selectable,
 		Indexed: []string{"spec.seedName", "status.seedName", "spec.cloudProfile.Name"},
 		// As the field is written in manifests.
-		FieldSpellings: map[string]string{"spec.cloudProfile.name": "spec.cloudProfile.Name", "spec.cloudProfile.kind": "spec.cloudProfile.Kind"},
-		Columns:        columns(),
-		Row:            row,
+		FieldSpellings: map[string]string{
+			"spec.cloudProfile.name": "spec.cloudProfile.Name", "spec.cloudProfile.kind": "spec.cloudProfile.Kind",
+		},
+		Columns: columns(),
+		Row:     row,
 	}
 }
 
@@ -76,7 +78,8 @@ func prepareForUpdate(_ context.Context, s, old *corev1beta1.Shoot) bool {
 	if specChangeRolls(s, old) || old.DeletionTimestamp == nil && s.DeletionTimestamp != nil {
 		return true // An operation sent along stays on the object until the next update.
 	}
-	if isTrue(s, corev1beta1.AnnotationConfirmationForceDeletion) && !isTrue(old, corev1beta1.AnnotationConfirmationForceDeletion) {
+	if isTrue(s, corev1beta1.AnnotationConfirmationForceDeletion) &&
+		!isTrue(old, corev1beta1.AnnotationConfirmationForceDeletion) {
 		return true
 	}
 	restores := s.Annotations[corev1beta1.AnnotationRestoreBackup]
@@ -124,7 +127,8 @@ func row(s *corev1beta1.Shoot) []any {
 	}
 	return []any{
 		profileName(s), s.Spec.Provider.Type, s.Spec.Region, registry.Or(s.Spec.SeedName, registry.None),
-		s.Spec.Kubernetes.Version, hibernation(s), lastOperation(s.Status.LastOperation), registry.Or(&status, registry.Pending),
+		s.Spec.Kubernetes.Version, hibernation(s), lastOperation(s.Status.LastOperation),
+		registry.Or(&status, registry.Pending),
 		registry.Or(purpose, registry.Unknown), registry.Or(&s.Status.Gardener.Version, registry.Unknown),
 		condition(s, corev1beta1.ShootAPIServerAvailable), condition(s, corev1beta1.ShootControlPlaneHealthy),
 		condition(s, corev1beta1.ShootObservabilityComponentsHealthy), condition(s, corev1beta1.ShootEveryNodeReady),

@@ -123,7 +123,9 @@ func (r *kubeconfigREST[T]) GroupVersionKind(schema.GroupVersion) schema.GroupVe
 }
 
 // Create answers a request.
-func (r *kubeconfigREST[T]) Create(ctx context.Context, name string, o runtime.Object, validate rest.ValidateObjectFunc, _ *metav1.CreateOptions) (runtime.Object, error) {
+func (r *kubeconfigREST[T]) Create(
+	ctx context.Context, name string, o runtime.Object, validate rest.ValidateObjectFunc, _ *metav1.CreateOptions,
+) (runtime.Object, error) {
 	if validate != nil { // The handler leaves validating admission to the storage.
 		if err := validate(ctx, o.DeepCopyObject()); err != nil {
 			return nil, err
@@ -175,7 +177,9 @@ var usableAddresses = map[string]bool{
 	corev1beta1.AdvertisedAddressWildcardTLSSeedBound: true,
 }
 
-func (r *kubeconfigREST[T]) issue(ctx context.Context, s *corev1beta1.Shoot, caller user.Info, lifetime time.Duration) ([]byte, time.Time, error) {
+func (r *kubeconfigREST[T]) issue(
+	ctx context.Context, s *corev1beta1.Shoot, caller user.Info, lifetime time.Duration,
+) ([]byte, time.Time, error) {
 	var addresses []corev1beta1.ShootAdvertisedAddress
 	for _, address := range s.Status.AdvertisedAddresses {
 		if usableAddresses[address.Name] {
@@ -278,7 +282,8 @@ func render(s *corev1beta1.Shoot, servers []server, pair *pki.KeyPair, bundle []
 func (r *kubeconfigREST[T]) group(ctx context.Context, caller user.Info) string {
 	attributes := r.audience.reads
 	attributes.User = caller
-	if decision, _, err := r.issuer.Authorizer.Authorize(ctx, attributes); err == nil && decision == authorizer.DecisionAllow {
+	if decision, _, err := r.issuer.Authorizer.Authorize(ctx, attributes); err == nil &&
+		decision == authorizer.DecisionAllow {
 		return r.audience.system
 	}
 	return r.audience.project

@@ -47,7 +47,8 @@ func Kind(issuer *TokenIssuer) *registry.Kind[*securityv1alpha1.WorkloadIdentity
 		kind.Subresources = issuer.Subresources
 		return kind
 	}
-	kind.Warnings = func(context.Context, *securityv1alpha1.WorkloadIdentity, *securityv1alpha1.WorkloadIdentity) []string {
+	kind.Warnings = func(context.Context, *securityv1alpha1.WorkloadIdentity,
+		*securityv1alpha1.WorkloadIdentity) []string {
 		return []string{"a WorkloadIdentity has no effect here: the API server has no key to sign tokens with"}
 	}
 	return kind

@@ -79,7 +79,9 @@ func (r *tokenREST) GroupVersionKind(schema.GroupVersion) schema.GroupVersionKin
 }
 
 // Create answers a request.
-func (r *tokenREST) Create(ctx context.Context, name string, o runtime.Object, validate rest.ValidateObjectFunc, _ *metav1.CreateOptions) (runtime.Object, error) {
+func (r *tokenREST) Create(
+	ctx context.Context, name string, o runtime.Object, validate rest.ValidateObjectFunc, _ *metav1.CreateOptions,
+) (runtime.Object, error) {
 	if validate != nil { // The handler leaves validating admission to the storage.
 		if err := validate(ctx, o.DeepCopyObject()); err != nil {
 			return nil, err
@@ -108,7 +110,8 @@ func (r *tokenREST) Create(ctx context.Context, name string, o runtime.Object, v
 	now := r.issuer.Clock.Now()
 	expiration := now.Add(r.issuer.lifetime(request))
 	out.Status = securityv1alpha1.TokenRequestStatus{ExpirationTimestamp: metav1.NewTime(expiration)}
-	out.Status.Token, err = r.issuer.sign(claimsOf(identity, request.Spec.ContextObject, r.issuer.Issuer, string(uuid.NewUUID()), now, expiration))
+	out.Status.Token, err = r.issuer.sign(claimsOf(identity, request.Spec.ContextObject, r.issuer.Issuer,
+		string(uuid.NewUUID()), now, expiration))
 	return out, err
 }
 
@@ -120,7 +123,9 @@ func (i *TokenIssuer) lifetime(request *securityv1alpha1.TokenRequest) time.Dura
 }
 
 // contextProblem checks that an object is the one that the caller means.
-func (i *TokenIssuer) contextProblem(ctx context.Context, object *securityv1alpha1.ContextObject) (field.ErrorList, error) {
+func (i *TokenIssuer) contextProblem(
+	ctx context.Context, object *securityv1alpha1.ContextObject,
+) (field.ErrorList, error) {
 	path, namespace := field.NewPath("spec", "contextObject"), ""
 	if object.Namespace != nil {
 		namespace = *object.Namespace
@@ -132,7 +137,10 @@ func (i *TokenIssuer) contextProblem(ctx context.Context, object *securityv1alph
 	case err != nil:
 		return nil, err
 	case uid != object.UID:
-		return field.ErrorList{field.Invalid(path.Child("uid"), object.UID, fmt.Sprintf("the UID of %s %s/%s is %q", object.Kind, namespace, object.Name, uid))}, nil
+		return field.ErrorList{
+			field.Invalid(path.Child("uid"), object.UID,
+				fmt.Sprintf("the UID of %s %s/%s is %q", object.Kind, namespace, object.Name, uid)),
+		}, nil
 	}
 	return nil, nil
 }
@@ -161,11 +169,16 @@ type reference struct {
 	UID       types.UID `json:"uid"`
 }
 
-func claimsOf(identity *securityv1alpha1.WorkloadIdentity, object *securityv1alpha1.ContextObject, issuer, id string, now, expiration time.Time) claims {
+func claimsOf(
+	identity *securityv1alpha1.WorkloadIdentity, object *securityv1alpha1.ContextObject, issuer, id string, now,
+	expiration time.Time,
+) claims {
 	c := claims{
 		Issuer: issuer, Subject: identity.Status.Sub, Audience: identity.Spec.Audiences,
 		Expires: expiration.Unix(), IssuedAt: now.Unix(), NotBefore: now.Unix(), ID: id,
-		Gardener: gardenerClaims{WorkloadIdentity: reference{Name: identity.Name, Namespace: identity.Namespace, UID: identity.UID}},
+		Gardener: gardenerClaims{WorkloadIdentity: reference{
+			Name: identity.Name, Namespace: identity.Namespace, UID: identity.UID,
+		}},
 	}
 	if object != nil {
 		c.Gardener.ContextObject = &reference{Kind: object.Kind, Name: object.Name, UID: object.UID}

@@ -40,9 +40,12 @@ func TestSignedTokens(t *testing.T) {
 		Spec:       securityv1alpha1.WorkloadIdentitySpec{Audiences: []string{"cloud"}},
 		Status:     securityv1alpha1.WorkloadIdentityStatus{Sub: "gardener.cloud:workloadidentity:garden-dev:w:1"},
 	}
-	object := &securityv1alpha1.ContextObject{APIVersion: "core.gardener.cloud/v1beta1", Kind: "Shoot", Namespace: ptr.To("garden-dev"), Name: "s", UID: "2"}
+	object := &securityv1alpha1.ContextObject{
+		APIVersion: "core.gardener.cloud/v1beta1", Kind: "Shoot", Namespace: ptr.To("garden-dev"), Name: "s", UID: "2",
+	}
 	now := time.Unix(1000, 0)
-	token, err := (&TokenIssuer{Key: key}).sign(claimsOf(identity, object, "https://issuer.x.org", "id", now, now.Add(time.Hour)))
+	token, err := (&TokenIssuer{Key: key}).sign(claimsOf(identity, object, "https://issuer.x.org", "id", now,
+		now.Add(time.Hour)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +72,8 @@ func TestSignedTokens(t *testing.T) {
 		}
 		return content
 	}
-	if diff := cmp.Diff(map[string]any{"alg": "RS256", "typ": "JWT", "kid": KeyID(&key.PublicKey)}, decode(parts[0])); diff != "" {
+	if diff := cmp.Diff(map[string]any{"alg": "RS256", "typ": "JWT", "kid": KeyID(&key.PublicKey)},
+		decode(parts[0])); diff != "" {
 		t.Errorf("header (-want +got):\n%s", diff)
 	}
 	want := map[string]any{
@@ -136,7 +140,8 @@ func TestParseKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, block := range map[string]*pem.Block{
-		"PKCS 1": {Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}, "PKCS 8": {Type: "PRIVATE KEY", Bytes: pkcs8},
+		"PKCS 1": {Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)},
+		"PKCS 8": {Type: "PRIVATE KEY", Bytes: pkcs8},
 	} {
 		if got, err := ParseKey(pem.EncodeToMemory(block)); err != nil || !got.Equal(key) {
 			t.Errorf("%s: %v", name, err)

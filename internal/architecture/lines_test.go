@@ -1,0 +1,89 @@
+package architecture
+
+import (
+	"go/scanner"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// maxLine is the greatest length of a line in characters; a tab counts as one.
+const maxLine = 120
+
+// longString is the length from which a string may make its line longer: dividing it would make it harder to find.
+const longString = 50
+
+// TestLinesAreShort reads all Go files but generated ones. Fields and markers of the API's types, which other programs
+// read, and lines within raw strings may have any length.
+func TestLinesAreShort(t *testing.T) {
+	root := filepath.Join("..", "..")
+	out, err := exec.Command("git", "-C", root, "ls-files", "*.go").Output()
+	if err != nil {
+		t.Fatalf("list files: %v", err)
+	}
+	for _, path := range strings.Fields(string(out)) {
+		if strings.HasPrefix(filepath.Base(path), "zz_generated") || strings.HasSuffix(path, "_types.go") {
+			continue
+		}
+		source, err := os.ReadFile(filepath.Join(root, path))
+		if os.IsNotExist(err) { // Deleted, and not committed yet.
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		longer := stringsOf(source)
+		for i, line := range splitLines(source) {
+			if n := utf8.RuneCountInString(line) - longer[i+1]; n > maxLine {
+				t.Errorf("%s:%d: %d characters (at most %d)", path, i+1, utf8.RuneCountInString(line), maxLine)
+			}
+		}
+	}
+}
+
+func splitLines(source []byte) []string { return strings.Split(string(source), "\n") }
+
+// stringsOf returns, by line, how much longer than others it may be because of its strings.
+func stringsOf(source []byte) map[int]int {
+	files := token.NewFileSet()
+	file := files.AddFile("", -1, len(source))
+	var s scanner.Scanner
+	s.Init(file, source, nil, 0)
+	longer := map[int]int{}
+	for {
+		at, kind, text := s.Scan()
+		switch {
+		case kind == token.EOF:
+			return longer
+		case kind != token.STRING:
+			continue
+		}
+		line := file.Line(at)
+		if parts := strings.Split(text, "\n"); len(parts) > 1 { // A raw string.
+			for i := range parts {
+				longer[line+i] = len(source)
+			}
+		} else if utf8.RuneCountInString(text) >= longString {
+			longer[line] += utf8.RuneCountInString(text)
+		}
+	}
+}
+
+func TestStringsOf(t *testing.T) {
+	long := `"` + strings.Repeat("x", longString) + `"`
+	for source, want := range map[string]bool{
+		"package a\nvar b = " + long:                           true,
+		"package a\nvar b = \"short\"":                         false,
+		"package a\nvar b = `\n" + long + "\n`\n":              true,
+		"package a\n// " + long + "\nvar c = 'x'":              false,
+		"package a\nvar b = `" + strings.Repeat("y", 60) + "`": true,
+	} {
+		if got := len(stringsOf([]byte(source))) > 0; got != want {
+			t.Errorf("%q: %t, want %t", source, got, want)
+		}
+	}
+}
