@@ -340,7 +340,7 @@ func TestControllersHavePages(t *testing.T) {
 			for _, match := range name.FindAllStringSubmatch(string(source), -1) {
 				found++
 				if !strings.Contains(pages.String(), "`"+match[1]+"`") {
-					t.Errorf("docs/controllers says nothing of %s (%s)", match[1], path)
+					t.Errorf("docs/controllers does not mention %s (%s)", match[1], path)
 				}
 			}
 			return nil

@@ -31,7 +31,7 @@ func NewStatusCommand() *cobra.Command {
 	var output string
 	command := &cobra.Command{
 		Use:   "status",
-		Short: "Show how the landscape of this machine is",
+		Short: "Show the status of the landscape on this machine",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := o.absolute(); err != nil {

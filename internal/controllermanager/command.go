@@ -64,7 +64,7 @@ func NewCommand() *cobra.Command {
 	f.IntVar(&o.shoot.ConcurrentSyncs, "shoot-concurrent-syncs", 0,
 		"Shoots that each controller works on side by side; 0 means the default")
 	f.Uint64Var(&o.shoot.MaintenanceJitterSeed, "maintenance-jitter-seed", 0,
-		"spreads maintenances inside their windows; 'hortus plan' needs the same seed to tell the instants")
+		"spreads maintenances inside their windows; 'hortus plan' needs the same seed to compute the same times")
 	f.IntVar(&o.stale.MinimumLifetimeDays, "project-minimum-lifetime-days", o.stale.MinimumLifetimeDays,
 		"days without use, after creation and last activity, before a Project is stale")
 	f.IntVar(&o.stale.GracePeriodDays, "project-stale-grace-period-days", o.stale.GracePeriodDays,

@@ -70,7 +70,7 @@ maintenance controller itself. The exit code is 3 if a Shoot ends in a dead end.
 	flags.BoolVar(&c.summary, "summary", false, "count instead of listing Shoots")
 	flags.BoolVar(&c.step, "step", false,
 		"take the next decision about every Shoot at exactly --at, whatever its window, and print JSON lines")
-	flags.Uint64Var(&c.seed, "jitter-seed", 0, "the maintenance controller's seed, to tell the instant inside each window")
+	flags.Uint64Var(&c.seed, "jitter-seed", 0, "jitter seed of the maintenance controller, to compute the exact time within each window")
 	return cmd
 }
 

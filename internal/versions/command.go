@@ -47,7 +47,7 @@ func newCommand(clock clock.PassiveClock) *cobra.Command {
 		"only these profiles; NamespacedCloudProfiles are named NAMESPACE/NAME")
 	flags.StringVar(&c.until, "until", "1y", "for a Shoot: how far to look ahead, such as 2y, 6mo, 90d, or a date")
 	flags.StringVarP(&c.output, "output", "o", "table", "table, json or yaml")
-	flags.Uint64Var(&c.seed, "jitter-seed", 0, "the maintenance controller's seed, to tell the instant inside each window")
+	flags.Uint64Var(&c.seed, "jitter-seed", 0, "jitter seed of the maintenance controller, to compute the exact time within each window")
 	return cmd
 }
 

@@ -13,7 +13,7 @@ import (
 // kept says for which stories the state has been kept.
 var kept sync.Map
 
-// keepState writes how the landscape is when a story fails into a folder of the story's name, before its Shoots are
+// keepState writes the landscape status when a story fails into a folder of the story's name, before its Shoots are
 // deleted: objects with their conditions and last operations, events, and logs. Secrets are left out.
 func keepState(t *testing.T) {
 	t.Helper()

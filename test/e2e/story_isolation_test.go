@@ -193,7 +193,7 @@ func removeTargets(t *testing.T, kubeconfig string) {
 	kubectl(t, kubeconfig, "delete", "pods", "-l", "by=tenant", "--force", "--wait=false")
 }
 
-// prepareTarget makes the objects by which the API server is led to the target. Kubernetes itself refuses Endpoints
+// prepareTarget makes the objects through which the API server calls the target. Kubernetes itself refuses Endpoints
 // with some addresses.
 func prepareTarget(t *testing.T, kubeconfig string, g target) {
 	t.Helper()

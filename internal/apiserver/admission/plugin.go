@@ -78,7 +78,7 @@ func InternalError(err error) error {
 // maxNamed bounds how many objects an answer names. A Seed may have thousands of Shoots.
 const maxNamed = 10
 
-// Named lists names for an answer, in order and in moderation.
+// Named lists names for an answer: sorted, at most ten, and how many more there are.
 func Named(names []string) string {
 	names = slices.Sorted(slices.Values(names))
 	if more := len(names) - maxNamed; more > 0 {

@@ -30,8 +30,8 @@ func TestExtensionsCanBeUsedAtOnce(t *testing.T) {
 			return g.Client.Create(g.ctx, object.DeepCopyObject().(client.Object), client.DryRunAll)
 		}
 		if i == 0 { // Refusals take a tenth of a second, the time in which etcd reports its progress to the watch cache.
-			refuse(t, "a Shoot before", try(shoot), apierrors.IsForbidden, "no extension is registered for Network/"+kind)
-			refuse(t, "a Seed before", try(seed), apierrors.IsForbidden, "no extension is registered for DNSRecord/"+kind)
+			refuse(t, "a Shoot before", try(shoot), apierrors.IsForbidden, "no extension registered for Network/"+kind)
+			refuse(t, "a Seed before", try(seed), apierrors.IsForbidden, "no extension registered for DNSRecord/"+kind)
 		}
 		g.Create(t, registration)
 		for _, object := range []client.Object{shoot, seed} {

@@ -151,7 +151,7 @@ func next(l limits, members []member, now time.Time) plan {
 		case Moving:
 			moving++
 		case Failed:
-			if m.noSeed == "" { // It says nothing of how moves go.
+			if m.noSeed == "" { // It does not mention moves.
 				failed++
 			}
 		case Waiting:

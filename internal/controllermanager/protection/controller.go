@@ -82,7 +82,7 @@ func IndexValues(user User) client.IndexerFunc {
 	}
 }
 
-// released wakes the objects that a user has stopped to refer to. New references need no action.
+// released wakes the objects that a user has stopped referring to. New references need no action.
 func released(user User) handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	return handler.Funcs{

@@ -66,7 +66,7 @@ func unknownAll(conditions []corev1beta1.Condition, now time.Time) []corev1beta1
 	for _, c := range conditions {
 		if c.Status != corev1beta1.ConditionUnknown {
 			conditions = setCondition(conditions, c.Type, corev1beta1.ConditionUnknown, reasonStatusUnknown,
-				"The gardenlet has stopped to send heartbeats.", now)
+				"The gardenlet has stopped sending heartbeats.", now)
 		}
 	}
 	return conditions

@@ -124,7 +124,7 @@ type verdict struct {
 func judge(renewed *time.Time, created, now time.Time) verdict {
 	since, message := created, "The gardenlet has not sent a heartbeat yet."
 	if renewed != nil {
-		since, message = *renewed, fmt.Sprintf("The gardenlet has stopped to send heartbeats; the last one was at %s.",
+		since, message = *renewed, fmt.Sprintf("The gardenlet has stopped sending heartbeats; the last one was at %s.",
 			renewed.UTC().Format(time.RFC3339))
 	}
 	if left := since.Add(leaseGrace).Sub(now); left > 0 {

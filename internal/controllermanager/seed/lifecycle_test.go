@@ -24,7 +24,7 @@ func TestJudge(t *testing.T) {
 		},
 		"an old heartbeat is overdue": {at(time.Minute), noon.Add(-time.Hour),
 			verdict{
-				overdue: true, message: "The gardenlet has stopped to send heartbeats; the last one was at 2026-03-01T11:59:00Z.",
+				overdue: true, message: "The gardenlet has stopped sending heartbeats; the last one was at 2026-03-01T11:59:00Z.",
 			}},
 		"a new Seed has time for its first heartbeat": {nil, noon.Add(-10 * time.Second), verdict{again: 30 * time.Second}},
 		"a Seed without any heartbeat is overdue later": {

@@ -6,6 +6,6 @@
 // gardener, until the backups are deleted, which is after the grace period.
 //
 // A seed is responsible for what status.seedName says, and for what spec.seedName says where the former is empty.
-// When they differ the entry moves: the old seed lets go of the backups without touching them, and empties
+// When they differ the entry moves: the old seed releases the backups without touching them, and empties
 // status.seedName; the new one takes them over.
 package backupentry

@@ -15,7 +15,7 @@ import (
 	"hortus.dev/hortus/internal/kube"
 )
 
-// migrate lets go of the backups without touching them and hands the entry to the seed that the spec names.
+// migrate releases the backups without touching them and hands the entry to the seed that the spec names.
 func (r *Reconciler) migrate(ctx context.Context, entry *corev1beta1.BackupEntry) (*outcome, error) {
 	progress, err := extensionobject.Migrate(ctx, r.Seed, named(entry), backup.FailingSince(entry.Status.LastError),
 		r.Clock.Now())

@@ -99,7 +99,7 @@ func due(current extensionsv1alpha1.Object, w Wanted, now time.Time) bool {
 	return failed != nil && !now.Before(retryAt(at, w.FailingSince))
 }
 
-// Migrate asks the extension to let go of the object, deletes it then, and tells how far that is: done when it is
+// Migrate asks the extension to release the object, deletes it then, and tells how far that is: done when it is
 // gone.
 func Migrate(
 	ctx context.Context, c client.Client, o extensionsv1alpha1.Object, failingSince, now time.Time,

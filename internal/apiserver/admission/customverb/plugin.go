@@ -73,7 +73,7 @@ func (c change) refusal(a admission.Attributes) *field.Error {
 	}
 	text := fmt.Sprintf("user %q needs the verb %q on %s to %s", a.GetUserInfo().GetName(), c.verb, on, c.to)
 	if c.owner != nil {
-		text += fmt.Sprintf("; only the owner, %s, needs none", show(*c.owner))
+		text += fmt.Sprintf("; only the owner, %s, is exempt", show(*c.owner))
 	}
 	return field.Forbidden(c.path, text)
 }

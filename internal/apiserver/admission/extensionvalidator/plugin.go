@@ -157,7 +157,8 @@ func missing(uses []use, registered map[key]offer) field.ErrorList {
 		switch {
 		case !ok:
 			errs = append(errs, field.Invalid(use.path, use.name,
-				fmt.Sprintf("no extension is registered for %s/%s, %s", use.kind, use.name, typesOf(use.kind, registered))))
+				fmt.Sprintf("no extension registered for %s/%s (available: %s)", use.kind, use.name,
+					typesOf(use.kind, registered))))
 		case use.workerless && use.kind == "Extension" && !offer.workerless:
 			errs = append(errs, field.Invalid(use.path, use.name, "the extension does not support Shoots without workers"))
 		}
@@ -165,7 +166,7 @@ func missing(uses []use, registered map[key]offer) field.ErrorList {
 	return errs
 }
 
-// typesOf completes a message with the types of a kind that somebody serves.
+// typesOf names the types of a kind for which an extension is registered.
 func typesOf(kind string, registered map[key]offer) string {
 	var names []string
 	for offered := range registered {
@@ -174,9 +175,9 @@ func typesOf(kind string, registered map[key]offer) string {
 		}
 	}
 	if len(names) == 0 {
-		return "nor for any other type"
+		return "none"
 	}
-	return "but for " + hortusadmission.Named(names)
+	return hortusadmission.Named(names)
 }
 
 func ofShoot(shoot *corev1beta1.Shoot) []use {

@@ -92,8 +92,8 @@ func overrides(spec *corev1beta1.NamespacedCloudProfileSpec, parent *corev1beta1
 		for i, version := range spec.Kubernetes.Versions {
 			path := specPath.Child("kubernetes", "versions").Index(i)
 			if !offered[version.Version] {
-				errs = append(errs, field.Invalid(path.Child("version"), version.Version, "the parent does not offer it, "+
-					instead(slices.Collect(maps.Keys(offered)))))
+				errs = append(errs, field.Invalid(path.Child("version"), version.Version,
+					fmt.Sprintf("not offered by the parent (available: %s)", available(slices.Collect(maps.Keys(offered))))))
 			}
 			if version.ExpirationDate == nil {
 				errs = append(errs, field.Invalid(path.Child("expirationDate"), nil,
@@ -127,12 +127,12 @@ func overrides(spec *corev1beta1.NamespacedCloudProfileSpec, parent *corev1beta1
 	return errs
 }
 
-// instead names what there is.
-func instead(offered []string) string {
+// available names what there is.
+func available(offered []string) string {
 	if len(offered) == 0 {
-		return "nor any other"
+		return "none"
 	}
-	return "but " + hortusadmission.Named(offered)
+	return hortusadmission.Named(offered)
 }
 
 func imageOverrides(

@@ -73,7 +73,7 @@ func (p *plugin) cloudProfile(ctx context.Context, profile, old *corev1beta1.Clo
 // maxUsers bounds how many Shoots an answer names, which may be thousands.
 const maxUsers = 10
 
-// usedByShoots names the Shoots in the way of a change of their profile. Those in deletion are not.
+// usedByShoots names the Shoots that use what a change of their profile removes. Those in deletion do not count.
 func usedByShoots(gone removed, limit *int32, shoots []corev1beta1.Shoot) field.ErrorList {
 	var errs field.ErrorList
 	users := 0
@@ -91,7 +91,7 @@ func usedByShoots(gone removed, limit *int32, shoots []corev1beta1.Shoot) field.
 	}
 	if users > maxUsers {
 		errs = append(errs, field.Forbidden(field.NewPath("spec"),
-			fmt.Sprintf("%d more Shoots are in the way", users-maxUsers)))
+			fmt.Sprintf("still in use by %d more Shoots", users-maxUsers)))
 	}
 	return errs
 }

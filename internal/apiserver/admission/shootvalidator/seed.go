@@ -207,7 +207,7 @@ func (r *request) seedProblem() error {
 	for _, restriction := range r.shoot.Spec.AccessRestrictions {
 		if !slices.ContainsFunc(seed.Spec.AccessRestrictions,
 			func(a corev1beta1.AccessRestriction) bool { return a.Name == restriction.Name }) {
-			problems = append(problems, fmt.Errorf("spec.accessRestrictions: Seed %q does not support %q, %s", seed.Name,
+			problems = append(problems, fmt.Errorf("spec.accessRestrictions: Seed %q does not support %q (%s)", seed.Name,
 				restriction.Name, supported(seed.Spec.AccessRestrictions)))
 		}
 	}
@@ -219,16 +219,16 @@ func (r *request) seedProblem() error {
 	return utilerrors.NewAggregate(problems)
 }
 
-// supported names what there is instead of an access restriction.
+// supported names the access restrictions that a Seed supports.
 func supported(restrictions []corev1beta1.AccessRestriction) string {
 	if len(restrictions) == 0 {
-		return "nor any other"
+		return "none is supported"
 	}
 	var names []string
 	for _, restriction := range restrictions {
 		names = append(names, strconv.Quote(restriction.Name))
 	}
-	return "only " + strings.Join(names, ", ")
+	return "supported: " + strings.Join(names, ", ")
 }
 
 // profileSelectorProblem says why the profile does not select the Seed.

@@ -19,10 +19,10 @@ import (
 	"hortus.dev/hortus/internal/kube"
 )
 
-// The forced deletion of a Shoot lets go of everything without touching the user's cluster or the provider: what is
+// The forced deletion of a Shoot releases everything without touching the user's cluster or the provider: what is
 // left there is the user's to remove.
 var (
-	// ForceMachines lets go of the machines; first the controller goes, so that it does not act on them.
+	// ForceMachines releases the machines; first the controller goes, so that it does not act on them.
 	ForceMachines = &flow.Step[*Scope]{
 		Name:    "force-machines",
 		Ensure:  forceMachines,
@@ -34,7 +34,7 @@ var (
 		After:  []*flow.Step[*Scope]{ForceMachines},
 		Ensure: forceExtensions,
 	}
-	// ForceManagedResources lets go of what was applied to the Shoot.
+	// ForceManagedResources releases what was applied to the Shoot.
 	ForceManagedResources = &flow.Step[*Scope]{
 		Name:    "force-managed-resources",
 		After:   []*flow.Step[*Scope]{ForceExtensions},
@@ -93,7 +93,7 @@ func (s *Scope) letGo(ctx context.Context, kind schema.GroupVersionKind) (int, e
 			o.Finalizers = nil
 			metav1.SetMetaDataAnnotation(&o.ObjectMeta, extensionsv1alpha1.AnnotationConfirmDeletion, "true")
 			if err := client.IgnoreNotFound(s.Seed.Patch(ctx, o, client.MergeFrom(before))); err != nil {
-				return 0, fmt.Errorf("let go of %s %q: %w", kind.Kind, o.Name, err)
+				return 0, fmt.Errorf("release %s %q: %w", kind.Kind, o.Name, err)
 			}
 		}
 		if _, err := kube.Delete(ctx, s.Seed, o); err != nil {
@@ -158,7 +158,7 @@ func forceManagedResources(ctx context.Context, s *Scope) (flow.Outcome, error) 
 		before := mr.DeepCopy()
 		mr.Spec.KeepObjects, mr.Finalizers = ptr.To(false), nil
 		if err := client.IgnoreNotFound(s.Seed.Patch(ctx, mr, client.MergeFrom(before))); err != nil {
-			return flow.Outcome{}, fmt.Errorf("let go of ManagedResource %q: %w", mr.Name, err)
+			return flow.Outcome{}, fmt.Errorf("release ManagedResource %q: %w", mr.Name, err)
 		}
 		if _, err := s.remove(ctx, mr); err != nil {
 			return flow.Outcome{}, err

@@ -118,7 +118,7 @@ func ensureLeftoverObjectsDropped(ctx context.Context, s *Scope) (flow.Outcome, 
 		before := mr.DeepCopy()
 		mr.Spec.KeepObjects, mr.Finalizers = ptr.To(true), nil
 		if err := client.IgnoreNotFound(s.Seed.Patch(ctx, mr, client.MergeFrom(before))); err != nil {
-			return flow.Outcome{}, fmt.Errorf("let go of ManagedResource %q: %w", mr.Name, err)
+			return flow.Outcome{}, fmt.Errorf("release ManagedResource %q: %w", mr.Name, err)
 		}
 		if _, err := s.remove(ctx, mr); err != nil {
 			return flow.Outcome{}, err

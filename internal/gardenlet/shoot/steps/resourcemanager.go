@@ -82,7 +82,7 @@ func removeManagedResources(ctx context.Context, s *Scope) (flow.Outcome, error)
 		before := mr.DeepCopy()
 		mr.Finalizers = nil
 		if err := client.IgnoreNotFound(s.Seed.Patch(ctx, mr, client.MergeFrom(before))); err != nil {
-			return flow.Outcome{}, fmt.Errorf("let go of ManagedResource %q: %w", mr.Name, err)
+			return flow.Outcome{}, fmt.Errorf("release ManagedResource %q: %w", mr.Name, err)
 		}
 	}
 	if len(names) > 0 {
