@@ -120,7 +120,7 @@ func TestGardenletWritesOnlyItsOwn(t *testing.T) {
 		"a Shoot that it hands over": {
 			operation: admission.Update, object: shoot("other", "other"), old: shoot("other", "mine"), allowed: true,
 		},
-		"a Shoot that it lets go of": {
+		"a Shoot that it releases": {
 			operation: admission.Update, object: shoot("other", ""), old: shoot("other", "mine"), allowed: true,
 		},
 		"a Shoot that it hands to a third": {

@@ -18,7 +18,7 @@ const (
 	resultApplied    = "applied"
 	resultUnchanged  = "unchanged"  // Of maintenances: nothing was due.
 	resultIncomplete = "incomplete" // Of maintenances: something that was due is impossible.
-	resultImpossible = "impossible" // Of changes: due, but there is no version to change to, or something is in the way.
+	resultImpossible = "impossible" // Of changes: due, but there is no version to change to, or it is blocked.
 	resultRefused    = "refused"    // By the API server.
 	resultError      = "error"      // Of maintenances: tried again.
 )
