@@ -13,9 +13,9 @@ GO_BUILD := CGO_ENABLED=0 go build -tags $(TAGS)
 # of them than there are cores run side by side.
 GO_TEST  := GOGC=400 CGO_ENABLED=0 go test -timeout 30m -p 3 -parallel 4 -tags $(TAGS)
 # Tests of these packages make network namespaces, mounts and containers, out of what the landscape has built.
-HOST_PACKAGES = ./internal/cloud/... ./internal/machine/... ./provider/local/networkagent/... ./provider/local/csi/... ./internal/image/...
+HOST_PACKAGES = ./local/clouddaemon/... ./local/machineinit/... ./local/provider/networkagent/... ./local/provider/csi/... ./local/images/...
 # The slowest come first, so that both cores have work until the end.
-SLOW_PACKAGES = ./internal/gardenlet/shoot/test ./internal/apiserver/test/... ./provider/local
+SLOW_PACKAGES = ./internal/gardenlet/shoot/test ./internal/apiserver/test/... ./local/provider
 UNIT_PACKAGES = $(SLOW_PACKAGES) $(shell go list ./... | grep -v /test/e2e)
 
 .PHONY: help
@@ -64,7 +64,7 @@ GO_FUZZ = $(GO_TEST) -run '^$$' -fuzzminimizetime 100x
 FUZZ = internal/etcdbackup/archive:FuzzReader:2000 internal/apiserver/codec:FuzzQuickMeta:50000 internal/apiserver/codec:FuzzJSON:5000 internal/manifest:FuzzRead:2000 \
   internal/gateway:FuzzReadClientHello:20000 \
   internal/egress:FuzzRules:20000 internal/tunnel:FuzzGuard:20000 internal/tunnel:FuzzFrame:20000 internal/tunnel:FuzzRequest:5000 \
-  internal/gateway:FuzzReadConnect:2000 internal/gateway:FuzzReadProxyHeader:5000 internal/machine/unit:FuzzSplitWords:20000 \
+  internal/gateway:FuzzReadConnect:2000 internal/gateway:FuzzReadProxyHeader:5000 local/machineinit/unit:FuzzSplitWords:20000 \
   internal/resourcemanager/managedresource:FuzzDecodeValue:10000 internal/validate:FuzzCheck:2000
 
 .PHONY: fuzz

@@ -327,7 +327,7 @@ func TestControllersHavePages(t *testing.T) {
 	found := 0
 	for _, folder := range []string{
 		"internal/apiserver/admission", "internal/controllermanager", "internal/scheduler", "internal/gardenlet",
-		"internal/nodeagent", "internal/resourcemanager", "provider/local",
+		"internal/nodeagent", "internal/resourcemanager", "local/provider",
 	} {
 		err := filepath.WalkDir(filepath.Join(repository, folder), func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {

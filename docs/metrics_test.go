@@ -35,7 +35,7 @@ import (
 	"hortus.dev/hortus/internal/gateway"
 	"hortus.dev/hortus/internal/scheduler"
 	"hortus.dev/hortus/internal/tunnel"
-	"hortus.dev/hortus/provider/local/networkagent/policy"
+	"hortus.dev/hortus/local/provider/networkagent/policy"
 )
 
 // registered notes what is registered, in the form "name(labels)".
@@ -167,7 +167,7 @@ func TestMetricsOfSourceAreOnThePage(t *testing.T) {
 	known := knownMetrics(t)
 	found := map[string]bool{}
 	literal := regexp.MustCompile(`"(hortus_[a-z0-9_]+)"`)
-	for _, folder := range []string{"cmd", "cloud", "extension", "internal", "landscape", "provider"} {
+	for _, folder := range []string{"cmd", "extension", "internal", "local"} {
 		err := filepath.WalkDir(filepath.Join(repository, folder), func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
 				return err

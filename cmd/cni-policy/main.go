@@ -4,7 +4,7 @@ package main
 import (
 	"os"
 
-	"hortus.dev/hortus/provider/local/networkagent/hook"
+	"hortus.dev/hortus/local/provider/networkagent/hook"
 )
 
 func main() {

@@ -9,7 +9,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"hortus.dev/hortus/internal/machine"
+	"hortus.dev/hortus/local/machineinit"
 )
 
 func main() {
@@ -23,10 +23,10 @@ func run(args []string) error {
 	if len(args) > 0 && args[0] == "ctl" {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
-		return machine.Control(ctx, machine.ControlSocket, args[1:], os.Stdout)
+		return machineinit.Control(ctx, machineinit.ControlSocket, args[1:], os.Stdout)
 	}
 	if os.Getpid() != 1 {
 		return fmt.Errorf("this is process %d; only process 1 of a machine can boot it (see init ctl)", os.Getpid())
 	}
-	return machine.Boot(os.Stdout)
+	return machineinit.Boot(os.Stdout)
 }

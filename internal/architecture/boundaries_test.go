@@ -21,22 +21,23 @@ const clients = "k8s.io/client-go/... sigs.k8s.io/controller-runtime/... k8s.io/
 func TestPackagesImportOnly(t *testing.T) {
 	for _, boundary := range []struct{ packages, only, since string }{
 		{"api/...", "api/...", "it is a module of its own"},
-		{"cloud", "", "it is a client that anybody may use"},
+		{"local/cloud", "", "it is a client that anybody may use"},
 		{"extension/...", "api/... extension/... internal/kube", "extensions are written with it outside this project"},
-		{"provider/local/...",
-			"api/... cloud extension/... provider/local/... internal/component internal/image internal/kube",
+		{"local/provider/...",
+			"api/... local/cloud extension/... local/provider/... internal/component internal/image internal/kube",
 			"it shows what an extension needs"},
 		{"charts", "", "it only embeds the charts"},
 
 		{"cmd/hortus", "internal/cli", "a command is a line in internal/cli"},
-		{"cmd/machine-init", "internal/machine", "process 1 of a machine stays small"},
+		{"cmd/machine-init", "local/machineinit", "process 1 of a machine stays small"},
 		{"cmd/tunnel", "internal/tunnel", "every Shoot runs two of it"},
 		{"cmd/echo", "", "it is a workload like any other"},
-		{"cmd/cni-policy", "provider/local/networkagent/hook", "it starts for every pod"},
-		{"provider/local/networkagent/hook", "", "the program that starts for every pod stays small"},
-		{"internal/machine/...", "internal/machine/...", "process 1 of a machine stays small"},
+		{"cmd/cni-policy", "local/provider/networkagent/hook", "it starts for every pod"},
+		{"local/provider/networkagent/hook", "", "the program that starts for every pod stays small"},
+		{"local/machineinit/...", "local/machineinit/...", "process 1 of a machine stays small"},
 
 		{"internal/flow", "", "it knows nothing of Shoots"},
+		{"internal/image", "internal/version", "it knows names only"},
 		{"internal/networkpolicy", "api/...", "it decides who may talk to whom"},
 		{"internal/manifest", "api/...", "what objects mean is up to those who read them"},
 		{"internal/fleet", "api/... internal/garden internal/manifest", "it reads what others decide about"},
@@ -71,7 +72,7 @@ func TestPackagesNeverReach(t *testing.T) {
 	for _, boundary := range []struct{ packages, never, since string }{
 		{"api/...", clients, "authors of extensions and clients pull in little"},
 		{"extension/errorcode extension/poolhash", clients, "they are pure"},
-		{"cloud charts cmd/echo cmd/cni-policy", "*.*/...", "the standard library is enough for them"},
+		{"local/cloud charts cmd/echo cmd/cni-policy", "*.*/...", "the standard library is enough for them"},
 		{"cmd/machine-init", "k8s.io/...", "process 1 of a machine stays small"},
 		{"cmd/tunnel", "k8s.io/api/... k8s.io/apimachinery/... k8s.io/client-go/...", "every Shoot runs two of it"},
 		{"internal/versionclass internal/maintenance internal/offer internal/nodeagent/change", clients,
@@ -79,7 +80,7 @@ func TestPackagesNeverReach(t *testing.T) {
 		{"internal/manifest internal/validate",
 			"sigs.k8s.io/controller-runtime/... k8s.io/client-go/kubernetes/... internal/garden", "it works without a garden"},
 		{"cmd/...",
-			"testing test/... .../test/... .../conformance internal/golden internal/cloud/cloudtest internal/cloud/sandboxtest",
+			"testing test/... .../test/... .../conformance internal/golden local/clouddaemon/cloudtest local/clouddaemon/sandboxtest",
 			"programs contain no tests"},
 		{"api/core/... api/extensions/... extension extension/worker", "testing test/... .../conformance internal/golden",
 			"programs contain no tests"},
@@ -100,9 +101,9 @@ func TestPartsDoNotImportEachOther(t *testing.T) {
 	parts := []string{
 		"internal/apiserver", "internal/controllermanager", "internal/scheduler", "internal/gardenlet",
 		"internal/resourcemanager",
-		"internal/nodeagent", "internal/gateway", "internal/tunnel", "internal/apiserverproxy", "provider/local",
-		"internal/cloud",
-		"internal/plan", "internal/lint", "internal/validate", "landscape", "internal/bench",
+		"internal/nodeagent", "internal/gateway", "internal/tunnel", "internal/apiserverproxy", "local/provider",
+		"local/clouddaemon",
+		"internal/plan", "internal/lint", "internal/validate", "local/landscape", "internal/bench",
 	}
 	agreed := []struct{ part, imports, since string }{
 		{"internal/gardenlet", "internal/controllermanager/controllerregistration",
@@ -114,9 +115,9 @@ func TestPartsDoNotImportEachOther(t *testing.T) {
 		{"internal/apiserverproxy", "internal/tunnel/relay", "both pass connections on"},
 		{"internal/lint", "internal/plan", "both read the same fleets"},
 		{"internal/bench", "internal/scheduler", "it measures the decision alone, too"},
-		{"landscape", "internal/cloud internal/cloud/cleanup", "it starts the cloud and removes what is left of it"},
-		{"landscape", "internal/apiserver/seedauthorizer", "the garden's kube-apiserver asks it at its path"},
-		{"landscape", "provider/local/credentials", "both hand the credentials of a bucket to etcd-backup"},
+		{"local/landscape", "local/clouddaemon local/clouddaemon/cleanup", "it starts the cloud and removes what is left of it"},
+		{"local/landscape", "internal/apiserver/seedauthorizer", "the garden's kube-apiserver asks it at its path"},
+		{"local/landscape", "local/provider/credentials", "both hand the credentials of a bucket to etcd-backup"},
 	}
 	for _, part := range parts {
 		for _, p := range matching(t, part+"/...") {
@@ -140,6 +141,39 @@ func TestPartsDoNotImportEachOther(t *testing.T) {
 		}
 		if !used {
 			t.Errorf("%s imports nothing of %s any more: the exception can go", a.part, a.imports)
+		}
+	}
+}
+
+// TestProductDoesNotNeedTheLocalCloud keeps apart what runs anywhere and what stands in for a provider on one machine.
+// The exceptions are where the two meet.
+func TestProductDoesNotNeedTheLocalCloud(t *testing.T) {
+	exceptions := []struct{ packages, imports, since string }{
+		{"internal/cli", "local/...", "all commands are in one program"},
+		{"internal/bench", "local/cloud", "it measures what operations cost on machines of the local cloud"},
+		{"internal/nodeagent", "local/machineinit", "its default is the control socket of machines of the local cloud"},
+		{"internal/nodeagent/...", "local/machineinit/unit", "it asks process 1 of machines of the local cloud to run units"},
+	}
+	used := make([]bool, len(exceptions))
+	for _, p := range matching(t, "api/... charts/... extension/... internal/...") {
+		for _, imported := range repository(t).imports[p] {
+			if !own(imported) || !matches("local/...", below(imported)) {
+				continue
+			}
+			allowed := false
+			for i, e := range exceptions {
+				if matches(e.packages, below(p)) && matches(e.imports, below(imported)) {
+					allowed, used[i] = true, true
+				}
+			}
+			if !allowed {
+				t.Errorf("%s imports %s", below(p), below(imported))
+			}
+		}
+	}
+	for i, e := range exceptions {
+		if !used[i] {
+			t.Errorf("%s imports nothing of %s any more: the exception can go", e.packages, e.imports)
 		}
 	}
 }
@@ -173,7 +207,7 @@ func TestDecisionsArePure(t *testing.T) {
 		{"internal/gateway/table.go", "where the gateway leads connections"},
 		{"internal/gateway/limits.go", "how many connections a control plane may have"},
 		{"internal/apiserver/seedauthorizer/decide.go", "what a gardenlet may do"},
-		{"internal/cloud/decide.go internal/cloud/ipam.go", "what an instance needs next, which address is free"},
+		{"local/clouddaemon/decide.go local/clouddaemon/ipam.go", "what an instance needs next, which address is free"},
 		{"extension/poolhash/*.go extension/errorcode/*.go", "when a pool rolls, who can help with an error"},
 		{"extension/worker/render.go extension/worker/spread.go extension/worker/replicas.go extension/worker/progress.go",
 			"the machines of a pool, and how far they are"},

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
@@ -73,7 +74,8 @@ func (g *graph) visit(file string, entry fs.DirEntry, err error) error {
 	name := entry.Name()
 	if entry.IsDir() {
 		isRoot := file == root
-		otherModule := file == filepath.Join(root, "tools") || file == filepath.Join(root, "components")
+		_, err := os.Stat(filepath.Join(file, "go.mod"))
+		otherModule := err == nil && file != filepath.Join(root, "api")
 		if !isRoot && (strings.HasPrefix(name, ".") || name == "testdata" || otherModule) {
 			return fs.SkipDir
 		}
@@ -181,7 +183,8 @@ func TestMatches(t *testing.T) {
 		patterns, path string
 		want           bool
 	}{
-		{"api/...", "api", true}, {"api/...", "api/core/v1", true}, {"api/...", "apis", false}, {"cloud", "cloud/x", false},
+		{"api/...", "api", true}, {"api/...", "api/core/v1", true}, {"api/...", "apis", false},
+		{"local/cloud", "local/cloud/x", false},
 		{"a b/...", "b/c", true}, {"", "a", false}, {".../test/...", "a/b/test", true}, {".../test/...", "a/test/c", true},
 		{".../conformance", "extension/conformance", true}, {"*.*/...", "k8s.io/api", true}, {"*.*/...", "net/http", false},
 		{"test/...", "testing", false},

@@ -13,7 +13,7 @@ import (
 )
 
 // rendered are the folders with everything that Hortus runs, as it is applied: golden files and templates.
-var rendered = []string{"charts", "internal/component", "landscape/cluster", "provider/local"}
+var rendered = []string{"charts", "internal/component", "local/landscape/cluster", "local/provider"}
 
 // openMetrics are files of programs whose metrics may be reached: those of CoreDNS are the Shoot's own, for its owner
 // to read.

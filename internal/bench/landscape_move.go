@@ -14,7 +14,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"hortus.dev/hortus/cloud"
+	"hortus.dev/hortus/local/cloud"
 )
 
 const (

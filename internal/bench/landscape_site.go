@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"hortus.dev/hortus/cloud"
 	"hortus.dev/hortus/internal/garden"
+	"hortus.dev/hortus/local/cloud"
 )
 
 // lookAgain is the time between two looks at a Shoot. It is the error of the times measured; a look costs the API

@@ -17,12 +17,15 @@ var simulated = []struct {
 	{"internal/gardenlet/shoot/steps/certificates_test.go", "TestCertificatesOfAFailedShoot", ControlPlane},
 	{"internal/nodeagent/certificates_test.go", "TestCertificatesOverTime", Named(Shoot, "node agent")},
 	{"internal/gardenlet/access/certificates_test.go", "TestCertificatesOverTime", Named(Garden, "gardenlet")},
-	{"landscape/certificates_test.go", "TestCertificatesOverTime", LandscapeCluster},
-	{"landscape/certificates_test.go", "TestCertificatesOverTime", LandscapeWorker},
-	{"landscape/certificates_test.go", "TestCertificatesOverTime", LandscapeGarden},
-	{"landscape/certificates_test.go", "TestCertificatesOverTime", Named(LandscapeOther, "gardenlet, the first one")},
+	{"local/landscape/certificates_test.go", "TestCertificatesOverTime", LandscapeCluster},
+	{"local/landscape/certificates_test.go", "TestCertificatesOverTime", LandscapeWorker},
+	{"local/landscape/certificates_test.go", "TestCertificatesOverTime", LandscapeGarden},
 	{
-		"internal/cloud/certificates_test.go", "TestCertificatesOverTime",
+		"local/landscape/certificates_test.go", "TestCertificatesOverTime",
+		Named(LandscapeOther, "gardenlet, the first one"),
+	},
+	{
+		"local/clouddaemon/certificates_test.go", "TestCertificatesOverTime",
 		Named(LandscapeOther, "local cloud, CA", "local cloud, serving"),
 	},
 }

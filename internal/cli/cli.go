@@ -11,14 +11,11 @@ import (
 	"hortus.dev/hortus/internal/cli/garden"
 	"hortus.dev/hortus/internal/cli/kubeconfig"
 	"hortus.dev/hortus/internal/cli/move"
-	cloud "hortus.dev/hortus/internal/cloud/command"
-	"hortus.dev/hortus/internal/components"
 	"hortus.dev/hortus/internal/controllermanager"
 	etcdbackup "hortus.dev/hortus/internal/etcdbackup/command"
 	etcdmember "hortus.dev/hortus/internal/etcdmember/command"
 	"hortus.dev/hortus/internal/gardenlet"
 	"hortus.dev/hortus/internal/gateway"
-	"hortus.dev/hortus/internal/image"
 	"hortus.dev/hortus/internal/lint"
 	"hortus.dev/hortus/internal/nodeagent"
 	"hortus.dev/hortus/internal/plan"
@@ -27,13 +24,16 @@ import (
 	"hortus.dev/hortus/internal/validate"
 	"hortus.dev/hortus/internal/version"
 	"hortus.dev/hortus/internal/versions"
-	"hortus.dev/hortus/landscape"
-	"hortus.dev/hortus/provider/local"
-	"hortus.dev/hortus/provider/local/cloudcontroller"
-	"hortus.dev/hortus/provider/local/csi/node"
-	"hortus.dev/hortus/provider/local/machine"
-	"hortus.dev/hortus/provider/local/networkagent"
-	"hortus.dev/hortus/provider/local/volume"
+	cloud "hortus.dev/hortus/local/clouddaemon/command"
+	"hortus.dev/hortus/local/components"
+	"hortus.dev/hortus/local/images"
+	"hortus.dev/hortus/local/landscape"
+	"hortus.dev/hortus/local/provider"
+	"hortus.dev/hortus/local/provider/cloudcontroller"
+	"hortus.dev/hortus/local/provider/csi/node"
+	"hortus.dev/hortus/local/provider/machine"
+	"hortus.dev/hortus/local/provider/networkagent"
+	"hortus.dev/hortus/local/provider/volume"
 )
 
 // ExitCode is an error that asks for an exit code of its own, for pipelines to tell outcomes apart.
@@ -82,7 +82,7 @@ func NewCommand() *cobra.Command {
 		cloud.NewCommand(),
 		bench.NewCommand(),
 		components.NewCommand(),
-		image.NewCommand(),
+		images.NewCommand(),
 	)
 	add("parts",
 		apiserver.NewCommand(),
@@ -95,7 +95,7 @@ func NewCommand() *cobra.Command {
 		etcdmember.NewCommand(),
 		etcdbackup.NewCommand(),
 		nodeagent.NewCommand(),
-		local.NewCommand(),
+		provider.NewCommand(),
 		machine.NewCommand(),
 		cloudcontroller.NewCommand(),
 		networkagent.NewCommand(),

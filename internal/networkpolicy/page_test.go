@@ -31,7 +31,7 @@ import (
 	"hortus.dev/hortus/internal/encryption"
 	"hortus.dev/hortus/internal/golden"
 	"hortus.dev/hortus/internal/networkpolicy"
-	"hortus.dev/hortus/provider/local/cloudcontroller"
+	"hortus.dev/hortus/local/provider/cloudcontroller"
 )
 
 // pod stands for all pods of a workload.

@@ -12,10 +12,10 @@ import (
 	"github.com/go-logr/logr"
 
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
-	"hortus.dev/hortus/internal/machine/unit"
 	"hortus.dev/hortus/internal/nodeagent/change"
 	"hortus.dev/hortus/internal/nodeagent/config"
 	"hortus.dev/hortus/internal/nodeagent/units"
+	"hortus.dev/hortus/local/machineinit/unit"
 )
 
 // unitDir is where unit files are written.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"hortus.dev/hortus/internal/machine"
 	"hortus.dev/hortus/internal/nodeagent/config"
+	"hortus.dev/hortus/local/machineinit"
 )
 
 // Options are the flags of the node agent.
@@ -45,7 +45,7 @@ func NewCommand() *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.StringVar(&o.ConfigFile, "config", config.File, "configuration file")
-	flags.StringVar(&o.ControlSocket, "control-socket", machine.ControlSocket,
+	flags.StringVar(&o.ControlSocket, "control-socket", machineinit.ControlSocket,
 		"socket of the process that runs this node's units")
 	flags.StringVar(&o.HealthAddress, "health-address", "127.0.0.1:2751", "address for /healthz and /readyz; 0 for none")
 	flags.StringVar(&o.MetricAddress, "metrics-address", "127.0.0.1:2752", "address for /metrics; 0 for none")

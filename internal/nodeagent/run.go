@@ -28,8 +28,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"hortus.dev/hortus/internal/machine/unit"
 	"hortus.dev/hortus/internal/nodeagent/config"
+	"hortus.dev/hortus/local/machineinit/unit"
 )
 
 // Run gets access to the cluster and runs all controllers until ctx is done.

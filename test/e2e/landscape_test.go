@@ -19,7 +19,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"hortus.dev/hortus/cloud"
+	"hortus.dev/hortus/local/cloud"
 )
 
 // TestLandscape is the story of a landscape from its first to its last minute. A landscape that is there already makes

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/crypto/ssh"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"hortus.dev/hortus/internal/cloud/fabric/linux"
+	"hortus.dev/hortus/local/clouddaemon/fabric/linux"
 )
 
 // sshMachine is a machine as people log in to it: from the gateway of its network, which is on the host of the local

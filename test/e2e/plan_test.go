@@ -49,7 +49,7 @@ func checkPlan(t *testing.T) {
 		t.Errorf("the next step is %+v", step)
 	}
 
-	profile, err := os.ReadFile(filepath.Join(repository, "landscape/manifests/cloudprofile.yaml"))
+	profile, err := os.ReadFile(filepath.Join(repository, "local/landscape/manifests/cloudprofile.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"hortus.dev/hortus/cloud"
+	"hortus.dev/hortus/local/cloud"
 )
 
 // TestVolumesOutliveNodes has a pod note each of its starts on a volume, while its node is replaced, its control plane

@@ -23,9 +23,9 @@ import (
 	backupv1alpha1 "hortus.dev/hortus/api/backup/v1alpha1"
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/cli/backup"
-	"hortus.dev/hortus/internal/cloud/cloudtest"
 	"hortus.dev/hortus/internal/etcdbackup/chain"
-	"hortus.dev/hortus/provider/local/credentials"
+	"hortus.dev/hortus/local/clouddaemon/cloudtest"
+	"hortus.dev/hortus/local/provider/credentials"
 	"hortus.dev/hortus/test/env"
 )
 

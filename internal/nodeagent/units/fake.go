@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"sync"
 
-	"hortus.dev/hortus/internal/machine/unit"
+	"hortus.dev/hortus/local/machineinit/unit"
 )
 
 // Fake is a Manager whose units run nothing. It knows the units that have a file in Dir.

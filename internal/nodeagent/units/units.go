@@ -4,7 +4,7 @@ package units
 import (
 	"context"
 
-	"hortus.dev/hortus/internal/machine/unit"
+	"hortus.dev/hortus/local/machineinit/unit"
 )
 
 // Manager manages units. A client of a machine's process 1 (package unit) is one; [Fake] is another for tests. Names

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"hortus.dev/hortus/internal/machine/unit"
+	"hortus.dev/hortus/local/machineinit/unit"
 )
 
 // TestConformance holds every Manager to what the node agent relies on.

@@ -16,7 +16,7 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
-	"hortus.dev/hortus/provider/local/credentials"
+	"hortus.dev/hortus/local/provider/credentials"
 )
 
 func TestBucketIsMadeAndDeleted(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	"hortus.dev/hortus/internal/crds"
 	"hortus.dev/hortus/internal/gardenlet/backupentry"
-	"hortus.dev/hortus/provider/local/credentials"
+	"hortus.dev/hortus/local/provider/credentials"
 	"hortus.dev/hortus/test/env"
 )
 

@@ -20,12 +20,12 @@ import (
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	"hortus.dev/hortus/extension"
-	"hortus.dev/hortus/internal/cloud/cloudtest"
 	"hortus.dev/hortus/internal/crds"
 	"hortus.dev/hortus/internal/gardenlet/backupbucket"
 	"hortus.dev/hortus/internal/gardenlet/backupentry"
-	"hortus.dev/hortus/provider/local/backup"
-	"hortus.dev/hortus/provider/local/credentials"
+	"hortus.dev/hortus/local/clouddaemon/cloudtest"
+	"hortus.dev/hortus/local/provider/backup"
+	"hortus.dev/hortus/local/provider/credentials"
 	"hortus.dev/hortus/test/env"
 )
 

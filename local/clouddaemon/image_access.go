@@ -1,0 +1,72 @@
+package clouddaemon
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+
+	api "hortus.dev/hortus/local/cloud"
+	"hortus.dev/hortus/local/clouddaemon/registry"
+)
+
+// imageKeyBytes is the size of the key from which instances' passwords are made: that of the hash.
+const imageKeyBytes = sha256.Size
+
+// imageKey reads the key of the registry, or makes it.
+func imageKey(path string, random io.Reader) ([]byte, error) {
+	key, err := os.ReadFile(path)
+	if err == nil && len(key) == imageKeyBytes {
+		return key, nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read key of the registry: %w", err)
+	}
+	key = make([]byte, imageKeyBytes)
+	if _, err := io.ReadFull(random, key); err != nil {
+		return nil, fmt.Errorf("make key of the registry: %w", err)
+	}
+	if err := os.WriteFile(path, key, 0o600); err != nil {
+		return nil, fmt.Errorf("write key of the registry: %w", err)
+	}
+	return key, nil
+}
+
+// imagePassword is what an instance pulls images with, under its ID as name. It follows from the key, so that nothing
+// has to be kept per instance.
+func (c *Cloud) imagePassword(id string) string {
+	mac := hmac.New(sha256.New, c.imageKey)
+	mac.Write([]byte(id))
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// guardImages lets through instances that exist and whoever may call the API: to answer a pull, the cloud may build the
+// image.
+func (c *Cloud) guardImages(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !c.mayPull(r) {
+			w.Header().Set("WWW-Authenticate", `Basic realm="images"`)
+			registry.Refuse(w, "pull with the credentials of an instance, or of the API")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (c *Cloud) mayPull(r *http.Request) bool {
+	id, password, ok := r.BasicAuth()
+	if ok && subtle.ConstantTimeCompare([]byte(password), []byte(c.imagePassword(id))) == 1 {
+		var found instance
+		var exists bool
+		c.store.view(func() { found, exists = c.store.instances.get(id) })
+		return exists && found.State != api.StateTerminating
+	}
+	_, err := c.authenticate(r)
+	return err == nil
+}

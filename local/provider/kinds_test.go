@@ -1,0 +1,199 @@
+package provider_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
+	"hortus.dev/hortus/extension/conformance"
+	"hortus.dev/hortus/local/cloud"
+)
+
+func (l *landscape) network() *extensionsv1alpha1.Network {
+	return &extensionsv1alpha1.Network{ObjectMeta: l.meta("s"), Spec: extensionsv1alpha1.NetworkSpec{
+		DefaultSpec: extensionsv1alpha1.DefaultSpec{Type: "bridge"}, PodCIDR: "100.96.0.0/16", ServiceCIDR: "100.64.0.0/16",
+	}}
+}
+
+func (l *landscape) controlPlane() *extensionsv1alpha1.ControlPlane {
+	return &extensionsv1alpha1.ControlPlane{ObjectMeta: l.meta("s"), Spec: extensionsv1alpha1.ControlPlaneSpec{
+		DefaultSpec: extensionsv1alpha1.DefaultSpec{Type: "local"}, Region: "local", SecretRef: l.secretRef,
+	}}
+}
+
+func (l *landscape) dnsRecord() *extensionsv1alpha1.DNSRecord {
+	return &extensionsv1alpha1.DNSRecord{ObjectMeta: l.meta("s-internal"), Spec: extensionsv1alpha1.DNSRecordSpec{
+		DefaultSpec: extensionsv1alpha1.DefaultSpec{Type: "local"}, SecretRef: l.secretRef,
+		Name: "api." + l.namespace + ".internal.local.hortus.dev", RecordType: extensionsv1alpha1.DNSRecordTypeA,
+		Values: []string{"198.18.8.1"},
+	}}
+}
+
+func TestKindsConform(t *testing.T) {
+	seed := startLandscape(t)
+	for name, tc := range map[string]struct {
+		make      func(*landscape) extensionsv1alpha1.Object
+		finalizer string
+		change    func(extensionsv1alpha1.Object)
+	}{
+		"Infrastructure": {
+			make: func(l *landscape) extensionsv1alpha1.Object { return l.infrastructure() }, finalizer: "infrastructure",
+			change: func(o extensionsv1alpha1.Object) {
+				o.(*extensionsv1alpha1.Infrastructure).Spec.SSHPublicKey = []byte("x")
+			},
+		},
+		"ControlPlane": {
+			make: func(l *landscape) extensionsv1alpha1.Object { return l.controlPlane() }, finalizer: "controlplane",
+			change: func(o extensionsv1alpha1.Object) {
+				o.(*extensionsv1alpha1.ControlPlane).Spec.SecretRef.Name = "other"
+			},
+		},
+		"Network": {
+			make: func(l *landscape) extensionsv1alpha1.Object { return l.network() }, finalizer: "network",
+			change: func(o extensionsv1alpha1.Object) {
+				o.(*extensionsv1alpha1.Network).Spec.IPFamilies = []extensionsv1alpha1.IPFamily{extensionsv1alpha1.IPFamilyIPv4}
+			},
+		},
+		"OperatingSystemConfig": {
+			make: func(l *landscape) extensionsv1alpha1.Object { return l.osc() }, finalizer: "operatingsystemconfigs",
+			change: func(o extensionsv1alpha1.Object) {
+				o.(*extensionsv1alpha1.OperatingSystemConfig).Spec.Units = []extensionsv1alpha1.Unit{{Name: "x.service"}}
+			},
+		},
+		"DNSRecord": {
+			make: func(l *landscape) extensionsv1alpha1.Object { return l.dnsRecord() }, finalizer: "dnsrecord",
+			change: func(o extensionsv1alpha1.Object) {
+				o.(*extensionsv1alpha1.DNSRecord).Spec.Values = []string{"198.18.8.2"}
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := seed.forShoot(t)
+			conformance.Run(t, conformance.Target{
+				Client: l.Client, Namespace: l.namespace, Finalizer: "extensions.gardener.cloud/" + tc.finalizer, Change: tc.change,
+				New: func() extensionsv1alpha1.Object { return tc.make(l) },
+			})
+		})
+	}
+}
+
+func TestKindsDoTheirWork(t *testing.T) {
+	l := startLandscape(t)
+
+	infra := l.infrastructure()
+	l.ask(t, infra, extensionsv1alpha1.OperationReconcile)
+	l.succeeded(t, infra)
+	networks, err := l.cloud.Client.ListNetworks(t.Context(), cloud.Filter{Name: l.namespace})
+	if err != nil || len(networks) != 1 {
+		t.Fatalf("networks are %v, %v, want one", networks, err)
+	}
+	if got := infra.Status.NodesCIDR; got == nil || *got != networks[0].CIDR {
+		t.Errorf("nodesCIDR is %v, want %s", got, networks[0].CIDR)
+	}
+
+	record := l.dnsRecord()
+	l.ask(t, record, extensionsv1alpha1.OperationReconcile)
+	l.succeeded(t, record)
+	records, err := l.cloud.Client.ListDNSRecords(t.Context(), cloud.Filter{Name: record.Spec.Name})
+	if err != nil || len(records) != 1 {
+		t.Fatalf("records are %v, %v, want one", records, err)
+	}
+	if diff := cmp.Diff([]string{"198.18.8.1"}, records[0].Values); diff != "" {
+		t.Errorf("values mismatch (-want +got):\n%s", diff)
+	}
+
+	cp := l.controlPlane()
+	l.ask(t, cp, extensionsv1alpha1.OperationReconcile)
+	l.succeeded(t, cp)
+	net := l.network()
+	l.ask(t, net, extensionsv1alpha1.OperationReconcile)
+	l.succeeded(t, net)
+	if err := l.Client.Get(t.Context(), client.ObjectKey{Namespace: l.namespace, Name: "cloud-controller-manager"},
+		&appsv1.Deployment{}); err != nil {
+		t.Error(err)
+	}
+	for _, name := range []string{
+		"extension-controlplane-shoot", "extension-controlplane-storageclasses", "extension-networking-bridge",
+	} {
+		if err := l.Client.Get(t.Context(), client.ObjectKey{Namespace: l.namespace, Name: name},
+			&resourcesv1alpha1.ManagedResource{}); err != nil {
+			t.Error(err)
+		}
+	}
+
+	for _, obj := range []extensionsv1alpha1.Object{net, cp, record, infra} {
+		l.gone(t, obj)
+	}
+	if networks, err = l.cloud.Client.ListNetworks(t.Context(), cloud.Filter{Name: l.namespace}); err != nil ||
+		len(networks) != 0 {
+		t.Errorf("networks after deletion are %v, %v, want none", networks, err)
+	}
+	if records, err = l.cloud.Client.ListDNSRecords(t.Context(), cloud.Filter{Name: record.Spec.Name}); err != nil ||
+		len(records) != 0 {
+		t.Errorf("records after deletion are %v, %v, want none", records, err)
+	}
+}
+
+func TestBackup(t *testing.T) {
+	l := startLandscape(t)
+	bucket := &extensionsv1alpha1.BackupBucket{
+		ObjectMeta: metav1.ObjectMeta{Name: "bucket-" + l.namespace, Annotations: map[string]string{
+			extensionsv1alpha1.AnnotationGeneratedSecretNamespace: l.namespace,
+		}},
+		Spec: extensionsv1alpha1.BackupBucketSpec{
+			DefaultSpec: extensionsv1alpha1.DefaultSpec{Type: "local"}, Region: "local", SecretRef: l.secretRef,
+		},
+	}
+	entry := &extensionsv1alpha1.BackupEntry{
+		ObjectMeta: metav1.ObjectMeta{Name: l.namespace + "--1234"},
+		Spec: extensionsv1alpha1.BackupEntrySpec{
+			DefaultSpec: extensionsv1alpha1.DefaultSpec{Type: "local"}, Region: "local", BucketName: bucket.Name,
+			SecretRef: l.secretRef,
+		},
+	}
+	for _, obj := range []extensionsv1alpha1.Object{bucket, entry} {
+		l.ask(t, obj, extensionsv1alpha1.OperationReconcile)
+		l.succeeded(t, obj)
+	}
+	secret := &corev1.Secret{}
+	generated := bucket.Status.GeneratedSecretRef
+	if generated == nil || bucket.Status.ProviderStatus == nil {
+		t.Fatalf("status is %+v, want a generated Secret and when the bucket was made", bucket.Status)
+	}
+	generatedKey := client.ObjectKey{Namespace: generated.Namespace, Name: generated.Name}
+	if err := l.Client.Get(t.Context(), generatedKey, secret); err != nil {
+		t.Error(err)
+	}
+	if err := l.Client.Get(t.Context(), client.ObjectKey{Namespace: l.namespace, Name: "etcd-backup"},
+		secret); err != nil {
+		t.Fatal(err)
+	}
+	if got := string(secret.Data["bucketName"]); got != bucket.Name {
+		t.Errorf("bucketName is %q, want %q", got, bucket.Name)
+	}
+	credentials := &corev1.Secret{}
+	if err := l.Client.Get(t.Context(), client.ObjectKey{Namespace: l.namespace, Name: l.secretRef.Name},
+		credentials); err != nil {
+		t.Fatal(err)
+	}
+	if len(credentials.Finalizers) != 2 {
+		t.Errorf("finalizers of the credentials are %q, want those of bucket and entry", credentials.Finalizers)
+	}
+	l.gone(t, entry)
+	l.gone(t, bucket)
+	err := l.Client.Get(t.Context(), generatedKey, secret)
+	if !apierrors.IsNotFound(err) {
+		t.Errorf("generated Secret after deletion: %v, want it gone", err)
+	}
+	if buckets, err := l.cloud.Client.ListBuckets(t.Context()); err != nil || len(buckets) != 0 {
+		t.Errorf("buckets after deletion are %v, %v, want none", buckets, err)
+	}
+}
