@@ -61,6 +61,7 @@ require (
 	gopkg.in/evanphx/json-patch.v4 v4.13.0
 	helm.sh/helm/v3 v3.21.4
 	hortus.dev/hortus/api v0.0.0
+	hortus.dev/hortus/extension v0.0.0
 	k8s.io/api v0.36.3
 	k8s.io/apiextensions-apiserver v0.36.3
 	k8s.io/apimachinery v0.36.3
@@ -251,4 +252,7 @@ require (
 	sigs.k8s.io/apiserver-network-proxy/konnectivity-client v0.34.0 // indirect
 )
 
-replace hortus.dev/hortus/api => ./api
+replace (
+	hortus.dev/hortus/api => ./api
+	hortus.dev/hortus/extension => ./extension
+)

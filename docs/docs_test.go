@@ -263,11 +263,14 @@ func TestAPIReferenceIsUpToDate(t *testing.T) {
 // TestDependenciesAreListed looks at what is required directly and imported; 'go mod tidy' cares for the rest.
 func TestDependenciesAreListed(t *testing.T) {
 	text, imported := documents(t)["docs/dependencies.md"].prose, imports(t)
-	files, err := filepath.Glob(filepath.Join(repository, "components", "*", "go.mod"))
+	files, err := filepath.Glob(filepath.Join(repository, "local", "components", "*", "go.mod"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range append(files, filepath.Join(repository, "go.mod"), filepath.Join(repository, "api", "go.mod")) {
+	for _, module := range []string{".", "api", "extension"} {
+		files = append(files, filepath.Join(repository, module, "go.mod"))
+	}
+	for _, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -23,7 +23,6 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	"hortus.dev/hortus/extension/errorcode"
-	"hortus.dev/hortus/internal/kube"
 )
 
 const (
@@ -285,12 +284,12 @@ func (r *Reconciler[T]) acquire(ctx context.Context, obj T) error {
 			return err
 		}
 		if secret != nil && secret.DeletionTimestamp.IsZero() {
-			if err := kube.EnsureFinalizer(ctx, r.Client, secret, r.finalizer()); err != nil {
+			if err := ensureFinalizer(ctx, r.Client, secret, r.finalizer()); err != nil {
 				return err
 			}
 		}
 	}
-	return kube.EnsureFinalizer(ctx, r.Client, obj, r.finalizer())
+	return ensureFinalizer(ctx, r.Client, obj, r.finalizer())
 }
 
 // release removes the finalizer from the Secret and then from the object.
@@ -301,12 +300,12 @@ func (r *Reconciler[T]) release(ctx context.Context, obj T) error {
 			return err
 		}
 		if secret != nil {
-			if err := kube.RemoveFinalizer(ctx, r.Client, secret, r.finalizer()); err != nil {
+			if err := removeFinalizer(ctx, r.Client, secret, r.finalizer()); err != nil {
 				return err
 			}
 		}
 	}
-	return kube.RemoveFinalizer(ctx, r.Client, obj, r.finalizer())
+	return removeFinalizer(ctx, r.Client, obj, r.finalizer())
 }
 
 func (r *Reconciler[T]) secret(ctx context.Context, obj T) (*corev1.Secret, error) {

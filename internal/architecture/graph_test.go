@@ -75,7 +75,7 @@ func (g *graph) visit(file string, entry fs.DirEntry, err error) error {
 	if entry.IsDir() {
 		isRoot := file == root
 		_, err := os.Stat(filepath.Join(file, "go.mod"))
-		otherModule := err == nil && file != filepath.Join(root, "api")
+		otherModule := err == nil && !slices.Contains([]string{filepath.Join(root, "api"), filepath.Join(root, "extension")}, file)
 		if !isRoot && (strings.HasPrefix(name, ".") || name == "testdata" || otherModule) {
 			return fs.SkipDir
 		}
