@@ -6,7 +6,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -73,7 +72,7 @@ func (h *Health) Reconcile(ctx context.Context, cp *extensionsv1alpha1.ControlPl
 		return reconcile.Result{}, fmt.Errorf("read deployment %q: %w", deployment, err)
 	}
 	before := cp.DeepCopy()
-	setCondition(&cp.Status.Conditions, healthy(d), metav1.NewTime(h.Clock.Now()))
+	cp.Status.Conditions = extension.SetCondition(cp.Status.Conditions, healthy(d), h.Clock.Now())
 	return reconcile.Result{}, kube.PatchStatus(ctx, h.Client, cp, before)
 }
 
@@ -95,24 +94,4 @@ func healthy(d *appsv1.Deployment) corev1beta1.Condition {
 		out.Reason, out.Message = "DeploymentUnhealthy", kube.DeploymentProgress(d)
 	}
 	return out
-}
-
-// setCondition puts a condition into the list; its times move only if something else does.
-func setCondition(list *[]corev1beta1.Condition, c corev1beta1.Condition, now metav1.Time) {
-	c.LastTransitionTime, c.LastUpdateTime = now, now
-	for i := range *list {
-		old := &(*list)[i]
-		if old.Type != c.Type {
-			continue
-		}
-		if old.Status == c.Status && old.Reason == c.Reason && old.Message == c.Message {
-			return
-		}
-		if old.Status == c.Status {
-			c.LastTransitionTime = old.LastTransitionTime
-		}
-		*old = c
-		return
-	}
-	*list = append(*list, c)
 }

@@ -2,9 +2,7 @@ package controlplane
 
 import (
 	"testing"
-	"time"
 
-	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -43,32 +41,6 @@ func TestHealthy(t *testing.T) {
 			got := healthy(tc.deployment)
 			if got.Status != tc.status || got.Reason != tc.reason {
 				t.Errorf("healthy() = %s (%s), want %s (%s)", got.Status, got.Reason, tc.status, tc.reason)
-			}
-		})
-	}
-}
-
-func TestSetCondition(t *testing.T) {
-	first, later := metav1.NewTime(time.Unix(1000, 0)), metav1.NewTime(time.Unix(2000, 0))
-	condition := func(status corev1beta1.ConditionStatus, message string) corev1beta1.Condition {
-		return corev1beta1.Condition{Type: "T", Status: status, Reason: "R", Message: message}
-	}
-	for name, tc := range map[string]struct {
-		next               corev1beta1.Condition
-		transition, update metav1.Time
-	}{
-		"the same keeps both times":           {condition(corev1beta1.ConditionTrue, "a"), first, first},
-		"another message moves the update":    {condition(corev1beta1.ConditionTrue, "b"), first, later},
-		"another status moves the transition": {condition(corev1beta1.ConditionFalse, "a"), later, later},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var list []corev1beta1.Condition
-			setCondition(&list, condition(corev1beta1.ConditionTrue, "a"), first)
-			setCondition(&list, tc.next, later)
-			want := tc.next
-			want.LastTransitionTime, want.LastUpdateTime = tc.transition, tc.update
-			if diff := cmp.Diff([]corev1beta1.Condition{want}, list); diff != "" {
-				t.Errorf("conditions mismatch (-want +got):\n%s", diff)
 			}
 		})
 	}
