@@ -23,7 +23,7 @@ func NewCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 	}
 	cmd.PersistentFlags().StringVar(&o.Artifacts, "artifacts", ".build", "folder for built programs and images")
-	cmd.AddCommand(newBuildCommand(o), newListCommand(o))
+	cmd.AddCommand(newBuildCommand(o), newListCommand(o), newAddCommand(o))
 	return cmd
 }
 
