@@ -23,7 +23,7 @@ import (
 
 const repository = ".."
 
-// documents are the README and everything below docs, by path from the root of the repository.
+// documents are the README, the tutorial and everything below docs, by path from the root of the repository.
 func documents(t *testing.T) map[string]document {
 	t.Helper()
 	docs := map[string]document{}
@@ -35,6 +35,7 @@ func documents(t *testing.T) map[string]document {
 		docs[path] = parse(string(data))
 	}
 	read("README.md")
+	read("examples/extension/README.md")
 	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() && strings.HasSuffix(path, ".md") {
 			read(filepath.Join("docs", path))

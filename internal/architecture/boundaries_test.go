@@ -23,6 +23,7 @@ func TestPackagesImportOnly(t *testing.T) {
 		{"api/...", "api/...", "it is a module of its own"},
 		{"local/cloud", "", "it is a client that anybody may use"},
 		{"extension/...", "api/... extension/...", "it is a module of its own"},
+		{"examples/extension", "api/... extension/...", "somebody else could have written it"},
 		{"local/provider/...",
 			"api/... local/cloud extension/... local/provider/... internal/component internal/image internal/kube",
 			"it shows what an extension needs"},

@@ -66,6 +66,11 @@ var readGraph = sync.OnceValues(func() (*graph, error) {
 	return g, filepath.WalkDir(root, g.visit)
 })
 
+// modules have boundaries although they are modules of their own.
+var modules = []string{
+	filepath.Join(root, "api"), filepath.Join(root, "extension"), filepath.Join(root, "examples", "extension"),
+}
+
 // visit adds the imports of one file of the project. Build constraints do not count: what any build contains does.
 func (g *graph) visit(file string, entry fs.DirEntry, err error) error {
 	if err != nil {
@@ -75,7 +80,7 @@ func (g *graph) visit(file string, entry fs.DirEntry, err error) error {
 	if entry.IsDir() {
 		isRoot := file == root
 		_, err := os.Stat(filepath.Join(file, "go.mod"))
-		otherModule := err == nil && !slices.Contains([]string{filepath.Join(root, "api"), filepath.Join(root, "extension")}, file)
+		otherModule := err == nil && !slices.Contains(modules, file)
 		if !isRoot && (strings.HasPrefix(name, ".") || name == "testdata" || otherModule) {
 			return fs.SkipDir
 		}

@@ -38,11 +38,7 @@ func checkTour(t *testing.T) {
 			if strings.HasSuffix(command, " -w") || strings.Contains(command, "delet") {
 				continue
 			}
-			shell := exec.CommandContext(t.Context(), "sh", "-c", command)
-			shell.Dir = root
-			shell.Env = append(os.Environ(), "KUBECONFIG="+kubeconfigOf("garden"), fmt.Sprintf("PATH=%s:%s:%s",
-				filepath.Join(root, ".build"), filepath.Dir(kubectlPath(t)), os.Getenv("PATH")))
-			if out, err := shell.CombinedOutput(); err != nil {
+			if out, err := typeIn(t, command); err != nil {
 				t.Errorf("%s: %v\n%s", command, err, out)
 			}
 			typed++
@@ -51,4 +47,20 @@ func checkTour(t *testing.T) {
 	if typed < 12 {
 		t.Errorf("only %d commands were found in the README's tour", typed)
 	}
+}
+
+// typeIn runs commands in the root of the repository, as somebody does who has typed the exports that "hortus up"
+// prints, and returns what they print. The first that fails is the last.
+func typeIn(t *testing.T, commands string) (string, error) {
+	t.Helper()
+	root, err := filepath.Abs(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shell := exec.CommandContext(t.Context(), "sh", "-ec", commands)
+	shell.Dir = root
+	shell.Env = append(os.Environ(), "KUBECONFIG="+kubeconfigOf("garden"), fmt.Sprintf("PATH=%s:%s:%s",
+		filepath.Join(root, ".build"), filepath.Dir(kubectlPath(t)), os.Getenv("PATH")))
+	out, err := shell.CombinedOutput()
+	return string(out), err
 }
