@@ -136,7 +136,7 @@ func TestLandscape(t *testing.T) {
 		kubectl(t, shootKubeconfig(t, "api-only"), "get", "namespaces")
 	})
 	step(t, "conditions and constraints show what is broken, and heal", checkCare)
-	step(t, "gardenlets do what they have rights for", rightsAreObserved)
+	step(t, "gardenlets do what they have rights for", func(t *testing.T) { rightsAreObserved(t, ownClusters) })
 	step(t, "deleted Shoots leave nothing", func(t *testing.T) {
 		for _, name := range []string{"demo", "two", "api-only", "older"} {
 			kubectl(t, garden, "-n", projectNS, "annotate", "--overwrite", "shoot", name,
@@ -154,7 +154,7 @@ func TestLandscape(t *testing.T) {
 		checkKills(t)
 		nothingLeft(t)
 	})
-	rightsAreObserved(t)
+	rightsAreObserved(t, ownClusters)
 	step(t, "down leaves no trace", func(t *testing.T) {
 		hortus(t, "down")
 		before.compare(t, observeHost(t))
@@ -330,5 +330,5 @@ func cloudObjects(t *testing.T) string {
 	return strings.Join(found, "\n")
 }
 
-// ownClusters are the landscape's own clusters.
+// ownClusters are the landscape's own clusters. Each is a seed; the garden's is the first one, local-1.
 var ownClusters = []string{"garden", "seed-2"}

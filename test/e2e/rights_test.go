@@ -71,11 +71,11 @@ var observed = struct {
 	role []right
 }{inSeeds: usage{}, inGarden: usage{}, given: usage{}, refused: usage{}}
 
-// observeRights adds what the audit logs have now, and the roles that there are now.
-func observeRights(ctx context.Context) error {
+// observeRights adds what the audit logs of clusters have now, and the roles that there are now.
+func observeRights(ctx context.Context, clusters []string) error {
 	observed.Lock()
 	defer observed.Unlock()
-	for _, cluster := range []string{"garden", "seed-2"} {
+	for _, cluster := range clusters {
 		config, err := clientcmd.BuildConfigFromFlags("", kubeconfigOf(cluster))
 		if err != nil {
 			return err
@@ -221,8 +221,9 @@ func rightsOf(rule rbacv1.PolicyRule) []right {
 }
 
 // rightsAreObserved is a step of stories, before what they have caused is gone.
-func rightsAreObserved(t *testing.T) {
-	if err := observeRights(context.WithoutCancel(t.Context())); err != nil {
+func rightsAreObserved(t *testing.T, clusters []string) {
+	t.Helper()
+	if err := observeRights(context.WithoutCancel(t.Context()), clusters); err != nil {
 		t.Error(err)
 	}
 }

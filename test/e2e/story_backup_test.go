@@ -18,8 +18,7 @@ import (
 // TestLostEtcdVolumeIsRestored deletes the volume of a Shoot's etcd while a client writes: what the last delta holds
 // comes back by itself, and with it everything that was written before it.
 func TestLostEtcdVolumeIsRestored(t *testing.T) {
-	t.Parallel()
-	story(t)
+	story(t, firstSeed)
 	const name = "phoenix"
 	newShoot(t, "shoot-workerless.yaml", name)
 	kubeconfig, seed, namespace := shootKubeconfig(t, name), adminOf(seedOf(t, name)), "shoot--dev--"+name

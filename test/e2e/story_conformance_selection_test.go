@@ -87,8 +87,7 @@ var selectedSpecs = []struct{ shows, sig, spec string }{
 
 // TestConformanceSelection runs some of Kubernetes' specs on a Shoot of two nodes, beside other stories.
 func TestConformanceSelection(t *testing.T) {
-	t.Parallel()
-	story(t)
+	story(t, firstSeed)
 	const name = "selection"
 	applyShootOn(t, "shoot-two-pools.yaml", name, "local-1")
 	buildSpecs(t, exampleKubernetes)

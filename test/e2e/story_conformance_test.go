@@ -18,7 +18,7 @@ import (
 // then the others. HORTUS_KUBERNETES is the version of the Shoot and the tests, the newest unless stated; HORTUS_SPECS,
 // a regular expression, limits them. What came of them is recorded in docs/conformance.md.
 func TestConformance(t *testing.T) {
-	story(t)
+	story(t, everything)
 	const name = "conformant"
 	kubernetes := cmp.Or(os.Getenv("HORTUS_KUBERNETES"), exampleKubernetes)
 	example, version := example(t, "shoot-two-pools.yaml"), fmt.Sprintf("version: %q", exampleKubernetes)

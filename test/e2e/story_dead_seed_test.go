@@ -26,7 +26,7 @@ const takeOverBound = 6 * time.Minute
 // back it removes what it has left and touches nothing else. A Shoot that its owner deletes meanwhile is deleted by the
 // seed that has taken over.
 func TestShootsOfADeadSeedAreTakenOver(t *testing.T) {
-	story(t)
+	story(t, bothSeeds)
 	const source, destination = "local-2", "local-1"
 	names := map[string]string{"orphan": "shoot.yaml", "waif": "shoot-workerless.yaml"}
 	for name, file := range names {

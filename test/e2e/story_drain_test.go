@@ -17,9 +17,7 @@ const moveGap = 3 * time.Minute
 // hibernated. Clients write to the two that are awake; no acknowledged write may be lost, and the nodes stay.
 // Afterwards one moves back. Stories beside this one have their control planes on the other seed.
 func TestSeedIsDrained(t *testing.T) {
-	t.Parallel()
-	holdSecondSeed(t)
-	story(t)
+	story(t, bothSeeds)
 	const (
 		source, destination = "local-2", "local-1"
 		bare, noded, sleepy = "bare", "noded", "sleepy"

@@ -18,8 +18,7 @@ const encryptionGap = 10 * time.Second
 // TestEncryptionAtRest changes what is encrypted and how, back and forth, while a client writes: nothing may ever be
 // unreadable.
 func TestEncryptionAtRest(t *testing.T) {
-	t.Parallel()
-	story(t)
+	story(t, firstSeed)
 	const name = "vault"
 	newShoot(t, "shoot-workerless.yaml", name)
 	kubeconfig := shootKubeconfig(t, name)

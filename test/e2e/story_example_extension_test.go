@@ -14,8 +14,7 @@ import (
 // TestExampleExtension types what the tutorial about extensions tells its readers to type, and looks at what comes of
 // it: an extension that is built outside the project's own module, installed, used, broken, repaired and removed.
 func TestExampleExtension(t *testing.T) {
-	t.Parallel()
-	story(t)
+	story(t, firstSeed)
 	const name, namespace = "noted", "extension-notice-local-1"
 	garden := kubeconfigOf("garden")
 	sections := tutorial(t)

@@ -14,8 +14,7 @@ import (
 // TestFullDiskLosesNothing lets the disk below a Shoot's etcd run full while clients write. The Shoot says so, and when
 // there is room again, etcd goes on with everything that was acknowledged.
 func TestFullDiskLosesNothing(t *testing.T) {
-	t.Parallel()
-	story(t)
+	story(t, firstSeed)
 	const name, seed, instance, namespace, pod = "brim", "local-1", "garden", "shoot--dev--brim", "etcd-main-0"
 	newShoot(t, "shoot-workerless.yaml", name)
 	kubeconfig, admin := shootKubeconfig(t, name), adminOf(seed)

@@ -23,7 +23,7 @@ const gardenRunbook = "docs/runbooks/the-garden-is-gone.md"
 // Clusters go on meanwhile, and when the garden is back every Shoot is known and can be changed, and what is encrypted
 // can be read.
 func TestLostGardenIsRestored(t *testing.T) {
-	story(t)
+	story(t, everything)
 	const name = "evergreen"
 	garden := kubeconfigOf("garden")
 	newShoot(t, "shoot-workerless.yaml", name)

@@ -31,8 +31,7 @@ const (
 // replaced; a pool with one more machine keeps its size meanwhile; and two machines wait for their user, one after the
 // other. The last update is interrupted.
 func TestUpdatesInPlace(t *testing.T) {
-	t.Parallel()
-	story(t)
+	story(t, firstSeed)
 	const name = "in-place"
 	garden := kubeconfigOf("garden")
 	applyShoot(t, "shoot-in-place.yaml")
@@ -180,8 +179,7 @@ func TestUpdatesInPlace(t *testing.T) {
 // TestMinorsInPlace brings the kubelets of two pools to the minor version of their Shoot, without new machines but for
 // the one more that a pool may have meanwhile.
 func TestMinorsInPlace(t *testing.T) {
-	t.Parallel()
-	story(t)
+	story(t, firstSeed)
 	const name = "minors"
 	applyTestdata(t, kubeconfigOf("garden"), "shoot-minors.yaml", "")
 	t.Cleanup(func() { deleteShoot(t, name) })

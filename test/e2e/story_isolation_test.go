@@ -54,8 +54,7 @@ spec:
 // to something: nothing of the seed, of another tenant, of the garden and of the cloud may be reached. What is nobody
 // else's is reached.
 func TestTenantsReachNothingElse(t *testing.T) {
-	t.Parallel()
-	story(t)
+	story(t, firstSeed)
 	const nodeless, noded = "intruder", "burglar"
 	seed := adminOf("local-1")
 	if out, err := applyText(t, seed, canary); err != nil {

@@ -23,8 +23,7 @@ import (
 // that may not be evicted while they are replaced. Each is replaced after the time-out of its pool, and the Shoot says
 // what it waits for meanwhile.
 func TestMachinesThatFail(t *testing.T) {
-	t.Parallel()
-	story(t)
+	story(t, firstSeed)
 	const name = "failing"
 	garden := kubeconfigOf("garden")
 	applyTestdata(t, garden, "shoot-machines.yaml", "")

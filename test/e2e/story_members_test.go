@@ -24,7 +24,7 @@ const (
 // member loses its volume, a node of the seed restarts, all certificates are rotated, and the control plane moves to
 // the other seed.
 func TestControlPlaneToleratesFailures(t *testing.T) {
-	story(t)
+	story(t, everything)
 	const name, source, destination, namespace = "trio", "local-2", "local-1", "shoot--dev--trio"
 	t.Logf("%s", hortus(t, "up", "--seed-nodes=3"))
 	t.Cleanup(func() { hortus(t, "up", "--seed-nodes=1") })

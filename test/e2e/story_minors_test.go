@@ -29,8 +29,7 @@ spec:
 // TestMinorsByMaintenance has maintenance bring a Shoot from one minor version of Kubernetes to the next and the next
 // after it, since its versions expire. Each time its machines are replaced, and a guarded workload stays available.
 func TestMinorsByMaintenance(t *testing.T) {
-	t.Parallel()
-	story(t)
+	story(t, firstSeed)
 	const name = "hops"
 	garden := kubeconfigOf("garden")
 	end := expire(t, "1.34.4", time.Minute)

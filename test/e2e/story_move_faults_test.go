@@ -107,7 +107,7 @@ var moveFaults = []moveFault{
 // TestMoveSurvivesFaults moves a Shoot there and back while one thing at a time goes wrong. Each move ends well all the
 // same; in the end no acknowledged write is lost, and what clients were told is linearizable.
 func TestMoveSurvivesFaults(t *testing.T) {
-	story(t)
+	story(t, everything)
 	const name = "nomad"
 	seeds := []string{"local-1", "local-2"}
 	instances := map[string]string{}

@@ -10,7 +10,7 @@ import (
 
 // TestNetworkPolicySpecs runs Kubernetes' own specs of network policies on a Shoot of two nodes.
 func TestNetworkPolicySpecs(t *testing.T) {
-	story(t)
+	story(t, everything)
 	const name = "policies"
 	buildSpecs(t, exampleKubernetes)
 	applyShootOn(t, "shoot-two-pools.yaml", name, "local-1")

@@ -7,8 +7,7 @@ import "testing"
 // TestNodesOfTwoPools uses the nodes of a Shoot of two pools as its owner would, and as somebody would who has broken
 // into one.
 func TestNodesOfTwoPools(t *testing.T) {
-	t.Parallel()
-	story(t)
+	story(t, firstSeed)
 	newShoot(t, "shoot-two-pools.yaml", "two")
 	step(t, "mirrors and runtimes that users bring to nodes are used", checkUserContainerd)
 	step(t, "who is root on a node gets no further", checkRootedNode)

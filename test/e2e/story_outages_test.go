@@ -20,8 +20,7 @@ const outageGap = 10 * time.Second
 // TestOutagesStopNoControlPlane takes the garden, the cloud with its buckets, or both away from a seed, while a client
 // writes. Only when both have been away for the fence time etcd stops, and it starts again by itself.
 func TestOutagesStopNoControlPlane(t *testing.T) {
-	t.Parallel()
-	story(t)
+	story(t, bothSeeds)
 	const name, seed, instance = "hermit", "local-2", "seed-2"
 	applyShootOn(t, "shoot-workerless.yaml", name, seed)
 	awaitSucceeded(t, name)

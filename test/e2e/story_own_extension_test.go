@@ -55,7 +55,7 @@ spec:
 // its state knows. Source and destination do what the contract says, in its order, and nothing outside is deleted
 // before the Shoot is.
 func TestOwnExtensionsMove(t *testing.T) {
-	story(t)
+	story(t, bothSeeds)
 	const name, source, destination = "guest", "local-1", "local-2"
 	archive, err := chart.Archive(fstest.MapFS{
 		"e2e/Chart.yaml": {Data: []byte("apiVersion: v2\nname: e2e\nversion: 0.1.0\n")},

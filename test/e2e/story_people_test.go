@@ -15,8 +15,7 @@ import (
 // and its Shoot, an administrator uses it, a viewer looks at it, a user access manager adds members, and a stranger
 // gets nothing.
 func TestPeople(t *testing.T) {
-	t.Parallel()
-	story(t)
+	story(t, bothSeeds) // Its Shoot is bound to one of them by the scheduler.
 	const project, namespace, shoot = "team", "garden-team", "shared"
 	garden := kubeconfigOf("garden")
 	as := func(user string, args ...string) (string, error) {

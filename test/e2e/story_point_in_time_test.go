@@ -12,8 +12,7 @@ import (
 
 // TestPointInTimeRestore takes a Shoot with a node back to a point before something was deleted, as its owner would.
 func TestPointInTimeRestore(t *testing.T) {
-	t.Parallel()
-	story(t)
+	story(t, firstSeed)
 	const name = "rewind"
 	newShoot(t, "shoot.yaml", name)
 	kubeconfig := shootKubeconfig(t, name)

@@ -59,8 +59,7 @@ func addTo(pool int, field, value string) string {
 // needs them: pools are rolled side by side, each for another reason, while one is updated in place. It also restarts
 // the add-ons.
 func TestPoolsRollWhenTheyAreAsked(t *testing.T) {
-	t.Parallel()
-	story(t)
+	story(t, firstSeed)
 	const name = "pools"
 	garden := kubeconfigOf("garden")
 	t.Cleanup(func() { kubectl(t, garden, "-n", projectNS, "delete", "namespacedcloudprofile", "two-volumes") })

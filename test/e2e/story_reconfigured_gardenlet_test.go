@@ -30,9 +30,7 @@ const checkPeriod = 10 * time.Second
 // It has the second seed for itself: it restarts a gardenlet, which then repairs the webhooks of all Shoots of its
 // seed.
 func TestOperatorReconfiguresAGardenlet(t *testing.T) {
-	t.Parallel()
-	holdSecondSeed(t)
-	story(t)
+	story(t, bothSeeds)
 	const name, seed = "reconfigured", "local-2"
 	reconfigure := func(newWorkerPoolHash, remediate bool) {
 		t.Helper()

@@ -16,8 +16,7 @@ const rotationGap = 20 * time.Second
 // TestCredentialsAreRotatedWhileAClientWrites rotates everything at once: CAs, the key of service accounts and that of
 // etcd.
 func TestCredentialsAreRotatedWhileAClientWrites(t *testing.T) {
-	t.Parallel()
-	story(t)
+	story(t, firstSeed)
 	const name = "turn"
 	newShoot(t, "shoot-workerless.yaml", name)
 	kubeconfig := shootKubeconfig(t, name)

@@ -27,8 +27,7 @@ metadata: {name: thing, namespace: default, finalizers: [example.com/nobody]}
 // deletes it while it holds everything that can block a deletion: it is removed after the grace periods of its
 // annotations, and the cloud has nothing left of it.
 func TestSleepAndDeletion(t *testing.T) {
-	t.Parallel()
-	story(t)
+	story(t, firstSeed)
 	const name, seed, namespace = "drowsy", "local-1", "shoot--dev--drowsy"
 	garden, admin := kubeconfigOf("garden"), adminOf(seed)
 	applyShootOn(t, "shoot.yaml", name, seed, confinedUntilLater(time.Now()))

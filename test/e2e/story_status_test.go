@@ -16,8 +16,7 @@ import (
 // who corrects them and asks for another try; then the API server is taken away and given back. Status and label say so
 // each time.
 func TestStatusTellsTheTruth(t *testing.T) {
-	t.Parallel()
-	story(t)
+	story(t, firstSeed)
 	const name, secret = "truth", "truth-cloud"
 	garden := kubeconfigOf("garden")
 	key := kubectl(t, garden, "-n", projectNS, "get", "secret", "local-cloud", "-o", "jsonpath={.data.secretKey}")
@@ -38,7 +37,7 @@ func TestStatusTellsTheTruth(t *testing.T) {
 	label := func(o *unstructured.Unstructured) string { return o.GetLabels()["shoot.gardener.cloud/status"] }
 
 	manifest := strings.NewReplacer("name: demo", "name: "+name, "credentialsBindingName: local",
-		"credentialsBindingName: "+secret).
+		"credentialsBindingName: "+secret, "\nspec:\n", "\nspec:\n  seedName: local-1\n").
 		Replace(example(t, "shoot.yaml"))
 	if out, err := applyText(t, garden, manifest); err != nil {
 		t.Fatalf("%v:\n%s", err, out)

@@ -28,24 +28,23 @@ var stories struct {
 	running int  // Those that use the landscape now.
 }
 
-// secondSeed is held by a story that uses the seed local-2. All others that run side by side use local-1.
-var secondSeed sync.Mutex
-
-func holdSecondSeed(t *testing.T) {
-	t.Helper()
-	secondSeed.Lock()
-	t.Cleanup(secondSeed.Unlock)
-}
-
 // recovery is how long a landscape may take until the faults of the story before are overcome.
 const recovery = 3 * time.Minute
 
-// story says that a test needs a landscape. Tests that run side by side say so first.
-func story(t *testing.T) {
+// story says that a test needs a landscape, and which part of it.
+func story(t *testing.T, uses part) {
 	t.Helper()
+	clusters := ownClusters
+	if uses == firstSeed {
+		clusters = clusters[:1]
+	}
+	if uses != everything {
+		slots.take(t, rankOf(t, uses))
+	}
 	stories.Lock()
 	defer stories.Unlock()
-	if err := awaitLandscape(t); err != nil {
+	// Another story may have taken the second seed away.
+	if err := awaitLandscape(t, uses != firstSeed || stories.running == 0); err != nil {
 		if stories.running > 0 {
 			t.Fatalf("the landscape does not work, and other stories use it: %v", err)
 		}
@@ -59,15 +58,15 @@ func story(t *testing.T) {
 		if t.Failed() {
 			keepState(t)
 		}
-		rightsAreObserved(t)
+		rightsAreObserved(t, clusters)
 		stories.Lock()
 		defer stories.Unlock()
 		stories.running--
 	})
 }
 
-// awaitLandscape until it works. One that is not there is not waited for.
-func awaitLandscape(t *testing.T) error {
+// awaitLandscape until it works, or its garden alone. One that is not there is not waited for.
+func awaitLandscape(t *testing.T, whole bool) error {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join(stateDir, "landscape")); err != nil {
 		return err
@@ -75,7 +74,11 @@ func awaitLandscape(t *testing.T) error {
 	ctx, cancel := context.WithTimeout(t.Context(), recovery)
 	defer cancel()
 	for {
-		out, err := run(t, filepath.Join(repository, ".build", "hortus"), "status")
+		var out string
+		var err error
+		if whole {
+			out, err = run(t, filepath.Join(repository, ".build", "hortus"), "status")
+		}
 		if err == nil {
 			out, err = kubectlE(t, kubeconfigOf("garden"), "get", "shoots", "--all-namespaces")
 		}
@@ -88,6 +91,12 @@ func awaitLandscape(t *testing.T) error {
 }
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	// All stories wait for slots at once; those that go first could not begin behind others that wait for them.
+	if err := flag.Set("test.parallel", "1000"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
 	code := m.Run()
 	if code == 0 && flag.Lookup("test.run").Value.String() == "" {
 		code = reportRights()

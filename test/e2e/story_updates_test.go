@@ -38,8 +38,7 @@ spec:
 // first to another patch version of Kubernetes, which leaves all nodes and their pods as they are, then to another
 // version of the machine image.
 func TestUpdatesOfNodes(t *testing.T) {
-	t.Parallel()
-	story(t)
+	story(t, firstSeed)
 	const name = "updates"
 	// How many nodes each pool has, and how many of them stay when the machine image changes: of a pool with one more
 	// machine meanwhile all but one.

@@ -19,9 +19,7 @@ import (
 // is moved, and its cluster sleeps. No note may be lost. A claim that is deleted takes its volume along, and so does
 // the Shoot.
 func TestVolumesOutliveNodes(t *testing.T) {
-	t.Parallel()
-	holdSecondSeed(t) // Its control plane is there for a while.
-	story(t)
+	story(t, bothSeeds)
 	const name, source, destination, namespace = "durable", "local-1", "local-2", "shoot--dev--durable"
 	garden := kubeconfigOf("garden")
 	applyShootOn(t, "shoot.yaml", name, source)

@@ -22,8 +22,7 @@ import (
 // TestWaysIntoShoot goes all ways between a Shoot and its API server, in both directions, lets a new node wait for all
 // that is critical to it, and logs in to nodes.
 func TestWaysIntoShoot(t *testing.T) {
-	t.Parallel()
-	story(t)
+	story(t, firstSeed)
 	const name = "ways"
 	newShoot(t, "shoot.yaml", name)
 	kubeconfig, admin := shootKubeconfig(t, name), adminOf("local-1")

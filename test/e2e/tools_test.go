@@ -164,18 +164,26 @@ func (w *shootWatch) WatchWithContext(ctx context.Context, o metav1.ListOptions)
 
 // pause is the time between tries against something that is known to be down; the test waits for a state, not for it.
 func pause(ctx context.Context) {
+	pauseFor(ctx, 200*time.Millisecond)
+}
+
+func pauseFor(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
-	case <-time.After(200 * time.Millisecond):
+	case <-time.After(d):
 	}
 }
 
-// eventually tries until the check succeeds.
+// longestPause between two tries of [eventually].
+const longestPause = time.Second
+
+// eventually tries until the check succeeds. The pauses between tries get longer: most checks start a program, which
+// takes a tenth of a second of a processor that the others need.
 func eventually(t *testing.T, what string, check func() error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 	defer cancel()
-	for {
+	for delay := 200 * time.Millisecond; ; delay = min(2*delay, longestPause) {
 		err := check()
 		if err == nil {
 			return
@@ -183,7 +191,7 @@ func eventually(t *testing.T, what string, check func() error) {
 		if ctx.Err() != nil {
 			t.Fatalf("waited %s for: %s; last: %v", patience, what, err)
 		}
-		pause(ctx)
+		pauseFor(ctx, delay)
 	}
 }
 
