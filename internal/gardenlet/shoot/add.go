@@ -28,6 +28,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
+	"hortus.dev/hortus/internal/gardenlet/extensionobject"
 	"hortus.dev/hortus/internal/kube"
 )
 
@@ -59,12 +60,7 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager, seed cluster.Cluster, concur
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackoff,
 				maxBackoff),
 		})
-	for _, o := range []client.Object{
-		&extensionsv1alpha1.Infrastructure{}, &extensionsv1alpha1.ControlPlane{}, &extensionsv1alpha1.Network{},
-		&extensionsv1alpha1.Worker{},
-		&extensionsv1alpha1.OperatingSystemConfig{}, &extensionsv1alpha1.DNSRecord{}, &extensionsv1alpha1.Extension{},
-		&resourcesv1alpha1.ManagedResource{}, &appsv1.Deployment{}, &appsv1.StatefulSet{}, &corev1.Secret{},
-	} {
+	for _, o := range watched() {
 		// Only that something changed matters here, so metadata is all that is kept.
 		gvk, err := apiutil.GVKForObject(o, seed.GetScheme())
 		if err != nil {
@@ -75,6 +71,17 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager, seed cluster.Cluster, concur
 		b.WatchesRawSource(source.Kind[client.Object](seed.GetCache(), metadata, r.toShoot(mgr.GetClient(), gvk)))
 	}
 	return b.Complete(reconcile.AsReconciler(mgr.GetClient(), r))
+}
+
+// watched are the kinds in control plane namespaces that passes wait for.
+func watched() []client.Object {
+	objects := []client.Object{
+		&resourcesv1alpha1.ManagedResource{}, &appsv1.Deployment{}, &appsv1.StatefulSet{}, &corev1.Secret{},
+	}
+	for _, kind := range extensionobject.Kinds {
+		objects = append(objects, kind.New())
+	}
+	return objects
 }
 
 // relevantUpdates let pass what may change a decision. The status of a Shoot is written by its own reconciliation, so

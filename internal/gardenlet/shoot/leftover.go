@@ -93,7 +93,7 @@ func (l *Leftovers) Reconcile(ctx context.Context, r reconcile.Request) (reconci
 		graph, name = steps.RemoveLeftover(), flowRemoveLeftover
 	}
 	result := flow.Run(ctx, graph, &steps.Scope{
-		Seed: namespace, SeedApplied: &l.applied, Clock: l.Clock, Shoot: shoot, Namespace: c.Name,
+		Seed: namespace, SeedApplied: &l.applied, Clock: l.Clock, Values: steps.Values{Shoot: shoot, Namespace: c.Name},
 	}, flow.Options{Clock: l.Clock, Transient: transient, Metrics: l.Metrics.ofFlows(), Flow: name})
 	logger := log.FromContext(ctx).WithValues("owner", claim.Holder, "epoch", claim.Epoch)
 	switch {

@@ -49,7 +49,10 @@ type Reconciler struct {
 	Seed   client.Client // Direct reads and writes.
 	Clock  clock.PassiveClock
 	Events events.EventRecorder
-	Shoots steps.Connector
+	Shoots interface {
+		steps.Connector
+		steps.EtcdConnector
+	}
 	// States keeps in the garden what another seed needs to take a control plane over.
 	States *shootstate.States
 
@@ -442,14 +445,14 @@ func (r *Reconciler) stepScope(
 	}
 	return &steps.Scope{
 		Garden: r.Garden, Seed: seed, GardenApplied: &r.gardenApplied, SeedApplied: &r.seedApplied, Clock: r.Clock,
-		Shoots: r.Shoots,
-		Shoot:  s.shoot.DeepCopy(), SeedObject: s.seed, Project: s.project, CloudProfile: s.profile,
-		GardenIdentity: r.GardenIdentity,
-		Namespace:      namespace, Operation: operation, Started: began.At, Tasks: began.Tasks, Claim: s.claim,
-		FenceTime: r.FenceTime,
-		State:     s.state, States: r.States,
-		Images: r.Images, DNSTTL: r.DNSTTL, NewWorkerPoolHash: r.NewWorkerPoolHash, Facts: facts, Secrets: s.secrets,
-		Registered: registrations.Items, Installations: installations.Items,
+		Shoots: r.Shoots, Etcds: r.Shoots, Secrets: s.secrets, State: s.state, States: r.States,
+		Values: steps.Values{
+			Shoot: s.shoot.DeepCopy(), SeedObject: s.seed, Project: s.project, CloudProfile: s.profile,
+			GardenIdentity: r.GardenIdentity, Namespace: namespace,
+			Operation: operation, Started: began.At, Tasks: began.Tasks, Claim: s.claim, FenceTime: r.FenceTime,
+			Images: r.Images, DNSTTL: r.DNSTTL, NewWorkerPoolHash: r.NewWorkerPoolHash, Facts: facts,
+			Registered: registrations.Items, Installations: installations.Items,
+		},
 	}, nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	"hortus.dev/hortus/internal/gardenlet/extensionobject"
 )
 
 // annotationChecksum is on objects in the cache only: over what counts of them for a ShootState. Without it nothing
@@ -23,13 +24,14 @@ const annotationChecksum = "hortus.dev/checksum-in-cache"
 
 // watched are the kinds whose changes may change a ShootState.
 func watched() []client.Object {
-	return []client.Object{
-		&corev1.Secret{},
+	objects := []client.Object{
+		&corev1.Secret{}, &extensionsv1alpha1.BackupEntry{},
 		&machinev1alpha1.MachineDeployment{}, &machinev1alpha1.MachineSet{}, &machinev1alpha1.Machine{},
-		&extensionsv1alpha1.BackupEntry{}, &extensionsv1alpha1.ContainerRuntime{}, &extensionsv1alpha1.ControlPlane{},
-		&extensionsv1alpha1.DNSRecord{}, &extensionsv1alpha1.Extension{}, &extensionsv1alpha1.Infrastructure{},
-		&extensionsv1alpha1.Network{}, &extensionsv1alpha1.OperatingSystemConfig{}, &extensionsv1alpha1.Worker{},
 	}
+	for _, kind := range extensionobject.Kinds {
+		objects = append(objects, kind.New())
+	}
+	return objects
 }
 
 // CacheOptions are for a cache of the seed that holds checksums instead of objects: credentials are not kept in memory,

@@ -12,6 +12,7 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	"hortus.dev/hortus/internal/gardenlet/extensionobject"
 	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/internal/secretsmanager"
 )
@@ -35,15 +36,6 @@ type Observed struct {
 // Reference to an object of the control plane namespace.
 type Reference struct{ APIVersion, Kind, Name string }
 
-// extensionLists are the kinds whose objects may have state in the control plane namespace.
-func extensionLists() []client.ObjectList {
-	return []client.ObjectList{
-		&extensionsv1alpha1.ContainerRuntimeList{}, &extensionsv1alpha1.ControlPlaneList{},
-		&extensionsv1alpha1.DNSRecordList{}, &extensionsv1alpha1.ExtensionList{}, &extensionsv1alpha1.InfrastructureList{},
-		&extensionsv1alpha1.NetworkList{}, &extensionsv1alpha1.OperatingSystemConfigList{}, &extensionsv1alpha1.WorkerList{},
-	}
-}
-
 // observe reads everything from the seed.
 func observe(ctx context.Context, seed client.Reader, shoot *corev1beta1.Shoot) (*Observed, error) {
 	namespace := shoot.Status.TechnicalID
@@ -65,17 +57,9 @@ func observe(ctx context.Context, seed client.Reader, shoot *corev1beta1.Shoot) 
 		Secrets: secrets.Items, Deployments: deployments.Items, Sets: sets.Items, Machines: machines.Items,
 		Referenced: map[Reference]*unstructured.Unstructured{},
 	}
-	for _, list := range extensionLists() {
-		if err := seed.List(ctx, list, client.InNamespace(namespace)); err != nil {
-			return nil, fmt.Errorf("list extension objects of namespace %q: %w", namespace, err)
-		}
-		items, err := meta.ExtractList(list)
-		if err != nil {
-			return nil, fmt.Errorf("list extension objects of namespace %q: %w", namespace, err)
-		}
-		for _, item := range items {
-			o.Extensions = append(o.Extensions, item.(extensionsv1alpha1.Object))
-		}
+	var err error
+	if o.Extensions, err = extensionobject.List(ctx, seed, namespace, extensionobject.Kinds...); err != nil {
+		return nil, err
 	}
 	entry := &extensionsv1alpha1.BackupEntry{}
 	entry.Name = namespace + "--" + string(shoot.Status.UID)

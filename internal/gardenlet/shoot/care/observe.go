@@ -19,6 +19,7 @@ import (
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	"hortus.dev/hortus/internal/component/etcd"
+	"hortus.dev/hortus/internal/gardenlet/extensionobject"
 	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
 	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/internal/ownership"
@@ -116,31 +117,15 @@ func (r *Reconciler) readCAs(ctx context.Context, o *Observed, in client.InNames
 
 // readReports collects the conditions that extensions have written to their objects.
 func (r *Reconciler) readReports(ctx context.Context, o *Observed, in client.InNamespace) error {
-	for _, list := range []client.ObjectList{
-		&extensionsv1alpha1.InfrastructureList{}, &extensionsv1alpha1.ControlPlaneList{}, &extensionsv1alpha1.WorkerList{},
-		&extensionsv1alpha1.NetworkList{},
-		&extensionsv1alpha1.ExtensionList{}, &extensionsv1alpha1.ContainerRuntimeList{},
-		&extensionsv1alpha1.OperatingSystemConfigList{},
-	} {
-		if err := r.Seed.List(ctx, list, in); err != nil {
-			if meta.IsNoMatchError(err) {
-				continue
-			}
-			return fmt.Errorf("list extension objects: %w", err)
+	for _, kind := range extensionobject.Kinds {
+		objects, err := kind.List(ctx, r.Seed, string(in))
+		if err != nil && !meta.IsNoMatchError(err) {
+			return err
 		}
-		items, err := meta.ExtractList(list)
-		if err != nil {
-			return fmt.Errorf("list extension objects: %w", err)
-		}
-		for _, item := range items {
-			e := item.(extensionsv1alpha1.Object)
-			gvk, err := r.Seed.GroupVersionKindFor(e)
-			if err != nil {
-				return fmt.Errorf("list extension objects: %w", err)
-			}
+		for _, e := range objects {
 			for _, c := range e.GetDefaultStatus().Conditions {
 				o.Reports = append(o.Reports, Report{
-					Kind: gvk.Kind, Name: e.GetName(), Type: e.GetDefaultSpec().Type, Condition: c,
+					Kind: kind.Name, Name: e.GetName(), Type: e.GetDefaultSpec().Type, Condition: c,
 				})
 			}
 		}

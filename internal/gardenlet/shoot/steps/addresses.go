@@ -14,10 +14,10 @@ import (
 var AdvertisedAddresses = &flow.Step[*Scope]{
 	Name:   "advertised-addresses",
 	After:  []*flow.Step[*Scope]{GatewayAddress},
-	Ensure: ensureAdvertisedAddresses,
+	Ensure: use2(ensureAdvertisedAddresses),
 }
 
-func ensureAdvertisedAddresses(ctx context.Context, s *Scope) (flow.Outcome, error) {
+func ensureAdvertisedAddresses(ctx context.Context, s *Values, garden *Garden) (flow.Outcome, error) {
 	if err := requireDomain(s); err != nil {
 		return flow.Outcome{}, err
 	}
@@ -25,11 +25,11 @@ func ensureAdvertisedAddresses(ctx context.Context, s *Scope) (flow.Outcome, err
 	if equality.Semantic.DeepEqual(s.Shoot.Status.AdvertisedAddresses, want) {
 		return flow.Done(), nil
 	}
-	return flow.Done(), s.patchShootStatus(ctx,
+	return flow.Done(), garden.patchShootStatus(ctx, s,
 		func(status *corev1beta1.ShootStatus) { status.AdvertisedAddresses = want })
 }
 
-func advertisedAddresses(s *Scope) []corev1beta1.ShootAdvertisedAddress {
+func advertisedAddresses(s *Values) []corev1beta1.ShootAdvertisedAddress {
 	var list []corev1beta1.ShootAdvertisedAddress
 	add := func(name, url string) {
 		list = append(list, corev1beta1.ShootAdvertisedAddress{Name: name, URL: url, Application: ptr.To("kube-apiserver")})
@@ -46,7 +46,7 @@ func advertisedAddresses(s *Scope) []corev1beta1.ShootAdvertisedAddress {
 }
 
 // issuer of service account tokens: the user's, or the API server's internal address.
-func issuer(s *Scope) string {
+func issuer(s *Values) string {
 	if c := s.Shoot.Spec.Kubernetes.KubeAPIServer; c != nil && c.ServiceAccountConfig != nil &&
 		c.ServiceAccountConfig.Issuer != nil {
 		return *c.ServiceAccountConfig.Issuer

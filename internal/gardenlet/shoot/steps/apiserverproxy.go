@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"hortus.dev/hortus/internal/component/apiserverproxy"
 	"hortus.dev/hortus/internal/component/gateway"
 	"hortus.dev/hortus/internal/flow"
@@ -15,16 +13,17 @@ import (
 var APIServerProxy = &flow.Step[*Scope]{
 	Name:   "apiserver-proxy",
 	After:  []*flow.Step[*Scope]{ShootNamespaces, KubeAPIServerService},
-	SkipIf: workerlessOrAsleep,
-	Ensure: shootResource(apiserverproxy.ResourceName, renderAPIServerProxy),
+	SkipIf: when(workerless, asleep),
+	Ensure: use2(ensureAPIServerProxy),
 }
 
-func renderAPIServerProxy(ctx context.Context, s *Scope) ([]client.Object, error) {
-	address, err := s.proxyAddress(ctx)
+func ensureAPIServerProxy(ctx context.Context, s *Values, seed *Seed) (flow.Outcome, error) {
+	address, err := proxyAddress(ctx, s, seed)
 	if err != nil {
-		return nil, err
+		return flow.Outcome{}, err
 	}
-	return apiserverproxy.Render(apiserverproxy.Values{
+	objects := apiserverproxy.Render(apiserverproxy.Values{
 		Image: s.Images.Hortus, Address: address, Gateway: fmt.Sprintf("%s:%d", s.InternalHost(), gateway.PortProxy),
-	}), nil
+	})
+	return flow.Done(), seed.applyShootResource(ctx, apiserverproxy.ResourceName, objects)
 }

@@ -26,49 +26,46 @@ const backupSecret = "etcd-backup"
 var BackupEntry = &flow.Step[*Scope]{
 	Name:   "backup-entry",
 	After:  []*flow.Step[*Scope]{Namespace},
-	SkipIf: withoutBackup,
-	Ensure: ensureBackupEntry,
-	Remove: removeBackupEntry,
+	SkipIf: when(withoutBackup),
+	Ensure: use3(ensureBackupEntry),
+	Remove: use2(removeBackupEntry),
 }
 
-func withoutBackup(s *Scope) string {
-	if s.SeedObject.Spec.Backup == nil {
-		return "no backups on the seed"
-	}
-	return ""
+func withoutBackup(s *Values) string {
+	return reasonIf(s.SeedObject.Spec.Backup == nil, "no backups on the seed")
 }
 
-// BackupEntryName is the name of the Shoot's BackupEntry, and what the keys of its backups in the bucket begin with.
-func (s *Scope) BackupEntryName() string { return s.Namespace + "--" + string(s.Shoot.Status.UID) }
+// backupEntryName is the name of the Shoot's BackupEntry, and what the keys of its backups in the bucket begin with.
+func backupEntryName(s *Values) string { return s.Namespace + "--" + string(s.Shoot.Status.UID) }
 
-// BackupSecret is the name of the Secret with access to the bucket, for steps behind BackupEntry; ok is false if the
-// Shoot has no backups. While the Shoot is being deleted it has some only if the Secret is there: nothing makes it
-// any more.
-func (s *Scope) BackupSecret(ctx context.Context) (name string, ok bool, err error) {
+// backupSecretFor returns the name of the Secret with access to the bucket, for steps behind BackupEntry; ok is false
+// if the Shoot has no backups. While the Shoot is being deleted it has some only if the Secret is there: nothing makes
+// it any more.
+func backupSecretFor(ctx context.Context, s *Values, seed *Seed) (name string, ok bool, err error) {
 	if withoutBackup(s) != "" {
 		return "", false, nil
 	}
 	if s.Deleting() {
-		if ok, err = s.backupSecretExists(ctx); err != nil || !ok {
+		if ok, err = backupSecretExists(ctx, seed); err != nil || !ok {
 			return "", false, err
 		}
 	}
 	return backupSecret, true, nil
 }
 
-func (s *Scope) backupSecretExists(ctx context.Context) (bool, error) {
-	return kube.Exists(ctx, s.Seed,
-		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: backupSecret, Namespace: s.Namespace}})
+func backupSecretExists(ctx context.Context, seed *Seed) (bool, error) {
+	return kube.Exists(ctx, seed,
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: backupSecret, Namespace: seed.namespace}})
 }
 
-func (s *Scope) backupEntry() *corev1beta1.BackupEntry {
-	return &corev1beta1.BackupEntry{ObjectMeta: metav1.ObjectMeta{Name: s.BackupEntryName(),
+func backupEntry(s *Values) *corev1beta1.BackupEntry {
+	return &corev1beta1.BackupEntry{ObjectMeta: metav1.ObjectMeta{Name: backupEntryName(s),
 		Namespace: s.Shoot.Namespace}}
 }
 
-func ensureBackupEntry(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	entry := s.backupEntry()
-	found, err := kube.Exists(ctx, s.Garden, entry)
+func ensureBackupEntry(ctx context.Context, s *Values, seed *Seed, garden *Garden) (flow.Outcome, error) {
+	entry := backupEntry(s)
+	found, err := kube.Exists(ctx, garden, entry)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
@@ -76,10 +73,10 @@ func ensureBackupEntry(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	desireBackupEntry(entry, s)
 	switch {
 	case !found:
-		err = s.Garden.Create(ctx, entry)
+		err = garden.Create(ctx, entry)
 	case !extensionobject.SameJSON(before.ObjectMeta, entry.ObjectMeta),
 		!extensionobject.SameJSON(before.Spec, entry.Spec):
-		err = s.Garden.Patch(ctx, entry, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		err = garden.Patch(ctx, entry, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	}
 	if err != nil {
 		return flow.Outcome{}, fmt.Errorf("write BackupEntry %q: %w", entry.Name, err)
@@ -90,14 +87,14 @@ func ensureBackupEntry(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	if reason := backupEntryWaits(entry, s.SeedObject.Name); reason != "" {
 		return flow.Waiting(reason), nil
 	}
-	if found, err := s.backupSecretExists(ctx); err != nil || found {
+	if found, err := backupSecretExists(ctx, seed); err != nil || found {
 		return flow.Done(), err
 	}
-	return s.requestBackupSecret(ctx, entry)
+	return requestBackupSecret(ctx, s, seed, garden, entry)
 }
 
 // desireBackupEntry says whose the entry is. When a control plane moves, its backups stay in their bucket.
-func desireBackupEntry(entry *corev1beta1.BackupEntry, s *Scope) {
+func desireBackupEntry(entry *corev1beta1.BackupEntry, s *Values) {
 	switch {
 	case entry.Spec.BucketName == "":
 		entry.Spec = corev1beta1.BackupEntrySpec{BucketName: string(s.SeedObject.UID), SeedName: ptr.To(s.SeedObject.Name)}
@@ -113,7 +110,7 @@ func desireBackupEntry(entry *corev1beta1.BackupEntry, s *Scope) {
 }
 
 // takeBackupEntry makes the entry this seed's. One that is gone is not waited for.
-func takeBackupEntry(entry *corev1beta1.BackupEntry, s *Scope) {
+func takeBackupEntry(entry *corev1beta1.BackupEntry, s *Values) {
 	entry.Spec.SeedName = ptr.To(s.SeedObject.Name)
 	if from := s.Claim.TakenOver.From; from != "" && ptr.Deref(entry.Status.SeedName, "") == from {
 		metav1.SetMetaDataAnnotation(&entry.ObjectMeta, corev1beta1.AnnotationSourceIsDead, from)
@@ -142,9 +139,11 @@ func backupEntryWaits(entry *corev1beta1.BackupEntry, seed string) string {
 }
 
 // requestBackupSecret lets an entry be reconciled that succeeded when there was no namespace for its Secret, once.
-func (s *Scope) requestBackupSecret(ctx context.Context, entry *corev1beta1.BackupEntry) (flow.Outcome, error) {
+func requestBackupSecret(
+	ctx context.Context, s *Values, seed *Seed, garden *Garden, entry *corev1beta1.BackupEntry,
+) (flow.Outcome, error) {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}
-	if _, err := kube.Exists(ctx, s.Seed, namespace); err != nil {
+	if _, err := kube.Exists(ctx, seed, namespace); err != nil {
 		return flow.Outcome{}, err
 	}
 	missing := fmt.Sprintf("BackupEntry %s has no Secret %s in namespace %s", entry.Name, backupSecret, s.Namespace)
@@ -153,7 +152,7 @@ func (s *Scope) requestBackupSecret(ctx context.Context, entry *corev1beta1.Back
 	}
 	before := entry.DeepCopy()
 	metav1.SetMetaDataAnnotation(&entry.ObjectMeta, corev1beta1.AnnotationOperation, corev1beta1.OperationReconcile)
-	if err := s.Garden.Patch(ctx, entry,
+	if err := garden.Patch(ctx, entry,
 		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return flow.Outcome{}, fmt.Errorf("reconcile BackupEntry %q: %w", entry.Name, err)
 	}
@@ -169,9 +168,9 @@ func backupSecretDue(succeeded, namespaceCreated, started time.Time) bool {
 
 // removeBackupEntry requests the deletion. It does not wait: the backups are kept for the grace period. An entry that
 // this seed has not got (any more) is not its to delete, unless nobody else could: it was taken over, and not restored.
-func removeBackupEntry(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	entry := s.backupEntry()
-	found, err := kube.Exists(ctx, s.Garden, entry)
+func removeBackupEntry(ctx context.Context, s *Values, garden *Garden) (flow.Outcome, error) {
+	entry := backupEntry(s)
+	found, err := kube.Exists(ctx, garden, entry)
 	if err != nil || !found {
 		return flow.Done(), err
 	}
@@ -179,14 +178,14 @@ func removeBackupEntry(ctx context.Context, s *Scope) (flow.Outcome, error) {
 		before := entry.DeepCopy()
 		takeBackupEntry(entry, s)
 		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-		if err := s.Garden.Patch(ctx, entry, patch); err != nil {
+		if err := garden.Patch(ctx, entry, patch); err != nil {
 			return flow.Outcome{}, fmt.Errorf("take over BackupEntry %q: %w", entry.Name, err)
 		}
 	}
 	if entry.DeletionTimestamp != nil {
 		return flow.Done(), nil
 	}
-	if _, err := kube.Delete(ctx, s.Garden, entry); err != nil {
+	if _, err := kube.Delete(ctx, garden, entry); err != nil {
 		return flow.Outcome{}, err
 	}
 	return flow.Done(), nil

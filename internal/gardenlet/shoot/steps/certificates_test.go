@@ -32,12 +32,12 @@ func TestCertificatesAreInTheTable(t *testing.T) {
 	}
 	manager.RSABits = secretsmanager.TestRSABits
 	s.Secrets = manager
-	for _, credential := range desiredCredentials(s) {
+	for _, credential := range desiredCredentials(&s.Values) {
 		if _, err := manager.Generate(t.Context(), credential.config, credential.opts); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.generateServerCertificate(t.Context(), "198.18.0.1"); err != nil {
+	if _, err := generateServerCertificate(t.Context(), &s.Values, get[Secrets](s), "198.18.0.1"); err != nil {
 		t.Fatal(err)
 	}
 	secrets := &corev1.SecretList{}
@@ -101,12 +101,12 @@ func (a *aging) reconcile(succeeds bool) {
 	manager.RSABits = secretsmanager.TestRSABits
 	a.scope.Secrets = manager
 	var secrets []*corev1.Secret
-	for _, c := range desiredCredentials(a.scope) {
+	for _, c := range desiredCredentials(&a.scope.Values) {
 		secret, err := manager.Generate(ctx, c.config, c.opts)
 		must(err)
 		secrets = append(secrets, secret)
 	}
-	server, err := a.scope.generateServerCertificate(ctx, "198.18.0.1")
+	server, err := generateServerCertificate(ctx, &a.scope.Values, get[Secrets](a.scope), "198.18.0.1")
 	must(err)
 	if succeeds {
 		must(manager.Cleanup(ctx))

@@ -17,19 +17,19 @@ var (
 	CleanWebhooks = &flow.Step[*Scope]{
 		Name:   "clean-webhooks",
 		After:  []*flow.Step[*Scope]{Connection, ResourceManager},
-		Ensure: clean(cleanup.Webhooks),
+		Ensure: use2(clean(cleanup.Webhooks)),
 		Limit:  cleanLimit, Recheck: recheck,
 	}
 	CleanExtendedAPIs = &flow.Step[*Scope]{
 		Name:   "clean-extended-apis",
 		After:  []*flow.Step[*Scope]{CleanWebhooks, KubeControllerManager},
-		Ensure: clean(cleanup.ExtendedAPIs),
+		Ensure: use2(clean(cleanup.ExtendedAPIs)),
 		Limit:  cleanLimit, Recheck: recheck,
 	}
 	CleanKubernetesResources = &flow.Step[*Scope]{
 		Name:   "clean-kubernetes-resources",
 		After:  []*flow.Step[*Scope]{CleanExtendedAPIs, KubeControllerManager, ControlPlane},
-		Ensure: clean(cleanup.KubernetesResources, cleanup.VolumeSnapshots),
+		Ensure: use2(clean(cleanup.KubernetesResources, cleanup.VolumeSnapshots)),
 		Limit:  cleanLimit, Recheck: recheck,
 	}
 )
@@ -40,9 +40,9 @@ const cleanLimit = 10 * time.Minute
 // shownObjects bounds the objects named in a message.
 const shownObjects = 10
 
-func clean(names ...string) func(context.Context, *Scope) (flow.Outcome, error) {
-	return func(ctx context.Context, s *Scope) (flow.Outcome, error) {
-		shoot, err := s.shootClient()
+func clean(names ...string) func(context.Context, *Values, *Cluster) (flow.Outcome, error) {
+	return func(ctx context.Context, s *Values, cluster *Cluster) (flow.Outcome, error) {
+		shoot, err := cluster.client()
 		if err != nil {
 			return flow.Outcome{}, err
 		}
@@ -55,7 +55,7 @@ func clean(names ...string) func(context.Context, *Scope) (flow.Outcome, error) 
 			if !ok {
 				continue
 			}
-			some, err := cleanup.Run(ctx, shoot, step, s.Clock.Now())
+			some, err := cleanup.Run(ctx, shoot, step, cluster.clock.Now())
 			if err != nil {
 				return flow.Outcome{}, err
 			}

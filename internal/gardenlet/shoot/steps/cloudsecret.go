@@ -20,16 +20,16 @@ const cloudProviderSecret = "cloudprovider"
 var CloudCredentials = &flow.Step[*Scope]{
 	Name:   "cloud-credentials",
 	After:  []*flow.Step[*Scope]{Namespace},
-	SkipIf: workerless,
-	Ensure: ensureCloudCredentials,
+	SkipIf: when(workerless),
+	Ensure: use3(ensureCloudCredentials),
 }
 
-func ensureCloudCredentials(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	data, err := s.cloudCredentials(ctx)
+func ensureCloudCredentials(ctx context.Context, s *Values, seed *Seed, garden *Garden) (flow.Outcome, error) {
+	data, err := cloudCredentials(ctx, s, garden)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	return flow.Done(), s.apply(ctx, &corev1.Secret{
+	return flow.Done(), seed.apply(ctx, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: cloudProviderSecret, Namespace: s.Namespace,
 			Labels: map[string]string{corev1beta1.LabelPurpose: cloudProviderSecret},
@@ -40,23 +40,23 @@ func ensureCloudCredentials(ctx context.Context, s *Scope) (flow.Outcome, error)
 }
 
 // cloudCredentials follows the Shoot's binding to the credentials in the garden.
-func (s *Scope) cloudCredentials(ctx context.Context) (map[string][]byte, error) {
+func cloudCredentials(ctx context.Context, s *Values, garden *Garden) (map[string][]byte, error) {
 	namespace := s.Shoot.Namespace
 	switch {
 	case s.Shoot.Spec.CredentialsBindingName != nil:
 		b := &securityv1alpha1.CredentialsBinding{}
-		if err := s.Garden.Get(ctx, client.ObjectKey{Namespace: namespace, Name: *s.Shoot.Spec.CredentialsBindingName},
+		if err := garden.Get(ctx, client.ObjectKey{Namespace: namespace, Name: *s.Shoot.Spec.CredentialsBindingName},
 			b); err != nil {
 			return nil, fmt.Errorf("read CredentialsBinding %q: %w", *s.Shoot.Spec.CredentialsBindingName, err)
 		}
-		return s.credentials(ctx, b.CredentialsRef, namespace)
+		return garden.credentials(ctx, b.CredentialsRef, namespace)
 	case s.Shoot.Spec.SecretBindingName != nil:
 		b := &corev1beta1.SecretBinding{}
-		if err := s.Garden.Get(ctx, client.ObjectKey{Namespace: namespace, Name: *s.Shoot.Spec.SecretBindingName},
+		if err := garden.Get(ctx, client.ObjectKey{Namespace: namespace, Name: *s.Shoot.Spec.SecretBindingName},
 			b); err != nil {
 			return nil, fmt.Errorf("read SecretBinding %q: %w", *s.Shoot.Spec.SecretBindingName, err)
 		}
-		return s.credentials(ctx, corev1.ObjectReference{
+		return garden.credentials(ctx, corev1.ObjectReference{
 			Kind: "Secret", Namespace: b.SecretRef.Namespace, Name: b.SecretRef.Name,
 		}, namespace)
 	}
@@ -65,7 +65,7 @@ func (s *Scope) cloudCredentials(ctx context.Context) (map[string][]byte, error)
 }
 
 // credentials reads the data behind a reference in the garden; without a namespace it is in the default one.
-func (s *Scope) credentials(
+func (garden *Garden) credentials(
 	ctx context.Context, ref corev1.ObjectReference, defaultNamespace string,
 ) (map[string][]byte, error) {
 	key := client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
@@ -75,13 +75,13 @@ func (s *Scope) credentials(
 	switch ref.Kind {
 	case "Secret", "":
 		secret := &corev1.Secret{}
-		if err := s.Garden.Get(ctx, key, secret); err != nil {
+		if err := garden.Get(ctx, key, secret); err != nil {
 			return nil, fmt.Errorf("read Secret %s: %w", key, err)
 		}
 		return secret.Data, nil
 	case "InternalSecret":
 		secret := &corev1beta1.InternalSecret{}
-		if err := s.Garden.Get(ctx, key, secret); err != nil {
+		if err := garden.Get(ctx, key, secret); err != nil {
 			return nil, fmt.Errorf("read InternalSecret %s: %w", key, err)
 		}
 		return secret.Data, nil

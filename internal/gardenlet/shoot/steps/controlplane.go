@@ -11,17 +11,17 @@ import (
 var ControlPlane = &flow.Step[*Scope]{
 	Name:   "control-plane",
 	After:  []*flow.Step[*Scope]{Infrastructure, ManagedResources},
-	SkipIf: either(workerless, asleep),
-	Ensure: ensureControlPlane,
-	Remove: removeControlPlane,
+	SkipIf: when(workerless, asleep),
+	Ensure: use3(ensureControlPlane),
+	Remove: use2(removeControlPlane),
 }
 
-func ensureControlPlane(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	infrastructure, err := s.infrastructure(ctx)
+func ensureControlPlane(ctx context.Context, s *Values, seed *Seed, extensions *Extensions) (flow.Outcome, error) {
+	infrastructure, err := infrastructure(ctx, s, seed)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	return s.reconcileExtension(ctx, extensionRequest{
+	return extensions.reconcile(ctx, extensionRequest{
 		object: &extensionsv1alpha1.ControlPlane{
 			ObjectMeta: s.extensionMeta(s.Shoot.Name),
 			Spec: extensionsv1alpha1.ControlPlaneSpec{
@@ -29,7 +29,7 @@ func ensureControlPlane(ctx context.Context, s *Scope) (flow.Outcome, error) {
 					Type: s.Shoot.Spec.Provider.Type, ProviderConfig: s.Shoot.Spec.Provider.ControlPlaneConfig,
 				},
 				Region:                       s.Shoot.Spec.Region,
-				SecretRef:                    s.cloudSecretRef(),
+				SecretRef:                    cloudSecretRef(s.Namespace),
 				InfrastructureProviderStatus: infrastructure.Status.ProviderStatus,
 			},
 		},
@@ -37,7 +37,7 @@ func ensureControlPlane(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	})
 }
 
-func removeControlPlane(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	return s.deleteExtension(ctx, &extensionsv1alpha1.ControlPlane{ObjectMeta: s.extensionMeta(s.Shoot.Name)},
+func removeControlPlane(ctx context.Context, s *Values, extensions *Extensions) (flow.Outcome, error) {
+	return extensions.delete(ctx, &extensionsv1alpha1.ControlPlane{ObjectMeta: s.extensionMeta(s.Shoot.Name)},
 		severeDefault)
 }

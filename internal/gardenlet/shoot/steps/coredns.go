@@ -23,14 +23,14 @@ const clusterDNSIndex = 10
 var CoreDNS = &flow.Step[*Scope]{
 	Name:   "coredns",
 	After:  []*flow.Step[*Scope]{ShootNamespaces},
-	SkipIf: workerlessOrAsleep,
-	Ensure: shootResource(coredns.ResourceName, renderCoreDNS),
+	SkipIf: when(workerless, asleep),
+	Ensure: use2(ensureCoreDNS),
 }
 
-func renderCoreDNS(_ context.Context, s *Scope) ([]client.Object, error) {
+func ensureCoreDNS(ctx context.Context, s *Values, seed *Seed) (flow.Outcome, error) {
 	ip, err := serviceIP(s.ServiceCIDR(), clusterDNSIndex)
 	if err != nil {
-		return nil, err
+		return flow.Outcome{}, err
 	}
 	v := coredns.Values{
 		Image: s.Images.CoreDNS, Placement: component.SystemComponents(s.Shoot.Spec.Provider.Workers), ClusterIP: ip,
@@ -42,22 +42,19 @@ func renderCoreDNS(_ context.Context, s *Scope) ([]client.Object, error) {
 	if c := s.Shoot.Spec.SystemComponents; c != nil && c.CoreDNS != nil && c.CoreDNS.Rewriting != nil {
 		v.CommonSuffixes = c.CoreDNS.Rewriting.CommonSuffixes
 	}
-	return coredns.Render(v), nil
+	return flow.Done(), seed.applyShootResource(ctx, coredns.ResourceName, coredns.Render(v))
 }
 
 // RestartCoreAddons replaces the pods of CoreDNS one after the other, when that task is asked for.
 var RestartCoreAddons = &flow.Step[*Scope]{
 	Name:   "restart-core-addons",
 	After:  []*flow.Step[*Scope]{CoreDNS, SystemComponentsReady},
-	SkipIf: either(workerlessOrAsleep, hibernating, withoutAddonsTask),
-	Ensure: ensureAddonsRestarted,
+	SkipIf: when(workerless, asleep, hibernating, withoutAddonsTask),
+	Ensure: use2(ensureAddonsRestarted),
 }
 
-func withoutAddonsTask(s *Scope) string {
-	if !s.hasTask(corev1beta1.ShootTaskRestartCoreAddons) {
-		return "not asked for"
-	}
-	return ""
+func withoutAddonsTask(s *Values) string {
+	return reasonIf(!s.hasTask(corev1beta1.ShootTaskRestartCoreAddons), "not asked for")
 }
 
 // annotationRestartedAt is what "kubectl rollout restart" sets on a pod template; the resource manager of the Shoot
@@ -66,8 +63,8 @@ const annotationRestartedAt = "kubectl.kubernetes.io/restartedAt"
 
 // ensureAddonsRestarted marks the pods with the start of the operation, so that another pass does not restart them
 // again.
-func ensureAddonsRestarted(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	shoot, err := s.shootClient()
+func ensureAddonsRestarted(ctx context.Context, s *Values, cluster *Cluster) (flow.Outcome, error) {
+	shoot, err := cluster.client()
 	if err != nil {
 		return flow.Outcome{}, err
 	}
@@ -89,7 +86,7 @@ func ensureAddonsRestarted(ctx context.Context, s *Scope) (flow.Outcome, error) 
 }
 
 // maximumNodes is how many nodes with components of the system the Shoot may have.
-func maximumNodes(s *Scope) int32 {
+func maximumNodes(s *Values) int32 {
 	var n int32
 	for i := range s.Shoot.Spec.Provider.Workers {
 		if w := &s.Shoot.Spec.Provider.Workers[i]; component.AllowsSystemComponents(w) {

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
@@ -62,7 +63,7 @@ const certificateValidity = 365 * 24 * time.Hour
 var Credentials = &flow.Step[*Scope]{
 	Name:   "credentials",
 	After:  []*flow.Step[*Scope]{Namespace},
-	Ensure: ensureCredentials,
+	Ensure: use3(ensureCredentials),
 }
 
 // credential is one config and how its rotation is controlled.
@@ -71,21 +72,21 @@ type credential struct {
 	opts   secretsmanager.Options
 }
 
-func ensureCredentials(ctx context.Context, s *Scope) (flow.Outcome, error) {
+func ensureCredentials(ctx context.Context, s *Values, seed *Seed, secrets Secrets) (flow.Outcome, error) {
 	for _, c := range desiredCredentials(s) {
-		if _, err := s.Secrets.Generate(ctx, c.config, c.opts); err != nil {
+		if _, err := secrets.Generate(ctx, c.config, c.opts); err != nil {
 			return flow.Outcome{}, err
 		}
 	}
-	kubeconfig, err := s.genericKubeconfig()
+	kubeconfig, err := secrets.genericKubeconfig()
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	internal, err := s.gardenerKubeconfig()
+	internal, err := secrets.gardenerKubeconfig()
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	return flow.Done(), s.apply(ctx, kubeconfig, s.clusterAnnotation(kubeconfig.Name), &corev1.Secret{
+	return flow.Done(), seed.apply(ctx, kubeconfig, clusterAnnotation(s.Namespace, kubeconfig.Name), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: nameGardenerInternal, Namespace: s.Namespace,
 			Labels: map[string]string{corev1beta1.LabelRole: corev1beta1.RoleKubeconfig},
@@ -96,20 +97,27 @@ func ensureCredentials(ctx context.Context, s *Scope) (flow.Outcome, error) {
 }
 
 // desiredCredentials lists what to generate, signers first.
-func desiredCredentials(s *Scope) []credential {
+func desiredCredentials(s *Values) []credential {
 	rotation := &corev1beta1.ShootCredentialsRotation{}
 	if c := s.Shoot.Status.Credentials; c != nil && c.Rotation != nil {
 		rotation = c.Rotation
 	}
-	ca := caOptions(rotation.CertificateAuthorities)
+	cas := ptr.Deref(rotation.CertificateAuthorities, corev1beta1.CARotation{})
+	ca := replaceable(cas.LastInitiationTime, cas.Phase)
+	account := ptr.Deref(rotation.ServiceAccountKey, corev1beta1.ServiceAccountKeyRotation{})
+	encryption := ptr.Deref(rotation.ETCDEncryptionKey, corev1beta1.ETCDEncryptionKeyRotation{})
+	ssh := ptr.Deref(rotation.SSHKeypair, corev1beta1.ShootSSHKeypairRotation{})
 	list := []credential{
 		{secretsmanager.CA{Name: nameCA, CommonName: "kubernetes"}, ca},
 		{secretsmanager.CA{Name: nameCAClient, CommonName: "kubernetes-client"}, ca},
 		{secretsmanager.CA{Name: nameCAEtcd, CommonName: "etcd"}, ca},
 		{secretsmanager.CA{Name: nameCAEtcdPeer, CommonName: "etcd-peer"}, ca},
 		{secretsmanager.CA{Name: nameCAFrontProxy, CommonName: "front-proxy"}, ca},
-		{secretsmanager.RSAKey{Name: nameServiceAccountKey}, serviceAccountKeyOptions(rotation.ServiceAccountKey)},
-		{secretsmanager.EncryptionKey{Name: nameEtcdEncryptionKey}, encryptionKeyOptions(rotation.ETCDEncryptionKey)},
+		{secretsmanager.RSAKey{Name: nameServiceAccountKey}, replaceable(account.LastInitiationTime, account.Phase)},
+		{
+			secretsmanager.EncryptionKey{Name: nameEtcdEncryptionKey},
+			replaceable(encryption.LastInitiationTime, encryption.Phase),
+		},
 		// etcd calls itself over its own certificate, hence both usages.
 		certificate(nameEtcdServer, "etcd-server", nameCAEtcd, pki.Server|pki.Client, etcd.DNSNames(s.Namespace)),
 		certificate(nameEtcdClient, "etcd-client", nameCAEtcd, pki.Client, nil),
@@ -142,16 +150,10 @@ func desiredCredentials(s *Scope) []credential {
 	)
 	if s.SSHAccess() {
 		list = append(list, credential{
-			secretsmanager.RSAKey{Name: nameSSHKeypair, SSH: true}, sshOptions(rotation.SSHKeypair),
+			secretsmanager.RSAKey{Name: nameSSHKeypair, SSH: true}, replaceable(ssh.LastInitiationTime, ""),
 		})
 	}
 	return list
-}
-
-// SSHAccess tells whether users may log in to machines; then there is a key pair for them.
-func (s *Scope) SSHAccess() bool {
-	w := s.Shoot.Spec.Provider.WorkersSettings
-	return !s.Workerless() && (w == nil || w.SSHAccess == nil || w.SSHAccess.Enabled)
 }
 
 func certificate(name, commonName, ca string, usage pki.Usage, dnsNames []string, organizations ...string) credential {
@@ -161,44 +163,13 @@ func certificate(name, commonName, ca string, usage pki.Usage, dnsNames []string
 	}}
 }
 
-func caOptions(r *corev1beta1.CARotation) secretsmanager.Options {
-	o := secretsmanager.Options{Persist: true, KeepOld: true}
-	if r != nil {
-		o.RotationInitiated = timeOf(r.LastInitiationTime)
-		o.IgnoreOld = oldIsIgnored(r.Phase)
+// replaceable are the options of a credential that rotations replace.
+func replaceable(initiated *metav1.Time, phase corev1beta1.CredentialsRotationPhase) secretsmanager.Options {
+	return secretsmanager.Options{
+		Persist: true, KeepOld: true, RotationInitiated: timeOf(initiated),
+		// Once a rotation is being completed, what it replaces no longer counts.
+		IgnoreOld: phase == corev1beta1.RotationCompleting || phase == corev1beta1.RotationCompleted,
 	}
-	return o
-}
-
-func serviceAccountKeyOptions(r *corev1beta1.ServiceAccountKeyRotation) secretsmanager.Options {
-	o := secretsmanager.Options{Persist: true, KeepOld: true}
-	if r != nil {
-		o.RotationInitiated = timeOf(r.LastInitiationTime)
-		o.IgnoreOld = oldIsIgnored(r.Phase)
-	}
-	return o
-}
-
-func encryptionKeyOptions(r *corev1beta1.ETCDEncryptionKeyRotation) secretsmanager.Options {
-	o := secretsmanager.Options{Persist: true, KeepOld: true}
-	if r != nil {
-		o.RotationInitiated = timeOf(r.LastInitiationTime)
-		o.IgnoreOld = oldIsIgnored(r.Phase)
-	}
-	return o
-}
-
-func sshOptions(r *corev1beta1.ShootSSHKeypairRotation) secretsmanager.Options {
-	o := secretsmanager.Options{Persist: true, KeepOld: true}
-	if r != nil {
-		o.RotationInitiated = timeOf(r.LastInitiationTime)
-	}
-	return o
-}
-
-// oldIsIgnored: once a rotation is being completed, what it replaces no longer counts.
-func oldIsIgnored(phase corev1beta1.CredentialsRotationPhase) bool {
-	return phase == corev1beta1.RotationCompleting || phase == corev1beta1.RotationCompleted
 }
 
 func timeOf(t *metav1.Time) time.Time {
@@ -210,8 +181,8 @@ func timeOf(t *metav1.Time) time.Time {
 
 // genericKubeconfig is the Secret with the kubeconfig for components that have a token of the Shoot. Its name changes
 // with its content, so that pods that use it are replaced.
-func (s *Scope) genericKubeconfig() (*corev1.Secret, error) {
-	ca, err := s.Secrets.Bundle(nameCA)
+func (secrets Secrets) genericKubeconfig() (*corev1.Secret, error) {
+	ca, err := secrets.Bundle(nameCA)
 	if err != nil {
 		return nil, err
 	}
@@ -227,7 +198,7 @@ func (s *Scope) genericKubeconfig() (*corev1.Secret, error) {
 	sum := sha256.Sum256(content)
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: genericTokenKubeconfig + "-" + hex.EncodeToString(sum[:])[:8], Namespace: s.Namespace,
+			Name: genericTokenKubeconfig + "-" + hex.EncodeToString(sum[:])[:8], Namespace: secrets.namespace,
 		},
 		Type: corev1.SecretTypeOpaque,
 		Data: map[string][]byte{"kubeconfig": content},
@@ -236,37 +207,41 @@ func (s *Scope) genericKubeconfig() (*corev1.Secret, error) {
 
 // clusterAnnotation tells extensions the name of that Secret. Only the annotation is applied: the rest of the Cluster
 // object belongs to the reconciler.
-func (s *Scope) clusterAnnotation(secret string) *unstructured.Unstructured {
+func clusterAnnotation(namespace, secret string) *unstructured.Unstructured {
 	cluster := &unstructured.Unstructured{}
 	cluster.SetGroupVersionKind(extensionsv1alpha1.SchemeGroupVersion.WithKind("Cluster"))
-	cluster.SetName(s.Namespace)
+	cluster.SetName(namespace)
 	cluster.SetAnnotations(map[string]string{extensionsv1alpha1.AnnotationGenericTokenKubeconfig: secret})
 	return cluster
 }
 
-// GenericKubeconfigName is the name of that Secret.
-func (s *Scope) GenericKubeconfigName() (string, error) {
-	secret, err := s.genericKubeconfig()
-	if err != nil {
-		return "", err
-	}
-	return secret.Name, nil
-}
-
 // gardenerKubeconfig is the gardenlet's own way into the Shoot, over the Service in the seed.
-func (s *Scope) gardenerKubeconfig() ([]byte, error) {
-	ca, err := s.Secrets.Bundle(nameCA)
+func (secrets Secrets) gardenerKubeconfig() ([]byte, error) {
+	ca, err := secrets.Bundle(nameCA)
 	if err != nil {
 		return nil, err
 	}
-	cert, err := s.Secrets.Get(nameGardener)
+	cert, err := secrets.Get(nameGardener)
 	if err != nil {
 		return nil, err
 	}
 	return pki.Kubeconfig{
-		Name:   s.Namespace,
-		Server: "https://" + nameAPIServer + "." + s.Namespace + ".svc",
+		Name:   secrets.namespace,
+		Server: "https://" + nameAPIServer + "." + secrets.namespace + ".svc",
 		CAPEM:  ca.Data[secretsmanager.DataBundle],
 		Client: &pki.KeyPair{CertPEM: cert.Data[secretsmanager.DataCert], KeyPEM: cert.Data[secretsmanager.DataKey]},
 	}.Render()
+}
+
+// access is the way of a component into the Shoot's API by client certificate.
+func (secrets Secrets) access(certName string) (component.ClientAccess, error) {
+	ca, err := secrets.Bundle(nameCA)
+	if err != nil {
+		return component.ClientAccess{}, err
+	}
+	cert, err := secrets.Get(certName)
+	if err != nil {
+		return component.ClientAccess{}, err
+	}
+	return component.ClientAccess{CASecret: ca.Name, CertSecret: cert.Name}, nil
 }

@@ -19,25 +19,26 @@ import (
 var DNSInternal = &flow.Step[*Scope]{
 	Name:   "dns-internal",
 	After:  []*flow.Step[*Scope]{References, GatewayAddress},
-	SkipIf: asleep,
-	Ensure: ensureDNSInternal,
-	Remove: func(ctx context.Context, s *Scope) (flow.Outcome, error) { return s.removeRecord(ctx, "internal") },
+	SkipIf: when(asleep),
+	Ensure: use4(ensureDNSInternal),
+	Remove: use2(func(ctx context.Context, s *Values, extensions *Extensions) (flow.Outcome, error) {
+		return removeRecord(ctx, s, extensions, "internal")
+	}),
 }
 
 // DNSExternal leads users to the API server.
 var DNSExternal = &flow.Step[*Scope]{
 	Name:   "dns-external",
 	After:  []*flow.Step[*Scope]{References, GatewayAddress},
-	SkipIf: either(asleep, withoutExternalDomain),
-	Ensure: ensureDNSExternal,
-	Remove: func(ctx context.Context, s *Scope) (flow.Outcome, error) { return s.removeRecord(ctx, "external") },
+	SkipIf: when(asleep, withoutExternalDomain),
+	Ensure: use4(ensureDNSExternal),
+	Remove: use2(func(ctx context.Context, s *Values, extensions *Extensions) (flow.Outcome, error) {
+		return removeRecord(ctx, s, extensions, "external")
+	}),
 }
 
-func withoutExternalDomain(s *Scope) string {
-	if s.ExternalDomain() == "" {
-		return "no external domain"
-	}
-	return ""
+func withoutExternalDomain(s *Values) string {
+	return reasonIf(s.ExternalDomain() == "", "no external domain")
 }
 
 // dnsProvider is where a record is kept.
@@ -47,46 +48,50 @@ type dnsProvider struct {
 	data map[string][]byte
 }
 
-func ensureDNSInternal(ctx context.Context, s *Scope) (flow.Outcome, error) {
+func ensureDNSInternal(
+	ctx context.Context, s *Values, seed *Seed, garden *Garden, extensions *Extensions,
+) (flow.Outcome, error) {
 	if err := requireDomain(s); err != nil {
 		return flow.Outcome{}, err
 	}
 	internal := s.SeedObject.Spec.DNS.Internal
-	data, err := s.credentials(ctx, internal.CredentialsRef, corev1beta1.GardenNamespace)
+	data, err := garden.credentials(ctx, internal.CredentialsRef, corev1beta1.GardenNamespace)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	return s.ensureRecord(ctx, "internal", "api."+s.InternalDomain(), corev1beta1.ShootTaskDeployDNSRecordInternal,
-		dnsProvider{internal.Type, internal.Zone, data})
+	return ensureRecord(ctx, s, seed, extensions, "internal", "api."+s.InternalDomain(),
+		corev1beta1.ShootTaskDeployDNSRecordInternal, dnsProvider{internal.Type, internal.Zone, data})
 }
 
-func ensureDNSExternal(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	provider, err := s.externalProvider(ctx)
+func ensureDNSExternal(
+	ctx context.Context, s *Values, seed *Seed, garden *Garden, extensions *Extensions,
+) (flow.Outcome, error) {
+	provider, err := externalProvider(ctx, s, garden)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	return s.ensureRecord(ctx, "external", "api."+s.ExternalDomain(), corev1beta1.ShootTaskDeployDNSRecordExternal,
-		*provider)
+	return ensureRecord(ctx, s, seed, extensions, "external", "api."+s.ExternalDomain(),
+		corev1beta1.ShootTaskDeployDNSRecordExternal, *provider)
 }
 
 // externalProvider is the Shoot's own provider, or the one of the default domain that the Shoot's domain lies in.
-func (s *Scope) externalProvider(ctx context.Context) (*dnsProvider, error) {
+func externalProvider(ctx context.Context, s *Values, garden *Garden) (*dnsProvider, error) {
 	if p := primaryProvider(s.Shoot.Spec.DNS.Providers); p != nil && ptr.Deref(p.Type, "") != "" {
 		name := ptr.Deref(p.SecretName, "")
 		if p.CredentialsRef != nil {
 			name = p.CredentialsRef.Name
 		}
 		if name == "" {
-			data, err := s.cloudCredentials(ctx)
+			data, err := cloudCredentials(ctx, s, garden)
 			return &dnsProvider{kind: *p.Type, data: data}, err
 		}
-		data, err := s.credentials(ctx, corev1.ObjectReference{Kind: "Secret", Name: name}, s.Shoot.Namespace)
+		data, err := garden.credentials(ctx, corev1.ObjectReference{Kind: "Secret", Name: name}, s.Shoot.Namespace)
 		return &dnsProvider{kind: *p.Type, data: data}, err
 	}
 	domain := s.ExternalDomain()
 	for _, d := range s.SeedObject.Spec.DNS.Defaults {
 		if domain == d.Domain || strings.HasSuffix(domain, "."+d.Domain) {
-			data, err := s.credentials(ctx, d.CredentialsRef, corev1beta1.GardenNamespace)
+			data, err := garden.credentials(ctx, d.CredentialsRef, corev1beta1.GardenNamespace)
 			return &dnsProvider{d.Type, d.Zone, data}, err
 		}
 	}
@@ -108,10 +113,10 @@ func primaryProvider(providers []corev1beta1.DNSProvider) *corev1beta1.DNSProvid
 	return nil
 }
 
-func (s *Scope) ensureRecord(
-	ctx context.Context, suffix, host, task string, provider dnsProvider,
+func ensureRecord(
+	ctx context.Context, s *Values, seed *Seed, extensions *Extensions, suffix, host, task string, provider dnsProvider,
 ) (flow.Outcome, error) {
-	address, err := s.gatewayAddress(ctx)
+	address, err := gatewayAddress(ctx, seed)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
@@ -120,10 +125,10 @@ func (s *Scope) ensureRecord(
 		ObjectMeta: metav1.ObjectMeta{Name: "dnsrecord-" + name, Namespace: s.Namespace}, Type: corev1.SecretTypeOpaque,
 		Data: provider.data,
 	}
-	if err := s.apply(ctx, secret); err != nil {
+	if err := seed.apply(ctx, secret); err != nil {
 		return flow.Outcome{}, err
 	}
-	return s.reconcileExtension(ctx, extensionRequest{
+	return extensions.reconcile(ctx, extensionRequest{
 		object: &extensionsv1alpha1.DNSRecord{
 			ObjectMeta: s.extensionMeta(name),
 			Spec: extensionsv1alpha1.DNSRecordSpec{
@@ -154,7 +159,7 @@ func recordType(address string) extensionsv1alpha1.DNSRecordType {
 	return extensionsv1alpha1.DNSRecordTypeAAAA
 }
 
-func (s *Scope) removeRecord(ctx context.Context, suffix string) (flow.Outcome, error) {
-	return s.deleteExtension(ctx, &extensionsv1alpha1.DNSRecord{ObjectMeta: s.extensionMeta(s.Shoot.Name + "-" + suffix)},
+func removeRecord(ctx context.Context, s *Values, extensions *Extensions, suffix string) (flow.Outcome, error) {
+	return extensions.delete(ctx, &extensionsv1alpha1.DNSRecord{ObjectMeta: s.extensionMeta(s.Shoot.Name + "-" + suffix)},
 		severeDNS)
 }

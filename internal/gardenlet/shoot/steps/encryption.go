@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -35,21 +36,23 @@ const alwaysEncrypted = "secrets"
 var EncryptionAtRest = &flow.Step[*Scope]{
 	Name:    "encryption-at-rest",
 	After:   []*flow.Step[*Scope]{KubeAPIServerReady, Connection},
-	SkipIf:  asleep,
-	Ensure:  ensureEncryptionAtRest,
+	SkipIf:  when(asleep),
+	Ensure:  use6(ensureEncryptionAtRest),
 	Recheck: recheck,
 }
 
-func ensureEncryptionAtRest(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	target, err := s.encryptionTarget()
+func ensureEncryptionAtRest(
+	ctx context.Context, s *Values, seed *Seed, garden *Garden, secrets Secrets, cluster *Cluster, etcds Etcds,
+) (flow.Outcome, error) {
+	target, err := encryptionTarget(s, secrets)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	d, err := s.apiServerDeployment(ctx)
+	d, err := apiServerDeployment(ctx, seed)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	inUse, found, err := s.encryptionOf(ctx, d)
+	inUse, found, err := encryptionOf(ctx, seed, d)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
@@ -60,40 +63,40 @@ func ensureEncryptionAtRest(ctx context.Context, s *Scope) (flow.Outcome, error)
 	if phase == encryption.Learning || phase == encryption.Switching {
 		return flow.Waiting("The API servers are being switched to the new encryption of etcd"), nil
 	}
-	if phase == encryption.Settled && s.encryptionReported(target) &&
-		s.encryptionPhase() != corev1beta1.RotationPreparing {
+	if phase == encryption.Settled && encryptionReported(s.Shoot, target) &&
+		encryptionPhase(s.Shoot) != corev1beta1.RotationPreparing {
 		return flow.Done(), nil
 	}
-	if outdated, err := s.outdatedAPIServer(ctx, d); err != nil || outdated != "" {
+	if outdated, err := outdatedAPIServer(ctx, seed, d); err != nil || outdated != "" {
 		return waitingOr(outdated, err)
 	}
-	if d.Annotations[annotationRewritten] != s.proofOf(d) {
-		left, err := s.rewrite(ctx, inUse)
+	if d.Annotations[annotationRewritten] != proofOf(d, s.Started) {
+		left, err := rewrite(ctx, cluster, etcds, inUse)
 		if err != nil || left > 0 {
 			return waitingOr(fmt.Sprintf("At least %d objects have to be written to etcd with the new encryption", left), err)
 		}
 		if phase != encryption.Settled {
-			if outcome, err := s.saveRewritten(ctx); err != nil || !outcome.IsDone() {
+			if outcome, err := saveRewritten(ctx, s, seed, garden, etcds); err != nil || !outcome.IsDone() {
 				return outcome, err
 			}
 		}
-		if err := s.annotateAPIServer(ctx, d, annotationRewritten, s.proofOf(d)); err != nil {
+		if err := annotateAPIServer(ctx, seed, d, annotationRewritten, proofOf(d, s.Started)); err != nil {
 			return flow.Outcome{}, err
 		}
 	}
 	if phase != encryption.Settled {
 		return flow.Waiting("Encryption keys that are no longer used are being removed from the API servers"), nil
 	}
-	return flow.Done(), s.reportEncryption(ctx, target)
+	return flow.Done(), reportEncryption(ctx, s, garden, target)
 }
 
 // saveRewritten puts what was written again into the backups, and records that no earlier point can be restored.
 // Without that, a restore could bring back objects whose key has been removed.
-func (s *Scope) saveRewritten(ctx context.Context) (flow.Outcome, error) {
-	if _, ok, err := s.BackupSecret(ctx); err != nil || !ok {
+func saveRewritten(ctx context.Context, s *Values, seed *Seed, garden *Garden, etcds Etcds) (flow.Outcome, error) {
+	if _, ok, err := backupSecretFor(ctx, s, seed); err != nil || !ok {
 		return flow.Done(), err
 	}
-	return s.saveRestorable(ctx, "Objects with the new encryption have to be in a backup")
+	return saveRestorable(ctx, s, garden, etcds, "Objects with the new encryption have to be in a backup")
 }
 
 func waitingOr(reason string, err error) (flow.Outcome, error) {
@@ -104,8 +107,8 @@ func waitingOr(reason string, err error) (flow.Outcome, error) {
 }
 
 // encryptionTarget is what the spec and a rotation of the key ask for.
-func (s *Scope) encryptionTarget() (encryption.Target, error) {
-	current, err := s.Secrets.Get(nameEtcdEncryptionKey)
+func encryptionTarget(s *Values, secrets Secrets) (encryption.Target, error) {
+	current, err := secrets.Get(nameEtcdEncryptionKey)
 	if err != nil {
 		return encryption.Target{}, err
 	}
@@ -116,7 +119,7 @@ func (s *Scope) encryptionTarget() (encryption.Target, error) {
 		Writer:    encryption.Provider{Cipher: string(cipher), Key: name},
 		Keys:      map[string]string{name: string(current.Data[secretsmanager.DataEncSecret])},
 	}
-	for _, old := range s.Secrets.Predecessors(nameEtcdEncryptionKey) {
+	for _, old := range secrets.Predecessors(nameEtcdEncryptionKey) {
 		name := string(old.Data[secretsmanager.DataEncKey])
 		t.Keep = append(t.Keep, encryption.Provider{Cipher: string(cipher), Key: name})
 		t.Keys[name] = string(old.Data[secretsmanager.DataEncSecret])
@@ -137,30 +140,30 @@ func encryptionSpec(shoot *corev1beta1.Shoot) ([]string, corev1beta1.EncryptionP
 }
 
 // encryptionPhase is that of the rotation of the key; "" if there never was one.
-func (s *Scope) encryptionPhase() corev1beta1.CredentialsRotationPhase {
-	if c := s.Shoot.Status.Credentials; c != nil && c.Rotation != nil && c.Rotation.ETCDEncryptionKey != nil {
+func encryptionPhase(shoot *corev1beta1.Shoot) corev1beta1.CredentialsRotationPhase {
+	if c := shoot.Status.Credentials; c != nil && c.Rotation != nil && c.Rotation.ETCDEncryptionKey != nil {
 		return c.Rotation.ETCDEncryptionKey.Phase
 	}
 	return ""
 }
 
 // encryptionReported tells whether the status of the Shoot says already that the target has been reached.
-func (s *Scope) encryptionReported(t encryption.Target) bool {
-	c := s.Shoot.Status.Credentials
+func encryptionReported(shoot *corev1beta1.Shoot, t encryption.Target) bool {
+	c := shoot.Status.Credentials
 	if c == nil || c.EncryptionAtRest == nil {
 		return false
 	}
-	resources, _ := encryptionSpec(s.Shoot)
+	resources, _ := encryptionSpec(shoot)
 	return slices.Equal(c.EncryptionAtRest.Resources, resources) &&
 		string(c.EncryptionAtRest.Provider.Type) == t.Writer.Cipher
 }
 
-func (s *Scope) reportEncryption(ctx context.Context, t encryption.Target) error {
-	if s.encryptionReported(t) {
+func reportEncryption(ctx context.Context, s *Values, garden *Garden, t encryption.Target) error {
+	if encryptionReported(s.Shoot, t) {
 		return nil
 	}
 	resources, cipher := encryptionSpec(s.Shoot)
-	return s.patchShootStatus(ctx, func(status *corev1beta1.ShootStatus) {
+	return garden.patchShootStatus(ctx, s, func(status *corev1beta1.ShootStatus) {
 		if status.Credentials == nil {
 			status.Credentials = &corev1beta1.ShootCredentials{}
 		}
@@ -172,37 +175,37 @@ func (s *Scope) reportEncryption(ctx context.Context, t encryption.Target) error
 
 // nextEncryption is the configuration to render API servers with: the one in use, or the next one on the way to what is
 // asked for.
-func (s *Scope) nextEncryption(ctx context.Context) (encryption.Config, error) {
-	target, err := s.encryptionTarget()
+func nextEncryption(ctx context.Context, s *Values, seed *Seed, secrets Secrets) (encryption.Config, error) {
+	target, err := encryptionTarget(s, secrets)
 	if err != nil {
 		return encryption.Config{}, err
 	}
-	d, err := s.apiServerDeployment(ctx)
+	d, err := apiServerDeployment(ctx, seed)
 	if err != nil {
 		return encryption.Config{}, err
 	}
-	inUse, found, err := s.encryptionOf(ctx, d)
+	inUse, found, err := encryptionOf(ctx, seed, d)
 	switch {
 	case err != nil:
 		return encryption.Config{}, err
 	case !found:
-		return s.recoverEncryption(ctx, target)
+		return recoverEncryption(ctx, s, seed, target)
 	case encryption.PhaseOf(inUse, target) == encryption.Settled:
 		return inUse, nil
 	}
-	outdated, err := s.outdatedAPIServer(ctx, d)
+	outdated, err := outdatedAPIServer(ctx, seed, d)
 	if err != nil {
 		return encryption.Config{}, err
 	}
 	return encryption.Next(inUse, target, encryption.State{
-		RolledOut: outdated == "", Rewritten: d.Annotations[annotationRewritten] == s.proofOf(d),
+		RolledOut: outdated == "", Rewritten: d.Annotations[annotationRewritten] == proofOf(d, s.Started),
 	}), nil
 }
 
 // recoverEncryption is where to start without an API server: everything that may be stored must be readable.
-func (s *Scope) recoverEncryption(ctx context.Context, t encryption.Target) (encryption.Config, error) {
+func recoverEncryption(ctx context.Context, s *Values, seed *Seed, t encryption.Target) (encryption.Config, error) {
 	secrets := &corev1.SecretList{}
-	if err := s.Seed.List(ctx, secrets, client.InNamespace(s.Namespace)); err != nil {
+	if err := seed.List(ctx, secrets, client.InNamespace(s.Namespace)); err != nil {
 		return encryption.Config{}, fmt.Errorf("list Secrets of namespace %q: %w", s.Namespace, err)
 	}
 	var known []encryption.Config
@@ -233,21 +236,14 @@ func (s *Scope) recoverEncryption(ctx context.Context, t encryption.Target) (enc
 	return t.Recover(known...), nil
 }
 
-// apiServerDeployment reads the Deployment; an empty one if it does not exist.
-func (s *Scope) apiServerDeployment(ctx context.Context) (*appsv1.Deployment, error) {
-	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: kubeapiserver.Name, Namespace: s.Namespace}}
-	_, err := kube.Exists(ctx, s.Seed, d)
-	return d, err
-}
-
 // encryptionOf reads the configuration that the Deployment's pods mount.
-func (s *Scope) encryptionOf(ctx context.Context, d *appsv1.Deployment) (encryption.Config, bool, error) {
+func encryptionOf(ctx context.Context, seed *Seed, d *appsv1.Deployment) (encryption.Config, bool, error) {
 	name := encryptionSecret(&d.Spec.Template.Spec)
 	if name == "" {
 		return encryption.Config{}, false, nil
 	}
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.Namespace}}
-	if found, err := kube.Exists(ctx, s.Seed, secret); err != nil || !found {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: seed.namespace}}
+	if found, err := kube.Exists(ctx, seed, secret); err != nil || !found {
 		return encryption.Config{}, false, err
 	}
 	c, err := encryption.Parse(secret.Data[kubeapiserver.KeyEncryption])
@@ -269,12 +265,12 @@ func encryptionSecret(pod *corev1.PodSpec) string {
 
 // outdatedAPIServer says which API server may still use another encryption configuration than the Deployment's newest,
 // or "" if none does. Pods that are being deleted count as long as they are there: they may still write.
-func (s *Scope) outdatedAPIServer(ctx context.Context, d *appsv1.Deployment) (string, error) {
+func outdatedAPIServer(ctx context.Context, seed *Seed, d *appsv1.Deployment) (string, error) {
 	if d.UID != "" && !kube.DeploymentReady(d) {
 		return kube.DeploymentProgress(d), nil
 	}
 	// A pod that a cache does not know yet could write.
-	pods, err := s.podsOf(ctx, kubeapiserver.Name, &client.ListOptions{Raw: &metav1.ListOptions{}})
+	pods, err := seed.podsOf(ctx, kubeapiserver.Name, &client.ListOptions{Raw: &metav1.ListOptions{}})
 	if err != nil {
 		return "", err
 	}
@@ -291,14 +287,14 @@ func (s *Scope) outdatedAPIServer(ctx context.Context, d *appsv1.Deployment) (st
 
 // proofOf is the value of the annotation that says that etcd holds nothing but what the Deployment's configuration
 // writes. It counts for one operation: etcd may be restored to an earlier state between two.
-func (s *Scope) proofOf(d *appsv1.Deployment) string {
-	return encryptionSecret(&d.Spec.Template.Spec) + "@" + strconv.FormatInt(s.Started.Unix(), 10)
+func proofOf(d *appsv1.Deployment, started time.Time) string {
+	return encryptionSecret(&d.Spec.Template.Spec) + "@" + strconv.FormatInt(started.Unix(), 10)
 }
 
-func (s *Scope) annotateAPIServer(ctx context.Context, d *appsv1.Deployment, key, value string) error {
+func annotateAPIServer(ctx context.Context, seed *Seed, d *appsv1.Deployment, key, value string) error {
 	before := d.DeepCopy()
 	metav1.SetMetaDataAnnotation(&d.ObjectMeta, key, value)
-	if err := s.Seed.Patch(ctx, d, client.MergeFrom(before)); err != nil {
+	if err := seed.Patch(ctx, d, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("record the progress of the encryption at rest: %w", err)
 	}
 	return nil

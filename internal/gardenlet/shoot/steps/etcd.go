@@ -33,8 +33,8 @@ const etcdStorage = "25Gi"
 var Etcd = &flow.Step[*Scope]{
 	Name:    "etcd",
 	After:   []*flow.Step[*Scope]{Credentials, BackupEntry},
-	Ensure:  ensureEtcd,
-	Remove:  removeEtcd,
+	Ensure:  use3(ensureEtcd),
+	Remove:  use1(removeEtcd),
 	Recheck: recheckPods,
 }
 
@@ -42,8 +42,8 @@ var Etcd = &flow.Step[*Scope]{
 var EtcdActivated = &flow.Step[*Scope]{
 	Name:    "etcd-activated",
 	After:   []*flow.Step[*Scope]{Etcd},
-	SkipIf:  asleep,
-	Ensure:  ensureEtcdActivated,
+	SkipIf:  when(asleep),
+	Ensure:  use4(ensureEtcdActivated),
 	Recheck: recheckPods,
 }
 
@@ -51,46 +51,46 @@ var EtcdActivated = &flow.Step[*Scope]{
 var EtcdReady = &flow.Step[*Scope]{
 	Name:   "etcd-ready",
 	After:  []*flow.Step[*Scope]{Etcd, EtcdActivated},
-	SkipIf: either(asleep, skipReadiness),
-	Ensure: ensureEtcdReady,
+	SkipIf: when(asleep, skipReadiness),
+	Ensure: use4(ensureEtcdReady),
 	Limit:  5 * time.Minute,
 }
 
-func ensureEtcd(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	backup, err := s.etcdBackup(ctx)
+func ensureEtcd(ctx context.Context, s *Values, seed *Seed, secrets Secrets) (flow.Outcome, error) {
+	backup, err := etcdBackup(ctx, s, seed)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	certificates, err := s.etcdCertificates()
+	certificates, err := secrets.etcdCertificates()
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	config := s.etcdConfig()
+	config := etcdConfig(s)
 	service, set := etcd.Render(etcd.Values{
 		Namespace: s.Namespace, Image: s.Images.Hortus, Replicas: s.Replicas() * int32(s.etcdMembers()),
-		Spread:      s.etcdSpread(),
+		Spread:      etcdSpread(s.Shoot),
 		StorageSize: etcdStorage, Backup: backup,
 	})
-	if again, err := s.renewEtcdSet(ctx, set); err != nil || again {
+	if again, err := renewEtcdSet(ctx, seed, set); err != nil || again {
 		return waitingOr("StatefulSet of etcd is being made anew; its pods stay", err)
 	}
 	// What pods mount comes first. It reaches those that run; the kubelet looks when they change.
-	if err := s.apply(ctx, certificates, config, service, etcd.Peers(s.Namespace), etcd.DisruptionBudget(s.Namespace),
+	if err := seed.apply(ctx, certificates, config, service, etcd.Peers(s.Namespace), etcd.DisruptionBudget(s.Namespace),
 		set); err != nil {
 		return flow.Outcome{}, err
 	}
-	pods, err := s.podsOf(ctx, etcd.Name)
+	pods, err := seed.podsOf(ctx, etcd.Name)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	return flow.Done(), s.updateEtcds(ctx, set, etcd.Checksum(certificates, config), pods)
+	return flow.Done(), updateEtcds(ctx, seed, set, etcd.Checksum(certificates, config), pods)
 }
 
 // renewEtcdSet deletes a StatefulSet of an earlier release that cannot be changed to the wanted one. Its pods run on,
 // and the next StatefulSet adopts them.
-func (s *Scope) renewEtcdSet(ctx context.Context, wanted *appsv1.StatefulSet) (bool, error) {
+func renewEtcdSet(ctx context.Context, seed *Seed, wanted *appsv1.StatefulSet) (bool, error) {
 	is := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: wanted.Name, Namespace: wanted.Namespace}}
-	found, err := kube.Exists(ctx, s.Seed, is)
+	found, err := kube.Exists(ctx, seed, is)
 	if err != nil || !found || is.Spec.ServiceName == wanted.Spec.ServiceName &&
 		is.Spec.PodManagementPolicy == wanted.Spec.PodManagementPolicy {
 		return false, err
@@ -98,7 +98,7 @@ func (s *Scope) renewEtcdSet(ctx context.Context, wanted *appsv1.StatefulSet) (b
 	if !is.DeletionTimestamp.IsZero() {
 		return true, nil
 	}
-	err = s.Seed.Delete(ctx, is, client.PropagationPolicy(metav1.DeletePropagationOrphan),
+	err = seed.Delete(ctx, is, client.PropagationPolicy(metav1.DeletePropagationOrphan),
 		client.Preconditions{UID: &is.UID})
 	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("delete StatefulSet %q, which cannot be changed, without its pods: %w", is.Name, err)
@@ -106,17 +106,9 @@ func (s *Scope) renewEtcdSet(ctx context.Context, wanted *appsv1.StatefulSet) (b
 	return true, nil
 }
 
-// etcdMembers is three when the Shoot has to survive failures.
-func (s *Scope) etcdMembers() int {
-	if cp := s.Shoot.Spec.ControlPlane; cp != nil && cp.HighAvailability != nil {
-		return 3
-	}
-	return 1
-}
-
 // etcdSpread is the label of nodes by which members are spread.
-func (s *Scope) etcdSpread() string {
-	switch cp := s.Shoot.Spec.ControlPlane; {
+func etcdSpread(shoot *corev1beta1.Shoot) string {
+	switch cp := shoot.Spec.ControlPlane; {
 	case cp == nil || cp.HighAvailability == nil:
 		return ""
 	case cp.HighAvailability.FailureTolerance.Type == corev1beta1.FailureToleranceTypeZone:
@@ -126,10 +118,10 @@ func (s *Scope) etcdSpread() string {
 }
 
 // updateEtcds makes the pods what they should be, one at a time.
-func (s *Scope) updateEtcds(ctx context.Context, set *appsv1.StatefulSet, checksum string, pods []corev1.Pod) error {
+func updateEtcds(ctx context.Context, seed *Seed, set *appsv1.StatefulSet, checksum string, pods []corev1.Pod) error {
 	changes := etcd.Next(&set.Spec.Template, checksum, pods)
 	for i := range pods {
-		if err := s.updateEtcd(ctx, &pods[i], changes[pods[i].Name]); err != nil {
+		if err := updateEtcd(ctx, seed, &pods[i], changes[pods[i].Name]); err != nil {
 			return err
 		}
 	}
@@ -140,20 +132,20 @@ func (s *Scope) updateEtcds(ctx context.Context, set *appsv1.StatefulSet, checks
 // member calls itself and the other members with the server's certificate: when a rotation begins, it is still of the
 // old CA, so members trust it whose bundle has the old one alone, and when the rotation ends, it is of the new CA,
 // which all bundles have.
-func (s *Scope) etcdCertificates() (*corev1.Secret, error) {
-	server, err := s.Secrets.Get(nameEtcdServer)
+func (secrets Secrets) etcdCertificates() (*corev1.Secret, error) {
+	server, err := secrets.Get(nameEtcdServer)
 	if err != nil {
 		return nil, err
 	}
-	ca, err := s.Secrets.Bundle(nameCAEtcd)
+	ca, err := secrets.Bundle(nameCAEtcd)
 	if err != nil {
 		return nil, err
 	}
-	peer, err := s.Secrets.Get(nameEtcdPeer)
+	peer, err := secrets.Get(nameEtcdPeer)
 	if err != nil {
 		return nil, err
 	}
-	peerCA, err := s.Secrets.Bundle(nameCAEtcdPeer)
+	peerCA, err := secrets.Bundle(nameCAEtcdPeer)
 	if err != nil {
 		return nil, err
 	}
@@ -163,21 +155,21 @@ func (s *Scope) etcdCertificates() (*corev1.Secret, error) {
 	return etcd.Certificates{
 		Bundle: ca.Data[secretsmanager.DataBundle], Server: pair(server), Client: pair(server),
 		PeerBundle: peerCA.Data[secretsmanager.DataBundle], Peer: pair(peer),
-	}.Secret(s.Namespace), nil
+	}.Secret(secrets.namespace), nil
 }
 
-func (s *Scope) etcdConfig() *corev1.ConfigMap {
+func etcdConfig(s *Values) *corev1.ConfigMap {
 	return etcd.Config(s.Namespace, fullSchedule(maintenance.WindowOf(s.Shoot), s.Namespace), s.etcdMembers())
 }
 
 // updateEtcd makes a pod what it should be.
-func (s *Scope) updateEtcd(ctx context.Context, pod *corev1.Pod, c etcd.Change) error {
+func updateEtcd(ctx context.Context, seed *Seed, pod *corev1.Pod, c etcd.Change) error {
 	switch {
 	case c.IsNone():
 		return nil
 	case c.Replace:
 		// The volume is attached to the next pod only when this one has ended.
-		if err := s.Seed.Delete(ctx, pod, client.Preconditions{UID: &pod.UID}); client.IgnoreNotFound(err) != nil {
+		if err := seed.Delete(ctx, pod, client.Preconditions{UID: &pod.UID}); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete Pod %q, since %s: %w", pod.Name, c.Reason, err)
 		}
 		return nil
@@ -192,7 +184,7 @@ func (s *Scope) updateEtcd(ctx context.Context, pod *corev1.Pod, c etcd.Change) 
 		pod.Annotations = map[string]string{}
 	}
 	maps.Copy(pod.Annotations, c.Annotations)
-	err := s.Seed.Patch(ctx, pod, client.StrategicMergeFrom(before), client.FieldOwner(FieldOwner))
+	err := seed.Patch(ctx, pod, client.StrategicMergeFrom(before), client.FieldOwner(FieldOwner))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("update Pod %q: %w", pod.Name, err)
 	}
@@ -212,13 +204,13 @@ func fullSchedule(w maintenance.Window, namespace string) string {
 }
 
 // etcdBackup says where the backups of etcd go, nil if the seed has none.
-func (s *Scope) etcdBackup(ctx context.Context) (*etcd.Backup, error) {
-	secret, ok, err := s.BackupSecret(ctx)
+func etcdBackup(ctx context.Context, s *Values, seed *Seed) (*etcd.Backup, error) {
+	secret, ok, err := backupSecretFor(ctx, s, seed)
 	if err != nil || !ok {
 		return nil, err
 	}
 	backup := &etcd.Backup{
-		StoreSecret: secret, Prefix: s.BackupEntryName() + "/" + etcd.Name, Holder: s.SeedObject.Name, Epoch: s.Claim.Epoch,
+		StoreSecret: secret, Prefix: backupEntryName(s) + "/" + etcd.Name, Holder: s.SeedObject.Name, Epoch: s.Claim.Epoch,
 		FenceTime: s.FenceTime,
 		Restore:   s.Facts.Restoration.restore(),
 	}
@@ -263,34 +255,31 @@ func etcdService(certificates *corev1.Secret, url string) EtcdAccess {
 	}
 }
 
-func ensureEtcdActivated(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	pods, err := s.podsOf(ctx, etcd.Name)
+func ensureEtcdActivated(
+	ctx context.Context, s *Values, seed *Seed, secrets Secrets, etcds Etcds,
+) (flow.Outcome, error) {
+	pods, err := seed.podsOf(ctx, etcd.Name)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	outcome := flow.Done()
-	for i := range pods {
-		if pod := &pods[i]; etcd.StandsBy(pod) && pod.DeletionTimestamp.IsZero() {
-			one, err := s.activateEtcd(ctx, pod)
-			if err != nil {
-				return flow.Outcome{}, err
-			}
-			if !one.IsDone() {
-				outcome = one
-			}
+	return every(ctx, pods, func(ctx context.Context, pod corev1.Pod) (flow.Outcome, error) {
+		if !etcd.StandsBy(&pod) || !pod.DeletionTimestamp.IsZero() {
+			return flow.Done(), nil
 		}
-	}
-	return outcome, nil
+		return activateEtcd(ctx, s, seed, secrets, etcds, &pod)
+	})
 }
 
 // activateEtcd ends the standby of the process in a pod, unless that has been done.
-func (s *Scope) activateEtcd(ctx context.Context, pod *corev1.Pod) (flow.Outcome, error) {
-	certificates, err := s.etcdCertificates()
+func activateEtcd(
+	ctx context.Context, s *Values, seed *Seed, secrets Secrets, etcds Etcds, pod *corev1.Pod,
+) (flow.Outcome, error) {
+	certificates, err := secrets.etcdCertificates()
 	if err != nil {
 		return flow.Outcome{}, err
 	}
 	access := etcdService(certificates, etcd.ServiceURL(s.Namespace)) // Only an etcd of one member is prepared.
-	status, err := s.Shoots.EtcdStatus(ctx, access)
+	status, err := etcds.EtcdStatus(ctx, access)
 	switch {
 	case err != nil:
 		return flow.Waiting(fmt.Sprintf("The process of etcd in Pod %s does not answer: %v", pod.Name, err)), nil
@@ -298,20 +287,20 @@ func (s *Scope) activateEtcd(ctx context.Context, pod *corev1.Pod) (flow.Outcome
 		return flow.Done(), nil
 	}
 	if handedOver(s) == "" { // An API server that waits for this etcd must not serve before FormerOwnerFenced.
-		if outcome, err := ensureKubeAPIServerStopped(ctx, s); err != nil || !outcome.IsDone() {
+		if outcome, err := ensureKubeAPIServerStopped(ctx, seed); err != nil || !outcome.IsDone() {
 			return outcome, err
 		}
 	}
-	if err := s.Shoots.ActivateEtcd(ctx, access, s.Claim.Epoch, s.SeedObject.Name); err != nil {
+	if err := etcds.ActivateEtcd(ctx, access, s.Claim.Epoch, s.SeedObject.Name); err != nil {
 		return flow.Outcome{}, fmt.Errorf("start the etcd that was prepared in Pod %q: %w", pod.Name, err)
 	}
-	return flow.Done(), s.replaceImpatientAPIServers(ctx)
+	return flow.Done(), replaceImpatientAPIServers(ctx, seed)
 }
 
 // replaceImpatientAPIServers deletes pods whose server has given up waiting for etcd: they would be started again only
 // after a while.
-func (s *Scope) replaceImpatientAPIServers(ctx context.Context) error {
-	pods, err := s.podsOf(ctx, kubeapiserver.Name)
+func replaceImpatientAPIServers(ctx context.Context, seed *Seed) error {
+	pods, err := seed.podsOf(ctx, kubeapiserver.Name)
 	if err != nil {
 		return err
 	}
@@ -322,36 +311,36 @@ func (s *Scope) replaceImpatientAPIServers(ctx context.Context) error {
 		}) {
 			continue
 		}
-		if err := s.Seed.Delete(ctx, pod, client.Preconditions{UID: &pod.UID}); client.IgnoreNotFound(err) != nil {
+		if err := seed.Delete(ctx, pod, client.Preconditions{UID: &pod.UID}); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("replace Pod %q: %w", pod.Name, err)
 		}
 	}
 	return nil
 }
 
-// refreshEtcd is how long the kubelet may take for new contents of a Secret before its attention is drawn again: it may
-// have looked too early.
-const refreshEtcd = 10 * time.Second
+// refreshPeriod is how long the kubelet may take for new contents of a Secret before its attention is drawn again: it
+// may have looked too early.
+const refreshPeriod = 10 * time.Second
 
 // ensureEtcdReady waits until every member runs with what it should, not only until the pods are ready.
-func ensureEtcdReady(ctx context.Context, s *Scope) (flow.Outcome, error) {
+func ensureEtcdReady(ctx context.Context, s *Values, seed *Seed, secrets Secrets, etcds Etcds) (flow.Outcome, error) {
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: etcd.Name, Namespace: s.Namespace}}
-	if _, err := kube.Exists(ctx, s.Seed, set); err != nil {
+	if _, err := kube.Exists(ctx, seed, set); err != nil {
 		return flow.Outcome{}, err
 	}
-	certificates, err := s.etcdCertificates()
+	certificates, err := secrets.etcdCertificates()
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	checksum := etcd.Checksum(certificates, s.etcdConfig())
-	pods, err := s.podsOf(ctx, etcd.Name)
+	checksum := etcd.Checksum(certificates, etcdConfig(s))
+	pods, err := seed.podsOf(ctx, etcd.Name)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
 	if want := int(ptr.Deref(set.Spec.Replicas, 1)); len(pods) != want {
 		return flow.Waiting(fmt.Sprintf("StatefulSet %s has %d of %d pods", etcd.Name, len(pods), want)), nil
 	}
-	if err := s.updateEtcds(ctx, set, checksum, pods); err != nil { // The next one may be due.
+	if err := updateEtcds(ctx, seed, set, checksum, pods); err != nil { // The next one may be due.
 		return flow.Outcome{}, err
 	}
 	epoch, standby := etcd.Owner(set)
@@ -364,7 +353,7 @@ func ensureEtcdReady(ctx context.Context, s *Scope) (flow.Outcome, error) {
 		}
 		var status etcdbackup.Status
 		if reason == "" || pod.Status.Phase == corev1.PodRunning { // Else there is nobody to ask.
-			status, err = s.Shoots.EtcdStatus(ctx, etcdService(certificates, url))
+			status, err = etcds.EtcdStatus(ctx, etcdService(certificates, url))
 		}
 		switch {
 		case standby && err == nil && status.Etcd.State == etcdbackup.EtcdStandby && status.Etcd.Message == "":
@@ -372,7 +361,7 @@ func ensureEtcdReady(ctx context.Context, s *Scope) (flow.Outcome, error) {
 		case err == nil && status.Etcd.Epoch > 0 && status.Etcd.Epoch < epoch && status.Etcd.State != etcdbackup.EtcdStandby:
 			return flow.Waiting(fmt.Sprintf("Pod %s is being replaced: it runs for epoch %d, not %d", pod.Name,
 					status.Etcd.Epoch, epoch)),
-				s.updateEtcd(ctx, pod, etcd.Change{Replace: true, Reason: "it runs for an older epoch"})
+				updateEtcd(ctx, seed, pod, etcd.Change{Replace: true, Reason: "it runs for an older epoch"})
 		case err != nil && reason == "":
 			reason = fmt.Sprintf("The process of etcd in Pod %s does not answer: %v", pod.Name, err)
 		case err == nil && status.Etcd.Message != "":
@@ -381,39 +370,39 @@ func ensureEtcdReady(ctx context.Context, s *Scope) (flow.Outcome, error) {
 			reason = fmt.Sprintf("etcd in Pod %s does not run with its new certificates or flags yet", pod.Name)
 		}
 		if reason != "" {
-			return s.waitForPods(reason, pods[i:i+1]), s.refreshEtcd(ctx, pod)
+			return seed.waitForPods(reason, pods[i:i+1]), refreshEtcd(ctx, seed, pod)
 		}
 	}
 	return flow.Done(), nil
 }
 
 // refreshEtcd lets the kubelet look again for new contents of the Secrets that a pod mounts.
-func (s *Scope) refreshEtcd(ctx context.Context, pod *corev1.Pod) error {
+func refreshEtcd(ctx context.Context, seed *Seed, pod *corev1.Pod) error {
 	last, err := time.Parse(time.RFC3339, pod.Annotations[etcd.AnnotationRefreshed])
-	if err == nil && s.Clock.Since(last) < refreshEtcd || !pod.DeletionTimestamp.IsZero() {
+	if err == nil && seed.clock.Since(last) < refreshPeriod || !pod.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	return s.updateEtcd(ctx, pod, etcd.Change{Annotations: map[string]string{
-		etcd.AnnotationRefreshed: s.Clock.Now().UTC().Format(time.RFC3339),
+	return updateEtcd(ctx, seed, pod, etcd.Change{Annotations: map[string]string{
+		etcd.AnnotationRefreshed: seed.clock.Now().UTC().Format(time.RFC3339),
 	}})
 }
 
 // removeEtcd also deletes the volume, which a StatefulSet leaves behind.
-func removeEtcd(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	meta := metav1.ObjectMeta{Name: etcd.Name, Namespace: s.Namespace}
-	gone, err := s.remove(ctx, &appsv1.StatefulSet{ObjectMeta: meta}, &corev1.Service{ObjectMeta: meta},
-		etcd.Config(s.Namespace, "", 1), etcd.Certificates{}.Secret(s.Namespace),
-		etcd.Peers(s.Namespace), etcd.DisruptionBudget(s.Namespace))
+func removeEtcd(ctx context.Context, seed *Seed) (flow.Outcome, error) {
+	meta := metav1.ObjectMeta{Name: etcd.Name, Namespace: seed.namespace}
+	gone, err := seed.remove(ctx, &appsv1.StatefulSet{ObjectMeta: meta}, &corev1.Service{ObjectMeta: meta},
+		etcd.Config(seed.namespace, "", 1), etcd.Certificates{}.Secret(seed.namespace),
+		etcd.Peers(seed.namespace), etcd.DisruptionBudget(seed.namespace))
 	if err != nil {
 		return flow.Outcome{}, err
 	}
 	claims := &corev1.PersistentVolumeClaimList{}
-	if err := s.Seed.List(ctx, claims, client.InNamespace(s.Namespace),
+	if err := seed.List(ctx, claims, client.InNamespace(seed.namespace),
 		client.MatchingLabels(component.Selector(etcd.Name))); err != nil {
 		return flow.Outcome{}, fmt.Errorf("list volumes of etcd: %w", err)
 	}
 	for i := range claims.Items {
-		if _, err := s.remove(ctx, &claims.Items[i]); err != nil {
+		if _, err := seed.remove(ctx, &claims.Items[i]); err != nil {
 			return flow.Outcome{}, err
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"reflect"
-	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -38,21 +37,21 @@ type extensionRequest struct {
 	severe time.Duration
 }
 
-// reconcileExtension creates or updates the object, asks the extension to act if it is due, and reports how far it is.
-func (s *Scope) reconcileExtension(ctx context.Context, r extensionRequest) (flow.Outcome, error) {
+// reconcile creates or updates the object, asks the extension to act if it is due, and reports how far it is.
+func (extensions *Extensions) reconcile(ctx context.Context, r extensionRequest) (flow.Outcome, error) {
 	kind := reflect.TypeOf(r.object).Elem().Name()
 	current := r.object.DeepCopyObject().(extensionsv1alpha1.Object)
-	found, err := kube.Exists(ctx, s.Seed, current)
+	found, err := kube.Exists(ctx, extensions.seed, current)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	now := s.Clock.Now()
-	if s.Restoring() && (!found || toRestore(current)) {
-		return s.restoreExtension(ctx, r.object, current, found)
+	now := extensions.seed.clock.Now()
+	if extensions.values.Restoring() && (!found || toRestore(current)) {
+		return extensions.restore(ctx, r.object, current, found)
 	}
 	if !found {
 		stamp(r.object, extensionsv1alpha1.OperationReconcile, now)
-		if err := s.Seed.Create(ctx, r.object); err != nil && !apierrors.IsAlreadyExists(err) {
+		if err := extensions.seed.Create(ctx, r.object); err != nil && !apierrors.IsAlreadyExists(err) {
 			return flow.Outcome{}, fmt.Errorf("create %s %q: %w", kind, r.object.GetName(), err)
 		}
 		return flow.Waiting(fmt.Sprintf("%s %s is being created", kind, r.object.GetName())), nil
@@ -62,13 +61,13 @@ func (s *Scope) reconcileExtension(ctx context.Context, r extensionRequest) (flo
 			nil
 	}
 	changed := !extensionobject.SameJSON(extensionobject.SpecOf(current), extensionobject.SpecOf(r.object))
-	if changed || triggerDue(current, r.trigger, s.hasTask(r.task), s.Started) {
+	if changed || triggerDue(current, r.trigger, extensions.values.hasTask(r.task), extensions.values.Started) {
 		before := current.DeepCopyObject().(extensionsv1alpha1.Object)
 		extensionobject.SetSpec(current, r.object)
 		stamp(current, extensionsv1alpha1.OperationReconcile, now)
 		// The resource version makes sure that the decision was made on the newest object.
 		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-		if err := s.Seed.Patch(ctx, current, patch); err != nil {
+		if err := extensions.seed.Patch(ctx, current, patch); err != nil {
 			return flow.Outcome{}, fmt.Errorf("update %s %q: %w", kind, current.GetName(), err)
 		}
 		return flow.Waiting(fmt.Sprintf("%s %s is being reconciled", kind, current.GetName())), nil
@@ -127,12 +126,12 @@ func extensionOutcome(
 	return flow.Done(), nil
 }
 
-// deleteExtension asks for the deletion of the object and reports how far it is.
-func (s *Scope) deleteExtension(
+// delete asks for the deletion of the object and reports how far it is.
+func (extensions *Extensions) delete(
 	ctx context.Context, o extensionsv1alpha1.Object, severe time.Duration,
 ) (flow.Outcome, error) {
 	kind := reflect.TypeOf(o).Elem().Name()
-	found, err := kube.Exists(ctx, s.Seed, o)
+	found, err := kube.Exists(ctx, extensions.seed, o)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
@@ -146,19 +145,19 @@ func (s *Scope) deleteExtension(
 			annotations = map[string]string{}
 		}
 		annotations[extensionsv1alpha1.AnnotationConfirmDeletion] = "true"
-		annotations[extensionsv1alpha1.AnnotationTimestamp] = s.Clock.Now().UTC().Format(time.RFC3339Nano)
+		annotations[extensionsv1alpha1.AnnotationTimestamp] = extensions.seed.clock.Now().UTC().Format(time.RFC3339Nano)
 		o.SetAnnotations(annotations)
-		if err := s.Seed.Patch(ctx, o, client.MergeFrom(before)); err != nil {
+		if err := extensions.seed.Patch(ctx, o, client.MergeFrom(before)); err != nil {
 			return flow.Outcome{}, fmt.Errorf("confirm deletion of %s %q: %w", kind, o.GetName(), err)
 		}
-		if err := client.IgnoreNotFound(s.Seed.Delete(ctx, o)); err != nil {
+		if err := client.IgnoreNotFound(extensions.seed.Delete(ctx, o)); err != nil {
 			return flow.Outcome{}, fmt.Errorf("delete %s %q: %w", kind, o.GetName(), err)
 		}
 		return flow.Waiting(fmt.Sprintf("%s %s is being deleted", kind, o.GetName())), nil
 	}
 	if e := o.GetDefaultStatus().LastError; e != nil {
 		err := flow.WithCodes(fmt.Errorf("delete %s %s: %s", kind, o.GetName(), e.Description), codeStrings(e.Codes)...)
-		if len(e.Codes) > 0 && s.Clock.Now().Sub(o.GetDeletionTimestamp().Time) >= severe {
+		if len(e.Codes) > 0 && extensions.seed.clock.Now().Sub(o.GetDeletionTimestamp().Time) >= severe {
 			return flow.Outcome{}, err
 		}
 		return flow.WaitingWithCodes(err.Error(), codeStrings(e.Codes)...), nil
@@ -166,13 +165,13 @@ func (s *Scope) deleteExtension(
 	return flow.Waiting(fmt.Sprintf("%s %s is being deleted", kind, o.GetName())), nil
 }
 
-// deleteAll deletes several extension objects at once.
-func (s *Scope) deleteAll(
-	ctx context.Context, severe time.Duration, objects ...extensionsv1alpha1.Object,
+// every calls f for all items and is done when it is done with each. Otherwise the last one that waits says for what.
+func every[T any](
+	ctx context.Context, items []T, f func(context.Context, T) (flow.Outcome, error),
 ) (flow.Outcome, error) {
 	outcome := flow.Done()
-	for _, o := range objects {
-		one, err := s.deleteExtension(ctx, o, severe)
+	for _, item := range items {
+		one, err := f(ctx, item)
 		if err != nil {
 			return flow.Outcome{}, err
 		}
@@ -182,9 +181,6 @@ func (s *Scope) deleteAll(
 	}
 	return outcome, nil
 }
-
-// hasTask reports whether the operation carries out the task.
-func (s *Scope) hasTask(task string) bool { return task != "" && slices.Contains(s.Tasks, task) }
 
 // stamp asks for an operation at a time.
 func stamp(o extensionsv1alpha1.Object, operation string, now time.Time) {

@@ -18,32 +18,32 @@ var (
 	ExtensionsBeforeKubeAPIServer = &flow.Step[*Scope]{
 		Name:   "extensions-before-kube-apiserver",
 		After:  []*flow.Step[*Scope]{Credentials, References, Infrastructure},
-		SkipIf: either(asleep, withoutExtensions(corev1beta1.BeforeKubeAPIServer)),
+		SkipIf: when(asleep, withoutExtensions(corev1beta1.BeforeKubeAPIServer)),
 		// The API server needs no infrastructure, and must not be left without new certificates by one that is broken.
 		SkipAtOnce: true,
-		Ensure:     ensureExtensions(corev1beta1.BeforeKubeAPIServer),
+		Ensure:     use2(ensureExtensions(corev1beta1.BeforeKubeAPIServer)),
 		// What is deleted after the API server is removed where this step is passed backwards.
-		Remove: removeExtensions(corev1beta1.AfterKubeAPIServer),
+		Remove: use3(removeExtensions(corev1beta1.AfterKubeAPIServer)),
 	}
 	ExtensionsAfterKubeAPIServer = &flow.Step[*Scope]{
 		Name:   "extensions-after-kube-apiserver",
 		After:  []*flow.Step[*Scope]{Infrastructure, KubeAPIServerReady, ManagedResources},
-		SkipIf: either(asleep, withoutExtensions(corev1beta1.AfterKubeAPIServer)),
-		Ensure: ensureExtensions(corev1beta1.AfterKubeAPIServer),
-		Remove: removeExtensions(corev1beta1.BeforeKubeAPIServer),
+		SkipIf: when(asleep, withoutExtensions(corev1beta1.AfterKubeAPIServer)),
+		Ensure: use2(ensureExtensions(corev1beta1.AfterKubeAPIServer)),
+		Remove: use3(removeExtensions(corev1beta1.BeforeKubeAPIServer)),
 	}
 	ExtensionsAfterWorker = &flow.Step[*Scope]{
 		Name:   "extensions-after-worker",
 		After:  []*flow.Step[*Scope]{Worker},
-		SkipIf: either(asleep, withoutExtensions(corev1beta1.AfterWorker)),
-		Ensure: ensureExtensions(corev1beta1.AfterWorker),
+		SkipIf: when(asleep, withoutExtensions(corev1beta1.AfterWorker)),
+		Ensure: use2(ensureExtensions(corev1beta1.AfterWorker)),
 	}
 	// StaleExtensions deletes those that are no longer wanted.
 	StaleExtensions = &flow.Step[*Scope]{
 		Name:   "stale-extensions",
 		After:  []*flow.Step[*Scope]{KubeAPIServerReady},
-		SkipIf: asleep,
-		Ensure: ensureStaleExtensions,
+		SkipIf: when(asleep),
+		Ensure: use3(ensureStaleExtensions),
 	}
 )
 
@@ -89,8 +89,8 @@ func wantedExtensions(shoot *corev1beta1.Shoot, registrations []corev1beta1.Cont
 	return out
 }
 
-func withoutExtensions(point corev1beta1.ControllerResourceLifecycleStrategy) func(*Scope) string {
-	return func(s *Scope) string {
+func withoutExtensions(point corev1beta1.ControllerResourceLifecycleStrategy) func(*Values) string {
+	return func(s *Values) string {
 		for _, w := range wantedExtensions(s.Shoot, s.Registered) {
 			if w.reconcile == point {
 				return ""
@@ -102,14 +102,12 @@ func withoutExtensions(point corev1beta1.ControllerResourceLifecycleStrategy) fu
 
 func ensureExtensions(
 	point corev1beta1.ControllerResourceLifecycleStrategy,
-) func(context.Context, *Scope) (flow.Outcome, error) {
-	return func(ctx context.Context, s *Scope) (flow.Outcome, error) {
-		outcome := flow.Done()
-		for _, w := range wantedExtensions(s.Shoot, s.Registered) {
-			if w.reconcile != point {
-				continue
-			}
-			one, err := s.reconcileExtension(ctx, extensionRequest{
+) func(context.Context, *Values, *Extensions) (flow.Outcome, error) {
+	return func(ctx context.Context, s *Values, extensions *Extensions) (flow.Outcome, error) {
+		wanted := slices.DeleteFunc(wantedExtensions(s.Shoot, s.Registered),
+			func(w wantedExtension) bool { return w.reconcile != point })
+		return every(ctx, wanted, func(ctx context.Context, w wantedExtension) (flow.Outcome, error) {
+			return extensions.reconcile(ctx, extensionRequest{
 				object: &extensionsv1alpha1.Extension{
 					ObjectMeta: s.extensionMeta(w.spec.Type),
 					Spec: extensionsv1alpha1.ExtensionSpec{DefaultSpec: extensionsv1alpha1.DefaultSpec{
@@ -118,31 +116,25 @@ func ensureExtensions(
 				},
 				trigger: triggerAlways, severe: severeDefault,
 			})
-			if err != nil {
-				return flow.Outcome{}, err
-			}
-			if !one.IsDone() {
-				outcome = one
-			}
-		}
-		return outcome, nil
+		})
 	}
 }
 
-func ensureStaleExtensions(ctx context.Context, s *Scope) (flow.Outcome, error) {
+func ensureStaleExtensions(ctx context.Context, s *Values, seed *Seed, extensions *Extensions) (flow.Outcome, error) {
 	wanted := map[string]bool{}
 	for _, w := range wantedExtensions(s.Shoot, s.Registered) {
 		wanted[w.spec.Type] = true
 	}
-	return s.deleteExtensions(ctx, func(e *extensionsv1alpha1.Extension) bool { return !wanted[e.Spec.Type] })
+	return deleteExtensions(ctx, seed, extensions,
+		func(e *extensionsv1alpha1.Extension) bool { return !wanted[e.Spec.Type] })
 }
 
 // removeExtensions deletes the extensions whose turn is at the point of a deletion; the default is before the API
 // server.
 func removeExtensions(
 	point corev1beta1.ControllerResourceLifecycleStrategy,
-) func(context.Context, *Scope) (flow.Outcome, error) {
-	return func(ctx context.Context, s *Scope) (flow.Outcome, error) {
+) func(context.Context, *Values, *Seed, *Extensions) (flow.Outcome, error) {
+	return func(ctx context.Context, s *Values, seed *Seed, extensions *Extensions) (flow.Outcome, error) {
 		after := map[string]bool{}
 		for _, r := range s.Registered {
 			for _, resource := range r.Spec.Resources {
@@ -152,18 +144,18 @@ func removeExtensions(
 				}
 			}
 		}
-		return s.deleteExtensions(ctx, func(e *extensionsv1alpha1.Extension) bool {
+		return deleteExtensions(ctx, seed, extensions, func(e *extensionsv1alpha1.Extension) bool {
 			// At the last point everything that is left has to go.
 			return point == corev1beta1.AfterKubeAPIServer || !after[e.Spec.Type]
 		})
 	}
 }
 
-func (s *Scope) deleteExtensions(
-	ctx context.Context, match func(*extensionsv1alpha1.Extension) bool,
+func deleteExtensions(
+	ctx context.Context, seed *Seed, extensions *Extensions, match func(*extensionsv1alpha1.Extension) bool,
 ) (flow.Outcome, error) {
 	list := &extensionsv1alpha1.ExtensionList{}
-	if err := s.Seed.List(ctx, list, client.InNamespace(s.Namespace)); err != nil {
+	if err := seed.List(ctx, list, client.InNamespace(seed.namespace)); err != nil {
 		return flow.Outcome{}, fmt.Errorf("list Extensions: %w", err)
 	}
 	var stale []extensionsv1alpha1.Object
@@ -172,5 +164,7 @@ func (s *Scope) deleteExtensions(
 			stale = append(stale, &list.Items[i])
 		}
 	}
-	return s.deleteAll(ctx, severeDefault, stale...)
+	return every(ctx, stale, func(ctx context.Context, o extensionsv1alpha1.Object) (flow.Outcome, error) {
+		return extensions.delete(ctx, o, severeDefault)
+	})
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -25,27 +24,27 @@ var (
 	// ForceMachines releases the machines; first the controller goes, so that it does not act on them.
 	ForceMachines = &flow.Step[*Scope]{
 		Name:    "force-machines",
-		Ensure:  forceMachines,
+		Ensure:  use1(forceMachines),
 		Recheck: recheck,
 	}
 	// ForceExtensions deletes all extension objects; their extensions see that the deletion is forced.
 	ForceExtensions = &flow.Step[*Scope]{
 		Name:   "force-extensions",
 		After:  []*flow.Step[*Scope]{ForceMachines},
-		Ensure: forceExtensions,
+		Ensure: use1(forceExtensions),
 	}
 	// ForceManagedResources releases what was applied to the Shoot.
 	ForceManagedResources = &flow.Step[*Scope]{
 		Name:    "force-managed-resources",
 		After:   []*flow.Step[*Scope]{ForceExtensions},
-		Ensure:  forceManagedResources,
+		Ensure:  use1(forceManagedResources),
 		Recheck: recheck,
 	}
 )
 
 // ForceDelete is the flow of a forced deletion.
 func ForceDelete() *flow.Graph[*Scope] {
-	return flow.New(ForceMachines, ForceExtensions, ForceManagedResources).SkipAll(notLive).
+	return flow.New(ForceMachines, ForceExtensions, ForceManagedResources).SkipAll(when(notLive)).
 		Then(flow.Reverse(nil, Etcd)).Then(flow.Reverse(nil, Namespace)).Then(flow.Reverse(nil, BackupEntry))
 }
 
@@ -54,20 +53,16 @@ var machineGroupVersion = schema.GroupVersion{Group: "machine.sapcloud.io", Vers
 // machineKinds in the order in which they may go: what makes others first.
 var machineKinds = []string{"MachineDeployment", "MachineSet", "Machine", "MachineClass"}
 
-func forceMachines(ctx context.Context, s *Scope) (flow.Outcome, error) {
+func forceMachines(ctx context.Context, seed *Seed) (flow.Outcome, error) {
 	controller := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
-		Name: machinecontrollermanager.Name, Namespace: s.Namespace,
+		Name: machinecontrollermanager.Name, Namespace: seed.namespace,
 	}}
-	if outcome, err := s.removeDeployment(ctx, controller); err != nil || !outcome.IsDone() {
+	if outcome, err := seed.removeDeployment(ctx, controller); err != nil || !outcome.IsDone() {
 		return outcome, err
 	}
-	left := 0
-	for _, kind := range machineKinds {
-		n, err := s.letGo(ctx, machineGroupVersion.WithKind(kind))
-		if err != nil {
-			return flow.Outcome{}, err
-		}
-		left += n
+	left, err := seed.release(ctx, machineGroupVersion, machineKinds...)
+	if err != nil {
+		return flow.Outcome{}, err
 	}
 	if left > 0 {
 		return flow.Waiting(fmt.Sprintf("%d machine objects are being dropped", left)), nil
@@ -75,48 +70,12 @@ func forceMachines(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	return flow.Done(), nil
 }
 
-// letGo deletes all objects of a kind in the namespace after taking their finalizers away, and counts them.
-func (s *Scope) letGo(ctx context.Context, kind schema.GroupVersionKind) (int, error) {
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	if err := s.Seed.List(ctx, list, client.InNamespace(s.Namespace)); err != nil {
-		if meta.IsNoMatchError(err) {
-			return 0, nil
-		}
-		return 0, fmt.Errorf("list %ss: %w", kind.Kind, err)
-	}
-	for i := range list.Items {
-		o := &list.Items[i]
-		o.SetGroupVersionKind(kind)
-		if len(o.Finalizers) > 0 || o.Annotations[extensionsv1alpha1.AnnotationConfirmDeletion] == "" {
-			before := o.DeepCopy()
-			o.Finalizers = nil
-			metav1.SetMetaDataAnnotation(&o.ObjectMeta, extensionsv1alpha1.AnnotationConfirmDeletion, "true")
-			if err := client.IgnoreNotFound(s.Seed.Patch(ctx, o, client.MergeFrom(before))); err != nil {
-				return 0, fmt.Errorf("release %s %q: %w", kind.Kind, o.Name, err)
-			}
-		}
-		if _, err := kube.Delete(ctx, s.Seed, o); err != nil {
-			return 0, err
-		}
-	}
-	return len(list.Items), nil
-}
-
-// shootExtensionKinds are the namespaced kinds of the extension contract.
-var shootExtensionKinds = []string{
-	extensionsv1alpha1.WorkerKind, extensionsv1alpha1.OperatingSystemConfigKind, extensionsv1alpha1.NetworkKind,
-	extensionsv1alpha1.ContainerRuntimeKind,
-	extensionsv1alpha1.ControlPlaneKind, extensionsv1alpha1.ExtensionKind, extensionsv1alpha1.InfrastructureKind,
-	extensionsv1alpha1.DNSRecordKind,
-}
-
-func forceExtensions(ctx context.Context, s *Scope) (flow.Outcome, error) {
+func forceExtensions(ctx context.Context, seed *Seed) (flow.Outcome, error) {
 	var left []string
 	for _, kind := range shootExtensionKinds {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(extensionsv1alpha1.SchemeGroupVersion.WithKind(kind + "List"))
-		if err := s.Seed.List(ctx, list, client.InNamespace(s.Namespace)); err != nil {
+		if err := seed.List(ctx, list, client.InNamespace(seed.namespace)); err != nil {
 			return flow.Outcome{}, fmt.Errorf("list %ss: %w", kind, err)
 		}
 		for i := range list.Items {
@@ -132,12 +91,12 @@ func forceExtensions(ctx context.Context, s *Scope) (flow.Outcome, error) {
 			}
 			annotations[extensionsv1alpha1.AnnotationConfirmDeletion] = "true"
 			annotations[extensionsv1alpha1.AnnotationConfirmForceDeletion] = "true"
-			annotations[extensionsv1alpha1.AnnotationTimestamp] = s.Clock.Now().UTC().Format(time.RFC3339Nano)
+			annotations[extensionsv1alpha1.AnnotationTimestamp] = seed.clock.Now().UTC().Format(time.RFC3339Nano)
 			o.SetAnnotations(annotations)
-			if err := s.Seed.Patch(ctx, o, client.MergeFrom(before)); err != nil {
+			if err := seed.Patch(ctx, o, client.MergeFrom(before)); err != nil {
 				return flow.Outcome{}, fmt.Errorf("confirm deletion of %s %q: %w", kind, o.GetName(), err)
 			}
-			if _, err := kube.Delete(ctx, s.Seed, o); err != nil {
+			if _, err := kube.Delete(ctx, seed, o); err != nil {
 				return flow.Outcome{}, err
 			}
 		}
@@ -148,8 +107,8 @@ func forceExtensions(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	return flow.Done(), nil
 }
 
-func forceManagedResources(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	list, err := s.managedResources(ctx)
+func forceManagedResources(ctx context.Context, seed *Seed) (flow.Outcome, error) {
+	list, err := seed.managedResources(ctx)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
@@ -157,10 +116,10 @@ func forceManagedResources(ctx context.Context, s *Scope) (flow.Outcome, error) 
 		mr := &list[i]
 		before := mr.DeepCopy()
 		mr.Spec.KeepObjects, mr.Finalizers = ptr.To(false), nil
-		if err := client.IgnoreNotFound(s.Seed.Patch(ctx, mr, client.MergeFrom(before))); err != nil {
+		if err := client.IgnoreNotFound(seed.Patch(ctx, mr, client.MergeFrom(before))); err != nil {
 			return flow.Outcome{}, fmt.Errorf("release ManagedResource %q: %w", mr.Name, err)
 		}
-		if _, err := s.remove(ctx, mr); err != nil {
+		if _, err := seed.remove(ctx, mr); err != nil {
 			return flow.Outcome{}, err
 		}
 	}

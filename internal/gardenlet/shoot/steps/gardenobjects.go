@@ -17,24 +17,24 @@ import (
 var GardenObjects = &flow.Step[*Scope]{
 	Name:   "garden-objects",
 	After:  []*flow.Step[*Scope]{Credentials},
-	Ensure: ensureGardenObjects,
+	Ensure: use3(ensureGardenObjects),
 }
 
-func ensureGardenObjects(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	objects, err := gardenObjects(s)
+func ensureGardenObjects(ctx context.Context, s *Values, garden *Garden, secrets Secrets) (flow.Outcome, error) {
+	objects, err := gardenObjects(s, secrets)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
 	for _, o := range objects {
-		if err := s.GardenApplied.Apply(ctx, s.Garden, o, FieldOwner); err != nil {
+		if err := garden.applied.Apply(ctx, garden, o, FieldOwner); err != nil {
 			return flow.Outcome{}, err
 		}
 	}
-	for _, suffix := range uselessKeys(s) {
+	for _, suffix := range uselessKeys(s, secrets) {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 			Name: s.Shoot.Name + "." + suffix, Namespace: s.Shoot.Namespace,
 		}}
-		if err := client.IgnoreNotFound(s.Garden.Delete(ctx, secret)); err != nil {
+		if err := client.IgnoreNotFound(garden.Delete(ctx, secret)); err != nil {
 			return flow.Outcome{}, fmt.Errorf("delete Secret %q of the project: %w", secret.Name, err)
 		}
 	}
@@ -43,7 +43,7 @@ func ensureGardenObjects(ctx context.Context, s *Scope) (flow.Outcome, error) {
 
 // uselessKeys are the suffixes of Secrets, which may be there or not, with keys that machines do not take: all without
 // access, the older one if there was no access for a while since the last rotation.
-func uselessKeys(s *Scope) []string {
+func uselessKeys(s *Values, secrets Secrets) []string {
 	credentials := s.Shoot.Status.Credentials
 	rotated := credentials != nil && credentials.Rotation != nil && credentials.Rotation.SSHKeypair != nil
 	switch {
@@ -51,13 +51,13 @@ func uselessKeys(s *Scope) []string {
 		return nil
 	case !s.SSHAccess():
 		return []string{corev1beta1.ShootSuffixSSHKeypair, corev1beta1.ShootSuffixOldSSHKeypair}
-	case rotated && s.Secrets.Old(nameSSHKeypair) == nil:
+	case rotated && secrets.Old(nameSSHKeypair) == nil:
 		return []string{corev1beta1.ShootSuffixOldSSHKeypair}
 	}
 	return nil
 }
 
-func gardenObjects(s *Scope) ([]client.Object, error) {
+func gardenObjects(s *Values, secrets Secrets) ([]client.Object, error) {
 	meta := func(suffix, role string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{
 			Name:      s.Shoot.Name + "." + suffix,
@@ -72,7 +72,7 @@ func gardenObjects(s *Scope) ([]client.Object, error) {
 		}
 	}
 	configMap := func(bundle, suffix, role string) (client.Object, error) {
-		ca, err := s.Secrets.Bundle(bundle)
+		ca, err := secrets.Bundle(bundle)
 		if err != nil {
 			return nil, err
 		}
@@ -85,7 +85,7 @@ func gardenObjects(s *Scope) ([]client.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	signer, err := s.Secrets.Get(nameCAClient)
+	signer, err := secrets.Get(nameCAClient)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func gardenObjects(s *Scope) ([]client.Object, error) {
 	if !s.SSHAccess() {
 		return objects, nil
 	}
-	pair, err := s.Secrets.Get(nameSSHKeypair)
+	pair, err := secrets.Get(nameSSHKeypair)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func gardenObjects(s *Scope) ([]client.Object, error) {
 		ObjectMeta: meta(corev1beta1.ShootSuffixSSHKeypair, corev1beta1.RoleSSHKeypair), Type: corev1.SecretTypeOpaque,
 		Data: pair.Data,
 	})
-	if old := s.Secrets.Old(nameSSHKeypair); old != nil {
+	if old := secrets.Old(nameSSHKeypair); old != nil {
 		objects = append(objects, &corev1.Secret{
 			ObjectMeta: meta(corev1beta1.ShootSuffixOldSSHKeypair, corev1beta1.RoleSSHKeypair), Type: corev1.SecretTypeOpaque,
 			Data: old.Data,

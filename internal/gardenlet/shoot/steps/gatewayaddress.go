@@ -15,12 +15,12 @@ import (
 var GatewayAddress = &flow.Step[*Scope]{
 	Name:   "gateway-address",
 	After:  []*flow.Step[*Scope]{Namespace},
-	SkipIf: asleep,
-	Ensure: ensureGatewayAddress,
+	SkipIf: when(asleep),
+	Ensure: use1(ensureGatewayAddress),
 }
 
-func ensureGatewayAddress(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	address, err := s.gatewayAddress(ctx)
+func ensureGatewayAddress(ctx context.Context, seed *Seed) (flow.Outcome, error) {
+	address, err := gatewayAddress(ctx, seed)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
@@ -31,9 +31,9 @@ func ensureGatewayAddress(ctx context.Context, s *Scope) (flow.Outcome, error) {
 }
 
 // gatewayAddress is the address of the seed's gateway, or "".
-func (s *Scope) gatewayAddress(ctx context.Context) (string, error) {
+func gatewayAddress(ctx context.Context, seed *Seed) (string, error) {
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: gateway.Name, Namespace: gateway.Namespace}}
-	if _, err := kube.Exists(ctx, s.Seed, service); err != nil {
+	if _, err := kube.Exists(ctx, seed, service); err != nil {
 		return "", err
 	}
 	return kube.LoadBalancerAddress(service), nil

@@ -35,18 +35,13 @@ var Hibernate = &flow.Step[*Scope]{
 		VPNSeedServer,
 		ShootSystem, GardenObjects, Connection, StaleExtensions, RenewAccess, EncryptionAtRest,
 	},
-	SkipIf:  awake,
-	Ensure:  ensureHibernated,
+	SkipIf:  when(awake),
+	Ensure:  use5(ensureHibernated),
 	Recheck: recheck,
 	Limit:   10 * time.Minute,
 }
 
-func awake(s *Scope) string {
-	if !s.Hibernated() {
-		return "not hibernated"
-	}
-	return ""
-}
+func awake(s *Values) string { return reasonIf(!s.Shoot.HibernationEnabled(), "not hibernated") }
 
 // controlPlaneDeployments sleep in this order: what acts on the API server goes before it.
 var controlPlaneDeployments = []string{
@@ -54,42 +49,44 @@ var controlPlaneDeployments = []string{
 	vpnseedserver.Name, kubeapiserver.Name,
 }
 
-func ensureHibernated(ctx context.Context, s *Scope) (flow.Outcome, error) {
+func ensureHibernated(
+	ctx context.Context, s *Values, seed *Seed, extensions *Extensions, cluster *Cluster, etcds Etcds,
+) (flow.Outcome, error) {
 	if !s.Asleep() && !s.Workerless() {
-		if outcome, err := s.nodesGone(ctx); err != nil || !outcome.IsDone() {
+		if outcome, err := nodesGone(ctx, cluster); err != nil || !outcome.IsDone() {
 			return outcome, err
 		}
 	}
 	for _, name := range controlPlaneDeployments {
-		if err := s.scaleDeployment(ctx, name, 0); err != nil {
+		if err := seed.scaleDeployment(ctx, name, 0); err != nil {
 			return flow.Outcome{}, err
 		}
 	}
-	if ended, err := s.endPods(ctx, kubeapiserver.Name); err != nil || !ended {
+	if ended, err := seed.endPods(ctx, kubeapiserver.Name); err != nil || !ended {
 		return waitingOr("The API server is being stopped", err)
 	}
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: etcd.Name, Namespace: s.Namespace}}
-	if found, err := kube.Exists(ctx, s.Seed, set); err != nil {
+	if found, err := kube.Exists(ctx, seed, set); err != nil {
 		return flow.Outcome{}, err
 	} else if found && ptr.Deref(set.Spec.Replicas, 1) != 0 {
-		if access, ok, err := BackupAccess(ctx, s.Seed, set); err != nil {
+		if access, ok, err := BackupAccess(ctx, seed, set); err != nil {
 			return flow.Outcome{}, err
 		} else if ok { // Nothing saves it later, and the control plane may move while it sleeps.
-			if _, err := s.Shoots.SaveBackup(ctx, access); err != nil {
+			if _, err := etcds.SaveBackup(ctx, access); err != nil {
 				return flow.Waiting(fmt.Sprintf("All that etcd holds has to be in its backups before it ends: %v", err)), nil
 			}
 		}
 		before := set.DeepCopy()
 		set.Spec.Replicas = ptr.To(int32(0))
-		if err := s.Seed.Patch(ctx, set, client.MergeFrom(before), client.FieldOwner(FieldOwner)); err != nil {
+		if err := seed.Patch(ctx, set, client.MergeFrom(before), client.FieldOwner(FieldOwner)); err != nil {
 			return flow.Outcome{}, fmt.Errorf("scale etcd: %w", err)
 		}
 	}
-	if _, err := removeRoute(ctx, s); err != nil {
+	if _, err := removeRoute(ctx, seed); err != nil {
 		return flow.Outcome{}, err
 	}
 	for _, suffix := range []string{"external", "internal"} {
-		if outcome, err := s.removeRecord(ctx, suffix); err != nil || !outcome.IsDone() {
+		if outcome, err := removeRecord(ctx, s, extensions, suffix); err != nil || !outcome.IsDone() {
 			return outcome, err
 		}
 	}
@@ -108,8 +105,8 @@ const lostPodsAtOnce = 500
 
 // nodesGone reports whether the Shoot has neither nodes nor running pods. Pods whose nodes are gone are ended: no
 // kubelet will confirm their end, and the garbage collector of pods lets a minute pass before it takes them.
-func (s *Scope) nodesGone(ctx context.Context) (flow.Outcome, error) {
-	shoot, err := s.shootClient()
+func nodesGone(ctx context.Context, cluster *Cluster) (flow.Outcome, error) {
+	shoot, err := cluster.client()
 	if err != nil {
 		return flow.Outcome{}, err
 	}
@@ -149,46 +146,28 @@ func (s *Scope) nodesGone(ctx context.Context) (flow.Outcome, error) {
 		strings.Join(running[:min(shownPods, len(running))], ", "))), nil
 }
 
-// scaleDeployment sets the replicas of a Deployment if it exists.
-func (s *Scope) scaleDeployment(ctx context.Context, name string, replicas int32) error {
-	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.Namespace}}
-	found, err := kube.Exists(ctx, s.Seed, d)
-	if err != nil || !found || ptr.Deref(d.Spec.Replicas, 1) == replicas {
-		return err
-	}
-	before := d.DeepCopy()
-	d.Spec.Replicas = ptr.To(replicas)
-	if err := s.Seed.Patch(ctx, d, client.MergeFrom(before), client.FieldOwner(FieldOwner)); err != nil {
-		return fmt.Errorf("scale Deployment %q: %w", name, err)
-	}
-	return nil
-}
-
 // RestartControlPlane deletes the pods that maintenance may restart, when that task is asked for.
 var RestartControlPlane = &flow.Step[*Scope]{
 	Name:   "restart-control-plane",
 	After:  []*flow.Step[*Scope]{ControlPlane, KubeControllerManager},
-	SkipIf: either(asleep, withoutRestartTask),
-	Ensure: ensureRestarted,
+	SkipIf: when(asleep, withoutRestartTask),
+	Ensure: use2(ensureRestarted),
 }
 
-func withoutRestartTask(s *Scope) string {
-	if !s.hasTask(corev1beta1.ShootTaskRestartControlPlanePods) {
-		return "not asked for"
-	}
-	return ""
+func withoutRestartTask(s *Values) string {
+	return reasonIf(!s.hasTask(corev1beta1.ShootTaskRestartControlPlanePods), "not asked for")
 }
 
 // ensureRestarted deletes only pods from before the operation, so that another pass does not restart the new ones.
-func ensureRestarted(ctx context.Context, s *Scope) (flow.Outcome, error) {
+func ensureRestarted(ctx context.Context, s *Values, seed *Seed) (flow.Outcome, error) {
 	pods := &corev1.PodList{}
-	if err := s.Seed.List(ctx, pods, client.InNamespace(s.Namespace),
+	if err := seed.List(ctx, pods, client.InNamespace(s.Namespace),
 		client.MatchingLabels{corev1beta1.LabelMaintenanceRestart: "true"}); err != nil {
 		return flow.Outcome{}, fmt.Errorf("list pods to restart: %w", err)
 	}
 	for i := range pods.Items {
 		if pods.Items[i].CreationTimestamp.Time.Before(s.Started) {
-			if _, err := s.remove(ctx, &pods.Items[i]); err != nil {
+			if _, err := seed.remove(ctx, &pods.Items[i]); err != nil {
 				return flow.Outcome{}, err
 			}
 		}

@@ -14,18 +14,18 @@ import (
 var ClusterIdentity = &flow.Step[*Scope]{
 	Name:   "cluster-identity",
 	After:  []*flow.Step[*Scope]{Namespace},
-	Ensure: ensureClusterIdentity,
+	Ensure: use2(ensureClusterIdentity),
 }
 
-func ensureClusterIdentity(ctx context.Context, s *Scope) (flow.Outcome, error) {
+func ensureClusterIdentity(ctx context.Context, s *Values, garden *Garden) (flow.Outcome, error) {
 	if s.Shoot.Status.ClusterIdentity != nil {
 		return flow.Done(), nil
 	}
-	return flow.Done(), s.patchShootStatus(ctx,
+	return flow.Done(), garden.patchShootStatus(ctx, s,
 		func(status *corev1beta1.ShootStatus) { status.ClusterIdentity = ptr.To(clusterIdentity(s)) })
 }
 
-func clusterIdentity(s *Scope) string {
+func clusterIdentity(s *Values) string {
 	if s.Shoot.Status.ClusterIdentity != nil {
 		return *s.Shoot.Status.ClusterIdentity
 	}

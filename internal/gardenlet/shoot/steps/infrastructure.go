@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -29,13 +28,15 @@ const (
 var Infrastructure = &flow.Step[*Scope]{
 	Name:   "infrastructure",
 	After:  []*flow.Step[*Scope]{CloudCredentials, Credentials, References},
-	SkipIf: workerless,
-	Ensure: ensureInfrastructure,
-	Remove: removeInfrastructure,
+	SkipIf: when(workerless),
+	Ensure: use4(ensureInfrastructure),
+	Remove: use2(removeInfrastructure),
 }
 
-func ensureInfrastructure(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	key, err := s.sshPublicKey()
+func ensureInfrastructure(
+	ctx context.Context, s *Values, garden *Garden, secrets Secrets, extensions *Extensions,
+) (flow.Outcome, error) {
+	key, err := sshPublicKey(s, secrets)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
@@ -46,24 +47,25 @@ func ensureInfrastructure(ctx context.Context, s *Scope) (flow.Outcome, error) {
 				Type: s.Shoot.Spec.Provider.Type, ProviderConfig: s.Shoot.Spec.Provider.InfrastructureConfig,
 			},
 			Region:       s.Shoot.Spec.Region,
-			SecretRef:    s.cloudSecretRef(),
+			SecretRef:    cloudSecretRef(s.Namespace),
 			SSHPublicKey: key,
 		},
 	}
-	outcome, err := s.reconcileExtension(ctx, extensionRequest{
+	outcome, err := extensions.reconcile(ctx, extensionRequest{
 		object: o, trigger: triggerIfNeeded, task: corev1beta1.ShootTaskDeployInfrastructure, severe: severeInfrastructure,
 	})
 	if err != nil || !outcome.IsDone() {
 		return outcome, err
 	}
-	return flow.Done(), s.recordNetworks(ctx, o)
+	return flow.Done(), recordNetworks(ctx, s, garden, o)
 }
 
 // recordNetworks writes the ranges that the infrastructure has turned out to have into the Shoot.
-func (s *Scope) recordNetworks(ctx context.Context, o *extensionsv1alpha1.Infrastructure) error {
+func recordNetworks(ctx context.Context, s *Values, garden *Garden, o *extensionsv1alpha1.Infrastructure) error {
 	want := networkingStatus(s.Shoot, o)
 	if !equality.Semantic.DeepEqual(s.Shoot.Status.Networking, want) {
-		if err := s.patchShootStatus(ctx, func(status *corev1beta1.ShootStatus) { status.Networking = want }); err != nil {
+		if err := garden.patchShootStatus(ctx, s,
+			func(status *corev1beta1.ShootStatus) { status.Networking = want }); err != nil {
 			return err
 		}
 	}
@@ -75,11 +77,11 @@ func (s *Scope) recordNetworks(ctx context.Context, o *extensionsv1alpha1.Infras
 	}
 	after := s.Shoot.DeepCopy()
 	after.Spec.Networking.Nodes = ptr.To(nodes)
-	if err := s.Garden.Patch(ctx, after, client.MergeFrom(s.Shoot)); err != nil {
+	if err := garden.Patch(ctx, after, client.MergeFrom(s.Shoot)); err != nil {
 		return fmt.Errorf("record the range of nodes in the Shoot: %w", err)
 	}
 	// The change is our own, and this operation knows it already.
-	return s.patchShootStatus(ctx, func(status *corev1beta1.ShootStatus) {
+	return garden.patchShootStatus(ctx, s, func(status *corev1beta1.ShootStatus) {
 		if status.ObservedGeneration == s.Shoot.Generation {
 			status.ObservedGeneration = after.Generation
 		}
@@ -123,34 +125,30 @@ func firstNodesCIDR(o *extensionsv1alpha1.Infrastructure) string {
 	return ""
 }
 
-func removeInfrastructure(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	return s.deleteExtension(ctx, &extensionsv1alpha1.Infrastructure{ObjectMeta: s.extensionMeta(s.Shoot.Name)},
+func removeInfrastructure(ctx context.Context, s *Values, extensions *Extensions) (flow.Outcome, error) {
+	return extensions.delete(ctx, &extensionsv1alpha1.Infrastructure{ObjectMeta: s.extensionMeta(s.Shoot.Name)},
 		severeInfrastructure)
 }
 
 // infrastructure reads the object for those that build on its status.
-func (s *Scope) infrastructure(ctx context.Context) (*extensionsv1alpha1.Infrastructure, error) {
+func infrastructure(ctx context.Context, s *Values, seed *Seed) (*extensionsv1alpha1.Infrastructure, error) {
 	o := &extensionsv1alpha1.Infrastructure{ObjectMeta: s.extensionMeta(s.Shoot.Name)}
-	if _, err := kube.Exists(ctx, s.Seed, o); err != nil {
+	if _, err := kube.Exists(ctx, seed, o); err != nil {
 		return nil, err
 	}
 	return o, nil
 }
 
-func (s *Scope) extensionMeta(name string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Name: name, Namespace: s.Namespace}
-}
-
-func (s *Scope) cloudSecretRef() corev1.SecretReference {
-	return corev1.SecretReference{Name: cloudProviderSecret, Namespace: s.Namespace}
+func cloudSecretRef(namespace string) corev1.SecretReference {
+	return corev1.SecretReference{Name: cloudProviderSecret, Namespace: namespace}
 }
 
 // sshPublicKey is the key for users of machines, or nil.
-func (s *Scope) sshPublicKey() ([]byte, error) {
+func sshPublicKey(s *Values, secrets Secrets) ([]byte, error) {
 	if !s.SSHAccess() {
 		return nil, nil
 	}
-	pair, err := s.Secrets.Get(nameSSHKeypair)
+	pair, err := secrets.Get(nameSSHKeypair)
 	if err != nil {
 		return nil, err
 	}

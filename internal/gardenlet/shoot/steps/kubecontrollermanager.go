@@ -14,20 +14,20 @@ import (
 var KubeControllerManager = &flow.Step[*Scope]{
 	Name:   "kube-controller-manager",
 	After:  []*flow.Step[*Scope]{KubeAPIServerReady},
-	Ensure: ensureKubeControllerManager,
+	Ensure: use3(ensureKubeControllerManager),
 	Limit:  5 * time.Minute,
 }
 
-func ensureKubeControllerManager(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	access, err := s.Access(kubecontrollermanager.Name)
+func ensureKubeControllerManager(ctx context.Context, s *Values, seed *Seed, secrets Secrets) (flow.Outcome, error) {
+	access, err := secrets.access(kubecontrollermanager.Name)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	clientCA, err := s.Secrets.Get(nameCAClient)
+	clientCA, err := secrets.Get(nameCAClient)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	key, err := s.Secrets.Get(nameServiceAccountKey)
+	key, err := secrets.Get(nameServiceAccountKey)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
@@ -44,12 +44,12 @@ func ensureKubeControllerManager(ctx context.Context, s *Scope) (flow.Outcome, e
 		Config:            s.Shoot.Spec.Kubernetes.KubeControllerManager,
 	}
 	if v.Workers {
-		kubeletCA, err := s.Secrets.Get(nameCAKubelet)
+		kubeletCA, err := secrets.Get(nameCAKubelet)
 		if err != nil {
 			return flow.Outcome{}, err
 		}
 		v.KubeletCASecret, v.PodCIDR = kubeletCA.Name, s.PodCIDR()
 	}
 	config, deployment := kubecontrollermanager.Render(v)
-	return s.applyWorkload(ctx, []client.Object{config, deployment})
+	return applyWorkload(ctx, s, seed, []client.Object{config, deployment})
 }

@@ -16,19 +16,23 @@ import (
 var KubeProxy = &flow.Step[*Scope]{
 	Name:   "kube-proxy",
 	After:  []*flow.Step[*Scope]{ShootNamespaces},
-	SkipIf: workerlessOrAsleep,
-	Ensure: ensureKubeProxy,
+	SkipIf: when(workerless, asleep),
+	Ensure: use3(ensureKubeProxy),
 }
 
-func ensureKubeProxy(ctx context.Context, s *Scope) (flow.Outcome, error) {
+func ensureKubeProxy(ctx context.Context, s *Values, seed *Seed, secrets Secrets) (flow.Outcome, error) {
 	if p := s.Shoot.Spec.Kubernetes.KubeProxy; p != nil && !ptr.Deref(p.Enabled, true) {
-		return s.removeShootResource(ctx, kubeproxy.ResourceName)
+		return seed.removeShootResource(ctx, kubeproxy.ResourceName)
 	}
-	return shootResource(kubeproxy.ResourceName, renderKubeProxy)(ctx, s)
+	objects, err := renderKubeProxy(s, secrets)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	return flow.Done(), seed.applyShootResource(ctx, kubeproxy.ResourceName, objects)
 }
 
-func renderKubeProxy(_ context.Context, s *Scope) ([]client.Object, error) {
-	ca, err := s.Secrets.Bundle(nameCA)
+func renderKubeProxy(s *Values, secrets Secrets) ([]client.Object, error) {
+	ca, err := secrets.Bundle(nameCA)
 	if err != nil {
 		return nil, err
 	}

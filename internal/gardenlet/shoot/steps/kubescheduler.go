@@ -14,13 +14,13 @@ import (
 var KubeScheduler = &flow.Step[*Scope]{
 	Name:   "kube-scheduler",
 	After:  []*flow.Step[*Scope]{KubeAPIServerReady},
-	SkipIf: workerless,
-	Ensure: ensureKubeScheduler,
+	SkipIf: when(workerless),
+	Ensure: use3(ensureKubeScheduler),
 	Limit:  5 * time.Minute,
 }
 
-func ensureKubeScheduler(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	access, err := s.Access(kubescheduler.Name)
+func ensureKubeScheduler(ctx context.Context, s *Values, seed *Seed, secrets Secrets) (flow.Outcome, error) {
+	access, err := secrets.access(kubescheduler.Name)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
@@ -29,5 +29,5 @@ func ensureKubeScheduler(ctx context.Context, s *Scope) (flow.Outcome, error) {
 		Access: access,
 		Size:   s.size(), Config: s.Shoot.Spec.Kubernetes.KubeScheduler,
 	})
-	return s.applyWorkload(ctx, []client.Object{config, deployment})
+	return applyWorkload(ctx, s, seed, []client.Object{config, deployment})
 }

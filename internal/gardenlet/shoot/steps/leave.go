@@ -31,22 +31,22 @@ var (
 	// LeftoverStopped scales every workload to nothing, and waits for its pods.
 	LeftoverStopped = &flow.Step[*Scope]{
 		Name:    "leftover-stopped",
-		Ensure:  ensureLeftoverStopped,
+		Ensure:  use1(ensureLeftoverStopped),
 		Recheck: recheckPods,
 	}
 	// LeftoverObjectsDropped drops the objects that stand for something outside.
 	LeftoverObjectsDropped = &flow.Step[*Scope]{
 		Name:    "leftover-objects-dropped",
 		After:   []*flow.Step[*Scope]{LeftoverStopped},
-		Ensure:  ensureLeftoverObjectsDropped,
+		Ensure:  use2(ensureLeftoverObjectsDropped),
 		Recheck: recheckPods,
 	}
 )
 
-func ensureLeftoverStopped(ctx context.Context, s *Scope) (flow.Outcome, error) {
+func ensureLeftoverStopped(ctx context.Context, seed *Seed) (flow.Outcome, error) {
 	deployments, sets, pods := &appsv1.DeploymentList{}, &appsv1.StatefulSetList{}, &corev1.PodList{}
 	for _, list := range []client.ObjectList{sets, deployments, pods} {
-		if err := s.Seed.List(ctx, list, client.InNamespace(s.Namespace)); err != nil {
+		if err := seed.List(ctx, list, client.InNamespace(seed.namespace)); err != nil {
 			return flow.Outcome{}, fmt.Errorf("list what is left of the control plane: %w", err)
 		}
 	}
@@ -57,12 +57,12 @@ func ensureLeftoverStopped(ctx context.Context, s *Scope) (flow.Outcome, error) 
 		}
 		before := set.DeepCopy()
 		set.Spec.Replicas = ptr.To(int32(0))
-		if err := s.Seed.Patch(ctx, set, client.MergeFrom(before), client.FieldOwner(FieldOwner)); err != nil {
+		if err := seed.Patch(ctx, set, client.MergeFrom(before), client.FieldOwner(FieldOwner)); err != nil {
 			return flow.Outcome{}, fmt.Errorf("scale StatefulSet %q: %w", set.Name, err)
 		}
 	}
 	for i := range deployments.Items {
-		if err := s.scaleDeployment(ctx, deployments.Items[i].Name, 0); err != nil {
+		if err := seed.scaleDeployment(ctx, deployments.Items[i].Name, 0); err != nil {
 			return flow.Outcome{}, err
 		}
 	}
@@ -74,42 +74,33 @@ func ensureLeftoverStopped(ctx context.Context, s *Scope) (flow.Outcome, error) 
 		if !p.DeletionTimestamp.IsZero() && ptr.Deref(p.DeletionGracePeriodSeconds, 0) <= 1 {
 			continue
 		}
-		if err := client.IgnoreNotFound(s.Seed.Delete(ctx, p, client.GracePeriodSeconds(1))); err != nil {
+		if err := client.IgnoreNotFound(seed.Delete(ctx, p, client.GracePeriodSeconds(1))); err != nil {
 			return flow.Outcome{}, fmt.Errorf("end Pod %q: %w", p.Name, err)
 		}
 	}
 	return flow.Waiting(fmt.Sprintf("%d pods are ending", len(pods.Items))), nil
 }
 
-func ensureLeftoverObjectsDropped(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	left := 0
-	for _, kind := range machineKinds {
-		n, err := s.letGo(ctx, machineGroupVersion.WithKind(kind))
-		if err != nil {
-			return flow.Outcome{}, err
-		}
-		left += n
+func ensureLeftoverObjectsDropped(ctx context.Context, s *Values, seed *Seed) (flow.Outcome, error) {
+	machines, err := seed.release(ctx, machineGroupVersion, machineKinds...)
+	if err != nil {
+		return flow.Outcome{}, err
 	}
-	for _, kind := range shootExtensionKinds {
-		n, err := s.letGo(ctx, extensionsv1alpha1.SchemeGroupVersion.WithKind(kind))
-		if err != nil {
-			return flow.Outcome{}, err
-		}
-		left += n
+	extensions, err := seed.release(ctx, extensionsv1alpha1.SchemeGroupVersion, shootExtensionKinds...)
+	if err != nil {
+		return flow.Outcome{}, err
 	}
 	// That of the backups is not in the namespace. After a hand-over it is gone already.
-	n, err := s.dropBackupEntry(ctx)
+	entries, err := dropBackupEntry(ctx, s, seed)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	left += n
 	// Machine controllers hold on to the Secrets of their machines.
-	n, err = s.letGo(ctx, corev1.SchemeGroupVersion.WithKind("Secret"))
+	secrets, err := seed.release(ctx, corev1.SchemeGroupVersion, "Secret")
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	left += n
-	resources, err := s.managedResources(ctx)
+	resources, err := seed.managedResources(ctx)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
@@ -117,14 +108,14 @@ func ensureLeftoverObjectsDropped(ctx context.Context, s *Scope) (flow.Outcome, 
 		mr := &resources[i]
 		before := mr.DeepCopy()
 		mr.Spec.KeepObjects, mr.Finalizers = ptr.To(true), nil
-		if err := client.IgnoreNotFound(s.Seed.Patch(ctx, mr, client.MergeFrom(before))); err != nil {
+		if err := client.IgnoreNotFound(seed.Patch(ctx, mr, client.MergeFrom(before))); err != nil {
 			return flow.Outcome{}, fmt.Errorf("release ManagedResource %q: %w", mr.Name, err)
 		}
-		if _, err := s.remove(ctx, mr); err != nil {
+		if _, err := seed.remove(ctx, mr); err != nil {
 			return flow.Outcome{}, err
 		}
 	}
-	if left += len(resources); left > 0 {
+	if left := machines + extensions + entries + secrets + len(resources); left > 0 {
 		return flow.Waiting(fmt.Sprintf("%d objects are being dropped", left)), nil
 	}
 	return flow.Done(), nil
@@ -132,9 +123,9 @@ func ensureLeftoverObjectsDropped(ctx context.Context, s *Scope) (flow.Outcome, 
 
 // dropBackupEntry drops the object by which an extension keeps the place of the backups in its bucket, with its
 // credentials. The backups are another seed's now.
-func (s *Scope) dropBackupEntry(ctx context.Context) (int, error) {
-	entry := &extensionsv1alpha1.BackupEntry{ObjectMeta: metav1.ObjectMeta{Name: s.BackupEntryName()}}
-	found, err := kube.Exists(ctx, s.Seed, entry)
+func dropBackupEntry(ctx context.Context, s *Values, seed *Seed) (int, error) {
+	entry := &extensionsv1alpha1.BackupEntry{ObjectMeta: metav1.ObjectMeta{Name: backupEntryName(s)}}
+	found, err := kube.Exists(ctx, seed, entry)
 	if err != nil {
 		return 0, err
 	}
@@ -142,13 +133,13 @@ func (s *Scope) dropBackupEntry(ctx context.Context) (int, error) {
 		before := entry.DeepCopy()
 		entry.Finalizers = nil
 		metav1.SetMetaDataAnnotation(&entry.ObjectMeta, extensionsv1alpha1.AnnotationConfirmDeletion, "true")
-		if err := client.IgnoreNotFound(s.Seed.Patch(ctx, entry, client.MergeFrom(before))); err != nil {
+		if err := client.IgnoreNotFound(seed.Patch(ctx, entry, client.MergeFrom(before))); err != nil {
 			return 0, fmt.Errorf("drop BackupEntry %q: %w", entry.Name, err)
 		}
-		_, err := kube.Delete(ctx, s.Seed, entry)
+		_, err := kube.Delete(ctx, seed, entry)
 		return 1, err
 	}
-	_, err = backup.DeleteSecret(ctx, s.Seed, backup.EntrySecretPrefix+entry.Name)
+	_, err = backup.DeleteSecret(ctx, seed, backup.EntrySecretPrefix+entry.Name)
 	return 0, err
 }
 

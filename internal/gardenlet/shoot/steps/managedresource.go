@@ -16,44 +16,32 @@ import (
 	"hortus.dev/hortus/internal/kube"
 )
 
-// shootResource returns the Ensure function of a step whose objects live in the Shoot. It is done when they are handed
-// to the resource-manager; SystemComponentsReady waits for all of them together.
-func shootResource(
-	name string, render func(context.Context, *Scope) ([]client.Object, error),
-) func(context.Context, *Scope) (flow.Outcome, error) {
-	return func(ctx context.Context, s *Scope) (flow.Outcome, error) {
-		objects, err := render(ctx, s)
-		if err != nil {
-			return flow.Outcome{}, err
-		}
-		return flow.Done(), s.applyShootResource(ctx, name, objects)
-	}
-}
-
-func (s *Scope) applyShootResource(ctx context.Context, name string, objects []client.Object) error {
-	secret, mr, err := managedresource.ForShoot(s.Seed.Scheme(), s.Namespace, name, objects...)
+// applyShootResource hands objects that live in the Shoot to the resource-manager. SystemComponentsReady waits for all
+// of them.
+func (seed *Seed) applyShootResource(ctx context.Context, name string, objects []client.Object) error {
+	secret, mr, err := managedresource.ForShoot(seed.Scheme(), seed.namespace, name, objects...)
 	if err != nil {
 		return err
 	}
-	return s.apply(ctx, secret, mr)
+	return seed.apply(ctx, secret, mr)
 }
 
 // removeShootResource ends a ManagedResource for the Shoot, with its objects there.
-func (s *Scope) removeShootResource(ctx context.Context, name string) (flow.Outcome, error) {
-	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.Namespace}}
-	if gone, err := s.remove(ctx, mr); err != nil || !gone {
+func (seed *Seed) removeShootResource(ctx context.Context, name string) (flow.Outcome, error) {
+	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: seed.namespace}}
+	if gone, err := seed.remove(ctx, mr); err != nil || !gone {
 		return waitingOr("ManagedResource is being deleted: "+name, err)
 	}
-	_, err := s.remove(ctx, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: managedresource.SecretName(name), Namespace: s.Namespace},
+	_, err := seed.remove(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: managedresource.SecretName(name), Namespace: seed.namespace},
 	})
 	return flow.Done(), err
 }
 
 // resourceOutcome reports how far a ManagedResource is with the newest content of its Secret.
-func (s *Scope) resourceOutcome(ctx context.Context, name string) (flow.Outcome, error) {
-	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.Namespace}}
-	found, err := kube.Exists(ctx, s.Seed, mr)
+func (seed *Seed) resourceOutcome(ctx context.Context, name string) (flow.Outcome, error) {
+	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: seed.namespace}}
+	found, err := kube.Exists(ctx, seed, mr)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
@@ -62,8 +50,8 @@ func (s *Scope) resourceOutcome(ctx context.Context, name string) (flow.Outcome,
 	}
 	var secrets []*corev1.Secret
 	for _, ref := range mr.Spec.SecretRefs {
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: ref.Name, Namespace: s.Namespace}}
-		if found, err := kube.Exists(ctx, s.Seed, secret); err != nil || !found {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: ref.Name, Namespace: seed.namespace}}
+		if found, err := kube.Exists(ctx, seed, secret); err != nil || !found {
 			return waitingOr(fmt.Sprintf("Secret %s of ManagedResource %s does not exist yet", ref.Name, name), err)
 		}
 		secrets = append(secrets, secret)
@@ -75,17 +63,17 @@ func (s *Scope) resourceOutcome(ctx context.Context, name string) (flow.Outcome,
 }
 
 // managedResources lists all ManagedResources of the control plane.
-func (s *Scope) managedResources(ctx context.Context) ([]resourcesv1alpha1.ManagedResource, error) {
+func (seed *Seed) managedResources(ctx context.Context) ([]resourcesv1alpha1.ManagedResource, error) {
 	list := &resourcesv1alpha1.ManagedResourceList{}
-	if err := s.Seed.List(ctx, list, client.InNamespace(s.Namespace)); err != nil {
+	if err := seed.List(ctx, list, client.InNamespace(seed.namespace)); err != nil {
 		return nil, fmt.Errorf("list ManagedResources: %w", err)
 	}
 	return list.Items, nil
 }
 
 // shootResources lists the ManagedResources for the Shoot, extensions' ones included.
-func (s *Scope) shootResources(ctx context.Context) ([]resourcesv1alpha1.ManagedResource, error) {
-	list, err := s.managedResources(ctx)
+func (seed *Seed) shootResources(ctx context.Context) ([]resourcesv1alpha1.ManagedResource, error) {
+	list, err := seed.managedResources(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -103,12 +91,12 @@ func (s *Scope) shootResources(ctx context.Context) ([]resourcesv1alpha1.Managed
 var ShootResources = &flow.Step[*Scope]{
 	Name:   "shoot-resources",
 	After:  []*flow.Step[*Scope]{ShootNamespaces, ShootSystem, CoreDNS, KubeProxy, APIServerProxy, VPNShoot, NodeAgent},
-	Remove: removeShootResources,
+	Remove: use3(removeShootResources),
 	Limit:  10 * time.Minute,
 }
 
-func removeShootResources(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	list, err := s.shootResources(ctx)
+func removeShootResources(ctx context.Context, s *Values, seed *Seed, cluster *Cluster) (flow.Outcome, error) {
+	list, err := seed.shootResources(ctx)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
@@ -118,12 +106,12 @@ func removeShootResources(ctx context.Context, s *Scope) (flow.Outcome, error) {
 			continue
 		}
 		names = append(names, list[i].Name)
-		if _, err := s.remove(ctx, &list[i]); err != nil {
+		if _, err := seed.remove(ctx, &list[i]); err != nil {
 			return flow.Outcome{}, err
 		}
 	}
 	if len(names) > 0 && s.Facts.APIServer {
-		if err := s.deleteLostPods(ctx); err != nil {
+		if err := deleteLostPods(ctx, cluster); err != nil {
 			return flow.Outcome{}, err
 		}
 		return flow.Waiting("ManagedResources are being deleted: " + strings.Join(names, ", ")), nil
@@ -133,8 +121,8 @@ func removeShootResources(ctx context.Context, s *Scope) (flow.Outcome, error) {
 
 // deleteLostPods ends the pods of system components. Their machines are gone, so no kubelet will ever confirm their
 // end, and the garbage collector of pods lets a minute pass before it takes them.
-func (s *Scope) deleteLostPods(ctx context.Context) error {
-	shoot, err := s.shootClient()
+func deleteLostPods(ctx context.Context, cluster *Cluster) error {
+	shoot, err := cluster.client()
 	if err != nil {
 		return err
 	}
@@ -149,13 +137,13 @@ func (s *Scope) deleteLostPods(ctx context.Context) error {
 var SystemComponentsReady = &flow.Step[*Scope]{
 	Name:   "system-components-ready",
 	After:  []*flow.Step[*Scope]{ShootResources, Network, Worker},
-	SkipIf: either(asleep, hibernating, withoutNodes, skipReadiness, leaving),
-	Ensure: ensureSystemComponentsReady,
+	SkipIf: when(asleep, hibernating, withoutNodes, skipReadiness, leaving),
+	Ensure: use1(ensureSystemComponentsReady),
 	Limit:  10 * time.Minute,
 }
 
-func ensureSystemComponentsReady(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	list, err := s.shootResources(ctx)
+func ensureSystemComponentsReady(ctx context.Context, seed *Seed) (flow.Outcome, error) {
+	list, err := seed.shootResources(ctx)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
@@ -165,7 +153,7 @@ func ensureSystemComponentsReady(ctx context.Context, s *Scope) (flow.Outcome, e
 			!list[i].DeletionTimestamp.IsZero() {
 			continue
 		}
-		outcome, err := s.resourceOutcome(ctx, list[i].Name)
+		outcome, err := seed.resourceOutcome(ctx, list[i].Name)
 		if err != nil {
 			return flow.Outcome{}, err
 		}
@@ -180,9 +168,4 @@ func ensureSystemComponentsReady(ctx context.Context, s *Scope) (flow.Outcome, e
 }
 
 // hibernating: there are to be no nodes, so nothing can run on them.
-func hibernating(s *Scope) string {
-	if s.Hibernated() {
-		return "hibernated"
-	}
-	return ""
-}
+func hibernating(s *Values) string { return reasonIf(s.Shoot.HibernationEnabled(), "hibernated") }

@@ -41,58 +41,58 @@ var (
 	// EtcdSaved makes the last delta small, and finds out whether backups work before anything is stopped.
 	EtcdSaved = &flow.Step[*Scope]{
 		Name:    "etcd-saved",
-		SkipIf:  destinationCalled,
-		Ensure:  ensureEtcdSaved,
+		SkipIf:  when(destinationCalled),
+		Ensure:  use2(ensureEtcdSaved),
 		Recheck: recheckPods,
 	}
 	// MachineControllerStopped: from here on no machine comes or goes until the destination has its own controller.
 	MachineControllerStopped = &flow.Step[*Scope]{
 		Name:    "machine-controller-stopped",
 		After:   []*flow.Step[*Scope]{EtcdSaved},
-		Ensure:  ensureMachineControllerStopped,
+		Ensure:  use1(ensureMachineControllerStopped),
 		Recheck: recheckPods,
 	}
 	// WorkerMigrated: the extension of the Worker acts no more; the machines stay as they are.
 	WorkerMigrated = &flow.Step[*Scope]{
 		Name:   "worker-migrated",
 		After:  []*flow.Step[*Scope]{MachineControllerStopped},
-		Ensure: migrate(extensionsv1alpha1.WorkerKind),
+		Ensure: use2(migrate(extensionsv1alpha1.WorkerKind)),
 	}
 	// OthersMigrated: so do the extensions that the API server does without.
 	OthersMigrated = &flow.Step[*Scope]{
 		Name:  "extensions-migrated",
 		After: []*flow.Step[*Scope]{WorkerMigrated},
-		Ensure: migrate(
+		Ensure: use2(migrate(
 			extensionsv1alpha1.OperatingSystemConfigKind, extensionsv1alpha1.NetworkKind,
 			extensionsv1alpha1.ContainerRuntimeKind,
 			extensionsv1alpha1.ControlPlaneKind, extensionsv1alpha1.DNSRecordKind, extensionsv1alpha1.ExtensionKind,
-		),
+		)),
 	}
 	// InfrastructureMigrated comes after all that is built on the infrastructure.
 	InfrastructureMigrated = &flow.Step[*Scope]{
 		Name:   "infrastructure-migrated",
 		After:  []*flow.Step[*Scope]{OthersMigrated},
-		Ensure: migrate(extensionsv1alpha1.InfrastructureKind),
+		Ensure: use2(migrate(extensionsv1alpha1.InfrastructureKind)),
 	}
 	// StateSaved brings to the garden what the destination prepares with.
 	StateSaved = &flow.Step[*Scope]{
 		Name:    "state-saved",
 		After:   []*flow.Step[*Scope]{InfrastructureMigrated},
-		SkipIf:  either(destinationCalled, notSettled),
-		Ensure:  ensureStateSaved,
+		SkipIf:  when(destinationCalled, notSettled),
+		Ensure:  use2(ensureStateSaved),
 		Recheck: recheckPods,
 	}
 	// BackupEntryHandedOver lets the destination have access to the backups. Etcd keeps what it has here.
 	BackupEntryHandedOver = &flow.Step[*Scope]{
 		Name:   "backup-entry-handed-over",
 		After:  []*flow.Step[*Scope]{StateSaved},
-		Ensure: ensureBackupEntryHandedOver,
+		Ensure: use2(ensureBackupEntryHandedOver),
 	}
 	// DestinationPrepared calls the destination and waits for its answer.
 	DestinationPrepared = &flow.Step[*Scope]{
 		Name:    "destination-prepared",
 		After:   []*flow.Step[*Scope]{BackupEntryHandedOver},
-		Ensure:  ensureDestinationPrepared,
+		Ensure:  use2(ensureDestinationPrepared),
 		Recheck: 200 * time.Millisecond, // The answer is in the garden, and cannot be watched.
 		Limit:   15 * time.Minute,       // The destination may have to make a network.
 	}
@@ -100,75 +100,70 @@ var (
 	KubeAPIServerStopped = &flow.Step[*Scope]{
 		Name:    "kube-apiserver-stopped",
 		After:   []*flow.Step[*Scope]{DestinationPrepared},
-		Ensure:  ensureKubeAPIServerStopped,
+		Ensure:  use1(ensureKubeAPIServerStopped),
 		Recheck: 100 * time.Millisecond,
 	}
 	// LateExtensionsMigrated are those that the API server needs, as their registration says.
 	LateExtensionsMigrated = &flow.Step[*Scope]{
 		Name:   "late-extensions-migrated",
 		After:  []*flow.Step[*Scope]{KubeAPIServerStopped},
-		SkipIf: withoutLateExtensions,
-		Ensure: migrateLate,
+		SkipIf: when(withoutLateExtensions),
+		Ensure: use2(migrateLate),
 	}
 	// LateStateSaved brings what they have left to the garden.
 	LateStateSaved = &flow.Step[*Scope]{
 		Name:    "late-state-saved",
 		After:   []*flow.Step[*Scope]{LateExtensionsMigrated},
-		SkipIf:  either(withoutLateExtensions, notSettled),
-		Ensure:  ensureLateStateSaved,
+		SkipIf:  when(withoutLateExtensions, notSettled),
+		Ensure:  use2(ensureLateStateSaved),
 		Recheck: recheckPods,
 	}
 	// LastDeltaSaved puts everything that was ever acknowledged into the backups.
 	LastDeltaSaved = &flow.Step[*Scope]{
 		Name:    "last-delta-saved",
 		After:   []*flow.Step[*Scope]{KubeAPIServerStopped},
-		Ensure:  ensureEtcdSaved,
+		Ensure:  use2(ensureEtcdSaved),
 		Recheck: 100 * time.Millisecond,
 	}
 )
 
 // destinationCalled: what the destination prepares with has been saved.
-func destinationCalled(s *Scope) string {
-	if s.Claim.Called != "" && s.Claim.Called == ptr.Deref(s.Shoot.Spec.SeedName, "") {
-		return "the destination has been called"
-	}
-	return ""
+func destinationCalled(s *Values) string {
+	called := s.Claim.Called != "" && s.Claim.Called == ptr.Deref(s.Shoot.Spec.SeedName, "")
+	return reasonIf(called, "the destination has been called")
 }
 
 // notSettled: what another seed has saved is all there is of the control plane.
-func notSettled(s *Scope) string {
-	if !s.Claim.Settled {
-		return "the control plane has never run completely here"
-	}
-	return ""
+func notSettled(s *Values) string {
+	return reasonIf(!s.Claim.Settled, "the control plane has never run completely here")
 }
 
 // ensureEtcdSaved is done as well where etcd does not run: what it held was saved when it was stopped.
-func ensureEtcdSaved(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: etcd.Name, Namespace: s.Namespace}}
-	found, err := kube.Exists(ctx, s.Seed, set)
+func ensureEtcdSaved(ctx context.Context, seed *Seed, etcds Etcds) (flow.Outcome, error) {
+	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: etcd.Name, Namespace: seed.namespace}}
+	found, err := kube.Exists(ctx, seed, set)
 	if err != nil || !found || ptr.Deref(set.Spec.Replicas, 1) == 0 {
 		return flow.Done(), err
 	}
-	access, ok, err := BackupAccess(ctx, s.Seed, set)
+	access, ok, err := BackupAccess(ctx, seed, set)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
 	if !ok {
 		return flow.Outcome{}, fmt.Errorf("etcd of namespace %q has no backups, from which another seed could restore it",
-			s.Namespace)
+			seed.namespace)
 	}
-	if _, err := s.Shoots.SaveBackup(ctx, access); err != nil {
+	if _, err := etcds.SaveBackup(ctx, access); err != nil {
 		return flow.Waiting(fmt.Sprintf("All that etcd holds has to be in its backups: %v", err)), nil
 	}
 	return flow.Done(), nil
 }
 
-func ensureMachineControllerStopped(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	if err := s.scaleDeployment(ctx, machinecontrollermanager.Name, 0); err != nil {
+func ensureMachineControllerStopped(ctx context.Context, seed *Seed) (flow.Outcome, error) {
+	if err := seed.scaleDeployment(ctx, machinecontrollermanager.Name, 0); err != nil {
 		return flow.Outcome{}, err
 	}
-	if ended, err := s.endPods(ctx, machinecontrollermanager.Name); err != nil || !ended {
+	if ended, err := seed.endPods(ctx, machinecontrollermanager.Name); err != nil || !ended {
 		return waitingOr("The machine controller is being stopped", err)
 	}
 	return flow.Done(), nil
@@ -180,8 +175,8 @@ var stoppedWithAPIServer = []string{
 	vpnseedserver.Name, kubecontrollermanager.Name, kubescheduler.Name, resourcemanager.Name,
 }
 
-func ensureKubeAPIServerStopped(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	if ended, err := s.stopKubeAPIServer(ctx, stoppedWithAPIServer...); err != nil || !ended {
+func ensureKubeAPIServerStopped(ctx context.Context, seed *Seed) (flow.Outcome, error) {
+	if ended, err := stopKubeAPIServer(ctx, seed, stoppedWithAPIServer...); err != nil || !ended {
 		return waitingOr("The API server is being stopped", err)
 	}
 	return flow.Done(), nil
@@ -189,23 +184,23 @@ func ensureKubeAPIServerStopped(ctx context.Context, s *Scope) (flow.Outcome, er
 
 const savingState = "The state of the control plane is being saved in the garden"
 
-func ensureStateSaved(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	if saved, err := s.States.Seal(ctx, s.Shoot); err != nil || !saved {
+func ensureStateSaved(ctx context.Context, s *Values, garden *Garden) (flow.Outcome, error) {
+	if saved, err := garden.states.Seal(ctx, s.Shoot); err != nil || !saved {
 		return waitingOr(savingState, err)
 	}
 	return flow.Done(), nil
 }
 
-func ensureLateStateSaved(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	if saved, err := s.States.SealLast(ctx, s.Shoot); err != nil || !saved {
+func ensureLateStateSaved(ctx context.Context, s *Values, garden *Garden) (flow.Outcome, error) {
+	if saved, err := garden.states.SealLast(ctx, s.Shoot); err != nil || !saved {
 		return waitingOr(savingState, err)
 	}
 	return flow.Done(), nil
 }
 
-func ensureBackupEntryHandedOver(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	entry := s.backupEntry()
-	found, err := kube.Exists(ctx, s.Garden, entry)
+func ensureBackupEntryHandedOver(ctx context.Context, s *Values, garden *Garden) (flow.Outcome, error) {
+	entry := backupEntry(s)
+	found, err := kube.Exists(ctx, garden, entry)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
@@ -218,16 +213,16 @@ func ensureBackupEntryHandedOver(ctx context.Context, s *Scope) (flow.Outcome, e
 	}
 	before := entry.DeepCopy()
 	entry.Spec.SeedName = s.Shoot.Spec.SeedName
-	if err := s.Garden.Patch(ctx, entry,
+	if err := garden.Patch(ctx, entry,
 		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return flow.Outcome{}, fmt.Errorf("hand BackupEntry %q over: %w", entry.Name, err)
 	}
 	return flow.Done(), nil
 }
 
-func ensureDestinationPrepared(ctx context.Context, s *Scope) (flow.Outcome, error) {
+func ensureDestinationPrepared(ctx context.Context, s *Values, garden *Garden) (flow.Outcome, error) {
 	destination := ptr.Deref(s.Shoot.Spec.SeedName, "")
-	claim, err := ownership.Change(ctx, s.Garden, s.Shoot, s.Clock.Now(), func(c ownership.Claim) ownership.Claim {
+	claim, err := ownership.Change(ctx, garden, s.Shoot, garden.clock.Now(), func(c ownership.Claim) ownership.Claim {
 		return c.Call(destination)
 	})
 	if err != nil {
@@ -261,12 +256,12 @@ func newList[T any, L interface {
 	return L(new(T))
 }
 
-// extensionObjects lists the objects of the kinds.
-func (s *Scope) extensionObjects(ctx context.Context, kinds ...string) ([]extensionsv1alpha1.Object, error) {
+// list returns the objects of the kinds.
+func (extensions *Extensions) list(ctx context.Context, kinds ...string) ([]extensionsv1alpha1.Object, error) {
 	var out []extensionsv1alpha1.Object
 	for _, kind := range kinds {
 		list := extensionLists[kind]()
-		if err := s.Seed.List(ctx, list, client.InNamespace(s.Namespace)); err != nil {
+		if err := extensions.seed.List(ctx, list, client.InNamespace(extensions.seed.namespace)); err != nil {
 			return nil, fmt.Errorf("list %ss: %w", kind, err)
 		}
 		items := reflect.ValueOf(list).Elem().FieldByName("Items")
@@ -279,28 +274,33 @@ func (s *Scope) extensionObjects(ctx context.Context, kinds ...string) ([]extens
 
 // migrate asks the extensions of all objects of the kinds to stop acting, except those that are to be migrated after
 // the API server has ended.
-func migrate(kinds ...string) func(context.Context, *Scope) (flow.Outcome, error) {
-	return func(ctx context.Context, s *Scope) (flow.Outcome, error) {
-		objects, err := s.extensionObjects(ctx, kinds...)
+func migrate(kinds ...string) func(context.Context, *Values, *Extensions) (flow.Outcome, error) {
+	return func(ctx context.Context, s *Values, extensions *Extensions) (flow.Outcome, error) {
+		objects, err := extensions.list(ctx, kinds...)
 		if err != nil {
 			return flow.Outcome{}, err
 		}
-		return s.migrateAll(ctx, slices.DeleteFunc(objects, s.late))
+		return every(ctx, slices.DeleteFunc(objects, isLate(s.Registered)), extensions.migrate)
 	}
 }
 
-func migrateLate(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	objects, err := s.extensionObjects(ctx, extensionsv1alpha1.ExtensionKind)
+func migrateLate(ctx context.Context, s *Values, extensions *Extensions) (flow.Outcome, error) {
+	objects, err := extensions.list(ctx, extensionsv1alpha1.ExtensionKind)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	return s.migrateAll(ctx, slices.DeleteFunc(objects, func(o extensionsv1alpha1.Object) bool { return !s.late(o) }))
+	late := isLate(s.Registered)
+	objects = slices.DeleteFunc(objects, func(o extensionsv1alpha1.Object) bool { return !late(o) })
+	return every(ctx, objects, extensions.migrate)
 }
 
-// late reports whether an object is an extension that is to be migrated after the API server has ended.
-func (s *Scope) late(o extensionsv1alpha1.Object) bool {
-	e, ok := o.(*extensionsv1alpha1.Extension)
-	return ok && slices.Contains(lateTypes(s.Registered), e.Spec.Type)
+// isLate reports whether an object is an extension that is to be migrated after the API server has ended.
+func isLate(registrations []corev1beta1.ControllerRegistration) func(extensionsv1alpha1.Object) bool {
+	late := lateTypes(registrations)
+	return func(o extensionsv1alpha1.Object) bool {
+		e, ok := o.(*extensionsv1alpha1.Extension)
+		return ok && slices.Contains(late, e.Spec.Type)
+	}
 }
 
 // lateTypes are the types of extensions that are to be migrated after the API server has ended.
@@ -317,30 +317,13 @@ func lateTypes(registrations []corev1beta1.ControllerRegistration) []string {
 	return out
 }
 
-func withoutLateExtensions(s *Scope) string {
-	if len(lateTypes(s.Registered)) == 0 {
-		return "no extensions"
-	}
-	return ""
+func withoutLateExtensions(s *Values) string {
+	return reasonIf(len(lateTypes(s.Registered)) == 0, "no extensions")
 }
 
-func (s *Scope) migrateAll(ctx context.Context, objects []extensionsv1alpha1.Object) (flow.Outcome, error) {
-	outcome := flow.Done()
-	for _, o := range objects {
-		one, err := s.migrateExtension(ctx, o)
-		if err != nil {
-			return flow.Outcome{}, err
-		}
-		if !one.IsDone() {
-			outcome = one
-		}
-	}
-	return outcome, nil
-}
-
-// migrateExtension asks an extension to stop acting, and reports how far it is. The object itself stays: what
+// migrate asks an extension to stop acting, and reports how far it is. The object itself stays: what
 // it says is needed if the control plane stays here after all.
-func (s *Scope) migrateExtension(ctx context.Context, o extensionsv1alpha1.Object) (flow.Outcome, error) {
+func (extensions *Extensions) migrate(ctx context.Context, o extensionsv1alpha1.Object) (flow.Outcome, error) {
 	kind := reflect.TypeOf(o).Elem().Name()
 	if o.GetDeletionTimestamp() != nil {
 		return flow.Waiting(fmt.Sprintf("%s %s is being deleted", kind, o.GetName())), nil
@@ -353,8 +336,8 @@ func (s *Scope) migrateExtension(ctx context.Context, o extensionsv1alpha1.Objec
 	}
 	if !asked && (!migrating || op.State == corev1beta1.LastOperationStateError) {
 		before := o.DeepCopyObject().(extensionsv1alpha1.Object)
-		stamp(o, extensionsv1alpha1.OperationMigrate, s.Clock.Now())
-		if err := s.Seed.Patch(ctx, o,
+		stamp(o, extensionsv1alpha1.OperationMigrate, extensions.seed.clock.Now())
+		if err := extensions.seed.Patch(ctx, o,
 			client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 			return flow.Outcome{}, fmt.Errorf("migrate %s %q: %w", kind, o.GetName(), err)
 		}

@@ -20,36 +20,36 @@ import (
 var Namespace = &flow.Step[*Scope]{
 	Name:    "namespace",
 	After:   []*flow.Step[*Scope]{RequiredExtensions},
-	Ensure:  ensureNamespace,
-	Remove:  removeNamespace,
+	Ensure:  use2(ensureNamespace),
+	Remove:  use1(removeNamespace),
 	Recheck: recheckPods,
 	Limit:   15 * 60e9, // Deletion waits for every object in it; the contract allows 15 minutes.
 }
 
-func ensureNamespace(ctx context.Context, s *Scope) (flow.Outcome, error) {
+func ensureNamespace(ctx context.Context, s *Values, seed *Seed) (flow.Outcome, error) {
 	old := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}
-	found, err := kube.Exists(ctx, s.Seed, old)
+	found, err := kube.Exists(ctx, seed, old)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	return s.applyNamespace(ctx, !found || old.Labels[networkpolicy.LabelIsolated] == "true")
+	return applyNamespace(ctx, s, seed, !found || old.Labels[networkpolicy.LabelIsolated] == "true")
 }
 
 // applyNamespace applies the namespace, and what keeps an isolated one apart from all others before its first pod.
-func (s *Scope) applyNamespace(ctx context.Context, isolated bool) (flow.Outcome, error) {
+func applyNamespace(ctx context.Context, s *Values, seed *Seed, isolated bool) (flow.Outcome, error) {
 	ns := NamespaceFor(s.Shoot, s.SeedObject, s.Namespace)
 	ns.Labels[labelPodSecurity] = podSecurity(s.Registered, s.Installations)
 	if isolated {
 		ns.Labels[networkpolicy.LabelIsolated] = "true"
 	}
-	if err := s.apply(ctx, ns); err != nil {
+	if err := seed.apply(ctx, ns); err != nil {
 		return flow.Outcome{}, err
 	}
 	if ns.Status.Phase == corev1.NamespaceTerminating {
 		return flow.Waiting(fmt.Sprintf("Namespace %s of an earlier control plane is still being deleted", ns.Name)), nil
 	}
 	if isolated {
-		return flow.Done(), s.apply(ctx, networkpolicy.Deny(s.Namespace))
+		return flow.Done(), seed.apply(ctx, networkpolicy.Deny(s.Namespace))
 	}
 	return flow.Done(), nil
 }
@@ -62,14 +62,14 @@ var Isolated = &flow.Step[*Scope]{
 		Hibernate, RestartControlPlane, VPNSeedServer, ExtensionsAfterWorker, ExtensionsAfterKubeAPIServer, ControlPlane,
 		EtcdReady,
 	},
-	Ensure: func(ctx context.Context, s *Scope) (flow.Outcome, error) {
-		return s.applyNamespace(ctx, true)
-	},
+	Ensure: use2(func(ctx context.Context, s *Values, seed *Seed) (flow.Outcome, error) {
+		return applyNamespace(ctx, s, seed, true)
+	}),
 }
 
-func removeNamespace(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}
-	found, err := kube.Exists(ctx, s.Seed, ns)
+func removeNamespace(ctx context.Context, seed *Seed) (flow.Outcome, error) {
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: seed.namespace}}
+	found, err := kube.Exists(ctx, seed, ns)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
@@ -77,14 +77,14 @@ func removeNamespace(ctx context.Context, s *Scope) (flow.Outcome, error) {
 		return flow.Done(), nil
 	}
 	if ns.DeletionTimestamp.IsZero() {
-		left, err := s.removeWorkloads(ctx)
+		left, err := removeWorkloads(ctx, seed)
 		if err != nil {
 			return flow.Outcome{}, err
 		}
 		if left > 0 {
 			return flow.Waiting(fmt.Sprintf("%d pods of the control plane are still ending", left)), nil
 		}
-		if err := client.IgnoreNotFound(s.Seed.Delete(ctx, ns)); err != nil {
+		if err := client.IgnoreNotFound(seed.Delete(ctx, ns)); err != nil {
 			return flow.Outcome{}, fmt.Errorf("delete Namespace %q: %w", ns.Name, err)
 		}
 	}
@@ -94,15 +94,15 @@ func removeNamespace(ctx context.Context, s *Scope) (flow.Outcome, error) {
 // removeWorkloads deletes the Deployments of the namespace and returns how many of their pods are left. The namespace
 // controller of Kubernetes would do so as well, but then looks again only after half the longest grace period of a pod.
 // All else is left to it.
-func (s *Scope) removeWorkloads(ctx context.Context) (pods int, err error) {
+func removeWorkloads(ctx context.Context, seed *Seed) (pods int, err error) {
 	deployments, left := &appsv1.DeploymentList{}, &corev1.PodList{}
 	for _, list := range []client.ObjectList{deployments, left} {
-		if err := s.Seed.List(ctx, list, client.InNamespace(s.Namespace)); err != nil {
+		if err := seed.List(ctx, list, client.InNamespace(seed.namespace)); err != nil {
 			return 0, fmt.Errorf("list workloads of the control plane: %w", err)
 		}
 	}
 	for i := range deployments.Items {
-		if _, err := s.remove(ctx, &deployments.Items[i]); err != nil {
+		if _, err := seed.remove(ctx, &deployments.Items[i]); err != nil {
 			return 0, err
 		}
 	}

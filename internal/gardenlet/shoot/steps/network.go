@@ -13,12 +13,12 @@ import (
 var Network = &flow.Step[*Scope]{
 	Name:   "network",
 	After:  []*flow.Step[*Scope]{Infrastructure, ManagedResources, ShootNamespaces},
-	SkipIf: either(workerless, asleep),
-	Ensure: ensureNetwork,
-	Remove: removeNetwork,
+	SkipIf: when(workerless, asleep),
+	Ensure: use2(ensureNetwork),
+	Remove: use2(removeNetwork),
 }
 
-func ensureNetwork(ctx context.Context, s *Scope) (flow.Outcome, error) {
+func ensureNetwork(ctx context.Context, s *Values, extensions *Extensions) (flow.Outcome, error) {
 	n := s.Shoot.Spec.Networking
 	spec := extensionsv1alpha1.NetworkSpec{
 		DefaultSpec: extensionsv1alpha1.DefaultSpec{Type: ptr.Deref(n.Type, ""), ProviderConfig: n.ProviderConfig},
@@ -28,12 +28,12 @@ func ensureNetwork(ctx context.Context, s *Scope) (flow.Outcome, error) {
 	for _, f := range n.IPFamilies {
 		spec.IPFamilies = append(spec.IPFamilies, extensionsv1alpha1.IPFamily(f))
 	}
-	return s.reconcileExtension(ctx, extensionRequest{
+	return extensions.reconcile(ctx, extensionRequest{
 		object:  &extensionsv1alpha1.Network{ObjectMeta: s.extensionMeta(s.Shoot.Name), Spec: spec},
 		trigger: triggerAlways, severe: severeDefault,
 	})
 }
 
-func removeNetwork(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	return s.deleteExtension(ctx, &extensionsv1alpha1.Network{ObjectMeta: s.extensionMeta(s.Shoot.Name)}, severeDefault)
+func removeNetwork(ctx context.Context, s *Values, extensions *Extensions) (flow.Outcome, error) {
+	return extensions.delete(ctx, &extensionsv1alpha1.Network{ObjectMeta: s.extensionMeta(s.Shoot.Name)}, severeDefault)
 }

@@ -33,24 +33,24 @@ const (
 var NodeAgent = &flow.Step[*Scope]{
 	Name:   "node-agent",
 	After:  []*flow.Step[*Scope]{ShootNamespaces, OperatingSystemConfig},
-	SkipIf: workerlessOrAsleep,
-	Ensure: shootResource(nodeAgentResource, renderNodeAgent),
+	SkipIf: when(workerless, asleep),
+	Ensure: use2(ensureNodeAgent),
 }
 
-func renderNodeAgent(ctx context.Context, s *Scope) ([]client.Object, error) {
-	keys, err := readKeys(ctx, s.Seed, s.Shoot, s.Namespace)
+func ensureNodeAgent(ctx context.Context, s *Values, seed *Seed) (flow.Outcome, error) {
+	keys, err := readKeys(ctx, seed, s.Shoot, s.Namespace)
 	if err != nil {
-		return nil, err
+		return flow.Outcome{}, err
 	}
 	var objects []client.Object
 	for _, w := range s.Shoot.Spec.Provider.Workers {
-		secret, err := configSecret(ctx, s.Seed, s.Namespace, w.Name, keys[w.Name].name)
+		secret, err := configSecret(ctx, seed, s.Namespace, w.Name, keys[w.Name].name)
 		if err != nil {
-			return nil, err
+			return flow.Outcome{}, err
 		}
 		objects = append(objects, secret)
 	}
-	return append(objects, osc.Access()...), nil
+	return flow.Done(), seed.applyShootResource(ctx, nodeAgentResource, append(objects, osc.Access()...))
 }
 
 // configSecret carries the pool's configuration as its extension has completed it.
@@ -102,8 +102,8 @@ func encodeConfig(o *extensionsv1alpha1.OperatingSystemConfig) ([]byte, error) {
 var NodesUpdated = &flow.Step[*Scope]{
 	Name:    "nodes-updated",
 	After:   []*flow.Step[*Scope]{Worker, SystemComponentsReady},
-	SkipIf:  either(workerless, asleep, hibernating, skipReadiness, leaving),
-	Ensure:  ensureNodesUpdated,
+	SkipIf:  when(workerless, asleep, hibernating, skipReadiness, leaving),
+	Ensure:  use3(ensureNodesUpdated),
 	Recheck: recheck,
 }
 
@@ -114,12 +114,12 @@ const applyLimit = 3 * time.Minute
 // up.
 const maxOutdated = 5000
 
-func ensureNodesUpdated(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	shoot, err := s.shootClient()
+func ensureNodesUpdated(ctx context.Context, s *Values, seed *Seed, cluster *Cluster) (flow.Outcome, error) {
+	shoot, err := cluster.client()
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	wanted, err := ConfigChecksums(ctx, s.Seed, s.Shoot, s.Namespace)
+	wanted, err := ConfigChecksums(ctx, seed, s.Shoot, s.Namespace)
 	if err != nil {
 		return flow.Outcome{}, err
 	}

@@ -22,9 +22,9 @@ import (
 var OperatingSystemConfig = &flow.Step[*Scope]{
 	Name:   "operating-system-config",
 	After:  []*flow.Step[*Scope]{Infrastructure, Credentials, References},
-	SkipIf: either(workerless, asleep),
-	Ensure: ensureOperatingSystemConfig,
-	Remove: removeOperatingSystemConfig,
+	SkipIf: when(workerless, asleep),
+	Ensure: use4(ensureOperatingSystemConfig),
+	Remove: use2(removeOperatingSystemConfig),
 }
 
 // containerProvider is the provider whose machines are containers on one host.
@@ -36,42 +36,43 @@ const (
 	suffixReconcile = "-original"
 )
 
-func ensureOperatingSystemConfig(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	if err := s.ensurePoolKeys(ctx); err != nil {
+func ensureOperatingSystemConfig(
+	ctx context.Context, s *Values, seed *Seed, secrets Secrets, extensions *Extensions,
+) (flow.Outcome, error) {
+	if err := ensurePoolKeys(ctx, s, seed); err != nil {
 		return flow.Outcome{}, err
 	}
-	keys, err := readKeys(ctx, s.Seed, s.Shoot, s.Namespace)
+	keys, err := readKeys(ctx, seed, s.Shoot, s.Namespace)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	outcome := flow.Done()
+	var objects []*extensionsv1alpha1.OperatingSystemConfig
 	wanted := map[string]bool{}
 	for i := range s.Shoot.Spec.Provider.Workers {
 		w := &s.Shoot.Spec.Provider.Workers[i]
-		objects, err := s.desiredConfigs(w, keys[w.Name].name)
+		ofPool, err := desiredConfigs(s, secrets, w, keys[w.Name].name)
 		if err != nil {
 			return flow.Outcome{}, fmt.Errorf("worker pool %q: %w", w.Name, err)
 		}
-		for _, o := range objects {
-			wanted[o.Name] = true
-			one, err := s.reconcileExtension(ctx, extensionRequest{object: o, trigger: triggerAlways, severe: severeDefault})
-			if err != nil {
-				return flow.Outcome{}, err
-			}
-			if !one.IsDone() {
-				outcome = one
-			}
+		for _, o := range ofPool {
+			objects, wanted[o.Name] = append(objects, o), true
 		}
 	}
-	if !outcome.IsDone() {
-		return outcome, nil
+	outcome, err := every(ctx, objects,
+		func(ctx context.Context, o *extensionsv1alpha1.OperatingSystemConfig) (flow.Outcome, error) {
+			return extensions.reconcile(ctx, extensionRequest{object: o, trigger: triggerAlways, severe: severeDefault})
+		})
+	if err != nil || !outcome.IsDone() {
+		return outcome, err
 	}
-	return outcome, s.deleteStaleConfigs(ctx, wanted)
+	return outcome, deleteStaleConfigs(ctx, seed, extensions, wanted)
 }
 
 // desiredConfigs are the two objects of a pool.
-func (s *Scope) desiredConfigs(w *corev1beta1.Worker, key string) ([]*extensionsv1alpha1.OperatingSystemConfig, error) {
-	v, err := s.configValues(w, key)
+func desiredConfigs(
+	s *Values, secrets Secrets, w *corev1beta1.Worker, key string,
+) ([]*extensionsv1alpha1.OperatingSystemConfig, error) {
+	v, err := configValues(s, secrets, w, key)
 	if err != nil {
 		return nil, err
 	}
@@ -92,12 +93,12 @@ func inPlace(w *corev1beta1.Worker) bool {
 	return s == corev1beta1.AutoInPlaceUpdate || s == corev1beta1.ManualInPlaceUpdate
 }
 
-func (s *Scope) configValues(w *corev1beta1.Worker, key string) (osc.Values, error) {
-	ca, err := s.Secrets.Bundle(nameCA)
+func configValues(s *Values, secrets Secrets, w *corev1beta1.Worker, key string) (osc.Values, error) {
+	ca, err := secrets.Bundle(nameCA)
 	if err != nil {
 		return osc.Values{}, err
 	}
-	kubeletCA, err := s.Secrets.Bundle(nameCAKubelet)
+	kubeletCA, err := secrets.Bundle(nameCAKubelet)
 	if err != nil {
 		return osc.Values{}, err
 	}
@@ -108,7 +109,7 @@ func (s *Scope) configValues(w *corev1beta1.Worker, key string) (osc.Values, err
 	if w.Machine.Image == nil || w.Machine.Image.Version == nil {
 		return osc.Values{}, flow.WithCodes(fmt.Errorf("no machine image"), string(corev1beta1.ErrorConfigurationProblem))
 	}
-	keys, err := s.authorizedKeys()
+	keys, err := authorizedKeys(s, secrets)
 	if err != nil {
 		return osc.Values{}, err
 	}
@@ -143,13 +144,13 @@ func (s *Scope) configValues(w *corev1beta1.Worker, key string) (osc.Values, err
 
 // authorizedKeys are those that people log in to machines with: the one in the garden and its predecessor, which is
 // good until the next rotation. There are none without SSH access.
-func (s *Scope) authorizedKeys() ([]byte, error) {
-	key, err := s.sshPublicKey()
+func authorizedKeys(s *Values, secrets Secrets) ([]byte, error) {
+	key, err := sshPublicKey(s, secrets)
 	if err != nil || key == nil {
 		return nil, err
 	}
 	keys := slices.Clone(key)
-	if old := s.Secrets.Old(nameSSHKeypair); old != nil {
+	if old := secrets.Old(nameSSHKeypair); old != nil {
 		keys = append(keys, old.Data[secretsmanager.DataPublicRSA]...)
 	}
 	return keys, nil
@@ -230,30 +231,32 @@ func nodeLabels(shoot *corev1beta1.Shoot, w *corev1beta1.Worker, key string) map
 
 // deleteStaleConfigs removes the configurations of pools and versions that are gone. Machines of an old version keep
 // running without theirs: what they need is in the Shoot.
-func (s *Scope) deleteStaleConfigs(ctx context.Context, wanted map[string]bool) error {
+func deleteStaleConfigs(ctx context.Context, seed *Seed, extensions *Extensions, wanted map[string]bool) error {
 	list := &extensionsv1alpha1.OperatingSystemConfigList{}
-	if err := s.Seed.List(ctx, list, client.InNamespace(s.Namespace)); err != nil {
+	if err := seed.List(ctx, list, client.InNamespace(seed.namespace)); err != nil {
 		return fmt.Errorf("list OperatingSystemConfigs: %w", err)
 	}
 	for i := range list.Items {
 		if wanted[list.Items[i].Name] {
 			continue
 		}
-		if _, err := s.deleteExtension(ctx, &list.Items[i], severeDefault); err != nil {
+		if _, err := extensions.delete(ctx, &list.Items[i], severeDefault); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func removeOperatingSystemConfig(ctx context.Context, s *Scope) (flow.Outcome, error) {
+func removeOperatingSystemConfig(ctx context.Context, seed *Seed, extensions *Extensions) (flow.Outcome, error) {
 	list := &extensionsv1alpha1.OperatingSystemConfigList{}
-	if err := s.Seed.List(ctx, list, client.InNamespace(s.Namespace)); err != nil {
+	if err := seed.List(ctx, list, client.InNamespace(seed.namespace)); err != nil {
 		return flow.Outcome{}, fmt.Errorf("list OperatingSystemConfigs: %w", err)
 	}
 	objects := make([]extensionsv1alpha1.Object, 0, len(list.Items))
 	for i := range list.Items {
 		objects = append(objects, &list.Items[i])
 	}
-	return s.deleteAll(ctx, severeDefault, objects...)
+	return every(ctx, objects, func(ctx context.Context, o extensionsv1alpha1.Object) (flow.Outcome, error) {
+		return extensions.delete(ctx, o, severeDefault)
+	})
 }

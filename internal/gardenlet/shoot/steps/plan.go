@@ -25,14 +25,14 @@ func Reconcile() *flow.Graph[*Scope] {
 // Delete is the flow that removes a Shoot: its control plane is brought up once more, so that what users have left in
 // the cluster can be cleaned up, and then everything goes in the reverse order of its creation.
 func Delete() *flow.Graph[*Scope] {
-	prepare := flow.New(Namespace, CloudCredentials, Credentials, References).SkipAll(notLive)
+	prepare := flow.New(Namespace, CloudCredentials, Credentials, References).SkipAll(when(notLive))
 	bringUp := flow.New(
 		KubeAPIServerService, GatewayAddress, DNSInternal, Route,
 		Etcd, EtcdActivated, EtcdReady, KubeAPIServer, KubeAPIServerReady, Connection, ResourceManager, KubeControllerManager,
-	).SkipAll(notClean)
-	providers := flow.New(ControlPlane).SkipAll(either(notClean, controlPlaneNotNeeded)).
-		Beside(flow.New(ShootSystem, MachineController).SkipAll(either(notClean, withoutWorkerObject)))
-	cleanUp := flow.New(CleanWebhooks, CleanExtendedAPIs, CleanKubernetesResources).SkipAll(notClean)
+	).SkipAll(when(notClean))
+	providers := flow.New(ControlPlane).SkipAll(when(notClean, controlPlaneNotNeeded)).
+		Beside(flow.New(ShootSystem, MachineController).SkipAll(when(notClean, withoutWorkerObject)))
+	cleanUp := flow.New(CleanWebhooks, CleanExtendedAPIs, CleanKubernetesResources).SkipAll(when(notClean))
 	leaveCluster := flow.Reverse(nil,
 		DNSExternal, ManagedResources, ControlPlane, ExtensionsAfterKubeAPIServer, OperatingSystemConfig, Network,
 		ShootResources,
@@ -46,15 +46,10 @@ func Delete() *flow.Graph[*Scope] {
 }
 
 // notLive: there is no control plane namespace that anything could be put into.
-func notLive(s *Scope) string {
-	if !s.Facts.Live {
-		return "no control plane namespace"
-	}
-	return ""
-}
+func notLive(s *Values) string { return reasonIf(!s.Facts.Live, "no control plane namespace") }
 
 // notClean: the Shoot's API is gone already, or never was, so nothing in it can be cleaned up.
-func notClean(s *Scope) string {
+func notClean(s *Values) string {
 	switch {
 	case !s.Facts.Live:
 		return "no control plane namespace"
@@ -66,16 +61,8 @@ func notClean(s *Scope) string {
 	return ""
 }
 
-func controlPlaneNotNeeded(s *Scope) string {
-	if !s.Facts.ControlPlane || !s.Facts.InfrastructureStatus {
-		return "not needed any more"
-	}
-	return ""
+func controlPlaneNotNeeded(s *Values) string {
+	return reasonIf(!s.Facts.ControlPlane || !s.Facts.InfrastructureStatus, "not needed any more")
 }
 
-func withoutWorkerObject(s *Scope) string {
-	if !s.Facts.Worker {
-		return "no machines left"
-	}
-	return ""
-}
+func withoutWorkerObject(s *Values) string { return reasonIf(!s.Facts.Worker, "no machines left") }

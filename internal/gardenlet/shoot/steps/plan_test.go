@@ -37,7 +37,7 @@ func testScope(pools ...string) *Scope {
 			CRI: &corev1beta1.CRI{Name: corev1beta1.CRINameContainerD},
 		})
 	}
-	return &Scope{
+	return &Scope{Values: Values{
 		Shoot: shoot,
 		SeedObject: &corev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "local-1"}, Spec: corev1beta1.SeedSpec{
 			Provider: corev1beta1.SeedProvider{Type: "local", Region: "local"},
@@ -52,7 +52,7 @@ func testScope(pools ...string) *Scope {
 			Live: true, APIServer: true, APIServerReplicas: 1, Infrastructure: true, ControlPlane: true, Worker: true,
 			InfrastructureStatus: true,
 		},
-	}
+	}}
 }
 
 func TestPlans(t *testing.T) {

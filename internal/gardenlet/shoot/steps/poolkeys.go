@@ -107,13 +107,13 @@ func rolledPools(shoot *corev1beta1.Shoot) []poolhash.Pool {
 }
 
 // ensurePoolKeys decides and stores the keys of all pools.
-func (s *Scope) ensurePoolKeys(ctx context.Context) error {
-	stored, found, err := readPoolKeys(ctx, s.Seed, s.Namespace)
+func ensurePoolKeys(ctx context.Context, s *Values, seed *Seed) error {
+	stored, found, err := readPoolKeys(ctx, seed, s.Namespace)
 	if err != nil {
 		return err
 	}
 	if !found {
-		if stored, err = s.adoptPoolKeys(ctx); err != nil {
+		if stored, err = adoptPoolKeys(ctx, s, seed); err != nil {
 			return err
 		}
 	}
@@ -129,14 +129,14 @@ func (s *Scope) ensurePoolKeys(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.apply(ctx, secret)
+	return seed.apply(ctx, secret)
 }
 
 // adoptPoolKeys are those of a control plane from before they were stored: its Worker tells which version each pool
 // has. What has changed since is not known, so no pool gets another version.
-func (s *Scope) adoptPoolKeys(ctx context.Context) ([]poolKeys, error) {
+func adoptPoolKeys(ctx context.Context, s *Values, seed *Seed) ([]poolKeys, error) {
 	worker := &extensionsv1alpha1.Worker{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Shoot.Name}}
-	if _, err := kube.Exists(ctx, s.Seed, worker); err != nil {
+	if _, err := kube.Exists(ctx, seed, worker); err != nil {
 		return nil, err
 	}
 	var out []poolKeys

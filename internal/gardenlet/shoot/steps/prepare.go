@@ -31,16 +31,16 @@ var (
 	EtcdPrepared = &flow.Step[*Scope]{
 		Name:    "etcd-prepared",
 		After:   []*flow.Step[*Scope]{Credentials, BackupEntry},
-		SkipIf:  startsLater,
-		Ensure:  ensureEtcd,
+		SkipIf:  when(startsLater),
+		Ensure:  use3(ensureEtcd),
 		Recheck: recheck,
 	}
 	// EtcdStandsBy waits for it.
 	EtcdStandsBy = &flow.Step[*Scope]{
 		Name:    "etcd-stands-by",
 		After:   []*flow.Step[*Scope]{EtcdPrepared},
-		SkipIf:  startsLater,
-		Ensure:  ensureEtcdReady,
+		SkipIf:  when(startsLater),
+		Ensure:  use4(ensureEtcdReady),
 		Limit:   5 * time.Minute,
 		Recheck: recheckPods,
 	}
@@ -52,8 +52,8 @@ var (
 			Credentials, References, KubeAPIServerService, GatewayAddress, Route, Infrastructure, VPNSeedServer, ImagesPulled,
 			EtcdStandsBy,
 		},
-		SkipIf:  either(startsLater, extensionsComeFirst),
-		Ensure:  ensureKubeAPIServerPrepared,
+		SkipIf:  when(startsLater, extensionsComeFirst),
+		Ensure:  use4(ensureKubeAPIServerPrepared),
 		Limit:   5 * time.Minute,
 		Recheck: recheckPods,
 	}
@@ -61,9 +61,9 @@ var (
 
 // startsLater: a sleeping control plane is in no hurry, and the members of a larger etcd find each other only when they
 // run.
-func startsLater(s *Scope) string {
+func startsLater(s *Values) string {
 	switch {
-	case s.Hibernated():
+	case s.Shoot.HibernationEnabled():
 		return "hibernated"
 	case s.etcdMembers() > 1:
 		return "several members"
@@ -71,19 +71,18 @@ func startsLater(s *Scope) string {
 	return ""
 }
 
-func extensionsComeFirst(s *Scope) string {
-	if withoutExtensions(corev1beta1.BeforeKubeAPIServer)(s) == "" {
-		return "extensions come first"
-	}
-	return ""
+func extensionsComeFirst(s *Values) string {
+	return reasonIf(withoutExtensions(corev1beta1.BeforeKubeAPIServer)(s) == "", "extensions come first")
 }
 
 // ensureKubeAPIServerPrepared waits until the process runs, which cannot be ready.
-func ensureKubeAPIServerPrepared(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	if outcome, err := ensureKubeAPIServer(ctx, s); err != nil || !outcome.IsDone() {
+func ensureKubeAPIServerPrepared(
+	ctx context.Context, s *Values, seed *Seed, garden *Garden, secrets Secrets,
+) (flow.Outcome, error) {
+	if outcome, err := ensureKubeAPIServer(ctx, s, seed, garden, secrets); err != nil || !outcome.IsDone() {
 		return outcome, err
 	}
-	pods, err := s.podsOf(ctx, kubeapiserver.Name)
+	pods, err := seed.podsOf(ctx, kubeapiserver.Name)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
@@ -92,7 +91,7 @@ func ensureKubeAPIServerPrepared(ctx context.Context, s *Scope) (flow.Outcome, e
 			return flow.Done(), nil
 		}
 	}
-	return s.waitForPods("The API server is being started", pods), nil
+	return seed.waitForPods("The API server is being started", pods), nil
 }
 
 // ImagesPulled brings the images of the control plane to a node of the seed, so that nothing has to be fetched between
@@ -100,7 +99,7 @@ func ensureKubeAPIServerPrepared(ctx context.Context, s *Scope) (flow.Outcome, e
 var ImagesPulled = &flow.Step[*Scope]{
 	Name:    "images-pulled",
 	After:   []*flow.Step[*Scope]{Namespace},
-	Ensure:  ensureImagesPulled,
+	Ensure:  use2(ensureImagesPulled),
 	Recheck: recheckPods,
 }
 
@@ -110,14 +109,14 @@ const imagePod = "images"
 // imagePullLimit is after which time the move goes on without the images: it only takes longer then.
 const imagePullLimit = 2 * time.Minute
 
-func ensureImagesPulled(ctx context.Context, s *Scope) (flow.Outcome, error) {
+func ensureImagesPulled(ctx context.Context, s *Values, seed *Seed) (flow.Outcome, error) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: imagePod, Namespace: s.Namespace}}
-	found, err := kube.Exists(ctx, s.Seed, pod)
+	found, err := kube.Exists(ctx, seed, pod)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
 	if !found {
-		if err := s.Seed.Create(ctx, s.renderImagePod()); err != nil {
+		if err := seed.Create(ctx, renderImagePod(s)); err != nil {
 			return flow.Outcome{}, fmt.Errorf("create pod %q: %w", imagePod, err)
 		}
 		return flow.Waiting("The images of the control plane are being fetched"), nil
@@ -128,7 +127,7 @@ func ensureImagesPulled(ctx context.Context, s *Scope) (flow.Outcome, error) {
 			missing = c.Image
 		}
 	}
-	if s.Clock.Since(pod.CreationTimestamp.Time) > imagePullLimit {
+	if seed.clock.Since(pod.CreationTimestamp.Time) > imagePullLimit {
 		return flow.Done(), nil
 	}
 	if missing != "" || len(pod.Status.ContainerStatuses) < len(pod.Spec.Containers) {
@@ -139,7 +138,7 @@ func ensureImagesPulled(ctx context.Context, s *Scope) (flow.Outcome, error) {
 
 // renderImagePod returns a pod that needs the images of the control plane and does nothing. That of etcd is the one of
 // the gardenlet itself.
-func (s *Scope) renderImagePod() *corev1.Pod {
+func renderImagePod(s *Values) *corev1.Pod {
 	version := s.Shoot.Spec.Kubernetes.Version
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: imagePod, Namespace: s.Namespace, Labels: component.Labels(imagePod)},

@@ -20,9 +20,9 @@ import (
 // proxyAddress is the IP that the API server advertises, and at which the proxies of all nodes listen for it. It goes
 // with the Shoot from seed to seed, so that no proxy has to be restarted when a control plane moves; only where another
 // Shoot of the seed has it already is the next one taken.
-func (s *Scope) proxyAddress(ctx context.Context) (string, error) {
+func proxyAddress(ctx context.Context, s *Values, seed *Seed) (string, error) {
 	own := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: kubeapiserver.Name}}
-	if _, err := kube.Exists(ctx, s.Seed, own); err != nil {
+	if _, err := kube.Exists(ctx, seed, own); err != nil {
 		return "", err
 	}
 	if address := own.Annotations[component.AnnotationProxyAddress]; address != "" {
@@ -30,7 +30,7 @@ func (s *Scope) proxyAddress(ctx context.Context) (string, error) {
 	}
 	// Those of all Shoots are only read to find a free one.
 	services := &corev1.ServiceList{}
-	if err := s.Seed.List(ctx, services, client.MatchingLabels(component.Labels(kubeapiserver.Name))); err != nil {
+	if err := seed.List(ctx, services, client.MatchingLabels(component.Labels(kubeapiserver.Name))); err != nil {
 		return "", fmt.Errorf("list Services of API servers: %w", err)
 	}
 	taken := map[string]bool{}

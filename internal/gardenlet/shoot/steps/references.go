@@ -19,23 +19,25 @@ const referencePrefix = "ref-"
 var References = &flow.Step[*Scope]{
 	Name:   "references",
 	After:  []*flow.Step[*Scope]{Namespace},
-	Ensure: ensureReferences,
+	Ensure: use3(ensureReferences),
 }
 
-func ensureReferences(ctx context.Context, s *Scope) (flow.Outcome, error) {
+func ensureReferences(ctx context.Context, s *Values, seed *Seed, garden *Garden) (flow.Outcome, error) {
 	for _, r := range s.Shoot.Spec.Resources {
-		o, err := s.referencedCopy(ctx, r)
+		o, err := referencedCopy(ctx, s, garden, r)
 		if err != nil {
 			return flow.Outcome{}, err
 		}
-		if err := s.apply(ctx, o); err != nil {
+		if err := seed.apply(ctx, o); err != nil {
 			return flow.Outcome{}, err
 		}
 	}
 	return flow.Done(), nil
 }
 
-func (s *Scope) referencedCopy(ctx context.Context, r corev1beta1.NamedResourceReference) (client.Object, error) {
+func referencedCopy(
+	ctx context.Context, s *Values, garden *Garden, r corev1beta1.NamedResourceReference,
+) (client.Object, error) {
 	key := client.ObjectKey{Namespace: s.Shoot.Namespace, Name: r.ResourceRef.Name}
 	meta := metav1.ObjectMeta{
 		Name: referencePrefix + r.ResourceRef.Name, Namespace: s.Namespace,
@@ -44,13 +46,13 @@ func (s *Scope) referencedCopy(ctx context.Context, r corev1beta1.NamedResourceR
 	switch r.ResourceRef.Kind {
 	case "Secret":
 		from := &corev1.Secret{}
-		if err := s.Garden.Get(ctx, key, from); err != nil {
+		if err := garden.Get(ctx, key, from); err != nil {
 			return nil, fmt.Errorf("read Secret %s, resource %q of the Shoot: %w", key, r.Name, err)
 		}
 		return &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeOpaque, Data: from.Data}, nil
 	case "ConfigMap":
 		from := &corev1.ConfigMap{}
-		if err := s.Garden.Get(ctx, key, from); err != nil {
+		if err := garden.Get(ctx, key, from); err != nil {
 			return nil, fmt.Errorf("read ConfigMap %s, resource %q of the Shoot: %w", key, r.Name, err)
 		}
 		return &corev1.ConfigMap{ObjectMeta: meta, Data: from.Data, BinaryData: from.BinaryData}, nil

@@ -21,11 +21,11 @@ import (
 var RenewAccess = &flow.Step[*Scope]{
 	Name:   "renew-access",
 	After:  []*flow.Step[*Scope]{ResourceManager},
-	SkipIf: either(asleep, withoutServiceAccountKeyRotation),
-	Ensure: ensureRenewedAccess,
+	SkipIf: when(asleep, withoutServiceAccountKeyRotation),
+	Ensure: use2(ensureRenewedAccess),
 }
 
-func withoutServiceAccountKeyRotation(s *Scope) string {
+func withoutServiceAccountKeyRotation(s *Values) string {
 	if r := serviceAccountKeyRotation(s); r != nil && r.LastInitiationTime != nil {
 		switch r.Phase {
 		case corev1beta1.RotationPreparing, corev1beta1.RotationPreparingWithoutWorkersRollout,
@@ -36,18 +36,18 @@ func withoutServiceAccountKeyRotation(s *Scope) string {
 	return "no rotation"
 }
 
-func serviceAccountKeyRotation(s *Scope) *corev1beta1.ServiceAccountKeyRotation {
+func serviceAccountKeyRotation(s *Values) *corev1beta1.ServiceAccountKeyRotation {
 	if c := s.Shoot.Status.Credentials; c != nil && c.Rotation != nil {
 		return c.Rotation.ServiceAccountKey
 	}
 	return nil
 }
 
-func ensureRenewedAccess(ctx context.Context, s *Scope) (flow.Outcome, error) {
+func ensureRenewedAccess(ctx context.Context, s *Values, seed *Seed) (flow.Outcome, error) {
 	initiated := serviceAccountKeyRotation(s).LastInitiationTime.Time
 	secrets := &corev1.SecretList{}
 	selector := client.MatchingLabels{resourcesv1alpha1.LabelPurpose: resourcesv1alpha1.PurposeTokenRequestor}
-	if err := s.Seed.List(ctx, secrets, client.InNamespace(s.Namespace), selector); err != nil {
+	if err := seed.List(ctx, secrets, client.InNamespace(s.Namespace), selector); err != nil {
 		return flow.Outcome{}, fmt.Errorf("list access secrets: %w", err)
 	}
 	var waiting []string
@@ -62,7 +62,7 @@ func ensureRenewedAccess(ctx context.Context, s *Scope) (flow.Outcome, error) {
 		}
 		before := secret.DeepCopy()
 		delete(secret.Annotations, resourcesv1alpha1.AnnotationTokenRenewTimestamp)
-		if err := s.Seed.Patch(ctx, secret, client.MergeFrom(before)); err != nil {
+		if err := seed.Patch(ctx, secret, client.MergeFrom(before)); err != nil {
 			return flow.Outcome{}, fmt.Errorf("ask for a new token in Secret %q: %w", secret.Name, err)
 		}
 	}

@@ -16,12 +16,12 @@ import (
 // RequiredExtensions waits until every extension that the Shoot needs is installed in the seed and ready.
 var RequiredExtensions = &flow.Step[*Scope]{
 	Name:    "required-extensions",
-	Ensure:  ensureRequiredExtensions,
+	Ensure:  use1(ensureRequiredExtensions),
 	Limit:   time.Minute,
 	Recheck: recheck,
 }
 
-func ensureRequiredExtensions(_ context.Context, s *Scope) (flow.Outcome, error) {
+func ensureRequiredExtensions(_ context.Context, s *Values) (flow.Outcome, error) {
 	if missing := missingExtensions(s.Shoot, s.SeedObject, s.Registered, s.Installations); len(missing) > 0 {
 		return flow.Waiting("Extensions are not ready in the seed: " + strings.Join(missing, ", ")), nil
 	}

@@ -18,12 +18,12 @@ import (
 var ResourceManager = &flow.Step[*Scope]{
 	Name:   "resource-manager",
 	After:  []*flow.Step[*Scope]{KubeAPIServer},
-	Ensure: ensureResourceManager,
+	Ensure: use3(ensureResourceManager),
 	Limit:  5 * time.Minute,
 }
 
-func ensureResourceManager(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	access, err := s.Access(resourcemanager.Name)
+func ensureResourceManager(ctx context.Context, s *Values, seed *Seed, secrets Secrets) (flow.Outcome, error) {
+	access, err := secrets.access(resourcemanager.Name)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
@@ -32,25 +32,25 @@ func ensureResourceManager(ctx context.Context, s *Scope) (flow.Outcome, error) 
 		Size: s.size(), Workers: !s.Workerless(),
 		MaxNodeAgentDelay: s.Shoot.MaxNodeAgentDelay(),
 	})
-	outcome, err := s.applyWorkload(ctx, objects)
+	outcome, err := applyWorkload(ctx, s, seed, objects)
 	if err != nil || outcome.IsDone() {
 		return outcome, err
 	}
-	if server, err := s.deploymentReady(ctx, kubeapiserver.Name); err != nil || !server.IsDone() {
+	if server, err := seed.deploymentReady(ctx, kubeapiserver.Name); err != nil || !server.IsDone() {
 		return server, err // It can't be ready earlier.
 	}
 	return outcome, nil
 }
 
 // applyWorkload applies objects of which the last one is a Deployment and reports whether it is ready.
-func (s *Scope) applyWorkload(ctx context.Context, objects []client.Object) (flow.Outcome, error) {
-	if err := s.apply(ctx, objects...); err != nil {
+func applyWorkload(ctx context.Context, s *Values, seed *Seed, objects []client.Object) (flow.Outcome, error) {
+	if err := seed.apply(ctx, objects...); err != nil {
 		return flow.Outcome{}, err
 	}
 	if s.SkipReadiness() || s.Asleep() {
 		return flow.Done(), nil
 	}
-	return s.deploymentReady(ctx, objects[len(objects)-1].GetName())
+	return seed.deploymentReady(ctx, objects[len(objects)-1].GetName())
 }
 
 // ManagedResources stands for everything that is kept in the Shoot by ManagedResources. Steps that make such come after
@@ -58,14 +58,14 @@ func (s *Scope) applyWorkload(ctx context.Context, objects []client.Object) (flo
 var ManagedResources = &flow.Step[*Scope]{
 	Name:   "managed-resources",
 	After:  []*flow.Step[*Scope]{ResourceManager},
-	Remove: removeManagedResources,
+	Remove: use2(removeManagedResources),
 	Limit:  10 * time.Minute,
 }
 
 // removeManagedResources deletes what extensions have left, and lets go of everything if the API server is gone: then
 // the Shoot is, too.
-func removeManagedResources(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	list, err := s.shootResources(ctx)
+func removeManagedResources(ctx context.Context, s *Values, seed *Seed) (flow.Outcome, error) {
+	list, err := seed.shootResources(ctx)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
@@ -73,7 +73,7 @@ func removeManagedResources(ctx context.Context, s *Scope) (flow.Outcome, error)
 	for i := range list {
 		mr := &list[i]
 		names = append(names, mr.Name)
-		if _, err := s.remove(ctx, mr); err != nil {
+		if _, err := seed.remove(ctx, mr); err != nil {
 			return flow.Outcome{}, err
 		}
 		if s.Facts.APIServer || len(mr.Finalizers) == 0 {
@@ -81,7 +81,7 @@ func removeManagedResources(ctx context.Context, s *Scope) (flow.Outcome, error)
 		}
 		before := mr.DeepCopy()
 		mr.Finalizers = nil
-		if err := client.IgnoreNotFound(s.Seed.Patch(ctx, mr, client.MergeFrom(before))); err != nil {
+		if err := client.IgnoreNotFound(seed.Patch(ctx, mr, client.MergeFrom(before))); err != nil {
 			return flow.Outcome{}, fmt.Errorf("release ManagedResource %q: %w", mr.Name, err)
 		}
 	}

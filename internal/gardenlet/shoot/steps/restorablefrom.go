@@ -23,33 +23,33 @@ var RestorableFrom = &flow.Step[*Scope]{
 		BackupEntry, SystemComponentsReady, Tunnel, NodesUpdated, ExtensionsAfterKubeAPIServer, ExtensionsAfterWorker,
 		KubeControllerManager, KubeScheduler, EncryptionAtRest,
 	},
-	SkipIf:  either(withoutBackup, asleep, hibernating, skipReadiness, leaving),
-	Ensure:  ensureRestorableFrom,
+	SkipIf:  when(withoutBackup, asleep, hibernating, skipReadiness, leaving),
+	Ensure:  use3(ensureRestorableFrom),
 	Recheck: recheck,
 }
 
-func ensureRestorableFrom(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	entry := s.backupEntry()
-	found, err := kube.Exists(ctx, s.Garden, entry)
+func ensureRestorableFrom(ctx context.Context, s *Values, garden *Garden, etcds Etcds) (flow.Outcome, error) {
+	entry := backupEntry(s)
+	found, err := kube.Exists(ctx, garden, entry)
 	if err != nil || found && entry.Annotations[corev1beta1.AnnotationRestorableFrom] != "" {
 		return flow.Done(), err
 	}
-	return s.saveRestorable(ctx, "The first point that can be restored has to be in a backup")
+	return saveRestorable(ctx, s, garden, etcds, "The first point that can be restored has to be in a backup")
 }
 
 // saveRestorable puts all that etcd holds into the backups, and records that no earlier point can be restored.
-func (s *Scope) saveRestorable(ctx context.Context, why string) (flow.Outcome, error) {
-	access, err := s.etcdAccess()
+func saveRestorable(ctx context.Context, s *Values, garden *Garden, etcds Etcds, why string) (flow.Outcome, error) {
+	access, err := etcds.access()
 	if err != nil {
 		return flow.Outcome{}, err
 	}
 	access.Endpoint = etcd.ServiceURL(s.Namespace)
-	revision, err := s.Shoots.SaveBackup(ctx, access)
+	revision, err := etcds.SaveBackup(ctx, access)
 	if err != nil {
 		return flow.Waiting(fmt.Sprintf("%s: %v", why, err)), nil
 	}
-	entry := s.backupEntry()
-	if found, err := kube.Exists(ctx, s.Garden, entry); err != nil {
+	entry := backupEntry(s)
+	if found, err := kube.Exists(ctx, garden, entry); err != nil {
 		return flow.Outcome{}, err
 	} else if !found {
 		return flow.Waiting(fmt.Sprintf("%s: BackupEntry %s does not exist", why, entry.Name)), nil
@@ -59,9 +59,9 @@ func (s *Scope) saveRestorable(ctx context.Context, why string) (flow.Outcome, e
 		return flow.Outcome{}, err
 	}
 	before := entry.DeepCopy()
-	from = from.Later(restorable.Saved(s.Clock.Now(), revision))
+	from = from.Later(restorable.Saved(garden.clock.Now(), revision))
 	metav1.SetMetaDataAnnotation(&entry.ObjectMeta, corev1beta1.AnnotationRestorableFrom, from.String())
-	if err := s.Garden.Patch(ctx, entry,
+	if err := garden.Patch(ctx, entry,
 		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return flow.Outcome{}, fmt.Errorf("record in BackupEntry %q since when it can be restored: %w", entry.Name, err)
 	}

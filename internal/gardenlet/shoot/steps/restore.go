@@ -28,10 +28,10 @@ func toRestore(o extensionsv1alpha1.Object) bool {
 		op.Type == corev1beta1.LastOperationTypeRestore && op.State == corev1beta1.LastOperationStateError
 }
 
-// restoreExtension makes an object, with the state that it had elsewhere, and asks its extension to take over the
+// restore makes an object, with the state that it had elsewhere, and asks its extension to take over the
 // outside. After a stop in between it goes on where it was: until the state is there, the extension keeps its hands
 // off.
-func (s *Scope) restoreExtension(
+func (extensions *Extensions) restore(
 	ctx context.Context, wanted, current extensionsv1alpha1.Object, found bool,
 ) (flow.Outcome, error) {
 	kind := reflect.TypeOf(wanted).Elem().Name()
@@ -41,20 +41,20 @@ func (s *Scope) restoreExtension(
 	}
 	if !found {
 		current = wanted.DeepCopyObject().(extensionsv1alpha1.Object)
-		stamp(current, extensionsv1alpha1.OperationWaitForState, s.Clock.Now())
-		if err := s.Seed.Create(ctx, current); apierrors.IsAlreadyExists(err) {
+		stamp(current, extensionsv1alpha1.OperationWaitForState, extensions.seed.clock.Now())
+		if err := extensions.seed.Create(ctx, current); apierrors.IsAlreadyExists(err) {
 			return flow.Waiting(fmt.Sprintf("%s %s is being created", kind, current.GetName())), nil
 		} else if err != nil {
 			return flow.Outcome{}, fmt.Errorf("create %s %q: %w", kind, current.GetName(), err)
 		}
 	}
-	if err := s.giveState(ctx, kind, current); err != nil {
+	if err := extensions.giveState(ctx, kind, current); err != nil {
 		return flow.Outcome{}, err
 	}
 	before := current.DeepCopyObject().(extensionsv1alpha1.Object)
 	extensionobject.SetSpec(current, wanted)
-	stamp(current, extensionsv1alpha1.OperationRestore, s.Clock.Now())
-	if err := s.Seed.Patch(ctx, current,
+	stamp(current, extensionsv1alpha1.OperationRestore, extensions.seed.clock.Now())
+	if err := extensions.seed.Patch(ctx, current,
 		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return flow.Outcome{}, fmt.Errorf("restore %s %q: %w", kind, current.GetName(), err)
 	}
@@ -63,23 +63,23 @@ func (s *Scope) restoreExtension(
 
 // giveState puts what the garden has kept into an object's status, unless it has a state of its own, after making what
 // that refers to.
-func (s *Scope) giveState(ctx context.Context, kind string, o extensionsv1alpha1.Object) error {
+func (extensions *Extensions) giveState(ctx context.Context, kind string, o extensionsv1alpha1.Object) error {
 	status := o.GetDefaultStatus()
-	if s.State == nil || status.State != nil || len(status.Resources) > 0 {
+	if extensions.state == nil || status.State != nil || len(status.Resources) > 0 {
 		return nil
 	}
-	state, resources := s.State.StateOfObject(o)
+	state, resources := extensions.state.StateOfObject(o)
 	if state == nil && len(resources) == 0 {
 		return nil
 	}
 	if len(resources) > 0 {
-		if err := s.State.CreateResources(ctx, s.Seed, s.Namespace); err != nil {
+		if err := extensions.state.CreateResources(ctx, extensions.seed, extensions.seed.namespace); err != nil {
 			return err
 		}
 	}
 	before := o.DeepCopyObject().(extensionsv1alpha1.Object)
 	status.State, status.Resources = state, resources
-	if err := s.Seed.Status().Patch(ctx, o, client.MergeFrom(before)); err != nil {
+	if err := extensions.seed.Status().Patch(ctx, o, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("restore the state of %s %q: %w", kind, o.GetName(), err)
 	}
 	return nil

@@ -104,31 +104,28 @@ func (r *Restoration) restore() *etcd.Restore {
 var RestoreBackup = &flow.Step[*Scope]{
 	Name:    "restore-backup",
 	After:   []*flow.Step[*Scope]{Etcd},
-	SkipIf:  either(asleep, withoutRestoration),
-	Ensure:  ensureRestored,
+	SkipIf:  when(asleep, withoutRestoration),
+	Ensure:  use4(ensureRestored),
 	Recheck: recheck,
 }
 
-func withoutRestoration(s *Scope) string {
-	if !s.Facts.Restoration.Pending() {
-		return "not requested"
-	}
-	return ""
+func withoutRestoration(s *Values) string {
+	return reasonIf(!s.Facts.Restoration.Pending(), "not requested")
 }
 
-func ensureRestored(ctx context.Context, s *Scope) (flow.Outcome, error) {
+func ensureRestored(ctx context.Context, s *Values, seed *Seed, secrets Secrets, etcds Etcds) (flow.Outcome, error) {
 	r := *s.Facts.Restoration
 	if r.Phase == RestorationRequested {
-		if ended, err := s.stopKubeAPIServer(ctx); err != nil || !ended {
+		if ended, err := stopKubeAPIServer(ctx, seed); err != nil || !ended {
 			return waitingOr("The API server is being stopped to restore "+r.Point(), err)
 		}
 		r.Phase = RestorationStopped
-		return waitingOr("etcd is about to restore "+r.Point(), WriteRestoration(ctx, s.Seed, s.Namespace, &r))
+		return waitingOr("etcd is about to restore "+r.Point(), WriteRestoration(ctx, seed, s.Namespace, &r))
 	}
-	outcome, err := ensureEtcdReady(ctx, s)
+	outcome, err := ensureEtcdReady(ctx, s, seed, secrets, etcds)
 	if err != nil || !outcome.IsDone() {
 		return outcome, err
 	}
 	r.Phase = RestorationDone
-	return flow.Done(), WriteRestoration(ctx, s.Seed, s.Namespace, &r)
+	return flow.Done(), WriteRestoration(ctx, seed, s.Namespace, &r)
 }

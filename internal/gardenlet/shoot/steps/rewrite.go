@@ -28,30 +28,30 @@ type EtcdAccess struct {
 	CAPEM, CertPEM, KeyPEM []byte
 }
 
-// etcdAccess is the gardenlet's own, with the certificate of the API server.
-func (s *Scope) etcdAccess() (EtcdAccess, error) {
-	ca, err := s.Secrets.Bundle(nameCAEtcd)
+// access is the gardenlet's own, with the certificate of the API server.
+func (etcds Etcds) access() (EtcdAccess, error) {
+	ca, err := etcds.secrets.Bundle(nameCAEtcd)
 	if err != nil {
 		return EtcdAccess{}, err
 	}
-	cert, err := s.Secrets.Get(nameEtcdClient)
+	cert, err := etcds.secrets.Get(nameEtcdClient)
 	if err != nil {
 		return EtcdAccess{}, err
 	}
 	return EtcdAccess{
-		Endpoint: etcd.URL(s.Namespace), CAPEM: ca.Data[secretsmanager.DataBundle],
+		Endpoint: etcd.URL(etcds.secrets.namespace), CAPEM: ca.Data[secretsmanager.DataBundle],
 		CertPEM: cert.Data[secretsmanager.DataCert], KeyPEM: cert.Data[secretsmanager.DataKey],
 	}, nil
 }
 
 // rewrite looks in etcd for objects that are not stored as the configuration says, and makes the API server write them
 // again. It returns how many it has found, at most rewriteBatch; 0 proves that there is none.
-func (s *Scope) rewrite(ctx context.Context, c encryption.Config) (int, error) {
-	access, err := s.etcdAccess()
+func rewrite(ctx context.Context, cluster *Cluster, etcds Etcds, c encryption.Config) (int, error) {
+	access, err := etcds.access()
 	if err != nil {
 		return 0, err
 	}
-	shoot, err := s.shootClient()
+	shoot, err := cluster.client()
 	if err != nil {
 		return 0, err
 	}
@@ -59,7 +59,7 @@ func (s *Scope) rewrite(ctx context.Context, c encryption.Config) (int, error) {
 	for _, resource := range slices.Sorted(maps.Keys(c.Providers)) {
 		prefix, writer, stored := encryption.StoragePrefix(resource), c.Of(resource)[0], 0
 		var stale []string
-		err := s.Shoots.Stored(ctx, access, prefix, func(key string, value []byte) bool {
+		err := etcds.Stored(ctx, access, prefix, func(key string, value []byte) bool {
 			stored++
 			if !writer.Stores(value) {
 				stale = append(stale, key)

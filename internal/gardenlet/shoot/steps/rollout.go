@@ -35,13 +35,13 @@ func pendingRollouts(shoot *corev1beta1.Shoot) map[string]string {
 // rollPools annotates the MachineDeployments of the pools that are to be rolled. Those that have the annotation are
 // being rolled already, and those with a later one have been: a garden that was restored from a backup may not know of
 // it.
-func (s *Scope) rollPools(ctx context.Context) error {
+func rollPools(ctx context.Context, s *Values, seed *Seed) error {
 	pending := pendingRollouts(s.Shoot)
 	if len(pending) == 0 {
 		return nil
 	}
 	deployments := &machinev1alpha1.MachineDeploymentList{}
-	if err := s.Seed.List(ctx, deployments, client.InNamespace(s.Namespace)); err != nil {
+	if err := seed.List(ctx, deployments, client.InNamespace(s.Namespace)); err != nil {
 		return fmt.Errorf("list machine deployments: %w", err)
 	}
 	for i := range deployments.Items {
@@ -55,7 +55,7 @@ func (s *Scope) rollPools(ctx context.Context) error {
 			md.Spec.Template.Annotations = map[string]string{}
 		}
 		md.Spec.Template.Annotations[annotationRollout] = value
-		if err := s.Seed.Patch(ctx, md, client.MergeFrom(before), client.FieldOwner(FieldOwner)); err != nil {
+		if err := seed.Patch(ctx, md, client.MergeFrom(before), client.FieldOwner(FieldOwner)); err != nil {
 			return fmt.Errorf("roll machine deployment %q: %w", md.Name, err)
 		}
 	}
@@ -64,13 +64,13 @@ func (s *Scope) rollPools(ctx context.Context) error {
 
 // waitingForRollouts says which of the requested pools still have old machines, "" if none has. The extension of the
 // Worker waits for new machines, too; here is made sure that it has seen the request.
-func (s *Scope) waitingForRollouts(ctx context.Context) (string, error) {
+func waitingForRollouts(ctx context.Context, s *Values, seed *Seed) (string, error) {
 	pending := pendingRollouts(s.Shoot)
 	if len(pending) == 0 {
 		return "", nil
 	}
 	deployments := &machinev1alpha1.MachineDeploymentList{}
-	if err := s.Seed.List(ctx, deployments, client.InNamespace(s.Namespace)); err != nil {
+	if err := seed.List(ctx, deployments, client.InNamespace(s.Namespace)); err != nil {
 		return "", fmt.Errorf("list machine deployments: %w", err)
 	}
 	return unrolled(deployments.Items, pending), nil

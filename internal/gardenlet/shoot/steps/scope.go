@@ -2,26 +2,15 @@ package steps
 
 import (
 	"context"
-	"fmt"
-	"slices"
-	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
-	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
-	"hortus.dev/hortus/internal/component"
-	"hortus.dev/hortus/internal/component/kubeapiserver"
 	"hortus.dev/hortus/internal/etcdbackup"
+	"hortus.dev/hortus/internal/flow"
 	"hortus.dev/hortus/internal/gardenlet/shootstate"
-	"hortus.dev/hortus/internal/image"
 	"hortus.dev/hortus/internal/kube"
-	"hortus.dev/hortus/internal/ownership"
 	"hortus.dev/hortus/internal/secretsmanager"
 )
 
@@ -31,54 +20,152 @@ const FieldOwner = "gardenlet"
 // SecretsIdentity marks the generated Secrets of the gardenlet among those of others.
 const SecretsIdentity = "gardenlet"
 
-// Scope is what steps may use. It is made anew for every pass and not changed during one.
+// Scope has everything that the steps of one pass need. It is made anew for every pass and not changed during one. No
+// step gets all of it: the signature of a step's function names the parts that it uses.
 type Scope struct {
+	Values
 	// Garden reads and writes directly, Seed is a view of the control plane's namespace: a step must see what an earlier
 	// one has just written.
-	Garden client.Client
-	Seed   client.Client
-	Clock  clock.PassiveClock
+	Garden, Seed client.Client
 	// GardenApplied and SeedApplied know what was applied before.
 	GardenApplied, SeedApplied *kube.ApplyCache
-	// Shoots connects to the API of the Shoot.
-	Shoots Connector
-
-	Shoot        *corev1beta1.Shoot
-	SeedObject   *corev1beta1.Seed
-	Project      *corev1beta1.Project
-	CloudProfile *corev1beta1.CloudProfile
-	// GardenIdentity is unique among all gardens.
-	GardenIdentity string
-
-	// Namespace of the control plane in the seed; the technical ID of the Shoot.
-	Namespace string
-	// Operation is what is being done, and Started since when: extension objects are asked to act once per operation.
-	Operation corev1beta1.LastOperationType
-	Started   time.Time
-	// Tasks are those that the Shoot was annotated with when the operation began.
-	Tasks []string
-
-	// Claim says who runs the control plane, as of the beginning of the pass.
-	Claim ownership.Claim
-	// FenceTime is how long etcd runs without being confirmed; 0 for the default of its process.
-	FenceTime time.Duration
-	// State is what the garden has kept of the control plane; nil unless it is being restored.
-	State *shootstate.Saved
-	// States keeps that current.
-	States *shootstate.States
-
-	Images Images
-	DNSTTL int64
-	// NewWorkerPoolHash is that feature gate.
-	NewWorkerPoolHash bool
-
-	Facts      Facts
-	Registered []corev1beta1.ControllerRegistration
-	// Installations are those of the seed.
-	Installations []corev1beta1.ControllerInstallation
+	Clock                      clock.PassiveClock
 	// Secrets generates the credentials of the control plane.
 	Secrets *secretsmanager.Manager
+	// Shoots connects to the API servers of Shoots, Etcds to the processes that run etcd.
+	Shoots Connector
+	Etcds  EtcdConnector
+	// State is what the garden has kept of the control plane; nil unless it is being restored. States keeps that current.
+	State  *shootstate.Saved
+	States *shootstate.States
 }
+
+// The parts of the scope. [Values] are one, too.
+type (
+	// Seed is the namespace of the control plane in the seed.
+	Seed struct {
+		client.Client
+		namespace string
+		applied   *kube.ApplyCache
+		clock     clock.PassiveClock
+	}
+	// Garden is the project's namespace in the garden, and what the garden keeps for the Shoot.
+	Garden struct {
+		client.Client
+		applied *kube.ApplyCache
+		states  *shootstate.States
+		clock   clock.PassiveClock
+	}
+	// Secrets are the generated credentials of the control plane.
+	Secrets struct {
+		*secretsmanager.Manager
+		namespace string
+	}
+	// Extensions are the objects by which extensions are asked to act.
+	Extensions struct {
+		seed   *Seed
+		values *Values
+		state  *shootstate.Saved
+	}
+	// Cluster is the user's cluster.
+	Cluster struct {
+		connector Connector
+		secrets   Secrets
+		clock     clock.PassiveClock
+	}
+	// Etcds are the processes that run etcd.
+	Etcds struct {
+		EtcdConnector
+		secrets Secrets
+	}
+)
+
+// part is implemented by the parts: of returns that of a scope, whatever the receiver is.
+type part[P any] interface{ of(*Scope) P }
+
+func (*Values) of(s *Scope) *Values { return &s.Values }
+func (*Seed) of(s *Scope) *Seed     { return &Seed{s.Seed, s.Namespace, s.SeedApplied, s.Clock} }
+func (*Garden) of(s *Scope) *Garden { return &Garden{s.Garden, s.GardenApplied, s.States, s.Clock} }
+func (Secrets) of(s *Scope) Secrets { return Secrets{s.Secrets, s.Namespace} }
+func (*Extensions) of(s *Scope) *Extensions {
+	return &Extensions{get[*Seed](s), &s.Values, s.State}
+}
+func (*Cluster) of(s *Scope) *Cluster { return &Cluster{s.Shoots, get[Secrets](s), s.Clock} }
+func (Etcds) of(s *Scope) Etcds       { return Etcds{s.Etcds, get[Secrets](s)} }
+
+func get[P part[P]](s *Scope) P {
+	var p P
+	return p.of(s)
+}
+
+// run is Ensure or Remove of a step.
+type run = func(context.Context, *Scope) (flow.Outcome, error)
+
+// use1 to use6 make Ensure or Remove of a step from a function that takes so many parts of the scope.
+func use1[A part[A]](f func(context.Context, A) (flow.Outcome, error)) run {
+	return func(ctx context.Context, s *Scope) (flow.Outcome, error) { return f(ctx, get[A](s)) }
+}
+
+func use2[A part[A], B part[B]](f func(context.Context, A, B) (flow.Outcome, error)) run {
+	return func(ctx context.Context, s *Scope) (flow.Outcome, error) { return f(ctx, get[A](s), get[B](s)) }
+}
+
+func use3[A part[A], B part[B], C part[C]](f func(context.Context, A, B, C) (flow.Outcome, error)) run {
+	return func(ctx context.Context, s *Scope) (flow.Outcome, error) {
+		return f(ctx, get[A](s), get[B](s), get[C](s))
+	}
+}
+
+func use4[A part[A], B part[B], C part[C], D part[D]](f func(context.Context, A, B, C, D) (flow.Outcome, error)) run {
+	return func(ctx context.Context, s *Scope) (flow.Outcome, error) {
+		return f(ctx, get[A](s), get[B](s), get[C](s), get[D](s))
+	}
+}
+
+func use5[A part[A], B part[B], C part[C], D part[D], E part[E]](
+	f func(context.Context, A, B, C, D, E) (flow.Outcome, error),
+) run {
+	return func(ctx context.Context, s *Scope) (flow.Outcome, error) {
+		return f(ctx, get[A](s), get[B](s), get[C](s), get[D](s), get[E](s))
+	}
+}
+
+func use6[A part[A], B part[B], C part[C], D part[D], E part[E], F part[F]](
+	f func(context.Context, A, B, C, D, E, F) (flow.Outcome, error),
+) run {
+	return func(ctx context.Context, s *Scope) (flow.Outcome, error) {
+		return f(ctx, get[A](s), get[B](s), get[C](s), get[D](s), get[E](s), get[F](s))
+	}
+}
+
+// when makes the rule of a step by which it is skipped: any of these is a reason.
+func when(rules ...func(*Values) string) func(*Scope) string {
+	return func(s *Scope) string {
+		for _, r := range rules {
+			if reason := r(&s.Values); reason != "" {
+				return reason
+			}
+		}
+		return ""
+	}
+}
+
+// reasonIf returns the reason to skip a step if the condition holds.
+func reasonIf(condition bool, reason string) string {
+	if condition {
+		return reason
+	}
+	return ""
+}
+
+func workerless(s *Values) string { return reasonIf(s.Workerless(), "workerless") }
+
+func asleep(s *Values) string { return reasonIf(s.Asleep(), "hibernated") }
+
+func skipReadiness(s *Values) string { return reasonIf(s.SkipReadiness(), "skip-readiness") }
+
+// leaving: a Shoot that is deleted as soon as everything of it is known here need not work.
+func leaving(s *Values) string { return reasonIf(s.Shoot.DeletionTimestamp != nil, "to be deleted") }
 
 // Connector hands out clients of Shoots' APIs.
 type Connector interface {
@@ -88,6 +175,10 @@ type Connector interface {
 	Healthy(ctx context.Context, kubeconfig []byte) error
 	// TunnelWorks asks a kubelet of the Shoot, through the API server and so through the tunnel.
 	TunnelWorks(ctx context.Context, kubeconfig []byte) error
+}
+
+// EtcdConnector talks to the processes that run etcd, and to etcd.
+type EtcdConnector interface {
 	// Stored visits what etcd holds under a prefix, in the order of the keys, until visit returns false.
 	Stored(ctx context.Context, access EtcdAccess, prefix string, visit func(key string, value []byte) bool) error
 	// SaveBackup waits until everything that etcd holds is in the backups, and returns the last revision in them.
@@ -98,281 +189,10 @@ type Connector interface {
 	ActivateEtcd(ctx context.Context, access EtcdAccess, epoch int64, holder string) error
 }
 
-// Images says where images come from.
-type Images struct {
-	Hortus, CoreDNS, Pause string
-	// Kubernetes returns an image of a Kubernetes version.
-	KubeAPIServer, KubeControllerManager, KubeScheduler, KubeProxy, Kubelet func(version string) string
-}
-
-// DefaultImages are the public ones.
-func DefaultImages() Images {
-	return Images{
-		Hortus: image.Hortus(), CoreDNS: image.CoreDNS, Pause: image.Pause,
-		KubeAPIServer: image.KubeAPIServer, KubeControllerManager: image.KubeControllerManager,
-		KubeScheduler: image.KubeScheduler,
-		KubeProxy:     image.KubeProxy, Kubelet: image.Kubelet,
-	}
-}
-
-// Facts are what was there when the pass began. They decide which parts of a flow apply.
-type Facts struct {
-	// Live: the control plane namespace exists and is not going away.
-	Live bool
-	// APIServer: the Deployment of the API server exists. APIServerReplicas is its size.
-	APIServer         bool
-	APIServerReplicas int32
-	// Infrastructure, ControlPlane and Worker: the extension objects exist.
-	Infrastructure, ControlPlane, Worker bool
-	// InfrastructureStatus: the Infrastructure has a provider status that a ControlPlane can use.
-	InfrastructureStatus bool
-	// Restoration is the last restore of a backup that was requested, nil if there was none.
-	Restoration *Restoration
-}
-
-// Observe reads the facts.
-func Observe(ctx context.Context, seed client.Reader, namespace, shootName string) (Facts, error) {
-	var f Facts
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
-	found, err := kube.Exists(ctx, seed, ns)
-	if err != nil || !found {
-		return f, err
-	}
-	f.Live = ns.DeletionTimestamp.IsZero()
-	if f.Restoration, err = ReadRestoration(ctx, seed, namespace); err != nil {
-		return f, err
-	}
-	key := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: namespace, Name: name} }
-	deployment := &appsv1.Deployment{ObjectMeta: key(kubeapiserver.Name)}
-	if found, err = kube.Exists(ctx, seed, deployment); err != nil {
-		return f, err
-	}
-	f.APIServer = found && deployment.DeletionTimestamp.IsZero()
-	f.APIServerReplicas = ptr.Deref(deployment.Spec.Replicas, 0)
-
-	infrastructure := &extensionsv1alpha1.Infrastructure{ObjectMeta: key(shootName)}
-	if f.Infrastructure, err = kube.Exists(ctx, seed, infrastructure); err != nil {
-		return f, err
-	}
-	f.InfrastructureStatus = infrastructure.Status.ProviderStatus != nil
-	controlPlane := &extensionsv1alpha1.ControlPlane{ObjectMeta: key(shootName)}
-	if f.ControlPlane, err = kube.Exists(ctx, seed, controlPlane); err != nil {
-		return f, err
-	}
-	f.ControlPlane = f.ControlPlane && controlPlane.DeletionTimestamp.IsZero()
-	worker := &extensionsv1alpha1.Worker{ObjectMeta: key(shootName)}
-	f.Worker, err = kube.Exists(ctx, seed, worker)
-	return f, err
-}
-
-// Workerless Shoots have an API server and no nodes.
-func (s *Scope) Workerless() bool { return len(s.Shoot.Spec.Provider.Workers) == 0 }
-
-// size of the Shoot, by the nodes that it may have.
-func (s *Scope) size() component.Size {
-	nodes := int32(0)
-	for _, w := range s.Shoot.Spec.Provider.Workers {
-		nodes += w.Maximum
-	}
-	return component.SizeFor(nodes)
-}
-
-// Hibernated reports what the spec asks for.
-func (s *Scope) Hibernated() bool {
-	h := s.Shoot.Spec.Hibernation
-	return h != nil && ptr.Deref(h.Enabled, false)
-}
-
-// Asleep: the Shoot is to be hibernated and its control plane has gone already, so nothing may wake it up.
-func (s *Scope) Asleep() bool {
-	return !s.Deleting() && s.Hibernated() && s.Facts.APIServer && s.Facts.APIServerReplicas == 0 &&
-		!s.Facts.Restoration.Pending()
-}
-
-// Deleting reports whether the Shoot is on its way out.
-func (s *Scope) Deleting() bool { return s.Operation == corev1beta1.LastOperationTypeDelete }
-
-// Restoring reports whether the control plane comes from another seed, or back from a move that was called off.
-func (s *Scope) Restoring() bool { return s.Operation == corev1beta1.LastOperationTypeRestore }
-
-// Preparing reports whether another seed runs the control plane, which is to be moved here.
-func (s *Scope) Preparing() bool {
-	return s.Restoring() && s.Claim.Called == s.SeedObject.Name && s.Claim.Holder != s.SeedObject.Name
-}
-
-// SkipReadiness: a user has asked not to wait for the control plane's health.
-func (s *Scope) SkipReadiness() bool {
-	_, ok := s.Shoot.Annotations[corev1beta1.AnnotationShootSkipReadiness]
-	return ok
-}
-
-// Replicas of control plane components.
-func (s *Scope) Replicas() int32 {
-	if s.Asleep() {
-		return 0
-	}
-	return 1
-}
-
-// InternalDomain is below the seed's internal domain, "" if that has none; machines and system components use it.
-func (s *Scope) InternalDomain() string {
-	domain := s.SeedObject.Spec.InternalDomain()
-	if domain == "" {
-		return ""
-	}
-	return s.Shoot.Name + "." + s.Project.Name + "." + domain
-}
-
-// ExternalDomain is the one for users, or "" if they have none.
-func (s *Scope) ExternalDomain() string {
-	if s.Shoot.Spec.DNS == nil || s.externallyUnmanaged() {
-		return ""
-	}
-	return ptr.Deref(s.Shoot.Spec.DNS.Domain, "")
-}
-
-// externallyUnmanaged: the user looks after the records of the domain.
-func (s *Scope) externallyUnmanaged() bool {
-	return s.Shoot.Spec.DNS != nil &&
-		slices.ContainsFunc(s.Shoot.Spec.DNS.Providers, func(p corev1beta1.DNSProvider) bool {
-			return ptr.Deref(p.Type, "") == corev1beta1.DNSUnmanaged
-		})
-}
-
-// APIHosts are the names that lead to the API server from outside, the internal one first.
-func (s *Scope) APIHosts() []string {
-	var hosts []string
-	if d := s.InternalDomain(); d != "" {
-		hosts = append(hosts, "api."+d)
-	}
-	if d := s.ExternalDomain(); d != "" {
-		hosts = append(hosts, "api."+d)
-	}
-	if s.externallyUnmanaged() && s.Shoot.Spec.DNS.Domain != nil {
-		hosts = append(hosts, "api."+*s.Shoot.Spec.DNS.Domain)
-	}
-	return hosts
-}
-
-// InternalHost is the name by which machines reach the API server.
-func (s *Scope) InternalHost() string { return "api." + s.InternalDomain() }
-
-// PodCIDR and ServiceCIDR are the ranges of the Shoot; workerless ones have only the latter.
-func (s *Scope) PodCIDR() string {
-	if s.Shoot.Spec.Networking == nil {
-		return ""
-	}
-	return ptr.Deref(s.Shoot.Spec.Networking.Pods, "")
-}
-
-// ServiceCIDR is the range of the Shoot's services.
-func (s *Scope) ServiceCIDR() string {
-	if s.Shoot.Spec.Networking == nil || ptr.Deref(s.Shoot.Spec.Networking.Services, "") == "" {
-		return defaultServiceCIDR
-	}
-	return *s.Shoot.Spec.Networking.Services
-}
-
-// defaultServiceCIDR is for Shoots without a range of their own; only an address for `kubernetes` is taken from it.
-const defaultServiceCIDR = "100.64.0.0/16"
-
-// Access is the way of a component into the Shoot's API by client certificate.
-func (s *Scope) Access(certName string) (component.ClientAccess, error) {
-	ca, err := s.Secrets.Bundle(nameCA)
-	if err != nil {
-		return component.ClientAccess{}, err
-	}
-	cert, err := s.Secrets.Get(certName)
-	if err != nil {
-		return component.ClientAccess{}, err
-	}
-	return component.ClientAccess{CASecret: ca.Name, CertSecret: cert.Name}, nil
-}
-
-// apply applies objects in order; each holds the server's answer afterwards.
-func (s *Scope) apply(ctx context.Context, objects ...client.Object) error {
-	for _, o := range objects {
-		if err := s.SeedApplied.Apply(ctx, s.Seed, o, FieldOwner); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// remove deletes objects and reports whether all are gone.
-func (s *Scope) remove(ctx context.Context, objects ...client.Object) (bool, error) {
-	all := true
-	for _, o := range objects {
-		gone, err := kube.Delete(ctx, s.Seed, o)
-		if err != nil {
-			return false, err
-		}
-		all = all && gone
-	}
-	return all, nil
-}
-
 // patchShootStatus changes the status of the Shoot in the garden. The scope's own copy stays as it is.
-func (s *Scope) patchShootStatus(ctx context.Context, change func(*corev1beta1.ShootStatus)) error {
+func (garden *Garden) patchShootStatus(ctx context.Context, s *Values, change func(*corev1beta1.ShootStatus)) error {
 	before := s.Shoot.DeepCopy()
 	after := s.Shoot.DeepCopy()
 	change(&after.Status)
-	return kube.PatchStatus(ctx, s.Garden, after, before)
-}
-
-// Skip rules.
-
-func workerless(s *Scope) string {
-	if s.Workerless() {
-		return "workerless"
-	}
-	return ""
-}
-
-func asleep(s *Scope) string {
-	if s.Asleep() {
-		return "hibernated"
-	}
-	return ""
-}
-
-func workerlessOrAsleep(s *Scope) string {
-	if reason := workerless(s); reason != "" {
-		return reason
-	}
-	return asleep(s)
-}
-
-// any of the rules.
-func either(rules ...func(*Scope) string) func(*Scope) string {
-	return func(s *Scope) string {
-		for _, r := range rules {
-			if reason := r(s); reason != "" {
-				return reason
-			}
-		}
-		return ""
-	}
-}
-
-func skipReadiness(s *Scope) string {
-	if s.SkipReadiness() {
-		return "skip-readiness"
-	}
-	return ""
-}
-
-// leaving: a Shoot that is deleted as soon as everything of it is known here need not work.
-func leaving(s *Scope) string {
-	if s.Shoot.DeletionTimestamp != nil {
-		return "to be deleted"
-	}
-	return ""
-}
-
-func requireDomain(s *Scope) error {
-	if s.InternalDomain() == "" {
-		return fmt.Errorf("seed %q has no internal domain in spec.dns.internal", s.SeedObject.Name)
-	}
-	return nil
+	return kube.PatchStatus(ctx, garden, after, before)
 }

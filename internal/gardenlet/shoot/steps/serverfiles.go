@@ -20,11 +20,11 @@ import (
 // addServerFiles reads what the user has written for the API server from the project. It was checked when the Shoot
 // began to refer to it and may have changed since. A server does not start with a wrong file, so it never gets one: the
 // error has the code of a problem of the user, and the servers that run go on with what they have.
-func (s *Scope) addServerFiles(ctx context.Context, v *kubeapiserver.Values) error {
+func addServerFiles(ctx context.Context, s *Values, garden *Garden, v *kubeapiserver.Values) error {
 	var errs []error
 	for _, file := range serverconfig.Of(s.Shoot, append([]string{v.Issuer}, v.AcceptedIssuers...)) {
 		configMap := &corev1.ConfigMap{}
-		if err := s.referenced(ctx, file.Path, file.ConfigMap, configMap); err != nil {
+		if err := referenced(ctx, s, garden, file.Path, file.ConfigMap, configMap); err != nil {
 			errs = append(errs, err)
 			continue
 		}
@@ -43,7 +43,7 @@ func (s *Scope) addServerFiles(ctx context.Context, v *kubeapiserver.Values) err
 		}
 	}
 	if config := s.Shoot.Spec.Kubernetes.KubeAPIServer; config != nil && config.StructuredAuthorization != nil {
-		kubeconfigs, err := s.authorizationKubeconfigs(ctx, config.StructuredAuthorization.Kubeconfigs)
+		kubeconfigs, err := authorizationKubeconfigs(ctx, s, garden, config.StructuredAuthorization.Kubeconfigs)
 		errs = append(errs, err)
 		v.AuthorizationKubeconfigs = kubeconfigs
 	}
@@ -51,8 +51,8 @@ func (s *Scope) addServerFiles(ctx context.Context, v *kubeapiserver.Values) err
 }
 
 // authorizationKubeconfigs reads the kubeconfigs of the user's webhooks, by the names of their authorizers.
-func (s *Scope) authorizationKubeconfigs(
-	ctx context.Context, references []corev1beta1.AuthorizerKubeconfigReference,
+func authorizationKubeconfigs(
+	ctx context.Context, s *Values, garden *Garden, references []corev1beta1.AuthorizerKubeconfigReference,
 ) (map[string][]byte, error) {
 	path := field.NewPath("spec", "kubernetes", "kubeAPIServer", "structuredAuthorization", "kubeconfigs")
 	kubeconfigs := map[string][]byte{}
@@ -60,7 +60,7 @@ func (s *Scope) authorizationKubeconfigs(
 	for i, r := range references {
 		path := path.Index(i).Child("secretName")
 		secret := &corev1.Secret{}
-		if err := s.referenced(ctx, path, r.SecretName, secret); err != nil {
+		if err := referenced(ctx, s, garden, path, r.SecretName, secret); err != nil {
 			errs = append(errs, err)
 			continue
 		}
@@ -86,8 +86,10 @@ func joined(errs []error) error {
 }
 
 // referenced reads an object of the project that a field of the Shoot names.
-func (s *Scope) referenced(ctx context.Context, path *field.Path, name string, object client.Object) error {
-	err := s.Garden.Get(ctx, client.ObjectKey{Namespace: s.Shoot.Namespace, Name: name}, object)
+func referenced(
+	ctx context.Context, s *Values, garden *Garden, path *field.Path, name string, object client.Object,
+) error {
+	err := garden.Get(ctx, client.ObjectKey{Namespace: s.Shoot.Namespace, Name: name}, object)
 	if apierrors.IsNotFound(err) {
 		return flow.WithCodes(field.NotFound(path, s.Shoot.Namespace+"/"+name), string(corev1beta1.ErrorConfigurationProblem))
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"strings"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"hortus.dev/hortus/internal/component/machinecontrollermanager"
 	"hortus.dev/hortus/internal/component/shootsystem"
 	"hortus.dev/hortus/internal/flow"
@@ -15,21 +13,23 @@ import (
 var ShootNamespaces = &flow.Step[*Scope]{
 	Name:   "shoot-namespaces",
 	After:  []*flow.Step[*Scope]{ManagedResources},
-	SkipIf: asleep,
-	Ensure: shootResource(shootsystem.NamespaceResourceName, func(context.Context, *Scope) ([]client.Object, error) {
-		return shootsystem.Namespaces(), nil
-	}),
+	SkipIf: when(asleep),
+	Ensure: use1(ensureShootNamespaces),
+}
+
+func ensureShootNamespaces(ctx context.Context, seed *Seed) (flow.Outcome, error) {
+	return flow.Done(), seed.applyShootResource(ctx, shootsystem.NamespaceResourceName, shootsystem.Namespaces())
 }
 
 // ShootSystem brings roles and descriptions of the cluster into the Shoot.
 var ShootSystem = &flow.Step[*Scope]{
 	Name:   "shoot-system",
 	After:  []*flow.Step[*Scope]{ManagedResources, ClusterIdentity},
-	SkipIf: asleep,
-	Ensure: shootResource(shootsystem.ResourceName, renderShootSystem),
+	SkipIf: when(asleep),
+	Ensure: use2(ensureShootSystem),
 }
 
-func renderShootSystem(_ context.Context, s *Scope) ([]client.Object, error) {
+func ensureShootSystem(ctx context.Context, s *Values, seed *Seed) (flow.Outcome, error) {
 	info := map[string]string{
 		"clusterIdentity":   clusterIdentity(s),
 		"kubernetesVersion": s.Shoot.Spec.Kubernetes.Version,
@@ -54,5 +54,5 @@ func renderShootSystem(_ context.Context, s *Scope) ([]client.Object, error) {
 	if !s.Workerless() {
 		objects = append(objects, machinecontrollermanager.ShootAccess()...)
 	}
-	return objects, nil
+	return flow.Done(), seed.applyShootResource(ctx, shootsystem.ResourceName, objects)
 }

@@ -22,13 +22,13 @@ import (
 var FormerOwnerFenced = &flow.Step[*Scope]{
 	Name:    "former-owner-fenced",
 	After:   []*flow.Step[*Scope]{Etcd},
-	SkipIf:  handedOver,
-	Ensure:  ensureFormerOwnerFenced,
+	SkipIf:  when(handedOver),
+	Ensure:  use4(ensureFormerOwnerFenced),
 	Recheck: time.Second,
 	Limit:   24 * time.Hour, // The fence time is what an operator says.
 }
 
-func handedOver(s *Scope) string {
+func handedOver(s *Values) string {
 	switch {
 	case s.Claim.TakenOver.From == "":
 		return "not taken over from a seed that is gone"
@@ -38,22 +38,24 @@ func handedOver(s *Scope) string {
 	return ""
 }
 
-func ensureFormerOwnerFenced(ctx context.Context, s *Scope) (flow.Outcome, error) {
+func ensureFormerOwnerFenced(
+	ctx context.Context, s *Values, seed *Seed, garden *Garden, etcds Etcds,
+) (flow.Outcome, error) {
 	taken := s.Claim.TakenOver
 	if taken.Unconfirmed.IsZero() {
-		restored, outcome, err := s.restoredEtcd(ctx)
+		restored, outcome, err := restoredEtcd(ctx, s, seed, etcds)
 		if err != nil || !outcome.IsDone() {
 			return outcome, err
 		}
-		claim, err := ownership.Change(ctx, s.Garden, s.Shoot, s.Clock.Now(), func(c ownership.Claim) ownership.Claim {
-			return c.Restored(s.SeedObject.Name, s.Clock.Now(), restored.Revision, restored.Stored)
+		claim, err := ownership.Change(ctx, garden, s.Shoot, seed.clock.Now(), func(c ownership.Claim) ownership.Claim {
+			return c.Restored(s.SeedObject.Name, seed.clock.Now(), restored.Revision, restored.Stored)
 		})
 		if err != nil {
 			return flow.Outcome{}, err
 		}
 		taken = claim.TakenOver
 	}
-	if left := taken.FencedAt().Sub(s.Clock.Now()); left > 0 {
+	if left := taken.FencedAt().Sub(seed.clock.Now()); left > 0 {
 		return flow.Waiting(fmt.Sprintf("What may be left of the control plane on Seed %s stops by itself until %s, %s from now",
 			taken.From, taken.FencedAt().UTC().Format(time.RFC3339), left.Round(time.Second))), nil
 	}
@@ -62,12 +64,12 @@ func ensureFormerOwnerFenced(ctx context.Context, s *Scope) (flow.Outcome, error
 
 // restoredEtcd waits until etcd runs for the new owner, which the bucket then knows, and returns what it was restored
 // to, as far as its process still knows.
-func (s *Scope) restoredEtcd(ctx context.Context) (etcdbackup.Restored, flow.Outcome, error) {
+func restoredEtcd(ctx context.Context, s *Values, seed *Seed, etcds Etcds) (etcdbackup.Restored, flow.Outcome, error) {
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: etcd.Name, Namespace: s.Namespace}}
-	if _, err := kube.Exists(ctx, s.Seed, set); err != nil {
+	if _, err := kube.Exists(ctx, seed, set); err != nil {
 		return etcdbackup.Restored{}, flow.Outcome{}, err
 	}
-	access, ok, err := BackupAccess(ctx, s.Seed, set)
+	access, ok, err := BackupAccess(ctx, seed, set)
 	if err != nil {
 		return etcdbackup.Restored{}, flow.Outcome{}, err
 	}
@@ -76,7 +78,7 @@ func (s *Scope) restoredEtcd(ctx context.Context) (etcdbackup.Restored, flow.Out
 			fmt.Errorf("etcd of namespace %q has no backups, from which it could be restored", s.Namespace)
 	}
 	const starting = "etcd is being restored from its backups"
-	status, err := s.Shoots.EtcdStatus(ctx, access)
+	status, err := etcds.EtcdStatus(ctx, access)
 	switch {
 	case err != nil: // It has not been started yet.
 		return etcdbackup.Restored{}, flow.Waiting(starting), nil

@@ -18,16 +18,16 @@ import (
 var VPNSeedServer = &flow.Step[*Scope]{
 	Name:   "vpn-seed-server",
 	After:  []*flow.Step[*Scope]{Credentials},
-	Ensure: ensureVPNSeedServer,
+	Ensure: use3(ensureVPNSeedServer),
 	Limit:  5 * time.Minute,
 }
 
-func ensureVPNSeedServer(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	server, err := s.Secrets.Get(nameVPNServer)
+func ensureVPNSeedServer(ctx context.Context, s *Values, seed *Seed, secrets Secrets) (flow.Outcome, error) {
+	server, err := secrets.Get(nameVPNServer)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	ca, err := s.Secrets.Bundle(nameCAVPN)
+	ca, err := secrets.Bundle(nameCAVPN)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
@@ -36,7 +36,7 @@ func ensureVPNSeedServer(ctx context.Context, s *Scope) (flow.Outcome, error) {
 		Workers: !s.Workerless(), OwnNetworks: ownNetworks(s.Shoot, s.ServiceCIDR()),
 		DeniedNetworks: deniedNetworks(s.SeedObject),
 	})
-	return s.applyWorkload(ctx, []client.Object{service, deployment})
+	return applyWorkload(ctx, s, seed, []client.Object{service, deployment})
 }
 
 // deniedNetworks are the ranges of the seed, and what its operator has blocked, sorted: no API server of a Shoot has

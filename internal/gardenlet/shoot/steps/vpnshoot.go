@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"hortus.dev/hortus/internal/component"
 	"hortus.dev/hortus/internal/component/gateway"
 	"hortus.dev/hortus/internal/component/vpnshoot"
@@ -18,20 +16,20 @@ import (
 var VPNShoot = &flow.Step[*Scope]{
 	Name:   "vpn-shoot",
 	After:  []*flow.Step[*Scope]{ShootNamespaces, VPNSeedServer},
-	SkipIf: workerlessOrAsleep,
-	Ensure: shootResource(vpnshoot.ResourceName, renderVPNShoot),
+	SkipIf: when(workerless, asleep),
+	Ensure: use3(ensureVPNShoot),
 }
 
-func renderVPNShoot(_ context.Context, s *Scope) ([]client.Object, error) {
-	ca, err := s.Secrets.Bundle(nameCAVPN)
+func ensureVPNShoot(ctx context.Context, s *Values, seed *Seed, secrets Secrets) (flow.Outcome, error) {
+	ca, err := secrets.Bundle(nameCAVPN)
 	if err != nil {
-		return nil, err
+		return flow.Outcome{}, err
 	}
-	cert, err := s.Secrets.Get(nameVPNShoot)
+	cert, err := secrets.Get(nameVPNShoot)
 	if err != nil {
-		return nil, err
+		return flow.Outcome{}, err
 	}
-	return vpnshoot.Render(vpnshoot.Values{
+	return flow.Done(), seed.applyShootResource(ctx, vpnshoot.ResourceName, vpnshoot.Render(vpnshoot.Values{
 		Image:       s.Images.Hortus,
 		Placement:   component.SystemComponents(s.Shoot.Spec.Provider.Workers),
 		Gateway:     fmt.Sprintf("%s:%d", s.InternalHost(), gateway.PortConnect),
@@ -40,5 +38,5 @@ func renderVPNShoot(_ context.Context, s *Scope) ([]client.Object, error) {
 		Cert:        cert.Data[secretsmanager.DataCert],
 		Key:         cert.Data[secretsmanager.DataKey],
 		Checksum:    ca.Name + "." + cert.Name,
-	}), nil
+	}))
 }

@@ -25,41 +25,41 @@ import (
 var MachineController = &flow.Step[*Scope]{
 	Name:   "machine-controller",
 	After:  []*flow.Step[*Scope]{CloudCredentials, KubeAPIServer},
-	SkipIf: workerless,
-	Ensure: ensureMachineController,
-	Remove: removeMachineController,
+	SkipIf: when(workerless),
+	Ensure: use3(ensureMachineController),
+	Remove: use1(removeMachineController),
 }
 
-func ensureMachineController(ctx context.Context, s *Scope) (flow.Outcome, error) {
+func ensureMachineController(ctx context.Context, s *Values, seed *Seed, secrets Secrets) (flow.Outcome, error) {
 	replicas := s.Replicas()
-	if waits, err := s.machinesAreMissing(ctx); err != nil {
+	if waits, err := machinesAreMissing(ctx, s, seed); err != nil {
 		return flow.Outcome{}, err
 	} else if waits {
 		deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
 			Name: machinecontrollermanager.Name, Namespace: s.Namespace,
 		}}
-		if found, err := kube.Exists(ctx, s.Seed, deployment); err != nil || found {
+		if found, err := kube.Exists(ctx, seed, deployment); err != nil || found {
 			return flow.Done(), err // The extension of the Worker starts it.
 		}
 		replicas = 0
 	}
-	access, err := s.Access(machinecontrollermanager.Name)
+	access, err := secrets.access(machinecontrollermanager.Name)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	return s.applyWorkload(ctx, machinecontrollermanager.Render(machinecontrollermanager.Values{
+	return applyWorkload(ctx, s, seed, machinecontrollermanager.Render(machinecontrollermanager.Values{
 		Namespace: s.Namespace, Image: s.Images.Hortus, Replicas: replicas, Access: access, Size: s.size(),
 	}))
 }
 
 // machinesAreMissing reports whether the Worker has not been restored yet. A controller that does not know the machines
 // would take them for orphans and delete them.
-func (s *Scope) machinesAreMissing(ctx context.Context) (bool, error) {
+func machinesAreMissing(ctx context.Context, s *Values, seed *Seed) (bool, error) {
 	if !s.Restoring() {
 		return false, nil
 	}
 	worker := &extensionsv1alpha1.Worker{ObjectMeta: s.extensionMeta(s.Shoot.Name)}
-	found, err := kube.Exists(ctx, s.Seed, worker)
+	found, err := kube.Exists(ctx, seed, worker)
 	if err != nil || !found {
 		return true, err
 	}
@@ -67,9 +67,9 @@ func (s *Scope) machinesAreMissing(ctx context.Context) (bool, error) {
 	return op == nil || toRestore(worker) || op.State != corev1beta1.LastOperationStateSucceeded, nil
 }
 
-func removeMachineController(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	objects := machinecontrollermanager.Render(machinecontrollermanager.Values{Namespace: s.Namespace})
-	_, err := s.remove(ctx, objects...)
+func removeMachineController(ctx context.Context, seed *Seed) (flow.Outcome, error) {
+	objects := machinecontrollermanager.Render(machinecontrollermanager.Values{Namespace: seed.namespace})
+	_, err := seed.remove(ctx, objects...)
 	return flow.Done(), err
 }
 
@@ -80,19 +80,21 @@ var Worker = &flow.Step[*Scope]{
 		MachineController, OperatingSystemConfig, ShootSystem, ShootResources, Network, ControlPlane,
 		ExtensionsAfterKubeAPIServer, Route, DNSInternal,
 	},
-	SkipIf: either(workerless, asleep),
-	Ensure: ensureWorker,
-	Remove: removeWorker,
+	SkipIf: when(workerless, asleep),
+	Ensure: use4(ensureWorker),
+	Remove: use2(removeWorker),
 	// A rolling update takes as long as its slowest machine times their number; the extension reports errors earlier.
 	Limit: rollLimit,
 }
 
-func ensureWorker(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	infrastructure, err := s.infrastructure(ctx)
+func ensureWorker(
+	ctx context.Context, s *Values, seed *Seed, secrets Secrets, extensions *Extensions,
+) (flow.Outcome, error) {
+	infrastructure, err := infrastructure(ctx, s, seed)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	sshKey, err := s.sshPublicKey()
+	sshKey, err := sshPublicKey(s, secrets)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
@@ -101,31 +103,31 @@ func ensureWorker(ctx context.Context, s *Scope) (flow.Outcome, error) {
 		Spec: extensionsv1alpha1.WorkerSpec{
 			DefaultSpec:                  extensionsv1alpha1.DefaultSpec{Type: s.Shoot.Spec.Provider.Type},
 			Region:                       s.Shoot.Spec.Region,
-			SecretRef:                    s.cloudSecretRef(),
+			SecretRef:                    cloudSecretRef(s.Namespace),
 			SSHPublicKey:                 sshKey,
 			InfrastructureProviderStatus: infrastructure.Status.ProviderStatus,
 		},
 	}
-	keys, err := readKeys(ctx, s.Seed, s.Shoot, s.Namespace)
+	keys, err := readKeys(ctx, seed, s.Shoot, s.Namespace)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
 	for i := range s.Shoot.Spec.Provider.Workers {
 		w := &s.Shoot.Spec.Provider.Workers[i]
-		pool, err := s.desiredPool(ctx, w, keys[w.Name])
+		pool, err := desiredPool(ctx, s, seed, w, keys[w.Name])
 		if err != nil {
 			return flow.Outcome{}, fmt.Errorf("worker pool %q: %w", w.Name, err)
 		}
 		o.Spec.Pools = append(o.Spec.Pools, *pool)
 	}
-	if err := s.rollPools(ctx); err != nil {
+	if err := rollPools(ctx, s, seed); err != nil {
 		return flow.Outcome{}, err
 	}
-	outcome, err := s.reconcileExtension(ctx, extensionRequest{object: o, trigger: triggerAlways, severe: severeDefault})
+	outcome, err := extensions.reconcile(ctx, extensionRequest{object: o, trigger: triggerAlways, severe: severeDefault})
 	if err != nil || !outcome.IsDone() {
 		return outcome, err
 	}
-	waiting, err := s.waitingForRollouts(ctx)
+	waiting, err := waitingForRollouts(ctx, s, seed)
 	if err != nil || waiting == "" {
 		return outcome, err
 	}
@@ -133,11 +135,11 @@ func ensureWorker(ctx context.Context, s *Scope) (flow.Outcome, error) {
 }
 
 // desiredPool describes the machines of a pool to the provider.
-func (s *Scope) desiredPool(
-	ctx context.Context, w *corev1beta1.Worker, key poolKey,
+func desiredPool(
+	ctx context.Context, s *Values, seed *Seed, w *corev1beta1.Worker, key poolKey,
 ) (*extensionsv1alpha1.WorkerPool, error) {
 	provision := &extensionsv1alpha1.OperatingSystemConfig{}
-	if err := s.Seed.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: key.name + suffixProvision},
+	if err := seed.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: key.name + suffixProvision},
 		provision); err != nil {
 		return nil, fmt.Errorf("read OperatingSystemConfig: %w", err)
 	}
@@ -228,8 +230,8 @@ func nodeTemplate(profile *corev1beta1.CloudProfile, machineType string) *extens
 	return &extensionsv1alpha1.NodeTemplate{Capacity: maps.Clone(capacity)}
 }
 
-func removeWorker(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	return s.deleteExtension(ctx, &extensionsv1alpha1.Worker{
+func removeWorker(ctx context.Context, s *Values, extensions *Extensions) (flow.Outcome, error) {
+	return extensions.delete(ctx, &extensionsv1alpha1.Worker{
 		ObjectMeta: metav1.ObjectMeta{Name: s.Shoot.Name, Namespace: s.Namespace},
 	}, severeDefault)
 }

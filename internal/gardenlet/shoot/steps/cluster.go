@@ -32,35 +32,49 @@ func ReadKubeconfig(ctx context.Context, seed client.Reader, namespace string) (
 	return secret.Data["kubeconfig"], nil
 }
 
-// shootClient is a client of the Shoot's API.
-func (s *Scope) shootClient() (client.Client, error) {
-	kubeconfig, err := s.gardenerKubeconfig()
+// client is a client of the Shoot's API.
+func (cluster *Cluster) client() (client.Client, error) {
+	kubeconfig, err := cluster.secrets.gardenerKubeconfig()
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.Shoots.Connect(kubeconfig)
+	c, err := cluster.connector.Connect(kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the Shoot's API server: %w", err)
 	}
 	return c, nil
 }
 
+// healthy asks the API server for its readiness.
+func (cluster *Cluster) healthy(ctx context.Context) error {
+	kubeconfig, err := cluster.secrets.gardenerKubeconfig()
+	if err != nil {
+		return err
+	}
+	return cluster.connector.Healthy(ctx, kubeconfig)
+}
+
+// tunnelWorks asks a kubelet, through the API server.
+func (cluster *Cluster) tunnelWorks(ctx context.Context) error {
+	kubeconfig, err := cluster.secrets.gardenerKubeconfig()
+	if err != nil {
+		return err
+	}
+	return cluster.connector.TunnelWorks(ctx, kubeconfig)
+}
+
 // Connection waits until the gardenlet itself reaches the Shoot's API server.
 var Connection = &flow.Step[*Scope]{
 	Name:    "connection",
 	After:   []*flow.Step[*Scope]{KubeAPIServerReady},
-	SkipIf:  either(asleep, skipReadiness),
-	Ensure:  ensureConnection,
+	SkipIf:  when(asleep, skipReadiness),
+	Ensure:  use1(ensureConnection),
 	Recheck: recheck,
 	Limit:   2 * time.Minute,
 }
 
-func ensureConnection(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	kubeconfig, err := s.gardenerKubeconfig()
-	if err != nil {
-		return flow.Outcome{}, err
-	}
-	if err := s.Shoots.Healthy(ctx, kubeconfig); err != nil {
+func ensureConnection(ctx context.Context, cluster *Cluster) (flow.Outcome, error) {
+	if err := cluster.healthy(ctx); err != nil {
 		return flow.Waiting(fmt.Sprintf("The Shoot's API server does not answer: %v", err)), nil
 	}
 	return flow.Done(), nil
@@ -70,14 +84,14 @@ func ensureConnection(ctx context.Context, s *Scope) (flow.Outcome, error) {
 var Tunnel = &flow.Step[*Scope]{
 	Name:    "tunnel",
 	After:   []*flow.Step[*Scope]{SystemComponentsReady, Worker},
-	SkipIf:  either(workerlessOrAsleep, hibernating, withoutNodes, skipReadiness, leaving),
-	Ensure:  ensureTunnel,
+	SkipIf:  when(workerless, asleep, hibernating, withoutNodes, skipReadiness, leaving),
+	Ensure:  use1(ensureTunnel),
 	Recheck: recheck,
 	Limit:   15 * time.Minute,
 }
 
 // withoutNodes: all pools may be empty.
-func withoutNodes(s *Scope) string {
+func withoutNodes(s *Values) string {
 	if s.Workerless() {
 		return ""
 	}
@@ -89,12 +103,8 @@ func withoutNodes(s *Scope) string {
 	return "no pool has a minimum"
 }
 
-func ensureTunnel(ctx context.Context, s *Scope) (flow.Outcome, error) {
-	kubeconfig, err := s.gardenerKubeconfig()
-	if err != nil {
-		return flow.Outcome{}, err
-	}
-	if err := s.Shoots.TunnelWorks(ctx, kubeconfig); err != nil {
+func ensureTunnel(ctx context.Context, cluster *Cluster) (flow.Outcome, error) {
+	if err := cluster.tunnelWorks(ctx); err != nil {
 		return flow.Waiting(fmt.Sprintf("The tunnel to the Shoot's nodes does not work: %v", err)), nil
 	}
 	return flow.Done(), nil

@@ -1,0 +1,220 @@
+package steps
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	"hortus.dev/hortus/internal/component"
+	"hortus.dev/hortus/internal/flow"
+	"hortus.dev/hortus/internal/kube"
+)
+
+// apply applies objects in order; each holds the server's answer afterwards.
+func (seed *Seed) apply(ctx context.Context, objects ...client.Object) error {
+	for _, o := range objects {
+		if err := seed.applied.Apply(ctx, seed, o, FieldOwner); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove deletes objects and reports whether all are gone.
+func (seed *Seed) remove(ctx context.Context, objects ...client.Object) (bool, error) {
+	all := true
+	for _, o := range objects {
+		gone, err := kube.Delete(ctx, seed, o)
+		if err != nil {
+			return false, err
+		}
+		all = all && gone
+	}
+	return all, nil
+}
+
+// deploymentReady reads a Deployment and reports whether its newest version is available.
+func (seed *Seed) deploymentReady(ctx context.Context, name string) (flow.Outcome, error) {
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: seed.namespace}}
+	found, err := kube.Exists(ctx, seed, d)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	if !found {
+		return flow.Waiting(fmt.Sprintf("Deployment %s has been deleted by somebody else", name)), nil
+	}
+	if !kube.DeploymentReady(d) {
+		pods := &corev1.PodList{}
+		if err := seed.List(ctx, pods, client.InNamespace(seed.namespace),
+			client.MatchingLabels(d.Spec.Selector.MatchLabels)); err != nil {
+			return flow.Outcome{}, fmt.Errorf("list pods of Deployment %q: %w", name, err)
+		}
+		return seed.waitForPods(kube.DeploymentProgress(d), pods.Items), nil
+	}
+	return flow.Done(), nil
+}
+
+// fetchLimit is how long nodes may take to fetch an image. Some registries, the local cloud's for one, make an image
+// when it is asked for.
+const fetchLimit = 30 * time.Minute
+
+// waitForPods adds to the text what the pods wait for.
+func (seed *Seed) waitForPods(text string, pods []corev1.Pod) flow.Outcome {
+	why, fetching := kube.WaitingContainers(pods, seed.clock.Now())
+	if why != "" {
+		text += ": " + why
+	}
+	if fetching {
+		return flow.WaitingUpTo(fetchLimit, text)
+	}
+	return flow.Waiting(text)
+}
+
+// removeDeployment deletes a Deployment and waits for its pods, which the garbage collector removes after it.
+func (seed *Seed) removeDeployment(ctx context.Context, d *appsv1.Deployment) (flow.Outcome, error) {
+	gone, err := seed.remove(ctx, d)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	ended, err := seed.endPods(ctx, d.Name)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	if !gone || !ended {
+		return flow.Waiting(fmt.Sprintf("Deployment %s is being deleted", d.Name)), nil
+	}
+	return flow.Done(), nil
+}
+
+// scaleDeployment sets the replicas of a Deployment if it exists.
+func (seed *Seed) scaleDeployment(ctx context.Context, name string, replicas int32) error {
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: seed.namespace}}
+	found, err := kube.Exists(ctx, seed, d)
+	if err != nil || !found || ptr.Deref(d.Spec.Replicas, 1) == replicas {
+		return err
+	}
+	before := d.DeepCopy()
+	d.Spec.Replicas = ptr.To(replicas)
+	if err := seed.Patch(ctx, d, client.MergeFrom(before), client.FieldOwner(FieldOwner)); err != nil {
+		return fmt.Errorf("scale Deployment %q: %w", name, err)
+	}
+	return nil
+}
+
+// pauseDeployment lets a Deployment make no ReplicaSets, or lets it go on. One that does not exist stays so.
+func (seed *Seed) pauseDeployment(ctx context.Context, d *appsv1.Deployment, paused bool) error {
+	if d.UID == "" || d.Spec.Paused == paused {
+		return nil
+	}
+	before := d.DeepCopy()
+	d.Spec.Paused = paused
+	if err := seed.Patch(ctx, d, client.MergeFrom(before), client.FieldOwner(FieldOwner)); err != nil {
+		return fmt.Errorf("set spec.paused of Deployment %q to %t: %w", d.Name, paused, err)
+	}
+	return nil
+}
+
+// deleteReplicaSets deletes the ReplicaSets of a Deployment that makes no more of them, but not their pods. It reports
+// whether the pods belong to nobody.
+func (seed *Seed) deleteReplicaSets(ctx context.Context, name string) (bool, error) {
+	sets := &appsv1.ReplicaSetList{}
+	if err := seed.List(ctx, sets, client.InNamespace(seed.namespace), client.MatchingLabels(component.Selector(name)),
+		&client.ListOptions{Raw: &metav1.ListOptions{}}); err != nil {
+		return false, fmt.Errorf("list ReplicaSets of %s: %w", name, err)
+	}
+	// Those without pods go first, because a paused Deployment scales the one that is left last.
+	slices.SortFunc(sets.Items, func(a, b appsv1.ReplicaSet) int {
+		return cmp.Compare(ptr.Deref(a.Spec.Replicas, 1), ptr.Deref(b.Spec.Replicas, 1))
+	})
+	for i := range sets.Items {
+		if err := seed.Delete(ctx, &sets.Items[i],
+			client.PropagationPolicy(metav1.DeletePropagationOrphan)); client.IgnoreNotFound(err) != nil {
+			return false, fmt.Errorf("delete ReplicaSet %q, but not its pods: %w", sets.Items[i].Name, err)
+		}
+	}
+	return len(sets.Items) == 0, nil
+}
+
+// podsOf lists the pods of a component.
+func (seed *Seed) podsOf(ctx context.Context, name string, opts ...client.ListOption) ([]corev1.Pod, error) {
+	pods := &corev1.PodList{}
+	opts = append(opts, client.InNamespace(seed.namespace), client.MatchingLabels(component.Selector(name)))
+	if err := seed.List(ctx, pods, opts...); err != nil {
+		return nil, fmt.Errorf("list pods of %s: %w", name, err)
+	}
+	return pods.Items, nil
+}
+
+// endPods reports whether the pods of a component have ended that nobody uses any more. Those that are shutting down
+// need not wait for their clients.
+func (seed *Seed) endPods(ctx context.Context, name string) (bool, error) {
+	return seed.deletePods(ctx, name, func(p *corev1.Pod) bool { return !p.DeletionTimestamp.IsZero() })
+}
+
+// deletePods deletes those pods of a component that match, and reports whether it has none.
+func (seed *Seed) deletePods(ctx context.Context, name string, match func(*corev1.Pod) bool) (bool, error) {
+	pods, err := seed.podsOf(ctx, name)
+	if err != nil {
+		return false, err
+	}
+	for i := range pods {
+		p := &pods[i]
+		if !match(p) || !p.DeletionTimestamp.IsZero() && ptr.Deref(p.DeletionGracePeriodSeconds, 0) <= 1 {
+			continue
+		}
+		if err := client.IgnoreNotFound(seed.Delete(ctx, p, client.GracePeriodSeconds(1))); err != nil {
+			return false, fmt.Errorf("end Pod %q: %w", p.Name, err)
+		}
+	}
+	return len(pods) == 0, nil
+}
+
+// release deletes all objects of the kinds in the namespace after taking their finalizers away, and counts them.
+func (seed *Seed) release(ctx context.Context, group schema.GroupVersion, kinds ...string) (count int, err error) {
+	for _, kind := range kinds {
+		n, err := seed.releaseKind(ctx, group.WithKind(kind))
+		if err != nil {
+			return 0, err
+		}
+		count += n
+	}
+	return count, nil
+}
+
+func (seed *Seed) releaseKind(ctx context.Context, kind schema.GroupVersionKind) (int, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	if err := seed.List(ctx, list, client.InNamespace(seed.namespace)); err != nil {
+		if meta.IsNoMatchError(err) {
+			return 0, nil
+		}
+		return 0, fmt.Errorf("list %ss: %w", kind.Kind, err)
+	}
+	for i := range list.Items {
+		o := &list.Items[i]
+		o.SetGroupVersionKind(kind)
+		if len(o.Finalizers) > 0 || o.Annotations[extensionsv1alpha1.AnnotationConfirmDeletion] == "" {
+			before := o.DeepCopy()
+			o.Finalizers = nil
+			metav1.SetMetaDataAnnotation(&o.ObjectMeta, extensionsv1alpha1.AnnotationConfirmDeletion, "true")
+			if err := client.IgnoreNotFound(seed.Patch(ctx, o, client.MergeFrom(before))); err != nil {
+				return 0, fmt.Errorf("release %s %q: %w", kind.Kind, o.Name, err)
+			}
+		}
+		if _, err := kube.Delete(ctx, seed, o); err != nil {
+			return 0, err
+		}
+	}
+	return len(list.Items), nil
+}
