@@ -46,6 +46,9 @@ func kind[T, L any, O interface {
 	}
 }
 
+// KindOf is the name of the object's kind.
+func KindOf(o extensionsv1alpha1.Object) string { return reflect.TypeOf(o).Elem().Name() }
+
 // List reads the objects of the kind in a namespace.
 func (k Kind) List(ctx context.Context, seed client.Reader, namespace string) ([]extensionsv1alpha1.Object, error) {
 	list := k.NewList()

@@ -44,7 +44,7 @@ func (w *Wanted) operation() string {
 // Ensure creates the object or updates its spec, requests the operation if that is due, and tells how far it is. A
 // conflict with another writer is returned as it is.
 func Ensure(ctx context.Context, c client.Client, w Wanted, now time.Time) (Progress, error) {
-	kind := kindOf(w.Object)
+	kind := KindOf(w.Object)
 	current := w.Object.DeepCopyObject().(extensionsv1alpha1.Object)
 	found, err := kube.Exists(ctx, c, current)
 	if err != nil {
@@ -104,7 +104,7 @@ func due(current extensionsv1alpha1.Object, w Wanted, now time.Time) bool {
 func Migrate(
 	ctx context.Context, c client.Client, o extensionsv1alpha1.Object, failingSince, now time.Time,
 ) (Progress, error) {
-	kind := kindOf(o)
+	kind := KindOf(o)
 	found, err := kube.Exists(ctx, c, o)
 	if err != nil {
 		return Progress{}, err
@@ -136,7 +136,7 @@ func Migrate(
 func Delete(
 	ctx context.Context, c client.Client, o extensionsv1alpha1.Object, failingSince, now time.Time,
 ) (Progress, error) {
-	kind := kindOf(o)
+	kind := KindOf(o)
 	found, err := kube.Exists(ctx, c, o)
 	if err != nil {
 		return Progress{}, err
@@ -178,7 +178,7 @@ func again(
 		annotate(o, extensionsv1alpha1.AnnotationOperation, operation)
 	}
 	if err := c.Patch(ctx, o, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("request %s %q again: %w", kindOf(o), o.GetName(), err)
+		return fmt.Errorf("request %s %q again: %w", KindOf(o), o.GetName(), err)
 	}
 	return nil
 }
@@ -202,8 +202,6 @@ func annotate(o extensionsv1alpha1.Object, key, value string) {
 	annotations[key] = value
 	o.SetAnnotations(annotations)
 }
-
-func kindOf(o extensionsv1alpha1.Object) string { return reflect.TypeOf(o).Elem().Name() }
 
 // SpecOf is the field Spec behind the pointer o.
 func SpecOf(o any) any { return reflect.ValueOf(o).Elem().FieldByName("Spec").Interface() }

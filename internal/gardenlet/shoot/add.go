@@ -26,7 +26,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
-	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	"hortus.dev/hortus/internal/gardenlet/extensionobject"
 	"hortus.dev/hortus/internal/kube"

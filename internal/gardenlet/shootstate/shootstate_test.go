@@ -17,10 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	"hortus.dev/hortus/extension/worker"
+	"hortus.dev/hortus/internal/gardenlet/extensionobject"
 )
 
 func TestDecide(t *testing.T) {
@@ -356,5 +358,41 @@ func TestPauses(t *testing.T) {
 		if got := pauseAfter(bytes); got != want {
 			t.Errorf("pauseAfter(%d) = %s, want %s", bytes, got, want)
 		}
+	}
+}
+
+func TestEveryKindOfExtensionObjectsIsSaved(t *testing.T) {
+	shoot := &corev1beta1.Shoot{Status: corev1beta1.ShootStatus{TechnicalID: "shoot--p--s"}}
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		corev1.AddToScheme, extensionsv1alpha1.AddToScheme, machinev1alpha1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seed := fake.NewClientBuilder().WithScheme(scheme)
+	for _, kind := range extensionobject.Kinds {
+		o := kind.New()
+		o.SetNamespace(shoot.Status.TechnicalID)
+		o.SetName("a")
+		seed.WithObjects(o)
+		if _, err := reduce(o); err != nil {
+			t.Errorf("%s is not watched: %v", kind.Name, err)
+		}
+	}
+	observed, err := observe(t.Context(), seed.Build(), shoot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got, want []string
+	for _, o := range observed.Extensions {
+		got = append(got, extensionobject.KindOf(o))
+	}
+	for _, kind := range extensionobject.Kinds {
+		want = append(want, kind.Name)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("observed kinds (-want +got):\n%s", diff)
 	}
 }

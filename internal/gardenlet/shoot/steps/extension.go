@@ -39,7 +39,7 @@ type extensionRequest struct {
 
 // reconcile creates or updates the object, asks the extension to act if it is due, and reports how far it is.
 func (extensions *Extensions) reconcile(ctx context.Context, r extensionRequest) (flow.Outcome, error) {
-	kind := reflect.TypeOf(r.object).Elem().Name()
+	kind := extensionobject.KindOf(r.object)
 	current := r.object.DeepCopyObject().(extensionsv1alpha1.Object)
 	found, err := kube.Exists(ctx, extensions.seed, current)
 	if err != nil {
@@ -130,7 +130,7 @@ func extensionOutcome(
 func (extensions *Extensions) delete(
 	ctx context.Context, o extensionsv1alpha1.Object, severe time.Duration,
 ) (flow.Outcome, error) {
-	kind := reflect.TypeOf(o).Elem().Name()
+	kind := extensionobject.KindOf(o)
 	found, err := kube.Exists(ctx, extensions.seed, o)
 	if err != nil {
 		return flow.Outcome{}, err

@@ -7,7 +7,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,6 +14,7 @@ import (
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	"hortus.dev/hortus/internal/component/machinecontrollermanager"
 	"hortus.dev/hortus/internal/flow"
+	"hortus.dev/hortus/internal/gardenlet/extensionobject"
 	"hortus.dev/hortus/internal/kube"
 )
 
@@ -71,34 +71,31 @@ func forceMachines(ctx context.Context, seed *Seed) (flow.Outcome, error) {
 }
 
 func forceExtensions(ctx context.Context, seed *Seed) (flow.Outcome, error) {
+	objects, err := extensionobject.List(ctx, seed, seed.namespace, extensionobject.Kinds...)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
 	var left []string
-	for _, kind := range shootExtensionKinds {
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(extensionsv1alpha1.SchemeGroupVersion.WithKind(kind + "List"))
-		if err := seed.List(ctx, list, client.InNamespace(seed.namespace)); err != nil {
-			return flow.Outcome{}, fmt.Errorf("list %ss: %w", kind, err)
+	for _, o := range objects {
+		name := extensionobject.KindOf(o) + " " + o.GetName()
+		left = append(left, name)
+		if o.GetDeletionTimestamp() != nil {
+			continue
 		}
-		for i := range list.Items {
-			o := &list.Items[i]
-			left = append(left, kind+" "+o.GetName())
-			if o.GetDeletionTimestamp() != nil {
-				continue
-			}
-			before := o.DeepCopy()
-			annotations := o.GetAnnotations()
-			if annotations == nil {
-				annotations = map[string]string{}
-			}
-			annotations[extensionsv1alpha1.AnnotationConfirmDeletion] = "true"
-			annotations[extensionsv1alpha1.AnnotationConfirmForceDeletion] = "true"
-			annotations[extensionsv1alpha1.AnnotationTimestamp] = seed.clock.Now().UTC().Format(time.RFC3339Nano)
-			o.SetAnnotations(annotations)
-			if err := seed.Patch(ctx, o, client.MergeFrom(before)); err != nil {
-				return flow.Outcome{}, fmt.Errorf("confirm deletion of %s %q: %w", kind, o.GetName(), err)
-			}
-			if _, err := kube.Delete(ctx, seed, o); err != nil {
-				return flow.Outcome{}, err
-			}
+		before := o.DeepCopyObject().(extensionsv1alpha1.Object)
+		annotations := o.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[extensionsv1alpha1.AnnotationConfirmDeletion] = "true"
+		annotations[extensionsv1alpha1.AnnotationConfirmForceDeletion] = "true"
+		annotations[extensionsv1alpha1.AnnotationTimestamp] = seed.clock.Now().UTC().Format(time.RFC3339Nano)
+		o.SetAnnotations(annotations)
+		if err := seed.Patch(ctx, o, client.MergeFrom(before)); err != nil {
+			return flow.Outcome{}, fmt.Errorf("confirm deletion of %s: %w", name, err)
+		}
+		if _, err := kube.Delete(ctx, seed, o); err != nil {
+			return flow.Outcome{}, err
 		}
 	}
 	if len(left) > 0 {

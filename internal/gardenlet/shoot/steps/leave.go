@@ -13,6 +13,7 @@ import (
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	"hortus.dev/hortus/internal/flow"
 	"hortus.dev/hortus/internal/gardenlet/backup"
+	"hortus.dev/hortus/internal/gardenlet/extensionobject"
 	"hortus.dev/hortus/internal/kube"
 )
 
@@ -86,7 +87,11 @@ func ensureLeftoverObjectsDropped(ctx context.Context, s *Values, seed *Seed) (f
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	extensions, err := seed.release(ctx, extensionsv1alpha1.SchemeGroupVersion, shootExtensionKinds...)
+	var kinds []string
+	for _, kind := range extensionobject.Kinds {
+		kinds = append(kinds, kind.Name)
+	}
+	extensions, err := seed.release(ctx, extensionsv1alpha1.SchemeGroupVersion, kinds...)
 	if err != nil {
 		return flow.Outcome{}, err
 	}

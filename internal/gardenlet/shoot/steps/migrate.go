@@ -3,7 +3,6 @@ package steps
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"slices"
 	"time"
 
@@ -21,6 +20,7 @@ import (
 	"hortus.dev/hortus/internal/component/resourcemanager"
 	"hortus.dev/hortus/internal/component/vpnseedserver"
 	"hortus.dev/hortus/internal/flow"
+	"hortus.dev/hortus/internal/gardenlet/extensionobject"
 	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/internal/ownership"
 )
@@ -56,23 +56,19 @@ var (
 	WorkerMigrated = &flow.Step[*Scope]{
 		Name:   "worker-migrated",
 		After:  []*flow.Step[*Scope]{MachineControllerStopped},
-		Ensure: use2(migrate(extensionsv1alpha1.WorkerKind)),
+		Ensure: use2(migrate(only(extensionsv1alpha1.WorkerKind))),
 	}
 	// OthersMigrated: so do the extensions that the API server does without.
 	OthersMigrated = &flow.Step[*Scope]{
-		Name:  "extensions-migrated",
-		After: []*flow.Step[*Scope]{WorkerMigrated},
-		Ensure: use2(migrate(
-			extensionsv1alpha1.OperatingSystemConfigKind, extensionsv1alpha1.NetworkKind,
-			extensionsv1alpha1.ContainerRuntimeKind,
-			extensionsv1alpha1.ControlPlaneKind, extensionsv1alpha1.DNSRecordKind, extensionsv1alpha1.ExtensionKind,
-		)),
+		Name:   "extensions-migrated",
+		After:  []*flow.Step[*Scope]{WorkerMigrated},
+		Ensure: use2(migrate(except(extensionsv1alpha1.WorkerKind, extensionsv1alpha1.InfrastructureKind))),
 	}
 	// InfrastructureMigrated comes after all that is built on the infrastructure.
 	InfrastructureMigrated = &flow.Step[*Scope]{
 		Name:   "infrastructure-migrated",
 		After:  []*flow.Step[*Scope]{OthersMigrated},
-		Ensure: use2(migrate(extensionsv1alpha1.InfrastructureKind)),
+		Ensure: use2(migrate(only(extensionsv1alpha1.InfrastructureKind))),
 	}
 	// StateSaved brings to the garden what the destination prepares with.
 	StateSaved = &flow.Step[*Scope]{
@@ -237,46 +233,22 @@ func ensureDestinationPrepared(ctx context.Context, s *Values, garden *Garden) (
 	return flow.Waiting(fmt.Sprintf("Seed %s is preparing", destination)), nil
 }
 
-// extensionLists make lists of the kinds that belong to a Shoot.
-var extensionLists = map[string]func() client.ObjectList{
-	extensionsv1alpha1.ContainerRuntimeKind:      newList[extensionsv1alpha1.ContainerRuntimeList],
-	extensionsv1alpha1.ControlPlaneKind:          newList[extensionsv1alpha1.ControlPlaneList],
-	extensionsv1alpha1.DNSRecordKind:             newList[extensionsv1alpha1.DNSRecordList],
-	extensionsv1alpha1.ExtensionKind:             newList[extensionsv1alpha1.ExtensionList],
-	extensionsv1alpha1.InfrastructureKind:        newList[extensionsv1alpha1.InfrastructureList],
-	extensionsv1alpha1.NetworkKind:               newList[extensionsv1alpha1.NetworkList],
-	extensionsv1alpha1.OperatingSystemConfigKind: newList[extensionsv1alpha1.OperatingSystemConfigList],
-	extensionsv1alpha1.WorkerKind:                newList[extensionsv1alpha1.WorkerList],
+// only and except select from the kinds of extension objects.
+func only(name string) []extensionobject.Kind {
+	return slices.DeleteFunc(slices.Clone(extensionobject.Kinds),
+		func(k extensionobject.Kind) bool { return k.Name != name })
 }
 
-func newList[T any, L interface {
-	*T
-	client.ObjectList
-}]() client.ObjectList {
-	return L(new(T))
-}
-
-// list returns the objects of the kinds.
-func (extensions *Extensions) list(ctx context.Context, kinds ...string) ([]extensionsv1alpha1.Object, error) {
-	var out []extensionsv1alpha1.Object
-	for _, kind := range kinds {
-		list := extensionLists[kind]()
-		if err := extensions.seed.List(ctx, list, client.InNamespace(extensions.seed.namespace)); err != nil {
-			return nil, fmt.Errorf("list %ss: %w", kind, err)
-		}
-		items := reflect.ValueOf(list).Elem().FieldByName("Items")
-		for i := range items.Len() {
-			out = append(out, items.Index(i).Addr().Interface().(extensionsv1alpha1.Object))
-		}
-	}
-	return out, nil
+func except(names ...string) []extensionobject.Kind {
+	return slices.DeleteFunc(slices.Clone(extensionobject.Kinds),
+		func(k extensionobject.Kind) bool { return slices.Contains(names, k.Name) })
 }
 
 // migrate asks the extensions of all objects of the kinds to stop acting, except those that are to be migrated after
 // the API server has ended.
-func migrate(kinds ...string) func(context.Context, *Values, *Extensions) (flow.Outcome, error) {
+func migrate(kinds []extensionobject.Kind) func(context.Context, *Values, *Extensions) (flow.Outcome, error) {
 	return func(ctx context.Context, s *Values, extensions *Extensions) (flow.Outcome, error) {
-		objects, err := extensions.list(ctx, kinds...)
+		objects, err := extensionobject.List(ctx, extensions.seed, s.Namespace, kinds...)
 		if err != nil {
 			return flow.Outcome{}, err
 		}
@@ -285,7 +257,7 @@ func migrate(kinds ...string) func(context.Context, *Values, *Extensions) (flow.
 }
 
 func migrateLate(ctx context.Context, s *Values, extensions *Extensions) (flow.Outcome, error) {
-	objects, err := extensions.list(ctx, extensionsv1alpha1.ExtensionKind)
+	objects, err := extensionobject.List(ctx, extensions.seed, s.Namespace, only(extensionsv1alpha1.ExtensionKind)...)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
@@ -324,7 +296,7 @@ func withoutLateExtensions(s *Values) string {
 // migrate asks an extension to stop acting, and reports how far it is. The object itself stays: what
 // it says is needed if the control plane stays here after all.
 func (extensions *Extensions) migrate(ctx context.Context, o extensionsv1alpha1.Object) (flow.Outcome, error) {
-	kind := reflect.TypeOf(o).Elem().Name()
+	kind := extensionobject.KindOf(o)
 	if o.GetDeletionTimestamp() != nil {
 		return flow.Waiting(fmt.Sprintf("%s %s is being deleted", kind, o.GetName())), nil
 	}

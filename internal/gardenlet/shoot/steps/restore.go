@@ -3,7 +3,6 @@ package steps
 import (
 	"context"
 	"fmt"
-	"reflect"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,7 +33,7 @@ func toRestore(o extensionsv1alpha1.Object) bool {
 func (extensions *Extensions) restore(
 	ctx context.Context, wanted, current extensionsv1alpha1.Object, found bool,
 ) (flow.Outcome, error) {
-	kind := reflect.TypeOf(wanted).Elem().Name()
+	kind := extensionobject.KindOf(wanted)
 	if found && current.GetDeletionTimestamp() != nil {
 		return flow.Waiting(fmt.Sprintf("%s %s is being deleted before it can be created again", kind, current.GetName())),
 			nil
