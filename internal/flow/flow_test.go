@@ -14,6 +14,8 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 )
 
+const kind = "Thing"
+
 type scope struct {
 	skip map[string]string
 	mu   sync.Mutex
@@ -63,7 +65,8 @@ func TestBarriersAreNoProgress(t *testing.T) {
 	b := step("b", a)
 	c.After = []*Step[*scope]{b}
 	c.Remove, b.Remove = nil, nil // Nothing is removed before a.
-	got := Run(t.Context(), Reverse[*scope](nil, a, b, c), &scope{say: map[string]any{"-a": Waiting("a goes")}}, Options{})
+	s := &scope{say: map[string]any{"-a": Waiting(kind, "a goes")}}
+	got := Run(t.Context(), Reverse[*scope](nil, a, b, c), s, Options{})
 	want := Result{
 		Steps: 1, Waiting: []Wait{{Step: "remove-a", Reason: "a goes"}},
 		Skipped: []Skip{{"remove-c", "nothing to do"}, {"remove-b", "nothing to do"}},
@@ -103,7 +106,7 @@ func TestRun(t *testing.T) {
 			progress: 100,
 		},
 		"a waiting step holds back only those behind it": {
-			scope: &scope{say: map[string]any{"b": Waiting("b is slow")}},
+			scope: &scope{say: map[string]any{"b": Waiting(kind, "b is slow")}},
 			want: Result{
 				Steps: 4, Done: []string{"a", "d"}, Waiting: []Wait{{Step: "b", Reason: "b is slow"}}, Blocked: []string{"c"},
 			},
@@ -115,14 +118,14 @@ func TestRun(t *testing.T) {
 			progress: 50,
 		},
 		"skipped steps count for order but not for progress": {
-			scope: &scope{skip: map[string]string{"b": "no workers"}, say: map[string]any{"d": Waiting("x")}},
+			scope: &scope{skip: map[string]string{"b": "no workers"}, say: map[string]any{"d": Waiting(kind, "x")}},
 			want: Result{
 				Steps: 3, Done: []string{"a", "c"}, Waiting: []Wait{{Step: "d", Reason: "x"}}, Skipped: []Skip{{"b", "no workers"}},
 			},
 			progress: 66,
 		},
 		"a skipped step passes on what it waits for": {
-			scope: &scope{skip: map[string]string{"b": "no workers"}, say: map[string]any{"a": Waiting("x")}},
+			scope: &scope{skip: map[string]string{"b": "no workers"}, say: map[string]any{"a": Waiting(kind, "x")}},
 			want: Result{
 				Steps: 3, Waiting: []Wait{{Step: "a", Reason: "x"}}, Blocked: []string{"c", "d"},
 				Skipped: []Skip{{"b", "no workers"}},
@@ -147,7 +150,7 @@ func TestStepSkippedAtOncePassesNothingOn(t *testing.T) {
 	b := step("b", a)
 	b.SkipAtOnce = true
 	c := step("c", b)
-	waiting := map[string]any{"a": Waiting("x")}
+	waiting := map[string]any{"a": Waiting(kind, "x")}
 	got := Run(t.Context(), New(a, b, c), &scope{skip: map[string]string{"b": "not asked for"}, say: waiting}, Options{})
 	want := Result{
 		Steps: 2, Done: []string{"c"}, Waiting: []Wait{{Step: "a", Reason: "x"}}, Skipped: []Skip{{"b", "not asked for"}},
@@ -197,7 +200,7 @@ func TestWaitingBeyondTheLimitFails(t *testing.T) {
 	a.Limit = time.Minute
 	clock := testclock.NewFakePassiveClock(time.Unix(0, 0))
 	opts := Options{Clock: clock, Timers: &Timers{}}
-	s := &scope{say: map[string]any{"a": Waiting("a is slow")}}
+	s := &scope{say: map[string]any{"a": Waiting(kind, "a is slow")}}
 	run := func(after time.Duration) Result {
 		clock.SetTime(clock.Now().Add(after))
 		return Run(t.Context(), New(a), s, opts)
@@ -212,7 +215,7 @@ func TestWaitingBeyondTheLimitFails(t *testing.T) {
 	}
 	s.say = nil
 	run(0)
-	s.say = map[string]any{"a": WaitingWithCodes("again", "X")}
+	s.say = map[string]any{"a": WaitingWithCodes(kind, "again", "X")}
 	if got := run(time.Hour); len(got.Failed) != 0 {
 		t.Errorf("a step that was done once starts with a full limit, got %v", got.Failed)
 	}
@@ -223,7 +226,7 @@ func TestAnOutcomeSetsALimit(t *testing.T) {
 	a.Limit = time.Minute
 	clock := testclock.NewFakePassiveClock(time.Unix(0, 0))
 	opts := Options{Clock: clock, Timers: &Timers{}}
-	s := &scope{say: map[string]any{"a": WaitingUpTo(time.Hour, "a is slow")}}
+	s := &scope{say: map[string]any{"a": WaitingUpTo(time.Hour, kind, "a is slow")}}
 	Run(t.Context(), New(a), s, opts)
 	clock.SetTime(clock.Now().Add(time.Hour))
 	if got := Run(t.Context(), New(a), s, opts); len(got.Failed) != 0 {
@@ -235,7 +238,7 @@ func TestAnOutcomeSetsALimit(t *testing.T) {
 		t.Errorf("Run() = %+v beyond the limit, want a failure", got)
 	}
 	// The step's own limit counts from then.
-	s.say["a"] = Waiting("a is almost done")
+	s.say["a"] = Waiting(kind, "a is almost done")
 	for _, c := range []struct {
 		later  time.Duration
 		failed int
@@ -246,7 +249,7 @@ func TestAnOutcomeSetsALimit(t *testing.T) {
 		}
 	}
 	// Who alternates between both does not wait for ever.
-	s.say["a"] = WaitingUpTo(time.Hour, "a is slow again")
+	s.say["a"] = WaitingUpTo(time.Hour, kind, "a is slow again")
 	if got := Run(t.Context(), New(a), s, opts); len(got.Failed) != 1 {
 		t.Errorf("Run() = %+v, want a failure", got)
 	}
@@ -256,7 +259,8 @@ func TestDescriptionSaysHowLongWaitsLast(t *testing.T) {
 	clock := testclock.NewFakePassiveClock(time.Unix(0, 0))
 	opts := Options{Clock: clock, Timers: &Timers{}}
 	s := &scope{say: map[string]any{
-		"a": WaitingUpTo(48*time.Hour, "A has 0 of 1 machines."), "b": WaitingUpTo(48*time.Hour, "A has 0 of 1 machines."),
+		"a": WaitingUpTo(48*time.Hour, kind, "A has 0 of 1 machines."),
+		"b": WaitingUpTo(48*time.Hour, kind, "A has 0 of 1 machines."),
 	}}
 	for _, c := range []struct {
 		after time.Duration
@@ -344,7 +348,7 @@ func TestRunProperties(t *testing.T) {
 			case 3:
 				st.Ensure = nil
 			case 1:
-				s.say[st.Name] = Waiting("waits")
+				s.say[st.Name] = Waiting(kind, "waits")
 			case 2:
 				s.say[st.Name] = errors.New("fails")
 			}

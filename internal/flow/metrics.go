@@ -24,7 +24,6 @@ var (
 // Metrics count passes and steps of all flows of a process. Waits are read from the [Timers] when they are scraped, so
 // that they cost nothing in between. Nil counts nothing.
 type Metrics struct {
-	kindOf func(reason string) string
 	timers func() []*Timers
 
 	running  *prometheus.GaugeVec
@@ -34,11 +33,9 @@ type Metrics struct {
 	waited   *prometheus.HistogramVec
 }
 
-// NewMetrics returns metrics to be registered. KindOf names the kind of thing that a reason to wait is about; its
-// values are few. Timers lists those of all operations that are under way.
-func NewMetrics(kindOf func(reason string) string, timers func() []*Timers) *Metrics {
+// NewMetrics returns metrics to be registered. Timers lists those of all operations that are under way.
+func NewMetrics(timers func() []*Timers) *Metrics {
 	return &Metrics{
-		kindOf: kindOf,
 		timers: timers,
 		running: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "hortus_flow_running_passes", Help: "Number of passes that run now."}, []string{"flow"}),
@@ -82,7 +79,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	groups := map[key]group{}
 	for _, t := range m.timers() {
 		for step, w := range t.waits() {
-			k := key{w.flow, step, m.kindOf(w.reason)}
+			k := key{w.flow, step, string(w.kind)}
 			g := groups[k]
 			g.steps++
 			if g.oldest.IsZero() || w.first.Before(g.oldest) {

@@ -17,19 +17,16 @@ func TestMetricsCountPassesStepsAndWaits(t *testing.T) {
 	clock := testclock.NewFakePassiveClock(time.Unix(1000, 0))
 	// Two operations share the metrics.
 	first, second := &Timers{}, &Timers{}
-	m := NewMetrics(func(reason string) string {
-		kind, _, _ := strings.Cut(reason, " ")
-		return kind
-	}, func() []*Timers { return []*Timers{first, second} })
+	m := NewMetrics(func() []*Timers { return []*Timers{first, second} })
 	pass := func(timers *Timers, say map[string]any) {
 		s := &scope{skip: map[string]string{"d": "not wanted"}, say: say}
 		Run(t.Context(), New(a, barrier, b, c, d), s, Options{Clock: clock, Timers: timers, Metrics: m, Flow: "create"})
 	}
-	pass(first, map[string]any{"a": Waiting("Deployment x is not ready"), "c": errors.New("boom")})
+	pass(first, map[string]any{"a": Waiting("Deployment", "Deployment x is not ready"), "c": errors.New("boom")})
 	clock.SetTime(time.Unix(1020, 0))
-	pass(second, map[string]any{"a": Waiting("Deployment y is not ready")})
+	pass(second, map[string]any{"a": Waiting("Deployment", "Deployment y is not ready")})
 	clock.SetTime(time.Unix(1030, 0))
-	pass(first, map[string]any{"a": WaitingUpTo(time.Hour, "Secret z is missing")})
+	pass(first, map[string]any{"a": WaitingUpTo(time.Hour, "Secret", "Secret z is missing")})
 	// A step that waits for something else by now has waited since the beginning.
 	check(t, m, `
 # HELP hortus_flow_oldest_wait_start_timestamp_seconds Since when the step waits that has waited the longest.

@@ -106,10 +106,11 @@ type Timers struct {
 	since map[wait]waiting
 }
 
-// waiting is a wait that is under way: since when its limit counts, since when its step waits at all, and what for now.
+// waiting is a wait that is under way: since when its limit counts, since when its step waits at all, and what for.
 type waiting struct {
 	since, first time.Time
-	flow, reason string
+	flow         string
+	kind         Kind
 }
 
 // wait is what is timed: a wait with a limit of its own, see [WaitingUpTo], does not count for the step's limit.
@@ -120,7 +121,7 @@ type wait struct {
 
 // waited tells how long the wait has lasted at now, counting from the first call. Before it, the step had waited for
 // some time.
-func (t *Timers) waited(w wait, flow, reason string, now time.Time, before time.Duration) time.Duration {
+func (t *Timers) waited(w wait, flow string, kind Kind, now time.Time, before time.Duration) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.since == nil {
@@ -130,7 +131,7 @@ func (t *Timers) waited(w wait, flow, reason string, now time.Time, before time.
 	if !ok {
 		current.since, current.first = now, now.Add(-before)
 	}
-	current.flow, current.reason = flow, reason
+	current.flow, current.kind = flow, kind
 	t.since[w] = current
 	return now.Sub(current.since)
 }
@@ -159,6 +160,9 @@ type Options struct {
 	Metrics *Metrics
 	Flow    string
 }
+
+// kindRetry is the kind of a wait for the next pass, which repeats a step after a transient error.
+const kindRetry Kind = "Retry"
 
 // state of a node within a pass.
 type state struct {
@@ -206,7 +210,7 @@ func Run[S any](ctx context.Context, g *Graph[S], scope S, opts Options) Result 
 			if ran {
 				st.outcome, st.err = call(ctx, n, scope)
 				if st.err != nil && opts.Transient != nil && opts.Transient(st.err) {
-					st.outcome, st.err = Waiting(st.err.Error()), nil
+					st.outcome, st.err = Waiting(kindRetry, st.err.Error()), nil
 				}
 			}
 			took := opts.now().Sub(start)
@@ -242,7 +246,7 @@ func (s *state) limit(name string, limit time.Duration, opts Options) (over time
 		before = opts.Timers.reset(now, wait{name, false})
 	}
 	limit = cmp.Or(s.outcome.limit, limit, DefaultLimit)
-	s.waited = opts.Timers.waited(w, opts.Flow, s.outcome.reason, now, before)
+	s.waited = opts.Timers.waited(w, opts.Flow, s.outcome.kind, now, before)
 	if s.waited > limit {
 		s.err = WithCodes(fmt.Errorf("still not done after %s: %s", limit, s.outcome.reason), s.outcome.codes...)
 	}

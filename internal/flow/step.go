@@ -37,6 +37,7 @@ const DefaultLimit = 10 * time.Minute
 // Outcome is what a step that did not fail has reached. The zero value is not valid; use Done or Waiting.
 type Outcome struct {
 	done   bool
+	kind   Kind
 	reason string
 	codes  []string
 	limit  time.Duration // In place of the step's, unless 0.
@@ -45,25 +46,28 @@ type Outcome struct {
 // Done says that the thing is there, complete.
 func Done() Outcome { return Outcome{done: true} }
 
-// Waiting says what the step waits for, in words for a user. Waiting is not an error.
-func Waiting(reason string) Outcome {
-	if reason == "" {
-		panic("flow: waiting without a reason")
+// Kind is a kind of thing that steps wait for. Metrics have it as a label, so there are few.
+type Kind string
+
+// Waiting says what the step waits for: for metrics by its kind, and in words for a user. Waiting is not an error.
+func Waiting(kind Kind, reason string) Outcome {
+	if kind == "" || reason == "" {
+		panic("flow: waiting without a kind or a reason")
 	}
-	return Outcome{reason: reason}
+	return Outcome{kind: kind, reason: reason}
 }
 
 // WaitingWithCodes is Waiting with the codes that the error has if the wait lasts too long.
-func WaitingWithCodes(reason string, codes ...string) Outcome {
-	o := Waiting(reason)
+func WaitingWithCodes(kind Kind, reason string, codes ...string) Outcome {
+	o := Waiting(kind, reason)
 	o.codes = slices.Clone(codes)
 	return o
 }
 
 // WaitingUpTo is Waiting with a limit in place of the step's, where it depends on what the step waits for. The step's
 // own limit counts from the end of such a wait.
-func WaitingUpTo(limit time.Duration, reason string) Outcome {
-	o := Waiting(reason)
+func WaitingUpTo(limit time.Duration, kind Kind, reason string) Outcome {
+	o := Waiting(kind, reason)
 	o.limit = limit
 	return o
 }

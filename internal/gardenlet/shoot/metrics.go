@@ -24,7 +24,7 @@ type Metrics struct {
 // NewMetrics registers metrics. Timers are those of operations that are under way: see [Reconciler.Timers].
 func NewMetrics(registry prometheus.Registerer, timers func() []*flow.Timers) *Metrics {
 	m := &Metrics{
-		flows: flow.NewMetrics(kindOf, timers),
+		flows: flow.NewMetrics(timers),
 		started: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "hortus_gardenlet_operations_started_total", Help: "Operations on Shoots that have begun."},
 			[]string{"operation"}),
@@ -81,40 +81,6 @@ func flowName(operation corev1beta1.LastOperationType, shoot *corev1beta1.Shoot)
 		return flowForceDelete
 	}
 	return strings.ToLower(string(operation))
-}
-
-// waitKinds are kinds of things that steps wait for, by the word that stands for them in a reason.
-var waitKinds = func() map[string]string {
-	kinds := map[string]string{
-		"etcd": "Etcd", "server": "APIServer", "tunnel": "Tunnel", "gateway": "Gateway", "image": "Image",
-		"encryption": "Encryption", "token": "Token", "object": "Object", "machine": "Machine", "seed": "Seed",
-		"backup": "Backup",
-	}
-	for _, kind := range []string{
-		"Deployment", "StatefulSet", "DaemonSet", "Pod", "Node", "Namespace", "Secret", "ManagedResource", "BackupBucket",
-		"BackupEntry", "Infrastructure", "ControlPlane", "Network", "Worker", "OperatingSystemConfig", "DNSRecord",
-		"Extension", "ContainerRuntime",
-	} {
-		kinds[strings.ToLower(kind)] = kind
-	}
-	return kinds
-}()
-
-// otherKind is what a reason is about that names none of the kinds.
-const otherKind = "Other"
-
-// kindOf is the kind of thing that the reason names first. Reasons are texts for users, so this is a guess, but its
-// values are few.
-func kindOf(reason string) string {
-	for word := range strings.FieldsFuncSeq(reason, func(r rune) bool { return strings.ContainsRune(" ,;:.\"()", r) }) {
-		word = strings.ToLower(word)
-		for _, w := range []string{word, strings.TrimSuffix(word, "s")} {
-			if kind, ok := waitKinds[w]; ok {
-				return kind
-			}
-		}
-	}
-	return otherKind
 }
 
 // Timers lists those of all operations that are under way.

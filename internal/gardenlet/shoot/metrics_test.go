@@ -15,26 +15,6 @@ import (
 	"hortus.dev/hortus/internal/flow"
 )
 
-func TestKindOf(t *testing.T) {
-	for reason, want := range map[string]string{
-		"Deployment kube-apiserver is rolling out: 1 of 2 pods updated":        "Deployment",
-		"ManagedResources are being deleted: shoot-core":                       "ManagedResource",
-		"The process of etcd in Pod etcd-main-0 does not answer: EOF":          "Etcd",
-		"Worker worker-1 waits for its extension":                              "Worker",
-		"3 nodes are still there":                                              "Node",
-		"The Shoot's API server does not answer: EOF":                          "APIServer",
-		"The tunnel to the Shoot's nodes does not work: EOF":                   "Tunnel",
-		"The seed's gateway has no load balancer address yet":                  "Gateway",
-		"Nodes have not applied their configuration yet: machine-0":            "Node",
-		"Operation cannot be fulfilled on leases.coordination.k8s.io \"x\": y": "Other",
-		"": "Other",
-	} {
-		if got := kindOf(reason); got != want {
-			t.Errorf("kindOf(%q) = %s, want %s", reason, got, want)
-		}
-	}
-}
-
 // TestFlowsHaveNames: the name says which graph runs.
 func TestFlowsHaveNames(t *testing.T) {
 	plain := &corev1beta1.Shoot{}

@@ -85,7 +85,7 @@ func ensureBackupEntry(ctx context.Context, s *Values, seed *Seed, garden *Garde
 		return flow.Done(), nil
 	}
 	if reason := backupEntryWaits(entry, s.SeedObject.Name); reason != "" {
-		return flow.Waiting(reason), nil
+		return flow.Waiting(waitBackupEntry, reason), nil
 	}
 	if found, err := backupSecretExists(ctx, seed); err != nil || found {
 		return flow.Done(), err
@@ -148,7 +148,7 @@ func requestBackupSecret(
 	}
 	missing := fmt.Sprintf("BackupEntry %s has no Secret %s in namespace %s", entry.Name, backupSecret, s.Namespace)
 	if !backupSecretDue(entry.Status.LastOperation.LastUpdateTime.Time, namespace.CreationTimestamp.Time, s.Started) {
-		return flow.Waiting(missing + " although it succeeded"), nil
+		return flow.Waiting(waitBackupEntry, missing+" although it succeeded"), nil
 	}
 	before := entry.DeepCopy()
 	metav1.SetMetaDataAnnotation(&entry.ObjectMeta, corev1beta1.AnnotationOperation, corev1beta1.OperationReconcile)
@@ -156,7 +156,7 @@ func requestBackupSecret(
 		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return flow.Outcome{}, fmt.Errorf("reconcile BackupEntry %q: %w", entry.Name, err)
 	}
-	return flow.Waiting(missing + " yet"), nil
+	return flow.Waiting(waitBackupEntry, missing+" yet"), nil
 }
 
 // backupSecretDue: the entry succeeded before there was a place for its Secret, or before this operation began. An

@@ -64,7 +64,7 @@ func clean(names ...string) func(context.Context, *Values, *Cluster) (flow.Outco
 		if len(left) == 0 {
 			return flow.Done(), nil
 		}
-		return flow.WaitingWithCodes(leftMessage(left), string(corev1beta1.ErrorCleanupClusterResources)), nil
+		return flow.WaitingWithCodes(waitObject, leftMessage(left), string(corev1beta1.ErrorCleanupClusterResources)), nil
 	}
 }
 

@@ -75,7 +75,7 @@ var Connection = &flow.Step[*Scope]{
 
 func ensureConnection(ctx context.Context, cluster *Cluster) (flow.Outcome, error) {
 	if err := cluster.healthy(ctx); err != nil {
-		return flow.Waiting(fmt.Sprintf("The Shoot's API server does not answer: %v", err)), nil
+		return flow.Waiting(waitAPIServer, fmt.Sprintf("The Shoot's API server does not answer: %v", err)), nil
 	}
 	return flow.Done(), nil
 }
@@ -105,7 +105,7 @@ func withoutNodes(s *Values) string {
 
 func ensureTunnel(ctx context.Context, cluster *Cluster) (flow.Outcome, error) {
 	if err := cluster.tunnelWorks(ctx); err != nil {
-		return flow.Waiting(fmt.Sprintf("The tunnel to the Shoot's nodes does not work: %v", err)), nil
+		return flow.Waiting(waitTunnel, fmt.Sprintf("The tunnel to the Shoot's nodes does not work: %v", err)), nil
 	}
 	return flow.Done(), nil
 }

@@ -57,23 +57,23 @@ func ensureEncryptionAtRest(
 		return flow.Outcome{}, err
 	}
 	if !found {
-		return flow.Waiting("The API server has no encryption configuration yet"), nil
+		return flow.Waiting(waitEncryption, "The API server has no encryption configuration yet"), nil
 	}
 	phase := encryption.PhaseOf(inUse, target)
 	if phase == encryption.Learning || phase == encryption.Switching {
-		return flow.Waiting("The API servers are being switched to the new encryption of etcd"), nil
+		return flow.Waiting(waitEncryption, "The API servers are being switched to the new encryption of etcd"), nil
 	}
 	if phase == encryption.Settled && encryptionReported(s.Shoot, target) &&
 		encryptionPhase(s.Shoot) != corev1beta1.RotationPreparing {
 		return flow.Done(), nil
 	}
 	if outdated, err := outdatedAPIServer(ctx, seed, d); err != nil || outdated != "" {
-		return waitingOr(outdated, err)
+		return waitingOr(waitEncryption, outdated, err)
 	}
 	if d.Annotations[annotationRewritten] != proofOf(d, s.Started) {
 		left, err := rewrite(ctx, cluster, etcds, inUse)
 		if err != nil || left > 0 {
-			return waitingOr(fmt.Sprintf("At least %d objects have to be written to etcd with the new encryption", left), err)
+			return waitingOr(waitEncryption, fmt.Sprintf("At least %d objects have to be written to etcd with the new encryption", left), err)
 		}
 		if phase != encryption.Settled {
 			if outcome, err := saveRewritten(ctx, s, seed, garden, etcds); err != nil || !outcome.IsDone() {
@@ -85,7 +85,7 @@ func ensureEncryptionAtRest(
 		}
 	}
 	if phase != encryption.Settled {
-		return flow.Waiting("Encryption keys that are no longer used are being removed from the API servers"), nil
+		return flow.Waiting(waitEncryption, "Encryption keys that are no longer used are being removed from the API servers"), nil
 	}
 	return flow.Done(), reportEncryption(ctx, s, garden, target)
 }
@@ -97,13 +97,6 @@ func saveRewritten(ctx context.Context, s *Values, seed *Seed, garden *Garden, e
 		return flow.Done(), err
 	}
 	return saveRestorable(ctx, s, garden, etcds, "Objects with the new encryption have to be in a backup")
-}
-
-func waitingOr(reason string, err error) (flow.Outcome, error) {
-	if err != nil {
-		return flow.Outcome{}, err
-	}
-	return flow.Waiting(reason), nil
 }
 
 // encryptionTarget is what the spec and a rotation of the key ask for.

@@ -72,7 +72,7 @@ func ensureEtcd(ctx context.Context, s *Values, seed *Seed, secrets Secrets) (fl
 		StorageSize: etcdStorage, Backup: backup,
 	})
 	if again, err := renewEtcdSet(ctx, seed, set); err != nil || again {
-		return waitingOr("StatefulSet of etcd is being made anew; its pods stay", err)
+		return waitingOr(waitStatefulSet, "StatefulSet of etcd is being made anew; its pods stay", err)
 	}
 	// What pods mount comes first. It reaches those that run; the kubelet looks when they change.
 	if err := seed.apply(ctx, certificates, config, service, etcd.Peers(s.Namespace), etcd.DisruptionBudget(s.Namespace),
@@ -282,7 +282,7 @@ func activateEtcd(
 	status, err := etcds.EtcdStatus(ctx, access)
 	switch {
 	case err != nil:
-		return flow.Waiting(fmt.Sprintf("The process of etcd in Pod %s does not answer: %v", pod.Name, err)), nil
+		return flow.Waiting(waitEtcd, fmt.Sprintf("The process of etcd in Pod %s does not answer: %v", pod.Name, err)), nil
 	case status.Etcd.State != etcdbackup.EtcdStandby:
 		return flow.Done(), nil
 	}
@@ -338,7 +338,7 @@ func ensureEtcdReady(ctx context.Context, s *Values, seed *Seed, secrets Secrets
 		return flow.Outcome{}, err
 	}
 	if want := int(ptr.Deref(set.Spec.Replicas, 1)); len(pods) != want {
-		return flow.Waiting(fmt.Sprintf("StatefulSet %s has %d of %d pods", etcd.Name, len(pods), want)), nil
+		return flow.Waiting(waitStatefulSet, fmt.Sprintf("StatefulSet %s has %d of %d pods", etcd.Name, len(pods), want)), nil
 	}
 	if err := updateEtcds(ctx, seed, set, checksum, pods); err != nil { // The next one may be due.
 		return flow.Outcome{}, err
@@ -359,7 +359,7 @@ func ensureEtcdReady(ctx context.Context, s *Values, seed *Seed, secrets Secrets
 		case standby && err == nil && status.Etcd.State == etcdbackup.EtcdStandby && status.Etcd.Message == "":
 			continue // It cannot be readier.
 		case err == nil && status.Etcd.Epoch > 0 && status.Etcd.Epoch < epoch && status.Etcd.State != etcdbackup.EtcdStandby:
-			return flow.Waiting(fmt.Sprintf("Pod %s is being replaced: it runs for epoch %d, not %d", pod.Name,
+			return flow.Waiting(waitPod, fmt.Sprintf("Pod %s is being replaced: it runs for epoch %d, not %d", pod.Name,
 					status.Etcd.Epoch, epoch)),
 				updateEtcd(ctx, seed, pod, etcd.Change{Replace: true, Reason: "it runs for an older epoch"})
 		case err != nil && reason == "":
@@ -370,7 +370,7 @@ func ensureEtcdReady(ctx context.Context, s *Values, seed *Seed, secrets Secrets
 			reason = fmt.Sprintf("etcd in Pod %s does not run with its new certificates or flags yet", pod.Name)
 		}
 		if reason != "" {
-			return seed.waitForPods(reason, pods[i:i+1]), refreshEtcd(ctx, seed, pod)
+			return seed.waitForPods(waitEtcd, reason, pods[i:i+1]), refreshEtcd(ctx, seed, pod)
 		}
 	}
 	return flow.Done(), nil
@@ -407,7 +407,7 @@ func removeEtcd(ctx context.Context, seed *Seed) (flow.Outcome, error) {
 		}
 	}
 	if !gone || len(claims.Items) > 0 {
-		return flow.Waiting("etcd and its volume are being deleted"), nil
+		return flow.Waiting(waitEtcd, "etcd and its volume are being deleted"), nil
 	}
 	return flow.Done(), nil
 }

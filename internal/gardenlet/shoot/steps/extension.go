@@ -54,11 +54,10 @@ func (extensions *Extensions) reconcile(ctx context.Context, r extensionRequest)
 		if err := extensions.seed.Create(ctx, r.object); err != nil && !apierrors.IsAlreadyExists(err) {
 			return flow.Outcome{}, fmt.Errorf("create %s %q: %w", kind, r.object.GetName(), err)
 		}
-		return flow.Waiting(fmt.Sprintf("%s %s is being created", kind, r.object.GetName())), nil
+		return waitingFor(r.object, " is being created"), nil
 	}
 	if current.GetDeletionTimestamp() != nil {
-		return flow.Waiting(fmt.Sprintf("%s %s is being deleted before it can be created again", kind, current.GetName())),
-			nil
+		return waitingFor(current, " is being deleted before it can be created again"), nil
 	}
 	changed := !extensionobject.SameJSON(extensionobject.SpecOf(current), extensionobject.SpecOf(r.object))
 	if changed || triggerDue(current, r.trigger, extensions.values.hasTask(r.task), extensions.values.Started) {
@@ -70,7 +69,7 @@ func (extensions *Extensions) reconcile(ctx context.Context, r extensionRequest)
 		if err := extensions.seed.Patch(ctx, current, patch); err != nil {
 			return flow.Outcome{}, fmt.Errorf("update %s %q: %w", kind, current.GetName(), err)
 		}
-		return flow.Waiting(fmt.Sprintf("%s %s is being reconciled", kind, current.GetName())), nil
+		return waitingFor(current, " is being reconciled"), nil
 	}
 	reflect.ValueOf(r.object).Elem().Set(reflect.ValueOf(current).Elem()) // The caller reads the status.
 	return extensionOutcome(kind, current, now, r.severe)
@@ -98,7 +97,7 @@ func extensionOutcome(
 	name, status := o.GetName(), o.GetDefaultStatus()
 	stamped, err := time.Parse(time.RFC3339Nano, o.GetAnnotations()[extensionsv1alpha1.AnnotationTimestamp])
 	if err != nil {
-		return flow.Waiting(fmt.Sprintf("%s %s has no valid timestamp", kind, name)), nil
+		return waitingFor(o, " has no valid timestamp"), nil
 	}
 	stamped = stamped.Truncate(time.Second) // Status times have no fractions.
 	if e := status.LastError; e != nil {
@@ -106,22 +105,22 @@ func extensionOutcome(
 		if len(e.Codes) > 0 && now.Sub(stamped) >= severe {
 			return flow.Outcome{}, err
 		}
-		return flow.WaitingWithCodes(err.Error(), codeStrings(e.Codes)...), nil
+		return flow.WaitingWithCodes(flow.Kind(kind), err.Error(), codeStrings(e.Codes)...), nil
 	}
 	op := status.LastOperation
 	switch {
 	case op != nil && op.State == corev1beta1.LastOperationStateProcessing:
-		return flow.Waiting(fmt.Sprintf("%s %s: %s", kind, name, op.Description)), nil
+		return waitingFor(o, ": "+op.Description), nil
 	case status.ObservedGeneration != o.GetGeneration():
-		return flow.Waiting(fmt.Sprintf("%s %s has not been observed by its extension yet", kind, name)), nil
+		return waitingFor(o, " has not been observed by its extension yet"), nil
 	case o.GetAnnotations()[extensionsv1alpha1.AnnotationOperation] != "":
-		return flow.Waiting(fmt.Sprintf("%s %s waits for its extension", kind, name)), nil
+		return waitingFor(o, " waits for its extension"), nil
 	case op == nil:
-		return flow.Waiting(fmt.Sprintf("%s %s has not been reconciled yet", kind, name)), nil
+		return waitingFor(o, " has not been reconciled yet"), nil
 	case op.State != corev1beta1.LastOperationStateSucceeded:
-		return flow.Waiting(fmt.Sprintf("%s %s is %s: %s", kind, name, op.State, op.Description)), nil
+		return waitingFor(o, fmt.Sprintf(" is %s: %s", op.State, op.Description)), nil
 	case stamped.After(op.LastUpdateTime.Time):
-		return flow.Waiting(fmt.Sprintf("%s %s has not been reconciled since it was asked to", kind, name)), nil
+		return waitingFor(o, " has not been reconciled since it was asked to"), nil
 	}
 	return flow.Done(), nil
 }
@@ -153,16 +152,16 @@ func (extensions *Extensions) delete(
 		if err := client.IgnoreNotFound(extensions.seed.Delete(ctx, o)); err != nil {
 			return flow.Outcome{}, fmt.Errorf("delete %s %q: %w", kind, o.GetName(), err)
 		}
-		return flow.Waiting(fmt.Sprintf("%s %s is being deleted", kind, o.GetName())), nil
+		return waitingFor(o, " is being deleted"), nil
 	}
 	if e := o.GetDefaultStatus().LastError; e != nil {
 		err := flow.WithCodes(fmt.Errorf("delete %s %s: %s", kind, o.GetName(), e.Description), codeStrings(e.Codes)...)
 		if len(e.Codes) > 0 && extensions.seed.clock.Now().Sub(o.GetDeletionTimestamp().Time) >= severe {
 			return flow.Outcome{}, err
 		}
-		return flow.WaitingWithCodes(err.Error(), codeStrings(e.Codes)...), nil
+		return flow.WaitingWithCodes(flow.Kind(kind), err.Error(), codeStrings(e.Codes)...), nil
 	}
-	return flow.Waiting(fmt.Sprintf("%s %s is being deleted", kind, o.GetName())), nil
+	return waitingFor(o, " is being deleted"), nil
 }
 
 // every calls f for all items and is done when it is done with each. Otherwise the last one that waits says for what.

@@ -25,7 +25,7 @@ func ensureGatewayAddress(ctx context.Context, seed *Seed) (flow.Outcome, error)
 		return flow.Outcome{}, err
 	}
 	if address == "" {
-		return flow.Waiting("The seed's gateway has no load balancer address yet"), nil
+		return flow.Waiting(waitGateway, "The seed's gateway has no load balancer address yet"), nil
 	}
 	return flow.Done(), nil
 }

@@ -63,7 +63,7 @@ func ensureHibernated(
 		}
 	}
 	if ended, err := seed.endPods(ctx, kubeapiserver.Name); err != nil || !ended {
-		return waitingOr("The API server is being stopped", err)
+		return waitingOr(waitAPIServer, "The API server is being stopped", err)
 	}
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: etcd.Name, Namespace: s.Namespace}}
 	if found, err := kube.Exists(ctx, seed, set); err != nil {
@@ -73,7 +73,7 @@ func ensureHibernated(
 			return flow.Outcome{}, err
 		} else if ok { // Nothing saves it later, and the control plane may move while it sleeps.
 			if _, err := etcds.SaveBackup(ctx, access); err != nil {
-				return flow.Waiting(fmt.Sprintf("All that etcd holds has to be in its backups before it ends: %v", err)), nil
+				return flow.Waiting(waitBackup, fmt.Sprintf("All that etcd holds has to be in its backups before it ends: %v", err)), nil
 			}
 		}
 		before := set.DeepCopy()
@@ -116,7 +116,7 @@ func nodesGone(ctx context.Context, cluster *Cluster) (flow.Outcome, error) {
 		return flow.Outcome{}, fmt.Errorf("list nodes of the Shoot: %w", err)
 	}
 	if n := int64(len(nodes.Items)) + ptr.Deref(nodes.RemainingItemCount, 0); n > 0 {
-		return flow.Waiting(fmt.Sprintf("%d nodes are still there", n)), nil
+		return flow.Waiting(waitNode, fmt.Sprintf("%d nodes are still there", n)), nil
 	}
 	var running []string
 	namespaces := sets.New[string]()
@@ -142,7 +142,7 @@ func nodesGone(ctx context.Context, cluster *Cluster) (flow.Outcome, error) {
 			return flow.Outcome{}, fmt.Errorf("delete pods of lost machines: %w", err)
 		}
 	}
-	return flow.Waiting(fmt.Sprintf("Pods whose nodes are gone are being deleted: %s",
+	return flow.Waiting(waitPod, fmt.Sprintf("Pods whose nodes are gone are being deleted: %s",
 		strings.Join(running[:min(shownPods, len(running))], ", "))), nil
 }
 

@@ -153,7 +153,7 @@ func ensureKubeAPIServerReady(ctx context.Context, seed *Seed) (flow.Outcome, er
 	}
 	for i := range pods {
 		if !pods[i].DeletionTimestamp.IsZero() {
-			return flow.Waiting(fmt.Sprintf("Deployment %s is rolling out: the previous server is shutting down",
+			return flow.Waiting(waitDeployment, fmt.Sprintf("Deployment %s is rolling out: the previous server is shutting down",
 				kubeapiserver.Name)), nil
 		}
 	}
@@ -250,10 +250,10 @@ func removeKubeAPIServer(ctx context.Context, seed *Seed) (flow.Outcome, error) 
 		}
 	}
 	if released, err := seed.deleteReplicaSets(ctx, d.Name); err != nil || !gone || !released {
-		return waitingOr(waiting, err)
+		return waitingOr(waitDeployment, waiting, err)
 	}
 	if ended, err := seed.deletePods(ctx, d.Name, func(*corev1.Pod) bool { return true }); err != nil || !ended {
-		return waitingOr(waiting, err)
+		return waitingOr(waitDeployment, waiting, err)
 	}
 	return flow.Done(), nil
 }

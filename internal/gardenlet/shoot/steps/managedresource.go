@@ -30,7 +30,7 @@ func (seed *Seed) applyShootResource(ctx context.Context, name string, objects [
 func (seed *Seed) removeShootResource(ctx context.Context, name string) (flow.Outcome, error) {
 	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: seed.namespace}}
 	if gone, err := seed.remove(ctx, mr); err != nil || !gone {
-		return waitingOr("ManagedResource is being deleted: "+name, err)
+		return waitingOr(waitManagedResource, "ManagedResource is being deleted: "+name, err)
 	}
 	_, err := seed.remove(ctx, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: managedresource.SecretName(name), Namespace: seed.namespace},
@@ -46,18 +46,18 @@ func (seed *Seed) resourceOutcome(ctx context.Context, name string) (flow.Outcom
 		return flow.Outcome{}, err
 	}
 	if !found {
-		return flow.Waiting(fmt.Sprintf("ManagedResource %s does not exist yet", name)), nil
+		return flow.Waiting(waitManagedResource, fmt.Sprintf("ManagedResource %s does not exist yet", name)), nil
 	}
 	var secrets []*corev1.Secret
 	for _, ref := range mr.Spec.SecretRefs {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: ref.Name, Namespace: seed.namespace}}
 		if found, err := kube.Exists(ctx, seed, secret); err != nil || !found {
-			return waitingOr(fmt.Sprintf("Secret %s of ManagedResource %s does not exist yet", ref.Name, name), err)
+			return waitingOr(waitSecret, fmt.Sprintf("Secret %s of ManagedResource %s does not exist yet", ref.Name, name), err)
 		}
 		secrets = append(secrets, secret)
 	}
 	if ready, reason := managedresource.Ready(mr, managedresource.Checksum(secrets...)); !ready {
-		return flow.Waiting(reason), nil
+		return flow.Waiting(waitManagedResource, reason), nil
 	}
 	return flow.Done(), nil
 }
@@ -114,7 +114,7 @@ func removeShootResources(ctx context.Context, s *Values, seed *Seed, cluster *C
 		if err := deleteLostPods(ctx, cluster); err != nil {
 			return flow.Outcome{}, err
 		}
-		return flow.Waiting("ManagedResources are being deleted: " + strings.Join(names, ", ")), nil
+		return flow.Waiting(waitManagedResource, "ManagedResources are being deleted: "+strings.Join(names, ", ")), nil
 	}
 	return flow.Done(), nil
 }
@@ -162,7 +162,7 @@ func ensureSystemComponentsReady(ctx context.Context, seed *Seed) (flow.Outcome,
 		}
 	}
 	if len(reasons) > 0 {
-		return flow.Waiting(strings.Join(reasons, "; ")), nil
+		return flow.Waiting(waitManagedResource, strings.Join(reasons, "; ")), nil
 	}
 	return flow.Done(), nil
 }

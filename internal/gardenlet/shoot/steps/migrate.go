@@ -150,7 +150,7 @@ func ensureEtcdSaved(ctx context.Context, seed *Seed, etcds Etcds) (flow.Outcome
 			seed.namespace)
 	}
 	if _, err := etcds.SaveBackup(ctx, access); err != nil {
-		return flow.Waiting(fmt.Sprintf("All that etcd holds has to be in its backups: %v", err)), nil
+		return flow.Waiting(waitBackup, fmt.Sprintf("All that etcd holds has to be in its backups: %v", err)), nil
 	}
 	return flow.Done(), nil
 }
@@ -160,7 +160,7 @@ func ensureMachineControllerStopped(ctx context.Context, seed *Seed) (flow.Outco
 		return flow.Outcome{}, err
 	}
 	if ended, err := seed.endPods(ctx, machinecontrollermanager.Name); err != nil || !ended {
-		return waitingOr("The machine controller is being stopped", err)
+		return waitingOr(waitDeployment, "The machine controller is being stopped", err)
 	}
 	return flow.Done(), nil
 }
@@ -173,7 +173,7 @@ var stoppedWithAPIServer = []string{
 
 func ensureKubeAPIServerStopped(ctx context.Context, seed *Seed) (flow.Outcome, error) {
 	if ended, err := stopKubeAPIServer(ctx, seed, stoppedWithAPIServer...); err != nil || !ended {
-		return waitingOr("The API server is being stopped", err)
+		return waitingOr(waitAPIServer, "The API server is being stopped", err)
 	}
 	return flow.Done(), nil
 }
@@ -182,14 +182,14 @@ const savingState = "The state of the control plane is being saved in the garden
 
 func ensureStateSaved(ctx context.Context, s *Values, garden *Garden) (flow.Outcome, error) {
 	if saved, err := garden.states.Seal(ctx, s.Shoot); err != nil || !saved {
-		return waitingOr(savingState, err)
+		return waitingOr(waitState, savingState, err)
 	}
 	return flow.Done(), nil
 }
 
 func ensureLateStateSaved(ctx context.Context, s *Values, garden *Garden) (flow.Outcome, error) {
 	if saved, err := garden.states.SealLast(ctx, s.Shoot); err != nil || !saved {
-		return waitingOr(savingState, err)
+		return waitingOr(waitState, savingState, err)
 	}
 	return flow.Done(), nil
 }
@@ -228,9 +228,9 @@ func ensureDestinationPrepared(ctx context.Context, s *Values, garden *Garden) (
 	case claim.Prepared == destination:
 		return flow.Done(), nil
 	case claim.Progress != "":
-		return flow.Waiting(fmt.Sprintf("Seed %s is preparing: %s", destination, claim.Progress)), nil
+		return flow.Waiting(waitSeed, fmt.Sprintf("Seed %s is preparing: %s", destination, claim.Progress)), nil
 	}
-	return flow.Waiting(fmt.Sprintf("Seed %s is preparing", destination)), nil
+	return flow.Waiting(waitSeed, fmt.Sprintf("Seed %s is preparing", destination)), nil
 }
 
 // only and except select from the kinds of extension objects.
@@ -298,7 +298,7 @@ func withoutLateExtensions(s *Values) string {
 func (extensions *Extensions) migrate(ctx context.Context, o extensionsv1alpha1.Object) (flow.Outcome, error) {
 	kind := extensionobject.KindOf(o)
 	if o.GetDeletionTimestamp() != nil {
-		return flow.Waiting(fmt.Sprintf("%s %s is being deleted", kind, o.GetName())), nil
+		return waitingFor(o, " is being deleted"), nil
 	}
 	asked := o.GetAnnotations()[extensionsv1alpha1.AnnotationOperation] == extensionsv1alpha1.OperationMigrate
 	op := o.GetDefaultStatus().LastOperation
@@ -313,14 +313,14 @@ func (extensions *Extensions) migrate(ctx context.Context, o extensionsv1alpha1.
 			client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 			return flow.Outcome{}, fmt.Errorf("migrate %s %q: %w", kind, o.GetName(), err)
 		}
-		return flow.Waiting(fmt.Sprintf("%s %s is being migrated", kind, o.GetName())), nil
+		return waitingFor(o, " is being migrated"), nil
 	}
 	if e := o.GetDefaultStatus().LastError; migrating && e != nil {
 		err := flow.WithCodes(fmt.Errorf("migrate %s %s: %s", kind, o.GetName(), e.Description), codeStrings(e.Codes)...)
 		if len(e.Codes) > 0 {
 			return flow.Outcome{}, err
 		}
-		return flow.WaitingWithCodes(err.Error(), codeStrings(e.Codes)...), nil
+		return flow.WaitingWithCodes(flow.Kind(kind), err.Error(), codeStrings(e.Codes)...), nil
 	}
-	return flow.Waiting(fmt.Sprintf("%s %s is being migrated", kind, o.GetName())), nil
+	return waitingFor(o, " is being migrated"), nil
 }

@@ -46,7 +46,7 @@ func applyNamespace(ctx context.Context, s *Values, seed *Seed, isolated bool) (
 		return flow.Outcome{}, err
 	}
 	if ns.Status.Phase == corev1.NamespaceTerminating {
-		return flow.Waiting(fmt.Sprintf("Namespace %s of an earlier control plane is still being deleted", ns.Name)), nil
+		return flow.Waiting(waitNamespace, fmt.Sprintf("Namespace %s of an earlier control plane is still being deleted", ns.Name)), nil
 	}
 	if isolated {
 		return flow.Done(), seed.apply(ctx, networkpolicy.Deny(s.Namespace))
@@ -82,13 +82,13 @@ func removeNamespace(ctx context.Context, seed *Seed) (flow.Outcome, error) {
 			return flow.Outcome{}, err
 		}
 		if left > 0 {
-			return flow.Waiting(fmt.Sprintf("%d pods of the control plane are still ending", left)), nil
+			return flow.Waiting(waitPod, fmt.Sprintf("%d pods of the control plane are still ending", left)), nil
 		}
 		if err := client.IgnoreNotFound(seed.Delete(ctx, ns)); err != nil {
 			return flow.Outcome{}, fmt.Errorf("delete Namespace %q: %w", ns.Name, err)
 		}
 	}
-	return flow.Waiting(fmt.Sprintf("Namespace %s is being deleted%s", ns.Name, remaining(ns))), nil
+	return flow.Waiting(waitNamespace, fmt.Sprintf("Namespace %s is being deleted%s", ns.Name, remaining(ns))), nil
 }
 
 // removeWorkloads deletes the Deployments of the namespace and returns how many of their pods are left. The namespace

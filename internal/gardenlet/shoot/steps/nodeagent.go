@@ -133,7 +133,7 @@ func ensureNodesUpdated(ctx context.Context, s *Values, seed *Seed, cluster *Clu
 	}
 	if len(outdated) > 0 {
 		limit := s.Shoot.MaxNodeAgentDelay() + applyLimit
-		return flow.WaitingUpTo(limit, "Nodes have not applied their configuration yet: "+leftList(outdated)), nil
+		return flow.WaitingUpTo(limit, waitNode, "Nodes have not applied their configuration yet: "+leftList(outdated)), nil
 	}
 	return flow.Done(), nil
 }

@@ -91,7 +91,7 @@ func ensureKubeAPIServerPrepared(
 			return flow.Done(), nil
 		}
 	}
-	return seed.waitForPods("The API server is being started", pods), nil
+	return seed.waitForPods(waitAPIServer, "The API server is being started", pods), nil
 }
 
 // ImagesPulled brings the images of the control plane to a node of the seed, so that nothing has to be fetched between
@@ -119,7 +119,7 @@ func ensureImagesPulled(ctx context.Context, s *Values, seed *Seed) (flow.Outcom
 		if err := seed.Create(ctx, renderImagePod(s)); err != nil {
 			return flow.Outcome{}, fmt.Errorf("create pod %q: %w", imagePod, err)
 		}
-		return flow.Waiting("The images of the control plane are being fetched"), nil
+		return flow.Waiting(waitImage, "The images of the control plane are being fetched"), nil
 	}
 	missing := ""
 	for _, c := range pod.Status.ContainerStatuses {
@@ -131,7 +131,7 @@ func ensureImagesPulled(ctx context.Context, s *Values, seed *Seed) (flow.Outcom
 		return flow.Done(), nil
 	}
 	if missing != "" || len(pod.Status.ContainerStatuses) < len(pod.Spec.Containers) {
-		return flow.Waiting("The images of the control plane are being fetched"), nil
+		return flow.Waiting(waitImage, "The images of the control plane are being fetched"), nil
 	}
 	return flow.Done(), nil
 }

@@ -67,7 +67,7 @@ func ensureRenewedAccess(ctx context.Context, s *Values, seed *Seed) (flow.Outco
 		}
 	}
 	if len(waiting) > 0 {
-		return flow.Waiting("Tokens are being replaced: " + strings.Join(waiting, ", ")), nil
+		return flow.Waiting(waitToken, "Tokens are being replaced: "+strings.Join(waiting, ", ")), nil
 	}
 	return flow.Done(), nil
 }

@@ -23,7 +23,7 @@ var RequiredExtensions = &flow.Step[*Scope]{
 
 func ensureRequiredExtensions(_ context.Context, s *Values) (flow.Outcome, error) {
 	if missing := missingExtensions(s.Shoot, s.SeedObject, s.Registered, s.Installations); len(missing) > 0 {
-		return flow.Waiting("Extensions are not ready in the seed: " + strings.Join(missing, ", ")), nil
+		return flow.Waiting(waitExtension, "Extensions are not ready in the seed: "+strings.Join(missing, ", ")), nil
 	}
 	return flow.Done(), nil
 }

@@ -86,7 +86,7 @@ func removeManagedResources(ctx context.Context, s *Values, seed *Seed) (flow.Ou
 		}
 	}
 	if len(names) > 0 {
-		return flow.Waiting("ManagedResources are being deleted: " + strings.Join(names, ", ")), nil
+		return flow.Waiting(waitManagedResource, "ManagedResources are being deleted: "+strings.Join(names, ", ")), nil
 	}
 	return flow.Done(), nil
 }

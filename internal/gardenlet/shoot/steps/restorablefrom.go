@@ -46,13 +46,13 @@ func saveRestorable(ctx context.Context, s *Values, garden *Garden, etcds Etcds,
 	access.Endpoint = etcd.ServiceURL(s.Namespace)
 	revision, err := etcds.SaveBackup(ctx, access)
 	if err != nil {
-		return flow.Waiting(fmt.Sprintf("%s: %v", why, err)), nil
+		return flow.Waiting(waitBackup, fmt.Sprintf("%s: %v", why, err)), nil
 	}
 	entry := backupEntry(s)
 	if found, err := kube.Exists(ctx, garden, entry); err != nil {
 		return flow.Outcome{}, err
 	} else if !found {
-		return flow.Waiting(fmt.Sprintf("%s: BackupEntry %s does not exist", why, entry.Name)), nil
+		return flow.Waiting(waitBackupEntry, fmt.Sprintf("%s: BackupEntry %s does not exist", why, entry.Name)), nil
 	}
 	from, err := restorable.Of(entry)
 	if err != nil {

@@ -35,14 +35,13 @@ func (extensions *Extensions) restore(
 ) (flow.Outcome, error) {
 	kind := extensionobject.KindOf(wanted)
 	if found && current.GetDeletionTimestamp() != nil {
-		return flow.Waiting(fmt.Sprintf("%s %s is being deleted before it can be created again", kind, current.GetName())),
-			nil
+		return waitingFor(current, " is being deleted before it can be created again"), nil
 	}
 	if !found {
 		current = wanted.DeepCopyObject().(extensionsv1alpha1.Object)
 		stamp(current, extensionsv1alpha1.OperationWaitForState, extensions.seed.clock.Now())
 		if err := extensions.seed.Create(ctx, current); apierrors.IsAlreadyExists(err) {
-			return flow.Waiting(fmt.Sprintf("%s %s is being created", kind, current.GetName())), nil
+			return waitingFor(current, " is being created"), nil
 		} else if err != nil {
 			return flow.Outcome{}, fmt.Errorf("create %s %q: %w", kind, current.GetName(), err)
 		}
@@ -57,7 +56,7 @@ func (extensions *Extensions) restore(
 		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return flow.Outcome{}, fmt.Errorf("restore %s %q: %w", kind, current.GetName(), err)
 	}
-	return flow.Waiting(fmt.Sprintf("%s %s is being restored", kind, current.GetName())), nil
+	return waitingFor(current, " is being restored"), nil
 }
 
 // giveState puts what the garden has kept into an object's status, unless it has a state of its own, after making what

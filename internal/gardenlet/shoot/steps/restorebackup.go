@@ -117,10 +117,10 @@ func ensureRestored(ctx context.Context, s *Values, seed *Seed, secrets Secrets,
 	r := *s.Facts.Restoration
 	if r.Phase == RestorationRequested {
 		if ended, err := stopKubeAPIServer(ctx, seed); err != nil || !ended {
-			return waitingOr("The API server is being stopped to restore "+r.Point(), err)
+			return waitingOr(waitAPIServer, "The API server is being stopped to restore "+r.Point(), err)
 		}
 		r.Phase = RestorationStopped
-		return waitingOr("etcd is about to restore "+r.Point(), WriteRestoration(ctx, seed, s.Namespace, &r))
+		return waitingOr(waitEtcd, "etcd is about to restore "+r.Point(), WriteRestoration(ctx, seed, s.Namespace, &r))
 	}
 	outcome, err := ensureEtcdReady(ctx, s, seed, secrets, etcds)
 	if err != nil || !outcome.IsDone() {

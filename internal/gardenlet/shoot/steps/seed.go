@@ -52,7 +52,7 @@ func (seed *Seed) deploymentReady(ctx context.Context, name string) (flow.Outcom
 		return flow.Outcome{}, err
 	}
 	if !found {
-		return flow.Waiting(fmt.Sprintf("Deployment %s has been deleted by somebody else", name)), nil
+		return flow.Waiting(waitDeployment, fmt.Sprintf("Deployment %s has been deleted by somebody else", name)), nil
 	}
 	if !kube.DeploymentReady(d) {
 		pods := &corev1.PodList{}
@@ -60,7 +60,7 @@ func (seed *Seed) deploymentReady(ctx context.Context, name string) (flow.Outcom
 			client.MatchingLabels(d.Spec.Selector.MatchLabels)); err != nil {
 			return flow.Outcome{}, fmt.Errorf("list pods of Deployment %q: %w", name, err)
 		}
-		return seed.waitForPods(kube.DeploymentProgress(d), pods.Items), nil
+		return seed.waitForPods(waitDeployment, kube.DeploymentProgress(d), pods.Items), nil
 	}
 	return flow.Done(), nil
 }
@@ -70,15 +70,15 @@ func (seed *Seed) deploymentReady(ctx context.Context, name string) (flow.Outcom
 const fetchLimit = 30 * time.Minute
 
 // waitForPods adds to the text what the pods wait for.
-func (seed *Seed) waitForPods(text string, pods []corev1.Pod) flow.Outcome {
+func (seed *Seed) waitForPods(kind flow.Kind, text string, pods []corev1.Pod) flow.Outcome {
 	why, fetching := kube.WaitingContainers(pods, seed.clock.Now())
 	if why != "" {
 		text += ": " + why
 	}
 	if fetching {
-		return flow.WaitingUpTo(fetchLimit, text)
+		return flow.WaitingUpTo(fetchLimit, kind, text)
 	}
-	return flow.Waiting(text)
+	return flow.Waiting(kind, text)
 }
 
 // removeDeployment deletes a Deployment and waits for its pods, which the garbage collector removes after it.
@@ -92,7 +92,7 @@ func (seed *Seed) removeDeployment(ctx context.Context, d *appsv1.Deployment) (f
 		return flow.Outcome{}, err
 	}
 	if !gone || !ended {
-		return flow.Waiting(fmt.Sprintf("Deployment %s is being deleted", d.Name)), nil
+		return flow.Waiting(waitDeployment, fmt.Sprintf("Deployment %s is being deleted", d.Name)), nil
 	}
 	return flow.Done(), nil
 }

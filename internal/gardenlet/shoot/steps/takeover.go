@@ -56,7 +56,7 @@ func ensureFormerOwnerFenced(
 		taken = claim.TakenOver
 	}
 	if left := taken.FencedAt().Sub(seed.clock.Now()); left > 0 {
-		return flow.Waiting(fmt.Sprintf("What may be left of the control plane on Seed %s stops by itself until %s, %s from now",
+		return flow.Waiting(waitSeed, fmt.Sprintf("What may be left of the control plane on Seed %s stops by itself until %s, %s from now",
 			taken.From, taken.FencedAt().UTC().Format(time.RFC3339), left.Round(time.Second))), nil
 	}
 	return flow.Done(), nil
@@ -81,12 +81,12 @@ func restoredEtcd(ctx context.Context, s *Values, seed *Seed, etcds Etcds) (etcd
 	status, err := etcds.EtcdStatus(ctx, access)
 	switch {
 	case err != nil: // It has not been started yet.
-		return etcdbackup.Restored{}, flow.Waiting(starting), nil
+		return etcdbackup.Restored{}, flow.Waiting(waitEtcd, starting), nil
 	case status.Etcd.State != etcdbackup.EtcdRunning || status.Etcd.Epoch != s.Claim.Epoch:
 		if status.Etcd.Message != "" {
-			return etcdbackup.Restored{}, flow.Waiting(fmt.Sprintf("%s: %s", starting, status.Etcd.Message)), nil
+			return etcdbackup.Restored{}, flow.Waiting(waitEtcd, fmt.Sprintf("%s: %s", starting, status.Etcd.Message)), nil
 		}
-		return etcdbackup.Restored{}, flow.Waiting(starting), nil
+		return etcdbackup.Restored{}, flow.Waiting(waitEtcd, starting), nil
 	}
 	return ptr.Deref(status.Etcd.Restored, etcdbackup.Restored{}), flow.Done(), nil
 }

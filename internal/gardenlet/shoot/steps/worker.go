@@ -131,7 +131,7 @@ func ensureWorker(
 	if err != nil || waiting == "" {
 		return outcome, err
 	}
-	return flow.Waiting(waiting), nil
+	return flow.Waiting(waitWorker, waiting), nil
 }
 
 // desiredPool describes the machines of a pool to the provider.
