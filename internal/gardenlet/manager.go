@@ -295,7 +295,8 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 			Gardener: corev1beta1.Gardener{ID: me.ID, Name: me.Name, Version: me.Version}, Image: hortusImage,
 		}).AddToManager(m.garden, m.seed),
 		(&controllerinstallation.Reconciler{
-			Garden: m.gardenDirect, Seed: m.seedDirect, Clock: real, SeedName: c.SeedConfig.Name, FeatureGates: c.FeatureGates,
+			Garden: m.gardenDirect, Seed: m.seedDirect, Clock: real, SeedName: c.SeedConfig.Name,
+			GardenIdentity: gardenIdentity, FeatureGates: c.FeatureGates,
 		}).AddToManager(m.garden, m.seed, *c.Controllers.ControllerInstallation.ConcurrentSyncs),
 		(&backupbucket.Reconciler{
 			Garden: m.gardenDirect, Seed: m.seedDirect, Clock: real, Events: m.garden.GetEventRecorder("gardenlet"),

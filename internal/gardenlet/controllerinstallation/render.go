@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/Masterminds/semver/v3"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -68,20 +69,37 @@ func render(
 			return nil, fmt.Errorf("read helm.values: %w", err)
 		}
 	}
-	if values["gardener"], err = surroundings(seed, gardenIdentity, gates); err != nil {
+	about, err := surroundings(seed, gardenIdentity, gates)
+	if err != nil {
 		return nil, err
 	}
+	merge(values, map[string]any{"gardener": about})
 	rendered, err := chart.Render(loaded, chart.Release{
-		Name: installation.Name, Namespace: namespaceOf(installation),
+		Name: registration.Name, Namespace: namespaceOf(installation),
 	}, values)
 	if err != nil {
 		return nil, err
 	}
 	objects := []client.Object{desiredNamespace(installation, registration)}
 	for _, o := range rendered {
+		if err := nameSeed(o, seed.Name); err != nil {
+			return nil, fmt.Errorf("set %s in %s %q: %w", envSeedName, o.GetKind(), o.GetName(), err)
+		}
 		objects = append(objects, o)
 	}
 	return objects, nil
+}
+
+// merge puts values over those in into; maps in both are merged.
+func merge(into, over map[string]any) {
+	for key, value := range over {
+		below, isMap := into[key].(map[string]any)
+		if above, too := value.(map[string]any); isMap && too {
+			merge(below, above)
+			continue
+		}
+		into[key] = value
+	}
 }
 
 // surroundings are the values under the key gardener.
@@ -96,6 +114,13 @@ func surroundings(seed *corev1beta1.Seed, gardenIdentity string, gates map[strin
 		"visible": seed.Spec.Settings == nil || seed.Spec.Settings.Scheduling == nil ||
 			seed.Spec.Settings.Scheduling.Visible,
 		"protected": hasTaint(seed, "seed.gardener.cloud/protected"),
+		"taints":    listOr(spec["taints"]), "networks": spec["networks"],
+		"blockCIDRs":     toList(seed.Spec.Networks.BlockCIDRs),
+		"volumeProvider": "", "volumeProviders": []any{},
+	}
+	if volume := seed.Spec.Volume; volume != nil && len(volume.Providers) > 0 {
+		about["volumeProvider"] = volume.Providers[0].Name
+		about["volumeProviders"] = spec["volume"].(map[string]any)["providers"]
 	}
 	if seed.Spec.Ingress != nil {
 		about["ingressDomain"] = seed.Spec.Ingress.Domain
@@ -104,11 +129,34 @@ func surroundings(seed *corev1beta1.Seed, gardenIdentity string, gates map[strin
 		about["clusterIdentity"] = *seed.Status.ClusterIdentity
 	}
 	return map[string]any{
-		"version":   version.Version,
+		"version":   semanticVersion(version.Version),
 		"garden":    map[string]any{"clusterIdentity": gardenIdentity},
 		"seed":      about,
 		"gardenlet": map[string]any{"featureGates": toAny(gates)},
 	}, nil
+}
+
+// semanticVersion is the version in the form that templates compare, also of a build from a work tree.
+func semanticVersion(v string) string {
+	if _, err := semver.NewVersion(v); err == nil {
+		return v
+	}
+	return "v0.0.0-" + v
+}
+
+func listOr(list any) any {
+	if list == nil {
+		return []any{}
+	}
+	return list
+}
+
+func toList[V any](list []V) []any {
+	out := make([]any, 0, len(list))
+	for _, v := range list {
+		out = append(out, v)
+	}
+	return out
 }
 
 func toAny[V any](m map[string]V) map[string]any {
