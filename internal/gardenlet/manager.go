@@ -43,6 +43,7 @@ import (
 	"hortus.dev/hortus/internal/gardenlet/config"
 	"hortus.dev/hortus/internal/gardenlet/controllerinstallation"
 	"hortus.dev/hortus/internal/gardenlet/seed"
+	"hortus.dev/hortus/internal/gardenlet/seedextension"
 	"hortus.dev/hortus/internal/gardenlet/shoot"
 	"hortus.dev/hortus/internal/gardenlet/shoot/care"
 	"hortus.dev/hortus/internal/gardenlet/shoot/snapshot"
@@ -298,6 +299,9 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 			Garden: m.gardenDirect, Seed: m.seedDirect, Clock: real, SeedName: c.SeedConfig.Name,
 			GardenIdentity: gardenIdentity, FeatureGates: c.FeatureGates,
 		}).AddToManager(m.garden, m.seed, *c.Controllers.ControllerInstallation.ConcurrentSyncs),
+		(&seedextension.Reconciler{
+			Garden: m.gardenDirect, Seed: m.seedDirect, Clock: real, SeedName: c.SeedConfig.Name,
+		}).AddToManager(m.garden, m.seed),
 		(&backupbucket.Reconciler{
 			Garden: m.gardenDirect, Seed: m.seedDirect, Clock: real, Events: m.garden.GetEventRecorder("gardenlet"),
 			SeedName: c.SeedConfig.Name, SyncPeriod: c.Controllers.BackupBucket.SyncPeriod.Duration,

@@ -98,7 +98,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, seed *corev1beta1.Seed) (rec
 	if err := r.Garden.List(ctx, &registrations, client.UnsafeDisableDeepCopy); err != nil { // Required only reads.
 		return reconcile.Result{}, fmt.Errorf("list ControllerRegistrations: %w", err)
 	}
-	needed, shoots, err := r.needed(ctx, seed)
+	needed, err := r.needed(ctx, seed)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -108,11 +108,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, seed *corev1beta1.Seed) (rec
 	}
 	var required []string
 	switch {
-	case seed.DeletionTimestamp.IsZero() || shoots:
-		maps.Copy(needed, buckets)
-		required = Required(registrations.Items, seed, needed, shoots)
+	case seed.DeletionTimestamp.IsZero() || needed.Shoots:
+		maps.Copy(needed.BySeed, buckets)
+		required = Required(registrations.Items, seed, needed)
 	case len(buckets) > 0: // The seed goes, but its backups have to be deleted before.
-		required = Required(registrations.Items, seed, buckets, false)
+		required = Required(registrations.Items, seed, Needed{BySeed: buckets})
 	}
 	if len(required) > 0 {
 		if err := kube.EnsureFinalizer(ctx, r.Garden, seed, finalizer); err != nil {
@@ -127,21 +127,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, seed *corev1beta1.Seed) (rec
 }
 
 // needed collects what the seed and its Shoots need. The cache answers, without copies.
-func (r *Reconciler) needed(ctx context.Context, seed *corev1beta1.Seed) (Set, bool, error) {
-	needed := NeededBySeed(seed)
-	found := false
+func (r *Reconciler) needed(ctx context.Context, seed *corev1beta1.Seed) (Needed, error) {
+	needed := Needed{BySeed: NeededBySeed(seed), ByShoots: Set{}}
 	for _, index := range []string{IndexSpecSeed, IndexStatusSeed} {
 		var shoots corev1beta1.ShootList
 		if err := r.Garden.List(ctx, &shoots, client.MatchingFields{index: seed.Name},
 			client.UnsafeDisableDeepCopy); err != nil {
-			return nil, false, fmt.Errorf("list Shoots of Seed %q: %w", seed.Name, err)
+			return Needed{}, fmt.Errorf("list Shoots of Seed %q: %w", seed.Name, err)
 		}
 		for i := range shoots.Items {
-			found = true
-			maps.Copy(needed, NeededByShoot(&shoots.Items[i]))
+			needed.Shoots = true
+			maps.Copy(needed.ByShoots, NeededByShoot(&shoots.Items[i]))
 		}
 	}
-	return needed, found, nil
+	return needed, nil
 }
 
 // neededByBuckets is what the buckets of a seed, and the entries in them, are made with.

@@ -85,14 +85,28 @@ func NeededBySeed(s *corev1beta1.Seed) Set {
 	return needed
 }
 
-// Required returns the names of the registrations that have to be installed on a seed, sorted. shoots says whether the
-// seed has any Shoot.
-func Required(
-	registrations []corev1beta1.ControllerRegistration, seed *corev1beta1.Seed, needed Set, shoots bool,
-) []string {
+// Needed is what a seed needs extensions for. Extensions may be made for one of both only.
+type Needed struct {
+	BySeed, ByShoots Set
+	Shoots           bool // The seed has Shoots.
+}
+
+func (n Needed) includes(resource corev1beta1.ControllerResource) bool {
+	kindType := KindType{resource.Kind, resource.Type}
+	_, bySeed := n.BySeed[kindType]
+	_, byShoots := n.ByShoots[kindType]
+	if resource.Kind == "Extension" {
+		bySeed = bySeed && slices.Contains(resource.ClusterCompatibility, corev1beta1.ClusterTypeSeed)
+		byShoots = byShoots && slices.Contains(resource.ClusterCompatibility, corev1beta1.ClusterTypeShoot)
+	}
+	return bySeed || byShoots
+}
+
+// Required returns the names of the registrations that have to be installed on a seed, sorted.
+func Required(registrations []corev1beta1.ControllerRegistration, seed *corev1beta1.Seed, needed Needed) []string {
 	var names []string
 	for i := range registrations {
-		if required(&registrations[i], seed, needed, shoots) {
+		if required(&registrations[i], seed, needed) {
 			names = append(names, registrations[i].Name)
 		}
 	}
@@ -100,7 +114,7 @@ func Required(
 	return names
 }
 
-func required(r *corev1beta1.ControllerRegistration, seed *corev1beta1.Seed, needed Set, shoots bool) bool {
+func required(r *corev1beta1.ControllerRegistration, seed *corev1beta1.Seed, needed Needed) bool {
 	if r.DeletionTimestamp != nil || r.Spec.Deployment == nil || len(r.Spec.Deployment.DeploymentRefs) == 0 {
 		return false
 	}
@@ -117,14 +131,12 @@ func required(r *corev1beta1.ControllerRegistration, seed *corev1beta1.Seed, nee
 	switch {
 	case policy == corev1beta1.ControllerDeploymentPolicyAlways:
 		return true
-	case policy == corev1beta1.ControllerDeploymentPolicyAlwaysExceptNoShoots && shoots:
+	case policy == corev1beta1.ControllerDeploymentPolicyAlwaysExceptNoShoots && needed.Shoots:
 		return true
 	}
 	return slices.ContainsFunc(r.Spec.Resources, func(resource corev1beta1.ControllerResource) bool {
-		if _, yes := needed[KindType{resource.Kind, resource.Type}]; yes {
-			return true
-		}
-		return shoots && slices.Contains(resource.AutoEnable, corev1beta1.ClusterTypeShoot) ||
+		return needed.includes(resource) ||
+			needed.Shoots && slices.Contains(resource.AutoEnable, corev1beta1.ClusterTypeShoot) ||
 			slices.Contains(resource.AutoEnable, corev1beta1.ClusterTypeSeed)
 	})
 }

@@ -85,10 +85,48 @@ func TestRequired(t *testing.T) {
 		}),
 		registration("without-deployment", func(r *corev1beta1.ControllerRegistration) { r.Spec.Deployment = nil }),
 	}
-	needed := Set{KindType{"Network", "used"}: {}, KindType{"Network", "without-deployment"}: {}}
+	ofShoots := Set{KindType{"Network", "used"}: {}, KindType{"Network", "without-deployment"}: {}}
 	for shoots, want := range map[bool]string{false: "always used", true: "always for-every-shoot used with-shoots"} {
-		if got := strings.Join(Required(registrations, &corev1beta1.Seed{}, needed, shoots), " "); got != want {
+		needed := Needed{ByShoots: ofShoots, Shoots: shoots}
+		if got := strings.Join(Required(registrations, &corev1beta1.Seed{}, needed), " "); got != want {
 			t.Errorf("Required() with Shoots %v = %q, want %q", shoots, got, want)
 		}
+	}
+}
+
+// TestExtensionsAreForShootsOrSeeds: one that is not made for the cluster that asks for it does not help.
+func TestExtensionsAreForShootsOrSeeds(t *testing.T) {
+	forShoots := []corev1beta1.ClusterType{corev1beta1.ClusterTypeShoot}
+	forSeeds := []corev1beta1.ClusterType{corev1beta1.ClusterTypeSeed}
+	both := slices.Concat(forShoots, forSeeds)
+	asked := Set{KindType{"Extension", "x"}: {}}
+	for name, tc := range map[string]struct {
+		compatible, auto []corev1beta1.ClusterType
+		needed           Needed
+		want             bool
+	}{
+		"a Shoot asks":                           {compatible: forShoots, needed: Needed{ByShoots: asked}, want: true},
+		"a seed asks":                            {compatible: forSeeds, needed: Needed{BySeed: asked}, want: true},
+		"it is for both":                         {compatible: both, needed: Needed{BySeed: asked}, want: true},
+		"a Shoot asks for one that is for seeds": {compatible: forSeeds, needed: Needed{ByShoots: asked}},
+		"a seed asks for one that is for Shoots": {compatible: forShoots, needed: Needed{BySeed: asked}},
+		"enabled for seeds":                      {compatible: forSeeds, auto: forSeeds, want: true},
+		"enabled for Shoots": {
+			compatible: forShoots, auto: forShoots, needed: Needed{Shoots: true}, want: true,
+		},
+		"enabled for Shoots, of which there are none": {compatible: forShoots, auto: forShoots},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &corev1beta1.ControllerRegistration{}
+			r.Spec.Deployment = &corev1beta1.ControllerRegistrationDeployment{
+				DeploymentRefs: []corev1beta1.DeploymentRef{{Name: "x"}},
+			}
+			r.Spec.Resources = []corev1beta1.ControllerResource{{
+				Kind: "Extension", Type: "x", ClusterCompatibility: tc.compatible, AutoEnable: tc.auto,
+			}}
+			if got := required(r, &corev1beta1.Seed{}, tc.needed); got != tc.want {
+				t.Errorf("required() = %v, want %v", got, tc.want)
+			}
+		})
 	}
 }
