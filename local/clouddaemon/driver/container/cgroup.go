@@ -24,6 +24,29 @@ const (
 	killPause  = 20 * time.Millisecond
 )
 
+const (
+	// sharesOfProcess and weightOfProcess are what one process with the usual priority weighs beside a cgroup, in trees of
+	// version 1 and 2.
+	sharesOfProcess = 1024
+	weightOfProcess = 100
+)
+
+// weighCgroup lets a cgroup weigh as much as some processes when processors are busy. Without that, all that is in it
+// weighs as much as one process outside.
+func weighCgroup(name string, processes int) error {
+	var errs []error
+	for _, dir := range cgroupDirs(name) {
+		for file, each := range map[string]int{"cpu.shares": sharesOfProcess, "cpu.weight": weightOfProcess} {
+			path := filepath.Join(dir, file)
+			if _, err := os.Stat(path); err != nil {
+				continue // It is of the other version, or of another controller.
+			}
+			errs = append(errs, os.WriteFile(path, []byte(strconv.Itoa(processes*each)), 0o644))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // RemoveCgroup removes a cgroup and all below it in every tree, killing what is left in them. It accepts what is
 // missing.
 func RemoveCgroup(name string) error {

@@ -175,7 +175,12 @@ func (d *Driver) Start(ctx context.Context, m driver.Machine) error {
 	if err != nil {
 		return fmt.Errorf("make task of container %q: %w", m.ID, err)
 	}
-	if err := task.Start(ctx); err != nil {
+	// Builds and tests on the same machine would leave next to nothing for a landscape.
+	err = weighCgroup(CgroupParent, runtime.NumCPU())
+	if err == nil {
+		err = task.Start(ctx)
+	}
+	if err != nil {
 		_, removeErr := task.Delete(ctx, containerd.WithProcessKill)
 		return errors.Join(fmt.Errorf("start container %q: %w", m.ID, err), removeErr)
 	}
