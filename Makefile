@@ -45,7 +45,14 @@ test: ## Run the tests that decide about a change: unit, stepped on a real API s
 	@if [ "$$(id -u)" != 0 ]; then \
 	  echo "make test needs root: its landscape tests make network namespaces and containers."; \
 	  echo "Run it as root, or run 'make test-unit', which needs none."; exit 1; fi
-	@$(MAKE) --no-print-directory verify test-unit fuzz test-landscape
+	@$(MAKE) --no-print-directory verify
+	@$(MAKE) --no-print-directory -j2 test-beside test-landscape
+
+# Stories that run alone leave half of the processors idle, which unit tests and fuzzing use meanwhile. Their output comes as a whole.
+.PHONY: test-beside
+test-beside: build
+	@MAKEFLAGS= nice -n 10 $(MAKE) --no-print-directory test-unit fuzz >$(BUILD)/test-beside.log 2>&1; code=$$?; \
+	  echo "Unit tests and fuzzing:"; cat $(BUILD)/test-beside.log; exit $$code
 
 .PHONY: test-unit
 test-unit: build ## Run unit tests, and reconcilers step by step on a real etcd and kube-apiserver (no root).
@@ -75,8 +82,7 @@ fuzz: ## Try random input on everything that reads what others write; the number
 
 # Stories that take too long for every change: faults that last, versions that are built first, and Kubernetes' own specs.
 LONG_STORIES = TestMoveSurvivesFaults|TestUpdatesOfNodes|TestMinorsInPlace|TestMinorsByMaintenance|TestOutagesStopNoControlPlane|TestNetworkPolicySpecs
-# Stories wait most of the time, so that three side by side suit two cores.
-GO_TEST_LANDSCAPE = CGO_ENABLED=0 go test -tags $(TAGS),landscape -count=1 -timeout 75m -parallel 3 -v ./test/e2e/...
+GO_TEST_LANDSCAPE = CGO_ENABLED=0 go test -tags $(TAGS),landscape -count=1 -timeout 75m -v ./test/e2e/...
 
 .PHONY: test-landscape
 test-landscape: build ## Bring up a landscape, use it as a person would, and take it down (root).

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -33,6 +34,7 @@ var shootParts = []string{
 func killInTurn(t *testing.T) {
 	t.Helper()
 	for _, part := range slices.Concat(parts, shootParts) {
+		start := time.Now()
 		var before []int
 		ofShoot := slices.Contains(shootParts, part)
 		eventually(t, part+" runs", func() error { // It may be about to be started again, after another has been killed.
@@ -58,6 +60,7 @@ func killInTurn(t *testing.T) {
 			}
 			return fmt.Errorf("no new process")
 		})
+		t.Logf("it runs again %s after the one before did", time.Since(start).Round(100*time.Millisecond))
 	}
 }
 
@@ -75,7 +78,8 @@ func processesOf(t *testing.T, part string) []int {
 		}
 		line := strings.ReplaceAll(string(data), "\x00", " ")
 		program, _, _ := strings.Cut(line, " ")
-		if !strings.Contains(filepath.Base(program)+strings.TrimPrefix(line, program), part) {
+		if !strings.Contains(filepath.Base(program)+strings.TrimPrefix(line, program), part) ||
+			ofOtherTest(filepath.Dir(file)) {
 			continue
 		}
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
@@ -133,9 +137,11 @@ func checkKills(t *testing.T) {
 		})
 	}
 	killInTurn(t)
+	start := time.Now()
 	for name := range files {
 		awaitSucceeded(t, name)
 	}
+	t.Logf("all are there %s after the last kill", time.Since(start).Round(100*time.Millisecond))
 	for name := range files {
 		eventually(t, "the garden takes the deletion of "+name, func() error {
 			out, err := kubectlE(t, garden, "-n", projectNS, "annotate", "--overwrite", "shoot", name,
@@ -151,7 +157,9 @@ func checkKills(t *testing.T) {
 		})
 	}
 	killInTurn(t)
+	start = time.Now()
 	for name := range files {
 		awaitShoot(t, name, "gone", func(o *unstructured.Unstructured) bool { return o == nil })
 	}
+	t.Logf("all are gone %s after the last kill", time.Since(start).Round(100*time.Millisecond))
 }

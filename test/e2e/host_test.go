@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -39,8 +40,8 @@ func observeHost(t *testing.T) host {
 		if err != nil {
 			continue // Ended meanwhile, or a thread of the kernel.
 		}
-		if strings.Contains(path, "/.build/") && !strings.HasPrefix(path, here+"/") {
-			continue // Of the tests of another checkout.
+		if strings.Contains(path, "/.build/") && !strings.HasPrefix(path, here+"/") || ofOtherTest(filepath.Dir(link)) {
+			continue // Of the tests of another checkout, or of other tests of this one.
 		}
 		name := filepath.Base(strings.TrimSuffix(path, " (deleted)"))
 		if slices.Contains(landscapePrograms, name) || strings.HasPrefix(name, "kube-") {
@@ -88,6 +89,29 @@ func observeHost(t *testing.T) host {
 		}
 	}
 	return h
+}
+
+// ofOtherTest says whether a process, named by its folder in /proc, was started by the program of another test. 'make
+// test' runs unit tests meanwhile.
+func ofOtherTest(process string) bool {
+	own := strconv.Itoa(os.Getpid())
+	for range 100 { // Far more ancestors than there are; a process that ends meanwhile has none.
+		status, err := os.ReadFile(filepath.Join(process, "status"))
+		if err != nil {
+			return false
+		}
+		_, after, _ := strings.Cut(string(status), "\nPPid:\t")
+		parent, _, _ := strings.Cut(after, "\n")
+		if parent == own || parent == "0" {
+			return false
+		}
+		process = filepath.Join("/proc", parent)
+		program, err := os.Readlink(filepath.Join(process, "exe"))
+		if err == nil && strings.HasSuffix(program, ".test") {
+			return true
+		}
+	}
+	return false
 }
 
 func names(folders ...string) []string {
