@@ -247,8 +247,7 @@ func (r *Reconciler) run(ctx context.Context, s *scope, d Decision) (res reconci
 		return reconcile.Result{}, err
 	}
 
-	before := shoot.DeepCopy()
-	result, err := r.pass(ctx, s, d.Operation, began)
+	result, before, err := r.pass(ctx, s, d.Operation, began)
 	if err != nil {
 		return reconcile.Result{}, r.report(ctx, shoot, d.Operation, err)
 	}
@@ -374,22 +373,23 @@ func (r *Reconciler) reportEnd(ctx context.Context, operation *corev1beta1.LastO
 		"description", operation.Description)
 }
 
-// pass makes one pass of the flow.
+// pass makes one pass of the flow. The Shoot has what steps have changed in its status then; it is written against
+// before.
 func (r *Reconciler) pass(
 	ctx context.Context, s *scope, operation corev1beta1.LastOperationType, began beginning,
-) (flow.Result, error) {
+) (result flow.Result, before *corev1beta1.Shoot, err error) {
 	stepScope, err := r.stepScope(ctx, s, operation, began)
 	if err != nil {
-		return flow.Result{}, err
+		return flow.Result{}, nil, err
 	}
-	result := flow.Run(ctx, graphFor(operation, s.shoot), stepScope, r.flowOptions(s.shoot, flowName(operation, s.shoot)))
+	result = flow.Run(ctx, graphFor(operation, s.shoot), stepScope, r.flowOptions(s.shoot, flowName(operation, s.shoot)))
 	generates := operation != corev1beta1.LastOperationTypeDelete && operation != corev1beta1.LastOperationTypeMigrate
 	if result.Complete() && generates {
 		if err := stepScope.Secrets.Cleanup(ctx); err != nil {
-			return flow.Result{}, err
+			return flow.Result{}, nil, err
 		}
 	}
-	// Steps have written to the Shoot's status; what is written next must start from there.
+	// Others have written to the Shoot, such as care to its conditions; what is written next must start from there.
 	latest := &corev1beta1.Shoot{}
 	if err := r.Garden.Get(ctx, client.ObjectKeyFromObject(s.shoot), latest); err == nil {
 		observed := s.shoot.Status
@@ -398,7 +398,9 @@ func (r *Reconciler) pass(
 			s.shoot.Status.LastOperation = observed.LastOperation
 		}
 	}
-	return result, nil
+	before = s.shoot.DeepCopy()
+	stepScope.Status.ApplyTo(&s.shoot.Status)
+	return result, before, nil
 }
 
 // flowOptions are those of the Shoot's flow of a name.

@@ -3,7 +3,6 @@ package steps
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
@@ -17,16 +16,13 @@ var AdvertisedAddresses = &flow.Step[*Scope]{
 	Ensure: use2(ensureAdvertisedAddresses),
 }
 
-func ensureAdvertisedAddresses(ctx context.Context, s *Values, garden *Garden) (flow.Outcome, error) {
+func ensureAdvertisedAddresses(_ context.Context, s *Values, status *Status) (flow.Outcome, error) {
 	if err := requireDomain(s); err != nil {
 		return flow.Outcome{}, err
 	}
 	want := advertisedAddresses(s)
-	if equality.Semantic.DeepEqual(s.Shoot.Status.AdvertisedAddresses, want) {
-		return flow.Done(), nil
-	}
-	return flow.Done(), garden.patchShootStatus(ctx, s,
-		func(status *corev1beta1.ShootStatus) { status.AdvertisedAddresses = want })
+	status.change(func(to *corev1beta1.ShootStatus) { to.AdvertisedAddresses = want })
+	return flow.Done(), nil
 }
 
 func advertisedAddresses(s *Values) []corev1beta1.ShootAdvertisedAddress {

@@ -42,7 +42,7 @@ var EncryptionAtRest = &flow.Step[*Scope]{
 }
 
 func ensureEncryptionAtRest(
-	ctx context.Context, s *Values, seed *Seed, garden *Garden, secrets Secrets, cluster *Cluster, etcds Etcds,
+	ctx context.Context, s *Values, seed *Seed, secrets Secrets, cluster *Cluster, etcds Etcds, status *Status,
 ) (flow.Outcome, error) {
 	target, err := encryptionTarget(s, secrets)
 	if err != nil {
@@ -76,7 +76,7 @@ func ensureEncryptionAtRest(
 			return waitingOr(waitEncryption, fmt.Sprintf("At least %d objects have to be written to etcd with the new encryption", left), err)
 		}
 		if phase != encryption.Settled {
-			if outcome, err := saveRewritten(ctx, s, seed, garden, etcds); err != nil || !outcome.IsDone() {
+			if outcome, err := saveRewritten(ctx, s, seed, etcds); err != nil || !outcome.IsDone() {
 				return outcome, err
 			}
 		}
@@ -87,16 +87,17 @@ func ensureEncryptionAtRest(
 	if phase != encryption.Settled {
 		return flow.Waiting(waitEncryption, "Encryption keys that are no longer used are being removed from the API servers"), nil
 	}
-	return flow.Done(), reportEncryption(ctx, s, garden, target)
+	reportEncryption(s.Shoot, status)
+	return flow.Done(), nil
 }
 
 // saveRewritten puts what was written again into the backups, and records that no earlier point can be restored.
 // Without that, a restore could bring back objects whose key has been removed.
-func saveRewritten(ctx context.Context, s *Values, seed *Seed, garden *Garden, etcds Etcds) (flow.Outcome, error) {
+func saveRewritten(ctx context.Context, s *Values, seed *Seed, etcds Etcds) (flow.Outcome, error) {
 	if _, ok, err := backupSecretFor(ctx, s, seed); err != nil || !ok {
 		return flow.Done(), err
 	}
-	return saveRestorable(ctx, s, garden, etcds, "Objects with the new encryption have to be in a backup")
+	return etcds.saveRestorable(ctx, s, "Objects with the new encryption have to be in a backup")
 }
 
 // encryptionTarget is what the spec and a rotation of the key ask for.
@@ -151,16 +152,13 @@ func encryptionReported(shoot *corev1beta1.Shoot, t encryption.Target) bool {
 		string(c.EncryptionAtRest.Provider.Type) == t.Writer.Cipher
 }
 
-func reportEncryption(ctx context.Context, s *Values, garden *Garden, t encryption.Target) error {
-	if encryptionReported(s.Shoot, t) {
-		return nil
-	}
-	resources, cipher := encryptionSpec(s.Shoot)
-	return garden.patchShootStatus(ctx, s, func(status *corev1beta1.ShootStatus) {
-		if status.Credentials == nil {
-			status.Credentials = &corev1beta1.ShootCredentials{}
+func reportEncryption(shoot *corev1beta1.Shoot, status *Status) {
+	resources, cipher := encryptionSpec(shoot)
+	status.change(func(to *corev1beta1.ShootStatus) {
+		if to.Credentials == nil {
+			to.Credentials = &corev1beta1.ShootCredentials{}
 		}
-		status.Credentials.EncryptionAtRest = &corev1beta1.EncryptionAtRest{
+		to.Credentials.EncryptionAtRest = &corev1beta1.EncryptionAtRest{
 			Resources: resources, Provider: corev1beta1.EncryptionProviderStatus{Type: cipher},
 		}
 	})

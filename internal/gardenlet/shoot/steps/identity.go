@@ -17,12 +17,11 @@ var ClusterIdentity = &flow.Step[*Scope]{
 	Ensure: use2(ensureClusterIdentity),
 }
 
-func ensureClusterIdentity(ctx context.Context, s *Values, garden *Garden) (flow.Outcome, error) {
-	if s.Shoot.Status.ClusterIdentity != nil {
-		return flow.Done(), nil
+func ensureClusterIdentity(_ context.Context, s *Values, status *Status) (flow.Outcome, error) {
+	if s.Shoot.Status.ClusterIdentity == nil {
+		status.change(func(to *corev1beta1.ShootStatus) { to.ClusterIdentity = ptr.To(clusterIdentity(s)) })
 	}
-	return flow.Done(), garden.patchShootStatus(ctx, s,
-		func(status *corev1beta1.ShootStatus) { status.ClusterIdentity = ptr.To(clusterIdentity(s)) })
+	return flow.Done(), nil
 }
 
 func clusterIdentity(s *Values) string {

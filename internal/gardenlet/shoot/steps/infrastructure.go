@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -29,12 +28,12 @@ var Infrastructure = &flow.Step[*Scope]{
 	Name:   "infrastructure",
 	After:  []*flow.Step[*Scope]{CloudCredentials, Credentials, References},
 	SkipIf: when(workerless),
-	Ensure: use4(ensureInfrastructure),
+	Ensure: use5(ensureInfrastructure),
 	Remove: use2(removeInfrastructure),
 }
 
 func ensureInfrastructure(
-	ctx context.Context, s *Values, garden *Garden, secrets Secrets, extensions *Extensions,
+	ctx context.Context, s *Values, garden *Garden, secrets Secrets, extensions *Extensions, status *Status,
 ) (flow.Outcome, error) {
 	key, err := sshPublicKey(s, secrets)
 	if err != nil {
@@ -57,18 +56,15 @@ func ensureInfrastructure(
 	if err != nil || !outcome.IsDone() {
 		return outcome, err
 	}
-	return flow.Done(), recordNetworks(ctx, s, garden, o)
+	return flow.Done(), recordNetworks(ctx, s, garden, status, o)
 }
 
 // recordNetworks writes the ranges that the infrastructure has turned out to have into the Shoot.
-func recordNetworks(ctx context.Context, s *Values, garden *Garden, o *extensionsv1alpha1.Infrastructure) error {
+func recordNetworks(
+	ctx context.Context, s *Values, garden *Garden, status *Status, o *extensionsv1alpha1.Infrastructure,
+) error {
 	want := networkingStatus(s.Shoot, o)
-	if !equality.Semantic.DeepEqual(s.Shoot.Status.Networking, want) {
-		if err := garden.patchShootStatus(ctx, s,
-			func(status *corev1beta1.ShootStatus) { status.Networking = want }); err != nil {
-			return err
-		}
-	}
+	status.change(func(to *corev1beta1.ShootStatus) { to.Networking = want })
 	nodes := firstNodesCIDR(o)
 	// What was not recorded before is by the next reconciliation.
 	frozen := s.Restoring() || s.Shoot.DeletionTimestamp != nil
@@ -81,11 +77,12 @@ func recordNetworks(ctx context.Context, s *Values, garden *Garden, o *extension
 		return fmt.Errorf("record the range of nodes in the Shoot: %w", err)
 	}
 	// The change is our own, and this operation knows it already.
-	return garden.patchShootStatus(ctx, s, func(status *corev1beta1.ShootStatus) {
-		if status.ObservedGeneration == s.Shoot.Generation {
-			status.ObservedGeneration = after.Generation
+	status.change(func(to *corev1beta1.ShootStatus) {
+		if to.ObservedGeneration == s.Shoot.Generation {
+			to.ObservedGeneration = after.Generation
 		}
 	})
+	return nil
 }
 
 func networkingStatus(shoot *corev1beta1.Shoot, o *extensionsv1alpha1.Infrastructure) *corev1beta1.NetworkingStatus {

@@ -34,11 +34,11 @@ func ensureRestorableFrom(ctx context.Context, s *Values, garden *Garden, etcds 
 	if err != nil || found && entry.Annotations[corev1beta1.AnnotationRestorableFrom] != "" {
 		return flow.Done(), err
 	}
-	return saveRestorable(ctx, s, garden, etcds, "The first point that can be restored has to be in a backup")
+	return etcds.saveRestorable(ctx, s, "The first point that can be restored has to be in a backup")
 }
 
 // saveRestorable puts all that etcd holds into the backups, and records that no earlier point can be restored.
-func saveRestorable(ctx context.Context, s *Values, garden *Garden, etcds Etcds, why string) (flow.Outcome, error) {
+func (etcds Etcds) saveRestorable(ctx context.Context, s *Values, why string) (flow.Outcome, error) {
 	access, err := etcds.access()
 	if err != nil {
 		return flow.Outcome{}, err
@@ -49,7 +49,7 @@ func saveRestorable(ctx context.Context, s *Values, garden *Garden, etcds Etcds,
 		return flow.Waiting(waitBackup, fmt.Sprintf("%s: %v", why, err)), nil
 	}
 	entry := backupEntry(s)
-	if found, err := kube.Exists(ctx, garden, entry); err != nil {
+	if found, err := kube.Exists(ctx, etcds.garden, entry); err != nil {
 		return flow.Outcome{}, err
 	} else if !found {
 		return flow.Waiting(waitBackupEntry, fmt.Sprintf("%s: BackupEntry %s does not exist", why, entry.Name)), nil
@@ -59,9 +59,9 @@ func saveRestorable(ctx context.Context, s *Values, garden *Garden, etcds Etcds,
 		return flow.Outcome{}, err
 	}
 	before := entry.DeepCopy()
-	from = from.Later(restorable.Saved(garden.clock.Now(), revision))
+	from = from.Later(restorable.Saved(etcds.garden.clock.Now(), revision))
 	metav1.SetMetaDataAnnotation(&entry.ObjectMeta, corev1beta1.AnnotationRestorableFrom, from.String())
-	if err := garden.Patch(ctx, entry,
+	if err := etcds.garden.Patch(ctx, entry,
 		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return flow.Outcome{}, fmt.Errorf("record in BackupEntry %q since when it can be restored: %w", entry.Name, err)
 	}

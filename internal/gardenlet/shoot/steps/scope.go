@@ -2,6 +2,7 @@ package steps
 
 import (
 	"context"
+	"sync"
 
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -38,6 +39,8 @@ type Scope struct {
 	// State is what the garden has kept of the control plane; nil unless it is being restored. States keeps that current.
 	State  *shootstate.Saved
 	States *shootstate.States
+	// Status is for the end of the pass.
+	Status Status
 }
 
 // The parts of the scope. [Values] are one, too.
@@ -73,10 +76,17 @@ type (
 		secrets   Secrets
 		clock     clock.PassiveClock
 	}
-	// Etcds are the processes that run etcd.
+	// Etcds are the processes that run etcd, and what the garden records of their backups.
 	Etcds struct {
 		EtcdConnector
 		secrets Secrets
+		garden  *Garden
+	}
+	// Status collects changes of the Shoot's status, for one write at the end of the pass. Until then steps see the
+	// status as it was when the pass began.
+	Status struct {
+		mu      sync.Mutex
+		changes []func(*corev1beta1.ShootStatus)
 	}
 )
 
@@ -91,7 +101,21 @@ func (*Extensions) of(s *Scope) *Extensions {
 	return &Extensions{get[*Seed](s), &s.Values, s.State}
 }
 func (*Cluster) of(s *Scope) *Cluster { return &Cluster{s.Shoots, get[Secrets](s), s.Clock} }
-func (Etcds) of(s *Scope) Etcds       { return Etcds{s.Etcds, get[Secrets](s)} }
+func (Etcds) of(s *Scope) Etcds       { return Etcds{s.Etcds, get[Secrets](s), get[*Garden](s)} }
+func (*Status) of(s *Scope) *Status   { return &s.Status }
+
+func (status *Status) change(change func(*corev1beta1.ShootStatus)) {
+	status.mu.Lock()
+	defer status.mu.Unlock()
+	status.changes = append(status.changes, change)
+}
+
+// ApplyTo makes the changes of all steps, after the pass.
+func (status *Status) ApplyTo(shoot *corev1beta1.ShootStatus) {
+	for _, change := range status.changes {
+		change(shoot)
+	}
+}
 
 func get[P part[P]](s *Scope) P {
 	var p P
@@ -187,12 +211,4 @@ type EtcdConnector interface {
 	EtcdStatus(ctx context.Context, access EtcdAccess) (etcdbackup.Status, error)
 	// ActivateEtcd lets an etcd that stands by start, for the owner of the control plane. It does not wait for that.
 	ActivateEtcd(ctx context.Context, access EtcdAccess, epoch int64, holder string) error
-}
-
-// patchShootStatus changes the status of the Shoot in the garden. The scope's own copy stays as it is.
-func (garden *Garden) patchShootStatus(ctx context.Context, s *Values, change func(*corev1beta1.ShootStatus)) error {
-	before := s.Shoot.DeepCopy()
-	after := s.Shoot.DeepCopy()
-	change(&after.Status)
-	return kube.PatchStatus(ctx, garden, after, before)
 }
