@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"io"
 	"reflect"
-	"sync"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -28,9 +27,8 @@ type quick struct {
 
 func newJSON(scheme *runtime.Scheme, strict bool) runtime.Serializer {
 	options := json.SerializerOptions{Strict: strict, StreamingCollectionsEncoding: true}
-	return &quick{
-		Serializer: json.NewSerializerWithOptions(quickMeta{}, scheme, scheme, options), creater: scheme, strict: strict,
-	}
+	library := json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme, options)
+	return &quick{Serializer: library, creater: scheme, strict: strict}
 }
 
 var (
@@ -59,15 +57,10 @@ func (q *quick) Decode(
 
 // read returns nil for whatever the library must look at.
 func (q *quick) read(data []byte, into runtime.Object) (runtime.Object, *schema.GroupVersionKind) {
-	apiVersion, kind, ok := leadingMeta(data)
-	if !ok || apiVersion == "" || kind == "" {
+	gvk, ok := kindOf(data)
+	if !ok {
 		return nil, nil
 	}
-	gv, err := schema.ParseGroupVersion(apiVersion)
-	if err != nil {
-		return nil, nil
-	}
-	gvk := gv.WithKind(kind)
 	object, err := q.creater.New(gvk)
 	if err != nil || into != nil && reflect.TypeOf(into) != reflect.TypeOf(object) {
 		return nil, nil
@@ -86,6 +79,29 @@ func (q *quick) read(data []byte, into runtime.Object) (runtime.Object, *schema.
 	return into, &gvk
 }
 
+// kindOf reads apiVersion and kind where all encoders write them, at the beginning.
+func kindOf(data []byte) (schema.GroupVersionKind, bool) {
+	document := jsontext.NewDecoder(bytes.NewBuffer(data))
+	if begin, err := document.ReadToken(); err != nil || begin.Kind() != jsontext.KindBeginObject {
+		return schema.GroupVersionKind{}, false
+	}
+	members := map[string]string{}
+	for range 2 {
+		name, err := document.ReadToken()
+		if err != nil || name.Kind() != jsontext.KindString {
+			return schema.GroupVersionKind{}, false
+		}
+		key := name.String()
+		value, err := document.ReadToken()
+		if err != nil || value.Kind() != jsontext.KindString {
+			return schema.GroupVersionKind{}, false
+		}
+		members[key] = value.String()
+	}
+	gvk := schema.FromAPIVersionAndKind(members["apiVersion"], members["kind"])
+	return gvk, gvk.Version != "" && gvk.Kind != ""
+}
+
 // Encode implements runtime.Encoder.
 func (q *quick) Encode(object runtime.Object, w io.Writer) error {
 	if cacheable, ok := object.(runtime.CacheableObject); ok {
@@ -98,31 +114,17 @@ func (q *quick) write(object runtime.Object, w io.Writer) error {
 	if _, ok := object.(runtime.Unstructured); ok {
 		return q.Serializer.Encode(object, w)
 	}
-	if meta.IsListType(object) { // Written in pieces: a list may be larger than what should be in memory at once.
-		return writeList(object, w)
-	}
-	buffer := buffers.Get().(*bytes.Buffer)
-	defer release(buffer)
-	if err := jsonv2.MarshalWrite(buffer, object, writeOptions); err != nil {
+	if meta.IsListType(object) { // Not through a buffer: a list may be larger than what should be in memory at once.
+		err := jsonv2.MarshalWrite(w, object, writeOptions)
+		if err == nil {
+			_, err = io.WriteString(w, "\n") // As encoders of the standard library do.
+		}
 		return err
 	}
-	buffer.Write(newline)
-	_, err := w.Write(buffer.Bytes()) // In one piece, so that a buffer behind the writer grows once.
-	return err
-}
-
-// newline ends documents as encoders of the standard library do.
-var newline = []byte("\n")
-
-// buffers are for objects that are written. Those of unusual size are not kept.
-var buffers = sync.Pool{New: func() any { return &bytes.Buffer{} }}
-
-const maxKeptBytes = 256 << 10
-
-// release gives a buffer back.
-func release(buffer *bytes.Buffer) {
-	if buffer.Cap() <= maxKeptBytes {
-		buffer.Reset()
-		buffers.Put(buffer)
+	data, err := jsonv2.Marshal(object, writeOptions)
+	if err != nil {
+		return err
 	}
+	_, err = w.Write(append(data, '\n')) // In one piece, so that a buffer behind the writer grows once.
+	return err
 }

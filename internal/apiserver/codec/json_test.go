@@ -47,8 +47,8 @@ func FuzzJSON(f *testing.F) {
 	scheme := testScheme()
 	seen := map[string]bool{} // One document per kind: each costs time whenever the fuzzer starts.
 	for _, document := range corpusDocuments(f) {
-		if _, kind, ok := leadingMeta(document); ok && !seen[kind] {
-			seen[kind] = true
+		if gvk, ok := kindOf(document); ok && !seen[gvk.Kind] {
+			seen[gvk.Kind] = true
 			f.Add(document)
 		}
 	}
@@ -96,7 +96,8 @@ func TestRandomObjectsAreReadAndWrittenLikeTheLibrary(t *testing.T) {
 			}
 		},
 	)
-	library := libraryjson.NewSerializerWithOptions(quickMeta{}, scheme, scheme, libraryjson.SerializerOptions{})
+	library := libraryjson.NewSerializerWithOptions(libraryjson.DefaultMetaFactory, scheme, scheme,
+		libraryjson.SerializerOptions{})
 	for _, kind := range validation.Kinds {
 		for range 50 {
 			object := kind.New()
@@ -115,7 +116,7 @@ func TestRandomObjectsAreReadAndWrittenLikeTheLibrary(t *testing.T) {
 func compareWithLibrary(t *testing.T, scheme *runtime.Scheme, document []byte) {
 	t.Helper()
 	for _, strict := range []bool{false, true} {
-		library := libraryjson.NewSerializerWithOptions(quickMeta{}, scheme, scheme,
+		library := libraryjson.NewSerializerWithOptions(libraryjson.DefaultMetaFactory, scheme, scheme,
 			libraryjson.SerializerOptions{Strict: strict, StreamingCollectionsEncoding: true})
 		ours := newJSON(scheme, strict)
 		want, wantKind, wantErr := library.Decode(document, nil, nil)
@@ -192,14 +193,43 @@ func corpusDocuments(t testing.TB) [][]byte {
 	return documents
 }
 
+func TestListsAreWrittenLikeTheLibraryInPieces(t *testing.T) {
+	list := &corev1beta1.ShootList{
+		TypeMeta: metav1.TypeMeta{APIVersion: "core.gardener.cloud/v1beta1", Kind: "ShootList"},
+		ListMeta: metav1.ListMeta{ResourceVersion: "7", Continue: "next", RemainingItemCount: new(int64(3))},
+		Items:    make([]corev1beta1.Shoot, 1000),
+	}
+	library := libraryjson.NewSerializerWithOptions(libraryjson.DefaultMetaFactory, testScheme(), testScheme(),
+		libraryjson.SerializerOptions{StreamingCollectionsEncoding: true})
+	var want, got bytes.Buffer
+	largest := 0
+	pieces := writer(func(data []byte) (int, error) {
+		largest = max(largest, len(data))
+		return got.Write(data)
+	})
+	if err := errors.Join(library.Encode(list, &want), newJSON(testScheme(), false).Encode(list, pieces)); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want.String(), got.String()); diff != "" {
+		t.Errorf("written differently (-want +got):\n%.2000s", diff)
+	}
+	if largest > got.Len()/4 {
+		t.Errorf("%d of %d bytes were in memory at once", largest, got.Len())
+	}
+}
+
+type writer func([]byte) (int, error)
+
+func (w writer) Write(data []byte) (int, error) { return w(data) }
+
 // TestDocumentsAreReadQuickly fails when the fast way gives up on what users write, which nobody would notice
 // otherwise.
 func TestDocumentsAreReadQuickly(t *testing.T) {
 	scheme := testScheme()
-	library := libraryjson.NewSerializerWithOptions(quickMeta{}, scheme, scheme,
+	library := libraryjson.NewSerializerWithOptions(libraryjson.DefaultMetaFactory, scheme, scheme,
 		libraryjson.SerializerOptions{Strict: true})
 	for _, document := range corpusDocuments(t) {
-		if _, _, ok := leadingMeta(document); !ok {
+		if _, ok := kindOf(document); !ok {
 			continue
 		}
 		if _, _, err := library.Decode(document, nil, nil); err != nil {
@@ -225,7 +255,7 @@ func TestMistakesAreLocated(t *testing.T) {
 		`"spec":{"region":{"a":1},"unknown":1}}`:             `spec.region: json: cannot unmarshal object into Go struct field ShootSpec.spec.region of type string`,
 		`"data":{"a":"YQ==\n"},"type":5}`:                    `type: json: cannot unmarshal number into Go struct field InternalSecret.type of type v1.SecretType`,
 		`"spec":{"region":5,"region":"a"}}`:                  `spec.region: json: cannot unmarshal number into Go struct field ShootSpec.spec.region of type string`,
-		`"spec":{"region":"a"`:                               "unexpected end of JSON input",
+		`"spec":{"region":"a"`:                               "couldn't get version/kind; json parse error: unexpected end of JSON input",
 	} {
 		if strings.HasPrefix(document, `"data"`) {
 			document = strings.Replace(prefix, "Shoot", "InternalSecret", 1) + document
