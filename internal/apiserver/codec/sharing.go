@@ -2,39 +2,48 @@ package codec
 
 import (
 	"reflect"
-	"runtime"
-	"sync"
 	"weak"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/lru"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
 // sharing is a codec that lets stored objects share memory where they are equal: all objects their sets of managed
-// fields, which are 40% of a Shoot and the same in most of them, and a Shoot the rest with what it was before its last
-// change. The server keeps what each object was like in the last minute and a quarter, so that clients can go on
-// watching from there; without this a status that is written every minute doubles a Shoot.
+// fields, which are 40% of a Shoot and the same in most of them, and a Shoot its spec, status, labels or annotations
+// with what it was before its last change. The server keeps what each object was like in the last minute and a
+// quarter, so that clients can go on watching from there; without this a status that is written every minute doubles
+// a Shoot.
 //
 // Nobody changes shared memory in place: for managed fields decoding replaces them, and copying copies them. A Shoot
 // shares only if it comes from a watch of etcd; such objects live in caches, which are read only.
 type sharing struct {
-	apiruntime.Codec
-	sets   fieldSets
-	latest versions
+	runtime.Codec
+	sets   *lru.Cache // From the content of a set, a string, to its bytes.
+	latest *lru.Cache // From UIDs to weak pointers to Shoots.
 }
 
-func newSharing(codec apiruntime.Codec) *sharing {
-	return &sharing{Codec: codec, latest: versions{shoots: map[types.UID]weak.Pointer[corev1beta1.Shoot]{}}}
+// Objects made alike have equal sets, so a garden has few of them: a Shoot's take 2 to 6 KB. A set larger than
+// longestShared is rare enough to be left alone.
+const (
+	sharedSets    = 1000
+	longestShared = 64 << 10
+	// sharedShoots is how many Shoots share memory with what they were: the largest number that is measured. Each takes
+	// some 200 bytes, until others take its place.
+	sharedShoots = 20_000
+)
+
+func newSharing(codec runtime.Codec) *sharing {
+	return &sharing{codec, lru.New(sharedSets), lru.New(sharedShoots)}
 }
 
 // Decode implements runtime.Decoder.
 func (s *sharing) Decode(
-	data []byte, defaults *schema.GroupVersionKind, into apiruntime.Object,
-) (apiruntime.Object, *schema.GroupVersionKind, error) {
+	data []byte, defaults *schema.GroupVersionKind, into runtime.Object,
+) (runtime.Object, *schema.GroupVersionKind, error) {
 	decoded, gvk, err := s.Codec.Decode(data, defaults, into)
 	if err != nil {
 		return decoded, gvk, err
@@ -42,124 +51,47 @@ func (s *sharing) Decode(
 	if object, ok := decoded.(metav1.Object); ok {
 		for _, entry := range object.GetManagedFields() {
 			if entry.FieldsV1 != nil {
-				entry.FieldsV1.Raw = s.sets.share(entry.FieldsV1.Raw) // SetRawBytes would copy.
+				entry.FieldsV1.Raw = s.shareSet(entry.FieldsV1.Raw) // SetRawBytes would copy.
 			}
 		}
 	}
 	if shoot, ok := decoded.(*corev1beta1.Shoot); ok && into == nil {
 		// Watches alone leave it to the decoder to make an object.
-		s.latest.share(shoot)
+		s.shareWithLatest(shoot)
 	}
 	return decoded, gvk, nil
 }
 
-// sharedBytes bounds the sets in the table that finds equal ones; it holds each twice, as key and as what is shared.
-// Objects made alike have equal ones, so a landscape needs a small part of it: a Shoot's take 2 to 6 KB. A set larger
-// than longestShared is rare enough to be left alone.
-const (
-	sharedBytes   = 4 << 20
-	longestShared = sharedBytes / 16
-)
-
-// fieldSets finds equal sets of managed fields.
-type fieldSets struct {
-	mu    sync.Mutex
-	sets  map[string][]byte
-	bytes int // Of the keys in sets.
-}
-
-// share returns an earlier slice with the same content, or this one.
-func (f *fieldSets) share(set []byte) []byte {
+// shareSet returns an earlier slice with the same content, or this one.
+func (s *sharing) shareSet(set []byte) []byte {
 	if len(set) > longestShared {
 		return set
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if known, ok := f.sets[string(set)]; ok { // Does not copy.
-		return known
+	key := string(set)
+	if known, ok := s.sets.Get(key); ok {
+		return known.([]byte)
 	}
-	if f.sets == nil || f.bytes+len(set) > sharedBytes {
-		f.sets, f.bytes = map[string][]byte{}, 0
-	}
-	f.sets[string(set)] = set
-	f.bytes += len(set)
+	s.sets.Add(key, set)
 	return set
 }
 
-// versions knows the latest version of each Shoot, as long as somebody else keeps it.
-type versions struct {
-	mu     sync.Mutex
-	shoots map[types.UID]weak.Pointer[corev1beta1.Shoot]
-}
-
-// share lets a new version of a Shoot use the memory of the one before it where they are equal. What the storage still
-// has to set is left alone.
-func (v *versions) share(shoot *corev1beta1.Shoot) {
-	if before := v.of(shoot.UID); before != nil {
-		adopt(reflect.ValueOf(&shoot.Spec).Elem(), reflect.ValueOf(&before.Spec).Elem())
-		adopt(reflect.ValueOf(&shoot.Status).Elem(), reflect.ValueOf(&before.Status).Elem())
-		adopt(reflect.ValueOf(&shoot.Labels).Elem(), reflect.ValueOf(&before.Labels).Elem())
-		adopt(reflect.ValueOf(&shoot.Annotations).Elem(), reflect.ValueOf(&before.Annotations).Elem())
-		adopt(reflect.ValueOf(&shoot.ManagedFields).Elem(), reflect.ValueOf(&before.ManagedFields).Elem())
-	}
-	v.note(shoot) // Only now: others may read it at once.
-}
-
-func (v *versions) of(uid types.UID) *corev1beta1.Shoot {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.shoots[uid].Value()
-}
-
-func (v *versions) note(shoot *corev1beta1.Shoot) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.shoots[shoot.UID] = weak.Make(shoot)
-	runtime.AddCleanup(shoot, v.forget, shoot.UID)
-}
-
-// forget removes a Shoot of which no version is left.
-func (v *versions) forget(uid types.UID) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if latest, ok := v.shoots[uid]; ok && latest.Value() == nil {
-		delete(v.shoots, uid)
-	}
-}
-
-// adopt says whether two values of a type are equal, and makes one refer to the memory of the other where they are. It
-// writes to no bytes: those of managed fields are shared already.
-func adopt(value, from reflect.Value) (equal bool) {
-	switch kind := value.Kind(); {
-	case kind == reflect.Pointer && !value.IsNil() && !from.IsNil():
-		equal = adopt(value.Elem(), from.Elem())
-	case kind == reflect.Slice && value.Type().Elem().Kind() != reflect.Uint8 && value.Len() == from.Len() &&
-		value.IsNil() == from.IsNil():
-		equal = true
-		for i := range value.Len() {
-			equal = adopt(value.Index(i), from.Index(i)) && equal
-		}
-	case kind == reflect.Struct && open(value.Type()):
-		equal = true
-		for i := range value.NumField() {
-			equal = adopt(value.Field(i), from.Field(i)) && equal
-		}
-		return equal // Its fields have been set.
-	default:
-		equal = reflect.DeepEqual(value.Addr().Interface(), from.Addr().Interface()) // Pointers need no copies.
-	}
-	if equal {
-		value.Set(from)
-	}
-	return equal
-}
-
-// open says whether all fields of a struct can be set from outside.
-func open(t reflect.Type) bool {
-	for i := range t.NumField() {
-		if !t.Field(i).IsExported() {
-			return false
+// shareWithLatest lets a new version of a Shoot use the memory of the one before it where they are equal, as long as
+// somebody keeps that. What the storage still has to set is left alone.
+func (s *sharing) shareWithLatest(shoot *corev1beta1.Shoot) {
+	if latest, ok := s.latest.Get(shoot.UID); ok {
+		if before := latest.(weak.Pointer[corev1beta1.Shoot]).Value(); before != nil {
+			share(&shoot.Spec, &before.Spec)
+			share(&shoot.Status, &before.Status)
+			share(&shoot.Labels, &before.Labels)
+			share(&shoot.Annotations, &before.Annotations)
 		}
 	}
-	return true
+	s.latest.Add(shoot.UID, weak.Make(shoot)) // Only now: others may read it at once.
+}
+
+// share makes a value refer to the memory of another one that is equal.
+func share[T any](value, from *T) {
+	if reflect.DeepEqual(value, from) {
+		*value = *from
+	}
 }
