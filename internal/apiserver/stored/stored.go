@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -70,7 +69,11 @@ func (k *Kinds) ListerWatcher(object runtime.Object) cache.ListerWatcher {
 			if err != nil {
 				return nil, err
 			}
-			return follow(ctx, store, internal)
+			events, err := store.Watch(ctx, internal)
+			if err != nil {
+				return nil, err
+			}
+			return watch.Filter(events, unwrap), nil
 		},
 	}
 }
@@ -87,63 +90,10 @@ func (k *Kinds) prepare(kind reflect.Type, options metav1.ListOptions) (Store, *
 	return store, internal, nil
 }
 
-// follower hands events on until the watch, its time or the interest in it ends.
-type follower struct {
-	results chan watch.Event
-	cancel  context.CancelFunc
-}
-
-// follow watches a store for as long as the options say. What serves requests sees to that for those over HTTP.
-func follow(ctx context.Context, store rest.Watcher, options *internalversion.ListOptions) (watch.Interface, error) {
-	ctx, cancel := withTimeout(ctx, options.TimeoutSeconds)
-	events, err := store.Watch(ctx, options)
-	if err != nil {
-		cancel()
-		return nil, err
-	}
-	f := &follower{results: make(chan watch.Event), cancel: cancel}
-	go f.run(ctx, events)
-	return f, nil
-}
-
-func withTimeout(ctx context.Context, seconds *int64) (context.Context, context.CancelFunc) {
-	if seconds == nil {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeout(ctx, time.Duration(*seconds)*time.Second)
-}
-
-func (f *follower) run(ctx context.Context, events watch.Interface) {
-	defer close(f.results)
-	defer events.Stop()
-	defer f.cancel()
-	for {
-		select {
-		case event, ok := <-events.ResultChan():
-			if !ok {
-				return
-			}
-			select {
-			case f.results <- unwrap(event):
-			case <-ctx.Done():
-				return
-			}
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// Stop implements watch.Interface.
-func (f *follower) Stop() { f.cancel() }
-
-// ResultChan implements watch.Interface.
-func (f *follower) ResultChan() <-chan watch.Event { return f.results }
-
 // unwrap takes an object out of the wrapping in which several watchers share its encoding.
-func unwrap(event watch.Event) watch.Event {
+func unwrap(event watch.Event) (watch.Event, bool) {
 	if wrapped, ok := event.Object.(runtime.CacheableObject); ok {
 		event.Object = wrapped.GetObject()
 	}
-	return event
+	return event, true
 }

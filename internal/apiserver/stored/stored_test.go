@@ -94,38 +94,3 @@ func TestListerWatcherFollowsAStore(t *testing.T) {
 		t.Error("a kind without a store can be watched")
 	}
 }
-
-// TestWatchEnds lets a watch end in every way, with an event that nobody takes.
-func TestWatchEnds(t *testing.T) {
-	for name, end := range map[string]func(stop context.CancelFunc, events *watch.FakeWatcher, w watch.Interface){
-		"its context":    func(stop context.CancelFunc, _ *watch.FakeWatcher, _ watch.Interface) { stop() },
-		"nobody listens": func(_ context.CancelFunc, _ *watch.FakeWatcher, w watch.Interface) { w.Stop() },
-		"the store's":    func(_ context.CancelFunc, events *watch.FakeWatcher, _ watch.Interface) { events.Stop() },
-		"its time":       nil,
-	} {
-		t.Run(name, func(t *testing.T) {
-			store := &seeds{events: watch.NewFakeWithChanSize(2, false)}
-			store.events.Add(&corev1beta1.Seed{})
-			kinds := &Kinds{}
-			kinds.Add(store)
-			ctx, stop := context.WithCancel(t.Context())
-			defer stop()
-			options := metav1.ListOptions{}
-			if end == nil {
-				options.TimeoutSeconds = new(int64) // At once.
-			}
-			w, err := cache.ToListerWatcherWithContext(kinds.ListerWatcher(&corev1beta1.Seed{})).WatchWithContext(ctx, options)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if end != nil {
-				end(stop, store.events, w)
-			}
-			for range w.ResultChan() { // Until it is closed.
-			}
-			if !store.events.IsStopped() {
-				t.Error("the store's watch goes on")
-			}
-		})
-	}
-}
