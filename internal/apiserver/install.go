@@ -1,7 +1,6 @@
 package apiserver
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -15,9 +14,6 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/discovery"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
-	"k8s.io/kube-openapi/pkg/builder3"
-	openapicommon "k8s.io/kube-openapi/pkg/common"
-	openapiutil "k8s.io/kube-openapi/pkg/util"
 )
 
 // installer serves groups of kinds. It does what InstallAPIGroups of the generic server does, except that managed
@@ -28,17 +24,13 @@ type installer struct {
 }
 
 func (i installer) install(groups []*genericapiserver.APIGroupInfo) error {
-	objects, err := samples(groups)
-	if err != nil {
-		return err
-	}
-	converter, err := newTypeConverter(i.config.OpenAPIV3Config, objects)
+	converter, err := newTypeConverter(i.config.OpenAPIV3Config)
 	if err != nil {
 		return fmt.Errorf("read the schema of managed fields: %w", err)
 	}
 	for _, group := range groups {
 		for _, gv := range group.PrioritizedVersions {
-			if err := i.installVersion(group, gv, &quickConverter{TypeConverter: converter}); err != nil {
+			if err := i.installVersion(group, gv, mapConverter{converter}); err != nil {
 				return fmt.Errorf("serve %s: %w", gv, err)
 			}
 		}
@@ -62,29 +54,6 @@ func eachStorage(group *genericapiserver.APIGroupInfo, visit func(schema.GroupVe
 			visit(gv.WithResource(path), storage)
 		}
 	}
-}
-
-// samples returns an object of every type that is served. The versions of a kind share their storage, whose own type is
-// that of one of them.
-func samples(groups []*genericapiserver.APIGroupInfo) ([]runtime.Object, error) {
-	var objects []runtime.Object
-	var errs []error
-	for _, group := range groups {
-		eachStorage(group, func(gvr schema.GroupVersionResource, s rest.Storage) {
-			gvk, err := genericapi.GetResourceKind(gvr.GroupVersion(), s, group.Scheme)
-			if err != nil {
-				errs = append(errs, fmt.Errorf("kind of %s: %w", gvr, err))
-				return
-			}
-			object, err := group.Scheme.New(gvk)
-			if err != nil {
-				errs = append(errs, fmt.Errorf("make a %s: %w", gvk.Kind, err))
-				return
-			}
-			objects = append(objects, object)
-		})
-	}
-	return objects, errors.Join(errs...)
 }
 
 func (i installer) installVersion(
@@ -128,19 +97,4 @@ func (i installer) announce(versions []schema.GroupVersion) {
 	group.PreferredVersion = group.Versions[0]
 	i.server.DiscoveryGroupManager.AddGroup(group)
 	i.server.Handler.GoRestfulContainer.Add(discovery.NewAPIGroupHandler(i.server.Serializer, group).WebService())
-}
-
-// newTypeConverter reads from the OpenAPI document which fields of the given types may have different managers.
-func newTypeConverter(
-	config *openapicommon.OpenAPIV3Config, objects []runtime.Object,
-) (managedfields.TypeConverter, error) {
-	var names []string
-	for _, object := range objects {
-		names = append(names, openapiutil.GetCanonicalTypeName(object))
-	}
-	schemas, err := builder3.BuildOpenAPIDefinitionsForResources(config, names...)
-	if err != nil {
-		return nil, err
-	}
-	return managedfields.NewTypeConverter(schemas, false)
 }
