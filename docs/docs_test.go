@@ -261,6 +261,38 @@ func TestAPIReferenceIsUpToDate(t *testing.T) {
 	}
 }
 
+// TestModulesShareVersions: modules that are built along with the main one share what it compiles only while their
+// dependencies have the same versions.
+func TestModulesShareVersions(t *testing.T) {
+	versions := requirements(t, ".")
+	for _, module := range []string{"extension", filepath.Join("examples", "extension")} {
+		for path, version := range requirements(t, module) {
+			if of := versions[path]; of != "" && of != version {
+				t.Errorf("%s requires %s %s, the main module %s", module, path, version, of)
+			}
+		}
+	}
+}
+
+// requirements of a module, with their versions.
+func requirements(t *testing.T, module string) map[string]string {
+	t.Helper()
+	file := filepath.Join(repository, module, "go.mod")
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mod, err := modfile.ParseLax(file, data, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions := map[string]string{}
+	for _, require := range mod.Require {
+		versions[require.Mod.Path] = require.Mod.Version
+	}
+	return versions
+}
+
 // TestDependenciesAreListed looks at what is required directly and imported; 'go mod tidy' cares for the rest.
 func TestDependenciesAreListed(t *testing.T) {
 	text, imported := documents(t)["docs/dependencies.md"].prose, imports(t)
