@@ -92,6 +92,7 @@ test-landscape: build ## Bring up a landscape, use it as a person would, and tak
 .PHONY: test-all
 test-all: test ## Run all tests, the stories that take long, and Kubernetes' conformance tests (root).
 	HORTUS_TEST_POINTS=each $(GO_TEST) -run StopAfterEveryWrite ./internal/gardenlet/shoot/test
+	HORTUS_TEST_SEEDS=500 $(GO_TEST) -run TestSimulate ./internal/controllermanager/test ./internal/resourcemanager/test
 	$(GO_TEST_LANDSCAPE) -run '$(LONG_STORIES)'
 	@$(MAKE) --no-print-directory conformance
 

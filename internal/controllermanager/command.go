@@ -91,12 +91,16 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o options, clock cloc
 		return fmt.Errorf("index objects of seeds: %w", err)
 	}
 	for _, add := range []func(ctrl.Manager) error{
-		(&project.Reconciler{Garden: mgr.GetClient(), Recorder: mgr.GetEventRecorder("hortus-project")}).SetupWithManager,
-		(&stale.Reconciler{Garden: mgr.GetClient(), Clock: clock, Config: o.stale}).SetupWithManager,
+		(&project.Reconciler{
+			Garden: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("hortus-project"),
+		}).SetupWithManager,
+		(&stale.Reconciler{
+			Garden: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock, Config: o.stale,
+		}).SetupWithManager,
 		(&stale.Activity{Garden: mgr.GetClient(), Clock: clock}).SetupWithManager,
 		(&seed.Lifecycle{Garden: mgr.GetClient(), Clock: clock}).SetupWithManager,
 		(&seed.BackupBuckets{Garden: mgr.GetClient(), Clock: clock}).SetupWithManager,
-		(&controllerregistration.Reconciler{Garden: mgr.GetClient()}).SetupWithManager,
+		(&controllerregistration.Reconciler{Garden: mgr.GetClient(), Live: mgr.GetAPIReader()}).SetupWithManager,
 		(&namespacedcloudprofile.Reconciler{Garden: mgr.GetClient()}).AddToManager,
 		(&managedseed.Reconciler{Garden: mgr.GetClient()}).AddToManager,
 		(&csr.Reconciler{Garden: mgr.GetClient(), Direct: mgr.GetAPIReader(), Clock: clock}).AddToManager,

@@ -16,11 +16,21 @@ import (
 // PatchStatus writes the status of obj as a merge patch against before, the copy taken when it was read. Nothing is
 // sent when nothing changed, and an object that has gone meanwhile is fine.
 func PatchStatus(ctx context.Context, c client.Client, obj, before client.Object) error {
+	return patchStatus(ctx, c, obj, before, client.MergeFrom(before))
+}
+
+// PatchSharedStatus is PatchStatus for lists that others write, too, such as conditions: a merge patch replaces a list
+// as a whole. It fails with a conflict if the object has changed since it was read; the newer one is on its way then.
+func PatchSharedStatus(ctx context.Context, c client.Client, obj, before client.Object) error {
+	return patchStatus(ctx, c, obj, before, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
+func patchStatus(ctx context.Context, c client.Client, obj, before client.Object, patch client.Patch) error {
 	if equality.Semantic.DeepEqual(statusOf(obj), statusOf(before)) {
 		return nil
 	}
 	// The copy keeps the caller's metadata and spec: the answer would replace them with the server's view.
-	err := c.Status().Patch(ctx, obj.DeepCopyObject().(client.Object), client.MergeFrom(before))
+	err := c.Status().Patch(ctx, obj.DeepCopyObject().(client.Object), patch)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("patch status of %s: %w", describe(obj, c.Scheme()), err)
 	}

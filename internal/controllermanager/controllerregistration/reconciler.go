@@ -11,6 +11,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -28,6 +29,7 @@ const (
 // Reconciler keeps the ControllerInstallations of each seed.
 type Reconciler struct {
 	Garden client.Client // Cached reads, direct writes.
+	Live   client.Reader // Looks for installations once more before a Seed is released.
 }
 
 // SetupWithManager registers the controller, one request per Seed.
@@ -120,8 +122,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, seed *corev1beta1.Seed) (rec
 		}
 	}
 	left, err := r.sync(ctx, seed, registrations.Items, required)
-	if err != nil || left > 0 {
+	if err != nil || left > 0 || !controllerutil.ContainsFinalizer(seed, finalizer) {
 		return reconcile.Result{}, err
+	}
+	// The cache may not show an installation that was created just now.
+	var installations corev1beta1.ControllerInstallationList
+	if err := r.Live.List(ctx, &installations); err != nil {
+		return reconcile.Result{}, fmt.Errorf("list ControllerInstallations: %w", err)
+	}
+	if slices.ContainsFunc(installations.Items, func(i corev1beta1.ControllerInstallation) bool {
+		return i.Spec.SeedRef != nil && i.Spec.SeedRef.Name == seed.Name
+	}) {
+		return reconcile.Result{}, nil // The cache will show it, which is an event.
 	}
 	return reconcile.Result{}, kube.RemoveFinalizer(ctx, r.Garden, seed, finalizer)
 }

@@ -32,7 +32,9 @@ const (
 
 // Reconciler gives every Project a namespace and the roles its members need.
 type Reconciler struct {
-	Garden   client.Client // Cached reads, direct writes.
+	Garden client.Client // Cached reads, direct writes.
+	// Live reads what a deletion depends on: a Shoot that the cache does not show yet would lose its namespace.
+	Live     client.Reader
 	Recorder events.EventRecorder
 
 	applied kube.ApplyCache
@@ -157,8 +159,7 @@ func (r *Reconciler) removeStaleExtensionRoles(ctx context.Context, p *corev1bet
 func (r *Reconciler) delete(ctx context.Context, p *corev1beta1.Project) (reconcile.Result, error) {
 	namespace := namespaceName(p)
 	var shoots corev1beta1.ShootList
-	if err := r.Garden.List(ctx, &shoots, client.InNamespace(namespace), client.Limit(1),
-		client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Live.List(ctx, &shoots, client.InNamespace(namespace), client.Limit(1)); err != nil {
 		return reconcile.Result{}, fmt.Errorf("list Shoots of Project %q: %w", p.Name, err)
 	}
 	if len(shoots.Items) > 0 { // The deletion of the last one brings us back.
@@ -167,7 +168,7 @@ func (r *Reconciler) delete(ctx context.Context, p *corev1beta1.Project) (reconc
 		return reconcile.Result{}, nil
 	}
 	existing := &corev1.Namespace{}
-	err := r.Garden.Get(ctx, client.ObjectKey{Name: namespace}, existing)
+	err := r.Live.Get(ctx, client.ObjectKey{Name: namespace}, existing)
 	if client.IgnoreNotFound(err) != nil {
 		return reconcile.Result{}, fmt.Errorf("read namespace %q: %w", namespace, err)
 	}

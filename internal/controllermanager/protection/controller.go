@@ -14,6 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -28,6 +29,7 @@ const shownUsers = 5
 // Reconciler protects the objects of one kind.
 type Reconciler struct {
 	Garden   client.Client // Cached reads, direct writes.
+	Live     client.Reader // Has the last word before an object is released: the cache may not show a new user yet.
 	Recorder events.EventRecorder
 	Kind     Kind
 }
@@ -35,7 +37,10 @@ type Reconciler struct {
 // AddToManager registers one controller per kind.
 func AddToManager(mgr ctrl.Manager) error {
 	for _, kind := range Kinds() {
-		r := &Reconciler{Garden: mgr.GetClient(), Recorder: mgr.GetEventRecorder("hortus-" + kind.Name), Kind: kind}
+		r := &Reconciler{
+			Garden: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("hortus-" + kind.Name),
+			Kind: kind,
+		}
 		if err := AddIndexes(context.Background(), mgr.GetFieldIndexer(), kind); err != nil {
 			return err
 		}
@@ -111,7 +116,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if object.GetDeletionTimestamp() == nil {
 		return reconcile.Result{}, kube.EnsureFinalizer(ctx, r.Garden, object, r.Kind.Finalizer)
 	}
-	users, err := r.users(ctx, req.NamespacedName)
+	if !controllerutil.ContainsFinalizer(object, r.Kind.Finalizer) {
+		return reconcile.Result{}, nil
+	}
+	users, err := r.users(ctx, r.Garden, req.NamespacedName, client.MatchingFields{r.Kind.index(): req.String()},
+		client.UnsafeDisableDeepCopy)
+	if err == nil && len(users) == 0 {
+		users, err = r.users(ctx, r.Live, req.NamespacedName, client.InNamespace(req.Namespace))
+	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -124,12 +136,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 // users returns who refers to an object, sorted.
-func (r *Reconciler) users(ctx context.Context, name types.NamespacedName) ([]string, error) {
+func (r *Reconciler) users(
+	ctx context.Context, reader client.Reader, name types.NamespacedName, opts ...client.ListOption,
+) ([]string, error) {
 	var out []string
 	for _, user := range r.Kind.Users {
 		list := user.List()
-		if err := r.Garden.List(ctx, list, client.MatchingFields{r.Kind.index(): name.String()},
-			client.UnsafeDisableDeepCopy); err != nil {
+		if err := reader.List(ctx, list, opts...); err != nil {
 			return nil, fmt.Errorf("list kind %s: %w", user.Kind, err)
 		}
 		items, err := meta.ExtractList(list)
@@ -137,7 +150,7 @@ func (r *Reconciler) users(ctx context.Context, name types.NamespacedName) ([]st
 			return nil, fmt.Errorf("read list of kind %s: %w", user.Kind, err)
 		}
 		for _, item := range items {
-			if o, ok := item.(client.Object); ok {
+			if o, ok := item.(client.Object); ok && slices.Contains(user.Refers(o), name) {
 				out = append(out, strings.TrimPrefix(user.Kind+" "+client.ObjectKeyFromObject(o).String(), "/"))
 			}
 		}

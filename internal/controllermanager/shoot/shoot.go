@@ -89,7 +89,8 @@ func AddToManager(mgr manager.Manager, c Config, clock clock.PassiveClock) error
 			Jitter:    decision.HashJitter(rand.Uint64()), // Nobody needs to foresee a retry.
 		}).AddToManager,
 		(&quota.Reconciler{
-			Garden: garden, Clock: clock, SyncPeriod: orDefault(c.QuotaSyncPeriod.Duration, quota.DefaultSyncPeriod),
+			Garden: garden, Live: mgr.GetAPIReader(), Clock: clock,
+			SyncPeriod: orDefault(c.QuotaSyncPeriod.Duration, quota.DefaultSyncPeriod),
 		}).AddToManager,
 		(&migration.Reconciler{Garden: garden, Clock: clock}).AddToManager,
 		(&statuslabel.Reconciler{Garden: garden}).AddToManager,

@@ -162,13 +162,16 @@ func (r *Reconciler) withStatus(
 	return result, errors.Join(err, r.patchStatus(ctx, mr, before))
 }
 
-// patchStatus writes the status and notes the new resource version, which the removal of the finalizer relies on.
+// patchStatus writes the status and notes the new resource version, which the removal of the finalizer relies on. It
+// is a conflict if the cache is stale: the status alone knows which objects there are, so no older list replaces it.
 func (r *Reconciler) patchStatus(ctx context.Context, mr, before *resourcesv1alpha1.ManagedResource) error {
 	if equality.Semantic.DeepEqual(mr.Status, before.Status) {
 		return nil
 	}
-	written := mr.DeepCopy()
-	if err := r.Source.Status().Patch(ctx, written, client.MergeFrom(before)); err != nil {
+	written, last := mr.DeepCopy(), before.DeepCopy()
+	last.ResourceVersion = mr.ResourceVersion // Own writes since are no conflict.
+	patch := client.MergeFromWithOptions(last, client.MergeFromWithOptimisticLock{})
+	if err := r.Source.Status().Patch(ctx, written, patch); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil
 		}

@@ -34,6 +34,7 @@ const (
 // Reconciler marks Projects as stale and deletes them in the end.
 type Reconciler struct {
 	Garden client.Client // Cached reads, direct writes.
+	Live   client.Reader // Looks for a use once more before a deletion, which can't be taken back.
 	Clock  clock.PassiveClock
 	Config Config
 }
@@ -61,7 +62,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, p *corev1beta1.Project) (rec
 	if p.DeletionTimestamp != nil || p.Spec.Namespace == nil {
 		return reconcile.Result{}, nil
 	}
-	use, err := r.use(ctx, *p.Spec.Namespace)
+	use, err := useOf(ctx, r.Garden, *p.Spec.Namespace)
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("find out whether Project %q is used: %w", p.Name, err)
 	}
@@ -75,10 +76,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, p *corev1beta1.Project) (rec
 	if !d.delete {
 		return reconcile.Result{RequeueAfter: d.again}, nil
 	}
+	if use, err := useOf(ctx, r.Live, *p.Spec.Namespace); err != nil || use != "" {
+		return reconcile.Result{RequeueAfter: r.Config.SyncPeriod}, err
+	}
 	log.FromContext(ctx).Info("Deleting Project that nobody has used", "staleSince", d.since)
 	before = p.DeepCopy()
 	metav1.SetMetaDataAnnotation(&p.ObjectMeta, corev1beta1.AnnotationConfirmationDeletion, "true")
-	if err := r.Garden.Patch(ctx, p, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+	if err := r.Garden.Patch(ctx, p, client.MergeFromWithOptions(before,
+		client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
 		return reconcile.Result{}, fmt.Errorf("confirm the deletion of Project %q: %w", p.Name, err)
 	}
 	if err := r.Garden.Delete(ctx, p, client.Preconditions{UID: &p.UID}); client.IgnoreNotFound(err) != nil {
@@ -87,10 +92,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, p *corev1beta1.Project) (rec
 	return reconcile.Result{}, nil
 }
 
-// use names one thing for which a namespace of a Project is used or exempt, or nothing.
-func (r *Reconciler) use(ctx context.Context, namespace string) (string, error) {
+// useOf names one thing for which a namespace of a Project is used or exempt, or nothing.
+func useOf(ctx context.Context, reader client.Reader, namespace string) (string, error) {
 	ns := &corev1.Namespace{}
-	switch err := r.Garden.Get(ctx, client.ObjectKey{Name: namespace}, ns); {
+	switch err := reader.Get(ctx, client.ObjectKey{Name: namespace}, ns); {
 	case apierrors.IsNotFound(err):
 		return "its namespace is still to be made", nil
 	case err != nil:
@@ -102,7 +107,7 @@ func (r *Reconciler) use(ctx context.Context, namespace string) (string, error) 
 	var shoots corev1beta1.ShootList
 	var entries corev1beta1.BackupEntryList
 	for _, list := range []client.ObjectList{&shoots, &entries} {
-		if err := r.Garden.List(ctx, list, client.InNamespace(namespace), client.Limit(1),
+		if err := reader.List(ctx, list, client.InNamespace(namespace), client.Limit(1),
 			client.UnsafeDisableDeepCopy); err != nil {
 			return "", fmt.Errorf("list %T in namespace %q: %w", list, namespace, err)
 		}
@@ -113,7 +118,7 @@ func (r *Reconciler) use(ctx context.Context, namespace string) (string, error) 
 	if len(entries.Items) > 0 {
 		return "BackupEntry " + entries.Items[0].Name, nil
 	}
-	bindings, err := r.bindings(ctx)
+	bindings, err := bindingsOf(ctx, reader)
 	if err != nil {
 		return "", err
 	}
@@ -122,7 +127,7 @@ func (r *Reconciler) use(ctx context.Context, namespace string) (string, error) 
 			continue
 		}
 		var users corev1beta1.ShootList
-		if err := r.Garden.List(ctx, &users, client.InNamespace(b.namespace), client.UnsafeDisableDeepCopy); err != nil {
+		if err := reader.List(ctx, &users, client.InNamespace(b.namespace), client.UnsafeDisableDeepCopy); err != nil {
 			return "", fmt.Errorf("list Shoots in namespace %q: %w", b.namespace, err)
 		}
 		if b.usedBy(users.Items) {
@@ -132,12 +137,12 @@ func (r *Reconciler) use(ctx context.Context, namespace string) (string, error) 
 	return "", nil
 }
 
-// bindings lists those of all namespaces: they may refer to credentials and quotas of others.
-func (r *Reconciler) bindings(ctx context.Context) (all []binding, err error) {
+// bindingsOf lists those of all namespaces: they may refer to credentials and quotas of others.
+func bindingsOf(ctx context.Context, reader client.Reader) (all []binding, err error) {
 	var secrets corev1beta1.SecretBindingList
 	var credentials securityv1alpha1.CredentialsBindingList
 	for _, list := range []client.ObjectList{&secrets, &credentials} {
-		if err := r.Garden.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		if err := reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("list %T: %w", list, err)
 		}
 	}

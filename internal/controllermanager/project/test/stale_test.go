@@ -48,7 +48,7 @@ func (h *history) look(day, since, autoDelete int) {
 	h.t.Helper()
 	h.clock.SetTime(h.day(day))
 	h.get()
-	r := &stale.Reconciler{Garden: h.Client, Clock: h.clock, Config: stale.Default()}
+	r := &stale.Reconciler{Garden: h.Client, Live: h.Client, Clock: h.clock, Config: stale.Default()}
 	if _, err := r.Reconcile(h.t.Context(), h.project); err != nil {
 		h.t.Fatalf("day %d: %v", day, err)
 	}
@@ -118,7 +118,7 @@ func TestUnusedProjectIsDeletedInTheEnd(t *testing.T) {
 	h.look(119, 30, 120)
 
 	h.clock.SetTime(h.day(120))
-	r := &stale.Reconciler{Garden: h.Client, Clock: h.clock, Config: stale.Default()}
+	r := &stale.Reconciler{Garden: h.Client, Live: h.Client, Clock: h.clock, Config: stale.Default()}
 	if _, err := r.Reconcile(t.Context(), h.project); err != nil {
 		t.Fatal(err)
 	}

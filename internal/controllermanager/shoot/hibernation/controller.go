@@ -71,7 +71,9 @@ func (r *Reconciler) act(ctx context.Context, shoot *corev1beta1.Shoot, fire mai
 		before := shoot.DeepCopy()
 		hibernate := fire.Hibernate
 		shoot.Spec.Hibernation.Enabled = &hibernate
-		if err := r.Garden.Patch(ctx, shoot, client.MergeFrom(before)); err != nil {
+		// A Shoot that has changed since may have been switched by its owner, after this fire.
+		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		if err := r.Garden.Patch(ctx, shoot, patch); err != nil {
 			return fmt.Errorf("set hibernation to %t: %w", hibernate, err)
 		}
 		log.FromContext(ctx).Info("Switched hibernation", "enabled", hibernate, "scheduledFor", fire.At)

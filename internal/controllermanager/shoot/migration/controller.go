@@ -54,7 +54,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 		}
 		*constraints = kube.SetCondition(*constraints, c, r.Clock.Now())
 	}
-	if err := client.IgnoreNotFound(kube.PatchStatus(ctx, r.Garden, shoot, before)); err != nil {
+	if err := kube.PatchSharedStatus(ctx, r.Garden, shoot, before); err != nil {
 		return reconcile.Result{}, fmt.Errorf("write constraint %s: %w", corev1beta1.ShootReadyForMigration, err)
 	}
 	return result, nil

@@ -31,6 +31,7 @@ const DefaultSyncPeriod = time.Hour
 // Reconciler keeps the expiration annotation and deletes Shoots that have expired.
 type Reconciler struct {
 	Garden     client.Client
+	Live       client.Reader // Reads the quotas once more before a deletion, which can't be taken back.
 	Clock      clock.PassiveClock
 	SyncPeriod time.Duration
 }
@@ -40,7 +41,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 	if shoot.DeletionTimestamp != nil {
 		return reconcile.Result{}, nil
 	}
-	quotas, err := r.quotas(ctx, shoot)
+	quotas, err := quotasOf(ctx, r.Garden, shoot)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -59,13 +60,22 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 	case left > 0:
 		return reconcile.Result{RequeueAfter: min(left, r.SyncPeriod)}, nil
 	}
+	if quotas, err = quotasOf(ctx, r.Live, shoot); err != nil {
+		return reconcile.Result{}, err
+	}
+	if _, bounded := lifetime(quotas); !bounded {
+		return reconcile.Result{RequeueAfter: r.SyncPeriod}, nil
+	}
 	log.FromContext(ctx).Info("Deleting Shoot whose life is over", "expiration", expiration)
+	// Only the very Shoot that was read: its owner may have prolonged its life since, or have made another one.
 	before = shoot.DeepCopy()
 	metav1.SetMetaDataAnnotation(&shoot.ObjectMeta, corev1beta1.AnnotationConfirmationDeletion, "true")
-	if err := r.Garden.Patch(ctx, shoot, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Garden.Patch(ctx, shoot, patch); client.IgnoreNotFound(err) != nil {
 		return reconcile.Result{}, fmt.Errorf("confirm the deletion: %w", err)
 	}
-	if err := r.Garden.Delete(ctx, shoot); client.IgnoreNotFound(err) != nil {
+	exactly := client.Preconditions{UID: &shoot.UID, ResourceVersion: &shoot.ResourceVersion}
+	if err := r.Garden.Delete(ctx, shoot, exactly); client.IgnoreNotFound(err) != nil {
 		return reconcile.Result{}, fmt.Errorf("delete Shoot: %w", err)
 	}
 	return reconcile.Result{}, nil
@@ -100,20 +110,20 @@ func lifetime(quotas []*corev1beta1.Quota) (days int32, bounded bool) {
 	return days, bounded
 }
 
-// quotas reads the quotas of the Shoot's binding. A Shoot without workers has none.
-func (r *Reconciler) quotas(ctx context.Context, shoot *corev1beta1.Shoot) ([]*corev1beta1.Quota, error) {
+// quotasOf reads the quotas of the Shoot's binding. A Shoot without workers has none.
+func quotasOf(ctx context.Context, reader client.Reader, shoot *corev1beta1.Shoot) ([]*corev1beta1.Quota, error) {
 	var refs []corev1.ObjectReference
 	switch {
 	case shoot.Spec.CredentialsBindingName != nil:
 		binding := &securityv1alpha1.CredentialsBinding{}
-		if err := r.Garden.Get(ctx, client.ObjectKey{Namespace: shoot.Namespace, Name: *shoot.Spec.CredentialsBindingName},
+		if err := reader.Get(ctx, client.ObjectKey{Namespace: shoot.Namespace, Name: *shoot.Spec.CredentialsBindingName},
 			binding); err != nil {
 			return nil, fmt.Errorf("get CredentialsBinding: %w", err)
 		}
 		refs = binding.Quotas
 	case shoot.Spec.SecretBindingName != nil:
 		binding := &corev1beta1.SecretBinding{}
-		if err := r.Garden.Get(ctx, client.ObjectKey{Namespace: shoot.Namespace, Name: *shoot.Spec.SecretBindingName},
+		if err := reader.Get(ctx, client.ObjectKey{Namespace: shoot.Namespace, Name: *shoot.Spec.SecretBindingName},
 			binding); err != nil {
 			return nil, fmt.Errorf("get SecretBinding: %w", err)
 		}
@@ -126,7 +136,7 @@ func (r *Reconciler) quotas(ctx context.Context, shoot *corev1beta1.Shoot) ([]*c
 		if key.Namespace == "" {
 			key.Namespace = shoot.Namespace
 		}
-		if err := r.Garden.Get(ctx, key, quota); err != nil {
+		if err := reader.Get(ctx, key, quota); err != nil {
 			return nil, fmt.Errorf("get Quota %s: %w", key, err)
 		}
 		quotas = append(quotas, quota)

@@ -74,6 +74,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 	return reconcile.Result{}, nil
 }
 
+// reconcileNamed also serves a Shoot that has gone before it could be protected: what it refers to may have the
+// finalizer because of other Shoots, which have been changed since.
+func (r *Reconciler) reconcileNamed(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	shoot := &corev1beta1.Shoot{}
+	err := r.Garden.Get(ctx, req.NamespacedName, shoot)
+	switch {
+	case apierrors.IsNotFound(err):
+		shoot.Namespace, shoot.Name = req.Namespace, req.Name
+		return reconcile.Result{}, r.release(ctx, shoot)
+	case err != nil:
+		return reconcile.Result{}, fmt.Errorf("read Shoot %q: %w", req.NamespacedName, err)
+	}
+	return r.Reconcile(ctx, shoot)
+}
+
 func (r *Reconciler) protect(ctx context.Context, namespace string, ref Reference) error {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(kinds[ref.Kind])
@@ -160,14 +175,14 @@ func (r *Reconciler) AddToManager(mgr manager.Manager, concurrentSyncs int) erro
 		Named(Name).
 		For(&corev1beta1.Shoot{}, builder.WithPredicates(Relevant())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrentSyncs}).
-		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
+		Complete(reconcile.Func(r.reconcileNamed))
 	if err != nil {
 		return fmt.Errorf("add controller %s: %w", Name, err)
 	}
 	return nil
 }
 
-// Relevant lets pass Shoots whose references change, and those whose deletion no longer needs them.
+// Relevant lets pass Shoots whose references change, and those that are going or gone.
 func Relevant() predicate.Predicate {
 	concerned := func(shoot *corev1beta1.Shoot) bool {
 		return len(Of(shoot)) > 0 || controllerutil.ContainsFinalizer(shoot, corev1beta1.FinalizerReferenceProtection)
@@ -181,9 +196,13 @@ func Relevant() predicate.Predicate {
 			before, ok1 := e.ObjectOld.(*corev1beta1.Shoot)
 			after, ok2 := e.ObjectNew.(*corev1beta1.Shoot)
 			return ok1 && ok2 && (!slices.Equal(Of(before), Of(after)) ||
-				after.DeletionTimestamp != nil && !slices.Equal(before.Finalizers, after.Finalizers))
+				after.DeletionTimestamp != nil &&
+					(before.DeletionTimestamp == nil || !slices.Equal(before.Finalizers, after.Finalizers)))
 		},
-		DeleteFunc:  func(event.DeleteEvent) bool { return false },
+		DeleteFunc: func(e event.DeleteEvent) bool {
+			shoot, ok := e.Object.(*corev1beta1.Shoot)
+			return ok && len(Of(shoot)) > 0
+		},
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
 }

@@ -241,7 +241,7 @@ func TestQuotaEndsLives(t *testing.T) {
 		Quotas:         []corev1.ObjectReference{{Namespace: g.namespace, Name: "short"}},
 	}
 	g.Create(t, q, limited)
-	r := &quota.Reconciler{Garden: g.Client, Clock: clock, SyncPeriod: time.Hour}
+	r := &quota.Reconciler{Garden: g.Client, Live: g.Client, Clock: clock, SyncPeriod: time.Hour}
 
 	free := g.newShoot("1.36.3")
 	g.step(free, r)

@@ -1,0 +1,765 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+const (
+	envSeeds = "HORTUS_TEST_SEEDS" // How many seeds each simulation runs with.
+	envSeed  = "HORTUS_TEST_SEED"  // The one seed to run, with all of its trace.
+
+	// defaultSeeds keeps a simulation of a controller below 2 s of CPU time, and finds what fails once in ten.
+	defaultSeeds = 50
+	// traceLines are shown of a run that fails. The cause is rarely further back.
+	traceLines = 120
+	// slowness is how much later than others a third of the watches sees changes.
+	slowness = 12
+	// quietPasses is how often everything is looked at before the end counts as reached.
+	quietPasses = 2
+)
+
+// Run runs a simulation with many seeds. The test sets up the world and says what has to be. It must do the same each
+// time; whatever is random comes from World.Random.
+func Run(t *testing.T, test func(*World)) {
+	t.Helper()
+	if text := os.Getenv(envSeed); text != "" {
+		seed, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatalf("%s: invalid value: %q (a number)", envSeed, text)
+		}
+		w := run(t, seed, test)
+		w.report(t)
+		t.Log(strings.Join(w.trace, "\n"))
+		return
+	}
+	seeds := defaultSeeds
+	if text := os.Getenv(envSeeds); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			t.Fatalf("%s: invalid value: %q (a number of at least 1)", envSeeds, text)
+		}
+		seeds = n
+	}
+	for seed := range uint64(seeds) {
+		w := run(t, seed, test)
+		if w.report(t); t.Failed() {
+			return
+		}
+		if seed == 0 { // What a seed does not repeat can't be replayed.
+			if at := differs(w.trace, run(t, seed, test).trace); at != "" {
+				t.Errorf("the same seed ran differently: %s", at)
+				return
+			}
+		}
+	}
+}
+
+// differs returns the first place where two traces differ.
+func differs(a, b []string) string {
+	for i := range max(len(a), len(b)) {
+		var x, y string
+		if i < len(a) {
+			x = a[i]
+		}
+		if i < len(b) {
+			y = b[i]
+		}
+		if x != y {
+			return fmt.Sprintf("line %d was %q, then %q, after\n%s", i+1, x, y, strings.Join(a[max(0, i-20):i], "\n"))
+		}
+	}
+	return ""
+}
+
+// run runs one seed, in a bubble in which time moves only when the simulation moves it.
+func run(t *testing.T, seed uint64, test func(*World)) (w *World) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w = newWorld(t, seed)
+		defer func() {
+			v := recover()
+			for _, p := range w.processes {
+				if p.cancel != nil {
+					p.end()
+				}
+			}
+			if v != nil && v != errStop { //nolint:errorlint // It is this value or none.
+				panic(v)
+			}
+		}()
+		test(w)
+	})
+	return w
+}
+
+// errStop ends a run that has failed.
+var errStop any = fmt.Errorf("the simulation has failed")
+
+// World is one run of a simulation: clusters, the processes that work on them, and what else happens.
+type World struct {
+	T      *testing.T
+	Random *rand.Rand // For choices of the test. Only for the goroutine of the test.
+
+	seed      uint64
+	chances   chances
+	processes []*Process
+	clusters  []*Cluster
+	actors    []actor
+	changes   []actor
+	rules     []rule
+
+	mu       sync.Mutex
+	faults   bool
+	step     int
+	trace    []string
+	failures []string
+	counts   map[string]int // Of operations, so that faults don't depend on the order of parallel ones.
+	checking bool
+}
+
+// chances are how likely faults are, in percent; each seed has its own, so that some are alone and others come
+// together.
+type chances struct {
+	refused, lost, conflict, crash uint64 // Of each operation.
+	missed, idle                   int    // Of each step: that a watch skips changes; that time passes.
+}
+
+type actor struct {
+	name    string
+	cluster *Cluster
+	act     func(context.Context, client.Client) error
+}
+
+type rule struct {
+	name  string
+	check func() error
+}
+
+func newWorld(t *testing.T, seed uint64) *World {
+	w := &World{T: t, Random: rand.New(rand.NewPCG(seed, 1)), seed: seed, counts: map[string]int{}}
+	choose := rand.New(rand.NewPCG(seed, 2))
+	rate := func() uint64 { return []uint64{0, 0, 5, 20}[choose.IntN(4)] }
+	w.chances = chances{
+		refused: rate(), lost: rate(), conflict: rate(), crash: rate(),
+		missed: []int{0, 20, 60}[choose.IntN(3)], idle: []int{2, 10, 30}[choose.IntN(3)],
+	}
+	return w
+}
+
+// Clock is the time of the simulation. It begins at the same instant in each run.
+func (w *World) Clock() clock.WithTicker { return clock.RealClock{} } // Of the bubble.
+
+// Cluster adds an API server without any object. It has the kinds of the scheme.
+func (w *World) Cluster(name string, scheme *runtime.Scheme) *Cluster {
+	c := &Cluster{
+		world: w, name: name, store: newStore(scheme), mapper: newMapper(scheme),
+		uncached: map[schema.GroupVersionKind]bool{},
+	}
+	c.Client = &simClient{cluster: c}
+	w.clusters = append(w.clusters, c)
+	w.actors = append(w.actors, actor{"namespaces", c, c.finishNamespaces}, actor{"garbage", c, c.collectGarbage})
+	return c
+}
+
+// Process adds a program that works on a cluster. The function sets up its controllers, each time the process starts;
+// it must make all of them anew, so that a crash loses what they remember.
+func (w *World) Process(name string, home *Cluster, setup func(*Process) error) {
+	p := &Process{world: w, name: name, home: home, setup: setup}
+	w.processes = append(w.processes, p)
+	p.start()
+}
+
+// Actor adds what somebody else does in a cluster again and again, as an extension or a kubelet. It sees everything at
+// once, and must change nothing when there is nothing to do.
+func (w *World) Actor(name string, c *Cluster, act func(context.Context, client.Client) error) {
+	w.actors = append(w.actors, actor{name, c, act})
+}
+
+// Change adds what somebody does once while faults happen. Changes are made in this order.
+func (w *World) Change(name string, c *Cluster, change func(context.Context, client.Client) error) {
+	w.changes = append(w.changes, actor{name, c, change})
+}
+
+// Always adds what must be true after each write, whatever has failed before.
+func (w *World) Always(name string, check func() error) { w.rules = append(w.rules, rule{name, check}) }
+
+// Faults runs a number of steps in which faults happen, and then makes the changes that are left.
+func (w *World) Faults(steps int) {
+	w.faults = true
+	for range steps {
+		w.oneStep()
+		if len(w.failures) > 0 {
+			panic(errStop)
+		}
+	}
+	w.faults = false
+	for len(w.changes) > 0 {
+		w.change()
+	}
+}
+
+// Eventually lets all caches catch up, without any more faults, and works until nothing is left to do but to wait. Then
+// the check must succeed; time passes until it does. It fails after so many requests to controllers.
+func (w *World) Eventually(requests int, name string, check func() error) {
+	w.T.Helper()
+	quiet, left := 0, requests
+	for {
+		w.catchUp()
+		if len(w.failures) > 0 {
+			panic(errStop)
+		}
+		if queue, request, ok := w.pick(); ok {
+			if left == 0 {
+				w.fatalf("%s: controllers still work after %d requests: %v", name, requests, check())
+			}
+			left--
+			w.work(queue, request)
+			continue
+		}
+		if w.act() {
+			continue
+		}
+		err := check()
+		if err != nil {
+			quiet = 0
+		} else if quiet++; quiet >= quietPasses {
+			return
+		}
+		if !w.sleepUntilDue() {
+			if err == nil {
+				return
+			}
+			w.fatalf("%s: nothing is left to do: %v", name, err)
+		}
+	}
+}
+
+// Idle lets time pass, without faults; controllers work when something is due.
+func (w *World) Idle(d time.Duration) {
+	for end := time.Now().Add(d); ; {
+		w.catchUp()
+		if len(w.failures) > 0 {
+			panic(errStop)
+		}
+		if queue, request, ok := w.pick(); ok {
+			w.work(queue, request)
+			continue
+		}
+		if w.act() {
+			continue
+		}
+		next, ok := w.nextDue()
+		if !ok || next.After(end) {
+			time.Sleep(time.Until(end))
+			return
+		}
+		w.sleepUntilDue()
+	}
+}
+
+// oneStep does one thing out of all that could happen now.
+func (w *World) oneStep() {
+	w.step++
+	n := w.Random.IntN(100)
+	switch idle := w.chances.idle; {
+	case n < idle:
+		w.pass()
+	case n < idle+8:
+		w.change()
+	case n < idle+18:
+		w.actOnce()
+	case n < idle+20 && w.chances.crash > 0:
+		p := w.processes[w.Random.IntN(len(w.processes))]
+		w.tracef("%s crashes", p.name)
+		w.crash(p)
+	case n < idle+20+(80-idle)/2:
+		w.deliver()
+	default:
+		if queue, request, ok := w.pick(); ok {
+			w.work(queue, request)
+		} else {
+			w.deliver()
+		}
+	}
+	w.restart()
+	w.check()
+}
+
+// pass lets time pass: until something is due, or a moment.
+func (w *World) pass() {
+	next, ok := w.nextDue()
+	d := time.Duration(1+w.Random.IntN(2000)) * time.Millisecond
+	if ok && w.Random.IntN(2) == 0 && time.Until(next) > 0 {
+		d = time.Until(next)
+	}
+	w.tracef("time passes: %s", d)
+	time.Sleep(d)
+}
+
+func (w *World) nextDue() (first time.Time, ok bool) {
+	for _, p := range w.processes {
+		for _, q := range p.queues {
+			if at, some := q.next(); some && (!ok || at.Before(first)) {
+				first, ok = at, true
+			}
+		}
+	}
+	return first, ok
+}
+
+func (w *World) sleepUntilDue() bool {
+	next, ok := w.nextDue()
+	if ok {
+		w.tracef("time passes: %s", time.Until(next))
+		time.Sleep(time.Until(next))
+	}
+	return ok
+}
+
+// change makes the next change of the test.
+func (w *World) change() {
+	if len(w.changes) == 0 {
+		return
+	}
+	next := w.changes[0]
+	w.changes = w.changes[1:]
+	w.tracef("somebody: %s", next.name)
+	if err := next.act(context.Background(), next.cluster.Client); err != nil {
+		w.fatalf("%s: %v", next.name, err)
+	}
+	w.check()
+}
+
+func (w *World) actOnce() {
+	a := w.actors[w.Random.IntN(len(w.actors))]
+	w.doActor(a)
+}
+
+// act lets all others act, and reports whether something has changed.
+func (w *World) act() (changed bool) {
+	for _, a := range w.actors {
+		changed = w.doActor(a) || changed
+	}
+	return changed
+}
+
+func (w *World) doActor(a actor) bool {
+	before := w.revisions()
+	if err := a.act(context.Background(), a.cluster.Client); err != nil {
+		w.fatalf("%s in %s: %v", a.name, a.cluster.name, err)
+	}
+	if slices.Equal(before, w.revisions()) {
+		return false
+	}
+	w.tracef("others: %s in %s", a.name, a.cluster.name)
+	w.check()
+	return true
+}
+
+func (w *World) revisions() (out []int64) {
+	for _, c := range w.clusters {
+		out = append(out, c.store.revision())
+	}
+	return out
+}
+
+// views returns those that do not show the present, in the same order for the same seed.
+func (w *World) views() (out []*view) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.processes {
+		for _, c := range w.clusters {
+			if p.caches[c] == nil {
+				continue
+			}
+			var some []*view
+			for _, v := range p.caches[c].views {
+				if v.behind() > 0 {
+					some = append(some, v)
+				}
+			}
+			slices.SortFunc(some, func(a, b *view) int {
+				return strings.Compare(fmt.Sprint(a.key), fmt.Sprint(b.key))
+			})
+			out = append(out, some...)
+		}
+	}
+	return out
+}
+
+// deliver lets one cache see more.
+func (w *World) deliver() {
+	views := w.views()
+	if len(views) == 0 {
+		return
+	}
+	v := views[w.Random.IntN(len(views))]
+	slow := w.draw(fmt.Sprintf("slow/%s/%v", v.cache.process.name, v.key))%3 == 0
+	if slow && w.Random.IntN(slowness) > 0 {
+		return
+	}
+	if behind := v.behind(); behind > 1 && w.Random.IntN(100) < w.chances.missed {
+		n := 2 + w.Random.IntN(behind-1)
+		w.tracef("%s sees %d changes of %s at once", v.cache.process.name, n, v.key.gvk.Kind)
+		v.jump(n)
+		return
+	}
+	w.tracef("%s sees a change of %s", v.cache.process.name, v.key.gvk.Kind)
+	v.next()
+}
+
+// catchUp lets all caches see everything.
+func (w *World) catchUp() {
+	w.restart()
+	for views := w.views(); len(views) > 0; views = w.views() {
+		for _, v := range views {
+			for v.behind() > 0 {
+				v.next()
+			}
+		}
+	}
+}
+
+// pick chooses a request that a controller could work on.
+func (w *World) pick() (*namedQueue, reconcile.Request, bool) {
+	type choice struct {
+		queue   *namedQueue
+		request reconcile.Request
+	}
+	var choices []choice
+	for _, p := range w.processes {
+		for _, q := range p.queues {
+			for _, r := range q.due() {
+				choices = append(choices, choice{q, r})
+			}
+		}
+	}
+	if len(choices) == 0 {
+		return nil, reconcile.Request{}, false
+	}
+	c := choices[w.Random.IntN(len(choices))]
+	return c.queue, c.request, true
+}
+
+func (w *World) work(q *namedQueue, r reconcile.Request) {
+	q.work(r)
+	synctest.Wait()
+	w.restart()
+}
+
+// crash ends a process: from now on it reads and writes nothing.
+func (w *World) crash(p *Process) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p.crashed = true
+}
+
+func (w *World) isCrashed(p *Process) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return p.crashed
+}
+
+// restart starts what has crashed.
+func (w *World) restart() {
+	for _, p := range w.processes {
+		if w.isCrashed(p) {
+			p.end()
+			w.tracef("%s starts again", p.name)
+			p.start()
+		}
+	}
+}
+
+// check fails the run if something is not as it always must be.
+func (w *World) check() {
+	w.mu.Lock()
+	if w.checking { // Another operation of the same process, which runs in parallel.
+		w.mu.Unlock()
+		return
+	}
+	w.checking = true
+	w.mu.Unlock()
+	for _, r := range w.rules {
+		if err := r.check(); err != nil {
+			w.failf("always %s: %v", r.name, err)
+		}
+	}
+	w.mu.Lock()
+	w.checking = false
+	w.mu.Unlock()
+}
+
+type fault int
+
+const (
+	faultNone fault = iota
+	faultRefused
+	faultConflict
+	faultLost
+	faultCrash
+)
+
+// draw is a number that depends on the seed and what it is for, and not on what other goroutines draw.
+func (w *World) draw(what string) uint64 {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%d/%s", w.seed, what)
+	return rand.New(rand.NewPCG(h.Sum64(), w.seed)).Uint64()
+}
+
+// faultOf decides what becomes of an operation, by the seed, its name and how often it came before.
+func (w *World) faultOf(p *Process, c *Cluster, o operation) fault {
+	w.mu.Lock()
+	name := fmt.Sprintf("%s/%s/%s", p.name, c.name, o)
+	w.counts[name]++
+	n, faults := w.counts[name], w.faults
+	w.mu.Unlock()
+	if !faults {
+		return faultNone
+	}
+	at := w.draw(fmt.Sprintf("%s/%d", name, n)) % 100
+	for _, one := range []struct {
+		chance uint64
+		fault  fault
+		fits   bool
+	}{
+		{w.chances.refused, faultRefused, true},
+		{w.chances.lost, faultLost, o.write},
+		{w.chances.conflict, faultConflict, o.verb == "update" || o.verb == "patch"},
+		{w.chances.crash, faultCrash, o.write},
+	} {
+		if !one.fits {
+			continue
+		}
+		if at < one.chance {
+			return one.fault
+		}
+		at -= one.chance
+	}
+	return faultNone
+}
+
+// shuffle gives a list an order of its own.
+func (w *World) shuffle(gvk schema.GroupVersionKind, position int, objects []*version) {
+	n := w.draw(fmt.Sprintf("order/%s/%d", gvk.Kind, position))
+	rand.New(rand.NewPCG(n, 0)).Shuffle(len(objects), func(i, j int) { objects[i], objects[j] = objects[j], objects[i] })
+}
+
+func (w *World) tracef(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.trace = append(w.trace, fmt.Sprintf("%s ", time.Now().UTC().Format("02 15:04:05.000"))+fmt.Sprintf(format, args...))
+}
+
+// failf fails the run. The step still ends.
+func (w *World) failf(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failures = append(w.failures, fmt.Sprintf(format, args...))
+}
+
+// fatalf fails the run and ends it. Only for the goroutine of the test.
+func (w *World) fatalf(format string, args ...any) {
+	w.failf(format, args...)
+	panic(errStop)
+}
+
+// report fails the test with what is needed to understand and to repeat it.
+func (w *World) report(t *testing.T) {
+	t.Helper()
+	if len(w.failures) == 0 {
+		return
+	}
+	last := w.trace[max(0, len(w.trace)-traceLines):]
+	if os.Getenv(envSeed) != "" {
+		last = nil // All of it is logged.
+	}
+	t.Errorf("seed %d: %s\n\n%s\n\nreplay: %s=%d go test -tags grpcnotrace -run '^%s$' %s", w.seed, w.failures[0],
+		strings.Join(last, "\n"), envSeed, w.seed, t.Name(), packageOf())
+}
+
+// packageOf is the folder of the test, in which it runs.
+func packageOf() string {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "."
+	}
+	for _, top := range []string{"internal", "local", "extension", "test"} {
+		if _, below, ok := strings.Cut(dir, "/"+top+"/"); ok {
+			return "./" + top + "/" + below
+		}
+	}
+	return "."
+}
+
+// Cluster is a simulated API server. Its Client reads and writes it directly, and without faults.
+type Cluster struct {
+	client.Client
+
+	world    *World
+	name     string
+	store    *store
+	mapper   meta.RESTMapper
+	uncached map[schema.GroupVersionKind]bool
+}
+
+// Uncached makes processes read objects of these kinds from the API server, as managers do that are told so.
+func (c *Cluster) Uncached(objects ...client.Object) *Cluster {
+	for _, o := range objects {
+		gvk, err := apiutil.GVKForObject(o, c.store.scheme)
+		must(err)
+		c.uncached[gvk] = true
+	}
+	return c
+}
+
+// Add creates objects as they are, with their status.
+func (c *Cluster) Add(objects ...client.Object) {
+	c.world.T.Helper()
+	for _, o := range objects {
+		if err := c.Create(context.Background(), o); err != nil {
+			c.world.fatalf("add %T %s: %v", o, o.GetName(), err)
+		}
+	}
+}
+
+// AddNamespaces creates namespaces.
+func (c *Cluster) AddNamespaces(names ...string) {
+	for _, name := range names {
+		u := &unstructured.Unstructured{}
+		u.SetGroupVersionKind(namespaceKind)
+		u.SetName(name)
+		c.Add(u)
+	}
+}
+
+// finishNamespaces does what the controller of namespaces does: it removes what is in them.
+func (c *Cluster) finishNamespaces(ctx context.Context, _ client.Client) error {
+	for _, ns := range c.store.list(namespaceKind) {
+		if ns.meta().GetDeletionTimestamp() == nil {
+			continue
+		}
+		left := false
+		for _, gvk := range c.store.known() {
+			for _, v := range c.store.list(gvk) {
+				m := v.meta()
+				if m.GetNamespace() != ns.meta().GetName() {
+					continue
+				}
+				left = true
+				if m.GetDeletionTimestamp() == nil {
+					if err := c.store.remove(gvk, client.ObjectKeyFromObject(m), nil, time.Now()); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		if !left {
+			key := types.NamespacedName{Name: ns.meta().GetName()}
+			if _, err := c.store.update(namespaceKind, key, "", func(o map[string]any) (map[string]any, error) {
+				unstructured.RemoveNestedField(o, "spec", "finalizers")
+				return o, nil
+			}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// collectGarbage deletes objects whose owners are gone.
+func (c *Cluster) collectGarbage(context.Context, client.Client) error {
+	living := map[types.UID]bool{}
+	for _, gvk := range c.store.known() {
+		for _, v := range c.store.list(gvk) {
+			living[v.meta().GetUID()] = true
+		}
+	}
+	for _, gvk := range c.store.known() {
+		for _, v := range c.store.list(gvk) {
+			m := v.meta()
+			owners := m.GetOwnerReferences()
+			gone := len(owners) > 0 && m.GetDeletionTimestamp() == nil
+			for _, o := range owners {
+				gone = gone && !living[o.UID]
+			}
+			if gone {
+				if err := c.store.remove(gvk, client.ObjectKeyFromObject(m), nil, time.Now()); err != nil &&
+					!apierrors.IsNotFound(err) {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// known returns the kinds with objects, sorted.
+func (s *store) known() (out []schema.GroupVersionKind) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for gvk := range s.kinds {
+		out = append(out, gvk)
+	}
+	slices.SortFunc(out, func(a, b schema.GroupVersionKind) int { return strings.Compare(a.String(), b.String()) })
+	return out
+}
+
+// Edit reads an object, changes it and writes it back. The change is made to o.
+func (c *Cluster) Edit(o client.Object, change func()) error {
+	if err := c.Get(context.Background(), client.ObjectKeyFromObject(o), o); err != nil {
+		return err
+	}
+	change()
+	return c.Update(context.Background(), o)
+}
+
+// EditStatus is Edit for the status.
+func (c *Cluster) EditStatus(o client.Object, change func()) error {
+	if err := c.Get(context.Background(), client.ObjectKeyFromObject(o), o); err != nil {
+		return err
+	}
+	change()
+	return c.Status().Update(context.Background(), o)
+}
+
+// Exists reads an object and reports whether it is there.
+func (c *Cluster) Exists(o client.Object) bool {
+	err := c.Get(context.Background(), client.ObjectKeyFromObject(o), o)
+	if client.IgnoreNotFound(err) != nil {
+		c.world.failf("read %T %s: %v", o, o.GetName(), err)
+	}
+	return err == nil
+}
+
+// Gone fails unless none of the objects exists.
+func (c *Cluster) Gone(objects ...client.Object) error {
+	for _, o := range objects {
+		if c.Exists(o) {
+			return fmt.Errorf("%T %s is left", o, client.ObjectKeyFromObject(o))
+		}
+	}
+	return nil
+}
