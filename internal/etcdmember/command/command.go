@@ -97,7 +97,7 @@ or the file with further flags changes, etcd is restarted in place; clients that
 	flags.Int64Var(&f.revisionBump, "revision-bump", restore.DefaultRevisionBump,
 		"how far a restore moves revisions ahead, so that clients never see them go back")
 	flags.DurationVar(&f.fenceTime, "fence-time", 5*time.Minute,
-		"how long etcd goes on when neither the bucket nor the garden confirms the epoch")
+		"how long etcd continues to run when neither the bucket nor the garden confirms the epoch")
 	flags.BoolVar(&f.standby, "standby", false, "start etcd only on request, with the epoch and the holder of the request")
 	flags.StringVar(&f.restoreID, "restore-id", "", "take etcd back to --until-revision or --until-time, once for each ID")
 	flags.Int64Var(&f.target.Revision, "until-revision", 0, "revision for --restore-id")

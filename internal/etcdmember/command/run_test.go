@@ -203,8 +203,11 @@ func (r *running) awaitState(state etcdbackup.EtcdState) etcdbackup.Status {
 	return r.await(string(state), func(s etcdbackup.Status) bool { return s.Etcd.State == state })
 }
 
-func (r *running) put(key, value string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+// put gives up early: etcd may be stopped.
+func (r *running) put(key, value string) error { return r.putWithin(3*time.Second, key, value) }
+
+func (r *running) putWithin(limit time.Duration, key, value string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	_, err := r.etcd.Put(ctx, key, value)
 	return err
@@ -212,7 +215,7 @@ func (r *running) put(key, value string) error {
 
 func (r *running) mustPut(key, value string) {
 	r.t.Helper()
-	if err := r.put(key, value); err != nil {
+	if err := r.putWithin(timeout, key, value); err != nil {
 		r.t.Fatalf("write: %v", err)
 	}
 }
