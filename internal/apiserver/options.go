@@ -87,10 +87,10 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 			"that of the configuration is in the file 'revision' next to it. Empty: any.")
 	flags.DurationVar(&o.AdminKubeconfigMaxExpiration, "shoot-admin-kubeconfig-max-expiration",
 		o.AdminKubeconfigMaxExpiration,
-		"Longest life of the credentials in administrators' kubeconfigs of Shoots; longer requests are cut to it.")
+		"Maximum lifetime of the credentials in administrators' kubeconfigs of Shoots; longer requests are shortened to it.")
 	flags.DurationVar(&o.ViewerKubeconfigMaxExpiration, "shoot-viewer-kubeconfig-max-expiration",
 		o.ViewerKubeconfigMaxExpiration,
-		"Longest life of the credentials in readers' kubeconfigs of Shoots; longer requests are cut to it.")
+		"Maximum lifetime of the credentials in readers' kubeconfigs of Shoots; longer requests are shortened to it.")
 	flags.BoolVar(&o.ResolveShootKubeconfigs, "shoot-kubeconfig-resolve", false,
 		"Put the address of the API server into kubeconfigs of Shoots, and its name for TLS only; for users whose resolvers do not know the name.")
 }
@@ -103,7 +103,7 @@ func (o *Options) Validate() error {
 		"shoot-viewer-kubeconfig-max-expiration": o.ViewerKubeconfigMaxExpiration,
 	} {
 		if duration < time.Hour {
-			errs = append(errs, fmt.Errorf("--%s must be at least 1h, is %s", name, duration))
+			errs = append(errs, fmt.Errorf("--%s: must be at least 1h: %s", name, duration))
 		}
 	}
 	return utilerrors.NewAggregate(errs)

@@ -39,7 +39,7 @@ func (o *TokenOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.KeyFile, "workload-identity-signing-key-file", o.KeyFile,
 		"File with the private RSA key for tokens of WorkloadIdentities, PEM.")
 	flags.DurationVar(&o.MaxExpiration, "workload-identity-token-max-expiration", o.MaxExpiration,
-		"Longest life of tokens of WorkloadIdentities; longer requests are cut to it.")
+		"Maximum lifetime of tokens of WorkloadIdentities; longer requests are shortened to it.")
 }
 
 func (o *TokenOptions) validate() []error {
@@ -48,13 +48,13 @@ func (o *TokenOptions) validate() []error {
 	}
 	var errs []error
 	if issuer, err := url.Parse(o.Issuer); err != nil || issuer.Scheme != "https" || issuer.Host == "" {
-		errs = append(errs, fmt.Errorf("--workload-identity-token-issuer must be an https URL, is %q", o.Issuer))
+		errs = append(errs, fmt.Errorf("--workload-identity-token-issuer: must be an https URL: %q", o.Issuer))
 	}
 	if o.KeyFile == "" {
-		errs = append(errs, errors.New("--workload-identity-signing-key-file must be given with an issuer"))
+		errs = append(errs, errors.New("--workload-identity-signing-key-file: required with --workload-identity-token-issuer"))
 	}
 	if o.MaxExpiration < time.Hour {
-		errs = append(errs, fmt.Errorf("--workload-identity-token-max-expiration must be at least 1h, is %s",
+		errs = append(errs, fmt.Errorf("--workload-identity-token-max-expiration: must be at least 1h: %s",
 			o.MaxExpiration))
 	}
 	return errs

@@ -25,13 +25,13 @@ func NewCommand() *cobra.Command {
 	var address, gateway, health, device string
 	cmd := &cobra.Command{
 		Use:   "apiserver-proxy",
-		Short: "Lead a node's connections to the API server's address through the seed's gateway",
+		Short: "Forward a node's connections to its API server through the seed's gateway",
 		Args:  cobra.NoArgs,
 	}
 	cmd.Flags().StringVar(&address, "address", "", "IP that the API server advertises")
 	cmd.Flags().StringVar(&gateway, "gateway", "", "host:port of the gateway's PROXY protocol port")
 	cmd.Flags().StringVar(&health, "health-address", ":16910", "address for /healthz and /readyz")
-	cmd.Flags().StringVar(&device, "device", "lo", "network interface that gets the address; empty if it is there already")
+	cmd.Flags().StringVar(&device, "device", "lo", "network interface to add the address to; empty if it has it already")
 	for _, name := range []string{"address", "gateway"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
 			panic(err) // The flag is defined above.
@@ -42,7 +42,7 @@ func NewCommand() *cobra.Command {
 		defer stop()
 		ip, err := netip.ParseAddr(address)
 		if err != nil {
-			return fmt.Errorf("flag --address: %w", err)
+			return fmt.Errorf("--address: %w", err)
 		}
 		if device != "" {
 			if err := addAddress(device, ip); err != nil {

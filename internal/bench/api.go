@@ -42,16 +42,16 @@ type APIOptions struct {
 
 func (o APIOptions) validate() error {
 	if len(o.Shoots) == 0 {
-		return errors.New("no number of Shoots given")
+		return errors.New("--shoots: required value")
 	}
 	for _, n := range o.Shoots {
 		if n < 1 || n > maxShoots {
-			return fmt.Errorf("%d Shoots asked for, 1 to %d are possible", n, maxShoots)
+			return fmt.Errorf("--shoots: invalid value: %d (1 to %d)", n, maxShoots)
 		}
 	}
 	for what, n := range map[string]int{"clients": o.Clients, "watchers": o.Watchers} {
 		if n < 1 || n > maxClients {
-			return fmt.Errorf("%d %s asked for, 1 to %d are possible", n, what, maxClients)
+			return fmt.Errorf("--%s: invalid value: %d (1 to %d)", what, n, maxClients)
 		}
 	}
 	return nil

@@ -96,7 +96,7 @@ Requests are plain JSON, so that two servers of this API can be compared.`,
 	c.addFlags(command)
 	f := command.Flags()
 	f.IntSliceVar(&o.Shoots, "shoots", []int{1000, 5000}, "numbers of Shoots to measure with, one after the other")
-	f.IntVar(&o.Clients, "clients", 16, "clients side by side, each with a connection of its own")
+	f.IntVar(&o.Clients, "clients", 16, "number of concurrent clients, each with its own connection")
 	f.IntVar(&o.Watchers, "watchers", 10, "watchers of all Shoots")
 	f.StringVar(&c.direct, "direct", "",
 		"URL of the API server itself; empty means through the kube-apiserver in front of it")
@@ -143,7 +143,7 @@ a Seed, and Seeds without a gardenlet. Everything is removed in the end.`,
 	f := command.Flags()
 	f.IntSliceVar(&o.Shoots, "shoots", []int{1000, 5000}, "numbers of Shoots to place, one after the other")
 	f.IntVar(&o.Seeds, "seeds", 20, "Seeds to spread the Shoots over")
-	f.IntVar(&o.Workers, "workers", 8, "Shoots that the scheduler looks at side by side")
+	f.IntVar(&o.Workers, "workers", 8, "Shoots that the scheduler processes concurrently")
 	f.IntVar(&o.Clients, "clients", 16, "clients that create and delete the Shoots")
 	return command
 }

@@ -130,7 +130,7 @@ type LandscapeReport struct {
 // first, what this one makes in the end.
 func Landscape(ctx context.Context, s site, o LandscapeOptions) (report *LandscapeReport, err error) {
 	if o.Shoots < 1 || o.Shoots > maxClusters {
-		return nil, fmt.Errorf("%d Shoots asked for, 1 to %d are possible", o.Shoots, maxClusters)
+		return nil, fmt.Errorf("--shoots: invalid value: %d (1 to %d)", o.Shoots, maxClusters)
 	}
 	b := &landscapeBench{
 		LandscapeOptions: o, site: s, report: &LandscapeReport{Host: describeHost(o.now()), Fresh: o.Fresh},

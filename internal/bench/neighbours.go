@@ -62,7 +62,7 @@ type NeighboursReport struct {
 // removed first, what this one makes in the end.
 func Neighbours(ctx context.Context, site tenants, o NeighboursOptions) (report *NeighboursReport, err error) {
 	if o.Noisy < 1 || o.Noisy >= maxClusters {
-		return nil, fmt.Errorf("%d noisy tenants asked for, 1 to %d are possible", o.Noisy, maxClusters-1)
+		return nil, fmt.Errorf("--noisy: invalid value: %d (1 to %d)", o.Noisy, maxClusters-1)
 	}
 	names := []string{quietName}
 	for i := range o.Noisy {

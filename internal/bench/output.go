@@ -21,7 +21,7 @@ func printReport(out io.Writer, format string, report any, table func(*tabwriter
 		table(w)
 		return w.Flush()
 	}
-	return fmt.Errorf("unknown output %q: use table or json", format)
+	return fmt.Errorf("--output: unsupported value: %q (table, json)", format)
 }
 
 // writeReport keeps a report for machines beside what people are shown. Without a path it does nothing.
@@ -49,7 +49,7 @@ func showReport(out io.Writer, format, file string, report any, table func(*tabw
 
 func checkOutput(format string) error {
 	if format != "table" && format != "json" {
-		return fmt.Errorf("unknown output %q: use table or json", format)
+		return fmt.Errorf("--output: unsupported value: %q (table, json)", format)
 	}
 	return nil
 }

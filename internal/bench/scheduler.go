@@ -52,14 +52,14 @@ type SchedulerOptions struct {
 
 func (o SchedulerOptions) validate() error {
 	if o.Seeds < 1 || o.Seeds > maxSeeds {
-		return fmt.Errorf("%d Seeds asked for, 1 to %d are possible", o.Seeds, maxSeeds)
+		return fmt.Errorf("--seeds: invalid value: %d (1 to %d)", o.Seeds, maxSeeds)
 	}
 	if o.Workers < 1 || o.Workers > maxClients {
-		return fmt.Errorf("%d workers asked for, 1 to %d are possible", o.Workers, maxClients)
+		return fmt.Errorf("--workers: invalid value: %d (1 to %d)", o.Workers, maxClients)
 	}
 	for _, n := range o.Shoots {
 		if n < 2 {
-			return fmt.Errorf("%d Shoots asked for: a rate needs two", n)
+			return fmt.Errorf("--shoots: invalid value: %d (at least 2, for a rate)", n)
 		}
 	}
 	return APIOptions{Shoots: o.Shoots, Clients: o.Clients, Watchers: 1}.validate()

@@ -51,18 +51,18 @@ func NewCommand() *cobra.Command {
 	o := options{stale: stale.Default()}
 	command := &cobra.Command{
 		Use:   "controller-manager",
-		Short: "Look after projects, seeds' life cycle, extensions and the maintenance of Shoots",
+		Short: "Reconcile Projects, Seeds, extensions and the maintenance of Shoots",
 		Args:  cobra.NoArgs,
 		RunE:  func(command *cobra.Command, _ []string) error { return run(command.Context(), o) },
 	}
 	f := command.Flags()
-	f.BoolVar(&o.leaderElect, "leader-elect", false, "let only one replica work")
+	f.BoolVar(&o.leaderElect, "leader-elect", false, "elect a leader, so that only one of several replicas is active")
 	f.StringVar(&o.leaderElectionNamespace, "leader-election-namespace", "garden",
 		"namespace of the leader election lease")
 	f.StringVar(&o.healthAddress, "health-address", ":8081", "address of /healthz and /readyz")
 	f.StringVar(&o.metricsAddress, "metrics-address", "127.0.0.1:8080", "address of /metrics; 0 switches it off")
 	f.IntVar(&o.shoot.ConcurrentSyncs, "shoot-concurrent-syncs", 0,
-		"Shoots that each controller works on side by side; 0 means the default")
+		"Shoots that each controller processes concurrently; 0 means the default")
 	f.Uint64Var(&o.shoot.MaintenanceJitterSeed, "maintenance-jitter-seed", 0,
 		"spreads maintenances inside their windows; 'hortus plan' needs the same seed to compute the same times")
 	f.IntVar(&o.stale.MinimumLifetimeDays, "project-minimum-lifetime-days", o.stale.MinimumLifetimeDays,
@@ -72,7 +72,7 @@ func NewCommand() *cobra.Command {
 	f.IntVar(&o.stale.ExpirationTimeDays, "project-stale-expiration-time-days", o.stale.ExpirationTimeDays,
 		"days that a Project is stale before it is deleted; not less than the grace period")
 	f.DurationVar(&o.stale.SyncPeriod, "project-stale-sync-period", o.stale.SyncPeriod,
-		"how often each Project is looked at for whether it is stale")
+		"how often each Project is checked for staleness")
 	return command
 }
 

@@ -419,15 +419,15 @@ func (m *Member) ask(ctx context.Context, path string, timeout time.Duration) er
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, m.MetricsURL+path, nil)
 	if err != nil {
-		return fmt.Errorf("ask etcd: %w", err)
+		return fmt.Errorf("query etcd: %w", err)
 	}
 	answer, err := m.probes.Do(request)
 	if err != nil {
-		return fmt.Errorf("ask etcd: %w", err)
+		return fmt.Errorf("query etcd: %w", err)
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("ask etcd: %s answered %s", path, answer.Status)
+		return fmt.Errorf("query etcd: %s answered %s", path, answer.Status)
 	}
 	return nil
 }

@@ -151,9 +151,9 @@ func TestStepSkippedAtOncePassesNothingOn(t *testing.T) {
 	b.SkipAtOnce = true
 	c := step("c", b)
 	waiting := map[string]any{"a": Waiting(kind, "x")}
-	got := Run(t.Context(), New(a, b, c), &scope{skip: map[string]string{"b": "not asked for"}, say: waiting}, Options{})
+	got := Run(t.Context(), New(a, b, c), &scope{skip: map[string]string{"b": "not requested"}, say: waiting}, Options{})
 	want := Result{
-		Steps: 2, Done: []string{"c"}, Waiting: []Wait{{Step: "a", Reason: "x"}}, Skipped: []Skip{{"b", "not asked for"}},
+		Steps: 2, Done: []string{"c"}, Waiting: []Wait{{Step: "a", Reason: "x"}}, Skipped: []Skip{{"b", "not requested"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("skipped (-want +got):\n%s", diff)

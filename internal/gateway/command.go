@@ -168,7 +168,7 @@ func parseGateway(s string) (types.NamespacedName, error) {
 	}
 	namespace, name, ok := strings.Cut(s, "/")
 	if !ok || namespace == "" || name == "" {
-		return types.NamespacedName{}, fmt.Errorf("flag --gateway: %q is not namespace/name", s)
+		return types.NamespacedName{}, fmt.Errorf("--gateway: invalid value: %q (namespace/name)", s)
 	}
 	return types.NamespacedName{Namespace: namespace, Name: name}, nil
 }

@@ -40,8 +40,8 @@ func newCommand(clock clock.PassiveClock) *cobra.Command {
 	c := &command{clock: clock, source: fleet.Source{Options: plan.Reads}}
 	cmd := &cobra.Command{
 		Use:   "lint [CLOUDPROFILE...]",
-		Short: "Find dead ends and other trouble in the versions of CloudProfiles",
-		Long: `Find dead ends and other trouble in the versions of CloudProfiles, with the last date on which each can still
+		Short: "Find dead ends and other problems in the versions of CloudProfiles",
+		Long: `Find dead ends and other problems in the versions of CloudProfiles, with the last date on which each can still
 be prevented. NamespacedCloudProfiles are named NAMESPACE/NAME. The exit code is 3 if anything is wrong that
 leaves Shoots stuck or that the API server refuses.`,
 		Example: `  hortus lint
@@ -62,7 +62,7 @@ leaves Shoots stuck or that the API server refuses.`,
 
 func (c *command) run(cmd *cobra.Command, names []string) error {
 	if !slices.Contains([]string{"table", "json", "yaml"}, c.output) {
-		return fmt.Errorf("unknown output %q: use table, json or yaml", c.output)
+		return fmt.Errorf("--output: unsupported value: %q (table, json, yaml)", c.output)
 	}
 	now := c.clock.Now().UTC().Truncate(time.Second)
 	if c.at != "" {
@@ -107,7 +107,7 @@ func (c *command) run(cmd *cobra.Command, names []string) error {
 func writeTable(out io.Writer, findings []Finding, profiles int) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	if len(findings) == 0 {
-		fmt.Fprintf(w, "Nothing is wrong with %d CloudProfiles.\n", profiles)
+		fmt.Fprintf(w, "No problems found in %d CloudProfiles.\n", profiles)
 	} else {
 		fmt.Fprintln(w, "SEVERITY\tRULE\tCLOUDPROFILE\tWHAT\tSHOOTS\tFIX UNTIL\tMESSAGE")
 	}

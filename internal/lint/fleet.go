@@ -46,7 +46,7 @@ func CheckAll(f *fleet.Fleet, names []string, now time.Time) ([]Finding, error) 
 	}
 	for _, name := range names {
 		if !known[name] {
-			return nil, fmt.Errorf("there is no CloudProfile %q", name)
+			return nil, fmt.Errorf("CloudProfile %q not found", name)
 		}
 	}
 	sortFindings(findings)

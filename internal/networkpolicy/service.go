@@ -182,7 +182,7 @@ func annotatedPorts(s *corev1.Service, key string) ([]networkingv1.NetworkPolicy
 	}
 	var out []networkingv1.NetworkPolicyPort
 	if err := json.Unmarshal([]byte(value), &out); err != nil {
-		return nil, fmt.Errorf("annotation %s of Service %s/%s is no JSON list of ports: %w", key, s.Namespace, s.Name, err)
+		return nil, fmt.Errorf("annotation %s of Service %s/%s is not a JSON list of ports: %w", key, s.Namespace, s.Name, err)
 	}
 	for i := range out {
 		if out[i].Port == nil {
@@ -209,7 +209,7 @@ func clientNamespaces(s *corev1.Service, namespaces []*corev1.Namespace) ([]stri
 		return nil, nil
 	}
 	invalid := func(err error) error {
-		return fmt.Errorf("annotation %s of Service %s/%s is no JSON list of label selectors: %w",
+		return fmt.Errorf("annotation %s of Service %s/%s is not a JSON list of label selectors: %w",
 			resourcesv1alpha1.AnnotationNetworkPolicyNamespaceSelectors, s.Namespace, s.Name, err)
 	}
 	var selectors []metav1.LabelSelector

@@ -33,7 +33,7 @@ func writeFile(path string, content []byte, mode fs.FileMode) (changed bool, err
 func chmod(path string, mode fs.FileMode) (changed bool, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return false, fmt.Errorf("look at %s: %w", path, err)
+		return false, fmt.Errorf("stat %s: %w", path, err)
 	}
 	if info.Mode().Perm() == mode.Perm() {
 		return false, nil

@@ -49,7 +49,7 @@ func NewContainerd(socket string) (*Containerd, error) {
 // Check fails if containerd does not answer.
 func (c *Containerd) Check(ctx context.Context) error {
 	if _, err := c.client.Version(ctx); err != nil {
-		return fmt.Errorf("ask containerd for its version: %w", err)
+		return fmt.Errorf("query version of containerd: %w", err)
 	}
 	return nil
 }

@@ -65,7 +65,7 @@ func KubeletHealthz(ctx context.Context) error {
 	}
 	response, err := (&http.Client{Timeout: kubeletHealthPeriod}).Do(request)
 	if err != nil {
-		return fmt.Errorf("ask the kubelet for its health: %w", err)
+		return fmt.Errorf("query health of the kubelet: %w", err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {

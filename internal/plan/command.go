@@ -46,8 +46,8 @@ func newCommand(clock clock.PassiveClock) *cobra.Command {
 	c := &command{clock: clock, source: fleet.Source{Options: Reads}}
 	cmd := &cobra.Command{
 		Use:   "plan [SHOOT...]",
-		Short: "Show what every maintenance window to come will do",
-		Long: `Show what every maintenance window to come will do to Shoots: which versions change, when, why, and
+		Short: "Show what upcoming maintenance windows will do",
+		Long: `Show what upcoming maintenance windows will do to Shoots: which versions change, when, why, and
 whether nodes are replaced; and which versions will have to change and cannot.
 
 The plan assumes that nobody edits Shoots and CloudProfiles meanwhile. It is made by the functions of the
@@ -76,7 +76,7 @@ maintenance controller itself. The exit code is 3 if a Shoot ends in a dead end.
 
 func (c *command) run(cmd *cobra.Command, names []string) error {
 	if !slices.Contains([]string{"table", "wide", "json", "yaml", "ics"}, c.output) {
-		return fmt.Errorf("unknown output %q: use table, wide, json, yaml or ics", c.output)
+		return fmt.Errorf("--output: unsupported value: %q (table, wide, json, yaml, ics)", c.output)
 	}
 	at := c.clock.Now().UTC().Truncate(time.Second)
 	if c.at != "" {
@@ -147,7 +147,7 @@ func selectShoots(f *fleet.Fleet, names []string) error {
 	})
 	for _, name := range names {
 		if !found[name] {
-			return fmt.Errorf("there is no Shoot %q", name)
+			return fmt.Errorf("Shoot %q not found", name)
 		}
 	}
 	return nil

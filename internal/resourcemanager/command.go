@@ -74,7 +74,7 @@ func NewCommand() *cobra.Command {
 	var clusterNetworks, blockedNetworks []string
 	cmd := &cobra.Command{
 		Use:   "resource-manager",
-		Short: "Keep the objects of ManagedResources in a cluster",
+		Short: "Apply the objects of ManagedResources to a cluster",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("all-namespaces") {
@@ -123,7 +123,7 @@ func prefixes(flag string, values []string) ([]netip.Prefix, error) {
 	for _, v := range values {
 		p, err := netip.ParsePrefix(v)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("flag --%s: %w", flag, err))
+			errs = append(errs, fmt.Errorf("--%s: %w", flag, err))
 			continue
 		}
 		out = append(out, p.Masked())

@@ -71,7 +71,7 @@ func controllerNames() []string {
 func addControllers(c clusters) error {
 	for _, name := range c.options.controllers {
 		if name != "*" && !slices.Contains(controllerNames(), name) {
-			return fmt.Errorf("flag --controllers: %q is none of %s", name, strings.Join(controllerNames(), ", "))
+			return fmt.Errorf("--controllers: unsupported value: %q (%s)", name, strings.Join(controllerNames(), ", "))
 		}
 	}
 	for _, entry := range controllers {

@@ -44,9 +44,9 @@ func NewCommand() *cobra.Command {
 	f := command.Flags()
 	f.StringVar(&o.name, "scheduler-name", corev1beta1.DefaultSchedulerName,
 		"handle the Shoots whose spec.schedulerName is this")
-	f.StringVar(&o.strategy, "strategy", string(SameRegion), "how near a seed must be: SameRegion or MinimalDistance")
-	f.IntVar(&o.workers, "workers", 8, "Shoots looked at side by side")
-	f.BoolVar(&o.leaderElect, "leader-elect", false, "let only one replica work")
+	f.StringVar(&o.strategy, "strategy", string(SameRegion), "strategy: SameRegion or MinimalDistance")
+	f.IntVar(&o.workers, "workers", 8, "Shoots that are processed concurrently")
+	f.BoolVar(&o.leaderElect, "leader-elect", false, "elect a leader, so that only one of several replicas is active")
 	f.StringVar(&o.leaderElectionNamespace, "leader-election-namespace", corev1beta1.GardenNamespace,
 		"namespace of the leader election lease")
 	f.StringVar(&o.healthAddress, "health-address", ":8081", "address of /healthz and /readyz")
@@ -67,7 +67,7 @@ func ParseStrategy(s string) (Strategy, error) {
 	case SameRegion, MinimalDistance:
 		return strategy, nil
 	}
-	return "", fmt.Errorf("unknown strategy %q: use %s or %s", s, SameRegion, MinimalDistance)
+	return "", fmt.Errorf("--strategy: unsupported value: %q (%s, %s)", s, SameRegion, MinimalDistance)
 }
 
 func run(ctx context.Context, o options) error {

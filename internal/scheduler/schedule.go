@@ -43,7 +43,7 @@ verdict on a seed that does not fit has all reasons, and the change of the Shoot
 				return err
 			}
 			if output != "table" && output != "json" {
-				return fmt.Errorf("unknown output %q: use table or json", output)
+				return fmt.Errorf("--output: unsupported value: %q (table, json)", output)
 			}
 			f, err := source.Read(command)
 			if err != nil {

@@ -158,7 +158,7 @@ func (c *Client) handshake(ctx context.Context, raw net.Conn, destination string
 	request := fmt.Sprintf("CONNECT %s HTTP/1.1\r\nHost: %s\r\n%s: %s\r\n\r\n",
 		c.Gateway, c.Gateway, DestinationHeader, destination)
 	if _, err := raw.Write([]byte(request)); err != nil {
-		return nil, fmt.Errorf("ask gateway: %w", err)
+		return nil, fmt.Errorf("send request to gateway: %w", err)
 	}
 	r := bufio.NewReader(raw)
 	answer, err := http.ReadResponse(r, &http.Request{Method: http.MethodConnect})

@@ -112,7 +112,7 @@ func (o *serverOptions) rules() (inside, outside *egress.Rules, err error) {
 	// The Shoot's own networks mean something else outside of it.
 	outside, err = egress.Outside(slices.Concat(own, denied), o.deniedDomains)
 	if err != nil {
-		return nil, nil, fmt.Errorf("flag --denied-domains: %w", err)
+		return nil, nil, fmt.Errorf("--denied-domains: %w", err)
 	}
 	return egress.Inside(own, denied), outside, nil
 }
@@ -138,7 +138,7 @@ func parseNetworks(flag string, list []string) ([]netip.Prefix, error) {
 	for _, n := range list {
 		p, err := netip.ParsePrefix(n)
 		if err != nil {
-			return nil, fmt.Errorf("flag --%s: %w", flag, err)
+			return nil, fmt.Errorf("--%s: %w", flag, err)
 		}
 		out = append(out, p.Masked())
 	}

@@ -23,7 +23,7 @@ const (
 var (
 	errClientStream = errors.New("the client opens streams")
 	errPings        = fmt.Errorf("the client sends more than %d pings in %v", maxPings, keepAliveInterval)
-	errHeld         = errors.New("the client sends more than is taken")
+	errHeld         = errors.New("the client sends faster than the server reads")
 )
 
 // guard is a client's connection as the multiplexer gets to see it: reads fail when the client does what no client does

@@ -67,7 +67,7 @@ func (h *handshakes) handshake(ctx context.Context, raw net.Conn) {
 		return
 	}
 	if name := conn.ConnectionState().PeerCertificates[0].Subject.CommonName; name != h.peer {
-		h.log.Info("Refused a certificate that is for something else", "peer", raw.RemoteAddr().String(), "commonName", name)
+		h.log.Info("Refused a certificate issued for another purpose", "peer", raw.RemoteAddr().String(), "commonName", name)
 		_ = raw.Close()
 		return
 	}

@@ -123,7 +123,7 @@ func (s *Server) client(ctx context.Context, conn *tls.Conn) {
 	defer session.Close()
 	m := &member{session: session, guard: g}
 	if evicted := s.pool.add(m); evicted != nil {
-		log.Info("The oldest session gives way", "sessions", maxSessions)
+		log.Info("Closing the oldest session", "sessions", maxSessions)
 		s.metrics.limited.WithLabelValues(limitSessions).Inc()
 		_ = evicted.guard.raw().Close()
 	}

@@ -77,7 +77,7 @@ With --old the manifests are changes of stored objects, which are manifests or w
 func (c *command) run(in io.Reader, out io.Writer) error {
 	write, ok := writers[c.output]
 	if !ok {
-		return fmt.Errorf("output %q is none of table, json and yaml", c.output)
+		return fmt.Errorf("--output: unsupported value: %q (table, json, yaml)", c.output)
 	}
 	documents, err := manifest.Read(c.files, in, newDocument)
 	if err != nil {

@@ -82,7 +82,7 @@ func Catalogue(f *fleet.Fleet, names []string, now time.Time) ([]Entry, error) {
 	}
 	for _, name := range names {
 		if !known[name] {
-			return nil, fmt.Errorf("there is no CloudProfile %q", name)
+			return nil, fmt.Errorf("CloudProfile %q not found", name)
 		}
 	}
 	return entries, nil

@@ -53,7 +53,7 @@ func newCommand(clock clock.PassiveClock) *cobra.Command {
 
 func (c *command) run(cmd *cobra.Command, args []string) error {
 	if !slices.Contains([]string{"table", "json", "yaml"}, c.output) {
-		return fmt.Errorf("unknown output %q: use table, json or yaml", c.output)
+		return fmt.Errorf("--output: unsupported value: %q (table, json, yaml)", c.output)
 	}
 	now := c.clock.Now().UTC().Truncate(time.Second)
 	until, err := plan.ParseUntil(c.until, now)
@@ -84,10 +84,10 @@ func (c *command) outlook(out io.Writer, f *fleet.Fleet, name string, options pl
 	})
 	switch len(f.Shoots) {
 	case 0:
-		return fmt.Errorf("there is no Shoot %q", name)
+		return fmt.Errorf("Shoot %q not found", name)
 	case 1:
 	default:
-		return fmt.Errorf("there are %d Shoots %q: name the namespace with -n", len(f.Shoots), name)
+		return fmt.Errorf("found %d Shoots named %q: choose the namespace with -n", len(f.Shoots), name)
 	}
 	shoot, prepared := &f.Shoots[0], plan.Prepare(f, options.At)
 	profile, err := prepared.Profile(plan.ProfileOf(shoot))

@@ -52,9 +52,9 @@ func TestCommandErrors(t *testing.T) {
 		args []string
 		want string
 	}{
-		"an unknown Shoot":   {[]string{"nobody"}, `there is no Shoot "nobody"`},
+		"an unknown Shoot":   {[]string{"nobody"}, `Shoot "nobody" not found`},
 		"an unknown profile": {[]string{"--cloudprofile", "nobody"}, "nobody"},
-		"an unknown output":  {[]string{"-o", "xml"}, `unknown output "xml"`},
+		"an unknown output":  {[]string{"-o", "xml"}, `--output: unsupported value: "xml"`},
 		"no span":            {[]string{"rolling", "--until", "soon"}, "--until"},
 		"too many Shoots":    {[]string{"a", "b"}, "at most 1"},
 	} {

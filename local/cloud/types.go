@@ -322,7 +322,7 @@ type Fault struct {
 	// target limits the fault to an object ID or name, a zone, a machine type, a bucket or an object key named in the
 	// request. Empty means all.
 	Target string `json:"target,omitempty"`
-	// count is how often it strikes; 0 means any number of times.
+	// count is number of calls that fail; 0 means no limit.
 	Count int `json:"count,omitempty"`
 	// durationSeconds is how long it lasts from now, in seconds; 0 means until deleted.
 	DurationSeconds int `json:"durationSeconds,omitempty"`

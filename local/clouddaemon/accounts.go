@@ -23,7 +23,7 @@ const (
 // newCredentials makes and stores credentials; the answer is the only one with the secret key.
 func (c *Cloud) newCredentials(account string, admin bool) (out *api.Credentials, err error) {
 	if !freeName.MatchString(account) {
-		return nil, invalid("account %q must begin with a letter or digit and go on with letters, digits, -, _ and .",
+		return nil, invalid("account %q must begin with a letter or digit and contain only letters, digits, -, _ and .",
 			account)
 	}
 	err = c.store.update(func(tx *tx) error {

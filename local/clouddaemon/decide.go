@@ -59,7 +59,7 @@ func decide(i instance, seen driver.Observation, lost bool, lostUntil, now time.
 	case lost:
 		return decision{Action: actionNothing, At: lostUntil}
 	case i.Reboot && alive:
-		return decision{Action: actionReboot, Reason: "reboot was asked for"}
+		return decision{Action: actionReboot, Reason: "a reboot was requested"}
 	case seen.Phase == driver.Running && (i.State != api.StateRunning || i.Reboot):
 		return decision{Action: actionRunning}
 	case alive:

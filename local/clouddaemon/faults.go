@@ -69,7 +69,7 @@ func validateFault(f api.Fault, now time.Time) (api.Fault, error) {
 		return f, api.Errorf(api.CodeInvalid, "operation is required; * stands for all")
 	}
 	if f.Operation == api.OperationInstance && f.Type != api.FaultLost {
-		return f, api.Errorf(api.CodeInvalid, "operation %s goes with fault type %s only", api.OperationInstance,
+		return f, api.Errorf(api.CodeInvalid, "operation %s is valid only with fault type %s", api.OperationInstance,
 			api.FaultLost)
 	}
 	if f.Count < 0 || f.DurationSeconds < 0 || f.DelaySeconds < 0 {

@@ -47,14 +47,14 @@ func (c *Cloud) createInstance(ctx context.Context, who caller, in api.CreateIns
 	}
 	machineType, ok := c.machineTypes[in.MachineType]
 	if !ok {
-		return nil, invalid("machine type %q is not on offer", in.MachineType)
+		return nil, invalid("machine type %q is not offered", in.MachineType)
 	}
 	images, err := c.driver.Images(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list machine images: %w", err)
 	}
 	if !slices.ContainsFunc(images, func(i api.MachineImage) bool { return i.Name == in.Image }) {
-		return nil, invalid("machine image %q is not on offer", in.Image)
+		return nil, invalid("machine image %q is not offered", in.Image)
 	}
 
 	var out api.Instance

@@ -8,7 +8,7 @@ import (
 
 func (c *Cloud) createLoadBalancer(who caller, in api.CreateLoadBalancer) (*api.LoadBalancer, error) {
 	if !freeName.MatchString(in.Name) {
-		return nil, invalid("name %q must begin with a letter or digit and go on with letters, digits, -, _ and .", in.Name)
+		return nil, invalid("name %q must begin with a letter or digit and contain only letters, digits, -, _ and .", in.Name)
 	}
 	if err := validateTags(in.Tags); err != nil {
 		return nil, err

@@ -48,7 +48,7 @@ func checkQuota(account string, limits, used, more api.Limits) error {
 	} {
 		if c.limit > 0 && c.more > 0 && c.used+c.more > c.limit {
 			return api.Errorf(api.CodeQuotaExceeded,
-				"Quota exceeded for %s of account %q: %d in use, %d more asked for, limit %d",
+				"Quota exceeded for %s of account %q: %d in use, %d more requested, limit %d",
 				c.what, account, c.used, c.more, c.limit)
 		}
 	}

@@ -240,7 +240,7 @@ func (b *Builder) inputs(ctx context.Context, c Component) (string, error) {
 		cmd.Dir = folder // The go line of the wrapper module may select another toolchain.
 		version, err := cmd.Output()
 		if err != nil {
-			return "", fmt.Errorf("ask go for its version in %s: %w", folder, err)
+			return "", fmt.Errorf("query version of Go in %s: %w", folder, err)
 		}
 		with.GoVersion = strings.TrimSpace(string(version))
 	}

@@ -141,7 +141,7 @@ func encode(out io.Writer, format string, value any) error {
 	case "yaml":
 		raw, err = yaml.Marshal(value)
 	default:
-		return fmt.Errorf("unknown output format %q, known are table, json, yaml", format)
+		return fmt.Errorf("--output: unsupported value: %q (table, json, yaml)", format)
 	}
 	if err != nil {
 		return fmt.Errorf("encode as %s: %w", format, err)

@@ -192,7 +192,7 @@ func Select(all []Component, names ...string) ([]Component, error) {
 			}
 		}
 		if !found {
-			return nil, fmt.Errorf("unknown component %q, known are %s", name, strings.Join(folders(all), ", "))
+			return nil, fmt.Errorf("component: not found: %q (available: %s)", name, strings.Join(folders(all), ", "))
 		}
 	}
 	var selected []Component

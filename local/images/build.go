@@ -232,7 +232,7 @@ func Select(names ...string) ([]string, error) {
 			}
 		}
 		if !found {
-			return nil, fmt.Errorf("unknown image %q, known are:\n%s", name, strings.Join(Names(), "\n"))
+			return nil, fmt.Errorf("image: not found: %q; available:\n%s", name, strings.Join(Names(), "\n"))
 		}
 	}
 	return slices.DeleteFunc(Names(), func(full string) bool { return !wanted[full] }), nil

@@ -149,7 +149,7 @@ func printImages(out io.Writer, format string, all []listed) error {
 	case "yaml":
 		raw, err = yaml.Marshal(all)
 	default:
-		return fmt.Errorf("unknown output format %q, known are table, json, yaml", format)
+		return fmt.Errorf("--output: unsupported value: %q (table, json, yaml)", format)
 	}
 	if err != nil {
 		return fmt.Errorf("encode as %s: %w", format, err)

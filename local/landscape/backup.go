@@ -50,7 +50,7 @@ func ensureBackupStore(ctx context.Context, o Options, c *cloud.Client, about *c
 				gardenBucket, path)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("look at bucket %q: %w", gardenBucket, err)
+		return nil, fmt.Errorf("read bucket %q: %w", gardenBucket, err)
 	}
 	config, err := cloud.LoadConfig(cloud.AdminFile(o.StateDir))
 	if err != nil {

@@ -89,7 +89,7 @@ func updateInstance(ctx context.Context, c *cloud.Client, wanted cloud.CreateIns
 	}
 	_, err = c.UpdateInstance(ctx, before.ID, wanted)
 	if cloud.CodeOf(err) == cloud.CodeInvalid {
-		return nil, fmt.Errorf("%w; 'hortus down' and 'hortus up' make it anew", err)
+		return nil, fmt.Errorf("%w; 'hortus down' and 'hortus up' recreate it", err)
 	}
 	if err != nil {
 		return nil, err

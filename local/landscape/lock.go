@@ -70,7 +70,7 @@ func (e *heldError) holder() string {
 	return fmt.Sprintf(" (process %d)", e.pid)
 }
 
-var errRemoved = errors.New("the lock file is removed by others again and again")
+var errRemoved = errors.New("the lock file is repeatedly removed by others")
 
 // lockFile locks the file at path, making it and its folder if needed, and writes the number of this process into it.
 // The lock lasts until the file is closed or this process ends; programs that it starts do not inherit it. A holder may
@@ -110,14 +110,14 @@ func lock(file *os.File) error {
 	}
 	locked, err := file.Stat()
 	if err != nil {
-		return fmt.Errorf("look at lock file: %w", err)
+		return fmt.Errorf("stat lock file: %w", err)
 	}
 	named, err := os.Stat(file.Name())
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(locked, named) {
 		return errRemoved
 	}
 	if err != nil {
-		return fmt.Errorf("look at lock file: %w", err)
+		return fmt.Errorf("stat lock file: %w", err)
 	}
 	if err := file.Truncate(0); err != nil {
 		return fmt.Errorf("write lock file: %w", err)

@@ -86,7 +86,7 @@ func Problems(h Host) []string {
 		add("the program %q is missing: install it with 'apt-get install %s'", program, programPackages[program])
 	}
 	for _, port := range h.BusyPorts {
-		add("port %d of %s is taken by another program: stop it ('ss -lntup' shows which one)", port, publicAddress)
+		add("port %d of %s is in use by another program: stop it ('ss -lntup' shows which one)", port, publicAddress)
 	}
 	for _, route := range h.ForeignRoutes {
 		add("the network %s is used already (%s): the cloud of the landscape needs it", publicNetwork, route)
@@ -119,7 +119,7 @@ func observeHost(stateDir string, cloudRuns bool) (Host, error) {
 	}
 	var fs unix.Statfs_t
 	if err := unix.Statfs(existingParent(stateDir), &fs); err != nil {
-		return h, fmt.Errorf("look at the disk of %s: %w", stateDir, err)
+		return h, fmt.Errorf("stat file system of %s: %w", stateDir, err)
 	}
 	h.FreeDiskBytes = fs.Bavail * uint64(fs.Bsize)
 	h.CloudRuns = cloudRuns

@@ -144,5 +144,5 @@ func printStatus(out io.Writer, format string, parts []Part) error {
 		}
 		return table.Flush()
 	}
-	return fmt.Errorf("unknown output %q: use table, json or yaml", format)
+	return fmt.Errorf("--output: unsupported value: %q (table, json, yaml)", format)
 }

@@ -81,7 +81,7 @@ func removeCgroups(dir string) {
 func isCgroup2() (bool, error) {
 	var stat unix.Statfs_t
 	if err := unix.Statfs(cgroupRoot, &stat); err != nil {
-		return false, fmt.Errorf("look at %s: %w", cgroupRoot, err)
+		return false, fmt.Errorf("stat %s: %w", cgroupRoot, err)
 	}
 	return stat.Type == unix.CGROUP2_SUPER_MAGIC, nil
 }

@@ -69,15 +69,15 @@ func Reboot(ctx context.Context, socket string) error {
 	}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://init/v1/reboot", nil)
 	if err != nil {
-		return fmt.Errorf("ask for a reboot: %w", err)
+		return fmt.Errorf("request a reboot: %w", err)
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return fmt.Errorf("ask for a reboot: %w", err)
+		return fmt.Errorf("request a reboot: %w", err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusAccepted {
-		return fmt.Errorf("ask for a reboot: process 1 answered %s", response.Status)
+		return fmt.Errorf("request a reboot: process 1 answered %s", response.Status)
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ func WarningsCloudProfile(profile, old *CloudProfile) []string {
 		warnings = machineTypesWithoutEffect(profile.Spec.MachineTypes)
 	}
 	if profile.Spec.Bastion != nil && !equality.Semantic.DeepEqual(profile.Spec.Bastion, old.Spec.Bastion) {
-		warnings = append(warnings, "spec.bastion has no effect: no bastions are made")
+		warnings = append(warnings, "spec.bastion has no effect: Bastions are not supported")
 	}
 	return warnings
 }

@@ -43,7 +43,7 @@ func (v CloudProfileValidation) namespacedSpec(spec *NamespacedCloudProfileSpec)
 		errs = append(errs, v.kubernetesVersionList(spec.Kubernetes.Versions, path)...)
 		for i, version := range spec.Kubernetes.Versions {
 			if version.Classification != nil {
-				errs = append(errs, field.Forbidden(path.Index(i).Child("classification"), "is that of the parent"))
+				errs = append(errs, field.Forbidden(path.Index(i).Child("classification"), "is inherited from the parent"))
 			}
 		}
 	}

@@ -25,7 +25,7 @@ func ValidateQuota(quota *Quota) field.ErrorList {
 		case corev1.ResourceCPU, corev1.ResourceMemory, QuotaMetricGPU, QuotaMetricStorageStandard,
 			QuotaMetricStoragePremium, QuotaMetricLoadbalancer:
 		default:
-			errs = append(errs, field.Invalid(path, name, "is no metric of quotas"))
+			errs = append(errs, field.Invalid(path, name, "not a metric of quotas"))
 		}
 		if amount.Sign() < 0 {
 			errs = append(errs, field.Invalid(path, amount.String(), "must not be negative"))

@@ -13,7 +13,7 @@ func seedWithoutEffect(spec *SeedSpec) []string {
 		}
 	}
 	warn(spec.Volume != nil, "spec.volume",
-		"volumes have the size that is asked for, and the StorageClass that is the cluster's default")
+		"volumes have the requested size and the cluster's default StorageClass")
 	if spec.Backup != nil && spec.Backup.CredentialsRef != nil {
 		warn(spec.Backup.CredentialsRef.Kind == "WorkloadIdentity", "spec.backup.credentialsRef",
 			"backups need a Secret; without one there is no bucket, and no Shoot is placed on the Seed")
@@ -25,10 +25,10 @@ func seedWithoutEffect(spec *SeedSpec) []string {
 	const path = "spec.settings."
 	if reservation := settings.ExcessCapacityReservation; reservation != nil {
 		warn(reservation.Enabled == nil || *reservation.Enabled, path+"excessCapacityReservation",
-			"no room is kept for new control planes")
+			"no capacity is reserved for new control planes")
 	}
 	if services := settings.LoadBalancerServices; services != nil {
-		const why = "of the Service of the gateway, only the annotations can be chosen"
+		const why = "only the annotations of the gateway's Service can be configured"
 		warn(services.ExternalTrafficPolicy != nil, path+"loadBalancerServices.externalTrafficPolicy", why)
 		warn(len(services.Zones) > 0, path+"loadBalancerServices.zones", why)
 		warn(services.ProxyProtocol != nil, path+"loadBalancerServices.proxyProtocol", why)

@@ -48,7 +48,7 @@ func (v ShootValidation) kubeAPIServer(shoot *Shoot) field.ErrorList {
 	}
 	if deref(config.EnableAnonymousAuthentication) && minorOf(version) >= 35 {
 		errs = append(errs, field.Forbidden(path.Child("enableAnonymousAuthentication"),
-			"not from Kubernetes 1.35 on; use structuredAuthentication"))
+			"not supported from Kubernetes 1.35 on; use structuredAuthentication"))
 	}
 	if ttl := config.EventTTL; ttl != nil && (ttl.Duration < 0 || ttl.Duration > maxEventTTL) {
 		errs = append(errs, field.Invalid(path.Child("eventTTL"), ttl.Duration.String(), "must be between 0s and 24h"))
@@ -143,7 +143,7 @@ func validateWatchCacheSizes(sizes *WatchCacheSizes, version string, path *field
 	var errs field.ErrorList
 	errs = append(errs, atLeast(sizes.Default, 0, path.Child("default"))...)
 	if sizes.Default != nil && minorOf(version) >= 35 {
-		errs = append(errs, field.Forbidden(path.Child("default"), "not from Kubernetes 1.35 on, where it has no effect"))
+		errs = append(errs, field.Forbidden(path.Child("default"), "not supported from Kubernetes 1.35 on, where it has no effect"))
 	}
 	for i, size := range sizes.Resources {
 		path := path.Child("resources").Index(i)

@@ -64,7 +64,7 @@ func validateClusterAutoscaler(config *ClusterAutoscaler, version string, path *
 	}
 	if config.MaxEmptyBulkDelete != nil && minorOf(version) >= noMaxEmptyBulkDelete {
 		errs = append(errs, field.Forbidden(path.Child("maxEmptyBulkDelete"),
-			"not from Kubernetes 1.33 on; use maxScaleDownParallelism"))
+			"not supported from Kubernetes 1.33 on; use maxScaleDownParallelism"))
 	}
 	errs = append(errs, validateTaintKeys(config.IgnoreTaints, path.Child("ignoreTaints"))...)
 	errs = append(errs, validateTaintKeys(config.StartupTaints, path.Child("startupTaints"))...)

@@ -56,7 +56,7 @@ func validateKubeControllerManager(shoot *Shoot) field.ErrorList {
 		}
 		if minorOf(version) >= 33 {
 			errs = append(errs, field.Forbidden(path.Child("podEvictionTimeout"),
-				"not from Kubernetes 1.33 on; use kubeAPIServer.defaultNotReadyTolerationSeconds and defaultUnreachableTolerationSeconds"))
+				"not supported from Kubernetes 1.33 on; use kubeAPIServer.defaultNotReadyTolerationSeconds and defaultUnreachableTolerationSeconds"))
 		}
 	}
 	if period := config.NodeMonitorGracePeriod; period != nil && period.Duration <= 0 {
@@ -151,7 +151,7 @@ func validateKubeScheduler(config *KubeSchedulerConfig, version string, path *fi
 		}
 		if minorOf(version) >= 35 {
 			errs = append(errs, field.Forbidden(path.Child("kubeMaxPDVols"),
-				"not from Kubernetes 1.35 on, where the CSI drivers tell the limit"))
+				"not supported from Kubernetes 1.35 on, where CSI drivers report the limit"))
 		}
 	}
 	return errs

@@ -98,8 +98,8 @@ func validateOperations(shoot, old *Shoot) field.ErrorList {
 	errs = append(errs, validateOperationList(later, shoot, laterPath)...)
 	for _, operation := range later {
 		if slices.Contains(now, operation) {
-			errs = append(errs, field.Forbidden(laterPath, operation+" is asked for by the annotation "+AnnotationOperation+
-				" already"))
+			errs = append(errs, field.Forbidden(laterPath,
+				operation+" is already requested by the annotation "+AnnotationOperation))
 		}
 		errs = append(errs, coveredBy(operation, now, laterPath)...)
 	}
@@ -128,7 +128,7 @@ func validateOperations(shoot, old *Shoot) field.ErrorList {
 func coveredBy(operation string, others []string, path *field.Path) field.ErrorList {
 	for _, other := range others {
 		if slices.Contains(coveredOperations[other], operation) {
-			return field.ErrorList{field.Forbidden(path, operation+" is part of "+other+", which the other annotation asks for")}
+			return field.ErrorList{field.Forbidden(path, operation+" is part of "+other+", which the other annotation requests")}
 		}
 	}
 	return nil
@@ -258,7 +258,7 @@ func operationContext(operation string, shoot *Shoot, path *field.Path) field.Er
 	}
 	if !before134 && (operation == OperationRotateETCDEncryptionKeyStart ||
 		operation == OperationRotateETCDEncryptionKeyComplete) {
-		forbid("not from Kubernetes 1.34 on, where " + OperationRotateETCDEncryptionKey + " does both steps")
+		forbid("not supported from Kubernetes 1.34 on, where " + OperationRotateETCDEncryptionKey + " does both steps")
 	}
 	return errs
 }

@@ -96,7 +96,7 @@ func (k *Kind[T]) selectable(object T) fields.Set {
 func (k *Kind[T]) attrs(o runtime.Object) (labels.Set, fields.Set, error) {
 	object, ok := o.(T)
 	if !ok {
-		return nil, nil, fmt.Errorf("%T is no %s", o, k.Singular)
+		return nil, nil, fmt.Errorf("%T is not a %s", o, k.Singular)
 	}
 	return object.GetLabels(), k.selectable(object), nil
 }
@@ -113,7 +113,7 @@ func (k *Kind[T]) indexers() (*cache.Indexers, map[string]storage.IndexerFunc) {
 		indexers[storage.FieldIndex(name)] = func(o any) ([]string, error) {
 			object, ok := o.(T)
 			if !ok {
-				return nil, fmt.Errorf("%T is no %s", o, k.Singular)
+				return nil, fmt.Errorf("%T is not a %s", o, k.Singular)
 			}
 			return []string{k.Fields(object)[name]}, nil
 		}

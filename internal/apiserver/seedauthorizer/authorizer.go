@@ -87,7 +87,7 @@ func (a *Authorizer) Authorize(
 		return authorizer.DecisionNoOpinion, "", nil
 	}
 	if !a.Synced() {
-		return authorizer.DecisionDeny, "", fmt.Errorf("what belongs to Seed %q is not known yet", seed)
+		return authorizer.DecisionDeny, "", fmt.Errorf("the objects of Seed %q are not known yet", seed)
 	}
 	decision, reason := a.decide(ctx, request)
 	switch decision {

@@ -38,7 +38,7 @@ func Decide(r Request, g *Graph) (Decision, string) {
 		return NoOpinion, ""
 	}
 	if r.Seed == "" { // Else what belongs to no Seed would be the caller's own.
-		return Deny, "the caller is the gardenlet of no Seed"
+		return Deny, "the caller is not the gardenlet of any Seed"
 	}
 	for _, grant := range rule.grants {
 		if grant.covers(r) && grant.where.holds(r, rule.kind, g) {
@@ -102,7 +102,7 @@ func (r *rule) describe(request Request) string {
 		}
 	}
 	if where == nil {
-		return "it is allowed nowhere"
+		return "it is never allowed"
 	}
 	slices.Sort(where)
 	return fmt.Sprintf("it is allowed only where the object is %s", strings.Join(slices.Compact(where), " or "))

@@ -228,8 +228,8 @@ func TestReasons(t *testing.T) {
 		"allowed nowhere": {Request{
 			Seed: "a", Verb: "delete", Group: core, Resource: "shoots", Namespace: "garden-a", Name: "a-shoot",
 		},
-			`the gardenlet of Seed "a" may not delete this: it is allowed nowhere`},
-		"no Seed": {Request{Verb: "list", Group: core, Resource: "shoots"}, "the caller is the gardenlet of no Seed"},
+			`the gardenlet of Seed "a" may not delete this: it is never allowed`},
+		"no Seed": {Request{Verb: "list", Group: core, Resource: "shoots"}, "the caller is not the gardenlet of any Seed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, got := Decide(tc.request, g); got != tc.want {

@@ -80,7 +80,7 @@ func (f *Feed) Start(ctx context.Context) error {
 	case <-done:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("learn what belongs to each Seed: %w", ctx.Err())
+		return fmt.Errorf("list the objects of each Seed: %w", ctx.Err())
 	}
 }
 
@@ -146,7 +146,7 @@ func (s *sink) of(o any) (Ref, Node, error) {
 	}
 	ref, node, ok := Of(object)
 	if !ok || ref.Kind != s.kind {
-		return Ref{}, Node{}, fmt.Errorf("%T is no %s", o, s.kind)
+		return Ref{}, Node{}, fmt.Errorf("%T is not a %s", o, s.kind)
 	}
 	return ref, node, nil
 }

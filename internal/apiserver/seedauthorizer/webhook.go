@@ -43,7 +43,7 @@ func (a *Authorizer) Webhook() http.Handler {
 			return
 		}
 		if !a.Synced() { // The asker's policy for failures applies.
-			http.Error(w, "what belongs to each Seed is not known yet", http.StatusServiceUnavailable)
+			http.Error(w, "the objects of each Seed are not known yet", http.StatusServiceUnavailable)
 			return
 		}
 		review.Status = a.review(r.Context(), &review.Spec)

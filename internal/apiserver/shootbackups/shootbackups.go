@@ -64,7 +64,7 @@ func (l *Lister) List(ctx context.Context, shoot *corev1beta1.Shoot) (*backupv1a
 	case l.slots <- struct{}{}:
 		defer func() { <-l.slots }()
 	case <-ctx.Done():
-		return nil, apierrors.NewTooManyRequests("too many lists of backups are under way; try again", 1)
+		return nil, apierrors.NewTooManyRequests("too many concurrent requests for backups; try again", 1)
 	}
 	entry, bucket, err := l.place(ctx, shoot)
 	if err != nil {

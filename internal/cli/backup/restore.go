@@ -159,9 +159,9 @@ func confirm(in io.Reader, out io.Writer, name string) error {
 	}
 	fmt.Fprintln(out)
 	if err != nil {
-		return errors.New("nothing is restored: no confirmation; --yes does without")
+		return errors.New("nothing is restored: no confirmation; --yes skips it")
 	}
-	return errors.New("nothing is restored: the name is another one")
+	return errors.New("nothing is restored: the name does not match")
 }
 
 // restore requests it and waits until the gardenlet is done.

@@ -25,7 +25,7 @@ const backupDelay = 2 * time.Minute
 func NewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "garden",
-		Short:   "Look after the garden",
+		Short:   "Administer the garden",
 		Example: `  hortus garden rotate-etcd-encryption-key`,
 	}
 	cmd.AddCommand(newRotateEtcdEncryptionKeyCommand())
@@ -65,7 +65,7 @@ The new key is used after --backup-delay only, so that the backups of the cluste
 	cmd.Flags().StringVarP(&rotation.Namespace, "namespace", "n", corev1beta1.GardenNamespace,
 		"namespace of hortus-apiserver")
 	cmd.Flags().DurationVar(&rotation.BackupDelay, "backup-delay", backupDelay,
-		"how old a new key is before it encrypts; longer than the backups of the cluster's etcd take to have a change")
+		"age at which a new key begins to encrypt; must exceed the delay of the backups of the cluster's etcd")
 	return cmd
 }
 

@@ -67,7 +67,7 @@ func newShootCommand() *cobra.Command {
 	)
 	command := &cobra.Command{
 		Use:   "shoot NAME",
-		Short: "Ask the garden for a short-lived kubeconfig of a Shoot",
+		Short: "Request a short-lived kubeconfig of a Shoot from the garden",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
 			config, err := access.RESTConfig()
@@ -79,7 +79,7 @@ func newShootCommand() *cobra.Command {
 	}
 	access.AddFlags(command.Flags())
 	command.Flags().StringVarP(&namespace, "namespace", "n", "garden-dev", "namespace of the Shoot's project")
-	command.Flags().BoolVar(&viewer, "viewer", false, "credentials that may read only")
+	command.Flags().BoolVar(&viewer, "viewer", false, "request read-only credentials")
 	command.Flags().DurationVar(&expiration, "expiration", time.Hour, "how long the credentials last, 10m to 24h")
 	return command
 }
@@ -110,7 +110,7 @@ func requestShoot(
 	raw, err := client.Post().Namespace(namespace).Resource("shoots").Name(name).SubResource(subresource).
 		SetHeader("Content-Type", "application/json").Body([]byte(body)).DoRaw(ctx)
 	if err != nil {
-		return fmt.Errorf("ask for the kubeconfig of Shoot %s/%s: %w", namespace, name, err)
+		return fmt.Errorf("request the kubeconfig of Shoot %s/%s: %w", namespace, name, err)
 	}
 	var got answer
 	if err := json.Unmarshal(raw, &got); err != nil {

@@ -158,7 +158,7 @@ func bindingPatch(s *corev1beta1.Shoot, to string, sourceIsDead bool) ([]byte, e
 // confirm lets a person type a name, on a terminal.
 func confirm(ctx context.Context, in io.Reader, out io.Writer, name, purpose string) error {
 	if file, isFile := in.(*os.File); isFile && !term.IsTerminal(int(file.Fd())) {
-		return errors.New("nothing is moved: no terminal to ask for a confirmation; --yes does without")
+		return errors.New("nothing is moved: no terminal for the confirmation; --yes skips it")
 	}
 	fmt.Fprintf(out, "Type %s to %s: ", name, purpose)
 	typed := make(chan string, 1)
@@ -172,7 +172,7 @@ func confirm(ctx context.Context, in io.Reader, out io.Writer, name, purpose str
 		return errors.New("nothing is moved: interrupted")
 	case line := <-typed:
 		if line != name {
-			return errors.New("nothing is moved: the name was not typed; --yes does without")
+			return errors.New("nothing is moved: the name does not match; --yes skips the confirmation")
 		}
 		return nil
 	}

@@ -67,9 +67,9 @@ Moving control planes away does not keep the scheduler from placing new ones; th
 	}
 	cmd.Flags().StringVar(&c.to, "to", "", "the Seed to move to; empty: chosen for each Shoot, as the scheduler would")
 	cmd.Flags().StringVar(&strategy, "strategy", string(scheduler.SameRegion),
-		"how near a Seed must be if --to is empty: SameRegion or MinimalDistance")
-	cmd.Flags().IntVar(&l.parallel, "parallel", 5, "how many Shoots move at once")
-	cmd.Flags().IntVar(&l.failures, "failures", 3, "begin no more when so many Shoots have failed")
+		"strategy if --to is empty: SameRegion or MinimalDistance")
+	cmd.Flags().IntVar(&l.parallel, "parallel", 5, "number of concurrent moves")
+	cmd.Flags().IntVar(&l.failures, "failures", 3, "start no further moves after this many failures")
 	cmd.Flags().BoolVar(&c.yes, "yes", false, "do not ask for a confirmation")
 	c.addFlags(cmd)
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {

@@ -10,7 +10,7 @@ import (
 func NewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "etcd-backup",
-		Short: "Look at the backups of an etcd, and restore them",
+		Short: "Inspect the backups of an etcd, and restore them",
 	}
 	cmd.AddCommand(newRestoreCommand(), newListCommand(), newVerifyCommand(), newStatusCommand(),
 		newMeasureCommand())

@@ -163,7 +163,7 @@ func (s Source) Stamp() (string, error) {
 		if f.optional && errors.Is(err, fs.ErrNotExist) {
 			continue
 		} else if err != nil {
-			return "", fmt.Errorf("look at certificate file: %w", err)
+			return "", fmt.Errorf("stat certificate file: %w", err)
 		}
 		fmt.Fprintf(stamp, "%d %d\n", info.ModTime().UnixNano(), info.Size())
 	}

@@ -52,7 +52,7 @@ func (l *Lease) renew(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, max(l.Period, time.Second))
 	defer cancel()
 	if err := l.SeedREST.Get().AbsPath("/healthz").Do(ctx).Error(); err != nil {
-		return fmt.Errorf("ask the seed's API server for its health: %w", err)
+		return fmt.Errorf("query health of the seed's API server: %w", err)
 	}
 	now := metav1.NewMicroTime(l.Clock.Now())
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1beta1.SeedLeaseNamespace, Name: l.Name}}

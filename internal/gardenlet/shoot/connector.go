@@ -176,7 +176,7 @@ func (c *Connector) TunnelWorks(ctx context.Context, kubeconfig []byte) error {
 	kubelet := conn.clientset.CoreV1().RESTClient().Get().Resource("nodes").Name(node).
 		SubResource("proxy").Suffix("healthz")
 	if err := kubelet.Do(ctx).Error(); err != nil {
-		return fmt.Errorf("ask kubelet of node %q: %w", node, err)
+		return fmt.Errorf("query kubelet of node %q: %w", node, err)
 	}
 	return nil
 }

@@ -76,7 +76,7 @@ func Decide(shoot *corev1beta1.Shoot, in DecideInput) Decision {
 	if task, reason := hold(shoot, in.Seen); task != "" && !in.EmergencyStop {
 		return Decision{Action: Hold, Operation: operation, Task: task, Reason: reason}
 	} else if !in.EmergencyStop && (heldFor(shoot, taskOlderSpec) || heldFor(shoot, taskLostControlPlane)) {
-		return Decision{Action: Run, Operation: operation, Begin: true, Reason: "what the Shoot was held for is resolved"}
+		return Decision{Action: Run, Operation: operation, Begin: true, Reason: "the reason for holding the Shoot back is resolved"}
 	}
 	if !now.Now {
 		return wait
@@ -87,9 +87,9 @@ func Decide(shoot *corev1beta1.Shoot, in DecideInput) Decision {
 		last.Type == corev1beta1.LastOperationTypeMigrate:
 		return begin
 	case last.State == corev1beta1.LastOperationStateProcessing, last.State == corev1beta1.LastOperationStateError:
-		return Decision{Action: Run, Operation: operation, Reason: "the operation goes on"}
+		return Decision{Action: Run, Operation: operation, Reason: "the operation continues"}
 	case last.State == corev1beta1.LastOperationStateFailed && in.Healed:
-		return Decision{Action: Run, Operation: operation, Reason: "what had failed has succeeded since"}
+		return Decision{Action: Run, Operation: operation, Reason: "the failed operation has succeeded since"}
 	case last.State != corev1beta1.LastOperationStateSucceeded, operation != corev1beta1.LastOperationTypeReconcile:
 		return begin
 	}
@@ -98,7 +98,7 @@ func Decide(shoot *corev1beta1.Shoot, in DecideInput) Decision {
 		return begin
 	}
 	if len(tasksOf(shoot)) > 0 {
-		begin.Reason = "tasks are to be carried out"
+		begin.Reason = "tasks are due"
 		return begin
 	}
 	after, again := maintenance.NextReconcile(request, in.Now, in.Jitter)
@@ -148,11 +148,11 @@ func decideDeletion(shoot *corev1beta1.Shoot, in DecideInput, now bool, wait Dec
 	case last.State == corev1beta1.LastOperationStateFailed && !in.Healed:
 		return Decision{Action: Run, Operation: operation, Begin: true, Reason: "a new gardenlet tries again"}
 	}
-	return Decision{Action: Run, Operation: operation, Reason: "the deletion goes on"}
+	return Decision{Action: Run, Operation: operation, Reason: "the deletion continues"}
 }
 
 // sourceIsDead is why a seed does nothing for a Shoot that another one takes over.
-const sourceIsDead = "an operator has said that this seed is gone"
+const sourceIsDead = "an operator has declared this seed dead"
 
 // released: no gardenlet has anything left to do for the Shoot.
 func released(shoot *corev1beta1.Shoot) bool {
@@ -172,7 +172,7 @@ func decideMigration(shoot *corev1beta1.Shoot, now bool, wait Decision) Decision
 	}
 	begun := last != nil && last.Type == operation && shoot.Generation == shoot.Status.ObservedGeneration
 	if begun && last.State != corev1beta1.LastOperationStateFailed {
-		return Decision{Action: Run, Operation: operation, Reason: "the move goes on"}
+		return Decision{Action: Run, Operation: operation, Reason: "the move continues"}
 	}
 	ready := kube.Condition(shoot.Status.Constraints, corev1beta1.ShootReadyForMigration)
 	if ready == nil || ready.Status != corev1beta1.ConditionTrue {

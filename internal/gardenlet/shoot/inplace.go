@@ -130,7 +130,7 @@ func (r *Reconciler) updateManualPools(ctx context.Context, shoot *corev1beta1.S
 	setOperations(target, append(operationsOf(target), corev1beta1.OperationReconcile))
 	lock := client.MergeFromWithOptimisticLock{}
 	if err := r.Garden.Patch(ctx, target, client.MergeFromWithOptions(latest, lock)); err != nil {
-		return fmt.Errorf("ask for a reconciliation: %w", err)
+		return fmt.Errorf("request a reconciliation: %w", err)
 	}
 	return nil
 }

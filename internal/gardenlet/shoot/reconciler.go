@@ -146,8 +146,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 		in.TakenOver = claim.Holder == r.SeedName && claim.TakenOver.From != ""
 	}
 	d := Decide(shoot, in)
-	log.FromContext(ctx).V(1).Info("Decided what to do", "action", d.Action, "operation", d.Operation, "begin", d.Begin,
-		"reason", d.Reason)
+	log.FromContext(ctx).V(1).Info("Decided on the operation",
+		"action", d.Action, "operation", d.Operation, "begin", d.Begin, "reason", d.Reason)
 	switch d.Action {
 	case Hold:
 		return reconcile.Result{}, r.reportHeld(ctx, shoot, d)

@@ -111,7 +111,7 @@ func daemonSet(d *appsv1.DaemonSet) string {
 		return fmt.Sprintf("%d of %d pods are scheduled", s.CurrentNumberScheduled, s.DesiredNumberScheduled)
 	}
 	if s.NumberMisscheduled > 0 {
-		return fmt.Sprintf("%d pods are on nodes where they should not be", s.NumberMisscheduled)
+		return fmt.Sprintf("%d pods are misscheduled", s.NumberMisscheduled)
 	}
 	allowed := 0
 	if s.UpdatedNumberScheduled < s.DesiredNumberScheduled && d.Spec.UpdateStrategy.RollingUpdate != nil {

@@ -51,7 +51,7 @@ func TestHealthAndProgress(t *testing.T) {
 		},
 		"DaemonSet, misscheduled": {
 			object:    `{apiVersion: apps/v1, kind: DaemonSet, status: {numberMisscheduled: 1}}`,
-			unhealthy: "where they should not be",
+			unhealthy: "misscheduled",
 		},
 		"DaemonSet, unavailable": {
 			object: `{apiVersion: apps/v1, kind: DaemonSet, status: {desiredNumberScheduled: 2, currentNumberScheduled: 2, updatedNumberScheduled: 2, numberUnavailable: 1}}`, unhealthy: "1 pods are unavailable, 0 may be",

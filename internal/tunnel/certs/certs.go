@@ -106,7 +106,7 @@ func (f *Files) fingerprint() (string, error) {
 	for _, name := range []string{f.CA, f.Cert, f.Key} {
 		info, err := os.Stat(name)
 		if err != nil {
-			return "", fmt.Errorf("look at certificate file: %w", err)
+			return "", fmt.Errorf("stat certificate file: %w", err)
 		}
 		stamp += fmt.Sprintf("%d %d\n", info.ModTime().UnixNano(), info.Size())
 	}

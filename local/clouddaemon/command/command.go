@@ -36,7 +36,7 @@ func NewCommand() *cobra.Command {
 	c := &client{}
 	command := &cobra.Command{
 		Use:   "cloud",
-		Short: "The local cloud: serve it, look at it, break it",
+		Short: "Serve, inspect and break the local cloud",
 		Long: `The local cloud stands in for a public one on a single machine.
 
 The commands find it by flags, by the environment variables ` + envEndpoint + `, ` + envAccessKey + `,

@@ -78,8 +78,8 @@ target instance (or of all) away while the fault lasts.`,
 	set.Flags().StringVar(&f.Name, "name", "", "name of the fault; default <type>-<operation>")
 	set.Flags().StringVar(&f.Account, "account", "", "only for calls of this account")
 	set.Flags().StringVar(&f.Target, "target", "", "only for this object, zone, machine type, bucket or object key")
-	set.Flags().IntVar(&f.Count, "count", 0, "how often it strikes; 0 means any number of times")
-	set.Flags().DurationVar(&duration, "duration", 0, "how long it lasts; 0 means until deleted")
+	set.Flags().IntVar(&f.Count, "count", 0, "number of calls that fail; 0 means no limit")
+	set.Flags().DurationVar(&duration, "duration", 0, "duration; 0 means until it is deleted")
 	set.Flags().DurationVar(&delay, "delay", 0, "delay of slow; default 5s")
 	remove := &cobra.Command{
 		Use: "delete NAME...", Short: "End faults", Args: cobra.MinimumNArgs(1),
@@ -139,7 +139,7 @@ func (c *client) newBucketsCommand() *cobra.Command {
 		},
 	}
 	c.addOutputFlag(list)
-	list.Flags().StringVar(&prefix, "prefix", "", "only objects whose keys begin so")
+	list.Flags().StringVar(&prefix, "prefix", "", "only objects whose keys have this prefix")
 	get := &cobra.Command{
 		Use: "get BUCKET KEY", Short: "Write the content of an object to standard output", Args: cobra.ExactArgs(2),
 		RunE: func(command *cobra.Command, args []string) error {

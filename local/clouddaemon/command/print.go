@@ -27,7 +27,7 @@ func printItems[T any](w io.Writer, format string, items []T, columns []column[T
 	case "json", "yaml":
 		return printValue(w, format, map[string]any{"items": items})
 	default:
-		return fmt.Errorf("output format %q is not one of table, wide, json, yaml", format)
+		return fmt.Errorf("--output: unsupported value: %q (table, wide, json, yaml)", format)
 	}
 }
 

@@ -83,7 +83,7 @@ func newServeCommand(stateDir *string) *cobra.Command {
 	f.StringVar(&o.public, "public-network", "198.18.0.0/16", "IPv4 range of the public network, 16 bits")
 	f.StringVar(&o.images, "images", "", "directory of the OCI image layout with machine images and what machines pull")
 	f.StringVar(&o.artifacts, "build-artifacts", "",
-		"folder of built programs and images; with it, images of Kubernetes versions are built when they are first asked for")
+		"folder of built programs and images; with it, images of Kubernetes versions are built on first use")
 	f.StringVar(&o.components, "build-components", "local/components", "folder with the components' source modules")
 	f.StringVar(&o.module, "build-module", ".", "folder of this project's Go module")
 	f.StringVar(&o.containerd, "containerd", defaultContainerd, "socket of the host's containerd")
@@ -155,7 +155,7 @@ func (o serveOptions) config(stateDir string) (clouddaemon.Config, error) {
 			return simulated.New(simulated.Options{Clock: clock.RealClock{}, BootDelay: o.bootDelay, Running: running}), nil
 		}
 	default:
-		return cfg, fmt.Errorf("--driver %q is neither container nor simulated", o.driver)
+		return cfg, fmt.Errorf("--driver: unsupported value: %q (container, simulated)", o.driver)
 	}
 	return cfg, nil
 }

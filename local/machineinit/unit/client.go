@@ -64,11 +64,11 @@ func (c *Client) do(ctx context.Context, name, action string) error {
 func (c *Client) call(ctx context.Context, method, path string, result any) error {
 	request, err := http.NewRequestWithContext(ctx, method, "http://supervisor"+path, nil)
 	if err != nil {
-		return fmt.Errorf("ask the unit supervisor: %w", err)
+		return fmt.Errorf("call the unit supervisor: %w", err)
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
-		return fmt.Errorf("ask the unit supervisor: %w", err)
+		return fmt.Errorf("call the unit supervisor: %w", err)
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)

@@ -109,7 +109,7 @@ func (a *Actuator) Reconcile(
 		}
 	}
 	if network.State == cloud.StatePending {
-		return extension.Waiting(fmt.Sprintf("Network %q is being made", network.ID), recheck), nil
+		return extension.Waiting(fmt.Sprintf("Network %q is being created", network.ID), recheck), nil
 	}
 	infra.Status.NodesCIDR = ptr.To(network.CIDR)
 	infra.Status.Networking = &extensionsv1alpha1.InfrastructureStatusNetworking{Nodes: []string{network.CIDR}}

@@ -65,7 +65,7 @@ func (o *options) run(ctx context.Context) error {
 	if !o.policiesOnly {
 		var err error
 		if pods, err = netip.ParsePrefix(o.podCIDR); err != nil || !pods.Addr().Is4() {
-			return fmt.Errorf("flag --pod-cidr: %q is not an IPv4 network", o.podCIDR)
+			return fmt.Errorf("--pod-cidr: invalid value: %q (an IPv4 range such as 10.0.0.0/16)", o.podCIDR)
 		}
 	}
 	// Before any configuration that names it.

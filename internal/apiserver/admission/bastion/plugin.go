@@ -69,7 +69,7 @@ func complete(bastion *operationsv1alpha1.Bastion, shoot *corev1beta1.Shoot) fie
 	}
 	switch settings := shoot.Spec.Provider.WorkersSettings; {
 	case shoot.DeletionTimestamp != nil:
-		return refuse("the Shoot is being deleted; name one that stays")
+		return refuse("the Shoot is being deleted; choose another one")
 	case shoot.Spec.SeedName == nil || *shoot.Spec.SeedName == "":
 		return refuse("the Shoot has no Seed yet; try again when it is scheduled")
 	case !shoot.HasWorkers():

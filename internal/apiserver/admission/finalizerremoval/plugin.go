@@ -65,7 +65,7 @@ var finalizersPath = field.NewPath("metadata", "finalizers")
 func tooEarly(shoot *corev1beta1.Shoot) *field.Error {
 	what := "wait until then"
 	if shoot.DeletionTimestamp == nil {
-		what = "delete the Shoot, and the finalizer goes in the end"
+		what = "delete the Shoot; the finalizer is removed at the end"
 	}
 	last := shoot.Status.LastOperation
 	return field.Forbidden(finalizersPath,

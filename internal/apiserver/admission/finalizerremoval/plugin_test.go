@@ -34,7 +34,7 @@ func TestCleanedUp(t *testing.T) {
 		"it is there": {corev1beta1.ShootStatus{
 			TechnicalID: "x", LastOperation: &corev1beta1.LastOperation{Type: "Reconcile", State: "Succeeded", Progress: 100},
 		}, false},
-		"the deletion goes on": {corev1beta1.ShootStatus{
+		"the deletion continues": {corev1beta1.ShootStatus{
 			TechnicalID: "x", LastOperation: &corev1beta1.LastOperation{Type: "Delete", State: "Processing", Progress: 100},
 		}, false},
 		"the deletion is not whole": {corev1beta1.ShootStatus{

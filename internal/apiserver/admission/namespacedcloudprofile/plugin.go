@@ -97,7 +97,7 @@ func overrides(spec *corev1beta1.NamespacedCloudProfileSpec, parent *corev1beta1
 			}
 			if version.ExpirationDate == nil {
 				errs = append(errs, field.Invalid(path.Child("expirationDate"), nil,
-					"is all that can be changed, and must be given"))
+					"is the only field that can be changed, and is required"))
 			}
 		}
 	}
@@ -159,7 +159,7 @@ func imageOverrides(
 		}
 		if version.ExpirationDate == nil {
 			errs = append(errs, field.Invalid(path.Child("expirationDate"), nil,
-				"is all that can be changed of the parent's version, and must be given"))
+				"is the only field of the parent's version that can be changed, and is required"))
 		}
 		for _, part := range []struct {
 			name  string
@@ -328,7 +328,7 @@ func updateStrategies(
 			continue
 		}
 		errs = append(errs, field.Forbidden(specPath.Child("machineImages").Index(i).Child("updateStrategy"),
-			"is that of the parent, which has the image, too; it cannot change here"))
+			"is inherited from the parent's image and cannot be changed here"))
 	}
 	return errs
 }

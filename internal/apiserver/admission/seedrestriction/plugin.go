@@ -81,7 +81,7 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 		return apierrors.NewInternalError(err)
 	}
 	if !allowed {
-		return admission.NewForbidden(a, fmt.Errorf("the gardenlet of Seed %q may not write what belongs to others", seed))
+		return admission.NewForbidden(a, fmt.Errorf("the gardenlet of Seed %q may not write objects of others", seed))
 	}
 	if a.GetOperation() == admission.Delete {
 		return nil
@@ -133,7 +133,7 @@ func (p *plugin) newReference(ctx context.Context, seed string, object, old runt
 			return "", err
 		}
 		if !offered {
-			return fmt.Sprintf("%s: it is not there, or lacks the annotation %s with the name of the Seed", name,
+			return fmt.Sprintf("%s: does not exist, or lacks the annotation %s with the name of the Seed", name,
 				AnnotationSeeds), nil
 		}
 	}

@@ -90,7 +90,7 @@ func changes(shoot, old *corev1beta1.Shoot, registered []string) field.ErrorList
 	for _, zone := range registered {
 		if slices.Contains(before, zone) && !slices.Contains(now, zone) {
 			errs = append(errs, field.Forbidden(path.Child("provider", "workers"),
-				fmt.Sprintf("zone %q is one of the Seed's and cannot be given up; keep it in a pool", zone)))
+				fmt.Sprintf("zone %q is used by the Seed and cannot be removed; keep it in a pool", zone)))
 		}
 	}
 	return errs

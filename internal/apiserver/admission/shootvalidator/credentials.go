@@ -116,7 +116,7 @@ func (r *request) issuerProblem() error {
 	const annotation = "metadata.annotations[" + corev1beta1.AnnotationAuthenticationIssuer + "]"
 	if !managedIssuer(r.shoot) {
 		if managedIssuer(r.old) && r.shoot.DeletionTimestamp == nil {
-			return fmt.Errorf("%s: a managed issuer cannot be given up; keep the value %q", annotation,
+			return fmt.Errorf("%s: a managed issuer cannot be removed; keep the value %q", annotation,
 				corev1beta1.AuthenticationIssuerManaged)
 		}
 		return nil

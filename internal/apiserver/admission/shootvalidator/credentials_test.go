@@ -61,8 +61,8 @@ func TestManagedIssuer(t *testing.T) {
 		"with one of its own later": {
 			request{old: shootOn("", managed), shoot: shootOn("", managed, own)}, "must not be set",
 		},
-		"given up":                            {request{old: shootOn("", managed), shoot: shootOn("")}, "cannot be given up"},
-		"given up by a Shoot that is deleted": {request{old: shootOn("", managed), shoot: shootOn("", leaving)}, ""},
+		"removed":                            {request{old: shootOn("", managed), shoot: shootOn("")}, "cannot be removed"},
+		"removed by a Shoot that is deleted": {request{old: shootOn("", managed), shoot: shootOn("", leaving)}, ""},
 	} {
 		refused(t, name, tc.request.issuerProblem(), tc.want)
 	}

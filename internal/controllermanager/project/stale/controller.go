@@ -66,7 +66,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, p *corev1beta1.Project) (rec
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("find out whether Project %q is used: %w", p.Name, err)
 	}
-	log.FromContext(ctx).V(1).Info("Looked for a use of the Project", "use", use)
+	log.FromContext(ctx).V(1).Info("Checked whether the Project is used", "use", use)
 	d := decide(p, use, r.Clock.Now(), r.Config)
 	before := p.DeepCopy()
 	p.Status.StaleSinceTimestamp, p.Status.StaleAutoDeleteTimestamp = d.since, d.autoDelete
@@ -79,7 +79,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, p *corev1beta1.Project) (rec
 	if use, err := useOf(ctx, r.Live, *p.Spec.Namespace); err != nil || use != "" {
 		return reconcile.Result{RequeueAfter: r.Config.SyncPeriod}, err
 	}
-	log.FromContext(ctx).Info("Deleting Project that nobody has used", "staleSince", d.since)
+	log.FromContext(ctx).Info("Deleting stale Project", "staleSince", d.since)
 	before = p.DeepCopy()
 	metav1.SetMetaDataAnnotation(&p.ObjectMeta, corev1beta1.AnnotationConfirmationDeletion, "true")
 	if err := r.Garden.Patch(ctx, p, client.MergeFromWithOptions(before,

@@ -98,7 +98,7 @@ func decide(p *corev1beta1.Project, use string, now time.Time, c Config) decisio
 // exempt says why a Project is never stale, or "".
 func exempt(ns *corev1.Namespace) string {
 	if ns.Name == corev1beta1.GardenNamespace {
-		return "it holds what belongs to the landscape as a whole"
+		return "it contains the objects of the landscape itself"
 	}
 	if skip, err := strconv.ParseBool(ns.Annotations[corev1beta1.AnnotationProjectSkipStaleCheck]); err == nil && skip {
 		return "annotation " + corev1beta1.AnnotationProjectSkipStaleCheck

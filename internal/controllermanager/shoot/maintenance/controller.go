@@ -114,12 +114,12 @@ func (r *Reconciler) tryOut(ctx context.Context, shoot *corev1beta1.Shoot) (refu
 	}
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
-		return nil, fmt.Errorf("try out changes: %w", err)
+		return nil, fmt.Errorf("dry-run changes: %w", err)
 	}
 	switch status.Status().Code {
 	case http.StatusConflict, http.StatusNotFound, http.StatusUnauthorized, http.StatusTooManyRequests,
 		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusRequestTimeout:
-		return nil, fmt.Errorf("try out changes: %w", err)
+		return nil, fmt.Errorf("dry-run changes: %w", err)
 	}
 	return err, nil
 }

@@ -66,7 +66,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 	if _, bounded := lifetime(quotas); !bounded {
 		return reconcile.Result{RequeueAfter: r.SyncPeriod}, nil
 	}
-	log.FromContext(ctx).Info("Deleting Shoot whose life is over", "expiration", expiration)
+	log.FromContext(ctx).Info("Deleting Shoot whose lifetime has expired", "expiration", expiration)
 	// Only the very Shoot that was read: its owner may have prolonged its life since, or have made another one.
 	before = shoot.DeepCopy()
 	metav1.SetMetaDataAnnotation(&shoot.ObjectMeta, corev1beta1.AnnotationConfirmationDeletion, "true")

@@ -57,7 +57,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 	shoot.Annotations[corev1beta1.AnnotationOperation] = corev1beta1.OperationRetry
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.Garden.Patch(ctx, shoot, patch); client.IgnoreNotFound(err) != nil {
-		return reconcile.Result{}, fmt.Errorf("ask for a retry: %w", err)
+		return reconcile.Result{}, fmt.Errorf("request a retry: %w", err)
 	}
 	return reconcile.Result{}, nil
 }

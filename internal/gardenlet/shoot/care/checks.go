@@ -231,7 +231,7 @@ func reports(o *Observed, s Settings, kind corev1beta1.ConditionType) (Finding, 
 		}
 		if s.StaleAfter > 0 && !r.Heartbeat.IsZero() && o.Now.Sub(r.Heartbeat) > s.StaleAfter {
 			return unknown(r.Kind+"OutdatedHealthCheckReport",
-				fmt.Sprintf("%s extension (%s/%s) has not shown that it lives for more than %s.", r.Kind, r.Kind, r.Name,
+				fmt.Sprintf("%s extension (%s/%s) has sent no heartbeat for more than %s.", r.Kind, r.Kind, r.Name,
 					s.StaleAfter)), true
 		}
 		switch r.Condition.Status {

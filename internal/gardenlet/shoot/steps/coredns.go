@@ -54,7 +54,7 @@ var RestartCoreAddons = &flow.Step[*Scope]{
 }
 
 func withoutAddonsTask(s *Values) string {
-	return reasonIf(!s.hasTask(corev1beta1.ShootTaskRestartCoreAddons), "not asked for")
+	return reasonIf(!s.hasTask(corev1beta1.ShootTaskRestartCoreAddons), "not requested")
 }
 
 // annotationRestartedAt is what "kubectl rollout restart" sets on a pod template; the resource manager of the Shoot

@@ -120,7 +120,7 @@ func extensionOutcome(
 	case op.State != corev1beta1.LastOperationStateSucceeded:
 		return waitingFor(o, fmt.Sprintf(" is %s: %s", op.State, op.Description)), nil
 	case stamped.After(op.LastUpdateTime.Time):
-		return waitingFor(o, " has not been reconciled since it was asked to"), nil
+		return waitingFor(o, " has not been reconciled since it was requested"), nil
 	}
 	return flow.Done(), nil
 }

@@ -155,7 +155,7 @@ var RestartControlPlane = &flow.Step[*Scope]{
 }
 
 func withoutRestartTask(s *Values) string {
-	return reasonIf(!s.hasTask(corev1beta1.ShootTaskRestartControlPlanePods), "not asked for")
+	return reasonIf(!s.hasTask(corev1beta1.ShootTaskRestartControlPlanePods), "not requested")
 }
 
 // ensureRestarted deletes only pods from before the operation, so that another pass does not restart the new ones.

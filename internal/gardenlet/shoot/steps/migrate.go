@@ -126,7 +126,7 @@ var (
 // destinationCalled: what the destination prepares with has been saved.
 func destinationCalled(s *Values) string {
 	called := s.Claim.Called != "" && s.Claim.Called == ptr.Deref(s.Shoot.Spec.SeedName, "")
-	return reasonIf(called, "the destination has been called")
+	return reasonIf(called, "the destination has been asked to prepare")
 }
 
 // notSettled: what another seed has saved is all there is of the control plane.

@@ -63,7 +63,7 @@ func ensureRenewedAccess(ctx context.Context, s *Values, seed *Seed) (flow.Outco
 		before := secret.DeepCopy()
 		delete(secret.Annotations, resourcesv1alpha1.AnnotationTokenRenewTimestamp)
 		if err := seed.Patch(ctx, secret, client.MergeFrom(before)); err != nil {
-			return flow.Outcome{}, fmt.Errorf("ask for a new token in Secret %q: %w", secret.Name, err)
+			return flow.Outcome{}, fmt.Errorf("request a new token in Secret %q: %w", secret.Name, err)
 		}
 	}
 	if len(waiting) > 0 {

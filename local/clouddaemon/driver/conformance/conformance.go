@@ -30,7 +30,7 @@ func Run(t *testing.T, s Subject) {
 	t.Run("a removed instance leaves nothing", s.removeLeavesNothing)
 	t.Run("stop and remove accept what is not there", s.missingIsFine)
 	t.Run("changes are announced", s.changesAreAnnounced)
-	t.Run("the image of the machine is on offer", s.imagesAreListed)
+	t.Run("the image of the machine is offered", s.imagesAreListed)
 }
 
 func (s Subject) unknownIsAbsent(t *testing.T) {

@@ -75,7 +75,7 @@ func (r *Claims) askScheduler(ctx context.Context, claim *corev1.PersistentVolum
 	before := claim.DeepCopy()
 	delete(claim.Annotations, annotationSelectedNode)
 	if err := client.IgnoreNotFound(patch(ctx, r.Client, claim, before)); err != nil {
-		return fmt.Errorf("ask for another node for claim %s: %w", client.ObjectKeyFromObject(claim), err)
+		return fmt.Errorf("request another node for claim %s: %w", client.ObjectKeyFromObject(claim), err)
 	}
 	return nil
 }

@@ -106,7 +106,7 @@ func (s *Server) NodePublishVolume(
 	source := filepath.Join(s.VolumesDir, in.GetVolumeId())
 	attached, err := s.Mounts.Mounted(source)
 	if err != nil {
-		return nil, status.Errorf(codes.Internal, "look for volume %q: %v", in.GetVolumeId(), err)
+		return nil, status.Errorf(codes.Internal, "find volume %q: %v", in.GetVolumeId(), err)
 	}
 	if !attached {
 		return nil, status.Errorf(codes.FailedPrecondition,
@@ -115,7 +115,7 @@ func (s *Server) NodePublishVolume(
 	}
 	mounted, err := s.Mounts.Mounted(target)
 	if err != nil {
-		return nil, status.Errorf(codes.Internal, "look at %s: %v", target, err)
+		return nil, status.Errorf(codes.Internal, "stat %s: %v", target, err)
 	}
 	if mounted {
 		return &csispec.NodePublishVolumeResponse{}, nil
@@ -140,7 +140,7 @@ func (s *Server) NodeUnpublishVolume(
 	for {
 		mounted, err := s.Mounts.Mounted(target)
 		if err != nil {
-			return nil, status.Errorf(codes.Internal, "look at %s: %v", target, err)
+			return nil, status.Errorf(codes.Internal, "stat %s: %v", target, err)
 		}
 		if !mounted {
 			break
@@ -165,14 +165,14 @@ func (s *Server) NodeGetVolumeStats(
 	}
 	mounted, err := s.Mounts.Mounted(path)
 	if err != nil {
-		return nil, status.Errorf(codes.Internal, "look at %s: %v", path, err)
+		return nil, status.Errorf(codes.Internal, "stat %s: %v", path, err)
 	}
 	if !mounted {
 		return nil, status.Errorf(codes.NotFound, "volume %q is not mounted at %s", in.GetVolumeId(), path)
 	}
 	is, err := s.Mounts.Stats(path)
 	if err != nil {
-		return nil, status.Errorf(codes.Internal, "look at %s: %v", path, err)
+		return nil, status.Errorf(codes.Internal, "stat %s: %v", path, err)
 	}
 	return &csispec.NodeGetVolumeStatsResponse{Usage: []*csispec.VolumeUsage{
 		{Unit: csispec.VolumeUsage_BYTES, Total: is.TotalBytes, Available: is.FreeBytes, Used: is.UsedBytes},

@@ -49,8 +49,8 @@ func Kind() *registry.Kind[*corev1beta1.Project] {
 		Columns: []metav1.TableColumnDefinition{
 			registry.Column("Namespace", "Namespace of the project."),
 			registry.Column("Status", "Phase of the project."),
-			registry.Column("Owner", "Who is responsible."),
-			registry.Column("Creator", "Who made the project."),
+			registry.Column("Owner", "Owner of the project."),
+			registry.Column("Creator", "Creator of the project."),
 		},
 		Row: func(p *corev1beta1.Project) []any {
 			phase, owner, creator := string(p.Status.Phase), "", ""

@@ -133,7 +133,7 @@ func (r *kubeconfigREST[T]) Create(
 	}
 	request, ok := o.(T)
 	if !ok {
-		return nil, errors.NewBadRequest(fmt.Sprintf("%T is no %s", o, r.audience.kind))
+		return nil, errors.NewBadRequest(fmt.Sprintf("%T is not a %s", o, r.audience.kind))
 	}
 	out := request.DeepCopyObject().(T)
 	meta, _ := any(out).(metav1.Object)

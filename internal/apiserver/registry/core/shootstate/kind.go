@@ -27,7 +27,7 @@ func Kind() *registry.Kind[*corev1beta1.ShootState] {
 		Validate: corev1beta1.ValidateShootState,
 
 		Columns: []metav1.TableColumnDefinition{
-			registry.Column("Gardener Data", "Number of things that the gardenlet keeps."),
+			registry.Column("Gardener Data", "Number of entries that the gardenlet keeps."),
 			registry.Column("Extension States", "Number of extension objects with state."),
 		},
 		Row: func(s *corev1beta1.ShootState) []any {
