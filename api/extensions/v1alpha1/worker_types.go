@@ -223,7 +223,7 @@ type MachineControllerManagerSettings struct {
 	MachineCreationTimeout *metav1.Duration `json:"machineCreationTimeout,omitempty"`
 	// inPlaceUpdateTimeout is how long an in-place update may take. Default 20m.
 	// +optional
-	MachineInPlaceUpdateTimeout *metav1.Duration `json:"machineInPlaceUpdateTimeout,omitempty"`
+	MachineInPlaceUpdateTimeout *metav1.Duration `json:"inPlaceUpdateTimeout,omitempty"`
 	// disableHealthTimeout keeps unhealthy machines. True for pools that are updated in place.
 	// +optional
 	DisableHealthTimeout *bool `json:"disableHealthTimeout,omitempty"`
@@ -233,6 +233,12 @@ type MachineControllerManagerSettings struct {
 	// nodeConditions are condition types that make a machine unhealthy when True.
 	// +optional
 	NodeConditions []string `json:"nodeConditions,omitempty"`
+	// machinePreserveTimeout is how long a machine marked for preservation is kept.
+	// +optional
+	MachinePreserveTimeout *metav1.Duration `json:"machinePreserveTimeout,omitempty"`
+	// autoPreserveFailedMachineMax bounds the failed machines that are preserved without a mark.
+	// +optional
+	AutoPreserveFailedMachineMax *int32 `json:"autoPreserveFailedMachineMax,omitempty"`
 }
 
 // ClusterAutoscalerOptions are settings of the autoscaler for one pool. Empty ones follow the cluster's.

@@ -3,6 +3,7 @@ package shootsystem
 import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -72,9 +73,25 @@ func Render(v Values) []client.Object {
 	if !v.Workers {
 		return objects
 	}
+	for _, p := range priorityClasses {
+		objects = append(objects, &schedulingv1.PriorityClass{
+			ObjectMeta: metav1.ObjectMeta{Name: p.name}, Value: p.value, Description: "For system components of extensions.",
+		})
+	}
 	return append(append(objects, policies()...),
 		component.BindClusterRole("system:apiserver:kubelet", "system:kubelet-api-admin", component.User(UserKubeletClient)),
 	)
+}
+
+// priorityClasses rank what extensions put into Shoots, below the classes of Kubernetes itself.
+var priorityClasses = []struct {
+	name  string
+	value int32
+}{
+	{"gardener-shoot-system-900", 999999900},
+	{"gardener-shoot-system-800", 999999800},
+	{"gardener-shoot-system-700", 999999700},
+	{"gardener-shoot-system-600", 999999600},
 }
 
 var read = []string{"get", "list", "watch"}

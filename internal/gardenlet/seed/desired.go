@@ -14,8 +14,8 @@ import (
 	"hortus.dev/hortus/internal/gardenlet/config"
 )
 
-// priorityClasses rank what runs in a seed. The numbers lie below those that Kubernetes keeps for itself
-// (1,000,000,000).
+// priorityClasses rank what runs in a seed. Extensions use them as well, so all of the contract are there. The numbers lie
+// below those that Kubernetes keeps for itself (1,000,000,000).
 var priorityClasses = []struct {
 	name  string
 	value int32
@@ -23,8 +23,13 @@ var priorityClasses = []struct {
 }{
 	{"gardener-system-critical", 999998950, "What all control planes of the seed depend on."},
 	{"gardener-system-900", 999998900, "Extensions and the resource-manager of the seed."},
+	{"gardener-system-800", 999998800, "For extensions."},
+	{"gardener-system-700", 999998700, "For extensions."},
+	{"gardener-system-600", 999998600, "For extensions."},
 	{"gardener-system-500", 999998500, "What the API of a Shoot needs to answer."},
+	{"gardener-system-400", 999998400, "For extensions."},
 	{"gardener-system-300", 999998300, "What acts on a Shoot's objects."},
+	{"gardener-system-200", 999998200, "For extensions."},
 	{"gardener-system-100", 999998100, "What observes a Shoot."},
 }
 

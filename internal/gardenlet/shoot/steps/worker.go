@@ -197,6 +197,8 @@ func renderPool(
 			MachineCreationTimeout:      m.MachineCreationTimeout,
 			MachineInPlaceUpdateTimeout: m.MachineInPlaceUpdateTimeout, DisableHealthTimeout: m.DisableHealthTimeout,
 			MaxEvictRetries: m.MaxEvictRetries, NodeConditions: m.NodeConditions,
+			MachinePreserveTimeout:       m.MachinePreserveTimeout,
+			AutoPreserveFailedMachineMax: m.AutoPreserveFailedMachineMax,
 		}
 	}
 	if c := w.ClusterAutoscaler; c != nil {
