@@ -14,8 +14,8 @@ import (
 	"hortus.dev/hortus/internal/gardenlet/config"
 )
 
-// priorityClasses rank what runs in a seed. Extensions use them as well, so all of the contract are there. The numbers lie
-// below those that Kubernetes keeps for itself (1,000,000,000).
+// priorityClasses rank what runs in a seed. Extensions use them as well, so all of the contract are there. The numbers
+// lie below those that Kubernetes keeps for itself (1,000,000,000).
 var priorityClasses = []struct {
 	name  string
 	value int32
