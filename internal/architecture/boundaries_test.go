@@ -48,9 +48,11 @@ func TestPackagesImportOnly(t *testing.T) {
 		{"internal/secretsmanager", "internal/pki", "parts build on it, not the other way round"},
 		{"internal/encryption", "", "it decides about one file of API servers"},
 		{"internal/component/...",
-			"api/... internal/component/... internal/encryption internal/etcdmember/configuration internal/pki",
+			"api/... internal/component/... internal/encryption internal/etcdmember/configuration internal/pki " +
+				"internal/resourcemanager/webhook/configuration",
 			"a component is values in, objects out"},
 		{"internal/etcdmember/configuration", "", "the gardenlet and the process of etcd compute the same checksum with it"},
+		{"internal/resourcemanager/webhook/configuration", "api/...", "it is what the gardenlet renders of them"},
 
 		{"internal/versionclass", "api/...", "every decision about versions builds on it"},
 		{"internal/maintenance", "api/... internal/versionclass", "controllers, admission and plans ask it alike"},

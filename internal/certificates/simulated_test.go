@@ -17,6 +17,10 @@ var simulated = []struct {
 	{"internal/gardenlet/shoot/steps/certificates_test.go", "TestCertificatesOfAFailedShoot", ControlPlane},
 	{"internal/nodeagent/certificates_test.go", "TestCertificatesOverTime", Named(Shoot, "node agent")},
 	{"internal/gardenlet/access/certificates_test.go", "TestCertificatesOverTime", Named(Garden, "gardenlet")},
+	{
+		"internal/resourcemanager/webhook/certificates_test.go", "TestCertificatesOverTime",
+		Named(Garden, "webhooks of the resource-manager, CA", "webhooks of the resource-manager"),
+	},
 	{"local/landscape/certificates_test.go", "TestCertificatesOverTime", LandscapeCluster},
 	{"local/landscape/certificates_test.go", "TestCertificatesOverTime", LandscapeWorker},
 	{"local/landscape/certificates_test.go", "TestCertificatesOverTime", LandscapeGarden},

@@ -37,12 +37,13 @@ const (
 )
 
 var (
-	onReconcile = Renewal{Text: "gardenlet, with a reconciliation after 80 % of the life", From: 0.8}
-	byRotation  = Renewal{Text: "the owner of the Shoot, by a rotation of CAs", ByHand: true}
-	onRequest   = Renewal{Text: "whoever needs it requests another one"}
-	byKubelet   = Renewal{Text: "kubelet, at 70 to 90 % of the life; the resource-manager approves", From: 0.7}
-	byOperator  = Renewal{Text: "the operator", ByHand: true}
-	byUp        = Renewal{
+	onReconcile       = Renewal{Text: "gardenlet, with a reconciliation after 80 % of the life", From: 0.8}
+	byRotation        = Renewal{Text: "the owner of the Shoot, by a rotation of CAs", ByHand: true}
+	onRequest         = Renewal{Text: "whoever needs it requests another one"}
+	byKubelet         = Renewal{Text: "kubelet, at 70 to 90 % of the life; the resource-manager approves", From: 0.7}
+	byResourceManager = Renewal{Text: "resource-manager, at 80 % of the life", From: 0.8}
+	byOperator        = Renewal{Text: "the operator", ByHand: true}
+	byUp              = Renewal{
 		Text: "whoever calls `hortus up`, when less than a third of the life is left", From: 2. / 3, ByHand: true,
 	}
 	never = Renewal{Text: "nobody: the landscape is made anew", ByHand: true}
@@ -122,6 +123,12 @@ var Garden = []Row{
 		Renewal: Renewal{From: 0.8,
 			Text: "gardenlet, at 80 to 90 % of the life, or by `renew-kubeconfig`; the controller manager approves"},
 		TakenUp: "gardenlet, without a restart"},
+	{Names: []string{"webhooks of the resource-manager, CA"},
+		For:  "the webhooks of a seed; Secret `gardener-resource-manager-webhooks` of the seed",
+		Life: 10 * Year, Renewal: byResourceManager, TakenUp: "with the certificate below; the API server learns of it at once"},
+	{Names: []string{"webhooks of the resource-manager"}, For: "the same; in the same Secret",
+		SignedBy: "webhooks of the resource-manager, CA", Life: 90 * Day, Renewal: byResourceManager,
+		TakenUp: "resource-manager, without a restart"},
 	{Names: []string{"`hortus-apiserver`, `hortus-etcd`, and their CA"},
 		For: "the garden's API and its etcd; values of the chart `garden`", SignedBy: "the operator",
 		LifeText: "as the operator gives", Renewal: byOperator, TakenUp: replaced},

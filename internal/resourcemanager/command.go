@@ -2,6 +2,7 @@ package resourcemanager
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"maps"
@@ -27,11 +28,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	admission "sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/internal/resourcemanager/machineaccess"
 	"hortus.dev/hortus/internal/resourcemanager/networkpolicy"
+	"hortus.dev/hortus/internal/resourcemanager/webhook"
+	"hortus.dev/hortus/internal/resourcemanager/webhook/configuration"
 )
 
 const (
@@ -51,6 +55,7 @@ type options struct {
 	minDelay, maxDelay                 time.Duration
 	leaderElect                        bool
 	healthAddr, metricsAddr            string
+	webhookPort                        int
 	clusterNetworks, blockedNetworks   []netip.Prefix
 }
 
@@ -111,6 +116,7 @@ func NewCommand() *cobra.Command {
 		"CIDRs of the seed's own pods, services and nodes; network policies keep them apart from other private networks",
 	)
 	f.StringSliceVar(&blockedNetworks, "blocked-networks", nil, "CIDRs that network policies keep control planes from")
+	f.IntVar(&o.webhookPort, "webhook-port", configuration.Port, "port for admission webhooks of a seed; 0 turns them off")
 	f.StringVar(&o.healthAddr, "health-address", ":8081", "address for /healthz and /readyz")
 	f.StringVar(&o.metricsAddr, "metrics-address", "127.0.0.1:8080", "address for /metrics; 0 turns it off")
 	return cmd
@@ -172,8 +178,14 @@ func newManager(o options, source, target *rest.Config) (ctrl.Manager, error) {
 	}
 	target = rest.CopyConfig(target)
 	target.QPS, target.Burst = targetQPS, targetBurst
+	certificates := &webhook.Certificates{}
 	mgr, err := ctrl.NewManager(source, manager.Options{
 		Scheme: scheme,
+		WebhookServer: admission.NewServer(admission.Options{
+			Port: o.webhookPort, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
+				c.MinVersion, c.GetCertificate = tls.VersionTLS13, certificates.GetCertificate
+			}},
+		}),
 		Cache: cache.Options{
 			DefaultNamespaces: o.watched(),
 			DefaultTransform:  cache.TransformStripManagedFields(),
@@ -210,7 +222,9 @@ func newManager(o options, source, target *rest.Config) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create target client: %w", err)
 	}
-	if err := addControllers(clusters{mgr: mgr, source: source, target: remote, direct: direct, options: o}); err != nil {
+	if err := addControllers(clusters{
+		mgr: mgr, source: source, target: remote, direct: direct, certificates: certificates, options: o,
+	}); err != nil {
 		return nil, err
 	}
 	if err := errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping),

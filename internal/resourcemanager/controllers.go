@@ -24,15 +24,18 @@ import (
 	"hortus.dev/hortus/internal/resourcemanager/networkpolicy"
 	"hortus.dev/hortus/internal/resourcemanager/node"
 	"hortus.dev/hortus/internal/resourcemanager/token"
+	"hortus.dev/hortus/internal/resourcemanager/webhook"
 )
 
 // clusters is what the controllers are built from.
 type clusters struct {
-	mgr     ctrl.Manager // Of the source cluster.
-	source  *rest.Config
-	target  cluster.Cluster
-	direct  client.Client // Of the target cluster, without a cache.
-	options options
+	mgr    ctrl.Manager // Of the source cluster.
+	source *rest.Config
+	target cluster.Cluster
+	direct client.Client // Of the target cluster, without a cache.
+	// certificates is what the webhook server of mgr serves with.
+	certificates *webhook.Certificates
+	options      options
 }
 
 // Where a controller makes sense.
@@ -56,6 +59,7 @@ var controllers = []struct {
 	{name: "machine-access", where: inShoots, add: addMachineAccess},
 	{name: "garbage-collector", add: addGarbage},
 	{name: "network-policy", where: inSeeds, add: addNetworkPolicy},
+	{name: "webhooks", where: inSeeds, add: addWebhooks},
 }
 
 // names of all controllers.
@@ -180,6 +184,30 @@ func addNetworkPolicy(c clusters) error {
 		Client: c.mgr.GetClient(), Cluster: c.options.clusterNetworks, Blocked: c.options.blockedNetworks,
 	}
 	return r.AddToManager(c.mgr)
+}
+
+func addWebhooks(c clusters) error {
+	if c.options.webhookPort == 0 {
+		return nil
+	}
+	secrets, err := cache.New(c.source, cache.Options{
+		Scheme: c.mgr.GetScheme(), Mapper: c.mgr.GetRESTMapper(),
+		ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: webhook.SecretCache(c.options.namespace)},
+	})
+	if err != nil {
+		return fmt.Errorf("create cache of the webhooks' Secret: %w", err)
+	}
+	if err := c.mgr.Add(secrets); err != nil {
+		return fmt.Errorf("add cache of the webhooks' Secret: %w", err)
+	}
+	c.certificates.Client, c.certificates.Reader, c.certificates.Secrets = c.mgr.GetClient(), c.mgr.GetAPIReader(), secrets
+	c.certificates.Clock, c.certificates.Namespace = clock.RealClock{}, c.options.namespace
+	server := c.mgr.GetWebhookServer()
+	webhook.Register(server, c.mgr.GetAPIReader(), c.mgr.GetScheme())
+	if err := c.mgr.AddReadyzCheck("webhooks", server.StartedChecker()); err != nil {
+		return fmt.Errorf("add readiness of the webhooks: %w", err)
+	}
+	return c.certificates.AddToManager(c.mgr, secrets)
 }
 
 // targetCache keeps of pods and DaemonSets only the critical ones, and of everything only what is looked at.

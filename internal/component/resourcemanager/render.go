@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"hortus.dev/hortus/internal/component"
+	"hortus.dev/hortus/internal/resourcemanager/webhook/configuration"
 )
 
 // Name of the Deployment, the ServiceAccount and the roles.
@@ -48,6 +49,7 @@ func Render(v Values) []client.Object {
 		"/usr/local/bin/hortus", "resource-manager",
 		"--namespace=" + v.Namespace,
 	}
+	ports := []corev1.ContainerPort{{Name: "health", ContainerPort: healthPort, Protocol: corev1.ProtocolTCP}}
 	var mounts []component.Mount
 	reaches := []string{component.ReachDNS, component.ReachRuntimeAPI}
 	if v.Class != "" {
@@ -59,8 +61,13 @@ func Render(v Values) []client.Object {
 			command = append(command, "--blocked-networks="+strings.Join(v.BlockedNetworks, ","))
 		}
 		// What gardenlets install may contain anything, roles included, so nothing less is enough.
-		objects = append(objects, component.BindClusterRole("gardener.cloud:"+Name, "cluster-admin",
-			component.ServiceAccount(v.Namespace, Name)))
+		objects = append(objects,
+			component.BindClusterRole("gardener.cloud:"+Name, "cluster-admin", component.ServiceAccount(v.Namespace, Name)),
+			configuration.Service(v.Namespace, component.Labels(Name), component.Selector(Name)),
+			configuration.Configuration(v.Namespace, component.Labels(Name)))
+		ports = append(ports, corev1.ContainerPort{
+			Name: "webhooks", ContainerPort: configuration.Port, Protocol: corev1.ProtocolTCP,
+		})
 	} else {
 		command = append(command, "--target-kubeconfig="+component.ClientAccessPath+"/kubeconfig")
 		if v.Workers {
@@ -99,7 +106,7 @@ func Render(v Values) []client.Object {
 		Replicas:       v.Replicas,
 		Image:          v.Image,
 		Command:        command,
-		Ports:          []corev1.ContainerPort{{Name: "health", ContainerPort: healthPort, Protocol: corev1.ProtocolTCP}},
+		Ports:          ports,
 		Mounts:         mounts,
 		CPU:            "5m",
 		Memory:         "32Mi",
