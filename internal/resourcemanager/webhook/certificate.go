@@ -31,7 +31,7 @@ func renewal(notBefore, notAfter time.Time) time.Time {
 	return notBefore.Add(time.Duration(float64(notAfter.Sub(notBefore)) * renewAfter))
 }
 
-// next returns the data that the Secret must have, and when it has to be looked at again. The CA stays as long as it can,
+// next returns the data that the Secret must have, and when it has to be checked again. The CA stays as long as it can,
 // so that the API server need not learn of another one.
 func next(data map[string][]byte, names []string, c clock.PassiveClock) (map[string][]byte, time.Time, error) {
 	ca, err := pki.LoadCA(data[keyCA], data[keyCAPrivateKey], c)

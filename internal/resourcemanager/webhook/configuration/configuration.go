@@ -72,8 +72,8 @@ var Webhooks = []Webhook{{
 	},
 }}
 
-// Configuration tells an API server of the webhooks, which [Service] offers in the namespace. The CA of their certificate
-// is added by the resource-manager itself.
+// Configuration tells an API server of the webhooks, which [Service] offers in the namespace. The CA of their
+// certificate is added by the resource-manager itself.
 func Configuration(namespace string, labels map[string]string) *admissionregistrationv1.MutatingWebhookConfiguration {
 	c := &admissionregistrationv1.MutatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: Name, Labels: labels},

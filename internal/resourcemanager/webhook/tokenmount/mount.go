@@ -65,7 +65,9 @@ func volume(expirationSeconds int64) corev1.Volume {
 			}},
 			{ConfigMap: &corev1.ConfigMapProjection{
 				LocalObjectReference: corev1.LocalObjectReference{Name: rootCA},
-				Items:                []corev1.KeyToPath{{Key: corev1.ServiceAccountRootCAKey, Path: corev1.ServiceAccountRootCAKey}},
+				Items: []corev1.KeyToPath{{
+					Key: corev1.ServiceAccountRootCAKey, Path: corev1.ServiceAccountRootCAKey,
+				}},
 			}},
 			{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{{
 				Path:     corev1.ServiceAccountNamespaceKey,
