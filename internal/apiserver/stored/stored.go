@@ -73,7 +73,7 @@ func (k *Kinds) ListerWatcher(object runtime.Object) cache.ListerWatcher {
 			if err != nil {
 				return nil, err
 			}
-			return watch.Filter(events, unwrap), nil
+			return follower{watch.Filter(events, unwrap)}, nil
 		},
 	}
 }
@@ -88,6 +88,19 @@ func (k *Kinds) prepare(kind reflect.Type, options metav1.ListOptions) (Store, *
 		return nil, nil, fmt.Errorf("convert list options: %w", err)
 	}
 	return store, internal, nil
+}
+
+// follower is a filtered watch. The filter hands on one event at a time, and would wait for ever for a reader that has
+// stopped.
+type follower struct{ watch.Interface }
+
+// Stop implements [watch.Interface].
+func (f follower) Stop() {
+	f.Interface.Stop()
+	go func() {
+		for range f.ResultChan() { // Until the filter closes it.
+		}
+	}()
 }
 
 // unwrap takes an object out of the wrapping in which several watchers share its encoding.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
@@ -93,4 +94,25 @@ func TestListerWatcherFollowsAStore(t *testing.T) {
 		metav1.ListOptions{}); err == nil {
 		t.Error("a kind without a store can be watched")
 	}
+}
+
+// TestStoppedWatchLeavesNothingBehind stops a watch with an event that nobody has read. The bubble fails if a goroutine
+// is left.
+func TestStoppedWatchLeavesNothingBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kinds := &Kinds{}
+		store := &seeds{events: watch.NewFakeWithChanSize(1, false)}
+		kinds.Add(store)
+		w, err := cache.ToListerWatcherWithContext(kinds.ListerWatcher(&corev1beta1.Seed{})).WatchWithContext(t.Context(),
+			metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		store.events.Add(&corev1beta1.Seed{})
+		synctest.Wait()
+		w.Stop()
+		if !store.events.IsStopped() {
+			t.Error("the store's watch goes on")
+		}
+	})
 }
