@@ -59,7 +59,10 @@ test-unit: build ## Run unit tests, and reconcilers step by step on a real etcd 
 	@$(HORTUS) components build etcd kubernetes-1.36.3
 	@# Objects that share memory may only be read.
 	@CGO_ENABLED=1 go test -tags $(TAGS) -race -run 'Version' ./internal/apiserver/codec
-	@set -o pipefail; { (cd api && $(GO_TEST) ./...) && (cd extension && $(GO_TEST) ./...) && (cd examples/extension && $(GO_TEST) ./...) && (cd tools && $(GO_TEST) ./...) && $(GO_TEST) $(UNIT_PACKAGES); } 2>&1 | tools/slowest
+	@# A failure in one module does not hide those of others.
+	@set -o pipefail; { failed=0; \
+	  for module in api extension examples/extension tools; do (cd "$$module" && $(GO_TEST) ./...) || failed=1; done; \
+	  $(GO_TEST) $(UNIT_PACKAGES) && [ "$$failed" = 0 ]; } 2>&1 | tools/slowest
 
 .PHONY: check
 check: ## Check formatting, linters and unit tests of the packages changed against main; BASE=<branch> compares with another one.
