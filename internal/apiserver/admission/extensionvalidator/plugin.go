@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -97,7 +99,7 @@ func ofSeed(seed *corev1beta1.Seed) []use {
 	var uses []use
 	add := func(kind, name string, path *field.Path) {
 		if name != "" {
-			uses = append(uses, use{kind: kind, name: name, path: path})
+			uses = append(uses, use{kind: kind, name: name, path: path, cluster: corev1beta1.ClusterTypeSeed})
 		}
 	}
 	if spec.Backup != nil {
@@ -125,11 +127,15 @@ func ofSeed(seed *corev1beta1.Seed) []use {
 type use struct {
 	kind, name string
 	path       *field.Path
-	workerless bool // The object is a Shoot without workers.
+	cluster    corev1beta1.ClusterType // For which the type is wanted; counts for kind Extension only.
+	workerless bool                    // The object is a Shoot without workers.
 }
 
 // offer is what is registered of a type.
-type offer struct{ workerless bool }
+type offer struct {
+	clusters   []corev1beta1.ClusterType // For kind Extension.
+	workerless bool
+}
 
 type key struct{ kind, name string }
 
@@ -142,7 +148,7 @@ func offersOf(registrations []corev1beta1.ControllerRegistration) map[key]offer 
 		for _, resource := range registration.Spec.Resources {
 			if resource.Primary == nil || *resource.Primary {
 				offers[key{resource.Kind, resource.Type}] = offer{
-					resource.WorkerlessSupported != nil && *resource.WorkerlessSupported,
+					resource.ClusterCompatibility, resource.WorkerlessSupported != nil && *resource.WorkerlessSupported,
 				}
 			}
 		}
@@ -159,11 +165,23 @@ func missing(uses []use, registered map[key]offer) field.ErrorList {
 			errs = append(errs, field.Invalid(use.path, use.name,
 				fmt.Sprintf("no extension registered for %s/%s (available: %s)", use.kind, use.name,
 					typesOf(use.kind, registered))))
+		case use.kind == "Extension" && !slices.Contains(offer.clusters, use.cluster):
+			errs = append(errs, field.Invalid(use.path, use.name,
+				fmt.Sprintf("the extension does not support clusters of type %s (available: %s)", use.cluster,
+					joined(offer.clusters))))
 		case use.workerless && use.kind == "Extension" && !offer.workerless:
 			errs = append(errs, field.Invalid(use.path, use.name, "the extension does not support Shoots without workers"))
 		}
 	}
 	return errs
+}
+
+func joined(clusters []corev1beta1.ClusterType) string {
+	var names []string
+	for _, cluster := range clusters {
+		names = append(names, string(cluster))
+	}
+	return strings.Join(names, ", ")
 }
 
 // typesOf names the types of a kind for which an extension is registered.
@@ -186,7 +204,7 @@ func ofShoot(shoot *corev1beta1.Shoot) []use {
 	var uses []use
 	add := func(kind, name string, path *field.Path) {
 		if name != "" {
-			uses = append(uses, use{kind, name, path, !workers})
+			uses = append(uses, use{kind, name, path, corev1beta1.ClusterTypeShoot, !workers})
 		}
 	}
 	if workers {

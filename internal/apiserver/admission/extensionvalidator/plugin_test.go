@@ -16,13 +16,19 @@ func TestMissing(t *testing.T) {
 	resource := func(kind, name string) corev1beta1.ControllerResource {
 		return corev1beta1.ControllerResource{Kind: kind, Type: name}
 	}
+	forClusters := func(name string, clusters ...corev1beta1.ClusterType) corev1beta1.ControllerResource {
+		return corev1beta1.ControllerResource{Kind: "Extension", Type: name, ClusterCompatibility: clusters}
+	}
 	registrations := []corev1beta1.ControllerRegistration{
 		{Spec: corev1beta1.ControllerRegistrationSpec{Resources: []corev1beta1.ControllerResource{
 			resource("ControlPlane", "local"), resource("Infrastructure", "local"), resource("Worker", "local"),
 			resource("Network", "bridge"),
-			resource("OperatingSystemConfig", "os"), resource("Extension", "dns"),
-			{Kind: "Extension", Type: "small", WorkerlessSupported: ptr.To(true)},
+			resource("OperatingSystemConfig", "os"), forClusters("dns", corev1beta1.ClusterTypeShoot),
+			{Kind: "Extension", Type: "small", WorkerlessSupported: ptr.To(true),
+				ClusterCompatibility: []corev1beta1.ClusterType{corev1beta1.ClusterTypeShoot}},
 			{Kind: "Extension", Type: "helper", Primary: ptr.To(false)},
+			forClusters("for-seeds", corev1beta1.ClusterTypeSeed),
+			forClusters("for-both", corev1beta1.ClusterTypeSeed, corev1beta1.ClusterTypeShoot),
 		}}},
 		{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{}}, Spec: corev1beta1.ControllerRegistrationSpec{
 			Resources: []corev1beta1.ControllerResource{resource("Network", "old")},
@@ -59,6 +65,10 @@ func TestMissing(t *testing.T) {
 		"not without workers": {
 			func(s *corev1beta1.ShootSpec) { s.Provider.Workers = nil }, []string{"spec.extensions[0].type"},
 		},
+		"one for seeds": {
+			func(s *corev1beta1.ShootSpec) { s.Extensions[0].Type = "for-seeds" }, []string{"spec.extensions[0].type"},
+		},
+		"one for both": {func(s *corev1beta1.ShootSpec) { s.Extensions[0].Type = "for-both" }, nil},
 		"unmanaged records": {func(s *corev1beta1.ShootSpec) {
 			s.DNS = &corev1beta1.DNS{Providers: []corev1beta1.DNSProvider{{Type: ptr.To("unmanaged")}}}
 		}, nil},
@@ -74,6 +84,20 @@ func TestMissing(t *testing.T) {
 		}
 		if diff := cmp.Diff(tc.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	for name, want := range map[string][]string{
+		"for-seeds": nil, "for-both": nil, "dns": {"spec.extensions[0].type"}, "x": {"spec.extensions[0].type"},
+	} {
+		seed := &corev1beta1.Seed{Spec: corev1beta1.SeedSpec{Extensions: []corev1beta1.Extension{{Type: name}}}}
+		var got []string
+		errs := missing(ofSeed(seed), offersOf(registrations))
+		messages["a Seed with "+name] = errs.ToAggregate()
+		for _, err := range errs {
+			got = append(got, err.Field)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("a Seed with %s (-want +got):\n%s", name, diff)
 		}
 	}
 	golden.Messages(t, messages)
