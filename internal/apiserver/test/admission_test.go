@@ -228,7 +228,7 @@ func TestCredentialsBindingsOfAShoot(t *testing.T) {
 	}})
 	g.mustPatch(shoot, `{"metadata":{"annotations":{"authentication.gardener.cloud/issuer":"managed"}}}`)
 	refuse(t, "giving it up", g.patch(shoot, `{"metadata":{"annotations":{"authentication.gardener.cloud/issuer":null}}}`),
-		apierrors.IsForbidden, "cannot be given up")
+		apierrors.IsForbidden, "cannot be removed")
 }
 
 func TestCredentialsFitTheProvider(t *testing.T) {
