@@ -54,7 +54,7 @@ func TestExtensionOutcome(t *testing.T) {
 		},
 		"success from before the request": {func(w *extensionsv1alpha1.Worker) {
 			w.Status.LastOperation.LastUpdateTime.Time = now.Add(-12 * time.Second)
-		}, "since it was asked to", nil},
+		}, "since it was requested", nil},
 		"success in the second of the request": {func(w *extensionsv1alpha1.Worker) {
 			w.Status.LastOperation.LastUpdateTime.Time = now.Add(-10 * time.Second).Truncate(time.Second)
 		}, "", nil},
