@@ -2,6 +2,8 @@ package extensionobject
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -19,6 +21,10 @@ import (
 // AnnotationChecksum is over what the extension reads besides the spec, such as credentials. Since it is written
 // together with the request, a stop between the change of a Secret and the request loses nothing.
 const AnnotationChecksum = "hortus.dev/input-checksum"
+
+// AnnotationSpecChecksum is over the spec that the gardenlet has written. The object's own spec may differ from it:
+// webhooks of extensions may change it.
+const AnnotationSpecChecksum = "hortus.dev/spec-checksum"
 
 // Wanted is what the gardenlet wants of an extension object.
 type Wanted struct {
@@ -51,6 +57,7 @@ func Ensure(ctx context.Context, c client.Client, w Wanted, now time.Time) (Prog
 		return Progress{}, err
 	}
 	if !found {
+		SetSpec(w.Object, w.Object)
 		request(w.Object, w.operation(), w.Checksum, now)
 		if err := c.Create(ctx, w.Object); err != nil && !apierrors.IsAlreadyExists(err) {
 			return Progress{}, fmt.Errorf("create %s %q: %w", kind, w.Object.GetName(), err)
@@ -88,7 +95,7 @@ func due(current extensionsv1alpha1.Object, w Wanted, now time.Time) bool {
 	switch {
 	case !ok, w.Force, current.GetAnnotations()[AnnotationChecksum] != w.Checksum:
 		return true
-	case !SameJSON(SpecOf(current), SpecOf(w.Object)):
+	case SpecDiffers(current, w.Object):
 		return true
 	case pending(current) && requested(current) != extensionsv1alpha1.OperationRestore:
 		return false // It has not been taken up yet. A request to restore stays until it has succeeded.
@@ -206,23 +213,42 @@ func annotate(o extensionsv1alpha1.Object, key, value string) {
 // SpecOf is the field Spec behind the pointer o.
 func SpecOf(o any) any { return reflect.ValueOf(o).Elem().FieldByName("Spec").Interface() }
 
-// SetSpec copies the spec of from, which has the same type.
+// SetSpec copies the spec of from, which has the same type and may be o itself, and notes that it has been written.
 func SetSpec(o, from extensionsv1alpha1.Object) {
 	reflect.ValueOf(o).Elem().FieldByName("Spec").Set(reflect.ValueOf(from).Elem().FieldByName("Spec"))
+	annotate(o, AnnotationSpecChecksum, checksum(SpecOf(from)))
+}
+
+// SpecDiffers reports whether another spec is wanted than was written last. The object's own spec counts only if nobody
+// has noted what was written.
+func SpecDiffers(current, wanted extensionsv1alpha1.Object) bool {
+	if written, noted := current.GetAnnotations()[AnnotationSpecChecksum]; noted {
+		return written != checksum(SpecOf(wanted))
+	}
+	return !SameJSON(SpecOf(current), SpecOf(wanted))
+}
+
+// checksum of what a value looks like on the wire.
+func checksum(v any) string {
+	data, err := json.Marshal(normalize(v))
+	if err != nil {
+		panic(fmt.Sprintf("extensionobject: encode %T: %v", v, err)) // It has been decoded from JSON.
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
 }
 
 // SameJSON compares what two values look like on the wire, where raw JSON of other formatting is the same.
-func SameJSON(a, b any) bool {
-	normalize := func(v any) any {
-		data, err := json.Marshal(v)
-		if err != nil {
-			panic(fmt.Sprintf("extensionobject: encode %T: %v", v, err)) // API types can always be encoded.
-		}
-		var out any
-		if err := json.Unmarshal(data, &out); err != nil {
-			panic(fmt.Sprintf("extensionobject: decode %T: %v", v, err))
-		}
-		return out
+func SameJSON(a, b any) bool { return reflect.DeepEqual(normalize(a), normalize(b)) }
+
+func normalize(v any) any {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("extensionobject: encode %T: %v", v, err)) // API types can always be encoded.
 	}
-	return reflect.DeepEqual(normalize(a), normalize(b))
+	var out any
+	if err := json.Unmarshal(data, &out); err != nil {
+		panic(fmt.Sprintf("extensionobject: decode %T: %v", v, err))
+	}
+	return out
 }

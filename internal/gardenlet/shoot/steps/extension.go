@@ -50,6 +50,7 @@ func (extensions *Extensions) reconcile(ctx context.Context, r extensionRequest)
 		return extensions.restore(ctx, r.object, current, found)
 	}
 	if !found {
+		extensionobject.SetSpec(r.object, r.object)
 		stamp(r.object, extensionsv1alpha1.OperationReconcile, now)
 		if err := extensions.seed.Create(ctx, r.object); err != nil && !apierrors.IsAlreadyExists(err) {
 			return flow.Outcome{}, fmt.Errorf("create %s %q: %w", kind, r.object.GetName(), err)
@@ -59,7 +60,7 @@ func (extensions *Extensions) reconcile(ctx context.Context, r extensionRequest)
 	if current.GetDeletionTimestamp() != nil {
 		return waitingFor(current, " is being deleted before it can be created again"), nil
 	}
-	changed := !extensionobject.SameJSON(extensionobject.SpecOf(current), extensionobject.SpecOf(r.object))
+	changed := extensionobject.SpecDiffers(current, r.object)
 	if changed || triggerDue(current, r.trigger, extensions.values.hasTask(r.task), extensions.values.Started) {
 		before := current.DeepCopyObject().(extensionsv1alpha1.Object)
 		extensionobject.SetSpec(current, r.object)
