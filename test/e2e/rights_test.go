@@ -40,6 +40,8 @@ var keptUnused = map[right]string{
 	{"delete", "rbac.authorization.k8s.io", "clusterrolebindings"}: seedRemoval,
 	{"delete", "core.gardener.cloud", "backupbuckets"}:             seedRemoval,
 	{"delete", "", "secrets"}:                                      seedRemoval,
+
+	{"delete", "admissionregistration.k8s.io", "mutatingwebhookconfigurations"}: seedRemoval,
 }
 
 const seedRemoval = "a gardenlet takes away what it has made when its Seed is removed, which no story does"
