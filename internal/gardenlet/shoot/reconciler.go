@@ -237,7 +237,9 @@ func (r *Reconciler) run(ctx context.Context, s *scope, d Decision) (res reconci
 		return reconcile.Result{}, r.report(ctx, shoot, d.Operation, err)
 	}
 	if err := seedReady(s.seed, r.Identity.Version); err != nil {
-		return reconcile.Result{RequeueAfter: seedPeriod}, r.report(ctx, shoot, d.Operation, err)
+		// With an error the pause would grow with each attempt, long after the seed is ready again.
+		log.FromContext(ctx).Info("Waiting for the seed", "reason", err.Error())
+		return reconcile.Result{RequeueAfter: seedPeriod}, r.show(ctx, shoot, d.Operation, err)
 	}
 	if last := shoot.Status.LastOperation; !d.Begin && last != nil && last.State == corev1beta1.LastOperationStateError {
 		r.Metrics.retry(d.Operation)
@@ -509,6 +511,13 @@ func (r *Reconciler) afterSuccess(
 func (r *Reconciler) report(
 	ctx context.Context, shoot *corev1beta1.Shoot, operation corev1beta1.LastOperationType, cause error,
 ) error {
+	return errors.Join(cause, r.show(ctx, shoot, operation, cause))
+}
+
+// show makes an error from outside the flow visible on the Shoot.
+func (r *Reconciler) show(
+	ctx context.Context, shoot *corev1beta1.Shoot, operation corev1beta1.LastOperationType, cause error,
+) error {
 	before := shoot.DeepCopy()
 	if shoot.Status.LastOperation == nil {
 		shoot.Status.LastOperation = &corev1beta1.LastOperation{Type: operation}
@@ -516,7 +525,7 @@ func (r *Reconciler) report(
 	progress := shoot.Status.LastOperation.Progress
 	setOperation(&shoot.Status, corev1beta1.LastOperationStateError, progress, cause.Error()+" Operation will be retried.",
 		r.Clock.Now())
-	return errors.Join(cause, kube.PatchStatus(ctx, r.Garden, shoot, before))
+	return kube.PatchStatus(ctx, r.Garden, shoot, before)
 }
 
 // finalize lets a Shoot go whose control plane is gone.
