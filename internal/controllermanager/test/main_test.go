@@ -34,7 +34,7 @@ func simulate(t *testing.T, setup func(*sim.Process) error, test func(*sim.World
 	})
 }
 
-// withSyncs is for controllers that are told how many objects they may work on at once.
+// withSyncs is for controllers with a setting for concurrent reconciliations.
 func withSyncs(add func(manager.Manager, int) error) func(manager.Manager) error {
 	return func(m manager.Manager) error { return add(m, 1) }
 }

@@ -62,7 +62,7 @@ func seedForChart() *corev1beta1.Seed {
 	return seed
 }
 
-// TestValuesOfCharts lists what a chart is told about its surroundings.
+// TestValuesOfCharts lists the values that a chart gets about seed and garden.
 func TestValuesOfCharts(t *testing.T) {
 	const template = `apiVersion: v1
 kind: ConfigMap

@@ -1,0 +1,64 @@
+package sim
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+type fault int
+
+const (
+	faultNone fault = iota
+	faultRefused
+	faultConflict
+	faultLost
+	faultCrash
+)
+
+// draw is a number that depends on the seed and what it is for, and not on what other goroutines draw.
+func (w *World) draw(what string) uint64 {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%d/%s", w.seed, what)
+	return rand.New(rand.NewPCG(h.Sum64(), w.seed)).Uint64()
+}
+
+// faultOf decides what becomes of an operation, by the seed, its name and how often it came before.
+func (w *World) faultOf(p *Process, c *Cluster, o operation) fault {
+	w.mu.Lock()
+	name := fmt.Sprintf("%s/%s/%s", p.name, c.name, o)
+	w.counts[name]++
+	n, faults := w.counts[name], w.faults
+	w.mu.Unlock()
+	if !faults {
+		return faultNone
+	}
+	at := w.draw(fmt.Sprintf("%s/%d", name, n)) % 100
+	for _, one := range []struct {
+		chance uint64
+		fault  fault
+		fits   bool
+	}{
+		{w.chances.refused, faultRefused, true},
+		{w.chances.lost, faultLost, o.write},
+		{w.chances.conflict, faultConflict, o.verb == "update" || o.verb == "patch"},
+		{w.chances.crash, faultCrash, o.write},
+	} {
+		if !one.fits {
+			continue
+		}
+		if at < one.chance {
+			return one.fault
+		}
+		at -= one.chance
+	}
+	return faultNone
+}
+
+// shuffle gives a list an order of its own.
+func (w *World) shuffle(gvk schema.GroupVersionKind, position int, objects []*version) {
+	n := w.draw(fmt.Sprintf("order/%s/%d", gvk.Kind, position))
+	rand.New(rand.NewPCG(n, 0)).Shuffle(len(objects), func(i, j int) { objects[i], objects[j] = objects[j], objects[i] })
+}
