@@ -523,8 +523,8 @@ func (r *Reconciler) show(
 		shoot.Status.LastOperation = &corev1beta1.LastOperation{Type: operation}
 	}
 	progress := shoot.Status.LastOperation.Progress
-	setOperation(&shoot.Status, corev1beta1.LastOperationStateError, progress, cause.Error()+" Operation will be retried.",
-		r.Clock.Now())
+	setOperation(&shoot.Status, corev1beta1.LastOperationStateError, progress,
+		cause.Error()+". Operation will be retried.", r.Clock.Now())
 	return kube.PatchStatus(ctx, r.Garden, shoot, before)
 }
 

@@ -328,7 +328,8 @@ func TestSeedMustBeReady(t *testing.T) {
 		t.Errorf("Reconcile() = %v, want no error", err)
 	}
 	o := s.Status.LastOperation
-	if o.State != corev1beta1.LastOperationStateError || !strings.Contains(o.Description, "not ready") {
+	if o.State != corev1beta1.LastOperationStateError || !strings.Contains(o.Description, "not ready") ||
+		!strings.HasSuffix(o.Description, " is not True. Operation will be retried.") {
 		t.Errorf("operation = %+v, want an error about the seed", o)
 	}
 }
