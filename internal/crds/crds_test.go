@@ -1,10 +1,14 @@
 package crds
 
 import (
+	"bytes"
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"hortus.dev/hortus/internal/golden"
 )
 
 func TestSeedHasAllKinds(t *testing.T) {
@@ -53,4 +57,22 @@ func TestPoliciesComeWithBindings(t *testing.T) {
 			t.Errorf("policy %s has no binding", p.GetName())
 		}
 	}
+}
+
+func TestPlaceholders(t *testing.T) {
+	var text bytes.Buffer
+	for _, crd := range Placeholders() {
+		fmt.Fprintf(&text, "%-14s %-58s", crd.Spec.Scope, crd.Name)
+		for _, v := range crd.Spec.Versions {
+			fmt.Fprintf(&text, " %s", v.Name)
+			if v.Subresources != nil {
+				text.WriteString("+status")
+			}
+		}
+		text.WriteString("\n")
+	}
+	golden.Bytes(t, "placeholders.txt", text.Bytes())
+	first := Placeholders()[0]
+	first.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+	golden.Objects(t, "placeholder", first)
 }

@@ -1,13 +1,18 @@
 package crds_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
@@ -83,5 +88,37 @@ func TestServerEnforces(t *testing.T) {
 	crd := crds.Get(crds.Extensions)[0]
 	if err := e.Client.Delete(t.Context(), crd, client.DryRunAll); !apierrors.IsForbidden(err) {
 		t.Errorf("deletion of a definition: %v, want it refused", err)
+	}
+}
+
+// TestPlaceholdersAreServed installs the kinds of other projects, and creates an object of each version.
+func TestPlaceholdersAreServed(t *testing.T) {
+	e := env.Start(t, env.WithCRDs(crds.Placeholders()...))
+	for _, crd := range crds.Placeholders() {
+		for i, version := range crd.Spec.Versions {
+			gvk := schema.GroupVersionKind{Group: crd.Spec.Group, Version: version.Name, Kind: crd.Spec.Names.Kind}
+			t.Run(gvk.String(), func(t *testing.T) {
+				o := &unstructured.Unstructured{Object: map[string]any{
+					"spec": map[string]any{"any": []any{map[string]any{"field": "is kept"}}},
+				}}
+				o.SetGroupVersionKind(gvk)
+				o.SetName(fmt.Sprintf("a-%d", i))
+				if crd.Spec.Scope == apiextensionsv1.NamespaceScoped {
+					o.SetNamespace("default")
+				}
+				want := o.DeepCopy()
+				if err := e.Client.Create(t.Context(), o); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(want.Object["spec"], o.Object["spec"]); diff != "" {
+					t.Errorf("spec mismatch (-want +got):\n%s", diff)
+				}
+				o.Object["status"] = map[string]any{"ready": true}
+				err := e.Client.Status().Update(t.Context(), o)
+				if has := version.Subresources != nil; has != (err == nil) {
+					t.Errorf("update of the status: %v, want it possible: %v", err, has)
+				}
+			})
+		}
 	}
 }

@@ -14,12 +14,21 @@ import (
 // Apply makes obj's fields so on the server, as owner, and stores the server's answer in obj. Fields that obj leaves
 // empty belong to others. A conflict with another owner is taken over: the caller is the author of what it renders.
 func Apply(ctx context.Context, c client.Client, obj client.Object, owner string) error {
+	return apply(ctx, c, obj, client.FieldOwner(owner), client.ForceOwnership)
+}
+
+// ApplyUnlessOwned is Apply for objects of which somebody else may be the author: if a field that obj would change
+// belongs to another owner, nothing changes, and the error is a conflict.
+func ApplyUnlessOwned(ctx context.Context, c client.Client, obj client.Object, owner string) error {
+	return apply(ctx, c, obj, client.FieldOwner(owner))
+}
+
+func apply(ctx context.Context, c client.Client, obj client.Object, opts ...client.ApplyOption) error {
 	u, err := applyConfiguration(obj, c.Scheme())
 	if err != nil {
 		return fmt.Errorf("apply %s: %w", describe(obj, c.Scheme()), err)
 	}
-	if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(owner),
-		client.ForceOwnership); err != nil {
+	if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), opts...); err != nil {
 		return fmt.Errorf("apply %s: %w", describe(obj, c.Scheme()), err)
 	}
 	if out, ok := obj.(*unstructured.Unstructured); ok {

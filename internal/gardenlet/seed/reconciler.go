@@ -105,7 +105,7 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
 			return err
 		}
 	}
-	return nil
+	return r.applyPlaceholders(ctx)
 }
 
 // observe reads what the conditions depend on.

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,6 +25,7 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
+	"hortus.dev/hortus/internal/crds"
 )
 
 // fixture is a reconciler for two simulated clusters.
@@ -43,7 +45,8 @@ func newFixture(
 ) *fixture {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), resourcesv1alpha1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), resourcesv1alpha1.AddToScheme(scheme),
+		apiextensionsv1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	mr := &resourcesv1alpha1.ManagedResource{
@@ -422,6 +425,27 @@ func TestHealthOfWorkloads(t *testing.T) {
 	f.wantConditions("True ApplySucceeded", "True ResourcesHealthy", "True DeploymentProgressing")
 	if err := f.target.Delete(context.Background(),
 		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "old"}}); err != nil {
+		t.Fatal(err)
+	}
+	f.reconcile()
+	f.wantConditions("True ApplySucceeded", "True ResourcesHealthy", "False ResourcesRolledOut")
+}
+
+// TestObjectsWithoutAnOperatorAreHealthy: where the definition is a placeholder, nobody ever writes a status.
+func TestObjectsWithoutAnOperatorAreHealthy(t *testing.T) {
+	f := newFixture(t, "seed", map[string]string{
+		"a": "{apiVersion: monitoring.coreos.com/v1, kind: Prometheus, metadata: {name: p}, spec: {replicas: 1}}",
+	})
+	definition := &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: "prometheuses.monitoring.coreos.com"},
+	}
+	if err := f.target.Create(t.Context(), definition); err != nil {
+		t.Fatal(err)
+	}
+	f.reconcile()
+	f.wantConditions("True ApplySucceeded", "False PrometheusUnhealthy", "True PrometheusProgressing")
+	definition.Labels = map[string]string{crds.LabelPlaceholder: "true"}
+	if err := f.target.Update(t.Context(), definition); err != nil {
 		t.Fatal(err)
 	}
 	f.reconcile()

@@ -3,8 +3,10 @@ package managedresource
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -13,6 +15,7 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
+	"hortus.dev/hortus/internal/crds"
 	"hortus.dev/hortus/internal/resourcemanager/health"
 )
 
@@ -105,6 +108,15 @@ func (r *Reconciler) judgeOne(
 	if v.progress, err = health.Progress(u); err != nil {
 		return v, true, err
 	}
+	if v.unhealthy != "" || v.progress != "" {
+		unattended, err := r.unattended(ctx, u)
+		if err != nil {
+			return v, true, err
+		}
+		if unattended {
+			v.unhealthy, v.progress = "", ""
+		}
+	}
 	if v.progress == "" && ref.Kind == "Deployment" {
 		// The list is a request of its own, so it comes last.
 		if v.progress, err = r.oldPods(ctx, u); err != nil {
@@ -113,6 +125,25 @@ func (r *Reconciler) judgeOne(
 		v.recheck = v.progress != ""
 	}
 	return v, true, nil
+}
+
+// unattended tells whether no operator acts on an object: it has no status, and its definition is a placeholder. Its
+// existence is all there is to judge. Who installs an operator writes the definition anew.
+func (r *Reconciler) unattended(ctx context.Context, u *unstructured.Unstructured) (bool, error) {
+	gvk := u.GroupVersionKind()
+	if u.Object["status"] != nil || !strings.Contains(gvk.Group, ".") {
+		return false, nil
+	}
+	mapping, err := r.Target.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
+	if err != nil {
+		return false, fmt.Errorf("find the resource of kind %s: %w", gvk.Kind, err)
+	}
+	definition := metadata(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+	name := mapping.Resource.GroupResource().String()
+	if err := r.Target.Get(ctx, client.ObjectKey{Name: name}, definition); client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("read definition %s: %w", name, err)
+	}
+	return definition.Labels[crds.LabelPlaceholder] == "true", nil
 }
 
 // oldPods looks for pods of earlier versions of a Deployment.
