@@ -49,7 +49,7 @@ func (h *health) Reconcile(ctx context.Context, e *extensionsv1alpha1.Extension)
 		return reconcile.Result{}, fmt.Errorf("read managed resource %q: %w", resourceName, err)
 	}
 	before := e.DeepCopy()
-	e.Status.Conditions = extension.SetCondition(e.Status.Conditions, shown(mr), h.clock.Now())
+	e.Status.Conditions = corev1beta1.SetCondition(e.Status.Conditions, shown(mr), h.clock.Now())
 	if err := h.seed.Status().Patch(ctx, e, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 		return reconcile.Result{}, fmt.Errorf("patch status: %w", err)
 	}

@@ -3,7 +3,6 @@ package kube
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -14,8 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-
-	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
 func configMap(data map[string]string) *corev1.ConfigMap {
@@ -89,30 +86,6 @@ func TestApplyCacheOnlyReadsWhatIsAsItLeftIt(t *testing.T) {
 		if m.Data["a"] != step.data["a"] || m.ResourceVersion == "" {
 			t.Errorf("%s: object = %v", step.name, m)
 		}
-	}
-}
-
-func TestSetCondition(t *testing.T) {
-	start := time.Unix(1000, 0)
-	c := corev1beta1.Condition{Type: "A", Status: corev1beta1.ConditionTrue, Reason: "R"}
-	list := SetCondition(nil, c, start)
-	list = SetCondition(list, c, start.Add(time.Minute))
-	if got := Condition(list, "A"); !got.LastUpdateTime.Time.Equal(start) || !got.LastTransitionTime.Time.Equal(start) {
-		t.Errorf("times changed although nothing else did: %+v", got)
-	}
-	c.Message = "m"
-	list = SetCondition(list, c, start.Add(time.Minute))
-	if got := Condition(list, "A"); !got.LastUpdateTime.Time.Equal(start.Add(time.Minute)) ||
-		!got.LastTransitionTime.Time.Equal(start) {
-		t.Errorf("a new message changes the update time only: %+v", got)
-	}
-	c.Status = corev1beta1.ConditionFalse
-	list = SetCondition(list, c, start.Add(time.Hour))
-	if got := Condition(list, "A"); !got.LastTransitionTime.Time.Equal(start.Add(time.Hour)) {
-		t.Errorf("a new status changes the transition time: %+v", got)
-	}
-	if list = RemoveCondition(list, "A"); len(list) != 0 {
-		t.Errorf("still there: %v", list)
 	}
 }
 

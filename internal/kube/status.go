@@ -44,7 +44,7 @@ func LogConditions(ctx context.Context, scheme *runtime.Scheme, obj, before clie
 	old := conditionsOf(before)
 	for _, c := range conditionsOf(obj) {
 		was := corev1beta1.ConditionStatus("")
-		if o := Condition(old, c.Type); o != nil {
+		if o := corev1beta1.FindCondition(old, c.Type); o != nil {
 			was = o.Status
 		}
 		if c.Status != was && (bad(c.Status) || bad(was)) {

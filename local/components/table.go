@@ -120,6 +120,12 @@ func All() []Component {
 			Programs: []Program{{Name: "kubectl", Source: "."}},
 			LDFlags:  versionStamp(KubernetesDefaultVersion),
 		},
+		// An aggregated server watches kinds of the Shoot's API, and is not ready if that is older and lacks one of them: the
+		// minor is the oldest of those whose tests can be built.
+		Component{
+			Name: "sample-apiserver", Version: "v0.34.4", Folder: "sample-apiserver", OnDemand: true,
+			Programs: []Program{{Name: "sample-apiserver", Source: "k8s.io/sample-apiserver"}},
+		},
 		Component{
 			Name: "pause", Version: "v" + image.PauseVersion, Folder: "pause", Language: C,
 			Programs: []Program{{Name: "pause", Source: "pause.c"}},
@@ -155,7 +161,6 @@ func e2e(version string) Component {
 		c.Programs = append(c.Programs,
 			Program{Name: "agnhost", Source: "k8s.io/kubernetes/test/images/agnhost"},
 			Program{Name: "nnp", Source: "./nnp"},
-			Program{Name: "sample-apiserver", Source: "k8s.io/sample-apiserver"},
 		)
 	} else {
 		c.Programs = append(c.Programs, Program{Name: "kubectl", Source: "k8s.io/kubernetes/cmd/kubectl"})

@@ -18,6 +18,8 @@ import (
 
 const (
 	testRepository = "registry.k8s.io/e2e-test-images/"
+	// testComponent has the programs of most images, in the default version.
+	testComponent = "e2e"
 	// groupE2E is what [Select] takes for all of them.
 	groupE2E = "e2e"
 )
@@ -46,9 +48,10 @@ type testImage struct {
 	tags            []string
 	user            string
 	entrypoint, cmd []string
-	// programs of the component go to the root folder, files wherever they say.
-	programs []string
-	files    []Entry
+	// programs of the component, the end-to-end tests unless stated, go to the root folder, files wherever they say.
+	component string
+	programs  []string
+	files     []Entry
 }
 
 func (i testImage) names() []string {
@@ -112,7 +115,7 @@ var testImages = []testImage{
 	{tags: []string{"nonewprivs:1.4", "nonewprivs:1.3"}, programs: []string{"nnp"}, cmd: []string{"/nnp"}},
 	{tags: []string{"nonroot:1.5", "nonroot:1.4"}, user: "1234", cmd: []string{"id", "-u"}},
 	{
-		tags: []string{"sample-apiserver:1.29.2"}, programs: []string{"sample-apiserver"},
+		tags: []string{"sample-apiserver:1.29.2"}, component: "sample-apiserver", programs: []string{"sample-apiserver"},
 		entrypoint: []string{"/sample-apiserver"},
 	},
 }
@@ -187,7 +190,11 @@ func testRecipe(name string, i testImage, from sources) (recipe, error) {
 	}
 	files := slices.Clone(i.files)
 	for _, program := range i.programs {
-		source, err := from.program("e2e", components.KubernetesDefaultVersion, program)
+		component, version := i.component, ""
+		if component == "" {
+			component, version = testComponent, components.KubernetesDefaultVersion
+		}
+		source, err := from.program(component, version, program)
 		if err != nil {
 			return recipe{}, err
 		}

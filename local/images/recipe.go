@@ -114,7 +114,7 @@ func componentsOf(name string) []string {
 	case name == image.CoreDNS:
 		return []string{"coredns"}
 	case usesTools(name):
-		return []string{"e2e@v" + components.KubernetesDefaultVersion}
+		return []string{testComponent + "@v" + components.KubernetesDefaultVersion, "sample-apiserver"}
 	}
 	for _, v := range MachineVersions {
 		if name == Machine(v) {

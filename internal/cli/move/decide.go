@@ -11,7 +11,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
-	"hortus.dev/hortus/internal/kube"
 )
 
 // State is how far the move of a Shoot is.
@@ -69,7 +68,7 @@ func moveCommand(shoot *corev1beta1.Shoot, to string) string {
 
 // notReady says why the destination is not ready, "" if it is.
 func notReady(shoot *corev1beta1.Shoot) string {
-	c := kube.Condition(shoot.Status.Constraints, corev1beta1.ShootReadyForMigration)
+	c := corev1beta1.FindCondition(shoot.Status.Constraints, corev1beta1.ShootReadyForMigration)
 	if c == nil || c.Status == corev1beta1.ConditionTrue {
 		return ""
 	}

@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
-	"hortus.dev/hortus/internal/kube"
 )
 
 // freshLease is how old the Lease of a Seed may be that is probably alive. Gardenlets renew it every few seconds.
@@ -41,7 +40,7 @@ func lastSign(ctx context.Context, garden client.Client, name string) (sign, err
 	} else if err != nil {
 		return s, fmt.Errorf("read Seed %s: %w", name, err)
 	}
-	s.ready = kube.Condition(seed.Status.Conditions, corev1beta1.SeedGardenletReady)
+	s.ready = corev1beta1.FindCondition(seed.Status.Conditions, corev1beta1.SeedGardenletReady)
 	return s, nil
 }
 

@@ -19,7 +19,6 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/controllermanager/controllerregistration"
-	"hortus.dev/hortus/internal/kube"
 )
 
 // Reasons of the condition BackupBucketsReady.
@@ -65,7 +64,7 @@ var conditionTouched = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) boo
 }}
 
 func bucketsReady(seed *corev1beta1.Seed) *corev1beta1.Condition {
-	return kube.Condition(seed.Status.Conditions, corev1beta1.SeedBackupBucketsReady)
+	return corev1beta1.FindCondition(seed.Status.Conditions, corev1beta1.SeedBackupBucketsReady)
 }
 
 // Reconcile writes the condition of one Seed.

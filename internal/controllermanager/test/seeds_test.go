@@ -14,7 +14,6 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/controllermanager/controllerregistration"
 	seedcontroller "hortus.dev/hortus/internal/controllermanager/seed"
-	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/test/sim"
 )
 
@@ -40,7 +39,7 @@ func TestSimulateSeedLifecycle(t *testing.T) {
 		w.Actor("the gardenlet renews its lease", garden, renew)
 		w.Faults(80)
 		unknown := func(s *corev1beta1.Seed) bool {
-			c := kube.Condition(s.Status.Conditions, "GardenletReady")
+			c := corev1beta1.FindCondition(s.Status.Conditions, "GardenletReady")
 			return garden.Exists(s) && c != nil && c.Status == corev1beta1.ConditionUnknown
 		}
 		w.Eventually(400, "the lost seed and its Shoot are Unknown", func() error {
@@ -75,9 +74,9 @@ func TestSimulateBackupBucketsOfSeeds(t *testing.T) {
 		w.Faults(100)
 		w.Eventually(50, "the buckets are ready, the gardenlet's condition is there", func() error {
 			garden.Exists(s)
-			c := kube.Condition(s.Status.Conditions, corev1beta1.SeedBackupBucketsReady)
+			c := corev1beta1.FindCondition(s.Status.Conditions, corev1beta1.SeedBackupBucketsReady)
 			return is(c != nil && c.Status == corev1beta1.ConditionTrue &&
-				kube.Condition(s.Status.Conditions, "GardenletReady") != nil, "%+v", s.Status.Conditions)
+				corev1beta1.FindCondition(s.Status.Conditions, "GardenletReady") != nil, "%+v", s.Status.Conditions)
 		})
 	})
 }

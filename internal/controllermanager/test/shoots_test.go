@@ -17,7 +17,6 @@ import (
 	"hortus.dev/hortus/internal/controllermanager/shoot/reference"
 	"hortus.dev/hortus/internal/controllermanager/shoot/retry"
 	"hortus.dev/hortus/internal/controllermanager/shoot/statuslabel"
-	"hortus.dev/hortus/internal/kube"
 	decision "hortus.dev/hortus/internal/maintenance"
 	"hortus.dev/hortus/test/sim"
 )
@@ -240,7 +239,8 @@ func TestSimulateMigrations(t *testing.T) {
 		cared := false
 		w.Always("constraints of others stay", func() error {
 			current := shoot("s")
-			return is(!cared || garden.Exists(current) && kube.Condition(current.Status.Constraints, hibernates) != nil,
+			return is(!cared ||
+				garden.Exists(current) && corev1beta1.FindCondition(current.Status.Constraints, hibernates) != nil,
 				"%+v", current.Status.Constraints)
 		})
 		w.Change("move", garden, func(context.Context, client.Client) error {
@@ -256,7 +256,7 @@ func TestSimulateMigrations(t *testing.T) {
 		w.Faults(80)
 		constraint := func() *corev1beta1.Condition {
 			garden.Exists(s)
-			return kube.Condition(s.Status.Constraints, corev1beta1.ShootReadyForMigration)
+			return corev1beta1.FindCondition(s.Status.Constraints, corev1beta1.ShootReadyForMigration)
 		}
 		w.Eventually(50, "the constraint is there", func() error { return is(constraint() != nil, "%+v", s.Status) })
 		w.Change("arrive", garden, func(context.Context, client.Client) error {

@@ -5,7 +5,6 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
-	"hortus.dev/hortus/internal/kube"
 )
 
 // Condition types and reasons of a ControllerInstallation.
@@ -42,7 +41,7 @@ func required(usedBy string) corev1beta1.Condition {
 func conditionsFor(before []corev1beta1.Condition, o observed, now time.Time) []corev1beta1.Condition {
 	conditions := before
 	set := func(kind corev1beta1.ConditionType, status corev1beta1.ConditionStatus, reason, message string) {
-		conditions = kube.SetCondition(conditions,
+		conditions = corev1beta1.SetCondition(conditions,
 			corev1beta1.Condition{Type: kind, Status: status, Reason: reason, Message: message}, now)
 	}
 	if o.invalid != nil {
@@ -50,7 +49,7 @@ func conditionsFor(before []corev1beta1.Condition, o observed, now time.Time) []
 		return conditions
 	}
 	set(conditionValid, corev1beta1.ConditionTrue, "RegistrationValid", "The chart can be rendered.")
-	conditions = kube.SetCondition(conditions, required(o.usedBy), now)
+	conditions = corev1beta1.SetCondition(conditions, required(o.usedBy), now)
 	for _, row := range []struct {
 		kind                   corev1beta1.ConditionType
 		from                   corev1beta1.ConditionType
@@ -91,7 +90,7 @@ func sourceCondition(mr *resourcesv1alpha1.ManagedResource, kind corev1beta1.Con
 	if mr == nil || mr.Status.ObservedGeneration != mr.Generation {
 		return nil
 	}
-	return kube.Condition(mr.Status.Conditions, kind)
+	return corev1beta1.FindCondition(mr.Status.Conditions, kind)
 }
 
 func textOr(text, otherwise string) string {

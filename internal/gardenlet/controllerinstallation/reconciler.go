@@ -174,7 +174,8 @@ func (r *Reconciler) delete(
 	}
 	if usedBy != "" {
 		before := installation.DeepCopy()
-		installation.Status.Conditions = kube.SetCondition(installation.Status.Conditions, required(usedBy), r.Clock.Now())
+		status := &installation.Status
+		status.Conditions = corev1beta1.SetCondition(status.Conditions, required(usedBy), r.Clock.Now())
 		return reconcile.Result{RequeueAfter: requiredPeriod}, kube.PatchStatus(ctx, r.Garden, installation, before)
 	}
 	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{

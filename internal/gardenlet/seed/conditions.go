@@ -124,7 +124,7 @@ func extensions(installations []corev1beta1.ControllerInstallation) corev1beta1.
 	} {
 		var names []string
 		for _, i := range installations {
-			have := kube.Condition(i.Status.Conditions, check.condition)
+			have := corev1beta1.FindCondition(i.Status.Conditions, check.condition)
 			if have == nil || have.Status != check.want {
 				names = append(names, i.Spec.RegistrationRef.Name)
 			}

@@ -161,7 +161,7 @@ func (r *Reconciler) readInstallations(ctx context.Context, s *scope) error {
 func (r *Reconciler) setStatus(ctx context.Context, s *scope) error {
 	now, status := r.Clock.Now(), &s.seed.Status
 	for _, c := range conditions(s.observed) {
-		status.Conditions = kube.SetCondition(status.Conditions, c, now)
+		status.Conditions = corev1beta1.SetCondition(status.Conditions, c, now)
 	}
 	status.Gardener = ptr.To(r.Gardener)
 	status.Capacity, status.Allocatable = capacity(r.Config.Resources)

@@ -28,7 +28,6 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	"hortus.dev/hortus/internal/gardenlet/extensionobject"
-	"hortus.dev/hortus/internal/kube"
 )
 
 const (
@@ -100,7 +99,7 @@ func relevantUpdate(old, now *corev1beta1.Shoot) bool {
 // movesOn: both seeds of a move follow what the other one does, and whether the destination is ready.
 func movesOn(old, now *corev1beta1.Shoot) bool {
 	ready := func(s *corev1beta1.Shoot) bool {
-		c := kube.Condition(s.Status.Constraints, corev1beta1.ShootReadyForMigration)
+		c := corev1beta1.FindCondition(s.Status.Constraints, corev1beta1.ShootReadyForMigration)
 		return c != nil && c.Status == corev1beta1.ConditionTrue
 	}
 	return migrating(now) && (ready(old) != ready(now) ||

@@ -7,7 +7,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
-	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/internal/maintenance"
 )
 
@@ -174,7 +173,7 @@ func decideMigration(shoot *corev1beta1.Shoot, now bool, wait Decision) Decision
 	if begun && last.State != corev1beta1.LastOperationStateFailed {
 		return Decision{Action: Run, Operation: operation, Reason: "the move continues"}
 	}
-	ready := kube.Condition(shoot.Status.Constraints, corev1beta1.ShootReadyForMigration)
+	ready := corev1beta1.FindCondition(shoot.Status.Constraints, corev1beta1.ShootReadyForMigration)
 	if ready == nil || ready.Status != corev1beta1.ConditionTrue {
 		return Decision{Action: Refresh, RequeueAfter: seedPeriod, Reason: "the destination of the move is not ready"}
 	}

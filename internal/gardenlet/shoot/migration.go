@@ -40,7 +40,7 @@ func takenOverHere(shoot *corev1beta1.Shoot, seed string) bool {
 // users. From then on it is restored as after a hand-over, or created if there is nothing to restore it from. The word
 // that the seed is gone stays on the Shoot until then: such a Shoot can be deleted.
 func (r *Reconciler) takeOver(ctx context.Context, shoot *corev1beta1.Shoot) (reconcile.Result, error) {
-	ready := kube.Condition(shoot.Status.Constraints, corev1beta1.ShootReadyForMigration)
+	ready := corev1beta1.FindCondition(shoot.Status.Constraints, corev1beta1.ShootReadyForMigration)
 	if ready == nil || ready.Status != corev1beta1.ConditionTrue {
 		return reconcile.Result{RequeueAfter: seedPeriod}, nil // The constraint says what is missing.
 	}

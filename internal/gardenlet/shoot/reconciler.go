@@ -578,7 +578,7 @@ func seedReady(seed *corev1beta1.Seed, version string) error {
 	for _, want := range []corev1beta1.ConditionType{
 		corev1beta1.SeedGardenletReady, corev1beta1.SeedSystemComponentsHealthy,
 	} {
-		c := kube.Condition(seed.Status.Conditions, want)
+		c := corev1beta1.FindCondition(seed.Status.Conditions, want)
 		if c == nil || c.Status != corev1beta1.ConditionTrue {
 			return fmt.Errorf("seed %q is not ready: condition %s is not True", seed.Name, want)
 		}

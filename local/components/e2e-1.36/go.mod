@@ -228,5 +228,4 @@ replace (
 tool (
 	github.com/onsi/ginkgo/v2/ginkgo
 	k8s.io/kubernetes/test/images/agnhost
-	k8s.io/sample-apiserver
 )

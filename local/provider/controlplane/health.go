@@ -72,7 +72,7 @@ func (h *Health) Reconcile(ctx context.Context, cp *extensionsv1alpha1.ControlPl
 		return reconcile.Result{}, fmt.Errorf("read deployment %q: %w", deployment, err)
 	}
 	before := cp.DeepCopy()
-	cp.Status.Conditions = extension.SetCondition(cp.Status.Conditions, healthy(d), h.Clock.Now())
+	cp.Status.Conditions = corev1beta1.SetCondition(cp.Status.Conditions, healthy(d), h.Clock.Now())
 	return reconcile.Result{}, kube.PatchStatus(ctx, h.Client, cp, before)
 }
 

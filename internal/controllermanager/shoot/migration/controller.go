@@ -38,7 +38,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 	before, result := shoot.DeepCopy(), reconcile.Result{}
 	constraints := &shoot.Status.Constraints
 	if !moving(shoot) {
-		*constraints = kube.RemoveCondition(*constraints, corev1beta1.ShootReadyForMigration)
+		*constraints = corev1beta1.RemoveCondition(*constraints, corev1beta1.ShootReadyForMigration)
 	} else {
 		seed := &corev1beta1.Seed{}
 		err := r.Garden.Get(ctx, client.ObjectKey{Name: *shoot.Spec.SeedName}, seed)
@@ -52,7 +52,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 		if c.Status != corev1beta1.ConditionTrue {
 			result.RequeueAfter = unreadyPeriod
 		}
-		*constraints = kube.SetCondition(*constraints, c, r.Clock.Now())
+		*constraints = corev1beta1.SetCondition(*constraints, c, r.Clock.Now())
 	}
 	if err := kube.PatchSharedStatus(ctx, r.Garden, shoot, before); err != nil {
 		return reconcile.Result{}, fmt.Errorf("write constraint %s: %w", corev1beta1.ShootReadyForMigration, err)
@@ -64,7 +64,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 func (r *Reconciler) AddToManager(mgr manager.Manager, concurrentSyncs int) error {
 	relevant := func(object client.Object) bool {
 		shoot, ok := object.(*corev1beta1.Shoot)
-		return ok && (moving(shoot) || kube.Condition(shoot.Status.Constraints, corev1beta1.ShootReadyForMigration) != nil)
+		return ok && (moving(shoot) ||
+			corev1beta1.FindCondition(shoot.Status.Constraints, corev1beta1.ShootReadyForMigration) != nil)
 	}
 	err := builder.ControllerManagedBy(mgr).
 		Named(Name).

@@ -6,7 +6,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
-	"hortus.dev/hortus/internal/kube"
 )
 
 // Reasons of the constraint ReadyForMigration.
@@ -60,7 +59,7 @@ func unready(shoot *corev1beta1.Shoot, seed *corev1beta1.Seed) string {
 		return fmt.Sprintf("Seed %s has not been reconciled since its last change.", seed.Name)
 	}
 	for _, kind := range needed {
-		c := kube.Condition(seed.Status.Conditions, kind)
+		c := corev1beta1.FindCondition(seed.Status.Conditions, kind)
 		if c == nil {
 			return fmt.Sprintf("Seed %s has no condition %s.", seed.Name, kind)
 		}

@@ -10,7 +10,6 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	"hortus.dev/hortus/internal/gardenlet/controllerinstallation"
-	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/test/env"
 )
 
@@ -52,7 +51,7 @@ func TestExtensionsStayAsLongAsObjectsInTheSeedNeedThem(t *testing.T) {
 		}
 	}
 	step()
-	c := kube.Condition(i.Status.Conditions, corev1beta1.ControllerInstallationRequired)
+	c := corev1beta1.FindCondition(i.Status.Conditions, corev1beta1.ControllerInstallationRequired)
 	if gone(i) || c == nil || c.Status != corev1beta1.ConditionTrue {
 		t.Fatalf("the extension is removed although an object needs it: %+v", c)
 	}

@@ -17,7 +17,6 @@ import (
 	seedconditions "hortus.dev/hortus/internal/controllermanager/seed"
 	"hortus.dev/hortus/internal/gardenlet/config"
 	gardenletseed "hortus.dev/hortus/internal/gardenlet/seed"
-	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/internal/scheduler"
 	"hortus.dev/hortus/test/env"
 )
@@ -92,7 +91,7 @@ func (s *seed) bucketsReady() corev1beta1.ConditionStatus {
 	_, err := judge.Reconcile(s.ctx, s.object)
 	s.must(err)
 	s.read(s.object)
-	c := kube.Condition(s.object.Status.Conditions, corev1beta1.SeedBackupBucketsReady)
+	c := corev1beta1.FindCondition(s.object.Status.Conditions, corev1beta1.SeedBackupBucketsReady)
 	if c == nil {
 		return ""
 	}
@@ -125,7 +124,7 @@ func TestSeedWithBackupsHasABucketAsLongAsItIsUsed(t *testing.T) {
 		t.Errorf("BackupBucketsReady of a bucket that works is %q, schedulable %t", got, s.schedulable())
 	}
 	w.must(s.stepSeed(keeper)) // The gardenlet leaves the condition alone.
-	if c := kube.Condition(s.object.Status.Conditions, corev1beta1.SeedBackupBucketsReady); c == nil ||
+	if c := corev1beta1.FindCondition(s.object.Status.Conditions, corev1beta1.SeedBackupBucketsReady); c == nil ||
 		c.Status != corev1beta1.ConditionTrue {
 		t.Errorf("condition after a pass of the gardenlet = %+v", c)
 	}

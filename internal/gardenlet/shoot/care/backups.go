@@ -9,7 +9,6 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/etcdbackup"
-	"hortus.dev/hortus/internal/kube"
 )
 
 // Reasons of ControlPlaneHealthy that are about backups.
@@ -55,7 +54,7 @@ func backups(o *Observed) (lacking, unclear *Finding) {
 	if unclear = unclearBackups(o.Backups); unclear == nil {
 		return nil, nil
 	}
-	old := kube.Condition(o.Shoot.Status.Conditions, corev1beta1.ShootControlPlaneHealthy)
+	old := corev1beta1.FindCondition(o.Shoot.Status.Conditions, corev1beta1.ShootControlPlaneHealthy)
 	if old != nil && old.Status != corev1beta1.ConditionTrue && slices.Contains(lackingReasons, old.Reason) {
 		unclear.Reason, unclear.Patience = old.Reason, 0
 		return unclear, nil

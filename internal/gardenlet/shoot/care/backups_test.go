@@ -12,7 +12,6 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/etcdbackup"
 	"hortus.dev/hortus/internal/etcdbackup/chain"
-	"hortus.dev/hortus/internal/kube"
 )
 
 // backedUp is a healthy Shoot, created a day ago, whose etcd is backed up.
@@ -161,7 +160,7 @@ func TestBackups(t *testing.T) {
 			}
 			old.Type = corev1beta1.ShootControlPlaneHealthy
 			o.Shoot.Status.Conditions = []corev1beta1.Condition{*old}
-			c := kube.Condition(Conditions(o, Settings{}), corev1beta1.ShootControlPlaneHealthy)
+			c := corev1beta1.FindCondition(Conditions(o, Settings{}), corev1beta1.ShootControlPlaneHealthy)
 			want := tc.status
 			if want == "" {
 				want = corev1beta1.ConditionTrue

@@ -10,7 +10,6 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	"hortus.dev/hortus/internal/component/managedresource"
-	"hortus.dev/hortus/internal/kube"
 )
 
 // Reasons of conditions.
@@ -36,8 +35,8 @@ func Conditions(o *Observed, s Settings) []corev1beta1.Condition {
 		if t, ok := s.Thresholds[kind]; ok {
 			threshold = &t
 		}
-		out = append(out, next(kind, kube.Condition(o.Shoot.Status.Conditions, kind), check(o, s, kind), threshold, op,
-			o.Now))
+		old := corev1beta1.FindCondition(o.Shoot.Status.Conditions, kind)
+		out = append(out, next(kind, old, check(o, s, kind), threshold, op, o.Now))
 	}
 	return out
 }
@@ -208,7 +207,7 @@ func resourceReason(mr *resourcesv1alpha1.ManagedResource) string {
 	for _, kind := range []corev1beta1.ConditionType{
 		resourcesv1alpha1.ResourcesApplied, resourcesv1alpha1.ResourcesHealthy,
 	} {
-		c := kube.Condition(mr.Status.Conditions, kind)
+		c := corev1beta1.FindCondition(mr.Status.Conditions, kind)
 		if c == nil {
 			return "MissingManagedResourceCondition"
 		}
@@ -216,7 +215,7 @@ func resourceReason(mr *resourcesv1alpha1.ManagedResource) string {
 			return c.Reason
 		}
 	}
-	if c := kube.Condition(mr.Status.Conditions, resourcesv1alpha1.ResourcesProgressing); c != nil &&
+	if c := corev1beta1.FindCondition(mr.Status.Conditions, resourcesv1alpha1.ResourcesProgressing); c != nil &&
 		c.Status != corev1beta1.ConditionFalse && c.Reason != "" {
 		return c.Reason
 	}

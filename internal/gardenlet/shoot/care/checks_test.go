@@ -18,7 +18,6 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	"hortus.dev/hortus/internal/etcdbackup"
-	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/internal/secretsmanager"
 )
 
@@ -314,7 +313,7 @@ func TestConditions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := healthyShoot()
 			tc.change(o)
-			c := kube.Condition(Conditions(o, Settings{StaleAfter: 5 * time.Minute}), tc.want.kind)
+			c := corev1beta1.FindCondition(Conditions(o, Settings{StaleAfter: 5 * time.Minute}), tc.want.kind)
 			if c.Status != tc.want.status || c.Reason != tc.want.reason {
 				t.Errorf("%s = %s, %s (%s), want %s, %s", c.Type, c.Status, c.Reason, c.Message, tc.want.status, tc.want.reason)
 			}

@@ -10,7 +10,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
-	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/internal/maintenance"
 	"hortus.dev/hortus/internal/secretsmanager"
 )
@@ -39,7 +38,7 @@ func Constraints(o *Observed) []corev1beta1.Condition {
 	add(corev1beta1.ShootManualInPlaceWorkersUpdated, manualUpdates(o.Shoot), false)
 	add(corev1beta1.ShootAutomaticCredentialsRotationPossible, automaticRotation(o), false)
 	// What others report is not ours to drop.
-	if c := kube.Condition(o.Shoot.Status.Constraints, corev1beta1.ShootReadyForMigration); c != nil {
+	if c := corev1beta1.FindCondition(o.Shoot.Status.Constraints, corev1beta1.ShootReadyForMigration); c != nil {
 		out = append(out, *c)
 	}
 	slices.SortFunc(out, func(a, b corev1beta1.Condition) int { return strings.Compare(string(a.Type), string(b.Type)) })

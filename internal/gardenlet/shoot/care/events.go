@@ -9,7 +9,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
-	"hortus.dev/hortus/internal/kube"
 )
 
 // maxEventNote bounds the text of an event; the API allows 1 KiB.
@@ -25,7 +24,7 @@ func eventsOf(before, after []corev1beta1.Condition) []conditionEvent {
 	var events []conditionEvent
 	for _, now := range after {
 		was := corev1beta1.Condition{}
-		if old := kube.Condition(before, now.Type); old != nil {
+		if old := corev1beta1.FindCondition(before, now.Type); old != nil {
 			was = *old
 		}
 		e := conditionEvent{

@@ -22,7 +22,6 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/gardenlet/shoot/kinds"
-	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/internal/pages"
 	"hortus.dev/hortus/test/env"
 )
@@ -163,7 +162,7 @@ func TestShootFullOfObjects(t *testing.T) {
 	if len(o.TooMuch) > 0 {
 		t.Errorf("too much: %v", o.TooMuch)
 	}
-	c := kube.Condition(Constraints(o), corev1beta1.ShootHibernationPossible)
+	c := corev1beta1.FindCondition(Constraints(o), corev1beta1.ShootHibernationPossible)
 	if c.Reason != "ProblematicWebhooks" || !strings.Contains(c.Message, fmt.Sprintf("and %d more.", small/2-maxNames)) {
 		t.Errorf("constraint = %+v", c)
 	}
@@ -172,7 +171,7 @@ func TestShootFullOfObjects(t *testing.T) {
 	// Large ones, which are harmless and come first, are more than is read.
 	fill(t, user, large, func(i int) client.Object { return configuration(fmt.Sprintf("large-%04d", i), 1_200_000, 10) })
 	o, reader = check(empty())
-	c = kube.Condition(Constraints(o), corev1beta1.ShootHibernationPossible)
+	c = corev1beta1.FindCondition(Constraints(o), corev1beta1.ShootHibernationPossible)
 	if c.Status != corev1beta1.ConditionUnknown || c.Reason != "TooManyObjects" ||
 		o.TooMuch[ValidatingWebhooks] != "more than 64 MiB" {
 		t.Errorf("constraint = %+v, too much: %v", c, o.TooMuch)

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -98,15 +99,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 	if err := r.Garden.Get(ctx, client.ObjectKeyFromObject(shoot), shoot); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	before, start := shoot.DeepCopy(), r.Clock.Now()
+	start := r.Clock.Now()
 	o, user, err := r.observe(ctx, shoot)
 	r.Metrics.check(r.Clock.Since(start), err)
-	if err != nil {
-		setUnknown(shoot, err, r.Clock.Now())
-	} else {
-		set(shoot, Conditions(o, r.Settings), Constraints(o), r.Clock.Now())
-	}
-	if err := errors.Join(err, kube.PatchStatus(ctx, r.Garden, shoot, before)); err != nil {
+	before, writeErr := r.write(ctx, shoot, func(now time.Time) {
+		if err != nil {
+			setUnknown(shoot, err, now)
+		} else {
+			set(shoot, Conditions(o, r.Settings), Constraints(o), now)
+		}
+	})
+	if err := errors.Join(err, writeErr); err != nil {
 		return reconcile.Result{}, err
 	}
 	r.tell(ctx, before, shoot)
@@ -125,23 +128,43 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 	return reconcile.Result{RequeueAfter: r.Period}, nil
 }
 
+// write makes the change to the status of the Shoot, and returns the Shoot before it. Others write into the same lists
+// while a check runs: the change is then made again to what they wrote.
+func (r *Reconciler) write(
+	ctx context.Context, shoot *corev1beta1.Shoot, change func(now time.Time),
+) (before *corev1beta1.Shoot, err error) {
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		if before != nil {
+			fresh := &corev1beta1.Shoot{}
+			if err := r.Garden.Get(ctx, client.ObjectKeyFromObject(shoot), fresh); err != nil {
+				return client.IgnoreNotFound(err)
+			}
+			*shoot = *fresh
+		}
+		before = shoot.DeepCopy()
+		change(r.Clock.Now())
+		return kube.PatchSharedStatus(ctx, r.Garden, shoot, before)
+	})
+	return before, err
+}
+
 // set writes conditions and constraints to the status. Conditions of others stay; constraints that are no longer shown
 // go.
 func set(shoot *corev1beta1.Shoot, conditions, constraints []corev1beta1.Condition, now time.Time) {
 	s := &shoot.Status
 	for _, c := range conditions {
-		s.Conditions = kube.SetCondition(s.Conditions, c, now)
+		s.Conditions = corev1beta1.SetCondition(s.Conditions, c, now)
 	}
 	if len(shoot.Spec.Provider.Workers) == 0 {
-		s.Conditions = kube.RemoveCondition(s.Conditions, corev1beta1.ShootEveryNodeReady)
+		s.Conditions = corev1beta1.RemoveCondition(s.Conditions, corev1beta1.ShootEveryNodeReady)
 	}
 	for _, old := range slices.Clone(s.Constraints) {
-		if kube.Condition(constraints, old.Type) == nil {
-			s.Constraints = kube.RemoveCondition(s.Constraints, old.Type)
+		if corev1beta1.FindCondition(constraints, old.Type) == nil {
+			s.Constraints = corev1beta1.RemoveCondition(s.Constraints, old.Type)
 		}
 	}
 	for _, c := range constraints {
-		s.Constraints = kube.SetCondition(s.Constraints, c, now)
+		s.Constraints = corev1beta1.SetCondition(s.Constraints, c, now)
 	}
 }
 
@@ -154,12 +177,12 @@ func setUnknown(shoot *corev1beta1.Shoot, err error, now time.Time) {
 		}
 	}
 	for _, kind := range conditionTypes(&Observed{Shoot: shoot}) {
-		s.Conditions = kube.SetCondition(s.Conditions, unknown(kind), now)
+		s.Conditions = corev1beta1.SetCondition(s.Conditions, unknown(kind), now)
 	}
 	for _, kind := range []corev1beta1.ConditionType{
 		corev1beta1.ShootHibernationPossible, corev1beta1.ShootMaintenancePreconditionsSatisfied,
 	} {
-		s.Constraints = kube.SetCondition(s.Constraints, unknown(kind), now)
+		s.Constraints = corev1beta1.SetCondition(s.Constraints, unknown(kind), now)
 	}
 }
 

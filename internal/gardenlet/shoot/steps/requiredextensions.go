@@ -10,7 +10,6 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/controllermanager/controllerregistration"
 	"hortus.dev/hortus/internal/flow"
-	"hortus.dev/hortus/internal/kube"
 )
 
 // RequiredExtensions waits until every extension that the Shoot needs is installed in the seed and ready.
@@ -70,7 +69,7 @@ func installationReady(i *corev1beta1.ControllerInstallation) bool {
 		corev1beta1.ControllerInstallationHealthy:     corev1beta1.ConditionTrue,
 		corev1beta1.ControllerInstallationProgressing: corev1beta1.ConditionFalse,
 	} {
-		if c := kube.Condition(i.Status.Conditions, kind); c == nil || c.Status != want {
+		if c := corev1beta1.FindCondition(i.Status.Conditions, kind); c == nil || c.Status != want {
 			return false
 		}
 	}

@@ -19,7 +19,6 @@ import (
 	"hortus.dev/hortus/internal/gardenlet/shoot"
 	"hortus.dev/hortus/internal/gardenlet/shoot/care"
 	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
-	"hortus.dev/hortus/internal/kube"
 )
 
 // Status is the answer to a health check.
@@ -64,6 +63,41 @@ func (w *world) carer() *care.Reconciler {
 	}
 }
 
+// meddler is a connector that does something else while a check runs.
+type meddler struct {
+	connector
+	meddle func()
+}
+
+func (m meddler) Status(ctx context.Context, kubeconfig []byte) (int, error) {
+	m.meddle()
+	return m.connector.Status(ctx, kubeconfig)
+}
+
+func TestConditionsThatOthersWriteDuringACheckStay(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.run(w.newShoot(), succeeded)
+	w.clock.Step(time.Hour)
+	r, written := w.carer(), 0
+	r.Shoots = meddler{connector: connector{w}, meddle: func() {
+		written++
+		now := s.DeepCopy()
+		now.Status.Conditions = corev1beta1.SetCondition(now.Status.Conditions,
+			corev1beta1.Condition{Type: "OfSomebodyElse", Status: corev1beta1.ConditionTrue}, w.clock.Now())
+		w.must(w.Client.Status().Patch(w.ctx, now, client.MergeFrom(s)))
+	}}
+	s = w.care(s, r)
+	for _, kind := range []corev1beta1.ConditionType{"OfSomebodyElse", corev1beta1.ShootAPIServerAvailable} {
+		if corev1beta1.FindCondition(s.Status.Conditions, kind) == nil {
+			t.Errorf("condition %s is missing: %v", kind, s.Status.Conditions)
+		}
+	}
+	if written != 1 {
+		t.Errorf("the Shoot was looked at %d times, want 1", written)
+	}
+}
+
 func TestConditionsOfAShoot(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -73,8 +107,8 @@ func TestConditionsOfAShoot(t *testing.T) {
 	want := func(status corev1beta1.ConditionStatus, reason string) {
 		t.Helper()
 		s = w.care(s, r)
-		if c := kube.Condition(s.Status.Conditions, corev1beta1.ShootAPIServerAvailable); c == nil || c.Status != status ||
-			c.Reason != reason {
+		c := corev1beta1.FindCondition(s.Status.Conditions, corev1beta1.ShootAPIServerAvailable)
+		if c == nil || c.Status != status || c.Reason != reason {
 			t.Errorf("condition = %+v, want %s, %s", c, status, reason)
 		}
 	}
@@ -84,7 +118,7 @@ func TestConditionsOfAShoot(t *testing.T) {
 			t.Errorf("condition of a healthy Shoot = %+v", c)
 		}
 	}
-	if c := kube.Condition(s.Status.Constraints, corev1beta1.ShootHibernationPossible); c == nil ||
+	if c := corev1beta1.FindCondition(s.Status.Constraints, corev1beta1.ShootHibernationPossible); c == nil ||
 		c.Status != corev1beta1.ConditionTrue {
 		t.Errorf("constraint = %+v", c)
 	}
@@ -119,7 +153,7 @@ func TestWebhooksAreRemediatedOnlyIfTheOperatorWants(t *testing.T) {
 	policy := webhook("policy", nil)
 	left := webhook("left-alone", map[string]string{corev1beta1.LabelExcludeWebhookFromRemediation: "true"})
 	reason := func() string {
-		return kube.Condition(s.Status.Constraints, corev1beta1.ShootMaintenancePreconditionsSatisfied).Reason
+		return corev1beta1.FindCondition(s.Status.Constraints, corev1beta1.ShootMaintenancePreconditionsSatisfied).Reason
 	}
 	r := w.carer()
 	s = w.care(s, r)
@@ -168,7 +202,7 @@ func TestWebhooksThatAreChangedBackAreRemediatedLessAndLessOften(t *testing.T) {
 	r := w.carer()
 	r.RemediateWebhooks = true
 	constraint := func() *corev1beta1.Condition {
-		return kube.Condition(s.Status.Constraints, corev1beta1.ShootHibernationPossible)
+		return corev1beta1.FindCondition(s.Status.Constraints, corev1beta1.ShootHibernationPossible)
 	}
 	const checks = 40
 	var repaired []int

@@ -23,7 +23,6 @@ import (
 	"hortus.dev/hortus/internal/etcdbackup"
 	"hortus.dev/hortus/internal/etcdbackup/chain"
 	"hortus.dev/hortus/internal/etcdbackup/service"
-	"hortus.dev/hortus/internal/kube"
 )
 
 // taker has a status and takes snapshots.
@@ -90,7 +89,7 @@ func TestShootReportsBackupsThatFallBehind(t *testing.T) {
 	want := func(status corev1beta1.ConditionStatus, reason string) {
 		t.Helper()
 		s = b.care(s, r)
-		c := kube.Condition(s.Status.Conditions, corev1beta1.ShootControlPlaneHealthy)
+		c := corev1beta1.FindCondition(s.Status.Conditions, corev1beta1.ShootControlPlaneHealthy)
 		if c == nil || c.Status != status || c.Reason != reason {
 			t.Errorf("condition = %+v, want %s, %s", c, status, reason)
 		}

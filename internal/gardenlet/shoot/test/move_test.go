@@ -34,7 +34,6 @@ import (
 	"hortus.dev/hortus/internal/gardenlet/shoot"
 	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
 	"hortus.dev/hortus/internal/gardenlet/shootstate"
-	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/internal/maintenance"
 	"hortus.dev/hortus/internal/ownership"
 	"hortus.dev/hortus/internal/secretsmanager"
@@ -519,7 +518,7 @@ func (m *moved) bind(seed int, annotations map[string]string) {
 	m.shoot.Spec.SeedName = ptr.To(m.seeds[seed].seed.Name)
 	m.seeds[0].must(m.garden().SubResource("binding").Patch(m.ctx, m.shoot, client.MergeFrom(before)))
 	before = m.shoot.DeepCopy()
-	m.shoot.Status.Constraints = kube.SetCondition(m.shoot.Status.Constraints, corev1beta1.Condition{
+	m.shoot.Status.Constraints = corev1beta1.SetCondition(m.shoot.Status.Constraints, corev1beta1.Condition{
 		Type: corev1beta1.ShootReadyForMigration, Status: corev1beta1.ConditionTrue, Reason: "Test", Message: "Ready.",
 	}, m.clock.Now())
 	m.seeds[0].must(m.garden().Status().Patch(m.ctx, m.shoot, client.MergeFrom(before)))

@@ -177,7 +177,7 @@ func (b *backups) declareDead(s *corev1beta1.Shoot) {
 	s.Spec.SeedName = ptr.To(b.seed.Name)
 	b.must(b.Client.SubResource("binding").Patch(b.ctx, s, client.MergeFrom(before)))
 	before = s.DeepCopy()
-	s.Status.Constraints = kube.SetCondition(s.Status.Constraints, corev1beta1.Condition{
+	s.Status.Constraints = corev1beta1.SetCondition(s.Status.Constraints, corev1beta1.Condition{
 		Type: corev1beta1.ShootReadyForMigration, Status: corev1beta1.ConditionTrue, Reason: "Test", Message: "Ready.",
 	}, b.clock.Now())
 	b.must(b.Client.Status().Patch(b.ctx, s, client.MergeFrom(before)))
