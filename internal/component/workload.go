@@ -18,6 +18,10 @@ const (
 	LabelApp         = "app"
 	LabelRole        = "gardener.cloud/role"
 	RoleControlPlane = "controlplane"
+	// LabelComponentRole tells what a Deployment with the label app=kubernetes is, see [Workload].
+	LabelComponentRole = "role"
+	// LabelMutatedByWebhook, "true", selects what goes through the webhooks of providers.
+	LabelMutatedByWebhook = "provider.extensions.gardener.cloud/mutated-by-controlplane-webhook"
 	// LabelRestart, "true", lets the maintenance task restartControlPlanePods delete the pods.
 	LabelRestart = "maintenance.gardener.cloud/restart"
 )
@@ -50,11 +54,12 @@ type Workload struct {
 	Namespace string
 	Replicas  int32
 	Image     string
-	Command   []string
-	Args      []string
-	Env       []corev1.EnvVar
-	Ports     []corev1.ContainerPort
-	Mounts    []Mount
+	// Command is the program. Flags belong into Args, where webhooks of extensions look for them.
+	Command []string
+	Args    []string
+	Env     []corev1.EnvVar
+	Ports   []corev1.ContainerPort
+	Mounts  []Mount
 	// CPU and Memory are the requests. They are small: on a big seed the vertical autoscaler raises them.
 	CPU, Memory string
 	// Size of the cluster that the process belongs to; empty for what belongs to none.
@@ -70,6 +75,11 @@ type Workload struct {
 	// PodLabels and PodAnnotations are added to the template. A changed checksum annotation replaces the pods.
 	PodLabels      map[string]string
 	PodAnnotations map[string]string
+	// KubernetesRole is that of a part of Kubernetes: the Deployment has the labels app=kubernetes and role=<this>. Its
+	// pods have the role only, since app selects them.
+	KubernetesRole string
+	// Mutable lets webhooks of providers change the Deployment.
+	Mutable bool
 	// Reaches are labels of the pods for what they may connect to: ReachDNS, ReachService(...) and the like. Nothing else
 	// lets them out.
 	Reaches []string
@@ -152,6 +162,9 @@ func Requests(cpu, memory string) corev1.ResourceRequirements {
 // PodTemplate returns the pods of the workload.
 func (w Workload) PodTemplate() corev1.PodTemplateSpec {
 	labels := Labels(w.Name)
+	if w.KubernetesRole != "" {
+		labels[LabelComponentRole] = w.KubernetesRole
+	}
 	maps.Copy(labels, w.PodLabels)
 	maps.Copy(labels, ReachLabels(w.Reaches))
 	annotations := maps.Clone(w.PodAnnotations)
@@ -208,9 +221,16 @@ func (w Workload) PodTemplate() corev1.PodTemplateSpec {
 
 // Deployment returns the workload.
 func (w Workload) Deployment() *appsv1.Deployment {
+	labels := Labels(w.Name)
+	if w.KubernetesRole != "" {
+		labels[LabelApp], labels[LabelComponentRole] = "kubernetes", w.KubernetesRole
+	}
+	if w.Mutable {
+		labels[LabelMutatedByWebhook] = "true"
+	}
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: w.Name, Namespace: w.Namespace, Labels: Labels(w.Name), Annotations: w.References,
+			Name: w.Name, Namespace: w.Namespace, Labels: labels, Annotations: w.References,
 		},
 		Spec: appsv1.DeploymentSpec{
 			Replicas:             ptr.To(w.Replicas),

@@ -217,7 +217,8 @@ func Render(v Values) (*Objects, error) {
 		Namespace:   v.Namespace,
 		Replicas:    v.Replicas,
 		Image:       v.Image,
-		Command:     append([]string{"/usr/local/bin/kube-apiserver"}, flags(v, files)...),
+		Command:     []string{"/usr/local/bin/kube-apiserver"},
+		Args:        flags(v, files),
 		Ports:       []corev1.ContainerPort{{Name: "https", ContainerPort: Port, Protocol: corev1.ProtocolTCP}},
 		Mounts:      volumes,
 		CPU:         "50m",
@@ -228,7 +229,9 @@ func Render(v Values) (*Objects, error) {
 		Health: component.Health{
 			Port: Port, Scheme: corev1.URISchemeHTTPS, Startup: "/readyz", Liveness: "/livez", ReadinessPeriodSeconds: 3,
 		},
-		PriorityClass: component.PriorityAPI,
+		PriorityClass:  component.PriorityAPI,
+		KubernetesRole: "apiserver",
+		Mutable:        true,
 		// Whatever a tenant has it connect to leaves by way of the tunnel server.
 		Reaches: []string{
 			component.ReachDNS, component.ReachService(etcd.Name, etcd.ClientPort),

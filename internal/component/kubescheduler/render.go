@@ -48,8 +48,7 @@ func Render(v Values) (*corev1.ConfigMap, *appsv1.Deployment) {
 	config := configuration(v)
 	checksum := sha256.Sum256([]byte(config))
 	kubeconfig := component.ClientAccessPath + "/kubeconfig"
-	command := []string{
-		"/usr/local/bin/kube-scheduler",
+	flags := []string{
 		"--config=" + pathConfig + "/config.yaml",
 		"--authentication-kubeconfig=" + kubeconfig,
 		"--authorization-kubeconfig=" + kubeconfig,
@@ -60,7 +59,7 @@ func Render(v Values) (*corev1.ConfigMap, *appsv1.Deployment) {
 		for _, k := range slices.Sorted(maps.Keys(c.FeatureGates)) {
 			gates = append(gates, fmt.Sprintf("%s=%t", k, c.FeatureGates[k]))
 		}
-		command = append(command, "--feature-gates="+strings.Join(gates, ","))
+		flags = append(flags, "--feature-gates="+strings.Join(gates, ","))
 	}
 	configMap := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: configMapName, Namespace: v.Namespace, Labels: component.Labels(Name)},
@@ -71,7 +70,8 @@ func Render(v Values) (*corev1.ConfigMap, *appsv1.Deployment) {
 		Namespace: v.Namespace,
 		Replicas:  v.Replicas,
 		Image:     v.Image,
-		Command:   command,
+		Command:   []string{"/usr/local/bin/kube-scheduler"},
+		Args:      flags,
 		Ports:     []corev1.ContainerPort{{Name: "https", ContainerPort: port, Protocol: corev1.ProtocolTCP}},
 		Mounts: []component.Mount{
 			v.Access.Mount(configMapName), component.ConfigMapMount("config", configMapName, pathConfig),
@@ -84,6 +84,8 @@ func Render(v Values) (*corev1.ConfigMap, *appsv1.Deployment) {
 			Port: port, Scheme: corev1.URISchemeHTTPS, Startup: "/healthz", Liveness: "/healthz",
 		},
 		PriorityClass:  component.PriorityControllers,
+		KubernetesRole: "scheduler",
+		Mutable:        true,
 		PodLabels:      map[string]string{component.LabelRestart: "true"},
 		Reaches:        []string{component.ReachDNS, component.ReachAPIServer},
 		PodAnnotations: map[string]string{"checksum/configmap-" + configMapName: hex.EncodeToString(checksum[:])},

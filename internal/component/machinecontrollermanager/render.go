@@ -57,8 +57,8 @@ func Render(v Values) []client.Object {
 		Namespace: v.Namespace,
 		Replicas:  v.Replicas,
 		Image:     v.Image,
-		Command: []string{
-			"/usr/local/bin/hortus", "machine-controller-manager",
+		Command:   []string{"/usr/local/bin/hortus", "machine-controller-manager"},
+		Args: []string{
 			"--namespace=" + v.Namespace,
 			"--target-kubeconfig=" + component.ClientAccessPath + "/kubeconfig",
 		},
@@ -71,6 +71,7 @@ func Render(v Values) []client.Object {
 		Health:         component.Health{Port: healthPort, Startup: "/healthz", Liveness: "/healthz"},
 		ServiceAccount: Name,
 		PriorityClass:  component.PriorityControllers,
+		Mutable:        true,
 		PodLabels:      map[string]string{component.LabelRestart: "true"},
 		Reaches: append([]string{component.ReachDNS, component.ReachAPIServer, component.ReachRuntimeAPI},
 			component.Cloud...),

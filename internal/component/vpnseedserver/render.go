@@ -122,6 +122,7 @@ func Render(v Values) (*corev1.Service, *appsv1.Deployment) {
 		Env:                []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: softMemoryLimit}},
 		Health:             component.Health{Port: healthPort, Startup: "/readyz", Liveness: "/healthz"},
 		PriorityClass:      component.PriorityControllers,
+		Mutable:            true,
 		GracePeriodSeconds: 5,
 		Reaches: []string{
 			component.ReachDNS, resourcesv1alpha1.LabelNetworkPolicyToPublicNetworks,

@@ -73,6 +73,7 @@ func Ensure(ctx context.Context, c client.Client, w Wanted, now time.Time) (Prog
 		for key, value := range w.Object.GetAnnotations() {
 			annotate(current, key, value)
 		}
+		AddLabels(current, w.Object.GetLabels())
 		request(current, w.operation(), w.Checksum, now)
 		// The resource version makes sure that the decision was made on the newest object.
 		if err := c.Patch(ctx, current, locked(before)); err != nil {
@@ -251,4 +252,17 @@ func normalize(v any) any {
 		panic(fmt.Sprintf("extensionobject: decode %T: %v", v, err))
 	}
 	return out
+}
+
+// AddLabels adds labels to those of the object.
+func AddLabels(o extensionsv1alpha1.Object, labels map[string]string) {
+	if len(labels) == 0 {
+		return
+	}
+	all := maps.Clone(o.GetLabels())
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, labels)
+	o.SetLabels(all)
 }

@@ -85,7 +85,7 @@ func rendered(t *testing.T, idp *issuer, hook *webhook, ca *pki.CA, out *tunnelS
 		}
 	}
 	flags := map[string]string{}
-	for _, flag := range template.Containers[0].Command[1:] {
+	for _, flag := range template.Containers[0].Args {
 		name, value, _ := strings.Cut(strings.TrimPrefix(flag, "--"), "=")
 		if kind, _, _ := strings.Cut(name,
 			"-"); slices.Contains([]string{"audit", "authentication", "authorization", "egress"}, kind) {

@@ -64,6 +64,7 @@ func (extensions *Extensions) reconcile(ctx context.Context, r extensionRequest)
 	if changed || triggerDue(current, r.trigger, extensions.values.hasTask(r.task), extensions.values.Started) {
 		before := current.DeepCopyObject().(extensionsv1alpha1.Object)
 		extensionobject.SetSpec(current, r.object)
+		extensionobject.AddLabels(current, r.object.GetLabels())
 		stamp(current, extensionsv1alpha1.OperationReconcile, now)
 		// The resource version makes sure that the decision was made on the newest object.
 		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})

@@ -79,7 +79,7 @@ func desiredConfigs(
 	object := func(suffix string,
 		spec extensionsv1alpha1.OperatingSystemConfigSpec) *extensionsv1alpha1.OperatingSystemConfig {
 		o := &extensionsv1alpha1.OperatingSystemConfig{ObjectMeta: s.extensionMeta(key + suffix), Spec: spec}
-		o.Labels = map[string]string{corev1beta1.LabelWorkerPool: w.Name}
+		o.Labels = map[string]string{corev1beta1.LabelWorkerPool: w.Name, component.LabelMutatedByWebhook: "true"}
 		return o
 	}
 	return []*extensionsv1alpha1.OperatingSystemConfig{

@@ -3,6 +3,7 @@ package steps
 import (
 	"context"
 	"sync"
+	"time"
 
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -51,6 +52,8 @@ type (
 		namespace string
 		applied   *kube.ApplyCache
 		clock     clock.PassiveClock
+		// operation tells the current one from others.
+		operation string
 	}
 	// Garden is the project's namespace in the garden, and what the garden keeps for the Shoot.
 	Garden struct {
@@ -94,7 +97,10 @@ type (
 type part[P any] interface{ of(*Scope) P }
 
 func (*Values) of(s *Scope) *Values { return &s.Values }
-func (*Seed) of(s *Scope) *Seed     { return &Seed{s.Seed, s.Namespace, s.SeedApplied, s.Clock} }
+func (*Seed) of(s *Scope) *Seed {
+	operation := string(s.Operation) + " " + s.Started.UTC().Format(time.RFC3339Nano)
+	return &Seed{s.Seed, s.Namespace, s.SeedApplied, s.Clock, operation}
+}
 func (*Garden) of(s *Scope) *Garden { return &Garden{s.Garden, s.GardenApplied, s.States, s.Clock} }
 func (Secrets) of(s *Scope) Secrets { return Secrets{s.Secrets, s.Namespace} }
 func (*Extensions) of(s *Scope) *Extensions {

@@ -21,9 +21,16 @@ import (
 	"hortus.dev/hortus/internal/kube"
 )
 
-// apply applies objects in order; each holds the server's answer afterwards.
+// apply applies objects in order; each holds the server's answer afterwards. Deployments are written once per
+// operation, so that webhooks of extensions act on them.
 func (seed *Seed) apply(ctx context.Context, objects ...client.Object) error {
 	for _, o := range objects {
+		if d, ok := o.(*appsv1.Deployment); ok {
+			if err := seed.applied.Rewrite(ctx, seed, d, FieldOwner, seed.operation); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := seed.applied.Apply(ctx, seed, o, FieldOwner); err != nil {
 			return err
 		}

@@ -1,0 +1,75 @@
+package kube
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+// TestRewriteOnEachOccasion: a Deployment is written once per occasion. What people and other steps set stays.
+func TestRewriteOnEachOccasion(t *testing.T) {
+	replaced := 0
+	c := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+		Patch: func(
+			ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption,
+		) error {
+			replaced++
+			return c.Patch(ctx, o, p, opts...)
+		},
+	})
+	ctx, cache := t.Context(), &ApplyCache{}
+	rewrite := func(occasion string) *appsv1.Deployment {
+		t.Helper()
+		labels := map[string]string{"app": "a"}
+		d := &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a"},
+			Spec: appsv1.DeploymentSpec{
+				Replicas: ptr.To(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: labels},
+				Template: corev1.PodTemplateSpec{
+					ObjectMeta: metav1.ObjectMeta{Labels: labels},
+					Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "image"}}},
+				},
+			},
+		}
+		if err := cache.Rewrite(ctx, c, d, "us", occasion); err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	rewrite("1")
+	rewrite("1")
+	if replaced != 1 {
+		t.Errorf("the spec was replaced %d times on one occasion", replaced)
+	}
+
+	d := rewrite("1")
+	d.Spec.Paused = true
+	d.Spec.Template.Annotations = map[string]string{keptOnTemplate: "now", "other": "a webhook's"}
+	d.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "a-webhooks"}}
+	if err := c.Update(ctx, d); err != nil {
+		t.Fatal(err)
+	}
+	if d = rewrite("1"); len(d.Spec.Template.Spec.Volumes) != 1 {
+		t.Error("the spec was replaced on the same occasion")
+	}
+	d = rewrite("2")
+	template := d.Spec.Template
+	if slices.ContainsFunc(template.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == "a-webhooks" }) {
+		t.Error("a volume that nobody wants is still there")
+	}
+	if diff := cmp.Diff(map[string]string{keptOnTemplate: "now"}, template.Annotations); diff != "" {
+		t.Errorf("annotations of the template mismatch (-want +got):\n%s", diff)
+	}
+	if !d.Spec.Paused {
+		t.Error("the Deployment is no longer paused")
+	}
+}
