@@ -18,8 +18,8 @@ func FindCondition(conditions []Condition, conditionType ConditionType) *Conditi
 	return nil
 }
 
-// SetCondition returns the list with c in the place of the condition of its type, or sorted in by type if there is none.
-// The times of c are set: lastTransitionTime changes with the status, lastUpdateTime with anything.
+// SetCondition returns the list with c in the place of the condition of its type, or sorted in by type if there is
+// none. The times of c are set: lastTransitionTime changes with the status, lastUpdateTime with anything.
 func SetCondition(conditions []Condition, c Condition, now time.Time) []Condition {
 	c.LastTransitionTime, c.LastUpdateTime = metav1.NewTime(now), metav1.NewTime(now)
 	out := slices.Clone(conditions)
