@@ -13,7 +13,7 @@ GO_BUILD := CGO_ENABLED=0 go build -tags $(TAGS)
 # of them than there are cores run side by side.
 GO_TEST  := GOGC=400 CGO_ENABLED=0 go test -timeout 30m -p 3 -parallel 4 -tags $(TAGS)
 # Tests of these packages make network namespaces, mounts and containers, out of what the landscape has built.
-HOST_PACKAGES = ./local/clouddaemon/... ./local/machineinit/... ./local/provider/networkagent/... ./local/provider/csi/... ./local/images/...
+HOST_PACKAGES = ./local/clouddaemon/... ./local/machineinit/... ./local/provider/networkagent/... ./local/provider/csi/... ./local/images/... ./internal/nodeagent ./internal/nodeagent/units/systemd
 # The slowest come first, so that both cores have work until the end.
 SLOW_PACKAGES = ./internal/gardenlet/shoot/test ./internal/apiserver/test/... ./local/provider
 UNIT_PACKAGES = $(SLOW_PACKAGES) $(shell go list ./... | grep -v /test/e2e)

@@ -15,7 +15,6 @@ import (
 	"hortus.dev/hortus/internal/nodeagent/change"
 	"hortus.dev/hortus/internal/nodeagent/config"
 	"hortus.dev/hortus/internal/nodeagent/units"
-	"hortus.dev/hortus/local/machineinit/unit"
 )
 
 // unitDir is where unit files are written.
@@ -264,10 +263,21 @@ func (r *round) writeUnits(ctx context.Context) error {
 	if err := r.save(); err != nil {
 		return err
 	}
+	if !r.filesOfUnitsChanged() {
+		return nil
+	}
 	if err := r.Units.Reload(ctx); err != nil {
 		return fmt.Errorf("reload units: %w", err)
 	}
 	return nil
+}
+
+// filesOfUnitsChanged reports whether unit files or drop-ins are others than those that are known. A stop after they
+// were written leaves the note that the units have to be restarted.
+func (r *round) filesOfUnitsChanged() bool {
+	return slices.ContainsFunc(r.changes.Units, func(work change.Unit) bool {
+		return work.Restart && (work.Write || len(work.DeleteDropIns) > 0) || work.Delete && len(work.DeleteDropIns) > 0
+	})
 }
 
 // writeUnit reports whether any file of the unit was another before.
@@ -318,21 +328,24 @@ func (r *round) act(ctx context.Context, work change.Unit) error {
 		return fmt.Errorf("disable unit %s: %w", u.Name, err)
 	}
 	if err := r.command(ctx, u, work.Restart); err != nil {
-		return fmt.Errorf("unit %s: %w", u.Name, err)
+		return err
 	}
 	return r.unitDone(work.Name)
 }
 
 func (r *round) command(ctx context.Context, u *extensionsv1alpha1.Unit, restart bool) error {
+	verb, do := "start", r.Units.Start
 	switch {
-	case u.Command != nil && *u.Command == extensionsv1alpha1.CommandStop:
-		return r.Units.Stop(ctx, u.Name)
-	case u.Enable != nil && !*u.Enable && u.Command == nil:
-		return r.Units.Stop(ctx, u.Name)
+	case u.Command != nil && *u.Command == extensionsv1alpha1.CommandStop,
+		u.Enable != nil && !*u.Enable && u.Command == nil:
+		verb, do = "stop", r.Units.Stop
 	case restart:
-		return r.Units.Restart(ctx, u.Name)
+		verb, do = "restart", r.Units.Restart
 	}
-	return r.Units.Start(ctx, u.Name)
+	if err := do(ctx, u.Name); err != nil {
+		return fmt.Errorf("%s unit %s: %w", verb, u.Name, err)
+	}
+	return nil
 }
 
 func (r *round) deleteUnit(ctx context.Context, work change.Unit) error {
@@ -341,13 +354,13 @@ func (r *round) deleteUnit(ctx context.Context, work change.Unit) error {
 		if len(work.DeleteDropIns) == 0 {
 			return nil
 		}
-		if err := r.Units.Restart(ctx, work.Name); err != nil && !errors.Is(err, unit.ErrNotFound) {
+		if err := r.Units.Restart(ctx, work.Name); err != nil && !errors.Is(err, units.ErrNotFound) {
 			return fmt.Errorf("restart unit %s: %w", work.Name, err)
 		}
 		return nil
 	}
 	for _, do := range []func(context.Context, string) error{r.Units.Stop, r.Units.Disable} {
-		if err := do(ctx, work.Name); err != nil && !errors.Is(err, unit.ErrNotFound) {
+		if err := do(ctx, work.Name); err != nil && !errors.Is(err, units.ErrNotFound) {
 			return fmt.Errorf("remove unit %s: %w", work.Name, err)
 		}
 	}

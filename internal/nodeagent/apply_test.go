@@ -425,3 +425,31 @@ func TestInstalledOS(t *testing.T) {
 		t.Errorf("installedOS without a version = %q", got)
 	}
 }
+
+// TestUnitsAreReloadedForTheirFilesAlone spares systemd reading all its files anew.
+func TestUnitsAreReloadedForTheirFilesAlone(t *testing.T) {
+	n := newNode(t)
+	n.applyThrough(t, rawOSC(t, nil))
+	reloads := func(change func(*extensionsv1alpha1.OperatingSystemConfigSpec)) int {
+		before := len(n.units.Log())
+		n.applyThrough(t, rawOSC(t, change))
+		count := 0
+		for _, operation := range n.units.Log()[before:] {
+			if strings.HasPrefix(operation, "reload") {
+				count++
+			}
+		}
+		return count
+	}
+	if got := reloads(func(s *extensionsv1alpha1.OperatingSystemConfigSpec) {
+		s.Files[0].Content.Inline.Data = "maxPods: 2\n"
+	}); got != 0 {
+		t.Errorf("%d reloads for a file that a unit reads", got)
+	}
+	if got := reloads(func(s *extensionsv1alpha1.OperatingSystemConfigSpec) {
+		s.Files[0].Content.Inline.Data = "maxPods: 2\n"
+		s.Units[1].DropIns = []extensionsv1alpha1.DropIn{{Name: "10.conf", Content: "[Service]\n"}}
+	}); got != 1 {
+		t.Errorf("%d reloads for a drop-in", got)
+	}
+}

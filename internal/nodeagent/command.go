@@ -46,7 +46,7 @@ func NewCommand() *cobra.Command {
 	flags := command.Flags()
 	flags.StringVar(&o.ConfigFile, "config", config.File, "configuration file")
 	flags.StringVar(&o.ControlSocket, "control-socket", machineinit.ControlSocket,
-		"socket of the process that runs this node's units")
+		"socket of the process that runs this node's units, on hosts without systemd")
 	flags.StringVar(&o.HealthAddress, "health-address", "127.0.0.1:2751", "address for /healthz and /readyz; 0 for none")
 	flags.StringVar(&o.MetricAddress, "metrics-address", "127.0.0.1:2752", "address for /metrics; 0 for none")
 	return command

@@ -29,7 +29,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"hortus.dev/hortus/internal/nodeagent/config"
-	"hortus.dev/hortus/local/machineinit/unit"
+	"hortus.dev/hortus/internal/nodeagent/units"
+	"hortus.dev/hortus/internal/nodeagent/units/process1"
+	"hortus.dev/hortus/internal/nodeagent/units/systemd"
 )
 
 // Run gets access to the cluster and runs all controllers until ctx is done.
@@ -54,7 +56,7 @@ func Run(ctx context.Context, configuration *config.Configuration, hostName stri
 	if err != nil {
 		return fmt.Errorf("make client: %w", err)
 	}
-	unitManager := unit.NewClient(o.ControlSocket)
+	unitManager := hostUnits(o.ControlSocket)
 	recorder := mgr.GetEventRecorderFor("gardener-node-agent")
 	restartSelf := func(ctx context.Context) error { return unitManager.Restart(ctx, config.UnitName) }
 
@@ -99,6 +101,14 @@ func Run(ctx context.Context, configuration *config.Configuration, hostName stri
 		return fmt.Errorf("run node agent: %w", err)
 	}
 	return nil
+}
+
+// hostUnits returns the manager of what runs the units of this host.
+func hostUnits(controlSocket string) units.Manager {
+	if systemd.Booted() {
+		return systemd.Manager{}
+	}
+	return process1.New(controlSocket)
 }
 
 // newManager caches nothing but what is about this node.

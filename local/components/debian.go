@@ -40,6 +40,9 @@ var MachinePackages = []DebianPackage{
 	{Name: "nftables", program: "nft"},
 }
 
+// Systemd is what tests of the node agent run as process 1 of a host.
+var Systemd = DebianPackage{Name: "systemd", files: []string{"/usr/lib/systemd/systemd"}}
+
 // sbin is searched too: an unprivileged user's PATH often lacks it.
 var sbin = []string{"/usr/local/sbin", "/usr/sbin", "/sbin"}
 

@@ -8,8 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-
-	"hortus.dev/hortus/local/machineinit/unit"
 )
 
 // Fake is a Manager whose units run nothing. It knows the units that have a file in Dir.
@@ -46,7 +44,7 @@ func (f *Fake) do(operation, name string, mustExist bool, act func()) error {
 		}
 	}
 	if mustExist && !f.exists(name) {
-		return fmt.Errorf("%s: %w", name, unit.ErrNotFound)
+		return fmt.Errorf("%s: %w", name, ErrNotFound)
 	}
 	f.log = append(f.log, operation+" "+name)
 	act()
@@ -92,15 +90,15 @@ func (f *Fake) Restart(_ context.Context, name string) error {
 }
 
 // Status implements Manager. Each start has another process ID.
-func (f *Fake) Status(_ context.Context, name string) (unit.Status, error) {
+func (f *Fake) Status(_ context.Context, name string) (Status, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.exists(name) && !f.running[name] {
-		return unit.Status{}, fmt.Errorf("%s: %w", name, unit.ErrNotFound)
+		return Status{}, fmt.Errorf("%s: %w", name, ErrNotFound)
 	}
-	status := unit.Status{Name: name, State: unit.Inactive, Enabled: f.enabled[name]}
+	status := Status{State: Inactive, Enabled: f.enabled[name]}
 	if f.running[name] {
-		status.State, status.PID = unit.Active, f.starts
+		status.State, status.PID = Active, f.starts
 	}
 	return status, nil
 }

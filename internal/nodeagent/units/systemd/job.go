@@ -1,0 +1,116 @@
+package systemd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/dbus"
+)
+
+// Results of jobs, as in the signal JobRemoved of org.freedesktop.systemd1.Manager.
+const (
+	jobDone    = "done"
+	jobSkipped = "skipped" // There was nothing to do.
+)
+
+const (
+	// connectionCheckPeriod is how soon a job notices that systemd has closed its connections.
+	connectionCheckPeriod = time.Second
+	// statePeriod is how often the state of a unit is read when there is no signal to wait for.
+	statePeriod = 200 * time.Millisecond
+)
+
+// errDisconnected is returned when systemd closes its connections during a job, which it does when it executes itself
+// anew. The job goes on.
+var errDisconnected = errors.New("systemd has closed the connection")
+
+// enqueue asks for a job whose result goes into the channel.
+type enqueue func(conn *dbus.Conn, result chan<- string) error
+
+// runJob waits for the end of a job and returns its result.
+func (m Manager) runJob(ctx context.Context, ask enqueue) (string, error) {
+	var result string
+	err := m.with(ctx, func(conn *dbus.Conn) error {
+		results := make(chan string, 1) // Buffered: the connection must not wait for those who have given up.
+		if err := ask(conn, results); err != nil {
+			return err
+		}
+		ticker := time.NewTicker(connectionCheckPeriod)
+		defer ticker.Stop()
+		for {
+			select {
+			case result = <-results:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-ticker.C:
+				if !conn.Connected() {
+					return errDisconnected
+				}
+			}
+		}
+	})
+	return result, err
+}
+
+// awaitState waits until a unit has no job and is on the way nowhere. It stands in for the result of a job that got
+// lost.
+func (m Manager) awaitState(ctx context.Context, name string) (properties, error) {
+	for {
+		found, err := m.properties(ctx, name)
+		if err == nil && found.settled() {
+			return found, nil
+		}
+		// Errors are those of a systemd that is just starting again; ctx or the next try ends them.
+		select {
+		case <-ctx.Done():
+			return properties{}, errors.Join(ctx.Err(), err)
+		case <-time.After(statePeriod):
+		}
+	}
+}
+
+// start makes a unit run by a job, and explains a failure.
+func (m Manager) start(ctx context.Context, name string, ask enqueue) error {
+	// Otherwise systemd refuses units that have been started often within a short time.
+	err := m.with(ctx, func(conn *dbus.Conn) error { return conn.ResetFailedUnitContext(ctx, name) })
+	if err != nil && !isNotFound(err) {
+		return explain(err, name)
+	}
+	result, err := m.runJob(ctx, ask)
+	switch {
+	case errors.Is(err, errDisconnected):
+		found, err := m.awaitState(ctx, name)
+		if err != nil {
+			return explain(err, name)
+		}
+		if found.state() != "failed" {
+			return nil
+		}
+		result = "failed"
+	case err != nil:
+		return explain(err, name)
+	case result == jobDone || result == jobSkipped:
+		return nil
+	}
+	reason := ""
+	if found, err := m.properties(ctx, name); err == nil && found.reason() != "" {
+		reason = ": " + found.reason()
+	}
+	return fmt.Errorf("%s%s; see \"journalctl --unit=%s\"", describeResult(result), reason, name)
+}
+
+// describeResult says how a job ended that was not done.
+func describeResult(result string) string {
+	switch result {
+	case "dependency":
+		return "a unit that it requires has failed"
+	case "timeout":
+		return "the job timed out"
+	case "canceled":
+		return "canceled by another job"
+	}
+	return "job " + result // For example "job failed".
+}

@@ -1,0 +1,277 @@
+//go:build landscape && linux
+
+// Package systemdhost gives tests a host that runs systemd, beside whatever runs the real one: namespaces of their own
+// whose process 1 is the distribution's systemd, with nothing but a few targets to start. The tests share its files,
+// except that what is written below /etc and /run stays in there.
+package systemdhost
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"hortus.dev/hortus/local/components"
+)
+
+const (
+	// UnitDir is where unit files go. It is empty at first.
+	UnitDir = "/etc/systemd/system"
+
+	marker     = "HORTUS_TEST_SYSTEMD"
+	stageHost  = "host"
+	stageBoot  = "boot"
+	stageTests = "tests"
+	// cgroupVariable has the directory of systemd's cgroup.
+	cgroupVariable = "HORTUS_TEST_SYSTEMD_CGROUP"
+
+	program = "/usr/lib/systemd/systemd"
+	// cgroupMount has the test's own mount of the unified hierarchy, controlSocket is where systemd listens.
+	cgroupMount   = "/run/cgroup"
+	controlSocket = "/run/systemd/private"
+	// startWait bounds the start of systemd, which takes some 200 ms, endWait that of its processes when it is killed.
+	startWait, endWait = 30 * time.Second, 10 * time.Second
+	pause              = 10 * time.Millisecond
+)
+
+// shipped are the units of the distribution that there are. All others are left out: some belong to the real host.
+var shipped = map[string]string{
+	"basic.target":      "[Unit]\nRequires=sysinit.target\nAfter=sysinit.target\n",
+	"multi-user.target": "[Unit]\nRequires=basic.target\nAfter=basic.target\nAllowIsolate=yes\n",
+	"shutdown.target":   "[Unit]\nDefaultDependencies=no\nRefuseManualStart=yes\n",
+	"sysinit.target":    "[Unit]\nConflicts=shutdown.target\nBefore=shutdown.target\n",
+}
+
+// Main runs the tests of a package on such a host. Call it from TestMain.
+//
+// The test program runs four times: as it was called; in namespaces of its own (host); as what becomes systemd (boot);
+// and beside that in its namespace of processes, since systemd talks to those only whom it can see (tests).
+func Main(m *testing.M) {
+	var code int
+	var err error
+	switch os.Getenv(marker) {
+	case "":
+		if err = components.EnsurePackages(context.Background(), os.Stderr, components.Systemd); err == nil {
+			code, err = run(stage(stageHost,
+				syscall.CLONE_NEWNS|syscall.CLONE_NEWNET|syscall.CLONE_NEWUTS|syscall.CLONE_NEWIPC))
+		}
+	case stageHost:
+		code, err = host()
+	case stageBoot:
+		err = boot()
+	case stageTests:
+		if err = mountProc(); err == nil {
+			code = m.Run()
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "run systemd for tests (this needs root):", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// stage is this program once more, with the same arguments and in new namespaces.
+func stage(name string, namespaces uintptr, env ...string) *exec.Cmd {
+	c := exec.Command("/proc/self/exe", os.Args[1:]...)
+	c.Env = append(append(os.Environ(), marker+"="+name), env...)
+	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
+	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces, Pdeathsig: syscall.SIGKILL}
+	return c
+}
+
+func run(c *exec.Cmd) (code int, err error) {
+	err = c.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode(), nil
+	}
+	return 0, err
+}
+
+// host starts systemd, runs the tests beside it, and leaves nothing behind.
+func host() (code int, err error) {
+	// Signals at the death of a parent are about its thread; what is started from here also gets this one's namespaces.
+	runtime.LockOSThread()
+	if err := prepare(); err != nil {
+		return 1, err
+	}
+	group, err := makeCgroup()
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, removeCgroup(group)) }()
+	systemd := stage(stageBoot, syscall.CLONE_NEWPID|syscall.CLONE_NEWNS, cgroupVariable+"="+group)
+	if err := systemd.Start(); err != nil {
+		return 1, fmt.Errorf("start systemd: %w", err)
+	}
+	ended := make(chan struct{})
+	go func() { _ = systemd.Wait(); close(ended) }()
+	defer func() {
+		_ = systemd.Process.Kill() // All others in its namespace end with it.
+		<-ended
+	}()
+	if err := awaitSystemd(ended); err != nil {
+		return 1, err
+	}
+	if err := enterProcesses(systemd.Process.Pid); err != nil {
+		return 1, err
+	}
+	tests := stage(stageTests, syscall.CLONE_NEWNS)
+	// A process that does not see its parent takes it for dead. This one ends with its namespace.
+	tests.SysProcAttr.Pdeathsig = 0
+	return run(tests)
+}
+
+// awaitSystemd waits until systemd listens.
+func awaitSystemd(ended <-chan struct{}) error {
+	for deadline := time.Now().Add(startWait); time.Now().Before(deadline); time.Sleep(pause) {
+		if _, err := os.Stat(controlSocket); err == nil {
+			return nil
+		}
+		select {
+		case <-ended:
+			return errors.New("systemd ended at once")
+		default:
+		}
+	}
+	return fmt.Errorf("%s was not there after %s", controlSocket, startWait)
+}
+
+// enterProcesses lets what this thread starts from now on live in the namespace of a process.
+func enterProcesses(pid int) error {
+	namespace, err := os.Open(fmt.Sprintf("/proc/%d/ns/pid", pid))
+	if err != nil {
+		return fmt.Errorf("enter namespace of systemd: %w", err)
+	}
+	defer namespace.Close()
+	if err := unix.Setns(int(namespace.Fd()), unix.CLONE_NEWPID); err != nil {
+		return fmt.Errorf("enter namespace of systemd: %w", err)
+	}
+	return nil
+}
+
+func mountProc() error {
+	if err := unix.Mount("proc", "/proc", "proc", 0, ""); err != nil {
+		return fmt.Errorf("mount /proc: %w", err)
+	}
+	return nil
+}
+
+// prepare makes the namespaces fit for a systemd that has to leave the real host alone.
+func prepare() error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("make mounts private: %w", err)
+	}
+	for _, dir := range []string{"/run", "/usr/lib/systemd/system", "/usr/lib/systemd/system-generators"} {
+		if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "mode=755"); err != nil {
+			return fmt.Errorf("cover %s: %w", dir, err)
+		}
+	}
+	for name, content := range shipped {
+		if err := os.WriteFile(filepath.Join("/usr/lib/systemd/system", name), []byte(content), 0o644); err != nil {
+			return err
+		}
+	}
+	for _, dir := range []string{"/run/etc/upper", "/run/etc/work", cgroupMount} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	if err := unix.Mount("overlay", "/etc", "overlay", 0,
+		"lowerdir=/etc,upperdir=/run/etc/upper,workdir=/run/etc/work"); err != nil {
+		return fmt.Errorf("cover /etc: %w", err)
+	}
+	if err := os.MkdirAll(UnitDir, 0o755); err != nil {
+		return err
+	}
+	if err := unix.Mount("tmpfs", UnitDir, "tmpfs", 0, "mode=755"); err != nil {
+		return fmt.Errorf("cover %s: %w", UnitDir, err)
+	}
+	if err := os.WriteFile("/etc/machine-id", []byte(strings.Repeat("0123456789abcdef", 2)+"\n"), 0o444); err != nil {
+		return err
+	}
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		return fmt.Errorf("find loopback interface: %w", err)
+	}
+	return netlink.LinkSetUp(lo)
+}
+
+// makeCgroup makes a cgroup in the unified hierarchy, which exists beside those of cgroup v1, too.
+func makeCgroup() (string, error) {
+	if err := unix.Mount("cgroup2", cgroupMount, "cgroup2", 0, ""); err != nil {
+		return "", fmt.Errorf("mount cgroup2: %w", err)
+	}
+	group := filepath.Join(cgroupMount, "hortus-test-systemd-"+strconv.Itoa(os.Getpid()))
+	if err := os.Mkdir(group, 0o755); err != nil {
+		return "", fmt.Errorf("make cgroup: %w", err)
+	}
+	return group, nil
+}
+
+// removeCgroup removes a cgroup and those below. Its last processes may be on the point of leaving.
+func removeCgroup(group string) error {
+	var err error
+	for deadline := time.Now().Add(endWait); time.Now().Before(deadline); time.Sleep(pause) {
+		var groups []string
+		_ = filepath.WalkDir(group, func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && entry.IsDir() {
+				groups = append(groups, path)
+			}
+			return nil
+		})
+		for i := len(groups) - 1; i >= 0; i-- { // Children follow their parents in a walk.
+			err = os.Remove(groups[i])
+		}
+		if err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("remove cgroup: %w", err)
+}
+
+// boot becomes systemd, as process 1 of a namespace and at the root of what it sees of the cgroups.
+func boot() error {
+	runtime.LockOSThread()
+	group := os.Getenv(cgroupVariable)
+	if err := os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte("0"), 0o644); err != nil {
+		return fmt.Errorf("enter cgroup: %w", err)
+	}
+	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
+		return fmt.Errorf("make cgroup namespace: %w", err)
+	}
+	if err := mountProc(); err != nil {
+		return err
+	}
+	for _, mount := range []struct {
+		source, target, kind string
+		flags                uintptr
+	}{
+		{"/proc/sys", "/proc/sys", "", unix.MS_BIND},
+		// Settings of the kernel belong to the real host.
+		{"", "/proc/sys", "", unix.MS_BIND | unix.MS_REMOUNT | unix.MS_RDONLY},
+		{"tmpfs", "/sys/fs/cgroup", "tmpfs", 0},
+		{"cgroup2", "/sys/fs/cgroup", "cgroup2", 0},
+	} {
+		if err := unix.Mount(mount.source, mount.target, mount.kind, mount.flags, ""); err != nil {
+			return fmt.Errorf("mount %s: %w", mount.target, err)
+		}
+	}
+	return unix.Exec(program, []string{program, "--system", "--unit=multi-user.target",
+		"--log-target=null", "--show-status=no", "--default-standard-output=null"},
+		// The variable tells systemd that the kernel is not its own.
+		[]string{"container=hortus-test", "PATH=" + os.Getenv("PATH")})
+}
