@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -24,15 +25,20 @@ const (
 // Dialer connects to what its Rules allow. It may be used concurrently.
 type Dialer struct {
 	Rules *Rules
+	// Exempt are targets that are dialled whatever the Rules say, as host:port.
+	Exempt []string
 	// Resolve returns the addresses of a name, the best first; nil asks the resolver of the process.
 	Resolve func(ctx context.Context, name string) ([]netip.Addr, error)
-	// Dial connects to an IP address and port; nil is net.Dialer.
+	// Dial connects to an IP address and port, or to an exempt target; nil is net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // DialContext connects to target, which is host:port with a name or an IP address and a port number other than 0. A
 // name is resolved once; its allowed addresses are tried in turn. Errors are of type *Error.
 func (d *Dialer) DialContext(ctx context.Context, target string) (net.Conn, error) {
+	if slices.Contains(d.Exempt, target) {
+		return d.exempt(ctx, target)
+	}
 	host, port, err := split(target)
 	if err != nil {
 		return nil, err
@@ -44,6 +50,24 @@ func (d *Dialer) DialContext(ctx context.Context, target string) (net.Conn, erro
 		return nil, err
 	}
 	return d.first(ctx, addresses, port)
+}
+
+// exempt dials a target as any program does: search lists apply to its name.
+func (d *Dialer) exempt(ctx context.Context, target string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, totalTimeout)
+	defer cancel()
+	conn, err := d.dial(ctx, target)
+	if err != nil {
+		return nil, unreached([]error{err})
+	}
+	return conn, nil
+}
+
+func (d *Dialer) dial(ctx context.Context, address string) (net.Conn, error) {
+	if d.Dial != nil {
+		return d.Dial(ctx, "tcp", address)
+	}
+	return (&net.Dialer{}).DialContext(ctx, "tcp", address)
 }
 
 // split separates host and port. Ports are numbers: names of services are looked up in files, which is not needed.
@@ -107,17 +131,13 @@ func (d *Dialer) resolve(ctx context.Context, name string) ([]netip.Addr, error)
 
 // first connects to the first address that answers.
 func (d *Dialer) first(ctx context.Context, addresses []netip.Addr, port uint16) (net.Conn, error) {
-	dial := d.Dial
-	if dial == nil {
-		dial = (&net.Dialer{}).DialContext
-	}
 	var errs []error
 	for i, addr := range addresses {
 		attempt, cancel := ctx, context.CancelFunc(func() {})
 		if i < len(addresses)-1 {
 			attempt, cancel = context.WithTimeout(ctx, addressTimeout)
 		}
-		conn, err := dial(attempt, "tcp", netip.AddrPortFrom(addr, port).String())
+		conn, err := d.dial(attempt, netip.AddrPortFrom(addr, port).String())
 		cancel()
 		if err == nil {
 			return conn, nil

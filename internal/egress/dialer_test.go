@@ -79,6 +79,15 @@ func TestDial(t *testing.T) {
 		"a port with a sign":                    {target: "198.51.100.7:+443", result: RefusedName},
 		"an empty host":                         {target: ":443", result: RefusedName},
 		"a service of the seed":                 {target: "kube-apiserver.shoot--a--b.svc:443", result: RefusedName},
+		"an exempt service of the seed": {
+			target: "manager:443", result: Allowed, dialled: []string{"tcp manager:443"},
+		},
+		"an exempt service that is not there": {
+			target: "manager:443", errs: map[string]error{"manager:443": syscall.ECONNREFUSED}, result: Failed,
+			dialled: []string{"tcp manager:443"},
+		},
+		"another port of an exempt service":  {target: "manager:8081", result: RefusedName},
+		"a longer name of an exempt service": {target: "manager.shoot--a--b.svc:443", result: RefusedName},
 		"a name": {
 			target: "hook.example:443", answers: []string{"198.51.100.7"}, result: Allowed, resolved: 1, dialled: one,
 		},
@@ -130,7 +139,8 @@ func TestDial(t *testing.T) {
 			if tc.answers != nil {
 				n.answers["hook.example."] = tc.answers
 			}
-			d := &Dialer{Rules: outside(t, []string{"10.0.0.0/8"}, nil), Resolve: n.resolve, Dial: n.dial}
+			d := &Dialer{Rules: outside(t, []string{"10.0.0.0/8"}, nil), Resolve: n.resolve, Dial: n.dial,
+				Exempt: []string{"manager:443"}}
 			conn, err := d.DialContext(t.Context(), tc.target)
 			if conn != nil {
 				defer conn.Close()

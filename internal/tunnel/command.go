@@ -57,6 +57,8 @@ func newServerCommand() *cobra.Command {
 	o.networks.addFlags(f)
 	f.StringSliceVar(&o.deniedDomains, "denied-domains", nil,
 		"domains that are not outside, with all below them, besides svc, cluster.local and localhost")
+	f.StringSliceVar(&o.exempt, "exempt-targets", nil,
+		"host:port of servers alongside this one that egress may reach although they are not outside")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 		defer stop()
@@ -73,7 +75,7 @@ func newServerCommand() *cobra.Command {
 		}
 		registry := prometheus.NewRegistry()
 		s := &Server{Certs: files, Log: klog.Background().WithName("tunnel-server"), Registry: registry,
-			Inside: inside, Egress: &egress.Dialer{Rules: outside}}
+			Inside: inside, Egress: &egress.Dialer{Rules: outside, Exempt: o.exempt}}
 		connected := func() bool { return listeners.Clients == nil || s.Connected() > 0 }
 		return web.serve(ctx, registry, connected, func(ctx context.Context) error { return s.Serve(ctx, listeners) })
 	}
@@ -84,7 +86,7 @@ func newServerCommand() *cobra.Command {
 type serverOptions struct {
 	clients, proxy, egress string
 	networks               networks
-	deniedDomains          []string
+	deniedDomains, exempt  []string
 }
 
 // networks are flags that say where requests may lead.
