@@ -98,3 +98,33 @@ const (
 	ReasonResourcesRolledOut               = "ResourcesRolledOut"
 	ReasonHealthCheckError                 = "HealthCheckError"
 )
+
+// Labels and annotations by which workloads in a seed get replicas and places.
+const (
+	prefixHighAvailability = "high-availability-config.resources.gardener.cloud/"
+
+	// LabelHighAvailabilityConsider, "true" on a namespace, says that workloads with LabelHighAvailabilityType are
+	// changed.
+	LabelHighAvailabilityConsider = prefixHighAvailability + "consider"
+	// LabelHighAvailabilityType on a workload is HighAvailabilityController or HighAvailabilityServer: controllers elect a
+	// leader, of servers all replicas work.
+	LabelHighAvailabilityType  = prefixHighAvailability + "type"
+	HighAvailabilityController = "controller"
+	HighAvailabilityServer     = "server"
+	// LabelHighAvailabilitySkip on a workload leaves it as it is.
+	LabelHighAvailabilitySkip = prefixHighAvailability + "skip"
+
+	// AnnotationHighAvailabilityFailureTolerance on a namespace is "node" or "zone", or empty if no failure has to be
+	// tolerated. A namespace without it is not that of a control plane.
+	AnnotationHighAvailabilityFailureTolerance = prefixHighAvailability + "failure-tolerance-type"
+	// AnnotationHighAvailabilityZones on a namespace lists its zones, with commas between them.
+	AnnotationHighAvailabilityZones = prefixHighAvailability + "zones"
+	// AnnotationHighAvailabilityZonePinning, "true" on a namespace, keeps pods in these zones also without
+	// AnnotationHighAvailabilityFailureTolerance.
+	AnnotationHighAvailabilityZonePinning = prefixHighAvailability + "zone-pinning"
+
+	// AnnotationHighAvailabilityReplicas on a workload is its number of replicas, instead of that of its type.
+	AnnotationHighAvailabilityReplicas = prefixHighAvailability + "replicas"
+	// AnnotationHighAvailabilityHostSpread, "true" on a workload, never places two of its pods on one node.
+	AnnotationHighAvailabilityHostSpread = prefixHighAvailability + "host-spread"
+)

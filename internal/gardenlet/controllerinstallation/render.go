@@ -13,6 +13,7 @@ import (
 
 	corev1v1 "hortus.dev/hortus/api/core/v1"
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	"hortus.dev/hortus/internal/chart"
 	"hortus.dev/hortus/internal/version"
 )
@@ -44,8 +45,11 @@ func desiredNamespace(
 		security = wanted
 	}
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name:   namespaceOf(installation),
-		Labels: map[string]string{labelRole: roleExtension, labelRegistration: registration.Name, labelPodSecurity: security},
+		Name: namespaceOf(installation),
+		Labels: map[string]string{
+			labelRole: roleExtension, labelRegistration: registration.Name, labelPodSecurity: security,
+			resourcesv1alpha1.LabelHighAvailabilityConsider: "true",
+		},
 	}}
 }
 

@@ -240,7 +240,7 @@ func (r *Reconciler) openState(ctx context.Context, s *scope, id string) error {
 		return fmt.Errorf("namespace %q of an earlier control plane is still being deleted", id)
 	}
 	if !found {
-		if err := kube.Apply(ctx, r.Seed, steps.NamespaceFor(s.shoot, s.seed, id), steps.FieldOwner); err != nil {
+		if err := kube.Apply(ctx, r.Seed, steps.NamespaceFor(s.shoot, s.seed, id, nil), steps.FieldOwner); err != nil {
 			return err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	"hortus.dev/hortus/internal/flow"
 	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/internal/networkpolicy"
@@ -32,12 +33,15 @@ func ensureNamespace(ctx context.Context, s *Values, seed *Seed) (flow.Outcome, 
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	return applyNamespace(ctx, s, seed, !found || old.Labels[networkpolicy.LabelIsolated] == "true")
+	return applyNamespace(ctx, s, seed, old, !found || old.Labels[networkpolicy.LabelIsolated] == "true")
 }
 
-// applyNamespace applies the namespace, and what keeps an isolated one apart from all others before its first pod.
-func applyNamespace(ctx context.Context, s *Values, seed *Seed, isolated bool) (flow.Outcome, error) {
-	ns := NamespaceFor(s.Shoot, s.SeedObject, s.Namespace)
+// applyNamespace applies the namespace, given what there is of it, and what keeps an isolated one apart from all others
+// before its first pod.
+func applyNamespace(
+	ctx context.Context, s *Values, seed *Seed, old *corev1.Namespace, isolated bool,
+) (flow.Outcome, error) {
+	ns := NamespaceFor(s.Shoot, s.SeedObject, s.Namespace, zonesOf(old))
 	ns.Labels[labelPodSecurity] = podSecurity(s.Registered, s.Installations)
 	if isolated {
 		ns.Labels[networkpolicy.LabelIsolated] = "true"
@@ -63,7 +67,11 @@ var Isolated = &flow.Step[*Scope]{
 		EtcdReady,
 	},
 	Ensure: use2(func(ctx context.Context, s *Values, seed *Seed) (flow.Outcome, error) {
-		return applyNamespace(ctx, s, seed, true)
+		old := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}
+		if _, err := kube.Exists(ctx, seed, old); err != nil {
+			return flow.Outcome{}, err
+		}
+		return applyNamespace(ctx, s, seed, old, true)
 	}),
 }
 
@@ -130,14 +138,16 @@ func remaining(ns *corev1.Namespace) string {
 }
 
 // NamespaceFor returns the namespace of a control plane. It carries what others need to know about the Shoot: selectors
-// of network policies and webhooks.
-func NamespaceFor(shoot *corev1beta1.Shoot, seed *corev1beta1.Seed, name string) *corev1.Namespace {
+// of network policies and webhooks. The zones are those that it has already.
+func NamespaceFor(
+	shoot *corev1beta1.Shoot, seed *corev1beta1.Seed, name string, zones []string,
+) *corev1.Namespace {
 	labels := map[string]string{
-		corev1beta1.LabelRole:                                        corev1beta1.RoleShoot,
-		corev1beta1.LabelSeedProvider:                                seed.Spec.Provider.Type,
-		corev1beta1.LabelShootProvider:                               shoot.Spec.Provider.Type,
-		corev1beta1.LabelBackupProvider:                              seed.Spec.Provider.Type,
-		"high-availability-config.resources.gardener.cloud/consider": "true",
+		corev1beta1.LabelRole:                           corev1beta1.RoleShoot,
+		corev1beta1.LabelSeedProvider:                   seed.Spec.Provider.Type,
+		corev1beta1.LabelShootProvider:                  shoot.Spec.Provider.Type,
+		corev1beta1.LabelBackupProvider:                 seed.Spec.Provider.Type,
+		resourcesv1alpha1.LabelHighAvailabilityConsider: "true",
 	}
 	if n := shoot.Spec.Networking; n != nil && n.Type != nil {
 		labels[corev1beta1.LabelNetworkingProvider] = *n.Type
@@ -150,16 +160,15 @@ func NamespaceFor(shoot *corev1beta1.Shoot, seed *corev1beta1.Seed, name string)
 			labels[corev1beta1.LabelPrefixExtensionType+e.Type] = "true"
 		}
 	}
-	tolerance := ""
-	if cp := shoot.Spec.ControlPlane; cp != nil && cp.HighAvailability != nil {
-		tolerance = string(cp.HighAvailability.FailureTolerance.Type)
-	}
+	tolerance := failureTolerance(shoot)
+	zones = chooseZones(zones, seed.Spec.Provider.Zones, tolerance, name)
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name:   name,
 		Labels: labels,
 		Annotations: map[string]string{
-			corev1beta1.AnnotationShootUID:                                             string(shoot.Status.UID),
-			"high-availability-config.resources.gardener.cloud/failure-tolerance-type": tolerance,
+			corev1beta1.AnnotationShootUID:                               string(shoot.Status.UID),
+			resourcesv1alpha1.AnnotationHighAvailabilityFailureTolerance: string(tolerance),
+			resourcesv1alpha1.AnnotationHighAvailabilityZones:            strings.Join(zones, ","),
 		},
 	}}
 }
