@@ -85,6 +85,8 @@ var ControlPlane = []Row{
 		SignedBy: "ca-client", Life: Year, Renewal: onReconcile, TakenUp: "the next request uses it"},
 	{Names: []string{"vpn-seed-server"}, For: "the tunnel's end in the seed", SignedBy: "ca-vpn", Life: Year,
 		Renewal: onReconcile, TakenUp: replaced},
+	{Names: []string{"gardener-resource-manager-webhooks"}, For: "the webhooks of a Shoot's resource-manager",
+		SignedBy: "ca", Life: Year, Renewal: onReconcile, TakenUp: replaced},
 	{Names: []string{"vpn-shoot-client"}, For: "the tunnel's end in the Shoot, where it lies in `kube-system`",
 		SignedBy: "ca-vpn", Life: Year, Renewal: onReconcile, TakenUp: replaced},
 	{Names: []string{"service-account-key"}, For: "tokens of service accounts",

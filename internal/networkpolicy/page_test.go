@@ -82,7 +82,7 @@ func (s *seed) addControlPlane(t *testing.T, namespace string) {
 	}
 	s.add(kubeapiserver.Service(namespace, ""), apiServer.Deployment, etcd.Peers(namespace))
 	etcdService, set := etcd.Render(etcd.Values{Namespace: namespace, StorageSize: "1Gi", Backup: &etcd.Backup{}})
-	tunnelService, tunnel := vpnseedserver.Render(vpnseedserver.Values{Namespace: namespace})
+	tunnelService, tunnel := vpnseedserver.Render(vpnseedserver.Values{Namespace: namespace, Workers: true})
 	_, controllers := kubecontrollermanager.Render(kubecontrollermanager.Values{Namespace: namespace, Workers: true})
 	_, scheduler := kubescheduler.Render(kubescheduler.Values{Namespace: namespace})
 	s.add(etcdService, set, tunnelService, tunnel, controllers, scheduler,

@@ -3,6 +3,7 @@ package resourcemanager
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,6 +15,7 @@ import (
 
 	machinev1alpha1 "github.com/gardener/machine-controller-manager/pkg/apis/machine/v1alpha1"
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -56,6 +58,8 @@ type options struct {
 	leaderElect                        bool
 	healthAddr, metricsAddr            string
 	webhookPort                        int
+	webhookCert, webhookKey            string
+	webhooks                           webhook.Settings
 	clusterNetworks, blockedNetworks   []netip.Prefix
 }
 
@@ -77,6 +81,7 @@ func (o options) watched() map[string]cache.Config {
 func NewCommand() *cobra.Command {
 	var o options
 	var clusterNetworks, blockedNetworks []string
+	var systemComponentTolerations string
 	cmd := &cobra.Command{
 		Use:   "resource-manager",
 		Short: "Apply the objects of ManagedResources to a cluster",
@@ -88,7 +93,9 @@ func NewCommand() *cobra.Command {
 			var err1, err2 error
 			o.clusterNetworks, err1 = prefixes("cluster-networks", clusterNetworks)
 			o.blockedNetworks, err2 = prefixes("blocked-networks", blockedNetworks)
-			if err := errors.Join(err1, err2); err != nil {
+			var err3 error
+			o.webhooks.SystemComponentTolerations, err3 = tolerations(systemComponentTolerations)
+			if err := errors.Join(err1, err2, err3); err != nil {
 				return err
 			}
 			return run(cmd.Context(), o)
@@ -116,7 +123,12 @@ func NewCommand() *cobra.Command {
 		"CIDRs of the seed's own pods, services and nodes; network policies keep them apart from other private networks",
 	)
 	f.StringSliceVar(&blockedNetworks, "blocked-networks", nil, "CIDRs that network policies keep control planes from")
-	f.IntVar(&o.webhookPort, "webhook-port", configuration.Port, "port for admission webhooks of a seed; 0 turns them off")
+	f.IntVar(&o.webhookPort, "webhook-port", configuration.Port, "port for admission webhooks; 0 turns them off")
+	f.StringVar(&o.webhookCert, "webhook-cert-file", "",
+		"PEM certificate of the webhooks; without it those of a Shoot are not served, and a seed keeps its own")
+	f.StringVar(&systemComponentTolerations, "system-component-tolerations", "[]",
+		"JSON list of the tolerations that pods of the system in a Shoot get")
+	f.StringVar(&o.webhookKey, "webhook-key-file", "", "PEM key of the webhooks")
 	f.StringVar(&o.healthAddr, "health-address", ":8081", "address for /healthz and /readyz")
 	f.StringVar(&o.metricsAddr, "metrics-address", "127.0.0.1:8080", "address for /metrics; 0 turns it off")
 	return cmd
@@ -135,6 +147,15 @@ func prefixes(flag string, values []string) ([]netip.Prefix, error) {
 		out = append(out, p.Masked())
 	}
 	return out, errors.Join(errs...)
+}
+
+// tolerations parses the value of the flag.
+func tolerations(value string) ([]corev1.Toleration, error) {
+	var out []corev1.Toleration
+	if err := json.Unmarshal([]byte(value), &out); err != nil {
+		return nil, fmt.Errorf("--system-component-tolerations: %w", err)
+	}
+	return out, nil
 }
 
 // NewScheme returns the types the controllers use.
@@ -179,11 +200,20 @@ func newManager(o options, source, target *rest.Config) (ctrl.Manager, error) {
 	target = rest.CopyConfig(target)
 	target.QPS, target.Burst = targetQPS, targetBurst
 	certificates := &webhook.Certificates{}
+	getCertificate := certificates.GetCertificate
+	if o.webhookCert != "" {
+		// A renewed certificate has another name, so that the process starts anew.
+		pair, err := tls.LoadX509KeyPair(o.webhookCert, o.webhookKey)
+		if err != nil {
+			return nil, fmt.Errorf("load certificate of the webhooks: %w", err)
+		}
+		getCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &pair, nil }
+	}
 	mgr, err := ctrl.NewManager(source, manager.Options{
 		Scheme: scheme,
 		WebhookServer: admission.NewServer(admission.Options{
 			Port: o.webhookPort, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
-				c.MinVersion, c.GetCertificate = tls.VersionTLS13, certificates.GetCertificate
+				c.MinVersion, c.GetCertificate = tls.VersionTLS13, getCertificate
 			}},
 		}),
 		Cache: cache.Options{

@@ -59,7 +59,7 @@ var controllers = []struct {
 	{name: "machine-access", where: inShoots, add: addMachineAccess},
 	{name: "garbage-collector", add: addGarbage},
 	{name: "network-policy", where: inSeeds, add: addNetworkPolicy},
-	{name: "webhooks", where: inSeeds, add: addWebhooks},
+	{name: "webhooks", add: addWebhooks},
 }
 
 // names of all controllers.
@@ -186,10 +186,25 @@ func addNetworkPolicy(c clusters) error {
 	return r.AddToManager(c.mgr)
 }
 
+// addWebhooks serves webhooks to the API server of the target.
 func addWebhooks(c clusters) error {
-	if c.options.webhookPort == 0 {
+	ofSeed := c.options.class != ""
+	if c.options.webhookPort == 0 || !ofSeed && c.options.webhookCert == "" {
 		return nil
 	}
+	server := c.mgr.GetWebhookServer()
+	webhook.Register(server, c.target.GetAPIReader(), c.mgr.GetScheme(), c.options.webhooks)
+	if err := c.mgr.AddReadyzCheck("webhooks", server.StartedChecker()); err != nil {
+		return fmt.Errorf("add readiness of the webhooks: %w", err)
+	}
+	if ofSeed && c.options.webhookCert == "" {
+		return addWebhookCertificates(c)
+	}
+	return nil
+}
+
+// addWebhookCertificates keeps the certificate of the webhooks of a seed.
+func addWebhookCertificates(c clusters) error {
 	secrets, err := cache.New(c.source, cache.Options{
 		Scheme: c.mgr.GetScheme(), Mapper: c.mgr.GetRESTMapper(),
 		ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: webhook.SecretCache(c.options.namespace)},
@@ -202,11 +217,6 @@ func addWebhooks(c clusters) error {
 	}
 	c.certificates.Client, c.certificates.Reader, c.certificates.Secrets = c.mgr.GetClient(), c.mgr.GetAPIReader(), secrets
 	c.certificates.Clock, c.certificates.Namespace = clock.RealClock{}, c.options.namespace
-	server := c.mgr.GetWebhookServer()
-	webhook.Register(server, c.mgr.GetAPIReader(), c.mgr.GetScheme())
-	if err := c.mgr.AddReadyzCheck("webhooks", server.StartedChecker()); err != nil {
-		return fmt.Errorf("add readiness of the webhooks: %w", err)
-	}
 	return c.certificates.AddToManager(c.mgr, secrets)
 }
 

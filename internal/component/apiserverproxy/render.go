@@ -48,11 +48,14 @@ func Render(v Values) []client.Object {
 				Template: corev1.PodTemplateSpec{
 					ObjectMeta: metav1.ObjectMeta{Labels: own},
 					Spec: corev1.PodSpec{
-						HostNetwork:                   true,
-						ServiceAccountName:            name,
-						AutomountServiceAccountToken:  ptr.To(false),
-						EnableServiceLinks:            ptr.To(false),
-						PriorityClassName:             "system-node-critical",
+						HostNetwork:                  true,
+						ServiceAccountName:           name,
+						AutomountServiceAccountToken: ptr.To(false),
+						EnableServiceLinks:           ptr.To(false),
+						PriorityClassName:            "system-node-critical",
+						SecurityContext: &corev1.PodSecurityContext{
+							SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+						},
 						DNSPolicy:                     corev1.DNSDefault,
 						TerminationGracePeriodSeconds: ptr.To(int64(5)),
 						Tolerations:                   []corev1.Toleration{{Operator: corev1.TolerationOpExists}},

@@ -1,6 +1,8 @@
 package resourcemanager
 
 import (
+	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
 
@@ -21,6 +23,9 @@ const configMapName = "gardener-resource-manager-kubeconfig"
 
 const healthPort = 8081
 
+// pathWebhooks has the certificate of the webhooks of a Shoot.
+const pathWebhooks = "/etc/gardener-resource-manager/webhooks"
+
 // Values is what the rendering depends on.
 type Values struct {
 	Namespace string
@@ -34,6 +39,10 @@ type Values struct {
 	Class string
 	// Workers tells whether the Shoot has nodes.
 	Workers bool
+	// WebhookSecret has tls.crt and tls.key of the webhooks of a Shoot; only with workers.
+	WebhookSecret string
+	// SystemComponents are the tolerations of pods of the system in the Shoot; only with workers.
+	SystemComponents []corev1.Toleration
 	// MaxNodeAgentDelay is how long nodes spread a change of their configuration; only with workers.
 	MaxNodeAgentDelay time.Duration
 	// ClusterNetworks and BlockedNetworks of the seed decide about network policies; only for the resource-manager of the
@@ -50,6 +59,7 @@ func Render(v Values) []client.Object {
 		"--namespace=" + v.Namespace,
 	}
 	ports := []corev1.ContainerPort{{Name: "health", ContainerPort: healthPort, Protocol: corev1.ProtocolTCP}}
+	webhooks := corev1.ContainerPort{Name: "webhooks", ContainerPort: configuration.Port, Protocol: corev1.ProtocolTCP}
 	var mounts []component.Mount
 	reaches := []string{component.ReachDNS, component.ReachRuntimeAPI}
 	if v.Class != "" {
@@ -63,15 +73,19 @@ func Render(v Values) []client.Object {
 		// What gardenlets install may contain anything, roles included, so nothing less is enough.
 		objects = append(objects,
 			component.BindClusterRole("gardener.cloud:"+Name, "cluster-admin", component.ServiceAccount(v.Namespace, Name)),
-			configuration.Service(v.Namespace, component.Labels(Name), component.Selector(Name)),
-			configuration.Configuration(v.Namespace, component.Labels(Name)))
-		ports = append(ports, corev1.ContainerPort{
-			Name: "webhooks", ContainerPort: configuration.Port, Protocol: corev1.ProtocolTCP,
-		})
+			configuration.OpenService(v.Namespace, component.Labels(Name), component.Selector(Name)),
+			configuration.ForSeed(v.Namespace, component.Labels(Name)))
+		ports = append(ports, webhooks)
 	} else {
 		command = append(command, "--target-kubeconfig="+component.ClientAccessPath+"/kubeconfig")
 		if v.Workers {
-			command = append(command, "--node-agent-max-delay="+v.MaxNodeAgentDelay.String())
+			command = append(command, "--node-agent-max-delay="+v.MaxNodeAgentDelay.String(),
+				"--webhook-cert-file="+pathWebhooks+"/tls.crt", "--webhook-key-file="+pathWebhooks+"/tls.key",
+				"--system-component-tolerations="+list(v.SystemComponents))
+			ports = append(ports, webhooks)
+			mounts = append(mounts, component.SecretMount("webhooks", v.WebhookSecret, pathWebhooks))
+			objects = append(objects,
+				configuration.Service(v.Namespace, component.Labels(Name), component.Selector(Name)))
 		}
 		mounts = append(mounts, v.Access.Mount(configMapName))
 		reaches = append(reaches, component.ReachAPIServer)
@@ -118,3 +132,19 @@ func Render(v Values) []client.Object {
 		Reaches:        reaches,
 	}.Deployment())
 }
+
+// list is a value of a flag.
+func list(tolerations []corev1.Toleration) string {
+	out, err := json.Marshal(tolerations)
+	if err != nil {
+		panic(fmt.Sprintf("resourcemanager: encode %v: %v", tolerations, err)) // Plain values.
+	}
+	return string(out)
+}
+
+// WebhookDNSNames are those that the certificate of a Shoot's webhooks has to carry.
+func WebhookDNSNames(namespace string) []string { return configuration.DNSNames(namespace) }
+
+// ShootWebhooks returns the object for a Shoot that tells its API server of the webhooks. The bundle has the CA of
+// their certificate.
+func ShootWebhooks(caBundle []byte) client.Object { return configuration.ForShoot(caBundle) }

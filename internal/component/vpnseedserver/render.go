@@ -12,6 +12,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	"hortus.dev/hortus/internal/component"
+	"hortus.dev/hortus/internal/resourcemanager/webhook/configuration"
 )
 
 // Name of the Deployment and the Service; also the name in the certificate that both sides of the tunnel check.
@@ -94,24 +95,33 @@ func Render(v Values) (*corev1.Service, *appsv1.Deployment) {
 	for _, p := range servicePorts {
 		ports = append(ports, corev1.ContainerPort{Name: p.Name, ContainerPort: p.Port, Protocol: p.Protocol})
 	}
+	command := []string{
+		"/usr/local/bin/tunnel", "server",
+		"--client-address=" + clients,
+		fmt.Sprintf("--proxy-address=:%d", ProxyPort),
+		fmt.Sprintf("--egress-address=:%d", EgressPort),
+		"--own-networks=" + strings.Join(v.OwnNetworks, ","),
+		"--denied-networks=" + strings.Join(v.DeniedNetworks, ","),
+		fmt.Sprintf("--health-address=:%d", healthPort),
+		"--ca-file=" + pathCA + "/bundle.crt",
+		"--cert-file=" + pathCert + "/tls.crt",
+		"--key-file=" + pathCert + "/tls.key",
+	}
+	reaches := []string{
+		component.ReachDNS, resourcesv1alpha1.LabelNetworkPolicyToPublicNetworks,
+		resourcesv1alpha1.LabelNetworkPolicyToPrivateNetworks,
+	}
+	if v.Workers {
+		command = append(command, fmt.Sprintf("--exempt-targets=%s:%d", configuration.ServiceName, configuration.ServicePort))
+		reaches = append(reaches, component.ReachService(configuration.ServiceName, configuration.Port))
+	}
 	w := component.Workload{
 		Name:      Name,
 		Namespace: v.Namespace,
 		Replicas:  v.Replicas,
 		Image:     v.Image,
-		Command: []string{
-			"/usr/local/bin/tunnel", "server",
-			"--client-address=" + clients,
-			fmt.Sprintf("--proxy-address=:%d", ProxyPort),
-			fmt.Sprintf("--egress-address=:%d", EgressPort),
-			"--own-networks=" + strings.Join(v.OwnNetworks, ","),
-			"--denied-networks=" + strings.Join(v.DeniedNetworks, ","),
-			fmt.Sprintf("--health-address=:%d", healthPort),
-			"--ca-file=" + pathCA + "/bundle.crt",
-			"--cert-file=" + pathCert + "/tls.crt",
-			"--key-file=" + pathCert + "/tls.key",
-		},
-		Ports: ports,
+		Command:   command,
+		Ports:     ports,
 		Mounts: []component.Mount{
 			component.SecretMount("server", v.ServerSecret, pathCert),
 			component.SecretMount("ca", v.CASecret, pathCA),
@@ -124,10 +134,7 @@ func Render(v Values) (*corev1.Service, *appsv1.Deployment) {
 		PriorityClass:      component.PriorityControllers,
 		Mutable:            true,
 		GracePeriodSeconds: 5,
-		Reaches: []string{
-			component.ReachDNS, resourcesv1alpha1.LabelNetworkPolicyToPublicNetworks,
-			resourcesv1alpha1.LabelNetworkPolicyToPrivateNetworks,
-		},
+		Reaches:            reaches,
 	}
 	return service, w.Deployment()
 }

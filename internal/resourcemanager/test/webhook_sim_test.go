@@ -47,7 +47,7 @@ func TestSimulateWebhookCertificate(t *testing.T) {
 			return nil
 		})
 		served := func() (*x509.Certificate, error) {
-			s, c := secret.DeepCopy(), configuration.Configuration(garden, nil)
+			s, c := secret.DeepCopy(), configuration.ForSeed(garden, nil)
 			if !seed.Exists(s) || !seed.Exists(c) {
 				return nil, fmt.Errorf("no Secret or no configuration")
 			}
@@ -58,7 +58,7 @@ func TestSimulateWebhookCertificate(t *testing.T) {
 			return certificate, trusted(c, certificate)
 		}
 		w.Change("the gardenlet announces the webhooks", seed, func(ctx context.Context, c client.Client) error {
-			return c.Create(ctx, configuration.Configuration(garden, nil))
+			return c.Create(ctx, configuration.ForSeed(garden, nil))
 		})
 		w.Faults(60)
 		var first *x509.Certificate

@@ -28,7 +28,7 @@ type site struct {
 
 func newSite() *site {
 	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).
-		WithObjects(configuration.Configuration("garden", nil)).Build()
+		WithObjects(configuration.ForSeed("garden", nil)).Build()
 	clock := testingclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	return &site{&Certificates{Client: c, Reader: c, Secrets: c, Clock: clock, Namespace: "garden"}, clock}
 }
@@ -115,7 +115,7 @@ func TestSecretIsRepaired(t *testing.T) {
 func TestConfigurationThatLostTheCAGetsItAgain(t *testing.T) {
 	s := newSite()
 	s.reconcile(t)
-	lost := configuration.Configuration("garden", nil)
+	lost := configuration.ForSeed("garden", nil)
 	if err := s.Client.Patch(t.Context(), lost, client.Merge); err != nil {
 		t.Fatal(err)
 	}

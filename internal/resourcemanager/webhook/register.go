@@ -1,18 +1,52 @@
 package webhook
 
 import (
+	"context"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"hortus.dev/hortus/internal/resourcemanager/webhook/configuration"
+	"hortus.dev/hortus/internal/resourcemanager/webhook/highavailability"
+	"hortus.dev/hortus/internal/resourcemanager/webhook/mutation"
+	"hortus.dev/hortus/internal/resourcemanager/webhook/seccomp"
+	"hortus.dev/hortus/internal/resourcemanager/webhook/systemcomponents"
 	"hortus.dev/hortus/internal/resourcemanager/webhook/tokenmount"
 )
 
-// Register lets the server answer for all webhooks. The reader is not cached.
-func Register(server webhook.Server, reader client.Reader, scheme *runtime.Scheme) {
-	server.Register(configuration.PathTokenMount, &admission.Webhook{
-		Handler: &tokenmount.Handler{Reader: reader, Decoder: admission.NewDecoder(scheme)},
-	})
+// Settings are what webhooks of a Shoot depend on besides their objects.
+type Settings struct {
+	// SystemComponentTolerations are those of pods of the system.
+	SystemComponentTolerations []corev1.Toleration
+}
+
+// Register lets the server answer for all webhooks. The reader, of the cluster whose API server asks, is not cached.
+func Register(server webhook.Server, reader client.Reader, scheme *runtime.Scheme, s Settings) {
+	pod := func() *corev1.Pod { return &corev1.Pod{} }
+	for path, change := range map[string]mutation.Change[*corev1.Pod]{
+		configuration.PathTokenMount: tokenmount.Change(reader),
+		configuration.PathSeccomp:    alone(seccomp.Default),
+		configuration.PathSystemComponents: alone(func(pod *corev1.Pod) bool {
+			return systemcomponents.Place(pod, s.SystemComponentTolerations)
+		}),
+	} {
+		server.Register(path, mutation.Webhook(scheme, pod, change))
+	}
+	availability := &highavailability.Changes{Reader: reader}
+	server.Register(configuration.PathDeploymentAvailability, mutation.Webhook(scheme,
+		func() *appsv1.Deployment { return &appsv1.Deployment{} }, availability.Deployment))
+	server.Register(configuration.PathStatefulSetAvailability, mutation.Webhook(scheme,
+		func() *appsv1.StatefulSet { return &appsv1.StatefulSet{} }, availability.StatefulSet))
+	server.Register(configuration.PathAutoscalerAvailability, mutation.Webhook(scheme,
+		func() *autoscalingv2.HorizontalPodAutoscaler { return &autoscalingv2.HorizontalPodAutoscaler{} },
+		availability.Autoscaler))
+}
+
+// alone is a change that depends on nothing but the pod.
+func alone(change func(*corev1.Pod) bool) mutation.Change[*corev1.Pod] {
+	return func(_ context.Context, _ string, pod *corev1.Pod) (bool, error) { return change(pod), nil }
 }

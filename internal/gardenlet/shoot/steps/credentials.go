@@ -47,6 +47,7 @@ const (
 	nameVPNServer          = "vpn-seed-server"
 	nameVPNShoot           = "vpn-shoot-client"
 	nameAPIServer          = "kube-apiserver"
+	nameWebhooks           = "gardener-resource-manager-webhooks"
 	nameServiceAccountKey  = "service-account-key"
 	nameEtcdEncryptionKey  = "kube-apiserver-etcd-encryption-key"
 	nameSSHKeypair         = "ssh-keypair"
@@ -146,6 +147,7 @@ func desiredCredentials(s *Values) []credential {
 			Name: nameKubeletClient, CommonName: shootsystem.UserKubeletClient, SignedBy: nameCAKubelet, Usage: pki.Client,
 			Validity: certificateValidity, ForOldPeers: true, // Logs and shells of nodes that are not replaced yet.
 		}},
+		certificate(nameWebhooks, resourcemanager.Name, nameCA, pki.Server, resourcemanager.WebhookDNSNames(s.Namespace)),
 		certificate(nameVPNShoot, tunnel.ClientCommonName, nameCAVPN, pki.Client, nil),
 	)
 	if s.SSHAccess() {

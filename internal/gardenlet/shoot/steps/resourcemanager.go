@@ -8,6 +8,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"hortus.dev/hortus/internal/component"
 	"hortus.dev/hortus/internal/component/kubeapiserver"
 	"hortus.dev/hortus/internal/component/resourcemanager"
 	"hortus.dev/hortus/internal/flow"
@@ -27,11 +28,20 @@ func ensureResourceManager(ctx context.Context, s *Values, seed *Seed, secrets S
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	objects := resourcemanager.Render(resourcemanager.Values{
+	v := resourcemanager.Values{
 		Namespace: s.Namespace, Image: s.Images.Hortus, Replicas: s.Replicas(), Access: access,
 		Size: s.size(), Workers: !s.Workerless(),
 		MaxNodeAgentDelay: s.Shoot.MaxNodeAgentDelay(),
-	})
+	}
+	if v.Workers {
+		server, err := secrets.Get(nameWebhooks)
+		if err != nil {
+			return flow.Outcome{}, err
+		}
+		v.WebhookSecret = server.Name
+		v.SystemComponents = component.SystemComponents(s.Shoot.Spec.Provider.Workers).Tolerations
+	}
+	objects := resourcemanager.Render(v)
 	outcome, err := applyWorkload(ctx, s, seed, objects)
 	if err != nil || outcome.IsDone() {
 		return outcome, err

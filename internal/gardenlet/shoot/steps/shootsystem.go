@@ -5,8 +5,10 @@ import (
 	"strings"
 
 	"hortus.dev/hortus/internal/component/machinecontrollermanager"
+	"hortus.dev/hortus/internal/component/resourcemanager"
 	"hortus.dev/hortus/internal/component/shootsystem"
 	"hortus.dev/hortus/internal/flow"
+	"hortus.dev/hortus/internal/secretsmanager"
 )
 
 // ShootNamespaces labels kube-system in the Shoot.
@@ -26,10 +28,10 @@ var ShootSystem = &flow.Step[*Scope]{
 	Name:   "shoot-system",
 	After:  []*flow.Step[*Scope]{ManagedResources, ClusterIdentity},
 	SkipIf: when(asleep),
-	Ensure: use2(ensureShootSystem),
+	Ensure: use3(ensureShootSystem),
 }
 
-func ensureShootSystem(ctx context.Context, s *Values, seed *Seed) (flow.Outcome, error) {
+func ensureShootSystem(ctx context.Context, s *Values, seed *Seed, secrets Secrets) (flow.Outcome, error) {
 	info := map[string]string{
 		"clusterIdentity":   clusterIdentity(s),
 		"kubernetesVersion": s.Shoot.Spec.Kubernetes.Version,
@@ -52,6 +54,11 @@ func ensureShootSystem(ctx context.Context, s *Values, seed *Seed) (flow.Outcome
 		ClusterIdentity: clusterIdentity(s), Info: info, Workers: !s.Workerless(),
 	})
 	if !s.Workerless() {
+		ca, err := secrets.Bundle(nameCA)
+		if err != nil {
+			return flow.Outcome{}, err
+		}
+		objects = append(objects, resourcemanager.ShootWebhooks(ca.Data[secretsmanager.DataBundle]))
 		objects = append(objects, machinecontrollermanager.ShootAccess()...)
 	}
 	return flow.Done(), seed.applyShootResource(ctx, shootsystem.ResourceName, objects)

@@ -1,4 +1,5 @@
-// Package configuration tells the API server of a seed of the webhooks of its resource-manager.
+// Package configuration tells API servers of the webhooks of resource-managers: that of a seed of the webhooks of its
+// own resource-manager, that of a Shoot of those of the resource-manager in its control plane.
 package configuration
 
 import (
@@ -8,13 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
-	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 )
 
 const (
-	// Name of the MutatingWebhookConfiguration.
-	Name = "gardener-resource-manager-seed"
+	// Name of the MutatingWebhookConfiguration of a seed, and ShootName of that of a Shoot.
+	Name      = "gardener-resource-manager-seed"
+	ShootName = "gardener-resource-manager-shoot"
 	// ServiceName is that of the Service that offers the webhooks, in the namespace of the resource-manager.
 	ServiceName = "gardener-resource-manager"
 	// Port on which the webhooks are served, and ServicePort under which the Service offers them.
@@ -22,75 +23,57 @@ const (
 	ServicePort = 443
 )
 
+// timeoutSeconds is how long an API server waits for a webhook, which answers in milliseconds.
+const timeoutSeconds = 10
+
 // Webhook is what an API server has to know of one.
 type Webhook struct {
 	// Name in the configuration, a domain.
 	Name string
 	// Path below the server's address.
 	Path string
-	// Rule says which requests it handles, Namespaces in which namespaces.
-	Rule       admissionregistrationv1.RuleWithOperations
-	Namespaces metav1.LabelSelector
+	// Rules say which requests it handles, Namespaces in which namespaces, Objects for which objects.
+	Rules               []admissionregistrationv1.RuleWithOperations
+	Namespaces, Objects metav1.LabelSelector
 	// Conditions are CEL expressions that all hold for what it handles, by name. The API server checks them, so that
 	// what needs no change does not depend on the webhook.
 	Conditions []admissionregistrationv1.MatchCondition
 }
 
-const (
-	// PathTokenMount is where pods get a token of their ServiceAccount.
-	PathTokenMount = "/webhooks/mount-projected-service-account-token"
-	// LabelSkipTokenMount on a pod, with any value, leaves it without one.
-	LabelSkipTokenMount = "projected-token-mount.resources.gardener.cloud/skip"
-	// TokenVolumePrefix begins the names of volumes with a token, those that Kubernetes adds too.
-	TokenVolumePrefix = "kube-api-access"
-)
-
-// Webhooks of seeds.
-var Webhooks = []Webhook{{
-	Name: "projected-token-mount.resources.gardener.cloud",
-	Path: PathTokenMount,
-	Rule: admissionregistrationv1.RuleWithOperations{
-		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-		Rule: admissionregistrationv1.Rule{
-			APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"},
-			Scope: ptr.To(admissionregistrationv1.NamespacedScope),
-		},
-	},
-	// Control planes hold pods of extensions, too.
-	Namespaces: metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
-		Key: corev1beta1.LabelRole, Operator: metav1.LabelSelectorOpIn,
-		Values: []string{corev1beta1.RoleExtension, corev1beta1.RoleShoot},
-	}}},
-	Conditions: []admissionregistrationv1.MatchCondition{
-		{Name: "has-service-account",
-			Expression: `has(object.spec.serviceAccountName) && !(object.spec.serviceAccountName in ["", "default"])`},
-		{Name: "leaves-it-to-the-service-account", Expression: `!has(object.spec.automountServiceAccountToken)`},
-		{Name: "has-no-token",
-			Expression: `!has(object.spec.volumes) || !object.spec.volumes.exists(v, v.name.startsWith("` + TokenVolumePrefix + `"))`},
-		{Name: "is-not-skipped",
-			Expression: `!has(object.metadata.labels) || !("` + LabelSkipTokenMount + `" in object.metadata.labels)`},
-	},
-}}
-
-// Configuration tells an API server of the webhooks, which [Service] offers in the namespace. The CA of their
+// ForSeed tells the API server of a seed of the webhooks, which [Service] offers in the namespace. The CA of their
 // certificate is added by the resource-manager itself.
-func Configuration(namespace string, labels map[string]string) *admissionregistrationv1.MutatingWebhookConfiguration {
-	c := &admissionregistrationv1.MutatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: Name, Labels: labels},
-	}
-	for _, w := range Webhooks {
+func ForSeed(namespace string, labels map[string]string) *admissionregistrationv1.MutatingWebhookConfiguration {
+	return configuration(Name, labels, SeedWebhooks(), func(path string) admissionregistrationv1.WebhookClientConfig {
+		return admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{
+			Namespace: namespace, Name: ServiceName, Path: ptr.To(path), Port: ptr.To(int32(ServicePort)),
+		}}
+	})
+}
+
+// ForShoot tells the API server of a Shoot of the webhooks, which [Service] offers in the namespace of the control
+// plane. The URL has no namespace in it: it is resolved there.
+func ForShoot(caBundle []byte) *admissionregistrationv1.MutatingWebhookConfiguration {
+	return configuration(ShootName, nil, ShootWebhooks(), func(path string) admissionregistrationv1.WebhookClientConfig {
+		return admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://" + ServiceName + path), CABundle: caBundle}
+	})
+}
+
+func configuration(
+	name string, labels map[string]string, webhooks []Webhook,
+	client func(path string) admissionregistrationv1.WebhookClientConfig,
+) *admissionregistrationv1.MutatingWebhookConfiguration {
+	c := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+	for _, w := range webhooks {
 		c.Webhooks = append(c.Webhooks, admissionregistrationv1.MutatingWebhook{
-			Name: w.Name,
-			ClientConfig: admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{
-				Namespace: namespace, Name: ServiceName, Path: ptr.To(w.Path), Port: ptr.To(int32(ServicePort)),
-			}},
-			Rules:                   []admissionregistrationv1.RuleWithOperations{w.Rule},
+			Name:                    w.Name,
+			ClientConfig:            client(w.Path),
+			Rules:                   w.Rules,
 			FailurePolicy:           ptr.To(admissionregistrationv1.Fail),
 			MatchPolicy:             ptr.To(admissionregistrationv1.Equivalent),
-			NamespaceSelector:       w.Namespaces.DeepCopy(),
-			ObjectSelector:          &metav1.LabelSelector{},
+			NamespaceSelector:       &w.Namespaces,
+			ObjectSelector:          &w.Objects,
 			SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
-			TimeoutSeconds:          ptr.To(int32(10)),
+			TimeoutSeconds:          ptr.To(int32(timeoutSeconds)),
 			AdmissionReviewVersions: []string{"v1"},
 			ReinvocationPolicy:      ptr.To(admissionregistrationv1.NeverReinvocationPolicy),
 			MatchConditions:         w.Conditions,
@@ -99,13 +82,15 @@ func Configuration(namespace string, labels map[string]string) *admissionregistr
 	return c
 }
 
-// Service offers the webhooks of the selected pods.
+// DNSNames are those by which the API server of a Shoot knows the resource-manager.
+func DNSNames(namespace string) []string {
+	return []string{ServiceName, ServiceName + "." + namespace, ServiceName + "." + namespace + ".svc"}
+}
+
+// Service offers the webhooks of the selected pods to pods with the label for it.
 func Service(namespace string, labels, selector map[string]string) *corev1.Service {
 	return &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: ServiceName, Labels: labels, Annotations: map[string]string{
-			// An API server calls from an address that no selector describes.
-			resourcesv1alpha1.AnnotationNetworkPolicyFromWorldToPorts: `[{"protocol":"TCP","port":10250}]`,
-		}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: ServiceName, Labels: labels},
 		Spec: corev1.ServiceSpec{
 			Type: corev1.ServiceTypeClusterIP, Selector: selector,
 			Ports: []corev1.ServicePort{{
@@ -113,4 +98,13 @@ func Service(namespace string, labels, selector map[string]string) *corev1.Servi
 			}},
 		},
 	}
+}
+
+// OpenService is a [Service] for everybody: the API server of a seed calls from an address that no selector describes.
+func OpenService(namespace string, labels, selector map[string]string) *corev1.Service {
+	s := Service(namespace, labels, selector)
+	s.Annotations = map[string]string{
+		resourcesv1alpha1.AnnotationNetworkPolicyFromWorldToPorts: `[{"protocol":"TCP","port":10250}]`,
+	}
+	return s
 }

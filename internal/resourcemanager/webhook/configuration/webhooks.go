@@ -1,0 +1,164 @@
+package configuration
+
+import (
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
+)
+
+// Paths of the webhooks.
+const (
+	PathTokenMount = "/webhooks/mount-projected-service-account-token"
+	PathSeccomp    = "/webhooks/seccomp-profile"
+	// PathSystemComponents is in Shoots only.
+	PathSystemComponents = "/webhooks/system-components-config"
+
+	PathDeploymentAvailability  = "/webhooks/high-availability-config/deployment"
+	PathStatefulSetAvailability = "/webhooks/high-availability-config/statefulset"
+	PathAutoscalerAvailability  = "/webhooks/high-availability-config/horizontalpodautoscaler"
+)
+
+// Labels that leave an object out of a webhook, with any value.
+const (
+	LabelSkipTokenMount = "projected-token-mount.resources.gardener.cloud/skip"
+	LabelSkipSeccomp    = "seccompprofile.resources.gardener.cloud/skip"
+
+	LabelSkipSystemComponents = "system-components-config.resources.gardener.cloud/skip"
+)
+
+// TokenVolumePrefix begins the names of volumes with a token, those that Kubernetes adds too.
+const TokenVolumePrefix = "kube-api-access"
+
+// SeedWebhooks are those of a seed. Control planes hold pods of extensions, too.
+func SeedWebhooks() []Webhook {
+	namespaces := metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
+		Key: corev1beta1.LabelRole, Operator: metav1.LabelSelectorOpIn,
+		Values: []string{corev1beta1.RoleExtension, corev1beta1.RoleShoot},
+	}}}
+	return append(availability(), tokenMount(namespaces, nil), seccomp(namespaces, nil))
+}
+
+// ShootWebhooks are those of a Shoot. They handle what ManagedResources put into kube-system, nothing of users.
+func ShootWebhooks() []Webhook {
+	namespaces := metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: metav1.NamespaceSystem}}
+	managed := map[string]string{resourcesv1alpha1.LabelManagedBy: resourcesv1alpha1.ManagedByGardener}
+	return []Webhook{
+		tokenMount(namespaces, managed), seccomp(namespaces, managed), systemComponents(namespaces, managed),
+	}
+}
+
+// tokenMount gives pods a token of their ServiceAccount.
+func tokenMount(namespaces metav1.LabelSelector, labels map[string]string) Webhook {
+	return Webhook{
+		Name:       "projected-token-mount.resources.gardener.cloud",
+		Path:       PathTokenMount,
+		Rules:      newPods(),
+		Namespaces: namespaces,
+		Objects:    without(LabelSkipTokenMount, labels),
+		Conditions: []admissionregistrationv1.MatchCondition{
+			{Name: "has-service-account",
+				Expression: `has(object.spec.serviceAccountName) && !(object.spec.serviceAccountName in ["", "default"])`},
+			{Name: "leaves-it-to-the-service-account", Expression: `!has(object.spec.automountServiceAccountToken)`},
+			{Name: "has-no-token", Expression: `!has(object.spec.volumes) || ` +
+				`!object.spec.volumes.exists(v, v.name.startsWith("` + TokenVolumePrefix + `"))`},
+		},
+	}
+}
+
+// seccomp gives pods without a seccomp profile that of the container runtime.
+func seccomp(namespaces metav1.LabelSelector, labels map[string]string) Webhook {
+	return Webhook{
+		Name:       "seccomp-profile.resources.gardener.cloud",
+		Path:       PathSeccomp,
+		Rules:      newPods(),
+		Namespaces: namespaces,
+		Objects:    without(LabelSkipSeccomp, labels),
+		Conditions: []admissionregistrationv1.MatchCondition{
+			{Name: "has-no-profile",
+				Expression: `!has(object.spec.securityContext) || !has(object.spec.securityContext.seccompProfile)`},
+			{Name: "is-not-privileged", Expression: `(object.spec.containers + ` +
+				`(has(object.spec.initContainers) ? object.spec.initContainers : [])).exists(c, ` +
+				`!has(c.securityContext) || !has(c.securityContext.privileged) || !c.securityContext.privileged)`},
+		},
+	}
+}
+
+// systemComponents places pods where components of the system may run. Those that the gardenlet places itself are
+// recognized by what all of these have.
+func systemComponents(namespaces metav1.LabelSelector, labels map[string]string) Webhook {
+	return Webhook{
+		Name:       "system-components-config.resources.gardener.cloud",
+		Path:       PathSystemComponents,
+		Rules:      newPods(),
+		Namespaces: namespaces,
+		Objects:    without(LabelSkipSystemComponents, labels),
+		Conditions: []admissionregistrationv1.MatchCondition{
+			{Name: "is-not-of-a-daemonset", Expression: `!has(object.metadata.ownerReferences) || ` +
+				`!object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller && o.kind == "DaemonSet")`},
+			{Name: "has-no-place", Expression: `!has(object.spec.nodeSelector) || ` +
+				`!("` + corev1beta1.LabelWorkerPoolSystemComponents + `" in object.spec.nodeSelector) || ` +
+				`!has(object.spec.tolerations) || ` +
+				`!object.spec.tolerations.exists(t, has(t.key) && t.key == "CriticalAddonsOnly")`},
+		},
+	}
+}
+
+// availability gives labelled workloads the replicas and places that their namespace asks for.
+func availability() []Webhook {
+	var out []Webhook
+	for _, kind := range []struct {
+		name, path, group, version, resource string
+	}{
+		{"deployment", PathDeploymentAvailability, "apps", "v1", "deployments"},
+		{"statefulset", PathStatefulSetAvailability, "apps", "v1", "statefulsets"},
+		{"horizontalpodautoscaler", PathAutoscalerAvailability, "autoscaling", "v2", "horizontalpodautoscalers"},
+	} {
+		objects := without(resourcesv1alpha1.LabelHighAvailabilitySkip, nil)
+		objects.MatchExpressions = append(objects.MatchExpressions, metav1.LabelSelectorRequirement{
+			Key: resourcesv1alpha1.LabelHighAvailabilityType, Operator: metav1.LabelSelectorOpExists,
+		})
+		out = append(out, Webhook{
+			Name: kind.name + ".high-availability-config.resources.gardener.cloud",
+			Path: kind.path,
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{
+					admissionregistrationv1.Create, admissionregistrationv1.Update,
+				},
+				Rule: admissionregistrationv1.Rule{
+					APIGroups: []string{kind.group}, APIVersions: []string{kind.version}, Resources: []string{kind.resource},
+					Scope: ptr.To(admissionregistrationv1.NamespacedScope),
+				},
+			}},
+			Namespaces: metav1.LabelSelector{MatchLabels: map[string]string{
+				resourcesv1alpha1.LabelHighAvailabilityConsider: "true",
+			}},
+			Objects: objects,
+			// Whoever deletes it must not depend on the webhook.
+			Conditions: []admissionregistrationv1.MatchCondition{
+				{Name: "is-not-deleted", Expression: `!has(object.metadata.deletionTimestamp)`},
+			},
+		})
+	}
+	return out
+}
+
+func newPods() []admissionregistrationv1.RuleWithOperations {
+	return []admissionregistrationv1.RuleWithOperations{{
+		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+		Rule: admissionregistrationv1.Rule{
+			APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"},
+			Scope: ptr.To(admissionregistrationv1.NamespacedScope),
+		},
+	}}
+}
+
+// without selects objects that have the labels and not the one by which they are left out.
+func without(skip string, labels map[string]string) metav1.LabelSelector {
+	return metav1.LabelSelector{MatchLabels: labels, MatchExpressions: []metav1.LabelSelectorRequirement{
+		{Key: skip, Operator: metav1.LabelSelectorOpDoesNotExist},
+	}}
+}

@@ -1,0 +1,333 @@
+package resourcemanager
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
+	"hortus.dev/hortus/internal/pki"
+	"hortus.dev/hortus/internal/resourcemanager/webhook"
+	"hortus.dev/hortus/internal/resourcemanager/webhook/configuration"
+	"hortus.dev/hortus/test/env"
+)
+
+// webhookServer is a resource-manager whose webhooks the shared API server asks.
+type webhookServer struct {
+	stop func()
+}
+
+// serveWebhooks runs the resource-manager of a class, which nothing but webhooks is selected for, and tells the API
+// server of them as a gardenlet does, but for the address.
+func serveWebhooks(
+	t *testing.T, e *env.Environment, class string, c *admissionregistrationv1.MutatingWebhookConfiguration,
+) webhookServer {
+	t.Helper()
+	ca, err := pki.NewCA("webhooks", clock.RealClock{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := ca.Issue(pki.Request{CommonName: "webhooks", IPs: []net.IP{net.IPv4(127, 0, 0, 1)}, Usage: pki.Server})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, port := t.TempDir(), freePort(t)
+	cert, key := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
+	for path, content := range map[string][]byte{cert: pair.CertPEM, key: pair.KeyPEM} {
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mgr, err := newManager(options{
+		namespace: metav1.NamespaceDefault, class: class, controllers: []string{"webhooks"}, healthAddr: "0",
+		metricsAddr: "0", webhookPort: port, webhookCert: cert, webhookKey: key,
+		webhooks: webhook.Settings{SystemComponentTolerations: []corev1.Toleration{{
+			Key: "CriticalAddonsOnly", Operator: corev1.TolerationOpExists,
+		}}},
+	}, e.Config, e.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	stopped := false
+	s := webhookServer{stop: func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("manager: %v", err)
+		}
+	}}
+	t.Cleanup(s.stop)
+	for i := range c.Webhooks {
+		config := &c.Webhooks[i].ClientConfig
+		path := ptr.Deref(config.URL, "")
+		if config.Service != nil {
+			path = *config.Service.Path
+		}
+		u, err := url.Parse(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.Scheme, u.Host = "https", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		*config = admissionregistrationv1.WebhookClientConfig{URL: ptr.To(u.String()), CABundle: ca.CertPEM}
+	}
+	e.Create(t, c)
+	return s
+}
+
+// admitted is an object, and what becomes of it in the API server.
+type admitted struct {
+	object client.Object
+	// want describes what the webhooks have made of it; empty is nothing, which must not need them.
+	want string
+}
+
+// checkAdmission creates each object in a dry run, with the webhooks and after they have ended.
+func checkAdmission(t *testing.T, e *env.Environment, server webhookServer, cases map[string]admitted) {
+	t.Helper()
+	create := func(tc admitted) (string, error) {
+		object := tc.object.DeepCopyObject().(client.Object)
+		err := e.Client.Create(t.Context(), object, client.DryRunAll)
+		return changes(tc.object, object), err
+	}
+	for name, tc := range cases {
+		// The configuration takes a moment to reach the API server.
+		env.Eventually(t, name, func() (bool, error) {
+			got, err := create(tc)
+			if err == nil && got != tc.want {
+				err = fmt.Errorf("changed: %q, want %q", got, tc.want)
+			}
+			return err == nil, err
+		})
+	}
+	server.stop()
+	for name, tc := range cases {
+		got, err := create(tc)
+		if refused := err != nil && strings.Contains(err.Error(), "failed calling webhook"); refused != (tc.want != "") {
+			t.Errorf("%s: without the webhooks: %q, %v", name, got, err)
+		}
+	}
+}
+
+// changes describes what webhooks change.
+func changes(before, after client.Object) string {
+	var out []string
+	switch after := after.(type) {
+	case *appsv1.Deployment:
+		if got := *after.Spec.Replicas; got != *before.(*appsv1.Deployment).Spec.Replicas {
+			out = append(out, fmt.Sprintf("replicas %d", got))
+		}
+		for _, c := range after.Spec.Template.Spec.TopologySpreadConstraints {
+			out = append(out, "spread over "+c.TopologyKey)
+		}
+	case *appsv1.StatefulSet:
+		if got := *after.Spec.Replicas; got != *before.(*appsv1.StatefulSet).Spec.Replicas {
+			out = append(out, fmt.Sprintf("replicas %d", got))
+		}
+	case *autoscalingv2.HorizontalPodAutoscaler:
+		if got := *after.Spec.MinReplicas; got != *before.(*autoscalingv2.HorizontalPodAutoscaler).Spec.MinReplicas {
+			out = append(out, fmt.Sprintf("at least %d", got))
+		}
+	case *corev1.Pod:
+		before := before.(*corev1.Pod)
+		for _, v := range after.Spec.Volumes[len(before.Spec.Volumes):] {
+			out = append(out, "volume "+v.Name)
+		}
+		if len(after.Spec.NodeSelector) > len(before.Spec.NodeSelector) {
+			out = append(out, "placed")
+		}
+		profile := func(p *corev1.Pod) string {
+			if s := p.Spec.SecurityContext; s != nil && s.SeccompProfile != nil {
+				return string(s.SeccompProfile.Type)
+			}
+			return ""
+		}
+		if got := profile(after); got != profile(before) {
+			out = append(out, "profile "+got)
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// system is a pod of a ManagedResource in kube-system that no webhook changes.
+func system(change func(*corev1.Pod)) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "a", Labels: map[string]string{
+			resourcesv1alpha1.LabelManagedBy: resourcesv1alpha1.ManagedByGardener,
+		}},
+		Spec: corev1.PodSpec{
+			SecurityContext: &corev1.PodSecurityContext{
+				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+			},
+			NodeSelector: map[string]string{corev1beta1.LabelWorkerPoolSystemComponents: "true"},
+			Tolerations:  []corev1.Toleration{{Key: "CriticalAddonsOnly", Operator: corev1.TolerationOpExists}},
+			Containers:   []corev1.Container{{Name: "a", Image: "a"}},
+		},
+	}
+	if change != nil {
+		change(pod)
+	}
+	return pod
+}
+
+// deployment has one replica.
+func deployment(namespace string, labels map[string]string) *appsv1.Deployment {
+	own := map[string]string{"app": "a"}
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: env.Name("d"), Labels: labels},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: ptr.To(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: own},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: own},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "a"}}},
+			},
+		},
+	}
+}
+
+func withoutProfile(p *corev1.Pod) { p.Spec.SecurityContext = nil }
+
+func nowhere(p *corev1.Pod) { p.Spec.NodeSelector, p.Spec.Tolerations = nil, nil }
+
+func TestWebhooksOfAShoot(t *testing.T) {
+	e := env.Shared(t)
+	server := serveWebhooks(t, e, "", configuration.ForShoot(nil))
+	e.Create(t, &corev1.ServiceAccount{
+		ObjectMeta:                   metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "frugal"},
+		AutomountServiceAccountToken: ptr.To(false),
+	})
+	frugal := func(p *corev1.Pod) { p.Spec.ServiceAccountName = "frugal" }
+	checkAdmission(t, e, server, map[string]admitted{
+		"a pod that has all":               {object: system(nil)},
+		"a pod whose account has no token": {system(frugal), "volume kube-api-access-gardener"},
+		"a pod that wants no token": {object: system(func(p *corev1.Pod) {
+			frugal(p)
+			p.Spec.AutomountServiceAccountToken = ptr.To(false)
+		})},
+		"a pod without a seccomp profile": {system(withoutProfile), "profile RuntimeDefault"},
+		"a privileged pod without a profile": {object: system(func(p *corev1.Pod) {
+			withoutProfile(p)
+			p.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: ptr.To(true)}
+		})},
+		"a privileged init container without a profile": {system(func(p *corev1.Pod) {
+			withoutProfile(p)
+			p.Spec.InitContainers = []corev1.Container{{Name: "b", Image: "b",
+				SecurityContext: &corev1.SecurityContext{Privileged: ptr.To(true)}}}
+		}), "profile RuntimeDefault"},
+		"a pod without a place": {system(nowhere), "placed"},
+		"a pod without a place that is skipped": {object: system(func(p *corev1.Pod) {
+			nowhere(p)
+			p.Labels[configuration.LabelSkipSystemComponents] = "true"
+		})},
+		"a pod of a DaemonSet": {object: system(func(p *corev1.Pod) {
+			nowhere(p)
+			p.OwnerReferences = []metav1.OwnerReference{{
+				APIVersion: "apps/v1", Kind: "DaemonSet", Name: "a", UID: "a", Controller: ptr.To(true),
+			}}
+		})},
+		"a pod that is skipped": {object: system(func(p *corev1.Pod) {
+			withoutProfile(p)
+			frugal(p)
+			p.Labels[configuration.LabelSkipSeccomp], p.Labels[configuration.LabelSkipTokenMount] = "true", ""
+		})},
+		"a pod of a user in kube-system": {object: system(func(p *corev1.Pod) { withoutProfile(p); p.Labels = nil })},
+		"a pod in another namespace": {object: system(func(p *corev1.Pod) {
+			withoutProfile(p)
+			p.Namespace = metav1.NamespaceDefault
+		})},
+	})
+}
+
+func TestWebhooksOfASeed(t *testing.T) {
+	e := env.Shared(t)
+	server := serveWebhooks(t, e, resourcesv1alpha1.ClassSeed, configuration.ForSeed("garden", nil))
+	in := func(role string, change func(*corev1.Pod)) *corev1.Pod {
+		namespace := e.Namespace(t, map[string]string{corev1beta1.LabelRole: role}).Name
+		e.Create(t, &corev1.ServiceAccount{
+			ObjectMeta:                   metav1.ObjectMeta{Namespace: namespace, Name: "frugal"},
+			AutomountServiceAccountToken: ptr.To(false),
+		})
+		return system(func(p *corev1.Pod) {
+			p.Namespace, p.Labels = namespace, nil
+			p.Spec.ServiceAccountName = "frugal"
+			p.Spec.AutomountServiceAccountToken = ptr.To(false)
+			change(p)
+		})
+	}
+	tolerant := e.Namespace(t, map[string]string{
+		corev1beta1.LabelRole: corev1beta1.RoleShoot, resourcesv1alpha1.LabelHighAvailabilityConsider: "true",
+	})
+	tolerant.Annotations = map[string]string{
+		resourcesv1alpha1.AnnotationHighAvailabilityFailureTolerance: "zone",
+		resourcesv1alpha1.AnnotationHighAvailabilityZones:            "a,b,c",
+	}
+	if err := e.Client.Update(t.Context(), tolerant); err != nil {
+		t.Fatal(err)
+	}
+	labelled := map[string]string{resourcesv1alpha1.LabelHighAvailabilityType: resourcesv1alpha1.HighAvailabilityServer}
+	token := func(p *corev1.Pod) { p.Spec.AutomountServiceAccountToken = nil }
+	existing := deployment(tolerant.Name, nil)
+	e.Create(t, existing)
+	env.Eventually(t, "an update that makes it a server", func() (bool, error) {
+		existing.Labels, existing.Spec.Replicas = labelled, ptr.To(int32(1))
+		err := e.Client.Update(t.Context(), existing, client.DryRunAll)
+		return err == nil && *existing.Spec.Replicas == 2, err
+	})
+	checkAdmission(t, e, server, map[string]admitted{
+		"a server": {deployment(tolerant.Name, labelled),
+			"replicas 2, spread over kubernetes.io/hostname, spread over topology.kubernetes.io/zone"},
+		"a StatefulSet": {&appsv1.StatefulSet{
+			ObjectMeta: metav1.ObjectMeta{Namespace: tolerant.Name, Name: "b", Labels: labelled},
+			Spec: appsv1.StatefulSetSpec{
+				Replicas: ptr.To(int32(1)), Selector: existing.Spec.Selector, Template: existing.Spec.Template,
+			},
+		}, "replicas 2"},
+		"an autoscaler": {&autoscalingv2.HorizontalPodAutoscaler{
+			ObjectMeta: metav1.ObjectMeta{Namespace: tolerant.Name, Name: "c", Labels: labelled},
+			Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+				MinReplicas: ptr.To(int32(1)), MaxReplicas: 1,
+				ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "c"},
+			},
+		}, "at least 2"},
+		"a workload without label":                           {object: deployment(tolerant.Name, nil)},
+		"a server in another namespace":                      {object: deployment(metav1.NamespaceDefault, labelled)},
+		"a pod of an extension whose account has no token":   {in(corev1beta1.RoleExtension, token), "volume kube-api-access-gardener"},
+		"a pod of a control plane without a seccomp profile": {in(corev1beta1.RoleShoot, withoutProfile), "profile RuntimeDefault"},
+		"a pod of the garden": {object: in(corev1beta1.RoleGarden, func(p *corev1.Pod) {
+			token(p)
+			withoutProfile(p)
+		})},
+	})
+}
+
+// freePort is a port of this machine that nobody listens on.
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
