@@ -1,8 +1,8 @@
 //go:build landscape && linux
 
 // Package systemdhost gives tests a host that runs systemd, beside whatever runs the real one: namespaces of their own
-// whose process 1 is the distribution's systemd, with nothing but a few targets to start. The tests share its files,
-// except that what is written below /etc and /run stays in there.
+// whose process 1 is the distribution's systemd, with nothing but a few targets to start. It shares network and files,
+// except that what is written below /etc, /run and /var/lib stays in there.
 package systemdhost
 
 import (
@@ -20,7 +20,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/hortus/local/components"
@@ -64,8 +63,7 @@ func Main(m *testing.M) {
 	switch os.Getenv(marker) {
 	case "":
 		if err = components.EnsurePackages(context.Background(), os.Stderr, components.Systemd); err == nil {
-			code, err = run(stage(stageHost,
-				syscall.CLONE_NEWNS|syscall.CLONE_NEWNET|syscall.CLONE_NEWUTS|syscall.CLONE_NEWIPC))
+			code, err = run(stage(stageHost, syscall.CLONE_NEWNS|syscall.CLONE_NEWUTS|syscall.CLONE_NEWIPC))
 		}
 	case stageHost:
 		code, err = host()
@@ -185,14 +183,10 @@ func prepare() error {
 			return err
 		}
 	}
-	for _, dir := range []string{"/run/etc/upper", "/run/etc/work", cgroupMount} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
+	for _, dir := range []string{"/etc", "/var/lib"} {
+		if err := cover(dir); err != nil {
 			return err
 		}
-	}
-	if err := unix.Mount("overlay", "/etc", "overlay", 0,
-		"lowerdir=/etc,upperdir=/run/etc/upper,workdir=/run/etc/work"); err != nil {
-		return fmt.Errorf("cover /etc: %w", err)
 	}
 	if err := os.MkdirAll(UnitDir, 0o755); err != nil {
 		return err
@@ -200,18 +194,30 @@ func prepare() error {
 	if err := unix.Mount("tmpfs", UnitDir, "tmpfs", 0, "mode=755"); err != nil {
 		return fmt.Errorf("cover %s: %w", UnitDir, err)
 	}
-	if err := os.WriteFile("/etc/machine-id", []byte(strings.Repeat("0123456789abcdef", 2)+"\n"), 0o444); err != nil {
-		return err
+	// There is one in any case, so that systemd makes none.
+	return os.WriteFile("/etc/machine-id", []byte(strings.Repeat("0123456789abcdef", 2)+"\n"), 0o444)
+}
+
+// cover lets what is written below a directory be seen in these namespaces only.
+func cover(dir string) error {
+	upper, work := filepath.Join("/run/upper", dir), filepath.Join("/run/work", dir)
+	for _, made := range []string{upper, work} {
+		if err := os.MkdirAll(made, 0o755); err != nil {
+			return err
+		}
 	}
-	lo, err := netlink.LinkByName("lo")
-	if err != nil {
-		return fmt.Errorf("find loopback interface: %w", err)
+	options := "lowerdir=" + dir + ",upperdir=" + upper + ",workdir=" + work
+	if err := unix.Mount("overlay", dir, "overlay", 0, options); err != nil {
+		return fmt.Errorf("cover %s: %w", dir, err)
 	}
-	return netlink.LinkSetUp(lo)
+	return nil
 }
 
 // makeCgroup makes a cgroup in the unified hierarchy, which exists beside those of cgroup v1, too.
 func makeCgroup() (string, error) {
+	if err := os.MkdirAll(cgroupMount, 0o755); err != nil {
+		return "", err
+	}
 	if err := unix.Mount("cgroup2", cgroupMount, "cgroup2", 0, ""); err != nil {
 		return "", fmt.Errorf("mount cgroup2: %w", err)
 	}

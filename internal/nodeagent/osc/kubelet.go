@@ -23,6 +23,18 @@ func (v Values) kubeletUnit() extensionsv1alpha1.Unit {
 	for key, value := range v.Labels {
 		labels[key] = value
 	}
+	command := []string{
+		config.KubeletBinary,
+		"--bootstrap-kubeconfig=" + config.KubeletBootstrapKubeconfig,
+		"--kubeconfig=" + config.KubeletKubeconfig,
+		"--config=" + config.KubeletConfigFile,
+		"--node-labels=" + labelFlag(labels),
+		"--v=2",
+	}
+	if v.cgroupDriver() == extensionsv1alpha1.CgroupDriverSystemd {
+		// Where systemd runs containerd; otherwise the kubelet reports nothing of what the runtime uses.
+		command = append(command, "--runtime-cgroups=/system.slice/"+config.ContainerdUnitName)
+	}
 	return extensionsv1alpha1.Unit{
 		Name: config.KubeletUnitName, Enable: ptr.To(true), Command: ptr.To(extensionsv1alpha1.CommandStart),
 		Content: ptr.To(strings.Join([]string{
@@ -32,15 +44,7 @@ func (v Values) kubeletUnit() extensionsv1alpha1.Unit {
 			"",
 			"[Service]",
 			"EnvironmentFile=-" + config.KubeletExtraArgsFile,
-			"ExecStart=" + strings.Join([]string{
-				config.KubeletBinary,
-				"--bootstrap-kubeconfig=" + config.KubeletBootstrapKubeconfig,
-				"--kubeconfig=" + config.KubeletKubeconfig,
-				"--config=" + config.KubeletConfigFile,
-				"--node-labels=" + labelFlag(labels),
-				"--v=2",
-				"$KUBELET_EXTRA_ARGS",
-			}, ` \`+"\n    "),
+			"ExecStart=" + strings.Join(append(command, "$KUBELET_EXTRA_ARGS"), ` \`+"\n    "),
 			"Restart=always",
 			"RestartSec=5",
 			// Pods outlive a restart of their kubelet.
