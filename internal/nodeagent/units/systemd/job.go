@@ -18,6 +18,8 @@ const (
 const (
 	// connectionCheckPeriod is how soon a job notices that systemd has closed its connections.
 	connectionCheckPeriod = time.Second
+	// reconnectTimeout bounds how long systemd may be out of reach. It executes itself anew within a second.
+	reconnectTimeout = time.Minute
 	// statePeriod is how often the state of a unit is read when there is no signal to wait for.
 	statePeriod = 200 * time.Millisecond
 )
@@ -58,12 +60,17 @@ func (m Manager) runJob(ctx context.Context, ask enqueue) (string, error) {
 // awaitState waits until a unit has no job and is on the way nowhere. It stands in for the result of a job that got
 // lost.
 func (m Manager) awaitState(ctx context.Context, name string) (properties, error) {
-	for {
+	for reached := time.Now(); ; {
 		found, err := m.properties(ctx, name)
-		if err == nil && found.settled() {
-			return found, nil
+		if err == nil {
+			if found.settled() {
+				return found, nil
+			}
+			reached = time.Now()
 		}
-		// Errors are those of a systemd that is just starting again; ctx or the next try ends them.
+		if time.Since(reached) >= reconnectTimeout {
+			return properties{}, err
+		}
 		select {
 		case <-ctx.Done():
 			return properties{}, errors.Join(ctx.Err(), err)
@@ -99,7 +106,7 @@ func (m Manager) start(ctx context.Context, name string, ask enqueue) error {
 	if found, err := m.properties(ctx, name); err == nil && found.reason() != "" {
 		reason = ": " + found.reason()
 	}
-	return fmt.Errorf("%s%s; see \"journalctl --unit=%s\"", describeResult(result), reason, name)
+	return fmt.Errorf("%s%s. See \"journalctl --unit=%s\"", describeResult(result), reason, name)
 }
 
 // describeResult says how a job ended that was not done.

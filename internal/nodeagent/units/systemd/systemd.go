@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/coreos/go-systemd/v22/dbus"
 	godbus "github.com/godbus/dbus/v5"
@@ -49,7 +50,7 @@ func (Manager) with(ctx context.Context, do func(*dbus.Conn) error) error {
 // Reload implements units.Manager.
 func (m Manager) Reload(ctx context.Context) error {
 	if err := m.with(ctx, func(conn *dbus.Conn) error { return conn.ReloadContext(ctx) }); err != nil {
-		return fmt.Errorf("reload systemd: %w; see \"journalctl _PID=1\"", err)
+		return fmt.Errorf("reload systemd: %w. See \"journalctl _PID=1\"", err)
 	}
 	return nil
 }
@@ -111,7 +112,7 @@ func (m Manager) Stop(ctx context.Context, name string) error {
 	case errors.Is(err, errDisconnected):
 		_, err = m.awaitState(ctx, name)
 	case err == nil && result != jobDone && result != jobSkipped:
-		return fmt.Errorf("%s; see \"journalctl --unit=%s\"", describeResult(result), name)
+		return fmt.Errorf("%s. See \"journalctl --unit=%s\"", describeResult(result), name)
 	}
 	if err != nil {
 		return explain(err, name)
@@ -155,17 +156,20 @@ func isNotFound(err error) bool {
 	return name == errorNoSuchUnit || name == errorFileNotFound
 }
 
-// explain says what to look at.
+// explain adds what to look at, as a sentence of its own: systemd's messages are sentences, too.
 func explain(err error, name string) error {
+	hint := "See \"systemctl status " + name + "\""
 	switch {
 	case err == nil:
 		return nil
 	case isNotFound(err):
-		return fmt.Errorf("%w: %w", units.ErrNotFound, err)
+		return fmt.Errorf("%w: %s", units.ErrNotFound, withoutPeriod(err))
 	case errorName(err) == errorUnitMasked:
-		return fmt.Errorf("%w; \"systemctl unmask %s\" lets it run", err, name)
-	case errorName(err) != "":
-		return fmt.Errorf("%w; see \"systemctl status %s\"", err, name)
+		hint = "It runs after \"systemctl unmask " + name + "\""
+	case errorName(err) == "":
+		return err
 	}
-	return err
+	return fmt.Errorf("%s. %s", withoutPeriod(err), hint)
 }
+
+func withoutPeriod(err error) string { return strings.TrimSuffix(err.Error(), ".") }
