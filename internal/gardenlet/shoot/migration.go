@@ -240,7 +240,9 @@ func (r *Reconciler) openState(ctx context.Context, s *scope, id string) error {
 		return fmt.Errorf("namespace %q of an earlier control plane is still being deleted", id)
 	}
 	if !found {
-		if err := kube.Apply(ctx, r.Seed, steps.NamespaceFor(s.shoot, s.seed, id, nil), steps.FieldOwner); err != nil {
+		// What depends on registrations the step adds.
+		namespace := steps.NamespaceFor(s.shoot, s.seed, nil, id, nil)
+		if err := kube.Apply(ctx, r.Seed, namespace, steps.FieldOwner); err != nil {
 			return err
 		}
 	}

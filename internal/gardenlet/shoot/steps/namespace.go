@@ -41,7 +41,7 @@ func ensureNamespace(ctx context.Context, s *Values, seed *Seed) (flow.Outcome, 
 func applyNamespace(
 	ctx context.Context, s *Values, seed *Seed, old *corev1.Namespace, isolated bool,
 ) (flow.Outcome, error) {
-	ns := NamespaceFor(s.Shoot, s.SeedObject, s.Namespace, zonesOf(old))
+	ns := NamespaceFor(s.Shoot, s.SeedObject, s.Registered, s.Namespace, zonesOf(old))
 	ns.Labels[labelPodSecurity] = podSecurity(s.Registered, s.Installations)
 	if isolated {
 		ns.Labels[networkpolicy.LabelIsolated] = "true"
@@ -140,7 +140,8 @@ func remaining(ns *corev1.Namespace) string {
 // NamespaceFor returns the namespace of a control plane. It carries what others need to know about the Shoot: selectors
 // of network policies and webhooks. The zones are those that it has already.
 func NamespaceFor(
-	shoot *corev1beta1.Shoot, seed *corev1beta1.Seed, name string, zones []string,
+	shoot *corev1beta1.Shoot, seed *corev1beta1.Seed, registrations []corev1beta1.ControllerRegistration, name string,
+	zones []string,
 ) *corev1.Namespace {
 	labels := map[string]string{
 		corev1beta1.LabelRole:                           corev1beta1.RoleShoot,
@@ -159,6 +160,9 @@ func NamespaceFor(
 		if e.Disabled == nil || !*e.Disabled {
 			labels[corev1beta1.LabelPrefixExtensionType+e.Type] = "true"
 		}
+	}
+	for _, w := range wantedExtensions(shoot, registrations) { // Those that are enabled for all as well.
+		labels[corev1beta1.LabelPrefixExtensionType+w.spec.Type] = "true"
 	}
 	tolerance := failureTolerance(shoot)
 	zones = chooseZones(zones, seed.Spec.Provider.Zones, tolerance, name)

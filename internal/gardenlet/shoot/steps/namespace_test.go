@@ -1,0 +1,54 @@
+package steps
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/utils/ptr"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+)
+
+func TestNamespaceDescribesTheShoot(t *testing.T) {
+	seed := &corev1beta1.Seed{}
+	seed.Spec.Provider.Type = "metal"
+	seed.Spec.Backup = &corev1beta1.Backup{Provider: "store"}
+	shoot := &corev1beta1.Shoot{}
+	shoot.Status.UID = "uid"
+	shoot.Spec.Provider.Type, shoot.Spec.Provider.Workers = "local", []corev1beta1.Worker{{Name: "a"}}
+	shoot.Spec.Networking = &corev1beta1.Networking{Type: ptr.To("simple")}
+	shoot.Spec.Extensions = []corev1beta1.Extension{
+		{Type: "asked"}, {Type: "refused", Disabled: ptr.To(true)}, {Type: "declined", Disabled: ptr.To(true)},
+	}
+	shoot.Spec.ControlPlane = &corev1beta1.ControlPlane{HighAvailability: &corev1beta1.HighAvailability{
+		FailureTolerance: corev1beta1.FailureTolerance{Type: corev1beta1.FailureToleranceTypeZone},
+	}}
+	forAll := func(kind string) corev1beta1.ControllerResource {
+		return corev1beta1.ControllerResource{
+			Kind: "Extension", Type: kind, AutoEnable: []corev1beta1.ClusterType{corev1beta1.ClusterTypeShoot},
+		}
+	}
+	registrations := []corev1beta1.ControllerRegistration{{Spec: corev1beta1.ControllerRegistrationSpec{
+		Resources: []corev1beta1.ControllerResource{forAll("automatic"), forAll("declined")},
+	}}}
+	ns := NamespaceFor(shoot, seed, registrations, "shoot--dev--a", []string{"a", "b", "c"})
+	if diff := cmp.Diff(map[string]string{
+		"gardener.cloud/role":                                        "shoot",
+		"seed.gardener.cloud/provider":                               "metal",
+		"shoot.gardener.cloud/provider":                              "local",
+		"backup.gardener.cloud/provider":                             "store",
+		"networking.shoot.gardener.cloud/provider":                   "simple",
+		"extensions.gardener.cloud/asked":                            "true",
+		"extensions.gardener.cloud/automatic":                        "true",
+		"high-availability-config.resources.gardener.cloud/consider": "true",
+	}, ns.Labels); diff != "" {
+		t.Errorf("labels mismatch (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]string{
+		"shoot.gardener.cloud/uid": "uid",
+		"high-availability-config.resources.gardener.cloud/failure-tolerance-type": "zone",
+		"high-availability-config.resources.gardener.cloud/zones":                  "a,b,c",
+	}, ns.Annotations); diff != "" {
+		t.Errorf("annotations mismatch (-want +got):\n%s", diff)
+	}
+}
