@@ -12,7 +12,7 @@ import (
 // APIServerProxy stands in for the API server's address on every node.
 var APIServerProxy = &flow.Step[*Scope]{
 	Name:   "apiserver-proxy",
-	After:  []*flow.Step[*Scope]{ShootNamespaces, KubeAPIServerService},
+	After:  []*flow.Step[*Scope]{ShootNamespaces, KubeAPIServerService, OperatingSystemConfig},
 	SkipIf: when(workerless, asleep),
 	Ensure: use2(ensureAPIServerProxy),
 }

@@ -22,7 +22,7 @@ const clusterDNSIndex = 10
 // CoreDNS resolves names in the Shoot.
 var CoreDNS = &flow.Step[*Scope]{
 	Name:   "coredns",
-	After:  []*flow.Step[*Scope]{ShootNamespaces},
+	After:  []*flow.Step[*Scope]{ShootNamespaces, OperatingSystemConfig},
 	SkipIf: when(workerless, asleep),
 	Ensure: use2(ensureCoreDNS),
 }

@@ -15,7 +15,7 @@ import (
 // KubeProxy makes Services work on the Shoot's nodes, unless the user does so by other means.
 var KubeProxy = &flow.Step[*Scope]{
 	Name:   "kube-proxy",
-	After:  []*flow.Step[*Scope]{ShootNamespaces},
+	After:  []*flow.Step[*Scope]{ShootNamespaces, OperatingSystemConfig},
 	SkipIf: when(workerless, asleep),
 	Ensure: use3(ensureKubeProxy),
 }

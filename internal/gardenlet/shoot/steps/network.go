@@ -11,8 +11,10 @@ import (
 
 // Network is the plugin that connects the Shoot's pods.
 var Network = &flow.Step[*Scope]{
-	Name:   "network",
-	After:  []*flow.Step[*Scope]{Infrastructure, ManagedResources, ShootNamespaces},
+	Name: "network",
+	After: []*flow.Step[*Scope]{
+		Infrastructure, ManagedResources, ShootNamespaces, ControlPlane, ExtensionsAfterKubeAPIServer,
+	},
 	SkipIf: when(workerless, asleep),
 	Ensure: use2(ensureNetwork),
 	Remove: use2(removeNetwork),

@@ -20,8 +20,9 @@ import (
 
 // OperatingSystemConfig says, per pool, what is on the machines: at their first boot and from then on.
 var OperatingSystemConfig = &flow.Step[*Scope]{
-	Name:   "operating-system-config",
-	After:  []*flow.Step[*Scope]{Infrastructure, Credentials, References},
+	Name: "operating-system-config",
+	// Extensions may have webhooks that change the object, and webhooks in the Shoot for what runs there.
+	After:  []*flow.Step[*Scope]{Infrastructure, Credentials, References, ControlPlane, ExtensionsAfterKubeAPIServer},
 	SkipIf: when(workerless, asleep),
 	Ensure: use4(ensureOperatingSystemConfig),
 	Remove: use2(removeOperatingSystemConfig),

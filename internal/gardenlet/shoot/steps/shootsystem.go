@@ -23,7 +23,8 @@ func ensureShootNamespaces(ctx context.Context, seed *Seed) (flow.Outcome, error
 	return flow.Done(), seed.applyShootResource(ctx, shootsystem.NamespaceResourceName, shootsystem.Namespaces())
 }
 
-// ShootSystem brings roles and descriptions of the cluster into the Shoot.
+// ShootSystem brings roles and descriptions of the cluster into the Shoot, and the webhooks of the resource-manager, on
+// which objects of extensions rely.
 var ShootSystem = &flow.Step[*Scope]{
 	Name:   "shoot-system",
 	After:  []*flow.Step[*Scope]{ManagedResources, ClusterIdentity},

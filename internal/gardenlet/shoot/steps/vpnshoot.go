@@ -15,7 +15,7 @@ import (
 // VPNShoot is the Shoot's end of the tunnel.
 var VPNShoot = &flow.Step[*Scope]{
 	Name:   "vpn-shoot",
-	After:  []*flow.Step[*Scope]{ShootNamespaces, VPNSeedServer},
+	After:  []*flow.Step[*Scope]{ShootNamespaces, VPNSeedServer, OperatingSystemConfig},
 	SkipIf: when(workerless, asleep),
 	Ensure: use3(ensureVPNShoot),
 }

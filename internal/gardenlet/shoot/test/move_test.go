@@ -92,6 +92,9 @@ type side struct {
 
 type volume struct{ epoch, revision int64 }
 
+// turnsUntilSaved is how many turns it takes until machines are in the ShootState: it is written every 10 s at most.
+const turnsUntilSaved = 6
+
 // newMoved creates a Shoot on the first of two seeds.
 func newMoved(t *testing.T) *moved {
 	t.Helper()
@@ -109,6 +112,9 @@ func newMoved(t *testing.T) *moved {
 	m.restart()
 	m.shoot = m.seeds[0].newShoot("a")
 	m.until("Create", 0)
+	for range turnsUntilSaved {
+		m.turn()
+	}
 	m.machines = m.seeds[0].machinesOf()
 	if len(m.machines) == 0 || len(m.states) < 4 {
 		t.Fatalf("the Shoot has machines %v and states %v", m.machines, m.states)
