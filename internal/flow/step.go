@@ -72,6 +72,14 @@ func WaitingUpTo(limit time.Duration, kind Kind, reason string) Outcome {
 	return o
 }
 
+// UpTo returns the outcome with a limit in place of the step's, as in [WaitingUpTo]; 0 leaves it as it is.
+func (o Outcome) UpTo(limit time.Duration) Outcome {
+	if limit > 0 && !o.done {
+		o.limit = limit
+	}
+	return o
+}
+
 // IsDone reports whether the step has reached its goal.
 func (o Outcome) IsDone() bool { return o.done }
 

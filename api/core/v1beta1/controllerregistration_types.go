@@ -52,8 +52,8 @@ type ControllerResource struct {
 	Kind string `json:"kind"`
 	// type of the resource, as objects that want the extension name it, such as local.
 	Type string `json:"type"`
-	// reconcileTimeout is how long a reconciliation may take. Only kind Extension. Default 3m. No effect here:
-	// operations wait as long as it takes.
+	// reconcileTimeout is how long a reconciliation may take before the operation reports an error; it keeps waiting.
+	// Only kind Extension. Default 3m.
 	// +optional
 	ReconcileTimeout *metav1.Duration `json:"reconcileTimeout,omitempty"`
 	// primary marks the one extension that owns the resource's reconciliation. Default true. Immutable.

@@ -20,9 +20,6 @@ func WarningsControllerRegistration(registration, old *ControllerRegistration) [
 			}
 		}
 		warn(resource.Kind == selfHostedShootExposureKind, "kind", "self-hosted Shoots are not supported")
-		warn(resource.ReconcileTimeout != nil && resource.ReconcileTimeout.Duration != extensionReconcileTimeout,
-			"reconcileTimeout",
-			"operations wait for an extension as long as it takes")
 	}
 	return warnings
 }

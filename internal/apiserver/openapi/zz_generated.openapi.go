@@ -3346,7 +3346,7 @@ func schema_hortus_api_core_v1beta1_ControllerResource(ref common.ReferenceCallb
 					},
 					"reconcileTimeout": {
 						SchemaProps: spec.SchemaProps{
-							Description: "reconcileTimeout is how long a reconciliation may take. Only kind Extension. Default 3m. No effect here: operations wait as long as it takes.",
+							Description: "reconcileTimeout is how long a reconciliation may take before the operation reports an error; it keeps waiting. Only kind Extension. Default 3m.",
 							Ref:         ref(metav1.Duration{}.OpenAPIModelName()),
 						},
 					},

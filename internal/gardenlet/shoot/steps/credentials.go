@@ -87,14 +87,23 @@ func ensureCredentials(ctx context.Context, s *Values, seed *Seed, secrets Secre
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	return flow.Done(), seed.apply(ctx, kubeconfig, clusterAnnotation(s.Namespace, kubeconfig.Name), &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: nameGardenerInternal, Namespace: s.Namespace,
-			Labels: map[string]string{corev1beta1.LabelRole: corev1beta1.RoleKubeconfig},
-		},
-		Type: corev1.SecretTypeOpaque,
-		Data: map[string][]byte{"kubeconfig": internal},
-	})
+	external, err := secrets.kubeconfigFor(s.InternalHost())
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	secret := func(name string, content []byte) *corev1.Secret {
+		return &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: name, Namespace: s.Namespace,
+				Labels: map[string]string{corev1beta1.LabelRole: corev1beta1.RoleKubeconfig},
+			},
+			Type: corev1.SecretTypeOpaque,
+			Data: map[string][]byte{"kubeconfig": content},
+		}
+	}
+	// Extensions in the seed use one of the two, those elsewhere the other one.
+	return flow.Done(), seed.apply(ctx, kubeconfig, clusterAnnotation(s.Namespace, kubeconfig.Name),
+		secret(nameGardenerInternal, internal), secret(nameGardener, external))
 }
 
 // desiredCredentials lists what to generate, signers first.
@@ -219,6 +228,11 @@ func clusterAnnotation(namespace, secret string) *unstructured.Unstructured {
 
 // gardenerKubeconfig is the gardenlet's own way into the Shoot, over the Service in the seed.
 func (secrets Secrets) gardenerKubeconfig() ([]byte, error) {
+	return secrets.kubeconfigFor(nameAPIServer + "." + secrets.namespace + ".svc")
+}
+
+// kubeconfigFor has all rights, by a name of the Shoot's API server.
+func (secrets Secrets) kubeconfigFor(host string) ([]byte, error) {
 	ca, err := secrets.Bundle(nameCA)
 	if err != nil {
 		return nil, err
@@ -229,7 +243,7 @@ func (secrets Secrets) gardenerKubeconfig() ([]byte, error) {
 	}
 	return pki.Kubeconfig{
 		Name:   secrets.namespace,
-		Server: "https://" + nameAPIServer + "." + secrets.namespace + ".svc",
+		Server: "https://" + host,
 		CAPEM:  ca.Data[secretsmanager.DataBundle],
 		Client: &pki.KeyPair{CertPEM: cert.Data[secretsmanager.DataCert], KeyPEM: cert.Data[secretsmanager.DataKey]},
 	}.Render()

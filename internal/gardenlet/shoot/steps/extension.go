@@ -35,6 +35,8 @@ type extensionRequest struct {
 	task string
 	// severe is how long errors with codes are tolerated before they end the wait.
 	severe time.Duration
+	// timeout is how long everything else is waited for before that is an error; 0 for the step's limit.
+	timeout time.Duration
 }
 
 // reconcile creates or updates the object, asks the extension to act if it is due, and reports how far it is.
@@ -74,7 +76,8 @@ func (extensions *Extensions) reconcile(ctx context.Context, r extensionRequest)
 		return waitingFor(current, " is being reconciled"), nil
 	}
 	reflect.ValueOf(r.object).Elem().Set(reflect.ValueOf(current).Elem()) // The caller reads the status.
-	return extensionOutcome(kind, current, now, r.severe)
+	outcome, err := extensionOutcome(kind, current, now, r.severe)
+	return outcome.UpTo(r.timeout), err
 }
 
 // triggerDue decides whether an existing object with the right spec has to be asked to act.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -51,6 +52,8 @@ var (
 type wantedExtension struct {
 	spec      corev1beta1.Extension
 	reconcile corev1beta1.ControllerResourceLifecycleStrategy
+	// timeout is how long a reconciliation may take.
+	timeout time.Duration
 }
 
 // wantedExtensions joins what the Shoot asks for with what is enabled for all, sorted by type.
@@ -74,6 +77,9 @@ func wantedExtensions(shoot *corev1beta1.Shoot, registrations []corev1beta1.Cont
 				continue
 			}
 			w := wantedExtension{spec: spec, reconcile: corev1beta1.AfterKubeAPIServer}
+			if t := resource.ReconcileTimeout; t != nil { // It has a default.
+				w.timeout = t.Duration
+			}
 			if l := resource.Lifecycle; l != nil && l.Reconcile != nil {
 				w.reconcile = *l.Reconcile
 			}
@@ -87,6 +93,22 @@ func wantedExtensions(shoot *corev1beta1.Shoot, registrations []corev1beta1.Cont
 		return 1
 	})
 	return out
+}
+
+// extensionTypes are the types of a Shoot's extensions, sorted: what it asks for, registered or not, and what is
+// enabled for all.
+func extensionTypes(shoot *corev1beta1.Shoot, registrations []corev1beta1.ControllerRegistration) []string {
+	var types []string
+	for _, e := range shoot.Spec.Extensions {
+		if !ptr.Deref(e.Disabled, false) {
+			types = append(types, e.Type)
+		}
+	}
+	for _, w := range wantedExtensions(shoot, registrations) {
+		types = append(types, w.spec.Type)
+	}
+	slices.Sort(types)
+	return slices.Compact(types)
 }
 
 func withoutExtensions(point corev1beta1.ControllerResourceLifecycleStrategy) func(*Values) string {
@@ -114,7 +136,7 @@ func ensureExtensions(
 						Type: w.spec.Type, ProviderConfig: w.spec.ProviderConfig,
 					}},
 				},
-				trigger: triggerAlways, severe: severeDefault,
+				trigger: triggerAlways, severe: severeDefault, timeout: w.timeout,
 			})
 		})
 	}

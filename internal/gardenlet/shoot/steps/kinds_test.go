@@ -7,11 +7,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	"hortus.dev/hortus/internal/flow"
@@ -102,5 +104,44 @@ func TestEveryKindIsDroppedWithALeftover(t *testing.T) {
 	}
 	if objects, err := extensionobject.List(t.Context(), c, s.Namespace, extensionobject.Kinds...); len(objects) > 0 {
 		t.Errorf("left: %v, error %v", objects, err)
+	}
+}
+
+func TestExtensionsHaveTheTimeOfTheirRegistration(t *testing.T) {
+	s, c := oneOfEachKind(t)
+	s.Registered = []corev1beta1.ControllerRegistration{{Spec: corev1beta1.ControllerRegistrationSpec{
+		Resources: []corev1beta1.ControllerResource{{
+			Kind: "Extension", Type: "slow", ReconcileTimeout: &metav1.Duration{Duration: 20 * time.Minute},
+			AutoEnable: []corev1beta1.ClusterType{corev1beta1.ClusterTypeShoot},
+		}},
+	}}}
+	clock := testclock.NewFakePassiveClock(s.Clock.Now())
+	s.Clock, s.Started = clock, clock.Now().Add(-time.Second)
+	opts := flow.Options{Clock: clock, Timers: &flow.Timers{}}
+	for _, pass := range []struct {
+		later  time.Duration
+		failed string
+	}{
+		{0, ""}, {time.Second, ""}, {20 * time.Minute, ""},
+		{time.Second, "still not done after 20m0s: Extension slow has not been observed by its extension yet"},
+	} {
+		clock.SetTime(clock.Now().Add(pass.later))
+		result, failed := flow.Run(t.Context(), flow.New(ExtensionsAfterKubeAPIServer), s, opts), ""
+		for _, f := range result.Failed {
+			failed += f.Err.Error()
+		}
+		if failed != pass.failed {
+			t.Errorf("at %s: error %q, want %q", clock.Now().Sub(s.Started), failed, pass.failed)
+		}
+		o := &extensionsv1alpha1.Extension{}
+		if err := c.Get(t.Context(), client.ObjectKey{Namespace: s.Namespace, Name: "slow"}, o); err != nil {
+			t.Fatal(err)
+		}
+		if o.Generation == 0 { // The fake client counts none.
+			o.Generation = 1
+			if err := c.Update(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }

@@ -156,13 +156,8 @@ func NamespaceFor(
 	if seed.Spec.Backup != nil {
 		labels[corev1beta1.LabelBackupProvider] = seed.Spec.Backup.Provider
 	}
-	for _, e := range shoot.Spec.Extensions {
-		if e.Disabled == nil || !*e.Disabled {
-			labels[corev1beta1.LabelPrefixExtensionType+e.Type] = "true"
-		}
-	}
-	for _, w := range wantedExtensions(shoot, registrations) { // Those that are enabled for all as well.
-		labels[corev1beta1.LabelPrefixExtensionType+w.spec.Type] = "true"
+	for _, name := range extensionTypes(shoot, registrations) {
+		labels[corev1beta1.LabelPrefixExtensionType+name] = "true"
 	}
 	tolerance := failureTolerance(shoot)
 	zones = chooseZones(zones, seed.Spec.Provider.Zones, tolerance, name)

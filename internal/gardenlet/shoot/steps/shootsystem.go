@@ -33,6 +33,22 @@ var ShootSystem = &flow.Step[*Scope]{
 }
 
 func ensureShootSystem(ctx context.Context, s *Values, seed *Seed, secrets Secrets) (flow.Outcome, error) {
+	objects := shootsystem.Render(shootsystem.Values{
+		ClusterIdentity: clusterIdentity(s), Info: shootInfo(s), Workers: !s.Workerless(),
+	})
+	if !s.Workerless() {
+		ca, err := secrets.Bundle(nameCA)
+		if err != nil {
+			return flow.Outcome{}, err
+		}
+		objects = append(objects, resourcemanager.ShootWebhooks(ca.Data[secretsmanager.DataBundle]))
+		objects = append(objects, machinecontrollermanager.ShootAccess()...)
+	}
+	return flow.Done(), seed.applyShootResource(ctx, shootsystem.ResourceName, objects)
+}
+
+// shootInfo describes the Shoot to what runs in it. Keys are those of the contract.
+func shootInfo(s *Values) map[string]string {
 	info := map[string]string{
 		"clusterIdentity":   clusterIdentity(s),
 		"kubernetesVersion": s.Shoot.Spec.Kubernetes.Version,
@@ -45,22 +61,17 @@ func ensureShootSystem(ctx context.Context, s *Values, seed *Seed, secrets Secre
 	if d := s.ExternalDomain(); d != "" {
 		info["domain"] = d
 	}
+	if m := s.Shoot.Spec.Maintenance; m != nil && m.TimeWindow != nil {
+		info["maintenanceBegin"], info["maintenanceEnd"] = m.TimeWindow.Begin, m.TimeWindow.End
+	}
+	if types := extensionTypes(s.Shoot, s.Registered); len(types) > 0 {
+		info["extensions"] = strings.Join(types, ",")
+	}
 	if !s.Workerless() {
 		info["podNetwork"] = s.PodCIDR()
 		if n := s.Shoot.Status.Networking; n != nil && len(n.Nodes) > 0 {
 			info["nodeNetwork"] = strings.Join(n.Nodes, ",")
 		}
 	}
-	objects := shootsystem.Render(shootsystem.Values{
-		ClusterIdentity: clusterIdentity(s), Info: info, Workers: !s.Workerless(),
-	})
-	if !s.Workerless() {
-		ca, err := secrets.Bundle(nameCA)
-		if err != nil {
-			return flow.Outcome{}, err
-		}
-		objects = append(objects, resourcemanager.ShootWebhooks(ca.Data[secretsmanager.DataBundle]))
-		objects = append(objects, machinecontrollermanager.ShootAccess()...)
-	}
-	return flow.Done(), seed.applyShootResource(ctx, shootsystem.ResourceName, objects)
+	return info
 }

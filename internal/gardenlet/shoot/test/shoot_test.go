@@ -46,6 +46,16 @@ func TestWorkerlessShootIsCreatedAndDeleted(t *testing.T) {
 		&corev1.ConfigMap{}))
 	w.must(w.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: s.Name + ".ca-client"},
 		&corev1beta1.InternalSecret{}))
+	for name, host := range map[string]string{
+		"gardener":          "https://api." + s.Name + ".",
+		"gardener-internal": "https://kube-apiserver." + s.Status.TechnicalID + ".svc",
+	} {
+		access := &corev1.Secret{}
+		w.must(w.Client.Get(w.ctx, client.ObjectKey{Namespace: s.Status.TechnicalID, Name: name}, access))
+		if kubeconfig := string(access.Data["kubeconfig"]); !strings.Contains(kubeconfig, host) {
+			t.Errorf("Secret %s has no server %s: %s", name, host, kubeconfig)
+		}
+	}
 
 	w.delete(s)
 	w.run(s, gone)
