@@ -56,6 +56,10 @@ var groups = []group{
 		{namespaced, "Etcd", "etcds", "", true},
 		{namespaced, "EtcdCopyBackupsTask", "etcdcopybackupstasks", "", true},
 	}},
+	// Extensions watch it if they know it. Self-hosted Shoots are not supported.
+	{name: "extensions.gardener.cloud", versions: []string{"v1alpha1"}, kinds: []kind{
+		{namespaced, "SelfHostedShootExposure", "selfhostedshootexposures", "", true},
+	}},
 	{name: "fluentbit.fluent.io", versions: []string{"v1alpha2"}, kinds: []kind{
 		{cluster, "ClusterFilter", "clusterfilters", "cfbf", false},
 		{cluster, "ClusterFluentBitConfig", "clusterfluentbitconfigs", "cfbc", false},

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	"hortus.dev/hortus/internal/crds"
@@ -120,5 +121,29 @@ func TestPlaceholdersAreServed(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestSchemasAllowWhatTheContractAllows: objects of others may lack what ours always have.
+func TestSchemasAllowWhatTheContractAllows(t *testing.T) {
+	e := env.Start(t, env.WithCRDs(crds.Get(crds.Extensions)...))
+	for name, object := range map[string]string{
+		"a pool without an image": `{kind: Worker, spec: {type: local, region: r, secretRef: {name: s}, pools: [{name: a,
+			machineType: small, minimum: 1, maximum: 1, maxSurge: 1, maxUnavailable: 0, userDataSecretRef: {name: u, key: k}}]}}`,
+		"a registry without hosts": `{kind: OperatingSystemConfig, spec: {type: local, purpose: reconcile, criConfig: {
+			name: containerd, containerd: {sandboxImage: pause, registries: [{upstream: docker.io, server: "https://mirror"}]}}}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &unstructured.Unstructured{}
+			if err := yaml.Unmarshal([]byte(strings.ReplaceAll(object, "\t", "")), &o.Object); err != nil {
+				t.Fatal(err)
+			}
+			o.SetAPIVersion(extensionsv1alpha1.SchemeGroupVersion.String())
+			o.SetNamespace("default")
+			o.SetName("a")
+			if err := e.Client.Create(t.Context(), o); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

@@ -252,8 +252,9 @@ type RegistryConfig struct {
 	// server is the URL used when no host answers. Empty means the upstream's own.
 	// +optional
 	Server *string `json:"server,omitempty"`
-	// hosts are tried in this order. Required.
-	Hosts []RegistryHost `json:"hosts"`
+	// hosts are tried in this order. Empty: only the server is asked.
+	// +optional
+	Hosts []RegistryHost `json:"hosts,omitempty"`
 	// readinessProbe makes the node agent wait until the hosts answer before it writes the configuration.
 	// +optional
 	ReadinessProbe *bool `json:"readinessProbe,omitempty"`

@@ -107,7 +107,9 @@ type WorkerPool struct {
 	// taints of the nodes.
 	// +optional
 	Taints []corev1.Taint `json:"taints,omitempty"`
-	// machineImage is the logical name and version of the image; the extension maps it to the provider's. Required.
+	// machineImage is the logical name and version of the image; the extension maps it to the provider's. The gardenlet
+	// always sets it.
+	// +optional
 	MachineImage MachineImage `json:"machineImage"`
 	// minimum number of machines. Required.
 	Minimum int32 `json:"minimum"`
