@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	"hortus.dev/hortus/internal/controllermanager/controllerregistration"
 	"hortus.dev/hortus/internal/flow"
 )
@@ -47,6 +48,9 @@ func missingExtensions(
 		}
 	}
 	needed := controllerregistration.NeededByShoot(shoot)
+	for _, e := range wantedExtensions(shoot, registrations) { // Those that are enabled for all Shoots, too.
+		needed[controllerregistration.KindType{Kind: extensionsv1alpha1.ExtensionKind, Type: e.spec.Type}] = struct{}{}
+	}
 	for kindType := range controllerregistration.NeededBySeed(seed) {
 		if kindType.Kind == "DNSRecord" {
 			needed[kindType] = struct{}{}
