@@ -1,7 +1,10 @@
 package charts_test
 
 import (
+	"crypto/tls"
 	"encoding/base64"
+	"path"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -9,15 +12,19 @@ import (
 	"helm.sh/helm/v3/pkg/engine"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/scheme"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"k8s.io/utils/clock"
 
 	"hortus.dev/hortus/charts"
 	"hortus.dev/hortus/internal/chart"
 	"hortus.dev/hortus/internal/encryption"
 	"hortus.dev/hortus/internal/garden/keyrotation"
+	"hortus.dev/hortus/internal/pki"
 )
 
 func TestGardenRenders(t *testing.T) {
@@ -36,7 +43,7 @@ func TestGardenRenders(t *testing.T) {
 	for _, o := range objects {
 		kinds[o.GetKind()]++
 	}
-	for kind, want := range map[string]int{"Deployment": 3, "StatefulSet": 1, "APIService": 5, "Namespace": 4} {
+	for kind, want := range map[string]int{"Deployment": 3, "StatefulSet": 1, "APIService": 5, "Namespace": 3} {
 		if kinds[kind] != want {
 			t.Errorf("the chart has %d of %s, want %d", kinds[kind], kind, want)
 		}
@@ -48,44 +55,13 @@ func TestGardenRenders(t *testing.T) {
 
 // With Helm the chart makes the Secret with the key once.
 func TestGardenKeyIsMadeOnce(t *testing.T) {
-	c, err := chart.LoadFS(charts.FS, "garden")
-	if err != nil {
-		t.Fatal(err)
-	}
-	release := chartutil.ReleaseOptions{Name: "garden", Namespace: "garden"}
-	values, err := chartutil.ToRenderValues(c, map[string]any{"caCrt": "ca"}, release, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	values := map[string]any{"caCrt": "ca"}
 	secret := func(name string) *corev1.Secret {
-		return &corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-			ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: name},
-			Data:       map[string][]byte{"encryption.yaml": []byte("before")}}
+		return newSecret(name, map[string][]byte{"encryption.yaml": []byte("before")})
 	}
 	render := func(objects ...runtime.Object) *corev1.Secret {
 		t.Helper()
-		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system"}}
-		namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-		objects = append(objects, namespace)
-		files, err := engine.RenderWithClientProvider(c, values,
-			cluster{fake.NewSimpleDynamicClient(scheme.Scheme, objects...)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		rendered, err := chart.Decode([]byte(files["garden/templates/apiserver.yaml"]))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, o := range rendered {
-			if o.GetName() == keyrotation.SecretName {
-				made := &corev1.Secret{}
-				if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, made); err != nil {
-					t.Fatal(err)
-				}
-				return made
-			}
-		}
-		return nil
+		return find[corev1.Secret](t, renderIn(t, values, objects...), keyrotation.SecretName)
 	}
 
 	made := render()
@@ -111,7 +87,7 @@ func TestGardenKeyIsMadeOnce(t *testing.T) {
 	if again := render(); again.StringData[keyrotation.KeyConfig] == made.StringData[keyrotation.KeyConfig] {
 		t.Error("two gardens have the same key")
 	}
-	values["Values"].(chartutil.Values)["apiserver"].(map[string]any)["encryptionKey"] = "given"
+	values["apiserver"] = map[string]any{"encryptionKey": "given"}
 	if given := render(); !strings.Contains(given.StringData[keyrotation.KeyConfig], "secret: given") {
 		t.Errorf("a garden that is given its key gets %s", given.StringData[keyrotation.KeyConfig])
 	}
@@ -121,6 +97,105 @@ func TestGardenKeyIsMadeOnce(t *testing.T) {
 	if touched := render(secret(keyrotation.SecretName), secret("hortus-apiserver")); touched != nil {
 		t.Errorf("a Secret that is there becomes %+v", touched)
 	}
+}
+
+// With Helm the chart makes certificates once, the same for all who use them.
+func TestGardenCertificatesAreMadeOnce(t *testing.T) {
+	const name = "hortus-certificates"
+	rendered := renderIn(t, nil)
+	made := find[corev1.Secret](t, rendered, name)
+	if made == nil || made.Annotations["helm.sh/hook"] != "pre-install,pre-upgrade" {
+		t.Fatalf("a new garden gets %+v", made)
+	}
+	ca, err := pki.LoadCA(made.Data["ca.crt"], made.Data["ca.key"], clock.RealClock{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for leaf, host := range map[string]string{
+		"apiserver": "hortus-apiserver.garden.svc", "etcd": "hortus-etcd.garden.svc", "etcd-client": "",
+	} {
+		if _, err := tls.X509KeyPair(made.Data[leaf+".crt"], made.Data[leaf+".key"]); err != nil {
+			t.Errorf("%s: %v", leaf, err)
+		}
+		cert, err := pki.ParseCert(made.Data[leaf+".crt"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cert.CheckSignatureFrom(ca.Cert()); err != nil {
+			t.Errorf("%s: %v", leaf, err)
+		}
+		if host != "" && cert.VerifyHostname(host) != nil {
+			t.Errorf("%s is for %v, want %s", leaf, cert.DNSNames, host)
+		}
+	}
+	service := find[apiregistrationv1.APIService](t, rendered, "v1beta1.core.gardener.cloud")
+	if string(service.Spec.CABundle) != string(made.Data["ca.crt"]) {
+		t.Error("the aggregator trusts another authority")
+	}
+	again := renderIn(t, nil, newSecret(name, made.Data))
+	if touched := find[corev1.Secret](t, again, name); touched != nil {
+		t.Errorf("a Secret that is there becomes %+v", touched)
+	}
+	service = find[apiregistrationv1.APIService](t, again, "v1beta1.core.gardener.cloud")
+	if string(service.Spec.CABundle) != string(made.Data["ca.crt"]) {
+		t.Error("an upgrade lets the aggregator trust another authority")
+	}
+}
+
+func newSecret(name string, data map[string][]byte) *corev1.Secret {
+	return &corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: name}, Data: data,
+	}
+}
+
+// renderIn renders the garden's chart as Helm does in a cluster with these objects.
+func renderIn(t *testing.T, given map[string]any, objects ...runtime.Object) []*unstructured.Unstructured {
+	t.Helper()
+	c, err := chart.LoadFS(charts.FS, "garden")
+	if err != nil {
+		t.Fatal(err)
+	}
+	release := chartutil.ReleaseOptions{Name: "garden", Namespace: "garden"}
+	values, err := chartutil.ToRenderValues(c, given, release, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system"}}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	there := cluster{fake.NewSimpleDynamicClient(scheme.Scheme, append(objects, namespace)...)}
+	files, err := engine.RenderWithClientProvider(c, values, there)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []*unstructured.Unstructured
+	for name, content := range files {
+		if path.Ext(name) != ".yaml" {
+			continue
+		}
+		rendered, err := chart.Decode([]byte(content))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, rendered...)
+	}
+	return all
+}
+
+// find returns the object of a kind with a name, or nil.
+func find[T any](t *testing.T, objects []*unstructured.Unstructured, name string) *T {
+	t.Helper()
+	into := new(T)
+	for _, o := range objects {
+		if o.GetName() != name || o.GetKind() != reflect.TypeFor[T]().Name() {
+			continue
+		}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, into); err != nil {
+			t.Fatal(err)
+		}
+		return into
+	}
+	return nil
 }
 
 // cluster is what a chart finds with Helm's lookup.

@@ -27,8 +27,7 @@ func gardenValues() map[string]any {
 				"accessKeyID": "ID", "secretAccessKey": "SECRET", "bucketName": "hortus-garden",
 			}},
 		},
-		"controllerManager": map[string]any{"replicas": 2},
-		"scheduler":         map[string]any{"replicas": 2},
+		"seedAuthorizer": map[string]any{"enabled": true},
 	}
 }
 

@@ -90,6 +90,9 @@ func life(r Row) string {
 	case r.Life == Year:
 		return "1 year"
 	}
+	if r.Life < Year {
+		return fmt.Sprintf("%d days", r.Life/Day)
+	}
 	return fmt.Sprintf("%d years", r.Life/Year)
 }
 

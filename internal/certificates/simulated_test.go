@@ -21,6 +21,10 @@ var simulated = []struct {
 		"internal/resourcemanager/webhook/certificates_test.go", "TestCertificatesOverTime",
 		Named(Garden, "webhooks of the resource-manager, CA", "webhooks of the resource-manager"),
 	},
+	{
+		"internal/controllermanager/gardencertificate/certificates_test.go", "TestCertificatesOverTime",
+		Named(Garden, "hortus-certificates, CA", "hortus-certificates"),
+	},
 	{"local/landscape/certificates_test.go", "TestCertificatesOverTime", LandscapeCluster},
 	{"local/landscape/certificates_test.go", "TestCertificatesOverTime", LandscapeWorker},
 	{"local/landscape/certificates_test.go", "TestCertificatesOverTime", LandscapeGarden},

@@ -37,13 +37,14 @@ const (
 )
 
 var (
-	onReconcile       = Renewal{Text: "gardenlet, with a reconciliation after 80 % of the life", From: 0.8}
-	byRotation        = Renewal{Text: "the owner of the Shoot, by a rotation of CAs", ByHand: true}
-	onRequest         = Renewal{Text: "whoever needs it requests another one"}
-	byKubelet         = Renewal{Text: "kubelet, at 70 to 90 % of the life; the resource-manager approves", From: 0.7}
-	byResourceManager = Renewal{Text: "resource-manager, at 80 % of the life", From: 0.8}
-	byOperator        = Renewal{Text: "the operator", ByHand: true}
-	byUp              = Renewal{
+	onReconcile         = Renewal{Text: "gardenlet, with a reconciliation after 80 % of the life", From: 0.8}
+	byRotation          = Renewal{Text: "the owner of the Shoot, by a rotation of CAs", ByHand: true}
+	onRequest           = Renewal{Text: "whoever needs it requests another one"}
+	byKubelet           = Renewal{Text: "kubelet, at 70 to 90 % of the life; the resource-manager approves", From: 0.7}
+	byResourceManager   = Renewal{Text: "resource-manager, at 80 % of the life", From: 0.8}
+	byControllerManager = Renewal{Text: "controller manager, at 80 % of the life", From: 0.8}
+	byOperator          = Renewal{Text: "the operator", ByHand: true}
+	byUp                = Renewal{
 		Text: "whoever calls `hortus up`, when less than a third of the life is left", From: 2. / 3, ByHand: true,
 	}
 	never = Renewal{Text: "nobody: the landscape is made anew", ByHand: true}
@@ -131,8 +132,15 @@ var Garden = []Row{
 	{Names: []string{"webhooks of the resource-manager"}, For: "the same; in the same Secret",
 		SignedBy: "webhooks of the resource-manager, CA", Life: 90 * Day, Renewal: byResourceManager,
 		TakenUp: "resource-manager, without a restart"},
+	{Names: []string{"hortus-certificates, CA"},
+		For:  "the garden's API and its etcd; Secret `hortus-certificates`, which the chart `garden` makes",
+		Life: 10 * Year, Renewal: byOperator,
+		TakenUp: "delete the Secret and upgrade the release: both are replaced, and the garden's API is away for seconds"},
+	{Names: []string{"hortus-certificates"}, For: "`hortus-apiserver`, `hortus-etcd` and its client; in the same Secret",
+		SignedBy: "hortus-certificates, CA", Life: Year, Renewal: byControllerManager,
+		TakenUp: "nothing: API server and etcd read them when they change"},
 	{Names: []string{"`hortus-apiserver`, `hortus-etcd`, and their CA"},
-		For: "the garden's API and its etcd; values of the chart `garden`", SignedBy: "the operator",
+		For: "the same, where they are values of the chart `garden`", SignedBy: "the operator",
 		LifeText: "as the operator gives", Renewal: byOperator, TakenUp: replaced},
 	{Names: []string{"hortus-apiserver-encryption"}, For: "encryption of the garden's etcd; signs nothing",
 		Renewal: Renewal{Text: "the operator, as often as wanted: `hortus garden rotate-etcd-encryption-key`"},

@@ -29,6 +29,7 @@ import (
 	"hortus.dev/hortus/internal/controllermanager/binding"
 	"hortus.dev/hortus/internal/controllermanager/controllerregistration"
 	"hortus.dev/hortus/internal/controllermanager/csr"
+	"hortus.dev/hortus/internal/controllermanager/gardencertificate"
 	"hortus.dev/hortus/internal/controllermanager/managedseed"
 	"hortus.dev/hortus/internal/controllermanager/namespacedcloudprofile"
 	"hortus.dev/hortus/internal/controllermanager/project"
@@ -103,6 +104,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o options, clock cloc
 		(&controllerregistration.Reconciler{Garden: mgr.GetClient(), Live: mgr.GetAPIReader()}).SetupWithManager,
 		(&namespacedcloudprofile.Reconciler{Garden: mgr.GetClient()}).AddToManager,
 		(&managedseed.Reconciler{Garden: mgr.GetClient()}).AddToManager,
+		(&gardencertificate.Reconciler{Garden: mgr.GetClient(), Clock: clock}).AddToManager,
 		(&csr.Reconciler{Garden: mgr.GetClient(), Direct: mgr.GetAPIReader(), Clock: clock}).AddToManager,
 		protection.AddToManager,
 		binding.AddToManager,

@@ -120,6 +120,10 @@ func All() []Component {
 			Programs: []Program{{Name: "kubectl", Source: "."}},
 			LDFlags:  versionStamp(KubernetesDefaultVersion),
 		},
+		Component{
+			Name: "helm", Version: "v3.21.4", Folder: "helm", OnDemand: true,
+			Programs: []Program{{Name: "helm", Source: "helm.sh/helm/v3/cmd/helm"}},
+		},
 		// An aggregated server watches kinds of the Shoot's API, and is not ready if that is older and lacks one of them: the
 		// minor is the oldest of those whose tests can be built.
 		Component{

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -204,17 +203,19 @@ func (l *installation) installGarden(ctx context.Context) error {
 	if err := l.ensureEncryptionSecret(ctx, p.EncryptionKey); err != nil {
 		return err
 	}
+	one := map[string]any{"replicas": 1}
 	err = l.garden.install(ctx, "garden", gardenNamespace, map[string]any{
 		"image": l.image,
 		"caCrt": string(p.CA.CertPEM),
 		"apiserver": map[string]any{
 			"tlsCrt": string(p.APIServer.CertPEM), "tlsKey": string(p.APIServer.KeyPEM),
 			"encryptionSecret": keyrotation.SecretName,
-			"clusterIP":        authorizerIP,
+			"clusterIP":        authorizerIP, "replicas": 1,
 			// The host's resolver does not know the cloud's names.
 			"args": []any{"--shoot-kubeconfig-resolve"},
 		},
-		"seedAuthorizer": map[string]any{"caller": cluster.AuthorizationCaller},
+		"seedAuthorizer":    map[string]any{"enabled": true, "caller": cluster.AuthorizationCaller},
+		"controllerManager": one, "scheduler": one,
 		"etcd": map[string]any{
 			"serverCrt": string(p.EtcdServer.CertPEM), "serverKey": string(p.EtcdServer.KeyPEM),
 			"clientCrt": string(p.EtcdClient.CertPEM), "clientKey": string(p.EtcdClient.KeyPEM),
@@ -234,13 +235,12 @@ func (l *installation) installGarden(ctx context.Context) error {
 // ensureEncryptionSecret makes the Secret with the first key. One that is there is left alone: its key may have been
 // rotated since.
 func (l *installation) ensureEncryptionSecret(ctx context.Context, key string) error {
-	for _, object := range []client.Object{
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: gardenNamespace}},
-		keyrotation.InitialSecret(gardenNamespace, key),
-	} {
-		if err := l.garden.client.Create(ctx, object); client.IgnoreAlreadyExists(err) != nil {
-			return fmt.Errorf("create %T %s: %w", object, object.GetName(), err)
-		}
+	if err := l.garden.ensureNamespace(ctx, gardenNamespace); err != nil {
+		return err
+	}
+	secret := keyrotation.InitialSecret(gardenNamespace, key)
+	if err := l.garden.client.Create(ctx, secret); client.IgnoreAlreadyExists(err) != nil {
+		return fmt.Errorf("create Secret %s: %w", client.ObjectKeyFromObject(secret), err)
 	}
 	return nil
 }

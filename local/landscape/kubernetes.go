@@ -10,6 +10,8 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/tools/clientcmd"
@@ -191,6 +193,15 @@ func (k *kubernetesCluster) apply(ctx context.Context, objects []*unstructured.U
 	return nil
 }
 
+// ensureNamespace makes a namespace that charts are installed into, as 'helm install --create-namespace' does.
+func (k *kubernetesCluster) ensureNamespace(ctx context.Context, name string) error {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if err := k.client.Create(ctx, namespace); client.IgnoreAlreadyExists(err) != nil {
+		return fmt.Errorf("create Namespace %s: %w", name, err)
+	}
+	return nil
+}
+
 // install renders one of the embedded charts and applies it.
 func (k *kubernetesCluster) install(ctx context.Context, name, namespace string, values map[string]any) error {
 	loaded, err := chart.LoadFS(charts.FS, name)
@@ -199,6 +210,9 @@ func (k *kubernetesCluster) install(ctx context.Context, name, namespace string,
 	}
 	objects, err := chart.Render(loaded, chart.Release{Name: name, Namespace: namespace}, values)
 	if err != nil {
+		return err
+	}
+	if err := k.ensureNamespace(ctx, namespace); err != nil {
 		return err
 	}
 	return k.apply(ctx, objects)

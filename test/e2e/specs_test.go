@@ -45,8 +45,8 @@ func specsComponent(kubernetes string) string {
 	return "e2e-" + strings.Join(parts[:min(2, len(parts))], ".")
 }
 
-// specsPrograms are the files of the programs of the end-to-end tests, by name.
-func specsPrograms(t *testing.T, kubernetes string) map[string]string {
+// componentPrograms are the files of a component's programs, by name.
+func componentPrograms(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	var all []struct {
 		Folder   string
@@ -56,11 +56,14 @@ func specsPrograms(t *testing.T, kubernetes string) map[string]string {
 		t.Fatal(err)
 	}
 	for _, c := range all {
-		if c.Folder == specsComponent(kubernetes) {
+		if c.Folder == folder {
+			for name, file := range c.Programs {
+				c.Programs[name] = filepath.Join(repository, file)
+			}
 			return c.Programs
 		}
 	}
-	t.Fatalf("there are no tests of Kubernetes %s", kubernetes)
+	t.Fatalf("there is no component %s", folder)
 	return nil
 }
 
@@ -73,9 +76,9 @@ func runSpecs(t *testing.T, kubeconfig string, s specRun) []specs.Result {
 	hosts, report := filepath.Join(folder, "hosts"), filepath.Join(folder, "report.json")
 	nodes, version := namesOfNodes(t, kubeconfig), serverVersion(t, kubeconfig) // Before the server has another name.
 	nameServer(t, kubeconfig, hosts)
-	programs := specsPrograms(t, version)
+	programs := componentPrograms(t, specsComponent(version))
 	absolute := func(file string) string {
-		path, err := filepath.Abs(filepath.Join(repository, file))
+		path, err := filepath.Abs(file)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,9 +15,53 @@ fsGroupChangePolicy: OnRootMismatch
 seccompProfile: {type: RuntimeDefault}
 {{- end }}
 
+{{/* Replicas run on different nodes where they can. */}}
+{{- define "garden.spread" -}}
+- maxSkew: 1
+  topologyKey: kubernetes.io/hostname
+  whenUnsatisfiable: ScheduleAnyway
+  labelSelector:
+    matchLabels: {app: {{ . }}}
+  matchLabelKeys: [pod-template-hash]
+{{- end }}
+
 {{/* The member that etcd is, and that a restored data directory is made for. */}}
 {{- define "garden.etcdMember" -}}
 - --name=hortus-etcd
 - --initial-advertise-peer-urls=http://127.0.0.1:2380
 - --initial-cluster=hortus-etcd=http://127.0.0.1:2380
+{{- end }}
+
+{{/* Secret of the certificates of API server and etcd. */}}
+{{- define "garden.certificatesSecret" -}}
+{{ ternary "hortus-given-certificates" "hortus-certificates" (ne .Values.caCrt "") }}
+{{- end }}
+
+{{/* Puts these certificates into .Values.certificates, in base64: those given, those that are there, or new ones. */}}
+{{- define "garden.certificates" -}}
+{{- if not .Values.certificates }}
+{{- $certificates := dict }}
+{{- if .Values.caCrt }}
+{{- $given := dict "ca.crt" .Values.caCrt
+  "apiserver.crt" .Values.apiserver.tlsCrt "apiserver.key" .Values.apiserver.tlsKey
+  "etcd.crt" .Values.etcd.serverCrt "etcd.key" .Values.etcd.serverKey
+  "etcd-client.crt" .Values.etcd.clientCrt "etcd-client.key" .Values.etcd.clientKey }}
+{{- range $name, $value := $given }}{{ $_ := set $certificates $name (b64enc $value) }}{{ end }}
+{{- else if not (lookup "v1" "Namespace" "" "kube-system") }}
+{{- fail "caCrt: required where the chart is rendered without a cluster, else each time would make other certificates" }}
+{{- else }}
+{{- $certificates = (lookup "v1" "Secret" .Release.Namespace "hortus-certificates").data }}
+{{- if not $certificates }}
+{{- $ca := genCA "hortus-garden" 3650 }}
+{{- $certificates = dict "ca.crt" (b64enc $ca.Cert) "ca.key" (b64enc $ca.Key) }}
+{{- range $name, $host := dict "apiserver" "hortus-apiserver" "etcd" "hortus-etcd" "etcd-client" "hortus-apiserver" }}
+{{- $names := list (printf "%s.%s.svc" $host $.Release.Namespace) "localhost" }}
+{{- $leaf := genSignedCert $host nil $names 365 $ca }}
+{{- $_ := set $certificates (printf "%s.crt" $name) (b64enc $leaf.Cert) }}
+{{- $_ := set $certificates (printf "%s.key" $name) (b64enc $leaf.Key) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- $_ := set .Values "certificates" $certificates }}
+{{- end }}
 {{- end }}

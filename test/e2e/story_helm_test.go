@@ -1,0 +1,114 @@
+//go:build landscape
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// helm runs the helm of the components.
+func helm(t *testing.T, kubeconfig string, args ...string) string {
+	t.Helper()
+	out, err := run(t, componentPrograms(t, "helm")["helm"], append([]string{"--kubeconfig", kubeconfig}, args...)...)
+	if err != nil {
+		t.Fatalf("helm %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+// innerGarden is what a garden in a Shoot is given to keep.
+const innerGarden = `apiVersion: core.gardener.cloud/v1beta1
+kind: Project
+metadata: {name: inner}
+spec: {namespace: garden-inner}
+---
+apiVersion: core.gardener.cloud/v1
+kind: ControllerDeployment
+metadata: {name: kept}
+helm: {rawChart: a2VwdA==}
+`
+
+// TestGardenIsInstalledByHelm installs a garden into a Shoot with nothing but the image, as into any other cluster,
+// changes it, removes it, and installs it again: what it had is there.
+func TestGardenIsInstalledByHelm(t *testing.T) {
+	story(t, firstSeed)
+	const name = "inside"
+	applyShootOn(t, "shoot.yaml", name, "local-1")
+	hortus(t, "components", "build", "helm")
+	awaitSucceeded(t, name)
+	kubeconfig := shootKubeconfig(t, name)
+	image := kubectl(t, adminOf("local-1"), "-n", "garden", "get", "deployment", "gardenlet",
+		"-o", "jsonpath={.spec.template.spec.containers[0].image}")
+	release := func(t *testing.T, verb string, args ...string) {
+		t.Helper()
+		out := helm(t, kubeconfig, append([]string{verb, "garden", "charts/garden", "--namespace=garden", "--wait",
+			"--timeout=10m", "--set=image=" + image}, args...)...)
+		if !strings.Contains(out, "STATUS: deployed") {
+			t.Errorf("helm %s says:\n%s", verb, out)
+		}
+		kubectl(t, kubeconfig, "wait", "--for=condition=Available", "apiservice", "--timeout=10m",
+			"-l", "!kube-aggregator.kubernetes.io/automanaged")
+	}
+	certificates := func(t *testing.T) (version string) {
+		t.Helper()
+		return kubectl(t, kubeconfig, "-n", "garden", "get", "secret", "hortus-certificates", "hortus-apiserver-encryption",
+			"-o", "jsonpath={.items[*].metadata.resourceVersion}")
+	}
+	var made string
+
+	step(t, "the defaults are enough", func(t *testing.T) {
+		release(t, "install", "--create-namespace")
+		made = certificates(t)
+		if out, err := applyText(t, kubeconfig, innerGarden); err != nil {
+			t.Fatalf("%v:\n%s", err, out)
+		}
+		kubectl(t, kubeconfig, "wait", "project/inner", "--for=jsonpath={.status.phase}=Ready", "--timeout=10m")
+	})
+	step(t, "bad input is refused with its field", func(t *testing.T) {
+		out, err := applyText(t, kubeconfig, strings.ReplaceAll(innerGarden, "name: inner", "name: much-too-long"))
+		if err == nil || !strings.Contains(out, "metadata.name") {
+			t.Errorf("a Project whose name is too long: %v\n%s", err, out)
+		}
+	})
+	step(t, "an upgrade changes what it is told to, and makes nothing anew", func(t *testing.T) {
+		release(t, "upgrade", "--set=apiserver.replicas=1,controllerManager.replicas=1,scheduler.replicas=1")
+		if got := kubectl(t, kubeconfig, "-n", "garden", "get", "deployment", "-o",
+			"jsonpath={.items[*].spec.replicas}"); got != "1 1 1" {
+			t.Errorf("the Deployments have %s replicas, want 1 each", got)
+		}
+		if now := certificates(t); now != made {
+			t.Errorf("the Secrets of certificates and key were in versions %s, are in %s", made, now)
+		}
+	})
+	step(t, "it goes with all of its objects", func(t *testing.T) {
+		manifest := filepath.Join(t.TempDir(), "manifest.yaml")
+		objects := helm(t, kubeconfig, "get", "manifest", "garden", "--namespace=garden")
+		if err := os.WriteFile(manifest, []byte(objects), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		helm(t, kubeconfig, "uninstall", "garden", "--namespace=garden", "--wait", "--timeout=10m")
+		eventually(t, "the objects of the release to be gone", func() error {
+			if out := kubectl(t, kubeconfig, "get", "-f", manifest, "--ignore-not-found", "-o", "name"); out != "" {
+				return fmt.Errorf("there are still:\n%s", out)
+			}
+			return nil
+		})
+	})
+	step(t, "another one continues with what it had", func(t *testing.T) {
+		release(t, "install")
+		if now := certificates(t); now != made {
+			t.Errorf("the Secrets of certificates and key were in versions %s, are in %s", made, now)
+		}
+		kubectl(t, kubeconfig, "wait", "project/inner", "--for=jsonpath={.status.phase}=Ready", "--timeout=10m")
+		var kept struct{ Helm map[string]any }
+		out := kubectl(t, kubeconfig, "get", "controllerdeployments.v1.core.gardener.cloud", "kept", "-o", "json")
+		if err := json.Unmarshal([]byte(out), &kept); err != nil || kept.Helm["rawChart"] != "a2VwdA==" {
+			t.Errorf("what the other one had encrypted is %v (%v)", kept, err)
+		}
+	})
+}
