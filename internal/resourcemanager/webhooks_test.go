@@ -3,6 +3,7 @@ package resourcemanager
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"os"
@@ -157,6 +158,11 @@ func changes(before, after client.Object) string {
 		if len(after.Spec.NodeSelector) > len(before.Spec.NodeSelector) {
 			out = append(out, "placed")
 		}
+		for _, c := range after.Spec.TopologySpreadConstraints {
+			if c.LabelSelector.MatchLabels[appsv1.DefaultDeploymentUniqueLabelKey] != "" {
+				out = append(out, "spread by version")
+			}
+		}
 		profile := func(p *corev1.Pod) string {
 			if s := p.Spec.SecurityContext; s != nil && s.SeccompProfile != nil {
 				return string(s.SeccompProfile.Type)
@@ -208,6 +214,16 @@ func deployment(namespace string, labels map[string]string) *appsv1.Deployment {
 
 func withoutProfile(p *corev1.Pod) { p.Spec.SecurityContext = nil }
 
+// spreadPods has a constraint, of pods of a Deployment.
+func spreadPods(p *corev1.Pod) {
+	p.Labels = maps.Clone(p.Labels)
+	metav1.SetMetaDataLabel(&p.ObjectMeta, appsv1.DefaultDeploymentUniqueLabelKey, "1")
+	p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+		MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway,
+		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}},
+	}}
+}
+
 func nowhere(p *corev1.Pod) { p.Spec.NodeSelector, p.Spec.Tolerations = nil, nil }
 
 func TestWebhooksOfAShoot(t *testing.T) {
@@ -235,7 +251,12 @@ func TestWebhooksOfAShoot(t *testing.T) {
 			p.Spec.InitContainers = []corev1.Container{{Name: "b", Image: "b",
 				SecurityContext: &corev1.SecurityContext{Privileged: ptr.To(true)}}}
 		}), "profile RuntimeDefault"},
-		"a pod without a place": {system(nowhere), "placed"},
+		"a pod without a place":  {system(nowhere), "placed"},
+		"a pod with constraints": {system(spreadPods), "spread by version"},
+		"a pod with constraints but not of a Deployment": {object: system(func(p *corev1.Pod) {
+			spreadPods(p)
+			delete(p.Labels, appsv1.DefaultDeploymentUniqueLabelKey)
+		})},
 		"a pod without a place that is skipped": {object: system(func(p *corev1.Pod) {
 			nowhere(p)
 			p.Labels[configuration.LabelSkipSystemComponents] = "true"
@@ -313,6 +334,7 @@ func TestWebhooksOfASeed(t *testing.T) {
 		"a workload without label":                           {object: deployment(tolerant.Name, nil)},
 		"a server in another namespace":                      {object: deployment(metav1.NamespaceDefault, labelled)},
 		"a pod of an extension whose account has no token":   {in(corev1beta1.RoleExtension, token), "volume kube-api-access-gardener"},
+		"a pod of a control plane with constraints":          {in(corev1beta1.RoleShoot, spreadPods), "spread by version"},
 		"a pod of a control plane without a seccomp profile": {in(corev1beta1.RoleShoot, withoutProfile), "profile RuntimeDefault"},
 		"a pod of the garden": {object: in(corev1beta1.RoleGarden, func(p *corev1.Pod) {
 			token(p)

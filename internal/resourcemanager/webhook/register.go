@@ -16,6 +16,7 @@ import (
 	"hortus.dev/hortus/internal/resourcemanager/webhook/seccomp"
 	"hortus.dev/hortus/internal/resourcemanager/webhook/systemcomponents"
 	"hortus.dev/hortus/internal/resourcemanager/webhook/tokenmount"
+	"hortus.dev/hortus/internal/resourcemanager/webhook/topologyspread"
 )
 
 // Settings are what webhooks of a Shoot depend on besides their objects.
@@ -28,8 +29,9 @@ type Settings struct {
 func Register(server webhook.Server, reader client.Reader, scheme *runtime.Scheme, s Settings) {
 	pod := func() *corev1.Pod { return &corev1.Pod{} }
 	for path, change := range map[string]mutation.Change[*corev1.Pod]{
-		configuration.PathTokenMount: tokenmount.Change(reader),
-		configuration.PathSeccomp:    alone(seccomp.Default),
+		configuration.PathTokenMount:     tokenmount.Change(reader),
+		configuration.PathSeccomp:        alone(seccomp.Default),
+		configuration.PathTopologySpread: alone(topologyspread.SameRevision),
 		configuration.PathSystemComponents: alone(func(pod *corev1.Pod) bool {
 			return systemcomponents.Place(pod, s.SystemComponentTolerations)
 		}),

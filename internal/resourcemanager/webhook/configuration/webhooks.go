@@ -2,6 +2,7 @@ package configuration
 
 import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -12,8 +13,9 @@ import (
 
 // Paths of the webhooks.
 const (
-	PathTokenMount = "/webhooks/mount-projected-service-account-token"
-	PathSeccomp    = "/webhooks/seccomp-profile"
+	PathTokenMount     = "/webhooks/mount-projected-service-account-token"
+	PathSeccomp        = "/webhooks/seccomp-profile"
+	PathTopologySpread = "/webhooks/pod-topology-spread-constraints"
 	// PathSystemComponents is in Shoots only.
 	PathSystemComponents = "/webhooks/system-components-config"
 
@@ -27,6 +29,7 @@ const (
 	LabelSkipTokenMount = "projected-token-mount.resources.gardener.cloud/skip"
 	LabelSkipSeccomp    = "seccompprofile.resources.gardener.cloud/skip"
 
+	LabelSkipTopologySpread   = "topology-spread-constraints.resources.gardener.cloud/skip"
 	LabelSkipSystemComponents = "system-components-config.resources.gardener.cloud/skip"
 )
 
@@ -39,7 +42,8 @@ func SeedWebhooks() []Webhook {
 		Key: corev1beta1.LabelRole, Operator: metav1.LabelSelectorOpIn,
 		Values: []string{corev1beta1.RoleExtension, corev1beta1.RoleShoot},
 	}}}
-	return append(availability(), tokenMount(namespaces, nil), seccomp(namespaces, nil))
+	return append(availability(),
+		tokenMount(namespaces, nil), seccomp(namespaces, nil), topologySpread(namespaces, nil))
 }
 
 // ShootWebhooks are those of a Shoot. They handle what ManagedResources put into kube-system, nothing of users.
@@ -47,7 +51,8 @@ func ShootWebhooks() []Webhook {
 	namespaces := metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: metav1.NamespaceSystem}}
 	managed := map[string]string{resourcesv1alpha1.LabelManagedBy: resourcesv1alpha1.ManagedByGardener}
 	return []Webhook{
-		tokenMount(namespaces, managed), seccomp(namespaces, managed), systemComponents(namespaces, managed),
+		tokenMount(namespaces, managed), seccomp(namespaces, managed), topologySpread(namespaces, managed),
+		systemComponents(namespaces, managed),
 	}
 }
 
@@ -84,6 +89,26 @@ func seccomp(namespaces metav1.LabelSelector, labels map[string]string) Webhook 
 				`(has(object.spec.initContainers) ? object.spec.initContainers : [])).exists(c, ` +
 				`!has(c.securityContext) || !has(c.securityContext.privileged) || !c.securityContext.privileged)`},
 		},
+	}
+}
+
+// topologySpread makes constraints of pods of Deployments count those of the same version only.
+func topologySpread(namespaces metav1.LabelSelector, labels map[string]string) Webhook {
+	const version = appsv1.DefaultDeploymentUniqueLabelKey
+	objects := without(LabelSkipTopologySpread, labels)
+	objects.MatchExpressions = append(objects.MatchExpressions, metav1.LabelSelectorRequirement{
+		Key: version, Operator: metav1.LabelSelectorOpExists,
+	})
+	return Webhook{
+		Name:       "pod-topology-spread-constraints.resources.gardener.cloud",
+		Path:       PathTopologySpread,
+		Rules:      newPods(),
+		Namespaces: namespaces,
+		Objects:    objects,
+		Conditions: []admissionregistrationv1.MatchCondition{{Name: "counts-other-versions",
+			Expression: `has(object.spec.topologySpreadConstraints) && object.spec.topologySpreadConstraints.exists(c, ` +
+				`has(c.labelSelector) && (!has(c.matchLabelKeys) || !("` + version + `" in c.matchLabelKeys)) && ` +
+				`(!has(c.labelSelector.matchLabels) || !("` + version + `" in c.labelSelector.matchLabels)))`}},
 	}
 }
 
