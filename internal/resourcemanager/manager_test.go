@@ -199,8 +199,8 @@ func TestResourceManagerOnARealServer(t *testing.T) {
 		err := e.Client.Get(ctx, key, d)
 		return d.Spec.Template.Spec.Containers[0].Image == "web", err
 	})
-	if d.Spec.Template.Labels["in"] != "1" {
-		t.Error("the injected label is missing")
+	if labels := d.Spec.Template.Labels; labels["in"] != "1" || labels[resourcesv1alpha1.LabelManagedBy] != "gardener" {
+		t.Errorf("labels of the pods: %v, want the injected one and that of managed objects", labels)
 	}
 
 	if err := e.Client.Delete(ctx, mr); err != nil {

@@ -24,28 +24,28 @@ type mergeOptions struct {
 func injected(want *unstructured.Unstructured, o mergeOptions) *unstructured.Unstructured {
 	u := want.DeepCopy()
 	unstructured.RemoveNestedField(u.Object, "status")
-	labels := union(u.GetLabels(), o.injectLabels)
-	labels[resourcesv1alpha1.LabelManagedBy] = resourcesv1alpha1.ManagedByGardener
-	u.SetLabels(labels)
+	// Pods have the label as well: webhooks change those of managed objects only.
+	labels := union(o.injectLabels, map[string]string{
+		resourcesv1alpha1.LabelManagedBy: resourcesv1alpha1.ManagedByGardener,
+	})
+	u.SetLabels(union(u.GetLabels(), labels))
 	u.SetAnnotations(union(u.GetAnnotations(), map[string]string{
 		resourcesv1alpha1.AnnotationOrigin: o.origin,
 		resourcesv1alpha1.AnnotationDescription: "This object is managed. Changes to it are undone; change the ManagedResource " +
 			"named in the origin annotation instead.",
 	}))
-	if len(o.injectLabels) > 0 {
-		for _, path := range templatePaths(u) {
-			addNestedLabels(u.Object, o.injectLabels, slices.Concat(path, []string{"metadata", "labels"})...)
+	for _, path := range templatePaths(u) {
+		addNestedLabels(u.Object, labels, slices.Concat(path, []string{"metadata", "labels"})...)
+	}
+	if u.GetKind() == "StatefulSet" {
+		claims, _, _ := unstructured.NestedSlice(u.Object, "spec", "volumeClaimTemplates")
+		for _, c := range claims {
+			if claim, ok := c.(map[string]any); ok {
+				addNestedLabels(claim, labels, "metadata", "labels")
+			}
 		}
-		if u.GetKind() == "StatefulSet" {
-			claims, _, _ := unstructured.NestedSlice(u.Object, "spec", "volumeClaimTemplates")
-			for _, c := range claims {
-				if claim, ok := c.(map[string]any); ok {
-					addNestedLabels(claim, o.injectLabels, "metadata", "labels")
-				}
-			}
-			if len(claims) > 0 {
-				_ = unstructured.SetNestedSlice(u.Object, claims, "spec", "volumeClaimTemplates")
-			}
+		if len(claims) > 0 {
+			_ = unstructured.SetNestedSlice(u.Object, claims, "spec", "volumeClaimTemplates")
 		}
 	}
 	return u

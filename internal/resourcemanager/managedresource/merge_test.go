@@ -157,17 +157,18 @@ func TestInjected(t *testing.T) {
 	u := parse(t,
 		`{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: a, labels: {x: z}}, spec: {template: {metadata: {labels: {app: a}}}, volumeClaimTemplates: [{metadata: {name: c}}]}, status: {replicas: 1}}`)
 	got := injected(u, mergeOptions{origin: "seed:ns/mr", injectLabels: map[string]string{"in": "1"}})
-	want := map[string]string{"x": "z", "in": "1", resourcesv1alpha1.LabelManagedBy: "gardener"}
+	const managedBy = "resources.gardener.cloud/managed-by"
+	want := map[string]string{"x": "z", "in": "1", managedBy: "gardener"}
 	if diff := cmp.Diff(want, got.GetLabels()); diff != "" {
 		t.Errorf("labels mismatch (-want +got):\n%s", diff)
 	}
 	template, _, _ := unstructured.NestedStringMap(got.Object, "spec", "template", "metadata", "labels")
-	if diff := cmp.Diff(map[string]string{"app": "a", "in": "1"}, template); diff != "" {
+	if diff := cmp.Diff(map[string]string{"app": "a", "in": "1", managedBy: "gardener"}, template); diff != "" {
 		t.Errorf("template labels mismatch (-want +got):\n%s", diff)
 	}
 	claims, _, _ := unstructured.NestedSlice(got.Object, "spec", "volumeClaimTemplates")
 	claim, _, _ := unstructured.NestedStringMap(claims[0].(map[string]any), "metadata", "labels")
-	if diff := cmp.Diff(map[string]string{"in": "1"}, claim); diff != "" {
+	if diff := cmp.Diff(map[string]string{"in": "1", managedBy: "gardener"}, claim); diff != "" {
 		t.Errorf("claim labels mismatch (-want +got):\n%s", diff)
 	}
 	if got.GetAnnotations()[resourcesv1alpha1.AnnotationOrigin] != "seed:ns/mr" || got.Object["status"] != nil {
