@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
@@ -197,6 +199,47 @@ func system(change func(*corev1.Pod)) *corev1.Pod {
 	return pod
 }
 
+// deployed returns a pod of each workload that the gardenlet deploys into the namespace, by its file and name.
+func deployed(t *testing.T, namespace string) map[string]*corev1.Pod {
+	t.Helper()
+	files, err := filepath.Glob("../component/*/testdata/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]*corev1.Pod{}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for document := range strings.SplitSeq(string(content), "---\n") {
+			d := &appsv1.StatefulSet{} // Has the fields in question in common with Deployments and DaemonSets.
+			if err := yaml.Unmarshal([]byte(document), d); err != nil {
+				continue // Something else, which has no pods.
+			}
+			pod := &corev1.Pod{ObjectMeta: d.Spec.Template.ObjectMeta, Spec: d.Spec.Template.Spec}
+			if d.Namespace != namespace || len(pod.Spec.Containers) == 0 {
+				continue
+			}
+			pod.Namespace, pod.Name, pod.Spec.PriorityClassName = namespace, d.Name, ""
+			for _, claim := range d.Spec.VolumeClaimTemplates {
+				pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: claim.Name})
+			}
+			if d.Kind == "Deployment" {
+				pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey] = "1"
+			}
+			pod.OwnerReferences = []metav1.OwnerReference{{
+				APIVersion: "apps/v1", Kind: d.Kind, Name: d.Name, UID: "a", Controller: ptr.To(true),
+			}}
+			out[file+", "+d.Name] = pod
+		}
+	}
+	if len(out) < 3 {
+		t.Fatalf("pods in %s: %v, want several", namespace, slices.Sorted(maps.Keys(out)))
+	}
+	return out
+}
+
 // deployment has one replica.
 func deployment(namespace string, labels map[string]string) *appsv1.Deployment {
 	own := map[string]string{"app": "a"}
@@ -234,7 +277,7 @@ func TestWebhooksOfAShoot(t *testing.T) {
 		AutomountServiceAccountToken: ptr.To(false),
 	})
 	frugal := func(p *corev1.Pod) { p.Spec.ServiceAccountName = "frugal" }
-	checkAdmission(t, e, server, map[string]admitted{
+	cases := map[string]admitted{
 		"a pod that has all":               {object: system(nil)},
 		"a pod whose account has no token": {system(frugal), "volume kube-api-access-gardener"},
 		"a pod that wants no token": {object: system(func(p *corev1.Pod) {
@@ -277,7 +320,12 @@ func TestWebhooksOfAShoot(t *testing.T) {
 			withoutProfile(p)
 			p.Namespace = metav1.NamespaceDefault
 		})},
-	})
+	}
+	for name, pod := range deployed(t, metav1.NamespaceSystem) {
+		pod.Labels[resourcesv1alpha1.LabelManagedBy] = resourcesv1alpha1.ManagedByGardener
+		cases[name] = admitted{object: pod}
+	}
+	checkAdmission(t, e, server, cases)
 }
 
 func TestWebhooksOfASeed(t *testing.T) {
@@ -315,7 +363,7 @@ func TestWebhooksOfASeed(t *testing.T) {
 		err := e.Client.Update(t.Context(), existing, client.DryRunAll)
 		return err == nil && *existing.Spec.Replicas == 2, err
 	})
-	checkAdmission(t, e, server, map[string]admitted{
+	cases := map[string]admitted{
 		"a server": {deployment(tolerant.Name, labelled),
 			"replicas 2, spread over kubernetes.io/hostname, spread over topology.kubernetes.io/zone"},
 		"a StatefulSet": {&appsv1.StatefulSet{
@@ -340,7 +388,12 @@ func TestWebhooksOfASeed(t *testing.T) {
 			token(p)
 			withoutProfile(p)
 		})},
-	})
+	}
+	for name, pod := range deployed(t, "shoot--dev--a") {
+		pod.Namespace = tolerant.Name
+		cases[name] = admitted{object: pod}
+	}
+	checkAdmission(t, e, server, cases)
 }
 
 // freePort is a port of this machine that nobody listens on.

@@ -121,7 +121,8 @@ func deployment(v Values, meta metav1.ObjectMeta, selector map[string]string, ch
 					Tolerations:                  v.Placement.Tolerations,
 					TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{
 						MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway,
-						LabelSelector: &metav1.LabelSelector{MatchLabels: selector},
+						LabelSelector:  &metav1.LabelSelector{MatchLabels: selector},
+						MatchLabelKeys: []string{appsv1.DefaultDeploymentUniqueLabelKey},
 					}},
 					Containers: []corev1.Container{{
 						Name:            name,
