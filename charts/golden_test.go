@@ -31,7 +31,9 @@ func gardenValues() map[string]any {
 	}
 }
 
-func TestGardenIsRenderedAsReviewed(t *testing.T) { checkRendered(t, "garden", gardenValues()) }
+func TestGardenIsRenderedAsReviewed(t *testing.T) {
+	checkRendered(t, "garden", gardenValues(), "garden")
+}
 
 func TestGardenletIsRenderedAsReviewed(t *testing.T) {
 	checkRendered(t, "gardenlet", map[string]any{
@@ -40,11 +42,18 @@ func TestGardenletIsRenderedAsReviewed(t *testing.T) {
 			"gardenClientConnection": map[string]any{"kubeconfigValidity": map[string]any{"validity": "2160h"}},
 			"seedConfig":             map[string]any{"metadata": map[string]any{"name": "own"}},
 		},
-	})
+	}, "gardenlet")
+}
+
+func TestGardenletThatJoinsIsRenderedAsReviewed(t *testing.T) {
+	checkRendered(t, "gardenlet", map[string]any{
+		"bootstrapKubeconfig": "BOOTSTRAP",
+		"config":              map[string]any{"seedConfig": map[string]any{"metadata": map[string]any{"name": "own"}}},
+	}, "gardenlet-joins")
 }
 
 // checkRendered compares a chart with its golden file. Helm refuses a chart that has an object twice.
-func checkRendered(t *testing.T, name string, values map[string]any) {
+func checkRendered(t *testing.T, name string, values map[string]any, file string) {
 	t.Helper()
 	c, err := chart.LoadFS(charts.FS, name)
 	if err != nil {
@@ -64,7 +73,7 @@ func checkRendered(t *testing.T, name string, values map[string]any) {
 		seen[key] = true
 		all = append(all, o)
 	}
-	golden.Objects(t, name, all...)
+	golden.Objects(t, file, all...)
 }
 
 // What the pods run with are flags that the program has.

@@ -122,7 +122,7 @@ var Shoot = []Row{
 var Garden = []Row{
 	{Names: []string{"gardenlet"}, For: "a gardenlet towards the garden; Secret `gardenlet-kubeconfig` of the seed",
 		SignedBy: "the signer `kubernetes.io/kube-apiserver-client` of the garden",
-		LifeText: "as the signer gives, 365 days by default; the first one as the operator gives",
+		LifeText: "as the signer gives, 365 days by default; the first one so, too, or as the operator gives",
 		Renewal: Renewal{From: 0.8,
 			Text: "gardenlet, at 80 to 90 % of the life, or by `renew-kubeconfig`; the controller manager approves"},
 		TakenUp: "gardenlet, without a restart"},

@@ -108,7 +108,7 @@ func newManager(ctx context.Context, c *config.GardenletConfiguration) (*manager
 	if m.seedDirect, err = client.New(seedConfig, client.Options{Scheme: seedScheme}); err != nil {
 		return nil, fmt.Errorf("connect to the seed: %w", err)
 	}
-	if m.access, err = access.Open(ctx, &c.GardenClientConnection, m.seedDirect, userAgent,
+	if m.access, err = access.Open(ctx, &c.GardenClientConnection, c.SeedConfig.Name, m.seedDirect, userAgent,
 		clock.RealClock{}); err != nil {
 		return nil, err
 	}

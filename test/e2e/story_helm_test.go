@@ -33,8 +33,24 @@ metadata: {name: kept}
 helm: {rawChart: a2VwdA==}
 `
 
+// innerSeed is the configuration of the gardenlet that makes the same Shoot a seed.
+const innerSeed = `config:
+  seedConfig:
+    metadata: {name: inner}
+    spec:
+      provider: {type: local, region: home}
+      networks: {nodes: 10.250.0.0/16, pods: 100.96.0.0/16, services: 100.64.0.0/16}
+      ingress: {domain: ingress.inner.example.com, controller: {kind: nginx}}
+      dns:
+        provider: {type: local, credentialsRef: {apiVersion: v1, kind: Secret, namespace: garden, name: cloud}}
+        internal:
+          type: local
+          domain: internal.example.com
+          credentialsRef: {apiVersion: v1, kind: Secret, namespace: garden, name: cloud}
+`
+
 // TestGardenIsInstalledByHelm installs a garden into a Shoot with nothing but the image, as into any other cluster,
-// changes it, removes it, and installs it again: what it had is there.
+// changes it, lets a gardenlet join, removes both, and installs the garden again: what it had is there.
 func TestGardenIsInstalledByHelm(t *testing.T) {
 	story(t, firstSeed)
 	const name = "inside"
@@ -84,6 +100,30 @@ func TestGardenIsInstalledByHelm(t *testing.T) {
 		if now := certificates(t); now != made {
 			t.Errorf("the Secrets of certificates and key were in versions %s, are in %s", made, now)
 		}
+	})
+	step(t, "a gardenlet joins with a token, and the seed leaves", func(t *testing.T) {
+		kubectl(t, kubeconfig, "-n", "garden", "create", "secret", "generic", "cloud")
+		bootstrap := hortus(t, "garden", "bootstrap-kubeconfig", "inner", "--kubeconfig", kubeconfig,
+			"--server", "https://kubernetes.default.svc")
+		values := filepath.Join(t.TempDir(), "values.yaml")
+		text := fmt.Sprintf("image: %s\nbootstrapKubeconfig: |\n  %s\n%s", image,
+			strings.ReplaceAll(strings.TrimSpace(bootstrap), "\n", "\n  "), innerSeed)
+		if err := os.WriteFile(values, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		helm(t, kubeconfig, "install", "gardenlet", "charts/gardenlet", "--namespace=garden", "--wait", "--timeout=10m",
+			"--values", values)
+		for _, condition := range []string{"GardenletReady", "SeedSystemComponentsHealthy"} {
+			kubectl(t, kubeconfig, "wait", "seed/inner", "--for=condition="+condition, "--timeout=10m")
+		}
+		used := kubectl(t, kubeconfig, "-n", "kube-system", "get", "secret", "--field-selector=type=bootstrap.kubernetes.io/token",
+			"-o", `jsonpath={.items[?(@.metadata.annotations.hortus\.dev/seed=="inner")].metadata.annotations}`)
+		if !strings.Contains(used, "certificate-signing-request") {
+			t.Errorf("the token may be used once more: %s", used)
+		}
+		kubectl(t, kubeconfig, "annotate", "seed", "inner", "confirmation.gardener.cloud/deletion=true")
+		kubectl(t, kubeconfig, "delete", "seed", "inner", "--timeout=10m")
+		helm(t, kubeconfig, "uninstall", "gardenlet", "--namespace=garden", "--wait", "--timeout=10m")
 	})
 	step(t, "it goes with all of its objects", func(t *testing.T) {
 		manifest := filepath.Join(t.TempDir(), "manifest.yaml")

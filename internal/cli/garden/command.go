@@ -24,11 +24,12 @@ const backupDelay = 2 * time.Minute
 // NewCommand returns 'hortus garden'.
 func NewCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "garden",
-		Short:   "Administer the garden",
-		Example: `  hortus garden rotate-etcd-encryption-key`,
+		Use:   "garden",
+		Short: "Administer the garden",
+		Example: `  hortus garden bootstrap-kubeconfig north
+  hortus garden rotate-etcd-encryption-key`,
 	}
-	cmd.AddCommand(newRotateEtcdEncryptionKeyCommand())
+	cmd.AddCommand(newBootstrapKubeconfigCommand(), newRotateEtcdEncryptionKeyCommand())
 	return cmd
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -14,6 +16,7 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/csr"
+	"hortus.dev/hortus/internal/garden/bootstraptoken"
 )
 
 // reason is that of the conditions on requests.
@@ -22,7 +25,7 @@ const reason = "HortusControllerManager"
 // Reconciler approves or denies requests.
 type Reconciler struct {
 	Garden client.Client // Cached reads, direct writes.
-	// Direct reads Seeds: a decision on a stale cache would be wrong for good.
+	// Direct reads Seeds and tokens: a decision on a stale cache would be wrong for good.
 	Direct client.Reader
 	Clock  clock.PassiveClock
 }
@@ -50,12 +53,45 @@ func (r *Reconciler) Reconcile(
 	if !ours(request) {
 		return reconcile.Result{}, nil
 	}
-	name := seedOf(request)
-	err := r.Direct.Get(ctx, client.ObjectKey{Name: name}, &corev1beta1.Seed{})
-	if client.IgnoreNotFound(err) != nil {
-		return reconcile.Result{}, fmt.Errorf("read Seed %q: %w", name, err)
+	by, token, err := r.requester(ctx, request)
+	if err != nil {
+		return reconcile.Result{}, err
 	}
-	approved, message := decide(request, err == nil)
+	approved, message := decide(request, by)
+	if approved && token != nil {
+		// Before the approval, so that nobody else gets a certificate with this token.
+		if err := r.Garden.Update(ctx, token); err != nil {
+			return reconcile.Result{}, fmt.Errorf("mark token in Secret %s as used: %w", client.ObjectKeyFromObject(token), err)
+		}
+	}
 	d := csr.Decision{Approved: approved, Reason: reason, Message: message}
 	return reconcile.Result{}, csr.Write(ctx, r.Garden, request, d, r.Clock.Now())
+}
+
+// requester returns who has made a request, and the Secret of the token that it has shown, marked as used; nil if it
+// has a certificate.
+func (r *Reconciler) requester(
+	ctx context.Context, request *certificatesv1.CertificateSigningRequest,
+) (requester, *corev1.Secret, error) {
+	key, joins := bootstraptoken.SecretOf(request.Spec.Username, request.Spec.Groups)
+	if !joins {
+		by := requester{seed: seedOf(request)}
+		err := r.Direct.Get(ctx, client.ObjectKey{Name: by.seed}, &corev1beta1.Seed{})
+		if client.IgnoreNotFound(err) != nil {
+			return requester{}, nil, fmt.Errorf("read Seed %q: %w", by.seed, err)
+		}
+		if err != nil {
+			by.problem = "the Seed does not exist"
+		}
+		return by, nil, nil
+	}
+	token := &corev1.Secret{}
+	if err := r.Direct.Get(ctx, key, token); apierrors.IsNotFound(err) {
+		return requester{joins: true, problem: "the token does not exist any more"}, nil, nil
+	} else if err != nil {
+		return requester{}, nil, fmt.Errorf("read token: %w", err)
+	}
+	by := requester{seed: token.Annotations[bootstraptoken.AnnotationSeed], joins: true}
+	by.problem = bootstraptoken.Claim(token, request.Name, r.Clock.Now())
+	return by, token, nil
 }

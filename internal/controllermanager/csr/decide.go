@@ -9,13 +9,16 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/csr"
+	"hortus.dev/hortus/internal/garden/bootstraptoken"
 )
 
-// ours reports whether a request is open, its certificate would have the rights of a gardenlet, and a gardenlet asks
-// for it. Requests of others are left to whoever may approve them: so an operator gives a gardenlet its first
-// certificate.
+// ours reports whether a request is open, its certificate would have the rights of a gardenlet, and a gardenlet makes
+// it, with a certificate or with a token for its first one. Requests of others are left to whoever may approve them.
 func ours(r *certificatesv1.CertificateSigningRequest) bool {
-	if r.Spec.SignerName != certificatesv1.KubeAPIServerClientSignerName || !csr.Open(r) || seedOf(r) == "" {
+	if r.Spec.SignerName != certificatesv1.KubeAPIServerClientSignerName || !csr.Open(r) {
+		return false
+	}
+	if _, joins := bootstraptoken.SecretOf(r.Spec.Username, r.Spec.Groups); !joins && seedOf(r) == "" {
 		return false
 	}
 	parsed, err := csr.Parse(r.Spec.Request)
@@ -32,9 +35,17 @@ func seedOf(r *certificatesv1.CertificateSigningRequest) string {
 	return seed
 }
 
-// decide reports whether a request is approved, and why or why not. registered tells whether the Seed of the requester
-// exists.
-func decide(r *certificatesv1.CertificateSigningRequest, registered bool) (approved bool, message string) {
+// requester is a gardenlet that has made a request.
+type requester struct {
+	seed string
+	// joins if it has no certificate yet.
+	joins bool
+	// problem says why it gets no certificate, whatever it requests; empty if there is no reason.
+	problem string
+}
+
+// decide reports whether a request is approved, and why or why not.
+func decide(r *certificatesv1.CertificateSigningRequest, by requester) (approved bool, message string) {
 	parsed, err := csr.Parse(r.Spec.Request)
 	if err != nil {
 		return false, fmt.Sprintf("cannot read the request: %v", err)
@@ -43,18 +54,24 @@ func decide(r *certificatesv1.CertificateSigningRequest, registered bool) (appro
 		holds bool
 		why   string
 	}{
-		{parsed.Subject.CommonName == r.Spec.Username, "the common name is not that of the requester"},
+		{
+			parsed.Subject.CommonName == corev1beta1.SeedUserPrefix+by.seed,
+			fmt.Sprintf("the common name is not that of the gardenlet of Seed %q, which has made the request", by.seed),
+		},
 		{
 			slices.Equal(parsed.Subject.Organization, []string{corev1beta1.SeedsGroup}),
 			"the organization is not exactly " + corev1beta1.SeedsGroup,
 		},
 		{!csr.HasAlternativeNames(parsed), "alternative names are not allowed"},
 		{csr.ForOnly(certificatesv1.UsageClientAuth, r.Spec.Usages), "the usages are not those of a client certificate"},
-		{registered, "the Seed does not exist"},
+		{by.problem == "", by.problem},
 	} {
 		if !rule.holds {
 			return false, rule.why
 		}
+	}
+	if by.joins {
+		return true, "the gardenlet has a token for its first certificate"
 	}
 	return true, "the gardenlet renews its certificate"
 }

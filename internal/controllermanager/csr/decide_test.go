@@ -15,6 +15,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/garden/bootstraptoken"
 )
 
 const (
@@ -55,11 +56,24 @@ func TestDecide(t *testing.T) {
 	)
 	for name, tc := range map[string]struct {
 		change func(*wish, *spec)
-		gone   bool
+		joins  string // The seed of the token that the requester has shown.
+		gone   bool   // The Seed, or the token.
 		ignore bool
 		denied string // Part of the message; empty is approved.
 	}{
 		"renewal": {},
+		"a first certificate": {joins: "own", change: func(_ *wish, s *spec) {
+			s.Username, s.Groups = "system:bootstrap:abcdef", []string{bootstraptoken.Group}
+		}},
+		"a first certificate of another seed": {joins: "other", change: func(_ *wish, s *spec) {
+			s.Username, s.Groups = "system:bootstrap:abcdef", []string{bootstraptoken.Group}
+		}, denied: "common name"},
+		"a first certificate with a token that is gone": {joins: "own", gone: true, change: func(_ *wish, s *spec) {
+			s.Username, s.Groups = "system:bootstrap:abcdef", []string{bootstraptoken.Group}
+		}, denied: "does not exist"},
+		"a token for something else": {change: func(_ *wish, s *spec) {
+			s.Username, s.Groups = "system:bootstrap:abcdef", []string{"system:bootstrappers"}
+		}, ignore: true},
 		"another seed": {
 			change: func(w *wish, _ *spec) { w.Subject.CommonName = other }, denied: "common name",
 		},
@@ -125,7 +139,14 @@ func TestDecide(t *testing.T) {
 			if tc.ignore {
 				return
 			}
-			approved, message := decide(r, !tc.gone)
+			by := requester{seed: seedOf(r)}
+			if tc.joins != "" {
+				by = requester{seed: tc.joins, joins: true}
+			}
+			if tc.gone {
+				by.problem = "it does not exist"
+			}
+			approved, message := decide(r, by)
 			if approved != (tc.denied == "") || !strings.Contains(message, tc.denied) {
 				t.Errorf("decide() = %t, %q; want denial %q", approved, message, tc.denied)
 			}

@@ -12,6 +12,7 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,16 +21,22 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	approver "hortus.dev/hortus/internal/controllermanager/csr"
 	"hortus.dev/hortus/internal/csr"
+	"hortus.dev/hortus/internal/garden/bootstraptoken"
 	"hortus.dev/hortus/internal/gardenlet/config"
 	"hortus.dev/hortus/internal/pki"
 	"hortus.dev/hortus/test/env"
 )
 
-func TestMain(m *testing.M) { env.Main(m, env.WithSeedAuthorizer()) }
+func TestMain(m *testing.M) {
+	env.Main(m, env.WithSeedAuthorizer(), env.WithKubeAPIServer(func(s *envtest.APIServer) {
+		s.Configure().Set("enable-bootstrap-token-auth", "true")
+	}))
+}
 
 // world is a garden with one Seed, whose cluster is the garden's own, and with a signer whose time is the test's.
 type world struct {
@@ -96,7 +103,7 @@ func (w *world) start(secret *config.SecretReference) *Reconciler {
 	connection := &config.GardenClientConnection{
 		ClientConnection: config.ClientConnection{Kubeconfig: w.file}, KubeconfigSecret: secret,
 	}
-	access, err := Open(w.t.Context(), connection, w.Client, "test", w.clock)
+	access, err := Open(w.t.Context(), connection, w.seed.Name, w.Client, "test", w.clock)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -181,6 +188,104 @@ func (w *world) event() string {
 	}
 }
 
+func TestJoining(t *testing.T) {
+	w := newWorld(t)
+	w.clock.SetTime(time.Now()) // The kube-apiserver looks at its own clock.
+	ns := w.Namespace(t, nil)
+	token, secret := bootstraptoken.New(w.seed.Name, time.Now().Add(time.Hour))
+	w.Create(t, secret)
+	w.Create(t, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "joining"},
+		RoleRef: rbacv1.RoleRef{
+			APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "gardener.cloud:system:seed-bootstrapper",
+		},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: bootstraptoken.Group}},
+	}, &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "gardener.cloud:system:seed-bootstrapper"},
+		Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{certificatesv1.GroupName}, Resources: []string{"certificatesigningrequests"},
+			Verbs: []string{"create", "get"},
+		}},
+	})
+	kubeconfig, err := pki.Kubeconfig{Name: "garden", Server: w.Config.Host, CAPEM: w.Config.CAData, Token: token}.Render()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Create(t, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "bootstrap"},
+		Data:       map[string][]byte{"kubeconfig": kubeconfig},
+	})
+	connection := &config.GardenClientConnection{
+		KubeconfigSecret:    &config.SecretReference{Namespace: ns.Name, Name: "gardenlet-kubeconfig"},
+		BootstrapKubeconfig: &config.SecretReference{Namespace: ns.Name, Name: "bootstrap"},
+		KubeconfigValidity:  &config.KubeconfigValidity{Validity: &metav1.Duration{Duration: 100 * day}},
+	}
+	type opened struct {
+		*Access
+		err error
+	}
+	// open is the start of a gardenlet, answer what the controllers of the garden do about its request meanwhile.
+	open := func(answer func(request *certificatesv1.CertificateSigningRequest)) opened {
+		done := make(chan opened)
+		go func() {
+			a, err := Open(t.Context(), connection, w.seed.Name, w.Client, "test", w.clock)
+			done <- opened{a, err}
+		}()
+		if answer == nil {
+			return <-done
+		}
+		env.Eventually(t, "a request of the gardenlet", func() (bool, error) {
+			list := &certificatesv1.CertificateSigningRequestList{}
+			if err := w.Client.List(t.Context(), list); err != nil {
+				return false, err
+			}
+			for _, o := range list.Items {
+				if strings.HasPrefix(o.Spec.Username, "system:bootstrap:") && csr.Open(&o) {
+					answer(&o)
+					return true, nil
+				}
+			}
+			return false, nil
+		})
+		return <-done
+	}
+
+	first := open(func(request *certificatesv1.CertificateSigningRequest) { w.sign(request.Name) })
+	if first.err != nil {
+		t.Fatal(first.err)
+	}
+	if got := first.cert.Subject.CommonName; got != w.user() {
+		t.Errorf("the certificate is for %q, want %q", got, w.user())
+	}
+	if again := open(nil); again.err != nil || !again.cert.Equal(first.cert) {
+		t.Errorf("the next start does not use the certificate: %v", again.err)
+	}
+	// Whoever has found the token gets nothing any more.
+	connection.KubeconfigSecret.Name = "another"
+	const used = "the token has been used by request"
+	if second := open(w.decide); second.err == nil || !strings.Contains(second.err.Error(), used) {
+		t.Errorf("the token is used twice: %v", second.err)
+	}
+	if err := w.Client.Delete(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	withToken, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stranger, err := client.New(withToken, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	env.Eventually(t, "the kube-apiserver has heard of it", func() (bool, error) {
+		err := stranger.Get(t.Context(), client.ObjectKey{Name: "x"}, &certificatesv1.CertificateSigningRequest{})
+		return apierrors.IsUnauthorized(err), err
+	})
+	if third := open(nil); third.err == nil || !strings.Contains(third.err.Error(), "hortus garden bootstrap-kubeconfig") {
+		t.Errorf("a token that is gone: %v", third.err)
+	}
+}
+
 func TestRenewal(t *testing.T) {
 	w := newWorld(t)
 	w.give()
@@ -219,7 +324,8 @@ func TestRenewal(t *testing.T) {
 		t.Error("the other replica does not take the stored certificate")
 	}
 	// The Secret alone is enough, and says where the garden is.
-	alone, err := Open(t.Context(), &config.GardenClientConnection{KubeconfigSecret: secret}, w.Client, "test", w.clock)
+	alone, err := Open(t.Context(), &config.GardenClientConnection{KubeconfigSecret: secret}, w.seed.Name, w.Client,
+		"test", w.clock)
 	if err != nil {
 		t.Fatal(err)
 	}

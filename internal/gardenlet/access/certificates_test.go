@@ -76,7 +76,7 @@ func moveGardenlet(t *testing.T, chance float64, last, silent time.Duration) int
 	garden := fake.NewClientBuilder().WithScheme(scheme).WithObjects(seed).
 		WithStatusSubresource(&certificatesv1.CertificateSigningRequest{}).Build()
 	connection := &config.GardenClientConnection{ClientConnection: config.ClientConnection{Kubeconfig: file}}
-	access, err := Open(t.Context(), connection, garden, "test", clock)
+	access, err := Open(t.Context(), connection, "own", garden, "test", clock)
 	must(err)
 	r := &Reconciler{
 		Access: access, Garden: garden, Events: events.NewFakeRecorder(1000), Clock: clock,

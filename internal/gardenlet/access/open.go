@@ -5,9 +5,11 @@ import (
 	"crypto/x509"
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/clock"
@@ -15,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"hortus.dev/hortus/internal/gardenlet/config"
+	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/internal/pki"
 )
 
@@ -32,13 +35,28 @@ type Access struct {
 }
 
 // Open finds the kubeconfig and the certificate. The address of the garden is that of the file, if there is one; of
-// file and Secret, the certificate is used that was issued last.
+// file and Secret, the certificate is used that was issued last. Without either, the bootstrap kubeconfig gets the
+// first certificate, which takes until the garden has answered.
 func Open(
-	ctx context.Context, c *config.GardenClientConnection, seed client.Client, userAgent string, clock clock.PassiveClock,
+	ctx context.Context, c *config.GardenClientConnection, seedName string, seed client.Client, userAgent string,
+	clock clock.PassiveClock,
 ) (*Access, error) {
 	a := &Access{kubeconfig: c.Kubeconfig, seed: seed}
 	if ref := c.KubeconfigSecret; ref != nil {
 		a.secret = &client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
+	}
+	if c.BootstrapKubeconfig != nil {
+		joined, err := kube.Exists(ctx, seed, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+			Namespace: a.secret.Namespace, Name: a.secret.Name,
+		}})
+		if err != nil {
+			return nil, fmt.Errorf("read kubeconfig of the garden: %w", err)
+		}
+		if !joined {
+			if err := a.join(ctx, *c.BootstrapKubeconfig, seedName, validityOf(c)); err != nil {
+				return nil, err
+			}
+		}
 	}
 	base, err := a.base(ctx)
 	if err != nil {
@@ -74,6 +92,14 @@ func Open(
 	}
 	a.Config = a.transport.Config()
 	return a, nil
+}
+
+// validityOf certificates to ask for; nil leaves it to the signer.
+func validityOf(c *config.GardenClientConnection) *time.Duration {
+	if c.KubeconfigValidity == nil || c.KubeconfigValidity.Validity == nil {
+		return nil
+	}
+	return &c.KubeconfigValidity.Validity.Duration
 }
 
 // base reads the kubeconfig of the file, or that of the Secret if there is no file.

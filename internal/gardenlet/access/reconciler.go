@@ -150,19 +150,9 @@ func (r *Reconciler) renew(ctx context.Context) (bool, error) {
 
 func (r *Reconciler) ask(ctx context.Context) error {
 	subject := r.Access.cert.Subject
-	wish, key, err := pki.NewRequest(subject.CommonName, subject.Organization)
+	o, key, err := newRequest(subject.CommonName, subject.Organization, r.Validity)
 	if err != nil {
 		return err
-	}
-	o := &certificatesv1.CertificateSigningRequest{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "gardenlet-"},
-		Spec: certificatesv1.CertificateSigningRequestSpec{
-			Request: wish, SignerName: certificatesv1.KubeAPIServerClientSignerName,
-			Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
-		},
-	}
-	if r.Validity != nil {
-		o.Spec.ExpirationSeconds = csr.DurationToExpirationSeconds(*r.Validity)
 	}
 	ctrl.LoggerFrom(ctx).Info("Requesting certificate for the garden", "user", subject.CommonName, "notAfter",
 		r.Access.cert.NotAfter)
@@ -171,6 +161,28 @@ func (r *Reconciler) ask(ctx context.Context) error {
 	}
 	r.pending = &request{name: o.Name, key: key, made: r.Clock.Now()}
 	return nil
+}
+
+// newRequest makes a key and the request for a certificate of a client of the garden. Without a validity the signer
+// decides how long it lives.
+func newRequest(
+	user string, groups []string, validity *time.Duration,
+) (*certificatesv1.CertificateSigningRequest, []byte, error) {
+	wish, key, err := pki.NewRequest(user, groups)
+	if err != nil {
+		return nil, nil, err
+	}
+	o := &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "gardenlet-"},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			Request: wish, SignerName: certificatesv1.KubeAPIServerClientSignerName,
+			Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
+		},
+	}
+	if validity != nil {
+		o.Spec.ExpirationSeconds = csr.DurationToExpirationSeconds(*validity)
+	}
+	return o, key, nil
 }
 
 // use has a certificate be used from now on.

@@ -21,7 +21,7 @@ import (
 // is often mounted from a Secret that somebody else maintains; then the certificate lasts until the gardenlet stops.
 func (a *Access) store(ctx context.Context, pair pki.KeyPair) error {
 	if a.secret != nil {
-		return a.storeInSecret(ctx, pair)
+		return a.storeInSecret(ctx, a.transport.base, pair)
 	}
 	if err := a.storeInFile(pair); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "New certificate is kept in memory only: the file cannot be written", "path",
@@ -31,8 +31,8 @@ func (a *Access) store(ctx context.Context, pair pki.KeyPair) error {
 }
 
 // storeInSecret fails with a conflict if another replica stores one at the same time.
-func (a *Access) storeInSecret(ctx context.Context, pair pki.KeyPair) error {
-	base := rest.CopyConfig(a.transport.base)
+func (a *Access) storeInSecret(ctx context.Context, garden *rest.Config, pair pki.KeyPair) error {
+	base := rest.CopyConfig(garden)
 	if err := rest.LoadTLSFiles(base); err != nil {
 		return fmt.Errorf("read CA bundle of the garden: %w", err)
 	}

@@ -213,6 +213,18 @@ func validateGardenConnection(c *GardenClientConnection) []error {
 	if ref := c.KubeconfigSecret; ref != nil && (ref.Namespace == "" || ref.Name == "") {
 		errs = append(errs, errors.New("gardenClientConnection.kubeconfigSecret: namespace and name are required"))
 	}
+	if ref := c.BootstrapKubeconfig; ref != nil {
+		path := "gardenClientConnection.bootstrapKubeconfig"
+		if ref.Namespace == "" || ref.Name == "" {
+			errs = append(errs, errors.New(path+": namespace and name are required"))
+		}
+		if c.KubeconfigSecret == nil {
+			errs = append(errs, errors.New(path+": gardenClientConnection.kubeconfigSecret is required beside it"))
+		}
+		if c.Kubeconfig != "" {
+			errs = append(errs, errors.New(path+": gardenClientConnection.kubeconfig must be empty beside it"))
+		}
+	}
 	path := "gardenClientConnection.kubeconfigValidity"
 	if v := c.KubeconfigValidity.Validity; v != nil && v.Duration < minValidity {
 		errs = append(errs, fmt.Errorf("%s.validity: %s must be at least %s", path, v.Duration, minValidity))

@@ -101,6 +101,15 @@ func TestParseRefuses(t *testing.T) {
 		"a Secret without a namespace": {
 			"kubeconfig: /etc/gardenlet/kubeconfig", "kubeconfigSecret: {name: a}", "kubeconfigSecret",
 		},
+		"a bootstrap kubeconfig without a place for the certificate": {
+			"kubeconfig: /etc/gardenlet/kubeconfig", "bootstrapKubeconfig: {namespace: a, name: b}",
+			"kubeconfigSecret is required",
+		},
+		"a bootstrap kubeconfig beside another one": {
+			"kubeconfig: /etc/gardenlet/kubeconfig",
+			"kubeconfig: /k, kubeconfigSecret: {namespace: a, name: c}, bootstrapKubeconfig: {namespace: a, name: b}",
+			"gardenClientConnection.kubeconfig must be empty",
+		},
 		"a life shorter than any": {
 			"kubeconfig: /etc/gardenlet/kubeconfig", "kubeconfigValidity: {validity: 5m}", "kubeconfigValidity.validity",
 		},

@@ -58,6 +58,10 @@ type GardenClientConnection struct {
 	// the file says where the garden is, and the certificate is used that was issued last. Empty: the file is rewritten if
 	// that is possible.
 	KubeconfigSecret *SecretReference `json:"kubeconfigSecret,omitempty"`
+	// bootstrapKubeconfig is the Secret in the seed with a kubeconfig, under the key kubeconfig, whose token lets the
+	// gardenlet request its first certificate. It is used while the Secret of kubeconfigSecret does not exist, and needs
+	// that field; the field kubeconfig has to be empty.
+	BootstrapKubeconfig *SecretReference `json:"bootstrapKubeconfig,omitempty"`
 	// kubeconfigValidity says how long certificates are valid and when they are renewed.
 	KubeconfigValidity *KubeconfigValidity `json:"kubeconfigValidity,omitempty"`
 }

@@ -1,0 +1,101 @@
+// Package bootstraptoken makes and reads the tokens with which gardenlets request their first certificate.
+//
+// A token is one of [Kubernetes' bootstrap tokens], a Secret in kube-system of the garden, with an annotation that says
+// which seed it is for. It ends with its first use, or else when it expires.
+//
+// [Kubernetes' bootstrap tokens]: https://kubernetes.io/docs/reference/access-authn-authz/bootstrap-tokens/
+package bootstraptoken
+
+import (
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// Group of whoever has a token. The chart "garden" lets it request certificates.
+	Group = "system:bootstrappers:gardenlets"
+	// AnnotationSeed is the seed that a token is for.
+	AnnotationSeed = "hortus.dev/seed"
+
+	// AnnotationRequest is the CertificateSigningRequest that has used the token.
+	AnnotationRequest = "hortus.dev/certificate-signing-request"
+
+	keyExpiration = "expiration"
+	// readTime is how long a token lasts after its use, so that the gardenlet can read its certificate.
+	readTime = 10 * time.Minute
+
+	userPrefix   = "system:bootstrap:"
+	secretPrefix = "bootstrap-token-"
+)
+
+// Lengths and characters of the two parts of a token.
+const (
+	idLength, secretLength = 6, 16
+	characters             = "abcdefghijklmnopqrstuvwxyz0123456789"
+)
+
+// New makes a token for the gardenlet of a seed, and the Secret by which the garden knows it.
+func New(seed string, end time.Time) (token string, secret *corev1.Secret) {
+	id, key := random(idLength), random(secretLength)
+	return id + "." + key, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: metav1.NamespaceSystem, Name: secretPrefix + id, Annotations: map[string]string{AnnotationSeed: seed},
+		},
+		Type: corev1.SecretTypeBootstrapToken,
+		StringData: map[string]string{
+			"token-id": id, "token-secret": key,
+			"usage-bootstrap-authentication": "true",
+			"auth-extra-groups":              Group,
+			keyExpiration:                    end.UTC().Format(time.RFC3339),
+			"description":                    fmt.Sprintf("The first certificate of the gardenlet of Seed %q", seed),
+		},
+	}
+}
+
+// Claim marks a token as used by a request, or returns why it cannot be. The Secret is changed only if it has to be.
+func Claim(secret *corev1.Secret, request string, now time.Time) (problem string) {
+	switch used := secret.Annotations[AnnotationRequest]; {
+	case secret.Annotations[AnnotationSeed] == "":
+		return "the token is for no seed: it has no annotation " + AnnotationSeed
+	case used != "" && used != request:
+		return fmt.Sprintf("the token has been used by request %q", used)
+	case used == request:
+		return ""
+	}
+	end := now.Add(readTime)
+	if own, err := time.Parse(time.RFC3339, string(secret.Data[keyExpiration])); err == nil && own.Before(end) {
+		end = own
+	}
+	secret.Annotations[AnnotationRequest] = request
+	secret.Data[keyExpiration] = []byte(end.UTC().Format(time.RFC3339))
+	return ""
+}
+
+// random returns a text of characters that are equally likely.
+func random(length int) string {
+	const limit = 256 - 256%len(characters) // Bytes from here on would make some characters more likely.
+	var out strings.Builder
+	for next := make([]byte, 1); out.Len() < length; {
+		rand.Read(next) // It does not fail.
+		if int(next[0]) < limit {
+			out.WriteByte(characters[int(next[0])%len(characters)])
+		}
+	}
+	return out.String()
+}
+
+// SecretOf returns the Secret of the token that a user has shown; false if it is none of these tokens.
+func SecretOf(username string, groups []string) (client.ObjectKey, bool) {
+	id, isToken := strings.CutPrefix(username, userPrefix)
+	if !isToken || !slices.Contains(groups, Group) {
+		return client.ObjectKey{}, false
+	}
+	return client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: secretPrefix + id}, true
+}
